@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use site_config::hostlist;
 
-use crate::seen::{GpuSeen, NodeSeen, Slices, Use};
+use crate::seen::{self, GpuSeen, NodeSeen, Slices, Use};
 
 /// Nodes that are shown one by one. More are groups, unless the person wants each.
 pub(crate) const MOST_SINGLE: usize = 40;
@@ -117,18 +117,13 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 
 /// Many nodes for a person: a line per group.
 pub(crate) fn summary(nodes: &[&NodeSeen], width: usize) -> String {
-    let able: Vec<_> =
-        nodes.iter().filter(|node| !matches!(node.in_use(), Use::Away | Use::Unknown)).collect();
-    let Slices { free, all } = able.iter().map(|node| node.slices()).sum();
-    let gpus: usize = able.iter().map(|node| node.gpus.iter().flatten().count()).sum();
-    let n = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let (gpus, nodes_n) = (n(gpus, "GPU"), n(able.len(), "node"));
     let groups = fold(nodes);
     let room = room(groups.iter(), width);
     let lines: Vec<String> = groups.iter().map(|group| group.line(room)).collect();
     format!(
-        "{free} of {all} compute slices free on {gpus} of {nodes_n}\nNODES, used alike    {MARKS}\n{}\n\n\
+        "{}\nNODES, used alike    {MARKS}\n{}\n\n\
          --all draws each node; --node, --partition and --user choose nodes\n",
+        seen::room(nodes).words(),
         lines.join("\n")
     )
 }

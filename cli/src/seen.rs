@@ -6,6 +6,7 @@ use std::time::Instant;
 use geometry::Model;
 use geometry::size::display_gb;
 use protocol::Layout;
+use protocol::gres_list::Tres;
 use protocol::layout::{ConfigInForce, GpuLayout, UNFIT};
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Isolation, Says, parse_layout};
@@ -94,6 +95,11 @@ pub(crate) fn look(config: &SiteConfig) -> Result<Seen, Failure> {
 }
 
 impl Seen {
+    /// What there is for jobs.
+    pub(crate) fn room(&self) -> Room {
+        room(&self.nodes.iter().collect::<Vec<_>>())
+    }
+
     /// Names the users of the jobs on all nodes.
     pub(crate) fn name_users(&mut self) {
         let users: HashMap<u32, &str> = self.jobs.iter().map(|job| (job.id, job.user.as_str())).collect();
@@ -136,6 +142,11 @@ impl Use {
         }
     }
 
+    /// Whether nothing is free there for jobs, or nothing known.
+    pub(crate) fn is_away(self) -> bool {
+        matches!(self, Self::Away | Self::Unknown)
+    }
+
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -167,6 +178,39 @@ impl Slices {
             free if free == self.all => Use::Free,
             _ => Use::Partly,
         }
+    }
+}
+
+/// The nodes that take jobs and whose GPUs are known, and what is free there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) slices: Slices,
+    pub(crate) gpus: usize,
+    pub(crate) nodes: usize,
+    /// All nodes, these included.
+    pub(crate) of_nodes: usize,
+}
+
+pub(crate) fn room(nodes: &[&NodeSeen]) -> Room {
+    let able = || nodes.iter().filter(|node| !node.in_use().is_away());
+    Room {
+        slices: able().map(|node| node.slices()).sum(),
+        gpus: able().map(|node| node.gpus.iter().flatten().count()).sum(),
+        nodes: able().count(),
+        of_nodes: nodes.len(),
+    }
+}
+
+impl Room {
+    /// `5 of 16 compute slices free on 4 GPUs of 3 nodes`; where not all nodes take jobs, `of 3 of the 4 nodes`.
+    pub(crate) fn words(self) -> String {
+        let n = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let Slices { free, all } = self.slices;
+        let nodes = match self.of_nodes {
+            of if of == self.nodes => n(of, "node"),
+            of => format!("{} of the {}", self.nodes, n(of, "node")),
+        };
+        format!("{free} of {all} compute slices free on {} of {nodes}", n(self.gpus, "GPU"))
     }
 }
 
@@ -271,8 +315,23 @@ impl GpuSeen {
     }
 }
 
-/// What a job asked Tessera for, in a few characters: `2 x 1g.5gb`, `mps 5.0 GB`, `4 GPUs`; `None`: nothing of ours.
+/// What a job asked for, in a few characters: `2 x 1g.5gb`, `mps 5.0 GB`, `4 GPUs`; `None`: no GPUs.
 pub(crate) fn asks(job: &Job) -> Option<String> {
+    ours(job).or_else(|| {
+        let [per_job, per_node] = job.gres.clone().map(Some);
+        let tres = Tres { per_job, per_node, ..Tres::default() };
+        let gpus =
+            tres.gpu_entries().into_iter().filter(|entry| entry.name == "gpu").map(|entry| entry.count).sum();
+        (gpus > 0).then(|| whole(gpus))
+    })
+}
+
+fn whole(gpus: u64) -> String {
+    format!("{gpus} GPU{}", if gpus == 1 { "" } else { "s" })
+}
+
+/// The same of one that asked Tessera.
+fn ours(job: &Job) -> Option<String> {
     let request = parse_request(&AdminComment::parse(&job.comment).asks?).ok()?;
     let size = request.mem_mib.map_or_else(String::new, |mib| format!(" {}", display_gb(mib)));
     Some(match (&request.isolation, request.gpus) {
@@ -280,8 +339,7 @@ pub(crate) fn asks(job: &Job) -> Option<String> {
             format!("{} x {profile}", request.instances)
         }
         (Isolation::Mig(Some(profile)), _) => profile.clone(),
-        (Isolation::Whole, Some(n)) if n > 1 => format!("{n} GPUs"),
-        (Isolation::Whole, _) => "1 GPU".to_owned(),
+        (Isolation::Whole, n) => whole(n.unwrap_or(1).into()),
         _ => format!("{}{size}", kind(job)?),
     })
 }
@@ -386,6 +444,10 @@ pub(crate) mod tests {
         ];
         assert_eq!(requests.map(of), ["2 x 1g.5gb", "3g.20gb", "mig 10.0 GB", "mps 5.0 GB", "4 GPUs"]);
         assert_eq!(asks(&Job::default()), None);
+        let plain = |lists: [&str; 2]| asks(&Job { gres: lists.map(str::to_owned), ..Job::default() });
+        assert_eq!(plain(["", "gres:gpu:8"]).as_deref(), Some("8 GPUs"));
+        assert_eq!(plain(["gres/gpu:a100:1", ""]).as_deref(), Some("1 GPU"));
+        assert_eq!(plain(["", "gres:nic:1"]), None);
     }
 
     #[test]

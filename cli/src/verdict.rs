@@ -59,7 +59,7 @@ impl Verdict {
                 let when = match within {
                     Some(micros) => format!(", expected in {}", span(micros.div_ceil(1_000_000))),
                     None if jobs.len() == 1 => ", which has no known end".to_owned(),
-                    None => "; of one of them no end is known".to_owned(),
+                    None => "; at least one of them has no known end".to_owned(),
                 };
                 format!("has room when job{} {} end{}{when}", s.0, named(jobs, user, most_jobs), s.1)
             }

@@ -122,7 +122,7 @@ fn many_nodes_are_groups_unless_each_is_wanted() {
     let dir = tempfile::tempdir().unwrap();
     site(dir.path());
     assert_snapshot!(layout(dir.path(), &[]), @r"
-    802 of 812 compute slices free on 116 GPUs of 58 nodes
+    802 of 812 compute slices free on 116 GPUs of 58 of the 60 nodes
     NODES, used alike    · free  ▄ partly  █ full  × Slurm's
         1 n2                                   ··       takes no jobs; 2 x a100-40gb
         1 n3                                            GPUs not known

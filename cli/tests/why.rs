@@ -65,7 +65,10 @@ fn world(reason: &str, comment: &str, gres: &str) -> TempDir {
     let owner = |job: u32| format!("{job:<14}{:<14}\n", 4_000_000_000_u32 + job);
     fs::write(at("owners"), [11, 12, 13, 20].map(owner).concat()).unwrap();
     let program = |name: &str, text: &str| slurm::program(dir.path(), name, text);
-    program("squeue", "case \"$*\" in *tres-per*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac");
+    program(
+        "squeue",
+        "case \"$*\" in *tres-per-task*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
+    );
     program("sinfo", "printf 'n1 mixed gpu\\nn2 mixed gpu\\nn3 drained gpu\\nn4 idle gpu\\n'");
     program("scontrol", "cat nodes");
     dir

@@ -8,7 +8,7 @@ use geometry::JobId;
 use protocol::wire::parse_request;
 
 use super::Learnt;
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::{Job, NO_LIMIT_S};
 
 /// How many more seconds a late job is assumed to need at least.
 const LEAST: u64 = 60;
@@ -31,7 +31,8 @@ fn end(job: &Job, learnt: &Learnt, now: u64) -> Option<Micros> {
         "COMPLETING" => None,
         _ => return None,
     };
-    let end = expected.into_iter().chain(job.end).min()?;
+    let limit = job.end.filter(|_| job.limit.is_none_or(|seconds| seconds < NO_LIMIT_S));
+    let end = expected.into_iter().chain(limit).min()?;
     Some(end.saturating_sub(now).max(1) * 1_000_000)
 }
 
@@ -106,6 +107,15 @@ mod tests {
         );
         let needs: Vec<u32> = jobs.iter().filter(|j| needs_learnt(j)).map(|j| j.id).collect();
         assert_eq!(needs, [5, 6]);
+    }
+
+    #[test]
+    fn a_limit_of_a_year_is_none() {
+        let of = |limit| {
+            let job = Job { limit, ..job(1, "tessera: n1=mig:0/1g.5gb@0: why", Some(40_000_000)) };
+            ends(&[job], &Learnt::nothing(LearnFrom::User), 1050).len()
+        };
+        assert_eq!([Some(365 * 86_400), Some(7 * 86_400), None].map(of), [0, 1, 1]);
     }
 
     #[test]

@@ -20,6 +20,9 @@ use columns::COLUMNS;
 /// How many jobs one command line names at most.
 pub(crate) const MOST_IDS: usize = 5000;
 
+/// Half a year, seconds. A longer time limit tells no end: a job without one has a year's from backfill, and Slurm expects starts by that.
+pub(crate) const NO_LIMIT_S: u64 = 182 * 86_400;
+
 /// A job as squeue shows it; a column that squeue leaves empty is an empty text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Job {
@@ -47,6 +50,8 @@ pub(crate) struct Job {
     pub(crate) end: Option<u64>,
     /// Seconds; `None` if the job has no limit or squeue shows none.
     pub(crate) limit: Option<u64>,
+    /// The GRES that it asked for, of the whole job and of each node, as Slurm lists them.
+    pub(crate) gres: [String; 2],
     /// Its AdminComment, which only an administrator, the planner and our plugins write.
     pub(crate) comment: String,
 }
@@ -192,6 +197,7 @@ fn job(cells: &[String]) -> Option<Job> {
         start: column().parse().ok(),
         end: column().parse().ok(),
         limit: limit(&column()),
+        gres: [column(), column()],
         comment: column(),
     })
 }

@@ -83,7 +83,7 @@ impl Exporter {
         let program = |name: &str, text: &str| slurm::program(dir.path(), name, text);
         program(
             "squeue",
-            "case \"$*\" in *tres-per*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
+            "case \"$*\" in *tres-per-task*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
         );
         program("sinfo", "printf 'n1 mixed gpu\\nn2 mixed gpu\\nn3 drained gpu\\nn4 idle gpu\\n'");
         program("scontrol", "case \"$*\" in *config*) cat config ;; *) cat nodes ;; esac");
@@ -242,12 +242,14 @@ fn the_page_shows_slices_and_why_jobs_wait() {
     let page = exporter.get("/");
     assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
     for part in [
-        "4 nodes, 4 GPUs; 5 of 16 compute slices free. 1 job running, 1 waiting.",
+        "5 of 16 compute slices free on 4 GPUs of 3 of the 4 nodes. 1 job running, 1 waiting.",
         "<li class=\"isolated u4\" title=\"3g.20gb job 11\"><b>3g.20gb</b> <a href=\"/jobs/11\" data-job=\"11\">job 11</a></li>",
         "<li class=\"free u3\"",
         "Its GPUs are not known: gpu0: a 9g cannot start at slice 0 (a100-40gb)",
         "takes no jobs now",
-        "<td><a href=\"/jobs/20\" data-job=\"20\">20</a></td><td>mig</td>",
+        "<td><a href=\"/jobs/20\" data-job=\"20\">20</a></td><td>4g.20gb</td>",
+        "<b>whole</b> <a href=",
+        "n1 <small>1 x a100-40gb, links pcie</small>",
     ] {
         assert!(page.contains(part), "no {part:?} in\n{page}");
     }
@@ -302,7 +304,10 @@ fn the_page_shows_what_is_asked_for() {
 fn users_are_named_where_the_site_says_so() {
     let exporter = Exporter::start(&["--page", "--users"]);
     let page = exporter.get("/cluster");
-    assert!(page.contains("job 11 (alice)") && page.contains("<td>&lt;b&gt;mallory</td>"), "{page}");
+    assert!(
+        page.contains("job 11<span> (alice)</span>") && page.contains("<td>&lt;b&gt;mallory</td>"),
+        "{page}"
+    );
     assert!(!page.contains("<b>mallory"), "markup in a name stays text");
     let page = exporter.get("/cluster?user=alice");
     assert!(page.contains("node-n1") && !page.contains("node-n2"), "{page}");

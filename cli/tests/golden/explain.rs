@@ -16,7 +16,7 @@ fn explain() {
     ");
     assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-threads=25%"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n2: 3.0 GB and 25% of the SMs of GPU 0: the first share there
+    n2: a share of 3.0 GB and 25 % of the SMs of GPU 0: the first share there
       weighed: loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:3 per node
       mps   8 of 8 slices, chosen
@@ -160,7 +160,7 @@ fn explain_on_gpus_without_mig() {
     exit 1
     "#);
     assert_snapshot!(ask("--gpu-mem=10G"), @r"
-    8 x v100-16gb: 10.0 GB and 62% of the SMs of GPU 0: the first share there
+    8 x v100-16gb: a share of 10.0 GB and 62 % of the SMs of GPU 0: the first share there
       weighed: opens an unused GPU; mps takes 1 of 1 slices, mig does not fit
     counts in Slurm as gres/shard:10 per node
       mig   nothing fits
@@ -266,7 +266,7 @@ fn explain_on_a_busy_node() {
 fn explain_within_limits() {
     assert_snapshot!(run("explain --node n2 --partition debug --gpu-mem=5G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n2: 5.0 GB and 6% of the SMs of GPU 0: the first share there
+    n2: a share of 5.0 GB and 6 % of the SMs of GPU 0: the first share there
       weighed: loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:5 per node
       mps   8 of 8 slices, chosen

@@ -46,12 +46,13 @@ pub fn parse_mib(text: &str) -> Result<u64, &'static str> {
 /// One TiB: no GPU has it, and every sum of such sizes fits easily.
 const MAX_MIB: f64 = 1_048_576.0;
 
-/// A size in MiB as decimal gigabytes: `10.3 GB`.
+/// A size in MiB as decimal gigabytes, or megabytes where it is less than one: `10.3 GB`, `500 MB`.
 #[must_use]
 pub fn display_gb(mib: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
     let gb = mib as f64 * 1_048_576.0 / 1e9;
-    format!("{gb:.1} GB")
+    // Users' sizes were rounded up to MiB; more than this is 1.0 GB.
+    if gb < 0.95 { format!("{:.0} MB", (gb * 1e3).floor()) } else { format!("{gb:.1} GB") }
 }
 
 /// Decimal gigabytes in MiB, rounded up, as [`parse_mib`] reads `10G`.
@@ -93,6 +94,12 @@ mod tests {
         for gb in [1, 10, 40, 80, 144] {
             assert_eq!(Ok(gigabytes_as_mib(gb)), parse_mib(&format!("{gb}G")));
         }
+    }
+
+    #[test]
+    fn less_than_a_gigabyte_is_megabytes() {
+        let shown = ["10M", "500M", "900M", "1G", "10G"].map(|size| display_gb(parse_mib(size).unwrap()));
+        assert_eq!(shown, ["10 MB", "500 MB", "900 MB", "1.0 GB", "10.0 GB"]);
     }
 
     #[test]

@@ -72,7 +72,8 @@ pub(crate) fn run(args: &TopArgs, globals: &Globals) -> Result<Outcome, Failure>
 fn look(send: Sender<News>, config: Option<PathBuf>, every: Duration) {
     thread::spawn(move || {
         loop {
-            let seen = site::load(config.as_deref()).and_then(|config| seen::look(&config));
+            let mut seen = site::load(config.as_deref()).and_then(|config| seen::look(&config));
+            seen.iter_mut().for_each(Seen::name_users);
             if send.send(News::Seen(seen)).is_err() {
                 return;
             }

@@ -27,14 +27,18 @@ impl<'a> Rows<'a> {
         let grouped = state.grouped.unwrap_or(nodes.len() > MOST_SINGLE);
         match state.node_sort {
             NodeSort::Site => {}
-            NodeSort::Free => nodes.sort_by_key(|node| Reverse(node.slices().free)),
+            NodeSort::Free => {
+                nodes.sort_by_key(|node| (node.in_use().is_away(), Reverse(node.slices().free)))
+            }
             NodeSort::Name => nodes.sort_by(|a, b| a.name.cmp(&b.name)),
         }
         let nodes = if grouped {
             let mut groups = fold(&nodes);
             match state.node_sort {
                 NodeSort::Site => {}
-                NodeSort::Free => groups.sort_by_key(|group| Reverse(group.slices.free)),
+                NodeSort::Free => {
+                    groups.sort_by_key(|group| (group.in_use.is_away(), Reverse(group.slices.free)))
+                }
                 NodeSort::Name => groups.sort_by(|a, b| a.nodes[0].name.cmp(&b.nodes[0].name)),
             }
             groups.into_iter().map(NodeRow::Group).collect()

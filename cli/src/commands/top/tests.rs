@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::state::{Popup, State, Wish};
 use super::view::{View, draw};
 use crate::seen::Seen;
-use crate::seen::tests::{node, seen};
+use crate::seen::tests::{job, node, seen};
 
 fn state() -> State {
     State::new("", "", "").unwrap()
@@ -42,7 +42,7 @@ fn screen(state: &State, seen: Option<&Seen>, trouble: Option<&str>, (width, hei
 #[test]
 fn eighty_columns_hold_everything() {
     assert_snapshot!(screen(&state(), Some(&seen()), None, (80, 16)), @r"
-    19/30 slices free  2 running 2 waiting  4 nodes  5 s ago
+    5/16 slices free  2 running 2 waiting  3/4 nodes  5 s ago
 
     NODES 4, as in tessera.toml    = job  - idle  · free  × Slurm's
     >n1  3g======--······
@@ -50,21 +50,41 @@ fn eighty_columns_hold_everything() {
      n3! ················ ················
      n4  ········ m=======
 
-
      JOB      USER       STATE     ASKED FOR    FOR         WHERE/WHY (by priority)
      21       bob        pending   mps 5.0 GB   17 min      Resources
      20       alice      pending   4g.20gb      17 min      Resources
      11       alice      running   3g.20gb      11 min
      13       bob        running   1 GPU        11 min
 
+
     Tab pane  ↑↓ move  Enter open  s sort  u p n filter  g groups  ? keys  q quit
     ");
 }
 
 #[test]
+fn a_pane_leaves_the_other_what_it_does_not_need() {
+    let (seen, many) = (seen(), large());
+    let heights = |seen: &Seen, height| {
+        let shown = screen(&state(), Some(seen), None, (80, height));
+        let jobs = shown.lines().position(|line| line.starts_with(" JOB")).unwrap();
+        (jobs, shown.lines().filter(|line| line.contains(" alice ") || line.contains(" bob ")).count())
+    };
+    // Four nodes and their title from line 2 on, a blank line, then the jobs.
+    assert_eq!(heights(&seen, 40), (8, 4));
+    let busy =
+        Seen { jobs: (100..160).map(|id| job(id, "bob", "RUNNING", "iso=whole gpus=1")).collect(), ..seen };
+    assert_eq!(heights(&busy, 40), (8, 30));
+    // Each node needs more than there is, and the four jobs only their lines.
+    let mut each = state();
+    each.grouped = Some(false);
+    let shown = screen(&each, Some(&many), None, (80, 40));
+    assert_eq!(shown.lines().position(|line| line.starts_with(" JOB")), Some(34), "{shown}");
+}
+
+#[test]
 fn two_hundred_columns_are_used() {
     assert_snapshot!(screen(&state(), Some(&seen()), None, (200, 8)), @r"
-    tessera top: 19 of 30 compute slices free on 6 GPUs of 4 nodes. 2 jobs running, 2 waiting. Seen 5 s ago.
+    tessera top: 5 of 16 compute slices free on 4 GPUs of 3 of the 4 nodes. 2 jobs running, 2 waiting. Seen 5 s ago.
 
     NODES 4, as in tessera.toml    = job  - idle  · free  × Slurm's                                       JOB      USER       STATE     ASKED FOR    FOR         WHERE/WHY (by priority)
     >n1  3g======--······                                                                                 21       bob        pending   mps 5.0 GB   17 min      Resources
@@ -89,9 +109,9 @@ fn large() -> Seen {
 fn hundreds_of_nodes_are_groups() {
     let (mut state, seen) = (state(), large());
     assert_snapshot!(screen(&state, Some(&seen), None, (80, 14)), @r"
-    20400/33600 slices free  2 running 2 waiting  600 nodes  5 s ago
+    20354/33544 slices free  2 running 2 waiting  599/600 nodes  5 s ago
 
-    NODES 600, most free first    · free  ▄ partly  █ full  × Slurm's
+    NODES 600, out of use, then most free    · free  ▄ partly  █ full  × Slurm's
     >    1 n7                               ······▄█ takes no jobs; 8 x a100-40gb
        200 n[3,6,9,12,15,18,21,24,27,30,33… ········ 11200/11200 free; 8 x a100-40gb
        199 n[1,4,10,13,16,19,22,25,28,31,3… ······▄█ 9154/11144 free; 8 x a100-40gb
@@ -107,7 +127,7 @@ fn hundreds_of_nodes_are_groups() {
     // Each node again, and the first ones in 80 columns.
     press(&mut state, &seen, &[KeyCode::Char('g'), KeyCode::Down]);
     assert_snapshot!(screen(&state, Some(&seen), None, (80, 14)), @r"
-    20400/33600 slices free  2 running 2 waiting  600 nodes  5 s ago
+    20354/33544 slices free  2 running 2 waiting  599/600 nodes  5 s ago
 
     NODES 600, as in tessera.toml    = job  - idle  · free  × Slurm's
      n1    whole=== 3g==···· ········ ········ ········ ········ ········ ········
@@ -126,27 +146,28 @@ fn hundreds_of_nodes_are_groups() {
 
 #[test]
 fn a_row_opens() {
-    let (mut state, seen) = (state(), seen());
+    let (mut state, mut seen) = (state(), seen());
+    seen.name_users();
     assert_eq!(
         press(&mut state, &seen, &[KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Enter]),
         Wish::Nothing
     );
     assert_eq!(state.popup, Some(Popup::Nodes(vec!["n4".to_owned()])));
     assert_snapshot!(screen(&state, Some(&seen), None, (80, 16)), @r"
-    19/30 slices free  2 running 2 waiting  4 nodes  5 s ago
+    5/16 slices free  2 running 2 waiting  3/4 nodes  5 s ago
 
     NODES┌ n4 ────────────────────────────────────────────────────────────────┐
      n1  │ n4: partition gpu, links pcie                                      │
      n2  │   GPU 0 t4-16gb: free                                              │
-     n3! │   GPU 1 t4-16gb: mps 13 (bob)                                      │
+     n3! │   GPU 1 t4-16gb: mps 13 (bob, 4.0 GB, 25 %)                        │
     >n4  └ ↑↓ scroll, Esc closes ─────────────────────────────────────────────┘
-
 
      JOB      USER       STATE     ASKED FOR    FOR         WHERE/WHY (by priority)
      21       bob        pending   mps 5.0 GB   17 min      Resources
      20       alice      pending   4g.20gb      17 min      Resources
      11       alice      running   3g.20gb      11 min
      13       bob        running   1 GPU        11 min
+
 
     Tab pane  ↑↓ move  Enter open  s sort  u p n filter  g groups  ? keys  q quit
     ");
@@ -203,7 +224,7 @@ fn keys_sort_and_quit() {
     };
     assert_eq!(order(&state), "n1 n2 n3 n4");
     press(&mut state, &seen, &[KeyCode::Char('s')]);
-    assert_eq!(order(&state), "n3 n1 n4 n2");
+    assert_eq!(order(&state), "n1 n4 n2 n3");
     assert_eq!(press(&mut state, &seen, &[KeyCode::Char('?')]), Wish::Nothing);
     assert!(screen(&state, Some(&seen), None, (80, 24)).contains("groups of nodes that are used alike"));
     assert_eq!(press(&mut state, &seen, &[KeyCode::Char('q')]), Wish::Nothing, "it closes what is open");

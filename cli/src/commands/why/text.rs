@@ -8,7 +8,7 @@ use super::Answer;
 use super::reason::{Reason, reason};
 use crate::clock::span;
 use crate::render::hosts;
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::{Job, NO_LIMIT_S};
 use crate::verdict::{Verdict, soonest};
 
 /// A job that does not wait.
@@ -68,9 +68,6 @@ fn by_slurm(answer: &Answer<'_>) -> String {
     }
     text + "\n"
 }
-
-/// Half a year, seconds: Slurm expects a job without a time limit to run for a year.
-const NO_LIMIT_S: u64 = 182 * 86_400;
 
 /// When Slurm expects the start, seconds from now.
 fn expected(seconds: u64) -> String {

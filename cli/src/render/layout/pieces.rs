@@ -71,7 +71,7 @@ impl Piece {
     }
 
     /// How the jobs share it: `mps`, or `ci` for compute instances.
-    fn sharing(&self) -> &'static str {
+    pub(crate) fn sharing(&self) -> &'static str {
         let compute = |j: &Job| matches!(j.share, Some(Share::Compute(..)));
         if self.jobs.iter().any(compute) { "ci" } else { "mps" }
     }
@@ -80,9 +80,18 @@ impl Piece {
         self.claimed.map_or_else(String::new, |job| format!(", then job {job}"))
     }
 
-    /// The same with the jobs' users, where they are known: `mps 13 (alice) 14 (bob)`.
+    /// The same with the jobs' users, where they are known: `mps 13 (alice), 14 (bob)`, or `mps 13 14 (alice)`.
     fn named(&self) -> String {
-        self.words(&self.list(&|job| with(job, None)))
+        match &self.jobs[..] {
+            [first, _, ..] if first.user.is_some() && self.jobs.iter().all(|job| job.user == first.user) => {
+                let user = first.user.as_deref().unwrap_or_default();
+                self.words(&format!("{} ({user})", self.ids()))
+            }
+            jobs => {
+                let between = if jobs.iter().any(|job| job.user.is_some()) { ", " } else { " " };
+                self.words(&self.list(between, &|job| with(job, None)))
+            }
+        }
     }
 
     /// What can be said of its holder, the longest first.
@@ -92,11 +101,11 @@ impl Piece {
 
     /// The jobs' ids alone.
     pub(crate) fn ids(&self) -> String {
-        self.list(&|job| job.id.to_string())
+        self.list(" ", &|job| job.id.to_string())
     }
 
-    fn list(&self, one: &dyn Fn(&Job) -> String) -> String {
-        let jobs = self.jobs.iter().map(one).collect::<Vec<_>>().join(" ");
+    fn list(&self, between: &str, one: &dyn Fn(&Job) -> String) -> String {
+        let jobs = self.jobs.iter().map(one).collect::<Vec<_>>().join(between);
         if self.more > 0 { format!("{jobs} +{}", self.more) } else { jobs }
     }
 
@@ -189,4 +198,24 @@ fn jobs(shares: &Shares) -> Vec<Job> {
 
 fn seated(pool: &Seats) -> Vec<Job> {
     pool.listed.iter().map(|(job, seats)| Job::sharing(*job, Share::Seats(*seats))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_of_several_shares_is_named_once() {
+        let shared = |users: [Option<&str>; 2]| {
+            let job = |(id, user): (u32, Option<&str>)| Job {
+                user: user.map(str::to_owned),
+                ..Job::sharing(JobId(id), Share::Mps(2862, 25))
+            };
+            let jobs = [13, 14].into_iter().zip(users).map(job).collect();
+            Piece { owner: Owner::Shared, jobs, ..free(0, 8) }.named()
+        };
+        assert_eq!(shared([Some("alice"), Some("alice")]), "mps 13 14 (alice)");
+        assert_eq!(shared([Some("alice"), Some("bob")]), "mps 13 (alice), 14 (bob)");
+        assert_eq!(shared([None, None]), "mps 13 14");
+    }
 }

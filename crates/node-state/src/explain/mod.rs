@@ -106,7 +106,7 @@ fn why_seats(score: SeatScore) -> String {
 fn why_whole(n: usize, mb_s: u64, free: u32, inexact: bool) -> String {
     let best = if inexact { "large" } else { "largest" };
     match n {
-        1 => format!("the lowest of {free} free"),
+        1 => format!("the first of {free} free GPUs"),
         _ => format!("{best} sum of links, {}, of {free} free GPUs", gbps(mb_s)),
     }
 }
@@ -126,7 +126,7 @@ impl Report {
             ),
             Grant::Mps { on, mem_mib, threads } => {
                 let device = self.describe_devices(std::iter::once(*on));
-                format!("{} and {threads}% of the SMs of {device}", display_gb(*mem_mib))
+                format!("a share of {} and {threads} % of the SMs of {device}", display_gb(*mem_mib))
             }
             Grant::Tasks(tasks) => {
                 let (n, whole) = (tasks.seats(), matches!(tasks.on, TaskDevices::Own { .. }));

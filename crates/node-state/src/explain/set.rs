@@ -11,8 +11,8 @@ pub(super) fn why(score: &SetScore, exact: bool) -> String {
     let best = if exact { "the" } else { "about the" };
     let left = || format!("leaves {} GB/s of links, {best} most", number(*preserved_bw));
     let aim = match policy {
-        _ if alike(score) => "the lowest".to_owned(),
-        Selection::Baseline => "the lowest".to_owned(),
+        _ if alike(score) => "as good as any".to_owned(),
+        Selection::Baseline => "the lowest numbers".to_owned(),
         Selection::TopoAware => "on the fewest sockets".to_owned(),
         Selection::Greedy if has_edges(score) => format!("{best} most AggBW"),
         Selection::Preserve if score.sensitive && has_edges(score) => format!("{best} best"),

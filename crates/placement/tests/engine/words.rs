@@ -42,10 +42,10 @@ fn layout() {
 fn one_line() {
     let p = Policy::default();
     let why = |ask: &Ask| decide(&half_full(), ask, &p).why();
-    assert_snapshot!(why(&ask(20, "auto", "10G")), @"10.0 GB and 24% of the SMs of GPU 2: joins the least loaded shared device");
+    assert_snapshot!(why(&ask(20, "auto", "10G")), @"a share of 10.0 GB and 24 % of the SMs of GPU 2: joins the least loaded shared device");
     assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at slice 6 of GPU 0: smallest instance with 4 GB; uses 1 of 8 slices; reuses an idle instance");
     assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at slice 0 of GPU 0: as named; uses 2 of 8 slices");
-    assert_snapshot!(why(&ask(20, "mps", "3G")), @"3.0 GB and 8% of the SMs of GPU 2: joins the least loaded shared device");
+    assert_snapshot!(why(&ask(20, "mps", "3G")), @"a share of 3.0 GB and 8 % of the SMs of GPU 2: joins the least loaded shared device");
     assert_snapshot!(why(&ask(20, "whole", "")), @"GPU 3: the only free GPU");
     assert_snapshot!(why(&ask(20, "mig:2g.12gb", "")), @"nothing fits: GPUs 0-3: a100-40gb has no such profile");
     assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at slice 0 of GPU 3: smallest instance with 41 GB; uses 8 of 8 slices");
@@ -63,14 +63,14 @@ fn one_line() {
     assert_snapshot!(why(&many), @"nothing fits: GPU 0: only 1 to be had; GPU 3: only 2 to be had; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
     assert_snapshot!(why(&ask(20, "none", "")), @"nothing was asked for");
     let other = Ask { uid: Uid(1), ..ask(20, "mps", "3G") };
-    assert_snapshot!(why(&other), @"3.0 GB and 59% of the SMs of 1g.5gb at slice 6 of GPU 0: the first share there");
+    assert_snapshot!(why(&other), @"a share of 3.0 GB and 59 % of the SMs of 1g.5gb at slice 6 of GPU 0: the first share there");
 }
 
 #[test]
 fn all_candidates() {
     let p = Policy::default();
     assert_snapshot!(decide(&half_full(), &ask(20, "auto", "10G"), &p), @r"
-    10.0 GB and 24% of the SMs of GPU 2: joins the least loaded shared device
+    a share of 10.0 GB and 24 % of the SMs of GPU 2: joins the least loaded shared device
     552 warps in use; mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices
     mig   2 of 8 slices
       GPU 0 1g.10gb at 4: no: taken by job 12
@@ -132,7 +132,7 @@ fn sets_of_whole_gpus() {
     assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::None)), @"GPUs 0, 1, 2, 3: leaves 225 GB/s of links, the most of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 4, &by(Selection::Greedy)), @"GPUs 0, 1, 2, 3: ring at 52 GB/s (bottleneck), the most AggBW of 8 free GPUs (greedy)");
     assert_snapshot!(why(&n, 3, &by(Selection::TopoAware)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), on the fewest sockets of 8 free GPUs (topo-aware)");
-    assert_snapshot!(why(&n, 3, &by(Selection::Baseline)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), the lowest of 8 free GPUs (baseline)");
+    assert_snapshot!(why(&n, 3, &by(Selection::Baseline)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), the lowest numbers of 8 free GPUs (baseline)");
     let misfit = Pattern::Edges(vec![PatternEdge::new(0, 7)]);
     assert_snapshot!(why(&n, 3, &|r| r.pattern = Some(misfit.clone())), @"GPUs 0, 2, 3: largest sum of links, 125 GB/s, of 8 free GPUs");
     // GPUs 0 and 3 in use: a sensitive job gets the best that is left, an insensitive one leaves it.
@@ -153,7 +153,7 @@ fn sets_of_whole_gpus() {
       GPU 1-2: ring at 50 GB/s (bottleneck), AggBW 100 GB/s, leaves 225 GB/s of links, 5 sets as good, of 6 free GPUs
     "#);
     let large = node(&["a100-40gb"; 8], MigPolicy::Dynamic);
-    assert_snapshot!(why(&large, 3, &same), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), the lowest of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&large, 3, &same), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), as good as any of 8 free GPUs (preserve)");
 }
 
 #[test]

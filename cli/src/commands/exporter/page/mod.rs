@@ -13,7 +13,7 @@ use crate::clock::span;
 use crate::filter::Filter;
 use crate::render::colour::Owner;
 use crate::render::svg::escape;
-use crate::seen::{NodeSeen, Seen, Slices, Use};
+use crate::seen::{NodeSeen, Seen, Use};
 use node::History;
 
 /// GPUs that are drawn each by itself. More would be megabytes, and nobody could see them all.
@@ -136,14 +136,11 @@ fn trouble(out: &mut String, view: View<'_>) {
 }
 
 fn summary(seen: &Seen, now: u64) -> String {
-    let gpus: usize = seen.nodes.iter().map(|node| node.gpus.iter().flatten().count()).sum();
-    let Slices { free, all } = seen.nodes.iter().map(NodeSeen::slices).sum();
     let in_state = |state: &str| seen.jobs.iter().filter(|job| job.state == state).count();
     let age = now.saturating_sub(seen.at);
     format!(
-        "{}, {}; {free} of {all} compute slices free. {} running, {} waiting. Seen {} ago.",
-        counted(seen.nodes.len(), "node"),
-        counted(gpus, "GPU"),
+        "{}. {} running, {} waiting. Seen {} ago.",
+        seen.room().words(),
         counted(in_state("RUNNING"), "job"),
         in_state("PENDING"),
         span(age)

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use super::User;
 use crate::commands::exporter::changes::HISTORY;
+use crate::fold;
+use crate::render::colour::Owner;
 use crate::render::layout::pieces::Piece;
 use crate::render::svg::escape;
 use crate::seen::{GpuSeen, NodeSeen};
@@ -26,11 +28,13 @@ pub(super) fn section(
     user: User<'_, '_>,
     history: History,
 ) {
-    let no_jobs = if node.takes_jobs { "" } else { ", takes no jobs now" };
+    let (away, no_jobs) = if node.takes_jobs { ("", "") } else { (" class=\"away\"", ", takes no jobs now") };
     let name = escape(&node.name);
+    let gpus = if node.gpus.is_ok() { escape(&fold::gpus(node)) + ", " } else { String::new() };
     let _ = write!(
         out,
-        "<section aria-labelledby=\"node-{name}\"><h2 id=\"node-{name}\">{name} <small>{}{no_jobs}</small></h2>",
+        "<section{away} aria-labelledby=\"node-{name}\"><h2 id=\"node-{name}\">{name} \
+         <small>{gpus}links {}{no_jobs}</small></h2>",
         escape(&node.links)
     );
     match &node.gpus {
@@ -79,20 +83,28 @@ fn piece(out: &mut String, piece: &Piece, user: User<'_, '_>) {
         escape(&piece.holder())
     } else {
         let link = |id: u32| {
-            let who = user(id).map_or_else(String::new, |name| format!(" ({})", escape(name)));
+            let who = user(id).map_or_else(String::new, |name| format!("<span> ({})</span>", escape(name)));
             format!("<a href=\"/jobs/{id}\" data-job=\"{id}\">job {id}{who}</a>")
         };
         let jobs: Vec<String> = piece.jobs.iter().map(|job| link(job.id.0)).collect();
         let more = if piece.more > 0 { format!(" +{}", piece.more) } else { String::new() };
         jobs.join(" ") + &more
     };
+    // A reader who sees no colours reads what kind it is.
+    let how = match piece.owner {
+        Owner::Whole => "whole",
+        Owner::Shared => piece.sharing(),
+        Owner::Tasks => "tasks",
+        Owner::Isolated | Owner::Idle | Owner::Free | Owner::Slurm => "",
+    };
+    let kind = [profile, how].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let kind = if kind.is_empty() { kind } else { format!("<b>{}</b> ", escape(&kind)) };
     let _ = write!(
         out,
-        "<li class=\"{} u{}\" title=\"{}\"><b>{}</b> {holder}</li>",
+        "<li class=\"{} u{}\" title=\"{}\">{kind}{holder}</li>",
         piece.owner.name(),
         piece.size,
-        escape(&format!("{profile} {}", piece.detail())),
-        escape(profile),
+        escape(format!("{profile} {}", piece.detail()).trim_start()),
     );
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::clock::span;
 use crate::filter::Filter;
 use crate::render::svg::escape;
-use crate::seen::{Seen, kind};
+use crate::seen::{Seen, asks};
 use crate::slurm::squeue::Job;
 
 /// Pending jobs that are listed.
@@ -22,7 +22,7 @@ pub(super) fn pending(out: &mut String, seen: &Seen, filter: &Filter, names: boo
     let whose = if names { "<th>User</th>" } else { "" };
     let _ = write!(
         out,
-        "<h2>Jobs that wait</h2><table><thead><tr><th>Job</th>{whose}<th>Asks for</th><th>Waits for</th>\
+        "<h2>Jobs that wait</h2><table><thead><tr><th>Job</th>{whose}<th>Asks for</th><th>Waiting</th>\
          <th>Slurm's reason</th></tr></thead><tbody>"
     );
     for job in waiting.iter().take(MOST) {
@@ -33,7 +33,7 @@ pub(super) fn pending(out: &mut String, seen: &Seen, filter: &Filter, names: boo
             out,
             "<tr><td><a href=\"/jobs/{id}\" data-job=\"{id}\">{id}</a></td>{user}<td>{}</td><td>{waited}</td>\
              <td>{}</td></tr>",
-            kind(job).unwrap_or("Slurm's own"),
+            escape(&asks(job).unwrap_or_else(|| "no GPU".to_owned())),
             escape(&job.reason)
         );
     }

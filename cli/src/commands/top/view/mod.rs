@@ -15,7 +15,7 @@ use super::state::{Pane, State};
 use crate::clock::span;
 use crate::fold::fit as cut;
 use crate::render::colour::Owner;
-use crate::seen::{NodeSeen, Seen, Slices};
+use crate::seen::{Seen, Slices};
 
 /// Columns from which nodes and jobs stand beside each other.
 const WIDE: u16 = 140;
@@ -53,10 +53,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: View<'_>) {
     frame.render_widget(Line::from(summary(view, top.width)).style(bold()), top);
     frame.render_widget(filter(view), said);
     let rows = Rows::of(view.state, view.seen);
-    let halves = [Constraint::Percentage(50), Constraint::Percentage(50)];
-    let [left, right] =
-        if rest.width >= WIDE { Layout::horizontal(halves).spacing(2) } else { Layout::vertical(halves) }
-            .areas(rest);
+    let half = Constraint::Percentage(50);
+    let [left, right] = if rest.width >= WIDE {
+        Layout::horizontal([half, half]).spacing(2).areas(rest)
+    } else {
+        let need = [nodes::lines(view, &rows, rest.width).len(), rows.jobs.len()].map(|lines| lines + 1);
+        Layout::vertical([Constraint::Length(upper(need, rest.height)), Constraint::Min(0)]).areas(rest)
+    };
     nodes::draw(frame, left, view, &rows);
     jobs::draw(frame, right, view, &rows);
     frame.render_widget(
@@ -68,6 +71,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: View<'_>) {
     }
 }
 
+/// Lines of the upper pane: half of the screen, less where it or the lower one needs less. `need`: lines with the title.
+fn upper([above, below]: [usize; 2], height: u16) -> u16 {
+    let [above, below] = [above + 1, below].map(|lines| u16::try_from(lines).unwrap_or(u16::MAX));
+    above.min(height.saturating_sub(below).max(height / 2))
+}
+
 fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
@@ -75,21 +84,19 @@ fn bold() -> Style {
 /// The most important first: a narrow terminal cuts the end.
 fn summary(view: View<'_>, width: u16) -> String {
     let Some(seen) = view.seen else { return "tessera top: asking Slurm…".to_owned() };
-    let Slices { free, all } = seen.nodes.iter().map(NodeSeen::slices).sum();
-    let gpus: usize = seen.nodes.iter().map(|node| node.gpus.iter().flatten().count()).sum();
+    let room = seen.room();
     let in_state = |state: &str| seen.jobs.iter().filter(|job| job.state == state).count();
     let (running, pending) = (in_state("RUNNING"), in_state("PENDING"));
     let age = span(view.now.saturating_sub(seen.at));
-    let nodes = seen.nodes.len();
     if width < 100 {
+        let Slices { free, all } = room.slices;
+        let able = if room.nodes == room.of_nodes { String::new() } else { format!("{}/", room.nodes) };
         return format!(
-            "{free}/{all} slices free  {running} running {pending} waiting  {nodes} nodes  {age} ago"
+            "{free}/{all} slices free  {running} running {pending} waiting  {able}{} nodes  {age} ago",
+            room.of_nodes
         );
     }
-    format!(
-        "tessera top: {free} of {all} compute slices free on {gpus} GPUs of {nodes} nodes. {running} jobs running, {pending} waiting. \
-         Seen {age} ago."
-    )
+    format!("tessera top: {}. {running} jobs running, {pending} waiting. Seen {age} ago.", room.words())
 }
 
 /// What is typed, what is wrong, or what is shown.

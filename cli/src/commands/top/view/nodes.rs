@@ -19,7 +19,7 @@ const LEAST_GPU: usize = 4;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: View<'_>, rows: &Rows<'_>) {
     let by = match view.state.node_sort {
-        NodeSort::Site if rows.grouped => "most free first",
+        NodeSort::Site if rows.grouped => "out of use, then most free",
         NodeSort::Site => "as in tessera.toml",
         NodeSort::Free => "most free slices first",
         NodeSort::Name => "by name",
@@ -29,19 +29,25 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: View<'_>, rows: &Row
     let title = format!("NODES {nodes}, {by}    {marks}");
     let chosen = pane(view.state, Pane::Nodes);
     let rest = titled(frame, area, &cut(&title, usize::from(area.width)), chosen);
+    window(frame, rest, lines(view, rows, area.width), view.state.node_at, chosen);
+}
+
+/// All rows at this width, each line with its row.
+pub(super) fn lines(view: View<'_>, rows: &Rows<'_>, width: u16) -> Vec<(usize, Line<'static>)> {
+    let (width, chosen) = (usize::from(width), pane(view.state, Pane::Nodes));
     let name = rows.nodes.iter().filter_map(NodeRow::name).max().unwrap_or(0).min(MOST_NAME);
     let groups = rows.nodes.iter().filter_map(NodeRow::group);
     // Before them stands the mark.
-    let room = fold::room(groups, usize::from(area.width).saturating_sub(1));
+    let room = fold::room(groups, width.saturating_sub(1));
     let lines = rows.nodes.iter().enumerate().flat_map(|(row, shown)| {
         let mark = if row == view.state.node_at.min(rows.nodes.len() - 1) && chosen { ">" } else { " " };
         let lines = match shown {
-            NodeRow::One(node) => single(view, node, name, usize::from(area.width), mark),
+            NodeRow::One(node) => single(view, node, name, width, mark),
             NodeRow::Group(group) => vec![grouped(group, room, mark)],
         };
         lines.into_iter().map(move |line| (row, line))
     });
-    window(frame, rest, lines.collect(), view.state.node_at, chosen);
+    lines.collect()
 }
 
 impl NodeRow<'_> {

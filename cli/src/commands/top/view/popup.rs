@@ -1,6 +1,5 @@
 //! What lies over the panes: the keys, a row's nodes, or what is to be said of a job.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use ratatui::Frame;
@@ -67,14 +66,13 @@ fn height(text: &str, width: u16) -> u16 {
 
 fn nodes(view: View<'_>, names: &[String]) -> String {
     let Some(seen) = view.seen else { return String::new() };
-    let users: HashMap<u32, &str> = seen.jobs.iter().map(|job| (job.id, job.user.as_str())).collect();
     let mut text = if names.len() > 1 {
         format!("{} nodes: {}\n\n", names.len(), hostlist::compress(names))
     } else {
         String::new()
     };
     for node in seen.nodes.iter().filter(|node| names.contains(&node.name)).take(MOST_TOLD) {
-        text.push_str(&one(node, &users));
+        text.push_str(&one(node));
     }
     if names.len() > MOST_TOLD {
         let _ = writeln!(text, "and {} more; n shows some nodes", names.len() - MOST_TOLD);
@@ -82,7 +80,7 @@ fn nodes(view: View<'_>, names: &[String]) -> String {
     text
 }
 
-fn one(node: &NodeSeen, users: &HashMap<u32, &str>) -> String {
+fn one(node: &NodeSeen) -> String {
     let no_jobs = if node.takes_jobs { "" } else { "; takes no jobs now, `sinfo -R` says why" };
     let mut text =
         format!("{}: partition {}, links {}{no_jobs}\n", node.name, node.partitions.join(","), node.links);
@@ -92,7 +90,7 @@ fn one(node: &NodeSeen, users: &HashMap<u32, &str>) -> String {
         }
         Ok(gpus) => {
             for (i, gpu) in gpus.iter().enumerate() {
-                let pieces: Vec<String> = gpu.pieces.iter().map(|p| piece(p, users)).collect();
+                let pieces: Vec<String> = gpu.pieces.iter().map(piece).collect();
                 let _ = writeln!(text, "  GPU {i} {}: {}", gpu.model.key, pieces.join(", "));
             }
         }
@@ -100,9 +98,7 @@ fn one(node: &NodeSeen, users: &HashMap<u32, &str>) -> String {
     text
 }
 
-fn piece(piece: &Piece, users: &HashMap<u32, &str>) -> String {
-    let who: Vec<&str> = piece.jobs.iter().filter_map(|job| users.get(&job.id.0).copied()).collect();
-    let who = if who.is_empty() { String::new() } else { format!(" ({})", who.join(" ")) };
+fn piece(piece: &Piece) -> String {
     let profile = piece.profile.as_ref().map_or_else(String::new, |profile| format!("{profile} "));
-    format!("{profile}{}{who}", piece.holder())
+    format!("{profile}{}", piece.detail())
 }

@@ -12,10 +12,10 @@
 //! | option callback | sbatch, salloc, srun, user | keeps the text; refuses in scrontab, which never asks further | the command ends, nothing is submitted | the same |
 //! | `init_post_opt` | sbatch, salloc, srun, user | checks the options together, stores the request | one line per problem, the command ends itself with `SLURM_EXIT_ERROR` or 1 | the same |
 //! | `init_post_opt` | slurmstepd, root | reads the step's share from the journal; makes it where slurmd has skipped the prolog; asks slurmctld on a node that is not in `tessera.toml`, if the job has asked for GPUs of ours | kept for `task_init` | the same |
-//! | `job_prolog` | slurmstepd, root | realises the placement | **drains the node**: only if it is unfit for any job. What concerns one job is journalled | the job starts, `task_init` refuses |
+//! | `job_prolog` | slurmstepd, root | realises the placement | **drains the node**: only if it is unfit for any job. What concerns one job is journalled. Without a journal the node takes no more jobs with GPUs | the job starts, `task_init` refuses |
 //! | `task_init` | the task, user | sets the environment, says what was got | the step fails with the journalled reason | the task runs, without any GPU in its environment |
 //! | `task_exit` | slurmstepd, root | tells in the job's log what the task broker noted | nothing is told | the same |
-//! | `job_epilog` | slurmstepd, root | takes everything back | **drains the node**: only if the journal is unusable | logged |
+//! | `job_epilog` | slurmstepd, root | takes everything back | **drains the node**: only if the device files cannot be looked at. Without a journal as above | logged |
 //!
 //! `user_init` is not used: up to 23.02 its error does not reach srun. A panic in any hook is one log line and counts
 //! as that hook's error.

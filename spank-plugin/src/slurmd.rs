@@ -7,8 +7,11 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
-use gpu_node::{Fault, JobContext, NodeInSlurm, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd};
-use plugin_rt::{live_steps, log, set_job};
+use gpu_node::{
+    Fault, JobContext, NodeInSlurm, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd,
+    journal_problem,
+};
+use plugin_rt::{Chain, live_steps, log, set_job};
 use protocol::Isolation;
 use protocol::set_summary::{MATCH_ENV, on_node};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, plain_why};
@@ -64,8 +67,11 @@ pub(crate) fn prolog(
             let why = format!("it has a placement, but this node does not know its GPUs: {e}");
             log::error(format_args!("job {job}: {why}"));
             // A slurmctld that is being replaced may say yes and end the job a second later: slurmd begins its script meanwhile.
-            if let Ok(node) = ThisNode::load(args, Missing::Placed, env) {
-                note_refusal(&node, &context(spank, NvmlGrant::nothing(), slurmd, env)?, &why);
+            if let Ok(node) = ThisNode::load(args, Missing::Placed, env)
+                && let Err(fault) = refuse(&node, &context(spank, NvmlGrant::nothing(), slurmd, env)?, &why)
+            {
+                // Its steps ask slurmctld.
+                log::error(format_args!("job {job}: {}", Chain(&fault)));
             }
             requeue(job, &here, &why, env);
             return Ok(());
@@ -89,7 +95,13 @@ pub(crate) fn prolog(
         ..context(spank, grant, slurmd, env)?
     };
     if let Some(why) = refused {
-        refuse(&node, &context, &why)?;
+        log::error(format_args!("job {job}: {why}"));
+        match refuse(&node, &context, &why) {
+            Err(source) if source.node_unfit() => return Err(Unfit::Node { job, source }),
+            // Its steps find no entry, and are refused as well.
+            Err(fault) => job_failed(&node, job, &fault, env),
+            Ok(()) => {}
+        }
         if !own_fault {
             requeue(job, &node.name, &why, env);
         }
@@ -203,23 +215,34 @@ fn realise(
         }
         Err(RealiseError::JobFailed(fault)) => {
             // Journalled by `realise`; unless the job is requeued, its steps will be refused with this reason.
-            let why = plugin_rt::Chain(&fault).to_string();
-            if fault.unlike_described() {
-                mark_unfit(node, &why, env);
-            }
-            log::error(format_args!("job {job}: {why}"));
-            Ok(Some(why))
+            job_failed(node, job, &fault, env);
+            Ok(Some(Chain(&fault).to_string()))
         }
     }
 }
 
-/// Lets no further job with GPUs onto the node.
+/// Says why a job cannot start or be given back here, and lets no more jobs with GPUs onto the node if none could start.
+fn job_failed(node: &ThisNode, job: u32, fault: &Fault, env: &dyn Fn(&str) -> Option<String>) {
+    let why = Chain(fault).to_string();
+    if fault.unlike_described() {
+        mark_unfit(node, &why, env);
+    } else if fault.without_journal() {
+        // The same for each job, where it is still so.
+        mark_unfit(node, &journal_problem(&node.settings).unwrap_or_else(|| why.clone()), env);
+    }
+    log::error(format_args!("job {job}: {why}"));
+}
+
+/// Lets no further job with GPUs onto the node. Slurm alone gives out the GPUs of one that the file does not list.
 fn mark_unfit(node: &ThisNode, why: &str, env: &dyn Fn(&str) -> Option<String>) {
+    if node.site.node(&node.name).is_none() {
+        return;
+    }
     let slurm = NodeInSlurm { name: &node.name, conf: env("SLURM_CONF") };
     match slurm.mark(&node.settings, why) {
         Ok(true) => log::error(format_args!("{} takes no more jobs with GPUs: {why}", node.name)),
         Ok(false) => {}
-        Err(e) => log::error(format_args!("slurmctld cannot be told that {why}: {}", plugin_rt::Chain(&e))),
+        Err(e) => log::error(format_args!("slurmctld cannot be told that {why}: {}", Chain(&e))),
     }
 }
 
@@ -275,8 +298,15 @@ pub(crate) fn epilog(
         start_reconcile::if_journalled(args, &node, JobId(job));
         return Ok(());
     }
-    let released =
-        gpu_node::release(&node.settings, JobId(job)).map_err(|source| Unfit::Node { job, source })?;
+    let released = match gpu_node::release(&node.settings, JobId(job)) {
+        Ok(released) => released,
+        Err(fault) if fault.without_journal() => {
+            // No job with GPUs comes here before the journal can be used. Then the health check gives back what the job had.
+            job_failed(&node, job, &fault, env);
+            return Ok(());
+        }
+        Err(source) => return Err(Unfit::Node { job, source }),
+    };
     for problem in &released.problems {
         log::error(format_args!("job {job}: not taken back yet: {problem}"));
     }
@@ -303,33 +333,11 @@ fn job_variable(name: &str) -> String {
 }
 
 /// Journals why only this job cannot start.
-fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Unfit> {
-    let job = context.job.0;
-    log::error(format_args!("job {job}: {why}"));
-    match gpu_node::refuse(&node.settings, context, why) {
-        Ok(left) => {
-            left.problems.iter().for_each(|p| log::error(format_args!("job {job}: not taken back yet: {p}")));
-            Ok(())
-        }
-        Err(source) if source.node_unfit() => Err(Unfit::Node { job, source }),
-        // Its steps find no entry, and are refused as well.
-        Err(fault) => {
-            log::error(format_args!("job {job}: {}", plugin_rt::Chain(&fault)));
-            Ok(())
-        }
-    }
-}
-
-/// The same on a node of which little is known: its steps ask slurmctld where this cannot be journalled.
-fn note_refusal(node: &ThisNode, context: &JobContext, why: &str) {
-    match gpu_node::refuse(&node.settings, context, why) {
-        Ok(left) => {
-            left.problems
-                .iter()
-                .for_each(|p| log::error(format_args!("job {}: not taken back yet: {p}", context.job)));
-        }
-        Err(fault) => log::error(format_args!("job {}: {}", context.job, plugin_rt::Chain(&fault))),
-    }
+fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Fault> {
+    let left = gpu_node::refuse(&node.settings, context, why)?;
+    let job = context.job;
+    left.problems.iter().for_each(|p| log::error(format_args!("job {job}: not taken back yet: {p}")));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ fn look_up(
     let kept = node.kept_from_whole_jobs();
     let read = Journal::open(&node.settings.state_dir).and_then(|j| Ok((j.job(JobId(step.job))?, j)));
     let left = match read {
-        Err(e) => return Share::Unreadable(Chain(&e).to_string()),
+        Err(e) => return unreadable(step, &node.name, &e, env),
         Ok((entry, journal)) => prologs(step, entry, journal.boot(), |e| slurms.agree_with(e, &kept)),
     };
     let left = match left {
@@ -173,7 +173,7 @@ fn look_up(
             |entry| Left::Ready(Box::new(entry)),
         ),
         known if step.batch => match begin_batch(&node.settings, JobId(step.job)) {
-            Err(e) => return Share::Unreadable(Chain(&e).to_string()),
+            Err(e) => return unreadable(step, &node.name, &e, env),
             Ok(()) => known,
         },
         known => known,
@@ -204,6 +204,20 @@ fn look_up(
         Left::Failed(why) => Share::Failed(why),
         Left::Nothing => Share::Unknown,
     }
+}
+
+/// The journal cannot be used: a script that has not begun may begin later, or elsewhere.
+fn unreadable(
+    step: &Step,
+    node: &str,
+    why: &dyn std::error::Error,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Share {
+    let why = Chain(why).to_string();
+    if step.batch && step.has_gpus {
+        requeue(step.job, node, &why, env);
+    }
+    Share::Unreadable(why)
 }
 
 /// On a node that Tessera does not manage, a step has what Slurm gave it, unless slurmctld has placed its job here: somebody

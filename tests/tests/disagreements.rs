@@ -7,11 +7,11 @@ mod common;
 
 use std::time::Duration;
 
-use common::{LOOK_AND_STAY, builder, looked, with};
+use common::{AT_ONCE, LOOK_AND_STAY, builder, looked, with};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
-use lab::{Cluster, Daemon, User};
+use lab::{Cluster, Daemon, JobId, User};
 use slurm_releases::Release;
 
 fn slurmctld_log(cluster: &Cluster) -> String {
@@ -264,17 +264,100 @@ fn no_job_starts_on_less_than_it_was_promised() {
 
     std::fs::write(&path, &right).unwrap();
     cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
-    let check = cluster.layout().etc("tessera-health");
-    let mut check = std::process::Command::new(check);
-    run(check.env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
-    wait_for("the node to take jobs again", PATIENCE, || {
-        let line = shown(&cluster);
-        if line.starts_with("tessera gpu0") { Ok(()) } else { Err(line) }
-    })
-    .unwrap();
+    recovers(&cluster);
     let saw =
         cluster.complete(User::Bob, &["-w", "n1", "--gpu-isolation=mig:2g.10gb"], "nvidia-smi -L").unwrap();
     assert!(saw.contains("2g.10gb"), "{saw}");
+}
+
+/// Lets n1's health check look, and waits until the node takes jobs with GPUs again.
+fn recovers(cluster: &Cluster) {
+    let check = cluster.layout().etc("tessera-health");
+    run(std::process::Command::new(check).env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
+    wait_for("the node to take jobs again", PATIENCE, || {
+        let line = shown(cluster);
+        if line.starts_with("tessera gpu0") { Ok(()) } else { Err(line) }
+    })
+    .unwrap();
+}
+
+/// A job cannot start on n1 for this reason: it waits, and so does every job with GPUs; no other job does.
+fn takes_no_gpu_jobs(cluster: &Cluster, why: &str) -> JobId {
+    let job = cluster.sbatch(User::Bob, &["-w", "n1", "--gpu-isolation=mig:1g.5gb"], "echo started").unwrap();
+    wait_for("the job to wait and the node to say why", PATIENCE, || {
+        let (line, now) = (shown(cluster), cluster.job(job).map_err(|e| with_causes(&e))?);
+        let told = line.starts_with("tessera unfit: ") && line.contains(why);
+        let waits = now.state() == "PENDING" && now.get("Restarts") == "1";
+        if told && waits { Ok(()) } else { Err(format!("{line} {now:?}")) }
+    })
+    .unwrap();
+    assert!(!cluster.output(job).contains("started"), "{}", cluster.output(job));
+    let with_gpu = cluster.sbatch(User::Bob, &["-w", "n1", "--gres=gpu:1"], "echo started").unwrap();
+    assert!(cluster.complete(User::Bob, &["-w", "n1"], "echo ran").unwrap().contains("ran"));
+    assert_eq!(cluster.job(with_gpu).unwrap().state(), "PENDING");
+    cluster.run(User::Root, "scancel", &[&with_gpu.to_string()]).unwrap().ok().unwrap();
+    job
+}
+
+/// A node whose state directory cannot be used is not drained, and holds no job.
+#[test]
+fn a_state_directory_that_cannot_be_used_drains_no_node() {
+    const NOBODY: u32 = 65534;
+    let cluster = builder().slurm_conf(AT_ONCE).small_state(512).start().unwrap();
+    let state = cluster.layout().at("nodes/n1/state");
+    let runs =
+        |user| cluster.sbatch(user, &["-w", "n1", "--gpu-isolation=mig:1g.5gb"], LOOK_AND_STAY).unwrap();
+    let goes_on = |job| assert_eq!(cluster.job(job).unwrap().state(), "RUNNING");
+    let starts = |job: JobId| {
+        let now = ["update", &format!("JobId={job}"), "StartTime=now"];
+        cluster.run(User::Root, "scontrol", &now).unwrap().ok().unwrap();
+        assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+        let states = cluster.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N %T"]).unwrap().ok().unwrap();
+        assert!(!states.contains("drain"), "{states}");
+    };
+    let [first, second] = [User::Alice, User::Bob].map(runs);
+    looked(&cluster, first);
+    looked(&cluster, second);
+
+    let filler = state.join("filler");
+    let mut full = std::fs::File::create(&filler).unwrap();
+    while std::io::Write::write_all(&mut full, &[0; 4096]).is_ok() {}
+    let job = takes_no_gpu_jobs(&cluster, "/state/jobs: cannot write to it: No space left on device");
+    goes_on(first);
+    drop(full);
+    std::fs::remove_file(&filler).unwrap();
+    recovers(&cluster);
+    starts(job);
+
+    std::fs::rename(state.join("jobs"), state.join("elsewhere")).unwrap();
+    std::fs::write(state.join("jobs"), "").unwrap();
+    let job = takes_no_gpu_jobs(&cluster, "/state/jobs: cannot open it as a directory");
+    goes_on(first);
+    std::fs::remove_file(state.join("jobs")).unwrap();
+    std::fs::rename(state.join("elsewhere"), state.join("jobs")).unwrap();
+    recovers(&cluster);
+    starts(job);
+
+    std::os::unix::fs::chown(&state, Some(NOBODY), None).unwrap();
+    let job = takes_no_gpu_jobs(&cluster, "/state: belongs to uid 65534");
+    goes_on(second);
+    // An epilog does not drain the node either.
+    cluster.run(User::Alice, "scancel", &[&first.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_end(first).unwrap();
+    assert!(state.join(format!("jobs/{first}.json")).exists());
+    std::os::unix::fs::chown(&state, Some(0), None).unwrap();
+    recovers(&cluster);
+    starts(job);
+    wait_for("what the job had to be given back", PATIENCE, || {
+        let left = state.join(format!("jobs/{first}.json")).exists();
+        if left { Err("not yet".to_owned()) } else { Ok(()) }
+    })
+    .unwrap();
+    let log = std::fs::read_to_string(cluster.layout().log("slurmd-n1")).unwrap();
+    assert_eq!(log.matches("n1 takes no more jobs with GPUs").count(), 3, "once each: {log}");
+    cluster.run(User::Bob, "scancel", &[&second.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_idle().unwrap();
+    cluster.assert_clean().unwrap();
 }
 
 #[test]

@@ -129,15 +129,12 @@ impl Fault {
     #[must_use]
     pub fn node_unfit(&self) -> bool {
         match self {
-            Self::NotRoot(_)
-            | Self::State(_)
-            | Self::Device(_)
-            | Self::UnknownModel { .. }
-            | Self::Reset { .. } => true,
+            Self::NotRoot(_) | Self::Device(_) | Self::UnknownModel { .. } | Self::Reset { .. } => true,
             Self::Nvml(e) => e.node_unfit(),
             Self::Mps(e) => e.node_unfit(),
-            Self::Lock(e) => matches!(e, LockError::State(_)),
-            Self::NoSuchGpu { .. }
+            Self::State(_)
+            | Self::Lock(_)
+            | Self::NoSuchGpu { .. }
             | Self::NotAsDescribed { .. }
             | Self::NoSuchProfile { .. }
             | Self::Broker(_)
@@ -161,6 +158,12 @@ impl Fault {
     pub fn unlike_described(&self) -> bool {
         matches!(self, Self::NoSuchGpu { .. } | Self::NotAsDescribed { .. })
     }
+
+    /// True where the journal cannot be used: no job can have GPUs of ours here, and nothing can be noted of it.
+    #[must_use]
+    pub fn without_journal(&self) -> bool {
+        matches!(self, Self::State(_) | Self::Lock(LockError::State(_)))
+    }
 }
 
 /// Why a job's resources were not made.
@@ -169,7 +172,8 @@ pub enum RealiseError {
     /// No job can be started here: the prolog must fail, which drains the node.
     #[error("this node is unfit for any job")]
     NodeUnfit(#[source] Fault),
-    /// Only this job failed: the journal says why and its tasks are refused; the prolog succeeds.
+    /// Only this job failed: the journal says why and its tasks are refused; the prolog succeeds. Without a journal
+    /// ([`Fault::without_journal`]) they are refused for that.
     #[error(transparent)]
     JobFailed(Fault),
 }

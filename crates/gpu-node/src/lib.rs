@@ -13,8 +13,8 @@
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
 //! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`, `live_processes`;
 //! `fault`, `numbering`; `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`;
-//! `lifecycle`. `tasks` speaks to the task broker. `environment` and `task_variables` need the journal alone, `unfit` only
-//! `command`, `usage` the driver, the journal and `living`.
+//! `lifecycle`. `tasks` speaks to the task broker. `environment` and `task_variables` need the journal alone, `unfit` also
+//! `command` and the locks, `usage` the driver, the journal and `living`.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
 //! journalled job's resources are only taken from it when it is known to be dead.
@@ -77,7 +77,7 @@ pub use process::{start_and_parent_of, start_time_of};
 pub use settings::{GpuSettings, Settings};
 pub use task_variables::{preload, stale_variables};
 pub use tasks::{BrokerError, lacks_broker};
-pub use unfit::{NodeInSlurm, is_marked};
+pub use unfit::{NodeInSlurm, is_marked, journal_problem};
 pub use usage::{Sample, has_devices, sample};
 
 #[cfg(test)]

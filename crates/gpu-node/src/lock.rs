@@ -155,13 +155,28 @@ fn resets(dir: &OwnedFd, base: &Path) -> Result<Vec<String>, LockError> {
     Ok(names.filter(|name| name.starts_with(RESET)).collect())
 }
 
-fn open(state_dir: &Path) -> Result<OwnedFd, LockError> {
+fn open(state_dir: &Path) -> Result<OwnedFd, StateError> {
     let state = own_dirs::own(state_dir, Mode::RWXU)?;
-    Ok(own_dirs::own_at(state, state_dir, "locks", Mode::RWXU)?)
+    own_dirs::own_at(state, state_dir, "locks", Mode::RWXU)
+}
+
+/// Whether the locks' files can be opened.
+///
+/// # Errors
+///
+/// They cannot be, for this reason.
+pub(crate) fn try_out(state_dir: &Path) -> Result<(), StateError> {
+    open_file(&open(state_dir)?, state_dir, "node").map(drop)
 }
 
 fn exclusive(dir: &OwnedFd, base: &Path, name: &str, deadline: &Deadline) -> Result<OwnedFd, LockError> {
     take(dir, base, name, FlockOperation::NonBlockingLockExclusive, deadline)
+}
+
+fn open_file(dir: &OwnedFd, base: &Path, name: &str) -> Result<OwnedFd, StateError> {
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(own_dirs::io(&base.join("locks").join(name), "open it"))
 }
 
 fn take(
@@ -172,9 +187,7 @@ fn take(
     deadline: &Deadline,
 ) -> Result<OwnedFd, LockError> {
     let path = base.join("locks").join(name);
-    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(own_dirs::io(&path, "open it"))?;
+    let fd = open_file(dir, base, name)?;
     let mut backoff = Backoff::quick();
     loop {
         match rustix::fs::flock(&fd, how) {

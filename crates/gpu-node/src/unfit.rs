@@ -1,19 +1,22 @@
-//! A node whose GPUs are not those that the site describes takes no GPU job until that is mended. It is not drained: jobs
-//! without GPUs have nothing to do with it.
+//! A node whose GPUs are not those that the site describes, or whose journal cannot be used, takes no GPU job until that is
+//! mended. It is not drained: jobs without GPUs have nothing to do with it.
 //!
 //! The node says so in its `extra`, where slurmctld's plugin would publish its layout, and `sinfo` shows the reason. The
-//! plugin then starts no job with GPUs there. A note beside the journal lets the health check look again.
+//! plugin then starts no job with GPUs there. A note beside the journal lets the health check look again; another one in
+//! `run_dir` does where nothing can be written beside the journal.
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use error_chain::Chain;
 use protocol::layout::UNFIT;
 use rustix::fs::Mode;
 
 use crate::command::{CommandError, ask};
-use crate::own_dirs;
+use crate::journal::Journal;
 use crate::settings::Settings;
+use crate::{lock, own_dirs};
 
 /// How long slurmctld may take to answer, each time.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,14 +32,22 @@ pub struct NodeInSlurm<'a> {
     pub conf: Option<String>,
 }
 
-fn note(settings: &Settings) -> PathBuf {
-    settings.state_dir.join("unfit")
+fn notes(settings: &Settings) -> [PathBuf; 2] {
+    [&settings.state_dir, &settings.run_dir].map(|dir| dir.join("unfit"))
 }
 
 /// Whether this node was marked and not cleared since.
 #[must_use]
 pub fn is_marked(settings: &Settings) -> bool {
-    note(settings).is_file()
+    notes(settings).iter().any(|note| note.is_file())
+}
+
+/// Why no job's entry can be written or read here; `None`: it can be.
+#[must_use]
+pub fn journal_problem(settings: &Settings) -> Option<String> {
+    let journal = Journal::open(&settings.state_dir).and_then(|journal| journal.try_out());
+    let usable = journal.and_then(|()| lock::try_out(&settings.state_dir));
+    usable.err().map(|e| Chain(&e).to_string())
 }
 
 impl NodeInSlurm<'_> {
@@ -47,9 +58,13 @@ impl NodeInSlurm<'_> {
     ///
     /// slurmctld cannot be asked. The next job, or the next health check, tries again.
     pub fn mark(&self, settings: &Settings, why: &str) -> Result<bool, CommandError> {
-        // The note is only for the health check.
-        if own_dirs::own(&settings.state_dir, Mode::RWXU).is_ok() {
-            let _next_prolog_tries_again = fs::write(note(settings), why);
+        // The notes are only for the health check.
+        let public = Mode::from_bits_truncate(0o755);
+        let dirs = [(&settings.state_dir, Mode::RWXU), (&settings.run_dir, public)];
+        for ((dir, mode), note) in dirs.into_iter().zip(notes(settings)) {
+            if own_dirs::own(dir, mode).is_ok() {
+                let _next_prolog_tries_again = fs::write(note, why);
+            }
         }
         let before = self.extra()?;
         let text = format!("{UNFIT}{why}");
@@ -73,7 +88,9 @@ impl NodeInSlurm<'_> {
         if self.extra()?.starts_with(UNFIT) {
             self.update(&[format!("Extra={layout}")])?;
         }
-        let _the_next_check_tries_again = fs::remove_file(note(settings));
+        for note in notes(settings) {
+            let _the_next_check_tries_again = fs::remove_file(note);
+        }
         Ok(())
     }
 

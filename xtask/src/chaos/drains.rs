@@ -85,7 +85,7 @@ pub(super) fn judge<'a>(
 /// Whether a prolog or epilog on this node has to fail, or is killed.
 fn makes_unfit(fault: &Fault, node: &str) -> bool {
     match fault {
-        Fault::KillWork(at, Work::Prolog | Work::Epilog) | Fault::DiskFull(at) => at.name() == node,
+        Fault::KillWork(at, Work::Prolog | Work::Epilog) => at.name() == node,
         Fault::Driver(
             at,
             _,
@@ -109,6 +109,8 @@ mod tests {
         assert_eq!(judge("n2", "Prolog error", "", [&kill].into_iter(), false), Drain::Unexplained);
         assert_eq!(judge("n1", "Prolog error", "", [&lost].into_iter(), false), Drain::Unfit);
         assert_eq!(judge("n1", "Prolog error", "", [&busy].into_iter(), false), Drain::Unexplained);
+        let full = Fault::DiskFull(At(0));
+        assert_eq!(judge("n1", "Prolog error", "", [&full].into_iter(), false), Drain::Unexplained);
         assert_eq!(judge("n1", "Epilog error", "", [].into_iter(), false), Drain::Unexplained);
         assert_eq!(judge("n1", "Prolog error", PROLOG_LOST, [].into_iter(), false), Drain::Stock);
         assert_eq!(judge("n1", "Duplicate jobid", "", [].into_iter(), false), Drain::Stock);

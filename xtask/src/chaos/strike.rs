@@ -130,7 +130,11 @@ pub(super) fn mend(
                 reconcile(cluster, node.name())?;
             }
         }
-        Fault::DiskFull(node) => drop(fs::remove_file(filler(cluster, node.name()))),
+        Fault::DiskFull(node) => {
+            drop(fs::remove_file(filler(cluster, node.name())));
+            // The health check would let jobs with GPUs onto the node again within a minute.
+            reconcile(cluster, node.name())?;
+        }
         Fault::Reconfigure(File::Changed | File::Broken | File::Shrunken) => {
             change_file(cluster, File::Same)?;
             cluster.run(User::Root, "scontrol", &["reconfigure"])?;

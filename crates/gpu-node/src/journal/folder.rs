@@ -56,6 +56,8 @@ pub(super) enum Outlive {
     Machine,
 }
 
+/// More than a job's entry usually has, bytes.
+const ENTRY_SIZE: usize = 16 << 10;
 /// What a file may be at most; a longer one is not ours.
 const SIZE_LIMIT: u64 = 1 << 20;
 
@@ -149,6 +151,19 @@ impl Folder {
         }
         crate::crash::point("journal written");
         replaced
+    }
+
+    /// Whether a file could be written: there is room, and the file system takes changes.
+    pub(super) fn try_out(&self) -> Result<(), StateError> {
+        let failed = |source| StateError::Io { path: self.path.clone(), what: "write to it", source };
+        let temporary = format!(".try.{}", std::process::id());
+        let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.fd, &temporary, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|e| failed(e.into()))?;
+        let mut file = std::fs::File::from(fd);
+        let written = file.write_all(&[b'\n'; ENTRY_SIZE]).and_then(|()| file.sync_all()).map_err(failed);
+        own_dirs::unlink(&self.fd, &temporary).map_err(|e| failed(e.into()))?;
+        written
     }
 
     pub(super) fn remove(&self, name: &str) -> Result<(), StateError> {

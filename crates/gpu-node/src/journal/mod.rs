@@ -201,6 +201,19 @@ impl Journal {
         self.energy.write(&cap_file(&record.uuid), record, Outlive::Process)
     }
 
+    /// Whether jobs' entries can be read and written.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be, for this reason.
+    pub(crate) fn try_out(&self) -> Result<(), StateError> {
+        self.jobs.try_out()?;
+        self.daemons.try_out()?;
+        let _ = self.jobs()?;
+        let _ = self.daemons()?;
+        self.caps().map(drop)
+    }
+
     /// Files moved aside so far.
     ///
     /// # Errors

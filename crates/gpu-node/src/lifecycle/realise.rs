@@ -45,7 +45,7 @@ pub struct Realised {
 /// # Errors
 ///
 /// [`RealiseError::NodeUnfit`] where no job could be started here, [`RealiseError::JobFailed`] where only this one
-/// cannot; the latter is journalled, so that the job's tasks can be refused with the reason.
+/// cannot; the latter is journalled, so that the job's tasks can be refused with the reason, unless there is no journal.
 pub fn realise(settings: &Settings, job: &JobContext) -> Result<Realised, RealiseError> {
     let deadline = Deadline::after(settings.operation_timeout);
     realise_until(settings, job, &deadline).map_err(RealiseError::from)

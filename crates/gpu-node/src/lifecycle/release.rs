@@ -23,7 +23,7 @@ use crate::settings::Settings;
 ///
 /// # Errors
 ///
-/// Not root, or the journal cannot be read or written: the node is unfit.
+/// Not root, or the journal cannot be read or written.
 pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
     release_if(settings, job, &|_| true)
 }

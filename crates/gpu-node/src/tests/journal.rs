@@ -41,14 +41,15 @@ fn directories_that_others_could_redirect_are_refused() {
         let try_state = |path: &Path| {
             let mut settings = node.settings.clone();
             settings.state_dir = path.to_owned();
+            assert!(crate::journal_problem(&settings).is_some());
             crate::realise(&settings, &node.job(1, ALICE, whole(&[2]))).unwrap_err()
         };
         let error = try_state(&theirs);
-        assert!(matches!(error, RealiseError::NodeUnfit(Fault::State(_))), "{error}");
+        assert!(matches!(error, RealiseError::JobFailed(Fault::State(_))), "{error}");
         let link = node.dir.join("link");
         symlink(&theirs, &link).unwrap();
         let error = try_state(&link);
-        assert!(matches!(error, RealiseError::NodeUnfit(Fault::State(_))), "{error}");
+        assert!(matches!(error, RealiseError::JobFailed(Fault::State(_))), "{error}");
         let open = node.dir.join("open");
         std::fs::create_dir(&open).unwrap();
         std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
@@ -100,8 +101,8 @@ impl Drop for Mounted<'_> {
 }
 
 #[test]
-fn a_full_disk_drains_the_node_and_loses_nothing() {
-    on_node("tests::journal::a_full_disk_drains_the_node_and_loses_nothing", |node| {
+fn a_full_disk_drains_no_node_and_loses_nothing() {
+    on_node("tests::journal::a_full_disk_drains_no_node_and_loses_nothing", |node| {
         let _small = Mounted::small(&node.settings.state_dir);
         let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
         let rubbish = node.settings.state_dir.join("rubbish");
@@ -109,8 +110,10 @@ fn a_full_disk_drains_the_node_and_loses_nothing() {
         let mut file = std::fs::File::create(&rubbish).unwrap();
         while std::io::Write::write(&mut file, &[1; 512]).is_ok() {}
         let error = node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap_err();
-        assert!(matches!(error, RealiseError::NodeUnfit(Fault::State(_))), "{error}");
+        assert!(matches!(error, RealiseError::JobFailed(Fault::State(_))), "{error}");
         assert!(crate::begin_batch(&node.settings, JobId(1)).is_err());
+        let problem = crate::journal_problem(&node.settings).unwrap();
+        assert!(problem.contains("cannot write to it") && problem.contains("os error 28"), "{problem}");
         let names = |sub: &str| {
             let dir = std::fs::read_dir(node.settings.state_dir.join(sub)).unwrap();
             dir.map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
@@ -123,6 +126,7 @@ fn a_full_disk_drains_the_node_and_loses_nothing() {
         assert_eq!(node.access(&first.device_nodes[0]), (0, 0o400));
         drop(file);
         std::fs::remove_file(&rubbish).unwrap();
+        assert_eq!(crate::journal_problem(&node.settings), None);
         node.realise(3, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap();
         node.reconcile(&[3]);
         node.assert_clean(&[3]);
@@ -141,7 +145,7 @@ fn a_file_that_cannot_be_read_stays_and_is_read_again() {
         assert_eq!(journal.bad_files().unwrap(), Vec::<String>::new());
         // What it says of the GPU is not known: neither given away nor taken back, though no job is live.
         let error = node.realise(2, BOB, whole(&[0])).unwrap_err();
-        assert!(matches!(error, RealiseError::NodeUnfit(Fault::State(_))), "{error}");
+        assert!(matches!(error, RealiseError::JobFailed(Fault::State(_))), "{error}");
         let error = reconcile(&node.settings, LiveJobs::Exactly(&HashSet::new())).unwrap_err();
         assert!(matches!(error, Fault::State(_)), "{error}");
         assert_eq!(node.access(&entry.device_nodes[0]), (ALICE, 0o400));
@@ -204,7 +208,7 @@ fn what_a_newer_tessera_wrote_is_left_alone() {
         said(crate::inspect(&node.settings, None).unwrap_err());
         said(crate::release(&node.settings, JobId(1)).unwrap_err());
         said(crate::begin_batch(&node.settings, JobId(1)).unwrap_err());
-        let Err(RealiseError::NodeUnfit(fault)) = node.realise(2, BOB, whole(&[0])) else {
+        let Err(RealiseError::JobFailed(fault)) = node.realise(2, BOB, whole(&[0])) else {
             panic!("realised")
         };
         said(fault);

@@ -61,6 +61,9 @@ fn journal(seen: &Seen, node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<
 /// The layout's jobs are there, and every task's devices are its job's in the layout.
 fn layout(seen: &Seen, node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
     let mut found = Vec::new();
+    if node.takes_no_gpu_jobs {
+        return found;
+    }
     let holders = |holder: &Holder| -> Vec<u32> {
         match holder {
             Holder::Idle => Vec::new(),

@@ -72,6 +72,7 @@ fn healthy() -> Seen {
         state: "mixed".to_owned(),
         reason: "none".to_owned(),
         reason_since: "Unknown".to_owned(),
+        takes_no_gpu_jobs: false,
         layout: vec![
             place(0, Some(4), Holder::Job(1)),
             place(0, Some(5), Holder::Idle),

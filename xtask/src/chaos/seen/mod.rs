@@ -38,6 +38,8 @@ pub(super) struct Node {
     pub(super) reason_since: String,
     /// Who has what, as slurmctld publishes it.
     pub(super) layout: Vec<Place>,
+    /// The reason stands in its place.
+    pub(super) takes_no_gpu_jobs: bool,
     pub(super) gpus: Vec<Gpu>,
     pub(super) journal: Vec<JournalEntry>,
     /// Files in the journal that say something other than a job.
@@ -117,6 +119,7 @@ pub(super) fn look(cluster: &Cluster) -> Result<Seen, HarnessError> {
             reason,
             reason_since,
             layout: layout::parse(line),
+            takes_no_gpu_jobs: line.starts_with("tessera unfit: "),
             gpus: driver::gpus(cluster, name)?,
             journal,
             journal_rest,

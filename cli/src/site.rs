@@ -4,6 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
+use geometry::counted;
 use node_state::Node;
 use plugin_rt::last_good::{InForce, LastGood};
 use plugin_rt::tessera_toml::LoadError;
@@ -37,8 +38,12 @@ pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
         return Ok(tessera_toml::with_gres(&path, config));
     }
     let shown: Vec<String> = errors.iter().map(ConfigError::render).collect();
-    let failure =
-        Failure::new(format!("{} has {}\n{}", path.display(), count(errors.len()), shown.join("\n")));
+    let failure = Failure::new(format!(
+        "{} has {}\n{}",
+        path.display(),
+        counted(errors.len(), "error"),
+        shown.join("\n")
+    ));
     if path != tessera_toml::beside(&slurm_conf::path(&|name| env::var(name).ok())) {
         return Err(failure);
     }
@@ -73,11 +78,6 @@ pub(crate) fn copies(name: Option<&str>) -> Vec<LastGood> {
     let conf = slurm_conf::path(&|name| env::var(name).ok());
     let node = name.and_then(|name| slurm_conf::spool_dir(&conf, name));
     node.into_iter().chain(slurm_conf::state_dir(&conf)).map(|dir| LastGood::in_dir(&dir)).collect()
-}
-
-/// `1 error`, `2 errors`.
-pub(crate) fn count(n: usize) -> String {
-    format!("{n} error{}", if n == 1 { "" } else { "s" })
 }
 
 /// The error for a node that `tessera.toml` does not have.

@@ -118,7 +118,7 @@ fn who_must_end_and_what_would_start_instead() {
     assert_snapshot!(why("Nodes required for job are DOWN, DRAINED", "", "gres:gpu:2"), @r"
     job 20 of bob asks for 2 whole GPUs
     Slurm's reason is Nodes required for job are DOWN, DRAINED: the nodes it may use are taken, drained, reserved or kept for other jobs.
-      n[1-2,4]: never: 2 GPUs do not fit on an empty node, 1 do; ask --gpus-per-node=1 or less
+      n[1-2,4]: never: 2 GPUs do not fit on an empty node, 1 does; ask --gpus-per-node=1 or less
       n3: takes no jobs now; `sinfo -R` says why
     These would start now instead:
       --gpu-isolation=whole --gpus-per-node=1 on n4

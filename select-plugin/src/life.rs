@@ -231,8 +231,8 @@ pub(crate) fn step_aside(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<Layout>
     }
     if let Some(first) = aside.first() {
         log::error(format_args!(
-            "select plugin: {} nodes are left to Slurm alone, such as {first}: see `tessera doctor`",
-            aside.len()
+            "select plugin: {} left to Slurm alone, such as {first}: see `tessera doctor`",
+            if aside.len() == 1 { "1 node is".to_owned() } else { format!("{} nodes are", aside.len()) }
         ));
     }
     cleared

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use geometry::counted;
 use plugin_rt::last_good::LastGood;
 use plugin_rt::tessera_toml::{self, LoadError};
 use plugin_rt::{Chain, log};
@@ -74,12 +75,15 @@ impl Site {
             log::info("select plugin: tessera.toml is good again");
         }
         self.say_not_kept(in_force.not_kept.map(|e| Chain(&e).to_string()));
-        log::info(format_args!("select plugin: {} node sets in tessera.toml", engine.site().nodes.len()));
+        log::info(format_args!(
+            "select plugin: {} in tessera.toml",
+            counted(engine.site().nodes.len(), "node set")
+        ));
         if let [first, ..] = &engine.site().not_partitioned[..] {
             log::error(format_args!(
-                "select plugin: GPUs of {} nodes, such as {first}, are never partitioned: gres.conf has AutoDetect there, \
+                "select plugin: GPUs of {}, such as {first}, are never partitioned: gres.conf has AutoDetect there, \
                  with which slurmd takes MIG instances for GPUs; list them with File= and AutoDetect=off",
-                engine.site().not_partitioned.len()
+                counted(engine.site().not_partitioned.len(), "node")
             ));
         }
         Reading::New(Box::new(engine))

@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use geometry::counted;
 use plugin_rt::{Chain, log};
 use protocol::{AdminComment, Says};
 
@@ -73,7 +74,10 @@ fn requeue_by(job: u32, node: &str, why: &str, ask: Ask<'_>) -> bool {
         return false;
     }
     let also = if held {
-        format!(", and held after {} restarts (`scontrol release {id}` lets it try again)", told.restarts)
+        format!(
+            ", and held after {} (`scontrol release {id}` lets it try again)",
+            counted(told.restarts, "restart")
+        )
     } else {
         String::new()
     };

@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use geometry::{GpuIndex, JobId};
+use geometry::{GpuIndex, JobId, counted};
 use gpu_node::journal::{Entry, GpuRecord, Journal, Kind};
 use gpu_node::{
     Fault, begin_batch, instances_per_task, preload, serve_tasks, stale_variables, task_environment,
@@ -323,8 +323,10 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let (n, uneven) = (entry.instances.len(), instances_per_task(&entry, place.1).is_none());
     if entry.kind == Kind::Mig && task == 0 && uneven && !quiet && devices == TaskGpus::AsJournalled {
         log::user(format_args!(
-            "job {job} on {}: {n} instances for {} tasks: every task sees all of them; ask for a multiple of the tasks",
-            node.name, place.1
+            "job {job} on {}: {} for {}: every task sees all of them; ask for a multiple of the tasks",
+            node.name,
+            counted(n, "instance"),
+            counted(place.1, "task")
         ));
     }
     Ok(())

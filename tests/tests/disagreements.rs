@@ -22,7 +22,7 @@ fn slurmctld_log(cluster: &Cluster) -> String {
 fn left_to_slurm(templates: Templates, why: &str, doctors: &str) -> Cluster {
     let cluster = builder().templates(templates).start().unwrap();
     let log = slurmctld_log(&cluster);
-    assert!(log.contains(&format!("1 nodes are left to Slurm alone, such as n2: {why}")), "{log}");
+    assert!(log.contains(&format!("1 node is left to Slurm alone, such as n2: {why}")), "{log}");
     // A job that asks for nothing of Tessera's starts there; one that does goes elsewhere, or waits.
     let saw = cluster.complete(User::Alice, &["-w", "n2", "--gres=gpu:1"], "echo started").unwrap();
     assert!(saw.contains("started"), "{saw}");
@@ -379,7 +379,7 @@ fn where_slurmd_finds_gpus_by_itself_none_is_partitioned_22_05() {
     let cluster = builder().slurm(Release::MACHINE).templates(templates).start().unwrap();
     let log = slurmctld_log(&cluster);
     assert!(
-        log.contains("GPUs of 1 nodes, such as n2, are never partitioned: gres.conf has AutoDetect"),
+        log.contains("GPUs of 1 node, such as n2, are never partitioned: gres.conf has AutoDetect"),
         "{log}"
     );
     let refused =

@@ -110,7 +110,7 @@ fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool() {
         let refused =
             cluster.try_sbatch(User::Bob, &["--gpu-isolation=tasks", "-n5", "-w", "n2"], "true").unwrap();
         assert!(
-            refused.stderr.contains("v100-16gb has 4 seats at most where 5 are needed"),
+            refused.stderr.contains("v100-16gb has at most 4 seats where 5 are needed"),
             "{}",
             refused.stderr
         );
@@ -152,7 +152,7 @@ fn a_step_finds_a_broker_that_was_killed() {
         // The site's own number of seats on a GPU that is not cut.
         let refused =
             cluster.try_sbatch(User::Bob, &["--gpu-isolation=tasks", "-n3", "-w", "n2"], "true").unwrap();
-        assert!(refused.stderr.contains("has 2 seats at most where 3 are needed"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("has at most 2 seats where 3 are needed"), "{}", refused.stderr);
         for pid in [before.parent, before.child] {
             lab::command::run(std::process::Command::new("kill").args(["-9", &pid.to_string()])).unwrap();
         }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use geometry::counted;
 use node_state::MigPolicy;
 use site_config::SiteConfig;
 
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<Outcome, Failur
         return Ok(Outcome::ok(format!("{}: good\n{}", path.display(), summary(&config))));
     }
     let mut text: String = errors.iter().map(|e| e.render() + "\n").collect();
-    let _ = writeln!(text, "{}: {}", path.display(), site::count(errors.len()));
+    let _ = writeln!(text, "{}: {}", path.display(), counted(errors.len(), "error"));
     Ok(Outcome { text, status: 1 })
 }
 

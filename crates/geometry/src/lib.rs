@@ -13,6 +13,7 @@ mod profile;
 pub mod size;
 mod tables;
 mod whole;
+mod words;
 
 pub use coexist::coexist;
 pub use compute::{ComputeProfile, compute_mask, split_compute_name};
@@ -21,3 +22,4 @@ pub use model::{MigReset, Model, NoMig, SHARD_MIB};
 pub use profile::Profile;
 pub use tables::GEOMETRY;
 pub use whole::{SiteModel, WHOLE_GPUS};
+pub use words::counted;

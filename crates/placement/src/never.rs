@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use geometry::size::display_gb;
-use geometry::{Model, NoMig};
+use geometry::{Model, NoMig, counted};
 use node_state::report::{Constraint, Fate, Unsuitable};
 use node_state::{Decision, Gpu, MigPolicy, Node, Purpose};
 use protocol::{Isolation, Request};
@@ -93,8 +93,9 @@ fn fewer(request: &Request, try_one: &impl Fn(&Request) -> Decision) -> Option<N
     } else {
         "an empty node, on which each GPU must carry the same number"
     };
+    let verb = if fits == 1 { "does" } else { "do" };
     Some(Never {
-        reason: format!("{asked} {what} do not fit on {place}, {fits} do"),
+        reason: format!("{asked} {what} do not fit on {place}, {fits} {verb}"),
         nearest: Some(format!("ask {option}={fits} or less")),
         gives_mib: 0,
     })
@@ -137,15 +138,9 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
             (reason, Some("ask fewer --gpu-threads".to_owned()))
         }
         Constraint::TooFewSeats { need, has } => {
-            let tasks = if request.seats == 1 {
-                "1 Slurm task".to_owned()
-            } else {
-                format!("{} Slurm tasks", request.seats)
-            };
-            let reason = format!(
-                "{tasks} per node, and {} has {has} seats at most where {need} are needed",
-                model.key
-            );
+            let (tasks, seats) = (counted(request.seats, "Slurm task"), counted(has, "seat"));
+            let reason =
+                format!("{tasks} per node, and {} has at most {seats} where {need} are needed", model.key);
             (reason, Some("ask fewer tasks per node, or whole GPUs by --gpus-per-node".to_owned()))
         }
         Constraint::NoMig => (without_mig(model), Some(NO_MIG_HINT.to_owned())),

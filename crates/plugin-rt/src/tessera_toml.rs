@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use error_chain::with_causes;
+use geometry::counted;
 use site_config::{AutoDetect, ConfigError, SiteConfig};
 
 use crate::read_file::{CONFIG, read_small};
@@ -26,7 +27,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// It has errors, at least one. Each shows its own line and column.
-    #[error("{path} has {} errors", .errors.len())]
+    #[error("{path} has {}", counted(.errors.len(), "error"))]
     Bad {
         /// The file, as it was named to [`load`].
         path: PathBuf,

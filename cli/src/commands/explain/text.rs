@@ -105,7 +105,7 @@ fn block(explained: &Explained, counted: Option<&Counted>) -> String {
         text.push_str(&candidates(decision, tried.kind));
     }
     if decision.report.omitted > 0 {
-        let _ = writeln!(text, "  and {} more candidates", decision.report.omitted);
+        let _ = writeln!(text, "  and {}", geometry::counted(decision.report.omitted, "more candidate"));
     }
     if !rivals.is_empty() {
         text.push_str("  other choices\n");

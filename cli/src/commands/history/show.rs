@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
+use geometry::counted;
 use node_state::slices::of_gpu;
 use protocol::decisions::Reason;
 use protocol::time::utc;
@@ -103,7 +104,7 @@ fn in_words(why: Reason) -> &'static str {
 }
 
 fn jobs(count: usize) -> String {
-    if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") }
+    counted(count, "job")
 }
 
 /// The day of an instant.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::clock::span;
 use crate::outcome::{Failure, Outcome};
 use crate::render::terminal;
+use geometry::counted;
 
 /// Prints the picture at an interval until the reader goes: over the last one in a terminal, below it elsewhere. Only a first
 /// picture that fails ends it; later, what fails is said in the picture's place.
@@ -46,7 +47,10 @@ fn over(text: &str, lines: usize) -> String {
     }
     if !fits {
         let more = all.len() - shown;
-        screen.push_str(&format!("… {more} more lines: --node, --partition or --user shows less\x1b[K"));
+        screen.push_str(&format!(
+            "… {}: --node, --partition or --user shows less\x1b[K",
+            counted(more, "more line")
+        ));
     }
     screen + "\x1b[J\x1b[?7h"
 }

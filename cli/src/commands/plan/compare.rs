@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use far::{Policy, Problem};
+use geometry::counted;
 
 use super::args::CompareArgs;
 use super::batch::{Batch, seconds};
@@ -118,8 +119,8 @@ fn compared(batches: &[Batch], problems: &[Problem], steps: u64) -> Result<Strin
     rows.extend(policies.iter().zip(&sums).map(|(p, s)| s.row(p, batches.len())));
     let tasks: usize = batches.iter().map(|b| b.tasks.len()).sum();
     let what = match batches {
-        [one] => format!("{}: {tasks} tasks", one.id),
-        _ => format!("{} batches, {tasks} tasks; means per batch", batches.len()),
+        [one] => format!("{}: {}", one.id, counted(tasks, "task")),
+        _ => format!("{} batches, {}; means per batch", batches.len(), counted(tasks, "task")),
     };
     let gpus = first.gpus.len();
     let title = format!("{what}; {gpus} x {}\n\n", batches[0].model.key);

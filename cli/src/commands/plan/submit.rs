@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use far::{Costs, Micros, Policy, Problem, Tree};
+use geometry::counted;
 
 use super::args::{CarryArgs, SubmitArgs};
 use super::batch::{Batch, seconds};
@@ -130,10 +131,10 @@ fn costs(args: &SubmitArgs, on: &On) -> Result<Costs, Failure> {
 }
 
 fn heading(plan: &Plan) -> String {
-    let (tasks, gpus, key) = (plan.jobs.len(), plan.n_gpus, &plan.batch.model.key);
+    let (tasks, gpus, key) = (counted(plan.jobs.len(), "task"), plan.n_gpus, &plan.batch.model.key);
     let gap = 100.0 * (seconds(plan.makespan) / seconds(plan.lower_bound.max(1)) - 1.0);
     format!(
-        "{}: {tasks} tasks on {gpus} x {key}, policy {}\n{:.3} s with {} s per task for Slurm; at most {gap:.2} % longer than the best\n\n",
+        "{}: {tasks} on {gpus} x {key}, policy {}\n{:.3} s with {} s per task for Slurm; at most {gap:.2} % longer than the best\n\n",
         plan.batch.id,
         plan.policy,
         seconds(plan.makespan),
@@ -160,8 +161,8 @@ fn list(record: &Record) -> String {
 fn said(record: &Record, path: &Path) -> String {
     let path = path.display();
     format!(
-        "\nsubmitted {} jobs; `tessera plan reality {path}` compares them with the plan\n",
-        record.jobs.len()
+        "\nsubmitted {}; `tessera plan reality {path}` compares them with the plan\n",
+        counted(record.jobs.len(), "job")
     )
 }
 

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use far::{Micros, OpKind};
+use geometry::counted;
 
 use super::batch::seconds;
 use super::planned::Planned;
@@ -87,7 +88,7 @@ impl Scale {
 
 fn heading(body: &mut String, planned: &Planned<'_>) {
     let batch = planned.batch;
-    let title = format!("{}: {} tasks, policy {}", batch.id, batch.tasks.len(), planned.policy);
+    let title = format!("{}: {}, policy {}", batch.id, counted(batch.tasks.len(), "task"), planned.policy);
     let (makespan, bound) = (seconds(planned.makespan), seconds(planned.answer.lower_bound));
     let below = if planned.answer.proven_optimal {
         format!("{makespan:.2} s, proven the best possible")

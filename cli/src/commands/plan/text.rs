@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use far::{Micros, OpKind};
+use geometry::counted;
 
 use super::batch::seconds;
 use super::planned::Planned;
@@ -38,7 +39,13 @@ fn picture(planned: &Planned<'_>, paint: Paint, width: usize) -> String {
 fn title(planned: &Planned<'_>) -> String {
     let (batch, gpus) = (planned.batch, planned.answer.problem.gpus.len());
     let tasks = batch.tasks.len();
-    format!("{}: {tasks} tasks on {gpus} x {}, policy {}", batch.id, batch.model.key, planned.policy)
+    format!(
+        "{}: {} on {gpus} x {}, policy {}",
+        batch.id,
+        counted(tasks, "task"),
+        batch.model.key,
+        planned.policy
+    )
 }
 
 fn bound(planned: &Planned<'_>) -> String {

@@ -1,7 +1,7 @@
 //! A GPU as the pieces to draw: the instances of jobs, idle instances, and the free units between them.
 
 use geometry::size::display_gb;
-use geometry::{JobId, Model};
+use geometry::{JobId, Model, counted};
 use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, Seats, Shares};
 
 use crate::render::colour::Owner;
@@ -132,7 +132,7 @@ fn with(job: &Job, part: Option<String>) -> String {
 }
 
 fn seats(n: u32) -> String {
-    if n == 1 { "1 seat".to_owned() } else { format!("{n} seats") }
+    counted(n, "seat")
 }
 
 /// The pieces of a GPU in the order of its units, without gaps.

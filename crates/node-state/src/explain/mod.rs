@@ -11,7 +11,7 @@ use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::report::{ComputeScore, Fate, KindTried, Report, SeatScore, ShareClass, ShareScore};
 use geometry::size::display_gb;
-use geometry::{GpuIndex, ProfileId};
+use geometry::{GpuIndex, ProfileId, counted};
 use parts::{Outcome, WARPS_PER_SM, gbps};
 use protocol::{Grant, MigSpec, ShareOn, TaskDevices};
 
@@ -53,7 +53,7 @@ impl Decision {
             (_, Fate::Compute(score)) if !score.joins => Some(report.leaves(score.cost)),
             (_, Fate::Share(score)) => Some(match score.class {
                 ShareClass::Join | ShareClass::Oversubscribe => {
-                    format!("{} warps in use", score.in_use_sm_percent * WARPS_PER_SM / 100)
+                    format!("{} in use", counted(score.in_use_sm_percent * WARPS_PER_SM / 100, "warp"))
                 }
                 ShareClass::Open | ShareClass::Carve => score.cost.to_string(),
             }),

@@ -7,6 +7,7 @@ use crate::report::{
     Candidate, ComputeScore, Constraint, Fate, KindTried, SeatScore, ShareClass, ShareScore, Starts, Takes,
     Unsuitable,
 };
+use geometry::counted;
 use geometry::size::display_gb;
 
 /// What came of one kind: what it takes, or why it gives nothing.
@@ -107,7 +108,7 @@ impl fmt::Display for Cost {
             n => Some(format!("{what} {n} times")),
         };
         // A GPU without MIG has no placements to lose.
-        let lost = (self.lost > 0).then(|| format!("loses {} placements", self.lost));
+        let lost = (self.lost > 0).then(|| format!("loses {}", counted(self.lost, "placement")));
         let does = [
             lost,
             times(self.opened, "opens an unused GPU"),

@@ -145,7 +145,7 @@ fn what_can_never_be_had_is_refused_with_what_could() {
     };
     assert_eq!(
         never(5, "", &pool()),
-        "5 Slurm tasks per node, and v100-16gb has 4 seats at most where 5 are needed; ask fewer tasks per node, or whole \
+        "5 Slurm tasks per node, and v100-16gb has at most 4 seats where 5 are needed; ask fewer tasks per node, or whole \
          GPUs by --gpus-per-node"
     );
     assert_eq!(never(1, "40G", &pool()), "v100-16gb has 16.4 GB for jobs; ask --gpu-mem=15G or less");

@@ -31,7 +31,7 @@ fn a_job_comes_holds_and_goes() {
     assert_eq!((status.devices[0].leased_mib, status.devices[0].overhead_mib), (3072, 512));
     assert!(status.devices[0].mem_mib > 23_000, "what NVML shows free");
     assert!(
-        matches!(node.broker().stop(), Err(task_control::ControlError::Refused(why)) if why.contains("1 jobs"))
+        matches!(node.broker().stop(), Err(task_control::ControlError::Refused(why)) if why.contains("a job shares"))
     );
     assert_eq!(node.broker().end(12).unwrap().jobs, 0);
     assert!(client.reply().is_none(), "hung up");

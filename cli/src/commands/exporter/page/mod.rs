@@ -14,6 +14,7 @@ use crate::filter::Filter;
 use crate::render::colour::Owner;
 use crate::render::svg::escape;
 use crate::seen::{NodeSeen, Seen, Use};
+use geometry::counted;
 use node::History;
 
 /// GPUs that are drawn each by itself. More would be megabytes, and nobody could see them all.
@@ -145,10 +146,6 @@ fn summary(seen: &Seen, now: u64) -> String {
         in_state("PENDING"),
         span(age)
     )
-}
-
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Of the overview, where a GPU is a small square.

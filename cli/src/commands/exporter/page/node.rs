@@ -10,6 +10,7 @@ use crate::render::colour::Owner;
 use crate::render::layout::pieces::Piece;
 use crate::render::svg::escape;
 use crate::seen::{GpuSeen, NodeSeen};
+use geometry::counted;
 
 /// How the history of a GPU is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,9 +116,9 @@ fn graph(busy: &VecDeque<u8>, class: &str) -> String {
     let last = busy.back().copied().unwrap_or(0);
     format!(
         "<svg class=\"{class}\" viewBox=\"0 0 {HISTORY} 100\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{last} % of its slices are used now\"><title>slices used, the last {} looks</title>\
+         aria-label=\"{last} % of its slices are used now\"><title>slices used, the last {}</title>\
          <polyline points=\"{}\"/></svg>",
-        busy.len(),
+        counted(busy.len(), "look"),
         points.join(" ")
     )
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use geometry::counted;
 use protocol::time::utc;
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ pub(super) fn left_out(all: &BTreeMap<LeftOut, usize>) -> String {
 pub(super) fn text(past: &Past, rules: &[Played], nodes: &str) -> String {
     let (from, to) = figures::span(past);
     let count = past.jobs.len();
-    let jobs = if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") };
+    let jobs = counted(count, "job");
     let mut out =
         format!("{jobs} of {} to {}, on {nodes}{}\n\n", utc(from), utc(to), left_out(&past.left_out));
     let all: Vec<(&str, Figures)> =
@@ -48,7 +49,9 @@ pub(super) fn text(past: &Past, rules: &[Played], nodes: &str) -> String {
         let (made, again, gone) = (i.created, i.reused, i.destroyed);
         let _ = writeln!(
             out,
-            "\nTessera makes {made} instances, uses idle ones again {again} times, and destroys {gone}."
+            "\nTessera makes {}, uses idle ones again {}, and destroys {gone}.",
+            counted(made, "instance"),
+            counted(again, "time")
         );
     }
     out.push_str("Waits are of the jobs that started. Every job runs as long as it did, and only GPUs are counted: see --help.\n");

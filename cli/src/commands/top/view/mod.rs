@@ -4,6 +4,7 @@ mod jobs;
 mod nodes;
 mod popup;
 
+use geometry::counted;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -92,11 +93,15 @@ fn summary(view: View<'_>, width: u16) -> String {
         let Slices { free, all } = room.slices;
         let able = if room.nodes == room.of_nodes { String::new() } else { format!("{}/", room.nodes) };
         return format!(
-            "{free}/{all} slices free  {running} running {pending} waiting  {able}{} nodes  {age} ago",
-            room.of_nodes
+            "{free}/{all} slices free  {running} running {pending} waiting  {able}{}  {age} ago",
+            counted(room.of_nodes, "node")
         );
     }
-    format!("tessera top: {}. {running} jobs running, {pending} waiting. Seen {age} ago.", room.words())
+    format!(
+        "tessera top: {}. {} running, {pending} waiting. Seen {age} ago.",
+        room.words(),
+        counted(running, "job")
+    )
 }
 
 /// What is typed, what is wrong, or what is shown.

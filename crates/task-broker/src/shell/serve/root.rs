@@ -41,6 +41,7 @@ impl Broker {
                     self.is_stopping = true;
                     Answer::Done
                 }
+                1 => Answer::Refused { why: "a job shares its devices: end it first".to_owned() },
                 n => Answer::Refused { why: format!("{n} jobs share its devices: end them first") },
             },
         };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plugin_rt::decisions;
+use plugin_rt::{decisions, refusals_by_day};
 use protocol::layout::{ConfigInForce, UNFIT};
 use protocol::parse_layout;
 use site_config::SiteConfig;
@@ -74,7 +74,7 @@ fn names(value: &str, host: &str) -> bool {
     value.split(['(', '.']).next() == Some(host)
 }
 
-/// Whether slurmctld counts its decisions for the exporter. Asked on its first machine alone: a second one may wait for its turn.
+/// Whether slurmctld counts its decisions for the exporter, and refusals by day for the history. Asked on its first machine alone: a second one may wait for its turn.
 pub(crate) fn counts_decisions(slurm: &Slurm, findings: &mut Findings) {
     if !names(slurm.setting("slurmctldhost[0]"), &host()) {
         return;
@@ -85,14 +85,25 @@ pub(crate) fn counts_decisions(slurm: &Slurm, findings: &mut Findings) {
             f.bad(format!("`scontrol show config` gives no user id in SlurmUser = {user}"));
             return;
         };
-        if let Err(why) = decisions::read(state, user) {
-            f.bad(format!(
-                "{}: {why}: `tessera exporter` shows no decisions and no rejections; restart slurmctld, whose log says why \
-                 if it cannot write there",
-                decisions::path(state).display()
+        counters(state, user, f);
+    });
+}
+
+/// Reads the pages of the slurmctld with this `StateSaveLocation`, which runs as `user`.
+fn counters(state: &str, user: u32, findings: &mut Findings) {
+    let of_decisions = decisions::read(state, user).map(drop);
+    let by_day = refusals_by_day::read(state, user).map(drop);
+    for (read, path, lacks) in [
+        (of_decisions, decisions::path(state), "`tessera exporter` shows no decisions and no rejections"),
+        (by_day, refusals_by_day::path(state), "`tessera history` shows no refused submissions"),
+    ] {
+        if let Err(why) = read {
+            findings.bad(format!(
+                "{}: {why}: {lacks}; restart slurmctld, whose log says why if it cannot write there",
+                path.display()
             ));
         }
-    });
+    }
 }
 
 /// `None`, with a finding, where Slurm does not answer.
@@ -240,6 +251,7 @@ fn count(gres: &str, kind: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn daemons_of_a_machine_are_told() {
@@ -261,6 +273,37 @@ mod tests {
         assert_eq!(here("n1", Some("n1")), "slurmd of n1 24.05.8");
         assert_eq!(here("head", Some("n1")), "slurmctld 24.11.5, slurmd of n1 24.05.8");
         assert_eq!(here("n2", Some("n2")), "slurmctld 24.11.5", "its slurmd has not registered");
+    }
+
+    #[test]
+    fn both_pages_of_counters_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().to_str().unwrap();
+        let found = || {
+            let mut findings = Findings::default();
+            counters(state, rustix::process::geteuid().as_raw(), &mut findings);
+            findings.list.into_iter().map(|(_, said)| said).collect::<Vec<_>>()
+        };
+        let missing = found();
+        assert!(
+            missing.len() == 2 && missing[0].contains("`tessera exporter` shows no decisions"),
+            "{missing:?}"
+        );
+        assert!(missing[1].contains("/dev/shm/tessera-days.") && missing[1].contains("`tessera history`"));
+        // A page of the right size that anybody may write to, and one of another size.
+        let page = refusals_by_day::path(state);
+        let strange = |mode, size| {
+            fs::write(&page, vec![0; size]).unwrap();
+            fs::set_permissions(&page, PermissionsExt::from_mode(mode)).unwrap();
+            let said = found().pop().unwrap();
+            fs::remove_file(&page).unwrap();
+            said
+        };
+        let said = [strange(0o666, 8192), strange(0o600, 100)];
+        for said in &said {
+            assert!(said.contains("/dev/shm/tessera-days.") && !said.contains("No such file"), "{said}");
+        }
+        assert_ne!(said[0], said[1]);
     }
 
     #[test]

@@ -6,8 +6,8 @@ mod slurm;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,50 +53,91 @@ fn without_a_terminal_it_says_what_else_there_is() {
     assert!(said.contains("the list of nodes \"n[1\" has a [ without a ]"), "{said}");
 }
 
+/// `tessera top` with a terminal, which `script` gives it.
+struct Terminal {
+    script: Child,
+    keys: ChildStdin,
+    parts: Receiver<Vec<u8>>,
+    shown: Vec<u8>,
+}
+
+impl Terminal {
+    fn start(dir: &Path) -> Self {
+        // The size is set inside.
+        let top = format!(
+            "stty cols 80 rows 24; echo $$ > pid; exec {} top --every 1s",
+            env!("CARGO_BIN_EXE_tessera")
+        );
+        let mut command = Command::new("script");
+        command.args(["-qec", &top, "/dev/null"]).current_dir(dir).env_clear();
+        command
+            .env("PATH", format!("{}:/usr/bin:/bin", dir.join("bin").display()))
+            .env("TERM", "xterm-256color")
+            .env("TESSERA_CONF", dir.join("tessera.toml"));
+        let mut script = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (keys, mut screen) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+        // Another thread reads: a screen that stays silent must not keep the test for ever.
+        let (send, parts) = channel();
+        thread::spawn(move || {
+            let mut part = [0; 4096];
+            while let Ok(n @ 1..) = screen.read(&mut part) {
+                if send.send(part[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { script, keys, parts, shown: Vec::new() }
+    }
+
+    fn until(&mut self, text: &str) {
+        let begin = Instant::now();
+        while !String::from_utf8_lossy(&self.shown).contains(text) {
+            match self.parts.recv_timeout(PATIENCE.saturating_sub(begin.elapsed())) {
+                Ok(part) => self.shown.extend_from_slice(&part),
+                Err(why) => {
+                    let _ = self.script.kill();
+                    panic!("no {text:?} ({why}): {}", String::from_utf8_lossy(&self.shown));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_terminal_shows_the_cluster_until_q() {
     let dir = tempfile::tempdir().unwrap();
     site(dir.path());
-    // `script` gives it a terminal; its size is set inside.
-    let top = format!("stty cols 80 rows 24; {} top --every 1s", env!("CARGO_BIN_EXE_tessera"));
-    let mut command = Command::new("script");
-    command.args(["-qec", &top, "/dev/null"]).current_dir(dir.path()).env_clear();
-    let path = format!("{}:/usr/bin:/bin", dir.path().join("bin").display());
-    command
-        .env("PATH", path)
-        .env("TERM", "xterm-256color")
-        .env("TESSERA_CONF", dir.path().join("tessera.toml"));
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    // Another thread reads: a screen that stays silent must not keep the test for ever.
-    let (send, parts) = channel();
-    thread::spawn(move || {
-        let mut part = [0; 4096];
-        while let Ok(n @ 1..) = screen.read(&mut part) {
-            if send.send(part[..n].to_vec()).is_err() {
-                return;
-            }
-        }
-    });
-    let mut shown = Vec::new();
-    let mut until = |text: &str| {
-        let begin = Instant::now();
-        while !String::from_utf8_lossy(&shown).contains(text) {
-            match parts.recv_timeout(PATIENCE.saturating_sub(begin.elapsed())) {
-                Ok(part) => shown.extend_from_slice(&part),
-                Err(why) => {
-                    let _ = child.kill();
-                    panic!("no {text:?} ({why}): {}", String::from_utf8_lossy(&shown));
-                }
-            }
-        }
-    };
-    until("alice");
+    let mut terminal = Terminal::start(dir.path());
+    terminal.until("alice");
     // A node opens, and closes again.
-    keys.write_all(b"\r").unwrap();
-    until("partition gpu");
-    keys.write_all(b"qq").unwrap();
+    terminal.keys.write_all(b"\r").unwrap();
+    terminal.until("partition gpu");
+    terminal.keys.write_all(b"qq").unwrap();
     // The terminal is as it was: the alternate screen is left.
-    until("\u{1b}[?1049l");
-    assert!(child.wait().unwrap().success());
+    terminal.until("\u{1b}[?1049l");
+    assert!(terminal.script.wait().unwrap().success());
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    site(dir.path());
+    let mut terminal = Terminal::start(dir.path());
+    terminal.until("alice");
+    let top: u32 = fs::read_to_string(dir.path().join("pid")).unwrap().trim().parse().unwrap();
+    terminal.script.kill().unwrap();
+    terminal.script.wait().unwrap();
+    let begin = Instant::now();
+    // Whoever adopts it may be slow to wait for it.
+    let lives = || {
+        fs::read_to_string(format!("/proc/{top}/stat"))
+            .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('Z'))
+    };
+    while lives() {
+        if begin.elapsed() > PATIENCE {
+            let _ = Command::new("kill").args(["-9", &top.to_string()]).status();
+            panic!("tessera top goes on without a terminal");
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
 }

@@ -49,6 +49,7 @@ fn a_phone_in_the_dark_shows_it_all() {
     page.until(
         "[...document.querySelectorAll('.gpu')].every(gpu => gpu.getBoundingClientRect().height < 80)",
     );
+    page.until("getComputedStyle(document.querySelector('.isolated span')).display === 'none'");
     page.until("document.querySelector('main').innerText.includes('whole job ')");
     page.until("getComputedStyle(document.documentElement).backgroundColor === 'rgb(13, 17, 23)'");
     page.click("a[data-node='n1']");

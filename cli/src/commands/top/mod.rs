@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 pub(crate) use args::TopArgs;
@@ -57,6 +59,7 @@ pub(crate) fn run(args: &TopArgs, globals: &Globals) -> Result<Outcome, Failure>
         signal_hook::flag::register(signal, Arc::clone(&ended))
             .map_err(|e| Failure::new(format!("cannot await signals: {e}")))?;
     }
+    end_with_the_terminal();
     let (send, news) = channel();
     let config = globals.config.clone();
     look(send.clone(), config.clone(), args.every);
@@ -66,6 +69,23 @@ pub(crate) fn run(args: &TopArgs, globals: &Globals) -> Result<Outcome, Failure>
     ratatui::restore();
     end.map(|()| Outcome::ok(""))
         .map_err(|e| Failure::new(format!("this terminal cannot be used any more: {e}")))
+}
+
+/// Ends the process once its terminal is gone: crossterm reads such a terminal for ever and returns from nothing.
+#[expect(clippy::exit, reason = "the thread that would return from main does not come back")]
+fn end_with_the_terminal() {
+    thread::spawn(|| {
+        let stdin = stdin();
+        loop {
+            // Without events asked for, only the end is told.
+            let mut terminal = [PollFd::new(&stdin, PollFlags::empty())];
+            match poll(&mut terminal, None) {
+                Ok(_) => std::process::exit(1),
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    });
 }
 
 /// Asks Slurm at an interval, until nobody listens.

@@ -50,7 +50,7 @@ pub(crate) struct NodeSeen {
 /// What a layout says of a node besides its GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// Its driver shows the GPUs that tessera.toml describes.
+    /// Its driver shows the GPUs that tessera.toml describes, and its journal can be used.
     pub(crate) fit: bool,
     /// slurmctld works with tessera.toml as it is, not with an earlier version or none.
     pub(crate) config_good: bool,

@@ -198,7 +198,8 @@ fn concerns_us(text: &str) -> bool {
 /// where the change was to this very text.
 pub(crate) fn refusal_noted(change: &Described, job: &Recorded, why: &str) -> Option<String> {
     let AdminComment { says, asks } = AdminComment::parse(&job.comment);
-    let replaceable = matches!(says, Says::Nothing | Says::Unchanged(_));
+    // That it waits for slices is no news to the user of a job that waits.
+    let replaceable = matches!(says, Says::Nothing | Says::Slices(_) | Says::Unchanged(_));
     let comment = AdminComment { says: Says::Unchanged(why.to_owned()), asks };
     (job.pending && replaceable && change.comment.is_none()).then(|| comment.to_string())
 }
@@ -365,7 +366,8 @@ mod tests {
         );
         let asks = format!("tessera: asks {MOLDABLE}");
         let both = format!("tessera: change refused: no; asks {MOLDABLE}");
-        assert_eq!(noted(&asks, true), Some(both));
+        let waits = format!("tessera: waits for slices: no place is free for an instance; asks {MOLDABLE}");
+        assert_eq!([noted(&asks, true), noted(&waits, true)], [Some(both.clone()), Some(both)]);
         for stays in
             ["benchmark of June", "tessera: plan v1 size=2g.10gb until=200", "tessera: cannot start: no"]
         {

@@ -108,8 +108,11 @@ fn nodes(registry: &mut Registry, seen: &Seen) {
         "fragmentation_ratio",
         "Part of the free compute slices that the largest instance of each GPU could not use",
     );
-    let fit: Gauges =
-        family(registry, "node_fit", "1 if the driver shows the GPUs that tessera.toml describes");
+    let fit: Gauges = family(
+        registry,
+        "node_fit",
+        "1 if the driver shows the GPUs that tessera.toml describes and the journal can be used",
+    );
     let config: Gauges = family(
         registry,
         "node_config_good",

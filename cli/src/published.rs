@@ -1,6 +1,6 @@
 //! A published layout, read for a node that `tessera.toml` describes.
 
-use geometry::{GpuIndex, JobId, Model, Profile, Slice, Uid};
+use geometry::{GpuIndex, JobId, Model, Profile, Slice, Uid, counted};
 use node_state::{Claim, ComputeHold, GpuState, Holder, Instance, Node, Seat, Share};
 use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, Seats, Shares};
 use protocol::{Layout, MigSpec, ShareOn, parse_layout};
@@ -10,8 +10,8 @@ pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, Stri
     let layout = parse_layout(line.trim()).map_err(|e| e.to_string())?;
     if layout.gpus.len() > models.len() {
         return Err(format!(
-            "it shows {} GPUs, tessera.toml has {} for the node",
-            layout.gpus.len(),
+            "it shows {}, tessera.toml has {} for the node",
+            counted(layout.gpus.len(), "GPU"),
             models.len()
         ));
     }

@@ -150,7 +150,7 @@ fn bad_files_are_refused_with_line_and_field() {
     stderr: hint: a30-24gb has the sizes 1g, 2g, 4g
     stderr: tessera: batch.jsonl:2: field t[1][1]: 0 is not a time
     stderr: hint: seconds, more than 0 and at most 10000000; null where the task cannot run
-    stderr: tessera: batch.jsonl:1: field n: 2, but t has 1 tasks
+    stderr: tessera: batch.jsonl:1: field n: 2, but t has 1 task
     stderr: tessera: batch.jsonl:1: field times: unknown
     stderr: hint: fields are id, gpu, n, t, name and command
     stderr: tessera: batch.jsonl:1: field t[0]: the task has no time for any size
@@ -256,6 +256,18 @@ fn everything_in_the_picture_is_within_its_gpus_frame() {
         let page = boxes(&svg, "bg")[0];
         assert!(frames.iter().all(|f| f[2] < page[2] && f[3] < page[3]), "{gpu}");
     }
+}
+
+#[test]
+fn most_tasks_of_a_large_picture_have_their_names() {
+    let rows = (0..300).map(|t| (t, 60 + t * 37 % 3900));
+    let rows = rows.map(|(t, s)| format!("training-run-{t},{s},{},,{},\n", s / 2 + 1, s / 3 + 1));
+    let csv = ["name,1g,2g,3g,4g,7g\n".to_owned()].into_iter().chain(rows).collect::<String>();
+    let svg = run("batch.csv", &csv, &["--gpu", "a100-40gb,4", "--svg", "-"]);
+    let named = svg.matches(">training-run-").count() - svg.matches("<title>training-run-").count();
+    assert!(named >= 270, "{named} of 300");
+    let page = boxes(&svg, "bg")[0];
+    assert!(page[2] < 12_200.0, "{page:?}");
 }
 
 #[test]

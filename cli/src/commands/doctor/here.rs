@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use error_chain::with_causes;
-use geometry::JobId;
+use geometry::{JobId, counted};
 use gpu_node::journal::Journal;
 use gpu_node::{Numbering, NvmlIndex, inspect};
 use plugin_rt::last_good::LastGood;
@@ -192,7 +192,8 @@ fn ending_here(local: &Local<'_>) -> HashSet<JobId> {
 fn compare(name: &str, published: &Layout, here: &Layout, ending: &HashSet<JobId>, findings: &mut Findings) {
     if !published.cut && published.gpus.len() != here.gpus.len() {
         let (theirs, ours) = (published.gpus.len(), here.gpus.len());
-        findings.bad(format!("{name}: the controller has {theirs} GPUs, the driver shows {ours}"));
+        let theirs = counted(theirs, "GPU");
+        findings.bad(format!("{name}: the controller has {theirs}, the driver shows {ours}"));
     }
     for (i, (theirs, ours)) in published.gpus.iter().zip(&here.gpus).enumerate() {
         if ours.jobs().any(|job| ending.contains(&job)) {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use far::{Micros, OpKind};
+use far::{Answer, Micros, OpKind};
 use geometry::counted;
 
 use super::batch::seconds;
@@ -16,6 +16,10 @@ const LABEL: f64 = 64.0;
 const WIDTH: std::ops::RangeInclusive<f64> = 1000.0..=12_000.0;
 /// Room that a task of average length has at least, up to the widest axis: a short name fits.
 const TASK: f64 = 64.0;
+/// Least height or width of a box with a name.
+const LETTER: f64 = 14.0;
+/// The tasks that may go without a name, because they are so short: one in so many, and so many of a small plan.
+const UNNAMED: (usize, usize) = (10, 3);
 const LANE: f64 = 30.0;
 const TITLE: f64 = 58.0;
 const AXIS: f64 = 34.0;
@@ -64,8 +68,27 @@ struct Scale {
 }
 
 impl Scale {
-    /// Wide enough for the lane with most tasks.
+    /// Wide enough for the lane with most tasks, and for the names of all tasks but the shortest.
     fn of(planned: &Planned<'_>) -> Self {
+        let whole = seconds(planned.makespan.max(1));
+        let width = Self::for_lanes(planned).max(Self::for_names(planned, whole));
+        Self { width: width.clamp(*WIDTH.start(), *WIDTH.end()).round(), whole }
+    }
+
+    fn for_names(planned: &Planned<'_>, whole: f64) -> f64 {
+        let Answer { problem, schedule, .. } = &planned.answer;
+        let needs = schedule.runs.iter().filter_map(|run| {
+            let tall = f64::from(problem.tree.nodes[run.node].mask.count_ones()) * lane(planned);
+            let wide = name_width(&planned.name(run.task), tall)?;
+            Some(wide * whole / seconds((run.end - run.begin).max(1)))
+        });
+        let mut needs: Vec<f64> = needs.collect();
+        needs.sort_unstable_by(|a, b| b.total_cmp(a));
+        let unnamed = (needs.len() / UNNAMED.0).max(UNNAMED.1);
+        needs.get(unnamed).copied().unwrap_or(0.0)
+    }
+
+    fn for_lanes(planned: &Planned<'_>) -> f64 {
         let problem = &planned.answer.problem;
         let units = planned.batch.model.placement_units;
         let mut tasks = vec![vec![0_u32; usize::from(units)]; problem.gpus.len()];
@@ -76,9 +99,7 @@ impl Scale {
                 *count += 1;
             }
         }
-        let most = tasks.into_iter().flatten().max().unwrap_or(0);
-        let width = (TASK * f64::from(most)).clamp(*WIDTH.start(), *WIDTH.end());
-        Self { width, whole: seconds(planned.makespan.max(1)) }
+        TASK * f64::from(tasks.into_iter().flatten().max().unwrap_or(0))
     }
 
     fn at(self, time: Micros) -> f64 {
@@ -201,15 +222,25 @@ impl Gpu<'_> {
     }
 }
 
+/// About seven pixels a letter.
+fn length(name: &str) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a name's length")]
+    let letters = name.chars().count() as f64;
+    7.0 * letters + 6.0
+}
+
+/// Width from which a box of this height has room for a name; `None`: it never has.
+fn name_width(name: &str, tall: f64) -> Option<f64> {
+    let long = length(name);
+    if tall > long { Some(LETTER) } else { (tall >= LETTER).then_some(long + 1.0) }
+}
+
 /// A task's name in its box (left and width, top and height): along it, upwards in a narrow one, or in the tooltip alone.
 fn label(body: &mut String, name: &str, (left, wide): (f64, f64), (top, tall): (f64, f64)) {
-    // About seven pixels a letter.
-    #[expect(clippy::cast_precision_loss, reason = "a name's length")]
-    let long = 7.0 * name.chars().count() as f64 + 6.0;
-    let (x, y) = (left + wide / 2.0, top + tall / 2.0);
-    let turn = if wide > long && tall >= 14.0 {
+    let (long, x, y) = (length(name), left + wide / 2.0, top + tall / 2.0);
+    let turn = if wide > long && tall >= LETTER {
         ""
-    } else if tall > long && wide >= 14.0 {
+    } else if tall > long && wide >= LETTER {
         &format!(" transform=\"rotate(-90 {x:.2} {y:.2})\"")
     } else {
         return;

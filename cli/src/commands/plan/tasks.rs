@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use far::{Micros, Task};
-use geometry::Model;
+use geometry::{Model, counted};
 use serde_json::{Map, Value};
 
 use super::batch::{Batch, Context, NamedTask, micros, model, names, sizes};
@@ -96,7 +96,7 @@ fn batch(
     if let Some(n) = object.get("n")
         && n.as_u64() != Some(rows.len() as u64)
     {
-        return Err(context.error(line, format!("field n: {n}, but t has {} tasks", rows.len())));
+        return Err(context.error(line, format!("field n: {n}, but t has {}", counted(rows.len(), "task"))));
     }
     let row = |(k, row): (usize, &Value)| {
         let field = format!("t[{k}]");

@@ -1,18 +1,19 @@
 //! The nodes as they are now: what the controller publishes, on the nodes that `tessera.toml` describes.
 
-use std::collections::{BTreeSet, HashMap};
+pub(crate) mod away;
+mod known;
+
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use admission::{Counted, Submission};
 use geometry::{JobId, Uid};
 use node_state::Node;
-use protocol::layout::{ConfigInForce, UNFIT};
-use protocol::parse_layout;
 use site_config::SiteConfig;
 
 use crate::outcome::Failure;
-use crate::published;
-use crate::slurm::{scontrol, sinfo, squeue};
+use crate::{clock, published};
+use away::{Away, NotTaking};
+pub(crate) use known::{Among, Published};
 
 /// The user whose shares the caller may not join: no real user has this id.
 const SOMEBODY: Uid = Uid(u32::MAX);
@@ -33,8 +34,8 @@ pub(crate) struct Present {
 #[derive(Default)]
 pub(crate) struct Live {
     pub(crate) nodes: Vec<Present>,
-    /// The names of those that take no jobs: drained, down, reserved or in maintenance.
-    pub(crate) not_taking: Vec<String>,
+    /// Those that start no job of the caller now: drained, down, reserved or in maintenance.
+    pub(crate) not_taking: Vec<NotTaking>,
     /// Nodes where Tessera places no job now.
     pub(crate) aside: Vec<Aside>,
 }
@@ -64,83 +65,9 @@ impl Live {
     }
 }
 
-/// Where the layouts come from.
-pub(crate) struct Published {
-    layouts: HashMap<String, String>,
-    /// `None`: every job is the caller's own, and every node takes jobs of every partition.
-    slurm: Option<Known>,
-}
-
-/// What else Slurm knows.
-struct Known {
-    owners: HashMap<JobId, Uid>,
-    nodes: HashMap<String, sinfo::Node>,
-    /// Each node's `Gres`.
-    gres: HashMap<String, String>,
-}
-
-impl Published {
-    /// What Slurm says now.
-    pub(crate) fn by_slurm() -> Result<Self, Failure> {
-        let shown = scontrol::nodes()?;
-        let (layouts, gres) = (scontrol::layouts_in(&shown), scontrol::field_by_node(&shown, "Gres="));
-        Ok(Self { layouts, slurm: Some(Known { owners: squeue::owners()?, nodes: sinfo::nodes()?, gres }) })
-    }
-
-    /// Layouts by node, without a Slurm.
-    pub(crate) fn in_file(layouts: HashMap<String, String>) -> Self {
-        Self { layouts, slurm: None }
-    }
-
-    /// Whether Slurm shows a node of this partition.
-    pub(crate) fn has_node_in(&self, partition: &str) -> bool {
-        let nodes = self.slurm.iter().flat_map(|known| known.nodes.values());
-        nodes.flat_map(|node| &node.partitions).any(|name| name == partition)
-    }
-
-    /// A job of these partitions and this account, with what slurmctld knows of the nodes that it may run on.
-    pub(crate) fn submission(
-        &self,
-        config: &SiteConfig,
-        partitions: Vec<String>,
-        account: Option<String>,
-    ) -> Submission {
-        let job = Submission { partitions, account, ..Submission::default() };
-        let Some(known) = self.slurm.as_ref().filter(|_| !job.partitions.is_empty()) else { return job };
-        let within = known.nodes.iter().filter(|(_, node)| node.is_in(&job.partitions));
-        let within: BTreeSet<String> = within.map(|(name, _)| name.clone()).collect();
-        let mut whole = known.nodes.values().flat_map(|node| &node.whole_in);
-        let exclusive = whole.any(|name| job.partitions.contains(name));
-        let job = Submission { partition_nodes: Some(within), exclusive, ..job };
-        let left_to_slurm = admission::left_to_slurm(&job, config, &|name| known.gres.get(name).cloned());
-        Submission { left_to_slurm, ..job }
-    }
-
-    /// Why Tessera places no job on a node for which `tessera.toml` describes so many GPUs; `None`: it does.
-    fn aside(&self, name: &str, described: usize) -> Option<(Whose, String)> {
-        let known = self.slurm.as_ref();
-        let gres = known.and_then(|known| known.gres.get(name));
-        if let Some(why) = gres.and_then(|gres| Counted::of_gres(gres).left_to_slurm(described as u64)) {
-            return Some((Whose::Slurms, why));
-        }
-        let Some(line) = self.layouts.get(name) else {
-            return Some((Whose::Slurms, "it publishes no layout".to_owned()));
-        };
-        if let Some(why) = line.trim_start().strip_prefix(UNFIT) {
-            return Some((Whose::Nobodys, why.trim().to_owned()));
-        }
-        let bad = parse_layout(line.trim()).is_ok_and(|layout| layout.config == ConfigInForce::Bad);
-        bad.then(|| (Whose::SlurmsForNow, "slurmctld knows no good version of tessera.toml".to_owned()))
-    }
-}
-
-/// The nodes with a published layout that are in one of these partitions; all for an empty list. `wanted`: only these names.
-pub(crate) fn nodes(
-    config: &SiteConfig,
-    published: &Published,
-    wanted: Option<&[String]>,
-    partitions: &[String],
-) -> Result<Live, Failure> {
+/// The nodes with a published layout that a job may run on.
+pub(crate) fn nodes(config: &SiteConfig, published: &Published, among: Among<'_>) -> Result<Live, Failure> {
+    let now = clock::epoch_seconds();
     let own = Uid(rustix::process::getuid().as_raw());
     let owner = |job: JobId| match &published.slurm {
         Some(known) => known.owners.get(&job).copied().unwrap_or(SOMEBODY),
@@ -150,16 +77,16 @@ pub(crate) fn nodes(
     let (mut states, mut kinds) = (HashMap::new(), HashMap::new());
     let named = config.nodes.iter().enumerate().flat_map(|(set, s)| s.names.iter().map(move |n| (set, s, n)));
     for (set, spec, name) in named {
-        if wanted.is_some_and(|wanted| !wanted.contains(name)) {
+        if among.names.is_some_and(|wanted| !wanted.contains(name)) {
             continue;
         }
         if let Some(known) = &published.slurm {
-            let node = known.nodes.get(name).filter(|node| node.takes_jobs);
-            let Some(node) = node else {
-                live.not_taking.push(name.clone());
+            if !known.allows(name, &among) {
                 continue;
-            };
-            if !partitions.is_empty() && !node.is_in(partitions) {
+            }
+            let job = away::Job { own: known.reservation(&among), now, runs_s: among.runs_s };
+            if let Some(why) = Away::of(name, known.nodes.get(name), &known.reservations, &job) {
+                live.not_taking.push(NotTaking { name: name.clone(), why });
                 continue;
             }
         }

@@ -41,7 +41,8 @@ fn world() -> TempDir {
         "case \"$*\" in *%P*) printf 'debug\\ngpu*\\n' ;; *) for n in 1 2 3 4 6 7; do echo n$n mixed gpu; done; \
          echo n5 drained gpu ;; esac",
     );
-    program("scontrol", "cat nodes");
+    program("scontrol", "case \"$*\" in *reservations*) cat reservations ;; *) cat nodes ;; esac");
+    fs::write(at("reservations"), "No reservations in the system\n").unwrap();
     program("sacctmgr", "echo lab");
     program("id", "echo carol");
     dir
@@ -121,6 +122,60 @@ fn all_shows_the_verdict_of_every_node() {
         assert!((0..5).all(|gpu| said.contains(&format!("{}", n * 10 + gpu))), "{said}");
     }
     assert!(!all.contains("more node"), "{all}");
+}
+
+/// What scontrol prints of a reservation from `from` to `to` seconds from now.
+fn reservation(name: &str, from: i64, to: i64, nodes: &str, flags: &str) -> String {
+    let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+    let (start, end) = (now + from, now + to);
+    format!(
+        "ReservationName={name} StartTime={start} EndTime={end} Duration=01:00:00 Nodes={nodes} NodeCnt=1 CoreCnt=1 \
+         Features=(null) PartitionName=(null) Flags={flags} TRES=cpu=1 Users=root\n"
+    )
+}
+
+#[test]
+fn reserved_nodes_are_said_to_be() {
+    let dir = world();
+    let all = [
+        reservation("class", -60, 30 * 60 - 30, "n[1,3]", "SPEC_NODES"),
+        reservation("maint", -60, 400 * 86_400, "n2", "MAINT,SPEC_NODES"),
+        // It has some cores of the node.
+        reservation("cores", -60, 90, "n4", "SPEC_NODES   NodeName=n4 CoreIDs=0"),
+        reservation("later", 3600, 7200, "n[4,7]", "SPEC_NODES"),
+    ];
+    fs::write(dir.path().join("reservations"), all.concat()).unwrap();
+    let states = "n1 mixed gpu\nn2 maint gpu\nn3 reserved gpu\nn4 mixed gpu\nn5 reserved gpu\nn6 drained$ gpu\nn7 idle gpu";
+    slurm::program(dir.path(), "sinfo", &format!("printf '{}\\n'", states.replace('\n', "\\n")));
+    assert_snapshot!(explain(&dir, &["--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
+    as Slurm shows the nodes now, for carol, account lab
+    n4: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+    n[1,3]: reserved by class for another 30 min
+    n2: reserved by maint, which has no known end
+    n5: reserved; Slurm does not show you by which reservation
+    n6: takes no jobs now; `sinfo -R` says why
+    counts in Slurm as gres/shard:10 per node
+    --all shows every candidate with its score
+    exit 0
+    ");
+    assert_snapshot!(slurm::tessera(dir.path(), &["free", "--mem=20G"]), @r"
+    SHAPE             NOW  WHERE  ASK FOR ONE WITH
+    3g.20gb             2  n4 2   --gpu-isolation=mig:3g.20gb
+    4g.20gb             1  n4 1   --gpu-isolation=mig:4g.20gb
+    7g.40gb             1  n4 1   --gpu-isolation=mig:7g.40gb
+    share of 20.0 GB    2  n4 2   --gpu-isolation=mps --gpu-mem=20G
+    1 GPU               1  n4 1   --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
+
+    Not counted:
+      n[1,3]: reserved by class for another 30 min
+      n2: reserved by maint, which has no known end
+      n5: reserved; Slurm does not show you by which reservation
+      n6: takes no jobs now; `sinfo -R` says why
+    exit 0
+    ");
+    let json = explain(&dir, &["--gpu-isolation=mig", "--gpu-mem=10G", "--json"]);
+    assert!(json.contains("\"reservation\": \"class\""), "{json}");
 }
 
 #[test]

@@ -70,7 +70,8 @@ fn world(reason: &str, comment: &str, gres: &str) -> TempDir {
         "case \"$*\" in *tres-per-task*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
     );
     program("sinfo", "printf 'n1 mixed gpu\\nn2 mixed gpu\\nn3 drained gpu\\nn4 idle gpu\\n'");
-    program("scontrol", "cat nodes");
+    program("scontrol", "case \"$*\" in *reservations*) cat reservations ;; *) cat nodes ;; esac");
+    fs::write(at("reservations"), "No reservations in the system\n").unwrap();
     dir
 }
 
@@ -154,6 +155,60 @@ fn what_else_keeps_it() {
 }
 
 #[test]
+fn what_a_reservation_keeps() {
+    let dir = world("Reservation", "", "gres:gpu:1");
+    slurm::program(
+        dir.path(),
+        "sinfo",
+        "printf 'n1 mixed gpu\\nn2 maint gpu\\nn3 reserved gpu\\nn4 reserved gpu\\n'",
+    );
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let reservation = |name: &str, start: u64, end: u64, nodes: &str, flags: &str| {
+        let (start, end) = (now + start - 600, now + end);
+        format!("ReservationName={name} StartTime={start} EndTime={end} Nodes={nodes} Flags={flags}\n")
+    };
+    let all = [
+        reservation("class", 0, 1770, "n[1,3-4]", "SPEC_NODES"),
+        reservation("maint", 0, 1770, "n2", "MAINT"),
+        reservation("soon", 1770, 9000, "n1", "SPEC_NODES"),
+    ];
+    fs::write(dir.path().join("reservations"), all.concat()).unwrap();
+    let why = |job: &[(&str, &str)]| {
+        let of_20 = [("JobID", "20"), ("UserName", "bob"), ("State", "PENDING"), ("NumNodes", "1")];
+        let text = [&of_20[..], &[("Partition", "gpu"), ("Reason", "Resources")], job].concat();
+        fs::write(dir.path().join("jobs"), slurm::line(&text) + "\n").unwrap();
+        slurm::tessera(dir.path(), &["why", "20"])
+    };
+    assert_snapshot!(why(&[("TimeLimit", "10:00")]), @r"
+    job 20 of bob asks for 1 whole GPU
+    Slurm's reason is Resources: no node has room for it now.
+      n[1,3-4]: reserved by class for another 30 min
+      n2: reserved by maint for another 30 min
+    exit 0
+    ");
+    assert_snapshot!(why(&[("TimeLimit", "10:00"), ("Reservation", "class")]), @r"
+    job 20 of bob asks for 1 whole GPU
+    Slurm's reason is Resources: no node has room for it now.
+      n1: has room when jobs 11, 12 end; at least one of them has no known end
+      n[3-4]: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
+    exit 0
+    ");
+    assert_snapshot!(why(&[("TimeLimit", "1:00:00"), ("Reservation", "class")]), @r"
+    job 20 of bob asks for 1 whole GPU
+    Slurm's reason is Resources: no node has room for it now.
+      n[3-4]: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
+      n1: reserved by soon in 20 min, before the job's time limit
+    exit 0
+    ");
+    assert_snapshot!(why(&[("TimeLimit", "1:00:00"), ("Reservation", "soon")]), @r"
+    job 20 of bob asks for 1 whole GPU
+    Slurm's reason is Resources: no node has room for it now.
+      n1: reserved by class for another 30 min
+    exit 0
+    ");
+}
+
+#[test]
 fn jobs_that_do_not_wait() {
     let dir = world("Resources", "", "");
     assert_snapshot!(slurm::tessera(dir.path(), &["why", "11"]), @r"
@@ -218,6 +273,7 @@ fn as_json() {
         "n3"
       ],
       "reason": "Resources",
+      "reserved": [],
       "slurm_start": null,
       "user": "bob"
     }

@@ -13,11 +13,18 @@ const IDLE: [&str; 2] = ["idle", "planned"];
 /// What sinfo adds to such a state: backfill keeps the rest of the node for a pending job, or a job is just ending there.
 const STILL_USABLE: [char; 2] = ['-', '+'];
 
+/// States of an idle node that a reservation keeps for its jobs.
+const RESERVED: [&str; 2] = ["reserved", "maint"];
+/// What sinfo adds to the state of a node in a reservation for maintenance.
+const IN_MAINTENANCE: char = '$';
+
 /// A node as sinfo shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node {
     /// Not drained, down, reserved or in maintenance.
     pub(crate) takes_jobs: bool,
+    /// It takes jobs of a reservation, and perhaps no others.
+    pub(crate) reserved: bool,
     /// No job is on it.
     pub(crate) idle: bool,
     pub(crate) partitions: Vec<String>,
@@ -72,7 +79,9 @@ fn nodes_in(text: &str) -> HashMap<String, Node> {
         };
         let node = nodes.entry(node.to_owned()).or_default();
         node.takes_jobs |= USABLE.contains(&state.trim_end_matches(STILL_USABLE));
-        node.idle |= IDLE.contains(&state);
+        let bare = state.trim_end_matches(IN_MAINTENANCE);
+        node.reserved |= RESERVED.contains(&bare) || bare != state && USABLE.contains(&bare);
+        node.idle |= IDLE.contains(&bare) || RESERVED.contains(&bare);
         node.partitions.push(partition.to_owned());
         node.whole_in.extend((words.next() == Some("EXCLUSIVE")).then(|| partition.to_owned()));
     }
@@ -97,5 +106,11 @@ mod tests {
         let mut names: Vec<_> = usable.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         assert_eq!(names, ["n1", "n3", "n6", "n7", "n8"]);
+        assert!(nodes["n4"].reserved && nodes["n4"].idle && !nodes["n2"].reserved && !nodes["n3"].reserved);
+        let text = "n1 maint gpu\nn2 mixed$ gpu\nn3 drained$ gpu\n";
+        let reserved = nodes_in(text).into_iter().filter(|(_, n)| n.reserved && !n.takes_jobs);
+        let mut reserved: Vec<_> = reserved.map(|(name, n)| (name, n.idle)).collect();
+        reserved.sort_unstable();
+        assert_eq!(reserved, [("n1".to_owned(), true), ("n2".to_owned(), false)]);
     }
 }

@@ -103,6 +103,7 @@ fn explain() {
       ],
       "not_taking_jobs": [],
       "request": "v1 iso=mig:1g.6gb typed=1 inst=2",
+      "reserved": [],
       "state": "as the options say"
     }
     exit 0

@@ -10,6 +10,7 @@ use site_config::hostlist;
 use super::explained::{Explained, outcome};
 use super::nodes::{Asked, Seen};
 use super::{Question, rivals};
+use crate::live::away;
 use crate::verdict::{self, Verdict};
 
 /// The whole answer.
@@ -40,9 +41,10 @@ pub(super) fn answer(
         Seen::Said => "as the options say",
     };
     let left: Vec<&str> = asked.live.left_to_slurm().map(|aside| aside.name.as_str()).collect();
+    let (not_taking, reserved) = away::json(&asked.live.not_taking);
     let mut value = json!({
         "request": encode_request(&question.request), "nodes": explained.iter().map(of).collect::<Vec<_>>(),
-        "state": seen, "not_taking_jobs": asked.live.not_taking, "left_to_slurm": left,
+        "state": seen, "not_taking_jobs": not_taking, "reserved": reserved, "left_to_slurm": left,
     });
     if let Some(note) = &question.note {
         value["note"] = note.as_str().into();

@@ -11,7 +11,7 @@ use site_config::{GpuUse, NodePower, NodeSpec, SiteConfig, System};
 use super::ExplainArgs;
 use crate::commands::layout;
 use crate::globals::Globals;
-use crate::live::{self, Live, Present, Published};
+use crate::live::{self, Among, Live, Present, Published};
 use crate::outcome::Failure;
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
@@ -187,7 +187,8 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
     let partitions = admission::distinct(caller.partition.as_deref().unwrap_or_default());
     names::partitions(&partitions, &|name| published.has_node_in(name))?;
     let who = published.submission(&config, partitions, caller.account.clone());
-    let live = live::nodes(&config, &published, wanted.as_deref(), &who.partitions)?;
+    let among = Among { names: wanted.as_deref(), partitions: &who.partitions, ..Among::default() };
+    let live = live::nodes(&config, &published, among)?;
     let jobs = squeue::jobs(None)?;
     let ends = ends(&jobs, &Learnt::nothing(config.learn_from), clock::epoch_seconds());
     let company = squeue::by_node(&jobs);

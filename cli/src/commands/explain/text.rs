@@ -11,6 +11,7 @@ use site_config::hostlist;
 use super::Question;
 use super::explained::{Explained, outcome};
 use super::nodes::Asked;
+use crate::live::away;
 use crate::render::hosts;
 use crate::verdict::{Verdict, soonest};
 
@@ -49,9 +50,9 @@ pub(super) fn answer(
         text.extend(others.map(|line| line + "\n"));
     }
     let not_taking = &asked.live.not_taking;
-    if !not_taking.is_empty() {
-        let names = if in_detail { hostlist::compress(not_taking) } else { hosts::brief(not_taking) };
-        let _ = writeln!(text, "{names}: takes no jobs now; `sinfo -R` says why");
+    for (names, why) in away::by_reason(not_taking) {
+        let names = if in_detail { hostlist::compress(&names) } else { hosts::brief(&names) };
+        let _ = writeln!(text, "{names}: {why}");
     }
     if question.plain && verdicts.is_empty() && not_taking.is_empty() {
         text.push_str("Slurm alone decides: no node that the job may use is in tessera.toml\n");

@@ -17,7 +17,7 @@ pub(crate) use count::Free;
 
 use crate::commands::layout;
 use crate::globals::Globals;
-use crate::live::{self, Live, Published};
+use crate::live::{self, Among, Live, Published, away};
 use crate::outcome::{Failure, Outcome};
 use crate::{files, names, site};
 
@@ -33,7 +33,8 @@ pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure
         names::partitions(&partitions, &|name| published.has_node_in(name))?;
     }
     let who = published.submission(&config, partitions, args.account.clone());
-    let live = live::nodes(&config, &published, wanted.as_deref(), &who.partitions)?;
+    let among = Among { names: wanted.as_deref(), partitions: &who.partitions, ..Among::default() };
+    let live = live::nodes(&config, &published, among)?;
     let all = now(&config, &live, &who, args.mem);
     if args.json {
         return Ok(Outcome::json(&as_json(&all, &live), 0));
@@ -73,8 +74,9 @@ fn as_json(all: &[Free], live: &Live) -> serde_json::Value {
         value
     };
     let left: Vec<&str> = live.left_to_slurm().map(|aside| aside.name.as_str()).collect();
+    let (not_taking, reserved) = away::json(&live.not_taking);
     json!({
-        "shapes": all.iter().map(shape).collect::<Vec<_>>(), "not_taking_jobs": live.not_taking,
-        "left_to_slurm": left,
+        "shapes": all.iter().map(shape).collect::<Vec<_>>(), "not_taking_jobs": not_taking,
+        "reserved": reserved, "left_to_slurm": left,
     })
 }

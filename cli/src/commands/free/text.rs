@@ -4,7 +4,7 @@ use geometry::GpuIndex;
 use node_state::{Node, Purpose};
 
 use super::count::Free;
-use crate::live::{Live, Whose};
+use crate::live::{Live, Whose, away};
 use crate::render::{hosts, table};
 
 /// Groups of nodes that a line names; the others are only counted.
@@ -29,12 +29,12 @@ pub(super) fn table(all: &[Free], live: &Live) -> String {
     if !refused.is_empty() {
         text.push_str(&format!("\nRefused:\n  {}\n", refused.join("\n  ")));
     }
-    let left_out = &live.not_taking;
+    let left_out: Vec<String> = away::by_reason(&live.not_taking)
+        .into_iter()
+        .map(|(names, why)| format!("{}: {why}", hosts::brief(&names)))
+        .collect();
     if !left_out.is_empty() {
-        text.push_str(&format!(
-            "\nThese nodes take no jobs now: {}. `sinfo -R` says why.\n",
-            hosts::brief(left_out)
-        ));
+        text.push_str(&format!("\nNot counted:\n  {}\n", left_out.join("\n  ")));
     }
     let gone: Vec<String> = aside(live, |whose| whose == Whose::Nobodys);
     if !gone.is_empty() {

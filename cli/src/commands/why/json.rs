@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::Answer;
+use crate::live::away;
 use crate::verdict;
 
 pub(super) fn answer(answer: &Answer<'_>) -> Value {
+    let (not_taking, reserved) = away::json(&answer.not_taking);
     let mut value = json!({
         "job": answer.job.id,
         "user": answer.job.user,
@@ -13,7 +15,8 @@ pub(super) fn answer(answer: &Answer<'_>) -> Value {
         "ahead": answer.ahead,
         "slurm_start": answer.job.start,
         "nodes": answer.verdicts.iter().map(|(names, v)| verdict::json(names, v)).collect::<Vec<_>>(),
-        "not_taking_jobs": answer.not_taking,
+        "not_taking_jobs": not_taking,
+        "reserved": reserved,
         "instead": answer.instead.iter().map(|free| json!({
             "options": free.shape.options,
             "nodes": free.nodes.iter().flatten().map(|(name, _)| name).collect::<Vec<_>>(),

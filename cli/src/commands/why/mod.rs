@@ -21,7 +21,8 @@ use subject::Subject;
 
 use crate::commands::free;
 use crate::globals::Globals;
-use crate::live::{self, Live, Published};
+use crate::live::away::NotTaking;
+use crate::live::{self, Among, Live, Published};
 use crate::outcome::{Failure, Outcome};
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
@@ -41,7 +42,7 @@ struct Answer<'a> {
     asks: Result<Subject, String>,
     /// Nodes with the same verdict together, in the order of tessera.toml.
     verdicts: Vec<(Vec<String>, Verdict)>,
-    not_taking: Vec<String>,
+    not_taking: Vec<NotTaking>,
     /// Pending jobs of the same partition with a higher priority.
     ahead: usize,
     /// What would start at once: options and where.
@@ -112,7 +113,14 @@ fn answer<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answ
             required_nodes: wanted.as_ref().map(|names| names.iter().cloned().collect()),
             ..published.submission(config, partitions, account)
         };
-        let live = live::nodes(config, &published, wanted.as_deref(), &subject.submission.partitions)?;
+        let among = Among {
+            names: wanted.as_deref(),
+            partitions: &subject.submission.partitions,
+            reservation: Some(job.reservation.as_str()).filter(|name| !name.is_empty()),
+            // Without a limit a job may run for ever.
+            runs_s: Some(job.limit.unwrap_or(u64::MAX)),
+        };
+        let live = live::nodes(config, &published, among)?;
         let uid = squeue::owners()?.get(&JobId(job.id)).copied().unwrap_or(Uid(u32::MAX));
         let company = squeue::by_node(jobs);
         answer.verdicts = verdicts(&live, job, subject, uid, (&answer.ends, &company), config);

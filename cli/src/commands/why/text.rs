@@ -7,6 +7,7 @@ use protocol::{AdminComment, Says};
 use super::Answer;
 use super::reason::{Reason, reason};
 use crate::clock::span;
+use crate::live::away;
 use crate::render::hosts;
 use crate::slurm::squeue::{Job, NO_LIMIT_S};
 use crate::verdict::{Verdict, soonest};
@@ -36,9 +37,8 @@ pub(super) fn answer(answer: &Answer<'_>) -> String {
         let _ = writeln!(text, "  {}: {}", hosts::brief(names), on_nodes(verdict, answer));
     }
     text.extend(others.map(|line| format!("  {line}\n")));
-    if !answer.not_taking.is_empty() {
-        let _ =
-            writeln!(text, "  {}: takes no jobs now; `sinfo -R` says why", hosts::brief(&answer.not_taking));
+    for (names, why) in away::by_reason(&answer.not_taking) {
+        let _ = writeln!(text, "  {}: {why}", hosts::brief(&names));
     }
     if !answer.instead.is_empty() {
         text.push_str("These would start now instead:\n");

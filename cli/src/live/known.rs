@@ -1,0 +1,112 @@
+//! What Slurm knows of the nodes, and which of them a job may run on.
+
+use std::collections::{BTreeSet, HashMap};
+
+use admission::{Counted, Submission};
+use geometry::{JobId, Uid};
+use protocol::layout::{ConfigInForce, UNFIT};
+use protocol::parse_layout;
+use site_config::SiteConfig;
+
+use super::Whose;
+use crate::outcome::Failure;
+use crate::slurm::reservations::{Reservation, reservations};
+use crate::slurm::{scontrol, sinfo, squeue};
+
+/// Where the layouts come from.
+pub(crate) struct Published {
+    pub(super) layouts: HashMap<String, String>,
+    /// `None`: every job is the caller's own, and every node takes jobs of every partition.
+    pub(super) slurm: Option<Known>,
+}
+
+/// What else Slurm knows.
+pub(super) struct Known {
+    pub(super) owners: HashMap<JobId, Uid>,
+    pub(super) nodes: HashMap<String, sinfo::Node>,
+    /// Each node's `Gres`.
+    gres: HashMap<String, String>,
+    pub(super) reservations: Vec<Reservation>,
+}
+
+/// The nodes that a job may run on.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Among<'a> {
+    /// Only nodes of these names.
+    pub(crate) names: Option<&'a [String]>,
+    /// Only nodes in one of these partitions; all for an empty list.
+    pub(crate) partitions: &'a [String],
+    /// The reservation that the job is to run in.
+    pub(crate) reservation: Option<&'a str>,
+    /// How long the job may run, seconds: no reservation may begin before its end. `None`: nobody said.
+    pub(crate) runs_s: Option<u64>,
+}
+
+impl Published {
+    /// What Slurm says now.
+    pub(crate) fn by_slurm() -> Result<Self, Failure> {
+        let shown = scontrol::nodes()?;
+        let (layouts, gres) = (scontrol::layouts_in(&shown), scontrol::field_by_node(&shown, "Gres="));
+        let (owners, nodes, reservations) = (squeue::owners()?, sinfo::nodes()?, reservations()?);
+        Ok(Self { layouts, slurm: Some(Known { owners, nodes, gres, reservations }) })
+    }
+
+    /// Layouts by node, without a Slurm.
+    pub(crate) fn in_file(layouts: HashMap<String, String>) -> Self {
+        Self { layouts, slurm: None }
+    }
+
+    /// Whether Slurm shows a node of this partition.
+    pub(crate) fn has_node_in(&self, partition: &str) -> bool {
+        let nodes = self.slurm.iter().flat_map(|known| known.nodes.values());
+        nodes.flat_map(|node| &node.partitions).any(|name| name == partition)
+    }
+
+    /// A job of these partitions and this account, with what slurmctld knows of the nodes that it may run on.
+    pub(crate) fn submission(
+        &self,
+        config: &SiteConfig,
+        partitions: Vec<String>,
+        account: Option<String>,
+    ) -> Submission {
+        let job = Submission { partitions, account, ..Submission::default() };
+        let Some(known) = self.slurm.as_ref().filter(|_| !job.partitions.is_empty()) else { return job };
+        let within = known.nodes.iter().filter(|(_, node)| node.is_in(&job.partitions));
+        let within: BTreeSet<String> = within.map(|(name, _)| name.clone()).collect();
+        let mut whole = known.nodes.values().flat_map(|node| &node.whole_in);
+        let exclusive = whole.any(|name| job.partitions.contains(name));
+        let job = Submission { partition_nodes: Some(within), exclusive, ..job };
+        let left_to_slurm = admission::left_to_slurm(&job, config, &|name| known.gres.get(name).cloned());
+        Submission { left_to_slurm, ..job }
+    }
+
+    /// Why Tessera places no job on a node for which `tessera.toml` describes so many GPUs; `None`: it does.
+    pub(super) fn aside(&self, name: &str, described: usize) -> Option<(Whose, String)> {
+        let known = self.slurm.as_ref();
+        let gres = known.and_then(|known| known.gres.get(name));
+        if let Some(why) = gres.and_then(|gres| Counted::of_gres(gres).left_to_slurm(described as u64)) {
+            return Some((Whose::Slurms, why));
+        }
+        let Some(line) = self.layouts.get(name) else {
+            return Some((Whose::Slurms, "it publishes no layout".to_owned()));
+        };
+        if let Some(why) = line.trim_start().strip_prefix(UNFIT) {
+            return Some((Whose::Nobodys, why.trim().to_owned()));
+        }
+        let bad = parse_layout(line.trim()).is_ok_and(|layout| layout.config == ConfigInForce::Bad);
+        bad.then(|| (Whose::SlurmsForNow, "slurmctld knows no good version of tessera.toml".to_owned()))
+    }
+}
+
+impl Known {
+    /// Whether a job may run on this node at all.
+    pub(super) fn allows(&self, name: &str, among: &Among<'_>) -> bool {
+        let node = self.nodes.get(name);
+        let inside = node.is_none_or(|node| among.partitions.is_empty() || node.is_in(among.partitions));
+        inside && self.reservation(among).is_none_or(|own| own.admits(name))
+    }
+
+    pub(super) fn reservation(&self, among: &Among<'_>) -> Option<&Reservation> {
+        self.reservations.iter().find(|known| Some(known.name.as_str()) == among.reservation)
+    }
+}

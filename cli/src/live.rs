@@ -77,7 +77,7 @@ pub(crate) fn nodes(config: &SiteConfig, published: &Published, among: Among<'_>
     let (mut states, mut kinds) = (HashMap::new(), HashMap::new());
     let named = config.nodes.iter().enumerate().flat_map(|(set, s)| s.names.iter().map(move |n| (set, s, n)));
     for (set, spec, name) in named {
-        if among.names.is_some_and(|wanted| !wanted.contains(name)) {
+        if among.names.is_some_and(|wanted| !wanted.contains(name)) || among.excluded.contains(name) {
             continue;
         }
         if let Some(known) = &published.slurm {

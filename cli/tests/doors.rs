@@ -24,7 +24,7 @@ const SITE: &str = "[defaults]\ngpu_mem = \"8G\"\nmps_threads = 20\n\
 
 const KINDS: [&str; 7] = ["", "auto", "mig", "mig:2g.10gb", "mig:9g.9gb", "mps", "whole"];
 
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 24] = [
     "",
     "--gpu-mem=10G",
     "--gpu-mem=70G",
@@ -45,6 +45,10 @@ const OTHERS: [&str; 20] = [
     "--gres=shard:10",
     "--gres=shard:10 --partition=small",
     "--gres=shard:30 --partition=small",
+    "--gpus-per-task=2",
+    "--gpus-per-task=1 --ntasks-per-node=4",
+    "--gpus-per-task=1 --gpu-pattern=ring --partition=small",
+    "--gpu-mem=10G --exclude=n2",
 ];
 
 /// What each door makes of one command line: the request as it is meant, with the GRES that Slurm is asked for and what the user
@@ -59,14 +63,18 @@ fn submitted(line: &str, config: &SiteConfig, within: &dyn Fn(Submission) -> Sub
         match word.split_once('=') {
             Some(("--gpus", n)) => gpus = Some(format!("gres:gpu:{n}")),
             Some(("--gres", list)) => gpus = Some(format!("gres:{list}")),
+            Some(("--gpus-per-task", n)) => job.tres.per_task = Some(format!("gres:gpu:{n}")),
+            Some(("--ntasks-per-node", n)) => job.tasks_per_node = Some(n.parse().unwrap()),
             Some(("--partition", name)) => job.partitions = vec![name.to_owned()],
+            // What these leave out is looked at when the job is to start.
+            Some(("--exclude" | "--constraint" | "--reservation", _)) => {}
             Some((name, text)) => {
                 typed.push(Spec::by_name(&name[2..]).unwrap().opt, text, Source::CommandLine);
             }
             None => job.exclusive = true,
         }
     }
-    job.tres = Tres { per_node: gpus, ..Tres::default() };
+    job.tres = Tres { per_node: gpus, ..job.tres };
     let mut job = within(job);
     let request = typed
         .request(&Renames::new(), &|_| Err("no file".to_owned()))
@@ -200,7 +208,7 @@ fn mixed_site(dir: &Path) {
     fs::write(dir.join("tessera.toml"), MIXED).unwrap();
     let node = |(name, gres, extra): (&str, &str, &str)| {
         let extra = if extra.is_empty() { String::new() } else { format!("   Extra={extra}\n") };
-        format!("NodeName={name} A=x\n   Gres={gres}\n{extra}\n")
+        format!("NodeName={name} A=x\n   ActiveFeatures=gpu,{name}\n   Gres={gres}\n{extra}\n")
     };
     fs::write(dir.join("nodes"), KNOWN.map(node).concat()).unwrap();
     let of = |(partition, nodes): (&str, &[&str])| -> String {
@@ -212,7 +220,12 @@ fn mixed_site(dir: &Path) {
     fs::write(dir.join("sinfo"), PARTITIONS.map(of).concat()).unwrap();
     slurm::program(dir, "squeue", "true");
     slurm::program(dir, "sinfo", "case \"$*\" in *%P*) echo 'all*' ;; *) cat sinfo ;; esac");
-    slurm::program(dir, "scontrol", "cat nodes");
+    let class = "ReservationName=class StartTime=1 EndTime=9999999999 Nodes=part,whole Flags=SPEC_NODES";
+    slurm::program(
+        dir,
+        "scontrol",
+        &format!("case \"$*\" in *reservations*) [ ! -e reserved ] || echo {class} ;; *) cat nodes ;; esac"),
+    );
 }
 
 /// What slurmctld's plugin fills into a submission.
@@ -266,5 +279,23 @@ fn nodes_that_are_left_to_slurm_say_what_sbatch_says() {
         }
     }
     table.push_str(&slurm::tessera(dir.path(), &["free", "--mem", "12G"]));
+    table.push('\n');
+    fs::write(dir.path().join("reserved"), "").unwrap();
+    for partition in ["all", "alone"] {
+        for wish in ["--exclude=ours", "--constraint=ours|(gpu&whole)", "--reservation=class"] {
+            for asked in
+                ["--gpu-isolation=mig:2g.10gb", "--gpu-isolation=whole", "--gres=gpu:1", "--gpus-per-task=1"]
+            {
+                let line = format!("{asked} --partition={partition} {wish}");
+                let sbatch = submitted(&line, &config, &|job| known_to_slurm(job, &config));
+                let explain = explained(&line, dir.path());
+                match (&sbatch, &explain) {
+                    (Ok(_), Ok(_)) => {}
+                    _ => assert_eq!(sbatch, explain, "{line}"),
+                }
+                table.push_str(&format!("{line}\n{}", verdicts(&line, dir.path())));
+            }
+        }
+    }
     assert_snapshot!(table);
 }

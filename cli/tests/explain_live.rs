@@ -179,6 +179,95 @@ fn reserved_nodes_are_said_to_be() {
 }
 
 #[test]
+fn nodes_are_narrowed_as_by_sbatch() {
+    let dir = world();
+    let with_features = NODES.replace("A=x\n", "A=x\n   ActiveFeatures=gpu,FEATURE\n");
+    let numbered = (1..8)
+        .fold(with_features, |text, n| text.replacen("FEATURE", if n < 3 { "nvlink" } else { "pcie" }, 1));
+    fs::write(dir.path().join("nodes"), numbered).unwrap();
+    let class = reservation("class", -60, 30 * 60 - 30, "n[1,3]", "SPEC_NODES");
+    let next = reservation("next", 30 * 60 - 30, 3600, "n4", "SPEC_NODES");
+    fs::write(dir.path().join("reservations"), class + &next).unwrap();
+    let of = |wish: &str| explain(&dir, &["--gpu-isolation=mig", "--gpu-mem=10G", wish]);
+    assert_snapshot!(of("--constraint=gpu&nvlink"), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    n2: has room when job 12 (bob) ends, expected in 50 min
+    n1: reserved by class for another 30 min
+    counts in Slurm as gres/shard:10 per node
+    --all shows every candidate with its score
+    exit 1
+    ");
+    assert_snapshot!(of("--constraint=[nvlink|pcie]"), @r"
+    stderr: error: invalid value '[nvlink|pcie]' for '--constraint <LIST>': explain reads features with & and | and parentheses, one node at a time, but no counts (*) and no sets ([…]): leave these out
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    ");
+    assert_snapshot!(of("--constraint=nvswitch"), @r"
+    stderr: tessera: refused at submission: --constraint: no node has the feature nvswitch
+    stderr: hint: sinfo -o '%N %f'
+    exit 1
+    ");
+    assert_snapshot!(of("--exclude=n[1-6]"), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+    --all shows every candidate with its score
+    exit 1
+    ");
+    assert_snapshot!(of("--exclude=n[1-7]"), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    no node that the job may use is in tessera.toml
+    exit 1
+    ");
+    assert_snapshot!(of("--reservation=class"), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    n3: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n1: has room when job 11 (alice) ends, expected in 40 min
+    counts in Slurm as gres/shard:10 per node
+    --all shows every candidate with its score
+    exit 0
+    ");
+    assert_snapshot!(of("--reservation=next"), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    n4: the reservation next begins in 30 min
+    --all shows every candidate with its score
+    exit 1
+    ");
+    assert_snapshot!(of("--reservation=none"), @r"
+    stderr: tessera: refused at submission: --reservation=none: Slurm shows you no such reservation, or it has ended
+    stderr: hint: scontrol show reservations
+    exit 1
+    ");
+}
+
+#[test]
+fn gpus_are_counted_by_tasks() {
+    let dir = world();
+    fs::write(dir.path().join("tessera.toml"), SITE.replace("count = 1\nmig", "count = 4\nmig")).unwrap();
+    let asked = ["--gpu-isolation=whole", "--empty", "--node=n1", "--gpus-per-task=2", "--ntasks-per-node=2"];
+    assert_snapshot!(explain(&dir, &asked[..4]), @r"
+    n1: GPUs 0, 1: ring at 10 GB/s (bottleneck), as good as any of 4 free GPUs (preserve)
+    counts in Slurm as gres/gpu:2 per node
+      whole 16 of 16 slices, chosen
+         *GPU 0-1: ring at 10 GB/s (bottleneck), AggBW 20 GB/s, leaves 0 GB/s of links, 6 sets as good, of 4 free GPUs
+      other choices
+          greedy           GPU 0-1      10.0 GB/s, leaves 0 GB/s of links
+          topo-aware       GPU 0-1      10.0 GB/s, leaves 0 GB/s of links
+          baseline         GPU 0-1      10.0 GB/s, leaves 0 GB/s of links
+          Slurm to 23.11   GPU 0-1      10.0 GB/s, leaves 0 GB/s of links
+          Slurm from 24.05 GPU 0-1      10.0 GB/s, leaves 0 GB/s of links
+    exit 0
+    ");
+    assert_snapshot!(explain(&dir, &asked), @r"
+    n1: GPUs 0, 1, 2, 3: ring at 10 GB/s (bottleneck), the only free GPUs
+    counts in Slurm as gres/gpu:4 per node
+      whole 32 of 32 slices, chosen
+         *GPU 0-3: ring at 10 GB/s (bottleneck), AggBW 40 GB/s, leaves 0 GB/s of links, of 4 free GPUs
+    exit 0
+    ");
+}
+
+#[test]
 fn limits_are_the_callers_own() {
     let dir = world();
     assert_snapshot!(explain(&dir, &["--gpu-mem=30G"]), @r"

@@ -269,7 +269,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__explain)
-            opts="-h --node --model --count --links --live --empty --all --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpu-set-policy --gpu-times --gpu-profile --gpu-place --gpu-wait --ntasks-per-node --gpu-power --gpus-per-node --gpus --gres --exclusive --config --help"
+            opts="-h --node --model --count --links --live --empty --all --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpu-set-policy --gpu-times --gpu-profile --gpu-place --gpu-wait --ntasks-per-node --gpu-power --gpus-per-node --gpus --gpus-per-task --gres --exclusive --reservation --constraint --exclude --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -363,7 +363,23 @@ _tessera() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --gpus-per-task)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --gres)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --reservation)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --constraint)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --exclude)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

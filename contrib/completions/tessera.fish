@@ -114,7 +114,11 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-wait -d 
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l ntasks-per-node -d 'Slurm tasks per node: a job of kind tasks takes a seat for each' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-power -d 'Power cap of each GPU, such as 200' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpus -l gpus-per-node -d 'Whole GPUs per node' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpus-per-task -d 'Whole GPUs for each Slurm task; --ntasks-per-node says how many tasks a node has' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gres -d 'GPUs or shards that Slurm counts, per node, such as gpu:2 or shard:10' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l reservation -d 'Only the nodes of this reservation; whether you may use it is not looked at' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l constraint -d 'Only nodes with these features, such as a100&nvlink or (a100|h100)&nvlink' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l exclude -d 'Not these nodes, a hostlist such as n[1-2]' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l live -d 'Fail where no Slurm answers, instead of taking the nodes as empty'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l empty -d 'Take all nodes as empty'

@@ -86,3 +86,41 @@ fn reserved_nodes_are_not_called_free() {
         cluster.wait_end(job).unwrap();
     }
 }
+
+/// Options of Slurm's own that choose nodes or count GPUs: where sbatch refuses a job, explain finds no node for it.
+#[test]
+fn explain_takes_what_sbatch_takes() {
+    let cluster = common::builder().start().unwrap();
+    for (node, feature) in [("n1", "fast"), ("n2", "slow")] {
+        let update = ["update", &format!("NodeName={node}"), &format!("Features={feature}")];
+        cluster.run(User::Root, "scontrol", &update).unwrap().ok().unwrap();
+    }
+    let table: [(&[&str], &[&str]); 9] = [
+        (&["--constraint=fast"], &["n1"]),
+        (&["--constraint=(fast|slow)&slow"], &["n2"]),
+        (&["--constraint=fast|slow"], &["n1", "n2"]),
+        (&["--constraint=fast&slow"], &[]),
+        (&["--constraint=absent"], &[]),
+        (&["--exclude=n1"], &["n2"]),
+        (&["--exclude=n[1-2]"], &[]),
+        (&["--reservation=none"], &[]),
+        (&["--gpus-per-task=1", "--ntasks-per-node=2"], &["n1", "n2"]),
+    ];
+    let mut wrong = Vec::new();
+    for (options, nodes) in table {
+        let options = [&["--gpu-isolation=whole"], options].concat();
+        let submitted = cluster
+            .try_sbatch(User::Alice, &[&options[..], &["-n2", "--test-only"]].concat(), "true")
+            .unwrap();
+        let mut tessera = cluster.command(User::Alice, "tessera").unwrap();
+        let said = run(tessera.arg("explain").args(&options)).unwrap();
+        let named =
+            |node: &&str| said.stdout.lines().any(|line| line.contains(node) && line.contains(": now: "));
+        let named: Vec<_> = ["n1", "n2"].into_iter().filter(named).collect();
+        let agree = (submitted.code == Some(0)) == (said.code == Some(0));
+        if !agree || named != nodes {
+            wrong.push(format!("{options:?}: {submitted:?}\n{said:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -10,6 +10,7 @@ use site_config::SiteConfig;
 
 use super::Whose;
 use crate::outcome::Failure;
+use crate::slurm::constraint::Constraint;
 use crate::slurm::reservations::{Reservation, reservations};
 use crate::slurm::{scontrol, sinfo, squeue};
 
@@ -24,6 +25,8 @@ pub(crate) struct Published {
 pub(super) struct Known {
     pub(super) owners: HashMap<JobId, Uid>,
     pub(super) nodes: HashMap<String, sinfo::Node>,
+    /// Each node's active features.
+    features: HashMap<String, Vec<String>>,
     /// Each node's `Gres`.
     gres: HashMap<String, String>,
     pub(super) reservations: Vec<Reservation>,
@@ -36,6 +39,10 @@ pub(crate) struct Among<'a> {
     pub(crate) names: Option<&'a [String]>,
     /// Only nodes in one of these partitions; all for an empty list.
     pub(crate) partitions: &'a [String],
+    /// No nodes of these names.
+    pub(crate) excluded: &'a [String],
+    /// Only nodes with these features.
+    pub(crate) constraint: Option<&'a Constraint>,
     /// The reservation that the job is to run in.
     pub(crate) reservation: Option<&'a str>,
     /// How long the job may run, seconds: no reservation may begin before its end. `None`: nobody said.
@@ -47,8 +54,11 @@ impl Published {
     pub(crate) fn by_slurm() -> Result<Self, Failure> {
         let shown = scontrol::nodes()?;
         let (layouts, gres) = (scontrol::layouts_in(&shown), scontrol::field_by_node(&shown, "Gres="));
+        let features = scontrol::field_by_node(&shown, "ActiveFeatures=").into_iter();
+        let features =
+            features.map(|(node, list)| (node, list.split(',').map(str::to_owned).collect())).collect();
         let (owners, nodes, reservations) = (squeue::owners()?, sinfo::nodes()?, reservations()?);
-        Ok(Self { layouts, slurm: Some(Known { owners, nodes, gres, reservations }) })
+        Ok(Self { layouts, slurm: Some(Known { owners, nodes, features, gres, reservations }) })
     }
 
     /// Layouts by node, without a Slurm.
@@ -60,6 +70,18 @@ impl Published {
     pub(crate) fn has_node_in(&self, partition: &str) -> bool {
         let nodes = self.slurm.iter().flat_map(|known| known.nodes.values());
         nodes.flat_map(|node| &node.partitions).any(|name| name == partition)
+    }
+
+    /// Whether Slurm shows a reservation of this name that has not ended.
+    pub(crate) fn has_reservation(&self, name: &str, now: u64) -> bool {
+        let mut all = self.slurm.iter().flat_map(|known| &known.reservations);
+        all.any(|known| known.name == name && known.end >= now)
+    }
+
+    /// Whether some node has this feature.
+    pub(crate) fn has_feature(&self, feature: &str) -> bool {
+        let mut all = self.slurm.iter().flat_map(|known| known.features.values().flatten());
+        all.any(|known| known == feature)
     }
 
     /// A job of these partitions and this account, with what slurmctld knows of the nodes that it may run on.
@@ -103,7 +125,10 @@ impl Known {
     pub(super) fn allows(&self, name: &str, among: &Among<'_>) -> bool {
         let node = self.nodes.get(name);
         let inside = node.is_none_or(|node| among.partitions.is_empty() || node.is_in(among.partitions));
-        inside && self.reservation(among).is_none_or(|own| own.admits(name))
+        let has = |feature: &str| self.features.get(name).is_some_and(|own| own.iter().any(|f| f == feature));
+        inside
+            && among.constraint.is_none_or(|wanted| wanted.is_met(&has))
+            && self.reservation(among).is_none_or(|own| own.admits(name))
     }
 
     pub(super) fn reservation(&self, among: &Among<'_>) -> Option<&Reservation> {

@@ -229,9 +229,16 @@ fn help() {
           --ntasks-per-node <N>      Slurm tasks per node: a job of kind tasks takes a seat for each
           --gpu-power <WATTS>        Power cap of each GPU, such as 200
           --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
+          --gpus-per-task <N>        Whole GPUs for each Slurm task; --ntasks-per-node says how many
+                                     tasks a node has
           --gres <LIST>              GPUs or shards that Slurm counts, per node, such as gpu:2 or
                                      shard:10
           --exclusive                The job has its nodes for itself
+          --reservation <NAME>       Only the nodes of this reservation; whether you may use it is not
+                                     looked at
+          --constraint <LIST>        Only nodes with these features, such as a100&nvlink or
+                                     (a100|h100)&nvlink
+          --exclude <NODES>          Not these nodes, a hostlist such as n[1-2]
     exit 0
     ");
     assert_snapshot!(run("plan -h"), @r"

@@ -13,6 +13,7 @@ use admission::{Ruling, Submission};
 use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Node, Policy, Spread};
 use placement::decide;
+use protocol::gres_list::Entry;
 use protocol::meaning::{Counted, SlurmAsks, as_counted, meaning};
 use protocol::wire::encode_request;
 use protocol::{Isolation, Request, Size};
@@ -71,7 +72,12 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
     }
-    Ok(answer(args, &asked, &Question { request, plain, alone: job.exclusive, counts, note, policy }))
+    let by_task = job.tres.per_task.is_some();
+    Ok(answer(
+        args,
+        &asked,
+        &Question { request, plain, by_task, alone: job.exclusive, counts, note, policy },
+    ))
 }
 
 /// What is asked of each node.
@@ -79,6 +85,8 @@ struct Question {
     request: Request,
     /// It uses none of Tessera's options.
     plain: bool,
+    /// Slurm counts its GPUs by its tasks.
+    by_task: bool,
     /// It gets whole nodes, with all of their GPUs.
     alone: bool,
     /// What Slurm counts for the job on whatever node it runs; or why sbatch refuses it.
@@ -91,11 +99,15 @@ struct Question {
 fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
     let uid = Uid(rustix::process::getuid().as_raw());
     // Slurm 22.05 gives all of a job's shards on a node from one GPU; the controller asks the same way.
-    let ask = Ask {
+    let mut ask = Ask {
         spread: Spread::ALIKE,
         plain: question.plain,
         ..Ask::new(ASKER, uid, question.request.clone())
     };
+    if let (true, Ok(Counted::Gpus(n))) = (question.by_task, &question.counts) {
+        // The request does not have them.
+        ask.request.gpus = u32::try_from(*n).ok();
+    }
     let Asked { live, ends, company, .. } = asked;
     let mut verdicts = if question.alone {
         by_verdict_alone(live, &ask, &question.policy, ends, company)
@@ -136,12 +148,14 @@ fn refused(why: &str) -> Failure {
 
 /// What Slurm counts for a job per node, to which submission adds `add`.
 fn counted(job: &Submission, add: Option<(&'static str, u32)>) -> Counted {
+    let tasks = u64::from(job.tasks_per_node.unwrap_or(1));
+    let here = |entry: &Entry| if entry.per_node { entry.count } else { entry.count.saturating_mul(tasks) };
     match add {
         Some(("shard", shards)) => Counted::Shards(u64::from(shards)),
         Some((_, gpus)) => Counted::Gpus(u64::from(gpus)),
         None => {
             let entries = job.tres.gpu_entries();
-            let sum = |name: &str| entries.iter().filter(|e| e.name == name).map(|e| e.count).sum();
+            let sum = |name: &str| entries.iter().filter(|e| e.name == name).map(here).sum();
             let shards = entries.iter().any(|entry| entry.name == "shard");
             if shards { Counted::Shards(sum("shard")) } else { Counted::Gpus(sum("gpu")) }
         }

@@ -9,6 +9,7 @@ use node_state::{MigPolicy, Node};
 use site_config::{GpuUse, NodePower, NodeSpec, SiteConfig, System};
 
 use super::ExplainArgs;
+use super::request::RequestArgs;
 use crate::commands::layout;
 use crate::globals::Globals;
 use crate::live::{self, Among, Live, Present, Published};
@@ -16,6 +17,7 @@ use crate::outcome::Failure;
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
 use crate::slurm::caller::{Caller, caller};
+use crate::slurm::constraint::Constraint;
 use crate::slurm::squeue;
 use crate::{clock, names, options, published, site};
 
@@ -168,14 +170,14 @@ fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> 
 fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> {
     let wanted = args.node.as_deref().map(|list| layout::named(list, &config)).transpose()?;
     if args.empty || args.busy.is_some() {
-        let nodes = empty(&config, wanted.as_deref());
+        let nodes = empty(&config, wanted.as_deref(), args.request.excluded());
         return Ok(said(config, nodes, args));
     }
     let published = match Published::by_slurm() {
         Ok(published) => published,
-        Err(failure) if args.live => return Err(failure),
+        Err(failure) if args.live || args.request.needs_slurm() => return Err(failure),
         Err(failure) => {
-            let nodes = empty(&config, wanted.as_deref());
+            let nodes = empty(&config, wanted.as_deref(), args.request.excluded());
             let why = failure.what().lines().next().unwrap_or_default().to_owned();
             return Ok(Asked { seen: Seen::Unanswered(why), ..said(config, nodes, args) });
         }
@@ -187,7 +189,15 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
     let partitions = admission::distinct(caller.partition.as_deref().unwrap_or_default());
     names::partitions(&partitions, &|name| published.has_node_in(name))?;
     let who = published.submission(&config, partitions, caller.account.clone());
-    let among = Among { names: wanted.as_deref(), partitions: &who.partitions, ..Among::default() };
+    as_sbatch_knows(args, &published)?;
+    let among = Among {
+        names: wanted.as_deref(),
+        partitions: &who.partitions,
+        excluded: args.request.excluded(),
+        constraint: args.request.constraint.as_ref(),
+        reservation: args.request.reservation.as_deref(),
+        runs_s: None,
+    };
     let live = live::nodes(&config, &published, among)?;
     let jobs = squeue::jobs(None)?;
     let ends = ends(&jobs, &Learnt::nothing(config.learn_from), clock::epoch_seconds());
@@ -196,9 +206,31 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
     Ok(Asked { config, live, seen: Seen::Now, caller, who, users, ends, company })
 }
 
-fn empty(config: &SiteConfig, wanted: Option<&[String]>) -> Vec<Present> {
+/// Checks what sbatch refuses to ask for.
+fn as_sbatch_knows(args: &ExplainArgs, published: &Published) -> Result<(), Failure> {
+    let RequestArgs { reservation, constraint, .. } = &args.request;
+    let refused = |why: String, hint: &str| {
+        Err(Failure::new(format!("refused at submission: {why}")).hint(hint.to_owned()))
+    };
+    if let Some(name) =
+        reservation.as_ref().filter(|name| !published.has_reservation(name, clock::epoch_seconds()))
+    {
+        let why = format!("--reservation={name}: Slurm shows you no such reservation, or it has ended");
+        return refused(why, "scontrol show reservations");
+    }
+    let mut features = constraint.iter().flat_map(Constraint::features);
+    match features.find(|feature| !published.has_feature(feature)) {
+        Some(feature) => {
+            refused(format!("--constraint: no node has the feature {feature}"), "sinfo -o '%N %f'")
+        }
+        None => Ok(()),
+    }
+}
+
+fn empty(config: &SiteConfig, wanted: Option<&[String]>, excluded: &[String]) -> Vec<Present> {
     let named = config.nodes.iter().enumerate().flat_map(|(set, s)| s.names.iter().map(move |n| (set, s, n)));
-    let asked = named.filter(|(_, _, name)| wanted.is_none_or(|wanted| wanted.contains(name)));
+    let asked = named
+        .filter(|(_, _, name)| wanted.is_none_or(|wanted| wanted.contains(name)) && !excluded.contains(name));
     let present = |(state, spec, name): (usize, &NodeSpec, &String)| Present {
         name: name.clone(),
         node: spec.to_node(),

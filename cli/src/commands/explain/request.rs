@@ -1,11 +1,14 @@
 //! The options of sbatch that make a request, as `tessera explain` takes them.
 
-use crate::outcome::status;
 use clap::Args;
 use plugin_rt::read_file::{EDGE_LIST, read_small};
 use protocol::Request;
 use protocol::gres_list::Tres;
 use protocol::options::{Opt, Refusal, Renames, Source, Typed};
+use site_config::hostlist;
+
+use crate::outcome::status;
+use crate::slurm::constraint::Constraint;
 
 /// A request, in the words of sbatch.
 #[derive(Args)]
@@ -55,12 +58,32 @@ pub(crate) struct RequestArgs {
     /// Whole GPUs per node
     #[arg(long, visible_alias = "gpus-per-node", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: Option<u32>,
+    /// Whole GPUs for each Slurm task; --ntasks-per-node says how many tasks a node has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with = "gpus")]
+    gpus_per_task: Option<u32>,
     /// GPUs or shards that Slurm counts, per node, such as gpu:2 or shard:10
     #[arg(long, value_name = "LIST", conflicts_with = "gpus")]
     gres: Option<String>,
     /// The job has its nodes for itself
     #[arg(long)]
     pub(crate) exclusive: bool,
+    /// Only the nodes of this reservation; whether you may use it is not looked at
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "empty", "busy"])]
+    pub(crate) reservation: Option<String>,
+    /// Only nodes with these features, such as a100&nvlink or (a100|h100)&nvlink
+    #[arg(long, value_name = "LIST", value_parser = Constraint::parse, conflicts_with_all = ["model", "empty", "busy"])]
+    pub(crate) constraint: Option<Constraint>,
+    /// Not these nodes, a hostlist such as n[1-2]
+    #[arg(long, value_name = "NODES", value_parser = nodes, conflicts_with = "model")]
+    exclude: Option<Nodes>,
+}
+
+/// The nodes of a hostlist.
+#[derive(Clone, Debug)]
+struct Nodes(Vec<String>);
+
+fn nodes(list: &str) -> Result<Nodes, String> {
+    hostlist::expand(list).map(Nodes).map_err(|why| why.to_string())
 }
 
 impl RequestArgs {
@@ -99,7 +122,18 @@ impl RequestArgs {
 
     /// What the options ask of Slurm itself.
     pub(crate) fn tres(&self) -> Tres {
-        let gpus = || self.gpus.map(|n| format!("gres:gpu:{n}"));
-        Tres { per_node: self.gres.clone().or_else(gpus), ..Tres::default() }
+        let of = |gpus: Option<u32>| gpus.map(|n| format!("gres:gpu:{n}"));
+        let per_node = self.gres.clone().or_else(|| of(self.gpus));
+        Tres { per_node, per_task: of(self.gpus_per_task), ..Tres::default() }
+    }
+
+    /// The nodes that the job does not want.
+    pub(crate) fn excluded(&self) -> &[String] {
+        self.exclude.as_ref().map_or(&[], |nodes| &nodes.0)
+    }
+
+    /// Whether only Slurm knows which nodes the job means.
+    pub(crate) fn needs_slurm(&self) -> bool {
+        self.reservation.is_some() || self.constraint.is_some()
     }
 }

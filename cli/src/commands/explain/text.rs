@@ -54,6 +54,10 @@ pub(super) fn answer(
         let names = if in_detail { hostlist::compress(&names) } else { hosts::brief(&names) };
         let _ = writeln!(text, "{names}: {why}");
     }
+    if question.counts.is_ok() && !question.plain && verdicts.is_empty() && not_taking.is_empty() {
+        text.push_str("no node that the job may use is in tessera.toml\n");
+        return text;
+    }
     if question.plain && verdicts.is_empty() && not_taking.is_empty() {
         text.push_str("Slurm alone decides: no node that the job may use is in tessera.toml\n");
         return text;

@@ -119,6 +119,7 @@ fn answer<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answ
             reservation: Some(job.reservation.as_str()).filter(|name| !name.is_empty()),
             // Without a limit a job may run for ever.
             runs_s: Some(job.limit.unwrap_or(u64::MAX)),
+            ..Among::default()
         };
         let live = live::nodes(config, &published, among)?;
         let uid = squeue::owners()?.get(&JobId(job.id)).copied().unwrap_or(Uid(u32::MAX));

@@ -24,7 +24,7 @@ impl Core {
         let image = Image { process, image: begin.image };
         self.replaced(image, t);
         let worker = self.worker(job, image, t);
-        match self.names.get(&(worker, begin.nonce)).and_then(|id| Some((*id, self.stage(*id)?))) {
+        match self.tasks.named(worker, begin.nonce).and_then(|id| Some((id, self.stage(id)?))) {
             Some((id, Stage::Running(device))) => {
                 let grant = self.grant_of(id, device);
                 self.tell(worker, grant);
@@ -63,7 +63,7 @@ impl Core {
 
     /// The begin of a task that is known, in a new section of the log.
     pub(super) fn log_begin(&mut self, id: TaskId, t: f64) {
-        let Some(Task { worker, record }) = self.tasks.get(&id).copied() else { return };
+        let Some(Task { worker, record }) = self.tasks.get(id).copied() else { return };
         let (mem, managed, blocks, threads) = (record.mem.0, record.managed, record.blocks, record.threads);
         self.log_line(
             worker,
@@ -119,7 +119,6 @@ impl Core {
                     since: t,
                 };
                 self.tasks.insert(id, Task { worker, record });
-                self.names.insert((worker, begin.nonce), id);
                 self.place(id)
             }
         };
@@ -131,8 +130,7 @@ impl Core {
             }
             Placed::Refused { code, need, most, why } => {
                 self.log(&Event::Refuse { t, task: id, why: why.clone() }, Some(worker), None);
-                self.tasks.remove(&id);
-                self.names.remove(&(worker, begin.nonce));
+                self.tasks.remove(id);
                 let refused = Refused { nonce: begin.nonce, code, need, most, why: Text::cut(&why) };
                 self.tell(worker, Reply::Refused(refused));
             }
@@ -208,20 +206,19 @@ impl Core {
 
     /// Tries a task that is in nobody's queue.
     pub(super) fn place(&mut self, id: TaskId) -> Placed {
-        let Some(task) = self.tasks.get(&id).copied() else { return Placed::Waits };
+        let Some(task) = self.tasks.get(id).copied() else { return Placed::Waits };
         let usable = match self.usable(task.worker) {
             Ok(usable) => usable,
             Err(refused) => return refused,
         };
-        if self.holds(task.worker) || self.waits_for_exits(id, &usable) {
+        if self.tasks.holds(task.worker) || self.waits_for_exits(id, &usable) {
             return self.grow(id, &usable);
         }
         match self.ask(id, &usable) {
             Answer::Granted(device) => Placed::On(device),
             Answer::Refused(why) => refusal(&why),
             Answer::Waits | Answer::Crashed => {
-                let is_first =
-                    self.tasks_of(task.worker).iter().all(|other| *other >= id || !self.is_waiting(*other));
+                let is_first = self.tasks.next_waiting(task.worker, None).is_none_or(|first| first >= id);
                 if !is_first {
                     // One pass of the scheduler could grant two tasks of a worker in two groups. The grant or end of the
                     // first brings this one back.
@@ -245,16 +242,11 @@ impl Core {
     }
 
     pub(super) fn ask_of(&self, id: TaskId, among: &[DeviceId]) -> Option<Ask> {
-        let Task { worker, record } = self.tasks.get(&id)?;
+        let Task { worker, record } = self.tasks.get(id)?;
         let need = Need::new(record.mem, record.blocks, record.threads).ok()?.with_managed(record.managed);
         let among = Among::of(among.iter().copied());
-        let (job, job_mem, holds) = (*worker, need.mem(), self.holds(*worker));
+        let (job, job_mem, holds) = (*worker, need.mem(), self.tasks.holds(*worker));
         Some(Ask { task: id, job, need, job_mem, bound: None, among, isolated: false, holds })
-    }
-
-    /// Whether a task of the worker runs.
-    pub(super) fn holds(&self, worker: JobId) -> bool {
-        self.tasks_of(worker).iter().any(|id| matches!(self.stage(*id), Some(Stage::Running(_))))
     }
 
     /// The scheduler has given a task its device.
@@ -264,13 +256,13 @@ impl Core {
     }
 
     fn reconsider_worker_of(&mut self, id: TaskId, t: f64) {
-        if let Some(worker) = self.tasks.get(&id).map(|task| task.worker) {
+        if let Some(worker) = self.tasks.get(id).map(|task| task.worker) {
             self.reconsider(worker, t);
         }
     }
 
-    fn record_grant(&mut self, id: TaskId, device: DeviceId, t: f64) {
-        let Some(task) = self.tasks.get(&id).copied() else { return };
+    pub(super) fn record_grant(&mut self, id: TaskId, device: DeviceId, t: f64) {
+        let Some(task) = self.tasks.get(id).copied() else { return };
         let group = self.devices.get(&device).map(|dev| dev.group.clone());
         let context =
             self.sched.pool().get(device).map(|held| held.context_of(task.worker)).unwrap_or_default();
@@ -293,7 +285,7 @@ impl Core {
     }
 
     fn grant_of(&self, id: TaskId, device: DeviceId) -> Reply {
-        let task = self.tasks.get(&id);
+        let task = self.tasks.get(id);
         let worker = task.and_then(|task| self.workers.get(&task.worker));
         let dev = self.devices.get(&device);
         let group: Vec<&str> =

@@ -10,7 +10,7 @@ impl Core {
     /// shows that its memory is free.
     pub fn free(&mut self, image: Image, nonce: u64, t: f64) -> Vec<Effect> {
         let Some(worker) = self.images.get(&image).copied() else { return Vec::new() };
-        let task = self.names.get(&(worker, nonce)).copied();
+        let task = self.tasks.named(worker, nonce);
         match task.and_then(|id| Some((id, self.stage(id)?))) {
             Some((id, stage @ (Stage::Waiting | Stage::Running(_)))) => {
                 self.log(&Event::Free { t, task: id }, Some(worker), stage.device());
@@ -30,7 +30,7 @@ impl Core {
     /// A worker no longer wants what it waits for: its connection is gone.
     pub fn withdraw(&mut self, image: Image, nonce: u64, t: f64) -> Vec<Effect> {
         let worker = self.images.get(&image).copied();
-        let task = worker.and_then(|worker| self.names.get(&(worker, nonce)).copied());
+        let task = worker.and_then(|worker| self.tasks.named(worker, nonce));
         match task.and_then(|id| self.stage(id)) {
             Some(Stage::Waiting) => {
                 let mut effects = self.free(image, nonce, t);
@@ -57,7 +57,7 @@ impl Core {
             Some(state) if state.is_alive => state.is_alive = false,
             _ => return,
         }
-        for id in self.tasks_of(worker) {
+        for id in self.tasks.of(worker) {
             match self.stage(id) {
                 Some(Stage::Waiting) => {
                     self.log(&Event::Free { t, task: id }, Some(worker), None);
@@ -79,7 +79,7 @@ impl Core {
         if !is_gone {
             return;
         }
-        for id in self.tasks_of(worker) {
+        for id in self.tasks.of(worker) {
             let device = self.stage(id).and_then(Stage::device);
             self.log(&Event::Free { t, task: id }, Some(worker), device);
             // The scheduler knows every task of ours.
@@ -96,7 +96,7 @@ impl Core {
     /// Forgets a live worker that was never granted anything and waits for nothing.
     pub(super) fn forget_if_unused(&mut self, worker: JobId, t: f64) {
         let is_new = self.workers.get(&worker).is_some_and(|w| w.is_alive && w.present.is_empty());
-        if is_new && self.tasks_of(worker).is_empty() {
+        if is_new && !self.tasks.is_any_of(worker) {
             self.log(&Event::End { t, job: worker }, Some(worker), None);
             if let Some(state) = self.workers.remove(&worker) {
                 self.images.remove(&state.image);

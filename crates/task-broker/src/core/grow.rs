@@ -4,12 +4,12 @@ use case::{Answer, DeviceId, Event, JobId, TaskId};
 use task_wire::{Code, Refused, Reply, Text};
 
 use super::begin::{Placed, refusal};
-use super::{Core, Grower, Stage};
+use super::{Core, Grower};
 
 impl Core {
     /// Tries a task of a worker that holds: at once, or first in its group, or not at all.
     pub(super) fn grow(&mut self, id: TaskId, usable: &[DeviceId]) -> Placed {
-        let Some(task) = self.tasks.get(&id).copied() else { return Placed::Waits };
+        let Some(task) = self.tasks.get(id).copied() else { return Placed::Waits };
         let worker = task.worker;
         match self.ask(id, usable) {
             Answer::Granted(device) => return Placed::On(device),
@@ -33,7 +33,7 @@ impl Core {
             None => self.most_free(&able),
         };
         self.growers.insert(group, Grower { worker, device: kept });
-        let guests_pass = !self.holds(worker);
+        let guests_pass = !self.tasks.holds(worker);
         self.sched.keep(worker, kept, guests_pass);
         match self.ask(id, &[kept]) {
             Answer::Granted(device) => Placed::On(device),
@@ -43,7 +43,7 @@ impl Core {
 
     /// Whether a worker without tasks has a context that others may wait for, and asks for more than is certain anywhere.
     pub(super) fn waits_for_exits(&self, id: TaskId, usable: &[DeviceId]) -> bool {
-        let Some(task) = self.tasks.get(&id) else { return false };
+        let Some(task) = self.tasks.get(id) else { return false };
         let is_present = self.workers.get(&task.worker).is_some_and(|worker| !worker.present.is_empty());
         is_present && !usable.iter().any(|device| self.is_certain(id, *device))
     }
@@ -57,27 +57,20 @@ impl Core {
     /// Whether a worker that is on some device may wait for this one. One that holds may wait only for tasks: a worker whose
     /// context it waited for could wait for its tasks.
     fn could_wait(&self, id: TaskId, device: DeviceId) -> bool {
-        let Some(worker) = self.tasks.get(&id).map(|task| task.worker) else { return false };
+        let Some(worker) = self.tasks.get(id).map(|task| task.worker) else { return false };
         let Some(held) = self.sched.pool().get(device) else { return false };
-        let most = if self.holds(worker) { held.certain() } else { held.largest_task() };
+        let most = if self.tasks.holds(worker) { held.certain() } else { held.largest_task() };
         self.is_below(self.beside_own(id, device), most.0)
     }
 
     /// What the task would take together with its worker's others.
     fn beside_own(&self, id: TaskId, device: DeviceId) -> u64 {
-        let Some(task) = self.tasks.get(&id) else { return u64::MAX };
-        self.own(task.worker, device).saturating_add(task.record.mem.0)
+        let Some(task) = self.tasks.get(id) else { return u64::MAX };
+        self.tasks.held(task.worker, device).saturating_add(task.record.mem.0)
     }
 
     fn is_below(&self, sum: u64, most: u64) -> bool {
         if self.is_strict { sum < most } else { sum <= most }
-    }
-
-    /// What the running tasks of a worker hold on a device, bytes.
-    fn own(&self, worker: JobId, device: DeviceId) -> u64 {
-        let records =
-            self.tasks_of(worker).into_iter().filter_map(|id| self.tasks.get(&id)).map(|task| task.record);
-        records.filter(|r| r.stage == Stage::Running(device)).fold(0, |sum, r| sum.saturating_add(r.mem.0))
     }
 
     fn most_free(&self, able: &[DeviceId]) -> DeviceId {
@@ -87,11 +80,11 @@ impl Core {
     }
 
     fn never(&self, id: TaskId, usable: &[DeviceId]) -> Placed {
-        let task = self.tasks.get(&id);
+        let task = self.tasks.get(id);
         let need = task.map_or(0, |task| task.record.mem.0);
         let left = |device: &DeviceId| {
             let certain = self.sched.pool().get(*device)?.certain().0;
-            Some(certain.saturating_sub(self.own(task?.worker, *device)))
+            Some(certain.saturating_sub(self.tasks.held(task?.worker, *device)))
         };
         let most = usable.iter().filter_map(left).max().unwrap_or(0);
         let why = format!(
@@ -104,16 +97,20 @@ impl Core {
     /// After a grant to a worker, its waiting tasks are those of one that holds, and may use its group alone.
     pub(super) fn reconsider(&mut self, worker: JobId, t: f64) {
         self.stops_growing(worker);
-        for id in self.tasks_of(worker) {
-            if !self.is_waiting(id) {
-                continue;
-            }
+        let mut last = None;
+        while let Some(id) = self.tasks.next_waiting(worker, last) {
+            last = Some(id);
             self.unqueue(id);
             match self.place(id) {
-                Placed::On(device) => self.granted(id, device, t),
+                Placed::On(device) => {
+                    self.record_grant(id, device, t);
+                    // Those before it may now use its group alone.
+                    self.stops_growing(worker);
+                    last = None;
+                }
                 Placed::Waits => {}
                 Placed::Refused { code, need, most, why } => {
-                    let nonce = self.tasks.get(&id).map_or(0, |task| task.record.nonce);
+                    let nonce = self.tasks.get(id).map_or(0, |task| task.record.nonce);
                     // The log has no refusal of a task that waited: it is withdrawn.
                     self.log(&Event::Free { t, task: id }, Some(worker), None);
                     self.forget_task(id);
@@ -133,7 +130,7 @@ impl Core {
 
     /// Opens the device that was kept for a worker without waiting tasks.
     pub(super) fn stops_growing(&mut self, worker: JobId) {
-        let waits = self.tasks_of(worker).iter().any(|id| self.is_waiting(*id));
+        let waits = self.tasks.next_waiting(worker, None).is_some();
         if !waits && self.growers.values().any(|grower| grower.worker == worker) {
             self.growers.retain(|_, grower| grower.worker != worker);
             self.sched.unkeep(worker);

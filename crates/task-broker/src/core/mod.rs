@@ -31,6 +31,7 @@ mod record;
 mod restore;
 mod sample;
 mod status;
+mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +41,7 @@ use task_wire::Reply;
 pub use job::{AddError, Opened};
 pub use record::{Image, Key, Of, Process, Record, Stage, TaskRecord};
 pub use sample::{Sample, Seen};
+use tasks::Tasks;
 
 /// Memory is given out in units of CUDA's physical allocation granularity.
 pub const GRANULE: u64 = 2 << 20;
@@ -152,8 +154,7 @@ pub struct Core {
     jobs: BTreeMap<u32, Job>,
     workers: BTreeMap<JobId, Worker>,
     images: BTreeMap<Image, JobId>,
-    tasks: BTreeMap<TaskId, Task>,
-    names: BTreeMap<(JobId, u64), TaskId>,
+    tasks: Tasks,
     /// By group.
     growers: BTreeMap<String, Grower>,
     next_task: u64,
@@ -175,8 +176,7 @@ impl Core {
             jobs: BTreeMap::new(),
             workers: BTreeMap::new(),
             images: BTreeMap::new(),
-            tasks: BTreeMap::new(),
-            names: BTreeMap::new(),
+            tasks: Tasks::default(),
             growers: BTreeMap::new(),
             next_task: 1,
             next_worker: 1,
@@ -286,36 +286,24 @@ impl Core {
     }
 
     fn save_task(&mut self, id: TaskId) {
-        let Some(task) = self.tasks.get(&id) else { return };
+        let Some(task) = self.tasks.get(id) else { return };
         let Some(worker) = self.workers.get(&task.worker) else { return };
         let (job, image, of) = (worker.job, worker.image, Of::Task(task.record));
         self.effects.push(Effect::Save(Record { job, worker: task.worker, image, of }));
     }
 
     fn forget_task(&mut self, id: TaskId) {
-        if let Some(task) = self.tasks.remove(&id) {
-            self.names.remove(&(task.worker, task.record.nonce));
+        if self.tasks.remove(id).is_some() {
             self.effects.push(Effect::Erase(Key::Task(id)));
         }
     }
 
-    /// The tasks of a worker, oldest first.
-    fn tasks_of(&self, worker: JobId) -> Vec<TaskId> {
-        let [first, last] = [0, u64::MAX].map(|nonce| (worker, nonce));
-        let mut tasks: Vec<TaskId> = self.names.range(first..=last).map(|(_, task)| *task).collect();
-        tasks.sort_unstable();
-        tasks
-    }
-
     fn stage(&self, id: TaskId) -> Option<Stage> {
-        self.tasks.get(&id).map(|task| task.record.stage)
+        self.tasks.get(id).map(|task| task.record.stage)
     }
 
     fn set_stage(&mut self, id: TaskId, stage: Stage, t: f64) {
-        if let Some(task) = self.tasks.get_mut(&id) {
-            task.record.stage = stage;
-            task.record.since = t;
-        }
+        self.tasks.set_stage(id, stage, t);
         self.save_task(id);
     }
 }

@@ -83,11 +83,11 @@ impl Core {
         let guests = self.workers.iter().filter(|(_, worker)| worker.present.contains(&id));
         let guests: Vec<JobId> = guests.map(|(worker, _)| *worker).collect();
         for worker in guests {
-            for task in self.tasks_of(worker) {
+            for task in self.tasks.of(worker) {
                 if !self.is_waiting(task) {
                     continue;
                 }
-                let nonce = self.tasks.get(&task).map_or(0, |task| task.record.nonce);
+                let nonce = self.tasks.get(task).map_or(0, |task| task.record.nonce);
                 self.log(&Event::Free { t, task }, Some(worker), None);
                 self.unqueue(task);
                 self.forget_task(task);

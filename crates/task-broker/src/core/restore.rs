@@ -37,7 +37,6 @@ impl Core {
                 Of::Task(task) => {
                     self.next_task = self.next_task.max(task.task.0 + 1);
                     self.tasks.insert(task.task, Task { worker: record.worker, record: task });
-                    self.names.insert((record.worker, task.nonce), task.task);
                     self.log_begin(task.task, t);
                     match task.stage.device() {
                         Some(device) => self.restore_lease(task.task, record.worker, device, t),
@@ -79,7 +78,7 @@ impl Core {
             return;
         }
         self.log(&Event::Grant { t, task: id, dev: device }, Some(worker), Some(device));
-        let single = self.tasks.get(&id).is_some_and(|task| task.record.single);
+        let single = self.tasks.get(id).is_some_and(|task| task.record.single);
         if let Some(state) = self.workers.get_mut(&worker).filter(|_| single) {
             state.single = Some(device);
         }
@@ -89,7 +88,7 @@ impl Core {
     fn ended_before(&mut self, t: f64) {
         let ended = |id: &JobId| {
             let is_quarantined = |task: &TaskId| matches!(self.stage(*task), Some(Stage::Quarantined(_)));
-            self.tasks_of(*id).iter().any(is_quarantined)
+            self.tasks.of(*id).iter().any(is_quarantined)
         };
         let without_job = |id: &JobId| self.workers.get(id).is_some_and(|w| !self.jobs.contains_key(&w.job));
         let workers: Vec<JobId> =
@@ -103,7 +102,7 @@ impl Core {
     }
 
     fn restore_waiting(&mut self, id: TaskId, t: f64) {
-        let Some(task) = self.tasks.get(&id).copied().filter(|task| task.record.stage == Stage::Waiting)
+        let Some(task) = self.tasks.get(id).copied().filter(|task| task.record.stage == Stage::Waiting)
         else {
             return;
         };

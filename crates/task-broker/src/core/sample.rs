@@ -137,7 +137,7 @@ impl Core {
     /// What the tasks of a worker hold on a device, bytes.
     fn promised(&self, worker: JobId, device: DeviceId) -> u64 {
         let records =
-            self.tasks_of(worker).into_iter().filter_map(|id| self.tasks.get(&id)).map(|task| task.record);
+            self.tasks.of(worker).into_iter().filter_map(|id| self.tasks.get(id)).map(|task| task.record);
         let here = records.filter(|r| r.stage.device() == Some(device) && r.stage != Stage::Waiting);
         here.map(|r| r.mem.0.saturating_add(r.managed.0)).sum()
     }

@@ -19,6 +19,8 @@ pub(super) struct Connection {
     pub(super) process: Process,
     /// Tasks that it asked for and that were not answered.
     pub(super) asked: BTreeSet<(Image, u64)>,
+    /// The broker's count of turns when it was served last.
+    pub(super) served: u64,
 }
 
 /// What came.
@@ -63,7 +65,8 @@ pub(super) fn accept(listener: impl AsFd, uid: u32) -> Result<Option<(OwnedFd, P
     if peer.uid.as_raw() != uid {
         return Ok(None);
     }
-    Ok(process(peer.pid).map(|(process, handle)| (fd, process, handle)))
+    // Whoever connected may have ended already, and its number may be another user's process by now.
+    Ok(process(peer.pid).filter(|_| is_users(peer.pid, uid)).map(|(process, handle)| (fd, process, handle)))
 }
 
 /// A live process with a handle on it: what /proc says after the handle was opened is about this process or about nothing.
@@ -71,6 +74,14 @@ fn process(pid: Pid) -> Option<(Process, OwnedFd)> {
     let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let pid = u32::try_from(pid.as_raw_nonzero().get()).ok()?;
     Some((Process { pid, start: gpu_node::start_time_of(pid)? }, handle))
+}
+
+/// Whether a process is a user's: by any of its user ids, because a program that takes on another user's rights keeps one.
+fn is_users(pid: Pid, uid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
+    let status = status.unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    ids.split_whitespace().any(|id| id.parse() == Ok(uid))
 }
 
 /// A handle on a process that is still the one that it was.

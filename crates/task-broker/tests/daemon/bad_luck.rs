@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use task_control::status::TaskState;
 use task_wire::{Code, Reply};
 
-use crate::node::{Client, GIB, Node, Waiter, kill_and_wait, states, wait};
+use crate::node::{Client, GIB, Node, Waiter, is_in_namespace, kill_and_wait, states, wait, with_number};
 
 fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
@@ -104,22 +104,12 @@ fn a_process_in_a_container_needs_one_bind_mount_and_is_known_by_the_nodes_numbe
     inside.kill();
 }
 
-/// Set inside the process namespace in which [`a_process_with_the_number_of_one_that_ended_has_nothing_of_its`] runs.
-const INSIDE: &str = "TEST_INSIDE";
-
 /// While the broker is away, a holder ends and another process gets its number. Numbers repeat in a namespace of the test's
 /// own, where the kernel can be told which comes next.
 #[test]
 fn a_process_with_the_number_of_one_that_ended_has_nothing_of_its() {
     const NAME: &str = "bad_luck::a_process_with_the_number_of_one_that_ended_has_nothing_of_its";
-    if std::env::var_os(INSIDE).is_none() {
-        let mut inside = Command::new("unshare");
-        inside
-            .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
-            .arg(std::env::current_exe().unwrap());
-        let done = inside.args([NAME, "--exact", "--nocapture"]).env(INSIDE, "1").output().unwrap();
-        let text = String::from_utf8_lossy(&done.stdout);
-        assert!(done.status.success() && text.contains("1 passed"), "{done:?}");
+    if !is_in_namespace(NAME) {
         return;
     }
     let mut node = Node::started();
@@ -131,18 +121,7 @@ fn a_process_with_the_number_of_one_that_ended_has_nothing_of_its() {
     holder.kill();
     // The kernel counts starts in hundredths of a second: the heir's must be another.
     std::thread::sleep(Duration::from_millis(30));
-    // The kernel may give the number to a thread of this test first.
-    let heir = (0..1000).find_map(|_| {
-        std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).unwrap();
-        let mut heir = Command::new("sleep").arg("600").spawn().unwrap();
-        if heir.id() == pid {
-            return Some(heir);
-        }
-        heir.kill().unwrap();
-        heir.wait().unwrap();
-        None
-    });
-    let mut heir = heir.expect("the same number again");
+    let mut heir = with_number(pid, || Command::new("sleep").arg("600").spawn().unwrap());
     node.start();
     wait("the lease to end", || (states(&node.status()).is_empty()).then_some(()));
     assert_eq!(node.status().devices[0].leased_mib, 0);

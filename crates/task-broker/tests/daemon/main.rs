@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bad_luck;
+mod crowd;
 mod node;
 mod security;
 
@@ -165,7 +166,7 @@ fn noise_is_answered_or_hung_up_and_changes_nothing() {
     assert!(matches!(holder.reply(), Some(Reply::Refused(r)) if r.code == Code::TooLarge));
     assert!(holder.free(8));
     assert!(matches!(holder.reply(), Some(Reply::Refused(r)) if r.code == Code::Unknown));
-    // More connections than a job may have: the rest is hung up, and those that are there go on.
+    // More connections than a process may have: the rest is hung up, and those that are there go on.
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
     let raised = rustix::process::Rlimit { current: most, maximum: most };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
@@ -174,7 +175,8 @@ fn noise_is_answered_or_hung_up_and_changes_nothing() {
         .iter()
         .filter(|client| !client.send(&Request::Hello { image: 1 }.encode()) || client.reply().is_none())
         .count();
-    assert!((8900..9100).contains(&hung_up), "{hung_up}");
+    // Two things may be held by this process already: the first connection, and one that is about to be hung up.
+    assert!((9_936..=9_942).contains(&hung_up), "{hung_up}");
     drop(crowd);
     assert_eq!(before.devices, node.status().devices);
     assert!(holder.free(1));

@@ -285,6 +285,37 @@ pub(crate) fn states(status: &Status) -> Vec<(TaskState, u64)> {
     status.jobs.iter().flat_map(|job| &job.tasks).map(|task| (task.state, task.mem_mib)).collect()
 }
 
+/// Starts a program until it has this process number, which nobody has. Needs a process namespace of the test's own.
+pub(crate) fn with_number(pid: u32, start: impl Fn() -> Child) -> Child {
+    // The kernel may give the number to a thread of this test first.
+    let heir = (0..1000).find_map(|_| {
+        std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).unwrap();
+        let mut heir = start();
+        if heir.id() == pid {
+            return Some(heir);
+        }
+        heir.kill().unwrap();
+        heir.wait().unwrap();
+        None
+    });
+    heir.expect("the same number again")
+}
+
+/// Whether this program runs in a process namespace of its own, where the kernel can be told which number comes next. If not,
+/// it runs the test of this name in one.
+pub(crate) fn is_in_namespace(name: &str) -> bool {
+    const INSIDE: &str = "TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let mut inside = Command::new("unshare");
+    inside.args(["--pid", "--fork", "--kill-child", "--mount-proc"]).arg(std::env::current_exe().unwrap());
+    let done = inside.args([name, "--exact", "--nocapture"]).env(INSIDE, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && text.contains("1 passed"), "{done:?}");
+    false
+}
+
 /// Kills and waits until the process is gone.
 pub(crate) fn kill_and_wait(pid: u32) {
     kill(pid);

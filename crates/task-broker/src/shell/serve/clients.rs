@@ -11,15 +11,21 @@ use crate::shell::connection::Connection;
 
 /// Most connections of one job. A process needs one.
 const JOB_CONNECTIONS: usize = 1024;
+/// Most connections of one process: each answer goes to all of them.
+const PROCESS_CONNECTIONS: usize = 64;
 
 impl Broker {
     pub(super) fn connected(&mut self, job: u32, fd: OwnedFd, process: Process, handle: OwnedFd) {
+        let of_process = self.connections.get(&process).map_or(0, BTreeSet::len);
         let here = self.per_job.entry(job).or_default();
-        if *here >= JOB_CONNECTIONS || self.sources.len() >= self.most_connections {
+        if of_process >= PROCESS_CONNECTIONS
+            || *here >= JOB_CONNECTIONS
+            || self.sources.len() >= self.most_connections
+        {
             return;
         }
         *here += 1;
-        let connection = Connection { fd, job, process, asked: BTreeSet::new() };
+        let connection = Connection { fd, job, process, asked: BTreeSet::new(), served: self.turns };
         match self.watch(Source::Connection(connection)) {
             Ok(token) => {
                 self.connections.entry(process).or_default().insert(token);
@@ -69,7 +75,11 @@ impl Broker {
                 return;
             }
             Ok(task_wire::Request::Begin(begin)) => {
-                connection.asked.insert((Image { process, image: begin.image }, begin.nonce));
+                let image = Image { process, image: begin.image };
+                self.forget_other_images(image);
+                if let Some(Source::Connection(connection)) = self.sources.get_mut(&token) {
+                    connection.asked.insert((image, begin.nonce));
+                }
                 self.core.begin(job, process, &begin, now())
             }
             Ok(task_wire::Request::Free { image, nonce }) => {
@@ -126,13 +136,33 @@ impl Broker {
         }
     }
 
+    /// A process hands its connections on, by a fork or over a socket, and may do so before it ends. They end with it: what is
+    /// granted to a process that has ended would never be given back.
     pub(super) fn process_ended(&mut self, process: Process) {
         if let Some(token) = self.processes.remove(&process) {
             self.sources.remove(&token);
         }
+        let was_here = self.core.knows(process);
         let effects = self.core.process_ended(process, now());
         self.carry_out(effects);
-        self.look_soon();
+        let left: Vec<u64> = self.connections.get(&process).into_iter().flatten().copied().collect();
+        left.into_iter().for_each(|token| self.hang_up(token));
+        if was_here {
+            self.look_soon();
+        }
+    }
+
+    /// The core ends the tasks of a process's other images without an answer: nobody is there to read it.
+    fn forget_other_images(&mut self, of: Image) {
+        let tokens = self.connections.get(&of.process).into_iter().flatten();
+        for token in tokens {
+            if let Some(Source::Connection(connection)) = self.sources.get_mut(token)
+                && let Some((first, _)) = connection.asked.first()
+                && (*first != of || connection.asked.last().is_some_and(|(last, _)| *last != of))
+            {
+                connection.asked.retain(|(image, _)| *image == of);
+            }
+        }
     }
 
     pub(super) fn withdraw_orphans(&mut self) {

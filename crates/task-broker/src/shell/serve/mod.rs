@@ -4,6 +4,7 @@ mod clients;
 mod effects;
 mod looks;
 mod root;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -38,6 +39,11 @@ const SOON: Duration = Duration::from_millis(10);
 const IN_USE: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(10);
 
+/// Most events taken from the kernel at once.
+const EVENTS: usize = 1024;
+/// Requests beyond the first of each job are served for as long as this before the kernel is asked who else came.
+const TURN: Duration = Duration::from_millis(1);
+
 /// Something that epoll watches.
 enum Source {
     Root(UnixListener),
@@ -45,6 +51,17 @@ enum Source {
     Job(u32, OwnedFd),
     Connection(Connection),
     Process(Process, OwnedFd),
+}
+
+impl Source {
+    /// The job whose processes make it ready as often as they like, and when it was served last.
+    fn sender(&self) -> Option<(u32, u64)> {
+        match self {
+            Source::Job(job, _) => Some((*job, 0)),
+            Source::Connection(connection) => Some((connection.job, connection.served)),
+            Source::Root(_) | Source::Control(_) | Source::Process(..) => None,
+        }
+    }
 }
 
 /// The broker.
@@ -63,6 +80,7 @@ struct Broker {
     processes: BTreeMap<Process, u64>,
     per_job: BTreeMap<u32, usize>,
     most_connections: usize,
+    turns: u64,
     next_look: Option<Instant>,
     look_after: Duration,
     orphans: Option<Instant>,
@@ -138,6 +156,7 @@ impl Broker {
             processes: BTreeMap::new(),
             per_job: BTreeMap::new(),
             most_connections,
+            turns: 0,
             next_look: (!jobs.is_empty()).then(Instant::now),
             look_after: SOON,
             orphans: (!records.is_empty()).then(|| Instant::now() + ORPHANS),
@@ -162,7 +181,7 @@ impl Broker {
     }
 
     fn run(&mut self) -> Result<(), ServeError> {
-        let mut events = Vec::with_capacity(64);
+        let mut events = Vec::with_capacity(EVENTS);
         while !self.is_stopping {
             let wake = self.next_look.into_iter().chain(self.orphans).min();
             let wait = wake.map(|at| at.saturating_duration_since(Instant::now()));
@@ -172,7 +191,7 @@ impl Broker {
                 Err(e) => return Err(ServeError::io("wait for its sockets")(e.into())),
             }
             let tokens: Vec<u64> = events.drain(..).map(|event: epoll::Event| event.data.u64()).collect();
-            tokens.into_iter().for_each(|token| self.ready(token));
+            self.serve_in_turns(&tokens);
             if self.next_look.is_some_and(|at| at <= Instant::now()) {
                 self.look();
             }
@@ -181,6 +200,20 @@ impl Broker {
             }
         }
         Ok(())
+    }
+
+    /// Serves what is ready. Whatever is left out is ready again at the next wait.
+    fn serve_in_turns(&mut self, tokens: &[u64]) {
+        let ready: Vec<turns::Ready> =
+            tokens.iter().map(|token| (*token, self.sources.get(token).and_then(Source::sender))).collect();
+        let (order, always) = turns::in_turns(&ready);
+        let start = Instant::now();
+        for (at, token) in order.into_iter().enumerate() {
+            if at >= always && start.elapsed() >= TURN {
+                return;
+            }
+            self.ready(token);
+        }
     }
 
     fn watch(&mut self, source: Source) -> Result<u64, Errno> {
@@ -219,6 +252,8 @@ impl Broker {
                 }
             }
             Some(Source::Connection(connection)) => {
+                self.turns += 1;
+                connection.served = self.turns;
                 let mut packet = [0; REQUEST_LEN];
                 match connection.receive(&mut packet) {
                     connection::Came::Packet(length) => {

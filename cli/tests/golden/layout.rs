@@ -171,18 +171,26 @@ fn pictures() {
     assert_eq!(all.matches("class=\"whole\"").count(), 3, "two GPUs and the legend");
 }
 
-/// `tessera --config contrib/example/tessera.toml layout --from cli/tests/data/layout.txt --svg docs/layout.svg`
+/// The commands below, with `> docs/NAME`.
 #[test]
-fn the_picture_in_the_documents_is_the_drawn_one() {
+fn the_pictures_in_the_documents_are_the_drawn_ones() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let at = |path: &str| root.join(path).display().to_string();
-    let (config, from) = (at("contrib/example/tessera.toml"), at("cli/tests/data/layout.txt"));
-    let drawn = Site::new()
-        .command(&["--config", &config, "layout", "--from", &from, "--svg", "-"])
-        .output()
-        .unwrap();
-    assert!(
-        fs::read(root.join("docs/layout.svg")).unwrap() == drawn.stdout,
-        "docs/layout.svg is out of date"
-    );
+    for (name, line) in [
+        (
+            "layout.svg",
+            "--config contrib/example/tessera.toml layout --from cli/tests/data/layout.txt --svg -",
+        ),
+        (
+            "placements.svg",
+            "--config cli/tests/data/placements.toml layout --from cli/tests/data/placements.txt --svg -",
+        ),
+        ("dgx-v.svg", "topology svg dgx-v --gpus 4"),
+    ] {
+        let args: Vec<&str> = line.split(' ').collect();
+        let drawn = Site::new().command(&args).current_dir(&root).output().unwrap();
+        assert!(
+            fs::read(root.join("docs").join(name)).unwrap() == drawn.stdout,
+            "docs/{name} is out of date: tessera {line} > docs/{name}"
+        );
+    }
 }

@@ -29,6 +29,8 @@
 //! If step 4 or 5 fails, a job with devices of its own starts as under plain cons_tres. One with a part of a device must
 //! not: another job may have its slices ([`Case::wants_part`]).
 
+mod asked;
+mod hold;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -39,21 +41,20 @@ use std::collections::HashSet;
 use admission::COUNTED_PER_NODE;
 use geometry::JobId;
 use node_state::Spread;
-use placement::Room;
 use protocol::decisions::{self, Reason};
 use protocol::{Request, Says};
 
 use crate::effect::{Effect, Layout};
-use crate::engine::power::SlurmsGpus;
 use crate::engine::{Engine, Question};
 use crate::life::epilogs_over;
 use crate::limited;
-use crate::memory::{Memory, Record};
+use crate::memory::Memory;
 use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
 use crate::patience::Patient;
 use crate::slices;
-use crate::view::{ChosenView, GresKind, GresRequest, JobView, NodeView, Want};
-use crate::whole_node;
+use crate::view::{GresKind, JobView, NodeView, Want};
+
+pub(crate) use asked::{Ask, Slurm, Test};
 
 /// A request for one of a job's several instances; `None` if it has one, or something else.
 fn several_instances(want: &Want) -> Option<Request> {
@@ -74,73 +75,6 @@ fn enough_have_room(engine: &mut Engine, question: &Question, min_nodes: u32, no
             && engine.fits_now(&node.name, question) == Some(true)
     };
     nodes.iter().filter(has_room).count() >= min_nodes.max(1) as usize
-}
-
-/// What Slurm wants to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
-    /// Start it, if need be after the end of others.
-    RunNow,
-    /// Could it run on an empty cluster?
-    TestOnly,
-    /// When can it start?
-    WillRun,
-}
-
-impl From<Ask> for decisions::Ask {
-    fn from(ask: Ask) -> Self {
-        match ask {
-            Ask::RunNow => Self::RunNow,
-            Ask::TestOnly => Self::TestOnly,
-            Ask::WillRun => Self::WillRun,
-        }
-    }
-}
-
-/// What is asked in one test, beside the job.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Test {
-    pub(crate) ask: Ask,
-    /// Least number of nodes; 0 counts as 1.
-    pub(crate) min_nodes: u32,
-    /// Slurm has named jobs that may be preempted.
-    pub(crate) may_preempt: bool,
-    /// The job's record, by which its decision is found again when it starts.
-    pub(crate) record: Record,
-}
-
-/// What Slurm answers in the course of a test. Everything is read at the moment of the question.
-pub(crate) trait Slurm {
-    /// The nodes in the test's bitmap: before Slurm's own test the candidates, after it the chosen ones.
-    fn nodes(&self) -> Vec<NodeView>;
-    /// The names of the nodes that the job may run on: of any of its partitions, and those it insists on.
-    fn within_reach(&self) -> Vec<String>;
-    /// The candidates for preemption whose end frees what they hold, in the order that Slurm has them in now.
-    fn victims(&self) -> Vec<JobId>;
-    /// The jobs that Slurm's answer is to preempt first; `None`: the caller does not want to know.
-    fn preempted(&self) -> Option<HashSet<JobId>>;
-    /// Slurm's choice of devices on one of its nodes.
-    fn choice(&self, node: &NodeView) -> Option<ChosenView>;
-    /// How many GPUs Slurm knows on a node; `None`: nothing of GPUs.
-    fn gpus(&self, node: &NodeView) -> Option<u64>;
-    /// Cores and memory that each of these running jobs has on a node.
-    fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room>;
-    /// Cores and memory that Slurm means to give the job on each of these nodes, as far as they are not free there now.
-    fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room>;
-    /// The names of the nodes on which an epilog is still to end.
-    fn completing(&self) -> HashSet<String>;
-    /// Whether a job still waits to be started.
-    fn is_pending(&self, job: JobId) -> bool;
-    /// When a running job ends at the latest, seconds since 1970; 0 for an unknown job.
-    fn end_of(&self, job: JobId) -> i64;
-    /// When the job could start, as Slurm's own test foretells it, seconds since 1970.
-    fn start_time(&self) -> i64;
-    /// Backfill asks: it reserves nodes for a job that could start, and passes over one that could not.
-    fn in_backfill(&self) -> bool;
-    /// A reservation holds some of the devices: only Slurm's own choice of whole GPUs is known to be allowed.
-    fn reserves_devices(&self) -> bool;
-    /// Seconds since 1970.
-    fn now(&self) -> u64;
 }
 
 /// The layouts that claims have changed.
@@ -356,67 +290,6 @@ impl Case {
         let missing = usize::try_from(wanted - narrowed.ready).unwrap_or(usize::MAX);
         let later: Vec<&str> = narrowed.later.iter().map(String::as_str).collect();
         engine.claim(question, &later, missing, now, &|job| slurm.end_of(job));
-    }
-
-    /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of
-    /// `tessera.toml`.
-    fn hold_unfit(&self, slurm: &impl Slurm) -> Option<Effect> {
-        let has_gpus = self.view.exclusive || !self.view.gres.is_empty();
-        if !has_gpus || self.test.ask == Ask::TestOnly {
-            return None;
-        }
-        let unfit: Vec<usize> =
-            slurm.nodes().iter().filter(|node| node.unfit).map(|node| node.index).collect();
-        (!unfit.is_empty()).then_some(Effect::RuleOut(unfit))
-    }
-
-    /// An exclusive job gets every device of its nodes, but only those that Slurm knows by then: before a node has
-    /// registered with a restarted slurmctld, these are none.
-    fn hold_exclusive(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
-        if !self.view.exclusive || self.test.ask != Ask::RunNow {
-            return None;
-        }
-        let nodes = slurm.nodes();
-        let unknown = nodes.iter().filter(|node| !node.registered && engine.node(&node.name).is_some());
-        let out: Vec<usize> = unknown.map(|node| node.index).collect();
-        (!out.is_empty()).then_some(Effect::RuleOut(out))
-    }
-
-    /// A job that gets GPUs by another way than a placement of ours starts only where the power budgets leave what its GPUs may
-    /// draw: the whole node's for an exclusive job, at the highest cap for one whose cap nobody sets.
-    fn hold_without_power(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
-        if self.test.ask != Ask::RunNow || !self.draws_unplaced(engine) {
-            return None;
-        }
-        let out = self.short_of_power(engine, &slurm.nodes(), self.test.min_nodes > 1);
-        (!out.is_empty()).then_some(Effect::RuleOut(out))
-    }
-
-    /// Whether power counts for the job although it gets no placement of ours at its start.
-    fn draws_unplaced(&self, engine: &Engine) -> bool {
-        engine.has_budgets() && self.want.is_none() && (self.view.exclusive || !self.view.gres.is_empty())
-    }
-
-    /// Those of these nodes that have no power for such a job: each by itself, or all `at_once`.
-    fn short_of_power(&self, engine: &Engine, nodes: &[NodeView], at_once: bool) -> Vec<usize> {
-        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        let short = engine.without_power(&names, self.slurms_gpus(), at_once);
-        nodes.iter().filter(|node| short.contains(&node.name.as_str())).map(|node| node.index).collect()
-    }
-
-    fn slurms_gpus(&self) -> SlurmsGpus {
-        if self.view.exclusive {
-            let wanted = whole_node::wanted(&self.view);
-            let asked_w = wanted.as_ref().and_then(|want| want.request.cap_w);
-            return SlurmsGpus { gpus: None, asked_w, fixed: wanted.is_none() };
-        }
-        let gpus = |entry: &GresRequest| match entry.kind {
-            GresKind::Gpu => entry.per_node,
-            GresKind::Shard => 1,
-        };
-        // A number that is not per node can be any: then it needs power for all.
-        let gpus = self.view.gres.iter().map(gpus).try_fold(0, |sum, n| (n > 0).then_some(sum + n));
-        SlurmsGpus { gpus, asked_w: None, fixed: true }
     }
 
     /// Lets a plan count as none that neither any of these nodes nor its own could ever carry out. Its own node may be

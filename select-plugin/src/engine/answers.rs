@@ -1,0 +1,122 @@
+//! Whether a request can be placed on a node: now, ever, or without other jobs.
+
+use std::collections::{BTreeSet, HashSet};
+
+use geometry::JobId;
+use node_state::Node;
+use placement::{Admission, Room, Victim, least_victims};
+use protocol::Request;
+use protocol::wire::encode_request;
+
+use super::{CACHE_LIMIT, Engine, Question};
+use crate::view::NodeView;
+
+impl Engine {
+    /// Whether the request can be placed on the node as it is now; `None`: the node is not managed.
+    pub(crate) fn fits_now(&mut self, node: &str, question: &Question) -> Option<bool> {
+        let entry = self.nodes.get_mut(node).filter(|e| !e.aside)?;
+        if let Some(known) = entry.now.get(&question.key) {
+            return Some(*known);
+        }
+        let fits = question.fits(&entry.node);
+        if entry.now.len() >= CACHE_LIMIT {
+            entry.now.clear();
+        }
+        entry.now.insert(question.key.clone(), fits);
+        Some(fits)
+    }
+
+    /// Whether the request could be placed on the node with nothing else on it; `None`: the node is not managed.
+    pub(crate) fn fits_ever(&mut self, node: &str, question: &Question) -> Option<bool> {
+        let spec = self.managed(node)?.spec;
+        let key = (spec, question.key.clone());
+        if let Some(known) = self.ever.get(&key) {
+            return Some(*known);
+        }
+        let fits = question.fits(&self.config.nodes.get(spec)?.to_node());
+        if self.ever.len() >= CACHE_LIMIT {
+            self.ever.clear();
+        }
+        self.ever.insert(key, fits);
+        Some(fits)
+    }
+
+    /// Whether a plan's place on its node could be had now; false without a place.
+    pub(crate) fn has_planned_place(&self, question: &Question) -> bool {
+        let place = question.plan.as_ref().and_then(|p| p.place.as_ref());
+        place.and_then(|p| Some((p, self.managed(&p.node)?))).is_some_and(|(place, entry)| {
+            let decision = question.clone().on(&place.node).decide(&entry.node);
+            decision.report.planned == Some((place.start, true))
+        })
+    }
+
+    /// The shards that a request counts for in Slurm, on whichever of these nodes counts fewest; `None`: none of them
+    /// could ever serve it with a part of a GPU.
+    pub(crate) fn shards(&mut self, request: &Request, names: &[String]) -> Option<u32> {
+        let specs: BTreeSet<usize> = names.iter().filter_map(|n| self.managed(n)).map(|e| e.spec).collect();
+        specs.into_iter().filter_map(|spec| self.shards_of_spec(spec, request)).min()
+    }
+
+    fn shards_of_spec(&mut self, spec: usize, request: &Request) -> Option<u32> {
+        let key = (spec, encode_request(request));
+        if let Some(known) = self.counted.get(&key) {
+            return *known;
+        }
+        let node = self.config.nodes.get(spec)?.to_node();
+        let counted = match placement::admits_ever(&node, request, &self.policy) {
+            Ok(Admission::Shards(count)) => Some(count),
+            Ok(Admission::Gpus(_)) | Err(_) => None,
+        };
+        if self.counted.len() >= CACHE_LIMIT {
+            self.counted.clear();
+        }
+        self.counted.insert(key, counted);
+        counted
+    }
+
+    /// Whether some of `victims` hold something on the node and the request could be placed there without them.
+    pub(crate) fn fits_without(&self, node: &str, question: &Question, victims: &HashSet<JobId>) -> bool {
+        let Some(entry) = self.nodes.get(node) else { return false };
+        entry.jobs.keys().any(|id| victims.contains(id)) && question.fits(&without(&entry.node, victims))
+    }
+
+    /// The fewest and least important of `victims`, which come least important first, that must go beside those that are
+    /// `going`, for the request to fit the node and for it to have what it `lacks` there. `None`: that would not help, or
+    /// the node is not managed.
+    pub(crate) fn least_victims(
+        &self,
+        node: &str,
+        question: &Question,
+        going: &[JobId],
+        victims: &[Victim],
+        lacks: Room,
+    ) -> Option<Vec<JobId>> {
+        let node = without(&self.managed(node)?.node, &going.iter().copied().collect());
+        least_victims(&node, &question.asked_of(&node), &question.policy, victims, lacks)
+    }
+
+    /// Whether the request would fit the node once these are gone.
+    pub(crate) fn fits_once_gone(&self, node: &str, question: &Question, gone: &[JobId]) -> bool {
+        let gone = gone.iter().copied().collect();
+        self.managed(node).is_some_and(|entry| question.fits(&without(&entry.node, &gone)))
+    }
+
+    /// Slurm's own accounts do not let the request be placed on the node as it is now: not asked again until it
+    /// changes, or other nodes would never get a turn.
+    pub(crate) fn refused(&mut self, node: &str, question: &Question) {
+        if let Some(entry) = self.nodes.get_mut(node) {
+            entry.now.insert(question.key.clone(), false);
+        }
+    }
+
+    /// The same for nodes of which each has room alone: not asked again until one of their power budgets has changed.
+    pub(crate) fn refused_everywhere(&mut self, nodes: &[NodeView], question: &Question) {
+        nodes.iter().for_each(|node| self.refused(&node.name, question));
+    }
+}
+
+fn without(node: &Node, jobs: &HashSet<JobId>) -> Node {
+    let mut node = node.clone();
+    node.release_all(&|job| jobs.contains(&job));
+    node
+}

@@ -1,0 +1,129 @@
+//! What jobs hold: from the commit of an allocation to the end of the last epilog.
+
+use geometry::{JobId, Uid};
+use node_state::{Gpu, GpuState, Holder, Node, Purpose, layout_of};
+use protocol::wire::JobPlacement;
+use protocol::{Grant, Layout, NodeGrant, parse_layout};
+
+use super::Engine;
+
+impl Engine {
+    /// Makes a job's placement part of the state, instead of what it held before; nodes that are not managed are
+    /// passed over. A grant that does not fit the state, after a change of configuration, is described in the answer,
+    /// and its GPUs are blocked as far as nobody else is on them.
+    pub(crate) fn commit(&mut self, uid: Uid, placement: &JobPlacement) -> Vec<String> {
+        self.release(placement.job);
+        self.unclaim(placement.job);
+        let mut refused = Vec::new();
+        for (name, given) in &placement.nodes {
+            let Some(entry) = self.nodes.get_mut(name) else { continue };
+            let grant = &given.grant;
+            if let Err(e) = entry.node.apply(placement.job, uid, grant) {
+                // It runs nevertheless: nobody else may have what it has.
+                let blocked = block(&mut entry.node, placement.job, grant);
+                refused.push(format!("{name}: {e}; {blocked} of its GPUs are kept for it alone"));
+            }
+            entry.jobs.insert(placement.job, (uid, given.clone()));
+            entry.changed();
+            self.recount(name);
+        }
+        refused
+    }
+
+    /// Ends what a job holds everywhere; the nodes that changed.
+    pub(crate) fn release(&mut self, job: JobId) -> Vec<String> {
+        let held: Vec<String> =
+            self.nodes.iter().filter(|(_, e)| e.jobs.contains_key(&job)).map(|(n, _)| n.clone()).collect();
+        for name in &held {
+            self.release_on(job, name);
+        }
+        held
+    }
+
+    /// Ends what a job holds on one node; true if it held something.
+    pub(crate) fn release_on(&mut self, job: JobId, node: &str) -> bool {
+        self.take_from(job, node).is_some()
+    }
+
+    /// What a job has had on a node, which it now gives back.
+    fn take_from(&mut self, job: JobId, node: &str) -> Option<(Uid, NodeGrant)> {
+        let entry = self.nodes.get_mut(node)?;
+        let held = entry.jobs.remove(&job)?;
+        entry.node.release(job);
+        entry.changed();
+        self.recount(node);
+        Some(held)
+    }
+
+    /// The same as [`Self::release`] for a job whose epilogs follow: its places are shown as its own until
+    /// [`Self::is_over`].
+    pub(crate) fn begin_end(&mut self, job: JobId) -> Vec<String> {
+        let held: Vec<String> =
+            self.nodes.iter().filter(|(_, e)| e.jobs.contains_key(&job)).map(|(n, _)| n.clone()).collect();
+        for name in &held {
+            let had = self.take_from(job, name);
+            if let Some((entry, had)) = self.nodes.get_mut(name).zip(had) {
+                entry.ending.insert(job, had);
+            }
+            self.recount(name);
+        }
+        held
+    }
+
+    /// The nodes on which jobs are ending.
+    pub(crate) fn with_ending_jobs(&self) -> Vec<String> {
+        self.nodes.iter().filter(|(_, e)| !e.ending.is_empty()).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// All epilogs on a node are over.
+    pub(crate) fn is_over(&mut self, node: &str) {
+        if let Some(entry) = self.nodes.get_mut(node) {
+            entry.ending.clear();
+        }
+        self.recount(node);
+    }
+
+    /// Whether a job holds anything.
+    pub(crate) fn holds(&self, job: JobId) -> bool {
+        self.nodes.values().any(|e| e.jobs.contains_key(&job))
+    }
+
+    /// Takes over the idle instances that a layout published earlier names; what is not a layout is ignored.
+    pub(crate) fn remember_idle(&mut self, node: &str, published: &str) {
+        let Some(entry) = self.nodes.get_mut(node) else { return };
+        if let Ok(layout) = parse_layout(published) {
+            entry.node.remember_idle(&layout);
+            entry.changed();
+        }
+    }
+
+    /// The node's layout for `sinfo`; `None`: it is not managed.
+    pub(crate) fn layout(&self, node: &str) -> Option<String> {
+        let entry = self.managed(node)?;
+        let mut shown = entry.node.clone();
+        // A place that somebody else has by now is shown as his.
+        let still =
+            entry.ending.iter().filter(|(job, (uid, given))| shown.apply(**job, *uid, &given.grant).is_ok());
+        let ending = still.map(|(job, _)| *job).collect();
+        let watts = self.watts_on(node);
+        Some(Layout { config: self.version, ending, watts, ..layout_of(&shown) }.to_string())
+    }
+}
+
+/// Gives a job its grant's GPUs whole, where nobody else is on them; how many.
+fn block(node: &mut Node, job: JobId, grant: &Grant) -> usize {
+    let idle = |state: &GpuState| match state {
+        GpuState::Free => true,
+        GpuState::Mig(list) => list.iter().all(|i| i.holder == Holder::Idle),
+        GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_) => false,
+    };
+    let mut blocked = 0;
+    let may_be = |gpu: &&mut Gpu| idle(&gpu.state) && gpu.purpose != Purpose::Static;
+    for index in grant.gpus() {
+        if let Some(gpu) = node.gpus.get_mut(usize::from(index.0)).filter(may_be) {
+            gpu.state = GpuState::Whole(job);
+            blocked += 1;
+        }
+    }
+    blocked
+}

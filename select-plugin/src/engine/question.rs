@@ -1,0 +1,175 @@
+//! What a job asks of a node.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use audit::audit;
+use geometry::{GpuIndex, JobId, SHARD_MIB, Uid};
+use mapa::Memo;
+use node_state::{Ask, Decision, Kind, Node, Policy, Spread};
+use placement::{decide_with, fits};
+use protocol::moldable::PlannedStart;
+use protocol::wire::encode_request;
+use protocol::{Bandwidth, Isolation, Plan, Request};
+use topology::GpuSet;
+
+use super::Engine;
+use crate::view::{GresKind, Want};
+
+/// What a job wants from one node, as `decide` takes it.
+#[derive(Clone)]
+pub(crate) struct Question {
+    /// The request, and who asks.
+    pub(crate) ask: Ask,
+    pub(super) policy: Policy,
+    pub(super) key: Key,
+    memo: Arc<Mutex<Memo>>,
+    /// Where the user wants the instance, on whatever node.
+    wish: Option<PlannedStart>,
+    /// The planner's decision that the request follows.
+    pub(crate) plan: Option<Plan>,
+    /// The shards of a job that asks for nothing else.
+    pub(super) plain_shards: Option<u32>,
+    /// The partition that its job is tested in.
+    pub(super) partition: Option<String>,
+}
+
+/// What an answer depends on, beside the node's state.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    request: String,
+    /// Whose shares or compute instances it may join; `None` where it cannot join any.
+    uid: Option<Uid>,
+    shards: bool,
+    /// Whether it may have GPUs that the site leaves to Slurm.
+    plain: bool,
+    /// The GPU that it waits for, beside others of its plan.
+    only: Option<GpuIndex>,
+    spread: Spread,
+}
+
+impl Question {
+    /// Decides; a build with debug assertions has every decision audited by code that shares nothing with it.
+    pub(crate) fn decide(&self, node: &Node) -> Decision {
+        let ask = self.asked_of(node);
+        let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let decision = decide_with(node, &ask, &self.policy, &mut memo);
+        drop(memo);
+        if cfg!(debug_assertions) {
+            let findings = audit(node, &ask, &self.policy, &decision);
+            assert!(findings.is_empty(), "audit of {ask:?} on {}: {findings:?}", node.layout());
+        }
+        decision
+    }
+
+    /// What is asked of this node. Plain shards are the memory that they stand for on those of its GPUs that have so many:
+    /// where memory goes to ECC, all shards of a GPU are less than the gigabytes that it is named by.
+    pub(super) fn asked_of(&self, node: &Node) -> Cow<'_, Ask> {
+        let least = |count: u32| {
+            let gpus = node.gpus.iter().filter(|gpu| gpu.model.shards() >= count);
+            gpus.map(|gpu| gpu.model.shards_mib(count)).min()
+        };
+        match self.plain_shards.and_then(least).filter(|least| self.ask.request.mem_mib != Some(*least)) {
+            Some(mem_mib) => {
+                let request = Request { mem_mib: Some(mem_mib), ..self.ask.request.clone() };
+                Cow::Owned(Ask { request, ..self.ask.clone() })
+            }
+            None => Cow::Borrowed(&self.ask),
+        }
+    }
+
+    /// Whether anything would be chosen.
+    pub(crate) fn fits(&self, node: &Node) -> bool {
+        let fits = fits(node, &self.asked_of(node), &self.policy);
+        if cfg!(debug_assertions) {
+            assert_eq!(fits, self.decide(node).chosen.is_some(), "{:?} on {}", self.ask, node.layout());
+        }
+        fits
+    }
+
+    /// The question with the place that is wanted on this node. Whether it fits does not depend on that.
+    pub(crate) fn on(mut self, node: &str) -> Self {
+        self.ask.request.place = match &self.plan {
+            Some(plan) => plan.start_on(node),
+            None => self.wish,
+        };
+        self
+    }
+
+    /// The question with this limit to how instances may lie on the GPUs.
+    pub(crate) fn spread(mut self, spread: Spread) -> Self {
+        self.ask.spread = spread;
+        self.key.spread = spread;
+        self
+    }
+
+    /// The question with these GPUs permitted and no others.
+    pub(crate) fn within(mut self, gpus: GpuSet) -> Self {
+        self.ask.allowed = Some(self.ask.allowed.map_or(gpus, |allowed| allowed.and(gpus)));
+        self
+    }
+
+    /// The question whether exactly these GPUs are free as whole ones.
+    pub(crate) fn of_whole(mut self, gpus: GpuSet) -> Self {
+        let count = u32::try_from(gpus.len()).ok();
+        self.ask.request = Request { gpus: count, ..Request::new(Isolation::Whole) };
+        self.plain_shards = None;
+        self.ask.allowed = Some(gpus);
+        self.ask.quotas.clear();
+        self
+    }
+
+    /// Whether its job gets what no other job is on, so that it may have to wait for the pool of GPU tasks.
+    pub(crate) fn is_isolated(&self) -> bool {
+        !matches!(self.ask.request.isolation, Isolation::Mps | Isolation::Tasks { .. })
+    }
+
+    /// Whether the job wants good links between several GPUs, rather than GPUs near its cores.
+    pub(crate) fn pays_for_links(&self) -> bool {
+        let request = &self.ask.request;
+        let needs = request.bandwidth.unwrap_or(self.policy.sets.bandwidth) == Bandwidth::Sensitive;
+        needs && request.gpus.is_some_and(|n| n > 1)
+    }
+}
+
+impl Engine {
+    /// Makes a question of what a job wants, with the site's defaults filled in.
+    pub(crate) fn question(&self, job: JobId, uid: Uid, want: &Want) -> Question {
+        let mut ask = Ask::new(job, uid, want.request.clone());
+        let wish = ask.request.place.take();
+        ask.spread = Spread::ALIKE;
+        ask.plain = !want.managed;
+        let bound = want.plan.as_ref().filter(|plan| plan.is_bound()).and_then(|plan| plan.place.as_ref());
+        let only = bound.map(|place| place.start.gpu);
+        ask.allowed = only.map(|gpu| [gpu].into_iter().collect());
+        let mut policy = self.policy.clone();
+        policy.sets = self.config.sets(want.partition.as_deref());
+        if want.kind == GresKind::Shard {
+            // Slurm accounts for it by shards: a whole GPU would be used behind its back.
+            policy.auto.retain(|k| *k != Kind::Whole);
+        }
+        let joins =
+            matches!(ask.request.isolation, Isolation::Mps | Isolation::Tasks { .. } | Isolation::Auto)
+                || ask.request.compute_name().is_some();
+        let key = Key {
+            request: encode_request(&ask.request),
+            uid: joins.then_some(uid),
+            shards: want.kind == GresKind::Shard,
+            plain: ask.plain,
+            only,
+            spread: ask.spread,
+        };
+        let shards = || u32::try_from(ask.request.mem_mib? / SHARD_MIB).ok();
+        let plain_shards = if ask.plain && want.kind == GresKind::Shard { shards() } else { None };
+        Question {
+            ask,
+            policy,
+            key,
+            memo: Arc::clone(&self.memo),
+            wish,
+            plan: want.plan.clone(),
+            plain_shards,
+            partition: want.partition.clone(),
+        }
+    }
+}

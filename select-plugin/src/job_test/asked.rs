@@ -1,0 +1,77 @@
+//! What one test asks, and what Slurm answers in its course.
+
+use std::collections::HashSet;
+
+use geometry::JobId;
+use placement::Room;
+use protocol::decisions;
+
+use crate::memory::Record;
+use crate::view::{ChosenView, NodeView};
+
+/// What Slurm wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Start it, if need be after the end of others.
+    RunNow,
+    /// Could it run on an empty cluster?
+    TestOnly,
+    /// When can it start?
+    WillRun,
+}
+
+impl From<Ask> for decisions::Ask {
+    fn from(ask: Ask) -> Self {
+        match ask {
+            Ask::RunNow => Self::RunNow,
+            Ask::TestOnly => Self::TestOnly,
+            Ask::WillRun => Self::WillRun,
+        }
+    }
+}
+
+/// What is asked in one test, beside the job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Test {
+    pub(crate) ask: Ask,
+    /// Least number of nodes; 0 counts as 1.
+    pub(crate) min_nodes: u32,
+    /// Slurm has named jobs that may be preempted.
+    pub(crate) may_preempt: bool,
+    /// The job's record, by which its decision is found again when it starts.
+    pub(crate) record: Record,
+}
+
+/// What Slurm answers in the course of a test. Everything is read at the moment of the question.
+pub(crate) trait Slurm {
+    /// The nodes in the test's bitmap: before Slurm's own test the candidates, after it the chosen ones.
+    fn nodes(&self) -> Vec<NodeView>;
+    /// The names of the nodes that the job may run on: of any of its partitions, and those it insists on.
+    fn within_reach(&self) -> Vec<String>;
+    /// The candidates for preemption whose end frees what they hold, in the order that Slurm has them in now.
+    fn victims(&self) -> Vec<JobId>;
+    /// The jobs that Slurm's answer is to preempt first; `None`: the caller does not want to know.
+    fn preempted(&self) -> Option<HashSet<JobId>>;
+    /// Slurm's choice of devices on one of its nodes.
+    fn choice(&self, node: &NodeView) -> Option<ChosenView>;
+    /// How many GPUs Slurm knows on a node; `None`: nothing of GPUs.
+    fn gpus(&self, node: &NodeView) -> Option<u64>;
+    /// Cores and memory that each of these running jobs has on a node.
+    fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room>;
+    /// Cores and memory that Slurm means to give the job on each of these nodes, as far as they are not free there now.
+    fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room>;
+    /// The names of the nodes on which an epilog is still to end.
+    fn completing(&self) -> HashSet<String>;
+    /// Whether a job still waits to be started.
+    fn is_pending(&self, job: JobId) -> bool;
+    /// When a running job ends at the latest, seconds since 1970; 0 for an unknown job.
+    fn end_of(&self, job: JobId) -> i64;
+    /// When the job could start, as Slurm's own test foretells it, seconds since 1970.
+    fn start_time(&self) -> i64;
+    /// Backfill asks: it reserves nodes for a job that could start, and passes over one that could not.
+    fn in_backfill(&self) -> bool;
+    /// A reservation holds some of the devices: only Slurm's own choice of whole GPUs is known to be allowed.
+    fn reserves_devices(&self) -> bool;
+    /// Seconds since 1970.
+    fn now(&self) -> u64;
+}

@@ -1,0 +1,71 @@
+//! Jobs without a placement of ours that wait nevertheless: for nodes that are not fit, not registered, or without power.
+
+use super::{Ask, Case, Slurm};
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::engine::power::SlurmsGpus;
+use crate::view::{GresKind, GresRequest, NodeView};
+use crate::whole_node;
+
+impl Case {
+    /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of
+    /// `tessera.toml`.
+    pub(super) fn hold_unfit(&self, slurm: &impl Slurm) -> Option<Effect> {
+        let has_gpus = self.view.exclusive || !self.view.gres.is_empty();
+        if !has_gpus || self.test.ask == Ask::TestOnly {
+            return None;
+        }
+        let unfit: Vec<usize> =
+            slurm.nodes().iter().filter(|node| node.unfit).map(|node| node.index).collect();
+        (!unfit.is_empty()).then_some(Effect::RuleOut(unfit))
+    }
+
+    /// An exclusive job gets every device of its nodes, but only those that Slurm knows by then: before a node has
+    /// registered with a restarted slurmctld, these are none.
+    pub(super) fn hold_exclusive(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
+        if !self.view.exclusive || self.test.ask != Ask::RunNow {
+            return None;
+        }
+        let nodes = slurm.nodes();
+        let unknown = nodes.iter().filter(|node| !node.registered && engine.node(&node.name).is_some());
+        let out: Vec<usize> = unknown.map(|node| node.index).collect();
+        (!out.is_empty()).then_some(Effect::RuleOut(out))
+    }
+
+    /// A job that gets GPUs by another way than a placement of ours starts only where the power budgets leave what its GPUs may
+    /// draw: the whole node's for an exclusive job, at the highest cap for one whose cap nobody sets.
+    pub(super) fn hold_without_power(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
+        if self.test.ask != Ask::RunNow || !self.draws_unplaced(engine) {
+            return None;
+        }
+        let out = self.short_of_power(engine, &slurm.nodes(), self.test.min_nodes > 1);
+        (!out.is_empty()).then_some(Effect::RuleOut(out))
+    }
+
+    /// Whether power counts for the job although it gets no placement of ours at its start.
+    pub(super) fn draws_unplaced(&self, engine: &Engine) -> bool {
+        engine.has_budgets() && self.want.is_none() && (self.view.exclusive || !self.view.gres.is_empty())
+    }
+
+    /// Those of these nodes that have no power for such a job: each by itself, or all `at_once`.
+    pub(super) fn short_of_power(&self, engine: &Engine, nodes: &[NodeView], at_once: bool) -> Vec<usize> {
+        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let short = engine.without_power(&names, self.slurms_gpus(), at_once);
+        nodes.iter().filter(|node| short.contains(&node.name.as_str())).map(|node| node.index).collect()
+    }
+
+    fn slurms_gpus(&self) -> SlurmsGpus {
+        if self.view.exclusive {
+            let wanted = whole_node::wanted(&self.view);
+            let asked_w = wanted.as_ref().and_then(|want| want.request.cap_w);
+            return SlurmsGpus { gpus: None, asked_w, fixed: wanted.is_none() };
+        }
+        let gpus = |entry: &GresRequest| match entry.kind {
+            GresKind::Gpu => entry.per_node,
+            GresKind::Shard => 1,
+        };
+        // A number that is not per node can be any: then it needs power for all.
+        let gpus = self.view.gres.iter().map(gpus).try_fold(0, |sum, n| (n > 0).then_some(sum + n));
+        SlurmsGpus { gpus, asked_w: None, fixed: true }
+    }
+}

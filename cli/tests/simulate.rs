@@ -28,6 +28,12 @@ fn run(jobs: &str, args: &[&str]) -> String {
 }
 
 #[test]
+fn the_sample_file_of_the_documents_can_be_run() {
+    let said = run(include_str!("../../contrib/example/jobs.csv"), &[]);
+    assert!(said.contains("\npreserve ") && said.ends_with("exit 0"), "{said}");
+}
+
+#[test]
 fn policies_side_by_side() {
     assert_snapshot!(run(JOBS, &[]), @r"
     EffBW of sensitive jobs in GB/s; speed-ups of their run times and of throughput over the first row

@@ -155,6 +155,56 @@ fn what_else_keeps_it() {
 }
 
 #[test]
+fn a_job_that_wants_its_node_to_itself_waits_for_everybody_there() {
+    let dir = world("Resources", "", "gres:gpu:1");
+    let why = |oversubscribe: &str| {
+        let of_20 = [("JobID", "20"), ("UserName", "bob"), ("Partition", "gpu"), ("State", "PENDING")];
+        let rest = [("Reason", "Resources"), ("NumNodes", "1"), ("ReqNodes", "n4")];
+        let shares = [("OverSubscribe", oversubscribe)];
+        // It has no GPU.
+        let beside = [("JobID", "14"), ("UserName", "dave"), ("State", "RUNNING"), ("NodeList", "n4")];
+        let jobs = [slurm::line(&[&of_20[..], &rest, &shares].concat()), slurm::line(&beside)];
+        fs::write(dir.path().join("jobs"), jobs.map(|job| job + "\n").concat()).unwrap();
+        slurm::program(dir.path(), "sinfo", "printf 'n4 mixed gpu\\n'");
+        slurm::tessera(dir.path(), &["why", "20"])
+    };
+    assert_snapshot!(why("OK"), @r"
+    job 20 of bob asks for 1 whole GPU
+    Slurm's reason is Resources: no node has room for it now.
+      n4: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
+    exit 0
+    ");
+    assert_snapshot!(why("NO"), @r"
+    job 20 of bob asks for 1 whole GPU, and for whole nodes
+    Slurm's reason is Resources: no node has room for it now.
+      n4: has room when job 14 (dave) ends, which has no known end
+    exit 0
+    ");
+}
+
+#[test]
+fn a_task_of_an_array_has_slurms_name() {
+    let dir = world("Resources", "", "gres:gpu:1");
+    let task = |id: &'static str, tasks: &'static str| {
+        let ids = [("JobID", id), ("ArrayJobID", "20"), ("ArrayTaskID", tasks), ("UserName", "bob")];
+        let rest =
+            [("Partition", "gpu"), ("State", "PENDING"), ("Reason", "JobArrayTaskLimit"), ("NumNodes", "1")];
+        slurm::line(&[&ids[..], &rest].concat()) + "\n"
+    };
+    fs::write(dir.path().join("jobs"), task("22", "2") + &task("20", "3-5")).unwrap();
+    let first =
+        |job: &str| slurm::tessera(dir.path(), &["why", job]).lines().next().unwrap_or_default().to_owned();
+    let said = ["20_2", "22", "20", "20_4", "20_7"].map(first).join("\n");
+    assert_snapshot!(said, @r"
+    job 20_2 of bob waits; it asks for no GPUs
+    job 20_2 of bob waits; it asks for no GPUs
+    job 20_[3-5] of bob asks for 1 whole GPU
+    job 20_[3-5] of bob asks for 1 whole GPU
+    stderr: tessera: Slurm knows no job 20_7
+    ");
+}
+
+#[test]
 fn what_a_reservation_keeps() {
     let dir = world("Reservation", "", "gres:gpu:1");
     slurm::program(
@@ -221,7 +271,7 @@ fn jobs_that_do_not_wait() {
     exit 1
     ");
     assert_snapshot!(slurm::tessera(dir.path(), &["why", "x"]), @r"
-    stderr: error: invalid value 'x' for '<JOBID>': invalid digit found in string
+    stderr: error: invalid value 'x' for '<JOBID>': expected a number such as 4711 or 4711_2
     stderr: 
     stderr: For more information, try '--help'.
     exit 2

@@ -40,6 +40,17 @@ fn a_pending_job_learns_who_must_end() {
         .unwrap();
         cluster.run(User::Root, "scancel", &[&bobs.to_string()]).unwrap().ok().unwrap();
     }
+    // A job that wants its node to itself waits for one without GPUs too.
+    let in_the_way = cluster.sbatch(User::Alice, &["-w", "n1"], "exec sleep 600").unwrap();
+    cluster.wait_running(in_the_way).unwrap();
+    let alone =
+        cluster.sbatch(User::Bob, &["-w", "n1", "--exclusive", "--gpu-isolation=whole"], "true").unwrap();
+    let said = why(&cluster, alone);
+    let ends = format!("n1: has room when job {in_the_way} (tessera-alice) ends");
+    assert!(said.contains("and for whole nodes") && said.contains(&ends), "{said}");
+    for job in [alone, in_the_way] {
+        cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+    }
     let said = why(&cluster, alices);
     assert!(said.contains("does not wait: it is RUNNING on n2"), "{said}");
     cluster.run(User::Root, "scancel", &[&alices.to_string()]).unwrap().ok().unwrap();

@@ -29,6 +29,8 @@ pub(crate) struct Job {
     pub(crate) id: u32,
     /// An array, its task, or a heterogeneous job's component.
     pub(crate) compound: bool,
+    /// Of an array: its number, and the task, or those that wait as Slurm lists them, `1-3`.
+    pub(crate) array: Option<(u32, String)>,
     pub(crate) user: String,
     pub(crate) account: String,
     pub(crate) partition: String,
@@ -52,11 +54,22 @@ pub(crate) struct Job {
     pub(crate) limit: Option<u64>,
     /// The GRES that it asked for, of the whole job and of each node, as Slurm lists them.
     pub(crate) gres: [String; 2],
+    /// It asked for its nodes to itself (`--exclusive`), or its partition says so.
+    pub(crate) exclusive: bool,
     /// Its AdminComment, which only an administrator, the planner and our plugins write.
     pub(crate) comment: String,
 }
 
 impl Job {
+    /// Its number as Slurm's commands write it: `4711`, a task of an array `4711_2`, those that wait `4711_[3-5]`.
+    pub(crate) fn number(&self) -> String {
+        match &self.array {
+            None => self.id.to_string(),
+            Some((array, task)) if task.bytes().all(|b| b.is_ascii_digit()) => format!("{array}_{task}"),
+            Some((array, tasks)) => format!("{array}_[{tasks}]"),
+        }
+    }
+
     /// Whether it will not change any more.
     pub(crate) fn ended(&self) -> bool {
         !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STOPPED", "SIGNALING"]
@@ -180,6 +193,7 @@ fn job(cells: &[String]) -> Option<Job> {
         id,
         // squeue shows a plain job as an array of itself.
         compound: array.is_some_and(|a| a != id) || !tasks.is_empty() || het.is_some_and(|h| h != 0),
+        array: array.zip(Some(tasks).filter(|tasks| !tasks.is_empty())),
         user: column(),
         account: column(),
         partition: column(),
@@ -198,6 +212,8 @@ fn job(cells: &[String]) -> Option<Job> {
         end: column().parse().ok(),
         limit: limit(&column()),
         gres: [column(), column()],
+        // The other values are OK, YES, and those of jobs that exclude some users alone.
+        exclusive: column() == "NO",
         comment: column(),
     })
 }
@@ -243,24 +259,27 @@ mod tests {
             ("StartTime", "N/A"),
             ("EndTime", "N/A"),
             ("TimeLimit", "1-00:01:00"),
+            ("OverSubscribe", "OK"),
             ("admin_comment", "tessera: asks v1 iso=mig times=1g:60"),
         ]);
         let job = one(&text).unwrap();
         assert_eq!((job.id, job.compound, job.nice, job.start), (12, false, 5, None));
         assert_eq!((job.user.as_str(), job.account.as_str(), job.wanted_nodes.as_str()), ("alice", "", "n1"));
         assert_eq!(job.comment, "tessera: asks v1 iso=mig times=1g:60");
-        assert!(!job.ended());
+        assert!(!job.ended() && !job.exclusive);
         assert_eq!(job.limit, Some(86_460));
     }
 
     #[test]
     fn an_array_that_waits_has_the_number_of_its_first_job() {
-        let compound = |tasks| {
+        let of = |tasks| {
             let ids = [("JobID", "12"), ("ArrayJobID", "12"), ("ArrayTaskID", tasks), ("HetJobID", "N/A")];
-            one(&line(&ids)).unwrap().compound
+            let job = one(&line(&ids)).unwrap();
+            (job.compound, job.number())
         };
-        assert!(compound("1-3"));
-        assert!(!compound("N/A"));
+        assert_eq!(of("1-3"), (true, "12_[1-3]".to_owned()));
+        assert_eq!(of("4"), (true, "12_4".to_owned()));
+        assert_eq!(of("N/A"), (false, "12".to_owned()));
     }
 
     #[test]
@@ -291,8 +310,9 @@ mod tests {
             ("State", "COMPLETED"),
             ("StartTime", "1"),
             ("EndTime", "2"),
+            ("OverSubscribe", "NO"),
         ]);
         let job = one(&array).unwrap();
-        assert!(job.compound && job.ended());
+        assert!(job.compound && job.ended() && job.exclusive);
     }
 }

@@ -14,10 +14,24 @@ Examples:
   tessera why 4711
   tessera why 4711 --json")]
 pub(crate) struct WhyArgs {
-    /// The job's number
-    #[arg(value_name = "JOBID")]
-    pub(crate) job: u32,
+    /// The job's number, such as 4711; of a task of an array, such as 4711_2
+    #[arg(value_name = "JOBID", value_parser = number)]
+    pub(crate) job: Number,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A job, or a task of an array.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number {
+    pub(super) job: u32,
+    pub(super) task: Option<u32>,
+}
+
+fn number(text: &str) -> Result<Number, String> {
+    let (job, task) = text.split_once('_').map_or((text, None), |(job, task)| (job, Some(task)));
+    let read =
+        |digits: &str| digits.parse().map_err(|_| "expected a number such as 4711 or 4711_2".to_owned());
+    Ok(Number { job: read(job)?, task: task.map(read).transpose()? })
 }

@@ -15,6 +15,7 @@ use node_state::{Ask, Kind, Policy, Spread};
 use protocol::{AdminComment, Isolation, Says};
 use site_config::{SiteConfig, hostlist};
 
+use args::Number;
 pub(crate) use args::WhyArgs;
 use reason::Reason;
 use subject::Subject;
@@ -59,7 +60,7 @@ pub(crate) fn told(id: u32, config: &SiteConfig, names: bool) -> Result<String, 
     if !names {
         jobs.iter_mut().for_each(|job| "a user".clone_into(&mut job.user));
     }
-    let job = find(&jobs, id)?;
+    let job = find(&jobs, Number { job: id, task: None })?;
     Ok(if job.state == "PENDING" {
         text::answer(&answer(job, &jobs, config)?)
     } else {
@@ -67,9 +68,33 @@ pub(crate) fn told(id: u32, config: &SiteConfig, names: bool) -> Result<String, 
     })
 }
 
-fn find(jobs: &[Job], id: u32) -> Result<&Job, Failure> {
-    jobs.iter().find(|job| job.id == id).ok_or_else(|| {
-        Failure::new(format!("Slurm knows no job {id}")).hint("sacct -j ID shows jobs that ended long ago")
+/// A job. A task of an array that waits with others stands for them.
+fn find(jobs: &[Job], number: Number) -> Result<&Job, Failure> {
+    let Number { job: id, task } = number;
+    let is = |job: &&Job| match (task, &job.array) {
+        (None, _) => job.id == id,
+        (Some(task), Some((array, tasks))) => *array == id && holds(tasks, task),
+        (Some(_), None) => false,
+    };
+    jobs.iter().find(is).ok_or_else(|| {
+        let task = task.map_or_else(String::new, |task| format!("_{task}"));
+        Failure::new(format!("Slurm knows no job {id}{task}"))
+            .hint("sacct -j ID shows jobs that ended long ago")
+    })
+}
+
+/// Whether a list of tasks as squeue writes it, `1-3,7%2` or `0-8:2`, has this one. What squeue has cut may have any.
+fn holds(tasks: &str, task: u32) -> bool {
+    let (list, _) = tasks.split_once('%').unwrap_or((tasks, ""));
+    list.split(',').any(|part| {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        match (first.parse::<u32>(), last.parse::<u32>(), step.parse::<u32>()) {
+            (Ok(first), Ok(last), Ok(step)) if step > 0 => {
+                (first..=last).contains(&task) && (task - first).is_multiple_of(step)
+            }
+            _ => part.ends_with("..."),
+        }
     })
 }
 
@@ -113,6 +138,7 @@ fn answer<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answ
             required_nodes: wanted.as_ref().map(|names| names.iter().cloned().collect()),
             ..published.submission(config, partitions, account)
         };
+        subject.submission.exclusive |= job.exclusive;
         let among = Among {
             names: wanted.as_deref(),
             partitions: &subject.submission.partitions,

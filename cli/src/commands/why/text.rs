@@ -20,7 +20,7 @@ pub(super) fn not_pending(job: &Job) -> String {
         None => String::new(),
     };
     let on = if job.nodes.is_empty() { String::new() } else { format!(" on {}", job.nodes) };
-    format!("job {} does not wait: it is {}{on}{got}\n", job.id, job.state)
+    format!("job {} does not wait: it is {}{on}{got}\n", job.number(), job.state)
 }
 
 pub(super) fn answer(answer: &Answer<'_>) -> String {
@@ -29,7 +29,11 @@ pub(super) fn answer(answer: &Answer<'_>) -> String {
         Ok(subject) => format!("asks for {}", subject.request.in_words()),
         Err(why) => format!("waits; {why}"),
     };
-    let mut text = format!("job {} of {} {asked}\n", job.id, job.user);
+    let alone = match &answer.asks {
+        Ok(subject) if subject.submission.exclusive => ", and for whole nodes",
+        _ => "",
+    };
+    let mut text = format!("job {} of {} {asked}{alone}\n", job.number(), job.user);
     text.push_str(&by_slurm(answer));
     text.push_str(&by_comment(answer));
     let (soonest, others) = soonest(&answer.verdicts, "--json");

@@ -26,12 +26,12 @@ pub(super) fn pending(out: &mut String, seen: &Seen, filter: &Filter, names: boo
          <th>Slurm's reason</th></tr></thead><tbody>"
     );
     for job in waiting.iter().take(MOST) {
-        let id = job.id;
+        let (id, number) = (job.id, escape(&job.number()));
         let user = if names { format!("<td>{}</td>", escape(&job.user)) } else { String::new() };
         let waited = job.submit.map_or_else(String::new, |submit| span(now.saturating_sub(submit)));
         let _ = write!(
             out,
-            "<tr><td><a href=\"/jobs/{id}\" data-job=\"{id}\">{id}</a></td>{user}<td>{}</td><td>{waited}</td>\
+            "<tr><td><a href=\"/jobs/{id}\" data-job=\"{id}\">{number}</a></td>{user}<td>{}</td><td>{waited}</td>\
              <td>{}</td></tr>",
             escape(&asks(job).unwrap_or_else(|| "no GPU".to_owned())),
             escape(&job.reason)

@@ -11,6 +11,11 @@ use crate::commands::top::state::{JobSort, Pane};
 use crate::seen::asks;
 use crate::slurm::squeue::Job;
 
+/// Characters that the jobs' numbers have at least.
+const SHORT: usize = 8;
+/// And at most: a list of an array's tasks may be long.
+const LONG: usize = 14;
+
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: View<'_>, rows: &Rows<'_>) {
     let by = match view.state.job_sort {
         JobSort::Queue => "by priority",
@@ -20,26 +25,34 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: View<'_>, rows: &Row
     let chosen = pane(view.state, Pane::Jobs);
     let width = usize::from(area.width);
     let last = format!("WHERE/WHY ({by})");
-    let title = format!(" {}", line(["JOB", "USER", "STATE", "ASKED FOR", "FOR", &last]));
+    let longest = rows.jobs.iter().map(|job| job.number().len()).max().unwrap_or(0).clamp(SHORT, LONG);
+    let title = format!(" {}", line(["JOB", "USER", "STATE", "ASKED FOR", "FOR", &last], longest));
     let rest = titled(frame, area, &cut(&title, width), chosen);
     let at = view.state.job_at.min(rows.jobs.len().saturating_sub(1));
     let row = |(row, job): (usize, &&Job)| {
         let mark = if row == at && chosen { ">" } else { " " };
-        (row, Line::from(format!("{mark}{}", told(job, view.now))))
+        (row, Line::from(format!("{mark}{}", told(job, view.now, longest))))
     };
     window(frame, rest, rows.jobs.iter().enumerate().map(row).collect(), at, chosen);
 }
 
-fn told(job: &Job, now: u64) -> String {
+fn told(job: &Job, now: u64, longest: usize) -> String {
     let waits = job.state == "PENDING";
     let since = if waits { job.submit } else { job.start };
     let time = since.map_or_else(String::new, |since| span(now.saturating_sub(since)));
     let place = if waits { &job.reason } else { &job.nodes };
     let asked = asks(job).unwrap_or_else(|| "-".to_owned());
-    line([&job.id.to_string(), &job.user, &job.state.to_lowercase(), &asked, &time, place])
+    line([&job.number(), &job.user, &job.state.to_lowercase(), &asked, &time, place], longest)
 }
 
-/// The last column takes what room there is.
-fn line([id, user, state, asked, time, place]: [&str; 6]) -> String {
-    format!("{} {} {} {} {} {place}", cut(id, 8), cut(user, 10), cut(state, 9), cut(asked, 12), cut(time, 11))
+/// The first column is so wide. The last takes what room there is.
+fn line([id, user, state, asked, time, place]: [&str; 6], longest: usize) -> String {
+    format!(
+        "{} {} {} {} {} {place}",
+        cut(id, longest),
+        cut(user, 10),
+        cut(state, 9),
+        cut(asked, 12),
+        cut(time, 11)
+    )
 }

@@ -1,0 +1,133 @@
+//! What the engine says of a node, and which jobs must end for more.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+use far::Micros;
+use geometry::{JobId, SHARD_MIB};
+use node_state::{Ask, Node, Policy, Purpose};
+use placement::{admits_ever, decide};
+use protocol::Isolation;
+
+use super::Verdict;
+
+/// The node as the engine sees it for this job: GPUs that are left to Slurm are whole GPUs like others for a job without
+/// Tessera's options.
+pub(crate) fn seen_by<'a>(node: &'a Node, ask: &Ask) -> Cow<'a, Node> {
+    if !ask.plain || !leaves_some(node) {
+        return Cow::Borrowed(node);
+    }
+    let mut node = node.clone();
+    node.gpus.iter_mut().filter(|g| g.purpose == Purpose::Slurm).for_each(|g| g.purpose = Purpose::Whole);
+    Cow::Owned(node)
+}
+
+fn leaves_some(node: &Node) -> bool {
+    node.gpus.iter().any(|gpu| gpu.purpose == Purpose::Slurm)
+}
+
+/// Why Slurm alone finds the plain shards that a job asks for on a node whose other GPUs do not give them; `None`: it asks
+/// for something else, or Slurm does not.
+fn shards_by_slurm(node: &Node, ask: &Ask) -> Option<&'static str> {
+    let shards = ask.request.mem_mib.filter(|_| ask.plain && ask.request.isolation == Isolation::Mps)?;
+    if leaves_some(node) {
+        return Some("it counts the shards of the GPUs that are left to it");
+    }
+    let exceeds = node.gpus.iter().all(|gpu| u64::from(gpu.model.shards()) < shards / SHARD_MIB);
+    exceeds.then_some("no GPU has so many shards; some versions of Slurm take them from several")
+}
+
+/// The verdict on `ask`. `ends` are the expected ends of running jobs, µs from now.
+pub(super) fn verdict(node: &Node, ask: &Ask, policy: &Policy, ends: &HashMap<JobId, Micros>) -> Verdict {
+    let by_slurm = shards_by_slurm(node, ask);
+    let node = &*seen_by(node, ask);
+    let decision = decide(node, ask, policy);
+    if decision.chosen.is_some() {
+        return Verdict::Now(decision.why());
+    }
+    if let Some(why) = by_slurm {
+        return Verdict::Slurm(why.to_owned());
+    }
+    if let Err(never) = admits_ever(node, &ask.request, policy) {
+        return Verdict::Never(never.to_string());
+    }
+    let fits = |gone: &[JobId]| {
+        let mut node = node.clone();
+        for job in gone {
+            node.release(*job);
+        }
+        decide(&node, ask, policy).chosen.is_some()
+    };
+    let layout = node_state::layout_of(node);
+    let holders: BTreeSet<JobId> = layout.gpus.iter().flat_map(|gpu| gpu.jobs()).collect();
+    let mut order: Vec<JobId> = holders.into_iter().collect();
+    order.sort_by_key(|job| (ends.get(job).copied().unwrap_or(Micros::MAX), *job));
+    let enough = (1..=order.len()).find(|n| fits(&order[..*n])).unwrap_or(order.len());
+    order.truncate(enough);
+    let mut jobs = needed(order, ends, &fits);
+    let within = jobs.iter().map(|job| ends.get(job).copied()).collect::<Option<Vec<_>>>();
+    jobs.sort_unstable();
+    Verdict::After { jobs, within: within.map(|ends| ends.into_iter().max().unwrap_or(0)) }
+}
+
+/// Those of `jobs` that must end: the others may run on. The jobs that end last are let off first.
+fn needed(
+    mut jobs: Vec<JobId>,
+    ends: &HashMap<JobId, Micros>,
+    fits: &impl Fn(&[JobId]) -> bool,
+) -> Vec<JobId> {
+    jobs.sort_by_key(|job| Reverse((ends.get(job).copied().unwrap_or(Micros::MAX), *job)));
+    for job in jobs.clone() {
+        let others: Vec<JobId> = jobs.iter().copied().filter(|other| *other != job).collect();
+        if fits(&others) {
+            jobs = others;
+        }
+    }
+    jobs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use geometry::{Model, Uid};
+    use node_state::{Gpu, MigPolicy};
+    use protocol::{Isolation, Request};
+    use topology::LinkMatrix;
+
+    fn node(line: &str) -> Node {
+        let model = Model::find("a100-40gb").unwrap();
+        let gpus = vec![Gpu::new(model, MigPolicy::Dynamic); 2];
+        let mut node = Node { gpus, links: LinkMatrix::uniform(2, 10.0), keep_uncut: 0, claims: Vec::new() };
+        let layout = crate::published::read(line, &[model; 2]).unwrap();
+        crate::published::take_over(&layout, &mut node, &|_| Uid(7));
+        node
+    }
+
+    fn of(line: &str, profile: &str, ends: &[(u32, u64)]) -> Verdict {
+        let ask = Ask::new(JobId(99), Uid(7), Request::new(Isolation::Mig(Some(profile.to_owned()))));
+        let ends = ends.iter().map(|(job, end)| (JobId(*job), *end)).collect();
+        verdict(&node(line), &ask, &site_config::of_nodes(Vec::new()).policy(), &ends)
+    }
+
+    const BUSY: &str =
+        "tessera gpu0=mig[3g.20gb@0:job1,2g.10gb@4:job2] gpu1=mig[4g.20gb@0:job3,3g.20gb@4:job4]";
+
+    #[test]
+    fn only_the_jobs_in_the_way_must_end() {
+        let after =
+            |jobs: &[u32], within| Verdict::After { jobs: jobs.iter().copied().map(JobId).collect(), within };
+        // Job 4 ends first and makes room; nobody else need end.
+        assert_eq!(of(BUSY, "3g.20gb", &[(1, 40), (2, 30), (3, 20), (4, 10)]), after(&[4], Some(10)));
+        // Job 2 ends before job 4, but does not matter on a GPU where job 1 stays.
+        assert_eq!(of(BUSY, "7g.40gb", &[(1, 90), (2, 5), (3, 20), (4, 30)]), after(&[3, 4], Some(30)));
+        // What has no known end comes last.
+        assert_eq!(of(BUSY, "7g.40gb", &[(3, 20), (2, 5)]), after(&[1, 2], None));
+    }
+
+    #[test]
+    fn room_now_and_never() {
+        assert!(matches!(of(BUSY, "1g.5gb", &[]), Verdict::Now(_)));
+        assert!(matches!(of(BUSY, "3g.40gb", &[]), Verdict::Never(_)));
+    }
+}

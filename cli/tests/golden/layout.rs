@@ -136,7 +136,7 @@ fn pictures() {
     .title { font-weight: 600; font-size: 15px; } .small { font-size: 12px; } .dim { fill: #6b7280; }
     .bg { fill: #ffffff; stroke: #d0d7de; } .free { fill: #f3f4f6; stroke: #d0d7de; } .tick { stroke: #d0d7de; }
     .isolated { fill: #8ec5ff; stroke: #4a90d9; } .shared { fill: #95dfb0; stroke: #45a56b; }
-    .idle { fill: #d4d8de; stroke: #9aa3ae; } .whole { fill: #ffc78a; stroke: #d98a35; }
+    .tasks { fill: #7ee0d6; stroke: #2b9a8f; } .idle { fill: #d4d8de; stroke: #9aa3ae; } .whole { fill: #ffc78a; stroke: #d98a35; }
     .ink { fill: #14181d; }
     @media (prefers-color-scheme: dark) {
       text { fill: #e6edf3; } .dim { fill: #9198a1; } .bg { fill: #0d1117; stroke: #3d444d; }
@@ -160,9 +160,10 @@ fn pictures() {
     </g>
     <rect class="isolated" x="72" y="156" width="14" height="14" rx="3"/><text class="small dim" x="92" y="167">one job's instance</text>
     <rect class="shared" x="240" y="156" width="14" height="14" rx="3"/><text class="small dim" x="260" y="167">shared (MPS)</text>
-    <rect class="idle" x="366" y="156" width="14" height="14" rx="3"/><text class="small dim" x="386" y="167">idle, kept for reuse</text>
-    <rect class="whole" x="548" y="156" width="14" height="14" rx="3"/><text class="small dim" x="568" y="167">whole GPU</text>
-    <rect class="free" x="653" y="156" width="14" height="14" rx="3"/><text class="small dim" x="673" y="167">free</text>
+    <rect class="tasks" x="366" y="156" width="14" height="14" rx="3"/><text class="small dim" x="386" y="167">GPU tasks</text>
+    <rect class="idle" x="471" y="156" width="14" height="14" rx="3"/><text class="small dim" x="491" y="167">idle, kept for reuse</text>
+    <rect class="whole" x="653" y="156" width="14" height="14" rx="3"/><text class="small dim" x="673" y="167">whole GPU</text>
+    <rect class="free" x="758" y="156" width="14" height="14" rx="3"/><text class="small dim" x="778" y="167">free</text>
     </svg>
     exit 0
     "#);

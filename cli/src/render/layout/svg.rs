@@ -22,7 +22,7 @@ text { font: 13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-seri
 .title { font-weight: 600; font-size: 15px; } .small { font-size: 12px; } .dim { fill: #6b7280; }
 .bg { fill: #ffffff; stroke: #d0d7de; } .free { fill: #f3f4f6; stroke: #d0d7de; } .tick { stroke: #d0d7de; }
 .isolated { fill: #8ec5ff; stroke: #4a90d9; } .shared { fill: #95dfb0; stroke: #45a56b; }
-.idle { fill: #d4d8de; stroke: #9aa3ae; } .whole { fill: #ffc78a; stroke: #d98a35; }
+.tasks { fill: #7ee0d6; stroke: #2b9a8f; } .idle { fill: #d4d8de; stroke: #9aa3ae; } .whole { fill: #ffc78a; stroke: #d98a35; }
 .ink { fill: #14181d; }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3; } .dim { fill: #9198a1; } .bg { fill: #0d1117; stroke: #3d444d; }
@@ -62,8 +62,7 @@ pub(crate) fn picture(nodes: &[NodeSeen]) -> String {
 
 fn piece(body: &mut String, piece: &Piece, unit: usize, y: usize) {
     let (x, width) = (MARGIN + LABEL + usize::from(piece.start) * unit, usize::from(piece.size) * unit);
-    // Devices that jobs share look alike.
-    let class = if piece.owner == Owner::Tasks { Owner::Shared } else { piece.owner }.name();
+    let class = piece.owner.name();
     let tip = match &piece.profile {
         Some(profile) => format!("{profile} at {}: {}", piece.start, piece.detail()),
         None => piece.detail(),
@@ -111,14 +110,15 @@ fn labels(body: &mut String, piece: &Piece, x: usize, room: usize, y: usize) {
 fn legend(body: &mut String, y: usize) -> usize {
     let says = |owner| match owner {
         Owner::Isolated => "one job's instance",
-        Owner::Shared | Owner::Tasks => "shared (MPS)",
+        Owner::Shared => "shared (MPS)",
+        Owner::Tasks => "GPU tasks",
         Owner::Idle => "idle, kept for reuse",
         Owner::Whole => "whole GPU",
         Owner::Free => "free",
         Owner::Slurm => "left to Slurm",
     };
     let mut x = MARGIN + LABEL;
-    for owner in Owner::ALL {
+    for owner in [Owner::Isolated, Owner::Shared, Owner::Tasks, Owner::Idle, Owner::Whole, Owner::Free] {
         let (class, text) = (owner.name(), says(owner));
         let _ = writeln!(
             body,

@@ -22,6 +22,15 @@ pub(crate) fn caller(with_account: bool) -> Caller {
     Caller { partition: said("SBATCH_PARTITION").or_else(default_partition), account, user }
 }
 
+/// The login name of a user; the number where this machine has no name for it.
+pub(crate) fn name_of(uid: u32) -> String {
+    let name = run("id", &["-un", "--", &uid.to_string()]);
+    name.ok()
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| uid.to_string())
+}
+
 /// Whether this machine knows a user of this name.
 pub(crate) fn is_user(name: &str) -> bool {
     run("id", &["-u", "--", name]).is_ok()

@@ -13,6 +13,7 @@ use crate::globals::Globals;
 use crate::local::{Local, require_root};
 use crate::outcome::{Failure, Outcome};
 use crate::site;
+use crate::slurm::caller;
 
 /// How long the broker may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,5 +34,7 @@ pub(crate) fn run(args: &TasksArgs, globals: &Globals) -> Result<Outcome, Failur
         return Ok(Outcome::json(&value, 0));
     }
     let none = || format!("{}: no job of GPU tasks\n", local.name);
-    Ok(Outcome::ok(status.filter(|s| !s.jobs.is_empty()).map_or_else(none, |s| text::tables(&s))))
+    Ok(Outcome::ok(
+        status.filter(|s| !s.jobs.is_empty()).map_or_else(none, |s| text::tables(&s, &caller::name_of)),
+    ))
 }

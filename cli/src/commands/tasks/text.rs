@@ -5,23 +5,23 @@ use task_control::status::{DeviceStatus, JobStatus, TaskState, TaskStatus};
 
 use crate::render::table;
 
-/// Devices, then tasks; a job without any has a line of its own.
-pub(super) fn tables(status: &Status) -> String {
+/// Devices, then tasks; a job without any has a line of its own. `user` names a job's user.
+pub(super) fn tables(status: &Status, user: &dyn Fn(u32) -> String) -> String {
     let head = ["DEVICE", "MEMORY", "LEASED", "OVERHEAD", "QUARANTINED", "FREE", "WARPS", "PROCESSES"];
     let mut devices = vec![head.map(str::to_owned).to_vec()];
     devices.extend(status.devices.iter().map(device));
     let head = ["JOB", "USER", "TASK", "PID", "STATE", "SINCE", "MEMORY", "WARPS", "DEVICE"];
     let mut tasks = vec![head.map(str::to_owned).to_vec()];
     for job in &status.jobs {
-        tasks.extend(job.tasks.iter().map(|t| task(job, t)));
+        tasks.extend(job.tasks.iter().map(|t| task(job, &user(job.uid), t)));
         if job.tasks.is_empty() {
-            tasks.push(vec![job.job.to_string(), job.uid.to_string(), "-".to_owned()]);
+            tasks.push(vec![job.job.to_string(), user(job.uid), "-".to_owned()]);
         }
     }
     let held = status.devices.iter().filter_map(|d| Some((d, d.held.as_ref()?)));
     let held: String = held.map(|(d, why)| format!("\n{} grants nothing: {why}\n", d.uuid)).collect();
     let devices = table::render(&devices, &[1, 2, 3, 4, 5, 6, 7]);
-    format!("{devices}\n{}{held}", table::render(&tasks, &[0, 1, 2, 3, 5, 6, 7]))
+    format!("{devices}\n{}{held}", table::render(&tasks, &[0, 2, 3, 5, 6, 7]))
 }
 
 fn device(d: &DeviceStatus) -> Vec<String> {
@@ -33,7 +33,7 @@ fn device(d: &DeviceStatus) -> Vec<String> {
     row
 }
 
-fn task(job: &JobStatus, t: &TaskStatus) -> Vec<String> {
+fn task(job: &JobStatus, user: &str, t: &TaskStatus) -> Vec<String> {
     let state = match t.state {
         TaskState::Running => "running",
         TaskState::Waiting => "waiting",
@@ -41,7 +41,7 @@ fn task(job: &JobStatus, t: &TaskStatus) -> Vec<String> {
     };
     let row = [
         job.job.to_string(),
-        job.uid.to_string(),
+        user.to_owned(),
         t.task.to_string(),
         t.pid.to_string(),
         state.to_owned(),
@@ -78,15 +78,15 @@ mod tests {
             ],
         }))
         .unwrap();
-        insta::assert_snapshot!(tables(&status), @r"
+        insta::assert_snapshot!(tables(&status, &|uid| if uid == 1000 { "alice".to_owned() } else { uid.to_string() }), @r"
         DEVICE  MEMORY  LEASED  OVERHEAD  QUARANTINED   FREE  WARPS  PROCESSES
         MIG-1    5632M   2048M      512M           0M  3072M    640          1
         MIG-2    5632M      0M        0M        1024M  4608M      0          0
 
-        JOB  USER  TASK   PID  STATE    SINCE  MEMORY  WARPS  DEVICE
-         12  1000     7  4711  running     3s   2048M    640  MIG-1
-         12  1000     8  4712  waiting     1s   5120M     64  -
-         13  1001     -
+        JOB  USER   TASK   PID  STATE    SINCE  MEMORY  WARPS  DEVICE
+         12  alice     7  4711  running     3s   2048M    640  MIG-1
+         12  alice     8  4712  waiting     1s   5120M     64  -
+         13  1001      -
 
         MIG-2 grants nothing: its MPS daemon is gone
         ");

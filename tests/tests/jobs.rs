@@ -140,3 +140,21 @@ fn the_layout_is_in_sinfo() {
         assert!(layout.contains("2g.10gb@") && layout.contains(&format!(":job{job}")), "{layout}");
     });
 }
+
+#[test]
+fn the_sample_tasks_of_the_documentation_succeed() {
+    let sample = include_str!("../../contrib/example/tasks.csv");
+    let rows = sample.lines().filter(|line| !line.starts_with('#')).skip(1);
+    let commands: Vec<&str> = rows.map(|row| row.splitn(7, ',').last().unwrap()).collect();
+    assert_eq!(commands.len(), 6);
+    with(|cluster| {
+        // On the largest size they take the shortest time, and all run at once.
+        let options = ["-w", "n1", "--gpu-isolation=mig:7g.40gb"];
+        let jobs: Vec<_> =
+            commands.iter().map(|command| cluster.sbatch(User::Alice, &options, command).unwrap()).collect();
+        for (job, command) in jobs.into_iter().zip(commands) {
+            let ended = cluster.wait_end(job).unwrap();
+            assert_eq!(ended.state(), "COMPLETED", "{command}: {}", cluster.output(job));
+        }
+    });
+}

@@ -64,8 +64,8 @@ pub(crate) fn run(command: &FitCommand, globals: &Globals) -> Result<Outcome, Fa
     let held_out = cross_validated(&samples);
     let (before, after) = (rmse(&samples, current), rmse(&samples, fitted));
     let mut text = format!(
-        "# {} samples. Root mean square error, GB/s: current {before:.3}, fitted {after:.3}, fitted on samples held out {}\n",
-        samples.len(),
+        "# {}. Root mean square error, GB/s: current {before:.3}, fitted {after:.3}, fitted on samples held out {}\n",
+        geometry::counted(samples.len(), "sample"),
         held_out.map_or_else(|| "unknown".to_owned(), |e| format!("{e:.3}")),
     );
     if held_out.is_none_or(|e| e >= before) {

@@ -93,7 +93,8 @@ fn lines(args: &LintArgs, graph: &HardwareGraph, model: BandwidthModel) -> Resul
             policy,
             model,
         };
-        let best = choose(&query).map_err(|e: mapa::NoMatch| Failure::new(format!("{n} GPUs: {e}")))?;
+        let best = choose(&query)
+            .map_err(|e: mapa::NoMatch| Failure::new(format!("{}: {e}", geometry::counted(n, "GPU"))))?;
         let of = |rule| scored(graph, stock(graph, free, n, rule)?, &args.pattern, model);
         if let (Some(old), Some(new)) = (of(StockRule::MostLinks), of(StockRule::FewestLinks)) {
             lines.push(Line { n, best, stock: [old, new] });

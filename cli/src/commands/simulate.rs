@@ -152,8 +152,9 @@ impl Simulated {
     /// Which jobs could not start on the idle node, in words.
     fn never(&self, jobs: &[SimJob]) -> Option<String> {
         let lost = jobs.iter().zip(&self.ran).enumerate().filter(|(_, (_, ran))| ran.is_none());
-        let lost: Vec<String> =
-            lost.map(|(at, (job, _))| format!("{} ({} GPUs)", at + 1, job.gpus)).collect();
+        let lost: Vec<String> = lost
+            .map(|(at, (job, _))| format!("{} ({})", at + 1, geometry::counted(job.gpus, "GPU")))
+            .collect();
         let dots = if lost.len() > 5 { ", …" } else { "" };
         let named = || lost.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
         (!lost.is_empty()).then(|| {

@@ -44,7 +44,8 @@ pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure>
             content.split(',').map(str::trim).collect()
         };
         if fields.len() != header.len() {
-            let what = format!("{} fields, the header has {}", fields.len(), header.len());
+            let what =
+                format!("{}, the header has {}", geometry::counted(fields.len(), "field"), header.len());
             return Err(context.error(line, what));
         }
         let mut times = vec![None; sizes.len()];
@@ -152,7 +153,9 @@ fn costs(context: &Context<'_>, text: &str, sizes: &[u8], costs: &mut Costs) -> 
     }
     for (line, fields) in rows {
         let [name, create, destroy] = fields[..] else {
-            return Err(context.error(line, format!("{} fields, expected 3", fields.len())));
+            return Err(
+                context.error(line, format!("{}, expected 3", geometry::counted(fields.len(), "field")))
+            );
         };
         let no_size = || context.error(line, format!("field size: {name:?} is none of {}", names(sizes)));
         let k = size(name, sizes).ok_or_else(no_size)?;

@@ -121,7 +121,7 @@ fn task(
         let (found, wanted) = (values.len(), sizes.len());
         let hint = format!("{} has the sizes {}", model.key, names(&sizes));
         return Err(context
-            .error(line, format!("field {field}: {found} times, expected {wanted}"))
+            .error(line, format!("field {field}: {}, expected {wanted}", counted(found, "time")))
             .hint(hint));
     }
     let time = |(k, value): (usize, &Value)| match value {

@@ -52,8 +52,7 @@ fn got(job: &Record) -> String {
     match (&job.started, job.gpus) {
         (Some(started), _) if started.why.is_empty() => started.got.clone(),
         (Some(started), _) => format!("{} ({})", started.got, started.why),
-        (None, Some(1)) => "1 GPU, by Slurm alone".to_owned(),
-        (None, Some(gpus)) => format!("{gpus} GPUs, by Slurm alone"),
+        (None, Some(gpus)) => format!("{}, by Slurm alone", geometry::counted(gpus, "GPU")),
         (None, None) => "no GPU that Slurm's accounting knows of".to_owned(),
     }
 }

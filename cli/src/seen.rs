@@ -320,8 +320,7 @@ pub(crate) fn asks(job: &Job) -> Option<String> {
     ours(job).or_else(|| {
         let [per_job, per_node] = job.gres.clone().map(Some);
         let tres = Tres { per_job, per_node, ..Tres::default() };
-        let gpus =
-            tres.gpu_entries().into_iter().filter(|entry| entry.name == "gpu").map(|entry| entry.count).sum();
+        let gpus = tres.count_of("gpu");
         (gpus > 0).then(|| whole(gpus))
     })
 }
@@ -448,6 +447,9 @@ pub(crate) mod tests {
         assert_eq!(plain(["", "gres:gpu:8"]).as_deref(), Some("8 GPUs"));
         assert_eq!(plain(["gres/gpu:a100:1", ""]).as_deref(), Some("1 GPU"));
         assert_eq!(plain(["", "gres:nic:1"]), None);
+        // Slurm takes such a job where it does not look at it yet.
+        let half = u64::MAX / 2 + 1;
+        assert!(plain(["", &format!("gres:gpu:a100:{half},gpu:h100:{half}")]).is_some());
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl JobView {
             return None;
         }
         let counted = match kind {
-            GresKind::Gpu => Counted::Gpus(self.gres.iter().map(|g| g.per_node).sum()),
+            GresKind::Gpu => Counted::Gpus(self.gres.iter().map(|g| g.per_node).fold(0, u64::saturating_add)),
             GresKind::Shard => Counted::Shards(self.gres.first()?.per_node),
         };
         let asked = self.request.as_deref().and_then(|text| parse_request(text).ok());
@@ -261,6 +261,9 @@ mod tests {
             (want.request.isolation, want.request.gpus, want.managed),
             (Isolation::Whole, Some(3), false)
         );
+        // A user wrote two halves of more than a number can be.
+        let most = job(None, &[(GresKind::Gpu, u64::MAX), (GresKind::Gpu, 2)]).want().unwrap();
+        assert_eq!(most.request.gpus, Some(u32::MAX));
     }
 
     #[test]

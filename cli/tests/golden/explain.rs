@@ -264,6 +264,18 @@ fn explain_on_a_busy_node() {
 }
 
 #[test]
+fn more_gpus_than_any_number_are_more_than_there_are() {
+    let half = u64::MAX / 2 + 1;
+    for asked in [format!("gpu:{}", u64::MAX), format!("gpu:h100:{half},gpu:a100:{half}")] {
+        let said = run(&format!("explain --node n2 --gres={asked}"));
+        assert!(
+            said.contains("never on this node: 4294967295 GPUs do not fit") && said.ends_with("exit 1"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn explain_within_limits() {
     assert_snapshot!(run("explain --node n2 --partition debug --gpu-mem=5G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))

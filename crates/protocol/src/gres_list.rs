@@ -50,6 +50,14 @@ impl Tres {
         }
         all
     }
+
+    /// How many of `gpu` or `shard` its entries count together, whatever each counts them for; the largest number where a user
+    /// wrote more.
+    #[must_use]
+    pub fn count_of(&self, name: &str) -> u64 {
+        let entries = self.gpu_entries().into_iter().filter(|entry| entry.name == name);
+        entries.map(|entry| entry.count).fold(0, u64::saturating_add)
+    }
 }
 
 impl Entry {
@@ -154,6 +162,15 @@ pub fn gpu_bind(list: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_added_up_to_the_largest_number() {
+        let tres = |list: &str| Tres { per_node: Some(list.to_owned()), ..Tres::default() };
+        let mixed = tres("gres:gpu:a100:2,gpu:h100:1,shard:20,nic:4");
+        assert_eq!([mixed.count_of("gpu"), mixed.count_of("shard")], [3, 20]);
+        let half = u64::MAX / 2 + 1;
+        assert_eq!(tres(&format!("gres:gpu:a100:{half},gpu:h100:{half}")).count_of("gpu"), u64::MAX);
+    }
 
     #[test]
     fn gpus_stay_beside_another_gres() {

@@ -235,15 +235,13 @@ pub fn as_counted(asked: Option<Request>, counted: Counted) -> Option<CountedReq
     match (counted, asked) {
         (Counted::Gpus(_), Some(Request { isolation: Isolation::None, .. })) => None,
         (Counted::Gpus(count), Some(request @ Request { isolation: Isolation::Tasks { .. }, .. })) => {
-            let gpus = u32::try_from(count).ok().filter(|n| *n > 0);
-            Some(CountedRequest { request: Request { gpus, ..request }, managed: true })
+            Some(CountedRequest { request: Request { gpus: some(count), ..request }, managed: true })
         }
         (Counted::Gpus(count), asked) => {
             let managed =
                 matches!(&asked, Some(r) if matches!(r.isolation, Isolation::Whole | Isolation::Auto));
             let asked = asked.unwrap_or_else(|| Request::new(Isolation::Whole));
-            let gpus = u32::try_from(count).ok().filter(|n| *n > 0);
-            let request = Request { isolation: Isolation::Whole, instances: 1, gpus, ..asked };
+            let request = Request { isolation: Isolation::Whole, instances: 1, gpus: some(count), ..asked };
             Some(CountedRequest { request, managed })
         }
         (Counted::Shards(count), Some(request @ Request { isolation: Isolation::Tasks { .. }, .. })) => {
@@ -263,4 +261,9 @@ pub fn as_counted(asked: Option<Request>, counted: Counted) -> Option<CountedReq
             })
         }
     }
+}
+
+/// A number of GPUs as a request has it; more than anybody has stays more than anybody has.
+fn some(count: u64) -> Option<u32> {
+    (count > 0).then(|| u32::try_from(count).unwrap_or(u32::MAX))
 }

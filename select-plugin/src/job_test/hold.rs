@@ -65,7 +65,12 @@ impl Case {
             GresKind::Shard => 1,
         };
         // A number that is not per node can be any: then it needs power for all.
-        let gpus = self.view.gres.iter().map(gpus).try_fold(0, |sum, n| (n > 0).then_some(sum + n));
+        let gpus = self
+            .view
+            .gres
+            .iter()
+            .map(gpus)
+            .try_fold(0, |sum: u64, n| (n > 0).then_some(sum.saturating_add(n)));
         SlurmsGpus { gpus, asked_w: None, fixed: true }
     }
 }

@@ -155,7 +155,8 @@ fn counted(job: &Submission, add: Option<(&'static str, u32)>) -> Counted {
         Some((_, gpus)) => Counted::Gpus(u64::from(gpus)),
         None => {
             let entries = job.tres.gpu_entries();
-            let sum = |name: &str| entries.iter().filter(|e| e.name == name).map(here).sum();
+            let sum =
+                |name: &str| entries.iter().filter(|e| e.name == name).map(here).fold(0, u64::saturating_add);
             let shards = entries.iter().any(|entry| entry.name == "shard");
             if shards { Counted::Shards(sum("shard")) } else { Counted::Gpus(sum("gpu")) }
         }

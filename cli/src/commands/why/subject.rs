@@ -39,8 +39,7 @@ pub(super) fn subject(job: &Job, comment: &AdminComment, tres: Tres) -> Result<S
                 .to_owned(),
         );
     }
-    let shards: u64 = entries.iter().filter(|e| e.name == "shard").map(|e| e.count).sum();
-    let gpus: u64 = entries.iter().filter(|e| e.name == "gpu").map(|e| e.count).sum();
+    let (shards, gpus) = (tres.count_of("shard"), tres.count_of("gpu"));
     let counted = if shards > 0 { Counted::Shards(shards) } else { Counted::Gpus(gpus) };
     let plain = request.is_none();
     let Some(read) = as_counted(request, counted) else {

@@ -2,11 +2,14 @@
 
 use geometry::{GpuIndex, JobId, Model, Profile, Slice, Uid, counted};
 use node_state::{Claim, ComputeHold, GpuState, Holder, Instance, Node, Seat, Share};
-use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, Seats, Shares};
+use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, Seats, Shares, UNFIT};
 use protocol::{Layout, MigSpec, ShareOn, parse_layout};
 
 /// Reads a layout and checks it against the node's models. A line that ended early leaves the other GPUs out.
 pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, String> {
+    if let Some(why) = line.trim().strip_prefix(UNFIT) {
+        return Err(format!("takes no jobs with GPUs: {why}"));
+    }
     let layout = parse_layout(line.trim()).map_err(|e| e.to_string())?;
     if layout.gpus.len() > models.len() {
         return Err(format!(
@@ -142,6 +145,12 @@ mod tests {
                     gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3=mig[7g.40gb@0:ci[4c@0:job15:9537M,3c@4:job16:9537M]]";
         take_over(&read(line, &[model; 4]).unwrap(), &mut node, &|_| Uid(7));
         assert_eq!(node.layout(), line);
+    }
+
+    #[test]
+    fn a_node_that_takes_no_jobs_with_gpus_says_why() {
+        let why = read("tessera unfit: GPU 1 is missing\n", &[]).unwrap_err();
+        assert_eq!(why, "takes no jobs with GPUs: GPU 1 is missing");
     }
 
     #[test]

@@ -23,5 +23,9 @@ pub struct CapRecord {
 }
 
 impl Record for CapRecord {
+    fn file_name(&self) -> String {
+        super::cap_file(&self.uuid)
+    }
+
     fn upgrade_from_1(_same: &mut Map<String, Value>) {}
 }

@@ -43,5 +43,9 @@ impl JobEnergy {
 }
 
 impl Record for EnergyRecord {
+    fn file_name(&self) -> String {
+        super::cap_file(&self.uuid)
+    }
+
     fn upgrade_from_1(_same: &mut Map<String, Value>) {}
 }

@@ -221,6 +221,10 @@ pub struct Entry {
 }
 
 impl Record for Entry {
+    fn file_name(&self) -> String {
+        super::file_of(self.job())
+    }
+
     /// A GPU without `number` had its `index` as that.
     fn upgrade_from_1(record: &mut Map<String, Value>) {
         let gpus = record.get_mut("gpus").and_then(Value::as_array_mut);
@@ -316,5 +320,9 @@ pub struct DaemonRecord {
 }
 
 impl Record for DaemonRecord {
+    fn file_name(&self) -> String {
+        super::daemon_file(&self.key)
+    }
+
     fn upgrade_from_1(_same: &mut Map<String, Value>) {}
 }

@@ -116,7 +116,10 @@ impl Folder {
             Err(source) => return Err(StateError::Io { path, what: "read it", source }),
         }
         match parse(&text) {
-            Parsed::Record(record) => Ok(Some(Ok(record))),
+            Parsed::Record(record) => match T::file_name(&record) {
+                own if own == name => Ok(Some(Ok(record))),
+                own => damaged(&format!("a copy of {own}")),
+            },
             Parsed::Damaged(why) => damaged(&why),
             Parsed::Newer(format) => {
                 Err(StateError::NewerFormat { path, format, oldest: OLDEST, newest: VERSION })

@@ -19,6 +19,9 @@ pub(super) const OLDEST: u32 = 1;
 
 /// What a file may hold.
 pub(super) trait Record: Serialize + DeserializeOwned {
+    /// The name of the file that holds it. A file of another name is somebody's copy, which nobody keeps up to date.
+    fn file_name(&self) -> String;
+
     /// Brings a record of format 1 to format 2, but for its `version`.
     fn upgrade_from_1(record: &mut Map<String, Value>);
 }

@@ -129,7 +129,7 @@ impl Journal {
     ///
     /// The file cannot be read, or a newer Tessera wrote it.
     pub fn daemon(&self, key: &str) -> Result<Option<DaemonRecord>, StateError> {
-        Ok(self.daemons.read(&format!("{key}.json"))?.and_then(Result::ok))
+        Ok(self.daemons.read(&daemon_file(key))?.and_then(Result::ok))
     }
 
     /// Every daemon's record, by key, and the files that could not be understood.
@@ -147,7 +147,7 @@ impl Journal {
     ///
     /// It cannot be written.
     pub fn store_daemon(&self, record: &DaemonRecord) -> Result<(), StateError> {
-        self.daemons.write(&format!("{}.json", record.key), record, Outlive::Process)
+        self.daemons.write(&daemon_file(&record.key), record, Outlive::Process)
     }
 
     /// Forgets a daemon.
@@ -156,7 +156,7 @@ impl Journal {
     ///
     /// The file cannot be removed.
     pub fn remove_daemon(&self, key: &str) -> Result<(), StateError> {
-        self.daemons.remove(&format!("{key}.json"))
+        self.daemons.remove(&daemon_file(key))
     }
 
     /// What is known of a GPU's power limit. A file that cannot be understood counts as absent: [`Self::caps`] reports it.
@@ -290,6 +290,10 @@ impl Journal {
 
 /// How the name of a file in `bad/` ends once its job is over.
 const OVER: &str = ".over";
+
+fn daemon_file(key: &str) -> String {
+    format!("{key}.json")
+}
 
 /// A UUID is the driver's, and the name of a file in our own folder: nothing but its letters, digits and dashes gets there.
 fn cap_file(uuid: &str) -> String {

@@ -136,3 +136,26 @@ fn a_job_started_again_is_over_when_it_is_released() {
         node.assert_clean(&[]);
     });
 }
+
+#[test]
+fn a_copy_of_a_journal_file_keeps_nothing_for_a_job_that_has_ended() {
+    on_node("tests::damaged::a_copy_of_a_journal_file_keeps_nothing_for_a_job_that_has_ended", |node| {
+        let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        let second = node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap().entry;
+        let jobs = node.settings.state_dir.join("jobs");
+        let copies = ["1.json.bak", "9.json", "1 copy.json"];
+        let copy = || copies.map(|name| std::fs::copy(jobs.join("1.json"), jobs.join(name)).unwrap());
+        copy();
+        // Made while the job runs, they take nothing from it.
+        let report = node.reconcile(&[1, 2]);
+        assert_eq!((report.damaged.len(), report.problems), (copies.len(), Vec::new()));
+        assert_eq!(node.access(&first.device_nodes[0]), (ALICE, 0o400));
+        copy();
+        node.release(1);
+        assert_eq!(node.reconcile(&[2]).problems, Vec::<String>::new());
+        assert_eq!(node.access(&first.device_nodes[0]), (0, 0o400));
+        assert_eq!(node.access(&second.device_nodes[0]), (BOB, 0o400));
+        assert!(copies.iter().all(|name| !jobs.join(name).exists()));
+        node.assert_clean(&[2]);
+    });
+}

@@ -8,6 +8,7 @@ mod page;
 mod serve;
 
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::thread;
@@ -70,7 +71,10 @@ pub(crate) fn run(args: &ExporterArgs, globals: &Globals) -> Result<Outcome, Fai
     let looking = Arc::clone(&exporter);
     thread::spawn(move || {
         loop {
-            looking.look();
+            // It would end this thread alone, and what is old would pass for new.
+            if catch_unwind(AssertUnwindSafe(|| looking.look())).is_err() {
+                looking.failed("a bug in tessera, of which its log tells".to_owned());
+            }
             thread::sleep(looking.every);
         }
     });
@@ -114,10 +118,17 @@ impl Exporter {
                 if state.trouble.is_none() {
                     status(&failure.to_string());
                 }
-                state.trouble = Some(failure.what().to_owned());
-                state.failures += 1;
+                drop(state);
+                self.failed(failure.what().to_owned());
             }
         }
+    }
+
+    /// A look failed: what was seen last stays, and everybody who asks is told that it is old.
+    fn failed(&self, why: String) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.trouble = Some(why);
+        state.failures += 1;
     }
 
     /// What a job has, or why it waits.

@@ -116,7 +116,10 @@ pub(crate) fn check_together(
         }
         let same = holds.iter().filter(|h| h.part.slices == hold.part.slices).count();
         if size.is_some_and(|c| same > c.max_instances as usize) {
-            out.push(finding(at, format!("{same} compute instances of {} slices", hold.part.slices)));
+            out.push(finding(
+                at,
+                format!("{same} compute instances of {}", geometry::counted(hold.part.slices, "slice")),
+            ));
         }
         for slice in slices_of(hold.part.slices, hold.part.start.0) {
             if taken.contains(&slice) {

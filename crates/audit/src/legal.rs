@@ -56,7 +56,10 @@ fn check_uncut(node: &Node, grant: &Grant, out: &mut Vec<Finding>) {
         }
     }
     if newly > 0 && uncut < node.keep_uncut {
-        out.push(finding(None, format!("{uncut} GPUs uncut, {} to be kept", node.keep_uncut)));
+        out.push(finding(
+            None,
+            format!("{} uncut, {} to be kept", geometry::counted(uncut, "GPU"), node.keep_uncut),
+        ));
     }
 }
 

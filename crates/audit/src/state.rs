@@ -49,7 +49,10 @@ pub(super) fn media_clash(a: &str, b: &str) -> bool {
 pub fn audit_node(node: &Node) -> Vec<Finding> {
     let mut out = Vec::new();
     if node.links.len() != node.gpus.len() {
-        out.push(finding(None, format!("{} GPUs, links of {}", node.gpus.len(), node.links.len())));
+        out.push(finding(
+            None,
+            format!("{}, links of {}", geometry::counted(node.gpus.len(), "GPU"), node.links.len()),
+        ));
     }
     let mut seen: Vec<(JobId, &'static str)> = Vec::new();
     for (gpu, i) in node.gpus.iter().zip(0_u16..) {

@@ -132,7 +132,14 @@ pub(crate) fn check_tasks(
         out.push(finding(None, "probes otherwise than asked"));
     }
     if tasks.seats() != request.seats {
-        out.push(finding(None, format!("{} seats for {} tasks", tasks.seats(), request.seats)));
+        out.push(finding(
+            None,
+            format!(
+                "{} for {}",
+                geometry::counted(tasks.seats(), "seat"),
+                geometry::counted(request.seats, "task")
+            ),
+        ));
     }
     match (&tasks.on, request.gpus) {
         (TaskDevices::Own { gpus, .. }, Some(_)) if request.isolation != Isolation::Auto => {
@@ -161,7 +168,14 @@ fn check_pool(node: &Node, ask: &Ask, policy: &Policy, pool: &[PoolSeats], out: 
         pool.iter().map(|s| s.on).filter(|on| !joinable.iter().any(|(known, ..)| known == on)).collect();
     let free: u32 = joinable.iter().map(|(_, of, taken)| of - taken).sum();
     if opened.len() > 1 || (!opened.is_empty() && free >= ask.request.seats) {
-        out.push(finding(at, format!("{} devices opened, {free} seats free", opened.len())));
+        out.push(finding(
+            at,
+            format!(
+                "{} opened, {} free",
+                geometry::counted(opened.len(), "device"),
+                geometry::counted(free, "seat")
+            ),
+        ));
     }
     opened.iter().for_each(|on| check_opened(node, ask, policy, *on, free, out));
     let seated: Vec<(u32, u32, u32)> = pool

@@ -87,7 +87,7 @@ fn what_cannot_run_is_said() {
     let fine = job(1, 0.0, &[gpu(1.0, 1, 0.0)]);
     assert_eq!(
         error(std::slice::from_ref(&fine), 1, 0),
-        "alg3 starts none of the 1 jobs left, with 0 workers on 1 devices"
+        "alg3 leaves 1 job waiting for ever, with 0 workers on 1 device"
     );
     assert_eq!(error(&[fine.clone(), fine.clone()], 1, 1), JobError::Twice { job: 1 }.to_string());
     let late = Job { arrival: f64::NAN, ..fine.clone() };

@@ -138,7 +138,7 @@ pub enum ProblemError {
     #[error("no GPU to plan on")]
     NoGpu,
     /// A task without exactly one entry per size.
-    #[error("task {task} has {found} times, the GPU has {expected} instance sizes")]
+    #[error("task {task} has {}, the GPU has {}", geometry::counted(*found, "time"), geometry::counted(*expected, "instance size"))]
     Sizes {
         /// Index of the task.
         task: usize,

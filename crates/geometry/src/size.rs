@@ -46,13 +46,21 @@ pub fn parse_mib(text: &str) -> Result<u64, &'static str> {
 /// One TiB: no GPU has it, and every sum of such sizes fits easily.
 const MAX_MIB: f64 = 1_048_576.0;
 
-/// A size in MiB as decimal gigabytes, or megabytes where it is less than one: `10.3 GB`, `500 MB`.
+/// A size in MiB as decimal gigabytes, or megabytes where it is less than one: `10.3 GB`, `500 MB`. Of the megabytes that come to the
+/// same MiB, the roundest: `280M` is 268 MiB, which are 281 MB, and a user wrote 280.
 #[must_use]
 pub fn display_gb(mib: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
     let gb = mib as f64 * 1_048_576.0 / 1e9;
     // Users' sizes were rounded up to MiB; more than this is 1.0 GB.
-    if gb < 0.95 { format!("{:.0} MB", (gb * 1e3).floor()) } else { format!("{gb:.1} GB") }
+    if gb < 0.95 { format!("{} MB", roundest_mb(mib)) } else { format!("{gb:.1} GB") }
+}
+
+/// Of the decimal megabytes that [`parse_mib`] reads as so many MiB, the one with the most zeros at its end.
+fn roundest_mb(mib: u64) -> u64 {
+    let most = mib * 1_048_576 / 1_000_000;
+    let same = |mb: &u64| (mb * 1_000_000).div_ceil(1_048_576) == mib;
+    [100, 10].into_iter().map(|step| most / step * step).find(same).unwrap_or(most)
 }
 
 /// Decimal gigabytes in MiB, rounded up, as [`parse_mib`] reads `10G`.

@@ -41,7 +41,7 @@ pub enum Fault {
     #[error(transparent)]
     Broker(#[from] BrokerError),
     /// The node has fewer GPUs than the site says.
-    #[error("GPU {gpu} was granted but the driver shows {count} GPUs")]
+    #[error("GPU {gpu} was granted but the driver shows {}", geometry::counted(*count, "GPU"))]
     NoSuchGpu { gpu: NvmlIndex, count: u16 },
     /// The site describes another GPU: the job would get less than it was promised, or something else.
     #[error("GPU {gpu} is {found}, tessera.toml describes {described}: correct the file or the node")]

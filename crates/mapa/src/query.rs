@@ -55,7 +55,7 @@ pub enum NoMatch {
     #[error("0 GPUs asked for")]
     Nothing,
     /// Fewer GPUs are free than the job asked for.
-    #[error("{free} GPUs free, {n} asked for")]
+    #[error("{} free, {n} asked for", geometry::counted(*free, "GPU"))]
     TooFew {
         /// GPUs that are free.
         free: usize,

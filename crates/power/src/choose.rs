@@ -116,7 +116,7 @@ pub enum ChooseError {
         lowest: Cap,
     },
     /// No state with so many parts was calibrated.
-    #[error("no calibrated state has {0} parts")]
+    #[error("no calibrated state has {}", geometry::counted(*.0, "part"))]
     NoState(usize),
     /// The application is unlike those that the model was fitted to.
     #[error("`{app}`: {error}")]

@@ -89,7 +89,10 @@ pub(crate) fn lines<'t>(
         if have == want {
             return Ok(line);
         }
-        Err(line.error(have.min(want - 1), format!("the line has {have} fields, expected {want}")))
+        Err(line.error(
+            have.min(want - 1),
+            format!("the line has {}, expected {want}", geometry::counted(have, "field")),
+        ))
     };
     Ok((which, rows.map(line).collect::<Result<_, _>>()?))
 }

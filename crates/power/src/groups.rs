@@ -72,7 +72,7 @@ fn group(words: &str, model: &Model, counters: &CounterTable) -> Result<Group, (
         return Err(("apps", format!("one application, `{}`: a GPU is divided among two or more", apps[0])));
     }
     if model.states(apps.len()).is_empty() {
-        return Err(("apps", format!("no calibrated state has {} parts", apps.len())));
+        return Err(("apps", format!("no calibrated state has {}", geometry::counted(apps.len(), "part"))));
     }
     let features = crate::choose::features(model, counters, &apps).map_err(|e| ("apps", e.to_string()))?;
     for (app, features) in apps.iter().zip(&features) {

@@ -149,10 +149,17 @@ fn problem(budget: &PowerBudget, specs: &[NodeSpec]) -> Option<Problem> {
     let enough = idle + u64::from(rise);
     let PowerBudget { name, watts, .. } = budget;
     let hint = format!("use {enough} or more: idle GPUs, and one with a job at {floor} W");
+    let draw = if gpus == 1 { "draws" } else { "draw" };
     let what = if u64::from(*watts) < idle {
-        format!("{watts} W is less than the {gpus} idle GPUs of {name} draw, {idle} W")
+        format!(
+            "{watts} W is less than the {} of {name} {draw}, {idle} W",
+            geometry::counted(gpus, "idle GPU")
+        )
     } else if u64::from(*watts) < enough {
-        format!("with {watts} W no job could ever start: the {gpus} idle GPUs of {name} draw {idle} W")
+        format!(
+            "with {watts} W no job could ever start: the {} of {name} {draw} {idle} W",
+            geometry::counted(gpus, "idle GPU")
+        )
     } else {
         return None;
     };

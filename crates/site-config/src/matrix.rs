@@ -78,7 +78,10 @@ fn links_of_text(text: &str, gpus: Option<&[&'static Model]>, errors: &Errors<'_
         let count = n.or_else(|| count.and_then(|c| usize::try_from(c.value).ok()));
         let known = system.and_then(|s| s.matrix(count.unwrap_or(s.size)));
         if known.is_none() {
-            let what = format!("no interconnect of this name links {} GPUs", count.unwrap_or(0));
+            let what = format!(
+                "no interconnect of this name links {}",
+                geometry::counted(count.unwrap_or(0), "GPU")
+            );
             errors.push(named.span(), what, None);
         }
         return known;

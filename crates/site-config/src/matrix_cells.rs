@@ -52,7 +52,15 @@ pub(crate) fn cells(value: &Value<'_>, n: Option<usize>, errors: &Errors<'_>) ->
         return None;
     };
     if let Some(n) = n.filter(|n| *n != rows.len()) {
-        errors.push(value.span(), format!("matrix has {} rows for {n} GPUs", rows.len()), None);
+        errors.push(
+            value.span(),
+            format!(
+                "matrix has {} for {}",
+                geometry::counted(rows.len(), "row"),
+                geometry::counted(n, "GPU")
+            ),
+            None,
+        );
         return None;
     }
     if rows.len() > HardwareGraph::MOST_GPUS {
@@ -99,7 +107,11 @@ fn matrix_row(row: &Value<'_>, n: usize, errors: &Errors<'_>) -> Option<Row> {
         return None;
     };
     if cells.len() != n {
-        let what = format!("this row has {} entries, but the matrix has {n} rows", cells.len());
+        let what = format!(
+            "this row has {}, but the matrix has {}",
+            geometry::counted(cells.len(), "value"),
+            geometry::counted(n, "row")
+        );
         errors.push(row.span(), what, None);
         return None;
     }

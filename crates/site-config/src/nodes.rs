@@ -146,7 +146,8 @@ fn gpus(table: &TableReader<'_, '_>, known: &Models) -> Option<Vec<&'static Mode
                 errors.push(table.key_span("gpus"), "gpus is empty", None);
             }
             if let Some(count) = count.filter(|c| usize::try_from(c.value) != Ok(asked)) {
-                let what = format!("count is {}, but gpus lists {asked} GPUs", count.value);
+                let what =
+                    format!("count is {}, but gpus lists {}", count.value, geometry::counted(asked, "GPU"));
                 errors.push(count.span, what, Some("leave count out".to_owned()));
             }
             let found = list.into_iter().filter_map(|At { value, span }| {

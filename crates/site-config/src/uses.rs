@@ -173,7 +173,10 @@ pub(crate) fn keep_uncut(
     let most = uses.iter().filter(flexible).count();
     let n = usize::try_from(read.value).ok()?;
     if n > most {
-        let what = format!("keep_uncut is {n}, but only {most} GPUs may be had both whole and in parts");
+        let what = format!(
+            "keep_uncut is {n}, but only {} may be had both whole and in parts",
+            geometry::counted(most, "GPU")
+        );
         let hint = "count the GPUs without gpu_use and static, where mig is not \"on\"".to_owned();
         table.errors.push(read.span, what, Some(hint));
         return None;

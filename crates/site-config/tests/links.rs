@@ -161,7 +161,7 @@ fn what_is_wrong_with_words_is_said_where() {
                 ^~~  hint: write 0 or "X"
     "#);
     insta::assert_snapshot!(messages("matrix = [[\"X\", \"NV1\"], [\"NV1\"]]"), @r#"
-    tessera.toml:5:25: this row has 1 entries, but the matrix has 2 rows
+    tessera.toml:5:25: this row has 1 value, but the matrix has 2 rows
     matrix = [["X", "NV1"], ["NV1"]]
                             ^~~~~~~
     "#);

@@ -30,7 +30,7 @@ pub enum Stuck {
     #[error(transparent)]
     Job(#[from] JobError),
     /// The policy left jobs waiting although nothing else would happen.
-    #[error("{policy} starts none of the {waiting} jobs left, with {workers} workers on {devices} devices")]
+    #[error("{policy} leaves {} waiting for ever, with {} on {}", geometry::counted(*waiting, "job"), geometry::counted(*workers, "worker"), geometry::counted(*devices, "device"))]
     Waiting {
         /// The policy.
         policy: &'static str,

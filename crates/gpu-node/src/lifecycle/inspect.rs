@@ -130,7 +130,10 @@ impl Disagreements {
     fn gpus(&mut self, settings: &Settings, gpus: &[GpuView], entries: &[Entry]) {
         let (described, present) = (settings.gpus.len(), gpus.len());
         if described != present + settings.numbering.excused(settings, present) {
-            let what = format!("the site describes {described} GPUs, the driver shows {present}");
+            let what = format!(
+                "the site describes {}, the driver shows {present}",
+                geometry::counted(described, "GPU")
+            );
             self.list.push(Disagreement { gpu: None, job: None, what });
         }
         for view in gpus {

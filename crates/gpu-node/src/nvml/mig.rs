@@ -227,7 +227,11 @@ impl Nvml {
     ) -> Result<ComputeInstance, NvmlError> {
         let fail = |code| NvmlError::Gpu {
             gpu,
-            what: format!("cannot create a compute instance of {slices} slices in GPU instance {}", gi.id),
+            what: format!(
+                "cannot create a compute instance of {} in GPU instance {}",
+                geometry::counted(slices, "slice"),
+                gi.id
+            ),
             code,
         };
         let handle = self.handle(gpu, gi)?;

@@ -94,7 +94,9 @@ impl fmt::Display for Fate {
             Self::Compute(score) => score.fmt(f),
             Self::Seats(score) => score.fmt(f),
             Self::Set(score) => score.fmt(f),
-            Self::Links { mb_s, free, .. } => write!(f, "links of {}, of {free} free GPUs", gbps(*mb_s)),
+            Self::Links { mb_s, free, .. } => {
+                write!(f, "links of {}, of {}", gbps(*mb_s), counted(*free, "free GPU"))
+            }
             Self::Ruled(constraint) => write!(f, "no: {constraint}"),
         }
     }
@@ -169,7 +171,10 @@ impl fmt::Display for Constraint {
         match self {
             Self::NotOffered => f.write_str("not offered to this job by Slurm"),
             Self::KeptFor(purpose) => f.write_str(purpose.words()),
-            Self::KeptUncut(n) => write!(f, "{n} GPUs of the node stay uncut (keep_uncut)"),
+            Self::KeptUncut(n) => {
+                let stay = if *n == 1 { "stays" } else { "stay" };
+                write!(f, "{} of the node {stay} uncut (keep_uncut)", counted(*n, "GPU"))
+            }
             Self::NoStaticInstance => f.write_str("cut by the site (static), into none that would do"),
             Self::NoMig => f.write_str("cannot be cut into MIG instances"),
             Self::MigOff => f.write_str("never in MIG mode (mig = \"off\")"),

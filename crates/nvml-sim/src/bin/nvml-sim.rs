@@ -364,8 +364,11 @@ fn show(path: &Path, json: bool) -> Result<String, Failure> {
             out += &format!(" (pending {})", mode(gpu.mig_pending));
         }
         out += &format!(
-            ", {} processes, faults {:?}\n",
-            gpu.processes.iter().filter(|p| p.is_alive()).count(),
+            ", {}, faults {:?}\n",
+            match gpu.processes.iter().filter(|p| p.is_alive()).count() {
+                1 => "1 process".to_owned(),
+                n => format!("{n} processes"),
+            },
             gpu.faults
         );
         for gi in &gpu.instances {

@@ -90,7 +90,13 @@ fn gpu(
     let numa = match group.numa.get(i) {
         Some(n) => *n,
         None if group.numa.is_empty() => default_numa,
-        None => return fail(format!("numa has {} entries for {} GPUs", group.numa.len(), group.count)),
+        None => {
+            return fail(format!(
+                "numa has a value for {} of {}",
+                group.numa.len(),
+                geometry::counted(group.count, "GPU")
+            ));
+        }
     };
     let cpus = match group.cpus.get(i) {
         Some(text) => cpu_ranges(text)?,

@@ -73,7 +73,10 @@ fn app(line: &str) -> Result<App, (usize, String)> {
     };
     let [name, seconds, command] = fields[..] else {
         let end = line.chars().count() + 1;
-        return Err((end, format!("the line has {} fields, expected {HEADER}", fields.len())));
+        return Err((
+            end,
+            format!("the line has {}, expected {HEADER}", geometry::counted(fields.len(), "field")),
+        ));
     };
     let (name, word, command) = (name.trim(), seconds.trim(), command.trim());
     if !is_name(name) {

@@ -155,12 +155,12 @@ fn interconnects() {
     ^~~~~~  hint: give only one of interconnect, matrix, discovered
     ");
     assert_snapshot!(two("matrix = [[0]]"), @r"
-    tessera.toml:5:10: matrix has 1 rows for 2 GPUs
+    tessera.toml:5:10: matrix has 1 row for 2 GPUs
     matrix = [[0]]
              ^~~~~
     ");
     assert_snapshot!(two("matrix = [[0, 25], [25]]"), @r"
-    tessera.toml:5:20: this row has 1 entries, but the matrix has 2 rows
+    tessera.toml:5:20: this row has 1 value, but the matrix has 2 rows
     matrix = [[0, 25], [25]]
                        ^~~~
     ");

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use lab::User;
 use slurm_releases::Release;
 
+use super::cancel::cancel;
 use super::check::Finding;
 use super::drains::{Drain, judge};
 use super::lost_launch::is_lost;
@@ -101,7 +102,7 @@ impl Run<'_> {
                 self.violation(Finding::new("job without a process", format!("job {id}"), what))?;
             }
             self.outcome.say(&format!("  job {id} has no process: cancelled"))?;
-            self.cluster.run(User::Root, "scancel", &[&id.to_string()])?;
+            cancel(&self.cluster, id)?;
             self.phantoms.insert(id, Instant::now());
         }
         Ok(())

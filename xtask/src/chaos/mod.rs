@@ -4,6 +4,7 @@
 //! looks at the cluster, [`check`] says which rules what was seen breaks, and [`mod@run`] ties them together.
 
 mod administrator;
+mod cancel;
 mod check;
 mod controllers;
 mod drains;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use lab::User;
 
+use super::cancel::cancel;
 use super::check::{Finding, changed_limits, disagreements, leftovers};
 use super::run::{Run, SETTLE, SLOW};
 use super::seen::look;
@@ -45,7 +46,7 @@ impl Run<'_> {
                 format!("job {} (order {:?})", job.id, job.order),
                 what,
             ))?;
-            self.cluster.run(User::Root, "scancel", &[&job.id.to_string()])?;
+            cancel(&self.cluster, job.id)?;
         }
         self.settle(SETTLE, |seen, devices| {
             let mut found = disagreements(seen, devices);

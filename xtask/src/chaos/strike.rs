@@ -5,6 +5,7 @@ use std::fs;
 use lab::command::run;
 use lab::{Cluster, HarnessError, User};
 
+use super::cancel::cancel;
 use super::controllers::{answers, give_back_control, stop, take_over};
 use super::drains::OUR_REASON;
 use super::kill::{kill_broker, kill_mps, kill_step, kill_work, one_of};
@@ -52,7 +53,10 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
                 JobState::Running => "running",
                 JobState::Completing => "completing",
             };
-            Wound::met(on_job(*pick, state, &["scancel", "JOB"])?.0)
+            Wound::met(match chosen(cluster, *pick, state)? {
+                Some(job) => format!("job {job} {}", cancel(cluster, job)?.stderr.trim()),
+                None => "no such job".to_owned(),
+            })
         }
         Fault::CancelYoung(_) => Wound::default(),
         Fault::CancelAll(user) => {
@@ -159,7 +163,7 @@ pub(super) fn mend(
         answers(cluster)?;
     }
     for job in &wound.cancel {
-        cluster.run(User::Root, "scancel", &[&job.to_string()])?;
+        cancel(cluster, *job)?;
     }
     for job in &wound.release {
         cluster.run(User::Root, "scontrol", &["release", &job.to_string()])?;

@@ -2,7 +2,8 @@
 
 use case::Node;
 use power::{Cap, State};
-use protocol::gres_list::Tres;
+use protocol::gres_list::{Tres, gpu_bind, with_gpus_of};
+use protocol::slices::{names_slices, names_slices_per_task, slices_in, with_slices};
 use protocol::time::{parse_millis, parse_utc, utc};
 use protocol::{SetWait, moldable};
 use site_config::hostlist;
@@ -33,6 +34,13 @@ pub(crate) fn words(input: &[u8]) {
     let tres =
         Tres { per_job: list(), per_node: list(), per_socket: list(), per_task: list(), tasks_per_gpu: None };
     assert!(tres.gpu_entries().iter().all(|entry| entry.text.chars().count() <= 60), "{word}");
+    let _ = (tres.count_of("gpu"), tres.count_of("shard"));
+    let _ = (gpu_bind(word), with_gpus_of(word, "gres:gpu:1"), names_slices_per_task(word));
+    // A user's licenses, among which no slices stay but those that are counted.
+    if let Some(none) = with_slices(word, 0) {
+        assert!(!names_slices(&none), "{word}: {none}");
+        assert_eq!(slices_in(&none), 0, "{word}");
+    }
     if word.len() <= LONGEST
         && let Ok(names) = hostlist::expand(word)
     {

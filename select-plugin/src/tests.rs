@@ -137,7 +137,7 @@ fn a_planned_job_gets_its_place_and_the_reason_says_so() {
     assert_eq!(grant, at(1, 4));
     assert_eq!(
         why,
-        "2g.10gb chosen by the planner out of 1g, 2g, end expected 2026-09-21T14:13:55Z, at the planned place, uses 2 \
+        "2g.10gb chosen by the planner out of 1g, 2g; end expected 2026-09-21T14:13:55Z, at the planned place; uses 2 \
          of 8 slices"
     );
     assert_ne!(placed_on(&engine, &want, "n1").0, at(1, 4), "a place is of one node");

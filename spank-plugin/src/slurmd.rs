@@ -364,7 +364,7 @@ mod tests {
             reason(&|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
         };
         let request = ("SPANK_TESSERA_REQUEST", "v1 iso=mig:2g.10gb");
-        assert_eq!(of(&[request, ("SPANK_TESSERA_WHY", "as named;\n best")]), "as named,  best");
+        assert_eq!(of(&[request, ("SPANK_TESSERA_WHY", "as named;\n best")]), "as named;  best");
         assert_eq!(of(&[request, ("SPANK_TESSERA_WHY", "")]), "asked for mig:2g.10gb");
         assert_eq!(of(&[]), "GPUs by --gres");
     }

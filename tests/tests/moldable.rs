@@ -66,7 +66,7 @@ fn alone(cluster: &mut Cluster) {
     assert_eq!(comment(cluster, job), "tessera: asks v1 iso=mig times=1g:60,2g:35,3g:25");
     let (got, said) = ran(cluster, job);
     assert_eq!(got, ["1g.5gb"]);
-    assert!(said.contains(": least time x slices of 1g, 2g, 3g, uses 1 of 8 slices"), "{said}");
+    assert!(said.contains(": least time x slices of 1g, 2g, 3g; uses 1 of 8 slices"), "{said}");
 
     // What is too small for the memory is not among the sizes any more.
     let job = held(cluster, &[TIMES, "--gpu-mem=12G", "-w", "n1"]);
@@ -86,8 +86,8 @@ fn resized(cluster: &mut Cluster) {
     let (got, said) = ran(cluster, job);
     assert_eq!(got, ["2g.10gb"]);
     assert!(said.starts_with("tessera: n1=mig:5/2g.10gb@2 planned="), "{said}");
-    assert!(said.contains(": 2g.10gb chosen by the planner out of 1g, 2g, 3g, end expected 20"), "{said}");
-    assert!(said.contains(", at the planned place, ") && said.ends_with(asks), "{said}");
+    assert!(said.contains(": 2g.10gb chosen by the planner out of 1g, 2g, 3g; end expected 20"), "{said}");
+    assert!(said.contains(", at the planned place; ") && said.ends_with(asks), "{said}");
 
     // Taken back, by clearing it or by somebody's own text.
     for other in ["", "benchmark of June"] {
@@ -236,7 +236,7 @@ fn wished(cluster: &mut Cluster) {
     let job = held(cluster, &options);
     let (got, said) = ran(cluster, job);
     assert_eq!(got, ["2g.10gb"]);
-    assert!(said.starts_with("tessera: n1=mig:6/2g.10gb@4: as named, at the planned place, "), "{said}");
+    assert!(said.starts_with("tessera: n1=mig:6/2g.10gb@4: as named, at the planned place; "), "{said}");
     let saw = cluster.complete(User::Bob, &["--gpu-profile=bert", "--gpu-mem=8G", "-w", "n1"], LOOK).unwrap();
     assert_eq!(profiles(&saw).len(), 1, "{saw}");
 }

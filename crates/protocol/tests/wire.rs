@@ -246,7 +246,8 @@ fn an_unknown_profile_is_written_by_id_and_never_read_back() {
 
 #[test]
 fn a_reason_is_one_short_line() {
-    assert_eq!(plain_why(" smallest; leaves 3\nplacements\t"), "smallest, leaves 3 placements");
+    assert_eq!(plain_why(" smallest; leaves 3\nplacements\t"), "smallest; leaves 3 placements");
+    assert_eq!(plain_why("as named; asks v1 iso=mig"), "as named, asks v1 iso=mig");
     let long = plain_why(&"ä".repeat(200));
     assert!(long.len() <= MAX_WHY && long.ends_with("ä..."), "{long}");
     assert_eq!(plain_why(&"x".repeat(200)).len(), 200);

@@ -48,7 +48,8 @@ pub(super) fn text(
     now: u64,
 ) -> String {
     let mut registry = Registry::with_prefix("tessera");
-    gauge(&mut registry, "slurm_up", "1 if the last question to Slurm was answered").set(i64::from(!fails.1));
+    let is_up = seen.is_some() && !fails.1;
+    gauge(&mut registry, "slurm_up", "1 if the last question to Slurm was answered").set(i64::from(is_up));
     let failed = Counter::<u64>::default();
     failed.inc_by(fails.0);
     registry.register("refresh_failures", "Times that Slurm could not be asked", failed);
@@ -202,5 +203,20 @@ fn instances(registry: &mut Registry, changes: &Changes) {
         created.get_or_create(&own).inc_by(counts.created);
         destroyed.get_or_create(&own).inc_by(counts.destroyed);
         reused.get_or_create(&own).inc_by(counts.reused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn before_the_first_answer_slurm_is_not_up() {
+        let shown =
+            |seen, fails| text(seen, &Changes::default(), &Waits::new(), &Counted::default(), fails, 0);
+        assert!(shown(None, (0, false)).contains("\ntessera_slurm_up 0\n"));
+        let seen = crate::seen::tests::seen();
+        assert!(shown(Some(&seen), (0, false)).contains("\ntessera_slurm_up 1\n"));
+        assert!(shown(Some(&seen), (1, true)).contains("\ntessera_slurm_up 0\n"));
     }
 }

@@ -107,7 +107,7 @@ fn is_as_planned(started: &Started, plan: &Plan, size: &str, cap_w: u16) {
     let got = &started.got;
     assert!(got.contains(&format!("/{slices}")) && got.ends_with(&format!("/cap={cap_w}")), "{started:?}");
     assert_eq!(started.low, plan.sharing.low);
-    assert!(started.why.contains(&format!("at {cap_w} W, predicted speed ")), "{}", started.why);
+    assert!(started.why.contains(&format!("at {cap_w} W; predicted speed ")), "{}", started.why);
 }
 
 fn scontrol(cluster: &Cluster, args: &[&str]) {

@@ -72,15 +72,15 @@ impl Cluster {
     ///
     /// If a node's directory cannot be read.
     pub fn leftovers(&self) -> Result<Vec<String>, HarnessError> {
-        let mut left = Vec::new();
-        for node in self.nodes() {
-            // Journal entries: of jobs, of MPS daemons, and those that could not be read.
-            for kind in ["jobs", "daemons", "bad"] {
-                for file in files_in(&self.layout().node(node).join("state").join(kind))? {
-                    left.push(format!("{node}: journal {}", file.display()));
-                }
-            }
+        let begin = Instant::now();
+        let mut left = self.journal_entries()?;
+        // Whoever works on a node, as its health check does, writes a temporary file first, and takes it back.
+        while left.iter().any(|(_, path)| is_hidden(path)) && begin.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(50));
+            left = self.journal_entries()?;
         }
+        let mut left: Vec<String> =
+            left.into_iter().map(|(node, path)| format!("{node}: journal {}", path.display())).collect();
         // Slurm reports a step daemon as ended slightly before its process ends.
         let begin = Instant::now();
         let mut processes = self.left_processes();
@@ -90,6 +90,18 @@ impl Cluster {
         }
         left.extend(processes);
         Ok(left)
+    }
+
+    /// The node and path of each file of a journal: of jobs, of MPS daemons, and those that could not be read.
+    fn journal_entries(&self) -> Result<Vec<(String, PathBuf)>, HarnessError> {
+        let mut found = Vec::new();
+        for node in self.nodes() {
+            for kind in ["jobs", "daemons", "bad"] {
+                let files = files_in(&self.layout().node(node).join("state").join(kind))?;
+                found.extend(files.into_iter().map(|path| (node.to_owned(), path)));
+            }
+        }
+        Ok(found)
     }
 
     fn left_processes(&self) -> Vec<String> {
@@ -124,6 +136,10 @@ impl Cluster {
     pub fn fault(&self, node: &str, args: &[&str]) -> Result<(), HarnessError> {
         run(self.command_on(node, User::Root, "nvml-sim")?.arg("fault").args(args))?.ok().map(drop)
     }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 /// Files in a directory; none if it is not there.

@@ -8,7 +8,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
-use common::{AT_ONCE, LOOK, LOOK_AND_STAY, builder, instances, looked, profiles};
+use common::{AT_ONCE, LOOK, LOOK_AND_STAY, builder, instances, looked, profiles, start_now};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
@@ -209,8 +209,7 @@ fn a_node_that_knows_no_good_version_requeues_jobs_of_ours_and_runs_the_others()
     let plugstack = plugstack.replace("/node.toml", "/tessera.toml");
     std::fs::write(cluster.layout().etc("plugstack.conf"), plugstack).unwrap();
     for job in [job, stays] {
-        let now = ["update", &format!("JobId={job}"), "StartTime=now"];
-        cluster.run(User::Root, "scontrol", &now).unwrap().ok().unwrap();
+        start_now(&cluster, job);
         assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
         assert_eq!(profiles(&cluster.output(job)), ["1g.5gb"], "{}", cluster.output(job));
     }

@@ -7,7 +7,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{AT_ONCE, LOOK_AND_STAY, builder, looked, with};
+use common::{AT_ONCE, LOOK_AND_STAY, builder, looked, start_now, with};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
@@ -309,8 +309,7 @@ fn a_state_directory_that_cannot_be_used_drains_no_node() {
         |user| cluster.sbatch(user, &["-w", "n1", "--gpu-isolation=mig:1g.5gb"], LOOK_AND_STAY).unwrap();
     let goes_on = |job| assert_eq!(cluster.job(job).unwrap().state(), "RUNNING");
     let starts = |job: JobId| {
-        let now = ["update", &format!("JobId={job}"), "StartTime=now"];
-        cluster.run(User::Root, "scontrol", &now).unwrap().ok().unwrap();
+        start_now(&cluster, job);
         assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
         let states = cluster.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N %T"]).unwrap().ok().unwrap();
         assert!(!states.contains("drain"), "{states}");

@@ -62,6 +62,8 @@ fn ended(cluster: &Cluster, job: JobId) -> String {
             let id = job.to_string();
             let _ = cluster.run(User::Root, "scontrol", &["update", "nodename=n1", "state=resume"]);
             let _ = cluster.run(User::Root, "scontrol", &["release", &id]);
+            // slurmd refuses credentials of the second in which the job was requeued.
+            std::thread::sleep(std::time::Duration::from_secs(2));
             let now = format!("jobid={id}");
             let _ = cluster.run(User::Root, "scontrol", &["update", &now, "StartTime=now"]);
         }

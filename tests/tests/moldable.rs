@@ -6,7 +6,7 @@ mod common;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use common::{LOOK, LOOK_AND_STAY, looked, on, profiles, with};
+use common::{LOOK, LOOK_AND_STAY, looked, on, profiles, start_now, with};
 use lab::command::{Done, PATIENCE, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, JobId, User};
@@ -226,8 +226,7 @@ fn requeued(cluster: &mut Cluster) {
 }
 
 fn ran_after(cluster: &Cluster, job: JobId) -> (Vec<String>, String) {
-    // A requeued job may not start for two minutes unless its begin is reset.
-    update(cluster, User::Root, job, "StartTime=now").ok().unwrap();
+    start_now(cluster, job);
     ran(cluster, job)
 }
 

@@ -31,6 +31,14 @@ pub(crate) fn device_cgroups() -> bool {
     release() == Release::MACHINE && lab::device_cgroups()
 }
 
+/// Has a requeued job start at once: Slurm lets it wait for two minutes. slurmd refuses credentials of the second in which the job was
+/// requeued.
+pub(crate) fn start_now(cluster: &Cluster, job: JobId) {
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let now = ["update", &format!("JobId={job}"), "StartTime=now"];
+    cluster.run(User::Root, "scontrol", &now).unwrap().ok().unwrap();
+}
+
 /// Says that a test, or a part of one, was not done. `cargo xtask test` repeats it at its end. libtest keeps what a test that
 /// passed writes by `eprintln!`.
 pub(crate) fn skipped(what: &str) {

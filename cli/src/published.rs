@@ -2,13 +2,16 @@
 
 use geometry::{GpuIndex, JobId, Model, Profile, Slice, Uid, counted};
 use node_state::{Claim, ComputeHold, GpuState, Holder, Instance, Node, Seat, Share};
-use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, Seats, Shares, UNFIT};
+use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, OFF, Seats, Shares, UNFIT};
 use protocol::{Layout, MigSpec, ShareOn, parse_layout};
 
 /// Reads a layout and checks it against the node's models. A line that ended early leaves the other GPUs out.
 pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, String> {
     if let Some(why) = line.trim().strip_prefix(UNFIT) {
         return Err(format!("takes no jobs with GPUs: {why}"));
+    }
+    if line.trim() == OFF {
+        return Err(OFF.to_owned());
     }
     let layout = parse_layout(line.trim()).map_err(|e| e.to_string())?;
     if layout.gpus.len() > models.len() {

@@ -70,7 +70,7 @@ impl Answer {
 /// What becomes of a submission.
 pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
     let config = rules.config();
-    if let Some(why) = slices_named(job, slurm) {
+    if let Some(why) = env_too_large(job).or_else(|| slices_named(job, slurm)) {
         return Answer::refused(Vec::new(), why);
     }
     let asks = spank_env::value(&job.env, REQUEST_ENV);
@@ -112,6 +112,9 @@ pub(crate) fn modify(
     slurm: &impl Slurm,
 ) -> Answer {
     let config = rules.config();
+    if let Some(why) = env_too_large(change) {
+        return Answer::refused(Vec::new(), why);
+    }
     let mut effects = vec![Effect::Env(None)];
     effects.extend((!root).then_some(Effect::KeepLicenses));
     if let Some(why) = slices_changed(change, job, slurm).filter(|_| !root) {
@@ -161,6 +164,12 @@ fn keeps_gpus(change: &Described, job: &Recorded) -> Option<Effect> {
     let managed = job.pending && job.request().as_deref().is_some_and(concerns_us);
     let (list, before) = (change.tres.per_node.as_deref()?, job.tres.per_node.as_deref()?);
     with_gpus_of(list, before).filter(|_| managed).map(Effect::PerNode)
+}
+
+/// Why a job's SPANK environment is not accepted; `None` if it is. No site can change these bounds: they keep a job from draining
+/// the nodes that it is given.
+fn env_too_large(job: &Described) -> Option<Refusal> {
+    job.env_too_large.as_ref().map(|why| Refusal::new(Reason::Options, why.to_string()))
 }
 
 /// Why a job may not name the license that counts its slices itself; `None` if it does not.
@@ -216,6 +225,7 @@ fn shown_still(comment: Option<&str>, request: Option<&str>) -> Option<Effect> {
 mod tests {
     use super::*;
     use crate::submission::tests::Fake;
+    use plugin_rt::spank_env::TooLarge;
     use protocol::gres_list::Tres;
     use site_config::SiteConfig;
 
@@ -427,6 +437,19 @@ mod tests {
         let refused =
             |root| modify(&change, &job, root, Rules::Of(&site()), &Fake::default()).refused.is_some();
         assert!(refused(false) && !refused(true));
+    }
+
+    #[test]
+    fn a_job_that_would_drain_nodes_by_its_environment_is_refused() {
+        let job = Described { env_too_large: Some(TooLarge::Entries(65_536)), ..Described::default() };
+        let why = "the job has 65536 variables for SPANK plugins; at most 256 are accepted";
+        for rules in [Rules::None, Rules::Of(&site())] {
+            let submitted = submit(&job, rules, &Fake::default());
+            let changed = modify(&job, &Recorded::default(), true, rules, &Fake::default());
+            for answer in [submitted, changed] {
+                assert_eq!(answer, Answer::refused(Vec::new(), Refusal::new(Reason::Options, why)));
+            }
+        }
     }
 
     #[test]

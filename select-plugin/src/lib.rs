@@ -17,6 +17,7 @@ mod limited;
 mod memory;
 mod narrow;
 mod patience;
+mod reminder;
 mod site;
 mod slices;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use admission::Counted;
 use geometry::JobId;
 use plugin_rt::log;
-use protocol::layout::ConfigInForce;
+use protocol::layout::{ConfigInForce, OFF};
 use protocol::wire::{JobPlacement, encode_request, parse_placement, parse_request};
 use protocol::{Says, Started};
 
@@ -205,6 +205,11 @@ pub(crate) fn without_a_file(engine: &Engine, nodes: &[NodeGpus]) -> Vec<Layout>
     }
     let with_gpus = nodes.iter().filter(|n| n.counted.gpus.is_some_and(|gpus| gpus > 0));
     with_gpus.map(|n| Layout { node: n.node.clone(), text: bad_file_line() }).collect()
+}
+
+/// The line of these nodes while placement is off because the running Slurm is not the one that the plugin was built for.
+pub(crate) fn off(nodes: Vec<String>) -> Vec<Layout> {
+    nodes.into_iter().map(|node| Layout { node, text: OFF.to_owned() }).collect()
 }
 
 fn bad_file_line() -> String {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use protocol::decisions::{Ask, Decisions, MARK, Reason, SLOTS, page_name, raised};
+use protocol::decisions::{Ask, Decisions, MARK, PLACING, Placing, Reason, SLOTS, page_name, raised};
 
 use crate::ffi::shared_page::SharedPage;
 use crate::page::{self, Counting};
@@ -25,6 +25,13 @@ pub fn path(state_save_location: &str) -> PathBuf {
 /// Counts from now on, if the page can be had; else the log says why, and nothing is counted. For a plugin's `init`.
 pub fn begin(state_save_location: &str) {
     PAGE.begin(&path(state_save_location), open, "decisions are not counted for `tessera exporter`");
+}
+
+/// Says whether slurmctld places GPUs, for `tessera doctor` and the exporter.
+pub fn say_placing(placing: Placing) {
+    if let Some(page) = PAGE.page() {
+        page.numbers()[PLACING].store(placing as u64, Relaxed);
+    }
 }
 
 /// Counts one decision and the time that it took.

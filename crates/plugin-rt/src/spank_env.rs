@@ -1,6 +1,40 @@
 //! Variables in a job's SPANK environment, which Slurm saves with the job. It is the user's to fill: whoever writes a
 //! variable there removes what else claims to be it.
 
+/// Most entries of the environment that a job may bring to its submission. Tessera's own commands bring one, and other plugins a
+/// few. The scheduler looks through them in each test of the job.
+pub const MAX_ENTRIES: u32 = 256;
+/// Most entries of a job that slurmctld has accepted: Tessera adds its request, the placement, the reason and the match.
+pub const MAX_RECORDED_ENTRIES: u32 = MAX_ENTRIES + 4;
+/// Most bytes of one entry. slurmd puts all of them into the environment of the node's prolog; Linux starts no program with a
+/// string of 128 KiB (`MAX_ARG_STRLEN`), and Slurm then drains the node.
+pub const MAX_ENTRY_BYTES: usize = 32 * 1024;
+/// Most bytes of all entries. Linux starts no program whose environment takes a quarter of its stack.
+pub const MAX_BYTES: usize = 128 * 1024;
+
+/// Says why a job's SPANK environment is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooLarge {
+    /// Too many entries.
+    #[error("the job has {0} variables for SPANK plugins; at most {MAX_ENTRIES} are accepted")]
+    Entries(u32),
+    /// One entry is too long: how its text begins.
+    #[error("the job's variable {0} for SPANK plugins has more than {MAX_ENTRY_BYTES} bytes; shorten it")]
+    Entry(String),
+    /// All entries together are too long.
+    #[error("the job's variables for SPANK plugins have more than {MAX_BYTES} bytes together; shorten them")]
+    All,
+}
+
+/// Checks the number of entries.
+///
+/// # Errors
+///
+/// There are more than `most`.
+pub const fn check_number(entries: u32, most: u32) -> Result<(), TooLarge> {
+    if entries > most { Err(TooLarge::Entries(entries)) } else { Ok(()) }
+}
+
 /// Whether an entry claims to be this variable; Slurm's commands put `SPANK_` before a name.
 #[must_use]
 pub fn is_named(entry: &str, wanted: &str) -> bool {

@@ -2,11 +2,12 @@
 //! processes see. Reasons: docs/decisions/0027.
 //!
 //! The page is a row of 64-bit numbers in the machine's byte order: [`MARK`], then for each [`Ask`] the numbers of accepted and
-//! refused ones, by [`Reason`], then a histogram of the time that they took, and that time in all.
+//! refused ones, by [`Reason`], then a histogram of the time that they took, and that time in all. The last
+//! number is a [`Placing`].
 
 /// The first number of a page, of this very arrangement: whoever changes that, changes the number. Its bytes are `tess` and a
 /// version.
-pub const MARK: u64 = 0x7465_7373_0000_0001;
+pub const MARK: u64 = 0x7465_7373_0000_0002;
 
 /// The directory of the pages: a file system in memory, on which a write to a page waits for no disk.
 pub const DIR: &str = "/dev/shm";
@@ -30,6 +31,39 @@ pub enum Ask {
     WillRun,
     /// Could it run on an empty cluster?
     TestOnly,
+}
+
+/// Whether slurmctld places GPUs by Tessera's decisions, and if not, why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placing {
+    /// It does.
+    On = 1,
+    /// There is no `tessera.toml`.
+    NoFile = 2,
+    /// `tessera.toml` has errors, and no good version is known.
+    BadFile = 3,
+    /// The structures of this slurmctld are not those that the plugin was built for, or it lacks a function.
+    OtherSlurm = 4,
+}
+
+impl Placing {
+    const ALL: [Self; 4] = [Self::On, Self::NoFile, Self::BadFile, Self::OtherSlurm];
+
+    /// Returns why slurmctld leaves GPUs to Slurm, with what to do; `None` if it places them.
+    #[must_use]
+    pub fn off(self) -> Option<&'static str> {
+        match self {
+            Self::On => None,
+            Self::NoFile => Some("there is no tessera.toml beside slurm.conf on slurmctld's machine"),
+            Self::BadFile => Some(
+                "tessera.toml has errors and no good version is known: correct it, then `scontrol reconfigure`",
+            ),
+            Self::OtherSlurm => Some(
+                "this slurmctld is not the Slurm that the plugin was built for: its log names the difference; install the \
+                 build for this very Slurm",
+            ),
+        }
+    }
 }
 
 /// Why the answer is no.
@@ -142,7 +176,10 @@ const ANSWERS: usize = Reason::ALL.len() + 1;
 const ROW: usize = ANSWERS + BUCKETS + 1;
 
 /// Numbers of a page.
-pub const SLOTS: usize = 1 + Ask::ALL.len() * ROW;
+pub const SLOTS: usize = PLACING + 1;
+
+/// The place of the number that is a [`Placing`].
+pub const PLACING: usize = 1 + Ask::ALL.len() * ROW;
 
 /// The numbers that one decision raises, each with what is added to it.
 #[must_use]
@@ -166,6 +203,12 @@ impl Decisions {
     #[must_use]
     pub fn of(numbers: Vec<u64>) -> Option<Self> {
         (numbers.len() == SLOTS && numbers[0] == MARK).then_some(Self(numbers))
+    }
+
+    /// Whether slurmctld places GPUs; `None`: it has not said so yet.
+    #[must_use]
+    pub fn placing(&self) -> Option<Placing> {
+        Placing::ALL.into_iter().find(|placing| *placing as u64 == self.0[PLACING])
     }
 
     /// Questions that were answered with yes.
@@ -233,6 +276,19 @@ mod tests {
         let page = after(&took.map(|ns| (Ask::RunNow, Ok(()), ns)));
         assert_eq!(page.times(Ask::RunNow), [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
         assert_eq!(page.times(Ask::RunNow).iter().sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn a_page_says_whether_gpus_are_placed() {
+        let mut numbers = vec![0; SLOTS];
+        numbers[0] = MARK;
+        let said = |numbers: &[u64]| Decisions::of(numbers.to_vec()).unwrap().placing();
+        assert_eq!(said(&numbers), None);
+        for placing in Placing::ALL {
+            numbers[PLACING] = placing as u64;
+            assert_eq!(said(&numbers), Some(placing));
+            assert_eq!(placing.off().is_none(), placing == Placing::On);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::ffi::c_char;
 
 use plugin_rt::slurmctld::{entries, struct_at};
+use plugin_rt::spank_env::{MAX_ENTRIES, MAX_RECORDED_ENTRIES};
 use plugin_rt::text;
 use protocol::wire::REQUEST_ENV;
 
@@ -26,9 +27,12 @@ unsafe fn filled(field: *const c_char) -> Option<String> {
 pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
     // SAFETY: slurm.h: strings of a job description are null or NUL-terminated.
     let string = |field: *mut c_char| unsafe { filled(field) };
+    // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
+    let env = unsafe { entries(desc.spank_job_env, desc.spank_job_env_size, MAX_ENTRIES) };
+    let env_too_large = env.as_ref().err().cloned();
     Described {
-        // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
-        env: unsafe { entries(desc.spank_job_env, desc.spank_job_env_size) },
+        env: env.unwrap_or_default(),
+        env_too_large,
         tres: Tres {
             per_job: string(desc.tres_per_job),
             per_node: string(desc.tres_per_node),
@@ -80,7 +84,8 @@ pub(super) fn recorded(job: &sys::job_record_t) -> Recorded {
     let details = unsafe { struct_at(job.details) };
     Recorded {
         // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
-        env: unsafe { entries(job.spank_job_env, job.spank_job_env_size) },
+        env: unsafe { entries(job.spank_job_env, job.spank_job_env_size, MAX_RECORDED_ENTRIES) }
+            .unwrap_or_default(),
         partition: string(job.partition),
         required_nodes: details.and_then(|d| string(d.req_nodes)),
         account: string(job.account),

@@ -14,6 +14,7 @@ use super::host::Host;
 use super::{desc, sys};
 use crate::hooks::{self, Answer};
 use crate::site::{Rules, Site};
+use crate::submission::Slurm as _;
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU requests to GRES");
 plugin_rt::exported_text!(plugin_type, "job_submit/tessera");
@@ -97,10 +98,15 @@ fn count(ask: Ask, answer: &Answer, began: Instant) {
 fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
     let began = Instant::now();
     let Some(host) = Host::get() else {
-        let asks = desc::described(job).env.iter().any(|entry| is_named(entry, REQUEST_ENV));
-        return if asks { INVALID_GRES } else { SUCCESS };
+        let job = desc::described(job);
+        let asks = job.env.iter().any(|entry| is_named(entry, REQUEST_ENV));
+        return if asks || job.env_too_large.is_some() { INVALID_GRES } else { SUCCESS };
     };
     let mut site = lock();
+    fresh(host, &mut site);
+    if let Some(site) = site.as_mut() {
+        site.compare_partitions(&|name| host.partition(name).is_some());
+    }
     let answer = hooks::submit(&desc::described(job), fresh(host, &mut site), host);
     desc::apply(host, job, &answer.effects);
     count(Ask::Submit, &answer, began);

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plugin_rt::slurmctld::{MissingSymbol, in_slurmctld};
 use plugin_rt::{Chain, decisions, guard_ok, log};
+use protocol::decisions::Placing;
 
 use super::host::Host;
 use super::{hooks, host, real, sys, version};
@@ -61,6 +62,12 @@ extern "C" fn init() -> c_int {
         Ok(false) => return rc,
         Ok(true) => {}
         Err(missing) => {
+            guard_ok("init", (), || {
+                if let Some(state) = host::conf_string(|c| c.state_save_location) {
+                    decisions::begin(&state);
+                    decisions::say_placing(Placing::OtherSlurm);
+                }
+            });
             log::error(format_args!(
                 "select plugin: {}: GPUs are left to Slurm",
                 missing.built_for(sys::SLURM_VERSION_NUMBER)

@@ -18,7 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use geometry::JobId;
 use plugin_rt::slurmctld::{struct_at, text, version};
-use plugin_rt::{log, set_job};
+use plugin_rt::spank_env::TooLarge;
+use plugin_rt::{decisions, set_job};
+use protocol::decisions::Placing;
+use protocol::layout::ConfigInForce;
 use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;
@@ -28,18 +31,32 @@ use super::mend;
 use super::steps;
 use super::{apply, read, sys};
 use crate::effect::Effect;
+use crate::engine::Engine;
 use crate::life::{self, NodeGpus, Running};
 use crate::memory::Memory;
+use crate::reminder::Reminder;
 use crate::site::Reading;
 
 /// What this plugin remembers between hooks.
 #[derive(Default)]
 struct State {
-    /// `None`: it only forwards, because there is no configuration or the layout does not fit.
+    /// `None`: it only forwards, because there is no configuration or the structs do not fit.
     memory: Option<Memory>,
     /// There is no `tessera.toml`: only what an earlier one has left is taken away.
     unconfigured: bool,
-    layout_checked: bool,
+    structs: Structs,
+    /// Says again what keeps the plugin from its work.
+    reminder: Reminder,
+}
+
+/// Whether the structs that this plugin was built with are those of the slurmctld that runs.
+#[derive(Default)]
+enum Structs {
+    #[default]
+    NotChecked,
+    Fit,
+    /// They are not. These nodes of ours have to show it.
+    Other(Vec<String>),
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -60,8 +77,13 @@ pub(super) fn configure(reading: Reading) {
             None => Some(*kept),
         },
     };
+    decisions::say_placing(match engine.as_ref().map(Engine::version) {
+        None => Placing::NoFile,
+        Some(ConfigInForce::Bad) => Placing::BadFile,
+        Some(_) => Placing::On,
+    });
     let unconfigured = engine.is_none();
-    *lock() = Some(State { memory: engine.map(Memory::new), unconfigured, layout_checked: false });
+    *lock() = Some(State { memory: engine.map(Memory::new), unconfigured, ..State::default() });
 }
 
 /// Without a configuration, takes away what an earlier one placed: a requeued job, or the rest of an array, would have
@@ -73,9 +95,7 @@ pub(super) fn forget_placement(job: *mut sys::job_record_t) {
     // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
     let Some(job) = (unsafe { job.as_mut() }) else { return };
     set_job(job.job_id);
-    if !layout_fits(state, host, job) {
-        state.unconfigured = false;
-    } else if read::spank_env(job, PLACEMENT_ENV).is_some() {
+    if structs_fit(state, host, job) && read::spank_env(job, PLACEMENT_ENV).is_some() {
         apply::on_job(host, job, &[Effect::Placement(None)]);
     }
 }
@@ -86,40 +106,77 @@ pub(super) fn with<T>(
     body: impl FnOnce(&mut Memory, &Host, &mut sys::job_record_t) -> T,
 ) -> Option<T> {
     let mut state = lock();
-    let state = state.as_mut().filter(|s| s.memory.is_some())?;
+    let state = state.as_mut()?;
     let host = Host::get()?;
+    if matches!(state.structs, Structs::Other(_)) {
+        state.reminder.say(host.now(), &other_structs);
+        return None;
+    }
+    if state.memory.is_none() {
+        return None;
+    }
     // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
     let job = unsafe { job.as_mut() }?;
     set_job(job.job_id);
-    if !layout_fits(state, host, job) {
-        state.memory = None;
+    if !structs_fit(state, host, job) {
         return None;
     }
     Some(body(state.memory.as_mut()?, host, job))
 }
 
-/// Every job is checked; the node table once.
-fn layout_fits(state: &mut State, host: &Host, job: &sys::job_record_t) -> bool {
-    let nodes = state.layout_checked || read::node_layout_fits(host);
-    state.layout_checked = true;
-    let fits = nodes && read::job_layout_fits(job);
-    if !fits {
-        // Slurm has compared the versions before it loaded us.
-        let version = version(sys::SLURM_VERSION_NUMBER);
-        log::error(format_args!(
-            "select plugin: built for Slurm {version}, but this Slurm, which calls itself {version} too, has other structs; \
-             GPU placement is off until it is rebuilt from the source of this very Slurm"
-        ));
+/// Whether this job's record is as it is known here. The first job and the first node decide for all; after that an odd record
+/// concerns its own job alone.
+fn structs_fit(state: &mut State, host: &Host, job: &sys::job_record_t) -> bool {
+    let of_job = read::job_layout_fits(job);
+    match state.structs {
+        Structs::Fit => of_job,
+        Structs::Other(_) => false,
+        Structs::NotChecked if of_job && read::node_layout_fits(host) => {
+            state.structs = Structs::Fit;
+            true
+        }
+        Structs::NotChecked => {
+            let memory = state.memory.take();
+            let nodes = memory.iter().flat_map(|m| m.engine.node_names()).map(str::to_owned).collect();
+            state.structs = Structs::Other(nodes);
+            decisions::say_placing(Placing::OtherSlurm);
+            state.reminder.say(host.now(), &other_structs);
+            false
+        }
     }
-    fits
+}
+
+fn other_structs() -> String {
+    // Slurm has compared the versions before it loaded us.
+    let version = version(sys::SLURM_VERSION_NUMBER);
+    format!(
+        "select plugin: built for Slurm {version}, but this Slurm, which calls itself {version} too, has other structs; GPU \
+         placement is off until it is rebuilt from the source of this very Slurm"
+    )
 }
 
 /// Whether a job may start.
 pub(super) fn may_begin(job: *mut sys::job_record_t) -> bool {
-    with(job, |memory, host, job| {
-        memory.has_decided(read::record(job)) || life::may_begin_undecided(&read::job(host, job))
-    })
-    .unwrap_or(true)
+    let checked = with(job, |memory, host, job| {
+        read::check_env(job).map_err(|why| (why, job.job_id))?;
+        Ok(memory.has_decided(read::record(job)) || life::may_begin_undecided(&read::job(host, job)))
+    });
+    match checked {
+        None => true,
+        Some(Ok(may)) => may,
+        Some(Err((why, id))) => {
+            say_held_back(id, &why);
+            false
+        }
+    }
+}
+
+/// Says which job does not start because of its environment.
+fn say_held_back(job: u32, why: &TooLarge) {
+    let say = || format!("select plugin: job {job} does not start, because it would drain its nodes: {why}");
+    if let (Some(state), Some(host)) = (lock().as_mut(), Host::get()) {
+        state.reminder.say(host.now(), &say);
+    }
 }
 
 /// A job that holds something.
@@ -165,9 +222,20 @@ pub(super) fn ended(job: *mut sys::job_record_t) {
 /// Before nodes are shown: epilogs may have ended, of which no other hook tells.
 pub(super) fn nodes_are_shown() {
     let Some(host) = Host::get() else { return };
+    show_off(host);
     with_memory(|memory| {
         apply::layouts(host, &life::epilogs_over(memory, || read::completing(host)));
     });
+}
+
+/// Lets nodes show that placement is off, where at least the structs of nodes are known.
+fn show_off(host: &Host) {
+    let mut state = lock();
+    let Some(Structs::Other(nodes)) = state.as_mut().map(|s| &mut s.structs) else { return };
+    let nodes = std::mem::take(nodes);
+    if read::node_layout_fits(host) {
+        apply::layouts(host, &life::off(nodes));
+    }
 }
 
 /// After a running job has lost a node.

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 
 use admission::Counted;
 use geometry::{JobId, Uid};
-use plugin_rt::slurmctld::{entries, item, struct_at, text};
-use plugin_rt::spank_env;
+use plugin_rt::slurmctld::{entries, item, struct_at, text, variable};
+use plugin_rt::spank_env::{MAX_RECORDED_ENTRIES, TooLarge};
 use protocol::AdminComment;
 use protocol::layout::UNFIT;
 use topology::GpuSet;
@@ -22,7 +22,8 @@ use crate::view::{Allocated, GresKind, GresRequest, JobView, NodeView};
 pub(super) const MAX_GPUS: usize = 64;
 
 /// Whether the struct layouts this plugin was built with are those of the running slurmctld, as far as the magic
-/// numbers behind them can tell: `details` and `part_ptr` lie on either side of the fields that are changed.
+/// numbers behind them can tell: `details` and `part_ptr` lie on either side of the fields that are changed. Nothing that a user can
+/// fill counts.
 pub(super) fn job_layout_fits(job: &sys::job_record_t) -> bool {
     // SAFETY: a pointer of a job record; if the layout is another one, the first word behind it is not the magic,
     // and slurmctld fills both before it tests a job.
@@ -32,8 +33,13 @@ pub(super) fn job_layout_fits(job: &sys::job_record_t) -> bool {
     job.magic == sys::JOB_MAGIC
         && details.is_none_or(|d| d.magic == sys::DETAILS_MAGIC)
         && part.is_none_or(|p| p.magic == sys::PART_MAGIC)
-        && job.spank_job_env_size < 1 << 16
-        && (job.spank_job_env_size == 0 || !job.spank_job_env.is_null())
+}
+
+/// Checks that a job's SPANK environment is not larger than the job submit plugin accepts: the nodes' prologs get all of it, and
+/// Slurm drains a node whose prolog cannot be started. Only a job that was submitted without that plugin has a larger one.
+pub(super) fn check_env(job: &sys::job_record_t) -> Result<(), TooLarge> {
+    // SAFETY: src/slurmctld/slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
+    unsafe { entries(job.spank_job_env, job.spank_job_env_size, MAX_RECORDED_ENTRIES) }.map(drop)
 }
 
 /// The same for the node table.
@@ -129,8 +135,7 @@ fn partition(job: &sys::job_record_t) -> Option<String> {
 /// The value of a variable in the job's SPANK environment, the last one if it stands there twice.
 pub(super) fn spank_env(job: &sys::job_record_t, name: &str) -> Option<String> {
     // SAFETY: src/slurmctld/slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
-    let entries = unsafe { entries(job.spank_job_env, job.spank_job_env_size) };
-    spank_env::value(&entries, name)
+    unsafe { variable(job.spank_job_env, job.spank_job_env_size, name) }
 }
 
 /// A job's or node's GRES entries of our kinds with their data.
@@ -364,11 +369,21 @@ mod tests {
         job.part_ptr = &raw mut *part;
         assert!(!job_layout_fits(&job));
         job.part_ptr = std::ptr::null_mut();
-        job.spank_job_env_size = 3;
-        assert!(!job_layout_fits(&job), "an array of three that is not there");
-        job.spank_job_env_size = 0;
+        assert!(job_layout_fits(&job));
         job.magic = sys::NODE_MAGIC;
         assert!(!job_layout_fits(&job));
+    }
+
+    #[test]
+    fn nothing_that_a_user_can_fill_makes_the_structs_misfit() {
+        let mut job: Box<sys::job_record_t> = zeroed();
+        job.magic = sys::JOB_MAGIC;
+        for entries in [0, 1 << 16, u32::MAX] {
+            job.spank_job_env_size = entries;
+            assert!(job_layout_fits(&job));
+            assert_eq!(spank_env(&job, "TESSERA_REQUEST"), None);
+            assert_eq!(check_env(&job).is_ok(), entries == 0);
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plugin_rt::{decisions, refusals_by_day};
-use protocol::layout::{ConfigInForce, UNFIT};
+use protocol::decisions::{Decisions, Placing};
+use protocol::layout::{ConfigInForce, OFF, UNFIT};
 use protocol::parse_layout;
 use site_config::SiteConfig;
 
@@ -91,7 +92,11 @@ pub(crate) fn counts_decisions(slurm: &Slurm, findings: &mut Findings) {
 
 /// Reads the pages of the slurmctld with this `StateSaveLocation`, which runs as `user`.
 fn counters(state: &str, user: u32, findings: &mut Findings) {
-    let of_decisions = decisions::read(state, user).map(drop);
+    let of_decisions = decisions::read(state, user);
+    if let Some(why) = of_decisions.as_ref().ok().and_then(Decisions::placing).and_then(Placing::off) {
+        findings.bad(format!("slurmctld leaves all GPUs to Slurm: {why}"));
+    }
+    let of_decisions = of_decisions.map(drop);
     let by_day = refusals_by_day::read(state, user).map(drop);
     for (read, path, lacks) in [
         (of_decisions, decisions::path(state), "`tessera exporter` shows no decisions and no rejections"),
@@ -216,6 +221,7 @@ pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mu
             Some(line) if line.starts_with(UNFIT) => {
                 f.bad(format!("{name}: takes no jobs with GPUs: {}", &line[UNFIT.len()..]));
             }
+            Some(line) if line.trim() == OFF => f.bad(format!("{name}: {OFF}")),
             Some(line) => {
                 if let Err(why) = published::read(line, &spec.gpus) {
                     f.bad(format!("{name}: published layout: {why}"));

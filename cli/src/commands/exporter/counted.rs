@@ -5,7 +5,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use protocol::decisions::{Ask, BOUNDS_NS, Decisions};
+use protocol::decisions::{Ask, BOUNDS_NS, Decisions, Placing};
 
 use super::metrics::{Counters, family, gauge};
 use crate::slurm::command::run;
@@ -36,6 +36,13 @@ impl Counted {
             "1 if slurmctld runs on this machine and its counters could be read",
         )
         .set(i64::from(self.seen.is_some()));
+        let placing = self.seen.as_ref().and_then(Decisions::placing);
+        gauge(
+            registry,
+            "placement_on",
+            "1 if slurmctld places GPUs by Tessera's decisions, 0 if it leaves them to Slurm or if that is not known",
+        )
+        .set(i64::from(placing == Some(Placing::On)));
         let answers: Counters =
             family(registry, "decisions", "What slurmctld's plugins were asked, by the answer");
         let refused: Counters =

@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 
 use super::symbols::{MissingSymbol, item, required, text};
+use crate::spank_env::{MAX_BYTES, MAX_ENTRY_BYTES, MAX_RECORDED_ENTRIES, TooLarge, check_number};
 
 type Duplicate = unsafe extern "C" fn(*const c_char) -> *mut c_char;
 type Free = unsafe extern "C" fn(*mut *mut c_void);
@@ -58,7 +59,8 @@ impl Heap {
         *field = unsafe { (self.duplicate)(line.as_ptr()) };
     }
 
-    /// Takes the entries out of an environment for which `goes` is true, and adds `add`.
+    /// Takes the entries out of an environment for which `goes` is true, and adds `add`. An environment that is larger than a job
+    /// may have stays as it is.
     ///
     /// # Safety
     ///
@@ -71,7 +73,7 @@ impl Heap {
         add: Option<&str>,
     ) {
         // SAFETY: the caller's promise.
-        let before = unsafe { pointers(*env, *size) };
+        let Ok(before) = (unsafe { pointers(*env, *size, MAX_RECORDED_ENTRIES) }) else { return };
         let (gone, kept): (Vec<_>, Vec<_>) = before.into_iter().partition(|(_, entry)| goes(entry));
         let mut kept: Vec<*mut c_char> = kept.into_iter().map(|(entry, _)| entry).collect();
         if let Some(add) = add {
@@ -104,14 +106,47 @@ impl Heap {
 
 /// The entries of a SPANK job environment, `NAME=VALUE`.
 ///
+/// # Errors
+///
+/// There are more than `most`, or they are longer than [`MAX_ENTRY_BYTES`] and [`MAX_BYTES`]. No more is read then.
+///
 /// # Safety
 ///
 /// `env` is null or an array of `size` pointers, each null or to a NUL-terminated string (`spank_job_env` and
 /// `spank_job_env_size` in slurm.h and src/slurmctld/slurmctld.h).
-#[must_use]
-pub unsafe fn entries(env: *mut *mut c_char, size: u32) -> Vec<String> {
+pub unsafe fn entries(env: *mut *mut c_char, size: u32, most: u32) -> Result<Vec<String>, TooLarge> {
     // SAFETY: the caller's promise.
-    unsafe { pointers(env, size) }.into_iter().map(|(_, entry)| entry).collect()
+    Ok(unsafe { pointers(env, size, most) }?.into_iter().map(|(_, entry)| entry).collect())
+}
+
+/// The value of a variable of a SPANK job environment, the last one if it stands there twice. `None`: it is not there, it is
+/// longer than [`MAX_ENTRY_BYTES`], or there are more entries than a job may have. Only this variable is copied.
+///
+/// # Safety
+///
+/// As [`entries`].
+#[must_use]
+pub unsafe fn variable(env: *mut *mut c_char, size: u32, name: &str) -> Option<String> {
+    check_number(size, MAX_RECORDED_ENTRIES).ok()?;
+    let begin = CString::new(format!("{name}=")).ok()?;
+    let length = begin.as_bytes().len();
+    let is_it = |entry: *mut c_char| {
+        // SAFETY: strncmp(3): both are NUL-terminated.
+        !entry.is_null() && unsafe { libc::strncmp(entry, begin.as_ptr(), length) } == 0
+    };
+    let found = (0..size as usize).rev().map_while(|i| {
+        // SAFETY: the caller's promise: inside the array.
+        unsafe { item(env, i) }
+    });
+    let entry = found.into_iter().find(|entry| is_it(*entry))?;
+    // SAFETY: as above.
+    if unsafe { libc::strnlen(entry, MAX_ENTRY_BYTES + 1) } > MAX_ENTRY_BYTES {
+        return None;
+    }
+    // SAFETY: the entry begins with `length` other bytes.
+    let value = unsafe { entry.add(length) };
+    // SAFETY: as above: its NUL is still to come.
+    unsafe { text(value) }
 }
 
 /// The same, each behind the pointer to it.
@@ -119,14 +154,52 @@ pub unsafe fn entries(env: *mut *mut c_char, size: u32) -> Vec<String> {
 /// # Safety
 ///
 /// As [`entries`].
-unsafe fn pointers(env: *mut *mut c_char, size: u32) -> Vec<(*mut c_char, String)> {
-    let one = |i| {
+unsafe fn pointers(
+    env: *mut *mut c_char,
+    size: u32,
+    most: u32,
+) -> Result<Vec<(*mut c_char, String)>, TooLarge> {
+    check_number(size, most)?;
+    let mut bytes = 0;
+    let mut found = Vec::new();
+    for i in 0..size as usize {
         // SAFETY: the caller's promise: inside the array.
-        let entry = unsafe { item(env, i) }?;
+        let Some(entry) = (unsafe { item(env, i) }) else { break };
         // SAFETY: the caller's promise.
-        Some((entry, unsafe { text(entry) }.unwrap_or_default()))
-    };
-    (0..size as usize).map_while(one).collect()
+        bytes += unsafe { bounded_length(entry) }?;
+        if bytes > MAX_BYTES {
+            return Err(TooLarge::All);
+        }
+        // SAFETY: the caller's promise.
+        found.push((entry, unsafe { text(entry) }.unwrap_or_default()));
+    }
+    Ok(found)
+}
+
+/// The length of an entry in bytes; 0 for null.
+///
+/// # Errors
+///
+/// It is longer than [`MAX_ENTRY_BYTES`].
+///
+/// # Safety
+///
+/// Null or NUL-terminated.
+unsafe fn bounded_length(entry: *const c_char) -> Result<usize, TooLarge> {
+    /// Bytes of an entry that are shown of its name.
+    const SHOWN: usize = 40;
+    if entry.is_null() {
+        return Ok(0);
+    }
+    // SAFETY: the caller's promise.
+    let length = unsafe { libc::strnlen(entry, MAX_ENTRY_BYTES + 1) };
+    if length <= MAX_ENTRY_BYTES {
+        return Ok(length);
+    }
+    // SAFETY: it has more bytes than that, as was just seen.
+    let begin = unsafe { std::slice::from_raw_parts(entry.cast::<u8>(), SHOWN) };
+    let name: String = String::from_utf8_lossy(begin).chars().take_while(|c| *c != '=').collect();
+    Err(TooLarge::Entry(name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()))
 }
 
 #[cfg(test)]
@@ -171,7 +244,7 @@ mod tests {
             // SAFETY: null at first, and made by `heap` then.
             unsafe { heap.rewrite(&mut env, &mut size, &|entry| entry == gone, add) };
             // SAFETY: as above.
-            unsafe { entries(env, size) }
+            unsafe { entries(env, size, 9) }.unwrap()
         };
         assert_eq!(rewrite("", None), [""; 0]);
         assert_eq!(rewrite("", Some("A=1")), ["A=1"]);
@@ -182,6 +255,43 @@ mod tests {
         assert_eq!(rewrite("A=3", None), [""; 0]);
         // SAFETY: made by `grow`.
         unsafe { libc::free(env.cast()) };
+    }
+
+    /// What comes of an environment of these entries: all of them, and one variable.
+    fn looked(all: &[String], name: &str) -> (Result<usize, TooLarge>, Option<String>) {
+        let strings: Vec<CString> = all.iter().map(|s| CString::new(s.as_str()).unwrap()).collect();
+        let mut env: Vec<*mut c_char> = strings.iter().map(|s| s.as_ptr().cast_mut()).collect();
+        let size = u32::try_from(env.len()).unwrap();
+        // SAFETY: NUL-terminated strings that outlive the call.
+        let read = unsafe { entries(env.as_mut_ptr(), size, 256) };
+        // SAFETY: as above.
+        (read.map(|all| all.len()), unsafe { variable(env.as_mut_ptr(), size, name) })
+    }
+
+    #[test]
+    fn a_variable_is_found_without_copying_the_others() {
+        let all = ["A=1", "AB=2", "A=3=4", "SPANK_A=5", "C="].map(str::to_owned);
+        assert_eq!(looked(&all, "A"), (Ok(5), Some("3=4".to_owned())));
+        assert_eq!(looked(&all, "C").1.as_deref(), Some(""));
+        assert_eq!(looked(&all, "B").1, None);
+        assert_eq!(looked(&[], "B"), (Ok(0), None));
+    }
+
+    #[test]
+    fn an_environment_that_a_user_has_filled_is_not_read_to_its_end() {
+        let many = |n: usize| vec!["A=1".to_owned(); n];
+        assert_eq!(looked(&many(256), "A"), (Ok(256), Some("1".to_owned())));
+        assert_eq!(looked(&many(65_536), "A"), (Err(TooLarge::Entries(65_536)), None));
+        // As many as slurmctld has of a job to which Tessera has added its own.
+        assert_eq!(looked(&many(260), "A"), (Err(TooLarge::Entries(260)), Some("1".to_owned())));
+        let long = |bytes: usize| format!("LONG={}", "x".repeat(bytes - 5));
+        assert_eq!(looked(&[long(32 * 1024)], "LONG").0, Ok(1));
+        let (why, value) = looked(&[long(32 * 1024 + 1)], "LONG");
+        assert_eq!((why.clone(), value), (Err(TooLarge::Entry("LONG".to_owned())), None));
+        let said = why.unwrap_err().to_string();
+        assert_eq!(said, "the job's variable LONG for SPANK plugins has more than 32768 bytes; shorten it");
+        assert_eq!(looked(&vec![long(32 * 1024); 4], "A").0, Ok(4));
+        assert_eq!(looked(&vec![long(32 * 1024); 5], "A").0, Err(TooLarge::All));
     }
 
     #[test]

@@ -11,6 +11,9 @@ pub const MAX_LEN: usize = 8192;
 /// Begins what stands in the place of a layout while the node's GPUs are not those that the site describes; the reason
 /// follows. The node writes it, and slurmctld starts no job with GPUs there.
 pub const UNFIT: &str = "tessera unfit: ";
+
+/// The line of every node while slurmctld leaves the GPUs to Slurm because it is not the Slurm that Tessera was built for.
+pub const OFF: &str = "tessera off: slurmctld is not the Slurm that Tessera was built for; see its log";
 /// Most shares listed per device.
 pub const MAX_SHARES: usize = 8;
 

@@ -13,13 +13,14 @@
 //! that would exceed [`MAX_LEN`] bytes ends early with `...`. While `tessera.toml` has errors, the line begins with
 //! `tessera config=last-good`, or is `tessera config=bad` where slurmctld knows no good version.
 //! Jobs that have been told to end keep their places until their epilogs are over; `tessera ending=job12,job13 gpu0=…` names
-//! them. A node whose GPUs are not those of the file has `tessera unfit: ` and the reason instead.
+//! them. A node whose GPUs are not those of the file has `tessera unfit: ` and the reason instead. While placement is
+//! off because slurmctld is another Slurm, the line is [`OFF`].
 
 mod line;
 mod parse;
 
 pub use line::{
     ComputeLayout, ConfigInForce, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN,
-    MAX_SHARES, Seats, ShareLayout, Shares, UNFIT,
+    MAX_SHARES, OFF, Seats, ShareLayout, Shares, UNFIT,
 };
 pub use parse::parse_layout;

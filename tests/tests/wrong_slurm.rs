@@ -156,6 +156,14 @@ fn a_plugin_of_another_version_or_with_other_structs_leaves_gpus_to_slurm() {
         "built for Slurm {version}, but this Slurm, which calls itself {version} too, has other structs; GPU placement is off \
          until it is rebuilt from the source of this very Slurm"
     );
-    // Once for each reading of the file: slurmctld reads it twice while it starts.
-    assert!(matches!(log.lines().filter(|line| line.contains(&off)).count(), 1 | 2), "{log}");
+    // Once for each reading of the file, which slurmctld reads twice while it starts, and then once a minute.
+    assert!(matches!(log.lines().filter(|line| line.contains(&off)).count(), 1..=4), "{log}");
+    let shown =
+        cluster.run(User::Alice, "sinfo", &["-h", "-O", "nodelist:8,extra:200"]).unwrap().ok().unwrap();
+    assert!(shown.contains("tessera off: slurmctld is not the Slurm that Tessera was built for"), "{shown}");
+    let doctor = cluster.run(User::Root, "tessera", &["doctor"]).unwrap();
+    let says =
+        "slurmctld leaves all GPUs to Slurm: this slurmctld is not the Slurm that the plugin was built for";
+    assert!(doctor.code == Some(1) && doctor.stdout.contains(says), "{doctor:?}");
+    assert!(doctor.stdout.contains("n1: tessera off: slurmctld is not the Slurm"), "{doctor:?}");
 }

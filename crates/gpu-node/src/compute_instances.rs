@@ -34,7 +34,8 @@ pub(crate) fn make(
     let model: &'static Model = driver.model(gpu, described)?;
     let nvml = driver.nvml()?;
     let profile = offered(nvml, gpu, model, record)?;
-    let beside = Beside::of(others, gpu);
+    let uuid = nvml.uuid(gpu)?;
+    let beside = Beside::of(others, &uuid);
     let mut instance = match standing(nvml, gpu, record.placement(), &profile, &beside, hand_over, deadline)?
     {
         Some(instance) => instance,
@@ -56,8 +57,8 @@ struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    fn of(others: &'a [Entry], gpu: NvmlIndex) -> Self {
-        let here = || others.iter().flat_map(|o| &o.instances).filter(move |i| i.gpu == gpu);
+    fn of(others: &'a [Entry], uuid: &str) -> Self {
+        let here = || others.iter().flat_map(|o| o.instances_on(uuid));
         Self {
             places: here().map(InstanceRecord::placement).collect(),
             parts: here().filter(|i| i.part.is_some()).collect(),

@@ -12,7 +12,7 @@
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
 //! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`, `live_processes`;
-//! `fault`, `numbering`; `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`;
+//! `fault`, `numbering`; `present`; `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`;
 //! `lifecycle`. `tasks` speaks to the task broker. `environment` and `task_variables` need the journal alone, `unfit` also
 //! `command` and the locks, `usage` the driver, the journal and `living`.
 //!
@@ -46,6 +46,7 @@ pub mod nvml;
 mod own_dirs;
 mod power;
 mod preloaded;
+mod present;
 mod process;
 mod remnants;
 mod settings;

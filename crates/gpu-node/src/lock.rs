@@ -1,7 +1,7 @@
 //! Locks between the processes that work on a node: prologs, epilogs, `tessera node reconcile`.
 //!
 //! Order: the node (shared, or exclusive for reconciliation), the job, GPUs ascending, MPS daemons by key, the GPUs' power
-//! limits ascending, the GPUs' device nodes. An epilog takes no GPU's lock, because a prolog may hold one for as long as the driver keeps it waiting. The
+//! limits by UUID, the GPUs' device nodes. An epilog takes no GPU's lock, because a prolog may hold one for as long as the driver keeps it waiting. The
 //! kernel gives a lock back when its holder dies, and that of a GPU's reset when the reset command has ended as well.
 
 use std::os::fd::OwnedFd;
@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::deadline::{Backoff, Deadline};
 use crate::gpu_ids::NvmlIndex;
+use crate::journal::GpuRecord;
 use crate::own_dirs::{self, StateError};
 
 /// A lock that could not be had.
@@ -103,18 +104,18 @@ impl Locks {
         Ok(Self { _held: vec![exclusive(&dir, state_dir, "nodes", deadline)?] })
     }
 
-    /// For the power limits of GPUs; taken after all others but that of device nodes, held as long as a limit is set, or the
+    /// For the power limits of GPUs, by UUID; taken after all others but that of device nodes, held as long as a limit is set, or the
     /// GPU reset.
     pub(crate) fn for_power(
         state_dir: &Path,
-        gpus: &[NvmlIndex],
+        gpus: &[GpuRecord],
         deadline: &Deadline,
     ) -> Result<Self, LockError> {
         let dir = open(state_dir)?;
-        let mut gpus = gpus.to_vec();
-        gpus.sort_unstable();
-        gpus.dedup();
-        let held = gpus.iter().map(|gpu| exclusive(&dir, state_dir, &format!("power-{gpu}"), deadline));
+        let mut uuids: Vec<String> = gpus.iter().map(GpuRecord::file_stem).collect();
+        uuids.sort_unstable();
+        uuids.dedup();
+        let held = uuids.iter().map(|uuid| exclusive(&dir, state_dir, &format!("power-{uuid}"), deadline));
         Ok(Self { _held: held.collect::<Result<_, _>>()? })
     }
 

@@ -60,7 +60,9 @@ fn destroy_half_made(nvml: &Nvml, gpus: &[NvmlIndex], cleared: &mut Cleared) {
 fn settle_modes(nvml: &Nvml, gpus: &[NvmlIndex], kept: &[Entry], cleared: &mut Cleared) {
     for gpu in gpus.iter().copied() {
         let Ok(mode) = nvml.mig_mode(gpu) else { continue };
-        if mode.current == mode.pending || kept.iter().any(|e| e.holds() && e.uses(gpu)) {
+        // Without its UUID nobody can tell whose it is.
+        let Ok(uuid) = nvml.uuid(gpu) else { continue };
+        if mode.current == mode.pending || kept.iter().any(|e| e.holds() && e.uses(&uuid)) {
             continue;
         }
         match nvml.set_mig_mode(gpu, mode.current) {
@@ -72,7 +74,7 @@ fn settle_modes(nvml: &Nvml, gpus: &[NvmlIndex], kept: &[Entry], cleared: &mut C
 }
 
 /// Closes the capability nodes of a GPU's instances and compute instances that no other job holds: the driver's default lets
-/// everybody in.
+/// everybody in. `gpu` is as the driver shows it now.
 pub(crate) fn close_idle(
     nvml: &Nvml,
     devices: &Devices,
@@ -80,8 +82,9 @@ pub(crate) fn close_idle(
     others: &[Entry],
 ) -> Result<(), Fault> {
     for instance in nvml.instances(gpu.index)? {
-        let place = |r: &&InstanceRecord| r.gpu == gpu.index && r.placement() == instance.placement;
-        let held: Vec<&InstanceRecord> = others.iter().flat_map(|o| &o.instances).filter(place).collect();
+        let place = |r: &&InstanceRecord| r.placement() == instance.placement;
+        let held: Vec<&InstanceRecord> =
+            others.iter().flat_map(|o| o.instances_on(&gpu.uuid)).filter(place).collect();
         if held.iter().any(|r| r.part.is_none()) {
             continue;
         }

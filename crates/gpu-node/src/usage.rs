@@ -5,9 +5,11 @@ use std::thread;
 use geometry::JobId;
 
 use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
 use crate::journal::{Entry, InstanceRecord, Journal};
 use crate::living;
 use crate::nvml::{BETWEEN_LOOKS, FirstLook, Nvml, NvmlError, Usage};
+use crate::present;
 use crate::settings::Settings;
 
 /// What a job's devices on this node hold and do now.
@@ -76,8 +78,8 @@ fn whole_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<u32>, NvmlError> {
     if !entry.has_whole_gpus() {
         return Ok(None);
     }
-    let all: Result<Vec<u32>, NvmlError> =
-        entry.gpus.iter().map(|gpu| nvml.busy_percent(gpu.index)).collect();
+    let busy = |gpu| nvml.busy_percent(present::find(nvml, gpu)?.index);
+    let all: Result<Vec<u32>, NvmlError> = entry.gpus.iter().map(busy).collect();
     Ok(mean(&all?.into_iter().map(f64::from).collect::<Vec<_>>()))
 }
 
@@ -87,23 +89,37 @@ fn watch(settings: &Settings, nvml: Nvml, entry: &Entry) -> Result<Option<u32>, 
     if entry.shares_device() || entry.instances.iter().any(|i| i.part.is_some()) {
         return Ok(None);
     }
+    let found: Result<Vec<NvmlIndex>, NvmlError> =
+        entry.instances.iter().map(|i| gpu_now(&nvml, entry, i)).collect();
+    let gpus = found?;
     let counts: Result<Vec<bool>, NvmlError> =
-        entry.instances.iter().map(|i| nvml.counts_for_instances(i.gpu)).collect();
+        gpus.iter().map(|gpu| nvml.counts_for_instances(*gpu)).collect();
     if counts?.contains(&false) {
         return Ok(None);
     }
     // The search for a UUID may have opened any GPU. Meanwhile none may be held whose MIG mode a prolog could want to switch:
     // loaded anew, the driver opens those GPUs alone that are asked for by number.
     drop(nvml);
-    instances_busy(&Nvml::load(&settings.nvml_library)?, entry)
+    instances_busy(&Nvml::load(&settings.nvml_library)?, entry, &gpus)
 }
 
-fn instances_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<u32>, NvmlError> {
-    let look = |i: &InstanceRecord| match &i.live {
-        Some(live) => nvml.first_look(i.gpu, live.gi).map(Some),
+/// NVML's number of an instance's GPU now.
+fn gpu_now(nvml: &Nvml, entry: &Entry, instance: &InstanceRecord) -> Result<NvmlIndex, NvmlError> {
+    match entry.gpu_of(instance) {
+        Some(gpu) => Ok(present::find(nvml, gpu)?.index),
+        // No entry of ours is so.
+        None => Ok(instance.gpu),
+    }
+}
+
+/// `gpus` are those of the job's instances, in their order.
+fn instances_busy(nvml: &Nvml, entry: &Entry, gpus: &[NvmlIndex]) -> Result<Option<u32>, NvmlError> {
+    let look = |(i, gpu): (&InstanceRecord, &NvmlIndex)| match &i.live {
+        Some(live) => nvml.first_look(*gpu, live.gi).map(Some),
         None => Ok(None),
     };
-    let looks: Result<Option<Vec<FirstLook<'_>>>, NvmlError> = entry.instances.iter().map(look).collect();
+    let looks: Result<Option<Vec<FirstLook<'_>>>, NvmlError> =
+        entry.instances.iter().zip(gpus).map(look).collect();
     let Some(looks) = looks? else { return Ok(None) };
     thread::sleep(BETWEEN_LOOKS);
     let all: Result<Vec<f64>, NvmlError> = looks.into_iter().map(FirstLook::busy_percent).collect();

@@ -12,7 +12,9 @@ use crate::journal::{Entry, GpuRecord, Journal};
 use crate::own_dirs::StateError;
 use crate::settings::Settings;
 
-/// Sets the nodes of an entry's GPUs as all other live jobs and, if it stays, the entry itself want them. While a job's
+/// Sets the nodes of an entry's GPUs as all other live jobs and, if it stays, the entry itself want them. A leaving job's node
+/// that by its number is another live job's other GPU now is left alone: a GPU went or came between their starts, and
+/// reconciliation, which asks the driver, sets it. While a job's
 /// file is damaged, nobody on a shared GPU loses access: a later reconciliation takes back what is too much. Returns what
 /// could not be set. The caller holds the nodes' lock.
 pub(crate) fn settle(
@@ -31,11 +33,12 @@ pub(crate) fn settle(
         live.push(entry.clone());
     }
     let set = |gpu: &GpuRecord| {
-        let (name, wanted) = (gpu_node(gpu.minor), gpu_access(settings, gpu.index, &live));
+        let (name, wanted) = (gpu_node(gpu.minor), gpu_access(settings, &gpu.uuid, &live));
         let now = if beside_lost { devices.get(&name) } else { Ok(None) };
         now.and_then(|now| devices.set(&name, now.map_or(wanted, |now| no_less(now, wanted)))).err()
     };
-    Ok(entry.gpus.iter().filter(|g| !settings.spares(g.index)).filter_map(set).collect())
+    let own = entry.gpus.iter().filter(|g| !settings.spares(g.index));
+    Ok(own.filter(|gpu| stays || !is_anothers(gpu, &live)).filter_map(set).collect())
 }
 
 /// The capability nodes of an entry as all other live jobs and, if it stays, the entry itself want them. Jobs in one GPU
@@ -57,6 +60,12 @@ pub(crate) fn caps_now(
     let names = entry.device_nodes.iter().filter(|name| name.contains('/'));
     let wanted = names.map(|name| (name.clone(), cap_access(settings, name, &live)));
     Ok(wanted.filter(|(_, access)| !(keeps && *access == Access::CAP_CLOSED)).collect())
+}
+
+/// Whether a live job has another GPU by the same minor number.
+fn is_anothers(gpu: &GpuRecord, live: &[Entry]) -> bool {
+    let other = |g: &GpuRecord| g.minor == gpu.minor && g.uuid != gpu.uuid;
+    live.iter().any(|e| e.is_given() && e.gpus.iter().any(other))
 }
 
 /// Whether a job of which the journal knows nothing may be on this entry's GPUs, so that its access must stay. Whole GPUs

@@ -7,23 +7,24 @@ use std::collections::BTreeMap;
 
 use super::device_nodes::{Access, DeviceError, Devices, gpu_node};
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::journal::{Entry, Phase};
+use crate::journal::{Entry, GpuRecord, Phase};
 use crate::settings::Settings;
 
-/// A GPU and its node.
+/// A GPU as the driver shows it now, and its node.
 pub(crate) struct GpuFacts {
     pub(crate) gpu: NvmlIndex,
+    pub(crate) uuid: String,
     pub(crate) minor: GpuMinor,
 }
 
 /// How a GPU's node must be, from the entries of live jobs.
 pub(super) fn gpu_access<'e>(
     settings: &Settings,
-    gpu: NvmlIndex,
+    uuid: &str,
     live: impl IntoIterator<Item = &'e Entry>,
 ) -> Access {
     let mut access = Access::CLOSED;
-    for entry in live.into_iter().filter(|e| e.is_given() && e.uses(gpu)) {
+    for entry in live.into_iter().filter(|e| e.is_given() && e.uses(uuid)) {
         let own = Access::gpu_of(entry.uid);
         access = match access {
             _ if shared_by_all(settings, entry) => return Access::OPEN,
@@ -64,16 +65,18 @@ fn shared_by_all(settings: &Settings, entry: &Entry) -> bool {
     entry.shares_device() && settings.share_between_users
 }
 
-/// The capability nodes that make a ready job's instances the job's, and how they must be if no other job has them.
+/// The capability nodes that make a ready job's instances the job's, and how they must be if no other job has them. `minor`
+/// tells the number of the node of one of its GPUs; none for a GPU that is not there.
 pub(crate) fn caps(
     settings: &Settings,
     devices: &Devices,
     entry: &Entry,
+    minor: &dyn Fn(&GpuRecord) -> Option<GpuMinor>,
 ) -> Result<Vec<(String, Access)>, DeviceError> {
     let mut grants = Vec::new();
     let access = own_caps(settings, entry);
     for instance in &entry.instances {
-        let minor = entry.gpus.iter().find(|g| g.index == instance.gpu).map(|g| g.minor);
+        let minor = entry.gpu_of(instance).and_then(minor);
         if let (Some(minor), Some(live)) = (minor, &instance.live) {
             grants.extend(devices.caps(minor, live.gi, live.ci)?.map(|name| (name, access)));
         }
@@ -98,10 +101,11 @@ pub(crate) fn device_nodes(
         wanted.insert(name, Access::CAP_CLOSED);
     }
     for facts in gpus.iter().filter(|f| !settings.spares(f.gpu)) {
-        wanted.insert(gpu_node(facts.minor), gpu_access(settings, facts.gpu, entries));
+        wanted.insert(gpu_node(facts.minor), gpu_access(settings, &facts.uuid, entries));
     }
+    let now = |gpu: &GpuRecord| gpus.iter().find(|f| f.uuid == gpu.uuid).map(|f| f.minor);
     for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
-        for (name, access) in caps(settings, devices, entry)? {
+        for (name, access) in caps(settings, devices, entry, &now)? {
             let others = wanted.get(&name).copied().unwrap_or(Access::CAP_CLOSED);
             wanted.insert(name, both_caps(others, access));
         }

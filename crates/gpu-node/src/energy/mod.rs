@@ -13,6 +13,7 @@ use geometry::JobId;
 use crate::fault::Fault;
 use crate::journal::{EnergyRecord, Entry, GpuRecord, JobEnergy, Journal, VERSION};
 use crate::nvml::Nvml;
+use crate::present;
 use crate::settings::Settings;
 use ledger::{Holder, between, charge, held_by};
 
@@ -55,7 +56,7 @@ pub(crate) fn turn(
         }
     };
     let mut jobs = recorded(journal, gpu)?.map_or_else(Vec::new, |record| charged(record, counter_mj));
-    let here = entries.iter().filter(|entry| entry.holds() && entry.uses(gpu.index));
+    let here = entries.iter().filter(|entry| entry.holds() && entry.uses(&gpu.uuid));
     let holders: Vec<Holder> =
         here.map(|entry| Holder { job: entry.job().0, part: part_of(settings, gpu, entry) }).collect();
     jobs = held_by(&jobs, &holders);
@@ -90,8 +91,8 @@ fn charged(mut record: EnergyRecord, counter_mj: u64) -> Vec<JobEnergy> {
 /// A job's part of a GPU, thousandths: of compute slices, and of these the threads of a share.
 fn part_of(settings: &Settings, gpu: &GpuRecord, entry: &Entry) -> u32 {
     let slices = settings.described(gpu.index).map_or(1, |gpu| u32::from(gpu.model.compute_slices.max(1)));
-    let instances = entry.instances.iter().filter(|instance| instance.gpu == gpu.index);
-    let own: u32 = instances
+    let own: u32 = entry
+        .instances_on(&gpu.uuid)
         .map(|i| i.part.map_or_else(|| compute_slices(&i.name), |part| u32::from(part.slices)))
         .sum();
     let whole = if own == 0 { 1000 } else { own * 1000 / slices };
@@ -107,14 +108,14 @@ fn compute_slices(profile: &str) -> u32 {
 ///
 /// # Errors
 ///
-/// The journal cannot be read, or the driver does not answer.
+/// The journal cannot be read, a GPU of the job is gone, or the driver does not answer.
 pub fn energy_of(settings: &Settings, nvml: &Nvml, job: JobId) -> Result<Used, Fault> {
     let journal = Journal::open(&settings.state_dir)?;
     let mut used = Used::default();
     let Some(entry) = journal.job(job)? else { return Ok(used) };
     for gpu in &entry.gpus {
         let Some(record) = recorded(&journal, gpu)? else { continue };
-        let counter_mj = nvml.energy_mj(gpu.index)?;
+        let counter_mj = nvml.energy_mj(present::find(nvml, gpu)?.index)?;
         charged(record, counter_mj).iter().filter(|one| one.job() == job).for_each(|one| used.add(one));
     }
     Ok(used)

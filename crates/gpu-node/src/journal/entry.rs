@@ -39,11 +39,11 @@ pub enum Kind {
 /// A GPU that a job uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuRecord {
-    /// NVML's number when the job was started.
+    /// NVML's number when the job was started. It moves when a GPU goes or comes; the UUID says which GPU it is.
     pub index: NvmlIndex,
-    /// N of /dev/nvidiaN.
+    /// N of /dev/nvidiaN when the job was started.
     pub minor: GpuMinor,
-    /// `GPU-…`.
+    /// `GPU-…`: which GPU it is. Every format of the journal has it.
     pub uuid: String,
     /// Slurm's number of it: see [`crate::Numbering`].
     #[serde(with = "slurm_number")]
@@ -81,7 +81,7 @@ impl PartRecord {
 /// An instance that a job uses, alone or shared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceRecord {
-    /// NVML's index of its GPU.
+    /// NVML's index of its GPU when the job was started: names one of the entry's [`Entry::gpus`].
     pub gpu: NvmlIndex,
     /// The profile's id, unique within the GPU's model.
     pub profile: u32,
@@ -101,11 +101,10 @@ pub struct InstanceRecord {
 }
 
 impl InstanceRecord {
-    /// Whether both are compute instances in one GPU instance, without a compute slice in common.
+    /// Whether both, which are on one GPU, are compute instances in one GPU instance without a compute slice in common.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         let (Some(mine), Some(theirs)) = (self.part, other.part) else { return false };
-        let same =
-            (self.gpu, self.profile, self.placement()) == (other.gpu, other.profile, other.placement());
+        let same = (self.profile, self.placement()) == (other.profile, other.placement());
         same && mine.mask() & theirs.mask() == 0
     }
 
@@ -293,10 +292,21 @@ impl Entry {
         self.kind == Kind::Mps || self.tasks.as_ref().is_some_and(|tasks| !tasks.own)
     }
 
-    /// True where the job uses this GPU in any way.
+    /// True where the job uses the GPU with this UUID in any way.
     #[must_use]
-    pub fn uses(&self, gpu: NvmlIndex) -> bool {
-        self.gpus.iter().any(|g| g.index == gpu)
+    pub fn uses(&self, uuid: &str) -> bool {
+        self.gpus.iter().any(|g| g.uuid == uuid)
+    }
+
+    /// The GPU of one of the job's instances, as it was when the job was started.
+    #[must_use]
+    pub fn gpu_of(&self, instance: &InstanceRecord) -> Option<&GpuRecord> {
+        self.gpus.iter().find(|g| g.index == instance.gpu)
+    }
+
+    /// The job's instances on the GPU with this UUID.
+    pub fn instances_on(&self, uuid: &str) -> impl Iterator<Item = &InstanceRecord> {
+        self.instances.iter().filter(move |i| self.gpu_of(i).is_some_and(|g| g.uuid == uuid))
     }
 }
 

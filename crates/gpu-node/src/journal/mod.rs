@@ -297,8 +297,18 @@ fn daemon_file(key: &str) -> String {
 
 /// A UUID is the driver's, and the name of a file in our own folder: nothing but its letters, digits and dashes gets there.
 fn cap_file(uuid: &str) -> String {
-    let plain: String = uuid.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-    format!("{plain}.json")
+    format!("{}.json", plain(uuid))
+}
+
+fn plain(uuid: &str) -> String {
+    uuid.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()
+}
+
+impl GpuRecord {
+    /// How files about the GPU are called.
+    pub(crate) fn file_stem(&self) -> String {
+        plain(&self.uuid)
+    }
 }
 
 fn file_of(job: JobId) -> String {

@@ -3,7 +3,7 @@
 //! The placement engine never grants such a pair. But the journal may still have a job whose epilog never ran.
 
 use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, Kind};
+use crate::journal::{Entry, GpuRecord, Kind};
 
 /// What two jobs both claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub(crate) fn conflict(new: &Entry, other: &Entry, share_between_users: bool) ->
     let pooled = [new, other].iter().all(|e| e.kind == Kind::Tasks && e.shares_device())
         && (share_between_users || new.uid == other.uid);
     let partitioned = |e: &Entry| !e.instances.is_empty();
-    for gpu in new.gpus.iter().map(|g| g.index).filter(|g| other.uses(*g)) {
+    for GpuRecord { index: gpu, uuid, .. } in new.gpus.iter().filter(|g| other.uses(&g.uuid)) {
+        let gpu = *gpu;
         if may_share {
             continue;
         }
@@ -31,11 +32,10 @@ pub(crate) fn conflict(new: &Entry, other: &Entry, share_between_users: bool) ->
         if !(partitioned(new) && partitioned(other)) {
             return Some(Contested { gpu, what: "the GPU".to_owned() });
         }
-        let on_gpu = |e: &Entry| e.instances.iter().filter(|i| i.gpu == gpu).cloned().collect::<Vec<_>>();
-        for mine in on_gpu(new) {
-            for theirs in on_gpu(other) {
+        for mine in new.instances_on(uuid) {
+            for theirs in other.instances_on(uuid) {
                 let same = mine.profile == theirs.profile && mine.start == theirs.start;
-                if pooled && same || mine.is_beside(&theirs) {
+                if pooled && same || mine.is_beside(theirs) {
                     continue;
                 }
                 if mine.placement().mask() & theirs.placement().mask() != 0 {

@@ -91,10 +91,9 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     Ok(Inspection { node, gpus, entries, disagreements: found.list })
 }
 
-/// True where the record and the instance are the same one.
-fn same(record: &InstanceRecord, gpu: NvmlIndex, instance: &GpuInstance) -> bool {
-    record.gpu == gpu
-        && record.placement() == instance.placement
+/// True where the record and the instance, of one GPU, are the same one.
+fn same(record: &InstanceRecord, instance: &GpuInstance) -> bool {
+    record.placement() == instance.placement
         && record.live.as_ref().is_some_and(|l| {
             l.gi == instance.id && instance.compute.iter().any(|c| c.id == l.ci && c.uuid == l.uuid)
         })
@@ -158,7 +157,7 @@ impl Disagreements {
                 }
                 Purpose::Any | Purpose::Whole | Purpose::Shares => {}
             }
-            if let Some(entry) = whole_holder(entries, gpu)
+            if let Some(entry) = whole_holder(entries, &view.info.uuid)
                 && view.mode.current
             {
                 self.job(entry, Some(gpu), "has the GPU whole, but MIG mode is on".to_owned());
@@ -202,11 +201,10 @@ impl Disagreements {
         }
         for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
             for record in &entry.instances {
-                let gpu = record.gpu;
-                let view = gpus.iter().find(|v| v.info.index == gpu);
-                if !view.is_some_and(|v| v.instances.iter().any(|i| same(record, gpu, i))) {
+                let view = entry.gpu_of(record).and_then(|g| gpus.iter().find(|v| v.info.uuid == g.uuid));
+                if !view.is_some_and(|v| v.instances.iter().any(|i| same(record, i))) {
                     let what = format!("its {} at {} does not exist", record.name, record.start);
-                    self.job(entry, Some(record.gpu), what);
+                    self.job(entry, Some(view.map_or(record.gpu, |v| v.info.index)), what);
                 }
             }
         }
@@ -270,7 +268,8 @@ impl Disagreements {
                 }
             };
             for left in found.leftovers {
-                if !entries.iter().any(|e| may_be_of(&left, e, settings.share_between_users)) {
+                if !entries.iter().any(|e| may_be_of(&left, &view.info.uuid, e, settings.share_between_users))
+                {
                     self.gpu(gpu, format!("{left} is on it, but no job of that user has it"));
                 }
             }
@@ -285,7 +284,8 @@ impl Disagreements {
             self.list.push(Disagreement { gpu: None, job: None, what });
         }
         let devices = Devices::open(settings)?;
-        let fact = |v: &GpuView| GpuFacts { gpu: v.info.index, minor: v.info.minor };
+        let fact =
+            |v: &GpuView| GpuFacts { gpu: v.info.index, uuid: v.info.uuid.clone(), minor: v.info.minor };
         let facts: Vec<GpuFacts> = gpus.iter().map(fact).collect();
         // A job that is just being started has some of its nodes.
         let changing = entries.iter().any(|e| e.phase == Phase::Intent);
@@ -306,16 +306,15 @@ impl Disagreements {
     }
 }
 
-/// Whether a process may be on a GPU or instance because of this job.
-fn may_be_of(left: &Leftover, entry: &Entry, share_between_users: bool) -> bool {
+/// Whether a process may be on a GPU, which has this UUID, or on an instance of it because of this job.
+fn may_be_of(left: &Leftover, uuid: &str, entry: &Entry, share_between_users: bool) -> bool {
     let same_user = left.uid == Some(entry.uid) || (share_between_users && entry.shares_device());
-    let has_instance = |gi: u32| {
-        entry.instances.iter().any(|i| i.gpu == left.gpu && i.live.as_ref().is_some_and(|l| l.gi == gi))
-    };
-    entry.holds() && entry.uses(left.gpu) && same_user && left.gi.is_none_or(has_instance)
+    let has_instance =
+        |gi: u32| entry.instances_on(uuid).any(|i| i.live.as_ref().is_some_and(|l| l.gi == gi));
+    entry.holds() && entry.uses(uuid) && same_user && left.gi.is_none_or(has_instance)
 }
 
 /// The entry that has all of this GPU, if any.
-fn whole_holder(entries: &[Entry], gpu: NvmlIndex) -> Option<&Entry> {
-    entries.iter().find(|e| e.holds() && e.uses(gpu) && e.has_whole_gpus())
+fn whole_holder<'e>(entries: &'e [Entry], uuid: &str) -> Option<&'e Entry> {
+    entries.iter().find(|e| e.holds() && e.uses(uuid) && e.has_whole_gpus())
 }

@@ -164,7 +164,7 @@ pub(super) fn carry_out(
         let gpu = record.index;
         let described = described(grant, gpu);
         let policy = described.as_ref().map_or(MigPolicy::Dynamic, |d| d.policy);
-        let kept: Vec<Placement> = others.iter().flat_map(|o| places(o, gpu)).collect();
+        let kept: Vec<Placement> = others.iter().flat_map(|o| places(o, &record.uuid)).collect();
         match described.as_ref().map(|d| d.purpose) {
             // As Slurm gives it.
             Some(Purpose::Slurm) => continue,
@@ -177,7 +177,7 @@ pub(super) fn carry_out(
         }
         let nvml = driver.nvml()?;
         // Otherwise the rest of the GPU is others': its instances are emptied one by one.
-        let alone = !others.iter().any(|o| o.uses(gpu));
+        let alone = !others.iter().any(|o| o.uses(&record.uuid));
         let whole = !partitioned || !nvml.mig_mode(gpu)?.current;
         if alone && whole {
             hand_over.gpu(nvml, gpu, record.minor)?;
@@ -232,13 +232,13 @@ pub(super) fn carry_out(
     Ok(Made { leftovers: hand_over.met, notes })
 }
 
-fn places(entry: &Entry, gpu: NvmlIndex) -> Vec<Placement> {
-    entry.instances.iter().filter(|i| i.gpu == gpu).map(InstanceRecord::placement).collect()
+fn places(entry: &Entry, uuid: &str) -> Vec<Placement> {
+    entry.instances_on(uuid).map(InstanceRecord::placement).collect()
 }
 
 /// Makes the device nodes the job's.
 fn give(settings: &Settings, journal: &Journal, devices: &Devices, entry: &mut Entry) -> Result<(), Fault> {
-    let caps = access::caps(settings, devices, entry)?;
+    let caps = access::caps(settings, devices, entry, &|gpu| Some(gpu.minor))?;
     entry.device_nodes = caps.into_iter().map(|c| c.0).collect();
     if entry.instances.is_empty() {
         let ours = entry.gpus.iter().filter(|g| !settings.spares(g.index));

@@ -7,7 +7,7 @@ use protocol::ComputeSpec;
 
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
-use crate::journal::Entry;
+use crate::journal::{Entry, InstanceRecord};
 use crate::nvml::{GpuInfo, GpuInstance, MigMode, Nvml};
 use crate::settings::Settings;
 
@@ -47,7 +47,7 @@ pub(super) fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entr
 }
 
 fn state(view: &GpuView, entries: &[Entry]) -> GpuState {
-    let gpu = view.info.index;
+    let gpu = &view.info.uuid;
     let holders: Vec<&Entry> = entries.iter().filter(|e| e.holds() && e.uses(gpu)).collect();
     if let Some(entry) = holders.iter().find(|e| e.has_whole_gpus()) {
         return GpuState::Whole(entry.job());
@@ -77,12 +77,13 @@ fn state(view: &GpuView, entries: &[Entry]) -> GpuState {
     )
 }
 
-fn holder(entries: &[&Entry], gpu: NvmlIndex, instance: &GpuInstance) -> Holder {
-    let held = |e: &&&Entry| e.instances.iter().any(|r| r.gpu == gpu && r.placement() == instance.placement);
+fn holder(entries: &[&Entry], gpu: &str, instance: &GpuInstance) -> Holder {
+    let held = |e: &&&Entry| e.instances_on(gpu).any(|r| r.placement() == instance.placement);
     let mine: Vec<&&Entry> = entries.iter().filter(held).collect();
     let shares: Vec<Share> = mine.iter().filter_map(|e| share_of(e)).collect();
+    let here = |e: &Entry, r: &InstanceRecord| e.gpu_of(r).is_some_and(|g| g.uuid == gpu);
     let place =
-        |e: &Entry| e.instances.iter().position(|r| r.gpu == gpu && r.placement() == instance.placement);
+        |e: &Entry| e.instances.iter().position(|r| here(e, r) && r.placement() == instance.placement);
     let seats: Vec<Seat> = mine.iter().filter_map(|e| seat_of(e, place(e)?)).collect();
     let mut parts: Vec<ComputeHold> = mine.iter().filter_map(|e| part_of(e)).collect();
     parts.sort_by_key(|p| p.part.start);

@@ -55,7 +55,9 @@ pub fn power_status(settings: &Settings) -> Result<Vec<GpuPowerView>, Fault> {
     let nvml = Nvml::load(&settings.nvml_library)?;
     let mut all = Vec::new();
     for gpu in (0..nvml.count()?).map(NvmlIndex) {
-        let here = entries.iter().filter(holds).filter(|entry| entry.uses(gpu));
+        // One that does not answer is shown without jobs: whose it is, its UUID alone tells.
+        let uuid = nvml.uuid(gpu).unwrap_or_default();
+        let here = entries.iter().filter(holds).filter(|entry| entry.uses(&uuid));
         all.push(GpuPowerView {
             gpu,
             power: of_gpu(&journal, &nvml, gpu).map_err(|e| Chain(&e).to_string()),

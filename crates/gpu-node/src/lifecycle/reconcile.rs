@@ -11,7 +11,7 @@ use crate::access::{Devices, GpuFacts, complaint, device_nodes};
 use crate::deadline::Deadline;
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
-use crate::journal::{DamagedFile, Entry, Journal, Phase};
+use crate::journal::{DamagedFile, Entry, GpuRecord, Journal, Phase};
 use crate::lock::Locks;
 use crate::nvml::Nvml;
 use crate::settings::Settings;
@@ -199,8 +199,8 @@ fn set_nodes(
     }
     let mut facts = Vec::new();
     for gpu in (0..nvml.count()?).map(NvmlIndex) {
-        match nvml.minor(gpu) {
-            Ok(minor) => facts.push(GpuFacts { gpu, minor }),
+        match power::record(nvml, gpu) {
+            Ok(GpuRecord { minor, uuid, .. }) => facts.push(GpuFacts { gpu, uuid, minor }),
             // Lost: its node stays as it is, the others' are set right.
             Err(e) => report.problems.push(Chain(&e).to_string()),
         }

@@ -13,9 +13,10 @@ use crate::access::Devices;
 use crate::deadline::Deadline;
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, Journal, Phase};
+use crate::journal::{Entry, GpuRecord, Journal, Phase};
 use crate::lock::{LockError, Locks};
 use crate::nvml::Nvml;
+use crate::present;
 use crate::remnants;
 use crate::settings::Settings;
 
@@ -55,17 +56,13 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
     }
     let Some(entry) = entry.filter(|e| wanted(e)) else { return Ok(Released::default()) };
     let interrupted = entry.phase == Phase::Intent;
-    let gpus: Vec<NvmlIndex> = entry.gpus.iter().map(|g| g.index).collect();
+    // Asked before locks are taken: a process that waits for one must not keep GPUs open.
+    let (here, missing) = if interrupted { gpus_now(settings, &entry) } else { (Vec::new(), Vec::new()) };
+    let gpus: Vec<NvmlIndex> = here.iter().map(|g| g.index).collect();
     // A GPU's lock is only needed to remove what a killed prolog left. The rest is the job's alone and can be given back
     // while another job's prolog keeps the GPU: instances count as held until the entry is gone, and it goes last.
     let daemons: Vec<String> = entry.daemons().into_iter().map(str::to_owned).collect();
-    let _locks = match Locks::for_job(
-        &settings.state_dir,
-        job,
-        if interrupted { &gpus } else { &[] },
-        &daemons,
-        &deadline,
-    ) {
+    let _locks = match Locks::for_job(&settings.state_dir, job, &gpus, &daemons, &deadline) {
         Err(LockError::State(e)) => return Err(e.into()),
         Err(e @ LockError::Timeout { .. }) => {
             // Not a reason to drain the node: nothing is held for the job any more, and reconciliation does the rest.
@@ -81,7 +78,8 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
     match journal.job(job)? {
         Some(entry) if !wanted(&entry) => Ok(Released::default()),
         Some(entry) if interrupted => {
-            let mut problems = clear_remnants(settings, &journal, &entry, &gpus);
+            let mut problems = clear_remnants(settings, &journal, &entry, &here);
+            problems.extend(missing);
             let released = finish(settings, &journal, &entry)?;
             problems.extend(released.problems);
             Ok(Released { problems, ..released })
@@ -91,8 +89,20 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
     }
 }
 
-/// The prolog was killed: what it left half made goes. Returns what could not be done.
-fn clear_remnants(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &[NvmlIndex]) -> Vec<String> {
+/// The entry's GPUs as the driver shows them now, and what is said of those that it does not show.
+fn gpus_now(settings: &Settings, entry: &Entry) -> (Vec<GpuRecord>, Vec<String>) {
+    match Nvml::load(&settings.nvml_library) {
+        Ok(nvml) => {
+            let (here, missing) = present::find_all(&nvml, &entry.gpus);
+            let said = missing.iter().map(|e| format!("what its prolog left half made stays: {}", Chain(e)));
+            (here, said.collect())
+        }
+        Err(e) => (Vec::new(), vec![Chain(&e).to_string()]),
+    }
+}
+
+/// The prolog was killed: what it left half made on `gpus` goes. Returns what could not be done.
+fn clear_remnants(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &[GpuRecord]) -> Vec<String> {
     let work = || -> Result<Vec<String>, Fault> {
         let (mut others, damaged) = journal.jobs()?.into_parts();
         if let Some(file) = damaged.first() {
@@ -102,12 +112,12 @@ fn clear_remnants(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &
         others.retain(|e| e.job != entry.job && e.holds());
         let nvml = Nvml::load(&settings.nvml_library)?;
         let devices = Devices::open(settings)?;
-        for gpu in entry.gpus.iter().filter(|g| !settings.spares(g.index)) {
+        for gpu in gpus.iter().filter(|g| !settings.spares(g.index)) {
             remnants::close_idle(&nvml, &devices, gpu, &others)?;
         }
         // On a GPU that nobody describes any more, a half-made instance may be the site's own.
         let (known, unknown): (Vec<NvmlIndex>, Vec<NvmlIndex>) =
-            gpus.iter().partition(|gpu| settings.described(**gpu).is_some());
+            gpus.iter().map(|g| g.index).partition(|gpu| settings.described(*gpu).is_some());
         let gpus: Vec<NvmlIndex> = known.into_iter().filter(|gpu| !settings.is_fixed(*gpu)).collect();
         let mut problems = remnants::clear(&nvml, &gpus, &others).problems;
         problems.extend(unknown.iter().map(|gpu| {

@@ -17,8 +17,9 @@ use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::{CapRecord, Entry, GpuRecord, Journal, VERSION};
 use crate::lock::Locks;
-use crate::nvml::{Code, Nvml, NvmlError};
+use crate::nvml::{Nvml, NvmlError};
 use crate::own_dirs::StateError;
+use crate::present;
 use crate::settings::Settings;
 use plan::{Change, Plan, Step, plan};
 
@@ -42,12 +43,11 @@ pub(crate) fn begin(
     entry: &Entry,
     deadline: &Deadline,
 ) -> Result<Settled, Fault> {
-    let gpus: Vec<NvmlIndex> = entry.gpus.iter().map(|gpu| gpu.index).collect();
-    let _power = Locks::for_power(&settings.state_dir, &gpus, deadline)?;
+    let _power = Locks::for_power(&settings.state_dir, &entry.gpus, deadline)?;
     let holders = Holders::now(journal)?;
     let mut settled = Settled::default();
     for gpu in entry.gpus.iter().filter(|gpu| !settings.spares(gpu.index)) {
-        let caps = holders.caps_on(gpu.index);
+        let caps = holders.caps_on(&gpu.uuid);
         if concerns(journal, gpu, &caps)? {
             let before = settled.problems.len();
             settle(journal, nvml, gpu, &caps, &mut settled)?;
@@ -76,15 +76,14 @@ pub(crate) fn end(
     entry: &Entry,
 ) -> Result<(Settled, Option<Locks>), Fault> {
     let mut settled = Settled::default();
-    let gpus: Vec<NvmlIndex> = entry.gpus.iter().map(|gpu| gpu.index).collect();
-    let power = Locks::for_power(&settings.state_dir, &gpus, &Deadline::after(LOCK_WAIT));
+    let power = Locks::for_power(&settings.state_dir, &entry.gpus, &Deadline::after(LOCK_WAIT));
     let power = power.map_err(|e| settled.problems.push(Chain(&e).to_string())).ok();
     let mut holders = Holders::now(journal)?;
     let with_it = holders.clone();
     holders.entries.retain(|other| other.job != entry.job);
     let mut concerned = Vec::new();
-    for gpu in entry.gpus.iter().filter(|gpu| !settings.spares(gpu.index)) {
-        let limited = concerns(journal, gpu, &with_it.caps_on(gpu.index))?;
+    for gpu in &entry.gpus {
+        let limited = concerns(journal, gpu, &with_it.caps_on(&gpu.uuid))?;
         if power.is_some() && (limited || settings.energy) {
             concerned.push((gpu, limited));
         }
@@ -95,11 +94,19 @@ pub(crate) fn end(
     match Nvml::load(&settings.nvml_library) {
         Ok(nvml) => {
             for (gpu, limited) in concerned {
+                let gpu = match present::find(&nvml, gpu) {
+                    Ok(gpu) if settings.spares(gpu.index) => continue,
+                    Ok(gpu) => gpu,
+                    Err(e) => {
+                        settled.problems.extend(gone(journal, gpu, &e)?);
+                        continue;
+                    }
+                };
                 if limited {
-                    settle(journal, &nvml, gpu, &holders.caps_on(gpu.index), &mut settled)?;
+                    settle(journal, &nvml, &gpu, &holders.caps_on(&gpu.uuid), &mut settled)?;
                 }
                 if settings.energy {
-                    energy::turn(settings, journal, &nvml, gpu, &holders.entries, &mut settled.notes)?;
+                    energy::turn(settings, journal, &nvml, &gpu, &holders.entries, &mut settled.notes)?;
                 }
             }
         }
@@ -121,22 +128,30 @@ pub(crate) fn reconcile(
     for record in records {
         match by_uuid(nvml, &record.uuid) {
             Ok(gpu) => {
-                settle(journal, nvml, &gpu, &holders.caps_on(gpu.index), &mut settled)?;
+                settle(journal, nvml, &gpu, &holders.caps_on(&gpu.uuid), &mut settled)?;
                 if journal.cap(&record.uuid)?.is_none() {
                     restored.push(gpu.index);
                 }
             }
             // Nothing of an earlier boot is left.
             Err(_) if record.boot != journal.boot() => journal.remove_cap(&record.uuid)?,
-            Err(e) => settled.problems.push(format!(
-                "the power limit of {} was {} W and is not put back: {}",
-                record.uuid,
-                watts(record.found_mw),
-                Chain(&e)
-            )),
+            Err(e) => settled.problems.push(not_put_back(&record, &e)),
         }
     }
     Ok((settled, restored))
+}
+
+/// What is left undone for a GPU that the driver does not show. Its record stays until the GPU is back and is reconciled.
+fn gone(journal: &Journal, gpu: &GpuRecord, e: &NvmlError) -> Result<Option<String>, StateError> {
+    let record = journal.cap(&gpu.uuid)?.filter(|record| record.boot == journal.boot());
+    Ok(record.map(|record| {
+        format!("{}; once it is back, `tessera node reconcile` does that", not_put_back(&record, e))
+    }))
+}
+
+fn not_put_back(record: &CapRecord, e: &NvmlError) -> String {
+    let was = watts(record.found_mw);
+    format!("the power limit of {} was {was} W and is not put back: {}", record.uuid, Chain(e))
 }
 
 /// The limit that the last job on a GPU will put back, where `now_mw` is in force.
@@ -158,7 +173,7 @@ pub(crate) fn disagreements(
         let (false, Ok(now_mw)) = (settings.spares(gpu.index), nvml.power_limit_mw(gpu.index)) else {
             continue;
         };
-        let Plan { step, is_foreign } = plan(recorded(journal, &gpu)?, now_mw, &holders.caps_on(gpu.index));
+        let Plan { step, is_foreign } = plan(recorded(journal, &gpu)?, now_mw, &holders.caps_on(&gpu.uuid));
         let (now, to) = (watts(now_mw), watts(record.to_mw));
         if is_foreign {
             found.push((gpu.index, format!("its power limit is {now} W, not the {to} W that was set for jobs: somebody else changed it")));
@@ -180,7 +195,7 @@ pub(crate) fn before_reset(
     gpu: &GpuRecord,
     deadline: &Deadline,
 ) -> Result<Locks, Fault> {
-    let power = Locks::for_power(&settings.state_dir, &[gpu.index], deadline)?;
+    let power = Locks::for_power(&settings.state_dir, std::slice::from_ref(gpu), deadline)?;
     let journal = Journal::open(&settings.state_dir)?;
     // A board without a limit has none to lose.
     let (Ok(now_mw), Ok(default_mw)) = (nvml.power_limit_mw(gpu.index), nvml.power_default_mw(gpu.index))
@@ -213,10 +228,7 @@ pub(crate) fn record(nvml: &Nvml, gpu: NvmlIndex) -> Result<GpuRecord, NvmlError
 
 /// The GPU with a UUID. A GPU that does not answer may be the one, and then none is found.
 fn by_uuid(nvml: &Nvml, uuid: &str) -> Result<GpuRecord, NvmlError> {
-    let all = (0..nvml.count()?).map(NvmlIndex);
-    let found =
-        all.filter(|gpu| nvml.uuid(*gpu).is_ok_and(|of| of == uuid)).map(|gpu| record(nvml, gpu)).next();
-    found.unwrap_or(Err(NvmlError::Node { what: "cannot find a GPU by its UUID", code: Code::NOT_FOUND }))
+    record(nvml, present::index_of(nvml, uuid)?)
 }
 
 /// The jobs whose caps count.
@@ -236,8 +248,8 @@ impl Holders {
     }
 
     /// The cap of each job on a GPU, mW.
-    fn caps_on(&self, gpu: NvmlIndex) -> Vec<Option<u32>> {
-        let here = self.entries.iter().filter(|entry| entry.holds() && entry.uses(gpu));
+    fn caps_on(&self, uuid: &str) -> Vec<Option<u32>> {
+        let here = self.entries.iter().filter(|entry| entry.holds() && entry.uses(uuid));
         let mut caps: Vec<Option<u32>> = here.map(|entry| entry.cap_w.map(|w| u32::from(w) * 1000)).collect();
         caps.extend(self.has_unknown.then_some(None));
         caps

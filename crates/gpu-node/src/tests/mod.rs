@@ -17,6 +17,7 @@ mod mps;
 mod numbers;
 mod power;
 mod race;
+mod shifted;
 mod tasks;
 mod trouble;
 mod usage;

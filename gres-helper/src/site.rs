@@ -1,13 +1,13 @@
 //! The site's configuration, read anew when slurmctld has read its own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use admission::Refusal;
 use plugin_rt::last_good::{InForce, LastGood};
 use plugin_rt::log;
 use plugin_rt::tessera_toml::{self, LoadError};
 use protocol::decisions::Reason;
-use site_config::SiteConfig;
+use site_config::{SiteConfig, SlurmNames, unknown_to_slurm};
 
 /// What submissions are held to.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,8 @@ pub(crate) struct Site {
     bad: Option<String>,
     /// slurmctld's time of its last reading, when ours was made.
     read_at: Option<i64>,
+    /// A file whose partitions have not been compared with Slurm's since it was read.
+    not_compared: Option<PathBuf>,
 }
 
 impl Site {
@@ -59,6 +61,7 @@ impl Site {
         }
         self.read_at = Some(slurm_read_at);
         let path = tessera_toml::beside(Path::new(slurm_conf));
+        self.not_compared = Some(path.clone());
         let in_force = match state {
             Some(state) => LastGood::in_dir(Path::new(state)).look(&path),
             None => tessera_toml::load(&path).map(|(config, _)| config.into()),
@@ -77,6 +80,16 @@ impl Site {
         }
     }
 
+    /// Says in slurmctld's log which partitions of the file Slurm does not have, once per reading. Slurm's partitions are
+    /// not known yet when slurmctld loads this plugin, so a submission asks for this.
+    pub(crate) fn compare_partitions(&mut self, exists: &dyn Fn(&str) -> bool) {
+        if let Some(path) = self.not_compared.take() {
+            for line in unknown_partitions(&path, exists) {
+                log::error(format_args!("job submit plugin: {line}"));
+            }
+        }
+    }
+
     /// What submissions are held to now.
     pub(crate) fn rules(&self) -> Rules<'_> {
         match (&self.config, &self.bad) {
@@ -85,6 +98,17 @@ impl Site {
             (None, None) => Rules::None,
         }
     }
+}
+
+/// A line for each partition of a good file that does not exist.
+fn unknown_partitions(path: &Path, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let Ok((config, texts)) = tessera_toml::load(path) else { return Vec::new() };
+    let limited = config.limits.into_iter().filter_map(|limit| limit.partition);
+    let named = limited.chain(config.partitions.into_iter().map(|own| own.name));
+    let partitions = Some(named.filter(|name| exists(name)).collect());
+    let slurm = SlurmNames { partitions, ..SlurmNames::default() };
+    let unknown = unknown_to_slurm(&path.to_string_lossy(), &texts.main, &slurm);
+    unknown.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]
@@ -123,5 +147,21 @@ mod tests {
         assert_eq!((refresh(&mut site, 4), refresh(&mut later, 4)), (Ok(2), Ok(2)));
         std::fs::remove_file(&file).unwrap();
         assert_eq!(refresh(&mut site, 5), Ok(0));
+    }
+
+    #[test]
+    fn partitions_that_do_not_exist_are_named_at_their_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tessera.toml");
+        let named = "[[limits]]\npartition = \"gpuu\"\n[[limits]]\npartition = \"gpu\"\n[[partitions]]\nname = \"nights\"\n";
+        std::fs::write(&path, format!("{named}{GOOD}")).unwrap();
+        let said = unknown_partitions(&path, &|name| name == "gpu").join("\n");
+        assert_eq!(
+            said.replace(&dir.path().display().to_string(), ""),
+            "/tessera.toml:2:14: Slurm has no partition gpuu: this limit holds nobody (did you mean gpu?)\n\
+             /tessera.toml:6:9: Slurm has no partition nights: these settings hold for nobody (use a partition of slurm.conf)"
+        );
+        std::fs::write(&path, "x").unwrap();
+        assert!(unknown_partitions(&path, &|_| false).is_empty(), "its errors are named elsewhere");
     }
 }

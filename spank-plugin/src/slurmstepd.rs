@@ -239,7 +239,11 @@ fn left_to_slurm(step: &Step, args: &Args, spank: &Spank<'_>, env: &dyn Fn(&str)
 
 /// A slurmd that knows a job's number from before slurmctld lost it starts the new job of that number without a prolog.
 const NO_PROLOG: &str =
-    "its prolog has not run here, because this slurmd remembers an earlier job of that number";
+    "slurmd has not run its prolog here, as happens when slurmd remembers an earlier job of that number";
+
+/// As above, or slurmctld works without Tessera and gives jobs GPUs that the prolog did not make ready for them.
+const OTHER_GPUS: &str = "Slurm gave it other GPUs than this node has made ready for a job of its number: slurmctld works without \
+                          Tessera, or slurmd took the job for an earlier one; `tessera doctor` says more";
 
 /// As the user, in each task: sets its environment. The first task of the job on this node says what it got.
 pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError> {
@@ -258,7 +262,7 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
         Share::Unknown if !slurms.given() => return Ok(()),
         Share::Ready(entry, here) if !slurms.agree_with(&entry, &here.kept) => {
             hide_gpus(spank)?;
-            return Err(TaskError::NoGpus { job, why: NO_PROLOG.to_owned() });
+            return Err(TaskError::NoGpus { job, why: OTHER_GPUS.to_owned() });
         }
         Share::Unknown => {
             hide_gpus(spank)?;

@@ -10,3 +10,9 @@ pub(crate) fn has_events(node: &str, (from, to): (u64, u64), now: u64) -> Result
     let said = run("sacctmgr", &["-nP", "show", "event", &nodes, &start, &end, "format=nodename"])?;
     Ok(!said.trim().is_empty())
 }
+
+/// The names of all accounts that the caller may see.
+pub(crate) fn accounts() -> Result<Vec<String>, Failure> {
+    let said = run("sacctmgr", &["-nP", "show", "account", "format=account"])?;
+    Ok(said.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}

@@ -43,3 +43,36 @@ fn check() {
     exit 1
     ");
 }
+
+#[test]
+fn check_says_what_a_good_file_asks_for_in_vain() {
+    let site = Site::new();
+    let with = |lines: &str| fs::write(site.path().join("tessera.toml"), format!("{SITE}{lines}")).unwrap();
+    fs::write(site.path().join("slurm.conf"), "NodeName=n1 Gres=gpu:a100:8\nPartitionName=debug Nodes=ALL\n")
+        .unwrap();
+    assert!(site.run(&["check"]).starts_with("tessera.toml: good"));
+    with("[[partitions]]\nname = \"debugg\"\nobjective = \"throughput\"\n");
+    assert_snapshot!(site.run(&["check"]), @r#"
+    tessera.toml:24:9: Slurm has no partition debugg: these settings hold for nobody
+    name = "debugg"
+            ^~~~~~  hint: did you mean debug?
+    tessera.toml:25:14: objective = "throughput" has no effect: no [[nodes]] has a power_model
+    objective = "throughput"
+                 ^~~~~~~~~~  hint: add power_model to the [[nodes]] whose jobs a planner may pair; `tessera power fit` writes one
+    tessera.toml: 2 problems; Slurm's daemons work with the file all the same
+    exit 1
+    "#);
+    // Another file could have any partition.
+    fs::write(site.path().join("slurm.conf"), "PartitionName=debug Nodes=ALL\ninclude more.conf\n").unwrap();
+    with("[[partitions]]\nname = \"debugg\"\n");
+    assert!(site.run(&["check"]).starts_with("tessera.toml: good"));
+    // doctor says it as well, as far as it needs no Slurm.
+    with("[[partitions]]\nname = \"debug\"\nobjective = \"efficiency\"\n");
+    assert_snapshot!(site.run(&["doctor", "--node", "n2"]), @r#"
+    ok   tessera.toml: 2 nodes in 2 sets
+    bad  Slurm: cannot run `scontrol show config`: No such file or directory (os error 2)
+    bad  tessera.toml:25:14: objective = "efficiency" has no effect: no [[nodes]] has a power_model (add power_model to the [[nodes]] whose jobs a planner may pair; `tessera power fit` writes one)
+    skip journal, driver, device nodes and MPS: n2 is not this machine
+    exit 1
+    "#);
+}

@@ -34,7 +34,7 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
         if line.trim_start().get(..7).is_some_and(|word| word.eq_ignore_ascii_case("include")) {
             return Err("it includes another file".to_owned());
         }
-        let line = Line { fields: fields(&line) };
+        let line = Line::read(&line);
         let own = line.begins("NodeName");
         if own && !line.is_for(node)? {
             continue;
@@ -87,7 +87,7 @@ impl AutoDetect {
             return found;
         }
         for line in lines(text) {
-            let line = Line { fields: fields(&line) };
+            let line = Line::read(&line);
             let Some(on) = line.field("AutoDetect").and_then(detects).filter(|_| !line.begins("Name")) else {
                 continue;
             };
@@ -115,7 +115,7 @@ fn detects(how: &str) -> Option<bool> {
 }
 
 /// The file's lines, without comments and escapes; a line that ends in a backslash is joined with the next.
-fn lines(text: &str) -> Vec<String> {
+pub(crate) fn lines(text: &str) -> Vec<String> {
     let (mut out, mut begun) = (Vec::new(), String::new());
     for line in text.lines() {
         let (mut escaped, mut goes_on) = (false, false);
@@ -157,18 +157,24 @@ fn fields(mut line: &str) -> Vec<(String, String)> {
     out
 }
 
-struct Line {
+/// The keys and values of a line.
+pub(crate) struct Line {
     fields: Vec<(String, String)>,
 }
 
 impl Line {
+    /// Reads one of [`lines`].
+    pub(crate) fn read(line: &str) -> Self {
+        Self { fields: fields(line) }
+    }
+
     /// Whether the line begins with this key.
-    fn begins(&self, key: &str) -> bool {
+    pub(crate) fn begins(&self, key: &str) -> bool {
         self.fields.first().is_some_and(|(k, _)| k.eq_ignore_ascii_case(key))
     }
 
     /// The value of a key; the last one if the key is there twice.
-    fn field(&self, key: &str) -> Option<&str> {
+    pub(crate) fn field(&self, key: &str) -> Option<&str> {
         let mut found = self.fields.iter().rev().filter(|(k, _)| k.eq_ignore_ascii_case(key));
         found.next().map(|(_, value)| value.as_str())
     }

@@ -19,9 +19,11 @@ mod matrix_text;
 mod models;
 mod nodes;
 mod power;
+mod problems;
 mod reader;
 mod sections;
 mod sets;
+mod slurm_conf;
 mod tasks;
 mod types;
 mod uses;
@@ -34,6 +36,10 @@ pub use gres_conf::{AutoDetect, GpuOrder, gpu_order};
 pub use limit::Limit;
 pub use matrix::links_of_file;
 pub use matrix_text::links_text;
+pub use problems::{
+    OnNode, SlurmNames, own_problems, problems_on_node, state_lost_at_reboot, unknown_to_slurm,
+};
+pub use slurm_conf::{gpu_types_in, names_in_slurm_conf};
 pub use topology::{System, systems};
 pub use types::{
     Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodePower, NodeSettings, NodeSpec,

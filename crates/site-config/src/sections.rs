@@ -23,6 +23,11 @@ const LISTED_KINDS: &[(&str, Isolation)] = &[
     ("whole", Isolation::Whole),
 ];
 
+/// Default of `state_dir`.
+pub(crate) const STATE_DIR: &str = "/var/lib/tessera";
+/// Default of `run_dir`.
+pub(crate) const RUN_DIR: &str = "/run/tessera";
+
 type Read<T> = Result<T, (String, Option<String>)>;
 
 pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Defaults {
@@ -141,8 +146,8 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
     let unset = NodeSettings {
         dev_root: PathBuf::from("/dev"),
         proc_root: PathBuf::from("/proc"),
-        state_dir: PathBuf::from("/var/lib/tessera"),
-        run_dir: PathBuf::from("/run/tessera"),
+        state_dir: PathBuf::from(STATE_DIR),
+        run_dir: PathBuf::from(RUN_DIR),
         nvml_library: "libnvidia-ml.so.1".to_owned(),
         mps_control: PathBuf::from("/usr/bin/nvidia-cuda-mps-control"),
         task_broker: PathBuf::from("/usr/sbin/tessera-broker"),

@@ -63,6 +63,11 @@ impl Slurm {
         slurmctld.into_iter().chain(slurmd).collect()
     }
 
+    /// The types of each node's GPUs.
+    pub(super) fn gpu_types(&self) -> HashMap<String, Vec<String>> {
+        self.gres.iter().map(|(node, gres)| (node.clone(), site_config::gpu_types_in(gres))).collect()
+    }
+
     /// The text of gres.conf in slurm.conf's directory; `None` if it cannot be read on this machine.
     pub(crate) fn gres_conf(&self) -> Option<String> {
         let slurm_conf = Path::new(self.settings.get("slurm_conf")?);

@@ -2,6 +2,7 @@
 
 mod accounting;
 mod cluster;
+mod file_says;
 mod findings;
 mod here;
 mod installed;
@@ -11,10 +12,11 @@ mod versions;
 
 use clap::Args;
 use plugin_rt::last_good::InForce;
-use plugin_rt::tessera_toml::LoadError;
+use plugin_rt::tessera_toml::{self, LoadError};
 use serde_json::json;
 use site_config::SiteConfig;
 
+use file_says::File;
 use findings::Findings;
 
 use crate::globals::Globals;
@@ -25,7 +27,8 @@ use crate::site;
 /// Check that journal, driver, device nodes, MPS and Slurm agree
 ///
 /// Compares every node of tessera.toml, or the one that --node names, with what Slurm says of it, and the plugins installed
-/// here with each other and with the Slurm that runs. On a node, as root, it also checks that node's journal, driver, device nodes and MPS daemons. Each disagreement is a line that begins with
+/// here with each other and with the Slurm that runs. Names the partitions, accounts and types of GPU in the file that Slurm does
+/// not have. On a node, as root, it also checks that node's journal, driver, device nodes and MPS daemons. Each disagreement is a line that begins with
 /// "bad"; exit status 1 if there is one. A job that is just starting or ending looks like one, so the check is repeated for
 /// up to two seconds. Nothing is changed: `tessera node reconcile` repairs what no live job owns.
 #[derive(Args)]
@@ -49,6 +52,12 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
     findings.group(format!("{}: {}", path.display(), site::node_count(&config)), |f| file(bad.as_ref(), f));
     let names = names(&config, args.node.as_deref());
     let slurm = cluster::ask(&mut findings);
+    // Of a bad file only the errors are sure.
+    let good = tessera_toml::load(&path).ok().filter(|_| bad.is_none());
+    let file = good.as_ref().map(|(config, texts)| File { path: &path, text: &texts.main, config });
+    if let Some(file) = &file {
+        file.check(slurm.as_ref(), &mut findings);
+    }
     if let Some(slurm) = &slurm {
         cluster::settings(slurm, &mut findings);
         installed::check(slurm, &config, &mut findings);
@@ -60,6 +69,9 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
         power::budgets(slurm, &names, &config, &mut findings);
     }
     here::check(&config, args.node.as_deref(), slurm.as_ref(), &mut findings);
+    if let Some(file) = &file {
+        file.check_here(args.node.as_deref(), &mut findings);
+    }
     let status = u8::from(findings.any_bad());
     if args.json {
         let list =

@@ -71,26 +71,24 @@ pub(super) fn model(local: &Local<'_>, findings: &mut Findings) {
     });
 }
 
-/// Whether this node's GPUs can be limited as its budgets need it, and draw no more than these count.
+/// Whether this node's GPUs draw no more than its budgets count. Whether they take its limits is compared with the file's lines.
 pub(super) fn limits(local: &Local<'_>, config: &SiteConfig, findings: &mut Findings) {
     let name = &local.name;
     let (true, Some(range)) = (config.in_power_budget(name), local.spec.power.range()) else { return };
-    let budgets = config.power_budgets.iter().filter(|budget| budget.nodes.contains(name));
-    let lowest = budgets.map(|budget| budget.floor(range.cap_w)).min().unwrap_or(range.cap_w);
     match power_status(&local.settings) {
         Err(e) => findings.bad(format!("{name}: {}", error_chain::with_causes(&e))),
         Ok(gpus) => {
             findings.group(format!("{name}: power limits are those that its budgets count with"), |f| {
-                gpus.iter().for_each(|gpu| of_gpu(name, gpu, (range, lowest), f));
+                gpus.iter().for_each(|gpu| of_gpu(name, gpu, range, f));
             })
         }
     }
 }
 
-fn of_gpu(node: &str, view: &GpuPowerView, (range, lowest): (PowerRange, u16), findings: &mut Findings) {
+fn of_gpu(node: &str, view: &GpuPowerView, range: PowerRange, findings: &mut Findings) {
     let PowerRange { cap_w, idle_w } = range;
     let place = format!("{node}: GPU {}", view.gpu);
-    let GpuPower { found_mw, draw_mw, range_mw, .. } = match &view.power {
+    let GpuPower { found_mw, draw_mw, .. } = match &view.power {
         Ok(power) => power,
         Err(why) => return findings.bad(format!("{place}: {why}")),
     };
@@ -101,17 +99,6 @@ fn of_gpu(node: &str, view: &GpuPowerView, (range, lowest): (PowerRange, u16), f
              budget counts",
             watts(*found_mw)
         ));
-    }
-    if let Some((least, most)) = range_mw {
-        for watts_w in [lowest, cap_w] {
-            if !(*least..=*most).contains(&(u32::from(watts_w) * 1000)) {
-                findings.bad(format!(
-                    "{place}: takes limits of {} to {} W, a budget may ask for {watts_w} W: correct cap_w or floor_w",
-                    watts(*least),
-                    watts(*most)
-                ));
-            }
-        }
     }
     // What no journal knows may be anything: only a draw above the highest idle one is told.
     if view.jobs.is_empty() && *draw_mw > u32::from(idle_w) * 1000 {
@@ -129,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    fn told(found_w: u32, draw_w: u32, jobs: &[u32], lowest: u16) -> String {
+    fn told(found_w: u32, draw_w: u32, jobs: &[u32]) -> String {
         let power = GpuPower {
             found_mw: found_w * 1000,
             set_mw: found_w * 1000,
@@ -141,7 +128,7 @@ mod tests {
         let jobs = jobs.iter().map(|job| (JobId(*job), None)).collect();
         let view = GpuPowerView { gpu: NvmlIndex(3), power: Ok(power), jobs, used: Vec::new() };
         let mut findings = Findings::default();
-        of_gpu("n1", &view, (PowerRange { cap_w: 250, idle_w: 50 }, lowest), &mut findings);
+        of_gpu("n1", &view, PowerRange { cap_w: 250, idle_w: 50 }, &mut findings);
         findings.list.into_iter().map(|(_, what)| what + "\n").collect()
     }
 
@@ -153,11 +140,10 @@ mod tests {
 
     #[test]
     fn limits_must_be_those_that_budgets_count_with() {
-        assert_eq!(told(250, 40, &[], 100), "");
-        assert_eq!(told(200, 240, &[7], 100), "");
-        insta::assert_snapshot!(told(300, 60, &[], 90), @r"
+        assert_eq!(told(250, 40, &[]), "");
+        assert_eq!(told(200, 240, &[7]), "");
+        insta::assert_snapshot!(told(300, 60, &[]), @r"
         n1: GPU 3: its power limit is 300 W, cap_w = 250 is less: a job whose limit is not set could draw more than its budget counts
-        n1: GPU 3: takes limits of 100 to 300 W, a budget may ask for 90 W: correct cap_w or floor_w
         n1: GPU 3: draws 60 W without a job, idle_w = 50: raise idle_w, or see who uses it
         ");
     }

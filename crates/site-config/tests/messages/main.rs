@@ -4,6 +4,7 @@
 mod budgets;
 mod hostile;
 mod nodes;
+mod problems;
 mod sections;
 
 use std::io;

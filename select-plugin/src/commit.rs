@@ -87,7 +87,10 @@ pub(crate) fn place(
         own.ask.quotas.clear();
         own.decide(node)
     });
-    let mut decision = own.filter(|own| own.chosen.is_some()).unwrap_or_else(|| question.decide(node));
+    let own = own.filter(|own| own.chosen.is_some());
+    // Among GPUs that Slurm has chosen, the engine knows of no other free ones.
+    let among_slurms = own.is_some() || order_only;
+    let mut decision = own.unwrap_or_else(|| question.decide(node));
     if want.kind == GresKind::Gpu && question.pays_for_links() && !order_only {
         // Of sets that are equally good, the one near the job's cores.
         let near = quotas(slurm, true);
@@ -97,12 +100,17 @@ pub(crate) fn place(
             decision = if equally_good(&decision, &nearer) { nearer } else { decision };
         }
     }
-    let why = plain_why(&planned_why(want, decision.reason()));
+    let reason =
+        if among_slurms && decision.chosen.is_some() { SLURMS_CHOICE.to_owned() } else { decision.reason() };
+    let why = plain_why(&planned_why(want, reason));
     let matched = decision.set_summary();
     let gbps = predicted(&decision);
     let placed = |grant| Placed { devices: devices(&grant, want.kind), grant, entries, why, gbps, matched };
     Some(decision.chosen.map(placed).ok_or_else(|| Veto { node: slurm.name.clone() }))
 }
+
+/// Why a job has the GPUs that Slurm chose for it, for its user.
+const SLURMS_CHOICE: &str = "Slurm's own choice";
 
 /// Why a job got what it has, for its user: of several nodes, the one with the least bandwidth. `whys` has each node's,
 /// with what its set is predicted to reach, in the order of `grants`.

@@ -122,3 +122,28 @@ const TABLE: [&str; 10] = [
     "none: whole, refused by Slurm, whole, refused by Slurm, whole, refused by Slurm, whole, refused by Slurm, whole",
     "--exclusive: by Slurm, nothing, by Slurm, nothing, by Slurm, nothing, by Slurm, nothing, by Slurm",
 ];
+
+#[test]
+fn a_job_that_asks_for_no_change_reads_that_slurm_chose() {
+    let mut view = JobView {
+        id: JobId(9),
+        uid: USER,
+        request: Some("v1 iso=none typed=1".to_owned()),
+        gres: vec![GresRequest { kind: GresKind::Gpu, per_node: 1, per_socket: false }],
+        exclusive: false,
+        enforce_bind: false,
+        partition: None,
+        account: None,
+        comment: protocol::AdminComment::default(),
+        now: 100,
+        starts_by: None,
+    };
+    let mut engine = engine_of("");
+    let why = |engine: &mut Engine, view: &JobView| {
+        let want = view.want().unwrap();
+        place(engine, question(engine, &want), &want, &choice(&[0], &[0])).unwrap().unwrap().why
+    };
+    assert_eq!(why(&mut engine, &view), "Slurm's own choice");
+    view.request = None;
+    assert_eq!(why(&mut engine, &view), "the only free GPU");
+}

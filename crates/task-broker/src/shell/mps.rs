@@ -3,7 +3,7 @@
 //! Nobody is asked to answer, because users can keep their daemon from doing that: whoever listens at its socket is looked up
 //! once, and a handle on that process then says when it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -11,6 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::PidfdFlags;
+
+use crate::core::Process;
 
 /// What was found at a daemon's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +25,12 @@ pub(super) enum Found {
     Nobody,
 }
 
-/// The daemons seen so far, by pipe directory.
+/// The daemons seen so far, by pipe directory, and their servers.
 #[derive(Default)]
 pub(super) struct Daemons {
     seen: BTreeMap<String, Daemon>,
+    /// Children of a daemon, as long as they live: a server may outlive its daemon.
+    servers: BTreeSet<Process>,
 }
 
 struct Daemon {
@@ -54,14 +58,26 @@ impl Daemons {
         }
     }
 
-    /// The process ids of the daemons that ran at the last look.
-    pub(super) fn pids(&self) -> Vec<u32> {
-        self.seen.values().map(|daemon| daemon.pid).collect()
+    /// Whether a process is a server of a daemon that ran at the last look: its child. No user can make another process that.
+    /// Such a process is remembered.
+    pub(super) fn is_server(&mut self, process: Process, parent: u32) -> bool {
+        let is_server = self.seen.values().any(|daemon| daemon.pid == parent);
+        if is_server {
+            self.servers.insert(process);
+        }
+        is_server
     }
 
-    /// Forgets all but these.
+    /// Whether a process is a daemon, or has been seen as a daemon's server. Its name plays no part: every user can choose one.
+    pub(super) fn is_mps(&self, process: Process) -> bool {
+        let is_daemon = |daemon: &Daemon| daemon.pid == process.pid && lives(&daemon.handle);
+        self.servers.contains(&process) || self.seen.values().any(is_daemon)
+    }
+
+    /// Forgets all daemons but these, and the servers that have ended.
     pub(super) fn keep(&mut self, pipes: &[String]) {
         self.seen.retain(|pipe, _| pipes.contains(pipe));
+        self.servers.retain(|server| gpu_node::start_time_of(server.pid) == Some(server.start));
     }
 }
 
@@ -97,6 +113,33 @@ mod tests {
         let mut child = python.spawn().unwrap();
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
         child
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_daemon_and_outlives_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().to_str().unwrap();
+        let mut daemons = Daemons::default();
+        let mut daemon = listen(dir.path());
+        assert_eq!(daemons.look(pipe), Found::Same);
+        let process = |pid| Process { pid, start: gpu_node::start_time_of(pid).unwrap() };
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let (server, parent) = (process(child.id()), daemon.id());
+        assert!(daemons.is_mps(process(daemon.id())) && !daemons.is_mps(server));
+        assert!(!daemons.is_server(server, std::process::id()) && !daemons.is_mps(server));
+        assert!(daemons.is_server(server, parent) && daemons.is_mps(server));
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        daemons.keep(&[]);
+        assert!(daemons.is_mps(server), "its clients go on");
+        assert!(
+            !daemons.is_mps(Process { start: server.start + 1, ..server }),
+            "another process of the same number"
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+        daemons.keep(&[]);
+        assert!(!daemons.is_mps(server));
     }
 
     #[test]

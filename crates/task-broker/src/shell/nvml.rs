@@ -6,6 +6,7 @@ use error_chain::Chain;
 use gpu_node::nvml::{Nvml, Usage};
 use gpu_node::start_and_parent_of;
 
+use super::mps::Daemons;
 use crate::core::{Opened, Process, Sample, Seen};
 
 /// NVML, loaded when it is first needed: a broker without devices needs none.
@@ -33,13 +34,13 @@ impl Looker {
         Ok(Opened { uuid: uuid.to_owned(), free: usage.total.saturating_sub(usage.used), used: usage.used })
     }
 
-    /// A device now. A process that ended between NVML's answer and ours is left out. A child of one of `daemons` is an MPS
-    /// server: no user can make another process that.
-    pub(super) fn look(&mut self, uuid: &str, daemons: &[u32]) -> Result<Sample, String> {
+    /// A device now. A process that ended between NVML's answer and ours is left out. `daemons` learn of their servers.
+    pub(super) fn look(&mut self, uuid: &str, daemons: &mut Daemons) -> Result<Sample, String> {
         let usage = self.usage(uuid)?;
         let seen = |(pid, used)| {
             let (start, parent) = start_and_parent_of(pid)?;
-            Some(Seen { process: Process { pid, start }, used, is_server: daemons.contains(&parent) })
+            let process = Process { pid, start };
+            Some(Seen { process, used, is_server: daemons.is_server(process, parent) })
         };
         Ok(Sample { used: usage.used, processes: usage.processes.into_iter().filter_map(seen).collect() })
     }

@@ -7,6 +7,7 @@ mod crowd;
 mod node;
 mod security;
 
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -332,6 +333,33 @@ fn who_uses_what_nobody_promised_is_named_and_ended() {
     assert_eq!(client.reply(), Some(Reply::Freed { nonce: 1 }));
     node.broker().end(12).unwrap();
     assert!(notes(12).is_empty());
+}
+
+/// A program may give itself any name, that of an MPS server too.
+#[test]
+fn who_calls_himself_an_mps_server_is_ended_all_the_same() {
+    let mut node = Node::new();
+    node.start_with(&["--overuse", "end"]);
+    node.add(12, 1001);
+    let client = {
+        node.add(14, 0);
+        node.client(14)
+    };
+    assert!(client.begin(1, GIB));
+    client.granted(1);
+    let mut stranger = Command::new("sh");
+    stranger.args(["-c", "echo nvidia-cuda-mps > /proc/$$/comm && echo named && read line"]);
+    stranger.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut stranger = std::os::unix::process::CommandExt::uid(&mut stranger, 1001).spawn().unwrap();
+    let mut said = [0; 5];
+    stranger.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", stranger.id())).unwrap();
+    assert_eq!((&said, name.as_str()), (b"named", "nvidia-cuda-mps\n"));
+    node.uses(stranger.id(), 3 << 10);
+    let ended = format!("process {} was ended", stranger.id());
+    let notes = || std::fs::read_to_string(node.run_dir().join("tasks/12.notes")).unwrap_or_default();
+    wait("its end to be named", || notes().contains(&ended).then_some(()));
+    assert_eq!(signal_of(&mut stranger), Some(9));
 }
 
 /// The signal that ends a child.

@@ -33,10 +33,9 @@ impl Broker {
     /// Asks NVML about every device.
     pub(super) fn look(&mut self) {
         self.look_at_daemons();
-        let daemons = self.daemons.pids();
         let devices: Vec<_> = self.core.uuids().map(|(id, uuid)| (id, uuid.to_owned())).collect();
         for (id, uuid) in devices {
-            let effects = match self.looker.look(&uuid, &daemons) {
+            let effects = match self.looker.look(&uuid, &mut self.daemons) {
                 Ok(sample) => self.core.sampled(id, &sample, now()),
                 Err(why) => self.core.lost(id, &why),
             };
@@ -56,6 +55,11 @@ impl Broker {
         self.next_look = wait.map(|wait| Instant::now() + wait);
     }
 
+    /// Whether the site wants such processes ended and this one may be. An MPS server's memory is its clients'.
+    fn may_end(&self, process: Process) -> bool {
+        self.overuse == Overuse::End && !self.daemons.is_mps(process)
+    }
+
     /// A process uses more of a device than it was promised: named in the jobs' logs when that is first seen, and ended, where
     /// the site wants that, when it lasts.
     pub(super) fn overused(&mut self, process: Process, uuid: &str, excess: u64, lasts: bool) {
@@ -65,7 +69,7 @@ impl Broker {
             format!(
                 "process {pid} uses {mib} MiB of {uuid} that it was not promised; other tasks get that much less"
             )
-        } else if self.overuse == Overuse::End && overuse::end(process) {
+        } else if self.may_end(process) && overuse::end(process) {
             format!("process {pid} was ended: it used {mib} MiB of {uuid} that it was not promised")
         } else {
             return;

@@ -83,6 +83,16 @@ fn lookups_that_are_not_ours_are_the_c_librarys() {
     assert_eq!(node.tasks(), []);
 }
 
+/// A child that is forked while other threads look for a driver finds the C library whole: the lookup loads and unloads nothing.
+#[test]
+fn children_forked_beside_lookups_live() {
+    let node = Node::new(1);
+    // The C library looks for the driver everywhere.
+    std::fs::remove_file(node.path("lib/libcuda.so.1")).unwrap();
+    let program = node.compile("forks", &source("forks.c"), &["-pthread", "-ldl"]);
+    assert_eq!(node.prints(&program), "0 0\n", "children that a signal ended, and that found a driver");
+}
+
 /// A program that is linked with the library asks itself: the job's `--gpu-mem` is not held in addition.
 #[test]
 fn a_program_with_probes_is_charged_for_its_tasks_alone() {

@@ -73,14 +73,16 @@ fn decide(handle: *mut c_void, name: &CStr, entry: &'static Entry) -> Option<*mu
         if driver::is_loaded() {
             return None;
         }
-        // This library alone has it. A program that asks like this whether there is a driver must hear no.
-        // SAFETY: dlopen(3): a valid string; the C library is there.
-        let libc = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        return Some(real_dlsym(libc, name));
+        // If this library alone has it, a program that asks like this whether there is a driver must hear no, and `dlerror`
+        // says so. RTLD_NEXT is what comes after this library.
+        let next = real_dlsym(libc::RTLD_NEXT, name);
+        return next.is_null().then_some(next);
     }
     let found = real_dlsym(handle, name);
-    let is_ours = !found.is_null() && process::mode() == Mode::Whole && entry.real() == Some(found);
-    is_ours.then_some(entry.ours)
+    // The handle may be the program's own, which has this library's function.
+    let is_anothers = !found.is_null() && found != entry.ours;
+    let is_drivers = is_anothers && process::mode() == Mode::Whole && entry.real() == Some(found);
+    is_drivers.then_some(entry.ours)
 }
 
 /// The address of a symbol: dlsym(3).

@@ -150,6 +150,27 @@ pub(crate) fn epilogs_over(memory: &mut Memory, completing: impl FnOnce() -> Has
     layouts(&memory.engine, &names)
 }
 
+/// Drops what the state remembers of idle instances on nodes that have booted, which destroys them. `booted` has each node's
+/// place in the node table and when it booted, seconds since 1970; `name_of` tells a node's name.
+pub(crate) fn after_boots(
+    memory: &mut Memory,
+    booted: impl Iterator<Item = (usize, u64)>,
+    name_of: impl Fn(usize) -> Option<String>,
+) -> Vec<Layout> {
+    // Before that, what is idle is not read from the layouts yet.
+    if !memory.rebuilt {
+        return Vec::new();
+    }
+    let mut names = Vec::new();
+    for (node, when) in booted {
+        if memory.boots.is_new(node, when) {
+            names.extend(name_of(node));
+        }
+    }
+    names.retain(|name| memory.engine.forget_idle(name));
+    layouts(&memory.engine, &names)
+}
+
 /// What follows when a running job has lost a node. `placement` is the one in its SPANK environment.
 pub(crate) fn lost_node(
     memory: &mut Memory,
@@ -250,6 +271,8 @@ mod tests {
     use geometry::{GpuIndex, Uid};
     use protocol::Grant;
     use topology::GpuSet;
+
+    use crate::memory::Boots;
 
     fn memory() -> Memory {
         let text = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
@@ -358,6 +381,31 @@ mod tests {
         assert_eq!(effects, [Effect::Placement(Some("v1 job=5;n2=whole:1".to_owned()))]);
         assert_eq!(layouts.len(), 1);
         assert_eq!(lost_node(&mut memory, JobId(5), "n1", Some(saved)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_stood_idle_is_gone_after_a_boot_and_what_jobs_hold_stays() {
+        let mut memory = memory();
+        let published = [
+            ("n1".to_owned(), "tessera gpu0=mig[2g.10gb@0:idle,1g.5gb@4:idle]".to_owned()),
+            ("n2".to_owned(), "tessera gpu0=free gpu1=mig[3g.20gb@4:idle]".to_owned()),
+        ];
+        rebuilt(&mut memory, &published);
+        let held = "v1 job=5;n1=mig:0/1g.5gb@6";
+        let job = Running { placement: Some(held.to_owned()), allocated: Vec::new(), ..running() };
+        found_running(&mut memory, &job);
+        let before = memory.engine.layout("n1").unwrap();
+        assert_eq!(before.matches("idle").count(), 2, "{before}");
+        memory.boots = Boots::at(1000, &[(0, 500), (1, 500)]);
+        let name = |node: usize| Some(format!("n{}", node + 1));
+        let mut boots = |times: [u64; 2]| after_boots(&mut memory, times.into_iter().enumerate(), name);
+        assert_eq!(boots([500, 501]), []);
+        let shown = boots([2000, 0]);
+        let [Layout { node, text }] = &shown[..] else { panic!("{shown:?}") };
+        assert!(node == "n1" && text.contains("1g.5gb@6") && !text.contains("idle"), "{text}");
+        assert_eq!(boots([2001, 0]), [], "told once");
+        let shown = boots([2001, 3000]);
+        assert_eq!(shown, [Layout { node: "n2".to_owned(), text: "tessera gpu0-1=free".to_owned() }]);
     }
 
     #[test]

@@ -17,17 +17,55 @@ pub(crate) struct Memory {
     pub(crate) tried: Tried,
     /// The state knows all running jobs. Before that, the layouts from before a restart must stay readable.
     pub(crate) rebuilt: bool,
+    /// When each node booted.
+    pub(crate) boots: Boots,
 }
 
 impl Memory {
     /// A site with nothing running.
     pub(crate) fn new(engine: Engine) -> Self {
-        Self { engine, pending: None, tried: Tried::default(), rebuilt: false }
+        Self { engine, pending: None, tried: Tried::default(), rebuilt: false, boots: Boots::default() }
     }
 
     /// Whether the last decision is for the job of this record.
     pub(crate) fn has_decided(&self, record: Record) -> bool {
         self.pending.as_ref().is_some_and(|p| p.record == record)
+    }
+}
+
+/// When each node booted, by its place in the node table, seconds since 1970. A new configuration, which may change the places,
+/// starts a new memory.
+#[derive(Debug, Default)]
+pub(crate) struct Boots {
+    /// When the state was rebuilt: what booted before is not news.
+    since: u64,
+    known: Vec<u64>,
+}
+
+impl Boots {
+    /// slurmctld computes the time of a boot anew from each registration's uptime. By less than this it is the same boot.
+    const JITTER: u64 = 60;
+
+    /// What is known when the state is rebuilt.
+    pub(crate) fn at(since: u64, nodes: &[(usize, u64)]) -> Self {
+        let mut boots = Self { since, known: Vec::new() };
+        for (node, booted) in nodes {
+            let _ = boots.is_new(*node, *booted);
+        }
+        boots
+    }
+
+    /// Takes note of when a node booted, and says whether it has since the last time. 0: it has not registered.
+    pub(crate) fn is_new(&mut self, node: usize, booted: u64) -> bool {
+        if booted == 0 {
+            return false;
+        }
+        if self.known.len() <= node {
+            self.known.resize(node + 1, 0);
+        }
+        let before = std::mem::replace(&mut self.known[node], booted);
+        let before = if before == 0 { self.since } else { before };
+        booted > before.saturating_add(Self::JITTER)
     }
 }
 
@@ -96,6 +134,21 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_boot_is_new_once_and_not_for_a_second_more_of_uptime() {
+        let mut boots = Boots::at(1_000_000, &[(0, 900_000)]);
+        assert!(!boots.is_new(0, 0), "it has not registered");
+        assert!(!boots.is_new(0, 900_001) && !boots.is_new(0, 899_999));
+        assert!(boots.is_new(0, 950_000), "later than the boot that was known");
+        assert!(!boots.is_new(0, 950_000) && !boots.is_new(0, 950_002));
+        assert!(!boots.is_new(0, 0) && !boots.is_new(0, 950_001), "the boot before is still known");
+        assert!(!boots.is_new(0, 800_000), "a clock that was set back is no boot");
+        // A node that registers for the first time since slurmctld's start.
+        assert!(!boots.is_new(7, 999_000), "it booted before");
+        assert!(boots.is_new(9, 1_000_100), "it booted while slurmctld ran");
+        assert!(boots.is_new(7, 1_000_100));
+    }
 
     #[test]
     fn marks_are_taken_once_and_bounded() {

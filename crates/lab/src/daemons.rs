@@ -65,20 +65,37 @@ impl Cluster {
                 let command = self.daemon_command(CONTROLLER, "slurmctld", &["-D", "-f", &file]);
                 crate::backup::named(crate::backup::BACKUP, &command)
             }
-            Daemon::Slurmd(node) => {
-                let named = ["-D", "-N", node];
-                let args = if self.by_host_name { &named[..1] } else { &named };
-                let mut command = self.daemon_command(node, "slurmd", args);
-                command.env("NVML_SIM_STATE", self.layout.sim_state(node));
-                command
-            }
+            Daemon::Slurmd(node) => self.slurmd(node, &[]),
         };
+        self.spawn(daemon, &mut command)
+    }
+
+    /// Starts a node's slurmd as after a boot: it says that the node has just booted. What a boot takes from the machine
+    /// itself is the caller's to take.
+    ///
+    /// # Errors
+    ///
+    /// The same as of [`Cluster::start`].
+    pub fn start_booted(&mut self, node: &str) -> Result<(), HarnessError> {
+        let mut command = self.slurmd(node, &["-b"]);
+        self.spawn(&Daemon::Slurmd(node.to_owned()), &mut command)
+    }
+
+    fn slurmd(&self, node: &str, more: &[&str]) -> Command {
+        let named = ["-D", "-N", node];
+        let args = if self.by_host_name { &named[..1] } else { &named };
+        let mut command = self.daemon_command(node, "slurmd", &[args, more].concat());
+        command.env("NVML_SIM_STATE", self.layout.sim_state(node));
+        command
+    }
+
+    fn spawn(&mut self, daemon: &Daemon, command: &mut Command) -> Result<(), HarnessError> {
         let name = daemon.name();
         let out = self.layout.at("log").join(format!("{name}.out"));
         let open = || at(&out, fs::OpenOptions::new().create(true).append(true).open(&out));
         command.stdin(std::process::Stdio::null()).stdout(open()?).stderr(open()?);
         // A group of its own: Ctrl-C at the terminal is for us, who then end it in order.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        std::os::unix::process::CommandExt::process_group(command, 0);
         let child = command.spawn().map_err(|source| HarnessError::Start {
             program: command.get_program().to_string_lossy().into_owned(),
             source,

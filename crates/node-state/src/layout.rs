@@ -76,6 +76,22 @@ impl Node {
         layout.idle().filter(|(gpu, profile, start)| self.add_idle(*gpu, profile, *start)).count()
     }
 
+    /// Takes the idle instances away that a reboot of the node has destroyed, and returns how many. What jobs hold stays, and
+    /// so does what the site makes itself at each boot, on static GPUs.
+    pub fn forget_idle(&mut self) -> usize {
+        let mut gone = 0;
+        for gpu in self.gpus.iter_mut().filter(|g| g.purpose != Purpose::Static) {
+            let GpuState::Mig(instances) = &mut gpu.state else { continue };
+            let before = instances.len();
+            instances.retain(|i| i.holder != Holder::Idle);
+            gone += before - instances.len();
+            if instances.is_empty() && before > 0 {
+                gpu.state = GpuState::Free;
+            }
+        }
+        gone
+    }
+
     fn add_idle(&mut self, gpu: GpuIndex, profile: &str, start: Slice) -> bool {
         let may_have = |g: &&mut Gpu| g.policy != MigPolicy::Off && g.purpose != Purpose::Static;
         let Some(gpu) = self.gpus.get_mut(usize::from(gpu.0)).filter(may_have) else { return false };

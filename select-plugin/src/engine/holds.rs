@@ -97,6 +97,16 @@ impl Engine {
         }
     }
 
+    /// Drops the idle instances of a node that has booted; whether there were any.
+    pub(crate) fn forget_idle(&mut self, node: &str) -> bool {
+        let Some(entry) = self.nodes.get_mut(node) else { return false };
+        let any = entry.node.forget_idle() > 0;
+        if any {
+            entry.changed();
+        }
+        any
+    }
+
     /// The node's layout for `sinfo`; `None`: it is not managed.
     pub(crate) fn layout(&self, node: &str) -> Option<String> {
         let entry = self.managed(node)?;

@@ -33,7 +33,7 @@ use super::{apply, read, sys};
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::life::{self, NodeGpus, Running};
-use crate::memory::Memory;
+use crate::memory::{Boots, Memory};
 use crate::reminder::Reminder;
 use crate::site::Reading;
 
@@ -195,6 +195,8 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
     with(job, |memory, host, job| {
         // At its start slurmctld calls this for finished jobs as well.
         if read::runs(job) {
+            // Before the job's own instances are among those that are there.
+            nodes_have_booted(memory, host);
             let (effects, layouts) = life::allocated(memory, &running(host, job));
             apply::on_job(host, job, &effects);
             apply::layouts(host, &layouts);
@@ -219,11 +221,12 @@ pub(super) fn ended(job: *mut sys::job_record_t) {
     });
 }
 
-/// Before nodes are shown: epilogs may have ended, of which no other hook tells.
+/// Before nodes are shown: epilogs may have ended and nodes booted, of which no other hook tells.
 pub(super) fn nodes_are_shown() {
     let Some(host) = Host::get() else { return };
     show_off(host);
     with_memory(|memory| {
+        nodes_have_booted(memory, host);
         apply::layouts(host, &life::epilogs_over(memory, || read::completing(host)));
     });
 }
@@ -236,6 +239,12 @@ fn show_off(host: &Host) {
     if read::node_layout_fits(host) {
         apply::layouts(host, &life::off(nodes));
     }
+}
+
+/// Nodes may have booted since they were last looked at.
+fn nodes_have_booted(memory: &mut Memory, host: &Host) {
+    let booted = life::after_boots(memory, read::boots(host), |node| read::name_of(host, node));
+    apply::layouts(host, &booted);
 }
 
 /// After a running job has lost a node.
@@ -271,7 +280,10 @@ pub(super) fn rebuild() {
             }
         });
     }
-    with_memory(|memory| apply::layouts(host, &life::rebuilt(memory, &read::extras(host))));
+    with_memory(|memory| {
+        memory.boots = Boots::at(host.now(), &read::boots(host).collect::<Vec<_>>());
+        apply::layouts(host, &life::rebuilt(memory, &read::extras(host)));
+    });
 }
 
 fn with_memory(body: impl FnOnce(&mut Memory)) {

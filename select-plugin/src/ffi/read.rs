@@ -263,6 +263,23 @@ pub(super) fn completing(host: &Host) -> HashSet<String> {
     ending.filter_map(name).collect()
 }
 
+/// When each node booted, seconds since 1970, by its place in the node table; 0: it has not registered.
+pub(super) fn boots(host: &Host) -> impl Iterator<Item = (usize, u64)> {
+    (0..host.node_count()).filter_map(|i| Some((i, host.node(i)?))).map(|(i, node)| {
+        // SAFETY: a slot of the node table; hooks run under the node lock.
+        let booted = unsafe { node.as_ref() }.boot_time;
+        (i, u64::try_from(booted).unwrap_or(0))
+    })
+}
+
+/// A node's name.
+pub(super) fn name_of(host: &Host, node: usize) -> Option<String> {
+    // SAFETY: a slot of the node table; hooks run under the node lock.
+    let name = unsafe { host.node(node)?.as_ref() }.name;
+    // SAFETY: null for a deleted node, else NUL-terminated.
+    unsafe { text(name) }
+}
+
 /// The `extra` of each node that has one.
 pub(super) fn extras(host: &Host) -> Vec<(String, String)> {
     // SAFETY: null or NUL-terminated.

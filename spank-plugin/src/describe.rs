@@ -1,8 +1,9 @@
 //! What a job asked for and what it got, in words for the person who reads its output.
 
+use geometry::counted;
 use geometry::size::display_gb;
 use gpu_node::journal::{Entry, InstanceRecord, Kind};
-use protocol::{Bandwidth, Isolation, Request};
+use protocol::{Bandwidth, Isolation, MemoryLevel, Request};
 use topology::Pattern;
 
 /// Why a job got what it has on `node`. slurmctld says it of the node with the least bandwidth, and names that if there
@@ -70,17 +71,24 @@ pub(crate) fn asked(request: &Request) -> String {
 
 /// What the job got on this node: `2g.10gb (10.3 GB) on GPU 3, slices 4-5, MIG-…`.
 pub(crate) fn got(entry: &Entry) -> String {
+    got_by_processes(entry, None)
+}
+
+/// The same, where `each_mib` is what one process may take of a share, MiB.
+pub(crate) fn got_by_processes(entry: &Entry, each_mib: Option<u64>) -> String {
     match (entry.kind, &entry.share) {
         (Kind::Mig, _) => {
             let each: Vec<String> = entry.instances.iter().map(instance).collect();
             each.join("; ")
         }
         (Kind::Mps, Some(share)) => {
-            let held = if share.memory_enforced { "cooperative limit" } else { "advice" };
+            let level = MemoryLevel::of_share(share.memory_enforced);
+            let each = each_mib.filter(|each| *each < share.mem_mib);
+            let each = each.map_or_else(String::new, |each| format!("; {} per process", display_gb(each)));
             let gpu = || entry.gpus.first().map_or_else(String::new, |g| format!("GPU {}", g.index));
             let on = entry.instances.first().map_or_else(gpu, instance);
             format!(
-                "a share of {} ({held}) and {} % of the SMs of {on}",
+                "a share of {} ({level}{each}) and {} % of the SMs of {on}",
                 display_gb(share.mem_mib),
                 share.threads
             )
@@ -96,10 +104,12 @@ pub(crate) fn got(entry: &Entry) -> String {
     }
 }
 
-/// `4 seats for GPU tasks`.
+/// `4 seats for GPU tasks with 3.0 GB per process (library, cooperative)`.
 fn seats(entry: &Entry) -> String {
-    let n = entry.tasks.as_ref().map_or(0, |tasks| tasks.seats);
-    format!("{n} seat{} for GPU tasks", if n == 1 { "" } else { "s" })
+    let Some(tasks) = &entry.tasks else { return "no seat for GPU tasks".to_owned() };
+    let level = MemoryLevel::of_tasks(!tasks.probes);
+    let mem = tasks.mem_mib.map(|mib| format!(" with {} per process ({level})", display_gb(mib)));
+    format!("{} for GPU tasks{}", counted(tasks.seats as usize, "seat"), mem.unwrap_or_default())
 }
 
 fn whole(entry: &Entry) -> String {

@@ -22,8 +22,9 @@ use crate::args::Args;
 use crate::ffi::{Spank, SpankError, effective_uid, fences_devices, set_env};
 use crate::prologs::{Left, Step, prologs};
 use crate::requeue::requeue;
+use crate::share_of_process::{Processes, inherited_mib, tasks_of_job};
 use crate::slurmd::asks_for_none;
-use crate::step_instances::of_step;
+use crate::step_instances::{cores, of_step};
 use crate::submit::QUIET_ENV;
 use crate::task_gpus::{NO_DEVICES, Sight, SlurmVariables, TaskGpus};
 use crate::this_node::{Missing, NoNode, ThisNode};
@@ -276,11 +277,12 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
         }
     };
     let of_step = |entry| of_step(entry, spank.job_cores().as_deref(), spank.step_cores().as_deref());
-    let entry = Box::new(of_step(*entry));
+    let mut entry = Box::new(of_step(*entry));
     let task = spank.local_task()?;
     let place = (task, spank.local_task_count()?);
     let sight = Sight {
         kept: &node.kept,
+    let each_mib = share_of_process(&entry, spank, slurms.is_job(), place.1);
         gpus: node.gpus,
         fenced: fences_devices().unwrap_or_else(|| slurms.renumbered()),
         open: node.open,
@@ -290,6 +292,10 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let devices = slurms.devices(&entry, place, &sight);
     let environment = task_environment(&entry, task, place.1);
     let library = entry.tasks.as_ref().map_or(node.task_library.as_path(), |tasks| tasks.library.as_path());
+    let got = describe::got_by_processes(&entry, each_mib);
+    if let (Some(share), Some(each)) = (&mut entry.share, each_mib) {
+        share.mem_mib = each;
+    }
     let wanted = entry.tasks.as_ref().is_some_and(|tasks| !tasks.probes);
     let users = spank.getenv(c"LD_PRELOAD");
     match preload(users.as_deref(), &library.display().to_string(), wanted) {
@@ -319,7 +325,7 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     // A step without GPUs of its own, in a job that has all of the node's because of `--exclusive`, did not ask for any.
     let given = !matches!(devices, TaskGpus::None | TaskGpus::AsSlurmSays);
     if wanted && task == 0 && !entry.begun && given {
-        log::user(format_args!("job {job} on {}: {}: {}", node.name, describe::got(&entry), entry.decision));
+        log::user(format_args!("job {job} on {}: {}: {}", node.name, got, entry.decision));
     }
     if let (true, Some(problem)) = (wanted && task == 0 && !entry.begun, &entry.cap_problem) {
         log::user(format_args!("job {job} on {}: it runs without its power cap: {problem}", node.name));
@@ -338,6 +344,19 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
 
 /// As root, whenever a task has ended: tells what the task broker noted about the job's processes.
 pub(crate) fn task_exit(spank: &Spank<'_>) -> Result<(), SpankError> {
+/// What this process may take of the job's share, MiB; `None` for a job without a share.
+fn share_of_process(entry: &Entry, spank: &Spank<'_>, is_job: bool, step_tasks: u32) -> Option<u64> {
+    let share = entry.share.as_ref()?;
+    let env = |name: &CStr| spank.getenv(name);
+    let cores = || Some((cores(&spank.job_cores()?)?.len(), cores(&spank.step_cores()?)?.len()));
+    let processes = Processes {
+        tasks: if is_job { tasks_of_job(&env) } else { step_tasks },
+        cores: if is_job { None } else { cores() },
+        inherited_mib: if is_job { None } else { inherited_mib(share, &env) },
+    };
+    Some(processes.each_mib(share.mem_mib))
+}
+
     let job = spank.job_id()?;
     // An error, because Slurm lets those into the job's log whatever its level is.
     notes::untold().iter().for_each(|line| log::error(format_args!("job {job}: {line}")));

@@ -39,7 +39,7 @@ fn instances_at(instances: usize, cores: usize, places: &[usize]) -> Vec<usize> 
 const MOST_CORES: usize = 4096;
 
 /// The cores of a list, ascending; `None` for any other text.
-fn cores(list: &str) -> Option<Vec<u32>> {
+pub(crate) fn cores(list: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in list.trim_matches(['[', ']']).split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

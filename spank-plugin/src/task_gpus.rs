@@ -89,6 +89,11 @@ impl SlurmVariables {
         list.split(',').filter_map(|number| number.trim().parse().ok()).map(GpuIndex).collect()
     }
 
+    /// Whether this is a batch script or an interactive step.
+    pub(crate) fn is_job(&self) -> bool {
+        self.is_job
+    }
+
     /// Whether Slurm thinks that this step has GPUs.
     pub(crate) fn any(&self) -> bool {
         [&self.step, &self.job, &self.cuda, &self.unbound].iter().any(|list| list.is_some())

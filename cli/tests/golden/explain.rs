@@ -19,6 +19,7 @@ fn explain() {
     n2: a share of 3.0 GB and 25 % of the SMs of GPU 0: the first share there
       weighed: loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:3 per node
+    memory: equal parts for the job's tasks on a node (MPS, cooperative)
       mps   8 of 8 slices, chosen
         GPUs 0-1, each
          *to be opened, loses 18 placements, opens an unused GPU (on GPU 0)
@@ -164,6 +165,7 @@ fn explain_on_gpus_without_mig() {
     8 x v100-16gb: a share of 10.0 GB and 62 % of the SMs of GPU 0: the first share there
       weighed: opens an unused GPU; mps takes 1 of 1 slices, mig does not fit
     counts in Slurm as gres/shard:10 per node
+    memory: equal parts for the job's tasks on a node (MPS, cooperative)
       mig   nothing fits
         GPUs 0-7, each
           no: cannot be cut into MIG instances
@@ -282,6 +284,7 @@ fn explain_within_limits() {
     n2: a share of 5.0 GB and 6 % of the SMs of GPU 0: the first share there
       weighed: loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:5 per node
+    memory: equal parts for the job's tasks on a node (MPS, cooperative)
       mps   8 of 8 slices, chosen
         GPUs 0-1, each
          *to be opened, loses 18 placements, opens an unused GPU (on GPU 0)
@@ -351,4 +354,17 @@ fn explain_moldable_jobs() {
         json["nodes"][0]["sizes"][1],
         serde_json::json!({ "profile": "2g.10gb", "milliseconds": 35000 })
     );
+}
+
+/// The memory of a share is the job's on each node, and its tasks there have equal parts.
+#[test]
+fn explain_says_what_holds_a_share() {
+    let memory = |options: &str| {
+        let said = run(&format!("explain --node n2 {options}"));
+        said.lines().find(|line| line.starts_with("memory: ")).map(str::to_owned)
+    };
+    let mps = "--gpu-isolation=mps --gpu-mem=3G";
+    let four = memory(&format!("{mps} --ntasks-per-node=4"));
+    assert_eq!(four.as_deref(), Some("memory: 749 MB for each of 4 tasks on a node (MPS, cooperative)"));
+    assert_eq!(memory("--gpu-isolation=mig --gpu-mem=3G"), None, "an instance ends by itself");
 }

@@ -33,6 +33,7 @@ fn an_explanation_says_why_a_device_is_not_joined() {
     n1: 2 seats on 1g.6gb at slice 0 of GPU 1: the first in the pool there
       weighed: loses 3 placements, opens an unused GPU
     counts in Slurm as gres/shard:2 per node
+    memory: 3.0 GB for each process (library, cooperative)
       tasks 1 of 4 slices, chosen
         GPU 0
           1g.6gb at 1: no: claimed by job 20, which gets it next

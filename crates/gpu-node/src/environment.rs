@@ -2,6 +2,7 @@
 
 use geometry::GpuIndex;
 use geometry::size::display_gb;
+use protocol::MemoryLevel;
 use protocol::set_summary::SetSummary;
 
 use crate::gpu_ids::NvmlIndex;
@@ -160,8 +161,8 @@ fn share(entry: &Entry, env: &mut Env) {
         env.set(Variable::MpsMemory, &format!("0={}M", share.mem_mib));
     }
     env.set(Variable::MemoryMib, &share.mem_mib.to_string());
-    let held = if share.memory_enforced { "limit" } else { "advice" };
-    env.set(Variable::Share, &format!("{} ({held}), {}% of SMs", display_gb(share.mem_mib), share.threads));
+    let level = MemoryLevel::of_share(share.memory_enforced);
+    env.set(Variable::Share, &format!("{} ({level}), {}% of SMs", display_gb(share.mem_mib), share.threads));
 }
 
 /// The first device, or all of the job's own GPUs: the library moves a process elsewhere before it opens any.

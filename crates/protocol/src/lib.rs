@@ -10,6 +10,7 @@ mod grant;
 pub mod gres_list;
 pub mod layout;
 pub mod meaning;
+pub mod memory_level;
 pub mod moldable;
 pub mod options;
 pub mod plan;
@@ -29,6 +30,7 @@ pub use admin_comment::{AdminComment, Says, Waits};
 pub use counters::{AppCounters, MAX_COUNTERS};
 pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 pub use layout::{Layout, parse_layout};
+pub use memory_level::MemoryLevel;
 pub use plan::{Alone, Plan, Sharing};
 pub use request::{
     Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request, UnknownIsolation, is_profile_name,

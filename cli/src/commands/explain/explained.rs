@@ -13,6 +13,8 @@ pub(super) struct Explained {
     pub(super) decision: Decision,
     /// What the node alone would count for it, or why the node could never satisfy it.
     pub(super) ever: Result<Admission, Never>,
+    /// What holds the job to its memory: a line.
+    pub(super) memory: Option<String>,
     /// The job would first wait for better GPUs.
     pub(super) waits: Option<SetWait>,
     /// For a set of whole GPUs: what others would choose.

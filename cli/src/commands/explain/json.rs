@@ -57,7 +57,7 @@ pub(super) fn answer(
 
 /// One node; `counted` is what Slurm counts for the job, `None` if sbatch refuses it.
 fn node(explained: &Explained, counted: Option<&Counted>) -> Value {
-    let Explained { names, decision, ever, waits, rivals, sizes } = explained;
+    let Explained { names, decision, ever, memory: _, waits, rivals, sizes } = explained;
     let report = &decision.report;
     let kinds = report.kinds.iter().map(|k| {
         json!({ "kind": k.kind.name(), "fits": k.outcome.is_ok(), "chosen": k.chosen, "outcome": outcome(k) })

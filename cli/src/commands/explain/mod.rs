@@ -3,6 +3,7 @@
 mod args;
 mod explained;
 mod json;
+mod memory;
 mod nodes;
 mod request;
 mod rivals;
@@ -124,7 +125,11 @@ fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
         if question.alone && ask.request.isolation == Isolation::Whole {
             ask.request.gpus = u32::try_from(node.gpus.len()).ok();
         }
-        explain(names, node, &ask, &question.policy)
+        let tasks = args.request.ntasks_per_node;
+        let limit = asked.config.mps.memory_limit;
+        let explained = explain(names, node, &ask, &question.policy);
+        let memory = memory::line(explained.decision.chosen.as_ref(), &ask.request, limit, tasks);
+        Explained { memory, ..explained }
     };
     if args.json {
         let nodes: Vec<Explained> = asked.alike().into_iter().map(explained).collect();
@@ -180,5 +185,5 @@ fn explain(names: Vec<String>, node: &Node, ask: &Ask, policy: &Policy) -> Expla
     sizes.sort_by_key(|s| (s.profile.compute_slices, &s.profile.name));
     sizes.dedup_by_key(|s| &s.profile.name);
     let waits = waits::of(node, ask, policy, &decision);
-    Explained { names, decision, ever, waits, rivals, sizes }
+    Explained { names, decision, ever, memory: None, waits, rivals, sizes }
 }

@@ -75,13 +75,16 @@ pub(super) fn answer(
 
 /// What is to be known of the job beside its place.
 fn notes(explained: &Explained, counted: Option<&Counted>) -> String {
-    let Explained { ever, waits, sizes, .. } = explained;
+    let Explained { ever, memory, waits, sizes, .. } = explained;
     let mut text = String::new();
     let _ = match (ever, counted) {
         (Ok(_), Some(Counted::Shards(n))) => writeln!(text, "counts in Slurm as gres/shard:{n} per node"),
         (Ok(_), Some(Counted::Gpus(n))) => writeln!(text, "counts in Slurm as gres/gpu:{n} per node"),
         (Err(_), _) | (Ok(_), None) => Ok(()),
     };
+    if let Some(memory) = memory {
+        let _ = writeln!(text, "{memory}");
+    }
     if let Some(wait) = waits {
         let (seconds, gbps) = (wait.seconds, wait.above_gbps());
         let _ = writeln!(text, "the job would first wait for more than {gbps} GB/s, at most {seconds} s");

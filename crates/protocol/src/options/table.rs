@@ -60,7 +60,8 @@ impl Spec {
             name: "gpu-mem",
             env: "TESSERA_GPU_MEM",
             arginfo: "size",
-            usage: "[tessera] GPU memory per MIG instance or share, or per process for tasks, such as 10G (host memory is --mem)",
+            usage: "[tessera] GPU memory, such as 10G (host memory is --mem): of each MIG instance; of an mps share on each node, \
+                    in equal parts for the job's tasks there; of each process for tasks",
         },
         Spec {
             opt: Opt::Instances,

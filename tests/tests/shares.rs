@@ -1,0 +1,153 @@
+//! What the ranks of one job can take together, on the simulated driver: never more than is counted for the job.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use common::{builder, on};
+use lab::command::{PATIENCE, run, wait_for};
+use lab::config::Templates;
+use lab::{Cluster, JobId, User, paths};
+
+/// GPUs for instances and shares, and GPUs that jobs of GPU tasks share whole.
+const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"on\"\n\
+                     [[nodes]]\nnames = \"n2\"\ngpu = \"v100-16gb\"\ncount = 1\nmig = \"off\"\n";
+
+/// MiB per allocation.
+const CHUNK_MIB: u64 = 64;
+/// Allocations that a rank tries: more than the 3 GB that it might think are its own.
+const TRIES: usize = 50;
+/// 3 GB.
+const ASKED_MIB: u64 = 2862;
+
+fn cluster() -> Cluster {
+    let mut templates = Templates::for_nodes(NODES).unwrap();
+    templates.tessera = templates.tessera.replace("[mps]\n", "[tasks]\n[mps]\n");
+    let cluster = builder().templates(templates).start().unwrap();
+    let crate_dir = paths::workspace().join("crates/cuda-sim");
+    let program = cluster.layout().at("bin").join("cuda-client");
+    let mut cc = Command::new("cc");
+    cc.arg("-I").arg(crate_dir.join("include")).arg(crate_dir.join("tests/client.c")).arg("-pthread");
+    cc.arg(cluster.layout().at("lib").join("libcuda.so.1")).arg("-o").arg(program);
+    run(&mut cc).unwrap().ok().unwrap();
+    cluster
+}
+
+/// Starts a job of four ranks. Each takes what it gets, and keeps it until [`Ranks::end`].
+struct Ranks<'a> {
+    cluster: &'a Cluster,
+    job: JobId,
+    dir: PathBuf,
+}
+
+impl<'a> Ranks<'a> {
+    /// `start` runs `sh rank.sh` four times.
+    fn start(cluster: &'a Cluster, name: &str, options: &[&str], start: &str) -> Self {
+        let dir = cluster.layout().jobs().join(name);
+        let tries = vec![format!("alloc {}", CHUNK_MIB << 20); TRIES].join(" ");
+        // The program keeps its memory until its input ends.
+        let script = format!(
+            "mkdir -p {0}; cd {0}\ncat > rank.sh <<'END'\n\
+             (until [ -e go ]; do sleep 0.2; done) | cuda-client init context 0 {tries} wait > took.$$\nEND\n\
+             {start}\n",
+            dir.display()
+        );
+        let options = [&["-n4", "-t5"], options].concat();
+        let job = cluster.sbatch(User::Alice, &options, &script).unwrap();
+        Self { cluster, job, dir }
+    }
+
+    /// Waits until every rank has tried, and returns what each has taken, in MiB.
+    fn took(&self) -> Vec<u64> {
+        wait_for("four ranks to take what they get", PATIENCE, || {
+            let files = std::fs::read_dir(&self.dir).map_err(|e| e.to_string())?.flatten();
+            let files = files.filter(|f| f.file_name().to_string_lossy().starts_with("took."));
+            let texts: Vec<String> = files.filter_map(|f| std::fs::read_to_string(f.path()).ok()).collect();
+            if texts.len() == 4 && texts.iter().all(|text| text.contains("waiting\n")) {
+                return Ok(texts
+                    .iter()
+                    .map(|t| t.matches("alloc: 0\n").count() as u64 * CHUNK_MIB)
+                    .collect());
+            }
+            Err(format!("{texts:?}; {}", self.cluster.output(self.job)))
+        })
+        .unwrap()
+    }
+
+    /// Lets the ranks end, and returns what the job printed.
+    fn end(self) -> String {
+        std::fs::write(self.dir.join("go"), "").unwrap();
+        let ended = self.cluster.wait_end(self.job).unwrap();
+        let text = self.cluster.output(self.job);
+        assert_eq!(ended.state(), "COMPLETED", "{text}");
+        text
+    }
+}
+
+/// Memory in use on a node's GPUs, as the driver's tool shows it to root, MiB.
+fn used(cluster: &Cluster, node: &str) -> u64 {
+    let mut smi = cluster.command_on(node, User::Root, "nvidia-smi").unwrap();
+    let done = run(smi.args(["--query-gpu=memory.used", "--format=csv,noheader,nounits"])).unwrap();
+    done.ok().unwrap().lines().map(|line| line.trim().parse::<u64>().unwrap()).sum()
+}
+
+const BY_SRUN: &str = "srun -n4 sh rank.sh";
+
+/// However its ranks are started, the job cannot take more than the share that is counted once.
+fn a_share_is_divided(cluster: &Cluster) {
+    let steps = "for i in 1 2 3 4; do srun -n1 --overlap sh rank.sh & done; wait";
+    let by_script = "for i in 1 2 3 4; do sh rank.sh & done; wait";
+    for (name, start) in [("srun", BY_SRUN), ("steps", steps), ("script", by_script)] {
+        let options = ["--gpu-isolation=mps", "--gpu-mem=3G", "-w", "n1"];
+        let ranks = Ranks::start(cluster, name, &options, start);
+        let took = ranks.took();
+        let sum: u64 = took.iter().sum();
+        assert!(sum <= ASKED_MIB && took.iter().all(|mib| *mib == 704), "{name}: {took:?}");
+        let tres = cluster.job(ranks.job).unwrap().get("TresPerNode").to_owned();
+        assert!(tres.ends_with("shard:3"), "counted once: {tres}");
+        let said = ranks.end();
+        assert!(said.contains("a share of 3.0 GB (MPS, cooperative; 749 MB per process)"), "{said}");
+    }
+}
+
+/// The instance itself ends, whichever rank takes its memory.
+fn an_instance_ends_by_itself(cluster: &Cluster) {
+    let options = ["--gpu-isolation=mig", "--gpu-mem=3G", "-w", "n1"];
+    let ranks = Ranks::start(cluster, "mig", &options, BY_SRUN);
+    let took = ranks.took();
+    let sum: u64 = took.iter().sum();
+    // 1g.5gb, which no two ranks fill.
+    assert!((ASKED_MIB..=4864).contains(&sum), "{took:?}");
+    let said = ranks.end();
+    assert!(said.contains("1g.5gb (5.1 GB)"), "{said}");
+}
+
+/// Of GPU tasks each process has the memory, and each is counted by the broker.
+fn tasks_are_counted_each(cluster: &Cluster) {
+    let idle = used(cluster, "n2");
+    let options = ["--gpu-isolation=tasks", "--gpu-mem=3G", "-w", "n2"];
+    let ranks = Ranks::start(cluster, "tasks", &options, BY_SRUN);
+    let took = ranks.took();
+    assert!(took.iter().all(|mib| *mib + CHUNK_MIB > ASKED_MIB), "{took:?}");
+    let run_dir = cluster.layout().at("nodes").join("n2").join("run");
+    let account = task_control::Broker::at(&run_dir, PATIENCE).status().unwrap();
+    let (counted, device) = (account.devices[0].leased_mib, &account.devices[0]);
+    let sum: u64 = took.iter().sum();
+    assert!(sum <= counted && counted <= device.mem_mib, "{took:?} of {account:?}");
+    assert!(used(cluster, "n2") - idle <= counted + device.overhead_mib, "{took:?} of {account:?}");
+    let said = ranks.end();
+    assert!(said.contains("4 seats for GPU tasks with 3.0 GB per process (library, cooperative)"), "{said}");
+}
+
+#[test]
+fn four_ranks_take_what_is_counted_for_their_job_and_no_more() {
+    let mut cluster = cluster();
+    on(&mut cluster, |cluster| {
+        a_share_is_divided(cluster);
+        an_instance_ends_by_itself(cluster);
+        tasks_are_counted_each(cluster);
+    });
+}

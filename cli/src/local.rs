@@ -19,6 +19,8 @@ pub(crate) struct Local<'c> {
     pub(crate) name: String,
     pub(crate) spec: &'c NodeSpec,
     pub(crate) settings: Settings,
+    /// Why Slurm's numbers of its GPUs mean nothing here, if gres.conf names a GPU that it does not have now.
+    pub(crate) missing_gpu: Option<String>,
 }
 
 impl<'c> Local<'c> {
@@ -33,8 +35,10 @@ impl<'c> Local<'c> {
         let conf = std::env::var("SLURM_CONF").ok().filter(|path| !path.is_empty());
         let gres = Path::new(conf.as_deref().unwrap_or("/etc/slurm/slurm.conf")).with_file_name("gres.conf");
         // `tessera doctor` says where it cannot be told.
-        settings.numbering = Numbering::read(&settings, &gres, &name).unwrap_or_default();
-        Ok(Self { name, spec, settings })
+        let numbering = Numbering::read(&settings, &gres, &name);
+        let missing_gpu = numbering.as_ref().err().filter(|e| e.gpu_is_missing).map(ToString::to_string);
+        settings.numbering = numbering.unwrap_or_default();
+        Ok(Self { name, spec, settings, missing_gpu })
     }
 
     /// The node as it is, for drawing.

@@ -85,7 +85,13 @@ pub(crate) fn prolog(
     let cap_w = granted.as_ref().ok().and_then(|given| given.cap_w);
     let (grant, refused, own_fault) = match granted.map(|given| node.translate(&given.grant, env)) {
         Ok(Ok(grant)) => (grant, None, false),
-        Ok(Err(why)) => (NvmlGrant::nothing(), Some(why), false),
+        Ok(Err(untold)) => {
+            if untold.gpu_is_missing {
+                // The same for every job with GPUs.
+                mark_unfit(&node, &untold.why, env);
+            }
+            (NvmlGrant::nothing(), Some(untold.why), false)
+        }
         Err(why) => (NvmlGrant::nothing(), Some(why), true),
     };
     let mut context = JobContext {

@@ -47,6 +47,15 @@ impl NoNode {
     }
 }
 
+/// Why it cannot be told which GPUs a grant means, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct Untranslated {
+    pub(crate) why: String,
+    /// The node has lost a GPU: no job with GPUs could be started here.
+    pub(crate) gpu_is_missing: bool,
+}
+
 /// What a missing `tessera.toml` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
@@ -117,10 +126,13 @@ impl ThisNode {
         &self,
         grant: &Grant,
         env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<NvmlGrant, String> {
-        Numbering::read(&self.settings, &gres_conf(env), &self.name)?
-            .translate(&self.settings, grant)
-            .map_err(|e| format!("{}; see `tessera doctor` on {}", Chain(&e), self.name))
+    ) -> Result<NvmlGrant, Untranslated> {
+        let numbering = Numbering::read(&self.settings, &gres_conf(env), &self.name)
+            .map_err(|e| Untranslated { why: e.to_string(), gpu_is_missing: e.gpu_is_missing })?;
+        numbering.translate(&self.settings, grant).map_err(|e| Untranslated {
+            why: format!("{}; see `tessera doctor` on {}", Chain(&e), self.name),
+            gpu_is_missing: false,
+        })
     }
 }
 
@@ -212,7 +224,8 @@ mod tests {
         }
         let conf = dir.path().join("slurm.conf").display().to_string();
         let grant = Grant::Whole(vec![GpuIndex(0)]);
-        let grant = node.translate(&grant, &|name| (name == "SLURM_CONF").then(|| conf.clone()))?;
+        let grant = node.translate(&grant, &|name| (name == "SLURM_CONF").then(|| conf.clone()));
+        let grant = grant.map_err(|e| format!("{e} missing={}", e.gpu_is_missing))?;
         Ok(grant.gpus().iter().map(|gpu| gpu.index).collect())
     }
 
@@ -224,6 +237,8 @@ mod tests {
             (Some("Include other.conf\n"), "it includes another file; list n1's GPUs there"),
             (Some("Name=gpu File=/dev/null\n"), "no GPU's device file; see `tessera doctor` on n1"),
             (Some("Name=gpu File=/dev/nvidia99\n"), "/dev/nvidia99, which cannot be looked at"),
+            (Some("Name=gpu File=/dev/nvidia99\n"), "missing=true"),
+            (Some("Name=gpu File=/dev/null\n"), "missing=false"),
         ] {
             let why = first(gres).unwrap_err();
             assert!(why.contains(want), "{gres:?}: {why}");

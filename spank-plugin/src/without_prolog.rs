@@ -58,7 +58,7 @@ pub(crate) fn realise(
     // Whether it agrees with the GPUs in the step's credential is seen in each task.
     let granted = placed(node, job, &told.placement)?;
     args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
-    let grant = node.translate(&granted.grant, env)?;
+    let grant = node.translate(&granted.grant, env).map_err(|e| e.why)?;
     let mut context = JobContext {
         job: JobId(job),
         uid,

@@ -43,6 +43,9 @@ pub enum Fault {
     /// The node has fewer GPUs than the site says.
     #[error("GPU {gpu} was granted but the driver shows {}", geometry::counted(*count, "GPU"))]
     NoSuchGpu { gpu: NvmlIndex, count: u16 },
+    /// The same, whatever was granted.
+    #[error("tessera.toml describes {}, the driver shows {shown}: correct the file or the node", geometry::counted(*described, "GPU"))]
+    FewerGpus { described: usize, shown: usize },
     /// The site describes another GPU: the job would get less than it was promised, or something else.
     #[error("GPU {gpu} is {found}, tessera.toml describes {described}: correct the file or the node")]
     NotAsDescribed { gpu: NvmlIndex, found: String, described: String },
@@ -135,6 +138,7 @@ impl Fault {
             Self::State(_)
             | Self::Lock(_)
             | Self::NoSuchGpu { .. }
+            | Self::FewerGpus { .. }
             | Self::NotAsDescribed { .. }
             | Self::NoSuchProfile { .. }
             | Self::Broker(_)
@@ -156,7 +160,7 @@ impl Fault {
     /// True where the node's GPUs are not those that the site describes: no job with GPUs belongs here, others do.
     #[must_use]
     pub fn unlike_described(&self) -> bool {
-        matches!(self, Self::NoSuchGpu { .. } | Self::NotAsDescribed { .. })
+        matches!(self, Self::NoSuchGpu { .. } | Self::FewerGpus { .. } | Self::NotAsDescribed { .. })
     }
 
     /// True where the journal cannot be used: no job can have GPUs of ours here, and nothing can be noted of it.

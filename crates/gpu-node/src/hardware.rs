@@ -5,7 +5,7 @@ use node_state::Purpose;
 
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
-use crate::numbering::Numbering;
+use crate::numbering::{Numbering, minors_by_bus};
 use crate::nvml::{GpuInfo, LiveProfile, Nvml};
 use crate::settings::{GpuSettings, Settings};
 
@@ -28,10 +28,30 @@ pub fn unlike_described(settings: &Settings, numbering: &Numbering) -> Result<Ve
         let compared = compare(&nvml.info(gpu)?, numbering.description(settings, gpu));
         wrong.extend(compared.err().map(|fault| fault.to_string()));
     }
-    if settings.gpus.len() > usize::from(count) + numbering.excused(settings, count.into()) {
-        wrong.push(Fault::NoSuchGpu { gpu: NvmlIndex(count), count }.to_string());
-    }
+    wrong.extend(are_enough(settings, numbering, count.into()).err().map(|fault| fault.to_string()));
     Ok(wrong)
+}
+
+/// Why the kernel driver's own list of GPUs is too short; `None`: it is not, or cannot be read. Loads no library, so no prolog
+/// waits for it.
+#[must_use]
+pub fn missing_in_proc(settings: &Settings) -> Option<String> {
+    let shown = minors_by_bus(&settings.proc_root.join("driver/nvidia/gpus"))?.len();
+    are_enough(settings, &settings.numbering, shown).err().map(|fault| fault.to_string())
+}
+
+/// Checks that the driver, which shows this number of GPUs, has all that the site describes and does not leave to Slurm. Where
+/// one is missing, NVML's numbers of those behind it mean other GPUs than before.
+///
+/// # Errors
+///
+/// It shows fewer.
+pub(crate) fn are_enough(settings: &Settings, numbering: &Numbering, shown: usize) -> Result<(), Fault> {
+    let described = settings.gpus.len();
+    if described > shown + numbering.excused(settings, shown) {
+        return Err(Fault::FewerGpus { described, shown });
+    }
+    Ok(())
 }
 
 /// Whether a GPU is what the site describes. One that is left to Slurm may be anything.

@@ -61,7 +61,7 @@ pub use energy::{Used, energy_of};
 pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
 pub use fault::{Fault, RealiseError};
 pub use gpu_ids::{GpuMinor, NvmlIndex};
-pub use hardware::unlike_described;
+pub use hardware::{missing_in_proc, unlike_described};
 pub use leftovers::Leftover;
 pub use lifecycle::{
     Disagreement, GpuPower, GpuPowerView, GpuView, HandedOver, Inspection, JobContext, LiveJobs, Realised,
@@ -71,7 +71,7 @@ pub use lifecycle::{
 };
 pub use lock::LockError;
 pub use mps::{MpsError, lacks_daemon};
-pub use numbering::{GrantedGpu, Numbering, NumberingError, NvmlGrant};
+pub use numbering::{GrantedGpu, Numbering, NumberingError, NvmlGrant, Unnumbered};
 pub use own_dirs::StateError;
 pub use preloaded::LibraryError;
 pub use process::{start_and_parent_of, start_time_of};

@@ -4,16 +4,23 @@
 use std::env;
 
 use error_chain::with_causes;
-use gpu_node::{NodeInSlurm, Numbering, inspect, is_marked, journal_problem, unlike_described};
-use plugin_rt::slurm_conf;
-use site_config::gpu_order;
+use gpu_node::{NodeInSlurm, inspect, is_marked, journal_problem, missing_in_proc, unlike_described};
 
 use crate::local::Local;
+
+/// Whether files of the kernel's show that a GPU is missing. Keeps no prolog waiting: the driver's library is not asked.
+pub(super) fn lacks_gpu(local: &Local<'_>) -> bool {
+    local.missing_gpu.is_some() || missing_in_proc(&local.settings).is_some()
+}
 
 /// Compares, and lets jobs with GPUs onto the node or not; what was done, as lines.
 pub(super) fn check(local: &Local<'_>) -> String {
     let slurm = NodeInSlurm { name: &local.name, conf: env::var("SLURM_CONF").ok() };
-    let compared = unlike_described(&local.settings, &numbering(local));
+    let compared = unlike_described(&local.settings, &local.settings.numbering).map(|wrong| {
+        let shown = || missing_in_proc(&local.settings).filter(|why| !wrong.contains(why));
+        let missing = local.missing_gpu.clone().or_else(shown);
+        missing.into_iter().chain(wrong).collect::<Vec<String>>()
+    });
     let no_journal = journal_problem(&local.settings);
     let told = match (compared, no_journal) {
         // A driver that does not answer is no other hardware: the jobs' prologs judge that.
@@ -36,11 +43,4 @@ pub(super) fn check(local: &Local<'_>) -> String {
     told.unwrap_or_else(|e| {
         format!("problem: slurmctld cannot be told about this node: {}\n", with_causes(&e))
     })
-}
-
-/// How Slurm counts this node's GPUs; as the driver does where that cannot be told.
-fn numbering(local: &Local<'_>) -> Numbering {
-    let gres = slurm_conf::path(&|name| env::var(name).ok()).with_file_name("gres.conf");
-    let order = std::fs::read_to_string(gres).ok().and_then(|text| gpu_order(&text, &local.name).ok());
-    order.and_then(|order| Numbering::of(&local.settings, &order).ok()).unwrap_or_default()
 }

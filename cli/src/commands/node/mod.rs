@@ -42,7 +42,7 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
 
 fn reconcile_node(local: &Local<'_>, if_dead: bool, until_ended: bool) -> Result<Outcome, Failure> {
     let mut text = String::new();
-    if !if_dead || is_marked(&local.settings) {
+    if !if_dead || is_marked(&local.settings) || hardware::lacks_gpu(local) {
         text.push_str(&hardware::check(local));
     }
     let mut ending = Vec::new();

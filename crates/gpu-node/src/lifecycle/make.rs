@@ -27,6 +27,7 @@ pub(super) fn plan(
     entry: &mut Entry,
 ) -> Result<(), Fault> {
     let count = driver.nvml()?.count()?;
+    hardware::are_enough(settings, &settings.numbering, count.into())?;
     entry.gpus = grant.gpus().iter().map(|gpu| look_up(driver, gpu, count)).collect::<Result<_, _>>()?;
     grant.gpus().iter().try_for_each(|gpu| keeps_its_purpose(gpu, grant))?;
     for spec in grant.instances() {

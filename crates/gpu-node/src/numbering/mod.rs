@@ -4,6 +4,5 @@ mod grant;
 mod table;
 
 pub use grant::{GrantedGpu, NvmlGrant};
-#[cfg(test)]
 pub(crate) use table::minors_by_bus;
-pub use table::{Numbering, NumberingError};
+pub use table::{Numbering, NumberingError, Unnumbered};

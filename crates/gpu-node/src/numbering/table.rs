@@ -7,6 +7,7 @@
 //! The driver's side is read from `/proc/driver/nvidia/gpus`, because a number is needed before locks are taken, and a
 //! process that waits for a lock must not keep GPUs open: another one may be about to reset them.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -53,6 +54,26 @@ pub enum NumberingError {
     /// The driver's GPUs cannot be listed.
     #[error(transparent)]
     Nvml(#[from] NvmlError),
+}
+
+/// Why it cannot be told which GPUs Slurm's numbers mean, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Unnumbered {
+    why: String,
+    /// gres.conf names a GPU that the node does not have now: no job with GPUs could be started.
+    pub gpu_is_missing: bool,
+}
+
+impl NumberingError {
+    /// Whether gres.conf names a GPU that the node does not have now.
+    fn gpu_is_missing(&self) -> bool {
+        match self {
+            Self::NoGpu { .. } => true,
+            Self::File { source, .. } => source.kind() == ErrorKind::NotFound,
+            _ => false,
+        }
+    }
 }
 
 /// Slurm's numbers of this node's GPUs.
@@ -103,17 +124,21 @@ impl Numbering {
     /// # Errors
     ///
     /// Why that cannot be told, and what to do.
-    pub fn read(settings: &Settings, path: &Path, node: &str) -> Result<Self, String> {
+    pub fn read(settings: &Settings, path: &Path, node: &str) -> Result<Self, Unnumbered> {
         let order = std::fs::read_to_string(path)
             .map_err(|e| e.to_string())
             .and_then(|text| site_config::gpu_order(&text, node))
-            .map_err(|why| {
-                format!(
+            .map_err(|why| Unnumbered {
+                why: format!(
                     "which GPUs Slurm means is not known: {}: {why}; list {node}'s GPUs there with File=, one line per type",
                     path.display()
-                )
+                ),
+                gpu_is_missing: false,
             })?;
-        Self::of(settings, &order).map_err(|e| format!("{}; see `tessera doctor` on {node}", Chain(&e)))
+        Self::of(settings, &order).map_err(|e| Unnumbered {
+            why: format!("{}; see `tessera doctor` on {node}", Chain(&e)),
+            gpu_is_missing: e.gpu_is_missing(),
+        })
     }
 
     /// A grant in NVML's numbers, from slurmctld's, without GPUs that are left to Slurm and that the driver does not show.

@@ -21,6 +21,7 @@ mod shifted;
 mod tasks;
 mod trouble;
 mod usage;
+mod vanished;
 
 use std::collections::HashSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -144,6 +144,8 @@ enum FaultKind {
     ListTimeout,
     /// Every call on the GPU answers GPU_IS_LOST
     GpuLost,
+    /// The driver does not list the GPU; proc files and device nodes stay
+    Hidden,
     /// Creating and destroying takes longer
     Slow,
     /// Setting the power limit answers NOT_SUPPORTED
@@ -325,6 +327,7 @@ fn fault(state: &mut State, command: &FaultCommand) -> Answer<()> {
                 FaultKind::NoPermission => Kind::NoPermission,
                 FaultKind::ListTimeout => Kind::ListTimeout,
                 FaultKind::GpuLost => Kind::GpuLost,
+                FaultKind::Hidden => Kind::Hidden,
                 FaultKind::Slow => Kind::Slow(factor),
                 FaultKind::LimitRefused => Kind::LimitRefused,
                 FaultKind::LimitIgnored => Kind::LimitIgnored,

@@ -18,6 +18,8 @@ pub enum Kind {
     ListTimeout,
     /// Every call on the GPU answers `GPU_IS_LOST`.
     GpuLost,
+    /// The driver does not list the GPU: it was not there when the driver was loaded.
+    Hidden,
     /// Creation and destruction take this many times as long.
     Slow(f64),
     /// Setting the power limit answers `NOT_SUPPORTED`.

@@ -64,8 +64,15 @@ impl Session {
             state = store.read()?;
         }
         let n_gpus = u32::try_from(state.gpus.len()).unwrap_or(0);
-        let visible =
-            (0..n_gpus).filter(|&gpu| is_root || can_open(&tree::gpu_node(&state.root, gpu), true)).collect();
+        let now = fault::now_ms();
+        let is_hidden = |gpu: u32| {
+            let faults = state.gpus.get(gpu as usize).map_or(&[][..], |gpu| &gpu.faults);
+            fault::find(faults, now, |kind| *kind == Kind::Hidden).is_some()
+        };
+        let visible = (0..n_gpus)
+            .filter(|&gpu| is_root || can_open(&tree::gpu_node(&state.root, gpu), true))
+            .filter(|&gpu| !is_hidden(gpu))
+            .collect();
         Ok(Session { store, visible, is_root })
     }
 

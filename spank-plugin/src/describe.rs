@@ -100,6 +100,7 @@ pub(crate) fn got_by_processes(entry: &Entry, each_mib: Option<u64>) -> String {
             format!("{seats} on {}", if instances.is_empty() { gpus } else { instances }.join("; "))
         }
         (Kind::Tasks, _) => format!("{} on {}", seats(entry), whole(entry)),
+        (Kind::Shards, _) => format!("shards on {}, as Slurm gives them", gpus(entry)),
         (Kind::Whole | Kind::Mps, _) => whole(entry),
     }
 }
@@ -113,8 +114,13 @@ fn seats(entry: &Entry) -> String {
 }
 
 fn whole(entry: &Entry) -> String {
+    format!("whole {}", gpus(entry))
+}
+
+/// `GPUs 0, 3`.
+fn gpus(entry: &Entry) -> String {
     let gpus: Vec<String> = entry.gpus.iter().map(|g| g.index.to_string()).collect();
-    format!("whole GPU{} {}", if gpus.len() == 1 { "" } else { "s" }, gpus.join(", "))
+    format!("GPU{} {}", if gpus.len() == 1 { "" } else { "s" }, gpus.join(", "))
 }
 
 fn instance(record: &InstanceRecord) -> String {

@@ -6,7 +6,21 @@ use protocol::{Grant, NodeGrant};
 
 use crate::this_node::ThisNode;
 
-/// What slurmctld granted here, by Slurm's numbers.
+/// What a job has here, by Slurm's numbers.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) given: NodeGrant,
+    /// It has shards of these GPUs, by Slurm's own choice: as many jobs are on them as Slurm lets there.
+    pub(crate) shards: bool,
+}
+
+impl Granted {
+    fn ours(given: NodeGrant) -> Self {
+        Self { given, shards: false }
+    }
+}
+
+/// What slurmctld granted here, by Slurm's numbers. A job without a placement has what Slurm gave it: whole GPUs, or shards.
 ///
 /// The placement comes from the job's SPANK environment, which a client may fill. slurmctld strips what clients send;
 /// for a site whose slurmctld lacks our plugins, the placement must also lie on GPUs that Slurm itself allocated.
@@ -15,21 +29,25 @@ pub(crate) fn granted(
     job: u32,
     placement: Option<&str>,
     devices: Option<&str>,
-) -> Result<NodeGrant, String> {
+    has_shards: &dyn Fn() -> bool,
+) -> Result<Granted, String> {
     let allocated = devices.map(device_list).transpose()?.unwrap_or_default();
     let Some(text) = placement else {
+        if has_shards() {
+            return Ok(Granted { given: Grant::Whole(allocated).into(), shards: true });
+        }
         // An exclusive job from before these GPUs were kept for something else gets the others.
         let kept = node.kept_from_whole_jobs();
         let ours: Vec<GpuIndex> = allocated.iter().copied().filter(|gpu| !kept.contains(gpu)).collect();
-        return Ok(Grant::Whole(if ours.is_empty() { allocated } else { ours }).into());
+        return Ok(Granted::ours(Grant::Whole(if ours.is_empty() { allocated } else { ours }).into()));
     };
     let given = placed(node, job, text)?;
-    let grant = &given.grant;
+    let grant = given.grant.clone();
     let model_of = |gpu: GpuIndex| model_of(node, &node.name, gpu);
     match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
-        Some(_) if is_one_type_of(grant, &allocated, &model_of) => Ok(given),
+        Some(_) if is_one_type_of(&grant, &allocated, &model_of) => Ok(Granted::ours(given)),
         Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
-        None => Ok(given),
+        None => Ok(Granted::ours(given)),
     }
 }
 
@@ -85,7 +103,8 @@ mod tests {
         let site = site.ok_or(format!("{errors:?}"))?;
         let gpus = site.node("n1").unwrap().to_node().gpus;
         let settings = Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
-        granted(&ThisNode { name: "n1".to_owned(), site, settings }, 12, placement, devices).map(|g| g.grant)
+        let node = ThisNode { name: "n1".to_owned(), site, settings };
+        granted(&node, 12, placement, devices, &|| false).map(|g| g.given.grant)
     }
 
     #[test]

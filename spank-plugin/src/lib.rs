@@ -37,6 +37,7 @@ mod granted;
 mod notes;
 mod prologs;
 mod requeue;
+mod shards;
 mod share_of_process;
 mod slurmd;
 mod slurmstepd;

@@ -18,9 +18,10 @@ use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, plain_w
 
 use crate::args::Args;
 use crate::ffi::{Spank, SpankError, set_env};
-use crate::granted::granted;
+use crate::granted::{Granted, granted};
 use crate::requeue::requeue;
-use crate::this_node::{Missing, ThisNode};
+use crate::shards::has_shards;
+use crate::this_node::{Missing, ThisNode, Untranslated};
 use crate::{describe, start_reconcile};
 
 /// Why a prolog or epilog fails, and the node with it.
@@ -77,13 +78,14 @@ pub(crate) fn prolog(
             return Ok(());
         }
     };
-    let granted = granted(&node, job, placement.as_deref(), devices.as_deref());
-    if granted.as_ref().is_ok_and(|given| node.sees_none_of(&given.grant.gpus())) {
+    let has_shards = || has_shards(job, env);
+    let granted = granted(&node, job, placement.as_deref(), devices.as_deref(), &has_shards);
+    if granted.as_ref().is_ok_and(|granted| node.sees_none_of(&granted.given.grant.gpus())) {
         log::verbose(format_args!("job {job}: its GPUs are left as Slurm gave them"));
         return Ok(());
     }
-    let cap_w = granted.as_ref().ok().and_then(|given| given.cap_w);
-    let (grant, refused, own_fault) = match granted.map(|given| node.translate(&given.grant, env)) {
+    let cap_w = granted.as_ref().ok().and_then(|granted| granted.given.cap_w);
+    let (grant, refused, own_fault) = match granted.map(|granted| translate(&node, &granted, env)) {
         Ok(Ok(grant)) => (grant, None, false),
         Ok(Err(untold)) => {
             if untold.gpu_is_missing {
@@ -119,6 +121,16 @@ pub(crate) fn prolog(
     }
     start_reconcile::if_forgotten(args, &node, &context);
     Ok(())
+}
+
+/// What was granted in NVML's numbers.
+fn translate(
+    node: &ThisNode,
+    granted: &Granted,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<NvmlGrant, Untranslated> {
+    let grant = node.translate(&granted.given.grant, env)?;
+    Ok(if granted.shards { grant.as_shards() } else { grant })
 }
 
 /// The job, without what is told of its place.

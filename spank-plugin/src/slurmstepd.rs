@@ -195,6 +195,8 @@ fn look_up(
         left => left,
     };
     match left {
+        // Slurm gave its tasks what it gives them without Tessera.
+        Left::Ready(entry) if entry.kind == Kind::Shards => Share::None,
         Left::Ready(entry) => {
             if let Some(tasks) = &entry.tasks {
                 notes::begin(&tasks.socket);

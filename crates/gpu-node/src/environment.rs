@@ -15,11 +15,15 @@ use crate::task_variables::Variable;
 /// of them. `TESSERA_*` variables are for people and scripts; the others are NVIDIA's.
 #[must_use]
 pub fn task_environment(entry: &Entry, local_task: u32, n_tasks: u32) -> Vec<(String, String)> {
+    if entry.kind == Kind::Shards {
+        // Slurm has named the GPUs.
+        return Vec::new();
+    }
     let mut env = Env::default();
     env.set(Variable::DeviceOrder, "PCI_BUS_ID");
     match entry.kind {
         Kind::Mig => mig(entry, local_task, n_tasks, &mut env),
-        Kind::Whole => whole(entry, &mut env),
+        Kind::Whole | Kind::Shards => whole(entry, &mut env),
         Kind::Mps => share(entry, &mut env),
         Kind::Tasks => tasks(entry, &mut env),
     }

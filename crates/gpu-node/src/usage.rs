@@ -6,7 +6,7 @@ use geometry::JobId;
 
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, InstanceRecord, Journal};
+use crate::journal::{Entry, InstanceRecord, Journal, Kind};
 use crate::living;
 use crate::nvml::{BETWEEN_LOOKS, FirstLook, Nvml, NvmlError, Usage};
 use crate::present;
@@ -68,7 +68,9 @@ fn devices(entry: &Entry) -> Vec<&str> {
 /// job from another.
 fn memory_of(usage: &Usage, entry: &Entry) -> Option<u64> {
     // A compute instance's memory is that of its GPU instance.
-    let shared = entry.shares_device() || entry.instances.iter().any(|i| i.part.is_some());
+    let shared = entry.shares_device()
+        || entry.kind == Kind::Shards
+        || entry.instances.iter().any(|i| i.part.is_some());
     let own = |pid: u32| !shared || living::job_of_process(pid) == Some(entry.job().0);
     let used: Option<u64> = usage.processes.iter().filter(|(pid, _)| own(*pid)).map(|(_, used)| *used).sum();
     used.or_else(|| (!shared).then_some(usage.used))

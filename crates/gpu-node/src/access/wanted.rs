@@ -2,12 +2,13 @@
 //!
 //! The node of a GPU is closed while no job has anything on the GPU. While one user has, it is that user's. While several
 //! users have instances on it, everybody may open it: a node has one owner, and the capability nodes guard the instances.
+//! Everybody may also open it while jobs have shards of it that Slurm alone has given out, as without Tessera.
 
 use std::collections::BTreeMap;
 
 use super::device_nodes::{Access, DeviceError, Devices, gpu_node};
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::journal::{Entry, GpuRecord, Phase};
+use crate::journal::{Entry, GpuRecord, Kind, Phase};
 use crate::settings::Settings;
 
 /// A GPU as the driver shows it now, and its node.
@@ -62,7 +63,7 @@ fn both_caps(a: Access, b: Access) -> Access {
 
 /// Whether every user may use what the job uses.
 fn shared_by_all(settings: &Settings, entry: &Entry) -> bool {
-    entry.shares_device() && settings.share_between_users
+    entry.kind == Kind::Shards || entry.shares_device() && settings.share_between_users
 }
 
 /// The capability nodes that make a ready job's instances the job's, and how they must be if no other job has them. `minor`

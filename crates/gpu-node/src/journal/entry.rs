@@ -34,6 +34,8 @@ pub enum Kind {
     Tasks,
     /// GPUs that no other job uses.
     Whole,
+    /// Shards that Slurm alone has given out: its other jobs with shards may be on the same GPU.
+    Shards,
 }
 
 /// A GPU that a job uses.

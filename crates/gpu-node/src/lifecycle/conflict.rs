@@ -14,10 +14,13 @@ pub(crate) struct Contested {
 
 /// What `new` needs that `other` holds, if anything.
 pub(crate) fn conflict(new: &Entry, other: &Entry, share_between_users: bool) -> Option<Contested> {
-    let may_share = new.kind == Kind::Mps
-        && other.kind == Kind::Mps
-        && (share_between_users || new.uid == other.uid)
-        && new.share.as_ref().map(|s| &s.daemon) == other.share.as_ref().map(|s| &s.daemon);
+    // Slurm alone counts the shards of these.
+    let slurms = new.kind == Kind::Shards && other.kind == Kind::Shards;
+    let may_share = slurms
+        || new.kind == Kind::Mps
+            && other.kind == Kind::Mps
+            && (share_between_users || new.uid == other.uid)
+            && new.share.as_ref().map(|s| &s.daemon) == other.share.as_ref().map(|s| &s.daemon);
     let pooled = [new, other].iter().all(|e| e.kind == Kind::Tasks && e.shares_device())
         && (share_between_users || new.uid == other.uid);
     let partitioned = |e: &Entry| !e.instances.is_empty();

@@ -12,7 +12,7 @@ use super::node_state::{GpuView, engine_view, view};
 use crate::access::{Devices, GpuFacts, complaint, device_nodes, gpu_node};
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
-use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Phase};
+use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase};
 use crate::leftovers::{self, Leftover, OpenNodes};
 use crate::nvml::{GpuInstance, Nvml};
 use crate::power;
@@ -308,7 +308,8 @@ impl Disagreements {
 
 /// Whether a process may be on a GPU, which has this UUID, or on an instance of it because of this job.
 fn may_be_of(left: &Leftover, uuid: &str, entry: &Entry, share_between_users: bool) -> bool {
-    let same_user = left.uid == Some(entry.uid) || (share_between_users && entry.shares_device());
+    let for_all = entry.kind == Kind::Shards || (share_between_users && entry.shares_device());
+    let same_user = left.uid == Some(entry.uid) || for_all;
     let has_instance =
         |gi: u32| entry.instances_on(uuid).any(|i| i.live.as_ref().is_some_and(|l| l.gi == gi));
     entry.holds() && entry.uses(uuid) && same_user && left.gi.is_none_or(has_instance)

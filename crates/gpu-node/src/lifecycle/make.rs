@@ -116,6 +116,10 @@ fn look_up(driver: &mut Driver<'_>, gpu: &GrantedGpu, count: u16) -> Result<GpuR
 /// Whether what was granted of a GPU is what the site keeps it for. The engine knows that; a placement may be older than
 /// tessera.toml, and a job that slurmctld gave every GPU of the node has no placement.
 fn keeps_its_purpose(gpu: &GrantedGpu, grant: &NvmlGrant) -> Result<(), Fault> {
+    if grant.is_of_shards() {
+        // Slurm alone has chosen it.
+        return Ok(());
+    }
     let purpose = gpu.described.as_ref().map_or(Purpose::Any, |d| d.purpose);
     let (may, what) = match grant.instances().is_empty() {
         _ if grant.has_whole_gpus() => {
@@ -125,6 +129,11 @@ fn keeps_its_purpose(gpu: &GrantedGpu, grant: &NvmlGrant) -> Result<(), Fault> {
         true => (matches!(purpose, Purpose::Any | Purpose::Shares), "shares"),
     };
     if may { Ok(()) } else { Err(Fault::Kept { gpu: gpu.index, purpose, what }) }
+}
+
+/// Whether a GPU of which Slurm alone has given out shards may be emptied and leave MIG mode for the first of their jobs.
+fn may_clear(purpose: Option<Purpose>, policy: MigPolicy, others: &[Entry], gpu: &GpuRecord) -> bool {
+    purpose != Some(Purpose::Static) && policy != MigPolicy::On && !others.iter().any(|o| o.uses(&gpu.uuid))
 }
 
 /// What the site says of a granted GPU.
@@ -169,6 +178,8 @@ pub(super) fn carry_out(
         match described.as_ref().map(|d| d.purpose) {
             // As Slurm gives it.
             Some(Purpose::Slurm) => continue,
+            // As Slurm gives it, and as the jobs beside this one found it.
+            purpose if grant.is_of_shards() && !may_clear(purpose, policy, others, &record) => continue,
             Some(Purpose::Static) => {
                 let wanted = entry.instances.iter_mut().filter(|i| i.gpu == gpu);
                 instances::take_static(driver, (gpu, described), wanted, &kept, &mut hand_over)?;

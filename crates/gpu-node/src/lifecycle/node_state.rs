@@ -7,7 +7,7 @@ use protocol::ComputeSpec;
 
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, InstanceRecord};
+use crate::journal::{Entry, InstanceRecord, Kind};
 use crate::nvml::{GpuInfo, GpuInstance, MigMode, Nvml};
 use crate::settings::Settings;
 
@@ -49,7 +49,7 @@ pub(super) fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entr
 fn state(view: &GpuView, entries: &[Entry]) -> GpuState {
     let gpu = &view.info.uuid;
     let holders: Vec<&Entry> = entries.iter().filter(|e| e.holds() && e.uses(gpu)).collect();
-    if let Some(entry) = holders.iter().find(|e| e.has_whole_gpus()) {
+    if let Some(entry) = holders.iter().find(|e| e.has_whole_gpus() || e.kind == Kind::Shards) {
         return GpuState::Whole(entry.job());
     }
     let shares: Vec<Share> =

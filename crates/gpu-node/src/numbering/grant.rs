@@ -25,13 +25,26 @@ pub struct GrantedGpu {
 pub struct NvmlGrant {
     pub(super) grant: Grant<NvmlIndex>,
     pub(super) gpus: Vec<GrantedGpu>,
+    /// They are not the job's alone: see [`Kind::Shards`].
+    pub(super) shards: bool,
 }
 
 impl NvmlGrant {
     /// No GPU at all: for a job that is refused.
     #[must_use]
     pub fn nothing() -> Self {
-        Self { grant: Grant::Whole(Vec::new()), gpus: Vec::new() }
+        Self { grant: Grant::Whole(Vec::new()), gpus: Vec::new(), shards: false }
+    }
+
+    /// The same GPUs for a job that has shards of them by Slurm's own choice: it gets what stock Slurm gives it.
+    #[must_use]
+    pub fn as_shards(self) -> Self {
+        Self { shards: true, ..self }
+    }
+
+    /// Whether Slurm's other jobs with shards may be on its GPUs.
+    pub(crate) fn is_of_shards(&self) -> bool {
+        self.shards
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -39,6 +52,7 @@ impl NvmlGrant {
             Grant::Mig(_) | Grant::Compute { .. } => Kind::Mig,
             Grant::Mps { .. } => Kind::Mps,
             Grant::Tasks(_) => Kind::Tasks,
+            Grant::Whole(_) if self.shards => Kind::Shards,
             Grant::Whole(_) => Kind::Whole,
         }
     }
@@ -57,7 +71,7 @@ impl NvmlGrant {
     /// Whether no other job may use its GPUs.
     pub(crate) fn has_whole_gpus(&self) -> bool {
         match &self.grant {
-            Grant::Whole(_) => true,
+            Grant::Whole(_) => !self.shards,
             Grant::Tasks(tasks) => matches!(tasks.on, TaskDevices::Own { .. }),
             Grant::Mig(_) | Grant::Compute { .. } | Grant::Mps { .. } => false,
         }

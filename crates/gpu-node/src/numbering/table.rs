@@ -165,7 +165,7 @@ impl Numbering {
         if own.is_none() {
             gpus.sort_by_key(|g| g.index);
         }
-        Ok(NvmlGrant { grant: by_nvml, gpus })
+        Ok(NvmlGrant { grant: by_nvml, gpus, shards: false })
     }
 
     fn granted(&self, settings: &Settings, gpu: GpuIndex) -> Result<GrantedGpu, NumberingError> {

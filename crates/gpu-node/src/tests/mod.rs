@@ -18,6 +18,7 @@ mod numbers;
 mod power;
 mod race;
 mod shifted;
+mod shards;
 mod tasks;
 mod trouble;
 mod usage;

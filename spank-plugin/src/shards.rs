@@ -1,0 +1,80 @@
+//! Whether a job without a placement has shards of its GPUs: slurmctld's part of Tessera is off, and Slurm alone has chosen.
+//!
+//! A prolog's environment does not say it. For GPUs and for shards, Slurm writes the same list of devices there, and
+//! `SLURM_SHARDS_ON_NODE` is set for steps only [22.05 `gres_common_epilog_set_env`, 24.11 `gres_common_prep_set_env`]. So
+//! slurmctld is asked, for these jobs alone. Slurm lets no job have both GPUs and shards.
+
+use std::time::Duration;
+
+use plugin_rt::{Chain, log};
+
+/// How long slurmctld may take to answer.
+const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Columns of the question: the job, and what it asked for. Slurm has checked each of them.
+const FORMAT: &str = "jobid:12,tres-per-node:500,tres-per-job:500,tres-per-socket:500,tres-per-task:500";
+const ID_WIDTH: usize = 12;
+
+/// Whether the job's GPUs are shards. False, and said in the log, if slurmctld does not answer: then nobody else gets what may
+/// be the job's alone.
+pub(crate) fn has_shards(job: u32, env: &dyn Fn(&str) -> Option<String>) -> bool {
+    let args = ["--noheader", "--jobs", &job.to_string(), "--Format", FORMAT].map(str::to_owned);
+    let conf = env("SLURM_CONF").map(|path| ("SLURM_CONF", path));
+    match gpu_node::ask("squeue", args.to_vec(), conf.into_iter().collect(), ASK_TIMEOUT) {
+        Ok(text) => asks_for_shards(&text, job),
+        Err(e) => {
+            log::error(format_args!(
+                "job {job}: slurmctld cannot be asked whether its GPUs are shards, so it has them alone: {}",
+                Chain(&e)
+            ));
+            false
+        }
+    }
+}
+
+/// Reads `squeue`'s answer, in which warnings may come first.
+fn asks_for_shards(text: &str, job: u32) -> bool {
+    let asked = |line: &str| {
+        let (id, asked) = line.split_at_checked(ID_WIDTH)?;
+        (id.trim().parse() == Ok(job)).then(|| asked.split([',', ' ']).any(is_shard))
+    };
+    text.lines().find_map(asked).unwrap_or(false)
+}
+
+/// `gres:shard:10`, since 23.11 `gres/shard:10`, perhaps with a type.
+fn is_shard(entry: &str) -> bool {
+    let name = entry.strip_prefix("gres:").or_else(|| entry.strip_prefix("gres/")).unwrap_or(entry);
+    name.split([':', '=']).next() == Some("shard")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(job: u32, per_node: &str, per_job: &str) -> String {
+        format!("{job:<12}{per_node:<500}{per_job:<500}{:<500}{:<500}\n", "N/A", "N/A")
+    }
+
+    #[test]
+    fn shards_are_told_from_gpus() {
+        let of = |per_node, per_job| asks_for_shards(&line(12, per_node, per_job), 12);
+        assert!(of("gres:shard:10", "N/A") && of("gres/shard:10", "N/A") && of("gres:shard:a100:10", "N/A"));
+        assert!(of("gres/scratch:1,gres/shard=10", "N/A") && of("N/A", "gres:shard:3"));
+        // Types and other GRES may have any name.
+        assert!(!of("gres:gpu:shard:1", "N/A") && !of("gres/shards:1", "N/A") && !of("N/A", "gres:gpu:2"));
+        assert!(!of("", ""));
+    }
+
+    #[test]
+    fn another_jobs_line_says_nothing() {
+        let text =
+            format!("squeue: a warning\n{}{}", line(13, "gres:shard:1", "N/A"), line(12, "N/A", "N/A"));
+        assert!(!asks_for_shards(&text, 12) && asks_for_shards(&text, 13) && !asks_for_shards(&text, 14));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_answer_panics(text in ".*") {
+            let _ = asks_for_shards(&text, 12);
+        }
+    }
+}

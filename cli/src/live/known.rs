@@ -66,6 +66,11 @@ impl Published {
         Self { layouts, slurm: None }
     }
 
+    /// Whose a job is; `None`: Slurm does not know it.
+    pub(crate) fn owner(&self, job: JobId) -> Option<Uid> {
+        self.slurm.as_ref().and_then(|known| known.owners.get(&job)).copied()
+    }
+
     /// Whether Slurm shows a node of this partition.
     pub(crate) fn has_node_in(&self, partition: &str) -> bool {
         let nodes = self.slurm.iter().flat_map(|known| known.nodes.values());

@@ -110,21 +110,20 @@ pub(crate) fn owners() -> Result<HashMap<JobId, Uid>, Failure> {
 
 /// The lists of GRES that a job asks Slurm for.
 pub(crate) fn tres(job: u32) -> Result<Tres, Failure> {
+    Ok(every_tres(Some(&[job]))?.remove(&job).unwrap_or_default())
+}
+
+/// The same of these jobs, or of all that Slurm knows.
+pub(crate) fn every_tres(only: Option<&[u32]>) -> Result<HashMap<u32, Tres>, Failure> {
     let lists = ["tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task"].map(|name| (name, 512));
     let columns: Vec<(&str, usize)> = [("JobID", 14)].into_iter().chain(lists).collect();
     let of_job = |cells: Vec<String>| {
         let [id, per_job, per_node, per_socket, per_task] = <[String; 5]>::try_from(cells).ok()?;
         let list = |text: String| Some(text).filter(|text| !text.is_empty());
         let [per_job, per_node, per_socket, per_task] = [per_job, per_node, per_socket, per_task].map(list);
-        (id == job.to_string()).then_some(Tres {
-            per_job,
-            per_node,
-            per_socket,
-            per_task,
-            tasks_per_gpu: None,
-        })
+        Some((id.parse().ok()?, Tres { per_job, per_node, per_socket, per_task, tasks_per_gpu: None }))
     };
-    Ok(asked(&columns, Some(&[job]), false)?.into_iter().find_map(of_job).unwrap_or_default())
+    Ok(asked(&columns, only, false)?.into_iter().filter_map(of_job).collect())
 }
 
 /// The Comment of each of these jobs; without a list, of the caller's own jobs, or of all if root asks. A Comment is

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod browser;
+mod crowd;
 mod page;
 #[path = "../slurm/mod.rs"]
 mod slurm;
@@ -67,6 +68,11 @@ fn epoch() -> u64 {
 
 impl Exporter {
     fn start(args: &[&str]) -> Self {
+        Self::start_by("exec \"$@\"", &[&["--every", "1s"], args].concat())
+    }
+
+    /// Starts it as the last step of a shell script, which has its command line as its arguments.
+    fn start_by(script: &str, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("bin")).unwrap();
@@ -83,13 +89,12 @@ impl Exporter {
         let program = |name: &str, text: &str| slurm::program(dir.path(), name, text);
         program(
             "squeue",
-            "case \"$*\" in *tres-per-task*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
+            "echo \"$*\" >> asked\ncase \"$*\" in *tres-per-task*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
         );
         program("sinfo", "printf 'n1 mixed gpu\\nn2 mixed gpu\\nn3 drained gpu\\nn4 idle gpu\\n'");
         program("scontrol", "case \"$*\" in *config*) cat config ;; *) cat nodes ;; esac");
-        let mut command =
-            slurm::command(dir.path(), &["exporter", "--listen", "127.0.0.1:0", "--every", "1s"]);
-        let mut child = command.args(args).stderr(Stdio::piped()).spawn().unwrap();
+        let args = [&["exporter", "--listen", "127.0.0.1:0"], args].concat();
+        let mut child = slurm::by_script(dir.path(), script, &args).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();

@@ -28,6 +28,17 @@ pub(crate) fn command(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// The same at the end of a shell script, whose arguments are its command line: `exec "$@"`.
+#[allow(dead_code, reason = "not every test that has the stand-ins needs it")]
+pub(crate) fn by_script(dir: &Path, script: &str, args: &[&str]) -> Command {
+    let tessera = command(dir, args);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", script, "sh"]).arg(tessera.get_program()).args(tessera.get_args());
+    shell.current_dir(dir).env_clear().stdin(Stdio::null());
+    shell.envs(tessera.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+}
+
 /// Runs it; all that it says and how it exits.
 pub(crate) fn tessera(dir: &Path, args: &[&str]) -> String {
     said(&mut command(dir, args))

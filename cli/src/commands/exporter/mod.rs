@@ -3,9 +3,12 @@
 mod args;
 mod changes;
 mod counted;
+mod crowd;
+mod listen;
 mod metrics;
 mod page;
 mod serve;
+mod told;
 
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +22,7 @@ use changes::Changes;
 use counted::Counted;
 use metrics::Waits;
 
-use crate::commands::why;
+use crate::commands::why::Facts;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
 use crate::seen::{self, Seen};
@@ -27,6 +30,8 @@ use crate::site;
 
 /// What the exporter knows now.
 struct Now {
+    /// How often Slurm was looked at, in vain or not.
+    looks: u64,
     /// The last look that succeeded.
     seen: Option<Seen>,
     /// Why the last look failed, if it did.
@@ -51,6 +56,7 @@ pub(crate) fn run(args: &ExporterArgs, globals: &Globals) -> Result<Outcome, Fai
     // Said at once, not in a metric an hour later.
     site::load(globals.config.as_deref())?;
     let now = Now {
+        looks: 0,
         seen: None,
         trouble: None,
         failures: 0,
@@ -80,11 +86,7 @@ pub(crate) fn run(args: &ExporterArgs, globals: &Globals) -> Result<Outcome, Fai
     });
     let page = if args.page { format!(", the page on http://{at}/") } else { String::new() };
     status(&format!("tessera exporter: metrics on http://{at}/metrics{page}\n"));
-    let served = axum::serve(listener, serve::router(exporter)).into_future();
-    match runtime.block_on(served) {
-        Ok(()) => Ok(Outcome::ok("")),
-        Err(e) => Err(Failure::new(format!("cannot serve on {at}: {e}"))),
-    }
+    Ok(runtime.block_on(listen::serve(&listener, &serve::router(exporter))))
 }
 
 /// The listening socket, and its address: the port may have been 0.
@@ -107,6 +109,7 @@ impl Exporter {
         counted.look();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.counted = counted;
+        state.looks += 1;
         match seen {
             Ok(seen) => {
                 let started = state.changes.add(&seen);
@@ -131,9 +134,17 @@ impl Exporter {
         state.failures += 1;
     }
 
-    /// What a job has, or why it waits.
-    fn job(&self, id: u32) -> String {
-        let told = site::load(self.config.as_deref()).and_then(|config| why::told(id, &config, self.users));
-        told.unwrap_or_else(|failure| failure.what().to_owned())
+    /// What Slurm says of all jobs, on top of the last look; the error: why that is not known.
+    fn facts(&self) -> Result<Facts, String> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = state.seen.as_ref().map(|seen| seen.jobs.clone());
+        let trouble = state.trouble.clone();
+        drop(state);
+        let Some(jobs) = jobs else {
+            return Err(trouble.unwrap_or_else(|| "Slurm is being asked for the first time".to_owned()));
+        };
+        let facts =
+            site::load(self.config.as_deref()).and_then(|config| Facts::ask(config, jobs, self.users));
+        facts.map_err(|failure| failure.what().to_owned())
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Path, Query, State};
@@ -11,14 +10,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::sync::Mutex as Queue;
 
+use super::told::Told;
 use super::{Exporter, page};
 use crate::clock;
 use crate::filter::Filter;
-
-/// How long an answer about a job stands. Asking costs slurmctld a few questions.
-const STANDS: Duration = Duration::from_secs(10);
-/// Answers about jobs that are kept.
-const MOST_ANSWERS: usize = 1000;
 
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -27,8 +22,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 #[derive(Clone)]
 struct Served {
     exporter: Arc<Exporter>,
-    /// By job, when it was told. Its lock is held while Slurm is asked: one question at a time.
-    told: Arc<Queue<HashMap<u32, (Instant, String)>>>,
+    /// Its lock is held while Slurm is asked: whoever comes meanwhile waits for the same answer.
+    told: Arc<Queue<Told>>,
 }
 
 /// The routes.
@@ -107,22 +102,10 @@ async fn node(State(served): State<Served>, Path(name): Path<String>, Query(said
 }
 
 async fn job(State(served): State<Served>, Path(id): Path<u32>) -> Response {
-    let mut told = served.told.lock().await;
-    let fresh = told.get(&id).filter(|(at, _)| at.elapsed() < STANDS).map(|(_, text)| text.clone());
-    let text = match fresh {
-        Some(text) => text,
-        None => {
-            let exporter = Arc::clone(&served.exporter);
-            let asked = tokio::task::spawn_blocking(move || exporter.job(id)).await;
-            let Ok(text) = asked else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
-            told.retain(|_, (at, _)| at.elapsed() < STANDS);
-            if told.len() < MOST_ANSWERS {
-                told.insert(id, (Instant::now(), text.clone()));
-            }
-            text
-        }
-    };
-    typed(TEXT, text)
+    let exporter = Arc::clone(&served.exporter);
+    let mut told = Arc::clone(&served.told).lock_owned().await;
+    let asked = tokio::task::spawn_blocking(move || told.of(id, exporter.looks(), || exporter.facts())).await;
+    asked.map_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response(), |text| typed(TEXT, text))
 }
 
 impl Exporter {
@@ -137,6 +120,11 @@ impl Exporter {
             failed,
             clock::epoch_seconds(),
         )
+    }
+
+    /// How often Slurm has been looked at.
+    fn looks(&self) -> u64 {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).looks
     }
 
     /// What `tell` makes of what was seen last.

@@ -1,22 +1,26 @@
 //! `tessera why`: what keeps a pending job, and until when.
 
 mod args;
+mod facts;
 mod json;
 mod reason;
 mod subject;
 mod text;
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 use admission::Submission;
 use far::Micros;
 use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Policy, Spread};
+use protocol::gres_list::Tres;
 use protocol::{AdminComment, Isolation, Says};
 use site_config::{SiteConfig, hostlist};
 
 use args::Number;
 pub(crate) use args::WhyArgs;
+pub(crate) use facts::Facts;
 use reason::Reason;
 use subject::Subject;
 
@@ -62,7 +66,7 @@ pub(crate) fn told(id: u32, config: &SiteConfig, names: bool) -> Result<String, 
     }
     let job = find(&jobs, Number { job: id, task: None })?;
     Ok(if job.state == "PENDING" {
-        text::answer(&answer(job, &jobs, config)?)
+        text::answer(&asked(job, &jobs, config)?)
     } else {
         text::not_pending(job)
     })
@@ -105,7 +109,7 @@ pub(crate) fn run(args: &WhyArgs, globals: &Globals) -> Result<Outcome, Failure>
     if job.state != "PENDING" {
         return Ok(Outcome::ok(text::not_pending(job)));
     }
-    let answer = answer(job, &jobs, &config)?;
+    let answer = asked(job, &jobs, &config)?;
     let never =
         !answer.verdicts.is_empty() && answer.verdicts.iter().all(|(_, v)| matches!(v, Verdict::Never(_)));
     if args.json {
@@ -114,10 +118,21 @@ pub(crate) fn run(args: &WhyArgs, globals: &Globals) -> Result<Outcome, Failure>
     Ok(Outcome { text: text::answer(&answer), status: u8::from(never) })
 }
 
-fn answer<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answer<'a>, Failure> {
+/// The answer for a job, for which Slurm is asked.
+fn asked<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answer<'a>, Failure> {
+    answer((job, jobs), config, squeue::tres(job.id)?, Published::by_slurm)
+}
+
+/// The answer for a job among all jobs. `tres`: what it asks Slurm for. `published` is called if the job's request is known.
+fn answer<'a, P: Borrow<Published>>(
+    (job, jobs): (&'a Job, &'a [Job]),
+    config: &SiteConfig,
+    tres: Tres,
+    published: impl FnOnce() -> Result<P, Failure>,
+) -> Result<Answer<'a>, Failure> {
     let comment = AdminComment::parse(&job.comment);
     let now = clock::epoch_seconds();
-    let asks = subject::subject(job, &comment, squeue::tres(job.id)?);
+    let asks = subject::subject(job, &comment, tres);
     let mut answer = Answer {
         job,
         says: comment.says,
@@ -132,7 +147,8 @@ fn answer<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answ
     };
     if let Ok(subject) = &mut answer.asks {
         let wanted = wanted(job)?;
-        let published = Published::by_slurm()?;
+        let published = published()?;
+        let published: &Published = published.borrow();
         let Submission { partitions, account, .. } = std::mem::take(&mut subject.submission);
         subject.submission = Submission {
             required_nodes: wanted.as_ref().map(|names| names.iter().cloned().collect()),
@@ -147,8 +163,8 @@ fn answer<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answ
             runs_s: Some(job.limit.unwrap_or(u64::MAX)),
             ..Among::default()
         };
-        let live = live::nodes(config, &published, among)?;
-        let uid = squeue::owners()?.get(&JobId(job.id)).copied().unwrap_or(Uid(u32::MAX));
+        let live = live::nodes(config, published, among)?;
+        let uid = published.owner(JobId(job.id)).unwrap_or(Uid(u32::MAX));
         let company = squeue::by_node(jobs);
         answer.verdicts = verdicts(&live, job, subject, uid, (&answer.ends, &company), config);
         answer.instead = instead(&answer.verdicts, &live, job, subject, config);

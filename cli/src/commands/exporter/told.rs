@@ -1,0 +1,64 @@
+//! What the page says of jobs. Slurm is asked once for all of them between two looks, and not at all while nobody clicks.
+
+use std::collections::HashMap;
+
+use crate::commands::why::Facts;
+
+/// What was said since the last look.
+#[derive(Default)]
+pub(super) struct Told {
+    asked: Option<Asked>,
+}
+
+/// What Slurm said when it was asked after a look.
+struct Asked {
+    /// The number of the look.
+    look: u64,
+    /// The error: why Slurm said nothing. It is not asked again before the next look.
+    facts: Result<Facts, String>,
+    /// By job; only jobs that Slurm knows.
+    answers: HashMap<u32, String>,
+}
+
+impl Told {
+    /// What a job has, or why it waits, after this many looks. `ask` asks Slurm about all jobs.
+    pub(super) fn of(&mut self, id: u32, look: u64, ask: impl FnOnce() -> Result<Facts, String>) -> String {
+        // A look may come while an earlier request still waits for its turn.
+        let fresh = self.asked.take().filter(|asked| asked.look >= look);
+        let new = || Asked { look, facts: ask(), answers: HashMap::new() };
+        self.asked.insert(fresh.unwrap_or_else(new)).of(id)
+    }
+}
+
+impl Asked {
+    fn of(&mut self, id: u32) -> String {
+        if let Some(text) = self.answers.get(&id) {
+            return text.clone();
+        }
+        match self.facts.as_ref().map(|facts| facts.told(id)) {
+            Ok(Ok(text)) => self.answers.entry(id).or_insert(text).clone(),
+            Ok(Err(failure)) => failure.what().to_owned(),
+            Err(why) => why.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slurm_is_asked_once_between_two_looks() {
+        let (mut told, mut questions) = (Told::default(), 0);
+        for look in [7, 7, 7, 8, 7, 8] {
+            for id in 0..60 {
+                let text = told.of(id, look, || {
+                    questions += 1;
+                    Err("Slurm is away".to_owned())
+                });
+                assert_eq!(text, "Slurm is away");
+            }
+        }
+        assert_eq!(questions, 2);
+    }
+}

@@ -1,0 +1,40 @@
+//! What Slurm says of all jobs and nodes at one moment: answers for any number of jobs, and Slurm is asked once.
+
+use std::collections::HashMap;
+
+use protocol::gres_list::Tres;
+use site_config::SiteConfig;
+
+use super::args::Number;
+use super::{Published, answer, find, text};
+use crate::outcome::Failure;
+use crate::slurm::squeue::{self, Job};
+
+/// What Slurm says of all jobs and nodes.
+pub(crate) struct Facts {
+    config: SiteConfig,
+    jobs: Vec<Job>,
+    tres: HashMap<u32, Tres>,
+    published: Published,
+}
+
+impl Facts {
+    /// Asks Slurm for everything but its `jobs`, which somebody has asked for already. With `names` false nobody is named.
+    pub(crate) fn ask(config: SiteConfig, mut jobs: Vec<Job>, names: bool) -> Result<Self, Failure> {
+        if !names {
+            jobs.iter_mut().for_each(|job| "a user".clone_into(&mut job.user));
+        }
+        Ok(Self { config, jobs, tres: squeue::every_tres(None)?, published: Published::by_slurm()? })
+    }
+
+    /// What a job has, or what keeps it. Asks nobody.
+    pub(crate) fn told(&self, id: u32) -> Result<String, Failure> {
+        let job = find(&self.jobs, Number { job: id, task: None })?;
+        if job.state != "PENDING" {
+            return Ok(text::not_pending(job));
+        }
+        let tres = self.tres.get(&id).cloned().unwrap_or_default();
+        let answer = answer((job, &self.jobs), &self.config, tres, || Ok(&self.published))?;
+        Ok(text::answer(&answer))
+    }
+}

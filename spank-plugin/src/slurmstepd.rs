@@ -282,9 +282,9 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let mut entry = Box::new(of_step(*entry));
     let task = spank.local_task()?;
     let place = (task, spank.local_task_count()?);
+    let each_mib = share_of_process(&entry, spank, slurms.is_job(), place.1);
     let sight = Sight {
         kept: &node.kept,
-    let each_mib = share_of_process(&entry, spank, slurms.is_job(), place.1);
         gpus: node.gpus,
         fenced: fences_devices().unwrap_or_else(|| slurms.renumbered()),
         open: node.open,
@@ -292,12 +292,12 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
         may_open: &|gpu| may_open(&node, gpu),
     };
     let devices = slurms.devices(&entry, place, &sight);
-    let environment = task_environment(&entry, task, place.1);
-    let library = entry.tasks.as_ref().map_or(node.task_library.as_path(), |tasks| tasks.library.as_path());
     let got = describe::got_by_processes(&entry, each_mib);
     if let (Some(share), Some(each)) = (&mut entry.share, each_mib) {
         share.mem_mib = each;
     }
+    let environment = task_environment(&entry, task, place.1);
+    let library = entry.tasks.as_ref().map_or(node.task_library.as_path(), |tasks| tasks.library.as_path());
     let wanted = entry.tasks.as_ref().is_some_and(|tasks| !tasks.probes);
     let users = spank.getenv(c"LD_PRELOAD");
     match preload(users.as_deref(), &library.display().to_string(), wanted) {
@@ -344,8 +344,6 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     Ok(())
 }
 
-/// As root, whenever a task has ended: tells what the task broker noted about the job's processes.
-pub(crate) fn task_exit(spank: &Spank<'_>) -> Result<(), SpankError> {
 /// What this process may take of the job's share, MiB; `None` for a job without a share.
 fn share_of_process(entry: &Entry, spank: &Spank<'_>, is_job: bool, step_tasks: u32) -> Option<u64> {
     let share = entry.share.as_ref()?;
@@ -359,6 +357,8 @@ fn share_of_process(entry: &Entry, spank: &Spank<'_>, is_job: bool, step_tasks: 
     Some(processes.each_mib(share.mem_mib))
 }
 
+/// As root, whenever a task has ended: tells what the task broker noted about the job's processes.
+pub(crate) fn task_exit(spank: &Spank<'_>) -> Result<(), SpankError> {
     let job = spank.job_id()?;
     // An error, because Slurm lets those into the job's log whatever its level is.
     notes::untold().iter().for_each(|line| log::error(format_args!("job {job}: {line}")));

@@ -14,7 +14,7 @@ use std::process::{Child, ChildStderr, Stdio};
 use std::time::{Duration, Instant};
 
 use plugin_rt::decisions;
-use protocol::decisions::{Ask, Reason};
+use protocol::decisions::{Ask, Placing, Reason};
 use tempfile::TempDir;
 
 const SITE: &str = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n\
@@ -333,6 +333,7 @@ fn slurmctlds_decisions_are_told_and_the_dashboard_asks_for_what_there_is() {
     let exporter = Exporter::start(&[]);
     has(&exporter.get("/metrics"), &["tessera_decisions_known 0"]);
     let page = Page::of(&exporter);
+    decisions::say_placing(Placing::On);
     decisions::count(Ask::Submit, Err(Reason::Limit), Duration::from_micros(20));
     for took in [5, 500, 5_000_000] {
         decisions::count(Ask::RunNow, Ok(()), Duration::from_micros(took));
@@ -342,6 +343,7 @@ fn slurmctlds_decisions_are_told_and_the_dashboard_asks_for_what_there_is() {
         &answer,
         &[
             "tessera_decisions_known 1",
+            "tessera_placement_on 1",
             "tessera_decisions_total{ask=\"run_now\",answer=\"yes\"} 3",
             "tessera_decisions_total{ask=\"submit\",answer=\"no\"} 1",
             "tessera_rejections_total{ask=\"submit\",reason=\"limit\"} 1",

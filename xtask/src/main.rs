@@ -16,6 +16,7 @@ mod package;
 mod progress;
 mod setup;
 mod smoke;
+mod submissions;
 mod test;
 mod which;
 
@@ -74,6 +75,8 @@ enum Task {
     Chaos(chaos::Chaos),
     /// Kill processes of GPU tasks and their broker at random, and check that no task runs out of memory
     ChaosTasks(chaos_tasks::ChaosTasks),
+    /// Submit job descriptions that are odd in every field, and check that Slurm and placement go on
+    FuzzSubmissions(submissions::FuzzSubmissions),
     /// Build for release and install plugins, CLI, completions, documentation and examples
     Install {
         /// Where they will be used from
@@ -128,6 +131,12 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Task::ChaosTasks(options) => match chaos_tasks::run(&options) {
+            Ok(true) => Ok(()),
+            // The summary is the last line.
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
+        Task::FuzzSubmissions(options) => match submissions::run(&options) {
             Ok(true) => Ok(()),
             // The summary is the last line.
             Ok(false) => return ExitCode::FAILURE,

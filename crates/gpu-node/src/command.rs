@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::fs::MemfdFlags;
 
 use crate::deadline::{Backoff, Deadline};
+use crate::scarce::users_can_cause;
 
 /// A program that did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,13 @@ pub enum CommandError {
         /// The last of what it wrote, on one line.
         output: String,
     },
+}
+
+impl CommandError {
+    /// True for an error that users can cause; see [`users_can_cause`].
+    pub(crate) fn users_can_cause(&self) -> bool {
+        matches!(self, Self::Start { source, .. } if users_can_cause(source))
+    }
 }
 
 /// Runs a program as we are and returns what it wrote, errors included. No shell; what a job can set in our environment

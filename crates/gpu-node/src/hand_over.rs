@@ -10,7 +10,7 @@ use crate::deadline::{Backoff, Deadline};
 use crate::fault::Fault;
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
 use crate::journal::Entry;
-use crate::leftovers::{self, Found, Leftover, OpenNodes};
+use crate::leftovers::{self, Found, LOOK_LIMIT, Leftover, OpenNodes};
 use crate::nvml::{GpuInstance, Nvml};
 use crate::process::Held;
 use crate::settings::Settings;
@@ -34,6 +34,8 @@ pub(crate) struct HandOver<'a> {
     pub(crate) met: Vec<Leftover>,
     /// Processes of running jobs that merely have a device node open.
     pub(crate) bystanders: Vec<Leftover>,
+    /// Processes of running jobs whose open files could not all be looked at in time.
+    pub(crate) unread: Vec<Leftover>,
 }
 
 impl<'a> HandOver<'a> {
@@ -44,8 +46,8 @@ impl<'a> HandOver<'a> {
         check: bool,
         others: &'a [Entry],
     ) -> Self {
-        let (met, bystanders) = (Vec::new(), Vec::new());
-        Self { settings, devices, deadline, check, open: None, others, met, bystanders }
+        let (met, bystanders, unread) = (Vec::new(), Vec::new(), Vec::new());
+        Self { settings, devices, deadline, check, open: None, others, met, bystanders, unread }
     }
 
     /// Empties a GPU that no other job has anything of.
@@ -95,8 +97,13 @@ impl<'a> HandOver<'a> {
         while self.check {
             let settings = self.settings;
             let open = self.open.get_or_insert_with(|| OpenNodes::look(settings));
-            let Found { leftovers: now, bystanders } =
+            let Found { leftovers: now, bystanders, unread_of_jobs, unread } =
                 leftovers::on(nvml, (gpu, gi), node, open, self.others)?;
+            if !unread.is_empty() {
+                return Err(Fault::Unread { gpu, processes: unread, limit: LOOK_LIMIT });
+            }
+            let new = unread_of_jobs.into_iter().filter(|u| !self.unread.contains(u)).collect::<Vec<_>>();
+            self.unread.extend(new);
             let new = bystanders.into_iter().filter(|b| !self.bystanders.contains(b)).collect::<Vec<_>>();
             self.bystanders.extend(new);
             if now.is_empty() {

@@ -4,10 +4,16 @@
 //! device node open can make a context at any time, and the kernel tells those. Root's processes are never in the way; nor
 //! do node files count that a system's own users hold open, which are monitoring, or processes of jobs that run here. Where
 //! everybody may open device nodes at any time, who has them open says nothing.
+//!
+//! Anybody may have had a node open since it was everybody's, before the first reconciliation: so all processes of people are
+//! looked at, those with few files first, until a limit of time. After that, a process of a running job is left alone, as it is
+//! when it holds the node; because of any other, the device is not handed over.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use crate::deadline::Deadline;
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::Entry;
 use crate::living;
@@ -49,6 +55,10 @@ pub(crate) struct Found {
     pub(crate) leftovers: Vec<Leftover>,
     /// Processes of running jobs that merely have the device node open.
     pub(crate) bystanders: Vec<Leftover>,
+    /// Processes of running jobs whose open files could not all be looked at.
+    pub(crate) unread_of_jobs: Vec<Leftover>,
+    /// Other processes of that kind: each may have the device node open.
+    pub(crate) unread: Vec<Leftover>,
 }
 
 /// Whoever is on a GPU, or on one instance of it. `node` is the device node that a process must have open for it; `open`
@@ -74,43 +84,76 @@ pub(crate) fn on(
         name: process::name(pid).unwrap_or_default(),
     };
     let leftovers: Vec<Leftover> = inside.map(leftover).filter(|l| l.uid != Some(0)).collect();
-    let mut found = Found { leftovers, bystanders: Vec::new() };
+    let mut found = Found { leftovers, ..Found::default() };
+    let is_of_a_running_job =
+        |l: &Leftover| l.uid.is_some_and(|uid| living::is_of_a_running_job(l.pid, uid, entries));
     for pid in open.by(node) {
         // A process can have it open more than once.
         if found.leftovers.iter().chain(&found.bystanders).any(|l| l.pid == pid) {
             continue;
         }
         let holder = leftover((pid, gi));
-        let runs = holder.uid.is_some_and(|uid| living::is_of_a_running_job(pid, uid, entries));
-        if runs { found.bystanders.push(holder) } else { found.leftovers.push(holder) }
+        if is_of_a_running_job(&holder) {
+            found.bystanders.push(holder)
+        } else {
+            found.leftovers.push(holder)
+        }
+    }
+    for pid in &open.unread {
+        // One that the driver names is met already, and one that has ended is gone.
+        let known = found.leftovers.iter().chain(&found.bystanders).any(|l| l.pid == *pid);
+        let holder = leftover((*pid, gi));
+        match holder.uid {
+            Some(_) if !known && is_of_a_running_job(&holder) => found.unread_of_jobs.push(holder),
+            Some(_) if !known => found.unread.push(holder),
+            _ => {}
+        }
     }
     Ok(found)
 }
 
+/// How long a look at all open files may take: long enough for some hundred thousand files even on a busy machine. A user can
+/// have more open than can be looked at in any time.
+pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(5);
+/// How many files of each process are looked at, round by round: one with very many must not keep others from being seen.
+const ROUNDS: [usize; 3] = [256, 16 << 10, usize::MAX];
+
 /// Which processes of people have which of the driver's device nodes open.
-pub(crate) struct OpenNodes(Vec<(u32, PathBuf)>);
+#[derive(Default)]
+pub(crate) struct OpenNodes {
+    found: Vec<(u32, PathBuf)>,
+    /// Processes that have more files open than could be looked at in time.
+    unread: Vec<u32>,
+}
 
 impl OpenNodes {
-    /// Looks through all processes once: thousands of files on a busy node.
+    /// Looks through all processes once, for [`LOOK_LIMIT`] at most.
     pub(crate) fn look(settings: &Settings) -> Self {
-        if settings.manage_device_nodes { Self::below(&settings.dev_root) } else { Self(Vec::new()) }
+        if !settings.manage_device_nodes {
+            return Self::default();
+        }
+        Self::below(&settings.dev_root, &Deadline::after(LOOK_LIMIT))
     }
 
-    fn below(dev_root: &Path) -> Self {
-        let is_node = |path: &PathBuf| {
-            path.strip_prefix(dev_root)
-                .is_ok_and(|name| name.as_os_str().as_encoded_bytes().starts_with(b"nvidia"))
-        };
-        let of = |pid: u32| {
-            let files = process::open_files(pid).into_iter();
-            files.filter(is_node).map(|path| (pid, path)).collect::<Vec<_>>()
-        };
+    fn below(dev_root: &Path, deadline: &Deadline) -> Self {
+        let begin = dev_root.join("nvidia").into_os_string().into_encoded_bytes();
+        let is_node = |path: &[u8]| path.starts_with(&begin);
         let of_people = |pid: &u32| process::owner(*pid).is_some_and(|uid| uid >= FIRST_USER);
-        Self(process::all().filter(of_people).flat_map(of).collect())
+        let mut open = Self { found: Vec::new(), unread: process::all().filter(of_people).collect() };
+        for most in ROUNDS {
+            open.unread.retain(|pid| match process::open_files(*pid, &is_node, most, deadline) {
+                Some(files) => {
+                    open.found.extend(files.into_iter().map(|path| (*pid, path)));
+                    false
+                }
+                None => true,
+            });
+        }
+        open
     }
 
     fn by(&self, node: &Path) -> impl Iterator<Item = u32> {
-        self.0.iter().filter(move |(_, path)| path == node).map(|(pid, _)| *pid)
+        self.found.iter().filter(move |(_, path)| path == node).map(|(pid, _)| *pid)
     }
 }
 
@@ -118,6 +161,8 @@ impl OpenNodes {
 mod tests {
     use std::os::unix::process::CommandExt;
     use std::process::Command;
+
+    use lab::command::PATIENCE;
 
     use super::*;
 
@@ -136,7 +181,7 @@ mod tests {
             sleep.spawn().unwrap()
         };
         let mut all = [51_001, 0, 999].map(opener);
-        let open = OpenNodes::below(dir.path());
+        let open = OpenNodes::below(dir.path(), &Deadline::after(PATIENCE));
         let found: Vec<u32> = open.by(&node).collect();
         all.iter_mut().for_each(|child| {
             child.kill().unwrap();
@@ -145,5 +190,18 @@ mod tests {
         if rustix::process::geteuid().is_root() {
             assert_eq!(found, [all[0].id()]);
         }
+    }
+
+    /// 20,000 files in each of 20 processes took a prolog 1.7 s, and nothing bounded it.
+    #[test]
+    fn who_has_too_many_files_open_is_told_from_who_has_none() {
+        let mut sleep = Command::new("sleep");
+        let mut child = sleep.arg("600").uid(51_001).gid(51_001).spawn().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let late = OpenNodes::below(dir.path(), &Deadline::after(Duration::ZERO));
+        let in_time = OpenNodes::below(dir.path(), &Deadline::after(PATIENCE));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(late.unread.contains(&child.id()) && !in_time.unread.contains(&child.id()));
     }
 }

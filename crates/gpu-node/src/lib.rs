@@ -10,7 +10,7 @@
 //! - [`sample`] tells what a job's devices hold and how busy they are now.
 //! - [`inspect()`] shows the node, and where journal, driver, device nodes and daemons disagree.
 //!
-//! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
+//! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `scarce`, `command`,
 //! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`, `live_processes`;
 //! `fault`, `numbering`; `present`; `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`;
 //! `lifecycle`. `tasks` speaks to the task broker. `environment` and `task_variables` need the journal alone, `unfit` also
@@ -49,6 +49,7 @@ mod preloaded;
 mod present;
 mod process;
 mod remnants;
+mod scarce;
 mod settings;
 mod task_variables;
 mod tasks;

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::scarce::users_can_cause;
+
 /// A directory or file of ours that cannot be used: not safe, not readable, or of another Tessera.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -43,6 +45,13 @@ pub enum StateError {
         oldest: u32,
         newest: u32,
     },
+}
+
+impl StateError {
+    /// True for an error that users can cause; see [`users_can_cause`].
+    pub(crate) fn users_can_cause(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if users_can_cause(source))
+    }
 }
 
 pub(crate) fn io(path: &Path, what: &'static str) -> impl Fn(Errno) -> StateError {

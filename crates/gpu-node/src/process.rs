@@ -1,9 +1,14 @@
 //! Processes, held so that their ids cannot come to mean others.
 
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::deadline::Deadline;
 
 /// A process whose id keeps meaning it.
 #[derive(Debug)]
@@ -59,14 +64,59 @@ fn threads(pid: u32) -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().map(|thread| thread.path())
 }
 
-/// The files that it has open. Those of threads with a table of their own are left out, unless the first one has none.
-pub(crate) fn open_files(pid: u32) -> Vec<PathBuf> {
-    let files = |process: PathBuf| -> Vec<PathBuf> {
-        let all = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-        all.filter_map(|file| std::fs::read_link(file.path()).ok()).collect()
-    };
-    let own = files(format!("/proc/{pid}").into());
-    if own.is_empty() { threads(pid).flat_map(files).collect() } else { own }
+/// The wanted ones of the files that it has open. Those of threads with a table of their own are left out, unless the first
+/// one has none. `None`: it has more than `most`, or the deadline has passed. A user may have millions open.
+pub(crate) fn open_files(
+    pid: u32,
+    wanted: &dyn Fn(&[u8]) -> bool,
+    most: usize,
+    deadline: &Deadline,
+) -> Option<Vec<PathBuf>> {
+    let mut look = FilesLook { found: Vec::new(), wanted, left: most, deadline };
+    look.at(&PathBuf::from(format!("/proc/{pid}/fd")))?;
+    if look.left == most {
+        threads(pid).try_for_each(|thread| look.at(&thread.join("fd")))?;
+    }
+    Some(look.found)
+}
+
+/// A look at open files that ends in time.
+struct FilesLook<'a> {
+    found: Vec<PathBuf>,
+    wanted: &'a dyn Fn(&[u8]) -> bool,
+    /// How many more files it may look at.
+    left: usize,
+    deadline: &'a Deadline,
+}
+
+impl FilesLook<'_> {
+    /// Looks at the links of one directory. `None`: there are too many.
+    fn at(&mut self, dir: &Path) -> Option<()> {
+        if self.deadline.passed() {
+            return None;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // A process that has ended has no files open.
+        let Ok(fd) = rustix::fs::open(dir, flags, Mode::empty()) else { return Some(()) };
+        let Ok(entries) = rustix::fs::Dir::read_from(&fd) else { return Some(()) };
+        let mut target = Vec::new();
+        for name in entries.flatten().map(|entry| entry.file_name().to_owned()) {
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            // To ask for the time takes less than to read a link, but not nothing.
+            if self.left == 0 || (self.left.is_multiple_of(64) && self.deadline.passed()) {
+                return None;
+            }
+            self.left -= 1;
+            let Ok(link) = rustix::fs::readlinkat(&fd, &name, std::mem::take(&mut target)) else { continue };
+            if (self.wanted)(link.to_bytes()) {
+                self.found.push(PathBuf::from(OsStr::from_bytes(link.to_bytes())));
+            }
+            target = link.into_bytes();
+        }
+        Some(())
+    }
 }
 
 /// A variable of the environment that it was started with. A user may have changed it.
@@ -143,7 +193,9 @@ mod tests {
         let running = Running::start(&mut program).unwrap().without_first_thread().unwrap();
         let held = Held::open(running.0.id()).expect("it lives");
         assert!(held.alive());
-        assert!(open_files(held.pid).contains(&file) && variable(held.pid, "A").as_deref() == Some("b"));
+        let open = |most| open_files(held.pid, &|_| true, most, &Deadline::after(PATIENCE));
+        assert!(open(100).unwrap().contains(&file) && variable(held.pid, "A").as_deref() == Some("b"));
+        assert!(open(1).is_none(), "it has more open");
         held.signal(Signal::KILL);
         wait_for(
             "all its threads to end",

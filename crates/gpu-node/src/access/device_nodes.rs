@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::process::Uid;
 
 use crate::gpu_ids::GpuMinor;
+use crate::scarce::users_can_cause;
 use crate::settings::Settings;
 
 /// A device node that is not the device it should be, or cannot be looked at or changed.
@@ -38,6 +39,13 @@ pub enum DeviceError {
     /// The major number of capability nodes is not to be found.
     #[error("{path}: has no line for nvidia-caps, and no capability node exists to copy from")]
     NoMajor { path: PathBuf },
+}
+
+impl DeviceError {
+    /// True for an error that users can cause; see [`users_can_cause`].
+    pub(crate) fn users_can_cause(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if users_can_cause(source))
+    }
 }
 
 /// Owner and mode of a device node; the group is always root's.

@@ -241,6 +241,13 @@ pub(super) fn carry_out(
             process.gpu
         )
     }));
+    notes.extend(hand_over.unread.iter().map(|process| {
+        format!(
+            "GPU {}: {process}, of a running job, has more files open than can be looked at: if its device node is one of \
+             them, it stays open there",
+            process.gpu
+        )
+    }));
     Ok(Made { leftovers: hand_over.met, notes })
 }
 

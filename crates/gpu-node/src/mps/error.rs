@@ -43,12 +43,15 @@ pub enum MpsError {
 }
 
 impl MpsError {
-    /// True where no job could share a GPU here.
+    /// True if no job can share a GPU here. False for an error that users can cause: they may write to a daemon's
+    /// directories, and a daemon runs as its user, within that user's limits.
     #[must_use]
     pub fn node_unfit(&self) -> bool {
         match self {
-            Self::State(_) => true,
-            Self::Start { source, .. } => matches!(**source, CommandError::Start { .. }),
+            Self::State(e) => !e.users_can_cause(),
+            Self::Start { source, .. } => {
+                matches!(**source, CommandError::Start { .. }) && !source.users_can_cause()
+            }
             Self::NoAcl { .. } | Self::Limits { .. } | Self::Held { .. } | Self::Silent { .. } => false,
         }
     }

@@ -7,6 +7,7 @@ mod again;
 mod compute;
 mod concurrency;
 mod crash;
+mod crowded;
 mod damaged;
 mod forgotten;
 mod journal;

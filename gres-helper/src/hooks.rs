@@ -70,7 +70,7 @@ impl Answer {
 /// What becomes of a submission.
 pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
     let config = rules.config();
-    if let Some(why) = env_too_large(job).or_else(|| slices_named(job, slurm)) {
+    if let Some(why) = bad_env(job).or_else(|| slices_named(job, slurm)) {
         return Answer::refused(Vec::new(), why);
     }
     let asks = spank_env::value(&job.env, REQUEST_ENV);
@@ -112,7 +112,7 @@ pub(crate) fn modify(
     slurm: &impl Slurm,
 ) -> Answer {
     let config = rules.config();
-    if let Some(why) = env_too_large(change) {
+    if let Some(why) = bad_env(change) {
         return Answer::refused(Vec::new(), why);
     }
     let mut effects = vec![Effect::Env(None)];
@@ -168,8 +168,8 @@ fn keeps_gpus(change: &Described, job: &Recorded) -> Option<Effect> {
 
 /// Why a job's SPANK environment is not accepted; `None` if it is. No site can change these bounds: they keep a job from draining
 /// the nodes that it is given.
-fn env_too_large(job: &Described) -> Option<Refusal> {
-    job.env_too_large.as_ref().map(|why| Refusal::new(Reason::Options, why.to_string()))
+fn bad_env(job: &Described) -> Option<Refusal> {
+    job.bad_env.as_ref().map(|why| Refusal::new(Reason::Options, why.to_string()))
 }
 
 /// Why a job may not name the license that counts its slices itself; `None` if it does not.
@@ -225,7 +225,7 @@ fn shown_still(comment: Option<&str>, request: Option<&str>) -> Option<Effect> {
 mod tests {
     use super::*;
     use crate::submission::tests::Fake;
-    use plugin_rt::spank_env::TooLarge;
+    use plugin_rt::spank_env::BadEnv;
     use protocol::gres_list::Tres;
     use site_config::SiteConfig;
 
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_job_that_would_drain_nodes_by_its_environment_is_refused() {
-        let job = Described { env_too_large: Some(TooLarge::Entries(65_536)), ..Described::default() };
+        let job = Described { bad_env: Some(BadEnv::Entries(65_536)), ..Described::default() };
         let why = "the job has 65536 variables for SPANK plugins; at most 256 are accepted";
         for rules in [Rules::None, Rules::Of(&site())] {
             let submitted = submit(&job, rules, &Fake::default());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use admission::{Submission, distinct};
-use plugin_rt::spank_env::{self, TooLarge};
+use plugin_rt::spank_env::{self, BadEnv};
 use protocol::gres_list::Tres;
 use protocol::wire::REQUEST_ENV;
 use site_config::{SiteConfig, hostlist};
@@ -14,8 +14,8 @@ use site_config::{SiteConfig, hostlist};
 pub(crate) struct Described {
     /// The SPANK environment: text from the user.
     pub(crate) env: Vec<String>,
-    /// Why that environment was not read: it is larger than a job may have.
-    pub(crate) env_too_large: Option<TooLarge>,
+    /// Why no job may have that environment: it is too large, or its entries are not variables.
+    pub(crate) bad_env: Option<BadEnv>,
     /// What it asks from Slurm itself.
     pub(crate) tres: Tres,
     /// It names a list of GRES that has nothing in it, as `scontrol update gres=` does.

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use plugin_rt::slurmctld::{entries, struct_at};
-use plugin_rt::spank_env::{MAX_ENTRIES, MAX_RECORDED_ENTRIES};
+use plugin_rt::spank_env::{MAX_ENTRIES, MAX_RECORDED_ENTRIES, check_names};
 use plugin_rt::text;
 use protocol::wire::REQUEST_ENV;
 
@@ -29,10 +29,10 @@ pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
     let string = |field: *mut c_char| unsafe { filled(field) };
     // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
     let env = unsafe { entries(desc.spank_job_env, desc.spank_job_env_size, MAX_ENTRIES) };
-    let env_too_large = env.as_ref().err().cloned();
+    let bad_env = env.as_ref().map_or_else(|why| Some(why.clone()), |env| check_names(env).err());
     Described {
         env: env.unwrap_or_default(),
-        env_too_large,
+        bad_env,
         tres: Tres {
             per_job: string(desc.tres_per_job),
             per_node: string(desc.tres_per_node),

@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use geometry::JobId;
 use plugin_rt::slurmctld::{struct_at, text, version};
-use plugin_rt::spank_env::TooLarge;
+use plugin_rt::spank_env::BadEnv;
 use plugin_rt::{decisions, set_job};
 use protocol::decisions::Placing;
 use protocol::layout::ConfigInForce;
@@ -172,7 +172,7 @@ pub(super) fn may_begin(job: *mut sys::job_record_t) -> bool {
 }
 
 /// Says which job does not start because of its environment.
-fn say_held_back(job: u32, why: &TooLarge) {
+fn say_held_back(job: u32, why: &BadEnv) {
     let say = || format!("select plugin: job {job} does not start, because it would drain its nodes: {why}");
     if let (Some(state), Some(host)) = (lock().as_mut(), Host::get()) {
         state.reminder.say(host.now(), &say);

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use admission::Counted;
 use geometry::{JobId, Uid};
 use plugin_rt::slurmctld::{entries, item, struct_at, text, variable};
-use plugin_rt::spank_env::{MAX_RECORDED_ENTRIES, TooLarge};
+use plugin_rt::spank_env::{BadEnv, MAX_RECORDED_ENTRIES};
 use protocol::AdminComment;
 use protocol::layout::UNFIT;
 use topology::GpuSet;
@@ -37,7 +37,7 @@ pub(super) fn job_layout_fits(job: &sys::job_record_t) -> bool {
 
 /// Checks that a job's SPANK environment is not larger than the job submit plugin accepts: the nodes' prologs get all of it, and
 /// Slurm drains a node whose prolog cannot be started. Only a job that was submitted without that plugin has a larger one.
-pub(super) fn check_env(job: &sys::job_record_t) -> Result<(), TooLarge> {
+pub(super) fn check_env(job: &sys::job_record_t) -> Result<(), BadEnv> {
     // SAFETY: src/slurmctld/slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
     unsafe { entries(job.spank_job_env, job.spank_job_env_size, MAX_RECORDED_ENTRIES) }.map(drop)
 }

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 
 use super::symbols::{MissingSymbol, item, required, text};
-use crate::spank_env::{MAX_BYTES, MAX_ENTRY_BYTES, MAX_RECORDED_ENTRIES, TooLarge, check_number};
+use crate::spank_env::{BadEnv, MAX_BYTES, MAX_ENTRY_BYTES, MAX_RECORDED_ENTRIES, check_number};
 
 type Duplicate = unsafe extern "C" fn(*const c_char) -> *mut c_char;
 type Free = unsafe extern "C" fn(*mut *mut c_void);
@@ -100,6 +100,13 @@ impl Heap {
             // SAFETY: as above.
             unsafe { slot.write(*entry) };
         }
+        // Slurm ends an environment with a null as well, and some of its functions read up to that.
+        for i in kept.len()..*size as usize {
+            // SAFETY: the array had `size` elements.
+            let slot = unsafe { env.add(i) };
+            // SAFETY: as above; what the element pointed to is freed, or stands before it now.
+            unsafe { slot.write(ptr::null_mut()) };
+        }
         *size = u32::try_from(kept.len()).unwrap_or(u32::MAX);
     }
 }
@@ -114,7 +121,7 @@ impl Heap {
 ///
 /// `env` is null or an array of `size` pointers, each null or to a NUL-terminated string (`spank_job_env` and
 /// `spank_job_env_size` in slurm.h and src/slurmctld/slurmctld.h).
-pub unsafe fn entries(env: *mut *mut c_char, size: u32, most: u32) -> Result<Vec<String>, TooLarge> {
+pub unsafe fn entries(env: *mut *mut c_char, size: u32, most: u32) -> Result<Vec<String>, BadEnv> {
     // SAFETY: the caller's promise.
     Ok(unsafe { pointers(env, size, most) }?.into_iter().map(|(_, entry)| entry).collect())
 }
@@ -158,7 +165,7 @@ unsafe fn pointers(
     env: *mut *mut c_char,
     size: u32,
     most: u32,
-) -> Result<Vec<(*mut c_char, String)>, TooLarge> {
+) -> Result<Vec<(*mut c_char, String)>, BadEnv> {
     check_number(size, most)?;
     let mut bytes = 0;
     let mut found = Vec::new();
@@ -168,7 +175,7 @@ unsafe fn pointers(
         // SAFETY: the caller's promise.
         bytes += unsafe { bounded_length(entry) }?;
         if bytes > MAX_BYTES {
-            return Err(TooLarge::All);
+            return Err(BadEnv::All);
         }
         // SAFETY: the caller's promise.
         found.push((entry, unsafe { text(entry) }.unwrap_or_default()));
@@ -185,7 +192,7 @@ unsafe fn pointers(
 /// # Safety
 ///
 /// Null or NUL-terminated.
-unsafe fn bounded_length(entry: *const c_char) -> Result<usize, TooLarge> {
+unsafe fn bounded_length(entry: *const c_char) -> Result<usize, BadEnv> {
     /// Bytes of an entry that are shown of its name.
     const SHOWN: usize = 40;
     if entry.is_null() {
@@ -199,7 +206,7 @@ unsafe fn bounded_length(entry: *const c_char) -> Result<usize, TooLarge> {
     // SAFETY: it has more bytes than that, as was just seen.
     let begin = unsafe { std::slice::from_raw_parts(entry.cast::<u8>(), SHOWN) };
     let name: String = String::from_utf8_lossy(begin).chars().take_while(|c| *c != '=').collect();
-    Err(TooLarge::Entry(name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()))
+    Err(BadEnv::Entry(name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()))
 }
 
 #[cfg(test)]
@@ -253,12 +260,15 @@ mod tests {
         assert_eq!(rewrite("", Some("N\0L")), ["B=2", "A=3"]);
         assert_eq!(rewrite("B=2", None), ["A=3"]);
         assert_eq!(rewrite("A=3", None), [""; 0]);
+        // SAFETY: the array has had two elements.
+        let left: Vec<_> = (0..2).map(|i| unsafe { env.add(i).read() }).collect();
+        assert_eq!(left, [ptr::null_mut(); 2], "nothing that is freed is left behind the end");
         // SAFETY: made by `grow`.
         unsafe { libc::free(env.cast()) };
     }
 
     /// What comes of an environment of these entries: all of them, and one variable.
-    fn looked(all: &[String], name: &str) -> (Result<usize, TooLarge>, Option<String>) {
+    fn looked(all: &[String], name: &str) -> (Result<usize, BadEnv>, Option<String>) {
         let strings: Vec<CString> = all.iter().map(|s| CString::new(s.as_str()).unwrap()).collect();
         let mut env: Vec<*mut c_char> = strings.iter().map(|s| s.as_ptr().cast_mut()).collect();
         let size = u32::try_from(env.len()).unwrap();
@@ -281,17 +291,17 @@ mod tests {
     fn an_environment_that_a_user_has_filled_is_not_read_to_its_end() {
         let many = |n: usize| vec!["A=1".to_owned(); n];
         assert_eq!(looked(&many(256), "A"), (Ok(256), Some("1".to_owned())));
-        assert_eq!(looked(&many(65_536), "A"), (Err(TooLarge::Entries(65_536)), None));
+        assert_eq!(looked(&many(65_536), "A"), (Err(BadEnv::Entries(65_536)), None));
         // As many as slurmctld has of a job to which Tessera has added its own.
-        assert_eq!(looked(&many(260), "A"), (Err(TooLarge::Entries(260)), Some("1".to_owned())));
+        assert_eq!(looked(&many(260), "A"), (Err(BadEnv::Entries(260)), Some("1".to_owned())));
         let long = |bytes: usize| format!("LONG={}", "x".repeat(bytes - 5));
         assert_eq!(looked(&[long(32 * 1024)], "LONG").0, Ok(1));
         let (why, value) = looked(&[long(32 * 1024 + 1)], "LONG");
-        assert_eq!((why.clone(), value), (Err(TooLarge::Entry("LONG".to_owned())), None));
+        assert_eq!((why.clone(), value), (Err(BadEnv::Entry("LONG".to_owned())), None));
         let said = why.unwrap_err().to_string();
         assert_eq!(said, "the job's variable LONG for SPANK plugins has more than 32768 bytes; shorten it");
         assert_eq!(looked(&vec![long(32 * 1024); 4], "A").0, Ok(4));
-        assert_eq!(looked(&vec![long(32 * 1024); 5], "A").0, Err(TooLarge::All));
+        assert_eq!(looked(&vec![long(32 * 1024); 5], "A").0, Err(BadEnv::All));
     }
 
     #[test]

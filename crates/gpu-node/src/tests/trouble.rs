@@ -298,7 +298,10 @@ fn no_job_starts_on_less_than_the_site_describes() {
         let wrong = unlike_described(&settings, &numbering).unwrap();
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(wrong[0].starts_with("GPU 0 is NVIDIA A100-SXM4-40GB with 40"), "{wrong:?}");
-        assert_eq!(wrong[1], "tessera.toml describes 4 GPUs, the driver shows 3: correct the file or the node");
+        assert_eq!(
+            wrong[1],
+            "tessera.toml describes 4 GPUs, the driver shows 3: correct the file or the node"
+        );
         node.reconcile(&[]);
         node.assert_clean(&[]);
     });

@@ -112,9 +112,7 @@ pub(super) fn with<T>(
         state.reminder.say(host.now(), &other_structs);
         return None;
     }
-    if state.memory.is_none() {
-        return None;
-    }
+    state.memory.as_ref()?;
     // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
     let job = unsafe { job.as_mut() }?;
     set_job(job.job_id);

@@ -261,8 +261,8 @@ mod tests {
         assert_eq!(rewrite("B=2", None), ["A=3"]);
         assert_eq!(rewrite("A=3", None), [""; 0]);
         // SAFETY: the array has had two elements.
-        let left: Vec<_> = (0..2).map(|i| unsafe { env.add(i).read() }).collect();
-        assert_eq!(left, [ptr::null_mut(); 2], "nothing that is freed is left behind the end");
+        let left = [0, 1].map(|i| unsafe { item(env, i) });
+        assert_eq!(left, [Some(ptr::null_mut()); 2], "nothing that is freed is left behind the end");
         // SAFETY: made by `grow`.
         unsafe { libc::free(env.cast()) };
     }

@@ -36,7 +36,11 @@ pub(crate) fn device_cgroups() -> bool {
 pub(crate) fn start_now(cluster: &Cluster, job: JobId) {
     std::thread::sleep(std::time::Duration::from_secs(2));
     let now = ["update", &format!("JobId={job}"), "StartTime=now"];
-    cluster.run(User::Root, "scontrol", &now).unwrap().ok().unwrap();
+    let done = cluster.run(User::Root, "scontrol", &now).unwrap();
+    // On a busy machine the two minutes may be over: the job has started by itself.
+    let started =
+        ["Job has already finished", "Job is no longer pending"].iter().any(|w| done.stderr.contains(w));
+    assert!(done.code == Some(0) || started, "{done:?}");
 }
 
 /// Says that a test, or a part of one, was not done. `cargo xtask test` repeats it at its end. libtest keeps what a test that

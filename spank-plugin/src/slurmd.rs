@@ -245,8 +245,11 @@ fn job_failed(node: &ThisNode, job: u32, fault: &Fault, env: &dyn Fn(&str) -> Op
     if fault.unlike_described() {
         mark_unfit(node, &why, env);
     } else if fault.without_journal() {
-        // The same for each job, where it is still so.
-        mark_unfit(node, &journal_problem(&node.settings).unwrap_or_else(|| why.clone()), env);
+        // The same for each job, where it is still so. What users can cause may have passed.
+        let lasting = (!fault.users_can_cause()).then(|| why.clone());
+        if let Some(problem) = journal_problem(&node.settings).or(lasting) {
+            mark_unfit(node, &problem, env);
+        }
     }
     log::error(format_args!("job {job}: {why}"));
 }
@@ -321,6 +324,11 @@ pub(crate) fn epilog(
         Err(fault) if fault.without_journal() => {
             // No job with GPUs comes here before the journal can be used. Then the health check gives back what the job had.
             job_failed(&node, job, &fault, env);
+            return Ok(());
+        }
+        Err(fault) if !fault.node_unfit() => {
+            // A drained node would not change that. The next reconciliation gives back what the job had.
+            log::error(format_args!("job {job}: not taken back yet: {}", Chain(&fault)));
             return Ok(());
         }
         Err(source) => return Err(Unfit::Node { job, source }),

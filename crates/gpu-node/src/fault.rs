@@ -174,6 +174,19 @@ impl Fault {
         matches!(self, Self::NoSuchGpu { .. } | Self::FewerGpus { .. } | Self::NotAsDescribed { .. })
     }
 
+    /// True for a fault that users can cause, and that passes when they let go of what they have used up. So a later try can
+    /// succeed.
+    #[must_use]
+    pub fn users_can_cause(&self) -> bool {
+        match self {
+            Self::State(e) | Self::Lock(LockError::State(e)) => e.users_can_cause(),
+            Self::Device(e) => e.users_can_cause(),
+            Self::Reset { source, .. } => source.users_can_cause(),
+            Self::Nvml(e) => matches!(e, NvmlError::Scarce { .. }),
+            _ => false,
+        }
+    }
+
     /// True where the journal cannot be used: no job can have GPUs of ours here, and nothing can be noted of it.
     #[must_use]
     pub fn without_journal(&self) -> bool {

@@ -11,7 +11,7 @@
 //! - [`inspect()`] shows the node, and where journal, driver, device nodes and daemons disagree.
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `scarce`, `command`,
-//! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`, `live_processes`;
+//! `process_environ`, `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`, `live_processes`;
 //! `fault`, `numbering`; `present`; `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`;
 //! `lifecycle`. `tasks` speaks to the task broker. `environment` and `task_variables` need the journal alone, `unfit` also
 //! `command` and the locks, `usage` the driver, the journal and `living`.
@@ -48,6 +48,7 @@ mod power;
 mod preloaded;
 mod present;
 mod process;
+mod process_environ;
 mod remnants;
 mod scarce;
 mod settings;

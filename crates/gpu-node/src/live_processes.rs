@@ -1,17 +1,23 @@
 //! Which jobs still have a process on this node, where their step daemons are gone.
 //!
-//! A process is a job's if its control group says so, or if its user is the job's and it was started with the job's
-//! number in its environment. A user can leave a job's environment, or forge it, only among their own jobs.
+//! A process is a job's if its control group says so. One that is in no job's group is a job's if its user is the job's and
+//! it was started with the job's number in its environment. A user can leave a job's environment, or forge it, only among their own jobs.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use geometry::JobId;
 
+use crate::deadline::Deadline;
 use crate::{living, process};
+
+/// How long environments are read.
+const TIME: Duration = Duration::from_secs(10);
 
 /// Those of `jobs`, each with its user, that have a process on `node`. `env` is slurmd's environment: `SLURM_CONF`.
 ///
-/// Reads all of `/proc` once. Where it cannot be read, every job counts as having one.
+/// Reads all of `/proc` once. Where it cannot be read, every job counts as having one. So does each job of a user who has
+/// more processes outside Slurm's groups than can be read in [`TIME`].
 #[must_use]
 pub fn jobs_with_processes(
     node: &str,
@@ -23,6 +29,7 @@ pub fn jobs_with_processes(
         return jobs.iter().map(|(job, _)| *job).collect();
     }
     let conf = env("SLURM_CONF");
+    let deadline = Deadline::after(TIME);
     let mut found = HashSet::new();
     for pid in processes {
         let Some(uid) = process::owner(pid) else { continue };
@@ -32,8 +39,15 @@ pub fn jobs_with_processes(
             continue;
         }
         let in_group: HashSet<u32> = living::jobs_by_group(pid);
-        let begun = begun_in(&|name| process::variable(pid, name), node, conf.as_deref());
-        found.extend(asked.into_iter().filter(|job| in_group.contains(&job.0) || begun == Some(*job)));
+        if !in_group.is_empty() {
+            found.extend(asked.into_iter().filter(|job| in_group.contains(&job.0)));
+        } else if deadline.passed() {
+            found.extend(asked);
+        } else {
+            let environ = process::environ(pid).unwrap_or_default();
+            let begun = begun_in(&|name| process::variable_in(&environ, name), node, conf.as_deref());
+            found.extend(asked.into_iter().filter(|job| begun == Some(*job)));
+        }
     }
     found
 }

@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::deadline::Deadline;
+use crate::process_environ;
 
 /// A process whose id keeps meaning it.
 #[derive(Debug)]
@@ -121,9 +122,22 @@ impl FilesLook<'_> {
 
 /// A variable of the environment that it was started with. A user may have changed it.
 pub(crate) fn variable(pid: u32, name: &str) -> Option<String> {
-    let environ =
-        |process: PathBuf| std::fs::read(process.join("environ")).ok().filter(|env| !env.is_empty());
-    let environ = environ(format!("/proc/{pid}").into()).or_else(|| threads(pid).find_map(environ))?;
+    variable_in(&environ(pid)?, name)
+}
+
+/// Threads that are asked for the environment where the first one has ended.
+const MOST_THREADS: usize = 16;
+
+/// The environment that it was started with: variables that end with a zero byte each. `None`: it has ended, or cannot be read
+/// in time. A user may have changed it.
+pub(crate) fn environ(pid: u32) -> Option<Vec<u8>> {
+    let first = PathBuf::from(format!("/proc/{pid}"));
+    process_environ::of(&first)
+        .or_else(|| threads(pid).take(MOST_THREADS).find_map(|thread| process_environ::of(&thread)))
+}
+
+/// A variable of such an environment.
+pub(crate) fn variable_in(environ: &[u8], name: &str) -> Option<String> {
     let value = |one: &[u8]| one.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
     String::from_utf8(environ.split(|b| *b == 0).find_map(value)?).ok()
 }

@@ -29,6 +29,15 @@ pub(crate) fn users_can_cause(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| CAUSED.contains(&errno))
 }
 
+/// How many files at once the driver's library is taken to open while it is loaded.
+const FILES: usize = 16;
+
+/// The error that users can cause at which this process cannot open that many files now.
+pub(crate) fn lack_of_files() -> Option<io::Error> {
+    let opened: io::Result<Vec<_>> = (0..FILES).map(|_| std::fs::File::open("/dev/null")).collect();
+    opened.err().filter(users_can_cause)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

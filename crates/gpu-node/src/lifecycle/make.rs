@@ -221,20 +221,20 @@ pub(super) fn carry_out(
         return Err(Fault::NotCapped(why));
     }
     give(settings, journal, &devices, entry)?;
+    let mut notes = power.notes;
     if let Some(share) = &entry.share {
         let live = entry.instances.first().and_then(|i| i.live.as_ref()).map(|l| &l.uuid);
         let device = live.or(entry.gpus.first().map(|g| &g.uuid)).cloned().unwrap_or_default();
-        mps::ensure(settings, journal, &share.daemon, entry, &device, deadline)?;
+        notes.extend(mps::ensure(settings, journal, &share.daemon, entry, &device, deadline)?);
     }
     if let Some(tasks) = &entry.tasks {
         for key in entry.daemons() {
             let here = tasks.devices.iter().enumerate().filter(|(_, device)| device.daemon == key);
             let uuids: Vec<&str> = here.filter_map(|(i, _)| entry.task_device_uuid(i)).collect();
-            mps::ensure(settings, journal, key, entry, &uuids.join(","), deadline)?;
+            notes.extend(mps::ensure(settings, journal, key, entry, &uuids.join(","), deadline)?);
         }
         crate::tasks::serve(settings, journal, entry)?;
     }
-    let mut notes = power.notes;
     notes.extend(hand_over.bystanders.iter().map(|process| {
         format!(
             "GPU {}: {process}, of a running job, has its device node open and is left alone",

@@ -37,6 +37,16 @@ pub enum MpsError {
     /// Another job uses the daemon.
     #[error("MPS daemon {key} serves job {holder}: it cannot be ended or changed before that job ends")]
     Held { key: String, holder: JobId },
+    /// Users have filled `run_dir`.
+    #[error("MPS daemon {key} finds no room in {run_dir}: {largest}")]
+    NoRoom {
+        key: String,
+        run_dir: PathBuf,
+        /// Who has the most there.
+        largest: String,
+        #[source]
+        source: Box<MpsError>,
+    },
     /// It was started but does not listen.
     #[error("MPS daemon {key} does not answer after {timeout_ms} ms")]
     Silent { key: String, timeout_ms: u128 },
@@ -52,7 +62,11 @@ impl MpsError {
             Self::Start { source, .. } => {
                 matches!(**source, CommandError::Start { .. }) && !source.users_can_cause()
             }
-            Self::NoAcl { .. } | Self::Limits { .. } | Self::Held { .. } | Self::Silent { .. } => false,
+            Self::NoAcl { .. }
+            | Self::Limits { .. }
+            | Self::Held { .. }
+            | Self::NoRoom { .. }
+            | Self::Silent { .. } => false,
         }
     }
 }

@@ -34,6 +34,12 @@ impl Paths {
 /// process of the daemon still lives, even one that has no other trace yet.
 const LIFE: &str = "life";
 
+/// That file, as the kernel names it where a process has it open.
+pub(super) fn life_path(settings: &Settings, key: &str) -> PathBuf {
+    let dir = settings.run_dir.join("mps").join(key);
+    std::fs::canonicalize(&dir).unwrap_or(dir).join(LIFE)
+}
+
 pub(super) fn life_held(settings: &Settings, key: &str) -> bool {
     let path = settings.run_dir.join("mps").join(key).join(LIFE);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

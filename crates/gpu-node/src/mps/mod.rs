@@ -1,14 +1,15 @@
 //! MPS control daemons: one per GPU or instance that jobs share.
 //!
 //! Started by the first share, ended after the last. A daemon runs as its jobs' user, in directories that only that
-//! user can write to, so nothing that is found there is trusted: a process is ours when the kernel says that it is
-//! an MPS program of that user. Where users share a daemon it runs as root.
+//! user can write to, so nothing that is found there is trusted: a process is ours when the kernel says that it runs
+//! the site's MPS program as that user. Where users share a daemon it runs as root.
 
 mod admit;
 mod defaults;
 mod error;
 mod folders;
 mod process;
+mod reserve;
 mod revive;
 
 use std::time::Duration;
@@ -37,7 +38,7 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a killed process gets to disappear.
 const KILL_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Makes sure that the daemon `key` serves `device` for the entry's user.
+/// Makes sure that the daemon `key` serves `device` for the entry's user. The answer is for the log.
 pub(crate) fn ensure(
     settings: &Settings,
     journal: &Journal,
@@ -45,9 +46,8 @@ pub(crate) fn ensure(
     entry: &Entry,
     device: &str,
     deadline: &Deadline,
-) -> Result<Paths, MpsError> {
+) -> Result<Option<String>, MpsError> {
     let (uid, gid) = if settings.share_between_users { (0, 0) } else { (entry.uid, entry.gid) };
-    let paths = Paths::of(settings, key);
     let boot = journal.boot().to_owned();
     let mut record = DaemonRecord {
         version: VERSION,
@@ -61,38 +61,62 @@ pub(crate) fn ensure(
     if let Some(old) = journal.daemon(key)? {
         if runs(&old) && (DaemonRecord { process: None, ..old.clone() }) == record {
             share_changes(settings, journal, &old, entry.job(), true)?;
-            return Ok(paths);
+            return Ok(None);
         }
         stop(settings, journal, &old, Some(entry.job()))?;
     }
     journal.store_daemon(&record)?;
-    let life = make_dirs(settings, key, uid, gid)?;
-    admit_users(settings, journal, &record, None)?;
+    let note = reserve::make_room(settings);
+    start(settings, journal, &mut record, entry, deadline).map_err(|e| {
+        if !reserve::is_short(settings) {
+            return e;
+        }
+        MpsError::NoRoom {
+            key: key.to_owned(),
+            run_dir: settings.run_dir.clone(),
+            largest: reserve::largest(settings),
+            source: Box::new(e),
+        }
+    })?;
+    Ok(note)
+}
+
+/// Starts a daemon and waits until it listens.
+fn start(
+    settings: &Settings,
+    journal: &Journal,
+    record: &mut DaemonRecord,
+    entry: &Entry,
+    deadline: &Deadline,
+) -> Result<(), MpsError> {
+    let (key, uid) = (record.key.clone(), record.uid);
+    let life = make_dirs(settings, &key, uid, record.gid)?;
+    admit_users(settings, journal, record, None)?;
     crate::crash::point("before MPS daemon");
-    let run = |flags: &[&str]| control(settings, &record, flags, "").output(&deadline.at_most(START_TIMEOUT));
+    let run = |flags: &[&str]| control(settings, record, flags, "").output(&deadline.at_most(START_TIMEOUT));
     // Newer drivers need a flag to let users in at the same time; older ones end with an error at it.
     let shared = settings.share_between_users && run(&["-d", "-multiuser-server"]).is_ok();
     if !shared {
-        run(&["-d"]).map_err(|e| MpsError::Start { key: key.to_owned(), source: e.into() })?;
+        run(&["-d"]).map_err(|e| MpsError::Start { key: key.clone(), source: e.into() })?;
     }
     drop(life);
     crate::crash::point("MPS daemon not recorded");
     let mut backoff = Backoff::quick();
     let held = loop {
-        if let Some(held) = process::listener(&paths.pipe, uid) {
+        if let Some(held) = process::listener(settings, &key, uid) {
             break held;
         }
         if !backoff.pause(deadline) {
-            stop(settings, journal, &record, Some(entry.job()))?;
-            return Err(MpsError::Silent { key: key.to_owned(), timeout_ms: deadline.timeout.as_millis() });
+            stop(settings, journal, record, Some(entry.job()))?;
+            return Err(MpsError::Silent { key, timeout_ms: deadline.timeout.as_millis() });
         }
     };
     record.process = Some((held.pid, held.start_time));
-    journal.store_daemon(&record)?;
-    if let Some(defaults) = Defaults::of_shares(journal, key, None)? {
-        defaults.set(settings, &record)?;
+    journal.store_daemon(record)?;
+    if let Some(defaults) = Defaults::of_shares(journal, &key, None)? {
+        defaults.set(settings, record)?;
     }
-    Ok(paths)
+    Ok(())
 }
 
 /// How long the control program gets to turn itself into a daemon.
@@ -128,7 +152,7 @@ pub(crate) fn admit_users(
 
 /// True while the recorded process lives. Nobody is asked to answer: users can keep a daemon from doing that.
 pub(crate) fn runs(record: &DaemonRecord) -> bool {
-    record.process.is_some_and(|(pid, start)| process::find(pid, Some(start), record.uid).is_some())
+    record.process.is_some_and(|(pid, start)| process::recorded(pid, start, record.uid).is_some())
 }
 
 /// A live job of the journal, other than `own`, that uses this daemon. A job whose file is damaged may use any.
@@ -156,9 +180,8 @@ pub(crate) fn stop(
     {
         return Err(MpsError::Held { key: record.key.clone(), holder });
     }
-    let paths = Paths::of(settings, &record.key);
-    let recorded = record.process.and_then(|(pid, start)| process::find(pid, Some(start), record.uid));
-    let found = recorded.or_else(|| process::listener(&paths.pipe, record.uid));
+    let recorded = record.process.and_then(|(pid, start)| process::recorded(pid, start, record.uid));
+    let found = recorded.or_else(|| process::listener(settings, &record.key, record.uid));
     crate::crash::point("before MPS quit");
     let gone = found.is_some_and(|daemon| {
         let asked = control(settings, record, &[], "quit\n").output(&Deadline::after(QUIT_TIMEOUT));
@@ -185,12 +208,11 @@ pub(crate) fn stop_unrecorded(settings: &Settings, key: &str) -> Result<(), Stat
 /// Ends every process of a daemon, also one that is still between being forked and being a daemon: a prolog may
 /// have been killed just after it started the control program.
 fn kill_all(settings: &Settings, key: &str, uid: u32) {
-    let pipe_dir = Paths::of(settings, key).pipe;
     let deadline = Deadline::after(KILL_TIMEOUT);
     let mut backoff = Backoff::quick();
     let mut signal = Signal::TERM;
     loop {
-        let left = process::all_of(&pipe_dir, uid);
+        let left = process::all_of(settings, key, uid);
         for process in &left {
             process.signal(signal);
         }

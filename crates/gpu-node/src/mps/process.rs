@@ -1,50 +1,120 @@
 //! Finds the processes of an MPS daemon and makes sure that they are the ones we started.
+//!
+//! A process may have any name, and a user chooses the name of his own. So a process is a daemon's by what the kernel says
+//! of it: the file that it runs, its user, and what it inherited.
 
-use std::path::Path;
+use std::path::PathBuf;
 
+use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
-use crate::process::{Held, owner};
+use super::folders::{Paths, life_path};
+use crate::deadline::Deadline;
+use crate::process::{Held, all, environ, open_files, owner};
+use crate::settings::Settings;
 
-/// The MPS program with this id if it runs as `uid` and, where given, started at `start_time`.
-pub(super) fn find(pid: u32, start_time: Option<u64>, uid: u32) -> Option<Held> {
-    let held = Held::open(pid)?;
-    let same = start_time.is_none_or(|t| t == held.start_time);
-    (same && owner(pid) == Some(uid) && is_mps(pid)).then_some(held)
+/// The daemon that was recorded with this process and start time, if it still runs as `uid`.
+pub(super) fn recorded(pid: u32, start_time: u64, uid: u32) -> Option<Held> {
+    Held::open(pid).filter(|held| held.start_time == start_time && owner(pid) == Some(uid))
 }
 
 /// The process that listens on a daemon's control socket. While too many others call at the same time for it to be asked,
 /// it is the oldest of the daemon's processes.
-pub(super) fn listener(pipe_dir: &Path, uid: u32) -> Option<Held> {
-    let address = SocketAddrUnix::new(pipe_dir.join("control")).ok()?;
+pub(super) fn listener(settings: &Settings, key: &str, uid: u32) -> Option<Held> {
+    let address = SocketAddrUnix::new(Paths::of(settings, key).pipe.join("control")).ok()?;
     let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).ok()?;
     match rustix::net::connect(&socket, &address) {
-        Err(Errno::AGAIN) => return all_of(pipe_dir, uid).into_iter().min_by_key(|held| held.start_time),
+        Err(Errno::AGAIN) => {
+            return all_of(settings, key, uid).into_iter().min_by_key(|held| held.start_time);
+        }
         other => other.ok()?,
     }
     let peer = sockopt::socket_peercred(&socket).ok()?;
     let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).ok()?;
-    find(pid, None, uid)
+    let held = Held::open(pid)?;
+    let own = Own::of(settings, key, uid);
+    // It was reached through the daemon's directory, which says what its environment would.
+    (owner(pid) == Some(uid) && (own.runs_program(pid) || own.holds_life(pid))).then_some(held)
 }
 
-/// Every MPS program of `uid` that was started for `pipe_dir`, servers too: for daemons whose socket is gone.
-pub(super) fn all_of(pipe_dir: &Path, uid: u32) -> Vec<Held> {
-    let wanted = format!("CUDA_MPS_PIPE_DIRECTORY={}", pipe_dir.display());
-    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids = processes.flatten().filter_map(|e| e.file_name().to_string_lossy().parse::<u32>().ok());
-    let ours = |pid: &u32| {
-        is_mps(*pid)
-            && std::fs::read(format!("/proc/{pid}/environ"))
-                .is_ok_and(|env| env.split(|b| *b == 0).any(|v| v == wanted.as_bytes()))
-    };
-    pids.filter(ours).filter_map(|pid| find(pid, None, uid)).collect()
+/// Every process of a daemon, servers too: for daemons whose socket is gone.
+pub(super) fn all_of(settings: &Settings, key: &str, uid: u32) -> Vec<Held> {
+    let own = Own::of(settings, key, uid);
+    let ours = |pid: u32| Held::open(pid).filter(|_| own.has(pid));
+    all().filter(|pid| *pid != std::process::id()).filter_map(ours).collect()
 }
 
-/// Control program and server alike; the kernel keeps the first 15 characters.
-pub(super) fn is_mps(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|c| c.trim() == "nvidia-cuda-mps")
+/// What tells a daemon's processes from others.
+pub(super) struct Own {
+    /// NVIDIA's two programs. The server is in the same directory as the control program.
+    programs: Vec<FileId>,
+    /// The daemon's user. Root's daemon runs a server for each of its users.
+    uid: u32,
+    /// As in the environment that the daemon was started with, and its servers inherit.
+    variable: String,
+    life: PathBuf,
+}
+
+/// Most open files among which a process's hold on its daemon's directory is searched: it is among the first.
+const MOST_FILES: usize = 64;
+
+impl Own {
+    pub(super) fn of(settings: &Settings, key: &str, uid: u32) -> Self {
+        let server = settings.mps_control.with_file_name("nvidia-cuda-mps-server");
+        let programs = [settings.mps_control.clone(), server];
+        let pipe = Paths::of(settings, key).pipe;
+        Self {
+            programs: programs.into_iter().filter_map(FileId::of).collect(),
+            uid,
+            variable: format!("CUDA_MPS_PIPE_DIRECTORY={}", pipe.display()),
+            life: life_path(settings, key),
+        }
+    }
+
+    /// Whether a process is the daemon or one of its servers.
+    pub(super) fn has(&self, pid: u32) -> bool {
+        let Some(user) = owner(pid) else { return false };
+        if self.uid != 0 && user != self.uid {
+            return false;
+        }
+        let runs_here = || self.runs_program(pid) && self.was_started_here(pid);
+        runs_here() || (user == self.uid && self.holds_life(pid))
+    }
+
+    /// Whether it runs one of the programs. Users cannot make another file that one.
+    fn runs_program(&self, pid: u32) -> bool {
+        FileId::of(format!("/proc/{pid}/exe").into()).is_some_and(|file| self.programs.contains(&file))
+    }
+
+    fn was_started_here(&self, pid: u32) -> bool {
+        let environment = environ(pid).unwrap_or_default();
+        environment.split(|b| *b == 0).any(|variable| variable == self.variable.as_bytes())
+    }
+
+    /// Whether it inherited the file that only a daemon's processes have open: one whose program has been replaced since, or
+    /// that a script of the site's started.
+    fn holds_life(&self, pid: u32) -> bool {
+        let wanted = |link: &[u8]| link == self.life.as_os_str().as_encoded_bytes();
+        let look = Deadline::after(std::time::Duration::from_millis(100));
+        open_files(pid, &wanted, MOST_FILES, &look).is_some_and(|found| !found.is_empty())
+    }
+}
+
+/// Which file it is, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId {
+    device: (u32, u32),
+    inode: u64,
+}
+
+impl FileId {
+    /// Follows links. The file system is not asked what it knows already: a user's own need not answer.
+    fn of(path: PathBuf) -> Option<Self> {
+        let stat = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+        Some(Self { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino })
+    }
 }
 
 #[cfg(test)]
@@ -52,9 +122,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_mps_programs_are_found() {
-        let me = std::process::id();
-        assert!(find(me, None, 0).is_none(), "the test is no MPS program");
-        assert!(find(u32::MAX, None, 0).is_none());
+    fn a_process_is_found_by_the_time_it_started() {
+        let (me, uid) = (std::process::id(), rustix::process::geteuid().as_raw());
+        let start = Held::open(me).unwrap().start_time;
+        assert!(recorded(me, start, uid).is_some());
+        assert!(recorded(me, start + 1, uid).is_none() && recorded(me, start, uid + 1).is_none());
+        assert!(recorded(u32::MAX, start, uid).is_none());
+    }
+
+    #[test]
+    fn a_file_is_the_same_under_another_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let [program, link, copy] = ["program", "link", "copy"].map(|name| dir.path().join(name));
+        std::fs::write(&program, "").unwrap();
+        std::fs::write(&copy, "").unwrap();
+        std::os::unix::fs::symlink(&program, &link).unwrap();
+        assert_eq!(FileId::of(program.clone()), FileId::of(link));
+        assert_ne!(FileId::of(program), FileId::of(copy));
+        assert_eq!(FileId::of(dir.path().join("none")), None);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn revive(
 ) -> Result<Revived, StateError> {
     let mut revived = Revived::default();
     for (record, entry) in dead(journal, entries)? {
-        let done = match has_clients(nvml, &record) {
+        let done = match has_clients(settings, nvml, &record) {
             Ok(true) => continue,
             Ok(false) => ensure(settings, journal, &record.key, entry, &record.device, deadline)
                 .map(drop)
@@ -64,7 +64,7 @@ pub fn lacks_daemon(settings: &Settings) -> bool {
             return Some(false);
         }
         let nvml = Nvml::load(&settings.nvml_library).ok()?;
-        Some(dead.iter().any(|record| matches!(has_clients(&nvml, record), Ok(false))))
+        Some(dead.iter().any(|record| matches!(has_clients(settings, &nvml, record), Ok(false))))
     };
     look() == Some(true)
 }
@@ -85,10 +85,11 @@ fn dead<'a>(journal: &Journal, entries: &'a [Entry]) -> Result<Vec<(DaemonRecord
         .collect())
 }
 
-/// Whether a process that is none of MPS's own is on a device that the daemon serves.
-fn has_clients(nvml: &Nvml, record: &DaemonRecord) -> Result<bool, NvmlError> {
+/// Whether a process that is none of the daemon's own is on a device that the daemon serves.
+fn has_clients(settings: &Settings, nvml: &Nvml, record: &DaemonRecord) -> Result<bool, NvmlError> {
+    let own = process::Own::of(settings, &record.key, record.uid);
     for uuid in record.device.split(',') {
-        if nvml.usage(uuid)?.processes.iter().any(|(pid, _)| !process::is_mps(*pid)) {
+        if nvml.usage(uuid)?.processes.iter().any(|(pid, _)| !own.has(*pid)) {
             return Ok(true);
         }
     }

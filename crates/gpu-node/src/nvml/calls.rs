@@ -10,6 +10,7 @@ use super::error::{NvmlError, at};
 use super::ffi;
 use super::profiles::KnownProfiles;
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
+use crate::scarce;
 
 /// The driver's library, initialised.
 pub struct Nvml {
@@ -58,11 +59,21 @@ impl Nvml {
     ///
     /// The library is missing, or the driver is not loaded.
     pub fn load(path: &Path) -> Result<Self, NvmlError> {
-        match ffi::Lib::load(path) {
-            Ok(lib) => Ok(Self { lib, known: RefCell::default() }),
-            Err(ffi::LoadError::Open(why)) => Err(NvmlError::Load { path: path.display().to_string(), why }),
-            Err(ffi::LoadError::Init(code)) => Err(NvmlError::Node { what: "cannot initialise", code }),
-        }
+        let error = match ffi::Lib::load(path) {
+            Ok(lib) => return Ok(Self { lib, known: RefCell::default() }),
+            Err(error) => error,
+        };
+        let path = path.display().to_string();
+        // Neither the loader nor NVML says reliably why a file could not be opened.
+        let lack = scarce::lack_of_files().map(|lack| lack.to_string());
+        Err(match (error, lack) {
+            (ffi::LoadError::Open(why), Some(lack)) => NvmlError::Scarce { path, why, lack },
+            (ffi::LoadError::Init(code), Some(lack)) => {
+                NvmlError::Scarce { path, why: code.to_string(), lack }
+            }
+            (ffi::LoadError::Open(why), None) => NvmlError::Load { path, why },
+            (ffi::LoadError::Init(code), None) => NvmlError::Node { what: "cannot initialise", code },
+        })
     }
 
     /// The driver's version.

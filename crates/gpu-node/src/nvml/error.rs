@@ -10,6 +10,9 @@ pub enum NvmlError {
     /// The library cannot be loaded.
     #[error("cannot load {path}: {why}")]
     Load { path: String, why: String },
+    /// The library cannot be loaded or initialised, and no other file can be opened either: users can cause that.
+    #[error("cannot load {path}: {why}; files cannot be opened on this node now: {lack}")]
+    Scarce { path: String, why: String, lack: String },
     /// The library cannot be initialised, or a call that concerns no GPU failed.
     #[error("NVML: {what}: {code}")]
     Node { what: &'static str, code: Code },
@@ -27,11 +30,11 @@ pub enum NvmlError {
 }
 
 impl NvmlError {
-    /// NVML's answer; `None` where the library could not be loaded.
+    /// NVML's answer; `None` if the library could not be loaded.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         match self {
-            Self::Load { .. } => None,
+            Self::Load { .. } | Self::Scarce { .. } => None,
             Self::Node { code, .. } | Self::Gpu { code, .. } | Self::Device { code, .. } => Some(*code),
         }
     }
@@ -39,7 +42,10 @@ impl NvmlError {
     /// True where no job can be started on this node.
     #[must_use]
     pub fn node_unfit(&self) -> bool {
-        self.code().is_none_or(Code::node_unfit)
+        match self {
+            Self::Scarce { .. } => false,
+            other => other.code().is_none_or(Code::node_unfit),
+        }
     }
 }
 

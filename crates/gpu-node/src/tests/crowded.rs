@@ -12,29 +12,69 @@ fn share(gpu: u16) -> Grant {
     Grant::Mps { on: ShareOn::Gpu(GpuIndex(gpu)), mem_mib: 1000, threads: 25 }
 }
 
-/// A user touches files in the pipe directory until there is no inode left.
+/// Makes `run_dir` a file system with so many inodes.
+fn small_run(node: &TestNode, inodes: u32) {
+    let run = &node.settings.run_dir;
+    std::fs::create_dir_all(run).unwrap();
+    let options = format!("nr_inodes={inodes},mode=0755");
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tessera-test"]).arg(run).status();
+    assert!(mount.unwrap().success());
+}
+
+/// A user touches files in a directory until there is no inode left.
+fn fill(dir: &Path, prefix: &str) {
+    let full = (0..2000).any(|k| std::fs::write(dir.join(format!("{prefix}{k}")), "").is_err());
+    assert!(full, "{}", dir.display());
+}
+
+/// Root has kept the room for one start. The next one that finds nothing is its job's fault, and names who has filled the
+/// directory.
 #[test]
 fn a_run_directory_that_a_user_filled_is_no_fault_of_the_node() {
     on_node("tests::crowded::a_run_directory_that_a_user_filled_is_no_fault_of_the_node", |node| {
         let run = &node.settings.run_dir;
-        std::fs::create_dir_all(run).unwrap();
-        let options = ["-t", "tmpfs", "-o", "nr_inodes=100,mode=0755", "tessera-test"];
-        assert!(Command::new("mount").args(options).arg(run).status().unwrap().success());
+        small_run(node, 200);
         let pipe = node.realise(1, ALICE, share(1)).unwrap().entry.share.unwrap().pipe_dir;
-        let full = (0..200).any(|k| std::fs::write(pipe.join(k.to_string()), "").is_err());
-        let error = node.realise(2, BOB, share(2)).unwrap_err();
-        // Whoever needs no room there is not concerned, and the user's own job gives everything back.
-        node.realise(3, BOB, whole(&[0])).unwrap();
-        node.release(3);
+        let kept = std::fs::read_dir(run.join("reserve")).unwrap().count();
+        fill(&pipe, "a");
+        let second = node.realise(2, BOB, share(2)).map(|made| made.notes);
         node.release(2);
-        node.release(1);
-        let after = node.realise(4, BOB, share(2)).map(drop);
-        node.release(4);
+        fill(&pipe, "b");
+        let error = node.realise(3, BOB, share(2)).unwrap_err();
+        // Whoever needs no room there is not concerned, and the user's own job gives everything back.
+        node.realise(4, BOB, whole(&[0])).unwrap();
+        [4, 3, 1].into_iter().for_each(|job| node.release(job));
+        let after = node.realise(5, BOB, share(2)).map(drop);
+        let again = std::fs::read_dir(run.join("reserve")).map_or(0, Iterator::count);
+        node.release(5);
         assert!(Command::new("umount").arg("--lazy").arg(run).status().unwrap().success());
-        assert!(full && matches!(error, RealiseError::JobFailed(Fault::Mps(_))), "{error:?}");
+        assert_eq!((kept, again), (49, 49), "a quarter, but for the directory");
+        let note = second.unwrap().join("; ");
+        assert!(note.contains(&format!("the most is used by uid {ALICE}")), "{note}");
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Mps(_))), "{error:?}");
         let why = error_chain::with_causes(&error);
-        assert!(why.contains("No space left on device"), "{why}");
+        assert!(
+            why.contains(&format!("finds no room in {}: the most is used by uid {ALICE}", run.display())),
+            "{why}"
+        );
         after.unwrap();
+    });
+}
+
+/// While this process cannot open files, that the driver's library cannot be loaded says nothing about the node.
+#[test]
+fn a_driver_that_finds_no_file_handle_is_no_fault_of_the_node() {
+    on_node("tests::crowded::a_driver_that_finds_no_file_handle_is_no_fault_of_the_node", |node| {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let before = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
+        let scarce = crate::nvml::Nvml::load(&node.settings.nvml_library).map(drop);
+        setrlimit(Resource::Nofile, before).unwrap();
+        let fault = Fault::from(scarce.unwrap_err());
+        assert!(!fault.node_unfit() && fault.users_can_cause(), "{fault}");
+        assert!(fault.to_string().contains("Too many open files"), "{fault}");
+        let missing = crate::nvml::Nvml::load(&node.dir.join("none.so")).map(drop).unwrap_err();
+        assert!(missing.node_unfit(), "{missing}");
     });
 }
 

@@ -204,6 +204,39 @@ fn a_daemon_that_too_many_call_is_not_ended() {
     });
 }
 
+/// A site may start NVIDIA's program by a script of its own, and update the program under a daemon.
+#[test]
+fn a_daemon_is_known_whatever_started_it_and_after_an_update() {
+    on_node("tests::mps::a_daemon_is_known_whatever_started_it_and_after_an_update", |node| {
+        node.reconcile(&[]);
+        let script = node.dir.join("control.sh");
+        let real = node.settings.mps_control.display();
+        std::fs::write(&script, format!("#!/bin/sh\nexec {real} \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        let by_script = Settings { mps_control: script, ..node.settings.clone() };
+        crate::realise(&by_script, &node.job(1, ALICE, on_gpu(1, 1000, 50))).unwrap();
+        assert_eq!(node.daemons().len(), 1);
+        crate::release(&by_script, JobId(1)).unwrap();
+        assert_eq!(node.daemons().len(), 0);
+        node.realise(2, ALICE, on_gpu(1, 1000, 50)).unwrap();
+        let before = node.daemons();
+        let new = node.dir.join("new");
+        assert!(Command::new("cp").arg(&node.settings.mps_control).arg(&new).status().unwrap().success());
+        std::fs::rename(&new, &node.settings.mps_control).unwrap();
+        node.realise(3, ALICE, on_gpu(1, 1000, 50)).unwrap();
+        assert_eq!(node.daemons(), before);
+        node.assert_clean(&[2, 3]);
+        node.release(2);
+        // Its record is lost, and its socket.
+        std::fs::write(node.settings.state_dir.join("daemons/gpu1.json"), "{").unwrap();
+        std::fs::remove_file(node.settings.run_dir.join("mps/gpu1/pipe/control")).unwrap();
+        node.release(3);
+        node.reconcile(&[]);
+        assert_eq!(node.daemons().len(), 0);
+        node.assert_clean(&[]);
+    });
+}
+
 #[test]
 fn a_daemon_that_another_job_uses_is_not_ended() {
     on_node("tests::mps::a_daemon_that_another_job_uses_is_not_ended", |node| {

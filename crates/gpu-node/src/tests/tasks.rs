@@ -286,6 +286,22 @@ fn kill_daemon(node: &TestNode) {
     }
 }
 
+/// A process of the user's with the name of MPS's own: every process chooses its name.
+fn named_as_mps() -> std::process::Child {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "echo nvidia-cuda-mps > /proc/$$/comm && echo named && read line"]);
+    shell.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = shell.uid(ALICE).gid(ALICE).spawn().unwrap();
+    let mut said = String::new();
+    let output = std::io::BufReader::new(child.stdout.as_mut().unwrap());
+    std::io::BufRead::read_line(&mut { output }, &mut said).unwrap();
+    assert_eq!(
+        (said.as_str(), crate::process::name(child.id()).as_deref()),
+        ("named\n", Some("nvidia-cuda-mps"))
+    );
+    child
+}
+
 #[test]
 fn a_dead_mps_daemon_is_started_again_when_its_clients_are_gone() {
     on_node("tests::tasks::a_dead_mps_daemon_is_started_again_when_its_clients_are_gone", |node| {
@@ -293,7 +309,7 @@ fn a_dead_mps_daemon_is_started_again_when_its_clients_are_gone() {
         let entry = node.realise(1, ALICE, seats(&[(0, 1)])).unwrap().entry;
         assert!(!crate::lacks_daemon(&node.settings));
         let gi = entry.instances[0].live.clone().unwrap().gi.to_string();
-        let client = Command::new("sleep").arg("600").uid(ALICE).gid(ALICE).spawn().unwrap();
+        let client = named_as_mps();
         let place = ["--gpu", "0", "--gi", &gi, "--ci", "0", "--memory-mib", "1000", "--mps"];
         node.sim(&[&["proc", "add", "--pid", &client.id().to_string()], &place[..]].concat());
         kill_daemon(node);

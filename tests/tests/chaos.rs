@@ -2,45 +2,36 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::path::PathBuf;
 use std::process::Command;
 
-use lab::artefacts::BUILT;
 use lab::command::run;
-use lab::paths::{target_dir, workspace};
 
-/// The seed's first faults drain a node, kill a step daemon, lose a node's GPUs, and kill slurmctld.
-const SEED: &str = "6";
+mod common;
 
-/// `cargo xtask test` has built it already.
-fn xtask() -> PathBuf {
-    if std::env::var_os(BUILT).is_none() {
-        let mut build = Command::new(env!("CARGO"));
-        build
-            .current_dir(workspace())
-            .args(["build", "--package", "xtask", "--target-dir"])
-            .arg(target_dir());
-        run(&mut build).unwrap().ok().unwrap();
-    }
-    target_dir().join("debug/xtask")
-}
+const SEED: &str = "1054";
+
+/// The seed's first faults, as the run tells them.
+const FAULTS: [&str; 4] = ["drain", "gpu-lost", "gpu-shifted", "kill-slurmctld"];
 
 #[test]
 fn a_short_run_of_chaos_breaks_no_rule() {
     let series = lab::Slurm::by_default().unwrap().release.series;
     let args = ["chaos", "--seed", SEED, "--jobs", "50", "--slurm", series];
-    let done = run(Command::new(xtask()).args(args)).unwrap();
+    let done = run(Command::new(common::xtask()).args(args)).unwrap();
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
     let last = done.stdout.lines().last().unwrap();
     // The run ends with the fault that is in force at the fiftieth job.
-    assert!(last.starts_with(&format!("chaos: seed 6, {series}: 50 jobs, ")), "{}", done.stdout);
+    assert!(last.starts_with(&format!("chaos: seed {SEED}, {series}: 50 jobs, ")), "{}", done.stdout);
+    for (at, fault) in FAULTS.iter().enumerate() {
+        assert!(done.stdout.contains(&format!(" fault {}: {fault}", at + 1)), "{fault}: {}", done.stdout);
+    }
 }
 
 #[test]
 fn a_run_that_meets_a_violation_says_so_and_fails() {
     let series = lab::Slurm::by_default().unwrap().release.series;
     let args = ["chaos", "--minutes", "0", "--forge", "--slurm", series];
-    let done = run(Command::new(xtask()).args(args)).unwrap();
+    let done = run(Command::new(common::xtask()).args(args)).unwrap();
     assert_eq!(done.code, Some(1), "{}{}", done.stdout, done.stderr);
     let found = done
         .stdout

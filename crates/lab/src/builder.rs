@@ -31,6 +31,7 @@ pub struct Builder {
     extra_slurm_conf: String,
     accounting: bool,
     state_kib: Option<u32>,
+    run_room: Option<(u32, u32)>,
     device_cgroup: bool,
     backup: bool,
     by_host_name: bool,
@@ -53,6 +54,7 @@ impl Cluster {
             extra_slurm_conf: String::new(),
             accounting: false,
             state_kib: None,
+            run_room: None,
             device_cgroup: false,
             backup: false,
             by_host_name: false,
@@ -166,6 +168,14 @@ impl Builder {
         self
     }
 
+    /// Gives the run directory of each node a file system of its own of this size and with so many inodes, which a user's files
+    /// can fill.
+    #[must_use]
+    pub fn small_run(mut self, kib: u32, inodes: u32) -> Self {
+        self.run_room = Some((kib, inodes));
+        self
+    }
+
     /// The program that ends the cluster when its stdin closes, even if this process is killed: [`crate::guardian::main`]
     /// in some binary. Its further arguments are the cluster's directory, and `remove` if the directory is to be removed.
     #[must_use]
@@ -235,7 +245,16 @@ impl Builder {
         };
         cluster.describe()?;
         if let Some(kib) = self.state_kib {
-            cluster.nodes.iter().try_for_each(|node| small_disk::mount(&cluster.layout, node, kib))?;
+            cluster
+                .nodes
+                .iter()
+                .try_for_each(|node| small_disk::mount(&cluster.layout, node, "state", kib, None))?;
+        }
+        if let Some((kib, inodes)) = self.run_room {
+            cluster
+                .nodes
+                .iter()
+                .try_for_each(|node| small_disk::mount(&cluster.layout, node, "run", kib, Some(inodes)))?;
         }
         let (stock, accounting, packaged) = (self.stock, self.accounting, self.package_root.is_some());
         write_config(&cluster, &templates, Variant { stock, accounting, packaged }, &self.extra_slurm_conf)?;

@@ -1,4 +1,4 @@
-//! A small file system for each node's state, so that a test can fill it.
+//! Small file systems for each node's state and run directory, so that a test can fill them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,18 @@ use crate::command::{Done, run};
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 
-/// Mounts one of so many KiB where a node keeps its state.
-pub(crate) fn mount(layout: &Layout, node: &str, kib: u32) -> Result<(), HarnessError> {
-    let options = format!("size={kib}k,mode=0755");
+/// Mounts one of so many KiB over a directory of a node. `inodes`: how many files it holds.
+pub(crate) fn mount(
+    layout: &Layout,
+    node: &str,
+    name: &str,
+    kib: u32,
+    inodes: Option<u32>,
+) -> Result<(), HarnessError> {
+    let inodes = inodes.map_or(String::new(), |inodes| format!(",nr_inodes={inodes}"));
+    let options = format!("size={kib}k,mode=0755{inodes}");
     let mut command = Command::new("mount");
-    command.args(["-t", "tmpfs", "-o", &options, "tessera-lab"]).arg(layout.node(node).join("state"));
+    command.args(["-t", "tmpfs", "-o", &options, "tessera-lab"]).arg(layout.node(node).join(name));
     run(&mut command).and_then(Done::ok).map(drop)
 }
 

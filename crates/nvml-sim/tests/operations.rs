@@ -118,7 +118,9 @@ fn faults_come_and_go() {
     assert_eq!(s.create_gi(GPU, 14, None), Err(Code::GpuIsLost));
     assert_eq!(s.by_index(0), Err(Code::GpuIsLost));
     assert_eq!(s.by_index(1), Ok(1));
-    node.sim(&["fault", "clear", "--gpu", "0"]);
+    node.sim(&["fault", "clear", "--gpu", "0", "--kind", "hidden"]);
+    assert_eq!(s.by_index(0), Err(Code::GpuIsLost), "of another kind");
+    node.sim(&["fault", "clear", "--gpu", "0", "--kind", "gpu-lost"]);
     assert_eq!(s.by_index(0), Ok(0));
 }
 

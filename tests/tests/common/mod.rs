@@ -6,9 +6,13 @@ pub(crate) mod processes;
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
-use lab::command::{PATIENCE, wait_for};
+use lab::artefacts::BUILT;
+use lab::command::{PATIENCE, run, wait_for};
+use lab::paths::{target_dir, workspace};
 use lab::{Builder, Cluster, JobId, Slurm, User};
 use protocol::AdminComment;
 use slurm_releases::Release;
@@ -24,6 +28,19 @@ pub(crate) const AT_ONCE: &str = "SchedulerParameters=batch_sched_delay=0,sched_
 /// Debian packages, except that tests whose name ends in a series run on that one alone.
 pub(crate) fn release() -> Release {
     Slurm::by_default().unwrap().release
+}
+
+/// The `xtask` program. `cargo xtask test` has built it already.
+pub(crate) fn xtask() -> PathBuf {
+    if std::env::var_os(BUILT).is_none() {
+        let mut build = Command::new(env!("CARGO"));
+        build
+            .current_dir(workspace())
+            .args(["build", "--package", "xtask", "--target-dir"])
+            .arg(target_dir());
+        run(&mut build).unwrap().ok().unwrap();
+    }
+    target_dir().join("debug/xtask")
 }
 
 /// Whether a cluster's tasks can be held to their GPUs by Slurm's device cgroup. It was only tried on the machine's Slurm.

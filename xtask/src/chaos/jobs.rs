@@ -8,9 +8,11 @@ use lab::{HarnessError, User};
 use serde_json::Value;
 
 use super::check::{Finding, Reality, broken_promise, failed_work};
+use super::plan::Order;
 use super::run::Run;
+use super::seen::report::Report;
 use super::seen::{Job, Seen, Task, name_of};
-use super::wounds::{may_fail_job, silences_driver, spoils_work};
+use super::wounds::{Victim, may_fail_job, needs_daemon, silences_driver, spoils_work};
 use crate::command::TaskError;
 
 /// How much memory each process takes on its GPU.
@@ -26,10 +28,13 @@ impl Run<'_> {
     /// Looks at reports and at ended jobs.
     pub(super) fn jobs(&mut self, seen: &Seen) -> Result<(), TaskError> {
         self.promises()?;
-        for job in seen.jobs.iter().filter(|job| FAILED.contains(&job.state.as_str())) {
+        // A job with a fat environment has no order, and may fail: its node cannot run its script.
+        let ordered = seen.jobs.iter().filter(|job| job.order.is_some());
+        for job in ordered.filter(|job| FAILED.contains(&job.state.as_str())) {
             // slurmctld keeps a record of a submission that it refused.
             let is_refused = job.reason == "BadConstraints" && job.nodes.is_empty();
-            let excused = self.met(job).any(|fault| may_fail_job(fault, &job.nodes));
+            let victim = self.victim(job);
+            let excused = self.met(job).any(|fault| may_fail_job(fault, &victim));
             if !self.failed.insert((job.id, job.order)) || excused || is_refused {
                 continue;
             }
@@ -41,6 +46,29 @@ impl Run<'_> {
             self.violation(finding)?;
         }
         Ok(())
+    }
+
+    /// The job, as far as a fault may have hit it.
+    fn victim(&self, job: &Job) -> Victim {
+        let order = self.orders.iter().find(|order| Some(order.number) == job.order);
+        let gpus = job.order.and_then(|order| self.gpus.get(&(job.id, order)));
+        Victim {
+            nodes: job.nodes.clone(),
+            user: order.map_or(0, |order| order.user),
+            has_daemon: order.is_some_and(|order| needs_daemon(order.kind())),
+            gpus: gpus.into_iter().flatten().cloned().collect(),
+        }
+    }
+
+    /// The task that wrote a report, as far as a fault may have hit it.
+    fn reporter(&self, report: &Report, order: &Order) -> Victim {
+        let uuids = report.devices.iter().map(|name| self.devices.uuid(&report.node, name));
+        Victim {
+            nodes: vec![report.node.clone()],
+            user: order.user,
+            has_daemon: needs_daemon(order.kind()),
+            gpus: uuids.filter_map(|uuid| self.devices.place(&uuid).cloned()).collect(),
+        }
     }
 
     /// Whether slurmd has refused to start it.
@@ -71,10 +99,12 @@ impl Run<'_> {
     pub(super) fn promises(&mut self) -> Result<(), TaskError> {
         for report in self.reports.fresh() {
             let Some(order) = self.orders.iter().find(|order| order.number == report.order) else { continue };
-            let driver_is_ill = self.within(REPORT).any(|fault| silences_driver(fault, &report.node));
+            let task = self.reporter(&report, order);
+            let driver_is_ill = self.within(REPORT).any(|fault| silences_driver(fault, &task));
             let reality = Reality { gpus: self.devices.count(&report.node), driver_is_ill };
             let kind = order.kind();
-            let spoiled = self.recent().any(|fault| spoils_work(fault, &report.node));
+            let spoiled = self.recent().any(|fault| spoils_work(fault, &task));
+            self.gpus.entry((report.job, report.order)).or_default().extend(task.gpus);
             let work = failed_work(&report, kind).filter(|_| !spoiled);
             for finding in broken_promise(&report, kind, reality).into_iter().chain(work) {
                 self.violation(finding)?;
@@ -101,7 +131,8 @@ impl Run<'_> {
             for task in here {
                 for device in &task.devices {
                     let uuid = self.devices.uuid(node, device);
-                    if let Some(place) = place(&state, &uuid) {
+                    if let Some((gpu, place)) = place(&state, &uuid) {
+                        self.devices.learn_parent(node, gpu, &uuid);
                         self.use_gpu(node, task, &place)?;
                     }
                 }
@@ -119,21 +150,22 @@ impl Run<'_> {
     }
 }
 
-/// A device's place in the simulator's state, as options of `nvml-sim proc add`.
-fn place(state: &Value, uuid: &str) -> Option<Vec<String>> {
+/// A device's place in the simulator's state: the GPU, and options of `nvml-sim proc add`.
+fn place(state: &Value, uuid: &str) -> Option<(u32, Vec<String>)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let words = |words: &[(&str, &Value)]| -> Vec<String> {
         words.iter().flat_map(|(name, value)| [format!("--{name}"), value.to_string()]).collect()
     };
     let specs = list(&state["node"]["gpus"]);
     if let Some(gpu) = specs.iter().position(|spec| spec["uuid"] == uuid) {
-        return Some(words(&[("gpu", &gpu.into())]));
+        return Some((u32::try_from(gpu).ok()?, words(&[("gpu", &gpu.into())])));
     }
     list(&state["gpus"]).iter().enumerate().find_map(|(gpu, live)| {
         list(&live["instances"]).iter().find_map(|instance| {
             let cis = list(&instance["cis"]);
             let ci = cis.iter().find(|ci| ci["uuid"] == uuid)?;
-            Some(words(&[("gpu", &gpu.into()), ("gi", &instance["id"]), ("ci", &ci["id"])]))
+            let options = words(&[("gpu", &gpu.into()), ("gi", &instance["id"]), ("ci", &ci["id"])]);
+            Some((u32::try_from(gpu).ok()?, options))
         })
     })
 }
@@ -147,7 +179,7 @@ mod tests {
         let text = r#"{"node": {"gpus": [{"uuid": "GPU-a"}, {"uuid": "GPU-b"}]},
             "gpus": [{"instances": []}, {"instances": [{"id": 7, "cis": [{"id": 0, "uuid": "MIG-c"}]}]}]}"#;
         let state: Value = serde_json::from_str(text).unwrap();
-        let found = |uuid: &str| place(&state, uuid).map(|words| words.join(" "));
+        let found = |uuid: &str| place(&state, uuid).map(|(_, words)| words.join(" "));
         assert_eq!(found("GPU-b").as_deref(), Some("--gpu 1"));
         assert_eq!(found("MIG-c").as_deref(), Some("--gpu 1 --gi 7 --ci 0"));
         assert_eq!(found("MIG-x"), None);

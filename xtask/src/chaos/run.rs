@@ -58,6 +58,8 @@ pub(super) struct Run<'a> {
     pub(super) submissions: Vec<Submission>,
     /// Processes that the driver knows to use a GPU: id and start time.
     pub(super) on_gpus: BTreeSet<(i32, u64)>,
+    /// Nodes and numbers of the GPUs that each job has reported, by job and order.
+    pub(super) gpus: BTreeMap<(u32, u32), BTreeSet<(String, u32)>>,
     /// Jobs that have failed, so that each is told once.
     pub(super) failed: BTreeSet<(u32, Option<u32>)>,
     /// Nothing has happened since the last rest.
@@ -86,6 +88,7 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
         cancel_young: None,
         submissions: Vec::new(),
         on_gpus: BTreeSet::new(),
+        gpus: BTreeMap::new(),
         failed: BTreeSet::new(),
         is_rested: false,
     };
@@ -156,6 +159,9 @@ impl Run<'_> {
         if let Fault::KillBroker(node, _) = fault {
             self.meet_seats(node.name(), number)?;
         }
+        if let Fault::FullRunDir(node, _) = fault {
+            self.meet_share(node.name(), number)?;
+        }
         self.second_log = [self.second_log[1], self.read_second_log().len()];
         let struck = strike(&mut self.cluster, &fault);
         if struck.is_err() {
@@ -171,8 +177,12 @@ impl Run<'_> {
     fn mend(&mut self) -> Result<(), TaskError> {
         // What was written while the fault was in force is read while it is.
         self.promises()?;
+        if let Some(problem) = self.wound.idle.as_ref().map(|idle| idle.problem()).transpose()?.flatten() {
+            let what = "idle connections keep others from it";
+            self.violation(Finding::new("exporter does not answer", what, problem))?;
+        }
         if let Some(fault) = &self.fault {
-            let note = mend(&mut self.cluster, fault, &self.wound)?;
+            let note = mend(&mut self.cluster, fault, &mut self.wound)?;
             self.past.push((fault.clone(), Mended::now()));
             note.into_iter().try_for_each(|what| self.outcome.stock(what))?;
         }

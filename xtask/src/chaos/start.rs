@@ -23,6 +23,10 @@ const TIME_SCALE: f64 = 0.5;
 /// Room for the journal of every job that a node can have.
 const STATE_KIB: u32 = 2048;
 
+/// Room for sockets, pipes and logs of every daemon that a node can have. A user fills it in a moment.
+const RUN_KIB: u32 = 16_384;
+const RUN_INODES: u32 = 2_000;
+
 /// Two nodes, two slurmctlds, and the jobs' script.
 pub(super) fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
     let mut templates = Templates::shipped()?;
@@ -36,6 +40,7 @@ pub(super) fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
         .guardian(guardian()?)
         .backup()
         .clocks()
+        .small_run(RUN_KIB, RUN_INODES)
         .slurm_conf("MessageTimeout=30\nKillWait=5\nMinJobAge=300");
     builder = builder.small_state(STATE_KIB);
     if let Some(dir) = &chaos.dir {
@@ -45,6 +50,7 @@ pub(super) fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
     let script = cluster.layout().jobs().join("chaos.sh");
     at(&script, fs::write(&script, format!("#!/bin/sh{SCRIPT}")))?;
     at(&script, fs::set_permissions(&script, PermissionsExt::from_mode(0o755)))?;
+    crate::submissions::program::build(&cluster)?;
     build(&cluster, "look", LOOK, &[])?;
     build(&cluster, "hold", HOLD, &["libcuda.so.1"])?;
     build(&cluster, "churn", CHURN, &["libcuda.so.1", "libtessera_task.so"])?;

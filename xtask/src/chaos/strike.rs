@@ -1,6 +1,7 @@
 //! Carries out faults, and sets right what they broke, as an administrator would.
 
 use std::fs;
+use std::path::PathBuf;
 
 use lab::command::run;
 use lab::{Cluster, HarnessError, User};
@@ -8,8 +9,11 @@ use lab::{Cluster, HarnessError, User};
 use super::cancel::cancel;
 use super::controllers::{answers, give_back_control, stop, take_over};
 use super::drains::OUR_REASON;
+use super::idle::Idle;
 use super::kill::{kill_broker, kill_mps, kill_step, kill_work, one_of};
 use super::plan::{Daemon, Driver, Fault, File, JobState, Node, Pick};
+use super::shifted::{bring_back, take};
+use super::users::{Hostile, empty, end_storm, fat_environments, fill_run_dir, fork_storm};
 
 /// What has to be set right, and what is said of the fault.
 #[derive(Debug, Default)]
@@ -20,6 +24,12 @@ pub(super) struct Wound {
     pub(super) cancel: Vec<u32>,
     /// Jobs to be released.
     pub(super) release: Vec<u32>,
+    /// Processes of a hostile user.
+    pub(super) hostile: Vec<Hostile>,
+    /// The directory that such a user filled.
+    pub(super) filled: Option<PathBuf>,
+    /// The exporter that has idle connections.
+    pub(super) idle: Option<Idle>,
 }
 
 impl Wound {
@@ -112,6 +122,15 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
             set_clock(cluster, *node, *seconds)?;
             Wound::default()
         }
+        Fault::FatEnvironments(user, seed) => fat_environments(cluster, *user, *seed)?,
+        Fault::FullRunDir(node, room) => fill_run_dir(cluster, node.name(), *room)?,
+        Fault::ForkStorm(node, user) => fork_storm(cluster, node.name(), *user)?,
+        Fault::IdleConnections => {
+            let idle = Idle::begin(cluster)?;
+            let met = format!("{} connections", idle.count());
+            Wound { idle: Some(idle), ..Wound::met(met) }
+        }
+        Fault::GpuShifted(node, gpu) => Wound::met(take(cluster, node.name(), *gpu)?),
     })
 }
 
@@ -120,7 +139,7 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
 pub(super) fn mend(
     cluster: &mut Cluster,
     fault: &Fault,
-    wound: &Wound,
+    wound: &mut Wound,
 ) -> Result<Option<&'static str>, HarnessError> {
     let mut note = None;
     match fault {
@@ -128,7 +147,7 @@ pub(super) fn mend(
         Fault::Takeover { .. } => note = give_back_control(cluster)?,
         Fault::Drain(node) | Fault::Down(node) => resume(cluster, node.name())?,
         Fault::Driver(node, _, what) => {
-            cluster.fault(node.name(), &["clear"])?;
+            cluster.fault(node.name(), &["clear", "--kind", what.name()])?;
             if *what == Driver::ListTimeout {
                 // A prolog could not take back the instance that it had begun: doctor tells, and the administrator reconciles.
                 reconcile(cluster, node.name())?;
@@ -143,6 +162,21 @@ pub(super) fn mend(
             change_file(cluster, File::Same)?;
             cluster.run(User::Root, "scontrol", &["reconfigure"])?;
         }
+        // Its jobs are cancelled when it has submitted all.
+        Fault::FatEnvironments(..) => wound.hostile.iter_mut().for_each(Hostile::wait),
+        Fault::FullRunDir(node, _) => {
+            wound.filled.iter().for_each(|dir| empty(dir));
+            reconcile(cluster, node.name())?;
+        }
+        Fault::ForkStorm(node, _) => {
+            wound.hostile.iter_mut().for_each(Hostile::end);
+            end_storm(cluster, node.name())?;
+        }
+        Fault::GpuShifted(node, gpu) => {
+            bring_back(cluster, node.name(), *gpu)?;
+            reconcile(cluster, node.name())?;
+        }
+        Fault::IdleConnections => wound.idle = None,
         // What a killed prolog left, doctor tells, and the administrator reconciles.
         Fault::KillWork(node, _) => reconcile(cluster, node.name())?,
         Fault::Clock(node, seconds) => {
@@ -223,7 +257,7 @@ fn change_file(cluster: &Cluster, file: File) -> Result<(), HarnessError> {
     fs::write(&path, text).map_err(failed)
 }
 
-fn filler(cluster: &Cluster, node: &str) -> std::path::PathBuf {
+fn filler(cluster: &Cluster, node: &str) -> PathBuf {
     cluster.layout().node(node).join("state/filler")
 }
 

@@ -9,7 +9,7 @@ use lab::{Cluster, User};
 use super::check::Finding;
 use super::plan::{KINDS, Manner, Order, Promise};
 use super::run::Run;
-use super::seen::{name_of, scan};
+use super::seen::{Processes, name_of, scan};
 use super::strike::user_of;
 use super::wounds::may_refuse;
 use crate::command::{TaskError, at};
@@ -47,12 +47,29 @@ fn sbatch(cluster: &Cluster, order: &Order, options: &[&str]) -> Result<Command,
 impl Run<'_> {
     /// Waits until a job of GPU tasks runs on the node, and submits one if none does: only then is there a broker to be met.
     pub(super) fn meet_seats(&mut self, node: &str, fault: u32) -> Result<(), TaskError> {
-        let runs = |run: &Self| {
-            let seen = scan(&run.cluster);
+        let runs = |seen: &Processes, node: &str| {
             let has_broker = seen.brokers.iter().any(|broker| broker.node.as_deref() == Some(node));
             has_broker && seen.tasks.iter().any(|task| task.node == node && task.has_seats)
         };
-        let is_plain = |promise| matches!(promise, Promise::Seats { preloaded: true });
+        self.meet(node, fault, runs, |promise| matches!(promise, Promise::Seats { preloaded: true }))
+    }
+
+    /// The same for a share under MPS: only then has a user a directory in the node's run directory.
+    pub(super) fn meet_share(&mut self, node: &str, fault: u32) -> Result<(), TaskError> {
+        let runs = |seen: &Processes, node: &str| {
+            seen.mps.iter().any(|daemon| daemon.node.as_deref() == Some(node) && daemon.uid != 0)
+        };
+        self.meet(node, fault, runs, |promise| matches!(promise, Promise::Share { .. }))
+    }
+
+    fn meet(
+        &mut self,
+        node: &str,
+        fault: u32,
+        runs: fn(&Processes, &str) -> bool,
+        is_plain: fn(Promise) -> bool,
+    ) -> Result<(), TaskError> {
+        let runs = |run: &Self| runs(&scan(&run.cluster), node);
         let kind = KINDS.iter().position(|kind| is_plain(kind.promise) && kind.step.is_none());
         if runs(self) {
             return Ok(());

@@ -2,16 +2,50 @@
 
 use std::time::Duration;
 
-use super::plan::{Daemon, Driver, Fault, File, Node};
+use super::plan::{Daemon, Driver, Fault, File, Kind, Node, Promise};
 
-/// Whether the driver of this node may not answer a job's `nvidia-smi`.
-pub(super) fn silences_driver(fault: &Fault, node: &str) -> bool {
-    matches!(fault, Fault::Driver(at, _, Driver::Lost | Driver::ListTimeout) if at.name() == node)
+/// Whom a fault may have hit: a job, or what one of its tasks has on its node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Victim {
+    pub(super) nodes: Vec<String>,
+    /// Of the two users, 0 or 1.
+    pub(super) user: u32,
+    /// Whether it may have an MPS daemon of its user.
+    pub(super) has_daemon: bool,
+    /// Nodes and numbers of the GPUs that it is known to have something of.
+    pub(super) gpus: Vec<(String, u32)>,
 }
 
-/// Whether a job with these nodes may fail without anybody being at fault but the fault.
-pub(super) fn may_fail_job(fault: &Fault, nodes: &[String]) -> bool {
-    let had = |node: &Node| nodes.iter().any(|name| name == node.name());
+impl Victim {
+    fn is_on(&self, node: &Node) -> bool {
+        self.nodes.iter().any(|name| name == node.name())
+    }
+
+    fn has(&self, node: &Node, gpu: u32) -> bool {
+        self.gpus.iter().any(|(name, number)| name == node.name() && *number == gpu)
+    }
+}
+
+/// Whether a job of this kind has an MPS daemon, or may get one under `auto`.
+pub(super) fn needs_daemon(kind: &Kind) -> bool {
+    [Some(kind.promise), kind.step]
+        .into_iter()
+        .flatten()
+        .any(|promise| matches!(promise, Promise::Share { .. } | Promise::Seats { .. } | Promise::Memory(_)))
+}
+
+/// Whether the driver may not answer when this task asks for its GPUs.
+pub(super) fn silences_driver(fault: &Fault, task: &Victim) -> bool {
+    match fault {
+        Fault::Driver(at, _, Driver::Lost | Driver::ListTimeout) => task.is_on(at),
+        Fault::GpuShifted(at, gpu) => task.has(at, *gpu),
+        _ => false,
+    }
+}
+
+/// Whether a job may fail without anybody being at fault but the fault.
+pub(super) fn may_fail_job(fault: &Fault, job: &Victim) -> bool {
+    let had = |node: &Node| job.is_on(node);
     match fault {
         Fault::Driver(_, _, Driver::Slow) => false,
         Fault::Driver(node, ..)
@@ -21,16 +55,23 @@ pub(super) fn may_fail_job(fault: &Fault, nodes: &[String]) -> bool {
         | Fault::KillWork(node, _)
         | Fault::KillMps(node, _)
         | Fault::DiskFull(node) => had(node),
+        // Only daemons need room there.
+        Fault::FullRunDir(node, _) => had(node) && job.has_daemon,
+        // His job's own processes have the limit that he submitted it with.
+        Fault::ForkStorm(node, user) => had(node) && job.has_daemon && job.user == *user,
+        Fault::GpuShifted(node, gpu) => job.has(node, *gpu),
         Fault::Kill(Daemon::Slurmctld) | Fault::Takeover { killed: true } => true,
         _ => false,
     }
 }
 
-/// Whether GPU tasks on this node may fail, or ask for what they do not get. That their broker was killed is no reason.
-pub(super) fn spoils_work(fault: &Fault, node: &str) -> bool {
+/// Whether a task's GPU tasks may fail, or ask for what they do not get. That their broker was killed is no reason.
+pub(super) fn spoils_work(fault: &Fault, task: &Victim) -> bool {
     match fault {
         Fault::Driver(_, _, Driver::Slow) => false,
-        Fault::Driver(at, ..) | Fault::KillMps(at, _) | Fault::KillStep(at, _) => at.name() == node,
+        Fault::Driver(at, ..) | Fault::KillMps(at, _) | Fault::KillStep(at, _) => task.is_on(at),
+        Fault::ForkStorm(at, user) => task.is_on(at) && task.user == *user,
+        Fault::GpuShifted(at, gpu) => task.has(at, *gpu),
         _ => false,
     }
 }
@@ -78,12 +119,52 @@ pub(super) fn leaves_phantoms(fault: &Fault) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::plan::Pick;
+    use crate::chaos::plan::{KINDS, Pick, Room};
+
+    fn on(node: &str) -> Victim {
+        Victim { nodes: vec![node.to_owned()], ..Victim::default() }
+    }
+
+    #[test]
+    fn a_hostile_user_excuses_only_what_he_can_cause() {
+        let plain = on("n1");
+        let shared = Victim { has_daemon: true, ..on("n1") };
+        let others = Victim { user: 1, ..shared.clone() };
+        let full = Fault::FullRunDir(Node(0), Room::Inodes);
+        assert!(may_fail_job(&full, &shared) && may_fail_job(&full, &others));
+        assert!(
+            !may_fail_job(&full, &plain) && !may_fail_job(&full, &Victim { has_daemon: true, ..on("n2") })
+        );
+        assert!(!spoils_work(&full, &shared));
+        let storm = Fault::ForkStorm(Node(0), 0);
+        assert!(may_fail_job(&storm, &shared) && spoils_work(&storm, &shared));
+        assert!(!may_fail_job(&storm, &plain));
+        assert!(!may_fail_job(&storm, &others) && !spoils_work(&storm, &others));
+    }
+
+    #[test]
+    fn a_gpu_that_is_gone_excuses_only_its_own_jobs() {
+        let gone = Fault::GpuShifted(Node(0), 2);
+        let with = |gpu| Victim { gpus: vec![("n1".to_owned(), gpu)], ..on("n1") };
+        for excuses in [may_fail_job, spoils_work, silences_driver] {
+            assert!(excuses(&gone, &with(2)));
+            assert!(!excuses(&gone, &with(3)) && !excuses(&gone, &on("n1")));
+        }
+    }
+
+    #[test]
+    fn shares_seats_and_memory_may_need_a_daemon() {
+        let names: Vec<&str> =
+            KINDS.iter().filter(|kind| !needs_daemon(kind)).map(|kind| kind.name).collect();
+        assert!(names.contains(&"mig:1g.5gb") && names.contains(&"--exclusive"), "{names:?}");
+        for name in ["mps of 3 GB on two nodes", "tasks:probes", "auto of 10 GB"] {
+            assert!(!names.contains(&name), "{name}");
+        }
+    }
 
     #[test]
     fn a_fault_excuses_failures_on_its_own_node_only() {
         let kill = Fault::Kill(Daemon::Slurmd(Node(0)));
-        let on = |name: &str| vec![name.to_owned()];
         assert!(may_fail_job(&kill, &on("n1")));
         assert!(!may_fail_job(&kill, &on("n2")));
         assert!(may_fail_job(&Fault::Kill(Daemon::Slurmctld), &on("n2")));
@@ -104,9 +185,9 @@ mod tests {
     #[test]
     fn gpu_tasks_outlive_their_broker() {
         let both = Fault::KillBroker(Node(0), crate::chaos::plan::Broker::Both);
-        assert!(!spoils_work(&both, "n1") && !may_fail_job(&both, &["n1".to_owned()]));
-        assert!(spoils_work(&Fault::KillMps(Node(0), Pick(0)), "n1"));
-        assert!(!spoils_work(&Fault::KillMps(Node(0), Pick(0)), "n2"));
+        assert!(!spoils_work(&both, &on("n1")) && !may_fail_job(&both, &on("n1")));
+        assert!(spoils_work(&Fault::KillMps(Node(0), Pick(0)), &on("n1")));
+        assert!(!spoils_work(&Fault::KillMps(Node(0), Pick(0)), &on("n2")));
     }
 
     #[test]

@@ -48,20 +48,31 @@ pub(super) fn create(release: Release, debian: Debian, root: &Path) -> Result<()
     at(&hosts, fs::write(&hosts, names(fs::read_to_string("/etc/hosts").ok())))
 }
 
-/// What [`accounting`] unpacks: slurmdbd, its plugin for the database, and the library that the plugin loads.
-const ACCOUNTING: [&str; 3] = ["slurmdbd", "slurm-wlm-mysql-plugin", "libmariadb3"];
+/// Packages that are unpacked into a chroot. Each is a step of its own, so that a chroot made earlier stays.
+pub(super) struct Extra {
+    what: &'static str,
+    packages: &'static [&'static str],
+}
 
-/// Unpacks slurmdbd into the chroot of `release`. A step of its own, so that a chroot made earlier stays.
-pub(super) fn accounting(release: Release, debian: Debian, root: &Path) -> Result<(), TaskError> {
+/// All of them: slurmdbd, its plugin for the database, and the library that the plugin loads; and the public library of Debian
+/// 13's Slurm, which programs that submit jobs are built against.
+pub(super) const EXTRAS: [Extra; 2] = [
+    Extra { what: "slurmdbd", packages: &["slurmdbd", "slurm-wlm-mysql-plugin", "libmariadb3"] },
+    Extra { what: "libslurm", packages: &["libslurm42t64"] },
+];
+
+/// Unpacks packages into the chroot of `release`.
+pub(super) fn unpack(extra: &Extra, release: Release, debian: Debian, root: &Path) -> Result<(), TaskError> {
+    let Extra { what, packages } = extra;
     // In the chroot, so that it goes with it.
-    let stamp = root.join("slurmdbd.done");
-    once(&stamp, &format!("{ACCOUNTING:?}\n"), &format!("Slurm {release}: slurmdbd"), || {
-        let debs = paths::slurm(release).join("accounting");
+    let stamp = root.join(format!("{what}.done"));
+    once(&stamp, &format!("{packages:?}\n"), &format!("Slurm {release}: {what}"), || {
+        let debs = paths::slurm(release).join(what);
         if debs.exists() {
             at(&debs, fs::remove_dir_all(&debs))?;
         }
         at(&debs, fs::create_dir_all(&debs))?;
-        Apt::update(debian.suite)?.download(&ACCOUNTING, &debs)?;
+        Apt::update(debian.suite)?.download(packages, &debs)?;
         for deb in at(&debs, fs::read_dir(&debs))?.filter_map(Result::ok) {
             output(Command::new("dpkg").arg("-x").arg(deb.path()).arg(root))?;
         }

@@ -50,7 +50,9 @@ pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
         let root = paths::debian_root(release);
         if paths::chroot(release).is_some() {
             chroot::create(release, debian, &root)?;
-            chroot::accounting(release, debian, &root)?;
+            for extra in &chroot::EXTRAS {
+                chroot::unpack(extra, release, debian, &root)?;
+            }
             users::create(Some(&root))?;
         } else if only.is_none() {
             // Only tests of packages need it.

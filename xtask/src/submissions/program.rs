@@ -33,7 +33,7 @@ fn library(root: &Path) -> Result<PathBuf, TaskError> {
     found.sort();
     found.into_iter().next().ok_or_else(|| {
         TaskError::Other(format!(
-            "no libslurm.so.NUMBER below {}: `cargo xtask setup` installs it with Slurm's commands",
+            "no libslurm.so.NUMBER below {}: `cargo xtask setup` brings it",
             lib.display()
         ))
     })

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::io::Write;
+use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -186,6 +187,9 @@ enum FaultCommand {
         /// GPU; all without it
         #[arg(long)]
         gpu: Option<u32>,
+        /// Faults of this kind; all without it
+        #[arg(long, value_enum)]
+        kind: Option<FaultKind>,
     },
 }
 
@@ -317,36 +321,42 @@ fn proc(state: &mut State, command: &ProcCommand) -> Answer<()> {
 }
 
 fn fault(state: &mut State, command: &FaultCommand) -> Answer<()> {
-    let (gpu, new) = match *command {
-        FaultCommand::Clear { gpu } => (gpu, None),
-        FaultCommand::Add { gpu, kind, lasts, count, factor, watts } => {
-            let watts = watts.unwrap_or(0);
-            let kind = match kind {
-                FaultKind::BusyDestroy => Kind::BusyDestroy,
-                FaultKind::OutOfResources => Kind::OutOfResources,
-                FaultKind::NoPermission => Kind::NoPermission,
-                FaultKind::ListTimeout => Kind::ListTimeout,
-                FaultKind::GpuLost => Kind::GpuLost,
-                FaultKind::Hidden => Kind::Hidden,
-                FaultKind::Slow => Kind::Slow(factor),
-                FaultKind::LimitRefused => Kind::LimitRefused,
-                FaultKind::LimitIgnored => Kind::LimitIgnored,
-                FaultKind::LimitChanged => Kind::LimitChanged(watts),
-                FaultKind::LimitEnforcedLower => Kind::LimitEnforcedLower(watts),
-            };
-            let until = |d: Duration| fault::now_ms() + u64::try_from(d.as_millis()).unwrap_or(u64::MAX / 2);
-            (gpu, Some(Fault { kind, until_ms: lasts.map(until), remaining: count }))
-        }
-    };
     let n_gpus = u32::try_from(state.gpus.len()).unwrap_or(0);
+    let (FaultCommand::Clear { gpu, .. } | FaultCommand::Add { gpu, .. }) = *command;
     for index in gpu.map_or(0..n_gpus, |g| g..g.saturating_add(1)) {
         let faults = &mut state.gpu_mut(index)?.faults;
-        match &new {
-            Some(fault) => faults.push(fault.clone()),
-            None => faults.clear(),
+        match *command {
+            FaultCommand::Clear { kind: None, .. } => faults.clear(),
+            FaultCommand::Clear { kind: Some(kind), .. } => {
+                let cleared = discriminant(&kind_of(kind, 0.0, 0));
+                faults.retain(|fault| discriminant(&fault.kind) != cleared);
+            }
+            FaultCommand::Add { kind, lasts, count, factor, watts, .. } => {
+                let until =
+                    |d: Duration| fault::now_ms() + u64::try_from(d.as_millis()).unwrap_or(u64::MAX / 2);
+                let kind = kind_of(kind, factor, watts.unwrap_or(0));
+                faults.push(Fault { kind, until_ms: lasts.map(until), remaining: count });
+            }
         }
     }
     Ok(())
+}
+
+/// `factor` and `watts` are for the kinds that have one.
+fn kind_of(kind: FaultKind, factor: f64, watts: u32) -> Kind {
+    match kind {
+        FaultKind::BusyDestroy => Kind::BusyDestroy,
+        FaultKind::OutOfResources => Kind::OutOfResources,
+        FaultKind::NoPermission => Kind::NoPermission,
+        FaultKind::ListTimeout => Kind::ListTimeout,
+        FaultKind::GpuLost => Kind::GpuLost,
+        FaultKind::Hidden => Kind::Hidden,
+        FaultKind::Slow => Kind::Slow(factor),
+        FaultKind::LimitRefused => Kind::LimitRefused,
+        FaultKind::LimitIgnored => Kind::LimitIgnored,
+        FaultKind::LimitChanged => Kind::LimitChanged(watts),
+        FaultKind::LimitEnforcedLower => Kind::LimitEnforcedLower(watts),
+    }
 }
 
 fn show(path: &Path, json: bool) -> Result<String, Failure> {

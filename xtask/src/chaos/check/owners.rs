@@ -53,6 +53,20 @@ impl Devices {
         self.parents.get(uuid).map_or(uuid, String::as_str)
     }
 
+    /// Node and number of the GPU that a device is, or is on.
+    pub(in crate::chaos) fn place(&self, uuid: &str) -> Option<&(String, u32)> {
+        let gpu = self.gpu(uuid);
+        self.numbers.iter().find(|(_, known)| *known == gpu).map(|(place, _)| place)
+    }
+
+    /// Learns which GPU an instance is on before the next look at the whole.
+    pub(in crate::chaos) fn learn_parent(&mut self, node: &str, gpu: u32, uuid: &str) {
+        let known = self.numbers.get(&(node.to_owned(), gpu)).filter(|known| *known != uuid);
+        if let Some(gpu) = known {
+            self.parents.insert(uuid.to_owned(), gpu.clone());
+        }
+    }
+
     fn overlap(&self, a: &str, b: &str) -> bool {
         a == b || self.gpu(a) == b || a == self.gpu(b)
     }

@@ -17,7 +17,7 @@ impl Node {
 pub(in crate::chaos) struct Pick(pub(in crate::chaos) u32);
 
 /// The names of all faults, for `--without`.
-pub(in crate::chaos) const NAMES: [&str; 33] = [
+pub(in crate::chaos) const NAMES: [&str; 39] = [
     "cancel",
     "cancel-young",
     "cancel-all",
@@ -51,6 +51,12 @@ pub(in crate::chaos) const NAMES: [&str; 33] = [
     "disk-full",
     "clock-forward",
     "clock-back",
+    "fat-environments",
+    "full-run-dir",
+    "no-inodes",
+    "fork-storm",
+    "idle-connections",
+    "gpu-shifted",
 ];
 
 /// One thing that goes wrong.
@@ -94,6 +100,23 @@ pub(in crate::chaos) enum Fault {
     DiskFull(Node),
     /// The clock of one node, or of all and of the controllers, is set so many seconds forward, or back, and later right.
     Clock(Option<Node>, i64),
+    /// A user submits plain jobs with too many or too long variables: user, and seed of the variables.
+    FatEnvironments(u32, u32),
+    /// A user fills the node's run directory from his MPS daemon's directory there.
+    FullRunDir(Node, Room),
+    /// A user has as many processes on the node as slurmd lets its children have.
+    ForkStorm(Node, u32),
+    /// Hundreds of connections to an exporter say half a request and wait.
+    IdleConnections,
+    /// The driver and its proc files list one GPU less, so that others have another index, and later all of them again.
+    GpuShifted(Node, u32),
+}
+
+/// What a directory has no more room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::chaos) enum Room {
+    Bytes,
+    Inodes,
 }
 
 /// A state of jobs.
@@ -193,6 +216,12 @@ impl Fault {
             Self::DiskFull(_) => "disk-full",
             Self::Clock(_, seconds) if *seconds < 0 => "clock-back",
             Self::Clock(..) => "clock-forward",
+            Self::FatEnvironments(..) => "fat-environments",
+            Self::FullRunDir(_, Room::Bytes) => "full-run-dir",
+            Self::FullRunDir(_, Room::Inodes) => "no-inodes",
+            Self::ForkStorm(..) => "fork-storm",
+            Self::IdleConnections => "idle-connections",
+            Self::GpuShifted(..) => "gpu-shifted",
         }
     }
 }
@@ -220,7 +249,11 @@ impl fmt::Display for Fault {
             Self::Clock(Some(node), seconds) => write!(f, " on {}, {} s", node.name(), seconds.abs()),
             Self::Clock(None, seconds) => write!(f, " everywhere, {} s", seconds.abs()),
             Self::Kill(Daemon::Slurmctld) | Self::Restart(Daemon::Slurmctld) => Ok(()),
-            Self::Takeover { .. } | Self::Reconfigure(_) => Ok(()),
+            Self::FatEnvironments(user, seed) => write!(f, " (user {user}, seed {seed})"),
+            Self::FullRunDir(node, _) => write!(f, " on {}", node.name()),
+            Self::ForkStorm(node, user) => write!(f, " on {} (user {user})", node.name()),
+            Self::GpuShifted(node, gpu) => write!(f, " on {}, GPU {gpu}", node.name()),
+            Self::Takeover { .. } | Self::Reconfigure(_) | Self::IdleConnections => Ok(()),
         }
     }
 }

@@ -11,7 +11,7 @@ mod kinds;
 use std::collections::VecDeque;
 
 use dice::Dice;
-pub(super) use fault::{Broker, Daemon, Driver, Fault, File, JobState, Node, Pick, Work};
+pub(super) use fault::{Broker, Daemon, Driver, Fault, File, JobState, Node, Pick, Room, Work};
 pub(super) use kinds::{KINDS, Kind, Promise, Size};
 
 /// A job to be submitted.
@@ -172,7 +172,7 @@ fn clock(dice: &mut Dice, sign: i64) -> Fault {
 }
 
 /// One of each kind; those that hit slurmctld and slurmd come twice as often.
-const FAULTS: [fn(&mut Dice) -> Fault; 36] = [
+const FAULTS: [fn(&mut Dice) -> Fault; 42] = [
     |d| Fault::Cancel(JobState::Pending, pick(d)),
     |d| Fault::Cancel(JobState::Running, pick(d)),
     |d| Fault::Cancel(JobState::Completing, pick(d)),
@@ -212,6 +212,13 @@ const FAULTS: [fn(&mut Dice) -> Fault; 36] = [
     |d| Fault::DiskFull(node(d)),
     |d| clock(d, 1),
     |d| clock(d, -1),
+    |d| Fault::FatEnvironments(d.below(2), d.below(1_000)),
+    |d| Fault::FullRunDir(node(d), Room::Bytes),
+    |d| Fault::FullRunDir(node(d), Room::Inodes),
+    |d| Fault::ForkStorm(node(d), d.below(2)),
+    |_| Fault::IdleConnections,
+    // Not the last GPU of a node, after which none shifts.
+    |d| Fault::GpuShifted(node(d), d.below(3)),
 ];
 
 #[cfg(test)]

@@ -1,0 +1,144 @@
+//! What a hostile user does: fat environments, a full run directory, more processes than he may have. All of it is bounded, and
+//! ends when the fault is mended.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use lab::command::{Done, run};
+use lab::{Cluster, Daemon, HarnessError, User};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::plan::Room;
+use super::seen::scan;
+use super::strike::{Wound, user_of};
+
+/// How many jobs with fat environments are submitted.
+const FAT_JOBS: &str = "12";
+
+/// How many processes a storm has, and how many the user may have then.
+const STORM: u32 = 300;
+
+/// Begins each name of a file that fills a directory.
+const FILLER: &str = "filler.";
+
+/// `$1`: the directory. `true` is no special built-in: a file that cannot be made does not end the shell.
+const FILL_INODES: &str =
+    r#"i=0; while [ $i -lt 5000 ] && true > "$1/filler.$i"; do i=$((i+1)); done; echo "$i files""#;
+const FILL_BYTES: &str = r#"head -c 64M /dev/zero > "$1/filler.0"; echo "$(wc -c < "$1/filler.0") bytes""#;
+
+/// `$1`: how many. They end by themselves, too.
+const FORK: &str = r#"i=0; while [ $i -lt "$1" ]; do sleep 60 & i=$((i+1)); done; wait"#;
+
+/// A process that the run started to hurt the cluster. It is a group of its own.
+#[derive(Debug)]
+pub(super) struct Hostile(Child);
+
+impl Hostile {
+    fn start(command: &mut Command) -> Result<Self, HarnessError> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let program = command.get_program().to_string_lossy().into_owned();
+        command.spawn().map(Self).map_err(|source| HarnessError::Start { program, source })
+    }
+
+    /// Waits until it has ended by itself.
+    pub(super) fn wait(&mut self) {
+        drop(self.0.wait());
+    }
+
+    /// Ends it, and everything that it started.
+    pub(super) fn end(&mut self) {
+        if let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            // It may have ended already.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        drop(self.0.wait());
+    }
+}
+
+/// Submits plain jobs with too many or too long variables, beside everything else.
+pub(super) fn fat_environments(cluster: &Cluster, user: u32, seed: u32) -> Result<Wound, HarnessError> {
+    let jobs = cluster.layout().jobs();
+    let mut command = cluster.command(user_of(user), &jobs.join("submissions").display().to_string())?;
+    command.current_dir(jobs).args(["fat", &seed.to_string(), "0", FAT_JOBS]);
+    Ok(Wound { hostile: vec![Hostile::start(&mut command)?], ..Wound::default() })
+}
+
+/// Fills the directory of a user's MPS daemon as that user.
+pub(super) fn fill_run_dir(cluster: &Cluster, node: &str, room: Room) -> Result<Wound, HarnessError> {
+    for daemon in scan(cluster).mps.into_iter().filter(|daemon| daemon.node.as_deref() == Some(node)) {
+        let is_his = |user: &User| user.ids().is_ok_and(|(uid, _)| uid == daemon.uid);
+        let Some(user) = [User::Alice, User::Bob].into_iter().find(is_his) else { continue };
+        let script = if room == Room::Inodes { FILL_INODES } else { FILL_BYTES };
+        let mut command = cluster.command_on(node, user, "sh")?;
+        let done = run(command.args(["-c", script, "fill", &daemon.pipe_dir]))?;
+        let met = format!("{} in {}", done.stdout.trim(), daemon.pipe_dir);
+        return Ok(Wound { filled: Some(PathBuf::from(daemon.pipe_dir)), ..Wound::met(met) });
+    }
+    Ok(Wound::met("no daemon of a user there"))
+}
+
+/// Removes what fills a directory. A directory that is gone holds nothing.
+pub(super) fn empty(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(FILLER) {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+/// A user has as many processes as slurmd's children may have. The limit is soft: jobs may set it as they were submitted.
+pub(super) fn fork_storm(cluster: &Cluster, node: &str, user: u32) -> Result<Wound, HarnessError> {
+    limit_processes(cluster, node, &format!("{STORM}:"))?;
+    let mut command = cluster.command_on(node, user_of(user), "sh")?;
+    let hostile = Hostile::start(command.args(["-c", FORK, "storm", &STORM.to_string()]))?;
+    Ok(Wound { hostile: vec![hostile], ..Wound::met(format!("{STORM} processes")) })
+}
+
+/// Lets slurmd's children have any number of processes again. A slurmd that was started meanwhile has no limit.
+pub(super) fn end_storm(cluster: &Cluster, node: &str) -> Result<(), HarnessError> {
+    limit_processes(cluster, node, "unlimited:")
+}
+
+fn limit_processes(cluster: &Cluster, node: &str, limit: &str) -> Result<(), HarnessError> {
+    let Some(slurmd) = cluster.process(&Daemon::Slurmd(node.to_owned())) else { return Ok(()) };
+    let mut command = Command::new("prlimit");
+    run(command.args(["--pid", &slurmd.pid.to_string(), &format!("--nproc={limit}")])).and_then(Done::ok)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_fills_a_directory_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["filler.0", "filler.12", "control"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        empty(dir.path());
+        let left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["control"]);
+        empty(&dir.path().join("gone"));
+    }
+
+    #[test]
+    fn the_scripts_say_how_much_they_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let done = run(Command::new("sh").args(["-c", FILL_INODES, "fill"]).arg(dir.path())).unwrap();
+        assert_eq!(done.stdout, "5000 files\n");
+        empty(dir.path());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_storm_ends_with_its_group() {
+        let mut storm = Hostile::start(Command::new("sh").args(["-c", FORK, "storm", "20"])).unwrap();
+        let group = i32::try_from(storm.0.id()).ok().and_then(Pid::from_raw).unwrap();
+        storm.end();
+        assert!(kill_process_group(group, Signal::KILL).is_err());
+    }
+}

@@ -293,8 +293,8 @@ fn named_as_mps() -> std::process::Child {
     shell.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut child = shell.uid(ALICE).gid(ALICE).spawn().unwrap();
     let mut said = String::new();
-    let output = std::io::BufReader::new(child.stdout.as_mut().unwrap());
-    std::io::BufRead::read_line(&mut { output }, &mut said).unwrap();
+    let mut output = BufReader::new(child.stdout.as_mut().unwrap());
+    output.read_line(&mut said).unwrap();
     assert_eq!(
         (said.as_str(), crate::process::name(child.id()).as_deref()),
         ("named\n", Some("nvidia-cuda-mps"))

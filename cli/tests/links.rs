@@ -111,6 +111,7 @@ fn a_dgx_1v_as_it_is_written() {
     gpu = "a100-40gb"
     count = 8
     mig = "dynamic"
+    # Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.
     # NVLinks are those of dgx-v.
     nvlink = 2 # generation
     pcie = 4 # generation
@@ -137,6 +138,7 @@ fn gpus_behind_nvswitches_as_they_are_written() {
     gpu = "a100-40gb"
     count = 8
     mig = "dynamic"
+    # Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.
     interconnect = "dgx-a100"
     "#);
     machine.sim(&["link", "--gpu", "2", "--link", "11", "down"]);
@@ -147,6 +149,7 @@ fn gpus_behind_nvswitches_as_they_are_written() {
     gpu = "a100-40gb"
     count = 8
     mig = "dynamic"
+    # Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.
     nvlink = 3 # generation
     nvswitch = true
     matrix = [ # as `nvidia-smi topo -m` has them
@@ -172,6 +175,7 @@ fn bridged_cards_as_they_are_written() {
     gpu = "a100-40gb"
     count = 8
     mig = "dynamic"
+    # Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.
     interconnect = "pcie-8-bridged"
     "#);
 }
@@ -187,6 +191,7 @@ fn links_that_are_down_lower_the_edge() {
     gpu = "a100-40gb"
     count = 8
     mig = "dynamic"
+    # Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.
     nvlink = 2 # generation
     pcie = 4 # generation
     matrix = [ # as `nvidia-smi topo -m` has them
@@ -257,6 +262,7 @@ fn a_gpu_without_nvlink_is_no_error() {
     gpu = "rtx-pro-6000-96gb"
     count = 2
     mig = "dynamic"
+    # Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.
     pcie = 5 # generation
     socket = 2 # GPUs
     matrix = [ # as `nvidia-smi topo -m` has them

@@ -79,10 +79,12 @@ pub(crate) fn got_by_processes(entry: &Entry, each_mib: Option<u64>) -> String {
     match (entry.kind, &entry.share) {
         (Kind::Mig, _) => {
             let each: Vec<String> = entry.instances.iter().map(instance).collect();
-            each.join("; ")
+            let fence =
+                if entry.is_fenced() { format!("; memory: {}", MemoryLevel::Kernel) } else { String::new() };
+            each.join("; ") + &fence
         }
         (Kind::Mps, Some(share)) => {
-            let level = MemoryLevel::of_share(share.memory_enforced);
+            let level = MemoryLevel::of_share(share.memory_enforced).fenced(entry.is_fenced());
             let each = each_mib.filter(|each| *each < share.mem_mib);
             let each = each.map_or_else(String::new, |each| format!("; {} per process", display_gb(each)));
             let gpu = || entry.gpus.first().map_or_else(String::new, |g| format!("GPU {}", g.index));
@@ -108,7 +110,7 @@ pub(crate) fn got_by_processes(entry: &Entry, each_mib: Option<u64>) -> String {
 /// `4 seats for GPU tasks with 3.0 GB per process (library, cooperative)`.
 fn seats(entry: &Entry) -> String {
     let Some(tasks) = &entry.tasks else { return "no seat for GPU tasks".to_owned() };
-    let level = MemoryLevel::of_tasks(!tasks.probes);
+    let level = MemoryLevel::of_tasks(!tasks.probes).fenced(entry.is_fenced());
     let mem = tasks.mem_mib.map(|mib| format!(" with {} per process ({level})", display_gb(mib)));
     format!("{} for GPU tasks{}", counted(tasks.seats as usize, "seat"), mem.unwrap_or_default())
 }

@@ -75,6 +75,7 @@ mod tests {
             plain: false,
             cap_w: None,
             cap_problem: None,
+            fence: None,
             begun: false,
         }
     }

@@ -13,7 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use geometry::{GpuIndex, JobId, counted};
 use gpu_node::journal::{Entry, GpuRecord, Journal, Kind};
 use gpu_node::{
-    Fault, begin_batch, instances_per_task, preload, serve_tasks, stale_variables, task_environment,
+    Fault, begin_batch, instances_per_task, preload, renew_fence, serve_tasks, stale_variables,
+    task_environment,
 };
 use plugin_rt::{Chain, log, set_job};
 use site_config::{NodeSettings, VisibleDevices};
@@ -36,6 +37,8 @@ struct Here {
     name: String,
     /// Where its device nodes are.
     dev_root: PathBuf,
+    proc_root: PathBuf,
+    cgroup_root: PathBuf,
     /// GPUs that no job gets whole, by Slurm's numbers.
     kept: Vec<GpuIndex>,
     /// How many GPUs it has.
@@ -61,6 +64,8 @@ impl Here {
             notice,
             name: node.name,
             dev_root: node.settings.dev_root,
+            proc_root: node.settings.proc_root,
+            cgroup_root: node.settings.cgroup_root,
             task_library: node.settings.task_library,
         }
     }
@@ -247,6 +252,16 @@ const NO_PROLOG: &str =
 /// As above, or slurmctld works without Tessera and gives jobs GPUs that the prolog did not make ready for them.
 const OTHER_GPUS: &str = "Slurm gave it other GPUs than this node has made ready for a job of its number: slurmctld works without \
                           Tessera, or slurmd took the job for an earlier one; `tessera doctor` says more";
+
+/// As root, in each task, after Slurm has made its control group: holds the job to its GPU memory by the kernel, where it can.
+pub(crate) fn task_init_privileged() {
+    let mut share = SHARE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Share::Ready(entry, here) = &mut *share
+        && let Some(why) = renew_fence(&here.cgroup_root, &here.proc_root, entry)
+    {
+        log::error(why);
+    }
+}
 
 /// As the user, in each task: sets its environment. The first task of the job on this node says what it got.
 pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError> {

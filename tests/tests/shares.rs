@@ -4,16 +4,18 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use audit::{CountedJob, audit_fence, left_limits};
 use common::{builder, on};
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, JobId, User, paths};
 
 /// GPUs for instances and shares, and GPUs that jobs of GPU tasks share whole.
-const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"on\"\n\
+const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"on\"\nmemory_fence = true\n\
                      [[nodes]]\nnames = \"n2\"\ngpu = \"v100-16gb\"\ncount = 1\nmig = \"off\"\n";
 
 /// MiB per allocation.
@@ -63,9 +65,9 @@ impl<'a> Ranks<'a> {
     /// Waits until every rank has tried, and returns what each has taken, in MiB.
     fn took(&self) -> Vec<u64> {
         wait_for("four ranks to take what they get", PATIENCE, || {
-            let files = std::fs::read_dir(&self.dir).map_err(|e| e.to_string())?.flatten();
+            let files = fs::read_dir(&self.dir).map_err(|e| e.to_string())?.flatten();
             let files = files.filter(|f| f.file_name().to_string_lossy().starts_with("took."));
-            let texts: Vec<String> = files.filter_map(|f| std::fs::read_to_string(f.path()).ok()).collect();
+            let texts: Vec<String> = files.filter_map(|f| fs::read_to_string(f.path()).ok()).collect();
             if texts.len() == 4 && texts.iter().all(|text| text.contains("waiting\n")) {
                 return Ok(texts
                     .iter()
@@ -79,7 +81,7 @@ impl<'a> Ranks<'a> {
 
     /// Lets the ranks end, and returns what the job printed.
     fn end(self) -> String {
-        std::fs::write(self.dir.join("go"), "").unwrap();
+        fs::write(self.dir.join("go"), "").unwrap();
         let ended = self.cluster.wait_end(self.job).unwrap();
         let text = self.cluster.output(self.job);
         assert_eq!(ended.state(), "COMPLETED", "{text}");
@@ -142,6 +144,100 @@ fn tasks_are_counted_each(cluster: &Cluster) {
     assert!(said.contains("4 seats for GPU tasks with 3.0 GB per process (library, cooperative)"), "{said}");
 }
 
+/// A kernel with a region for each of a node's GPUs, as plain files. Such a tree makes no files in a new group: a job's group is
+/// made for it, while it is held.
+struct Kernel {
+    root: PathBuf,
+    proc: PathBuf,
+    capacity: String,
+}
+
+impl Kernel {
+    fn boot(node: &Path) -> Self {
+        let (root, proc) = (node.join("cgroup"), node.join("proc"));
+        let gpus = fs::read_dir(proc.join("driver/nvidia/gpus")).unwrap().flatten();
+        let region = |bus: &str| format!("nvidia/{}/vidmem 42949672960\n", bus.trim_end_matches(".0"));
+        let capacity: String = gpus.map(|gpu| region(&gpu.file_name().to_string_lossy())).collect();
+        fs::create_dir_all(root.join("system.slice/slurmstepd.scope")).unwrap();
+        for dir in ["", "system.slice", "system.slice/slurmstepd.scope"] {
+            fs::write(root.join(dir).join("cgroup.subtree_control"), "cpu memory\n").unwrap();
+        }
+        fs::write(root.join("dmem.capacity"), &capacity).unwrap();
+        Self { root, proc, capacity }
+    }
+
+    /// Makes the group of a job, and lets slurmstepd find itself in it.
+    fn group(&self, job: JobId) -> PathBuf {
+        let group = format!("system.slice/slurmstepd.scope/job_{job}");
+        let dir = self.root.join(&group);
+        fs::create_dir(&dir).unwrap();
+        let max = |line: &str| line.split(' ').next().unwrap().to_owned() + " max\n";
+        fs::write(dir.join("dmem.max"), self.capacity.lines().map(max).collect::<String>()).unwrap();
+        fs::create_dir_all(self.proc.join("self")).unwrap();
+        fs::write(self.proc.join("self/cgroup"), format!("0::/{group}/step_batch/slurm\n")).unwrap();
+        dir.join("dmem.max")
+    }
+}
+
+/// Where the kernel has regions for the GPUs, the job's control group holds the share, and everybody says so.
+fn the_kernel_holds_a_share(cluster: &Cluster) {
+    let kernel = Kernel::boot(&cluster.layout().node("n1"));
+    let go = cluster.layout().jobs().join("fence.go");
+    let options = ["-H", "-n1", "-t5", "--gpu-isolation=mps", "--gpu-mem=3G", "-w", "n1"];
+    let script = format!("until [ -e {} ]; do sleep 0.2; done; echo $TESSERA_GPU_SHARE", go.display());
+    let job = cluster.sbatch(User::Alice, &options, &script).unwrap();
+    let max = kernel.group(job);
+    cluster.run(User::Root, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_running(job).unwrap();
+    wait_for("the job's log", PATIENCE, || {
+        let said = cluster.output(job);
+        if said.contains("a share of 3.0 GB (kernel) and") { Ok(()) } else { Err(said) }
+    })
+    .unwrap();
+    let text = fs::read_to_string(&max).unwrap();
+    let limited = left_limits(&text);
+    assert!(limited.len() == 1 && limited[0].ends_with(&format!(" {}", ASKED_MIB << 20)), "{text}");
+    let gpu = limited[0].split('/').nth(1).unwrap();
+    let counted = |max| {
+        audit_fence(
+            &kernel.capacity,
+            &CountedJob { job: geometry::JobId(job.0), gpu, mem_mib: ASKED_MIB, max },
+        )
+    };
+    assert_eq!(counted(&text), [""; 0]);
+
+    let tessera = |user, args: &[&str]| {
+        let done = run(cluster.command_on("n1", user, "tessera").unwrap().args(args)).unwrap();
+        done.stdout + &done.stderr
+    };
+    let said =
+        tessera(User::Alice, &["explain", "--node", "n1", "--gpu-isolation=mps", "--gpu-mem=3G", "--json"]);
+    assert!(said.contains("\"memory_level\": \"kernel\""), "{said}");
+    let said = tessera(User::Root, &["discover"]);
+    assert!(said.contains("memory_fence = true # memory of shares: kernel"), "{said}");
+    let said = tessera(User::Root, &["doctor"]);
+    assert!(said.contains("the kernel has a region for the memory of each GPU"), "{said}");
+    // Somebody raises the limit.
+    let raised = text.replace(limited[0], &limited[0].replace(&(ASKED_MIB << 20).to_string(), "max"));
+    fs::write(&max, &raised).unwrap();
+    assert_eq!(counted(&raised).len(), 1);
+    let said = tessera(User::Root, &["doctor"]);
+    assert!(
+        said.contains(&format!("job {job}: its control group may take all of nvidia/{gpu}/vidmem")),
+        "{said}"
+    );
+    fs::write(&max, &text).unwrap();
+
+    fs::write(&go, "").unwrap();
+    assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+    assert!(cluster.output(job).contains("3.0 GB (kernel), "), "{}", cluster.output(job));
+    wait_for("the epilog to put the limit back", PATIENCE, || {
+        let text = fs::read_to_string(&max).unwrap();
+        if left_limits(&text).is_empty() { Ok(()) } else { Err(text) }
+    })
+    .unwrap();
+}
+
 #[test]
 fn four_ranks_take_what_is_counted_for_their_job_and_no_more() {
     let mut cluster = cluster();
@@ -149,5 +245,6 @@ fn four_ranks_take_what_is_counted_for_their_job_and_no_more() {
         a_share_is_divided(cluster);
         an_instance_ends_by_itself(cluster);
         tasks_are_counted_each(cluster);
+        the_kernel_holds_a_share(cluster);
     });
 }

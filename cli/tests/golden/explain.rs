@@ -92,6 +92,7 @@ fn explain() {
               "outcome": "2 of 4 slices"
             }
           ],
+          "memory_level": "hardware",
           "name": "1 x a30-24gb",
           "names": [
             "1 x a30-24gb"
@@ -367,4 +368,11 @@ fn explain_says_what_holds_a_share() {
     let four = memory(&format!("{mps} --ntasks-per-node=4"));
     assert_eq!(four.as_deref(), Some("memory: 749 MB for each of 4 tasks on a node (MPS, cooperative)"));
     assert_eq!(memory("--gpu-isolation=mig --gpu-mem=3G"), None, "an instance ends by itself");
+    let level = |options: &str| {
+        let said = run(&format!("explain --node n2 {options} --json"));
+        let json: serde_json::Value = serde_json::from_str(said.strip_suffix("exit 0").unwrap()).unwrap();
+        json["nodes"][0]["memory_level"].as_str().map(str::to_owned)
+    };
+    assert_eq!(level(mps).as_deref(), Some("MPS, cooperative"));
+    assert_eq!(level("--gpu-isolation=mig --gpu-mem=3G").as_deref(), Some("hardware"));
 }

@@ -8,6 +8,7 @@
 mod alternatives;
 mod budget;
 mod compute_rules;
+mod fence;
 mod finding;
 mod groups;
 mod kinds;
@@ -22,6 +23,7 @@ mod task_rules;
 pub use alternatives::{every_place, shares};
 pub use budget::{CappedJob, PoweredNode, audit_cap, watts_in};
 pub use compute_rules::every_compute;
+pub use fence::{CountedJob, audit_fence, left_limits};
 pub use finding::Finding;
 pub use groups::{Grouped, audit_groups};
 pub use legal::legal;

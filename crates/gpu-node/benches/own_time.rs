@@ -74,6 +74,7 @@ fn settings(dir: &Path) -> Settings {
     Settings {
         dev_root: dir.join("root/dev"),
         proc_root: dir.join("root/proc"),
+        cgroup_root: dir.join("root/cgroup"),
         state_dir: dir.join("state"),
         // As on a node, where /run is in memory; the journal is on disk.
         run_dir: Path::new("/dev/shm").join(dir.file_name().unwrap()),

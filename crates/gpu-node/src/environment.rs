@@ -165,7 +165,7 @@ fn share(entry: &Entry, env: &mut Env) {
         env.set(Variable::MpsMemory, &format!("0={}M", share.mem_mib));
     }
     env.set(Variable::MemoryMib, &share.mem_mib.to_string());
-    let level = MemoryLevel::of_share(share.memory_enforced);
+    let level = MemoryLevel::of_share(share.memory_enforced).fenced(entry.is_fenced());
     env.set(Variable::Share, &format!("{} ({level}), {}% of SMs", display_gb(share.mem_mib), share.threads));
 }
 

@@ -5,6 +5,7 @@
 //! - [`Numbering::translate`] turns slurmctld's grant into NVML's numbers; the compiler refuses any other below.
 //! - [`realise()`] makes MIG mode, instances, device nodes and MPS daemon. It may be killed and run again.
 //! - [`release()`] revokes access and gives a share back. Instances stay for the next job of their shape.
+//! - [`renew_fence`] holds a job to its GPU memory by the kernel, in each of its tasks while that is root.
 //! - [`task_environment`] says what a task sees, from the journal alone.
 //! - [`reconcile()`] frees, after a crash, what no live job owns.
 //! - [`sample`] tells what a job's devices hold and how busy they are now.
@@ -12,7 +13,7 @@
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `scarce`, `command`,
 //! `process_environ`, `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`, `live_processes`;
-//! `fault`, `numbering`; `present`; `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`;
+//! `fault`, `numbering`; `present`; `energy`, `power`, `fence`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`;
 //! `lifecycle`. `tasks` speaks to the task broker. `environment` and `task_variables` need the journal alone, `unfit` also
 //! `command` and the locks, `usage` the driver, the journal and `living`.
 //!
@@ -30,6 +31,7 @@ mod driver;
 mod energy;
 mod environment;
 mod fault;
+mod fence;
 mod gpu_ids;
 mod hand_over;
 mod hardware;
@@ -62,6 +64,7 @@ pub use command::{CommandError, ask};
 pub use energy::{Used, energy_of};
 pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
 pub use fault::{Fault, RealiseError};
+pub use fence::{memory_regions, renew_fence};
 pub use gpu_ids::{GpuMinor, NvmlIndex};
 pub use hardware::{missing_in_proc, unlike_described};
 pub use leftovers::Leftover;

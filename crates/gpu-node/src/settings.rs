@@ -44,6 +44,8 @@ pub struct Settings {
     pub dev_root: PathBuf,
     /// Where `driver/nvidia-caps` is: `/proc`.
     pub proc_root: PathBuf,
+    /// The root of the tree of control groups: `/sys/fs/cgroup`.
+    pub cgroup_root: PathBuf,
     /// The journal's directory; root's alone.
     pub state_dir: PathBuf,
     /// The directory of MPS pipes and logs; only root may write to it.
@@ -88,6 +90,7 @@ impl Settings {
         Self {
             dev_root: node.dev_root.clone(),
             proc_root: node.proc_root.clone(),
+            cgroup_root: node.cgroup_root.clone(),
             state_dir: node.state_dir.clone(),
             run_dir: node.run_dir.clone(),
             nvml_library: PathBuf::from(&node.nvml_library),

@@ -242,6 +242,7 @@ impl Place<'_> {
                 "run_dir" => self.path("nodes/%n/run"),
                 "dev_root" => self.path("nodes/%n/dev"),
                 "proc_root" => self.path("nodes/%n/proc"),
+                "cgroup_root" => self.path("nodes/%n/cgroup"),
                 "nvml_library" => self.path("lib/libnvidia-ml.so.1"),
                 "mps_control" => self.path("bin/nvidia-cuda-mps-control"),
                 "task_broker" => self.path("bin/tessera-broker"),

@@ -9,6 +9,8 @@ use std::fmt;
 pub enum MemoryLevel {
     /// The GPU itself: an instance, or a whole GPU.
     Hardware,
+    /// The kernel: the job's control group has a limit for the GPU's memory (`dmem.max`). No program evades it.
+    Kernel,
     /// MPS. It limits each process by a variable that a program can take out of its environment.
     Mps,
     /// The preloaded library of GPU tasks, with the task broker. A program can evade it.
@@ -24,6 +26,12 @@ impl MemoryLevel {
         if limited_by_mps { Self::Mps } else { Self::Counted }
     }
 
+    /// Returns the level of the same job, whose control group the kernel holds to its memory if `by_kernel`.
+    #[must_use]
+    pub fn fenced(self, by_kernel: bool) -> Self {
+        if by_kernel && self != Self::Hardware { Self::Kernel } else { self }
+    }
+
     /// Returns the level of a process of GPU tasks, which only the preloaded library limits.
     #[must_use]
     pub fn of_tasks(preloaded: bool) -> Self {
@@ -35,6 +43,7 @@ impl fmt::Display for MemoryLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Hardware => "hardware",
+            Self::Kernel => "kernel",
             Self::Mps => "MPS, cooperative",
             Self::Library => "library, cooperative",
             Self::Counted => "counted",
@@ -52,6 +61,20 @@ pub fn of_each_process(share_mib: u64, processes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernel_holds_what_the_gpu_itself_does_not() {
+        use MemoryLevel::{Counted, Hardware, Kernel, Library, Mps};
+        assert_eq!(
+            [Hardware, Kernel, Mps, Library, Counted].map(|level| level.fenced(false)),
+            [Hardware, Kernel, Mps, Library, Counted]
+        );
+        assert_eq!(
+            [Hardware, Kernel, Mps, Library, Counted].map(|level| level.fenced(true)),
+            [Hardware, Kernel, Kernel, Kernel, Kernel]
+        );
+        assert_eq!(Kernel.to_string(), "kernel");
+    }
 
     #[test]
     fn all_processes_together_have_the_share() {

@@ -80,12 +80,14 @@ fn node_set(
     let uses = uses::read(&table, gpus.as_deref());
     let keep_uncut = uses::keep_uncut(&table, uses.as_deref(), mig);
     let power = budgets::of_nodes(&table);
+    let memory_fence = table.boolean("memory_fence").unwrap_or(false);
     let model = power::model(&table, gpus.as_deref(), read_file);
     let power = power.zip(model.ok()).map(|(power, model)| NodePower { model, ..power });
     table.finish();
     let (interconnect, links) = links?;
     let (uses, keep_uncut, power) = (uses?, keep_uncut?, power?);
-    Some(NodeSpec { names: names?, gpus: gpus?, mig: mig?, uses, keep_uncut, links, interconnect, power })
+    let (names, gpus, mig) = (names?, gpus?, mig?);
+    Some(NodeSpec { names, gpus, mig, uses, keep_uncut, links, interconnect, memory_fence, power })
 }
 
 /// A model that cannot be in MIG mode, if the site asks for the mode and all of the nodes' GPUs are such.

@@ -27,6 +27,7 @@ const LISTED_KINDS: &[(&str, Isolation)] = &[
 pub(crate) const STATE_DIR: &str = "/var/lib/tessera";
 /// Default of `run_dir`.
 pub(crate) const RUN_DIR: &str = "/run/tessera";
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 type Read<T> = Result<T, (String, Option<String>)>;
 
@@ -146,6 +147,7 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
     let unset = NodeSettings {
         dev_root: PathBuf::from("/dev"),
         proc_root: PathBuf::from("/proc"),
+        cgroup_root: PathBuf::from(CGROUP_ROOT),
         state_dir: PathBuf::from(STATE_DIR),
         run_dir: PathBuf::from(RUN_DIR),
         nvml_library: "libnvidia-ml.so.1".to_owned(),
@@ -176,6 +178,7 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
     let read = NodeSettings {
         dev_root: path("dev_root", unset.dev_root),
         proc_root: path("proc_root", unset.proc_root),
+        cgroup_root: path("cgroup_root", unset.cgroup_root),
         state_dir: path("state_dir", unset.state_dir),
         run_dir: run_dir(&table).unwrap_or(unset.run_dir),
         nvml_library: text("nvml_library", unset.nvml_library),

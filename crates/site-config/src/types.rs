@@ -223,6 +223,8 @@ pub struct NodeSettings {
     pub dev_root: PathBuf,
     /// Directory that contains `driver/nvidia-caps`: `/proc`.
     pub proc_root: PathBuf,
+    /// Root of the tree of control groups (cgroup v2): `/sys/fs/cgroup`.
+    pub cgroup_root: PathBuf,
     /// Directory of the journal of what each job has on the node.
     pub state_dir: PathBuf,
     /// Directory of MPS pipes and logs.
@@ -278,6 +280,7 @@ impl NodeSettings {
         Self {
             dev_root: path(&self.dev_root),
             proc_root: path(&self.proc_root),
+            cgroup_root: path(&self.cgroup_root),
             state_dir: path(&self.state_dir),
             run_dir: path(&self.run_dir),
             nvml_library: text(&self.nvml_library),
@@ -307,6 +310,8 @@ pub struct NodeSpec {
     pub links: LinkMatrix,
     /// Where `links` comes from: a system's name, `matrix`, or the name of the file that `discovered` gives.
     pub interconnect: String,
+    /// The kernel of these nodes can hold a share to its memory: it has a region for each GPU.
+    pub memory_fence: bool,
     /// What the site says of its GPUs' power.
     pub power: NodePower,
 }

@@ -36,6 +36,7 @@ learn_from = "account"
 [node]
 dev_root = "/tmp/%n/dev"
 proc_root = "/tmp/%n/proc"
+cgroup_root = "/tmp/%n/cgroup"
 state_dir = "/tmp/%n/state"
 run_dir = "/tmp/%n/run"
 nvml_library = "/opt/sim/libnvidia-ml.so.1"
@@ -51,6 +52,7 @@ names = "n[1-2]"
 gpu = "NVIDIA A100-SXM4-40GB"
 count = 8
 interconnect = "dgx-v"
+memory_fence = true
 
 [[nodes]]
 names = "mixed"
@@ -99,6 +101,7 @@ fn everything_is_read() {
     assert_eq!(config.mps.max_threads, 200);
     let node = config.node.for_node("n2");
     assert_eq!(node.dev_root, Path::new("/tmp/n2/dev"));
+    assert_eq!(node.cgroup_root, Path::new("/tmp/n2/cgroup"));
     assert_eq!(node.gpu_reset_command, ["reset", "n2", "%i"]);
     assert_eq!(node.operation_timeout_ms, 1000);
     assert!(!node.manage_device_nodes && !node.plain_notice);
@@ -107,6 +110,7 @@ fn everything_is_read() {
     let n2 = config.node("n2").unwrap();
     assert_eq!((n2.gpus.len(), n2.mig, n2.gpus[7].key.as_str()), (8, MigPolicy::Dynamic, "a100-40gb"));
     assert_eq!(n2.links.bw_gbps(GpuIndex(0), GpuIndex(3)), 50.0);
+    assert!(n2.memory_fence && !config.node("mixed").unwrap().memory_fence);
     let mixed = config.node("mixed").unwrap().to_node();
     assert_eq!((mixed.gpus[1].model.key.as_str(), mixed.gpus[1].policy), ("a30-24gb", MigPolicy::Off));
     assert_eq!(mixed.links.bw_gbps(GpuIndex(1), GpuIndex(0)), 12.5);

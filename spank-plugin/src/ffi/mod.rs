@@ -219,6 +219,26 @@ pub(crate) unsafe extern "C" fn slurm_spank_job_epilog(
     }
 }
 
+/// Root, in each task before it becomes the user's: the limits of the job's control group.
+///
+/// # Safety
+///
+/// For Slurm only: see `slurm/spank.h`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn slurm_spank_task_init_privileged(
+    raw: sys::spank_t,
+    argc: c_int,
+    argv: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: Slurm's arguments, passed on as they came.
+    unsafe {
+        hook("task_init_privileged", raw, argc, argv, |_, _| {
+            slurmstepd::task_init_privileged();
+            Ok::<_, Infallible>(OK)
+        })
+    }
+}
+
 /// The user, in each task before exec: the environment of what it got.
 ///
 /// # Safety

@@ -49,6 +49,7 @@ fn a_step_of_a_job_that_is_not_ours_is_left_alone() {
     let args = ["config=/nonexistent/tessera.toml"];
     assert_eq!(call(slurm_spank_init, &args), OK);
     assert_eq!(call(slurm_spank_init_post_opt, &args), OK);
+    assert_eq!(call(slurm_spank_task_init_privileged, &args), OK);
     assert_eq!(call(slurm_spank_task_init, &args), OK);
     assert_eq!(call(slurm_spank_task_exit, &args), OK);
     assert!(STEP.with_borrow(|s| s.is_empty()));

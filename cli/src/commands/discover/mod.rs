@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use geometry::{Model, SiteModel};
-use gpu_node::NvmlIndex;
 use gpu_node::nvml::{GpuInfo, LinkAnswers, Nvml};
+use gpu_node::{NvmlIndex, memory_regions};
 use site_config::{System, systems};
 use topology::{HardwareGraph, LinkKind};
 
@@ -26,15 +26,18 @@ struct Machine {
     gpus: Vec<GpuInfo>,
     models: Vec<&'static Model>,
     links: LinkAnswers,
+    /// The kernel has one region for the memory of each GPU.
+    fenced: bool,
 }
 
 pub(crate) fn run(args: &DiscoverArgs, globals: &Globals) -> Result<Outcome, Failure> {
     // Discovery comes before configuration: without a file, or with a bad one, the usual library is asked.
     let configured = site::load(globals.config.as_deref()).ok();
     let name = args.node.clone().or_else(this_node).unwrap_or_else(|| "n1".to_owned());
-    let library =
-        configured.map_or_else(|| "libnvidia-ml.so.1".to_owned(), |c| c.node.for_node(&name).nvml_library);
-    let machine = look(name, Path::new(&library)).map_err(|e| {
+    let node = configured.map(|c| c.node.for_node(&name));
+    let library = node.as_ref().map_or("libnvidia-ml.so.1", |node| &node.nvml_library);
+    let cgroups = node.as_ref().map_or(Path::new("/sys/fs/cgroup"), |node| &node.cgroup_root);
+    let machine = look(name, Path::new(library), cgroups).map_err(|e| {
         Failure::of(&e).hint("run this on a node with GPUs, where the NVIDIA driver is loaded")
     })?;
     let text = match args.format {
@@ -54,14 +57,16 @@ pub(crate) fn run(args: &DiscoverArgs, globals: &Globals) -> Result<Outcome, Fai
     Ok(Outcome { text, status: u8::from(unknown) })
 }
 
-fn look(name: String, library: &Path) -> Result<Machine, gpu_node::nvml::NvmlError> {
+fn look(name: String, library: &Path, cgroup_root: &Path) -> Result<Machine, gpu_node::nvml::NvmlError> {
     let nvml = Nvml::load(library)?;
     let indices = || (0..nvml.count().unwrap_or(0)).map(NvmlIndex);
     nvml.count()?;
     let gpus: Vec<GpuInfo> = indices().map(|i| nvml.info(i)).collect::<Result<_, _>>()?;
     let models = gpus.iter().filter_map(GpuInfo::model).collect();
     let (links, driver) = (nvml.links()?, nvml.driver_version()?);
-    Ok(Machine { name, driver, gpus, models, links })
+    let ids: Vec<&str> = gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()).collect();
+    let fenced = memory_regions(cgroup_root, &ids).iter().all(|regions| *regions == 1);
+    Ok(Machine { name, driver, gpus, models, links, fenced })
 }
 
 /// The known system that is just this, and the one that has the same NVLinks.
@@ -125,8 +130,18 @@ fn toml(machine: &Machine) -> String {
     if machine.models.iter().any(|m| m.has_mig()) {
         text.push_str("mig = \"dynamic\"\n");
     }
+    text.push_str(memory(machine));
     text.push_str(&links(machine));
     text
+}
+
+/// What holds shares to their memory, in the words of their jobs' logs.
+fn memory(machine: &Machine) -> &'static str {
+    if machine.fenced {
+        "memory_fence = true # memory of shares: kernel\n"
+    } else {
+        "# Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.\n"
+    }
 }
 
 /// The key of a GPU's model, which may be one that Tessera does not know.

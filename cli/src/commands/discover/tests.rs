@@ -37,6 +37,7 @@ fn machine(key: &str, n: u16, links: &[(u16, Option<u16>, u32)], version: u32) -
             slots: vec![Some(PcieSlot::x16(4)); all],
             mig: vec![false; all],
         },
+        fenced: false,
     }
 }
 
@@ -55,6 +56,7 @@ fn links_of_their_own_are_told_to_slurm() {
     gpu = "a100-40gb"
     count = 3
     mig = "dynamic"
+    # Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.
     nvlink = 3 # generation
     pcie = 4 # generation
     socket = 3 # GPUs
@@ -73,6 +75,13 @@ fn links_of_their_own_are_told_to_slurm() {
 }
 
 #[test]
+fn a_kernel_that_holds_shares_is_told() {
+    let machine = |fenced| Machine { fenced, ..machine("l4-24gb", 1, &[], 0) };
+    assert!(toml(&machine(true)).contains("\nmemory_fence = true # memory of shares: kernel\n"));
+    assert!(!toml(&machine(false)).contains("\nmemory_fence"));
+}
+
+#[test]
 fn a_switch_links_all_alike() {
     let links: Vec<_> = (0..3).map(|a| (a, None, 18)).collect();
     insta::assert_snapshot!(all(&machine("h100-80gb-sxm", 3, &links, 6)), @r#"
@@ -82,6 +91,7 @@ fn a_switch_links_all_alike() {
     gpu = "h100-80gb-sxm"
     count = 3
     mig = "dynamic"
+    # Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.
     nvlink = 4 # generation
     nvswitch = true
     socket = 3 # GPUs
@@ -174,6 +184,7 @@ fn gpus_without_mig_and_unknown_ones() {
     names = "n1"
     gpu = "l4-24gb"
     count = 2
+    # Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.
     pcie = 4 # generation
     socket = 2 # GPUs
     matrix = [ # as `nvidia-smi topo -m` has them
@@ -203,6 +214,7 @@ fn gpus_without_mig_and_unknown_ones() {
     names = "n1"
     gpu = "x1ultra-96gb"
     count = 2
+    # Memory of shares: MPS, cooperative. The kernel has no dmem region for each GPU.
     pcie = 4 # generation
     socket = 2 # GPUs
     matrix = [ # as `nvidia-smi topo -m` has them

@@ -9,7 +9,7 @@ use std::time::Duration;
 use error_chain::with_causes;
 use geometry::{JobId, counted};
 use gpu_node::journal::Journal;
-use gpu_node::{Numbering, NvmlIndex, inspect};
+use gpu_node::{Numbering, NvmlIndex, inspect, memory_regions};
 use plugin_rt::last_good::LastGood;
 use plugin_rt::slurm_conf;
 use protocol::layout::{GpuLayout, HolderLayout, Seats, Shares};
@@ -115,6 +115,9 @@ fn look_once(
             "{name}: job {job} has ended for Slurm, but still lives here: it keeps what it has until its last step ends"
         ));
     }
+    let ids: Vec<&str> = inspection.gpus.iter().map(|view| view.info.pci_bus_id.as_str()).collect();
+    let regions = memory_regions(&local.settings.cgroup_root, &ids);
+    fence(name, local.spec.memory_fence, &regions, findings);
     let mut listed = None;
     match gres.map(|gres| gpu_order(gres, name)) {
         None => {}
@@ -155,6 +158,26 @@ fn look_once(
             }
         },
     );
+}
+
+/// Whether the kernel can hold shares to their memory where tessera.toml `says` so. `regions` has the number of regions of each GPU.
+fn fence(name: &str, says: bool, regions: &[usize], findings: &mut Findings) {
+    let without = regions.iter().position(|n| *n != 1);
+    match (says, without) {
+        (true, None) => {
+            findings.group(format!("{name}: the kernel has a region for the memory of each GPU"), |_| {})
+        }
+        (true, Some(gpu)) => findings.bad(format!(
+            "{name}: tessera.toml says memory_fence = true, but the kernel has {} for the memory of GPU {gpu}: it does not hold \
+             shares to their memory. Remove memory_fence, or use Linux 6.14 or later with a driver that registers its memory",
+            counted(regions[gpu], "dmem region")
+        )),
+        (false, None) if !regions.is_empty() => findings.skipped(format!(
+            "{name}: the kernel can hold shares to their memory: write memory_fence = true in the node's [[nodes]], so that \
+             `tessera explain` says so"
+        )),
+        (false, _) => {}
+    }
 }
 
 /// Whether a directory within `parent` is on the same file system; also where it will be made there.
@@ -274,6 +297,25 @@ mod tests {
         let shares = |dir: &str, parent: &str| shares_file_system(Path::new(dir), Path::new(parent));
         assert!(shares("/usr/bin", "/usr") && shares("/usr/no-such-dir", "/usr"));
         assert!(!shares("/proc/self", "/") && !shares("/usr/bin", "/run"));
+    }
+
+    #[test]
+    fn the_file_says_what_the_kernel_can() {
+        let said = |says, regions: &[usize]| {
+            let mut findings = Findings::default();
+            fence("n1", says, regions, &mut findings);
+            (findings.any_bad(), findings.list.into_iter().map(|(_, what)| what).collect::<String>())
+        };
+        assert_eq!(said(false, &[0, 0]), (false, String::new()));
+        assert_eq!(said(false, &[]), (false, String::new()));
+        assert!(said(false, &[1, 1]).1.contains("write memory_fence = true"));
+        assert_eq!(
+            said(true, &[1, 1]),
+            (false, "n1: the kernel has a region for the memory of each GPU".to_owned())
+        );
+        let (bad, what) = said(true, &[1, 0]);
+        assert!(bad && what.contains("0 dmem regions for the memory of GPU 1"), "{what}");
+        assert!(said(true, &[2]).0);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use node_state::report::KindTried;
 use placement::{Admission, Never};
 use protocol::{SetWait, Size};
 
+use super::memory::Memory;
 use super::rivals::Rival;
 
 /// One node, or several in the same state, and what the request gets there.
@@ -13,8 +14,8 @@ pub(super) struct Explained {
     pub(super) decision: Decision,
     /// What the node alone would count for it, or why the node could never satisfy it.
     pub(super) ever: Result<Admission, Never>,
-    /// What holds the job to its memory: a line.
-    pub(super) memory: Option<String>,
+    /// What holds the job to its memory, if it gets anything.
+    pub(super) memory: Option<Memory>,
     /// The job would first wait for better GPUs.
     pub(super) waits: Option<SetWait>,
     /// For a set of whole GPUs: what others would choose.

@@ -57,7 +57,7 @@ pub(super) fn answer(
 
 /// One node; `counted` is what Slurm counts for the job, `None` if sbatch refuses it.
 fn node(explained: &Explained, counted: Option<&Counted>) -> Value {
-    let Explained { names, decision, ever, memory: _, waits, rivals, sizes } = explained;
+    let Explained { names, decision, ever, memory, waits, rivals, sizes } = explained;
     let report = &decision.report;
     let kinds = report.kinds.iter().map(|k| {
         json!({ "kind": k.kind.name(), "fits": k.outcome.is_ok(), "chosen": k.chosen, "outcome": outcome(k) })
@@ -74,6 +74,9 @@ fn node(explained: &Explained, counted: Option<&Counted>) -> Value {
         "candidates": report.weighed.iter().map(candidate_json).collect::<Vec<_>>(), "omitted": report.omitted,
         "rivals": rivals.iter().map(rivals::Rival::json).collect::<Vec<_>>(),
     });
+    if let Some(memory) = memory {
+        value["memory_level"] = memory.level.to_string().into();
+    }
     if let Some(wait) = waits {
         value["waits"] = json!({ "above_gbps": wait.above_gbps(), "seconds": wait.seconds });
     }

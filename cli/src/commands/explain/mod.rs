@@ -22,6 +22,7 @@ use site_config::SiteConfig;
 
 pub(crate) use args::ExplainArgs;
 use explained::Explained;
+use memory::Memory;
 use nodes::{Asked, asked};
 
 use crate::globals::Globals;
@@ -128,7 +129,9 @@ fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
         let tasks = args.request.ntasks_per_node;
         let limit = asked.config.mps.memory_limit;
         let explained = explain(names, node, &ask, &question.policy);
-        let memory = memory::line(explained.decision.chosen.as_ref(), &ask.request, limit, tasks);
+        let fence = memory::has_fence(&asked.config, &explained.names);
+        let of = |grant| Memory::of(grant, &ask.request, limit, fence, tasks);
+        let memory = explained.decision.chosen.as_ref().map(of);
         Explained { memory, ..explained }
     };
     if args.json {

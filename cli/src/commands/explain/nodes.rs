@@ -162,6 +162,7 @@ fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> 
         keep_uncut: 0,
         links: matrix,
         interconnect,
+        memory_fence: false,
         power: NodePower::default(),
     })
 }

@@ -10,6 +10,7 @@ use site_config::hostlist;
 
 use super::Question;
 use super::explained::{Explained, outcome};
+use super::memory::Memory;
 use super::nodes::Asked;
 use crate::live::away;
 use crate::render::hosts;
@@ -82,7 +83,7 @@ fn notes(explained: &Explained, counted: Option<&Counted>) -> String {
         (Ok(_), Some(Counted::Gpus(n))) => writeln!(text, "counts in Slurm as gres/gpu:{n} per node"),
         (Err(_), _) | (Ok(_), None) => Ok(()),
     };
-    if let Some(memory) = memory {
+    if let Some(memory) = memory.as_ref().and_then(Memory::line) {
         let _ = writeln!(text, "{memory}");
     }
     if let Some(wait) = waits {

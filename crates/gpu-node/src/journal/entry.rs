@@ -7,6 +7,7 @@ use geometry::{GpuIndex, JobId, Placement, Slice};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::fence::FenceRecord;
 use super::format::Record;
 use crate::gpu_ids::{GpuMinor, NvmlIndex, slurm_number};
 
@@ -219,6 +220,9 @@ pub struct Entry {
     /// Why a power limit is not as the jobs on the GPUs ask for, for the job's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap_problem: Option<String>,
+    /// What its control group may take of its GPUs' memory, if the kernel has regions for them and the job is counted in MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<FenceRecord>,
 }
 
 impl Record for Entry {
@@ -261,6 +265,12 @@ impl Entry {
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.holds() && (self.phase == Phase::Ready || !self.device_nodes.is_empty())
+    }
+
+    /// True if the kernel lets the job take no more GPU memory than is counted for it.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        self.fence.as_ref().is_some_and(FenceRecord::holds)
     }
 
     /// The MPS daemons that the job uses, by key, each once.

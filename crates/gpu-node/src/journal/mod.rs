@@ -15,6 +15,7 @@
 mod cap;
 mod energy;
 mod entry;
+mod fence;
 mod folder;
 mod format;
 
@@ -33,6 +34,7 @@ pub use entry::{
     DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, PartRecord, Phase, ShareRecord,
     TaskDevice, TasksRecord,
 };
+pub use fence::{FenceRecord, RegionLimit};
 pub use folder::{Contents, DamagedFile};
 pub use format::VERSION;
 

@@ -8,7 +8,7 @@ use crate::journal::{Entry, Journal};
 use crate::lock::Locks;
 use crate::power::{self, Settled};
 use crate::settings::Settings;
-use crate::{mps, tasks};
+use crate::{fence, mps, tasks};
 
 /// What a release did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) fn finish(settings: &Settings, journal: &Journal, entry: &Entry) -> R
     Ok(Released { known: true, problems, notes })
 }
 
-/// Takes back device nodes and the share, but keeps the entry. The nodes' lock comes with the answer, where it could be
+/// Takes back device nodes, the share and the limits of the control group, but keeps the entry. The nodes' lock comes with the answer, where it could be
 /// had: until the entry is changed nobody else may count who is on the GPUs.
 pub(super) fn revoke(
     settings: &Settings,
@@ -40,6 +40,7 @@ pub(super) fn revoke(
     let mut problems = Vec::new();
     problems.extend(tasks::end(settings, entry));
     revoke_share(settings, journal, entry, &mut problems)?;
+    problems.extend(fence::end(settings, entry));
     if entry.gpus.is_empty() || !settings.manage_device_nodes {
         return Ok((problems, None));
     }

@@ -17,7 +17,7 @@ use crate::leftovers::{self, Leftover, OpenNodes};
 use crate::nvml::{GpuInstance, Nvml};
 use crate::power;
 use crate::settings::{GpuSettings, Settings};
-use crate::{mps, tasks};
+use crate::{fence, mps, tasks};
 
 /// Two sources that say different things about one GPU or job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +83,7 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     let complaints = tasks::complaints(settings, &journal, &entries).into_iter();
     found.list.extend(complaints.map(|what| Disagreement { gpu: None, job: None, what }));
     found.limits(settings, &journal, &nvml, &entries)?;
+    found.fences(settings, &entries);
     found.leftovers(settings, &nvml, &gpus, &entries);
     if let Err(e) = found.nodes(settings, &gpus, &entries) {
         found.list.push(Disagreement { gpu: None, job: None, what: Chain(&e).to_string() });
@@ -252,6 +253,15 @@ impl Disagreements {
             self.gpu(gpu, what);
         }
         Ok(())
+    }
+
+    /// Limits of control groups for GPU memory.
+    fn fences(&mut self, settings: &Settings, entries: &[Entry]) {
+        for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
+            for what in fence::disagreements(settings, entry) {
+                self.job(entry, None, what);
+            }
+        }
     }
 
     /// Processes on a GPU or instance that no job of their user has.

@@ -66,6 +66,7 @@ impl JobContext {
             plain: self.plain,
             cap_w: self.cap_w,
             cap_problem: None,
+            fence: None,
         }
     }
 }

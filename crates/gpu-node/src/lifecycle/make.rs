@@ -17,7 +17,7 @@ use crate::lock::Locks;
 use crate::numbering::{GrantedGpu, NvmlGrant};
 use crate::settings::{GpuSettings, Settings};
 use crate::tasks::BrokerError;
-use crate::{compute_instances, hardware, instances, mps, power, preloaded};
+use crate::{compute_instances, fence, hardware, instances, mps, power, preloaded};
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.
 pub(super) fn plan(
@@ -153,7 +153,8 @@ pub(super) struct Before<'a> {
 pub(super) struct Made {
     /// Processes that were still on it.
     pub(super) leftovers: Vec<Leftover>,
-    /// Power limits that somebody else has changed, and running jobs' processes that have a device node open.
+    /// Power limits that somebody else has changed, running jobs' processes that have a device node open, and why the kernel
+    /// does not hold the job to its memory.
     pub(super) notes: Vec<String>,
 }
 
@@ -221,7 +222,9 @@ pub(super) fn carry_out(
         return Err(Fault::NotCapped(why));
     }
     give(settings, journal, &devices, entry)?;
+    let fence = fence::begin(settings, journal, driver.nvml()?, entry)?;
     let mut notes = power.notes;
+    notes.extend(fence);
     if let Some(share) = &entry.share {
         let live = entry.instances.first().and_then(|i| i.live.as_ref()).map(|l| &l.uuid);
         let device = live.or(entry.gpus.first().map(|g| &g.uuid)).cloned().unwrap_or_default();

@@ -31,8 +31,8 @@ pub struct Realised {
     pub evicted: Vec<JobId>,
     /// Processes that were still on it, ended or waited for.
     pub leftovers: Vec<Leftover>,
-    /// Power limits that somebody else has changed since they were set, and processes of running jobs that have a device node
-    /// of this job's open; for the log.
+    /// Power limits that somebody else has changed since they were set, processes of running jobs that have a device node of
+    /// this job's open, and why the kernel does not hold the job to its memory; for the log.
     pub notes: Vec<String>,
     /// Journal files that could not be understood: what their jobs hold is not known.
     pub damaged: Vec<DamagedFile>,
@@ -68,7 +68,7 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
         // What it has been given already is taken back should this attempt fail.
         Some(old) if same_job(&old, job, journal.boot()) => {
             made_before = old.phase == Phase::Ready;
-            (entry.gpus, entry.device_nodes) = (old.gpus, old.device_nodes);
+            (entry.gpus, entry.device_nodes, entry.fence) = (old.gpus, old.device_nodes, old.fence);
         }
         // Requeued, and its epilog never ran here.
         Some(old) => drop(finish(settings, &journal, &old)?),
@@ -169,5 +169,6 @@ fn give_up(settings: &Settings, journal: &Journal, mut entry: Entry, fault: &Fau
     let (_problems, _nodes) = revoke(settings, journal, &entry)?;
     entry.phase = Phase::Failed(Chain(fault).to_string());
     entry.device_nodes.clear();
+    entry.fence = None;
     Ok(journal.store(&entry)?)
 }

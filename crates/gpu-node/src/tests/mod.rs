@@ -9,6 +9,7 @@ mod concurrency;
 mod crash;
 mod crowded;
 mod damaged;
+mod fence;
 mod forgotten;
 mod journal;
 mod kept;
@@ -148,6 +149,7 @@ impl TestNode {
         let settings = Settings {
             dev_root: dir.join("root/dev"),
             proc_root: dir.join("root/proc"),
+            cgroup_root: dir.join("root/cgroup"),
             state_dir: dir.join("state"),
             run_dir: dir.join("run"),
             nvml_library: sim.join("libnvidia_ml.so"),

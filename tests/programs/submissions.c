@@ -1,6 +1,7 @@
 /* Fills Slurm's job description from a seed and submits it through the public library, as any user can.
  *
  *   submissions fuzz SEED FIRST COUNT   submissions FIRST to FIRST + COUNT - 1 of this seed: every field that a user fills
+ *   submissions stock SEED FIRST COUNT  the same without what ends a slurmctld that has no Tessera (see `mailed`)
  *   submissions fat SEED FIRST COUNT    plain jobs whose environments alone are too many, too long, or both
  *
  * A submission depends on the seed and its own number only. At most 64 jobs are kept: the oldest is cancelled before one more
@@ -8,6 +9,7 @@
  * arguments, 3 if slurmctld does not answer any more. */
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
+#include <slurm/slurm_version.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -19,6 +21,11 @@
 
 enum { KEPT = 64, PIECES = 200000, REASONS = 64, SECONDS = 580 };
 enum { FAT_ENTRIES = 70000, FAT_BYTES = 8 << 20, LONG_BYTES = 70000 };
+
+/* slurmstepd copies a task's environment before the task runs, in a time that grows with the square of its names, and no signal
+ * ends the copy (src/slurmd/slurmstepd/task.c: exec_task, env_array_copy). On a busy machine 70,000 names take over a minute; if
+ * such a job is cancelled then, stock slurmd drains the node too ("Kill task failed"). Many names stay far below that. */
+enum { MANY_NAMES = 1000 };
 
 /* Memory of the present submission, freed before the next. */
 static void *pieces[PIECES];
@@ -115,14 +122,31 @@ static uint64_t odd(void) {
 }
 
 /* slurmctld refuses a message whose environments have an entry that is no text, so few have one. */
-static bool rarely(void) { return below(400) == 0; }
+static bool rarely(void) { return below(1000) == 0; }
 
-/* An environment of 1 to 12 entries; a fat one is bounded by FAT_ENTRIES and FAT_BYTES. */
+static char *numbered(uint32_t i) {
+    char *text = piece(24);
+    snprintf(text, 24, "N%u=1", i);
+    return text;
+}
+
+/* Whether a text is NAME=VALUE, and none of the first `n` entries has its name. */
+static bool has_own_name(char *const *list, uint32_t n, const char *text) {
+    const char *sign = strchr(text, '=');
+    for (uint32_t i = 0; sign && i < n; i++)
+        if (list[i] && !strncmp(list[i], text, (size_t)(sign - text) + 1))
+            return false;
+    return sign && sign != text;
+}
+
+/* An environment of 1 to 12 entries; a fat one is bounded by FAT_ENTRIES and FAT_BYTES. Tessera refuses a job whose SPANK
+ * variables are not NAME=VALUE with one entry per name, so most environments are tidy in this. */
 static char **entries(uint32_t *count, bool fat, bool with_null) {
     static const uint32_t many[] = {100, 127, 128, 129, 200, 1000, 65535, 65536, FAT_ENTRIES};
     static const size_t wide[] = {10, 100, 1000, 16383, 16384, 16385, 65536, 131071, 131072, 140000, 1000000};
     uint32_t n = fat && percent(60) ? ONE_OF(many) : 1 + (uint32_t)below(12);
     size_t bytes = fat ? ONE_OF(wide) : 0, sum = 0;
+    bool tidy = percent(85);
     char **list = piece((n + 1) * sizeof *list);
     char *same = bytes ? filler(bytes, true) : NULL;
     for (uint32_t i = 0; i < n; i++) {
@@ -130,11 +154,13 @@ static char **entries(uint32_t *count, bool fat, bool with_null) {
             list[i] = same;
             sum += bytes;
         } else if (n > 12) {
-            list[i] = "A=1";
+            list[i] = tidy && n <= MANY_NAMES ? numbered(i) : "N=1";
         } else if (with_null && rarely()) {
             list[i] = NULL;
         } else {
             list[i] = twist(ONE_OF(marks));
+            if (tidy && !has_own_name(list, i, list[i]))
+                list[i] = numbered(i);
         }
     }
     if (same)
@@ -162,9 +188,23 @@ static void plain(job_desc_msg_t *job) {
     job->time_limit = 5;
 }
 
-/* Texts and numbers that a submission and a change have in common. Not mail_type: a slurmctld that
- * is to send mail of a job with two SPANK variables of one name, or with one without '=', reads beyond an array of its own
- * (docs/slurm-quirks.md). `often`: in so many percent, each. */
+/* Whether jobs ask for mail. If a job has two SPANK variables of one name, or one without '=', a slurmctld that sends mail
+ * reads beyond an array of its own (src/slurmctld/job_mgr.c: job_common_env_vars). Tessera's job submit plugin refuses such a
+ * job. Without the plugin nobody does. */
+static bool mailed;
+
+/* Leaves out two values with which a user ends slurmctld, with and without Tessera (docs/slurm-quirks.md). */
+static void spare_slurmctld(job_desc_msg_t *job) {
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(23, 2, 0)
+    // The job's record gets the message's own text, and both free it (src/slurmctld/job_mgr.c: _copy_job_desc_to_job_record).
+    job->extra = NULL;
+#endif
+    // Each task of an array gets a copy of the record with the same text, and all free it (job_mgr.c: job_array_split).
+    if (job->array_inx)
+        job->x11_target = NULL;
+}
+
+/* Texts and numbers that a submission and a change have in common. `often`: in so many percent, each. */
 static void wild(job_desc_msg_t *job, unsigned often) {
 #define TEXT(field, pool) if (percent(often)) job->field = twist(ONE_OF(pool))
 #define NUMBER(field) if (percent(often)) job->field = (__typeof__(job->field))odd()
@@ -176,6 +216,8 @@ static void wild(job_desc_msg_t *job, unsigned often) {
     TEXT(reservation, names); TEXT(std_out, odd_paths); TEXT(submit_line, names); TEXT(tres_bind, binds); TEXT(tres_freq, freqs);
     TEXT(tres_per_job, tres); TEXT(tres_per_node, tres); TEXT(tres_per_socket, tres); TEXT(tres_per_task, tres); TEXT(wckey, names);
     TEXT(work_dir, odd_paths); TEXT(origin_cluster, names); TEXT(selinux_context, names);
+    TEXT(alloc_node, hosts); TEXT(clusters, names); TEXT(cpu_bind, binds); TEXT(mem_bind, binds); TEXT(req_context, names);
+    TEXT(resp_host, hosts); TEXT(std_err, odd_paths); TEXT(std_in, odd_paths); TEXT(x11_magic_cookie, names); TEXT(x11_target, odd_paths);
     NUMBER(begin_time); NUMBER(bitflags); NUMBER(contiguous); NUMBER(core_spec); NUMBER(cores_per_socket); NUMBER(cpus_per_task);
     NUMBER(deadline); NUMBER(delay_boot); NUMBER(end_time); NUMBER(immediate); NUMBER(kill_on_node_fail);
     NUMBER(max_cpus); NUMBER(max_nodes); NUMBER(min_cpus); NUMBER(min_nodes); NUMBER(nice); NUMBER(ntasks_per_core);
@@ -184,6 +226,12 @@ static void wild(job_desc_msg_t *job, unsigned often) {
     NUMBER(reboot); NUMBER(req_switch); NUMBER(requeue); NUMBER(restart_cnt); NUMBER(shared); NUMBER(site_factor);
     NUMBER(sockets_per_node); NUMBER(task_dist); NUMBER(threads_per_core); NUMBER(time_limit); NUMBER(time_min); NUMBER(wait4switch);
     NUMBER(wait_all_nodes); NUMBER(warn_flags); NUMBER(warn_signal); NUMBER(warn_time); NUMBER(het_job_offset); NUMBER(user_id);
+    NUMBER(alloc_sid); NUMBER(alloc_resp_port); NUMBER(boards_per_node); NUMBER(cpu_bind_type); NUMBER(cpu_freq_gov); NUMBER(cpu_freq_max);
+    NUMBER(cpu_freq_min); NUMBER(mail_type); NUMBER(mem_bind_type); NUMBER(ntasks_per_board); NUMBER(other_port); NUMBER(sockets_per_board);
+    NUMBER(x11); NUMBER(x11_target_port);
+    if (!mailed)
+        job->mail_type = 0;
+    spare_slurmctld(job);
 #undef TEXT
 #undef NUMBER
 }
@@ -198,7 +246,7 @@ static void fuzzed(job_desc_msg_t *job) {
         job->tres_per_node = twist(ONE_OF(tres));
     // Half of the jobs are odd in a field or two, so that many are accepted; a tenth are odd all over.
     unsigned kind = (unsigned)below(10);
-    wild(job, kind < 4 ? 0 : kind < 9 ? 2 : 15);
+    wild(job, kind < 4 ? 0 : kind < 9 ? 1 : 15);
     if (percent(5)) {
         job->argc = (uint32_t)below(40);
         job->argv = entries(&job->argc, false, false);
@@ -241,10 +289,11 @@ static bool change(uint32_t id) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5 || (strcmp(argv[1], "fuzz") && strcmp(argv[1], "fat"))) {
-        fprintf(stderr, "usage: submissions fuzz|fat SEED FIRST COUNT\n");
+    if (argc != 5 || (strcmp(argv[1], "fuzz") && strcmp(argv[1], "stock") && strcmp(argv[1], "fat"))) {
+        fprintf(stderr, "usage: submissions fuzz|stock|fat SEED FIRST COUNT\n");
         return 2;
     }
+    mailed = !strcmp(argv[1], "fuzz");
     bool is_fat = !strcmp(argv[1], "fat");
     uint64_t seed = strtoull(argv[2], NULL, 10);
     unsigned long first = strtoul(argv[3], NULL, 10), count = strtoul(argv[4], NULL, 10), accepted = 0, changed = 0;

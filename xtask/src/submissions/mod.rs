@@ -75,7 +75,7 @@ fn play(options: &FuzzSubmissions, cluster: &mut Cluster) -> Result<usize, TaskE
     let mut first = options.first;
     while first < end && found.is_empty() {
         let count = options.every.min(end - first);
-        let (part, problem) = submit(cluster, &program, options.seed, first, count)?;
+        let (part, problem) = submit(cluster, &program, options, first, count)?;
         found.extend(problem);
         found.extend(wrong(cluster, &mut logs)?);
         if found.is_empty() && !options.stock {
@@ -120,13 +120,14 @@ fn play(options: &FuzzSubmissions, cluster: &mut Cluster) -> Result<usize, TaskE
 fn submit(
     cluster: &Cluster,
     program: &Path,
-    seed: u64,
+    options: &FuzzSubmissions,
     first: u64,
     count: u64,
 ) -> Result<(Sums, Option<String>), TaskError> {
     let mut command = cluster.command(User::Alice, &program.display().to_string())?;
     command.current_dir(cluster.layout().jobs());
-    command.arg("fuzz").args([seed, first, count].map(|number| number.to_string()));
+    command.arg(if options.stock { "stock" } else { "fuzz" });
+    command.args([options.seed, first, count].map(|number| number.to_string()));
     let done = finish(&mut command)?;
     let sums = sums(&done.stdout);
     let problem = (done.code != Some(0) || sums.is_none()).then(|| {

@@ -18,6 +18,7 @@ mod names;
 mod options;
 mod outcome;
 pub mod parsers;
+mod power_models;
 mod present;
 mod progress;
 mod published;

@@ -15,6 +15,7 @@ use site_config::{
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
+use crate::power_models::PowerModels;
 use crate::site;
 
 /// Check tessera.toml
@@ -33,6 +34,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<Outcome, Failur
     let path = site::path(args.file.as_deref().or(globals.config.as_deref()));
     let (config, errors) = site::parse(&path)?;
     if let Some(config) = config {
+        PowerModels::of(&config).map_err(|e| e.within(path.display()))?;
         let problems = problems(&path);
         if problems.is_empty() {
             return Ok(Outcome::ok(format!("{}: good\n{}", path.display(), summary(&config))));

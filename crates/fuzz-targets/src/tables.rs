@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use power::{CounterTable, Model, groups, ncu, runs};
+use power::CounterTable;
+use power_study::{Model, groups, ncu, runs};
 use tessera_cli::parsers;
 
 use crate::text;
@@ -39,8 +40,9 @@ pub(crate) fn power_csv(input: &[u8]) {
     let _ = groups::parse("groups", &text, model, counters);
 }
 
-/// A fitted model: what is read is written the same.
+/// A fitted model: what is read is written the same. slurmctld reads a part of it.
 pub(crate) fn power_model(input: &[u8]) {
+    let _ = power::Model::from_json(&text(input));
     if let Ok(model) = Model::from_json(&text(input)) {
         let written = model.to_json();
         let again = Model::from_json(&written.to_string()).map(|model| model.to_json());

@@ -2,7 +2,7 @@
 //!
 //! # Problem
 //!
-//! The power model of the crate `power` needs runs to be fitted to and to be judged by. Real ones need an A100 for a day.
+//! The power models of the crate `power-study` need runs to be fitted to and to be judged by. Real ones need an A100 for a day.
 //! Here they come from a physical picture that knows nothing of the model: no coefficient, no basis function, no counter
 //! enters a speed.
 //!

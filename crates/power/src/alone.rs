@@ -4,13 +4,12 @@
 //! was fitted to must have lines of it alone there at every cap. Without MIG the GPU has the same slices and memory.
 
 use crate::cap::Cap;
-use crate::counters::Features;
-use crate::fit::Terms;
+use crate::features::Features;
 use crate::model::{Model, OutOfRange};
 use crate::monotone::never_falling;
 use crate::part::{Memory, Part};
 
-/// A cap for an application that is alone, and what is expected of it.
+/// Holds a cap for an application that is alone, and what is expected under it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alone {
     /// The cap.
@@ -19,7 +18,7 @@ pub struct Alone {
     pub rperf: f64,
 }
 
-/// Why there is no cap.
+/// Says why there is no cap.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AloneError {
     /// No runs of applications alone on the whole GPU.
@@ -60,9 +59,9 @@ pub fn choose_alone(
     let row = [Memory::Private, Memory::Shared].map(|memory| Part { memory, slices });
     let row = row.iter().find_map(|part| model.solo.get(part)).ok_or(AloneError::NoRuns(slices))?;
     model.range.holds(features, model.basis)?;
-    let margin = if guard { largest_excess(model).ok_or(AloneError::NoGuard)? } else { 0.0 };
-    let terms = Terms::of(model.basis, features);
-    let mut curve: Vec<f64> = row.iter().map(|fitted| fitted.of(&terms.own)).collect();
+    let margin = if guard { model.excess.ok_or(AloneError::NoGuard)? } else { 0.0 };
+    let terms = model.basis.own(features);
+    let mut curve: Vec<f64> = row.iter().map(|coefficients| dot(coefficients, &terms)).collect();
     if model.basis.never_falls() {
         never_falling(&mut curve);
     }
@@ -78,7 +77,7 @@ pub fn choose_alone(
     best.ok_or(AloneError::NotAllowed { alpha, kept })
 }
 
-fn largest_excess(model: &Model) -> Option<f64> {
-    model.held_out?;
-    Some(model.over95.values().copied().fold(0.0, f64::max))
+/// Calculates the value of a linear model.
+fn dot(coefficients: &[f64], terms: &[f64]) -> f64 {
+    coefficients.iter().zip(terms).map(|(c, term)| c * term).sum()
 }

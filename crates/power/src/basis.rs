@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::counters::{Features, PARTIAL_SOURCES};
+use crate::features::{Features, PARTIAL_SOURCES};
 
-/// Functions of the counters: H of the application itself, J of each application beside it.
+/// Chooses the functions of the counters: H of the application itself, J of each application beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// Table 4 of Arima et al. as printed. It calls H4 "DRAM intensity", but F4 is the L2 hit rate: kept as printed.
@@ -17,13 +17,24 @@ pub enum Basis {
     Dcgm,
 }
 
-/// There is no basis of this name.
+/// Says that there is no basis of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a basis: expected tessera, arima2022 or dcgm")]
 pub struct BasisError(String);
 
+/// Says which counters a model takes: those of one GPU model, by one tool, for one basis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inputs<'m> {
+    /// Key of the GPU model.
+    pub gpu: &'m str,
+    /// The tool that counted.
+    pub source: &'m str,
+    /// The functions that the counters go into.
+    pub basis: Basis,
+}
+
 impl Basis {
-    /// The name in files.
+    /// Gives the name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,7 +44,7 @@ impl Basis {
         }
     }
 
-    /// How many functions H has: coefficients of C.
+    /// Counts the functions H: coefficients of C.
     #[must_use]
     pub fn own_terms(self) -> usize {
         match self {
@@ -42,7 +53,7 @@ impl Basis {
         }
     }
 
-    /// How many functions J has: coefficients of D.
+    /// Counts the functions J: coefficients of D.
     #[must_use]
     pub fn partner_terms(self) -> usize {
         match self {
@@ -51,7 +62,7 @@ impl Basis {
         }
     }
 
-    /// H of an application, H1 first. F1 must not be 0.
+    /// Calculates H of an application, H1 first. F1 must not be 0.
     #[must_use]
     pub fn own(self, [f1, f2, f3, f4, f5, f6, f7, f8]: &Features) -> Vec<f64> {
         let tensor = (f6 + f7 + f8) / 100.0;
@@ -63,7 +74,7 @@ impl Basis {
         }
     }
 
-    /// J of one application beside, J1 first.
+    /// Calculates J of one application beside, J1 first.
     #[must_use]
     pub fn partner(self, [f1, _, f3, f4, _, f6, f7, f8]: &Features) -> Vec<f64> {
         let tensor = (f6 + f7 + f8) / 100.0;
@@ -74,19 +85,19 @@ impl Basis {
         }
     }
 
-    /// Whether it needs a counter: 0 is F1.
+    /// Tells whether a counter is needed: 0 is F1.
     #[must_use]
     pub fn needs(self, counter: usize) -> bool {
         self != Self::Dcgm || !matches!(counter, 1 | 3)
     }
 
-    /// Whether it is for counters from this source.
+    /// Tells whether counters from this source go with it.
     #[must_use]
     pub fn takes(self, source: &str) -> bool {
         (self == Self::Dcgm) == PARTIAL_SOURCES.contains(&source)
     }
 
-    /// Whether predictions are made to never fall where the cap rises.
+    /// Tells whether predictions are made to never fall where the cap rises.
     #[must_use]
     pub fn never_falls(self) -> bool {
         self != Self::Arima2022

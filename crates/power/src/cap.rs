@@ -3,20 +3,20 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The least and the most watts that a cap can be: every GPU with MIG is limited to something in between.
+/// Bounds the watts of a cap: every GPU with MIG is limited to something in between.
 const WATTS: std::ops::RangeInclusive<u32> = 50..=2000;
 
-/// A power cap of the whole GPU, W.
+/// Caps the power of the whole GPU, W.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cap(u32);
 
-/// The words or the number are no cap.
+/// Says that words or a number are no cap.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a power cap: expected whole watts from {first} to {last}", first = WATTS.start(), last = WATTS.end())]
 pub struct CapError(String);
 
 impl Cap {
-    /// A cap of so many watts.
+    /// Makes a cap of so many watts.
     ///
     /// # Errors
     ///
@@ -25,7 +25,7 @@ impl Cap {
         if WATTS.contains(&watts) { Ok(Self(watts)) } else { Err(CapError(watts.to_string())) }
     }
 
-    /// Watts.
+    /// Gives its watts.
     #[must_use]
     pub fn watts(self) -> u32 {
         self.0

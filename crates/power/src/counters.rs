@@ -6,21 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::basis::Basis;
+use crate::basis::Inputs;
 use crate::csv::{self, CsvError, Line};
-
-/// The names of F1 to F8, as files have them.
-pub const COUNTERS: [&str; 8] = ["f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8"];
-
-/// F1 to F8 of one application, percent.
-pub type Features = [f64; 8];
+use crate::features::{COUNTERS, Features, PARTIAL_SOURCES};
 
 const HEADER: [&str; 11] = ["app", "gpu", "source", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8"];
 
-/// Sources without F2 and F4: their lines leave these empty.
-pub(crate) const PARTIAL_SOURCES: [&str; 2] = ["dcgm", "gpm"];
-
-/// Where the counters of an application stand.
+/// Names a line: a GPU, a source and an application.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     gpu: String,
@@ -28,13 +20,13 @@ struct Key {
     app: String,
 }
 
-/// The profiles of a file, by GPU, source and application.
+/// Holds the profiles of a file, by GPU, source and application.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CounterTable {
     rows: BTreeMap<Key, [Option<f64>; 8]>,
 }
 
-/// Why an application has no usable profile.
+/// Says why an application has no usable profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// No line for it on this GPU.
@@ -105,7 +97,7 @@ impl CounterTable {
         Ok(table)
     }
 
-    /// The sources that have profiles of this GPU, in alphabetical order.
+    /// Lists the sources that have profiles of this GPU, in alphabetical order.
     #[must_use]
     pub fn sources(&self, gpu: &str) -> Vec<&str> {
         let mut sources: Vec<&str> =
@@ -114,24 +106,19 @@ impl CounterTable {
         sources
     }
 
-    /// Everything known of an application: GPU, source, and F1 to F8 as they stand there, percent.
+    /// Lists all lines of an application: GPU, source, and F1 to F8 as they stand there, percent.
     pub fn of_app<'t>(&'t self, app: &'t str) -> impl Iterator<Item = (&'t str, &'t str, [Option<f64>; 8])> {
         let rows = self.rows.iter().filter(move |(key, _)| key.app == app);
         rows.map(|(key, counters)| (key.gpu.as_str(), key.source.as_str(), *counters))
     }
 
-    /// F1 to F8 of an application on a GPU, as one source saw them. Those that the basis does not need are 0.
+    /// Finds F1 to F8 of an application, as one tool counted them on one GPU. Counters that the basis does not need are 0.
     ///
     /// # Errors
     ///
     /// [`ProfileError`] if the line or a counter that the basis needs is missing.
-    pub fn features(
-        &self,
-        gpu: &str,
-        source: &str,
-        app: &str,
-        basis: Basis,
-    ) -> Result<Features, ProfileError> {
+    pub fn features(&self, inputs: Inputs<'_>, app: &str) -> Result<Features, ProfileError> {
+        let Inputs { gpu, source, basis } = inputs;
         let key = Key { gpu: gpu.to_owned(), source: source.to_owned(), app: app.to_owned() };
         let Some(row) = self.rows.get(&key) else { return Err(self.missing(key)) };
         let mut features = [0.0; 8];
@@ -161,7 +148,7 @@ impl CounterTable {
     }
 }
 
-/// Each name once, separated by commas.
+/// Joins names by commas, each once.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
 }
@@ -179,7 +166,7 @@ fn row(line: &Line<'_>) -> Result<(Key, [Option<f64>; 8]), CsvError> {
     Ok((key, counters))
 }
 
-/// The counter with this index; `None` where the source does not have it.
+/// Reads the counter with this index; `None` where the source does not have it.
 fn percent(line: &Line<'_>, at: usize, source: &str) -> Result<Option<f64>, CsvError> {
     let column = at + 3;
     let word = line.text(column);

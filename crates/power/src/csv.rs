@@ -3,7 +3,7 @@
 //! The two files hold words and numbers, so there is no quoting. A library would know neither the field's name nor the
 //! line of a duplicate; splitting at commas is all that it would save.
 
-/// What is wrong with a file, and where: `runs.csv:7:cap_w: …`.
+/// Says what is wrong with a file, and where: `runs.csv:7:cap_w: …`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{field}: {what}")]
 pub struct CsvError {
@@ -17,29 +17,35 @@ pub struct CsvError {
     pub what: String,
 }
 
-/// One line below the header.
-pub(crate) struct Line<'t> {
+/// Holds one line below the header.
+pub struct Line<'t> {
     file: &'t str,
     /// From 1.
-    pub(crate) number: usize,
+    pub number: usize,
     columns: &'static [&'static str],
     fields: Vec<&'t str>,
 }
 
 impl<'t> Line<'t> {
-    /// An error about a field of this line.
-    pub(crate) fn error(&self, column: usize, what: impl Into<String>) -> CsvError {
+    /// Makes an error about a field of this line.
+    #[must_use]
+    pub fn error(&self, column: usize, what: impl Into<String>) -> CsvError {
         let file = self.file.to_owned();
         CsvError { file, line: self.number, field: self.columns[column], what: what.into() }
     }
 
-    /// A field without the spaces around it.
-    pub(crate) fn text(&self, column: usize) -> &'t str {
+    /// Gives a field without the spaces around it.
+    #[must_use]
+    pub fn text(&self, column: usize) -> &'t str {
         self.fields[column]
     }
 
-    /// A field that is one name, or names joined by `+`.
-    pub(crate) fn names(&self, column: usize) -> Result<Vec<String>, CsvError> {
+    /// Reads a field that is one name, or names joined by `+`.
+    ///
+    /// # Errors
+    ///
+    /// [`CsvError`] for the first word that is no name.
+    pub fn names(&self, column: usize) -> Result<Vec<String>, CsvError> {
         let names: Vec<&str> = self.text(column).split('+').collect();
         match names.iter().find(|name| !is_name(name)) {
             Some(name) => {
@@ -49,22 +55,32 @@ impl<'t> Line<'t> {
         }
     }
 
-    /// A finite number.
-    pub(crate) fn number(&self, column: usize, word: &str) -> Result<f64, CsvError> {
+    /// Reads a finite number.
+    ///
+    /// # Errors
+    ///
+    /// [`CsvError`] if it is none.
+    pub fn number(&self, column: usize, word: &str) -> Result<f64, CsvError> {
         let number = word.parse::<f64>().ok().filter(|n| n.is_finite());
         number.ok_or_else(|| self.error(column, format!("`{word}` is not a number")))
     }
 }
 
-pub(crate) fn is_name(name: &str) -> bool {
+/// Tells whether a word can name an application or a GPU.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_alphanumeric() || "._-:/".contains(c);
     !name.is_empty() && name.chars().all(allowed)
 }
 
-/// The lines of `text` below its header. Empty lines and lines that begin with `#` are left out.
+/// Splits `text` into the lines below its header. Empty lines and lines that begin with `#` are left out.
 ///
 /// `headers` are the column lists that are allowed; all have the same length. Returns which of them the file has.
-pub(crate) fn lines<'t>(
+///
+/// # Errors
+///
+/// [`CsvError`] for another header, or the first line with more or fewer fields.
+pub fn lines<'t>(
     file: &'t str,
     text: &'t str,
     headers: &'static [&'static [&'static str]],

@@ -1,15 +1,19 @@
-//! Which partition of a GPU, which application on which part, and which power cap.
+//! Which power cap for an application that has its GPU alone: what slurmctld decides itself, and the counters that a job brings.
 //!
 //! # Problem
 //!
-//! Several applications share one GPU. Given their hardware counters and a fairness α, find the state S (the parts, in
-//! the order of the applications) that has the highest throughput under a power cap P (Problem 1), or S and P with the
-//! highest throughput per watt (Problem 2), so that every application keeps more than α of its performance alone.
+//! An application runs alone on a GPU. Given its hardware counters and a fairness α, find the power cap with the highest
+//! performance per watt under which it keeps more than α of its performance (Problem 2).
+//!
+//! # Approach
+//!
+//! A model file has coefficients for each part and cap; a prediction is their product with functions of the counters. Everything
+//! else in the file (applications that share a GPU, the runs that it was fitted to, errors) is skipped: the crate `power-study`
+//! reads it for the planner, and fits and judges models.
 //!
 //! # Terminology
 //!
 //! - *Part*: `4g`, a GPU instance with its own cache and memory, or `4c`, a compute instance that shares them.
-//! - *State*: `4c+3c`, the parts of a GPU; `full` is without MIG.
 //! - *Cap*: the power limit of the whole GPU, whole watts.
 //! - *Counters*: F1 to F8, percent, of a run alone.
 //! - *RPerf*: performance relative to a run alone, without MIG and cap.
@@ -25,37 +29,24 @@
 
 mod alone;
 mod basis;
-pub mod calibration;
 mod cap;
-mod choose;
 mod counters;
-mod csv;
-mod divide;
-mod evaluate;
-mod field;
-mod fit;
-pub mod groups;
-mod held_out;
-mod least_squares;
+pub mod csv;
+mod error;
+mod features;
 mod model;
 mod model_file;
 mod monotone;
-pub mod ncu;
 mod part;
-pub mod runs;
+pub mod rows;
 
 pub use alone::{Alone, AloneError, choose_alone};
-pub use basis::{Basis, BasisError};
+pub use basis::{Basis, BasisError, Inputs};
 pub use cap::{Cap, CapError};
-pub use choose::{
-    Candidate, Choice, ChooseError, Problem, Question, choose, choose_among, choose_within, features,
-};
-pub use counters::{COUNTERS, CounterTable, Features, ProfileError};
+pub use counters::{CounterTable, ProfileError};
 pub use csv::CsvError;
-pub use divide::{DivideError, Division, Group, divide};
-pub use evaluate::{Judged, Truth, Verdict, Workload, evaluate, workloads};
-pub use fit::{FitError, fit, fit_best};
-pub use model::{Errors, Model, OutOfRange, Range};
-pub use model_file::{FORMAT, ModelError};
-pub use part::{Memory, Part, PartError, State};
-pub use runs::Run;
+pub use error::{FORMAT, ModelError};
+pub use features::{COUNTERS, Features};
+pub use model::{Model, OutOfRange, Range};
+pub use monotone::never_falling;
+pub use part::{Memory, Part, PartError};

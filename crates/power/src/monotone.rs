@@ -1,7 +1,7 @@
 //! Isotonic regression: more power never makes an application slower.
 
 /// Replaces `values` by the nearest sequence, in least squares, that never falls: pool adjacent violators.
-pub(crate) fn never_falling(values: &mut [f64]) {
+pub fn never_falling(values: &mut [f64]) {
     // Almost every sequence rises already.
     if values.is_sorted() {
         return;

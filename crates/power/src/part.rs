@@ -1,11 +1,9 @@
-//! Parts of a partitioned GPU, and the states that they make up.
+//! Parts of a partitioned GPU.
 
 use std::fmt;
 use std::str::FromStr;
 
-use geometry::{Model, Profile};
-
-/// Whether a part has its own last-level cache and memory modules.
+/// Tells whether a part has its own last-level cache and memory modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Memory {
     /// `c`: a compute instance of the GPU instance that spans the GPU. Cache and memory are everybody's.
@@ -14,7 +12,7 @@ pub enum Memory {
     Private,
 }
 
-/// One part of a GPU, `4g` or `4c`. Shared parts come before private ones, then small before large.
+/// Names one part of a GPU, `4g` or `4c`. Shared parts come before private ones, then small before large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Part {
     /// Whose cache and memory it uses.
@@ -23,34 +21,10 @@ pub struct Part {
     pub slices: u8,
 }
 
-/// What the words of a part or a state can be wrong about.
+/// Says that a word is neither `Ng` nor `Nc`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PartError {
-    /// Neither `Ng` nor `Nc`.
-    #[error("`{0}` is not a part: expected compute slices and g (private memory) or c (shared), such as 4g")]
-    Unknown(String),
-    /// `4g+3c`: a compute instance of the whole GPU leaves no room for a GPU instance.
-    #[error("`{0}` mixes private and shared parts: use one kind, such as 4g+3g or 4c+3c")]
-    Mixed(String),
-    /// The model has no instance of this size.
-    #[error("`{state}`: {gpu} has no instance with {slices} compute slices")]
-    NoInstance {
-        /// The state as asked.
-        state: String,
-        /// The model's key.
-        gpu: String,
-        /// The size that does not exist.
-        slices: u8,
-    },
-    /// The parts exist one by one, but not at the same time.
-    #[error("`{state}` does not fit on one {gpu}")]
-    TooLarge {
-        /// The state as asked.
-        state: String,
-        /// The model's key.
-        gpu: String,
-    },
-}
+#[error("`{0}` is not a part: expected compute slices and g (private memory) or c (shared), such as 4g")]
+pub struct PartError(String);
 
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,7 +40,7 @@ impl FromStr for Part {
     type Err = PartError;
 
     fn from_str(word: &str) -> Result<Self, PartError> {
-        let unknown = || PartError::Unknown(word.to_owned());
+        let unknown = || PartError(word.to_owned());
         let (memory, digits) = match (word.strip_suffix('g'), word.strip_suffix('c')) {
             (Some(digits), _) => (Memory::Private, digits),
             (_, Some(digits)) => (Memory::Shared, digits),
@@ -80,133 +54,17 @@ impl FromStr for Part {
     }
 }
 
-/// How the GPU is divided, its parts in the order of the applications: `4c+3c`. Without parts: `full`, no MIG.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct State(Vec<Part>);
-
-impl State {
-    /// A state of these parts.
-    ///
-    /// # Errors
-    ///
-    /// [`PartError::Mixed`] for private and shared parts together.
-    pub fn new(parts: Vec<Part>) -> Result<Self, PartError> {
-        let state = Self(parts);
-        let mixed = state.0.iter().any(|p| p.memory != state.0[0].memory);
-        if mixed { Err(PartError::Mixed(state.to_string())) } else { Ok(state) }
-    }
-
-    /// The parts in the order of the applications; none where MIG is off.
-    #[must_use]
-    pub fn parts(&self) -> &[Part] {
-        &self.0
-    }
-
-    /// Whether MIG is off.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// How many applications it holds.
-    #[must_use]
-    pub fn applications(&self) -> usize {
-        self.0.len().max(1)
-    }
-
-    /// Whether this model can be divided so.
-    ///
-    /// A private part is the smallest instance with that many compute slices. A shared part is a compute instance of
-    /// the whole GPU; compute instances come in the sizes of GPU instances.
-    ///
-    /// # Errors
-    ///
-    /// [`PartError::NoInstance`] and [`PartError::TooLarge`].
-    pub fn fits(&self, model: &Model) -> Result<(), PartError> {
-        let profiles = self.0.iter().map(|part| self.profile(*part, model)).collect::<Result<Vec<_>, _>>()?;
-        let slices: u32 = self.0.iter().map(|p| u32::from(p.slices)).sum();
-        let is_private = self.0.first().is_some_and(|p| p.memory == Memory::Private);
-        if slices > u32::from(model.compute_slices) || (is_private && !places(&profiles, 0)) {
-            return Err(PartError::TooLarge { state: self.to_string(), gpu: model.key.clone() });
-        }
-        Ok(())
-    }
-
-    fn profile<'m>(&self, part: Part, model: &'m Model) -> Result<&'m Profile, PartError> {
-        let mut plain = model.profiles.iter().filter(|p| !p.is_variant());
-        plain.find(|p| p.compute_slices == part.slices).ok_or_else(|| PartError::NoInstance {
-            state: self.to_string(),
-            gpu: model.key.clone(),
-            slices: part.slices,
-        })
-    }
-}
-
-/// Whether instances of all these profiles have a place beside what `taken` holds.
-fn places(profiles: &[&Profile], taken: u16) -> bool {
-    let Some((first, rest)) = profiles.split_first() else { return true };
-    let masks = first.starts.iter().map(|start| first.at(*start).mask());
-    masks.into_iter().any(|mask| mask & taken == 0 && places(rest, taken | mask))
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_full() { f.write_str("full") } else { f.write_str(&joined(&self.0)) }
-    }
-}
-
-impl FromStr for State {
-    type Err = PartError;
-
-    fn from_str(words: &str) -> Result<Self, PartError> {
-        if words == "full" {
-            return Ok(Self(Vec::new()));
-        }
-        Self::new(words.split('+').map(str::parse).collect::<Result<_, _>>()?)
-    }
-}
-
-/// Parts as words: `2g+3g`.
-pub(crate) fn joined(parts: &[Part]) -> String {
-    parts.iter().map(Part::to_string).collect::<Vec<_>>().join("+")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn on(state: &str, model: &str) -> Result<(), PartError> {
-        state.parse::<State>()?.fits(Model::find(model).unwrap())
-    }
-
     #[test]
-    fn words_come_back_as_written() {
-        for words in ["full", "4c+3c", "3g+4g", "1g", "2g+2g+3g"] {
-            assert_eq!(words.parse::<State>().unwrap().to_string(), words);
+    fn a_part_is_slices_and_a_kind_of_memory() {
+        for word in ["4c", "3g", "1g", "7c"] {
+            assert_eq!(word.parse::<Part>().unwrap().to_string(), word);
         }
-        assert_eq!("full".parse::<State>().unwrap().applications(), 1);
-    }
-
-    #[test]
-    fn other_words_are_refused() {
-        for words in ["", "4", "g", "0g", "04g", "+4g", "4G", "4g+", "4g3g", "256g", "full+4g", "-1g"] {
-            assert!(matches!(words.parse::<State>(), Err(PartError::Unknown(_))), "{words}");
+        for word in ["", "4", "g", "0g", "04g", "+4g", "4G", "4g3g", "256g", "full", "-1g"] {
+            assert!(word.parse::<Part>().is_err(), "{word}");
         }
-        assert_eq!("4g+3c".parse::<State>(), Err(PartError::Mixed("4g+3c".to_owned())));
-    }
-
-    #[test]
-    fn a_state_must_fit_on_the_model() {
-        for state in
-            ["full", "4g+3g", "3g+4g", "4c+3c", "3g+3g", "7g", "7c", "2g+2g+3g", "1g+1g+1g+1g+1g+1g+1g"]
-        {
-            assert_eq!(on(state, "a100-40gb"), Ok(()), "{state}");
-        }
-        for state in ["4g+4g", "4c+4c", "3g+3g+1g", "7g+1g"] {
-            assert!(matches!(on(state, "a100-40gb"), Err(PartError::TooLarge { .. })), "{state}");
-        }
-        assert!(matches!(on("5g", "a100-40gb"), Err(PartError::NoInstance { slices: 5, .. })));
-        assert!(matches!(on("3g+1g", "a30-24gb"), Err(PartError::NoInstance { slices: 3, .. })));
-        assert_eq!(on("2g+2g", "a30-24gb"), Ok(()));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use geometry::Model;
 use node_state::SharedMemory;
-use power::{CounterTable, Features};
+use power::{CounterTable, Features, Inputs};
 use protocol::AppCounters;
 
 use crate::matrix::ReadFile;
@@ -89,27 +89,27 @@ fn file(
 }
 
 impl Power {
-    /// F1 to F8 of an application for a model: the site's, else the user's own.
+    /// Finds F1 to F8 of an application for a model: the site's, else the user's own.
     ///
     /// # Errors
     ///
     /// Nobody has profiled it on the model's GPU with its tool: why, for the user.
-    pub fn features(&self, model: &power::Model, app: &str, own: &[AppCounters]) -> Result<Features, String> {
+    pub fn features(&self, inputs: Inputs<'_>, app: &str, own: &[AppCounters]) -> Result<Features, String> {
         let none = CounterTable::default();
         let site = self.counters.as_deref().unwrap_or(&none);
-        let why = match site.features(model.gpu(), model.source(), app, model.basis()) {
+        let why = match site.features(inputs, app) {
             Ok(features) => return Ok(features),
             Err(why) => why.to_string(),
         };
-        let own = own.iter().find(|one| one.gpu() == model.gpu() && one.source() == model.source());
-        let Some(own) = own else { return Err(why) };
+        let Inputs { gpu, source, basis } = inputs;
+        let Some(own) = own.iter().find(|one| one.gpu() == gpu && one.source() == source) else {
+            return Err(why);
+        };
         let mut features = [0.0; 8];
         for (at, (to, from)) in features.iter_mut().zip(own.percent()).enumerate() {
             match from {
                 Some(value) => *to = value,
-                None if model.basis().needs(at) => {
-                    return Err(format!("your counters of {app} have no f{}", at + 1));
-                }
+                None if basis.needs(at) => return Err(format!("your counters of {app} have no f{}", at + 1)),
                 None => {}
             }
         }

@@ -36,7 +36,7 @@ fn choose(of: CapOf<'_>, spec: usize, config: &SiteConfig) -> Result<AutoCap, St
     let app = request.job_profile.as_deref().ok_or("--gpu-profile names no application")?;
     let spec = config.nodes.get(spec).ok_or("the node is not known")?;
     let model = spec.power.model.as_deref().ok_or("the node has no power model")?;
-    let features = config.power.features(model, app, &request.counters)?;
+    let features = config.power.features(model.inputs(), app, &request.counters)?;
     let slices = spec.gpus.first().map_or(1, |gpu| gpu.compute_slices);
     let alone = choose_alone(model, slices, &features, policy.alpha, policy.guard)
         .map_err(|e| format!("{app}: {e}"))?;

@@ -49,7 +49,11 @@ pub(super) fn model(local: &Local<'_>, findings: &mut Findings) {
         Ok(gpus) => gpus,
         Err(e) => return findings.bad(format!("{name}: {}", error_chain::with_causes(&e))),
     };
-    if let Some(measured) = model.driver() {
+    let whole = match power_study::Model::from_json(model.text()) {
+        Ok(whole) => whole,
+        Err(e) => return findings.bad(format!("{name}: its power model: {e}")),
+    };
+    if let Some(measured) = whole.driver() {
         match driver_version(&local.settings) {
             Ok(has) => other_driver(name, measured, &has).into_iter().for_each(|why| findings.bad(why)),
             Err(e) => findings.bad(format!("{name}: {}", error_chain::with_causes(&e))),

@@ -28,6 +28,7 @@ use round::Planner;
 use crate::files::own_dir::own_file;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
+use crate::power_models::PowerModels;
 use crate::site as config_file;
 use crate::slurm::{command, scontrol};
 
@@ -50,7 +51,8 @@ pub(crate) fn run(args: &PlannerArgs, globals: &Globals) -> Result<Outcome, Fail
     };
     let multifactor = setting("PriorityType") == "priority/multifactor";
     let order = NiceOrder::new(multifactor, args.dry_run, nices, lock);
-    let mut planner = Planner::new(args, config, order);
+    let models = PowerModels::of(&config)?;
+    let mut planner = Planner::new(args, config, models, order);
     if args.once {
         let report = planner.round()?;
         return Ok(Outcome { text: report.lines.concat(), status: u8::from(report.failed) });

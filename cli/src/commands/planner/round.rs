@@ -16,6 +16,7 @@ use super::sharing::{self, Shared};
 use super::site::{self, Found};
 use crate::clock;
 use crate::outcome::Failure;
+use crate::power_models::PowerModels;
 use crate::runtimes::{Learnt, ends};
 use crate::slurm::squeue::Job;
 use crate::slurm::{sacct, sinfo, squeue};
@@ -27,6 +28,7 @@ const LEARN_AGAIN: Duration = Duration::from_secs(600);
 pub(super) struct Planner<'a> {
     pub(super) args: &'a PlannerArgs,
     config: SiteConfig,
+    models: PowerModels,
     plans: Plans<'a>,
     order: NiceOrder,
     learnt: Learnt,
@@ -34,9 +36,14 @@ pub(super) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    pub(super) fn new(args: &'a PlannerArgs, config: SiteConfig, order: NiceOrder) -> Self {
+    pub(super) fn new(
+        args: &'a PlannerArgs,
+        config: SiteConfig,
+        models: PowerModels,
+        order: NiceOrder,
+    ) -> Self {
         let (plans, learnt) = (Plans::new(args), Learnt::nothing(config.learn_from));
-        Self { args, config, plans, order, learnt, learnt_at: None }
+        Self { args, config, models, plans, order, learnt, learnt_at: None }
     }
 
     pub(super) fn round(&mut self) -> Result<Report, Failure> {
@@ -82,7 +89,7 @@ impl<'a> Planner<'a> {
             return Ok(Shared::default());
         }
         let longest = if self.config.power.stretch_limits { sinfo::longest_times()? } else { HashMap::new() };
-        Ok(sharing::shared(&self.config, found, pending, jobs, &self.learnt, &longest))
+        Ok(sharing::shared(&self.config, &self.models, found, pending, jobs, &self.learnt, &longest))
     }
 
     /// Asks sacct for times, if a job needs them and not all too often.

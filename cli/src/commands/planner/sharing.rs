@@ -12,6 +12,7 @@ use site_config::{Objective, PowerPolicy, SiteConfig};
 use super::jobs::{self, Pending};
 use super::pairs::{self, Board, Paired, Running, TimeLimit, Waiting, full_size};
 use super::site::Found;
+use crate::power_models::PowerModels;
 use crate::runtimes::Learnt;
 use crate::slurm::squeue::Job;
 
@@ -34,13 +35,14 @@ impl Shared {
 /// Decides for those of the pending jobs that the site pairs. `longest` has the longest time of each partition.
 pub(super) fn shared(
     config: &SiteConfig,
+    models: &PowerModels,
     found: &[Found<'_>],
     pending: &[Pending],
     jobs: &[Job],
     learnt: &Learnt,
     longest: &HashMap<String, Option<u64>>,
 ) -> Shared {
-    let boards: Vec<Board> = found.iter().filter_map(|found| board(config, found, jobs)).collect();
+    let boards: Vec<Board> = found.iter().filter_map(|found| board(config, models, found, jobs)).collect();
     let mut sorted: Vec<&Pending> = pending.iter().collect();
     sorted.sort_by_key(|p| (std::cmp::Reverse(p.job.priority), p.job.id));
     let waiting: Vec<Waiting> =
@@ -102,7 +104,7 @@ fn waiting(
     })
 }
 
-fn board(config: &SiteConfig, found: &Found<'_>, jobs: &[Job]) -> Option<Board> {
+fn board(config: &SiteConfig, models: &PowerModels, found: &Found<'_>, jobs: &[Job]) -> Option<Board> {
     let Found { gpu, layout, spec } = found;
     let now = &gpu.now;
     let ends = now.instances.iter().map(|i| i.until).chain([now.usable_from]);
@@ -111,7 +113,7 @@ fn board(config: &SiteConfig, found: &Found<'_>, jobs: &[Job]) -> Option<Board> 
         node: now.node.clone(),
         index,
         model: gpu.model,
-        power: spec.power.model.clone()?,
+        power: models.whole(spec.power.model.as_ref()?)?,
         cap_w: spec.power.cap_w,
         partitions: gpu.partitions.clone(),
         free_at: ends.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().max()),

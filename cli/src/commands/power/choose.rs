@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use power::{Candidate, Choice, ChooseError, Model, Problem, Question, choose, features};
+use power_study::{Candidate, Choice, ChooseError, Model, Problem, Question, choose, features};
 use serde_json::{Value, json};
 
 use super::args::{ChooseArgs, Guard};

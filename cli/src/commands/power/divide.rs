@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use power::{ChooseError, CsvError, DivideError, Division, Group, Model, divide, groups};
+use power::CsvError;
+use power_study::{ChooseError, DivideError, Division, Group, Model, divide, groups};
 use serde_json::{Value, json};
 
 use super::args::{DivideArgs, Guard};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use power::{Basis, Errors, FitError, Model, fit, fit_best, runs};
+use power::Basis;
+use power_study::{Errors, FitError, Model, fit, fit_best, runs};
 
 use super::args::FitArgs;
 use super::{about, counters, text};
@@ -61,7 +62,7 @@ pub(super) fn summary(model: &Model, out: Option<&Path>) -> String {
          held out      {held_out}\n{others}{refused}{out}",
         model.gpu(),
         model.basis(),
-        model.source(),
+        model.inputs().source,
         watts.join(", "),
     )
 }

@@ -1,6 +1,7 @@
 //! `tessera power import`.
 
-use power::{COUNTERS, ncu};
+use power::COUNTERS;
+use power_study::ncu;
 use serde_json::json;
 
 use super::args::ImportArgs;

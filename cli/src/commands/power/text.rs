@@ -1,6 +1,6 @@
 //! Models and choices for a person to read.
 
-use power::{Candidate, Choice, Errors, Problem, Question};
+use power_study::{Candidate, Choice, Errors, Problem, Question};
 
 use crate::render::table;
 

@@ -2,7 +2,8 @@
 
 use geometry::Slice;
 use node_state::SharedMemory;
-use power::{Candidate, Cap, Features, Memory, Part, Problem, Question, choose_among};
+use power::{Cap, Features, Memory, Part};
+use power_study::{Candidate, Problem, Question, choose_among};
 use protocol::plan::Alone;
 use site_config::{Objective, Power, PowerPolicy};
 
@@ -50,7 +51,7 @@ pub(super) struct Speed {
 impl<'a> Member<'a> {
     /// A pending job as a member on this GPU, or why it has to be alone there.
     pub(super) fn waiting(job: &'a Waiting, board: &Board, site: &Power) -> Result<Self, Alone> {
-        let features = site.features(&board.power, &job.app, &job.own).map_err(|_| Alone::Unprofiled)?;
+        let features = site.features(board.power.inputs(), &job.app, &job.own).map_err(|_| Alone::Unprofiled)?;
         board.power.range().holds(&features, board.power.basis()).map_err(|_| Alone::Unlike)?;
         Ok(Self {
             job: job.job,
@@ -66,7 +67,7 @@ impl<'a> Member<'a> {
     /// The jobs that share a GPU, as members; `None`: the model cannot tell about one of them.
     pub(super) fn all_running(board: &'a Board, site: &Power) -> Option<Vec<Self>> {
         let one = |job: &'a Running| {
-            let features = site.features(&board.power, &job.app, &job.own).ok()?;
+            let features = site.features(board.power.inputs(), &job.app, &job.own).ok()?;
             board.power.range().holds(&features, board.power.basis()).ok()?;
             Some(Self {
                 job: job.job,

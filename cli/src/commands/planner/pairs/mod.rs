@@ -89,7 +89,7 @@ pub(super) struct Board {
     pub(super) node: String,
     pub(super) index: GpuIndex,
     pub(super) model: &'static Model,
-    pub(super) power: Arc<power::Model>,
+    pub(super) power: Arc<power_study::Model>,
     /// The site's highest cap, W.
     pub(super) cap_w: Option<u16>,
     /// Partitions of its node.

@@ -81,7 +81,7 @@ mod tests {
 
     fn laid(state: &str, fixed: &[Option<u8>]) -> Option<String> {
         let model = Model::find("a100-40gb").unwrap();
-        let state: power::State = state.parse().unwrap();
+        let state: power_study::State = state.parse().unwrap();
         let fixed: Vec<Option<Slice>> = fixed.iter().map(|at| at.map(Slice)).collect();
         let lies = lay_out(model, state.parts(), &fixed)?;
         Some(lies.iter().map(|l| format!("{}@{}", l.size, l.start)).collect::<Vec<_>>().join(" "))

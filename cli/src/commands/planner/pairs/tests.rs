@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 
 use audit::{Grouped, audit_groups};
-use power::{Memory, State, fit_best};
+use power::Memory;
+use power_study::{State, fit_best};
 use proptest::prelude::*;
 use site_config::Objective;
 
@@ -11,8 +12,8 @@ use crate::commands::power::{calibrated, calibrated_for_three};
 const APPS: [&str; 8] = ["hgemm", "stream", "lud", "igemm4", "kmeans", "dgemm", "needle", "gaussian"];
 
 /// Counters of the simulated A100, and the model fitted to its runs: made once.
-fn world() -> &'static (Arc<power::CounterTable>, Arc<power::Model>) {
-    static WORLD: std::sync::OnceLock<(Arc<power::CounterTable>, Arc<power::Model>)> =
+fn world() -> &'static (Arc<power::CounterTable>, Arc<power_study::Model>) {
+    static WORLD: std::sync::OnceLock<(Arc<power::CounterTable>, Arc<power_study::Model>)> =
         std::sync::OnceLock::new();
     WORLD.get_or_init(|| {
         let (counters, runs) = calibrated();
@@ -21,13 +22,13 @@ fn world() -> &'static (Arc<power::CounterTable>, Arc<power::Model>) {
     })
 }
 
-fn fitted() -> &'static power::Model {
+fn fitted() -> &'static power_study::Model {
     &world().1
 }
 
 /// The same GPU, and a model that was fitted to runs of three applications too.
-fn world_of_three() -> &'static Arc<power::Model> {
-    static WORLD: std::sync::OnceLock<Arc<power::Model>> = std::sync::OnceLock::new();
+fn world_of_three() -> &'static Arc<power_study::Model> {
+    static WORLD: std::sync::OnceLock<Arc<power_study::Model>> = std::sync::OnceLock::new();
     WORLD.get_or_init(|| {
         let (counters, runs) = calibrated_for_three();
         Arc::new(fit_best(Model::find("a100-40gb").unwrap(), &counters, &runs).unwrap())
@@ -83,16 +84,16 @@ fn run(waiting: &[Waiting], boards: &[Board]) -> Vec<String> {
 }
 
 /// The names of all that a paper's choice of one pair says.
-fn chosen(apps: [&str; 2], problem: power::Problem) -> power::Candidate {
+fn chosen(apps: [&str; 2], problem: power_study::Problem) -> power_study::Candidate {
     let apps = apps.map(str::to_owned).to_vec();
-    let features = power::features(fitted(), &world().0, &apps).unwrap();
-    let question = power::Question { apps: &apps, features: &features, problem, alpha: 0.2, guard: false };
-    power::choose(fitted(), &question).unwrap().chosen.unwrap()
+    let features = power_study::features(fitted(), &world().0, &apps).unwrap();
+    let question = power_study::Question { apps: &apps, features: &features, problem, alpha: 0.2, guard: false };
+    power_study::choose(fitted(), &question).unwrap().chosen.unwrap()
 }
 
 #[test]
 fn two_jobs_get_the_state_and_the_cap_that_the_model_chooses() {
-    let best = chosen(["igemm4", "stream"], power::Problem::Efficiency);
+    let best = chosen(["igemm4", "stream"], power_study::Problem::Efficiency);
     let plans = decide(
         &[job(7, "alice", "igemm4"), job(8, "alice", "stream")],
         &[board(3, 0)],
@@ -246,9 +247,9 @@ fn memory_of(slices: u8) -> u64 {
 }
 
 /// The weighted speedup of jobs on a free board, found without the crate's own choice.
-fn plainly(jobs: &[&Waiting], model: &power::Model, shared: node_state::SharedMemory) -> Option<f64> {
+fn plainly(jobs: &[&Waiting], model: &power_study::Model, shared: node_state::SharedMemory) -> Option<f64> {
     let apps: Vec<String> = jobs.iter().map(|j| j.app.clone()).collect();
-    let features = power::features(model, &world().0, &apps).ok()?;
+    let features = power_study::features(model, &world().0, &apps).ok()?;
     let memory: Vec<u64> = jobs.iter().map(|j| j.mem_mib).collect::<Option<_>>()?;
     let alpha = jobs.iter().map(|j| j.policy.alpha).fold(0.0, f64::max);
     let is_efficient = jobs[0].policy.objective == Objective::Efficiency;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use power::Cap;
-use power::calibration::Design;
+use power_study::calibration::Design;
 use topology::GpuSet;
 
 use crate::options;

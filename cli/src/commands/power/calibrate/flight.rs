@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use power::calibration::{Progress, progress};
+use power_study::calibration::{Progress, progress};
 use protocol::AdminComment;
 
 use super::campaign::Campaign;

@@ -1,6 +1,6 @@
 //! `tessera power calibrate`: the measurement of a power model as Slurm jobs.
 //!
-//! `power::calibration` says what to measure and when it is measured. Here jobs are submitted and looked at, and what they
+//! `power_study::calibration` says what to measure and when it is measured. Here jobs are submitted and looked at, and what they
 //! measured is kept. A setting has a GPU to itself; several GPUs are measured on at the same time.
 
 mod args;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use power::{CounterTable, fit_best, runs};
+use power::CounterTable;
+use power_study::{fit_best, runs};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 pub(crate) use args::CalibrateArgs;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use power::calibration::{LAPS, Setting};
+use power_study::calibration::{LAPS, Setting};
 use power::{Memory, Part};
 
 use super::campaign::Campaign;

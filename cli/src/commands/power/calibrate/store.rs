@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use plugin_rt::read_file::{TABLE, read_small};
-use power::calibration::{Log, Setting};
-use power::runs;
+use power_study::calibration::{Log, Setting};
+use power_study::runs;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 

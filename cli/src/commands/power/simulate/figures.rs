@@ -1,6 +1,7 @@
 //! The rows of the paper's figures.
 
-use power::{Basis, Cap, Judged, Model, Problem, Question, evaluate, features, fit};
+use power::{Basis, Cap};
+use power_study::{Judged, Model, Problem, Question, evaluate, features, fit};
 use serde::Serialize;
 
 use super::world::{CAPS, Case, GPU, STATES, World};
@@ -146,7 +147,7 @@ fn caps(world: &World, rule: &Rule, alpha: f64) -> Result<Vec<Row>, Failure> {
     Ok(rows_of(12, &all, alpha, None, "cap_w", |judged| f64::from(judged.cap.watts())))
 }
 
-type Named<'w> = (&'w Case, power::Verdict);
+type Named<'w> = (&'w Case, power_study::Verdict);
 
 fn judged<'w>(
     world: &'w World,

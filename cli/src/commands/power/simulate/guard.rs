@@ -1,6 +1,7 @@
 //! How often a promise is broken, and what keeping it costs.
 
-use power::{Basis, Cap, ChooseError, Model, Problem, Question, Run, Verdict, evaluate, features, fit};
+use power::{Basis, Cap};
+use power_study::{ChooseError, Model, Problem, Question, Run, Verdict, evaluate, features, fit};
 use serde::Serialize;
 
 use super::figures::geomean;

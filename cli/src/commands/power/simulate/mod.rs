@@ -11,7 +11,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
-use power::{Basis, Errors, Model};
+use power::Basis;
+use power_study::{Errors, Model};
 use serde_json::{Value, json};
 
 use super::args::Guard;
@@ -69,14 +70,14 @@ pub(crate) struct SimulateArgs {
 
 /// Counters and runs of the simulated A100.
 #[cfg(test)]
-pub(crate) fn calibrated() -> (power::CounterTable, Vec<power::Run>) {
+pub(crate) fn calibrated() -> (power::CounterTable, Vec<power_study::Run>) {
     let world = World::new(1, 0.01).unwrap();
     (world.counters, world.runs)
 }
 
 /// The same, with runs of three applications on parts of the GPU, and of each alone on these parts.
 #[cfg(test)]
-pub(crate) fn calibrated_for_three() -> (power::CounterTable, Vec<power::Run>) {
+pub(crate) fn calibrated_for_three() -> (power::CounterTable, Vec<power_study::Run>) {
     let mut world = World::new(1, 0.01).unwrap();
     let names: Vec<&str> = physics::apps().iter().map(|app| app.name).collect();
     let mut wanted: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -92,7 +93,7 @@ pub(crate) fn calibrated_for_three() -> (power::CounterTable, Vec<power::Run>) {
     {
         let truth = world.truth(state, cap, apps).unwrap();
         let apps = apps.iter().map(|app| (*app).to_owned()).collect();
-        world.runs.push(power::Run { state: truth.state, cap: truth.cap, apps, rperf: truth.rperf });
+        world.runs.push(power_study::Run { state: truth.state, cap: truth.cap, apps, rperf: truth.rperf });
     }
     (world.counters, world.runs)
 }

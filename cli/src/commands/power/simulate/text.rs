@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use power::Model;
+use power_study::Model;
 
 use super::super::text::errors;
 use super::compare::Compared;

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use physics::{App, Board, Tenant};
-use power::{Cap, CounterTable, Memory, Part, Run, State, Truth, Workload, workloads};
+use power::{Cap, CounterTable, Memory, Part};
+use power_study::{Run, State, Truth, Workload, workloads};
 
 use crate::outcome::Failure;
 

@@ -1,0 +1,168 @@
+//! Reads the parts of a model file that a cap is chosen by. `tessera power fit` writes the file: JSON.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::basis::Basis;
+use crate::cap::Cap;
+use crate::error::{FORMAT, ModelError};
+use crate::features::{COUNTERS, Features};
+use crate::model::{Model, Range};
+use crate::part::Part;
+use crate::rows::table;
+
+/// Holds what is read first: the rest of another format may look different.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    format: serde_json::Value,
+}
+
+/// Names the fields that are read. Others are passed over without being stored.
+#[derive(Deserialize)]
+struct File {
+    gpu: String,
+    source: String,
+    basis: String,
+    caps_w: Vec<u32>,
+    solo: Vec<Solo>,
+    range: FileRange,
+    held_out: Option<IgnoredAny>,
+    over95: Vec<Over>,
+}
+
+#[derive(Deserialize)]
+struct Solo {
+    part: String,
+    cap_w: u32,
+    c: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+struct FileRange {
+    min: [Option<f64>; 8],
+    max: [Option<f64>; 8],
+}
+
+#[derive(Deserialize)]
+struct Over {
+    over: f64,
+}
+
+/// Takes F1 to F8 of a range. Those that the basis does not need are 0.
+fn counters(basis: Basis, range: [Option<f64>; 8]) -> Result<Features, ModelError> {
+    let mut features = [0.0; 8];
+    for at in (0..8).filter(|at| basis.needs(*at)) {
+        let missing = || ModelError::Missing { rows: "range", what: COUNTERS[at].to_owned() };
+        features[at] = range[at].ok_or_else(missing)?;
+    }
+    Ok(features)
+}
+
+/// Finds how far predictions exceed the truth at most. `None`: nothing was held out, so nobody knows.
+fn excess(file: &File) -> Result<Option<f64>, ModelError> {
+    let mut most: Option<f64> = None;
+    for Over { over } in &file.over95 {
+        if *over < 0.0 {
+            return Err(ModelError::Row { rows: "over95", what: "over is below 0".to_owned() });
+        }
+        most = Some(most.unwrap_or(0.0).max(*over));
+    }
+    Ok(most.filter(|_| file.held_out.is_some()))
+}
+
+impl Model {
+    /// Reads a model file and keeps its text. Nothing is stored of the parts that are passed over, and each row needs its bytes in
+    /// the text: who reads the file bounds it (plugins: 4 MiB).
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError`]: another format, basis or GPU; caps that do not ascend; rows of applications
+    /// alone that are missing, there twice, or have the wrong number of coefficients.
+    pub fn from_json(text: &str) -> Result<Self, ModelError> {
+        let json = |e: serde_json::Error| ModelError::Json(e.to_string());
+        let Head { format } = serde_json::from_str(text).map_err(json)?;
+        if format != FORMAT {
+            return Err(ModelError::Format { found: format.to_string() });
+        }
+        let file: File = serde_json::from_str(text).map_err(json)?;
+        let basis: Basis = file.basis.parse()?;
+        if !geometry::Model::all().iter().any(|model| model.key == file.gpu) {
+            return Err(ModelError::Gpu(file.gpu));
+        }
+        let caps = file.caps_w.iter().map(|w| Cap::new(*w)).collect::<Result<Vec<_>, _>>()?;
+        if caps.is_empty() || !caps.is_sorted_by(|a, b| a < b) {
+            return Err(ModelError::Caps(file.caps_w));
+        }
+        let excess = excess(&file)?;
+        let row = |row: Solo| Ok((row.part.parse()?, row.cap_w, row.c));
+        let solo = file.solo.into_iter().map(row).collect::<Result<Vec<_>, ModelError>>()?;
+        let solo = table("solo", basis.own_terms(), &caps, solo, Part::to_string)?;
+        let range = Range { min: counters(basis, file.range.min)?, max: counters(basis, file.range.max)? };
+        if !range.min.iter().zip(&range.max).all(|(min, max)| min <= max) {
+            return Err(ModelError::Row { rows: "range", what: "min is above max".to_owned() });
+        }
+        let (gpu, source, text) = (file.gpu, file.source, text.to_owned());
+        Ok(Self { gpu, source, basis, caps, solo, range, excess, text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choose_alone;
+
+    /// A model of two caps; `held_out` and what else the file has.
+    fn file(held_out: &str, rest: &str) -> String {
+        format!(
+            r#"{{"format": 1, "gpu": "a100-40gb", "source": "ncu", "basis": "tessera", "caps_w": [150, 250],
+            "solo": [{{"part": "7g", "cap_w": 250, "c": [0, 0, 0, 0, 0, 0.9]}},
+                     {{"part": "7g", "cap_w": 150, "c": [0, 0, 0, 0, 0, 0.8], "runs": 9, "rank": 6}}],
+            "range": {{"min": [1, 1, 1, 1, 1, 0, 0, 0], "max": [99, 99, 99, 99, 99, 9, 9, 9]}},
+            "held_out": {held_out}, "over95": [{{"over": 0.05}}, {{"over": 0.1, "part": "4g"}}]{rest}}}"#
+        )
+    }
+
+    const FEATURES: Features = [50.0, 50.0, 50.0, 50.0, 50.0, 1.0, 1.0, 1.0];
+
+    fn cap(file: &str, alpha: f64, guard: bool) -> Result<u32, String> {
+        let model = Model::from_json(file).unwrap();
+        let chosen = choose_alone(&model, 7, &FEATURES, alpha, guard);
+        chosen.map(|alone| alone.cap.watts()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn parts_that_only_the_planner_needs_are_passed_over() {
+        let deep =
+            format!(r#", "corun": {}{}, "measured": "none", "errors": 3"#, "[".repeat(100), "]".repeat(100));
+        for rest in ["", &deep] {
+            let file = file("{}", rest);
+            assert_eq!(Model::from_json(&file).unwrap().text(), file);
+            assert_eq!(cap(&file, 0.75, false), Ok(150));
+            // 0.8 less the excess of 0.1 is below α, 0.9 less 0.1 is not.
+            assert_eq!(cap(&file, 0.75, true), Ok(250));
+        }
+    }
+
+    #[test]
+    fn without_held_out_errors_the_guard_refuses() {
+        assert_eq!(cap(&file("null", ""), 0.5, false), Ok(150));
+        let nobody_knows = file("{}", "").replace(r#"{"over": 0.05}, {"over": 0.1, "part": "4g"}"#, "");
+        for file in [file("null", ""), nobody_knows] {
+            assert!(cap(&file, 0.5, true).unwrap_err().starts_with("the calibration is too small"), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_a_model_is_refused() {
+        let refused = |from: &str, to: &str| {
+            Model::from_json(&file("{}", "").replace(from, to)).unwrap_err().to_string()
+        };
+        assert_eq!(refused("[150, 250]", "[250, 150]"), "caps_w is not ascending: [250, 150]");
+        assert_eq!(refused("0.05", "-0.05"), "over95: over is below 0");
+        assert_eq!(refused("0, 0.8]", "0.8]"), "solo: 7g at 150 W has 5 coefficients, expected 6");
+        assert_eq!(refused("\"cap_w\": 250", "\"cap_w\": 150"), "solo: 7g at 150 W is there twice");
+        assert_eq!(refused("\"7g\"", "\"7x\"").split(':').next(), Some("`7x` is not a part"));
+        assert_eq!(refused("\"max\": [99", "\"max\": [0"), "range: min is above max");
+    }
+}

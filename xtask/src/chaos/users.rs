@@ -90,22 +90,37 @@ pub(super) fn empty(dir: &Path) {
 
 /// A user has as many processes as slurmd's children may have. The limit is soft: jobs may set it as they were submitted.
 pub(super) fn fork_storm(cluster: &Cluster, node: &str, user: u32) -> Result<Wound, HarnessError> {
-    limit_processes(cluster, node, &format!("{STORM}:"))?;
+    limit_processes(cluster, node, |_| Some(STORM.to_string()))?;
     let mut command = cluster.command_on(node, user_of(user), "sh")?;
     let hostile = Hostile::start(command.args(["-c", FORK, "storm", &STORM.to_string()]))?;
     Ok(Wound { hostile: vec![hostile], ..Wound::met(format!("{STORM} processes")) })
 }
 
-/// Lets slurmd's children have any number of processes again. A slurmd that was started meanwhile has no limit.
+/// Lets slurmd's children have as many processes as before: a daemon's two limits are the same here. A slurmd that was started
+/// meanwhile has them already.
 pub(super) fn end_storm(cluster: &Cluster, node: &str) -> Result<(), HarnessError> {
-    limit_processes(cluster, node, "unlimited:")
+    limit_processes(cluster, node, hard_limit)
 }
 
-fn limit_processes(cluster: &Cluster, node: &str, limit: &str) -> Result<(), HarnessError> {
+/// Sets the soft limit of a node's slurmd. `limit` is given what `/proc/PID/limits` says.
+fn limit_processes(
+    cluster: &Cluster,
+    node: &str,
+    limit: impl Fn(&str) -> Option<String>,
+) -> Result<(), HarnessError> {
     let Some(slurmd) = cluster.process(&Daemon::Slurmd(node.to_owned())) else { return Ok(()) };
+    let limits = fs::read_to_string(format!("/proc/{}/limits", slurmd.pid)).unwrap_or_default();
+    // It has ended meanwhile.
+    let Some(limit) = limit(&limits) else { return Ok(()) };
     let mut command = Command::new("prlimit");
-    run(command.args(["--pid", &slurmd.pid.to_string(), &format!("--nproc={limit}")])).and_then(Done::ok)?;
+    run(command.args(["--pid", &slurmd.pid.to_string(), &format!("--nproc={limit}:")])).and_then(Done::ok)?;
     Ok(())
+}
+
+/// The hard limit of processes: a number, or `unlimited`.
+fn hard_limit(limits: &str) -> Option<String> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max processes"))?;
+    line.split_whitespace().nth(1).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -123,6 +138,15 @@ mod tests {
             fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
         assert_eq!(left, ["control"]);
         empty(&dir.path().join("gone"));
+    }
+
+    #[test]
+    fn the_hard_limit_is_the_second() {
+        let text = "Max stack size  8388608  unlimited  bytes\nMax processes  300  31405  processes\n";
+        assert_eq!(hard_limit(text).as_deref(), Some("31405"));
+        assert_eq!(hard_limit(""), None);
+        let own = fs::read_to_string("/proc/self/limits").unwrap();
+        assert!(hard_limit(&own).is_some(), "{own}");
     }
 
     #[test]

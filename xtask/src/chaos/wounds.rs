@@ -55,8 +55,6 @@ pub(super) fn may_fail_job(fault: &Fault, job: &Victim) -> bool {
         | Fault::KillWork(node, _)
         | Fault::KillMps(node, _)
         | Fault::DiskFull(node) => had(node),
-        // Only daemons need room there.
-        Fault::FullRunDir(node, _) => had(node) && job.has_daemon,
         // His job's own processes have the limit that he submitted it with.
         Fault::ForkStorm(node, user) => had(node) && job.has_daemon && job.user == *user,
         Fault::GpuShifted(node, gpu) => job.has(node, *gpu),
@@ -131,10 +129,7 @@ mod tests {
         let shared = Victim { has_daemon: true, ..on("n1") };
         let others = Victim { user: 1, ..shared.clone() };
         let full = Fault::FullRunDir(Node(0), Room::Inodes);
-        assert!(may_fail_job(&full, &shared) && may_fail_job(&full, &others));
-        assert!(
-            !may_fail_job(&full, &plain) && !may_fail_job(&full, &Victim { has_daemon: true, ..on("n2") })
-        );
+        assert!(!may_fail_job(&full, &shared), "root keeps room for daemons");
         assert!(!spoils_work(&full, &shared));
         let storm = Fault::ForkStorm(Node(0), 0);
         assert!(may_fail_job(&storm, &shared) && spoils_work(&storm, &shared));

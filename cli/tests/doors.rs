@@ -12,7 +12,7 @@ use admission::{Ruling, Submission, judge};
 use insta::assert_snapshot;
 use protocol::gres_list::Tres;
 use protocol::meaning::{Counted, as_counted};
-use protocol::options::{Renames, Source, Spec, Typed};
+use job_options::{Renames, Source, Spec, Typed};
 use protocol::wire::{encode_request, parse_request};
 use serde_json::Value;
 use site_config::SiteConfig;

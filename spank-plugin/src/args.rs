@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use protocol::options::{Renames, Spec};
+use job_options::{Renames, Spec};
 
 /// Slurm's limit on an option's name (`SPANK_OPTION_MAXLEN`).
 const MAX_NAME: usize = 75;
@@ -124,7 +124,7 @@ fn absolute(path: &str) -> Result<PathBuf, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::options::Opt;
+    use job_options::Opt;
 
     #[test]
     fn reads_what_it_knows() {

@@ -12,7 +12,7 @@ use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_
 use crate::args::Args;
 use crate::counters;
 use crate::ffi::{Context, Spank, SpankError};
-use protocol::options::{Refusal, Source, Spec, Typed};
+use job_options::{Refusal, Source, Spec, Typed};
 
 /// By this variable, a `srun --quiet` tells its step's tasks to print no notice. srun hands on variables that begin with
 /// `SLURM_` even under `--export=NONE`.

@@ -40,7 +40,7 @@ impl Device {
 
     /// This 16 GB GPU without a scheduler that keeps memory back: what the driver refuses is above 16 GB.
     #[must_use]
-    pub(crate) fn unmanaged(&self) -> Device {
+    pub fn unmanaged(&self) -> Device {
         Device { mem: Bytes(16_000_000_000), ..*self }
     }
 

@@ -1,6 +1,6 @@
 //! GPU tasks of independent programs, packed on the devices of one node.
 //!
-//! Memory is in bytes, compute in warps, time (in the simulator only) in seconds.
+//! Memory is in bytes, compute in warps.
 //!
 //! # Words
 //!
@@ -17,11 +17,8 @@
 //! # Approach
 //!
 //! - [`Pool`] holds what each device has promised. It alone makes leases, and none above a device's memory.
-//! - [`Policy`] chooses: [`policy::Alg2`] and [`policy::Alg3`] (CASE), [`policy::CaseMig`], [`policy::Tessera`] (ours), and
-//!   the papers' baselines [`policy::Sa`], [`policy::Cg`], [`policy::SchedGpu`], [`policy::Slurm`].
+//! - [`Policy`] chooses: [`policy::Alg2`] and [`policy::Alg3`] (CASE), [`policy::Tessera`] (ours).
 //! - [`Scheduler`] keeps the queue: it asks the policy at every begin, and once for every waiting task after every free.
-//! - [`sim`] runs jobs against a scheduler and measures; [`audit`] checks the events of a run and shares no code with the
-//!   policies.
 //!
 //! Sources: Chen, Porter and Pande, "CASE: A Compiler-Assisted SchEduling Framework for Multi-GPU Systems", `PPoPP` '22;
 //! Porter, Chen and Pande, "Compiler-Assisted Scheduling for Multi-Instance GPUs", GPGPU '22.
@@ -29,27 +26,19 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
-pub mod audit;
 mod device;
 pub mod event;
 pub mod event_line;
-pub mod figures;
 mod layout;
-mod load;
-pub mod mix;
-mod node;
 pub mod policy;
 mod pool;
 mod scheduler;
-pub mod sim;
 mod task;
 mod units;
 
 pub use device::{Device, DeviceId};
 pub use event::Event;
 pub use layout::{Gpus, Instance};
-pub use load::{Load, fits};
-pub use node::{Node, NodeError};
 pub use policy::{Policy, Refusal, Start, Verdict, Want};
 pub use pool::{Held, Lease, Pool};
 pub use scheduler::{Answer, Grant, Order, Scheduler, UnknownTask};

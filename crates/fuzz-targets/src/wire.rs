@@ -1,7 +1,7 @@
 //! The strings that travel with a job.
 
 use geometry::{GpuIndex, Model};
-use protocol::options::{Opt, Renames, Source, Spec, Typed};
+use job_options::{Opt, Renames, Source, Spec, Typed};
 use protocol::set_summary::on_node;
 use protocol::wire::{MAX_WHY, encode_placement, encode_request, parse_placement, parse_request, plain_why};
 use protocol::{AdminComment, Started, parse_layout};

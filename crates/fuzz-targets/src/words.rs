@@ -1,6 +1,6 @@
 //! Words of command lines and of Slurm's options.
 
-use case::Node;
+use case_study::Node;
 use power::Cap;
 use power_study::State;
 use protocol::gres_list::{Tres, gpu_bind, with_gpus_of};

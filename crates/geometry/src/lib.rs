@@ -8,6 +8,7 @@ mod capability;
 mod coexist;
 mod compute;
 mod ids;
+pub mod load;
 mod model;
 mod profile;
 pub mod size;

@@ -46,6 +46,8 @@ const PLUGIN_FILES: [(&str, &str); 5] = [
     ("libacct_gather_energy_tessera.so", "acct_gather_energy_tessera.so"),
     ("libacct_gather_interconnect_tessera.so", "acct_gather_interconnect_tessera.so"),
 ];
+/// Has every decision of the select plugin audited.
+pub const AUDITED: [&str; 2] = ["--features", "select-plugin/audited"];
 /// Programs and the simulator, the same for every Slurm.
 const COMMON: [&str; 3] = ["tessera", "nvml-sim", "tessera-broker"];
 /// The simulator's libraries, each with the name that programs look for. Jobs find them by `LD_LIBRARY_PATH`.
@@ -101,7 +103,11 @@ pub fn build_beside(slurm: &Slurm) -> Result<(Command, Command), HarnessError> {
     seed(&built(&target_dir()), &built(&slurm.build), &of_plugins)?;
     let command = |task: &str, args: &[&str]| {
         let mut command = cargo(task, &[], Profile::Debug, &slurm.build);
-        command.env("TESSERA_SLURM_SRC", &slurm.source).args(["--quiet", "--workspace"]).args(args);
+        command
+            .env("TESSERA_SLURM_SRC", &slurm.source)
+            .args(["--quiet", "--workspace"])
+            .args(AUDITED)
+            .args(args);
         // The one test of the workspace that is built only by its name.
         command.args(["--test", "built_for"]);
         command
@@ -146,8 +152,10 @@ fn cargo(task: &str, packages: &[&str], profile: Profile, target: &Path) -> Comm
     for package in packages {
         command.args(["-p", package]);
     }
-    if profile == Profile::Release {
-        command.arg("--release");
+    match profile {
+        Profile::Release => _ = command.arg("--release"),
+        Profile::Debug if packages.contains(&"select-plugin") => _ = command.args(AUDITED),
+        Profile::Debug => (),
     }
     command
 }

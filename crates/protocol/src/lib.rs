@@ -1,4 +1,4 @@
-//! Every string that one process of Tessera writes and another reads: options, requests, placements, layout lines,
+//! Every string that one process of Tessera writes and another reads: requests, placements, layout lines,
 //! AdminComments, and what a job is told about its GPU set.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
@@ -12,7 +12,6 @@ pub mod layout;
 pub mod meaning;
 pub mod memory_level;
 pub mod moldable;
-pub mod options;
 pub mod plan;
 pub mod refusals_by_day;
 mod request;

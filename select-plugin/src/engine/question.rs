@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use audit::audit;
 use geometry::{GpuIndex, JobId, SHARD_MIB, Uid};
 use mapa::Memo;
 use node_state::{Ask, Decision, Kind, Node, Policy, Spread};
@@ -49,14 +48,15 @@ pub(super) struct Key {
 }
 
 impl Question {
-    /// Decides; a build with debug assertions has every decision audited by code that shares nothing with it.
+    /// Decides. A build for tests has every decision audited by code that shares nothing with it.
     pub(crate) fn decide(&self, node: &Node) -> Decision {
         let ask = self.asked_of(node);
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
         let decision = decide_with(node, &ask, &self.policy, &mut memo);
         drop(memo);
-        if cfg!(debug_assertions) {
-            let findings = audit(node, &ask, &self.policy, &decision);
+        #[cfg(any(test, feature = "audited"))]
+        {
+            let findings = audit::audit(node, &ask, &self.policy, &decision);
             assert!(findings.is_empty(), "audit of {ask:?} on {}: {findings:?}", node.layout());
         }
         decision

@@ -25,7 +25,7 @@ pub(crate) use spank::{Context, Spank, SpankError};
 use crate::args::Args;
 use crate::submit::SubmitOutcome;
 use crate::{slurmd, slurmstepd, start_reconcile, submit};
-use protocol::options::{Spec, Typed};
+use job_options::{Spec, Typed};
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));
 

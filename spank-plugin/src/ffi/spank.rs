@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::marker::PhantomData;
 
 use super::sys;
-use protocol::options::Spec;
+use job_options::Spec;
 
 /// Which process has loaded us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -112,6 +112,7 @@ fn while_setting_up_the_rest<T>(work: impl FnOnce() -> Result<T, TaskError>) -> 
 /// Builds everything once and lists the test programs.
 fn build() -> Result<Vec<Program>, TaskError> {
     let mut command = cargo(&["build", "--quiet", "--workspace", "--lib", "--bins", "--tests", "--examples"]);
+    command.args(lab::artefacts::AUDITED);
     command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     let start_error = |source| TaskError::Start { program: "cargo".to_owned(), source };
     let done = command.output().map_err(start_error)?;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap_complete::Shell;
-use protocol::options::Spec;
+use job_options::Spec;
 
 const COMMANDS: [&str; 3] = ["sbatch", "salloc", "srun"];
 

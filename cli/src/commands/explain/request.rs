@@ -4,7 +4,7 @@ use clap::Args;
 use plugin_rt::read_file::{EDGE_LIST, read_small};
 use protocol::Request;
 use protocol::gres_list::Tres;
-use protocol::options::{Opt, Refusal, Renames, Source, Typed};
+use job_options::{Opt, Refusal, Renames, Source, Typed};
 use site_config::hostlist;
 
 use crate::outcome::status;

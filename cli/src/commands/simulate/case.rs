@@ -11,8 +11,9 @@ mod summary;
 
 use std::path::PathBuf;
 
-use case::sim::{Job, Outcome as Run, Setup, simulate};
-use case::{Node, Order, event_line, mix, policy};
+use case::{Order, event_line};
+use case_study::sim::{Job, Outcome as Run, Setup, simulate};
+use case_study::{Node, mix, policy};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 

@@ -26,8 +26,8 @@ impl Policy for Alg3 {
     }
 }
 
-/// Algorithm 3 on the devices whose memory `eligible` accepts.
-pub(super) fn fewest_warps(pool: &Pool, ask: &Ask, eligible: impl Fn(Bytes) -> bool) -> Verdict {
+/// Applies Algorithm 3 to the devices whose memory `eligible` accepts.
+pub fn fewest_warps(pool: &Pool, ask: &Ask, eligible: impl Fn(Bytes) -> bool) -> Verdict {
     let mut best: Option<(Warps, DeviceId)> = None;
     for (id, held) in pool.iter() {
         let has_room = held.room(id, ask).is_some_and(|room| ask.need.mem() < room);

@@ -2,9 +2,6 @@
 
 mod alg2;
 mod alg3;
-mod bound;
-mod case_mig;
-mod schedgpu;
 mod tessera;
 
 use crate::device::DeviceId;
@@ -14,10 +11,7 @@ use crate::task::{Ask, JobAsk, JobId, TaskId};
 use crate::units::Bytes;
 
 pub use alg2::Alg2;
-pub use alg3::Alg3;
-pub use bound::{Cg, Sa, Slurm};
-pub use case_mig::CaseMig;
-pub use schedgpu::SchedGpu;
+pub use alg3::{Alg3, fewest_warps};
 pub use tessera::{OVERTAKEN_AT_MOST, Tessera};
 
 /// Where a task goes now.
@@ -159,8 +153,9 @@ fn alone(pool: &Pool, mem: Bytes) -> Start {
     }
 }
 
-/// Why no device could hold `mem` even when empty, where the largest has `largest`.
-fn too_large(mem: Bytes, largest: Bytes) -> Option<Refusal> {
+/// Says why no device could hold `mem` even when empty, where the largest has `largest`.
+#[must_use]
+pub fn too_large(mem: Bytes, largest: Bytes) -> Option<Refusal> {
     (mem > largest).then_some(Refusal::TooLarge { need: mem, largest })
 }
 
@@ -169,8 +164,9 @@ fn wait_or_refuse(pool: &Pool, ask: &Ask) -> Verdict {
     too_large(ask.need.mem(), pool.largest_for(ask)).map_or(Verdict::Wait, Verdict::Refuse)
 }
 
-/// The answer for a task of a job that is bound to `device`: memory alone decides.
-fn on_bound(pool: &Pool, ask: &Ask, device: DeviceId) -> Verdict {
+/// Answers a task of a job that is bound to `device`: memory alone decides.
+#[must_use]
+pub fn on_bound(pool: &Pool, ask: &Ask, device: DeviceId) -> Verdict {
     match pool.get(device) {
         Some(held) if ask.need.mem() > held.device().mem => {
             Verdict::Refuse(Refusal::AboveDevice { need: ask.need.mem(), device: held.device().mem })
@@ -181,20 +177,15 @@ fn on_bound(pool: &Pool, ask: &Ask, device: DeviceId) -> Verdict {
 }
 
 /// Every policy by name, in the order that lists print them in.
-pub const NAMES: [&str; 8] = ["tessera", "alg3", "alg2", "case-mig", "sa", "cg", "schedgpu", "slurm"];
+pub const NAMES: [&str; 3] = ["tessera", "alg3", "alg2"];
 
-/// A policy by its name; `None` for a name not in [`NAMES`].
+/// Makes a policy by its name; `None` for a name not in [`NAMES`].
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
     Some(match name {
         "tessera" => Box::new(Tessera::default()),
         "alg3" => Box::new(Alg3),
         "alg2" => Box::new(Alg2::default()),
-        "case-mig" => Box::new(CaseMig),
-        "sa" => Box::new(Sa::default()),
-        "cg" => Box::new(Cg::default()),
-        "schedgpu" => Box::new(SchedGpu),
-        "slurm" => Box::new(Slurm::default()),
         _ => return None,
     })
 }

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 
 use crate::device::DeviceId;
 use crate::layout::{Gpus, Instance};
-use crate::load::{Load, fits};
 use crate::policy::{Policy, Verdict, Want, on_bound, wait_or_refuse};
 use crate::pool::{Held, Pool};
 use crate::task::{Among, Ask, JobId, TaskId};
 use crate::units::Bytes;
+use geometry::load::{Load, fits};
 
 /// How often a waiting task is overtaken before a device is kept for it.
 pub const OVERTAKEN_AT_MOST: u32 = 16;

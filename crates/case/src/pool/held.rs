@@ -2,9 +2,9 @@
 
 use crate::device::{Device, DeviceId};
 use crate::layout::Instance;
-use crate::load::Load;
 use crate::task::{Ask, JobId, Need};
 use crate::units::{Bytes, Warps};
+use geometry::load::Load;
 
 /// A job on a device.
 #[derive(Clone, Debug)]

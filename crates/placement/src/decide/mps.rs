@@ -25,7 +25,7 @@
 use super::profile_choice::{Profiles, Want};
 use super::starts::{cost_of, free_starts};
 use super::view::{View, first_job};
-use case::{Load, fits};
+use geometry::load::{Load, fits};
 use geometry::{JobId, Profile, Slice};
 use node_state::report::{
     Candidate, Constraint, Fate, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes,

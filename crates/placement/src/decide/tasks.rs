@@ -20,7 +20,7 @@
 
 use super::starts::{cost_of, free_starts};
 use super::view::View;
-use case::{Load, fits};
+use geometry::load::{Load, fits};
 use geometry::{Profile, Slice};
 use node_state::report::{
     Candidate, Constraint, Fate, GPU_PARTS, Report, SeatScore, ShareClass, Starts, Takes,

@@ -54,7 +54,7 @@ pub const ALL_TASKS: usize = 16 * 1024;
 
 /// The policies that the broker offers, the default first. Under `alg2` tasks also wait for SMs, but not those of a process
 /// that holds: it could wait for SMs of its own.
-pub const POLICIES: [&str; 3] = ["tessera", "alg3", "alg2"];
+pub const POLICIES: [&str; 3] = policy::NAMES;
 
 /// Something to carry out.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,7 +166,7 @@ impl Core {
     /// An empty pool under the policy of this name; `None` for a name not in [`POLICIES`].
     #[must_use]
     pub fn new(policy: &str, context: Bytes) -> Option<Core> {
-        let chosen = POLICIES.contains(&policy).then(|| policy::by_name(policy)).flatten()?;
+        let chosen = policy::by_name(policy)?;
         Some(Core {
             is_logged: true,
             is_strict: policy == "alg3",

@@ -17,7 +17,7 @@ mod table;
 
 use std::path::PathBuf;
 
-pub use options::{Options, Overuse};
+pub use options::{Asked, HELP, Options, Overuse, UsageError};
 pub use parent::{PARENT, become_parent, keep_alive, start};
 pub use serve::serve;
 

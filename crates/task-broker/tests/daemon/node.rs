@@ -160,7 +160,7 @@ impl Node {
 
     /// Whether what the broker wrote into its log is legal.
     pub(crate) fn assert_sound(&self) {
-        let account = case::audit::daemon(&self.events());
+        let account = case_study::audit::daemon(&self.events());
         assert!(account.violations.is_empty() && account.begun > 0, "{account:?}\n{}", self.events());
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use case::audit::daemon;
+use case_study::audit::daemon;
 use serde_json::json;
 
 use crate::files::read_text;

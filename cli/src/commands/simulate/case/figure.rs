@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use case::figures::{self, Figure, FigureError, Goal, Row};
+use case_study::figures::{self, Figure, FigureError, Goal, Row};
 use serde_json::{Value, json};
 
 use super::picture;

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use case::sim::{Job, Phase};
 use case::{Bytes, JobId, Need};
+use case_study::sim::{Job, Phase};
 use serde_json::{Value, json};
 
 use super::fields::{Fields, objects};

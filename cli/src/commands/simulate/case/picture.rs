@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use case::figures::{Figure, Row};
+use case_study::figures::{Figure, Row};
 
 use crate::render::svg::escape;
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use case::{Among, Answer, Ask, Bytes, Event, JobId, Need, Node, Order, Scheduler, TaskId, policy};
+use case::{Among, Answer, Ask, Bytes, Event, JobId, Need, Order, Scheduler, TaskId};
+use case_study::{Node, policy};
 
 use super::fields::{Fields, objects};
 use crate::files::read_text;

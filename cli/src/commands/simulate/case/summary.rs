@@ -1,6 +1,6 @@
 //! What the runs gave: JSON for scripts, a table for people.
 
-use case::Node;
+use case_study::Node;
 use serde_json::{Value, json};
 
 use super::Compared;

@@ -1,0 +1,24 @@
+//! CASE's and CASE-MIG's evaluations again: their baselines, mixes, figures and a simulator, and an audit of every run.
+//!
+//! Time is in seconds, memory in bytes, compute in warps. Nothing that a node or slurmctld runs links this crate.
+//!
+//! - [`policy`] adds the papers' baselines [`policy::Sa`], [`policy::Cg`], [`policy::SchedGpu`], [`policy::Slurm`] and
+//!   [`policy::CaseMig`] to the policies of [`case`].
+//! - [`sim`] runs jobs against a [`case::Scheduler`] and measures; [`audit`] checks the events of a run and shares no code
+//!   with the policies.
+//! - [`mix`] holds the papers' jobs, [`figures`] their tables and figures again, each with the printed value.
+//!
+//! Sources: Chen, Porter and Pande, "CASE: A Compiler-Assisted SchEduling Framework for Multi-GPU Systems", `PPoPP` '22;
+//! Porter, Chen and Pande, "Compiler-Assisted Scheduling for Multi-Instance GPUs", GPGPU '22.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+pub mod audit;
+pub mod figures;
+pub mod mix;
+mod node;
+pub mod policy;
+pub mod sim;
+
+pub use node::{Node, NodeError};

@@ -1,0 +1,292 @@
+//! Refuses options that contradict each other, or that no GPU of any known model could satisfy.
+//!
+//! Whether the site has such a GPU is for slurmctld to check.
+
+use geometry::size::display_gb;
+use geometry::{Model, split_compute_name};
+use topology::Pattern;
+
+use crate::given::Given;
+use crate::names::{Renames, shown};
+use crate::one_instance;
+use crate::table::Opt;
+use crate::value::Value;
+use protocol::meaning::implied;
+use protocol::{Bandwidth, Isolation, Request};
+use protocol::SetWait;
+
+/// Makes the request of these values.
+///
+/// # Errors
+///
+/// Everything that is wrong with the combination, a line each.
+pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, Vec<String>> {
+    let given = Given::of(values);
+    let name = |opt| shown(opt, renames);
+    let one_instance = implied(&given.about_one_instance());
+    let typed = given.isolation.clone().filter(|i| *i != Isolation::Auto || one_instance.is_none());
+    let Some(isolation) = typed.or(one_instance).or_else(|| by_other_options(&given)) else {
+        let alone = if given.instances.is_some() { Opt::Instances } else { Opt::Threads };
+        return Err(vec![format!(
+            "{}: needs {} or {} beside it",
+            name(alone),
+            name(Opt::Isolation),
+            name(Opt::Mem)
+        )]);
+    };
+    let mut problems = contradictions(&isolation, &given, &name);
+    problems.extend(auto_power(&isolation, &given, &name));
+    problems.extend(one_instance::contradictions(&isolation, &given, &name));
+    if problems.is_empty() {
+        problems.extend(impossible(&isolation, &given, &name));
+    }
+    if problems.is_empty() {
+        problems.extend(one_instance::impossible(&isolation, &given, &name));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    Ok(Request {
+        isolation_typed: given.isolation.is_some(),
+        mem_mib: given.mem,
+        instances: given.instances.unwrap_or(1),
+        per_task: given.per_task,
+        threads: given.threads,
+        pattern: given.pattern,
+        bandwidth: given.bandwidth,
+        policy: given.policy,
+        wait: given.wait,
+        times: given.times.unwrap_or_default(),
+        job_profile: given.profile,
+        place: given.place,
+        cap_w: given.power,
+        auto_cap: given.auto_power,
+        // Whole GPUs are counted by Slurm's own options, which SPANK cannot see: the controller fills them in.
+        ..Request::new(isolation)
+    })
+}
+
+/// The isolation that the options for memory, links and power imply; `None` if they imply none.
+fn by_other_options(given: &Given) -> Option<Isolation> {
+    if given.mem.is_some() {
+        return Some(Isolation::Auto);
+    }
+    let about_links = given.pattern.is_some()
+        || given.bandwidth.is_some()
+        || given.policy.is_some()
+        || given.wait.is_some();
+    let any_gpu = about_links || given.power.is_some() || given.auto_power;
+    (any_gpu && given.instances.is_none() && given.threads.is_none()).then_some(Isolation::Whole)
+}
+
+fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut refuse = |given: bool, opt: Opt, why: &str| {
+        if given {
+            out.push(format!("{} does not go with {}={isolation}: {why}", name(opt), name(Opt::Isolation)));
+        }
+    };
+    let several = given.per_task || given.instances.is_some_and(|n| n > 1);
+    let waits = given.wait.is_some_and(|w| w != SetWait::NONE);
+    let linked = given.pattern.as_ref().is_some_and(|p| *p != Pattern::None);
+    match isolation {
+        Isolation::None => {
+            let why = "none means that nothing is changed; leave it out";
+            refuse(given.mem.is_some(), Opt::Mem, why);
+            refuse(given.instances.is_some(), Opt::Instances, why);
+            refuse(given.threads.is_some(), Opt::Threads, why);
+            refuse(given.pattern.is_some(), Opt::Pattern, why);
+            refuse(given.bandwidth.is_some(), Opt::Bandwidth, why);
+            refuse(given.policy.is_some(), Opt::SetPolicy, why);
+            refuse(given.wait.is_some(), Opt::Wait, why);
+            refuse(given.power.is_some() || given.auto_power, Opt::Power, why);
+        }
+        Isolation::Whole => {
+            refuse(several, Opt::Instances, "whole GPUs are counted by --gpus-per-node or --gres=gpu:N");
+            refuse(given.threads.is_some(), Opt::Threads, "a whole GPU has all its multiprocessors");
+        }
+        Isolation::Mps => {
+            refuse(several, Opt::Instances, "an mps job has one share per node; take mig for several");
+            refuse(linked, Opt::Pattern, "one share talks to no other GPU; take whole");
+            refuse(given.policy.is_some(), Opt::SetPolicy, "one share is no set of GPUs; take whole");
+            refuse(waits, Opt::Wait, "one share has no links; take whole");
+        }
+        Isolation::Tasks { .. } => {
+            let each = "each GPU task says what it needs when it begins";
+            refuse(several, Opt::Instances, "tasks share devices of the site's choice; take mig for several");
+            refuse(given.threads.is_some(), Opt::Threads, each);
+            refuse(linked, Opt::Pattern, "its tasks run on one device each; take whole");
+            refuse(given.policy.is_some(), Opt::SetPolicy, "its tasks run on one device each; take whole");
+            refuse(waits, Opt::Wait, "its tasks run on one device each; take whole");
+        }
+        Isolation::Mig(profile) => {
+            if profile.as_deref().and_then(split_compute_name).is_some() {
+                refuse(
+                    several,
+                    Opt::Instances,
+                    "a job has one compute instance per node; take an array of jobs",
+                );
+                refuse(
+                    given.times.is_some(),
+                    Opt::Times,
+                    "it names the job's only size; leave one of them out",
+                );
+            }
+            refuse(linked, Opt::Pattern, "MIG instances have no links to each other; take whole");
+            refuse(given.policy.is_some(), Opt::SetPolicy, "instances are no set of whole GPUs; take whole");
+            refuse(waits, Opt::Wait, "instances have no links; take whole");
+        }
+        Isolation::Auto => {}
+    }
+    if waits && given.bandwidth == Some(Bandwidth::Insensitive) {
+        let (wait, bandwidth) = (name(Opt::Wait), name(Opt::Bandwidth));
+        out.push(format!(
+            "{wait} does not go with {bandwidth}=insensitive: such a job gains nothing by waiting"
+        ));
+    }
+    out
+}
+
+/// What is wrong with `--gpu-power=auto`: it is for one named application that has its GPUs alone.
+fn auto_power(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
+    if !given.auto_power {
+        return None;
+    }
+    let (auto, of) = (format!("{}=auto", name(Opt::Power)), name(Opt::Isolation));
+    let fills = |profile: &String| {
+        let profiles = Model::all().iter().filter_map(|m| Some((m, m.profile(profile)?)));
+        profiles.into_iter().any(|(model, profile)| profile.compute_slices == model.compute_slices)
+    };
+    let alone = match isolation {
+        // What none means is said elsewhere.
+        Isolation::Whole | Isolation::None => true,
+        Isolation::Mig(Some(profile)) => fills(profile),
+        _ => false,
+    };
+    if !alone {
+        return Some(format!(
+            "{auto} does not go with {of}={isolation}: it chooses a cap for a job that has its GPUs alone; take whole, an instance \
+             of the whole GPU such as mig:7g.40gb, or watts"
+        ));
+    }
+    let profile = name(Opt::Profile);
+    given.profile.is_none().then(|| {
+        format!("{auto}: needs {profile} beside it: the cap follows from the counters of the application that it names")
+    })
+}
+
+/// The line for a request that no known GPU model could satisfy.
+fn impossible(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
+    let mem = given.mem.unwrap_or(0);
+    match isolation {
+        Isolation::Mig(Some(part)) if split_compute_name(part).is_some() => no_such_part(part, given, name),
+        Isolation::Mig(Some(profile)) => {
+            let of_that_name: Vec<_> =
+                Model::all().iter().filter_map(|m| Some((m, m.profile(profile)?))).collect();
+            let Some(most) = of_that_name.iter().map(|(_, p)| p.memory_mib).max() else {
+                return Some(format!(
+                    "{}=mig:{profile}: no GPU has this profile; {}",
+                    name(Opt::Isolation),
+                    known_profiles(profile)
+                ));
+            };
+            if mem > most {
+                return Some(format!(
+                    "{}: asks for {}, but {}=mig:{profile} has at most {}",
+                    name(Opt::Mem),
+                    display_gb(mem),
+                    name(Opt::Isolation),
+                    display_gb(most)
+                ));
+            }
+            let share = |(m, p): &(&Model, &geometry::Profile)| p.sm * 100 / m.full_gpu_sm.max(1);
+            let widest = of_that_name.iter().map(share).max().unwrap_or(100);
+            given.threads.filter(|t| u32::from(*t) > widest).map(|t| {
+                format!(
+                    "{}: asks for at least {t} %, but {}=mig:{profile} has {widest} % of its GPU",
+                    name(Opt::Threads),
+                    name(Opt::Isolation)
+                )
+            })
+        }
+        _ => {
+            let largest = Model::all().iter().map(|m| m.total_memory_mib).max().unwrap_or(u64::MAX);
+            (mem > largest).then(|| {
+                format!(
+                    "{}: asks for {}, but no GPU has more than {}",
+                    name(Opt::Mem),
+                    display_gb(mem),
+                    display_gb(largest)
+                )
+            })
+        }
+    }
+}
+
+/// The line for a compute instance that no known GPU model has, or that says too little or too much.
+fn no_such_part(part: &str, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
+    let isolation = || format!("{}=mig:{part}", name(Opt::Isolation));
+    let of_that_name: Vec<_> =
+        Model::all().iter().filter_map(|m| m.compute_profile(part).map(|(p, c)| (m, p, c))).collect();
+    let Some(most) = of_that_name.iter().map(|(_, p, _)| p.memory_mib).max() else {
+        return Some(format!("{}: no GPU has this compute instance; {}", isolation(), known_parts(part)));
+    };
+    let Some(mem) = given.mem else {
+        return Some(format!(
+            "{}: needs {} beside it: the jobs in one GPU instance share its memory, and what they state must fit",
+            isolation(),
+            name(Opt::Mem)
+        ));
+    };
+    if mem > most {
+        return Some(format!(
+            "{}: asks for {}, but the jobs of {} share at most {}",
+            name(Opt::Mem),
+            display_gb(mem),
+            isolation(),
+            display_gb(most)
+        ));
+    }
+    let share = |(m, _, c): &(&Model, &geometry::Profile, &geometry::ComputeProfile)| {
+        c.sm * 100 / m.full_gpu_sm.max(1)
+    };
+    let widest = of_that_name.iter().map(share).max().unwrap_or(100);
+    given.threads.filter(|t| u32::from(*t) > widest).map(|t| {
+        format!(
+            "{}: asks for at least {t} %, but {} has {widest} % of its GPU",
+            name(Opt::Threads),
+            isolation()
+        )
+    })
+}
+
+/// The end of a message about an unknown compute instance: the sizes of its GPU instance, or what to write instead.
+fn known_parts(wrong: &str) -> String {
+    let Some((slices, profile)) = split_compute_name(wrong) else { return String::new() };
+    let Some(of_that_name) = Model::all().iter().find_map(|m| m.profile(profile)) else {
+        return format!("there is no profile {profile} either; {}", known_profiles(profile));
+    };
+    if of_that_name.compute_slices == slices {
+        return format!("mig:{profile} is all of its compute slices");
+    }
+    let sizes: Vec<String> =
+        of_that_name.compute.iter().map(|c| of_that_name.compute_name(c.slices)).collect();
+    if sizes.is_empty() { format!("{profile} has none") } else { format!("known are {}", sizes.join(", ")) }
+}
+
+/// The end of a message about an unknown profile: the known ones with as many compute slices.
+fn known_profiles(wrong: &str) -> String {
+    let slices = |name: &str| name.split('.').next().map(str::to_owned);
+    let mut names: Vec<&str> = Model::all()
+        .iter()
+        .flat_map(|m| &m.profiles)
+        .filter(|p| !p.is_variant() && slices(&p.name) == slices(wrong))
+        .map(|p| p.name.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return "`tessera profiles` lists them all".to_owned();
+    }
+    format!("known are {}", names.join(", "))
+}

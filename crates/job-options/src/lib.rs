@@ -1,0 +1,183 @@
+//! What a user may ask for, from the option's text to one checked request.
+//!
+//! `table` lists the options, `value` reads one option's text, and `check` refuses options that contradict each other.
+//! Nothing here knows SPANK: texts go in, and a [`Request`] or a list of [`Refusal`]s comes out.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+mod check;
+mod given;
+mod names;
+mod one_instance;
+mod table;
+mod value;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use protocol::Request;
+
+use names::shown;
+
+pub use names::Renames;
+pub use table::{Opt, Spec};
+
+/// The options of one submission as typed: command line, environment, `#SBATCH` lines.
+#[derive(Clone, Debug, Default)]
+pub struct Typed {
+    texts: BTreeMap<Opt, Vec<Text>>,
+}
+
+/// Where a value was typed. As with sbatch's own options, a later place overrides an earlier one, and of several values
+/// in one place the last counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// An `#SBATCH` line, or a variable of Slurm's own that stands for the option.
+    Script,
+    /// The option's environment variable ([`Spec::env`]).
+    Env,
+    /// The command line of sbatch, salloc or srun.
+    CommandLine,
+}
+
+/// One value as typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Text {
+    text: String,
+    source: Source,
+}
+
+/// Why a submission is refused: one line for the user that names the option, its value and what would work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(String);
+
+impl Refusal {
+    /// A refusal in these words.
+    #[must_use]
+    pub fn new(line: String) -> Self {
+        Self(line)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Typed {
+    /// No options so far.
+    pub const fn new() -> Self {
+        Self { texts: BTreeMap::new() }
+    }
+
+    /// Adds a value, after those that were typed before it in the same place.
+    pub fn push(&mut self, opt: Opt, text: &str, source: Source) {
+        self.texts.entry(opt).or_default().push(Text { text: text.to_owned(), source });
+    }
+
+    /// Removes the first value with this text, if there is one.
+    pub fn drop_one(&mut self, opt: Opt, text: &str) {
+        let Some(texts) = self.texts.get_mut(&opt) else { return };
+        if let Some(at) = texts.iter().position(|t| t.text == text) {
+            texts.remove(at);
+        }
+        if texts.is_empty() {
+            self.texts.remove(&opt);
+        }
+    }
+
+    /// Adds the value of each option's environment variable. An empty variable counts as unset.
+    pub fn fill_from_env(&mut self, env: &dyn Fn(&str) -> Option<String>) {
+        for spec in Spec::ALL {
+            if let Some(text) = env(spec.env).filter(|t| !t.is_empty()) {
+                self.push(spec.opt, &text, Source::Env);
+            }
+        }
+    }
+
+    /// The options that were typed, by the names that the site shows.
+    pub fn names(&self, renames: &Renames) -> Vec<String> {
+        self.texts.keys().map(|opt| shown(*opt, renames)).collect()
+    }
+
+    /// Reads and checks everything. `None`: no option was used, so the job is not for Tessera.
+    ///
+    /// `read_file` reads a small text file as the submitting user.
+    ///
+    /// # Errors
+    ///
+    /// One refusal for every value that counts and cannot be read. If all can be read, one for every contradiction between
+    /// them.
+    pub fn request(
+        &self,
+        renames: &Renames,
+        read_file: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<Option<Request>, Vec<Refusal>> {
+        let mut values = Vec::new();
+        let mut refusals = Vec::new();
+        for (opt, text) in self.that_count() {
+            match value::read(opt, &text.text, read_file) {
+                Ok(value) => values.push(value),
+                Err(why) => {
+                    let given = given(opt, text, renames);
+                    refusals.push(Refusal(format!("{given}={}: {why}", clip(&text.text))));
+                }
+            }
+        }
+        if !refusals.is_empty() {
+            return Err(refusals);
+        }
+        if values.is_empty() {
+            return Ok(None);
+        }
+        let refused = |lines: Vec<String>| lines.into_iter().map(Refusal).collect();
+        check::request(values, renames).map(Some).map_err(refused)
+    }
+
+    /// What the user may have meant otherwise, one line each: a memory without a unit that is less than any GPU program uses.
+    pub fn warnings(&self, renames: &Renames) -> Vec<String> {
+        let of_memory = self.that_count().into_iter().filter(|(opt, _)| *opt == Opt::Mem);
+        let few =
+            of_memory.filter(|(_, text)| text.text.trim().parse::<u32>().is_ok_and(|mb| mb < FEW_MEGABYTES));
+        few.map(|(opt, text)| {
+            let mb = text.text.trim();
+            format!("{}={mb} means {mb} MB; for gigabytes write {mb}G", given(opt, text, renames))
+        })
+        .collect()
+    }
+
+    /// The value of each option that overrides its others. `--gpu-isolation=none` also overrides other options typed in
+    /// earlier places: with it a command line refuses all that the script asks for.
+    fn that_count(&self) -> Vec<(Opt, &Text)> {
+        let winners: Vec<(Opt, &Text)> = self
+            .texts
+            .iter()
+            .filter_map(|(opt, texts)| Some((*opt, texts.iter().max_by_key(|t| t.source)?)))
+            .collect();
+        let none = winners.iter().find(|(opt, text)| *opt == Opt::Isolation && text.text == "none");
+        let least = none.map_or(Source::Script, |(_, text)| text.source);
+        winners.into_iter().filter(|(_, text)| text.source >= least).collect()
+    }
+}
+
+/// Fewer megabytes than a CUDA context takes: who types such a number without a unit means gigabytes.
+const FEW_MEGABYTES: u32 = 256;
+
+/// The name of the option or of the environment variable, whichever the user set.
+fn given(opt: Opt, text: &Text, renames: &Renames) -> String {
+    if text.source == Source::Env { opt.spec().env.to_owned() } else { shown(opt, renames) }
+}
+
+/// A value short enough for one line of a terminal.
+fn clip(text: &str) -> String {
+    const MOST: usize = 60;
+    if text.chars().count() <= MOST {
+        return text.to_owned();
+    }
+    text.chars().take(MOST).chain("...".chars()).collect()
+}

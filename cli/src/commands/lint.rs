@@ -1,7 +1,8 @@
 //! `tessera lint`: where Slurm's own choice of GPUs falls behind.
 
 use clap::Args;
-use mapa::{self, Match, Query, StockRule, choose, stock};
+use mapa::{Match, Query, choose};
+use mapa_study::{StockRule, stock};
 use serde_json::{Value, json};
 use topology::{BandwidthModel, GpuSet, HardwareGraph, Pattern, Selection};
 

@@ -114,7 +114,7 @@ fn as_json(query: &Query<'_>, found: &Result<Match, NoMatch>, elapsed_us: f64) -
 
 /// Sets as good as the chosen one; not part of the decision's time where they are counted only now.
 fn tied(query: &Query<'_>, c: &Match) -> u64 {
-    c.tied_sets.unwrap_or_else(|| mapa::count_ties(query, c))
+    c.tied_sets.unwrap_or_else(|| mapa_study::count_ties(query, c))
 }
 
 fn gbps(value: Option<f64>) -> String {

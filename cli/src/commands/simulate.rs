@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use mapa::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
+use mapa_study::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
 use serde_json::{Value, json};
 use topology::Selection;
 

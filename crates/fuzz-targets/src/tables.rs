@@ -10,7 +10,7 @@ use crate::text;
 
 /// Jobs of `tessera simulate mapa`.
 pub(crate) fn mapa_jobs(input: &[u8]) {
-    let _ = mapa::parse_jobs(&text(input));
+    let _ = mapa_study::parse_jobs(&text(input));
 }
 
 /// Batches of `tessera plan`, CSV and JSON lines.

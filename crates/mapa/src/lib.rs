@@ -11,18 +11,16 @@
 //! A match is scored by AggBW (Equation 1), by EffBW, which a model predicts (Equation 2 or one with bounds), and by
 //! the bandwidth that stays among the GPUs it leaves (Equation 3). A policy says which of them decides ([`choose`]).
 //!
-//! The best match is exact. Sets are enumerated, but orders of one set are not; each pattern has its own search below
-//! `search/patterns`. Dynamic programming over subsets solves rings, chains and trees for every set at once (`path`,
-//! `tree`, `ring_tree`). Counting solves stars and cliques. Under Equation 2 the search looks for the counts of links with
-//! the best score (`equation2`). Only edge lists that are no tree need branch and bound (`branch_and_bound`), within a
-//! limit; an answer that reached it says so ([`Match::exact`]).
+//! All patterns have one search. Among few orders it tries every one that can still win, and the answer is exact: eight
+//! ranks on eight GPUs are few, and so is any pair of 16 GPUs. Among more it takes a limited number of steps, and an answer
+//! that is not proven says so ([`Match::exact`]). `mapa-study` has the exact searches for up to 16 GPUs and compares
+//! (`docs/figures/mapa.md`).
 //!
 //! # Worst case
-//! 16 free GPUs; the module of each search states its bound. `benches/mapa.rs` measures them, `docs/figures/mapa.md` has
-//! the figures. More than 16 free GPUs are accepted if all links among them are alike.
+//! 16 free GPUs: some ten milliseconds. More than 16 free GPUs are accepted if all links among them are alike.
 //!
 //! # Beside the policies
-//! [`simulate`] is MAPA's simulator, [`stock`](stock()) Slurm's own choice for comparison, [`Memo`] remembers answers.
+//! [`Memo`] remembers answers.
 //!
 //! # Source
 //! Ranganath et al., MAPA, SC'21, arXiv:2110.03214; socal-ucr/MAPA@15e58ab for what the paper leaves open.
@@ -37,15 +35,9 @@ mod model;
 mod policy;
 mod query;
 mod search;
-mod simulator;
-mod stock;
-mod tied_sets;
 
-pub use limits::{MOST_FREE, MOST_STEPS};
+pub use limits::MOST_FREE;
 pub use memo::Memo;
 pub use model::{equation_2, score};
 pub use policy::choose;
 pub use query::{Match, NoMatch, Query};
-pub use simulator::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
-pub use stock::{StockRule, stock};
-pub use tied_sets::count_ties;

@@ -4,11 +4,12 @@ use geometry::GpuIndex;
 use topology::{Edge, GpuSet, HardwareGraph, Selection};
 
 use crate::bipartition;
-use crate::limits::FEW_STEPS;
-use crate::model::score;
+use crate::limits::{FEW_STEPS, MOST_FREE, MOST_STEPS};
+use crate::model;
 use crate::query::{Match, NoMatch, Query};
 use crate::search::{
-    Aim, Budget, Contest, KnownOrder, LinksTaken, PatternSearch, Space, Winner, least_missed, search_for,
+    Budget, Contest, KnownOrder, LinksTaken, Ranks, Score, SlowestSearch, Space, Tally, TallySearch, Winner,
+    least_missed,
 };
 use topology::BandwidthModel;
 
@@ -43,22 +44,23 @@ pub fn choose(query: &Query<'_>) -> Result<Match, NoMatch> {
         Selection::TopoAware => Some(bipartition::lowest(graph.len(), graph.socket(), free, n)),
         Selection::Greedy | Selection::Preserve => None,
     };
-    let pattern = search_for(query.pattern, &edges, n);
-    let mut budget = Budget(pattern.steps(aim(query), query.free.len()));
+    if n > MOST_FREE {
+        return Err(NoMatch::TooMany(n));
+    }
+    let ranks = Ranks::new(&edges, n);
     let fixed = if free.len() == n { Some(free) } else { fixed };
-    let (set, tied, known) = match fixed {
-        Some(set) => (set, Some(1), KnownOrder::default()),
+    // Few orders end the search by themselves.
+    let mut budget = Budget(if ranks.is_few(free.len()) { u32::MAX } else { MOST_STEPS });
+    let (set, tied, known, is_best_set) = match fixed {
+        Some(set) => (set, Some(1), KnownOrder::default(), true),
         None => {
             let space = Space::new(graph, free).ok_or(NoMatch::TooMany(free.len()))?;
-            let found = best_set(query, &*pattern, &space, &mut budget)?;
-            (space.gpu_set(found.mask), found.tied, found.known)
+            let found = best_set(query, &ranks, &space, &mut budget);
+            (space.gpu_set(found.mask), found.tied, found.known, found.is_proven)
         }
     };
-    let is_best_set = budget.0 > 0;
-    // The order of a set that is not proven is searched for all the same.
-    budget.0 = budget.0.max(FEW_STEPS);
-    let order = best_order(query, &*pattern, (set, known), &mut budget)?;
-    Ok(finish(query, &edges, order, free, tied, is_best_set && budget.0 > 0))
+    let (order, is_best_order) = best_order(query, &ranks, (set, known), &mut budget)?;
+    Ok(finish(query, &edges, order, free, tied, is_best_set && is_best_order))
 }
 
 fn finish(
@@ -71,7 +73,7 @@ fn finish(
 ) -> Match {
     let gpus: GpuSet = order.iter().copied().collect();
     let rest = GpuSet::from_bits(free.bits() & !gpus.bits());
-    let scores = score(query.graph, edges, &order, query.model);
+    let scores = model::score(query.graph, edges, &order, query.model);
     Match { gpus, order, scores, preserved_bw: query.graph.preserved_bw(rest), tied_sets, exact }
 }
 
@@ -89,6 +91,17 @@ fn combinations(m: usize, n: usize) -> u64 {
     (0..n.min(m - n)).fold(1, part)
 }
 
+/// By what a policy rates the match of one set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    /// The rate of the slowest edge, then the sum.
+    Slowest,
+    /// The sum over all edges (AggBW).
+    Sum,
+    /// EffBW by Equation 2.
+    Equation2,
+}
+
 /// What orders of one set are judged by. Equation 2 orders ranks only where Algorithm 1 asks for EffBW, as MAPA's
 /// program does: elsewhere its order would be a slower one.
 fn aim(query: &Query<'_>) -> Aim {
@@ -101,39 +114,52 @@ fn aim(query: &Query<'_>) -> Aim {
     }
 }
 
-/// The order of ranks on a given set.
-fn best_order(
-    query: &Query<'_>,
-    pattern: &dyn PatternSearch,
-    (set, known): (GpuSet, KnownOrder),
-    budget: &mut Budget,
-) -> Result<Vec<GpuIndex>, NoMatch> {
-    if let Some(order) = known.order {
-        return Ok(order);
+/// What matches are worth by, if not by their slowest edge. Without edges all matches are alike.
+fn score(query: &Query<'_>, ranks: &Ranks) -> Option<Score> {
+    match aim(query) {
+        Aim::Slowest if ranks.edges() > 0 => None,
+        Aim::Equation2 => Some(Score::Equation2(ranks.edges())),
+        Aim::Slowest | Aim::Sum => Some(Score::Sum),
     }
-    let space = Space::new(query.graph, set).ok_or(NoMatch::TooMany(set.len()))?;
-    let order = match aim(query) {
-        Aim::Equation2 => pattern.order_by_equation_2(&space, budget)?,
-        Aim::Slowest => pattern.order_by_slowest(&space, known.slowest_mb_s, budget),
-        Aim::Sum => pattern.order_by_sum(&space, known.sum_mb_s, budget),
-    };
-    Ok(order.into_iter().map(|v| space.gpus[v]).collect())
 }
 
-fn best_set(
+/// The order of ranks on a given set. The flag: it is proven.
+fn best_order(
     query: &Query<'_>,
-    pattern: &dyn PatternSearch,
-    space: &Space,
+    ranks: &Ranks,
+    (set, known): (GpuSet, KnownOrder),
     budget: &mut Budget,
-) -> Result<Winner, NoMatch> {
+) -> Result<(Vec<GpuIndex>, bool), NoMatch> {
+    if let Some(order) = known.order {
+        return Ok((order, true));
+    }
+    // The order of a set that is not proven is searched for all the same.
+    budget.0 = budget.0.max(FEW_STEPS);
+    let space = Space::new(query.graph, set).ok_or(NoMatch::TooMany(set.len()))?;
+    let (order, is_proven) = match score(query, ranks) {
+        None => SlowestSearch { ranks }.order(&space, known.slowest, budget),
+        Some(score) => {
+            let tally = Tally::new(&space, score).with_bounds();
+            TallySearch { ranks, tally: &tally }.order(&space, budget)
+        }
+    };
+    Ok((order.into_iter().map(|v| space.gpus[v]).collect(), is_proven))
+}
+
+fn best_set(query: &Query<'_>, ranks: &Ranks, space: &Space, budget: &mut Budget) -> Winner {
     let contest = Contest::new(space, query);
     if query.policy == Selection::Preserve && !query.sensitive {
-        return Ok(leaving_most(&contest));
+        return leaving_most(&contest);
     }
-    match aim(query) {
-        Aim::Equation2 => pattern.set_by_equation_2(contest, budget),
-        Aim::Slowest => pattern.set_by_slowest(contest, budget),
-        Aim::Sum => pattern.set_by_sum(contest, budget),
+    if ranks.edges() == 0 {
+        return contest.any();
+    }
+    match score(query, ranks) {
+        None => SlowestSearch { ranks }.set(&contest, budget),
+        Some(score) => {
+            let tally = Tally::new(space, score).with_bounds();
+            TallySearch { ranks, tally: &tally }.set(&contest, budget)
+        }
     }
 }
 
@@ -156,5 +182,5 @@ fn leaving_most(contest: &Contest<'_>) -> Winner {
         }
     }
     let mask = best.map_or(0, |(_, _, key)| (u32::MAX - key).reverse_bits());
-    Winner { mask, tied: Some(tied), known: KnownOrder::default() }
+    Winner { mask, tied: Some(tied), known: KnownOrder::default(), is_proven: true }
 }

@@ -3,7 +3,7 @@
 use geometry::GpuIndex;
 use topology::{GpuSet, HardwareGraph, Pattern, PatternError, Selection};
 
-use crate::limits::{MOST_FREE, MOST_PLACED_LISTED};
+use crate::limits::MOST_FREE;
 use topology::{BandwidthModel, Scores};
 
 /// Which GPUs of one node a job may get, and what it wants of them.
@@ -40,11 +40,10 @@ pub struct Match {
     pub preserved_bw: f64,
     /// Number of sets that the policy rates as high as this one, itself included.
     ///
-    /// `None` where counting them takes longer than deciding: under `mapa2021` for all patterns but stars and cliques,
-    /// for edge lists with cycles, and where more than 128 sets may be as good.
+    /// `None` where counting them takes longer than deciding: where the answer is not exact, or more than 128 sets may be as
+    /// good.
     pub tied_sets: Option<u64>,
-    /// Nothing is better. False if a search used up its steps: this happens with edge lists, and was never seen with
-    /// a named pattern.
+    /// Nothing is better. False if a search ran into its limit, which happens on more than eight GPUs alone.
     pub exact: bool,
 }
 
@@ -65,9 +64,6 @@ pub enum NoMatch {
     /// More free GPUs, with different links, than an exact search takes.
     #[error("{0} free GPUs with different links: the search takes {MOST_FREE}")]
     TooMany(usize),
-    /// The search for an edge list under Equation 2 used up its steps before it found any match.
-    #[error("no match found under mapa2021 in {MOST_PLACED_LISTED} steps: use the default model")]
-    NotWithMapa2021,
     /// An edge list names ranks that the job does not have.
     #[error(transparent)]
     Pattern(#[from] PatternError),

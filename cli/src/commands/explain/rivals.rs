@@ -1,6 +1,7 @@
 //! For a chosen set of whole GPUs: what other policies, and Slurm alone, would choose.
 
-use mapa::{Match, Query, StockRule, choose, stock};
+use mapa::{Match, Query, choose};
+use mapa_study::{StockRule, stock};
 use node_state::report::{Fate, SetScore};
 use node_state::{Ask, Decision, Node, Policy};
 use placement::decide;

@@ -6,7 +6,7 @@
 //! ends when a rank has none left, or when all remaining ranks together have too few.
 
 use super::budget::Budget;
-use super::edge_graph::EdgeGraph;
+use super::ranks::{Near, Ranks};
 use super::space::Space;
 use super::subsets::bits;
 use crate::limits::MOST_FREE;
@@ -23,26 +23,24 @@ pub(super) struct FastLinks {
     degrees: Vec<u32>,
     /// Links that are fast enough, by how much an edge needs and vertex.
     near: Vec<Vec<u32>>,
+    /// The ranks can be turned round.
+    is_ring: bool,
 }
 
 impl FastLinks {
     /// For edges of at least this rate: MB/s over the edge's share of the heaviest one's weight.
-    pub(super) fn new(pattern: &EdgeGraph, space: &Space, slowest: f64) -> Self {
-        let shares = pattern.shares();
+    pub(super) fn new(ranks: &Ranks, space: &Space, slowest: f64) -> Self {
         let m = space.len();
         let fast =
             |share: f64, a: usize, b: usize| a != b && f64::from(space.weight[a][b]) / share >= slowest;
         let row = |share: f64, a: usize| (0..m).filter(|b| fast(share, a, *b)).fold(0, |row, b| row | 1 << b);
-        let near = shares.iter().map(|share| (0..m).map(|a| row(*share, a)).collect()).collect();
-        let mut edges = vec![Vec::new(); pattern.ranks()];
-        for (a, b, share) in pattern.edge_shares() {
-            let need = shares.iter().position(|s| *s >= share).unwrap_or(0);
-            edges[a].push((b, need));
-            edges[b].push((a, need));
-        }
+        let near = ranks.shares.iter().map(|share| (0..m).map(|a| row(*share, a)).collect()).collect();
+        let need = |share: f64| ranks.shares.iter().position(|s| *s >= share).unwrap_or(0);
+        let of = |near: &Vec<Near>| near.iter().map(|edge| (edge.rank, need(edge.share))).collect();
+        let edges: Vec<Vec<(usize, usize)>> = ranks.near.iter().map(of).collect();
         let others = |edges: &Vec<(usize, usize)>| edges.iter().fold(0_u32, |set, (to, _)| set | 1 << to);
         let degrees = edges.iter().map(|edges| others(edges).count_ones()).collect();
-        Self { n: pattern.ranks(), edges, degrees, near }
+        Self { n: ranks.len(), edges, degrees, near, is_ring: ranks.is_ring }
     }
 
     /// The vertex of each rank of a match on vertices of this set. `None` if there is none, or `budget` is used up.
@@ -53,6 +51,9 @@ impl FastLinks {
             let enough =
                 |v: &usize| ends(0, *v) >= *degree && edges.iter().all(|(_, need)| ends(*need, *v) > 0);
             *domain = bits(set).filter(enough).fold(0, |domain, v| domain | 1 << v);
+        }
+        if self.is_ring && set.count_ones() as usize == self.n {
+            domains[0] &= set & set.wrapping_neg();
         }
         let mut order = vec![0; self.n];
         self.place((1 << self.n) - 1, domains, &mut order, budget).then_some(order)

@@ -3,7 +3,6 @@
 use geometry::GpuIndex;
 use topology::{GpuSet, HardwareGraph, Link, LinkClass};
 
-use super::number::{Number, Scale, Weights};
 use super::subsets::bits;
 use crate::limits::MOST_FREE;
 use topology::{BandwidthModel, Bounds};
@@ -17,8 +16,6 @@ pub(crate) struct Space {
     pub(crate) gpus: Vec<GpuIndex>,
     /// MB/s; 0 from a vertex to itself.
     pub(super) weight: Vec<[u32; MOST_FREE]>,
-    /// Index of each link's bandwidth in `levels`.
-    pub(super) level: Vec<[u8; MOST_FREE]>,
     /// Class of each link.
     pub(super) class: Vec<[LinkClass; MOST_FREE]>,
     /// Every bandwidth that occurs, ascending.
@@ -46,13 +43,10 @@ impl Space {
         levels.sort_unstable();
         levels.dedup();
         let mut weight = vec![[0; MOST_FREE]; m];
-        let mut level = vec![[0; MOST_FREE]; m];
         let mut class = vec![[LinkClass::Pcie; MOST_FREE]; m];
         for (a, b) in (0..m).flat_map(|a| (0..m).map(move |b| (a, b))) {
             let Some(found) = link(a, b) else { continue };
             weight[a][b] = found.mb_s;
-            // At most 120 pairs.
-            level[a][b] = u8::try_from(levels.partition_point(|l| *l < found.mb_s)).unwrap_or(u8::MAX);
             class[a][b] = found.class();
         }
         let of = |worth: &dyn Fn(Link) -> u32| {
@@ -66,34 +60,13 @@ impl Space {
         let pcie = (0..m)
             .map(|a| best_pcie(m, &|b| link(a, b).filter(|l| l.class() == LinkClass::Pcie).map(|l| l.mb_s)));
         let pcie = pcie.collect();
-        Some(Self { gpus, weight, level, class, levels, sends, all, nvlink, kept, pcie })
+        Some(Self { gpus, weight, class, levels, sends, all, nvlink, kept, pcie })
     }
 
     /// Number of vertices.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.gpus.len()
-    }
-
-    /// The links among some vertices, for searches of one set. Its tables of sums are empty.
-    pub(super) fn part(&self, mask: u32) -> Self {
-        let members: Vec<usize> = bits(mask).collect();
-        fn pick<T: Copy>(rows: &[[T; MOST_FREE]], members: &[usize], fill: T) -> Vec<[T; MOST_FREE]> {
-            let row = |a: &usize| std::array::from_fn(|i| members.get(i).map_or(fill, |b| rows[*a][*b]));
-            members.iter().map(row).collect()
-        }
-        Self {
-            gpus: members.iter().map(|v| self.gpus[*v]).collect(),
-            weight: pick(&self.weight, &members, 0),
-            level: pick(&self.level, &members, 0),
-            class: pick(&self.class, &members, LinkClass::Pcie),
-            levels: self.levels.clone(),
-            sends: Vec::new(),
-            all: Vec::new(),
-            nvlink: Vec::new(),
-            kept: Vec::new(),
-            pcie: Vec::new(),
-        }
     }
 
     /// The GPUs of a set of vertices.
@@ -143,28 +116,6 @@ impl Space {
             BandwidthModel::Bottleneck(c) => c.predict(Bounds { slowest_mb_s, sends_mb_s: self.sends(mask) }),
             BandwidthModel::Mapa2021 => slowest_mb_s,
         }
-    }
-
-    /// The vertices that each vertex is linked to at this level or better.
-    pub(super) fn adjacent(&self, level: usize) -> Vec<u32> {
-        let near = |a: usize, b: usize| a != b && usize::from(self.level[a][b]) >= level;
-        let m = self.len();
-        (0..m).map(|a| (0..m).filter(|b| near(a, *b)).fold(0, |set, b| set | 1 << b)).collect()
-    }
-
-    /// How sums over the links of this space are counted.
-    pub(super) fn scale(&self) -> Scale {
-        Scale::new(&self.levels)
-    }
-
-    /// What the links of at least this level lack.
-    pub(super) fn weights<T: Number>(&self, level: usize, scale: &Scale) -> Weights<T> {
-        let m = self.len();
-        let of = |a: usize, b: usize| {
-            let linked = a != b && b < m && usize::from(self.level[a][b]) >= level;
-            if linked { scale.lacks(self.weight[a][b]) } else { T::NONE }
-        };
-        Weights::new((0..m).map(|a| std::array::from_fn(|b| of(a, b))).collect())
     }
 }
 

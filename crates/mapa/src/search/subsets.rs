@@ -10,12 +10,6 @@ pub(crate) fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// How many sets of `k` of `m` vertices exist.
-#[inline]
-pub(crate) fn count(m: usize, k: usize) -> usize {
-    (0..k).fold(1, |c, i| c * (m - i.min(m)) / (i + 1))
-}
-
 /// Every set of `k` of `m` vertices (16 at most), in ascending order of their numbers.
 #[inline]
 pub(crate) fn subsets(m: usize, k: usize) -> impl Iterator<Item = u32> {

@@ -18,11 +18,11 @@ use super::quotas::remembered;
 use super::tasks::beside_context;
 use super::view::{View, blocker};
 use geometry::GpuIndex;
-use mapa::{Match, Memo, NoMatch, Query};
+use mapa::{Match, Memo, Query};
 use node_state::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, SetScore, Takes};
 use node_state::{Ask, Kind, MigPolicy, Policy, PoolPolicy, Purpose};
 use protocol::Bandwidth;
-use topology::{BandwidthModel, GpuSet, LinkMatrix, Quota};
+use topology::{GpuSet, LinkMatrix, Quota};
 
 /// The set that the policy in force asks for.
 pub(super) struct BestSet {
@@ -128,21 +128,14 @@ fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Match,
         policy: request.policy.unwrap_or(sets.selection),
         model: sets.model,
     };
-    let mut answer = |query: &Query<'_>| remembered(query, &place.ask.quotas, memo);
-    let (query, choice) = match answer(&asked) {
-        Err(NoMatch::NotWithMapa2021) => {
-            let query = Query { model: BandwidthModel::default(), ..asked };
-            (query, answer(&query).ok()?)
-        }
-        other => (asked, other.ok()?),
-    };
+    let choice = remembered(&asked, &place.ask.quotas, memo).ok()?;
     let score = SetScore {
         gpus: choice.gpus,
         free: u32::try_from(free.len()).unwrap_or(u32::MAX),
         pattern: pattern.name(),
-        sensitive: query.sensitive,
-        policy: query.policy,
-        model: query.model,
+        sensitive: asked.sensitive,
+        policy: asked.policy,
+        model: asked.model,
         scores: choice.scores,
         preserved_bw: choice.preserved_bw,
         tied_sets: choice.tied_sets,

@@ -1,9 +1,9 @@
 //! Orders of ranks that are the same match: a pattern mapped onto itself. Searches try one order of each kind.
 //!
 //! Of the orders that are alike, the first in the order of vertices is kept. It has these properties: of two ranks with
-//! the same neighbours, the lower one has the lower vertex (leaves of a tree the other way round); where the ranks can be turned round, rank 0 has the lowest
-//! vertex; where they can be reversed as well, so has rank 1 of the two next to it; where they can only be reversed, the
-//! last has a lower one than the first.
+//! the same neighbours, the lower one has the lower vertex (leaves of a tree the other way round); where the ranks can be
+//! turned round, rank 0 has the lowest vertex; where they can be reversed as well, so has rank 1 of the two next to it;
+//! where they can only be reversed, the last has a lower one than the first.
 
 use crate::limits::MOST_FREE;
 

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use admission::{Ruling, Submission, judge};
 use insta::assert_snapshot;
+use job_options::{Renames, Source, Spec, Typed};
 use protocol::gres_list::Tres;
 use protocol::meaning::{Counted, as_counted};
-use job_options::{Renames, Source, Spec, Typed};
 use protocol::wire::{encode_request, parse_request};
 use serde_json::Value;
 use site_config::SiteConfig;

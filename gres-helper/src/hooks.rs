@@ -13,6 +13,7 @@ use protocol::slices::{LICENSE, names_slices, names_slices_per_task, slices_in};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_request};
 use protocol::{AdminComment, Isolation, Says};
 
+use crate::harm::Harm;
 use crate::site::Rules;
 use crate::submission::{self, Described, Recorded, Slurm, asks_for_shards, left_to_slurm};
 
@@ -70,7 +71,9 @@ impl Answer {
 /// What becomes of a submission.
 pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
     let config = rules.config();
-    if let Some(why) = bad_env(job).or_else(|| slices_named(job, slurm)) {
+    if let Some(why) =
+        bad_env(job).or_else(|| job.harm.as_ref().map(Harm::refusal)).or_else(|| slices_named(job, slurm))
+    {
         return Answer::refused(Vec::new(), why);
     }
     let asks = spank_env::value(&job.env, REQUEST_ENV);

@@ -7,6 +7,7 @@
 
 #[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]
 mod ffi;
+mod harm;
 mod hooks;
 mod site;
 mod submission;

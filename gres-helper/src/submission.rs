@@ -8,6 +8,8 @@ use protocol::gres_list::Tres;
 use protocol::wire::REQUEST_ENV;
 use site_config::{SiteConfig, hostlist};
 
+use crate::harm::Harm;
+
 /// A job description as it was sent: a submission, or a change that names only what it changes. Of the texts, only
 /// partition and comment can be empty.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +18,8 @@ pub(crate) struct Described {
     pub(crate) env: Vec<String>,
     /// Why no job may have that environment: it is too large, or its entries are not variables.
     pub(crate) bad_env: Option<BadEnv>,
+    /// What it has that hurts more than itself, on any Slurm of this release.
+    pub(crate) harm: Option<Harm>,
     /// What it asks from Slurm itself.
     pub(crate) tres: Tres,
     /// It names a list of GRES that has nothing in it, as `scontrol update gres=` does.

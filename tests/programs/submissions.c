@@ -193,7 +193,8 @@ static void plain(job_desc_msg_t *job) {
  * job. Without the plugin nobody does. */
 static bool mailed;
 
-/* Leaves out two values with which a user ends slurmctld, with and without Tessera (docs/slurm-quirks.md). */
+/* Leaves out two values with which a user ends a slurmctld that has no Tessera (docs/slurm-quirks.md): its job submit plugin refuses
+ * such jobs. */
 static void spare_slurmctld(job_desc_msg_t *job) {
 #if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(23, 2, 0)
     // The job's record gets the message's own text, and both free it (src/slurmctld/job_mgr.c: _copy_job_desc_to_job_record).
@@ -229,9 +230,10 @@ static void wild(job_desc_msg_t *job, unsigned often) {
     NUMBER(alloc_sid); NUMBER(alloc_resp_port); NUMBER(boards_per_node); NUMBER(cpu_bind_type); NUMBER(cpu_freq_gov); NUMBER(cpu_freq_max);
     NUMBER(cpu_freq_min); NUMBER(mail_type); NUMBER(mem_bind_type); NUMBER(ntasks_per_board); NUMBER(other_port); NUMBER(sockets_per_board);
     NUMBER(x11); NUMBER(x11_target_port);
-    if (!mailed)
+    if (!mailed) {
         job->mail_type = 0;
-    spare_slurmctld(job);
+        spare_slurmctld(job);
+    }
 #undef TEXT
 #undef NUMBER
 }

@@ -163,7 +163,7 @@ impl Exporter {
     }
 
     /// What a client at another address of this machine is answered.
-    fn from_elsewhere(&self, path: &str) -> String {
+    fn seen_elsewhere(&self, path: &str) -> String {
         let url = format!("http://{}{path}", self.address);
         run(Command::new("curl").args(["-sS", "--max-time", "8", "--interface", "127.0.0.2", &url]))
             .unwrap()
@@ -193,7 +193,7 @@ fn idle_connections_and_clicks_keep_the_exporter_from_nobody_and_slurmctld_from_
         let exporter = Exporter::start(cluster);
         let up = |text: &str| text.contains("tessera_slurm_up 1");
         wait_for("the first look", PATIENCE, || {
-            let text = exporter.from_elsewhere("/metrics");
+            let text = exporter.seen_elsewhere("/metrics");
             if up(&text) { Ok(()) } else { Err(text) }
         })
         .unwrap();
@@ -204,7 +204,7 @@ fn idle_connections_and_clicks_keep_the_exporter_from_nobody_and_slurmctld_from_
             stream
         };
         let held: Vec<TcpStream> = (0..400).map(connect).collect();
-        assert!(up(&exporter.from_elsewhere("/metrics")));
+        assert!(up(&exporter.seen_elsewhere("/metrics")));
         let mut oldest = &held[0];
         oldest.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
         assert!(matches!(oldest.read(&mut [0; 1]), Ok(0)), "its owner has too many");
@@ -212,7 +212,7 @@ fn idle_connections_and_clicks_keep_the_exporter_from_nobody_and_slurmctld_from_
         looked(cluster, job);
         let before = asked_for_jobs(cluster);
         for id in 1..=60 {
-            exporter.from_elsewhere(&format!("/jobs/{id}"));
+            exporter.seen_elsewhere(&format!("/jobs/{id}"));
         }
         let asked = asked_for_jobs(cluster) - before;
         assert!(asked <= 5, "{asked} questions for 60 clicks");

@@ -11,9 +11,9 @@ use crate::names::{Renames, shown};
 use crate::one_instance;
 use crate::table::Opt;
 use crate::value::Value;
+use protocol::SetWait;
 use protocol::meaning::implied;
 use protocol::{Bandwidth, Isolation, Request};
-use protocol::SetWait;
 
 /// Makes the request of these values.
 ///

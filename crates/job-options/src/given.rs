@@ -3,9 +3,9 @@
 use topology::{Pattern, Selection};
 
 use crate::value::Value;
+use protocol::SetWait;
 use protocol::moldable::{PlannedStart, SizeTime};
 use protocol::{Bandwidth, Isolation, Request};
-use protocol::SetWait;
 
 /// The value of each option; `None` if the option was not used.
 #[derive(Default)]

@@ -1,9 +1,9 @@
 //! Checks of `--gpu-times`, `--gpu-profile` and `--gpu-place`, which are all about one MIG instance: its possible sizes
 //! and its place.
 
-use protocol::{Isolation, Request};
 use geometry::size::display_gb;
 use geometry::{Model, Profile, split_compute_name};
+use protocol::{Isolation, Request};
 
 use crate::given::Given;
 use crate::table::Opt;

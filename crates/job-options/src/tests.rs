@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use protocol::wire::{encode_request, parse_request};
 use proptest::prelude::*;
+use protocol::wire::{encode_request, parse_request};
 
 use super::*;
 

@@ -1,11 +1,11 @@
 //! Reads the text of one option.
 
-use protocol::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
-use protocol::{Bandwidth, Isolation, MAX_INSTANCES};
-use protocol::SetWait;
-use protocol::wire::MAX_CAP_W;
 use geometry::Model;
 use geometry::size::parse_mib;
+use protocol::SetWait;
+use protocol::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
+use protocol::wire::MAX_CAP_W;
+use protocol::{Bandwidth, Isolation, MAX_INSTANCES};
 use topology::{Pattern, Selection};
 
 use crate::table::Opt;

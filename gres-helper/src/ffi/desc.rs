@@ -9,6 +9,7 @@ use protocol::wire::REQUEST_ENV;
 
 use super::host::Host;
 use super::{sys, version};
+use crate::harm::Harm;
 use crate::hooks::Effect;
 use crate::submission::{Described, Recorded};
 use protocol::gres_list::{Tres, gpu_bind, names_none};
@@ -33,6 +34,12 @@ pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
     Described {
         env: env.unwrap_or_default(),
         bad_env,
+        harm: Harm::find(
+            desc.env_size,
+            string(desc.extra).is_some(),
+            version::FREES_EXTRA_TWICE,
+            string(desc.array_inx).is_some() && string(desc.x11_target).is_some(),
+        ),
         tres: Tres {
             per_job: string(desc.tres_per_job),
             per_node: string(desc.tres_per_node),

@@ -100,7 +100,7 @@ fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
     let Some(host) = Host::get() else {
         let job = desc::described(job);
         let asks = job.env.iter().any(|entry| is_named(entry, REQUEST_ENV));
-        return if asks || job.bad_env.is_some() { INVALID_GRES } else { SUCCESS };
+        return if asks || job.bad_env.is_some() || job.harm.is_some() { INVALID_GRES } else { SUCCESS };
     };
     let mut site = lock();
     fresh(host, &mut site);

@@ -5,6 +5,9 @@ use std::ffi::c_int;
 
 use super::{entry, sys};
 
+/// Whether slurmctld frees `extra` of a submission twice (`_copy_job_desc_to_job_record`).
+pub(super) const FREES_EXTRA_TWICE: bool = !cfg!(slurm_since = "23.02");
+
 /// One entry of `tres_per_node`.
 pub(super) fn gres(name: &str, count: u32) -> String {
     let kind = if cfg!(slurm_since = "23.11") { "gres/" } else { "gres:" };

@@ -4,7 +4,8 @@
 //! side by side. End-to-end tests mostly wait for daemons, so several of their programs run at a time, each with clusters
 //! of its own. Each program runs once on every Slurm that Debian packages. The second lane compiles: the plugins for Slurms in
 //! chroots and then, at a lower priority than the daemons, lints, documentation and the examples in it. The third runs the
-//! unit tests one after another, at the lower priority too.
+//! unit tests, at the lower priority too: two programs at a time, for it is the last to end, when nobody else needs the
+//! processors.
 //!
 //! The output of each part is printed whole when the part ends. The last line adds up all tests: `N passed, N failed`.
 
@@ -37,9 +38,10 @@ const END_TO_END: &str = "e2e";
 const PER_PROCESSOR: usize = 3;
 
 /// The end-to-end programs that start first on each Slurm, in this order: those that take longest.
-const FIRST: [&str; 11] = [
+const FIRST: [&str; 12] = [
     "task_shapes",
     "bad_luck",
+    "vanished_gpu",
     "calibration",
     "gpu_sets",
     "plain",
@@ -51,14 +53,27 @@ const FIRST: [&str; 11] = [
     "jobs",
 ];
 
+/// Programs of unit tests at a time.
+const UNITS_AT_A_TIME: usize = 2;
+
+/// The programs of unit tests that start first: package and name of those that take longest. None is left for the end, when
+/// one of two processors would have nothing to do.
+const UNITS_FIRST: [(&str, &str); 4] =
+    [("gpu-node", "gpu_node"), ("xtask", "case_pass"), ("xtask", "package"), ("cuda-sim", "kernels")];
+
 /// Sets up, builds, and runs all checks and every test whose name contains `filter`, the end-to-end tests on each packaged
 /// Slurm. With `slurm`, only the end-to-end tests, on that Slurm. Whether all succeeded.
 pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bool, TaskError> {
     setup::run(Some(Release::MACHINE))?;
     timed("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
     let programs = while_setting_up_the_rest(|| timed("build", build))?;
-    let (daemons, units): (Vec<Program>, Vec<Program>) =
+    let (daemons, mut units): (Vec<Program>, Vec<Program>) =
         programs.into_iter().partition(|program| program.package == END_TO_END);
+    units.sort_by_key(|program| {
+        let first =
+            UNITS_FIRST.iter().position(|first| *first == (program.package.as_str(), program.name.as_str()));
+        first.unwrap_or(UNITS_FIRST.len())
+    });
     let side_by_side = PER_PROCESSOR * thread::available_parallelism().map_or(1, usize::from);
     let plugins = plugins_for_chroots()?;
     let whole = slurm.is_none();
@@ -71,7 +86,7 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
         Lane { width: side_by_side, jobs: on_slurms(daemons, filter, slurm) },
         // Tests wait for the plugins, but not for the others.
         Lane { width: 1, jobs: plugins.into_iter().chain(at_low_priority(checks)).collect() },
-        Lane { width: 1, jobs: at_low_priority(units).collect() },
+        Lane { width: UNITS_AT_A_TIME, jobs: at_low_priority(units).collect() },
     ];
     let mut total = Tally::default();
     let mut series = Series::default();
@@ -112,7 +127,7 @@ fn while_setting_up_the_rest<T>(work: impl FnOnce() -> Result<T, TaskError>) -> 
 /// Builds everything once and lists the test programs.
 fn build() -> Result<Vec<Program>, TaskError> {
     let mut command = cargo(&["build", "--quiet", "--workspace", "--lib", "--bins", "--tests", "--examples"]);
-    command.args(lab::artefacts::AUDITED);
+    command.args(artefacts::AUDITED);
     command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     let start_error = |source| TaskError::Start { program: "cargo".to_owned(), source };
     let done = command.output().map_err(start_error)?;
@@ -243,6 +258,18 @@ mod tests {
         for name in FIRST {
             let (file, dir) = (tests.join(format!("{name}.rs")), tests.join(name));
             assert!(file.is_file() || dir.is_dir(), "{name}: not in {}", tests.display());
+        }
+    }
+
+    #[test]
+    fn the_unit_tests_that_start_first_exist() {
+        for (package, program) in UNITS_FIRST {
+            let parts = ["crates", ""].map(|place| workspace().join(place).join(package));
+            let part =
+                parts.iter().find(|dir| dir.is_dir()).unwrap_or_else(|| panic!("no package {package}"));
+            let tests = part.join("tests");
+            let found = tests.join(format!("{program}.rs")).is_file() || tests.join(program).is_dir();
+            assert!(found || program == package.replace('-', "_"), "{program}: not in {}", part.display());
         }
     }
 

@@ -122,7 +122,7 @@ mod tests {
             serde_json::json!({ "tasks": { "seats": 4, "mem_mib": mem, "probes": probes, "own": own, "devices": [],
                                            "socket": "/s", "library": "/t.so" } })
         };
-        assert_eq!(counted_bytes(&entry("tasks", tasks(false, false, Some(2862)))), Some(4 * 2862 << 20));
+        assert_eq!(counted_bytes(&entry("tasks", tasks(false, false, Some(2862)))), Some((4 * 2862) << 20));
         assert_eq!(counted_bytes(&entry("tasks", tasks(true, false, Some(2862)))), None, "whole GPUs");
         assert_eq!(counted_bytes(&entry("tasks", tasks(false, true, Some(2862)))), None, "what they declare");
         assert_eq!(counted_bytes(&entry("tasks", tasks(false, false, None))), None);

@@ -234,7 +234,8 @@ fn with_model() -> Memory {
     let table = ::power::CounterTable::parse("c", &counters).unwrap();
     let runs = ::power_study::runs::parse("r", &runs).unwrap();
     let gpu = geometry::Model::find("a100-40gb").unwrap();
-    let model = ::power_study::fit(gpu, &table, &runs, ::power::Basis::Arima2022).unwrap().to_json().to_string();
+    let model =
+        ::power_study::fit(gpu, &table, &runs, ::power::Basis::Arima2022).unwrap().to_json().to_string();
     let own: String =
         counters.lines().filter(|line| !line.starts_with("a7")).map(|line| format!("{line}\n")).collect();
     let text = "[power]\nalpha = 0.9\nguard = false\ncounters = \"c.csv\"\n\

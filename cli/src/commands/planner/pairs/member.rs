@@ -51,7 +51,8 @@ pub(super) struct Speed {
 impl<'a> Member<'a> {
     /// A pending job as a member on this GPU, or why it has to be alone there.
     pub(super) fn waiting(job: &'a Waiting, board: &Board, site: &Power) -> Result<Self, Alone> {
-        let features = site.features(board.power.inputs(), &job.app, &job.own).map_err(|_| Alone::Unprofiled)?;
+        let features =
+            site.features(board.power.inputs(), &job.app, &job.own).map_err(|_| Alone::Unprofiled)?;
         board.power.range().holds(&features, board.power.basis()).map_err(|_| Alone::Unlike)?;
         Ok(Self {
             job: job.job,

@@ -87,7 +87,8 @@ fn run(waiting: &[Waiting], boards: &[Board]) -> Vec<String> {
 fn chosen(apps: [&str; 2], problem: power_study::Problem) -> power_study::Candidate {
     let apps = apps.map(str::to_owned).to_vec();
     let features = power_study::features(fitted(), &world().0, &apps).unwrap();
-    let question = power_study::Question { apps: &apps, features: &features, problem, alpha: 0.2, guard: false };
+    let question =
+        power_study::Question { apps: &apps, features: &features, problem, alpha: 0.2, guard: false };
     power_study::choose(fitted(), &question).unwrap().chosen.unwrap()
 }
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use geometry::Model;
-use power_study::calibration::{App, Setting, check, parse_apps, settings};
 use power::{Cap, CounterTable};
 use power_study::FitError;
+use power_study::calibration::{App, Setting, check, parse_apps, settings};
 use site_config::{NodeSpec, SiteConfig};
 
 use super::args::CalibrateArgs;

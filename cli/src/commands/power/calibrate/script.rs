@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use power_study::calibration::{LAPS, Setting};
 use power::{Memory, Part};
+use power_study::calibration::{LAPS, Setting};
 
 use super::campaign::Campaign;
 

@@ -7,6 +7,10 @@
 use std::time::Duration;
 
 use plugin_rt::{Chain, log};
+use protocol::Isolation;
+use protocol::wire::parse_request;
+
+use crate::describe;
 
 /// How long slurmctld may take to answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,9 +50,32 @@ fn is_shard(entry: &str) -> bool {
     name.split([':', '=']).next() == Some("shard")
 }
 
+/// Why a job with shards and no placement cannot start, if it cannot: its request, made while placement was on, is for more
+/// than shards. Slurm alone would run it beside others with nothing that keeps them apart.
+pub(crate) fn asked_in_vain(request: Option<&str>) -> Option<String> {
+    let asked = parse_request(request?).ok().filter(|asked| asked.isolation != Isolation::None)?;
+    Some(format!(
+        "it asked for {}, and slurmctld, whose part of Tessera is off, has given it plain shards; it can start once \
+         slurmctld places GPUs again, or submitted anew with --gres=shard:N",
+        describe::asked(&asked)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
+    use protocol::Request;
+    use protocol::wire::encode_request;
+
     use super::*;
+
+    #[test]
+    fn only_a_request_for_more_than_shards_is_in_vain() {
+        let of = |isolation| asked_in_vain(Some(&encode_request(&Request::new(isolation))));
+        assert!(of(Isolation::Mps).unwrap().contains("plain shards"));
+        assert!(of(Isolation::Tasks { probes: false }).is_some() && of(Isolation::Auto).is_some());
+        assert_eq!(of(Isolation::None), None);
+        assert_eq!((asked_in_vain(None), asked_in_vain(Some("?"))), (None, None));
+    }
 
     fn line(job: u32, per_node: &str, per_job: &str) -> String {
         format!("{job:<12}{per_node:<500}{per_job:<500}{:<500}{:<500}\n", "N/A", "N/A")

@@ -20,7 +20,7 @@ use crate::args::Args;
 use crate::ffi::{Spank, SpankError, set_env};
 use crate::granted::{Granted, granted};
 use crate::requeue::requeue;
-use crate::shards::has_shards;
+use crate::shards::{asked_in_vain, has_shards};
 use crate::this_node::{Missing, ThisNode, Untranslated};
 use crate::{describe, start_reconcile};
 
@@ -129,6 +129,12 @@ fn translate(
     granted: &Granted,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<NvmlGrant, Untranslated> {
+    let request = || env(&job_variable(REQUEST_ENV));
+    if granted.shards
+        && let Some(why) = asked_in_vain(request().as_deref())
+    {
+        return Err(Untranslated { why, gpu_is_missing: false });
+    }
     let grant = node.translate(&granted.given.grant, env)?;
     Ok(if granted.shards { grant.as_shards() } else { grant })
 }

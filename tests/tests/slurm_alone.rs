@@ -174,7 +174,8 @@ fn a_placed_job_keeps_its_gpu_when_slurmctld_loses_its_file() {
     let options = ["-w", "n2", "--gpu-isolation=mps", "--gpu-mem=2G"];
     let placed = cluster.sbatch(User::Alice, &options, "echo looked\nexec sleep 600").unwrap();
     looked(&cluster, placed);
-    cluster.wait_saved(placed).unwrap();
+    let later = cluster.sbatch(User::Bob, &[&["-H"], &options[..]].concat(), "echo ran").unwrap();
+    cluster.wait_saved(later).unwrap();
     let gpu = (0..4).map(|gpu| gpu.to_string()).find(|gpu| access(&cluster, gpu).0 != 0).unwrap();
     let hers = access(&cluster, &gpu);
     cluster.stop(&Daemon::Slurmctld).unwrap();
@@ -184,6 +185,13 @@ fn a_placed_job_keeps_its_gpu_when_slurmctld_loses_its_file() {
     std::fs::remove_file(&file).unwrap();
     cluster.start(&Daemon::Slurmctld).unwrap();
     cluster.wait_ready(PATIENCE).unwrap();
+    // A share that nobody places does not run without what it asked for.
+    cluster.run(User::Root, "scontrol", &["release", &later.to_string()]).unwrap().ok().unwrap();
+    let now = cluster.wait_job(later, "to be requeued", |job| job.get("Restarts") == "1").unwrap();
+    assert!(!cluster.output(later).contains("ran"), "{now:?}");
+    let log = std::fs::read_to_string(cluster.layout().log("slurmd-n2")).unwrap();
+    assert!(log.contains("has given it plain shards"), "{log}");
+    cancel(&cluster, later);
     // Slurm puts it onto the same GPU, which has shards left. It waits there for the placed job, and starts behind it.
     let waits = cluster.sbatch(User::Bob, &["-w", "n2", "--gres=shard:10"], "echo ran").unwrap();
     cluster.wait_job(waits, "to be requeued", |job| job.get("Restarts") == "1").unwrap();

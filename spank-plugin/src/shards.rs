@@ -50,7 +50,7 @@ fn is_shard(entry: &str) -> bool {
     name.split([':', '=']).next() == Some("shard")
 }
 
-/// Why a job with shards and no placement cannot start, if it cannot: its request, made while placement was on, is for more
+/// Says why a job with shards and no placement cannot start, if it cannot: its request, made while placement was on, is for more
 /// than shards. Slurm alone would run it beside others with nothing that keeps them apart.
 pub(crate) fn asked_in_vain(request: Option<&str>) -> Option<String> {
     let asked = parse_request(request?).ok().filter(|asked| asked.isolation != Isolation::None)?;

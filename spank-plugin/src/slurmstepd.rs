@@ -253,7 +253,7 @@ const NO_PROLOG: &str =
 const OTHER_GPUS: &str = "Slurm gave it other GPUs than this node has made ready for a job of its number: slurmctld works without \
                           Tessera, or slurmd took the job for an earlier one; `tessera doctor` says more";
 
-/// As root, in each task, after Slurm has made its control group: holds the job to its GPU memory by the kernel, where it can.
+/// Holds the job, as root in each task and after Slurm has made its control group, to its GPU memory by the kernel, where it can.
 pub(crate) fn task_init_privileged() {
     let mut share = SHARE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Share::Ready(entry, here) = &mut *share

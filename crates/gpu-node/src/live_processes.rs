@@ -9,15 +9,16 @@ use std::time::Duration;
 use geometry::JobId;
 
 use crate::deadline::Deadline;
+use crate::process_environ::Unread;
 use crate::{living, process};
 
-/// How long environments are read.
-const TIME: Duration = Duration::from_secs(10);
+/// How long environments are read. Only a reconciliation waits for it.
+const TIME: Duration = Duration::from_secs(30);
 
 /// Those of `jobs`, each with its user, that have a process on `node`. `env` is slurmd's environment: `SLURM_CONF`.
 ///
 /// Reads all of `/proc` once. Where it cannot be read, every job counts as having one. So does each job of a user who has
-/// more processes outside Slurm's groups than can be read in [`TIME`].
+/// a process outside Slurm's groups that cannot be read in time, or more of them than can be read in 30 s.
 #[must_use]
 pub fn jobs_with_processes(
     node: &str,
@@ -41,15 +42,22 @@ pub fn jobs_with_processes(
         let in_group: HashSet<u32> = living::jobs_by_group(pid);
         if !in_group.is_empty() {
             found.extend(asked.into_iter().filter(|job| in_group.contains(&job.0)));
-        } else if deadline.passed() {
-            found.extend(asked);
-        } else {
-            let environ = process::environ(pid).unwrap_or_default();
-            let begun = begun_in(&|name| process::variable_in(&environ, name), node, conf.as_deref());
-            found.extend(asked.into_iter().filter(|job| begun == Some(*job)));
+            continue;
         }
+        let environ = if deadline.passed() { Err(Unread::Late) } else { process::environ(pid) };
+        found.extend(asked.into_iter().filter(|job| may_be_of(*job, &environ, node, conf.as_deref())));
     }
     found
+}
+
+/// Tells whether a process may be the job's, by the environment that it was started with.
+fn may_be_of(job: JobId, environ: &Result<Vec<u8>, Unread>, node: &str, conf: Option<&str>) -> bool {
+    match environ {
+        Ok(environ) => begun_in(&|name| process::variable_in(environ, name), node, conf) == Some(job),
+        // What nobody could read may be the job's last process.
+        Err(Unread::Late) => true,
+        Err(Unread::Gone) => false,
+    }
 }
 
 /// The job that a process was started in, by its environment: on this node and in this cluster as far as that says.
@@ -81,6 +89,15 @@ mod tests {
         assert_eq!(of(&[("SLURM_JOB_ID", "12 "), ("A", "1")]), None);
         assert_eq!(of(&[job, ("SLURMD_NODENAME", "n2")]), None);
         assert_eq!(of(&[job, ("SLURM_CONF", "/tmp/slurm.conf")]), None);
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_read_in_time_may_be_any_jobs() {
+        let may_be = |environ: Result<&str, Unread>| {
+            may_be_of(JobId(12), &environ.map(|text| text.as_bytes().to_vec()), "n1", None)
+        };
+        assert!(may_be(Ok("A=1\0SLURM_JOB_ID=12\0")) && may_be(Err(Unread::Late)));
+        assert!(!may_be(Ok("SLURM_JOB_ID=13\0")) && !may_be(Err(Unread::Gone)));
     }
 
     #[test]

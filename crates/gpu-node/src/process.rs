@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::deadline::Deadline;
-use crate::process_environ;
+use crate::process_environ::{self, Unread};
 
 /// A process whose id keeps meaning it.
 #[derive(Debug)]
@@ -122,18 +122,22 @@ impl FilesLook<'_> {
 
 /// A variable of the environment that it was started with. A user may have changed it.
 pub(crate) fn variable(pid: u32, name: &str) -> Option<String> {
-    variable_in(&environ(pid)?, name)
+    variable_in(&environ(pid).ok()?, name)
 }
 
 /// Threads that are asked for the environment where the first one has ended.
 const MOST_THREADS: usize = 16;
 
-/// The environment that it was started with: variables that end with a zero byte each. `None`: it has ended, or cannot be read
-/// in time. A user may have changed it.
-pub(crate) fn environ(pid: u32) -> Option<Vec<u8>> {
-    let first = PathBuf::from(format!("/proc/{pid}"));
-    process_environ::of(&first)
-        .or_else(|| threads(pid).take(MOST_THREADS).find_map(|thread| process_environ::of(&thread)))
+/// Reads the environment that it was started with: variables that end with a zero byte each. A user may have changed it.
+pub(crate) fn environ(pid: u32) -> Result<Vec<u8>, Unread> {
+    let mut answer = process_environ::of(&PathBuf::from(format!("/proc/{pid}")));
+    for thread in threads(pid).take(MOST_THREADS) {
+        if answer != Err(Unread::Gone) {
+            break;
+        }
+        answer = process_environ::of(&thread);
+    }
+    answer
 }
 
 /// A variable of such an environment.

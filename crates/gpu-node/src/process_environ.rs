@@ -9,47 +9,48 @@ use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 
 use crate::deadline::{Backoff, Deadline};
 
-/// How long one process's environment is waited for: to read it takes some milliseconds on a busy node.
+/// How long a reader may stand still, which waits for nothing but the memory's lock.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a reader may take that only waits for a processor: a busy node is no hostile user.
+const BUSY: Duration = Duration::from_secs(10);
 /// After so many that could not be read in time, this process reads no more: users could have many of those.
 const MOST_LOST: u32 = 8;
 /// More than the kernel lets a program be started with (6 MiB); a process can declare more to be its environment.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// How many could not be read in time.
+/// Counts what could not be read in time.
 static LOST: AtomicU32 = AtomicU32::new(0);
 
-/// Why there is no answer.
-#[derive(Debug, PartialEq, Eq)]
-enum Unread {
-    /// The time is over.
+/// Says why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// The time is over, or so many were late that no more are read: nobody knows what is in it.
     Late,
     /// It cannot be read: most likely the process has ended.
     Gone,
 }
 
-/// The environment that a process was started with, by its directory in `/proc` or that of one of its threads: variables that
-/// end with a zero byte each. `None`: it has ended, or cannot be read in time.
-pub(crate) fn of(process: &Path) -> Option<Vec<u8>> {
+/// Reads the environment that a process was started with, by its directory in `/proc` or that of one of its threads: variables
+/// that end with a zero byte each.
+pub(crate) fn of(process: &Path) -> Result<Vec<u8>, Unread> {
     if LOST.load(Ordering::Relaxed) >= MOST_LOST {
-        return None;
+        return Err(Unread::Late);
     }
     let answer = within(&process.join("environ"), PATIENCE);
     if answer == Err(Unread::Late) {
         LOST.fetch_add(1, Ordering::Relaxed);
     }
-    answer.ok().filter(|environ| !environ.is_empty())
+    answer.and_then(|environ| if environ.is_empty() { Err(Unread::Gone) } else { Ok(environ) })
 }
 
-/// What is in a file that may never answer.
+/// Reads a file that may never answer.
 fn within(path: &Path, patience: Duration) -> Result<Vec<u8>, Unread> {
-    let deadline = Deadline::after(patience);
     let mut output = rustix::fs::memfd_create("tessera", MemfdFlags::CLOEXEC)
         .map(std::fs::File::from)
         .map_err(|_| Unread::Gone)?;
@@ -59,11 +60,16 @@ fn within(path: &Path, patience: Duration) -> Result<Vec<u8>, Unread> {
     command.stdin(Stdio::null()).stderr(Stdio::null());
     command.stdout(output.try_clone().map_err(|_| Unread::Gone)?);
     let mut child = command.spawn().map_err(|_| Unread::Gone)?;
+    let deadline = Deadline::after(BUSY);
     let mut backoff = Backoff::new(Duration::from_micros(200), Duration::from_millis(2));
+    let mut stands_since = Instant::now();
     let status = loop {
+        if wants_processor(child.id()) {
+            stands_since = Instant::now();
+        }
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if backoff.pause(&deadline) => {}
+            Ok(None) if stands_since.elapsed() < patience && backoff.pause(&deadline) => {}
             _ => {
                 // Nothing but its own end keeps it from being killed.
                 let _ = child.kill();
@@ -75,6 +81,13 @@ fn within(path: &Path, patience: Duration) -> Result<Vec<u8>, Unread> {
     let mut read = Vec::new();
     let whole = output.rewind().and_then(|()| output.read_to_end(&mut read));
     if status.success() && whole.is_ok() { Ok(read) } else { Err(Unread::Gone) }
+}
+
+/// Tells whether a child runs, or waits for nothing but a processor.
+fn wants_processor(child: u32) -> bool {
+    // The state stands behind the program's name.
+    let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
 #[cfg(test)]
@@ -96,7 +109,21 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(found);
-        assert_eq!(of("/proc/0".as_ref()), None);
+        assert_eq!(of("/proc/0".as_ref()), Err(Unread::Gone));
+    }
+
+    #[test]
+    fn a_reader_that_waits_for_a_processor_does_not_stand_still() {
+        let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut still = Command::new("sleep").arg("600").spawn().unwrap();
+        let (busy_id, still_id) = (busy.id(), still.id());
+        let wants = (0..1000).any(|_| wants_processor(busy_id));
+        let stands = (0..30_000).any(|_| !wants_processor(still_id));
+        for child in [&mut busy, &mut still] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(wants && stands && !wants_processor(busy_id));
     }
 
     /// A pipe that nobody writes to keeps its reader waiting, as the memory of a hostile process does.
@@ -105,7 +132,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("environ");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let begin = std::time::Instant::now();
+        let begin = Instant::now();
         assert_eq!(within(&pipe, Duration::from_millis(100)), Err(Unread::Late));
         assert!(begin.elapsed() < Duration::from_secs(20));
         assert_eq!(within(&dir.path().join("none"), lab::command::PATIENCE), Err(Unread::Gone));

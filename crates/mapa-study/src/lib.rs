@@ -1,7 +1,7 @@
 //! The laboratory of [`mapa`]: which GPU set is the best one, proven, and what MAPA's paper measured.
 //!
 //! No plugin and no daemon links this crate. `mapa` chooses in slurmctld by short searches; here are the long ones, which
-//! tell how good its choices are ([`compare`]).
+//! tell how good its choices are.
 //!
 //! # Approach
 //! Sets are enumerated, but orders of one set are not; each pattern has its own search below `search/patterns`. Dynamic

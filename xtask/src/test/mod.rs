@@ -4,8 +4,8 @@
 //! side by side. End-to-end tests mostly wait for daemons, so several of their programs run at a time, each with clusters
 //! of its own. Each program runs once on every Slurm that Debian packages. The second lane compiles: the plugins for Slurms in
 //! chroots and then, at a lower priority than the daemons, lints, documentation and the examples in it. The third runs the
-//! unit tests, at the lower priority too: two programs at a time, for it is the last to end, when nobody else needs the
-//! processors.
+//! unit tests, two programs at a time, all but gpu-node's at the lower priority too: it is the last to end, when nobody else
+//! needs the processors.
 //!
 //! The output of each part is printed whole when the part ends. The last line adds up all tests: `N passed, N failed`.
 
@@ -81,12 +81,17 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
         plugins.into_iter().map(|[build, layout]| (build, layout)).unzip();
     // The layouts whole, whatever the filter: they are two tests.
     let checks = if whole { layouts.into_iter().chain(compiling(filter)).collect() } else { Vec::new() };
-    let units = if whole { units.iter().map(|program| program.job(filter)).collect() } else { Vec::new() };
+    // gpu-node's tests wait for real programs, each with a deadline: they take turns with the end-to-end tests as equals.
+    let at_their_priority = |program: &Program| {
+        let job = program.job(filter);
+        if program.package == "gpu-node" { job } else { job.at_low_priority() }
+    };
+    let units = if whole { units.iter().map(at_their_priority).collect() } else { Vec::new() };
     let lanes = [
         Lane { width: side_by_side, jobs: on_slurms(daemons, filter, slurm) },
         // Tests wait for the plugins, but not for the others.
         Lane { width: 1, jobs: plugins.into_iter().chain(at_low_priority(checks)).collect() },
-        Lane { width: UNITS_AT_A_TIME, jobs: at_low_priority(units).collect() },
+        Lane { width: UNITS_AT_A_TIME, jobs: units },
     ];
     let mut total = Tally::default();
     let mut series = Series::default();

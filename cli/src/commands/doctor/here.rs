@@ -160,7 +160,7 @@ fn look_once(
     );
 }
 
-/// Whether the kernel can hold shares to their memory where tessera.toml `says` so. `regions` has the number of regions of each GPU.
+/// Compares what tessera.toml `says` of the kernel's fence with the kernel. `regions` has the number of regions of each GPU.
 fn fence(name: &str, says: bool, regions: &[usize], findings: &mut Findings) {
     let without = regions.iter().position(|n| *n != 1);
     match (says, without) {

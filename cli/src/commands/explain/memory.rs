@@ -55,13 +55,13 @@ impl Memory {
     }
 }
 
-/// Whether the tasks share one GPU. Their job can take as much of each of several.
+/// Tells whether the tasks share one GPU. Their job can take as much of each of several.
 fn on_one_shared_gpu(devices: &TaskDevices) -> bool {
     let TaskDevices::Pool(places) = devices else { return false };
     places.windows(2).all(|two| two[0].on.gpu() == two[1].on.gpu())
 }
 
-/// Whether the site says of all these nodes that their kernel can hold shares to their memory.
+/// Tells whether the site says of all these nodes that their kernel can hold shares to their memory.
 pub(super) fn has_fence(config: &SiteConfig, names: &[String]) -> bool {
     names.iter().all(|name| config.node(name).is_some_and(|spec| spec.memory_fence))
 }

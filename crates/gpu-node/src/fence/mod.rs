@@ -143,7 +143,7 @@ fn end_in(tree: &dyn Tree, entry: &Entry) -> Option<String> {
     Some(format!("the limits of {} are not put back: {failed}", file.display()))
 }
 
-/// Where a running job's control group lets it take more than is counted for it, for whoever looks.
+/// Returns where a running job's control group lets it take more than is counted for it, for whoever looks.
 pub(crate) fn disagreements(settings: &Settings, entry: &Entry) -> Vec<String> {
     disagreements_in(&Mounted(&settings.cgroup_root), entry)
 }

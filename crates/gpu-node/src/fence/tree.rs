@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What is done with a tree. Paths are relative to its root.
+/// Reads and changes a tree. Paths are relative to its root.
 pub(super) trait Tree {
     /// Returns a file's text.
     fn read(&self, path: &Path) -> io::Result<String>;

@@ -14,7 +14,7 @@ use crate::deadline::Deadline;
 use crate::process::{Held, all, environ, open_files, owner};
 use crate::settings::Settings;
 
-/// The daemon that was recorded with this process and start time, if it still runs as `uid`.
+/// Finds the daemon that was recorded with this process and start time, if it still runs as `uid`.
 pub(super) fn recorded(pid: u32, start_time: u64, uid: u32) -> Option<Held> {
     Held::open(pid).filter(|held| held.start_time == start_time && owner(pid) == Some(uid))
 }
@@ -39,14 +39,14 @@ pub(super) fn listener(settings: &Settings, key: &str, uid: u32) -> Option<Held>
     (owner(pid) == Some(uid) && (own.runs_program(pid) || own.holds_life(pid))).then_some(held)
 }
 
-/// Every process of a daemon, servers too: for daemons whose socket is gone.
+/// Finds every process of a daemon, servers too: for daemons whose socket is gone.
 pub(super) fn all_of(settings: &Settings, key: &str, uid: u32) -> Vec<Held> {
     let own = Own::of(settings, key, uid);
     let ours = |pid: u32| Held::open(pid).filter(|_| own.has(pid));
     all().filter(|pid| *pid != std::process::id()).filter_map(ours).collect()
 }
 
-/// What tells a daemon's processes from others.
+/// Tells a daemon's processes from others.
 pub(super) struct Own {
     /// NVIDIA's two programs. The server is in the same directory as the control program.
     programs: Vec<FileId>,
@@ -73,7 +73,7 @@ impl Own {
         }
     }
 
-    /// Whether a process is the daemon or one of its servers.
+    /// Tells whether a process is the daemon or one of its servers.
     pub(super) fn has(&self, pid: u32) -> bool {
         let Some(user) = owner(pid) else { return false };
         if self.uid != 0 && user != self.uid {
@@ -83,7 +83,7 @@ impl Own {
         runs_here() || (user == self.uid && self.holds_life(pid))
     }
 
-    /// Whether it runs one of the programs. Users cannot make another file that one.
+    /// Tells whether it runs one of the programs. Users cannot make another file that one.
     fn runs_program(&self, pid: u32) -> bool {
         FileId::of(format!("/proc/{pid}/exe").into()).is_some_and(|file| self.programs.contains(&file))
     }
@@ -93,7 +93,7 @@ impl Own {
         environment.split(|b| *b == 0).any(|variable| variable == self.variable.as_bytes())
     }
 
-    /// Whether it inherited the file that only a daemon's processes have open: one whose program has been replaced since, or
+    /// Tells whether it inherited the file that only a daemon's processes have open: one whose program has been replaced since, or
     /// that a script of the site's started.
     fn holds_life(&self, pid: u32) -> bool {
         let wanted = |link: &[u8]| link == self.life.as_os_str().as_encoded_bytes();
@@ -102,7 +102,7 @@ impl Own {
     }
 }
 
-/// Which file it is, whatever its name.
+/// Names a file by what the kernel knows it by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: (u32, u32),

@@ -20,7 +20,7 @@ use crate::settings::Settings;
 const DIR: &str = "reserve";
 /// The file in it that keeps bytes. The others are empty and keep an inode each.
 const BYTES_FILE: &str = "bytes";
-/// How much is kept, but at most a quarter of the file system.
+/// The room that is kept, but at most a quarter of the file system.
 const KEPT: Room = Room { bytes: 4 << 20, inodes: 256 };
 /// What the start of a daemon needs: four files and directories of ours, seven of the daemon's, and some more.
 const FOR_A_START: Room = Room { bytes: 256 << 10, inodes: 16 };
@@ -43,7 +43,7 @@ impl Room {
     }
 }
 
-/// What is free for users in `run_dir`, and how much its file system has in all. `None`: it cannot be asked.
+/// Returns what is free for users in `run_dir`, and what its file system has in all. `None`: it cannot be asked.
 fn room(settings: &Settings) -> Option<(Room, Room)> {
     let stat = rustix::fs::statvfs(&settings.run_dir).ok()?;
     let of = |blocks: u64, inodes: u64| Room {
@@ -53,12 +53,12 @@ fn room(settings: &Settings) -> Option<(Room, Room)> {
     Some((of(stat.f_bavail, stat.f_favail), of(stat.f_blocks, stat.f_files)))
 }
 
-/// Whether too little is free for a daemon to start.
+/// Tells whether too little is free for a daemon to start.
 pub(super) fn is_short(settings: &Settings) -> bool {
     room(settings).is_some_and(|(free, _)| !free.holds(FOR_A_START))
 }
 
-/// Gives a daemon that is to be started the room that root kept, if nothing else is left. The answer is then for the log. With
+/// Gives a daemon that is to be started the room that root kept, if nothing else is left, and returns a line for the log. With
 /// plenty of room, root keeps some of it for the next time.
 pub(super) fn make_room(settings: &Settings) -> Option<String> {
     if !is_short(settings) {
@@ -141,7 +141,7 @@ pub(super) fn largest(settings: &Settings) -> String {
     }
 }
 
-/// Files and bytes below these directories, without following links, as far as the time goes.
+/// Counts files and bytes below these directories, without following links, as far as the time goes.
 fn count(mut dirs: Vec<PathBuf>, deadline: &Deadline) -> (usize, u64) {
     let (mut files, mut bytes) = (0, 0);
     while let Some(dir) = dirs.pop() {

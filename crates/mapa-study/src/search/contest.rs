@@ -111,7 +111,7 @@ impl<'a> Contest<'a> {
     ///
     /// # Errors
     ///
-    /// [`Unanswered::NoMatch(NoMatch::Nothing)`] if none was.
+    /// [`NoMatch::Nothing`] if none was.
     pub(super) fn winner(&self) -> Result<Winner, Unanswered> {
         let found = |(_, _, mask)| Winner { mask, tied: Some(self.tied), known: KnownOrder::default() };
         self.best.map(found).ok_or(Unanswered::NoMatch(NoMatch::Nothing))

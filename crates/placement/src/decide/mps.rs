@@ -9,7 +9,7 @@
 //! Classes of devices, best first: shared already with threads to spare; to be opened (a free GPU, an idle instance,
 //! a new one of the smallest fitting profile on a GPU that is always in MIG mode); a new instance on a GPU that
 //! happens to be in MIG mode; shared already with all threads promised. Within the first and last class the
-//! least loaded device ([`case::Load`], as for tasks), within the others the one whose opening costs least
+//! least loaded device ([`geometry::load::Load`], as for tasks), within the others the one whose opening costs least
 //! ([`node_state::cost`], size not counted: what one share leaves of a device, the next can have). Ties: lowest GPU, then
 //! lowest start.
 //!
@@ -20,7 +20,7 @@
 //! cluster an empty GPU is what whole-GPU and MIG jobs need, so we range over the devices already shared first and
 //! open another only when their threads are all promised. Load is the threads promised, not what kernels run at the
 //! moment, as a part of the device: the fewest warps would send a share to a small instance that is nearly full. Memory
-//! may be filled ([`case::fits`]).
+//! may be filled ([`geometry::load::fits`]).
 
 use super::profile_choice::{Profiles, Want};
 use super::starts::{cost_of, free_starts};

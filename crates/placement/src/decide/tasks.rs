@@ -8,7 +8,7 @@
 //! that an isolated job has claimed takes no further job of GPU tasks.
 //!
 //! # Approach
-//! The job joins the pool of the GPU whose seats are taken to the smallest part ([`case::Load`]) among those with enough free
+//! The job joins the pool of the GPU whose seats are taken to the smallest part ([`geometry::load::Load`]) among those with enough free
 //! seats, and may use every device of the pool there. Where no GPU has enough, one device more joins the pool: a free GPU, an
 //! idle instance, or a new instance of the smallest profile with the memory and the seats that are missing. It is chosen as
 //! for a share: see [`super::mps`]. The seats go to the devices so that they are taken to equal parts.

@@ -68,6 +68,15 @@ impl<G: Copy> ShareOn<G> {
         }
     }
 
+    /// The like place on another GPU.
+    #[must_use]
+    pub fn with_gpu(self, gpu: G) -> Self {
+        match self {
+            Self::Gpu(_) => Self::Gpu(gpu),
+            Self::Instance(spec) => Self::Instance(MigSpec { gpu, ..spec }),
+        }
+    }
+
     fn try_map<H, E>(self, number: &impl Fn(G) -> Result<H, E>) -> Result<ShareOn<H>, E> {
         Ok(match self {
             Self::Gpu(gpu) => ShareOn::Gpu(number(gpu)?),

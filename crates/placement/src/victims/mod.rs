@@ -24,7 +24,7 @@ mod search;
 use std::collections::HashMap;
 
 use geometry::{GpuIndex, JobId};
-use node_state::{Ask, Node, Policy, Spread};
+use node_state::{Ask, Claim, Node, Policy, Spread};
 use protocol::Isolation;
 use topology::{GpuSet, LinkMatrix};
 
@@ -140,10 +140,13 @@ impl Case<'_> {
         self.victims.iter().zip(0..).filter(|(v, _)| here(v)).map(|(_, i)| i).collect()
     }
 
-    /// A node that has only this GPU of the node.
+    /// A node that has only this GPU of the node, and the claims on its parts.
     fn alone(&self, gpu: GpuIndex) -> Option<Node> {
         let gpus = vec![self.node.gpus.get(usize::from(gpu.0))?.clone()];
-        Some(Node { gpus, links: LinkMatrix::uniform(1, 0.0), keep_uncut: 0, claims: Vec::new() })
+        let here = |claim: &&Claim| claim.on.gpu() == gpu;
+        let as_first = |claim: &Claim| Claim { job: claim.job, on: claim.on.with_gpu(GpuIndex(0)) };
+        let claims = self.node.claims.iter().filter(here).map(as_first).collect();
+        Some(Node { gpus, links: LinkMatrix::uniform(1, 0.0), keep_uncut: 0, claims })
     }
 
     fn gpus(&self) -> impl Iterator<Item = GpuIndex> + use<> {

@@ -4,6 +4,7 @@ use crate::common::*;
 use geometry::*;
 use node_state::*;
 use placement::*;
+use protocol::ShareOn;
 use proptest::prelude::*;
 
 /// The best of all sets, by trying each.
@@ -40,7 +41,7 @@ fn victims(node: &Node, order: &[u32], rooms: &[(u64, u64)]) -> Vec<Victim> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_fewest_and_least_important_go(
@@ -95,6 +96,20 @@ fn whole_gpus_come_from_those_with_the_fewest_jobs() {
     assert_eq!(going(&n, &two, &all(&[1, 2, 3, 4, 5, 6, 7])), Some(vec![4, 5, 6, 7]));
     let one = ask(9, "whole", "");
     assert_eq!(going(&n, &one, &all(&[6, 7, 1, 2, 3, 4, 5])), Some(vec![6, 7]));
+}
+
+#[test]
+fn a_device_that_a_waiting_job_has_claimed_makes_no_room() {
+    let mut n = node(&["v100-16gb"; 2], MigPolicy::Off);
+    let pool = Policy { tasks: Some(PoolPolicy::default()), ..Policy::default() };
+    let tasks = |job| ask(job, "tasks:probes", "");
+    let _ = run(&mut n, &tasks(1), &pool);
+    let _ = run(&mut n, &ask(2, "whole", ""), &pool);
+    n.claims.push(Claim { job: JobId(9), on: ShareOn::Gpu(GpuIndex(0)) });
+    assert_eq!(n.layout(), "tessera gpu0=tasks[job1*1>job9] gpu1=whole[job2]");
+    let least = |job| least_victims(&n, &tasks(3), &pool, &all(&[job]), Room::default());
+    assert_eq!(least(2), Some(vec![JobId(2)]));
+    assert_eq!(least(1), None);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use geometry::JobId;
-use gpu_node::journal::{Entry, Journal};
 use gpu_node::{Inspection, Numbering, Settings, live_processes};
+use node_journal::{Entry, Journal};
 use plugin_rt::live_steps;
 use site_config::{NodeSpec, SiteConfig};
 

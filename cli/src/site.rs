@@ -6,10 +6,11 @@ use std::sync::Once;
 
 use geometry::counted;
 use node_state::Node;
-use plugin_rt::last_good::{InForce, LastGood};
-use plugin_rt::tessera_toml::LoadError;
-use plugin_rt::{slurm_conf, tessera_toml};
+use plugin_rt::slurm_conf;
 use site_config::{ConfigError, NodeSpec, SiteConfig};
+use site_files::last_good::{InForce, LastGood};
+use site_files::tessera_toml;
+use site_files::tessera_toml::LoadError;
 
 use crate::local::this_node;
 use crate::names;

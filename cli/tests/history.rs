@@ -11,10 +11,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use columns::line;
+use decision_counts::decisions::Reason;
 use insta::assert_snapshot;
-use plugin_rt::refusals_by_day;
-use protocol::decisions::Reason;
 use serde_json::Value;
+use shared_pages::refusals_by_day;
 
 const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
 const DAY: u64 = 86_400;

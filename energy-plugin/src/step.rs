@@ -4,9 +4,8 @@ use std::env;
 use std::time::Instant;
 
 use geometry::JobId;
-use gpu_node::nvml::Nvml;
-use gpu_node::{Settings, Used, energy_of};
-use plugin_rt::{last_good, tessera_toml};
+use job_usage::{Places, UsageError, Used, energy_of};
+use plugin_rt::accounting::Accounting;
 
 /// Which step this daemon serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,22 +20,18 @@ pub(crate) struct StepName {
 /// Why nothing is known of a job's energy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoEnergy {
-    #[error(transparent)]
-    Config(#[from] tessera_toml::LoadError),
-    #[error("tessera.toml does not describe node {0}")]
-    NotListed(String),
+    #[error("no prolog of Tessera has run on node {0}")]
+    Unmanaged(String),
     #[error("[power] energy is not set in tessera.toml")]
     Off,
     #[error(transparent)]
-    Nvml(#[from] gpu_node::nvml::NvmlError),
-    #[error(transparent)]
-    Node(#[from] gpu_node::Fault),
+    Usage(#[from] UsageError),
 }
 
 /// A step whose job's energy is known.
 pub(crate) struct Step {
     name: StepName,
-    settings: Settings,
+    places: Places,
     /// What the job had used before.
     before: Used,
     begun: Instant,
@@ -53,13 +48,14 @@ pub(crate) struct Reading {
 impl Step {
     /// A step that begins now.
     pub(crate) fn begin(name: StepName) -> Result<Self, NoEnergy> {
-        let site = last_good::on_node(&name.node, &|name| env::var(name).ok())?;
-        let Some(spec) = site.node(&name.node) else { return Err(NoEnergy::NotListed(name.node)) };
-        if !site.power.energy {
+        let Some(node) = Accounting::on_node(&name.node, &|name| env::var(name).ok()) else {
+            return Err(NoEnergy::Unmanaged(name.node));
+        };
+        if !node.energy {
             return Err(NoEnergy::Off);
         }
-        let settings = Settings::new(&site.node.for_node(&name.node), &site.mps, &spec.to_node().gpus);
-        let mut step = Self { name, settings, before: Used::default(), begun: Instant::now() };
+        let places = Places { state_dir: node.state_dir, nvml_library: node.nvml_library };
+        let mut step = Self { name, places, before: Used::default(), begun: Instant::now() };
         if !step.name.is_extern {
             step.before = step.used()?;
         }
@@ -67,9 +63,7 @@ impl Step {
     }
 
     fn used(&self) -> Result<Used, NoEnergy> {
-        // Loaded each time: the daemon of a step lives for days, and a driver that is replaced meanwhile must not be held.
-        let nvml = Nvml::load(&self.settings.nvml_library)?;
-        Ok(energy_of(&self.settings, &nvml, self.name.job)?)
+        Ok(energy_of(&self.places, self.name.job)?)
     }
 
     /// What the job has used, or has used since the step began.

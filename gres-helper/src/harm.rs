@@ -1,7 +1,7 @@
 //! Submissions that hurt more than their own job on any Slurm: slurmctld and slurmd do not check them.
 
 use admission::Refusal;
-use protocol::decisions::Reason;
+use decision_counts::decisions::Reason;
 
 /// Most variables of a job's environment. `slurmstepd` copies them in a time that grows with the square of their number, and
 /// no signal ends the copy (`env_array_copy`, 22.05 to 24.11): 70,000 take half a minute, in which a cancelled job drains its

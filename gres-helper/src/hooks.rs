@@ -5,8 +5,8 @@
 
 use admission::change::{self, Change};
 use admission::{Refusal, Ruling, plan};
+use decision_counts::decisions::Reason;
 use plugin_rt::spank_env::{self, is_named};
-use protocol::decisions::Reason;
 use protocol::gres_list::{with_entry, with_gpus_of, with_shards};
 use protocol::set_summary::MATCH_ENV;
 use protocol::slices::{LICENSE, names_slices, names_slices_per_task, slices_in};

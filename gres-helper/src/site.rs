@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use admission::Refusal;
-use plugin_rt::last_good::{InForce, LastGood};
+use decision_counts::decisions::Reason;
 use plugin_rt::log;
-use plugin_rt::tessera_toml::{self, LoadError};
-use protocol::decisions::Reason;
-use site_config::{SiteConfig, SlurmNames, unknown_to_slurm};
+use site_config::SiteConfig;
+use site_files::last_good::{InForce, LastGood};
+use site_files::tessera_toml::{self, LoadError};
+use site_problems::{SlurmNames, unknown_to_slurm};
 
 /// What submissions are held to.
 #[derive(Clone, Copy, Debug)]

@@ -16,11 +16,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use decision_counts::decisions::Ask;
 use geometry::{GpuIndex, JobId, Uid};
-use plugin_rt::decisions;
 use protocol::Grant;
-use protocol::decisions::Ask;
 use protocol::wire::JobPlacement;
+use shared_pages::decisions;
 use topology::GpuSet;
 
 #[path = "../src/commit.rs"]

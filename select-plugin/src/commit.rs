@@ -1,8 +1,8 @@
 //! From Slurm's choice of nodes to a placement. Pure: it only says what to write.
 
+use decision_report::Decision;
+use decision_report::report::Fate;
 use geometry::{GpuIndex, JobId};
-use node_state::Decision;
-use node_state::report::Fate;
 use protocol::set_summary::SetSummary;
 use protocol::wire::{JobPlacement, encode_placement, plain_why};
 use protocol::{Grant, NodeGrant, ShareOn};

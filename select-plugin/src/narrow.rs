@@ -17,9 +17,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use decision_counts::decisions::Reason;
 use geometry::JobId;
 use node_state::Node;
-use protocol::decisions::Reason;
 use protocol::layout::ConfigInForce;
 use protocol::plan::PlannedPlace;
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use geometry::counted;
-use plugin_rt::last_good::LastGood;
-use plugin_rt::tessera_toml::{self, LoadError};
 use plugin_rt::{Chain, log};
+use site_files::last_good::LastGood;
+use site_files::tessera_toml::{self, LoadError};
 
 use crate::engine::Engine;
 

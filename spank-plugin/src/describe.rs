@@ -2,7 +2,7 @@
 
 use geometry::counted;
 use geometry::size::display_gb;
-use gpu_node::journal::{Entry, InstanceRecord, Kind};
+use node_journal::{Entry, InstanceRecord, Kind};
 use protocol::{Bandwidth, Isolation, MemoryLevel, Request};
 use topology::Pattern;
 

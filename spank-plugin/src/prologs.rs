@@ -1,6 +1,6 @@
 //! What the prolog of this very start of a job has left in the journal.
 
-use gpu_node::journal::{Entry, Phase};
+use node_journal::{Entry, Phase};
 
 /// What slurmctld's credential says about a step.
 pub(crate) struct Step {
@@ -43,8 +43,8 @@ pub(crate) fn prologs(step: &Step, entry: Option<Entry>, boot: &str, agree: impl
 #[cfg(test)]
 mod tests {
     use geometry::GpuIndex;
-    use gpu_node::journal::{GpuRecord, Kind, VERSION};
-    use gpu_node::{GpuMinor, NvmlIndex};
+    use node_driver::{GpuMinor, NvmlIndex};
+    use node_journal::{GpuRecord, Kind, VERSION};
 
     use super::*;
 

@@ -5,7 +5,7 @@
 
 use std::ffi::CStr;
 
-use gpu_node::journal::ShareRecord;
+use node_journal::ShareRecord;
 use protocol::memory_level::of_each_process;
 
 /// Among how many processes a share is divided.

@@ -78,6 +78,7 @@ pub(crate) fn prolog(
             return Ok(());
         }
     };
+    node.leave_for_accounting(env);
     let has_shards = || has_shards(job, env);
     let granted = granted(&node, job, placement.as_deref(), devices.as_deref(), &has_shards);
     if granted.as_ref().is_ok_and(|granted| node.sees_none_of(&granted.given.grant.gpus())) {

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use geometry::{GpuIndex, JobId, counted};
-use gpu_node::journal::{Entry, GpuRecord, Journal, Kind};
 use gpu_node::{
     Fault, begin_batch, instances_per_task, preload, renew_fence, serve_tasks, stale_variables,
     task_environment,
 };
+use node_journal::{Entry, GpuRecord, Journal, Kind};
 use plugin_rt::{Chain, log, set_job};
 use site_config::{NodeSettings, VisibleDevices};
 

@@ -4,7 +4,7 @@
 //! instances go with its cores: the first core of each instance's part of them stands for the instance. So steps beside
 //! each other have no instance in common, and an instance is given back with the core, whatever becomes of the step.
 
-use gpu_node::journal::{Entry, Kind};
+use node_journal::{Entry, Kind};
 
 /// The job's entry with the instances of the step alone. `job` and `step` are their cores on this node as Slurm lists
 /// them: `0-2,5`. Without such lists, and for a step with all cores, these are all instances.

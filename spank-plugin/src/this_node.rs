@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use geometry::GpuIndex;
 use gpu_node::{Numbering, NvmlGrant, Settings};
-use plugin_rt::last_good::{InForce, LastGood};
-use plugin_rt::tessera_toml::{self, LoadError};
+use plugin_rt::accounting::Accounting;
 use plugin_rt::{Chain, log, slurm_conf};
 use protocol::Grant;
 use site_config::SiteConfig;
+use site_files::last_good::{InForce, LastGood};
+use site_files::tessera_toml::{self, LoadError};
 
 use crate::args::Args;
 use crate::start_reconcile;
@@ -101,6 +102,16 @@ impl ThisNode {
         // Where it cannot be told, a job that has GPUs is refused for that: see `translate`.
         settings.numbering = Numbering::read(&settings, &gres_conf(env), &name).unwrap_or_default();
         Ok(Self { name, settings, site })
+    }
+
+    /// Tells the accounting plugins of this node's steps where journal and driver are. For root alone: a prolog.
+    pub(crate) fn leave_for_accounting(&self, env: &dyn Fn(&str) -> Option<String>) {
+        let Some(spool) = slurm_conf::spool_dir(&slurm_conf::path(env), &self.name) else { return };
+        let Settings { state_dir, nvml_library, energy, .. } = self.settings.clone();
+        if let Err(e) = (Accounting { state_dir, nvml_library, energy }).keep(&spool) {
+            let place = spool.display();
+            log::error(format_args!("energy and usage of jobs may not be accounted here: {place}: {e}"));
+        }
     }
 
     /// The GPUs that no job gets whole from us, by Slurm's numbers: an exclusive job has them in Slurm's accounts alone. What
@@ -199,7 +210,7 @@ fn site(path: &Path, missing: Missing, copy: Option<&LastGood>) -> Result<Read, 
 #[cfg(test)]
 mod tests {
     use geometry::GpuIndex;
-    use gpu_node::NvmlIndex;
+    use node_driver::NvmlIndex;
 
     use super::*;
 

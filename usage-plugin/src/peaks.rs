@@ -1,6 +1,6 @@
 //! What samples of a job add up to. Pure.
 
-use gpu_node::Sample;
+use job_usage::Sample;
 
 /// The samples of a job on this node so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,26 +4,24 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
-use gpu_node::{Settings, has_devices, sample};
-use plugin_rt::{last_good, tessera_toml};
+use job_usage::{Places, UsageError, has_devices, sample};
+use plugin_rt::accounting::Accounting;
 
 use crate::peaks::Peaks;
 
 /// Why a job's GPUs are not sampled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoSample {
+    #[error("no prolog of Tessera has run on node {0}")]
+    Unmanaged(String),
     #[error(transparent)]
-    Config(#[from] tessera_toml::LoadError),
-    #[error("tessera.toml does not describe node {0}")]
-    NotListed(String),
-    #[error(transparent)]
-    Node(#[from] gpu_node::Fault),
+    Usage(#[from] UsageError),
 }
 
 /// The job whose extern step this daemon serves.
 pub(crate) struct Step {
     pub(crate) job: JobId,
-    settings: Settings,
+    places: Places,
     looked: Option<Instant>,
     pub(crate) peaks: Peaks,
     /// Whether a sample has failed.
@@ -45,10 +43,11 @@ pub(crate) fn extern_of(command_line: &str) -> Option<JobId> {
 impl Step {
     /// `node` is the node's name in Slurm.
     pub(crate) fn new(job: JobId, node: String) -> Result<Self, NoSample> {
-        let site = last_good::on_node(&node, &|name| env::var(name).ok())?;
-        let Some(spec) = site.node(&node) else { return Err(NoSample::NotListed(node)) };
-        let settings = Settings::new(&site.node.for_node(&node), &site.mps, &spec.to_node().gpus);
-        Ok(Self { job, settings, looked: None, peaks: Peaks::default(), failed: false })
+        let Some(found) = Accounting::on_node(&node, &|name| env::var(name).ok()) else {
+            return Err(NoSample::Unmanaged(node));
+        };
+        let places = Places { state_dir: found.state_dir, nvml_library: found.nvml_library };
+        Ok(Self { job, places, looked: None, peaks: Peaks::default(), failed: false })
     }
 
     /// Looks at the job's devices. For a job without any, no driver is loaded.
@@ -63,12 +62,12 @@ impl Step {
     }
 
     fn sample(&mut self) -> Result<(), NoSample> {
-        if !has_devices(&self.settings, self.job)? {
+        if !has_devices(&self.places, self.job)? {
             return Ok(());
         }
         // The driver is loaded each time: the daemon of a step lives for days, and a driver that is replaced meanwhile must not be
         // held.
-        if let Some(sample) = sample(&self.settings, self.job)? {
+        if let Some(sample) = sample(&self.places, self.job)? {
             self.peaks.add(&sample);
         }
         Ok(())

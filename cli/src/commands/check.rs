@@ -8,10 +8,9 @@ use clap::Args;
 use geometry::counted;
 use node_state::MigPolicy;
 use plugin_rt::read_file::{CONFIG, read_small};
-use plugin_rt::tessera_toml;
-use site_config::{
-    ConfigError, SiteConfig, names_in_slurm_conf, own_problems, state_lost_at_reboot, unknown_to_slurm,
-};
+use site_config::{ConfigError, SiteConfig};
+use site_files::tessera_toml;
+use site_problems::{names_in_slurm_conf, own_problems, state_lost_at_reboot, unknown_to_slurm};
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};

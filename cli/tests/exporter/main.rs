@@ -13,8 +13,8 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Stdio};
 use std::time::{Duration, Instant};
 
-use plugin_rt::decisions;
-use protocol::decisions::{Ask, Placing, Reason};
+use decision_counts::decisions::{Ask, Placing, Reason};
+use shared_pages::decisions;
 use tempfile::TempDir;
 
 const SITE: &str = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n\

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use protocol::decisions::Reason;
+use decision_counts::decisions::Reason;
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use site_config::{NodeSpec, SiteConfig};
 use crate::limits::{can_run, limits_of, plain_refusal, possible_sizes, refusal};
 
 use crate::{Refusal, Submission, note, power, shares};
-use protocol::decisions::Reason;
+use decision_counts::decisions::Reason;
 use protocol::meaning::{SlurmAsks, in_options, meaning};
 
 /// What becomes of a submission.

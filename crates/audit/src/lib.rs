@@ -32,9 +32,10 @@ pub use state::audit_node;
 pub use task_rules::seats;
 
 use alternatives::alternatives;
+use decision_report::Decision;
 use finding::finding;
 use kinds::kind_of;
-use node_state::{Ask, Decision, Kind, Node, Policy, Spread};
+use node_state::{Ask, Kind, Node, Policy, Spread};
 use protocol::{Grant, TaskDevices, TaskGrant};
 
 /// Where a job's instances are to lie on as few GPUs as possible, drops grants of instances on more than others need.

@@ -5,9 +5,10 @@
 
 use crate::finding::{Finding, finding};
 use crate::legal::{could_be_whole, meets_quotas};
+use decision_report::Decision;
+use decision_report::report::{Fate, SetScore};
 use geometry::GpuIndex;
-use node_state::report::{Fate, SetScore};
-use node_state::{Ask, Decision, Node, Policy};
+use node_state::{Ask, Node, Policy};
 use protocol::Bandwidth;
 use topology::{BandwidthModel, LinkKind, Pattern, Selection, THETA};
 

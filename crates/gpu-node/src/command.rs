@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 
-use crate::deadline::{Backoff, Deadline};
-use crate::scarce::users_can_cause;
+use node_driver::deadline::{Backoff, Deadline};
+use node_driver::scarce::users_can_cause;
 
 /// A program that did not do its work.
 #[derive(Debug, thiserror::Error)]

@@ -10,15 +10,15 @@
 use geometry::{Model, Placement};
 
 use crate::access::{Access, Devices};
-use crate::deadline::Deadline;
 use crate::driver::Driver;
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
 use crate::hand_over::HandOver;
 use crate::instances::{create_bare, destroy, offered, wait_in_use};
-use crate::journal::{Entry, InstanceRecord, LiveInstance, PartRecord};
-use crate::nvml::{ComputeInstance, GpuInstance, LiveProfile, Nvml};
 use crate::settings::GpuSettings;
+use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
+use node_driver::nvml::{ComputeInstance, GpuInstance, LiveProfile, Nvml};
+use node_journal::{Entry, InstanceRecord, LiveInstance, PartRecord};
 
 /// Makes the compute instance `part` of `record`, on `gpu`, which is in MIG mode, and fills in what exists. `others` are
 /// the entries of the jobs that stay.
@@ -116,10 +116,10 @@ fn compute_instance(
     }
     let in_the_way = |ci: &&ComputeInstance| ci.mask() & part.mask() != 0 && ci.mask() & held == 0;
     for ci in instance.compute.iter().filter(in_the_way) {
-        crate::crash::point("before destroy");
+        node_journal::crash::point("before destroy");
         let what = || format!("compute instance {} of GPU instance {}, which must go,", ci.id, instance.id);
         wait_in_use(gpu, what, deadline, || nvml.destroy_compute(gpu, instance, ci))?;
-        crate::crash::point("after destroy");
+        node_journal::crash::point("after destroy");
     }
     let what = || format!("GPU instance {}, where compute slice {} is needed,", instance.id, part.start);
     let at = (part.slices.into(), part.start.into());
@@ -132,6 +132,6 @@ fn compute_instance(
     // Another job's may have had this number before.
     let [_, node] = devices.caps(nvml.minor(gpu)?, instance.id, ci.id)?;
     devices.set(&node, Access::CAP_CLOSED)?;
-    crate::crash::point("after create");
+    node_journal::crash::point("after create");
     Ok(ci)
 }

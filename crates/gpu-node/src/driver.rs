@@ -3,13 +3,13 @@
 use geometry::Model;
 
 use crate::command::Run;
-use crate::deadline::{Backoff, Deadline};
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
-use crate::lock::ResetLock;
-use crate::nvml::{Code, Nvml, NvmlError};
 use crate::power;
 use crate::settings::{GpuSettings, Settings};
+use node_driver::NvmlIndex;
+use node_driver::deadline::{Backoff, Deadline};
+use node_driver::nvml::{Code, Nvml, NvmlError};
+use node_journal::lock::ResetLock;
 
 pub(crate) struct Driver<'a> {
     settings: &'a Settings,
@@ -52,13 +52,13 @@ impl<'a> Driver<'a> {
             if mode.current == on && mode.pending == on {
                 return Ok(());
             }
-            crate::crash::point("before MIG mode");
+            node_journal::crash::point("before MIG mode");
             let activation = match self.nvml()?.set_mig_mode(gpu, on) {
                 Ok(activation) => activation,
                 Err(e) if e.code() == Some(Code::IN_USE) => Err(Code::IN_USE),
                 Err(e) => return Err(e.into()),
             };
-            crate::crash::point("after MIG mode");
+            node_journal::crash::point("after MIG mode");
             let mode = self.nvml()?.mig_mode(gpu)?;
             match activation {
                 Ok(()) | Err(Code::RESET_REQUIRED) if mode.current == on && mode.pending == on => {
@@ -94,9 +94,9 @@ impl<'a> Driver<'a> {
         let mut words = self.settings.gpu_reset_command.iter().map(fill);
         let program = words.next().unwrap_or_default().into();
         let run = Run { program, args: words.collect(), env: Vec::new(), input: "", user: None };
-        crate::crash::point("before a reset");
+        node_journal::crash::point("before a reset");
         run.output(deadline).map_err(|source| Fault::Reset { gpu, source })?;
-        crate::crash::point("after a reset");
+        node_journal::crash::point("after a reset");
         power::after_reset(settings, self.nvml()?, &record)
     }
 }

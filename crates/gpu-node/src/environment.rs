@@ -5,9 +5,9 @@ use geometry::size::display_gb;
 use protocol::MemoryLevel;
 use protocol::set_summary::SetSummary;
 
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, GpuRecord, InstanceRecord, Kind};
 use crate::task_variables::Variable;
+use node_driver::NvmlIndex;
+use node_journal::{Entry, GpuRecord, InstanceRecord, Kind};
 
 /// The environment of one task: `local_task` of `n_tasks` tasks on this node, both from 0 and 1.
 ///

@@ -7,13 +7,13 @@ use node_state::Purpose;
 
 use crate::access::DeviceError;
 use crate::command::CommandError;
-use crate::gpu_ids::{GpuMinor, NvmlIndex};
 use crate::leftovers::Leftover;
-use crate::lock::LockError;
 use crate::mps::MpsError;
-use crate::nvml::NvmlError;
-use crate::own_dirs::StateError;
 use crate::tasks::BrokerError;
+use node_driver::nvml::NvmlError;
+use node_driver::{GpuMinor, NvmlIndex};
+use node_journal::lock::LockError;
+use node_journal::own_dirs::StateError;
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -217,6 +217,8 @@ mod tests {
     use std::io::{self, ErrorKind};
     use std::path::PathBuf;
 
+    use rustix::io::Errno;
+
     use error_chain::{repeats_a_cause, with_causes};
 
     use super::*;
@@ -270,6 +272,34 @@ mod tests {
         let file = "/dev/nvidia0".to_owned();
         for error in [NumberingError::Nvml(nvml()), NumberingError::File { file, source: io() }] {
             assert!(!repeats_a_cause(&error), "{}", with_causes(&error));
+        }
+    }
+
+    /// Every fault that holds an error of the system, with this one.
+    fn faults(errno: Errno) -> Vec<Fault> {
+        let source = || io::Error::from(errno);
+        let path = || PathBuf::from("/run/tessera/mps/gpu1");
+        let command = || CommandError::Start { program: path(), source: source() };
+        let key = || "gpu1".to_owned();
+        vec![
+            MpsError::State(StateError::Io { path: path(), what: "create it", source: source() }).into(),
+            MpsError::Start { key: key(), source: command().into() }.into(),
+            MpsError::Limits { key: key(), source: command().into() }.into(),
+            DeviceError::Io { path: path(), what: "create it", source: source() }.into(),
+            Fault::Reset { gpu: NvmlIndex(0), source: command() },
+        ]
+    }
+
+    #[test]
+    fn what_users_use_up_is_no_fault_of_the_node() {
+        for errno in [Errno::AGAIN, Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::TXTBSY] {
+            for fault in faults(errno) {
+                assert!(matches!(RealiseError::from(fault), RealiseError::JobFailed(_)), "{errno}");
+            }
+        }
+        for errno in [Errno::NOENT, Errno::ACCESS, Errno::ROFS, Errno::IO] {
+            let unfit = faults(errno).iter().filter(|fault| fault.node_unfit()).count();
+            assert_eq!(unfit, 4, "{errno}: all but limits that a daemon does not take");
         }
     }
 }

@@ -6,14 +6,14 @@ use rustix::process::Signal;
 use site_config::LeftoverProcesses;
 
 use crate::access::{Devices, gpu_node};
-use crate::deadline::{Backoff, Deadline};
 use crate::fault::Fault;
-use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::journal::Entry;
 use crate::leftovers::{self, Found, LOOK_LIMIT, Leftover, OpenNodes};
-use crate::nvml::{GpuInstance, Nvml};
-use crate::process::Held;
 use crate::settings::Settings;
+use node_driver::deadline::{Backoff, Deadline};
+use node_driver::nvml::{GpuInstance, Nvml};
+use node_driver::process::Held;
+use node_driver::{GpuMinor, NvmlIndex};
+use node_journal::Entry;
 
 /// An idle instance may have this part of its memory in use, or [`LEAST_IN_USE_MIB`] if that is more: the driver's own.
 const PART_IN_USE: u64 = 128;

@@ -4,10 +4,10 @@ use geometry::Model;
 use node_state::Purpose;
 
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
 use crate::numbering::{Numbering, minors_by_bus};
-use crate::nvml::{GpuInfo, LiveProfile, Nvml};
 use crate::settings::{GpuSettings, Settings};
+use node_driver::NvmlIndex;
+use node_driver::nvml::{GpuInfo, LiveProfile, Nvml};
 
 /// Least part of the described memory that a GPU must have, percent: drivers differ a little in what they report.
 const LEAST_PERCENT: u64 = 95;
@@ -98,7 +98,7 @@ mod tests {
     use node_state::MigPolicy;
 
     use super::*;
-    use crate::gpu_ids::GpuMinor;
+    use node_driver::GpuMinor;
 
     fn found(name: &str, memory_mib: u64) -> GpuInfo {
         GpuInfo {

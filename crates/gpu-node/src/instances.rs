@@ -11,15 +11,15 @@ use geometry::{Model, Placement, ProfileId};
 use protocol::MigSpec;
 
 use crate::access::{Access, Devices};
-use crate::deadline::{Backoff, Deadline};
 use crate::driver::Driver;
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
 use crate::hand_over::HandOver;
 use crate::hardware::compare_profile;
-use crate::journal::{InstanceRecord, LiveInstance, PartRecord};
-use crate::nvml::{Code, GpuInstance, LiveProfile, Nvml, NvmlError};
 use crate::settings::GpuSettings;
+use node_driver::NvmlIndex;
+use node_driver::deadline::{Backoff, Deadline};
+use node_driver::nvml::{Code, GpuInstance, LiveProfile, Nvml, NvmlError};
+use node_journal::{InstanceRecord, LiveInstance, PartRecord};
 
 /// An instance as planned, before it exists: size and name from the geometry table, because a driver may not list
 /// profiles while MIG is off.
@@ -183,10 +183,10 @@ pub(crate) fn destroy(
     instance: &GpuInstance,
     deadline: &Deadline,
 ) -> Result<(), Fault> {
-    crate::crash::point("before destroy");
+    node_journal::crash::point("before destroy");
     let what = || format!("GPU instance {} at {}, which must go,", instance.id, instance.placement.start);
     wait_in_use(gpu, what, deadline, || nvml.destroy(gpu, instance))?;
-    crate::crash::point("after destroy");
+    node_journal::crash::point("after destroy");
     Ok(())
 }
 
@@ -210,7 +210,7 @@ fn create(
             return Err(fault);
         }
     }
-    crate::crash::point("after create");
+    node_journal::crash::point("after create");
     Ok(instance)
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn create_bare(
 ) -> Result<GpuInstance, Fault> {
     let what = || format!("the GPU, where profile {} goes to {},", profile.name, at.start);
     let attempt = || wait_in_use(gpu, what, deadline, || nvml.create_gpu_instance(gpu, profile.id, at));
-    crate::crash::point("before create");
+    node_journal::crash::point("before create");
     let mut made = attempt();
     if no_room(&made) {
         sweep(nvml, gpu, at, kept, deadline)?;
@@ -246,7 +246,7 @@ pub(crate) fn create_bare(
         }
     }
     let instance = made?;
-    crate::crash::point("GPU instance without compute instance");
+    node_journal::crash::point("GPU instance without compute instance");
     // The node does not exist yet and is made closed, or a destroyed instance has left it behind, closed. Only where the
     // driver's helper makes nodes (`access::complaint`) anybody could open the new one until now; without it the compute
     // instance is of no use to them.

@@ -13,13 +13,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::deadline::Deadline;
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::Entry;
-use crate::living;
-use crate::nvml::{Code, Nvml, NvmlError};
-use crate::process;
 use crate::settings::Settings;
+use job_usage::living;
+use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
+use node_driver::nvml::{Code, Nvml, NvmlError};
+use node_driver::process;
+use node_journal::Entry;
 
 /// A process on a GPU or instance.
 #[derive(Clone, Debug, PartialEq, Eq)]

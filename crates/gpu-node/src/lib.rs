@@ -8,64 +8,49 @@
 //! - [`renew_fence`] holds a job to its GPU memory by the kernel, in each of its tasks while that is root.
 //! - [`task_environment`] says what a task sees, from the journal alone.
 //! - [`reconcile()`] frees, after a crash, what no live job owns.
-//! - [`sample`] tells what a job's devices hold and how busy they are now.
 //! - [`inspect()`] shows the node, and where journal, driver, device nodes and daemons disagree.
 //!
-//! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `scarce`, `command`,
-//! `process_environ`, `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`, `live_processes`;
-//! `fault`, `numbering`; `present`; `energy`, `power`, `fence`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`;
-//! `lifecycle`. `tasks` speaks to the task broker. `environment` and `task_variables` need the journal alone, `unfit` also
-//! `command` and the locks, `usage` the driver, the journal and `living`.
+//! Below it are the crates `node-driver` (NVML and processes), `node-journal` (what the node remembers, and its locks) and
+//! `job-usage` (what a job's GPUs hold and have used).
+//!
+//! Rooms, lowest first; imports only point down, and no two files import each other: `command`, `settings`; `access`, `mps`;
+//! `leftovers`, `live_processes`; `fault`, `numbering`; `power`, `fence`; `hand_over`, `hardware`, `driver`, `instances`,
+//! `compute_instances`, `remnants`; `lifecycle`. `tasks` speaks to the task broker. `environment` and `task_variables` need the
+//! journal alone, `unfit` also `command` and the locks.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
 //! journalled job's resources are only taken from it when it is known to be dead.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod access;
 mod command;
 mod compute_instances;
-mod crash;
-mod deadline;
 mod driver;
-mod energy;
 mod environment;
 mod fault;
 mod fence;
-mod gpu_ids;
 mod hand_over;
 mod hardware;
 mod instances;
-pub mod journal;
 mod leftovers;
 mod lifecycle;
 pub mod live_processes;
-mod living;
-mod lock;
 mod mps;
 mod numbering;
-pub mod nvml;
-mod own_dirs;
 mod power;
 mod preloaded;
-mod present;
-mod process;
-mod process_environ;
 mod remnants;
-mod scarce;
 mod settings;
 mod task_variables;
 mod tasks;
 mod unfit;
-mod usage;
 
 pub use access::DeviceError;
 pub use command::{CommandError, ask};
-pub use energy::{Used, energy_of};
 pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
 pub use fault::{Fault, RealiseError};
 pub use fence::{memory_regions, renew_fence};
-pub use gpu_ids::{GpuMinor, NvmlIndex};
 pub use hardware::{missing_in_proc, unlike_described};
 pub use leftovers::Leftover;
 pub use lifecycle::{
@@ -74,17 +59,13 @@ pub use lifecycle::{
     power_status, realise, realise_waiting, reconcile, refuse, release, release_dead, seems_forgotten,
     serve_tasks,
 };
-pub use lock::LockError;
 pub use mps::{MpsError, lacks_daemon};
 pub use numbering::{GrantedGpu, Numbering, NumberingError, NvmlGrant, Unnumbered};
-pub use own_dirs::StateError;
 pub use preloaded::LibraryError;
-pub use process::{start_and_parent_of, start_time_of};
 pub use settings::{GpuSettings, Settings};
 pub use task_variables::{preload, stale_variables};
 pub use tasks::{BrokerError, lacks_broker};
 pub use unfit::{NodeInSlurm, is_marked, journal_problem};
-pub use usage::{Sample, has_devices, sample};
 
 #[cfg(test)]
 mod tests;

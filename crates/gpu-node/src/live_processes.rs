@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use geometry::JobId;
 
-use crate::deadline::Deadline;
-use crate::process_environ::Unread;
-use crate::{living, process};
+use job_usage::living;
+use node_driver::deadline::Deadline;
+use node_driver::process;
+use node_driver::process_environ::Unread;
 
 /// How long environments are read. Only a reconciliation waits for it.
 const TIME: Duration = Duration::from_secs(30);

@@ -5,12 +5,12 @@ use std::time::Duration;
 use error_chain::Chain;
 
 use crate::access::{Access, Devices};
-use crate::deadline::Deadline;
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
 use crate::instances;
-use crate::journal::{Entry, GpuRecord, InstanceRecord};
-use crate::nvml::Nvml;
+use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
+use node_driver::nvml::Nvml;
+use node_journal::{Entry, GpuRecord, InstanceRecord};
 
 /// What was removed.
 #[derive(Default)]

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use geometry::{Model, ProfileId, Slice};
+use job_usage::Places;
 use node_state::{Gpu, GpuState, MigPolicy, Purpose};
 use site_config::{LeftoverProcesses, MemoryLimit, Mps, NodeSettings, Tasks};
 
-use crate::gpu_ids::NvmlIndex;
 use crate::numbering::Numbering;
+use node_driver::NvmlIndex;
 
 /// One GPU, as the site describes it.
 #[derive(Clone, Debug)]
@@ -109,6 +110,18 @@ impl Settings {
             energy: false,
             numbering: Numbering::default(),
         }
+    }
+
+    /// Where the journal and the driver are.
+    #[must_use]
+    pub fn places(&self) -> Places {
+        Places { state_dir: self.state_dir.clone(), nvml_library: self.nvml_library.clone() }
+    }
+
+    /// How many compute slices a GPU has; 1 for one that nobody describes.
+    #[must_use]
+    pub fn compute_slices(&self, gpu: NvmlIndex) -> u32 {
+        self.described(gpu).map_or(1, |gpu| u32::from(gpu.model.compute_slices.max(1)))
     }
 
     /// The same where the energy that jobs use is accounted, or not.

@@ -12,12 +12,12 @@ use site_config::{Overuse, Tasks};
 use task_control::{Broker, ControlError, Device, Job};
 
 use crate::command::{CommandError, Run};
-use crate::deadline::Deadline;
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, Journal, Phase};
-use crate::own_dirs::StateError;
 use crate::preloaded::LibraryError;
 use crate::settings::Settings;
+use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
+use node_journal::own_dirs::StateError;
+use node_journal::{Entry, Journal, Phase};
 
 /// A broker that does not serve a job.
 #[derive(Debug, thiserror::Error)]
@@ -65,9 +65,9 @@ pub(crate) fn serve(settings: &Settings, journal: &Journal, entry: &Entry) -> Re
         Err(ControlError::NotRunning { .. }) => {}
         other => return Ok(other?),
     }
-    crate::crash::point("before task broker");
+    node_journal::crash::point("before task broker");
     start(settings)?;
-    crate::crash::point("task broker started");
+    node_journal::crash::point("task broker started");
     broker.add(&job)?;
     let (entries, _damaged) = journal.jobs()?.into_parts();
     let live = entries.iter().filter(|e| is_served(e, journal.boot()) && e.job != entry.job);
@@ -224,7 +224,7 @@ fn options(tasks: &Tasks, run_dir: &Path, nvml: &Path) -> Vec<String> {
 /// What the broker is told of a job; `None` for a job of another kind, or one whose devices do not exist yet.
 fn told(entry: &Entry) -> Option<Job> {
     let tasks = entry.tasks.as_ref()?;
-    let device = |(i, record): (usize, &crate::journal::TaskDevice)| {
+    let device = |(i, record): (usize, &node_journal::TaskDevice)| {
         Some(Device {
             uuid: entry.task_device_uuid(i)?.to_owned(),
             group: record.daemon.clone(),

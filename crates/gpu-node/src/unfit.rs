@@ -14,9 +14,9 @@ use protocol::layout::UNFIT;
 use rustix::fs::Mode;
 
 use crate::command::{CommandError, ask};
-use crate::journal::Journal;
 use crate::settings::Settings;
-use crate::{lock, own_dirs};
+use node_journal::Journal;
+use node_journal::{lock, own_dirs};
 
 /// How long slurmctld may take to answer, each time.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);

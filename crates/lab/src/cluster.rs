@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use protocol::{decisions, refusals_by_day};
+use decision_counts::{decisions, refusals_by_day};
 use slurm_releases::Release;
 
 use crate::clock;

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::fmt;
 
+use decision_report::Decision;
+use decision_report::report::{Constraint, Fate, Unsuitable};
 use geometry::size::display_gb;
 use geometry::{Model, NoMig, counted};
-use node_state::report::{Constraint, Fate, Unsuitable};
-use node_state::{Decision, Gpu, MigPolicy, Node, Purpose};
+use node_state::{Gpu, MigPolicy, Node, Purpose};
 use protocol::{Isolation, Request};
 
 /// A request that a node could not satisfy even if it were empty.

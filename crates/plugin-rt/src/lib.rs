@@ -1,6 +1,6 @@
-//! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook, the reader of
-//! `tessera.toml`, the reader of files that people name ([`read_file`]), what those of slurmctld need of the hosting process
-//! ([`slurmctld`]), and which jobs live on a node ([`live_steps`]).
+//! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook, the reader of files that
+//! people name ([`read_file`]), what those of slurmctld need of the hosting process ([`slurmctld`]), and which jobs live on a
+//! node ([`live_steps`]).
 //!
 //! Slurm's daemons are other people's processes. Three rules follow, and this crate holds them in one place:
 //!
@@ -12,20 +12,17 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
-pub mod decisions;
+pub mod accounting;
 #[expect(unsafe_code, reason = "the hosting process's symbols, memory and log functions")]
 mod ffi;
 mod guard;
-pub mod last_good;
+pub mod kept_file;
 pub mod live_steps;
 pub mod log;
-mod page;
 pub mod read_file;
-pub mod refusals_by_day;
 pub mod slurm_conf;
 pub mod slurmctld;
 pub mod spank_env;
-pub mod tessera_toml;
 
 pub use error_chain::Chain;
 pub use ffi::Text;

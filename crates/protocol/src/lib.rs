@@ -5,7 +5,6 @@
 
 mod admin_comment;
 mod counters;
-pub mod decisions;
 mod grant;
 pub mod gres_list;
 pub mod layout;
@@ -13,7 +12,6 @@ pub mod meaning;
 pub mod memory_level;
 pub mod moldable;
 pub mod plan;
-pub mod refusals_by_day;
 mod request;
 pub mod set_summary;
 mod set_wait;

@@ -6,8 +6,8 @@ use node_state::PowerBudget;
 use protocol::wire::MAX_CAP_W;
 
 use crate::hostlist::{compress, expand};
-use crate::reader::{At, TableReader};
 use crate::types::{NodePower, NodeSpec};
+use toml_tables::{At, TableReader};
 
 /// Most watts of a budget; no machine room has as many.
 const MOST_WATTS: u64 = 100_000_000;

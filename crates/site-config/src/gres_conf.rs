@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use crate::hostlist::{expand, expand_files};
+use crate::slurm_lines::{Line, lines};
 
 /// How Slurm numbers a node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
         }
         let line = Line::read(&line);
         let own = line.begins("NodeName");
-        if own && !line.is_for(node)? {
+        if own && !is_for(&line, node)? {
             continue;
         }
         let detect = line.field("AutoDetect").and_then(detects);
@@ -114,76 +115,11 @@ fn detects(how: &str) -> Option<bool> {
     if is("none") { None } else { Some(!is("off")) }
 }
 
-/// The file's lines, without comments and escapes; a line that ends in a backslash is joined with the next.
-pub(crate) fn lines(text: &str) -> Vec<String> {
-    let (mut out, mut begun) = (Vec::new(), String::new());
-    for line in text.lines() {
-        let (mut escaped, mut goes_on) = (false, false);
-        for c in line.chars() {
-            match c {
-                '#' if !escaped => break,
-                '\\' if !escaped => (escaped, goes_on) = (true, true),
-                c => {
-                    begun.push(c);
-                    (escaped, goes_on) = (false, goes_on && c.is_whitespace());
-                }
-            }
-        }
-        if !goes_on {
-            out.push(std::mem::take(&mut begun));
-        }
-    }
-    out.push(begun);
-    out
-}
-
-/// The keys and values of a line, up to the first text that is neither [`parse_config.c`, `keyvalue_pattern`].
-fn fields(mut line: &str) -> Vec<(String, String)> {
-    let mut out = Vec::new();
-    while let Some((key, rest)) = line.split_once('=') {
-        let key = key.trim().trim_end_matches(['-', '+', '*', '/']).trim_end();
-        if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c)) {
-            break;
-        }
-        let rest = rest.trim_start();
-        let quoted = rest.strip_prefix('"').and_then(|r| r.split_once('"'));
-        let (value, rest) = match quoted.filter(|(_, r)| r.is_empty() || r.starts_with(char::is_whitespace)) {
-            Some(quoted) => quoted,
-            None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
-        };
-        out.push((key.to_owned(), value.to_owned()));
-        line = rest;
-    }
-    out
-}
-
-/// The keys and values of a line.
-pub(crate) struct Line {
-    fields: Vec<(String, String)>,
-}
-
-impl Line {
-    /// Reads one of [`lines`].
-    pub(crate) fn read(line: &str) -> Self {
-        Self { fields: fields(line) }
-    }
-
-    /// Whether the line begins with this key.
-    pub(crate) fn begins(&self, key: &str) -> bool {
-        self.fields.first().is_some_and(|(k, _)| k.eq_ignore_ascii_case(key))
-    }
-
-    /// The value of a key; the last one if the key is there twice.
-    pub(crate) fn field(&self, key: &str) -> Option<&str> {
-        let mut found = self.fields.iter().rev().filter(|(k, _)| k.eq_ignore_ascii_case(key));
-        found.next().map(|(_, value)| value.as_str())
-    }
-
-    fn is_for(&self, node: &str) -> Result<bool, String> {
-        let Some(list) = self.field("NodeName") else { return Ok(true) };
-        let names = expand(list).map_err(|why| format!("NodeName={list} {why}"))?;
-        Ok(names.iter().any(|name| name == node))
-    }
+/// Whether a line says something of this node.
+fn is_for(line: &Line, node: &str) -> Result<bool, String> {
+    let Some(list) = line.field("NodeName") else { return Ok(true) };
+    let names = expand(list).map_err(|why| format!("NodeName={list} {why}"))?;
+    Ok(names.iter().any(|name| name == node))
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod budgets;
-mod depth;
-mod error;
 mod gres_conf;
 pub mod hostlist;
 mod limit;
@@ -19,11 +17,9 @@ mod matrix_text;
 mod models;
 mod nodes;
 mod power;
-mod problems;
-mod reader;
 mod sections;
 mod sets;
-mod slurm_conf;
+pub mod slurm_lines;
 mod tasks;
 mod types;
 mod uses;
@@ -31,23 +27,19 @@ mod uses;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use error::{ConfigError, nearest};
 pub use gres_conf::{AutoDetect, GpuOrder, gpu_order};
 pub use limit::Limit;
 pub use matrix::links_of_file;
 pub use matrix_text::links_text;
-pub use problems::{
-    OnNode, SlurmNames, own_problems, problems_on_node, state_lost_at_reboot, unknown_to_slurm,
-};
-pub use slurm_conf::{gpu_types_in, names_in_slurm_conf};
+pub use sections::{RUN_DIR, STATE_DIR};
+pub use toml_tables::{ConfigError, nearest};
 pub use topology::{System, systems};
 pub use types::{
     Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodePower, NodeSettings, NodeSpec,
     Objective, Overuse, Partition, Power, PowerPolicy, SiteConfig, TaskPolicy, Tasks, VisibleDevices,
 };
 
-use error::Errors;
-use reader::TableReader;
+use toml_tables::{Errors, TableReader, tables};
 
 /// Parses a `tessera.toml`.
 ///
@@ -61,7 +53,7 @@ pub fn parse(
     read_file: &dyn Fn(&str) -> io::Result<String>,
 ) -> (Option<SiteConfig>, Vec<ConfigError>) {
     let errors = Errors::new(file_name, text);
-    let (root, syntax) = depth::tables(text, &errors);
+    let (root, syntax) = tables(text, &errors);
     let mut root = TableReader::new(root.get_ref(), root.span(), "", &errors);
     let nodes = nodes::read(&mut root, read_file);
     let config = sections(&mut root, nodes, read_file);
@@ -75,7 +67,7 @@ pub fn parse(
 #[must_use]
 pub fn of_nodes(specs: Vec<NodeSpec>) -> SiteConfig {
     let errors = Errors::new("", "");
-    let (root, _) = depth::tables("", &errors);
+    let (root, _) = tables("", &errors);
     let mut root = TableReader::new(root.get_ref(), root.span(), "", &errors);
     let nodes = nodes::Nodes { specs, models: Vec::new(), complete: true };
     sections(&mut root, nodes, &|_| Err(io::ErrorKind::NotFound.into()))

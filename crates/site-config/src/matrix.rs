@@ -13,9 +13,9 @@ use topology::{
     pcie_of,
 };
 
-use crate::error::{ConfigError, Errors};
 use crate::matrix_cells::{Cell, Row, cells};
-use crate::reader::{At, TableReader};
+use toml_tables::{At, TableReader};
+use toml_tables::{ConfigError, Errors};
 
 /// Reads a file that the configuration names, as written there.
 pub(crate) type ReadFile<'f> = &'f dyn Fn(&str) -> io::Result<String>;
@@ -60,7 +60,7 @@ pub fn links_of_file(file_name: &str, text: &str) -> (Option<LinkMatrix>, Vec<Co
 }
 
 fn links_of_text(text: &str, gpus: Option<&[&'static Model]>, errors: &Errors<'_>) -> Option<LinkMatrix> {
-    let (root, syntax) = crate::depth::tables(text, errors);
+    let (root, syntax) = crate::tables(text, errors);
     if syntax > 0 {
         return None;
     }

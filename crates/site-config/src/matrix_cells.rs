@@ -6,8 +6,8 @@ use std::ops::Range;
 use toml::de::DeValue;
 use topology::{HardwareGraph, LinkKind};
 
-use crate::error::{Errors, nearest};
-use crate::reader::Value;
+use toml_tables::Value;
+use toml_tables::{Errors, nearest};
 
 /// No GPU has more NVLink lanes (nvml.h, `NVML_NVLINK_MAX_LINKS`).
 const MOST_LANES: u8 = 18;

@@ -2,8 +2,8 @@
 
 use geometry::{Model, SiteModel};
 
-use crate::error::nearest;
-use crate::reader::{At, TableReader};
+use toml_tables::nearest;
+use toml_tables::{At, TableReader};
 
 /// Memory of a GPU, MiB: no machine has more than 16 TiB on one.
 const MOST_MIB: u64 = 16 << 20;

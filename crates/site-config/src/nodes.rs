@@ -11,9 +11,9 @@ use crate::hostlist;
 use crate::matrix::{BESIDE, ReadFile, discovered, matrix};
 use crate::models::Models;
 use crate::power;
-use crate::reader::{At, TableReader};
 use crate::types::{NodePower, NodeSpec};
 use crate::uses;
+use toml_tables::{At, TableReader};
 
 /// Most GPUs of a node; no machine has more.
 const MOST_GPUS: u64 = 64;
@@ -207,7 +207,7 @@ fn links(
 fn system(text: &str) -> Result<&'static System, (String, Option<String>)> {
     System::find(text).ok_or_else(|| {
         let names: Vec<&str> = systems().iter().map(|s| s.name.as_str()).collect();
-        (format!("unknown interconnect {text:?}"), Some(crate::error::suggest(text, &names)))
+        (format!("unknown interconnect {text:?}"), Some(toml_tables::suggest(text, &names)))
     })
 }
 

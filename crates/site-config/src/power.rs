@@ -8,8 +8,8 @@ use power::{CounterTable, Features, Inputs};
 use protocol::AppCounters;
 
 use crate::matrix::ReadFile;
-use crate::reader::{At, TableReader};
 use crate::types::{Objective, Power};
+use toml_tables::{At, TableReader};
 
 const SHARED_MEMORY: [(&str, SharedMemory); 3] =
     [("never", SharedMemory::Never), ("same-user", SharedMemory::SameUser), ("any", SharedMemory::Any)];

@@ -6,11 +6,11 @@ use geometry::{Model, size};
 use protocol::{Bandwidth, Isolation};
 use topology::{Pattern, Selection};
 
-use crate::error::nearest;
 use crate::limit::Limit;
-use crate::reader::{At, TableReader, pick};
 use crate::sets;
 use crate::types::{Defaults, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, VisibleDevices};
+use toml_tables::nearest;
+use toml_tables::{At, TableReader, pick};
 
 const KINDS: &[(&str, Isolation)] =
     &[("mig", Isolation::Mig(None)), ("mps", Isolation::Mps), ("whole", Isolation::Whole)];
@@ -24,9 +24,9 @@ const LISTED_KINDS: &[(&str, Isolation)] = &[
 ];
 
 /// Default of `state_dir`.
-pub(crate) const STATE_DIR: &str = "/var/lib/tessera";
+pub const STATE_DIR: &str = "/var/lib/tessera";
 /// Default of `run_dir`.
-pub(crate) const RUN_DIR: &str = "/run/tessera";
+pub const RUN_DIR: &str = "/run/tessera";
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 type Read<T> = Result<T, (String, Option<String>)>;

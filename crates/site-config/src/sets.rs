@@ -4,8 +4,8 @@ use protocol::{Bandwidth, SetWait};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 use crate::power;
-use crate::reader::TableReader;
 use crate::types::Partition;
+use toml_tables::TableReader;
 
 /// The words that `bandwidth` takes.
 pub(crate) const BANDWIDTHS: [(&str, Bandwidth); 2] =

@@ -2,9 +2,9 @@
 
 use node_state::PoolPolicy;
 
-use crate::reader::TableReader;
 use crate::sections::directory;
 use crate::types::{Overuse, TaskPolicy, Tasks};
+use toml_tables::TableReader;
 
 /// Most seats per compute slice: as many clients as one MPS daemon serves.
 const MOST_WORKERS: u64 = 48;

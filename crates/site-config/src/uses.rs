@@ -5,9 +5,9 @@ use node_state::{Gpu, MigPolicy, Node};
 use protocol::{Grant, MigSpec};
 use topology::LinkMatrix;
 
-use crate::error::suggest;
-use crate::reader::{At, TableReader, Value, pick};
 use crate::types::GpuUse;
+use toml_tables::suggest;
+use toml_tables::{At, TableReader, Value, pick};
 
 /// The words that `gpu_use` takes, as in `--gpu-isolation`.
 const WORDS: [(&str, GpuUse); 4] =

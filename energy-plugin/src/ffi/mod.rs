@@ -127,7 +127,7 @@ fn begin(name: StepName) {
     match Step::begin(name) {
         Ok(begun) => *step() = Some(begun),
         // Sites without Tessera's GPUs on some nodes list the plugin all the same.
-        Err(why @ (NoEnergy::Off | NoEnergy::NotListed(_))) => {
+        Err(why @ (NoEnergy::Off | NoEnergy::Unmanaged(_))) => {
             log::debug(format_args!("job {job}: energy is not accounted: {}", Chain(&why)));
         }
         Err(why) => log::error(format_args!("job {job}: energy is not accounted: {}", Chain(&why))),

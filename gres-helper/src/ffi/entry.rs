@@ -4,11 +4,12 @@ use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use decision_counts::decisions::Ask;
 use plugin_rt::slurmctld::{in_slurmctld, struct_at};
 use plugin_rt::spank_env::is_named;
-use plugin_rt::{decisions, guard_ok, log, refusals_by_day, set_job, text};
-use protocol::decisions::Ask;
+use plugin_rt::{guard_ok, log, set_job, text};
 use protocol::wire::REQUEST_ENV;
+use shared_pages::{decisions, refusals_by_day};
 
 use super::host::Host;
 use super::{desc, sys};

@@ -1,7 +1,8 @@
 //! The bandwidth of the best set of whole GPUs that a node has for a question.
 
-use node_state::report::Fate;
-use node_state::{Decision, Node};
+use decision_report::Decision;
+use decision_report::report::Fate;
+use node_state::Node;
 use protocol::SetWait;
 
 use super::{CACHE_LIMIT, Engine, Question};

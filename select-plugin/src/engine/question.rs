@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use decision_report::Decision;
 use geometry::{GpuIndex, JobId, SHARD_MIB, Uid};
 use mapa::Memo;
-use node_state::{Ask, Decision, Kind, Node, Policy, Spread};
+use node_state::{Ask, Kind, Node, Policy, Spread};
 use placement::{decide_with, fits};
 use protocol::moldable::PlannedStart;
 use protocol::wire::encode_request;

@@ -4,9 +4,10 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use decision_counts::decisions::Placing;
 use plugin_rt::slurmctld::{MissingSymbol, in_slurmctld};
-use plugin_rt::{Chain, decisions, guard_ok, log};
-use protocol::decisions::Placing;
+use plugin_rt::{Chain, guard_ok, log};
+use shared_pages::decisions;
 
 use super::host::Host;
 use super::{hooks, host, real, sys, version};

@@ -16,13 +16,14 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use decision_counts::decisions::Placing;
 use geometry::JobId;
+use plugin_rt::set_job;
 use plugin_rt::slurmctld::{struct_at, text, version};
 use plugin_rt::spank_env::BadEnv;
-use plugin_rt::{decisions, set_job};
-use protocol::decisions::Placing;
 use protocol::layout::ConfigInForce;
 use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
+use shared_pages::decisions;
 
 use super::host::Host;
 #[cfg(not(slurm_since = "23.11"))]

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 use std::time::Instant;
 
+use decision_counts::decisions::Reason;
 use geometry::JobId;
 use placement::Room;
+use plugin_rt::guard_ok;
 use plugin_rt::slurmctld::struct_at;
-use plugin_rt::{decisions, guard_ok};
-use protocol::decisions::Reason;
+use shared_pages::decisions;
 
 use super::host::Host;
 use super::{apply, chosen, hooks, read, room, sys, version};

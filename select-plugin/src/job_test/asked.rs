@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use decision_counts::decisions;
 use geometry::JobId;
 use placement::Room;
-use protocol::decisions;
 
 use crate::memory::Record;
 use crate::view::{ChosenView, NodeView};

@@ -39,9 +39,9 @@ mod wait;
 use std::collections::HashSet;
 
 use admission::COUNTED_PER_NODE;
+use decision_counts::decisions::{self, Reason};
 use geometry::JobId;
 use node_state::Spread;
-use protocol::decisions::{self, Reason};
 use protocol::{Request, Says};
 
 use crate::effect::{Effect, Layout};

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use decision_counts::decisions::Reason;
 use geometry::JobId;
 use node_state::Spread;
 use placement::{Room, Short, Victim};
 use plugin_rt::log;
-use protocol::decisions::Reason;
 use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::{JobPlacement, plain_why};
 use protocol::{NodeGrant, Says};

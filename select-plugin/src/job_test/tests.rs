@@ -5,8 +5,8 @@ mod counts;
 mod fake;
 mod power;
 
+use decision_counts::decisions::Reason;
 use protocol::AdminComment;
-use protocol::decisions::Reason;
 use std::collections::HashSet;
 
 use geometry::{GpuIndex, JobId, Uid};

@@ -105,7 +105,7 @@ fn begin() -> Serves {
         Err(why) => {
             let line = format!("job {job}: GPU usage is not accounted: {}", Chain(&why));
             // Sites without Tessera's GPUs on some nodes list the plugin all the same.
-            if matches!(why, NoSample::NotListed(_)) {
+            if matches!(why, NoSample::Unmanaged(_)) {
                 log::debug(line)
             } else {
                 log::error(line)

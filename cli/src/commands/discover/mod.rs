@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use geometry::{Model, SiteModel};
-use gpu_node::nvml::{GpuInfo, LinkAnswers, Nvml};
-use gpu_node::{NvmlIndex, memory_regions};
+use gpu_node::memory_regions;
+use node_driver::NvmlIndex;
+use node_driver::nvml::{GpuInfo, LinkAnswers, Nvml};
 use site_config::{System, systems};
 use topology::{HardwareGraph, LinkKind};
 
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &DiscoverArgs, globals: &Globals) -> Result<Outcome, Fai
     Ok(Outcome { text, status: u8::from(unknown) })
 }
 
-fn look(name: String, library: &Path, cgroup_root: &Path) -> Result<Machine, gpu_node::nvml::NvmlError> {
+fn look(name: String, library: &Path, cgroup_root: &Path) -> Result<Machine, node_driver::nvml::NvmlError> {
     let nvml = Nvml::load(library)?;
     let indices = || (0..nvml.count().unwrap_or(0)).map(NvmlIndex);
     nvml.count()?;

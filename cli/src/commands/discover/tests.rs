@@ -1,7 +1,7 @@
 //! Configuration for made-up machines. `tests/links.rs` has simulated ones.
 
-use gpu_node::nvml::NvLink;
-use gpu_node::{GpuMinor, NvmlIndex};
+use node_driver::nvml::NvLink;
+use node_driver::{GpuMinor, NvmlIndex};
 use topology::PcieSlot;
 
 use super::*;

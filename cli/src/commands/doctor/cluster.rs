@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plugin_rt::{decisions, refusals_by_day};
-use protocol::decisions::{Decisions, Placing};
+use decision_counts::decisions::{Decisions, Placing};
 use protocol::layout::{ConfigInForce, OFF, UNFIT};
 use protocol::parse_layout;
+use shared_pages::{decisions, refusals_by_day};
 use site_config::SiteConfig;
 
 use super::accounting;
@@ -65,7 +65,7 @@ impl Slurm {
 
     /// The types of each node's GPUs.
     pub(super) fn gpu_types(&self) -> HashMap<String, Vec<String>> {
-        self.gres.iter().map(|(node, gres)| (node.clone(), site_config::gpu_types_in(gres))).collect()
+        self.gres.iter().map(|(node, gres)| (node.clone(), site_problems::gpu_types_in(gres))).collect()
     }
 
     /// The text of gres.conf in slurm.conf's directory; `None` if it cannot be read on this machine.

@@ -4,9 +4,8 @@ use std::path::Path;
 
 use gpu_node::power_status;
 use rustix::fs::statfs;
-use site_config::{
-    ConfigError, OnNode, SiteConfig, SlurmNames, own_problems, problems_on_node, unknown_to_slurm,
-};
+use site_config::{ConfigError, SiteConfig};
+use site_problems::{OnNode, SlurmNames, own_problems, problems_on_node, unknown_to_slurm};
 
 use super::cluster::Slurm;
 use super::findings::Findings;

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use error_chain::with_causes;
 use geometry::{JobId, counted};
-use gpu_node::journal::Journal;
-use gpu_node::{Numbering, NvmlIndex, inspect, memory_regions};
-use plugin_rt::last_good::LastGood;
+use gpu_node::{Numbering, inspect, memory_regions};
+use node_driver::NvmlIndex;
+use node_journal::Journal;
 use plugin_rt::slurm_conf;
 use protocol::layout::{GpuLayout, HolderLayout, Seats, Shares};
 use protocol::{Layout, parse_layout};
 use site_config::{GpuOrder, SiteConfig, gpu_order};
+use site_files::last_good::LastGood;
 
 use super::cluster::Slurm;
 use super::findings::Findings;

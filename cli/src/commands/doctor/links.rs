@@ -3,7 +3,7 @@
 
 use error_chain::with_causes;
 use geometry::GpuIndex;
-use gpu_node::nvml::Nvml;
+use node_driver::nvml::Nvml;
 use topology::{GpuSet, HardwareGraph, Link, LinkKind, PCIE_GBPS};
 
 use super::findings::Findings;

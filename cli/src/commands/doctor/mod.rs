@@ -11,10 +11,10 @@ mod power;
 mod versions;
 
 use clap::Args;
-use plugin_rt::last_good::InForce;
-use plugin_rt::tessera_toml::{self, LoadError};
 use serde_json::json;
 use site_config::SiteConfig;
+use site_files::last_good::InForce;
+use site_files::tessera_toml::{self, LoadError};
 
 use file_says::File;
 use findings::Findings;

@@ -116,7 +116,7 @@ fn of_gpu(node: &str, view: &GpuPowerView, range: PowerRange, findings: &mut Fin
 #[cfg(test)]
 mod tests {
     use geometry::JobId;
-    use gpu_node::NvmlIndex;
+    use node_driver::NvmlIndex;
 
     use super::*;
 

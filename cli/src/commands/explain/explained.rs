@@ -1,7 +1,7 @@
 //! What a request gets on one node, before it is written as text or JSON.
 
-use node_state::Decision;
-use node_state::report::KindTried;
+use decision_report::Decision;
+use decision_report::report::KindTried;
 use placement::{Admission, Never};
 use protocol::{SetWait, Size};
 

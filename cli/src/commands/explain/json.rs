@@ -1,6 +1,6 @@
 //! An explanation as JSON.
 
-use node_state::report::{Candidate, Fate};
+use decision_report::report::{Candidate, Fate};
 use protocol::meaning::Counted;
 use protocol::wire::encode_request;
 use protocol::{Grant, MigSpec, PoolSeats, ShareOn, Size, TaskDevices};

@@ -1,9 +1,10 @@
 //! For a chosen set of whole GPUs: what other policies, and Slurm alone, would choose.
 
+use decision_report::Decision;
+use decision_report::report::{Fate, SetScore};
 use mapa::{Match, Query, choose};
 use mapa_study::{StockRule, stock};
-use node_state::report::{Fate, SetScore};
-use node_state::{Ask, Decision, Node, Policy};
+use node_state::{Ask, Node, Policy};
 use placement::decide;
 use serde_json::{Value, json};
 use topology::{GpuSet, Selection};

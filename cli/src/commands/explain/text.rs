@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use node_state::report::{Candidate, Fate};
-use node_state::{Decision, Kind};
+use decision_report::Decision;
+use decision_report::report::{Candidate, Fate};
+use node_state::Kind;
 use protocol::meaning::Counted;
 use protocol::{Grant, MigSpec, ShareOn, Size};
 use site_config::hostlist;

@@ -1,7 +1,8 @@
 //! Whether a job would wait for better GPUs instead of taking those that are free.
 
-use node_state::report::Fate;
-use node_state::{Ask, Decision, GpuState, Node, Policy};
+use decision_report::Decision;
+use decision_report::report::Fate;
+use node_state::{Ask, GpuState, Node, Policy};
 use placement::decide;
 use protocol::{AdminComment, Bandwidth, SetWait, Turn};
 

@@ -1,11 +1,11 @@
 //! What slurmctld counts of its decisions, where it runs on this machine.
 
-use plugin_rt::decisions;
+use decision_counts::decisions::{Ask, BOUNDS_NS, Decisions, Placing};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use protocol::decisions::{Ask, BOUNDS_NS, Decisions, Placing};
+use shared_pages::decisions;
 
 use super::metrics::{Counters, family, gauge};
 use crate::slurm::command::run;

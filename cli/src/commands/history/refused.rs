@@ -2,9 +2,9 @@
 
 use std::io::ErrorKind;
 
-use plugin_rt::refusals_by_day::read;
-use protocol::decisions::{Ask, Reason};
-use protocol::refusals_by_day::{DAYS, RefusalsByDay};
+use decision_counts::decisions::{Ask, Reason};
+use decision_counts::refusals_by_day::{DAYS, RefusalsByDay};
+use shared_pages::refusals_by_day::read;
 
 use super::days::{DAY_S, Day};
 use crate::slurm::command::run;

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
+use decision_counts::decisions::Reason;
 use geometry::counted;
 use node_state::slices::of_gpu;
-use protocol::decisions::Reason;
 use protocol::time::utc;
 use replay::Instances;
 use serde_json::{Map, Value, json};

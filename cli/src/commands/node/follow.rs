@@ -6,7 +6,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use gpu_node::journal::Entry;
+use node_journal::Entry;
 
 use super::give_back;
 use crate::local::{Local, compare, still_here};

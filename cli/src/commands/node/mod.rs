@@ -8,11 +8,12 @@ use std::fmt::Write as _;
 
 use error_chain::with_causes;
 use geometry::JobId;
-use gpu_node::journal::{Entry, Phase};
 use gpu_node::{
-    JobContext, LiveJobs, Numbering, NvmlIndex, RealiseError, ReconcileReport, hand_over, inspect, is_marked,
+    JobContext, LiveJobs, Numbering, RealiseError, ReconcileReport, hand_over, inspect, is_marked,
     lacks_broker, lacks_daemon, realise, reconcile, release, release_dead,
 };
+use node_driver::NvmlIndex;
+use node_journal::{Entry, Phase};
 use protocol::wire::parse_placement;
 use serde_json::json;
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use geometry::JobId;
-use gpu_node::{GpuPowerView, Used, power_status};
+use gpu_node::{GpuPowerView, power_status};
+use job_usage::Used;
 use serde_json::{Value, json};
 
 use super::args::StatusArgs;
@@ -110,8 +111,9 @@ fn watts(mw: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use gpu_node::{GpuPower, NvmlIndex};
+    use gpu_node::GpuPower;
     use insta::assert_snapshot;
+    use node_driver::NvmlIndex;
 
     use super::*;
 

@@ -10,9 +10,9 @@ use rustix::fs::{AtFlags, CWD, Dev, FileType, Mode, OFlags, major, makedev, mino
 use rustix::io::Errno;
 use rustix::process::Uid;
 
-use crate::gpu_ids::GpuMinor;
-use crate::scarce::users_can_cause;
 use crate::settings::Settings;
+use node_driver::GpuMinor;
+use node_driver::scarce::users_can_cause;
 
 /// A device node that is not the device it should be, or cannot be looked at or changed.
 #[derive(Debug, thiserror::Error)]
@@ -144,7 +144,7 @@ impl Devices {
         if node.access == access {
             return Ok(());
         }
-        crate::crash::point("before device node");
+        node_journal::crash::point("before device node");
         // The handle is a path handle: its mode can only be changed through /proc. A node that others can open loses
         // them last, one that they are to open gets them first: no moment gives more than before and after together,
         // and the user who has it in both never loses it.
@@ -166,7 +166,7 @@ impl Devices {
             owner()?;
             mode()?;
         }
-        crate::crash::point("after device node");
+        node_journal::crash::point("after device node");
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl Devices {
     pub(crate) fn cap_nodes(&self) -> Vec<String> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(dir) = rustix::fs::openat(&self.dir, CAPS, flags, Mode::empty()) else { return Vec::new() };
-        let names = crate::own_dirs::names(dir).unwrap_or_default();
+        let names = node_journal::own_dirs::names(dir).unwrap_or_default();
         names.iter().filter(|n| n.starts_with("nvidia-cap")).map(|n| format!("{CAPS}/{n}")).collect()
     }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::device_nodes::{Access, DeviceError, Devices, gpu_node};
 use super::wanted::{cap_access, gpu_access};
-use crate::deadline::Deadline;
-use crate::journal::{Entry, GpuRecord, Journal};
-use crate::own_dirs::StateError;
 use crate::settings::Settings;
+use node_driver::deadline::Deadline;
+use node_journal::own_dirs::StateError;
+use node_journal::{Entry, GpuRecord, Journal};
 
 /// Sets the nodes of an entry's GPUs as all other live jobs and, if it stays, the entry itself want them. A leaving job's node
 /// that by its number is another live job's other GPU now is left alone: a GPU went or came between their starts, and

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use super::device_nodes::{Access, DeviceError, Devices, gpu_node};
-use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::journal::{Entry, GpuRecord, Kind, Phase};
 use crate::settings::Settings;
+use node_driver::{GpuMinor, NvmlIndex};
+use node_journal::{Entry, GpuRecord, Kind, Phase};
 
 /// A GPU as the driver shows it now, and its node.
 pub(crate) struct GpuFacts {

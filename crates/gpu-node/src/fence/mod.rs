@@ -18,10 +18,10 @@ use std::path::Path;
 use error_chain::Chain;
 use geometry::size::display_gb;
 
-use crate::journal::{Entry, FenceRecord, Journal};
-use crate::nvml::Nvml;
-use crate::own_dirs::StateError;
 use crate::settings::Settings;
+use node_driver::nvml::Nvml;
+use node_journal::own_dirs::StateError;
+use node_journal::{Entry, FenceRecord, Journal};
 use plan::{counted_bytes, job_dir, limits, lines, lines_back, missing, note_found};
 use tree::{Mounted, Tree, enable, scope};
 
@@ -46,7 +46,7 @@ pub(crate) fn begin(
     entry: &mut Entry,
 ) -> Result<Option<String>, StateError> {
     begin_in(&Mounted(&settings.cgroup_root), entry, &|entry| journal.note(entry), &|entry| {
-        let id = |gpu: &crate::journal::GpuRecord| nvml.info(gpu.index).map(|info| info.pci_bus_id);
+        let id = |gpu: &node_journal::GpuRecord| nvml.info(gpu.index).map(|info| info.pci_bus_id);
         entry.gpus.iter().map(id).collect::<Result<_, _>>().map_err(|e| Chain(&e).to_string())
     })
 }
@@ -75,9 +75,9 @@ fn begin_in(
     note_found(&mut fence, now, earlier.as_ref());
     let fence = entry.fence.insert(fence).clone();
     note(entry)?;
-    crate::crash::point("before a fence is written");
+    node_journal::crash::point("before a fence is written");
     let written = made.map_err(NotFenced::Tree).and_then(|now| apply(tree, &fence, &dir, &now));
-    crate::crash::point("after a fence is written");
+    node_journal::crash::point("after a fence is written");
     if let Some(fence) = &mut entry.fence {
         fence.in_force = written.is_ok();
     }
@@ -155,7 +155,7 @@ fn disagreements_in(tree: &dyn Tree, entry: &Entry) -> Vec<String> {
         return Vec::new();
     };
     let gb = |bytes: u64| display_gb(bytes >> 20);
-    let say = |(limit, now): (&crate::journal::RegionLimit, Option<u64>)| {
+    let say = |(limit, now): (&node_journal::RegionLimit, Option<u64>)| {
         let (region, is) = (&limit.region, gb(limit.max_bytes));
         let may = now.map_or_else(|| "all".to_owned(), gb);
         format!(

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::regions::{Limit, limit_of, of_gpu, regions};
-use crate::journal::{Entry, FenceRecord, Kind, RegionLimit};
+use node_journal::{Entry, FenceRecord, Kind, RegionLimit};
 
 /// Returns the memory that is counted for the job on this node, in bytes, if nothing but the kernel can hold its processes to it.
 ///

@@ -3,11 +3,11 @@
 use geometry::JobId;
 
 use super::job::require_root;
-use crate::deadline::Deadline;
 use crate::fault::Fault;
-use crate::journal::{Entry, Journal};
-use crate::lock::Locks;
 use crate::settings::Settings;
+use node_driver::deadline::Deadline;
+use node_journal::lock::Locks;
+use node_journal::{Entry, Journal};
 
 /// Notes that a job's batch script begins, see [`Entry::begun`]. A job that the journal does not know is no error.
 ///

@@ -2,8 +2,8 @@
 //!
 //! The placement engine never grants such a pair. But the journal may still have a job whose epilog never ran.
 
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, GpuRecord, Kind};
+use node_driver::NvmlIndex;
+use node_journal::{Entry, GpuRecord, Kind};
 
 /// What two jobs both claim.
 #[derive(Clone, Debug, PartialEq, Eq)]

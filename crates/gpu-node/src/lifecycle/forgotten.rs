@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use geometry::JobId;
 
-use crate::journal::{Contents, Entry, Journal};
 use crate::settings::Settings;
+use node_journal::{Contents, Entry, Journal};
 
 /// Whether the journal has a job.
 #[must_use]

@@ -4,11 +4,11 @@ use error_chain::Chain;
 
 use crate::access::{self, DeviceError, Devices};
 use crate::fault::Fault;
-use crate::journal::{Entry, Journal};
-use crate::lock::Locks;
 use crate::power::{self, Settled};
 use crate::settings::Settings;
 use crate::{fence, mps, tasks};
+use node_journal::lock::Locks;
+use node_journal::{Entry, Journal};
 
 /// What a release did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,14 +6,14 @@ use node_state::MigPolicy;
 
 use super::job::require_root;
 use crate::access::{Access, Devices, gpu_node};
-use crate::deadline::Deadline;
 use crate::driver::Driver;
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
 use crate::instances;
-use crate::journal::Journal;
-use crate::lock::Locks;
 use crate::settings::Settings;
+use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
+use node_journal::Journal;
+use node_journal::lock::Locks;
 
 /// What became of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn hand_over(settings: &Settings) -> Result<HandedOver, Fault> {
     let parts = entries
         .iter()
         .filter(|e| e.holds() && (e.share.is_some() || e.tasks.is_some() || !e.instances.is_empty()));
-    done.busy.extend(parts.map(crate::journal::Entry::job));
+    done.busy.extend(parts.map(node_journal::Entry::job));
     if !done.busy.is_empty() {
         return Ok(done);
     }

@@ -11,13 +11,13 @@ use super::job::require_root;
 use super::node_state::{GpuView, engine_view, view};
 use crate::access::{Devices, GpuFacts, complaint, device_nodes, gpu_node};
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase};
 use crate::leftovers::{self, Leftover, OpenNodes};
-use crate::nvml::{GpuInstance, Nvml};
 use crate::power;
 use crate::settings::{GpuSettings, Settings};
 use crate::{fence, mps, tasks};
+use node_driver::NvmlIndex;
+use node_driver::nvml::{GpuInstance, Nvml};
+use node_journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase};
 
 /// Two sources that say different things about one GPU or job.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use protocol::set_summary::SetSummary;
 
 use super::waiting_slurmd::WaitingSlurmd;
 use crate::fault::Fault;
-use crate::journal::{Entry, Phase, VERSION};
 use crate::numbering::NvmlGrant;
+use node_journal::{Entry, Phase, VERSION};
 
 /// What the prolog knows of a job.
 #[derive(Clone, Debug)]

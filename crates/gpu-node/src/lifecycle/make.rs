@@ -6,18 +6,18 @@ use protocol::{ShareOn, TaskDevices, TaskGrant};
 use site_config::MemoryLimit;
 
 use crate::access::{self, Devices, gpu_node};
-use crate::deadline::Deadline;
 use crate::driver::Driver;
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
 use crate::hand_over::HandOver;
-use crate::journal::{Entry, GpuRecord, InstanceRecord, Journal, ShareRecord, TaskDevice, TasksRecord};
 use crate::leftovers::Leftover;
-use crate::lock::Locks;
 use crate::numbering::{GrantedGpu, NvmlGrant};
 use crate::settings::{GpuSettings, Settings};
 use crate::tasks::BrokerError;
 use crate::{compute_instances, fence, hardware, instances, mps, power, preloaded};
+use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
+use node_journal::lock::Locks;
+use node_journal::{Entry, GpuRecord, InstanceRecord, Journal, ShareRecord, TaskDevice, TasksRecord};
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.
 pub(super) fn plan(

@@ -6,10 +6,10 @@ use node_state::{ComputeHold, GpuState, Holder, Instance, MigPolicy, Node, Purpo
 use protocol::ComputeSpec;
 
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, InstanceRecord, Kind};
-use crate::nvml::{GpuInfo, GpuInstance, MigMode, Nvml};
 use crate::settings::Settings;
+use node_driver::NvmlIndex;
+use node_driver::nvml::{GpuInfo, GpuInstance, MigMode, Nvml};
+use node_journal::{Entry, InstanceRecord, Kind};
 
 /// One GPU as it is.
 #[derive(Clone, Debug)]

@@ -4,13 +4,13 @@ use error_chain::Chain;
 use geometry::JobId;
 
 use super::job::require_root;
-use crate::energy::{self, Used};
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, Journal};
-use crate::nvml::Nvml;
 use crate::power;
 use crate::settings::Settings;
+use job_usage::energy::{self, Used};
+use node_driver::NvmlIndex;
+use node_driver::nvml::Nvml;
+use node_journal::{Entry, Journal};
 
 /// A GPU's power, mW.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ fn used(
     if !settings.energy {
         return Ok(Vec::new());
     }
-    energy::on_gpu(journal, nvml, &power::record(nvml, gpu)?)
+    Ok(energy::on_gpu(journal, nvml, &power::record(nvml, gpu)?)?)
 }
 
 fn of_gpu(journal: &Journal, nvml: &Nvml, gpu: NvmlIndex) -> Result<GpuPower, Fault> {

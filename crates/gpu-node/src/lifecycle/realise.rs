@@ -12,15 +12,15 @@ use super::conflict::conflict;
 use super::give_back::{finish, revoke};
 use super::job::{JobContext, require_root};
 use super::make;
-use crate::deadline::Deadline;
 use crate::driver::Driver;
 use crate::fault::{Fault, RealiseError};
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::{DamagedFile, Entry, Journal, Phase};
 use crate::leftovers::Leftover;
-use crate::lock::{LockError, Locks};
-use crate::nvml;
 use crate::settings::Settings;
+use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
+use node_driver::nvml;
+use node_journal::lock::{LockError, Locks};
+use node_journal::{DamagedFile, Entry, Journal, Phase};
 
 /// A job's resources exist and are the job's.
 #[derive(Clone, Debug)]

@@ -8,14 +8,14 @@ use geometry::JobId;
 use super::give_back::finish;
 use super::job::require_root;
 use crate::access::{Devices, GpuFacts, complaint, device_nodes};
-use crate::deadline::Deadline;
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::{DamagedFile, Entry, GpuRecord, Journal, Phase};
-use crate::lock::Locks;
-use crate::nvml::Nvml;
 use crate::settings::Settings;
 use crate::{mps, power, remnants, tasks};
+use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
+use node_driver::nvml::Nvml;
+use node_journal::lock::Locks;
+use node_journal::{DamagedFile, Entry, GpuRecord, Journal, Phase};
 
 /// What a reconciliation did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

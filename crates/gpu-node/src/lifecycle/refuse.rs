@@ -2,11 +2,11 @@
 
 use super::give_back::{Released, finish};
 use super::job::{JobContext, require_root};
-use crate::deadline::Deadline;
 use crate::fault::Fault;
-use crate::journal::{Entry, Journal, Phase};
-use crate::lock::Locks;
 use crate::settings::Settings;
+use node_driver::deadline::Deadline;
+use node_journal::lock::Locks;
+use node_journal::{Entry, Journal, Phase};
 
 /// Journals why a job cannot be given what it was granted. Its steps are refused with that reason.
 ///

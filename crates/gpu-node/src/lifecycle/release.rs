@@ -10,15 +10,15 @@ use geometry::JobId;
 use super::give_back::{Released, finish};
 use super::job::require_root;
 use crate::access::Devices;
-use crate::deadline::Deadline;
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, GpuRecord, Journal, Phase};
-use crate::lock::{LockError, Locks};
-use crate::nvml::Nvml;
-use crate::present;
 use crate::remnants;
 use crate::settings::Settings;
+use job_usage::present;
+use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
+use node_driver::nvml::Nvml;
+use node_journal::lock::{LockError, Locks};
+use node_journal::{Entry, GpuRecord, Journal, Phase};
 
 /// Takes back what a job had. A job that the journal does not know is no error.
 ///

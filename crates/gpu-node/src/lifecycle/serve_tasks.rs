@@ -3,13 +3,13 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use crate::deadline::Deadline;
 use crate::fault::Fault;
-use crate::journal::{Entry, Journal};
-use crate::lock::{LockError, Locks};
-use crate::nvml::Nvml;
 use crate::settings::Settings;
 use crate::{mps, tasks};
+use node_driver::deadline::Deadline;
+use node_driver::nvml::Nvml;
+use node_journal::lock::{LockError, Locks};
+use node_journal::{Entry, Journal};
 
 /// How long a step waits for whoever works on its MPS daemon.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -11,9 +11,9 @@ use rustix::fs::{Mode, XattrFlags};
 use rustix::io::Errno;
 
 use super::MpsError;
-use crate::journal::{Entry, Journal};
-use crate::own_dirs;
 use crate::settings::Settings;
+use node_journal::own_dirs;
+use node_journal::{Entry, Journal};
 
 const NAME: &str = "system.posix_acl_access";
 

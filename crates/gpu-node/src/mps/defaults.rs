@@ -8,9 +8,9 @@ use std::time::Duration;
 use geometry::JobId;
 
 use super::{MpsError, control};
-use crate::deadline::Deadline;
-use crate::journal::{DaemonRecord, Entry, Journal, ShareRecord};
 use crate::settings::Settings;
+use node_driver::deadline::Deadline;
+use node_journal::{DaemonRecord, Entry, Journal, ShareRecord};
 
 /// What no client of a daemon gets more of than.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use geometry::JobId;
 
 use crate::command::CommandError;
-use crate::own_dirs::StateError;
+use node_journal::own_dirs::StateError;
 
 /// An MPS daemon that could not be started or ended.
 #[derive(Debug, thiserror::Error)]

@@ -12,9 +12,9 @@ use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
-use crate::deadline::Deadline;
-use crate::own_dirs::{self, StateError, io};
 use crate::settings::Settings;
+use node_driver::deadline::Deadline;
+use node_journal::own_dirs::{self, StateError, io};
 
 /// Where a daemon keeps its pipes and logs.
 #[derive(Clone, Debug, PartialEq, Eq)]

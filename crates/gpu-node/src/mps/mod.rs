@@ -19,12 +19,12 @@ use rustix::fs::{AtFlags, CWD};
 use rustix::process::Signal;
 
 use crate::command::Run;
-use crate::deadline::{Backoff, Deadline};
-use crate::journal::{DaemonRecord, Entry, Journal, VERSION};
-use crate::own_dirs::StateError;
-use crate::process::Held;
 use crate::settings::Settings;
 use folders::{life_held, make_dirs, remove_dirs};
+use node_driver::deadline::{Backoff, Deadline};
+use node_driver::process::Held;
+use node_journal::own_dirs::StateError;
+use node_journal::{DaemonRecord, Entry, Journal, VERSION};
 
 use admit::admit;
 use defaults::Defaults;
@@ -92,7 +92,7 @@ fn start(
     let (key, uid) = (record.key.clone(), record.uid);
     let life = make_dirs(settings, &key, uid, record.gid)?;
     admit_users(settings, journal, record, None)?;
-    crate::crash::point("before MPS daemon");
+    node_journal::crash::point("before MPS daemon");
     let run = |flags: &[&str]| control(settings, record, flags, "").output(&deadline.at_most(START_TIMEOUT));
     // Newer drivers need a flag to let users in at the same time; older ones end with an error at it.
     let shared = settings.share_between_users && run(&["-d", "-multiuser-server"]).is_ok();
@@ -100,7 +100,7 @@ fn start(
         run(&["-d"]).map_err(|e| MpsError::Start { key: key.clone(), source: e.into() })?;
     }
     drop(life);
-    crate::crash::point("MPS daemon not recorded");
+    node_journal::crash::point("MPS daemon not recorded");
     let mut backoff = Backoff::quick();
     let held = loop {
         if let Some(held) = process::listener(settings, &key, uid) {
@@ -182,7 +182,7 @@ pub(crate) fn stop(
     }
     let recorded = record.process.and_then(|(pid, start)| process::recorded(pid, start, record.uid));
     let found = recorded.or_else(|| process::listener(settings, &record.key, record.uid));
-    crate::crash::point("before MPS quit");
+    node_journal::crash::point("before MPS quit");
     let gone = found.is_some_and(|daemon| {
         let asked = control(settings, record, &[], "quit\n").output(&Deadline::after(QUIT_TIMEOUT));
         asked.is_ok() && wait_end(&[&daemon], QUIT_TIMEOUT)
@@ -190,7 +190,7 @@ pub(crate) fn stop(
     if !gone || life_held(settings, &record.key) {
         kill_all(settings, &record.key, record.uid);
     }
-    crate::crash::point("MPS daemon ended, still recorded");
+    node_journal::crash::point("MPS daemon ended, still recorded");
     remove_dirs(settings, &record.key)?;
     journal.remove_daemon(&record.key)?;
     Ok(())

@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
 use super::folders::{Paths, life_path};
-use crate::deadline::Deadline;
-use crate::process::{Held, all, environ, open_files, owner};
 use crate::settings::Settings;
+use node_driver::deadline::Deadline;
+use node_driver::process::{Held, all, environ, open_files, owner};
 
 /// Finds the daemon that was recorded with this process and start time, if it still runs as `uid`.
 pub(super) fn recorded(pid: u32, start_time: u64, uid: u32) -> Option<Held> {

@@ -12,9 +12,9 @@ use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::folders::{Paths, left_dirs};
-use crate::deadline::Deadline;
-use crate::own_dirs;
 use crate::settings::Settings;
+use node_driver::deadline::Deadline;
+use node_journal::own_dirs;
 
 /// Root's directory in `run_dir` with the files that keep room.
 const DIR: &str = "reserve";

@@ -7,11 +7,11 @@
 use error_chain::Chain;
 
 use super::{ensure, process, runs};
-use crate::deadline::Deadline;
-use crate::journal::{DaemonRecord, Entry, Journal, Phase};
-use crate::nvml::{Nvml, NvmlError};
-use crate::own_dirs::StateError;
 use crate::settings::Settings;
+use node_driver::deadline::Deadline;
+use node_driver::nvml::{Nvml, NvmlError};
+use node_journal::own_dirs::StateError;
+use node_journal::{DaemonRecord, Entry, Journal, Phase};
 
 /// What became of dead daemons.
 #[derive(Debug, Default)]

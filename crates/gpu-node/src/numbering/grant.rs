@@ -3,9 +3,9 @@
 use geometry::{GpuIndex, ProfileId};
 use protocol::{Grant, MigSpec, ShareOn, TaskDevices, TaskGrant};
 
-use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::journal::{Entry, InstanceRecord, Kind, PartRecord, TasksRecord};
 use crate::settings::GpuSettings;
+use node_driver::{GpuMinor, NvmlIndex};
+use node_journal::{Entry, InstanceRecord, Kind, PartRecord, TasksRecord};
 
 /// A GPU of a grant, with all that is known of it before the driver is asked.
 #[derive(Clone, Debug)]

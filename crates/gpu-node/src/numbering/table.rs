@@ -19,9 +19,9 @@ use site_config::GpuOrder;
 
 use super::grant::{GrantedGpu, NvmlGrant};
 use crate::access::GPU_MAJOR;
-use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::nvml::{Nvml, NvmlError};
 use crate::settings::{GpuSettings, Settings};
+use node_driver::nvml::{Nvml, NvmlError};
+use node_driver::{GpuMinor, NvmlIndex};
 
 /// Why a number means no GPU that we know.
 #[derive(Debug, thiserror::Error)]

@@ -11,16 +11,16 @@ use std::time::Duration;
 use error_chain::Chain;
 use geometry::GpuIndex;
 
-use crate::deadline::Deadline;
-use crate::energy;
 use crate::fault::Fault;
-use crate::gpu_ids::NvmlIndex;
-use crate::journal::{CapRecord, Entry, GpuRecord, Journal, VERSION};
-use crate::lock::Locks;
-use crate::nvml::{Nvml, NvmlError};
-use crate::own_dirs::StateError;
-use crate::present;
 use crate::settings::Settings;
+use job_usage::energy;
+use job_usage::present;
+use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
+use node_driver::nvml::{Nvml, NvmlError};
+use node_journal::lock::Locks;
+use node_journal::own_dirs::StateError;
+use node_journal::{CapRecord, Entry, GpuRecord, Journal, VERSION};
 use plan::{Change, Plan, Step, plan};
 
 /// What became of the limits of some GPUs.
@@ -56,7 +56,13 @@ pub(crate) fn begin(
             }
         }
         if settings.energy {
-            energy::turn(settings, journal, nvml, gpu, &holders.entries, &mut settled.notes)?;
+            energy::turn(
+                journal,
+                nvml,
+                (gpu, settings.compute_slices(gpu.index)),
+                &holders.entries,
+                &mut settled.notes,
+            )?;
         }
     }
     Ok(settled)
@@ -106,7 +112,8 @@ pub(crate) fn end(
                     settle(journal, &nvml, &gpu, &holders.caps_on(&gpu.uuid), &mut settled)?;
                 }
                 if settings.energy {
-                    energy::turn(settings, journal, &nvml, &gpu, &holders.entries, &mut settled.notes)?;
+                    let gpu = (&gpu, settings.compute_slices(gpu.index));
+                    energy::turn(journal, &nvml, gpu, &holders.entries, &mut settled.notes)?;
                 }
             }
         }
@@ -351,9 +358,9 @@ fn set(nvml: &Nvml, gpu: NvmlIndex, was_mw: u32, to_mw: u32) -> Result<(), NotSe
     {
         return Err(NotSet::OutOfRange(to_mw, range));
     }
-    crate::crash::point("before a power limit is set");
+    node_journal::crash::point("before a power limit is set");
     nvml.set_power_limit_mw(gpu, to_mw).map_err(NotSet::Refused)?;
-    crate::crash::point("after a power limit is set");
+    node_journal::crash::point("after a power limit is set");
     match nvml.power_limit_mw(gpu).map_err(NotSet::Refused)? {
         now if now == to_mw => Ok(()),
         now if now == was_mw => Err(NotSet::Ignored(to_mw)),

@@ -3,10 +3,10 @@
 use protocol::ShareOn;
 
 use super::*;
-use crate::deadline::Deadline;
-use crate::journal::{Entry, Journal, Phase};
-use crate::lock::Locks;
 use crate::{Fault, WaitingSlurmd};
+use node_driver::deadline::Deadline;
+use node_journal::lock::Locks;
+use node_journal::{Entry, Journal, Phase};
 
 fn entry(node: &TestNode, job: u32) -> Option<Entry> {
     Journal::open(&node.settings.state_dir).unwrap().job(JobId(job)).unwrap()

@@ -16,7 +16,7 @@ fn two_jobs_share_a_gpu_instance_and_one_goes() {
     on_node("tests::compute::two_jobs_share_a_gpu_instance_and_one_goes", |node| {
         let four = node.realise(1, ALICE, compute(0, "4c.7g.40gb", 0)).unwrap().entry;
         let three = node.realise(2, ALICE, compute(0, "3c.7g.40gb", 4)).unwrap().entry;
-        let uuid = |e: &crate::journal::Entry| e.instances[0].live.clone().unwrap().uuid;
+        let uuid = |e: &node_journal::Entry| e.instances[0].live.clone().unwrap().uuid;
         assert_ne!(uuid(&four), uuid(&three));
         assert_eq!(four.device_nodes[0], three.device_nodes[0], "the GPU instance's node is both jobs'");
         assert_ne!(four.device_nodes[1], three.device_nodes[1]);

@@ -6,8 +6,8 @@ use protocol::ShareOn;
 
 use super::*;
 use crate::Fault;
-use crate::deadline::Deadline;
-use crate::lock::Locks;
+use node_driver::deadline::Deadline;
+use node_journal::lock::Locks;
 
 const ACT: &str = "tests::concurrency::act";
 

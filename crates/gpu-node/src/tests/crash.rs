@@ -3,7 +3,7 @@
 use protocol::ShareOn;
 
 use super::*;
-use crate::journal::Journal;
+use node_journal::Journal;
 
 const ACT: &str = "tests::crash::act";
 
@@ -77,7 +77,7 @@ fn assert_closed(node: &TestNode, at: &str) {
     }
 }
 
-fn check(node: &TestNode, neighbour: &crate::journal::Entry, which: usize, at: &str) {
+fn check(node: &TestNode, neighbour: &node_journal::Entry, which: usize, at: &str) {
     node.reconcile(&[2]);
     assert_eq!(node.disagreements(&[2]), Vec::<String>::new(), "{at}");
     let seen = node.inspect();
@@ -90,7 +90,7 @@ fn check(node: &TestNode, neighbour: &crate::journal::Entry, which: usize, at: &
     node.release(7);
 }
 
-fn neighbour(node: &TestNode, which: usize) -> crate::journal::Entry {
+fn neighbour(node: &TestNode, which: usize) -> node_journal::Entry {
     if is_beside(which) {
         return node.realise(2, BOB, compute(0, "3c.7g.40gb", 4)).unwrap().entry;
     }

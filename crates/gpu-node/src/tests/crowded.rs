@@ -68,12 +68,12 @@ fn a_driver_that_finds_no_file_handle_is_no_fault_of_the_node() {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let before = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
-        let scarce = crate::nvml::Nvml::load(&node.settings.nvml_library).map(drop);
+        let scarce = node_driver::nvml::Nvml::load(&node.settings.nvml_library).map(drop);
         setrlimit(Resource::Nofile, before).unwrap();
         let fault = Fault::from(scarce.unwrap_err());
         assert!(!fault.node_unfit() && fault.users_can_cause(), "{fault}");
         assert!(fault.to_string().contains("Too many open files"), "{fault}");
-        let missing = crate::nvml::Nvml::load(&node.dir.join("none.so")).map(drop).unwrap_err();
+        let missing = node_driver::nvml::Nvml::load(&node.dir.join("none.so")).map(drop).unwrap_err();
         assert!(missing.node_unfit(), "{missing}");
     });
 }

@@ -1,8 +1,8 @@
 //! Journal files that make no sense: whoever is live keeps what it has.
 
 use super::*;
-use crate::journal::Journal;
 use crate::{LiveJobs, reconcile};
+use node_journal::Journal;
 
 #[test]
 fn a_damaged_file_is_moved_aside_and_harms_no_other_job() {

@@ -5,8 +5,8 @@ use std::fs;
 use protocol::ShareOn;
 
 use super::*;
-use crate::journal::Entry;
 use crate::renew_fence;
+use node_journal::Entry;
 
 fn share(gpu: u16, mem_mib: u64) -> Grant {
     Grant::Mps { on: ShareOn::Gpu(GpuIndex(gpu)), mem_mib, threads: 25 }
@@ -14,7 +14,7 @@ fn share(gpu: u16, mem_mib: u64) -> Grant {
 
 /// The tree of a kernel that has a region for GPU 0 alone; jobs 1 to 4 have a group, as the kernel makes one with its files.
 fn tree(node: &TestNode) -> String {
-    let nvml = crate::nvml::Nvml::load(&node.settings.nvml_library).unwrap();
+    let nvml = node_driver::nvml::Nvml::load(&node.settings.nvml_library).unwrap();
     let bus = nvml.info(NvmlIndex(0)).unwrap().pci_bus_id;
     let region =
         format!("nvidia/{}/vidmem", bus.strip_prefix("0000").unwrap().trim_end_matches(".0").to_lowercase());

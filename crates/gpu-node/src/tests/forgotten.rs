@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::*;
 use crate::fault::Fault;
-use crate::journal::Journal;
+use node_journal::Journal;
 
 #[test]
 fn a_holder_that_is_about_to_end_is_waited_for() {

@@ -5,8 +5,8 @@ use std::os::unix::fs::{chown, symlink};
 use error_chain::Chain;
 
 use super::*;
-use crate::journal::Journal;
 use crate::{Fault, LiveJobs, reconcile};
+use node_journal::Journal;
 
 #[test]
 fn remains_of_killed_writers_are_swept() {

@@ -3,8 +3,8 @@
 use node_state::Purpose;
 
 use super::*;
-use crate::nvml::Nvml;
 use crate::{Fault, LiveJobs};
+use node_driver::nvml::Nvml;
 
 /// The node with these GPUs kept, after somebody has made these instances.
 fn kept(node: &TestNode, gpus: &[(usize, Purpose)], made: &[(u16, &str, u8)]) -> TestNode {
@@ -70,9 +70,9 @@ fn where_nobody_describes_the_gpus_a_half_made_instance_stays() {
         let is_there = || node.inspect().gpus[0].instances.iter().any(|i| i.id == half);
         // Its prolog was killed, and the node taken out of the file before its epilog.
         let interrupted = |settings: &Settings| {
-            let journal = crate::journal::Journal::open(&settings.state_dir).unwrap();
+            let journal = node_journal::Journal::open(&settings.state_dir).unwrap();
             journal
-                .store(&crate::journal::Entry { phase: crate::journal::Phase::Intent, ..entry.clone() })
+                .store(&node_journal::Entry { phase: node_journal::Phase::Intent, ..entry.clone() })
                 .unwrap();
             crate::release(settings, JobId(1)).unwrap().problems
         };
@@ -111,7 +111,7 @@ fn what_is_left_to_slurm_is_not_touched() {
             let settings = TestNode::open(&node.dir).settings;
             let devices = crate::access::Devices::open(&settings).unwrap();
             let [gi, _] =
-                devices.caps(crate::GpuMinor(1), node.inspect().gpus[1].instances[0].id, 0).unwrap();
+                devices.caps(node_driver::GpuMinor(1), node.inspect().gpus[1].instances[0].id, 0).unwrap();
             gi
         };
         let open = |name: &str| {

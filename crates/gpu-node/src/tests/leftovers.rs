@@ -142,7 +142,7 @@ fn a_site_may_wait_for_leftovers_or_refuse_the_place() {
 fn an_instance_that_somebody_was_on_is_made_anew() {
     on_node("tests::leftovers::an_instance_that_somebody_was_on_is_made_anew", |node| {
         let of = |job, uid, start| node.realise(job, uid, mig(&[(0, "1g.5gb", start)])).unwrap().entry;
-        let live = |entry: &crate::journal::Entry| entry.instances[0].live.clone().unwrap();
+        let live = |entry: &node_journal::Entry| entry.instances[0].live.clone().unwrap();
         // An instance made anew has the UUID of the one before.
         let serial = |gi: u32| {
             let state: serde_json::Value = serde_json::from_str(&node.sim(&["show", "--json"])).unwrap();
@@ -321,14 +321,14 @@ impl Step {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut line)
             .unwrap();
         let step = Self(shell, line.trim().parse().unwrap());
-        while crate::process::name(step.1).as_deref() != Some("sleep") {
+        while node_driver::process::name(step.1).as_deref() != Some("sleep") {
             std::thread::sleep(Duration::from_millis(5));
         }
         step
     }
 
     fn child_lives(&self) -> bool {
-        crate::process::start_time_of(self.1).is_some()
+        node_driver::process::start_time_of(self.1).is_some()
     }
 }
 

@@ -8,10 +8,10 @@ use node_state::{GpuState, Holder, MigPolicy};
 use protocol::ShareOn;
 
 use super::*;
-use crate::deadline::Deadline;
-use crate::journal::{Journal, Phase};
-use crate::lock::Locks;
 use crate::{Fault, task_environment, uuids_of_part};
+use node_driver::deadline::Deadline;
+use node_journal::lock::Locks;
+use node_journal::{Journal, Phase};
 
 #[test]
 fn instances_are_made_used_again_and_replaced() {

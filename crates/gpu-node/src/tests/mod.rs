@@ -38,9 +38,8 @@ use node_state::MigPolicy;
 use protocol::{ComputeSpec, Grant, MigSpec};
 use site_config::{LeftoverProcesses, MemoryLimit};
 
-use crate::{
-    GpuSettings, Inspection, JobContext, Numbering, NvmlGrant, NvmlIndex, RealiseError, Realised, Settings,
-};
+use crate::{GpuSettings, Inspection, JobContext, Numbering, NvmlGrant, RealiseError, Realised, Settings};
+use node_driver::NvmlIndex;
 
 /// Users of the tests; neither has a name.
 pub(super) const ALICE: u32 = 51001;

@@ -6,8 +6,8 @@ use node_state::GpuState;
 use protocol::ShareOn;
 
 use super::*;
-use crate::journal::Journal;
 use crate::{Fault, task_environment};
+use node_journal::Journal;
 
 fn on_gpu(gpu: u16, mem_mib: u64, threads: u8) -> Grant {
     Grant::Mps { on: ShareOn::Gpu(GpuIndex(gpu)), mem_mib, threads }
@@ -37,7 +37,7 @@ fn the_daemon_lives_from_the_first_share_to_the_last() {
         let first = node.realise(1, ALICE, on_gpu(1, 2862, 25)).unwrap().entry;
         let daemons = node.daemons();
         assert_eq!(daemons.len(), 1);
-        assert_eq!(crate::process::owner(daemons[0]), Some(ALICE));
+        assert_eq!(node_driver::process::owner(daemons[0]), Some(ALICE));
         assert_eq!(node.access("nvidia1"), (ALICE, 0o600));
         let env = task_environment(&first, 0, 1);
         assert_eq!(var(&env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=2862M");

@@ -4,9 +4,10 @@ use node_state::Purpose;
 use site_config::GpuOrder;
 
 use super::*;
-use crate::journal::{Journal, Phase};
 use crate::numbering::minors_by_bus;
-use crate::{GpuMinor, NumberingError, gpus_of_task, task_environment, uuids, uuids_of_part};
+use crate::{NumberingError, gpus_of_task, task_environment, uuids, uuids_of_part};
+use node_driver::GpuMinor;
+use node_journal::{Journal, Phase};
 
 /// The device files of these GPUs as gres.conf would list them.
 fn files(node: &TestNode, minors: &[u16]) -> Vec<String> {

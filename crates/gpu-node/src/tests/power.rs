@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::Fault;
-use crate::journal::Journal;
-use crate::nvml::Nvml;
+use node_driver::nvml::Nvml;
+use node_journal::Journal;
 
 const ACT: &str = "tests::power::act";
 
@@ -361,7 +361,7 @@ fn a_gpus_energy_is_charged_to_the_jobs_that_have_it() {
         node.reconcile(&[]);
         let settings = node.settings.clone().with_energy(true);
         let nvml = Nvml::load(&settings.nvml_library).unwrap();
-        let used = |job| crate::energy_of(&settings, &nvml, JobId(job)).unwrap();
+        let used = |job| job_usage::energy_of(&settings.places(), JobId(job)).unwrap();
         let start = |job, grant| crate::realise(&settings, &node.job(job, ALICE, grant)).unwrap();
         let wait = || std::thread::sleep(Duration::from_millis(300));
         start(1, whole(&[1]));
@@ -384,7 +384,7 @@ fn a_gpus_energy_is_charged_to_the_jobs_that_have_it() {
         let (one, two) = (later.estimated_mj - own.estimated_mj, others.estimated_mj - other.estimated_mj);
         assert!(one > 0 && two.abs_diff(2 * one) <= 2 * one / 2, "{one} beside {two}");
         crate::release(&settings, JobId(3)).unwrap();
-        assert_eq!(used(3), crate::Used::default());
+        assert_eq!(used(3), job_usage::Used::default());
         assert!(used(2).estimated_mj >= later.estimated_mj);
         // Whoever was killed: the next one that starts or ends finds who is gone.
         for job in [1, 2] {

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::*;
-use crate::journal::{Journal, Phase};
-use crate::nvml::Nvml;
-use crate::{Fault, sample};
+use crate::Fault;
+use job_usage::{energy_of, sample};
+use node_driver::nvml::Nvml;
+use node_journal::{Journal, Phase};
 
 /// Takes a GPU out of the driver, as a driver that is loaded again without it; the answer puts it back with [`put_back`].
 fn take_out(node: &TestNode, gpu: usize) -> [Value; 2] {
@@ -145,11 +146,8 @@ fn energy_and_utilisation_are_those_of_the_jobs_own_gpu() {
         let pid = std::process::id().to_string();
         node.sim(&["proc", "add", "--pid", &pid, "--memory-mib", "3000", "--gpu", "2"]);
         std::thread::sleep(Duration::from_millis(300));
-        let used = |job| {
-            let nvml = Nvml::load(&settings.nvml_library).unwrap();
-            crate::energy_of(&settings, &nvml, JobId(job))
-        };
-        let busy = |job| sample(&settings, JobId(job)).unwrap().unwrap().busy_percent;
+        let used = |job| energy_of(&settings.places(), JobId(job));
+        let busy = |job| sample(&settings.places(), JobId(job)).unwrap().unwrap().busy_percent;
         assert_eq!((busy(2), busy(3)), (Some(0), Some(100)));
         take_out(node, 0);
         assert_eq!((busy(2), busy(3)), (Some(0), Some(100)));

@@ -296,7 +296,7 @@ fn named_as_mps() -> std::process::Child {
     let mut output = BufReader::new(child.stdout.as_mut().unwrap());
     output.read_line(&mut said).unwrap();
     assert_eq!(
-        (said.as_str(), crate::process::name(child.id()).as_deref()),
+        (said.as_str(), node_driver::process::name(child.id()).as_deref()),
         ("named\n", Some("nvidia-cuda-mps"))
     );
     child
@@ -316,7 +316,7 @@ fn a_dead_mps_daemon_is_started_again_when_its_clients_are_gone() {
         // Nobody takes the client's device from under it.
         assert!(!crate::lacks_daemon(&node.settings));
         let serve = || {
-            let journal = crate::journal::Journal::open(&node.settings.state_dir).unwrap();
+            let journal = node_journal::Journal::open(&node.settings.state_dir).unwrap();
             crate::serve_tasks(&node.settings, &journal, &entry).unwrap()
         };
         assert_eq!((serve(), node.daemons()), (Vec::<String>::new(), Vec::new()));
@@ -329,7 +329,7 @@ fn a_dead_mps_daemon_is_started_again_when_its_clients_are_gone() {
         // The next step starts it, and so does the health check.
         assert!(crate::lacks_daemon(&node.settings));
         assert_eq!((serve(), node.daemons().len()), (Vec::<String>::new(), 1));
-        assert_eq!(crate::process::owner(node.daemons()[0]), Some(ALICE));
+        assert_eq!(node_driver::process::owner(node.daemons()[0]), Some(ALICE));
         assert!(!crate::lacks_daemon(&node.settings));
         kill_daemon(node);
         let report = node.reconcile(&[1]);

@@ -5,9 +5,9 @@ use std::time::Instant;
 use error_chain::Chain;
 
 use super::*;
-use crate::journal::{Journal, Phase};
-use crate::nvml::{Code, Nvml};
 use crate::{Fault, unlike_described};
+use node_driver::nvml::{Code, Nvml};
+use node_journal::{Journal, Phase};
 
 fn idle_instance(node: &TestNode) {
     node.realise(1, ALICE, mig(&[(0, "3g.20gb", 0)])).unwrap();

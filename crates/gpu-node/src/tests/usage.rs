@@ -3,7 +3,8 @@
 use std::process::Child;
 
 use super::*;
-use crate::{Sample, has_devices, process, sample};
+use job_usage::{Sample, has_devices, sample};
+use node_driver::process;
 
 /// A process on a GPU with 3000 MiB, of a job as its environment says; killed when dropped.
 struct Process(Child);
@@ -27,7 +28,7 @@ impl Drop for Process {
 }
 
 fn seen(node: &TestNode, job: u32) -> Option<Sample> {
-    sample(&node.settings, JobId(job)).unwrap()
+    sample(&node.settings.places(), JobId(job)).unwrap()
 }
 
 const MIB: u64 = 1 << 20;
@@ -50,7 +51,8 @@ fn each_job_has_what_is_on_its_own_devices() {
         assert_eq!(seen(node, 2), Some(Sample { memory, busy_percent: Some(50) }), "one of two is busy");
         assert_eq!(seen(node, 3), None);
         assert!(
-            has_devices(&node.settings, JobId(1)).unwrap() && !has_devices(&node.settings, JobId(3)).unwrap()
+            has_devices(&node.settings.places(), JobId(1)).unwrap()
+                && !has_devices(&node.settings.places(), JobId(3)).unwrap()
         );
     });
 }

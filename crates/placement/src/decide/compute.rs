@@ -8,15 +8,16 @@
 //!
 //! # Approach
 //! A GPU instance that has compute instances of others comes before a new one, which costs what it costs as a job's own
-//! ([`node_state::cost`]). Within it, the start that leaves most compute instances possible: `3c` goes to slice 4 of a `7g`, so
+//! ([`decision_report::cost`]). Within it, the start that leaves most compute instances possible: `3c` goes to slice 4 of a `7g`, so
 //! that a `4c` still fits. Ties go to the lowest GPU, GPU instance and start. If a plan names a place, the GPU instance there
 //! comes first.
 
 use super::starts::{bit, cost_of, free_starts};
 use super::view::{View, first_job};
+use decision_report::Cost;
+use decision_report::report::{Candidate, ComputeScore, Constraint, Fate, GPU_PARTS, Report, Starts, Takes};
 use geometry::{ComputeProfile, Profile, Slice};
-use node_state::report::{Candidate, ComputeScore, Constraint, Fate, GPU_PARTS, Report, Starts, Takes};
-use node_state::{Ask, ComputeHold, Cost, Holder, Kind, Policy, Purpose, SharedMemory};
+use node_state::{Ask, ComputeHold, Holder, Kind, Policy, Purpose, SharedMemory};
 use protocol::{ComputeSpec, MigSpec};
 
 /// The best compute instance for a request.

@@ -26,9 +26,10 @@ use super::spread::{StartSet, Table, better};
 use super::starts::{bit, cost_of, for_each_set, free_starts};
 use super::statics;
 use super::view::View;
+use decision_report::Cost;
+use decision_report::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, Starts, Takes};
 use geometry::{Profile, Slice};
-use node_state::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, Starts, Takes};
-use node_state::{Ask, Cost, Kind, Purpose, Spread};
+use node_state::{Ask, Kind, Purpose, Spread};
 use protocol::MigSpec;
 use protocol::moldable::PlannedStart;
 /// The instances with the least summed cost.

@@ -13,9 +13,10 @@ mod tasks;
 mod view;
 mod whole;
 
+use decision_report::Decision;
+use decision_report::report::{Fate, KindTried, Report, Takes, Unsuitable};
 use mapa::Memo;
-use node_state::report::{Fate, KindTried, Report, Takes, Unsuitable};
-use node_state::{Ask, Decision, Kind, Node, Policy};
+use node_state::{Ask, Kind, Node, Policy};
 use profile_choice::Want;
 use protocol::{Grant, Isolation, TaskDevices, TaskGrant};
 use view::{View, views};
@@ -34,7 +35,7 @@ pub fn decide_with(node: &Node, ask: &Ask, policy: &Policy, memo: &mut Memo) -> 
     let views = views(node);
     let mut search = Search { node, ask, policy, views: &views, memo, report: Report::default() };
     search.report.placements_before = views.iter().map(|v| v.left(0, None)).sum();
-    search.report.weighed.reserve_exact((8 * views.len()).min(node_state::report::MAX_WEIGHED));
+    search.report.weighed.reserve_exact((8 * views.len()).min(decision_report::report::MAX_WEIGHED));
     search.report.named = matches!(ask.request.isolation, Isolation::Mig(Some(_)));
     search.report.times.clone_from(&ask.request.times);
     search.report.models = node.gpus.iter().map(|g| g.model).collect();

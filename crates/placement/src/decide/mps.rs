@@ -10,7 +10,7 @@
 //! a new one of the smallest fitting profile on a GPU that is always in MIG mode); a new instance on a GPU that
 //! happens to be in MIG mode; shared already with all threads promised. Within the first and last class the
 //! least loaded device ([`geometry::load::Load`], as for tasks), within the others the one whose opening costs least
-//! ([`node_state::cost`], size not counted: what one share leaves of a device, the next can have). Ties: lowest GPU, then
+//! ([`decision_report::cost`], size not counted: what one share leaves of a device, the next can have). Ties: lowest GPU, then
 //! lowest start.
 //!
 //! # Source
@@ -25,12 +25,13 @@
 use super::profile_choice::{Profiles, Want};
 use super::starts::{cost_of, free_starts};
 use super::view::{View, first_job};
-use geometry::load::{Load, fits};
-use geometry::{JobId, Profile, Slice};
-use node_state::report::{
+use decision_report::Cost;
+use decision_report::report::{
     Candidate, Constraint, Fate, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes,
 };
-use node_state::{Ask, Cost, GpuState, Holder, Kind, MigPolicy, Policy, Purpose, Seat, Share};
+use geometry::load::{Load, fits};
+use geometry::{JobId, Profile, Slice};
+use node_state::{Ask, GpuState, Holder, Kind, MigPolicy, Policy, Purpose, Seat, Share};
 use protocol::{MigSpec, ShareOn};
 
 /// The best device for the share, and the share there.

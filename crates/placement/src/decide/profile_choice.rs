@@ -2,9 +2,9 @@
 //! moldable job the one with the least work.
 
 use super::view::View;
+use decision_report::report::Constraint;
 use geometry::Profile;
 use node_state::Ask;
-use node_state::report::Constraint;
 use protocol::Request;
 
 /// What an instance must have.

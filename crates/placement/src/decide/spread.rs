@@ -1,7 +1,7 @@
 //! How many instances go to each GPU, from the best set of starts per GPU and count.
 
 use super::view::View;
-use node_state::Cost;
+use decision_report::Cost;
 
 /// The best set of starts for a number of instances on one GPU.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,9 @@
 //! Which starts of a profile are free on a GPU, and what instances there cost.
 
 use super::view::View;
+use decision_report::Cost;
 use geometry::{Profile, Slice};
-use node_state::{Cost, GpuState, Holder, MigPolicy, Purpose};
+use node_state::{GpuState, Holder, MigPolicy, Purpose};
 
 /// The starts of `profile` whose units no job holds: bit `i` for a start at unit `i`.
 pub(super) fn free_starts(view: &View<'_>, profile: &Profile) -> u16 {

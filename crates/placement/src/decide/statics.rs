@@ -7,9 +7,10 @@ use super::profile_choice::Profiles;
 use super::spread::{StartSet, better};
 use super::starts::bit;
 use super::view::View;
+use decision_report::Cost;
+use decision_report::report::{Candidate, Constraint, Fate, Report, Starts};
 use geometry::{Profile, Slice};
-use node_state::report::{Candidate, Constraint, Fate, Report, Starts};
-use node_state::{Ask, Cost, Kind};
+use node_state::{Ask, Kind};
 
 /// Weighs every set of at most `n` of a static GPU's idle instances, keeps the best per count in `row`, and reports each.
 pub(super) fn weigh(

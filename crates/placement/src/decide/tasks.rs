@@ -20,14 +20,13 @@
 
 use super::starts::{cost_of, free_starts};
 use super::view::View;
-use geometry::load::{Load, fits};
-use geometry::{Profile, Slice};
-use node_state::report::{
+use decision_report::Cost;
+use decision_report::report::{
     Candidate, Constraint, Fate, GPU_PARTS, Report, SeatScore, ShareClass, Starts, Takes,
 };
-use node_state::{
-    Ask, Cost, GpuState, Holder, Kind, MigPolicy, Node, Policy, PoolDevice, PoolPolicy, Purpose,
-};
+use geometry::load::{Load, fits};
+use geometry::{Profile, Slice};
+use node_state::{Ask, GpuState, Holder, Kind, MigPolicy, Node, Policy, PoolDevice, PoolPolicy, Purpose};
 use protocol::{MigSpec, PoolSeats, ShareOn};
 
 /// The devices that the job may use.

@@ -1,7 +1,7 @@
 //! What the searches ask of one GPU's state, computed once per decision.
 
+use decision_report::report::Constraint;
 use geometry::{GpuIndex, JobId, Model, Placement, Profile, ProfileId, Slice};
-use node_state::report::Constraint;
 use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose};
 
 /// One GPU as the searches see it.

@@ -1,5 +1,6 @@
 //! Nodes and requests for the tests.
 
+use decision_report::*;
 use geometry::*;
 use node_state::*;
 use placement::*;

@@ -1,5 +1,6 @@
 //! Moldable jobs: their size when nobody plans it, and places that a plan wants.
 
+use decision_report::*;
 use geometry::*;
 use node_state::*;
 use placement::*;

@@ -1,6 +1,7 @@
 //! One test per rule.
 
 use crate::common::*;
+use decision_report::*;
 use geometry::*;
 use node_state::*;
 use placement::*;

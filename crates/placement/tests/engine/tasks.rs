@@ -1,6 +1,7 @@
 //! Seats in the pool of GPU tasks, one test per rule.
 
 use crate::common::*;
+use decision_report::*;
 use geometry::*;
 use node_state::*;
 use placement::*;

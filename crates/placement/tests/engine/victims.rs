@@ -4,8 +4,8 @@ use crate::common::*;
 use geometry::*;
 use node_state::*;
 use placement::*;
-use protocol::ShareOn;
 use proptest::prelude::*;
+use protocol::ShareOn;
 
 /// The best of all sets, by trying each.
 fn by_hand(node: &Node, ask: &Ask, policy: &Policy, victims: &[Victim], lacks: Room) -> Option<Vec<JobId>> {

@@ -1,6 +1,7 @@
 //! What users and administrators read.
 
 use crate::common::*;
+use decision_report::*;
 use geometry::*;
 use insta::assert_snapshot;
 use node_state::*;

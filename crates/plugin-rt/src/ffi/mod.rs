@@ -4,7 +4,6 @@
 //! in tests where there is no Slurm. The log functions are those `slurm/spank.h` declares; libslurmfull has them all.
 
 pub(crate) mod heap;
-pub(crate) mod shared_page;
 pub(crate) mod symbols;
 
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -4,7 +4,6 @@
 mod budgets;
 mod hostile;
 mod nodes;
-mod problems;
 mod sections;
 
 use std::io;

@@ -73,7 +73,7 @@ pub(super) fn accept(listener: impl AsFd, uid: u32) -> Result<Option<(OwnedFd, P
 fn process(pid: Pid) -> Option<(Process, OwnedFd)> {
     let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let pid = u32::try_from(pid.as_raw_nonzero().get()).ok()?;
-    Some((Process { pid, start: gpu_node::start_time_of(pid)? }, handle))
+    Some((Process { pid, start: node_driver::process::start_time_of(pid)? }, handle))
 }
 
 /// Whether a process is a user's: by any of its user ids, because a program that takes on another user's rights keeps one.

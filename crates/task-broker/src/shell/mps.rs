@@ -77,7 +77,7 @@ impl Daemons {
     /// Forgets all daemons but these, and the servers that have ended.
     pub(super) fn keep(&mut self, pipes: &[String]) {
         self.seen.retain(|pipe, _| pipes.contains(pipe));
-        self.servers.retain(|server| gpu_node::start_time_of(server.pid) == Some(server.start));
+        self.servers.retain(|server| node_driver::process::start_time_of(server.pid) == Some(server.start));
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
         let mut daemons = Daemons::default();
         let mut daemon = listen(dir.path());
         assert_eq!(daemons.look(pipe), Found::Same);
-        let process = |pid| Process { pid, start: gpu_node::start_time_of(pid).unwrap() };
+        let process = |pid| Process { pid, start: node_driver::process::start_time_of(pid).unwrap() };
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         let (server, parent) = (process(child.id()), daemon.id());
         assert!(daemons.is_mps(process(daemon.id())) && !daemons.is_mps(server));

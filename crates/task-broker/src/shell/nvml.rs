@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use error_chain::Chain;
-use gpu_node::nvml::{Nvml, Usage};
-use gpu_node::start_and_parent_of;
+use node_driver::nvml::{Nvml, Usage};
+use node_driver::process::start_and_parent_of;
 
 use super::mps::Daemons;
 use crate::core::{Opened, Process, Sample, Seen};

@@ -319,7 +319,7 @@ pub(crate) fn is_in_namespace(name: &str) -> bool {
 /// Kills and waits until the process is gone.
 pub(crate) fn kill_and_wait(pid: u32) {
     kill(pid);
-    wait("an end", || gpu_node::start_time_of(pid).is_none().then_some(()));
+    wait("an end", || node_driver::process::start_time_of(pid).is_none().then_some(()));
 }
 
 /// Another process with a task: this program again, as [`waits_in_another_process`].

@@ -1,6 +1,6 @@
 //! What is counted of a test, with Slurm's answer and ours.
 
-use protocol::decisions::{self, Ask as Asked};
+use decision_counts::decisions::{self, Ask as Asked};
 
 use super::*;
 

@@ -1,0 +1,282 @@
+//! Decisions as text: one line for users, every candidate for administrators.
+
+mod parts;
+mod set;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::cost::Cost;
+use crate::decision::Decision;
+use crate::report::{ComputeScore, Fate, KindTried, Report, SeatScore, ShareClass, ShareScore};
+use geometry::size::display_gb;
+use geometry::{GpuIndex, ProfileId, counted};
+use node_state::Kind;
+use parts::{Outcome, WARPS_PER_SM, gbps};
+use protocol::{Grant, MigSpec, ShareOn, TaskDevices};
+
+impl Decision {
+    /// One line for the user: what was chosen and why, or what stands in the way.
+    #[must_use]
+    pub fn why(&self) -> String {
+        let Some(grant) = &self.chosen else { return self.report.why_not() };
+        format!("{}: {}", self.report.describe(grant), self.reason())
+    }
+
+    /// Why this grant was chosen, for a reader who sees the grant; empty if nothing was chosen. The numbers behind it are
+    /// [`Self::scores`].
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let Some(grant) = &self.chosen else { return String::new() };
+        match (grant, self.report.best) {
+            (Grant::Mig(_), Some(Fate::Costs(cost))) => self.report.why_mig(cost),
+            (_, Some(Fate::Share(score))) => why_share(score).to_owned(),
+            (_, Some(Fate::Compute(score))) => self.report.why_compute(score),
+            (_, Some(Fate::Seats(score))) => why_seats(score),
+            (Grant::Whole(_) | Grant::Tasks(_), Some(Fate::Set(score))) => {
+                set::why(&score, !self.report.inexact)
+            }
+            (grant @ (Grant::Whole(_) | Grant::Tasks(_)), Some(Fate::Links { mb_s, free, .. })) => {
+                why_whole(grant.gpus().len(), mb_s, free, self.report.inexact)
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// What the choice was weighed by, for whoever asks for all of it: `leaves 140 placements to others, best of 32`. `None`
+    /// where [`Self::reason`] says everything.
+    #[must_use]
+    pub fn scores(&self) -> Option<String> {
+        let report = &self.report;
+        let score = match (self.chosen.as_ref()?, report.best?) {
+            (Grant::Mig(specs), Fate::Costs(cost)) => Some(report.mig_scores(specs, cost)),
+            (_, Fate::Compute(score)) if !score.joins => Some(report.leaves(score.cost)),
+            (_, Fate::Share(score)) => Some(match score.class {
+                ShareClass::Join | ShareClass::Oversubscribe => {
+                    format!("{} in use", counted(score.in_use_sm_percent * WARPS_PER_SM / 100, "warp"))
+                }
+                ShareClass::Open | ShareClass::Carve => score.cost.to_string(),
+            }),
+            (_, Fate::Seats(SeatScore { class: ShareClass::Open | ShareClass::Carve, cost, .. })) => {
+                Some(cost.to_string())
+            }
+            _ => None,
+        };
+        let parts: Vec<String> = score.into_iter().chain(report.other_kinds()).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.why())?;
+        if let Some(scores) = self.scores() {
+            writeln!(f, "{scores}")?;
+        }
+        for tried in &self.report.kinds {
+            writeln!(f, "{:5} {}", tried.kind.name(), Outcome(tried))?;
+            for candidate in self.report.weighed.iter().filter(|c| c.kind == tried.kind) {
+                writeln!(f, "  {candidate}")?;
+            }
+        }
+        if self.report.omitted > 0 {
+            writeln!(f, "  and {} more", self.report.omitted)?;
+        }
+        Ok(())
+    }
+}
+
+fn why_share(score: ShareScore) -> &'static str {
+    match score.class {
+        ShareClass::Join => "joins the least loaded shared device",
+        ShareClass::Open | ShareClass::Carve => "the first share there",
+        ShareClass::Oversubscribe => "all threads are promised; joins the least loaded device",
+    }
+}
+
+fn why_seats(score: SeatScore) -> String {
+    match score.class {
+        ShareClass::Join | ShareClass::Oversubscribe => {
+            format!("joins the pool of GPU tasks ({} of {} seats were taken)", score.taken, score.of)
+        }
+        ShareClass::Open | ShareClass::Carve => "the first in the pool there".to_owned(),
+    }
+}
+
+fn why_whole(n: usize, mb_s: u64, free: u32, inexact: bool) -> String {
+    let best = if inexact { "large" } else { "largest" };
+    match n {
+        1 => format!("the first of {free} free GPUs"),
+        _ => format!("{best} sum of links, {}, of {free} free GPUs", gbps(mb_s)),
+    }
+}
+
+impl Report {
+    /// A grant in words: `2g.10gb at slice 4 of GPU 3`.
+    #[must_use]
+    pub fn describe(&self, grant: &Grant) -> String {
+        match grant {
+            Grant::Mig(specs) => self.describe_instances(specs),
+            Grant::Compute { within, part, mem_mib } => format!(
+                "{}c at compute slice {} of {}, {} of its memory",
+                part.slices,
+                part.start,
+                self.describe_instances(&[*within]),
+                display_gb(*mem_mib)
+            ),
+            Grant::Mps { on, mem_mib, threads } => {
+                let device = self.describe_devices(std::iter::once(*on));
+                format!("a share of {} and {threads} % of the SMs of {device}", display_gb(*mem_mib))
+            }
+            Grant::Tasks(tasks) => {
+                let (n, whole) = (tasks.seats(), matches!(tasks.on, TaskDevices::Own { .. }));
+                let seats = if n == 1 { "1 seat".to_owned() } else { format!("{n} seats") };
+                let whole = if whole { "whole " } else { "" };
+                format!("{seats} on {whole}{}", self.describe_devices(tasks.devices()))
+            }
+            Grant::Whole(gpus) => describe_gpus(gpus),
+        }
+    }
+
+    fn describe_devices(&self, devices: impl Iterator<Item = ShareOn>) -> String {
+        let (mut gpus, mut specs) = (Vec::new(), Vec::new());
+        devices.for_each(|on| match on {
+            ShareOn::Gpu(gpu) => gpus.push(gpu),
+            ShareOn::Instance(spec) => specs.push(spec),
+        });
+        if specs.is_empty() { describe_gpus(&gpus) } else { self.describe_instances(&specs) }
+    }
+
+    fn describe_instances(&self, specs: &[MigSpec]) -> String {
+        let mut places: BTreeMap<(GpuIndex, ProfileId), Vec<String>> = BTreeMap::new();
+        for spec in specs {
+            places.entry((spec.gpu, spec.profile)).or_default().push(spec.start.to_string());
+        }
+        let of = |((gpu, profile), starts): (&(GpuIndex, ProfileId), &Vec<String>)| {
+            let s = if starts.len() == 1 { "" } else { "s" };
+            format!("{} at slice{s} {} of GPU {gpu}", self.profile_name(*gpu, *profile), starts.join(" and "))
+        };
+        places.iter().map(of).collect::<Vec<_>>().join(", ")
+    }
+
+    fn profile_name(&self, gpu: GpuIndex, id: ProfileId) -> String {
+        let profile = self.models.get(usize::from(gpu.0)).and_then(|m| m.profile_by_id(id));
+        profile.map_or_else(|| format!("profile {id}"), |p| p.name.clone())
+    }
+
+    fn why_mig(&self, cost: Cost) -> String {
+        let smallest = match self.mem_mib {
+            _ if self.named => "as named".to_owned(),
+            _ if !self.times.is_empty() => {
+                let sizes: Vec<String> = self.times.iter().map(|t| format!("{}g", t.slices)).collect();
+                format!("least time x slices of {}", sizes.join(", "))
+            }
+            Some(mem) => format!("smallest instance with {}", display_gb(mem).replace(".0 ", " ")),
+            None => "smallest instance".to_owned(),
+        };
+        let takes = self.tried(Kind::Mig).and_then(|t| t.outcome.ok()).filter(|takes| takes.units > 0);
+        let uses = takes.map_or_else(String::new, |takes| format!("; uses {takes}"));
+        let reuse = if cost.created == 0 { "; reuses an idle instance" } else { "" };
+        format!("{smallest}{}{uses}{reuse}", self.planned_place())
+    }
+
+    fn mig_scores(&self, specs: &[MigSpec], cost: Cost) -> String {
+        let of = self.tried(Kind::Mig).filter(|t| specs.len() == 1 && t.feasible > 1);
+        let of = of.filter(|_| !matches!(self.planned, Some((_, true))));
+        let of = of.map_or_else(String::new, |t| format!(", best of {}", t.feasible));
+        format!("{}{of}", self.leaves(cost))
+    }
+
+    fn tried(&self, kind: Kind) -> Option<&KindTried> {
+        self.kinds.iter().find(|tried| tried.kind == kind)
+    }
+
+    fn leaves(&self, cost: Cost) -> String {
+        match self.placements_before.saturating_sub(cost.lost) {
+            1 => "leaves 1 placement to others".to_owned(),
+            left => format!("leaves {left} placements to others"),
+        }
+    }
+
+    fn planned_place(&self) -> String {
+        match self.planned {
+            Some((_, true)) => ", at the planned place".to_owned(),
+            Some((place, false)) => format!(", the planned place {place} is not free"),
+            None => String::new(),
+        }
+    }
+
+    fn why_compute(&self, score: ComputeScore) -> String {
+        let how = if score.joins {
+            "joins others in a GPU instance; memory and cache are shared with them"
+        } else {
+            "the first in its GPU instance"
+        };
+        format!("as named{}; {how}", self.planned_place())
+    }
+
+    /// What each kind that `auto` tried takes; `None` where one kind was asked for.
+    fn other_kinds(&self) -> Option<String> {
+        let chosen = self.kinds.iter().find(|k| k.chosen).filter(|_| self.kinds.len() > 1)?;
+        let takes = chosen.outcome.ok().map(|takes| takes.to_string()).unwrap_or_default();
+        let mut text = format!("{} takes {takes}", chosen.kind);
+        for other in self.kinds.iter().filter(|k| !k.chosen) {
+            match other.outcome {
+                Ok(takes) => text.push_str(&format!(", {} would take {takes}", other.kind)),
+                Err(None) => text.push_str(&format!(", {} does not fit", other.kind)),
+                Err(Some(_)) => {}
+            }
+        }
+        Some(text)
+    }
+
+    /// How many instances fit on each GPU, if some do but not as many as asked for where they are asked for.
+    fn too_few_instances(&self) -> Option<String> {
+        let mut fit: BTreeMap<GpuIndex, u32> = BTreeMap::new();
+        for candidate in self.weighed.iter().filter(|c| c.kind == Kind::Mig) {
+            if let (Some((_, starts)), Fate::Costs(_)) = (&candidate.instances, candidate.fate) {
+                let most = fit.entry(candidate.gpu).or_default();
+                *most = starts.0.count_ones().max(*most);
+            }
+        }
+        let on: Vec<String> = fit.iter().map(|(gpu, most)| format!("{most} on GPU {}", gpu.0)).collect();
+        (!on.is_empty()).then(|| format!("such instances to be had: {}", on.join(", ")))
+    }
+
+    fn why_not(&self) -> String {
+        // Constraint in words -> the GPUs it rules out.
+        let mut by_reason: BTreeMap<String, topology::GpuSet> = BTreeMap::new();
+        for candidate in &self.weighed {
+            if let Fate::Ruled(constraint) = candidate.fate {
+                by_reason.entry(constraint.to_string()).or_default().insert(candidate.gpu);
+            }
+        }
+        let unsuitable = self.kinds.iter().filter_map(|k| k.outcome.err().flatten().map(|why| (k.kind, why)));
+        let mut parts: Vec<String> = unsuitable.map(|(kind, why)| format!("{kind}: {why}")).collect();
+        let mut reasons: Vec<_> = by_reason.into_iter().collect();
+        reasons.sort_by_key(|(reason, gpus)| (std::cmp::Reverse(gpus.len()), reason.clone()));
+        parts.extend(self.too_few_instances());
+        let more = reasons.len().saturating_sub(MAX_REASONS);
+        parts.extend(
+            reasons.iter().take(MAX_REASONS).map(|(reason, gpus)| {
+                format!("GPU{} {gpus}: {reason}", if gpus.len() == 1 { "" } else { "s" })
+            }),
+        );
+        if more > 0 {
+            parts.push(format!("{more} more reason{}", if more == 1 { "" } else { "s" }));
+        }
+        if parts.is_empty() {
+            "nothing was asked for".to_owned()
+        } else {
+            format!("nothing fits: {}", parts.join("; "))
+        }
+    }
+}
+
+fn describe_gpus(gpus: &[GpuIndex]) -> String {
+    let list: Vec<String> = gpus.iter().map(ToString::to_string).collect();
+    format!("GPU{} {}", if gpus.len() == 1 { "" } else { "s" }, list.join(", "))
+}
+
+/// Most reasons in the line that says why nothing fits; the rest are counted.
+const MAX_REASONS: usize = 4;

@@ -1,0 +1,14 @@
+//! What was decided for a job on a node, what was weighed, and both in words.
+//!
+//! This crate decides nothing: the placement crate fills a [`Report`] while it decides, and people read it.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+pub mod cost;
+mod decision;
+mod explain;
+pub mod report;
+
+pub use cost::Cost;
+pub use decision::Decision;
+pub use report::Report;

@@ -1,0 +1,136 @@
+//! What a job's devices hold and do at one moment, as the driver tells. Changes no device and no entry, and takes no lock.
+
+use std::thread;
+
+use geometry::JobId;
+
+use crate::living;
+use crate::present;
+use crate::{Places, UsageError};
+use node_driver::NvmlIndex;
+use node_driver::nvml::{BETWEEN_LOOKS, FirstLook, Nvml, NvmlError, Usage};
+use node_journal::{Entry, InstanceRecord, Journal, Kind};
+
+/// What a job's devices on this node hold and do now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Memory of the job's processes on each of its devices, bytes. A device is an instance, a whole GPU, or what the job has
+    /// a share of.
+    pub memory: Vec<u64>,
+    /// How busy its whole GPUs or its instances are, percent, the mean over them. `None` for instances before Hopper, and where
+    /// other jobs may use the same device or GPU instance: of these the driver tells no utilisation.
+    pub busy_percent: Option<u32>,
+}
+
+/// True where the job has a device here. Reads the journal alone.
+///
+/// # Errors
+///
+/// The journal cannot be read.
+pub fn has_devices(places: &Places, job: JobId) -> Result<bool, UsageError> {
+    Ok(entry_of(places, job)?.is_some_and(|entry| !devices(&entry).is_empty()))
+}
+
+/// Looks at the devices of a job; `None` for a job that has none here. Takes [`BETWEEN_LOOKS`] for a job with instances whose
+/// utilisation the driver counts.
+///
+/// # Errors
+///
+/// The journal cannot be read, the driver cannot be loaded, or it does not answer for one of the devices.
+pub fn sample(places: &Places, job: JobId) -> Result<Option<Sample>, UsageError> {
+    let Some(entry) = entry_of(places, job)? else { return Ok(None) };
+    let nvml = Nvml::load(&places.nvml_library)?;
+    let memory = |uuid: &str| Ok(memory_of(&nvml.usage(uuid)?, &entry));
+    let memory: Result<Vec<Option<u64>>, NvmlError> = devices(&entry).into_iter().map(memory).collect();
+    let memory: Vec<u64> = memory?.into_iter().flatten().collect();
+    // What the driver does not tell of the utilisation costs no memory.
+    let busy =
+        if entry.instances.is_empty() { whole_busy(&nvml, &entry) } else { watch(places, nvml, &entry) };
+    Ok(Some(Sample { memory, busy_percent: busy.ok().flatten() }))
+}
+
+fn entry_of(places: &Places, job: JobId) -> Result<Option<Entry>, UsageError> {
+    let journal = Journal::open(&places.state_dir)?;
+    Ok(journal.job(job)?.filter(|entry| entry.holds() && entry.boot == journal.boot()))
+}
+
+/// UUIDs of the job's devices: its instances, or without any its GPUs.
+fn devices(entry: &Entry) -> Vec<&str> {
+    if entry.instances.is_empty() {
+        return entry.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+    }
+    entry.instances.iter().filter_map(|i| i.live.as_ref()).map(|live| live.uuid.as_str()).collect()
+}
+
+/// The job's part of a device's memory, bytes. On a device that others share, a process is the job's by its control group, and
+/// without one by its environment: a user who changes that misleads nothing but reports. `None`: the driver does not tell one
+/// job from another.
+fn memory_of(usage: &Usage, entry: &Entry) -> Option<u64> {
+    // A compute instance's memory is that of its GPU instance.
+    let shared = entry.shares_device()
+        || entry.kind == Kind::Shards
+        || entry.instances.iter().any(|i| i.part.is_some());
+    let own = |pid: u32| !shared || living::job_of_process(pid) == Some(entry.job().0);
+    let used: Option<u64> = usage.processes.iter().filter(|(pid, _)| own(*pid)).map(|(_, used)| *used).sum();
+    used.or_else(|| (!shared).then_some(usage.used))
+}
+
+fn whole_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<u32>, NvmlError> {
+    if !entry.has_whole_gpus() {
+        return Ok(None);
+    }
+    let busy = |gpu| nvml.busy_percent(present::find(nvml, gpu)?.index);
+    let all: Result<Vec<u32>, NvmlError> = entry.gpus.iter().map(busy).collect();
+    Ok(mean(&all?.into_iter().map(f64::from).collect::<Vec<_>>()))
+}
+
+/// Watches a job's instances, if the driver counts for each what the job alone does.
+fn watch(places: &Places, nvml: Nvml, entry: &Entry) -> Result<Option<u32>, NvmlError> {
+    // The driver counts for a GPU instance, whoever computes in it.
+    if entry.shares_device() || entry.instances.iter().any(|i| i.part.is_some()) {
+        return Ok(None);
+    }
+    let found: Result<Vec<NvmlIndex>, NvmlError> =
+        entry.instances.iter().map(|i| gpu_now(&nvml, entry, i)).collect();
+    let gpus = found?;
+    let counts: Result<Vec<bool>, NvmlError> =
+        gpus.iter().map(|gpu| nvml.counts_for_instances(*gpu)).collect();
+    if counts?.contains(&false) {
+        return Ok(None);
+    }
+    // The search for a UUID may have opened any GPU. Meanwhile none may be held whose MIG mode a prolog could want to switch:
+    // loaded anew, the driver opens those GPUs alone that are asked for by number.
+    drop(nvml);
+    instances_busy(&Nvml::load(&places.nvml_library)?, entry, &gpus)
+}
+
+/// NVML's number of an instance's GPU now.
+fn gpu_now(nvml: &Nvml, entry: &Entry, instance: &InstanceRecord) -> Result<NvmlIndex, NvmlError> {
+    match entry.gpu_of(instance) {
+        Some(gpu) => Ok(present::find(nvml, gpu)?.index),
+        // No entry of ours is so.
+        None => Ok(instance.gpu),
+    }
+}
+
+/// `gpus` are those of the job's instances, in their order.
+fn instances_busy(nvml: &Nvml, entry: &Entry, gpus: &[NvmlIndex]) -> Result<Option<u32>, NvmlError> {
+    let look = |(i, gpu): (&InstanceRecord, &NvmlIndex)| match &i.live {
+        Some(live) => nvml.first_look(*gpu, live.gi).map(Some),
+        None => Ok(None),
+    };
+    let looks: Result<Option<Vec<FirstLook<'_>>>, NvmlError> =
+        entry.instances.iter().zip(gpus).map(look).collect();
+    let Some(looks) = looks? else { return Ok(None) };
+    thread::sleep(BETWEEN_LOOKS);
+    let all: Result<Vec<f64>, NvmlError> = looks.into_iter().map(FirstLook::busy_percent).collect();
+    Ok(mean(&all?))
+}
+
+/// The mean of percentages, rounded; `None` of none.
+fn mean(percent: &[f64]) -> Option<u32> {
+    let count = u32::try_from(percent.len()).ok().filter(|count| *count > 0)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+    let mean = (percent.iter().sum::<f64>() / f64::from(count)).round() as u32;
+    Some(mean)
+}

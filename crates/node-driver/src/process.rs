@@ -1,0 +1,254 @@
+//! Processes, held so that their ids cannot come to mean others.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::deadline::Deadline;
+use crate::process_environ::{self, Unread};
+
+/// A process whose id keeps meaning it.
+#[derive(Debug)]
+pub struct Held {
+    /// Its number.
+    pub pid: u32,
+    /// Clock ticks since boot.
+    pub start_time: u64,
+    fd: OwnedFd,
+}
+
+impl Held {
+    /// The process with this id; `None` if it has ended.
+    pub fn open(pid: u32) -> Option<Self> {
+        let raw = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        let fd = rustix::process::pidfd_open(raw, PidfdFlags::empty()).ok()?;
+        // What /proc says after the handle was opened is about this process or about nothing.
+        Some(Self { pid, start_time: start_time_of(pid)?, fd })
+    }
+
+    /// True until it has ended.
+    pub fn alive(&self) -> bool {
+        start_time_of(self.pid) == Some(self.start_time)
+    }
+
+    /// Sends it a signal, unless it has ended.
+    pub fn signal(&self, signal: Signal) {
+        // Fails only when it has ended meanwhile.
+        let _ = rustix::process::pidfd_send_signal(&self.fd, signal);
+    }
+}
+
+/// The ids of all processes.
+pub fn all() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|e| e.file_name().to_string_lossy().parse().ok())
+}
+
+/// A process's user.
+pub fn owner(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Its parent.
+pub fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; the parent is the second field after it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The directories of its threads. The first thread's, which is `/proc/PID` itself, shows nothing any more once that has ended.
+fn threads(pid: u32) -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().map(|thread| thread.path())
+}
+
+/// The wanted ones of the files that it has open. Those of threads with a table of their own are left out, unless the first
+/// one has none. `None`: it has more than `most`, or the deadline has passed. A user may have millions open.
+pub fn open_files(
+    pid: u32,
+    wanted: &dyn Fn(&[u8]) -> bool,
+    most: usize,
+    deadline: &Deadline,
+) -> Option<Vec<PathBuf>> {
+    let mut look = FilesLook { found: Vec::new(), wanted, left: most, deadline };
+    look.at(&PathBuf::from(format!("/proc/{pid}/fd")))?;
+    if look.left == most {
+        threads(pid).try_for_each(|thread| look.at(&thread.join("fd")))?;
+    }
+    Some(look.found)
+}
+
+/// A look at open files that ends in time.
+struct FilesLook<'a> {
+    found: Vec<PathBuf>,
+    wanted: &'a dyn Fn(&[u8]) -> bool,
+    /// How many more files it may look at.
+    left: usize,
+    deadline: &'a Deadline,
+}
+
+impl FilesLook<'_> {
+    /// Looks at the links of one directory. `None`: there are too many.
+    fn at(&mut self, dir: &Path) -> Option<()> {
+        if self.deadline.passed() {
+            return None;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // A process that has ended has no files open.
+        let Ok(fd) = rustix::fs::open(dir, flags, Mode::empty()) else { return Some(()) };
+        let Ok(entries) = rustix::fs::Dir::read_from(&fd) else { return Some(()) };
+        let mut target = Vec::new();
+        for name in entries.flatten().map(|entry| entry.file_name().to_owned()) {
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            // To ask for the time takes less than to read a link, but not nothing.
+            if self.left == 0 || (self.left.is_multiple_of(64) && self.deadline.passed()) {
+                return None;
+            }
+            self.left -= 1;
+            let Ok(link) = rustix::fs::readlinkat(&fd, &name, std::mem::take(&mut target)) else { continue };
+            if (self.wanted)(link.to_bytes()) {
+                self.found.push(PathBuf::from(OsStr::from_bytes(link.to_bytes())));
+            }
+            target = link.into_bytes();
+        }
+        Some(())
+    }
+}
+
+/// A variable of the environment that it was started with. A user may have changed it.
+pub fn variable(pid: u32, name: &str) -> Option<String> {
+    variable_in(&environ(pid).ok()?, name)
+}
+
+/// Threads that are asked for the environment where the first one has ended.
+const MOST_THREADS: usize = 16;
+
+/// Reads the environment that it was started with: variables that end with a zero byte each. A user may have changed it.
+pub fn environ(pid: u32) -> Result<Vec<u8>, Unread> {
+    let mut answer = process_environ::of(&PathBuf::from(format!("/proc/{pid}")));
+    for thread in threads(pid).take(MOST_THREADS) {
+        if answer != Err(Unread::Gone) {
+            break;
+        }
+        answer = process_environ::of(&thread);
+    }
+    answer
+}
+
+/// A variable of such an environment.
+pub fn variable_in(environ: &[u8], name: &str) -> Option<String> {
+    let value = |one: &[u8]| one.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
+    String::from_utf8(environ.split(|b| *b == 0).find_map(value)?).ok()
+}
+
+/// Its program's name, of which the kernel keeps the first 15 characters. A user may have changed it.
+pub fn name(pid: u32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim().chars().map(|c| if c.is_control() { '?' } else { c }).collect())
+}
+
+/// When a process started, clock ticks since boot; `None` for one that has ended.
+#[must_use]
+pub fn start_time_of(pid: u32) -> Option<u64> {
+    start_and_parent_of(pid).map(|(start, _)| start)
+}
+
+/// When a process started, clock ticks since boot, and its parent's id; `None` for one that has ended.
+#[must_use]
+pub fn start_and_parent_of(pid: u32) -> Option<(u64, u32)> {
+    // It is read again if its first thread went meanwhile: then the process has ended, or another thread has taken its place.
+    let read = || Stat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+    let stat = read().filter(|stat| stat.threads > 0).or_else(read)?;
+    stat.lives.then_some((stat.start_time, stat.parent))
+}
+
+/// What is read of `/proc/PID/stat`: fields 3, 4, 20 and 22 of proc(5).
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    lives: bool,
+    parent: u32,
+    /// Those that have not ended, and the first one.
+    threads: u32,
+    start_time: u64,
+}
+
+impl Stat {
+    fn parse(stat: &str) -> Option<Self> {
+        // The name in parentheses may hold anything.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let threads = fields.get(17)?.parse().ok()?;
+        // The state is the first thread's. The process lives as long as others go on.
+        let lives = !matches!(*fields.first()?, "Z" | "X") || threads > 1;
+        Some(Self {
+            lives,
+            parent: fields.get(1)?.parse().ok()?,
+            threads,
+            start_time: fields.get(19)?.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lab::command::{PATIENCE, wait_for};
+    use lab::threads::Running;
+
+    use super::*;
+
+    /// With the first thread's end it keeps its files, its memory and its place on the GPU.
+    #[test]
+    fn a_process_is_held_without_its_first_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("open");
+        std::fs::write(&file, "").unwrap();
+        let mut program = std::process::Command::new(lab::threads::build(dir.path()).unwrap());
+        program.arg("linger").env("A", "b").stdin(std::fs::File::open(&file).unwrap());
+        let running = Running::start(&mut program).unwrap().without_first_thread().unwrap();
+        let held = Held::open(running.0.id()).expect("it lives");
+        assert!(held.alive());
+        let open = |most| open_files(held.pid, &|_| true, most, &Deadline::after(PATIENCE));
+        assert!(open(100).unwrap().contains(&file) && variable(held.pid, "A").as_deref() == Some("b"));
+        assert!(open(1).is_none(), "it has more open");
+        held.signal(Signal::KILL);
+        wait_for(
+            "all its threads to end",
+            PATIENCE,
+            || if held.alive() { Err(String::new()) } else { Ok(()) },
+        )
+        .unwrap();
+        assert!(Held::open(held.pid).is_none(), "nobody has waited for it");
+    }
+
+    #[test]
+    fn a_zombie_with_one_thread_has_ended() {
+        let read = |state: char, threads: u32| {
+            let rest = "15144 25943 0 -1 4227084 127 0 0 0 0 0 0 0 20 0";
+            Stat::parse(&format!("15186 (a) Z (b) {state} 15144 {rest} {threads} 0 6096793 0 0 184467\n"))
+                .unwrap()
+        };
+        assert_eq!(read('Z', 2), Stat { lives: true, parent: 15144, threads: 2, start_time: 6_096_793 });
+        assert!(read('S', 1).lives && !read('Z', 1).lives && !read('X', 0).lives);
+    }
+
+    #[test]
+    fn a_process_is_held_while_it_lives() {
+        let me = std::process::id();
+        assert!(Held::open(me).unwrap().alive() && all().any(|pid| pid == me));
+        assert_eq!(owner(me), Some(rustix::process::geteuid().as_raw()));
+        assert_eq!(parent(me), Some(std::os::unix::process::parent_id()));
+        assert_eq!(variable(me, "PATH"), std::env::var("PATH").ok());
+        assert!(Held::open(u32::MAX).is_none());
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let held = Held::open(child.id()).unwrap();
+        held.signal(Signal::KILL);
+        child.wait().unwrap();
+        assert!(!held.alive());
+    }
+}

@@ -1,0 +1,31 @@
+//! What the journal says about a GPU's power limit.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::format::Record;
+
+/// A power limit that we change, or are about to. There is none for a GPU whose limit is as it was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapRecord {
+    /// [`crate::VERSION`].
+    pub version: u32,
+    /// The kernel's boot id: a limit does not survive a boot.
+    pub boot: String,
+    /// `GPU-…`; names the file.
+    pub uuid: String,
+    /// The limit before the first change, mW: the last job that ends puts it back.
+    pub found_mw: u32,
+    /// The limit before this change, mW.
+    pub was_mw: u32,
+    /// The limit after it, mW.
+    pub to_mw: u32,
+}
+
+impl Record for CapRecord {
+    fn file_name(&self) -> String {
+        crate::file_names::cap_file(&self.uuid)
+    }
+
+    fn upgrade_from_1(_same: &mut Map<String, Value>) {}
+}

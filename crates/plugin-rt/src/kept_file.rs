@@ -1,0 +1,98 @@
+//! Files that a daemon of Slurm keeps in its own directory: read only if nobody else can have written them, and replaced whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// A file of ours in a daemon's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptFile {
+    dir: PathBuf,
+    name: &'static str,
+}
+
+impl KeptFile {
+    /// The file of this name in a directory, which must be there.
+    #[must_use]
+    pub fn in_dir(dir: &Path, name: &'static str) -> Self {
+        Self { dir: dir.to_owned(), name }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.dir.join(self.name)
+    }
+
+    /// What is in it.
+    ///
+    /// # Errors
+    ///
+    /// It is not there, cannot be read, is longer than `most` bytes, or somebody else than root, this process's user and the
+    /// directory's owner may have written it.
+    pub fn read(&self, most: u64) -> io::Result<Vec<u8>> {
+        let dir = self.checked_dir()?;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(self.path())?;
+        let meta = file.metadata()?;
+        let own = [rustix::process::geteuid().as_raw(), dir.uid()].contains(&meta.uid());
+        if !(meta.is_file() && own && meta.mode() & 0o022 == 0) {
+            return Err(io::Error::new(ErrorKind::PermissionDenied, "somebody else may have written it"));
+        }
+        let mut bytes = Vec::new();
+        file.take(most + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most { Err(ErrorKind::InvalidData.into()) } else { Ok(bytes) }
+    }
+
+    /// Puts these bytes there, so that it survives a crash: either the old text or the new one. False: it has them already.
+    ///
+    /// # Errors
+    ///
+    /// Anybody may write to the directory, or it has no room.
+    pub fn keep(&self, bytes: &[u8]) -> io::Result<bool> {
+        self.checked_dir()?;
+        if self.read(bytes.len() as u64).is_ok_and(|kept| kept == bytes) {
+            return Ok(false);
+        }
+        self.replace(bytes).map(|()| true)
+    }
+
+    /// The directory, unless everybody may write to it.
+    fn checked_dir(&self) -> io::Result<fs::Metadata> {
+        let dir = fs::metadata(&self.dir)?;
+        if dir.is_dir() && dir.mode() & 0o002 == 0 {
+            return Ok(dir);
+        }
+        Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!("{}: anybody may write there", self.dir.display()),
+        ))
+    }
+
+    /// Replaces the file, whatever it has.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be written to, or has no room.
+    pub fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        let new = self.dir.join(format!("{}.{}", self.name, std::process::id()));
+        // What a killed process of this number has left.
+        let _gone = fs::remove_file(&new);
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(&new)
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&new, self.path()))
+            .and_then(|()| File::open(&self.dir)?.sync_all());
+        if written.is_err() {
+            let _gone = fs::remove_file(&new);
+        }
+        written
+    }
+}

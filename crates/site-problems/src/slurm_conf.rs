@@ -1,0 +1,82 @@
+//! Reads the names of partitions and types of GPUs from a slurm.conf, for checks without a running Slurm.
+
+use std::collections::HashMap;
+
+use crate::slurm::SlurmNames;
+use site_config::hostlist::expand;
+use site_config::slurm_lines::{Line, lines};
+
+/// Reads the partitions and types of GPUs that a slurm.conf names.
+///
+/// If the file includes others, no names are known: those others could have any. Accounts are never known from files.
+#[must_use]
+pub fn names_in_slurm_conf(text: &str) -> SlurmNames {
+    let (mut partitions, mut gpu_types) = (Vec::new(), HashMap::new());
+    let mut default_gres = None;
+    for line in lines(text) {
+        if line.trim_start().get(..7).is_some_and(|word| word.eq_ignore_ascii_case("include")) {
+            return SlurmNames::default();
+        }
+        let line = Line::read(&line);
+        if line.begins("PartitionName") {
+            let name = line.field("PartitionName").unwrap_or_default();
+            if !name.eq_ignore_ascii_case("DEFAULT") {
+                partitions.push(name.to_owned());
+            }
+        } else if line.begins("NodeName") {
+            let (list, gres) =
+                (line.field("NodeName").unwrap_or_default(), line.field("Gres").map(gpu_types_in));
+            if list.eq_ignore_ascii_case("DEFAULT") {
+                default_gres = gres;
+            } else if let Some(types) = gres.or_else(|| default_gres.clone()) {
+                let nodes = expand(list).unwrap_or_default();
+                gpu_types.extend(nodes.into_iter().map(|node| (node, types.clone())));
+            }
+        }
+    }
+    SlurmNames { partitions: Some(partitions), accounts: None, gpu_types }
+}
+
+/// Reads the types of GPUs in a node's GRES: `a100` of `gpu:a100:8(S:0-1),shard:320`.
+#[must_use]
+pub fn gpu_types_in(gres: &str) -> Vec<String> {
+    let mut types = Vec::new();
+    // Sockets in parentheses have commas too, but none of them begins with `gpu:`.
+    for entry in gres.split(',') {
+        let entry = entry.split('(').next().unwrap_or_default();
+        let mut words = entry.split(':').filter(|word| *word != "no_consume");
+        let (kind, name, count) = (words.next(), words.next(), words.next());
+        if let (Some("gpu"), Some(name), Some(_)) = (kind, name, count) {
+            types.push(name.to_owned());
+        }
+    }
+    types
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_and_types_are_read() {
+        let text = "NodeName=DEFAULT Gres=gpu:a100:8,shard:320\nNodeName=n[1-2] CPUs=4 # PartitionName=no\n\
+                    nodename=n3 Gres=gpu:no_consume:4 \\\n  CPUs=2\nPartitionName=DEFAULT State=UP\n\
+                    PartitionName=gpu Nodes=ALL\nPartitionName=debug Nodes=n1\n";
+        let SlurmNames { partitions, accounts, gpu_types } = names_in_slurm_conf(text);
+        assert_eq!((partitions.unwrap(), accounts), (vec!["gpu".to_owned(), "debug".to_owned()], None));
+        assert_eq!(gpu_types["n2"], ["a100"]);
+        assert!(gpu_types["n3"].is_empty());
+    }
+
+    #[test]
+    fn a_file_that_includes_others_says_nothing_sure() {
+        let names = names_in_slurm_conf("PartitionName=gpu\nInclude /etc/slurm/parts.conf\n");
+        assert_eq!((names.partitions, names.gpu_types.len()), (None, 0));
+    }
+
+    #[test]
+    fn types_of_a_node_are_read() {
+        assert_eq!(gpu_types_in("gpu:a100:4(S:0,1),gpu:h100:no_consume:2,shard:9"), ["a100", "h100"]);
+        assert_eq!(gpu_types_in("gpu:8,(null)"), [""; 0]);
+    }
+}

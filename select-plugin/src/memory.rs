@@ -1,6 +1,6 @@
 //! What the plugin remembers between hooks. Never more than a bounded number of jobs, whatever users submit.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use geometry::JobId;
 use protocol::wire::JobPlacement;
@@ -13,7 +13,7 @@ pub(crate) struct Memory {
     pub(crate) engine: Engine,
     /// The last decision, until its job starts or another test comes.
     pub(crate) pending: Option<Pending>,
-    /// What the last tests of jobs tried in vain.
+    /// The ways that the last tests of jobs went.
     pub(crate) tried: Tried,
     /// The state knows all running jobs. Before that, the layouts from before a restart must stay readable.
     pub(crate) rebuilt: bool,
@@ -85,49 +85,54 @@ pub(crate) struct Pending {
     pub(crate) low: Option<u8>,
 }
 
-/// Ways to lead Slurm to some nodes rather than others. Slurm may be unable to use those, for reasons that only
-/// cons_tres knows. So each way is marked before Slurm's own test and not taken in the next one; a start takes the marks
-/// back.
-#[derive(Debug, Default)]
-pub(crate) struct Tried {
-    /// Nodes that preemption could free were held back: the next test offers them.
-    pub(crate) widen: Marks,
+/// Ways on which a test leads Slurm to some nodes rather than others. Slurm may be unable to use those, for reasons that only
+/// cons_tres knows. So a test that is to start a job goes none of the ways that the job's last such test went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ways {
+    /// Nodes that preemption could free were held back.
+    pub(crate) held_back: bool,
     /// The job was kept to the node that its plan names.
-    pub(crate) off_plan: Marks,
+    pub(crate) planned: bool,
     /// The job was kept to nodes with the GPUs that it waits for.
-    pub(crate) off_good: Marks,
+    pub(crate) good: bool,
     /// The job was kept to GPUs with room for all of its instances.
-    pub(crate) apart: Marks,
+    pub(crate) together: bool,
 }
 
-impl Tried {
-    /// Slurm can start the job.
-    pub(crate) fn forget(&mut self, job: JobId) {
-        for marks in [&mut self.widen, &mut self.off_plan, &mut self.off_good, &mut self.apart] {
-            marks.take(job);
+impl Ways {
+    /// Those of both.
+    pub(crate) fn and(self, more: Self) -> Self {
+        Self {
+            held_back: self.held_back || more.held_back,
+            planned: self.planned || more.planned,
+            good: self.good || more.good,
+            together: self.together || more.together,
         }
     }
 }
 
-/// Jobs that are marked until their next test.
+/// The ways that the last tests of jobs went.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(HashSet<JobId>);
+pub(crate) struct Tried(HashMap<JobId, Ways>);
 
-impl Marks {
-    /// Most jobs marked at a time. All marks are dropped when there would be more: each costs its job one test at most.
+impl Tried {
+    /// Most jobs remembered at a time. All are forgotten when there would be more: that costs each of them one test at most.
     const LIMIT: usize = 4096;
 
-    /// Marks a job until [`Self::take`].
-    pub(crate) fn set(&mut self, job: JobId) {
+    /// Remembers a job's ways, if it went any, until [`Self::take`].
+    pub(crate) fn set(&mut self, job: JobId, ways: Ways) {
+        if ways == Ways::default() {
+            return;
+        }
         if self.0.len() >= Self::LIMIT {
             self.0.clear();
         }
-        self.0.insert(job);
+        self.0.insert(job, ways);
     }
 
-    /// Takes a job's mark back; whether it had one.
-    pub(crate) fn take(&mut self, job: JobId) -> bool {
-        self.0.remove(&job)
+    /// Takes a job's ways: it may go all of them in the test after this one, or Slurm can start it.
+    pub(crate) fn take(&mut self, job: JobId) -> Ways {
+        self.0.remove(&job).unwrap_or_default()
     }
 }
 
@@ -151,11 +156,16 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_taken_once_and_bounded() {
-        let mut marks = Marks::default();
-        marks.set(JobId(1));
-        assert!(marks.take(JobId(1)) && !marks.take(JobId(1)));
-        (0..10_000).for_each(|id| marks.set(JobId(id)));
-        assert!(marks.0.len() <= Marks::LIMIT);
+    fn ways_are_taken_once_and_bounded() {
+        let mut tried = Tried::default();
+        let good = Ways { good: true, ..Ways::default() };
+        tried.set(JobId(1), good.and(Ways { planned: true, ..Ways::default() }));
+        assert_eq!(tried.take(JobId(1)), Ways { good: true, planned: true, ..Ways::default() });
+        assert_eq!(tried.take(JobId(1)), Ways::default());
+        (0..10_000).for_each(|id| tried.set(JobId(id), good));
+        assert!(tried.0.len() <= Tried::LIMIT);
+        let known = tried.0.len();
+        tried.set(JobId(20_000), Ways::default());
+        assert_eq!(tried.0.len(), known, "nothing to remember");
     }
 }

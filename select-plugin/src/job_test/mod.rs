@@ -9,7 +9,7 @@
 //!    [`Case::before`] says so in a `Comment` and rules all nodes out. Else it gives, in this order: `Comment` where it said
 //!    so before; `Shards` for a job that may have those of another size; `Layouts` of nodes on which a job has claimed
 //!    devices of the pool of GPU tasks, or has let them go; `RuleOut` for the nodes that cannot serve the job, and for those
-//!    that it is led away from ([`Tried`](crate::memory::Tried)). Slurm looks for a job's shards on one GPU. For a job with several instances, `PerGpu`
+//!    that it is led away from ([`Ways`](crate::memory::Ways)). Slurm looks for a job's shards on one GPU. For a job with several instances, `PerGpu`
 //!    makes it look for one GPU with room for all of them, or, where enough nodes do not have that, for one of them.
 //! 2. Slurm's own test runs, exactly once.
 //! 3. *After a failure* [`Case::merely_waits`] may `Offer` nodes that have not registered. Nothing else is written.
@@ -30,60 +30,22 @@
 //! not: another job may have its slices ([`Case::wants_part`]).
 
 mod asked;
+mod before;
 mod hold;
 mod start;
 #[cfg(test)]
 mod tests;
 mod wait;
 
-use std::collections::HashSet;
-
-use admission::COUNTED_PER_NODE;
 use decision_counts::decisions::{self, Reason};
 use geometry::JobId;
-use node_state::Spread;
-use protocol::{Request, Says};
 
-use crate::effect::{Effect, Layout};
-use crate::engine::{Engine, Question};
-use crate::life::epilogs_over;
-use crate::limited;
+use crate::effect::Effect;
 use crate::memory::Memory;
-use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
-use crate::patience::Patient;
 use crate::slices;
-use crate::view::{GresKind, JobView, NodeView, Want};
+use crate::view::{GresKind, JobView, Want};
 
 pub(crate) use asked::{Ask, Slurm, Test};
-
-/// A request for one of a job's several instances; `None` if it has one, or something else.
-fn several_instances(want: &Want) -> Option<Request> {
-    let several = want.managed
-        && want.kind == GresKind::Shard
-        && !want.keep_choice
-        && want.request.instances > 1
-        && !want.request.is_moldable();
-    several.then(|| Request { instances: 1, ..want.request.clone() })
-}
-
-/// Whether enough of these nodes have room now.
-fn enough_have_room(engine: &mut Engine, question: &Question, min_nodes: u32, nodes: &[NodeView]) -> bool {
-    let has_room = |node: &&NodeView| {
-        !node.completing
-            && node.registered
-            && !node.unfit
-            && engine.fits_now(&node.name, question) == Some(true)
-    };
-    nodes.iter().filter(has_room).count() >= min_nodes.max(1) as usize
-}
-
-/// The layouts that claims have changed.
-fn claims_shown(engine: &mut Engine) -> Option<Effect> {
-    let names = engine.take_claimed_nodes();
-    let shown = |node: String| engine.layout(&node).map(|text| Layout { node, text });
-    let layouts: Vec<Layout> = names.into_iter().filter_map(shown).collect();
-    (!layouts.is_empty()).then_some(Effect::Layouts(layouts))
-}
 
 /// What Tessera makes of Slurm's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,150 +121,6 @@ impl Case {
         };
         let ours = self.want.is_some() || self.lack.is_some() || matches!(opinion, Opinion::Refused(_));
         ours.then_some((self.test.ask.into(), answer))
-    }
-
-    /// What goes before Slurm's own test.
-    pub(crate) fn before(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        if self.starts() && memory.engine.has_budgets() {
-            // What has ended draws no more, and nobody may have looked at the nodes since.
-            let over = epilogs_over(memory, || slurm.completing());
-            effects.extend((!over.is_empty()).then_some(Effect::Layouts(over)));
-        }
-        let Memory { engine, tried, .. } = memory;
-        if self.test.ask != Ask::TestOnly {
-            if let Some(why) = limited::why(&self.view, || slurm.within_reach(), engine.site()) {
-                self.lack = Some(Reason::Limit);
-                effects.extend(limited::held(&self.view, why, &slurm.nodes()));
-                return effects;
-            }
-            if limited::counts_otherwise(&self.view) {
-                let nodes = slurm.nodes();
-                let (ours, others): (Vec<NodeView>, Vec<NodeView>) =
-                    nodes.into_iter().partition(|node| engine.node(&node.name).is_some());
-                if others.is_empty() {
-                    self.lack = Some(Reason::Impossible);
-                    effects.extend(limited::held(&self.view, COUNTED_PER_NODE.to_owned(), &ours));
-                    return effects;
-                }
-                effects.push(Effect::RuleOut(ours.iter().map(|node| node.index).collect()));
-            }
-            effects.extend(limited::freed(&self.view));
-        }
-        if self.want.is_none() {
-            effects.extend(self.hold_unfit(slurm));
-            effects.extend(self.hold_exclusive(engine, slurm));
-            effects.extend(self.hold_without_power(engine, slurm));
-            return effects;
-        }
-        let nodes = slurm.nodes();
-        self.give_up_impossible_plan(engine, &nodes);
-        let Some(want) = &self.want else { return effects };
-        let Test { ask, min_nodes, may_preempt, .. } = self.test;
-        let id = self.view.id;
-        if want.kind == GresKind::Shard && self.view.was_resized() && want.request.is_moldable() {
-            // A plan that counts no more, or a size of before a requeue, must not stay in Slurm's accounts.
-            effects.extend(engine.shards(&want.request, &slurm.within_reach()).map(Effect::Shards));
-        }
-        let run_now = ask == Ask::RunNow;
-        if run_now && may_preempt {
-            self.victims = slurm.victims();
-        }
-        let victims: HashSet<JobId> = self.victims.iter().copied().collect();
-        let mode = match ask {
-            Ask::RunNow if !may_preempt => Mode::RunNow,
-            Ask::RunNow => Mode::Preempt { victims: &victims, widen: tried.widen.take(id) },
-            Ask::TestOnly => Mode::TestOnly,
-            Ask::WillRun => Mode::WillRun,
-        };
-        let question = engine.question(id, self.view.uid, want);
-        if let Some(per_instance) = several_instances(want).filter(|_| ask != Ask::TestOnly) {
-            self.per_instance = engine.shards(&per_instance, &slurm.within_reach());
-            let on_one = question.clone().spread(Spread::OneGpu);
-            let may_wait = run_now && !tried.apart.take(id);
-            let together = may_wait && enough_have_room(engine, &on_one, min_nodes, &nodes);
-            if together {
-                tried.apart.set(id);
-            }
-            let per_gpu = if together { want.request.instances } else { 1 };
-            effects.extend(self.per_instance.map(|one| Effect::PerGpu(one.saturating_mul(per_gpu))));
-        }
-        if engine.has_claims() {
-            engine.expire_claims(self.view.now, &|job| slurm.is_pending(job));
-        }
-        let mut narrowed = narrow(engine, &question, want, mode, min_nodes, &nodes);
-        self.lack = narrowed.lack(run_now, min_nodes);
-        if ask != Ask::TestOnly {
-            narrowed.out.extend(not_bound_for(&question, &nodes));
-        }
-        if run_now && !tried.off_plan.take(id) {
-            let others = keep_to_plan(engine, &question, min_nodes, &nodes);
-            if !others.is_empty() {
-                narrowed.out.extend(others);
-                tried.off_plan.set(id);
-            }
-        }
-        if let Some(patient) = Patient::of(&question, &self.view).filter(|_| ask != Ask::TestOnly) {
-            let split = patient.split(engine, &question, &nodes);
-            self.has_good = split.has_good(min_nodes);
-            if run_now && self.has_good && !tried.off_good.take(id) {
-                narrowed.out.extend(split.poor);
-                tried.off_good.set(id);
-            }
-        }
-        if run_now && question.is_isolated() {
-            self.claim(engine, &question, &narrowed, slurm);
-        }
-        if run_now {
-            effects.extend(claims_shown(engine));
-        }
-        if narrowed.held_back {
-            tried.widen.set(id);
-        }
-        if run_now {
-            let short = (engine.has_budgets() && narrowed.ready < min_nodes.max(1)).then(|| {
-                let fits = |node: &&NodeView| engine.fits_now(&node.name, &question) == Some(true);
-                let waiting = nodes.iter().filter(|node| narrowed.out.contains(&node.index));
-                let waiting: Vec<&NodeView> = waiting.filter(fits).collect();
-                waiting.iter().find_map(|node| engine.short_of_power(&node.name, &question))
-            });
-            let says = match (short.flatten(), self.lack) {
-                (Some(short), lack) => {
-                    self.lack = lack.map(|_| Reason::Power);
-                    Says::Power(short.to_string())
-                }
-                (None, Some(Reason::NoRoom)) => wait::for_slices(&want.request),
-                (None, _) => Says::Nothing,
-            };
-            effects.extend(wait::said(&self.view, want, says));
-        }
-        self.once_registered = narrowed.once_registered();
-        effects.push(Effect::RuleOut(narrowed.out));
-        effects
-    }
-
-    /// An isolated job that only the pool of GPU tasks keeps waiting claims what it is to get of it.
-    fn claim(&self, engine: &mut Engine, question: &Question, narrowed: &Narrowed, slurm: &impl Slurm) {
-        let (id, now, wanted) = (self.view.id, self.view.now, self.test.min_nodes.max(1));
-        if narrowed.ready >= wanted {
-            return engine.renew_claims(id, now);
-        }
-        let missing = usize::try_from(wanted - narrowed.ready).unwrap_or(usize::MAX);
-        let later: Vec<&str> = narrowed.later.iter().map(String::as_str).collect();
-        engine.claim(question, &later, missing, now, &|job| slurm.end_of(job));
-    }
-
-    /// Lets a plan count as none that neither any of these nodes nor its own could ever carry out. Its own node may be
-    /// missing here because it is full or completing: another model's coming free first must not undo the plan.
-    fn give_up_impossible_plan(&mut self, engine: &mut Engine, nodes: &[NodeView]) {
-        let Some(want) = &self.want else { return };
-        let Some(plan) = &want.plan else { return };
-        let question = engine.question(self.view.id, self.view.uid, want);
-        let own = plan.place.as_ref().map(|place| place.node.as_str());
-        let mut names = nodes.iter().map(|n| n.name.as_str()).chain(own);
-        if !names.any(|name| engine.fits_ever(name, &question) == Some(true)) {
-            self.want = self.view.want_unplanned();
-        }
     }
 
     /// What follows when Slurm calls the job impossible. One that only has to wait until nodes register would be held

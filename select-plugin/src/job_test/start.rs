@@ -104,7 +104,7 @@ pub(super) fn now(
     memory: &mut Memory,
     slurm: &impl Slurm,
 ) -> (Opinion, Vec<Effect>) {
-    memory.tried.forget(view.id);
+    let _ways = memory.tried.take(view.id);
     let mut effects = Vec::new();
     let engine = &mut memory.engine;
     let asked = Asked::new(view, want, engine, slurm);

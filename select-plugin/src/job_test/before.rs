@@ -1,0 +1,295 @@
+//! What goes before Slurm's own test, step by step: what each step rules out, what it has written, and why.
+
+use std::collections::HashSet;
+
+use admission::COUNTED_PER_NODE;
+use decision_counts::decisions::Reason;
+use geometry::JobId;
+use node_state::Spread;
+use protocol::{Request, Says};
+
+use super::{Ask, Case, Slurm, Test, wait};
+use crate::effect::{Effect, Layout};
+use crate::engine::{Engine, Question};
+use crate::life::epilogs_over;
+use crate::limited;
+use crate::memory::{Memory, Ways};
+use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
+use crate::patience::Patient;
+use crate::view::{GresKind, JobView, NodeView, Want};
+
+impl Case {
+    /// Runs all steps. Their order is that of the effects in the head of `job_test`.
+    pub(crate) fn before(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> Vec<Effect> {
+        let mut effects = Vec::from_iter(self.ended_draws_nothing(memory, slurm));
+        let Memory { engine, tried, .. } = memory;
+        if self.test.ask != Ask::TestOnly {
+            effects.extend(self.keep_to_limits(engine, slurm));
+            if self.lack.is_some() {
+                return effects;
+            }
+        }
+        if self.want.is_none() {
+            effects.extend(self.hold_without_placement(engine, slurm));
+            return effects;
+        }
+        let nodes = slurm.nodes();
+        self.give_up_impossible_plan(engine, &nodes);
+        let Some(want) = &self.want else { return effects };
+        let (view, test) = (&self.view, self.test);
+        let run_now = self.test.ask == Ask::RunNow;
+        self.victims = if run_now && test.may_preempt { slurm.victims() } else { Vec::new() };
+        let gone_before = if run_now { tried.take(view.id) } else { Ways::default() };
+        let question = engine.question(view.id, view.uid, want);
+        let asking = Asking { test, view, want, question, nodes, slurm, gone_before };
+
+        effects.extend(asking.own_size(engine));
+        let (instances, mut ways) = asking.instances(engine);
+        if let Some(Instances { shards_of_one, together }) = instances {
+            self.per_instance = Some(shards_of_one);
+            effects.push(Effect::PerGpu(shards_of_one.saturating_mul(together)));
+        }
+        asking.expire_claims(engine);
+        let mut narrowed = asking.candidates(engine, &self.victims);
+        self.lack = narrowed.lack(run_now, test.min_nodes);
+        asking.keep_to_bound(&mut narrowed);
+        ways = ways.and(asking.keep_to_plan(engine, &mut narrowed));
+        let (has_good, keeps_to_good) = asking.keep_to_good(engine, &mut narrowed);
+        self.has_good = has_good;
+        ways = ways.and(keeps_to_good).and(narrowed.ways());
+        if run_now {
+            asking.claim(engine, &narrowed);
+            effects.extend(claims_shown(engine));
+            let (says, lack) = asking.why_it_waits(engine, &narrowed, self.lack);
+            self.lack = lack;
+            effects.extend(wait::said(view, want, says));
+            tried.set(view.id, ways);
+        }
+        self.once_registered = narrowed.once_registered();
+        effects.push(Effect::RuleOut(narrowed.out));
+        effects
+    }
+
+    /// Takes back what jobs drew that have ended: nobody may have looked at their nodes since.
+    fn ended_draws_nothing(&self, memory: &mut Memory, slurm: &impl Slurm) -> Option<Effect> {
+        if !self.starts() || !memory.engine.has_budgets() {
+            return None;
+        }
+        let over = epilogs_over(memory, || slurm.completing());
+        (!over.is_empty()).then_some(Effect::Layouts(over))
+    }
+
+    /// Holds a job that a limit forbids, or whose shards nobody counts: then [`Self::lack`] says so. Else takes back what was said
+    /// of that before, and rules out the nodes that count otherwise.
+    fn keep_to_limits(&mut self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
+        if let Some(why) = limited::why(&self.view, || slurm.within_reach(), engine.site()) {
+            self.lack = Some(Reason::Limit);
+            return limited::held(&self.view, why, &slurm.nodes());
+        }
+        let mut effects = Vec::new();
+        if limited::counts_otherwise(&self.view) {
+            let nodes = slurm.nodes();
+            let (ours, others): (Vec<NodeView>, Vec<NodeView>) =
+                nodes.into_iter().partition(|node| engine.node(&node.name).is_some());
+            if others.is_empty() {
+                self.lack = Some(Reason::Impossible);
+                return limited::held(&self.view, COUNTED_PER_NODE.to_owned(), &ours);
+            }
+            effects.push(Effect::RuleOut(ours.iter().map(|node| node.index).collect()));
+        }
+        effects.extend(limited::freed(&self.view));
+        effects
+    }
+
+    /// Keeps a job without a placement of ours from nodes that cannot take it.
+    fn hold_without_placement(&self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
+        let held = [
+            self.hold_unfit(slurm),
+            self.hold_exclusive(engine, slurm),
+            self.hold_without_power(engine, slurm),
+        ];
+        held.into_iter().flatten().collect()
+    }
+
+    /// Lets a plan count as none that neither any of these nodes nor its own could ever carry out. Its own node may be
+    /// missing here because it is full or completing: another model's coming free first must not undo the plan.
+    fn give_up_impossible_plan(&mut self, engine: &mut Engine, nodes: &[NodeView]) {
+        let Some(want) = &self.want else { return };
+        let Some(plan) = &want.plan else { return };
+        let question = engine.question(self.view.id, self.view.uid, want);
+        let own = plan.place.as_ref().map(|place| place.node.as_str());
+        let mut names = nodes.iter().map(|n| n.name.as_str()).chain(own);
+        if !names.any(|name| engine.fits_ever(name, &question) == Some(true)) {
+            self.want = self.view.want_unplanned();
+        }
+    }
+}
+
+/// One job's question to the nodes that Slurm offers.
+struct Asking<'a, S> {
+    test: Test,
+    view: &'a JobView,
+    want: &'a Want,
+    question: Question,
+    nodes: Vec<NodeView>,
+    slurm: &'a S,
+    /// The ways on which the last test led the job.
+    gone_before: Ways,
+}
+
+/// How many of a job's instances Slurm is to look for on one GPU.
+struct Instances {
+    shards_of_one: u32,
+    together: u32,
+}
+
+impl<S: Slurm> Asking<'_, S> {
+    fn run_now(&self) -> bool {
+        self.test.ask == Ask::RunNow
+    }
+
+    /// Puts the job's own size back into Slurm's accounts: not that of a plan that counts no more, nor one of before a requeue.
+    fn own_size(&self, engine: &mut Engine) -> Option<Effect> {
+        let want = self.want;
+        if want.kind != GresKind::Shard || !self.view.was_resized() || !want.request.is_moldable() {
+            return None;
+        }
+        engine.shards(&want.request, &self.slurm.within_reach()).map(Effect::Shards)
+    }
+
+    /// Has Slurm look for all instances on one GPU if enough nodes have such a GPU free now, else for one of them. `None`: the
+    /// job has one instance, or something else.
+    fn instances(&self, engine: &mut Engine) -> (Option<Instances>, Ways) {
+        let one = several_instances(self.want).filter(|_| self.test.ask != Ask::TestOnly);
+        let shards = one.and_then(|one| engine.shards(&one, &self.slurm.within_reach()));
+        let Some(shards_of_one) = shards else { return (None, Ways::default()) };
+        let on_one = self.question.clone().spread(Spread::OneGpu);
+        let may_wait = self.run_now() && !self.gone_before.together;
+        if may_wait && enough_have_room(engine, &on_one, self.test.min_nodes, &self.nodes) {
+            let instances = Instances { shards_of_one, together: self.want.request.instances };
+            return (Some(instances), Ways { together: true, ..Ways::default() });
+        }
+        (Some(Instances { shards_of_one, together: 1 }), Ways::default())
+    }
+
+    fn expire_claims(&self, engine: &mut Engine) {
+        if engine.has_claims() {
+            engine.expire_claims(self.view.now, &|job| self.slurm.is_pending(job));
+        }
+    }
+
+    /// Rules out the nodes that cannot serve the job.
+    fn candidates(&self, engine: &mut Engine, victims: &[JobId]) -> Narrowed {
+        let victims: HashSet<JobId> = victims.iter().copied().collect();
+        let mode = match self.test.ask {
+            Ask::RunNow if !self.test.may_preempt => Mode::RunNow,
+            Ask::RunNow => Mode::Preempt { victims: &victims, widen: self.gone_before.held_back },
+            Ask::TestOnly => Mode::TestOnly,
+            Ask::WillRun => Mode::WillRun,
+        };
+        narrow(engine, &self.question, self.want, mode, self.test.min_nodes, &self.nodes)
+    }
+
+    /// Keeps a job that is planned beside others to its plan's node.
+    fn keep_to_bound(&self, narrowed: &mut Narrowed) {
+        if self.test.ask != Ask::TestOnly {
+            narrowed.out.extend(not_bound_for(&self.question, &self.nodes));
+        }
+    }
+
+    /// Keeps the job to the node that its plan names.
+    fn keep_to_plan(&self, engine: &Engine, narrowed: &mut Narrowed) -> Ways {
+        if !self.run_now() || self.gone_before.planned {
+            return Ways::default();
+        }
+        let others = keep_to_plan(engine, &self.question, self.test.min_nodes, &self.nodes);
+        let planned = !others.is_empty();
+        narrowed.out.extend(others);
+        Ways { planned, ..Ways::default() }
+    }
+
+    /// Keeps a job that waits for better GPUs to nodes that have them. Whether enough have comes first.
+    fn keep_to_good(&self, engine: &mut Engine, narrowed: &mut Narrowed) -> (bool, Ways) {
+        let patient = Patient::of(&self.question, self.view).filter(|_| self.test.ask != Ask::TestOnly);
+        let Some(patient) = patient else { return (false, Ways::default()) };
+        let split = patient.split(engine, &self.question, &self.nodes);
+        let has_good = split.has_good(self.test.min_nodes);
+        let good = self.run_now() && has_good && !self.gone_before.good;
+        if good {
+            narrowed.out.extend(split.poor);
+        }
+        (has_good, Ways { good, ..Ways::default() })
+    }
+
+    /// Claims what an isolated job is to get of the pool of GPU tasks, if that alone keeps it waiting.
+    fn claim(&self, engine: &mut Engine, narrowed: &Narrowed) {
+        if !self.question.is_isolated() {
+            return;
+        }
+        let (id, now, wanted) = (self.view.id, self.view.now, self.test.min_nodes.max(1));
+        if narrowed.ready >= wanted {
+            return engine.renew_claims(id, now);
+        }
+        let missing = usize::try_from(wanted - narrowed.ready).unwrap_or(usize::MAX);
+        let later: Vec<&str> = narrowed.later.iter().map(String::as_str).collect();
+        engine.claim(&self.question, &later, missing, now, &|job| self.slurm.end_of(job));
+    }
+
+    /// Tells the job's user why it waits: for power, or for slices. The lack is then that of power.
+    fn why_it_waits(
+        &self,
+        engine: &mut Engine,
+        narrowed: &Narrowed,
+        lack: Option<Reason>,
+    ) -> (Says, Option<Reason>) {
+        if let Some(short) = self.short_of_power(engine, narrowed) {
+            return (Says::Power(short), lack.map(|_| Reason::Power));
+        }
+        let says = match lack {
+            Some(Reason::NoRoom) => wait::for_slices(&self.want.request),
+            _ => Says::Nothing,
+        };
+        (says, lack)
+    }
+
+    /// Which budget keeps the job from a node where it would fit, if too few have room.
+    fn short_of_power(&self, engine: &mut Engine, narrowed: &Narrowed) -> Option<String> {
+        if !engine.has_budgets() || narrowed.ready >= self.test.min_nodes.max(1) {
+            return None;
+        }
+        let fits = |node: &&NodeView| engine.fits_now(&node.name, &self.question) == Some(true);
+        let waiting = self.nodes.iter().filter(|node| narrowed.out.contains(&node.index));
+        let waiting: Vec<&NodeView> = waiting.filter(fits).collect();
+        let short = waiting.iter().find_map(|node| engine.short_of_power(&node.name, &self.question));
+        short.map(|short| short.to_string())
+    }
+}
+
+/// A request for one of a job's several instances; `None` if it has one, or something else.
+fn several_instances(want: &Want) -> Option<Request> {
+    let several = want.managed
+        && want.kind == GresKind::Shard
+        && !want.keep_choice
+        && want.request.instances > 1
+        && !want.request.is_moldable();
+    several.then(|| Request { instances: 1, ..want.request.clone() })
+}
+
+/// Whether enough of these nodes have room now.
+fn enough_have_room(engine: &mut Engine, question: &Question, min_nodes: u32, nodes: &[NodeView]) -> bool {
+    let has_room = |node: &&NodeView| {
+        !node.completing
+            && node.registered
+            && !node.unfit
+            && engine.fits_now(&node.name, question) == Some(true)
+    };
+    nodes.iter().filter(has_room).count() >= min_nodes.max(1) as usize
+}
+
+/// The layouts that claims have changed.
+fn claims_shown(engine: &mut Engine) -> Option<Effect> {
+    let names = engine.take_claimed_nodes();
+    let shown = |node: String| engine.layout(&node).map(|text| Layout { node, text });
+    let layouts: Vec<Layout> = names.into_iter().filter_map(shown).collect();
+    (!layouts.is_empty()).then_some(Effect::Layouts(layouts))
+}

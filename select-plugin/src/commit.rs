@@ -3,6 +3,7 @@
 use decision_report::Decision;
 use decision_report::report::Fate;
 use geometry::{GpuIndex, JobId};
+use node_state::Node;
 use protocol::set_summary::SetSummary;
 use protocol::wire::{JobPlacement, encode_placement, plain_why};
 use protocol::{Grant, NodeGrant, ShareOn};
@@ -61,24 +62,11 @@ pub(crate) fn place(
         // A GPU that is Slurm's alone: its choice stands, and nothing is made there.
         return None;
     }
-    let mut entries: Vec<GpuSet> = slurm.entries.iter().map(|e| e.available).collect();
-    let order_only = want.kind == GresKind::Gpu && overlap(&entries);
-    match want.kind {
-        GresKind::Shard => {
-            question = question.within(if want.keep_choice { slurm.chosen() } else { slurm.available() });
-        }
-        GresKind::Gpu => {
-            question.ask.request.gpus = u32::try_from(slurm.chosen().len()).ok();
-            question.ask.allowed = Some(slurm.available());
-            question.ask.quotas = quotas(slurm, !question.pays_for_links());
-            if order_only {
-                // An entry of any type beside one of a certain type: only the order is ours.
-                question.ask.allowed = Some(slurm.chosen());
-                question.ask.quotas.clear();
-                entries = slurm.entries.iter().map(|e| e.chosen).collect();
-            }
-        }
-    }
+    let available: Vec<GpuSet> = slurm.entries.iter().map(|e| e.available).collect();
+    // An entry of any type beside one of a certain type: only the order is ours.
+    let order_only = want.kind == GresKind::Gpu && overlap(&available);
+    let entries = if order_only { slurm.entries.iter().map(|e| e.chosen).collect() } else { available };
+    question = among_slurms_devices(question, want, slurm, order_only);
     if let Some(powered) = engine.powered_gpus(&slurm.name, &question) {
         question = question.within(powered);
     }
@@ -92,13 +80,7 @@ pub(crate) fn place(
     let among_slurms = own.is_some() || order_only;
     let mut decision = own.unwrap_or_else(|| question.decide(node));
     if want.kind == GresKind::Gpu && question.pays_for_links() && !order_only {
-        // Of sets that are equally good, the one near the job's cores.
-        let near = quotas(slurm, true);
-        if near != question.ask.quotas {
-            question.ask.quotas = near;
-            let nearer = question.decide(node);
-            decision = if equally_good(&decision, &nearer) { nearer } else { decision };
-        }
+        decision = near_the_cores(decision, question, node, slurm);
     }
     let reason =
         if among_slurms && decision.chosen.is_some() { SLURMS_CHOICE.to_owned() } else { decision.reason() };
@@ -107,6 +89,33 @@ pub(crate) fn place(
     let gbps = predicted(&decision);
     let placed = |grant| Placed { devices: devices(&grant, want.kind), grant, entries, why, gbps, matched };
     Some(decision.chosen.map(placed).ok_or_else(|| Veto { node: slurm.name.clone() }))
+}
+
+/// The question among those devices that Slurm lets the job have.
+fn among_slurms_devices(
+    mut question: Question,
+    want: &Want,
+    slurm: &ChosenView,
+    order_only: bool,
+) -> Question {
+    if want.kind == GresKind::Shard {
+        return question.within(if want.keep_choice { slurm.chosen() } else { slurm.available() });
+    }
+    question.ask.request.gpus = u32::try_from(slurm.chosen().len()).ok();
+    question.ask.allowed = Some(if order_only { slurm.chosen() } else { slurm.available() });
+    question.ask.quotas = if order_only { Vec::new() } else { quotas(slurm, !question.pays_for_links()) };
+    question
+}
+
+/// Of sets that are equally good, the one near the job's cores.
+fn near_the_cores(decision: Decision, mut question: Question, node: &Node, slurm: &ChosenView) -> Decision {
+    let near = quotas(slurm, true);
+    if near == question.ask.quotas {
+        return decision;
+    }
+    question.ask.quotas = near;
+    let nearer = question.decide(node);
+    if equally_good(&decision, &nearer) { nearer } else { decision }
 }
 
 /// Why a job has the GPUs that Slurm chose for it, for its user.

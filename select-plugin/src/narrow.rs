@@ -24,7 +24,6 @@ use protocol::layout::ConfigInForce;
 use protocol::plan::PlannedPlace;
 
 use crate::engine::{Engine, Question};
-use crate::memory::Ways;
 use crate::view::{GresKind, NodeView, Want};
 
 /// What Slurm wants to know.
@@ -66,11 +65,6 @@ pub(crate) struct Narrowed {
 }
 
 impl Narrowed {
-    /// The way on which this leads the job.
-    pub(crate) fn ways(&self) -> Ways {
-        Ways { held_back: self.held_back, ..Ways::default() }
-    }
-
     /// Why fewer nodes can serve the job than it needs, if so: now, or ever.
     pub(crate) fn lack(&self, run_now: bool, min_nodes: u32) -> Option<Reason> {
         let wanted = min_nodes.max(1);

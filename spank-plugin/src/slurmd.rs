@@ -21,7 +21,7 @@ use crate::ffi::{Spank, SpankError, set_env};
 use crate::granted::{Granted, granted};
 use crate::requeue::requeue;
 use crate::shards::{asked_in_vain, has_shards};
-use crate::this_node::{Missing, ThisNode, Untranslated};
+use crate::this_node::{Missing, NoNode, ThisNode, Untranslated};
 use crate::{describe, start_reconcile};
 
 /// Why a prolog or epilog fails, and the node with it.
@@ -64,19 +64,7 @@ pub(crate) fn prolog(
             log::verbose(format_args!("job {job}: {e}: its GPUs are left as Slurm gave them"));
             return Ok(());
         }
-        Err(e) => {
-            let why = format!("it has a placement, but this node does not know its GPUs: {e}");
-            log::error(format_args!("job {job}: {why}"));
-            // A slurmctld that is being replaced may say yes and end the job a second later: slurmd begins its script meanwhile.
-            if let Ok(node) = ThisNode::load(args, Missing::Placed, env)
-                && let Err(fault) = refuse(&node, &context(spank, NvmlGrant::nothing(), slurmd, env)?, &why)
-            {
-                // Its steps ask slurmctld.
-                log::error(format_args!("job {job}: {}", Chain(&fault)));
-            }
-            requeue(job, &here, &why, env);
-            return Ok(());
-        }
+        Err(e) => return unknown_here(spank, args, (job, &here), &e, slurmd, env),
     };
     node.leave_for_accounting(env);
     let has_shards = || has_shards(job, env);
@@ -104,23 +92,56 @@ pub(crate) fn prolog(
         ..context(spank, grant, slurmd, env)?
     };
     if let Some(why) = refused {
-        log::error(format_args!("job {job}: {why}"));
-        match refuse(&node, &context, &why) {
-            Err(source) if source.node_unfit() => return Err(Unfit::Node { job, source }),
-            // Its steps find no entry, and are refused as well.
-            Err(fault) => job_failed(&node, job, &fault, env),
-            Ok(()) => {}
-        }
-        if !own_fault {
-            requeue(job, &node.name, &why, env);
-        }
-        return Ok(());
+        return refuse_job(&node, &context, (job, &why), own_fault, env);
     }
     let live = || live_steps::jobs_with_steps(&node.name, env);
     if let Some(why) = realise(&node, &mut context, begin, &live, env)? {
         requeue(job, &node.name, &why, env);
     }
     start_reconcile::if_forgotten(args, &node, &context);
+    Ok(())
+}
+
+/// Refuses a job that slurmctld has placed on a node whose GPUs nobody describes, and has it start elsewhere.
+fn unknown_here(
+    spank: &Spank<'_>,
+    args: &Args,
+    (job, here): (u32, &str),
+    what: &NoNode,
+    slurmd: WaitingSlurmd,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Unfit> {
+    let why = format!("it has a placement, but this node does not know its GPUs: {what}");
+    log::error(format_args!("job {job}: {why}"));
+    // A slurmctld that is being replaced may say yes and end the job a second later: slurmd begins its script meanwhile.
+    if let Ok(node) = ThisNode::load(args, Missing::Placed, env)
+        && let Err(fault) = refuse(&node, &context(spank, NvmlGrant::nothing(), slurmd, env)?, &why)
+    {
+        // Its steps ask slurmctld.
+        log::error(format_args!("job {job}: {}", Chain(&fault)));
+    }
+    requeue(job, here, &why, env);
+    Ok(())
+}
+
+/// Notes in the journal that a job's tasks must not run here. A fault that is not the job's own has it start elsewhere.
+fn refuse_job(
+    node: &ThisNode,
+    context: &JobContext,
+    (job, why): (u32, &str),
+    own_fault: bool,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Unfit> {
+    log::error(format_args!("job {job}: {why}"));
+    match refuse(node, context, why) {
+        Err(source) if source.node_unfit() => return Err(Unfit::Node { job, source }),
+        // Its steps find no entry, and are refused as well.
+        Err(fault) => job_failed(node, job, &fault, env),
+        Ok(()) => {}
+    }
+    if !own_fault {
+        requeue(job, &node.name, why, env);
+    }
     Ok(())
 }
 

@@ -184,22 +184,7 @@ fn look_up(
         },
         known => known,
     };
-    let left = match left {
-        // The broker or its MPS daemon may have died since the prolog.
-        Left::Ready(entry) if entry.tasks.is_some() => {
-            let journal = Journal::open(&node.settings.state_dir);
-            let served = journal.map_err(Fault::from).and_then(|j| serve_tasks(&node.settings, &j, &entry));
-            match served {
-                Err(e) => Left::Failed(Chain(&e).to_string()),
-                Ok(problems) => {
-                    problems.iter().for_each(|why| log::error(format_args!("job {}: {why}", step.job)));
-                    Left::Ready(entry)
-                }
-            }
-        }
-        left => left,
-    };
-    match left {
+    match served_again(left, &node, step.job) {
         // Slurm gave its tasks what it gives them without Tessera.
         Left::Ready(entry) if entry.kind == Kind::Shards => Share::None,
         Left::Ready(entry) => {
@@ -211,6 +196,22 @@ fn look_up(
         }
         Left::Failed(why) => Share::Failed(why),
         Left::Nothing => Share::Unknown,
+    }
+}
+
+/// Starts the broker and its MPS daemon again, which may have died since the job's prolog.
+fn served_again(left: Left, node: &ThisNode, job: u32) -> Left {
+    let entry = match left {
+        Left::Ready(entry) if entry.tasks.is_some() => entry,
+        left => return left,
+    };
+    let journal = Journal::open(&node.settings.state_dir);
+    match journal.map_err(Fault::from).and_then(|j| serve_tasks(&node.settings, &j, &entry)) {
+        Err(e) => Left::Failed(Chain(&e).to_string()),
+        Ok(problems) => {
+            problems.iter().for_each(|why| log::error(format_args!("job {job}: {why}")));
+            Left::Ready(entry)
+        }
     }
 }
 
@@ -275,28 +276,9 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     }
     let before = STEP.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
     let slurms = SlurmVariables::of(spank).in_step(&before);
-    let (entry, node) = match share {
-        Share::None => return Ok(()),
-        Share::Unknown if !slurms.given() => return Ok(()),
-        Share::Ready(entry, here) if !slurms.agree_with(&entry, &here.kept) => {
-            hide_gpus(spank)?;
-            return Err(TaskError::NoGpus { job, why: OTHER_GPUS.to_owned() });
-        }
-        Share::Unknown => {
-            hide_gpus(spank)?;
-            return Err(TaskError::NoGpus { job, why: NO_PROLOG.to_owned() });
-        }
-        Share::Ready(entry, node) => (entry, node),
-        Share::Unreadable(_) if !slurms.any() => return Ok(()),
-        Share::Failed(why) | Share::Unreadable(why) => {
-            hide_gpus(spank)?;
-            return Err(TaskError::NoGpus { job, why });
-        }
-    };
-    let of_step = |entry| of_step(entry, spank.job_cores().as_deref(), spank.step_cores().as_deref());
-    let mut entry = Box::new(of_step(*entry));
-    let task = spank.local_task()?;
-    let place = (task, spank.local_task_count()?);
+    let Some((entry, node)) = share_of_task(share, &slurms, spank, job)? else { return Ok(()) };
+    let mut entry = of_step(*entry, spank.job_cores().as_deref(), spank.step_cores().as_deref());
+    let place = (spank.local_task()?, spank.local_task_count()?);
     let each_mib = share_of_process(&entry, spank, slurms.is_job(), place.1);
     let sight = Sight {
         kept: &node.kept,
@@ -311,52 +293,101 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     if let (Some(share), Some(each)) = (&mut entry.share, each_mib) {
         share.mem_mib = each;
     }
-    let environment = task_environment(&entry, task, place.1);
+    preload_library(spank, &entry, &node)?;
+    set_environment(spank, &entry, place, &devices)?;
+    if place.0 == 0 && !quiet {
+        tell(&node, &entry, (job, place.1), (&got, &devices), args.notice);
+    }
+    Ok(())
+}
+
+/// What the task has of this node. `None`: nothing of ours. An error: it must see no GPU, and sees none from here on.
+fn share_of_task(
+    share: Share,
+    slurms: &SlurmVariables,
+    spank: &Spank<'_>,
+    job: u32,
+) -> Result<Option<(Box<Entry>, Here)>, TaskError> {
+    let why = match share {
+        Share::None => return Ok(None),
+        Share::Unknown if !slurms.given() => return Ok(None),
+        Share::Unreadable(_) if !slurms.any() => return Ok(None),
+        Share::Ready(entry, here) if slurms.agree_with(&entry, &here.kept) => return Ok(Some((entry, here))),
+        Share::Ready(..) => OTHER_GPUS.to_owned(),
+        Share::Unknown => NO_PROLOG.to_owned(),
+        Share::Failed(why) | Share::Unreadable(why) => why,
+    };
+    hide_gpus(spank)?;
+    Err(TaskError::NoGpus { job, why })
+}
+
+/// Puts the library of GPU tasks into the task's `LD_PRELOAD`, or takes it out. The user's own list stays as it is.
+fn preload_library(spank: &Spank<'_>, entry: &Entry, node: &Here) -> Result<(), TaskError> {
     let library = entry.tasks.as_ref().map_or(node.task_library.as_path(), |tasks| tasks.library.as_path());
     let wanted = entry.tasks.as_ref().is_some_and(|tasks| !tasks.probes);
     let users = spank.getenv(c"LD_PRELOAD");
     match preload(users.as_deref(), &library.display().to_string(), wanted) {
-        // Only where the library is to come or to go: the user's own list stays as it is.
         Some(list) if wanted || users.as_ref().is_some_and(|u| u.contains(&*library.to_string_lossy())) => {
             spank.setenv("LD_PRELOAD", &list)?;
         }
         None if users.is_some() => spank.unsetenv("LD_PRELOAD"),
         _ => {}
     }
+    Ok(())
+}
+
+/// Sets what names the task's devices. `place`: its number on this node, and how many tasks there are here.
+fn set_environment(
+    spank: &Spank<'_>,
+    entry: &Entry,
+    place: (u32, u32),
+    devices: &TaskGpus,
+) -> Result<(), TaskError> {
+    let environment = task_environment(entry, place.0, place.1);
     for name in stale_variables(&environment, spank.getenv(c"TESSERA_ISOLATION").as_deref()) {
         spank.unsetenv(name);
     }
     for (name, value) in environment {
-        match (&devices, name.as_str()) {
+        match (devices, name.as_str()) {
             (TaskGpus::Whole { cuda, .. }, CUDA) => spank.setenv(CUDA, cuda)?,
             (TaskGpus::Whole { uuids, .. }, CONTAINERS) => spank.setenv(CONTAINERS, uuids)?,
             (TaskGpus::None | TaskGpus::AsSlurmSays, CUDA | CONTAINERS) => {}
             _ => spank.setenv(&name, &value)?,
         }
     }
-    if devices == TaskGpus::None {
+    if *devices == TaskGpus::None {
         hide_gpus(spank)?;
     }
+    Ok(())
+}
+
+/// Says on this node's first task what the job got, and what is odd about it.
+fn tell(
+    node: &Here,
+    entry: &Entry,
+    (job, tasks): (u32, u32),
+    (got, devices): (&str, &TaskGpus),
+    notice: bool,
+) {
     // A batch script that has begun has said it on this node already.
-    let wanted = args.notice && node.notice && !quiet;
+    let wanted = notice && node.notice && !entry.begun;
     // A step without GPUs of its own, in a job that has all of the node's because of `--exclusive`, did not ask for any.
     let given = !matches!(devices, TaskGpus::None | TaskGpus::AsSlurmSays);
-    if wanted && task == 0 && !entry.begun && given {
-        log::user(format_args!("job {job} on {}: {}: {}", node.name, got, entry.decision));
+    if wanted && given {
+        log::user(format_args!("job {job} on {}: {got}: {}", node.name, entry.decision));
     }
-    if let (true, Some(problem)) = (wanted && task == 0 && !entry.begun, &entry.cap_problem) {
+    if let (true, Some(problem)) = (wanted, &entry.cap_problem) {
         log::user(format_args!("job {job} on {}: it runs without its power cap: {problem}", node.name));
     }
-    let (n, uneven) = (entry.instances.len(), instances_per_task(&entry, place.1).is_none());
-    if entry.kind == Kind::Mig && task == 0 && uneven && !quiet && devices == TaskGpus::AsJournalled {
+    let (n, uneven) = (entry.instances.len(), instances_per_task(entry, tasks).is_none());
+    if entry.kind == Kind::Mig && uneven && *devices == TaskGpus::AsJournalled {
         log::user(format_args!(
             "job {job} on {}: {} for {}: every task sees all of them; ask for a multiple of the tasks",
             node.name,
             counted(n, "instance"),
-            counted(place.1, "task")
+            counted(tasks, "task")
         ));
     }
-    Ok(())
 }
 
 /// What this process may take of the job's share, MiB; `None` for a job without a share.

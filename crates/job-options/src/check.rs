@@ -80,71 +80,94 @@ fn by_other_options(given: &Given) -> Option<Isolation> {
 }
 
 fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut refuse = |given: bool, opt: Opt, why: &str| {
-        if given {
-            out.push(format!("{} does not go with {}={isolation}: {why}", name(opt), name(Opt::Isolation)));
-        }
+    let refused = |(_, opt, why): (bool, Opt, &str)| {
+        format!("{} does not go with {}={isolation}: {why}", name(opt), name(Opt::Isolation))
     };
-    let several = given.per_task || given.instances.is_some_and(|n| n > 1);
-    let waits = given.wait.is_some_and(|w| w != SetWait::NONE);
-    let linked = given.pattern.as_ref().is_some_and(|p| *p != Pattern::None);
-    match isolation {
-        Isolation::None => {
-            let why = "none means that nothing is changed; leave it out";
-            refuse(given.mem.is_some(), Opt::Mem, why);
-            refuse(given.instances.is_some(), Opt::Instances, why);
-            refuse(given.threads.is_some(), Opt::Threads, why);
-            refuse(given.pattern.is_some(), Opt::Pattern, why);
-            refuse(given.bandwidth.is_some(), Opt::Bandwidth, why);
-            refuse(given.policy.is_some(), Opt::SetPolicy, why);
-            refuse(given.wait.is_some(), Opt::Wait, why);
-            refuse(given.power.is_some() || given.auto_power, Opt::Power, why);
-        }
-        Isolation::Whole => {
-            refuse(several, Opt::Instances, "whole GPUs are counted by --gpus-per-node or --gres=gpu:N");
-            refuse(given.threads.is_some(), Opt::Threads, "a whole GPU has all its multiprocessors");
-        }
-        Isolation::Mps => {
-            refuse(several, Opt::Instances, "an mps job has one share per node; take mig for several");
-            refuse(linked, Opt::Pattern, "one share talks to no other GPU; take whole");
-            refuse(given.policy.is_some(), Opt::SetPolicy, "one share is no set of GPUs; take whole");
-            refuse(waits, Opt::Wait, "one share has no links; take whole");
-        }
-        Isolation::Tasks { .. } => {
-            let each = "each GPU task says what it needs when it begins";
-            refuse(several, Opt::Instances, "tasks share devices of the site's choice; take mig for several");
-            refuse(given.threads.is_some(), Opt::Threads, each);
-            refuse(linked, Opt::Pattern, "its tasks run on one device each; take whole");
-            refuse(given.policy.is_some(), Opt::SetPolicy, "its tasks run on one device each; take whole");
-            refuse(waits, Opt::Wait, "its tasks run on one device each; take whole");
-        }
-        Isolation::Mig(profile) => {
-            if profile.as_deref().and_then(split_compute_name).is_some() {
-                refuse(
-                    several,
-                    Opt::Instances,
-                    "a job has one compute instance per node; take an array of jobs",
-                );
-                refuse(
-                    given.times.is_some(),
-                    Opt::Times,
-                    "it names the job's only size; leave one of them out",
-                );
-            }
-            refuse(linked, Opt::Pattern, "MIG instances have no links to each other; take whole");
-            refuse(given.policy.is_some(), Opt::SetPolicy, "instances are no set of whole GPUs; take whole");
-            refuse(waits, Opt::Wait, "instances have no links; take whole");
-        }
-        Isolation::Auto => {}
-    }
-    if waits && given.bandwidth == Some(Bandwidth::Insensitive) {
+    let against = match isolation {
+        Isolation::None => against_none(given).to_vec(),
+        Isolation::Whole => against_whole(given).to_vec(),
+        Isolation::Mps => against_mps(given).to_vec(),
+        Isolation::Tasks { .. } => against_tasks(given).to_vec(),
+        Isolation::Mig(profile) => against_mig(profile.as_deref(), given),
+        Isolation::Auto => Vec::new(),
+    };
+    let mut out: Vec<String> = against.into_iter().filter(|(given, ..)| *given).map(refused).collect();
+    if waits(given) && given.bandwidth == Some(Bandwidth::Insensitive) {
         let (wait, bandwidth) = (name(Opt::Wait), name(Opt::Bandwidth));
         out.push(format!(
             "{wait} does not go with {bandwidth}=insensitive: such a job gains nothing by waiting"
         ));
     }
     out
+}
+
+/// An option, whether it is given, and why it does not go with the isolation.
+type Against = (bool, Opt, &'static str);
+
+fn against_none(given: &Given) -> [Against; 8] {
+    let why = "none means that nothing is changed; leave it out";
+    [
+        (given.mem.is_some(), Opt::Mem, why),
+        (given.instances.is_some(), Opt::Instances, why),
+        (given.threads.is_some(), Opt::Threads, why),
+        (given.pattern.is_some(), Opt::Pattern, why),
+        (given.bandwidth.is_some(), Opt::Bandwidth, why),
+        (given.policy.is_some(), Opt::SetPolicy, why),
+        (given.wait.is_some(), Opt::Wait, why),
+        (given.power.is_some() || given.auto_power, Opt::Power, why),
+    ]
+}
+
+fn against_whole(given: &Given) -> [Against; 2] {
+    [
+        (several(given), Opt::Instances, "whole GPUs are counted by --gpus-per-node or --gres=gpu:N"),
+        (given.threads.is_some(), Opt::Threads, "a whole GPU has all its multiprocessors"),
+    ]
+}
+
+fn against_mps(given: &Given) -> [Against; 4] {
+    [
+        (several(given), Opt::Instances, "an mps job has one share per node; take mig for several"),
+        (linked(given), Opt::Pattern, "one share talks to no other GPU; take whole"),
+        (given.policy.is_some(), Opt::SetPolicy, "one share is no set of GPUs; take whole"),
+        (waits(given), Opt::Wait, "one share has no links; take whole"),
+    ]
+}
+
+fn against_tasks(given: &Given) -> [Against; 5] {
+    let alone = "its tasks run on one device each; take whole";
+    [
+        (several(given), Opt::Instances, "tasks share devices of the site's choice; take mig for several"),
+        (given.threads.is_some(), Opt::Threads, "each GPU task says what it needs when it begins"),
+        (linked(given), Opt::Pattern, alone),
+        (given.policy.is_some(), Opt::SetPolicy, alone),
+        (waits(given), Opt::Wait, alone),
+    ]
+}
+
+fn against_mig(profile: Option<&str>, given: &Given) -> Vec<Against> {
+    let mut out = Vec::new();
+    if profile.and_then(split_compute_name).is_some() {
+        let one = "a job has one compute instance per node; take an array of jobs";
+        out.push((several(given), Opt::Instances, one));
+        out.push((given.times.is_some(), Opt::Times, "it names the job's only size; leave one of them out"));
+    }
+    out.push((linked(given), Opt::Pattern, "MIG instances have no links to each other; take whole"));
+    out.push((given.policy.is_some(), Opt::SetPolicy, "instances are no set of whole GPUs; take whole"));
+    out.push((waits(given), Opt::Wait, "instances have no links; take whole"));
+    out
+}
+
+fn several(given: &Given) -> bool {
+    given.per_task || given.instances.is_some_and(|n| n > 1)
+}
+
+fn waits(given: &Given) -> bool {
+    given.wait.is_some_and(|w| w != SetWait::NONE)
+}
+
+fn linked(given: &Given) -> bool {
+    given.pattern.as_ref().is_some_and(|p| *p != Pattern::None)
 }
 
 /// What is wrong with `--gpu-power=auto`: it is for one named application that has its GPUs alone.

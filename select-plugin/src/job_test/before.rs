@@ -56,7 +56,8 @@ impl Case {
         ways = ways.and(asking.keep_to_plan(engine, &mut narrowed));
         let (has_good, keeps_to_good) = asking.keep_to_good(engine, &mut narrowed);
         self.has_good = has_good;
-        ways = ways.and(keeps_to_good).and(narrowed.ways());
+        let held_back = Ways { held_back: narrowed.held_back, ..Ways::default() };
+        ways = ways.and(keeps_to_good).and(held_back);
         if run_now {
             asking.claim(engine, &narrowed);
             effects.extend(claims_shown(engine));

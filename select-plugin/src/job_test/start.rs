@@ -121,13 +121,7 @@ pub(super) fn now(
     let veto = match decided {
         Ok(mut decided) => {
             if let Err(short) = decided.take_caps(engine, want) {
-                if asked.nodes.len() == 1 {
-                    // Of several, some may have power enough.
-                    engine.refused_everywhere(&asked.nodes, &asked.question);
-                }
-                effects.extend(said(view, want, Says::Power(short.to_string())));
-                effects.extend(Effect::refusal());
-                return (Opinion::Refused(Reason::Power), effects);
+                return without_power(&asked, engine, &short, effects);
             }
             if wait_now(&asked, engine, &mut decided, &mut effects) {
                 return (Opinion::Refused(Reason::BetterGpus), effects);
@@ -164,6 +158,22 @@ pub(super) fn now(
     log::debug(format_args!("job {}: {veto}", view.id.0));
     effects.extend(Effect::refusal());
     (Opinion::Refused(lack), effects)
+}
+
+/// Refuses a start for which a budget has no power.
+fn without_power<S: Slurm>(
+    asked: &Asked<'_, S>,
+    engine: &mut Engine,
+    short: &Short,
+    mut effects: Vec<Effect>,
+) -> (Opinion, Vec<Effect>) {
+    if asked.nodes.len() == 1 {
+        // Of several, some may have power enough.
+        engine.refused_everywhere(&asked.nodes, &asked.question);
+    }
+    effects.extend(said(asked.view, asked.want, Says::Power(short.to_string())));
+    effects.extend(Effect::refusal());
+    (Opinion::Refused(Reason::Power), effects)
 }
 
 /// Moves a start that Slurm thinks possible to when enough jobs are over, for our slices are not its shards, and to when a

@@ -119,27 +119,7 @@ fn look_once(
     let ids: Vec<&str> = inspection.gpus.iter().map(|view| view.info.pci_bus_id.as_str()).collect();
     let regions = memory_regions(&local.settings.cgroup_root, &ids);
     fence(name, local.spec.memory_fence, &regions, findings);
-    let mut listed = None;
-    match gres.map(|gres| gpu_order(gres, name)) {
-        None => {}
-        Some(Err(why)) => {
-            findings.bad(format!("{name}: gres.conf: {why}: cannot tell which GPUs Slurm means"))
-        }
-        Some(Ok(GpuOrder::Drivers)) => {
-            findings.skipped(format!("{name}: gres.conf does not name the GPUs' device files"));
-        }
-        Some(Ok(order)) => {
-            findings.group(format!("{name}: gres.conf lists the GPUs in the driver's order"), |f| {
-                match Numbering::of(&local.settings, &order) {
-                    Err(e) => f.bad(format!("{name}: {}", with_causes(&e))),
-                    Ok(numbering) => {
-                        listed = numbering.listed();
-                        in_order(name, listed.as_deref().unwrap_or_default(), inspection.gpus.len(), f);
-                    }
-                }
-            });
-        }
-    }
+    let listed = gres.and_then(|gres| order(local, gres, inspection.gpus.len(), findings));
     if shares_file_system(&local.settings.run_dir, Path::new("/run")) {
         findings.skipped(format!(
             "{name}: run_dir {} is on the file system of /run: users of MPS shares can fill it; mount a tmpfs there \
@@ -159,6 +139,30 @@ fn look_once(
             }
         },
     );
+}
+
+/// Compares the order of the GPUs in gres.conf with the driver's. The answer is what gres.conf lists, by NVML's numbers.
+fn order(local: &Local<'_>, gres: &str, count: usize, findings: &mut Findings) -> Option<Vec<NvmlIndex>> {
+    let name = &local.name;
+    let mut listed = None;
+    match gpu_order(gres, name) {
+        Err(why) => findings.bad(format!("{name}: gres.conf: {why}: cannot tell which GPUs Slurm means")),
+        Ok(GpuOrder::Drivers) => {
+            findings.skipped(format!("{name}: gres.conf does not name the GPUs' device files"));
+        }
+        Ok(order) => {
+            findings.group(format!("{name}: gres.conf lists the GPUs in the driver's order"), |f| {
+                match Numbering::of(&local.settings, &order) {
+                    Err(e) => f.bad(format!("{name}: {}", with_causes(&e))),
+                    Ok(numbering) => {
+                        listed = numbering.listed();
+                        in_order(name, listed.as_deref().unwrap_or_default(), count, f);
+                    }
+                }
+            });
+        }
+    }
+    listed
 }
 
 /// Compares what tessera.toml `says` of the kernel's fence with the kernel. `regions` has the number of regions of each GPU.

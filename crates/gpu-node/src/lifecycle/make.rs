@@ -168,53 +168,10 @@ pub(super) fn carry_out(
     Before { others, again }: Before<'_>,
     deadline: &Deadline,
 ) -> Result<Made, Fault> {
-    let partitioned = !entry.instances.is_empty();
     let devices = Devices::open(settings)?;
     let mut hand_over = HandOver::new(settings, &devices, deadline, !again, others);
     for record in entry.gpus.clone() {
-        let gpu = record.index;
-        let described = described(grant, gpu);
-        let policy = described.as_ref().map_or(MigPolicy::Dynamic, |d| d.policy);
-        let kept: Vec<Placement> = others.iter().flat_map(|o| places(o, &record.uuid)).collect();
-        match described.as_ref().map(|d| d.purpose) {
-            // As Slurm gives it.
-            Some(Purpose::Slurm) => continue,
-            // As Slurm gives it, and as the jobs beside this one found it.
-            purpose if grant.is_of_shards() && !may_clear(purpose, policy, others, &record) => continue,
-            Some(Purpose::Static) => {
-                let wanted = entry.instances.iter_mut().filter(|i| i.gpu == gpu);
-                instances::take_static(driver, (gpu, described), wanted, &kept, &mut hand_over)?;
-                continue;
-            }
-            _ => {}
-        }
-        let nvml = driver.nvml()?;
-        // Otherwise the rest of the GPU is others': its instances are emptied one by one.
-        let alone = !others.iter().any(|o| o.uses(&record.uuid));
-        let whole = !partitioned || !nvml.mig_mode(gpu)?.current;
-        if alone && whole {
-            hand_over.gpu(nvml, gpu, record.minor)?;
-        }
-        set_mode(driver, gpu, policy, partitioned, deadline)?;
-        let mut wanted: Vec<&mut InstanceRecord> =
-            entry.instances.iter_mut().filter(|i| i.gpu == gpu).collect();
-        if let [record] = &mut wanted[..]
-            && let Some(part) = record.part
-        {
-            let wanted = (&mut **record, part);
-            let on = (gpu, described);
-            compute_instances::make(driver, &devices, on, wanted, others, &mut hand_over, deadline)?;
-        } else if partitioned {
-            instances::make(
-                driver,
-                &devices,
-                (gpu, described),
-                &mut wanted,
-                &kept,
-                &mut hand_over,
-                deadline,
-            )?;
-        }
+        make_on(driver, &devices, grant, (entry, &record), others, &mut hand_over, deadline)?;
     }
     let power = power::begin(settings, journal, driver.nvml()?, entry, deadline)?;
     entry.cap_problem = (!power.problems.is_empty()).then(|| power.problems.join("; "));
@@ -222,9 +179,67 @@ pub(super) fn carry_out(
         return Err(Fault::NotCapped(why));
     }
     give(settings, journal, &devices, entry)?;
-    let fence = fence::begin(settings, journal, driver.nvml()?, entry)?;
     let mut notes = power.notes;
-    notes.extend(fence);
+    notes.extend(fence::begin(settings, journal, driver.nvml()?, entry)?);
+    notes.extend(begin_daemons(settings, journal, entry, deadline)?);
+    notes.extend(of_neighbours(&hand_over));
+    Ok(Made { leftovers: hand_over.met, notes })
+}
+
+/// Makes what the job has on one GPU.
+fn make_on(
+    driver: &mut Driver<'_>,
+    devices: &Devices,
+    grant: &NvmlGrant,
+    (entry, record): (&mut Entry, &GpuRecord),
+    others: &[Entry],
+    hand_over: &mut HandOver<'_>,
+    deadline: &Deadline,
+) -> Result<(), Fault> {
+    let (gpu, partitioned) = (record.index, !entry.instances.is_empty());
+    let described = described(grant, gpu);
+    let policy = described.as_ref().map_or(MigPolicy::Dynamic, |d| d.policy);
+    let kept: Vec<Placement> = others.iter().flat_map(|o| places(o, &record.uuid)).collect();
+    match described.as_ref().map(|d| d.purpose) {
+        // As Slurm gives it.
+        Some(Purpose::Slurm) => return Ok(()),
+        // As Slurm gives it, and as the jobs beside this one found it.
+        purpose if grant.is_of_shards() && !may_clear(purpose, policy, others, record) => return Ok(()),
+        Some(Purpose::Static) => {
+            let wanted = entry.instances.iter_mut().filter(|i| i.gpu == gpu);
+            return instances::take_static(driver, (gpu, described), wanted, &kept, hand_over);
+        }
+        _ => {}
+    }
+    let nvml = driver.nvml()?;
+    // Otherwise the rest of the GPU is others': its instances are emptied one by one.
+    let alone = !others.iter().any(|o| o.uses(&record.uuid));
+    let whole = !partitioned || !nvml.mig_mode(gpu)?.current;
+    if alone && whole {
+        hand_over.gpu(nvml, gpu, record.minor)?;
+    }
+    set_mode(driver, gpu, policy, partitioned, deadline)?;
+    let mut wanted: Vec<&mut InstanceRecord> = entry.instances.iter_mut().filter(|i| i.gpu == gpu).collect();
+    let on = (gpu, described);
+    if let [record] = &mut wanted[..]
+        && let Some(part) = record.part
+    {
+        let wanted = (&mut **record, part);
+        compute_instances::make(driver, devices, on, wanted, others, hand_over, deadline)?;
+    } else if partitioned {
+        instances::make(driver, devices, on, &mut wanted, &kept, hand_over, deadline)?;
+    }
+    Ok(())
+}
+
+/// Starts the MPS daemons that serve the job, and tells the broker of it.
+fn begin_daemons(
+    settings: &Settings,
+    journal: &Journal,
+    entry: &Entry,
+    deadline: &Deadline,
+) -> Result<Vec<String>, Fault> {
+    let mut notes = Vec::new();
     if let Some(share) = &entry.share {
         let live = entry.instances.first().and_then(|i| i.live.as_ref()).map(|l| &l.uuid);
         let device = live.or(entry.gpus.first().map(|g| &g.uuid)).cloned().unwrap_or_default();
@@ -238,20 +253,25 @@ pub(super) fn carry_out(
         }
         crate::tasks::serve(settings, journal, entry)?;
     }
-    notes.extend(hand_over.bystanders.iter().map(|process| {
+    Ok(notes)
+}
+
+/// The processes of running jobs that were left alone.
+fn of_neighbours(hand_over: &HandOver<'_>) -> Vec<String> {
+    let bystanders = hand_over.bystanders.iter().map(|process| {
         format!(
             "GPU {}: {process}, of a running job, has its device node open and is left alone",
             process.gpu
         )
-    }));
-    notes.extend(hand_over.unread.iter().map(|process| {
+    });
+    let unread = hand_over.unread.iter().map(|process| {
         format!(
             "GPU {}: {process}, of a running job, has more files open than can be looked at: if its device node is one of \
              them, it stays open there",
             process.gpu
         )
-    }));
-    Ok(Made { leftovers: hand_over.met, notes })
+    });
+    bystanders.chain(unread).collect()
 }
 
 fn places(entry: &Entry, uuid: &str) -> Vec<Placement> {

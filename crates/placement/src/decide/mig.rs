@@ -90,20 +90,25 @@ pub(super) fn search(
         Spread::Alike { most } => table.best_alike(n, most, &uncut(), may_be_cut),
         Spread::Any => table.best_joint(n, &uncut(), may_be_cut),
     }?;
-    let mut specs = Vec::with_capacity(n);
+    Some(chosen(views, &mut table, &counts, &profiles))
+}
+
+/// The instances that the table has for these counts on the GPUs, and what they take.
+fn chosen(views: &[View<'_>], table: &mut Table, counts: &[usize], profiles: &Profiles<'_>) -> BestInstances {
+    let mut specs = Vec::new();
     let mut cost = Cost::default();
     let mut takes = Takes { oversubscribed: false, parts: 0, units: 0, of_units: 0 };
-    for (view, count) in views.iter().zip(counts) {
+    for (view, count) in views.iter().zip(counts.iter().copied()) {
         let Some(choice) = table.row(view)[count].filter(|_| count > 0) else { continue };
         cost = cost + choice.cost;
-        let here = instances_at(view, choice.starts, &profiles);
+        let here = instances_at(view, choice.starts, profiles);
         let units = here.iter().map(|(p, _)| u32::from(p.size)).sum::<u32>();
         takes.parts += units * GPU_PARTS / u32::from(view.model.placement_units.max(1));
         takes.units += units;
         takes.of_units += u32::from(view.model.placement_units);
         specs.extend(here.into_iter().map(|(p, start)| MigSpec { gpu: view.gpu, profile: p.id, start }));
     }
-    Some(BestInstances { specs, takes, cost })
+    BestInstances { specs, takes, cost }
 }
 
 /// The instances of a chosen set of starts.

@@ -164,20 +164,26 @@ impl Broker {
             folder,
         };
         broker.carry_out(effects);
-        for process in broker.core.processes() {
+        broker.listen_to_all()?;
+        Ok(broker)
+    }
+
+    /// Waits for the processes that have leases, for every job, and for root.
+    fn listen_to_all(&mut self) -> Result<(), ServeError> {
+        for process in self.core.processes() {
             match connection::hold(process) {
-                Some(handle) => broker.watch_process(process, handle),
-                None => broker.process_ended(process),
+                Some(handle) => self.watch_process(process, handle),
+                None => self.process_ended(process),
             }
         }
-        let named: Vec<u32> = broker.core.jobs().collect();
+        let named: Vec<u32> = self.core.jobs().collect();
         for job in named {
-            broker.listen(job).map_err(ServeError::io("listen for a job"))?;
+            self.listen(job).map_err(ServeError::io("listen for a job"))?;
         }
-        let listener = control::listen(&broker.folder.socket("control.sock"));
+        let listener = control::listen(&self.folder.socket("control.sock"));
         let listener = listener.map_err(ServeError::io("listen for root"))?;
-        broker.watch(Source::Root(listener)).map_err(|e| ServeError::io("wait for root")(e.into()))?;
-        Ok(broker)
+        self.watch(Source::Root(listener)).map_err(|e| ServeError::io("wait for root")(e.into()))?;
+        Ok(())
     }
 
     fn run(&mut self) -> Result<(), ServeError> {

@@ -10,7 +10,7 @@ use lab::config::Templates;
 use lab::paths::workspace;
 
 use super::Chaos;
-use super::seen::report::{HOLD, LOOK, SCRIPT};
+use super::seen::report::{HOLD, LOOK, script};
 use crate::cluster::{absolute, guardian};
 use crate::command::{TaskError, at};
 
@@ -47,9 +47,10 @@ pub(super) fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
         builder = builder.dir(&absolute(dir)?);
     }
     let cluster = builder.start()?;
-    let script = cluster.layout().jobs().join("chaos.sh");
-    at(&script, fs::write(&script, format!("#!/bin/sh{SCRIPT}")))?;
-    at(&script, fs::set_permissions(&script, PermissionsExt::from_mode(0o755)))?;
+    let path = cluster.layout().jobs().join("chaos.sh");
+    let state = cluster.layout().sim_state("$SLURMD_NODENAME").display().to_string();
+    at(&path, fs::write(&path, script(&state)))?;
+    at(&path, fs::set_permissions(&path, PermissionsExt::from_mode(0o755)))?;
     crate::submissions::program::build(&cluster)?;
     build(&cluster, "look", LOOK, &[])?;
     build(&cluster, "hold", HOLD, &["libcuda.so.1"])?;

@@ -71,11 +71,17 @@ pub(in crate::chaos) const LOOK: &str = include_str!("look.c");
 /// The program without probes that jobs of GPU tasks run. It says there what it does.
 pub(in crate::chaos) const HOLD: &str = include_str!("hold.c");
 
-/// The script of jobs, without its first line. It gets the seconds to sleep, its manner (`meek` or `stubborn`) and
+/// Begins the script of jobs: `state` is where the simulated driver of `$SLURMD_NODENAME` has its state. The step daemon sets that variable
+/// itself. slurmd's task prolog sets the simulator's too, but it is a process of the user: at his limit of processes it does not start, and a
+/// job on one node would ask another node's driver, whose state sbatch was given.
+pub(in crate::chaos) fn script(state: &str) -> String {
+    format!("#!/bin/sh\nexport NVML_SIM_STATE=\"{state}\"\n{SCRIPT}")
+}
+
+/// The rest of the script of jobs. It gets the seconds to sleep, its manner (`meek` or `stubborn`) and
 /// whether it runs a step (`step`); the step's tasks get `task` as their manner. [`LOOK`] lies beside it, as `look`. A job of GPU tasks runs [`HOLD`] or, if it
 /// has probes, `churn` of `cargo xtask chaos-tasks`: in its step's tasks, where it has a step.
-pub(in crate::chaos) const SCRIPT: &str = r#"
-seconds=$1; manner=$2; step=$3
+const SCRIPT: &str = r#"seconds=$1; manner=$2; step=$3
 task=batch; [ "$manner" != task ] || task=$SLURM_PROCID
 file=seen.$SLURM_JOB_NAME.$SLURM_JOB_ID.$SLURMD_NODENAME.$task
 named=$(echo "$CUDA_VISIBLE_DEVICES" | tr , '\n' | grep -E '^(MIG|GPU)-')
@@ -181,6 +187,8 @@ fn visible(text: &str) -> BTreeMap<String, Option<String>> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -205,6 +213,26 @@ mod tests {
         assert_eq!(report.visible.get("GPU-a"), Some(&None));
         assert_eq!(report.lacks, ["MIG-c handle 6"]);
         assert_eq!(reports.fresh(), []);
+    }
+
+    #[test]
+    fn a_job_asks_its_own_nodes_driver_even_if_no_task_prolog_ran() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        };
+        write("chaos.sh", &script("/nodes/$SLURMD_NODENAME/state"));
+        write("look", "#!/bin/sh\necho \"asks $NVML_SIM_STATE\"\n");
+        let mut job = Command::new("sh");
+        job.args(["chaos.sh", "0", "meek", ""]).current_dir(dir.path());
+        job.env("SLURM_JOB_NAME", "chaos4").env("SLURM_JOB_ID", "17").env("SLURMD_NODENAME", "n2");
+        job.env("CUDA_VISIBLE_DEVICES", "GPU-a").env("NVML_SIM_STATE", "/nodes/n1/state");
+        assert!(job.status().unwrap().success());
+        let written = fs::read_to_string(dir.path().join("seen.chaos4.17.n2.batch")).unwrap();
+        let asked: Vec<&str> = written.lines().filter(|line| line.starts_with("asks ")).collect();
+        assert_eq!(asked, ["asks /nodes/n2/state"; 2], "{written}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use admission::change::{self, Change};
 use admission::{Refusal, Ruling, plan};
 use decision_counts::decisions::Reason;
-use plugin_rt::spank_env::{self, is_named};
+use plugin_rt::spank_env::is_named;
 use protocol::gres_list::{with_entry, with_gpus_of, with_shards};
 use protocol::set_summary::MATCH_ENV;
 use protocol::slices::{LICENSE, names_slices, names_slices_per_task, slices_in};
@@ -76,13 +76,12 @@ pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> A
     {
         return Answer::refused(Vec::new(), why);
     }
-    let asks = spank_env::value(&job.env, REQUEST_ENV);
-    if let Some(why) = asks.as_deref().filter(|text| concerns_us(text)).and_then(|_| rules.unknown()) {
+    if let Some(why) = job.request.as_deref().filter(|text| concerns_us(text)).and_then(|_| rules.unknown()) {
         return Answer::refused(Vec::new(), why);
     }
     // Without limits there is nothing to ask of a job that asks nothing of us, unless no GPU may give what it asks for.
     let unlimited = config.is_none_or(|config| config.limits.is_empty());
-    if unlimited && asks.is_none() && !asks_for_shards(&job.tres) {
+    if unlimited && job.request.is_none() && !asks_for_shards(&job.tres) {
         return Answer::accepted(vec![Effect::Env(None)]);
     }
     let mut submitted = submission::submitted(job, slurm);
@@ -123,7 +122,6 @@ pub(crate) fn modify(
     if let Some(why) = slices_changed(change, job, slurm).filter(|_| !root) {
         return Answer::refused(effects, why);
     }
-    let request = job.request();
     let matters = change.partition.is_some()
         || change.account.is_some()
         || change.exclusive
@@ -134,7 +132,7 @@ pub(crate) fn modify(
     if !matters && !empties && change.comment.is_none() {
         return Answer::accepted(effects);
     }
-    let ours = !root && request.as_deref().is_some_and(concerns_us);
+    let ours = !root && job.request.as_deref().is_some_and(concerns_us);
     if let Some(why) = rules.unknown().filter(|_| ours) {
         return Answer::refused(effects, why);
     }
@@ -155,7 +153,7 @@ pub(crate) fn modify(
         Ok(Some(shards)) => {
             let list = with_shards(job.tres.per_node.as_deref(), &slurm.gres("shard", shards));
             effects.push(Effect::PerNode(list));
-            effects.extend(shown_still(change.comment.as_deref(), request.as_deref()));
+            effects.extend(shown_still(change.comment.as_deref(), job.request.as_deref()));
             Answer::accepted(effects)
         }
         Err(why) => Answer::refused(effects, why),
@@ -164,7 +162,7 @@ pub(crate) fn modify(
 
 /// A list of another GRES takes the place of the one that holds a managed job's GPUs, and Slurm then gives it none: they stay.
 fn keeps_gpus(change: &Described, job: &Recorded) -> Option<Effect> {
-    let managed = job.pending && job.request().as_deref().is_some_and(concerns_us);
+    let managed = job.pending && job.request.as_deref().is_some_and(concerns_us);
     let (list, before) = (change.tres.per_node.as_deref()?, job.tres.per_node.as_deref()?);
     with_gpus_of(list, before).filter(|_| managed).map(Effect::PerNode)
 }
@@ -241,9 +239,8 @@ mod tests {
     }
 
     fn described(request: &str) -> Described {
-        let env = vec![format!("{REQUEST_ENV}={request}"), format!("{PLACEMENT_ENV}=forged")];
         let tres = Tres { per_node: Some("gres:nic:1".to_owned()), ..Tres::default() };
-        Described { env, tres, ..Described::default() }
+        Described { request: Some(request.to_owned()), tres, ..Described::default() }
     }
 
     const MOLDABLE: &str = "v1 iso=mig times=1g:60,2g:35";
@@ -315,7 +312,7 @@ mod tests {
     #[test]
     fn a_plan_brings_its_shards_and_still_shows_the_request() {
         let job = Recorded {
-            env: vec![format!("{REQUEST_ENV}={MOLDABLE}")],
+            request: Some(MOLDABLE.to_owned()),
             tres: Tres { per_node: Some("gres:nic:1,gres:shard:5".to_owned()), ..Tres::default() },
             pending: true,
             ..Recorded::default()
@@ -343,7 +340,7 @@ mod tests {
     #[test]
     fn a_managed_job_keeps_its_gpus_beside_another_gres() {
         let job = Recorded {
-            env: vec![format!("{REQUEST_ENV}=v1 iso=mig:2g.10gb")],
+            request: Some("v1 iso=mig:2g.10gb".to_owned()),
             tres: Tres { per_node: Some("gres:nic:1,gres:shard:10".to_owned()), ..Tres::default() },
             pending: true,
             ..Recorded::default()
@@ -360,7 +357,7 @@ mod tests {
         let next = changed("gres:nic:2,gres:shard:10", &job);
         assert_eq!(next, Answer::accepted(vec![Effect::Env(None)]));
         assert!(changed("gres:nic:2,gres:shard:20", &job).refused.is_some());
-        let plain = Recorded { env: Vec::new(), ..job };
+        let plain = Recorded { request: None, ..job };
         assert_eq!(changed("gres:nic:2", &plain).effects, [Effect::Env(None)]);
     }
 
@@ -435,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_move_is_held_to_the_limits_of_the_partition() {
-        let job = Recorded { env: vec![format!("{REQUEST_ENV}=v1 iso=whole")], ..Recorded::default() };
+        let job = Recorded { request: Some("v1 iso=whole".to_owned()), ..Recorded::default() };
         let change = Described { partition: Some("debug".to_owned()), ..Described::default() };
         let refused =
             |root| modify(&change, &job, root, Rules::Of(&site()), &Fake::default()).refused.is_some();
@@ -469,7 +466,7 @@ mod tests {
         assert!(submit(&described("rubbish")).is_some());
         assert_eq!(submit(&described("v1 iso=none")), None);
         assert_eq!(submit(&Described::default()), None);
-        let job = Recorded { env: vec![format!("{REQUEST_ENV}=v1 iso=mig")], ..Recorded::default() };
+        let job = Recorded { request: Some("v1 iso=mig".to_owned()), ..Recorded::default() };
         let change = Described { partition: Some("debug".to_owned()), ..Described::default() };
         let refused = |job, root| modify(&change, job, root, rules, &Fake::default()).refused.is_some();
         assert!(refused(&job, false) && !refused(&job, true) && !refused(&Recorded::default(), false));

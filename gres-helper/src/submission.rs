@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use admission::{Submission, distinct};
-use plugin_rt::spank_env::{self, BadEnv};
+use plugin_rt::spank_env::BadEnv;
 use protocol::gres_list::Tres;
-use protocol::wire::REQUEST_ENV;
 use site_config::{SiteConfig, hostlist};
 
 use crate::harm::Harm;
@@ -14,9 +13,9 @@ use crate::harm::Harm;
 /// partition and comment can be empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Described {
-    /// The SPANK environment: text from the user.
-    pub(crate) env: Vec<String>,
-    /// Why no job may have that environment: it is too large, or its entries are not variables.
+    /// The request that SPANK stored: text from the user.
+    pub(crate) request: Option<String>,
+    /// Why no job may have its SPANK environment: it is too large, or its entries are not variables.
     pub(crate) bad_env: Option<BadEnv>,
     /// What it has that hurts more than itself, on any Slurm of this release.
     pub(crate) harm: Option<Harm>,
@@ -45,7 +44,8 @@ pub(crate) struct Described {
 /// A job as slurmctld has recorded it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorded {
-    pub(crate) env: Vec<String>,
+    /// The request that SPANK stored: text from the user.
+    pub(crate) request: Option<String>,
     pub(crate) partition: Option<String>,
     pub(crate) required_nodes: Option<String>,
     pub(crate) account: Option<String>,
@@ -58,13 +58,6 @@ pub(crate) struct Recorded {
     /// Licenses, empty without any.
     pub(crate) licenses: String,
     pub(crate) pending: bool,
-}
-
-impl Recorded {
-    /// The request that SPANK stored, as text from the user.
-    pub(crate) fn request(&self) -> Option<String> {
-        spank_env::value(&self.env, REQUEST_ENV)
-    }
 }
 
 /// A partition as it is configured now.
@@ -97,16 +90,15 @@ pub(crate) trait Slurm {
 /// A job as it is submitted. Its accounts are not looked up if it asks for no GPU by any option and may not get one by
 /// having its nodes to itself.
 pub(crate) fn submitted(job: &Described, slurm: &impl Slurm) -> Submission {
-    let request = spank_env::value(&job.env, REQUEST_ENV);
     let named = job.partition.clone().or_else(|| slurm.default_partition());
     let partitions = distinct(&named.unwrap_or_default());
     let known: Vec<Option<Partition>> = partitions.iter().map(|p| slurm.partition(p)).collect();
     let exclusive = job.exclusive || known.iter().flatten().any(|p| p.exclusive);
-    if request.is_none() && !exclusive && job.tres.gpu_entries().is_empty() {
+    if job.request.is_none() && !exclusive && job.tres.gpu_entries().is_empty() {
         return Submission::default();
     }
     Submission {
-        request,
+        request: job.request.clone(),
         tres: job.tres.clone(),
         tasks_per_node: Some(job.tasks_per_node.unwrap_or(1)),
         gpu_bind: job.gpu_bind.clone(),
@@ -130,7 +122,7 @@ pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) ->
     Submission {
         gpu_bind: None,
         tasks_per_node: None,
-        request: job.request(),
+        request: job.request.clone(),
         tres: Tres {
             per_job: first(&new.per_job, &old.per_job),
             per_node: first(&new.per_node, &old.per_node),
@@ -217,8 +209,8 @@ pub(crate) mod tests {
     }
 
     fn described(partition: Option<&str>) -> Described {
-        let env = vec![format!("{REQUEST_ENV}=v1 iso=whole")];
-        Described { env, partition: partition.map(str::to_owned), ..Described::default() }
+        let request = Some("v1 iso=whole".to_owned());
+        Described { request, partition: partition.map(str::to_owned), ..Described::default() }
     }
 
     #[test]
@@ -231,7 +223,7 @@ pub(crate) mod tests {
         assert!(of(Some("gpu,unknown")).reaches("n3"), "of one partition the nodes are not known");
         let one = Described { required_nodes: Some("n1".to_owned()), ..described(None) };
         assert!(!submitted(&one, &Fake::default()).reaches("n2"));
-        let nothing = Described { env: Vec::new(), ..one };
+        let nothing = Described { request: None, ..one };
         assert!(submitted(&nothing, &Fake::default()).partitions.is_empty());
         let tres = Tres { per_node: Some("gres:gpu:1".to_owned()), ..Tres::default() };
         assert_eq!(submitted(&Described { tres, ..nothing.clone() }, &Fake::default()).partitions, ["gpu"]);
@@ -254,7 +246,7 @@ pub(crate) mod tests {
     #[test]
     fn a_change_counts_before_what_is_recorded() {
         let job = Recorded {
-            env: vec![format!("{REQUEST_ENV}=v1 iso=whole")],
+            request: Some("v1 iso=whole".to_owned()),
             partition: Some("gpu".to_owned()),
             required_nodes: Some("n1".to_owned()),
             account: Some("art".to_owned()),

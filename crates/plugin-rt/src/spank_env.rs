@@ -69,13 +69,6 @@ pub fn is_named(entry: &str, wanted: &str) -> bool {
     name == wanted || name.strip_prefix("SPANK_") == Some(wanted)
 }
 
-/// The value of a variable, the last one if it stands there twice.
-#[must_use]
-pub fn value(entries: &[String], name: &str) -> Option<String> {
-    let values = entries.iter().filter_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
-    values.map(str::to_owned).next_back()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,12 +95,5 @@ mod tests {
         {
             assert_eq!(check(entries), Err(BadEnv::Malformed(named.to_owned())), "{entries:?}");
         }
-    }
-
-    #[test]
-    fn the_last_value_counts() {
-        let entries = ["A=1", "AB=2", "A=3=4", "SPANK_A=5"].map(str::to_owned);
-        assert_eq!(value(&entries, "A").as_deref(), Some("3=4"));
-        assert_eq!(value(&entries, "B"), None);
     }
 }

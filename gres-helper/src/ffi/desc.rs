@@ -2,8 +2,8 @@
 
 use std::ffi::c_char;
 
-use plugin_rt::slurmctld::{entries, struct_at};
-use plugin_rt::spank_env::{MAX_ENTRIES, MAX_RECORDED_ENTRIES, check_names};
+use plugin_rt::slurmctld::{entries, struct_at, variable};
+use plugin_rt::spank_env::{MAX_ENTRIES, check_names};
 use plugin_rt::text;
 use protocol::wire::REQUEST_ENV;
 
@@ -30,10 +30,10 @@ pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
     let string = |field: *mut c_char| unsafe { filled(field) };
     // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
     let env = unsafe { entries(desc.spank_job_env, desc.spank_job_env_size, MAX_ENTRIES) };
-    let bad_env = env.as_ref().map_or_else(|why| Some(why.clone()), |env| check_names(env).err());
     Described {
-        env: env.unwrap_or_default(),
-        bad_env,
+        // SAFETY: as above.
+        request: unsafe { variable(desc.spank_job_env, desc.spank_job_env_size, REQUEST_ENV) },
+        bad_env: env.and_then(|env| check_names(&env)).err(),
         harm: Harm::find(
             desc.env_size,
             string(desc.extra).is_some(),
@@ -91,8 +91,7 @@ pub(super) fn recorded(job: &sys::job_record_t) -> Recorded {
     let details = unsafe { struct_at(job.details) };
     Recorded {
         // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
-        env: unsafe { entries(job.spank_job_env, job.spank_job_env_size, MAX_RECORDED_ENTRIES) }
-            .unwrap_or_default(),
+        request: unsafe { variable(job.spank_job_env, job.spank_job_env_size, REQUEST_ENV) },
         partition: string(job.partition),
         required_nodes: details.and_then(|d| string(d.req_nodes)),
         account: string(job.account),

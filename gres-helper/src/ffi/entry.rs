@@ -6,9 +6,7 @@ use std::time::Instant;
 
 use decision_counts::decisions::Ask;
 use plugin_rt::slurmctld::{in_slurmctld, struct_at};
-use plugin_rt::spank_env::is_named;
 use plugin_rt::{guard_ok, log, set_job, text};
-use protocol::wire::REQUEST_ENV;
 use shared_pages::{decisions, refusals_by_day};
 
 use super::host::Host;
@@ -100,8 +98,11 @@ fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
     let began = Instant::now();
     let Some(host) = Host::get() else {
         let job = desc::described(job);
-        let asks = job.env.iter().any(|entry| is_named(entry, REQUEST_ENV));
-        return if asks || job.bad_env.is_some() || job.harm.is_some() { INVALID_GRES } else { SUCCESS };
+        return if job.request.is_some() || job.bad_env.is_some() || job.harm.is_some() {
+            INVALID_GRES
+        } else {
+            SUCCESS
+        };
     };
     let mut site = lock();
     fresh(host, &mut site);

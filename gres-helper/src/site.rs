@@ -48,8 +48,8 @@ pub(crate) struct Site {
     bad: Option<String>,
     /// slurmctld's time of its last reading, when ours was made.
     read_at: Option<i64>,
-    /// A file whose partitions have not been compared with Slurm's since it was read.
-    not_compared: Option<PathBuf>,
+    /// Path and text of a good file whose partitions have not been compared with Slurm's since it was read.
+    not_compared: Option<(PathBuf, String)>,
 }
 
 impl Site {
@@ -62,11 +62,11 @@ impl Site {
         }
         self.read_at = Some(slurm_read_at);
         let path = tessera_toml::beside(Path::new(slurm_conf));
-        self.not_compared = Some(path.clone());
         let in_force = match state {
             Some(state) => LastGood::in_dir(Path::new(state)).look(&path),
-            None => tessera_toml::load(&path).map(|(config, _)| config.into()),
+            None => tessera_toml::load(&path).map(InForce::from),
         };
+        self.not_compared = None;
         match in_force {
             Ok(InForce { bad: Some(bad), .. }) if self.config.is_some() => {
                 log::verbose(format_args!(
@@ -74,7 +74,10 @@ impl Site {
                     bad.first_line()
                 ));
             }
-            Ok(in_force) => (self.config, self.bad) = (Some(in_force.config), None),
+            Ok(InForce { config, text, .. }) => {
+                (self.config, self.bad) = (Some(config), None);
+                self.not_compared = text.map(|text| (path, text));
+            }
             Err(LoadError::Missing(_)) => (self.config, self.bad) = (None, None),
             Err(bad) if self.config.is_none() => self.bad = Some(bad.first_line()),
             Err(_) => {}
@@ -84,11 +87,23 @@ impl Site {
     /// Says in slurmctld's log which partitions of the file Slurm does not have, once per reading. Slurm's partitions are
     /// not known yet when slurmctld loads this plugin, so a submission asks for this.
     pub(crate) fn compare_partitions(&mut self, exists: &dyn Fn(&str) -> bool) {
-        if let Some(path) = self.not_compared.take() {
-            for line in unknown_partitions(&path, exists) {
-                log::error(format_args!("job submit plugin: {line}"));
-            }
+        for line in self.unknown_partitions(exists) {
+            log::error(format_args!("job submit plugin: {line}"));
         }
+    }
+
+    /// A line for each partition of the file that does not exist, once per reading. A bad file has none: its errors are named
+    /// elsewhere.
+    fn unknown_partitions(&mut self, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+        let (Some((path, text)), Some(config)) = (self.not_compared.take(), &self.config) else {
+            return Vec::new();
+        };
+        let limited = config.limits.iter().filter_map(|limit| limit.partition.as_deref());
+        let named = limited.chain(config.partitions.iter().map(|own| own.name.as_str()));
+        let partitions = Some(named.filter(|name| exists(name)).map(str::to_owned).collect());
+        let slurm = SlurmNames { partitions, ..SlurmNames::default() };
+        let unknown = unknown_to_slurm(&path.to_string_lossy(), &text, &slurm);
+        unknown.iter().map(ToString::to_string).collect()
     }
 
     /// What submissions are held to now.
@@ -99,17 +114,6 @@ impl Site {
             (None, None) => Rules::None,
         }
     }
-}
-
-/// A line for each partition of a good file that does not exist.
-fn unknown_partitions(path: &Path, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let Ok((config, texts)) = tessera_toml::load(path) else { return Vec::new() };
-    let limited = config.limits.into_iter().filter_map(|limit| limit.partition);
-    let named = limited.chain(config.partitions.into_iter().map(|own| own.name));
-    let partitions = Some(named.filter(|name| exists(name)).collect());
-    let slurm = SlurmNames { partitions, ..SlurmNames::default() };
-    let unknown = unknown_to_slurm(&path.to_string_lossy(), &texts.main, &slurm);
-    unknown.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]
@@ -151,18 +155,28 @@ mod tests {
     }
 
     #[test]
-    fn partitions_that_do_not_exist_are_named_at_their_places() {
+    fn partitions_that_do_not_exist_are_named_at_their_places_once_per_reading() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tessera.toml");
+        let conf = dir.path().join("slurm.conf");
+        let file = tessera_toml::beside(&conf);
+        let (mut site, mut at) = (Site::default(), 0);
+        let mut said = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            at += 1;
+            site.refresh(conf.to_str().unwrap(), None, at);
+            // The file as it was read counts, whatever it has become since.
+            std::fs::write(&file, "y").unwrap();
+            [(); 2].map(|()| site.unknown_partitions(&|name| name == "gpu").join("\n"))
+        };
         let named = "[[limits]]\npartition = \"gpuu\"\n[[limits]]\npartition = \"gpu\"\n[[partitions]]\nname = \"nights\"\n";
-        std::fs::write(&path, format!("{named}{GOOD}")).unwrap();
-        let said = unknown_partitions(&path, &|name| name == "gpu").join("\n");
+        let [first, second] = said(&format!("{named}{GOOD}"));
         assert_eq!(
-            said.replace(&dir.path().display().to_string(), ""),
+            first.replace(&dir.path().display().to_string(), ""),
             "/tessera.toml:2:14: Slurm has no partition gpuu: this limit holds nobody (did you mean gpu?)\n\
              /tessera.toml:6:9: Slurm has no partition nights: these settings hold for nobody (use a partition of slurm.conf)"
         );
-        std::fs::write(&path, "x").unwrap();
-        assert!(unknown_partitions(&path, &|_| false).is_empty(), "its errors are named elsewhere");
+        assert_eq!(second, "");
+        assert_eq!(said("x"), ["", ""], "its errors are named elsewhere");
+        assert_eq!(said(GOOD), ["", ""]);
     }
 }

@@ -41,6 +41,8 @@ pub struct LastGood {
 pub struct InForce {
     /// The file's configuration, or that of its last good version.
     pub config: SiteConfig,
+    /// The text of the file, if the file is good.
+    pub text: Option<String>,
     /// What is wrong with the file, where it is the last good version that holds.
     pub bad: Option<LoadError>,
     /// The file's version is new: it was kept just now.
@@ -50,9 +52,16 @@ pub struct InForce {
 }
 
 impl From<SiteConfig> for InForce {
-    /// A good file.
+    /// Takes a configuration whose text nobody needs.
     fn from(config: SiteConfig) -> Self {
-        Self { config, bad: None, is_new: false, not_kept: None }
+        Self { config, text: None, bad: None, is_new: false, not_kept: None }
+    }
+}
+
+impl From<(SiteConfig, Texts)> for InForce {
+    /// Takes a good file.
+    fn from((config, texts): (SiteConfig, Texts)) -> Self {
+        Self { text: Some(texts.main), ..config.into() }
     }
 }
 
@@ -76,10 +85,13 @@ impl LastGood {
     /// There is no such file, whatever the copy has; or it is bad and there is no good copy.
     pub fn load(&self, path: &Path) -> Result<InForce, LoadError> {
         match tessera_toml::load(path) {
-            Ok((config, texts)) => Ok(match self.keep(&texts) {
-                Ok(is_new) => InForce { is_new, ..config.into() },
-                Err(why) => InForce { not_kept: Some(why), ..config.into() },
-            }),
+            Ok((config, texts)) => {
+                let (is_new, not_kept) = match self.keep(&texts) {
+                    Ok(is_new) => (is_new, None),
+                    Err(why) => (false, Some(why)),
+                };
+                Ok(InForce { is_new, not_kept, ..(config, texts).into() })
+            }
             Err(missing @ LoadError::Missing(_)) => Err(missing),
             Err(bad) => self.instead_of(path, bad),
         }
@@ -92,7 +104,7 @@ impl LastGood {
     /// As [`Self::load`].
     pub fn look(&self, path: &Path) -> Result<InForce, LoadError> {
         match tessera_toml::load(path) {
-            Ok((config, _)) => Ok(config.into()),
+            Ok(good) => Ok(good.into()),
             Err(missing @ LoadError::Missing(_)) => Err(missing),
             Err(bad) => self.instead_of(path, bad),
         }

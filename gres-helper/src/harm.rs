@@ -2,11 +2,18 @@
 
 use admission::Refusal;
 use decision_counts::decisions::Reason;
+use plugin_rt::spank_env::BadEnv;
 
 /// Most variables of a job's environment. `slurmstepd` copies them in a time that grows with the square of their number, and
 /// no signal ends the copy (`env_array_copy`, 22.05 to 24.11): 70,000 take half a minute, in which a cancelled job drains its
 /// node.
 pub(crate) const MAX_VARIABLES: u32 = 10_000;
+
+/// Refuses a job for its SPANK environment; `None`: nothing is wrong with that. No site can change these bounds: they keep a job
+/// from draining the nodes that it is given.
+pub(crate) fn of_env(bad: Option<&BadEnv>) -> Option<Refusal> {
+    bad.map(|why| Refusal::new(Reason::Options, why.to_string()))
+}
 
 /// What a submission has that hurts.
 #[derive(Clone, Debug, PartialEq, Eq)]

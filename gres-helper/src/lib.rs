@@ -5,9 +5,14 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod answer;
 #[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]
 mod ffi;
+#[cfg(test)]
+mod fixtures;
 mod harm;
-mod hooks;
+mod modify;
 mod site;
+mod slices;
 mod submission;
+mod submit;

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use admission::{Submission, distinct};
 use plugin_rt::spank_env::BadEnv;
+use protocol::Isolation;
 use protocol::gres_list::Tres;
+use protocol::wire::parse_request;
 use site_config::{SiteConfig, hostlist};
 
 use crate::harm::Harm;
@@ -155,6 +157,11 @@ pub(crate) fn asks_for_shards(tres: &Tres) -> bool {
     tres.gpu_entries().iter().any(|entry| entry.name == "shard")
 }
 
+/// Whether a request asks anything of Tessera; one that nobody can read does.
+pub(crate) fn concerns_us(text: &str) -> bool {
+    parse_request(text).map_or(true, |request| request.isolation != Isolation::None)
+}
+
 /// The nodes of all these partitions; `None`: not known of one, or no partition.
 fn nodes_of(partitions: Vec<Option<Partition>>) -> Option<BTreeSet<String>> {
     let sets: Option<Vec<_>> = partitions.into_iter().map(|p| expanded(&p?.nodes?)).collect();
@@ -167,46 +174,9 @@ fn expanded(list: &str) -> Option<BTreeSet<String>> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// A slurmctld of 22.05 with the partitions `gpu` and, for whole nodes, `whole`.
-    #[derive(Default)]
-    pub(crate) struct Fake {
-        pub(crate) now: u64,
-    }
-
-    impl Slurm for Fake {
-        fn default_partition(&self) -> Option<String> {
-            Some("gpu".to_owned())
-        }
-
-        fn partition(&self, name: &str) -> Option<Partition> {
-            let exclusive = name == "whole";
-            (exclusive || name == "gpu").then(|| Partition { nodes: Some("n[1-2]".to_owned()), exclusive })
-        }
-
-        fn default_account(&self, user: u32) -> Option<String> {
-            (user == 7).then(|| "physics".to_owned())
-        }
-
-        fn node_gres(&self, name: &str) -> Option<String> {
-            // slurm.conf gives n2 one GPU more than tessera.toml of these tests.
-            Some(if name == "n2" { "gpu:a100:3,shard:120" } else { "gpu:a100:2,shard:80" }.to_owned())
-        }
-
-        fn gres(&self, name: &str, count: u32) -> String {
-            format!("gres:{name}:{count}")
-        }
-
-        fn counts_slices(&self) -> bool {
-            true
-        }
-
-        fn now(&self) -> u64 {
-            self.now
-        }
-    }
+    use crate::fixtures::Fake;
 
     fn described(partition: Option<&str>) -> Described {
         let request = Some("v1 iso=whole".to_owned());

@@ -9,8 +9,8 @@ use protocol::wire::REQUEST_ENV;
 
 use super::host::Host;
 use super::{sys, version};
+use crate::answer::Effect;
 use crate::harm::Harm;
-use crate::hooks::Effect;
 use crate::submission::{Described, Recorded};
 use protocol::gres_list::{Tres, gpu_bind, names_none};
 

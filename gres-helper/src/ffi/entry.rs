@@ -11,9 +11,11 @@ use shared_pages::{decisions, refusals_by_day};
 
 use super::host::Host;
 use super::{desc, sys};
-use crate::hooks::{self, Answer};
+use crate::answer::Answer;
+use crate::modify::{modify as judge_change, refusal_noted};
 use crate::site::{Rules, Site};
 use crate::submission::Slurm as _;
+use crate::submit::submit as judge_submission;
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU requests to GRES");
 plugin_rt::exported_text!(plugin_type, "job_submit/tessera");
@@ -109,7 +111,7 @@ fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
     if let Some(site) = site.as_mut() {
         site.compare_partitions(&|name| host.partition(name).is_some());
     }
-    let answer = hooks::submit(&desc::described(job), fresh(host, &mut site), host);
+    let answer = judge_submission(&desc::described(job), fresh(host, &mut site), host);
     desc::apply(host, job, &answer.effects);
     count(Ask::Submit, &answer, began);
     if let Some(note) = &answer.note {
@@ -153,7 +155,7 @@ pub(super) fn modify(
         set_job(job.job_id);
         let mut site = lock();
         let rules = fresh(host, &mut site);
-        let answer = hooks::modify(&desc::described(change), &desc::recorded(job), uid == 0, rules, host);
+        let answer = judge_change(&desc::described(change), &desc::recorded(job), uid == 0, rules, host);
         desc::apply(host, change, &answer.effects);
         count(Ask::Change, &answer, began);
         let Some(why) = answer.refused else { return SUCCESS };
@@ -177,7 +179,7 @@ pub(super) fn modify(
 fn note(host: &Host, change: &sys::job_desc_msg_t, job: *mut sys::job_record_t, why: &str) {
     // SAFETY: src/slurmctld/job_submit.h: a live record, under slurmctld's job write lock.
     let Some(job) = (unsafe { job.as_mut() }) else { return };
-    if let Some(comment) = hooks::refusal_noted(&desc::described(change), &desc::recorded(job), why) {
+    if let Some(comment) = refusal_noted(&desc::described(change), &desc::recorded(job), why) {
         // SAFETY: slurmctld.h: null or a string that Slurm allocated.
         unsafe { host.heap.replace(&mut job.admin_comment, &comment) };
     }

@@ -1,0 +1,62 @@
+//! What the tests of this crate share: a slurmctld, a site, a submission.
+
+use protocol::gres_list::Tres;
+use site_config::SiteConfig;
+
+use crate::submission::{Described, Partition, Slurm};
+
+/// A request of a moldable job.
+pub(crate) const MOLDABLE: &str = "v1 iso=mig times=1g:60,2g:35";
+
+/// A slurmctld of 22.05 with the partitions `gpu` and, for whole nodes, `whole`.
+#[derive(Default)]
+pub(crate) struct Fake {
+    pub(crate) now: u64,
+}
+
+impl Slurm for Fake {
+    fn default_partition(&self) -> Option<String> {
+        Some("gpu".to_owned())
+    }
+
+    fn partition(&self, name: &str) -> Option<Partition> {
+        let exclusive = name == "whole";
+        (exclusive || name == "gpu").then(|| Partition { nodes: Some("n[1-2]".to_owned()), exclusive })
+    }
+
+    fn default_account(&self, user: u32) -> Option<String> {
+        (user == 7).then(|| "physics".to_owned())
+    }
+
+    fn node_gres(&self, name: &str) -> Option<String> {
+        // slurm.conf gives n2 one GPU more than tessera.toml of these tests.
+        Some(if name == "n2" { "gpu:a100:3,shard:120" } else { "gpu:a100:2,shard:80" }.to_owned())
+    }
+
+    fn gres(&self, name: &str, count: u32) -> String {
+        format!("gres:{name}:{count}")
+    }
+
+    fn counts_slices(&self) -> bool {
+        true
+    }
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+}
+
+/// Two GPUs for parts; in the partition `debug`, shares alone.
+pub(crate) fn site() -> SiteConfig {
+    let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+                [[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
+    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, []);
+    config.unwrap()
+}
+
+/// A submission with this request and another GRES.
+pub(crate) fn asking(request: &str) -> Described {
+    let tres = Tres { per_node: Some("gres:nic:1".to_owned()), ..Tres::default() };
+    Described { request: Some(request.to_owned()), tres, ..Described::default() }
+}

@@ -1,0 +1,222 @@
+//! A change of a job as a whole.
+
+use admission::change::{self, Change};
+use admission::plan;
+use protocol::gres_list::{with_gpus_of, with_shards};
+use protocol::{AdminComment, Says};
+
+use crate::answer::{Answer, Effect};
+use crate::harm;
+use crate::site::Rules;
+use crate::slices::slices_changed;
+use crate::submission::{Described, Recorded, Slurm, changed, concerns_us, left_to_slurm};
+
+/// What becomes of a `change` to a job; `root` asks for it or somebody else.
+pub(crate) fn modify(
+    change: &Described,
+    job: &Recorded,
+    root: bool,
+    rules: Rules<'_>,
+    slurm: &impl Slurm,
+) -> Answer {
+    let config = rules.config();
+    if let Some(why) = harm::of_env(change.bad_env.as_ref()) {
+        return Answer::refused(Vec::new(), why);
+    }
+    let mut effects = vec![Effect::Env(None)];
+    effects.extend((!root).then_some(Effect::KeepLicenses));
+    if let Some(why) = slices_changed(change, job, slurm).filter(|_| !root) {
+        return Answer::refused(effects, why);
+    }
+    let matters = change.partition.is_some()
+        || change.account.is_some()
+        || change.exclusive
+        || !change.tres.gpu_entries().is_empty();
+    let empties = change.empties_gres;
+    effects.extend(keeps_gpus(change, job));
+    // Most changes concern neither GPUs nor plans: nothing is looked up for them.
+    if !matters && !empties && change.comment.is_none() {
+        return Answer::accepted(effects);
+    }
+    let ours = !root && job.request.as_deref().is_some_and(concerns_us);
+    if let Some(why) = rules.unknown().filter(|_| ours) {
+        return Answer::refused(effects, why);
+    }
+    let mut after = changed(change, job, slurm);
+    after.left_to_slurm = left_to_slurm(&after, config, slurm);
+    // Slurm has already refused an AdminComment from anybody but root, SlurmUser and administrators of the accounts.
+    let planned = change.comment.as_deref().map_or(Ok(None), |comment| {
+        plan::judge(&after, comment, &job.comment, job.pending, slurm.now(), config)
+    });
+    let ruling = planned.and_then(|planned| {
+        let (tres, had, pending) = (&change.tres, &job.tres, job.pending);
+        let change = Change { tres, had, empties, matters, planned, pending, root };
+        change::judge(change, &after, config)?;
+        Ok(planned)
+    });
+    match ruling {
+        Ok(None) => Answer::accepted(effects),
+        Ok(Some(shards)) => {
+            let list = with_shards(job.tres.per_node.as_deref(), &slurm.gres("shard", shards));
+            effects.push(Effect::PerNode(list));
+            effects.extend(shown_still(change.comment.as_deref(), job.request.as_deref()));
+            Answer::accepted(effects)
+        }
+        Err(why) => Answer::refused(effects, why),
+    }
+}
+
+/// A list of another GRES takes the place of the one that holds a managed job's GPUs, and Slurm then gives it none: they stay.
+fn keeps_gpus(change: &Described, job: &Recorded) -> Option<Effect> {
+    let managed = job.pending && job.request.as_deref().is_some_and(concerns_us);
+    let (list, before) = (change.tres.per_node.as_deref()?, job.tres.per_node.as_deref()?);
+    with_gpus_of(list, before).filter(|_| managed).map(Effect::PerNode)
+}
+
+/// The AdminComment of a pending job that says why a change of it was refused; `None` where another text must stay, or
+/// where the change was to this very text.
+pub(crate) fn refusal_noted(change: &Described, job: &Recorded, why: &str) -> Option<String> {
+    let AdminComment { says, asks } = AdminComment::parse(&job.comment);
+    // That it waits for slices is no news to the user of a job that waits.
+    let replaceable = matches!(says, Says::Nothing | Says::Slices(_) | Says::Unchanged(_));
+    let comment = AdminComment { says: Says::Unchanged(why.to_owned()), asks };
+    (job.pending && replaceable && change.comment.is_none()).then(|| comment.to_string())
+}
+
+/// Lets a new AdminComment of ours still show what the job asks.
+fn shown_still(comment: Option<&str>, request: Option<&str>) -> Option<Effect> {
+    let comment = AdminComment::parse(comment?);
+    let comment = Some(comment).filter(|c| c.is_ours() && c.asks.is_none())?;
+    let asks = Some(request?.to_owned());
+    Some(Effect::Comment(AdminComment { asks, ..comment }.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{Fake, MOLDABLE, asking, site};
+    use crate::submit::submit;
+    use admission::Refusal;
+    use decision_counts::decisions::Reason;
+    use plugin_rt::spank_env::BadEnv;
+    use protocol::gres_list::Tres;
+
+    #[test]
+    fn a_plan_brings_its_shards_and_still_shows_the_request() {
+        let job = Recorded {
+            request: Some(MOLDABLE.to_owned()),
+            tres: Tres { per_node: Some("gres:nic:1,gres:shard:5".to_owned()), ..Tres::default() },
+            pending: true,
+            ..Recorded::default()
+        };
+        let plan = "tessera: plan v1 size=2g.10gb until=200";
+        let change = |comment: &str| Described { comment: Some(comment.to_owned()), ..Described::default() };
+        let modify = |change: &Described, job: &Recorded| {
+            modify(change, job, true, Rules::Of(&site()), &Fake { now: 100 })
+        };
+        let found = modify(&change(plan), &job);
+        let shown = format!("{plan}; asks {MOLDABLE}");
+        let shards = |n: u32| Effect::PerNode(format!("gres:nic:1,gres:shard:{n}"));
+        assert_eq!(found.effects, [Effect::Env(None), shards(10), Effect::Comment(shown)]);
+        assert_eq!(found.refused, None);
+        let cleared = Effect::Comment(format!("tessera: asks {MOLDABLE}"));
+        assert_eq!(modify(&change(""), &job).effects, [Effect::Env(None), shards(5), cleared]);
+        let theirs = modify(&change("benchmark of June"), &job);
+        assert_eq!(theirs.effects, [Effect::Env(None), shards(5)]);
+        let running = modify(&change(plan), &Recorded { pending: false, ..job.clone() });
+        assert_eq!(running.effects, [Effect::Env(None)]);
+        assert_eq!(running.refused.unwrap().text, "a plan is for a pending job, this one has started");
+        assert_eq!(modify(&Described::default(), &job).effects, [Effect::Env(None)]);
+    }
+
+    #[test]
+    fn a_managed_job_keeps_its_gpus_beside_another_gres() {
+        let job = Recorded {
+            request: Some("v1 iso=mig:2g.10gb".to_owned()),
+            tres: Tres { per_node: Some("gres:nic:1,gres:shard:10".to_owned()), ..Tres::default() },
+            pending: true,
+            ..Recorded::default()
+        };
+        let changed = |list: &str, job: &Recorded| {
+            let tres = Tres { per_node: Some(list.to_owned()), ..Tres::default() };
+            let change = Described { tres, ..Described::default() };
+            modify(&change, job, true, Rules::Of(&site()), &Fake { now: 100 })
+        };
+        let kept = Effect::PerNode("gres:nic:2,gres:shard:10".to_owned());
+        let first = changed("gres:nic:2", &job);
+        assert_eq!(first, Answer::accepted(vec![Effect::Env(None), kept]));
+        // The same change then reaches the next record of the array.
+        let next = changed("gres:nic:2,gres:shard:10", &job);
+        assert_eq!(next, Answer::accepted(vec![Effect::Env(None)]));
+        assert!(changed("gres:nic:2,gres:shard:20", &job).refused.is_some());
+        let plain = Recorded { request: None, ..job };
+        assert_eq!(changed("gres:nic:2", &plain).effects, [Effect::Env(None)]);
+    }
+
+    #[test]
+    fn a_refusal_is_noted_where_no_other_text_stands() {
+        let noted = |comment: &str, pending| {
+            let job = Recorded { comment: comment.to_owned(), pending, ..Recorded::default() };
+            refusal_noted(&Described::default(), &job, "no")
+        };
+        let planning = Described { comment: Some("x".to_owned()), ..Described::default() };
+        assert_eq!(refusal_noted(&planning, &Recorded { pending: true, ..Recorded::default() }, "no"), None);
+        assert_eq!(noted("", true).as_deref(), Some("tessera: change refused: no"));
+        assert_eq!(
+            noted("tessera: change refused: before", true).as_deref(),
+            Some("tessera: change refused: no")
+        );
+        let asks = format!("tessera: asks {MOLDABLE}");
+        let both = format!("tessera: change refused: no; asks {MOLDABLE}");
+        let waits = format!("tessera: waits for slices: no place is free for an instance; asks {MOLDABLE}");
+        assert_eq!([noted(&asks, true), noted(&waits, true)], [Some(both.clone()), Some(both)]);
+        for stays in
+            ["benchmark of June", "tessera: plan v1 size=2g.10gb until=200", "tessera: cannot start: no"]
+        {
+            assert_eq!(noted(stays, true), None);
+        }
+        assert_eq!(noted("", false), None);
+    }
+
+    #[test]
+    fn a_move_is_held_to_the_limits_of_the_partition() {
+        let job = Recorded { request: Some("v1 iso=whole".to_owned()), ..Recorded::default() };
+        let change = Described { partition: Some("debug".to_owned()), ..Described::default() };
+        let refused =
+            |root| modify(&change, &job, root, Rules::Of(&site()), &Fake::default()).refused.is_some();
+        assert!(refused(false) && !refused(true));
+    }
+
+    #[test]
+    fn a_job_that_would_drain_nodes_by_its_environment_is_refused() {
+        let job = Described { bad_env: Some(BadEnv::Entries(65_536)), ..Described::default() };
+        let why = "the job has 65536 variables for SPANK plugins; at most 256 are accepted";
+        for rules in [Rules::None, Rules::Of(&site())] {
+            let submitted = submit(&job, rules, &Fake::default());
+            let changed = modify(&job, &Recorded::default(), true, rules, &Fake::default());
+            for answer in [submitted, changed] {
+                assert_eq!(answer, Answer::refused(Vec::new(), Refusal::new(Reason::Options, why)));
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_good_file_only_jobs_that_ask_nothing_of_us_are_accepted() {
+        let rules = Rules::Unknown("tessera.toml:7:24: it is wrong");
+        let submit = |job: &Described| submit(job, rules, &Fake::default()).refused;
+        let why = submit(&asking("v1 iso=mig:2g.10gb")).unwrap();
+        assert_eq!(why.reason, Reason::Config);
+        assert_eq!(
+            why.text,
+            "jobs with --gpu options cannot be accepted until an administrator has corrected tessera.toml: \
+             tessera.toml:7:24: it is wrong"
+        );
+        assert!(submit(&asking("rubbish")).is_some());
+        assert_eq!(submit(&asking("v1 iso=none")), None);
+        assert_eq!(submit(&Described::default()), None);
+        let job = Recorded { request: Some("v1 iso=mig".to_owned()), ..Recorded::default() };
+        let change = Described { partition: Some("debug".to_owned()), ..Described::default() };
+        let refused = |job, root| modify(&change, job, root, rules, &Fake::default()).refused.is_some();
+        assert!(refused(&job, false) && !refused(&job, true) && !refused(&Recorded::default(), false));
+    }
+}

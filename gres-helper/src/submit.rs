@@ -1,0 +1,114 @@
+//! A submission as a whole.
+
+use admission::Ruling;
+use protocol::gres_list::with_entry;
+use protocol::wire::encode_request;
+use protocol::{AdminComment, Isolation};
+
+use crate::answer::{Answer, Effect};
+use crate::harm::{self, Harm};
+use crate::site::Rules;
+use crate::slices::slices_named;
+use crate::submission::{Described, Slurm, asks_for_shards, concerns_us, left_to_slurm, submitted};
+
+/// What becomes of a submission.
+pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
+    let config = rules.config();
+    if let Some(why) = harm::of_env(job.bad_env.as_ref())
+        .or_else(|| job.harm.as_ref().map(Harm::refusal))
+        .or_else(|| slices_named(job, slurm))
+    {
+        return Answer::refused(Vec::new(), why);
+    }
+    if let Some(why) = job.request.as_deref().filter(|text| concerns_us(text)).and_then(|_| rules.unknown()) {
+        return Answer::refused(Vec::new(), why);
+    }
+    // Without limits there is nothing to ask of a job that asks nothing of us, unless no GPU may give what it asks for.
+    let unlimited = config.is_none_or(|config| config.limits.is_empty());
+    if unlimited && job.request.is_none() && !asks_for_shards(&job.tres) {
+        return Answer::accepted(vec![Effect::Env(None)]);
+    }
+    let mut asked = submitted(job, slurm);
+    asked.left_to_slurm = left_to_slurm(&asked, config, slurm);
+    let (request, add, note) = match admission::judge(&asked, config) {
+        Ruling::Untouched => return Answer::accepted(vec![Effect::Env(None)]),
+        Ruling::Refused(why) => return Answer::refused(Vec::new(), why),
+        Ruling::Accepted { request, add, note } => (request, add, note),
+    };
+    let wire = encode_request(&request);
+    let mut effects = vec![Effect::Env(Some(wire.clone()))];
+    // The AdminComment is the only place where a planner and `tessera why` can see the request.
+    if request.isolation != Isolation::None
+        && AdminComment::parse(job.comment.as_deref().unwrap_or_default()).is_ours()
+    {
+        effects.push(Effect::Comment(AdminComment::asking(&wire).to_string()));
+    }
+    effects.extend(add.map(|(name, count)| {
+        Effect::PerNode(with_entry(job.tres.per_node.as_deref(), &slurm.gres(name, count)))
+    }));
+    Answer { effects, refused: None, note }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{Fake, MOLDABLE, asking, site};
+    use decision_counts::decisions::Reason;
+    use protocol::gres_list::Tres;
+
+    #[test]
+    fn a_submission_gets_its_gres_and_loses_what_claims_to_be_a_placement() {
+        let submit = |job: &Described| submit(job, Rules::Of(&site()), &Fake::default());
+        let set = |request: &str| Effect::Env(Some(request.to_owned()));
+        let add = |count| Effect::PerNode(format!("gres:nic:1,gres:shard:{count}"));
+        let found = submit(&asking("v1 iso=mig:2g.10gb"));
+        let shown = |request: &str| Effect::Comment(format!("tessera: asks {request}"));
+        let two = "v1 iso=mig:2g.10gb";
+        assert_eq!(found, Answer::accepted(vec![set(two), shown(two), add(10)]));
+        let moldable = submit(&asking(MOLDABLE));
+        assert_eq!(moldable.effects, [set(MOLDABLE), shown(MOLDABLE), add(5)]);
+        let theirs = Described { comment: Some("benchmark of June".to_owned()), ..asking(MOLDABLE) };
+        let theirs_alone = submit(&theirs);
+        assert_eq!(theirs_alone.effects, [set(MOLDABLE), add(5)]);
+        let untouched = Answer::accepted(vec![Effect::Env(None)]);
+        assert_eq!(submit(&asking("v1 iso=none")), untouched);
+        let refused = submit(&asking("v1 iso=mig:9g.90gb"));
+        assert!(refused.effects.is_empty() && refused.refused.is_some());
+        let counts = [&found, &theirs_alone, &untouched, &refused].map(Answer::counts);
+        assert_eq!(counts, [Some(Ok(())), Some(Ok(())), None, Some(Err(Reason::Impossible))]);
+    }
+
+    #[test]
+    fn whole_gpus_in_place_of_a_part_are_noted() {
+        let noted = |list: &str| {
+            let tres = Tres { per_node: Some(list.to_owned()), ..Tres::default() };
+            let job = Described { tres, ..asking("v1 iso=auto mem=9537") };
+            let answer = submit(&job, Rules::Of(&site()), &Fake::default());
+            assert_eq!(answer.refused, None);
+            answer.note.unwrap_or_default()
+        };
+        assert!(noted("gres:gpu:1").starts_with("--gres=gpu:1 asks for a whole GPU, "));
+        assert_eq!(noted("gres:nic:1"), "");
+    }
+
+    #[test]
+    fn shards_of_a_node_that_is_left_to_slurm_are_slurms_to_give() {
+        let whole = "gpu = \"a100-40gb\"\ncount = 2\ngpu_use = { \"0-1\" = \"whole\" }\n";
+        let text = format!("[[nodes]]\nnames = \"n1\"\n{whole}[[nodes]]\nnames = \"n2\"\n{whole}");
+        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let config = config.unwrap();
+        let refused = |nodes: Option<&str>| {
+            let tres = Tres { per_node: Some("gres:shard:10".to_owned()), ..Tres::default() };
+            let job = Described { tres, required_nodes: nodes.map(str::to_owned), ..Described::default() };
+            submit(&job, Rules::Of(&config), &Fake::default()).refused
+        };
+        assert!(refused(Some("n1")).is_some_and(|why| why.text.contains("for whole jobs only")));
+        assert_eq!(
+            refused(Some("n2")),
+            None,
+            "Slurm counts three GPUs there, so the plugin leaves it to Slurm"
+        );
+        assert_eq!(refused(None), None);
+    }
+}

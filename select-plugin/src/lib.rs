@@ -20,6 +20,7 @@ mod patience;
 mod reminder;
 mod site;
 mod slices;
+mod structs;
 #[cfg(test)]
 mod tests;
 mod view;

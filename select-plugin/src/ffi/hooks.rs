@@ -37,6 +37,7 @@ use crate::life::{self, NodeGpus, Running};
 use crate::memory::{Boots, Memory};
 use crate::reminder::Reminder;
 use crate::site::Reading;
+use crate::structs::{Structs, Verdict, complaint};
 
 /// What this plugin remembers between hooks.
 #[derive(Default)]
@@ -48,16 +49,6 @@ struct State {
     structs: Structs,
     /// Says again what keeps the plugin from its work.
     reminder: Reminder,
-}
-
-/// Whether the structs that this plugin was built with are those of the slurmctld that runs.
-#[derive(Default)]
-enum Structs {
-    #[default]
-    NotChecked,
-    Fit,
-    /// They are not. These nodes of ours have to show it.
-    Other(Vec<String>),
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -109,7 +100,7 @@ pub(super) fn with<T>(
     let mut state = lock();
     let state = state.as_mut()?;
     let host = Host::get()?;
-    if matches!(state.structs, Structs::Other(_)) {
+    if state.structs.differ() {
         state.reminder.say(host.now(), &other_structs);
         return None;
     }
@@ -123,35 +114,23 @@ pub(super) fn with<T>(
     Some(body(state.memory.as_mut()?, host, job))
 }
 
-/// Whether this job's record is as it is known here. The first job and the first node decide for all; after that an odd record
-/// concerns its own job alone.
+/// Whether this job's record is as it is known here; see [`Structs`].
 fn structs_fit(state: &mut State, host: &Host, job: &sys::job_record_t) -> bool {
-    let of_job = read::job_layout_fits(job);
-    match state.structs {
-        Structs::Fit => of_job,
-        Structs::Other(_) => false,
-        Structs::NotChecked if of_job && read::node_layout_fits(host) => {
-            state.structs = Structs::Fit;
-            true
-        }
-        Structs::NotChecked => {
-            let memory = state.memory.take();
-            let nodes = memory.iter().flat_map(|m| m.engine.node_names()).map(str::to_owned).collect();
-            state.structs = Structs::Other(nodes);
-            decisions::say_placing(Placing::OtherSlurm);
-            state.reminder.say(host.now(), &other_structs);
-            false
-        }
+    let memory = &mut state.memory;
+    let ours = || {
+        let memory = memory.take();
+        memory.iter().flat_map(|m| m.engine.node_names()).map(str::to_owned).collect()
+    };
+    let verdict = state.structs.judge(read::job_layout_fits(job), || read::node_layout_fits(host), ours);
+    if verdict == Verdict::Differ {
+        decisions::say_placing(Placing::OtherSlurm);
+        state.reminder.say(host.now(), &other_structs);
     }
+    verdict == Verdict::Usable
 }
 
 fn other_structs() -> String {
-    // Slurm has compared the versions before it loaded us.
-    let version = version(sys::SLURM_VERSION_NUMBER);
-    format!(
-        "select plugin: built for Slurm {version}, but this Slurm, which calls itself {version} too, has other structs; GPU \
-         placement is off until it is rebuilt from the source of this very Slurm"
-    )
+    complaint(&version(sys::SLURM_VERSION_NUMBER))
 }
 
 /// Whether a job may start.
@@ -233,8 +212,7 @@ pub(super) fn nodes_are_shown() {
 /// Lets nodes show that placement is off, where at least the structs of nodes are known.
 fn show_off(host: &Host) {
     let mut state = lock();
-    let Some(Structs::Other(nodes)) = state.as_mut().map(|s| &mut s.structs) else { return };
-    let nodes = std::mem::take(nodes);
+    let Some(nodes) = state.as_mut().and_then(|s| s.structs.take_unshown()) else { return };
     if read::node_layout_fits(host) {
         apply::layouts(host, &life::off(nodes));
     }

@@ -80,10 +80,4 @@ mod tests {
     fn folds_newlines_and_nuls() {
         assert_eq!(line(&"job \"a\nb\0c%s\"").to_str().unwrap(), "tessera: job \"a b c%s\"");
     }
-
-    #[test]
-    fn without_slurm_a_line_goes_nowhere() {
-        // Not through `error`: another test may have set the process's sink.
-        ffi::slurm_sink(Level::Error, &line(&"nobody hears this"));
-    }
 }

@@ -125,7 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_page_nothing_is_counted() {
+    fn without_a_page_nothing_is_counted_and_counting_opens_none() {
         count(Ask::RunNow, Ok(()), Duration::ZERO);
+        say_placing(Placing::On);
+        assert!(PAGE.page().is_none(), "only `begin` opens one");
     }
 }

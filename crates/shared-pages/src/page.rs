@@ -120,3 +120,33 @@ pub(crate) fn read<const N: usize, T>(
     let other = || io::Error::new(ErrorKind::InvalidData, "another version of Tessera wrote it");
     understood(numbers).ok_or_else(other)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARK: u64 = 7;
+
+    #[test]
+    fn a_page_that_cannot_be_had_is_not_tried_again_and_counts_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let page = dir.path().join("page");
+        let counting = Counting::<4>::new();
+        assert!(counting.page().is_none());
+        counting.begin(&page, |_| Err(ErrorKind::StorageFull.into()), "nothing is counted");
+        counting.begin(&page, |path| open(path, MARK), "nothing is counted");
+        assert!(counting.page().is_none() && !page.exists());
+    }
+
+    #[test]
+    fn a_page_that_can_be_had_is_counted_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("page");
+        let counting = Counting::<4>::new();
+        counting.begin(&path, |path| open(path, MARK), "nothing is counted");
+        counting.page().unwrap().numbers()[1].fetch_add(3, Relaxed);
+        let seen =
+            read::<4, _>(&path, &[geteuid().as_raw()], |numbers| (numbers[0] == MARK).then_some(numbers[1]));
+        assert_eq!(seen.unwrap(), 3);
+    }
+}

@@ -121,7 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_page_nothing_is_counted() {
+    fn without_a_page_nothing_is_counted_and_counting_opens_none() {
         count(Ok(()));
+        assert!(PAGE.page().is_none(), "only `begin` opens one");
     }
 }

@@ -113,10 +113,19 @@ fn a_driver_that_reopens_device_nodes_is_told() {
 
 #[test]
 fn a_slow_driver_is_waited_for() {
-    on_node("tests::trouble::a_slow_driver_is_waited_for", |node| {
+    let takes_time = format!("time_scale = 0.5\n{NODE}");
+    on_node_of("tests::trouble::a_slow_driver_is_waited_for", &takes_time, |node| {
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "slow", "--factor", "10"]);
-        node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0), (0, "1g.5gb", 1)])).unwrap();
+        node.reconcile(&[]);
+        let started = Instant::now();
+        let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0), (0, "1g.5gb", 1)])).unwrap().entry;
+        let took = started.elapsed();
+        // The driver takes 0.16 s for such an instance, here five times that, and makes one after the other.
+        assert!(took >= Duration::from_millis(1600), "{took:?}");
+        assert!(entry.phase == Phase::Ready && entry.instances.iter().all(|i| i.live.is_some()), "{entry:?}");
+        node.assert_clean(&[1]);
         node.release(1);
+        node.assert_clean(&[]);
     });
 }
 

@@ -17,17 +17,26 @@ type Printf = unsafe extern "C" fn(*const c_char, ...) -> c_int;
 
 /// Hands one line to the hosting process; without Slurm it is dropped.
 pub(crate) fn slurm_sink(level: Level, line: &CStr) {
-    let name = match level {
+    let _dropped = hand_over(level, line);
+}
+
+/// Hands one line to the hosting process, and returns whether that has taken it.
+fn hand_over(level: Level, line: &CStr) -> bool {
+    let Some(print) = resolve(function_of(level)) else { return false };
+    // SAFETY: slurm/spank.h: a printf-like function; the format is constant and takes one string, which is
+    // NUL-terminated and outlives the call.
+    unsafe { print(c"%s".as_ptr(), line.as_ptr()) };
+    true
+}
+
+/// Slurm's function for lines of a level.
+fn function_of(level: Level) -> &'static CStr {
+    match level {
         Level::Error => c"slurm_error",
         Level::Info => c"slurm_info",
         Level::Verbose => c"slurm_verbose",
         Level::Debug => c"slurm_debug",
         Level::User => c"slurm_spank_log",
-    };
-    if let Some(print) = resolve(name) {
-        // SAFETY: slurm/spank.h: a printf-like function; the format is constant and takes one string, which is
-        // NUL-terminated and outlives the call.
-        unsafe { print(c"%s".as_ptr(), line.as_ptr()) };
     }
 }
 
@@ -70,6 +79,13 @@ macro_rules! exported_text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_slurm_no_line_is_taken() {
+        for level in [Level::Error, Level::Info, Level::Verbose, Level::Debug, Level::User] {
+            assert!(!hand_over(level, c"nobody hears this"), "{level:?}");
+        }
+    }
 
     #[test]
     fn exported_text_ends_in_a_nul() {

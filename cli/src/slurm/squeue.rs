@@ -137,6 +137,16 @@ pub(crate) fn comments(only: Option<&[u32]>) -> Result<Vec<(u32, String)>, Failu
     Ok(asked(&[("JobID", 14), ("Comment", 1024)], only, own)?.into_iter().filter_map(one).collect())
 }
 
+/// The file to which each of the caller's own jobs writes its output; of all jobs if root asks.
+pub(crate) fn outputs() -> Result<Vec<(u32, String)>, Failure> {
+    let own = !rustix::process::geteuid().is_root();
+    let one = |cells: Vec<String>| match <[String; 2]>::try_from(cells) {
+        Ok([id, path]) => Some((id.parse().ok()?, path)),
+        Err(_) => None,
+    };
+    Ok(asked(&[("JobID", 14), ("StdOut", 4096)], None, own)?.into_iter().filter_map(one).collect())
+}
+
 /// The jobs on a node that are in one of these states, a list of squeue's abbreviations.
 pub(crate) fn on_node(node: &str, states: &str) -> Result<HashSet<JobId>, Failure> {
     let text = run("squeue", &["--noheader", "--nodelist", node, "--states", states, "--format", "%A"])?;

@@ -1,6 +1,7 @@
 //! The jobs of one setting, from submission to end.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use power_study::calibration::{Progress, progress};
 use protocol::AdminComment;
@@ -16,16 +17,18 @@ use crate::slurm::squeue::Job;
 pub(super) struct Flight {
     /// The setting's index.
     pub(super) at: usize,
-    /// The GPU that it has.
-    pub(super) gpu: u16,
+    /// The GPU that it has; `None`: not known of jobs that an earlier call has not noted.
+    pub(super) gpu: Option<u16>,
     pub(super) jobs: Vec<u32>,
     attempt: Attempt,
     /// Whether all jobs were found where they should be, under the cap.
     placed: bool,
     /// Looks at jobs that have ended without enough laps.
     over: u32,
-    /// Whether what it is for was kept: only its jobs' end is awaited.
+    /// Whether what it is for was kept, or given up: only its jobs' end is awaited.
     pub(super) kept: bool,
+    /// Whether some of its jobs were not noted by the call that submitted them.
+    has_unnoted: bool,
 }
 
 /// What one look finds.
@@ -47,12 +50,13 @@ impl Flight {
         let setting = &campaign.settings[at];
         let mut flight = Self {
             at,
-            gpu,
+            gpu: Some(gpu),
             jobs: Vec::new(),
             attempt: store.attempt(at)?,
             placed: false,
             over: 0,
             kept: false,
+            has_unnoted: false,
         };
         for side in 0..setting.apps.len() {
             let place = Place { campaign, setting, side, gpu, dir: &flight.attempt.0 };
@@ -73,19 +77,43 @@ impl Flight {
         Ok(flight)
     }
 
-    /// The last attempt at a setting, if an earlier call has left it whole. What it has left in part is ended.
-    pub(super) fn left(campaign: &Campaign, store: &Store, at: usize) -> Option<Self> {
+    /// The last attempt at a setting that an earlier call has begun.
+    pub(super) fn left(store: &Store, at: usize) -> Option<Self> {
         let attempt = store.attempts(at).pop()?;
         let noted = attempt.jobs();
         let jobs: Vec<u32> = noted.iter().map(|(_, job)| *job).collect();
-        let gpu = noted.first().map_or(0, |(gpu, _)| *gpu);
-        let is_stopped = attempt.0.join("stop").exists();
-        let flight = Self { at, gpu, jobs, attempt, placed: false, over: 0, kept: false };
-        if flight.jobs.len() == campaign.settings[at].apps.len() && !is_stopped {
-            return Some(flight);
-        }
-        flight.cancel();
-        None
+        let gpu = noted.first().map(|(gpu, _)| *gpu);
+        Some(Self { at, gpu, jobs, attempt, placed: false, over: 0, kept: false, has_unnoted: false })
+    }
+
+    /// Takes over its jobs that were submitted and not noted: the call that submitted them was killed in between. `outputs`: the
+    /// jobs that Slurm knows, with the file to which each writes. Returns whether a job is still missing.
+    pub(super) fn take_unnoted(&mut self, campaign: &Campaign, outputs: &[(u32, String)]) -> bool {
+        let sides = campaign.settings[self.at].apps.len();
+        let is_its = |path: &str| (0..sides).any(|side| self.attempt.output_file(side) == Path::new(path));
+        let found = outputs.iter().filter(|(job, path)| !self.jobs.contains(job) && is_its(path));
+        let found: Vec<u32> = found.map(|(job, _)| *job).collect();
+        // What they measure is not gone on with: which of them is for which application, nobody has noted.
+        self.has_unnoted |= !found.is_empty();
+        self.jobs.extend(found);
+        self.jobs.len() < sides && !self.attempt.is_stopped()
+    }
+
+    /// Whether an earlier call has left all of its jobs, so that they can be gone on with.
+    pub(super) fn is_whole(&self, campaign: &Campaign) -> bool {
+        !self.has_unnoted
+            && self.jobs.len() == campaign.settings[self.at].apps.len()
+            && !self.attempt.is_stopped()
+    }
+
+    /// Whether a job of it has not ended.
+    pub(super) fn lives(&self, known: &HashMap<u32, Job>) -> bool {
+        self.jobs.iter().any(|id| known.get(id).is_some_and(|job| !job.ended()))
+    }
+
+    /// Whether a job of it may run: one that Slurm shows later ends at once if it finds the attempt stopped.
+    pub(super) fn may_live(&self, known: &HashMap<u32, Job>) -> bool {
+        self.lives(known) || !self.attempt.is_stopped()
     }
 
     /// Looks at its jobs and at what they wrote.
@@ -143,7 +171,7 @@ impl Flight {
         for job in jobs {
             let comment = AdminComment::parse(&job.comment);
             let Some(started) = comment.started() else { return Ok(false) };
-            let (node, gpu, watts) = (&campaign.node, self.gpu, setting.cap.watts());
+            let (node, gpu, watts) = (&campaign.node, self.gpu.unwrap_or_default(), setting.cap.watts());
             if !started.got.starts_with(&format!("{node}=mig:{gpu}/")) {
                 let what = format!(
                     "{} is to be on GPU {gpu}, but job {} got {}",

@@ -37,6 +37,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Looks in a row for which slurmctld may be silent, as it is while it starts anew.
 const SILENT_LOOKS: u32 = 600;
 
+/// Looks for a job whose sbatch was under way when an earlier call was killed.
+const LATE_LOOKS: u32 = 5;
+
 pub(super) fn run(args: &CalibrateArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let campaign = Campaign::new(args, globals)?;
     if args.dry_run {
@@ -128,9 +131,13 @@ fn look(
     Ok(())
 }
 
-/// The next setting and a GPU for it. Nothing else begins before all references are measured.
+/// The next setting and a GPU for it. Nothing else begins before all references are measured, nor while jobs live of which nobody
+/// has noted what GPU they have.
 fn next(campaign: &Campaign, measured: &[bool], flights: &[Flight]) -> Option<(usize, u16)> {
-    let gpu = campaign.gpus.iter().find(|gpu| flights.iter().all(|flight| flight.gpu != **gpu))?;
+    if flights.iter().any(|flight| flight.gpu.is_none()) {
+        return None;
+    }
+    let gpu = campaign.gpus.iter().find(|gpu| flights.iter().all(|flight| flight.gpu != Some(**gpu)))?;
     let is_full = |at: usize| campaign.settings[at].state.is_full();
     let waits_for_references =
         flights.iter().any(|f| is_full(f.at)) || (0..measured.len()).any(|at| is_full(at) && !measured[at]);
@@ -139,22 +146,39 @@ fn next(campaign: &Campaign, measured: &[bool], flights: &[Flight]) -> Option<(u
     (is_full(at) || !waits_for_references).then_some((at, *gpu))
 }
 
-/// The settings that an earlier call was measuring, as far as their jobs still live or have measured enough.
+/// The settings that an earlier call was measuring. Those that cannot be gone on with are ended, and keep their GPUs until then.
 fn left(campaign: &Campaign, store: &Store) -> Result<Vec<Flight>, Failure> {
     let all = 0..store.measured.len();
-    let mut flights: Vec<Flight> = all.filter_map(|at| Flight::left(campaign, store, at)).collect();
+    let mut flights: Vec<Flight> = all.filter_map(|at| Flight::left(store, at)).collect();
     if flights.is_empty() {
         return Ok(flights);
     }
+    take_unnoted(campaign, &mut flights)?;
     let known = jobs(&flights)?;
-    flights.retain(|flight| {
-        let goes_on = !store.measured[flight.at] && !flight.is_lost(campaign, &known);
-        if !goes_on {
-            flight.cancel();
+    for flight in &mut flights {
+        let is_needed = !store.measured[flight.at] && flight.is_whole(campaign);
+        if !is_needed || flight.is_lost(campaign, &known) {
+            flight.kept = true;
         }
-        goes_on
-    });
+    }
+    let over = flights.iter().filter(|flight| flight.kept && flight.may_live(&known));
+    over.for_each(Flight::cancel);
+    flights.retain(|flight| !flight.kept || flight.lives(&known));
     Ok(flights)
+}
+
+/// Finds the jobs that were submitted in the moment when an earlier call was killed. sbatch outlives that call, so a job that
+/// is missing is waited for.
+fn take_unnoted(campaign: &Campaign, flights: &mut [Flight]) -> Result<(), Failure> {
+    for _ in 0..LATE_LOOKS {
+        let outputs = squeue::outputs()?;
+        let missing = flights.iter_mut().filter_map(|f| f.take_unnoted(campaign, &outputs).then_some(()));
+        if missing.count() == 0 {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// Fits the model and writes it beside what was measured.

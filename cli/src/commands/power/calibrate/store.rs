@@ -186,6 +186,11 @@ impl Attempt {
         self.0.join(format!("{side}.out"))
     }
 
+    /// Whether its jobs were told to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.0.join("stop").exists()
+    }
+
     /// Tells its jobs to end after the run that they are in.
     pub(super) fn stop(&self) {
         // A job that is not told ends by its time limit.

@@ -38,7 +38,7 @@ fn offsets() -> String {
         }
         JobDetails { magic, max_nodes, req_node_bitmap, whole_node }
         job_resources_t { core_bitmap, memory_allocated, node_bitmap }
-        node_record_t { config_ptr, extra, gres_list, magic, mem_spec_limit, name, real_memory, tot_cores }
+        node_record_t { boot_time, config_ptr, extra, gres_list, magic, mem_spec_limit, name, real_memory, tot_cores }
         gres_state_t { gres_data, gres_name }
         gres_job_state_t {
             gres_per_job, gres_per_node, gres_per_socket, gres_bit_select, gres_cnt_node_select, gres_bit_alloc,

@@ -60,9 +60,10 @@ fn what_images_before_asked_for_takes_no_memory() {
     let _holder = Waiter::holding(&node, 20 * GIB);
     let client = node.client(12);
     let child = node.status().child;
+    // Without the pages of libraries: a look at the devices, which may come at any time, needs some for the first time.
     let resident = || -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     };
     let ask = |images: std::ops::Range<u64>| {

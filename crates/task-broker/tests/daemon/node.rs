@@ -13,6 +13,9 @@ use task_wire::{Begin, REPLY_LEN, Reply, Request, Text};
 
 pub(crate) const GIB: u64 = 1 << 30;
 
+/// How long a test waits for anything that has to come. A busy machine may need most of it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Listens where an MPS daemon would, and starts a server for each line of its input.
 const MPS: &str = "import socket,subprocess,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n\
                    s.bind(sys.argv[1]); s.listen()\nfor line in sys.stdin:\n \
@@ -126,7 +129,7 @@ impl Node {
     }
 
     pub(crate) fn broker(&self) -> Broker {
-        Broker::at(&self.run_dir(), Duration::from_secs(5))
+        Broker::at(&self.run_dir(), PATIENCE)
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -215,7 +218,7 @@ pub(crate) fn wait<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
         if let Some(it) = get() {
             return it;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain for {what}");
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -229,8 +232,8 @@ impl Client {
                 .ok()?;
         rustix::net::connect(&fd, &SocketAddrUnix::new(path).ok()?).ok()?;
         // An answer that does not come is a hang-up to the test.
-        let patience = Some(Duration::from_secs(60));
-        rustix::net::sockopt::set_socket_timeout(&fd, rustix::net::sockopt::Timeout::Recv, patience).ok()?;
+        rustix::net::sockopt::set_socket_timeout(&fd, rustix::net::sockopt::Timeout::Recv, Some(PATIENCE))
+            .ok()?;
         Some(Client(fd))
     }
 

@@ -65,6 +65,8 @@ impl Broker {
     pub(super) fn overused(&mut self, process: Process, uuid: &str, excess: u64, lasts: bool) {
         let pid = process.pid;
         let mib = excess.div_ceil(1 << 20);
+        // Of a process that has been ended, and that its parent has waited for, nothing is left to ask.
+        let owner = overuse::owner(process);
         let text = if !lasts {
             format!(
                 "process {pid} uses {mib} MiB of {uuid} that it was not promised; other tasks get that much less"
@@ -75,7 +77,7 @@ impl Broker {
             return;
         };
         message(&text);
-        for job in self.core.jobs_of(process, uuid, overuse::owner(process)) {
+        for job in self.core.jobs_of(process, uuid, owner) {
             if let Err(e) = self.folder.note_for_log(job, &text) {
                 message(&format!("job {job} cannot be told: {e}"));
             }

@@ -51,6 +51,7 @@ impl<'c> Local<'c> {
             takes_jobs: true,
             partitions: Vec::new(),
             health: Health::default(),
+            standing: None,
             gpus: Ok(seen::gpus(models, &layout)),
             note: ending_note(ending.iter().copied()),
         }

@@ -9,7 +9,7 @@ use protocol::Layout;
 use protocol::gres_list::Tres;
 use protocol::layout::{ConfigInForce, GpuLayout, UNFIT};
 use protocol::wire::parse_request;
-use protocol::{AdminComment, Isolation, Says, parse_layout};
+use protocol::{AdminComment, Isolation, Says, Standing, parse_layout};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::local::ending_note;
@@ -41,6 +41,8 @@ pub(crate) struct NodeSeen {
     pub(crate) takes_jobs: bool,
     pub(crate) partitions: Vec<String>,
     pub(crate) health: Health,
+    /// How slurmctld judges what the node says of itself; `None`: it has not.
+    pub(crate) standing: Option<Standing>,
     /// Its GPUs; the error: why their state is not known.
     pub(crate) gpus: Result<Vec<GpuSeen>, String>,
     /// What the reader of a picture should know besides.
@@ -82,13 +84,15 @@ pub(crate) struct GpuSeen {
 /// Asks Slurm.
 pub(crate) fn look(config: &SiteConfig) -> Result<Seen, Failure> {
     let begin = Instant::now();
-    let layouts = scontrol::layouts()?;
+    let shown = scontrol::nodes()?;
+    let (layouts, standings) = (scontrol::layouts_in(&shown), scontrol::standings_in(&shown));
     let mut slurms = sinfo::nodes()?;
     let jobs = squeue::jobs(None)?;
     let named = config.nodes.iter().flat_map(|spec| spec.names.iter().map(move |name| (spec, name)));
     let nodes = named.map(|(spec, name)| {
         let slurms = slurms.remove(name).unwrap_or_default();
-        NodeSeen::of(spec, name, slurms, layouts.get(name).map(String::as_str))
+        let node = NodeSeen::of(spec, name, slurms, layouts.get(name).map(String::as_str));
+        NodeSeen { standing: standings.get(name).copied(), ..node }
     });
     let nodes = nodes.collect();
     Ok(Seen { nodes, jobs, at: clock::epoch_seconds(), took_s: begin.elapsed().as_secs_f64() })
@@ -230,6 +234,7 @@ impl NodeSeen {
             takes_jobs: slurms.takes_jobs,
             partitions: slurms.partitions,
             health: line.map(Health::of).unwrap_or_default(),
+            standing: None,
             gpus: layout.map(|layout| gpus(spec.gpus.iter().copied(), &layout)),
             note: (!notes.is_empty()).then(|| notes.join("; ")),
         }
@@ -352,6 +357,7 @@ pub(crate) fn held_by(job: &Job) -> &'static str {
         Says::Limited(_) => "limit",
         Says::Power(_) => "power",
         Says::Slices(_) => "slices",
+        Says::Nodes(_) => "node",
         _ => "none",
     }
 }
@@ -388,6 +394,7 @@ pub(crate) mod tests {
             takes_jobs,
             partitions: partitions.split(',').map(str::to_owned).collect(),
             health: Health::of(line),
+            standing: Some(Standing::Same),
             gpus: published::read(line, &models).map(|layout| gpus(models.iter().copied(), &layout)),
             note: None,
         }

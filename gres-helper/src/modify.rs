@@ -78,7 +78,7 @@ fn keeps_gpus(change: &Described, job: &Recorded) -> Option<Effect> {
 pub(crate) fn refusal_noted(change: &Described, job: &Recorded, why: &str) -> Option<String> {
     let AdminComment { says, asks } = AdminComment::parse(&job.comment);
     // That it waits for slices is no news to the user of a job that waits.
-    let replaceable = matches!(says, Says::Nothing | Says::Slices(_) | Says::Unchanged(_));
+    let replaceable = matches!(says, Says::Nothing | Says::Slices(_) | Says::Nodes(_) | Says::Unchanged(_));
     let comment = AdminComment { says: Says::Unchanged(why.to_owned()), asks };
     (job.pending && replaceable && change.comment.is_none()).then(|| comment.to_string())
 }

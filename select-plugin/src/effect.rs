@@ -2,7 +2,8 @@
 
 use geometry::JobId;
 use protocol::layout::UNFIT;
-use protocol::{AdminComment, Says};
+use protocol::node_word::{join, split};
+use protocol::{AdminComment, NodeWord, Says};
 use topology::GpuSet;
 
 /// One change of a job's record, or of the answer to the test that is under way.
@@ -75,11 +76,27 @@ impl Layout {
     /// Every layout begins with this; a site's own text in `extra` does not.
     const MARKER: &str = "tessera ";
 
-    /// Whether it is to stand where `before` does: not where that is the same, or a text of the site's own, or why the node
-    /// takes no jobs with GPUs.
-    pub(crate) fn replaces(&self, before: &str) -> bool {
+    /// The node's `extra` with this layout; `None`: `extra` stays, because it shows the layout, or has a text of the site's own, or
+    /// why the node takes no jobs with GPUs. The node's word at the end stays in any case.
+    pub(crate) fn shown_in(&self, extra: &str) -> Option<String> {
+        let (before, word) = split(extra);
         let ours = before.starts_with(Self::MARKER) && !before.starts_with(UNFIT);
-        before != self.text && (before.is_empty() || ours)
+        (before != self.text && (before.is_empty() || ours)).then(|| join(&self.text, word))
+    }
+}
+
+/// A node's word to show at the end of its `extra`, whatever comes before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) node: String,
+    pub(crate) word: NodeWord,
+}
+
+impl Word {
+    /// The node's `extra` with this word; `None`: it has that word.
+    pub(crate) fn shown_in(&self, extra: &str) -> Option<String> {
+        let (before, word) = split(extra);
+        (word != Some(self.word)).then(|| join(before, Some(self.word)))
     }
 }
 
@@ -124,13 +141,33 @@ mod tests {
 
     #[test]
     fn a_sites_own_text_is_not_replaced_by_a_layout() {
-        let replaces = |text: &str, before: &str| {
-            Layout { node: "n1".to_owned(), text: text.to_owned() }.replaces(before)
+        let shown = |text: &str, before: &str| {
+            Layout { node: "n1".to_owned(), text: text.to_owned() }.shown_in(before)
         };
-        assert!(replaces("tessera v1 gpu0=free", "") && replaces("", "tessera v1 gpu0=free"));
-        assert!(!replaces("tessera v1 gpu0=free", "tessera v1 gpu0=free"));
-        assert!(!replaces("tessera gpu0=free", "tessera unfit: GPU 0 is another"));
-        assert!(!replaces("", "") && !replaces("tessera v1 gpu0=free", "rack 7"));
+        for word in ["", " node=silent", " node=same:1:00000000000000ab"] {
+            let free = format!("tessera gpu0=free{word}");
+            let none = if word.is_empty() { String::new() } else { format!("tessera{word}") };
+            assert_eq!(shown("tessera gpu0=free", &none), Some(free.clone()));
+            assert_eq!(shown("", &free), Some(none.clone()));
+            assert_eq!(shown("tessera gpu0=free", &free), None);
+            assert_eq!(shown("", &none), None);
+            for stays in ["tessera unfit: GPU 0 is another", "rack 7"] {
+                assert_eq!(shown("tessera gpu0=free", &format!("{stays}{word}")), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_nodes_word_comes_behind_any_text() {
+        let word = Word { node: "n1".to_owned(), word: NodeWord::Silent };
+        for (before, after) in [
+            ("", "tessera node=silent"),
+            ("rack 7", "rack 7 node=silent"),
+            ("tessera gpu0=free node=says:1:00000000000000ab", "tessera gpu0=free node=silent"),
+        ] {
+            assert_eq!(word.shown_in(before).as_deref(), Some(after));
+            assert_eq!(word.shown_in(after), None);
+        }
     }
 
     #[test]

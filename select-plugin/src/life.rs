@@ -7,11 +7,11 @@ use geometry::JobId;
 use plugin_rt::log;
 use protocol::layout::{ConfigInForce, OFF};
 use protocol::wire::{JobPlacement, encode_request, parse_placement, parse_request};
-use protocol::{Says, Started};
+use protocol::{NodeWord, Says, Started};
 
 use crate::commit::{encoded, unmanaged};
-use crate::effect::{Effect, Layout};
-use crate::engine::Engine;
+use crate::effect::{Effect, Layout, Word};
+use crate::engine::{Engine, Heard};
 use crate::memory::{Memory, Pending, Record};
 use crate::slices;
 use crate::view::{Allocated, GresKind, JobView};
@@ -148,6 +148,21 @@ pub(crate) fn epilogs_over(memory: &mut Memory, completing: impl FnOnce() -> Has
     names.retain(|name| !completing.contains(name));
     names.iter().for_each(|name| memory.engine.is_over(name));
     layouts(&memory.engine, &names)
+}
+
+/// Judges nodes by what their records show: the words to show, and the layouts of nodes that have just said something. They
+/// wrote behind the layout that they had read, which may have changed since.
+pub(crate) fn heard(memory: &mut Memory, nodes: Vec<(String, Heard)>) -> (Vec<Word>, Vec<Layout>) {
+    let (mut words, mut spoke) = (Vec::new(), Vec::new());
+    for (node, heard) in nodes {
+        memory.engine.hear(&node, heard);
+        let Some(word) = memory.engine.word(&node).filter(|word| heard.word != Some(*word)) else { continue };
+        if memory.rebuilt && matches!(heard.word, Some(NodeWord::Says(_))) {
+            spoke.push(node.clone());
+        }
+        words.push(Word { node, word });
+    }
+    (words, layouts(&memory.engine, &spoke))
 }
 
 /// Drops what the state remembers of idle instances on nodes that have booted, which destroys them. `booted` has each node's

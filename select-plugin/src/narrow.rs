@@ -60,6 +60,8 @@ pub(crate) struct Narrowed {
     pub(crate) able: Vec<usize>,
     /// The job insists on a node that has no room now.
     pub(crate) insists_on_busy: bool,
+    /// The job insists on a node of which nobody knows whether it could.
+    pub(crate) insists_on_unknown: bool,
     /// Of some nodes nobody knows whether they could: see [`Room::Unknown`].
     pub(crate) unknown: bool,
 }
@@ -67,6 +69,9 @@ pub(crate) struct Narrowed {
 impl Narrowed {
     /// Why fewer nodes can serve the job than it needs, if so: now, or ever.
     pub(crate) fn lack(&self, run_now: bool, min_nodes: u32) -> Option<Reason> {
+        if self.insists_on_unknown {
+            return Some(Reason::Config);
+        }
         let wanted = min_nodes.max(1);
         let ever = self.able.len() + self.unregistered.len();
         if ever < usize::try_from(wanted).unwrap_or(usize::MAX) {
@@ -100,6 +105,7 @@ pub(crate) fn narrow(
     // Other nodes are no help to a job that insists on a busy one.
     let insists = nodes.iter().any(|n| n.required);
     let insists_on_busy = nodes.iter().zip(&rooms).any(|(n, v)| n.required && *v != Room::Now);
+    let insists_on_unknown = nodes.iter().zip(&rooms).any(|(n, v)| n.required && *v == Room::Unknown);
     let mut held_back = false;
     let mut is_out = |node: &NodeView, room: Room| match (room, mode) {
         (Room::Never, _) | (Room::Later, Mode::RunNow) => true,
@@ -120,11 +126,7 @@ pub(crate) fn narrow(
     let mut out: Vec<usize> =
         nodes.iter().zip(&rooms).filter(|(n, v)| is_out(n, **v)).map(|(n, _)| n.index).collect();
     if min_nodes > 1 && matches!(mode, Mode::RunNow | Mode::Preempt { .. }) {
-        // Each has power for the job, and all of them together may not.
-        let kept: Vec<&str> =
-            nodes.iter().filter(|n| !out.contains(&n.index)).map(|n| n.name.as_str()).collect();
-        let surplus = engine.too_many(&kept, question);
-        out.extend(nodes.iter().filter(|n| surplus.contains(&n.name.as_str())).map(|n| n.index));
+        out.extend(without_power_together(engine, question, nodes, &out));
     }
     let served_later = |(n, v): &(&NodeView, &Room)| !n.registered && **v == Room::Later;
     let unregistered = nodes.iter().zip(&rooms).filter(served_later).map(|(n, _)| n.index).collect();
@@ -134,7 +136,29 @@ pub(crate) fn narrow(
     let later = nodes.iter().zip(&rooms).filter(of_later).map(|(n, _)| n.name.clone()).collect();
     let ready = ready_alike.values().sum();
     let unknown = rooms.contains(&Room::Unknown);
-    Narrowed { out, held_back, ready, later, unregistered, able, insists_on_busy, unknown }
+    Narrowed {
+        out,
+        held_back,
+        ready,
+        later,
+        unregistered,
+        able,
+        insists_on_busy,
+        insists_on_unknown,
+        unknown,
+    }
+}
+
+/// The nodes to take out beside those that are `out`: each has power for the job, and all of them together may not.
+fn without_power_together(
+    engine: &Engine,
+    question: &Question,
+    nodes: &[NodeView],
+    out: &[usize],
+) -> Vec<usize> {
+    let kept: Vec<&str> = nodes.iter().filter(|n| !out.contains(&n.index)).map(|n| n.name.as_str()).collect();
+    let surplus = engine.too_many(&kept, question);
+    nodes.iter().filter(|n| surplus.contains(&n.name.as_str())).map(|n| n.index).collect()
 }
 
 /// Which other nodes to take out, so that a planned job gets the place its plan names: none unless that can be had now.
@@ -175,13 +199,13 @@ enum Room {
     Now,
     Later,
     Never,
-    /// The site's file is bad, or the node's GPUs are not those of the file: the job waits until somebody mends that, and
-    /// nothing is kept free for it.
+    /// The site's file is bad, or the node's GPUs are not those of the file, or its slurmd does not load Tessera or has another
+    /// file: the job waits until somebody mends that, and nothing is kept free for it.
     Unknown,
 }
 
 fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Room {
-    if node.unfit {
+    if node.unfit || (want.managed && engine.is_away(&node.name)) {
         return Room::Unknown;
     }
     let plain_shards = !want.managed && want.kind == GresKind::Shard;

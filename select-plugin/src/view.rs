@@ -128,6 +128,12 @@ impl JobView {
         self.comment.plan().is_some()
     }
 
+    /// Whether it has a request of ours, rather than one that leaves its GPUs to Slurm.
+    pub(crate) fn asks_us(&self) -> bool {
+        let asked = self.request.as_deref().and_then(|text| parse_request(text).ok());
+        asked.is_some_and(|asked| asked.isolation != Isolation::None)
+    }
+
     /// Whether its shards may be those of another size than it is to run on: it was planned, or ran before.
     pub(crate) fn was_resized(&self) -> bool {
         self.had_plan() || self.comment.started().is_some()

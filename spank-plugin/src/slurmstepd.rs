@@ -16,8 +16,9 @@ use gpu_node::{
     task_environment,
 };
 use node_journal::{Entry, GpuRecord, Journal, Kind};
-use plugin_rt::{Chain, log, set_job};
+use plugin_rt::{Chain, log, set_job, slurm_conf};
 use site_config::{NodeSettings, VisibleDevices};
+use site_files::loaded;
 
 use crate::args::Args;
 use crate::ffi::{Spank, SpankError, effective_uid, fences_devices, set_env};
@@ -153,7 +154,7 @@ fn look_up(
     let node = match if gone { ThisNode::load(args, Missing::Journalled, env) } else { read } {
         Ok(node) => node,
         Err(NoNode::Nameless) => return Share::None,
-        Err(e) if e.unmanaged() => return left_to_slurm(step, args, spank, env),
+        Err(e) if e.unmanaged() => return left_to_slurm(step, GONE, args, spank, env),
         // Nothing is known of the GPUs: a job that asked nothing of us has those that Slurm gave it.
         Err(_) if spank.getenv(REQUESTED).is_none() => return Share::None,
         Err(e) => return Share::Unreadable(e.to_string()),
@@ -165,19 +166,22 @@ fn look_up(
         Ok((entry, journal)) => prologs(step, entry, journal.boot(), |e| slurms.agree_with(e, &kept)),
     };
     let left = match left {
-        Left::Nothing if gone => return left_to_slurm(step, args, spank, env),
+        Left::Nothing if gone => return left_to_slurm(step, GONE, args, spank, env),
         Left::Nothing if !step.has_gpus => return Share::Unknown,
         Left::Nothing if node.sees_none_of(&slurms.gpus()) => return Share::None,
-        Left::Nothing => without_prolog::realise(spank, args, &node, step.batch, env).map_or_else(
-            |why| {
+        Left::Nothing => match without_prolog::realise(spank, args, &node, step.batch, env) {
+            Ok(entry) => Left::Ready(Box::new(entry)),
+            Err(_) if !slurmd_loads_us(&node.name, env) => {
+                return left_to_slurm(step, NOT_LOADED, args, spank, env);
+            }
+            Err(why) => {
                 let why = format!("{NO_PROLOG}; {why}");
                 if step.batch {
                     requeue(step.job, &node.name, &why, env);
                 }
                 Left::Failed(why)
-            },
-            |entry| Left::Ready(Box::new(entry)),
-        ),
+            }
+        },
         known if step.batch => match begin_batch(&node.settings, JobId(step.job)) {
             Err(e) => return unreadable(step, &node.name, &e, env),
             Ok(()) => known,
@@ -229,9 +233,26 @@ fn unreadable(
     Share::Unreadable(why)
 }
 
-/// On a node that Tessera does not manage, a step has what Slurm gave it, unless slurmctld has placed its job here: somebody
-/// has taken the node out of `tessera.toml` since, and the job's prolog has asked for its requeue.
-fn left_to_slurm(step: &Step, args: &Args, spank: &Spank<'_>, env: &dyn Fn(&str) -> Option<String>) -> Share {
+/// Whether this node's slurmd loads the plugin, and so runs prologs: plugstack.conf can be newer than slurmd.
+fn slurmd_loads_us(node: &str, env: &dyn Fn(&str) -> Option<String>) -> bool {
+    loaded::read(&loaded::path(&slurm_conf::path(env), node)).is_some()
+}
+
+/// Why a job with a placement of ours is refused on a node that somebody has taken out of `tessera.toml` since.
+const GONE: &str = "tessera.toml does not describe this node any more";
+/// The same for a node whose slurmd was started without the plugin since.
+const NOT_LOADED: &str =
+    "this node's slurmd was started without spank_tessera.so in plugstack.conf: restart it";
+
+/// On a node that Tessera does not manage, a step has what Slurm gave it, unless slurmctld has placed its job here, with a
+/// request of ours: `unmanaged` says why that cannot be had.
+fn left_to_slurm(
+    step: &Step,
+    unmanaged: &str,
+    args: &Args,
+    spank: &Spank<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Share {
     let asks = spank.getenv(REQUESTED).is_some_and(|text| !asks_for_none(&text));
     if !(asks && step.has_gpus) {
         return Share::None;
@@ -239,7 +260,7 @@ fn left_to_slurm(step: &Step, args: &Args, spank: &Spank<'_>, env: &dyn Fn(&str)
     let node = env("SLURMD_NODENAME").unwrap_or_default();
     args.env_on(&node).for_each(|(name, value)| set_env(name, &value));
     let Some(why) = without_prolog::placed_by_us(step.job, step.uid, env) else { return Share::None };
-    let why = format!("tessera.toml does not describe this node any more; {why}");
+    let why = format!("{unmanaged}; {why}");
     if step.batch {
         requeue(step.job, &node, &why, env);
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use geometry::JobId;
 use gpu_node::JobContext;
-use plugin_rt::log;
+use plugin_rt::{log, slurm_conf};
+use site_files::loaded;
 
 use crate::args::Args;
 use crate::ffi::{Errors, configured_node_name, spawn_detached};
@@ -37,19 +38,29 @@ pub(crate) fn now(args: &Args, node: &str) {
     }
 }
 
-/// slurmd starts: lets the command clean up what no live job owns, without waiting for it.
+/// slurmd starts: lets the command clean up what no live job owns, and tell slurmctld that this slurmd loads Tessera, without
+/// waiting for it.
 ///
 /// Never an error: a slurmd that does not start helps nobody, and prologs repair what they meet.
 pub(crate) fn init(args: &Args) {
     let program = &args.tessera;
     if !program.is_file() {
-        log::info(format_args!(
-            "{} is not there: this node is not reconciled at slurmd's start (plugstack.conf: tessera=PATH)",
+        log::error(format_args!(
+            "{} is not there: this node is not reconciled at slurmd's start and takes no jobs with --gpu options \
+             (plugstack.conf: tessera=PATH)",
             program.display()
         ));
         return;
     }
-    let node = node_name(std::env::args(), &|name| std::env::var(name).ok(), configured_node_name);
+    let env = |name: &str| std::env::var(name).ok();
+    let node = node_name(std::env::args(), &env, configured_node_name);
+    if let Some(node) = &node
+        && let Err(e) = loaded::hold(&loaded::path(&slurm_conf::path(&env), node))
+    {
+        log::error(format_args!(
+            "this node takes no jobs with --gpu options, because slurmctld cannot be told that it loads Tessera: {e}"
+        ));
+    }
     start(args, node.as_deref(), &["--until-ended"], Errors::Ours);
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use admission::{Counted, Submission};
 use geometry::{JobId, Uid};
 use protocol::layout::{ConfigInForce, UNFIT};
-use protocol::parse_layout;
+use protocol::{Standing, parse_layout};
 use site_config::SiteConfig;
 
 use super::Whose;
@@ -29,6 +29,8 @@ pub(super) struct Known {
     features: HashMap<String, Vec<String>>,
     /// Each node's `Gres`.
     gres: HashMap<String, String>,
+    /// How slurmctld judges what each node says of itself.
+    standings: HashMap<String, Standing>,
     pub(super) reservations: Vec<Reservation>,
 }
 
@@ -54,11 +56,12 @@ impl Published {
     pub(crate) fn by_slurm() -> Result<Self, Failure> {
         let shown = scontrol::nodes()?;
         let (layouts, gres) = (scontrol::layouts_in(&shown), scontrol::field_by_node(&shown, "Gres="));
+        let standings = scontrol::standings_in(&shown);
         let features = scontrol::field_by_node(&shown, "ActiveFeatures=").into_iter();
         let features =
             features.map(|(node, list)| (node, list.split(',').map(str::to_owned).collect())).collect();
         let (owners, nodes, reservations) = (squeue::owners()?, sinfo::nodes()?, reservations()?);
-        Ok(Self { layouts, slurm: Some(Known { owners, nodes, features, gres, reservations }) })
+        Ok(Self { layouts, slurm: Some(Known { owners, nodes, features, gres, standings, reservations }) })
     }
 
     /// Layouts by node, without a Slurm.
@@ -119,6 +122,10 @@ impl Published {
         };
         if let Some(why) = line.trim_start().strip_prefix(UNFIT) {
             return Some((Whose::Nobodys, why.trim().to_owned()));
+        }
+        let standing = known.and_then(|known| known.standings.get(name));
+        if let Some(why) = standing.and_then(|standing| standing.why_not(name)) {
+            return Some((Whose::SlurmsForNow, why));
         }
         let bad = parse_layout(line.trim()).is_ok_and(|layout| layout.config == ConfigInForce::Bad);
         bad.then(|| (Whose::SlurmsForNow, "slurmctld knows no good version of tessera.toml".to_owned()))

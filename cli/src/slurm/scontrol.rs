@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::process::Command;
 
+use protocol::Standing;
+use protocol::node_word::split;
+
 use super::command::run;
 use crate::outcome::Failure;
 
@@ -33,11 +36,18 @@ pub(crate) fn layouts() -> Result<HashMap<String, String>, Failure> {
     Ok(layouts_in(&nodes()?))
 }
 
-/// The layouts in `scontrol show nodes`.
+/// The layouts in `scontrol show nodes`, without the nodes' words.
 pub(crate) fn layouts_in(text: &str) -> HashMap<String, String> {
     let mut found = field_by_node(text, "Extra=");
+    found.values_mut().for_each(|extra| *extra = split(extra).0.to_owned());
     found.retain(|_, extra| extra.starts_with("tessera"));
     found
+}
+
+/// How slurmctld judges what the nodes say of themselves, in `scontrol show nodes`.
+pub(crate) fn standings_in(text: &str) -> HashMap<String, Standing> {
+    let judged = |(node, extra): (String, String)| Some((node, split(&extra).1?.standing()?));
+    field_by_node(text, "Extra=").into_iter().filter_map(judged).collect()
 }
 
 /// A field that has a line to itself in `scontrol show nodes`, by node.
@@ -92,5 +102,15 @@ mod tests {
         let found = layouts_in(text);
         assert_eq!(found.get("n1").map(String::as_str), Some("tessera gpu0=free"));
         assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn words_of_nodes_are_told_from_layouts() {
+        let text = "NodeName=n1 Arch=x86_64\n   Extra=tessera gpu0=free node=other:5:00000000000000ab\n\n\
+                    NodeName=n2 Arch=x86_64\n   Extra=rack 7 node=silent\n\n\
+                    NodeName=n3 Arch=x86_64\n   Extra=tessera node=says:5:00000000000000ab\n";
+        assert_eq!(layouts_in(text), HashMap::from([("n1".to_owned(), "tessera gpu0=free".to_owned())]));
+        let judged = [("n1", Standing::Other), ("n2", Standing::Silent)];
+        assert_eq!(standings_in(text), HashMap::from(judged.map(|(node, word)| (node.to_owned(), word))));
     }
 }

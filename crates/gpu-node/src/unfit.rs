@@ -2,7 +2,8 @@
 //! mended. It is not drained: jobs without GPUs have nothing to do with it.
 //!
 //! The node says so in its `extra`, where slurmctld's plugin would publish its layout, and `sinfo` shows the reason. The
-//! plugin then starts no job with GPUs there. A note beside the journal lets the health check look again; another one in
+//! plugin then starts no job with GPUs there. At the end of the same text the node says that it loads Tessera: see
+//! `protocol::node_word`. A note beside the journal lets the health check look again; another one in
 //! `run_dir` does where nothing can be written beside the journal.
 
 use std::fs;
@@ -11,6 +12,8 @@ use std::time::Duration;
 
 use error_chain::Chain;
 use protocol::layout::UNFIT;
+use protocol::node_word::{join, split};
+use protocol::{NodeWord, Said};
 use rustix::fs::Mode;
 
 use crate::command::{CommandError, ask};
@@ -66,13 +69,14 @@ impl NodeInSlurm<'_> {
                 let _next_prolog_tries_again = fs::write(note, why);
             }
         }
-        let before = self.extra()?;
+        let extra = self.extra()?;
+        let (before, word) = split(&extra);
         let text = format!("{UNFIT}{why}");
         if before == text {
             return Ok(false);
         }
         if before.is_empty() || before.starts_with(OURS) {
-            self.update(&[format!("Extra={text}")])?;
+            self.update(&[format!("Extra={}", join(&text, word))])?;
         } else {
             self.update(&["State=DRAIN".to_owned(), format!("Reason=tessera: {why}")])?;
         }
@@ -85,13 +89,43 @@ impl NodeInSlurm<'_> {
     ///
     /// slurmctld cannot be asked; the node stays marked.
     pub fn clear(&self, settings: &Settings, layout: &str) -> Result<(), CommandError> {
-        if self.extra()?.starts_with(UNFIT) {
-            self.update(&[format!("Extra={layout}")])?;
+        let extra = self.extra()?;
+        let (before, word) = split(&extra);
+        if before.starts_with(UNFIT) {
+            self.update(&[format!("Extra={}", join(layout, word))])?;
         }
         for note in notes(settings) {
             let _the_next_check_tries_again = fs::remove_file(note);
         }
         Ok(())
+    }
+
+    /// Tells slurmctld that the node loads Tessera, and with which file. True: that is new.
+    ///
+    /// # Errors
+    ///
+    /// slurmctld cannot be asked.
+    pub fn say(&self, said: Said) -> Result<bool, CommandError> {
+        let extra = self.extra()?;
+        let (before, word) = split(&extra);
+        if word.and_then(NodeWord::said) == Some(said) {
+            return Ok(false);
+        }
+        // slurmctld writes the layout anew if it has changed meanwhile.
+        self.update(&[format!("Extra={}", join(before, Some(NodeWord::Says(said))))])?;
+        Ok(true)
+    }
+
+    /// When the slurmd that has registered was started, seconds since 1970; `None`: none has.
+    ///
+    /// # Errors
+    ///
+    /// slurmctld cannot be asked.
+    pub fn slurmd_started(&self) -> Result<Option<u64>, CommandError> {
+        let shown = self.run("scontrol", ["show", "node", self.name].map(str::to_owned).to_vec())?;
+        let mut words = shown.split_whitespace();
+        let started = words.find_map(|word| word.strip_prefix("SlurmdStartTime="));
+        Ok(started.and_then(|time| time.parse().ok()))
     }
 
     fn extra(&self) -> Result<String, CommandError> {
@@ -110,6 +144,7 @@ impl NodeInSlurm<'_> {
 
     fn run(&self, program: &str, args: Vec<String>) -> Result<String, CommandError> {
         let conf = self.conf.clone().map(|path| ("SLURM_CONF", path));
-        ask(program, args, conf.into_iter().collect(), ASK_TIMEOUT)
+        let seconds = ("SLURM_TIME_FORMAT", "%s".to_owned());
+        ask(program, args, conf.into_iter().chain([seconds]).collect(), ASK_TIMEOUT)
     }
 }

@@ -206,6 +206,7 @@ impl Builder {
             cluster.start(&Daemon::Slurmd(node))?;
         }
         cluster.wait_ready(PATIENCE)?;
+        cluster.wait_spoken(PATIENCE)?;
         Ok(cluster)
     }
 

@@ -4,6 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use protocol::Standing;
+use protocol::node_word::split;
+
 use crate::cluster::Cluster;
 use crate::command::{PATIENCE, run};
 use crate::error::{HarnessError, at};
@@ -16,12 +19,28 @@ const STEP_DAEMON: &str = "slurmstepd";
 const LASTING: [&str; 3] = ["nvidia-cuda-mps", "tessera-broker", STEP_DAEMON];
 
 impl Cluster {
-    /// The layout line of each node, as the controller publishes it.
+    /// The layout line of each node, as the controller publishes it, without the node's word.
     ///
     /// # Errors
     ///
     /// If sinfo fails.
     pub fn published_layouts(&self) -> Result<Vec<(String, String)>, HarnessError> {
+        let own = |(node, extra): (String, String)| (node, split(&extra).0.to_owned());
+        Ok(self.extras()?.into_iter().map(own).collect())
+    }
+
+    /// How the controller judges what each node says of itself; nodes without a word are left out.
+    ///
+    /// # Errors
+    ///
+    /// If sinfo fails.
+    pub fn standings(&self) -> Result<Vec<(String, Standing)>, HarnessError> {
+        let judged = |(node, extra): (String, String)| Some((node, split(&extra).1?.standing()?));
+        Ok(self.extras()?.into_iter().filter_map(judged).collect())
+    }
+
+    /// The `extra` of each node.
+    fn extras(&self) -> Result<Vec<(String, String)>, HarnessError> {
         let out = self.run(User::Root, "sinfo", &["-h", "-N", "-O", "nodelist:64,extra:16000"])?.ok()?;
         let split = |line: &str| {
             let (node, layout) = line.split_once(' ')?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use error_chain::with_causes;
+use protocol::Standing;
 
 use crate::cluster::Cluster;
 use crate::command::{PATIENCE, run, wait_for};
@@ -56,6 +57,22 @@ impl Cluster {
             self.nodes.iter().try_for_each(|node| self.answers(node)).map(Ok)
         });
         waited.and_then(|outcome| outcome).map_err(|error| {
+            HarnessError::Unexpected(format!("{}\n{}", with_causes(&error), self.log_tails()))
+        })
+    }
+
+    /// Waits until no node that `tessera.toml` describes is silent: it would take no jobs with requests of Tessera's.
+    ///
+    /// # Errors
+    ///
+    /// The silent nodes, and the end of the daemons' logs.
+    pub fn wait_spoken(&self, limit: Duration) -> Result<(), HarnessError> {
+        let spoken = || {
+            let mut all = self.standings().map_err(|e| with_causes(&e))?;
+            all.retain(|(_, standing)| *standing == Standing::Silent);
+            if all.is_empty() { Ok(()) } else { Err(format!("{all:?}")) }
+        };
+        wait_for("all nodes to say that they load Tessera", limit, spoken).map_err(|error| {
             HarnessError::Unexpected(format!("{}\n{}", with_causes(&error), self.log_tails()))
         })
     }

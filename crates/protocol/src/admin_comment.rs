@@ -10,6 +10,7 @@
 //! tessera: cannot start: --gres=gpu:1 …                                       a job that a limit keeps from starting
 //! tessera: waits for power: power budget n[1-8] has 60 of 12000 W free, …     a job that a power budget keeps waiting
 //! tessera: waits for slices: no place is free for an instance 4g.20gb        a job that GPUs have no place for
+//! tessera: waits for a node: node n2 does not load Tessera, …                 a job that no node takes which loads Tessera
 //! tessera: requeued by n1: GPU 0: …                                           a job that could not have its place on n1
 //! tessera: change refused: gres shard:20 …                                    why a user could not change a pending job
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
@@ -37,6 +38,8 @@ const LIMITED: &str = "cannot start: ";
 const POWER: &str = "waits for power: ";
 /// Begins what a job needs that no GPUs have a place for, behind [`OURS`].
 const SLICES: &str = "waits for slices: ";
+/// Begins why no node takes the job that could serve it, behind [`OURS`].
+const NODES: &str = "waits for a node: ";
 /// Begins why a node has requeued its job, behind [`OURS`].
 const REQUEUED: &str = "requeued ";
 /// Begins why a change was refused, behind [`OURS`].
@@ -72,6 +75,8 @@ pub enum Says {
     Power(String),
     /// The GPUs have no place for the job now: what it needs, for people.
     Slices(String),
+    /// The nodes that could serve the job do not load Tessera, or have another file: which and what to do, for people.
+    Nodes(String),
     /// The job could not have its place on a node and was requeued: by which node and why, for people.
     Requeued(String),
     /// A change of the pending job was refused: why, for people, where Slurm cannot tell its user.
@@ -186,6 +191,9 @@ impl Says {
         if let Some(why) = text.strip_prefix(SLICES) {
             return Self::Slices(why.to_owned());
         }
+        if let Some(why) = text.strip_prefix(NODES) {
+            return Self::Nodes(why.to_owned());
+        }
         if let Some(why) = text.strip_prefix(REQUEUED) {
             return Self::Requeued(why.to_owned());
         }
@@ -213,6 +221,7 @@ impl fmt::Display for AdminComment {
             (Says::Limited(why), _) => write!(f, "{OURS}{LIMITED}{why}")?,
             (Says::Power(why), _) => write!(f, "{OURS}{POWER}{why}")?,
             (Says::Slices(why), _) => write!(f, "{OURS}{SLICES}{why}")?,
+            (Says::Nodes(why), _) => write!(f, "{OURS}{NODES}{why}")?,
             (Says::Requeued(why), _) => write!(f, "{OURS}{REQUEUED}{why}")?,
             (Says::Unchanged(why), _) => write!(f, "{OURS}{UNCHANGED}{why}")?,
             (Says::Started(started), _) => write!(f, "{OURS}{started}")?,

@@ -11,6 +11,7 @@ pub mod layout;
 pub mod meaning;
 pub mod memory_level;
 pub mod moldable;
+pub mod node_word;
 pub mod plan;
 mod request;
 pub mod set_summary;
@@ -28,6 +29,7 @@ pub use counters::{AppCounters, MAX_COUNTERS};
 pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 pub use layout::{Layout, parse_layout};
 pub use memory_level::MemoryLevel;
+pub use node_word::{NodeWord, Said, Standing};
 pub use plan::{Alone, Plan, Sharing};
 pub use request::{
     Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request, UnknownIsolation, is_profile_name,

@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod budgets;
+mod fingerprint;
 mod gres_conf;
 pub mod hostlist;
 mod limit;

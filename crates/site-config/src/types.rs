@@ -302,6 +302,8 @@ pub struct NodeSpec {
     pub gpus: Vec<&'static Model>,
     /// Whether the GPUs may be partitioned.
     pub mig: MigPolicy,
+    /// The same as the file has it: gres.conf can differ from machine to machine. See [`SiteConfig::heed`].
+    pub mig_in_file: MigPolicy,
     /// What each of `gpus` is for, in their order.
     pub uses: Vec<GpuUse>,
     /// So many of the GPUs that jobs may have whole stay without instances and shares.

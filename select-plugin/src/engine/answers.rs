@@ -5,16 +5,16 @@ use std::collections::{BTreeSet, HashSet};
 use geometry::JobId;
 use node_state::Node;
 use placement::{Admission, Room, Victim, least_victims};
-use protocol::Request;
 use protocol::wire::encode_request;
+use protocol::{Request, Standing};
 
 use super::{CACHE_LIMIT, Engine, Question};
 use crate::view::NodeView;
 
 impl Engine {
-    /// Whether the request can be placed on the node as it is now; `None`: the node is not managed.
+    /// Whether the request can be placed on the node as it is now; `None`: Slurm alone places jobs there.
     pub(crate) fn fits_now(&mut self, node: &str, question: &Question) -> Option<bool> {
-        let entry = self.nodes.get_mut(node).filter(|e| !e.aside)?;
+        let entry = self.nodes.get_mut(node).filter(|e| !e.aside && e.standing == Standing::Same)?;
         if let Some(known) = entry.now.get(&question.key) {
             return Some(*known);
         }
@@ -44,8 +44,8 @@ impl Engine {
     /// Whether a plan's place on its node could be had now; false without a place.
     pub(crate) fn has_planned_place(&self, question: &Question) -> bool {
         let place = question.plan.as_ref().and_then(|p| p.place.as_ref());
-        place.and_then(|p| Some((p, self.managed(&p.node)?))).is_some_and(|(place, entry)| {
-            let decision = question.clone().on(&place.node).decide(&entry.node);
+        place.and_then(|p| Some((p, self.node(&p.node)?))).is_some_and(|(place, node)| {
+            let decision = question.clone().on(&place.node).decide(node);
             decision.report.planned == Some((place.start, true))
         })
     }

@@ -15,6 +15,7 @@ mod claims;
 mod holds;
 pub(crate) mod power;
 mod question;
+mod standing;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -23,8 +24,8 @@ use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
 use node_state::{Gpu, Node, Policy, Purpose};
 use placement::Budgets;
-use protocol::NodeGrant;
 use protocol::layout::ConfigInForce;
+use protocol::{NodeGrant, Said, Standing};
 use site_config::SiteConfig;
 use topology::GpuSet;
 
@@ -32,6 +33,7 @@ pub(crate) use auto_cap::CapOf;
 pub(crate) use best::{SEARCHES, predicted};
 use question::Key;
 pub(crate) use question::Question;
+pub(crate) use standing::Heard;
 
 /// Most cached answers per node; a site's jobs ask for far fewer shapes.
 const CACHE_LIMIT: usize = 256;
@@ -49,6 +51,8 @@ pub(crate) struct Engine {
     best_ever: HashMap<(usize, Key), f64>,
     /// The shards that a request counts for there, if it can have a part of a GPU.
     counted: HashMap<(usize, String), Option<u32>>,
+    /// The fingerprint of what the file says of each node set.
+    files: Vec<u64>,
     /// Which version of the file this is.
     version: ConfigInForce,
     claims: claims::Claims,
@@ -67,6 +71,10 @@ struct NodeEntry {
     best: HashMap<Key, f64>,
     /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
     aside: bool,
+    /// What its slurmd has said last.
+    said: Option<Said>,
+    /// What follows from that; see [`Engine::hear`].
+    standing: Standing,
 }
 
 impl NodeEntry {
@@ -91,6 +99,8 @@ impl Engine {
                     now: HashMap::new(),
                     best: HashMap::new(),
                     aside: false,
+                    said: None,
+                    standing: Standing::Same,
                 };
                 nodes.insert(name.clone(), entry);
             }
@@ -99,6 +109,7 @@ impl Engine {
         Self {
             policy: config.policy(),
             budgets,
+            files: config.nodes.iter().map(|set| config.fingerprint_of(set)).collect(),
             config,
             nodes,
             ever: HashMap::new(),
@@ -187,9 +198,9 @@ impl Engine {
         question.plain_shards.zip(gpus).is_some_and(|(n, gpus)| gpus.iter().all(|g| g.model.shards() < n))
     }
 
-    /// The node's state; `None`: it is not managed.
+    /// The node's state; `None`: Slurm alone places jobs there.
     pub(crate) fn node(&self, name: &str) -> Option<&Node> {
-        self.managed(name).map(|e| &e.node)
+        self.managed(name).filter(|e| e.standing == Standing::Same).map(|e| &e.node)
     }
 
     /// The jobs that hold something on the node.

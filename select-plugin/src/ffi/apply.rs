@@ -12,7 +12,7 @@ use super::host::Host;
 use super::job_test::Call;
 use super::{chosen, licenses, read, sys, version};
 use crate::commit::split;
-use crate::effect::{Counted, Devices, Effect, Layout};
+use crate::effect::{Counted, Devices, Effect, Layout, Word};
 use crate::view::GresKind;
 
 /// Writes the effects of a test, in their order.
@@ -182,24 +182,39 @@ fn shards(host: &Host, job: &mut sys::job_record_t, count: u64) {
 pub(super) fn layouts(host: &Host, layouts: &[Layout]) {
     let mut changed = false;
     for layout in layouts {
-        changed |= host.node_by_name(&layout.node).is_some_and(|record| extra(host, record, layout));
+        let record = host.node_by_name(&layout.node);
+        changed |= record.is_some_and(|record| extra(host, record, |before| layout.shown_in(before)));
     }
     if changed {
         host.nodes_changed();
     }
 }
 
-/// Shows a layout in the node's `extra`; whether it has changed.
-fn extra(host: &Host, mut node: NonNull<sys::node_record_t>, layout: &Layout) -> bool {
+/// The same for words of nodes.
+pub(super) fn words(host: &Host, words: &[Word]) {
+    let mut changed = false;
+    for word in words {
+        let record = host.node_by_name(&word.node);
+        changed |= record.is_some_and(|record| extra(host, record, |before| word.shown_in(before)));
+    }
+    if changed {
+        host.nodes_changed();
+    }
+}
+
+/// Replaces a node's `extra`, unless `shown` wants it to stay; whether it has changed.
+fn extra(
+    host: &Host,
+    mut node: NonNull<sys::node_record_t>,
+    shown: impl FnOnce(&str) -> Option<String>,
+) -> bool {
     // SAFETY: a slot of the node table; hooks run under the node write lock.
     let node = unsafe { node.as_mut() };
     // SAFETY: null or NUL-terminated.
     let before = unsafe { text(node.extra) }.unwrap_or_default();
-    if !layout.replaces(&before) {
-        return false;
-    }
+    let Some(after) = shown(&before) else { return false };
     // SAFETY: node_conf.h: null or a string that Slurm allocated.
-    unsafe { host.heap.replace(&mut node.extra, &layout.text) };
+    unsafe { host.heap.replace(&mut node.extra, &after) };
     true
 }
 

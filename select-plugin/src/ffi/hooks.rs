@@ -8,7 +8,7 @@
 //! | `select_nodeinfo_set` | | the placement is stamped with the job's id and becomes part of the state |
 //! | `step_start` | of a job whose shards are on several GPUs, the step gets all of them | |
 //! | `job_fini` | | what the job held is given back; its node stays COMPLETING until the epilog is over (before 23.11: see `mend`) |
-//! | `select_nodeinfo_set_all` | jobs whose epilogs are over are no longer shown | |
+//! | `select_nodeinfo_set_all` | jobs whose epilogs are over are no longer shown, and what nodes say of themselves is judged | |
 //! | `job_resized` | | the same on one node |
 //! | `reconfigure` | a new `tessera.toml` is read | the state is rebuilt from the running jobs |
 //!
@@ -175,6 +175,7 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
         if read::runs(job) {
             // Before the job's own instances are among those that are there.
             nodes_have_booted(memory, host);
+            nodes_have_spoken(memory, host);
             let (effects, layouts) = life::allocated(memory, &running(host, job));
             apply::on_job(host, job, &effects);
             apply::layouts(host, &layouts);
@@ -205,6 +206,7 @@ pub(super) fn nodes_are_shown() {
     show_off(host);
     with_memory(|memory| {
         nodes_have_booted(memory, host);
+        nodes_have_spoken(memory, host);
         apply::layouts(host, &life::epilogs_over(memory, || read::completing(host)));
     });
 }
@@ -222,6 +224,13 @@ fn show_off(host: &Host) {
 fn nodes_have_booted(memory: &mut Memory, host: &Host) {
     let booted = life::after_boots(memory, read::boots(host), |node| read::name_of(host, node));
     apply::layouts(host, &booted);
+}
+
+/// Nodes may have said that they load Tessera, or registered without saying so.
+fn nodes_have_spoken(memory: &mut Memory, host: &Host) {
+    let (words, layouts) = life::heard(memory, read::heard_of_all(host));
+    apply::words(host, &words);
+    apply::layouts(host, &layouts);
 }
 
 /// After a running job has lost a node.
@@ -245,6 +254,7 @@ pub(super) fn rebuild() {
     let Some(host) = Host::get() else { return };
     with_memory(|memory| {
         let nodes: Vec<NodeGpus> = read::node_gpus(host);
+        nodes_have_spoken(memory, host);
         apply::layouts(host, &life::step_aside(&mut memory.engine, &nodes));
         apply::layouts(host, &life::without_a_file(&memory.engine, &nodes));
     });

@@ -15,6 +15,7 @@ use shared_pages::decisions;
 use super::host::Host;
 use super::{apply, chosen, hooks, read, room, sys, version};
 use crate::effect::Effect;
+use crate::engine::Heard;
 use crate::job_test::{Ask, Case, Opinion, Slurm, Test};
 use crate::memory::Memory;
 use crate::view::{ChosenView, NodeView};
@@ -130,6 +131,10 @@ struct Live<'a> {
 impl Slurm for Live<'_> {
     fn nodes(&self) -> Vec<NodeView> {
         read::nodes(self.host, self.job, self.call.bitmap)
+    }
+
+    fn heard(&self) -> Vec<(String, Heard)> {
+        read::heard(self.host, self.call.bitmap)
     }
 
     fn within_reach(&self) -> Vec<String> {

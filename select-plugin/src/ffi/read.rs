@@ -10,10 +10,12 @@ use plugin_rt::slurmctld::{entries, item, struct_at, text, variable};
 use plugin_rt::spank_env::{BadEnv, MAX_RECORDED_ENTRIES};
 use protocol::AdminComment;
 use protocol::layout::UNFIT;
+use protocol::node_word::split;
 use topology::GpuSet;
 
 use super::host::{Host, List};
 use super::{licenses, sys, version};
+use crate::engine::Heard;
 use crate::life::NodeGpus;
 use crate::memory::Record;
 use crate::view::{Allocated, GresKind, GresRequest, JobView, NodeView};
@@ -241,6 +243,38 @@ unsafe fn begins_with(string: *const std::ffi::c_char, words: &str) -> bool {
     !string.is_null() && unsafe { CStr::from_ptr(string) }.to_bytes().starts_with(words.as_bytes())
 }
 
+/// What a node's record shows of its slurmd. Only the end of its `extra` is read: every node is asked in every test.
+fn heard_of(node: &sys::node_record_t) -> Heard {
+    /// Longer than any word.
+    const TAIL: usize = 64;
+    let started = u64::try_from(node.slurmd_start_time).unwrap_or(0);
+    if node.extra.is_null() {
+        return Heard { word: None, started };
+    }
+    // SAFETY: NUL-terminated.
+    let extra = unsafe { CStr::from_ptr(node.extra) }.to_bytes();
+    let tail = String::from_utf8_lossy(&extra[extra.len().saturating_sub(TAIL)..]);
+    Heard { word: split(&tail).1, started }
+}
+
+/// The same for the nodes whose bits are set.
+pub(super) fn heard(host: &Host, bitmap: *mut sys::bitstr_t) -> Vec<(String, Heard)> {
+    // SAFETY: null or a live bitmap over the node table.
+    let indices = unsafe { host.bits_set(bitmap, host.node_count()) };
+    let of = |index: usize| {
+        // SAFETY: a slot of the node table; hooks run under the node lock.
+        let node = unsafe { host.node(index)?.as_ref() };
+        // SAFETY: null for a deleted node, else NUL-terminated.
+        Some((unsafe { text(node.name) }?, heard_of(node)))
+    };
+    indices.into_iter().filter_map(of).collect()
+}
+
+/// The same for every node.
+pub(super) fn heard_of_all(host: &Host) -> Vec<(String, Heard)> {
+    named_nodes(host).map(|(_, name, node)| (name, heard_of(node))).collect()
+}
+
 /// Every node with its name.
 fn named_nodes(host: &Host) -> impl Iterator<Item = (usize, String, &sys::node_record_t)> {
     (0..host.node_count()).filter_map(|i| Some((i, host.node(i)?))).filter_map(|(i, node)| {
@@ -280,10 +314,12 @@ pub(super) fn name_of(host: &Host, node: usize) -> Option<String> {
     unsafe { text(name) }
 }
 
-/// The `extra` of each node that has one.
+/// The `extra` of each node that has one, without the node's word.
 pub(super) fn extras(host: &Host) -> Vec<(String, String)> {
     // SAFETY: null or NUL-terminated.
-    named_nodes(host).filter_map(|(_, name, node)| Some((name, unsafe { text(node.extra) }?))).collect()
+    let extra = |node: &sys::node_record_t| unsafe { text(node.extra) };
+    let own = |(_, name, node)| Some((name, split(&extra(node)?).0.to_owned()));
+    named_nodes(host).filter_map(own).collect()
 }
 
 /// What Slurm says of every node's GPUs.

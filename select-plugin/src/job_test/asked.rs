@@ -6,6 +6,7 @@ use decision_counts::decisions;
 use geometry::JobId;
 use placement::Room;
 
+use crate::engine::Heard;
 use crate::memory::Record;
 use crate::view::{ChosenView, NodeView};
 
@@ -46,6 +47,8 @@ pub(crate) struct Test {
 pub(crate) trait Slurm {
     /// The nodes in the test's bitmap: before Slurm's own test the candidates, after it the chosen ones.
     fn nodes(&self) -> Vec<NodeView>;
+    /// What the records of these nodes show of their slurmds.
+    fn heard(&self) -> Vec<(String, Heard)>;
     /// The names of the nodes that the job may run on: of any of its partitions, and those it insists on.
     fn within_reach(&self) -> Vec<String>;
     /// The candidates for preemption whose end frees what they hold, in the order that Slurm has them in now.

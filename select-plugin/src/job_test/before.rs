@@ -23,6 +23,7 @@ impl Case {
     pub(crate) fn before(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> Vec<Effect> {
         let mut effects = Vec::from_iter(self.ended_draws_nothing(memory, slurm));
         let Memory { engine, tried, .. } = memory;
+        slurm.heard().into_iter().for_each(|(node, heard)| engine.hear(&node, heard));
         if self.test.ask != Ask::TestOnly {
             effects.extend(self.keep_to_limits(engine, slurm));
             if self.lack.is_some() {
@@ -105,7 +106,7 @@ impl Case {
     /// Keeps a job without a placement of ours from nodes that cannot take it.
     fn hold_without_placement(&self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
         let held = [
-            self.hold_unfit(slurm),
+            self.hold_unfit(engine, slurm),
             self.hold_exclusive(engine, slurm),
             self.hold_without_power(engine, slurm),
         ];
@@ -248,6 +249,7 @@ impl<S: Slurm> Asking<'_, S> {
         }
         let says = match lack {
             Some(Reason::NoRoom) => wait::for_slices(&self.want.request),
+            Some(Reason::Config) => wait::for_nodes(engine, &self.nodes).unwrap_or_default(),
             _ => Says::Nothing,
         };
         (says, lack)

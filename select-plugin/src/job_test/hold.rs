@@ -9,14 +9,16 @@ use crate::whole_node;
 
 impl Case {
     /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of
-    /// `tessera.toml`.
-    pub(super) fn hold_unfit(&self, slurm: &impl Slurm) -> Option<Effect> {
+    /// `tessera.toml`, and with a request of ours on none that does not load Tessera.
+    pub(super) fn hold_unfit(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
         let has_gpus = self.view.exclusive || !self.view.gres.is_empty();
         if !has_gpus || self.test.ask == Ask::TestOnly {
             return None;
         }
+        let asks = self.view.asks_us();
+        let unfit = |node: &NodeView| node.unfit || (asks && engine.is_away(&node.name));
         let unfit: Vec<usize> =
-            slurm.nodes().iter().filter(|node| node.unfit).map(|node| node.index).collect();
+            slurm.nodes().iter().filter(|node| unfit(node)).map(|node| node.index).collect();
         (!unfit.is_empty()).then_some(Effect::RuleOut(unfit))
     }
 

@@ -6,7 +6,7 @@ mod fake;
 mod power;
 
 use decision_counts::decisions::Reason;
-use protocol::AdminComment;
+use protocol::{AdminComment, NodeWord, Said};
 use std::collections::HashSet;
 
 use geometry::{GpuIndex, JobId, Uid};
@@ -15,7 +15,7 @@ use protocol::wire::JobPlacement;
 
 use super::{Ask, Case, Opinion, Test};
 use crate::effect::Effect;
-use crate::engine::Engine;
+use crate::engine::{Engine, Heard};
 use crate::memory::{Memory, Record};
 use crate::view::{GresKind, GresRequest, JobView};
 use fake::Fake;
@@ -589,4 +589,73 @@ fn a_job_that_gpus_have_no_place_for_is_told_that_it_waits_for_slices() {
     assert_eq!(told(&mut memory, &instance(), "n2"), None);
     let foreign = JobView { comment: AdminComment::parse("benchmark of June"), ..instance() };
     assert_eq!(told(&mut memory, &foreign, "n1"), None, "somebody else's text stays");
+}
+
+/// Says of a node that its slurmd does not load Tessera.
+fn silent(name: &str) -> (String, Heard) {
+    (name.to_owned(), Heard { word: None, started: 5 })
+}
+
+#[test]
+fn a_job_of_ours_is_kept_off_silent_nodes_and_told_why() {
+    let mut memory = memory();
+    let mut slurm = Fake::with(&["n1", "n2"]);
+    slurm.heard = vec![silent("n1")];
+    let left_to_slurm = JobView { request: Some("v1 iso=none".to_owned()), ..pair() };
+    let plain = JobView { request: None, ..pair() };
+    let exclusive = JobView { exclusive: true, ..pair() };
+    let out = |effects: &[Effect]| {
+        effects.iter().find_map(|e| if let Effect::RuleOut(out) = e { Some(out.clone()) } else { None })
+    };
+    for ask in [Ask::RunNow, Ask::WillRun] {
+        let mut ruled_out = |view: &JobView| out(&case(ask, false, view).before(&mut memory, &slurm));
+        for ours in [&instance(), &exclusive] {
+            assert_eq!(ruled_out(ours), Some(vec![0]), "{ours:?}");
+        }
+        assert!(ruled_out(&pair()).is_some_and(|out| out.contains(&0)), "n2 has no GPUs that it waits for");
+        // Slurm alone places these there.
+        for slurms in [&left_to_slurm, &plain, &JobView { exclusive: true, ..plain.clone() }] {
+            assert!(!ruled_out(slurms).unwrap_or_default().contains(&0), "{slurms:?}");
+        }
+    }
+    // It may be mended: no job is told that it can never run.
+    slurm.heard.push(silent("n2"));
+    let of_all = case(Ask::TestOnly, false, &instance()).before(&mut memory, &slurm);
+    assert_eq!(out(&of_all), Some(Vec::new()));
+    let mut waits = case(Ask::RunNow, false, &instance());
+    let effects = waits.before(&mut memory, &slurm);
+    assert_eq!(out(&effects), Some(vec![0, 1]));
+    let said =
+        effects.iter().find_map(|e| if let Effect::Comment(text) = e { Some(text.as_str()) } else { None });
+    assert!(
+        said.is_some_and(|s| s.starts_with("tessera: waits for a node: node n1 does not load")
+            && s.contains("(1 node more)")),
+        "{said:?}"
+    );
+    assert_eq!(waits.counts(false, Opinion::AsSlurmSays).unwrap().1, Err(Reason::Config));
+    // One that insists on n2 is told of n2.
+    slurm.heard.pop();
+    slurm.heard[0] = silent("n2");
+    memory.engine.hear("n1", Heard { word: Some(NodeWord::Says(Said { started: 5, file: 1 })), started: 5 });
+    slurm.nodes[1].required = true;
+    let effects = case(Ask::RunNow, false, &instance()).before(&mut memory, &slurm);
+    let told =
+        effects.iter().any(|e| matches!(e, Effect::Comment(text) if text.contains("node n2 does not load")));
+    assert!(told, "{effects:?}");
+}
+
+#[test]
+fn slurms_choice_on_a_silent_node_is_no_placement_of_ours() {
+    let mut memory = memory();
+    let mut slurm = Fake::with(&["n1"]).choosing("n1", 0b1, 0b11);
+    slurm.heard = vec![silent("n1")];
+    let plain = JobView { request: None, ..pair() };
+    let mut case = case(Ask::RunNow, false, &plain);
+    case.before(&mut memory, &slurm);
+    let (opinion, effects) = case.after(&mut memory, &slurm);
+    assert_eq!(opinion, Opinion::AsSlurmSays);
+    assert!(
+        !effects.iter().any(|e| matches!(e, Effect::Devices(_) | Effect::Placement(Some(_)))),
+        "{effects:?}"
+    );
 }

@@ -4,7 +4,7 @@
 use protocol::{Request, Says};
 use std::collections::HashSet;
 
-use geometry::JobId;
+use geometry::{JobId, counted};
 use protocol::Turn;
 use protocol::wire::plain_why;
 
@@ -13,7 +13,7 @@ use super::start::{Asked, Decided};
 use crate::effect::Effect;
 use crate::engine::{Engine, SEARCHES};
 use crate::patience::Patient;
-use crate::view::{JobView, Want};
+use crate::view::{JobView, NodeView, Want};
 
 /// A start now on GPUs that the job rather lets pass. If it takes them, `decided` says why.
 pub(super) fn wait_now<S: Slurm>(
@@ -97,14 +97,14 @@ fn hold<S: Slurm>(
     true
 }
 
-/// Says in the AdminComment of a pending job that it waits for power or for slices, or takes that back. What a planner, a wait for
+/// Says in the AdminComment of a pending job that it waits for power, slices or a node, or takes that back. What a planner, a wait for
 /// better GPUs or a start has written there stays, because the job still needs it; so does why a node has requeued it, or why a
-/// change was refused, unless it is power that it waits for.
+/// change was refused, unless it is power or a node that it waits for.
 pub(super) fn said(view: &JobView, want: &Want, now: Says) -> Option<Effect> {
     let is_news = match &view.comment.says {
         Says::Nothing => now != Says::Nothing,
-        Says::Power(_) | Says::Slices(_) => true,
-        Says::Requeued(_) | Says::Unchanged(_) => matches!(now, Says::Power(_)),
+        Says::Power(_) | Says::Slices(_) | Says::Nodes(_) => true,
+        Says::Requeued(_) | Says::Unchanged(_) => matches!(now, Says::Power(_) | Says::Nodes(_)),
         Says::Started(_) => now != Says::Nothing && !want.request.is_moldable(),
         _ => false,
     };
@@ -116,4 +116,17 @@ pub(super) fn said(view: &JobView, want: &Want, now: Says) -> Option<Effect> {
 /// What a job is told that the GPUs have no place for. The text is the same at every test.
 pub(super) fn for_slices(request: &Request) -> Says {
     Says::Slices(format!("no place is free for {}", request.in_words()))
+}
+
+/// What a job is told whose nodes do not load Tessera, or have another file: the first, and how many others there are. A job that
+/// insists on nodes is told of these.
+pub(super) fn for_nodes(engine: &Engine, nodes: &[NodeView]) -> Option<Says> {
+    let insists = nodes.iter().any(|node| node.required);
+    let away = nodes.iter().filter(|node| engine.is_away(&node.name) && (node.required || !insists));
+    let mut away = away.filter_map(|node| engine.standing(&node.name)?.why_not(&node.name));
+    let (first, more) = (away.next()?, away.count());
+    Some(Says::Nodes(match more {
+        0 => first,
+        more => format!("{first} ({} more)", counted(more, "node")),
+    }))
 }

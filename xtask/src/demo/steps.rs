@@ -219,9 +219,10 @@ fn no_two_jobs_share_an_instance(running: &Running, show: &mut Show) {
 }
 
 fn layouts(cluster: &Cluster, show: &Show) -> Result<(), HarnessError> {
-    show.typed("root", "sinfo -O nodelist,extra");
+    show.typed("root", "sinfo -O nodelist,extra | sed 's/ node=.*//'");
     let out = cluster.run(User::Root, "sinfo", &["-N", "-O", "nodelist:10,extra:2000"])?.ok()?;
-    let trimmed: Vec<&str> = out.lines().map(str::trim_end).collect();
+    let trimmed: Vec<&str> =
+        out.lines().map(|line| line.split(" node=").next().unwrap_or_default().trim_end()).collect();
     show.block(&trimmed.join("\n"));
     Ok(())
 }

@@ -44,7 +44,7 @@ const ARTEFACTS: [Artefact; 6] = [
             "toml-tables",
             "topology",
         ],
-        thousands: 27.2,
+        thousands: 27.8,
     },
     Artefact {
         name: "job_submit_tessera.so (slurmctld)",
@@ -68,7 +68,7 @@ const ARTEFACTS: [Artefact; 6] = [
             "toml-tables",
             "topology",
         ],
-        thousands: 22.4,
+        thousands: 22.6,
     },
     Artefact {
         name: "spank_tessera.so",
@@ -91,7 +91,7 @@ const ARTEFACTS: [Artefact; 6] = [
             "toml-tables",
             "topology",
         ],
-        thousands: 28.6,
+        thousands: 28.9,
     },
     Artefact {
         name: "acct_gather_energy_tessera.so",
@@ -129,7 +129,7 @@ const ARTEFACTS: [Artefact; 6] = [
     },
 ];
 /// The most product lines of all of them together, in thousands.
-const TOGETHER: f64 = 51.8;
+const TOGETHER: f64 = 52.6;
 /// What none of them may link, from whatever registry: a command line for people, and what only tests and studies need.
 const NEVER: [&str; 6] = ["clap", "criterion", "proptest", "insta", "audit", "physics"];
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use decision_counts::decisions::{Decisions, Placing};
 use protocol::layout::{ConfigInForce, OFF, UNFIT};
-use protocol::parse_layout;
+use protocol::{Standing, parse_layout};
 use shared_pages::{decisions, refusals_by_day};
 use site_config::SiteConfig;
 
@@ -27,6 +27,8 @@ pub(crate) struct Slurm {
     gres: HashMap<String, String>,
     /// Each node's published layout.
     pub(crate) layouts: HashMap<String, String>,
+    /// How slurmctld judges what each node says of itself.
+    standings: HashMap<String, Standing>,
     /// The version of each node's slurmd.
     pub(super) slurmds: HashMap<String, SlurmVersion>,
 }
@@ -122,8 +124,8 @@ pub(crate) fn ask(findings: &mut Findings) -> Option<Slurm> {
     match answers {
         Ok((config, nodes)) => {
             let (gres, layouts) = (scontrol::field_by_node(&nodes, "Gres="), scontrol::layouts_in(&nodes));
-            let slurmds = versions_in(&nodes);
-            Some(Slurm { settings: settings_in(&config), gres, layouts, slurmds })
+            let (standings, slurmds) = (scontrol::standings_in(&nodes), versions_in(&nodes));
+            Some(Slurm { settings: settings_in(&config), gres, layouts, standings, slurmds })
         }
         Err(e) => {
             findings.bad(format!("Slurm: {}", e.what()));
@@ -192,7 +194,7 @@ pub(crate) fn controllers_file(slurm: &Slurm, findings: &mut Findings) {
     }
 }
 
-/// Whether Slurm counts what `tessera.toml` describes, and publishes a layout.
+/// Whether Slurm counts what `tessera.toml` describes, publishes a layout, and gives the node jobs of Tessera's.
 pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mut Findings) {
     let Some(spec) = config.node(name) else { return };
     let gpus = u32::try_from(spec.gpus.len()).unwrap_or(u32::MAX);
@@ -217,6 +219,9 @@ pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mu
                  partitioned; list them with File= and AutoDetect=off, or run `tessera node hand-over` there before \
                  slurmd starts again: with instances left, Slurm drains the node"
             ));
+        }
+        if let Some(why) = slurm.standings.get(name).and_then(|standing| standing.why_not(name)) {
+            f.bad(format!("{why}; until then no jobs with --gpu options start there"));
         }
         match slurm.layouts.get(name) {
             None => f.bad(format!(
@@ -273,6 +278,7 @@ mod tests {
             settings: settings_in(config),
             gres: HashMap::new(),
             layouts: HashMap::new(),
+            standings: HashMap::new(),
             slurmds: versions_in(nodes),
         };
         let here = |host, node| {

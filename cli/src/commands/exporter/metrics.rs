@@ -8,6 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use protocol::Standing;
 
 use super::changes::{Changes, Started};
 use super::counted::Counted;
@@ -119,6 +120,17 @@ fn nodes(registry: &mut Registry, seen: &Seen) {
         "node_config_good",
         "1 if slurmctld works with tessera.toml as it is, without errors",
     );
+    let standing: Gauges = family(
+        registry,
+        "nodes_by_word",
+        "Nodes by what they say of themselves: same takes jobs with options of Tessera's, other has another tessera.toml, \
+         silent does not load Tessera",
+    );
+    for word in Standing::ALL {
+        let nodes = seen.nodes.iter().filter(|node| node.standing == Some(word)).count();
+        let labels = vec![("word", word.word().to_owned())];
+        standing.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
+    }
     let ending: Gauges =
         family(registry, "node_ending_jobs", "Jobs that were told to end and whose epilogs are not over");
     for node in &seen.nodes {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use protocol::node_word::split;
 use site_config::{SiteConfig, hostlist};
 
 use super::args::LayoutArgs;
@@ -62,7 +63,7 @@ pub(crate) fn named(list: &str, config: &SiteConfig) -> Result<Vec<String>, Fail
 pub(crate) fn from_text(text: &str) -> HashMap<String, String> {
     let line = |l: &str| {
         let (name, layout) = l.trim().split_once(char::is_whitespace)?;
-        let layout = layout.trim_start();
+        let layout = split(layout.trim_start()).0;
         layout.starts_with("tessera").then(|| (name.to_owned(), layout.to_owned()))
     };
     text.lines().filter_map(line).collect()

@@ -3,6 +3,7 @@
 mod args;
 mod follow;
 mod hardware;
+mod says;
 
 use std::fmt::Write as _;
 
@@ -19,6 +20,8 @@ use serde_json::json;
 
 pub(crate) use args::NodeCommand;
 
+use says::Word;
+
 use crate::globals::Globals;
 use crate::local::{Local, compare, ending, require_root, this_node};
 use crate::outcome::{Failure, Outcome};
@@ -33,7 +36,9 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
     let config = site::in_force(globals.config.as_deref(), name.as_deref(), true)?.config;
     let local = Local::new(&config, command.node())?;
     match command {
-        NodeCommand::Reconcile { if_dead, until_ended, .. } => reconcile_node(&local, *if_dead, *until_ended),
+        NodeCommand::Reconcile { if_dead, until_ended, .. } => {
+            reconcile_node(&local, Word::of(&config, &local.name).as_ref(), *if_dead, *until_ended)
+        }
         NodeCommand::HandOver { .. } => hand_over_node(&local),
         NodeCommand::Status { json, color, .. } => status(&local, *json, Paint::new(*color)),
         NodeCommand::Realise { placement, uid, gid, .. } => realise_job(&local, placement, *uid, *gid),
@@ -41,7 +46,43 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
     }
 }
 
-fn reconcile_node(local: &Local<'_>, if_dead: bool, until_ended: bool) -> Result<Outcome, Failure> {
+fn reconcile_node(
+    local: &Local<'_>,
+    word: Option<&Word>,
+    if_dead: bool,
+    until_ended: bool,
+) -> Result<Outcome, Failure> {
+    let done = put_right(local, if_dead);
+    // Whatever became of that: the node's GPUs have been compared, and slurmctld knows if they are unfit.
+    let said = match word {
+        Some(word) if until_ended => word.say_when_registered(),
+        Some(word) if !if_dead || word.has_changed() => word.say(),
+        _ => String::new(),
+    };
+    let Done { mut text, ending, problems } = done?;
+    text.push_str(&said);
+    if until_ended {
+        text.push_str(&follow::until_ended(local, ending)?);
+        text.push_str(&word.map(Word::say_again).unwrap_or_default());
+    }
+    if text.is_empty() && !if_dead {
+        text = format!("{}: nothing to do\n", local.name);
+    }
+    Ok(Outcome { text, status: u8::from(problems) })
+}
+
+/// What a reconciliation has done.
+#[derive(Default)]
+struct Done {
+    /// As lines.
+    text: String,
+    /// Jobs that Slurm has ended and that still live here.
+    ending: Vec<Entry>,
+    /// Something could not be put right.
+    problems: bool,
+}
+
+fn put_right(local: &Local<'_>, if_dead: bool) -> Result<Done, Failure> {
     let mut text = String::new();
     if !if_dead || is_marked(&local.settings) || hardware::lacks_gpu(local) {
         text.push_str(&hardware::check(local));
@@ -55,9 +96,9 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool, until_ended: bool) -> Result
                 && !lacks_broker(&local.settings)
                 && !lacks_daemon(&local.settings) =>
         {
-            return Ok(Outcome::ok(text));
+            return Ok(Done { text, ..Done::default() });
         }
-        Err(_) if if_dead => return Ok(Outcome::ok(text)),
+        Err(_) if if_dead => return Ok(Done { text, ..Done::default() }),
         Ok(jobs) => {
             ending = jobs.ending;
             (give_back(local, jobs.dead, &mut text)?, Some(jobs.live))
@@ -77,13 +118,7 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool, until_ended: bool) -> Result
         // Every prolog that was at work then has ended: reconciliation has waited for it.
         give_back(local, compare(local, true)?.dead, &mut text)?;
     }
-    if until_ended {
-        text.push_str(&follow::until_ended(local, ending)?);
-    }
-    if text.is_empty() {
-        text = format!("{}: nothing to do\n", local.name);
-    }
-    Ok(Outcome { text, status: u8::from(!report.problems.is_empty()) })
+    Ok(Done { text, ending, problems: !report.problems.is_empty() })
 }
 
 fn hand_over_node(local: &Local<'_>) -> Result<Outcome, Failure> {

@@ -99,6 +99,7 @@ fn by_comment(answer: &Answer<'_>) -> String {
         }
         Says::Limited(why) => format!("A limit of the site keeps it from starting: {why}\n"),
         Says::Power(why) => format!("It waits for power: {why}\n"),
+        Says::Nodes(why) => format!("It waits for a node: {why}\n"),
         Says::Requeued(why) => format!("It was requeued {why}\n"),
         Says::Unchanged(why) => format!("A change of it was refused: {why}\n"),
         // What the job waits for stands below, node by node.

@@ -7,6 +7,7 @@ use geometry::JobId;
 use placement::Room;
 use topology::GpuSet;
 
+use crate::engine::Heard;
 use crate::job_test::Slurm;
 use crate::view::{ChosenView, EntryChoice, NodeView};
 
@@ -14,6 +15,8 @@ use crate::view::{ChosenView, EntryChoice, NodeView};
 #[derive(Clone, Default)]
 pub(super) struct Fake {
     pub(super) nodes: Vec<NodeView>,
+    /// What is heard of nodes.
+    pub(super) heard: Vec<(String, Heard)>,
     /// How often the nodes were read.
     pub(super) reads: Cell<u32>,
     pub(super) victims: Vec<JobId>,
@@ -67,6 +70,10 @@ impl Slurm for Fake {
     fn nodes(&self) -> Vec<NodeView> {
         self.reads.set(self.reads.get() + 1);
         self.nodes.clone()
+    }
+
+    fn heard(&self) -> Vec<(String, Heard)> {
+        self.heard.clone()
     }
 
     fn within_reach(&self) -> Vec<String> {

@@ -1,0 +1,112 @@
+//! Tells slurmctld that this node's slurmd loads Tessera, and with which `tessera.toml`: it gives no jobs with `--gpu` options to
+//! other nodes.
+
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use error_chain::with_causes;
+use gpu_node::NodeInSlurm;
+use plugin_rt::slurm_conf;
+use protocol::Said;
+use site_config::SiteConfig;
+use site_files::loaded::{self, Loaded};
+
+/// The longest pause between two questions to slurmctld.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A slurmctld that is killed forgets what it has not saved, which takes up to 5 s.
+const SAVED_AFTER: Duration = Duration::from_secs(10);
+
+/// One node's word to slurmctld.
+pub(super) struct Word {
+    name: String,
+    /// The fingerprint of its file.
+    file: u64,
+    note: PathBuf,
+    /// The slurmd that it is about; `None`: none that loads Tessera runs.
+    held: Option<Loaded>,
+}
+
+impl Word {
+    /// The word of the node `name`; `None`: the file does not describe it.
+    pub(super) fn of(config: &SiteConfig, name: &str) -> Option<Self> {
+        let env = |name: &str| std::env::var(name).ok();
+        let note = loaded::path(&slurm_conf::path(&env), name);
+        let held = loaded::read(&note);
+        Some(Self { name: name.to_owned(), file: config.fingerprint(name)?, note, held })
+    }
+
+    /// The note, while the same slurmd runs: the next one speaks for itself.
+    fn held(&self) -> Option<Loaded> {
+        let before = self.held?;
+        loaded::read(&self.note).filter(|now| now.is_of(&before))
+    }
+
+    /// Whether slurmctld was told another file's fingerprint.
+    pub(super) fn has_changed(&self) -> bool {
+        self.held().and_then(|held| held.told).is_some_and(|told| told.file != self.file)
+    }
+
+    /// Says it once; what was done, as a line.
+    pub(super) fn say(&self) -> String {
+        let Some(held) = self.held() else {
+            return format!(
+                "problem: the slurmd of {} does not load Tessera: no jobs with --gpu options start here; restart it with \
+                 spank_tessera.so in plugstack.conf\n",
+                self.name
+            );
+        };
+        match self.slurm().slurmd_started() {
+            Ok(Some(started)) => self.tell(held, started),
+            Ok(None) => format!("problem: {} has not registered with slurmctld\n", self.name),
+            Err(e) => self.untold(&e),
+        }
+    }
+
+    /// Says it as soon as slurmd has registered, and again if slurmctld has forgotten it. Ends when slurmd does.
+    pub(super) fn say_when_registered(&self) -> String {
+        let mut pause = Duration::from_millis(250);
+        while let Some(held) = self.held() {
+            if let Ok(Some(started)) = self.slurm().slurmd_started()
+                && started >= held.since
+            {
+                return self.tell(held, started);
+            }
+            sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        String::new()
+    }
+
+    /// Says it again a while later: a slurmctld that was killed meanwhile has forgotten it, and a slurmd that was quickly restarted
+    /// may have registered only now.
+    pub(super) fn say_again(&self) -> String {
+        sleep(SAVED_AFTER);
+        self.say_when_registered()
+    }
+
+    fn slurm(&self) -> NodeInSlurm<'_> {
+        NodeInSlurm { name: &self.name, conf: std::env::var("SLURM_CONF").ok() }
+    }
+
+    fn tell(&self, held: Loaded, started: u64) -> String {
+        let said = Said { started, file: self.file };
+        match self.slurm().say(said) {
+            Ok(new) => {
+                if held.told != Some(said) {
+                    let _said_again_by_the_health_check = loaded::tell(&self.note, &held, said);
+                }
+                if new {
+                    format!("{}: slurmctld knows that it loads Tessera\n", self.name)
+                } else {
+                    String::new()
+                }
+            }
+            Err(e) => self.untold(&e),
+        }
+    }
+
+    fn untold(&self, why: &dyn std::error::Error) -> String {
+        format!("problem: slurmctld cannot be told that {} loads Tessera: {}\n", self.name, with_causes(why))
+    }
+}

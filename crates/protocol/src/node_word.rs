@@ -1,0 +1,256 @@
+//! What a node says of itself at the end of its `extra`, and what slurmctld makes of it.
+//!
+//! ```text
+//! tessera gpu0-7=free node=says:1764097557:9f86d081884c7d65
+//! ```
+//!
+//! The node writes `says` with the start of its slurmd, as slurmctld shows it, and the fingerprint of its `tessera.toml`. Only
+//! operators can write a node's `extra`. slurmctld rewrites the word for people: `same`, `other`, both with the two numbers, or
+//! `silent`. The numbers stay, so that a slurmctld that starts anew judges as the one before. The word also follows a text of the
+//! site's own.
+
+use std::fmt;
+
+/// Begins the word.
+const KEY: &str = "node=";
+/// Stands in the place of a layout if there is none before the word.
+const NO_LAYOUT: &str = "tessera";
+/// Digits of a fingerprint.
+const DIGITS: usize = 16;
+
+/// Whether a node takes jobs with requests of Tessera's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Its slurmd loads Tessera, and has slurmctld's `tessera.toml`.
+    Same,
+    /// Its slurmd loads Tessera, and has another `tessera.toml`.
+    Other,
+    /// Its slurmd has not said since its start that it loads Tessera.
+    Silent,
+}
+
+impl Standing {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Same, Self::Other, Self::Silent];
+
+    /// The word for it, also in a metric's label.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Other => "other",
+            Self::Silent => "silent",
+        }
+    }
+
+    /// Why the node `name` takes no jobs with requests of Tessera's, and what to do; `None`: it takes them.
+    #[must_use]
+    pub fn why_not(self, name: &str) -> Option<String> {
+        match self {
+            Self::Same => None,
+            Self::Other => Some(format!(
+                "node {name} has another tessera.toml than slurmctld: give both the same file, then restart its slurmd"
+            )),
+            Self::Silent => Some(format!(
+                "node {name} does not load Tessera, or has no tessera.toml: restart its slurmd with spank_tessera.so in \
+                 plugstack.conf"
+            )),
+        }
+    }
+}
+
+/// What a slurmd that loads Tessera says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// When it was started, as slurmctld knows it, seconds since 1970.
+    pub started: u64,
+    /// The fingerprint of what its `tessera.toml` says of the node.
+    pub file: u64,
+}
+
+impl Said {
+    /// Judges what a node has said last. `started` is the start of the slurmd that has registered, seconds since 1970, and 0
+    /// before any has; `file` is the fingerprint of slurmctld's own file.
+    #[must_use]
+    pub fn judge(said: Option<Self>, started: u64, file: u64) -> Standing {
+        match said {
+            Some(said) if started == 0 || said.started == started => {
+                if said.file == file {
+                    Standing::Same
+                } else {
+                    Standing::Other
+                }
+            }
+            _ => Standing::Silent,
+        }
+    }
+}
+
+/// The word at the end of a node's `extra`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeWord {
+    /// The node wrote it, and slurmctld has not judged it yet.
+    Says(Said),
+    /// slurmctld has: see [`Standing::Same`].
+    Same(Said),
+    /// See [`Standing::Other`].
+    Other(Said),
+    /// See [`Standing::Silent`].
+    Silent,
+}
+
+impl NodeWord {
+    /// slurmctld's word for a node that stands so after it has said this.
+    #[must_use]
+    pub fn judged(standing: Standing, said: Option<Said>) -> Self {
+        match (standing, said) {
+            (Standing::Same, Some(said)) => Self::Same(said),
+            (Standing::Other, Some(said)) => Self::Other(said),
+            _ => Self::Silent,
+        }
+    }
+
+    /// What the node has said.
+    #[must_use]
+    pub fn said(self) -> Option<Said> {
+        match self {
+            Self::Says(said) | Self::Same(said) | Self::Other(said) => Some(said),
+            Self::Silent => None,
+        }
+    }
+
+    /// slurmctld's judgement; `None`: it has not judged yet.
+    #[must_use]
+    pub fn standing(self) -> Option<Standing> {
+        match self {
+            Self::Says(_) => None,
+            Self::Same(_) => Some(Standing::Same),
+            Self::Other(_) => Some(Standing::Other),
+            Self::Silent => Some(Standing::Silent),
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        let value = word.strip_prefix(KEY)?;
+        if value == Standing::Silent.word() {
+            return Some(Self::Silent);
+        }
+        let (kind, numbers) = value.split_once(':')?;
+        let (started, file) = numbers.split_once(':')?;
+        let digits = |text: &str, is: fn(&u8) -> bool| text.bytes().all(|b| is(&b));
+        if !digits(started, u8::is_ascii_digit) || file.len() != DIGITS || !digits(file, is_hex) {
+            return None;
+        }
+        let said = Said { started: started.parse().ok()?, file: u64::from_str_radix(file, 16).ok()? };
+        match kind {
+            "says" => Some(Self::Says(said)),
+            "same" => Some(Self::Same(said)),
+            "other" => Some(Self::Other(said)),
+            _ => None,
+        }
+    }
+}
+
+fn is_hex(byte: &u8) -> bool {
+    byte.is_ascii_digit() || (b'a'..=b'f').contains(byte)
+}
+
+impl fmt::Display for NodeWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, Said { started, file }) = match self {
+            Self::Says(said) => ("says", said),
+            Self::Same(said) => (Standing::Same.word(), said),
+            Self::Other(said) => (Standing::Other.word(), said),
+            Self::Silent => return write!(f, "{KEY}{}", Standing::Silent.word()),
+        };
+        write!(f, "{KEY}{kind}:{started}:{file:016x}")
+    }
+}
+
+/// Splits a node's `extra` into what comes before the word, and the word.
+#[must_use]
+pub fn split(extra: &str) -> (&str, Option<NodeWord>) {
+    let text = extra.trim_end();
+    let (before, last) = text.rsplit_once(' ').unwrap_or(("", text));
+    match NodeWord::parse(last) {
+        Some(word) if before == NO_LAYOUT => ("", Some(word)),
+        Some(word) => (before, Some(word)),
+        None => (extra, None),
+    }
+}
+
+/// Puts the word behind the rest of a node's `extra`.
+#[must_use]
+pub fn join(before: &str, word: Option<NodeWord>) -> String {
+    match word {
+        Some(word) => format!("{} {word}", if before.is_empty() { NO_LAYOUT } else { before }),
+        None => before.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SAID: Said = Said { started: 100, file: 7 };
+
+    #[test]
+    fn a_word_is_judged_by_the_slurmd_that_has_registered_and_by_slurmctlds_file() {
+        assert_eq!(Said::judge(None, 100, 7), Standing::Silent);
+        assert_eq!(Said::judge(None, 0, 7), Standing::Silent);
+        assert_eq!(Said::judge(Some(SAID), 100, 7), Standing::Same);
+        assert_eq!(Said::judge(Some(SAID), 100, 8), Standing::Other);
+        assert_eq!(Said::judge(Some(SAID), 101, 7), Standing::Silent, "another slurmd has registered");
+        assert_eq!(Said::judge(Some(SAID), 99, 7), Standing::Silent, "its clock was set back");
+        assert_eq!(Said::judge(Some(SAID), 0, 7), Standing::Same, "slurmctld has only just started");
+    }
+
+    #[test]
+    fn the_word_stands_at_the_end_of_any_text() {
+        let word = Some(NodeWord::Same(SAID));
+        for before in ["tessera gpu0=free", "rack 7", "tessera unfit: GPU 1 is missing", "{\"a\": 1}"] {
+            let text = format!("{before} node=same:100:0000000000000007");
+            assert_eq!(split(&text), (before, word));
+            assert_eq!(join(before, word), text);
+            assert_eq!(split(before), (before, None));
+        }
+        assert_eq!(join("", Some(NodeWord::Silent)), "tessera node=silent");
+        assert_eq!(split("tessera node=silent"), ("", Some(NodeWord::Silent)));
+        assert_eq!(split("node=silent\n"), ("", Some(NodeWord::Silent)));
+        for other in [
+            "",
+            "tessera",
+            "node=says",
+            "node=same:1:2",
+            "node=says:1:00000000000000AB",
+            "node=says:+1:00000000000000ab",
+            "node=says::00000000000000ab",
+            "node=perhaps:1:00000000000000ab",
+            "node=silent:1:00000000000000ab",
+            "node=silent gpu0=free",
+        ] {
+            assert_eq!(split(other), (other, None), "{other}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_word_comes_back(before in "[ -~]{0,40}", started: u64, file: u64, kind in 0..4) {
+            let said = Said { started, file };
+            let all = [NodeWord::Says(said), NodeWord::Same(said), NodeWord::Other(said), NodeWord::Silent];
+            let word = all[usize::try_from(kind).unwrap()];
+            prop_assume!(before != NO_LAYOUT);
+            let text = join(&before, Some(word));
+            prop_assert_eq!(split(&text), (before.as_str(), Some(word)));
+        }
+
+        #[test]
+        fn any_text_can_be_split(text: String) {
+            let (before, word) = split(&text);
+            prop_assert!(text.starts_with(before) || before.is_empty());
+            prop_assert_eq!(split(&join(before, word)).1, word);
+        }
+    }
+}

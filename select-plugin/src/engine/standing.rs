@@ -1,0 +1,101 @@
+//! Which nodes' slurmds load Tessera and have slurmctld's `tessera.toml`, by the word at the end of their `extra`. Jobs with
+//! requests of ours run on no others, and Slurm alone places the rest there. What jobs hold there is counted all the same.
+
+use protocol::{NodeWord, Said, Standing};
+
+use super::Engine;
+
+/// What is read of a node's record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// The word in its `extra`.
+    pub(crate) word: Option<NodeWord>,
+    /// When the slurmd that has registered was started, seconds since 1970; 0: none has since slurmctld's start.
+    pub(crate) started: u64,
+}
+
+impl Engine {
+    /// Judges a node anew by what its record shows.
+    pub(crate) fn hear(&mut self, node: &str, heard: Heard) {
+        let Some(entry) = self.nodes.get_mut(node) else { return };
+        let file = self.files.get(entry.spec).copied().unwrap_or_default();
+        let of_this_slurmd = |said: &Said| said.started == heard.started;
+        // A text of the site's own, or an older word, may have been written over it.
+        let kept = entry.said.filter(of_this_slurmd);
+        let new = heard.word.and_then(NodeWord::said);
+        entry.said = new.filter(|new| kept.is_none() || of_this_slurmd(new)).or(kept).or(entry.said);
+        entry.standing = Said::judge(entry.said, heard.started, file);
+    }
+
+    /// How a node stands; `None`: the file does not describe it.
+    pub(crate) fn standing(&self, node: &str) -> Option<Standing> {
+        self.nodes.get(node).map(|entry| entry.standing)
+    }
+
+    /// Whether jobs with requests of ours are kept off a node that the file describes.
+    pub(crate) fn is_away(&self, node: &str) -> bool {
+        self.managed(node).is_some_and(|entry| entry.standing != Standing::Same)
+    }
+
+    /// The word for people; `None`: the file does not describe the node.
+    pub(crate) fn word(&self, node: &str) -> Option<NodeWord> {
+        self.nodes.get(node).map(|entry| NodeWord::judged(entry.standing, entry.said))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine_of(text: &str) -> Engine {
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        Engine::new(config.unwrap())
+    }
+
+    const FILE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+
+    fn said(started: u64, file: u64) -> Said {
+        Said { started, file }
+    }
+
+    #[test]
+    fn a_word_counts_for_the_slurmd_that_said_it() {
+        let mut engine = engine_of(FILE);
+        let file = engine.files[0];
+        let mut hear = |word, started| {
+            engine.hear("n1", Heard { word, started });
+            (engine.standing("n1").unwrap(), engine.is_away("n1"), engine.word("n1").unwrap())
+        };
+        let same = NodeWord::Same(said(100, file));
+        assert_eq!(hear(None, 100), (Standing::Silent, true, NodeWord::Silent));
+        assert_eq!(hear(Some(NodeWord::Says(said(100, file))), 100), (Standing::Same, false, same));
+        // Somebody's own text was written over it, then an old word.
+        assert_eq!(hear(None, 100), (Standing::Same, false, same));
+        assert_eq!(hear(Some(NodeWord::Says(said(50, 1))), 100), (Standing::Same, false, same));
+        let other = said(100, file ^ 1);
+        assert_eq!(
+            hear(Some(NodeWord::Says(other)), 100),
+            (Standing::Other, true, NodeWord::Other(other)),
+            "the file has changed"
+        );
+        // Another slurmd registers, and says nothing.
+        assert_eq!(hear(Some(same), 200), (Standing::Silent, true, NodeWord::Silent));
+        assert_eq!(hear(Some(NodeWord::Silent), 200), (Standing::Silent, true, NodeWord::Silent));
+        assert_eq!(hear(Some(NodeWord::Says(said(200, file))), 200).0, Standing::Same);
+        assert_eq!(engine.standing("n2"), Some(Standing::Same), "nothing was heard of it");
+        assert_eq!(engine.standing("x"), None);
+    }
+
+    #[test]
+    fn a_slurmctld_that_starts_anew_judges_as_the_one_before() {
+        let mut engine = engine_of(FILE);
+        let file = engine.files[0];
+        engine.hear("n1", Heard { word: Some(NodeWord::Same(said(100, file))), started: 0 });
+        engine.hear("n2", Heard { word: Some(NodeWord::Silent), started: 0 });
+        assert_eq!(["n1", "n2"].map(|node| engine.is_away(node)), [false, true]);
+        // The slurmd that registers then was started without Tessera.
+        engine.hear("n1", Heard { word: Some(NodeWord::Same(said(100, file))), started: 150 });
+        assert_eq!(engine.standing("n1"), Some(Standing::Silent));
+    }
+}

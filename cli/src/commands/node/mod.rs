@@ -56,7 +56,7 @@ fn reconcile_node(
     // Whatever became of that: the node's GPUs have been compared, and slurmctld knows if they are unfit.
     let said = match word {
         Some(word) if until_ended => word.say_when_registered(),
-        Some(word) if !if_dead || word.has_changed() => word.say(),
+        Some(word) if !if_dead || word.is_news() => word.say(),
         _ => String::new(),
     };
     let Done { mut text, ending, problems } = done?;

@@ -42,9 +42,9 @@ impl Word {
         loaded::read(&self.note).filter(|now| now.is_of(&before))
     }
 
-    /// Whether slurmctld was told another file's fingerprint.
-    pub(super) fn has_changed(&self) -> bool {
-        self.held().and_then(|held| held.told).is_some_and(|told| told.file != self.file)
+    /// Whether slurmctld was told another file's fingerprint, or none: slurmd was started while there was no good file.
+    pub(super) fn is_news(&self) -> bool {
+        self.held().is_some_and(|held| held.told.is_none_or(|told| told.file != self.file))
     }
 
     /// Says it once; what was done, as a line.

@@ -1,6 +1,6 @@
 //! The root of the command line. It knows every command; no command knows it.
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::check::{self, CheckArgs};
 use crate::commands::completions::{self, CompletionsArgs, ManPagesArgs};
@@ -75,14 +75,6 @@ enum Command {
     Planner(PlannerArgs),
     Exporter(ExporterArgs),
     Times(TimesArgs),
-    Score(ScoreArgs),
-    #[command(subcommand, arg_required_else_help = true)]
-    Simulate(SimulateCommand),
-    #[command(subcommand, arg_required_else_help = true)]
-    Topology(TopologyCommand),
-    Lint(LintArgs),
-    #[command(subcommand, arg_required_else_help = true)]
-    Fit(FitCommand),
     #[command(subcommand, arg_required_else_help = true)]
     Power(PowerCommand),
     Profiles(ProfilesArgs),
@@ -92,8 +84,58 @@ enum Command {
     /// Run these as root on the node. --node names it; the default is SLURMD_NODENAME, else the host name.
     #[command(subcommand, arg_required_else_help = true)]
     Node(NodeCommand),
+    /// Simulate, score and fit: no job and no node is touched
+    ///
+    /// What the papers behind Tessera do, on files: policies on past or made-up jobs, models fitted to measurements, pictures of
+    /// links. Nothing here is part of a running cluster.
+    #[command(subcommand, arg_required_else_help = true)]
+    Lab(LabCommand),
+    /// The same as below `lab`.
+    #[command(flatten)]
+    Directly(LabCommand),
     Completions(CompletionsArgs),
     ManPages(ManPagesArgs),
+}
+
+/// The laboratory. Its commands also go without the word `lab`.
+#[derive(Subcommand)]
+enum LabCommand {
+    Score(ScoreArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Simulate(SimulateCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Topology(TopologyCommand),
+    Lint(LintArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Fit(FitCommand),
+}
+
+impl Cli {
+    /// Reads the arguments of this process.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&root().try_get_matches()?)
+    }
+}
+
+/// The command with all below it. Those of the laboratory stand below `lab` alone in help, manual pages and completions.
+fn root() -> clap::Command {
+    let direct: Vec<String> = LabCommand::augment_subcommands(clap::Command::new(""))
+        .get_subcommands()
+        .map(|c| c.get_name().to_owned())
+        .collect();
+    direct
+        .into_iter()
+        .fold(Cli::command(), |root, name| root.mut_subcommand(name, |command| command.hide(true)))
+}
+
+fn run_lab(command: &LabCommand, globals: &Globals) -> Result<Outcome, Failure> {
+    match command {
+        LabCommand::Score(args) => score::run(args, globals),
+        LabCommand::Simulate(command) => simulate::run(command, globals),
+        LabCommand::Topology(command) => topology::run(command, globals),
+        LabCommand::Lint(args) => lint::run(args, globals),
+        LabCommand::Fit(command) => fit::run(command, globals),
+    }
 }
 
 /// Runs the command that was given.
@@ -115,16 +157,12 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Planner(args) => planner::run(args, globals),
         Command::Exporter(args) => exporter::run(args, globals),
         Command::Times(args) => times::run(args, globals),
-        Command::Score(args) => score::run(args, globals),
-        Command::Simulate(command) => simulate::run(command, globals),
-        Command::Topology(command) => topology::run(command, globals),
-        Command::Lint(args) => lint::run(args, globals),
-        Command::Fit(command) => fit::run(command, globals),
+        Command::Lab(command) | Command::Directly(command) => run_lab(command, globals),
         Command::Power(command) => power::run(command, globals),
         Command::Check(args) => check::run(args, globals),
         Command::Profiles(args) => profiles::run(args),
-        Command::Completions(args) => completions::run(args, &mut Cli::command()),
-        Command::ManPages(args) => completions::man_pages(args, Cli::command()),
+        Command::Completions(args) => completions::run(args, &mut root()),
+        Command::ManPages(args) => completions::man_pages(args, root()),
     }
 }
 

@@ -33,8 +33,6 @@ use std::io::Write as _;
 use std::panic;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 use cli::Cli;
 use outcome::Outcome;
 
@@ -48,7 +46,7 @@ pub fn main() -> ExitCode {
 }
 
 fn main_guarded() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(e) => {
             // Help and version are errors to clap, with status 0. A closed pipe is nobody's error.

@@ -118,6 +118,10 @@ fn the_steps_of_the_page_lose_no_job_and_leave_plain_slurm() {
     for copy in ["state", "spool/n1", "spool/n2"] {
         std::fs::remove_file(cluster.layout().at(copy).join("tessera.toml.last-good")).unwrap();
     }
+    for node in ["spool/n1", "spool/n2"] {
+        let notes = ["tessera.accounting", "tessera.loaded"];
+        notes.iter().for_each(|note| std::fs::remove_file(cluster.layout().at(node).join(note)).unwrap());
+    }
     restart(&mut cluster);
     runs(&cluster, whole);
     let plain = cluster

@@ -197,7 +197,7 @@ pub struct Entry {
     pub restart: u32,
     /// Why it got this, in one line.
     pub decision: String,
-    /// For whole GPUs: how the set was chosen and what it promises, as [`protocol::set_summary`] writes it.
+    /// For whole GPUs: how the set was chosen and what it promises, as `protocol::set_summary` writes it.
     pub matched: Option<String>,
     /// How far the job's resources are.
     pub phase: Phase,

@@ -6,6 +6,8 @@ mod hardware;
 mod says;
 
 use std::fmt::Write as _;
+use std::thread::sleep;
+use std::time::Duration;
 
 use error_chain::with_causes;
 use geometry::JobId;
@@ -17,6 +19,7 @@ use node_driver::NvmlIndex;
 use node_journal::{Entry, Phase};
 use protocol::wire::parse_placement;
 use serde_json::json;
+use site_config::SiteConfig;
 
 pub(crate) use args::NodeCommand;
 
@@ -24,7 +27,7 @@ use says::Word;
 
 use crate::globals::Globals;
 use crate::local::{Local, compare, ending, require_root, this_node};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, status as say};
 use crate::render::colour::Paint;
 use crate::render::{layout, table, terminal};
 use crate::site;
@@ -33,7 +36,7 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
     require_root(&format!("tessera node {}", command.name()))?;
     // slurmd's start runs this, so the node keeps a good version before its first job.
     let name = command.node().map(str::to_owned).or_else(this_node);
-    let config = site::in_force(globals.config.as_deref(), name.as_deref(), true)?.config;
+    let config = config_of(command, globals, name.as_deref())?;
     let local = Local::new(&config, command.node())?;
     match command {
         NodeCommand::Reconcile { if_dead, until_ended, .. } => {
@@ -46,17 +49,46 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
     }
 }
 
+/// The longest pause between two looks at a bad file.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Reads the configuration in force. At slurmd's start, a bad file without a good version is waited for to be put right, for as
+/// long as that slurmd runs: until then slurmctld hears nothing of the node.
+fn config_of(command: &NodeCommand, globals: &Globals, name: Option<&str>) -> Result<SiteConfig, Failure> {
+    let named = globals.config.as_deref();
+    let starts = matches!(command, NodeCommand::Reconcile { until_ended: true, .. });
+    let may_wait = || starts && site::path(named).exists() && name.is_some_and(says::slurmd_loads_us);
+    let mut pause = Duration::from_millis(500);
+    let mut said = false;
+    loop {
+        match site::in_force(named, name, true) {
+            Ok(in_force) => return Ok(in_force.config),
+            Err(bad) if may_wait() => {
+                if !said {
+                    say(&format!("{bad}tessera node reconcile waits until this is put right\n"));
+                    said = true;
+                }
+            }
+            Err(bad) => return Err(bad),
+        }
+        sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
 fn reconcile_node(
     local: &Local<'_>,
     word: Option<&Word>,
     if_dead: bool,
     until_ended: bool,
 ) -> Result<Outcome, Failure> {
+    // By another file than before, other device nodes may have to be closed before jobs come.
+    let if_dead = if_dead && !word.is_some_and(Word::is_news);
     let done = put_right(local, if_dead);
     // Whatever became of that: the node's GPUs have been compared, and slurmctld knows if they are unfit.
     let said = match word {
         Some(word) if until_ended => word.say_when_registered(),
-        Some(word) if !if_dead || word.is_news() => word.say(),
+        Some(word) if !if_dead => word.say(),
         _ => String::new(),
     };
     let Done { mut text, ending, problems } = done?;

@@ -17,6 +17,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A slurmctld that is killed forgets what it has not saved, which takes up to 5 s.
 const SAVED_AFTER: Duration = Duration::from_secs(10);
 
+/// Tells whether a slurmd that loads Tessera runs on this node.
+pub(super) fn slurmd_loads_us(name: &str) -> bool {
+    let env = |name: &str| std::env::var(name).ok();
+    loaded::read(&loaded::path(&slurm_conf::path(&env), name)).is_some()
+}
+
 /// One node's word to slurmctld.
 pub(super) struct Word {
     name: String,

@@ -50,7 +50,7 @@ pub(crate) fn make(
     Ok(())
 }
 
-/// What other jobs have on the GPU.
+/// Places and compute instances that other jobs have on the GPU.
 struct Beside<'a> {
     places: Vec<Placement>,
     parts: Vec<&'a InstanceRecord>,

@@ -31,7 +31,7 @@ pub fn task_environment(entry: &Entry, local_task: u32, n_tasks: u32) -> Vec<(St
     env.vars
 }
 
-/// How many instances each of `n_tasks` tasks has to itself; `None` where they cannot be dealt out evenly.
+/// Number of instances that each of `n_tasks` tasks has to itself; `None` if they cannot be dealt out evenly.
 #[must_use]
 pub fn instances_per_task(entry: &Entry, n_tasks: u32) -> Option<usize> {
     let (instances, tasks) = (entry.instances.len(), usize::try_from(n_tasks).ok()?);

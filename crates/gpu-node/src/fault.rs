@@ -15,7 +15,7 @@ use node_driver::{GpuMinor, NvmlIndex};
 use node_journal::lock::LockError;
 use node_journal::own_dirs::StateError;
 
-/// What went wrong.
+/// Reasons why a step of the node's work failed.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Fault {
@@ -43,7 +43,7 @@ pub enum Fault {
     /// The node has fewer GPUs than the site says.
     #[error("GPU {gpu} was granted but the driver shows {}", geometry::counted(*count, "GPU"))]
     NoSuchGpu { gpu: NvmlIndex, count: u16 },
-    /// The same, whatever was granted.
+    /// The driver shows fewer GPUs than tessera.toml describes, whatever was granted.
     #[error("tessera.toml describes {}, the driver shows {shown}: correct the file or the node", geometry::counted(*described, "GPU"))]
     FewerGpus { described: usize, shown: usize },
     /// The site describes another GPU: the job would get less than it was promised, or something else.
@@ -83,7 +83,7 @@ pub enum Fault {
     Kept {
         gpu: NvmlIndex,
         purpose: Purpose,
-        /// What was granted of it.
+        /// The granted part of the GPU.
         what: &'static str,
     },
     /// An instance of the administrator's own is not there. Only he makes them.
@@ -94,7 +94,7 @@ pub enum Fault {
         name: String,
         start: Slice,
     },
-    /// What was granted belongs to another job.
+    /// Another job has the GPU or the part of it that was granted.
     #[error("GPU {gpu}: {what} is held by job {holder}")]
     Held { gpu: NvmlIndex, what: String, holder: JobId },
     /// Something stayed in use until the deadline.

@@ -26,7 +26,7 @@ pub(crate) struct HandOver<'a> {
     deadline: &'a Deadline,
     /// False for a job that has its devices already: the processes are its own.
     check: bool,
-    /// Who has device nodes open, once somebody has asked.
+    /// Processes with device nodes open; `None` until they are first needed.
     open: Option<OpenNodes>,
     /// The jobs that run here and are not the one that gets the devices.
     others: &'a [Entry],

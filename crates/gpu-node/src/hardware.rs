@@ -11,11 +11,11 @@ use node_driver::nvml::{GpuInfo, LiveProfile, Nvml};
 
 /// Least part of the described memory that a GPU must have, percent: drivers differ a little in what they report.
 const LEAST_PERCENT: u64 = 95;
-/// The same for an instance. Early drivers give a GB200's `1g.23gb` 9 % less (`geometry/data/models.toml`,
-/// `memory_mib_also_seen`); the same profile of the next smaller model has half.
+/// Least part of an instance's described memory that the driver must show, percent. Early drivers give a GB200's `1g.23gb`
+/// 9 % less (`geometry/data/models.toml`, `memory_mib_also_seen`); the same profile of the next smaller model has half.
 const LEAST_PROFILE_PERCENT: u64 = 90;
 
-/// What is wrong with the node's GPUs: those that are other than described, and the first that is missing.
+/// Lists the GPUs that are other than described, and the first that is missing.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub(crate) fn are_enough(settings: &Settings, numbering: &Numbering, shown: usiz
     Ok(())
 }
 
-/// Whether a GPU is what the site describes. One that is left to Slurm may be anything.
+/// Compares a GPU with the site's description. One that is left to Slurm may be anything.
 pub(crate) fn compare(found: &GpuInfo, described: Option<GpuSettings>) -> Result<(), Fault> {
     let ours = described.filter(|d| d.purpose != Purpose::Slurm);
     let Some(GpuSettings { model, .. }) = ours else { return Ok(()) };
@@ -69,7 +69,7 @@ pub(crate) fn compare(found: &GpuInfo, described: Option<GpuSettings>) -> Result
     Ok(())
 }
 
-/// Whether the driver's profile gives what was promised by the described one.
+/// Compares the driver's profile with the promises of the described one.
 pub(crate) fn compare_profile(
     gpu: NvmlIndex,
     live: &LiveProfile,

@@ -51,7 +51,7 @@ const FIRST_USER: u32 = 1000;
 /// Whom a look at a GPU or instance finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Who is on it.
+    /// Processes that are on it.
     pub(crate) leftovers: Vec<Leftover>,
     /// Processes of running jobs that merely have the device node open.
     pub(crate) bystanders: Vec<Leftover>,
@@ -112,13 +112,13 @@ pub(crate) fn on(
     Ok(found)
 }
 
-/// How long a look at all open files may take: long enough for some hundred thousand files even on a busy machine. A user can
+/// Longest time for one look at all open files: enough for some hundred thousand files even on a busy machine. A user can
 /// have more open than can be looked at in any time.
 pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(5);
-/// How many files of each process are looked at, round by round: one with very many must not keep others from being seen.
+/// Number of files of each process that each round looks at: a process with very many must not keep others from being seen.
 const ROUNDS: [usize; 3] = [256, 16 << 10, usize::MAX];
 
-/// Which processes of people have which of the driver's device nodes open.
+/// The device nodes of the driver that processes of people have open.
 #[derive(Default)]
 pub(crate) struct OpenNodes {
     found: Vec<(u32, PathBuf)>,

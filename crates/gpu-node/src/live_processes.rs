@@ -13,10 +13,10 @@ use node_driver::deadline::Deadline;
 use node_driver::process;
 use node_driver::process_environ::Unread;
 
-/// How long environments are read. Only a reconciliation waits for it.
+/// Longest time for reading environments. Only a reconciliation waits for it.
 const TIME: Duration = Duration::from_secs(30);
 
-/// Those of `jobs`, each with its user, that have a process on `node`. `env` is slurmd's environment: `SLURM_CONF`.
+/// Finds those of `jobs`, each with its user, that have a process on `node`. `env` is slurmd's environment: `SLURM_CONF`.
 ///
 /// Reads all of `/proc` once. Where it cannot be read, every job counts as having one. So does each job of a user who has
 /// a process outside Slurm's groups that cannot be read in time, or more of them than can be read in 30 s.

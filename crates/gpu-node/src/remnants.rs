@@ -12,18 +12,18 @@ use node_driver::deadline::Deadline;
 use node_driver::nvml::Nvml;
 use node_journal::{Entry, GpuRecord, InstanceRecord};
 
-/// What was removed.
+/// Things that were removed.
 #[derive(Default)]
 pub(crate) struct Cleared {
     /// Half-made GPU instances that were destroyed: GPU, GPU instance id.
     pub(crate) destroyed: Vec<(NvmlIndex, u32)>,
     /// GPUs whose pending change of MIG mode was taken back.
     pub(crate) modes: Vec<NvmlIndex>,
-    /// What could not be removed; for the log.
+    /// Things that could not be removed; for the log.
     pub(crate) problems: Vec<String>,
 }
 
-/// How long a half-made instance that is in use is waited for: it can be destroyed when its place is needed, too.
+/// Longest wait for a half-made instance that is in use: it can also be destroyed when its place is needed.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Removes what an interrupted prolog left half made on GPUs that the caller has locked. `kept` are the entries of

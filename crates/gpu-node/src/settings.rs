@@ -16,16 +16,16 @@ use node_driver::NvmlIndex;
 pub struct GpuSettings {
     /// The geometry to expect.
     pub model: &'static Model,
-    /// Whether it may be partitioned.
+    /// The site's rule for partitioning it.
     pub policy: MigPolicy,
-    /// What it is kept for.
+    /// The purpose that the site keeps it for.
     pub purpose: Purpose,
     /// The instances that a static GPU has: profile and start.
     pub fixed: Vec<(ProfileId, Slice)>,
 }
 
 impl GpuSettings {
-    /// What the site's description of a GPU tells the node.
+    /// Reads the node's settings of a GPU from the site's description.
     #[must_use]
     pub fn of(gpu: &Gpu) -> Self {
         let fixed = match &gpu.state {
@@ -41,9 +41,9 @@ impl GpuSettings {
 /// Paths, programs and policies of one node.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where device nodes are: `/dev`.
+    /// Directory of the device nodes: `/dev`.
     pub dev_root: PathBuf,
-    /// Where `driver/nvidia-caps` is: `/proc`.
+    /// Directory that contains `driver/nvidia-caps`: `/proc`.
     pub proc_root: PathBuf,
     /// The root of the tree of control groups: `/sys/fs/cgroup`.
     pub cgroup_root: PathBuf,
@@ -65,13 +65,13 @@ pub struct Settings {
     pub gpu_reset_command: Vec<String>,
     /// Deadline of one operation on the node, retries included.
     pub operation_timeout: Duration,
-    /// Whether owners and modes of device nodes are changed.
+    /// True if Tessera changes owners and modes of device nodes.
     pub manage_device_nodes: bool,
-    /// What becomes of processes that are on a GPU or instance which a job is about to get.
+    /// Treatment of processes that are on a GPU or instance that a job is about to get.
     pub leftover_processes: LeftoverProcesses,
-    /// Whether jobs of different users may share one MPS daemon.
+    /// True if jobs of different users may share one MPS daemon.
     pub share_between_users: bool,
-    /// What holds an MPS share to its memory.
+    /// The means that keeps an MPS share within its memory.
     pub memory_limit: MemoryLimit,
     /// The GPUs that the site describes: all in NVML's order, or those that Slurm counts in its order.
     pub gpus: Vec<GpuSettings>,
@@ -79,7 +79,7 @@ pub struct Settings {
     pub in_power_budget: bool,
     /// The energy that jobs use is accounted.
     pub energy: bool,
-    /// What Slurm's numbers mean here.
+    /// Meaning of Slurm's GPU numbers on this node.
     pub numbering: Numbering,
 }
 
@@ -112,31 +112,31 @@ impl Settings {
         }
     }
 
-    /// Where the journal and the driver are.
+    /// Gives the paths of the journal and the driver.
     #[must_use]
     pub fn places(&self) -> Places {
         Places { state_dir: self.state_dir.clone(), nvml_library: self.nvml_library.clone() }
     }
 
-    /// How many compute slices a GPU has; 1 for one that nobody describes.
+    /// Number of compute slices of a GPU; 1 for a GPU that the site does not describe.
     #[must_use]
     pub fn compute_slices(&self, gpu: NvmlIndex) -> u32 {
         self.described(gpu).map_or(1, |gpu| u32::from(gpu.model.compute_slices.max(1)))
     }
 
-    /// The same where the energy that jobs use is accounted, or not.
+    /// Returns the settings with accounting of the energy that jobs use turned on or off.
     #[must_use]
     pub fn with_energy(self, energy: bool) -> Self {
         Self { energy, ..self }
     }
 
-    /// The same for a node in one of the site's power budgets, or in none.
+    /// Returns the settings for a node that is in one of the site's power budgets, or in none.
     #[must_use]
     pub fn with_budget(self, in_power_budget: bool) -> Self {
         Self { in_power_budget, ..self }
     }
 
-    /// The same with the site's pool of GPU tasks, on the node of this name.
+    /// Returns the settings with the site's pool of GPU tasks, on the node of this name.
     #[must_use]
     pub fn with_tasks(self, tasks: Option<&Tasks>, name: &str) -> Self {
         Self { tasks: tasks.map(|tasks| tasks.for_node(name)), ..self }
@@ -148,21 +148,21 @@ impl Settings {
         self.numbering.description(self, gpu)
     }
 
-    /// Whether a GPU is not ours to touch: the site leaves it to Slurm, or neither it nor Slurm knows the GPU.
+    /// Tells whether Tessera must leave a GPU alone: the site leaves it to Slurm, or neither it nor Slurm knows the GPU.
     #[must_use]
     pub fn spares(&self, gpu: NvmlIndex) -> bool {
         self.numbering.leaves_out(self, gpu)
             || self.described(gpu).is_some_and(|d| d.purpose == Purpose::Slurm)
     }
 
-    /// Whether nothing may be made, destroyed or switched on a GPU.
+    /// Tells whether nothing may be made, destroyed or switched on a GPU.
     #[must_use]
     pub fn is_fixed(&self, gpu: NvmlIndex) -> bool {
         self.spares(gpu) || self.described(gpu).is_some_and(|d| d.purpose == Purpose::Static)
     }
 
-    /// Whether every GPU's device node is open to all users at all times, and no GPU is ever cut: CUDA then counts all of
-    /// them for everybody.
+    /// Tells whether every GPU's device node is open to all users at all times, and no GPU is ever cut: CUDA then counts
+    /// all of them for everybody.
     #[must_use]
     pub fn leaves_gpus_open(&self) -> bool {
         !self.manage_device_nodes && self.gpus.iter().all(|gpu| gpu.policy == MigPolicy::Off)

@@ -40,7 +40,7 @@ variables! {
 }
 
 impl Variable {
-    /// Whether it may be the user's own: a job may run an MPS daemon on GPUs that it has alone.
+    /// Tells whether the variable may be the user's own: a job may run an MPS daemon on GPUs that it has alone.
     fn may_be_the_users(self) -> bool {
         matches!(self, Self::MpsPipe | Self::MpsLog | Self::MpsThreads | Self::MpsMemory)
     }

@@ -34,7 +34,7 @@ pub enum BrokerError {
     /// It runs, and does not do what it is asked.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// What would be preloaded to the job's programs.
+    /// The library that would be preloaded to the job's programs is unusable.
     #[error(transparent)]
     Library(#[from] LibraryError),
     /// The journal cannot be read.
@@ -42,12 +42,12 @@ pub enum BrokerError {
     State(#[from] StateError),
 }
 
-/// How long the broker may take to answer.
+/// Longest wait for an answer of the broker.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long it may take to start. A thousand leases are read in 50 ms.
+/// Longest wait for the broker's start. A thousand leases are read in 50 ms.
 const START: Duration = Duration::from_secs(10);
 
-/// Where the broker listens for a job's processes.
+/// Path of the socket on which the broker listens for a job's processes.
 #[must_use]
 pub(crate) fn socket(settings: &Settings, job: JobId) -> PathBuf {
     task_control::socket(&settings.run_dir, job.0)
@@ -107,14 +107,14 @@ pub(crate) fn end(settings: &Settings, entry: &Entry) -> Option<String> {
     }
 }
 
-/// What a look at the broker found and changed.
+/// Findings and changes of one look at the broker.
 #[derive(Debug, Default)]
 pub(crate) struct BrokerSeen {
     /// It did not run, and was started for the jobs that need it.
     pub(crate) started: bool,
     /// Jobs that it still had although nobody else knows them.
     pub(crate) ended: Vec<JobId>,
-    /// What could not be done.
+    /// Things that could not be done.
     pub(crate) problems: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn reconcile(settings: &Settings, journal: &Journal, kept: &[Entry]) 
     seen
 }
 
-/// Whether jobs here need the task broker and it does not run. False where that cannot be told.
+/// Tells whether jobs here need the task broker and it does not run. False if that cannot be found out.
 #[must_use]
 pub fn lacks_broker(settings: &Settings) -> bool {
     let needed = || {
@@ -171,7 +171,7 @@ pub fn lacks_broker(settings: &Settings) -> bool {
     needed() == Some(true) && !runs()
 }
 
-/// What `tessera doctor` says about the broker: it does not run though jobs need it, or has other jobs.
+/// Lists the complaints of `tessera doctor` about the broker: it does not run though jobs need it, or has other jobs.
 pub(crate) fn complaints(settings: &Settings, journal: &Journal, entries: &[Entry]) -> Vec<String> {
     let needed: HashSet<u32> = entries
         .iter()
@@ -221,7 +221,7 @@ fn options(tasks: &Tasks, run_dir: &Path, nvml: &Path) -> Vec<String> {
     args
 }
 
-/// What the broker is told of a job; `None` for a job of another kind, or one whose devices do not exist yet.
+/// Describes a job to the broker; `None` for a job of another kind, or one whose devices do not exist yet.
 fn told(entry: &Entry) -> Option<Job> {
     let tasks = entry.tasks.as_ref()?;
     let device = |(i, record): (usize, &node_journal::TaskDevice)| {

@@ -21,7 +21,7 @@ use crate::settings::Settings;
 use node_journal::Journal;
 use node_journal::{lock, own_dirs};
 
-/// How long slurmctld may take to answer, each time.
+/// Longest wait for each answer of slurmctld.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Begins every text of ours in a node's `extra`.
 const OURS: &str = "tessera ";
@@ -39,7 +39,7 @@ fn notes(settings: &Settings) -> [PathBuf; 2] {
     [&settings.state_dir, &settings.run_dir].map(|dir| dir.join("unfit"))
 }
 
-/// Whether this node was marked and not cleared since.
+/// Tells whether this node was marked and not cleared since.
 #[must_use]
 pub fn is_marked(settings: &Settings) -> bool {
     notes(settings).iter().any(|note| note.is_file())

@@ -7,7 +7,7 @@
 
 use crate::settings::Settings;
 
-/// What is wrong with the driver's parameters, if anything; `None` also where device nodes are not ours to manage.
+/// Says what is wrong with the driver's parameters, if anything; `None` also if Tessera does not manage device nodes.
 pub(crate) fn complaint(settings: &Settings) -> Option<String> {
     if !settings.manage_device_nodes {
         return None;

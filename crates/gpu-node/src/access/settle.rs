@@ -62,19 +62,19 @@ pub(crate) fn caps_now(
     Ok(wanted.filter(|(_, access)| !(keeps && *access == Access::CAP_CLOSED)).collect())
 }
 
-/// Whether a live job has another GPU by the same minor number.
+/// Tells whether a live job has another GPU with the same minor number.
 fn is_anothers(gpu: &GpuRecord, live: &[Entry]) -> bool {
     let other = |g: &GpuRecord| g.minor == gpu.minor && g.uuid != gpu.uuid;
     live.iter().any(|e| e.is_given() && e.gpus.iter().any(other))
 }
 
-/// Whether a job of which the journal knows nothing may be on this entry's GPUs, so that its access must stay. Whole GPUs
+/// Tells whether a job that the journal does not know may be on this entry's GPUs, so that its access must stay. Whole GPUs
 /// are one job's alone. A GPU that is shared without instances has one user, whose access a new share does not take.
 fn may_share(entry: &Entry, stays: bool) -> bool {
     !(entry.has_whole_gpus() || stays && entry.instances.is_empty())
 }
 
-/// What leaves everybody their access that has it `now`.
+/// Chooses an access that takes nothing from anyone who has access `now`.
 fn no_less(now: Access, wanted: Access) -> Access {
     match (now, wanted) {
         (Access::CLOSED, _) => wanted,
@@ -84,7 +84,7 @@ fn no_less(now: Access, wanted: Access) -> Access {
     }
 }
 
-/// How long the nodes' lock is waited for: nobody holds it for longer than it takes to read the journal.
+/// Longest wait for the nodes' lock: it is only held while the journal is read.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The deadline for the nodes' lock.

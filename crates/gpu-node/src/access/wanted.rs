@@ -18,7 +18,7 @@ pub(crate) struct GpuFacts {
     pub(crate) minor: GpuMinor,
 }
 
-/// How a GPU's node must be, from the entries of live jobs.
+/// Derives the access to a GPU's node from the entries of live jobs.
 pub(super) fn gpu_access<'e>(
     settings: &Settings,
     uuid: &str,
@@ -37,7 +37,7 @@ pub(super) fn gpu_access<'e>(
     access
 }
 
-/// How a capability node must be, from the entries of live jobs that name it.
+/// Derives the access to a capability node from the entries of live jobs that name it.
 pub(super) fn cap_access<'e>(
     settings: &Settings,
     name: &str,
@@ -47,12 +47,12 @@ pub(super) fn cap_access<'e>(
     users.map(|entry| own_caps(settings, entry)).fold(Access::CAP_CLOSED, both_caps)
 }
 
-/// How a job's capability nodes must be if no other job has them.
+/// Gives the access to a job's capability nodes if no other job has them.
 fn own_caps(settings: &Settings, entry: &Entry) -> Access {
     if shared_by_all(settings, entry) { Access::CAP_OPEN } else { Access::cap_of(entry.uid) }
 }
 
-/// What lets in whoever either lets in.
+/// Gives the access that admits everyone whom either admits.
 fn both_caps(a: Access, b: Access) -> Access {
     match (a, b) {
         (Access::CAP_CLOSED, other) | (other, Access::CAP_CLOSED) => other,
@@ -61,7 +61,7 @@ fn both_caps(a: Access, b: Access) -> Access {
     }
 }
 
-/// Whether every user may use what the job uses.
+/// Tells whether every user may use the job's devices.
 fn shared_by_all(settings: &Settings, entry: &Entry) -> bool {
     entry.kind == Kind::Shards || entry.shares_device() && settings.share_between_users
 }

@@ -22,7 +22,7 @@ fn share() -> Entry {
     serde_json::from_str(share).unwrap()
 }
 
-/// What the prolog does, on a GPU with one of these PCI bus ids.
+/// Acts as the prolog, on a GPU with one of these PCI bus ids.
 fn prolog(kernel: &Kernel, entry: &mut Entry, ids: &[&str]) -> Option<String> {
     let journalled = Cell::new(false);
     let note = |entry: &Entry| {
@@ -40,7 +40,7 @@ fn prolog(kernel: &Kernel, entry: &mut Entry, ids: &[&str]) -> Option<String> {
 
 const ID: &str = "00000000:07:00.0";
 
-/// What Slurm does at the begin of a step: it goes on with groups that exist.
+/// Acts as Slurm at the begin of a step: it goes on with groups that exist.
 fn slurm_begins(kernel: &Kernel) {
     for dir in [JOB, STEP, &format!("{STEP}/slurm"), &format!("{STEP}/user")] {
         let made = kernel.mkdir(dir);
@@ -49,7 +49,7 @@ fn slurm_begins(kernel: &Kernel) {
     kernel.enter(&format!("{STEP}/user"));
 }
 
-/// What Slurm does at the end of the job's only step.
+/// Acts as Slurm at the end of the job's only step.
 fn slurm_ends(kernel: &Kernel) {
     kernel.leave(&format!("{STEP}/user"));
     for dir in [&format!("{STEP}/slurm"), &format!("{STEP}/user"), STEP, JOB] {
@@ -57,7 +57,7 @@ fn slurm_ends(kernel: &Kernel) {
     }
 }
 
-/// How much the job's processes get, in pieces of 64 MiB.
+/// Counts the bytes that the job's processes get, in pieces of 64 MiB.
 fn takes(kernel: &Kernel, region: &str) -> u64 {
     let dir = format!("{STEP}/user");
     (0..100).filter(|_| kernel.allocate(&dir, region, 64 << 20)).count() as u64 * (64 << 20)

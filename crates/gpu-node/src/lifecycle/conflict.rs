@@ -5,14 +5,14 @@
 use node_driver::NvmlIndex;
 use node_journal::{Entry, GpuRecord, Kind};
 
-/// What two jobs both claim.
+/// A GPU, or a part of it, that two jobs both claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contested {
     pub(crate) gpu: NvmlIndex,
     pub(crate) what: String,
 }
 
-/// What `new` needs that `other` holds, if anything.
+/// Finds the first thing that `new` needs and `other` holds, if any.
 pub(crate) fn conflict(new: &Entry, other: &Entry, share_between_users: bool) -> Option<Contested> {
     // Slurm alone counts the shards of these.
     let slurms = new.kind == Kind::Shards && other.kind == Kind::Shards;

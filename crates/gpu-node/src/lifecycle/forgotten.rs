@@ -9,15 +9,15 @@ use geometry::JobId;
 use crate::settings::Settings;
 use node_journal::{Contents, Entry, Journal};
 
-/// Whether the journal has a job.
+/// Tells whether the journal has a job.
 #[must_use]
 pub fn is_journalled(settings: &Settings, job: JobId) -> bool {
     Journal::open(&settings.state_dir)
         .is_ok_and(|journal| journal.job(job).is_ok_and(|entry| entry.is_some()))
 }
 
-/// Whether some other job than `own` is journalled, without a step among `live`, for longer than `after`. slurmctld may
-/// have forgotten it, and its epilog will never run then. At most one caller is told so in that time.
+/// Tells whether some other job than `own` is journalled, without a step among `live`, for longer than `after`. slurmctld
+/// may have forgotten it, and its epilog will never run then. At most one caller is told so in that time.
 #[must_use]
 pub fn seems_forgotten(settings: &Settings, own: JobId, live: &HashSet<JobId>, after: Duration) -> bool {
     let Ok(journal) = Journal::open(&settings.state_dir) else { return false };
@@ -29,7 +29,7 @@ pub fn seems_forgotten(settings: &Settings, own: JobId, live: &HashSet<JobId>, a
     entries.iter().any(stale) && first_in(&settings.state_dir.join("asked"), after)
 }
 
-/// Whether nobody has been here within that time; notes that somebody is now.
+/// Tells whether this is the first call within that time, and stamps the time of the call.
 fn first_in(stamp: &Path, time: Duration) -> bool {
     let last = std::fs::symlink_metadata(stamp).and_then(|meta| meta.modified());
     if last.is_ok_and(|at| at.elapsed().is_ok_and(|ago| ago < time)) {

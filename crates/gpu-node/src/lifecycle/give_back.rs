@@ -10,12 +10,12 @@ use crate::{fence, mps, tasks};
 use node_journal::lock::Locks;
 use node_journal::{Entry, Journal};
 
-/// What a release did.
+/// Outcome of a release.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Released {
     /// False where the journal knows no such job: nothing to do.
     pub known: bool,
-    /// What could not be taken back; for the log.
+    /// Things that could not be taken back; for the log.
     pub problems: Vec<String>,
     /// Power limits that somebody else has changed since they were set, and that stay; for the log.
     pub notes: Vec<String>,

@@ -15,14 +15,14 @@ use node_driver::deadline::Deadline;
 use node_journal::Journal;
 use node_journal::lock::Locks;
 
-/// What became of the node.
+/// State of the node after it was handed over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandedOver {
     /// Jobs that have instances or shares here: nothing was changed for their sake.
     pub busy: Vec<JobId>,
     /// GPUs whose instances are gone and whose MIG mode is off.
     pub gpus: Vec<NvmlIndex>,
-    /// What could not be done.
+    /// Things that could not be done.
     pub problems: Vec<String>,
 }
 

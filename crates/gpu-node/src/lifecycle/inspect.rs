@@ -26,7 +26,7 @@ pub struct Disagreement {
     pub gpu: Option<NvmlIndex>,
     /// About this job, if about one.
     pub job: Option<JobId>,
-    /// What disagrees, as `tessera doctor` shows it.
+    /// The difference, as `tessera doctor` shows it.
     pub what: String,
 }
 
@@ -52,7 +52,7 @@ pub struct Inspection {
     pub gpus: Vec<GpuView>,
     /// As the journal says, by job id.
     pub entries: Vec<Entry>,
-    /// Where they differ; empty on a healthy node.
+    /// Differences between journal and driver; empty on a healthy node.
     pub disagreements: Vec<Disagreement>,
 }
 
@@ -316,7 +316,7 @@ impl Disagreements {
     }
 }
 
-/// Whether a process may be on a GPU, which has this UUID, or on an instance of it because of this job.
+/// Tells whether this job explains a process on a GPU, which has this UUID, or on an instance of the GPU.
 fn may_be_of(left: &Leftover, uuid: &str, entry: &Entry, share_between_users: bool) -> bool {
     let for_all = entry.kind == Kind::Shards || (share_between_users && entry.shares_device());
     let same_user = left.uid == Some(entry.uid) || for_all;

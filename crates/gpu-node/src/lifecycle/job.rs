@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::numbering::NvmlGrant;
 use node_journal::{Entry, Phase, VERSION};
 
-/// What the prolog knows of a job.
+/// Facts that the prolog knows of a job.
 #[derive(Clone, Debug)]
 pub struct JobContext {
     /// The job's id, for locks, journal and messages.
@@ -19,9 +19,9 @@ pub struct JobContext {
     pub uid: u32,
     /// The user's group.
     pub gid: u32,
-    /// How often the job was requeued.
+    /// Number of times that the job was requeued.
     pub restart: u32,
-    /// What it was granted on this node.
+    /// GPUs and parts of GPUs that the job was granted on this node.
     pub grant: NvmlGrant,
     /// Power cap of each of its GPUs, W, if it has one.
     pub cap_w: Option<u16>,
@@ -34,7 +34,7 @@ pub struct JobContext {
     /// Jobs known to be on this node now. A journalled job that is not among them is dead: its epilog was killed. What a
     /// dead job holds is taken from it if it is in the way. `None`: not known; nothing is taken from anybody.
     pub live: Option<HashSet<JobId>>,
-    /// Who waits for the outcome. If it is gone at the end, everything is given back. `None`: nobody looks.
+    /// The slurmd that waits for the outcome. If it is gone at the end, everything is given back. `None`: nothing waits.
     pub slurmd: Option<WaitingSlurmd>,
 }
 

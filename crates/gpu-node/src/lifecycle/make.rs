@@ -51,7 +51,7 @@ pub(super) fn plan(
     Ok(())
 }
 
-/// What is journalled of a job's seats.
+/// Adds a job's seats to its journal entry.
 fn plan_tasks(
     settings: &Settings,
     grant: &NvmlGrant,
@@ -113,8 +113,8 @@ fn look_up(driver: &mut Driver<'_>, gpu: &GrantedGpu, count: u16) -> Result<GpuR
     }
 }
 
-/// Whether what was granted of a GPU is what the site keeps it for. The engine knows that; a placement may be older than
-/// tessera.toml, and a job that slurmctld gave every GPU of the node has no placement.
+/// Checks that the site keeps the GPU for the kind of thing that was granted of it. The engine knows that; a placement may
+/// be older than tessera.toml, and a job that slurmctld gave every GPU of the node has no placement.
 fn keeps_its_purpose(gpu: &GrantedGpu, grant: &NvmlGrant) -> Result<(), Fault> {
     if grant.is_of_shards() {
         // Slurm alone has chosen it.
@@ -131,17 +131,17 @@ fn keeps_its_purpose(gpu: &GrantedGpu, grant: &NvmlGrant) -> Result<(), Fault> {
     if may { Ok(()) } else { Err(Fault::Kept { gpu: gpu.index, purpose, what }) }
 }
 
-/// Whether a GPU of which Slurm alone has given out shards may be emptied and leave MIG mode for the first of their jobs.
+/// Tells whether a GPU that has only shards given out by Slurm may be emptied and leave MIG mode for the first of their jobs.
 fn may_clear(purpose: Option<Purpose>, policy: MigPolicy, others: &[Entry], gpu: &GpuRecord) -> bool {
     purpose != Some(Purpose::Static) && policy != MigPolicy::On && !others.iter().any(|o| o.uses(&gpu.uuid))
 }
 
-/// What the site says of a granted GPU.
+/// Finds the site's description of a granted GPU.
 fn described(grant: &NvmlGrant, gpu: NvmlIndex) -> Option<GpuSettings> {
     grant.gpus().iter().find(|g| g.index == gpu)?.described.clone()
 }
 
-/// What stands already.
+/// Things that exist before the job's are made.
 pub(super) struct Before<'a> {
     /// The entries of the jobs that stay.
     pub(super) others: &'a [Entry],
@@ -149,7 +149,7 @@ pub(super) struct Before<'a> {
     pub(super) again: bool,
 }
 
-/// What was met while making it.
+/// Processes and problems met while making it.
 pub(super) struct Made {
     /// Processes that were still on it.
     pub(super) leftovers: Vec<Leftover>,

@@ -14,7 +14,7 @@ use node_journal::{Entry, InstanceRecord, Kind};
 /// One GPU as it is.
 #[derive(Clone, Debug)]
 pub struct GpuView {
-    /// What it is.
+    /// Its model, memory and other fixed properties.
     pub info: GpuInfo,
     /// Its MIG mode.
     pub mode: MigMode,

@@ -21,11 +21,11 @@ pub struct GpuPower {
     pub set_mw: u32,
     /// The limit in force; lower than the one that was set where somebody limits the board out of band.
     pub enforced_mw: u32,
-    /// What it draws.
+    /// Present draw, mW.
     pub draw_mw: u32,
     /// The lowest and the highest limit that it takes, where the driver says it.
     pub range_mw: Option<(u32, u32)>,
-    /// What it has used since the driver was loaded, mJ, where the driver counts it.
+    /// Energy used since the driver was loaded, mJ, if the driver counts it.
     pub counted_mj: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ pub struct GpuPowerView {
     pub power: Result<GpuPower, String>,
     /// The jobs that have it or a part of it, each with its cap, W.
     pub jobs: Vec<(JobId, Option<u16>)>,
-    /// What each of them has used of its energy, where that is accounted.
+    /// Energy that each of them has used of it, if that is accounted.
     pub used: Vec<(JobId, Used)>,
 }
 

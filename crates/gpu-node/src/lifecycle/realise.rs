@@ -144,7 +144,7 @@ fn attempt(
     Ok(Met { evicted, damaged, made })
 }
 
-/// How long a dead job's lock is waited for: whoever holds it is its epilog, about to give everything back.
+/// Longest wait for a dead job's lock: its holder is the job's epilog, about to give everything back.
 const EVICT_WAIT: Duration = Duration::from_secs(3);
 
 /// Takes everything from a job that is dead. False: another process works on it, or it is another one by now.

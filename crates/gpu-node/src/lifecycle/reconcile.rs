@@ -17,7 +17,7 @@ use node_driver::nvml::Nvml;
 use node_journal::lock::Locks;
 use node_journal::{DamagedFile, Entry, GpuRecord, Journal, Phase};
 
-/// What a reconciliation did.
+/// Outcome of a reconciliation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReconcileReport {
     /// Dead jobs whose release was finished.
@@ -40,7 +40,7 @@ pub struct ReconcileReport {
     pub broker_jobs: Vec<JobId>,
     /// Journal files that could not be understood, where they are kept now.
     pub damaged: Vec<DamagedFile>,
-    /// What could not be set right; for the log.
+    /// Things that could not be set right; for the log.
     pub problems: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl ReconcileReport {
     }
 }
 
-/// What is known of the jobs on this node.
+/// Knowledge of the jobs that live on this node.
 #[derive(Clone, Copy, Debug)]
 pub enum LiveJobs<'a> {
     /// Nothing: every job journalled since the node booted counts as live, and every job whose file is damaged.

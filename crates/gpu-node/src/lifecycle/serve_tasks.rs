@@ -11,7 +11,7 @@ use node_driver::nvml::Nvml;
 use node_journal::lock::{LockError, Locks};
 use node_journal::{Entry, Journal};
 
-/// How long a step waits for whoever works on its MPS daemon.
+/// Longest time that a step waits for others that work on its MPS daemon.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Makes sure that the task broker runs and knows the job of this entry, and starts MPS daemons of it again that ended and

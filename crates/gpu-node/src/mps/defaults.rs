@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use node_driver::deadline::Deadline;
 use node_journal::{DaemonRecord, Entry, Journal, ShareRecord};
 
-/// What no client of a daemon gets more of than.
+/// Upper limits that a daemon sets for each of its clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Defaults {
     /// Percent of the SMs.
@@ -21,7 +21,7 @@ pub(super) struct Defaults {
     mem_gib: Option<u64>,
 }
 
-/// How long the daemon gets to answer.
+/// Longest wait for an answer of the daemon.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Defaults {

@@ -42,7 +42,7 @@ pub enum MpsError {
     NoRoom {
         key: String,
         run_dir: PathBuf,
-        /// Who has the most there.
+        /// The user with the most there.
         largest: String,
         #[source]
         source: Box<MpsError>,

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use node_driver::deadline::Deadline;
 use node_journal::own_dirs::{self, StateError, io};
 
-/// Where a daemon keeps its pipes and logs.
+/// Folders of a daemon's pipes and logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Paths {
     pub(crate) pipe: PathBuf,
@@ -99,7 +99,7 @@ pub(super) fn remove_dirs(settings: &Settings, key: &str) -> Result<(), StateErr
     Ok(())
 }
 
-/// What begins so has been moved away.
+/// Prefix of the name of everything that has been moved away.
 const AWAY: &str = ".away-";
 
 /// Distinguishes what is moved: two processes do not share an id, nor one process a moment.
@@ -108,10 +108,9 @@ fn unique() -> String {
     format!("{}-{}", std::process::id(), now.as_nanos())
 }
 
-/// How many names are read at once: few enough to take a small part of [`LEAST`].
+/// Number of names read at once: few enough to take a small part of [`LEAST`].
 const MOST: usize = 1000;
-/// How long may be spent on a daemon that ends, or on all that was left, in one go: whoever looks at the node keeps every
-/// prolog waiting.
+/// Longest time spent on a daemon that ends, or on all that was left, in one go: every prolog waits for a look at the node.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// The shortest time that is worth starting for.
 const LEAST: Duration = Duration::from_millis(20);

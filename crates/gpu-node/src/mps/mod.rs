@@ -33,9 +33,9 @@ pub(crate) use folders::{Paths, left_dirs, still_there};
 pub use revive::lacks_daemon;
 pub(crate) use revive::{any_dead, revive};
 
-/// How long a daemon gets to end by itself before it is killed.
+/// Longest time that a daemon gets to end by itself before it is killed.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a killed process gets to disappear.
+/// Longest time that a killed process gets to disappear.
 const KILL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Makes sure that the daemon `key` serves `device` for the entry's user. The answer is for the log.
@@ -119,7 +119,7 @@ fn start(
     Ok(())
 }
 
-/// How long the control program gets to turn itself into a daemon.
+/// Longest time that the control program gets to turn itself into a daemon.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Adapts a daemon that runs to a share that comes (`stays`) or goes: who may reach it, and what its clients get at most.

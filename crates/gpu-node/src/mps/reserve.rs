@@ -22,7 +22,7 @@ const DIR: &str = "reserve";
 const BYTES_FILE: &str = "bytes";
 /// The room that is kept, but at most a quarter of the file system.
 const KEPT: Room = Room { bytes: 4 << 20, inodes: 256 };
-/// What the start of a daemon needs: four files and directories of ours, seven of the daemon's, and some more.
+/// Room that the start of a daemon needs: four files and directories of ours, seven of the daemon's, and some more.
 const FOR_A_START: Room = Room { bytes: 256 << 10, inodes: 16 };
 
 /// Room on a file system.
@@ -119,7 +119,7 @@ fn open_dir(run: &OwnedFd) -> Result<OwnedFd, Errno> {
 
 /// Most files of one daemon that are counted.
 const MOST: usize = 50_000;
-/// How long all daemons' files may be counted: the prolog waits.
+/// Longest time for counting all daemons' files: the prolog waits.
 const COUNT_TIME: Duration = Duration::from_millis(300);
 
 /// Says which daemon's user has the most files in `run_dir`, and how many bytes.

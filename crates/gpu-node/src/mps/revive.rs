@@ -13,12 +13,12 @@ use node_driver::nvml::{Nvml, NvmlError};
 use node_journal::own_dirs::StateError;
 use node_journal::{DaemonRecord, Entry, Journal, Phase};
 
-/// What became of dead daemons.
+/// Outcome of a look for dead daemons.
 #[derive(Debug, Default)]
 pub(crate) struct Revived {
-    /// Those that run again, by key.
+    /// Keys of the daemons that run again.
     pub(crate) started: Vec<String>,
-    /// What could not be done.
+    /// Things that could not be done.
     pub(crate) problems: Vec<String>,
 }
 
@@ -47,12 +47,13 @@ pub(crate) fn revive(
     Ok(revived)
 }
 
-/// Whether a daemon of these jobs ended.
+/// Tells whether a daemon of these jobs ended.
 pub(crate) fn any_dead(journal: &Journal, entries: &[Entry]) -> Result<bool, StateError> {
     Ok(!dead(journal, entries)?.is_empty())
 }
 
-/// Whether a daemon ended under a job here and could be started again. False where that cannot be told.
+/// Tells whether a daemon ended under a job here and could be started again. False if that cannot be
+/// found out.
 #[must_use]
 pub fn lacks_daemon(settings: &Settings) -> bool {
     let look = || {
@@ -85,7 +86,7 @@ fn dead<'a>(journal: &Journal, entries: &'a [Entry]) -> Result<Vec<(DaemonRecord
         .collect())
 }
 
-/// Whether a process that is none of the daemon's own is on a device that the daemon serves.
+/// Tells whether a process other than the daemon's own is on a device that the daemon serves.
 fn has_clients(settings: &Settings, nvml: &Nvml, record: &DaemonRecord) -> Result<bool, NvmlError> {
     let own = process::Own::of(settings, &record.key, record.uid);
     for uuid in record.device.split(',') {

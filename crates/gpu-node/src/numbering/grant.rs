@@ -36,13 +36,13 @@ impl NvmlGrant {
         Self { grant: Grant::Whole(Vec::new()), gpus: Vec::new(), shards: false }
     }
 
-    /// The same GPUs for a job that has shards of them by Slurm's own choice: it gets what stock Slurm gives it.
+    /// Marks the GPUs as those of a job that has shards of them by Slurm's own choice: it gets what stock Slurm gives it.
     #[must_use]
     pub fn as_shards(self) -> Self {
         Self { shards: true, ..self }
     }
 
-    /// Whether Slurm's other jobs with shards may be on its GPUs.
+    /// Tells whether Slurm's other jobs with shards may be on its GPUs.
     pub(crate) fn is_of_shards(&self) -> bool {
         self.shards
     }
@@ -68,7 +68,7 @@ impl NvmlGrant {
         self.grant.instances()
     }
 
-    /// Whether no other job may use its GPUs.
+    /// Tells whether the job alone may use its GPUs.
     pub(crate) fn has_whole_gpus(&self) -> bool {
         match &self.grant {
             Grant::Whole(_) => !self.shards,
@@ -123,7 +123,7 @@ impl NvmlGrant {
         Some((tasks.seats(), tasks.mem_mib, tasks.probes, own))
     }
 
-    /// Whether a journalled job was planned from the same grant.
+    /// Tells whether a journalled job was planned from the same grant.
     pub(crate) fn is_of(&self, entry: &Entry) -> bool {
         let spec = |record: &InstanceRecord| MigSpec {
             gpu: record.gpu,

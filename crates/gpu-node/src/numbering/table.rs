@@ -66,7 +66,7 @@ pub struct Unnumbered {
 }
 
 impl NumberingError {
-    /// Whether gres.conf names a GPU that the node does not have now.
+    /// Tells whether gres.conf names a GPU that the node does not have now.
     fn gpu_is_missing(&self) -> bool {
         match self {
             Self::NoGpu { .. } => true,
@@ -182,8 +182,8 @@ impl Numbering {
         found.map(|l| l.gpu).ok_or(NumberingError::Unlisted { number: gpu, listed: listed.len() })
     }
 
-    /// What the site says of a GPU: a site that describes as many GPUs as Slurm counts describes those, in Slurm's order;
-    /// any other describes all of the node, in NVML's.
+    /// Finds the site's description of a GPU: a site that describes as many GPUs as Slurm counts describes those, in
+    /// Slurm's order; any other describes all of the node, in NVML's.
     pub(crate) fn description(&self, settings: &Settings, gpu: NvmlIndex) -> Option<GpuSettings> {
         match &self.listed {
             Some(listed) if listed.len() == settings.gpus.len() => {
@@ -193,22 +193,22 @@ impl Numbering {
         }
     }
 
-    /// Whether neither Slurm nor the site counts a GPU, which the node has beside those that both do.
+    /// Tells whether neither Slurm nor the site counts a GPU, which the node has in addition to those that both count.
     pub(crate) fn leaves_out(&self, settings: &Settings, gpu: NvmlIndex) -> bool {
         let listed = self.listed.as_ref().filter(|l| l.len() == settings.gpus.len());
         listed.is_some_and(|l| l.iter().flatten().all(|l| l.gpu != gpu))
     }
 
-    /// Whether a GPU of Slurm's is left to it and the driver does not show it.
+    /// Tells whether a GPU of Slurm's is left to it and the driver does not show it.
     #[must_use]
     pub fn is_unseen(&self, gpu: GpuIndex) -> bool {
         let listed = self.listed.as_ref().and_then(|l| l.get(usize::from(gpu.0)));
         listed.is_some_and(Option::is_none)
     }
 
-    /// How many of the GPUs that the site describes need not be there, where the driver shows `count`: they are left to
-    /// Slurm. Where gres.conf lists no files (AutoDetect), only the last ones: slurmd then counts the GPUs that it finds, so
-    /// behind one that is missing every number means another GPU than the site describes.
+    /// Counts the described GPUs that may be absent when the driver shows `count`: they are left to Slurm. Where gres.conf
+    /// lists no files (AutoDetect), only the last ones: slurmd then counts the GPUs that it finds, so behind one that is
+    /// missing every number means another GPU than the site describes.
     pub(crate) fn excused(&self, settings: &Settings, count: usize) -> usize {
         match &self.listed {
             Some(listed) if listed.len() == settings.gpus.len() => {

@@ -23,7 +23,7 @@ use node_journal::own_dirs::StateError;
 use node_journal::{CapRecord, Entry, GpuRecord, Journal, VERSION};
 use plan::{Change, Plan, Step, plan};
 
-/// What became of the limits of some GPUs.
+/// Outcome of setting or restoring the limits of some GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
     /// Limits that could not be set or put back.
@@ -32,7 +32,7 @@ pub(crate) struct Settled {
     pub(crate) notes: Vec<String>,
 }
 
-/// How long an ending job waits for another that sets the same GPU's limit, or resets it.
+/// Longest time that an ending job waits for another that sets the same GPU's limit, or resets it.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// Brings the limits of a job's GPUs to what it and the others there ask for. Its entry stands in the journal.
@@ -148,7 +148,8 @@ pub(crate) fn reconcile(
     Ok((settled, restored))
 }
 
-/// What is left undone for a GPU that the driver does not show. Its record stays until the GPU is back and is reconciled.
+/// Describes the work that is left undone for a GPU that the driver does not show. Its record stays until the GPU is back
+/// and is reconciled.
 fn gone(journal: &Journal, gpu: &GpuRecord, e: &NvmlError) -> Result<Option<String>, StateError> {
     let record = journal.cap(&gpu.uuid)?.filter(|record| record.boot == journal.boot());
     Ok(record.map(|record| {
@@ -167,7 +168,7 @@ pub(crate) fn found_mw(journal: &Journal, nvml: &Nvml, gpu: NvmlIndex, now_mw: u
     Ok(change.map_or(now_mw, |change| change.found_mw))
 }
 
-/// Where limits and the journal differ, for whoever looks.
+/// Lists the differences between limits and the journal, for `tessera doctor` and the like.
 pub(crate) fn disagreements(
     settings: &Settings,
     journal: &Journal,
@@ -263,7 +264,7 @@ impl Holders {
     }
 }
 
-/// Whether there is anything to do on a GPU: without caps the driver is not asked.
+/// Tells whether there is anything to do on a GPU: without caps the driver is not asked.
 fn concerns(journal: &Journal, gpu: &GpuRecord, caps: &[Option<u32>]) -> Result<bool, StateError> {
     Ok(caps.iter().any(Option::is_some) || journal.cap(&gpu.uuid)?.is_some())
 }

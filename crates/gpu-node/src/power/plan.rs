@@ -15,13 +15,13 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Whether a limit may be there because of us: this change was not made yet, was made, or was taken back.
+    /// Tells whether Tessera may have set this limit: the change was not made yet, was made, or was taken back.
     pub(super) fn explains(&self, limit_mw: u32) -> bool {
         [self.found_mw, self.was_mw, self.to_mw].contains(&limit_mw)
     }
 }
 
-/// What to do about a GPU's limit.
+/// The action that a GPU's limit needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It is as it was found: what the journal says of it is over.

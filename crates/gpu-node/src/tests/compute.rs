@@ -5,7 +5,7 @@ use node_state::{GpuState, Holder};
 use super::*;
 use crate::{Fault, task_environment};
 
-/// What jobs have on GPU 0, as the layout line shows it.
+/// Compute instances and shares of jobs on GPU 0, as the layout line shows them.
 fn layout(node: &TestNode) -> String {
     let line = node.inspect().node.layout();
     line.split(' ').nth(1).unwrap_or_default().to_owned()

@@ -62,9 +62,8 @@ fn litter(node: &TestNode, which: usize) {
     node.release(1);
 }
 
-/// What must hold after any crash: the dead job's things are free, a live neighbour's are untouched, and the same
-/// job can be started.
-/// Every moment is one at which another user could try to open a capability node.
+/// Asserts the state after any crash: the dead job's things are free, a live neighbour's are untouched, and the same job
+/// can be started. Every moment is one at which another user could try to open a capability node.
 fn assert_closed(node: &TestNode, at: &str) {
     // The driver's own two, for administrators, are nodes 1 and 2.
     for entry in std::fs::read_dir(node.settings.dev_root.join("nvidia-caps")).unwrap().flatten() {

@@ -37,7 +37,7 @@ fn max(node: &TestNode, job: u32) -> String {
     fs::read_to_string(node.settings.cgroup_root.join(dir)).unwrap()
 }
 
-/// What a task of the job says of its share.
+/// Asks a task of the job about its share.
 fn share_said(node: &TestNode, entry: &Entry) -> String {
     let mut entry = entry.clone();
     let own = node.settings.proc_root.join("self");

@@ -72,7 +72,7 @@ fn a_planted_journal_file_is_not_followed() {
     });
 }
 
-/// What is mounted in a path's place, for as long as this lives.
+/// A mount in a path's place, for as long as this value lives.
 struct Mounted<'p>(&'p Path);
 
 impl<'p> Mounted<'p> {

@@ -72,7 +72,7 @@ pub(super) fn on_node(name: &str, body: impl FnOnce(&TestNode)) {
     on_node_of(name, NODE, body);
 }
 
-/// The same on a node of this description.
+/// Runs a test on a node of this description.
 pub(super) fn on_node_of(name: &str, description: &str, body: impl FnOnce(&TestNode)) {
     if let Some(dir) = std::env::var_os(NODE_DIR) {
         return body(&TestNode::open(Path::new(&dir)));
@@ -111,7 +111,7 @@ fn build_dir() -> PathBuf {
     exe.parent().and_then(Path::parent).unwrap().to_owned()
 }
 
-/// Where the simulator is; built first unless the environment names a directory that has it.
+/// Finds the simulator's directory; builds it first unless the environment names a directory that has it.
 fn simulator() -> PathBuf {
     static BUILD: Once = Once::new();
     if let Some(dir) = std::env::var_os("GPU_NODE_TEST_SIM") {
@@ -224,7 +224,7 @@ impl TestNode {
         crate::inspect(&self.settings, None).unwrap()
     }
 
-    /// What disagrees when only these jobs are on the node.
+    /// Lists the differences when only these jobs are on the node.
     pub(super) fn disagreements(&self, live: &[u32]) -> Vec<String> {
         let live: HashSet<JobId> = live.iter().map(|j| JobId(*j)).collect();
         let seen = crate::inspect(&self.settings, Some(&live)).unwrap();

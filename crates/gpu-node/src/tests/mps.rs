@@ -103,7 +103,7 @@ fn an_instance_is_shared_by_its_own_daemon() {
     });
 }
 
-/// What a daemon answers to a user who has none of a job's environment but the path.
+/// Gives a daemon's answer to a user who has none of a job's environment but the path.
 fn try_ask(node: &TestNode, pipe: &Path, uid: u32, words: &str) -> Option<String> {
     use std::io::Write;
     use std::os::unix::process::CommandExt;
@@ -319,7 +319,7 @@ fn a_missing_control_program_drains_the_node() {
     });
 }
 
-/// What a user can leave in a daemon's directories is no reason to drain a node, or to let a prolog run out of stack.
+/// Files that a user can leave in a daemon's directories are no reason to drain a node, or to let a prolog run out of stack.
 #[test]
 fn a_tree_that_a_user_left_keeps_nobody_from_sharing() {
     on_node("tests::mps::a_tree_that_a_user_left_keeps_nobody_from_sharing", |node| {
@@ -384,7 +384,7 @@ fn much_that_cannot_be_removed_takes_no_longer_than_little() {
     });
 }
 
-/// Whether `uid` may look into a process as a debugger does: the kernel asks the same for `/proc/PID/environ` and ptrace.
+/// Tells whether `uid` may look into a process as a debugger does: the kernel asks the same for `/proc/PID/environ` and ptrace.
 fn may_trace(pid: u32, uid: u32) -> bool {
     use std::os::unix::process::CommandExt;
     let mut cat = Command::new("cat");
@@ -392,7 +392,7 @@ fn may_trace(pid: u32, uid: u32) -> bool {
     cat.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().unwrap().success()
 }
 
-/// What docs/operations.md says of a process that wants to live on inside the daemon.
+/// Checks the statement of docs/operations.md about a process that wants to live on inside the daemon.
 #[test]
 fn a_user_traces_only_a_daemon_whose_program_he_can_read() {
     on_node("tests::mps::a_user_traces_only_a_daemon_whose_program_he_can_read", |node| {

@@ -18,7 +18,7 @@ fn listed(node: &TestNode, minors: &[u16]) -> GpuOrder {
     GpuOrder::Files(files(node, minors))
 }
 
-/// What a gres.conf means that lists these.
+/// Gives the numbering of a gres.conf that lists these.
 fn counted(node: &TestNode, minors: &[u16]) -> Numbering {
     Numbering::of(&node.settings, &listed(node, minors)).unwrap()
 }

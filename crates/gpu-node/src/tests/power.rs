@@ -397,7 +397,7 @@ fn a_gpus_energy_is_charged_to_the_jobs_that_have_it() {
     });
 }
 
-/// What one of many prologs or epilogs does: `start JOB KIND WATTS`, or `end JOB`.
+/// Acts as one of many prologs or epilogs: `start JOB KIND WATTS`, or `end JOB`.
 fn any(node: &TestNode, what: &str) {
     let words: Vec<&str> = what.split(' ').collect();
     let number = |at: usize| words[at].parse::<u32>().unwrap();

@@ -12,7 +12,7 @@ fn realise(node: &TestNode, job: u32, uid: u32, gpus: &[u16]) -> Result<Realised
     crate::realise(&node.settings, &node.job_with(job, uid, shards(node, gpus)))
 }
 
-/// Which job has what was wanted.
+/// Names the job that has the wanted GPU.
 #[track_caller]
 fn holder(refused: Result<Realised, RealiseError>) -> JobId {
     match refused {

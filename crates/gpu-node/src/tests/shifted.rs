@@ -26,7 +26,7 @@ fn without_first(node: &TestNode) -> TestNode {
     TestNode { dir: node.dir.clone(), settings }
 }
 
-/// What the simulated driver has of its GPUs: what they are, and how they are now.
+/// Changes the simulated driver's record of its GPUs: their properties and their present state.
 fn edit(node: &TestNode, change: impl FnOnce([&mut Vec<Value>; 2])) {
     let file = node.dir.join("state.sim");
     let text = std::fs::read_to_string(&file).unwrap();

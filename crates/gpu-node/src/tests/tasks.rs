@@ -14,7 +14,7 @@ use task_control::{Broker, ControlError, Job, Status, control_socket, folder};
 use super::*;
 use crate::{Fault, task_environment};
 
-/// Where [`serves`] is to listen.
+/// Variable that names the socket on which [`serves`] is to listen.
 const RUN_DIR: &str = "GPU_NODE_TEST_BROKER";
 
 /// The site has a pool, and the broker is this test binary.
@@ -94,7 +94,7 @@ fn serves() {
     }
 }
 
-/// What the broker knows; `None`: it does not run.
+/// Lists the jobs that the broker knows, with their seats; `None`: it does not run.
 fn known(node: &TestNode) -> Option<Vec<(u32, u32)>> {
     let status = Broker::at(&node.settings.run_dir, Duration::from_secs(10)).status().ok()?;
     Some(status.jobs.iter().map(|job| (job.job, job.seats)).collect())

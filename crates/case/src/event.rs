@@ -24,79 +24,79 @@ pub enum Event {
     },
     /// The policy made instances; those in use before are still there, under their numbers.
     Layout {
-        /// When.
+        /// Time, seconds.
         t: f64,
         /// All instances.
         devices: Vec<(DeviceId, Device, Instance)>,
     },
     /// A job got its worker.
     Job {
-        /// When.
+        /// Time, seconds.
         t: f64,
-        /// Which.
+        /// The job.
         job: JobId,
-        /// When it came.
+        /// Time of its arrival, seconds.
         arrival: f64,
-        /// Whether it shares its device with nobody.
+        /// True if it shares its device with no other job.
         isolated: bool,
         /// The device that it is bound to.
         dev: Option<DeviceId>,
     },
     /// A task began; a grant, wait, refusal or crash follows.
     Begin {
-        /// When.
+        /// Time, seconds.
         t: f64,
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// Whose.
+        /// The job that it belongs to.
         job: JobId,
-        /// What it takes.
+        /// Memory and SMs that it takes.
         need: Need,
     },
     /// A task got a device.
     Grant {
-        /// When.
+        /// Time, seconds.
         t: f64,
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// Where.
+        /// The device that it runs on.
         dev: DeviceId,
     },
     /// A task that just began joined the queue.
     Wait {
-        /// When.
+        /// Time, seconds.
         t: f64,
-        /// Which.
+        /// The task.
         task: TaskId,
     },
     /// A begin changed nothing.
     Refuse {
-        /// When.
+        /// Time, seconds.
         t: f64,
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Why, for people.
         why: String,
     },
     /// A task did not fit its device and its program died.
     Crash {
-        /// When.
+        /// Time, seconds.
         t: f64,
-        /// Which.
+        /// The task.
         task: TaskId,
     },
     /// A task is over; the grants that it allows follow.
     Free {
-        /// When.
+        /// Time, seconds.
         t: f64,
-        /// Which.
+        /// The task.
         task: TaskId,
     },
     /// A job is over.
     End {
-        /// When.
+        /// Time, seconds.
         t: f64,
-        /// Which.
+        /// The job.
         job: JobId,
     },
 }

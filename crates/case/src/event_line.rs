@@ -50,11 +50,11 @@ fn node(
 /// A begin as it was asked for: one that is refused need not be a legal launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Begin {
-    /// When, seconds.
+    /// Time, seconds.
     pub t: f64,
-    /// Which.
+    /// Number of the task.
     pub task: u64,
-    /// Whose.
+    /// Number of the job that it belongs to.
     pub job: u64,
     /// Bytes, without managed memory.
     pub mem: u64,

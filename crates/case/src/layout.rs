@@ -12,7 +12,7 @@ use crate::units::Bytes;
 pub struct Gpus {
     model: &'static Model,
     count: usize,
-    /// What instances are made of: fewest units first, and of as many units most SMs first.
+    /// Profiles of the instances: fewest units first, and of as many units most SMs first.
     profiles: Vec<(&'static Profile, Device)>,
 }
 
@@ -34,7 +34,7 @@ impl Instance {
         self.profile.at(self.start).mask()
     }
 
-    /// Whether both can exist at the same time.
+    /// Tells whether both can exist at the same time.
     #[must_use]
     pub fn is_beside(&self, other: &Instance) -> bool {
         self.gpu != other.gpu || (self.mask() & other.mask() == 0 && coexist(self.profile, other.profile))
@@ -53,19 +53,19 @@ impl Gpus {
         Gpus { model, count, profiles }
     }
 
-    /// What they are.
+    /// Model of the GPUs.
     #[must_use]
     pub fn model(&self) -> &'static Model {
         self.model
     }
 
-    /// How many.
+    /// Number of the GPUs.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// What an instance of `profile` is able to hold; `None` for a variant with other engines.
+    /// Gives the device that an instance of `profile` is to its tasks; `None` for a variant with other engines.
     #[must_use]
     pub fn device(&self, profile: &Profile) -> Option<Device> {
         self.profiles.iter().find(|(known, _)| *known == profile).map(|(_, device)| *device)
@@ -77,8 +77,8 @@ impl Gpus {
         self.profiles.iter().map(|(_, device)| *device).max_by_key(|device| (device.mem, device.sms))
     }
 
-    /// Where an instance that holds `mem` could be if the GPUs were empty: on the fewest units first, and of as many units
-    /// with the most SMs first, because memory is what instances of one size share.
+    /// Lists the places of an instance that holds `mem` on empty GPUs: on the fewest units first, and of as many units with
+    /// the most SMs first, because memory is what instances of one size share.
     pub fn places(&self, mem: Bytes) -> impl Iterator<Item = Instance> {
         let able = self.profiles.iter().filter(move |(_, device)| mem <= device.mem);
         able.flat_map(|(profile, _)| {

@@ -31,7 +31,7 @@ impl Lease {
         self.task
     }
 
-    /// Where.
+    /// The device that it is on.
     #[must_use]
     pub fn device(&self) -> DeviceId {
         self.device
@@ -44,7 +44,7 @@ pub struct Pool {
     /// By number. An instance's number is its GPU's times the GPU's placement units, plus its start; `None` without one.
     held: Vec<Option<Held>>,
     gpus: Option<Gpus>,
-    /// Whether instances that are made limit their jobs.
+    /// True if instances that are made limit their jobs.
     limits_workers: bool,
 }
 
@@ -132,7 +132,7 @@ impl Pool {
         }
     }
 
-    /// Whether some device, or some place for one, is in nobody's use.
+    /// Tells whether some device, or some place for one, is unused.
     #[must_use]
     pub fn has_room(&self) -> bool {
         match &self.gpus {
@@ -148,7 +148,7 @@ impl Pool {
         used.filter(|instance| instance.gpu == gpu).fold(0, |mask, instance| mask | instance.mask())
     }
 
-    /// Whether the instance can be made by giving up idle ones.
+    /// Tells whether the instance can be made by giving up idle ones.
     #[must_use]
     pub fn has_place_for(&self, instance: &Instance) -> bool {
         let stays =

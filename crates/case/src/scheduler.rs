@@ -53,7 +53,7 @@ pub struct Scheduler {
     live: HashMap<TaskId, Lease>,
     /// In the order in which they are tried.
     waiting: Vec<Ask>,
-    /// Whether instances were made since somebody asked.
+    /// True if instances were made since the last [`Scheduler::take_remade`].
     is_remade: bool,
 }
 
@@ -70,7 +70,7 @@ impl Scheduler {
         &self.pool
     }
 
-    /// Who chooses.
+    /// The policy that chooses.
     #[must_use]
     pub fn policy(&self) -> &dyn Policy {
         &*self.policy
@@ -82,7 +82,7 @@ impl Scheduler {
         &self.waiting
     }
 
-    /// Whether instances were made since the last call. They were made before what was granted since.
+    /// Tells whether instances were made since the last call. They were made before what was granted since.
     pub fn take_remade(&mut self) -> bool {
         std::mem::take(&mut self.is_remade)
     }
@@ -156,7 +156,7 @@ impl Scheduler {
         self.policy.refuses(&self.pool, job)
     }
 
-    /// Whether a job may start; an isolated one then has its device to itself until [`Scheduler::end`].
+    /// Asks the policy whether a job may start; an isolated one then has its device to itself until [`Scheduler::end`].
     pub fn start(&mut self, job: &JobAsk) -> Start {
         self.make_room(&Want::Job(*job));
         let start = self.policy.start(&self.pool, job);

@@ -17,7 +17,7 @@ const WARP: u32 = 32;
 /// Most threads of a block on every GPU.
 const MAX_THREADS: u64 = 1024;
 
-/// What one lease covers: memory, and the largest grid and block of the launches.
+/// Needs that one lease covers: memory, and the largest grid and block of the launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     mem: Bytes,
@@ -55,13 +55,13 @@ impl Need {
         }
     }
 
-    /// The same with this much managed memory, which the driver can move to the host.
+    /// Returns the need with this much managed memory, which the driver can move to the host.
     #[must_use]
     pub fn with_managed(self, managed: Bytes) -> Need {
         Need { managed, ..self }
     }
 
-    /// The same for a policy to which managed memory is like any other.
+    /// Returns the need for a policy that treats managed memory like any other.
     #[must_use]
     pub fn all_hard(self) -> Need {
         Need { mem: self.total(), managed: Bytes(0), ..self }
@@ -126,7 +126,7 @@ impl Among {
         Among(devices.into_iter().fold(0, |mask, id| mask | bit(id)))
     }
 
-    /// Whether a task may use the device.
+    /// Tells whether a task may use the device.
     #[must_use]
     pub fn contains(self, id: DeviceId) -> bool {
         self == Among::ALL || (id.0 < Among::MOST && self.0 >> id.0 & 1 == 1)
@@ -140,7 +140,7 @@ pub struct Ask {
     pub task: TaskId,
     /// The process that begins it.
     pub job: JobId,
-    /// What it takes.
+    /// Memory and SMs that it takes.
     pub need: Need,
     /// The most memory that its job declared for any task; equal to `need.mem()` where it declared none.
     pub job_mem: Bytes,
@@ -148,9 +148,9 @@ pub struct Ask {
     pub bound: Option<DeviceId>,
     /// The devices that it may use.
     pub among: Among,
-    /// Whether its job shares a device with nobody.
+    /// True if its job shares a device with no other job.
     pub isolated: bool,
-    /// Whether its job has a live task already. Such a job never waits for compute, which its own tasks may hold. The
+    /// True if its job has a live task already. Such a job never waits for compute, which its own tasks may hold. The
     /// simulator's jobs do, as the papers' do.
     pub holds: bool,
 }
@@ -162,7 +162,7 @@ pub struct JobAsk {
     pub job: JobId,
     /// The memory of its largest task.
     pub mem: Bytes,
-    /// Whether it shares a device with nobody.
+    /// True if it shares a device with no other job.
     pub isolated: bool,
 }
 

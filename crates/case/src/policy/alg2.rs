@@ -32,7 +32,7 @@ struct Sms {
     alone: Option<TaskId>,
 }
 
-/// What one task holds.
+/// Device, blocks and warps that one task holds.
 #[derive(Clone, Debug)]
 enum Hold {
     /// Blocks on each SM of a device, and the warps of each block.
@@ -41,7 +41,7 @@ enum Hold {
     Alone(DeviceId),
 }
 
-/// How a task takes SMs.
+/// The way in which a task takes SMs.
 #[derive(Clone, Copy, Debug, Default)]
 enum Way {
     #[default]
@@ -63,11 +63,11 @@ enum Way {
 pub struct Alg2 {
     devices: Vec<Sms>,
     holds: HashMap<TaskId, Hold>,
-    /// How the last grant takes SMs, between `place` and `granted`.
+    /// The way in which the last grant takes SMs, between `place` and `granted`.
     way: Way,
     /// Its blocks per SM, if they were dealt.
     dealt: Vec<u16>,
-    /// Where the pointer goes with that grant.
+    /// Next place of the pointer after that grant.
     dealt_next: usize,
 }
 
@@ -80,8 +80,8 @@ impl Sms {
     }
 }
 
-/// How many blocks of so many warps fit an SM now. A division per SM would be most of a decision: one reciprocal, rounded
-/// up, gives the same quotients, because its error times an SM's warps stays below 1.
+/// Number of blocks of so many warps that fit an SM now. A division per SM would be most of a decision: one reciprocal,
+/// rounded up, gives the same quotients, because its error times an SM's warps stays below 1.
 struct Room(u64);
 
 impl Room {
@@ -99,7 +99,7 @@ impl Room {
     }
 }
 
-/// Whether the empty device holds every block of `need`.
+/// Tells whether the empty device holds every block of `need`.
 fn holds_when_empty(device: &Device, need: &Need, warps: u16) -> bool {
     let per_sm = device.blocks_per_sm.min(device.warps_per_sm / warps);
     need.blocks() <= u64::from(per_sm) * u64::from(device.sms)
@@ -159,12 +159,12 @@ fn settle(dealt: &mut [u16], start: usize, rounds: u16, mut rest: u64) -> usize 
 }
 
 impl Alg2 {
-    /// Whether the device has memory and SMs for the task; then `dealt` and `way` say how it takes them.
+    /// Tells whether the device has memory and SMs for the task; then `dealt` and `way` say how it takes them.
     fn takes(&mut self, id: DeviceId, held: &Held, ask: &Ask) -> bool {
         has_memory(id, held, ask) && self.has_sms(id, held, ask.need, held.tasks())
     }
 
-    /// Whether the device, with `others` tasks, has the SMs.
+    /// Tells whether the device, with `others` tasks, has the SMs.
     fn has_sms(&mut self, id: DeviceId, held: &Held, need: Need, others: usize) -> bool {
         let sms = &self.devices[id.0];
         #[expect(clippy::cast_possible_truncation, reason = "1 to 32")]

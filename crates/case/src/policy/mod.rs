@@ -14,7 +14,7 @@ pub use alg2::Alg2;
 pub use alg3::{Alg3, fewest_warps};
 pub use tessera::{OVERTAKEN_AT_MOST, Tessera};
 
-/// Where a task goes now.
+/// A policy's decision on a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// To this device, whose free memory holds it.
@@ -33,7 +33,7 @@ pub enum Refusal {
     /// Larger than any device that the policy could give.
     #[error("the task needs {need}; the largest device has {largest}")]
     TooLarge {
-        /// What the task needs.
+        /// Memory that the task needs.
         need: Bytes,
         /// The most that a device has.
         largest: Bytes,
@@ -41,7 +41,7 @@ pub enum Refusal {
     /// As large as the largest device under a policy that always leaves some memory free.
     #[error("the task needs {need}; this policy gives less than the {largest} of the largest device")]
     NotBelow {
-        /// What the task needs.
+        /// Memory that the task needs.
         need: Bytes,
         /// The most that a device has.
         largest: Bytes,
@@ -49,9 +49,9 @@ pub enum Refusal {
     /// Larger than the one device that it may use.
     #[error("the task needs {need}; its device has {device}")]
     AboveDevice {
-        /// What the task needs.
+        /// Memory that the task needs.
         need: Bytes,
-        /// What its device has.
+        /// Memory that its device has.
         device: Bytes,
     },
     /// The id belongs to a task that lives or waits.
@@ -62,7 +62,7 @@ pub enum Refusal {
     Unknown(u64),
 }
 
-/// How a job starts.
+/// A policy's decision on a job that is about to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Its tasks may go anywhere.
@@ -73,7 +73,7 @@ pub enum Start {
     Later,
 }
 
-/// Who needs a device.
+/// A task or a job that needs a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// A task.
@@ -90,13 +90,13 @@ pub trait Policy {
     /// Its name in options and output.
     fn name(&self) -> &'static str;
 
-    /// Whether a task is placed without room for its managed memory. If not, that is memory like any other.
+    /// Tells whether a task is placed without room for its managed memory. If not, that is memory like any other.
     fn is_managed_soft(&self) -> bool {
         false
     }
 
-    /// Whether jobs that need a device to themselves start before tasks that wait, and those before all other jobs. If
-    /// not, isolated jobs are jobs like others.
+    /// Tells whether jobs that need a device to themselves start before tasks that wait, and those before all other jobs.
+    /// If not, isolated jobs are jobs like others.
     fn isolated_first(&self) -> bool {
         true
     }
@@ -106,7 +106,7 @@ pub trait Policy {
         too_large(job.mem, pool.largest()).filter(|_| job.isolated)
     }
 
-    /// Whether a job without a worker may start, and where. No job that [`Policy::refuses`] refuses is asked for.
+    /// Decides whether a job without a worker may start, and where. No job that [`Policy::refuses`] refuses is asked for.
     ///
     /// By default an isolated job gets the smallest device without tasks that holds it (ties: the first), any other job
     /// may use every device.
@@ -120,7 +120,7 @@ pub trait Policy {
         None
     }
 
-    /// Where `ask` goes now. Changes nothing that a later question could notice.
+    /// Decides where `ask` goes now. Changes nothing that a later question could notice.
     fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict;
 
     /// `ask` was granted `device`; `pool` counts it already.
@@ -159,7 +159,7 @@ pub fn too_large(mem: Bytes, largest: Bytes) -> Option<Refusal> {
     (mem > largest).then_some(Refusal::TooLarge { need: mem, largest })
 }
 
-/// What a task that no device takes now is told: to wait, or that none that it may use could hold it even when empty.
+/// Chooses the answer to a task that no device takes now: to wait, or that none that it may use could hold it even when empty.
 fn wait_or_refuse(pool: &Pool, ask: &Ask) -> Verdict {
     too_large(ask.need.mem(), pool.largest_for(ask)).map_or(Verdict::Wait, Verdict::Refuse)
 }

@@ -10,10 +10,10 @@ use crate::task::{Among, Ask, JobId, TaskId};
 use crate::units::Bytes;
 use geometry::load::{Load, fits};
 
-/// How often a waiting task is overtaken before a device is kept for it.
+/// Number of times that a waiting task is overtaken before a device is kept for it.
 pub const OVERTAKEN_AT_MOST: u32 = 16;
 
-/// What is kept for a task.
+/// Device or place that is kept for a task.
 #[derive(Clone, Copy, Debug)]
 enum Kept {
     Device(DeviceId),
@@ -58,7 +58,7 @@ pub struct Tessera {
 }
 
 impl Waiter {
-    /// Whether this device is kept for it.
+    /// Tells whether this device is kept for the waiting task.
     fn keeps(&self, id: DeviceId, held: &Held) -> bool {
         match self.kept {
             Some(Kept::Device(kept)) => kept == id,
@@ -72,8 +72,8 @@ impl Waiter {
     }
 }
 
-/// Whether the device is kept from `asker` for one of those that wait. If one of them waits until the device's guests have left,
-/// so do those behind it: the guests must go on.
+/// Tells whether the device is kept from `asker` for one of those that wait. If one of them waits until the device's guests
+/// have left, so do those behind it: the guests must go on.
 fn is_kept_from(asker: JobId, waiting: &[Waiter], id: DeviceId, held: &Held) -> bool {
     let mut guests_must_leave = false;
     waiting.iter().filter(|waiter| waiter.keeps(id, held)).any(|waiter| {

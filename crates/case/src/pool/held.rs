@@ -12,7 +12,7 @@ pub(super) struct Guest {
     pub(super) job: JobId,
     /// Live tasks.
     pub(super) tasks: usize,
-    /// What its context takes.
+    /// Memory that its context takes.
     pub(super) context: Bytes,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Guest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) job: JobId,
-    /// Whether jobs that are there already may go on, because it waits for them to leave.
+    /// True if jobs that are there already may go on, because the waiting task waits for them to leave.
     pub(super) guests_pass: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct Held {
     pub(super) promised: u64,
     /// Memory that is there for nobody, for a reason that the pool does not know.
     pub(super) withheld: Bytes,
-    /// What the context of the next job takes.
+    /// Memory that the context of the next job takes.
     pub(super) context: Bytes,
     pub(super) managed: u128,
     pub(super) warps: Warps,
@@ -62,13 +62,13 @@ impl Held {
         }
     }
 
-    /// Where it is on its GPU, if the policy made it.
+    /// Its place on its GPU, if the policy made it.
     #[must_use]
     pub fn instance(&self) -> Option<&Instance> {
         self.instance.as_ref()
     }
 
-    /// What it is able to hold.
+    /// The device that it is to its tasks.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
@@ -87,26 +87,26 @@ impl Held {
         Bytes(self.guests.iter().map(|guest| guest.context.0).sum())
     }
 
-    /// What the context of the next job takes.
+    /// Memory that the context of the next job takes.
     #[must_use]
     pub fn context(&self) -> Bytes {
         self.context
     }
 
-    /// What the context of this job takes.
+    /// Memory that the context of this job takes.
     #[must_use]
     pub fn context_of(&self, job: JobId) -> Bytes {
         let guest = self.guests.iter().find(|guest| guest.job == job);
         guest.map_or(Bytes(0), |guest| guest.context)
     }
 
-    /// Whether it is kept for this job.
+    /// Tells whether it is kept for this job.
     #[must_use]
     pub fn is_kept_for(&self, job: JobId) -> bool {
         self.kept.is_some_and(|kept| kept.job == job)
     }
 
-    /// Whether a job has a live task or a context here.
+    /// Tells whether a job has a live task or a context here.
     #[must_use]
     pub fn is_guest(&self, job: JobId) -> bool {
         self.guests.iter().any(|guest| guest.job == job)
@@ -116,16 +116,16 @@ impl Held {
         self.device.max_workers.is_some_and(|max| self.guests.len() >= max as usize)
     }
 
-    /// What tasks can have together however many contexts there are: only other tasks keep it from them.
+    /// Memory that tasks can have together however many contexts there are: only other tasks keep it from them.
     #[must_use]
     pub fn certain(&self) -> Bytes {
         let most = self.device.max_workers.map_or(self.guests.len() + 1, |max| max as usize);
         Bytes(self.device.mem.0.saturating_sub(self.context.0.saturating_mul(most as u64)))
     }
 
-    /// Whether a job's task of `mem` may have to wait until others have not only freed their tasks here, but left. To close
-    /// the device to those would then be to wait for ever. A task also waits like that behind one for which the device is kept and
-    /// that waits so itself.
+    /// Tells whether a job's task of `mem` may have to wait until others have not only freed their tasks here, but left. To
+    /// close the device to those would then be to wait for ever. A task also waits like that behind one for which the
+    /// device is kept and that waits so itself.
     #[must_use]
     pub fn waits_for_guests(&self, job: JobId, mem: Bytes) -> bool {
         let is_behind = self.kept.is_some_and(|kept| kept.guests_pass && kept.job != job);
@@ -153,12 +153,13 @@ impl Held {
         Bytes(self.device.mem.0.saturating_sub(self.context.0))
     }
 
-    /// What a job's context would take that is not here yet.
+    /// Memory that a job's context would add: none if the job is here already.
     pub(super) fn entry(&self, job: JobId) -> Bytes {
         if self.is_guest(job) { Bytes(0) } else { self.context }
     }
 
-    /// How many bytes of managed memory would find no room here, beside those that find none already, if the task came.
+    /// Counts the bytes of managed memory that would find no room here, in addition to those that find none already, if the
+    /// task came.
     #[must_use]
     pub fn overflow(&self, need: &Need) -> u128 {
         let over = |promised: u128, free: u64| promised.saturating_sub(free.into());
@@ -191,14 +192,14 @@ impl Held {
         self.isolated
     }
 
-    /// Whether no task and no isolated job is here.
+    /// Tells whether no task and no isolated job is here.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.tasks == 0 && self.isolated.is_none()
     }
 
-    /// Whether a task of `job` may come here, whatever its memory: isolation, what the device is kept for, and the limit of
-    /// workers decide.
+    /// Tells whether a task of `job` may come here, whatever its memory: isolation, what the device is kept for, and the
+    /// limit of workers decide.
     #[must_use]
     pub fn admits(&self, job: JobId) -> bool {
         let is_guest = self.is_guest(job);

@@ -10,7 +10,7 @@ use super::{
 
 const JOB_ENDED: &str = "the job ended";
 
-/// How a task stands after it was tried.
+/// State of a task after it was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Placed {
     On(DeviceId),
@@ -172,7 +172,7 @@ impl Core {
         Ok(job.devices.iter().copied().filter(|id| in_group(id) && is_seen(id)).collect())
     }
 
-    /// What a task takes: as it says, or as its job declared, or a whole device.
+    /// Gives the need of a task: as it says, or as its job declared, or a whole device.
     fn need_of(&self, worker: JobId, begin: &Begin, usable: &[DeviceId]) -> Result<Need, Placed> {
         let job = self.workers.get(&worker).map(|state| state.job);
         let of_job = |task: &&Task| self.workers.get(&task.worker).map(|w| w.job) == job;

@@ -41,21 +41,21 @@ impl Core {
         }
     }
 
-    /// Whether a worker without tasks has a context that others may wait for, and asks for more than is certain anywhere.
+    /// Tells whether a worker without tasks has a context that others may wait for, and asks for more than is certain anywhere.
     pub(super) fn waits_for_exits(&self, id: TaskId, usable: &[DeviceId]) -> bool {
         let Some(task) = self.tasks.get(id) else { return false };
         let is_present = self.workers.get(&task.worker).is_some_and(|worker| !worker.present.is_empty());
         is_present && !usable.iter().any(|device| self.is_certain(id, *device))
     }
 
-    /// Whether the task fits the device if every other worker frees its tasks there.
+    /// Tells whether the task fits the device if every other worker frees its tasks there.
     fn is_certain(&self, id: TaskId, device: DeviceId) -> bool {
         let certain = self.sched.pool().get(device).map_or(0, |held| held.certain().0);
         self.is_below(self.beside_own(id, device), certain)
     }
 
-    /// Whether a worker that is on some device may wait for this one. One that holds may wait only for tasks: a worker whose
-    /// context it waited for could wait for its tasks.
+    /// Tells whether a worker that is on some device may wait for this one. One that holds may wait only for tasks: a
+    /// worker whose context it waited for could wait for its tasks.
     fn could_wait(&self, id: TaskId, device: DeviceId) -> bool {
         let Some(worker) = self.tasks.get(id).map(|task| task.worker) else { return false };
         let Some(held) = self.sched.pool().get(device) else { return false };
@@ -63,7 +63,7 @@ impl Core {
         self.is_below(self.beside_own(id, device), most.0)
     }
 
-    /// What the task would take together with its worker's others.
+    /// Memory that the task would take together with its worker's other tasks.
     fn beside_own(&self, id: TaskId, device: DeviceId) -> u64 {
         let Some(task) = self.tasks.get(id) else { return u64::MAX };
         self.tasks.held(task.worker, device).saturating_add(task.record.mem.0)

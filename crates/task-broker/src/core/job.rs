@@ -6,7 +6,7 @@ use task_control::Ended;
 
 use super::{Core, Dev, Effect, Job, device_of};
 
-/// What NVML showed of a device when it was opened.
+/// Memory that NVML showed of a device when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Opened {
     /// The device.
@@ -39,7 +39,7 @@ pub enum AddError {
 }
 
 impl Core {
-    /// Those of a job's devices that the pool does not have yet: NVML must be asked about them before [`Core::add_job`].
+    /// Lists the devices of a job that the pool does not have yet: NVML must be asked about them before [`Core::add_job`].
     #[must_use]
     pub fn unopened<'a>(&self, job: &'a task_control::Job) -> Vec<&'a str> {
         let named = job.devices.iter().map(|d| d.uuid.as_str());
@@ -154,7 +154,7 @@ impl Core {
         self.take()
     }
 
-    /// What is left of a job that ended.
+    /// Counts the workers that are left of a job that ended.
     #[must_use]
     pub fn left(&self, job: u32) -> Ended {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);

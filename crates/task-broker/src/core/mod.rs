@@ -76,7 +76,7 @@ pub enum Effect {
         uuid: String,
         /// Bytes.
         excess: u64,
-        /// Whether it was so at the last look too.
+        /// True if it was so at the last look too.
         lasts: bool,
     },
 }
@@ -93,14 +93,14 @@ struct Dev {
     held: Option<String>,
     /// Why NVML does not answer for it.
     lost: Option<String>,
-    /// Whether its MPS daemon or server ended while processes were there.
+    /// True if its MPS daemon or server ended while processes were there.
     is_without_mps: bool,
     /// Whom NVML showed at the last look: MPS servers, and all others.
     servers: BTreeSet<Process>,
     clients: BTreeSet<Process>,
     /// Bytes that no promise explains.
     withheld: u64,
-    /// Who used more than promised at the last look.
+    /// Processes that used more than promised at the last look.
     over: BTreeSet<Process>,
 }
 
@@ -134,7 +134,7 @@ struct Task {
     record: TaskRecord,
 }
 
-/// Which worker of a group holds and waits, and the device kept for it.
+/// The worker of a group that holds and waits, and the device kept for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Grower {
     worker: JobId,
@@ -144,11 +144,11 @@ struct Grower {
 /// The whole state.
 pub struct Core {
     sched: Scheduler,
-    /// Whether anybody reads the lines of the event log: to make them takes longer than to decide.
+    /// True if the lines of the event log are read: to make them takes longer than to decide.
     is_logged: bool,
     /// `alg3` leaves some memory free on every device.
     is_strict: bool,
-    /// What a context takes before one was measured.
+    /// Memory that a context takes before one was measured.
     context: Bytes,
     devices: BTreeMap<DeviceId, Dev>,
     jobs: BTreeMap<u32, Job>,
@@ -199,7 +199,7 @@ impl Core {
         self.devices.iter().map(|(id, dev)| (*id, dev.uuid.as_str()))
     }
 
-    /// Whether a process has tasks or contexts, or is still on a device.
+    /// Tells whether a process has tasks or contexts, or is still on a device.
     #[must_use]
     pub fn knows(&self, process: Process) -> bool {
         self.images_of(process).next().is_some()
@@ -210,13 +210,13 @@ impl Core {
         self.workers.values().filter(|w| w.is_alive).map(|w| w.image.process).collect()
     }
 
-    /// Whether NVML must be asked soon, because somebody ended.
+    /// Tells whether NVML must be asked soon, because a worker ended.
     #[must_use]
     pub fn awaits_ends(&self) -> bool {
         self.workers.values().any(|worker| !worker.is_alive)
     }
 
-    /// Whether somebody has a context or a task, or waits for one.
+    /// Tells whether any worker has a context or a task, or waits for one.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         !self.workers.is_empty()
@@ -235,7 +235,7 @@ impl Core {
         self.jobs.get(&job).map(|job| (job.uid, job.declared))
     }
 
-    /// What NVML showed of a device when it was opened.
+    /// Gives the memory that NVML showed of a device when it was opened.
     #[must_use]
     pub fn opened(&self, uuid: &str) -> Option<Opened> {
         let id = self.device(uuid)?;
@@ -313,7 +313,7 @@ fn round_up(mem: Bytes) -> Bytes {
     Bytes(mem.0.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX))
 }
 
-/// What the pool is told of a device.
+/// Describes a device to the pool.
 fn device_of(described: &task_control::Device, free: Bytes) -> Device {
     let mem = free.min(Bytes::from_mib(described.memory_mib));
     // A GPU of any model holds at least these warps and blocks per SM; only parts of devices are compared.

@@ -9,7 +9,7 @@ use super::begin::Placed;
 use super::{Core, Effect, Process, Sample, Worker};
 
 impl Core {
-    /// Where the pool's MPS daemons listen.
+    /// Pipe directories of the pool's MPS daemons.
     #[must_use]
     pub fn pipes(&self) -> Vec<String> {
         let pipes: BTreeSet<&String> =

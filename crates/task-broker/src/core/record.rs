@@ -16,11 +16,11 @@ pub struct Process {
 pub struct Image {
     /// The process.
     pub process: Process,
-    /// What the kernel drew for this image.
+    /// Number that the kernel drew for this image.
     pub image: u64,
 }
 
-/// How far a task is.
+/// Stage of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// In the queue.
@@ -32,7 +32,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Where it holds memory.
+    /// The device on which it holds memory.
     #[must_use]
     pub fn device(self) -> Option<DeviceId> {
         match self {
@@ -49,7 +49,7 @@ pub struct TaskRecord {
     pub task: TaskId,
     /// The process's name of it.
     pub nonce: u64,
-    /// How far it is.
+    /// Its stage.
     pub stage: Stage,
     /// Bytes without managed memory, rounded up.
     pub mem: Bytes,
@@ -59,7 +59,7 @@ pub struct TaskRecord {
     pub blocks: u64,
     /// Threads per block.
     pub threads: u64,
-    /// Whether its process sees and uses only the task's device.
+    /// True if its process sees and uses only the task's device.
     pub single: bool,
     /// Seconds since the epoch at which it entered its stage.
     pub since: f64,
@@ -74,11 +74,11 @@ pub struct Record {
     pub worker: JobId,
     /// The process.
     pub image: Image,
-    /// What is recorded of it.
+    /// The task or the context that it describes.
     pub of: Of,
 }
 
-/// What a record is about.
+/// Subject of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Of {
     /// A task.
@@ -87,7 +87,7 @@ pub enum Of {
     Context(DeviceId, Bytes),
 }
 
-/// Which record.
+/// Key of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A task's.
@@ -97,7 +97,7 @@ pub enum Key {
 }
 
 impl Record {
-    /// Which it is; a record with the same key takes its place.
+    /// Gives the record's key; a record with the same key takes its place.
     #[must_use]
     pub fn key(&self) -> Key {
         match self.of {

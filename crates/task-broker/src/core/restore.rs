@@ -51,7 +51,7 @@ impl Core {
         self.take()
     }
 
-    /// Whether its device is in the pool. Its job may be gone: what it holds stays quarantined.
+    /// Tells whether its device is in the pool. Its job may be gone: what it holds stays quarantined.
     fn is_usable(&self, record: &Record) -> bool {
         let device = match record.of {
             Of::Context(device, _) => Some(device),

@@ -18,11 +18,11 @@ pub struct Sample {
 /// A process that NVML shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Which.
+    /// The process.
     pub process: Process,
     /// Bytes; `None` where the driver does not say.
     pub used: Option<u64>,
-    /// Whether it is a server that the device's MPS daemon started.
+    /// True if it is a server that the device's MPS daemon started.
     pub is_server: bool,
 }
 
@@ -134,7 +134,7 @@ impl Core {
         strangers
     }
 
-    /// What the tasks of a worker hold on a device, bytes.
+    /// Memory that the tasks of a worker hold on a device, bytes.
     fn promised(&self, worker: JobId, device: DeviceId) -> u64 {
         let records =
             self.tasks.of(worker).into_iter().filter_map(|id| self.tasks.get(id)).map(|task| task.record);

@@ -6,7 +6,7 @@ use task_control::status::{DeviceStatus, JobStatus, Status, TaskState, TaskStatu
 use super::{Core, Dev, Stage, Task};
 
 impl Core {
-    /// Who holds and waits for what. Process ids of the broker are the caller's to add.
+    /// Describes who holds and waits for what. Process ids of the broker are the caller's to add.
     #[must_use]
     pub fn status(&self, t: f64) -> Status {
         let devices = self

@@ -14,7 +14,7 @@ pub(super) struct Tasks {
     all: BTreeMap<TaskId, Task>,
     names: BTreeMap<(JobId, u64), TaskId>,
     waiting: BTreeSet<(JobId, TaskId)>,
-    /// How many tasks of a worker run on a device, and their bytes.
+    /// Number of tasks of a worker that run on a device, and their bytes.
     running: BTreeMap<(JobId, DeviceId), (usize, u128)>,
 }
 
@@ -44,7 +44,7 @@ impl Tasks {
         tasks
     }
 
-    /// Whether a worker has any.
+    /// Tells whether a worker has any task.
     pub(super) fn is_any_of(&self, worker: JobId) -> bool {
         self.names.range((worker, 0)..=(worker, u64::MAX)).next().is_some()
     }
@@ -56,13 +56,13 @@ impl Tasks {
         self.waiting.range((from, to)).next().map(|(_, id)| *id)
     }
 
-    /// Whether a task of the worker runs.
+    /// Tells whether a task of the worker runs.
     pub(super) fn holds(&self, worker: JobId) -> bool {
         let [first, last] = [0, usize::MAX].map(|device| (worker, DeviceId(device)));
         self.running.range(first..=last).next().is_some()
     }
 
-    /// What the running tasks of a worker hold on a device, bytes.
+    /// Memory that the running tasks of a worker hold on a device, bytes.
     pub(super) fn held(&self, worker: JobId, device: DeviceId) -> u64 {
         let bytes = self.running.get(&(worker, device)).map_or(0, |(_, bytes)| *bytes);
         u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -147,7 +147,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is looked up is what a walk over all tasks finds.
+        /// Checks that a look-up finds what a walk over all tasks finds.
         #[test]
         fn a_look_up_and_a_walk_agree(
             steps in prop::collection::vec((0..3u8, 1..4u64, 0..20u64, 0..4usize, any::<u64>()), 1..80)

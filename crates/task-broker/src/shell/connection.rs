@@ -23,7 +23,7 @@ pub(super) struct Connection {
     pub(super) served: u64,
 }
 
-/// What came.
+/// Outcome of a read from a connection.
 pub(super) enum Came {
     Packet(usize),
     Nothing,
@@ -76,7 +76,7 @@ fn process(pid: Pid) -> Option<(Process, OwnedFd)> {
     Some((Process { pid, start: node_driver::process::start_time_of(pid)? }, handle))
 }
 
-/// Whether a process is a user's: by any of its user ids, because a program that takes on another user's rights keeps one.
+/// Tells whether a process is a user's: by any of its user ids, because a program that takes on another user's rights keeps one.
 fn is_users(pid: Pid, uid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
     let status = status.unwrap_or_default();

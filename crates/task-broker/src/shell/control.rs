@@ -9,7 +9,7 @@ use task_control::message::{Answer, Line, MAX_REQUEST, Request, VERSION};
 
 use super::files::give;
 
-/// How long root's programs get to read an answer.
+/// Longest time that root's programs get to read an answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A connection of root's, and what it has sent of a line.
@@ -18,7 +18,7 @@ pub(super) struct Control {
     read: Vec<u8>,
 }
 
-/// What came.
+/// Outcome of a read from root's connection.
 pub(super) enum Came {
     Request(Request),
     Unreadable(String),

@@ -12,7 +12,7 @@ use task_control::Job;
 use super::ServeError;
 use crate::core::Opened;
 
-/// What is noted for the log of one job, bytes.
+/// Most bytes noted for the log of one job.
 const MOST_NOTES: u64 = 64 << 10;
 
 /// `RUN_DIR/tasks`, which only root can change.
@@ -41,7 +41,7 @@ pub(super) fn event_log(path: &Path) -> std::io::Result<File> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AddedJob {
     pub(super) job: Job,
-    /// What NVML showed of its devices when they were opened.
+    /// Memory that NVML showed of its devices when they were opened.
     pub(super) opened: Vec<Opened>,
 }
 
@@ -71,7 +71,7 @@ impl Folder {
             .map_err(ServeError::io("open a file of its folder"))
     }
 
-    /// Where messages go that nobody waits for.
+    /// Opens the file for messages that no process waits for.
     pub(super) fn messages(&self) -> Result<File, ServeError> {
         self.open("broker.log", OpenOptions::new().append(true))
     }

@@ -14,7 +14,7 @@ use rustix::process::PidfdFlags;
 
 use crate::core::Process;
 
-/// What was found at a daemon's socket.
+/// Findings at a daemon's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The daemon of the last look, or the first one that was seen.
@@ -58,8 +58,8 @@ impl Daemons {
         }
     }
 
-    /// Whether a process is a server of a daemon that ran at the last look: its child. No user can make another process that.
-    /// Such a process is remembered.
+    /// Tells whether a process is a server of a daemon that ran at the last look: its child. No user can make another
+    /// process that. Such a process is remembered.
     pub(super) fn is_server(&mut self, process: Process, parent: u32) -> bool {
         let is_server = self.seen.values().any(|daemon| daemon.pid == parent);
         if is_server {
@@ -68,7 +68,8 @@ impl Daemons {
         is_server
     }
 
-    /// Whether a process is a daemon, or has been seen as a daemon's server. Its name plays no part: every user can choose one.
+    /// Tells whether a process is a daemon, or has been seen as a daemon's server. Its name plays no part: every user can
+    /// choose one.
     pub(super) fn is_mps(&self, process: Process) -> bool {
         let is_daemon = |daemon: &Daemon| daemon.pid == process.pid && lives(&daemon.handle);
         self.servers.contains(&process) || self.seen.values().any(is_daemon)

@@ -23,24 +23,24 @@ pub struct Options {
     pub run_dir: PathBuf,
     /// NVML's library.
     pub nvml: PathBuf,
-    /// Who chooses devices: one of [`POLICIES`].
+    /// Name of the policy that chooses devices: one of [`POLICIES`].
     pub policy: String,
-    /// What the context of a process takes on a device, MiB.
+    /// Memory that the context of a process takes on a device, MiB.
     pub context_mib: u64,
-    /// What happens to a process that uses more memory than it was promised.
+    /// Treatment of a process that uses more memory than it was promised.
     pub overuse: Overuse,
     /// Each decision is appended here, one JSON object a line.
     pub log: Option<PathBuf>,
-    /// Whether to return when the broker answers.
+    /// True if the command returns when the broker answers.
     pub daemon: bool,
-    /// Whether to serve without a parent that restarts.
+    /// True if the broker serves without a parent that restarts it.
     pub serve: bool,
 }
 
 /// Largest context of a process, MiB.
 const CONTEXT_MIB: u64 = 65536;
 
-/// What `--help` prints.
+/// Text of `--help`.
 pub const HELP: &str = "\
 The node's task broker
 
@@ -88,7 +88,7 @@ Options:
           Print version
 ";
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Clone, Debug)]
 pub enum Asked {
     /// The text of `--help`.
@@ -110,9 +110,9 @@ pub enum UsageError {
     Value {
         /// The option's name.
         option: &'static str,
-        /// What was written.
+        /// The value as written.
         value: OsString,
-        /// What it takes.
+        /// Description of the values that the option takes.
         takes: String,
     },
     /// No run directory.

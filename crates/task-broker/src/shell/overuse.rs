@@ -5,7 +5,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use super::connection::hold;
 use crate::core::Process;
 
-/// Whose a process is, by its real user.
+/// Finds the owner of a process: its real user.
 pub(super) fn owner(process: Process) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid)).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()

@@ -15,7 +15,7 @@ use super::options::Options;
 use super::privilege::{drop_capabilities, raise_priority};
 use super::{ANOTHER_SERVES, ServeError};
 
-/// How long a broker gets to answer for the first time.
+/// Longest time that a broker gets to answer for the first time.
 const START: Duration = Duration::from_secs(8);
 /// A broker that lived shorter is restarted after a pause.
 const SHORT_LIFE: Duration = Duration::from_secs(1);

@@ -18,8 +18,8 @@ pub(super) fn raise_limit() -> usize {
     usize::try_from(current.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX)
 }
 
-/// How far the broker comes before the programs that it serves. They wait for it whenever a task begins, it takes
-/// microseconds each time, and the node's cores are busy with just those programs.
+/// Priority of the broker over the programs that it serves, as a step of niceness. They wait for it whenever a task begins,
+/// it takes microseconds each time, and the node's cores are busy with just those programs.
 const NICER: i32 = -10;
 
 /// Comes before other programs, where it may: else it is only slower.

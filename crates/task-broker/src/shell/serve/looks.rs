@@ -55,7 +55,7 @@ impl Broker {
         self.next_look = wait.map(|wait| Instant::now() + wait);
     }
 
-    /// Whether the site wants such processes ended and this one may be. An MPS server's memory is its clients'.
+    /// Tells whether the site wants such processes ended and this one may be. An MPS server's memory is its clients'.
     fn may_end(&self, process: Process) -> bool {
         self.overuse == Overuse::End && !self.daemons.is_mps(process)
     }

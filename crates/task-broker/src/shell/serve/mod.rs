@@ -32,7 +32,7 @@ use super::table::Table;
 use super::{ANOTHER_SERVES, ServeError};
 use crate::core::{Core, Process};
 
-/// How long a task that waited under a broker that died may wait for its process to come back.
+/// Longest time that a task that waited under a broker that died may wait for its process to come back.
 const ORPHANS: Duration = Duration::from_secs(10);
 /// Between two looks at the devices: while somebody's end is awaited, at first; while somebody is there; else.
 const SOON: Duration = Duration::from_millis(10);

@@ -41,7 +41,7 @@ impl Map {
         unsafe { AtomicU32::from_ptr(at) }
     }
 
-    /// Whether the slot is in use.
+    /// Tells whether the slot is in use.
     pub(super) fn is_used(&self, slot: usize) -> bool {
         self.state(slot).load(Ordering::Acquire) == 1
     }
@@ -62,7 +62,7 @@ impl Map {
         self.state(slot).store(1, Ordering::Release);
     }
 
-    /// How many slots were ever taken: the first slot counts them and holds no record.
+    /// Number of slots that were ever taken: the first slot counts them and holds no record.
     pub(super) fn taken(&self) -> usize {
         (self.state(0).load(Ordering::Acquire) as usize).clamp(1, SLOTS)
     }

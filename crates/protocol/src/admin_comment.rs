@@ -50,14 +50,14 @@ const ASKS: &str = "; asks ";
 /// A job's AdminComment, in parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminComment {
-    /// What it says about the job's start.
+    /// The comment's statement about the job's start.
     pub says: Says,
     /// The job's request as [`crate::wire::encode_request`] writes it, for planners and `tessera why`: no command of Slurm's
     /// shows the SPANK environment.
     pub asks: Option<String>,
 }
 
-/// What an AdminComment says about a job's start.
+/// Statement of an AdminComment about a job's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Says {
     /// Nothing: the comment is empty, or holds only what the job asks.
@@ -92,9 +92,9 @@ pub enum Says {
 /// A job that waits for better GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// When the wait ends at the latest, seconds since 1970.
+    /// Latest end of the wait, seconds since 1970.
     pub until: u64,
-    /// What the job waits for, for people: `for GPUs above 25 GB/s: 20.0 GB/s on n1 now`.
+    /// Description for people of what the job waits for: `for GPUs above 25 GB/s: 20.0 GB/s on n1 now`.
     pub what: String,
 }
 
@@ -126,7 +126,7 @@ impl AdminComment {
         Self { says: Says::Nothing, asks: Some(request.to_owned()) }
     }
 
-    /// Whether Tessera may replace the comment, because it is empty or Tessera wrote it.
+    /// Tells whether Tessera may replace the comment, because it is empty or Tessera wrote it.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         !matches!(self.says, Says::Foreign(_))
@@ -138,13 +138,13 @@ impl AdminComment {
         if let Says::Plan(plan) = &self.says { Some(plan) } else { None }
     }
 
-    /// When the job's wait for better GPUs ends, seconds since 1970; `None` if it does not wait.
+    /// End of the job's wait for better GPUs, seconds since 1970; `None` if it does not wait.
     #[must_use]
     pub fn waits_until(&self) -> Option<u64> {
         if let Says::Waits(waits) = &self.says { Some(waits.until) } else { None }
     }
 
-    /// What the job got when it started; `None` if it has not.
+    /// Grants of the job at its start; `None` if it has not started.
     #[must_use]
     pub fn started(&self) -> Option<&Started> {
         if let Says::Started(started) = &self.says { Some(started) } else { None }

@@ -40,7 +40,7 @@ impl ComputeSpec {
     }
 }
 
-/// Where an MPS share lies.
+/// Device that an MPS share is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShareOn<G = GpuIndex> {
     /// On a GPU without MIG.
@@ -94,7 +94,7 @@ pub struct PoolSeats<G = GpuIndex> {
     pub seats: u32,
 }
 
-/// Where the tasks of a job may run.
+/// Devices on which the tasks of a job may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskDevices<G = GpuIndex> {
     /// Devices of the pool, which other jobs use as well: ascending, never none, all on one GPU.
@@ -153,7 +153,7 @@ impl<G: Copy> TaskGrant<G> {
     }
 }
 
-/// What a job gets on one node: nothing is left to choose for those who carry it out.
+/// The grant of a job on one node: nothing is left to choose for those who carry it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant<G = GpuIndex> {
     /// Instances of its own, one or more.
@@ -214,7 +214,7 @@ impl<G: Copy + Ord> Grant<G> {
         }
     }
 
-    /// The same grant with its GPUs counted in another way.
+    /// Converts the GPU numbers of the grant to another numbering.
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ impl<G: Copy + Ord> Grant<G> {
 /// A grant, and the power cap that goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeGrant<G = GpuIndex> {
-    /// What the job gets.
+    /// The job's grant.
     pub grant: Grant<G>,
     /// Power cap of each of its GPUs, whole watts; `None`: the job asks for none, and counts as the limit that each GPU has.
     pub cap_w: Option<u16>,

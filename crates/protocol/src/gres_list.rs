@@ -20,11 +20,11 @@ pub struct Tres {
 pub struct Entry {
     /// `gpu` or `shard`.
     pub name: String,
-    /// How many; 1 if no number is given.
+    /// Number of them; 1 if no number is given.
     pub count: u64,
     /// The option that it most likely came from, for messages.
     pub option: &'static str,
-    /// Whether `count` is per node.
+    /// True if `count` is per node.
     pub per_node: bool,
     /// As the option takes it, without `gres:`, cut to 60 characters.
     pub text: String,
@@ -51,8 +51,8 @@ impl Tres {
         all
     }
 
-    /// How many of `gpu` or `shard` its entries count together, whatever each counts them for; the largest number where a user
-    /// wrote more.
+    /// Sums the counts of `gpu` or `shard` over the list's entries, whatever each counts them for; the largest number where
+    /// a user wrote more.
     #[must_use]
     pub fn count_of(&self, name: &str) -> u64 {
         let entries = self.gpu_entries().into_iter().filter(|entry| entry.name == name);
@@ -88,7 +88,7 @@ fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entr
         .collect()
 }
 
-/// Where shards in the list of an option for GPUs come from: `scontrol update` has a name for each list.
+/// Names the source of shards in the list of an option for GPUs: `scontrol update` has a name for each list.
 fn of_shards(option: &'static str) -> &'static str {
     match option {
         "--gpus" => "TresPerJob",
@@ -142,13 +142,13 @@ pub fn with_entry(list: Option<&str>, entry: &str) -> String {
     }
 }
 
-/// Whether a list of GRES names none, as that of `scontrol update gres=`.
+/// Tells whether a list of GRES names none, as that of `scontrol update gres=`.
 #[must_use]
 pub fn names_none(list: &str) -> bool {
     ["", "gres:", "gres/"].contains(&list.trim())
 }
 
-/// What a job's `--gpu-bind` says, from Slurm's list of bindings such as `gres:gpu:closest`, or `gres/gpu:closest` in later
+/// Reads a job's `--gpu-bind` from Slurm's list of bindings such as `gres:gpu:closest`, or `gres/gpu:closest` in later
 /// versions; `None` without one. A user may write a text of any length: it is cut.
 #[must_use]
 pub fn gpu_bind(list: &str) -> Option<String> {

@@ -22,12 +22,12 @@ pub struct RequestDefaults {
     pub mps_threads: Option<u8>,
 }
 
-/// What a job asks Slurm for by Slurm's own options.
+/// GPUs that a job asks Slurm for by Slurm's own options.
 #[derive(Clone, Copy, Debug)]
 pub struct SlurmAsks<'a> {
     /// The job's lists of GRES.
     pub tres: &'a Tres,
-    /// Whether the job gets its nodes, and so all their GPUs, for itself: by `--exclusive`, or by its partition.
+    /// True if the job gets its nodes, and so all their GPUs, for itself: by `--exclusive`, or by its partition.
     pub exclusive: bool,
 }
 
@@ -67,7 +67,7 @@ pub fn meaning(
     Ok(request)
 }
 
-/// Whether the job asks for whole GPUs by Slurm's own options. The site's default isolation is not for such a job.
+/// Tells whether the job asks for whole GPUs by Slurm's own options. The site's default isolation is not for such a job.
 fn asks_for_whole_gpus(slurm: SlurmAsks<'_>) -> bool {
     slurm.exclusive || slurm.tres.gpu_entries().iter().any(|entry| entry.name == "gpu")
 }
@@ -207,7 +207,7 @@ pub fn in_options(request: &Request) -> String {
     out.join(" ")
 }
 
-/// What Slurm has counted for a job, per node.
+/// GPUs or shards that Slurm has counted for a job, per node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// Whole GPUs; 0 if they were counted per job on several nodes, per socket or per task.
@@ -221,11 +221,12 @@ pub enum Counted {
 pub struct CountedRequest {
     /// The request to decide on; its isolation is never `none`.
     pub request: Request,
-    /// Whether it came from Tessera's options, so that only nodes that Tessera manages can serve it.
+    /// True if it came from Tessera's options, so that only nodes that Tessera manages can serve it.
     pub managed: bool,
 }
 
-/// What a job with the request `asked` is to get if Slurm has counted `counted` for it; `None`: Slurm's own choice.
+/// Derives the request to serve for a job with the request `asked` if Slurm has counted `counted` for it; `None`: Slurm's
+/// own choice.
 ///
 /// Once a submission was admitted, the two agree. They may differ for a job that was submitted without
 /// `job_submit_tessera`. Then the count is right, because Slurm accounts by it: shards alone are an MPS share of as many

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// What stops a process that asks for more memory than is counted for it.
+/// The means that stops a process that asks for more memory than is counted for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLevel {
     /// The GPU itself: an instance, or a whole GPU.

@@ -13,7 +13,7 @@ pub const MAX_MILLIS: u64 = 366 * 24 * 3600 * 1000;
 /// Longest name of a job's profile, in characters.
 pub const MAX_PROFILE_NAME: usize = 64;
 
-/// How long a job runs on an instance of one size (FAR section 2.1, t_i(s)).
+/// Run time of a job on an instance of one size (FAR section 2.1, t_i(s)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SizeTime {
     /// Compute slices of the instance, from 1.
@@ -79,7 +79,7 @@ fn parse_time(part: &str) -> Option<SizeTime> {
     Some(SizeTime { slices, millis })
 }
 
-/// Where a plan puts a job's instance: `3@4` for GPU 3 from slice 4.
+/// Place of a job's instance in a plan: `3@4` for GPU 3 from slice 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedStart {
     /// Slurm's number of the GPU, below 64.
@@ -105,7 +105,7 @@ impl fmt::Display for PlannedStart {
     }
 }
 
-/// Whether a job profile may have this name: 1 to [`MAX_PROFILE_NAME`] letters, digits, `.`, `_` and `-`.
+/// Tells whether a job profile may have this name: 1 to [`MAX_PROFILE_NAME`] letters, digits, `.`, `_` and `-`.
 #[must_use]
 pub fn is_job_profile_name(text: &str) -> bool {
     (1..=MAX_PROFILE_NAME).contains(&text.len())

@@ -60,19 +60,19 @@ const KEYS: [&str; 11] =
 pub struct Plan {
     /// Name of the MIG profile or compute instance to run on: `2g.10gb`, `4c.7g.40gb`.
     pub size: String,
-    /// Where the instance should be; `None`: anywhere.
+    /// Planned place of the instance; `None`: anywhere.
     pub place: Option<PlannedPlace>,
     /// Whom it shares its GPU with, and under which cap.
     pub sharing: Sharing,
-    /// When the planner expects it to begin, seconds since 1970.
+    /// Begin that the planner expects, seconds since 1970.
     pub begin: Option<u64>,
-    /// When the planner expects it to end, seconds since 1970.
+    /// End that the planner expects, seconds since 1970.
     pub end: Option<u64>,
-    /// When the plan lapses: from this second on it does not count; seconds since 1970.
+    /// Time at which the plan lapses: from this second on it does not count; seconds since 1970.
     pub until: u64,
 }
 
-/// Where a plan puts an instance: `n1:3@4`.
+/// Place of an instance in a plan: `n1:3@4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedPlace {
     /// Name of the node, at most 64 characters.
@@ -217,19 +217,19 @@ impl Plan {
         })
     }
 
-    /// Whether the job may start on its planned GPU only: others are to run beside it.
+    /// Tells whether the job may start on its planned GPU only: others are to run on the same GPU.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         !self.sharing.with.is_empty() && self.place.is_some()
     }
 
-    /// Whether the plan counts at this instant, seconds since 1970.
+    /// Tells whether the plan counts at this instant, seconds since 1970.
     #[must_use]
     pub fn counts_at(&self, now: u64) -> bool {
         now < self.until
     }
 
-    /// Where on this node the plan puts the job; `None` if it names no place or another node.
+    /// Gives the job's planned place on this node; `None` if the plan names no place or another node.
     #[must_use]
     pub fn start_on(&self, node: &str) -> Option<PlannedStart> {
         self.place.as_ref().filter(|p| p.node == node).map(|p| p.start)

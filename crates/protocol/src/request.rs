@@ -9,7 +9,7 @@ use crate::moldable::{PlannedStart, SizeTime};
 use crate::set_wait::SetWait;
 use topology::{Pattern, Selection};
 
-/// How far apart a job's GPU is kept from other jobs.
+/// Degree to which a job's GPU is kept from other jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// The kind that satisfies the rest of the request and takes least from other jobs.
@@ -26,7 +26,7 @@ pub enum Isolation {
     },
     /// Whole GPUs, outside MIG mode.
     Whole,
-    /// What Slurm gives; Tessera changes nothing.
+    /// Slurm's own choice; Tessera changes nothing.
     None,
 }
 
@@ -78,8 +78,8 @@ impl fmt::Display for Isolation {
     }
 }
 
-/// Whether the text could be a MIG profile's name: 1 to 24 lower-case letters, digits, `.`, `+` and `-`. Names come from
-/// users.
+/// Tells whether the text could be a MIG profile's name: 1 to 24 lower-case letters, digits, `.`, `+` and `-`. Names come
+/// from users.
 #[must_use]
 pub fn is_profile_name(text: &str) -> bool {
     (1..=24).contains(&text.len())
@@ -88,7 +88,7 @@ pub fn is_profile_name(text: &str) -> bool {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'+' | b'-'))
 }
 
-/// Whether a job's run time depends on the bandwidth between its GPUs (MAPA section 3.5).
+/// Dependence of a job's run time on the bandwidth between its GPUs (MAPA section 3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bandwidth {
     /// GPUs with faster links make the job faster.
@@ -97,31 +97,30 @@ pub enum Bandwidth {
     Insensitive,
 }
 
-/// What one job asks for on each of its nodes.
+/// The request of one job on each of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How far the job's GPU is kept from other jobs.
+    /// Degree to which the job's GPU is kept from other jobs.
     pub isolation: Isolation,
-    /// Whether the user named the isolation. If not, it follows from other options, and the site's default may replace
-    /// it.
+    /// True if the user named the isolation. If not, it follows from other options, and the site's default may replace it.
     pub isolation_typed: bool,
     /// Memory per instance, share or GPU, or that each process of a `tasks` job takes, MiB; `None`: any.
     pub mem_mib: Option<u64>,
     /// Instances per node, from 1; where [`Self::per_task`], for each Slurm task on the node.
     pub instances: u32,
-    /// Whether instances are counted per Slurm task. slurmctld, which knows the tasks, makes a number per node of it.
+    /// True if instances are counted per Slurm task. slurmctld, which knows the tasks, makes a number per node of it.
     pub per_task: bool,
     /// For `tasks`: Slurm tasks per node, from 1, as slurmctld counts them.
     pub seats: u32,
     /// Percent of the GPU's SMs, 1 to 100: the most for an MPS share, the least for a MIG instance.
     pub threads: Option<u8>,
-    /// How the job's GPUs talk to each other.
+    /// Pattern in which the job's GPUs talk to each other.
     pub pattern: Option<Pattern>,
-    /// Whether bandwidth between the job's GPUs matters.
+    /// Dependence of the job on the bandwidth between its GPUs.
     pub bandwidth: Option<Bandwidth>,
     /// Whole GPUs per node, if the job asked for them.
     pub gpus: Option<u32>,
-    /// How a set of whole GPUs is selected; `None`: as the partition or site says.
+    /// Policy that selects a set of whole GPUs; `None`: as the partition or site says.
     pub policy: Option<Selection>,
     /// For whole GPUs: how long the job waits for a better set; `None`: as the partition or site says.
     pub wait: Option<SetWait>,
@@ -129,7 +128,7 @@ pub struct Request {
     pub times: Vec<SizeTime>,
     /// Name of the job profile: jobs of one profile scale alike, and planners learn their run times from past ones.
     pub job_profile: Option<String>,
-    /// Where a plan puts the job's instance.
+    /// Planned place of the job's instance.
     pub place: Option<PlannedStart>,
     /// Power cap of each of the job's GPUs, W.
     pub cap_w: Option<u16>,

@@ -11,7 +11,7 @@ use topology::Selection;
 /// Name of the environment variable that holds it.
 pub const MATCH_ENV: &str = "TESSERA_MATCH";
 
-/// How one node's set was chosen, and the bandwidth predicted for it.
+/// Summary of the choice of one node's set, and the bandwidth predicted for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetSummary {
     /// The values of [`KEYS`].

@@ -19,7 +19,7 @@ pub struct SetWait {
 }
 
 impl SetWait {
-    /// What a user may write, as the end of a message.
+    /// List of the values that a user may write, as the end of a message.
     pub const EXPECTED: &str =
         "expected GBPS:TIME, a bandwidth and seconds or H:MM:SS, such as 25:20:00, or none";
 
@@ -45,7 +45,7 @@ impl SetWait {
         f64::from(self.above_mb_s) / 1000.0
     }
 
-    /// Whether the job waits for a set with this predicted bandwidth, GB/s.
+    /// Tells whether a set with this predicted bandwidth, GB/s, ends the job's wait.
     #[must_use]
     pub fn is_met_by(self, gbps: f64) -> bool {
         gbps > self.above_gbps()

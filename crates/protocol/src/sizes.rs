@@ -14,7 +14,7 @@ pub struct Size {
 }
 
 impl Request {
-    /// Whether a planner may choose the job's size. One that names a compute instance gets just that.
+    /// Tells whether a planner may choose the job's size. A job that names a compute instance gets just that.
     #[must_use]
     pub fn is_moldable(&self) -> bool {
         let may_be_resized = self.compute_name().is_none() && !self.auto_cap;
@@ -44,14 +44,14 @@ impl Request {
         sizes.iter().filter_map(work).min_by_key(|(work, _)| *work).map(|(_, profile)| profile)
     }
 
-    /// Whether the profile has the memory and the SMs that the request itself names. The site's default memory does not
-    /// count: a job that states its run time on a size also states that it fits there.
+    /// Tells whether the profile has the memory and the SMs that the request itself names. The site's default memory does
+    /// not count: a job that states its run time on a size also states that it fits there.
     pub(crate) fn is_served_by(&self, model: &Model, profile: &Profile) -> bool {
         let sm_need = (self.threads.map_or(0, u32::from) * model.mig_sm()).div_ceil(100);
         profile.memory_mib >= self.mem_mib.unwrap_or(0) && profile.sm >= sm_need
     }
 
-    /// Whether the job listed a size with this number of compute slices; true if it listed none.
+    /// Tells whether the job listed a size with this number of compute slices; true if it listed none.
     pub(crate) fn lists(&self, slices: u8) -> bool {
         self.times.is_empty() || self.times.iter().any(|t| t.slices == slices)
     }

@@ -5,14 +5,14 @@
 /// The license's name. slurm.conf switches the counting on with `Licenses=slice:N`.
 pub const LICENSE: &str = "slice";
 
-/// Whether a list of licenses names [`LICENSE`].
+/// Tells whether a list of licenses names [`LICENSE`].
 #[must_use]
 pub fn names_slices(licenses: &str) -> bool {
     entries(licenses).any(is_slices)
 }
 
-/// Whether a list of what each task of a job asks for names [`LICENSE`]: from 24.11 on `--tres-per-task` takes licenses too,
-/// as `license/slice=2` or `license:slice:2`.
+/// Tells whether a list of what each task of a job asks for names [`LICENSE`]: from 24.11 on `--tres-per-task` takes
+/// licenses too, as `license/slice=2` or `license:slice:2`.
 #[must_use]
 pub fn names_slices_per_task(tres: &str) -> bool {
     let license = |entry: &str| {
@@ -34,7 +34,7 @@ pub fn with_slices(licenses: &str, count: u64) -> Option<String> {
     Some(others.chain(ours).collect::<Vec<_>>().join(","))
 }
 
-/// How many slices a list of licenses counts; 0 without any, and the largest number where a user wrote more.
+/// Counts the slices in a list of licenses; 0 without any, and the largest number where a user wrote more.
 #[must_use]
 pub fn slices_in(licenses: &str) -> u64 {
     let count = |entry: &str| entry.split_once([':', '=']).map_or(Some(1), |(_, n)| n.parse().ok());

@@ -6,8 +6,8 @@ use crate::moldable::is_job_profile_name;
 use crate::plan::MAX_INSTANT;
 use crate::strict::number;
 
-/// What a job got when it started: `n1=mig:3/2g.10gb@4 job-profile=bert planned=1790000000-1790000035: why`,
-/// behind `planned` perhaps `low=74`.
+/// Grants of a job at its start: `n1=mig:3/2g.10gb@4 job-profile=bert planned=1790000000-1790000035: why`, behind `planned`
+/// perhaps `low=74`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     /// Nodes and grants, as [`crate::wire::encode_placement`] writes them.
@@ -16,7 +16,7 @@ pub struct Started {
     pub job_profile: Option<String>,
     /// Begin and end as its plan predicted them, seconds since 1970.
     pub planned: Option<(u64, u64)>,
-    /// What it was promised of its speed alone when it was put beside others, percent.
+    /// Speed that the job was promised when it was put beside others, percent of its speed alone.
     pub low: Option<u8>,
     /// Why the job got that, for people.
     pub why: String,

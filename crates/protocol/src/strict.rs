@@ -11,7 +11,7 @@ pub const MAX_LEN: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} in {excerpt:?}")]
 pub struct WireError {
-    /// What is wrong.
+    /// Description of the error.
     what: &'static str,
     /// The first 40 characters of the offending part.
     excerpt: String,

@@ -12,23 +12,23 @@
 use crate::admin_comment::{AdminComment, Waits};
 use crate::set_wait::SetWait;
 
-/// What a job does about a set that it could have now.
+/// Decision of a job about a set that it could have now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// It starts on the set.
     Take,
     /// It waits for a better set.
     Wait {
-        /// When the wait ends at the latest, seconds since 1970.
+        /// Latest end of the wait, seconds since 1970.
         until: u64,
-        /// Whether the wait begins now.
+        /// True if the wait begins now.
         begins: bool,
     },
 }
 
 impl SetWait {
-    /// What a job does at `now`, seconds since 1970, if it could start on a set with the predicted bandwidth `gbps`. No
-    /// set of its nodes has more than `best_gbps` even when they are empty. `comment` is its AdminComment.
+    /// Decides what a job does at `now`, seconds since 1970, if it could start on a set with the predicted bandwidth
+    /// `gbps`. No set of its nodes has more than `best_gbps` even when they are empty. `comment` is its AdminComment.
     #[must_use]
     pub fn turn(self, gbps: f64, best_gbps: f64, comment: &AdminComment, now: u64) -> Turn {
         if self.seconds == 0 || self.is_met_by(gbps) || !self.is_met_by(best_gbps) || !comment.is_ours() {

@@ -22,17 +22,17 @@ pub const MAX_SHARES: usize = 8;
 pub struct Layout {
     /// In the order of Slurm's numbers, from GPU 0.
     pub gpus: Vec<GpuLayout>,
-    /// Whether the line ended early, so that the node has more GPUs.
+    /// True if the line ended early, so that the node has more GPUs.
     pub cut: bool,
-    /// Which `tessera.toml` slurmctld works with.
+    /// The `tessera.toml` that slurmctld works with.
     pub config: ConfigInForce,
     /// Jobs that have been told to end and are still shown with what they have, ascending.
     pub ending: Vec<JobId>,
-    /// What its GPUs commit of the node's power budgets, W; `None`: it is in none.
+    /// Watts of the node's power budgets that its GPUs commit; `None`: the node is in no budget.
     pub watts: Option<u32>,
 }
 
-/// Which `tessera.toml` slurmctld works with.
+/// The `tessera.toml` that slurmctld works with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConfigInForce {
     /// The file as it is.
@@ -55,7 +55,7 @@ impl ConfigInForce {
     }
 }
 
-/// What one GPU is used for.
+/// Use of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GpuLayout {
     /// No job has it, and it has no instances.
@@ -79,11 +79,11 @@ pub struct InstanceLayout {
     pub profile: String,
     /// Its first placement unit.
     pub start: Slice,
-    /// Who has it.
+    /// Holder of the instance.
     pub holder: HolderLayout,
 }
 
-/// Who has an instance.
+/// Holder of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HolderLayout {
     /// This job alone.
@@ -101,7 +101,7 @@ pub enum HolderLayout {
 /// One job's compute instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeLayout {
-    /// Which slices of the GPU instance.
+    /// Slices of the GPU instance that it takes.
     pub part: ComputeSpec,
     /// The job that has it.
     pub job: JobId,
@@ -114,7 +114,7 @@ pub struct ComputeLayout {
 pub struct Seats {
     /// The first [`MAX_SHARES`] jobs that may use it, each with the seats that are its own.
     pub listed: Vec<(JobId, u32)>,
-    /// How many jobs are not listed.
+    /// Number of jobs that are not listed.
     pub more: usize,
     /// The job that gets the device next: no new job of GPU tasks may use it.
     pub claimed: Option<JobId>,
@@ -125,7 +125,7 @@ pub struct Seats {
 pub struct Shares {
     /// The first [`MAX_SHARES`] shares.
     pub listed: Vec<ShareLayout>,
-    /// How many shares are not listed.
+    /// Number of shares that are not listed.
     pub more: usize,
 }
 

@@ -10,7 +10,7 @@ const MAX_JOB: u64 = u32::MAX as u64;
 /// Longest time limit that a plan keeps, minutes: a year.
 const MAX_LIMIT_MIN: u64 = 366 * 24 * 60;
 
-/// How a job shares its GPU, as the planner predicts it. The default is a plan that says nothing of that.
+/// Predicted sharing of a job's GPU. The default is a plan that says nothing of that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
     /// The power cap of the GPU, W.
@@ -19,7 +19,7 @@ pub struct Sharing {
     pub with: Vec<u32>,
     /// Its predicted speed, percent of that alone without cap.
     pub speed: Option<u8>,
-    /// What it keeps of that at least, percent, as far as the model can tell. Later partners must leave it that.
+    /// Speed that it keeps at least, percent, as far as the model can tell. Later partners must leave it that.
     pub low: Option<u8>,
     /// Its time limit before the planner raised it, minutes.
     pub limit_min: Option<u32>,

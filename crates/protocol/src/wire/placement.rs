@@ -30,7 +30,7 @@ pub struct JobPlacement {
 }
 
 impl JobPlacement {
-    /// What the job gets on `node`; `None` if that is not one of its nodes.
+    /// Gives the job's grant on `node`; `None` if that is not one of its nodes.
     #[must_use]
     pub fn on(&self, node: &str) -> Option<&NodeGrant> {
         self.nodes.iter().find(|(name, _)| name == node).map(|(_, grant)| grant)

@@ -7,7 +7,7 @@ pub const MAX_WHY: usize = 200;
 /// Ends a reason that was cut.
 const DOTS: &str = "...";
 
-/// What begins the request behind a reason in an AdminComment.
+/// Prefix of the request behind a reason in an AdminComment.
 const ASKS: &str = "; asks ";
 
 /// A reason made fit to travel with a job and be shown to its user: one line of at most [`MAX_WHY`] bytes, in which nothing reads as

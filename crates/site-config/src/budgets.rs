@@ -90,7 +90,7 @@ fn nodes(table: &TableReader<'_, '_>) -> Option<At<Vec<String>>> {
     })
 }
 
-/// Which key is wrong.
+/// The key that is wrong.
 enum On {
     Nodes,
     Floor,
@@ -103,7 +103,7 @@ struct Problem {
     hint: String,
 }
 
-/// What is wrong with a budget as such: the first thing.
+/// Finds the first error of a budget as such.
 fn problem(budget: &PowerBudget, specs: &[NodeSpec]) -> Option<Problem> {
     let mut idle = 0_u64;
     let mut gpus = 0;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use crate::hostlist::{expand, expand_files};
 use crate::slurm_lines::{Line, lines};
 
-/// How Slurm numbers a node's GPUs.
+/// Order in which Slurm numbers a node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GpuOrder {
     /// The file names no device files: Slurm finds them itself, in the driver's order.
@@ -68,14 +68,14 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
     })
 }
 
-/// Where slurmd finds GPUs by itself (`AutoDetect`).
+/// Nodes on which slurmd finds GPUs by itself (`AutoDetect`).
 ///
 /// slurmd then counts each MIG instance as a GPU, but not the GPU that it is on, and does not start while a GPU is in MIG mode
 /// without an instance (22.05 and 24.11 `gpu_nvml.c`, `_get_system_gpu_list_nvml`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AutoDetect {
     everywhere: bool,
-    /// What a node's own lines say.
+    /// Settings of each node's own lines.
     nodes: HashMap<String, bool>,
 }
 
@@ -102,20 +102,20 @@ impl AutoDetect {
         found
     }
 
-    /// Whether it does on this node.
+    /// Tells whether slurmd finds the GPUs of this node by itself.
     #[must_use]
     pub fn on(&self, node: &str) -> bool {
         self.nodes.get(node).copied().unwrap_or(self.everywhere)
     }
 }
 
-/// Whether `AutoDetect` with this value finds GPUs; `None` for a value that Slurm ignores.
+/// Tells whether `AutoDetect` with this value finds GPUs; `None` for a value that Slurm ignores.
 fn detects(how: &str) -> Option<bool> {
     let is = |word: &str| how.eq_ignore_ascii_case(word);
     if is("none") { None } else { Some(!is("off")) }
 }
 
-/// Whether a line says something of this node.
+/// Tells whether a line is for this node.
 fn is_for(line: &Line, node: &str) -> Result<bool, String> {
     let Some(list) = line.field("NodeName") else { return Ok(true) };
     let names = expand(list).map_err(|why| format!("NodeName={list} {why}"))?;

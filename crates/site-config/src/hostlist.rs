@@ -45,7 +45,7 @@ pub fn compress(names: &[String]) -> String {
     parts.iter().map(part).collect::<Vec<_>>().join(",")
 }
 
-/// Whether a range may go on with the second number: the next one, written with as many digits as a range would write.
+/// Tells whether a range may go on with the second number: the next one, written with as many digits as a range would write.
 fn follows(a: &str, b: &str) -> bool {
     let number = |text: &str| text.parse::<u64>().ok();
     let next = number(a).and_then(|a| a.checked_add(1)).is_some_and(|next| number(b) == Some(next));
@@ -215,7 +215,7 @@ mod tests {
         assert!(expand("a[1-999]b[1-999]").is_err());
     }
 
-    /// What a user may write after `--nodelist`, on a stack of the size that slurmctld gives its threads.
+    /// Lists that a user may write after `--nodelist`, on a stack of the size that slurmctld gives its threads.
     #[test]
     fn hostile_lists_cost_neither_stack_nor_memory() {
         let lists = [

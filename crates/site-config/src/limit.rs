@@ -4,7 +4,7 @@ use geometry::size::display_gb;
 use geometry::{Model, Profile, split_compute_name};
 use protocol::{Isolation, Request};
 
-/// What jobs of a partition or an account may ask for.
+/// Limit on the requests of jobs of a partition or an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// The limit is for jobs in this partition; `None`: in any.
@@ -20,7 +20,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Whether a job may have this isolation.
+    /// Tells whether a job may have this isolation.
     ///
     /// `mig` in the file allows every profile, `mig:PROFILE` only that one. [`Isolation::Mig`] without a profile is allowed
     /// in both cases. `auto` and `none` are always allowed.

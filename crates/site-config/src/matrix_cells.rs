@@ -12,7 +12,7 @@ use toml_tables::{Errors, nearest};
 /// No GPU has more NVLink lanes (nvml.h, `NVML_NVLINK_MAX_LINKS`).
 const MOST_LANES: u8 = 18;
 
-/// What one cell of a matrix says about the link between two GPUs.
+/// Link between two GPUs according to one cell of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cell {
     /// A GPU and itself.

@@ -10,8 +10,9 @@ const MOST_MIB: u64 = 16 << 20;
 /// Multiprocessors of a GPU.
 const MOST_SMS: u64 = 4096;
 
-/// What one might describe MIG instances by. sbatch and srun check a job's options without reading tessera.toml, by the
-/// profiles of all models in Tessera's tables: a profile of the site's own would be refused before slurmctld sees it.
+/// Keys by which a site might try to describe MIG instances. sbatch and srun check a job's options without reading
+/// tessera.toml, by the profiles of all models in Tessera's tables: a profile of the site's own would be refused before
+/// slurmctld sees it.
 const MIG_KEYS: [&str; 2] = ["mig", "profiles"];
 
 /// The models that a file may name: its own, and those of the tables.

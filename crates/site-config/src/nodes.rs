@@ -18,7 +18,7 @@ use toml_tables::{At, TableReader};
 /// Most GPUs of a node; no machine has more.
 const MOST_GPUS: u64 = 64;
 
-/// What all `[[nodes]]` describe.
+/// Contents of all `[[nodes]]`.
 pub(crate) struct Nodes {
     /// The node sets without errors.
     pub(crate) specs: Vec<NodeSpec>,

@@ -54,7 +54,7 @@ impl Line {
         Self { fields: fields(line) }
     }
 
-    /// Whether the line begins with this key.
+    /// Tells whether the line begins with this key.
     pub fn begins(&self, key: &str) -> bool {
         self.fields.first().is_some_and(|(k, _)| k.eq_ignore_ascii_case(key))
     }

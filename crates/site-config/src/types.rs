@@ -44,17 +44,17 @@ pub struct SiteConfig {
     pub not_partitioned: Vec<String>,
 }
 
-/// Whose past jobs tell how long a job of a job profile takes. The profile's name is whatever its user wrote: times of
-/// strangers could be anything.
+/// Jobs whose past run times tell how long a job of a job profile takes. The profile's name is whatever its user wrote:
+/// times of strangers could be anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LearnFrom {
-    /// Those of the job's user.
+    /// Past jobs of the job's user.
     User,
-    /// Those of the job's account.
+    /// Past jobs of the job's account.
     Account,
 }
 
-/// What holds for jobs that do not say.
+/// Values for jobs that do not give their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaults {
     /// The isolation of a request that names none.
@@ -63,15 +63,16 @@ pub struct Defaults {
     pub gpu_mem_mib: Option<u64>,
     /// Threads of an MPS share, percent; `None`: the share's part of the device's memory, rounded up.
     pub mps_threads: Option<u8>,
-    /// Whether bandwidth between a job's GPUs matters.
+    /// Dependence of a job on the bandwidth between its GPUs.
     pub bandwidth: Bandwidth,
-    /// How a job's GPUs talk to each other.
+    /// Pattern in which a job's GPUs talk to each other.
     pub pattern: Pattern,
-    /// How a set of whole GPUs is selected.
+    /// Policy that selects a set of whole GPUs.
     pub selection: Selection,
-    /// How long a job waits for a better set of whole GPUs.
+    /// Time that a job waits for a better set of whole GPUs.
     pub wait: Option<SetWait>,
-    /// What `auto` may use: `Mig(None)`, `Mps`, `Tasks`, `Whole`, each at most once. Of equally cheap kinds it takes the first.
+    /// Kinds that `auto` may use: `Mig(None)`, `Mps`, `Tasks`, `Whole`, each at most once. Of equally cheap kinds it takes
+    /// the first.
     pub auto: Vec<Isolation>,
 }
 
@@ -84,26 +85,26 @@ impl Defaults {
     }
 }
 
-/// How jobs share a GPU under a power cap.
+/// Rules for jobs that share a GPU under a power cap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Power {
-    /// Whose jobs may have compute instances in one GPU instance.
+    /// Jobs that may have compute instances in one GPU instance.
     pub shared_memory: SharedMemory,
     /// Each application keeps more than this part of its performance alone, 0 to 1 (Arima et al., section 4.2).
     pub alpha: f64,
-    /// Whether that holds for cautious predictions.
+    /// True if cautious predictions must keep to `alpha` too.
     pub guard: bool,
     /// The site's counters of applications.
     pub counters: Option<Arc<CounterTable>>,
-    /// Whether the energy that jobs use is accounted on the nodes.
+    /// True if the energy that jobs use is accounted on the nodes.
     pub energy: bool,
-    /// What a planner pairs jobs for.
+    /// Aim with which a planner pairs jobs.
     pub objective: Objective,
-    /// Whether a planner may raise the time limit of a job that it slows down.
+    /// True if a planner may raise the time limit of a job that it slows down.
     pub stretch_limits: bool,
 }
 
-/// What a planner puts jobs with known counters onto one GPU for.
+/// Aim with which a planner puts jobs with known counters onto one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
     /// It does not.
@@ -115,14 +116,14 @@ pub enum Objective {
     Efficiency,
 }
 
-/// How the jobs of one partition share GPUs under power caps.
+/// Rules for the jobs of one partition that share GPUs under power caps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PowerPolicy {
-    /// What for.
+    /// Aim with which a planner pairs the jobs.
     pub objective: Objective,
     /// Each application keeps more than this part of its performance alone.
     pub alpha: f64,
-    /// Whether that holds for cautious predictions.
+    /// True if cautious predictions must keep to `alpha` too.
     pub guard: bool,
 }
 
@@ -141,26 +142,26 @@ impl Default for Power {
     }
 }
 
-/// How GPUs are shared.
+/// Rules for GPUs that jobs share through MPS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mps {
-    /// Whether jobs of different users may share one MPS daemon.
+    /// True if jobs of different users may share one MPS daemon.
     pub share_between_users: bool,
     /// If the shares' threads on a device add up to more than this, percent, another device is preferred. A value above
     /// 100 allows oversubscription.
     pub max_threads: u32,
-    /// What holds a share to its memory.
+    /// The means that keeps a share within its memory.
     pub memory_limit: MemoryLimit,
 }
 
-/// How the GPU tasks of jobs share devices.
+/// Rules for devices that the GPU tasks of jobs share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tasks {
-    /// How the broker chooses a task's device.
+    /// Policy by which the broker chooses a task's device.
     pub policy: TaskPolicy,
     /// Seats of a device, and memory that each process takes beside its tasks.
     pub pool: PoolPolicy,
-    /// What becomes of a process that takes more memory than it was promised.
+    /// Treatment of a process that takes more memory than it was promised.
     pub overuse: Overuse,
     /// File to which the broker adds a line for each task that begins, is granted or ends; `%n` is the node's name.
     pub log: Option<PathBuf>,
@@ -175,7 +176,7 @@ impl Tasks {
     }
 }
 
-/// How the broker chooses a task's device.
+/// Policy by which the broker chooses a task's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskPolicy {
     /// Ours: memory hard, least loaded device, and nobody waits for ever.
@@ -198,7 +199,7 @@ impl TaskPolicy {
     }
 }
 
-/// What becomes of a process that takes more memory of a pool's device than it was promised.
+/// Treatment of a process that takes more memory of a pool's device than it was promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overuse {
     /// Others get less: what it takes counts as promised.
@@ -207,7 +208,7 @@ pub enum Overuse {
     End,
 }
 
-/// What holds an MPS share to its memory.
+/// The means that keeps an MPS share within its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLimit {
     /// MPS itself, by `CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`.
@@ -241,17 +242,17 @@ pub struct NodeSettings {
     pub gpu_reset_command: Vec<String>,
     /// Time limit of one NVML create or destroy, including retries, ms.
     pub operation_timeout_ms: u64,
-    /// Whether Tessera changes owners and modes of device nodes.
+    /// True if Tessera changes owners and modes of device nodes.
     pub manage_device_nodes: bool,
-    /// How `CUDA_VISIBLE_DEVICES` names the GPUs of a job that used none of our options.
+    /// Form in which `CUDA_VISIBLE_DEVICES` names the GPUs of a job that used none of our options.
     pub visible_devices: VisibleDevices,
-    /// Whether such a job is told in a line what it got.
+    /// True if such a job is told in a line what it got.
     pub plain_notice: bool,
-    /// What becomes of processes that are on a GPU or instance which a job is about to get.
+    /// Treatment of processes that are on a GPU or instance that a job is about to get.
     pub leftover_processes: LeftoverProcesses,
 }
 
-/// How `CUDA_VISIBLE_DEVICES` names the whole GPUs of a job that used none of our options.
+/// Form in which `CUDA_VISIBLE_DEVICES` names the whole GPUs of a job that used none of our options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VisibleDevices {
     /// By number, as Slurm does, wherever a number means the same GPU for as long as the job runs; else by UUID.
@@ -260,7 +261,7 @@ pub enum VisibleDevices {
     Uuids,
 }
 
-/// What becomes of processes that belong to no job which has the GPU or instance that they are on.
+/// Treatment of processes on a GPU or instance that do not belong to any job that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftoverProcesses {
     /// They are killed.
@@ -300,32 +301,32 @@ pub struct NodeSpec {
     pub names: Vec<String>,
     /// The GPUs of each, in NVML's order, which must be the order of gres.conf; never empty.
     pub gpus: Vec<&'static Model>,
-    /// Whether the GPUs may be partitioned.
+    /// Rule for partitioning the GPUs.
     pub mig: MigPolicy,
-    /// The same as the file has it: gres.conf can differ from machine to machine. See [`SiteConfig::heed`].
+    /// Rule of the file, before gres.conf: gres.conf can differ from machine to machine. See [`SiteConfig::heed`].
     pub mig_in_file: MigPolicy,
-    /// What each of `gpus` is for, in their order.
+    /// Purpose of each of `gpus`, in their order.
     pub uses: Vec<GpuUse>,
     /// So many of the GPUs that jobs may have whole stay without instances and shares.
     pub keep_uncut: usize,
     /// The links between the GPUs of one node, in the order of `gpus` and with as many rows.
     pub links: LinkMatrix,
-    /// Where `links` comes from: a system's name, `matrix`, or the name of the file that `discovered` gives.
+    /// Source of `links`: a system's name, `matrix`, or the name of the file that `discovered` gives.
     pub interconnect: String,
     /// The kernel of these nodes can hold a share to its memory: it has a region for each GPU.
     pub memory_fence: bool,
-    /// What the site says of its GPUs' power.
+    /// The site's settings for the power of its GPUs.
     pub power: NodePower,
 }
 
-/// What the site says of the power of a node's GPUs.
+/// The site's settings for the power of a node's GPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodePower {
     /// The highest power limit that a GPU with jobs has, W; `None`: as it is found.
     pub cap_w: Option<u16>,
-    /// What a GPU without jobs draws, W. Power budgets need it.
+    /// Draw of a GPU without jobs, W. Power budgets need it.
     pub idle_w: Option<u16>,
-    /// How applications share these GPUs and run under caps.
+    /// Model of applications that share these GPUs and run under caps.
     pub model: Option<Arc<power::Model>>,
 }
 
@@ -337,7 +338,7 @@ impl NodePower {
     }
 }
 
-/// What one GPU of a node is for.
+/// Purpose of one GPU of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GpuUse {
     /// For whatever the node's `mig` allows.
@@ -371,7 +372,7 @@ impl GpuUse {
 }
 
 impl NodeSpec {
-    /// Whether instances may be made on this GPU of each node; false for one that it does not have.
+    /// Tells whether instances may be made on this GPU of each node; false for one that the node does not have.
     #[must_use]
     pub fn makes_instances(&self, gpu: usize) -> bool {
         let of = self.gpus.get(gpu).zip(self.uses.get(gpu)).map(|(model, of)| of.gpu(model, self.mig));
@@ -400,29 +401,29 @@ impl NodeSpec {
     }
 }
 
-/// How sets of whole GPUs are chosen for the jobs of one partition. `None` in a field: as in the site's defaults.
+/// Rules for choosing sets of whole GPUs for the jobs of one partition. `None` in a field: as in the site's defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partition {
     /// Its name in slurm.conf.
     pub name: String,
-    /// How a set is selected.
+    /// Policy that selects a set.
     pub selection: Option<Selection>,
-    /// How bandwidth is predicted.
+    /// Model that predicts bandwidth.
     pub model: Option<BandwidthModel>,
-    /// How a job's GPUs talk to each other.
+    /// Pattern in which a job's GPUs talk to each other.
     pub pattern: Option<Pattern>,
-    /// Whether bandwidth between a job's GPUs matters.
+    /// Dependence of a job on the bandwidth between its GPUs.
     pub bandwidth: Option<Bandwidth>,
-    /// How long a job waits for a better set of whole GPUs.
+    /// Time that a job waits for a better set of whole GPUs.
     pub wait: Option<SetWait>,
-    /// What a planner pairs its jobs for.
+    /// Aim with which a planner pairs its jobs.
     pub objective: Option<Objective>,
     /// The part of its performance alone that each application keeps.
     pub alpha: Option<f64>,
 }
 
 impl SiteConfig {
-    /// How jobs of this partition share GPUs under power caps; `None`: of no known partition.
+    /// Gives the rules for jobs of this partition that share GPUs under power caps; `None`: of no known partition.
     #[must_use]
     pub fn power_policy(&self, partition: Option<&str>) -> PowerPolicy {
         let own = partition.and_then(|name| self.partitions.iter().find(|p| p.name == name));
@@ -433,7 +434,7 @@ impl SiteConfig {
         }
     }
 
-    /// How sets of whole GPUs are chosen for jobs of this partition that do not say; `None`: of no known partition.
+    /// Gives the rules for choosing sets of whole GPUs for jobs of this partition that do not say; `None`: of no known partition.
     #[must_use]
     pub fn sets(&self, partition: Option<&str>) -> SetPolicy {
         let Defaults { pattern, bandwidth, selection, wait, .. } = &self.defaults;
@@ -447,7 +448,7 @@ impl SiteConfig {
         }
     }
 
-    /// What the site prefers, as the placement engine takes it.
+    /// Gives the site's preferences in the form that the placement engine takes.
     #[must_use]
     pub fn policy(&self) -> Policy {
         let kind = |isolation: &Isolation| match isolation {
@@ -469,7 +470,7 @@ impl SiteConfig {
         }
     }
 
-    /// Whether a node is in a power budget.
+    /// Tells whether a node is in a power budget.
     #[must_use]
     pub fn in_power_budget(&self, node: &str) -> bool {
         self.power_budgets.iter().any(|budget| budget.nodes.iter().any(|name| name == node))

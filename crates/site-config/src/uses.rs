@@ -13,7 +13,7 @@ use toml_tables::{At, TableReader, Value, pick};
 const WORDS: [(&str, GpuUse); 4] =
     [("mig", GpuUse::Instances), ("whole", GpuUse::Whole), ("mps", GpuUse::Shares), ("slurm", GpuUse::Slurm)];
 
-/// What each GPU of a node set is for; `None` after an error, or where the GPUs are not known.
+/// Reads the purpose of each GPU of a node set; `None` after an error, or where the GPUs are not known.
 pub(crate) fn read(table: &TableReader<'_, '_>, gpus: Option<&[&'static Model]>) -> Option<Vec<GpuUse>> {
     let (words, fixed) = (table.entries("gpu_use"), table.entries("static"));
     let gpus = gpus?;

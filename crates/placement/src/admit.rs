@@ -7,7 +7,7 @@ use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Node, Policy, Purpose, Spread};
 use protocol::{Grant, Isolation, Request, ShareOn, TaskDevices};
 
-/// What Slurm counts for a request, per node. It is a relaxed bound: the placement engine may still refuse a node on
+/// Count that Slurm needs for a request, per node. It is a relaxed bound: the placement engine may still refuse a node on
 /// which Slurm counts enough as free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -17,7 +17,7 @@ pub enum Admission {
     Gpus(u32),
 }
 
-/// Whether `node` could satisfy the request if no job were on it, and what Slurm counts for that.
+/// Tells whether `node` could satisfy the request if no job were on it, and what Slurm counts for that.
 ///
 /// Slurm finds a job's shards on one GPU only. Several instances that need several GPUs therefore count as what one of the
 /// GPUs carries of them.
@@ -64,7 +64,7 @@ pub fn admits_ever(node: &Node, request: &Request, policy: &Policy) -> Result<Ad
     }
 }
 
-/// How many of the request's instances each GPU carries. For a grant of another kind, all: then one GPU does.
+/// Number of the request's instances that each GPU carries. For a grant of another kind, all: then one GPU does.
 fn each_gpu_carries(grant: Option<&Grant>, request: &Request) -> u32 {
     let all = request.instances.max(1);
     match grant {

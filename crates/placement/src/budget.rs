@@ -23,7 +23,7 @@ use geometry::GpuIndex;
 use node_state::{PowerBudget, PowerRange};
 use topology::GpuSet;
 
-/// What is committed in every budget.
+/// Watts committed in every budget.
 #[derive(Clone, Debug, Default)]
 pub struct Budgets {
     budgets: Vec<PowerBudget>,
@@ -55,7 +55,7 @@ pub struct OnNode<'a> {
     pub gpus: GpuSet,
 }
 
-/// What a job needs of a node before it is known which of its GPUs.
+/// Need of a job on a node before it is known which of its GPUs the job gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// GPUs of which it gets something.
@@ -76,18 +76,18 @@ pub struct Need {
 pub struct Short {
     /// The budget's hostlist.
     pub budget: String,
-    /// What it allows, W.
+    /// Watts that the budget allows.
     pub watts: u32,
-    /// What is not committed, W.
+    /// Watts that are not committed.
     pub free: u32,
-    /// What the job would add with the lowest cap that it may start with, W.
+    /// Watts that the job would add with the lowest cap that it may start with.
     pub need: u32,
     /// That cap, W.
     pub floor_w: u16,
 }
 
 impl Powered {
-    /// What a job without a cap of its own has here.
+    /// Gives the highest cap, W, of a job with this cap of its own, or without one, here.
     fn at_most(&self, asked_w: Option<u16>) -> u16 {
         asked_w.map_or(self.range.cap_w, |asked| asked.min(self.range.cap_w))
     }
@@ -96,12 +96,12 @@ impl Powered {
         u32::from(cap.map_or(self.range.idle_w, |cap| cap.max(self.range.idle_w)))
     }
 
-    /// What the node commits more if a job gets these GPUs with this cap.
+    /// Watts that the node commits more if a job gets these GPUs with this cap.
     fn rise(&self, gpus: GpuSet, cap_w: u16) -> u32 {
         gpus.iter().map(|gpu| self.rise_of(gpu, cap_w)).sum()
     }
 
-    /// The same for so many GPUs of which the job gets something: those for which it is least.
+    /// Watts that the node commits more if a job gets something of so many GPUs: those for which it is least.
     fn least_rise(&self, need: Need, cap_w: u16) -> u32 {
         let comes = |now: &&Option<u16>| !need.whole || now.is_none();
         let of = |now: &Option<u16>| self.of_gpu((*now).max(Some(cap_w))) - self.of_gpu(*now);
@@ -163,7 +163,7 @@ impl Budgets {
         self.budgets.iter().zip(self.committed.iter().copied())
     }
 
-    /// What the GPUs of a node commit, W; `None`: it is in no budget.
+    /// Watts that the GPUs of a node commit; `None`: the node is in no budget.
     #[must_use]
     pub fn watts_on(&self, node: &str) -> Option<u32> {
         self.nodes.get(node).map(|powered| powered.watts)
@@ -188,7 +188,7 @@ impl Budgets {
         Some((0_u16..).map(GpuIndex).take(powered.caps.len()).filter(fits).collect())
     }
 
-    /// Whether a job can get what it needs of a node, on the GPUs that cost least; true for a node in no budget.
+    /// Tells whether a job can get what it needs of a node, on the GPUs that cost least; true for a node in no budget.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl Budgets {
         Ok(Some(low))
     }
 
-    /// Whether a node is in a budget.
+    /// Tells whether a node is in a budget.
     #[must_use]
     pub fn limits(&self, node: &str) -> bool {
         self.nodes.contains_key(node)

@@ -20,7 +20,7 @@ use crate::decide::fits;
 pub struct Awaited {
     /// The devices, never none.
     pub devices: Vec<ShareOn>,
-    /// When the last of their jobs ends, in the unit of `end`.
+    /// End of the last of their jobs, in the unit of `end`.
     pub free_at: i64,
 }
 

@@ -13,7 +13,7 @@ use protocol::{Isolation, Request};
 /// A request that a node could not satisfy even if it were empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Never {
-    /// What rules it out.
+    /// The constraint that rules the request out.
     pub reason: String,
     /// The nearest thing that the node could give, and how to ask for it.
     pub nearest: Option<String>,
@@ -68,7 +68,7 @@ pub(crate) fn never(
 /// No node has more of anything: 16 GPUs with 7 instances each.
 const MOST_TRIED: u32 = 128;
 
-/// When only the number asked for is too large: the largest number that fits.
+/// Finds the largest number that fits, if only the number asked for is too large.
 fn fewer(request: &Request, try_one: &impl Fn(&Request) -> Decision) -> Option<Never> {
     let counts_gpus = request.gpus.is_some() || request.isolation == Isolation::Whole;
     let (asked, option, what) = if counts_gpus {
@@ -102,8 +102,8 @@ fn fewer(request: &Request, try_one: &impl Fn(&Request) -> Decision) -> Option<N
     })
 }
 
-/// When a single instance, share or GPU is already too much: of all GPUs' constraints the one from which most can be
-/// told about what would fit.
+/// Explains a request of which a single instance, share or GPU is already too much: of all GPUs' constraints it names the
+/// one from which most can be told about what would fit.
 fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
     let ruled = decision.report.weighed.iter().filter_map(|c| match c.fate {
         Fate::Ruled(constraint) => Some((c, constraint)),
@@ -164,7 +164,7 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
     Never { reason, nearest, gives_mib }
 }
 
-/// What to ask of GPUs that the site keeps for something else.
+/// Suggests a request for GPUs that the site keeps for something else.
 fn purpose_hint(purpose: Purpose) -> Option<String> {
     let ask = match purpose {
         Purpose::Any => return None,
@@ -176,7 +176,7 @@ fn purpose_hint(purpose: Purpose) -> Option<String> {
     Some(ask.to_owned())
 }
 
-/// What to ask where no instance can be had.
+/// Suggestion for nodes on which no instance can be had.
 const NO_MIG_HINT: &str = "ask --gpu-isolation=mps or whole";
 
 fn without_mig(model: &Model) -> String {

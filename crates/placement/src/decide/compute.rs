@@ -35,7 +35,7 @@ impl BestCompute {
     }
 }
 
-/// What the request names, on one GPU's model.
+/// The profiles that the request names, on one GPU's model.
 type Named = (&'static Profile, &'static ComputeProfile);
 
 /// Finds the best place for a compute instance called `name`, whose job needs `mem_mib`.
@@ -75,7 +75,7 @@ fn candidate(view: &View<'_>, instances: Option<(&'static Profile, Starts)>, fat
     Candidate { kind: Kind::Mig, gpu: view.gpu, instances, fate }
 }
 
-/// What the name means on this GPU, or why the job can have no such thing there, whatever is free.
+/// Finds the profiles of the name on this GPU, or why the job can have no such thing there, whatever is free.
 fn named(view: &View<'_>, ask: &Ask, policy: &Policy, name: &str, mem_mib: u64) -> Result<Named, Constraint> {
     if !ask.permits(view.gpu) {
         return Err(Constraint::NotOffered);
@@ -131,7 +131,7 @@ fn at(
     Ok(BestCompute { within, takes, score: ComputeScore { part, joins: false, lost, cost } })
 }
 
-/// Whether the job may be beside these.
+/// Tells whether the job may be in one GPU instance with these jobs.
 fn may_join(
     ask: &Ask,
     policy: &Policy,

@@ -20,12 +20,12 @@ use topology::{GpuSet, LinkMatrix};
 /// Most branches that one search enters.
 pub const MAX_STEPS: u32 = 1 << 17;
 
-/// What to search for.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The GPUs to choose from.
     pub free: GpuSet,
-    /// How many GPUs the set has, from 1.
+    /// Number of GPUs of the set, from 1.
     pub n: usize,
     /// Links of the whole node.
     pub links: &'a LinkMatrix,

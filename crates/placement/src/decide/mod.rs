@@ -50,7 +50,7 @@ pub fn decide_with(node: &Node, ask: &Ask, policy: &Policy, memo: &mut Memo) -> 
     Decision { chosen, report: search.report }
 }
 
-/// Whether [`decide`] would choose something. Faster for whole GPUs: free ones are counted, and no set is searched.
+/// Tells whether [`decide`] would choose something. Faster for whole GPUs: free ones are counted, and no set is searched.
 #[must_use]
 pub fn fits(node: &Node, ask: &Ask, policy: &Policy) -> bool {
     if ask.request.isolation != Isolation::Whole {

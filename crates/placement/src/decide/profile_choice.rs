@@ -7,7 +7,7 @@ use geometry::Profile;
 use node_state::Ask;
 use protocol::Request;
 
-/// What an instance must have.
+/// Requirements on an instance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Want<'a> {
     /// The name of the only profile that will do.
@@ -49,8 +49,8 @@ impl<'a> Profiles<'a> {
 }
 
 impl Profiles<'_> {
-    /// Whether an instance of this profile that is there already will do: a larger one does, where neither a name nor run
-    /// times say which.
+    /// Tells whether an instance of this profile that is there already will do: a larger one does, where neither a name nor
+    /// run times say which.
     pub(super) fn will_do(&mut self, view: &View<'_>, profile: &'static Profile) -> bool {
         let Ok(meant) = self.of(view) else { return false };
         if self.want.profile.is_some() || self.want.least_work.is_some() {
@@ -60,7 +60,7 @@ impl Profiles<'_> {
     }
 }
 
-/// Whether a profile has the memory and the SMs that are wanted.
+/// Checks that a profile has the memory and the SMs that are wanted.
 fn enough(view: &View<'_>, want: Want<'_>, profile: &Profile) -> Result<(), Constraint> {
     let sm_need = (want.sm_percent * view.model.mig_sm()).div_ceil(100);
     if profile.memory_mib < want.mem_mib {

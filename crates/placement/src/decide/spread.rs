@@ -53,7 +53,7 @@ impl Table {
         self.cells.len() / self.columns
     }
 
-    /// How many instances go to each GPU when all `n` must be on one.
+    /// Number of instances on each GPU when all `n` must be on one.
     pub(super) fn best_single(&self, n: usize) -> Option<Vec<usize>> {
         let cost = |g: &usize| self.cells.get(g * self.columns + n).copied().flatten().map(|c| c.cost);
         let fits = (0..self.rows()).filter(|_| n < self.columns).filter(|g| cost(g).is_some());
@@ -61,8 +61,8 @@ impl Table {
         Some((0..self.rows()).map(|g| if g == best { n } else { 0 }).collect())
     }
 
-    /// How many instances go to each GPU when as few GPUs as possible carry the same number each, at most `most_each`, and
-    /// at most `most_opened` of the GPUs in `opens` get some. Of the GPUs that have room, the cheapest are taken: what one
+    /// Number of instances on each GPU when as few GPUs as possible carry the same number each, at most `most_each`, and at
+    /// most `most_opened` of the GPUs in `opens` get some. Of the GPUs that have room, the cheapest are taken: what one
     /// costs does not depend on the others, and a GPU that may not be opened any more can be left out at no loss.
     pub(super) fn best_alike(
         &self,
@@ -96,7 +96,7 @@ impl Table {
         (chosen.len() == gpus).then_some(counts)
     }
 
-    /// How many instances go to each GPU when `n` may be on any, and at most `most_opened` of the GPUs in `opens` get some.
+    /// Number of instances on each GPU when `n` may be on any, and at most `most_opened` of the GPUs in `opens` get some.
     /// Dynamic programming from the last GPU to the first; `least[g][b][j]` is the least cost of `j` instances on GPUs
     /// `g..`, of which `b` may be opened.
     pub(super) fn best_joint(&self, n: usize, opens: &[bool], most_opened: usize) -> Option<Vec<usize>> {

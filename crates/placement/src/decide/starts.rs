@@ -47,7 +47,7 @@ pub(super) fn for_each_set(profile: &Profile, free: u16, most: usize, f: &mut im
     extend(profile, free, most, (0, 0, 0), f);
 }
 
-/// What instances of `profile` at `starts` cost on this GPU; `union` is the bit mask of all their units.
+/// Cost of instances of `profile` at `starts` on this GPU; `union` is the bit mask of all their units.
 pub(super) fn cost_of(view: &View<'_>, profile: &Profile, starts: u16, union: u16) -> Cost {
     let mut reused = 0_u16;
     let mut destroyed = 0;

@@ -286,7 +286,7 @@ impl Search<'_> {
     }
 }
 
-/// What a process's own tasks lack, for people: the memory of its context is no matter of theirs.
+/// Reduces a constraint to what a process's own tasks lack, for people: the memory of its context does not concern them.
 pub(super) fn beside_context(constraint: Constraint, pool: PoolPolicy) -> Constraint {
     match constraint {
         Constraint::TooLittleMemory { need, has } => Constraint::TooLittleMemory {

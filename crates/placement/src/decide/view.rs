@@ -21,11 +21,11 @@ pub(super) struct View<'a> {
     variant_held: bool,
     /// No job is on it.
     pub(super) untouched: bool,
-    /// Whether a first instance or share on it would be one of the few that [`Node::may_be_cut`] counts.
+    /// True if a first instance or share on it would be one of the few that [`Node::may_be_cut`] counts.
     pub(super) uncut: bool,
     /// Why no first instance or share may come here, if that is so.
     pub(super) kept_uncut: Option<Constraint>,
-    /// Whether the GPU may be partitioned and is, or can be now; else why not.
+    /// Ok if the GPU may be partitioned and is, or can be now; else why not.
     pub(super) mig: Result<(), Constraint>,
 }
 
@@ -104,8 +104,8 @@ impl<'a> View<'a> {
         u32::from(self.model.placements_left(self.held | more))
     }
 
-    /// How many more instances of `profile` the limits on counts allow: the profile's own maximum, the GPU's compute
-    /// slices, and the media engines. Free places are not looked at.
+    /// Number of further instances of `profile` that the limits on counts allow: the profile's own maximum, the GPU's
+    /// compute slices, and the media engines. Free places are not looked at.
     pub(super) fn room_for(&self, profile: &Profile) -> u32 {
         if self.purpose == Purpose::Static {
             let same = self.static_idle().filter(|(p, _)| p.id == profile.id);
@@ -128,7 +128,7 @@ impl<'a> View<'a> {
         count.min(u32::from(compute))
     }
 
-    /// Whether instances of `profile` cost the same on both GPUs at every start. Job ids may differ.
+    /// Tells whether instances of `profile` cost the same on both GPUs at every start. Job ids may differ.
     pub(super) fn looks_like(&self, other: &View<'_>, profile: &Profile) -> bool {
         fn idle<'v>(v: &'v View<'_>) -> impl Iterator<Item = (ProfileId, Slice)> + 'v {
             let idle = v.instances().iter().filter(|i| i.holder == Holder::Idle);

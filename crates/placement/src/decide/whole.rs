@@ -32,7 +32,7 @@ pub(super) struct BestSet {
     pub(super) fate: Fate,
 }
 
-/// Where to search, and for what.
+/// Place and purpose of the search.
 pub(super) struct Place<'a> {
     pub(super) views: &'a [View<'a>],
     pub(super) links: &'a LinkMatrix,
@@ -73,7 +73,7 @@ impl Place<'_> {
         usize::try_from(self.ask.request.gpus.unwrap_or(1)).unwrap_or(usize::MAX)
     }
 
-    /// Whether these GPUs contain a set of the size asked for that satisfies the quotas.
+    /// Tells whether these GPUs contain a set of the size asked for that satisfies the quotas.
     fn enough(&self, free: GpuSet) -> bool {
         let (n, quotas) = (self.wanted(), &self.ask.quotas);
         let each = || quotas.iter().all(|q| free.and(q.of).len() >= q.n);
@@ -81,7 +81,7 @@ impl Place<'_> {
         n > 0 && free.len() >= n && (quotas.is_empty() || (sum == n && each()))
     }
 
-    /// Whether [`search`] would find a set.
+    /// Tells whether [`search`] would find a set.
     pub(super) fn fits(&self) -> bool {
         self.enough(self.free(|_, _| ()))
     }

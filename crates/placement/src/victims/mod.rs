@@ -48,7 +48,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// What is left of it without what is `given`, never below nothing.
+    /// Room that is left of it without what is `given`, never below nothing.
     #[must_use]
     pub fn minus(self, given: Self) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Room {
 pub struct Victim {
     /// The job.
     pub job: JobId,
-    /// What it has of the node.
+    /// Room that it has of the node.
     pub has: Room,
 }
 
@@ -103,7 +103,7 @@ struct Pool {
     jobs: Vec<usize>,
 }
 
-/// Where jobs must go from.
+/// GPUs from which jobs must go.
 enum Pools {
     /// Any one of these makes room.
     Any(Vec<Pool>),
@@ -111,7 +111,7 @@ enum Pools {
     Emptied(usize, Vec<Vec<usize>>),
 }
 
-/// What is asked.
+/// Parameters of the question.
 struct Case<'a> {
     node: &'a Node,
     ask: &'a Ask,
@@ -122,7 +122,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Whether the request fits there once those victims have ended that are `going`, by their place.
+    /// Tells whether the request fits there once those victims have ended that are `going`, by their place.
     fn makes_room(&self, going: &dyn Fn(usize) -> bool, node: &Node, ask: &Ask) -> bool {
         let mut node = node.clone();
         node.release_all(&|job| self.places.get(&job).is_some_and(|i| going(*i)));

@@ -50,7 +50,7 @@ impl Search<'_> {
         self.case.makes_room(&|i| set >> i & 1 == 1, node, ask)
     }
 
-    /// Whether so many more GPUs may be weighed.
+    /// Counts so many more GPUs as weighed, and tells whether they may be.
     fn weigh(&mut self, gpus: usize) -> bool {
         self.weighed = self.weighed.saturating_add(u32::try_from(gpus).unwrap_or(u32::MAX));
         self.weighed <= MOST_WEIGHED

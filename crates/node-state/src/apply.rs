@@ -90,7 +90,7 @@ impl Node {
         self.release_all(&|id| id == job)
     }
 
-    /// The same for every job that is `gone`, in one pass.
+    /// Releases every job that is `gone`, in one pass.
     pub fn release_all(&mut self, gone: &dyn Fn(JobId) -> bool) -> bool {
         let mut had = false;
         for gpu in &mut self.gpus {
@@ -154,7 +154,7 @@ fn gpu(gpus: &mut [Gpu], index: GpuIndex) -> Result<&mut Gpu, ApplyError> {
     gpus.get_mut(usize::from(index.0)).ok_or(ApplyError::NoGpu(index))
 }
 
-/// Whether no job is on the GPU.
+/// Tells whether no job is on the GPU.
 fn unheld(gpu: &Gpu) -> bool {
     match &gpu.state {
         GpuState::Free => true,

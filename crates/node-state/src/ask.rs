@@ -14,7 +14,7 @@ pub struct Ask {
     pub job: JobId,
     /// The job's user: MPS daemons serve one user each unless the site says otherwise.
     pub uid: Uid,
-    /// What the job asks for on the node.
+    /// The job's request on the node.
     pub request: Request,
     /// GPUs that the job may use, such as those of the sockets on which it has cores; `None`: all.
     pub allowed: Option<GpuSet>,
@@ -33,8 +33,8 @@ pub struct Ask {
 pub enum Spread {
     /// All on one GPU.
     OneGpu,
-    /// The same number on each of as few GPUs as possible, at most `most` per GPU. Slurm 22.05 can account for no other:
-    /// it counts the same number of shards on each GPU of a job.
+    /// An equal number on each of as few GPUs as possible, at most `most` per GPU. Slurm 22.05 can account for no other: it
+    /// counts the same number of shards on each GPU of a job.
     Alike {
         /// Most instances per GPU.
         most: u32,
@@ -64,7 +64,7 @@ impl Ask {
         }
     }
 
-    /// Whether slurmctld permits this GPU.
+    /// Tells whether slurmctld permits this GPU.
     #[must_use]
     #[inline]
     pub fn permits(&self, gpu: GpuIndex) -> bool {
@@ -104,18 +104,18 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How sets of whole GPUs are chosen if a request does not say.
+/// Rules for choosing sets of whole GPUs if a request does not say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetPolicy {
-    /// How a set is selected.
+    /// Policy that selects a set.
     pub selection: Selection,
-    /// How bandwidth is predicted.
+    /// Model that predicts bandwidth.
     pub model: BandwidthModel,
-    /// How a job's GPUs talk to each other.
+    /// Pattern in which a job's GPUs talk to each other.
     pub pattern: Pattern,
-    /// Whether a job's run time depends on the bandwidth between its GPUs.
+    /// Dependence of a job's run time on the bandwidth between its GPUs.
     pub bandwidth: Bandwidth,
-    /// How long a job waits for a better set than it could have now; `None`: it does not wait.
+    /// Time that a job waits for a better set than it could have now; `None`: it does not wait.
     pub wait: Option<SetWait>,
 }
 
@@ -132,7 +132,7 @@ impl Default for SetPolicy {
     }
 }
 
-/// Whose jobs may have compute instances in one GPU instance, whose memory nothing divides between them.
+/// Jobs that may have compute instances in one GPU instance, whose memory nothing divides between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SharedMemory {
     /// Nobody's: compute instances are not given out.
@@ -144,12 +144,12 @@ pub enum SharedMemory {
     Any,
 }
 
-/// What the site prefers: the same for every request of a partition.
+/// The site's preferences: the same for every request of a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// Kinds that `auto` may use; of equally cheap ones it takes the first.
     pub auto: Vec<Kind>,
-    /// Whether different users may share one MPS daemon, and so one GPU or instance.
+    /// True if different users may share one MPS daemon, and so one GPU or instance.
     pub share_between_users: bool,
     /// If the shares' threads on a device add up to more than this, percent, another device is preferred.
     pub max_threads: u32,
@@ -157,11 +157,11 @@ pub struct Policy {
     pub mps_threads: Option<u8>,
     /// Memory for a request that names neither memory nor profile, MiB; not for `whole`.
     pub default_mem_mib: Option<u64>,
-    /// Whose jobs may be beside each other in one GPU instance.
+    /// Jobs that may be beside each other in one GPU instance.
     pub shared_memory: SharedMemory,
     /// The pool of GPU tasks; `None`: the site has none.
     pub tasks: Option<PoolPolicy>,
-    /// How sets of whole GPUs are chosen.
+    /// Rules for choosing sets of whole GPUs.
     pub sets: SetPolicy,
 }
 

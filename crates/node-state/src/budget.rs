@@ -1,11 +1,11 @@
 //! Limits to what the GPUs of several nodes draw together, as data.
 
-/// What each GPU of a node draws at most and at least.
+/// Highest and lowest draw of each GPU of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerRange {
     /// The limit of a GPU that has jobs without a cap, W.
     pub cap_w: u16,
-    /// What a GPU without jobs draws, W; less than `cap_w`.
+    /// Draw of a GPU without jobs, W; less than `cap_w`.
     pub idle_w: u16,
 }
 

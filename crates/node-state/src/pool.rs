@@ -8,7 +8,7 @@ use crate::state::{Claim, Gpu, GpuState, Holder, Node, Seat};
 /// Most clients of one MPS daemon (NVIDIA's documentation of MPS, "Limitations", since Volta).
 const MPS_CLIENTS: u32 = 48;
 
-/// What the site says about the pool.
+/// The site's settings of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolPolicy {
     /// Seats of a device per compute slice; a GPU that cannot be cut is one slice.
@@ -45,7 +45,7 @@ impl PoolPolicy {
 /// A device of the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolDevice<'a> {
-    /// Which one.
+    /// The GPU or instance that it is.
     pub on: ShareOn,
     /// Its profile; `None` for a GPU without MIG, and for one that the model does not have.
     pub profile: Option<&'static Profile>,

@@ -4,7 +4,7 @@ use geometry::{JobId, Model, Placement, Profile, ProfileId, Slice, Uid};
 use protocol::{ComputeSpec, ShareOn};
 use topology::LinkMatrix;
 
-/// Whether a node's GPUs may be partitioned.
+/// Rule for partitioning a node's GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigPolicy {
     /// Always in MIG mode: instances only.
@@ -23,7 +23,7 @@ impl MigPolicy {
     }
 }
 
-/// What the site keeps one GPU for.
+/// Purpose that the site keeps one GPU for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// Whatever its [`MigPolicy`] allows.
@@ -74,7 +74,7 @@ pub struct ComputeHold {
     pub job: JobId,
     /// The job's user.
     pub uid: Uid,
-    /// Which compute slices of the GPU instance.
+    /// Compute slices of the GPU instance that it takes.
     pub part: ComputeSpec,
     /// Memory that the job states, MiB. The GPU instance's memory is shared, and nothing holds a job to what it states.
     pub mem_mib: u64,
@@ -101,7 +101,7 @@ pub struct Claim {
     pub on: ShareOn,
 }
 
-/// Who holds an instance.
+/// Holder of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// This job alone.
@@ -127,7 +127,7 @@ pub struct Instance {
     pub holder: Holder,
 }
 
-/// What one GPU is used for.
+/// Use of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GpuState {
     /// No job, and no instances.
@@ -148,12 +148,12 @@ pub enum GpuState {
 pub struct Gpu {
     /// The model, which says what instances the GPU can have.
     pub model: &'static Model,
-    /// Whether it may be partitioned.
+    /// Rule for partitioning it.
     pub policy: MigPolicy,
-    /// What the site keeps it for. A purpose but [`Purpose::Any`] comes with the policy that goes with it: see
+    /// Purpose that the site keeps it for. A purpose but [`Purpose::Any`] comes with the policy that goes with it: see
     /// [`Gpu::kept`].
     pub purpose: Purpose,
-    /// What it is used for now.
+    /// Its use now.
     pub state: GpuState,
 }
 
@@ -194,21 +194,21 @@ impl Gpu {
         Self { model, policy, purpose, state }
     }
 
-    /// Whether it may be had whole by one job and in parts by others: what [`Node::keep_uncut`] counts.
+    /// Tells whether it may be had whole by one job and in parts by others: what [`Node::keep_uncut`] counts.
     #[must_use]
     #[inline]
     pub fn is_flexible(&self) -> bool {
         self.purpose == Purpose::Any && self.policy != MigPolicy::On
     }
 
-    /// Whether some job may have it whole.
+    /// Tells whether some job may have it whole.
     #[must_use]
     #[inline]
     pub fn is_ever_whole(&self) -> bool {
         self.policy != MigPolicy::On && !matches!(self.purpose, Purpose::Static | Purpose::Shares)
     }
 
-    /// Whether a job has an instance or a share on it.
+    /// Tells whether a job has an instance or a share on it.
     #[must_use]
     #[inline]
     pub fn is_cut(&self) -> bool {
@@ -226,7 +226,7 @@ impl Gpu {
         self.model.profile_by_id(instance.profile)
     }
 
-    /// Where an instance lies; `None` for a profile that this model does not have.
+    /// Gives the place of an instance; `None` for a profile that this model does not have.
     #[must_use]
     #[inline]
     pub fn placement_of(&self, instance: &Instance) -> Option<Placement> {
@@ -241,7 +241,7 @@ impl Node {
         Self { gpus, links, keep_uncut: 0, claims: Vec::new() }
     }
 
-    /// The same node without jobs, and without instances but the static ones.
+    /// Returns the node without jobs, and without instances but the static ones.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let mut node = self.clone();
@@ -257,7 +257,7 @@ impl Node {
         node
     }
 
-    /// How many more flexible GPUs may get a first instance or share, so that [`Node::keep_uncut`] holds.
+    /// Number of further flexible GPUs that may get a first instance or share, so that [`Node::keep_uncut`] holds.
     #[must_use]
     pub fn may_be_cut(&self) -> usize {
         if self.keep_uncut == 0 {

@@ -29,7 +29,7 @@
 
 use std::ops::Add;
 
-/// What a placement costs; less is better, earlier fields first. See the module's documentation.
+/// Cost of a placement; less is better, earlier fields first. See the module's documentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost {
     /// The instances' parts of the framebuffer, summed, MiB.
@@ -49,7 +49,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The same without the profile's size, for shares: a larger device leaves more to the next share.
+    /// Returns the cost without the profile's size, for shares: a larger device leaves more to the next share.
     #[must_use]
     #[inline]
     pub fn without_size(self) -> Self {

@@ -5,7 +5,7 @@ use protocol::set_summary::SetSummary;
 
 use crate::report::{Fate, Report};
 
-/// What one job gets on one node, and why.
+/// Grant of one job on one node, and its reasons.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a decision nobody reads is a GPU nobody gets"]
 pub struct Decision {
@@ -16,7 +16,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// What the job is told about its set of whole GPUs; `None` if no policy chose one.
+    /// Summarises the job's set of whole GPUs for its user; `None` if no policy chose one.
     #[must_use]
     pub fn set_summary(&self) -> Option<SetSummary> {
         let Some(Fate::Set(score)) = self.report.best.filter(|_| self.chosen.is_some()) else {

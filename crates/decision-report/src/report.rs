@@ -16,13 +16,13 @@ pub const MAX_WEIGHED: usize = 256;
 pub struct Report {
     /// The first [`MAX_WEIGHED`] candidates, in the order weighed.
     pub weighed: Vec<Candidate>,
-    /// How many candidates were left out of `weighed`.
+    /// Number of candidates that were left out of `weighed`.
     pub omitted: u32,
     /// One entry per kind tried; more than one only for `auto`.
     pub kinds: Vec<KindTried>,
     /// Memory that each instance, share or GPU had to have, MiB: the request's or the site's default.
     pub mem_mib: Option<u64>,
-    /// Whether the request names a MIG profile.
+    /// True if the request names a MIG profile.
     pub named: bool,
     /// The sizes that a moldable job listed, with its run times; empty for other jobs.
     pub times: Vec<SizeTime>,
@@ -34,9 +34,9 @@ pub struct Report {
     pub models: Vec<&'static Model>,
     /// The fate of what was chosen; for several instances their summed cost.
     pub best: Option<Fate>,
-    /// How many of the candidates so far could have been chosen.
+    /// Number of the candidates so far that could have been chosen.
     pub feasible_now: u32,
-    /// Whether the search for whole GPUs stopped at its limit: the set is the best found, not proven best.
+    /// True if the search for whole GPUs stopped at its limit: the set is the best found, not proven best.
     pub inexact: bool,
 }
 
@@ -45,22 +45,22 @@ pub struct Report {
 pub struct KindTried {
     /// The kind that this entry is about.
     pub kind: Kind,
-    /// What the best grant of the kind would take. `Err(Some)`: why the kind was not tried. `Err(None)`: it was tried and
-    /// nothing fits.
+    /// Parts that the best grant of the kind would take. `Err(Some)`: why the kind was not tried. `Err(None)`: it was tried
+    /// and nothing fits.
     pub outcome: Result<Takes, Option<Unsuitable>>,
-    /// How many candidates of this kind could have been chosen.
+    /// Number of candidates of this kind that could have been chosen.
     pub feasible: u32,
-    /// Whether the job gets this kind.
+    /// True if the job gets this kind.
     pub chosen: bool,
 }
 
-/// What a grant takes away from everyone else, in [`GPU_PARTS`]ths of a GPU by placement units.
+/// Parts that a grant takes away from everyone else, in [`GPU_PARTS`]ths of a GPU by placement units.
 ///
 /// Instances count their units. A whole GPU, and a GPU opened for shares, counts all its units. A share that joins others
 /// counts none: the device is in use already. Oversubscribing a device costs more than anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Takes {
-    /// Whether the device's threads are promised more than once.
+    /// True if the device's threads are promised more than once.
     pub oversubscribed: bool,
     /// [`GPU_PARTS`]ths of a GPU, summed over the GPUs.
     pub parts: u32,
@@ -71,7 +71,7 @@ pub struct Takes {
 }
 
 impl Takes {
-    /// Whether it takes strictly less from everyone else.
+    /// Tells whether it takes strictly less from everyone else.
     #[must_use]
     #[inline]
     pub fn less_than(self, other: Self) -> bool {
@@ -107,7 +107,7 @@ pub struct Candidate {
     pub gpu: GpuIndex,
     /// Profile and starts of the instances; `None`: the GPU itself.
     pub instances: Option<(&'static Profile, Starts)>,
-    /// Whether it was possible, and at what cost.
+    /// Cost of the candidate, or why it was not possible.
     pub fate: Fate,
 }
 
@@ -115,7 +115,7 @@ pub struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Starts(pub u16);
 
-/// What became of a candidate.
+/// Outcome for a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
     /// Possible, at this cost.
@@ -141,7 +141,7 @@ pub enum Fate {
     Ruled(Constraint),
 }
 
-/// What a set of whole GPUs is worth to the job, and how it was chosen.
+/// Worth of a set of whole GPUs to the job, and the method of its choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SetScore {
     /// The GPUs of the set.
@@ -150,22 +150,22 @@ pub struct SetScore {
     pub free: u32,
     /// Name of the pattern.
     pub pattern: &'static str,
-    /// Whether bandwidth matters to the job.
+    /// True if bandwidth matters to the job.
     pub sensitive: bool,
-    /// How it was selected.
+    /// Policy that selected it.
     pub policy: Selection,
-    /// How bandwidth was predicted.
+    /// Model that predicted bandwidth.
     pub model: BandwidthModel,
     /// Links, AggBW and EffBW of the match.
     pub scores: Scores,
     /// Bandwidth that remains among the GPUs not taken, GB/s (MAPA, Equation 3).
     pub preserved_bw: f64,
-    /// How many sets are as good by what the policy asks for, this one included; `None` if the search does not count
+    /// Number of sets that are as good by what the policy asks for, this one included; `None` if the search does not count
     /// them.
     pub tied_sets: Option<u64>,
 }
 
-/// How good a device is for a share. Which of two is better, the engine says.
+/// Worth of a device for a share. Which of two is better, the engine says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareScore {
     /// Compared first.
@@ -173,24 +173,24 @@ pub struct ShareScore {
     /// Threads promised on the device: the shares' summed percent times the device's SMs. Times the warps of an SM, over
     /// 100, this is CASE's count of in-use warps.
     pub in_use_sm_percent: u64,
-    /// What opening the device costs, without its size.
+    /// Cost of opening the device, without its size.
     pub cost: Cost,
 }
 
-/// How good a place is for a compute instance. Which of two is better, the engine says.
+/// Worth of a place for a compute instance. Which of two is better, the engine says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeScore {
-    /// Where in the GPU instance.
+    /// Its slices in the GPU instance.
     pub part: ComputeSpec,
-    /// Whether other jobs have compute instances in the GPU instance already.
+    /// True if other jobs have compute instances in the GPU instance already.
     pub joins: bool,
     /// Compute instances, by size and start, that can no longer be made in the GPU instance.
     pub lost: u32,
-    /// What the GPU instance costs; nothing where it is there for others.
+    /// Cost of the GPU instance; nothing where it is there for others.
     pub cost: Cost,
 }
 
-/// How good a GPU's devices in the pool are for a job of GPU tasks. Which of two is better, the engine says.
+/// Worth of a GPU's devices in the pool for a job of GPU tasks. Which of two is better, the engine says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeatScore {
     /// Compared first; never [`ShareClass::Oversubscribe`].
@@ -199,7 +199,7 @@ pub struct SeatScore {
     pub taken: u32,
     /// Seats that these devices have.
     pub of: u32,
-    /// What opening a device costs, without its size.
+    /// Cost of opening a device, without its size.
     pub cost: Cost,
 }
 

@@ -43,8 +43,8 @@ impl Decision {
         }
     }
 
-    /// What the choice was weighed by, for whoever asks for all of it: `leaves 140 placements to others, best of 32`. `None`
-    /// where [`Self::reason`] says everything.
+    /// Gives the scores by which the choice was made, for those who ask for all of them:
+    /// `leaves 140 placements to others, best of 32`. `None` where [`Self::reason`] says everything.
     #[must_use]
     pub fn scores(&self) -> Option<String> {
         let report = &self.report;
@@ -215,7 +215,7 @@ impl Report {
         format!("as named{}; {how}", self.planned_place())
     }
 
-    /// What each kind that `auto` tried takes; `None` where one kind was asked for.
+    /// Lists what each kind that `auto` tried takes; `None` where one kind was asked for.
     fn other_kinds(&self) -> Option<String> {
         let chosen = self.kinds.iter().find(|k| k.chosen).filter(|_| self.kinds.len() > 1)?;
         let takes = chosen.outcome.ok().map(|takes| takes.to_string()).unwrap_or_default();
@@ -230,7 +230,7 @@ impl Report {
         Some(text)
     }
 
-    /// How many instances fit on each GPU, if some do but not as many as asked for where they are asked for.
+    /// Gives the number of instances that fit on each GPU, if some do but not as many as asked for where they are asked for.
     fn too_few_instances(&self) -> Option<String> {
         let mut fit: BTreeMap<GpuIndex, u32> = BTreeMap::new();
         for candidate in self.weighed.iter().filter(|c| c.kind == Kind::Mig) {

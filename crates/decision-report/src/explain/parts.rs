@@ -10,7 +10,7 @@ use crate::report::{
 use geometry::counted;
 use geometry::size::display_gb;
 
-/// What came of one kind: what it takes, or why it gives nothing.
+/// Outcome for one kind: what it takes, or why it gives nothing.
 pub(super) struct Outcome<'a>(pub(super) &'a KindTried);
 
 impl fmt::Display for Outcome<'_> {

@@ -35,7 +35,7 @@ fn has_edges(score: &SetScore) -> bool {
     score.scores.bounds.is_some()
 }
 
-/// Whether every set is as good as this one, so that only its place among the GPUs decided.
+/// Tells whether every set is as good as this one, so that only its place among the GPUs decided.
 fn alike(score: &SetScore) -> bool {
     if !has_edges(score) {
         return score.preserved_bw <= 0.0;

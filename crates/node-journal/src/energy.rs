@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::format::Record;
 
-/// Who has had a GPU's energy since its counter was first read.
+/// Record of the jobs that have had a GPU's energy since its counter was first read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnergyRecord {
     /// [`crate::VERSION`].
@@ -21,7 +21,7 @@ pub struct EnergyRecord {
     pub jobs: Vec<JobEnergy>,
 }
 
-/// What one job on a GPU has used of its energy.
+/// Energy that one job on a GPU has used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnergy {
     /// The job.

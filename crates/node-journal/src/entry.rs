@@ -11,7 +11,7 @@ use crate::fence::FenceRecord;
 use crate::format::Record;
 use node_driver::gpu_ids::{GpuMinor, NvmlIndex, slurm_number};
 
-/// How far a job's resources are.
+/// Stage of a job's resources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -23,7 +23,7 @@ pub enum Phase {
     Failed(String),
 }
 
-/// What the job was granted.
+/// Kind of the job's grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -104,14 +104,14 @@ pub struct InstanceRecord {
 }
 
 impl GpuRecord {
-    /// How files about the GPU are called.
+    /// Stem of the names of files about the GPU.
     pub fn file_stem(&self) -> String {
         crate::file_names::plain(&self.uuid)
     }
 }
 
 impl InstanceRecord {
-    /// Whether both, which are on one GPU, are compute instances in one GPU instance without a compute slice in common.
+    /// Tells whether both, which are on one GPU, are compute instances in one GPU instance without a compute slice in common.
     pub fn is_beside(&self, other: &Self) -> bool {
         let (Some(mine), Some(theirs)) = (self.part, other.part) else { return false };
         let same = (self.profile, self.placement()) == (other.profile, other.placement());
@@ -130,11 +130,11 @@ impl InstanceRecord {
 pub struct ShareRecord {
     /// The daemon's key: `gpu0` of a GPU, `gpu0-14-2` (profile id, start) of an instance.
     pub daemon: String,
-    /// How much of the device's memory the job may use, MiB.
+    /// Memory of the device that the job may use, MiB.
     pub mem_mib: u64,
     /// Percent of the device's SMs.
     pub threads: u8,
-    /// Whether MPS holds the job to its memory.
+    /// True if MPS holds the job to its memory.
     pub memory_enforced: bool,
     /// The daemon's pipes, for `CUDA_MPS_PIPE_DIRECTORY`.
     pub pipe_dir: PathBuf,
@@ -174,9 +174,9 @@ pub struct TasksRecord {
     pub own: bool,
     /// The devices: the instances in their order, or without any the GPUs in theirs.
     pub devices: Vec<TaskDevice>,
-    /// Where the broker listens for the job's processes.
+    /// Socket on which the broker listens for the job's processes.
     pub socket: PathBuf,
-    /// What is preloaded to programs that do not ask themselves.
+    /// Library that is preloaded to programs that do not ask themselves.
     pub library: PathBuf,
 }
 
@@ -193,15 +193,15 @@ pub struct Entry {
     pub uid: u32,
     /// The user's group.
     pub gid: u32,
-    /// How often the job was requeued.
+    /// Number of times that the job was requeued.
     pub restart: u32,
     /// Why it got this, in one line.
     pub decision: String,
     /// For whole GPUs: how the set was chosen and what it promises, as `protocol::set_summary` writes it.
     pub matched: Option<String>,
-    /// How far the job's resources are.
+    /// Stage of the job's resources.
     pub phase: Phase,
-    /// What the job was granted.
+    /// Kind of the job's grant.
     pub kind: Kind,
     /// The GPUs, in the order the job sees them.
     pub gpus: Vec<GpuRecord>,
@@ -227,7 +227,7 @@ pub struct Entry {
     /// Why a power limit is not as the jobs on the GPUs ask for, for the job's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap_problem: Option<String>,
-    /// What its control group may take of its GPUs' memory, if the kernel has regions for them and the job is counted in MiB.
+    /// Limits of its control group on its GPUs' memory, if the kernel has regions for them and the job is counted in MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<FenceRecord>,
 }

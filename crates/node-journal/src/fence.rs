@@ -24,7 +24,7 @@ pub struct FenceRecord {
 pub struct RegionLimit {
     /// The region's name in `dmem.capacity`.
     pub region: String,
-    /// What the job may take of it, bytes.
+    /// Most memory that the job may take of it, bytes.
     pub max_bytes: u64,
     /// The limit before ours, bytes: the epilog puts it back. `None`: there was none, `max`.
     pub found_bytes: Option<u64>,

@@ -14,9 +14,9 @@ use crate::own_dirs::{self, StateError, io};
 /// A journal file that could not be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Description of the damage.
     pub why: String,
 }
 
@@ -47,7 +47,7 @@ impl<T> Contents<T> {
     }
 }
 
-/// What a write has to outlive.
+/// The event that a write must outlive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outlive {
     /// A killed process.
@@ -58,7 +58,7 @@ pub(super) enum Outlive {
 
 /// More than a job's entry usually has, bytes.
 const ENTRY_SIZE: usize = 16 << 10;
-/// What a file may be at most; a longer one is not ours.
+/// Largest size of a file, bytes; a longer one is not ours.
 const SIZE_LIMIT: u64 = 1 << 20;
 
 pub(super) struct Folder {
@@ -156,7 +156,7 @@ impl Folder {
         replaced
     }
 
-    /// Whether a file could be written: there is room, and the file system takes changes.
+    /// Checks that a file could be written: there is room, and the file system takes changes.
     pub(super) fn try_out(&self) -> Result<(), StateError> {
         let failed = |source| StateError::Io { path: self.path.clone(), what: "write to it", source };
         let temporary = format!(".try.{}", std::process::id());

@@ -17,7 +17,7 @@ pub const VERSION: u32 = 2;
 /// The oldest format that is read.
 pub(super) const OLDEST: u32 = 1;
 
-/// What a file may hold.
+/// A record that a file may hold.
 pub(super) trait Record: Serialize + DeserializeOwned {
     /// The name of the file that holds it. A file of another name is somebody's copy, which nobody keeps up to date.
     fn file_name(&self) -> String;
@@ -26,7 +26,7 @@ pub(super) trait Record: Serialize + DeserializeOwned {
     fn upgrade_from_1(record: &mut Map<String, Value>);
 }
 
-/// What a file's text turned out to be.
+/// Result of parsing a file's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed<T> {
     /// A record of a format that is known.

@@ -81,7 +81,7 @@ impl Journal {
         self.jobs.write(&file_of(entry.job()), entry, Outlive::Process)
     }
 
-    /// How long ago a job's entry was last written; `None`: it is not there, or the clock was set back.
+    /// Gives the time since a job's entry was last written; `None`: the entry is not there, or the clock was set back.
     #[must_use]
     pub fn age(&self, job: JobId) -> Option<Duration> {
         let path = self.jobs.path_of(&file_of(job));
@@ -136,7 +136,7 @@ impl Journal {
         self.daemons.remove(&daemon_file(key))
     }
 
-    /// What is known of a GPU's power limit. A file that cannot be understood counts as absent: [`Self::caps`] reports it.
+    /// Reads the record of a GPU's power limit. A file that cannot be understood counts as absent: [`Self::caps`] reports it.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl Journal {
         self.caps.remove(&cap_file(uuid))
     }
 
-    /// What is known of a GPU's energy. A file that cannot be understood counts as absent.
+    /// Reads the record of a GPU's energy. A file that cannot be understood counts as absent.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl Journal {
         self.energy.write(&cap_file(&record.uuid), record, Outlive::Process)
     }
 
-    /// Whether jobs' entries can be read and written.
+    /// Checks that jobs' entries can be read and written.
     ///
     /// # Errors
     ///
@@ -210,7 +210,7 @@ impl Journal {
         Ok(lost)
     }
 
-    /// Whether a file was moved aside whose job may still be live.
+    /// Tells whether a file was moved aside whose job may still be live.
     ///
     /// # Errors
     ///
@@ -244,12 +244,12 @@ impl Journal {
         damaged.into_iter().map(|file| self.jobs.set_aside(&self.bad, file)).collect()
     }
 
-    /// The same for daemons.
+    /// Moves damaged files of daemons aside.
     pub fn set_aside_daemons(&self, damaged: Vec<DamagedFile>) -> Result<Vec<DamagedFile>, StateError> {
         damaged.into_iter().map(|file| self.daemons.set_aside(&self.bad, file)).collect()
     }
 
-    /// The same for one job, whose lock the caller holds: its entry is about to be written anew.
+    /// Moves one job's damaged file aside; the caller holds the job's lock, and is about to write its entry again.
     pub fn set_aside_job(&self, job: JobId) -> Result<Option<DamagedFile>, StateError> {
         match self.jobs.read::<Entry>(&file_of(job))? {
             Some(Err(damaged)) => self.jobs.set_aside(&self.bad, damaged).map(Some),
@@ -258,10 +258,10 @@ impl Journal {
     }
 }
 
-/// How the name of a file in `bad/` ends once its job is over.
+/// Ending of the name of a file in `bad/` once its job is over.
 const OVER: &str = ".over";
 
-/// Which boot this is. Without it every entry would seem to be of another one, and its job dead.
+/// Reads the id of this boot. Without it every entry would seem to be of another one, and its job dead.
 fn boot_id(path: &Path) -> Result<String, StateError> {
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|source| StateError::Io { path: path.to_owned(), what: "read it", source })?;

@@ -157,7 +157,7 @@ fn open(state_dir: &Path) -> Result<OwnedFd, StateError> {
     own_dirs::own_at(state, state_dir, "locks", Mode::RWXU)
 }
 
-/// Whether the locks' files can be opened.
+/// Checks that the locks' files can be opened.
 ///
 /// # Errors
 ///

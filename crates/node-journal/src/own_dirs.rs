@@ -30,7 +30,7 @@ pub enum StateError {
         path: PathBuf,
         uid: u32,
         mode: u32,
-        /// Who it should belong to.
+        /// User that it should belong to.
         want: u32,
     },
     /// A newer Tessera wrote this journal file.
@@ -80,7 +80,7 @@ pub fn own(path: &Path, mode: Mode) -> Result<OwnedFd, StateError> {
     open_own(CWD, path, path)
 }
 
-/// The same for a name within a directory of ours.
+/// Makes and opens a directory of this name within a directory of ours.
 pub fn own_at(dir: impl AsFd, base: &Path, name: &str, mode: Mode) -> Result<OwnedFd, StateError> {
     let path = base.join(name);
     ignore_exists(rustix::fs::mkdirat(&dir, name, mode)).map_err(io(&path, "create it"))?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     end: Instant,
-    /// What the operation was given, for messages.
+    /// Time that the operation was given, for messages.
     pub timeout: Duration,
 }
 
@@ -23,13 +23,13 @@ impl Deadline {
         Instant::now() >= self.end
     }
 
-    /// What is left.
+    /// Gives the time that is left.
     #[must_use]
     pub fn left(&self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
     }
 
-    /// The same moment or `timeout` from now, whichever is first.
+    /// Gives the deadline of this moment or `timeout` from now, whichever is first.
     #[must_use]
     pub fn at_most(&self, timeout: Duration) -> Self {
         Self::after(timeout.min(self.left()))

@@ -87,7 +87,7 @@ pub fn open_files(
 struct FilesLook<'a> {
     found: Vec<PathBuf>,
     wanted: &'a dyn Fn(&[u8]) -> bool,
-    /// How many more files it may look at.
+    /// Number of files that it may still look at.
     left: usize,
     deadline: &'a Deadline,
 }
@@ -154,13 +154,13 @@ pub fn name(pid: u32) -> Option<String> {
     Some(name.trim().chars().map(|c| if c.is_control() { '?' } else { c }).collect())
 }
 
-/// When a process started, clock ticks since boot; `None` for one that has ended.
+/// Start time of a process, clock ticks since boot; `None` for one that has ended.
 #[must_use]
 pub fn start_time_of(pid: u32) -> Option<u64> {
     start_and_parent_of(pid).map(|(start, _)| start)
 }
 
-/// When a process started, clock ticks since boot, and its parent's id; `None` for one that has ended.
+/// Start time of a process, clock ticks since boot, and its parent's id; `None` for one that has ended.
 #[must_use]
 pub fn start_and_parent_of(pid: u32) -> Option<(u64, u32)> {
     // It is read again if its first thread went meanwhile: then the process has ended, or another thread has taken its place.
@@ -169,12 +169,12 @@ pub fn start_and_parent_of(pid: u32) -> Option<(u64, u32)> {
     stat.lives.then_some((stat.start_time, stat.parent))
 }
 
-/// What is read of `/proc/PID/stat`: fields 3, 4, 20 and 22 of proc(5).
+/// Fields 3, 4, 20 and 22 of `/proc/PID/stat` (proc(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     lives: bool,
     parent: u32,
-    /// Those that have not ended, and the first one.
+    /// Number of threads that have not ended, and the first one.
     threads: u32,
     start_time: u64,
 }

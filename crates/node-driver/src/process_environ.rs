@@ -15,9 +15,9 @@ use rustix::fs::MemfdFlags;
 
 use crate::deadline::{Backoff, Deadline};
 
-/// How long a reader may stand still, which waits for nothing but the memory's lock.
+/// Longest time without progress of a reader that waits for nothing but the memory's lock.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long a reader may take that only waits for a processor: a busy node is no hostile user.
+/// Longest time of a reader that only waits for a processor: a busy node is no hostile user.
 const BUSY: Duration = Duration::from_secs(10);
 /// After so many that could not be read in time, this process reads no more: users could have many of those.
 const MOST_LOST: u32 = 8;

@@ -4,8 +4,8 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// Whether users can make a system call of root's fail with this error. It passes when they let go of what they have, so it
-/// says nothing about the node: the job fails with the reason, and the node is not drained.
+/// Tells whether users can make a system call of root's fail with this error. It passes when they let go of what they have,
+/// so it says nothing about the node: the job fails with the reason, and the node is not drained.
 ///
 /// From the kernel's manual pages: `EAGAIN` is a limit on processes (fork(2), execve(2)), `ENOSPC` and `EDQUOT` no room and
 /// no inode, `EMFILE` and `ENFILE` too many open files, `ENOMEM` and `ENOBUFS` no memory, `EMLINK` too many directories in
@@ -29,7 +29,7 @@ pub fn users_can_cause(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| CAUSED.contains(&errno))
 }
 
-/// How many files at once the driver's library is taken to open while it is loaded.
+/// Number of files that the driver's library is taken to open at once while it is loaded.
 const FILES: usize = 16;
 
 /// The error that users can cause at which this process cannot open that many files now.

@@ -18,7 +18,7 @@ pub struct Nvml {
     pub(super) known: RefCell<KnownProfiles>,
 }
 
-/// What a GPU is; its state is not part of it.
+/// Fixed properties of a GPU; its state is not part of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuInfo {
     /// NVML's number of it, which also finds it in [`Nvml`]'s calls.
@@ -190,7 +190,7 @@ impl Nvml {
         self.lib.power_enforced(self.device(gpu)?).map_err(at(gpu, "cannot read its enforced power limit"))
     }
 
-    /// What the GPU draws, milliwatts.
+    /// Reads the draw of the GPU, milliwatts.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Nvml {
         self.lib.power_draw(self.device(gpu)?).map_err(at(gpu, "cannot read its power draw"))
     }
 
-    /// How busy the GPU was in the last moments, percent of the time in which a kernel ran.
+    /// Reads the GPU's utilisation in the last moments, percent of the time in which a kernel ran.
     ///
     /// # Errors
     ///
@@ -208,7 +208,7 @@ impl Nvml {
         self.lib.utilisation(self.device(gpu)?).map_err(at(gpu, "cannot read its utilisation"))
     }
 
-    /// What the GPU has used since the driver was loaded, millijoules.
+    /// Reads the energy that the GPU has used since the driver was loaded, millijoules.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ pub enum NvmlError {
     #[error("GPU {gpu}: {what}: {code}")]
     Gpu {
         gpu: NvmlIndex,
-        /// What was tried, with profile and start where there are any.
+        /// The action that failed, with profile and start where there are any.
         what: String,
         code: Code,
     },

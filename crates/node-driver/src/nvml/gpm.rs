@@ -21,7 +21,7 @@ pub struct FirstLook<'nvml> {
 }
 
 impl Nvml {
-    /// Whether the driver counts how busy each of the GPU's instances is: from Hopper on.
+    /// Tells whether the driver counts how busy each of the GPU's instances is: from Hopper on.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl FirstLook<'_> {
     }
 }
 
-/// What the driver says, if it is a percentage: rounding may take it a little above 100.
+/// Checks that the driver's answer is a percentage: rounding may take it a little above 100.
 fn percentage(said: f64) -> Option<f64> {
     (-1.0..=101.0).contains(&said).then(|| said.clamp(0.0, 100.0))
 }

@@ -30,7 +30,7 @@ pub struct GpuInstance {
     pub id: u32,
     /// The profile it was made with.
     pub profile: ProfileId,
-    /// Which units of the GPU it takes.
+    /// Units of the GPU that it takes.
     pub placement: Placement,
     /// Its compute instances; one with all slices, unless jobs share the GPU instance.
     pub compute: Vec<ComputeInstance>,

@@ -15,7 +15,7 @@ pub struct LiveProfile {
     pub name: String,
     /// Compute slices of an instance.
     pub slices: u32,
-    /// How many instances of it the driver says a GPU holds.
+    /// Number of instances of it that a GPU holds according to the driver.
     pub instances: u32,
     /// Streaming multiprocessors of an instance.
     pub sm: u32,
@@ -23,7 +23,7 @@ pub struct LiveProfile {
     pub memory_mib: u64,
 }
 
-/// What does not change while a GPU keeps its mode; each item takes a dozen calls to find out.
+/// Facts that do not change while a GPU keeps its mode; each item takes a dozen calls to find out.
 #[derive(Default)]
 pub(super) struct KnownProfiles {
     pub(super) profiles: HashMap<NvmlIndex, Vec<LiveProfile>>,

@@ -10,7 +10,7 @@ use super::code::Code;
 use super::error::{NvmlError, at};
 use crate::gpu_ids::NvmlIndex;
 
-/// What is at the other end of an active NVLink.
+/// The other end of an active NVLink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvLink {
     /// Link number on this GPU.
@@ -23,7 +23,7 @@ pub struct NvLink {
     pub to_switch: bool,
 }
 
-/// What the driver says about a node's links, by GPU in NVML order.
+/// The driver's answers about a node's links, by GPU in NVML order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     /// Model names as NVML writes them.
@@ -36,7 +36,7 @@ pub struct Answers {
     pub numa: Vec<Option<u32>>,
     /// PCIe generation and lanes; `None` where the driver does not say.
     pub slots: Vec<Option<PcieSlot>>,
-    /// Whether the GPU is in MIG mode: an A100's NVLinks are off then.
+    /// True if the GPU is in MIG mode: an A100's NVLinks are off then.
     pub mig: Vec<bool>,
 }
 

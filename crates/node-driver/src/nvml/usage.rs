@@ -3,7 +3,7 @@
 use super::calls::Nvml;
 use super::error::NvmlError;
 
-/// What a device's memory holds, bytes.
+/// Contents of a device's memory, bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// All of it.

@@ -6,7 +6,7 @@ use nvml_wrapper_sys::bindings as sys;
 
 use super::{Code, Device, Lib, Plain as _, count_since};
 
-/// What metrics are asked with, and room behind it: newer headers have more metrics in the same version of the struct.
+/// Buffer of a question about metrics, with room behind it: newer headers have more metrics in the same version of the struct.
 #[repr(C)]
 pub(super) struct Asked {
     get: sys::nvmlGpmMetricsGet_t,
@@ -20,7 +20,7 @@ pub(in crate::nvml) struct GpmSample<'lib> {
 }
 
 impl Lib {
-    /// Whether the GPU has GPM.
+    /// Tells whether the GPU has GPM.
     pub(in crate::nvml) fn has_gpm(&self, gpu: Device<'_>) -> Result<bool, Code> {
         let mut support = sys::nvmlGpmSupport_t::zeroed();
         support.version = sys::NVML_GPM_SUPPORT_VERSION;

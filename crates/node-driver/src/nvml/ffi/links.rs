@@ -27,7 +27,7 @@ impl Lib {
         Ok(text(&pci.busId).to_ascii_lowercase())
     }
 
-    /// What is at the other end: 0 GPU, 1 CPU, 2 switch, 255 unknown.
+    /// Reads the kind of the link's other end: 0 GPU, 1 CPU, 2 switch, 255 unknown.
     pub(in crate::nvml) fn nvlink_remote_type(&self, device: Device<'_>, link: u32) -> Result<u32, Code> {
         let mut kind = 0;
         call!(self, nvmlDeviceGetNvLinkRemoteDeviceType(device.raw, link, &raw mut kind))?;

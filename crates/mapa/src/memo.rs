@@ -64,7 +64,7 @@ impl Memo {
         self.recall(query, &[], || choose(query))
     }
 
-    /// What `find` answers to a query with these quotas, from memory if the question was asked before.
+    /// Gives the answer of `find` to a query with these quotas, from memory if the question was asked before.
     ///
     /// # Errors
     ///

@@ -77,7 +77,7 @@ fn finish(
     Match { gpus, order, scores, preserved_bw: query.graph.preserved_bw(rest), tied_sets, exact }
 }
 
-/// Whether every link among these GPUs is like every other, so that sets and orders do not differ.
+/// Tells whether every link among these GPUs is like every other, so that sets and orders do not differ.
 fn alike(graph: &HardwareGraph, free: GpuSet) -> bool {
     let mut links = free.iter().flat_map(|a| free.iter().filter_map(move |b| graph.link(a, b)));
     let first = links.next();
@@ -102,8 +102,8 @@ enum Aim {
     Equation2,
 }
 
-/// What orders of one set are judged by. Equation 2 orders ranks only where Algorithm 1 asks for EffBW, as MAPA's
-/// program does: elsewhere its order would be a slower one.
+/// Chooses the measure by which orders of one set are compared. Equation 2 orders ranks only where Algorithm 1 asks for
+/// EffBW, as MAPA's program does: elsewhere its order would be a slower one.
 fn aim(query: &Query<'_>) -> Aim {
     let by_eff = query.policy == Selection::Preserve && query.sensitive;
     match (query.policy, query.model) {
@@ -114,7 +114,7 @@ fn aim(query: &Query<'_>) -> Aim {
     }
 }
 
-/// What matches are worth by, if not by their slowest edge. Without edges all matches are alike.
+/// Gives the score of matches, if they are not compared by their slowest edge. Without edges all matches are alike.
 fn score(query: &Query<'_>, ranks: &Ranks) -> Option<Score> {
     match aim(query) {
         Aim::Slowest if ranks.edges() > 0 => None,

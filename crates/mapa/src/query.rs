@@ -6,7 +6,7 @@ use topology::{GpuSet, HardwareGraph, Pattern, PatternError, Selection};
 use crate::limits::MOST_FREE;
 use topology::{BandwidthModel, Scores};
 
-/// Which GPUs of one node a job may get, and what it wants of them.
+/// GPUs of one node that a job may get, and the job's wishes.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     /// The GPUs of the node and the links between them.
@@ -17,13 +17,13 @@ pub struct Query<'a> {
     pub next: GpuSet,
     /// Number of GPUs that the job needs.
     pub n: usize,
-    /// Which of the job's ranks talk to each other.
+    /// Pairs of the job's ranks that talk to each other.
     pub pattern: &'a Pattern,
-    /// Whether the job runs faster with more bandwidth between its GPUs.
+    /// True if the job runs faster with more bandwidth between its GPUs.
     pub sensitive: bool,
-    /// What makes one set better than another.
+    /// Rule by which one set is better than another.
     pub policy: Selection,
-    /// How EffBW is predicted.
+    /// Model that predicts EffBW.
     pub model: BandwidthModel,
 }
 

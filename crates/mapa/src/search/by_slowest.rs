@@ -50,7 +50,7 @@ const MOST_COUNTED: usize = 128;
 /// Of more sets than this, each is searched for less long.
 const MANY_SETS: usize = 200;
 
-/// What is tried for a larger sum of an order with the fastest slowest edge.
+/// Effort for a larger sum of an order with the fastest slowest edge.
 const EFFORT: Effort = Effort { starts: 16, kicks: 8 };
 const FEW: Effort = Effort { starts: 4, kicks: 1 };
 
@@ -108,7 +108,7 @@ impl SlowestSearch<'_> {
         Winner { mask: best.0.mask(), tied: tied.filter(|_| is_proven), known, is_proven }
     }
 
-    /// How many sets are worth as much as the best one, where few may be and the pattern is no edge list with a circle.
+    /// Counts the sets that are worth as much as the best one, where few may be and the pattern is no edge list with a circle.
     fn count(
         &self,
         best: &Candidate,

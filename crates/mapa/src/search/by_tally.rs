@@ -14,16 +14,16 @@ use super::space::Space;
 use super::subsets::bits;
 use super::tally::Tally;
 
-/// What is tried to find a good match where few orders exist.
+/// Effort to find a good match where few orders exist.
 const FEW: Effort = Effort { starts: 4, kicks: 2 };
-/// What is tried on one set after the other, in each pass over all sets.
+/// Effort on one set after the other, in each pass over all sets.
 const ON_A_SET: Effort = Effort { starts: 2, kicks: 10 };
-/// How often a long climb begins: going on from its end is better.
+/// Number of beginnings of a long climb: going on from its end is better.
 const STARTS: usize = 4;
-/// What is tried to reach one count of links.
+/// Effort to reach one count of links.
 const AT_COUNTS: Effort = Effort { starts: 6, kicks: 20 };
 
-/// What takes about so many steps.
+/// Gives the effort that takes about so many steps.
 fn effort(steps: u32, ranks: usize) -> Effort {
     // A climb's end is reached in about three rounds of a step per rank.
     let ends = steps as usize / (3 * ranks).max(1);

@@ -11,7 +11,7 @@ use super::subsets::bits;
 use super::tally::Tally;
 use crate::limits::MOST_FREE;
 
-/// How often a climb begins, and how often each goes on from its end after exchanging some places.
+/// Number of climbs, and of times that each goes on from its end after exchanging some places.
 #[derive(Clone, Copy)]
 pub(super) struct Effort {
     pub(super) starts: usize,
@@ -164,7 +164,7 @@ impl<'a> Climb<'a> {
         true
     }
 
-    /// What exchanging two places adds to the total.
+    /// Gives the change of the total from exchanging two places.
     #[inline]
     fn more(&self, a: usize, b: usize) -> i64 {
         let (u, v) = (self.at[a], self.at[b]);

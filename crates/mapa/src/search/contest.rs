@@ -13,7 +13,7 @@ use super::space::Space;
 use super::subsets::{bits, subsets};
 use crate::query::Query;
 
-/// What a search for the best set already found out about that set's best order.
+/// Findings of a search for the best set about that set's best order.
 #[derive(Default)]
 pub(crate) struct KnownOrder {
     /// The order itself.
@@ -37,7 +37,7 @@ pub(crate) struct Winner {
 /// GPUs, of those to the GPUs that come back next, of those to every GPU that is not free.
 pub(crate) type LinksTaken = [u64; 3];
 
-/// What breaks ties among sets: the larger one wins. A set's mask is the second number's bits reversed.
+/// Value that breaks ties among sets: the larger one wins. A set's mask is the second number's bits reversed.
 pub(super) type Preference = (Reverse<LinksTaken>, u32);
 
 /// The sets of `query.n` of the free GPUs.
@@ -65,7 +65,7 @@ impl<'a> Contest<'a> {
         subsets(self.space.len(), self.query.n)
     }
 
-    /// What breaks ties: the larger of two sets wins.
+    /// Gives the value that breaks ties: the larger of two sets wins.
     #[inline]
     pub(super) fn preference(&self, mask: u32) -> Preference {
         (Reverse(self.taken(mask)), mask.reverse_bits())
@@ -79,7 +79,7 @@ impl<'a> Contest<'a> {
         Winner { mask, tied, known: KnownOrder::default(), is_proven: true }
     }
 
-    /// What a set takes from others.
+    /// Counts the links that a set takes from others.
     #[inline]
     pub(crate) fn taken(&self, mask: u32) -> LinksTaken {
         let mut taken = [0; 3];

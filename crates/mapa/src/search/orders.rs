@@ -126,7 +126,7 @@ impl<'a> Orders<'a> {
         half.sum::<i64>() + self.open[place]
     }
 
-    /// What the edges of a place to earlier ones add; `None` if one is too slow.
+    /// Sums what the edges of a place to earlier ones add; `None` if one is too slow.
     #[inline]
     fn added(&self, place: usize, v: usize) -> Option<i64> {
         let mut more = 0;

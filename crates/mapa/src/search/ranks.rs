@@ -32,7 +32,7 @@ pub(super) struct Place {
     /// Placed ranks whose vertex must be lower, and higher.
     lower: Vec<usize>,
     higher: Vec<usize>,
-    /// How many later ranks must have a higher vertex, and a lower one.
+    /// Number of later ranks that must have a higher vertex, and a lower one.
     later_above: u32,
     later_below: u32,
 }
@@ -100,7 +100,7 @@ impl Ranks {
         ranks
     }
 
-    /// What a place needs to know about the edges that are open after it.
+    /// Computes the facts that a place needs about the edges that are open after it.
     fn look_ahead(&mut self, at: usize) {
         let placed = self.places[..=at].iter().fold(0_u32, |mask, place| mask | 1 << place.rank);
         let is_placed = |edge: &&Near| placed >> edge.rank & 1 == 1;
@@ -159,18 +159,18 @@ impl Ranks {
         (self.shares.len() == 1 && !self.has_parallel_edges()).then_some((weight, most))
     }
 
-    /// Whether two ranks have more than one edge between them. Such edges share one link.
+    /// Tells whether two ranks have more than one edge between them. Such edges share one link.
     pub(super) fn has_parallel_edges(&self) -> bool {
         self.near.iter().any(|near| near.iter().any(|e| near.iter().filter(|f| f.rank == e.rank).count() > 1))
     }
 
-    /// Whether all orders of a set are alike.
+    /// Tells whether all orders of a set are alike.
     pub(super) fn has_one_order(&self) -> bool {
         self.alike >= (1..=self.len() as u64).product()
     }
 
-    /// Whether every order of the ranks on every set of `m` vertices can be tried: there are at most [`MOST_ORDERS`] that
-    /// are not alike.
+    /// Tells whether every order of the ranks on every set of `m` vertices can be tried: there are at most [`MOST_ORDERS`]
+    /// that are not alike.
     pub(crate) fn is_few(&self, m: usize) -> bool {
         let orders =
             (0..self.len()).try_fold(1_u64, |orders, i| orders.checked_mul(m.saturating_sub(i) as u64));

@@ -23,7 +23,7 @@ pub(super) struct SpeedLadder<'a> {
     pub(super) is_sure: bool,
 }
 
-/// Where there are many orders: most steps of one search, and what is tried after them; for one of many sets, and for
+/// Limits where there are many orders: most steps of one search, and the effort after them; for one of many sets, and for
 /// one that decides.
 const LITTLE: (u32, Effort) = (1_000, Effort { starts: 4, kicks: 16 });
 const MUCH: (u32, Effort) = (5_000, Effort { starts: 16, kicks: 30 });

@@ -10,7 +10,7 @@ use crate::limits::MOST_FREE;
 /// Weight of the edges between every two ranks, thousandths.
 pub(super) type Weights = [[i64; MOST_FREE]; MOST_FREE];
 
-/// Which orders need not be tried.
+/// Orders that need not be tried.
 pub(super) struct Symmetry {
     /// Per rank, a mask of the ranks that must be on a higher vertex.
     pub(super) above: [u32; MOST_FREE],

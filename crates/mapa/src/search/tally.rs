@@ -10,7 +10,7 @@ use super::space::Space;
 use crate::limits::MOST_FREE;
 use crate::model::equation_2;
 
-/// What a match is worth by.
+/// Measure of the worth of a match.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Score {
     /// The sum over its edges (AggBW), MB/s and thousandths of weight.
@@ -30,7 +30,7 @@ const MOST_BOUNDED: usize = 16;
 
 /// The worth of matches.
 pub(crate) struct Tally {
-    /// What an edge adds on the link between two vertices.
+    /// Value that an edge adds on the link between two vertices.
     pub(super) link: [[i64; MOST_FREE]; MOST_FREE],
     score: Score,
     /// Equation 2 by double and single links.
@@ -106,7 +106,7 @@ impl Tally {
         better.into_iter().map(|(_, score)| of(score)).collect()
     }
 
-    /// Whether matches are worth the sum of their links.
+    /// Tells whether matches are worth the sum of their links.
     pub(super) fn is_sum(&self) -> bool {
         self.score == Score::Sum
     }

@@ -20,7 +20,7 @@ const HEAD: &str = "tessera-accounting 1";
 /// More than two paths of the greatest length.
 const MAX_BYTES: u64 = 16 << 10;
 
-/// Where a node's journal and driver are, and what is counted there.
+/// Paths of a node's journal and driver, and the things counted there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accounting {
     /// The journal's directory.
@@ -45,8 +45,8 @@ impl Accounting {
         KeptFile::in_dir(spool, NAME).keep(text.as_bytes())
     }
 
-    /// What was left for the plugins of `node`, whose environment is `env`. `None` where nothing was: no prolog of Tessera's has
-    /// run there.
+    /// Reads the settings that were left for the plugins of `node`, whose environment is `env`. `None` where nothing was:
+    /// no prolog of Tessera's has run there.
     #[must_use]
     pub fn on_node(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let spool = slurm_conf::spool_dir(&slurm_conf::path(env), node)?;

@@ -19,13 +19,13 @@ impl KeptFile {
         Self { dir: dir.to_owned(), name }
     }
 
-    /// Where it is.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.dir.join(self.name)
     }
 
-    /// What is in it.
+    /// Reads the contents of the file.
     ///
     /// # Errors
     ///

@@ -60,8 +60,8 @@ fn jobs_of(sockets: &str, node: &str, ours: &dyn Fn(&Path) -> bool) -> HashSet<J
     sockets.lines().skip(1).filter_map(job_of).collect()
 }
 
-/// Whether somebody answers at a socket, or that cannot be told. A step daemon takes no offence at a caller that hangs up,
-/// and is not waited for.
+/// Tells whether a process answers at a socket; true also if that cannot be found out. A step daemon takes no offence at a
+/// caller that hangs up, and is not waited for.
 fn may_listen(path: &Path) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);

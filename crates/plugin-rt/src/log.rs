@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use crate::ffi;
 
-/// How much a line matters, and to whom.
+/// Importance of a line, and its readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// An admin must act.

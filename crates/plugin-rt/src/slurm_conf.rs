@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Where Slurm looks for its configuration when nobody names it.
+/// Path where Slurm looks for its configuration when none is named.
 const DEFAULT: &str = "/etc/slurm/slurm.conf";
 /// Slurm's own default of `SlurmdSpoolDir`.
 const DEFAULT_SPOOL: &str = "/var/spool/slurmd";
@@ -21,7 +21,7 @@ pub fn named_spool_dir(text: &str, node: &str) -> Option<PathBuf> {
     (!dir.contains('%') && dir.starts_with('/')).then(|| PathBuf::from(dir.trim_end_matches('/')))
 }
 
-/// Where slurmd keeps its state on this node. `None` where that cannot be told.
+/// Finds the directory in which slurmd keeps its state on this node. `None` where that cannot be told.
 #[must_use]
 pub fn spool_dir(conf: &Path, node: &str) -> Option<PathBuf> {
     let text = std::fs::read_to_string(conf).ok()?;

@@ -62,7 +62,7 @@ pub const fn check_number(entries: u32, most: u32) -> Result<(), BadEnv> {
     if entries > most { Err(BadEnv::Entries(entries)) } else { Ok(()) }
 }
 
-/// Whether an entry claims to be this variable; Slurm's commands put `SPANK_` before a name.
+/// Tells whether an entry claims to be this variable; Slurm's commands put `SPANK_` before a name.
 #[must_use]
 pub fn is_named(entry: &str, wanted: &str) -> bool {
     let name = entry.split('=').next().unwrap_or_default();

@@ -156,7 +156,7 @@ pub unsafe fn variable(env: *mut *mut c_char, size: u32, name: &str) -> Option<S
     unsafe { text(value) }
 }
 
-/// The same, each behind the pointer to it.
+/// Gives the entries, each behind the pointer to it.
 ///
 /// # Safety
 ///
@@ -267,7 +267,7 @@ mod tests {
         unsafe { libc::free(env.cast()) };
     }
 
-    /// What comes of an environment of these entries: all of them, and one variable.
+    /// Looks at an environment of these entries: all of them, and one variable.
     fn looked(all: &[String], name: &str) -> (Result<usize, BadEnv>, Option<String>) {
         let strings: Vec<CString> = all.iter().map(|s| CString::new(s.as_str()).unwrap()).collect();
         let mut env: Vec<*mut c_char> = strings.iter().map(|s| s.as_ptr().cast_mut()).collect();

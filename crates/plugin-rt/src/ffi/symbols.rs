@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 pub struct MissingSymbol(pub &'static CStr);
 
 impl MissingSymbol {
-    /// The same in one line, for a plugin whose `plugin_version` is `number`. Slurm has compared that with its own version
-    /// before it loaded the plugin, so this is a Slurm of the same number that somebody has changed.
+    /// Describes the missing symbol in one line, for a plugin whose `plugin_version` is `number`. Slurm has compared that
+    /// with its own version before it loaded the plugin, so this is a Slurm of the same number that somebody has changed.
     #[must_use]
     pub fn built_for(self, number: u32) -> String {
         let (version, symbol) = (version(number), self.0.to_string_lossy());
@@ -42,7 +42,7 @@ pub fn required(name: &'static CStr) -> Result<NonNull<c_void>, MissingSymbol> {
     symbol(name).ok_or(MissingSymbol(name))
 }
 
-/// Whether the process is slurmctld, as Slurm itself tells by its program name. False in a process that is not Slurm's.
+/// Tells whether the process is slurmctld, as Slurm itself tells by its program name. False in a process that is not Slurm's.
 ///
 /// `bit` is Slurm's `IS_SLURMCTLD`, and 0 for a Slurm that has none: its headers say which of the two functions it has. The
 /// older Slurm has a `run_in_daemon` too, with other arguments.

@@ -27,7 +27,7 @@ fn media(profile: &Profile) -> Media {
     }
 }
 
-/// Whether instances of these profiles can exist on one GPU at the same time if their places do not overlap.
+/// Tells whether instances of these profiles can exist on one GPU at the same time if their places do not overlap.
 #[must_use]
 #[inline]
 pub fn coexist(a: &Profile, b: &Profile) -> bool {
@@ -39,7 +39,7 @@ pub fn coexist(a: &Profile, b: &Profile) -> bool {
 }
 
 impl Profile {
-    /// Whether an instance of this profile has every media engine, so that no base profile can stand beside it.
+    /// Tells whether an instance of this profile has every media engine, so that no base profile can be on the same GPU.
     #[must_use]
     #[inline]
     pub fn has_all_media(&self) -> bool {

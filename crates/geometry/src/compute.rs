@@ -76,7 +76,7 @@ pub(crate) fn sizes_by_rule(of: u8) -> impl Iterator<Item = u8> {
     SIZES.into_iter().filter(move |slices| *slices < of && (*slices, of) != (3, 4))
 }
 
-/// Where a compute instance may start: at multiples of 1, 2 and 4 slices, as GPU instances do.
+/// Lists the possible starts of a compute instance: at multiples of 1, 2 and 4 slices, as GPU instances do.
 pub(crate) fn starts_by_rule(slices: u8, of: u8) -> Vec<Slice> {
     let align = match slices {
         0 | 1 => 1,

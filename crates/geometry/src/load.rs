@@ -3,8 +3,8 @@
 
 use std::cmp::Ordering;
 
-/// Whether a device with this much memory promised to nobody takes something of `mem`, in the same unit. Memory may be
-/// filled: both are limits, not measurements.
+/// Tells whether a device with this much memory promised to nobody takes something of `mem`, in the same unit. Memory may
+/// be filled: both are limits, not measurements.
 #[must_use]
 pub fn fits(mem: u64, free: u64) -> bool {
     mem <= free

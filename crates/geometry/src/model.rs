@@ -11,7 +11,7 @@ use crate::profile::Profile;
 use crate::size::gigabytes_as_mib;
 use crate::{tables, whole};
 
-/// How a change of MIG mode comes into force.
+/// The event by which a change of MIG mode comes into force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum MigReset {
     /// Pending until the GPU is reset: A30, A100.
@@ -42,7 +42,7 @@ pub struct Model {
     pub names: Vec<String>,
     /// Architecture, lower case: `ampere`. Empty if a site that described the model did not say.
     pub arch: String,
-    /// How a change of MIG mode comes into force, or why there is no MIG mode.
+    /// The event by which a change of MIG mode comes into force, or why there is no MIG mode.
     pub mig: Result<MigReset, NoMig>,
     /// Size of the framebuffer, MiB; the driver keeps a part of it.
     pub total_memory_mib: u64,
@@ -82,15 +82,15 @@ impl Model {
         Model::all().iter().filter(|m| m.has_mig())
     }
 
-    /// Whether the GPU can be partitioned into instances that can be placed.
+    /// Tells whether the GPU can be partitioned into instances that can be placed.
     #[must_use]
     #[inline]
     pub fn has_mig(&self) -> bool {
         self.mig.is_ok()
     }
 
-    /// Whether the driver counts how busy each GPU instance is (NVML's GPM): from Hopper on. `None`: a site described the model and
-    /// did not say its architecture.
+    /// Tells whether the driver counts how busy each GPU instance is (NVML's GPM): from Hopper on. `None`: a site described
+    /// the model and did not say its architecture.
     #[must_use]
     pub fn counts_for_instances(&self) -> Option<bool> {
         const OLDER: [&str; 5] = ["pascal", "volta", "turing", "ampere", "ada"];
@@ -126,7 +126,7 @@ impl Model {
         self.profiles.iter().find(|p| p.id == id)
     }
 
-    /// How many (base profile, start) pairs are free on a GPU on which the units of bit mask `taken` are held.
+    /// Counts the (base profile, start) pairs that are free on a GPU on which the units of bit mask `taken` are held.
     #[must_use]
     #[inline]
     pub fn placements_left(&self, taken: u16) -> u16 {

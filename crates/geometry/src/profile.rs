@@ -17,7 +17,7 @@ pub struct Profile {
     pub compute_slices: u8,
     /// Memory of an instance, MiB.
     pub memory_mib: u64,
-    /// Whether a capture gives `memory_mib`. If not, it is a cautious estimate.
+    /// True if a capture gives `memory_mib`. If not, it is a cautious estimate.
     pub memory_known: bool,
     /// Streaming multiprocessors of an instance; estimated by compute slices if no capture gives them.
     pub sm: u32,

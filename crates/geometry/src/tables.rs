@@ -61,7 +61,7 @@ pub(crate) fn load() -> Vec<Model> {
     file.model.into_iter().filter(|m| m.simulate != Some(false)).filter_map(model).collect()
 }
 
-/// What the driver keeps of a GPU with MIG, MiB, at most.
+/// Most memory that the driver keeps of a GPU with MIG, MiB.
 const KEPT_BY_DRIVER_MIB: u64 = 1024;
 
 /// SMs per compute slice if the whole GPU's count is unknown: no model has fewer than the A100.

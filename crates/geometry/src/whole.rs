@@ -9,8 +9,8 @@ use crate::model::{Model, NoMig};
 /// The file itself, with sources and PCI ids that [`Model`] leaves out.
 pub const WHOLE_GPUS: &str = include_str!("../data/whole-models.toml");
 
-/// What the first CUDA context of a job takes of the memory that it is promised, MiB, at most: CUDA 12 on an H100 takes
-/// about 500.
+/// Most memory that the first CUDA context of a job takes of the memory that the job is promised, MiB: CUDA 12 on an H100
+/// takes about 500.
 const CONTEXT_MIB: u64 = 512;
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ struct Raw {
 /// A GPU model that no table has, as a site describes it. It serves whole jobs and shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteModel {
-    /// What `gpu = ` calls it.
+    /// Name of the model after `gpu = `.
     pub key: String,
     /// Names that NVML reports for it; never empty.
     pub names: Vec<String>,

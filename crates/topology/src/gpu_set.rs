@@ -32,7 +32,7 @@ impl GpuSet {
         self.0 |= 1_u64.checked_shl(u32::from(gpu.0)).unwrap_or(0);
     }
 
-    /// Whether the GPU is in the set.
+    /// Tells whether the GPU is in the set.
     #[must_use]
     #[inline]
     pub fn contains(self, gpu: GpuIndex) -> bool {

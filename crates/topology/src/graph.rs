@@ -15,7 +15,7 @@ pub struct HardwareGraph {
     graph: UnGraph<GpuIndex, Link>,
     /// The edges again, row by row: searches look them up by the million.
     links: Vec<Link>,
-    /// What each GPU can send to all others together, MB/s.
+    /// Rate at which each GPU can send to all others together, MB/s.
     sends_mb_s: Vec<u32>,
     /// GPUs per CPU socket, or all.
     socket: usize,
@@ -87,7 +87,7 @@ impl HardwareGraph {
         self.fingerprint
     }
 
-    /// The same links with `socket` GPUs per CPU socket, 0 for all of them on one.
+    /// Returns the links with `socket` GPUs per CPU socket, 0 for all of them on one.
     #[must_use]
     pub fn with_socket(&self, socket: usize) -> Self {
         let port =
@@ -147,7 +147,7 @@ impl HardwareGraph {
         self.socket
     }
 
-    /// What a GPU's NVLink ports send together, MB/s; `u32::MAX` if only its links limit it, 0 for an unknown GPU.
+    /// Rate at which a GPU's NVLink ports send together, MB/s; `u32::MAX` if only its links limit it, 0 for an unknown GPU.
     #[must_use]
     #[inline]
     pub fn sends_mb_s(&self, gpu: GpuIndex) -> u32 {
@@ -186,8 +186,8 @@ impl HardwareGraph {
         }
     }
 
-    /// What a member of a set can send to the other members, MB/s: on all its NVLinks to them together, limited by its
-    /// ports, and in addition on one PCIe link, because a GPU has one.
+    /// Rate at which a member of a set can send to the other members, MB/s: on all its NVLinks to them together, limited by
+    /// its ports, and in addition on one PCIe link, because a GPU has one.
     #[must_use]
     pub fn sends_within(&self, gpu: GpuIndex, set: GpuSet) -> u32 {
         let links = set.iter().filter_map(|other| self.link(gpu, other));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How two GPUs are connected; the PCIe levels are those of `nvidia-smi topo -m`.
+/// Kind of the connection of two GPUs; the PCIe levels are those of `nvidia-smi topo -m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkKind {
     /// NVLink. Through an NVSwitch, the lanes of one GPU.

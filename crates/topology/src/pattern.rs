@@ -1,6 +1,6 @@
 //! How a job's GPUs talk to each other.
 
-/// How a job's GPUs talk to each other (MAPA section 3.2).
+/// Pattern in which a job's GPUs talk to each other (MAPA section 3.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Each rank talks to the next, and the last to the first.
@@ -63,7 +63,7 @@ impl Pattern {
         ("ring+tree", Self::RingTree),
     ];
 
-    /// What a user may write for a pattern: the end of an error message.
+    /// List of the patterns that a user may write: the end of an error message.
     pub const EXPECTED: &str = "expected ring, tree, chain, star, all, none, ring+tree or file:PATH";
 
     /// The pattern with this name; `None` for edge lists and unknown names.

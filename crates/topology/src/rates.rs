@@ -64,7 +64,7 @@ fn rates() -> &'static Rates {
     RATES.get_or_init(|| toml::from_str(include_str!("../data/links.toml")).unwrap_or_default())
 }
 
-/// What one NVLink lane of this generation carries, GB/s; `None` for a generation without known rates.
+/// Rate of one NVLink lane of this generation, GB/s; `None` for a generation without known rates.
 #[must_use]
 pub fn nvlink_lane_gbps(generation: u8) -> Option<f64> {
     rates().nvlink.iter().find(|r| r.generation == generation).map(|r| r.lane_gbps)
@@ -106,7 +106,7 @@ pub fn pcie_of(arch: &str) -> Option<u8> {
     rates().arch.iter().find(|a| a.name == arch).map(|a| a.pcie)
 }
 
-/// What two GPUs in such slots exchange over PCIe, GB/s. `None` if `level` is NVLink or no such slot exists.
+/// Rate at which two GPUs in such slots exchange over PCIe, GB/s. `None` if `level` is NVLink or no such slot exists.
 #[must_use]
 pub fn pcie_gbps(level: LinkKind, slot: PcieSlot) -> Option<f64> {
     let name = level.to_string();

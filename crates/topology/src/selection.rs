@@ -1,6 +1,6 @@
 //! The policies that select a set of GPUs, by name.
 
-/// What makes one set better than another (MAPA sections 3.5 and 4).
+/// Rule by which one set is better than another (MAPA sections 3.5 and 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Selection {
     /// The lowest free GPUs.

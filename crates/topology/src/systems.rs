@@ -65,7 +65,7 @@ impl System {
         systems().iter().find(|s| s.name.eq_ignore_ascii_case(name))
     }
 
-    /// Whether a node of `n` GPUs can have this interconnect.
+    /// Tells whether a node of `n` GPUs can have this interconnect.
     #[must_use]
     pub fn fits(&self, n: usize) -> bool {
         self.size == 0 || self.size == n

@@ -6,10 +6,10 @@ use site_config::SiteConfig;
 
 use crate::Submission;
 
-/// What Slurm's configuration says of a node's GPUs.
+/// Counts of a node's GPUs in Slurm's configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// How many `slurm.conf` gives it; `None`: it speaks of none.
+    /// Number of GPUs in `slurm.conf`; `None`: it mentions none.
     pub gpus: Option<u64>,
     /// GPUs or shards are not consumed by jobs: any number of them gets the same.
     pub no_consume: bool,
@@ -18,8 +18,8 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// What a node's `Gres=` says, such as `gpu:a100:8,shard:320`, in `slurm.conf` or as scontrol shows it: with the sockets
-    /// of each, `gpu:a100:8(S:0,1)`.
+    /// Reads a node's `Gres=`, such as `gpu:a100:8,shard:320`, in `slurm.conf` or as scontrol shows it: with the sockets of
+    /// each, `gpu:a100:8(S:0,1)`.
     #[must_use]
     pub fn of_gres(text: &str) -> Self {
         let mut counted = Self::default();

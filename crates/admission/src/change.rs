@@ -100,7 +100,7 @@ mod tests {
         Tres { per_node: Some(per_node.to_owned()), ..Tres::default() }
     }
 
-    /// What a user changes in a pending job.
+    /// Makes the change of a user to a pending job.
     fn by_user<'a>(tres: &'a Tres, had: &'a Tres) -> Change<'a> {
         Change { tres, had, empties: false, matters: true, planned: None, pending: true, root: false }
     }

@@ -53,7 +53,7 @@ fn whole_is_too_much(
     ))
 }
 
-/// Whether the job may run on any of these nodes.
+/// Tells whether the job may run on any of these nodes.
 pub(crate) fn can_run(job: &Submission, spec: &NodeSpec) -> bool {
     spec.names.iter().any(|name| job.reaches(name))
 }
@@ -65,7 +65,7 @@ pub fn forbids(job: &Submission, config: &SiteConfig) -> Option<String> {
     forbids_counted(job, &job.tres.gpu_entries(), config)
 }
 
-/// The same for a job of which Slurm has counted this, whatever lists it was submitted with.
+/// Explains why a limit forbids a job of which Slurm has counted this, whatever lists it was submitted with.
 #[must_use]
 pub fn forbids_counted(job: &Submission, counted: &[Entry], config: &SiteConfig) -> Option<String> {
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());

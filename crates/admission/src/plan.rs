@@ -8,8 +8,8 @@ use site_config::SiteConfig;
 use crate::ruling::{Ruling, admit};
 use crate::{Refusal, Submission};
 
-/// What a new AdminComment makes of a job's shards, per node; `None`: nothing. `job` is what its record says, `before` its
-/// AdminComment so far, `now` seconds since 1970.
+/// Derives the shards per node that a new AdminComment gives a job; `None`: nothing. `job` is what its record says,
+/// `before` its AdminComment so far, `now` seconds since 1970.
 ///
 /// A planner writes by what it saw a moment ago. What the job got stays if it has started since, and so does a text that
 /// somebody else has written since.
@@ -65,7 +65,7 @@ pub fn judge(
     }
 }
 
-/// Whether there is such a place, free or not.
+/// Checks that there is such a place, free or not.
 fn exists(plan: &Plan, config: &SiteConfig) -> Result<(), String> {
     let Some(place) = &plan.place else { return Ok(()) };
     let node =

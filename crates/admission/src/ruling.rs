@@ -13,7 +13,7 @@ use crate::{Refusal, Submission, note, power, shares};
 use decision_counts::decisions::Reason;
 use protocol::meaning::{SlurmAsks, in_options, meaning};
 
-/// What becomes of a submission.
+/// Decision about a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// It asks nothing of Tessera.
@@ -24,7 +24,7 @@ pub enum Ruling {
         request: Request,
         /// GRES to add, name and count; `None`: what it asks for itself stands.
         add: Option<(&'static str, u32)>,
-        /// What its user should know, though nothing is wrong.
+        /// Advice for its user, though nothing is wrong.
         note: Option<String>,
     },
     /// It is refused.

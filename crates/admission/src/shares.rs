@@ -8,8 +8,8 @@ use site_config::SiteConfig;
 use crate::Submission;
 use crate::limits::can_run;
 
-/// How a job that shares GPUs has to count its shards. Of other counts nobody knows before Slurm's choice what a node is to give,
-/// and Slurm 22.05 takes one shard of each GPU for them.
+/// Advice on how a job that shares GPUs has to count its shards. Of other counts nobody knows before Slurm's choice what a
+/// node is to give, and Slurm 22.05 takes one shard of each GPU for them.
 pub const COUNTED_PER_NODE: &str = "a share is counted per node here: use --gres=shard:N";
 
 /// Why no GPU that the job may use could ever give it the shards that it asks Slurm for; `None` where one could, and where
@@ -44,7 +44,7 @@ pub(crate) fn refusal(job: &Submission, config: &SiteConfig) -> Option<String> {
     ))
 }
 
-/// Whether the job can run on no node but those that Tessera manages.
+/// Tells whether the job can run on no node but those that Tessera manages.
 fn only_ours(job: &Submission, config: &SiteConfig) -> bool {
     let Some(nodes) = &job.partition_nodes else { return false };
     let reached = nodes.iter().filter(|name| job.reaches(name)).count();

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use protocol::gres_list::Tres;
 
-/// What a submitted job says that concerns its GPUs.
+/// Facts about a submitted job that concern its GPUs.
 #[derive(Clone, Debug, Default)]
 pub struct Submission {
     /// The request as SPANK stored it. The user could have written any text there.
     pub request: Option<String>,
-    /// What the job asks Slurm for by Slurm's own options.
+    /// GRES that the job asks Slurm for by Slurm's own options.
     pub tres: Tres,
     /// Partitions that the job may run in; the default one if it names none.
     pub partitions: Vec<String>,
@@ -26,12 +26,12 @@ pub struct Submission {
     pub gpu_bind: Option<String>,
     /// The account that the job is charged to.
     pub account: Option<String>,
-    /// Whether the job or its partition is exclusive, so that Slurm gives the job every GPU of its nodes as a whole.
+    /// True if the job or its partition is exclusive, so that Slurm gives the job every GPU of its nodes as a whole.
     pub exclusive: bool,
 }
 
 impl Submission {
-    /// Whether the job may run on the node.
+    /// Tells whether the job may run on the node.
     #[must_use]
     pub fn reaches(&self, node: &str) -> bool {
         let within = |set: &Option<BTreeSet<String>>| set.as_ref().is_none_or(|s| s.contains(node));

@@ -289,8 +289,8 @@ fn nodes_out_of_reach_do_not_count() {
     assert!(matches!(judge(&job, Some(&site(""))), Ruling::Accepted { .. }));
 }
 
-/// What a job without a request of ours is told, in a partition where whole GPUs are not allowed, of an account that may
-/// have 20 GB.
+/// Gives the answer to a job without a request of ours, in a partition where whole GPUs are not allowed, of an account that
+/// may have 20 GB.
 fn plain(change: impl FnOnce(&mut Submission)) -> Option<String> {
     let limits = "[[limits]]\npartition = \"gpu\"\nisolation = [\"mig\", \"mps\"]\n\
                   [[limits]]\naccount = \"lab\"\nmax_mem = \"20G\"\n";

@@ -11,7 +11,7 @@ use job_options::{Renames, Spec};
 /// Slurm's limit on an option's name (`SPANK_OPTION_MAXLEN`).
 const MAX_NAME: usize = 75;
 
-/// What the site set there.
+/// Arguments that the site set in plugstack.conf.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Args {
     /// `config=PATH`: the node side's `tessera.toml`, where it is not in its usual place.

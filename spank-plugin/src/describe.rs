@@ -18,7 +18,7 @@ pub(crate) fn why_on(node: &str, placement: &str, why: &str) -> String {
     }
 }
 
-/// What was asked for: `mig with at least 10.0 GB`. Made from checked values: none of the user's own text is in it.
+/// Describes the request: `mig with at least 10.0 GB`. Made from checked values: none of the user's own text is in it.
 pub(crate) fn asked(request: &Request) -> String {
     let mut out = request.isolation.to_string();
     let mut with = Vec::new();
@@ -69,12 +69,12 @@ pub(crate) fn asked(request: &Request) -> String {
     out
 }
 
-/// What the job got on this node: `2g.10gb (10.3 GB) on GPU 3, slices 4-5, MIG-…`.
+/// Describes the job's grant on this node: `2g.10gb (10.3 GB) on GPU 3, slices 4-5, MIG-…`.
 pub(crate) fn got(entry: &Entry) -> String {
     got_by_processes(entry, None)
 }
 
-/// The same, where `each_mib` is what one process may take of a share, MiB.
+/// Describes the grant when `each_mib` is the most that one process may take of a share, MiB.
 pub(crate) fn got_by_processes(entry: &Entry, each_mib: Option<u64>) -> String {
     match (entry.kind, &entry.share) {
         (Kind::Mig, _) => {

@@ -6,7 +6,7 @@ use protocol::{Grant, NodeGrant};
 
 use crate::this_node::ThisNode;
 
-/// What a job has here, by Slurm's numbers.
+/// Grant of a job here, by Slurm's numbers.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) given: NodeGrant,
@@ -20,7 +20,8 @@ impl Granted {
     }
 }
 
-/// What slurmctld granted here, by Slurm's numbers. A job without a placement has what Slurm gave it: whole GPUs, or shards.
+/// Reads slurmctld's grant for this node, by Slurm's numbers. A job without a placement has what Slurm gave it: whole GPUs,
+/// or shards.
 ///
 /// The placement comes from the job's SPANK environment, which a client may fill. slurmctld strips what clients send;
 /// for a site whose slurmctld lacks our plugins, the placement must also lie on GPUs that Slurm itself allocated.
@@ -55,7 +56,7 @@ fn model_of(node: &ThisNode, name: &str, gpu: GpuIndex) -> Option<&'static Model
     node.site.node(name).and_then(|spec| spec.gpus.get(usize::from(gpu.0)).copied())
 }
 
-/// What a placement gives the job here, by Slurm's numbers.
+/// Reads the job's grant here from a placement, by Slurm's numbers.
 pub(crate) fn placed(node: &ThisNode, job: u32, text: &str) -> Result<NodeGrant, String> {
     let model_of = |name: &str, gpu: GpuIndex| model_of(node, name, gpu);
     let placement =
@@ -76,8 +77,8 @@ fn device_list(text: &str) -> Result<Vec<GpuIndex>, String> {
         .map_err(|_| format!("SLURM_JOB_GPUS={text} is not a list"))
 }
 
-/// Whether these are all of the grant's whole GPUs of one model: to a job with several types of GPU on a node, Slurm's
-/// prolog names only those of the last type [22.05 and 24.11 `gres_common.c`, `env_array_overwrite`].
+/// Tells whether these are all of the grant's whole GPUs of one model: to a job with several types of GPU on a node,
+/// Slurm's prolog names only those of the last type [22.05 and 24.11 `gres_common.c`, `env_array_overwrite`].
 fn is_one_type_of(
     grant: &Grant,
     allocated: &[GpuIndex],
@@ -97,7 +98,7 @@ mod tests {
 
     const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 4\n";
 
-    /// What a job with these two variables is granted on n1.
+    /// Gives the grant on n1 of a job with these two variables.
     fn grant_of(placement: Option<&str>, devices: Option<&str>) -> Result<Grant, String> {
         let (site, errors) = site_config::parse("t", SITE, &|_| Err(std::io::ErrorKind::NotFound.into()));
         let site = site.ok_or(format!("{errors:?}"))?;

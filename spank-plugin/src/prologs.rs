@@ -2,7 +2,7 @@
 
 use node_journal::{Entry, Phase};
 
-/// What slurmctld's credential says about a step.
+/// Facts about a step in slurmctld's credential.
 pub(crate) struct Step {
     pub(crate) job: u32,
     pub(crate) uid: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Step {
     pub(crate) has_gpus: bool,
 }
 
-/// What the prolog of a start of the job has left.
+/// Result that the prolog of a start of the job has left.
 #[derive(Debug)]
 pub(crate) enum Left {
     /// It has not run.
@@ -23,7 +23,7 @@ pub(crate) enum Left {
     Failed(String),
 }
 
-/// What the prolog of this very start has left.
+/// Finds the result of the prolog of this very start.
 pub(crate) fn prologs(step: &Step, entry: Option<Entry>, boot: &str, agree: impl Fn(&Entry) -> bool) -> Left {
     let Some(entry) = entry else { return Left::Nothing };
     let other = entry.uid != step.uid || entry.restart < step.restart || entry.boot != boot;
@@ -84,7 +84,7 @@ mod tests {
         Step { job: 12, uid: 1001, restart: 1, batch: true, has_gpus: true }
     }
 
-    /// What is made of a journal's entry: `ready`, `unknown`, or why not.
+    /// Summarises the reading of a journal's entry: `ready`, `unknown`, or why not.
     fn of(step: &Step, entry: Option<Entry>) -> String {
         match prologs(step, entry, BOOT, |e| e.gpus[0].index == NvmlIndex(3)) {
             Left::Ready(_) => "ready".to_owned(),

@@ -15,7 +15,7 @@ use protocol::{AdminComment, Says};
 
 /// A job that has been started again so often is held.
 const MOST_RESTARTS: u32 = 5;
-/// How long slurmctld may take to answer, each time.
+/// Longest wait for each answer of slurmctld.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Columns of the question, with the widths of all but the last.
 const FORMAT: &str = "jobid:12,restartcnt:12,batchflag:12,requeue:12,numnodes:12,admin_comment:2048";
@@ -23,7 +23,7 @@ const WIDTHS: [usize; 5] = [12; 5];
 /// A comment that is at least so long may be cut: it has the last column's width, or ended in blanks there.
 const PERHAPS_CUT: usize = 2048 - 8;
 
-/// What slurmctld says of the job.
+/// Facts about the job in slurmctld's answer.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     restarts: u32,
@@ -124,7 +124,7 @@ mod tests {
         commands_of(["1", "1", "1"], restarts, comment, may)
     }
 
-    /// The same for these values of `batchflag`, `requeue` and `numnodes`.
+    /// Runs a requeue with these values of `batchflag`, `requeue` and `numnodes`.
     fn commands_of(of: [&str; 3], restarts: u32, comment: &str, may: bool) -> (bool, Vec<String>) {
         let [batch, requeue, nodes] = of;
         let run = RefCell::new(Vec::new());

@@ -12,14 +12,14 @@ use protocol::wire::parse_request;
 
 use crate::describe;
 
-/// How long slurmctld may take to answer.
+/// Longest wait for slurmctld's answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Columns of the question: the job, and what it asked for. Slurm has checked each of them.
 const FORMAT: &str = "jobid:12,tres-per-node:500,tres-per-job:500,tres-per-socket:500,tres-per-task:500";
 const ID_WIDTH: usize = 12;
 
-/// Whether the job's GPUs are shards. False, and said in the log, if slurmctld does not answer: then nobody else gets what may
-/// be the job's alone.
+/// Tells whether the job's GPUs are shards. False, and said in the log, if slurmctld does not answer: then nobody else gets
+/// what may be the job's alone.
 pub(crate) fn has_shards(job: u32, env: &dyn Fn(&str) -> Option<String>) -> bool {
     let args = ["--noheader", "--jobs", &job.to_string(), "--Format", FORMAT].map(str::to_owned);
     let conf = env("SLURM_CONF").map(|path| ("SLURM_CONF", path));

@@ -13,8 +13,8 @@ use protocol::memory_level::of_each_process;
 pub(crate) struct Processes {
     /// Tasks of the step on this node; for a batch script those of the job, because it may start them itself (`mpirun`).
     pub(crate) tasks: u32,
-    /// How many cores the job has on this node, and how many of them the step has. Steps of `srun --exact` run at the same time
-    /// on different cores of their job.
+    /// Number of cores that the job has on this node, and number of those that the step has. Steps of `srun --exact` run at
+    /// the same time on different cores of their job.
     pub(crate) cores: Option<(usize, usize)>,
     /// The limit in MiB that the step inherits from the script, which was divided among all of the job's tasks: the steps
     /// that a script starts at the same time have a task of the job each.

@@ -145,7 +145,7 @@ fn refuse_job(
     Ok(())
 }
 
-/// What was granted in NVML's numbers.
+/// Translates the grant to NVML's numbers.
 fn translate(
     node: &ThisNode,
     granted: &Granted,
@@ -191,15 +191,15 @@ fn reason(env: &dyn Fn(&str) -> Option<String>) -> String {
         .unwrap_or_else(|| "GPUs by --gres".to_owned())
 }
 
-/// Whether a request asks to be left to Slurm.
+/// Tells whether a request asks to be left to Slurm.
 pub(crate) fn asks_for_none(request: &str) -> bool {
     parse_request(request).is_ok_and(|r| r.isolation == Isolation::None)
 }
 
-/// Which jobs have a step on this node now.
+/// Lists the jobs that have a step on this node now.
 type Live<'a> = &'a dyn Fn() -> Option<HashSet<JobId>>;
 
-/// How long a job waits for another one that still has what slurmctld has given to this one: a slurmctld that was killed
+/// Longest wait of a job for another one that still has what slurmctld has given to this one: a slurmctld that was killed
 /// has forgotten that the other was started, and ends it when the node registers.
 const HOLDER_WAIT: Duration = Duration::from_secs(25);
 
@@ -295,7 +295,7 @@ fn mark_unfit(node: &ThisNode, why: &str, env: &dyn Fn(&str) -> Option<String>) 
     }
 }
 
-/// What an epilog's environment says of its job.
+/// Facts about the job in an epilog's environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     /// It had no GPUs.

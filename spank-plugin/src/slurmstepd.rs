@@ -36,13 +36,13 @@ use crate::{describe, notes, without_prolog};
 #[derive(Clone, Debug)]
 struct Here {
     name: String,
-    /// Where its device nodes are.
+    /// Directory of its device nodes.
     dev_root: PathBuf,
     proc_root: PathBuf,
     cgroup_root: PathBuf,
     /// GPUs that no job gets whole, by Slurm's numbers.
     kept: Vec<GpuIndex>,
-    /// How many GPUs it has.
+    /// Number of its GPUs.
     gpus: usize,
     /// See [`gpu_node::Settings::leaves_gpus_open`].
     open: bool,
@@ -72,13 +72,13 @@ impl Here {
     }
 }
 
-/// Whether a job's whole GPUs may be named by number, and whether a line says what it got. A plain job used none of Tessera's
-/// options.
+/// Tells whether a job's whole GPUs may be named by number, and whether a line says what the job got. A plain job used none
+/// of Tessera's options.
 fn shown(is_plain: bool, site: &NodeSettings) -> (bool, bool) {
     (is_plain && site.visible_devices == VisibleDevices::Numbers, !is_plain || site.plain_notice)
 }
 
-/// What the journal says about this step's job.
+/// The journal's record of this step's job.
 #[derive(Clone, Debug)]
 enum Share {
     /// The node is not ours to manage.
@@ -95,7 +95,7 @@ enum Share {
 
 static SHARE: Mutex<Share> = Mutex::new(Share::None);
 
-/// What Slurm said about the step before its tasks were bound.
+/// Slurm's variables of the step before its tasks were bound.
 static STEP: Mutex<Option<SlurmVariables>> = Mutex::new(None);
 
 /// Why a step's task does not start.
@@ -322,7 +322,8 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     Ok(())
 }
 
-/// What the task has of this node. `None`: nothing of ours. An error: it must see no GPU, and sees none from here on.
+/// Finds the part of this node that the task has. `None`: nothing of ours. An error: it must see no GPU, and sees none from
+/// here on.
 fn share_of_task(
     share: Share,
     slurms: &SlurmVariables,
@@ -411,7 +412,7 @@ fn tell(
     }
 }
 
-/// What this process may take of the job's share, MiB; `None` for a job without a share.
+/// Gives the memory that this process may take of the job's share, MiB; `None` for a job without a share.
 fn share_of_process(entry: &Entry, spank: &Spank<'_>, is_job: bool, step_tasks: u32) -> Option<u64> {
     let share = entry.share.as_ref()?;
     let env = |name: &CStr| spank.getenv(name);
@@ -435,7 +436,7 @@ pub(crate) fn task_exit(spank: &Spank<'_>) -> Result<(), SpankError> {
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
 const CONTAINERS: &str = "NVIDIA_VISIBLE_DEVICES";
 
-/// Whether this task, already the user's and in its cgroup, may open a GPU of its job. That no driver answers is not
+/// Tells whether this task, already the user's and in its cgroup, may open a GPU of its job. That no driver answers is not
 /// what is asked.
 fn may_open(node: &Here, gpu: &GpuRecord) -> bool {
     let path = node.dev_root.join(format!("nvidia{}", gpu.minor));

@@ -11,7 +11,7 @@ use crate::args::Args;
 use crate::ffi::{Errors, configured_node_name, spawn_detached};
 use crate::this_node::ThisNode;
 
-/// How long a job may be in the journal without a step here before Slurm is asked whether it still runs. For an allocation
+/// Time that a job may be in the journal without a step here before Slurm is asked whether it still runs. For an allocation
 /// without steps Slurm is asked again after each such time.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 

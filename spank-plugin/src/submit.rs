@@ -18,7 +18,7 @@ use job_options::{Refusal, Source, Spec, Typed};
 /// `SLURM_` even under `--export=NONE`.
 pub(crate) const QUIET_ENV: &CStr = c"SLURM_TESSERA_QUIET";
 
-/// What to do with the submission.
+/// Decision about the submission.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SubmitOutcome {
     /// The submission goes on.
@@ -63,7 +63,7 @@ fn option_variable(args: &Args, spec: &Spec) -> String {
     format!("SLURM_SPANK__SLURM_SPANK_OPTION_tessera_{name}")
 }
 
-/// Where the option was typed whose text stands at the address `text`.
+/// Finds the place where the option was typed whose text is at the address `text`.
 ///
 /// Slurm does not say, but hands on the pointer that getopt found: into the command line as the kernel laid it out, or
 /// to a copy of an `#SBATCH` line or variable, which only sbatch reads. Slurm calls the callback for the script first,
@@ -79,8 +79,8 @@ fn inside_a_job(env: &dyn Fn(&str) -> Option<String>) -> bool {
     ["SLURM_JOB_ID", "SLURM_JOBID"].iter().any(|name| env(name).is_some_and(|v| !v.is_empty()))
 }
 
-/// Whether the command runs in a job that has instances or a share. The variables tell it that Slurm and the job's own task
-/// environment set; salloc's shell has only the first.
+/// Tells whether the command runs in a job that has instances or a share. The variables tell it that Slurm and the job's
+/// own task environment set; salloc's shell has only the first.
 pub(crate) fn job_has_part_of_a_gpu(env: &dyn Fn(&str) -> Option<String>) -> bool {
     let request = env(&format!("SLURM_SPANK_{REQUEST_ENV}")).and_then(|text| parse_request(&text).ok());
     let asked = request.is_some_and(|r| matches!(r.isolation, Isolation::Mig(_) | Isolation::Mps));
@@ -88,8 +88,8 @@ pub(crate) fn job_has_part_of_a_gpu(env: &dyn Fn(&str) -> Option<String>) -> boo
     inside_a_job(env) && (asked || got)
 }
 
-/// What is wrong with a step's `--gpu-bind` in such a job: Slurm leaves its tasks without any GPU, and 22.05 ends them
-/// with SIGSEGV for `--gpu-bind=none`.
+/// Explains what is wrong with a step's `--gpu-bind` in such a job: Slurm leaves its tasks without any GPU, and 22.05 ends
+/// them with SIGSEGV for `--gpu-bind=none`.
 pub(crate) fn wrong_bind(bind: Option<&str>, job_has_part: bool) -> Option<String> {
     let bind = bind.filter(|_| job_has_part)?;
     Some(format!(

@@ -20,7 +20,7 @@ use node_journal::{Entry, GpuRecord, Kind};
 
 use crate::ffi::Spank;
 
-/// What Slurm says about one task. Empty variables count as unset.
+/// Slurm's variables of one task. Empty variables count as unset.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlurmVariables {
     /// `SLURM_STEP_GPUS`
@@ -55,7 +55,7 @@ pub(crate) enum TaskGpus {
     },
     /// None: a step with `--gres=none`.
     None,
-    /// What Slurm says: the journal does not know them, or the job has all of the node's and nothing is hidden from it.
+    /// Slurm's own variables: the journal does not know the GPUs, or the job has all of the node's and nothing is hidden from it.
     AsSlurmSays,
 }
 
@@ -79,7 +79,7 @@ impl SlurmVariables {
         Self { unbound, ..self }
     }
 
-    /// Whether Slurm gave this very task GPUs.
+    /// Tells whether Slurm gave this very task GPUs.
     pub(crate) fn given(&self) -> bool {
         self.cuda.is_some() || self.unbound.is_some()
     }
@@ -90,12 +90,12 @@ impl SlurmVariables {
         list.split(',').filter_map(|number| number.trim().parse().ok()).map(GpuIndex).collect()
     }
 
-    /// Whether this is a batch script or an interactive step.
+    /// Tells whether this is a batch script or an interactive step.
     pub(crate) fn is_job(&self) -> bool {
         self.is_job
     }
 
-    /// Whether Slurm thinks that this step has GPUs.
+    /// Tells whether Slurm thinks that this step has GPUs.
     pub(crate) fn any(&self) -> bool {
         [&self.step, &self.job, &self.cuda, &self.unbound].iter().any(|list| list.is_some())
     }
@@ -122,18 +122,18 @@ impl SlurmVariables {
         self.step.as_deref().or_else(of_job).or(self.unbound.as_deref())
     }
 
-    /// Whether the journal's job has the GPUs that Slurm gave this one; true where Slurm does not say.
+    /// Tells whether the journal's job has the GPUs that Slurm gave this one; true where Slurm does not say.
     pub(crate) fn agree_with(&self, entry: &Entry, kept: &[GpuIndex]) -> bool {
         self.by_node(entry, kept).is_none_or(|list| uuids_of_part(entry, &list).is_some())
     }
 
-    /// Whether a device cgroup has made Slurm count from 0; false where the two lists happen to be the same.
+    /// Tells whether a device cgroup has made Slurm count from 0; false where the two lists happen to be the same.
     pub(crate) fn renumbered(&self) -> bool {
         self.cuda.as_deref().zip(self.as_told()).is_some_and(|(cuda, node)| cuda != node)
     }
 
-    /// What a task of the journal's job sees. `place` is the task's number among the step's tasks on this node and their
-    /// count.
+    /// Chooses the GPUs that a task of the journal's job sees. `place` is the task's number among the step's tasks on this
+    /// node and their count.
     pub(crate) fn devices(&self, entry: &Entry, place: (u32, u32), node: &Sight<'_>) -> TaskGpus {
         let Some(list) = self.by_node(entry, node.kept) else {
             // `srun --exclusive` without --gres: the step has no GRES, and finds the job's GPUs by itself.
@@ -155,11 +155,11 @@ impl SlurmVariables {
     }
 }
 
-/// Which GPUs of the node a task can see.
+/// The view that a task has of the node's GPUs.
 pub(crate) struct Sight<'a> {
     /// GPUs that no job gets whole, by Slurm's numbers.
     pub(crate) kept: &'a [GpuIndex],
-    /// How many GPUs the node has.
+    /// Number of GPUs of the node.
     pub(crate) gpus: usize,
     /// Slurm's device cgroup holds each task to its own GPUs.
     pub(crate) fenced: bool,
@@ -167,7 +167,7 @@ pub(crate) struct Sight<'a> {
     pub(crate) open: bool,
     /// GPUs are to be named by number where that is right.
     pub(crate) by_number: bool,
-    /// Whether the task may open this GPU.
+    /// Tells whether the task may open this GPU.
     pub(crate) may_open: &'a dyn Fn(&GpuRecord) -> bool,
 }
 

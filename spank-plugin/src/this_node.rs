@@ -57,17 +57,17 @@ pub(crate) struct Untranslated {
     pub(crate) gpu_is_missing: bool,
 }
 
-/// What a missing `tessera.toml` means.
+/// Meaning of a missing `tessera.toml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// The node is not managed.
     Unmanaged,
-    /// The same as a bad one: there are, or may be, jobs here that were placed by it.
+    /// As a bad file: there are, or may be, jobs here that were placed by the last good one.
     LastGood,
-    /// The same, and a node that has been taken out of the file is one whose GPUs nobody describes: what jobs still have
-    /// here, the journal says.
+    /// As `LastGood`, and the GPUs of a node that has been taken out of the file have no description: the journal says what
+    /// jobs still have here.
     Journalled,
-    /// The same for a node without a journal, which begins one: slurmctld has placed a job here, and its refusal is noted.
+    /// As `Journalled` for a node without a journal, which begins one: slurmctld has placed a job here, and its refusal is noted.
     Placed,
 }
 
@@ -123,7 +123,7 @@ impl ThisNode {
         spec.kept_from_whole_jobs().into_iter().chain(unseen).collect()
     }
 
-    /// Whether Slurm has given a job nothing but GPUs that are left to it and that the driver does not show.
+    /// Tells whether Slurm has given a job nothing but GPUs that are left to it and that the driver does not show.
     pub(crate) fn sees_none_of(&self, gpus: &[GpuIndex]) -> bool {
         !gpus.is_empty() && gpus.iter().all(|gpu| self.settings.numbering.is_unseen(*gpu))
     }
@@ -147,7 +147,7 @@ impl ThisNode {
     }
 }
 
-/// Whether a node that the file does not list has had jobs of ours: it has a journal.
+/// Tells whether a node that the file does not list has had jobs of ours: it has a journal.
 fn had_jobs(site: &SiteConfig, name: &str) -> bool {
     site.node.for_node(name).state_dir.is_dir()
 }
@@ -216,7 +216,7 @@ mod tests {
 
     const SITE: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 4\n";
 
-    /// What a job with Slurm's GPU 0 gets on n1, whose gres.conf has this text.
+    /// Gives the GPUs of a job with Slurm's GPU 0 on n1, whose gres.conf has this text.
     fn first(gres: Option<&str>) -> Result<Vec<NvmlIndex>, String> {
         let dir = tempfile::tempdir().unwrap();
         if let Some(text) = gres {

@@ -23,15 +23,15 @@ use crate::granted::placed;
 use crate::this_node::ThisNode;
 use crate::{describe, slurmd};
 
-/// How long slurmctld may take to answer.
+/// Longest wait for slurmctld's answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(15);
-/// What the select plugin's AdminComment begins with.
+/// Prefix of the select plugin's AdminComment.
 const COMMENT: &str = "tessera: ";
 /// Columns of [`ask`], with their widths: job, user, state, restarts, comment.
 const FORMAT: &str = "jobid:12,userid:12,statecompact:6,restartcnt:12,admin_comment:1000";
 const WIDTHS: [usize; 4] = [12, 12, 6, 12];
 
-/// What slurmctld says of a job.
+/// Facts about a job in slurmctld's answer.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     restart: u32,

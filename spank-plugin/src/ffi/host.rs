@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 
 use plugin_rt::{symbol, text};
 
-/// Whether Slurm's device cgroup holds each task to its own GPUs (`ConstrainDevices` with task/cgroup); `None`: this Slurm
-/// does not say.
+/// Tells whether Slurm's device cgroup holds each task to its own GPUs (`ConstrainDevices` with task/cgroup); `None`: this
+/// Slurm does not say.
 ///
 /// Source: `gres_use_local_device_index`, `bool (void)`, by which Slurm itself decides whether GPUs are counted from 0
 /// [22.05 `src/common/gres.c`, 24.11 `src/interfaces/gres.c`].
@@ -19,7 +19,7 @@ pub(crate) fn fences_devices() -> Option<bool> {
     Some(function())
 }
 
-/// Whether this is a srun with `--quiet`.
+/// Tells whether this is a srun with `--quiet`.
 ///
 /// Source: srun's global `opt`, and `char *slurm_option_get(slurm_opt_t *, const char *)`, which prints the number of
 /// `--quiet` options [22.05 and 24.11 `src/common/slurm_opt.c`]. Nothing here knows what is in `opt`.
@@ -27,7 +27,7 @@ pub(crate) fn srun_is_quiet() -> bool {
     option_of_srun(c"quiet").is_some_and(|count| count != "0")
 }
 
-/// What a srun was told by `--gpu-bind`; `None` without it, and in other commands.
+/// Value of `--gpu-bind` of this srun; `None` without it, and in other commands.
 pub(crate) fn gpu_bind_of_srun() -> Option<String> {
     option_of_srun(c"gpu-bind").filter(|bind| !bind.is_empty() && bind != "unset")
 }
@@ -69,7 +69,7 @@ fn aliased_node_name() -> Option<String> {
     unsafe { text(by_alias()) }
 }
 
-/// Whether an address lies in the program `srun` itself, not in a library with a variable of that name.
+/// Tells whether an address lies in the program `srun` itself, not in a library with a variable of that name.
 fn is_of_srun(at: NonNull<c_void>) -> bool {
     // SAFETY: all-zero is a valid value of this struct of pointers.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };

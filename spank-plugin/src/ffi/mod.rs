@@ -49,7 +49,7 @@ pub(crate) static spank_plugin_version: c_uint = 1;
 static TYPED: Mutex<Typed> = Mutex::new(Typed::new());
 /// The command runs in a job that has instances or a share.
 static IN_PART: AtomicBool = AtomicBool::new(false);
-/// How often it has: once per component of a heterogeneous job.
+/// Number of calls of `init_post_opt`: one per component of a heterogeneous job.
 static COMPONENTS: AtomicU32 = AtomicU32::new(0);
 
 /// Runs one hook: arguments in, status out.

@@ -14,7 +14,7 @@ pub(crate) fn forget_env(name: &str) {
     let _never_fails_on_a_plain_name = unsafe { libc::unsetenv(name.as_ptr()) };
 }
 
-/// Where this process's command line lies in its memory; `None` where the kernel does not say.
+/// Address range of this process's command line in its memory; `None` where the kernel does not say.
 ///
 /// Source: proc(5), fields 48 and 49 of `/proc/PID/stat`.
 pub(crate) fn command_line() -> Option<Range<usize>> {
@@ -51,7 +51,7 @@ pub(crate) fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Where a detached program's errors go.
+/// Destination of a detached program's errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Errors {
     /// To our own stderr: slurmd's log or journal.

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::sys;
 use job_options::Spec;
 
-/// Which process has loaded us.
+/// The process that has loaded the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Context {
     /// srun.
@@ -107,7 +107,7 @@ impl Spank<'_> {
         self.list(code, value)
     }
 
-    /// Those of the step.
+    /// Lists the cores of the step.
     pub(crate) fn step_cores(&self) -> Option<String> {
         let mut value: *const c_char = std::ptr::null();
         // SAFETY: slurm/spank.h: S_STEP_ALLOC_CORES takes a `char **`; the handle is this hook's.
@@ -124,7 +124,7 @@ impl Spank<'_> {
         unsafe { CStr::from_ptr(value) }.to_str().ok().map(str::to_owned)
     }
 
-    /// How often the job was requeued; 0 where the step is not told.
+    /// Number of times that the job was requeued; 0 where the step is not told.
     pub(crate) fn restart_count(&self) -> u32 {
         let mut value: u32 = 0;
         // SAFETY: slurm/spank.h: S_SLURM_RESTART_COUNT takes a `uint32_t *`; the handle is this hook's.

@@ -9,7 +9,7 @@ use plugin_rt::spank_env::is_named;
 use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV};
 
-/// What is written into the job's description.
+/// A change to the job's description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Removes every placement from the SPANK environment, and sets the request there if one is given.
@@ -23,21 +23,21 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Whether an entry of the SPANK environment goes for [`Effect::Env`]: what claims to be a placement, its reason or its
-    /// match, and the old request where there is a new one.
+    /// Tells whether [`Effect::Env`] removes an entry of the SPANK environment: anything that claims to be a placement, its
+    /// reason or its match, and the old request where there is a new one.
     pub(crate) fn drops(entry: &str, request: Option<&str>) -> bool {
         [PLACEMENT_ENV, WHY_ENV, MATCH_ENV].iter().any(|name| is_named(entry, name))
             || request.is_some() && is_named(entry, REQUEST_ENV)
     }
 }
 
-/// What becomes of a submission or a change.
+/// Decision about a submission or a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) effects: Vec<Effect>,
     /// Why it is refused: for the user, and for the log.
     pub(crate) refused: Option<Refusal>,
-    /// What the user of an accepted job should know.
+    /// Advice for the user of an accepted job.
     pub(crate) note: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Answer {
         Self { effects, refused: Some(why), note: None }
     }
 
-    /// What is counted: yes, or why not. `None`: nothing of Tessera's was asked.
+    /// Gives the outcome to count: yes, or why not. `None`: nothing of Tessera's was asked.
     pub(crate) fn counts(&self) -> Option<Result<(), Reason>> {
         let given = |effect: &Effect| matches!(effect, Effect::Env(Some(_)) | Effect::PerNode(_));
         match &self.refused {

@@ -15,7 +15,7 @@ pub(crate) fn of_env(bad: Option<&BadEnv>) -> Option<Refusal> {
     bad.map(|why| Refusal::new(Reason::Options, why.to_string()))
 }
 
-/// What a submission has that hurts.
+/// Part of a submission that harms others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Harm {
     /// So many variables in the job's environment.

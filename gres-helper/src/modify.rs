@@ -11,7 +11,7 @@ use crate::site::Rules;
 use crate::slices::slices_changed;
 use crate::submission::{Described, Recorded, Slurm, changed, concerns_us, left_to_slurm};
 
-/// What becomes of a `change` to a job; `root` asks for it or somebody else.
+/// Decides about a `change` to a job; `root` asks for it or somebody else.
 pub(crate) fn modify(
     change: &Described,
     job: &Recorded,

@@ -10,7 +10,7 @@ use site_files::last_good::{InForce, LastGood};
 use site_files::tessera_toml::{self, LoadError};
 use site_problems::{SlurmNames, unknown_to_slurm};
 
-/// What submissions are held to.
+/// Rules for submissions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rules<'a> {
     /// The site has no `tessera.toml`.
@@ -106,7 +106,7 @@ impl Site {
         unknown.iter().map(ToString::to_string).collect()
     }
 
-    /// What submissions are held to now.
+    /// Gives the rules for submissions now.
     pub(crate) fn rules(&self) -> Rules<'_> {
         match (&self.config, &self.bad) {
             (Some(config), _) => Rules::Of(config),

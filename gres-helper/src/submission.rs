@@ -19,9 +19,9 @@ pub(crate) struct Described {
     pub(crate) request: Option<String>,
     /// Why no job may have its SPANK environment: it is too large, or its entries are not variables.
     pub(crate) bad_env: Option<BadEnv>,
-    /// What it has that hurts more than itself, on any Slurm of this release.
+    /// Part of it that harms more than the job itself, on any Slurm of this release.
     pub(crate) harm: Option<Harm>,
-    /// What it asks from Slurm itself.
+    /// GRES that it asks from Slurm itself.
     pub(crate) tres: Tres,
     /// It names a list of GRES that has nothing in it, as `scontrol update gres=` does.
     pub(crate) empties_gres: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Partition {
     pub(crate) exclusive: bool,
 }
 
-/// What slurmctld answers about its configuration.
+/// slurmctld's answers about its configuration.
 pub(crate) trait Slurm {
     /// The name of the default partition.
     fn default_partition(&self) -> Option<String>;
@@ -83,7 +83,7 @@ pub(crate) trait Slurm {
     fn node_gres(&self, name: &str) -> Option<String>;
     /// One entry of a list of GRES, as this Slurm writes it.
     fn gres(&self, name: &str, count: u32) -> String;
-    /// Whether the site has Slurm count slices.
+    /// Tells whether the site has Slurm count slices.
     fn counts_slices(&self) -> bool;
     /// Seconds since 1970.
     fn now(&self) -> u64;
@@ -113,7 +113,7 @@ pub(crate) fn submitted(job: &Described, slurm: &impl Slurm) -> Submission {
     }
 }
 
-/// What a pending job would be after a change.
+/// Gives the pending job as it would be after a change.
 pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) -> Submission {
     let filled = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
     let first = |new, old| filled(new).or_else(|| filled(old));
@@ -152,12 +152,12 @@ pub(crate) fn left_to_slurm(
     admission::left_to_slurm(job, config, &|name| slurm.node_gres(name))
 }
 
-/// Whether a job asks Slurm itself for shards.
+/// Tells whether a job asks Slurm itself for shards.
 pub(crate) fn asks_for_shards(tres: &Tres) -> bool {
     tres.gpu_entries().iter().any(|entry| entry.name == "shard")
 }
 
-/// Whether a request asks anything of Tessera; one that nobody can read does.
+/// Tells whether a request asks anything of Tessera; an unreadable one does.
 pub(crate) fn concerns_us(text: &str) -> bool {
     parse_request(text).map_or(true, |request| request.isolation != Isolation::None)
 }

@@ -11,7 +11,7 @@ use crate::site::Rules;
 use crate::slices::slices_named;
 use crate::submission::{Described, Slurm, asks_for_shards, concerns_us, left_to_slurm, submitted};
 
-/// What becomes of a submission.
+/// Decides about a submission.
 pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
     let config = rules.config();
     if let Some(why) = harm::of_env(job.bad_env.as_ref())

@@ -83,7 +83,7 @@ fn tasks_per_node(desc: &sys::job_desc_msg_t) -> Option<u32> {
     given(desc.num_tasks).then(|| desc.num_tasks.div_ceil(nodes))
 }
 
-/// What slurmctld has recorded of a job.
+/// Reads slurmctld's record of a job.
 pub(super) fn recorded(job: &sys::job_record_t) -> Recorded {
     // SAFETY: slurmctld.h: strings of a job's record are null or NUL-terminated.
     let string = |field: *mut c_char| unsafe { filled(field) };

@@ -37,7 +37,7 @@ fn lock() -> MutexGuard<'static, Option<Site>> {
     SITE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What submissions are held to, read anew if slurmctld has read its own configuration since.
+/// Gives the rules for submissions, read again if slurmctld has read its own configuration since.
 fn fresh<'a>(host: &Host, site: &'a mut Option<Site>) -> Rules<'a> {
     let site = site.get_or_insert_default();
     if let Some((path, state, read_at)) = host.configuration() {
@@ -175,7 +175,7 @@ pub(super) fn modify(
     answer
 }
 
-/// Where Slurm has no place for a message, the job's AdminComment tells its user why a change was refused.
+/// Notes in the job's AdminComment why a change was refused, where Slurm has no place for a message to its user.
 fn note(host: &Host, change: &sys::job_desc_msg_t, job: *mut sys::job_record_t, why: &str) {
     // SAFETY: src/slurmctld/job_submit.h: a live record, under slurmctld's job write lock.
     let Some(job) = (unsafe { job.as_mut() }) else { return };

@@ -47,7 +47,7 @@ impl Host {
         Self::found().as_ref().ok()
     }
 
-    /// The same, with the first symbol that is missing. Looked up once.
+    /// Gives slurmctld's symbols, or the first one that is missing. Looked up once.
     pub(super) fn found() -> &'static Result<Self, MissingSymbol> {
         static HOST: OnceLock<Result<Host, MissingSymbol>> = OnceLock::new();
         HOST.get_or_init(Self::look_up)

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use super::{entry, sys};
 
-/// Whether slurmctld frees `extra` of a submission twice (`_copy_job_desc_to_job_record`).
+/// True if slurmctld frees `extra` of a submission twice (`_copy_job_desc_to_job_record`).
 pub(super) const FREES_EXTRA_TWICE: bool = !cfg!(slurm_since = "23.02");
 
 /// One entry of `tres_per_node`.

@@ -7,7 +7,7 @@ use geometry::JobId;
 use job_usage::{Places, UsageError, Used, energy_of};
 use plugin_rt::accounting::Accounting;
 
-/// Which step this daemon serves.
+/// Name of the step that this daemon serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StepName {
     pub(crate) job: JobId,
@@ -32,7 +32,7 @@ pub(crate) enum NoEnergy {
 pub(crate) struct Step {
     name: StepName,
     places: Places,
-    /// What the job had used before.
+    /// Energy that the job had used before.
     before: Used,
     begun: Instant,
 }
@@ -66,7 +66,7 @@ impl Step {
         Ok(energy_of(&self.places, self.name.job)?)
     }
 
-    /// What the job has used, or has used since the step began.
+    /// Reads the energy that the job has used, or has used since the step began.
     pub(crate) fn read(&self) -> Result<Reading, NoEnergy> {
         let joules = self.used()?.joules().saturating_sub(self.before.joules());
         let seconds = self.begun.elapsed().as_secs().max(1);

@@ -11,7 +11,7 @@ pub(crate) struct Peaks {
     largest: u64,
     /// Utilisations in percent: the highest, their sum, their number.
     busy: Option<(u32, u64, u64)>,
-    /// How many samples told something.
+    /// Number of samples that told something.
     samples: u32,
 }
 
@@ -56,7 +56,7 @@ impl Peaks {
         Some(Value { usage_in: u64::from(most), usage_out: sum / n })
     }
 
-    /// Whether a peak of this much says something.
+    /// Tells whether a peak of this much says something.
     fn tells(&self, most: u64) -> bool {
         most > 0 || self.samples >= ENOUGH
     }

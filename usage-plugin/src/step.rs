@@ -24,7 +24,7 @@ pub(crate) struct Step {
     places: Places,
     looked: Option<Instant>,
     pub(crate) peaks: Peaks,
-    /// Whether a sample has failed.
+    /// True if a sample has failed.
     pub(crate) failed: bool,
 }
 

@@ -18,7 +18,7 @@ pub fn page_name(state_save_location: &str) -> String {
     format!("tessera{}", state_save_location.trim_end_matches('/').replace('/', "."))
 }
 
-/// What Slurm asks.
+/// Slurm's question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// May this job be submitted?
@@ -27,13 +27,13 @@ pub enum Ask {
     Change,
     /// Can it start now?
     RunNow,
-    /// When can it start?
+    /// At what time can it start?
     WillRun,
     /// Could it run on an empty cluster?
     TestOnly,
 }
 
-/// Whether slurmctld places GPUs by Tessera's decisions, and if not, why.
+/// State of slurmctld's placing of GPUs by Tessera's decisions, and if off, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placing {
     /// It does.
@@ -205,7 +205,7 @@ impl Decisions {
         (numbers.len() == SLOTS && numbers[0] == MARK).then_some(Self(numbers))
     }
 
-    /// Whether slurmctld places GPUs; `None`: it has not said so yet.
+    /// Tells whether slurmctld places GPUs; `None`: it has not said so yet.
     #[must_use]
     pub fn placing(&self) -> Option<Placing> {
         Placing::ALL.into_iter().find(|placing| *placing as u64 == self.0[PLACING])
@@ -223,8 +223,8 @@ impl Decisions {
         self.0[row(ask) + 1 + why as usize]
     }
 
-    /// How many decisions took at most each of [`BOUNDS_NS`] and longer than the one before, and last those that took longer
-    /// than all.
+    /// Number of decisions that took at most each of [`BOUNDS_NS`] and longer than the one before, and last of those that
+    /// took longer than all.
     #[must_use]
     pub fn times(&self, ask: Ask) -> &[u64] {
         &self.0[row(ask) + ANSWERS..][..BUCKETS]

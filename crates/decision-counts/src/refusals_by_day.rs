@@ -13,13 +13,13 @@ use crate::decisions::Reason;
 /// arrangement: a row has room for more.
 pub const MARK: u64 = 0x6461_7973_0000_0001;
 
-/// How many days are kept.
+/// Number of days that are kept.
 pub const DAYS: usize = 62;
 
 /// Cells of a day: accepted submissions, then refused ones by [`Reason`].
 pub const ROOM: usize = 16;
 
-/// Where the second of the page's beginning stands.
+/// Index of the second at which the page begins.
 pub const SINCE: usize = 1;
 
 const FIRST: usize = 2;

@@ -24,7 +24,7 @@ pub fn with_causes(error: &dyn Error) -> String {
     parts(error).join(": ")
 }
 
-/// Whether some message contains that of a deeper cause, so that whoever reads the chain reads it twice.
+/// Tells whether some message contains that of a deeper cause, so that a reader of the chain reads it twice.
 #[must_use]
 pub fn repeats_a_cause(error: &dyn Error) -> bool {
     let parts = parts(error);

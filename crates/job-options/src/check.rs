@@ -170,7 +170,7 @@ fn linked(given: &Given) -> bool {
     given.pattern.as_ref().is_some_and(|p| *p != Pattern::None)
 }
 
-/// What is wrong with `--gpu-power=auto`: it is for one named application that has its GPUs alone.
+/// Explains what is wrong with `--gpu-power=auto`: it is for one named application that has its GPUs alone.
 fn auto_power(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
     if !given.auto_power {
         return None;

@@ -32,8 +32,8 @@ pub struct Typed {
     texts: BTreeMap<Opt, Vec<Text>>,
 }
 
-/// Where a value was typed. As with sbatch's own options, a later place overrides an earlier one, and of several values
-/// in one place the last counts.
+/// Place where a value was typed. As with sbatch's own options, a later place overrides an earlier one, and of several
+/// values in one place the last counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// An `#SBATCH` line, or a variable of Slurm's own that stands for the option.
@@ -139,7 +139,8 @@ impl Typed {
         check::request(values, renames).map(Some).map_err(refused)
     }
 
-    /// What the user may have meant otherwise, one line each: a memory without a unit that is less than any GPU program uses.
+    /// Lists values that the user may have meant otherwise, one line each: a memory without a unit that is less than any
+    /// GPU program uses.
     pub fn warnings(&self, renames: &Renames) -> Vec<String> {
         let of_memory = self.that_count().into_iter().filter(|(opt, _)| *opt == Opt::Mem);
         let few =

@@ -8,7 +8,7 @@ use protocol::{Isolation, Request};
 use crate::given::Given;
 use crate::table::Opt;
 
-/// Those of the three options that were used, in the order of the table.
+/// Lists those of the three options that were used, in the order of the table.
 fn options(given: &Given) -> impl Iterator<Item = Opt> {
     let options = [
         (given.times.is_some(), Opt::Times),

@@ -29,7 +29,7 @@ pub enum Opt {
     Power,
 }
 
-/// How an option appears to users.
+/// Description of an option for users.
 #[derive(Debug)]
 pub struct Spec {
     /// The option that this row describes.

@@ -195,7 +195,7 @@ fn refused_edge_lists() {
     assert_eq!(refusals[0].0, "--gpu-pattern=file:/nowhere: cannot be read: no such file");
 }
 
-/// What counts of an `#SBATCH` line, the environment and the command line; empty: nothing typed there.
+/// Gives the values that count of an `#SBATCH` line, the environment and the command line; empty: nothing typed there.
 fn overridden(script: &[(Opt, &str)], env: &[(&str, &str)], command_line: &[(Opt, &str)]) -> String {
     let env: BTreeMap<&str, &str> = env.iter().copied().collect();
     let mut typed = Typed::default();

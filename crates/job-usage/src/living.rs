@@ -45,7 +45,7 @@ fn is_below_a_step(pid: u32) -> bool {
     above.any(|pid| process::owner(pid) == Some(0) && process::name(pid).as_deref() == Some("slurmstepd"))
 }
 
-/// Whether `text`, a process's `/proc/PID/cgroup`, names the group of a job that holds something.
+/// Tells whether `text`, a process's `/proc/PID/cgroup`, names the group of a job that holds something.
 fn is_in_a_group_of(text: &str, entries: &[Entry]) -> bool {
     jobs_of_groups(text).any(|id| entries.iter().any(|entry| entry.holds() && entry.job().0 == id))
 }

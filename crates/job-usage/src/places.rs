@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use node_driver::nvml::NvmlError;
 use node_journal::StateError;
 
-/// Where a node's journal and driver are.
+/// Paths of a node's journal and driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// The journal's directory.

@@ -37,7 +37,7 @@ fn search(nvml: &Nvml, is_it: impl Fn(NvmlIndex) -> bool, uuid: &str) -> Result<
     found.ok_or_else(|| NvmlError::Device { uuid: uuid.to_owned(), what, code: Code::NOT_FOUND })
 }
 
-/// Those of some journalled GPUs that are there, and why the others are not.
+/// Finds the journalled GPUs that are there, and why the others are not.
 pub fn find_all(nvml: &Nvml, journalled: &[GpuRecord]) -> (Vec<GpuRecord>, Vec<NvmlError>) {
     let (mut here, mut missing) = (Vec::new(), Vec::new());
     for record in journalled {

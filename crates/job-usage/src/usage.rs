@@ -11,14 +11,14 @@ use node_driver::NvmlIndex;
 use node_driver::nvml::{BETWEEN_LOOKS, FirstLook, Nvml, NvmlError, Usage};
 use node_journal::{Entry, InstanceRecord, Journal, Kind};
 
-/// What a job's devices on this node hold and do now.
+/// Present memory and utilisation of a job's devices on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Memory of the job's processes on each of its devices, bytes. A device is an instance, a whole GPU, or what the job has
     /// a share of.
     pub memory: Vec<u64>,
-    /// How busy its whole GPUs or its instances are, percent, the mean over them. `None` for instances before Hopper, and where
-    /// other jobs may use the same device or GPU instance: of these the driver tells no utilisation.
+    /// Utilisation of its whole GPUs or its instances, percent, the mean over them. `None` for instances before Hopper, and
+    /// where other jobs may use the same device or GPU instance: of these the driver tells no utilisation.
     pub busy_percent: Option<u32>,
 }
 

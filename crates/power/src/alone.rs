@@ -35,7 +35,7 @@ pub enum AloneError {
     NotAllowed {
         /// α as asked.
         alpha: f64,
-        /// What the highest cap keeps.
+        /// Performance that the highest cap keeps.
         kept: f64,
     },
 }

@@ -13,7 +13,7 @@ pub struct CsvError {
     pub line: usize,
     /// The column's name.
     pub field: &'static str,
-    /// What is wrong, in words.
+    /// Description of the error, in words.
     pub what: String,
 }
 

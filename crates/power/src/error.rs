@@ -16,7 +16,7 @@ pub enum ModelError {
     /// Written by another release.
     #[error("format {found} of the power model is unknown, expected {FORMAT}: fit the model again")]
     Format {
-        /// What the file has; `null` if nothing.
+        /// The file's value; `null` if nothing.
         found: String,
     },
     /// A basis that this release does not know.
@@ -47,7 +47,7 @@ pub enum ModelError {
     Row {
         /// The field.
         rows: &'static str,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
 }

@@ -64,7 +64,7 @@ pub struct Model {
     /// C by part, one list for each cap.
     pub(crate) solo: BTreeMap<Part, Vec<Vec<f64>>>,
     pub(crate) range: Range,
-    /// How far 95 of 100 predictions exceed the truth at most, in the worst configuration. `None`: nothing was held out.
+    /// Most by which 95 of 100 predictions exceed the truth, in the worst configuration. `None`: nothing was held out.
     pub(crate) excess: Option<f64>,
     pub(crate) text: String,
 }

@@ -15,7 +15,7 @@ pub enum Memory {
 /// Names one part of a GPU, `4g` or `4c`. Shared parts come before private ones, then small before large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Part {
-    /// Whose cache and memory it uses.
+    /// Cache and memory that it uses.
     pub memory: Memory,
     /// Compute slices (the paper's GPCs), at least 1.
     pub slices: u8,

@@ -51,7 +51,7 @@ fn open(path: &Path) -> io::Result<SharedPage<SLOTS>> {
     page::open(path, MARK)
 }
 
-/// What the slurmctld with this `StateSaveLocation`, which runs as `user`, has counted on this machine.
+/// Reads the counts of the slurmctld with this `StateSaveLocation`, which runs as `user`, on this machine.
 ///
 /// # Errors
 ///

@@ -54,7 +54,7 @@ fn open(path: &Path, at_s: u64) -> io::Result<SharedPage<SLOTS>> {
     Ok(page)
 }
 
-/// What the slurmctld with this `StateSaveLocation`, which runs as `user`, has counted on this machine.
+/// Reads the counts of the slurmctld with this `StateSaveLocation`, which runs as `user`, on this machine.
 ///
 /// # Errors
 ///

@@ -23,7 +23,7 @@ use plugin_rt::kept_file::KeptFile;
 
 /// Its name in either directory.
 const NAME: &str = "tessera.toml.last-good";
-/// What was said last of a bad file, in the same directory.
+/// File with the last message about a bad file, in the same directory.
 const SAID: &str = "tessera.toml.said";
 const HEAD: &str = "tessera-last-good 1\n";
 const MAIN: &str = "tessera.toml";
@@ -36,14 +36,14 @@ pub struct LastGood {
     dir: PathBuf,
 }
 
-/// What holds now.
+/// Configuration that holds now.
 #[derive(Debug)]
 pub struct InForce {
     /// The file's configuration, or that of its last good version.
     pub config: SiteConfig,
     /// The text of the file, if the file is good.
     pub text: Option<String>,
-    /// What is wrong with the file, where it is the last good version that holds.
+    /// The file's error, where it is the last good version that holds.
     pub bad: Option<LoadError>,
     /// The file's version is new: it was kept just now.
     pub is_new: bool,
@@ -97,7 +97,7 @@ impl LastGood {
         }
     }
 
-    /// The same without keeping anything.
+    /// Reads the configuration in force without keeping anything.
     ///
     /// # Errors
     ///
@@ -150,8 +150,8 @@ impl LastGood {
         self.file(NAME).keep(&bytes)
     }
 
-    /// Whether this is news to say of the file, with each change said once by all processes that use this directory: `None`
-    /// says that the file is good. False also where it cannot be noted that something good was said.
+    /// Tells whether this is news to say of the file, with each change said once by all processes that use this directory:
+    /// `None` says that the file is good. False also where it cannot be noted that something good was said.
     #[must_use]
     pub fn is_news(&self, bad: Option<&LoadError>) -> bool {
         let path = self.dir.join(SAID);

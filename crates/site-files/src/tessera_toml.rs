@@ -22,7 +22,7 @@ pub enum LoadError {
     Read {
         /// The file, as it was named to [`load`].
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -31,7 +31,7 @@ pub enum LoadError {
     Bad {
         /// The file, as it was named to [`load`].
         path: PathBuf,
-        /// What is wrong with it, in the order of its lines.
+        /// The file's errors, in the order of its lines.
         errors: Vec<ConfigError>,
     },
 }
@@ -59,7 +59,7 @@ impl LoadError {
     }
 }
 
-/// Where slurmctld's plugins look for it: beside slurm.conf.
+/// Path where slurmctld's plugins look for it: beside slurm.conf.
 #[must_use]
 pub fn beside(slurm_conf: &Path) -> PathBuf {
     slurm_conf.with_file_name("tessera.toml")
@@ -74,7 +74,7 @@ pub struct Texts {
     pub named: Vec<(String, String)>,
 }
 
-/// What a file and those beside it that it names say: a configuration if there is no error, and the errors.
+/// Reads a file and those beside it that it names: a configuration if there is no error, and the errors.
 ///
 /// # Errors
 ///

@@ -7,11 +7,11 @@ use site_config::hostlist;
 use toml_tables::ConfigError;
 use toml_tables::{At, TableReader};
 
-/// What a node has.
+/// Facts about a node that a description is compared with.
 pub struct OnNode<'a> {
     /// Its name in Slurm.
     pub name: &'a str,
-    /// Whether this path exists there.
+    /// Tells whether this path exists there.
     pub exists: &'a dyn Fn(&Path) -> bool,
     /// The number of each GPU with the least and the highest power limit that it takes, W.
     pub limits_w: &'a [(u16, u32, u32)],

@@ -79,7 +79,7 @@ fn types(set: &TableReader<'_, '_>, slurm: &SlurmNames) {
     set.errors.push(place, what, Some(hint));
 }
 
-/// Whether a type of slurm.conf is the name of a GPU that is none of these models.
+/// Tells whether a type of slurm.conf is the name of a GPU that is none of these models.
 ///
 /// A site may call a type anything (`big`), so only the name of a chip that Tessera knows counts, and only a size that
 /// another model of that chip has.

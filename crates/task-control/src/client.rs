@@ -72,7 +72,7 @@ impl Broker {
         }
     }
 
-    /// Who holds and waits for what.
+    /// Asks who holds and waits for what.
     ///
     /// # Errors
     ///

@@ -25,13 +25,13 @@ pub fn folder(run_dir: &Path) -> PathBuf {
     run_dir.join("tasks")
 }
 
-/// Where the broker listens for root.
+/// Path of the socket on which the broker listens for root.
 #[must_use]
 pub fn control_socket(run_dir: &Path) -> PathBuf {
     folder(run_dir).join("control.sock")
 }
 
-/// Where the broker listens for the processes of a job: the value of [`SOCKET_VARIABLE`].
+/// Path of the socket on which the broker listens for the processes of a job: the value of [`SOCKET_VARIABLE`].
 #[must_use]
 pub fn socket(run_dir: &Path, job: u32) -> PathBuf {
     folder(run_dir).join(format!("{job}.sock"))

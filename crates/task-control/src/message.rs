@@ -11,7 +11,7 @@ pub const VERSION: u32 = 1;
 /// Longest request, bytes. A job that lists all instances of 16 GPUs needs about 30,000.
 pub const MAX_REQUEST: usize = 256 << 10;
 
-/// What root asks.
+/// A request of root's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cmd", rename_all = "lowercase")]
 pub enum Request {
@@ -22,7 +22,7 @@ pub enum Request {
         /// Slurm's job id.
         job: u32,
     },
-    /// Who holds and waits for what.
+    /// Asks who holds and waits for what.
     Status,
     /// A device grants nothing for the reason given, or grants again.
     Hold {
@@ -40,7 +40,7 @@ pub enum Request {
 pub struct Line {
     /// [`VERSION`].
     pub v: u32,
-    /// What is asked.
+    /// The request.
     #[serde(flatten)]
     pub request: Request,
 }
@@ -54,7 +54,7 @@ pub struct Ended {
     pub jobs: u32,
 }
 
-/// What the broker answers.
+/// An answer of the broker's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "lowercase")]
 pub enum Answer {

@@ -24,7 +24,7 @@ pub struct DeviceStatus {
     pub uuid: String,
     /// Devices that one process may use together.
     pub group: String,
-    /// What NVML showed free when the device was opened.
+    /// Memory that NVML showed free when the device was opened.
     pub mem_mib: u64,
     /// Promised to live tasks.
     pub leased_mib: u64,
@@ -45,7 +45,7 @@ pub struct DeviceStatus {
 pub struct JobStatus {
     /// Slurm's job id.
     pub job: u32,
-    /// Whose.
+    /// User of the job.
     pub uid: u32,
     /// Slurm tasks of the job on this node.
     pub seats: u32,
@@ -62,17 +62,17 @@ pub struct TaskStatus {
     pub pid: u32,
     /// UUID of its device; `None` while it waits.
     pub device: Option<String>,
-    /// What it asked for, MiB, rounded up.
+    /// Memory that it asked for, MiB, rounded up.
     pub mem_mib: u64,
     /// Blocks times warps per block of its largest launch.
     pub warps: u64,
-    /// Where it stands.
+    /// State of the task.
     pub state: TaskState,
     /// Whole seconds since it entered this state.
     pub since_s: u64,
 }
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {

@@ -29,7 +29,7 @@ pub enum Reply {
 pub struct Welcome {
     /// Slurm's job id.
     pub job: u64,
-    /// What the job declared for programs that say nothing themselves, bytes; 0 where it declared nothing.
+    /// Need that the job declared for programs that say nothing themselves, bytes; 0 where it declared nothing.
     pub declared: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct Grant {
     pub task: u64,
     /// Bytes that the task may take. More than it asked for where sizes were rounded up.
     pub mem: u64,
-    /// Which of `visible` it is, from 0.
+    /// Its index in `visible`, from 0.
     pub ordinal: u64,
     /// The device's UUID.
     pub uuid: Text<64>,
@@ -59,7 +59,7 @@ pub struct Refused {
     pub nonce: u64,
     /// Why, for programs.
     pub code: Code,
-    /// What was asked for, bytes, where memory is the reason.
+    /// Memory that was asked for, bytes, where memory is the reason.
     pub need: u64,
     /// The most that could be had, bytes, where memory is the reason.
     pub most: u64,
@@ -87,7 +87,7 @@ pub enum Code {
     Unreadable = 7,
     /// The job ended.
     JobEnded = 8,
-    /// What the process had on its device is lost, because the device's MPS daemon or server ended.
+    /// The memory that the process had on its device is lost, because the device's MPS daemon or server ended.
     DeviceLost = 9,
 }
 

@@ -10,7 +10,7 @@ pub const REQUEST_LEN: usize = 128;
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// What does the job declare? Answered by `Welcome`.
+    /// Asks for the job's declaration. Answered by `Welcome`.
     Hello {
         /// See [`Begin::image`].
         image: u64,

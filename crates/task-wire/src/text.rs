@@ -57,7 +57,7 @@ impl<const N: usize> Text<N> {
         std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 
-    /// Whether there is none.
+    /// Tells whether there is no text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -12,7 +12,7 @@ use toml_parser::lexer::TokenKind;
 
 use crate::error::Errors;
 
-/// How deep tables and arrays may nest; below a header, twice as deep. A tessera.toml needs four levels.
+/// Greatest depth to which tables and arrays may nest; below a header, twice as deep. A tessera.toml needs four levels.
 const LIMIT: usize = 32;
 
 /// The tables of a file and the number of its syntax errors, which are added to `errors`. After a syntax error the tables

@@ -13,9 +13,9 @@ pub struct ConfigError {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong, in one line.
+    /// Description of the error, in one line.
     pub what: String,
-    /// What to do about it, in one line.
+    /// Advice, in one line.
     pub hint: Option<String>,
     source_line: String,
     width: usize,

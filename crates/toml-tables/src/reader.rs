@@ -18,14 +18,14 @@ pub struct TableReader<'a, 'i> {
     pub span: Range<usize>,
     /// Name of the table, such as `mps`; empty for the top level.
     name: &'static str,
-    /// Where what is wrong goes.
+    /// Collector of the errors.
     pub errors: &'a Errors<'a>,
     asked: RefCell<Vec<&'static str>>,
 }
 
 /// A value that was read, with its place for later errors.
 pub struct At<T> {
-    /// What was read.
+    /// The value that was read.
     pub value: T,
     /// Its place in the text.
     pub span: Range<usize>,
@@ -51,7 +51,7 @@ impl<'a, 'i> TableReader<'a, 'i> {
         self.table.get(key)
     }
 
-    /// Whether the key is there. This does not count as asking for it.
+    /// Tells whether the key is there. This does not count as asking for it.
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }

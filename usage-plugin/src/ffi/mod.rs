@@ -21,7 +21,7 @@ static plugin_version: u32 = sys::SLURM_VERSION_NUMBER;
 
 const SUCCESS: c_int = 0;
 
-/// What this process serves.
+/// The step or node that this process serves.
 enum Serves {
     /// Nobody has asked yet.
     Unknown,
@@ -133,7 +133,7 @@ fn node_name() -> Option<String> {
 
 type FindTres = unsafe extern "C" fn(*mut sys::slurmdb_tres_rec_t, bool) -> c_int;
 
-/// Where Slurm counts `gres/NAME`; `None` where AccountingStorageTRES does not name it.
+/// Finds Slurm's position of `gres/NAME`; `None` where AccountingStorageTRES does not name it.
 fn position(name: &'static CStr) -> Option<usize> {
     let find = symbol(c"assoc_mgr_find_tres_pos")?;
     // SAFETY: assoc_mgr.h: `int assoc_mgr_find_tres_pos(slurmdb_tres_rec_t *tres_rec, bool locked)`.

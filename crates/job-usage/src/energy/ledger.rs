@@ -9,7 +9,7 @@ pub(super) struct Holder {
     pub(super) part: u32,
 }
 
-/// What a GPU has used between two readings, mJ. The counter begins anew when the driver is loaded.
+/// Energy that a GPU has used between two readings, mJ. The counter begins anew when the driver is loaded.
 pub(super) fn between(before_mj: u64, now_mj: u64) -> u64 {
     now_mj.checked_sub(before_mj).unwrap_or(now_mj)
 }

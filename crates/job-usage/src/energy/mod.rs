@@ -16,7 +16,7 @@ use crate::{Places, UsageError};
 use ledger::{Holder, between, charge, held_by};
 use node_journal::{EnergyRecord, Entry, GpuRecord, JobEnergy, Journal, StateError, VERSION};
 
-/// What a job has used so far on this node.
+/// Energy that a job has used so far on this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// While it was alone on its GPUs, mJ.
@@ -63,7 +63,7 @@ pub fn turn(
     Ok(())
 }
 
-/// What each job on a GPU has used of its energy until now; none where the driver does not tell.
+/// Gives the energy that each job on a GPU has used until now; none where the driver does not tell.
 pub fn on_gpu(journal: &Journal, nvml: &Nvml, gpu: &GpuRecord) -> Result<Vec<(JobId, Used)>, StateError> {
     let (Some(record), Ok(counter_mj)) = (recorded(journal, gpu)?, nvml.energy_mj(gpu.index)) else {
         return Ok(Vec::new());
@@ -101,7 +101,7 @@ fn compute_slices(profile: &str) -> u32 {
     profile.split(['g', 'c']).next().and_then(|digits| digits.parse().ok()).unwrap_or(1)
 }
 
-/// What a job has used until now on this node. Changes nothing, and takes no lock.
+/// Gives the energy that a job has used until now on this node. Changes nothing, and takes no lock.
 ///
 /// # Errors
 ///

@@ -233,14 +233,14 @@ fn unreadable(
     Share::Unreadable(why)
 }
 
-/// Whether this node's slurmd loads the plugin, and so runs prologs: plugstack.conf can be newer than slurmd.
+/// Tells whether this node's slurmd loads the plugin, and so runs prologs: plugstack.conf can be newer than slurmd.
 fn slurmd_loads_us(node: &str, env: &dyn Fn(&str) -> Option<String>) -> bool {
     loaded::read(&loaded::path(&slurm_conf::path(env), node)).is_some()
 }
 
 /// Why a job with a placement of ours is refused on a node that somebody has taken out of `tessera.toml` since.
 const GONE: &str = "tessera.toml does not describe this node any more";
-/// The same for a node whose slurmd was started without the plugin since.
+/// Message for a node whose slurmd was started without the plugin since.
 const NOT_LOADED: &str =
     "this node's slurmd was started without spank_tessera.so in plugstack.conf: restart it";
 

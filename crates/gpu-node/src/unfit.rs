@@ -116,7 +116,7 @@ impl NodeInSlurm<'_> {
         Ok(true)
     }
 
-    /// When the slurmd that has registered was started, seconds since 1970; `None`: none has.
+    /// Asks for the start time of the slurmd that has registered, seconds since 1970; `None`: none has.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ const NO_LAYOUT: &str = "tessera";
 /// Digits of a fingerprint.
 const DIGITS: usize = 16;
 
-/// Whether a node takes jobs with requests of Tessera's.
+/// Standing of a node: whether it takes jobs with requests of Tessera's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// Its slurmd loads Tessera, and has slurmctld's `tessera.toml`.
@@ -59,10 +59,10 @@ impl Standing {
     }
 }
 
-/// What a slurmd that loads Tessera says.
+/// The word of a slurmd that loads Tessera.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// When it was started, as slurmctld knows it, seconds since 1970.
+    /// Time of its start, as slurmctld knows it, seconds since 1970.
     pub started: u64,
     /// The fingerprint of what its `tessera.toml` says of the node.
     pub file: u64,
@@ -110,7 +110,7 @@ impl NodeWord {
         }
     }
 
-    /// What the node has said.
+    /// Gives the word of the node.
     #[must_use]
     pub fn said(self) -> Option<Said> {
         match self {

@@ -10,8 +10,8 @@ impl SiteConfig {
         self.node(node).map(|spec| self.fingerprint_of(spec))
     }
 
-    /// The same for one of the file's node sets: its GPUs, `[node]`, `[mps]`, `[tasks]`, the power limit and energy. Comments, the
-    /// order of keys, limits and other nodes do not count, and neither does gres.conf.
+    /// Gives the fingerprint of one of the file's node sets: its GPUs, `[node]`, `[mps]`, `[tasks]`, the power limit and
+    /// energy. Comments, the order of keys, limits and other nodes do not count, and neither does gres.conf.
     #[must_use]
     pub fn fingerprint_of(&self, spec: &NodeSpec) -> u64 {
         let models: Vec<&str> = spec.gpus.iter().map(|model| model.key.as_str()).collect();

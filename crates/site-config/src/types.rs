@@ -303,7 +303,7 @@ pub struct NodeSpec {
     pub gpus: Vec<&'static Model>,
     /// Rule for partitioning the GPUs.
     pub mig: MigPolicy,
-    /// Rule of the file, before gres.conf: gres.conf can differ from machine to machine. See [`SiteConfig::heed`].
+    /// Rule for partitioning them as the file has it: gres.conf can differ from machine to machine. See [`SiteConfig::heed`].
     pub mig_in_file: MigPolicy,
     /// Purpose of each of `gpus`, in their order.
     pub uses: Vec<GpuUse>,

@@ -27,23 +27,23 @@ const MAX_LEN: u64 = 200;
 /// A note whose slurmd lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// When slurmd has loaded the plugin, seconds since 1970. slurmctld's `SlurmdStartTime` is not before it.
+    /// Time at which slurmd has loaded the plugin, seconds since 1970. slurmctld's `SlurmdStartTime` is not before it.
     pub since: u64,
     /// The nanoseconds of that time: they tell one slurmd from the next.
     pub nanos: u32,
-    /// What slurmctld was told last.
+    /// The last word that slurmctld was told.
     pub told: Option<Said>,
 }
 
 impl Loaded {
-    /// Whether another note is of the same slurmd.
+    /// Tells whether another note is of the same slurmd.
     #[must_use]
     pub fn is_of(&self, other: &Self) -> bool {
         (self.since, self.nanos) == (other.since, other.nanos)
     }
 }
 
-/// Where a node's note is: in `SlurmdSpoolDir`, or in `/run` if slurm.conf does not say which directory that is.
+/// Path of a node's note: in `SlurmdSpoolDir`, or in `/run` if slurm.conf does not say which directory that is.
 #[must_use]
 pub fn path(slurm_conf: &Path, node: &str) -> PathBuf {
     match slurm_conf::spool_dir(slurm_conf, node) {

@@ -13,18 +13,18 @@ use crate::engine::power::SlurmsGpus;
 use crate::engine::{Engine, Question, predicted};
 use crate::view::{Allocated, ChosenView, GresKind, Want, union};
 
-/// What becomes of one node's device bits.
+/// Result for one node's device bits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Placed {
-    /// What the job gets.
+    /// The job's grant.
     pub(crate) grant: Grant,
     /// Its devices in Slurm's accounts, each with the number of parts of the job that it carries.
     pub(crate) devices: Vec<(usize, u64)>,
-    /// Which devices each of the job's entries in Slurm's accounts may have.
+    /// Devices that each of the job's entries in Slurm's accounts may have.
     pub(crate) entries: Vec<GpuSet>,
     /// Why this, in a line for the user.
     pub(crate) why: String,
-    /// What the set of whole GPUs is predicted to reach, GB/s; infinity where nothing is predicted.
+    /// Bandwidth that the set of whole GPUs is predicted to reach, GB/s; infinity where nothing is predicted.
     pub(crate) gbps: f64,
     /// For whole GPUs: how the set was chosen and what it promises.
     pub(crate) matched: Option<SetSummary>,
@@ -146,8 +146,8 @@ fn planned_why(want: &Want, reason: String) -> String {
     }
 }
 
-/// How many of which GPUs: of each type and socket as many as Slurm chose. Where `local`, those near the job's cores as
-/// far as they suffice, as Slurm itself prefers them. Empty where any will do.
+/// Gives the numbers of GPUs to choose: of each type and socket as many as Slurm chose. Where `local`, those near the job's
+/// cores as far as they suffice, as Slurm itself prefers them. Empty where any will do.
 fn quotas(slurm: &ChosenView, local: bool) -> Vec<Quota> {
     let mut quotas = Vec::new();
     for entry in &slurm.entries {
@@ -166,7 +166,7 @@ fn quotas(slurm: &ChosenView, local: bool) -> Vec<Quota> {
     }
 }
 
-/// Whether two sets of whole GPUs have the same links, promise the job the same, and leave the same to others.
+/// Tells whether two sets of whole GPUs have the same links, promise the job the same, and leave the same to others.
 fn equally_good(a: &Decision, b: &Decision) -> bool {
     // Sums of links, whose order of addition differs.
     let same = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs());

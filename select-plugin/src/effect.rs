@@ -25,9 +25,9 @@ pub(crate) enum Effect {
     Preempt(Vec<JobId>),
     /// Makes this the only placement in the job's SPANK environment. `None` removes it with its reason and its match.
     Placement(Option<String>),
-    /// The same for the reason of the placement.
+    /// Makes this the only reason of the placement there; `None` removes it.
     Why(Option<String>),
-    /// The same for what the job is told of its whole GPUs.
+    /// Makes this the only message there about the job's whole GPUs; `None` removes it.
     Match(Option<String>),
     /// Replaces the AdminComment.
     Comment(String),
@@ -48,7 +48,7 @@ pub(crate) struct Devices {
     pub(crate) node: usize,
     /// Each with the number of parts of the job that it carries.
     pub(crate) devices: Vec<(usize, u64)>,
-    /// Those that each of the job's GRES entries may have.
+    /// Devices that each of the job's GRES entries may have.
     pub(crate) entries: Vec<GpuSet>,
     /// For several instances of one job: what Slurm is to count for them.
     pub(crate) shards: Option<Counted>,
@@ -109,7 +109,7 @@ impl Effect {
         if let Self::Devices(devices) = self { Some(devices) } else { None }
     }
 
-    /// The same with what Slurm is to count for the devices.
+    /// Adds the shards that Slurm is to count for the devices.
     pub(crate) fn counted(self, counted: Counted) -> Self {
         match self {
             Self::Devices(devices) => Self::Devices(Devices { shards: Some(counted), ..devices }),

@@ -21,7 +21,7 @@ use crate::whole_node::in_order;
 pub(crate) struct Running {
     pub(crate) record: Record,
     pub(crate) view: JobView,
-    /// What Slurm has allocated to it.
+    /// Devices that Slurm has allocated to it.
     pub(crate) allocated: Vec<Allocated>,
     /// The placement in its SPANK environment.
     pub(crate) placement: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Running {
     pub(crate) why: Option<String>,
 }
 
-/// Whether a job may start without a decision of ours: one that gets a part of a device may not.
+/// Tells whether a job may start without a decision of ours: one that gets a part of a device may not.
 ///
 /// Preemption by suspension starts a job after a test whose success meant "once these are out of the way"; the
 /// suspended ones keep their slices.
@@ -37,7 +37,7 @@ pub(crate) fn may_begin_undecided(view: &JobView) -> bool {
     view.want().is_none_or(|w| w.kind == GresKind::Gpu)
 }
 
-/// What follows when Slurm has allocated a job, or found it running at its own start.
+/// Decides what follows when Slurm has allocated a job, or found it running at its own start.
 pub(crate) fn allocated(memory: &mut Memory, job: &Running) -> (Vec<Effect>, Vec<Layout>) {
     let pending = memory.pending.take().filter(|p| p.record == job.record);
     let mut effects = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn allocated(memory: &mut Memory, job: &Running) -> (Vec<Effect>, Vec
     (effects, take_over(memory, job, placement))
 }
 
-/// What a job gets that has every GPU of its nodes and starts now, not one that ran before slurmctld did.
+/// Places a job that has every GPU of its nodes and starts now, not one that ran before slurmctld did.
 fn started_whole(memory: &Memory, job: &Running, effects: &mut Vec<Effect>) -> Option<JobPlacement> {
     if !memory.rebuilt {
         return None;
@@ -131,7 +131,7 @@ fn layouts(engine: &Engine, names: &[String]) -> Vec<Layout> {
     names.iter().filter_map(layout).collect()
 }
 
-/// What follows when a job has begun to end.
+/// Decides what follows when a job has begun to end.
 pub(crate) fn ended(memory: &mut Memory, job: JobId) -> Vec<Layout> {
     let names = memory.engine.begin_end(job);
     layouts(&memory.engine, &names)
@@ -186,7 +186,7 @@ pub(crate) fn after_boots(
     layouts(&memory.engine, &names)
 }
 
-/// What follows when a running job has lost a node. `placement` is the one in its SPANK environment.
+/// Decides what follows when a running job has lost a node. `placement` is the one in its SPANK environment.
 pub(crate) fn lost_node(
     memory: &mut Memory,
     job: JobId,
@@ -252,7 +252,7 @@ fn bad_file_line() -> String {
     protocol::Layout { config: ConfigInForce::Bad, ..protocol::Layout::default() }.to_string()
 }
 
-/// What Slurm says of a node's GPUs.
+/// Slurm's counts of a node's GPUs.
 pub(crate) struct NodeGpus {
     pub(crate) node: String,
     pub(crate) counted: Counted,

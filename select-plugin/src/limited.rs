@@ -50,8 +50,8 @@ pub(crate) fn why_not_whole(view: &JobView, nodes: &[NodeView], config: &SiteCon
     why(&as_whole, || nodes.iter().map(|node| node.name.clone()).collect(), config)
 }
 
-/// Whether a job's shards are counted in another way than per node. Such a submission or change is refused, but the job may be
-/// older than that.
+/// Tells whether a job's shards are counted in another way than per node. Such a submission or change is refused, but the
+/// job may be older than that.
 pub(crate) fn counts_otherwise(view: &JobView) -> bool {
     view.gres.iter().any(|entry| entry.kind == GresKind::Shard && entry.per_node == 0)
 }

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 
 /// Everything that is remembered while the plugin places jobs.
 pub(crate) struct Memory {
-    /// What every GPU holds.
+    /// State of every GPU.
     pub(crate) engine: Engine,
     /// The last decision, until its job starts or another test comes.
     pub(crate) pending: Option<Pending>,
@@ -17,7 +17,7 @@ pub(crate) struct Memory {
     pub(crate) tried: Tried,
     /// The state knows all running jobs. Before that, the layouts from before a restart must stay readable.
     pub(crate) rebuilt: bool,
-    /// When each node booted.
+    /// Boot times of the nodes.
     pub(crate) boots: Boots,
 }
 
@@ -27,17 +27,17 @@ impl Memory {
         Self { engine, pending: None, tried: Tried::default(), rebuilt: false, boots: Boots::default() }
     }
 
-    /// Whether the last decision is for the job of this record.
+    /// Tells whether the last decision is for the job of this record.
     pub(crate) fn has_decided(&self, record: Record) -> bool {
         self.pending.as_ref().is_some_and(|p| p.record == record)
     }
 }
 
-/// When each node booted, by its place in the node table, seconds since 1970. A new configuration, which may change the places,
-/// starts a new memory.
+/// Boot times of the nodes, by their places in the node table, seconds since 1970. A new configuration, which may change
+/// the places, starts a new memory.
 #[derive(Debug, Default)]
 pub(crate) struct Boots {
-    /// When the state was rebuilt: what booted before is not news.
+    /// Time at which the state was rebuilt: what booted before is not news.
     since: u64,
     known: Vec<u64>,
 }
@@ -46,7 +46,7 @@ impl Boots {
     /// slurmctld computes the time of a boot anew from each registration's uptime. By less than this it is the same boot.
     const JITTER: u64 = 60;
 
-    /// What is known when the state is rebuilt.
+    /// Notes the boot times that are known when the state is rebuilt.
     pub(crate) fn at(since: u64, nodes: &[(usize, u64)]) -> Self {
         let mut boots = Self { since, known: Vec::new() };
         for (node, booted) in nodes {
@@ -69,7 +69,7 @@ impl Boots {
     }
 }
 
-/// Which job record: its address. An array task gets its id only when it starts, the address stays.
+/// A job record: its address. An array task gets its id only when it starts, the address stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record(pub(crate) usize);
 
@@ -77,11 +77,11 @@ pub(crate) struct Record(pub(crate) usize);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
     pub(crate) record: Record,
-    /// What its job gets.
+    /// The placement of its job.
     pub(crate) placement: JobPlacement,
     /// Begin and end that its plan predicts, seconds since 1970.
     pub(crate) planned: Option<(u64, u64)>,
-    /// What its plan promises of its speed alone, percent.
+    /// Speed that its plan promises, percent of the job's speed alone.
     pub(crate) low: Option<u8>,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    /// Those of both.
+    /// Joins the ways of both.
     pub(crate) fn and(self, more: Self) -> Self {
         Self {
             held_back: self.held_back || more.held_back,

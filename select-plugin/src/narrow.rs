@@ -26,31 +26,31 @@ use protocol::plan::PlannedPlace;
 use crate::engine::{Engine, Question};
 use crate::view::{GresKind, NodeView, Want};
 
-/// What Slurm wants to know.
+/// Slurm's question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode<'a> {
     RunNow,
     /// Start it, and end others for it if need be.
     Preempt {
-        /// Those whose end would free what they hold.
+        /// Jobs whose end would free what they hold.
         victims: &'a HashSet<JobId>,
         /// The nodes that have room now have been tried without success.
         widen: bool,
     },
     /// Could it run on an empty cluster?
     TestOnly,
-    /// When can it start?
+    /// At what time can it start?
     WillRun,
 }
 
-/// What to take out of Slurm's bitmap.
+/// The nodes to take out of Slurm's bitmap.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Narrowed {
     /// The indices of the nodes.
     pub(crate) out: Vec<usize>,
     /// Nodes that preemption could free are among them.
     pub(crate) held_back: bool,
-    /// How many nodes have room now.
+    /// Number of nodes that have room now.
     pub(crate) ready: u32,
     /// Nodes that could serve the job later, once their jobs end, by name.
     pub(crate) later: Vec<String>,
@@ -161,7 +161,7 @@ fn without_power_together(
     nodes.iter().filter(|n| surplus.contains(&n.name.as_str())).map(|n| n.index).collect()
 }
 
-/// Which other nodes to take out, so that a planned job gets the place its plan names: none unless that can be had now.
+/// Lists the other nodes to take out, so that a planned job gets the place its plan names: none unless that can be had now.
 /// A node that Slurm then cannot use must not be kept to the next time.
 pub(crate) fn keep_to_plan(
     engine: &Engine,
@@ -193,7 +193,7 @@ pub(crate) fn not_bound_for(question: &Question, nodes: &[NodeView]) -> Vec<usiz
     bound.map(others).unwrap_or_default()
 }
 
-/// When a node has room for a job.
+/// Time at which a node has room for a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
     Now,

@@ -25,20 +25,20 @@ use crate::view::{JobView, NodeView};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patient {
     pub(crate) wait: SetWait,
-    /// When its wait ends, seconds since 1970; `None`: it has not begun.
+    /// End of its wait, seconds since 1970; `None`: it has not begun.
     pub(crate) until: Option<u64>,
-    /// When it ends at the latest: a job with a deadline has to start.
+    /// Latest end of its wait: a job with a deadline has to start.
     latest: Option<u64>,
 }
 
-/// How long before the last start that a deadline leaves the wait ends, in seconds: both schedulers come by meanwhile,
-/// with Slurm's default intervals of one minute and half of one. Slurm cancels a job that has missed it.
+/// Seconds between the end of the wait and the last start that a deadline leaves: both schedulers come by meanwhile, with
+/// Slurm's default intervals of one minute and half of one. Slurm cancels a job that has missed it.
 const BEFORE_DEADLINE: u64 = 120;
 
 /// The nodes with room now.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Split {
-    /// How many have a set above the threshold, or one of which nothing is predicted.
+    /// Number of nodes that have a set above the threshold, or one for which nothing is predicted.
     pub(crate) good: u32,
     /// The indices of the others, those included that were too many to be looked at this time.
     pub(crate) poor: Vec<usize>,
@@ -47,7 +47,7 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// Whether the job could do with good nodes alone.
+    /// Tells whether the job could do with good nodes alone.
     pub(crate) fn has_good(&self, min_nodes: u32) -> bool {
         !self.insists_on_poor && self.good >= min_nodes.max(1)
     }
@@ -100,7 +100,7 @@ impl Patient {
         self.least(best)
     }
 
-    /// The same once these jobs are gone.
+    /// Finds the poorest node once these jobs are gone.
     pub(crate) fn poorest_without<'a>(
         self,
         engine: &Engine,
@@ -123,7 +123,7 @@ impl Patient {
         best.filter(|(_, gbps)| *gbps > 0.0 && !self.wait.is_met_by(*gbps)).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// What it does about a set of `gbps`, on nodes of which the best could have `best_gbps`.
+    /// Decides what the job does about a set of `gbps`, on nodes of which the best could have `best_gbps`.
     pub(crate) fn turn(self, gbps: f64, best_gbps: f64, view: &JobView) -> Turn {
         match self.wait.turn(gbps, best_gbps, &view.comment, view.now) {
             Turn::Wait { until, begins } => {
@@ -133,9 +133,9 @@ impl Patient {
         }
     }
 
-    /// When it would start on a node where it could at `start`, in seconds since 1970: at the first of the jobs' ends
-    /// that leaves a set above the threshold, or when its wait is over. The latter also where `searches`, which all
-    /// nodes of a test share, does not last: whoever asks holds slurmctld's locks.
+    /// Gives the job's start on a node where it could at `start`, in seconds since 1970: the first of the jobs' ends that
+    /// leaves a set above the threshold, or the end of its wait. The latter also where `searches`, which all nodes of a
+    /// test share, does not last: whoever asks holds slurmctld's locks.
     pub(crate) fn start(
         self,
         node: &Node,

@@ -20,7 +20,7 @@ impl Reminder {
         }
     }
 
-    /// Whether a line is due at `now`, and notes that it is then written. A clock that was set back does not silence it.
+    /// Tells whether a line is due at `now`, and notes that it is then written. A clock that was set back does not silence it.
     fn is_due(&mut self, now: u64) -> bool {
         let due = self.said_at == 0 || now < self.said_at || now - self.said_at >= EVERY_S;
         if due {

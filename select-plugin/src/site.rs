@@ -14,7 +14,7 @@ use crate::engine::Engine;
 /// reconfiguration has failed. A slurmctld in the foreground has no such process behind it, and no such variable.
 pub(crate) const WAITING_PARENT: &str = "SLURMCTLD_RECONF_PARENT_FD";
 
-/// What reading the file has given.
+/// Result of reading the file.
 pub(crate) enum Reading {
     /// A good file.
     New(Box<Engine>),
@@ -27,7 +27,7 @@ pub(crate) enum Reading {
 /// The file as it was read last.
 #[derive(Debug)]
 pub(crate) struct Site {
-    /// What was wrong with it; `None`: nothing.
+    /// Description of the file's error; `None`: it has none.
     bad: Option<String>,
     /// Why no copy of it could be made, when that was last said.
     not_kept: Option<String>,
@@ -39,7 +39,7 @@ impl Site {
         Self { bad: None, not_kept: None }
     }
 
-    /// What is wrong with the file, in one line.
+    /// Describes the file's error, in one line.
     pub(crate) fn bad(&self) -> Option<&str> {
         self.bad.as_deref()
     }
@@ -118,7 +118,7 @@ mod tests {
 
     const GOOD: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
 
-    /// What comes of the file: its state, the version of the engine and the number of its nodes.
+    /// Reads the file: its state, the version of the engine and the number of its nodes.
     fn read(site: &mut Site, dir: &Path) -> (&'static str, Option<ConfigInForce>, usize) {
         let (word, engine) = match site.read(&dir.join("slurm.conf"), Some(dir)) {
             Reading::New(engine) => ("new", engine),

@@ -88,8 +88,9 @@ fn of_grant(engine: &Engine, node: &str, grant: &Grant) -> u64 {
     slices::of_grant(grant, |gpu| engine.model_of(node, gpu), pool)
 }
 
-/// What Slurm gives on a node without a placement: GPUs that the site leaves to it, or of a node that `tessera.toml` does
-/// not describe. How large a shard is there, nobody has said. An exclusive job has its GPUs' shards as well.
+/// Counts the slices that Slurm gives on a node without a placement: GPUs that the site leaves to it, or of a node that
+/// `tessera.toml` does not describe. How large a shard is there, nobody has said. An exclusive job has its GPUs' shards as
+/// well.
 fn of_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64 {
     let of_kind = |kind| here.iter().filter(move |on| on.kind == kind);
     let whole = union(of_kind(GresKind::Gpu).map(|on| on.gpus));

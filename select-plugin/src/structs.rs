@@ -3,7 +3,7 @@
 //! The first job's record and the node table decide for all. After that, an odd record concerns its own job alone: nothing that a user
 //! submits can turn placement off.
 
-/// What is known of the structs.
+/// Knowledge of the structs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Structs {
     #[default]
@@ -13,7 +13,7 @@ pub(crate) enum Structs {
     Other(Vec<String>),
 }
 
-/// What a look at a job's record leads to.
+/// Result of a look at a job's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The record can be used.
@@ -47,7 +47,7 @@ impl Structs {
         }
     }
 
-    /// Whether they are known to differ.
+    /// Tells whether the structs are known to differ.
     pub(crate) fn differ(&self) -> bool {
         matches!(self, Self::Other(_))
     }

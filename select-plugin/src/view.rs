@@ -48,18 +48,18 @@ pub(crate) struct JobView {
     pub(crate) account: Option<String>,
     /// Its AdminComment: a planner's decision may stand there.
     pub(crate) comment: AdminComment,
-    /// When this was read, seconds since 1970: plans lapse.
+    /// Time at which this was read, seconds since 1970: plans lapse.
     pub(crate) now: u64,
     /// The last start that its deadline leaves, seconds since 1970.
     pub(crate) starts_by: Option<u64>,
 }
 
-/// What a job wants from a node's GPUs.
+/// The need of a job for a node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
     /// The request, its isolation never `none`.
     pub(crate) request: Request,
-    /// Which GRES stands for it in Slurm's accounts.
+    /// GRES that counts for it in Slurm's accounts.
     pub(crate) kind: GresKind,
     /// It came from our options: nodes that Tessera does not manage cannot serve it.
     pub(crate) managed: bool,
@@ -76,14 +76,14 @@ pub(crate) struct Want {
 }
 
 impl Want {
-    /// Whose power cap this is.
+    /// Names the job for its power cap.
     pub(crate) fn cap_of(&self) -> CapOf<'_> {
         CapOf { request: &self.request, partition: self.partition.as_deref() }
     }
 }
 
 impl JobView {
-    /// What the job wants; `None`: no GPU, or a mixture that is left to Slurm alone.
+    /// Derives the job's need; `None`: no GPU, or a mixture that is left to Slurm alone.
     ///
     /// Where the GRES counts and the request disagree, see [`as_counted`].
     pub(crate) fn want(&self) -> Option<Want> {
@@ -118,7 +118,7 @@ impl JobView {
         })
     }
 
-    /// The same where its plan cannot be carried out.
+    /// Derives the job's need where its plan cannot be carried out.
     pub(crate) fn want_unplanned(&self) -> Option<Want> {
         let view = Self { comment: AdminComment::default(), ..self.clone() };
         Some(Want { lapsed: self.had_plan(), ..view.want()? })
@@ -128,13 +128,13 @@ impl JobView {
         self.comment.plan().is_some()
     }
 
-    /// Whether it has a request of ours, rather than one that leaves its GPUs to Slurm.
+    /// Tells whether it has a request of ours, rather than one that leaves its GPUs to Slurm.
     pub(crate) fn asks_us(&self) -> bool {
         let asked = self.request.as_deref().and_then(|text| parse_request(text).ok());
         asked.is_some_and(|asked| asked.isolation != Isolation::None)
     }
 
-    /// Whether its shards may be those of another size than it is to run on: it was planned, or ran before.
+    /// Tells whether its shards may be those of another size than it is to run on: it was planned, or ran before.
     pub(crate) fn was_resized(&self) -> bool {
         self.had_plan() || self.comment.started().is_some()
     }
@@ -171,42 +171,42 @@ pub(crate) struct ChosenView {
 /// Slurm's choice for one entry of a job, such as one type of GPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EntryChoice {
-    /// What cons_tres chose.
+    /// Devices that cons_tres chose.
     pub(crate) chosen: GpuSet,
-    /// What it could have chosen: enough is free there, of the right type, near the job's cores where that is
-    /// enforced. A superset of `chosen`.
+    /// Devices that cons_tres could have chosen: enough is free there, of the right type, near the job's cores where that
+    /// is enforced. A superset of `chosen`.
     pub(crate) available: GpuSet,
     /// The entry is per socket: each socket's devices. Empty otherwise.
     pub(crate) sockets: Vec<GpuSet>,
-    /// How much of the GRES it means to take here.
+    /// Amount of the GRES that cons_tres means to take here.
     pub(crate) amount: u64,
 }
 
 impl ChosenView {
-    /// What cons_tres chose, over all entries.
+    /// Devices that cons_tres chose, over all entries.
     pub(crate) fn chosen(&self) -> GpuSet {
         union(self.entries.iter().map(|e| e.chosen))
     }
 
-    /// What it could have chosen, over all entries.
+    /// Devices that cons_tres could have chosen, over all entries.
     pub(crate) fn available(&self) -> GpuSet {
         union(self.entries.iter().map(|e| e.available))
     }
 }
 
-/// What is in any of the sets.
+/// Unites the sets.
 pub(crate) fn union(sets: impl Iterator<Item = GpuSet>) -> GpuSet {
     GpuSet::from_bits(sets.fold(0, |bits, set| bits | set.bits()))
 }
 
-/// What Slurm has allocated to a running job on one node.
+/// Devices that Slurm has allocated to a running job on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct Allocated {
     pub(crate) node: String,
     pub(crate) kind: GresKind,
-    /// Which devices, never none.
+    /// The devices, never none.
     pub(crate) gpus: GpuSet,
-    /// How much of the GRES.
+    /// Amount of the GRES.
     pub(crate) amount: u64,
 }
 

@@ -8,18 +8,18 @@ use crate::commit::{place, why_of_all};
 use crate::engine::Engine;
 use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, JobView, Want, union};
 
-/// What an exclusive job gets.
+/// Placement of an exclusive job.
 pub(crate) struct WholeNodes {
     /// All GPUs of its nodes, in the order of its ranks.
     pub(crate) placement: JobPlacement,
     /// Why in this order, for the job's user.
     pub(crate) why: String,
-    /// How the order was chosen on each node, as the SPANK environment has it.
+    /// Method by which the order was chosen on each node, as the SPANK environment has it.
     pub(crate) matched: Option<String>,
 }
 
-/// What an exclusive job wants whose GPUs are ours to order, and to cap; `None`: it is none, or its GPUs are left as Slurm gives
-/// them.
+/// Derives the need of an exclusive job whose GPUs are ours to order, and to cap; `None`: it is none, or its GPUs are left
+/// as Slurm gives them.
 pub(crate) fn wanted(view: &JobView) -> Option<Want> {
     let plain = view.exclusive.then(|| JobView { exclusive: false, ..view.clone() })?;
     plain.want().filter(|want| want.kind == GresKind::Gpu && !want.slurms_choice)

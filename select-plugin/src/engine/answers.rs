@@ -12,7 +12,7 @@ use super::{CACHE_LIMIT, Engine, Question};
 use crate::view::NodeView;
 
 impl Engine {
-    /// Whether the request can be placed on the node as it is now; `None`: Slurm alone places jobs there.
+    /// Tells whether the request can be placed on the node as it is now; `None`: Slurm alone places jobs there.
     pub(crate) fn fits_now(&mut self, node: &str, question: &Question) -> Option<bool> {
         let entry = self.nodes.get_mut(node).filter(|e| !e.aside && e.standing == Standing::Same)?;
         if let Some(known) = entry.now.get(&question.key) {
@@ -26,7 +26,7 @@ impl Engine {
         Some(fits)
     }
 
-    /// Whether the request could be placed on the node with nothing else on it; `None`: the node is not managed.
+    /// Tells whether the request could be placed on the node with nothing else on it; `None`: the node is not managed.
     pub(crate) fn fits_ever(&mut self, node: &str, question: &Question) -> Option<bool> {
         let spec = self.managed(node)?.spec;
         let key = (spec, question.key.clone());
@@ -41,7 +41,7 @@ impl Engine {
         Some(fits)
     }
 
-    /// Whether a plan's place on its node could be had now; false without a place.
+    /// Tells whether a plan's place on its node could be had now; false without a place.
     pub(crate) fn has_planned_place(&self, question: &Question) -> bool {
         let place = question.plan.as_ref().and_then(|p| p.place.as_ref());
         place.and_then(|p| Some((p, self.node(&p.node)?))).is_some_and(|(place, node)| {
@@ -74,7 +74,7 @@ impl Engine {
         counted
     }
 
-    /// Whether some of `victims` hold something on the node and the request could be placed there without them.
+    /// Tells whether some of `victims` hold something on the node and the request could be placed there without them.
     pub(crate) fn fits_without(&self, node: &str, question: &Question, victims: &HashSet<JobId>) -> bool {
         let Some(entry) = self.nodes.get(node) else { return false };
         entry.jobs.keys().any(|id| victims.contains(id)) && question.fits(&without(&entry.node, victims))
@@ -95,7 +95,7 @@ impl Engine {
         least_victims(&node, &question.asked_of(&node), &question.policy, victims, lacks)
     }
 
-    /// Whether the request would fit the node once these are gone.
+    /// Tells whether the request would fit the node once these are gone.
     pub(crate) fn fits_once_gone(&self, node: &str, question: &Question, gone: &[JobId]) -> bool {
         let gone = gone.iter().copied().collect();
         self.managed(node).is_some_and(|entry| question.fits(&without(&entry.node, &gone)))
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// The same for nodes of which each has room alone: not asked again until one of their power budgets has changed.
+    /// Notes a refusal of nodes of which each has room alone: not asked again until one of their power budgets has changed.
     pub(crate) fn refused_everywhere(&mut self, nodes: &[NodeView], question: &Question) {
         nodes.iter().for_each(|node| self.refused(&node.name, question));
     }

@@ -14,7 +14,7 @@ pub(crate) struct AutoCap {
     pub(crate) why: String,
 }
 
-/// Whose cap: a request, and the partition that its job is tested in.
+/// Subject of a cap: a request, and the partition that its job is tested in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CapOf<'a> {
     pub(crate) request: &'a Request,

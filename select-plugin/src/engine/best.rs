@@ -7,13 +7,13 @@ use protocol::{SetWait, Standing};
 
 use super::{CACHE_LIMIT, Engine, Question};
 
-/// How many searches one test may make that no memory answers, in units of a node with up to 8 free GPUs: each takes
-/// some ten microseconds there, and milliseconds with 16.
+/// Number of searches without an answer in memory that one test may make, in units of a node with up to 8 free GPUs: each
+/// takes some ten microseconds there, and milliseconds with 16.
 pub(crate) const SEARCHES: u32 = 64;
 const FEW_FREE: usize = 8;
 const MANY_COST: u32 = 16;
 
-/// What a decision's set is predicted to reach, GB/s. Infinity where nothing is predicted: there is nothing to wait for.
+/// Bandwidth that a decision's set is predicted to reach, GB/s. Infinity where nothing is predicted: there is nothing to wait for.
 pub(crate) fn predicted(decision: &Decision) -> f64 {
     match decision.report.best {
         Some(Fate::Set(score)) => score.scores.eff_bw.unwrap_or(f64::INFINITY),
@@ -22,20 +22,20 @@ pub(crate) fn predicted(decision: &Decision) -> f64 {
 }
 
 impl Question {
-    /// How long its job waits for a better set, if it is one that may: sensitive, with a known number of several whole
+    /// Time that its job waits for a better set, if it is one that may: sensitive, with a known number of several whole
     /// GPUs per node.
     pub(crate) fn wait(&self) -> Option<SetWait> {
         let wait = self.ask.request.wait.or(self.policy.sets.wait)?;
         (wait != SetWait::NONE && self.pays_for_links()).then_some(wait)
     }
 
-    /// What the best set that it could get of a node is predicted to reach, GB/s; 0 where it does not fit.
+    /// Bandwidth that the best set that it could get of a node is predicted to reach, GB/s; 0 where it does not fit.
     pub(crate) fn best_on(&self, node: &Node) -> f64 {
         let decision = self.decide(node);
         if decision.chosen.is_some() { predicted(&decision) } else { 0.0 }
     }
 
-    /// The same, if `searches` lasts for it.
+    /// Gives [`Self::best_on`], if `searches` lasts for it.
     pub(crate) fn best_within(&self, node: &Node, searches: &mut u32) -> Option<f64> {
         let cost = if node.gpus.len() > FEW_FREE { MANY_COST } else { 1 };
         *searches = searches.checked_sub(cost)?;
@@ -44,8 +44,8 @@ impl Question {
 }
 
 impl Engine {
-    /// What the question's best set on the node as it is now is predicted to reach, GB/s. `None`: it is not known, and
-    /// `searches` does not last for it.
+    /// Bandwidth that the question's best set on the node as it is now is predicted to reach, GB/s. `None`: it is not
+    /// known, and `searches` does not last for it.
     pub(crate) fn best_now(&mut self, node: &str, question: &Question, searches: &mut u32) -> Option<f64> {
         let entry = self.nodes.get_mut(node).filter(|e| !e.aside && e.standing == Standing::Same)?;
         if let Some(known) = entry.best.get(&question.key) {
@@ -59,7 +59,7 @@ impl Engine {
         Some(best)
     }
 
-    /// The same for the best of these nodes with nothing on them.
+    /// Bandwidth that the best set on any of these nodes is predicted to reach with nothing on them, GB/s.
     pub(crate) fn best_ever(&mut self, names: &[String], question: &Question) -> f64 {
         let mut specs: Vec<usize> = names.iter().filter_map(|n| self.managed(n)).map(|e| e.spec).collect();
         specs.sort_unstable();

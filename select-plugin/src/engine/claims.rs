@@ -12,10 +12,10 @@ use placement::{Awaited, await_pool};
 
 use super::{Engine, Question};
 
-/// How long a claim lasts without a test of its job: three rounds of the main scheduler with its default interval.
+/// Seconds that a claim lasts without a test of its job: three rounds of the main scheduler with its default interval.
 const CLAIM_SECONDS: u64 = 180;
 
-/// Who has claimed what.
+/// The claims of jobs.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     /// The nodes of each job's claims, and when they end, seconds since 1970.
@@ -25,7 +25,7 @@ pub(super) struct Claims {
 }
 
 impl Engine {
-    /// Whether a job has claimed anything.
+    /// Tells whether a job has claimed anything.
     pub(crate) fn has_claims(&self) -> bool {
         !self.claims.jobs.is_empty()
     }

@@ -45,7 +45,7 @@ impl Engine {
         self.take_from(job, node).is_some()
     }
 
-    /// What a job has had on a node, which it now gives back.
+    /// Frees what a job has on a node, and returns it.
     fn take_from(&mut self, job: JobId, node: &str) -> Option<(Uid, NodeGrant)> {
         let entry = self.nodes.get_mut(node)?;
         let held = entry.jobs.remove(&job)?;
@@ -55,7 +55,7 @@ impl Engine {
         Some(held)
     }
 
-    /// The same as [`Self::release`] for a job whose epilogs follow: its places are shown as its own until
+    /// Releases a job as [`Self::release`] does, but its epilogs follow: its places are shown as its own until
     /// [`Self::is_over`].
     pub(crate) fn begin_end(&mut self, job: JobId) -> Vec<String> {
         let held: Vec<String> =
@@ -83,7 +83,7 @@ impl Engine {
         self.recount(node);
     }
 
-    /// Whether a job holds anything.
+    /// Tells whether a job holds anything.
     pub(crate) fn holds(&self, job: JobId) -> bool {
         self.nodes.values().any(|e| e.jobs.contains_key(&job))
     }

@@ -53,7 +53,7 @@ pub(crate) struct Engine {
     counted: HashMap<(usize, String), Option<u32>>,
     /// The fingerprint of what the file says of each node set.
     files: Vec<u64>,
-    /// Which version of the file this is.
+    /// Version of the file.
     version: ConfigInForce,
     claims: claims::Claims,
     budgets: Budgets,
@@ -63,7 +63,7 @@ struct NodeEntry {
     spec: usize,
     node: Node,
     jobs: BTreeMap<JobId, (Uid, NodeGrant)>,
-    /// What jobs had whose epilogs are not over. It is free for others, who must not start before that.
+    /// Grants of jobs whose epilogs are not over. Their GPUs are free for others, who must not start before that.
     ending: BTreeMap<JobId, (Uid, NodeGrant)>,
     /// Answers for the state as it is now.
     now: HashMap<Key, bool>,
@@ -71,9 +71,9 @@ struct NodeEntry {
     best: HashMap<Key, f64>,
     /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
     aside: bool,
-    /// What its slurmd has said last.
+    /// The last word of its slurmd.
     said: Option<Said>,
-    /// What follows from that; see [`Engine::hear`].
+    /// Its standing by that word; see [`Engine::hear`].
     standing: Standing,
 }
 
@@ -127,7 +127,7 @@ impl Engine {
         Self { version: ConfigInForce::Bad, ..Self::new(site_config::of_nodes(Vec::new())) }
     }
 
-    /// Which version of the file this is.
+    /// Version of the file.
     pub(crate) fn version(&self) -> ConfigInForce {
         self.version
     }
@@ -187,12 +187,12 @@ impl Engine {
         gpus.iter().filter(|g| entry.node.gpus.get(usize::from(g.0)).is_some_and(&which)).collect()
     }
 
-    /// Whether the site leaves some GPU of the node to Slurm.
+    /// Tells whether the site leaves some GPU of the node to Slurm.
     pub(crate) fn leaves_some(&self, node: &str) -> bool {
         self.managed(node).is_some_and(|e| e.node.gpus.iter().any(|g| g.purpose == Purpose::Slurm))
     }
 
-    /// Whether a job asks for more plain shards than any device of the node has: later Slurms can take them from several.
+    /// Tells whether a job asks for more plain shards than any device of the node has: later Slurms can take them from several.
     pub(crate) fn exceeds_devices(&self, node: &str, question: &Question) -> bool {
         let gpus = self.managed(node).map(|entry| &entry.node.gpus);
         question.plain_shards.zip(gpus).is_some_and(|(n, gpus)| gpus.iter().all(|g| g.model.shards() < n))

@@ -10,10 +10,10 @@ use topology::GpuSet;
 use super::auto_cap::{self, AutoCap, CapOf};
 use super::{Engine, NodeEntry, Question};
 
-/// What a job draws on each of its nodes if Slurm chooses its GPUs.
+/// GPUs and cap of a job on each of its nodes if Slurm chooses its GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlurmsGpus {
-    /// How many; `None`: all of the node.
+    /// Number of the GPUs; `None`: all of the node.
     pub(crate) gpus: Option<u64>,
     /// The cap that it asks for, W.
     pub(crate) asked_w: Option<u16>,
@@ -27,7 +27,7 @@ fn all_gpus(count: usize) -> GpuSet {
 }
 
 impl NodeEntry {
-    /// What each job commits here. A job whose epilog is not over still draws.
+    /// Lists the GPUs and the cap that each job commits here. A job whose epilog is not over still draws.
     fn draws(&self) -> Vec<(JobId, GpuSet, Option<u16>)> {
         if self.aside {
             return vec![(JobId(0), all_gpus(self.node.gpus.len()), None)];
@@ -47,7 +47,7 @@ impl Question {
         CapOf { request: &self.ask.request, partition: self.partition.as_deref() }
     }
 
-    /// What its job needs of each of its nodes, with the cap that it asks for.
+    /// Derives the need of the question's job on each of its nodes, with the cap that it asks for.
     fn need(&self, asked_w: Option<u16>) -> Need {
         let Request { isolation, gpus, .. } = &self.ask.request;
         let whole = *isolation == Isolation::Whole || gpus.is_some();
@@ -57,12 +57,12 @@ impl Question {
 }
 
 impl Engine {
-    /// Whether the site has power budgets.
+    /// Tells whether the site has power budgets.
     pub(crate) fn has_budgets(&self) -> bool {
         self.budgets.committed().next().is_some()
     }
 
-    /// What a node's GPUs commit of its budgets, W; `None`: it is in none.
+    /// Watts of its budgets that a node's GPUs commit; `None`: the node is in no budget.
     pub(super) fn watts_on(&self, node: &str) -> Option<u32> {
         self.budgets.watts_on(node)
     }
@@ -100,7 +100,7 @@ impl Engine {
         self.budgets.possible(node, self.asked_on(node, question.cap_of()))
     }
 
-    /// Whether a node's budgets leave what a job needs that fits there otherwise.
+    /// Tells whether a node's budgets leave what a job needs that fits there otherwise.
     pub(crate) fn has_power(&self, node: &str, question: &Question) -> bool {
         let Some(entry) = self.nodes.get(node) else { return true };
         let Some(possible) = self.powered_gpus(node, question) else { return true };
@@ -110,7 +110,7 @@ impl Engine {
                 || question.clone().within(possible).fits(&entry.node))
     }
 
-    /// Which budget keeps the question's job from a node, and why; `None`: none does.
+    /// Finds the budget that keeps the question's job from a node, and why; `None`: none does.
     pub(crate) fn short_of_power(&self, node: &str, question: &Question) -> Option<Short> {
         // Where there is room for the job beside others, but not for these others' GPUs, one more GPU is what is missing.
         let need = question.need(self.asked_on(node, question.cap_of()));
@@ -180,7 +180,7 @@ impl Engine {
         }
     }
 
-    /// Whether jobs of these nodes leave enough power for the question's job once these are gone.
+    /// Tells whether jobs of these nodes leave enough power for the question's job once these are gone.
     pub(crate) fn has_power_without(
         &self,
         nodes: &[&str],

@@ -16,7 +16,7 @@ use topology::GpuSet;
 use super::Engine;
 use crate::view::{GresKind, Want};
 
-/// What a job wants from one node, as `decide` takes it.
+/// The need of a job on one node, as `decide` takes it.
 #[derive(Clone)]
 pub(crate) struct Question {
     /// The request, and who asks.
@@ -24,7 +24,7 @@ pub(crate) struct Question {
     pub(super) policy: Policy,
     pub(super) key: Key,
     memo: Arc<Mutex<Memo>>,
-    /// Where the user wants the instance, on whatever node.
+    /// Place that the user wants for the instance, on whatever node.
     wish: Option<PlannedStart>,
     /// The planner's decision that the request follows.
     pub(crate) plan: Option<Plan>,
@@ -34,14 +34,14 @@ pub(crate) struct Question {
     pub(super) partition: Option<String>,
 }
 
-/// What an answer depends on, beside the node's state.
+/// Everything that an answer depends on, in addition to the node's state.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     request: String,
-    /// Whose shares or compute instances it may join; `None` where it cannot join any.
+    /// User whose shares or compute instances it may join; `None` where it cannot join any.
     uid: Option<Uid>,
     shards: bool,
-    /// Whether it may have GPUs that the site leaves to Slurm.
+    /// True if it may have GPUs that the site leaves to Slurm.
     plain: bool,
     /// The GPU that it waits for, beside others of its plan.
     only: Option<GpuIndex>,
@@ -63,8 +63,8 @@ impl Question {
         decision
     }
 
-    /// What is asked of this node. Plain shards are the memory that they stand for on those of its GPUs that have so many:
-    /// where memory goes to ECC, all shards of a GPU are less than the gigabytes that it is named by.
+    /// Gives the request to this node. Plain shards are the memory that they stand for on those of its GPUs that have so
+    /// many: where memory goes to ECC, all shards of a GPU are less than the gigabytes that it is named by.
     pub(super) fn asked_of(&self, node: &Node) -> Cow<'_, Ask> {
         let least = |count: u32| {
             let gpus = node.gpus.iter().filter(|gpu| gpu.model.shards() >= count);
@@ -79,7 +79,7 @@ impl Question {
         }
     }
 
-    /// Whether anything would be chosen.
+    /// Tells whether anything would be chosen.
     pub(crate) fn fits(&self, node: &Node) -> bool {
         let fits = fits(node, &self.asked_of(node), &self.policy);
         if cfg!(debug_assertions) {
@@ -120,12 +120,12 @@ impl Question {
         self
     }
 
-    /// Whether its job gets what no other job is on, so that it may have to wait for the pool of GPU tasks.
+    /// Tells whether its job gets what no other job is on, so that it may have to wait for the pool of GPU tasks.
     pub(crate) fn is_isolated(&self) -> bool {
         !matches!(self.ask.request.isolation, Isolation::Mps | Isolation::Tasks { .. })
     }
 
-    /// Whether the job wants good links between several GPUs, rather than GPUs near its cores.
+    /// Tells whether the job wants good links between several GPUs, rather than GPUs near its cores.
     pub(crate) fn pays_for_links(&self) -> bool {
         let request = &self.ask.request;
         let needs = request.bandwidth.unwrap_or(self.policy.sets.bandwidth) == Bandwidth::Sensitive;

@@ -5,12 +5,12 @@ use protocol::{NodeWord, Said, Standing};
 
 use super::Engine;
 
-/// What is read of a node's record.
+/// Facts in a node's record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
     /// The word in its `extra`.
     pub(crate) word: Option<NodeWord>,
-    /// When the slurmd that has registered was started, seconds since 1970; 0: none has since slurmctld's start.
+    /// Start time of the slurmd that has registered, seconds since 1970; 0: none has since slurmctld's start.
     pub(crate) started: u64,
 }
 
@@ -27,12 +27,12 @@ impl Engine {
         entry.standing = Said::judge(entry.said, heard.started, file);
     }
 
-    /// How a node stands; `None`: the file does not describe it.
+    /// Standing of a node; `None`: the file does not describe it.
     pub(crate) fn standing(&self, node: &str) -> Option<Standing> {
         self.nodes.get(node).map(|entry| entry.standing)
     }
 
-    /// Whether jobs with requests of ours are kept off a node that the file describes.
+    /// Tells whether jobs with requests of ours are kept off a node that the file describes.
     pub(crate) fn is_away(&self, node: &str) -> bool {
         self.managed(node).is_some_and(|entry| entry.standing != Standing::Same)
     }

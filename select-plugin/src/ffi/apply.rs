@@ -131,7 +131,7 @@ fn count(state: &mut sys::gres_job_state_t, node: usize, counted: Counted) {
     state.total_gres = counted.of_job;
 }
 
-/// What a job with a single entry for shards asks per node, for [`put_per_gpu`] to put back.
+/// Shards per node that a job with a single entry for shards asks for, for [`put_per_gpu`] to put back.
 pub(super) fn per_gpu(host: &Host, job: &sys::job_record_t) -> Option<u64> {
     let [(GresKind::Shard, state)] = read::job_gres(host, job)[..] else { return None };
     // SAFETY: an element of the job's list, under slurmctld's job lock.
@@ -190,7 +190,7 @@ pub(super) fn layouts(host: &Host, layouts: &[Layout]) {
     }
 }
 
-/// The same for words of nodes.
+/// Writes the words of nodes to their `extra`.
 pub(super) fn words(host: &Host, words: &[Word]) {
     let mut changed = false;
     for word in words {

@@ -63,7 +63,7 @@ fn sockets(host: &Host, state: &sys::gres_node_state_t, devices: GpuSet) -> Vec<
     groups
 }
 
-/// How much of the entry cons_tres means to take on a node.
+/// Amount of the entry that cons_tres means to take on a node.
 pub(super) fn amount_on(state: &sys::gres_job_state_t, node: usize) -> u64 {
     // SAFETY: an array over the node table, or null.
     let selected = unsafe { item(state.gres_cnt_node_select, node) };
@@ -99,7 +99,7 @@ fn free_devices(
     (0..size).filter(free).filter(|i| fits_topology(host, state, *i, type_id, cores)).collect()
 }
 
-/// How much of a node's GRES jobs have on device `i`.
+/// Amount of a node's GRES that jobs have on device `i`.
 #[cfg(not(slurm_since = "23.11"))]
 pub(super) fn used(host: &Host, state: &sys::gres_node_state_t, i: usize) -> u64 {
     topo_count(host, state, i).map_or(0, |count| count.used)
@@ -130,7 +130,7 @@ fn topo_count(host: &Host, state: &sys::gres_node_state_t, i: usize) -> Option<C
     Some(Count { used, total })
 }
 
-/// Whether a device is of the type asked for and, where that is enforced, near the job's cores.
+/// Tells whether a device is of the type asked for and, where that is enforced, near the job's cores.
 fn fits_topology(
     host: &Host,
     state: &sys::gres_node_state_t,

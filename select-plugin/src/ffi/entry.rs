@@ -25,7 +25,7 @@ static plugin_id: u32 = sys::SELECT_PLUGIN_CONS_TRES;
 #[unsafe(no_mangle)]
 static plugin_version: u32 = sys::SLURM_VERSION_NUMBER;
 
-/// What is called of Slurm's own plugin: here, or in `version`.
+/// Names of the functions of Slurm's own plugin that are called: here, or in `version`.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().copied().chain(version::names())
 }
@@ -83,7 +83,7 @@ extern "C" fn init() -> c_int {
     rc
 }
 
-/// Whether this process is slurmctld. Everywhere else the plugin only forwards, and in a slurmctld that lacks a symbol.
+/// Tells whether this process is slurmctld. Everywhere else the plugin only forwards, and in a slurmctld that lacks a symbol.
 fn places_jobs() -> Result<bool, MissingSymbol> {
     let inside = in_slurmctld(sys::TESSERA_IS_SLURMCTLD)?;
     if inside { Host::found().as_ref().map(|_| true).map_err(Clone::clone) } else { Ok(false) }
@@ -107,7 +107,7 @@ fn configure() {
     hooks::configure(reading);
 }
 
-/// What is wrong with the file, in a process that is to take over from a slurmctld that goes on if it fails.
+/// Describes the file's error in a process that is to take over from a slurmctld that goes on if it fails.
 fn bad_at_reconfiguration(env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     env(site::WAITING_PARENT).and_then(|_| site().bad().map(str::to_owned))
 }

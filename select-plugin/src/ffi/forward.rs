@@ -55,7 +55,7 @@ macro_rules! call_real {
 /// Defines exported functions that only forward, and the list of their names.
 macro_rules! forward {
     ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr;)*) => {
-        /// What is forwarded here to Slurm's own plugin.
+        /// Names of the functions that are forwarded here to Slurm's own plugin.
         pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
         $(
         #[unsafe(no_mangle)]

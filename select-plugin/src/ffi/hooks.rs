@@ -39,7 +39,7 @@ use crate::reminder::Reminder;
 use crate::site::Reading;
 use crate::structs::{Structs, Verdict, complaint};
 
-/// What this plugin remembers between hooks.
+/// State that this plugin remembers between hooks.
 #[derive(Default)]
 struct State {
     /// `None`: it only forwards, because there is no configuration or the structs do not fit.
@@ -114,7 +114,7 @@ pub(super) fn with<T>(
     Some(body(state.memory.as_mut()?, host, job))
 }
 
-/// Whether this job's record is as it is known here; see [`Structs`].
+/// Tells whether this job's record is as it is known here; see [`Structs`].
 fn structs_fit(state: &mut State, host: &Host, job: &sys::job_record_t) -> bool {
     let memory = &mut state.memory;
     let ours = || {
@@ -133,7 +133,7 @@ fn other_structs() -> String {
     complaint(&version(sys::SLURM_VERSION_NUMBER))
 }
 
-/// Whether a job may start.
+/// Tells whether a job may start.
 pub(super) fn may_begin(job: *mut sys::job_record_t) -> bool {
     let checked = with(job, |memory, host, job| {
         read::check_env(job).map_err(|why| (why, job.job_id))?;
@@ -279,7 +279,7 @@ fn with_memory(body: impl FnOnce(&mut Memory)) {
     }
 }
 
-/// Whether the allocations of two jobs can be merged: not if either has GPUs here.
+/// Tells whether the allocations of two jobs can be merged: not if either has GPUs here.
 pub(super) fn may_merge(a: *mut sys::job_record_t, b: *mut sys::job_record_t) -> bool {
     let holds = |job| with(job, |memory, _, job| memory.engine.holds(JobId(job.job_id)));
     !holds(a).unwrap_or(false) && !holds(b).unwrap_or(false)

@@ -57,7 +57,7 @@ macro_rules! host {
                 Self::found().as_ref().ok()
             }
 
-            /// The same, with the first symbol that it lacks. Looked up once.
+            /// Gives the functions, or the first symbol that the process lacks. Looked up once.
             pub(super) fn found() -> &'static Result<Self, MissingSymbol> {
                 static HOST: OnceLock<Result<Host, MissingSymbol>> = OnceLock::new();
                 HOST.get_or_init(Self::look_up)
@@ -176,7 +176,7 @@ impl Host {
         usize::try_from(unsafe { (self.bit_size)(bits) }).unwrap_or(0)
     }
 
-    /// Whether a bit is set; false for null and for a bit beyond the end.
+    /// Tells whether a bit is set; false for null and for a bit beyond the end.
     ///
     /// # Safety
     ///
@@ -244,7 +244,7 @@ impl Host {
         unsafe { self.elements(list) }
     }
 
-    /// Whether a job's epilog is not over on a node.
+    /// Tells whether a job's epilog is not over on a node.
     pub(super) fn completing(&self, index: usize) -> bool {
         // SAFETY: src/slurmctld/slurmctld.h: `extern bitstr_t *cg_node_bitmap`.
         let bits = unsafe { self.completing.read() };

@@ -31,13 +31,13 @@ pub(super) struct Call {
     pub(super) bitmap: *mut sys::bitstr_t,
     /// Least number of nodes.
     pub(super) min_nodes: u32,
-    /// What Slurm wants to know, with flags.
+    /// Slurm's question, with flags.
     pub(super) mode: u16,
     /// Jobs that may be preempted for it; null, or a list.
     pub(super) candidates: *mut c_void,
     /// Out: those that would have to be; null, or a place for a list.
     pub(super) preempted: *mut *mut c_void,
-    /// What reservations keep from the job, as Slurm describes it; null without any.
+    /// Nodes and devices that reservations keep from the job, as Slurm describes them; null without any.
     pub(super) reserved: *mut c_void,
 }
 

@@ -61,7 +61,7 @@ mod counted {
         Some((validate, destroy))
     }
 
-    /// Whether slices are among a job's licenses: from an earlier start or test.
+    /// Tells whether slices are among a job's licenses: from an earlier start or test.
     pub(in crate::ffi) fn has_slices(job: &sys::job_record_t) -> bool {
         // SAFETY: slurmctld.h: null or NUL-terminated.
         unsafe { text(job.licenses) }.is_some_and(|all| names_slices(&all))

@@ -24,7 +24,7 @@ pub(super) fn nodes_of(host: &Host, job: &sys::job_record_t) {
     }
 }
 
-/// The same of one node.
+/// Marks each device with shards of one node as allocated.
 pub(super) fn node(host: &Host, record: &sys::node_record_t) {
     for (kind, state) in gres_states::<sys::gres_node_state_t>(host, record.gres_list.cast()) {
         // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.

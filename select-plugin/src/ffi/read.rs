@@ -23,9 +23,9 @@ use crate::view::{Allocated, GresKind, GresRequest, JobView, NodeView};
 /// Most GPUs per node that are looked at: as many as a [`GpuSet`] holds.
 pub(super) const MAX_GPUS: usize = 64;
 
-/// Whether the struct layouts this plugin was built with are those of the running slurmctld, as far as the magic
-/// numbers behind them can tell: `details` and `part_ptr` lie on either side of the fields that are changed. Nothing that a user can
-/// fill counts.
+/// Tells whether the struct layouts this plugin was built with are those of the running slurmctld, as far as the magic
+/// numbers behind them can tell: `details` and `part_ptr` lie on either side of the fields that are changed. Nothing that a
+/// user can fill counts.
 pub(super) fn job_layout_fits(job: &sys::job_record_t) -> bool {
     // SAFETY: a pointer of a job record; if the layout is another one, the first word behind it is not the magic,
     // and slurmctld fills both before it tests a job.
@@ -44,15 +44,15 @@ pub(super) fn check_env(job: &sys::job_record_t) -> Result<(), BadEnv> {
     unsafe { entries(job.spank_job_env, job.spank_job_env_size, MAX_RECORDED_ENTRIES) }.map(drop)
 }
 
-/// The same for the node table.
+/// Tells whether the layout of the node table's records is the one this plugin was built with.
 pub(super) fn node_layout_fits(host: &Host) -> bool {
     let node = (0..host.node_count()).find_map(|i| host.node(i));
     // SAFETY: a slot of the node table; hooks run under the node lock.
     node.is_none_or(|n| unsafe { n.as_ref() }.magic == sys::NODE_MAGIC)
 }
 
-/// Whether the job can be of any interest: it asks for GRES, carries something from SPANK, gets all GPUs of its nodes, or still
-/// has the slices of GPUs that it no longer asks for.
+/// Tells whether the job can be of any interest: it asks for GRES, carries something from SPANK, gets all GPUs of its
+/// nodes, or still has the slices of GPUs that it no longer asks for.
 pub(super) fn concerns_us(job: &sys::job_record_t) -> bool {
     // SAFETY: null or live details of a live job.
     let exclusive = || unsafe { struct_at(job.details) }.is_some_and(|d| version::exclusive(d.whole_node));
@@ -85,18 +85,18 @@ pub(super) fn enforces_binding(job: &sys::job_record_t) -> bool {
     job.bit_flags & u64::from(sys::TESSERA_GRES_ENFORCE_BIND) != 0
 }
 
-/// Which record this is.
+/// Identifies the record.
 pub(super) fn record(job: &sys::job_record_t) -> Record {
     Record(std::ptr::from_ref(job).addr())
 }
 
-/// Whether a job holds what it was given; a suspended one keeps its GPUs.
+/// Tells whether a job holds what it was given; a suspended one keeps its GPUs.
 pub(super) fn runs(job: &sys::job_record_t) -> bool {
     let base = job.job_state & sys::JOB_STATE_BASE;
     base == sys::JOB_RUNNING || base == sys::JOB_SUSPENDED
 }
 
-/// Whether a job that has ended has an epilog to come.
+/// Tells whether a job that has ended has an epilog to come.
 pub(super) fn completes(job: &sys::job_record_t) -> bool {
     job.job_state & sys::TESSERA_JOB_COMPLETING != 0
 }
@@ -168,7 +168,7 @@ fn requested(host: &Host, list: *mut List) -> Vec<(GresKind, *mut sys::gres_job_
     states
 }
 
-/// Whether an entry asks for GPUs at all: one that `--cpus-per-gpu` alone has made does not (22.05; later series refuse it).
+/// Tells whether an entry asks for GPUs at all: one that `--cpus-per-gpu` alone has made does not (22.05; later series refuse it).
 fn asks_for_any(state: &sys::gres_job_state_t) -> bool {
     [state.gres_per_job, state.gres_per_node, state.gres_per_socket, state.gres_per_task] != [0; 4]
 }
@@ -189,7 +189,7 @@ fn gres_requests(host: &Host, list: *mut List, one_node: bool) -> Vec<GresReques
         .collect()
 }
 
-/// Those of a list of jobs that preemption ends, in its order. A suspended job keeps its GPU memory.
+/// Finds the jobs of a list that preemption ends, in its order. A suspended job keeps its GPU memory.
 pub(super) fn victims(host: &Host, list: *mut List) -> Vec<(JobId, *mut sys::job_record_t)> {
     // SAFETY: select.h: null or a live list of job records.
     let jobs = unsafe { host.elements::<sys::job_record_t>(list) };
@@ -233,7 +233,7 @@ pub(super) fn nodes(host: &Host, job: &sys::job_record_t, bitmap: *mut sys::bits
         .collect()
 }
 
-/// Whether a string of Slurm's begins with these words. It is not copied: every node is asked in every test.
+/// Tells whether a string of Slurm's begins with these words. It is not copied: every node is asked in every test.
 ///
 /// # Safety
 ///
@@ -243,7 +243,7 @@ unsafe fn begins_with(string: *const std::ffi::c_char, words: &str) -> bool {
     !string.is_null() && unsafe { CStr::from_ptr(string) }.to_bytes().starts_with(words.as_bytes())
 }
 
-/// What a node's record shows of its slurmd. Only the end of its `extra` is read: every node is asked in every test.
+/// Reads the facts about its slurmd from a node's record. Only the end of its `extra` is read: every node is asked in every test.
 fn heard_of(node: &sys::node_record_t) -> Heard {
     /// Longer than any word.
     const TAIL: usize = 64;
@@ -257,7 +257,7 @@ fn heard_of(node: &sys::node_record_t) -> Heard {
     Heard { word: split(&tail).1, started }
 }
 
-/// The same for the nodes whose bits are set.
+/// Reads the facts about the slurmds of the nodes whose bits are set.
 pub(super) fn heard(host: &Host, bitmap: *mut sys::bitstr_t) -> Vec<(String, Heard)> {
     // SAFETY: null or a live bitmap over the node table.
     let indices = unsafe { host.bits_set(bitmap, host.node_count()) };
@@ -270,7 +270,7 @@ pub(super) fn heard(host: &Host, bitmap: *mut sys::bitstr_t) -> Vec<(String, Hea
     indices.into_iter().filter_map(of).collect()
 }
 
-/// The same for every node.
+/// Reads the facts about the slurmds of all nodes.
 pub(super) fn heard_of_all(host: &Host) -> Vec<(String, Heard)> {
     named_nodes(host).map(|(_, name, node)| (name, heard_of(node))).collect()
 }
@@ -297,7 +297,7 @@ pub(super) fn completing(host: &Host) -> HashSet<String> {
     ending.filter_map(name).collect()
 }
 
-/// When each node booted, seconds since 1970, by its place in the node table; 0: it has not registered.
+/// Boot time of each node, seconds since 1970, by its place in the node table; 0: it has not registered.
 pub(super) fn boots(host: &Host) -> impl Iterator<Item = (usize, u64)> {
     (0..host.node_count()).filter_map(|i| Some((i, host.node(i)?))).map(|(i, node)| {
         // SAFETY: a slot of the node table; hooks run under the node lock.
@@ -322,7 +322,7 @@ pub(super) fn extras(host: &Host) -> Vec<(String, String)> {
     named_nodes(host).filter_map(own).collect()
 }
 
-/// What Slurm says of every node's GPUs.
+/// Reads Slurm's counts of every node's GPUs.
 pub(super) fn node_gpus(host: &Host) -> Vec<NodeGpus> {
     let gpus = |(_, name, node): (usize, String, &sys::node_record_t)| {
         let mut counted = Counted { mps: has_mps(host, node), ..Counted::default() };
@@ -339,7 +339,7 @@ pub(super) fn node_gpus(host: &Host) -> Vec<NodeGpus> {
     named_nodes(host).map(gpus).collect()
 }
 
-/// How many GPUs Slurm knows on a node; `None` without an entry for them.
+/// Number of GPUs that Slurm knows on a node; `None` without an entry for them.
 pub(super) fn gpus_on(host: &Host, node: usize) -> Option<u64> {
     // SAFETY: a slot of the node table; hooks run under the node lock.
     let list = unsafe { host.node(node)?.as_ref() }.gres_list;
@@ -349,7 +349,7 @@ pub(super) fn gpus_on(host: &Host, node: usize) -> Option<u64> {
     unsafe { struct_at(gpus) }.map(|state| state.gres_cnt_config)
 }
 
-/// Whether a node has `gres/mps`.
+/// Tells whether a node has `gres/mps`.
 fn has_mps(host: &Host, node: &sys::node_record_t) -> bool {
     // SAFETY: null or a live list of `gres_state_t` (src/common/gres.h).
     let entries = unsafe { host.elements::<sys::gres_state_t>(node.gres_list.cast()) };
@@ -371,7 +371,7 @@ pub(super) fn job_gres(host: &Host, job: &sys::job_record_t) -> Vec<(GresKind, *
     requested(host, job.gres_list_req.cast())
 }
 
-/// What Slurm has allocated to a running job, per node: whole devices, and shards with their devices.
+/// Reads the devices that Slurm has allocated to a running job, per node: whole devices, and shards with their devices.
 pub(super) fn allocated(host: &Host, job: &sys::job_record_t) -> Vec<Allocated> {
     // SAFETY: null or the live resources of a running job.
     let Some(resources) = (unsafe { struct_at(job.job_resrcs) }) else { return Vec::new() };

@@ -49,7 +49,7 @@ pub(super) enum RealError {
     #[error("{path}: {why}")]
     Load {
         path: PathBuf,
-        /// What the dynamic linker says.
+        /// The dynamic linker's message.
         why: String,
     },
 }

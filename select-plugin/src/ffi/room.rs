@@ -6,7 +6,7 @@ use plugin_rt::slurmctld::{item, struct_at};
 use super::host::Host;
 use super::{chosen, read, sys};
 
-/// What a job has on a node, or what a test means to give it there.
+/// Room that a job has on a node, or that a test means to give it there.
 pub(super) fn of_job(host: &Host, job: &sys::job_record_t, node: usize) -> Room {
     // SAFETY: null or the live resources of a live job.
     let Some(resources) = (unsafe { struct_at(job.job_resrcs) }) else { return Room::default() };
@@ -21,7 +21,7 @@ pub(super) fn of_job(host: &Host, job: &sys::job_record_t, node: usize) -> Room 
     Room { cores: chosen::job_cores(host, job, node).len() as u64, memory_mib }
 }
 
-/// What the job lacks on each of these nodes: more than running jobs leave.
+/// Room that the job lacks on each of these nodes: more than running jobs leave.
 pub(super) fn lacking(host: &Host, job: &sys::job_record_t, nodes: &[usize]) -> Vec<Room> {
     let needs = |node: &usize| Needs { empty: of_node(host, *node), needed: of_job(host, job, *node) };
     let needs: Vec<Needs> = nodes.iter().map(needs).collect();
@@ -32,7 +32,7 @@ pub(super) fn lacking(host: &Host, job: &sys::job_record_t, nodes: &[usize]) -> 
     placement::lacking(&needs, running, |job, at| of_job(host, job, nodes[at]))
 }
 
-/// What an empty node has for jobs.
+/// Room that an empty node has for jobs.
 fn of_node(host: &Host, node: usize) -> Room {
     let Some(record) = host.node(node) else { return Room::default() };
     // SAFETY: a slot of the node table; hooks run under the node lock.

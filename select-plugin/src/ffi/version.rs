@@ -21,7 +21,7 @@ pub(super) use super::sys::job_details_t as JobDetails;
 type Any = *mut c_void;
 const FAIL: c_int = -1;
 
-/// What is only forwarded, and by which series.
+/// Names of the functions that are only forwarded, by series.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let all: [&[&str]; 5] = [
         until_22_05::NAMES,
@@ -245,7 +245,7 @@ pub(super) fn reserves_devices(_: Any) -> bool {
     false
 }
 
-/// Whether reservations keep devices from the job, or keep it to some: cons_tres alone knows which.
+/// Tells whether reservations keep devices from the job, or keep it to some: cons_tres alone knows which.
 #[cfg(slurm_since = "23.11")]
 pub(super) fn reserves_devices(reserved: Any) -> bool {
     // SAFETY: select.h: null, or a `resv_exc_t` (src/slurmctld/slurmctld.h) that lives through the test.

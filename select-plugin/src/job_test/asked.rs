@@ -10,14 +10,14 @@ use crate::engine::Heard;
 use crate::memory::Record;
 use crate::view::{ChosenView, NodeView};
 
-/// What Slurm wants to know.
+/// Slurm's question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     /// Start it, if need be after the end of others.
     RunNow,
     /// Could it run on an empty cluster?
     TestOnly,
-    /// When can it start?
+    /// At what time can it start?
     WillRun,
 }
 
@@ -31,7 +31,7 @@ impl From<Ask> for decisions::Ask {
     }
 }
 
-/// What is asked in one test, beside the job.
+/// Parameters of one test, in addition to the job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Test {
     pub(crate) ask: Ask,
@@ -43,11 +43,11 @@ pub(crate) struct Test {
     pub(crate) record: Record,
 }
 
-/// What Slurm answers in the course of a test. Everything is read at the moment of the question.
+/// Slurm's answers in the course of a test. Everything is read at the moment of the question.
 pub(crate) trait Slurm {
     /// The nodes in the test's bitmap: before Slurm's own test the candidates, after it the chosen ones.
     fn nodes(&self) -> Vec<NodeView>;
-    /// What the records of these nodes show of their slurmds.
+    /// Facts about their slurmds in the records of these nodes.
     fn heard(&self) -> Vec<(String, Heard)>;
     /// The names of the nodes that the job may run on: of any of its partitions, and those it insists on.
     fn within_reach(&self) -> Vec<String>;
@@ -57,7 +57,7 @@ pub(crate) trait Slurm {
     fn preempted(&self) -> Option<HashSet<JobId>>;
     /// Slurm's choice of devices on one of its nodes.
     fn choice(&self, node: &NodeView) -> Option<ChosenView>;
-    /// How many GPUs Slurm knows on a node; `None`: nothing of GPUs.
+    /// Number of GPUs that Slurm knows on a node; `None`: nothing of GPUs.
     fn gpus(&self, node: &NodeView) -> Option<u64>;
     /// Cores and memory that each of these running jobs has on a node.
     fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room>;
@@ -65,11 +65,11 @@ pub(crate) trait Slurm {
     fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room>;
     /// The names of the nodes on which an epilog is still to end.
     fn completing(&self) -> HashSet<String>;
-    /// Whether a job still waits to be started.
+    /// Tells whether a job still waits to be started.
     fn is_pending(&self, job: JobId) -> bool;
-    /// When a running job ends at the latest, seconds since 1970; 0 for an unknown job.
+    /// Latest end of a running job, seconds since 1970; 0 for an unknown job.
     fn end_of(&self, job: JobId) -> i64;
-    /// When the job could start, as Slurm's own test foretells it, seconds since 1970.
+    /// Start of the job that Slurm's own test foretells, seconds since 1970.
     fn start_time(&self) -> i64;
     /// Backfill asks: it reserves nodes for a job that could start, and passes over one that could not.
     fn in_backfill(&self) -> bool;

@@ -139,7 +139,7 @@ struct Asking<'a, S> {
     gone_before: Ways,
 }
 
-/// How many of a job's instances Slurm is to look for on one GPU.
+/// Number of a job's instances that Slurm is to look for on one GPU.
 struct Instances {
     shards_of_one: u32,
     together: u32,
@@ -255,7 +255,7 @@ impl<S: Slurm> Asking<'_, S> {
         (says, lack)
     }
 
-    /// Which budget keeps the job from a node where it would fit, if too few have room.
+    /// Finds the budget that keeps the job from a node where it would fit, if too few have room.
     fn short_of_power(&self, engine: &mut Engine, narrowed: &Narrowed) -> Option<String> {
         if !engine.has_budgets() || narrowed.ready >= self.test.min_nodes.max(1) {
             return None;
@@ -278,7 +278,7 @@ fn several_instances(want: &Want) -> Option<Request> {
     several.then(|| Request { instances: 1, ..want.request.clone() })
 }
 
-/// Whether enough of these nodes have room now.
+/// Tells whether enough of these nodes have room now.
 fn enough_have_room(engine: &mut Engine, question: &Question, min_nodes: u32, nodes: &[NodeView]) -> bool {
     let has_room = |node: &&NodeView| {
         !node.completing

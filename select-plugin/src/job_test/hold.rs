@@ -44,12 +44,12 @@ impl Case {
         (!out.is_empty()).then_some(Effect::RuleOut(out))
     }
 
-    /// Whether power counts for the job although it gets no placement of ours at its start.
+    /// Tells whether power counts for the job although it gets no placement of ours at its start.
     pub(super) fn draws_unplaced(&self, engine: &Engine) -> bool {
         engine.has_budgets() && self.want.is_none() && (self.view.exclusive || !self.view.gres.is_empty())
     }
 
-    /// Those of these nodes that have no power for such a job: each by itself, or all `at_once`.
+    /// Lists those of these nodes that have no power for such a job: each by itself, or all `at_once`.
     pub(super) fn short_of_power(&self, engine: &Engine, nodes: &[NodeView], at_once: bool) -> Vec<usize> {
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         let short = engine.without_power(&names, self.slurms_gpus(), at_once);

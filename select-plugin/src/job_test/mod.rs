@@ -47,7 +47,7 @@ use crate::view::{GresKind, JobView, Want};
 
 pub(crate) use asked::{Ask, Slurm, Test};
 
-/// What Tessera makes of Slurm's answer.
+/// Tessera's opinion of Slurm's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opinion {
     /// Slurm's answer stands.
@@ -74,7 +74,7 @@ pub(crate) struct Case {
     per_instance: Option<u32>,
     /// The candidates for preemption, least important first: Slurm's own test may order them otherwise.
     victims: Vec<JobId>,
-    /// What the nodes lack that Slurm was left to choose from.
+    /// Resource that the nodes lack from which Slurm was left to choose.
     lack: Option<Reason>,
 }
 
@@ -93,22 +93,22 @@ impl Case {
         }
     }
 
-    /// Whether the test is to start the job.
+    /// Tells whether the test is to start the job.
     pub(crate) fn starts(&self) -> bool {
         self.test.ask == Ask::RunNow
     }
 
-    /// Whether Slurm was made to look for GPUs with another number of shards than the job asks for.
+    /// Tells whether Slurm was made to look for GPUs with another number of shards than the job asks for.
     pub(crate) fn looks_per_gpu(&self) -> bool {
         self.per_instance.is_some()
     }
 
-    /// Whether the job is to start with a part of a device, which Slurm alone cannot give it.
+    /// Tells whether the job is to start with a part of a device, which Slurm alone cannot give it.
     pub(crate) fn wants_part(&self) -> bool {
         self.test.ask == Ask::RunNow && self.want.as_ref().is_some_and(|w| w.kind == GresKind::Shard)
     }
 
-    /// What is asked, and the answer to it: yes, or why not. `None`: nothing of Tessera's was asked.
+    /// Gives the question to count, and the answer to it: yes, or why not. `None`: nothing of Tessera's was asked.
     pub(crate) fn counts(
         &self,
         slurm_says_yes: bool,
@@ -123,8 +123,8 @@ impl Case {
         ours.then_some((self.test.ask.into(), answer))
     }
 
-    /// What follows when Slurm calls the job impossible. One that only has to wait until nodes register would be held
-    /// with `BadConstraints`, for without devices there is no shard: these nodes are then the answer.
+    /// Decides what follows when Slurm calls the job impossible. One that only has to wait until nodes register would be
+    /// held with `BadConstraints`, for without devices there is no shard: these nodes are then the answer.
     pub(crate) fn merely_waits(&self) -> (Opinion, Vec<Effect>) {
         let wanted = usize::try_from(self.test.min_nodes.max(1)).unwrap_or(usize::MAX);
         match self.once_registered.get(..wanted) {
@@ -135,7 +135,7 @@ impl Case {
         }
     }
 
-    /// What follows a success of Slurm's own test.
+    /// Decides what follows a success of Slurm's own test.
     pub(crate) fn after(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> (Opinion, Vec<Effect>) {
         // Slurm's own test may have taken its time, and foretells starts from now on.
         self.view.now = slurm.now();

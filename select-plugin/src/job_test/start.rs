@@ -31,12 +31,12 @@ pub(super) struct Asked<'a, S> {
     pub(super) slurm: &'a S,
 }
 
-/// What was decided for a job on all its nodes.
+/// Decision for a job on all its nodes.
 pub(super) struct Decided {
     placement: JobPlacement,
     /// Why, for the job's user: of several nodes, the one with the least bandwidth.
     pub(super) why: String,
-    /// How sets of whole GPUs were chosen, by node.
+    /// Summaries of the choices of sets of whole GPUs, by node.
     matched: Vec<(String, SetSummary)>,
     /// The node whose set is predicted to reach the least, and that, GB/s.
     pub(super) poorest: Option<(String, f64)>,
@@ -89,7 +89,7 @@ impl<'a, S: Slurm> Asked<'a, S> {
         question
     }
 
-    /// When the jobs on a node end, seconds since 1970.
+    /// Ends of the jobs on a node, seconds since 1970.
     pub(super) fn ends(&self, engine: &Engine, node: &str) -> Vec<(i64, JobId)> {
         engine.jobs_on(node).into_iter().map(|id| (self.slurm.end_of(id), id)).collect()
     }
@@ -205,7 +205,7 @@ pub(super) fn later(
     (if held { Opinion::Refused(Reason::BetterGpus) } else { Opinion::AsSlurmSays }, effects)
 }
 
-/// The same for a job with several instances of `one` shards each: its GPUs carry the same number of them on all nodes.
+/// Decides for a job with several instances of `one` shards each: its GPUs carry the same number of them on all nodes.
 fn decide_alike<S: Slurm>(
     asked: &Asked<'_, S>,
     one: u32,
@@ -324,7 +324,7 @@ fn preempt<S: Slurm>(
     Some(gone)
 }
 
-/// What the job lacks on a node beside GPUs, at most what Slurm's own list gives back: that is enough for Slurm.
+/// Room that the job lacks on a node in addition to GPUs, at most what Slurm's own list gives back: that is enough for Slurm.
 fn lacking(slurm: &impl Slurm, (node, lacks): (&NodeView, Room), slurms: &[JobId], going: &[JobId]) -> Room {
     let sum = |jobs: &[JobId]| {
         let rooms = slurm.rooms(node, jobs);

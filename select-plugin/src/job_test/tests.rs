@@ -68,7 +68,7 @@ fn case(ask: Ask, may_preempt: bool, view: &JobView) -> Case {
     Case::new(Test { ask, min_nodes: 1, may_preempt, record: RECORD }, view.clone())
 }
 
-/// What Slurm is asked to leave out before its own test of a start now, which then fails.
+/// Lists the nodes that Slurm is asked to leave out before its own test of a start now, which then fails.
 fn left_out(memory: &mut Memory, slurm: &Fake, may_preempt: bool, view: &JobView) -> Vec<usize> {
     let mut case = case(Ask::RunNow, may_preempt, view);
     let effects = case.before(memory, slurm);
@@ -78,12 +78,12 @@ fn left_out(memory: &mut Memory, slurm: &Fake, may_preempt: bool, view: &JobView
     out.clone()
 }
 
-/// What a job is told that GPUs have no place for.
+/// Message to a job for which the GPUs have no place.
 fn waits_for(what: &str) -> Effect {
     Effect::Comment(format!("tessera: waits for slices: no place is free for {what}"))
 }
 
-/// What follows when Slurm's own test succeeds with the nodes of `chosen`.
+/// Gives the effects of a success of Slurm's own test with the nodes of `chosen`.
 fn succeeds(
     memory: &mut Memory,
     ask: Ask,

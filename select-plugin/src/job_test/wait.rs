@@ -113,13 +113,13 @@ pub(super) fn said(view: &JobView, want: &Want, now: Says) -> Option<Effect> {
         .flatten()
 }
 
-/// What a job is told that the GPUs have no place for. The text is the same at every test.
+/// Message to a job for which the GPUs have no place. The text is the same at every test.
 pub(super) fn for_slices(request: &Request) -> Says {
     Says::Slices(format!("no place is free for {}", request.in_words()))
 }
 
-/// What a job is told whose nodes do not load Tessera, or have another file: the first, and how many others there are. A job that
-/// insists on nodes is told of these.
+/// Message to a job whose nodes do not load Tessera, or have another file: the first, and how many others there are. A job
+/// that insists on nodes is told of these.
 pub(super) fn for_nodes(engine: &Engine, nodes: &[NodeView]) -> Option<Says> {
     let insists = nodes.iter().any(|node| node.required);
     let away = nodes.iter().filter(|node| engine.is_away(&node.name) && (node.required || !insists));

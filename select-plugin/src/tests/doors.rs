@@ -53,7 +53,7 @@ fn kind(grant: &Grant) -> &'static str {
     }
 }
 
-/// What becomes of a job that comes by this door while nobody else is there.
+/// Gives the outcome of a job that comes by this door while no other job is there.
 fn given((_, request, per_node, exclusive): Door, lines: &str) -> String {
     let mut engine = engine_of(lines);
     let nodes = [node(0, "n1", 7)];

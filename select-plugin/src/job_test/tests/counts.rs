@@ -4,7 +4,7 @@ use decision_counts::decisions::{self, Ask as Asked};
 
 use super::*;
 
-/// What is counted where Slurm says no to what is left of the nodes.
+/// Gives the answer that is counted where Slurm says no to what is left of the nodes.
 fn no(memory: &mut Memory, ask: Ask, view: &JobView) -> Option<(Asked, Result<(), Reason>)> {
     let mut case = case(ask, false, view);
     case.before(memory, &Fake::with(&["n1"]));

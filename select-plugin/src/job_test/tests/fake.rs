@@ -11,13 +11,13 @@ use crate::engine::Heard;
 use crate::job_test::Slurm;
 use crate::view::{ChosenView, EntryChoice, NodeView};
 
-/// What it answers; a field for each question.
+/// Slurm's answers; a field for each question.
 #[derive(Clone, Default)]
 pub(super) struct Fake {
     pub(super) nodes: Vec<NodeView>,
-    /// What is heard of nodes.
+    /// Facts about the nodes' slurmds.
     pub(super) heard: Vec<(String, Heard)>,
-    /// How often the nodes were read.
+    /// Number of times that the nodes were read.
     pub(super) reads: Cell<u32>,
     pub(super) victims: Vec<JobId>,
     pub(super) preempted: Option<HashSet<JobId>>,
@@ -25,7 +25,7 @@ pub(super) struct Fake {
     pub(super) cores: Vec<(JobId, u64)>,
     pub(super) lacks_cores: u64,
     pub(super) choices: Vec<ChosenView>,
-    /// How many GPUs it knows of nodes.
+    /// Numbers of GPUs that it knows of nodes.
     pub(super) gpus: Vec<(String, u64)>,
     pub(super) ends: Vec<(JobId, i64)>,
     /// Nodes on which an epilog is not over.

@@ -3,131 +3,16 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_precision_loss, reason = "tests")]
 
+mod artefacts;
 mod sources;
 mod workspace;
 
 use std::collections::BTreeSet;
 
+use artefacts::{ARTEFACTS, Artefact};
 use sources::{functions, product};
 use workspace::Workspace;
 
-/// What slurmctld, slurmd, slurmstepd or root loads or runs.
-struct Artefact {
-    /// What a site calls it.
-    name: &'static str,
-    package: &'static str,
-    /// Every crate of ours that is linked into it, beside itself.
-    crates: &'static [&'static str],
-    /// The most product lines of it and of `crates`, in thousands: what it has now. It only goes down.
-    thousands: f64,
-}
-
-const ARTEFACTS: [Artefact; 6] = [
-    Artefact {
-        name: "select_cons_tres.so (slurmctld)",
-        package: "select-plugin",
-        crates: &[
-            "admission",
-            "decision-counts",
-            "decision-report",
-            "error-chain",
-            "geometry",
-            "mapa",
-            "node-state",
-            "placement",
-            "plugin-rt",
-            "power",
-            "protocol",
-            "shared-pages",
-            "site-config",
-            "site-files",
-            "toml-tables",
-            "topology",
-        ],
-        thousands: 27.8,
-    },
-    Artefact {
-        name: "job_submit_tessera.so (slurmctld)",
-        package: "gres-helper",
-        crates: &[
-            "admission",
-            "decision-counts",
-            "decision-report",
-            "error-chain",
-            "geometry",
-            "mapa",
-            "node-state",
-            "placement",
-            "plugin-rt",
-            "power",
-            "protocol",
-            "shared-pages",
-            "site-config",
-            "site-files",
-            "site-problems",
-            "toml-tables",
-            "topology",
-        ],
-        thousands: 22.6,
-    },
-    Artefact {
-        name: "spank_tessera.so",
-        package: "spank-plugin",
-        crates: &[
-            "error-chain",
-            "geometry",
-            "gpu-node",
-            "job-options",
-            "job-usage",
-            "node-driver",
-            "node-journal",
-            "node-state",
-            "plugin-rt",
-            "power",
-            "protocol",
-            "site-config",
-            "site-files",
-            "task-control",
-            "toml-tables",
-            "topology",
-        ],
-        thousands: 28.9,
-    },
-    Artefact {
-        name: "acct_gather_energy_tessera.so",
-        package: "energy-plugin",
-        crates: &[
-            "error-chain",
-            "geometry",
-            "job-usage",
-            "node-driver",
-            "node-journal",
-            "plugin-rt",
-            "topology",
-        ],
-        thousands: 8.0,
-    },
-    Artefact {
-        name: "acct_gather_interconnect_tessera.so",
-        package: "usage-plugin",
-        crates: &[
-            "error-chain",
-            "geometry",
-            "job-usage",
-            "node-driver",
-            "node-journal",
-            "plugin-rt",
-            "topology",
-        ],
-        thousands: 8.0,
-    },
-    Artefact {
-        name: "tessera-broker",
-        package: "task-broker",
-        crates: &["case", "error-chain", "geometry", "node-driver", "task-control", "task-wire", "topology"],
-        thousands: 11.5,
-    },
-];
 /// The most product lines of all of them together, in thousands.
 const TOGETHER: f64 = 52.6;
 /// What none of them may link, from whatever registry: a command line for people, and what only tests and studies need.

@@ -29,15 +29,20 @@ fn is_for_tests(path: &Path) -> bool {
 
 /// Lines of a file, without the modules and items that stand under `#[cfg(test)]`.
 pub(crate) fn product(text: &str) -> Vec<String> {
-    let mut lines = text.lines();
+    numbered(text).into_iter().map(|(_, line)| line).collect()
+}
+
+/// Product lines of a file, each with its number in the file.
+pub(crate) fn numbered(text: &str) -> Vec<(usize, String)> {
+    let mut lines = (1..).zip(text.lines());
     let mut product = Vec::new();
-    while let Some(line) = lines.next() {
+    while let Some((number, line)) = lines.next() {
         if line.trim() != "#[cfg(test)]" {
-            product.push(line.to_owned());
+            product.push((number, line.to_owned()));
             continue;
         }
         let indent = line.len() - line.trim_start().len();
-        for line in lines.by_ref() {
+        for (_, line) in lines.by_ref() {
             let is_at_start = line.len() - line.trim_start().len() == indent;
             if is_at_start && (line.trim_start().starts_with('}') || line.trim_end().ends_with([';', '}'])) {
                 break;

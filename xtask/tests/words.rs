@@ -1,0 +1,74 @@
+//! Holds the doc comments of what slurmctld and root run to a plain beginning: a verb or a noun.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "trust/artefacts.rs"]
+#[allow(dead_code, reason = "the lists of crates and the budgets are for the test of trust")]
+mod artefacts;
+#[path = "trust/sources.rs"]
+#[allow(dead_code, reason = "the functions' lengths are for the test of trust")]
+mod sources;
+#[path = "trust/workspace.rs"]
+#[allow(dead_code, reason = "the numbers of lines are for the test of trust")]
+mod workspace;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use artefacts::ARTEFACTS;
+use workspace::Workspace;
+
+/// Most comments in a hundred that may begin with one of [`RIDDLES`]. It only goes down.
+const MOST_PERCENT: usize = 1;
+
+/// Words that begin a question or point at another comment, where a verb or a noun says more.
+const RIDDLES: [&str; 11] =
+    ["What", "Whether", "The same", "Those", "Which", "Who", "Whom", "Whose", "How", "Where", "When"];
+
+/// First line of each doc comment of an item, with its number in the file.
+fn openings(text: &str) -> Vec<(usize, String)> {
+    let comment = |line: &str| line.trim_start().strip_prefix("/// ").map(str::to_owned);
+    let mut within = false;
+    let first = |(number, line): (usize, String)| {
+        let continues = std::mem::replace(&mut within, line.trim_start().starts_with("///"));
+        comment(&line).filter(|_| !continues).map(|comment| (number, comment))
+    };
+    sources::numbered(text).into_iter().filter_map(first).collect()
+}
+
+fn is_riddle(comment: &str) -> bool {
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    RIDDLES.iter().any(|word| comment.strip_prefix(word).is_some_and(ends))
+}
+
+#[test]
+fn doc_comments_begin_with_a_verb_or_a_noun() {
+    let workspace = Workspace::read();
+    let linked = ARTEFACTS.iter().flat_map(|artefact| workspace.closure(artefact.package));
+    let ours: BTreeSet<String> = linked.filter(|name| workspace.ours.contains_key(name)).collect();
+    let (mut all, mut riddles) = (0, Vec::new());
+    for (path, _) in ours.iter().flat_map(|name| workspace.files(name)) {
+        let openings = openings(&fs::read_to_string(&path).unwrap());
+        all += openings.len();
+        let found = openings.into_iter().filter(|(_, comment)| is_riddle(comment));
+        riddles.extend(found.map(|(number, comment)| format!("{}:{number}: {comment}", path.display())));
+    }
+    assert!(all > 4000, "only {all} doc comments were found");
+    assert!(
+        riddles.len() * 100 <= all * MOST_PERCENT,
+        "{} of {all} doc comments, more than {MOST_PERCENT} %, begin with a word of {RIDDLES:?}:\n{}",
+        riddles.len(),
+        riddles.join("\n")
+    );
+}
+
+#[test]
+fn only_the_first_line_of_a_products_comment_counts() {
+    let text = "/// What a is.\n/// Which is good.\nfn a() {}\n#[cfg(test)]\nmod tests {\n    /// How.\n    fn b() {\n    }\n}\n\
+                #[must_use]\n/// Whatever c is.\nfn c() {}\n    /// The same, for d.\n    d: u32,\n";
+    let found = openings(text);
+    let numbers: Vec<_> = found.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [1, 11, 13]);
+    let riddles: Vec<_> = found.iter().map(|(_, comment)| is_riddle(comment)).collect();
+    assert_eq!(riddles, [true, false, true]);
+}

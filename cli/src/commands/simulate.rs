@@ -1,6 +1,7 @@
 //! `tessera simulate`: policies compared on a file of jobs.
 
 mod case;
+mod pack;
 mod replay;
 
 use std::fmt::Write as _;
@@ -25,6 +26,7 @@ pub(crate) enum SimulateCommand {
     Mapa(MapaArgs),
     Case(case::CaseArgs),
     Replay(replay::ReplayArgs),
+    Pack(pack::PackArgs),
 }
 
 /// Run jobs through one node, first in, first out
@@ -80,6 +82,7 @@ pub(crate) fn run(command: &SimulateCommand, globals: &Globals) -> Result<Outcom
         SimulateCommand::Mapa(args) => args,
         SimulateCommand::Case(args) => return case::run(args),
         SimulateCommand::Replay(args) => return replay::run(args, globals),
+        SimulateCommand::Pack(args) => return pack::run(args),
     };
     let jobs = read(args)?;
     let policies = match args.policy.as_str() {

@@ -8,12 +8,14 @@ use protocol::Standing;
 use protocol::node_word::split;
 
 use crate::cluster::Cluster;
-use crate::command::{PATIENCE, run};
+use crate::command::{PATIENCE, run, wait_for};
 use crate::error::{HarnessError, at};
 use crate::jobs::JobId;
 use crate::process::leftovers;
 use crate::user::User;
 
+/// How long a slurmd may take to say that it loads Tessera.
+const SPOKEN: Duration = Duration::from_secs(60);
 const STEP_DAEMON: &str = "slurmstepd";
 /// What no node without jobs has.
 const LASTING: [&str; 3] = ["nvidia-cuda-mps", "tessera-broker", STEP_DAEMON];
@@ -131,13 +133,21 @@ impl Cluster {
             .collect()
     }
 
-    /// Runs `tessera doctor` on every node and looks for [`Cluster::leftovers`].
+    /// Runs `tessera doctor` on every node and looks for [`Cluster::leftovers`]. A slurmd that a reconfiguration has started anew
+    /// gets some time to say that it loads Tessera.
     ///
     /// # Errors
     ///
     /// Everything that was found.
     pub fn assert_clean(&self) -> Result<(), HarnessError> {
         let mut found = self.leftovers()?;
+        // What doctor finds after that time says it better.
+        let _in_time = wait_for("all nodes to have spoken", SPOKEN, || match self.standings() {
+            Ok(all) if all.iter().any(|(_, standing)| *standing == Standing::Silent) => {
+                Err(format!("{all:?}"))
+            }
+            _ => Ok(()),
+        });
         for node in self.nodes() {
             let done = run(self.command_on(node, User::Root, "tessera")?.arg("doctor"))?;
             if done.code != Some(0) {

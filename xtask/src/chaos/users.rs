@@ -163,6 +163,24 @@ mod tests {
         let mut storm = Hostile::start(Command::new("sh").args(["-c", FORK, "storm", "20"])).unwrap();
         let group = i32::try_from(storm.0.id()).ok().and_then(Pid::from_raw).unwrap();
         storm.end();
-        assert!(kill_process_group(group, Signal::KILL).is_err());
+        lab::command::wait_for("the storm's processes to end", lab::command::PATIENCE, || {
+            match alive(group) {
+                0 => Ok(()),
+                some => Err(format!("{some} are alive")),
+            }
+        })
+        .unwrap();
+    }
+
+    /// Counts a group's processes that have not ended. Process 1 reaps those that have when it likes.
+    fn alive(group: Pid) -> usize {
+        let of_group = |stat: &str| {
+            // State, parent and group follow the name, which ends with the last parenthesis.
+            let mut fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
+            fields.next() != Some("Z") && fields.nth(1) == Some(&group.to_string())
+        };
+        let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let stats = processes.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+        stats.filter(|stat| of_group(stat)).count()
     }
 }

@@ -88,7 +88,13 @@ fn an_installed_driver_finds_its_parts() {
     for part in ["bin", "lib/tessera", "include", "elsewhere"] {
         fs::create_dir_all(prefix.join(part)).unwrap();
     }
-    fs::copy(lab::case_pass::source().join("tessera-clang++"), prefix.join("bin/tessera-clang++")).unwrap();
+    // By a process of its own: a child that another test starts meanwhile would keep our copy open for writing, and nobody could run it.
+    let copied = Command::new("cp")
+        .arg(lab::case_pass::source().join("tessera-clang++"))
+        .arg(prefix.join("bin"))
+        .status()
+        .unwrap();
+    assert!(copied.success());
     for part in ["tessera-case-pass.so", "libtessera_task.so"] {
         fs::write(prefix.join("lib/tessera").join(part), "").unwrap();
     }

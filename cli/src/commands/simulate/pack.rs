@@ -20,11 +20,12 @@ use crate::render::table;
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera simulate pack --nodes nodes.csv --tasks tasks.csv
-  tessera simulate pack --nodes nodes.csv --tasks tasks.csv --policy fgd,best-fit
+  tessera lab simulate pack --nodes nodes.csv --tasks tasks.csv
+  tessera lab simulate pack --nodes nodes.csv --tasks tasks.csv \\
+    --policy fgd,best-fit
 
-Public traces are openb_node_list_gpu_node.csv and openb_pod_list_*.csv in data/csv
-of https://github.com/hkust-adsl/kubernetes-scheduler-simulator.")]
+Public traces are openb_node_list_gpu_node.csv and openb_pod_list_*.csv in
+data/csv of https://github.com/hkust-adsl/kubernetes-scheduler-simulator.")]
 pub(crate) struct PackArgs {
     /// The nodes: CSV with the columns sn,cpu_milli,memory_mib,gpu,model
     #[arg(long, value_name = "FILE")]

@@ -8,7 +8,7 @@ use protocol::Standing;
 use protocol::node_word::split;
 
 use crate::cluster::Cluster;
-use crate::command::{PATIENCE, run, wait_for};
+use crate::command::{Done, PATIENCE, run};
 use crate::error::{HarnessError, at};
 use crate::jobs::JobId;
 use crate::process::leftovers;
@@ -133,28 +133,34 @@ impl Cluster {
             .collect()
     }
 
-    /// Runs `tessera doctor` on every node and looks for [`Cluster::leftovers`]. A slurmd that a reconfiguration has started anew
-    /// gets some time to say that it loads Tessera.
+    /// Runs `tessera doctor` on every node and looks for [`Cluster::leftovers`].
     ///
     /// # Errors
     ///
     /// Everything that was found.
     pub fn assert_clean(&self) -> Result<(), HarnessError> {
         let mut found = self.leftovers()?;
-        // What doctor finds after that time says it better.
-        let _in_time = wait_for("all nodes to have spoken", SPOKEN, || match self.standings() {
-            Ok(all) if all.iter().any(|(_, standing)| *standing == Standing::Silent) => {
-                Err(format!("{all:?}"))
-            }
-            _ => Ok(()),
-        });
         for node in self.nodes() {
-            let done = run(self.command_on(node, User::Root, "tessera")?.arg("doctor"))?;
+            let done = self.doctor(node)?;
             if done.code != Some(0) {
                 found.push(format!("doctor on {node}: {}{}", done.stdout, done.stderr));
             }
         }
         if found.is_empty() { Ok(()) } else { Err(HarnessError::Unexpected(found.join("\n"))) }
+    }
+
+    /// Runs `tessera doctor` on a node, again as long as it finds a node without a word. A slurmd that a reconfiguration starts
+    /// anew gets that time to speak, and slurmctld forgets the old word only once it has begun anew itself.
+    fn doctor(&self, node: &str) -> Result<Done, HarnessError> {
+        let begin = Instant::now();
+        loop {
+            let done = run(self.command_on(node, User::Root, "tessera")?.arg("doctor"))?;
+            let silent = done.code != Some(0) && done.stdout.contains("does not load Tessera");
+            if !silent || begin.elapsed() > SPOKEN {
+                return Ok(done);
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
     }
 
     /// Adds or clears faults of a node's simulated driver: arguments of `nvml-sim fault`.

@@ -12,7 +12,7 @@ use lab::{Cluster, JobId, User, paths};
 
 /// Puts cuda-sim's test client where jobs find it: it does what its arguments say, and prints each result.
 fn install_client(cluster: &Cluster) {
-    let crate_dir = paths::workspace().join("crates/cuda-sim");
+    let crate_dir = paths::workspace().join("crates/sim/cuda-sim");
     let program = cluster.layout().at("bin").join("cuda-client");
     let mut cc = Command::new("cc");
     cc.arg("-I").arg(crate_dir.join("include")).arg(crate_dir.join("tests/client.c")).arg("-pthread");

@@ -29,7 +29,7 @@ fn cluster() -> Cluster {
     let mut templates = Templates::for_nodes(NODES).unwrap();
     templates.tessera = templates.tessera.replace("[mps]\n", "[tasks]\n[mps]\n");
     let cluster = builder().templates(templates).start().unwrap();
-    let crate_dir = paths::workspace().join("crates/cuda-sim");
+    let crate_dir = paths::workspace().join("crates/sim/cuda-sim");
     let program = cluster.layout().at("bin").join("cuda-client");
     let mut cc = Command::new("cc");
     cc.arg("-I").arg(crate_dir.join("include")).arg(crate_dir.join("tests/client.c")).arg("-pthread");

@@ -27,7 +27,7 @@ fn cluster(release: Release, tasks: &str) -> Cluster {
     let at = |name: &str| cluster.layout().at(name);
     let source = paths::workspace().join("tests/programs/tasks.c");
     let mut cc = Command::new("cc");
-    cc.arg("-I").arg(paths::workspace().join("crates/cuda-sim/include"));
+    cc.arg("-I").arg(paths::workspace().join("crates/sim/cuda-sim/include"));
     cc.arg("-I").arg(paths::workspace().join("contrib/case-pass/include")).arg(source).arg("-pthread");
     cc.arg(at("lib").join("libcuda.so.1")).arg(at("lib").join("libtessera_task.so"));
     run(cc.arg("-o").arg(at("bin").join("gpu-tasks"))).unwrap().ok().unwrap();

@@ -32,7 +32,7 @@ fn print_the_same(cluster: &Cluster) {
         std::fs::copy(shapes.plain(name), bin.join(format!("{name}.plain"))).unwrap();
         std::fs::copy(shapes.with_pass(name, "-O2"), bin.join(format!("{name}.tasks"))).unwrap();
     }
-    let crate_dir = paths::workspace().join("crates/cuda-sim");
+    let crate_dir = paths::workspace().join("crates/sim/cuda-sim");
     let mut cc = Command::new("cc");
     cc.arg("-I").arg(crate_dir.join("include")).arg(crate_dir.join("tests/client.c")).arg("-pthread");
     cc.arg(cluster.layout().at("lib").join("libcuda.so.1")).arg("-o").arg(bin.join("driver-client"));

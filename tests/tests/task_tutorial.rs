@@ -67,7 +67,7 @@ fn compile(cluster: &Cluster, line: &str) {
         .env("TOOLS", paths::target_dir())
         .env("TOOLKIT", &toolkit)
         .env("TESSERA_CLANG", "/usr/bin/clang++-19");
-    shell.env("HEADERS", paths::workspace().join("crates/cuda-sim/include"));
+    shell.env("HEADERS", paths::workspace().join("crates/sim/cuda-sim/include"));
     shell.env("TESSERA_TASK_LIB_DIR", cluster.layout().at("lib"));
     run(&mut shell).unwrap().ok().unwrap();
 }

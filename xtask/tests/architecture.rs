@@ -70,6 +70,38 @@ fn crates_depend_on_what_the_table_says() {
     }
 }
 
+/// Folders below `crates/` whose crates plugins and daemons link, and those that none of these may depend on.
+const PRODUCT: [&str; 3] = ["kernel", "node", "tasks"];
+const APART: [&str; 4] = ["plans", "sim", "study", "tools"];
+
+/// The folder below `crates/` that each of our packages stands in; none for plugins, CLI and tests.
+fn folders(packages: &[Value]) -> BTreeMap<String, String> {
+    let root = workspace().canonicalize().unwrap().join("crates");
+    let folder = |package: &Value| {
+        let manifest = PathBuf::from(text(&package["manifest_path"]));
+        let inner = manifest.strip_prefix(&root).ok()?;
+        Some(inner.iter().next()?.to_string_lossy().into_owned())
+    };
+    packages.iter().filter_map(|p| Some((text(&p["name"]), folder(p)?))).collect()
+}
+
+#[test]
+fn no_arrow_runs_from_the_product_to_plans_simulators_or_the_laboratory() {
+    let packages = packages();
+    let folders = folders(&packages);
+    let known: BTreeSet<&str> = PRODUCT.into_iter().chain(APART).chain(["power"]).collect();
+    assert_eq!(folders.values().map(String::as_str).collect::<BTreeSet<_>>(), known);
+    let of = |name: &String| folders.get(name).map_or("", String::as_str);
+    let wrong: Vec<String> = manifests(&packages)
+        .iter()
+        .filter(|(name, _)| PRODUCT.contains(&of(name)))
+        .flat_map(|(name, on)| on.iter().map(move |other| (name, other)))
+        .filter(|(_, other)| APART.contains(&of(other)))
+        .map(|(name, other)| format!("{name} depends on {other}"))
+        .collect();
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
 #[test]
 fn the_tables_arrows_do_not_run_in_a_circle() {
     let mut left = table(&page());

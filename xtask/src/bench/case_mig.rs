@@ -107,7 +107,7 @@ impl Way {
 fn compile(cluster: &Cluster, with_tasks: bool) -> Result<(), TaskError> {
     let at = |name: &str| cluster.layout().at(name);
     let mut cc = Command::new("cc");
-    cc.arg("-I").arg(paths::workspace().join("crates/cuda-sim/include"));
+    cc.arg("-I").arg(paths::workspace().join("crates/sim/cuda-sim/include"));
     cc.arg("-I").arg(paths::workspace().join("contrib/case-pass/include"));
     cc.arg(paths::workspace().join("xtask/src/bench/case_mig.c")).arg(at("lib/libcuda.so.1"));
     if with_tasks {

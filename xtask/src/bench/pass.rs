@@ -57,7 +57,7 @@ fn milliseconds(program: &str, level: &str, plugin: Option<&Path>) -> Result<f64
         "-Xclang",
         "-target-sdk-version=12.5",
     ]);
-    clang.arg("-I").arg(workspace().join("crates/cuda-sim/include")).args([level, "-c", "-o"]);
+    clang.arg("-I").arg(workspace().join("crates/sim/cuda-sim/include")).args([level, "-c", "-o"]);
     clang.arg(target_dir().join("case-pass/bench.o")).arg(&source);
     if let Some(plugin) = plugin {
         clang.arg(format!("-fpass-plugin={}", plugin.display()));

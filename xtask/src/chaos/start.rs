@@ -64,7 +64,7 @@ fn build(cluster: &Cluster, name: &str, text: &str, libraries: &[&str]) -> Resul
     at(&source, fs::write(&source, text))?;
     let mut cc = Command::new("cc");
     cc.arg("-o").args([cluster.layout().jobs().join(name), source]);
-    cc.args(["crates/cuda-sim/include", "contrib/case-pass/include"].map(|dir| {
+    cc.args(["crates/sim/cuda-sim/include", "contrib/case-pass/include"].map(|dir| {
         let mut option = std::ffi::OsString::from("-I");
         option.push(workspace().join(dir));
         option

@@ -73,7 +73,7 @@ impl Node {
         create.arg("create").arg("--node").arg(&description).args(["--name", "n1"]);
         output(create.arg("--state").arg(dir.join("state")).arg("--root").arg(dir.join("root")))?;
         let mut cc = Command::new("cc");
-        cc.arg("-O1").arg("-I").arg(workspace().join("crates/cuda-sim/include"));
+        cc.arg("-O1").arg("-I").arg(workspace().join("crates/sim/cuda-sim/include"));
         cc.arg("-I").arg(workspace().join("contrib/case-pass/include"));
         cc.arg(workspace().join("xtask/src/chaos_tasks/churn.c")).arg(dir.join("lib/libcuda.so.1"));
         output(cc.arg(dir.join("lib/libtessera_task.so")).arg("-o").arg(dir.join("churn")))?;

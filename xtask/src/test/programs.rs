@@ -75,9 +75,9 @@ mod tests {
     use super::*;
 
     const MESSAGES: &str = r#"{"reason":"compiler-artifact","package_id":"path+file:///src/tests#e2e@0.1.0","manifest_path":"/src/tests/Cargo.toml","target":{"kind":["test"],"name":"jobs"},"profile":{"test":true},"executable":"/t/jobs-1"}
-{"reason":"compiler-artifact","package_id":"path+file:///src/crates/lab#0.1.0","manifest_path":"/src/crates/lab/Cargo.toml","target":{"kind":["lib"],"name":"lab"},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","package_id":"path+file:///src/crates/tools/lab#0.1.0","manifest_path":"/src/crates/tools/lab/Cargo.toml","target":{"kind":["lib"],"name":"lab"},"profile":{"test":false},"executable":null}
 {"reason":"compiler-artifact","package_id":"path+file:///src/tests#e2e@0.1.0","manifest_path":"/src/tests/Cargo.toml","target":{"kind":["bin"],"name":"cluster-guard"},"profile":{"test":false},"executable":"/t/cluster-guard"}
-{"reason":"compiler-artifact","package_id":"path+file:///src/crates/lab#0.1.0","manifest_path":"/src/crates/lab/Cargo.toml","target":{"kind":["lib"],"name":"lab"},"profile":{"test":true},"executable":"/t/lab-2"}
+{"reason":"compiler-artifact","package_id":"path+file:///src/crates/tools/lab#0.1.0","manifest_path":"/src/crates/tools/lab/Cargo.toml","target":{"kind":["lib"],"name":"lab"},"profile":{"test":true},"executable":"/t/lab-2"}
 {"reason":"build-finished","success":true}"#;
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             listed(MESSAGES),
             [
                 program("e2e", "jobs", "/t/jobs-1", "/src/tests"),
-                program("lab", "lab", "/t/lab-2", "/src/crates/lab")
+                program("lab", "lab", "/t/lab-2", "/src/crates/tools/lab")
             ]
         );
     }

@@ -76,7 +76,7 @@ impl Node {
         let mut double = Command::new("clang++-19");
         double
             .args(["-O1", "-std=c++17", "-shared", "-fPIC", "-I"])
-            .arg(workspace().join("crates/cuda-sim/include"));
+            .arg(workspace().join("crates/sim/cuda-sim/include"));
         double
             .arg(lab::case_pass::source().join("tests/double/task.cpp"))
             .arg("-o")

@@ -28,7 +28,7 @@ struct Files {
 impl Truth {
     /// Simulates all co-runs, and fits a model to them.
     pub(super) fn simulated(cluster: &Cluster) -> Result<Self, TaskError> {
-        let path = lab::paths::workspace().join("crates/power-study/data/table8.csv");
+        let path = lab::paths::workspace().join("crates/power/power-study/data/table8.csv");
         let table = at(&path, fs::read_to_string(&path))?;
         let rows = table.lines().filter(|line| !line.starts_with('#')).skip(1);
         let workloads = rows.filter_map(|line| Some(line.split_once(',')?.1.to_owned())).collect();

@@ -14,9 +14,9 @@ use crate::commands::history::{self, HistoryArgs};
 use crate::commands::layout::{self, LayoutArgs};
 use crate::commands::lint::{self, LintArgs};
 use crate::commands::node::{self, NodeCommand};
-use crate::commands::plan::{self, PlanArgs};
+use crate::commands::plan::{self, PlanArgs, PlanStudy};
 use crate::commands::planner::{self, PlannerArgs};
-use crate::commands::power::{self, PowerCommand};
+use crate::commands::power::{self, PowerCommand, PowerStudy};
 use crate::commands::profiles::{self, ProfilesArgs};
 use crate::commands::report::{self, ReportArgs};
 use crate::commands::score::{self, ScoreArgs};
@@ -92,7 +92,7 @@ enum Command {
     Lab(LabCommand),
     /// The same as below `lab`.
     #[command(flatten)]
-    Directly(LabCommand),
+    Directly(LabDirectly),
     Completions(CompletionsArgs),
     ManPages(ManPagesArgs),
 }
@@ -100,6 +100,17 @@ enum Command {
 /// The laboratory. Its commands also go without the word `lab`.
 #[derive(Subcommand)]
 enum LabCommand {
+    #[command(flatten)]
+    Directly(LabDirectly),
+    #[command(subcommand, arg_required_else_help = true)]
+    Power(PowerStudy),
+    #[command(subcommand, arg_required_else_help = true)]
+    Plan(PlanStudy),
+}
+
+/// Commands of the laboratory whose words no other command has.
+#[derive(Subcommand)]
+enum LabDirectly {
     Score(ScoreArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Simulate(SimulateCommand),
@@ -119,22 +130,33 @@ impl Cli {
 
 /// The command with all below it. Those of the laboratory stand below `lab` alone in help, manual pages and completions.
 fn root() -> clap::Command {
-    let direct: Vec<String> = LabCommand::augment_subcommands(clap::Command::new(""))
+    hide::<LabDirectly>(Cli::command()).mut_subcommand("power", hide::<PowerStudy>)
+}
+
+/// Hides the commands of `S` among those of `command`.
+fn hide<S: Subcommand>(command: clap::Command) -> clap::Command {
+    let named: Vec<String> = S::augment_subcommands(clap::Command::new(""))
         .get_subcommands()
         .map(|c| c.get_name().to_owned())
         .collect();
-    direct
-        .into_iter()
-        .fold(Cli::command(), |root, name| root.mut_subcommand(name, |command| command.hide(true)))
+    named.into_iter().fold(command, |whole, name| whole.mut_subcommand(name, |one| one.hide(true)))
 }
 
 fn run_lab(command: &LabCommand, globals: &Globals) -> Result<Outcome, Failure> {
     match command {
-        LabCommand::Score(args) => score::run(args, globals),
-        LabCommand::Simulate(command) => simulate::run(command, globals),
-        LabCommand::Topology(command) => topology::run(command, globals),
-        LabCommand::Lint(args) => lint::run(args, globals),
-        LabCommand::Fit(command) => fit::run(command, globals),
+        LabCommand::Directly(command) => run_directly(command, globals),
+        LabCommand::Power(command) => power::study(command, globals),
+        LabCommand::Plan(command) => plan::study(command),
+    }
+}
+
+fn run_directly(command: &LabDirectly, globals: &Globals) -> Result<Outcome, Failure> {
+    match command {
+        LabDirectly::Score(args) => score::run(args, globals),
+        LabDirectly::Simulate(command) => simulate::run(command, globals),
+        LabDirectly::Topology(command) => topology::run(command, globals),
+        LabDirectly::Lint(args) => lint::run(args, globals),
+        LabDirectly::Fit(command) => fit::run(command, globals),
     }
 }
 
@@ -157,7 +179,8 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Planner(args) => planner::run(args, globals),
         Command::Exporter(args) => exporter::run(args, globals),
         Command::Times(args) => times::run(args, globals),
-        Command::Lab(command) | Command::Directly(command) => run_lab(command, globals),
+        Command::Lab(command) => run_lab(command, globals),
+        Command::Directly(command) => run_directly(command, globals),
         Command::Power(command) => power::run(command, globals),
         Command::Check(args) => check::run(args, globals),
         Command::Profiles(args) => profiles::run(args),

@@ -19,7 +19,7 @@ impl PowerModels {
             let Some(alone) = &spec.power.model else { continue };
             let whole = Model::from_json(alone.text()).map_err(|e| {
                 let node = spec.names.first().map_or("", String::as_str);
-                Failure::new(format!("power_model of {node}: {e}")).hint("`tessera power fit` writes one")
+                Failure::new(format!("power_model of {node}: {e}")).hint("`tessera lab power fit` writes one")
             })?;
             all.push((Arc::clone(alone), Arc::new(whole)));
         }

@@ -1,4 +1,4 @@
-//! `tessera power calibrate` measures a node's power model by jobs, whoever interrupts it.
+//! `tessera lab power calibrate` measures a node's power model by jobs, whoever interrupts it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -130,7 +130,7 @@ fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Relative performance of runs, by configuration, as `tessera power simulate` has them.
+/// Relative performance of runs, by configuration, as `tessera lab power simulate` has them.
 fn truths(file: &Path) -> Vec<(String, String, Vec<f64>)> {
     let text = fs::read_to_string(file).unwrap();
     let one = |line: &str| {

@@ -58,7 +58,7 @@ fn check_says_what_a_good_file_asks_for_in_vain() {
             ^~~~~~  hint: did you mean debug?
     tessera.toml:25:14: objective = "throughput" has no effect: no [[nodes]] has a power_model
     objective = "throughput"
-                 ^~~~~~~~~~  hint: add power_model to the [[nodes]] whose jobs a planner may pair; `tessera power fit` writes one
+                 ^~~~~~~~~~  hint: add power_model to the [[nodes]] whose jobs a planner may pair; `tessera lab power fit` writes one
     tessera.toml: 2 problems; Slurm's daemons work with the file all the same
     exit 1
     "#);
@@ -71,7 +71,7 @@ fn check_says_what_a_good_file_asks_for_in_vain() {
     assert_snapshot!(site.run(&["doctor", "--node", "n2"]), @r#"
     ok   tessera.toml: 2 nodes in 2 sets
     bad  Slurm: cannot run `scontrol show config`: No such file or directory (os error 2)
-    bad  tessera.toml:25:14: objective = "efficiency" has no effect: no [[nodes]] has a power_model (add power_model to the [[nodes]] whose jobs a planner may pair; `tessera power fit` writes one)
+    bad  tessera.toml:25:14: objective = "efficiency" has no effect: no [[nodes]] has a power_model (add power_model to the [[nodes]] whose jobs a planner may pair; `tessera lab power fit` writes one)
     skip journal, driver, device nodes and MPS: n2 is not this machine
     exit 1
     "#);

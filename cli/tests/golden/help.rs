@@ -30,7 +30,7 @@ fn help() {
       planner      Choose sizes, places and order of pending moldable jobs
       exporter     Serve metrics for Prometheus, and a page that shows the cluster
       times        Show how long the jobs of each profile took on each instance size
-      power        Choose the partition and the power cap of a GPU from hardware counters
+      power        See power limits and budgets of the cluster's GPUs
       profiles     List GPU models and their MIG profiles
       check        Check tessera.toml
       node         Do by hand what Slurm's prolog and epilog do on a node
@@ -71,7 +71,7 @@ fn help() {
       planner      Choose sizes, places and order of pending moldable jobs
       exporter     Serve metrics for Prometheus, and a page that shows the cluster
       times        Show how long the jobs of each profile took on each instance size
-      power        Choose the partition and the power cap of a GPU from hardware counters
+      power        See power limits and budgets of the cluster's GPUs
       profiles     List GPU models and their MIG profiles
       check        Check tessera.toml
       node         Do by hand what Slurm's prolog and epilog do on a node
@@ -241,7 +241,6 @@ fn help() {
 
     Commands:
       show     Print the plan of each batch
-      compare  Print all policies side by side
       submit   Submit the plan as Slurm jobs
       reality  Compare a plan with what Slurm did
 
@@ -320,9 +319,19 @@ fn completions_name_every_command() {
 /// What stands below `lab` answers without that word, too.
 #[test]
 fn the_laboratory_answers_to_its_old_names() {
-    let lab = run("lab -h");
-    for command in ["score", "simulate", "topology", "lint", "fit"] {
-        assert!(lab.contains(&format!("\n  {command} ")), "{lab}");
+    let listed = |group: &str, command: &str| {
+        let help = run(&format!("{group} -h"));
+        assert!(help.contains(&format!("\n  {command} ")), "{help}");
+    };
+    for command in ["score", "simulate", "topology", "lint", "fit", "power", "plan"] {
+        listed("lab", command);
+    }
+    listed("lab plan", "compare");
+    listed("power", "status");
+    let power = ["import", "calibrate", "fit", "choose", "divide", "simulate"];
+    power.iter().for_each(|command| listed("lab power", command));
+    let alone = ["score", "simulate", "topology", "lint", "fit", "plan compare"].map(str::to_owned);
+    for command in alone.into_iter().chain(power.iter().map(|command| format!("power {command}"))) {
         let (old, new) = (run(&format!("{command} --help")), run(&format!("lab {command} --help")));
         assert!(old.trim_end().ends_with("exit 0"), "{old}");
         // The longer name may break lines elsewhere.
@@ -347,7 +356,7 @@ fn the_man_page_has_every_command_and_option() {
         "discover",
         "doctor",
         "plan show",
-        "plan compare",
+        "lab plan compare",
         "plan submit",
         "plan reality",
         "planner",
@@ -355,9 +364,9 @@ fn the_man_page_has_every_command_and_option() {
         "free",
         "why",
         "times",
-        "power calibrate",
-        "power fit",
-        "power choose",
+        "lab power calibrate",
+        "lab power fit",
+        "lab power choose",
         "node status",
         "node reconcile",
         "node realise",

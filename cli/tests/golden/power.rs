@@ -67,7 +67,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// Runs `tessera power choose` on the fitted model.
+/// Runs `tessera lab power choose` on the fitted model.
 fn choose(site: &Site, rest: &str) -> String {
     let line = format!("power choose --model model.json --counters counters.csv {rest}");
     site.run(&words(&line))
@@ -304,7 +304,7 @@ fn a_profile_becomes_a_line_of_counters() {
     ");
 }
 
-/// Runs `tessera power divide` on the fitted model, the groups in a file.
+/// Runs `tessera lab power divide` on the fitted model, the groups in a file.
 fn divide(site: &Site, groups: &str, rest: &str) -> String {
     fs::write(site.path().join("groups"), groups).unwrap();
     let line = "power divide --model model.json --counters counters.csv --groups groups --guard off";
@@ -361,7 +361,7 @@ fn a_bad_line_of_groups_is_named() {
     }
 }
 
-/// A list of applications for `tessera power calibrate`.
+/// A list of applications for `tessera lab power calibrate`.
 fn apps_csv(site: &Site, lines: &[&str]) {
     fs::write(site.path().join("apps.csv"), format!("app,seconds,command\n{}\n", lines.join("\n"))).unwrap();
 }
@@ -390,7 +390,7 @@ fn a_calibration_says_first_how_long_it_takes() {
     assert!(!site.path().join("there").exists());
     assert_snapshot!(calibrate("--gpus 0"), @r"
     stderr: tessera: no counters of the applications: the site's [power] names no file
-    stderr: hint: name one with --counters; `tessera power import` makes its lines from profiles of Nsight Compute
+    stderr: hint: name one with --counters; `tessera lab power import` makes its lines from profiles of Nsight Compute
     exit 1
     ");
     assert_snapshot!(calibrate("--counters counters.csv --caps 200 -- --gpu-power=100"), @r"

@@ -1,4 +1,4 @@
-//! `tessera power simulate`.
+//! `tessera lab power simulate`.
 
 use std::fs;
 

@@ -106,7 +106,7 @@ enum Name {
     PowerEnergy,
     /// A batch of moldable tasks as planned, against its plan and against no plan (15 minutes; only when named)
     Plan,
-    /// Figures 9 and 11 of the power paper through the planner, against `tessera power simulate` (10 minutes; only when named)
+    /// Figures 9 and 11 of the power paper through the planner, against `tessera lab power simulate` (10 minutes; only when named)
     PowerLive,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Three nodes of six A100s run the 18 workloads of Arima et al., Table 8, one on each GPU. The caps come from live Slurm: jobs
 //! that have whole GPUs start one after the other under the budget and read their GPU's limit. What a cap is worth is simulated:
-//! `tessera power simulate` has the throughput of each workload in every state and under every cap, and the state is the one that
+//! `tessera lab power simulate` has the throughput of each workload in every state and under every cap, and the state is the one that
 //! a model chooses which was fitted to these runs. A limit between two caps counts as the lower.
 
 mod caps;
@@ -75,7 +75,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
         });
         Ok(())
     };
-    row("`tessera power divide`, by predictions".to_owned(), truth.divided(&cluster, BUDGET_W)?)?;
+    row("`tessera lab power divide`, by predictions".to_owned(), truth.divided(&cluster, BUDGET_W)?)?;
     let equal_w = BUDGET_W / ALL_GPUS;
     let ways: [(&str, Vec<Option<u32>>); 3] = [
         ("live, every job at the equal cap", vec![Some(equal_w); truth.workloads()]),

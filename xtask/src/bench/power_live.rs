@@ -1,5 +1,5 @@
 //! Figures 9 and 11 of Arima et al. through Slurm: the planner pairs two waiting jobs by the power model, the node sets part
-//! and cap, and simulated programs run at the speed that these give. Beside each figure stands what `tessera power simulate`
+//! and cap, and simulated programs run at the speed that these give. Beside each figure stands what `tessera lab power simulate`
 //! says of the same choice.
 //!
 //! A speed is the mean of the rates that a program prints while both run, relative to its rate alone on a whole GPU at 250 W.
@@ -180,7 +180,7 @@ impl Live {
 
     fn simulated(&self, figure: u8) -> Result<Value, TaskError> {
         let json = self.tessera(&["power", "simulate", "--figure", &figure.to_string(), "--json"])?;
-        serde_json::from_str(&json).map_err(|e| TaskError::Other(format!("tessera power simulate: {e}")))
+        serde_json::from_str(&json).map_err(|e| TaskError::Other(format!("tessera lab power simulate: {e}")))
     }
 
     fn row(

@@ -37,7 +37,7 @@ fn other_driver(node: &str, measured: &str, has: &str) -> Option<String> {
     (branch(measured) != branch(has)).then(|| {
         format!(
             "{node}: its power model was measured under driver {measured}, the node has {has}: fit one to new runs, or compare \
-             a few of them and note the new driver with `tessera power fit --driver`"
+             a few of them and note the new driver with `tessera lab power fit --driver`"
         )
     })
 }
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_model_is_for_one_branch_of_the_driver() {
         assert_eq!(other_driver("n1", "535.104.05", "535.54.03"), None);
-        insta::assert_snapshot!(other_driver("n1", "535.104.05", "550.54").unwrap(), @"n1: its power model was measured under driver 535.104.05, the node has 550.54: fit one to new runs, or compare a few of them and note the new driver with `tessera power fit --driver`");
+        insta::assert_snapshot!(other_driver("n1", "535.104.05", "550.54").unwrap(), @"n1: its power model was measured under driver 535.104.05, the node has 550.54: fit one to new runs, or compare a few of them and note the new driver with `tessera lab power fit --driver`");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::render::colour::ColorWhen;
 #[derive(Clone, Subcommand)]
 pub(super) enum Mode {
     Show(ShowArgs),
+    #[command(hide = true)]
     Compare(CompareArgs),
     Submit(SubmitArgs),
     Reality(RealityArgs),
@@ -39,11 +40,17 @@ pub(super) struct ShowArgs {
     pub(super) output: OutputArgs,
 }
 
+/// Compare policies for batches of moldable tasks
+#[derive(Clone, Subcommand)]
+pub(crate) enum PlanStudy {
+    Compare(CompareArgs),
+}
+
 /// Print all policies side by side
 ///
 /// `tessera plan --help` has the formats of FILE.
 #[derive(Args, Clone)]
-pub(super) struct CompareArgs {
+pub(crate) struct CompareArgs {
     /// The tasks; - for standard input
     #[arg(value_name = "FILE")]
     pub(super) tasks: PathBuf,

@@ -1,4 +1,4 @@
-//! `tessera plan compare`: all policies side by side.
+//! `tessera lab plan compare`: all policies side by side.
 
 use std::time::Duration;
 

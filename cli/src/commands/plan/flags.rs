@@ -35,7 +35,7 @@ pub(super) struct Flags {
     search: SearchArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// The same as `tessera plan compare`
+    /// The same as `tessera lab plan compare`
     #[arg(long, conflicts_with_all = ["json", "svg"])]
     compare: bool,
     /// The same as `tessera plan submit`

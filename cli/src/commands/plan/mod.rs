@@ -23,6 +23,7 @@ mod tasks;
 mod text;
 
 use args::Mode;
+pub(crate) use args::PlanStudy;
 use clap::Args;
 use flags::Flags;
 
@@ -63,7 +64,7 @@ Examples:
   tessera plan show batch.csv --gpu a100-40gb
   tessera plan show batch.csv --gpu a100-40gb --svg plan.svg
   tessera plan show batches.jsonl --policy far --json
-  tessera plan compare batch.csv --gpu a30-24gb,2
+  tessera lab plan compare batch.csv --gpu a30-24gb,2
   tessera plan submit batch.csv --on n1:0-1 --wait -- --partition=gpu
   tessera plan submit batch.csv --on n1 --script run.sh --dry-run
   tessera plan reality tessera-plan-1234.json
@@ -80,6 +81,13 @@ impl PlanArgs {
     /// What is to be done, in whichever of the two ways it was said.
     fn mode(&self) -> Mode {
         self.mode.clone().unwrap_or_else(|| self.flags.mode())
+    }
+}
+
+/// Runs a command of `tessera lab plan`.
+pub(crate) fn study(command: &PlanStudy) -> Result<Outcome, Failure> {
+    match command {
+        PlanStudy::Compare(args) => compare::run(args),
     }
 }
 

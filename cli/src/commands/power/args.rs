@@ -18,26 +18,36 @@ use super::simulate::SimulateArgs;
 /// the parts in the order of the applications, such as 4c+3c; full is without MIG. Performance is relative to the
 /// application alone without MIG and cap.
 #[derive(Subcommand)]
-pub(crate) enum PowerCommand {
+pub(crate) enum PowerStudy {
     Import(ImportArgs),
     Calibrate(CalibrateArgs),
     Fit(FitArgs),
     Choose(ChooseArgs),
     Divide(DivideArgs),
     Simulate(SimulateArgs),
+}
+
+/// See power limits and budgets of the cluster's GPUs
+///
+/// Models of a GPU's power are made below `tessera lab power`.
+#[derive(Subcommand)]
+pub(crate) enum PowerCommand {
     Status(StatusArgs),
+    /// Stands below `tessera lab power`.
+    #[command(flatten)]
+    Study(PowerStudy),
 }
 
 /// Print a line of counters from a profile of Nsight Compute
 ///
 /// PROFILE is what ncu --csv prints, its raw page or its details page. The counters are means over all kernels, weighted by
-/// their time. Append the line to the COUNTERS of `tessera power fit` and `tessera power choose`. Profile the application
+/// their time. Append the line to the COUNTERS of `tessera lab power fit` and `tessera lab power choose`. Profile the application
 /// alone on the whole GPU, without MIG and without a lower power cap.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera power import --command
-  tessera power import hgemm ncu.csv >> counters.csv")]
+  tessera lab power import --command
+  tessera lab power import hgemm ncu.csv >> counters.csv")]
 pub(crate) struct ImportArgs {
     /// The application's name in COUNTERS
     #[arg(value_name = "NAME", required_unless_present = "command")]
@@ -71,7 +81,7 @@ pub(crate) struct ImportArgs {
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera power fit counters.csv runs.csv --gpu a100-40gb --out model.json")]
+  tessera lab power fit counters.csv runs.csv --gpu a100-40gb --out model.json")]
 pub(crate) struct FitArgs {
     /// The counters of the applications
     #[arg(value_name = "COUNTERS")]
@@ -109,12 +119,12 @@ pub(crate) struct FitArgs {
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera power choose --model model.json --counters counters.csv \\
+  tessera lab power choose --model model.json --counters counters.csv \\
     --apps igemm4,stream --cap 230
-  tessera power choose --model model.json --counters counters.csv \\
+  tessera lab power choose --model model.json --counters counters.csv \\
     --apps igemm4,stream --alpha 0.4 --all")]
 pub(crate) struct ChooseArgs {
-    /// A model that `tessera power fit` wrote
+    /// A model that `tessera lab power fit` wrote
     #[arg(long, value_name = "MODEL")]
     pub(super) model: PathBuf,
     /// The counters of the applications
@@ -144,15 +154,15 @@ pub(crate) struct ChooseArgs {
 ///
 /// GROUPS has a line for each GPU: its name and its applications, such as `n1:0 hgemm+lud`. Chooses a cap and a state for
 /// each, so that the caps add up to no more than the budget and the throughput of all is the highest. Each application
-/// keeps more than --alpha, as with `tessera power choose`. If one GPU can have no cap,
+/// keeps more than --alpha, as with `tessera lab power choose`. If one GPU can have no cap,
 /// nothing is chosen, and the exit status is 1.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera power divide --model model.json --counters counters.csv \\
+  tessera lab power divide --model model.json --counters counters.csv \\
     --budget 12000 --groups groups")]
 pub(crate) struct DivideArgs {
-    /// A model that `tessera power fit` wrote
+    /// A model that `tessera lab power fit` wrote
     #[arg(long, value_name = "MODEL")]
     pub(super) model: PathBuf,
     /// The counters of the applications

@@ -1,4 +1,4 @@
-//! `tessera power choose`.
+//! `tessera lab power choose`.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! `tessera power divide`.
+//! `tessera lab power divide`.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! `tessera power fit`.
+//! `tessera lab power fit`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `tessera power import`.
+//! `tessera lab power import`.
 
 use power::COUNTERS;
 use power_study::ncu;

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use power::CounterTable;
 
-pub(crate) use args::PowerCommand;
+pub(crate) use args::{PowerCommand, PowerStudy};
 
 use crate::files;
 use crate::globals::Globals;
@@ -26,13 +26,20 @@ use crate::outcome::{Failure, Outcome};
 
 pub(crate) fn run(command: &PowerCommand, globals: &Globals) -> Result<Outcome, Failure> {
     match command {
-        PowerCommand::Import(args) => import::run(args),
-        PowerCommand::Calibrate(args) => calibrate::run(args, globals),
-        PowerCommand::Fit(args) => fit::run(args),
-        PowerCommand::Choose(args) => choose::run(args),
-        PowerCommand::Divide(args) => divide::run(args),
-        PowerCommand::Simulate(args) => simulate::run(args),
+        PowerCommand::Study(command) => study(command, globals),
         PowerCommand::Status(args) => status::run(args, globals),
+    }
+}
+
+/// Runs a command of `tessera lab power`.
+pub(crate) fn study(command: &PowerStudy, globals: &Globals) -> Result<Outcome, Failure> {
+    match command {
+        PowerStudy::Import(args) => import::run(args),
+        PowerStudy::Calibrate(args) => calibrate::run(args, globals),
+        PowerStudy::Fit(args) => fit::run(args),
+        PowerStudy::Choose(args) => choose::run(args),
+        PowerStudy::Divide(args) => divide::run(args),
+        PowerStudy::Simulate(args) => simulate::run(args),
     }
 }
 

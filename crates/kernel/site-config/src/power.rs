@@ -30,7 +30,7 @@ pub(crate) fn alpha(table: &TableReader<'_, '_>) -> Option<f64> {
 pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> Power {
     let unset = Power::default();
     let Some(table) = root.table("power") else { return unset };
-    let counters = file(&table, "counters", read_file, "`tessera power import` writes lines of it");
+    let counters = file(&table, "counters", read_file, "`tessera lab power import` writes lines of it");
     let counters = counters.and_then(|(At { value: name, span }, text)| {
         let read = CounterTable::parse(&name, &text);
         read.map_err(|e| table.errors.push(span, e.to_string(), None)).ok()
@@ -55,7 +55,7 @@ pub(crate) fn model(
     read_file: ReadFile<'_>,
 ) -> Result<Option<Arc<power::Model>>, ()> {
     let Some((At { value: name, span }, text)) =
-        file(table, "power_model", read_file, "`tessera power fit` writes one")
+        file(table, "power_model", read_file, "`tessera lab power fit` writes one")
     else {
         return if table.has("power_model") { Err(()) } else { Ok(None) };
     };

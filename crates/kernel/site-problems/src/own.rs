@@ -85,8 +85,7 @@ fn objective_without_model(root: &TableReader<'_, '_>) {
             continue;
         };
         let what = format!("objective = {value:?} has no effect: no [[nodes]] has a power_model");
-        let hint =
-            "add power_model to the [[nodes]] whose jobs a planner may pair; `tessera power fit` writes one";
+        let hint = "add power_model to the [[nodes]] whose jobs a planner may pair; `tessera lab power fit` writes one";
         table.errors.push(span, what, Some(hint.to_owned()));
     }
 }

@@ -119,10 +119,10 @@ fn an_objective_that_no_model_serves() {
     assert_snapshot!(own("[power]\nobjective = \"throughput\"\n[[partitions]]\nname = \"a\"\nobjective = \"efficiency\"\n[[partitions]]\nname = \"b\"\nobjective = \"off\""), @r#"
     tessera.toml:2:14: objective = "throughput" has no effect: no [[nodes]] has a power_model
     objective = "throughput"
-                 ^~~~~~~~~~  hint: add power_model to the [[nodes]] whose jobs a planner may pair; `tessera power fit` writes one
+                 ^~~~~~~~~~  hint: add power_model to the [[nodes]] whose jobs a planner may pair; `tessera lab power fit` writes one
     tessera.toml:5:14: objective = "efficiency" has no effect: no [[nodes]] has a power_model
     objective = "efficiency"
-                 ^~~~~~~~~~  hint: add power_model to the [[nodes]] whose jobs a planner may pair; `tessera power fit` writes one
+                 ^~~~~~~~~~  hint: add power_model to the [[nodes]] whose jobs a planner may pair; `tessera lab power fit` writes one
     "#);
     assert_eq!(own("[power]\nobjective = \"off\""), "");
 }

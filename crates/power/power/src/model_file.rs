@@ -1,4 +1,4 @@
-//! Reads the parts of a model file that a cap is chosen by. `tessera power fit` writes the file: JSON.
+//! Reads the parts of a model file that a cap is chosen by. `tessera lab power fit` writes the file: JSON.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

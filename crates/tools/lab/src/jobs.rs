@@ -145,9 +145,16 @@ impl Cluster {
         let mark = format!("saved-{}-{}", std::process::id(), MARKS.fetch_add(1, Ordering::Relaxed));
         let change = ["update", &format!("JobId={id}"), &format!("Comment={mark}")];
         self.run(User::Root, "scontrol", &change)?.ok()?;
-        wait_for("slurmctld to save its jobs", PATIENCE, || match self.saved_jobs_hold(&mark) {
-            Ok(true) => Ok(()),
-            other => Err(format!("{other:?}")),
+        // slurmctld writes nodes after jobs, with the layouts in them, and only if one of them asks for it.
+        for node in self.nodes() {
+            let change = ["update", &format!("NodeName={node}"), &format!("Comment={mark}")];
+            self.run(User::Root, "scontrol", &change)?.ok()?;
+        }
+        wait_for("slurmctld to save its jobs and nodes", PATIENCE, || {
+            match (self.saved_jobs_hold(&mark), self.saved("node_state", &mark)) {
+                (Ok(true), Ok(true)) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
         })
     }
 
@@ -157,10 +164,16 @@ impl Cluster {
     ///
     /// If there is no such file.
     pub fn saved_jobs_hold(&self, text: &str) -> Result<bool, HarnessError> {
-        let path = self.layout().at("state").join("job_state");
+        self.saved("job_state", text)
+    }
+
+    /// Whether a file of slurmctld's state holds a text.
+    fn saved(&self, file: &str, text: &str) -> Result<bool, HarnessError> {
+        let path = self.layout().at("state").join(file);
         // It is not there for a moment whenever it is replaced.
-        let state =
-            wait_for("slurmctld's file of jobs", PATIENCE, || fs::read(&path).map_err(|e| e.to_string()))?;
+        let state = wait_for(&format!("slurmctld's {file}"), PATIENCE, || {
+            fs::read(&path).map_err(|e| e.to_string())
+        })?;
         Ok(state.windows(text.len()).any(|part| part == text.as_bytes()))
     }
 

@@ -74,7 +74,7 @@ impl Truth {
         Ok(sum)
     }
 
-    /// The sum of the throughputs where `tessera power divide` says who has what.
+    /// The sum of the throughputs where `tessera lab power divide` says who has what.
     pub(super) fn divided(&self, cluster: &Cluster, budget_w: u32) -> Result<f64, TaskError> {
         let gpus = RACKS.into_iter().flat_map(|rack| (0..GPUS).map(move |gpu| format!("{rack}:{gpu}")));
         let lines =
@@ -118,7 +118,7 @@ impl Truth {
     }
 }
 
-/// The co-runs among runs, as `tessera power fit` takes them: `4c+3c,150,hgemm+lud,0.5+0.6`.
+/// The co-runs among runs, as `tessera lab power fit` takes them: `4c+3c,150,hgemm+lud,0.5+0.6`.
 fn together(runs: &str) -> Known {
     let run = |line: &str| {
         let mut fields = line.split(',');

@@ -1,4 +1,4 @@
-//! The command line of `tessera power calibrate`.
+//! The command line of `tessera lab power calibrate`.
 
 use std::path::PathBuf;
 
@@ -24,8 +24,9 @@ use crate::options;
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera power calibrate --apps apps.csv --node n1 --out calibration --dry-run
-  tessera power calibrate --apps apps.csv --node n1 --out calibration \\
+  tessera lab power calibrate --apps apps.csv --node n1 --out calibration \\
+    --dry-run
+  tessera lab power calibrate --apps apps.csv --node n1 --out calibration \\
     -- --partition=gpu --cpus-per-task=8")]
 pub(crate) struct CalibrateArgs {
     /// The applications

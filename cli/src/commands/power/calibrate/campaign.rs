@@ -149,7 +149,7 @@ fn counters(args: &CalibrateArgs, config: &SiteConfig) -> Result<CounterTable, F
     let of_site = config.power.counters.as_ref().map(|table| CounterTable::clone(table));
     of_site.ok_or_else(|| {
         Failure::new("no counters of the applications: the site's [power] names no file").hint(
-            "name one with --counters; `tessera power import` makes its lines from profiles of Nsight Compute",
+            "name one with --counters; `tessera lab power import` makes its lines from profiles of Nsight Compute",
         )
     })
 }
@@ -160,7 +160,7 @@ fn unfit(file: &str, error: &FitError) -> Failure {
         FitError::TooFewRuns { needed, .. } => failure
             .hint(format!("a model needs at least {needed} applications here, better twenty of all kinds")),
         FitError::Profile(_) | FitError::NoCounters { .. } => {
-            failure.hint("`tessera power import` makes the lines of counters; --counters names the file")
+            failure.hint("`tessera lab power import` makes the lines of counters; --counters names the file")
         }
         _ => failure,
     }

@@ -1,4 +1,4 @@
-//! `tessera power calibrate`: the measurement of a power model as Slurm jobs.
+//! `tessera lab power calibrate`: the measurement of a power model as Slurm jobs.
 //!
 //! `power_study::calibration` says what to measure and when it is measured. Here jobs are submitted and looked at, and what they
 //! measured is kept. A setting has a GPU to itself; several GPUs are measured on at the same time.

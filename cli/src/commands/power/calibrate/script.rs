@@ -112,7 +112,7 @@ pub(super) fn text(place: &Place<'_>) -> String {
     };
     format!(
         "#!/bin/sh\n\
-         # Made by tessera power calibrate, which reads the laps.\n\
+         # Made by tessera lab power calibrate, which reads the laps.\n\
          here={}\n\
          side={side}\n\
          left={laps}\n\

@@ -43,7 +43,7 @@ impl Store {
         let path = dir.join("calibration.json");
         let lock = own_file(&dir.join("lock"), true).map_err(io(&dir.join("lock")))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            Failure::new(format!("another `tessera power calibrate` works in {}", dir.display()))
+            Failure::new(format!("another `tessera lab power calibrate` works in {}", dir.display()))
         })?;
         let asked = identity(campaign);
         let before = read_if_there(&path)?.map(|text| serde_json::from_str::<Value>(&text));

@@ -1,4 +1,4 @@
-//! `tessera power simulate`: the paper's evaluation on a GPU that is simulated by physics.
+//! `tessera lab power simulate`: the paper's evaluation on a GPU that is simulated by physics.
 
 mod compare;
 mod figures;
@@ -35,9 +35,9 @@ use world::World;
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera power simulate
-  tessera power simulate --figure 9 --svg figure9.svg
-  tessera power simulate --figure 13 --basis tessera --guard on")]
+  tessera lab power simulate
+  tessera lab power simulate --figure 9 --svg figure9.svg
+  tessera lab power simulate --figure 13 --basis tessera --guard on")]
 pub(crate) struct SimulateArgs {
     /// Only this figure of the paper: 4, 5, 6 or 8 to 13
     #[arg(long, value_name = "N")]
@@ -60,7 +60,7 @@ pub(crate) struct SimulateArgs {
     /// Draw the figure to this file, SVG
     #[arg(long, value_name = "FILE", requires = "figure")]
     svg: Option<PathBuf>,
-    /// Write what was measured to counters.csv and runs.csv in this directory, as `tessera power fit` takes them
+    /// Write what was measured to counters.csv and runs.csv in this directory, as `tessera lab power fit` takes them
     #[arg(long, value_name = "DIR")]
     calibration: Option<PathBuf>,
     /// Print JSON

@@ -60,7 +60,7 @@ impl Alone {
     pub fn in_words(self, app: &str) -> String {
         match self {
             Self::Unprofiled => {
-                format!("{app} has no counters on this GPU model: profile it, see tessera power import")
+                format!("{app} has no counters on this GPU model: profile it, see tessera lab power import")
             }
             Self::Unlike => format!("the counters of {app} are unlike those that the power model knows"),
             Self::NoMemory => "it states no --gpu-mem".to_owned(),

@@ -110,7 +110,7 @@ fn models_and_counters_are_those_of_the_gpus() {
     assert_snapshot!(of_model("a100-40gb", "none.json"), @r#"
     tessera.toml:5:16: cannot read none.json: entity not found
     power_model = "none.json"
-                   ^~~~~~~~~  hint: `tessera power fit` writes one
+                   ^~~~~~~~~  hint: `tessera lab power fit` writes one
     "#);
     assert_snapshot!(of_model("a100-40gb", "good.toml"), @r#"
     tessera.toml:5:16: good.toml: not a power model: expected ident at line 1 column 4

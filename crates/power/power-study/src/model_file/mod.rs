@@ -1,4 +1,4 @@
-//! The model as a file: JSON that `tessera power fit` writes and `tessera power choose` reads.
+//! The model as a file: JSON that `tessera lab power fit` writes and `tessera lab power choose` reads.
 
 mod rows;
 

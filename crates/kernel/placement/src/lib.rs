@@ -11,6 +11,7 @@ mod budget;
 mod claim;
 pub mod decide;
 mod never;
+pub mod rank;
 pub mod victims;
 
 pub use admit::{Admission, admits_ever};
@@ -18,4 +19,5 @@ pub use budget::{Budgets, Need, OnNode, Short};
 pub use claim::{Awaited, await_pool};
 pub use decide::{decide, decide_with, fits};
 pub use never::Never;
+pub use rank::{Fill, NodeCost, rank};
 pub use victims::{Needs, Room, Victim, lacking, least_victims};

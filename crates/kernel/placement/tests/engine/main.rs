@@ -8,6 +8,7 @@ mod geometry;
 mod lacking;
 mod oracle;
 mod planned;
+mod rank;
 mod rules;
 mod streams;
 mod tasks;

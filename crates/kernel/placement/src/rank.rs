@@ -1,0 +1,132 @@
+//! Ranks nodes for a job: what the best choice inside a node costs everybody else.
+//!
+//! # Problem
+//! [`decide`](crate::decide()) is optimal inside one node. Slurm takes the node with the fewest free CPUs, so a job may
+//! open a fresh GPU, or a node that was whole, beside one that is cut already, and a set may get a tenth of the bandwidth
+//! that another node has.
+//!
+//! # Approach
+//! Compare the nodes' best choices, field by field of [`NodeCost`], in the order in which they hurt:
+//! 1. *slower*: of a set whose job is sensitive to bandwidth, steps of 10 % below the fastest link. Within a step nodes count
+//!    as equally fast;
+//! 2. *oversubscribed*, *parts*: what the job takes of a GPU and is billed for. A share that joins others takes none;
+//! 3. *opens_node*: there is no job on the node's GPUs yet, and the job leaves some of them. Large jobs find whole nodes;
+//! 4. *opened*, *lost*, *switched*, *created*, *destroyed*: as inside a node ([`decision_report::Cost`]);
+//! 5. *free*: GPUs that nobody has, so that the fullest node comes first.
+//!
+//! A site that wants jobs apart ([`Fill::Spread`]) compares *busy*, the node's GPUs with jobs, before *opens_node*.
+//! Nodes with equal costs stay in Slurm's order: the fewest free CPUs, then the node table.
+//!
+//! # Limits
+//! The order is by what one choice takes now. What jobs to come will ask for is not weighed here.
+
+use decision_report::report::Fate;
+use decision_report::{Cost, Decision};
+use node_state::{Gpu, GpuState, Holder, Node};
+use protocol::Grant;
+
+/// Bandwidths within this ratio count as equally fast.
+const STEP: f64 = 1.1;
+
+/// Which nodes fill first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fill {
+    /// Those that are used already: large jobs find whole nodes.
+    #[default]
+    Pack,
+    /// Those with the fewest busy GPUs: jobs share a node's cores, memory and network with as few others as possible.
+    Spread,
+}
+
+/// Cost of a job's best choice on one node; less is better, earlier fields first. See the module's documentation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeCost {
+    /// Steps of 10 % in bandwidth, fewer for faster sets; 0 where bandwidth does not matter.
+    pub slower: i32,
+    /// True if the device's threads are promised more than once.
+    pub oversubscribed: bool,
+    /// [`decision_report::report::GPU_PARTS`]ths of a GPU that the job takes.
+    pub parts: u32,
+    /// GPUs of the node with jobs, if the site spreads; else 0.
+    pub busy: u32,
+    /// True if the job is the first on the node's GPUs and leaves some of them.
+    pub opens_node: bool,
+    /// GPUs on which there is no job yet.
+    pub opened: u32,
+    /// Placements on the node that can no longer be made afterwards.
+    pub lost: u32,
+    /// GPUs whose MIG mode must be switched on.
+    pub switched: u32,
+    /// Instances that do not exist yet.
+    pub created: u32,
+    /// Idle instances that must be destroyed.
+    pub destroyed: u32,
+    /// GPUs of the node without jobs, before this one.
+    pub free: u32,
+}
+
+/// Returns what `decision`, the best on `node` as it is now, costs the others; `None` if nothing was chosen.
+#[must_use]
+pub fn rank(node: &Node, decision: &Decision, fill: Fill) -> Option<NodeCost> {
+    let chosen = decision.chosen.as_ref()?;
+    let takes = decision.report.kinds.iter().find(|kind| kind.chosen).and_then(|kind| kind.outcome.ok());
+    let free = node.gpus.iter().filter(|gpu| !has_job(gpu)).count();
+    let taken_whole = whole_gpus(chosen);
+    let of_parts = part_cost(decision.report.best);
+    Some(NodeCost {
+        slower: slower(decision.report.best),
+        oversubscribed: takes.is_some_and(|takes| takes.oversubscribed),
+        parts: takes.map_or(0, |takes| takes.parts),
+        busy: if fill == Fill::Spread { count(node.gpus.len() - free) } else { 0 },
+        opens_node: free == node.gpus.len() && taken_whole < node.gpus.len(),
+        opened: of_parts.map_or_else(|| count(taken_whole), |cost| cost.opened),
+        lost: of_parts.map_or(0, |cost| cost.lost),
+        switched: of_parts.map_or(0, |cost| cost.switched),
+        created: of_parts.map_or(0, |cost| cost.created),
+        destroyed: of_parts.map_or(0, |cost| cost.destroyed),
+        free: count(free),
+    })
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+fn has_job(gpu: &Gpu) -> bool {
+    match &gpu.state {
+        GpuState::Free => false,
+        GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_) => true,
+        GpuState::Mig(instances) => instances.iter().any(|instance| instance.holder != Holder::Idle),
+    }
+}
+
+fn whole_gpus(grant: &Grant) -> usize {
+    match grant {
+        Grant::Whole(gpus) => gpus.len(),
+        _ => 0,
+    }
+}
+
+/// The cost inside the node of a grant that is no set of whole GPUs.
+fn part_cost(best: Option<Fate>) -> Option<Cost> {
+    match best? {
+        Fate::Costs(cost) => Some(cost),
+        Fate::Share(score) => Some(score.cost),
+        Fate::Compute(score) => Some(score.cost),
+        Fate::Seats(score) => Some(score.cost),
+        Fate::Set(_) | Fate::Links { .. } | Fate::Ruled(_) => None,
+    }
+}
+
+/// Steps of a bandwidth-sensitive set, fewer for more GB/s.
+fn slower(best: Option<Fate>) -> i32 {
+    let gbps = match best {
+        Some(Fate::Set(score)) if score.sensitive => score.scores.eff_bw,
+        _ => None,
+    };
+    let Some(gbps) = gbps.filter(|gbps| gbps.is_finite() && *gbps > 0.0) else { return 0 };
+    // No set has more than 2^63 GB/s, so this fits.
+    #[allow(clippy::cast_possible_truncation, reason = "a logarithm of a finite positive number is small")]
+    let steps = (gbps.ln() / STEP.ln()).floor() as i32;
+    -steps
+}

@@ -1,11 +1,10 @@
 //! One step, and what its job has used while it ran.
 
-use std::env;
 use std::time::Instant;
 
 use geometry::JobId;
-use job_usage::{Places, UsageError, Used, energy_of};
-use plugin_rt::accounting::Accounting;
+use job_usage::{Places, Used, energy_of};
+use step_accounting::{AccountedNode, NotAccounted};
 
 /// Name of the step that this daemon serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,19 +16,8 @@ pub(crate) struct StepName {
     pub(crate) node: String,
 }
 
-/// Why nothing is known of a job's energy.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoEnergy {
-    #[error("no prolog of Tessera has run on node {0}")]
-    Unmanaged(String),
-    #[error("[power] energy is not set in tessera.toml")]
-    Off,
-    #[error(transparent)]
-    Usage(#[from] UsageError),
-}
-
 /// A step whose job's energy is known.
-pub(crate) struct Step {
+pub(crate) struct EnergyStep {
     name: StepName,
     places: Places,
     /// Energy that the job had used before.
@@ -45,16 +33,13 @@ pub(crate) struct Reading {
     pub(crate) watts: u32,
 }
 
-impl Step {
+impl EnergyStep {
     /// A step that begins now.
-    pub(crate) fn begin(name: StepName) -> Result<Self, NoEnergy> {
-        let Some(node) = Accounting::on_node(&name.node, &|name| env::var(name).ok()) else {
-            return Err(NoEnergy::Unmanaged(name.node));
-        };
-        if !node.energy {
-            return Err(NoEnergy::Off);
+    pub(crate) fn begin(name: StepName) -> Result<Self, NotAccounted> {
+        let AccountedNode { places, energy } = AccountedNode::find(&name.node)?;
+        if !energy {
+            return Err(NotAccounted::Off);
         }
-        let places = Places { state_dir: node.state_dir, nvml_library: node.nvml_library };
         let mut step = Self { name, places, before: Used::default(), begun: Instant::now() };
         if !step.name.is_extern {
             step.before = step.used()?;
@@ -62,12 +47,12 @@ impl Step {
         Ok(step)
     }
 
-    fn used(&self) -> Result<Used, NoEnergy> {
+    fn used(&self) -> Result<Used, NotAccounted> {
         Ok(energy_of(&self.places, self.name.job)?)
     }
 
     /// Reads the energy that the job has used, or has used since the step began.
-    pub(crate) fn read(&self) -> Result<Reading, NoEnergy> {
+    pub(crate) fn read(&self) -> Result<Reading, NotAccounted> {
         let joules = self.used()?.joules().saturating_sub(self.before.joules());
         let seconds = self.begun.elapsed().as_secs().max(1);
         Ok(Reading { joules, watts: u32::try_from(joules / seconds).unwrap_or(u32::MAX) })

@@ -6,12 +6,12 @@ use node_journal::{Entry, InstanceRecord, Kind};
 use protocol::{Bandwidth, Isolation, MemoryLevel, Request};
 use topology::Pattern;
 
-/// Why a job got what it has on `node`. slurmctld says it of the node with the least bandwidth, and names that if there
-/// are others.
-pub(crate) fn why_on(node: &str, placement: &str, why: &str) -> String {
+/// Why a job got what it has on `node`, which is one of `nodes`. slurmctld says it of the node with the least bandwidth, and
+/// names that if there are others.
+pub(crate) fn why_on(node: &str, nodes: &[String], why: &str) -> String {
     match why.split_once(": ") {
         Some((slowest, why)) if slowest == node => why.to_owned(),
-        Some((slowest, _)) if placement.contains(&format!(";{slowest}=")) => {
+        Some((slowest, _)) if nodes.iter().any(|one| one == slowest) => {
             format!("the slowest set of the job is on {why}")
         }
         _ => why.to_owned(),
@@ -154,14 +154,14 @@ mod tests {
 
     #[test]
     fn the_reason_of_several_nodes_holds_on_each() {
-        let placement = "v1 job=12;n1=whole:0,2;n2=whole:0,3";
+        let nodes = ["n1", "n2"].map(str::to_owned);
         for (node, why, want) in [
             ("n1", "n1: ring at 43 GB/s", "ring at 43 GB/s"),
             ("n2", "n1: ring at 43 GB/s", "the slowest set of the job is on n1: ring at 43 GB/s"),
             ("n1", "smallest instance with 5 GB", "smallest instance with 5 GB"),
             ("n1", "n3: of another job", "n3: of another job"),
         ] {
-            assert_eq!(why_on(node, placement, why), want);
+            assert_eq!(why_on(node, &nodes, why), want);
         }
     }
 

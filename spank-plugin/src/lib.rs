@@ -23,17 +23,21 @@
 //! # Trust
 //!
 //! The request is the user's and is parsed strictly wherever it is read. The placement is believed only in prolog and
-//! epilog, where slurmctld wrote it; see `granted.rs`. No option's text reaches a shell, a path (but for the file that
+//! epilog, where slurmctld wrote it; see `check_placement.rs`. No option's text reaches a shell, a path (but for the file that
 //! `--gpu-pattern=file:PATH` names, opened as the user) or a format string.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod args;
+mod check_placement;
 mod counters;
 mod describe;
+#[cfg(test)]
+mod fake_spank;
 #[expect(unsafe_code, reason = "Slurm's C interface; every block names whose promise it relies on")]
 mod ffi;
-mod granted;
+mod hooks;
+mod late_prolog;
 mod notes;
 mod prologs;
 mod requeue;
@@ -41,9 +45,10 @@ mod shards;
 mod share_of_process;
 mod slurmd;
 mod slurmstepd;
-mod start_reconcile;
+mod spank;
+mod spawn_reconcile;
+mod squeue;
 mod step_instances;
 mod submit;
 mod task_gpus;
 mod this_node;
-mod without_prolog;

@@ -10,22 +10,30 @@
 use std::time::Duration;
 
 use geometry::counted;
-use plugin_rt::{Chain, log};
+use plugin_rt::log;
 use protocol::{AdminComment, Says};
+
+use crate::squeue::{self, RunCommand};
 
 /// A job that has been started again so often is held.
 const MOST_RESTARTS: u32 = 5;
 /// Longest wait for each answer of slurmctld.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Columns of the question, with the widths of all but the last.
-const FORMAT: &str = "jobid:12,restartcnt:12,batchflag:12,requeue:12,numnodes:12,admin_comment:2048";
-const WIDTHS: [usize; 5] = [12; 5];
+/// Columns of the question.
+const COLUMNS: [(&str, usize); 6] = [
+    ("jobid", 12),
+    ("restartcnt", 12),
+    ("batchflag", 12),
+    ("requeue", 12),
+    ("numnodes", 12),
+    ("admin_comment", 2048),
+];
 /// A comment that is at least so long may be cut: it has the last column's width, or ended in blanks there.
 const PERHAPS_CUT: usize = 2048 - 8;
 
 /// Facts about the job in slurmctld's answer.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct StartedJob {
     restarts: u32,
     /// A batch job with `--no-requeue`, of which nothing runs before the prolog of its one node has ended.
     runs_once_here: bool,
@@ -33,38 +41,30 @@ struct Told {
     comment: Option<AdminComment>,
 }
 
-/// Runs one of Slurm's commands: its name and arguments, to what it prints or why it fails.
-type Ask<'a> = &'a dyn Fn(&str, Vec<String>) -> Result<String, String>;
-
 /// Lets slurmctld start the job again later, and shows why in its AdminComment. False: it may not, or cannot be.
 pub(crate) fn requeue(job: u32, node: &str, why: &str, env: &dyn Fn(&str) -> Option<String>) -> bool {
-    requeue_by(job, node, why, &|program, args| {
-        let conf = env("SLURM_CONF").map(|path| ("SLURM_CONF", path));
-        gpu_node::ask(program, args, conf.into_iter().collect(), ASK_TIMEOUT)
-            .map_err(|e| Chain(&e).to_string())
-    })
+    requeue_by(job, node, why, &squeue::commands(env, ASK_TIMEOUT))
 }
 
-fn requeue_by(job: u32, node: &str, why: &str, ask: Ask<'_>) -> bool {
+fn requeue_by(job: u32, node: &str, why: &str, run: RunCommand<'_>) -> bool {
     let id = job.to_string();
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let answer = ask("squeue", words(&["--noheader", "--jobs", &id, "--Format", FORMAT]));
-    let told = match answer.map(|text| told(&text, job)) {
-        Ok(Some(told)) => told,
+    let started = match squeue::ask(job, &COLUMNS, run).map(|cells| cells.and_then(|cells| facts(&cells))) {
+        Ok(Some(started)) => started,
         Ok(None) => return false,
         Err(e) => {
             log::error(format_args!("job {job} cannot be requeued: {e}"));
             return false;
         }
     };
-    let held = told.restarts >= MOST_RESTARTS;
+    let held = started.restarts >= MOST_RESTARTS;
     let verb = if held { "requeuehold" } else { "requeue" };
     let may_be = |requeue: &str| {
         let set = words(&["update", &format!("JobId={id}"), &format!("Requeue={requeue}")]);
-        told.runs_once_here.then(|| ask("scontrol", set)).and_then(Result::err)
+        started.runs_once_here.then(|| run("scontrol", set)).and_then(Result::err)
     };
     let allowed = may_be("1");
-    let requeued = ask("scontrol", words(&[verb, &id]));
+    let requeued = run("scontrol", words(&[verb, &id]));
     let as_before = may_be("0");
     if let Some(e) = allowed.or(as_before) {
         log::info(format_args!("job {job} has --no-requeue: {e}"));
@@ -76,41 +76,29 @@ fn requeue_by(job: u32, node: &str, why: &str, ask: Ask<'_>) -> bool {
     let also = if held {
         format!(
             ", and held after {} (`scontrol release {id}` lets it try again)",
-            counted(told.restarts, "restart")
+            counted(started.restarts, "restart")
         )
     } else {
         String::new()
     };
     log::info(format_args!("job {job}: requeued{also}"));
     // A comment that is cut would lose what the job asks.
-    if let Some(comment) = told.comment.filter(AdminComment::is_ours) {
+    if let Some(comment) = started.comment.filter(AdminComment::is_ours) {
         let comment = AdminComment { says: Says::Requeued(format!("by {node}{also}: {why}")), ..comment };
         let update = words(&["update", &format!("JobId={id}"), &format!("AdminComment={comment}")]);
-        if let Err(e) = ask("scontrol", update) {
+        if let Err(e) = run("scontrol", update) {
             log::info(format_args!("job {job}: its AdminComment does not say why: {e}"));
         }
     }
     true
 }
 
-/// Reads `squeue`'s answer, whose columns have fixed widths.
-fn told(text: &str, job: u32) -> Option<Told> {
-    let columns = |line: &str| {
-        let mut rest = line;
-        let mut cells = [""; WIDTHS.len()];
-        for (cell, width) in cells.iter_mut().zip(WIDTHS) {
-            let (head, tail) = rest.split_at_checked(width)?;
-            *cell = head.trim();
-            rest = tail;
-        }
-        let [id, restarts, batch, requeue, nodes] = cells;
-        let restarts = restarts.parse().ok()?;
-        let runs_once_here = batch == "1" && requeue == "0" && nodes == "1";
-        let comment = rest.trim();
-        let comment = (comment.len() < PERHAPS_CUT).then(|| AdminComment::parse(comment));
-        (id.parse() == Ok(job)).then_some(Told { restarts, runs_once_here, comment })
-    };
-    text.lines().find_map(columns)
+/// Reads the cells of [`COLUMNS`].
+fn facts([_, restarts, batch, requeue, nodes, comment]: &[String; COLUMNS.len()]) -> Option<StartedJob> {
+    let restarts = restarts.parse().ok()?;
+    let runs_once_here = batch == "1" && requeue == "0" && nodes == "1";
+    let comment = (comment.len() < PERHAPS_CUT).then(|| AdminComment::parse(comment));
+    Some(StartedJob { restarts, runs_once_here, comment })
 }
 
 #[cfg(test)]
@@ -131,10 +119,10 @@ mod tests {
         let done = requeue_by(12, "n1", "GPU 0 is busy", &|program, args| {
             if program == "squeue" {
                 let job = format!("{:<12}{restarts:<12}{batch:<12}{requeue:<12}{nodes:<12}", 12);
-                return Ok(format!("squeue: a warning\n{job}{comment:<2048.2048}\n"));
+                return Ok(format!("{job}{comment:<2048.2048}\n").into_bytes());
             }
             run.borrow_mut().push(args.join(" "));
-            if may { Ok(String::new()) } else { Err("Requested operation is presently disabled".to_owned()) }
+            if may { Ok(Vec::new()) } else { Err("Requested operation is presently disabled".to_owned()) }
         });
         (done, run.into_inner())
     }
@@ -195,7 +183,8 @@ mod tests {
     #[test]
     fn one_that_may_not_be_requeued_is_left_alone() {
         assert_eq!(commands(0, "", false), (false, vec!["requeue 12".to_owned()]));
-        let unknown = requeue_by(12, "n1", "x", &|_, _| Ok(format!("{:<12}{:<12}\n", 13, 0)));
+        let unknown =
+            requeue_by(12, "n1", "x", &|_, _| Ok(format!("{:<12}{:<48}{:<2048}\n", 13, 0, "").into_bytes()));
         assert!(!unknown);
         assert!(!requeue_by(12, "n1", "x", &|_, _| Err("slurmctld is away".to_owned())));
     }
@@ -203,7 +192,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_answer_panics(text in ".*") {
-            let _ = told(&text, 12);
+            let _ = requeue_by(12, "n1", "x", &|_, _| Ok(text.clone().into_bytes()));
         }
     }
 }

@@ -6,42 +6,40 @@
 
 use std::time::Duration;
 
-use plugin_rt::{Chain, log};
+use plugin_rt::log;
 use protocol::Isolation;
 use protocol::wire::parse_request;
 
-use crate::describe;
+use crate::{describe, squeue};
 
 /// Longest wait for slurmctld's answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Columns of the question: the job, and what it asked for. Slurm has checked each of them.
-const FORMAT: &str = "jobid:12,tres-per-node:500,tres-per-job:500,tres-per-socket:500,tres-per-task:500";
-const ID_WIDTH: usize = 12;
+/// Columns of the question: the job, and what it asked for.
+const COLUMNS: [(&str, usize); 5] = [
+    ("jobid", 12),
+    ("tres-per-node", 500),
+    ("tres-per-job", 500),
+    ("tres-per-socket", 500),
+    ("tres-per-task", 500),
+];
 
 /// Tells whether the job's GPUs are shards. False, and said in the log, if slurmctld does not answer: then nobody else gets
 /// what may be the job's alone.
 pub(crate) fn has_shards(job: u32, env: &dyn Fn(&str) -> Option<String>) -> bool {
-    let args = ["--noheader", "--jobs", &job.to_string(), "--Format", FORMAT].map(str::to_owned);
-    let conf = env("SLURM_CONF").map(|path| ("SLURM_CONF", path));
-    match gpu_node::ask("squeue", args.to_vec(), conf.into_iter().collect(), ASK_TIMEOUT) {
-        Ok(text) => asks_for_shards(&text, job),
+    match squeue::ask(job, &COLUMNS, &squeue::commands(env, ASK_TIMEOUT)) {
+        Ok(cells) => cells.is_some_and(|[_, asked @ ..]| asks_for_shards(&asked)),
         Err(e) => {
             log::error(format_args!(
-                "job {job}: slurmctld cannot be asked whether its GPUs are shards, so it has them alone: {}",
-                Chain(&e)
+                "job {job}: slurmctld cannot be asked whether its GPUs are shards, so it has them alone: {e}"
             ));
             false
         }
     }
 }
 
-/// Reads `squeue`'s answer, in which warnings may come first.
-fn asks_for_shards(text: &str, job: u32) -> bool {
-    let asked = |line: &str| {
-        let (id, asked) = line.split_at_checked(ID_WIDTH)?;
-        (id.trim().parse() == Ok(job)).then(|| asked.split([',', ' ']).any(is_shard))
-    };
-    text.lines().find_map(asked).unwrap_or(false)
+/// Reads the TRES that a job asked for.
+fn asks_for_shards(asked: &[String]) -> bool {
+    asked.iter().flat_map(|tres| tres.split([',', ' '])).any(is_shard)
 }
 
 /// `gres:shard:10`, since 23.11 `gres/shard:10`, perhaps with a type.
@@ -77,31 +75,34 @@ mod tests {
         assert_eq!((asked_in_vain(None), asked_in_vain(Some("?"))), (None, None));
     }
 
-    fn line(job: u32, per_node: &str, per_job: &str) -> String {
-        format!("{job:<12}{per_node:<500}{per_job:<500}{:<500}{:<500}\n", "N/A", "N/A")
-    }
-
     #[test]
     fn shards_are_told_from_gpus() {
-        let of = |per_node, per_job| asks_for_shards(&line(12, per_node, per_job), 12);
-        assert!(of("gres:shard:10", "N/A") && of("gres/shard:10", "N/A") && of("gres:shard:a100:10", "N/A"));
-        assert!(of("gres/scratch:1,gres/shard=10", "N/A") && of("N/A", "gres:shard:3"));
+        let of =
+            |per_node: &str, per_job: &str| asks_for_shards(&[per_node, per_job, "", ""].map(str::to_owned));
+        assert!(of("gres:shard:10", "") && of("gres/shard:10", "") && of("gres:shard:a100:10", ""));
+        assert!(of("gres/scratch:1,gres/shard=10", "") && of("", "gres:shard:3"));
         // Types and other GRES may have any name.
-        assert!(!of("gres:gpu:shard:1", "N/A") && !of("gres/shards:1", "N/A") && !of("N/A", "gres:gpu:2"));
+        assert!(!of("gres:gpu:shard:1", "") && !of("gres/shards:1", "") && !of("", "gres:gpu:2"));
         assert!(!of("", ""));
     }
 
     #[test]
-    fn another_jobs_line_says_nothing() {
-        let text =
-            format!("squeue: a warning\n{}{}", line(13, "gres:shard:1", "N/A"), line(12, "N/A", "N/A"));
-        assert!(!asks_for_shards(&text, 12) && asks_for_shards(&text, 13) && !asks_for_shards(&text, 14));
+    fn another_jobs_record_says_nothing() {
+        let line = |job: u32, per_node: &str| {
+            format!("{job:<12}{per_node:<500}{:<500}{:<500}{:<500}\n", "N/A", "N/A", "N/A")
+        };
+        let text = line(13, "gres:shard:1") + &line(12, "N/A");
+        let asks = |job| {
+            let cells = squeue::cells(text.as_bytes(), job, &COLUMNS).unwrap();
+            cells.map(|[_, asked @ ..]| asks_for_shards(&asked))
+        };
+        assert_eq!([asks(12), asks(13), asks(14)], [Some(false), Some(true), None]);
     }
 
     proptest::proptest! {
         #[test]
         fn no_answer_panics(text in ".*") {
-            let _ = asks_for_shards(&text, 12);
+            let _ = squeue::cells(text.as_bytes(), 12, &COLUMNS);
         }
     }
 }

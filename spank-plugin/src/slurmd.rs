@@ -17,12 +17,13 @@ use protocol::set_summary::{MATCH_ENV, on_node};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, plain_why};
 
 use crate::args::Args;
-use crate::ffi::{Spank, SpankError, set_env};
-use crate::granted::{Granted, granted};
+use crate::check_placement::{CheckedGrant, check_placement};
+use crate::describe;
 use crate::requeue::requeue;
 use crate::shards::{asked_in_vain, has_shards};
-use crate::this_node::{Missing, NoNode, ThisNode, Untranslated};
-use crate::{describe, start_reconcile};
+use crate::spank::{Spank, SpankError};
+use crate::spawn_reconcile::{self, load_node};
+use crate::this_node::{IfAbsent, NoNode, ThisNode, Untranslated};
 
 /// Why a prolog or epilog fails, and the node with it.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +42,7 @@ pub(crate) enum Unfit {
 
 /// Makes the job's placement real. A job without GPUs costs two look-ups in the environment.
 pub(crate) fn prolog(
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     args: &Args,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Unfit> {
@@ -54,10 +55,10 @@ pub(crate) fn prolog(
     let job = spank.job_id()?;
     set_job(job);
     let here = env("SLURMD_NODENAME").unwrap_or_default();
-    args.env_on(&here).for_each(|(name, value)| set_env(name, &value));
+    args.env_on(&here).for_each(|(name, value)| spank.set_env(name, &value));
     let asked = env(&job_variable(REQUEST_ENV)).is_some();
-    let missing = if placement.is_some() { Missing::LastGood } else { Missing::Unmanaged };
-    let node = match ThisNode::load(args, missing, env) {
+    let if_absent = if placement.is_some() { IfAbsent::UseLastGood } else { IfAbsent::LeaveToSlurm };
+    let node = match load_node(spank, args, if_absent, env) {
         Ok(node) => node,
         // Slurm chose these GPUs, or would have without us.
         Err(e) if placement.is_none() || !asked => {
@@ -68,12 +69,13 @@ pub(crate) fn prolog(
     };
     node.leave_for_accounting(env);
     let has_shards = || has_shards(job, env);
-    let granted = granted(&node, job, placement.as_deref(), devices.as_deref(), &has_shards);
+    let granted = check_placement(&node, job, placement.as_deref(), devices.as_deref(), &has_shards);
     if granted.as_ref().is_ok_and(|granted| node.sees_none_of(&granted.given.grant.gpus())) {
         log::verbose(format_args!("job {job}: its GPUs are left as Slurm gave them"));
         return Ok(());
     }
     let cap_w = granted.as_ref().ok().and_then(|granted| granted.given.cap_w);
+    let nodes = granted.as_ref().map_or_else(|_| Vec::new(), |granted| granted.nodes.clone());
     let (grant, refused, own_fault) = match granted.map(|granted| translate(&node, &granted, env)) {
         Ok(Ok(grant)) => (grant, None, false),
         Ok(Err(untold)) => {
@@ -87,7 +89,7 @@ pub(crate) fn prolog(
     };
     let mut context = JobContext {
         cap_w,
-        decision: describe::why_on(&node.name, placement.as_deref().unwrap_or_default(), &reason(env)),
+        decision: describe::why_on(&node.name, &nodes, &reason(env)),
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
         ..context(spank, grant, slurmd, env)?
     };
@@ -98,13 +100,13 @@ pub(crate) fn prolog(
     if let Some(why) = realise(&node, &mut context, begin, &live, env)? {
         requeue(job, &node.name, &why, env);
     }
-    start_reconcile::if_forgotten(args, &node, &context);
+    spawn_reconcile::for_forgotten_jobs(spank, args, &node, &context);
     Ok(())
 }
 
 /// Refuses a job that slurmctld has placed on a node whose GPUs nobody describes, and has it start elsewhere.
 fn unknown_here(
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     args: &Args,
     (job, here): (u32, &str),
     what: &NoNode,
@@ -114,7 +116,7 @@ fn unknown_here(
     let why = format!("it has a placement, but this node does not know its GPUs: {what}");
     log::error(format_args!("job {job}: {why}"));
     // A slurmctld that is being replaced may say yes and end the job a second later: slurmd begins its script meanwhile.
-    if let Ok(node) = ThisNode::load(args, Missing::Placed, env)
+    if let Ok(node) = load_node(spank, args, IfAbsent::BeginJournal, env)
         && let Err(fault) = refuse(&node, &context(spank, NvmlGrant::nothing(), slurmd, env)?, &why)
     {
         // Its steps ask slurmctld.
@@ -148,7 +150,7 @@ fn refuse_job(
 /// Translates the grant to NVML's numbers.
 fn translate(
     node: &ThisNode,
-    granted: &Granted,
+    granted: &CheckedGrant,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<NvmlGrant, Untranslated> {
     let request = || env(&job_variable(REQUEST_ENV));
@@ -163,7 +165,7 @@ fn translate(
 
 /// The job, without what is told of its place.
 fn context(
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     grant: NvmlGrant,
     slurmd: WaitingSlurmd,
     env: &dyn Fn(&str) -> Option<String>,
@@ -321,7 +323,7 @@ fn ended(env: &dyn Fn(&str) -> Option<String>) -> Ended {
 
 /// Takes everything back. What could not be taken back is logged; the next reconciliation or prolog tries again.
 pub(crate) fn epilog(
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     args: &Args,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Unfit> {
@@ -332,7 +334,7 @@ pub(crate) fn epilog(
     }
     let job = spank.job_id()?;
     set_job(job);
-    let node = match ThisNode::load(args, Missing::Journalled, env) {
+    let node = match load_node(spank, args, IfAbsent::UseJournal, env) {
         Ok(node) => node,
         Err(e) if e.unmanaged() => return Ok(()),
         Err(e) => {
@@ -341,10 +343,10 @@ pub(crate) fn epilog(
             return Ok(());
         }
     };
-    args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
+    args.env_on(&node.name).for_each(|(name, value)| spank.set_env(name, &value));
     if ended == Ended::Forgotten {
         // slurmctld may have given its number to another job, which may have begun here meanwhile.
-        start_reconcile::if_journalled(args, &node, JobId(job));
+        spawn_reconcile::for_journalled_job(spank, args, &node, JobId(job));
         return Ok(());
     }
     let released = match gpu_node::release(&node.settings, JobId(job)) {

@@ -21,16 +21,17 @@ use site_config::{NodeSettings, VisibleDevices};
 use site_files::loaded;
 
 use crate::args::Args;
-use crate::ffi::{Spank, SpankError, effective_uid, fences_devices, set_env};
 use crate::prologs::{Left, Step, prologs};
 use crate::requeue::requeue;
 use crate::share_of_process::{Processes, inherited_mib, tasks_of_job};
 use crate::slurmd::asks_for_none;
+use crate::spank::{Spank, SpankError};
+use crate::spawn_reconcile::load_node;
 use crate::step_instances::{cores, of_step};
 use crate::submit::QUIET_ENV;
 use crate::task_gpus::{NO_DEVICES, Sight, SlurmVariables, TaskGpus};
-use crate::this_node::{Missing, NoNode, ThisNode};
-use crate::{describe, notes, without_prolog};
+use crate::this_node::{IfAbsent, NoNode, ThisNode};
+use crate::{describe, late_prolog, notes};
 
 /// The node that the step runs on.
 #[derive(Clone, Debug)]
@@ -111,11 +112,11 @@ pub(crate) enum TaskError {
 
 /// As root, once per step: reads the journal.
 pub(crate) fn init_post_opt(
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     args: &Args,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), SpankError> {
-    if effective_uid() != 0 {
+    if spank.effective_uid() != 0 {
         // A slurmd that is not root has refused every job with GPUs in its prolog.
         return Ok(());
     }
@@ -144,14 +145,15 @@ const REQUESTED: &CStr = c"SLURM_SPANK_TESSERA_REQUEST";
 fn look_up(
     step: &Step,
     args: &Args,
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     slurms: &SlurmVariables,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Share {
-    let read = ThisNode::load(args, Missing::Unmanaged, env);
+    let read = load_node(spank, args, IfAbsent::LeaveToSlurm, env);
     // Somebody has taken the file away, or this node out of it, while jobs that were placed by it still run.
     let gone = read.as_ref().is_err_and(NoNode::unmanaged);
-    let node = match if gone { ThisNode::load(args, Missing::Journalled, env) } else { read } {
+    let read = if gone { load_node(spank, args, IfAbsent::UseJournal, env) } else { read };
+    let node = match read {
         Ok(node) => node,
         Err(NoNode::Nameless) => return Share::None,
         Err(e) if e.unmanaged() => return left_to_slurm(step, GONE, args, spank, env),
@@ -169,7 +171,7 @@ fn look_up(
         Left::Nothing if gone => return left_to_slurm(step, GONE, args, spank, env),
         Left::Nothing if !step.has_gpus => return Share::Unknown,
         Left::Nothing if node.sees_none_of(&slurms.gpus()) => return Share::None,
-        Left::Nothing => match without_prolog::realise(spank, args, &node, step.batch, env) {
+        Left::Nothing => match late_prolog::realise(spank, args, &node, step.batch, env) {
             Ok(entry) => Left::Ready(Box::new(entry)),
             Err(_) if !slurmd_loads_us(&node.name, env) => {
                 return left_to_slurm(step, NOT_LOADED, args, spank, env);
@@ -250,7 +252,7 @@ fn left_to_slurm(
     step: &Step,
     unmanaged: &str,
     args: &Args,
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Share {
     let asks = spank.getenv(REQUESTED).is_some_and(|text| !asks_for_none(&text));
@@ -258,8 +260,8 @@ fn left_to_slurm(
         return Share::None;
     }
     let node = env("SLURMD_NODENAME").unwrap_or_default();
-    args.env_on(&node).for_each(|(name, value)| set_env(name, &value));
-    let Some(why) = without_prolog::placed_by_us(step.job, step.uid, env) else { return Share::None };
+    args.env_on(&node).for_each(|(name, value)| spank.set_env(name, &value));
+    let Some(why) = late_prolog::placed_by_us(step.job, step.uid, env) else { return Share::None };
     let why = format!("{unmanaged}; {why}");
     if step.batch {
         requeue(step.job, &node, &why, env);
@@ -286,7 +288,7 @@ pub(crate) fn task_init_privileged() {
 }
 
 /// As the user, in each task: sets its environment. The first task of the job on this node says what it got.
-pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError> {
+pub(crate) fn task_init(spank: &dyn Spank, args: &Args) -> Result<(), TaskError> {
     let share = SHARE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let job = spank.job_id()?;
     set_job(job);
@@ -304,7 +306,7 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let sight = Sight {
         kept: &node.kept,
         gpus: node.gpus,
-        fenced: fences_devices().unwrap_or_else(|| slurms.renumbered()),
+        fenced: spank.fences_devices().unwrap_or_else(|| slurms.renumbered()),
         open: node.open,
         by_number: node.by_number,
         may_open: &|gpu| may_open(&node, gpu),
@@ -327,7 +329,7 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
 fn share_of_task(
     share: Share,
     slurms: &SlurmVariables,
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     job: u32,
 ) -> Result<Option<(Box<Entry>, Here)>, TaskError> {
     let why = match share {
@@ -344,7 +346,7 @@ fn share_of_task(
 }
 
 /// Puts the library of GPU tasks into the task's `LD_PRELOAD`, or takes it out. The user's own list stays as it is.
-fn preload_library(spank: &Spank<'_>, entry: &Entry, node: &Here) -> Result<(), TaskError> {
+fn preload_library(spank: &dyn Spank, entry: &Entry, node: &Here) -> Result<(), TaskError> {
     let library = entry.tasks.as_ref().map_or(node.task_library.as_path(), |tasks| tasks.library.as_path());
     let wanted = entry.tasks.as_ref().is_some_and(|tasks| !tasks.probes);
     let users = spank.getenv(c"LD_PRELOAD");
@@ -360,7 +362,7 @@ fn preload_library(spank: &Spank<'_>, entry: &Entry, node: &Here) -> Result<(), 
 
 /// Sets what names the task's devices. `place`: its number on this node, and how many tasks there are here.
 fn set_environment(
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     entry: &Entry,
     place: (u32, u32),
     devices: &TaskGpus,
@@ -413,7 +415,7 @@ fn tell(
 }
 
 /// Gives the memory that this process may take of the job's share, MiB; `None` for a job without a share.
-fn share_of_process(entry: &Entry, spank: &Spank<'_>, is_job: bool, step_tasks: u32) -> Option<u64> {
+fn share_of_process(entry: &Entry, spank: &dyn Spank, is_job: bool, step_tasks: u32) -> Option<u64> {
     let share = entry.share.as_ref()?;
     let env = |name: &CStr| spank.getenv(name);
     let cores = || Some((cores(&spank.job_cores()?)?.len(), cores(&spank.step_cores()?)?.len()));
@@ -426,7 +428,7 @@ fn share_of_process(entry: &Entry, spank: &Spank<'_>, is_job: bool, step_tasks: 
 }
 
 /// As root, whenever a task has ended: tells what the task broker noted about the job's processes.
-pub(crate) fn task_exit(spank: &Spank<'_>) -> Result<(), SpankError> {
+pub(crate) fn task_exit(spank: &dyn Spank) -> Result<(), SpankError> {
     let job = spank.job_id()?;
     // An error, because Slurm lets those into the job's log whatever its level is.
     notes::untold().iter().for_each(|line| log::error(format_args!("job {job}: {line}")));
@@ -445,7 +447,7 @@ fn may_open(node: &Here, gpu: &GpuRecord) -> bool {
 }
 
 /// Under `optional` in plugstack.conf the task starts in spite of our error: it must not find a GPU that way.
-fn hide_gpus(spank: &Spank<'_>) -> Result<(), SpankError> {
+fn hide_gpus(spank: &dyn Spank) -> Result<(), SpankError> {
     spank.setenv(CUDA, NO_DEVICES)?;
     spank.setenv(CONTAINERS, "void")
 }

@@ -11,7 +11,7 @@ use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_
 
 use crate::args::Args;
 use crate::counters;
-use crate::ffi::{Context, Spank, SpankError};
+use crate::spank::{Context, Spank, SpankError};
 use job_options::{Refusal, Source, Spec, Typed};
 
 /// By this variable, a `srun --quiet` tells its step's tasks to print no notice. srun hands on variables that begin with
@@ -102,7 +102,7 @@ pub(crate) fn wrong_bind(bind: Option<&str>, job_has_part: bool) -> Option<Strin
 ///
 /// Called once per component of a heterogeneous job, with that component's options in `typed`.
 pub(crate) fn init_post_opt(
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     context: Context,
     args: &Args,
     mut typed: Typed,

@@ -18,7 +18,7 @@ use gpu_node::{gpus_of_task, numbers, uuids, uuids_of_part};
 use node_driver::NvmlIndex;
 use node_journal::{Entry, GpuRecord, Kind};
 
-use crate::ffi::Spank;
+use crate::spank::Spank;
 
 /// Slurm's variables of one task. Empty variables count as unset.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ pub(crate) enum TaskGpus {
 
 impl SlurmVariables {
     /// Of the task in whose hook this is.
-    pub(crate) fn of(spank: &Spank<'_>) -> Self {
+    pub(crate) fn of(spank: &dyn Spank) -> Self {
         let get = |name| spank.getenv(name).filter(|list| !list.is_empty());
         Self {
             step: get(c"SLURM_STEP_GPUS"),

@@ -12,7 +12,6 @@ use site_files::last_good::{InForce, LastGood};
 use site_files::tessera_toml::{self, LoadError};
 
 use crate::args::Args;
-use crate::start_reconcile;
 
 /// The site's description and what follows from it for this node.
 pub(crate) struct ThisNode {
@@ -57,42 +56,65 @@ pub(crate) struct Untranslated {
     pub(crate) gpu_is_missing: bool,
 }
 
-/// Meaning of a missing `tessera.toml`.
+/// What counts if `tessera.toml` is absent, or this node is absent from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum IfAbsent {
     /// The node is not managed.
-    Unmanaged,
-    /// As a bad file: there are, or may be, jobs here that were placed by the last good one.
-    LastGood,
-    /// As `LastGood`, and the GPUs of a node that has been taken out of the file have no description: the journal says what
-    /// jobs still have here.
-    Journalled,
-    /// As `Journalled` for a node without a journal, which begins one: slurmctld has placed a job here, and its refusal is noted.
-    Placed,
+    LeaveToSlurm,
+    /// The last good version, as for a bad file: there are, or may be, jobs here that were placed by it.
+    UseLastGood,
+    /// As `UseLastGood`. The GPUs of a node that has been taken out of the file have no description: the journal says what jobs
+    /// still have here.
+    UseJournal,
+    /// As `UseJournal` for a node without a journal, which begins one: slurmctld has placed a job here, and its refusal is noted.
+    BeginJournal,
+}
+
+/// Outcome of reading the description.
+pub(crate) struct Loaded {
+    pub(crate) node: Result<ThisNode, NoNode>,
+    /// Name of this node if no process has read this version of the file here before: the node is to be reconciled.
+    pub(crate) to_reconcile: Option<String>,
+}
+
+impl From<NoNode> for Loaded {
+    fn from(why: NoNode) -> Self {
+        Self { node: Err(why), to_reconcile: None }
+    }
 }
 
 impl ThisNode {
     /// Reads `tessera.toml`, or its last good version, for the node that Slurm names in `SLURMD_NODENAME`.
     ///
     /// `env` is the environment of slurmd's own process, never the job's.
-    pub(crate) fn load(
-        args: &Args,
-        missing: Missing,
-        env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, NoNode> {
-        let name = env("SLURMD_NODENAME").filter(|n| !n.is_empty()).ok_or(NoNode::Nameless)?;
+    pub(crate) fn load(args: &Args, if_absent: IfAbsent, env: &dyn Fn(&str) -> Option<String>) -> Loaded {
+        let Some(name) = env("SLURMD_NODENAME").filter(|n| !n.is_empty()) else {
+            return NoNode::Nameless.into();
+        };
         let path = args.config.clone().unwrap_or_else(|| site_config::config_path(env));
         let spool = slurm_conf::spool_dir(&slurm_conf::path(env), &name);
         let copy = spool.as_deref().map(LastGood::in_dir);
-        let Read { site, is_new } = site(&path, missing, copy.as_ref())?;
-        if is_new {
-            // It may describe other GPUs; and at slurmd's start there may have been nothing to go by.
-            start_reconcile::now(args, &name);
+        match site(&path, if_absent, copy.as_ref()) {
+            Ok(InFile { site, is_new }) => Loaded {
+                to_reconcile: is_new.then(|| name.clone()),
+                node: Self::described(site, name, path, if_absent, env),
+            },
+            Err(why) => why.into(),
         }
+    }
+
+    /// Finds the node of this name in the site's file at `path`.
+    fn described(
+        site: SiteConfig,
+        name: String,
+        path: PathBuf,
+        if_absent: IfAbsent,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, NoNode> {
         let gpus = match site.node(&name) {
             Some(spec) => spec.to_node().gpus,
-            None if missing == Missing::Placed => Vec::new(),
-            None if missing == Missing::Journalled && had_jobs(&site, &name) => Vec::new(),
+            None if if_absent == IfAbsent::BeginJournal => Vec::new(),
+            None if if_absent == IfAbsent::UseJournal && had_jobs(&site, &name) => Vec::new(),
             None => return Err(NoNode::NotListed { path, node: name }),
         };
         let mut settings = Settings::new(&site.node.for_node(&name), &site.mps, &gpus)
@@ -158,20 +180,20 @@ fn gres_conf(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
 }
 
 /// The configuration in force.
-struct Read {
+struct InFile {
     site: SiteConfig,
     /// No process has read this version here before.
     is_new: bool,
 }
 
 /// Reads the configuration in force. What is wrong with the file is said once, by whichever process is first to see it.
-fn site(path: &Path, missing: Missing, copy: Option<&LastGood>) -> Result<Read, NoNode> {
+fn site(path: &Path, if_absent: IfAbsent, copy: Option<&LastGood>) -> Result<InFile, NoNode> {
     let read = match copy {
         Some(copy) => copy.load(path),
         None => tessera_toml::load(path).map(|(config, _)| config.into()),
     };
     let read = match (read, copy) {
-        (Err(bad @ LoadError::Missing(_)), Some(copy)) if missing != Missing::Unmanaged => {
+        (Err(bad @ LoadError::Missing(_)), Some(copy)) if if_absent != IfAbsent::LeaveToSlurm => {
             copy.instead_of(path, bad)
         }
         (read, _) => read,
@@ -183,7 +205,7 @@ fn site(path: &Path, missing: Missing, copy: Option<&LastGood>) -> Result<Read, 
                 bad.lines().iter().for_each(log::error);
                 log::error("the last good version of tessera.toml stays in force on this node");
             }
-            Ok(Read { site: config, is_new: false })
+            Ok(InFile { site: config, is_new: false })
         }
         Ok(InForce { config, is_new, not_kept, .. }) => {
             if copy.is_some_and(|copy| copy.is_news(None)) {
@@ -192,7 +214,7 @@ fn site(path: &Path, missing: Missing, copy: Option<&LastGood>) -> Result<Read, 
             if let Some(why) = not_kept {
                 log::verbose(format_args!("no copy of tessera.toml can be kept: {}", Chain(&why)));
             }
-            Ok(Read { site: config, is_new })
+            Ok(InFile { site: config, is_new })
         }
         Err(LoadError::Missing(path)) => Err(NoNode::NoFile { path }),
         Err(bad) => {
@@ -268,27 +290,30 @@ mod tests {
             "SLURMD_NODENAME" => Some("n1".to_owned()),
             _ => None,
         };
-        let load = |missing| ThisNode::load(&Args::default(), missing, &env).map(|n| n.settings.gpus.len());
-        assert!(load(Missing::LastGood).unwrap_err().unmanaged());
+        let load =
+            |if_absent| ThisNode::load(&Args::default(), if_absent, &env).node.map(|n| n.settings.gpus.len());
+        assert!(load(IfAbsent::UseLastGood).unwrap_err().unmanaged());
         std::fs::write(&file, "x").unwrap();
-        let why = load(Missing::Unmanaged).unwrap_err();
+        let why = load(IfAbsent::LeaveToSlurm).unwrap_err();
         assert!(!why.unmanaged() && why.to_string().contains("tessera.toml:1:"), "{why}");
         std::fs::write(&file, SITE).unwrap();
-        assert_eq!(load(Missing::Unmanaged).unwrap(), 4);
+        let wanted = || ThisNode::load(&Args::default(), IfAbsent::LeaveToSlurm, &env).to_reconcile.is_some();
+        assert!(wanted() && !wanted(), "once for each version");
+        assert_eq!(load(IfAbsent::LeaveToSlurm).unwrap(), 4);
         std::fs::write(&file, "x").unwrap();
-        assert_eq!(load(Missing::Unmanaged).unwrap(), 4);
+        assert_eq!(load(IfAbsent::LeaveToSlurm).unwrap(), 4);
         std::fs::remove_file(&file).unwrap();
-        assert_eq!(load(Missing::LastGood).unwrap(), 4);
-        assert!(load(Missing::Unmanaged).unwrap_err().unmanaged());
+        assert_eq!(load(IfAbsent::UseLastGood).unwrap(), 4);
+        assert!(load(IfAbsent::LeaveToSlurm).unwrap_err().unmanaged());
         // Another node's, and this one has had no jobs; then it has.
         let state = dir.path().join("state");
         let others = SITE.replace("n1", "n9") + &format!("\n[node]\nstate_dir = {state:?}\n");
         std::fs::write(&file, others).unwrap();
-        assert!(load(Missing::Journalled).unwrap_err().unmanaged());
-        assert_eq!(load(Missing::Placed).unwrap(), 0);
+        assert!(load(IfAbsent::UseJournal).unwrap_err().unmanaged());
+        assert_eq!(load(IfAbsent::BeginJournal).unwrap(), 0);
         std::fs::create_dir(&state).unwrap();
-        assert_eq!(load(Missing::Journalled).unwrap(), 0);
-        assert_eq!(load(Missing::Placed).unwrap(), 0);
-        assert!(load(Missing::LastGood).unwrap_err().unmanaged());
+        assert_eq!(load(IfAbsent::UseJournal).unwrap(), 0);
+        assert_eq!(load(IfAbsent::BeginJournal).unwrap(), 0);
+        assert!(load(IfAbsent::UseLastGood).unwrap_err().unmanaged());
     }
 }

@@ -1,25 +1,15 @@
 //! The extern step of a job, and what the job's devices do while it runs.
 
-use std::env;
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
-use job_usage::{Places, UsageError, has_devices, sample};
-use plugin_rt::accounting::Accounting;
+use job_usage::{Places, has_devices, sample};
+use step_accounting::{AccountedNode, NotAccounted};
 
 use crate::peaks::Peaks;
 
-/// Why a job's GPUs are not sampled.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoSample {
-    #[error("no prolog of Tessera has run on node {0}")]
-    Unmanaged(String),
-    #[error(transparent)]
-    Usage(#[from] UsageError),
-}
-
 /// The job whose extern step this daemon serves.
-pub(crate) struct Step {
+pub(crate) struct SampledJob {
     pub(crate) job: JobId,
     places: Places,
     looked: Option<Instant>,
@@ -40,18 +30,15 @@ pub(crate) fn extern_of(command_line: &str) -> Option<JobId> {
     if step == "extern" { job.parse().ok().map(JobId) } else { None }
 }
 
-impl Step {
+impl SampledJob {
     /// `node` is the node's name in Slurm.
-    pub(crate) fn new(job: JobId, node: String) -> Result<Self, NoSample> {
-        let Some(found) = Accounting::on_node(&node, &|name| env::var(name).ok()) else {
-            return Err(NoSample::Unmanaged(node));
-        };
-        let places = Places { state_dir: found.state_dir, nvml_library: found.nvml_library };
+    pub(crate) fn new(job: JobId, node: &str) -> Result<Self, NotAccounted> {
+        let AccountedNode { places, .. } = AccountedNode::find(node)?;
         Ok(Self { job, places, looked: None, peaks: Peaks::default(), failed: false })
     }
 
     /// Looks at the job's devices. For a job without any, no driver is loaded.
-    pub(crate) fn look(&mut self) -> Result<(), NoSample> {
+    pub(crate) fn look(&mut self) -> Result<(), NotAccounted> {
         if self.looked.is_some_and(|last| last.elapsed() < ONE_SAMPLE) {
             return Ok(());
         }
@@ -61,7 +48,7 @@ impl Step {
         looked
     }
 
-    fn sample(&mut self) -> Result<(), NoSample> {
+    fn sample(&mut self) -> Result<(), NotAccounted> {
         if !has_devices(&self.places, self.job)? {
             return Ok(());
         }

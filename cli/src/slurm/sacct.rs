@@ -7,7 +7,7 @@ use protocol::AdminComment;
 use std::collections::HashMap;
 use std::process::Command;
 
-use super::records::Table;
+use super::records::SlurmTable;
 use super::squeue::MOST_IDS;
 use crate::outcome::Failure;
 
@@ -31,7 +31,7 @@ const COLUMNS: [(&str, usize); 6] = [
     ("ElapsedRaw", 12),
     ("AdminComment", 512),
 ];
-const TABLE: Table<'_> = Table { program: "sacct", columns: &COLUMNS, gap: 1 };
+const TABLE: SlurmTable<'_> = SlurmTable { program: "sacct", columns: &COLUMNS, gap: 1 };
 
 /// What `-o` asks sacct for.
 fn format(columns: &[(&str, usize)]) -> String {
@@ -105,7 +105,7 @@ pub(crate) fn rows<const N: usize>(
         if !out.status.success() {
             continue;
         }
-        for mut cells in (Table { program: "sacct", columns: &all, gap: 1 }).read(&out.stdout)? {
+        for mut cells in (SlurmTable { program: "sacct", columns: &all, gap: 1 }).read(&out.stdout)? {
             let id = cells.remove(0).parse();
             if let (Ok(id), Ok(cells)) = (id, <[String; N]>::try_from(cells)) {
                 rows.insert(id, cells);
@@ -128,7 +128,7 @@ pub(crate) fn job_and_steps<const M: usize, const N: usize>(
     let mut command = Command::new("sacct");
     command.args(["-n", "-o", &format(&all), "-j", job]).env("SLURM_TIME_FORMAT", "%s");
     let out = answer(&mut command, NEEDS)?;
-    let records = Table { program: "sacct", columns: &all, gap: 1 }.read(&out)?;
+    let records = SlurmTable { program: "sacct", columns: &all, gap: 1 }.read(&out)?;
     Ok(records.into_iter().filter_map(|cells| <[String; N]>::try_from(cells).ok()).collect())
 }
 

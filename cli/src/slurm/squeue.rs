@@ -13,7 +13,7 @@ use protocol::gres_list::Tres;
 use site_config::hostlist;
 
 use super::command::run;
-use super::records::Table;
+use super::records::SlurmTable;
 use crate::outcome::Failure;
 use columns::COLUMNS;
 
@@ -95,7 +95,7 @@ pub(crate) fn by_node(jobs: &[Job]) -> HashMap<String, Vec<JobId>> {
 
 /// The jobs in squeue's table of [`COLUMNS`].
 pub(crate) fn read(table: &[u8]) -> Result<Vec<Job>, Failure> {
-    let table = Table { program: "squeue", columns: &COLUMNS, gap: 0 }.read(table)?;
+    let table = SlurmTable { program: "squeue", columns: &COLUMNS, gap: 0 }.read(table)?;
     Ok(table.iter().filter_map(|cells| job(cells)).collect())
 }
 
@@ -186,7 +186,7 @@ fn printed(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result
 
 /// The same as cells.
 fn asked(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<Vec<Vec<String>>, Failure> {
-    Table { program: "squeue", columns, gap: 0 }.read(&printed(columns, only, own)?)
+    Ok(SlurmTable { program: "squeue", columns, gap: 0 }.read(&printed(columns, only, own)?)?)
 }
 
 /// A job in the cells of [`COLUMNS`].
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     fn one(line: &str) -> Option<Job> {
-        let table = Table { program: "squeue", columns: &COLUMNS, gap: 0 };
+        let table = SlurmTable { program: "squeue", columns: &COLUMNS, gap: 0 };
         job(&table.read(format!("{line}\n").as_bytes()).unwrap()[0])
     }
 

@@ -3,45 +3,27 @@
 mod version;
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use geometry::JobId;
 use plugin_rt::{Chain, guard_ok, log};
+use step_accounting::ServedStep;
 
-use crate::step::{NoEnergy, Step, StepName};
+use crate::step::{EnergyStep, StepName};
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));
 
-plugin_rt::exported_text!(plugin_name, "Tessera: energy of jobs' GPUs");
-plugin_rt::exported_text!(plugin_type, "acct_gather_energy/tessera");
-plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
-
-/// The Slurm that the structs were read from: the loader refuses any other.
-#[unsafe(no_mangle)]
-static plugin_version: u32 = sys::SLURM_VERSION_NUMBER;
+step_accounting::accounting_plugin!(
+    "Tessera: energy of jobs' GPUs",
+    "acct_gather_energy/tessera",
+    sys::SLURM_VERSION_NUMBER,
+    STEP
+);
 
 const SUCCESS: c_int = 0;
 
-/// The step that this process serves; `None` in slurmd, and where a job's energy is not known.
-static STEP: Mutex<Option<Step>> = Mutex::new(None);
-
-fn step() -> MutexGuard<'static, Option<Step>> {
-    // A panic while it was held has been logged; the step is replaced as a whole.
-    STEP.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn init() -> c_int {
-    plugin_rt::install_panic_hook();
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn fini() -> c_int {
-    guard_ok("fini", (), || drop(step().take()));
-    SUCCESS
-}
+/// The step that this process serves; none in slurmd, and none if a job's energy is not known.
+static STEP: ServedStep<EnergyStep> = ServedStep::new();
 
 /// Nodes are other plugins' to measure.
 #[unsafe(no_mangle)]
@@ -78,8 +60,7 @@ unsafe extern "C" fn acct_gather_energy_p_get_data(kind: sys::acct_energy_type, 
 
 /// Writes what the step's job has used. An answer that cannot be had leaves the last one.
 fn answer(energy: &mut sys::acct_gather_energy_t) {
-    let step = step();
-    let Some(read) = step.as_ref().map(Step::read) else { return };
+    let Some(read) = STEP.with(|| None, |step| step.read()) else { return };
     match read {
         Ok(reading) => {
             energy.previous_consumed_energy = energy.consumed_energy;
@@ -124,13 +105,9 @@ fn named(record: &sys::stepd_step_rec_t) -> Option<StepName> {
 
 fn begin(name: StepName) {
     let job = name.job;
-    match Step::begin(name) {
-        Ok(begun) => *step() = Some(begun),
-        // Sites without Tessera's GPUs on some nodes list the plugin all the same.
-        Err(why @ (NoEnergy::Off | NoEnergy::Unmanaged(_))) => {
-            log::debug(format_args!("job {job}: energy is not accounted: {}", Chain(&why)));
-        }
-        Err(why) => log::error(format_args!("job {job}: energy is not accounted: {}", Chain(&why))),
+    match EnergyStep::begin(name) {
+        Ok(begun) => STEP.begin(begun),
+        Err(why) => why.log(job, "energy"),
     }
 }
 
@@ -146,14 +123,10 @@ extern "C" fn acct_gather_energy_p_conf_values(_list: *mut c_void) {}
 
 #[cfg(test)]
 mod tests {
-    /// Slurm ends where a plugin lacks one of the symbols that it looks up.
     #[test]
     fn every_symbol_that_slurm_looks_up_is_here() {
         let asked: &[&str] = &include!(concat!(env!("OUT_DIR"), "/asked.rs"));
-        let source = include_str!("mod.rs");
         assert_eq!(asked.len(), 6, "{asked:?}");
-        for name in asked {
-            assert!(source.contains(&format!("extern \"C\" fn {name}(")), "{name}");
-        }
+        assert_eq!(step_accounting::missing_symbols(asked, include_str!("mod.rs")), [""; 0]);
     }
 }

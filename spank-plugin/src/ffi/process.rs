@@ -5,10 +5,12 @@ use std::ffi::{CString, c_char, c_int};
 use std::io;
 use std::ops::Range;
 
+use crate::spank::Errors;
+
 /// Removes a variable from this process's environment, before Slurm reads it for itself.
 ///
 /// Only for `slurm_spank_init` in a submitting command: sbatch, salloc and srun call it before their first thread.
-pub(crate) fn forget_env(name: &str) {
+pub(super) fn forget_env(name: &str) {
     let Ok(name) = CString::new(name) else { return };
     // SAFETY: POSIX unsetenv with a NUL-terminated name; the command is single-threaded at this point.
     let _never_fails_on_a_plain_name = unsafe { libc::unsetenv(name.as_ptr()) };
@@ -17,7 +19,7 @@ pub(crate) fn forget_env(name: &str) {
 /// Address range of this process's command line in its memory; `None` where the kernel does not say.
 ///
 /// Source: proc(5), fields 48 and 49 of `/proc/PID/stat`.
-pub(crate) fn command_line() -> Option<Range<usize>> {
+pub(super) fn command_line() -> Option<Range<usize>> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The second field is the program's name in brackets, and may hold anything.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(45).map(str::parse);
@@ -30,7 +32,7 @@ pub(crate) fn command_line() -> Option<Range<usize>> {
 /// Only for prolog and epilog, which Slurm runs in a process without threads, and for a step that stands in for a prolog
 /// before it has tasks. Beside that one is slurmstepd's thread for messages, which reads no variable [22.05 and 24.11
 /// `slurmstepd/req.c`].
-pub(crate) fn set_env(name: &str, value: &str) {
+pub(super) fn set_env(name: &str, value: &str) {
     if std::env::var_os(name).is_some_and(|now| now == value) {
         return;
     }
@@ -40,25 +42,15 @@ pub(crate) fn set_env(name: &str, value: &str) {
 }
 
 /// Ends a submitting command as Slurm itself does after a refusal, running its exit handlers.
-pub(crate) fn end_command(status: c_int) -> ! {
+pub(super) fn end_command(status: c_int) -> ! {
     // SAFETY: C's exit. It does not return, so nothing of ours runs after a handler has unloaded the plugin.
     unsafe { libc::exit(status) }
 }
 
 /// The effective user id.
-pub(crate) fn effective_uid() -> u32 {
+pub(super) fn effective_uid() -> u32 {
     // SAFETY: POSIX geteuid takes nothing and cannot fail.
     unsafe { libc::geteuid() }
-}
-
-/// Destination of a detached program's errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Errors {
-    /// To our own stderr: slurmd's log or journal.
-    Ours,
-    /// Nowhere. In 24.11 a prolog's stderr is a pipe that slurmd reads to its end: whoever keeps it open keeps the job
-    /// waiting, and at `PrologEpilogTimeout` the node is drained [24.11 `run_command.c`].
-    Nowhere,
 }
 
 /// Starts `argv` in a session of its own, adopted by init: no zombie, no wait. stdin and stdout are `/dev/null`; every
@@ -69,7 +61,7 @@ pub(crate) enum Errors {
 /// # Errors
 ///
 /// A string with a NUL in it, or a `fork` that failed.
-pub(crate) fn spawn_detached(argv: &[String], env: &[String], errors: Errors) -> io::Result<()> {
+pub(super) fn spawn_detached(argv: &[String], env: &[String], errors: Errors) -> io::Result<()> {
     let own = |texts: &[String]| -> io::Result<Vec<CString>> {
         texts.iter().map(|t| CString::new(t.as_str()).map_err(io::Error::other)).collect()
     };

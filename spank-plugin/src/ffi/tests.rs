@@ -4,7 +4,12 @@ use std::ffi::{CString, c_char, c_int};
 use std::ptr::null_mut;
 
 use super::fake::{CONTEXT, CONTROL, OPTIONS, STEP};
-use super::*;
+use job_options::Spec;
+
+use super::entry::*;
+use super::process::spawn_detached;
+use super::sys;
+use crate::spank::Errors;
 
 /// Calls a hook with the arguments of a `plugstack.conf` line.
 fn call(hook: unsafe extern "C" fn(sys::spank_t, c_int, *mut *mut c_char) -> c_int, args: &[&str]) -> c_int {

@@ -2,49 +2,26 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
-use std::sync::{Mutex, PoisonError};
 
 use plugin_rt::{Chain, guard_ok, log, symbol, text};
+use step_accounting::ServedStep;
 
-use crate::peaks::Value;
-use crate::step::{NoSample, Step, extern_of};
+use crate::peaks::{Peaks, Value};
+use crate::step::{SampledJob, extern_of};
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));
 
-plugin_rt::exported_text!(plugin_name, "Tessera: GPU memory and utilisation of jobs");
-plugin_rt::exported_text!(plugin_type, "acct_gather_interconnect/tessera");
-plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
-
-/// The Slurm that the structs were read from: the loader refuses any other.
-#[unsafe(no_mangle)]
-static plugin_version: u32 = sys::SLURM_VERSION_NUMBER;
+step_accounting::accounting_plugin!(
+    "Tessera: GPU memory and utilisation of jobs",
+    "acct_gather_interconnect/tessera",
+    sys::SLURM_VERSION_NUMBER,
+    STEP
+);
 
 const SUCCESS: c_int = 0;
 
-/// The step or node that this process serves.
-enum Serves {
-    /// Nobody has asked yet.
-    Unknown,
-    /// No extern step, or one whose node is not Tessera's.
-    Nothing,
-    Step(Box<Step>),
-}
-
-static SERVES: Mutex<Serves> = Mutex::new(Serves::Unknown);
-
-#[unsafe(no_mangle)]
-extern "C" fn init() -> c_int {
-    plugin_rt::install_panic_hook();
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn fini() -> c_int {
-    guard_ok("fini", (), || {
-        *SERVES.lock().unwrap_or_else(PoisonError::into_inner) = Serves::Nothing;
-    });
-    SUCCESS
-}
+/// The job whose extern step this process serves; none in other steps, and none if the node is not Tessera's.
+static STEP: ServedStep<SampledJob> = ServedStep::new();
 
 /// Profiles of the network are other plugins'.
 #[unsafe(no_mangle)]
@@ -55,18 +32,8 @@ extern "C" fn acct_gather_interconnect_p_node_update() -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut sys::acct_gather_data_t) -> c_int {
     guard_ok("get_data", (), || {
-        // A panic while it was held has been logged; what the step has seen so far is still right.
-        let mut serves = SERVES.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*serves, Serves::Unknown) {
-            *serves = begin();
-        }
-        let Serves::Step(step) = &mut *serves else { return };
-        if let Err(why) = step.look() {
-            // Once for each job: after that the numbers are missing, or the driver answers again.
-            let line = format!("job {}: GPU usage was not sampled: {}", step.job, Chain(&why));
-            if mem::replace(&mut step.failed, true) { log::debug(line) } else { log::error(line) }
-        }
-        for (name, value) in [(c"gpumem", step.peaks.memory()), (c"gpuutil", step.peaks.busy())] {
+        let Some(peaks) = STEP.with(begin, look) else { return };
+        for (name, value) in [(c"gpumem", peaks.memory()), (c"gpuutil", peaks.busy())] {
             if let (Some(value), Some(position)) = (value, position(name)) {
                 // SAFETY: common_jag.c: `data` has an element for every TRES that assoc_mgr knows, in its order.
                 unsafe { write(data, position, value) };
@@ -74,6 +41,16 @@ unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut sys::acct_ga
         }
     });
     SUCCESS
+}
+
+/// Samples the job's devices, and returns what the samples add up to.
+fn look(step: &mut SampledJob) -> Peaks {
+    if let Err(why) = step.look() {
+        // Once for each job: after that the numbers are missing, or the driver answers again.
+        let line = format!("job {}: GPU usage was not sampled: {}", step.job, Chain(&why));
+        if mem::replace(&mut step.failed, true) { log::debug(line) } else { log::error(line) }
+    }
+    step.peaks.clone()
 }
 
 /// # Safety
@@ -93,26 +70,14 @@ unsafe fn write(data: *mut sys::acct_gather_data_t, position: usize, value: Valu
 }
 
 /// Finds out whose daemon this is.
-fn begin() -> Serves {
+fn begin() -> Option<SampledJob> {
     let command_line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let Some(job) = extern_of(&String::from_utf8_lossy(&command_line)) else { return Serves::Nothing };
+    let job = extern_of(&String::from_utf8_lossy(&command_line))?;
     let Some(node) = node_name() else {
         log::error("GPU usage is not accounted: this Slurm does not tell the node's name");
-        return Serves::Nothing;
+        return None;
     };
-    match Step::new(job, node) {
-        Ok(step) => Serves::Step(Box::new(step)),
-        Err(why) => {
-            let line = format!("job {job}: GPU usage is not accounted: {}", Chain(&why));
-            // Sites without Tessera's GPUs on some nodes list the plugin all the same.
-            if matches!(why, NoSample::Unmanaged(_)) {
-                log::debug(line)
-            } else {
-                log::error(line)
-            }
-            Serves::Nothing
-        }
-    }
+    SampledJob::new(job, &node).map_err(|why| why.log(job, "GPU usage")).ok()
 }
 
 /// This node's name in Slurm, as slurmstepd has it from slurmd.
@@ -164,15 +129,11 @@ mod tests {
 
     use super::*;
 
-    /// Slurm ends where a plugin lacks one of the symbols that it looks up.
     #[test]
     fn every_symbol_that_slurm_looks_up_is_here() {
         let asked: &[&str] = &include!(concat!(env!("OUT_DIR"), "/asked.rs"));
-        let source = include_str!("mod.rs");
         assert_eq!(asked.len(), 5, "{asked:?}");
-        for name in asked {
-            assert!(source.contains(&format!("extern \"C\" fn {name}(")), "{name}");
-        }
+        assert_eq!(step_accounting::missing_symbols(asked, include_str!("mod.rs")), [""; 0]);
     }
 
     #[test]

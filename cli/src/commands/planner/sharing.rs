@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use geometry::{GpuIndex, JobId};
 use power::{Memory, Part};
 use protocol::layout::{GpuLayout, HolderLayout};
-use protocol::wire::{parse_placement, parse_request};
+use protocol::wire::parse_request;
 use protocol::{AdminComment, Grant, NodeGrant, Request};
 use site_config::{Objective, PowerPolicy, SiteConfig};
 
@@ -146,8 +146,7 @@ fn running(config: &SiteConfig, found: &Found<'_>, job: JobId, jobs: &[Job]) -> 
     let request = parse_request(comment.asks.as_deref()?).ok()?;
     let (_, policy) = pairing(config, job, &request)?;
     let started = comment.started()?;
-    let placement =
-        parse_placement(&format!("v1 job={};{}", job.id, started.got), &|_, _| Some(model)).ok()?;
+    let placement = started.placement(JobId(job.id), &|_, _| Some(model)).ok()?;
     let NodeGrant { grant, cap_w } = placement.on(node)?;
     let (part, start, mem_mib) = match grant {
         Grant::Compute { within, part, mem_mib } => {

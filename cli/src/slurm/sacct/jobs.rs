@@ -8,11 +8,11 @@ use protocol::AdminComment;
 use super::columns::COLUMNS;
 use super::format;
 use crate::outcome::Failure;
-use crate::slurm::records::Table;
+use crate::slurm::records::SlurmTable;
 use crate::slurm::squeue;
 use crate::slurm::tres::{mib, tres};
 
-const TABLE: Table<'_> = Table { program: "sacct", columns: &COLUMNS, gap: 1 };
+const TABLE: SlurmTable<'_> = SlurmTable { program: "sacct", columns: &COLUMNS, gap: 1 };
 
 /// What is later is no time, and no job runs as long: sums of both must not run over.
 const LATEST_S: u64 = 1 << 40;
@@ -115,7 +115,7 @@ pub(crate) fn on_node(node: &str, (from, to): (u64, u64), now: u64) -> Result<Ve
     command.args(["-a", "-X", "-n", "-D", "-N", node, "-S", &ago(from.saturating_sub(5)), "-E"]);
     command.args([&ago((to + 5).min(now)), "-o", &format(&all)]).env("SLURM_TIME_FORMAT", "%s");
     let table = super::answer(&mut command, super::NEEDS)?;
-    let rows = Table { program: "sacct", columns: &all, gap: 1 }.read(&table)?;
+    let rows = SlurmTable { program: "sacct", columns: &all, gap: 1 }.read(&table)?;
     let mut runs = rows.into_iter().filter_map(run).collect::<Result<Vec<RunOn>, Failure>>()?;
     name_running(runs.iter_mut().map(|run| &mut run.job));
     Ok(runs)

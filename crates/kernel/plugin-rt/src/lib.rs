@@ -1,6 +1,6 @@
 //! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook, the reader of files that
-//! people name ([`read_file`]), what those of slurmctld need of the hosting process ([`slurmctld`]), and which jobs live on a
-//! node ([`live_steps`]).
+//! people name ([`read_file`]), what those of slurmctld need of the hosting process ([`slurmctld`]), which jobs live on a
+//! node ([`live_steps`]), and the reader of the tables that Slurm's commands print ([`slurm_table`]).
 //!
 //! Slurm's daemons are other people's processes. Three rules follow, and this crate holds them in one place:
 //!
@@ -21,6 +21,7 @@ pub mod live_steps;
 pub mod log;
 pub mod read_file;
 pub mod slurm_conf;
+pub mod slurm_table;
 pub mod slurmctld;
 pub mod spank_env;
 

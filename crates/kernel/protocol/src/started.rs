@@ -2,9 +2,12 @@
 
 use std::fmt;
 
+use geometry::JobId;
+
 use crate::moldable::is_job_profile_name;
 use crate::plan::MAX_INSTANT;
-use crate::strict::number;
+use crate::strict::{WireError, number};
+use crate::wire::{JobPlacement, ModelOf, parse_nodes};
 
 /// Grants of a job at its start: `n1=mig:3/2g.10gb@4 job-profile=bert planned=1790000000-1790000035: why`, behind `planned`
 /// perhaps `low=74`.
@@ -81,6 +84,15 @@ impl Started {
     /// The node and the grant of each part, `("n1", "mig:3/2g.10gb@4")`; the grant is empty where [`Self::got`] has none.
     pub fn parts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.got.split(';').map(|part| part.split_once('=').unwrap_or((part, "")))
+    }
+
+    /// Reads what the job with this id got on its nodes.
+    ///
+    /// # Errors
+    ///
+    /// As of [`parse_placement`](crate::wire::parse_placement).
+    pub fn placement(&self, job: JobId, model_of: ModelOf<'_>) -> Result<JobPlacement, WireError> {
+        parse_nodes(job, self.got.split(';'), model_of)
     }
 
     /// The one MIG instance that the job got; `None` for a job with several, or with something else.

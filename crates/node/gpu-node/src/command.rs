@@ -1,5 +1,6 @@
 //! Runs another program: no shell, a deadline, its output kept for messages.
 
+use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -58,6 +59,21 @@ pub fn ask(
     run.output(&Deadline::after(timeout))
 }
 
+/// As [`ask`], but returns the bytes that the program printed, at most 4 MiB, without its errors.
+///
+/// # Errors
+///
+/// As of [`ask`].
+pub fn printed(
+    program: &str,
+    args: Vec<String>,
+    env: Vec<(&str, String)>,
+    timeout: Duration,
+) -> Result<Vec<u8>, CommandError> {
+    let run = Run { program: program.into(), args, env, input: "", user: None };
+    run.printed(&Deadline::after(timeout))
+}
+
 /// A program to run.
 pub(crate) struct Run<'a> {
     pub(crate) program: PathBuf,
@@ -70,8 +86,10 @@ pub(crate) struct Run<'a> {
     pub(crate) user: Option<(u32, u32)>,
 }
 
-/// Most of a program's output that is kept.
+/// Most of a program's output that is kept for messages.
 const OUTPUT_LIMIT: u64 = 64 * 1024;
+/// Most of a table that is read: thousands of records.
+const TABLE_LIMIT: u64 = 4 << 20;
 
 impl Run<'_> {
     /// Runs it to its end and returns what it wrote.
@@ -80,17 +98,44 @@ impl Run<'_> {
     ///
     /// It cannot be started, fails, or does not end in time.
     pub(crate) fn output(self, deadline: &Deadline) -> Result<String, CommandError> {
+        let output = scratch().map_err(|source| self.cannot_start(source))?;
+        let failed = output.try_clone().map_err(|source| self.cannot_start(source))?;
+        Ok(String::from_utf8_lossy(&self.run(output, failed, OUTPUT_LIMIT, deadline)?).into_owned())
+    }
+
+    /// Runs it to its end and returns the bytes that it printed, without its errors.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::output`].
+    fn printed(self, deadline: &Deadline) -> Result<Vec<u8>, CommandError> {
+        let output = scratch().map_err(|source| self.cannot_start(source))?;
+        let errors = scratch().map_err(|source| self.cannot_start(source))?;
+        self.run(output, errors, TABLE_LIMIT, deadline)
+    }
+
+    fn cannot_start(&self, source: std::io::Error) -> CommandError {
+        CommandError::Start { program: self.program.clone(), source }
+    }
+
+    /// Runs it to its end, and reads its output up to `limit`.
+    fn run(
+        self,
+        output: File,
+        errors: File,
+        limit: u64,
+        deadline: &Deadline,
+    ) -> Result<Vec<u8>, CommandError> {
         let program = self.program.clone();
         let start = |source| CommandError::Start { program: program.clone(), source };
         // Files, not pipes: a daemon that the program leaves behind may keep its end open for ever.
         let mut input = scratch().map_err(start)?;
         input.write_all(self.input.as_bytes()).and_then(|()| input.rewind()).map_err(start)?;
-        let mut output = scratch().map_err(start)?;
-        let share = |f: &std::fs::File| f.try_clone().map(Stdio::from);
+        let share = |f: &File| f.try_clone().map(Stdio::from);
         let mut command = Command::new(&self.program);
         command.args(&self.args).current_dir("/");
         command.stdin(Stdio::from(input)).stdout(share(&output).map_err(start)?);
-        command.stderr(share(&output).map_err(start)?).process_group(0);
+        command.stderr(share(&errors).map_err(start)?).process_group(0);
         clean_environment(&mut command);
         command.envs(self.env.iter().map(|(k, v)| (*k, v.as_str())));
         if let Some((uid, gid)) = self.user {
@@ -111,21 +156,25 @@ impl Run<'_> {
                 return Err(CommandError::Timeout { program, timeout_ms });
             }
         };
-        let mut text = Vec::new();
-        output.rewind().map_err(start)?;
-        output.take(OUTPUT_LIMIT).read_to_end(&mut text).map_err(start)?;
-        let text = String::from_utf8_lossy(&text).into_owned();
         if status.success() {
-            Ok(text)
-        } else {
-            Err(CommandError::Failed { program, status, output: tail(&text) })
+            return read(output, limit).map_err(start);
         }
+        let errors = read(errors, OUTPUT_LIMIT).map_err(start)?;
+        Err(CommandError::Failed { program, status, output: tail(&String::from_utf8_lossy(&errors)) })
     }
 }
 
-fn scratch() -> std::io::Result<std::fs::File> {
+fn scratch() -> std::io::Result<File> {
     let fd = rustix::fs::memfd_create("tessera", MemfdFlags::CLOEXEC)?;
-    Ok(std::fs::File::from(fd))
+    Ok(File::from(fd))
+}
+
+/// Reads a scratch file from its beginning.
+fn read(mut file: File, limit: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Keeps our environment but for what a job or its user can set.
@@ -166,6 +215,17 @@ mod tests {
         let failed = run("/bin/ls", &["/nonexistent"], "", 60_000).unwrap_err().to_string();
         assert!(failed.contains("/nonexistent"), "{failed}");
         assert!(matches!(run("/nonexistent", &[], "", 50), Err(CommandError::Start { .. })));
+    }
+
+    #[test]
+    fn a_warning_is_no_part_of_what_was_printed() {
+        let sh = |text: &str| {
+            let args = ["-c", text].map(str::to_owned).to_vec();
+            printed("/bin/sh", args, Vec::new(), Duration::from_secs(60))
+        };
+        assert_eq!(sh("echo warning >&2; printf '\\377 row'").unwrap(), b"\xff row");
+        let failed = sh("echo row; echo why >&2; exit 3").unwrap_err().to_string();
+        assert!(failed.ends_with("why"), "{failed}");
     }
 
     #[test]

@@ -47,7 +47,7 @@ mod tasks;
 mod unfit;
 
 pub use access::DeviceError;
-pub use command::{CommandError, ask};
+pub use command::{CommandError, ask, printed};
 pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
 pub use fault::{Fault, RealiseError};
 pub use fence::{memory_regions, renew_fence};

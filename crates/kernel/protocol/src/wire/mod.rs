@@ -8,6 +8,7 @@ mod request;
 mod why;
 
 pub use crate::strict::{MAX_LEN, WireError};
+pub(crate) use placement::parse_nodes;
 pub use placement::{
     JobPlacement, MAX_CAP_W, ModelOf, PLACEMENT_ENV, encode_grant, encode_placement, parse_grant,
     parse_placement,

@@ -112,6 +112,15 @@ fn encode_uncapped(grant: &Grant, model_of: &dyn Fn(GpuIndex) -> Option<&'static
 pub fn parse_placement(text: &str, model_of: ModelOf<'_>) -> Result<JobPlacement, WireError> {
     let mut parts = versioned(text)?.split(';');
     let Some(job) = parts.next().and_then(|p| p.strip_prefix("job=")) else { return bad("no job", text) };
+    parse_nodes(JobId(number(job, 1, u64::from(u32::MAX))?), parts, model_of)
+}
+
+/// Reads a job's nodes and what it gets on each: `n1=mig:3/2g.10gb@4`.
+pub(crate) fn parse_nodes<'a>(
+    job: JobId,
+    parts: impl Iterator<Item = &'a str>,
+    model_of: ModelOf<'_>,
+) -> Result<JobPlacement, WireError> {
     let mut nodes: Vec<(String, NodeGrant)> = Vec::new();
     let mut names = HashSet::new();
     for part in parts {
@@ -121,7 +130,7 @@ pub fn parse_placement(text: &str, model_of: ModelOf<'_>) -> Result<JobPlacement
         }
         nodes.push((node.to_owned(), parse_grant(grant, &|gpu| model_of(node, gpu))?));
     }
-    Ok(JobPlacement { job: JobId(number(job, 1, u64::from(u32::MAX))?), nodes })
+    Ok(JobPlacement { job, nodes })
 }
 
 /// Reads what a job gets on one node, as [`encode_grant`] writes it.

@@ -1,4 +1,5 @@
-//! On the node as root: starts `tessera node reconcile`, when slurmd starts and when a job seems to be forgotten.
+//! On the node as root: starts `tessera node reconcile`, when slurmd starts, when `tessera.toml` has changed and when a job seems
+//! to be forgotten.
 
 use std::time::Duration;
 
@@ -8,33 +9,41 @@ use plugin_rt::{log, slurm_conf};
 use site_files::loaded;
 
 use crate::args::Args;
-use crate::ffi::{Errors, configured_node_name, spawn_detached};
-use crate::this_node::ThisNode;
+use crate::spank::{Errors, Spank};
+use crate::this_node::{IfAbsent, NoNode, ThisNode};
 
 /// Time that a job may be in the journal without a step here before Slurm is asked whether it still runs. For an allocation
 /// without steps Slurm is asked again after each such time.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
+/// Reads this node's description. If no process has read this version of the file here before, the command brings the node's
+/// device nodes in order: it may describe other GPUs, and at slurmd's start there may have been none.
+pub(crate) fn load_node(
+    spank: &dyn Spank,
+    args: &Args,
+    if_absent: IfAbsent,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<ThisNode, NoNode> {
+    let loaded = ThisNode::load(args, if_absent, env);
+    if let Some(node) = loaded.to_reconcile.filter(|_| args.tessera.is_file()) {
+        start(spank, args, Some(&node), &[], Errors::Nowhere);
+    }
+    loaded.node
+}
+
 /// After a prolog: lets the command ask Slurm, without waiting for it, if another job seems to be forgotten.
-pub(crate) fn if_forgotten(args: &Args, node: &ThisNode, context: &JobContext) {
+pub(crate) fn for_forgotten_jobs(spank: &dyn Spank, args: &Args, node: &ThisNode, context: &JobContext) {
     if let Some(live) = &context.live
         && gpu_node::seems_forgotten(&node.settings, context.job, live, FORGOTTEN_AFTER)
     {
-        start(args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
+        start(spank, args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
     }
 }
 
 /// slurmctld has forgotten a job: lets the command ask Slurm, without waiting for it, whether what the job has is given back.
-pub(crate) fn if_journalled(args: &Args, node: &ThisNode, job: JobId) {
+pub(crate) fn for_journalled_job(spank: &dyn Spank, args: &Args, node: &ThisNode, job: JobId) {
     if gpu_node::is_journalled(&node.settings, job) {
-        start(args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
-    }
-}
-
-/// The file has changed: lets the command bring the node's device nodes in order.
-pub(crate) fn now(args: &Args, node: &str) {
-    if args.tessera.is_file() {
-        start(args, Some(node), &[], Errors::Nowhere);
+        start(spank, args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
     }
 }
 
@@ -42,7 +51,7 @@ pub(crate) fn now(args: &Args, node: &str) {
 /// waiting for it.
 ///
 /// Never an error: a slurmd that does not start helps nobody, and prologs repair what they meet.
-pub(crate) fn init(args: &Args) {
+pub(crate) fn at_slurmds_start(spank: &dyn Spank, args: &Args) {
     let program = &args.tessera;
     if !program.is_file() {
         log::error(format_args!(
@@ -53,7 +62,7 @@ pub(crate) fn init(args: &Args) {
         return;
     }
     let env = |name: &str| std::env::var(name).ok();
-    let node = node_name(std::env::args(), &env, configured_node_name);
+    let node = node_name(std::env::args(), &env, || spank.configured_node_name());
     if let Some(node) = &node
         && let Err(e) = loaded::hold(&loaded::path(&slurm_conf::path(&env), node))
     {
@@ -61,11 +70,11 @@ pub(crate) fn init(args: &Args) {
             "this node takes no jobs with --gpu options, because slurmctld cannot be told that it loads Tessera: {e}"
         ));
     }
-    start(args, node.as_deref(), &["--until-ended"], Errors::Ours);
+    start(spank, args, node.as_deref(), &["--until-ended"], Errors::Ours);
 }
 
 /// Starts `tessera node reconcile` and does not wait for it.
-fn start(args: &Args, node: Option<&str>, options: &[&str], errors: Errors) {
+fn start(spank: &dyn Spank, args: &Args, node: Option<&str>, options: &[&str], errors: Errors) {
     let program = args.tessera.display().to_string();
     let words = [program.as_str(), "node", "reconcile"].into_iter().chain(options.iter().copied());
     let argv: Vec<String> = words.map(str::to_owned).collect();
@@ -84,7 +93,7 @@ fn start(args: &Args, node: Option<&str>, options: &[&str], errors: Errors) {
         }
         env.push(format!("SLURMD_NODENAME={node}"));
     }
-    match spawn_detached(&argv, &env, errors) {
+    match spank.spawn_detached(&argv, &env, errors) {
         Ok(()) => log::verbose(format_args!("started {}", argv.join(" "))),
         Err(e) => log::error(format_args!("cannot start {}: {e}", argv.join(" "))),
     }

@@ -12,7 +12,7 @@ use plugin_rt::{symbol, text};
 ///
 /// Source: `gres_use_local_device_index`, `bool (void)`, by which Slurm itself decides whether GPUs are counted from 0
 /// [22.05 `src/common/gres.c`, 24.11 `src/interfaces/gres.c`].
-pub(crate) fn fences_devices() -> Option<bool> {
+pub(super) fn fences_devices() -> Option<bool> {
     let function = symbol(c"gres_use_local_device_index")?;
     // SAFETY: Slurm's function of that name has this type in every series that has it.
     let function: extern "C" fn() -> bool = unsafe { std::mem::transmute(function) };
@@ -23,12 +23,12 @@ pub(crate) fn fences_devices() -> Option<bool> {
 ///
 /// Source: srun's global `opt`, and `char *slurm_option_get(slurm_opt_t *, const char *)`, which prints the number of
 /// `--quiet` options [22.05 and 24.11 `src/common/slurm_opt.c`]. Nothing here knows what is in `opt`.
-pub(crate) fn srun_is_quiet() -> bool {
+pub(super) fn srun_is_quiet() -> bool {
     option_of_srun(c"quiet").is_some_and(|count| count != "0")
 }
 
 /// Value of `--gpu-bind` of this srun; `None` without it, and in other commands.
-pub(crate) fn gpu_bind_of_srun() -> Option<String> {
+pub(super) fn gpu_bind_of_srun() -> Option<String> {
     option_of_srun(c"gpu-bind").filter(|bind| !bind.is_empty() && bind != "unset")
 }
 
@@ -47,7 +47,7 @@ fn option_of_srun(name: &CStr) -> Option<String> {
 ///
 /// Source: `slurm_conf_get_nodename`, `char *(const char *)`, by the short host name, then
 /// `slurm_conf_get_aliased_nodename`, `char *(void)`, then the former by `localhost` [22.05 to 26.05 `slurmd/slurmd.c`].
-pub(crate) fn configured_node_name() -> Option<String> {
+pub(super) fn configured_node_name() -> Option<String> {
     let by_host = symbol(c"slurm_conf_get_nodename")?;
     // SAFETY: Slurm's function of that name has this type in every series that has it [src/common/read_config.h].
     let by_host: extern "C" fn(*const c_char) -> *const c_char = unsafe { std::mem::transmute(by_host) };

@@ -1,22 +1,33 @@
 //! What slurmctld granted to a job on this node, and whether it can have meant it.
 
-use geometry::{GpuIndex, Model};
-use protocol::wire::parse_placement;
-use protocol::{Grant, NodeGrant};
+use geometry::{GpuIndex, JobId, Model};
+use protocol::wire::{JobPlacement, parse_placement};
+use protocol::{Grant, NodeGrant, Started};
 
 use crate::this_node::ThisNode;
 
 /// Grant of a job here, by Slurm's numbers.
 #[derive(Debug)]
-pub(crate) struct Granted {
+pub(crate) struct CheckedGrant {
     pub(crate) given: NodeGrant,
+    /// Names of the job's nodes; none for a job without a placement.
+    pub(crate) nodes: Vec<String>,
     /// It has shards of these GPUs, by Slurm's own choice: as many jobs are on them as Slurm lets there.
     pub(crate) shards: bool,
 }
 
-impl Granted {
-    fn ours(given: NodeGrant) -> Self {
-        Self { given, shards: false }
+impl CheckedGrant {
+    /// The job's grant on a node that its placement names.
+    fn on(node: &ThisNode, placement: JobPlacement) -> Result<Self, String> {
+        let given = placement.on(&node.name).cloned();
+        let given = given.ok_or_else(|| format!("the placement says nothing about {}", node.name))?;
+        let nodes = placement.nodes.into_iter().map(|(name, _)| name).collect();
+        Ok(Self { given, nodes, shards: false })
+    }
+
+    /// Whole GPUs, or shards of them, that Slurm alone has chosen.
+    fn of_slurm(gpus: Vec<GpuIndex>, shards: bool) -> Self {
+        Self { given: Grant::Whole(gpus).into(), nodes: Vec::new(), shards }
     }
 }
 
@@ -25,47 +36,49 @@ impl Granted {
 ///
 /// The placement comes from the job's SPANK environment, which a client may fill. slurmctld strips what clients send;
 /// for a site whose slurmctld lacks our plugins, the placement must also lie on GPUs that Slurm itself allocated.
-pub(crate) fn granted(
+pub(crate) fn check_placement(
     node: &ThisNode,
     job: u32,
     placement: Option<&str>,
     devices: Option<&str>,
     has_shards: &dyn Fn() -> bool,
-) -> Result<Granted, String> {
+) -> Result<CheckedGrant, String> {
     let allocated = devices.map(device_list).transpose()?.unwrap_or_default();
     let Some(text) = placement else {
         if has_shards() {
-            return Ok(Granted { given: Grant::Whole(allocated).into(), shards: true });
+            return Ok(CheckedGrant::of_slurm(allocated, true));
         }
         // An exclusive job from before these GPUs were kept for something else gets the others.
         let kept = node.kept_from_whole_jobs();
         let ours: Vec<GpuIndex> = allocated.iter().copied().filter(|gpu| !kept.contains(gpu)).collect();
-        return Ok(Granted::ours(Grant::Whole(if ours.is_empty() { allocated } else { ours }).into()));
+        return Ok(CheckedGrant::of_slurm(if ours.is_empty() { allocated } else { ours }, false));
     };
-    let given = placed(node, job, text)?;
-    let grant = given.grant.clone();
-    let model_of = |gpu: GpuIndex| model_of(node, &node.name, gpu);
-    match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
-        Some(_) if is_one_type_of(&grant, &allocated, &model_of) => Ok(Granted::ours(given)),
-        Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
-        None => Ok(Granted::ours(given)),
-    }
-}
-
-fn model_of(node: &ThisNode, name: &str, gpu: GpuIndex) -> Option<&'static Model> {
-    node.site.node(name).and_then(|spec| spec.gpus.get(usize::from(gpu.0)).copied())
-}
-
-/// Reads the job's grant here from a placement, by Slurm's numbers.
-pub(crate) fn placed(node: &ThisNode, job: u32, text: &str) -> Result<NodeGrant, String> {
-    let model_of = |name: &str, gpu: GpuIndex| model_of(node, name, gpu);
-    let placement =
-        parse_placement(text, &model_of).map_err(|e| format!("slurmctld's placement is malformed: {e}"))?;
+    let placement = parse_placement(text, &models(node))
+        .map_err(|e| format!("slurmctld's placement is malformed: {e}"))?;
     if placement.job.0 != job {
         return Err(format!("the placement was made for job {}, not for this one", placement.job));
     }
-    let given = placement.on(&node.name).cloned();
-    given.ok_or_else(|| format!("the placement says nothing about {}", node.name))
+    let granted = CheckedGrant::on(node, placement)?;
+    let grant = &granted.given.grant;
+    let model_of = |gpu: GpuIndex| models(node)(&node.name, gpu);
+    match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
+        Some(_) if is_one_type_of(grant, &allocated, &model_of) => Ok(granted),
+        Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
+        None => Ok(granted),
+    }
+}
+
+/// Reads what a job was granted from slurmctld's AdminComment, which only slurmctld and administrators write.
+pub(crate) fn check_started(node: &ThisNode, job: u32, started: &Started) -> Result<CheckedGrant, String> {
+    let placement = started
+        .placement(JobId(job), &models(node))
+        .map_err(|e| format!("slurmctld's placement is malformed: {e}"))?;
+    CheckedGrant::on(node, placement)
+}
+
+/// The GPU models of the site's nodes.
+fn models(node: &ThisNode) -> impl Fn(&str, GpuIndex) -> Option<&'static Model> {
+    move |name, gpu| node.site.node(name).and_then(|spec| spec.gpus.get(usize::from(gpu.0)).copied())
 }
 
 /// `SLURM_JOB_GPUS`: places in gres.conf separated by commas.
@@ -105,7 +118,7 @@ mod tests {
         let gpus = site.node("n1").unwrap().to_node().gpus;
         let settings = Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
         let node = ThisNode { name: "n1".to_owned(), site, settings };
-        granted(&node, 12, placement, devices, &|| false).map(|g| g.given.grant)
+        check_placement(&node, 12, placement, devices, &|| false).map(|g| g.given.grant)
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! the step's environment holds is the user's to fill. So slurmctld is asked what it has written into the job's
 //! AdminComment, which only it and administrators can write. It is asked only by such a step.
 
-use protocol::{AdminComment, Says};
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
@@ -16,34 +15,35 @@ use gpu_node::{JobContext, begin_batch};
 use node_journal::Entry;
 use plugin_rt::{Chain, live_steps, log};
 use protocol::wire::plain_why;
+use protocol::{AdminComment, Says, Started};
 
 use crate::args::Args;
-use crate::ffi::{Spank, SpankError, set_env};
-use crate::granted::placed;
+use crate::check_placement::check_started;
+use crate::spank::{Spank, SpankError};
 use crate::this_node::ThisNode;
-use crate::{describe, slurmd};
+use crate::{describe, slurmd, squeue};
 
 /// Longest wait for slurmctld's answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(15);
 /// Prefix of the select plugin's AdminComment.
 const COMMENT: &str = "tessera: ";
-/// Columns of [`ask`], with their widths: job, user, state, restarts, comment.
-const FORMAT: &str = "jobid:12,userid:12,statecompact:6,restartcnt:12,admin_comment:1000";
-const WIDTHS: [usize; 4] = [12, 12, 6, 12];
+/// Columns of the question.
+const COLUMNS: [(&str, usize); 5] =
+    [("jobid", 12), ("userid", 12), ("statecompact", 6), ("restartcnt", 12), ("admin_comment", 1000)];
+/// What slurmctld says in them of a job that it knows.
+type Cells = [String; COLUMNS.len()];
 
-/// Facts about a job in slurmctld's answer.
+/// A job that slurmctld has started here.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct PlacedJob {
     restart: u32,
-    /// As in `TESSERA_PLACEMENT`.
-    placement: String,
-    why: String,
+    started: Started,
 }
 
 /// Makes what slurmctld has granted to the step's job; the answer is what the prolog would have journalled, or why it
 /// cannot be had.
 pub(crate) fn realise(
-    spank: &Spank<'_>,
+    spank: &dyn Spank,
     args: &Args,
     node: &ThisNode,
     batch: bool,
@@ -53,20 +53,21 @@ pub(crate) fn realise(
     let lost = |e: SpankError| Chain(&e).to_string();
     let (job, uid, gid) =
         (spank.job_id().map_err(lost)?, spank.job_uid().map_err(lost)?, spank.job_gid().map_err(lost)?);
-    let text = ask(job, env)?;
-    let told = told(&text, job, uid).map_err(|why| format!("slurmctld was asked for its GPUs, but {why}"))?;
+    let cells = ask(job, env)?;
+    let PlacedJob { restart, started } =
+        placed(cells, uid).map_err(|why| format!("slurmctld was asked for its GPUs, but {why}"))?;
     // Whether it agrees with the GPUs in the step's credential is seen in each task.
-    let granted = placed(node, job, &told.placement)?;
-    args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
-    let grant = node.translate(&granted.grant, env).map_err(|e| e.why)?;
+    let granted = check_started(node, job, &started)?;
+    args.env_on(&node.name).for_each(|(name, value)| spank.set_env(name, &value));
+    let grant = node.translate(&granted.given.grant, env).map_err(|e| e.why)?;
     let mut context = JobContext {
         job: JobId(job),
         uid,
         gid,
-        restart: told.restart,
+        restart,
         grant,
-        cap_w: granted.cap_w,
-        decision: describe::why_on(&node.name, &told.placement, &told.why),
+        cap_w: granted.given.cap_w,
+        decision: describe::why_on(&node.name, &granted.nodes, &plain_why(&started.why)),
         // The user's own variable: it decides only how the GPUs are named to the user's tasks.
         plain: spank.getenv(c"SLURM_SPANK_TESSERA_REQUEST").is_none_or(|text| slurmd::asks_for_none(&text)),
         // Only told to the user; slurmctld does not show it.
@@ -90,21 +91,19 @@ pub(crate) fn realise(
     Ok(done.entry)
 }
 
-fn ask(job: u32, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
-    let args = ["--noheader", "--jobs", &job.to_string(), "--Format", FORMAT].map(str::to_owned);
-    let conf = env("SLURM_CONF").map(|path| ("SLURM_CONF", path));
-    gpu_node::ask("squeue", args.to_vec(), conf.into_iter().collect(), ASK_TIMEOUT)
-        .map_err(|e| format!("slurmctld cannot be asked for its GPUs: {}", Chain(&e)))
+fn ask(job: u32, env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Cells>, String> {
+    squeue::ask(job, &COLUMNS, &squeue::commands(env, ASK_TIMEOUT))
+        .map_err(|e| format!("slurmctld cannot be asked for its GPUs: {e}"))
 }
 
 /// Why a job that has asked for GPUs of ours may not run on those that Slurm gave it, on a node that Tessera does not manage;
 /// `None`: slurmctld has placed it nowhere. Also where it cannot be asked: the job's devices may be others' then.
 pub(crate) fn placed_by_us(job: u32, uid: u32, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    ask(job, env).map_or_else(Some, |text| placed_here(&text, job, uid))
+    ask(job, env).map_or_else(Some, |cells| placed_here(cells, uid))
 }
 
-fn placed_here(text: &str, job: u32, uid: u32) -> Option<String> {
-    let comment = match running(text, job, uid) {
+fn placed_here(cells: Option<Cells>, uid: u32) -> Option<String> {
+    let comment = match running(cells, uid) {
         Ok((_, comment)) => AdminComment::parse(&comment),
         Err(why) => return Some(format!("slurmctld was asked for the job's GPUs, but {why}")),
     };
@@ -112,32 +111,23 @@ fn placed_here(text: &str, job: u32, uid: u32) -> Option<String> {
     placed.then(|| "slurmctld has placed the job here by an earlier version".to_owned())
 }
 
-/// Reads `squeue`'s answer.
-fn told(text: &str, job: u32, uid: u32) -> Result<Told, String> {
-    let (restart, comment) = running(text, job, uid)?;
+/// Finds out what slurmctld has granted to a running job of this user.
+fn placed(cells: Option<Cells>, uid: u32) -> Result<PlacedJob, String> {
+    let (restart, comment) = running(cells, uid)?;
     // One that was cut short, at slurmctld's limit, may end within the placement.
     let whole = comment.strip_prefix(COMMENT).is_some_and(|text| text.contains(": "));
-    let read = AdminComment::parse(&comment);
-    let started = read.started().filter(|_| whole).ok_or("the job's AdminComment has no placement")?;
-    Ok(Told { restart, placement: format!("v1 job={job};{}", started.got), why: plain_why(&started.why) })
+    match AdminComment::parse(&comment).says {
+        Says::Started(started) if whole => Ok(PlacedJob { restart, started }),
+        _ => Err("the job's AdminComment has no placement".to_owned()),
+    }
 }
 
-/// Restarts and AdminComment of a running job of this user, from `squeue`'s answer, whose columns have fixed widths.
-fn running(text: &str, job: u32, uid: u32) -> Result<(u32, String), String> {
-    let columns = |line: &str| -> Option<(u32, u32, String, u32, String)> {
-        let mut rest = line;
-        let mut cells = [""; WIDTHS.len()];
-        for (cell, width) in cells.iter_mut().zip(WIDTHS) {
-            let (head, tail) = rest.split_at_checked(width)?;
-            *cell = head.trim();
-            rest = tail;
-        }
-        let [id, user, state, restart] = cells;
-        let number = |text: &str| text.parse().ok();
-        Some((number(id)?, number(user)?, state.to_owned(), number(restart)?, rest.trim().to_owned()))
+/// Restarts and AdminComment of a running job of this user.
+fn running(cells: Option<Cells>, uid: u32) -> Result<(u32, String), String> {
+    let numbers = |[_, user, state, restart, comment]: Cells| {
+        Some((user.parse::<u32>().ok()?, state, restart.parse().ok()?, comment))
     };
-    let found = text.lines().filter_map(columns).find(|(id, ..)| *id == job);
-    let (_, user, state, restart, comment) = found.ok_or("it does not know the job")?;
+    let (user, state, restart, comment) = cells.and_then(numbers).ok_or("it does not know the job")?;
     if user != uid {
         return Err(format!("there the job is uid {user}'s"));
     }
@@ -155,16 +145,18 @@ mod tests {
         format!("{job:<12}{uid:<12}{state:<6}{:<12}{comment:<1000}\n", 2)
     }
 
+    /// Gives the cells of job 12 in an answer of squeue.
+    fn job_12(text: &str) -> Option<Cells> {
+        squeue::cells(text.as_bytes(), 12, &COLUMNS).unwrap()
+    }
+
     #[test]
     fn the_controllers_word_is_read() {
         let comment = "tessera: n1=mig:3/2g.10gb@4;n2=whole:0: as named, leaves 3 places: enough";
-        let text = format!("squeue: a warning\n{}{}", line(7, 7, "R", "x"), line(12, 1001, "CF", comment));
-        let want = Told {
-            restart: 2,
-            placement: "v1 job=12;n1=mig:3/2g.10gb@4;n2=whole:0".to_owned(),
-            why: "as named, leaves 3 places: enough".to_owned(),
-        };
-        assert_eq!(told(&text, 12, 1001), Ok(want));
+        let text = line(7, 7, "R", "x\n12 forged") + &line(12, 1001, "CF", comment);
+        let job = placed(job_12(&text), 1001).unwrap();
+        assert_eq!((job.restart, job.started.got.as_str()), (2, "n1=mig:3/2g.10gb@4;n2=whole:0"));
+        assert_eq!(job.started.why, "as named, leaves 3 places: enough");
     }
 
     #[test]
@@ -179,7 +171,7 @@ mod tests {
             (line(12, 1001, "R", "tessera: plan v1 size=7g.40gb until=9: x"), "has no placement"),
             (line(12, 1001, "R", ""), "has no placement"),
         ] {
-            let why = told(&text, 12, 1001).unwrap_err();
+            let why = placed(job_12(&text), 1001).unwrap_err();
             assert!(why.contains(want), "{text}: {why}");
         }
     }
@@ -187,7 +179,7 @@ mod tests {
     /// The node has left the file since the job was placed on it.
     #[test]
     fn a_placed_job_does_not_run_on_bare_gpus() {
-        let why = |state, comment| placed_here(&line(12, 1001, state, comment), 12, 1001);
+        let why = |state, comment| placed_here(job_12(&line(12, 1001, state, comment)), 1001);
         assert_eq!(why("R", "benchmark of June"), None);
         assert_eq!(why("R", "tessera: asks v1 iso=mig"), None);
         let placed = why("R", "tessera: n2=mig:3/2g.10gb@4: as named").unwrap();
@@ -197,14 +189,17 @@ mod tests {
         assert!(why("R", "tessera: requeued by n2: this node does not know its GPUs").is_some());
         // Its prolog has given it back, and it is about to end.
         assert!(why("CG", "tessera: asks v1 iso=mig").unwrap().contains("in state CG"));
-        assert!(placed_here("", 12, 1001).unwrap().contains("does not know the job"));
+        assert!(placed_here(None, 1001).unwrap().contains("does not know the job"));
     }
 
     proptest::proptest! {
         #[test]
         fn no_answer_panics(text in ".*") {
-            let _ = told(&text, 12, 1001);
-            let _ = placed_here(&text, 12, 1001);
+            let cells = squeue::cells(text.as_bytes(), 12, &COLUMNS).unwrap_or_default();
+            let _ = placed(cells.clone(), 1001);
+            let _ = placed_here(cells, 1001);
+            let comment = [text.clone()].map(|text| ["12", "1001", "R", "0", &text].map(str::to_owned));
+            let _ = placed(comment.into_iter().next(), 1001);
         }
     }
 }

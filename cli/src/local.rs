@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use geometry::JobId;
-use gpu_node::{Inspection, Numbering, Settings, live_processes};
+use gpu_node::{Inspection, Numbering, Settings, job_processes};
 use node_journal::{Entry, Journal};
 use plugin_rt::live_steps;
 use site_config::{NodeSpec, SiteConfig};
@@ -111,7 +111,7 @@ pub(crate) fn still_here(node: &str, entries: &[Entry]) -> HashSet<JobId> {
     let silent = entries.iter().filter(|e| !here.contains(&e.job()));
     let silent: Vec<(JobId, u32)> = silent.map(|e| (e.job(), e.uid)).collect();
     if !silent.is_empty() {
-        here.extend(live_processes::jobs_with_processes(node, &env, &silent));
+        here.extend(job_processes::jobs_with_processes(node, &env, &silent));
     }
     here
 }

@@ -105,7 +105,7 @@ fn is_one_type_of(
 
 #[cfg(test)]
 mod tests {
-    use gpu_node::Settings;
+    use node_jobs::Settings;
 
     use super::*;
 

@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
-use gpu_node::{JobContext, begin_batch};
+use node_jobs::{JobContext, begin_batch};
 use node_journal::Entry;
 use plugin_rt::{Chain, live_steps, log};
 use protocol::wire::plain_why;

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
-use gpu_node::{
+use node_jobs::{
     Fault, JobContext, NodeInSlurm, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd,
     journal_problem,
 };
@@ -81,7 +81,7 @@ pub(crate) fn prolog(
         Ok(Err(untold)) => {
             if untold.gpu_is_missing {
                 // The same for every job with GPUs.
-                mark_unfit(&node, &untold.why, env);
+                block_gpu_jobs(&node, &untold.why, env);
             }
             (NvmlGrant::nothing(), Some(untold.why), false)
         }
@@ -136,7 +136,7 @@ fn refuse_job(
 ) -> Result<(), Unfit> {
     log::error(format_args!("job {job}: {why}"));
     match refuse(node, context, why) {
-        Err(source) if source.node_unfit() => return Err(Unfit::Node { job, source }),
+        Err(source) if source.drains_node() => return Err(Unfit::Node { job, source }),
         // Its steps find no entry, and are refused as well.
         Err(fault) => job_failed(node, job, &fault, env),
         Ok(()) => {}
@@ -211,7 +211,7 @@ pub(crate) fn realise_waiting(
     context: &mut JobContext,
     live: Live<'_>,
 ) -> Result<Realised, RealiseError> {
-    let done = gpu_node::realise_waiting(settings, context, live, HOLDER_WAIT)?;
+    let done = node_jobs::realise_waiting(settings, context, live, HOLDER_WAIT)?;
     for dead in &done.evicted {
         log::info(format_args!(
             "job {}: took over what job {dead} still held: it has no step here and its epilog did not end",
@@ -272,25 +272,25 @@ fn realise(
 /// Says why a job cannot start or be given back here, and lets no more jobs with GPUs onto the node if none could start.
 fn job_failed(node: &ThisNode, job: u32, fault: &Fault, env: &dyn Fn(&str) -> Option<String>) {
     let why = Chain(fault).to_string();
-    if fault.unlike_described() {
-        mark_unfit(node, &why, env);
+    if fault.blocks_gpu_jobs() {
+        block_gpu_jobs(node, &why, env);
     } else if fault.without_journal() {
         // The same for each job, where it is still so. What users can cause may have passed.
         let lasting = (!fault.users_can_cause()).then(|| why.clone());
         if let Some(problem) = journal_problem(&node.settings).or(lasting) {
-            mark_unfit(node, &problem, env);
+            block_gpu_jobs(node, &problem, env);
         }
     }
     log::error(format_args!("job {job}: {why}"));
 }
 
 /// Lets no further job with GPUs onto the node. Slurm alone gives out the GPUs of one that the file does not list.
-fn mark_unfit(node: &ThisNode, why: &str, env: &dyn Fn(&str) -> Option<String>) {
+fn block_gpu_jobs(node: &ThisNode, why: &str, env: &dyn Fn(&str) -> Option<String>) {
     if node.site.node(&node.name).is_none() {
         return;
     }
     let slurm = NodeInSlurm { name: &node.name, conf: env("SLURM_CONF") };
-    match slurm.mark(&node.settings, why) {
+    match slurm.block_gpu_jobs(&node.settings, why) {
         Ok(true) => log::error(format_args!("{} takes no more jobs with GPUs: {why}", node.name)),
         Ok(false) => {}
         Err(e) => log::error(format_args!("slurmctld cannot be told that {why}: {}", Chain(&e))),
@@ -349,14 +349,14 @@ pub(crate) fn epilog(
         spawn_reconcile::for_journalled_job(spank, args, &node, JobId(job));
         return Ok(());
     }
-    let released = match gpu_node::release(&node.settings, JobId(job)) {
+    let released = match node_jobs::release(&node.settings, JobId(job)) {
         Ok(released) => released,
         Err(fault) if fault.without_journal() => {
             // No job with GPUs comes here before the journal can be used. Then the health check gives back what the job had.
             job_failed(&node, job, &fault, env);
             return Ok(());
         }
-        Err(fault) if !fault.node_unfit() => {
+        Err(fault) if !fault.drains_node() => {
             // A drained node would not change that. The next reconciliation gives back what the job had.
             log::error(format_args!("job {job}: not taken back yet: {}", Chain(&fault)));
             return Ok(());
@@ -390,7 +390,7 @@ fn job_variable(name: &str) -> String {
 
 /// Journals why only this job cannot start.
 fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Fault> {
-    let left = gpu_node::refuse(&node.settings, context, why)?;
+    let left = node_jobs::refuse(&node.settings, context, why)?;
     let job = context.job;
     left.problems.iter().for_each(|p| log::error(format_args!("job {job}: not taken back yet: {p}")));
     Ok(())

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use geometry::{GpuIndex, JobId, counted};
-use gpu_node::{
+use node_jobs::{
     Fault, begin_batch, instances_per_task, preload, renew_fence, serve_tasks, stale_variables,
     task_environment,
 };
@@ -45,7 +45,7 @@ struct Here {
     kept: Vec<GpuIndex>,
     /// Number of its GPUs.
     gpus: usize,
-    /// See [`gpu_node::Settings::leaves_gpus_open`].
+    /// See [`node_jobs::Settings::leaves_gpus_open`].
     open: bool,
     /// Whole GPUs of this job are named by number where that is right.
     by_number: bool,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use geometry::JobId;
-use gpu_node::JobContext;
+use node_jobs::JobContext;
 use plugin_rt::{log, slurm_conf};
 use site_files::loaded;
 
@@ -34,7 +34,7 @@ pub(crate) fn load_node(
 /// After a prolog: lets the command ask Slurm, without waiting for it, if another job seems to be forgotten.
 pub(crate) fn for_forgotten_jobs(spank: &dyn Spank, args: &Args, node: &ThisNode, context: &JobContext) {
     if let Some(live) = &context.live
-        && gpu_node::seems_forgotten(&node.settings, context.job, live, FORGOTTEN_AFTER)
+        && node_jobs::seems_forgotten(&node.settings, context.job, live, FORGOTTEN_AFTER)
     {
         start(spank, args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
     }
@@ -42,7 +42,7 @@ pub(crate) fn for_forgotten_jobs(spank: &dyn Spank, args: &Args, node: &ThisNode
 
 /// slurmctld has forgotten a job: lets the command ask Slurm, without waiting for it, whether what the job has is given back.
 pub(crate) fn for_journalled_job(spank: &dyn Spank, args: &Args, node: &ThisNode, job: JobId) {
-    if gpu_node::is_journalled(&node.settings, job) {
+    if node_jobs::is_journalled(&node.settings, job) {
         start(spank, args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn commands(
 ) -> impl Fn(&str, Vec<String>) -> Result<Vec<u8>, String> {
     move |program, args| {
         let conf = env("SLURM_CONF").map(|path| ("SLURM_CONF", path));
-        gpu_node::printed(program, args, conf.into_iter().collect(), timeout)
+        node_jobs::printed(program, args, conf.into_iter().collect(), timeout)
             .map_err(|e| Chain(&e).to_string())
     }
 }

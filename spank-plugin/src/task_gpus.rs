@@ -14,8 +14,8 @@
 //! job's GPU, so tasks get UUIDs.
 
 use geometry::GpuIndex;
-use gpu_node::{gpus_of_task, numbers, uuids, uuids_of_part};
 use node_driver::NvmlIndex;
+use node_jobs::{gpus_of_task, numbers, uuids, uuids_of_part};
 use node_journal::{Entry, GpuRecord, Kind};
 
 use crate::spank::Spank;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use geometry::GpuIndex;
-use gpu_node::{Numbering, NvmlGrant, Settings};
+use node_jobs::{Numbering, NvmlGrant, Settings};
 use plugin_rt::accounting::Accounting;
 use plugin_rt::{Chain, log, slurm_conf};
 use protocol::Grant;

@@ -4,7 +4,7 @@
 use std::env;
 
 use error_chain::with_causes;
-use gpu_node::{NodeInSlurm, inspect, is_marked, journal_problem, missing_in_proc, unlike_described};
+use gpu_node::{NodeInSlurm, blocks_gpu_jobs, inspect, journal_problem, missing_in_proc, unlike_described};
 
 use crate::local::Local;
 
@@ -25,18 +25,18 @@ pub(super) fn check(local: &Local<'_>) -> String {
     let told = match (compared, no_journal) {
         // A driver that does not answer is no other hardware: the jobs' prologs judge that.
         (Err(e), None) => return format!("problem: the GPUs could not be compared: {}\n", with_causes(&e)),
-        (Ok(wrong), None) if wrong.is_empty() && !is_marked(&local.settings) => return String::new(),
+        (Ok(wrong), None) if wrong.is_empty() && !blocks_gpu_jobs(&local.settings) => return String::new(),
         (Ok(wrong), None) if wrong.is_empty() => {
             let layout = inspect(&local.settings, None).map(|i| i.node.layout()).unwrap_or_default();
             slurm
-                .clear(&local.settings, &layout)
+                .unblock_gpu_jobs(&local.settings, &layout)
                 .map(|()| format!("{}: takes jobs with GPUs again\n", local.name))
         }
         (compared, no_journal) => {
             let why: Vec<String> = compared.unwrap_or_default().into_iter().chain(no_journal).collect();
             let why = why.join("; ");
             slurm
-                .mark(&local.settings, &why)
+                .block_gpu_jobs(&local.settings, &why)
                 .map(|_| format!("problem: {} takes no jobs with GPUs: {why}\n", local.name))
         }
     };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use error_chain::with_causes;
 use geometry::JobId;
 use gpu_node::{
-    JobContext, LiveJobs, Numbering, RealiseError, ReconcileReport, hand_over, inspect, is_marked,
+    JobContext, LiveJobs, Numbering, RealiseError, ReconcileReport, blocks_gpu_jobs, hand_over, inspect,
     lacks_broker, lacks_daemon, realise, reconcile, release, release_dead,
 };
 use node_driver::NvmlIndex;
@@ -116,7 +116,7 @@ struct Done {
 
 fn put_right(local: &Local<'_>, if_dead: bool) -> Result<Done, Failure> {
     let mut text = String::new();
-    if !if_dead || is_marked(&local.settings) || hardware::lacks_gpu(local) {
+    if !if_dead || blocks_gpu_jobs(&local.settings) || hardware::lacks_gpu(local) {
         text.push_str(&hardware::check(local));
     }
     let mut ending = Vec::new();

@@ -135,7 +135,7 @@ fn run(mut cells: Vec<String>) -> Option<Result<RunOn, Failure>> {
 pub(crate) fn parse(table: &[u8]) -> Result<Vec<Accounted>, Failure> {
     let mut jobs: Vec<Accounted> = Vec::new();
     let made_by = || format!("the file must be what sacct -n -o {} prints", columns());
-    for cells in TABLE.read(table).map_err(|e| e.hint(made_by()))? {
+    for cells in TABLE.read(table).map_err(|e| Failure::from(e).hint(made_by()))? {
         let Ok(cells) = <[String; 12]>::try_from(cells) else { continue };
         let step = cells[0].split_once('.').map(|(job, _)| job);
         match step {

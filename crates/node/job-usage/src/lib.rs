@@ -6,9 +6,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 pub mod energy;
-pub mod living;
 mod places;
 pub mod present;
+pub mod slurm_process;
 mod usage;
 
 pub use energy::{Used, energy_of};

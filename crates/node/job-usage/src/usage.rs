@@ -4,8 +4,8 @@ use std::thread;
 
 use geometry::JobId;
 
-use crate::living;
 use crate::present;
+use crate::slurm_process;
 use crate::{Places, UsageError};
 use node_driver::NvmlIndex;
 use node_driver::nvml::{BETWEEN_LOOKS, FirstLook, Nvml, NvmlError, Usage};
@@ -70,7 +70,7 @@ fn memory_of(usage: &Usage, entry: &Entry) -> Option<u64> {
     let shared = entry.shares_device()
         || entry.kind == Kind::Shards
         || entry.instances.iter().any(|i| i.part.is_some());
-    let own = |pid: u32| !shared || living::job_of_process(pid) == Some(entry.job().0);
+    let own = |pid: u32| !shared || slurm_process::job_of_process(pid) == Some(entry.job().0);
     let used: Option<u64> = usage.processes.iter().filter(|(pid, _)| own(*pid)).map(|(_, used)| *used).sum();
     used.or_else(|| (!shared).then_some(usage.used))
 }

@@ -15,6 +15,9 @@ pub struct NvmlIndex(pub u16);
 #[serde(transparent)]
 pub struct GpuMinor(pub u32);
 
+/// Major number of the GPUs' device files.
+pub const GPU_MAJOR: u32 = 195;
+
 macro_rules! display_number {
     ($($t:ty),*) => { $(impl fmt::Display for $t {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { self.0.fmt(f) }

@@ -71,8 +71,10 @@ fn an_epilog_waits_for_a_prolog_that_has_written_nothing_yet() {
 fn a_prolog_whose_slurmd_has_died_leaves_nothing() {
     on_node("tests::again::a_prolog_whose_slurmd_has_died_leaves_nothing", |node| {
         let share = Grant::Mps { on: ShareOn::Gpu(GpuIndex(1)), mem_mib: 1000, threads: 25 };
-        let abandoned =
-            |job, grant| JobContext { slurmd: Some(WaitingSlurmd::gone()), ..node.job(job, ALICE, grant) };
+        let abandoned = |job, grant| JobContext {
+            slurmd: Some(WaitingSlurmd::of_process(std::process::id())),
+            ..node.job(job, ALICE, grant)
+        };
         node.realise(9, BOB, mig(&[(0, "1g.5gb", 6)])).unwrap();
         node.reconcile(&[9]);
         for grant in [mig(&[(0, "2g.10gb", 0)]), share, whole(&[2]), mig(&[(0, "1g.5gb", 6)])] {
@@ -94,7 +96,7 @@ fn what_a_prolog_found_made_is_not_its_own_to_give_back() {
         let grant = mig(&[(0, "1g.5gb", 0)]);
         let slurmd = Some(WaitingSlurmd::of_this_prolog());
         crate::realise(&node.settings, &JobContext { slurmd, ..node.job(1, ALICE, grant.clone()) }).unwrap();
-        let slurmd = Some(WaitingSlurmd::gone());
+        let slurmd = Some(WaitingSlurmd::of_process(std::process::id()));
         crate::realise(&node.settings, &JobContext { slurmd, ..node.job(1, ALICE, grant) }).unwrap();
         assert_eq!(entry(node, 1).unwrap().phase, Phase::Ready);
         node.assert_clean(&[1]);

@@ -71,10 +71,10 @@ fn a_driver_that_finds_no_file_handle_is_no_fault_of_the_node() {
         let scarce = node_driver::nvml::Nvml::load(&node.settings.nvml_library).map(drop);
         setrlimit(Resource::Nofile, before).unwrap();
         let fault = Fault::from(scarce.unwrap_err());
-        assert!(!fault.node_unfit() && fault.users_can_cause(), "{fault}");
+        assert!(!fault.drains_node() && fault.users_can_cause(), "{fault}");
         assert!(fault.to_string().contains("Too many open files"), "{fault}");
         let missing = node_driver::nvml::Nvml::load(&node.dir.join("none.so")).map(drop).unwrap_err();
-        assert!(missing.node_unfit(), "{missing}");
+        assert!(missing.drains_node(), "{missing}");
     });
 }
 

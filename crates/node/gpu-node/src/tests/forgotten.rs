@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::*;
-use crate::fault::Fault;
+use crate::Fault;
 use node_journal::Journal;
 
 #[test]

@@ -7,7 +7,7 @@ use lab::threads::Running;
 use protocol::ShareOn;
 
 use super::*;
-use crate::fault::Fault;
+use crate::Fault;
 
 /// A process on a GPU; killed when dropped.
 struct Process(Child);

@@ -4,9 +4,7 @@ use node_state::Purpose;
 use site_config::GpuOrder;
 
 use super::*;
-use crate::numbering::minors_by_bus;
 use crate::{NumberingError, gpus_of_task, task_environment, uuids, uuids_of_part};
-use node_driver::GpuMinor;
 use node_journal::{Journal, Phase};
 
 /// The device files of these GPUs as gres.conf would list them.
@@ -141,20 +139,4 @@ fn what_slurm_means_is_not_guessed() {
         let beyond = translated(listed(node, &[1, 2]), 2);
         assert!(matches!(beyond, Err(NumberingError::Unlisted { listed: 2, .. })));
     });
-}
-
-#[test]
-fn nvml_counts_by_bus_id() {
-    let dir = tempfile::tempdir().unwrap();
-    let gpu = |bus: &str, text: &str| {
-        std::fs::create_dir(dir.path().join(bus)).unwrap();
-        std::fs::write(dir.path().join(bus).join("information"), text).unwrap();
-    };
-    gpu("0000:47:00.0", "Model: \t\t x\nDevice Minor: \t 0\nGPU Excluded:\t No\n");
-    gpu("0000:07:00.0", "Device Minor: \t 1\n");
-    gpu("0000:0f:00.0", "Device Minor: \t 2\nGPU Excluded:\t Yes\n");
-    assert_eq!(minors_by_bus(dir.path()), Some(vec![GpuMinor(1), GpuMinor(0)]));
-    gpu("0000:90:00.0", "Device Minor: \t x\n");
-    assert_eq!(minors_by_bus(dir.path()), None);
-    assert_eq!(minors_by_bus(&dir.path().join("none")), None);
 }

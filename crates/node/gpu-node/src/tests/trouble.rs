@@ -86,7 +86,7 @@ fn a_broken_node_is_drained() {
         let RealiseError::JobFailed(fault @ Fault::NoSuchGpu { count: 3, .. }) = error else {
             panic!("{error}")
         };
-        assert!(fault.unlike_described(), "jobs without GPUs may run");
+        assert!(fault.blocks_gpu_jobs(), "jobs without GPUs may run");
         node.release(1);
         // Another GPU is no worse for it.
         node.realise(2, BOB, mig(&[(1, "1g.5gb", 0)])).unwrap();
@@ -300,7 +300,7 @@ fn no_job_starts_on_less_than_the_site_describes() {
             let RealiseError::JobFailed(fault @ Fault::NotAsDescribed { .. }) = error else {
                 panic!("{error}")
             };
-            assert!(fault.unlike_described() && fault.to_string().contains("describes a100-80gb"), "{fault}");
+            assert!(fault.blocks_gpu_jobs() && fault.to_string().contains("describes a100-80gb"), "{fault}");
             node.release(1);
         }
         settings.gpus.push(settings.gpus[1].clone());

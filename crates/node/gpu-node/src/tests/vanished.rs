@@ -16,7 +16,7 @@ fn no_job_starts_where_nvml_shows_fewer_gpus() {
             else {
                 panic!("it is there")
             };
-            assert!(fault.unlike_described() && fault.to_string() == TOO_FEW, "{fault}");
+            assert!(fault.blocks_gpu_jobs() && fault.to_string() == TOO_FEW, "{fault}");
             let wrong = unlike_described(&node.settings, &node.settings.numbering).unwrap();
             assert!(wrong.contains(&TOO_FEW.to_owned()), "{wrong:?}");
             node.sim(&["fault", "clear"]);

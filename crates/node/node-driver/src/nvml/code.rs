@@ -44,7 +44,7 @@ impl Code {
     /// True for codes after which no job can be started on this node: the driver or the GPU is broken, or this
     /// process lacks a right that the node's set-up should give it.
     #[must_use]
-    pub fn node_unfit(self) -> bool {
+    pub fn drains_node(self) -> bool {
         // UNINITIALIZED, NO_PERMISSION, DRIVER_NOT_LOADED, IRQ_ISSUE, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND,
         // CORRUPTED_INFOROM, GPU_IS_LOST, RESET_REQUIRED, OPERATING_SYSTEM, LIB_RM_VERSION_MISMATCH, UNKNOWN
         matches!(self.0, 1 | 4 | 9 | 11 | 12 | 13 | 14 | 15 | 16 | 17 | 18 | 999)

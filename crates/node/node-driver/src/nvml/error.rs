@@ -41,10 +41,10 @@ impl NvmlError {
 
     /// True where no job can be started on this node.
     #[must_use]
-    pub fn node_unfit(&self) -> bool {
+    pub fn drains_node(&self) -> bool {
         match self {
             Self::Scarce { .. } => false,
-            other => other.code().is_none_or(Code::node_unfit),
+            other => other.code().is_none_or(Code::drains_node),
         }
     }
 }

@@ -1,8 +1,0 @@
-//! From Slurm's numbers of GPUs to NVML's: the only way from slurmctld's grant to anything that is done on the node.
-
-mod grant;
-mod table;
-
-pub use grant::{GrantedGpu, NvmlGrant};
-pub(crate) use table::minors_by_bus;
-pub use table::{Numbering, NumberingError, Unnumbered};

@@ -1,0 +1,101 @@
+//! What limits the GPUs of a node now, for `tessera power status`.
+
+use error_chain::Chain;
+use geometry::JobId;
+
+use job_usage::energy::{self, Used};
+use node_driver::NvmlIndex;
+use node_driver::nvml::Nvml;
+use node_jobs::Fault;
+use node_jobs::Settings;
+use node_jobs::lifecycle::require_root;
+use node_jobs::power;
+use node_journal::{Entry, Journal};
+
+/// A GPU's power, mW.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuPower {
+    /// The limit before any job's cap; as set, where no job has changed it.
+    pub found_mw: u32,
+    /// The limit that was set.
+    pub set_mw: u32,
+    /// The limit in force; lower than the one that was set where somebody limits the board out of band.
+    pub enforced_mw: u32,
+    /// Present draw, mW.
+    pub draw_mw: u32,
+    /// The lowest and the highest limit that it takes, where the driver says it.
+    pub range_mw: Option<(u32, u32)>,
+    /// Energy used since the driver was loaded, mJ, if the driver counts it.
+    pub counted_mj: Option<u64>,
+}
+
+/// A GPU with its power and the jobs on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuPowerView {
+    /// NVML's number of it.
+    pub gpu: NvmlIndex,
+    /// Its power, or why that is not known.
+    pub power: Result<GpuPower, String>,
+    /// The jobs that have it or a part of it, each with its cap, W.
+    pub jobs: Vec<(JobId, Option<u16>)>,
+    /// Energy that each of them has used of it, if that is accounted.
+    pub used: Vec<(JobId, Used)>,
+}
+
+/// Power of every GPU. Changes nothing.
+///
+/// # Errors
+///
+/// Not root, the journal cannot be read, or the driver does not answer at all.
+pub fn power_status(settings: &Settings) -> Result<Vec<GpuPowerView>, Fault> {
+    require_root()?;
+    let journal = Journal::open(&settings.state_dir)?;
+    let (entries, _damaged) = journal.jobs()?.into_parts();
+    let holds = |entry: &&Entry| entry.holds() && entry.boot == journal.boot();
+    let nvml = Nvml::load(&settings.nvml_library)?;
+    let mut all = Vec::new();
+    for gpu in (0..nvml.count()?).map(NvmlIndex) {
+        // One that does not answer is shown without jobs: whose it is, its UUID alone tells.
+        let uuid = nvml.uuid(gpu).unwrap_or_default();
+        let here = entries.iter().filter(holds).filter(|entry| entry.uses(&uuid));
+        all.push(GpuPowerView {
+            gpu,
+            power: of_gpu(&journal, &nvml, gpu).map_err(|e| Chain(&e).to_string()),
+            jobs: here.map(|entry| (entry.job(), entry.cap_w)).collect(),
+            used: used(settings, &journal, &nvml, gpu).unwrap_or_default(),
+        });
+    }
+    Ok(all)
+}
+
+/// Version of the node's driver.
+///
+/// # Errors
+///
+/// The driver cannot be loaded or does not answer.
+pub fn driver_version(settings: &Settings) -> Result<String, Fault> {
+    Ok(Nvml::load(&settings.nvml_library)?.driver_version()?)
+}
+
+fn used(
+    settings: &Settings,
+    journal: &Journal,
+    nvml: &Nvml,
+    gpu: NvmlIndex,
+) -> Result<Vec<(JobId, Used)>, Fault> {
+    if !settings.energy {
+        return Ok(Vec::new());
+    }
+    Ok(energy::on_gpu(journal, nvml, &power::record(nvml, gpu)?)?)
+}
+
+fn of_gpu(journal: &Journal, nvml: &Nvml, gpu: NvmlIndex) -> Result<GpuPower, Fault> {
+    let set_mw = nvml.power_limit_mw(gpu)?;
+    let found_mw = power::found_mw(journal, nvml, gpu, set_mw)?;
+    // Not every board says what is enforced.
+    let enforced_mw = nvml.power_enforced_mw(gpu).unwrap_or(set_mw);
+    let draw_mw = nvml.power_draw_mw(gpu)?;
+    let range_mw = nvml.power_range_mw(gpu).ok();
+    let counted_mj = nvml.energy_mj(gpu).ok();
+    Ok(GpuPower { found_mw, set_mw, enforced_mw, draw_mw, range_mw, counted_mj })
+}

@@ -1,0 +1,150 @@
+//! A node whose GPUs are not those that the site describes, or whose journal cannot be used, takes no GPU job until that is
+//! mended. It is not drained: jobs without GPUs have nothing to do with it.
+//!
+//! The node says so in its `extra`, where slurmctld's plugin would publish its layout, and `sinfo` shows the reason. The
+//! plugin then starts no job with GPUs there. At the end of the same text the node says that it loads Tessera: see
+//! `protocol::node_word`. A note beside the journal lets the health check look again; another one in
+//! `run_dir` does where nothing can be written beside the journal.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use error_chain::Chain;
+use protocol::layout::UNFIT;
+use protocol::node_word::{join, split};
+use protocol::{NodeWord, Said};
+use rustix::fs::Mode;
+
+use crate::command::{CommandError, ask};
+use crate::settings::Settings;
+use node_journal::Journal;
+use node_journal::{lock, own_dirs};
+
+/// Longest wait for each answer of slurmctld.
+const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Begins every text of ours in a node's `extra`.
+const OURS: &str = "tessera ";
+
+/// Slurm's commands, for one node.
+#[derive(Clone, Debug)]
+pub struct NodeInSlurm<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// `SLURM_CONF`, where that is set.
+    pub conf: Option<String>,
+}
+
+fn notes(settings: &Settings) -> [PathBuf; 2] {
+    [&settings.state_dir, &settings.run_dir].map(|dir| dir.join("unfit"))
+}
+
+/// Tells whether this node was marked and not cleared since.
+#[must_use]
+pub fn blocks_gpu_jobs(settings: &Settings) -> bool {
+    notes(settings).iter().any(|note| note.is_file())
+}
+
+/// Why no job's entry can be written or read here; `None`: it can be.
+#[must_use]
+pub fn journal_problem(settings: &Settings) -> Option<String> {
+    let journal = Journal::open(&settings.state_dir).and_then(|journal| journal.try_out());
+    let usable = journal.and_then(|()| lock::try_out(&settings.state_dir));
+    usable.err().map(|e| Chain(&e).to_string())
+}
+
+impl NodeInSlurm<'_> {
+    /// Lets no more jobs with GPUs onto the node, for this reason. True: that is new. A node whose `extra` is the site's own
+    /// is drained instead.
+    ///
+    /// # Errors
+    ///
+    /// slurmctld cannot be asked. The next job, or the next health check, tries again.
+    pub fn block_gpu_jobs(&self, settings: &Settings, why: &str) -> Result<bool, CommandError> {
+        // The notes are only for the health check.
+        let public = Mode::from_bits_truncate(0o755);
+        let dirs = [(&settings.state_dir, Mode::RWXU), (&settings.run_dir, public)];
+        for ((dir, mode), note) in dirs.into_iter().zip(notes(settings)) {
+            if own_dirs::own(dir, mode).is_ok() {
+                let _next_prolog_tries_again = fs::write(note, why);
+            }
+        }
+        let extra = self.extra()?;
+        let (before, word) = split(&extra);
+        let text = format!("{UNFIT}{why}");
+        if before == text {
+            return Ok(false);
+        }
+        if before.is_empty() || before.starts_with(OURS) {
+            self.update(&[format!("Extra={}", join(&text, word))])?;
+        } else {
+            self.update(&["State=DRAIN".to_owned(), format!("Reason=tessera: {why}")])?;
+        }
+        Ok(true)
+    }
+
+    /// Lets jobs with GPUs onto the node again; `layout` is what it shows until slurmctld publishes the next one.
+    ///
+    /// # Errors
+    ///
+    /// slurmctld cannot be asked; the node stays marked.
+    pub fn unblock_gpu_jobs(&self, settings: &Settings, layout: &str) -> Result<(), CommandError> {
+        let extra = self.extra()?;
+        let (before, word) = split(&extra);
+        if before.starts_with(UNFIT) {
+            self.update(&[format!("Extra={}", join(layout, word))])?;
+        }
+        for note in notes(settings) {
+            let _the_next_check_tries_again = fs::remove_file(note);
+        }
+        Ok(())
+    }
+
+    /// Tells slurmctld that the node loads Tessera, and with which file. True: that is new.
+    ///
+    /// # Errors
+    ///
+    /// slurmctld cannot be asked.
+    pub fn say(&self, said: Said) -> Result<bool, CommandError> {
+        let extra = self.extra()?;
+        let (before, word) = split(&extra);
+        if word.and_then(NodeWord::said) == Some(said) {
+            return Ok(false);
+        }
+        // slurmctld writes the layout anew if it has changed meanwhile.
+        self.update(&[format!("Extra={}", join(before, Some(NodeWord::Says(said))))])?;
+        Ok(true)
+    }
+
+    /// Asks for the start time of the slurmd that has registered, seconds since 1970; `None`: none has.
+    ///
+    /// # Errors
+    ///
+    /// slurmctld cannot be asked.
+    pub fn slurmd_started(&self) -> Result<Option<u64>, CommandError> {
+        let shown = self.run("scontrol", ["show", "node", self.name].map(str::to_owned).to_vec())?;
+        let mut words = shown.split_whitespace();
+        let started = words.find_map(|word| word.strip_prefix("SlurmdStartTime="));
+        Ok(started.and_then(|time| time.parse().ok()))
+    }
+
+    fn extra(&self) -> Result<String, CommandError> {
+        let args = ["--noheader", "--Node", "--nodes", self.name, "--Format", "extra:16000"];
+        let text = self.run("sinfo", args.map(str::to_owned).to_vec())?;
+        // A line per partition, all alike. Warnings come before them.
+        let shown = text.lines().next_back().unwrap_or_default().trim();
+        Ok(if shown == "(null)" { String::new() } else { shown.to_owned() })
+    }
+
+    fn update(&self, changes: &[String]) -> Result<String, CommandError> {
+        let mut args = vec!["update".to_owned(), format!("NodeName={}", self.name)];
+        args.extend_from_slice(changes);
+        self.run("scontrol", args)
+    }
+
+    fn run(&self, program: &str, args: Vec<String>) -> Result<String, CommandError> {
+        let conf = self.conf.clone().map(|path| ("SLURM_CONF", path));
+        let seconds = ("SLURM_TIME_FORMAT", "%s".to_owned());
+        ask(program, args, conf.into_iter().chain([seconds]).collect(), ASK_TIMEOUT)
+    }
+}

@@ -1,0 +1,128 @@
+//! Empties GPUs and instances of other processes before a job gets them, as the site wants it.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+use site_config::LeftoverProcesses;
+
+use crate::access::{Devices, gpu_node};
+use crate::fault::Fault;
+use crate::settings::Settings;
+use crate::stale_processes::{self, Found, LOOK_LIMIT, Leftover, OpenNodes};
+use node_driver::deadline::{Backoff, Deadline};
+use node_driver::nvml::{GpuInstance, Nvml};
+use node_driver::process::Held;
+use node_driver::{GpuMinor, NvmlIndex};
+use node_journal::Entry;
+
+/// An idle instance may have this part of its memory in use, or [`LEAST_IN_USE_MIB`] if that is more: the driver's own.
+const PART_IN_USE: u64 = 128;
+const LEAST_IN_USE_MIB: u64 = 128;
+
+/// Empties devices before a job gets them.
+pub(crate) struct HandOver<'a> {
+    settings: &'a Settings,
+    devices: &'a Devices,
+    deadline: &'a Deadline,
+    /// False for a job that has its devices already: the processes are its own.
+    check: bool,
+    /// Processes with device nodes open; `None` until they are first needed.
+    open: Option<OpenNodes>,
+    /// The jobs that run here and are not the one that gets the devices.
+    others: &'a [Entry],
+    /// Whom it met, ended or waited for.
+    pub(crate) met: Vec<Leftover>,
+    /// Processes of running jobs that merely have a device node open.
+    pub(crate) bystanders: Vec<Leftover>,
+    /// Processes of running jobs whose open files could not all be looked at in time.
+    pub(crate) unread: Vec<Leftover>,
+}
+
+impl<'a> HandOver<'a> {
+    pub(crate) fn new(
+        settings: &'a Settings,
+        devices: &'a Devices,
+        deadline: &'a Deadline,
+        check: bool,
+        others: &'a [Entry],
+    ) -> Self {
+        let (met, bystanders, unread) = (Vec::new(), Vec::new(), Vec::new());
+        Self { settings, devices, deadline, check, open: None, others, met, bystanders, unread }
+    }
+
+    /// Empties a GPU that no other job has anything of.
+    pub(crate) fn gpu(&mut self, nvml: &Nvml, gpu: NvmlIndex, minor: GpuMinor) -> Result<(), Fault> {
+        self.empty(nvml, gpu, None, &self.settings.dev_root.join(gpu_node(minor)))
+    }
+
+    /// Empties an instance that no job has. False: it has memory in use that no process accounts for, and must be made
+    /// anew, as must one that was not empty.
+    pub(crate) fn instance(
+        &mut self,
+        nvml: &Nvml,
+        gpu: NvmlIndex,
+        instance: &GpuInstance,
+    ) -> Result<bool, Fault> {
+        if !self.check {
+            return Ok(true);
+        }
+        let ci = instance.compute.first().map_or(0, |c| c.id);
+        let [node, _] = self.devices.caps(nvml.minor(gpu)?, instance.id, ci)?;
+        let before = self.met.len();
+        self.empty(nvml, gpu, Some(instance.id), &self.settings.dev_root.join(node))?;
+        let clean = nvml
+            .instance_memory_mib(gpu, instance)?
+            .is_none_or(|(total, used)| used <= (total / PART_IN_USE).max(LEAST_IN_USE_MIB));
+        Ok(clean && self.met.len() == before)
+    }
+
+    /// Empties an instance that no job has and that cannot be made anew.
+    pub(crate) fn fixed_instance(
+        &mut self,
+        nvml: &Nvml,
+        gpu: NvmlIndex,
+        instance: &GpuInstance,
+    ) -> Result<(), Fault> {
+        // Once those that it met have ended, only memory that nobody accounts for is left to find.
+        if self.instance(nvml, gpu, instance)? || self.instance(nvml, gpu, instance)? {
+            return Ok(());
+        }
+        let what = format!("memory of the site's own instance {}", instance.id);
+        Err(Fault::Busy { gpu, what, timeout: self.deadline.timeout })
+    }
+
+    fn empty(&mut self, nvml: &Nvml, gpu: NvmlIndex, gi: Option<u32>, node: &Path) -> Result<(), Fault> {
+        let mut backoff = Backoff::driver();
+        let mut held: Vec<Held> = Vec::new();
+        while self.check {
+            let settings = self.settings;
+            let open = self.open.get_or_insert_with(|| OpenNodes::look(settings));
+            let Found { leftovers: now, bystanders, unread_of_jobs, unread } =
+                stale_processes::on(nvml, (gpu, gi), node, open, self.others)?;
+            if !unread.is_empty() {
+                return Err(Fault::Unread { gpu, processes: unread, limit: LOOK_LIMIT });
+            }
+            let new = unread_of_jobs.into_iter().filter(|u| !self.unread.contains(u)).collect::<Vec<_>>();
+            self.unread.extend(new);
+            let new = bystanders.into_iter().filter(|b| !self.bystanders.contains(b)).collect::<Vec<_>>();
+            self.bystanders.extend(new);
+            if now.is_empty() {
+                break;
+            }
+            self.open = None;
+            let may_wait = self.settings.leftover_processes != LeftoverProcesses::Fail;
+            if self.settings.leftover_processes == LeftoverProcesses::End {
+                // Only one that was held before it was named again: its id may have been another's the first time.
+                held.retain(|h| h.alive() && now.iter().any(|l| l.pid == h.pid));
+                held.iter().for_each(|h| h.signal(Signal::KILL));
+                held = now.iter().filter_map(|l| Held::open(l.pid)).collect();
+            }
+            let new = now.iter().filter(|l| !self.met.contains(l)).cloned().collect::<Vec<_>>();
+            self.met.extend(new);
+            if !may_wait || !backoff.pause(self.deadline) {
+                return Err(Fault::Leftovers { gpu, leftovers: now });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! Makes a placement decision real on a node for one job, and takes it back.
+//!
+//! Used in the prolog and epilog (root) and by slurmstepd for the tasks' environment; `gpu-node`, above it, shows the node and sets
+//! it right as a whole:
+//!
+//! - [`Numbering::translate`] turns slurmctld's grant into NVML's numbers; the compiler refuses any other below.
+//! - [`realise()`] makes MIG mode, instances, device nodes and MPS daemon. It may be killed and run again.
+//! - [`release()`] revokes access and gives a share back. Instances stay for the next job of their shape.
+//! - [`renew_fence`] holds a job to its GPU memory by the kernel, in each of its tasks while that is root.
+//! - [`task_environment`] says what a task sees, from the journal alone.
+//!
+//! Below it are the crates `node-driver` (NVML and processes), `node-journal` (what the node remembers, and its locks) and
+//! `job-usage` (what a job's GPUs hold and have used).
+//!
+//! Modules, lowest first; imports only point down, and no two files import each other: `command`, `gpu_settings`; `numbering`;
+//! `settings`; `access`, `mps`; `stale_processes`, `broker`; `fault`; `power`, `fence`; `hand_over`, `hardware`, `driver`,
+//! `instances`, `compute_instances`, `stale_instances`; `lifecycle`. `environment` and `task_variables` need the journal alone,
+//! `blocks_gpu_jobs` also `command` and the locks.
+//!
+//! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
+//! journalled job's resources are only taken from it when it is known to be dead.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+pub mod access;
+mod blocks_gpu_jobs;
+pub mod broker;
+mod command;
+mod compute_instances;
+pub mod driver;
+mod environment;
+mod fault;
+pub mod fence;
+mod gpu_settings;
+mod hand_over;
+mod hardware;
+pub mod instances;
+pub mod lifecycle;
+pub mod mps;
+mod numbering;
+pub mod power;
+mod preloaded;
+mod settings;
+pub mod stale_instances;
+pub mod stale_processes;
+mod task_variables;
+
+pub use access::DeviceError;
+pub use blocks_gpu_jobs::{NodeInSlurm, blocks_gpu_jobs, journal_problem};
+pub use broker::BrokerError;
+pub use command::{CommandError, ask, printed};
+pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
+pub use fault::{Fault, RealiseError};
+pub use fence::{memory_regions, renew_fence};
+pub use gpu_settings::GpuSettings;
+pub use hardware::{missing_in_proc, unlike_described};
+pub use lifecycle::{
+    JobContext, Realised, Released, WaitingSlurmd, begin_batch, is_journalled, realise, realise_waiting,
+    refuse, release, release_dead, seems_forgotten, serve_tasks,
+};
+pub use mps::{MpsError, lacks_daemon};
+pub use numbering::{DescribedNode, GrantedGpu, Numbering, NumberingError, NvmlGrant, Unnumbered};
+pub use preloaded::LibraryError;
+pub use settings::Settings;
+pub use stale_processes::Leftover;
+pub use task_variables::{preload, stale_variables};

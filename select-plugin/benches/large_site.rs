@@ -23,21 +23,21 @@ use protocol::wire::JobPlacement;
 use shared_pages::decisions;
 use topology::GpuSet;
 
-#[path = "../src/commit.rs"]
-mod commit;
 #[path = "../src/engine/mod.rs"]
 mod engine;
 #[path = "../src/narrow.rs"]
 mod narrow;
 #[path = "../src/patience.rs"]
 mod patience;
+#[path = "../src/place_on_node.rs"]
+mod place_on_node;
 #[path = "../src/view.rs"]
 mod view;
 
-use commit::place;
 use engine::Engine;
 use narrow::{Mode, narrow};
 use patience::Patient;
+use place_on_node::place;
 use view::{ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, Want};
 
 const NODES: usize = 1000;

@@ -16,7 +16,7 @@ pub(crate) enum Effect {
     /// Gives a pending job this many shards per node.
     Shards(u32),
     /// Makes Slurm look for GPUs with this many shards in this test only.
-    PerGpu(u32),
+    SearchShards(u32),
     /// Replaces the devices that cons_tres chose on a node.
     Devices(Devices),
     /// Moves the start that a "when could it run" foretells, seconds since 1970.

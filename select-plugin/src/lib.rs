@@ -6,17 +6,17 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
-mod commit;
 mod effect;
 mod engine;
 #[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]
 mod ffi;
 mod job_test;
-mod life;
+mod lifecycle_hooks;
 mod limited;
 mod memory;
 mod narrow;
 mod patience;
+mod place_on_node;
 mod reminder;
 mod site;
 mod slices;

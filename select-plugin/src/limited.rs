@@ -57,17 +57,17 @@ pub(crate) fn counts_otherwise(view: &JobView) -> bool {
 }
 
 /// Keeps the job from these nodes, which are all, and says why in its AdminComment.
-pub(crate) fn held(view: &JobView, why: String, nodes: &[NodeView]) -> Vec<Effect> {
+pub(crate) fn block_on_limit(view: &JobView, why: String, nodes: &[NodeView]) -> Vec<Effect> {
     let all = Effect::RuleOut(nodes.iter().map(|node| node.index).collect());
-    said(view, Says::Limited(why)).into_iter().chain([all]).collect()
+    limit_note(view, Says::Limited(why)).into_iter().chain([all]).collect()
 }
 
 /// Takes back what an earlier limit had said.
-pub(crate) fn freed(view: &JobView) -> Option<Effect> {
-    matches!(view.comment.says, Says::Limited(_)).then(|| said(view, Says::Nothing)).flatten()
+pub(crate) fn clear_limit_note(view: &JobView) -> Option<Effect> {
+    matches!(view.comment.says, Says::Limited(_)).then(|| limit_note(view, Says::Nothing)).flatten()
 }
 
-fn said(view: &JobView, says: Says) -> Option<Effect> {
+fn limit_note(view: &JobView, says: Says) -> Option<Effect> {
     if view.comment.says == says {
         return None;
     }

@@ -28,7 +28,7 @@ impl Memory {
     }
 
     /// Tells whether the last decision is for the job of this record.
-    pub(crate) fn has_decided(&self, record: Record) -> bool {
+    pub(crate) fn has_decided(&self, record: JobAddress) -> bool {
         self.pending.as_ref().is_some_and(|p| p.record == record)
     }
 }
@@ -71,12 +71,12 @@ impl Boots {
 
 /// A job record: its address. An array task gets its id only when it starts, the address stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record(pub(crate) usize);
+pub(crate) struct JobAddress(pub(crate) usize);
 
 /// A decision whose job has not started yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
-    pub(crate) record: Record,
+    pub(crate) record: JobAddress,
     /// The placement of its job.
     pub(crate) placement: JobPlacement,
     /// Begin and end that its plan predicts, seconds since 1970.

@@ -62,7 +62,7 @@ pub(crate) struct Narrowed {
     pub(crate) insists_on_busy: bool,
     /// The job insists on a node of which nobody knows whether it could.
     pub(crate) insists_on_unknown: bool,
-    /// Of some nodes nobody knows whether they could: see [`Room::Unknown`].
+    /// Of some nodes nobody knows whether they could: see [`Availability::Unknown`].
     pub(crate) unknown: bool,
 }
 
@@ -95,23 +95,23 @@ pub(crate) fn narrow(
     min_nodes: u32,
     nodes: &[NodeView],
 ) -> Narrowed {
-    let rooms: Vec<Room> = nodes.iter().map(|n| judge(engine, question, want, n)).collect();
+    let rooms: Vec<Availability> = nodes.iter().map(|n| judge(engine, question, want, n)).collect();
     let mut ready_alike: HashMap<usize, u32> = HashMap::new();
-    for (node, _) in nodes.iter().zip(&rooms).filter(|(_, v)| **v == Room::Now) {
+    for (node, _) in nodes.iter().zip(&rooms).filter(|(_, v)| **v == Availability::Now) {
         *ready_alike.entry(node.config).or_default() += 1;
     }
     let enough = |ready: u32| ready >= min_nodes.max(1);
     let enough_anywhere = enough(ready_alike.values().sum());
     // Other nodes are no help to a job that insists on a busy one.
     let insists = nodes.iter().any(|n| n.required);
-    let insists_on_busy = nodes.iter().zip(&rooms).any(|(n, v)| n.required && *v != Room::Now);
-    let insists_on_unknown = nodes.iter().zip(&rooms).any(|(n, v)| n.required && *v == Room::Unknown);
+    let insists_on_busy = nodes.iter().zip(&rooms).any(|(n, v)| n.required && *v != Availability::Now);
+    let insists_on_unknown = nodes.iter().zip(&rooms).any(|(n, v)| n.required && *v == Availability::Unknown);
     let mut held_back = false;
-    let mut is_out = |node: &NodeView, room: Room| match (room, mode) {
-        (Room::Never, _) | (Room::Later, Mode::RunNow) => true,
-        (Room::Now, _) | (Room::Later | Room::Unknown, Mode::TestOnly) => false,
-        (Room::Unknown, _) => true,
-        (Room::Later, Mode::Preempt { victims, widen }) => {
+    let mut is_out = |node: &NodeView, room: Availability| match (room, mode) {
+        (Availability::Never, _) | (Availability::Later, Mode::RunNow) => true,
+        (Availability::Now, _) | (Availability::Later | Availability::Unknown, Mode::TestOnly) => false,
+        (Availability::Unknown, _) => true,
+        (Availability::Later, Mode::Preempt { victims, widen }) => {
             if node.completing || !node.registered || !engine.fits_without(&node.name, question, victims) {
                 return true;
             }
@@ -119,7 +119,7 @@ pub(crate) fn narrow(
             held_back |= !keep;
             !keep
         }
-        (Room::Later, Mode::WillRun) => {
+        (Availability::Later, Mode::WillRun) => {
             !insists && enough(ready_alike.get(&node.config).copied().unwrap_or(0))
         }
     };
@@ -128,14 +128,17 @@ pub(crate) fn narrow(
     if min_nodes > 1 && matches!(mode, Mode::RunNow | Mode::Preempt { .. }) {
         out.extend(without_power_together(engine, question, nodes, &out));
     }
-    let served_later = |(n, v): &(&NodeView, &Room)| !n.registered && **v == Room::Later;
+    let served_later = |(n, v): &(&NodeView, &Availability)| !n.registered && **v == Availability::Later;
     let unregistered = nodes.iter().zip(&rooms).filter(served_later).map(|(n, _)| n.index).collect();
-    let serves = |(n, v): &(&NodeView, &Room)| n.registered && matches!(v, Room::Now | Room::Later);
+    let serves = |(n, v): &(&NodeView, &Availability)| {
+        n.registered && matches!(v, Availability::Now | Availability::Later)
+    };
     let able = nodes.iter().zip(&rooms).filter(serves).map(|(n, _)| n.index).collect();
-    let of_later = |(n, v): &(&NodeView, &Room)| n.registered && !n.completing && **v == Room::Later;
+    let of_later =
+        |(n, v): &(&NodeView, &Availability)| n.registered && !n.completing && **v == Availability::Later;
     let later = nodes.iter().zip(&rooms).filter(of_later).map(|(n, _)| n.name.clone()).collect();
     let ready = ready_alike.values().sum();
-    let unknown = rooms.contains(&Room::Unknown);
+    let unknown = rooms.contains(&Availability::Unknown);
     Narrowed {
         out,
         held_back,
@@ -195,7 +198,7 @@ pub(crate) fn not_bound_for(question: &Question, nodes: &[NodeView]) -> Vec<usiz
 
 /// Time at which a node has room for a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum Availability {
     Now,
     Later,
     Never,
@@ -204,32 +207,32 @@ enum Room {
     Unknown,
 }
 
-fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Room {
+fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Availability {
     if node.unfit || (want.managed && engine.is_away(&node.name)) {
-        return Room::Unknown;
+        return Availability::Unknown;
     }
     let plain_shards = !want.managed && want.kind == GresKind::Shard;
     match engine.fits_now(&node.name, question) {
-        None if want.managed && engine.version() == ConfigInForce::Bad => Room::Unknown,
+        None if want.managed && engine.version() == ConfigInForce::Bad => Availability::Unknown,
         // Slurm alone decides on nodes that Tessera does not manage, for jobs that do not ask for it.
-        None if want.managed => Room::Never,
-        None => Room::Now,
+        None if want.managed => Availability::Never,
+        None => Availability::Now,
         // What the last job held is not given back before its epilog is over; and a job that starts before Slurm knows
         // the node's devices would get none.
-        Some(true) if node.completing || !node.registered => Room::Later,
+        Some(true) if node.completing || !node.registered => Availability::Later,
         // A power budget leaves no cap that the job may start with.
-        Some(true) if !engine.has_power(&node.name, question) => Room::Later,
-        Some(true) => Room::Now,
+        Some(true) if !engine.has_power(&node.name, question) => Availability::Later,
+        Some(true) => Availability::Now,
         // Plain shards of a GPU that is Slurm's alone, or more than a device has, which Slurm may have from several: it
         // counts them.
         Some(false)
             if plain_shards
                 && (engine.leaves_some(&node.name) || engine.exceeds_devices(&node.name, question)) =>
         {
-            if node.completing { Room::Later } else { Room::Now }
+            if node.completing { Availability::Later } else { Availability::Now }
         }
-        Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Room::Later,
-        Some(false) => Room::Never,
+        Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Availability::Later,
+        Some(false) => Availability::Never,
     }
 }
 

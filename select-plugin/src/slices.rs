@@ -100,7 +100,7 @@ fn of_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64 {
         let several: Vec<GpuIndex> =
             on.gpus.iter().filter(|gpu| !whole.contains(*gpu) && ours(gpu)).collect();
         if several.len() > 1 {
-            // They become the job's as a whole: `commit::unmanaged`.
+            // They become the job's as a whole: `place_on_node::unmanaged`.
             return Some(of_whole(engine, node, several.into_iter()));
         }
         let gpu = on.gpus.iter().find(|gpu| !whole.contains(*gpu))?;

@@ -7,9 +7,9 @@ use protocol::Grant;
 use protocol::wire::JobPlacement;
 use topology::GpuSet;
 
-use crate::commit::{place, unmanaged};
 use crate::engine::{Engine, Question};
 use crate::narrow::{Mode, Narrowed, first_fit, keep_to_plan, narrow};
+use crate::place_on_node::{place, unmanaged};
 use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, Want};
 
 mod doors;
@@ -221,9 +221,9 @@ fn only_jobs_that_are_in_the_way_are_preempted() {
         let ids = |list: &[u32]| list.iter().copied().map(JobId).collect::<Vec<_>>();
         let candidates: Vec<placement::Victim> = ids(victims)
             .into_iter()
-            .map(|job| placement::Victim { job, has: placement::Room::default() })
+            .map(|job| placement::Victim { job, has: placement::HostResources::default() })
             .collect();
-        let nothing = placement::Room::default();
+        let nothing = placement::HostResources::default();
         engine.least_victims("n1", &question(&engine, want), &ids(going), &candidates, nothing)
     };
     let one = mig("7g.40gb");
@@ -375,7 +375,7 @@ fn a_commit_replaces_what_the_job_had() {
 fn a_node_that_is_left_to_slurm_is_not_managed_any_more() {
     let mut engine = engine();
     occupy(&mut engine, 1, "n2", &[0]);
-    engine.step_aside("n2");
+    engine.leave_unmanaged("n2");
     let nodes = [node(0, "n1", 7), node(1, "n2", 7)];
     // Nothing of Tessera's can be had there; jobs that ask for nothing of it get what Slurm gives.
     assert_eq!(ruled_out(&mut engine, &mig("2g.10gb"), Mode::RunNow, 1, &nodes), [1]);

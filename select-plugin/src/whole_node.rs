@@ -4,8 +4,8 @@ use protocol::set_summary::encode;
 use protocol::wire::JobPlacement;
 use topology::GpuSet;
 
-use crate::commit::{place, why_of_all};
 use crate::engine::Engine;
+use crate::place_on_node::{place, why_of_all};
 use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, JobView, Want, union};
 
 /// Placement of an exclusive job.

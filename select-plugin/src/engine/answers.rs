@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use geometry::JobId;
 use node_state::Node;
-use placement::{Admission, Room, Victim, least_victims};
+use placement::{Admission, HostResources, Victim, least_victims};
 use protocol::wire::encode_request;
 use protocol::{Request, Standing};
 
@@ -14,7 +14,7 @@ use crate::view::NodeView;
 impl Engine {
     /// Tells whether the request can be placed on the node as it is now; `None`: Slurm alone places jobs there.
     pub(crate) fn fits_now(&mut self, node: &str, question: &Question) -> Option<bool> {
-        let entry = self.nodes.get_mut(node).filter(|e| !e.aside && e.standing == Standing::Same)?;
+        let entry = self.nodes.get_mut(node).filter(|e| !e.unmanaged && e.standing == Standing::Same)?;
         if let Some(known) = entry.now.get(&question.key) {
             return Some(*known);
         }
@@ -89,7 +89,7 @@ impl Engine {
         question: &Question,
         going: &[JobId],
         victims: &[Victim],
-        lacks: Room,
+        lacks: HostResources,
     ) -> Option<Vec<JobId>> {
         let node = without(&self.managed(node)?.node, &going.iter().copied().collect());
         least_victims(&node, &question.asked_of(&node), &question.policy, victims, lacks)

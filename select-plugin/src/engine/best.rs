@@ -47,7 +47,7 @@ impl Engine {
     /// Bandwidth that the question's best set on the node as it is now is predicted to reach, GB/s. `None`: it is not
     /// known, and `searches` does not last for it.
     pub(crate) fn best_now(&mut self, node: &str, question: &Question, searches: &mut u32) -> Option<f64> {
-        let entry = self.nodes.get_mut(node).filter(|e| !e.aside && e.standing == Standing::Same)?;
+        let entry = self.nodes.get_mut(node).filter(|e| !e.unmanaged && e.standing == Standing::Same)?;
         if let Some(known) = entry.best.get(&question.key) {
             return Some(*known);
         }

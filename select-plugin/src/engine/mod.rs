@@ -70,7 +70,7 @@ struct NodeEntry {
     /// GB/s of the best set, for the same state.
     best: HashMap<Key, f64>,
     /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
-    aside: bool,
+    unmanaged: bool,
     /// The last word of its slurmd.
     said: Option<Said>,
     /// Its standing by that word; see [`Engine::hear`].
@@ -98,7 +98,7 @@ impl Engine {
                     ending: BTreeMap::new(),
                     now: HashMap::new(),
                     best: HashMap::new(),
-                    aside: false,
+                    unmanaged: false,
                     said: None,
                     standing: Standing::Same,
                 };
@@ -141,7 +141,7 @@ impl Engine {
 
     /// Names of all managed nodes.
     pub(crate) fn node_names(&self) -> impl Iterator<Item = &str> {
-        self.nodes.iter().filter(|(_, e)| !e.aside).map(|(name, _)| name.as_str())
+        self.nodes.iter().filter(|(_, e)| !e.unmanaged).map(|(name, _)| name.as_str())
     }
 
     /// The site's configuration.
@@ -150,15 +150,15 @@ impl Engine {
     }
 
     /// Leaves a node to Slurm from now on: it counts as not managed.
-    pub(crate) fn step_aside(&mut self, node: &str) {
+    pub(crate) fn leave_unmanaged(&mut self, node: &str) {
         if let Some(entry) = self.nodes.get_mut(node) {
-            entry.aside = true;
+            entry.unmanaged = true;
         }
         self.recount(node);
     }
 
     fn managed(&self, node: &str) -> Option<&NodeEntry> {
-        self.nodes.get(node).filter(|e| !e.aside)
+        self.nodes.get(node).filter(|e| !e.unmanaged)
     }
 
     /// The number of GPUs that the site describes on a node, managed or not.

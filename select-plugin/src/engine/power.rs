@@ -29,7 +29,7 @@ fn all_gpus(count: usize) -> GpuSet {
 impl NodeEntry {
     /// Lists the GPUs and the cap that each job commits here. A job whose epilog is not over still draws.
     fn draws(&self) -> Vec<(JobId, GpuSet, Option<u16>)> {
-        if self.aside {
+        if self.unmanaged {
             return vec![(JobId(0), all_gpus(self.node.gpus.len()), None)];
         }
         let of =

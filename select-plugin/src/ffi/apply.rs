@@ -11,8 +11,8 @@ use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 use super::host::Host;
 use super::job_test::Call;
 use super::{chosen, licenses, read, sys, version};
-use crate::commit::split;
 use crate::effect::{Counted, Devices, Effect, Layout, Word};
+use crate::place_on_node::split;
 use crate::view::GresKind;
 
 /// Writes the effects of a test, in their order.
@@ -42,7 +42,7 @@ pub(super) fn on_job(host: &Host, job: &mut sys::job_record_t, effects: &[Effect
 fn one(host: &Host, job: &mut sys::job_record_t, effect: &Effect) {
     match effect {
         Effect::Shards(count) => shards(host, job, u64::from(*count)),
-        Effect::PerGpu(count) => put_per_gpu(host, job, u64::from(*count)),
+        Effect::SearchShards(count) => restore_shards_per_node(host, job, u64::from(*count)),
         Effect::Devices(on_node) => devices(host, job, on_node),
         Effect::StartAt(start) => job.start_time = *start,
         Effect::Placement(value) => {
@@ -131,7 +131,7 @@ fn count(state: &mut sys::gres_job_state_t, node: usize, counted: Counted) {
     state.total_gres = counted.of_job;
 }
 
-/// Shards per node that a job with a single entry for shards asks for, for [`put_per_gpu`] to put back.
+/// Shards per node that a job with a single entry for shards asks for, for [`restore_shards_per_node`] to put back.
 pub(super) fn per_gpu(host: &Host, job: &sys::job_record_t) -> Option<u64> {
     let [(GresKind::Shard, state)] = read::job_gres(host, job)[..] else { return None };
     // SAFETY: an element of the job's list, under slurmctld's job lock.
@@ -139,7 +139,7 @@ pub(super) fn per_gpu(host: &Host, job: &sys::job_record_t) -> Option<u64> {
 }
 
 /// Makes Slurm look for a device with this many shards. What users see of the request stays.
-pub(super) fn put_per_gpu(host: &Host, job: &sys::job_record_t, count: u64) {
+pub(super) fn restore_shards_per_node(host: &Host, job: &sys::job_record_t, count: u64) {
     let [(GresKind::Shard, state)] = read::job_gres(host, job)[..] else { return };
     // SAFETY: an element of the job's list, which hooks may change under slurmctld's job lock.
     let Some(state) = (unsafe { state.as_mut() }) else { return };

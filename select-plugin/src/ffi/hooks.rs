@@ -1,5 +1,5 @@
 //! What each hook reads and writes, round the call of Slurm's own plugin. What it means: [`crate::job_test`] and
-//! [`crate::life`].
+//! [`crate::lifecycle_hooks`].
 //!
 //! | hook | before | after |
 //! |---|---|---|
@@ -33,7 +33,7 @@ use super::steps;
 use super::{apply, read, sys};
 use crate::effect::Effect;
 use crate::engine::Engine;
-use crate::life::{self, NodeGpus, Running};
+use crate::lifecycle_hooks::{self, NodeGpus, Running};
 use crate::memory::{Boots, Memory};
 use crate::reminder::Reminder;
 use crate::site::Reading;
@@ -137,7 +137,8 @@ fn other_structs() -> String {
 pub(super) fn may_begin(job: *mut sys::job_record_t) -> bool {
     let checked = with(job, |memory, host, job| {
         read::check_env(job).map_err(|why| (why, job.job_id))?;
-        Ok(memory.has_decided(read::record(job)) || life::may_begin_undecided(&read::job(host, job)))
+        Ok(memory.has_decided(read::record(job))
+            || lifecycle_hooks::may_begin_undecided(&read::job(host, job)))
     });
     match checked {
         None => true,
@@ -176,7 +177,7 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
             // Before the job's own instances are among those that are there.
             nodes_have_booted(memory, host);
             nodes_have_spoken(memory, host);
-            let (effects, layouts) = life::allocated(memory, &running(host, job));
+            let (effects, layouts) = lifecycle_hooks::allocated(memory, &running(host, job));
             apply::on_job(host, job, &effects);
             apply::layouts(host, &layouts);
         }
@@ -196,7 +197,7 @@ pub(super) fn ended(job: *mut sys::job_record_t) {
     with(job, |memory, host, job| {
         #[cfg(not(slurm_since = "23.11"))]
         mend::nodes_of(host, job);
-        apply::layouts(host, &life::ended(memory, JobId(job.job_id)));
+        apply::layouts(host, &lifecycle_hooks::ended(memory, JobId(job.job_id)));
     });
 }
 
@@ -207,7 +208,7 @@ pub(super) fn nodes_are_shown() {
     with_memory(|memory| {
         nodes_have_booted(memory, host);
         nodes_have_spoken(memory, host);
-        apply::layouts(host, &life::epilogs_over(memory, || read::completing(host)));
+        apply::layouts(host, &lifecycle_hooks::epilogs_over(memory, || read::completing(host)));
     });
 }
 
@@ -216,19 +217,19 @@ fn show_off(host: &Host) {
     let mut state = lock();
     let Some(nodes) = state.as_mut().and_then(|s| s.structs.take_unshown()) else { return };
     if read::node_layout_fits(host) {
-        apply::layouts(host, &life::off(nodes));
+        apply::layouts(host, &lifecycle_hooks::off(nodes));
     }
 }
 
 /// Nodes may have booted since they were last looked at.
 fn nodes_have_booted(memory: &mut Memory, host: &Host) {
-    let booted = life::after_boots(memory, read::boots(host), |node| read::name_of(host, node));
+    let booted = lifecycle_hooks::after_boots(memory, read::boots(host), |node| read::name_of(host, node));
     apply::layouts(host, &booted);
 }
 
 /// Nodes may have said that they load Tessera, or registered without saying so.
 fn nodes_have_spoken(memory: &mut Memory, host: &Host) {
-    let (words, layouts) = life::heard(memory, read::heard_of_all(host));
+    let (words, layouts) = lifecycle_hooks::heard(memory, read::heard_of_all(host));
     apply::words(host, &words);
     apply::layouts(host, &layouts);
 }
@@ -243,7 +244,8 @@ pub(super) fn lost_node(job: *mut sys::job_record_t, node: *mut sys::node_record
         // SAFETY: null or NUL-terminated.
         let Some(name) = (unsafe { text(node.name) }) else { return };
         let placement = read::spank_env(job, PLACEMENT_ENV);
-        let (effects, layouts) = life::lost_node(memory, JobId(job.job_id), &name, placement.as_deref());
+        let (effects, layouts) =
+            lifecycle_hooks::lost_node(memory, JobId(job.job_id), &name, placement.as_deref());
         apply::layouts(host, &layouts);
         apply::on_job(host, job, &effects);
     });
@@ -255,21 +257,21 @@ pub(super) fn rebuild() {
     with_memory(|memory| {
         let nodes: Vec<NodeGpus> = read::node_gpus(host);
         nodes_have_spoken(memory, host);
-        apply::layouts(host, &life::step_aside(&mut memory.engine, &nodes));
-        apply::layouts(host, &life::without_a_file(&memory.engine, &nodes));
+        apply::layouts(host, &lifecycle_hooks::leave_unmanaged(&mut memory.engine, &nodes));
+        apply::layouts(host, &lifecycle_hooks::without_a_file(&memory.engine, &nodes));
     });
     for job in host.jobs() {
         with(job, |memory, host, job| {
             if read::runs(job) {
-                apply::layouts(host, &life::found_running(memory, &running(host, job)));
+                apply::layouts(host, &lifecycle_hooks::found_running(memory, &running(host, job)));
             } else if read::completes(job) {
-                life::found_ending(memory, &running(host, job));
+                lifecycle_hooks::found_ending(memory, &running(host, job));
             }
         });
     }
     with_memory(|memory| {
         memory.boots = Boots::at(host.now(), &read::boots(host).collect::<Vec<_>>());
-        apply::layouts(host, &life::rebuilt(memory, &read::extras(host)));
+        apply::layouts(host, &lifecycle_hooks::rebuilt(memory, &read::extras(host)));
     });
 }
 

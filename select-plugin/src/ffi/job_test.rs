@@ -1,4 +1,4 @@
-//! `select_p_job_test`: Slurm's arguments to a [`Case`], its opinion to a status. What is decided, and in which order it
+//! `select_p_job_test`: Slurm's arguments to a [`PendingTest`], its opinion to a status. What is decided, and in which order it
 //! is written: [`crate::job_test`].
 
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use decision_counts::decisions::Reason;
 use geometry::JobId;
-use placement::Room;
+use placement::HostResources;
 use plugin_rt::guard_ok;
 use plugin_rt::slurmctld::struct_at;
 use shared_pages::decisions;
@@ -16,7 +16,7 @@ use super::host::Host;
 use super::{apply, chosen, hooks, read, room, sys, version};
 use crate::effect::Effect;
 use crate::engine::Heard;
-use crate::job_test::{Ask, Case, Opinion, Slurm, Test};
+use crate::job_test::{Ask, Opinion, PendingTest, Slurm, Test};
 use crate::memory::Memory;
 use crate::view::{ChosenView, NodeView};
 
@@ -55,7 +55,7 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     let rc = real();
     let began = Instant::now();
     let opinion = if rc == SUCCESS {
-        let wants_part = case.as_ref().is_some_and(Case::wants_part);
+        let wants_part = case.as_ref().is_some_and(PendingTest::wants_part);
         let on_failure = if wants_part { Opinion::Refused(Reason::Failure) } else { Opinion::AsSlurmSays };
         guard_ok("job_test", on_failure, || {
             decide(call, case.as_mut(), |case, memory, slurm| case.after(memory, slurm))
@@ -65,10 +65,13 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
             decide(call, case.as_mut(), |case, _, _| case.merely_waits())
         })
     };
-    let starts = rc == SUCCESS && opinion == Opinion::AsSlurmSays && case.as_ref().is_some_and(Case::starts);
-    if let Some(per_gpu) = per_gpu.filter(|_| !starts && case.as_ref().is_some_and(Case::looks_per_gpu)) {
+    let starts =
+        rc == SUCCESS && opinion == Opinion::AsSlurmSays && case.as_ref().is_some_and(PendingTest::starts);
+    if let Some(per_gpu) =
+        per_gpu.filter(|_| !starts && case.as_ref().is_some_and(PendingTest::searches_other_shards))
+    {
         guard_ok("job_test", (), || {
-            hooks::with(call.job, |_, host, job| apply::put_per_gpu(host, job, per_gpu));
+            hooks::with(call.job, |_, host, job| apply::restore_shards_per_node(host, job, per_gpu));
         });
     }
     guard_ok("job_test", (), || {
@@ -84,7 +87,7 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// The job and what is asked of it; `None`: Slurm alone answers.
-fn look(call: &Call) -> Option<Case> {
+fn look(call: &Call) -> Option<PendingTest> {
     let ask = match u32::from(call.mode) & sys::SELECT_MODE_BASE {
         sys::SELECT_MODE_RUN_NOW => Ask::RunNow,
         sys::SELECT_MODE_TEST_ONLY => Ask::TestOnly,
@@ -100,7 +103,7 @@ fn look(call: &Call) -> Option<Case> {
         }
         let may_preempt = !call.candidates.is_null();
         let test = Test { ask, min_nodes: call.min_nodes, may_preempt, record: read::record(job) };
-        read::concerns_us(job).then(|| Case::new(test, read::job(host, job)))
+        read::concerns_us(job).then(|| PendingTest::new(test, read::job(host, job)))
     })
     .flatten()
 }
@@ -108,8 +111,8 @@ fn look(call: &Call) -> Option<Case> {
 /// Lets `body` decide, and writes what it wants.
 fn decide(
     call: &Call,
-    case: Option<&mut Case>,
-    body: impl FnOnce(&mut Case, &mut Memory, &Live<'_>) -> (Opinion, Vec<Effect>),
+    case: Option<&mut PendingTest>,
+    body: impl FnOnce(&mut PendingTest, &mut Memory, &Live<'_>) -> (Opinion, Vec<Effect>),
 ) -> Opinion {
     let decided = case.and_then(|case| {
         hooks::with(call.job, |memory, host, job| {
@@ -154,18 +157,18 @@ impl Slurm for Live<'_> {
         Some(jobs.iter().filter_map(|j| unsafe { j.as_ref() }).map(|j| JobId(j.job_id)).collect())
     }
 
-    fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room> {
+    fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<HostResources> {
         let of = |job: &JobId| {
             // SAFETY: src/slurmctld/slurmctld.h: finds a job under the job lock.
             let record = unsafe { (self.host.find_job_record)(job.0) };
             // SAFETY: null or live.
             unsafe { struct_at(record) }
-                .map_or(Room::default(), |job| room::of_job(self.host, job, node.index))
+                .map_or(HostResources::default(), |job| room::of_job(self.host, job, node.index))
         };
         jobs.iter().map(of).collect()
     }
 
-    fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room> {
+    fn lacks(&self, nodes: &[&NodeView]) -> Vec<HostResources> {
         room::lacking(self.host, self.job, &nodes.iter().map(|node| node.index).collect::<Vec<_>>())
     }
 

@@ -16,8 +16,8 @@ use topology::GpuSet;
 use super::host::{Host, List};
 use super::{licenses, sys, version};
 use crate::engine::Heard;
-use crate::life::NodeGpus;
-use crate::memory::Record;
+use crate::lifecycle_hooks::NodeGpus;
+use crate::memory::JobAddress;
 use crate::view::{Allocated, GresKind, GresRequest, JobView, NodeView};
 
 /// Most GPUs per node that are looked at: as many as a [`GpuSet`] holds.
@@ -86,8 +86,8 @@ pub(super) fn enforces_binding(job: &sys::job_record_t) -> bool {
 }
 
 /// Identifies the record.
-pub(super) fn record(job: &sys::job_record_t) -> Record {
-    Record(std::ptr::from_ref(job).addr())
+pub(super) fn record(job: &sys::job_record_t) -> JobAddress {
+    JobAddress(std::ptr::from_ref(job).addr())
 }
 
 /// Tells whether a job holds what it was given; a suspended one keeps its GPUs.

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use decision_counts::decisions;
 use geometry::JobId;
-use placement::Room;
+use placement::HostResources;
 
 use crate::engine::Heard;
-use crate::memory::Record;
+use crate::memory::JobAddress;
 use crate::view::{ChosenView, NodeView};
 
 /// Slurm's question.
@@ -40,7 +40,7 @@ pub(crate) struct Test {
     /// Slurm has named jobs that may be preempted.
     pub(crate) may_preempt: bool,
     /// The job's record, by which its decision is found again when it starts.
-    pub(crate) record: Record,
+    pub(crate) record: JobAddress,
 }
 
 /// Slurm's answers in the course of a test. Everything is read at the moment of the question.
@@ -60,9 +60,9 @@ pub(crate) trait Slurm {
     /// Number of GPUs that Slurm knows on a node; `None`: nothing of GPUs.
     fn gpus(&self, node: &NodeView) -> Option<u64>;
     /// Cores and memory that each of these running jobs has on a node.
-    fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room>;
+    fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<HostResources>;
     /// Cores and memory that Slurm means to give the job on each of these nodes, as far as they are not free there now.
-    fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room>;
+    fn lacks(&self, nodes: &[&NodeView]) -> Vec<HostResources>;
     /// The names of the nodes on which an epilog is still to end.
     fn completing(&self) -> HashSet<String>;
     /// Tells whether a job still waits to be started.

@@ -8,17 +8,17 @@ use geometry::JobId;
 use node_state::Spread;
 use protocol::{Request, Says};
 
-use super::{Ask, Case, Slurm, Test, wait};
+use super::{Ask, PendingTest, Slurm, Test, wait};
 use crate::effect::{Effect, Layout};
 use crate::engine::{Engine, Question};
-use crate::life::epilogs_over;
+use crate::lifecycle_hooks::epilogs_over;
 use crate::limited;
 use crate::memory::{Memory, Ways};
 use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
 use crate::patience::Patient;
 use crate::view::{GresKind, JobView, NodeView, Want};
 
-impl Case {
+impl PendingTest {
     /// Runs all steps. Their order is that of the effects in the head of `job_test`.
     pub(crate) fn before(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> Vec<Effect> {
         let mut effects = Vec::from_iter(self.ended_draws_nothing(memory, slurm));
@@ -31,7 +31,7 @@ impl Case {
             }
         }
         if self.want.is_none() {
-            effects.extend(self.hold_without_placement(engine, slurm));
+            effects.extend(self.wait_without_placement(engine, slurm));
             return effects;
         }
         let nodes = slurm.nodes();
@@ -48,7 +48,7 @@ impl Case {
         let (instances, mut ways) = asking.instances(engine);
         if let Some(Instances { shards_of_one, together }) = instances {
             self.per_instance = Some(shards_of_one);
-            effects.push(Effect::PerGpu(shards_of_one.saturating_mul(together)));
+            effects.push(Effect::SearchShards(shards_of_one.saturating_mul(together)));
         }
         asking.expire_claims(engine);
         let mut narrowed = asking.candidates(engine, &self.victims);
@@ -86,7 +86,7 @@ impl Case {
     fn keep_to_limits(&mut self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
         if let Some(why) = limited::why(&self.view, || slurm.within_reach(), engine.site()) {
             self.lack = Some(Reason::Limit);
-            return limited::held(&self.view, why, &slurm.nodes());
+            return limited::block_on_limit(&self.view, why, &slurm.nodes());
         }
         let mut effects = Vec::new();
         if limited::counts_otherwise(&self.view) {
@@ -95,20 +95,20 @@ impl Case {
                 nodes.into_iter().partition(|node| engine.node(&node.name).is_some());
             if others.is_empty() {
                 self.lack = Some(Reason::Impossible);
-                return limited::held(&self.view, COUNTED_PER_NODE.to_owned(), &ours);
+                return limited::block_on_limit(&self.view, COUNTED_PER_NODE.to_owned(), &ours);
             }
             effects.push(Effect::RuleOut(ours.iter().map(|node| node.index).collect()));
         }
-        effects.extend(limited::freed(&self.view));
+        effects.extend(limited::clear_limit_note(&self.view));
         effects
     }
 
     /// Keeps a job without a placement of ours from nodes that cannot take it.
-    fn hold_without_placement(&self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
+    fn wait_without_placement(&self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
         let held = [
-            self.hold_unfit(engine, slurm),
-            self.hold_exclusive(engine, slurm),
-            self.hold_without_power(engine, slurm),
+            self.rule_out_unfit(engine, slurm),
+            self.rule_out_unregistered(engine, slurm),
+            self.rule_out_without_power(engine, slurm),
         ];
         held.into_iter().flatten().collect()
     }

@@ -5,14 +5,14 @@
 //!
 //! `ffi::job_test` runs these steps. Each but the second has a guard of its own: if it fails, the next goes on.
 //!
-//! 1. *Before*: the job is read once, as [`Case`]. Of a job that a limit forbids, or whose shards are not counted per node,
-//!    [`Case::before`] says so in a `Comment` and rules all nodes out. Else it gives, in this order: `Comment` where it said
+//! 1. *Before*: the job is read once, as [`PendingTest`]. Of a job that a limit forbids, or whose shards are not counted per node,
+//!    [`PendingTest::before`] says so in a `Comment` and rules all nodes out. Else it gives, in this order: `Comment` where it said
 //!    so before; `Shards` for a job that may have those of another size; `Layouts` of nodes on which a job has claimed
 //!    devices of the pool of GPU tasks, or has let them go; `RuleOut` for the nodes that cannot serve the job, and for those
-//!    that it is led away from ([`Ways`](crate::memory::Ways)). Slurm looks for a job's shards on one GPU. For a job with several instances, `PerGpu`
+//!    that it is led away from ([`Ways`](crate::memory::Ways)). Slurm looks for a job's shards on one GPU. For a job with several instances, `SearchShards`
 //!    makes it look for one GPU with room for all of them, or, where enough nodes do not have that, for one of them.
 //! 2. Slurm's own test runs, exactly once.
-//! 3. *After a failure* [`Case::merely_waits`] may `Offer` nodes that have not registered. Nothing else is written.
+//! 3. *After a failure* [`PendingTest::merely_waits`] may `Offer` nodes that have not registered. Nothing else is written.
 //! 4. *After a success* of *run now*:
 //!    - A job that wants nothing from us loses every `Placement`. `Slices` follows: those of the GPUs that Slurm gives it, else 0.
 //!    - `Devices`, node by node, as decided. Each GPU of a job carries the same number of its instances, on all nodes: Slurm
@@ -27,15 +27,15 @@
 //! *Hold* refuses a start on poor GPUs: `Comment` where the wait begins, `JobsChanged`, `Placement(None)`, `Unallocate`.
 //!
 //! If step 4 or 5 fails, a job with devices of its own starts as under plain cons_tres. One with a part of a device must
-//! not: another job may have its slices ([`Case::wants_part`]).
+//! not: another job may have its slices ([`PendingTest::wants_part`]).
 
 mod asked;
 mod before;
-mod hold;
 mod start;
 #[cfg(test)]
 mod tests;
 mod wait;
+mod wait_without_placement;
 
 use decision_counts::decisions::{self, Reason};
 use geometry::JobId;
@@ -60,7 +60,7 @@ pub(crate) enum Opinion {
 
 /// One job in one test, read once before Slurm's own.
 #[derive(Debug)]
-pub(crate) struct Case {
+pub(crate) struct PendingTest {
     test: Test,
     view: JobView,
     /// `None`: nothing from us.
@@ -78,7 +78,7 @@ pub(crate) struct Case {
     lack: Option<Reason>,
 }
 
-impl Case {
+impl PendingTest {
     /// Nothing has been decided yet.
     pub(crate) fn new(test: Test, view: JobView) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Case {
     }
 
     /// Tells whether Slurm was made to look for GPUs with another number of shards than the job asks for.
-    pub(crate) fn looks_per_gpu(&self) -> bool {
+    pub(crate) fn searches_other_shards(&self) -> bool {
         self.per_instance.is_some()
     }
 

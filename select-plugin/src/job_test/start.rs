@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use decision_counts::decisions::Reason;
 use geometry::JobId;
 use node_state::Spread;
-use placement::{Room, Short, Victim};
+use placement::{HostResources, Short, Victim};
 use plugin_rt::log;
 use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::{JobPlacement, plain_why};
@@ -13,12 +13,12 @@ use protocol::{NodeGrant, Says};
 
 use super::wait::{said, wait_alone, wait_later, wait_now};
 use super::{Opinion, Slurm, Test};
-use crate::commit::{Placed, Veto, encoded, place, why_of_all};
 use crate::effect::{Counted, Devices, Effect};
 use crate::engine::{Engine, Question};
 use crate::limited;
 use crate::memory::{Memory, Pending};
 use crate::narrow::first_fit;
+use crate::place_on_node::{Placed, Veto, encoded, place, why_of_all};
 use crate::slices;
 use crate::view::{GresKind, JobView, NodeView, Want};
 
@@ -308,7 +308,7 @@ fn preempt<S: Slurm>(
         let rooms = asked.slurm.rooms(node, &more);
         let candidates = more.iter().zip(&rooms).map(|(job, has)| Victim { job: *job, has: *has });
         let held: HashSet<JobId> = engine.jobs_on(&node.name).into_iter().collect();
-        let here = |v: &Victim| v.has != Room::default() || held.contains(&v.job);
+        let here = |v: &Victim| v.has != HostResources::default() || held.contains(&v.job);
         let candidates: Vec<Victim> = candidates.filter(here).collect();
         let lacks = lacking(asked.slurm, (node, lacks), &slurms, &going);
         going.extend(engine.least_victims(&node.name, &question, &going, &candidates, lacks)?);
@@ -324,17 +324,22 @@ fn preempt<S: Slurm>(
     Some(gone)
 }
 
-/// Room that the job lacks on a node in addition to GPUs, at most what Slurm's own list gives back: that is enough for Slurm.
-fn lacking(slurm: &impl Slurm, (node, lacks): (&NodeView, Room), slurms: &[JobId], going: &[JobId]) -> Room {
+/// HostResources that the job lacks on a node in addition to GPUs, at most what Slurm's own list gives back: that is enough for Slurm.
+fn lacking(
+    slurm: &impl Slurm,
+    (node, lacks): (&NodeView, HostResources),
+    slurms: &[JobId],
+    going: &[JobId],
+) -> HostResources {
     let sum = |jobs: &[JobId]| {
         let rooms = slurm.rooms(node, jobs);
-        rooms.iter().fold(Room::default(), |a, b| Room {
+        rooms.iter().fold(HostResources::default(), |a, b| HostResources {
             cores: a.cores + b.cores,
             memory_mib: a.memory_mib + b.memory_mib,
         })
     };
     let (most, given) = (sum(slurms), sum(going));
-    Room {
+    HostResources {
         cores: lacks.cores.min(most.cores).saturating_sub(given.cores),
         memory_mib: lacks.memory_mib.min(most.memory_mib).saturating_sub(given.memory_mib),
     }

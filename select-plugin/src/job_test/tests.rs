@@ -13,16 +13,16 @@ use geometry::{GpuIndex, JobId, Uid};
 use protocol::Grant;
 use protocol::wire::JobPlacement;
 
-use super::{Ask, Case, Opinion, Test};
+use super::{Ask, Opinion, PendingTest, Test};
 use crate::effect::Effect;
 use crate::engine::{Engine, Heard};
-use crate::memory::{Memory, Record};
+use crate::memory::{JobAddress, Memory};
 use crate::view::{GresKind, GresRequest, JobView};
 use fake::Fake;
 
 const USER: Uid = Uid(1000);
 const JOB: JobId = JobId(9);
-const RECORD: Record = Record(0x1000);
+const RECORD: JobAddress = JobAddress(0x1000);
 
 /// Nodes `n1` to `n3` with two GPUs for instances, `v1` and `v2` with the links of a DGX-1V.
 fn memory() -> Memory {
@@ -64,8 +64,8 @@ fn pair() -> JobView {
     job("v1 iso=whole bw=sensitive", GresKind::Gpu, 2)
 }
 
-fn case(ask: Ask, may_preempt: bool, view: &JobView) -> Case {
-    Case::new(Test { ask, min_nodes: 1, may_preempt, record: RECORD }, view.clone())
+fn case(ask: Ask, may_preempt: bool, view: &JobView) -> PendingTest {
+    PendingTest::new(Test { ask, min_nodes: 1, may_preempt, record: RECORD }, view.clone())
 }
 
 /// Lists the nodes that Slurm is asked to leave out before its own test of a start now, which then fails.
@@ -141,7 +141,7 @@ fn slurm_looks_for_one_gpu_with_room_for_all_instances_in_every_other_test() {
     let slurm = Fake::with(&["n1", "n2"]);
     let mut per_gpu = |ask, view: &JobView| {
         let effects = case(ask, false, view).before(&mut memory, &slurm);
-        effects.into_iter().find_map(|e| if let Effect::PerGpu(n) = e { Some(n) } else { None })
+        effects.into_iter().find_map(|e| if let Effect::SearchShards(n) = e { Some(n) } else { None })
     };
     assert_eq!([per_gpu(Ask::RunNow, &two), per_gpu(Ask::RunNow, &two)], [Some(40), Some(20)]);
     assert_eq!(per_gpu(Ask::WillRun, &two), Some(20));
@@ -230,7 +230,7 @@ fn a_start_on_poor_gpus_waits_and_says_so_once() {
     assert_eq!(placement, "v1 job=9;v1=whole:0,6");
     assert!(why.ends_with(", its wait for more than 25 GB/s is over"), "{why}");
     let pending = memory.pending.as_ref().unwrap();
-    assert!(memory.has_decided(RECORD) && !memory.has_decided(Record(1)), "{pending:?}");
+    assert!(memory.has_decided(RECORD) && !memory.has_decided(JobAddress(1)), "{pending:?}");
 }
 
 #[test]
@@ -343,7 +343,8 @@ fn a_job_waits_for_nodes_that_have_not_registered() {
     let mut slurm = Fake::with(&["n1", "n2"]);
     slurm.nodes.iter_mut().for_each(|node| node.registered = false);
     let mut asked = |ask, min_nodes| {
-        let mut case = Case::new(Test { ask, min_nodes, may_preempt: false, record: RECORD }, instance());
+        let mut case =
+            PendingTest::new(Test { ask, min_nodes, may_preempt: false, record: RECORD }, instance());
         case.before(&mut memory, &slurm);
         case.merely_waits()
     };
@@ -360,7 +361,7 @@ fn a_job_on_two_nodes_waits_for_the_one_that_has_not_registered() {
     slurm.nodes[1].registered = false;
     let mut asked = |min_nodes| {
         let test = Test { ask: Ask::TestOnly, min_nodes, may_preempt: false, record: RECORD };
-        let mut case = Case::new(test, instance());
+        let mut case = PendingTest::new(test, instance());
         case.before(&mut memory, &slurm);
         case.merely_waits()
     };
@@ -368,7 +369,7 @@ fn a_job_on_two_nodes_waits_for_the_one_that_has_not_registered() {
     assert_eq!(asked(3), (Opinion::AsSlurmSays, vec![]), "no third node");
     slurm.nodes[1].registered = true;
     let test = Test { ask: Ask::TestOnly, min_nodes: 2, may_preempt: false, record: RECORD };
-    let mut case = Case::new(test, instance());
+    let mut case = PendingTest::new(test, instance());
     case.before(&mut memory, &slurm);
     assert_eq!(case.merely_waits(), (Opinion::AsSlurmSays, vec![]), "nobody has to register");
 }
@@ -381,7 +382,7 @@ fn an_exclusive_job_waits_for_nodes_that_have_not_registered() {
     let view = JobView { exclusive: true, ..pair() };
     let mut effects = |ask| {
         let test = Test { ask, min_nodes: 1, may_preempt: false, record: RECORD };
-        Case::new(test, view.clone()).before(&mut memory, &slurm)
+        PendingTest::new(test, view.clone()).before(&mut memory, &slurm)
     };
     assert_eq!(effects(Ask::RunNow), [Effect::RuleOut(vec![0])]);
     assert_eq!(effects(Ask::TestOnly), []);

@@ -133,7 +133,7 @@ fn preemption(name: &str, instances: u32) -> (Node, Ask, Vec<Victim>) {
     ask.spread = Spread::ALIKE;
     ask.request.instances = instances;
     let jobs: std::collections::BTreeSet<JobId> = (1..=56).map(JobId).collect();
-    let victims = jobs.into_iter().map(|job| Victim { job, has: Room::default() }).collect();
+    let victims = jobs.into_iter().map(|job| Victim { job, has: HostResources::default() }).collect();
     (node, ask, victims)
 }
 
@@ -170,7 +170,7 @@ fn main() {
     {
         let (node, ask, victims) = preemption(name, instances);
         let start = Instant::now();
-        let chosen = black_box(least_victims(&node, &ask, &policy, &victims, Room::default()));
+        let chosen = black_box(least_victims(&node, &ask, &policy, &victims, HostResources::default()));
         let took = start.elapsed();
         let one = median(|| decide(&node, &ask, &policy));
         println!(

@@ -51,12 +51,12 @@ fn filled(node: &mut Node, ask: &Ask, first: u32, most: u32) -> u32 {
 }
 
 fn victims(jobs: impl IntoIterator<Item = u32>, cores: impl Fn(u32) -> u64) -> Vec<Victim> {
-    let of = |job| Victim { job: JobId(job), has: Room { cores: cores(job), memory_mib: 0 } };
+    let of = |job| Victim { job: JobId(job), has: HostResources { cores: cores(job), memory_mib: 0 } };
     jobs.into_iter().map(of).collect()
 }
 
 /// The best of all sets, by trying each.
-fn least(node: &Node, ask: &Ask, victims: &[Victim], lacks: Room) -> Option<Vec<JobId>> {
+fn least(node: &Node, ask: &Ask, victims: &[Victim], lacks: HostResources) -> Option<Vec<JobId>> {
     let chosen = |set: u32| victims.iter().zip(0..).filter(move |(_, i)| set >> i & 1 == 1).map(|(v, _)| *v);
     let will_do = |set: &u32| {
         let mut node = node.clone();
@@ -72,7 +72,7 @@ fn least(node: &Node, ask: &Ask, victims: &[Victim], lacks: Room) -> Option<Vec<
 }
 
 /// cons_tres takes the candidates in their order until there is room, and then every one of them that is on the node.
-fn slurms(node: &Node, ask: &Ask, victims: &[Victim], lacks: Room) -> Option<usize> {
+fn slurms(node: &Node, ask: &Ask, victims: &[Victim], lacks: HostResources) -> Option<usize> {
     let mut node = node.clone();
     let mut cores = 0;
     for n in 0..=victims.len() {
@@ -88,7 +88,7 @@ fn slurms(node: &Node, ask: &Ask, victims: &[Victim], lacks: Room) -> Option<usi
 
 /// A node of two to four GPUs with at most twelve jobs of several kinds, in any order of importance, and a request that has
 /// no room there.
-fn random_case(random: &mut Random) -> (Node, Ask, Vec<Victim>, Room) {
+fn random_case(random: &mut Random) -> (Node, Ask, Vec<Victim>, HostResources) {
     let shapes = [
         ask("mig:1g.5gb", "", 0, 1),
         ask("mig:2g.10gb", "", 0, 1),
@@ -126,7 +126,7 @@ fn random_case(random: &mut Random) -> (Node, Ask, Vec<Victim>, Room) {
         let cores: Vec<u64> = (0..40).map(|_| u64::try_from(random.below(6)).unwrap()).collect();
         let all: u64 = jobs.iter().map(|job| cores[*job as usize]).sum();
         let lacks = if random.below(3) == 0 { u64::try_from(random.below(8)).unwrap().min(all) } else { 0 };
-        let lacks = Room { cores: lacks, memory_mib: 0 };
+        let lacks = HostResources { cores: lacks, memory_mib: 0 };
         if jobs.len() > 2 && !fits(&node, &want, &Policy::default()) {
             return (node, want, victims(jobs, |job| cores[job as usize]), lacks);
         }
@@ -158,7 +158,7 @@ fn quality(cases: usize) {
 }
 
 /// Nodes full of small jobs, and requests for which much must go.
-fn hardest() -> Vec<(String, Node, Ask, Vec<Victim>, Room)> {
+fn hardest() -> Vec<(String, Node, Ask, Vec<Victim>, HostResources)> {
     let mut cases = Vec::new();
     for n in [8, 16] {
         let mut instances = node(n);
@@ -184,7 +184,7 @@ fn hardest() -> Vec<(String, Node, Ask, Vec<Victim>, Room)> {
         for (what, want) in wants {
             for (kind, node, jobs) in [("instances", &instances, count), ("shares", &shares, many)] {
                 for cores in [0, u64::from(jobs)] {
-                    let lacks = Room { cores, memory_mib: 0 };
+                    let lacks = HostResources { cores, memory_mib: 0 };
                     // Of many sizes, so that none can be spared by counting.
                     let victims = victims(1..=jobs, |job| u64::from(job * 7 % 5));
                     let name = format!("{n} GPUs, {jobs} {kind}, {what}, {cores} cores lacking");
@@ -222,13 +222,13 @@ const CORES: usize = 64;
 
 impl Running {
     /// What it has on a node. Its place among the job's nodes is counted, and so are its cores there.
-    fn on(&self, node: usize) -> Room {
+    fn on(&self, node: usize) -> HostResources {
         if !self.nodes[node] {
-            return Room::default();
+            return HostResources::default();
         }
         let place = self.nodes[..node].iter().filter(|has| **has).count();
         let cores = self.cores[place * CORES..][..CORES].iter().filter(|has| **has).count() as u64;
-        Room { cores, memory_mib: cores * 500 }
+        HostResources { cores, memory_mib: cores * 500 }
     }
 }
 
@@ -251,11 +251,11 @@ fn lacks() {
     for (jobs, nodes, weighed) in [(1000, 100, 1), (10_000, 1000, 1), (10_000, 1000, 32), (10_000, 100, 100)]
     {
         let running = running(&mut random, jobs, nodes);
-        let empty = Room { cores: CORES as u64, memory_mib: 64_000 };
+        let empty = HostResources { cores: CORES as u64, memory_mib: 64_000 };
         let needs = vec![Needs { empty, needed: empty }; weighed];
         let (found, took) = best_of(15, || lacking(&needs, &running, |job, at| job.on(at)));
         let plain = || {
-            let had = |at| running.iter().map(|job| job.on(at)).fold(empty, Room::minus);
+            let had = |at| running.iter().map(|job| job.on(at)).fold(empty, HostResources::minus);
             (0..weighed).map(|at| empty.minus(had(at))).collect::<Vec<_>>()
         };
         let (want, reference) = best_of(15, plain);

@@ -20,4 +20,4 @@ pub use claim::{Awaited, await_pool};
 pub use decide::{decide, decide_with, fits};
 pub use never::Never;
 pub use rank::{Fill, NodeCost, rank};
-pub use victims::{Needs, Room, Victim, lacking, least_victims};
+pub use victims::{HostResources, Needs, Victim, lacking, least_victims};

@@ -118,8 +118,10 @@ fn of_several_nodes_the_one_that_frees_soonest_is_claimed() {
     let claimed = |memory: &Memory, name: &str| memory.engine.node(name).unwrap().claims.len();
     assert_eq!((claimed(&memory, "a1"), claimed(&memory, "a2")), (0, 1));
     // A job that needs both claims on both.
-    let mut both =
-        Case::new(Test { ask: Ask::RunNow, min_nodes: 2, may_preempt: false, record: RECORD }, isolated());
+    let mut both = PendingTest::new(
+        Test { ask: Ask::RunNow, min_nodes: 2, may_preempt: false, record: RECORD },
+        isolated(),
+    );
     both.before(&mut memory, &slurm);
     assert_eq!((claimed(&memory, "a1"), claimed(&memory, "a2")), (1, 1));
 }

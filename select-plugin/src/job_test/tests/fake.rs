@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 
 use geometry::JobId;
-use placement::Room;
+use placement::HostResources;
 use topology::GpuSet;
 
 use crate::engine::Heard;
@@ -88,13 +88,13 @@ impl Slurm for Fake {
         self.preempted.clone()
     }
 
-    fn rooms(&self, _: &NodeView, jobs: &[JobId]) -> Vec<Room> {
+    fn rooms(&self, _: &NodeView, jobs: &[JobId]) -> Vec<HostResources> {
         let of = |job: &JobId| self.cores.iter().find(|(id, _)| id == job).map_or(0, |(_, cores)| *cores);
-        jobs.iter().map(|job| Room { cores: of(job), memory_mib: 0 }).collect()
+        jobs.iter().map(|job| HostResources { cores: of(job), memory_mib: 0 }).collect()
     }
 
-    fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room> {
-        vec![Room { cores: self.lacks_cores, memory_mib: 0 }; nodes.len()]
+    fn lacks(&self, nodes: &[&NodeView]) -> Vec<HostResources> {
+        vec![HostResources { cores: self.lacks_cores, memory_mib: 0 }; nodes.len()]
     }
 
     fn choice(&self, node: &NodeView) -> Option<ChosenView> {

@@ -4,7 +4,7 @@ use protocol::Says;
 use protocol::wire::parse_placement;
 
 use super::*;
-use crate::life;
+use crate::lifecycle_hooks;
 
 /// Two racks of two nodes of two GPUs: `n1` and `n2` share 560 W, `m1` and `m2` 1000 W. Four idle GPUs draw 200 W.
 const RACKS: &str = "[[power_budgets]]\nnodes = \"n[1-2]\"\nwatts = 560\nfloor_w = 180\n\
@@ -103,7 +103,7 @@ fn a_job_of_two_nodes_has_one_cap_and_needs_power_for_both() {
     let mut memory = racks();
     assert_eq!(start(&mut memory, &other(1, gpu("")), &["n1"]), Ok(vec![Some(250)]));
     let test = Test { ask: Ask::RunNow, min_nodes: 2, may_preempt: false, record: RECORD };
-    let effects = Case::new(test, pair).before(&mut memory, &Fake::with(&["n1", "n2", "m1"]));
+    let effects = PendingTest::new(test, pair).before(&mut memory, &Fake::with(&["n1", "n2", "m1"]));
     assert_eq!(effects, [Effect::RuleOut(vec![1])], "n1 and n2 have power for one of both");
 }
 
@@ -123,7 +123,7 @@ fn what_is_ending_draws_until_its_epilog_is_over() {
     let mut memory = racks();
     assert_eq!(start(&mut memory, &other(1, gpu("")), &["n1"]), Ok(vec![Some(250)]));
     assert_eq!(start(&mut memory, &other(2, gpu("")), &["n2"]), Ok(vec![Some(210)]));
-    life::ended(&mut memory, JobId(1));
+    lifecycle_hooks::ended(&mut memory, JobId(1));
     let view = other(3, gpu(""));
     let slurm = Fake { completing: vec!["n1".to_owned()], ..Fake::with(&["n2"]) };
     let effects = case(Ask::RunNow, false, &view).before(&mut memory, &slurm);
@@ -168,7 +168,7 @@ fn exclusive_jobs_start_where_the_highest_limit_fits() {
 fn an_exclusive_job_of_two_nodes_needs_power_for_both() {
     let two = Test { ask: Ask::RunNow, min_nodes: 2, may_preempt: false, record: RECORD };
     let nodes = Fake::with(&["n1", "n2", "m1"]);
-    let before = |view: JobView| Case::new(two, view).before(&mut racks(), &nodes);
+    let before = |view: JobView| PendingTest::new(two, view).before(&mut racks(), &nodes);
     let exclusive = |text: &str| JobView { exclusive: true, ..job(text, GresKind::Gpu, 1) };
     // Each rack of two nodes has idle GPUs of 200 W: 360 and 800 W are left.
     assert_eq!(before(exclusive("v1 iso=whole")), [Effect::RuleOut(vec![1])], "260 W on each at the floor");
@@ -178,7 +178,7 @@ fn an_exclusive_job_of_two_nodes_needs_power_for_both() {
     let every_gpu = JobView { gres: Vec::new(), ..exclusive("v1 iso=whole") };
     assert_eq!(before(JobView { request: None, ..every_gpu }), [Effect::RuleOut(vec![0, 1])]);
     // Slurm may choose more nodes than the least.
-    let mut one = Case::new(Test { min_nodes: 1, ..two }, exclusive("v1 iso=whole"));
+    let mut one = PendingTest::new(Test { min_nodes: 1, ..two }, exclusive("v1 iso=whole"));
     assert_eq!(one.before(&mut racks(), &nodes), []);
     let (opinion, effects) = one.after(&mut racks(), &Fake::with(&["n1", "n2"]));
     assert_eq!((opinion, effects), (Opinion::Refused(Reason::Power), Vec::from(Effect::refusal())));

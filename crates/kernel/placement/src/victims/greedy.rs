@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use node_state::{GpuState, Holder, Share};
 
-use super::{Case, MOST_SPARED, Pool, Pools, Room};
+use super::{Case, HostResources, MOST_SPARED, Pool, Pools};
 
 /// Most jobs that are looked at to spare some of one pool.
 const MOST_SPARED_OF_ONE: usize = 512;
@@ -147,7 +147,8 @@ fn emptied(case: &Case<'_>, n: usize, gpus: &[Vec<usize>]) -> Option<Vec<usize>>
 pub(super) fn largest(case: &Case<'_>) -> Vec<usize> {
     let part =
         |has: u64, lacks: u64| (u128::from(has.min(lacks)) << 32).checked_div(lacks.into()).unwrap_or(0);
-    let gives = |has: Room| part(has.cores, case.lacks.cores) + part(has.memory_mib, case.lacks.memory_mib);
+    let gives =
+        |has: HostResources| part(has.cores, case.lacks.cores) + part(has.memory_mib, case.lacks.memory_mib);
     let mut jobs: Vec<(u128, usize)> = case.victims.iter().map(|v| gives(v.has)).zip(0..).collect();
     jobs.retain(|(gives, _)| *gives > 0);
     jobs.sort_unstable_by_key(|(gives, i)| (Reverse(*gives), *i));
@@ -164,7 +165,7 @@ fn and_the_rest(first: &[usize], jobs: usize) -> Vec<usize> {
 /// The set and, of the `largest`, as many as give back what it still lacks. Ascending.
 pub(super) fn with_room(case: &Case<'_>, largest: &[usize], mut set: Vec<usize>) -> Option<Vec<usize>> {
     let lacks = case.lacking_after(set.iter().copied());
-    let mut given = Room::default();
+    let mut given = HostResources::default();
     let mut extra = Vec::new();
     let mut others = largest.iter().filter(|i| set.binary_search(i).is_err());
     while !lacks.minus(given).is_nothing() {

@@ -1,17 +1,17 @@
 //! What a job lacks on nodes beside GPUs.
 
-use super::Room;
+use super::HostResources;
 
-/// Room that a node has for jobs, and room that a job needs of it.
+/// HostResources that a node has for jobs, and room that a job needs of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// All that an empty node has.
-    pub empty: Room,
-    /// Room that the job takes there.
-    pub needed: Room,
+    pub empty: HostResources,
+    /// HostResources that the job takes there.
+    pub needed: HostResources,
 }
 
-/// Room that the job needs on each node beyond what the `running` jobs leave, in the nodes' order. `has` is what a running
+/// HostResources that the job needs on each node beyond what the `running` jobs leave, in the nodes' order. `has` is what a running
 /// job has on the node of this index.
 ///
 /// slurmctld holds its locks meanwhile, and there may be many running jobs: they are walked once at most, no further when they leave
@@ -19,9 +19,9 @@ pub struct Needs {
 pub fn lacking<J>(
     nodes: &[Needs],
     running: impl IntoIterator<Item = J>,
-    has: impl Fn(&J, usize) -> Room,
-) -> Vec<Room> {
-    let mut free: Vec<Room> = nodes.iter().map(|node| node.empty).collect();
+    has: impl Fn(&J, usize) -> HostResources,
+) -> Vec<HostResources> {
+    let mut free: Vec<HostResources> = nodes.iter().map(|node| node.empty).collect();
     let mut with_room: Vec<usize> = (0..nodes.len()).collect();
     with_room.retain(|at| !free[*at].is_nothing());
     for job in running {

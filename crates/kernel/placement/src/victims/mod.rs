@@ -40,15 +40,15 @@ pub const MOST_SPARED: u32 = 1024;
 
 /// Cores and memory of a job on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct HostResources {
     /// Cores.
     pub cores: u64,
     /// Memory, MiB.
     pub memory_mib: u64,
 }
 
-impl Room {
-    /// Room that is left of it without what is `given`, never below nothing.
+impl HostResources {
+    /// HostResources that is left of it without what is `given`, never below nothing.
     #[must_use]
     pub fn minus(self, given: Self) -> Self {
         Self {
@@ -74,8 +74,8 @@ impl Room {
 pub struct Victim {
     /// The job.
     pub job: JobId,
-    /// Room that it has of the node.
-    pub has: Room,
+    /// HostResources that it has of the node.
+    pub has: HostResources,
 }
 
 /// The fewest and least important of `victims`, which come least important first, that must end for the request to fit
@@ -86,7 +86,7 @@ pub fn least_victims(
     ask: &Ask,
     policy: &Policy,
     victims: &[Victim],
-    lacks: Room,
+    lacks: HostResources,
 ) -> Option<Vec<JobId>> {
     let places = victims.iter().zip(0..).map(|(v, i)| (v.job, i)).collect();
     let case = Case { node, ask, policy, victims, places, lacks };
@@ -118,7 +118,7 @@ struct Case<'a> {
     policy: &'a Policy,
     victims: &'a [Victim],
     places: HashMap<JobId, usize>,
-    lacks: Room,
+    lacks: HostResources,
 }
 
 impl Case<'_> {
@@ -129,7 +129,7 @@ impl Case<'_> {
         fits(&node, ask, self.policy)
     }
 
-    fn lacking_after(&self, going: impl IntoIterator<Item = usize>) -> Room {
+    fn lacking_after(&self, going: impl IntoIterator<Item = usize>) -> HostResources {
         going.into_iter().fold(self.lacks, |lacks, i| lacks.minus(self.victims[i].has))
     }
 

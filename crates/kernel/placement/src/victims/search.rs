@@ -2,7 +2,7 @@
 
 use node_state::{Ask, Node};
 
-use super::{Case, MOST_WEIGHED, Pool, Pools, Room, greedy};
+use super::{Case, HostResources, MOST_WEIGHED, Pool, Pools, greedy};
 
 /// Jobs by their place among the victims: bit `i` for the `i`-th.
 type Set = u128;
@@ -70,7 +70,7 @@ impl Search<'_> {
     }
 
     /// The first set of `n` jobs out of `of` that has this.
-    fn cover(&mut self, of: Set, n: u32, lacks: Room) -> Option<Set> {
+    fn cover(&mut self, of: Set, n: u32, lacks: HostResources) -> Option<Set> {
         if n == 0 {
             return lacks.is_nothing().then_some(0);
         }
@@ -80,7 +80,7 @@ impl Search<'_> {
         let victims = self.case.victims;
         let members: Vec<usize> = members(of).take_while(|i| *i < victims.len()).collect();
         // The most that `n` of them have, by either.
-        let top = |have: &dyn Fn(&Room) -> u64| {
+        let top = |have: &dyn Fn(&HostResources) -> u64| {
             let mut all: Vec<u64> = members.iter().map(|i| have(&victims[*i].has)).collect();
             all.sort_unstable_by(|a, b| b.cmp(a));
             all.iter().take(n as usize).sum::<u64>()

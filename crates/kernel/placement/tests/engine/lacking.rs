@@ -2,19 +2,19 @@
 
 use std::cell::Cell;
 
-use placement::{Needs, Room, lacking};
+use placement::{HostResources, Needs, lacking};
 use proptest::prelude::*;
 
 fn needs() -> impl Strategy<Value = Needs> {
     (room(), room()).prop_map(|(empty, needed)| Needs { empty, needed })
 }
 
-fn room() -> impl Strategy<Value = Room> {
-    (0..12_u64, 0..12_u64).prop_map(|(cores, memory_mib)| Room { cores, memory_mib })
+fn room() -> impl Strategy<Value = HostResources> {
+    (0..12_u64, 0..12_u64).prop_map(|(cores, memory_mib)| HostResources { cores, memory_mib })
 }
 
 /// Up to four nodes, and jobs with what each has on each of them.
-fn cases() -> impl Strategy<Value = (Vec<Needs>, Vec<Vec<Room>>)> {
+fn cases() -> impl Strategy<Value = (Vec<Needs>, Vec<Vec<HostResources>>)> {
     // Jobs may have more than there is: a node can have been made smaller under them.
     (0..5_usize).prop_flat_map(|n| {
         let jobs = prop::collection::vec(prop::collection::vec(room(), n), 0..8);
@@ -38,10 +38,10 @@ proptest! {
         });
         prop_assert_eq!(found.len(), nodes.len());
         for (at, node) in nodes.iter().enumerate() {
-            let of = |what: fn(&Room) -> u64| {
+            let of = |what: fn(&HostResources) -> u64| {
                 by_hand(what(&node.empty), what(&node.needed), jobs.iter().map(|job| what(&job[at])))
             };
-            let want = Room { cores: of(|r| r.cores), memory_mib: of(|r| r.memory_mib) };
+            let want = HostResources { cores: of(|r| r.cores), memory_mib: of(|r| r.memory_mib) };
             prop_assert_eq!(found[at], want, "node {}", at);
         }
         prop_assert!(asked.get() <= nodes.len() * jobs.len());
@@ -50,10 +50,10 @@ proptest! {
 
 #[test]
 fn no_job_is_looked_at_when_the_ones_before_leave_nothing() {
-    let all = Room { cores: 4, memory_mib: 100 };
+    let all = HostResources { cores: 4, memory_mib: 100 };
     let looked = Cell::new(0);
     let jobs = (0..1000).inspect(|_| looked.set(looked.get() + 1));
-    let needed = Room { cores: 3, memory_mib: 7 };
+    let needed = HostResources { cores: 3, memory_mib: 7 };
     let nodes = [Needs { empty: all, needed }, Needs { empty: all, needed }];
     let asked = Cell::new([0; 2]);
     // The second node is full after one job, the first after two.
@@ -61,7 +61,7 @@ fn no_job_is_looked_at_when_the_ones_before_leave_nothing() {
         let mut n = asked.get();
         n[at] += 1;
         asked.set(n);
-        if *job == 0 && at == 0 { Room { cores: 4, memory_mib: 99 } } else { all }
+        if *job == 0 && at == 0 { HostResources { cores: 4, memory_mib: 99 } } else { all }
     };
     assert_eq!(lacking(&nodes, jobs, has), [needed, needed]);
     assert_eq!(asked.get(), [2, 1]);

@@ -8,10 +8,16 @@ use proptest::prelude::*;
 use protocol::ShareOn;
 
 /// The best of all sets, by trying each.
-fn by_hand(node: &Node, ask: &Ask, policy: &Policy, victims: &[Victim], lacks: Room) -> Option<Vec<JobId>> {
+fn by_hand(
+    node: &Node,
+    ask: &Ask,
+    policy: &Policy,
+    victims: &[Victim],
+    lacks: HostResources,
+) -> Option<Vec<JobId>> {
     let will_do = |set: &u32| {
         let mut node = node.clone();
-        let mut sum = Room::default();
+        let mut sum = HostResources::default();
         for (victim, i) in victims.iter().zip(0..).filter(|(_, i)| set >> i & 1 == 1) {
             let _ = i;
             node.release(victim.job);
@@ -35,7 +41,7 @@ fn victims(node: &Node, order: &[u32], rooms: &[(u64, u64)]) -> Vec<Victim> {
     jobs.sort_unstable();
     let of = |(_, job): (u32, JobId)| {
         let (cores, memory_mib) = rooms[job.0 as usize];
-        Victim { job, has: Room { cores, memory_mib } }
+        Victim { job, has: HostResources { cores, memory_mib } }
     };
     jobs.into_iter().take(9).map(of).collect()
 }
@@ -55,18 +61,20 @@ proptest! {
         node.keep_uncut = node.keep_uncut.min(uncut);
         let ask = Ask { job: JobId(999), quotas: Vec::new(), ..ask };
         let victims = victims(&node, &order, &rooms);
-        let lacks = Room { cores: lacks.0.saturating_sub(6), memory_mib: lacks.1.saturating_sub(700) };
+        let lacks = HostResources { cores: lacks.0.saturating_sub(6), memory_mib: lacks.1.saturating_sub(700) };
         let least = least_victims(&node, &ask, &policy, &victims, lacks);
         prop_assert_eq!(least, by_hand(&node, &ask, &policy, &victims, lacks), "{}", node.layout());
     }
 }
 
 fn all(jobs: &[u32]) -> Vec<Victim> {
-    jobs.iter().map(|job| Victim { job: JobId(*job), has: Room { cores: 1, memory_mib: 100 } }).collect()
+    jobs.iter()
+        .map(|job| Victim { job: JobId(*job), has: HostResources { cores: 1, memory_mib: 100 } })
+        .collect()
 }
 
 fn going(node: &Node, ask: &Ask, victims: &[Victim]) -> Option<Vec<u32>> {
-    let least = least_victims(node, ask, &Policy::default(), victims, Room::default());
+    let least = least_victims(node, ask, &Policy::default(), victims, HostResources::default());
     least.map(|jobs| jobs.into_iter().map(|j| j.0).collect())
 }
 
@@ -107,7 +115,7 @@ fn a_device_that_a_waiting_job_has_claimed_makes_no_room() {
     let _ = run(&mut n, &ask(2, "whole", ""), &pool);
     n.claims.push(Claim { job: JobId(9), on: ShareOn::Gpu(GpuIndex(0)) });
     assert_eq!(n.layout(), "tessera gpu0=tasks[job1*1>job9] gpu1=whole[job2]");
-    let least = |job| least_victims(&n, &tasks(3), &pool, &all(&[job]), Room::default());
+    let least = |job| least_victims(&n, &tasks(3), &pool, &all(&[job]), HostResources::default());
     assert_eq!(least(2), Some(vec![JobId(2)]));
     assert_eq!(least(1), None);
 }
@@ -117,7 +125,7 @@ fn cores_and_memory_come_from_somebody_too() {
     let mut n = node(&[A100, A100], MigPolicy::Dynamic);
     held(&mut n, 1, 0, "7g.40gb", 0);
     held(&mut n, 2, 1, "7g.40gb", 0);
-    let with = |cores| Room { cores, memory_mib: 0 };
+    let with = |cores| HostResources { cores, memory_mib: 0 };
     let victims = [(1, 2), (2, 8), (3, 8)].map(|(job, cores)| Victim { job: JobId(job), has: with(cores) });
     let going = |cores| {
         let seven = ask(9, "mig:7g.40gb", "");
@@ -148,10 +156,10 @@ fn where_there_are_too_many_sets_the_answer_still_makes_room() {
         // Few give several cores: they are not spared for those that give one.
         let victims = jobs.iter().map(|job| Victim {
             job: JobId(*job),
-            has: Room { cores: if job % 16 == 0 { 20 } else { 1 }, memory_mib: 0 },
+            has: HostResources { cores: if job % 16 == 0 { 20 } else { 1 }, memory_mib: 0 },
         });
         let victims: Vec<Victim> = victims.collect();
-        let lacks = Room { cores: lacks, memory_mib: 0 };
+        let lacks = HostResources { cores: lacks, memory_mib: 0 };
         let least = least_victims(&n, &want, &Policy::default(), &victims, lacks).unwrap();
         let mut after = n.clone();
         least.iter().for_each(|job| assert!(after.release(*job)));
@@ -171,9 +179,9 @@ fn where_there_are_too_many_sets_the_answer_still_makes_room() {
     }
     let cores = |job: u32| u64::from(job * 7 % 5);
     let victims: Vec<Victim> = (1..=112)
-        .map(|job| Victim { job: JobId(job), has: Room { cores: cores(job), memory_mib: 0 } })
+        .map(|job| Victim { job: JobId(job), has: HostResources { cores: cores(job), memory_mib: 0 } })
         .collect();
-    let lacks = Room { cores: 112, memory_mib: 0 };
+    let lacks = HostResources { cores: 112, memory_mib: 0 };
     let least =
         least_victims(&n, &ask(9999, "mig:7g.40gb", ""), &Policy::default(), &victims, lacks).unwrap();
     // Seven of one GPU, and the rest by fours.
@@ -212,7 +220,7 @@ proptest! {
             let mut share = ask(job, "mps", "1G");
             (share.request.mem_mib, share.request.threads) = (Some(*mem_mib), Some(2));
             if run(&mut n, &share, &Policy::default()).chosen.is_some() {
-                victims.push((*order, Victim { job: JobId(job), has: Room { cores: *cores, memory_mib: 0 } }));
+                victims.push((*order, Victim { job: JobId(job), has: HostResources { cores: *cores, memory_mib: 0 } }));
             }
         }
         victims.sort_by_key(|(order, victim)| (*order, victim.job.0));
@@ -221,7 +229,7 @@ proptest! {
         let lacks = victims.iter().map(|v| v.has.cores).sum::<u64>() * part / 100;
         let seven = ask(9999, "mig:7g.40gb", "");
         prop_assume!(!fits(&n, &seven, &Policy::default()));
-        let room = Room { cores: lacks, memory_mib: 0 };
+        let room = HostResources { cores: lacks, memory_mib: 0 };
         let least = least_victims(&n, &seven, &Policy::default(), &victims, room).unwrap();
         let mut after = n.clone();
         least.iter().for_each(|job| assert!(after.release(*job)));

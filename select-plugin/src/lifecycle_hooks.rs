@@ -9,17 +9,17 @@ use protocol::layout::{ConfigInForce, OFF};
 use protocol::wire::{JobPlacement, encode_request, parse_placement, parse_request};
 use protocol::{NodeWord, Says, Started};
 
-use crate::commit::{encoded, unmanaged};
 use crate::effect::{Effect, Layout, Word};
 use crate::engine::{Engine, Heard};
-use crate::memory::{Memory, Pending, Record};
+use crate::memory::{JobAddress, Memory, Pending};
+use crate::place_on_node::{encoded, unmanaged};
 use crate::slices;
 use crate::view::{Allocated, GresKind, JobView};
 use crate::whole_node::in_order;
 
 /// A job that holds something, as its record shows it.
 pub(crate) struct Running {
-    pub(crate) record: Record,
+    pub(crate) record: JobAddress,
     pub(crate) view: JobView,
     /// Devices that Slurm has allocated to it.
     pub(crate) allocated: Vec<Allocated>,
@@ -260,20 +260,20 @@ pub(crate) struct NodeGpus {
 
 /// Leaves nodes to Slurm where its GPU numbers may differ from ours, or where its jobs take nothing from each other. Jobs
 /// then wait, or run elsewhere, for a reason that nothing but this line tells. Earlier layouts of these nodes go.
-pub(crate) fn step_aside(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<Layout> {
-    let mut aside = Vec::new();
+pub(crate) fn leave_unmanaged(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<Layout> {
+    let mut left = Vec::new();
     let mut cleared = Vec::new();
     for NodeGpus { node, counted } in nodes {
         let Some(ours) = engine.described_gpus(node) else { continue };
         let Some(why) = counted.left_to_slurm(ours) else { continue };
-        engine.step_aside(node);
+        engine.leave_unmanaged(node);
         cleared.push(Layout { node: node.clone(), text: String::new() });
-        aside.push(format!("{node}: {why}"));
+        left.push(format!("{node}: {why}"));
     }
-    if let Some(first) = aside.first() {
+    if let Some(first) = left.first() {
         log::error(format_args!(
             "select plugin: {} left to Slurm alone, such as {first}: see `tessera doctor`",
-            if aside.len() == 1 { "1 node is".to_owned() } else { format!("{} nodes are", aside.len()) }
+            if left.len() == 1 { "1 node is".to_owned() } else { format!("{} nodes are", left.len()) }
         ));
     }
     cleared
@@ -300,7 +300,7 @@ mod tests {
     fn running() -> Running {
         let gpus: GpuSet = [GpuIndex(0), GpuIndex(1)].into_iter().collect();
         Running {
-            record: Record(7),
+            record: JobAddress(7),
             view: JobView {
                 id: JobId(5),
                 uid: Uid(1000),
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_decision_is_stamped_with_the_id_that_the_job_has_now() {
         let mut memory = memory();
-        memory.pending = Some(Pending { record: Record(7), placement: both(), planned: None, low: None });
+        memory.pending = Some(Pending { record: JobAddress(7), placement: both(), planned: None, low: None });
         let (effects, layouts) = allocated(&mut memory, &running());
         let [Effect::Placement(Some(placement)), Effect::Comment(comment), Effect::Slices(14)] = &effects[..]
         else {
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn another_jobs_decision_or_placement_is_not_taken() {
         let mut memory = memory();
-        memory.pending = Some(Pending { record: Record(8), placement: both(), planned: None, low: None });
+        memory.pending = Some(Pending { record: JobAddress(8), placement: both(), planned: None, low: None });
         let copied = Running { placement: Some("v1 job=4;n2=whole:0".to_owned()), ..running() };
         let (effects, layouts) = allocated(&mut memory, &copied);
         assert_eq!(effects, [Effect::Slices(14)]);
@@ -431,7 +431,7 @@ mod tests {
             counted: Counted { gpus, no_consume, mps: false },
         };
         let nodes = [on("n1", Some(2), false), on("n2", Some(3), false), on("other", Some(9), true)];
-        let cleared = step_aside(&mut memory.engine, &nodes);
+        let cleared = leave_unmanaged(&mut memory.engine, &nodes);
         assert_eq!(cleared, [Layout { node: "n2".to_owned(), text: String::new() }]);
         assert_eq!(memory.engine.node_names().collect::<Vec<_>>(), ["n1"]);
         let mut with_mps = self::memory();
@@ -439,9 +439,9 @@ mod tests {
             node: node.to_owned(),
             counted: Counted { gpus: Some(2), mps: true, ..Counted::default() },
         };
-        let cleared = step_aside(&mut with_mps.engine, &[with_mps_on("n1")]);
+        let cleared = leave_unmanaged(&mut with_mps.engine, &[with_mps_on("n1")]);
         assert_eq!((cleared.len(), with_mps.engine.node_names().collect::<Vec<_>>()), (1, vec!["n2"]));
-        let cleared = step_aside(&mut memory.engine, &[on("n1", Some(2), true)]);
+        let cleared = leave_unmanaged(&mut memory.engine, &[on("n1", Some(2), true)]);
         assert_eq!(cleared.len(), 1);
         assert_eq!(rebuilt(&mut memory, &[]), []);
     }

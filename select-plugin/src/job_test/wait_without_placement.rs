@@ -1,16 +1,16 @@
 //! Jobs without a placement of ours that wait nevertheless: for nodes that are not fit, not registered, or without power.
 
-use super::{Ask, Case, Slurm};
+use super::{Ask, PendingTest, Slurm};
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::engine::power::SlurmsGpus;
 use crate::view::{GresKind, GresRequest, NodeView};
 use crate::whole_node;
 
-impl Case {
+impl PendingTest {
     /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of
     /// `tessera.toml`, and with a request of ours on none that does not load Tessera.
-    pub(super) fn hold_unfit(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
+    pub(super) fn rule_out_unfit(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
         let has_gpus = self.view.exclusive || !self.view.gres.is_empty();
         if !has_gpus || self.test.ask == Ask::TestOnly {
             return None;
@@ -24,7 +24,7 @@ impl Case {
 
     /// An exclusive job gets every device of its nodes, but only those that Slurm knows by then: before a node has
     /// registered with a restarted slurmctld, these are none.
-    pub(super) fn hold_exclusive(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
+    pub(super) fn rule_out_unregistered(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
         if !self.view.exclusive || self.test.ask != Ask::RunNow {
             return None;
         }
@@ -36,7 +36,7 @@ impl Case {
 
     /// A job that gets GPUs by another way than a placement of ours starts only where the power budgets leave what its GPUs may
     /// draw: the whole node's for an exclusive job, at the highest cap for one whose cap nobody sets.
-    pub(super) fn hold_without_power(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
+    pub(super) fn rule_out_without_power(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
         if self.test.ask != Ask::RunNow || !self.draws_unplaced(engine) {
             return None;
         }

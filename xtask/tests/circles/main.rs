@@ -1,0 +1,79 @@
+//! Holds the modules of each crate to one direction: no two siblings use each other, and none of those right below a crate's root
+//! stand in a circle, but for the exceptions in `exceptions.rs`.
+//!
+//! A module is its file and everything below it. `cargo test -p xtask --test circles -- --nocapture` prints what it finds.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+
+mod exceptions;
+mod graph;
+mod modules;
+#[path = "../trust/sources.rs"]
+#[allow(dead_code, reason = "the functions' lengths are for the test of trust")]
+mod sources;
+mod tokens;
+#[path = "../trust/workspace.rs"]
+#[allow(dead_code, reason = "the numbers of lines are for the test of trust")]
+mod workspace;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use exceptions::{CIRCLES, PAIRS};
+use modules::Module;
+use workspace::Workspace;
+
+/// Files that a package's crates begin with: its library, its program and those in `bin`.
+fn roots(folder: &Path) -> Vec<PathBuf> {
+    let source = folder.join("src");
+    let bins = fs::read_dir(source.join("bin")).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let bins = bins.filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    let named = ["lib.rs", "main.rs"].map(|name| source.join(name)).into_iter().filter(|path| path.exists());
+    named.chain(bins).collect()
+}
+
+/// Modules of each crate of the workspace, with the package's name.
+fn crates() -> Vec<(String, Vec<Module>)> {
+    let workspace = Workspace::read();
+    let one = |(name, folder): (&String, &PathBuf)| {
+        roots(folder).into_iter().map(|root| (name.clone(), modules::read(&root))).collect::<Vec<_>>()
+    };
+    workspace.ours.iter().flat_map(one).collect()
+}
+
+/// Says what the list lacks and what it has too much.
+fn compare<T: Ord + std::fmt::Debug>(found: &BTreeSet<T>, listed: &BTreeSet<T>) -> String {
+    let line = |what: &str, one: &T| format!("{what}: {one:?}\n");
+    let new = found.difference(listed).map(|one| line("new", one));
+    let gone = listed.difference(found).map(|one| line("mended, take it off the list", one));
+    new.chain(gone).collect()
+}
+
+#[test]
+fn siblings_use_each_other_only_where_listed() {
+    let owned = |(name, a, b): &(&str, &str, &str)| (name.to_string(), a.to_string(), b.to_string());
+    let listed: BTreeSet<_> = PAIRS.iter().map(owned).collect();
+    let of_crate = |(name, modules): (String, Vec<Module>)| {
+        graph::pairs(&modules).into_iter().map(move |(a, b)| (name.clone(), a, b)).collect::<Vec<_>>()
+    };
+    let found: BTreeSet<_> = crates().into_iter().flat_map(of_crate).collect();
+    found.iter().for_each(|(name, a, b)| println!("    (\"{name}\", \"{a}\", \"{b}\"),"));
+    let wrong = compare(&found, &listed);
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn modules_below_a_root_stand_in_circles_only_where_listed() {
+    let owned = |(name, group): &(&str, &[&str])| {
+        (name.to_string(), group.iter().map(|one| one.to_string()).collect::<Vec<_>>())
+    };
+    let listed: BTreeSet<_> = CIRCLES.iter().map(owned).collect();
+    let of_crate = |(name, modules): (String, Vec<Module>)| {
+        graph::circles(&modules).into_iter().map(move |group| (name.clone(), group)).collect::<Vec<_>>()
+    };
+    let found: BTreeSet<_> = crates().into_iter().flat_map(of_crate).collect();
+    found.iter().for_each(|(name, group)| println!("    (\"{name}\", &{group:?}),"));
+    let wrong = compare(&found, &listed);
+    assert!(wrong.is_empty(), "\n{wrong}");
+}

@@ -5,9 +5,9 @@
 
 use admission::Refusal;
 use decision_counts::decisions::Reason;
-use plugin_rt::spank_env::is_named;
 use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV};
+use slurmctld_rt::spank_env::is_named;
 
 /// A change to the job's description.
 #[derive(Clone, Debug, PartialEq, Eq)]

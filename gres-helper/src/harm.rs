@@ -2,7 +2,7 @@
 
 use admission::Refusal;
 use decision_counts::decisions::Reason;
-use plugin_rt::spank_env::BadEnv;
+use slurmctld_rt::spank_env::BadEnv;
 
 /// Most variables of a job's environment. `slurmstepd` copies them in a time that grows with the square of their number, and
 /// no signal ends the copy (`env_array_copy`, 22.05 to 24.11): 70,000 take half a minute, in which a cancelled job drains its

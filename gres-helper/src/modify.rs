@@ -98,8 +98,8 @@ mod tests {
     use crate::submit::submit;
     use admission::Refusal;
     use decision_counts::decisions::Reason;
-    use plugin_rt::spank_env::BadEnv;
     use protocol::gres_list::Tres;
+    use slurmctld_rt::spank_env::BadEnv;
 
     #[test]
     fn a_plan_brings_its_shards_and_still_shows_the_request() {

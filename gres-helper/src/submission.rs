@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use admission::{Submission, distinct};
-use plugin_rt::spank_env::BadEnv;
 use protocol::Isolation;
 use protocol::gres_list::Tres;
 use protocol::wire::parse_request;
 use site_config::{SiteConfig, hostlist};
+use slurmctld_rt::spank_env::BadEnv;
 
 use crate::harm::Harm;
 

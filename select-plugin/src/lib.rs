@@ -17,9 +17,12 @@ mod memory;
 mod narrow;
 mod patience;
 mod place_on_node;
+mod real_plugin;
 mod reminder;
 mod site;
 mod slices;
+mod slurm_rules;
+mod state;
 mod structs;
 #[cfg(test)]
 mod tests;

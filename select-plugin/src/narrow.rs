@@ -95,19 +95,20 @@ pub(crate) fn narrow(
     min_nodes: u32,
     nodes: &[NodeView],
 ) -> Narrowed {
-    let rooms: Vec<Availability> = nodes.iter().map(|n| judge(engine, question, want, n)).collect();
+    let judge = |node| (node, judge(engine, question, want, node));
+    let judged: Vec<(&NodeView, Availability)> = nodes.iter().map(judge).collect();
     let mut ready_alike: HashMap<usize, u32> = HashMap::new();
-    for (node, _) in nodes.iter().zip(&rooms).filter(|(_, v)| **v == Availability::Now) {
+    for (node, _) in judged.iter().filter(|(_, room)| *room == Availability::Now) {
         *ready_alike.entry(node.config).or_default() += 1;
     }
+    let ready = ready_alike.values().sum();
     let enough = |ready: u32| ready >= min_nodes.max(1);
-    let enough_anywhere = enough(ready_alike.values().sum());
     // Other nodes are no help to a job that insists on a busy one.
-    let insists = nodes.iter().any(|n| n.required);
-    let insists_on_busy = nodes.iter().zip(&rooms).any(|(n, v)| n.required && *v != Availability::Now);
-    let insists_on_unknown = nodes.iter().zip(&rooms).any(|(n, v)| n.required && *v == Availability::Unknown);
+    let required = judged.iter().filter(|(node, _)| node.required).map(|(_, room)| *room);
+    let required: Vec<Availability> = required.collect();
+    let insists_on_busy = required.iter().any(|room| *room != Availability::Now);
     let mut held_back = false;
-    let mut is_out = |node: &NodeView, room: Availability| match (room, mode) {
+    let mut is_out = |node: &NodeView, room| match (room, mode) {
         (Availability::Never, _) | (Availability::Later, Mode::RunNow) => true,
         (Availability::Now, _) | (Availability::Later | Availability::Unknown, Mode::TestOnly) => false,
         (Availability::Unknown, _) => true,
@@ -115,40 +116,32 @@ pub(crate) fn narrow(
             if node.completing || !node.registered || !engine.fits_without(&node.name, question, victims) {
                 return true;
             }
-            let keep = widen || insists_on_busy || !enough_anywhere;
+            let keep = widen || insists_on_busy || !enough(ready);
             held_back |= !keep;
             !keep
         }
         (Availability::Later, Mode::WillRun) => {
-            !insists && enough(ready_alike.get(&node.config).copied().unwrap_or(0))
+            required.is_empty() && enough(ready_alike.get(&node.config).copied().unwrap_or(0))
         }
     };
     let mut out: Vec<usize> =
-        nodes.iter().zip(&rooms).filter(|(n, v)| is_out(n, **v)).map(|(n, _)| n.index).collect();
+        judged.iter().filter(|(node, room)| is_out(node, *room)).map(|(node, _)| node.index).collect();
     if min_nodes > 1 && matches!(mode, Mode::RunNow | Mode::Preempt { .. }) {
         out.extend(without_power_together(engine, question, nodes, &out));
     }
-    let served_later = |(n, v): &(&NodeView, &Availability)| !n.registered && **v == Availability::Later;
-    let unregistered = nodes.iter().zip(&rooms).filter(served_later).map(|(n, _)| n.index).collect();
-    let serves = |(n, v): &(&NodeView, &Availability)| {
-        n.registered && matches!(v, Availability::Now | Availability::Later)
-    };
-    let able = nodes.iter().zip(&rooms).filter(serves).map(|(n, _)| n.index).collect();
-    let of_later =
-        |(n, v): &(&NodeView, &Availability)| n.registered && !n.completing && **v == Availability::Later;
-    let later = nodes.iter().zip(&rooms).filter(of_later).map(|(n, _)| n.name.clone()).collect();
-    let ready = ready_alike.values().sum();
-    let unknown = rooms.contains(&Availability::Unknown);
+    let later = || judged.iter().filter(|(_, room)| *room == Availability::Later).map(|(node, _)| *node);
+    let serves = |room| matches!(room, Availability::Now | Availability::Later);
+    let able = judged.iter().filter(|(node, room)| node.registered && serves(*room));
     Narrowed {
         out,
         held_back,
         ready,
-        later,
-        unregistered,
-        able,
+        later: later().filter(|n| n.registered && !n.completing).map(|n| n.name.clone()).collect(),
+        unregistered: later().filter(|n| !n.registered).map(|n| n.index).collect(),
+        able: able.map(|(node, _)| node.index).collect(),
         insists_on_busy,
-        insists_on_unknown,
-        unknown,
+        insists_on_unknown: required.contains(&Availability::Unknown),
+        unknown: judged.iter().any(|(_, room)| *room == Availability::Unknown),
     }
 }
 

@@ -233,17 +233,6 @@ pub(crate) fn encoded(engine: &Engine, placement: &JobPlacement) -> Option<Strin
     (!placement.nodes.is_empty()).then(text)
 }
 
-/// Splits a job's shards on a node over its devices in proportion to their parts; the first gets what is left over.
-pub(crate) fn split(total: u64, devices: &[(usize, u64)]) -> Vec<(usize, u64)> {
-    let parts: u64 = devices.iter().map(|(_, n)| n).sum::<u64>().max(1);
-    let mut out: Vec<(usize, u64)> = devices.iter().map(|(i, n)| (*i, total * n / parts)).collect();
-    let given: u64 = out.iter().map(|(_, n)| n).sum();
-    if let Some(first) = out.first_mut() {
-        first.1 += total - given;
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,12 +248,5 @@ mod tests {
         assert_eq!(said(&[50.0, 10.0, 10.0], &["n1", "n2", "n3"]), "n2: 10 GB/s");
         assert_eq!(said(&[f64::INFINITY, f64::INFINITY], &["n1", "n2"]), "inf GB/s");
         assert_eq!(said(&[], &[]), "");
-    }
-
-    #[test]
-    fn shards_are_split_without_loss() {
-        assert_eq!(split(40, &[(3, 1)]), [(3, 40)]);
-        assert_eq!(split(25, &[(1, 2), (4, 1)]), [(1, 17), (4, 8)]);
-        assert_eq!(split(0, &[]), []);
     }
 }

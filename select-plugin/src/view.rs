@@ -158,6 +158,15 @@ pub(crate) struct NodeView {
     pub(crate) required: bool,
 }
 
+#[cfg(test)]
+impl NodeView {
+    /// A node that has registered and is idle.
+    pub(crate) fn of_tests(name: &str) -> Self {
+        let (completing, unfit, required) = (false, false, false);
+        Self { index: 0, name: name.to_owned(), config: 7, completing, registered: true, unfit, required }
+    }
+}
+
 /// Slurm's choice of devices for a job on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenView {

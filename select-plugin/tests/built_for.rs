@@ -1,8 +1,8 @@
-//! The layouts and symbols of `ffi::layout` for one more Slurm, without the plugin's code: the symbols are those of the
+//! The layouts and symbols of `layout` for one more Slurm, without the plugin's code: the symbols are those of the
 //! library that lies beside this program. `cargo xtask test` builds both for each Slurm in a chroot.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../src/ffi/layout.rs"]
+#[path = "../src/tests/layout.rs"]
 mod layout;
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));

@@ -2,10 +2,10 @@
 
 use std::ffi::c_char;
 
-use plugin_rt::slurmctld::{entries, struct_at, variable};
-use plugin_rt::spank_env::{MAX_ENTRIES, check_names};
 use plugin_rt::text;
 use protocol::wire::REQUEST_ENV;
+use slurmctld_rt::spank_env::{MAX_ENTRIES, check_names};
+use slurmctld_rt::{entries, struct_at, variable};
 
 use super::host::Host;
 use super::{sys, version};

@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use decision_counts::decisions::Ask;
-use plugin_rt::slurmctld::{in_slurmctld, struct_at};
 use plugin_rt::{guard_ok, log, set_job, text};
 use shared_pages::{decisions, refusals_by_day};
+use slurmctld_rt::{in_slurmctld, struct_at};
 
 use super::host::Host;
 use super::{desc, sys};

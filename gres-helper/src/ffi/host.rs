@@ -1,81 +1,32 @@
 //! What this plugin takes from slurmctld, looked up by name: unit tests have none of it.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use plugin_rt::slurmctld::{Heap, MissingSymbol, required};
 use plugin_rt::text;
 use protocol::slices::names_slices;
+use slurmctld_rt::Heap;
 
 use super::{sys, version};
 use crate::submission::{Partition, Slurm};
 
-type Find = unsafe extern "C" fn(*mut c_char) -> *mut sys::part_record_t;
-type FindNode = unsafe extern "C" fn(*mut c_char) -> *mut sys::node_record_t;
-type Lock = unsafe extern "C" fn(*mut sys::assoc_mgr_lock_t);
-type FillIn = unsafe extern "C" fn(
-    *mut c_void,
-    *mut sys::slurmdb_user_rec_t,
-    c_int,
-    *mut *mut sys::slurmdb_user_rec_t,
-    bool,
-) -> c_int;
-
-/// The functions and globals used.
-pub(super) struct Host {
-    pub(super) heap: Heap,
-    find_partition: Find,
-    find_node: FindNode,
-    lock_accounts: Lock,
-    unlock_accounts: Lock,
-    fill_in_user: FillIn,
-    default_partition: NonNull<*mut c_char>,
-    conf: NonNull<sys::slurm_conf_t>,
+slurmctld_rt::slurmctlds! {
+    /// The functions and globals used.
+    pub(super) struct Host {
+        part heap: Heap;
+        fn find_partition = c"find_part_record", "src/slurmctld/slurmctld.h": fn(*mut c_char) -> *mut sys::part_record_t;
+        fn find_node = c"find_node_record2", "src/common/node_conf.h": fn(*mut c_char) -> *mut sys::node_record_t;
+        fn lock_accounts = c"assoc_mgr_lock", "src/common/assoc_mgr.h": fn(*mut sys::assoc_mgr_lock_t);
+        fn unlock_accounts = c"assoc_mgr_unlock", "src/common/assoc_mgr.h": fn(*mut sys::assoc_mgr_lock_t);
+        fn fill_in_user = c"assoc_mgr_fill_in_user", "src/common/assoc_mgr.h": fn(
+            *mut c_void, *mut sys::slurmdb_user_rec_t, c_int, *mut *mut sys::slurmdb_user_rec_t, bool,
+        ) -> c_int;
+        static default_partition = c"default_part_name", "src/slurmctld/slurmctld.h": *mut c_char;
+        static conf = c"slurm_conf", "src/common/read_config.h": sys::slurm_conf_t;
+    }
 }
 
-// SAFETY: addresses of functions and globals of the process, the same for every thread; the globals are only read
-// inside hooks, where slurmctld holds the configuration and partition locks.
-unsafe impl Send for Host {}
-// SAFETY: as above.
-unsafe impl Sync for Host {}
-
 impl Host {
-    /// slurmctld's; `None` unless the process has every symbol.
-    pub(super) fn get() -> Option<&'static Self> {
-        Self::found().as_ref().ok()
-    }
-
-    /// Gives slurmctld's symbols, or the first one that is missing. Looked up once.
-    pub(super) fn found() -> &'static Result<Self, MissingSymbol> {
-        static HOST: OnceLock<Result<Host, MissingSymbol>> = OnceLock::new();
-        HOST.get_or_init(Self::look_up)
-    }
-
-    fn look_up() -> Result<Self, MissingSymbol> {
-        let function = |name| required(name).map(NonNull::as_ptr);
-        let find = function(c"find_part_record")?;
-        let find_node = function(c"find_node_record2")?;
-        let (lock, unlock) = (function(c"assoc_mgr_lock")?, function(c"assoc_mgr_unlock")?);
-        let fill_in = function(c"assoc_mgr_fill_in_user")?;
-        Ok(Self {
-            heap: Heap::look_up()?,
-            // SAFETY: src/slurmctld/slurmctld.h: `part_record_t *find_part_record(char *)`.
-            find_partition: unsafe { std::mem::transmute::<*mut c_void, Find>(find) },
-            // SAFETY: src/common/node_conf.h: `node_record_t *find_node_record2(char *)`.
-            find_node: unsafe { std::mem::transmute::<*mut c_void, FindNode>(find_node) },
-            // SAFETY: src/common/assoc_mgr.h: `void assoc_mgr_lock(assoc_mgr_lock_t *)`.
-            lock_accounts: unsafe { std::mem::transmute::<*mut c_void, Lock>(lock) },
-            // SAFETY: as above: `void assoc_mgr_unlock(assoc_mgr_lock_t *)`.
-            unlock_accounts: unsafe { std::mem::transmute::<*mut c_void, Lock>(unlock) },
-            // SAFETY: as above: `int assoc_mgr_fill_in_user(void *, slurmdb_user_rec_t *, int, slurmdb_user_rec_t **, bool)`.
-            fill_in_user: unsafe { std::mem::transmute::<*mut c_void, FillIn>(fill_in) },
-            default_partition: required(c"default_part_name")?.cast(),
-            conf: required(c"slurm_conf")?.cast(),
-        })
-    }
-
     /// Path of slurm.conf, slurmctld's own directory, and when slurmctld last read the file.
     pub(super) fn configuration(&self) -> Option<(String, Option<String>, i64)> {
         // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, under the configuration lock.
@@ -164,7 +115,7 @@ mod tests {
     #[test]
     fn a_process_that_lacks_a_symbol_says_which() {
         let missing = Host::found().as_ref().err().map(ToString::to_string);
-        let expected = "this process has no symbol find_part_record; Tessera was built for another Slurm";
+        let expected = "this process has no symbol slurm_xstrdup; Tessera was built for another Slurm";
         assert_eq!(missing.as_deref(), Some(expected));
     }
 }

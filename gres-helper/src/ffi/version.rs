@@ -3,6 +3,8 @@
 
 use std::ffi::c_int;
 
+use slurmctld_rt::is_exclusive;
+
 use super::{entry, sys};
 
 /// True if slurmctld frees `extra` of a submission twice (`_copy_job_desc_to_job_record`).
@@ -14,14 +16,9 @@ pub(super) fn gres(name: &str, count: u32) -> String {
     format!("{kind}{name}:{count}")
 }
 
-/// `--exclusive`: one value of several before 24.05, then a flag beside others.
+/// `--exclusive`.
 pub(super) fn exclusive(whole_node: u8) -> bool {
-    let whole_node = u32::from(whole_node);
-    if cfg!(slurm_since = "24.05") {
-        whole_node & sys::WHOLE_NODE_REQUIRED != 0
-    } else {
-        whole_node == sys::WHOLE_NODE_REQUIRED
-    }
+    is_exclusive(whole_node, sys::WHOLE_NODE_REQUIRED, cfg!(slurm_since = "24.05"))
 }
 
 /// A change to a job; there is no place for a message to the user before 23.02.

@@ -1,6 +1,7 @@
 //! Which nodes' slurmds load Tessera and have slurmctld's `tessera.toml`, by the word at the end of their `extra`. Jobs with
 //! requests of ours run on no others, and Slurm alone places the rest there. What jobs hold there is counted all the same.
 
+use protocol::node_word::split;
 use protocol::{NodeWord, Said, Standing};
 
 use super::Engine;
@@ -12,6 +13,16 @@ pub(crate) struct Heard {
     pub(crate) word: Option<NodeWord>,
     /// Start time of the slurmd that has registered, seconds since 1970; 0: none has since slurmctld's start.
     pub(crate) started: u64,
+}
+
+impl Heard {
+    /// Reads the word at the end of a node's `extra`. No more is looked at than any word has: every node is asked in every test.
+    pub(crate) fn from_extra(extra: &[u8], started: u64) -> Self {
+        /// Longer than any word.
+        const TAIL: usize = 64;
+        let tail = String::from_utf8_lossy(&extra[extra.len().saturating_sub(TAIL)..]);
+        Self { word: split(&tail).1, started }
+    }
 }
 
 impl Engine {
@@ -54,6 +65,15 @@ mod tests {
     }
 
     const FILE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+
+    #[test]
+    fn a_word_is_found_behind_a_text_of_any_length() {
+        let word = |extra: &str| Heard::from_extra(extra.as_bytes(), 7).word;
+        for before in ["tessera", "rack 7", &"é".repeat(200)] {
+            assert_eq!(word(&format!("{before} node=silent")), Some(NodeWord::Silent), "{before}");
+        }
+        assert_eq!((word(""), word("rack 7")), (None, None));
+    }
 
     fn said(started: u64, file: u64) -> Said {
         Said { started, file }

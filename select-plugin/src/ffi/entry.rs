@@ -2,16 +2,15 @@
 
 use std::ffi::c_int;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use decision_counts::decisions::Placing;
-use plugin_rt::slurmctld::{MissingSymbol, in_slurmctld};
 use plugin_rt::{Chain, guard_ok, log};
 use shared_pages::decisions;
+use slurmctld_rt::{MissingSymbol, in_slurmctld};
 
 use super::host::Host;
-use super::{hooks, host, real, sys, version};
-use crate::site::{self, Site};
+use super::{hooks, host, prototypes, real, sys};
+use crate::state;
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU placement on top of select/cons_tres");
 plugin_rt::exported_text!(plugin_type, "select/cons_tres");
@@ -25,9 +24,9 @@ static plugin_id: u32 = sys::SELECT_PLUGIN_CONS_TRES;
 #[unsafe(no_mangle)]
 static plugin_version: u32 = sys::SLURM_VERSION_NUMBER;
 
-/// Names of the functions of Slurm's own plugin that are called: here, or in `version`.
+/// Names of the functions of Slurm's own plugin that are called: here, or in `prototypes`.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().copied().chain(version::names())
+    NAMES.iter().chain(prototypes::NAMES).copied()
 }
 
 const NAMES: &[&str] = &[
@@ -48,19 +47,23 @@ const NAMES: &[&str] = &[
 const SUCCESS: c_int = sys::SLURM_SUCCESS as c_int;
 const ERROR: c_int = sys::SLURM_ERROR;
 
-#[unsafe(no_mangle)]
-extern "C" fn init() -> c_int {
+around!(fn init() -> c_int, else SUCCESS, |real| {
     plugin_rt::install_panic_hook();
-    if let Err(e) = real::load() {
+    if let Err(e) = real::load(&mut names()) {
         log::error(format_args!("select plugin: {}", Chain(&e)));
         return ERROR;
     }
-    let rc = call_real!(init() -> c_int, else SUCCESS);
-    if rc != SUCCESS {
-        return rc;
+    let rc = real();
+    if rc == SUCCESS {
+        begin();
     }
+    rc
+});
+
+/// Begins to place jobs, in a slurmctld that has all that is needed for that.
+fn begin() {
     match places_jobs() {
-        Ok(false) => return rc,
+        Ok(false) => return,
         Ok(true) => {}
         Err(missing) => {
             guard_ok("init", (), || {
@@ -69,18 +72,16 @@ extern "C" fn init() -> c_int {
                     decisions::say_placing(Placing::OtherSlurm);
                 }
             });
-            log::error(format_args!(
+            return log::error(format_args!(
                 "select plugin: {}: GPUs are left to Slurm",
                 missing.built_for(sys::SLURM_VERSION_NUMBER)
             ));
-            return rc;
         }
     }
     guard_ok("init", (), configure);
-    if let Some(bad) = guard_ok("init", None, || bad_at_reconfiguration(&|name| std::env::var(name).ok())) {
+    if let Some(bad) = guard_ok("init", None, state::bad_at_reconfiguration) {
         host::fatal(&format!("tessera: {bad}"));
     }
-    rc
 }
 
 /// Tells whether this process is slurmctld. Everywhere else the plugin only forwards, and in a slurmctld that lacks a symbol.
@@ -89,95 +90,68 @@ fn places_jobs() -> Result<bool, MissingSymbol> {
     if inside { Host::found().as_ref().map(|_| true).map_err(Clone::clone) } else { Ok(false) }
 }
 
-static SITE: Mutex<Site> = Mutex::new(Site::new());
-
-fn site() -> MutexGuard<'static, Site> {
-    // A panic while it was held has been logged; it is replaced in single steps.
-    SITE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Reads the configuration and, if it is new, starts from an empty state.
 fn configure() {
     let Some(slurm_conf) = host::conf_string(|c| c.slurm_conf) else { return };
-    let state = host::conf_string(|c| c.state_save_location);
-    if let Some(state) = &state {
-        decisions::begin(state);
-    }
-    let reading = site().read(Path::new(&slurm_conf), state.as_deref().map(Path::new));
-    hooks::configure(reading);
+    let saved = host::conf_string(|c| c.state_save_location);
+    state::configure(Path::new(&slurm_conf), saved.as_deref(), sys::SLURM_VERSION_NUMBER);
 }
 
-/// Describes the file's error in a process that is to take over from a slurmctld that goes on if it fails.
-fn bad_at_reconfiguration(env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    env(site::WAITING_PARENT).and_then(|_| site().bad().map(str::to_owned))
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn select_p_reconfigure() -> c_int {
+around!(fn select_p_reconfigure() -> c_int, else ERROR, |real| {
     if places_jobs() == Ok(true) {
         guard_ok("reconfigure", (), configure);
     }
-    let rc = call_real!(select_p_reconfigure() -> c_int, else ERROR);
+    let rc = real();
     guard_ok("reconfigure", (), hooks::rebuild);
     rc
-}
+});
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn select_p_job_begin(job: *mut sys::job_record_t) -> c_int {
-    if !guard_ok("job_begin", false, || hooks::may_begin(job)) {
-        return ERROR; // the job stays pending, with reason Resources
-    }
-    call_real!(select_p_job_begin(job: *mut sys::job_record_t) -> c_int, else ERROR)
-}
+around!(fn select_p_job_begin(job: *mut sys::job_record_t) -> c_int, else ERROR, |real| {
+    // If it may not, it stays pending, with reason Resources.
+    if guard_ok("job_begin", false, || hooks::may_begin(job)) { real() } else { ERROR }
+});
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int {
-    let rc = call_real!(select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int, else ERROR);
+around!(fn select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int, else ERROR, |real| {
+    let rc = real();
     guard_ok("select_nodeinfo_set", (), || hooks::allocated(job));
     rc
-}
+});
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn select_p_select_nodeinfo_set_all() -> c_int {
+around!(fn select_p_select_nodeinfo_set_all() -> c_int, else ERROR, |real| {
     guard_ok("select_nodeinfo_set_all", (), hooks::nodes_are_shown);
-    call_real!(select_p_select_nodeinfo_set_all() -> c_int, else ERROR)
-}
+    real()
+});
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn select_p_job_fini(job: *mut sys::job_record_t) -> c_int {
-    let rc = call_real!(select_p_job_fini(job: *mut sys::job_record_t) -> c_int, else ERROR);
+around!(fn select_p_job_fini(job: *mut sys::job_record_t) -> c_int, else ERROR, |real| {
+    let rc = real();
     guard_ok("job_fini", (), || hooks::ended(job));
     rc
-}
+});
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn select_p_job_resized(
-    job: *mut sys::job_record_t,
-    node: *mut sys::node_record_t,
-) -> c_int {
-    let rc = call_real!(
-        select_p_job_resized(job: *mut sys::job_record_t, node: *mut sys::node_record_t) -> c_int,
-        else ERROR
-    );
-    guard_ok("job_resized", (), || hooks::lost_node(job, node));
-    rc
-}
+around!(
+    fn select_p_job_resized(job: *mut sys::job_record_t, node: *mut sys::node_record_t) -> c_int,
+    else ERROR,
+    |real| {
+        let rc = real();
+        guard_ok("job_resized", (), || hooks::lost_node(job, node));
+        rc
+    }
+);
 
 #[cfg(not(slurm_since = "25.05"))]
-#[unsafe(no_mangle)]
-unsafe extern "C" fn select_p_step_start(step: *mut sys::step_record_t) -> c_int {
+around!(fn select_p_step_start(step: *mut sys::step_record_t) -> c_int, else ERROR, |real| {
     guard_ok("step_start", (), || hooks::step_starts(step));
-    call_real!(select_p_step_start(step: *mut sys::step_record_t) -> c_int, else ERROR)
-}
+    real()
+});
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn select_p_job_expand(from: *mut sys::job_record_t, to: *mut sys::job_record_t) -> c_int {
-    if !guard_ok("job_expand", false, || hooks::may_merge(from, to)) {
-        log::info("job_expand: jobs with GPUs cannot be merged");
-        return ERROR;
+around!(
+    fn select_p_job_expand(from: *mut sys::job_record_t, to: *mut sys::job_record_t) -> c_int,
+    else ERROR,
+    |real| {
+        if !guard_ok("job_expand", false, || hooks::may_merge(from, to)) {
+            log::info("job_expand: jobs with GPUs cannot be merged");
+            return ERROR;
+        }
+        real()
     }
-    call_real!(
-        select_p_job_expand(from: *mut sys::job_record_t, to: *mut sys::job_record_t) -> c_int,
-        else ERROR
-    )
-}
+);

@@ -1,4 +1,4 @@
-//! One forwarding function per symbol.
+//! One function per symbol that Slurm calls, round Slurm's own function of that name.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -30,38 +30,38 @@ impl Slot {
     }
 }
 
-/// Calls a symbol of Slurm's own plugin: `call_real!(select_p_job_fini(job: *mut T) -> c_int, else SLURM_ERROR)`.
-macro_rules! call_real {
-    ($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr) => {{
-        static SLOT: $crate::ffi::forward::Slot =
-            $crate::ffi::forward::Slot::new(concat!(stringify!($name), "\0"));
-        match SLOT.get() {
-            Some(address) => {
-                // SAFETY: the prototype is the one in select.h of the version this plugin was built for; pointers
-                // are passed on untouched.
-                let real = unsafe {
-                    std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($ty),*) -> $ret>(
-                        address.as_ptr(),
-                    )
-                };
-                // SAFETY: the caller's promise, passed on: the arguments are those Slurm gave.
-                unsafe { real($($arg),*) }
-            }
-            None => $missing,
-        }
-    }};
-}
-
-/// Defines exported functions that only forward, and the list of their names.
-macro_rules! forward {
-    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr;)*) => {
-        /// Names of the functions that are forwarded here to Slurm's own plugin.
-        pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
-        $(
+/// Exports a function that Slurm calls: `around!(fn select_p_job_fini(job: *mut T) -> c_int, else SLURM_ERROR, |real| …)`. Its body asks
+/// Slurm's own function by `real()`, which passes the arguments on and gives the value behind `else` where there is no such function.
+macro_rules! around {
+    (fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr, |$real:ident| $body:expr) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
-            call_real!($name($($arg: $ty),*) -> $ret, else $missing)
+            static SLOT: $crate::ffi::forward::Slot =
+                $crate::ffi::forward::Slot::new(concat!(stringify!($name), "\0"));
+            let $real = || match SLOT.get() {
+                Some(address) => {
+                    // SAFETY: the prototype is the one in select.h of the version this plugin was built for; pointers
+                    // are passed on untouched.
+                    let real = unsafe {
+                        std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($ty),*) -> $ret>(
+                            address.as_ptr(),
+                        )
+                    };
+                    // SAFETY: the caller's promise, passed on: the arguments are those Slurm gave.
+                    unsafe { real($($arg),*) }
+                }
+                None => $missing,
+            };
+            $body
         }
-        )*
+    };
+}
+
+/// Exports functions that only forward, for the series of Slurm that ask for them, and lists their names.
+macro_rules! forward {
+    ($($cfg:tt { $(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr;)* })*) => {
+        /// Names of the functions that are only forwarded.
+        pub(super) const NAMES: &[&str] = &[$($(#[cfg $cfg] stringify!($name)),*),*];
+        $($(#[cfg $cfg] around!(fn $name($($arg: $ty),*) -> $ret, else $missing, |real| real());)*)*
     };
 }

@@ -37,28 +37,24 @@ mod not_counted {
 
 #[cfg(not(slurm_since = "25.05"))]
 mod counted {
-    use std::ffi::{CStr, CString, c_char, c_void};
+    use std::ffi::{CString, c_char};
 
-    use plugin_rt::{log, symbol};
-    use protocol::slices::{LICENSE, names_slices, with_slices};
+    use plugin_rt::log;
+    use protocol::slices::{names_slices, with_slices};
+    use slurmctld_rt::{List, text};
 
-    use plugin_rt::slurmctld::text;
-
-    use crate::ffi::host::{Host, List, conf_string};
+    use crate::ffi::host::{Host, conf_string};
     use crate::ffi::sys;
+    use crate::slurm_rules::lists_to_count;
 
-    type Validate = unsafe extern "C" fn(*mut c_char, bool, bool, *mut u64, *mut bool) -> *mut List;
-    type Destroy = unsafe extern "C" fn(*mut List);
-
-    /// slurmctld's functions for lists of licenses.
-    fn functions() -> Option<(Validate, Destroy)> {
-        let (validate, destroy) = (symbol(c"license_validate")?, symbol(c"slurm_list_destroy")?);
-        // SAFETY: src/slurmctld/licenses.h, from 22.05 to 24.11: `license_validate(char *licenses, bool validate_configured,
-        // bool validate_existing, uint64_t *tres_req_cnt, bool *valid)`, which returns a list.
-        let validate = unsafe { std::mem::transmute::<*mut c_void, Validate>(validate.as_ptr()) };
-        // SAFETY: src/common/list.h: `void list_destroy(List l)`.
-        let destroy = unsafe { std::mem::transmute::<*mut c_void, Destroy>(destroy.as_ptr()) };
-        Some((validate, destroy))
+    slurmctld_rt::found_symbols! {
+        /// slurmctld's functions for lists of licenses.
+        struct Functions {
+            // `license_validate(char *licenses, bool validate_configured, bool validate_existing, uint64_t *tres_req_cnt, bool *valid)`
+            fn validate = c"license_validate", "src/slurmctld/licenses.h, from 22.05 to 24.11":
+                fn(*mut c_char, bool, bool, *mut u64, *mut bool) -> *mut List;
+            fn destroy = c"slurm_list_destroy", "src/common/list.h": fn(*mut List);
+        }
     }
 
     /// Tells whether slices are among a job's licenses: from an earlier start or test.
@@ -75,11 +71,26 @@ mod counted {
         // SAFETY: slurmctld.h: null or NUL-terminated.
         let before = unsafe { text(job.licenses) }.unwrap_or_default();
         let Some(after) = with_slices(&before, count).filter(|after| *after != before) else { return };
-        let (Some((validate, destroy)), Ok(line)) = (functions(), CString::new(after.as_str())) else {
+        let (Ok(functions), Ok(lines)) =
+            (Functions::look_up(), lists_to_count(&after).into_iter().map(CString::new).collect())
+        else {
             return log::error("select plugin: this slurmctld lacks the functions that count licenses");
         };
-        // SAFETY: slurmctld.h: the counts are the job's own, one for each TRES, or null.
-        let list = unsafe { validated((validate, destroy), &line, job.tres_req_cnt) };
+        let lines: Vec<CString> = lines;
+        let mut list: Option<*mut List> = None;
+        for line in lines {
+            if let Some(earlier) = list.filter(|list| !list.is_null()) {
+                // SAFETY: list.h: a list of our own, which frees its elements.
+                unsafe { (functions.destroy)(earlier) };
+            }
+            let mut valid = false;
+            // SAFETY: licenses.h: copies the text; the counts are the job's own, one for each TRES, or null. It takes its own locks,
+            // none of which slurmctld holds in this plugin's hooks.
+            let made = unsafe {
+                (functions.validate)(line.as_ptr().cast_mut(), false, true, job.tres_req_cnt, &raw mut valid)
+            };
+            list = valid.then_some(made);
+        }
         let Some(list) = list else {
             return log::error(format_args!("job {}: Slurm does not take the licenses {after}", job.job_id));
         };
@@ -87,76 +98,9 @@ mod counted {
         job.license_list = list.cast();
         if !old.is_null() {
             // SAFETY: slurmctld.h: the job's own list, which frees its elements; nothing else points to it.
-            unsafe { destroy(old) };
+            unsafe { (functions.destroy)(old) };
         }
         // SAFETY: slurmctld.h: null or a string that Slurm allocated.
         unsafe { host.heap.replace(&mut job.licenses, &after) };
-    }
-
-    /// Slurm's list of these licenses, null for none, and `counts` as they ask. `None`: Slurm does not take them.
-    ///
-    /// # Safety
-    ///
-    /// The functions are slurmctld's; `counts` has an element for each TRES, or is null.
-    unsafe fn validated(
-        (validate, destroy): (Validate, Destroy),
-        line: &CStr,
-        counts: *mut u64,
-    ) -> Option<*mut List> {
-        let list_of = |line: &CStr| {
-            let mut valid = false;
-            // SAFETY: licenses.h: copies the text; the counts are the caller's promise. It takes its own locks, none of which
-            // slurmctld holds in this plugin's hooks.
-            let list = unsafe { validate(line.as_ptr().cast_mut(), false, true, counts, &raw mut valid) };
-            valid.then_some(list)
-        };
-        if !line.to_str().is_ok_and(names_slices) {
-            // 22.05 writes the counts of those that a list names, and leaves what an earlier test has counted.
-            let none = CString::new(format!("{LICENSE}:0")).ok().and_then(|none| list_of(&none));
-            if let Some(none) = none.filter(|list| !list.is_null()) {
-                // SAFETY: list.h: a list of our own, which frees its elements.
-                unsafe { destroy(none) };
-            }
-        }
-        list_of(line)
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-        use protocol::slices::slices_in;
-
-        /// As 22.05 does it, with the slices as the only TRES.
-        unsafe extern "C" fn validate(
-            line: *mut c_char,
-            _: bool,
-            _: bool,
-            counts: *mut u64,
-            valid: *mut bool,
-        ) -> *mut List {
-            // SAFETY: the test's own.
-            let line = unsafe { text(line) }.unwrap_or_default();
-            // SAFETY: as above.
-            unsafe { *valid = true };
-            if names_slices(&line) {
-                // SAFETY: as above.
-                unsafe { *counts = slices_in(&line) };
-            }
-            std::ptr::null_mut()
-        }
-
-        unsafe extern "C" fn destroy(_: *mut List) {}
-
-        #[test]
-        fn a_job_without_slices_is_not_held_to_those_of_an_earlier_test() {
-            let counted = |line: &CStr| {
-                let mut counts = 14;
-                // SAFETY: the functions above, and one count.
-                let list = unsafe { validated((validate, destroy), line, &raw mut counts) };
-                assert!(list.is_some());
-                counts
-            };
-            assert_eq!([c"", c"matlab:2", c"matlab:2,slice:7"].map(counted), [0, 0, 7]);
-        }
     }
 }

@@ -1,24 +1,26 @@
 //! Everything C: Slurm's structs, its functions, and the symbols it looks up in this plugin.
+//!
+//! Lowest first: `host` and `version`, what is read of nodes, accounts and jobs, what is written, the hooks, and the functions that Slurm
+//! calls.
 
 #[macro_use]
 mod forward;
+mod accounts;
 mod apply;
-mod chosen;
+mod call;
 mod entry;
 mod hooks;
 mod host;
 mod job_test;
+mod jobs;
 #[cfg(test)]
+#[path = "../tests/layout.rs"]
 mod layout;
 mod licenses;
-#[cfg(not(slurm_since = "23.11"))]
-mod mend;
-mod passed_on;
-mod read;
+mod nodes;
+mod prototypes;
 mod real;
-mod room;
-#[cfg(not(slurm_since = "25.05"))]
-mod steps;
+mod resources;
 mod version;
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));

@@ -27,7 +27,7 @@
 //! *Hold* refuses a start on poor GPUs: `Comment` where the wait begins, `JobsChanged`, `Placement(None)`, `Unallocate`.
 //!
 //! If step 4 or 5 fails, a job with devices of its own starts as under plain cons_tres. One with a part of a device must
-//! not: another job may have its slices ([`PendingTest::wants_part`]).
+//! not: another job may have its slices ([`PendingTest::if_we_fail`]).
 
 mod asked;
 mod before;
@@ -94,18 +94,22 @@ impl PendingTest {
     }
 
     /// Tells whether the test is to start the job.
-    pub(crate) fn starts(&self) -> bool {
+    fn starts(&self) -> bool {
         self.test.ask == Ask::RunNow
     }
 
-    /// Tells whether Slurm was made to look for GPUs with another number of shards than the job asks for.
-    pub(crate) fn searches_other_shards(&self) -> bool {
-        self.per_instance.is_some()
+    /// Tells whether Slurm's request for shards is to be put back after the test: Slurm was made to look for GPUs with another number than
+    /// the job asks for, and does not start it.
+    pub(crate) fn restores_shards(&self, slurm_says_yes: bool, opinion: Opinion) -> bool {
+        let starts = slurm_says_yes && opinion == Opinion::AsSlurmSays && self.starts();
+        self.per_instance.is_some() && !starts
     }
 
-    /// Tells whether the job is to start with a part of a device, which Slurm alone cannot give it.
-    pub(crate) fn wants_part(&self) -> bool {
-        self.test.ask == Ask::RunNow && self.want.as_ref().is_some_and(|w| w.kind == GresKind::Shard)
+    /// Gives the opinion that holds if a bug of ours keeps us from one. A job that is to start with a part of a device must not: Slurm
+    /// alone cannot give it that.
+    pub(crate) fn if_we_fail(&self, slurm_says_yes: bool) -> Opinion {
+        let wants_part = self.starts() && self.want.as_ref().is_some_and(|w| w.kind == GresKind::Shard);
+        if slurm_says_yes && wants_part { Opinion::Refused(Reason::Failure) } else { Opinion::AsSlurmSays }
     }
 
     /// Gives the question to count, and the answer to it: yes, or why not. `None`: nothing of Tessera's was asked.

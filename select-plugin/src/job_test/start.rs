@@ -324,7 +324,7 @@ fn preempt<S: Slurm>(
     Some(gone)
 }
 
-/// HostResources that the job lacks on a node in addition to GPUs, at most what Slurm's own list gives back: that is enough for Slurm.
+/// Room that the job lacks on a node in addition to GPUs, at most what Slurm's own list gives back: that is enough for Slurm.
 fn lacking(
     slurm: &impl Slurm,
     (node, lacks): (&NodeView, HostResources),

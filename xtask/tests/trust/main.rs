@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_precision_loss, reason = "tests")]
 
 mod artefacts;
+mod budget;
 mod sources;
 mod workspace;
 

@@ -1,6 +1,6 @@
 //! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook, the reader of files that
-//! people name ([`read_file`]), what those of slurmctld need of the hosting process ([`slurmctld`]), which jobs live on a
-//! node ([`live_steps`]), and the reader of the tables that Slurm's commands print ([`slurm_table`]).
+//! people name ([`read_file`]), which jobs live on a node ([`live_steps`]), and the reader of the tables that Slurm's commands print
+//! ([`slurm_table`]).
 //!
 //! Slurm's daemons are other people's processes. Three rules follow, and this crate holds them in one place:
 //!
@@ -13,7 +13,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 pub mod accounting;
-#[expect(unsafe_code, reason = "the hosting process's symbols, memory and log functions")]
+#[expect(unsafe_code, reason = "the hosting process's symbols and log functions")]
 mod ffi;
 mod guard;
 pub mod kept_file;
@@ -22,8 +22,6 @@ pub mod log;
 pub mod read_file;
 pub mod slurm_conf;
 pub mod slurm_table;
-pub mod slurmctld;
-pub mod spank_env;
 
 pub use error_chain::Chain;
 pub use ffi::Text;

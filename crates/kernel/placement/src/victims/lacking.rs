@@ -2,16 +2,16 @@
 
 use super::HostResources;
 
-/// HostResources that a node has for jobs, and room that a job needs of it.
+/// Room that a node has for jobs, and room that a job needs of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// All that an empty node has.
     pub empty: HostResources,
-    /// HostResources that the job takes there.
+    /// Room that the job takes there.
     pub needed: HostResources,
 }
 
-/// HostResources that the job needs on each node beyond what the `running` jobs leave, in the nodes' order. `has` is what a running
+/// Room that the job needs on each node beyond what the `running` jobs leave, in the nodes' order. `has` is what a running
 /// job has on the node of this index.
 ///
 /// slurmctld holds its locks meanwhile, and there may be many running jobs: they are walked once at most, no further when they leave

@@ -48,7 +48,7 @@ pub struct HostResources {
 }
 
 impl HostResources {
-    /// HostResources that is left of it without what is `given`, never below nothing.
+    /// Room that is left of it without what is `given`, never below nothing.
     #[must_use]
     pub fn minus(self, given: Self) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl HostResources {
 pub struct Victim {
     /// The job.
     pub job: JobId,
-    /// HostResources that it has of the node.
+    /// Room that it has of the node.
     pub has: HostResources,
 }
 

@@ -3,49 +3,24 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 
-use super::symbols::{MissingSymbol, item, required, text};
+use plugin_rt::text;
+
+use super::symbols::item;
 use crate::spank_env::{BadEnv, MAX_BYTES, MAX_ENTRY_BYTES, MAX_RECORDED_ENTRIES, check_number};
 
-type Duplicate = unsafe extern "C" fn(*const c_char) -> *mut c_char;
-type Free = unsafe extern "C" fn(*mut *mut c_void);
-type Grow = unsafe extern "C" fn(
-    *mut *mut c_void,
-    usize,
-    usize,
-    bool,
-    bool,
-    *const c_char,
-    c_int,
-    *const c_char,
-) -> *mut c_void;
-
-/// Slurm's allocator.
-#[derive(Clone, Copy, Debug)]
-pub struct Heap {
-    duplicate: Duplicate,
-    free: Free,
-    grow: Grow,
+crate::found_symbols! {
+    /// Slurm's allocator.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Heap {
+        fn duplicate = c"slurm_xstrdup", "src/common/xstring.h": fn(*const c_char) -> *mut c_char;
+        fn free = c"slurm_xfree", "src/common/xmalloc.h": fn(*mut *mut c_void);
+        fn grow = c"slurm_xrecalloc", "src/common/xmalloc.h": fn(
+            *mut *mut c_void, usize, usize, bool, bool, *const c_char, c_int, *const c_char,
+        ) -> *mut c_void;
+    }
 }
 
 impl Heap {
-    /// The hosting process's.
-    ///
-    /// # Errors
-    ///
-    /// It lacks one of the functions.
-    pub fn look_up() -> Result<Self, MissingSymbol> {
-        let (duplicate, free, grow) =
-            (required(c"slurm_xstrdup")?, required(c"slurm_xfree")?, required(c"slurm_xrecalloc")?);
-        Ok(Self {
-            // SAFETY: src/common/xstring.h: `char *xstrdup(const char *)`.
-            duplicate: unsafe { std::mem::transmute::<*mut c_void, Duplicate>(duplicate.as_ptr()) },
-            // SAFETY: src/common/xmalloc.h: `void slurm_xfree(void **)`.
-            free: unsafe { std::mem::transmute::<*mut c_void, Free>(free.as_ptr()) },
-            // SAFETY: src/common/xmalloc.h: `slurm_xrecalloc`.
-            grow: unsafe { std::mem::transmute::<*mut c_void, Grow>(grow.as_ptr()) },
-        })
-    }
-
     /// Replaces a string; text with a NUL in it leaves it as it is.
     ///
     /// # Safety

@@ -1,0 +1,134 @@
+//! Slurm's lists and bit strings, read and written by its own functions.
+
+use std::ffi::{c_int, c_void};
+
+/// A list of Slurm's; only ever handled by pointer.
+pub type List = c_void;
+/// Slurm's `bitstr_t`; only ever handled by pointer.
+pub type BitString = i64;
+
+crate::found_symbols! {
+    /// Slurm's functions for lists.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Lists {
+        fn iterator_create = c"slurm_list_iterator_create", "src/common/list.h": fn(*mut List) -> *mut c_void;
+        fn next = c"slurm_list_next", "src/common/list.h": fn(*mut c_void) -> *mut c_void;
+        fn iterator_destroy = c"slurm_list_iterator_destroy", "src/common/list.h": fn(*mut c_void);
+        fn create = c"slurm_list_create", "src/common/list.h": fn(*const c_void) -> *mut List;
+        fn append = c"slurm_list_append", "src/common/list.h": fn(*mut List, *mut c_void);
+        fn flush = c"slurm_list_flush", "src/common/list.h": fn(*mut List) -> c_int;
+    }
+}
+
+impl Lists {
+    /// Gives the elements of a list, in its order; none for null.
+    ///
+    /// # Safety
+    ///
+    /// `list` is null or a live list, which nothing changes during the call.
+    #[must_use]
+    pub unsafe fn elements<T>(&self, list: *mut List) -> Vec<*mut T> {
+        let mut found = Vec::new();
+        if list.is_null() {
+            return found;
+        }
+        // SAFETY: list.h; the list is live.
+        let iterator = unsafe { (self.iterator_create)(list) };
+        loop {
+            // SAFETY: the iterator made above.
+            let element = unsafe { (self.next)(iterator) };
+            if element.is_null() {
+                break;
+            }
+            found.push(element.cast());
+        }
+        // SAFETY: the iterator made above, destroyed once.
+        unsafe { (self.iterator_destroy)(iterator) };
+        found
+    }
+
+    /// Makes these the elements of a list, and makes the list if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `list` is null or a live list that does not own its elements.
+    pub unsafe fn fill<T>(&self, list: &mut *mut List, elements: &[*mut T]) {
+        if list.is_null() {
+            // SAFETY: list.h: a list that does not own its elements.
+            *list = unsafe { (self.create)(std::ptr::null()) };
+        }
+        // SAFETY: the caller's promise, or made above.
+        unsafe { (self.flush)(*list) };
+        for element in elements {
+            // SAFETY: as above.
+            unsafe { (self.append)(*list, element.cast()) };
+        }
+    }
+}
+
+crate::found_symbols! {
+    /// Slurm's functions for bit strings.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Bits {
+        fn bit_test = c"slurm_bit_test", "src/common/bitstring.h": fn(*mut BitString, i64) -> c_int;
+        fn bit_size = c"slurm_bit_size", "src/common/bitstring.h": fn(*mut BitString) -> i64;
+        fn bit_set = c"slurm_bit_set", "src/common/bitstring.h": fn(*mut BitString, i64);
+        fn bit_clear = c"slurm_bit_clear", "src/common/bitstring.h": fn(*mut BitString, i64);
+    }
+}
+
+impl Bits {
+    /// Takes a bit string.
+    ///
+    /// # Safety
+    ///
+    /// `at` is null or a bit string that lives as long as what is returned, and that the hook may write to if it calls
+    /// [`BitsAt::put`].
+    #[must_use]
+    pub unsafe fn at(&self, at: *mut BitString) -> BitsAt<'_> {
+        BitsAt { functions: self, at }
+    }
+}
+
+/// A bit string. One that is null has no bits.
+#[derive(Clone, Copy, Debug)]
+pub struct BitsAt<'a> {
+    functions: &'a Bits,
+    at: *mut BitString,
+}
+
+impl BitsAt<'_> {
+    /// Gives the bits below `limit` that are set.
+    #[must_use]
+    pub fn below(self, limit: usize) -> Vec<usize> {
+        (0..self.size().min(limit)).filter(|i| self.test(*i)).collect()
+    }
+
+    /// Gives its length.
+    #[must_use]
+    pub fn size(self) -> usize {
+        // SAFETY: the promise of `Bits::at`.
+        let size = || unsafe { (self.functions.bit_size)(self.at) };
+        if self.at.is_null() { 0 } else { usize::try_from(size()).unwrap_or(0) }
+    }
+
+    /// The bit of this index, for Slurm's functions; `None` for one beyond the end.
+    fn inside(self, index: usize) -> Option<i64> {
+        i64::try_from(index).ok().filter(|_| index < self.size())
+    }
+
+    /// Tells whether a bit is set; false for one beyond the end.
+    #[must_use]
+    pub fn test(self, index: usize) -> bool {
+        // SAFETY: the promise of `Bits::at`; not null, since the bit is inside.
+        self.inside(index).is_some_and(|index| unsafe { (self.functions.bit_test)(self.at, index) != 0 })
+    }
+
+    /// Sets or clears a bit; nothing for one beyond the end.
+    pub fn put(self, index: usize, value: bool) {
+        let Some(index) = self.inside(index) else { return };
+        let change = if value { self.functions.bit_set } else { self.functions.bit_clear };
+        // SAFETY: the promise of `Bits::at`; not null, since the bit is inside.
+        unsafe { change(self.at, index) }
+    }
+}

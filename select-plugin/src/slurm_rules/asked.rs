@@ -1,0 +1,115 @@
+//! What a job's GRES entries ask, which nodes it can reach, and what Slurm counts of a node's GPUs.
+
+use admission::Counted;
+
+use crate::view::{GresKind, GresRequest, NodeView};
+
+/// Finds the kind of a GRES by its name; `None`: it does not concern us.
+pub(crate) fn kind_of(name: &str) -> Option<GresKind> {
+    match name {
+        "gpu" => Some(GresKind::Gpu),
+        "shard" => Some(GresKind::Shard),
+        _ => None,
+    }
+}
+
+/// Numbers of one entry of a job's GRES request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AskedNumbers {
+    pub(crate) per_job: u64,
+    pub(crate) per_node: u64,
+    pub(crate) per_socket: u64,
+    pub(crate) per_task: u64,
+}
+
+impl AskedNumbers {
+    /// Tells whether the entry asks for GPUs at all: one that `--cpus-per-gpu` alone has made does not (22.05; later series refuse it).
+    pub(crate) fn asks_for_any(self) -> bool {
+        self != Self::default()
+    }
+
+    /// Gives the request of an entry. A job that runs on `one_node` asks of that node what it asks per job.
+    pub(crate) fn request(self, kind: GresKind, one_node: bool) -> GresRequest {
+        let per_node = match self.per_node {
+            0 if one_node && kind == GresKind::Gpu => self.per_job,
+            per_node => per_node,
+        };
+        GresRequest { kind, per_node, per_socket: self.per_socket > 0 }
+    }
+}
+
+/// Keeps the names of the nodes that a job may run on: those that it insists on, if it insists on any.
+pub(crate) fn within_reach(nodes: Vec<NodeView>) -> Vec<String> {
+    let insists = nodes.iter().any(|node| node.required);
+    nodes.into_iter().filter(|node| node.required || !insists).map(|node| node.name).collect()
+}
+
+/// One GRES entry of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CountedEntry {
+    /// Name of the GRES.
+    pub(crate) name: String,
+    /// Number that the node has by its configuration.
+    pub(crate) count: u64,
+    /// Jobs do not take it from each other.
+    pub(crate) no_consume: bool,
+}
+
+/// Counts a node's GPUs by its GRES entries.
+pub(crate) fn count_gpus(entries: &[CountedEntry]) -> Counted {
+    let mut counted = Counted::default();
+    for entry in entries {
+        match kind_of(&entry.name) {
+            None => counted.mps |= entry.name == "mps" && entry.count > 0,
+            Some(kind) => {
+                counted.no_consume |= entry.no_consume;
+                if kind == GresKind::Gpu {
+                    counted.gpus = Some(entry.count);
+                }
+            }
+        }
+    }
+    counted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_per_gpu_alone_ask_for_no_gpu() {
+        assert!(!AskedNumbers::default().asks_for_any());
+        assert!(AskedNumbers { per_task: 1, ..AskedNumbers::default() }.asks_for_any());
+    }
+
+    #[test]
+    fn a_number_per_job_is_per_node_only_on_one_node_and_for_whole_gpus() {
+        let asked = AskedNumbers { per_job: 4, ..AskedNumbers::default() };
+        let per_node = |kind, one_node| asked.request(kind, one_node).per_node;
+        assert_eq!(per_node(GresKind::Gpu, true), 4);
+        assert_eq!(per_node(GresKind::Gpu, false), 0);
+        assert_eq!(per_node(GresKind::Shard, true), 0);
+        let both = AskedNumbers { per_node: 2, per_socket: 1, ..asked };
+        let request = both.request(GresKind::Gpu, true);
+        assert!(request.per_node == 2 && request.per_socket);
+    }
+
+    #[test]
+    fn a_job_that_insists_on_nodes_reaches_no_other() {
+        let node = |name: &str, required| NodeView { required, ..NodeView::of_tests(name) };
+        let reached = |all: &[(&str, bool)]| within_reach(all.iter().map(|(n, r)| node(n, *r)).collect());
+        assert_eq!(reached(&[("n1", false), ("n2", false)]), ["n1", "n2"]);
+        assert_eq!(reached(&[("n1", false), ("n2", true)]), ["n2"]);
+    }
+
+    #[test]
+    fn gres_of_another_name_count_only_as_mps() {
+        let entry = |name: &str, count, no_consume| CountedEntry { name: name.to_owned(), count, no_consume };
+        let gpus = entry("gpu", 8, false);
+        let counted = count_gpus(&[gpus.clone(), entry("nic", 2, true), entry("mps", 0, false)]);
+        assert_eq!(counted, Counted { gpus: Some(8), ..Counted::default() });
+        assert!(count_gpus(&[gpus.clone(), entry("mps", 100, true)]).mps);
+        assert!(count_gpus(&[gpus, entry("shard", 4, true)]).no_consume);
+        assert_eq!(count_gpus(&[]).gpus, None);
+    }
+}

@@ -1,0 +1,22 @@
+//! What Slurm's numbers mean: rules of slurmctld and cons_tres, restated on plain values. `ffi` reads these values, asks, and writes the
+//! answer.
+
+mod asked;
+mod devices;
+#[cfg(not(slurm_since = "25.05"))]
+mod licenses;
+mod preemption;
+mod shards;
+#[cfg(not(slurm_since = "25.05"))]
+mod steps;
+mod times;
+
+pub(crate) use asked::{AskedNumbers, CountedEntry, count_gpus, kind_of, within_reach};
+pub(crate) use devices::{Account, ReadEntry, Topology, choice};
+#[cfg(not(slurm_since = "25.05"))]
+pub(crate) use licenses::lists_to_count;
+pub(crate) use preemption::{PreemptMode, jobs_to_list};
+pub(crate) use shards::{ShardRequest, amount, amounts_by_device, devices_of_entries};
+#[cfg(not(slurm_since = "25.05"))]
+pub(crate) use steps::{Given, missing_gpus};
+pub(crate) use times::starts_by;

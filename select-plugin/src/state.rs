@@ -1,0 +1,169 @@
+//! What the plugin remembers between hooks, and whether it places jobs at all: it does if there is a configuration and the running Slurm's
+//! structs are those that it was built with.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use decision_counts::decisions::Placing;
+use protocol::layout::ConfigInForce;
+use shared_pages::decisions;
+use slurmctld_rt::spank_env::BadEnv;
+use slurmctld_rt::version;
+
+use crate::engine::Engine;
+use crate::memory::Memory;
+use crate::reminder::Reminder;
+use crate::site::{Reading, Site, WAITING_PARENT};
+use crate::structs::{Structs, Verdict, complaint};
+
+/// State between hooks. Before a configuration is read there is none.
+pub(crate) struct State {
+    /// `None`: it only forwards, because there is no configuration or the structs do not fit.
+    memory: Option<Memory>,
+    /// There is no `tessera.toml`: only what an earlier one has left is taken away.
+    unconfigured: bool,
+    structs: Structs,
+    /// Says again what keeps the plugin from its work.
+    reminder: Reminder,
+    /// `SLURM_VERSION_NUMBER` of the Slurm that the plugin was built for.
+    built_for: u32,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+/// Locks the state.
+pub(crate) fn lock() -> MutexGuard<'static, Option<State>> {
+    // A panic while it was held has been logged by the guard; every change of the state is a single step.
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+static SITE: Mutex<Site> = Mutex::new(Site::new());
+
+fn site() -> MutexGuard<'static, Site> {
+    // A panic while it was held has been logged; it is replaced in single steps.
+    SITE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the configuration beside slurm.conf and, if it is new, starts from an empty state. `saved` is slurmctld's directory.
+pub(crate) fn configure(slurm_conf: &Path, saved: Option<&str>, built_for: u32) {
+    if let Some(dir) = saved {
+        decisions::begin(dir);
+    }
+    set(site().read(slurm_conf, saved.map(Path::new)), built_for);
+}
+
+/// Describes the file's error in a process that is to take over from a slurmctld that goes on if it fails.
+pub(crate) fn bad_at_reconfiguration() -> Option<String> {
+    std::env::var(WAITING_PARENT).ok().and_then(|_| site().bad().map(str::to_owned))
+}
+
+/// Sets or replaces the configuration; the state is empty until it is rebuilt.
+fn set(reading: Reading, built_for: u32) {
+    let engine = match reading {
+        Reading::New(engine) => Some(*engine),
+        Reading::Missing => None,
+        // What is in memory is that version, with the state it has.
+        Reading::Bad(kept) => match lock().as_mut().and_then(State::memory) {
+            Some(memory) => return memory.engine.is_last_good(),
+            None => Some(*kept),
+        },
+    };
+    decisions::say_placing(match engine.as_ref().map(Engine::version) {
+        None => Placing::NoFile,
+        Some(ConfigInForce::Bad) => Placing::BadFile,
+        Some(_) => Placing::On,
+    });
+    *lock() = Some(State::new(engine, built_for));
+}
+
+impl State {
+    fn new(engine: Option<Engine>, built_for: u32) -> Self {
+        let (structs, reminder) = (Structs::default(), Reminder::default());
+        Self { unconfigured: engine.is_none(), memory: engine.map(Memory::new), structs, reminder, built_for }
+    }
+
+    /// The memory, if jobs are placed.
+    pub(crate) fn memory(&mut self) -> Option<&mut Memory> {
+        self.memory.as_mut()
+    }
+
+    /// Tells whether there is no `tessera.toml`.
+    pub(crate) fn is_unconfigured(&self) -> bool {
+        self.unconfigured
+    }
+
+    /// Tells whether jobs are placed. Reminds of it, once a minute, if the structs keep the plugin from that. `now`: seconds since 1970.
+    pub(crate) fn places_jobs(&mut self, now: u64) -> bool {
+        if self.structs.differ() {
+            self.say_structs_differ(now);
+        }
+        self.memory.is_some()
+    }
+
+    /// Tells whether a job's record is as it is known here, by a look at that record and, before it is known, at the node table. If
+    /// it is found that they are not, nothing is placed any more: see [`Structs`].
+    pub(crate) fn fits(&mut self, now: u64, job_fits: bool, nodes_fit: impl FnOnce() -> bool) -> bool {
+        let memory = &mut self.memory;
+        let ours = || {
+            let memory = memory.take();
+            memory.iter().flat_map(|m| m.engine.node_names()).map(str::to_owned).collect()
+        };
+        let verdict = self.structs.judge(job_fits, nodes_fit, ours);
+        if verdict == Verdict::Differ {
+            decisions::say_placing(Placing::OtherSlurm);
+            self.say_structs_differ(now);
+        }
+        verdict == Verdict::Usable
+    }
+
+    fn say_structs_differ(&mut self, now: u64) {
+        let built_for = self.built_for;
+        self.reminder.say(now, &|| complaint(&version(built_for)));
+    }
+
+    /// Takes the nodes that have yet to show that placement is off; `None`: it is not, for that reason.
+    pub(crate) fn take_unshown(&mut self) -> Option<Vec<String>> {
+        self.structs.take_unshown()
+    }
+
+    /// Says which job does not start because of its environment.
+    pub(crate) fn say_held_back(&mut self, now: u64, job: u32, why: &BadEnv) {
+        self.reminder.say(now, &|| {
+            format!("select plugin: job {job} does not start, because it would drain its nodes: {why}")
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configured() -> State {
+        let file = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+        let (config, errors) = site_config::parse("t", file, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        State::new(config.map(Engine::new), 0x16_0508)
+    }
+
+    #[test]
+    fn nothing_is_placed_once_the_structs_are_known_to_differ() {
+        let mut state = configured();
+        assert!(state.places_jobs(0) && state.take_unshown().is_none());
+        assert!(!state.fits(0, true, || false));
+        assert!(!state.places_jobs(0) && !state.fits(0, true, || true));
+        assert_eq!(state.take_unshown(), Some(vec!["n1".to_owned()]));
+    }
+
+    #[test]
+    fn one_odd_record_turns_nothing_off() {
+        let mut state = configured();
+        assert!(state.fits(0, true, || true) && !state.fits(0, false, || true));
+        assert!(state.places_jobs(0) && !state.is_unconfigured());
+    }
+
+    #[test]
+    fn without_a_file_nothing_is_placed() {
+        let mut state = State::new(None, 0);
+        assert!(state.is_unconfigured() && !state.places_jobs(0));
+    }
+}

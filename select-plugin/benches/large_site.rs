@@ -74,7 +74,7 @@ fn view(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
     JobView {
         id: JOB,
         uid: USER,
-        request: request.map(str::to_owned),
+        request: request.and_then(|text| protocol::wire::parse_request(text).ok()),
         gres: vec![GresRequest { kind, per_node, per_socket: false }],
         exclusive: false,
         enforce_bind: false,

@@ -6,7 +6,7 @@ use admission::Counted;
 use geometry::JobId;
 use plugin_rt::log;
 use protocol::layout::{ConfigInForce, OFF};
-use protocol::wire::{JobPlacement, encode_request, parse_placement, parse_request};
+use protocol::wire::{JobPlacement, encode_request, parse_placement};
 use protocol::{NodeWord, Says, Started};
 
 use crate::effect::{Effect, Layout, Word};
@@ -87,12 +87,12 @@ fn explain(
     let (text, why) = (encoded(engine, placement)?, why?.to_owned());
     // Without the version and the job's own number.
     let got = text.split_once(';').map_or("", |(_, nodes)| nodes).to_owned();
-    let request = view.request.as_deref().and_then(|text| parse_request(text).ok());
+    let request = view.request.as_ref();
     // Times are learnt only from jobs that a planner could have given another size.
-    let job_profile = request.as_ref().filter(|r| r.is_moldable()).and_then(|r| r.job_profile.clone());
+    let job_profile = request.filter(|r| r.is_moldable()).and_then(|r| r.job_profile.clone());
     let started = Says::Started(Started { got, job_profile, planned, low, why });
     // A requeued job can be planned again, and everybody can see what was asked.
-    let asks = request.map(|r| encode_request(&r));
+    let asks = request.map(encode_request);
     Effect::comment(&view.comment, started, asks)
 }
 

@@ -23,7 +23,6 @@ pub(crate) fn why(
         return None;
     }
     let mut job = Submission {
-        request: view.request.clone(),
         partitions: view.partition.iter().cloned().collect(),
         account: view.account.clone(),
         exclusive: view.exclusive,
@@ -39,7 +38,7 @@ pub(crate) fn why(
     });
     let counted: Vec<Entry> = counted.collect();
     job.partition_nodes = Some(reach().into_iter().collect());
-    forbids_counted(&job, &counted, config)
+    forbids_counted(view.request.as_ref(), &job, &counted, config)
 }
 
 /// Why a job that asks for shards must not have the GPUs of one of `nodes` as a whole, which it gets where Slurm takes its shards
@@ -94,7 +93,7 @@ mod tests {
         JobView {
             id: JobId(9),
             uid: geometry::Uid(1000),
-            request: request.map(str::to_owned),
+            request: request.and_then(|text| protocol::wire::parse_request(text).ok()),
             gres: vec![GresRequest { kind, per_node, per_socket: false }],
             exclusive: false,
             enforce_bind: false,

@@ -36,7 +36,7 @@ pub(crate) fn of_start(
 
 /// The slices of a job that gets its GPUs without a decision of ours, on the nodes that Slurm's test has chosen.
 pub(crate) fn of_undecided(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Effect {
-    if may_have_gpus(view) { of_test(engine, view, None, &slurm.nodes(), slurm) } else { Effect::Slices(0) }
+    if may_have_gpus(view) { of_test(engine, view, None, slurm.nodes(), slurm) } else { Effect::Slices(0) }
 }
 
 /// The slices of a job on the `nodes` that Slurm's test has chosen: those of our decision, and on nodes without one those of

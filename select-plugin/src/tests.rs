@@ -30,7 +30,7 @@ fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
     let job = JobView {
         id: JobId(9),
         uid: USER,
-        request: request.map(str::to_owned),
+        request: request.and_then(|text| protocol::wire::parse_request(text).ok()),
         gres: vec![GresRequest { kind, per_node, per_socket: false }],
         exclusive: false,
         enforce_bind: false,
@@ -99,7 +99,7 @@ fn planned(engine: &Engine, place: &str) -> (Want, Vec<usize>) {
     let view = JobView {
         id: JobId(9),
         uid: USER,
-        request: Some("v1 iso=mig times=1g:60,2g:35".to_owned()),
+        request: protocol::wire::parse_request("v1 iso=mig times=1g:60,2g:35").ok(),
         gres: vec![GresRequest { kind: GresKind::Shard, per_node: 10, per_socket: false }],
         exclusive: false,
         enforce_bind: false,

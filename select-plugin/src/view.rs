@@ -3,7 +3,6 @@
 
 use geometry::{JobId, Uid};
 use protocol::meaning::{Counted, CountedRequest, as_counted};
-use protocol::wire::parse_request;
 use protocol::{AdminComment, Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
 
@@ -34,8 +33,8 @@ pub(crate) struct JobView {
     /// Its id. An array task gets another one when it starts: a decision is stamped at commit.
     pub(crate) id: JobId,
     pub(crate) uid: Uid,
-    /// The request SPANK stored, as text from the user.
-    pub(crate) request: Option<String>,
+    /// The request SPANK stored, as text from the user that was read once; `None` also for one that cannot be read.
+    pub(crate) request: Option<Request>,
     /// Entries for `gpu` and `shard`; others do not concern us.
     pub(crate) gres: Vec<GresRequest>,
     /// `--exclusive`: Slurm gives it every device of its nodes.
@@ -96,11 +95,10 @@ impl JobView {
             GresKind::Gpu => Counted::Gpus(self.gres.iter().map(|g| g.per_node).fold(0, u64::saturating_add)),
             GresKind::Shard => Counted::Shards(self.gres.first()?.per_node),
         };
-        let asked = self.request.as_deref().and_then(|text| parse_request(text).ok());
         let left = |asked: &Request| kind == GresKind::Gpu && asked.isolation == Isolation::None;
-        let slurms_choice = asked.as_ref().is_some_and(left);
+        let slurms_choice = self.request.as_ref().is_some_and(left);
         let CountedRequest { mut request, managed } =
-            as_counted(asked.filter(|asked| !left(asked)), counted)?;
+            as_counted(self.request.clone().filter(|asked| !left(asked)), counted)?;
         if slurms_choice {
             // It neither waits for links nor takes any from others.
             request.bandwidth = Some(Bandwidth::Insensitive);
@@ -130,8 +128,7 @@ impl JobView {
 
     /// Tells whether it has a request of ours, rather than one that leaves its GPUs to Slurm.
     pub(crate) fn asks_us(&self) -> bool {
-        let asked = self.request.as_deref().and_then(|text| parse_request(text).ok());
-        asked.is_some_and(|asked| asked.isolation != Isolation::None)
+        self.request.as_ref().is_some_and(|asked| asked.isolation != Isolation::None)
     }
 
     /// Tells whether its shards may be those of another size than it is to run on: it was planned, or ran before.
@@ -232,7 +229,7 @@ mod tests {
         JobView {
             id: JobId(1),
             uid: Uid(1000),
-            request: request.map(str::to_owned),
+            request: request.and_then(|text| protocol::wire::parse_request(text).ok()),
             gres: gres.iter().map(entry).collect(),
             exclusive: false,
             enforce_bind: false,

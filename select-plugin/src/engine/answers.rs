@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashSet};
 use geometry::JobId;
 use node_state::Node;
 use placement::{Admission, HostResources, Victim, least_victims};
-use protocol::wire::encode_request;
 use protocol::{Request, Standing};
 
 use super::{CACHE_LIMIT, Engine, Question};
@@ -58,7 +57,7 @@ impl Engine {
     }
 
     fn shards_of_spec(&mut self, spec: usize, request: &Request) -> Option<u32> {
-        let key = (spec, encode_request(request));
+        let key = (spec, request.clone());
         if let Some(known) = self.counted.get(&key) {
             return *known;
         }

@@ -25,7 +25,7 @@ use mapa::Memo;
 use node_state::{Gpu, Node, Policy, Purpose};
 use placement::Budgets;
 use protocol::layout::ConfigInForce;
-use protocol::{NodeGrant, Said, Standing};
+use protocol::{NodeGrant, Request, Said, Standing};
 use site_config::SiteConfig;
 use topology::GpuSet;
 
@@ -50,7 +50,7 @@ pub(crate) struct Engine {
     /// GB/s of the best set there.
     best_ever: HashMap<(usize, Key), f64>,
     /// The shards that a request counts for there, if it can have a part of a GPU.
-    counted: HashMap<(usize, String), Option<u32>>,
+    counted: HashMap<(usize, Request), Option<u32>>,
     /// The fingerprint of what the file says of each node set.
     files: Vec<u64>,
     /// Version of the file.

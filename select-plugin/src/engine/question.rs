@@ -9,7 +9,6 @@ use mapa::Memo;
 use node_state::{Ask, Kind, Node, Policy, Spread};
 use placement::{decide_with, fits};
 use protocol::moldable::PlannedStart;
-use protocol::wire::encode_request;
 use protocol::{Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
 
@@ -37,7 +36,7 @@ pub(crate) struct Question {
 /// Everything that an answer depends on, in addition to the node's state.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    request: String,
+    request: Arc<Request>,
     /// User whose shares or compute instances it may join; `None` where it cannot join any.
     uid: Option<Uid>,
     shards: bool,
@@ -153,7 +152,7 @@ impl Engine {
             matches!(ask.request.isolation, Isolation::Mps | Isolation::Tasks { .. } | Isolation::Auto)
                 || ask.request.compute_name().is_some();
         let key = Key {
-            request: encode_request(&ask.request),
+            request: Arc::new(ask.request.clone()),
             uid: joins.then_some(uid),
             shards: want.kind == GresKind::Shard,
             plain: ask.plain,

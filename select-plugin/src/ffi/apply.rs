@@ -57,9 +57,7 @@ fn one(host: &Host, job: &mut sys::job_record_t, effect: &Effect) {
         }
         Effect::Slices(count) => licenses::count_slices(host, job, *count),
         Effect::JobsChanged => host.jobs_changed(),
-        // Undoes a successful test: slurmctld then sees that the job cannot start now.
-        // SAFETY: src/common/job_resources.h: frees what the test made and sets the field to null; cons_tres itself does
-        // the same when it fails late.
+        // SAFETY: src/common/job_resources.h: frees what the test made and sets the field to null, as cons_tres itself does.
         Effect::Unallocate => unsafe { (host.free_job_resources)(&raw mut job.job_resrcs) },
         Effect::RuleOut(_) | Effect::Offer(_) | Effect::Preempt(_) | Effect::Layouts(_) => {}
     }

@@ -1,6 +1,7 @@
 //! `select_p_job_test`: Slurm's arguments to a [`PendingTest`], its opinion to a status. What is decided, and in which order it
 //! is written: [`crate::job_test`].
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::ffi::c_int;
 use std::time::Instant;
@@ -21,7 +22,6 @@ use crate::memory::Memory;
 use crate::view::{ChosenView, NodeView};
 
 const SUCCESS: c_int = 0;
-const REFUSED: c_int = sys::SLURM_ERROR;
 
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
 pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
@@ -59,7 +59,7 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     });
     match opinion {
         Opinion::AsSlurmSays => rc,
-        Opinion::Refused(_) => REFUSED,
+        Opinion::Refused(_) => sys::SLURM_ERROR,
         Opinion::Possible => SUCCESS,
     }
 }
@@ -92,34 +92,37 @@ fn decide(
     test: Option<&mut PendingTest>,
     body: impl FnOnce(&mut PendingTest, &mut Memory, &Live<'_>) -> (Opinion, Vec<Effect>),
 ) -> Opinion {
-    let decided = test.and_then(|test| {
+    test.and_then(|test| {
         hooks::again(call.job, |memory, host, job| {
-            let (opinion, effects) = body(test, memory, &Live { call, host, job });
+            let (nodes, reach) = (OnceCell::new(), OnceCell::new());
+            let (opinion, effects) = body(test, memory, &Live { call, host, job, nodes, reach });
             apply::in_test(host, job, call, &effects);
             opinion
         })
-    });
-    decided.unwrap_or(Opinion::AsSlurmSays)
+    })
+    .unwrap_or(Opinion::AsSlurmSays)
 }
 
-/// slurmctld in the course of one test.
+/// slurmctld before or after its own test.
 struct Live<'a> {
     call: &'a Call,
     host: &'a Host,
     job: &'a sys::job_record_t,
+    nodes: OnceCell<Vec<NodeView>>,
+    reach: OnceCell<Vec<String>>,
 }
 
 impl Slurm for Live<'_> {
-    fn nodes(&self) -> Vec<NodeView> {
-        nodes::views(self.host, self.job, self.call.bitmap)
+    fn nodes(&self) -> &[NodeView] {
+        self.nodes.get_or_init(|| nodes::views(self.host, self.job, self.call.bitmap))
     }
 
     fn heard(&self) -> Vec<(String, Heard)> {
         nodes::heard(self.host, self.call.bitmap)
     }
 
-    fn within_reach(&self) -> Vec<String> {
-        jobs::within_reach(self.host, self.job)
+    fn within_reach(&self) -> &[String] {
+        self.reach.get_or_init(|| jobs::within_reach(self.host, self.job))
     }
 
     fn victims(&self) -> Vec<JobId> {

@@ -2,7 +2,7 @@
 
 use geometry::{JobId, Uid};
 use protocol::AdminComment;
-use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV};
+use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request};
 use slurmctld_rt::spank_env::{BadEnv, MAX_RECORDED_ENTRIES};
 use slurmctld_rt::{List, entries, item, struct_at, text, variable};
 
@@ -57,7 +57,7 @@ pub(super) fn view(host: &Host, job: &sys::job_record_t) -> JobView {
     JobView {
         id: JobId(job.job_id),
         uid: Uid(job.user_id),
-        request: spank_env(job, REQUEST_ENV),
+        request: spank_env(job, REQUEST_ENV).and_then(|text| parse_request(&text).ok()),
         gres: requests(host, job),
         exclusive: is_exclusive(job),
         enforce_bind: enforces_binding(job),

@@ -71,12 +71,11 @@ mod counted {
         // SAFETY: slurmctld.h: null or NUL-terminated.
         let before = unsafe { text(job.licenses) }.unwrap_or_default();
         let Some(after) = with_slices(&before, count).filter(|after| *after != before) else { return };
-        let (Ok(functions), Ok(lines)) =
+        let (Ok(functions), Ok::<Vec<CString>, _>(lines)) =
             (Functions::look_up(), lists_to_count(&after).into_iter().map(CString::new).collect())
         else {
             return log::error("select plugin: this slurmctld lacks the functions that count licenses");
         };
-        let lines: Vec<CString> = lines;
         let mut list: Option<*mut List> = None;
         for line in lines {
             if let Some(earlier) = list.filter(|list| !list.is_null()) {

@@ -43,14 +43,14 @@ pub(crate) struct Test {
     pub(crate) record: JobAddress,
 }
 
-/// Slurm's answers in the course of a test. Everything is read at the moment of the question.
+/// Slurm's answers before or after its own test. Everything is read at the moment of the question, nodes and reach once.
 pub(crate) trait Slurm {
     /// The nodes in the test's bitmap: before Slurm's own test the candidates, after it the chosen ones.
-    fn nodes(&self) -> Vec<NodeView>;
+    fn nodes(&self) -> &[NodeView];
     /// Facts about their slurmds in the records of these nodes.
     fn heard(&self) -> Vec<(String, Heard)>;
     /// The names of the nodes that the job may run on: of any of its partitions, and those it insists on.
-    fn within_reach(&self) -> Vec<String>;
+    fn within_reach(&self) -> &[String];
     /// The candidates for preemption whose end frees what they hold, in the order that Slurm has them in now.
     fn victims(&self) -> Vec<JobId>;
     /// The jobs that Slurm's answer is to preempt first; `None`: the caller does not want to know.

@@ -35,13 +35,12 @@ impl PendingTest {
             return effects;
         }
         let nodes = slurm.nodes();
-        self.give_up_impossible_plan(engine, &nodes);
-        let Some(want) = &self.want else { return effects };
+        let question = self.question(engine, nodes);
+        let (Some(want), Some(question)) = (&self.want, question) else { return effects };
         let (view, test) = (&self.view, self.test);
         let run_now = self.test.ask == Ask::RunNow;
         self.victims = if run_now && test.may_preempt { slurm.victims() } else { Vec::new() };
         let gone_before = if run_now { tried.take(view.id) } else { Ways::default() };
-        let question = engine.question(view.id, view.uid, want);
         let asking = Asking { test, view, want, question, nodes, slurm, gone_before };
 
         effects.extend(asking.own_size(engine));
@@ -84,20 +83,20 @@ impl PendingTest {
     /// Holds a job that a limit forbids, or whose shards nobody counts: then [`Self::lack`] says so. Else takes back what was said
     /// of that before, and rules out the nodes that count otherwise.
     fn keep_to_limits(&mut self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
-        if let Some(why) = limited::why(&self.view, || slurm.within_reach(), engine.site()) {
+        if let Some(why) = limited::why(&self.view, || slurm.within_reach().to_vec(), engine.site()) {
             self.lack = Some(Reason::Limit);
-            return limited::block_on_limit(&self.view, why, &slurm.nodes());
+            return limited::block_on_limit(&self.view, why, slurm.nodes());
         }
         let mut effects = Vec::new();
         if limited::counts_otherwise(&self.view) {
             let nodes = slurm.nodes();
-            let (ours, others): (Vec<NodeView>, Vec<NodeView>) =
-                nodes.into_iter().partition(|node| engine.node(&node.name).is_some());
-            if others.is_empty() {
+            let ours = nodes.iter().filter(|node| engine.node(&node.name).is_some());
+            let ours: Vec<usize> = ours.map(|node| node.index).collect();
+            if ours.len() == nodes.len() {
                 self.lack = Some(Reason::Impossible);
-                return limited::block_on_limit(&self.view, COUNTED_PER_NODE.to_owned(), &ours);
+                return limited::block_on_limit(&self.view, COUNTED_PER_NODE.to_owned(), nodes);
             }
-            effects.push(Effect::RuleOut(ours.iter().map(|node| node.index).collect()));
+            effects.push(Effect::RuleOut(ours));
         }
         effects.extend(limited::clear_limit_note(&self.view));
         effects
@@ -113,17 +112,19 @@ impl PendingTest {
         held.into_iter().flatten().collect()
     }
 
-    /// Lets a plan count as none that neither any of these nodes nor its own could ever carry out. Its own node may be
-    /// missing here because it is full or completing: another model's coming free first must not undo the plan.
-    fn give_up_impossible_plan(&mut self, engine: &mut Engine, nodes: &[NodeView]) {
-        let Some(want) = &self.want else { return };
-        let Some(plan) = &want.plan else { return };
+    /// Makes the question to the nodes. A plan counts as none that neither any of these nodes nor its own could ever carry out. Its own
+    /// node may be missing here because it is full or completing: another model's coming free first must not undo the plan.
+    fn question(&mut self, engine: &mut Engine, nodes: &[NodeView]) -> Option<Question> {
+        let want = self.want.as_ref()?;
         let question = engine.question(self.view.id, self.view.uid, want);
+        let Some(plan) = &want.plan else { return Some(question) };
         let own = plan.place.as_ref().map(|place| place.node.as_str());
         let mut names = nodes.iter().map(|n| n.name.as_str()).chain(own);
-        if !names.any(|name| engine.fits_ever(name, &question) == Some(true)) {
-            self.want = self.view.want_unplanned();
+        if names.any(|name| engine.fits_ever(name, &question) == Some(true)) {
+            return Some(question);
         }
+        self.want = self.view.want_unplanned();
+        self.want.as_ref().map(|want| engine.question(self.view.id, self.view.uid, want))
     }
 }
 
@@ -133,7 +134,7 @@ struct Asking<'a, S> {
     view: &'a JobView,
     want: &'a Want,
     question: Question,
-    nodes: Vec<NodeView>,
+    nodes: &'a [NodeView],
     slurm: &'a S,
     /// The ways on which the last test led the job.
     gone_before: Ways,
@@ -156,18 +157,18 @@ impl<S: Slurm> Asking<'_, S> {
         if want.kind != GresKind::Shard || !self.view.was_resized() || !want.request.is_moldable() {
             return None;
         }
-        engine.shards(&want.request, &self.slurm.within_reach()).map(Effect::Shards)
+        engine.shards(&want.request, self.slurm.within_reach()).map(Effect::Shards)
     }
 
     /// Has Slurm look for all instances on one GPU if enough nodes have such a GPU free now, else for one of them. `None`: the
     /// job has one instance, or something else.
     fn instances(&self, engine: &mut Engine) -> (Option<Instances>, Ways) {
         let one = several_instances(self.want).filter(|_| self.test.ask != Ask::TestOnly);
-        let shards = one.and_then(|one| engine.shards(&one, &self.slurm.within_reach()));
+        let shards = one.and_then(|one| engine.shards(&one, self.slurm.within_reach()));
         let Some(shards_of_one) = shards else { return (None, Ways::default()) };
         let on_one = self.question.clone().spread(Spread::OneGpu);
         let may_wait = self.run_now() && !self.gone_before.together;
-        if may_wait && enough_have_room(engine, &on_one, self.test.min_nodes, &self.nodes) {
+        if may_wait && enough_have_room(engine, &on_one, self.test.min_nodes, self.nodes) {
             let instances = Instances { shards_of_one, together: self.want.request.instances };
             return (Some(instances), Ways { together: true, ..Ways::default() });
         }
@@ -189,13 +190,13 @@ impl<S: Slurm> Asking<'_, S> {
             Ask::TestOnly => Mode::TestOnly,
             Ask::WillRun => Mode::WillRun,
         };
-        narrow(engine, &self.question, self.want, mode, self.test.min_nodes, &self.nodes)
+        narrow(engine, &self.question, self.want, mode, self.test.min_nodes, self.nodes)
     }
 
     /// Keeps a job that is planned beside others to its plan's node.
     fn keep_to_bound(&self, narrowed: &mut Narrowed) {
         if self.test.ask != Ask::TestOnly {
-            narrowed.out.extend(not_bound_for(&self.question, &self.nodes));
+            narrowed.out.extend(not_bound_for(&self.question, self.nodes));
         }
     }
 
@@ -204,7 +205,7 @@ impl<S: Slurm> Asking<'_, S> {
         if !self.run_now() || self.gone_before.planned {
             return Ways::default();
         }
-        let others = keep_to_plan(engine, &self.question, self.test.min_nodes, &self.nodes);
+        let others = keep_to_plan(engine, &self.question, self.test.min_nodes, self.nodes);
         let planned = !others.is_empty();
         narrowed.out.extend(others);
         Ways { planned, ..Ways::default() }
@@ -214,7 +215,7 @@ impl<S: Slurm> Asking<'_, S> {
     fn keep_to_good(&self, engine: &mut Engine, narrowed: &mut Narrowed) -> (bool, Ways) {
         let patient = Patient::of(&self.question, self.view).filter(|_| self.test.ask != Ask::TestOnly);
         let Some(patient) = patient else { return (false, Ways::default()) };
-        let split = patient.split(engine, &self.question, &self.nodes);
+        let split = patient.split(engine, &self.question, self.nodes);
         let has_good = split.has_good(self.test.min_nodes);
         let good = self.run_now() && has_good && !self.gone_before.good;
         if good {
@@ -249,7 +250,7 @@ impl<S: Slurm> Asking<'_, S> {
         }
         let says = match lack {
             Some(Reason::NoRoom) => wait::for_slices(&self.want.request),
-            Some(Reason::Config) => wait::for_nodes(engine, &self.nodes).unwrap_or_default(),
+            Some(Reason::Config) => wait::for_nodes(engine, self.nodes).unwrap_or_default(),
             _ => Says::Nothing,
         };
         (says, lack)

@@ -150,7 +150,7 @@ impl PendingTest {
             // Slurm may have chosen more nodes than the least.
             (Ask::RunNow, None)
                 if self.draws_unplaced(&memory.engine)
-                    && !self.short_of_power(&memory.engine, &slurm.nodes(), true).is_empty() =>
+                    && !self.short_of_power(&memory.engine, slurm.nodes(), true).is_empty() =>
             {
                 (Opinion::Refused(Reason::Power), Effect::refusal().into())
             }

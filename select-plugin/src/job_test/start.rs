@@ -27,7 +27,7 @@ pub(super) struct Asked<'a, S> {
     pub(super) question: Question,
     pub(super) view: &'a JobView,
     pub(super) want: &'a Want,
-    pub(super) nodes: Vec<NodeView>,
+    pub(super) nodes: &'a [NodeView],
     pub(super) slurm: &'a S,
 }
 
@@ -76,7 +76,7 @@ impl<'a, S: Slurm> Asked<'a, S> {
         if !plain || !self.nodes.iter().any(|node| several(&node)) {
             return None;
         }
-        limited::why_not_whole(self.view, &self.nodes, engine.site())
+        limited::why_not_whole(self.view, self.nodes, engine.site())
     }
 
     /// The question on one of the nodes, with the number of GPUs that Slurm chose there.
@@ -127,7 +127,7 @@ pub(super) fn now(
                 return (Opinion::Refused(Reason::BetterGpus), effects);
             }
             effects.extend(written_down(engine, &decided));
-            effects.push(slices::of_test(engine, view, Some(&decided.placement), &asked.nodes, slurm));
+            effects.push(slices::of_test(engine, view, Some(&decided.placement), asked.nodes, slurm));
             if slurm.preempted().is_some_and(|jobs| !jobs.is_empty()) {
                 // There is room on the GPUs, and Slurm needs cores or memory.
                 preempt(&asked, engine, victims, &mut effects);
@@ -169,7 +169,7 @@ fn without_power<S: Slurm>(
 ) -> (Opinion, Vec<Effect>) {
     if asked.nodes.len() == 1 {
         // Of several, some may have power enough.
-        engine.refused_everywhere(&asked.nodes, &asked.question);
+        engine.refused_everywhere(asked.nodes, &asked.question);
     }
     effects.extend(said(asked.view, asked.want, Says::Power(short.to_string())));
     effects.extend(Effect::refusal());
@@ -216,8 +216,7 @@ fn decide_alike<S: Slurm>(
     loop {
         let mut devices = Vec::new();
         let question = asked.question.clone().spread(Spread::Alike { most });
-        let decided =
-            decide(&Asked { question, nodes: asked.nodes.clone(), ..*asked }, engine, &mut devices)?;
+        let decided = decide(&Asked { question, ..*asked }, engine, &mut devices)?;
         let parts =
             || devices.iter().filter_map(Effect::devices).flat_map(|d| &d.devices).map(|(_, parts)| *parts);
         let (least, largest) = (parts().min().unwrap_or(1), parts().max().unwrap_or(1));
@@ -244,7 +243,7 @@ fn decide<S: Slurm>(
     let mut whys: Vec<(f64, String)> = Vec::new();
     let mut matched = Vec::new();
     let mut poorest: Option<(String, f64)> = None;
-    for node in &asked.nodes {
+    for node in asked.nodes {
         let Some(mut slurms) = asked.slurm.choice(node).filter(|c| !c.chosen().is_empty()) else { continue };
         if fixed {
             slurms.entries.iter_mut().for_each(|entry| entry.available = entry.chosen);

@@ -44,7 +44,7 @@ fn job(request: &str, kind: GresKind, per_node: u64) -> JobView {
     JobView {
         id: JOB,
         uid: USER,
-        request: Some(request.to_owned()),
+        request: protocol::wire::parse_request(request).ok(),
         gres: vec![GresRequest { kind, per_node, per_socket: false }],
         exclusive: false,
         enforce_bind: false,
@@ -398,7 +398,7 @@ fn no_job_with_gpus_starts_where_they_are_not_those_of_the_file() {
     let plain = JobView { request: None, ..pair() };
     let shard = GresRequest { kind: GresKind::Shard, per_node: 1, per_socket: false };
     let mixture = JobView { gres: vec![plain.gres[0].clone(), shard], ..plain.clone() };
-    let left_to_slurm = JobView { request: Some("v1 iso=none".to_owned()), ..pair() };
+    let left_to_slurm = JobView { request: protocol::wire::parse_request("v1 iso=none").ok(), ..pair() };
     let exclusive = JobView { exclusive: true, ..plain.clone() };
     // Without `--gres` as well it gets all GPUs of its nodes.
     let bare = JobView { gres: Vec::new(), ..exclusive.clone() };
@@ -419,7 +419,10 @@ fn where_a_reservation_holds_devices_slurms_own_choice_stands() {
     let mut memory = memory();
     // 0 and 1 have one link between them, other pairs have two.
     let chosen = Fake::with(&["v1"]).choosing("v1", 0b0000_0011, 0xff);
-    let view = JobView { request: Some("v1 iso=whole bw=sensitive wait=none".to_owned()), ..pair() };
+    let view = JobView {
+        request: protocol::wire::parse_request("v1 iso=whole bw=sensitive wait=none").ok(),
+        ..pair()
+    };
     let mut gpus = |slurm: &Fake| {
         let (_, effects) = succeeds(&mut memory, Ask::RunNow, &view, slurm, slurm);
         let Some(Effect::Devices(on_node)) = effects.first() else { panic!("{effects:?}") };
@@ -458,7 +461,10 @@ fn nodes_are_read_once_before_and_once_after() {
 fn of_two_nodes_the_one_with_less_bandwidth_says_why() {
     let mut memory = memory();
     occupy(&mut memory, 1, "v2", &[1, 2, 3, 4, 5, 7]);
-    let view = JobView { request: Some("v1 iso=whole bw=sensitive wait=none".to_owned()), ..pair() };
+    let view = JobView {
+        request: protocol::wire::parse_request("v1 iso=whole bw=sensitive wait=none").ok(),
+        ..pair()
+    };
     let slurm = Fake::with(&["v1", "v2"]).choosing("v1", 0b11, 0xff).choosing("v2", 0b0100_0001, 0b0100_0001);
     let (_, effects) = succeeds(&mut memory, Ask::RunNow, &view, &slurm, &slurm);
     let [.., Effect::Why(Some(why)), Effect::Match(_), Effect::Slices(28)] = &effects[..] else {
@@ -602,7 +608,7 @@ fn a_job_of_ours_is_kept_off_silent_nodes_and_told_why() {
     let mut memory = memory();
     let mut slurm = Fake::with(&["n1", "n2"]);
     slurm.heard = vec![silent("n1")];
-    let left_to_slurm = JobView { request: Some("v1 iso=none".to_owned()), ..pair() };
+    let left_to_slurm = JobView { request: protocol::wire::parse_request("v1 iso=none").ok(), ..pair() };
     let plain = JobView { request: None, ..pair() };
     let exclusive = JobView { exclusive: true, ..pair() };
     let out = |effects: &[Effect]| {

@@ -27,7 +27,7 @@ pub(super) fn wait_now<S: Slurm>(
     let held = Patient::of(&asked.question, asked.view)
         .is_some_and(|patient| hold(asked, engine, patient, (node, *gbps), effects));
     if !held {
-        let best = engine.best_ever(&asked.slurm.within_reach(), &asked.question);
+        let best = engine.best_ever(asked.slurm.within_reach(), &asked.question);
         let taken = wait.why_taken(best, &asked.view.comment);
         decided.why = plain_why(&format!("{}, {taken}", decided.why));
     }
@@ -42,7 +42,7 @@ pub(super) fn wait_alone<S: Slurm>(
     effects: &mut Vec<Effect>,
 ) -> bool {
     let Some(patient) = Patient::of(&asked.question, asked.view) else { return false };
-    let poorest = patient.poorest_without(engine, &asked.question, &asked.nodes, gone);
+    let poorest = patient.poorest_without(engine, &asked.question, asked.nodes, gone);
     poorest.is_some_and(|poorest| hold(asked, engine, patient, poorest, effects))
 }
 
@@ -60,10 +60,10 @@ pub(super) fn wait_later<S: Slurm>(
         if has_good || start > now {
             return false;
         }
-        let poorest = patient.poorest(engine, &asked.question, &asked.nodes);
+        let poorest = patient.poorest(engine, &asked.question, asked.nodes);
         return poorest.is_some_and(|poorest| hold(asked, engine, patient, poorest, effects));
     }
-    let best = engine.best_ever(&asked.slurm.within_reach(), &asked.question);
+    let best = engine.best_ever(asked.slurm.within_reach(), &asked.question);
     if has_good && start <= now || !patient.wait.is_met_by(best) {
         return false;
     }
@@ -85,7 +85,7 @@ fn hold<S: Slurm>(
     (node, gbps): (&str, f64),
     effects: &mut Vec<Effect>,
 ) -> bool {
-    let best = engine.best_ever(&asked.slurm.within_reach(), &asked.question);
+    let best = engine.best_ever(asked.slurm.within_reach(), &asked.question);
     let Turn::Wait { until, begins } = patient.turn(gbps, best, asked.view) else { return false };
     if begins {
         let waits = Says::Waits(patient.wait.begins(until, gbps, node));

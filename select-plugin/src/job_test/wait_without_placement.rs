@@ -40,7 +40,7 @@ impl PendingTest {
         if self.test.ask != Ask::RunNow || !self.draws_unplaced(engine) {
             return None;
         }
-        let out = self.short_of_power(engine, &slurm.nodes(), self.test.min_nodes > 1);
+        let out = self.short_of_power(engine, slurm.nodes(), self.test.min_nodes > 1);
         (!out.is_empty()).then_some(Effect::RuleOut(out))
     }
 

@@ -27,7 +27,7 @@ fn job(request: Option<&str>, gpus: u64, comment: &str) -> JobView {
     JobView {
         id: JobId(9),
         uid: USER,
-        request: request.map(str::to_owned),
+        request: request.and_then(|text| protocol::wire::parse_request(text).ok()),
         gres: vec![GresRequest { kind: GresKind::Gpu, per_node: gpus, per_socket: false }],
         exclusive: false,
         enforce_bind: false,

@@ -75,7 +75,7 @@ fn given((_, request, per_node, exclusive): Door, lines: &str) -> String {
     let view = JobView {
         id: JobId(9),
         uid: USER,
-        request,
+        request: request.and_then(|text| protocol::wire::parse_request(&text).ok()),
         gres: vec![GresRequest { kind: kind_of_gres, per_node: count, per_socket: false }],
         exclusive,
         enforce_bind: false,
@@ -128,7 +128,7 @@ fn a_job_that_asks_for_no_change_reads_that_slurm_chose() {
     let mut view = JobView {
         id: JobId(9),
         uid: USER,
-        request: Some("v1 iso=none typed=1".to_owned()),
+        request: protocol::wire::parse_request("v1 iso=none typed=1").ok(),
         gres: vec![GresRequest { kind: GresKind::Gpu, per_node: 1, per_socket: false }],
         exclusive: false,
         enforce_bind: false,

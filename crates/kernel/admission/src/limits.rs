@@ -62,15 +62,20 @@ pub(crate) fn can_run(job: &Submission, spec: &NodeSpec) -> bool {
 /// if they do not.
 #[must_use]
 pub fn forbids(job: &Submission, config: &SiteConfig) -> Option<String> {
-    forbids_counted(job, &job.tres.gpu_entries(), config)
+    let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
+    forbids_counted(request.as_ref(), job, &job.tres.gpu_entries(), config)
 }
 
-/// Explains why a limit forbids a job of which Slurm has counted this, whatever lists it was submitted with.
+/// Explains why a limit forbids a job with this `request` of which Slurm has counted this, whatever it was submitted with.
 #[must_use]
-pub fn forbids_counted(job: &Submission, counted: &[Entry], config: &SiteConfig) -> Option<String> {
-    let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
+pub fn forbids_counted(
+    request: Option<&Request>,
+    job: &Submission,
+    counted: &[Entry],
+    config: &SiteConfig,
+) -> Option<String> {
     match request.filter(|request| request.isolation != Isolation::None) {
-        Some(request) => refusal(&request, job, config),
+        Some(request) => refusal(request, job, config),
         None => plain_refusal(job, counted, config),
     }
 }

@@ -9,7 +9,7 @@ pub const MAX_COUNTERS: usize = 8;
 const WHOLE_MILLI: u32 = 100_000;
 
 /// Counters F1 to F8 of an application that ran alone, from one tool on one GPU model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AppCounters {
     /// Key of the GPU model.
     gpu: String,

@@ -14,7 +14,7 @@ pub const MAX_MILLIS: u64 = 366 * 24 * 3600 * 1000;
 pub const MAX_PROFILE_NAME: usize = 64;
 
 /// Run time of a job on an instance of one size (FAR section 2.1, t_i(s)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SizeTime {
     /// Compute slices of the instance, from 1.
     pub slices: u8,
@@ -80,7 +80,7 @@ fn parse_time(part: &str) -> Option<SizeTime> {
 }
 
 /// Place of a job's instance in a plan: `3@4` for GPU 3 from slice 4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlannedStart {
     /// Slurm's number of the GPU, below 64.
     pub gpu: GpuIndex,

@@ -10,7 +10,7 @@ use crate::set_wait::SetWait;
 use topology::{Pattern, Selection};
 
 /// Degree to which a job's GPU is kept from other jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Isolation {
     /// The kind that satisfies the rest of the request and takes least from other jobs.
     Auto,
@@ -89,7 +89,7 @@ pub fn is_profile_name(text: &str) -> bool {
 }
 
 /// Dependence of a job's run time on the bandwidth between its GPUs (MAPA section 3.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bandwidth {
     /// GPUs with faster links make the job faster.
     Sensitive,
@@ -98,7 +98,7 @@ pub enum Bandwidth {
 }
 
 /// The request of one job on each of its nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
     /// Degree to which the job's GPU is kept from other jobs.
     pub isolation: Isolation,

@@ -10,7 +10,7 @@ pub const MOST_SECONDS: u32 = 30 * 24 * 3600;
 const MOST_GBPS: u32 = 100_000;
 
 /// For which bandwidth a job waits, and how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SetWait {
     /// The job waits for a set with a predicted bandwidth above this, MB/s.
     pub above_mb_s: u32,

@@ -1,7 +1,7 @@
 //! How a job's GPUs talk to each other.
 
 /// Pattern in which a job's GPUs talk to each other (MAPA section 3.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
     /// Each rank talks to the next, and the last to the first.
     Ring,
@@ -22,7 +22,7 @@ pub enum Pattern {
 }
 
 /// One edge of a pattern given as a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PatternEdge {
     /// One rank, at most [`MAX_RANK`](crate::MAX_RANK) when read from text.
     pub a: u16,

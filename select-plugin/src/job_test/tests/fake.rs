@@ -1,6 +1,6 @@
 //! A Slurm made of answers.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashSet;
 
 use geometry::JobId;
@@ -15,6 +15,7 @@ use crate::view::{ChosenView, EntryChoice, NodeView};
 #[derive(Clone, Default)]
 pub(super) struct Fake {
     pub(super) nodes: Vec<NodeView>,
+    pub(super) reach: OnceCell<Vec<String>>,
     /// Facts about the nodes' slurmds.
     pub(super) heard: Vec<(String, Heard)>,
     /// Number of times that the nodes were read.
@@ -67,17 +68,17 @@ impl Fake {
 }
 
 impl Slurm for Fake {
-    fn nodes(&self) -> Vec<NodeView> {
+    fn nodes(&self) -> &[NodeView] {
         self.reads.set(self.reads.get() + 1);
-        self.nodes.clone()
+        &self.nodes
     }
 
     fn heard(&self) -> Vec<(String, Heard)> {
         self.heard.clone()
     }
 
-    fn within_reach(&self) -> Vec<String> {
-        self.nodes.iter().map(|n| n.name.clone()).collect()
+    fn within_reach(&self) -> &[String] {
+        self.reach.get_or_init(|| self.nodes.iter().map(|n| n.name.clone()).collect())
     }
 
     fn victims(&self) -> Vec<JobId> {

@@ -21,6 +21,7 @@ mod real_plugin;
 mod reminder;
 mod site;
 mod slices;
+mod slurm;
 mod slurm_rules;
 mod state;
 mod structs;

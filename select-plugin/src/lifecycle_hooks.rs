@@ -55,7 +55,7 @@ pub(crate) fn allocated(memory: &mut Memory, job: &Running) -> (Vec<Effect>, Vec
             .or_else(|| started_whole(memory, job, &mut effects)),
     };
     if memory.rebuilt {
-        effects.push(slices::of_start(&memory.engine, &job.view, placement.as_ref(), &job.allocated));
+        effects.push(slices::slices_at_start(&memory.engine, &job.view, placement.as_ref(), &job.allocated));
     }
     (effects, take_over(memory, job, placement))
 }

@@ -9,12 +9,12 @@ use protocol::{Grant, NodeGrant, ShareOn};
 
 use crate::effect::Effect;
 use crate::engine::Engine;
-use crate::job_test::Slurm;
+use crate::slurm::Slurm;
 use crate::view::{Allocated, EntryChoice, GresKind, GresRequest, JobView, NodeView, union};
 
 /// The slices of a job that starts now, from its placement and from what Slurm has allocated to it without one. A job without
 /// GPUs has none: those of an earlier start or test stay among its licenses if its user has removed its GRES since.
-pub(crate) fn of_start(
+pub(crate) fn slices_at_start(
     engine: &Engine,
     view: &JobView,
     placement: Option<&JobPlacement>,
@@ -23,45 +23,51 @@ pub(crate) fn of_start(
     if !may_have_gpus(view) && placement.is_none() {
         return Effect::Slices(0);
     }
-    let decided = placement.map_or(0, |placement| of_placement(engine, placement));
+    let decided = placement.map_or(0, |placement| slices_for_placement(engine, placement));
     let undecided: Vec<&Allocated> =
         allocated.iter().filter(|on| placement.is_none_or(|p| p.on(&on.node).is_none())).collect();
     let nodes: BTreeSet<&str> = undecided.iter().map(|on| on.node.as_str()).collect();
     let of_node = |node: &str| {
         let here: Vec<&Allocated> = undecided.iter().copied().filter(|on| on.node == node).collect();
-        of_allocated(engine, node, &here)
+        slices_for_allocated(engine, node, &here)
     };
     Effect::Slices(decided + nodes.into_iter().map(of_node).sum::<u64>())
 }
 
 /// The slices of a job that gets its GPUs without a decision of ours, on the nodes that Slurm's test has chosen.
-pub(crate) fn of_undecided(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Effect {
-    if may_have_gpus(view) { of_test(engine, view, None, slurm.nodes(), slurm) } else { Effect::Slices(0) }
+pub(crate) fn slices_without_decision(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Effect {
+    if may_have_gpus(view) {
+        slices_in_test(engine, view, None, slurm.nodes(), slurm)
+    } else {
+        Effect::Slices(0)
+    }
 }
 
 /// The slices of a job on the `nodes` that Slurm's test has chosen: those of our decision, and on nodes without one those of
 /// what Slurm means to give. Slurm holds the job to its limits with this number.
-pub(crate) fn of_test(
+pub(crate) fn slices_in_test(
     engine: &Engine,
     view: &JobView,
     placement: Option<&JobPlacement>,
     nodes: &[NodeView],
     slurm: &impl Slurm,
 ) -> Effect {
-    let decided = placement.map_or(0, |placement| of_placement(engine, placement));
+    let decided = placement.map_or(0, |placement| slices_for_placement(engine, placement));
     let undecided = nodes.iter().filter(|node| placement.is_none_or(|p| p.on(&node.name).is_none()));
-    Effect::Slices(decided + undecided.map(|node| of_slurms_choice(engine, view, node, slurm)).sum::<u64>())
+    Effect::Slices(
+        decided + undecided.map(|node| slices_for_slurms_choice(engine, view, node, slurm)).sum::<u64>(),
+    )
 }
 
-fn of_placement(engine: &Engine, placement: &JobPlacement) -> u64 {
-    let one = |(node, given): &(String, NodeGrant)| of_grant(engine, node, &given.grant);
+fn slices_for_placement(engine: &Engine, placement: &JobPlacement) -> u64 {
+    let one = |(node, given): &(String, NodeGrant)| slices_for_grant(engine, node, &given.grant);
     placement.nodes.iter().map(one).sum()
 }
 
-fn of_slurms_choice(engine: &Engine, view: &JobView, node: &NodeView, slurm: &impl Slurm) -> u64 {
+fn slices_for_slurms_choice(engine: &Engine, view: &JobView, node: &NodeView, slurm: &impl Slurm) -> u64 {
     if view.exclusive {
         let all = slurm.gpus(node).or_else(|| engine.described_gpus(&node.name)).unwrap_or(0);
-        return of_whole(engine, &node.name, (0..u16::try_from(all).unwrap_or(0)).map(GpuIndex));
+        return slices_for_whole(engine, &node.name, (0..u16::try_from(all).unwrap_or(0)).map(GpuIndex));
     }
     let Some(slurms) = slurm.choice(node) else { return 0 };
     let entries = view.gres.iter().zip(&slurms.entries).filter(|(_, entry)| !entry.chosen.is_empty());
@@ -72,26 +78,26 @@ fn of_slurms_choice(engine: &Engine, view: &JobView, node: &NodeView, slurm: &im
         amount: entry.amount,
     };
     let given: Vec<Allocated> = entries.map(given).collect();
-    of_allocated(engine, &node.name, &given.iter().collect::<Vec<_>>())
+    slices_for_allocated(engine, &node.name, &given.iter().collect::<Vec<_>>())
 }
 
 fn may_have_gpus(view: &JobView) -> bool {
     view.exclusive || !view.gres.is_empty()
 }
 
-fn of_whole(engine: &Engine, node: &str, gpus: impl Iterator<Item = GpuIndex>) -> u64 {
-    gpus.map(|gpu| slices::of_gpu(engine.model_of(node, gpu))).sum()
+fn slices_for_whole(engine: &Engine, node: &str, gpus: impl Iterator<Item = GpuIndex>) -> u64 {
+    gpus.map(|gpu| slices::slices_for_gpu(engine.model_of(node, gpu))).sum()
 }
 
-fn of_grant(engine: &Engine, node: &str, grant: &Grant) -> u64 {
+fn slices_for_grant(engine: &Engine, node: &str, grant: &Grant) -> u64 {
     let pool = engine.site().policy().tasks.unwrap_or_default();
-    slices::of_grant(grant, |gpu| engine.model_of(node, gpu), pool)
+    slices::slices_for_grant(grant, |gpu| engine.model_of(node, gpu), pool)
 }
 
 /// Counts the slices that Slurm gives on a node without a placement: GPUs that the site leaves to it, or of a node that
 /// `tessera.toml` does not describe. How large a shard is there, nobody has said. An exclusive job has its GPUs' shards as
 /// well.
-fn of_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64 {
+fn slices_for_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64 {
     let of_kind = |kind| here.iter().filter(move |on| on.kind == kind);
     let whole = union(of_kind(GresKind::Gpu).map(|on| on.gpus));
     let share = |on: &&Allocated| {
@@ -101,14 +107,14 @@ fn of_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64 {
             on.gpus.iter().filter(|gpu| !whole.contains(*gpu) && ours(gpu)).collect();
         if several.len() > 1 {
             // They become the job's as a whole: `place_on_node::unmanaged`.
-            return Some(of_whole(engine, node, several.into_iter()));
+            return Some(slices_for_whole(engine, node, several.into_iter()));
         }
         let gpu = on.gpus.iter().find(|gpu| !whole.contains(*gpu))?;
         let mem_mib = engine.model_of(node, gpu)?.shards_mib(u32::try_from(on.amount).unwrap_or(u32::MAX));
-        Some(of_grant(engine, node, &Grant::Mps { on: ShareOn::Gpu(gpu), mem_mib, threads: 1 }))
+        Some(slices_for_grant(engine, node, &Grant::Mps { on: ShareOn::Gpu(gpu), mem_mib, threads: 1 }))
     };
     let shares: u64 = of_kind(GresKind::Shard).filter_map(share).sum();
-    of_whole(engine, node, whole.iter()) + shares
+    slices_for_whole(engine, node, whole.iter()) + shares
 }
 
 #[cfg(test)]
@@ -148,7 +154,7 @@ mod tests {
 
     #[test]
     fn whatever_slurm_has_allocated_counts() {
-        let of = |allocated: &[Allocated]| of_start(&engine(), &view(true), None, allocated);
+        let of = |allocated: &[Allocated]| slices_at_start(&engine(), &view(true), None, allocated);
         let gpu = GresKind::Gpu;
         assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n2", gpu, 0b1, 1)]), Effect::Slices(18));
         assert_eq!(of(&[on("n1", GresKind::Shard, 0b1, 20)]), Effect::Slices(4));
@@ -160,7 +166,7 @@ mod tests {
         // All of a node, by both names.
         assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n1", GresKind::Shard, 0b11, 80)]), Effect::Slices(14));
         assert_eq!(
-            of_start(&engine(), &view(false), None, &[]),
+            slices_at_start(&engine(), &view(false), None, &[]),
             Effect::Slices(0),
             "its user removed its GRES"
         );
@@ -174,7 +180,8 @@ mod tests {
         let spec = protocol::MigSpec { gpu: GpuIndex(0), profile, start: geometry::Slice(0) };
         let placement =
             JobPlacement { job: JobId(5), nodes: vec![("n1".to_owned(), Grant::Mig(vec![spec]).into())] };
-        let counted = |allocated: &[Allocated]| of_start(&engine, &view(false), Some(&placement), allocated);
+        let counted =
+            |allocated: &[Allocated]| slices_at_start(&engine, &view(false), Some(&placement), allocated);
         assert_eq!(counted(&[on("n1", GresKind::Shard, 1, 10)]), Effect::Slices(2));
         assert_eq!(counted(&[on("n2", GresKind::Gpu, 1, 1)]), Effect::Slices(6));
     }

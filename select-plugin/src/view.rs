@@ -6,8 +6,6 @@ use protocol::meaning::{Counted, CountedRequest, as_counted};
 use protocol::{AdminComment, Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
 
-use crate::engine::CapOf;
-
 /// The kinds of GRES this plugin knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GresKind {
@@ -72,6 +70,13 @@ pub(crate) struct Want {
     pub(crate) plan: Option<Plan>,
     /// A planner's decision stands in the job's AdminComment and counts no more.
     pub(crate) lapsed: bool,
+}
+
+/// Subject of a cap: a request, and the partition that its job is tested in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CapOf<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) partition: Option<&'a str>,
 }
 
 impl Want {

@@ -3,6 +3,7 @@
 mod desc;
 mod entry;
 mod host;
+mod prototypes;
 mod version;
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));

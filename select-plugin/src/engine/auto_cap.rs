@@ -2,8 +2,9 @@
 //! application that the job names.
 
 use power::choose_alone;
-use protocol::Request;
 use site_config::SiteConfig;
+
+use crate::view::CapOf;
 
 /// A cap and why, or why there is none: for the job's user.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,13 +13,6 @@ pub(crate) struct AutoCap {
     pub(crate) cap_w: Option<u16>,
     /// The end of a sentence about the job's place.
     pub(crate) why: String,
-}
-
-/// Subject of a cap: a request, and the partition that its job is tested in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CapOf<'a> {
-    pub(crate) request: &'a Request,
-    pub(crate) partition: Option<&'a str>,
 }
 
 /// The cap of a request on nodes of one set; `None`: it asks for none.

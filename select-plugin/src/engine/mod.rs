@@ -29,7 +29,6 @@ use protocol::{NodeGrant, Request, Said, Standing};
 use site_config::SiteConfig;
 use topology::GpuSet;
 
-pub(crate) use auto_cap::CapOf;
 pub(crate) use best::{SEARCHES, predicted};
 use question::Key;
 pub(crate) use question::Question;

@@ -7,8 +7,9 @@ use placement::{Budgets, Need, OnNode, Short};
 use protocol::{Isolation, NodeGrant, Request};
 use topology::GpuSet;
 
-use super::auto_cap::{self, AutoCap, CapOf};
+use super::auto_cap::{self, AutoCap};
 use super::{Engine, NodeEntry, Question};
+use crate::view::CapOf;
 
 /// GPUs and cap of a job on each of its nodes if Slurm chooses its GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,8 +17,9 @@ use super::host::Host;
 use super::{accounts, apply, hooks, jobs, nodes, resources, sys, version};
 use crate::effect::Effect;
 use crate::engine::Heard;
-use crate::job_test::{Ask, Opinion, PendingTest, Slurm, Test};
+use crate::job_test::{Opinion, PendingTest};
 use crate::memory::Memory;
+use crate::slurm::{Ask, Slurm, Test};
 use crate::view::{ChosenView, NodeView};
 
 const SUCCESS: c_int = 0;

@@ -8,7 +8,7 @@ use geometry::JobId;
 use node_state::Spread;
 use protocol::{Request, Says};
 
-use super::{Ask, PendingTest, Slurm, Test, wait};
+use super::{PendingTest, wait};
 use crate::effect::{Effect, Layout};
 use crate::engine::{Engine, Question};
 use crate::lifecycle_hooks::epilogs_over;
@@ -16,6 +16,7 @@ use crate::limited;
 use crate::memory::{Memory, Ways};
 use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
 use crate::patience::Patient;
+use crate::slurm::{Ask, Slurm, Test};
 use crate::view::{GresKind, JobView, NodeView, Want};
 
 impl PendingTest {

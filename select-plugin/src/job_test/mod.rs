@@ -29,8 +29,8 @@
 //! If step 4 or 5 fails, a job with devices of its own starts as under plain cons_tres. One with a part of a device must
 //! not: another job may have its slices ([`PendingTest::if_we_fail`]).
 
-mod asked;
 mod before;
+mod chosen;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -43,9 +43,8 @@ use geometry::JobId;
 use crate::effect::Effect;
 use crate::memory::Memory;
 use crate::slices;
+use crate::slurm::{Ask, Slurm, Test};
 use crate::view::{GresKind, JobView, Want};
-
-pub(crate) use asked::{Ask, Slurm, Test};
 
 /// Tessera's opinion of Slurm's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +154,7 @@ impl PendingTest {
                 (Opinion::Refused(Reason::Power), Effect::refusal().into())
             }
             (Ask::RunNow, None) => {
-                let counted = slices::of_undecided(&memory.engine, &self.view, slurm);
+                let counted = slices::slices_without_decision(&memory.engine, &self.view, slurm);
                 (Opinion::AsSlurmSays, vec![Effect::Placement(None), counted])
             }
             (Ask::WillRun, Some(want)) => {

@@ -8,92 +8,20 @@ use node_state::Spread;
 use placement::{HostResources, Short, Victim};
 use plugin_rt::log;
 use protocol::set_summary::{SetSummary, encode};
-use protocol::wire::{JobPlacement, plain_why};
+use protocol::wire::JobPlacement;
 use protocol::{NodeGrant, Says};
 
+use super::Opinion;
+use super::chosen::{Asked, Decided};
 use super::wait::{said, wait_alone, wait_later, wait_now};
-use super::{Opinion, Slurm, Test};
 use crate::effect::{Counted, Devices, Effect};
-use crate::engine::{Engine, Question};
-use crate::limited;
+use crate::engine::Engine;
 use crate::memory::{Memory, Pending};
 use crate::narrow::first_fit;
 use crate::place_on_node::{Placed, Veto, encoded, place, why_of_all};
 use crate::slices;
+use crate::slurm::{Slurm, Test};
 use crate::view::{GresKind, JobView, NodeView, Want};
-
-/// One job's question on the nodes that Slurm chose for it.
-pub(super) struct Asked<'a, S> {
-    pub(super) question: Question,
-    pub(super) view: &'a JobView,
-    pub(super) want: &'a Want,
-    pub(super) nodes: &'a [NodeView],
-    pub(super) slurm: &'a S,
-}
-
-/// Decision for a job on all its nodes.
-pub(super) struct Decided {
-    placement: JobPlacement,
-    /// Why, for the job's user: of several nodes, the one with the least bandwidth.
-    pub(super) why: String,
-    /// Summaries of the choices of sets of whole GPUs, by node.
-    matched: Vec<(String, SetSummary)>,
-    /// The node whose set is predicted to reach the least, and that, GB/s.
-    pub(super) poorest: Option<(String, f64)>,
-}
-
-impl Decided {
-    /// Gives the job its power cap on each node, and says where it comes from if the job has not stated it.
-    fn take_caps(&mut self, engine: &Engine, want: &Want) -> Result<(), Short> {
-        let lower = engine.set_caps(&mut self.placement.nodes, want.cap_of())?;
-        let mut said = self.why.clone();
-        if let Some(auto) =
-            self.placement.nodes.first().and_then(|(node, _)| engine.auto_cap(node, want.cap_of()))
-        {
-            said = format!("{said}, {}", auto.why);
-        }
-        if lower {
-            let least = self.placement.nodes.iter().filter_map(|(_, given)| given.cap_w).min().unwrap_or(0);
-            said = format!("{said}, at {least} W: its power budget has no more free");
-        }
-        self.why = plain_why(&said);
-        Ok(())
-    }
-}
-
-impl<'a, S: Slurm> Asked<'a, S> {
-    fn new(view: &'a JobView, want: &'a Want, engine: &Engine, slurm: &'a S) -> Self {
-        let question = engine.question(view.id, view.uid, want);
-        Self { question, view, want, nodes: slurm.nodes(), slurm }
-    }
-
-    /// Why the job must not have several GPUs of a node of ours whole, as it would by its plain shards.
-    fn whole_of_several(&self, engine: &Engine) -> Option<String> {
-        let several = |node: &&NodeView| {
-            engine.node(&node.name).is_some() && self.slurm.choice(node).is_some_and(|c| c.chosen().len() > 1)
-        };
-        let plain = self.want.kind == GresKind::Shard && !self.want.managed;
-        if !plain || !self.nodes.iter().any(|node| several(&node)) {
-            return None;
-        }
-        limited::why_not_whole(self.view, self.nodes, engine.site())
-    }
-
-    /// The question on one of the nodes, with the number of GPUs that Slurm chose there.
-    fn of_node(&self, node: &NodeView) -> Question {
-        let mut question = self.question.clone();
-        if self.want.kind == GresKind::Gpu {
-            let chosen = self.slurm.choice(node).map_or(0, |c| c.chosen().len());
-            question.ask.request.gpus = u32::try_from(chosen).ok().filter(|n| *n > 0);
-        }
-        question
-    }
-
-    /// Ends of the jobs on a node, seconds since 1970.
-    pub(super) fn ends(&self, engine: &Engine, node: &str) -> Vec<(i64, JobId)> {
-        engine.jobs_on(node).into_iter().map(|id| (self.slurm.end_of(id), id)).collect()
-    }
-}
 
 /// A decision, the jobs that must go first, or a refusal.
 pub(super) fn now(
@@ -127,7 +55,7 @@ pub(super) fn now(
                 return (Opinion::Refused(Reason::BetterGpus), effects);
             }
             effects.extend(written_down(engine, &decided));
-            effects.push(slices::of_test(engine, view, Some(&decided.placement), asked.nodes, slurm));
+            effects.push(slices::slices_in_test(engine, view, Some(&decided.placement), asked.nodes, slurm));
             if slurm.preempted().is_some_and(|jobs| !jobs.is_empty()) {
                 // There is room on the GPUs, and Slurm needs cores or memory.
                 preempt(&asked, engine, victims, &mut effects);
@@ -300,7 +228,7 @@ fn preempt<S: Slurm>(
     let mut slurms_suffice = true;
     let lacks = asked.slurm.lacks(&ours);
     for (node, lacks) in ours.into_iter().zip(lacks) {
-        let question = asked.of_node(node);
+        let question = asked.question_on(node);
         slurms_suffice &= engine.fits_once_gone(&node.name, &question, &slurms);
         let gone: HashSet<JobId> = going.iter().copied().collect();
         let more: Vec<JobId> = victims.iter().copied().filter(|id| !gone.contains(id)).collect();

@@ -13,10 +13,11 @@ use geometry::{GpuIndex, JobId, Uid};
 use protocol::Grant;
 use protocol::wire::JobPlacement;
 
-use super::{Ask, Opinion, PendingTest, Test};
+use super::{Opinion, PendingTest};
 use crate::effect::Effect;
 use crate::engine::{Engine, Heard};
 use crate::memory::{JobAddress, Memory};
+use crate::slurm::{Ask, Test};
 use crate::view::{GresKind, GresRequest, JobView};
 use fake::Fake;
 

@@ -8,11 +8,11 @@ use geometry::{JobId, counted};
 use protocol::Turn;
 use protocol::wire::plain_why;
 
-use super::Slurm;
-use super::start::{Asked, Decided};
+use super::chosen::{Asked, Decided};
 use crate::effect::Effect;
 use crate::engine::{Engine, SEARCHES};
 use crate::patience::Patient;
+use crate::slurm::Slurm;
 use crate::view::{JobView, NodeView, Want};
 
 /// A start now on GPUs that the job rather lets pass. If it takes them, `decided` says why.

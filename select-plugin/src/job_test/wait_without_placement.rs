@@ -1,9 +1,10 @@
 //! Jobs without a placement of ours that wait nevertheless: for nodes that are not fit, not registered, or without power.
 
-use super::{Ask, PendingTest, Slurm};
+use super::PendingTest;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::engine::power::SlurmsGpus;
+use crate::slurm::{Ask, Slurm};
 use crate::view::{GresKind, GresRequest, NodeView};
 use crate::whole_node;
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use decision_counts::decisions::Reason;
 use geometry::counted;
-use node_state::slices::of_gpu;
+use node_state::slices::slices_for_gpu;
 use protocol::time::utc;
 use replay::Instances;
 use serde_json::{Map, Value, json};
@@ -18,7 +18,8 @@ use crate::render::table;
 
 /// Percent of all slices that were held, idle and free.
 fn shares(day: &Day, past: &Past) -> [u64; 3] {
-    let slices: u64 = past.nodes.iter().flat_map(|n| &n.gpus).map(|gpu| of_gpu(Some(gpu.model))).sum();
+    let slices: u64 =
+        past.nodes.iter().flat_map(|n| &n.gpus).map(|gpu| slices_for_gpu(Some(gpu.model))).sum();
     let all = (slices * (day.to - day.from)).max(1);
     let [held, idle] = [day.what.held, day.what.idle].map(|n| n * 100 / all);
     [held, idle, 100 - (held + idle).min(100)]

@@ -1,18 +1,17 @@
 //! What the user of an accepted job should know: it gets whole GPUs, though the user said how much of one it needs.
 
 use protocol::{Isolation, Request};
-use site_config::SiteConfig;
 
 use crate::Submission;
-use crate::ruling::{Ruling, accept};
 
 /// The note for a job that was accepted with the request `asked`, as the user made it; `None`: it gets what the options say.
 ///
-/// Slurm's own options win: such a job is counted in whole GPUs. It is told so only if it could have a part without them.
+/// Slurm's own options win: such a job is counted in whole GPUs. It is told so only if it could have a part without them: `gets_part` tells
+/// that of a submission.
 pub(crate) fn whole_instead_of_part(
     asked: &Request,
     job: &Submission,
-    config: &SiteConfig,
+    gets_part: impl FnOnce(&Submission) -> bool,
 ) -> Option<String> {
     let parts = [("--gpu-mem", asked.mem_mib.is_some()), ("--gpu-threads", asked.threads.is_some())];
     let said: Vec<&str> = parts.into_iter().filter_map(|(name, given)| given.then_some(name)).collect();
@@ -26,9 +25,9 @@ pub(crate) fn whole_instead_of_part(
         return None;
     }
     let without = Submission { tres: protocol::gres_list::Tres::default(), exclusive: false, ..job.clone() };
-    let Ok(Ruling::Accepted { add: Some(("shard", _)), .. }) = accept(&without, asked.clone(), config) else {
+    if !gets_part(&without) {
         return None;
-    };
+    }
     Some(match gpus.filter(|_| !job.exclusive) {
         Some(gpus) => {
             let option = format!("{}={}", gpus.option, gpus.text);

@@ -55,7 +55,11 @@ fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, Refusa
         (Some(request), Some(config)) => {
             let ruling = accept(job, request.clone(), config)?;
             let Ruling::Accepted { request: meant, add, .. } = ruling else { return Ok(ruling) };
-            let note = note::whole_instead_of_part(&request, job, config);
+            let gets_part = |without: &Submission| {
+                let ruling = accept(without, request.clone(), config);
+                matches!(ruling, Ok(Ruling::Accepted { add: Some(("shard", _)), .. }))
+            };
+            let note = note::whole_instead_of_part(&request, job, gets_part);
             Ok(Ruling::Accepted { request: meant, add, note })
         }
         (Some(_), None) => {

@@ -1,8 +1,6 @@
 //! Compute instances: parts of a GPU instance's SMs. All compute instances of one GPU instance share its memory and cache.
 
 use crate::ids::Slice;
-use crate::model::Model;
-use crate::profile::Profile;
 
 /// A size of compute instance that is smaller than its GPU instance. The size that takes all of it has the GPU instance's own
 /// name.
@@ -43,31 +41,6 @@ pub fn split_compute_name(name: &str) -> Option<(u8, &str)> {
     Some((slices.parse().ok().filter(|_| plain)?, profile))
 }
 
-impl Profile {
-    /// The size of compute instance with so many slices; `None` also for all of the GPU instance's slices.
-    #[must_use]
-    #[inline]
-    pub fn compute(&self, slices: u8) -> Option<&ComputeProfile> {
-        self.compute.iter().find(|c| c.slices == slices)
-    }
-
-    /// The name of a compute instance with so many slices: `4c.7g.40gb`.
-    #[must_use]
-    pub fn compute_name(&self, slices: u8) -> String {
-        format!("{slices}c.{}", self.name)
-    }
-}
-
-impl Model {
-    /// The GPU instance profile and the size of compute instance that a name such as `4c.7g.40gb` means.
-    #[must_use]
-    pub fn compute_profile(&self, name: &str) -> Option<(&Profile, &ComputeProfile)> {
-        let (slices, profile) = split_compute_name(name)?;
-        let profile = self.profile(profile)?;
-        Some((profile, profile.compute(slices)?))
-    }
-}
-
 /// Sizes of compute instances, as NVML numbers them, that are smaller than a whole GPU instance of the largest kind.
 const SIZES: [u8; 4] = [1, 2, 3, 4];
 
@@ -89,6 +62,7 @@ pub(crate) fn starts_by_rule(slices: u8, of: u8) -> Vec<Slice> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Model;
 
     #[test]
     fn names_are_split() {

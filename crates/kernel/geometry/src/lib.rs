@@ -8,6 +8,7 @@ mod capability;
 mod coexist;
 mod compute;
 mod ids;
+mod known_models;
 pub mod load;
 mod model;
 mod profile;

@@ -2,14 +2,12 @@
 //!
 //! On a node, the driver is asked before anything is created: this is for planning, simulation and checks.
 
-use std::sync::OnceLock;
-
 use serde::Deserialize;
 
+use crate::compute::{ComputeProfile, split_compute_name};
 use crate::ids::ProfileId;
 use crate::profile::Profile;
 use crate::size::gigabytes_as_mib;
-use crate::{tables, whole};
 
 /// The event by which a change of MIG mode comes into force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -66,22 +64,6 @@ pub struct Model {
 }
 
 impl Model {
-    /// Every known model: first those whose instances can be placed, then those without MIG, each in its file's order.
-    #[must_use]
-    pub fn all() -> &'static [Model] {
-        static MODELS: OnceLock<Vec<Model>> = OnceLock::new();
-        MODELS.get_or_init(|| {
-            let mut all = tables::load();
-            all.extend(whole::load());
-            all
-        })
-    }
-
-    /// The models that can be partitioned.
-    pub fn with_mig() -> impl Iterator<Item = &'static Model> {
-        Model::all().iter().filter(|m| m.has_mig())
-    }
-
     /// Tells whether the GPU can be partitioned into instances that can be placed.
     #[must_use]
     #[inline]
@@ -98,20 +80,6 @@ impl Model {
         Some(!OLDER.contains(&family))
     }
 
-    /// The model with this key or NVML name, in upper or lower case.
-    #[must_use]
-    pub fn find(name: &str) -> Option<&'static Model> {
-        let same = |s: &String| s.eq_ignore_ascii_case(name);
-        Model::all().iter().find(|m| same(&m.key) || m.names.iter().any(same))
-    }
-
-    /// The models whose key begins with this name, in upper or lower case: both V100s for `v100`.
-    #[must_use]
-    pub fn beginning_with(name: &str) -> Vec<&'static Model> {
-        let begins = |m: &&Model| m.key.get(..name.len()).is_some_and(|k| k.eq_ignore_ascii_case(name));
-        Model::all().iter().filter(|_| !name.is_empty()).filter(begins).collect()
-    }
-
     /// The profile with this name.
     #[must_use]
     #[inline]
@@ -124,6 +92,14 @@ impl Model {
     #[inline]
     pub fn profile_by_id(&self, id: ProfileId) -> Option<&Profile> {
         self.profiles.iter().find(|p| p.id == id)
+    }
+
+    /// The GPU instance profile and the size of compute instance that a name such as `4c.7g.40gb` means.
+    #[must_use]
+    pub fn compute_profile(&self, name: &str) -> Option<(&Profile, &ComputeProfile)> {
+        let (slices, profile) = split_compute_name(name)?;
+        let profile = self.profile(profile)?;
+        Some((profile, profile.compute(slices)?))
     }
 
     /// Counts the (base profile, start) pairs that are free on a GPU on which the units of bit mask `taken` are held.

@@ -59,4 +59,17 @@ impl Profile {
     pub fn at(&self, start: Slice) -> Placement {
         Placement { start, size: self.size }
     }
+
+    /// The size of compute instance with so many slices; `None` also for all of the GPU instance's slices.
+    #[must_use]
+    #[inline]
+    pub fn compute(&self, slices: u8) -> Option<&ComputeProfile> {
+        self.compute.iter().find(|c| c.slices == slices)
+    }
+
+    /// The name of a compute instance with so many slices: `4c.7g.40gb`.
+    #[must_use]
+    pub fn compute_name(&self, slices: u8) -> String {
+        format!("{slices}c.{}", self.name)
+    }
 }

@@ -19,7 +19,7 @@ pub const OF_UNCUT_GPU: u64 = 7;
 
 /// The compute slices that a whole GPU counts as; `None`: a GPU that nobody has described.
 #[must_use]
-pub fn of_gpu(model: Option<&Model>) -> u64 {
+pub fn slices_for_gpu(model: Option<&Model>) -> u64 {
     model.filter(|m| m.has_mig()).map_or(OF_UNCUT_GPU, |m| u64::from(m.compute_slices))
 }
 
@@ -27,22 +27,22 @@ pub fn of_gpu(model: Option<&Model>) -> u64 {
 ///
 /// `model_of` gives the model of each of the node's GPUs, `pool` what the site says of devices that GPU tasks share.
 #[must_use]
-pub fn of_grant<'a>(
+pub fn slices_for_grant<'a>(
     grant: &Grant,
     model_of: impl Fn(GpuIndex) -> Option<&'a Model>,
     pool: PoolPolicy,
 ) -> u64 {
     let counted = match grant {
-        Grant::Mig(specs) => specs.iter().map(|spec| of_instance(*spec, model_of(spec.gpu))).sum(),
+        Grant::Mig(specs) => specs.iter().map(|spec| slices_for_instance(*spec, model_of(spec.gpu))).sum(),
         Grant::Compute { part, .. } => u64::from(part.slices),
-        Grant::Mps { on, mem_mib, threads } => of_share(*on, *mem_mib, *threads, model_of(on.gpu())),
-        Grant::Tasks(tasks) => of_tasks(tasks, model_of, pool),
-        Grant::Whole(gpus) => gpus.iter().map(|gpu| of_gpu(model_of(*gpu))).sum(),
+        Grant::Mps { on, mem_mib, threads } => slices_for_share(*on, *mem_mib, *threads, model_of(on.gpu())),
+        Grant::Tasks(tasks) => slices_for_tasks(tasks, model_of, pool),
+        Grant::Whole(gpus) => gpus.iter().map(|gpu| slices_for_gpu(model_of(*gpu))).sum(),
     };
     counted.max(1)
 }
 
-fn of_instance(spec: MigSpec, model: Option<&Model>) -> u64 {
+fn slices_for_instance(spec: MigSpec, model: Option<&Model>) -> u64 {
     let profile = model.and_then(|m| m.profile_by_id(spec.profile));
     profile.map_or(0, |p| u64::from(p.compute_slices))
 }
@@ -50,27 +50,27 @@ fn of_instance(spec: MigSpec, model: Option<&Model>) -> u64 {
 /// The slices and the memory (MiB) of a device.
 fn device(on: ShareOn, model: Option<&Model>) -> (u64, u64) {
     match (on, model) {
-        (ShareOn::Gpu(_), model) => (of_gpu(model), model.map_or(0, |m| m.total_memory_mib)),
+        (ShareOn::Gpu(_), model) => (slices_for_gpu(model), model.map_or(0, |m| m.total_memory_mib)),
         (ShareOn::Instance(spec), model) => {
             let memory = model.and_then(|m| m.profile_by_id(spec.profile)).map_or(0, |p| p.memory_mib);
-            (of_instance(spec, model), memory)
+            (slices_for_instance(spec, model), memory)
         }
     }
 }
 
-fn of_share(on: ShareOn, mem_mib: u64, threads: u8, model: Option<&Model>) -> u64 {
+fn slices_for_share(on: ShareOn, mem_mib: u64, threads: u8, model: Option<&Model>) -> u64 {
     let (slices, memory_mib) = device(on, model);
     let of_memory = (slices * mem_mib).div_ceil(memory_mib.max(1)).min(slices);
     of_memory.max((slices * u64::from(threads)).div_ceil(100))
 }
 
-fn of_tasks<'a>(
+fn slices_for_tasks<'a>(
     tasks: &TaskGrant,
     model_of: impl Fn(GpuIndex) -> Option<&'a Model>,
     pool: PoolPolicy,
 ) -> u64 {
     let seats = match &tasks.on {
-        TaskDevices::Own { gpus, .. } => return gpus.iter().map(|gpu| of_gpu(model_of(*gpu))).sum(),
+        TaskDevices::Own { gpus, .. } => return gpus.iter().map(|gpu| slices_for_gpu(model_of(*gpu))).sum(),
         TaskDevices::Pool(seats) => seats,
     };
     // In ten-thousandths of a slice: devices of one job may differ.
@@ -96,7 +96,7 @@ mod tests {
 
     fn counted(key: &str, grant: &Grant) -> u64 {
         let model = Model::find(key).unwrap();
-        of_grant(grant, |_| Some(model), PoolPolicy::default())
+        slices_for_grant(grant, |_| Some(model), PoolPolicy::default())
     }
 
     fn spec(key: &str, profile: &str) -> MigSpec {
@@ -110,7 +110,7 @@ mod tests {
     fn a_whole_gpu_counts_all_its_slices_and_one_that_cannot_be_cut_counts_seven() {
         let two = Grant::Whole(vec![GPU, GpuIndex(1)]);
         assert_eq!([counted(A100, &two), counted("a30", &two), counted("v100-16gb", &two)], [14, 8, 14]);
-        assert_eq!(of_grant(&two, |_| None, PoolPolicy::default()), 14);
+        assert_eq!(slices_for_grant(&two, |_| None, PoolPolicy::default()), 14);
     }
 
     #[test]

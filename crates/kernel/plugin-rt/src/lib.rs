@@ -17,6 +17,7 @@ pub mod accounting;
 mod ffi;
 mod guard;
 pub mod kept_file;
+mod level;
 pub mod live_steps;
 pub mod log;
 pub mod read_file;

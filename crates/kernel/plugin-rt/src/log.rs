@@ -8,21 +8,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::ffi;
-
-/// Importance of a line, and its readers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// An admin must act.
-    Error,
-    /// A rare change of state.
-    Info,
-    /// A decision.
-    Verbose,
-    /// The report behind a decision.
-    Debug,
-    /// For the user who typed the command (`slurm_spank_log`: SPANK contexts only).
-    User,
-}
+pub use crate::level::Level;
 
 /// Takes one finished line. The text holds no newline and must never be used as a format.
 pub type Sink = fn(Level, &CStr);

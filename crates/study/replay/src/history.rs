@@ -10,7 +10,7 @@
 //! start in the same second.
 
 use geometry::{JobId, Uid};
-use node_state::slices::of_gpu;
+use node_state::slices::slices_for_gpu;
 use node_state::{Gpu, GpuState, Holder, Node};
 use protocol::Grant;
 
@@ -132,7 +132,9 @@ impl Past {
 fn used(gpu: &Gpu) -> (u64, u64) {
     let instances = match &gpu.state {
         GpuState::Free => return (0, 0),
-        GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_) => return (of_gpu(Some(gpu.model)), 0),
+        GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_) => {
+            return (slices_for_gpu(Some(gpu.model)), 0);
+        }
         GpuState::Mig(instances) => instances,
     };
     let slices = |idle: bool| -> u64 {

@@ -8,7 +8,7 @@ use placement::HostResources;
 use topology::GpuSet;
 
 use crate::engine::Heard;
-use crate::job_test::Slurm;
+use crate::slurm::Slurm;
 use crate::view::{ChosenView, EntryChoice, NodeView};
 
 /// Slurm's answers; a field for each question.

@@ -198,8 +198,12 @@ fn play(
     for (at, ran) in places.into_iter().zip(ran) {
         results[at] = ran.map(|ran| started(&ran, site, pool.unwrap_or_default()));
     }
-    let slices =
-        site.nodes.iter().flat_map(|n| &n.gpus).map(|g| node_state::slices::of_gpu(Some(g.model))).sum();
+    let slices = site
+        .nodes
+        .iter()
+        .flat_map(|n| &n.gpus)
+        .map(|g| node_state::slices::slices_for_gpu(Some(g.model)))
+        .sum();
     Played { rules, slices, ran: results }
 }
 
@@ -207,7 +211,7 @@ fn started(ran: &Ran, site: &Site, pool: node_state::PoolPolicy) -> Start {
     let of = |(node, grant): &(usize, protocol::Grant)| {
         let gpus = &site.nodes[*node].gpus;
         let model = |gpu: geometry::GpuIndex| gpus.get(usize::from(gpu.0)).map(|gpu| gpu.model);
-        node_state::slices::of_grant(grant, model, pool)
+        node_state::slices::slices_for_grant(grant, model, pool)
     };
     Start { start: ran.start, slices: ran.parts.iter().map(of).sum(), instances: ran.instances }
 }

@@ -7,7 +7,7 @@ pub(crate) mod symbols;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::log::Level;
+use crate::level::Level;
 use symbols::symbol;
 
 /// `extern void slurm_info(const char *format, ...)` and its siblings (`slurm_error` returns an int, which a caller

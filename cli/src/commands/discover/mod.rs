@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use geometry::{Model, SiteModel};
-use gpu_node::memory_regions;
+use gpu_node::{LinkAnswers, memory_regions};
 use node_driver::NvmlIndex;
-use node_driver::nvml::{GpuInfo, LinkAnswers, Nvml};
+use node_driver::nvml::{GpuInfo, Nvml};
 use site_config::{System, systems};
 use topology::{HardwareGraph, LinkKind};
 
@@ -64,7 +64,7 @@ fn look(name: String, library: &Path, cgroup_root: &Path) -> Result<Machine, nod
     nvml.count()?;
     let gpus: Vec<GpuInfo> = indices().map(|i| nvml.info(i)).collect::<Result<_, _>>()?;
     let models = gpus.iter().filter_map(GpuInfo::model).collect();
-    let (links, driver) = (nvml.links()?, nvml.driver_version()?);
+    let (links, driver) = (LinkAnswers::read(&nvml)?, nvml.driver_version()?);
     let ids: Vec<&str> = gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()).collect();
     let fenced = memory_regions(cgroup_root, &ids).iter().all(|regions| *regions == 1);
     Ok(Machine { name, driver, gpus, models, links, fenced })

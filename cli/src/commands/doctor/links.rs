@@ -3,6 +3,7 @@
 
 use error_chain::with_causes;
 use geometry::GpuIndex;
+use gpu_node::LinkAnswers;
 use node_driver::nvml::Nvml;
 use topology::{GpuSet, HardwareGraph, Link, LinkKind, PCIE_GBPS};
 
@@ -22,7 +23,7 @@ pub(crate) fn check(local: &Local<'_>, findings: &mut Findings) {
         ));
         return;
     }
-    let live = Nvml::load(&local.settings.nvml_library).and_then(|nvml| nvml.links());
+    let live = Nvml::load(&local.settings.nvml_library).and_then(|nvml| LinkAnswers::read(&nvml));
     findings.group(format!("{name}: links are up as tessera.toml describes them"), |f| match live {
         Err(e) => f.bad(format!("{name}: links: {}", with_causes(&e))),
         Ok(live) => {

@@ -3,6 +3,7 @@
 //! - [`inspect()`] shows the node, and where journal, driver, device nodes and daemons disagree.
 //! - [`reconcile()`] frees, after a crash, what no live job owns.
 //! - [`power_status`] shows what limits the GPUs.
+//! - [`LinkAnswers`] says how the GPUs are connected.
 //! - [`hand_over()`] leaves the GPUs to Slurm alone, for an uninstallation.
 //!
 //! No plugin links it: the verbs of a single job are in `node-jobs`, and handed on here.
@@ -14,6 +15,7 @@ mod engine_view;
 mod hand_over;
 mod inspect;
 pub mod job_processes;
+mod links;
 mod power_status;
 mod reconcile;
 
@@ -21,6 +23,7 @@ pub use broker_jobs::lacks_broker;
 pub use engine_view::GpuView;
 pub use hand_over::{HandedOver, hand_over};
 pub use inspect::{Disagreement, Inspection, inspect};
+pub use links::LinkAnswers;
 pub use node_jobs::*;
 pub use power_status::{GpuPower, GpuPowerView, driver_version, power_status};
 pub use reconcile::{LiveJobs, ReconcileReport, reconcile};

@@ -7,9 +7,9 @@ mod error;
 #[expect(unsafe_code, reason = "NVML's C interface; every block names whose promise it relies on")]
 mod ffi;
 mod gpm;
+mod links;
 mod mig;
 mod profiles;
-mod topology;
 mod usage;
 
 pub use calls::{GpuInfo, MigMode, Nvml};
@@ -17,7 +17,7 @@ pub use code::Code;
 pub use driver_time::driver_time;
 pub use error::NvmlError;
 pub use gpm::{BETWEEN_LOOKS, FirstLook};
+pub use links::NvLink;
 pub use mig::{ComputeInstance, GpuInstance};
 pub use profiles::LiveProfile;
-pub use topology::{Answers as LinkAnswers, NvLink};
 pub use usage::Usage;

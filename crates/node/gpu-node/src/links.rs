@@ -1,31 +1,15 @@
 //! How a node's GPUs are connected: the hardware graph from the driver's answers.
 
 use geometry::Model;
+use node_driver::NvmlIndex;
+use node_driver::nvml::{NvLink, Nvml, NvmlError};
 use topology::{
     HardwareGraph, Link, LinkKind, PCIE_GBPS, PcieSlot, newest_nvlink, nvlink_generation, nvlink_of,
 };
 
-use super::calls::Nvml;
-use super::code::Code;
-use super::error::{NvmlError, at};
-use crate::gpu_ids::NvmlIndex;
-
-/// The other end of an active NVLink.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NvLink {
-    /// Link number on this GPU.
-    pub link: u32,
-    /// NVLink version as NVML numbers it; 0 where the driver does not say.
-    pub version: u32,
-    /// The GPU at the other end; `None` for a switch or a CPU.
-    pub peer: Option<NvmlIndex>,
-    /// True where an NVSwitch is at the other end.
-    pub to_switch: bool,
-}
-
 /// The driver's answers about a node's links, by GPU in NVML order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answers {
+pub struct LinkAnswers {
     /// Model names as NVML writes them.
     pub names: Vec<String>,
     /// Active NVLinks, by link number.
@@ -40,87 +24,45 @@ pub struct Answers {
     pub mig: Vec<bool>,
 }
 
-/// No GPU has more NVLinks.
-const MAX_LINKS: u32 = 18;
-/// `NVML_NVLINK_DEVICE_TYPE_SWITCH`.
-const SWITCH: u32 = 2;
+/// The kind of link of one of NVML's levels. GPUs without an answer are as far from each other as can be.
+fn kind_of(level: Option<u32>) -> LinkKind {
+    match level {
+        Some(0..=19) => LinkKind::Pix,
+        Some(20..=29) => LinkKind::Pxb,
+        Some(30..=39) => LinkKind::Phb,
+        Some(40..=49) => LinkKind::Node,
+        _ => LinkKind::Sys,
+    }
+}
 
-impl Nvml {
-    /// Everything that the driver says about links.
-    ///
-    /// What a GPU does not support (NVLink, topology) it does not have: GPUs without an answer are as far from each
-    /// other as can be.
+fn slot_of((generation, lanes): (u32, u32)) -> Option<PcieSlot> {
+    let slot = PcieSlot { generation: u8::try_from(generation).ok()?, lanes: u8::try_from(lanes).ok()? };
+    Link::pcie(LinkKind::Pix, slot).map(|_| slot)
+}
+
+impl LinkAnswers {
+    /// Reads everything that the driver says about links. A GPU does not have what it does not support (NVLink, topology).
     ///
     /// # Errors
     ///
     /// As NVML answers, for a GPU that is lost or a driver that is gone.
-    pub fn links(&self) -> Result<Answers, NvmlError> {
-        let gpus: Vec<NvmlIndex> = (0..self.count()?).map(NvmlIndex).collect();
-        let infos = gpus.iter().map(|g| self.info(*g)).collect::<Result<Vec<_>, _>>()?;
+    pub fn read(nvml: &Nvml) -> Result<Self, NvmlError> {
+        let gpus: Vec<NvmlIndex> = (0..nvml.count()?).map(NvmlIndex).collect();
+        let infos = gpus.iter().map(|g| nvml.info(*g)).collect::<Result<Vec<_>, _>>()?;
         let bus_ids: Vec<&str> = infos.iter().map(|i| i.pci_bus_id.as_str()).collect();
-        let mut answers = Answers::default();
+        let mut answers = Self::default();
         for gpu in &gpus {
-            answers.nvlinks.push(self.nvlinks(*gpu, &bus_ids)?);
-            let level = |other: &NvmlIndex| self.pcie_level(*gpu, *other);
+            answers.nvlinks.push(nvml.nvlinks(*gpu, &bus_ids)?);
+            let level = |other: &NvmlIndex| nvml.pcie_level(*gpu, *other).map(kind_of);
             answers.levels.push(gpus.iter().map(level).collect::<Result<_, _>>()?);
-            answers.numa.push(self.numa_node(*gpu));
-            answers.slots.push(self.pcie_slot(*gpu));
-            answers.mig.push(self.mig_mode(*gpu)?.current);
+            answers.numa.push(nvml.numa_node(*gpu));
+            answers.slots.push(nvml.pcie_slot(*gpu).and_then(slot_of));
+            answers.mig.push(nvml.mig_mode(*gpu)?.current);
         }
         answers.names = infos.into_iter().map(|i| i.name).collect();
         Ok(answers)
     }
 
-    /// Active NVLinks of a GPU, by link number. Empty where it has none.
-    fn nvlinks(&self, gpu: NvmlIndex, bus_ids: &[&str]) -> Result<Vec<NvLink>, NvmlError> {
-        let device = self.device(gpu)?;
-        let mut links = Vec::new();
-        for link in 0..MAX_LINKS {
-            match self.lib.nvlink_active(device, link) {
-                Ok(true) => {
-                    let remote = self.lib.nvlink_remote(device, link).unwrap_or_default();
-                    let peer = bus_ids.iter().position(|id| *id == remote);
-                    links.push(NvLink {
-                        link,
-                        version: self.lib.nvlink_version(device, link).unwrap_or(0),
-                        peer: peer.and_then(|i| u16::try_from(i).ok()).map(NvmlIndex),
-                        to_switch: self.lib.nvlink_remote_type(device, link) == Ok(SWITCH),
-                    });
-                }
-                Ok(false) | Err(Code::NOT_SUPPORTED) => {}
-                Err(Code::INVALID_ARGUMENT | Code::FUNCTION_NOT_FOUND) => break,
-                Err(code) => return Err(at(gpu, "cannot query its NVLinks")(code)),
-            }
-        }
-        Ok(links)
-    }
-
-    /// The way over PCIe between two GPUs, by NVML's numbers (nvml.h, `nvmlGpuTopologyLevel_t`).
-    fn pcie_level(&self, a: NvmlIndex, b: NvmlIndex) -> Result<LinkKind, NvmlError> {
-        match self.lib.pcie_level(self.device(a)?, self.device(b)?) {
-            Ok(0..=19) => Ok(LinkKind::Pix),
-            Ok(20..=29) => Ok(LinkKind::Pxb),
-            Ok(30..=39) => Ok(LinkKind::Phb),
-            Ok(40..=49) => Ok(LinkKind::Node),
-            Err(Code::GPU_IS_LOST) => Err(at(a, "cannot query its PCIe topology")(Code::GPU_IS_LOST)),
-            _ => Ok(LinkKind::Sys),
-        }
-    }
-
-    /// The NUMA node nearest to the GPU; `None` where the driver does not say.
-    fn numa_node(&self, gpu: NvmlIndex) -> Option<u32> {
-        let mask = self.device(gpu).ok().and_then(|d| self.lib.numa_mask(d).ok())?;
-        (mask != 0).then(|| mask.trailing_zeros())
-    }
-
-    fn pcie_slot(&self, gpu: NvmlIndex) -> Option<PcieSlot> {
-        let (generation, lanes) = self.device(gpu).ok().and_then(|d| self.lib.pcie_slot(d).ok())?;
-        let slot = PcieSlot { generation: u8::try_from(generation).ok()?, lanes: u8::try_from(lanes).ok()? };
-        Link::pcie(LinkKind::Pix, slot).map(|_| slot)
-    }
-}
-
-impl Answers {
     /// NVLinks straight between two GPUs: what both ends have, because they may disagree while a link trains.
     #[must_use]
     pub fn direct(&self, a: usize, b: usize) -> usize {

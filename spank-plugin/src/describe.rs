@@ -2,7 +2,7 @@
 
 use geometry::counted;
 use geometry::size::display_gb;
-use node_journal::{Entry, InstanceRecord, Kind};
+use node_journal::{Entry, GrantKind, InstanceRecord};
 use protocol::{Bandwidth, Isolation, MemoryLevel, Request};
 use topology::Pattern;
 
@@ -77,13 +77,13 @@ pub(crate) fn got(entry: &Entry) -> String {
 /// Describes the grant when `each_mib` is the most that one process may take of a share, MiB.
 pub(crate) fn got_by_processes(entry: &Entry, each_mib: Option<u64>) -> String {
     match (entry.kind, &entry.share) {
-        (Kind::Mig, _) => {
+        (GrantKind::Mig, _) => {
             let each: Vec<String> = entry.instances.iter().map(instance).collect();
             let fence =
                 if entry.is_fenced() { format!("; memory: {}", MemoryLevel::Kernel) } else { String::new() };
             each.join("; ") + &fence
         }
-        (Kind::Mps, Some(share)) => {
+        (GrantKind::Mps, Some(share)) => {
             let level = MemoryLevel::of_share(share.memory_enforced).fenced(entry.is_fenced());
             let each = each_mib.filter(|each| *each < share.mem_mib);
             let each = each.map_or_else(String::new, |each| format!("; {} per process", display_gb(each)));
@@ -95,15 +95,15 @@ pub(crate) fn got_by_processes(entry: &Entry, each_mib: Option<u64>) -> String {
                 share.threads
             )
         }
-        (Kind::Tasks, _) if entry.shares_device() => {
+        (GrantKind::Tasks, _) if entry.shares_device() => {
             let seats = seats(entry);
             let gpus: Vec<String> = entry.gpus.iter().map(|g| format!("GPU {}", g.index)).collect();
             let instances: Vec<String> = entry.instances.iter().map(instance).collect();
             format!("{seats} on {}", if instances.is_empty() { gpus } else { instances }.join("; "))
         }
-        (Kind::Tasks, _) => format!("{} on {}", seats(entry), whole(entry)),
-        (Kind::Shards, _) => format!("shards on {}, as Slurm gives them", gpus(entry)),
-        (Kind::Whole | Kind::Mps, _) => whole(entry),
+        (GrantKind::Tasks, _) => format!("{} on {}", seats(entry), whole(entry)),
+        (GrantKind::Shards, _) => format!("shards on {}, as Slurm gives them", gpus(entry)),
+        (GrantKind::Whole | GrantKind::Mps, _) => whole(entry),
     }
 }
 

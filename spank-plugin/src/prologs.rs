@@ -3,7 +3,7 @@
 use node_journal::{Entry, Phase};
 
 /// Facts about a step in slurmctld's credential.
-pub(crate) struct Step {
+pub(crate) struct StepCredential {
     pub(crate) job: u32,
     pub(crate) uid: u32,
     /// 0 in steps that are not told, all but batch scripts.
@@ -24,7 +24,12 @@ pub(crate) enum Left {
 }
 
 /// Finds the result of the prolog of this very start.
-pub(crate) fn prologs(step: &Step, entry: Option<Entry>, boot: &str, agree: impl Fn(&Entry) -> bool) -> Left {
+pub(crate) fn prologs(
+    step: &StepCredential,
+    entry: Option<Entry>,
+    boot: &str,
+    agree: impl Fn(&Entry) -> bool,
+) -> Left {
     let Some(entry) = entry else { return Left::Nothing };
     let other = entry.uid != step.uid || entry.restart < step.restart || entry.boot != boot;
     // What an earlier start of the same job left behind, slurmctld's memory of which was lost.
@@ -44,7 +49,7 @@ pub(crate) fn prologs(step: &Step, entry: Option<Entry>, boot: &str, agree: impl
 mod tests {
     use geometry::GpuIndex;
     use node_driver::{GpuMinor, NvmlIndex};
-    use node_journal::{GpuRecord, Kind, VERSION};
+    use node_journal::{GpuRecord, GrantKind, VERSION};
 
     use super::*;
 
@@ -60,7 +65,7 @@ mod tests {
             restart: 1,
             decision: String::new(),
             phase,
-            kind: Kind::Whole,
+            kind: GrantKind::Whole,
             gpus: vec![GpuRecord {
                 index: NvmlIndex(3),
                 minor: GpuMinor(3),
@@ -80,12 +85,12 @@ mod tests {
         }
     }
 
-    fn batch() -> Step {
-        Step { job: 12, uid: 1001, restart: 1, batch: true, has_gpus: true }
+    fn batch() -> StepCredential {
+        StepCredential { job: 12, uid: 1001, restart: 1, batch: true, has_gpus: true }
     }
 
     /// Summarises the reading of a journal's entry: `ready`, `unknown`, or why not.
-    fn of(step: &Step, entry: Option<Entry>) -> String {
+    fn of(step: &StepCredential, entry: Option<Entry>) -> String {
         match prologs(step, entry, BOOT, |e| e.gpus[0].index == NvmlIndex(3)) {
             Left::Ready(_) => "ready".to_owned(),
             Left::Nothing => "unknown".to_owned(),
@@ -96,7 +101,7 @@ mod tests {
     #[test]
     fn the_prolog_of_this_very_start_counts() {
         let ready = || entry(Phase::Ready);
-        let step = || Step { batch: false, restart: 0, ..batch() };
+        let step = || StepCredential { batch: false, restart: 0, ..batch() };
         assert_eq!(of(&batch(), Some(ready())), "ready");
         assert_eq!(
             of(&step(), Some(Entry { begun: true, ..ready() })),

@@ -199,7 +199,7 @@ pub(crate) fn asks_for_none(request: &str) -> bool {
 }
 
 /// Lists the jobs that have a step on this node now.
-type Live<'a> = &'a dyn Fn() -> Option<HashSet<JobId>>;
+type FindLiveJobs<'a> = &'a dyn Fn() -> Option<HashSet<JobId>>;
 
 /// Longest wait of a job for another one that still has what slurmctld has given to this one: a slurmctld that was killed
 /// has forgotten that the other was started, and ends it when the node registers.
@@ -209,7 +209,7 @@ const HOLDER_WAIT: Duration = Duration::from_secs(25);
 pub(crate) fn realise_waiting(
     settings: &Settings,
     context: &mut JobContext,
-    live: Live<'_>,
+    live: FindLiveJobs<'_>,
 ) -> Result<Realised, RealiseError> {
     let done = node_jobs::realise_waiting(settings, context, live, HOLDER_WAIT)?;
     for dead in &done.evicted {
@@ -241,7 +241,7 @@ fn realise(
     node: &ThisNode,
     context: &mut JobContext,
     begin: Instant,
-    live: Live<'_>,
+    live: FindLiveJobs<'_>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<String>, Unfit> {
     let job = context.job.0;

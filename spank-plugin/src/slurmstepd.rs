@@ -15,13 +15,13 @@ use node_jobs::{
     Fault, begin_batch, instances_per_task, preload, renew_fence, serve_tasks, stale_variables,
     task_environment,
 };
-use node_journal::{Entry, GpuRecord, Journal, Kind};
+use node_journal::{Entry, GpuRecord, GrantKind, Journal};
 use plugin_rt::{Chain, log, set_job, slurm_conf};
 use site_config::{NodeSettings, VisibleDevices};
 use site_files::loaded;
 
 use crate::args::Args;
-use crate::prologs::{Left, Step, prologs};
+use crate::prologs::{Left, StepCredential, prologs};
 use crate::requeue::requeue;
 use crate::share_of_process::{Processes, inherited_mib, tasks_of_job};
 use crate::slurmd::asks_for_none;
@@ -123,7 +123,7 @@ pub(crate) fn init_post_opt(
     let job = spank.job_id()?;
     set_job(job);
     let slurms = SlurmVariables::of(spank);
-    let step = Step {
+    let step = StepCredential {
         job,
         uid: spank.job_uid()?,
         restart: spank.restart_count(),
@@ -143,7 +143,7 @@ const BATCH_SCRIPT: u32 = 0xffff_fffb;
 const REQUESTED: &CStr = c"SLURM_SPANK_TESSERA_REQUEST";
 
 fn look_up(
-    step: &Step,
+    step: &StepCredential,
     args: &Args,
     spank: &dyn Spank,
     slurms: &SlurmVariables,
@@ -192,7 +192,7 @@ fn look_up(
     };
     match served_again(left, &node, step.job) {
         // Slurm gave its tasks what it gives them without Tessera.
-        Left::Ready(entry) if entry.kind == Kind::Shards => Share::None,
+        Left::Ready(entry) if entry.kind == GrantKind::Shards => Share::None,
         Left::Ready(entry) => {
             if let Some(tasks) = &entry.tasks {
                 notes::begin(&tasks.socket);
@@ -223,7 +223,7 @@ fn served_again(left: Left, node: &ThisNode, job: u32) -> Left {
 
 /// The journal cannot be used: a script that has not begun may begin later, or elsewhere.
 fn unreadable(
-    step: &Step,
+    step: &StepCredential,
     node: &str,
     why: &dyn std::error::Error,
     env: &dyn Fn(&str) -> Option<String>,
@@ -249,7 +249,7 @@ const NOT_LOADED: &str =
 /// On a node that Tessera does not manage, a step has what Slurm gave it, unless slurmctld has placed its job here, with a
 /// request of ours: `unmanaged` says why that cannot be had.
 fn left_to_slurm(
-    step: &Step,
+    step: &StepCredential,
     unmanaged: &str,
     args: &Args,
     spank: &dyn Spank,
@@ -404,7 +404,7 @@ fn tell(
         log::user(format_args!("job {job} on {}: it runs without its power cap: {problem}", node.name));
     }
     let (n, uneven) = (entry.instances.len(), instances_per_task(entry, tasks).is_none());
-    if entry.kind == Kind::Mig && uneven && *devices == TaskGpus::AsJournalled {
+    if entry.kind == GrantKind::Mig && uneven && *devices == TaskGpus::AsJournalled {
         log::user(format_args!(
             "job {job} on {}: {} for {}: every task sees all of them; ask for a multiple of the tasks",
             node.name,

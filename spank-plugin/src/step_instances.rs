@@ -4,13 +4,14 @@
 //! instances go with its cores: the first core of each instance's part of them stands for the instance. So steps beside
 //! each other have no instance in common, and an instance is given back with the core, whatever becomes of the step.
 
-use node_journal::{Entry, Kind};
+use node_journal::{Entry, GrantKind};
 
 /// The job's entry with the instances of the step alone. `job` and `step` are their cores on this node as Slurm lists
 /// them: `0-2,5`. Without such lists, and for a step with all cores, these are all instances.
 pub(crate) fn of_step(mut entry: Entry, job: Option<&str>, step: Option<&str>) -> Entry {
     let lists = job.and_then(cores).zip(step.and_then(cores));
-    let Some((job, step)) = lists.filter(|_| entry.kind == Kind::Mig && entry.instances.len() > 1) else {
+    let Some((job, step)) = lists.filter(|_| entry.kind == GrantKind::Mig && entry.instances.len() > 1)
+    else {
         return entry;
     };
     let places: Vec<usize> = step.iter().filter_map(|core| job.iter().position(|c| c == core)).collect();

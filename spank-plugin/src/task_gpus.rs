@@ -16,7 +16,7 @@
 use geometry::GpuIndex;
 use node_driver::NvmlIndex;
 use node_jobs::{gpus_of_task, numbers, uuids, uuids_of_part};
-use node_journal::{Entry, GpuRecord, Kind};
+use node_journal::{Entry, GpuRecord, GrantKind};
 
 use crate::spank::Spank;
 
@@ -137,7 +137,7 @@ impl SlurmVariables {
     pub(crate) fn devices(&self, entry: &Entry, place: (u32, u32), node: &Sight<'_>) -> TaskGpus {
         let Some(list) = self.by_node(entry, node.kept) else {
             // `srun --exclusive` without --gres: the step has no GRES, and finds the job's GPUs by itself.
-            let all = entry.kind == Kind::Whole && entry.gpus.len() >= node.gpus;
+            let all = entry.kind == GrantKind::Whole && entry.gpus.len() >= node.gpus;
             return if all { TaskGpus::AsSlurmSays } else { TaskGpus::None };
         };
         if !entry.instances.is_empty() || entry.share.is_some() || entry.tasks.is_some() {

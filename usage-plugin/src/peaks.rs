@@ -21,7 +21,7 @@ const ENOUGH: u32 = 4;
 
 /// A value as Slurm's accounting takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Value {
+pub(crate) struct TresValue {
     /// For `TRESUsageIn…`.
     pub(crate) usage_in: u64,
     /// For `TRESUsageOut…`.
@@ -45,15 +45,15 @@ impl Peaks {
     }
 
     /// Memory, bytes: in, the most of all devices together; out, the most of one device.
-    pub(crate) fn memory(&self) -> Option<Value> {
+    pub(crate) fn memory(&self) -> Option<TresValue> {
         let usage_in = self.memory.filter(|most| self.tells(*most))?;
-        Some(Value { usage_in, usage_out: self.largest })
+        Some(TresValue { usage_in, usage_out: self.largest })
     }
 
     /// Utilisation, percent: in, the highest; out, the mean of the samples.
-    pub(crate) fn busy(&self) -> Option<Value> {
+    pub(crate) fn busy(&self) -> Option<TresValue> {
         let (most, sum, n) = self.busy.filter(|(most, ..)| self.tells(u64::from(*most)))?;
-        Some(Value { usage_in: u64::from(most), usage_out: sum / n })
+        Some(TresValue { usage_in: u64::from(most), usage_out: sum / n })
     }
 
     /// Tells whether a peak of this much says something.
@@ -77,7 +77,7 @@ mod tests {
         for memory in [[5, 1], [2, 6], [3, 3]] {
             peaks.add(&sample(&memory, None));
         }
-        assert_eq!(peaks.memory(), Some(Value { usage_in: 8, usage_out: 6 }));
+        assert_eq!(peaks.memory(), Some(TresValue { usage_in: 8, usage_out: 6 }));
         assert_eq!(peaks.busy(), None, "no sample told it");
     }
 
@@ -89,8 +89,8 @@ mod tests {
         peaks.add(&Sample::default());
         assert_eq!(peaks, before);
         peaks.add(&sample(&[0], Some(10)));
-        assert_eq!(peaks.memory(), Some(Value { usage_in: 7, usage_out: 7 }));
-        assert_eq!(peaks.busy(), Some(Value { usage_in: 90, usage_out: 50 }));
+        assert_eq!(peaks.memory(), Some(TresValue { usage_in: 7, usage_out: 7 }));
+        assert_eq!(peaks.busy(), Some(TresValue { usage_in: 90, usage_out: 50 }));
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
             assert_eq!((peaks.memory(), peaks.busy()), (None, None));
         }
         peaks.add(&sample(&[0], Some(0)));
-        let none = Some(Value { usage_in: 0, usage_out: 0 });
+        let none = Some(TresValue { usage_in: 0, usage_out: 0 });
         assert_eq!((peaks.memory(), peaks.busy()), (none, none));
     }
 
@@ -109,6 +109,6 @@ mod tests {
     fn a_job_that_used_something_is_told_at_once() {
         let mut peaks = Peaks::default();
         peaks.add(&sample(&[5], Some(0)));
-        assert_eq!((peaks.memory(), peaks.busy()), (Some(Value { usage_in: 5, usage_out: 5 }), None));
+        assert_eq!((peaks.memory(), peaks.busy()), (Some(TresValue { usage_in: 5, usage_out: 5 }), None));
     }
 }

@@ -6,7 +6,7 @@ use std::mem;
 use plugin_rt::{Chain, guard_ok, log, symbol, text};
 use step_accounting::ServedStep;
 
-use crate::peaks::{Peaks, Value};
+use crate::peaks::{Peaks, TresValue};
 use crate::step::{SampledJob, extern_of};
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));
@@ -56,7 +56,7 @@ fn look(step: &mut SampledJob) -> Peaks {
 /// # Safety
 ///
 /// `data` is null or has more than `position` elements, which nobody else uses meanwhile.
-unsafe fn write(data: *mut sys::acct_gather_data_t, position: usize, value: Value) {
+unsafe fn write(data: *mut sys::acct_gather_data_t, position: usize, value: TresValue) {
     if data.is_null() {
         return;
     }
@@ -140,7 +140,7 @@ mod tests {
     fn outside_slurm_nothing_is_found_and_nothing_written() {
         assert_eq!(position(c"gpumem"), None);
         // SAFETY: null is allowed.
-        unsafe { write(null_mut(), 3, Value { usage_in: 1, usage_out: 1 }) };
+        unsafe { write(null_mut(), 3, TresValue { usage_in: 1, usage_out: 1 }) };
         // SAFETY: as above.
         assert_eq!(unsafe { acct_gather_interconnect_p_get_data(null_mut()) }, SUCCESS);
     }

@@ -9,7 +9,7 @@ use node_driver::NvmlIndex;
 use node_driver::nvml::{GpuInfo, GpuInstance, MigMode, Nvml};
 use node_jobs::Fault;
 use node_jobs::Settings;
-use node_journal::{Entry, InstanceRecord, Kind};
+use node_journal::{Entry, GrantKind, InstanceRecord};
 
 /// One GPU as it is.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub(crate) fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entr
 fn state(view: &GpuView, entries: &[Entry]) -> GpuState {
     let gpu = &view.info.uuid;
     let holders: Vec<&Entry> = entries.iter().filter(|e| e.holds() && e.uses(gpu)).collect();
-    if let Some(entry) = holders.iter().find(|e| e.has_whole_gpus() || e.kind == Kind::Shards) {
+    if let Some(entry) = holders.iter().find(|e| e.has_whole_gpus() || e.kind == GrantKind::Shards) {
         return GpuState::Whole(entry.job());
     }
     let shares: Vec<Share> =

@@ -18,7 +18,7 @@ use node_jobs::power;
 use node_jobs::stale_processes::{self, Leftover, OpenNodes};
 use node_jobs::{GpuSettings, Settings};
 use node_jobs::{fence, mps};
-use node_journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase};
+use node_journal::{DamagedFile, Entry, GrantKind, InstanceRecord, Journal, Phase};
 
 /// Two sources that say different things about one GPU or job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -319,7 +319,7 @@ impl Disagreements {
 
 /// Tells whether this job explains a process on a GPU, which has this UUID, or on an instance of the GPU.
 fn may_be_of(left: &Leftover, uuid: &str, entry: &Entry, share_between_users: bool) -> bool {
-    let for_all = entry.kind == Kind::Shards || (share_between_users && entry.shares_device());
+    let for_all = entry.kind == GrantKind::Shards || (share_between_users && entry.shares_device());
     let same_user = left.uid == Some(entry.uid) || for_all;
     let has_instance =
         |gi: u32| entry.instances_on(uuid).any(|i| i.live.as_ref().is_some_and(|l| l.gi == gi));

@@ -9,7 +9,7 @@ use crate::slurm_process;
 use crate::{Places, UsageError};
 use node_driver::NvmlIndex;
 use node_driver::nvml::{BETWEEN_LOOKS, FirstLook, Nvml, NvmlError, Usage};
-use node_journal::{Entry, InstanceRecord, Journal, Kind};
+use node_journal::{Entry, GrantKind, InstanceRecord, Journal};
 
 /// Present memory and utilisation of a job's devices on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ fn devices(entry: &Entry) -> Vec<&str> {
 fn memory_of(usage: &Usage, entry: &Entry) -> Option<u64> {
     // A compute instance's memory is that of its GPU instance.
     let shared = entry.shares_device()
-        || entry.kind == Kind::Shards
+        || entry.kind == GrantKind::Shards
         || entry.instances.iter().any(|i| i.part.is_some());
     let own = |pid: u32| !shared || slurm_process::job_of_process(pid) == Some(entry.job().0);
     let used: Option<u64> = usage.processes.iter().filter(|(pid, _)| own(*pid)).map(|(_, used)| *used).sum();

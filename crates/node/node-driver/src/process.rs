@@ -13,7 +13,7 @@ use crate::process_environ::{self, Unread};
 
 /// A process whose id keeps meaning it.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldProcess {
     /// Its number.
     pub pid: u32,
     /// Clock ticks since boot.
@@ -21,7 +21,7 @@ pub struct Held {
     fd: OwnedFd,
 }
 
-impl Held {
+impl HeldProcess {
     /// The process with this id; `None` if it has ended.
     pub fn open(pid: u32) -> Option<Self> {
         let raw = Pid::from_raw(i32::try_from(pid).ok()?)?;
@@ -211,7 +211,7 @@ mod tests {
         let mut program = std::process::Command::new(lab::threads::build(dir.path()).unwrap());
         program.arg("linger").env("A", "b").stdin(std::fs::File::open(&file).unwrap());
         let running = Running::start(&mut program).unwrap().without_first_thread().unwrap();
-        let held = Held::open(running.0.id()).expect("it lives");
+        let held = HeldProcess::open(running.0.id()).expect("it lives");
         assert!(held.alive());
         let open = |most| open_files(held.pid, &|_| true, most, &Deadline::after(PATIENCE));
         assert!(open(100).unwrap().contains(&file) && variable(held.pid, "A").as_deref() == Some("b"));
@@ -223,7 +223,7 @@ mod tests {
             || if held.alive() { Err(String::new()) } else { Ok(()) },
         )
         .unwrap();
-        assert!(Held::open(held.pid).is_none(), "nobody has waited for it");
+        assert!(HeldProcess::open(held.pid).is_none(), "nobody has waited for it");
     }
 
     #[test]
@@ -240,13 +240,13 @@ mod tests {
     #[test]
     fn a_process_is_held_while_it_lives() {
         let me = std::process::id();
-        assert!(Held::open(me).unwrap().alive() && all().any(|pid| pid == me));
+        assert!(HeldProcess::open(me).unwrap().alive() && all().any(|pid| pid == me));
         assert_eq!(owner(me), Some(rustix::process::geteuid().as_raw()));
         assert_eq!(parent(me), Some(std::os::unix::process::parent_id()));
         assert_eq!(variable(me, "PATH"), std::env::var("PATH").ok());
-        assert!(Held::open(u32::MAX).is_none());
+        assert!(HeldProcess::open(u32::MAX).is_none());
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let held = Held::open(child.id()).unwrap();
+        let held = HeldProcess::open(child.id()).unwrap();
         held.signal(Signal::KILL);
         child.wait().unwrap();
         assert!(!held.alive());

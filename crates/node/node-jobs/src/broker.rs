@@ -10,7 +10,7 @@ use geometry::JobId;
 use site_config::{Overuse, Tasks};
 use task_control::{Broker, ControlError, Device, Job};
 
-use crate::command::{CommandError, Run};
+use crate::command::{CommandError, ToolRun};
 use crate::preloaded::LibraryError;
 use crate::settings::Settings;
 use node_driver::NvmlIndex;
@@ -114,7 +114,7 @@ pub fn is_served(entry: &Entry, boot: &str) -> bool {
 
 fn start(settings: &Settings) -> Result<(), BrokerError> {
     let tasks = settings.tasks.as_ref().ok_or(BrokerError::NoPool)?;
-    let run = Run {
+    let run = ToolRun {
         program: settings.task_broker.clone(),
         args: options(tasks, &settings.run_dir, &settings.nvml_library),
         env: Vec::new(),

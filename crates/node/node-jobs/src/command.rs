@@ -55,7 +55,7 @@ pub fn ask(
     env: Vec<(&str, String)>,
     timeout: Duration,
 ) -> Result<String, CommandError> {
-    let run = Run { program: program.into(), args, env, input: "", user: None };
+    let run = ToolRun { program: program.into(), args, env, input: "", user: None };
     run.output(&Deadline::after(timeout))
 }
 
@@ -70,12 +70,12 @@ pub fn printed(
     env: Vec<(&str, String)>,
     timeout: Duration,
 ) -> Result<Vec<u8>, CommandError> {
-    let run = Run { program: program.into(), args, env, input: "", user: None };
+    let run = ToolRun { program: program.into(), args, env, input: "", user: None };
     run.printed(&Deadline::after(timeout))
 }
 
 /// A program to run.
-pub(crate) struct Run<'a> {
+pub(crate) struct ToolRun<'a> {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
     /// Beside ours, from which everything that a job can influence is removed.
@@ -91,7 +91,7 @@ const OUTPUT_LIMIT: u64 = 64 * 1024;
 /// Most of a table that is read: thousands of records.
 const TABLE_LIMIT: u64 = 4 << 20;
 
-impl Run<'_> {
+impl ToolRun<'_> {
     /// Runs it to its end and returns what it wrote.
     ///
     /// # Errors
@@ -202,8 +202,13 @@ mod tests {
 
     fn run(program: &str, args: &[&str], input: &str, ms: u64) -> Result<String, CommandError> {
         let args = args.iter().map(|a| (*a).to_owned()).collect();
-        let run =
-            Run { program: program.into(), args, env: vec![("GREETING", "hi".into())], input, user: None };
+        let run = ToolRun {
+            program: program.into(),
+            args,
+            env: vec![("GREETING", "hi".into())],
+            input,
+            user: None,
+        };
         run.output(&Deadline::after(Duration::from_millis(ms)))
     }
 

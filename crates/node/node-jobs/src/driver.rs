@@ -2,7 +2,7 @@
 
 use geometry::Model;
 
-use crate::command::Run;
+use crate::command::ToolRun;
 use crate::fault::Fault;
 use crate::gpu_settings::GpuSettings;
 use crate::power;
@@ -102,7 +102,7 @@ impl<'a> Driver<'a> {
         let fill = |s: &String| s.replace("%i", &gpu.to_string()).replace("%u", &uuid);
         let mut words = self.settings.gpu_reset_command.iter().map(fill);
         let program = words.next().unwrap_or_default().into();
-        let run = Run { program, args: words.collect(), env: Vec::new(), input: "", user: None };
+        let run = ToolRun { program, args: words.collect(), env: Vec::new(), input: "", user: None };
         node_journal::crash::point("before a reset");
         run.output(deadline).map_err(|source| Fault::Reset { gpu, source })?;
         node_journal::crash::point("after a reset");

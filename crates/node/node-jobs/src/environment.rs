@@ -7,7 +7,7 @@ use protocol::set_summary::SetSummary;
 
 use crate::task_variables::Variable;
 use node_driver::NvmlIndex;
-use node_journal::{Entry, GpuRecord, InstanceRecord, Kind};
+use node_journal::{Entry, GpuRecord, GrantKind, InstanceRecord};
 
 /// The environment of one task: `local_task` of `n_tasks` tasks on this node, both from 0 and 1.
 ///
@@ -15,17 +15,17 @@ use node_journal::{Entry, GpuRecord, InstanceRecord, Kind};
 /// of them. `TESSERA_*` variables are for people and scripts; the others are NVIDIA's.
 #[must_use]
 pub fn task_environment(entry: &Entry, local_task: u32, n_tasks: u32) -> Vec<(String, String)> {
-    if entry.kind == Kind::Shards {
+    if entry.kind == GrantKind::Shards {
         // Slurm has named the GPUs.
         return Vec::new();
     }
     let mut env = Env::default();
     env.set(Variable::DeviceOrder, "PCI_BUS_ID");
     match entry.kind {
-        Kind::Mig => mig(entry, local_task, n_tasks, &mut env),
-        Kind::Whole | Kind::Shards => whole(entry, &mut env),
-        Kind::Mps => share(entry, &mut env),
-        Kind::Tasks => tasks(entry, &mut env),
+        GrantKind::Mig => mig(entry, local_task, n_tasks, &mut env),
+        GrantKind::Whole | GrantKind::Shards => whole(entry, &mut env),
+        GrantKind::Mps => share(entry, &mut env),
+        GrantKind::Tasks => tasks(entry, &mut env),
     }
     env.set(Variable::Why, &entry.decision);
     env.vars
@@ -213,7 +213,7 @@ mod tests {
             "live": { "gi": 1, "ci": 0, "uuid": "MIG-1" },
         });
         let mig = Entry {
-            kind: Kind::Mig,
+            kind: GrantKind::Mig,
             instances: vec![serde_json::from_value(instance).unwrap()],
             matched: None,
             ..whole.clone()
@@ -223,7 +223,7 @@ mod tests {
             "pipe_dir": "/p", "log_dir": "/l",
         });
         let mps = Entry {
-            kind: Kind::Mps,
+            kind: GrantKind::Mps,
             share: serde_json::from_value(share).unwrap(),
             instances: Vec::new(),
             ..mig.clone()
@@ -236,7 +236,8 @@ mod tests {
             "seats": 1, "mem_mib": 1000, "probes": false, "own": false, "devices": [device], "socket": "/s",
             "library": "/t.so",
         });
-        let tasks = Entry { kind: Kind::Tasks, tasks: serde_json::from_value(seats).unwrap(), ..mig.clone() };
+        let tasks =
+            Entry { kind: GrantKind::Tasks, tasks: serde_json::from_value(seats).unwrap(), ..mig.clone() };
         [whole, mig, mps, tasks]
     }
 

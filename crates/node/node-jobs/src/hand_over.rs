@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::stale_processes::{self, Found, LOOK_LIMIT, Leftover, OpenNodes};
 use node_driver::deadline::{Backoff, Deadline};
 use node_driver::nvml::{GpuInstance, Nvml};
-use node_driver::process::Held;
+use node_driver::process::HeldProcess;
 use node_driver::{GpuMinor, NvmlIndex};
 use node_journal::Entry;
 
@@ -93,7 +93,7 @@ impl<'a> HandOver<'a> {
 
     fn empty(&mut self, nvml: &Nvml, gpu: NvmlIndex, gi: Option<u32>, node: &Path) -> Result<(), Fault> {
         let mut backoff = Backoff::driver();
-        let mut held: Vec<Held> = Vec::new();
+        let mut held: Vec<HeldProcess> = Vec::new();
         while self.check {
             let settings = self.settings;
             let open = self.open.get_or_insert_with(|| OpenNodes::look(settings));
@@ -115,7 +115,7 @@ impl<'a> HandOver<'a> {
                 // Only one that was held before it was named again: its id may have been another's the first time.
                 held.retain(|h| h.alive() && now.iter().any(|l| l.pid == h.pid));
                 held.iter().for_each(|h| h.signal(Signal::KILL));
-                held = now.iter().filter_map(|l| Held::open(l.pid)).collect();
+                held = now.iter().filter_map(|l| HeldProcess::open(l.pid)).collect();
             }
             let new = now.iter().filter(|l| !self.met.contains(l)).cloned().collect::<Vec<_>>();
             self.met.extend(new);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::format::Record;
+use crate::format::JournalRecord;
 
 /// A power limit that we change, or are about to. There is none for a GPU whose limit is as it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct CapRecord {
     pub to_mw: u32,
 }
 
-impl Record for CapRecord {
+impl JournalRecord for CapRecord {
     fn file_name(&self) -> String {
         crate::file_names::cap_file(&self.uuid)
     }

@@ -4,9 +4,9 @@ use geometry::JobId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::format::Record;
+use crate::format::JournalRecord;
 
-/// Record of the jobs that have had a GPU's energy since its counter was first read.
+/// JournalRecord of the jobs that have had a GPU's energy since its counter was first read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnergyRecord {
     /// [`crate::VERSION`].
@@ -42,7 +42,7 @@ impl JobEnergy {
     }
 }
 
-impl Record for EnergyRecord {
+impl JournalRecord for EnergyRecord {
     fn file_name(&self) -> String {
         crate::file_names::cap_file(&self.uuid)
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::fence::FenceRecord;
-use crate::format::Record;
+use crate::format::JournalRecord;
 use node_driver::gpu_ids::{GpuMinor, NvmlIndex, slurm_number};
 
 /// Stage of a job's resources.
@@ -23,10 +23,10 @@ pub enum Phase {
     Failed(String),
 }
 
-/// Kind of the job's grant.
+/// GrantKind of the job's grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum GrantKind {
     /// MIG instances of its own.
     Mig,
     /// A share of a GPU or of an instance, under MPS.
@@ -201,15 +201,15 @@ pub struct Entry {
     pub matched: Option<String>,
     /// Stage of the job's resources.
     pub phase: Phase,
-    /// Kind of the job's grant.
-    pub kind: Kind,
+    /// GrantKind of the job's grant.
+    pub kind: GrantKind,
     /// The GPUs, in the order the job sees them.
     pub gpus: Vec<GpuRecord>,
     /// The instances, in the order the job sees them; for a share inside an instance, that one.
     pub instances: Vec<InstanceRecord>,
-    /// The share; `None` unless the kind is [`Kind::Mps`].
+    /// The share; `None` unless the kind is [`GrantKind::Mps`].
     pub share: Option<ShareRecord>,
-    /// The seats; `None` unless the kind is [`Kind::Tasks`].
+    /// The seats; `None` unless the kind is [`GrantKind::Tasks`].
     #[serde(default)]
     pub tasks: Option<TasksRecord>,
     /// Device nodes under `dev_root` that were given to the job, relative to it.
@@ -232,7 +232,7 @@ pub struct Entry {
     pub fence: Option<FenceRecord>,
 }
 
-impl Record for Entry {
+impl JournalRecord for Entry {
     fn file_name(&self) -> String {
         crate::file_names::file_of(self.job())
     }
@@ -302,13 +302,13 @@ impl Entry {
     /// True where no other job may use its GPUs.
     #[must_use]
     pub fn has_whole_gpus(&self) -> bool {
-        self.kind == Kind::Whole || self.tasks.as_ref().is_some_and(|tasks| tasks.own)
+        self.kind == GrantKind::Whole || self.tasks.as_ref().is_some_and(|tasks| tasks.own)
     }
 
     /// True where other jobs may use its device through MPS.
     #[must_use]
     pub fn shares_device(&self) -> bool {
-        self.kind == Kind::Mps || self.tasks.as_ref().is_some_and(|tasks| !tasks.own)
+        self.kind == GrantKind::Mps || self.tasks.as_ref().is_some_and(|tasks| !tasks.own)
     }
 
     /// True where the job uses the GPU with this UUID in any way.
@@ -348,7 +348,7 @@ pub struct DaemonRecord {
     pub process: Option<(u32, u64)>,
 }
 
-impl Record for DaemonRecord {
+impl JournalRecord for DaemonRecord {
     fn file_name(&self) -> String {
         crate::file_names::daemon_file(&self.key)
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::format::{OLDEST, Parsed, Record, VERSION, parse};
+use crate::format::{JournalRecord, OLDEST, Parsed, VERSION, parse};
 use crate::own_dirs::{self, StateError, io};
 
 /// A journal file that could not be understood.
@@ -82,7 +82,7 @@ impl Folder {
     }
 
     /// Everything in it but what writers are at work on.
-    pub(super) fn read_all<T: Record>(&self) -> Result<Contents<T>, StateError> {
+    pub(super) fn read_all<T: JournalRecord>(&self) -> Result<Contents<T>, StateError> {
         let mut all = Contents { records: Vec::new(), damaged: Vec::new() };
         for name in self.names()?.iter().filter(|n| !n.starts_with('.')) {
             match self.read(name)? {
@@ -99,7 +99,10 @@ impl Folder {
     /// # Errors
     ///
     /// It cannot be read now, or is of a newer format: nothing is known about it.
-    pub(super) fn read<T: Record>(&self, name: &str) -> Result<Option<Result<T, DamagedFile>>, StateError> {
+    pub(super) fn read<T: JournalRecord>(
+        &self,
+        name: &str,
+    ) -> Result<Option<Result<T, DamagedFile>>, StateError> {
         let path = self.path_of(name);
         let damaged = |why: &str| Ok(Some(Err(DamagedFile { path: path.clone(), why: why.to_owned() })));
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -116,7 +119,7 @@ impl Folder {
             Err(source) => return Err(StateError::Io { path, what: "read it", source }),
         }
         match parse(&text) {
-            Parsed::Record(record) => match T::file_name(&record) {
+            Parsed::JournalRecord(record) => match T::file_name(&record) {
                 own if own == name => Ok(Some(Ok(record))),
                 own => damaged(&format!("a copy of {own}")),
             },
@@ -128,7 +131,7 @@ impl Folder {
     }
 
     /// Replaces a file whole.
-    pub(super) fn write<T: Record>(
+    pub(super) fn write<T: JournalRecord>(
         &self,
         name: &str,
         record: &T,

@@ -18,7 +18,7 @@ pub const VERSION: u32 = 2;
 pub(super) const OLDEST: u32 = 1;
 
 /// A record that a file may hold.
-pub(super) trait Record: Serialize + DeserializeOwned {
+pub(super) trait JournalRecord: Serialize + DeserializeOwned {
     /// The name of the file that holds it. A file of another name is somebody's copy, which nobody keeps up to date.
     fn file_name(&self) -> String;
 
@@ -30,7 +30,7 @@ pub(super) trait Record: Serialize + DeserializeOwned {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed<T> {
     /// A record of a format that is known.
-    Record(T),
+    JournalRecord(T),
     /// None, for this reason.
     Damaged(String),
     /// A record of this format, which is newer than [`VERSION`].
@@ -38,14 +38,14 @@ pub(super) enum Parsed<T> {
 }
 
 /// Reads one file's text.
-pub(super) fn parse<T: Record>(text: &[u8]) -> Parsed<T> {
+pub(super) fn parse<T: JournalRecord>(text: &[u8]) -> Parsed<T> {
     match read(text) {
         Ok(parsed) => parsed,
         Err(why) => Parsed::Damaged(why.to_string()),
     }
 }
 
-fn read<T: Record>(text: &[u8]) -> serde_json::Result<Parsed<T>> {
+fn read<T: JournalRecord>(text: &[u8]) -> serde_json::Result<Parsed<T>> {
     let mut record: Map<String, Value> = serde_json::from_slice(text)?;
     match record.get("version").and_then(Value::as_u64) {
         None => return Ok(Parsed::Damaged("it does not say its format".to_owned())),
@@ -59,7 +59,7 @@ fn read<T: Record>(text: &[u8]) -> serde_json::Result<Parsed<T>> {
         }
         Some(_) => {}
     }
-    serde_json::from_value(Value::Object(record)).map(Parsed::Record)
+    serde_json::from_value(Value::Object(record)).map(Parsed::JournalRecord)
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::{DaemonRecord, Entry, GpuRecord, Kind, Phase};
+    use crate::{DaemonRecord, Entry, GpuRecord, GrantKind, Phase};
     use geometry::GpuIndex;
     use node_driver::{GpuMinor, NvmlIndex};
 
@@ -128,8 +128,11 @@ mod tests {
 
     #[test]
     fn a_job_of_the_format_before_is_kept() {
-        let Parsed::Record(entry) = parse::<Entry>(JOB_1.as_bytes()) else { panic!("not read") };
-        assert_eq!((entry.version, entry.job, entry.kind, &entry.phase), (2, 12, Kind::Mps, &Phase::Ready));
+        let Parsed::JournalRecord(entry) = parse::<Entry>(JOB_1.as_bytes()) else { panic!("not read") };
+        assert_eq!(
+            (entry.version, entry.job, entry.kind, &entry.phase),
+            (2, 12, GrantKind::Mps, &Phase::Ready)
+        );
         let gpu = |index: u16, uuid: &str, number| GpuRecord {
             index: NvmlIndex(index),
             minor: GpuMinor(index.into()),
@@ -142,14 +145,16 @@ mod tests {
         assert!(entry.begun && entry.device_nodes.len() == 2);
         // What is read is written in today's format, and reads the same.
         let text = serde_json::to_vec(&entry).unwrap();
-        assert_eq!(parse::<Entry>(&text), Parsed::Record(entry));
+        assert_eq!(parse::<Entry>(&text), Parsed::JournalRecord(entry));
     }
 
     #[test]
     fn a_daemon_of_the_format_before_is_kept() {
         let text = r#"{ "version": 1, "boot": "b", "key": "gpu0", "uid": 1001, "gid": 1001, "device": "GPU-1",
                         "process": [ 4242, 123456 ] }"#;
-        let Parsed::Record(daemon) = parse::<DaemonRecord>(text.as_bytes()) else { panic!("not read") };
+        let Parsed::JournalRecord(daemon) = parse::<DaemonRecord>(text.as_bytes()) else {
+            panic!("not read")
+        };
         assert_eq!((daemon.version, daemon.process), (2, Some((4242, 123_456))));
     }
 

@@ -31,7 +31,7 @@ pub mod own_dirs;
 pub use cap::CapRecord;
 pub use energy::{EnergyRecord, JobEnergy};
 pub use entry::{
-    DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, PartRecord, Phase, ShareRecord,
+    DaemonRecord, Entry, GpuRecord, GrantKind, InstanceRecord, LiveInstance, PartRecord, Phase, ShareRecord,
     TaskDevice, TasksRecord,
 };
 pub use fence::{FenceRecord, RegionLimit};

@@ -4,10 +4,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The step that this process serves, if it serves one.
 #[derive(Debug)]
-pub struct ServedStep<T>(Mutex<State<T>>);
+pub struct ServedStep<T>(Mutex<Serves<T>>);
 
 #[derive(Debug)]
-enum State<T> {
+enum Serves<T> {
     /// Nobody has asked yet.
     Unknown,
     /// No step, or one of which nothing is accounted.
@@ -19,29 +19,29 @@ impl<T> ServedStep<T> {
     /// A process that has not been asked yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Mutex::new(State::Unknown))
+        Self(Mutex::new(Serves::Unknown))
     }
 
     /// Begins to serve a step.
     pub fn begin(&self, step: T) {
-        *self.state() = State::Step(step);
+        *self.state() = Serves::Step(step);
     }
 
     /// Serves no step from here on.
     pub fn forget(&self) {
-        *self.state() = State::Nothing;
+        *self.state() = Serves::Nothing;
     }
 
     /// Runs `work` on the step. `find` is asked once which step that is, if no step has begun.
     pub fn with<R>(&self, find: impl FnOnce() -> Option<T>, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let mut state = self.state();
-        if matches!(*state, State::Unknown) {
-            *state = find().map_or(State::Nothing, State::Step);
+        if matches!(*state, Serves::Unknown) {
+            *state = find().map_or(Serves::Nothing, Serves::Step);
         }
-        if let State::Step(step) = &mut *state { Some(work(step)) } else { None }
+        if let Serves::Step(step) = &mut *state { Some(work(step)) } else { None }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn state(&self) -> MutexGuard<'_, Serves<T>> {
         // A panic while it was held has been logged; what the step has seen until then is still right.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -14,7 +14,7 @@ const HEADER: [&str; 11] = ["app", "gpu", "source", "f1", "f2", "f3", "f4", "f5"
 
 /// Names a line: a GPU, a source and an application.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct CounterKey {
     gpu: String,
     source: String,
     app: String,
@@ -23,7 +23,7 @@ struct Key {
 /// Holds the profiles of a file, by GPU, source and application.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CounterTable {
-    rows: BTreeMap<Key, [Option<f64>; 8]>,
+    rows: BTreeMap<CounterKey, [Option<f64>; 8]>,
 }
 
 /// Says why an application has no usable profile.
@@ -83,7 +83,7 @@ impl CounterTable {
     pub fn parse(file: &str, text: &str) -> Result<Self, CsvError> {
         let (_, lines) = csv::lines(file, text, &[&HEADER])?;
         let mut table = Self::default();
-        let mut first: BTreeMap<Key, usize> = BTreeMap::new();
+        let mut first: BTreeMap<CounterKey, usize> = BTreeMap::new();
         for line in &lines {
             let (key, counters) = row(line)?;
             let number = *first.entry(key.clone()).or_insert(line.number);
@@ -119,7 +119,7 @@ impl CounterTable {
     /// [`ProfileError`] if the line or a counter that the basis needs is missing.
     pub fn features(&self, inputs: Inputs<'_>, app: &str) -> Result<Features, ProfileError> {
         let Inputs { gpu, source, basis } = inputs;
-        let key = Key { gpu: gpu.to_owned(), source: source.to_owned(), app: app.to_owned() };
+        let key = CounterKey { gpu: gpu.to_owned(), source: source.to_owned(), app: app.to_owned() };
         let Some(row) = self.rows.get(&key) else { return Err(self.missing(key)) };
         let mut features = [0.0; 8];
         for (at, counter) in COUNTERS.into_iter().enumerate().filter(|(at, _)| basis.needs(*at)) {
@@ -132,10 +132,11 @@ impl CounterTable {
         Ok(features)
     }
 
-    fn missing(&self, key: Key) -> ProfileError {
+    fn missing(&self, key: CounterKey) -> ProfileError {
         let same_app = self.rows.keys().filter(|k| k.app == key.app);
-        let (here, elsewhere): (Vec<&Key>, Vec<&Key>) = same_app.partition(|k| k.gpu == key.gpu);
-        let Key { gpu, source, app } = key;
+        let (here, elsewhere): (Vec<&CounterKey>, Vec<&CounterKey>) =
+            same_app.partition(|k| k.gpu == key.gpu);
+        let CounterKey { gpu, source, app } = key;
         if !here.is_empty() {
             let found = listed(here.iter().map(|k| k.source.as_str()));
             ProfileError::OtherSource { app, gpu, source_wanted: source, found }
@@ -153,12 +154,12 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
 }
 
-fn row(line: &Line<'_>) -> Result<(Key, [Option<f64>; 8]), CsvError> {
+fn row(line: &Line<'_>) -> Result<(CounterKey, [Option<f64>; 8]), CsvError> {
     let name = |column: usize| match line.names(column)?.as_slice() {
         [one] => Ok(one.clone()),
         _ => Err(line.error(column, format!("`{}` is not one name", line.text(column)))),
     };
-    let key = Key { app: name(0)?, gpu: name(1)?, source: name(2)? };
+    let key = CounterKey { app: name(0)?, gpu: name(1)?, source: name(2)? };
     let mut counters = [None; 8];
     for (at, counter) in counters.iter_mut().enumerate() {
         *counter = percent(line, at, &key.source)?;

@@ -20,7 +20,7 @@ struct Head {
 
 /// Names the fields that are read. Others are passed over without being stored.
 #[derive(Deserialize)]
-struct File {
+struct ModelFile {
     gpu: String,
     source: String,
     basis: String,
@@ -60,7 +60,7 @@ fn counters(basis: Basis, range: [Option<f64>; 8]) -> Result<Features, ModelErro
 }
 
 /// Finds how far predictions exceed the truth at most. `None`: nothing was held out, so nobody knows.
-fn excess(file: &File) -> Result<Option<f64>, ModelError> {
+fn excess(file: &ModelFile) -> Result<Option<f64>, ModelError> {
     let mut most: Option<f64> = None;
     for Over { over } in &file.over95 {
         if *over < 0.0 {
@@ -85,7 +85,7 @@ impl Model {
         if format != FORMAT {
             return Err(ModelError::Format { found: format.to_string() });
         }
-        let file: File = serde_json::from_str(text).map_err(json)?;
+        let file: ModelFile = serde_json::from_str(text).map_err(json)?;
         let basis: Basis = file.basis.parse()?;
         if !geometry::Model::all().iter().any(|model| model.key == file.gpu) {
             return Err(ModelError::Gpu(file.gpu));

@@ -85,7 +85,7 @@ plain!(
     sys::nvmlMemory_t,
     sys::nvmlUtilization_t,
     sys::nvmlGpmSupport_t,
-    gpm::Asked
+    gpm::GpmQuestion
 );
 
 fn text(chars: &[c_char]) -> String {

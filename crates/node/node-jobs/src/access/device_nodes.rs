@@ -213,7 +213,7 @@ impl Devices {
         Ok(lines.map(|(_, minor)| format!("{CAPS}/nvidia-cap{}", minor.trim())).collect())
     }
 
-    fn look(&self, name: &str) -> Result<Node, DeviceError> {
+    fn look(&self, name: &str) -> Result<DeviceFile, DeviceError> {
         let path = self.root.join(name);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.dir, name, flags, Mode::empty()).map_err(io(&path, "open it"))?;
@@ -236,7 +236,7 @@ impl Devices {
             };
             return Err(DeviceError::NotTheDevice { path, want });
         }
-        Ok(Node {
+        Ok(DeviceFile {
             fd,
             access: Access { uid: stat.st_uid, mode: stat.st_mode & 0o7777 },
             device: stat.st_rdev,
@@ -271,7 +271,7 @@ impl Devices {
     }
 }
 
-struct Node {
+struct DeviceFile {
     fd: OwnedFd,
     access: Access,
     device: Dev,

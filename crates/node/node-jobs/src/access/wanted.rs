@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::device_nodes::{Access, DeviceError, Devices, gpu_node};
 use crate::settings::Settings;
 use node_driver::{GpuMinor, NvmlIndex};
-use node_journal::{Entry, GpuRecord, Kind, Phase};
+use node_journal::{Entry, GpuRecord, GrantKind, Phase};
 
 /// A GPU as the driver shows it now, and its node.
 pub struct GpuFacts {
@@ -66,7 +66,7 @@ fn both_caps(a: Access, b: Access) -> Access {
 
 /// Tells whether every user may use the job's devices.
 fn shared_by_all(settings: &Settings, entry: &Entry) -> bool {
-    entry.kind == Kind::Shards || entry.shares_device() && settings.share_between_users
+    entry.kind == GrantKind::Shards || entry.shares_device() && settings.share_between_users
 }
 
 /// The capability nodes that make a ready job's instances the job's, and how they must be if no other job has them. `minor`

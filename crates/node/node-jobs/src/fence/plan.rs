@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::regions::{Limit, limit_of, of_gpu, regions};
-use node_journal::{Entry, FenceRecord, Kind, RegionLimit};
+use super::regions::{RegionMax, limit_of, of_gpu, regions};
+use node_journal::{Entry, FenceRecord, GrantKind, RegionLimit};
 
 /// Returns the memory that is counted for the job on this node, in bytes, if nothing but the kernel can hold its processes to it.
 ///
@@ -11,17 +11,19 @@ use node_journal::{Entry, FenceRecord, Kind, RegionLimit};
 /// ask for their GPU tasks themselves have only what they declare.
 pub(super) fn counted_bytes(entry: &Entry) -> Option<u64> {
     let mib = match entry.kind {
-        Kind::Mps => entry.share.as_ref().filter(|share| share.memory_enforced).map(|share| share.mem_mib),
-        Kind::Tasks => entry
+        GrantKind::Mps => {
+            entry.share.as_ref().filter(|share| share.memory_enforced).map(|share| share.mem_mib)
+        }
+        GrantKind::Tasks => entry
             .tasks
             .as_ref()
             .filter(|tasks| !tasks.own && !tasks.probes)
             .and_then(|tasks| tasks.mem_mib?.checked_mul(tasks.seats.into())),
-        Kind::Mig => match &entry.instances[..] {
+        GrantKind::Mig => match &entry.instances[..] {
             [one] if one.part.is_some() => Some(one.memory_mib),
             _ => None,
         },
-        Kind::Whole | Kind::Shards => None,
+        GrantKind::Whole | GrantKind::Shards => None,
     };
     mib.filter(|mib| *mib > 0)?.checked_mul(1 << 20)
 }
@@ -41,9 +43,9 @@ pub(super) fn limits(capacity: &str, pci_bus_ids: &[String], bytes: u64) -> Opti
 /// Notes what the epilog is to put back: what `dmem.max` says now, or what an `earlier` attempt of the same job found there.
 pub(super) fn note_found(fence: &mut FenceRecord, now: &str, earlier: Option<&FenceRecord>) {
     for limit in &mut fence.limits {
-        let found = limit_of(now, &limit.region).unwrap_or(Limit::Max);
+        let found = limit_of(now, &limit.region).unwrap_or(RegionMax::Max);
         let ours = earlier.into_iter().flat_map(|e| &e.limits).find(|e| e.region == limit.region);
-        let ours = ours.filter(|e| found == Limit::Bytes(e.max_bytes));
+        let ours = ours.filter(|e| found == RegionMax::Bytes(e.max_bytes));
         limit.found_bytes = ours.map_or(found.bytes(), |e| e.found_bytes);
     }
 }
@@ -52,27 +54,27 @@ pub(super) fn note_found(fence: &mut FenceRecord, now: &str, earlier: Option<&Fe
 /// Slurm's (`ConstrainDeviceMemory` of 26.11), or the administrator's. So none is ever raised.
 pub(super) fn lines(fence: &FenceRecord, now: &str) -> Vec<String> {
     let above = fence.limits.iter().filter(|limit| is_above(limit, now));
-    above.map(|limit| Limit::Bytes(limit.max_bytes).line(&limit.region)).collect()
+    above.map(|limit| RegionMax::Bytes(limit.max_bytes).line(&limit.region)).collect()
 }
 
 /// Returns the limits that `dmem.max` does not hold the job to: the region, and what the job may take of it instead.
 pub(super) fn missing<'f>(fence: &'f FenceRecord, now: &str) -> Vec<(&'f RegionLimit, Option<u64>)> {
     let above = fence.limits.iter().filter(|limit| is_above(limit, now));
-    above.map(|limit| (limit, limit_of(now, &limit.region).and_then(Limit::bytes))).collect()
+    above.map(|limit| (limit, limit_of(now, &limit.region).and_then(RegionMax::bytes))).collect()
 }
 
 fn is_above(limit: &RegionLimit, now: &str) -> bool {
-    limit_of(now, &limit.region).unwrap_or(Limit::Max) > Limit::Bytes(limit.max_bytes)
+    limit_of(now, &limit.region).unwrap_or(RegionMax::Max) > RegionMax::Bytes(limit.max_bytes)
 }
 
 /// Returns the lines that put back what was found, where `now` is the text of `dmem.max`. What somebody else has changed since
 /// stays.
 pub(super) fn lines_back(fence: &FenceRecord, now: &str) -> Vec<String> {
     let ours = |limit: &&RegionLimit| {
-        limit_of(now, &limit.region) == Some(Limit::Bytes(limit.max_bytes))
+        limit_of(now, &limit.region) == Some(RegionMax::Bytes(limit.max_bytes))
             && limit.found_bytes != Some(limit.max_bytes)
     };
-    let back = |limit: &RegionLimit| Limit::of(limit.found_bytes).line(&limit.region);
+    let back = |limit: &RegionLimit| RegionMax::of(limit.found_bytes).line(&limit.region);
     fence.limits.iter().filter(ours).map(back).collect()
 }
 

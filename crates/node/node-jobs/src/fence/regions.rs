@@ -4,14 +4,14 @@
 //! Intel's begin with `drm/`, NVIDIA's with `nvidia/`; each has the PCI address of its GPU between two slashes, with or without
 //! the function. [kernel `Documentation/admin-guide/cgroup-v2.rst`, DMEM; Slurm 26.11 `gres_shard.c`]
 
-/// A limit; every number is below [`Limit::Max`].
+/// A limit; every number is below [`RegionMax::Max`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Limit {
+pub(super) enum RegionMax {
     Bytes(u64),
     Max,
 }
 
-impl Limit {
+impl RegionMax {
     /// Returns the limit of a journalled number.
     pub(super) fn of(bytes: Option<u64>) -> Self {
         bytes.map_or(Self::Max, Self::Bytes)
@@ -45,13 +45,13 @@ pub(super) fn regions(capacity: &str) -> Vec<&str> {
 }
 
 /// Returns the limit of a region in the text of a `dmem.max`; `None` if the text does not have the region.
-pub(super) fn limit_of(text: &str, region: &str) -> Option<Limit> {
+pub(super) fn limit_of(text: &str, region: &str) -> Option<RegionMax> {
     text.lines().find_map(|line| {
         let (name, limit) = line.trim().rsplit_once([' ', '\t'])?;
         match limit {
             _ if name.trim() != region => None,
-            "max" => Some(Limit::Max),
-            bytes => bytes.parse().ok().map(Limit::Bytes),
+            "max" => Some(RegionMax::Max),
+            bytes => bytes.parse().ok().map(RegionMax::Bytes),
         }
     })
 }
@@ -108,13 +108,13 @@ mod tests {
     #[test]
     fn limits_are_read_as_the_kernel_writes_them() {
         let text = "drm/0000:03:00.0/vram0 1073741824\ndrm/0000:03:00.0/stolen max\n";
-        assert_eq!(limit_of(text, "drm/0000:03:00.0/vram0"), Some(Limit::Bytes(1 << 30)));
-        assert_eq!(limit_of(text, "drm/0000:03:00.0/stolen"), Some(Limit::Max));
+        assert_eq!(limit_of(text, "drm/0000:03:00.0/vram0"), Some(RegionMax::Bytes(1 << 30)));
+        assert_eq!(limit_of(text, "drm/0000:03:00.0/stolen"), Some(RegionMax::Max));
         assert_eq!(limit_of(text, "drm/0000:03:00.0/vram"), None);
         assert_eq!(limit_of("a b\n", "a"), None);
-        assert!(Limit::Bytes(u64::MAX) < Limit::Max && Limit::Bytes(1) < Limit::Bytes(2));
-        assert_eq!(Limit::Bytes(7).line("a/b"), "a/b 7\n");
-        assert_eq!(Limit::of(None).line("a/b"), "a/b max\n");
+        assert!(RegionMax::Bytes(u64::MAX) < RegionMax::Max && RegionMax::Bytes(1) < RegionMax::Bytes(2));
+        assert_eq!(RegionMax::Bytes(7).line("a/b"), "a/b 7\n");
+        assert_eq!(RegionMax::of(None).line("a/b"), "a/b max\n");
     }
 
     proptest::proptest! {

@@ -3,7 +3,7 @@
 //! The placement engine never grants such a pair. But the journal may still have a job whose epilog never ran.
 
 use node_driver::NvmlIndex;
-use node_journal::{Entry, GpuRecord, Kind};
+use node_journal::{Entry, GpuRecord, GrantKind};
 
 /// A GPU, or a part of it, that two jobs both claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +15,13 @@ pub(crate) struct Contested {
 /// Finds the first thing that `new` needs and `other` holds, if any.
 pub(crate) fn conflict(new: &Entry, other: &Entry, share_between_users: bool) -> Option<Contested> {
     // Slurm alone counts the shards of these.
-    let slurms = new.kind == Kind::Shards && other.kind == Kind::Shards;
+    let slurms = new.kind == GrantKind::Shards && other.kind == GrantKind::Shards;
     let may_share = slurms
-        || new.kind == Kind::Mps
-            && other.kind == Kind::Mps
+        || new.kind == GrantKind::Mps
+            && other.kind == GrantKind::Mps
             && (share_between_users || new.uid == other.uid)
             && new.share.as_ref().map(|s| &s.daemon) == other.share.as_ref().map(|s| &s.daemon);
-    let pooled = [new, other].iter().all(|e| e.kind == Kind::Tasks && e.shares_device())
+    let pooled = [new, other].iter().all(|e| e.kind == GrantKind::Tasks && e.shares_device())
         && (share_between_users || new.uid == other.uid);
     let partitioned = |e: &Entry| !e.instances.is_empty();
     for GpuRecord { index: gpu, uuid, .. } in new.gpus.iter().filter(|g| other.uses(&g.uuid)) {

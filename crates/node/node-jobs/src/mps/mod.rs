@@ -18,11 +18,11 @@ use geometry::JobId;
 use rustix::fs::{AtFlags, CWD};
 use rustix::process::Signal;
 
-use crate::command::Run;
+use crate::command::ToolRun;
 use crate::settings::Settings;
 use folders::{life_held, make_dirs, remove_dirs};
 use node_driver::deadline::{Backoff, Deadline};
-use node_driver::process::Held;
+use node_driver::process::HeldProcess;
 use node_journal::own_dirs::StateError;
 use node_journal::{DaemonRecord, Entry, Journal, VERSION};
 
@@ -225,7 +225,7 @@ fn kill_all(settings: &Settings, key: &str, uid: u32) {
     }
 }
 
-fn wait_end(processes: &[&Held], timeout: Duration) -> bool {
+fn wait_end(processes: &[&HeldProcess], timeout: Duration) -> bool {
     let deadline = Deadline::after(timeout);
     let mut backoff = Backoff::quick();
     loop {
@@ -239,9 +239,9 @@ fn wait_end(processes: &[&Held], timeout: Duration) -> bool {
 }
 
 /// The control program, for this daemon, as its user.
-fn control<'a>(settings: &Settings, record: &DaemonRecord, flags: &[&str], input: &'a str) -> Run<'a> {
+fn control<'a>(settings: &Settings, record: &DaemonRecord, flags: &[&str], input: &'a str) -> ToolRun<'a> {
     let paths = Paths::of(settings, &record.key);
-    Run {
+    ToolRun {
         program: settings.mps_control.clone(),
         args: flags.iter().map(|f| (*f).to_owned()).collect(),
         env: vec![

@@ -12,16 +12,16 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 use super::folders::{Paths, life_path};
 use crate::settings::Settings;
 use node_driver::deadline::Deadline;
-use node_driver::process::{Held, all, environ, open_files, owner};
+use node_driver::process::{HeldProcess, all, environ, open_files, owner};
 
 /// Finds the daemon that was recorded with this process and start time, if it still runs as `uid`.
-pub(super) fn recorded(pid: u32, start_time: u64, uid: u32) -> Option<Held> {
-    Held::open(pid).filter(|held| held.start_time == start_time && owner(pid) == Some(uid))
+pub(super) fn recorded(pid: u32, start_time: u64, uid: u32) -> Option<HeldProcess> {
+    HeldProcess::open(pid).filter(|held| held.start_time == start_time && owner(pid) == Some(uid))
 }
 
 /// The process that listens on a daemon's control socket. While too many others call at the same time for it to be asked,
 /// it is the oldest of the daemon's processes.
-pub(super) fn listener(settings: &Settings, key: &str, uid: u32) -> Option<Held> {
+pub(super) fn listener(settings: &Settings, key: &str, uid: u32) -> Option<HeldProcess> {
     let address = SocketAddrUnix::new(Paths::of(settings, key).pipe.join("control")).ok()?;
     let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).ok()?;
@@ -33,16 +33,16 @@ pub(super) fn listener(settings: &Settings, key: &str, uid: u32) -> Option<Held>
     }
     let peer = sockopt::socket_peercred(&socket).ok()?;
     let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).ok()?;
-    let held = Held::open(pid)?;
+    let held = HeldProcess::open(pid)?;
     let own = Own::of(settings, key, uid);
     // It was reached through the daemon's directory, which says what its environment would.
     (owner(pid) == Some(uid) && (own.runs_program(pid) || own.holds_life(pid))).then_some(held)
 }
 
 /// Finds every process of a daemon, servers too: for daemons whose socket is gone.
-pub(super) fn all_of(settings: &Settings, key: &str, uid: u32) -> Vec<Held> {
+pub(super) fn all_of(settings: &Settings, key: &str, uid: u32) -> Vec<HeldProcess> {
     let own = Own::of(settings, key, uid);
-    let ours = |pid: u32| Held::open(pid).filter(|_| own.has(pid));
+    let ours = |pid: u32| HeldProcess::open(pid).filter(|_| own.has(pid));
     all().filter(|pid| *pid != std::process::id()).filter_map(ours).collect()
 }
 
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_process_is_found_by_the_time_it_started() {
         let (me, uid) = (std::process::id(), rustix::process::geteuid().as_raw());
-        let start = Held::open(me).unwrap().start_time;
+        let start = HeldProcess::open(me).unwrap().start_time;
         assert!(recorded(me, start, uid).is_some());
         assert!(recorded(me, start + 1, uid).is_none() && recorded(me, start, uid + 1).is_none());
         assert!(recorded(u32::MAX, start, uid).is_none());

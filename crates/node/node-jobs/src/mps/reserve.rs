@@ -1,4 +1,4 @@
-//! Room in `run_dir` that root keeps for new MPS daemons.
+//! FreeRoom in `run_dir` that root keeps for new MPS daemons.
 //!
 //! A daemon's user may write to the daemon's directories, and can so use up the file system: its bytes or its inodes. Root
 //! therefore keeps files there that serve for nothing but their room, and removes them when a daemon is to be started and
@@ -21,19 +21,19 @@ const DIR: &str = "reserve";
 /// The file in it that keeps bytes. The others are empty and keep an inode each.
 const BYTES_FILE: &str = "bytes";
 /// The room that is kept, but at most a quarter of the file system.
-const KEPT: Room = Room { bytes: 4 << 20, inodes: 256 };
-/// Room that the start of a daemon needs: four files and directories of ours, seven of the daemon's, and some more.
-const FOR_A_START: Room = Room { bytes: 256 << 10, inodes: 16 };
+const KEPT: FreeRoom = FreeRoom { bytes: 4 << 20, inodes: 256 };
+/// FreeRoom that the start of a daemon needs: four files and directories of ours, seven of the daemon's, and some more.
+const FOR_A_START: FreeRoom = FreeRoom { bytes: 256 << 10, inodes: 16 };
 
-/// Room on a file system.
+/// FreeRoom on a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Room {
+struct FreeRoom {
     bytes: u64,
     /// Practically endless where the file system does not count them.
     inodes: u64,
 }
 
-impl Room {
+impl FreeRoom {
     fn holds(self, other: Self) -> bool {
         self.bytes >= other.bytes && self.inodes >= other.inodes
     }
@@ -44,9 +44,9 @@ impl Room {
 }
 
 /// Returns what is free for users in `run_dir`, and what its file system has in all. `None`: it cannot be asked.
-fn room(settings: &Settings) -> Option<(Room, Room)> {
+fn room(settings: &Settings) -> Option<(FreeRoom, FreeRoom)> {
     let stat = rustix::fs::statvfs(&settings.run_dir).ok()?;
-    let of = |blocks: u64, inodes: u64| Room {
+    let of = |blocks: u64, inodes: u64| FreeRoom {
         bytes: blocks.saturating_mul(stat.f_frsize),
         inodes: if stat.f_files == 0 { u64::MAX } else { inodes },
     };
@@ -78,7 +78,7 @@ pub(super) fn make_room(settings: &Settings) -> Option<String> {
 /// system is full, so nothing is said of a failure.
 fn keep(settings: &Settings) {
     let Some((free, all)) = room(settings) else { return };
-    let kept = Room { bytes: KEPT.bytes.min(all.bytes / 4), inodes: KEPT.inodes.min(all.inodes / 4) };
+    let kept = FreeRoom { bytes: KEPT.bytes.min(all.bytes / 4), inodes: KEPT.inodes.min(all.inodes / 4) };
     if !free.holds(kept.times(2)) {
         return;
     }

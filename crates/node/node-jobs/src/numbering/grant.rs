@@ -5,7 +5,7 @@ use protocol::{Grant, MigSpec, ShareOn, TaskDevices, TaskGrant};
 
 use crate::gpu_settings::GpuSettings;
 use node_driver::{GpuMinor, NvmlIndex};
-use node_journal::{Entry, InstanceRecord, Kind, PartRecord, TasksRecord};
+use node_journal::{Entry, GrantKind, InstanceRecord, PartRecord, TasksRecord};
 
 /// A GPU of a grant, with all that is known of it before the driver is asked.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct GrantedGpu {
 pub struct NvmlGrant {
     pub(super) grant: Grant<NvmlIndex>,
     pub(super) gpus: Vec<GrantedGpu>,
-    /// They are not the job's alone: see [`Kind::Shards`].
+    /// They are not the job's alone: see [`GrantKind::Shards`].
     pub(super) shards: bool,
 }
 
@@ -47,13 +47,13 @@ impl NvmlGrant {
         self.shards
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> GrantKind {
         match self.grant {
-            Grant::Mig(_) | Grant::Compute { .. } => Kind::Mig,
-            Grant::Mps { .. } => Kind::Mps,
-            Grant::Tasks(_) => Kind::Tasks,
-            Grant::Whole(_) if self.shards => Kind::Shards,
-            Grant::Whole(_) => Kind::Whole,
+            Grant::Mig(_) | Grant::Compute { .. } => GrantKind::Mig,
+            Grant::Mps { .. } => GrantKind::Mps,
+            Grant::Tasks(_) => GrantKind::Tasks,
+            Grant::Whole(_) if self.shards => GrantKind::Shards,
+            Grant::Whole(_) => GrantKind::Whole,
         }
     }
 

@@ -21,7 +21,7 @@ use node_driver::nvml::{Nvml, NvmlError};
 use node_journal::lock::Locks;
 use node_journal::own_dirs::StateError;
 use node_journal::{CapRecord, Entry, GpuRecord, Journal, VERSION};
-use plan::{Change, Plan, Step, plan};
+use plan::{Change, LimitPlan, LimitStep, plan};
 
 /// Outcome of setting or restoring the limits of some GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -177,11 +177,12 @@ pub fn disagreements(
         let (false, Ok(now_mw)) = (settings.must_not_touch(gpu.index), nvml.power_limit_mw(gpu.index)) else {
             continue;
         };
-        let Plan { step, is_foreign } = plan(recorded(journal, &gpu)?, now_mw, &holders.caps_on(&gpu.uuid));
+        let LimitPlan { step, is_foreign } =
+            plan(recorded(journal, &gpu)?, now_mw, &holders.caps_on(&gpu.uuid));
         let (now, to) = (watts(now_mw), watts(record.to_mw));
         if is_foreign {
             found.push((gpu.index, format!("its power limit is {now} W, not the {to} W that was set for jobs: somebody else changed it")));
-        } else if let Step::Restore(found_mw) = step {
+        } else if let LimitStep::Restore(found_mw) = step {
             let was = watts(found_mw);
             found.push((
                 gpu.index,
@@ -208,7 +209,7 @@ pub(crate) fn before_reset(
     };
     let recorded = recorded(&journal, gpu)?;
     if now_mw != default_mw || recorded.is_some() {
-        let Plan { is_foreign, .. } = plan(recorded, now_mw, &[]);
+        let LimitPlan { is_foreign, .. } = plan(recorded, now_mw, &[]);
         let found_mw = recorded.filter(|_| !is_foreign).map_or(now_mw, |change| change.found_mw);
         store(&journal, gpu, Change { found_mw, was_mw: now_mw, to_mw: default_mw })?;
     }
@@ -300,7 +301,7 @@ fn settle(
         }
     };
     let recorded = recorded(journal, gpu)?;
-    let Plan { step, is_foreign } = plan(recorded, now_mw, caps);
+    let LimitPlan { step, is_foreign } = plan(recorded, now_mw, caps);
     if let (true, Some(change)) = (is_foreign, recorded) {
         let (now, ours) = (watts(now_mw), watts(change.to_mw));
         settled.notes.push(format!(
@@ -308,9 +309,9 @@ fn settle(
         ));
     }
     match step {
-        Step::Keep => {}
-        Step::Forget => journal.remove_cap(&gpu.uuid)?,
-        Step::Set(change) => {
+        LimitStep::Keep => {}
+        LimitStep::Forget => journal.remove_cap(&gpu.uuid)?,
+        LimitStep::Set(change) => {
             store(journal, gpu, change)?;
             if let Err(why) = set(nvml, index, now_mw, change.to_mw) {
                 settled.problems.push(format!(
@@ -323,7 +324,7 @@ fn settle(
                 }
             }
         }
-        Step::Restore(found_mw) => match set(nvml, index, now_mw, found_mw) {
+        LimitStep::Restore(found_mw) => match set(nvml, index, now_mw, found_mw) {
             Ok(()) => journal.remove_cap(&gpu.uuid)?,
             Err(why) => settled.problems.push(format!(
                 "GPU {index}: its power limit was {} W and is not put back: {why}",

@@ -23,7 +23,7 @@ impl Change {
 
 /// The action that a GPU's limit needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum LimitStep {
     /// It is as it was found: what the journal says of it is over.
     Forget,
     /// The jobs' limit is in force.
@@ -36,25 +36,25 @@ pub(crate) enum Step {
 
 /// A step, and whether somebody else has changed the limit since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) step: Step,
+pub(crate) struct LimitPlan {
+    pub(crate) step: LimitStep,
     /// The limit in force is neither ours nor what we found: what the journal says of it is over.
     pub(crate) is_foreign: bool,
 }
 
 /// Decides for one GPU. `recorded` is the journal's change of this boot, `now_mw` the limit in force, `caps_mw` has one
 /// entry for each job on the GPU: its cap, or none.
-pub(crate) fn plan(recorded: Option<Change>, now_mw: u32, caps_mw: &[Option<u32>]) -> Plan {
+pub(crate) fn plan(recorded: Option<Change>, now_mw: u32, caps_mw: &[Option<u32>]) -> LimitPlan {
     let ours = recorded.filter(|change| change.explains(now_mw));
     let found_mw = ours.map_or(now_mw, |change| change.found_mw);
     let to_mw = wanted(found_mw, caps_mw);
     let step = match (to_mw == found_mw, now_mw == to_mw) {
-        (true, true) => Step::Forget,
-        (true, false) => Step::Restore(found_mw),
-        (false, true) if ours.is_some_and(|change| change.to_mw == to_mw) => Step::Keep,
-        (false, _) => Step::Set(Change { found_mw, was_mw: now_mw, to_mw }),
+        (true, true) => LimitStep::Forget,
+        (true, false) => LimitStep::Restore(found_mw),
+        (false, true) if ours.is_some_and(|change| change.to_mw == to_mw) => LimitStep::Keep,
+        (false, _) => LimitStep::Set(Change { found_mw, was_mw: now_mw, to_mw }),
     };
-    Plan { step, is_foreign: recorded.is_some() && ours.is_none() }
+    LimitPlan { step, is_foreign: recorded.is_some() && ours.is_none() }
 }
 
 /// The limit that the jobs on a GPU ask for together, mW.
@@ -77,19 +77,19 @@ mod tests {
 
     /// A GPU that does what a plan says, until it is killed after so many of the plan's writes and calls.
     fn carry_out(recorded: &mut Option<Change>, limit: &mut u32, caps: &[Option<u32>], killed_after: usize) {
-        let Plan { step, is_foreign } = plan(*recorded, *limit, caps);
+        let LimitPlan { step, is_foreign } = plan(*recorded, *limit, caps);
         let mut acts: Vec<Act> = Vec::new();
         if is_foreign {
             acts.push(Box::new(|recorded, _| *recorded = None));
         }
         match step {
-            Step::Keep => {}
-            Step::Forget => acts.push(Box::new(|recorded, _| *recorded = None)),
-            Step::Set(change) => {
+            LimitStep::Keep => {}
+            LimitStep::Forget => acts.push(Box::new(|recorded, _| *recorded = None)),
+            LimitStep::Set(change) => {
                 acts.push(Box::new(move |recorded, _| *recorded = Some(change)));
                 acts.push(Box::new(move |_, limit| *limit = change.to_mw));
             }
-            Step::Restore(found) => {
+            LimitStep::Restore(found) => {
                 acts.push(Box::new(move |_, limit| *limit = found));
                 acts.push(Box::new(|recorded, _| *recorded = None));
             }
@@ -100,25 +100,28 @@ mod tests {
     #[test]
     fn the_highest_cap_counts_and_who_has_none_is_not_slowed() {
         let set = |caps: &[Option<u32>]| plan(None, FOUND, caps).step;
-        assert_eq!(set(&[Some(190)]), Step::Set(change(FOUND, 190)));
-        assert_eq!(set(&[Some(190), Some(210)]), Step::Set(change(FOUND, 210)));
-        assert_eq!(set(&[Some(190), None]), Step::Forget);
-        assert_eq!(set(&[Some(300)]), Step::Forget);
-        assert_eq!(set(&[]), Step::Forget);
+        assert_eq!(set(&[Some(190)]), LimitStep::Set(change(FOUND, 190)));
+        assert_eq!(set(&[Some(190), Some(210)]), LimitStep::Set(change(FOUND, 210)));
+        assert_eq!(set(&[Some(190), None]), LimitStep::Forget);
+        assert_eq!(set(&[Some(300)]), LimitStep::Forget);
+        assert_eq!(set(&[]), LimitStep::Forget);
         let recorded = Some(change(FOUND, 190));
-        assert_eq!(plan(recorded, 190, &[Some(190)]).step, Step::Keep);
-        assert_eq!(plan(recorded, 190, &[Some(190), None]).step, Step::Restore(FOUND));
-        assert_eq!(plan(recorded, 190, &[Some(190), Some(200)]).step, Step::Set(change(190, 200)));
+        assert_eq!(plan(recorded, 190, &[Some(190)]).step, LimitStep::Keep);
+        assert_eq!(plan(recorded, 190, &[Some(190), None]).step, LimitStep::Restore(FOUND));
+        assert_eq!(plan(recorded, 190, &[Some(190), Some(200)]).step, LimitStep::Set(change(190, 200)));
     }
 
     #[test]
     fn a_limit_that_is_not_ours_stays() {
         let recorded = Some(change(FOUND, 190));
-        assert_eq!(plan(recorded, 170, &[]), Plan { step: Step::Forget, is_foreign: true });
+        assert_eq!(plan(recorded, 170, &[]), LimitPlan { step: LimitStep::Forget, is_foreign: true });
         // A later job starts from the administrator's limit, and gives that back.
         let next = Change { found_mw: 170, was_mw: 170, to_mw: 160 };
-        assert_eq!(plan(recorded, 170, &[Some(160)]), Plan { step: Step::Set(next), is_foreign: true });
-        assert_eq!(plan(recorded, 170, &[Some(190)]).step, Step::Forget);
+        assert_eq!(
+            plan(recorded, 170, &[Some(160)]),
+            LimitPlan { step: LimitStep::Set(next), is_foreign: true }
+        );
+        assert_eq!(plan(recorded, 170, &[Some(190)]).step, LimitStep::Forget);
     }
 
     /// Jobs come and go, and every plan is killed anywhere: once all are gone, the limit is as it was found.

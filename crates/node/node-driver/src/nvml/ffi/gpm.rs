@@ -8,7 +8,7 @@ use super::{Code, Device, Lib, Plain as _, count_since};
 
 /// Buffer of a question about metrics, with room behind it: newer headers have more metrics in the same version of the struct.
 #[repr(C)]
-pub(super) struct Asked {
+pub(super) struct GpmQuestion {
     get: sys::nvmlGpmMetricsGet_t,
     room: [sys::nvmlGpmMetric_t; 1024],
 }
@@ -43,7 +43,7 @@ impl Lib {
         first: &GpmSample<'_>,
         second: &GpmSample<'_>,
     ) -> Result<f64, Code> {
-        let mut asked = Asked::zeroed();
+        let mut asked = GpmQuestion::zeroed();
         let get = &mut asked.get;
         get.version = sys::NVML_GPM_METRICS_GET_VERSION;
         get.numMetrics = 1;

@@ -6,7 +6,7 @@ use std::path::Path;
 use geometry::JobId;
 use gpu_node::{Inspection, Numbering, Settings, job_processes};
 use node_journal::{Entry, Journal};
-use plugin_rt::live_steps;
+use node_slurm::live_steps;
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::outcome::Failure;

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use geometry::JobId;
 use node_jobs::{JobContext, begin_batch};
 use node_journal::Entry;
-use plugin_rt::{Chain, live_steps, log};
+use node_slurm::live_steps;
+use plugin_rt::{Chain, log};
 use protocol::wire::plain_why;
 use protocol::{AdminComment, Says, Started};
 

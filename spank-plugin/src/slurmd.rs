@@ -11,7 +11,8 @@ use node_jobs::{
     Fault, JobContext, NodeInSlurm, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd,
     journal_problem,
 };
-use plugin_rt::{Chain, live_steps, log, set_job};
+use node_slurm::live_steps;
+use plugin_rt::{Chain, log, set_job};
 use protocol::Isolation;
 use protocol::set_summary::{MATCH_ENV, on_node};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, plain_why};

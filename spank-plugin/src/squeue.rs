@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use node_slurm::slurm_table::SlurmTable;
 use plugin_rt::Chain;
-use plugin_rt::slurm_table::SlurmTable;
 
 /// Runs one of Slurm's commands: its name and arguments, to what it prints or why it fails.
 pub(crate) type RunCommand<'a> = &'a dyn Fn(&str, Vec<String>) -> Result<Vec<u8>, String>;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use geometry::GpuIndex;
 use node_jobs::{Numbering, NvmlGrant, Settings};
-use plugin_rt::accounting::Accounting;
+use node_slurm::accounting::Accounting;
 use plugin_rt::{Chain, log, slurm_conf};
 use protocol::Grant;
 use site_config::SiteConfig;

@@ -1,8 +1,8 @@
-//! Tables of Slurm's commands: `plugin-rt` reads them for the command line as for the plugins.
+//! Tables of Slurm's commands: `node-slurm` reads them for the command line as for the plugins.
 
-use plugin_rt::slurm_table::StrangeTable;
+use node_slurm::slurm_table::StrangeTable;
 
-pub(crate) use plugin_rt::slurm_table::SlurmTable;
+pub(crate) use node_slurm::slurm_table::SlurmTable;
 
 use crate::outcome::Failure;
 

@@ -1,6 +1,5 @@
 //! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook, the reader of files that
-//! people name ([`read_file`]), which jobs live on a node ([`live_steps`]), and the reader of the tables that Slurm's commands print
-//! ([`slurm_table`]).
+//! people name ([`read_file`]).
 //!
 //! Slurm's daemons are other people's processes. Three rules follow, and this crate holds them in one place:
 //!
@@ -12,17 +11,14 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
-pub mod accounting;
 #[expect(unsafe_code, reason = "the hosting process's symbols and log functions")]
 mod ffi;
 mod guard;
 pub mod kept_file;
 mod level;
-pub mod live_steps;
 pub mod log;
 pub mod read_file;
 pub mod slurm_conf;
-pub mod slurm_table;
 
 pub use error_chain::Chain;
 pub use ffi::Text;

@@ -4,7 +4,7 @@ use std::env;
 
 use geometry::JobId;
 use job_usage::{Places, UsageError};
-use plugin_rt::accounting::Accounting;
+use node_slurm::accounting::Accounting;
 use plugin_rt::{Chain, log};
 
 /// Why nothing of a job is accounted.

@@ -11,8 +11,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::kept_file::KeptFile;
-use crate::slurm_conf;
+use plugin_rt::kept_file::KeptFile;
+use plugin_rt::slurm_conf;
 
 /// Its name in `SlurmdSpoolDir`.
 const NAME: &str = "tessera.accounting";

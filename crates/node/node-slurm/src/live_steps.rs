@@ -14,7 +14,7 @@ use geometry::JobId;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::slurm_conf;
+use plugin_rt::slurm_conf;
 
 const SOCKETS: &str = "/proc/net/unix";
 

@@ -1,6 +1,6 @@
 //! What samples of a job add up to. Pure.
 
-use job_usage::Sample;
+use job_sample::Sample;
 
 /// The samples of a job on this node so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
-use job_usage::{Places, has_devices, sample};
+use job_sample::{has_devices, sample};
+use job_usage::Places;
 use step_accounting::{AccountedNode, NotAccounted};
 
 use crate::peaks::Peaks;

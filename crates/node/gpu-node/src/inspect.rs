@@ -8,11 +8,12 @@ use geometry::{JobId, Model, ProfileId, Slice};
 use node_state::{MigPolicy, Node, Purpose};
 
 use crate::broker_jobs;
+use crate::driver_params::complaint;
 use crate::engine_view::{GpuView, engine_view, view};
 use node_driver::NvmlIndex;
 use node_driver::nvml::{GpuInstance, Nvml};
 use node_jobs::Fault;
-use node_jobs::access::{Devices, GpuFacts, complaint, device_nodes, gpu_node};
+use node_jobs::access::{Devices, GpuFacts, device_nodes, gpu_node};
 use node_jobs::lifecycle::require_root;
 use node_jobs::power;
 use node_jobs::stale_processes::{self, Leftover, OpenNodes};

@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod broker_jobs;
+mod driver_params;
 mod engine_view;
 mod hand_over;
 mod inspect;

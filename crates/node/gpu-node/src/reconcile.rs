@@ -6,12 +6,13 @@ use error_chain::Chain;
 use geometry::JobId;
 
 use crate::broker_jobs;
+use crate::driver_params::complaint;
 use node_driver::NvmlIndex;
 use node_driver::deadline::Deadline;
 use node_driver::nvml::Nvml;
 use node_jobs::Fault;
 use node_jobs::Settings;
-use node_jobs::access::{Devices, GpuFacts, complaint, device_nodes};
+use node_jobs::access::{Devices, GpuFacts, device_nodes};
 use node_jobs::lifecycle::finish;
 use node_jobs::lifecycle::require_root;
 use node_jobs::{mps, power, stale_instances};

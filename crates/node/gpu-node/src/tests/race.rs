@@ -112,7 +112,7 @@ fn where_the_drivers_helper_makes_the_nodes_he_gets_in_and_the_administrator_is_
         "tests::race::where_the_drivers_helper_makes_the_nodes_he_gets_in_and_the_administrator_is_told";
     let node = NODE.replace("modify_device_files = false", "modify_device_files = true");
     on_node_of(name, &node, |node| {
-        let complaint = crate::access::complaint(&node.settings).unwrap();
+        let complaint = crate::driver_params::complaint(&node.settings).unwrap();
         assert!(complaint.contains("NVreg_ModifyDeviceFiles=0"), "{complaint}");
         let intruder = Intruder::start(node);
         let begin = Instant::now();

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::Fault;
-use job_usage::{energy_of, sample};
+use job_sample::sample;
+use job_usage::energy_of;
 use node_driver::nvml::Nvml;
 use node_journal::{Journal, Phase};
 

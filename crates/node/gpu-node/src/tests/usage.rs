@@ -3,7 +3,7 @@
 use std::process::Child;
 
 use super::*;
-use job_usage::{Sample, has_devices, sample};
+use job_sample::{Sample, has_devices, sample};
 use node_driver::process;
 
 /// A process on a GPU with 3000 MiB, of a job as its environment says; killed when dropped.

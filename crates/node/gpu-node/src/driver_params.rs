@@ -5,10 +5,10 @@
 //! With 0 it makes and changes none, capability nodes included [open-gpu-kernel-modules, `nv-caps.c`: an entry's
 //! `DeviceFileModify` begins as that parameter]; they are then made here, closed.
 
-use crate::settings::Settings;
+use node_jobs::Settings;
 
 /// Says what is wrong with the driver's parameters, if anything; `None` also if Tessera does not manage device nodes.
-pub fn complaint(settings: &Settings) -> Option<String> {
+pub(crate) fn complaint(settings: &Settings) -> Option<String> {
     if !settings.manage_device_nodes {
         return None;
     }

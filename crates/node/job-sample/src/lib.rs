@@ -1,12 +1,14 @@
 //! What a job's devices hold and do at one moment, as the driver tells. Changes no device and no entry, and takes no lock.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 use std::thread;
 
 use geometry::JobId;
 
-use crate::present;
-use crate::slurm_process;
-use crate::{Places, UsageError};
+use job_usage::present;
+use job_usage::slurm_process;
+use job_usage::{Places, UsageError};
 use node_driver::NvmlIndex;
 use node_driver::nvml::{BETWEEN_LOOKS, FirstLook, Nvml, NvmlError, Usage};
 use node_journal::{Entry, GrantKind, InstanceRecord, Journal};

@@ -78,6 +78,7 @@ fn view(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
         gres: vec![GresRequest { kind, per_node, per_socket: false }],
         exclusive: false,
         enforce_bind: false,
+        ranked: true,
         partition: None,
         account: None,
         comment: protocol::AdminComment::default(),

@@ -6,11 +6,15 @@ use protocol::node_word::{join, split};
 use protocol::{AdminComment, NodeWord, Says};
 use topology::GpuSet;
 
+use crate::node_order::Placed;
+
 /// One change of a job's record, or of the answer to the test that is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Takes nodes, by their index, out of the candidates.
     RuleOut(Vec<usize>),
+    /// Has Slurm take nodes in this order, in this test only.
+    Order(Vec<Placed>),
     /// Makes exactly these nodes, by their index, the answer.
     Offer(Vec<usize>),
     /// Gives a pending job this many shards per node.
@@ -107,6 +111,11 @@ impl Effect {
     /// The devices of a node, if it is about these.
     pub(crate) fn devices(&self) -> Option<&Devices> {
         if let Self::Devices(devices) = self { Some(devices) } else { None }
+    }
+
+    /// The order of nodes, if it is about that.
+    pub(crate) fn order(&self) -> Option<&[Placed]> {
+        if let Self::Order(order) = self { Some(order) } else { None }
     }
 
     /// Adds the shards that Slurm is to count for the devices.

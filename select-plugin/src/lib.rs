@@ -15,6 +15,7 @@ mod lifecycle_hooks;
 mod limited;
 mod memory;
 mod narrow;
+mod node_order;
 mod patience;
 mod place_on_node;
 mod real_plugin;

@@ -308,6 +308,7 @@ mod tests {
                 gres: vec![GresRequest { kind: GresKind::Gpu, per_node: 2, per_socket: false }],
                 exclusive: false,
                 enforce_bind: false,
+                ranked: false,
                 partition: None,
                 account: None,
                 comment: protocol::AdminComment::default(),

@@ -97,6 +97,7 @@ mod tests {
             gres: vec![GresRequest { kind, per_node, per_socket: false }],
             exclusive: false,
             enforce_bind: false,
+            ranked: false,
             partition: Some("gpu".to_owned()),
             account: Some("lab".to_owned()),
             comment: AdminComment::default(),

@@ -140,6 +140,7 @@ mod tests {
             gres: Vec::new(),
             exclusive,
             enforce_bind: false,
+            ranked: false,
             partition: None,
             account: None,
             comment: AdminComment::default(),

@@ -34,6 +34,7 @@ fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
         gres: vec![GresRequest { kind, per_node, per_socket: false }],
         exclusive: false,
         enforce_bind: false,
+        ranked: false,
         partition: None,
         account: None,
         comment: protocol::AdminComment::default(),
@@ -103,6 +104,7 @@ fn planned(engine: &Engine, place: &str) -> (Want, Vec<usize>) {
         gres: vec![GresRequest { kind: GresKind::Shard, per_node: 10, per_socket: false }],
         exclusive: false,
         enforce_bind: false,
+        ranked: false,
         partition: None,
         account: None,
         comment: protocol::AdminComment::parse(&format!(

@@ -39,6 +39,9 @@ pub(crate) struct JobView {
     pub(crate) exclusive: bool,
     /// `--gres-flags=enforce-binding`.
     pub(crate) enforce_bind: bool,
+    /// Slurm may be told in which order to take nodes for it: it runs on a single one, whatever Slurm chooses, and the site does
+    /// not want the least loaded one.
+    pub(crate) ranked: bool,
     /// The partition it is tested in.
     pub(crate) partition: Option<String>,
     /// The account that it is charged to.
@@ -238,6 +241,7 @@ mod tests {
             gres: gres.iter().map(entry).collect(),
             exclusive: false,
             enforce_bind: false,
+            ranked: false,
             partition: None,
             account: None,
             comment: AdminComment::default(),

@@ -10,8 +10,8 @@ use super::{CACHE_LIMIT, Engine, Question};
 /// Number of searches without an answer in memory that one test may make, in units of a node with up to 8 free GPUs: each
 /// takes some ten microseconds there, and milliseconds with 16.
 pub(crate) const SEARCHES: u32 = 64;
-const FEW_FREE: usize = 8;
-const MANY_COST: u32 = 16;
+pub(super) const FEW_FREE: usize = 8;
+pub(super) const MANY_COST: u32 = 16;
 
 /// Bandwidth that a decision's set is predicted to reach, GB/s. Infinity where nothing is predicted: there is nothing to wait for.
 pub(crate) fn predicted(decision: &Decision) -> f64 {

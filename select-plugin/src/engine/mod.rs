@@ -13,6 +13,7 @@ mod back;
 mod best;
 mod claims;
 mod holds;
+mod node_cost;
 pub(crate) mod power;
 mod question;
 mod standing;
@@ -23,13 +24,14 @@ use std::sync::{Arc, Mutex};
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
 use node_state::{Gpu, Node, Policy, Purpose};
-use placement::Budgets;
+use placement::{Budgets, Fill, NodeCost};
 use protocol::layout::ConfigInForce;
 use protocol::{NodeGrant, Request, Said, Standing};
 use site_config::SiteConfig;
 use topology::GpuSet;
 
 pub(crate) use best::{SEARCHES, predicted};
+pub(crate) use node_cost::CostNow;
 use question::Key;
 pub(crate) use question::Question;
 pub(crate) use standing::Heard;
@@ -68,6 +70,8 @@ struct NodeEntry {
     now: HashMap<Key, bool>,
     /// GB/s of the best set, for the same state.
     best: HashMap<Key, f64>,
+    /// Costs of the best choices, for the same state; `None`: no room.
+    costs: HashMap<(Key, Fill), Option<NodeCost>>,
     /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
     unmanaged: bool,
     /// The last word of its slurmd.
@@ -81,6 +85,7 @@ impl NodeEntry {
     fn changed(&mut self) {
         self.now.clear();
         self.best.clear();
+        self.costs.clear();
     }
 }
 
@@ -97,6 +102,7 @@ impl Engine {
                     ending: BTreeMap::new(),
                     now: HashMap::new(),
                     best: HashMap::new(),
+                    costs: HashMap::new(),
                     unmanaged: false,
                     said: None,
                     standing: Standing::Same,

@@ -20,6 +20,8 @@ pub(super) fn in_test(host: &Host, job: &mut sys::job_record_t, call: &Call, eff
     for effect in effects {
         match effect {
             Effect::RuleOut(nodes) => nodes.iter().for_each(|node| candidates.put(*node, false)),
+            // Written for the time of Slurm's test alone, by `weights::write`.
+            Effect::Order(_) => {}
             // A test that fails may leave anything in it.
             Effect::Offer(nodes) => {
                 (0..host.node_count()).for_each(|node| candidates.put(node, nodes.contains(&node)));
@@ -59,7 +61,11 @@ fn one(host: &Host, job: &mut sys::job_record_t, effect: &Effect) {
         Effect::JobsChanged => host.jobs_changed(),
         // SAFETY: src/common/job_resources.h: frees what the test made and sets the field to null, as cons_tres itself does.
         Effect::Unallocate => unsafe { (host.free_job_resources)(&raw mut job.job_resrcs) },
-        Effect::RuleOut(_) | Effect::Offer(_) | Effect::Preempt(_) | Effect::Layouts(_) => {}
+        Effect::RuleOut(_)
+        | Effect::Order(_)
+        | Effect::Offer(_)
+        | Effect::Preempt(_)
+        | Effect::Layouts(_) => {}
     }
 }
 

@@ -24,11 +24,16 @@ pub(super) fn fatal(text: &str) {
     }
 }
 
-/// One string of `slurm_conf`, copied. Slurm fills it before it loads any plugin.
-pub(super) fn conf_string(field: fn(&sys::slurm_conf_t) -> *mut c_char) -> Option<String> {
+/// What `field` reads of `slurm_conf`. Slurm fills it before it loads any plugin.
+pub(super) fn conf<T>(field: impl FnOnce(&sys::slurm_conf_t) -> T) -> Option<T> {
     let conf = symbol(c"slurm_conf")?.cast::<sys::slurm_conf_t>();
     // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, alive as long as the process.
-    let found = field(unsafe { conf.as_ref() });
+    Some(field(unsafe { conf.as_ref() }))
+}
+
+/// One string of `slurm_conf`, copied.
+pub(super) fn conf_string(field: fn(&sys::slurm_conf_t) -> *mut c_char) -> Option<String> {
+    let found = conf(field)?;
     // SAFETY: Slurm's strings are null or NUL-terminated.
     unsafe { text(found) }
 }
@@ -67,15 +72,26 @@ impl Host {
 
     /// A node's record; `None` for an empty slot.
     pub(super) fn node(&self, index: usize) -> Option<&sys::node_record_t> {
+        // SAFETY: null or a slot of the node table; hooks run under the node lock.
+        unsafe { struct_at(self.slot(index)?) }
+    }
+
+    fn slot(&self, index: usize) -> Option<*mut sys::node_record_t> {
         if index >= self.node_count() {
             return None;
         }
         // SAFETY: node_conf.h: `extern node_record_t **node_record_table_ptr`.
         let table = unsafe { self.table.read() };
         // SAFETY: the table has `node_record_count` slots.
-        let record = unsafe { item(table, index) }?;
-        // SAFETY: null or a slot of the node table; hooks run under the node lock.
-        unsafe { struct_at(record) }
+        unsafe { item(table, index) }
+    }
+
+    /// Writes a node's scheduling weight, as cons_tres itself does in a test.
+    pub(super) fn set_weight(&self, index: usize, weight: u64) {
+        // SAFETY: null or a slot of the node table; a test runs under the node lock, and nobody else reads the field.
+        if let Some(node) = self.slot(index).and_then(|slot| unsafe { slot.as_mut() }) {
+            node.sched_weight = weight;
+        }
     }
 
     /// Every node that has a name, with its place in the node table.

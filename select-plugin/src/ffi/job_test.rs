@@ -14,7 +14,7 @@ use slurmctld_rt::struct_at;
 
 use super::call::Call;
 use super::host::Host;
-use super::{accounts, apply, hooks, jobs, nodes, resources, sys, version};
+use super::{accounts, apply, hooks, jobs, nodes, resources, sys, version, weights};
 use crate::effect::Effect;
 use crate::engine::Heard;
 use crate::job_test::{Opinion, PendingTest};
@@ -31,13 +31,19 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     let per_node = guard_ok("job_test", None, || {
         test.as_ref().and_then(|_| hooks::again(call.job, |_, host, job| apply::shards_per_node(host, job)))
     });
+    let mut order = None;
     guard_ok("job_test", (), || {
         let _slurm_answers = decide(call, test.as_mut(), |test, memory, slurm| {
-            (Opinion::AsSlurmSays, test.before(memory, slurm))
+            let effects = test.before(memory, slurm);
+            order = effects.iter().find_map(Effect::order).map(|order| weights::write(slurm.host, order));
+            (Opinion::AsSlurmSays, effects)
         });
     });
     let before = began.elapsed();
     let rc = real();
+    if let (Some(order), Ok(host)) = (&order, Host::found()) {
+        guard_ok("job_test", (), || weights::restore(host, order));
+    }
     let began = Instant::now();
     let succeeds = rc == SUCCESS;
     let on_failure = test.as_ref().map_or(Opinion::AsSlurmSays, |test| test.if_we_fail(succeeds));

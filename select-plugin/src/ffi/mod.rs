@@ -22,5 +22,6 @@ mod prototypes;
 mod real;
 mod resources;
 mod version;
+mod weights;
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));

@@ -6,15 +6,17 @@ use admission::COUNTED_PER_NODE;
 use decision_counts::decisions::Reason;
 use geometry::JobId;
 use node_state::Spread;
+use placement::Fill;
 use protocol::{Request, Says};
 
 use super::{PendingTest, wait};
 use crate::effect::{Effect, Layout};
-use crate::engine::{Engine, Question};
+use crate::engine::{CostNow, Engine, Question, SEARCHES};
 use crate::lifecycle_hooks::epilogs_over;
 use crate::limited;
 use crate::memory::{Memory, Ways};
 use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
+use crate::node_order;
 use crate::patience::Patient;
 use crate::slurm::{Ask, Slurm, Test};
 use crate::view::{GresKind, JobView, NodeView, Want};
@@ -68,6 +70,7 @@ impl PendingTest {
             tried.set(view.id, ways);
         }
         self.once_registered = narrowed.once_registered();
+        effects.extend(asking.in_order_of_cost(engine, &narrowed));
         effects.push(Effect::RuleOut(narrowed.out));
         effects
     }
@@ -223,6 +226,21 @@ impl<S: Slurm> Asking<'_, S> {
             narrowed.out.extend(split.poor);
         }
         (has_good, Ways { good, ..Ways::default() })
+    }
+
+    /// Puts the nodes that are left in the order of what the job's best choice there costs everybody else. A job that Slurm may
+    /// give several nodes keeps Slurm's order: it would fill the cheapest node with the tasks that fit there and go on to the next.
+    fn in_order_of_cost(&self, engine: &mut Engine, narrowed: &Narrowed) -> Option<Effect> {
+        if self.test.ask == Ask::TestOnly || !self.view.ranked || self.test.min_nodes > 1 {
+            return None;
+        }
+        let mut searches = SEARCHES;
+        let left = self.nodes.iter().filter(|node| !narrowed.out.contains(&node.index));
+        let costs: Vec<(usize, CostNow)> = left
+            .map(|node| (node.index, engine.cost_now(&node.name, &self.question, Fill::Pack, &mut searches)))
+            .collect();
+        let order = node_order::by_cost(&costs);
+        (!order.is_empty()).then_some(Effect::Order(order))
     }
 
     /// Claims what an isolated job is to get of the pool of GPU tasks, if that alone keeps it waiting.

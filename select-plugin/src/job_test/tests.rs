@@ -49,6 +49,7 @@ fn job(request: &str, kind: GresKind, per_node: u64) -> JobView {
         gres: vec![GresRequest { kind, per_node, per_socket: false }],
         exclusive: false,
         enforce_bind: false,
+        ranked: false,
         partition: None,
         account: None,
         comment: AdminComment::default(),

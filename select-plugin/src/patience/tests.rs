@@ -31,6 +31,7 @@ fn job(request: Option<&str>, gpus: u64, comment: &str) -> JobView {
         gres: vec![GresRequest { kind: GresKind::Gpu, per_node: gpus, per_socket: false }],
         exclusive: false,
         enforce_bind: false,
+        ranked: false,
         partition: None,
         account: None,
         comment: AdminComment::parse(comment),

@@ -13,6 +13,11 @@ pub(crate) fn kind_of(name: &str) -> Option<GresKind> {
     }
 }
 
+/// Tells whether Slurm can give a job no more than one node, by its record. A job with one task has one node unless it asks for more.
+pub(crate) fn gets_one_node(max_nodes: u32, min_nodes: u32, tasks: u32) -> bool {
+    max_nodes == 1 || min_nodes <= 1 && tasks <= 1
+}
+
 /// Numbers of one entry of a job's GRES request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AskedNumbers {

@@ -11,7 +11,7 @@ mod shards;
 mod steps;
 mod times;
 
-pub(crate) use asked::{AskedNumbers, CountedEntry, count_gpus, kind_of, within_reach};
+pub(crate) use asked::{AskedNumbers, CountedEntry, count_gpus, gets_one_node, kind_of, within_reach};
 pub(crate) use devices::{Account, ReadEntry, Topology, choice};
 #[cfg(not(slurm_since = "25.05"))]
 pub(crate) use licenses::lists_to_count;

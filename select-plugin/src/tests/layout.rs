@@ -36,9 +36,9 @@ fn offsets() -> String {
             admin_comment, magic, bit_flags, details, end_time, gres_list_alloc, gres_list_req, job_id, job_resrcs, job_state,
             part_ptr, spank_job_env, spank_job_env_size, start_time, tres_per_node, user_id,
         }
-        JobDetails { magic, max_nodes, req_node_bitmap, whole_node }
+        JobDetails { magic, max_nodes, min_nodes, num_tasks, req_node_bitmap, whole_node }
         job_resources_t { core_bitmap, memory_allocated, node_bitmap }
-        node_record_t { boot_time, config_ptr, extra, gres_list, magic, mem_spec_limit, name, real_memory, tot_cores }
+        node_record_t { boot_time, config_ptr, extra, gres_list, magic, mem_spec_limit, name, real_memory, sched_weight, tot_cores }
         gres_state_t { gres_data, gres_name }
         gres_job_state_t {
             gres_per_job, gres_per_node, gres_per_socket, gres_bit_select, gres_cnt_node_select, gres_bit_alloc,
@@ -48,8 +48,8 @@ fn offsets() -> String {
             gres_bit_alloc, gres_cnt_config, topo_cnt, topo_core_bitmap, topo_gres_bitmap, topo_gres_cnt_alloc, topo_gres_cnt_avail,
             topo_type_id,
         }
-        part_record_t { magic, node_bitmap }
-        slurm_conf_t { plugindir, slurm_conf }
+        part_record_t { flags, magic, node_bitmap }
+        slurm_conf_t { plugindir, select_type_param, slurm_conf }
     };
     all.push_str(&of_steps());
     all.push_str(&of_licenses());

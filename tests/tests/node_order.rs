@@ -1,0 +1,151 @@
+//! The node of a job that names none: where the cost to everybody else is least, not where the fewest CPUs are free.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{AT_ONCE, admin_comment, builder, on};
+use lab::config::Templates;
+use lab::{Cluster, JobId, User};
+
+const STAY: &str = "exec sleep 600";
+/// The two nodes that are alike.
+const TWO: [&str; 2] = ["-p", "two"];
+
+/// n1 and n2 have 8 A100 as a DGX-1V links them, n3 has 4 H100 behind switches.
+fn templates() -> Templates {
+    let mut templates = Templates::shipped().unwrap();
+    let of_n1 = |text: &str| -> String {
+        let lines = text.lines().filter(|line| line.starts_with("NodeName=n1 "));
+        lines.map(|line| line.replace("n1", "n2") + "\n").collect()
+    };
+    for text in [&mut templates.slurm, &mut templates.gres] {
+        *text = text.replace("NodeName=n2 ", "NodeName=n3 ").replace("NodeHostname=n2", "NodeHostname=n3");
+        let alike = of_n1(text);
+        text.push('\n');
+        text.push_str(&alike);
+    }
+    templates.slurm.push_str("PartitionName=two Nodes=n1,n2 MaxTime=INFINITE State=UP\n");
+    let (before, sets) = templates.tessera.split_once("[[nodes]]").unwrap();
+    let (first, last) = sets.split_once("[[nodes]]").unwrap();
+    let sets = [
+        first.to_owned(),
+        first.replace("\"n1\"", "\"n2\""),
+        last.replace("\"n2\"", "\"n3\"") + "interconnect = \"hgx-a100-4\"\n",
+    ];
+    templates.tessera = [before.to_owned(), sets.map(|set| format!("[[nodes]]{set}")).concat()].concat();
+    templates
+}
+
+fn start(cluster: &Cluster, user: User, options: &[&str]) -> (JobId, String) {
+    let job = cluster.sbatch(user, options, STAY).unwrap();
+    let node = cluster.wait_running(job).unwrap().get("NodeList").to_owned();
+    (job, node)
+}
+
+fn node_of(cluster: &Cluster, options: &[&str]) -> String {
+    start(cluster, User::Alice, &[&TWO[..], options].concat()).1
+}
+
+fn end(cluster: &Cluster, job: JobId) {
+    cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+    let _ = cluster.wait_end(job).unwrap();
+}
+
+/// Fewer free CPUs on n1, so that Slurm alone goes there.
+fn lean_to_n1(cluster: &Cluster) -> JobId {
+    start(cluster, User::Bob, &["-w", "n1", "-c2"]).0
+}
+
+/// Takes all GPUs of a node but two.
+fn leave(cluster: &Cluster, node: &str, free: [u32; 2]) {
+    let mut extra = Vec::new();
+    for _ in 0..8 {
+        let (job, at) = start(cluster, User::Bob, &["-w", node, "--gres=gpu:1"]);
+        assert_eq!(at, node);
+        if free.contains(&cluster.gpus_of(job).unwrap()[0]) {
+            extra.push(job);
+        }
+    }
+    extra.into_iter().for_each(|job| end(cluster, job));
+}
+
+fn idle_instances_and_cut_gpus(cluster: &mut Cluster) {
+    // An idle instance on n2.
+    let (job, _) = start(cluster, User::Alice, &["-w", "n2", "--gpu-isolation=mig:1g.5gb"]);
+    end(cluster, job);
+    cluster.wait_idle().unwrap();
+    let _lean = lean_to_n1(cluster);
+    assert_eq!(node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]), "n2", "an idle instance is used again");
+    for _ in 0..3 {
+        assert_eq!(node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]), "n2", "beside what is there");
+    }
+}
+
+fn small_jobs_leave_a_node_whole(cluster: &mut Cluster) {
+    for _ in 0..5 {
+        let (cpus, _) = start(cluster, User::Bob, &[&TWO[..], &["-c4"]].concat());
+        let _ = node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]);
+        end(cluster, cpus);
+        let _ = node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]);
+    }
+    let _ = node_of(cluster, &["--gpu-isolation=whole", "--gpus-per-node=8"]);
+}
+
+fn sets_go_where_links_are_good(cluster: &mut Cluster) {
+    leave(cluster, "n1", [0, 5]);
+    leave(cluster, "n2", [0, 3]);
+    let (job, node) = start(cluster, User::Alice, &[&TWO[..], &["--gres=gpu:2"]].concat());
+    assert_eq!(node, "n2", "{:?}", admin_comment(cluster, job));
+}
+
+fn the_model_and_its_links(cluster: &mut Cluster) {
+    assert_eq!(start(cluster, User::Alice, &["--gpus-per-node=4"]).1, "n3", "300 GB/s rather than 50");
+}
+
+fn least_is_taken(cluster: &mut Cluster) {
+    assert_eq!(
+        start(cluster, User::Alice, &["--gpu-mem=40G"]).1,
+        "n3",
+        "half an H100 rather than a whole A100"
+    );
+}
+
+fn a_share_joins(cluster: &mut Cluster) {
+    let share = ["--gpu-isolation=mps", "--gpu-mem=5G"];
+    let _ = start(cluster, User::Alice, &[&["-w", "n2"], &share[..]].concat());
+    let _lean = lean_to_n1(cluster);
+    assert_eq!(node_of(cluster, &share), "n2");
+}
+
+/// Jobs without GPUs, a site's own weights and jobs of several tasks stay Slurm's.
+fn slurms_own(cluster: &mut Cluster) {
+    let (instance, _) = start(cluster, User::Alice, &["-w", "n2", "--gpu-isolation=mig:1g.5gb"]);
+    let _lean = lean_to_n1(cluster);
+    assert_eq!(node_of(cluster, &["-c1"]), "n1", "no GPU");
+    assert_eq!(node_of(cluster, &["-n4", "--gpu-isolation=mig:1g.5gb"]), "n1", "might have several nodes");
+    let weigh = |n2: &str| {
+        let update = ["update", "NodeName=n2", &format!("Weight={n2}")];
+        cluster.run(User::Root, "scontrol", &update).unwrap().ok().unwrap();
+    };
+    weigh("10");
+    assert_eq!(node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]), "n1", "the site's weight comes first");
+    weigh("1");
+    assert_eq!(cluster.job(instance).unwrap().state(), "RUNNING");
+}
+
+#[test]
+fn a_job_gets_the_node_that_costs_the_others_least() {
+    let mut cluster = builder().templates(templates()).slurm_conf(AT_ONCE).start().unwrap();
+    for part in [
+        idle_instances_and_cut_gpus,
+        small_jobs_leave_a_node_whole,
+        sets_go_where_links_are_good,
+        the_model_and_its_links,
+        least_is_taken,
+        a_share_joins,
+        slurms_own,
+    ] {
+        on(&mut cluster, part);
+    }
+}

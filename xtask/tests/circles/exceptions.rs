@@ -2,7 +2,6 @@
 
 /// Pairs of siblings that use each other: package, and the two modules.
 pub(crate) const PAIRS: &[(&str, &str, &str)] = &[
-    ("admission", "note", "ruling"),
     ("audit", "alternatives", "compute_rules"),
     ("audit", "alternatives", "task_rules"),
     ("audit", "legal", "task_rules"),
@@ -10,22 +9,12 @@ pub(crate) const PAIRS: &[(&str, &str, &str)] = &[
     ("cuda-sim", "core", "ffi"),
     ("cuda-sim", "core::driver", "core::streams"),
     ("cuda-sim", "core::driver", "core::vmm"),
-    ("geometry", "compute", "profile"),
-    ("geometry", "model", "tables"),
-    ("geometry", "model", "whole"),
     ("lab", "accounting", "daemons"),
     ("lab", "clock", "cluster"),
     ("lab", "cluster", "guardian"),
     ("mapa-study", "exact", "search"),
     ("nvml-sim", "engine::process", "engine::usage"),
     ("nvml-sim", "engine::store", "engine::usage"),
-    ("plugin-rt", "ffi", "log"),
-    ("select-plugin", "engine", "view"),
-    ("select-plugin", "ffi::apply", "ffi::job_test"),
-    ("select-plugin", "ffi::entry", "ffi::real"),
-    ("select-plugin", "ffi::job_test", "ffi::version"),
-    ("select-plugin", "job_test", "slices"),
-    ("select-plugin", "job_test::start", "job_test::wait"),
     ("task-client", "account", "client"),
     ("task-client", "ffi::driver", "ffi::interpose"),
     ("task-client", "ffi::interpose::init", "ffi::interpose::table"),
@@ -49,8 +38,6 @@ pub(crate) const PAIRS: &[(&str, &str, &str)] = &[
 /// Circles of more than two among the modules right below a crate's root: package, and the modules.
 pub(crate) const CIRCLES: &[(&str, &[&str])] = &[
     ("audit", &["alternatives", "compute_rules", "legal", "places", "share_rules", "state", "task_rules"]),
-    ("geometry", &["capability", "compute", "model", "profile", "tables", "whole"]),
     ("lab", &["clock", "cluster", "guardian", "inside"]),
-    ("select-plugin", &["job_test", "life", "slices"]),
     ("tessera-cli", &["fold", "local", "names", "render", "seen", "site"]),
 ];

@@ -19,31 +19,15 @@ pub(crate) enum RealError {
         "no {FILE} other than this plugin in PluginDir={dirs}; append Slurm's own plugin directory to it"
     )]
     NotFound { dirs: String },
-    /// It is of another Slurm, by its version.
+    /// It is of another Slurm than `ours`, by its version.
     #[error("built for Slurm {}, but {path} is of Slurm {}", version(*.ours), version(*.found))]
-    OfAnother {
-        path: PathBuf,
-        /// The version that this plugin was built for.
-        ours: u32,
-        /// Its `plugin_version`.
-        found: u32,
-    },
-    /// It is of another Slurm, by its symbols.
+    OfAnother { path: PathBuf, ours: u32, found: u32 },
+    /// It is of another Slurm than `ours`, by the first symbol that it lacks.
     #[error("built for Slurm {}, but {path} has no {symbol}", version(*.ours))]
-    Incomplete {
-        path: PathBuf,
-        /// The version that this plugin was built for.
-        ours: u32,
-        /// The first symbol that it lacks.
-        symbol: &'static str,
-    },
-    /// The dynamic linker cannot load it.
+    Incomplete { path: PathBuf, ours: u32, symbol: &'static str },
+    /// The dynamic linker cannot load it, and says why.
     #[error("{path}: {why}")]
-    Load {
-        path: PathBuf,
-        /// The dynamic linker's message.
-        why: String,
-    },
+    Load { path: PathBuf, why: String },
 }
 
 /// Finds Slurm's own plugin in the colon-separated `dirs`: the first file that `open` opens. `own` is this plugin's file.

@@ -47,18 +47,15 @@ pub(super) fn with<T>(
     job: *mut sys::job_record_t,
     body: impl FnOnce(&mut Memory, &Host, &mut sys::job_record_t) -> T,
 ) -> Option<T> {
+    record_fits(job)?.then(|| again(job, body))?
+}
+
+/// Tells whether the plugin places jobs and the record is as it is known here; `None` without a job or a Slurm.
+fn record_fits(job: *mut sys::job_record_t) -> Option<bool> {
     let mut state = lock();
     let (state, host) = (state.as_mut()?, Host::get()?);
-    if !state.places_jobs(host.now()) {
-        return None;
-    }
-    // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
-    let job = unsafe { job.as_mut() }?;
-    set_job(job.job_id);
-    if !structs_fit(state, host, job) {
-        return None;
-    }
-    Some(body(state.memory()?, host, job))
+    // SAFETY: select.h: the record of a live job, under slurmctld's job lock.
+    Some(state.places_jobs(host.now()) && structs_fit(state, host, unsafe { struct_at(job) }?))
 }
 
 /// As [`with`], for a record that [`with`] has just found to be as it is known here.

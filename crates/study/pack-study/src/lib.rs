@@ -15,12 +15,11 @@ mod node;
 mod policy;
 mod run;
 mod scores;
-mod shape;
 mod trace;
 
 pub use arrivals::{MOST_ARRIVALS, arrivals};
+pub use cluster_rank::{Models, Shape};
 pub use csv::ReadError;
 pub use policy::NAMES;
 pub use run::{Event, Run, Summary};
-pub use shape::{Models, Shape};
 pub use trace::{NodeSpec, TaskSpec, Trace};

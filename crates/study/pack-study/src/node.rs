@@ -1,6 +1,6 @@
 //! What is free on a node.
 
-use crate::shape::NodeView;
+use cluster_rank::NodeView;
 
 use crate::trace::{NodeSpec, TaskSpec};
 

@@ -69,6 +69,7 @@ impl<'a> Run<'a> {
     /// Decides where the task goes, and puts it there.
     pub fn decide(&mut self, task: usize) -> Event {
         let task = &self.trace.tasks[task];
+        self.policy.arrived(task);
         let Some(node) = self.policy.node(&self.nodes, task, &mut self.scores, &self.ties, &mut self.draw)
         else {
             self.dropped += 1;
@@ -77,6 +78,7 @@ impl<'a> Run<'a> {
         let gpus: Gpus = self.policy.gpus(&self.nodes[node], task, &mut self.draw);
         self.nodes[node].take(task, &gpus);
         self.scores.changed(node);
+        self.policy.changed(node);
         self.placed += 1;
         Event::Place { node, gpus }
     }

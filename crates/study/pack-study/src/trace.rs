@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::shape::{Models, Shape};
+use cluster_rank::{Models, Shape};
 
 use crate::csv::{ReadError, Table};
 

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::shape::{NodeView, Shape};
+use cluster_rank::{NodeView, Shape};
 
 use crate::node::{Gpus, Node};
 use crate::trace::{TaskSpec, Trace};

@@ -1,6 +1,7 @@
 //! The policies that choose a node and its GPUs.
 
 mod fgd;
+mod tessera;
 
 use crate::draw::Draw;
 use crate::node::{Gpus, Node};
@@ -8,12 +9,15 @@ use crate::scores::Scores;
 use crate::trace::{TaskSpec, Trace};
 
 pub(crate) use fgd::Fgd;
+pub(crate) use tessera::Tessera;
 
 /// Names of the policies, as `--policy` takes them.
-pub const NAMES: [&str; 5] = ["slurm", "first-fit", "best-fit", "fgd", "random"];
+pub const NAMES: [&str; 6] = ["tessera", "slurm", "first-fit", "best-fit", "fgd", "random"];
 
 /// A policy with what it knows.
 pub(crate) enum Policy {
+    /// The rank of `cluster-rank`, with the mix learnt from what has arrived.
+    Tessera(Box<Tessera>),
     /// Slurm's node: the fewest free cores that suffice, the first among equals; the fullest GPU on it.
     Slurm,
     /// The first node with room, its first GPUs.
@@ -30,6 +34,7 @@ pub(crate) enum Policy {
 impl Policy {
     pub(crate) fn named(name: &str, trace: &Trace) -> Option<Self> {
         Some(match name {
+            "tessera" => Self::Tessera(Box::new(Tessera::new(trace))),
             "slurm" => Self::Slurm,
             "first-fit" => Self::FirstFit,
             "best-fit" => Self::BestFit,
@@ -39,9 +44,23 @@ impl Policy {
         })
     }
 
+    /// Learns that a task has arrived, before its decision.
+    pub(crate) fn arrived(&mut self, task: &TaskSpec) {
+        if let Self::Tessera(tessera) = self {
+            tessera.arrived(task);
+        }
+    }
+
+    /// Learns that a node is used by one more task.
+    pub(crate) fn changed(&mut self, node: usize) {
+        if let Self::Tessera(tessera) = self {
+            tessera.changed(node);
+        }
+    }
+
     /// Chooses a node for the task among those with room.
     pub(crate) fn node(
-        &self,
+        &mut self,
         nodes: &[Node],
         task: &TaskSpec,
         scores: &mut Scores,
@@ -50,6 +69,7 @@ impl Policy {
     ) -> Option<usize> {
         let fits = |at: &usize| nodes[*at].fits(task);
         match self {
+            Self::Tessera(tessera) => tessera.node(nodes, task),
             Self::FirstFit => (0..nodes.len()).find(fits),
             Self::Slurm => (0..nodes.len()).filter(fits).min_by_key(|&at| nodes[at].cpu_milli),
             Self::Random => {
@@ -78,6 +98,7 @@ impl Policy {
             }
             Self::Random => node.first(task),
             Self::Fgd(fgd) => fgd.gpus(node, task),
+            Self::Tessera(tessera) => tessera.gpus(node, task),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What a task asks for, and what is free on a node.
+//! What a request asks for, and what is free on a node.
 
-/// GPU models, a bit for each in the order in which the file of nodes names them.
+/// GPU models, a bit for each of at most 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Models(u64);
 
@@ -23,12 +23,12 @@ impl Models {
     }
 }
 
-/// Cores and GPUs of a task.
+/// Cores and GPUs of a request on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Shape {
     /// Cores, in thousandths.
     pub cores_milli: u32,
-    /// GPUs; several are whole.
+    /// GPUs; several are whole. Without GPUs, `milli` is 0.
     pub gpus: u8,
     /// Part of each GPU, in thousandths.
     pub milli: u16,
@@ -37,25 +37,34 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Adds up the task's GPUs, in thousandths.
+    /// Adds up the request's GPUs, in thousandths.
     #[must_use]
     pub fn total_milli(&self) -> u32 {
         u32::from(self.gpus) * u32::from(self.milli)
+    }
+
+    /// Tells whether the request takes a part of one GPU.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.gpus == 1 && self.milli < 1000
     }
 }
 
 /// Room on a node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NodeView<'a> {
+pub struct NodeView<'a> {
     /// What is left of each GPU, in thousandths.
-    pub(crate) free_milli: &'a [u16],
-    pub(crate) cores_milli: u32,
-    pub(crate) model: u8,
+    pub free_milli: &'a [u16],
+    /// Free cores, in thousandths.
+    pub cores_milli: u32,
+    /// Number of its GPU model, below 64.
+    pub model: u8,
 }
 
 impl NodeView<'_> {
-    /// Tells whether a task of this shape has room, memory apart.
-    pub(crate) fn fits(&self, shape: &Shape) -> bool {
+    /// Tells whether a request of this shape has room.
+    #[must_use]
+    pub fn fits(&self, shape: &Shape) -> bool {
         let room = || self.free_milli.iter().filter(|&&free| free >= shape.milli).count();
         self.cores_milli >= shape.cores_milli
             && (shape.gpus == 0 || shape.models.has(self.model) && room() >= usize::from(shape.gpus))

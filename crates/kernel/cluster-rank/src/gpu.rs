@@ -1,0 +1,22 @@
+//! What is expected to stay unused of one GPU.
+
+/// Draws after which what is left of a GPU counts as unused.
+pub const GPU_DRAWS: usize = 20;
+
+/// Computes for 0 to 100 hundredths of a GPU, in GPUs, what is expected to be left after so many draws.
+///
+/// A class is a size in hundredths, 1 to 100, with the probability that a draw is of it; others are ignored. The
+/// probabilities add up to at most 1. A draw that does not fit, and one of no class, takes nothing.
+#[must_use]
+pub fn unused_of_gpu(classes: &[(usize, f64)], draws: usize) -> Vec<f64> {
+    let mut unused: Vec<f64> = (0..=100_u8).map(|left| f64::from(left) / 100.0).collect();
+    for _ in 0..draws {
+        // From the largest: a smaller one must still be that of one draw fewer.
+        for left in (0..=100).rev() {
+            let before = unused[left];
+            let fit = classes.iter().filter(|&&(size, _)| (1..=left).contains(&size));
+            unused[left] += fit.map(|&(size, p)| p * (unused[left - size] - before)).sum::<f64>();
+        }
+    }
+    unused
+}

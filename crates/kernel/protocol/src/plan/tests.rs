@@ -109,7 +109,7 @@ fn a_plan_beside_others_is_for_who_states_his_memory() {
     assert_eq!(
         plan("v1 size=7g.40gb alone=unprofiled until=5").in_words(&request("v1 iso=mig job-profile=lud")),
         "7g.40gb chosen by the planner to run alone: lud has no counters on this GPU model: profile it, see tessera \
-         power import"
+         lab power import"
     );
     for bad in ["cap=0", "with=", "with=1+2+3+4+5+6+7", "with=-1", "alone=so", "speed=300", "limit=0"] {
         assert!(Plan::parse(&format!("v1 size=7g.40gb {bad} until=5")).is_err(), "{bad}");

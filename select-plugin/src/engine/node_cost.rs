@@ -2,6 +2,7 @@
 
 use placement::{Fill, NodeCost, rank};
 use protocol::{Isolation, Standing};
+use site_config::NodeOrder;
 
 use super::{CACHE_LIMIT, Engine, Question};
 
@@ -17,6 +18,15 @@ pub(crate) enum CostNow {
 }
 
 impl Engine {
+    /// Returns which nodes the site wants to fill first for a question's job; `None`: Slurm's own order.
+    pub(crate) fn fill(&self, question: &Question) -> Option<Fill> {
+        match self.config.node_order(question.partition.as_deref()) {
+            NodeOrder::Pack => Some(Fill::Pack),
+            NodeOrder::Spread => Some(Fill::Spread),
+            NodeOrder::Slurm => None,
+        }
+    }
+
     /// Returns the cost of the question's best choice on the node as it is now. What is not known is worked out as long as
     /// `searches` lasts.
     pub(crate) fn cost_now(

@@ -6,7 +6,6 @@ use admission::COUNTED_PER_NODE;
 use decision_counts::decisions::Reason;
 use geometry::JobId;
 use node_state::Spread;
-use placement::Fill;
 use protocol::{Request, Says};
 
 use super::{PendingTest, wait};
@@ -234,11 +233,11 @@ impl<S: Slurm> Asking<'_, S> {
         if self.test.ask == Ask::TestOnly || !self.view.ranked || self.test.min_nodes > 1 {
             return None;
         }
-        let mut searches = SEARCHES;
-        let left = self.nodes.iter().filter(|node| !narrowed.out.contains(&node.index));
-        let costs: Vec<(usize, CostNow)> = left
-            .map(|node| (node.index, engine.cost_now(&node.name, &self.question, Fill::Pack, &mut searches)))
-            .collect();
+        let fill = engine.fill(&self.question)?;
+        let (out, mut searches): (HashSet<usize>, u32) = (narrowed.out.iter().copied().collect(), SEARCHES);
+        let mut cost = |node: &NodeView| engine.cost_now(&node.name, &self.question, fill, &mut searches);
+        let left = self.nodes.iter().filter(|node| !out.contains(&node.index));
+        let costs: Vec<(usize, CostNow)> = left.map(|node| (node.index, cost(node))).collect();
         let order = node_order::by_cost(&costs);
         (!order.is_empty()).then_some(Effect::Order(order))
     }

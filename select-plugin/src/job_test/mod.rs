@@ -8,7 +8,7 @@
 //! 1. *Before*: the job is read once, as [`PendingTest`]. Of a job that a limit forbids, or whose shards are not counted per node,
 //!    [`PendingTest::before`] says so in a `Comment` and rules all nodes out. Else it gives, in this order: `Comment` where it said
 //!    so before; `Shards` for a job that may have those of another size; `Layouts` of nodes on which a job has claimed
-//!    devices of the pool of GPU tasks, or has let them go; `RuleOut` for the nodes that cannot serve the job, and for those
+//!    devices of the pool of GPU tasks, or has let them go; `Order` for a job that gets one node of several; `RuleOut` for the nodes that cannot serve the job, and for those
 //!    that it is led away from ([`Ways`](crate::memory::Ways)). Slurm looks for a job's shards on one GPU. For a job with several instances, `SearchShards`
 //!    makes it look for one GPU with room for all of them, or, where enough nodes do not have that, for one of them.
 //! 2. Slurm's own test runs, exactly once.

@@ -3,6 +3,7 @@
 mod claims;
 mod counts;
 mod fake;
+mod order;
 mod power;
 
 use decision_counts::decisions::Reason;

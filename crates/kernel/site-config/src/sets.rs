@@ -4,7 +4,7 @@ use protocol::{Bandwidth, SetWait};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 use crate::power;
-use crate::types::Partition;
+use crate::types::{NodeOrder, Partition};
 use toml_tables::TableReader;
 
 /// The words that `bandwidth` takes.
@@ -14,6 +14,12 @@ pub(crate) const BANDWIDTHS: [(&str, Bandwidth); 2] =
 /// Reads `gpu_set_policy`.
 pub(crate) fn policy(table: &TableReader<'_, '_>) -> Option<Selection> {
     table.word("gpu_set_policy", &Selection::ALL.map(|policy| (policy.name(), policy)))
+}
+
+/// Reads `node_order`.
+pub(crate) fn node_order(table: &TableReader<'_, '_>) -> Option<NodeOrder> {
+    let orders = [("pack", NodeOrder::Pack), ("spread", NodeOrder::Spread), ("slurm", NodeOrder::Slurm)];
+    table.word("node_order", &orders)
 }
 
 /// Reads `gpu_wait`: how long jobs wait for a better set.
@@ -84,6 +90,7 @@ pub(crate) fn partitions(root: &mut TableReader<'_, '_>, site: BandwidthModel) -
             pattern: table.word("pattern", &Pattern::NAMED),
             bandwidth: table.word("bandwidth", &BANDWIDTHS),
             wait: wait(&table),
+            node_order: node_order(&table),
             objective: power::objective(&table),
             alpha: power::alpha(&table),
         };

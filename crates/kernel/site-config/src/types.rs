@@ -71,9 +71,23 @@ pub struct Defaults {
     pub selection: Selection,
     /// Time that a job waits for a better set of whole GPUs.
     pub wait: Option<SetWait>,
+    /// Order in which Slurm takes nodes.
+    pub node_order: NodeOrder,
     /// Kinds that `auto` may use: `Mig(None)`, `Mps`, `Tasks`, `Whole`, each at most once. Of equally cheap kinds it takes
     /// the first.
     pub auto: Vec<Isolation>,
+}
+
+/// Order in which Slurm takes the nodes that a job with GPUs fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeOrder {
+    /// Where the job costs the others least, the fullest nodes first.
+    #[default]
+    Pack,
+    /// As `Pack`, but the nodes with the fewest busy GPUs first.
+    Spread,
+    /// Slurm's own: the fewest free CPUs.
+    Slurm,
 }
 
 impl Defaults {
@@ -416,6 +430,8 @@ pub struct Partition {
     pub bandwidth: Option<Bandwidth>,
     /// Time that a job waits for a better set of whole GPUs.
     pub wait: Option<SetWait>,
+    /// Order in which Slurm takes nodes.
+    pub node_order: Option<NodeOrder>,
     /// Aim with which a planner pairs its jobs.
     pub objective: Option<Objective>,
     /// The part of its performance alone that each application keeps.
@@ -446,6 +462,13 @@ impl SiteConfig {
             bandwidth: own.and_then(|p| p.bandwidth).unwrap_or(*bandwidth),
             wait: own.and_then(|p| p.wait).or(*wait),
         }
+    }
+
+    /// Gives the order in which Slurm takes nodes for jobs of this partition; `None`: of no known partition.
+    #[must_use]
+    pub fn node_order(&self, partition: Option<&str>) -> NodeOrder {
+        let own = partition.and_then(|name| self.partitions.iter().find(|p| p.name == name));
+        own.and_then(|p| p.node_order).unwrap_or(self.defaults.node_order)
     }
 
     /// Gives the site's preferences in the form that the placement engine takes.

@@ -171,7 +171,7 @@ fn how_sets_are_chosen() {
     sends = 0.4
     ^~~~~  hint: leave slowest and sends out, or use model = "bottleneck"
     "#);
-    assert_snapshot!(beside("[[partitions]]\ngpu_set_policy = \"greedy\"\n[[partitions]]\nname = \"a\"\n[[partitions]]\nname = \"a\"\npattern = \"rings\"\nbandwidth_model = \"eq2\"\nbandwidth = \"high\"\npolicy = 1"), @r#"
+    assert_snapshot!(beside("[[partitions]]\ngpu_set_policy = \"greedy\"\n[[partitions]]\nname = \"a\"\n[[partitions]]\nname = \"a\"\npattern = \"rings\"\nbandwidth_model = \"eq2\"\nbandwidth = \"high\"\nnode_order = \"packed\"\npolicy = 1"), @r#"
     tessera.toml:1:1: [[partitions]] has no name
     [[partitions]]
     ^~~~~~~~~~~~~~  hint: add name = "…", a partition of slurm.conf
@@ -187,9 +187,12 @@ fn how_sets_are_chosen() {
     tessera.toml:9:14: bandwidth cannot be "high"
     bandwidth = "high"
                  ^~~~  hint: use one of sensitive, insensitive
-    tessera.toml:10:1: unknown key policy in [partitions]
+    tessera.toml:10:15: node_order cannot be "packed"
+    node_order = "packed"
+                  ^~~~~~  hint: did you mean pack?
+    tessera.toml:11:1: unknown key policy in [partitions]
     policy = 1
-    ^~~~~~  hint: use one of name, gpu_set_policy, bandwidth_model, pattern, bandwidth, gpu_wait, objective, alpha
+    ^~~~~~  hint: use one of name, gpu_set_policy, bandwidth_model, pattern, bandwidth, gpu_wait, node_order, objective, alpha
     "#);
 }
 

@@ -1,0 +1,66 @@
+//! The order in which Slurm is to take nodes.
+
+use super::*;
+
+fn ranked(view: JobView) -> JobView {
+    JobView { ranked: true, ..view }
+}
+
+/// Index and place of each node, as Slurm is told them before its own test.
+fn order(memory: &mut Memory, ask: Ask, view: &JobView, nodes: &[&str]) -> Vec<(usize, u32)> {
+    let effects = case(ask, false, view).before(memory, &Fake::with(nodes));
+    let order = effects.iter().find_map(Effect::order).unwrap_or_default();
+    order.iter().map(|placed| (placed.node, placed.place)).collect()
+}
+
+fn small() -> JobView {
+    ranked(job("v1 iso=mig:1g.5gb", GresKind::Shard, 5))
+}
+
+#[test]
+fn nodes_in_use_come_before_whole_ones_and_full_ones_are_left_out() {
+    let mut memory = memory();
+    let all = ["n1", "n2", "n3"];
+    assert_eq!(order(&mut memory, Ask::RunNow, &small(), &all), [], "all alike");
+    occupy(&mut memory, 1, "n2", &[0]);
+    occupy(&mut memory, 2, "n3", &[0, 1]);
+    assert_eq!(order(&mut memory, Ask::RunNow, &small(), &all), [(0, 1), (1, 0)]);
+    // The same state gives the same order, also from what was kept of it.
+    assert_eq!(order(&mut memory, Ask::RunNow, &small(), &all), [(0, 1), (1, 0)]);
+    memory.engine.release(JobId(1));
+    assert_eq!(order(&mut memory, Ask::RunNow, &small(), &["n1", "n2"]), []);
+}
+
+#[test]
+fn what_slurm_may_spread_or_no_node_could_serve_keeps_slurms_order() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n2", &[0]);
+    let unranked = JobView { ranked: false, ..small() };
+    assert_eq!(order(&mut memory, Ask::RunNow, &unranked, &["n1", "n2"]), []);
+    assert_eq!(order(&mut memory, Ask::TestOnly, &small(), &["n1", "n2"]), []);
+}
+
+#[test]
+fn nodes_that_only_slurm_manages_come_first() {
+    let mut memory = memory();
+    let plain = ranked(job("", GresKind::Gpu, 1));
+    assert_eq!(order(&mut memory, Ask::RunNow, &plain, &["other", "n1"]), [(0, 0), (1, 1)]);
+}
+
+#[test]
+fn a_partition_may_keep_slurms_order_or_spread() {
+    let text = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+                [[partitions]]\nname = \"plain\"\nnode_order = \"slurm\"\n\
+                [[partitions]]\nname = \"apart\"\nnode_order = \"spread\"\n";
+    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, []);
+    let mut memory = Memory::new(Engine::new(config.unwrap()));
+    occupy(&mut memory, 1, "n1", &[0]);
+    let mut on = |partition: &str| {
+        let view = JobView { partition: Some(partition.to_owned()), ..small() };
+        order(&mut memory, Ask::RunNow, &view, &["n1", "n2"])
+    };
+    assert_eq!(on("other"), [(0, 0), (1, 1)]);
+    assert_eq!(on("plain"), []);
+    assert_eq!(on("apart"), [(0, 1), (1, 0)]);
+}

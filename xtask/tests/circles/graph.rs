@@ -7,17 +7,18 @@ use crate::modules::Module;
 /// Most steps from a name to where it is defined.
 const STEPS: usize = 16;
 
-/// Siblings, by the module that they are in: each with the siblings that it uses.
-pub(crate) type Uses = BTreeMap<usize, BTreeSet<(usize, usize)>>;
+/// Siblings that use others, by the module that they are in: each pair with the paths that make it one.
+pub(crate) type Uses = BTreeMap<usize, BTreeMap<(usize, usize), BTreeSet<String>>>;
 
 /// Finds which siblings use which, by their own code or by that of modules below them.
 pub(crate) fn uses(modules: &[Module]) -> Uses {
     let mut uses = Uses::new();
     for (module, one) in modules.iter().enumerate() {
-        let globs = one.globs.iter().chain(&one.paths);
-        for used in globs.flat_map(|path| Names { modules }.passed(module, path)) {
-            if let Some((parent, pair)) = siblings(modules, module, used) {
-                uses.entry(parent).or_default().insert(pair);
+        for path in one.globs.iter().chain(&one.paths) {
+            let found = Names { modules }.passed(module, path);
+            for (parent, pair) in found.into_iter().filter_map(|used| siblings(modules, module, used)) {
+                let text = format!("{}: {}", name(modules, module), path.join("::"));
+                uses.entry(parent).or_default().entry(pair).or_default().insert(text);
             }
         }
     }
@@ -105,14 +106,18 @@ impl Names<'_> {
     }
 }
 
-/// Pairs of siblings that use each other directly, the smaller name first.
-pub(crate) fn pairs(modules: &[Module]) -> Vec<(String, String)> {
-    let both = |uses: &BTreeSet<(usize, usize)>| {
-        let back = uses.iter().filter(|(a, b)| uses.contains(&(*b, *a)));
-        back.map(|(a, b)| (name(modules, *a), name(modules, *b))).filter(|(a, b)| a < b).collect::<Vec<_>>()
-    };
-    let mut pairs: Vec<_> = uses(modules).values().flat_map(both).collect();
-    pairs.sort();
+/// Pairs of siblings that use each other directly, the smaller name first; and the paths by which they do.
+pub(crate) fn pairs(modules: &[Module]) -> BTreeMap<(String, String), BTreeSet<String>> {
+    let mut pairs = BTreeMap::new();
+    for uses in uses(modules).values() {
+        for ((a, b), paths) in uses {
+            let Some(back) = uses.get(&(*b, *a)) else { continue };
+            let names = (name(modules, *a), name(modules, *b));
+            if names.0 < names.1 {
+                pairs.insert(names, paths | back);
+            }
+        }
+    }
     pairs
 }
 
@@ -123,7 +128,7 @@ pub(crate) fn circles(modules: &[Module]) -> Vec<Vec<String>> {
     let reach = |from: usize| {
         let (mut open, mut seen) = (vec![from], BTreeSet::new());
         while let Some(at) = open.pop() {
-            let next = uses.iter().filter(|(a, _)| *a == at).map(|(_, b)| *b);
+            let next = uses.keys().filter(|(a, _)| *a == at).map(|(_, b)| *b);
             open.extend(next.filter(|b| seen.insert(*b)));
         }
         seen

@@ -12,6 +12,7 @@ mod files;
 mod filter;
 mod fold;
 mod globals;
+mod gpu_pieces;
 mod live;
 mod local;
 mod names;
@@ -27,6 +28,7 @@ mod runtimes;
 mod seen;
 mod site;
 mod slurm;
+mod this_machine;
 mod verdict;
 
 use std::io::Write as _;

@@ -10,9 +10,10 @@ use node_slurm::live_steps;
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::outcome::Failure;
-use crate::seen::{self, Health, NodeSeen};
+use crate::seen::{self, Health, NodeSeen, ending_note};
 use crate::site;
 use crate::slurm::squeue;
+use crate::this_machine::this_node;
 
 /// A node with what its configuration says.
 pub(crate) struct Local<'c> {
@@ -56,26 +57,6 @@ impl<'c> Local<'c> {
             note: ending_note(ending.iter().copied()),
         }
     }
-}
-
-/// What is said of jobs that still have what they had although Slurm has ended or forgotten them.
-pub(crate) fn ending_note(ending: impl Iterator<Item = JobId>) -> Option<String> {
-    let mut jobs: Vec<String> = ending.map(|job| job.to_string()).collect();
-    jobs.sort_unstable_by_key(|job| (job.len(), job.clone()));
-    (!jobs.is_empty()).then(|| format!("ending: job {}", jobs.join(", ")))
-}
-
-/// This machine's node name: `SLURMD_NODENAME`, which tells several slurmds on one machine apart, else the host name
-/// up to its first dot, as slurmd does it.
-pub(crate) fn this_node() -> Option<String> {
-    let named = std::env::var("SLURMD_NODENAME").ok().filter(|n| !n.is_empty());
-    named.or_else(|| Some(host()).filter(|name| !name.is_empty()))
-}
-
-/// This machine's name without its domain; empty if the kernel does not say it.
-pub(crate) fn host() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    host.trim().split('.').next().unwrap_or_default().to_owned()
 }
 
 /// Refuses anybody but root, naming what was tried.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use geometry::Model;
 use geometry::size::display_gb;
+use geometry::{JobId, Model};
 use protocol::Layout;
 use protocol::gres_list::Tres;
 use protocol::layout::{ConfigInForce, GpuLayout, UNFIT};
@@ -12,10 +12,8 @@ use protocol::wire::parse_request;
 use protocol::{AdminComment, Isolation, Says, Standing, parse_layout};
 use site_config::{NodeSpec, SiteConfig};
 
-use crate::local::ending_note;
+use crate::gpu_pieces::{self, Owner, Piece};
 use crate::outcome::Failure;
-use crate::render::colour::Owner;
-use crate::render::layout::pieces::{self, Piece};
 use crate::slurm::squeue::Job;
 use crate::slurm::{scontrol, sinfo, squeue};
 use crate::{clock, published};
@@ -116,8 +114,16 @@ impl Seen {
 
 /// The GPUs of a layout.
 pub(crate) fn gpus(models: impl IntoIterator<Item = &'static Model>, layout: &Layout) -> Vec<GpuSeen> {
-    let seen = |(model, gpu): (&'static Model, &GpuLayout)| GpuSeen { model, pieces: pieces::of(model, gpu) };
+    let seen =
+        |(model, gpu): (&'static Model, &GpuLayout)| GpuSeen { model, pieces: gpu_pieces::of(model, gpu) };
     models.into_iter().zip(&layout.gpus).map(seen).collect()
+}
+
+/// What is said of jobs that still have what they had although Slurm has ended or forgotten them.
+pub(crate) fn ending_note(ending: impl Iterator<Item = JobId>) -> Option<String> {
+    let mut jobs: Vec<String> = ending.map(|job| job.to_string()).collect();
+    jobs.sort_unstable_by_key(|job| (job.len(), job.clone()));
+    (!jobs.is_empty()).then(|| format!("ending: job {}", jobs.join(", ")))
 }
 
 /// How much of a node's GPUs jobs have.

@@ -12,9 +12,9 @@ use site_files::last_good::{InForce, LastGood};
 use site_files::tessera_toml;
 use site_files::tessera_toml::LoadError;
 
-use crate::local::this_node;
 use crate::names;
 use crate::outcome::{Failure, status};
+use crate::this_machine::this_node;
 
 /// The file to read: the one named on the command line, else the usual one.
 pub(crate) fn path(named: Option<&Path>) -> PathBuf {

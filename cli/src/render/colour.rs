@@ -4,6 +4,8 @@ use std::io::IsTerminal as _;
 
 use clap::ValueEnum;
 
+use crate::gpu_pieces::Owner;
+
 /// When to use colour.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum ColorWhen {
@@ -15,37 +17,7 @@ pub(crate) enum ColorWhen {
     Never,
 }
 
-/// What holds a piece of a GPU; decides its colour everywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    Isolated,
-    Shared,
-    /// In the pool of GPU tasks.
-    Tasks,
-    Idle,
-    Whole,
-    Free,
-    /// Not ours to give.
-    Slurm,
-}
-
 impl Owner {
-    /// Those of the legend; a GPU that is Slurm's or in the pool of GPU tasks says so itself.
-    pub(crate) const ALL: [Self; 5] = [Self::Isolated, Self::Shared, Self::Idle, Self::Whole, Self::Free];
-
-    /// As the legend, the JSON and SVG classes say it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Isolated => "isolated",
-            Self::Shared => "shared",
-            Self::Tasks => "tasks",
-            Self::Idle => "idle",
-            Self::Whole => "whole",
-            Self::Free => "free",
-            Self::Slurm => "slurm",
-        }
-    }
-
     /// A background of the 256-colour cube that both light and dark terminals show well under black text.
     pub(crate) fn background(self) -> Option<u8> {
         match self {

@@ -16,9 +16,9 @@ pub(crate) use args::DiscoverArgs;
 use args::Format;
 
 use crate::globals::Globals;
-use crate::local::this_node;
 use crate::outcome::{Failure, Outcome};
 use crate::site;
+use crate::this_machine::this_node;
 
 /// What one machine has.
 struct Machine {

@@ -1,90 +1,24 @@
 //! Compares what Slurm says with what `tessera.toml` says.
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use decision_counts::decisions::{Decisions, Placing};
 use protocol::layout::{ConfigInForce, OFF, UNFIT};
-use protocol::{Standing, parse_layout};
+use protocol::parse_layout;
 use shared_pages::{decisions, refusals_by_day};
 use site_config::SiteConfig;
 
 use super::accounting;
+use super::answers::Slurm;
 use super::findings::Findings;
 use super::installed::{plugins, plugstack};
-use super::versions::{Daemon, SlurmVersion};
-use crate::local::host;
 use crate::published;
-use crate::slurm::command::run;
 use crate::slurm::scontrol;
-
-/// Slurm's answers, asked once.
-pub(crate) struct Slurm {
-    /// `scontrol show config`, by lower-case key.
-    settings: HashMap<String, String>,
-    /// Each node's `Gres`.
-    gres: HashMap<String, String>,
-    /// Each node's published layout.
-    pub(crate) layouts: HashMap<String, String>,
-    /// How slurmctld judges what each node says of itself.
-    standings: HashMap<String, Standing>,
-    /// The version of each node's slurmd.
-    pub(super) slurmds: HashMap<String, SlurmVersion>,
-}
-
-impl Slurm {
-    pub(super) fn setting(&self, key: &str) -> &str {
-        self.settings.get(key).map_or("", String::as_str)
-    }
-
-    /// Where plugins are searched, in order.
-    pub(super) fn plugin_dirs(&self) -> Vec<PathBuf> {
-        self.setting("plugindir").split(':').filter(|d| !d.is_empty()).map(PathBuf::from).collect()
-    }
-
-    /// The files of our plugins for accounting that slurm.conf names.
-    pub(super) fn accounting_files(&self) -> impl Iterator<Item = &'static str> {
-        accounting::files(|key| self.setting_of(key))
-    }
-
-    /// A setting by its key in slurm.conf.
-    fn setting_of(&self, key: &str) -> &str {
-        self.setting(&key.to_lowercase())
-    }
-
-    /// The daemons of this machine, `host` without its domain; slurmctld if there are none, as it decides.
-    pub(super) fn daemons_here(&self, host: &str, node: Option<&str>) -> Vec<Daemon> {
-        let slurmctld = SlurmVersion::read(self.setting("slurm_version"))
-            .map(|version| Daemon { name: "slurmctld".to_owned(), version });
-        let mut hosts = self.settings.iter().filter(|(key, _)| key.starts_with("slurmctldhost["));
-        let controls = hosts.any(|(_, value)| names(value, host));
-        let slurmd = node.and_then(|node| Some((node, *self.slurmds.get(node)?)));
-        let slurmd = slurmd.map(|(node, version)| Daemon { name: format!("slurmd of {node}"), version });
-        let slurmctld = slurmctld.filter(|_| controls || slurmd.is_none());
-        slurmctld.into_iter().chain(slurmd).collect()
-    }
-
-    /// The types of each node's GPUs.
-    pub(super) fn gpu_types(&self) -> HashMap<String, Vec<String>> {
-        self.gres.iter().map(|(node, gres)| (node.clone(), site_problems::gpu_types_in(gres))).collect()
-    }
-
-    /// The text of gres.conf in slurm.conf's directory; `None` if it cannot be read on this machine.
-    pub(crate) fn gres_conf(&self) -> Option<String> {
-        let slurm_conf = Path::new(self.settings.get("slurm_conf")?);
-        fs::read_to_string(slurm_conf.with_file_name("gres.conf")).ok()
-    }
-}
-
-/// Whether a `SlurmctldHost` is this machine, `host` without its domain.
-fn names(value: &str, host: &str) -> bool {
-    value.split(['(', '.']).next() == Some(host)
-}
+use crate::this_machine::host;
 
 /// Whether slurmctld counts its decisions for the exporter, and refusals by day for the history. Asked on its first machine alone: a second one may wait for its turn.
 pub(crate) fn counts_decisions(slurm: &Slurm, findings: &mut Findings) {
-    if !names(slurm.setting("slurmctldhost[0]"), &host()) {
+    if !slurm.is_first_controller(&host()) {
         return;
     }
     let (user, state) = (slurm.setting("slurmuser"), slurm.setting("statesavelocation"));
@@ -116,42 +50,6 @@ fn counters(state: &str, user: u32, findings: &mut Findings) {
             ));
         }
     }
-}
-
-/// `None`, with a finding, where Slurm does not answer.
-pub(crate) fn ask(findings: &mut Findings) -> Option<Slurm> {
-    let answers = run("scontrol", &["show", "config"]).and_then(|config| Ok((config, scontrol::nodes()?)));
-    match answers {
-        Ok((config, nodes)) => {
-            let (gres, layouts) = (scontrol::field_by_node(&nodes, "Gres="), scontrol::layouts_in(&nodes));
-            let (standings, slurmds) = (scontrol::standings_in(&nodes), versions_in(&nodes));
-            Some(Slurm { settings: settings_in(&config), gres, layouts, standings, slurmds })
-        }
-        Err(e) => {
-            findings.bad(format!("Slurm: {}", e.what()));
-            None
-        }
-    }
-}
-
-fn settings_in(text: &str) -> HashMap<String, String> {
-    let pair = |l: &str| l.split_once('=').map(|(k, v)| (k.trim().to_lowercase(), v.trim().to_owned()));
-    text.lines().filter_map(pair).collect()
-}
-
-/// `Version=` of each node in `scontrol show nodes`.
-fn versions_in(text: &str) -> HashMap<String, SlurmVersion> {
-    let (mut found, mut node) = (HashMap::new(), "");
-    for word in text.split_whitespace() {
-        match word.split_once('=') {
-            Some(("NodeName", name)) => node = name,
-            Some(("Version", version)) => {
-                found.extend(SlurmVersion::read(version).map(|version| (node.to_owned(), version)));
-            }
-            _ => {}
-        }
-    }
-    found
 }
 
 /// Whether slurm.conf loads Tessera.
@@ -267,30 +165,8 @@ fn count(gres: &str, kind: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn daemons_of_a_machine_are_told() {
-        let config = "SLURM_VERSION           = 24.11.5\nSlurmctldHost[0]        = head(10.0.0.1)\n";
-        let nodes =
-            "NodeName=n1 Arch=x86_64\n   NodeAddr=n1 NodeHostName=n1 Version=24.05.8\n\nNodeName=n2\n";
-        let slurm = Slurm {
-            settings: settings_in(config),
-            gres: HashMap::new(),
-            layouts: HashMap::new(),
-            standings: HashMap::new(),
-            slurmds: versions_in(nodes),
-        };
-        let here = |host, node| {
-            let told = |d: Daemon| format!("{} {}", d.name, d.version);
-            slurm.daemons_here(host, node).into_iter().map(told).collect::<Vec<_>>().join(", ")
-        };
-        assert_eq!(here("head", None), "slurmctld 24.11.5");
-        assert_eq!(here("login", None), "slurmctld 24.11.5");
-        assert_eq!(here("n1", Some("n1")), "slurmd of n1 24.05.8");
-        assert_eq!(here("head", Some("n1")), "slurmctld 24.11.5, slurmd of n1 24.05.8");
-        assert_eq!(here("n2", Some("n2")), "slurmctld 24.11.5", "its slurmd has not registered");
-    }
 
     #[test]
     fn both_pages_of_counters_are_read() {

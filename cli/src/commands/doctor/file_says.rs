@@ -7,11 +7,12 @@ use rustix::fs::statfs;
 use site_config::{ConfigError, SiteConfig};
 use site_problems::{OnNode, SlurmNames, own_problems, problems_on_node, unknown_to_slurm};
 
-use super::cluster::Slurm;
+use super::answers::Slurm;
 use super::findings::Findings;
-use crate::local::{Local, require_root, this_node};
+use crate::local::{Local, require_root};
 use crate::outcome::Failure;
 use crate::slurm::{sacctmgr, sinfo};
+use crate::this_machine::this_node;
 
 /// A good `tessera.toml` with its text.
 #[derive(Clone, Copy)]

@@ -17,13 +17,14 @@ use protocol::{Layout, parse_layout};
 use site_config::{GpuOrder, SiteConfig, gpu_order};
 use site_files::last_good::LastGood;
 
-use super::cluster::Slurm;
+use super::answers::Slurm;
 use super::findings::Findings;
 use super::links;
 use super::power;
 
-use crate::local::{Local, ending, jobs_on, require_root, this_node};
+use crate::local::{Local, ending, jobs_on, require_root};
 use crate::slurm::scontrol;
+use crate::this_machine::this_node;
 
 /// Looks at this machine, if it is a node that is asked about.
 pub(crate) fn check(config: &SiteConfig, only: Option<&str>, slurm: Option<&Slurm>, findings: &mut Findings) {

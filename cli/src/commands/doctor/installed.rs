@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use site_config::SiteConfig;
 
-use super::cluster::Slurm;
+use super::answers::Slurm;
 use super::findings::Findings;
 use super::versions::{self, Installed, Needs, SlurmVersion};
-use crate::local::{host, this_node};
+use crate::this_machine::{host, this_node};
 
 /// The file of both select plugins, Slurm's and ours.
 const SELECT: &str = "select_cons_tres.so";

@@ -1,6 +1,7 @@
 //! `tessera doctor`: does everything agree?
 
 mod accounting;
+mod answers;
 mod cluster;
 mod file_says;
 mod findings;
@@ -20,9 +21,9 @@ use file_says::File;
 use findings::Findings;
 
 use crate::globals::Globals;
-use crate::local::this_node;
 use crate::outcome::{Failure, Outcome};
 use crate::site;
+use crate::this_machine::this_node;
 
 /// Check that journal, driver, device nodes, MPS and Slurm agree
 ///
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
     let path = site::path(globals.config.as_deref());
     findings.group(format!("{}: {}", path.display(), site::node_count(&config)), |f| file(bad.as_ref(), f));
     let names = names(&config, args.node.as_deref());
-    let slurm = cluster::ask(&mut findings);
+    let slurm = answers::ask(&mut findings);
     // Of a bad file only the errors are sure.
     let good = tessera_toml::load(&path).ok().filter(|_| bad.is_none());
     let file = good.as_ref().map(|(config, texts)| File { path: &path, text: &texts.main, config });

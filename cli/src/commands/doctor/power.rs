@@ -4,7 +4,7 @@ use gpu_node::{GpuPower, GpuPowerView, driver_version, power_status};
 use node_state::{PowerBudget, PowerRange};
 use site_config::SiteConfig;
 
-use super::cluster::Slurm;
+use super::answers::Slurm;
 use super::findings::Findings;
 use crate::commands::power::budgets::committed;
 use crate::local::Local;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use crate::render::colour::Owner;
+use crate::gpu_pieces::Owner;
 use crate::seen::{NodeSeen, Seen, kind};
 
 /// Looks that a GPU's history goes back.

@@ -7,7 +7,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use shared_pages::decisions;
 
-use super::metrics::{Counters, family, gauge};
+use super::registered::{Counters, family, gauge};
 use crate::slurm::command::run;
 use crate::slurm::scontrol::state_and_user;
 

@@ -12,12 +12,8 @@ use protocol::Standing;
 
 use super::changes::{Changes, Started};
 use super::counted::Counted;
+use super::registered::{Counters, Gauges, Labels, Ratios, family, gauge};
 use crate::seen::{GpuSeen, NodeSeen, Seen, held_by, kind};
-
-pub(super) type Labels = Vec<(&'static str, String)>;
-type Gauges = Family<Labels, Gauge>;
-type Ratios = Family<Labels, Gauge<f64, std::sync::atomic::AtomicU64>>;
-pub(super) type Counters = Family<Labels, Counter>;
 
 /// Upper bounds of the waits that are counted, s: from those that a backfill cycle explains to a week.
 const WAITS: [f64; 10] = [1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0];
@@ -79,22 +75,6 @@ pub(super) fn text(
     // Writing into a text does not fail.
     let _ = encode(&mut text, &registry);
     text
-}
-
-pub(super) fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
-    let gauge = Gauge::default();
-    registry.register(name, help, gauge.clone());
-    gauge
-}
-
-pub(super) fn family<F: Clone + Default + prometheus_client::registry::Metric>(
-    registry: &mut Registry,
-    name: &str,
-    help: &str,
-) -> F {
-    let family = F::default();
-    registry.register(name, help, family.clone());
-    family
 }
 
 fn nodes(registry: &mut Registry, seen: &Seen) {

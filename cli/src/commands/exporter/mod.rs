@@ -7,6 +7,7 @@ mod crowd;
 mod listen;
 mod metrics;
 mod page;
+mod registered;
 mod serve;
 mod told;
 

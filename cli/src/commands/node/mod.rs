@@ -26,11 +26,12 @@ pub(crate) use args::NodeCommand;
 use says::Word;
 
 use crate::globals::Globals;
-use crate::local::{Local, compare, ending, require_root, this_node};
+use crate::local::{Local, compare, ending, require_root};
 use crate::outcome::{Failure, Outcome, status as say};
 use crate::render::colour::Paint;
 use crate::render::{layout, table, terminal};
 use crate::site;
+use crate::this_machine::this_node;
 
 pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, Failure> {
     require_root(&format!("tessera node {}", command.name()))?;

@@ -7,7 +7,8 @@ use geometry::counted;
 
 use super::batch::seconds;
 use super::planned::Planned;
-use crate::render::colour::{Owner, Paint};
+use crate::gpu_pieces::Owner;
+use crate::render::colour::Paint;
 use crate::render::table;
 
 /// Columns before the chart.

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use power::{Basis, Cap};
 
 use super::calibrate::CalibrateArgs;
+use super::guard::Guard;
 use super::simulate::SimulateArgs;
 
 /// Choose the partition and the power cap of a GPU from hardware counters
@@ -201,12 +202,4 @@ pub(crate) struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Guard {
-    /// It holds for cautious predictions; measured combinations are not predicted
-    On,
-    /// It holds for the predictions themselves
-    Off,
 }

@@ -5,7 +5,8 @@ use std::time::Instant;
 use power_study::{Candidate, Choice, ChooseError, Model, Problem, Question, choose, features};
 use serde_json::{Value, json};
 
-use super::args::{ChooseArgs, Guard};
+use super::args::ChooseArgs;
+use super::guard::Guard;
 use super::{about, counters, text};
 use crate::files;
 use crate::outcome::{Failure, Outcome};

@@ -6,7 +6,8 @@ use power::CsvError;
 use power_study::{ChooseError, DivideError, Division, Group, Model, divide, groups};
 use serde_json::{Value, json};
 
-use super::args::{DivideArgs, Guard};
+use super::args::DivideArgs;
+use super::guard::Guard;
 use super::{about, counters};
 use crate::files;
 use crate::outcome::{Failure, Outcome};

@@ -6,6 +6,7 @@ mod calibrate;
 mod choose;
 mod divide;
 mod fit;
+mod guard;
 mod import;
 mod simulate;
 mod status;

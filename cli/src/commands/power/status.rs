@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use super::args::StatusArgs;
 use super::budgets;
 use crate::globals::Globals;
-use crate::local::{Local, require_root, this_node};
+use crate::local::{Local, require_root};
 use crate::outcome::{Failure, Outcome};
 use crate::render::table;
 use crate::site;
 use crate::slurm::scontrol;
+use crate::this_machine::this_node;
 
 pub(super) fn run(args: &StatusArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let name = args.node.clone().or_else(this_node);

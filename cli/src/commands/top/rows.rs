@@ -2,15 +2,52 @@
 
 use std::cmp::Reverse;
 
-use super::state::{JobSort, NodeSort, State};
+use crate::filter::Filter;
 use crate::fold::{Group, MOST_SINGLE, fold};
 use crate::seen::{NodeSeen, Seen};
 use crate::slurm::squeue::Job;
+
+/// The order of the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NodeSort {
+    /// As tessera.toml has them; groups by what is free.
+    Site,
+    Free,
+    Name,
+}
+
+/// The order of the jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobSort {
+    /// Those that wait, by priority, then those that run.
+    Queue,
+    User,
+    /// The longest in its state first.
+    Time,
+}
+
+/// Which rows a person wants to see, and in which order.
+pub(super) struct Shown<'a> {
+    pub(super) filter: &'a Filter,
+    /// `None`: groups if there are many nodes.
+    pub(super) grouped: Option<bool>,
+    pub(super) node_sort: NodeSort,
+    pub(super) job_sort: JobSort,
+}
 
 /// A row of nodes.
 pub(super) enum NodeRow<'a> {
     One(&'a NodeSeen),
     Group(Group<'a>),
+}
+
+impl NodeRow<'_> {
+    pub(super) fn names(&self) -> Vec<String> {
+        match self {
+            Self::One(node) => vec![node.name.clone()],
+            Self::Group(group) => group.nodes.iter().map(|node| node.name.clone()).collect(),
+        }
+    }
 }
 
 pub(super) struct Rows<'a> {
@@ -21,11 +58,11 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn of(state: &State, seen: Option<&'a Seen>) -> Self {
+    pub(super) fn of(shown: &Shown<'_>, seen: Option<&'a Seen>) -> Self {
         let Some(seen) = seen else { return Self { nodes: Vec::new(), grouped: false, jobs: Vec::new() } };
-        let mut nodes = state.filter.nodes(seen);
-        let grouped = state.grouped.unwrap_or(nodes.len() > MOST_SINGLE);
-        match state.node_sort {
+        let mut nodes = shown.filter.nodes(seen);
+        let grouped = shown.grouped.unwrap_or(nodes.len() > MOST_SINGLE);
+        match shown.node_sort {
             NodeSort::Site => {}
             NodeSort::Free => {
                 nodes.sort_by_key(|node| (node.in_use().is_away(), Reverse(node.slices().free)))
@@ -34,7 +71,7 @@ impl<'a> Rows<'a> {
         }
         let nodes = if grouped {
             let mut groups = fold(&nodes);
-            match state.node_sort {
+            match shown.node_sort {
                 NodeSort::Site => {}
                 NodeSort::Free => {
                     groups.sort_by_key(|group| (group.in_use.is_away(), Reverse(group.slices.free)))
@@ -45,15 +82,15 @@ impl<'a> Rows<'a> {
         } else {
             nodes.into_iter().map(NodeRow::One).collect()
         };
-        Self { nodes, grouped, jobs: jobs(state, seen) }
+        Self { nodes, grouped, jobs: jobs(shown, seen) }
     }
 }
 
 /// The jobs that have not ended.
-fn jobs<'a>(state: &State, seen: &'a Seen) -> Vec<&'a Job> {
-    let mut jobs: Vec<&Job> = seen.jobs.iter().filter(|job| !job.ended() && state.filter.job(job)).collect();
+fn jobs<'a>(shown: &Shown<'_>, seen: &'a Seen) -> Vec<&'a Job> {
+    let mut jobs: Vec<&Job> = seen.jobs.iter().filter(|job| !job.ended() && shown.filter.job(job)).collect();
     let since = |job: &Job| job.start.filter(|_| job.state != "PENDING").or(job.submit).unwrap_or(u64::MAX);
-    match state.job_sort {
+    match shown.job_sort {
         JobSort::Queue => jobs.sort_by_key(|job| {
             let waits = job.state == "PENDING";
             (!waits, Reverse(if waits { job.priority } else { 0 }), job.id)

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::rows::{NodeRow, Rows};
+use super::rows::{JobSort, NodeSort, Rows, Shown};
 use crate::filter::Filter;
 use crate::seen::Seen;
 
@@ -32,25 +32,6 @@ impl Field {
             Self::Nodes => "nodes",
         }
     }
-}
-
-/// The order of the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NodeSort {
-    /// As tessera.toml has them; groups by what is free.
-    Site,
-    Free,
-    Name,
-}
-
-/// The order of the jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum JobSort {
-    /// Those that wait, by priority, then those that run.
-    Queue,
-    User,
-    /// The longest in its state first.
-    Time,
 }
 
 /// What lies over the rest.
@@ -113,6 +94,13 @@ impl State {
         })
     }
 
+    /// The rows of both panes.
+    pub(super) fn rows<'a>(&self, seen: Option<&'a Seen>) -> Rows<'a> {
+        let Self { filter, grouped, node_sort, job_sort, .. } = self;
+        let shown = Shown { filter, grouped: *grouped, node_sort: *node_sort, job_sort: *job_sort };
+        Rows::of(&shown, seen)
+    }
+
     /// What a key changes.
     pub(super) fn press(&mut self, key: KeyEvent, seen: Option<&Seen>) -> Wish {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
@@ -133,7 +121,7 @@ impl State {
             KeyCode::Char('p') => self.ask(Field::Partition),
             KeyCode::Char('n') => self.ask(Field::Nodes),
             KeyCode::Char('s') => self.sort(),
-            KeyCode::Char('g') => self.grouped = Some(!Rows::of(self, seen).grouped),
+            KeyCode::Char('g') => self.grouped = Some(!self.rows(seen).grouped),
             KeyCode::Char('x') => {
                 self.said = Default::default();
                 self.choose(seen);
@@ -228,7 +216,7 @@ impl State {
     }
 
     fn enter(&mut self, seen: Option<&Seen>) -> Wish {
-        let rows = Rows::of(self, seen);
+        let rows = self.rows(seen);
         let popup = match self.pane {
             Pane::Nodes => rows.nodes.get(self.node_at).map(|row| Popup::Nodes(row.names())),
             Pane::Jobs => rows.jobs.get(self.job_at).map(|job| Popup::Job(job.id, None)),
@@ -240,7 +228,7 @@ impl State {
     }
 
     fn step(&mut self, code: KeyCode, seen: Option<&Seen>) {
-        let rows = Rows::of(self, seen);
+        let rows = self.rows(seen);
         let (at, n) = match self.pane {
             Pane::Nodes => (&mut self.node_at, rows.nodes.len()),
             Pane::Jobs => (&mut self.job_at, rows.jobs.len()),
@@ -256,14 +244,5 @@ impl State {
             KeyCode::End => last,
             _ => now,
         };
-    }
-}
-
-impl NodeRow<'_> {
-    fn names(&self) -> Vec<String> {
-        match self {
-            Self::One(node) => vec![node.name.clone()],
-            Self::Group(group) => group.nodes.iter().map(|node| node.name.clone()).collect(),
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::pieces::{Job, Piece, Share};
+use crate::gpu_pieces::{Job, Piece, Share};
 use crate::seen::NodeSeen;
 
 /// `{"nodes": [{"name", "links", "gpus": [{"index", "model", "units", "pieces": […]}]}]}`; free units are pieces too.

@@ -1,6 +1,5 @@
 //! The layout of nodes: their GPUs drawn as slices.
 
 pub(crate) mod json;
-pub(crate) mod pieces;
 pub(crate) mod svg;
 pub(crate) mod text;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::pieces::Piece;
 use super::text::title;
-use crate::render::colour::Owner;
+use crate::gpu_pieces::Owner;
+use crate::gpu_pieces::Piece;
 use crate::render::svg::escape;
 use crate::seen::NodeSeen;
 

@@ -1,8 +1,9 @@
 //! The layout for a terminal.
 
-use super::pieces::Piece;
 use crate::fold::{self, fit};
-use crate::render::colour::{Owner, Paint};
+use crate::gpu_pieces::Owner;
+use crate::gpu_pieces::Piece;
+use crate::render::colour::Paint;
 use crate::seen::{GpuSeen, NodeSeen};
 
 /// Columns before a drawn GPU, and the border behind it.

@@ -5,10 +5,12 @@ use node_state::{Ask, Kind, Node, Policy, Spread};
 use protocol::{Grant, Isolation, MigSpec, ShareOn, TaskDevices, TaskGrant};
 
 use crate::compute_rules::every_compute;
+use crate::every_place::every_place;
 use crate::kinds::kinds;
-use crate::legal::{could_be_whole, legal};
+use crate::legal::legal;
 use crate::share_rules::threads;
 use crate::task_rules::{as_whole, seats};
+use crate::whole_rules::could_be_whole;
 
 /// Grants to compare with, legal or not: every single instance, every device for a share, one set of whole GPUs.
 pub(crate) fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Option<&Grant>) -> Vec<Grant> {
@@ -91,16 +93,6 @@ fn one_by_one(node: &Node, ask: &Ask, policy: &Policy, last_first: bool) -> Opti
             each.filter_map(alike).next()
         }
     }
-}
-
-/// Every legal start of every profile of every GPU.
-pub fn every_place(node: &Node) -> impl Iterator<Item = MigSpec> {
-    node.gpus.iter().zip(0_u16..).flat_map(|(gpu, i)| {
-        gpu.model.profiles.iter().flat_map(move |profile| {
-            let spec = move |start| MigSpec { gpu: GpuIndex(i), profile: profile.id, start };
-            profile.starts.iter().copied().map(spec)
-        })
-    })
 }
 
 /// The requested share on every device that the node has or could have.

@@ -5,8 +5,9 @@ use crate::finding::{Finding, finding};
 use crate::kinds::{kind_of, kinds};
 use crate::places::check_places;
 use crate::share_rules::check_share;
-use crate::state::{cut, unused};
+use crate::state::cut;
 use crate::task_rules::check_tasks;
+use crate::whole_rules::{check_whole, offered};
 use geometry::{GpuIndex, Model, Profile};
 use node_state::{Ask, Kind, MigPolicy, Node, Policy, Purpose, Spread};
 use protocol::moldable::PlannedStart;
@@ -61,10 +62,6 @@ fn check_uncut(node: &Node, grant: &Grant, out: &mut Vec<Finding>) {
             format!("{} uncut, {} to be kept", geometry::counted(uncut, "GPU"), node.keep_uncut),
         ));
     }
-}
-
-fn offered(ask: &Ask, at: GpuIndex) -> bool {
-    ask.allowed.is_none_or(|set| set.iter().any(|gpu| gpu == at))
 }
 
 /// Memory that an instance for this request must have, MiB.
@@ -159,43 +156,5 @@ fn check_instances(node: &Node, ask: &Ask, policy: &Policy, specs: &[MigSpec], o
                 out.push(finding(spec.gpu, format!("profile {} is not what was asked for", spec.profile)));
             }
         }
-    }
-}
-
-/// Whether the GPU could be given whole to this request.
-pub(super) fn could_be_whole(node: &Node, ask: &Ask, at: GpuIndex) -> bool {
-    let Some(gpu) = node.gpus.get(usize::from(at.0)) else { return false };
-    let kept_for_others = match gpu.purpose {
-        Purpose::Any | Purpose::Whole => false,
-        Purpose::Slurm => !ask.plain,
-        Purpose::Shares | Purpose::Static => true,
-    };
-    offered(ask, at)
-        && !kept_for_others
-        && gpu.policy != MigPolicy::On
-        && unused(&gpu.state)
-        && ask.request.mem_mib.unwrap_or(0) <= gpu.model.usable_mib()
-}
-
-/// Whether a set has as many GPUs of each group as the job must have.
-pub(super) fn meets_quotas(ask: &Ask, gpus: &[GpuIndex]) -> bool {
-    ask.quotas.iter().all(|q| gpus.iter().filter(|g| q.of.iter().any(|of| of == **g)).count() == q.n)
-}
-
-pub(super) fn check_whole(node: &Node, ask: &Ask, gpus: &[GpuIndex], out: &mut Vec<Finding>) {
-    if gpus.len() != ask.request.gpus.unwrap_or(1) as usize {
-        out.push(finding(None, "another number of GPUs than asked"));
-    }
-    if ask.request.isolation == Isolation::Auto && ask.request.instances > 1 {
-        out.push(finding(None, "GPUs for a request that asks for instances"));
-    }
-    if (0..gpus.len()).any(|i| gpus[..i].contains(&gpus[i])) {
-        out.push(finding(None, "a GPU twice"));
-    }
-    if !meets_quotas(ask, gpus) {
-        out.push(finding(None, "another number of GPUs of a group than asked"));
-    }
-    for at in gpus.iter().filter(|at| !could_be_whole(node, ask, **at)) {
-        out.push(finding(*at, "not to be had whole"));
     }
 }

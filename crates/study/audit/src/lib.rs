@@ -8,6 +8,8 @@
 mod alternatives;
 mod budget;
 mod compute_rules;
+mod compute_slices;
+mod every_place;
 mod fence;
 mod finding;
 mod groups;
@@ -19,10 +21,12 @@ mod sets;
 mod share_rules;
 mod state;
 mod task_rules;
+mod whole_rules;
 
-pub use alternatives::{every_place, shares};
+pub use alternatives::shares;
 pub use budget::{CappedJob, PoweredNode, audit_cap, watts_in};
 pub use compute_rules::every_compute;
+pub use every_place::every_place;
 pub use fence::{CountedJob, audit_fence, left_limits};
 pub use finding::Finding;
 pub use groups::{Grouped, audit_groups};

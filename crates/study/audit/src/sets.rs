@@ -4,7 +4,7 @@
 //! by one GPU or by two ranks.
 
 use crate::finding::{Finding, finding};
-use crate::legal::{could_be_whole, meets_quotas};
+use crate::whole_rules::{could_be_whole, meets_quotas};
 use decision_report::Decision;
 use decision_report::report::{Fate, SetScore};
 use geometry::GpuIndex;

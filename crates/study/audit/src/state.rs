@@ -1,6 +1,6 @@
 //! What must hold of every node state.
 
-use crate::compute_rules::check_together;
+use crate::compute_slices::check_together;
 use crate::finding::{Finding, finding};
 use geometry::{GpuIndex, JobId, Profile, Slice};
 use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};

@@ -5,10 +5,10 @@ use node_state::{Ask, Gpu, GpuState, Holder, MigPolicy, Node, Policy, Purpose, S
 use protocol::{Isolation, MigSpec, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 use topology::GpuSet;
 
-use crate::alternatives::every_place;
+use crate::every_place::every_place;
 use crate::finding::{Finding, finding};
-use crate::legal::check_whole;
 use crate::places::check_places;
+use crate::whole_rules::check_whole;
 
 /// What a device offers to GPU tasks.
 struct Offer {

@@ -3,21 +3,11 @@
 use geometry::GpuIndex;
 use topology::{Edge, GpuSet, Selection};
 
-use crate::limits::{FEW_STEPS, MOST_FREE, MOST_PLACED_LISTED};
+use crate::limits::{FEW_STEPS, MOST_FREE};
 use crate::search::{Aim, Budget, Contest, KnownOrder, LinksTaken, PatternSearch, Space, Winner, search_for};
+use crate::unanswered::Unanswered;
 use mapa::{Match, NoMatch, Query, score};
 use topology::BandwidthModel;
-
-/// Why there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unanswered {
-    /// The question has none.
-    #[error(transparent)]
-    NoMatch(#[from] NoMatch),
-    /// The search for an edge list under Equation 2 used up its steps before it found any match.
-    #[error("no match found under mapa2021 in {MOST_PLACED_LISTED} steps: use the default model")]
-    OutOfSteps,
-}
 
 /// Chooses the best set by the policy, as [`mapa::choose`] does, and proves it.
 ///

@@ -29,8 +29,10 @@ mod search;
 mod simulator;
 mod stock;
 mod tied_sets;
+mod unanswered;
 
-pub use exact::{Unanswered, choose};
+pub use exact::choose;
 pub use simulator::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
 pub use stock::{StockRule, stock};
 pub use tied_sets::count_ties;
+pub use unanswered::Unanswered;

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use super::changes::Changes;
 use crate::clock::span;
 use crate::filter::Filter;
-use crate::render::colour::Owner;
+use crate::gpu_pieces::Owner;
 use crate::render::svg::escape;
 use crate::seen::{NodeSeen, Seen, Use};
 use geometry::counted;

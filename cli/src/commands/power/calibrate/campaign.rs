@@ -9,11 +9,14 @@ use power_study::calibration::{App, Setting, check, parse_apps, settings};
 use site_config::{NodeSpec, SiteConfig};
 
 use super::args::CalibrateArgs;
-use super::script;
 use crate::files;
 use crate::globals::Globals;
 use crate::outcome::Failure;
 use crate::site;
+
+/// Options of sbatch that would change what is measured.
+const OURS: [&str; 10] =
+    ["--gpu-", "--gpus", "--gres", "--nodelist", "-w", "--array", "-a", "--wrap", "--output", "--exclusive"];
 
 /// One calibration.
 pub(super) struct Campaign {
@@ -37,7 +40,7 @@ impl Campaign {
     pub(super) fn new(args: &CalibrateArgs, globals: &Globals) -> Result<Self, Failure> {
         let file = args.apps.display().to_string();
         let apps = parse_apps(&file, &files::read_text(&args.apps)?).map_err(|e| Failure::of(&e))?;
-        if let Some(word) = script::contradicts(&args.sbatch) {
+        if let Some(word) = contradicts(&args.sbatch) {
             return Err(Failure::new(format!("{word} after --: the calibration decides this")).hint(
                 "it sets each job's node, GPU, part and cap; options such as --partition may follow --",
             ));
@@ -81,6 +84,11 @@ impl Campaign {
         }
         format!("{names} on {} at {}", setting.state, setting.cap)
     }
+}
+
+/// The first word behind `--` that would change what is measured.
+fn contradicts(words: &[String]) -> Option<&String> {
+    words.iter().find(|word| OURS.iter().any(|ours| word.starts_with(ours)))
 }
 
 /// The GPU model, and the numbers of the GPUs to measure on.

@@ -29,15 +29,6 @@ pub(super) const WITHOUT: [&str; 6] = [
     "TESSERA_GPU_WAIT",
 ];
 
-/// Options of sbatch that would change what is measured.
-const OURS: [&str; 10] =
-    ["--gpu-", "--gpus", "--gres", "--nodelist", "-w", "--array", "-a", "--wrap", "--output", "--exclusive"];
-
-/// The first word behind `--` that would change what is measured.
-pub(super) fn contradicts(words: &[String]) -> Option<&String> {
-    words.iter().find(|word| OURS.iter().any(|ours| word.starts_with(ours)))
-}
-
 /// The arguments of sbatch.
 pub(super) fn words(place: &Place<'_>) -> Vec<String> {
     let Place { campaign, setting, side, gpu, dir } = place;

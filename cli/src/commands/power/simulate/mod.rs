@@ -15,7 +15,7 @@ use power::Basis;
 use power_study::{Errors, Model};
 use serde_json::{Value, json};
 
-use super::args::Guard;
+use super::guard::Guard;
 use crate::files::write_text;
 use crate::outcome::{Failure, Outcome};
 use figures::{FIGURES, Row, Rule};

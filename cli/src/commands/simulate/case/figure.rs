@@ -5,7 +5,7 @@ use std::path::Path;
 use case_study::figures::{self, Figure, FigureError, Goal, Row};
 use serde_json::{Value, json};
 
-use super::picture;
+use super::picture::{self, number};
 use crate::files::write_text;
 use crate::outcome::{Failure, Outcome};
 use crate::render::table;
@@ -38,16 +38,6 @@ fn json(figure: &Figure) -> Value {
     let rows: Vec<Value> = figure.rows.iter().map(row).collect();
     let goals: Vec<Value> = figure.goals.iter().map(goal).collect();
     json!({ "figure": figure.name, "title": figure.title, "rows": rows, "goals": goals })
-}
-
-/// Four significant digits, and none for nothing.
-pub(super) fn number(value: f64) -> String {
-    match value.abs() {
-        v if v < 1e-4 => "0".to_owned(),
-        v if v < 1.0 => format!("{value:.3}"),
-        v if v < 100.0 => format!("{value:.2}"),
-        _ => format!("{value:.0}"),
-    }
 }
 
 /// How far ours is from the paper's value: in points where both are percentages, else in percent of the paper's.

@@ -74,7 +74,17 @@ fn bars(out: &mut String, row: &Row, y: f64, zero: f64, scale: f64) {
              <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             x + width + 4.0,
             y + 9.0,
-            super::figure::number(value),
+            number(value),
         );
+    }
+}
+
+/// Four significant digits, and none for nothing.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        v if v < 1e-4 => "0".to_owned(),
+        v if v < 1.0 => format!("{value:.3}"),
+        v if v < 100.0 => format!("{value:.2}"),
+        _ => format!("{value:.0}"),
     }
 }

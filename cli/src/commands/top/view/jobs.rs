@@ -6,8 +6,9 @@ use ratatui::text::Line;
 
 use super::{View, cut, pane, titled, window};
 use crate::clock::span;
+use crate::commands::top::rows::JobSort;
 use crate::commands::top::rows::Rows;
-use crate::commands::top::state::{JobSort, Pane};
+use crate::commands::top::state::Pane;
 use crate::seen::asks;
 use crate::slurm::squeue::Job;
 

@@ -11,11 +11,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::rows::Rows;
 use super::state::{Pane, State};
 use crate::clock::span;
 use crate::fold::fit as cut;
-use crate::render::colour::Owner;
+use crate::gpu_pieces::Owner;
 use crate::seen::{Seen, Slices};
 
 /// Columns from which nodes and jobs stand beside each other.
@@ -53,7 +52,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: View<'_>) {
     .areas(frame.area());
     frame.render_widget(Line::from(summary(view, top.width)).style(bold()), top);
     frame.render_widget(filter(view), said);
-    let rows = Rows::of(view.state, view.seen);
+    let rows = view.state.rows(view.seen);
     let half = Constraint::Percentage(50);
     let [left, right] = if rest.width >= WIDE {
         Layout::horizontal([half, half]).spacing(2).areas(rest)

@@ -5,11 +5,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::{View, cut, pane, titled, window};
+use crate::commands::top::rows::NodeSort;
 use crate::commands::top::rows::{NodeRow, Rows};
-use crate::commands::top::state::{NodeSort, Pane};
+use crate::commands::top::state::Pane;
 use crate::fold::{self, Group, MARKS};
-use crate::render::colour::Owner;
-use crate::render::layout::pieces::Piece;
+use crate::gpu_pieces::Owner;
+use crate::gpu_pieces::Piece;
 use crate::seen::{GpuSeen, NodeSeen};
 
 /// Columns of the longest name that is shown whole.

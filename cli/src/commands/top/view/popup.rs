@@ -9,7 +9,7 @@ use site_config::hostlist;
 
 use super::View;
 use crate::commands::top::state::Popup;
-use crate::render::layout::pieces::Piece;
+use crate::gpu_pieces::Piece;
 use crate::seen::NodeSeen;
 
 /// Nodes of a group whose GPUs are told.

@@ -13,7 +13,7 @@ use super::contest::{Contest, KnownOrder, LinksTaken, Winner};
 use super::edge_graph::EdgeGraph;
 use super::level_tables::LevelTables;
 use super::speed_ladder::SpeedLadder;
-use crate::exact::Unanswered;
+use crate::unanswered::Unanswered;
 use mapa::NoMatch;
 
 /// A set in the order of preference: worth (actual or at best), links that it takes from others, lowest GPUs first.

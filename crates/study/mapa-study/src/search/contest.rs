@@ -10,7 +10,7 @@ use topology::GpuSet;
 use super::set_positions::POSITIONS;
 use super::space::Space;
 use super::subsets::{bits, subsets};
-use crate::exact::Unanswered;
+use crate::unanswered::Unanswered;
 use mapa::{NoMatch, Query};
 
 /// What a search for the best set already found out about that set's best order.

@@ -3,7 +3,7 @@
 use super::budget::Budget;
 use super::contest::{Contest, Winner};
 use super::space::Space;
-use crate::exact::Unanswered;
+use crate::unanswered::Unanswered;
 
 /// By what a policy rates the match of one set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use super::number::{Byte, Number, Scale};
 use super::pattern_search::{Aim, PatternSearch};
 use super::space::Space;
 use super::speed_ladder::SpeedLadder;
-use crate::exact::Unanswered;
 use crate::limits::{MOST_PLACED, MOST_TABLED};
+use crate::unanswered::Unanswered;
 
 /// What such a pattern provides; [`PatternSearch`] follows from it.
 pub(super) trait SubsetSearch: FitTable + ClassSums {

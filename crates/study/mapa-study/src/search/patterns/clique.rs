@@ -2,7 +2,6 @@
 
 use topology::LinkClass;
 
-use crate::exact::Unanswered;
 use crate::limits::{MOST_PLACED, MOST_TABLED};
 use crate::search::budget::Budget;
 use crate::search::contest::{Contest, Winner};
@@ -10,6 +9,7 @@ use crate::search::link_classes::class_index;
 use crate::search::pattern_search::{Aim, PatternSearch};
 use crate::search::space::Space;
 use crate::search::subsets::bits;
+use crate::unanswered::Unanswered;
 use mapa::equation_2;
 
 /// `all`: an edge between every two ranks.

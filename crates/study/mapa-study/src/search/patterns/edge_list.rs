@@ -1,6 +1,5 @@
 //! Edge lists that are no tree: searches over placements, within a limit.
 
-use crate::exact::Unanswered;
 use crate::limits::{FEW_STEPS, MOST_PLACED_LISTED, MOST_PROVEN, MOST_STEPS};
 use crate::search::branch_and_bound::{Goal, best, good_sum};
 use crate::search::budget::Budget;
@@ -10,6 +9,7 @@ use crate::search::pattern_search::{Aim, PatternSearch};
 use crate::search::space::Space;
 use crate::search::speed_ladder::SpeedLadder;
 use crate::search::{by_slowest_edge, equation2};
+use crate::unanswered::Unanswered;
 
 /// Any edges, with weights.
 pub(super) struct EdgeList(pub(super) EdgeGraph);

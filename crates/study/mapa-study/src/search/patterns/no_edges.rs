@@ -1,11 +1,11 @@
 //! Jobs whose GPUs do not talk: every set and every order is as good.
 
-use crate::exact::Unanswered;
 use crate::limits::{MOST_PLACED, MOST_TABLED};
 use crate::search::budget::Budget;
 use crate::search::contest::{Contest, Winner};
 use crate::search::pattern_search::{Aim, PatternSearch};
 use crate::search::space::Space;
+use crate::unanswered::Unanswered;
 
 /// No edges: `none`, and every pattern over one rank.
 pub(super) struct NoEdges;

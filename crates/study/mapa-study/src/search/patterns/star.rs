@@ -1,6 +1,5 @@
 //! Rank 0 talks to all others: a match is the choice of its vertex, the centre.
 
-use crate::exact::Unanswered;
 use crate::limits::{MOST_PLACED, MOST_TABLED};
 use crate::search::budget::Budget;
 use crate::search::contest::{Contest, Winner};
@@ -8,6 +7,7 @@ use crate::search::link_classes::class_index;
 use crate::search::pattern_search::{Aim, PatternSearch};
 use crate::search::space::Space;
 use crate::search::subsets::bits;
+use crate::unanswered::Unanswered;
 use mapa::equation_2;
 
 /// `star`: an edge from rank 0 to every other rank.

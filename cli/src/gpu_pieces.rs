@@ -4,7 +4,37 @@ use geometry::size::display_gb;
 use geometry::{JobId, Model, counted};
 use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, Seats, Shares};
 
-use crate::render::colour::Owner;
+/// What holds a piece of a GPU; decides its colour everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Isolated,
+    Shared,
+    /// In the pool of GPU tasks.
+    Tasks,
+    Idle,
+    Whole,
+    Free,
+    /// Not ours to give.
+    Slurm,
+}
+
+impl Owner {
+    /// Those of the legend; a GPU that is Slurm's or in the pool of GPU tasks says so itself.
+    pub(crate) const ALL: [Self; 5] = [Self::Isolated, Self::Shared, Self::Idle, Self::Whole, Self::Free];
+
+    /// As the legend, the JSON and SVG classes say it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Isolated => "isolated",
+            Self::Shared => "shared",
+            Self::Tasks => "tasks",
+            Self::Idle => "idle",
+            Self::Whole => "whole",
+            Self::Free => "free",
+            Self::Slurm => "slurm",
+        }
+    }
+}
 
 /// A run of placement units that is one thing.
 pub(crate) struct Piece {

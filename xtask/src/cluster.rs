@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use lab::{Cluster, User};
 
-use crate::command::{TaskError, at};
+use crate::command::{TaskError, absolute, at};
 use crate::which::Which;
 
 /// What to do with the cluster.
@@ -169,11 +169,6 @@ pub(crate) fn guardian() -> Result<Vec<String>, TaskError> {
     let program =
         std::env::current_exe().map_err(|error| TaskError::Other(format!("own program: {error}")))?;
     Ok(vec![program.display().to_string(), "guard".to_owned()])
-}
-
-/// `dir` as every daemon can use it.
-pub(crate) fn absolute(dir: &Path) -> Result<PathBuf, TaskError> {
-    at(dir, std::path::absolute(dir))
 }
 
 fn print(text: &str) -> Result<(), TaskError> {

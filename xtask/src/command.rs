@@ -1,6 +1,6 @@
 //! Runs other programs. An error names the command and how it ended.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use lab::command::line;
@@ -28,6 +28,11 @@ pub(crate) enum TaskError {
 /// Attaches the path to an I/O error.
 pub(crate) fn at<T>(path: &Path, result: std::io::Result<T>) -> Result<T, TaskError> {
     result.map_err(|source| TaskError::File { path: path.display().to_string(), source })
+}
+
+/// `dir` as every daemon can use it.
+pub(crate) fn absolute(dir: &Path) -> Result<PathBuf, TaskError> {
+    at(dir, std::path::absolute(dir))
 }
 
 /// Runs a command whose output the user sees.

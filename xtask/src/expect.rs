@@ -14,8 +14,8 @@ use lab::config::Templates;
 use lab::{Cluster, User};
 use slurm_releases::Release;
 
-use crate::cluster::{absolute, guardian};
-use crate::command::{TaskError, at};
+use crate::cluster::guardian;
+use crate::command::{TaskError, absolute, at};
 use crate::setup;
 
 /// Most seconds of one test.

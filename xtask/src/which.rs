@@ -6,7 +6,7 @@ use clap::Args;
 use lab::Slurm;
 use slurm_releases::Release;
 
-use crate::command::TaskError;
+use crate::command::{TaskError, absolute};
 use crate::setup;
 
 /// A Slurm of the set-up, or one that somebody has built.
@@ -31,7 +31,6 @@ impl Which {
             setup::run(Some(release))?;
             return Ok(release.into());
         };
-        let absolute = crate::cluster::absolute;
         let slurm = Slurm::by_hand(&absolute(source)?, Some(&absolute(prefix)?))?;
         // Munge, the test users and NVIDIA's programs are the machine's own.
         setup::run(Some(Release::MACHINE))?;

@@ -40,7 +40,7 @@ const HELP_EVERY: Duration = Duration::from_secs(45);
 /// Something is wrong under Tessera. All files of both clusters are then kept.
 pub(super) fn measure(bench: &Bench) -> Result<(), TaskError> {
     let base = match &bench.keep {
-        Some(dir) => crate::cluster::absolute(dir)?,
+        Some(dir) => crate::command::absolute(dir)?,
         None => std::env::temp_dir().join(format!("tessera-kill-{}", std::process::id())),
     };
     let plan = plan(bench.seed, bench.jobs, MIX.len());

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use super::plan::{Broker, Pick, Work};
 use super::seen::{BrokerProcess, Processes, journal, scan};
-use super::strike::Wound;
+use super::wound::Wound;
 
 /// How long a process to be killed is looked for.
 const MEET: Duration = Duration::from_secs(4);

@@ -13,6 +13,7 @@ mod idle;
 mod jobs;
 mod kill;
 mod lost_launch;
+mod mended;
 mod outcome;
 mod past;
 mod plan;
@@ -22,8 +23,10 @@ mod seen;
 mod shifted;
 mod start;
 mod strike;
+mod submission;
 mod submit;
 mod users;
+mod wound;
 mod wounds;
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! What has been done to the cluster of late, and what it may still explain.
 
 use std::fs;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::plan::Fault;
 use super::run::Run;
@@ -13,21 +13,6 @@ const LATE: Duration = Duration::from_secs(60);
 
 /// A job that begins this long after a fault was mended does not meet it any more.
 const AT_ONCE: Duration = Duration::from_secs(5);
-
-/// When a fault was mended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mended {
-    moment: Instant,
-    /// Seconds since 1970, to compare with what Slurm says of jobs.
-    second: u64,
-}
-
-impl Mended {
-    pub(super) fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { moment: Instant::now(), second: since.as_secs() }
-    }
-}
 
 impl Run<'_> {
     /// The fault in force, and those whose effects may still come.

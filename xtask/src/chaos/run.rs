@@ -11,14 +11,15 @@ use slurm_releases::Release;
 use super::Chaos;
 use super::check::{Devices, Finding, Patience, crowded, disagreements, two_owners};
 use super::drains::Judged;
+use super::mended::Mended;
 use super::outcome::{Outcome, print};
-use super::past::Mended;
 use super::plan::{Event, Fault, Order, Plan};
 use super::seen::report::Reports;
 use super::seen::{Seen, look, scan};
 use super::start::start;
-use super::strike::{Wound, mend, strike};
-use super::submit::Submission;
+use super::strike::{mend, strike};
+use super::submission::Submission;
+use super::wound::Wound;
 use crate::command::TaskError;
 
 /// How long a change may take: slurmd's health check, which gives back what a forgotten job had, runs every minute, and

@@ -11,8 +11,8 @@ use lab::paths::workspace;
 
 use super::Chaos;
 use super::seen::report::{HOLD, LOOK, script};
-use crate::cluster::{absolute, guardian};
-use crate::command::{TaskError, at};
+use crate::cluster::guardian;
+use crate::command::{TaskError, absolute, at};
 
 /// The program with GPU tasks of `cargo xtask chaos-tasks`.
 const CHURN: &str = include_str!("../chaos_tasks/churn.c");

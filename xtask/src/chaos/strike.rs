@@ -13,30 +13,8 @@ use super::idle::Idle;
 use super::kill::{kill_broker, kill_mps, kill_step, kill_work, one_of};
 use super::plan::{Daemon, Driver, Fault, File, JobState, Node, Pick};
 use super::shifted::{bring_back, take};
-use super::users::{Hostile, empty, end_storm, fat_environments, fill_run_dir, fork_storm};
-
-/// What has to be set right, and what is said of the fault.
-#[derive(Debug, Default)]
-pub(super) struct Wound {
-    /// What was met, for the line about the fault.
-    pub(super) met: String,
-    /// Jobs to be cancelled when it is mended.
-    pub(super) cancel: Vec<u32>,
-    /// Jobs to be released.
-    pub(super) release: Vec<u32>,
-    /// Processes of a hostile user.
-    pub(super) hostile: Vec<Hostile>,
-    /// The directory that such a user filled.
-    pub(super) filled: Option<PathBuf>,
-    /// The exporter that has idle connections.
-    pub(super) idle: Option<Idle>,
-}
-
-impl Wound {
-    pub(super) fn met(met: impl Into<String>) -> Self {
-        Self { met: met.into(), ..Self::default() }
-    }
-}
+use super::users::{empty, end_storm, fat_environments, fill_run_dir, fork_storm, user_of};
+use super::wound::{Hostile, Wound};
 
 fn daemon(daemon: Daemon) -> lab::Daemon {
     match daemon {
@@ -224,10 +202,6 @@ pub(super) fn reconcile(cluster: &Cluster, node: &str) -> Result<(), HarnessErro
     let mut command = cluster.command_on(node, User::Root, "tessera")?;
     let config = cluster.layout().etc("tessera.toml");
     run(command.arg("--config").arg(config).args(["node", "reconcile"])).map(drop)
-}
-
-pub(super) fn user_of(number: u32) -> User {
-    if number == 0 { User::Alice } else { User::Bob }
 }
 
 fn chosen(cluster: &Cluster, pick: Pick, state: &str) -> Result<Option<u32>, HarnessError> {

@@ -1,6 +1,6 @@
 //! Submits jobs. A submission may take long while slurmctld is away, so it goes on beside everything else.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,8 @@ use super::check::Finding;
 use super::plan::{KINDS, Manner, Order, Promise};
 use super::run::Run;
 use super::seen::{Processes, name_of, scan};
-use super::strike::user_of;
+use super::submission::Submission;
+use super::users::user_of;
 use super::wounds::may_refuse;
 use crate::command::{TaskError, at};
 
@@ -19,16 +20,6 @@ const ADDED: u32 = 1_000_000;
 
 /// How long an added job is waited for; other jobs may have the devices until then.
 const MEET: Duration = Duration::from_secs(25);
-
-/// A submission under way.
-#[derive(Debug)]
-pub(super) struct Submission {
-    sbatch: Child,
-    order: u32,
-    kind: &'static str,
-    /// Its job is cancelled so many milliseconds later.
-    cancel_after: Option<u32>,
-}
 
 /// The command that submits an order.
 fn sbatch(cluster: &Cluster, order: &Order, options: &[&str]) -> Result<Command, TaskError> {

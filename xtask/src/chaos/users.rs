@@ -2,17 +2,15 @@
 //! ends when the fault is mended.
 
 use std::fs;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use lab::command::{Done, run};
 use lab::{Cluster, Daemon, HarnessError, User};
-use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::plan::Room;
 use super::seen::scan;
-use super::strike::{Wound, user_of};
+use super::wound::{Hostile, Wound};
 
 /// How many jobs with fat environments are submitted.
 const FAT_JOBS: &str = "12";
@@ -31,30 +29,9 @@ const FILL_BYTES: &str = r#"head -c 64M /dev/zero > "$1/filler.0"; echo "$(wc -c
 /// `$1`: how many. They end by themselves, too.
 const FORK: &str = r#"i=0; while [ $i -lt "$1" ]; do sleep 60 & i=$((i+1)); done; wait"#;
 
-/// A process that the run started to hurt the cluster. It is a group of its own.
-#[derive(Debug)]
-pub(super) struct Hostile(Child);
-
-impl Hostile {
-    fn start(command: &mut Command) -> Result<Self, HarnessError> {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        let program = command.get_program().to_string_lossy().into_owned();
-        command.spawn().map(Self).map_err(|source| HarnessError::Start { program, source })
-    }
-
-    /// Waits until it has ended by itself.
-    pub(super) fn wait(&mut self) {
-        drop(self.0.wait());
-    }
-
-    /// Ends it, and everything that it started.
-    pub(super) fn end(&mut self) {
-        if let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended already.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        drop(self.0.wait());
-    }
+/// The test user of a number.
+pub(super) fn user_of(number: u32) -> User {
+    if number == 0 { User::Alice } else { User::Bob }
 }
 
 /// Submits plain jobs with too many or too long variables, beside everything else.
@@ -126,6 +103,7 @@ fn hard_limit(limits: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::Pid;
 
     #[test]
     fn only_what_fills_a_directory_is_removed() {

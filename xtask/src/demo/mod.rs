@@ -41,7 +41,7 @@ pub(crate) fn run(keep: bool, dir: Option<PathBuf>) -> Result<(), TaskError> {
     templates.time_scale = 1.0;
     let mut builder = Cluster::builder().release().templates(templates).guardian(guardian()?);
     if let Some(dir) = dir {
-        builder = builder.dir(&crate::cluster::absolute(&dir)?);
+        builder = builder.dir(&crate::command::absolute(&dir)?);
     }
     let mut cluster = builder.start()?;
     let mut show = Show::new();

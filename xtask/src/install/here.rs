@@ -80,7 +80,7 @@ fn plugin_dir(prefix: &Path) -> Option<PathBuf> {
 /// The Slurm to build for: what the options say, or else the one that is here.
 pub(super) fn choose(plugins_for: &For, here: Option<&Here>) -> Result<Slurm, TaskError> {
     if let Some(source) = &plugins_for.slurm_source {
-        return Ok(Slurm::by_hand(&crate::cluster::absolute(source)?, None)?);
+        return Ok(Slurm::by_hand(&crate::command::absolute(source)?, None)?);
     }
     if let Some(release) = plugins_for.slurm {
         return Ok(release.into());

@@ -15,8 +15,8 @@ use lab::command::run as finish;
 use lab::{Cluster, User};
 use slurm_releases::Release;
 
-use crate::cluster::{absolute, guardian};
-use crate::command::{TaskError, at};
+use crate::cluster::guardian;
+use crate::command::{TaskError, absolute, at};
 use look::{Logs, without_instance, wrong};
 use program::{Sums, sums};
 

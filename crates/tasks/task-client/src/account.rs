@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use task_wire::{Begin, Grant, Text};
 
-use crate::client::NoDevice;
 use crate::ledger::{Charge, Ledger, Name};
+use crate::no_device::NoDevice;
 
 /// What an account needs of the broker. `Client` speaks to the real one.
 pub trait Leases {

@@ -15,21 +15,11 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFla
 use task_wire::{Begin, Code, Grant, REPLY_LEN, Refused, Reply, Request, Welcome};
 
 use crate::account::Leases;
+use crate::no_device::NoDevice;
 
 /// How long a broker gets to come back.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// Why a task has no device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoDevice {
-    /// The broker's answer.
-    Refused(Box<Refused>),
-    /// There is no broker, or the job ended.
-    NoBroker,
-    /// Another thread took the request back.
-    Withdrawn,
-}
 
 /// How far a begin is whose caller waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

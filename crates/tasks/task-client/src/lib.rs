@@ -15,3 +15,4 @@ pub mod ffi;
 pub mod lazy;
 pub mod ledger;
 pub mod mode;
+pub mod no_device;

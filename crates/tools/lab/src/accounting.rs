@@ -14,7 +14,7 @@ use error_chain::with_causes;
 use crate::clock::CONTROLLER;
 use crate::cluster::Cluster;
 use crate::command::{PATIENCE, run, wait_for};
-use crate::daemons::Daemon;
+use crate::daemon::Daemon;
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::paths::real_parts;

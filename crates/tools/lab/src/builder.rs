@@ -9,7 +9,7 @@ use crate::artefacts::{self, Profile};
 use crate::cluster::Cluster;
 use crate::command::PATIENCE;
 use crate::config::{CGROUPS, Templates, Variant};
-use crate::daemons::Daemon;
+use crate::daemon::Daemon;
 use crate::error::HarnessError;
 use crate::files::{check_reachable, fresh_dir, make_dirs, write_config};
 use crate::inside::Inside;

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::cluster::Cluster;
 use crate::command::{Done, run};
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
@@ -60,30 +59,20 @@ pub(crate) fn lay_out(layout: &Layout, nodes: &[String]) -> Result<(), HarnessEr
     Ok(())
 }
 
-impl Cluster {
-    /// Sets the clock of a node, or of the controllers, to so many seconds after the machine's. All its processes see that at
-    /// once. Their monotonic clocks go on.
-    ///
-    /// # Errors
-    ///
-    /// If the cluster was started without [`crate::Builder::clocks`], or the clock was set 255 times.
-    pub fn set_clock(&self, node: Option<&str>, seconds_ahead: i64) -> Result<(), HarnessError> {
-        let host = node.unwrap_or(CONTROLLER);
-        let path = dir(self.layout.dir(), host).join("steps");
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let file = at(&path, fs::OpenOptions::new().read(true).write(true).open(&path))?;
-        let mut word = [0_u8; 8];
-        at(&path, file.read_exact_at(&mut word, 0))?;
-        let count = u64::from_ne_bytes(word);
-        if count >= MOST {
-            return Err(HarnessError::Unexpected(format!(
-                "the clock of {host} was set {MOST} times already"
-            )));
-        }
-        // The count comes last: by it, the step is in force.
-        let step = [now.to_ne_bytes(), seconds_ahead.to_ne_bytes()].concat();
-        at(&path, file.write_all_at(&step, HEAD + count * STEP))?;
-        at(&path, file.write_all_at(&(count + 1).to_ne_bytes(), 0))
+/// Sets the clock of a host to so many seconds after the machine's.
+pub(crate) fn set(layout: &Layout, host: &str, seconds_ahead: i64) -> Result<(), HarnessError> {
+    let path = dir(layout.dir(), host).join("steps");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let file = at(&path, fs::OpenOptions::new().read(true).write(true).open(&path))?;
+    let mut word = [0_u8; 8];
+    at(&path, file.read_exact_at(&mut word, 0))?;
+    let count = u64::from_ne_bytes(word);
+    if count >= MOST {
+        return Err(HarnessError::Unexpected(format!("the clock of {host} was set {MOST} times already")));
     }
+    // The count comes last: by it, the step is in force.
+    let step = [now.to_ne_bytes(), seconds_ahead.to_ne_bytes()].concat();
+    at(&path, file.write_all_at(&step, HEAD + count * STEP))?;
+    at(&path, file.write_all_at(&(count + 1).to_ne_bytes(), 0))
 }

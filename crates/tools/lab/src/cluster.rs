@@ -192,6 +192,16 @@ impl Cluster {
         }
     }
 
+    /// Sets the clock of a node, or of the controllers, to so many seconds after the machine's. All its processes see that at
+    /// once. Their monotonic clocks go on.
+    ///
+    /// # Errors
+    ///
+    /// If the cluster was started without [`crate::Builder::clocks`], or the clock was set 255 times.
+    pub fn set_clock(&self, node: Option<&str>, seconds_ahead: i64) -> Result<(), HarnessError> {
+        clock::set(&self.layout, node.unwrap_or(clock::CONTROLLER), seconds_ahead)
+    }
+
     /// Closes the guardian's input, as the kernel does when this process is killed.
     pub fn abandon(&mut self) {
         if let Some(guardian) = &mut self.guardian {
@@ -203,7 +213,7 @@ impl Cluster {
     pub fn keep_files(&mut self) {
         self.remove_dir = false;
         // The guardian looks for this file. If it cannot be written, the guardian removes the directory.
-        let _ = fs::write(self.layout.at(crate::guardian::KEEP), "");
+        let _ = fs::write(self.layout.at(KEEP), "");
     }
 
     /// Leaves the cluster running when this is dropped.
@@ -230,6 +240,9 @@ impl Drop for Cluster {
         self.down();
     }
 }
+
+/// The file that a failed test makes in its cluster's directory so that the directory stays.
+pub const KEEP: &str = "keep";
 
 /// Removes the files of the cluster in `dir`, and the directory in the chroot that `dir` was mounted on.
 pub(crate) fn remove(dir: &Path) {

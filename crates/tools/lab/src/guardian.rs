@@ -5,8 +5,7 @@
 use std::io::Read;
 use std::path::Path;
 
-/// The file that a failed test makes in its cluster's directory so that the directory stays.
-pub const KEEP: &str = "keep";
+pub use crate::cluster::KEEP;
 
 /// Waits until stdin closes, then ends the cluster in `dir`. If the cluster has already ended, this does nothing.
 ///

@@ -16,6 +16,7 @@ mod clock;
 pub mod cluster;
 pub mod command;
 pub mod config;
+mod daemon;
 mod daemons;
 mod error;
 mod files;
@@ -38,7 +39,7 @@ mod user;
 
 pub use builder::{Builder, device_cgroups};
 pub use cluster::Cluster;
-pub use daemons::Daemon;
+pub use daemon::Daemon;
 pub use error::HarnessError;
 pub use jobs::{Job, JobId};
 pub use layout::Layout;

@@ -8,7 +8,7 @@ use protocol::Standing;
 
 use crate::cluster::Cluster;
 use crate::command::{PATIENCE, run, wait_for};
-use crate::daemons::Daemon;
+use crate::daemon::Daemon;
 use crate::error::HarnessError;
 use crate::user::User;
 

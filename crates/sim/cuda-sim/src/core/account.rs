@@ -1,9 +1,10 @@
 //! What a process holds on a device, in the table that all processes of the node share.
 
+use nvidia_ml::engine::process::boot_ms;
 use nvidia_ml::engine::process::start_time;
 use nvidia_ml::engine::state::State;
 use nvidia_ml::engine::store::Store;
-use nvidia_ml::engine::usage::{Locked, Record, boot_ms};
+use nvidia_ml::engine::usage::{Locked, Record};
 
 use super::code::{Answer, Code};
 use super::device::Device;

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use nvidia_ml::engine::process::boot_ms;
 use nvidia_ml::engine::session::Session;
-use nvidia_ml::engine::usage::boot_ms;
 
 use super::account::{Accounts, Memory};
 use super::code::{Answer, Code};
 use super::device::{self, Device, Settings};
 use super::heap;
 use super::log::{Log, Op};
+use super::mappings::Mappings;
 use super::memory::Ranges;
-use super::streams::{Event, Stream};
-use super::vmm::Vmm;
+use super::stream::{Event, Stream};
 use crate::ffi::host::Region;
 
 /// Handles are numbers from here on, in steps of 16: they look like addresses, and none is an address.
@@ -40,7 +40,7 @@ pub(super) struct Inner {
     pub(super) regions: BTreeMap<u64, Region>,
     pub(super) streams: BTreeMap<u64, Stream>,
     pub(super) events: BTreeMap<u64, Event>,
-    pub(super) vmm: Vmm,
+    pub(super) vmm: Mappings,
     ended: bool,
 }
 

@@ -4,19 +4,7 @@ use std::time::Instant;
 
 use super::code::{Answer, Code};
 use super::driver::Driver;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
-    pub(super) context: u64,
-    flags: u32,
-    priority: i32,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Event {
-    pub(super) context: u64,
-    recorded: Option<Instant>,
-}
+use super::stream::{Event, Stream};
 
 impl Driver {
     /// Makes a stream.

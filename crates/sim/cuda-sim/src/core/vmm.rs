@@ -1,40 +1,11 @@
 //! Virtual memory management: addresses, memory and the mapping between them, each by itself.
 
-use std::collections::BTreeMap;
-
 use super::code::{Answer, Code};
 use super::driver::Driver;
 use super::heap::GRANULE;
+use super::mappings::Handle;
 use super::memory::Kind;
 use crate::ffi::host::{Memory, Region};
-
-/// Reservations by first address, and memory by handle.
-#[derive(Debug, Default)]
-pub(super) struct Vmm {
-    reservations: BTreeMap<u64, Region>,
-    handles: BTreeMap<u64, Handle>,
-    /// Handle of each mapping, by first address.
-    mappings: BTreeMap<u64, u64>,
-}
-
-#[derive(Debug)]
-struct Handle {
-    device: usize,
-    bytes: u64,
-    memory: Memory,
-    /// Mappings, and the program's own references.
-    users: u32,
-    released: bool,
-}
-
-impl Vmm {
-    /// The reservation that holds all of a range.
-    fn reservation(&self, address: u64, bytes: u64) -> Answer<&Region> {
-        let end = address.checked_add(bytes).ok_or(Code::InvalidValue)?;
-        let found = self.reservations.range(..=address).next_back().map(|(_, region)| region);
-        found.filter(|r| end <= r.start() + r.bytes()).ok_or(Code::InvalidValue)
-    }
-}
 
 fn is_granular(value: u64) -> bool {
     value.is_multiple_of(GRANULE)

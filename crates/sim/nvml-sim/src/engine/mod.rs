@@ -8,6 +8,7 @@ pub mod chip;
 pub mod code;
 pub mod cuda;
 pub mod fault;
+mod files;
 pub mod gpm;
 pub mod handle;
 pub mod ids;

@@ -28,7 +28,7 @@ impl Process {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.started)
-            || self.cuda_until_ms.is_some_and(|until| super::usage::boot_ms() < until)
+            || self.cuda_until_ms.is_some_and(|until| boot_ms() < until)
     }
 }
 
@@ -44,6 +44,14 @@ pub fn start_time(pid: u32) -> Option<u64> {
         return None;
     }
     fields.get(19)?.parse().ok()
+}
+
+/// Milliseconds since boot: every process of the node has this clock, and nobody sets it.
+#[must_use]
+pub fn boot_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (s, ns) = (u64::try_from(now.tv_sec).unwrap_or(0), u64::try_from(now.tv_nsec).unwrap_or(0));
+    s * 1000 + ns / 1_000_000
 }
 
 /// The first argument of a process's command line.

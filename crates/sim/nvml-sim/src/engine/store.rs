@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::code::{Answer, Code};
+use super::files::with_suffix;
 use super::meter::{Meter, Reading};
 use super::state::State;
 use super::usage::{Locked, Record, Table};
@@ -40,12 +41,6 @@ pub struct Store {
     meter: Meter,
     table: Table,
     cache: Mutex<Option<(u64, Arc<State>)>>,
-}
-
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 impl Store {

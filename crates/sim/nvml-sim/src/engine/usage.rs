@@ -119,14 +119,6 @@ impl Record {
     }
 }
 
-/// Milliseconds since boot: every process of the node has this clock, and nobody sets it.
-#[must_use]
-pub fn boot_ms() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let (s, ns) = (u64::try_from(now.tv_sec).unwrap_or(0), u64::try_from(now.tv_nsec).unwrap_or(0));
-    s * 1000 + ns / 1_000_000
-}
-
 /// The file of the table, by the state file's path.
 #[derive(Debug)]
 pub struct Table {
@@ -137,7 +129,7 @@ impl Table {
     /// The table beside a state file.
     #[must_use]
     pub fn beside(state: &Path) -> Table {
-        Table { path: super::store::with_suffix(state, ".cuda") }
+        Table { path: super::files::with_suffix(state, ".cuda") }
     }
 
     /// Makes an empty table that every user may write.

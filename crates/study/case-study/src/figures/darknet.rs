@@ -1,8 +1,8 @@
 //! CASE's figures of Darknet jobs, on 4 V100.
 
-use super::printed::{DARKNET_128, FIG8, FIG9};
+use super::printed::{DARKNET_128, FIG9};
 use super::{Figure, Goal, Row, mean, run, seeds};
-use crate::mix::{Darknet, Machine, darknet, darknet_mix};
+use crate::mix::{Darknet, FIG8, Machine, darknet, darknet_mix};
 use crate::policy::{Alg3, Sa, SchedGpu};
 use crate::sim::Stuck;
 

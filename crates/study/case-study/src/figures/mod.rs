@@ -14,8 +14,6 @@ use case::Device;
 use case::Order;
 use case::Pool;
 
-pub(crate) use printed::FIG8;
-
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {

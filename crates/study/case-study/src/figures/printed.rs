@@ -46,10 +46,6 @@ pub(super) const FIG5_MEAN: f64 = 1.21;
 /// CASE section 5.2.3: utilisation in percent of single assignment, CASE and CG.
 pub(super) const FIG7: [(&str, f64); 3] = [("sa", 9.5), ("case", 23.9), ("cg", 9.3)];
 
-/// CASE Table 8 and Fig. 8, by network: jobs per second of `SchedGPU`, and CASE's throughput over it.
-pub(crate) const FIG8: [(&str, f64, f64); 4] =
-    [("predict", 0.042, 1.4), ("detect", 0.093, 1.0), ("generate", 0.037, 3.1), ("train", 0.013, 2.2)];
-
 /// CASE section 5.3: 128 Darknet jobs over single assignment.
 pub(super) const DARKNET_128: f64 = 2.7;
 

@@ -23,6 +23,7 @@ mod mig;
 mod named;
 mod rodinia;
 
+pub(crate) use darknet::FIG8;
 pub use darknet::{Darknet, darknet, darknet_mix};
 pub use mig::{Ratio, System, TRAINING_SECONDS, mig};
 pub use named::{UnknownMix, named};

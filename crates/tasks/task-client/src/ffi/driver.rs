@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::interpose::dlsym::real_dlsym;
+use super::real_dlsym::real_dlsym;
 
 static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 

@@ -4,7 +4,9 @@ mod cuda;
 pub(crate) mod driver;
 pub mod interpose;
 mod lazy;
+mod lazy_objects;
 mod process;
+mod real_dlsym;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use task_wire::{Begin, Text};
 
 use crate::account::Account;
-use crate::client::NoDevice;
+use crate::no_device::NoDevice;
 use process::{Live, Process, process};
 
 /// Tessera's version with its NUL. `tessera doctor` reads it in the file.

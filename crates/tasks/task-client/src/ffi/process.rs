@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use super::lazy::Lazy;
+use super::lazy_objects::Lazy;
 use crate::account::Account;
 use crate::client::Client;
 use crate::mode::{self, Mode};

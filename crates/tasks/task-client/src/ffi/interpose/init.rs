@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use task_wire::{Begin, Grant, Text};
 
+use super::entry::real as found;
 use super::memory::lessen;
-use super::table::{at, real as found, wrapped};
-use super::{INVALID_DEVICE, Inside, NO_DEVICE, Opaque, SUCCESS, enter, guard, read, wrappers, write};
+use super::{
+    INVALID_DEVICE, Inside, NO_DEVICE, Opaque, SUCCESS, at, enter, guard, read, wrapped, wrappers, write,
+};
 use crate::account::Account;
-use crate::client::NoDevice;
 use crate::ffi::process::{self, Held, Process};
 use crate::ffi::{cuda, tell};
 use crate::mode::Mode;
+use crate::no_device::NoDevice;
 
 /// Gets the process its device, and then lets the driver initialise itself.
 fn start(init: impl Fn() -> c_uint) -> c_uint {

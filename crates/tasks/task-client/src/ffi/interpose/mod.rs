@@ -5,24 +5,25 @@
 
 mod arrays;
 mod contexts;
-pub(super) mod dlsym;
+mod dlsym;
+mod entry;
 mod init;
 mod launch;
 mod memory;
 mod physical;
-mod table;
 
 use std::cell::Cell;
-use std::ffi::{c_uint, c_void};
+use std::ffi::{CStr, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use table::names;
+use entry::Entry;
 
 use super::process::{self, Process};
 use super::{cuda, tell};
 use crate::account::{Account, Made};
-use crate::client::{Client, NoDevice};
+use crate::client::Client;
 use crate::ledger::Name;
+use crate::no_device::NoDevice;
 
 const SUCCESS: c_uint = 0;
 const OUT_OF_MEMORY: c_uint = 2;
@@ -163,9 +164,9 @@ macro_rules! wrappers {
         }
 
         /// The functions of this module.
-        pub(super) fn entries() -> &'static [crate::ffi::interpose::table::Entry] {
-            static ENTRIES: &[crate::ffi::interpose::table::Entry] = &[$(
-                crate::ffi::interpose::table::Entry::new(
+        pub(super) fn entries() -> &'static [crate::ffi::interpose::entry::Entry] {
+            static ENTRIES: &[crate::ffi::interpose::entry::Entry] = &[$(
+                crate::ffi::interpose::entry::Entry::new(
                     crate::ffi::interpose::c_name(concat!(stringify!($name), "\0")),
                     $since,
                     $name as *const () as *mut std::ffi::c_void,
@@ -179,7 +180,7 @@ macro_rules! wrappers {
             #[unsafe(no_mangle)]
             extern "C" fn $name($($arg: $ty),*) -> std::ffi::c_uint {
                 let name = const { crate::ffi::interpose::c_name(concat!(stringify!($name), "\0")) };
-                let Some(address) = crate::ffi::interpose::table::real(&real::$name, name, true) else {
+                let Some(address) = crate::ffi::interpose::entry::real(&real::$name, name, true) else {
                     return crate::ffi::interpose::NOT_FOUND;
                 };
                 // SAFETY: cuda.h: the function of this name has this C signature.
@@ -194,8 +195,8 @@ macro_rules! wrappers {
 use wrappers;
 
 /// A name and its NUL as a C string.
-const fn c_name(name: &'static str) -> &'static std::ffi::CStr {
-    match std::ffi::CStr::from_bytes_with_nul(name.as_bytes()) {
+const fn c_name(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
         Ok(name) => name,
         Err(_) => c"",
     }
@@ -203,3 +204,33 @@ const fn c_name(name: &'static str) -> &'static std::ffi::CStr {
 
 /// A pointer that is only passed on.
 type Opaque = *mut c_void;
+
+/// All of them.
+fn wrapped() -> impl Iterator<Item = &'static Entry> {
+    [
+        init::entries(),
+        contexts::entries(),
+        memory::entries(),
+        arrays::entries(),
+        physical::entries(),
+        launch::entries(),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The one of this name.
+fn entry(name: &CStr) -> Option<&'static Entry> {
+    wrapped().find(|entry| entry.name == name)
+}
+
+/// The one whose function the driver has at this address.
+fn at(address: *mut c_void) -> Option<&'static Entry> {
+    wrapped().find(|entry| entry.real() == Some(address))
+}
+
+/// The names of all, for tests and documents.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    wrapped().filter_map(|entry| entry.name.to_str().ok()).collect()
+}

@@ -6,60 +6,18 @@ mod driver;
 mod host;
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use task_wire::{Begin, Text};
 
+use super::lazy_objects::Lazy;
 use super::process::{Process, process};
 use super::{Ask, STICKY, begin, cuda, end, guard, is_within, selected};
-use crate::client::NoDevice;
-use crate::lazy::{
-    Backing, CERTAIN, Content, DEFAULT_HEAP, Freed, MOST_QUEUED, Place, Room, Rows, Table, size,
-};
-
-/// What a process has of objects whose tasks are not known.
-#[derive(Default)]
-pub(super) struct Lazy {
-    table: Mutex<Table>,
-    /// Objects that were being bound are.
-    bound: Condvar,
-    /// The heap limit that the program has set, and 1; 0 where it has set none.
-    heap: AtomicU64,
-    /// Devices whose limit is that one.
-    limited: Mutex<Vec<String>>,
-    /// The most that a task could ever get, and 1; 0 where nobody has asked.
-    most: AtomicU64,
-}
+use crate::lazy::{Backing, CERTAIN, Content, Freed, MOST_QUEUED, Place, Room, Rows, size};
+use crate::no_device::NoDevice;
 
 impl Lazy {
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        // No code that holds the lock panics half-way.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The table, with nothing half bound.
-    fn settled(&self) -> MutexGuard<'_, Table> {
-        let mut table = self.lock();
-        while table.is_binding() {
-            table = self.bound.wait(table).unwrap_or_else(PoisonError::into_inner);
-        }
-        table
-    }
-
-    /// The table, with none of these addresses in an object that is half bound.
-    fn at_rest(&self, addresses: &[u64]) -> MutexGuard<'_, Table> {
-        let mut table = self.lock();
-        while addresses.iter().any(|address| table.place(*address) == Place::Binding) {
-            table = self.bound.wait(table).unwrap_or_else(PoisonError::into_inner);
-        }
-        table
-    }
-
-    fn heap(&self) -> u64 {
-        self.heap.load(Ordering::Relaxed).checked_sub(1).unwrap_or(DEFAULT_HEAP)
-    }
-
     /// A device was made the thread's: it gets the heap limit of the process.
     pub(super) fn entered(&self, uuid: &str) {
         let Some(heap) = self.heap.load(Ordering::Relaxed).checked_sub(1) else { return };

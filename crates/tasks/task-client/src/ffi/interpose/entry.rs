@@ -1,9 +1,8 @@
-//! The driver's functions that this library stands before, by name and by address.
+//! A function of the driver that this library stands before.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::{arrays, contexts, init, launch, memory, physical};
 use crate::ffi::driver;
 
 /// One function.
@@ -65,34 +64,4 @@ fn look_up(known: &'static AtomicPtr<c_void>, name: &'static CStr, may_load: boo
     let found = driver::function(name, may_load)?;
     known.store(found, Ordering::Release);
     Some(found)
-}
-
-/// All of them.
-pub(super) fn wrapped() -> impl Iterator<Item = &'static Entry> {
-    [
-        init::entries(),
-        contexts::entries(),
-        memory::entries(),
-        arrays::entries(),
-        physical::entries(),
-        launch::entries(),
-    ]
-    .into_iter()
-    .flatten()
-}
-
-/// The one of this name.
-pub(crate) fn entry(name: &CStr) -> Option<&'static Entry> {
-    wrapped().find(|entry| entry.name == name)
-}
-
-/// The one whose function the driver has at this address.
-pub(super) fn at(address: *mut c_void) -> Option<&'static Entry> {
-    wrapped().find(|entry| entry.real() == Some(address))
-}
-
-/// The names of all, for tests and documents.
-#[must_use]
-pub fn names() -> Vec<&'static str> {
-    wrapped().filter_map(|entry| entry.name.to_str().ok()).collect()
 }

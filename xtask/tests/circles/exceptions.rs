@@ -12,23 +12,7 @@ pub(crate) const STAY: &[(&str, &str, &str, &str)] = &[(
 pub(crate) const MOST: usize = 5;
 
 /// Pairs of siblings that are still to be mended: package, and the two modules. The list only gets shorter.
-pub(crate) const PAIRS: &[(&str, &str, &str)] = &[
-];
+pub(crate) const PAIRS: &[(&str, &str, &str)] = &[];
 
 /// Circles that are still to be mended, of more than two among the modules right below a crate's root: package, and the modules.
-pub(crate) const CIRCLES: &[(&str, &[&str])] = &[
-    (
-        "spank-plugin",
-        &[
-            "ffi",
-            "granted",
-            "slurmd",
-            "slurmstepd",
-            "start_reconcile",
-            "submit",
-            "task_gpus",
-            "this_node",
-            "without_prolog",
-        ],
-    ),
-];
+pub(crate) const CIRCLES: &[(&str, &[&str])] = &[];

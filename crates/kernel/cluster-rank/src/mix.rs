@@ -134,7 +134,7 @@ fn group_of(account: u32) -> u8 {
 }
 
 fn uniform(requests: f64) -> impl Iterator<Item = (Shape, f64)> {
-    let tenths = if requests > 0.0 { 1..=10 } else { 1..=0_u16 };
+    let tenths = if requests > 0.0 { 1..11 } else { 0..0_u16 };
     tenths.map(move |tenths: u16| {
         let shape = Shape { cores_milli: 0, gpus: 1, milli: tenths * 100, models: Models::ANY };
         (shape, requests / 10.0)

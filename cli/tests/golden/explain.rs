@@ -8,8 +8,9 @@ use super::{LAYOUT, Site, run};
 fn explain() {
     assert_snapshot!(run("explain --gpu-mem=10G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
     n2: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 1 of 8 slices
+    n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n2 before n1: the job takes a smaller part of a GPU there
     counts in Slurm as gres/shard:10 per node
     --all shows every candidate with its score
     exit 0

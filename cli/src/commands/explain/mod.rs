@@ -5,6 +5,7 @@ mod explained;
 mod json;
 mod memory;
 mod nodes;
+mod order;
 mod request;
 mod rivals;
 mod text;
@@ -24,6 +25,7 @@ pub(crate) use args::ExplainArgs;
 use explained::Explained;
 use memory::Memory;
 use nodes::{Asked, asked};
+use order::Order;
 
 use crate::globals::Globals;
 use crate::outcome::{self, Failure, Outcome};
@@ -116,7 +118,11 @@ fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
     } else {
         by_verdict(live, &ask, &question.policy, ends)
     };
-    verdicts.sort_by_key(|(_, verdict)| rank(verdict).0);
+    // Slurm alone picks the nodes of a job that may get several of them.
+    let one_node =
+        !question.alone && !question.by_task && args.request.ntasks_per_node.is_none_or(|n| n == 1);
+    let order = if one_node { Order::of(asked, &ask, &question.policy) } else { Order::default() };
+    verdicts.sort_by_key(|(names, verdict)| (rank(verdict).0, order.place(names)));
     // No node of tessera.toml is within reach of such a job: what Slurm gives it is no matter of ours.
     let by_slurm = question.plain && verdicts.is_empty() && asked.live.not_taking.is_empty();
     let starts = by_slurm || matches!(verdicts.first(), Some((_, Verdict::Now(_) | Verdict::Slurm(_))));
@@ -147,7 +153,7 @@ fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
     let shown =
         asked.alike().into_iter().filter(|(names, _)| in_detail || best.is_some_and(|b| names.contains(b)));
     let shown: Vec<Explained> = shown.map(explained).collect();
-    Outcome { text: text::answer(asked, question, &verdicts, &shown, in_detail), status }
+    Outcome { text: text::answer(asked, question, &verdicts, (&shown, &order), in_detail), status }
 }
 
 fn refused(why: &str) -> Failure {

@@ -13,6 +13,7 @@ use super::Question;
 use super::explained::{Explained, outcome};
 use super::memory::Memory;
 use super::nodes::Asked;
+use super::order::Order;
 use crate::live::away;
 use crate::render::hosts;
 use crate::verdict::{Verdict, soonest};
@@ -23,7 +24,7 @@ pub(super) fn answer(
     asked: &Asked,
     question: &Question,
     verdicts: &[(Vec<String>, Verdict)],
-    shown: &[Explained],
+    (shown, order): (&[Explained], &Order),
     in_detail: bool,
 ) -> String {
     let counted = question.counts.as_ref().ok();
@@ -51,6 +52,7 @@ pub(super) fn answer(
         }
         text.extend(others.map(|line| line + "\n"));
     }
+    text.extend(order.sentence().map(|line| line + "\n"));
     let not_taking = &asked.live.not_taking;
     for (names, why) in away::by_reason(not_taking) {
         let names = if in_detail { hostlist::compress(&names) } else { hosts::brief(&names) };

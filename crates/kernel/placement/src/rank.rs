@@ -130,3 +130,29 @@ fn slower(best: Option<Fate>) -> i32 {
     let steps = (gbps.ln() / STEP.ln()).floor() as i32;
     -steps
 }
+
+impl NodeCost {
+    /// Says what decides for this node against another one, as people read it after "it comes first: "; `None` if `other` is as
+    /// good or better.
+    #[must_use]
+    pub fn advantage_over(&self, other: &Self) -> Option<&'static str> {
+        let fields = [
+            (self.slower.cmp(&other.slower), "the links among its GPUs are faster"),
+            (self.oversubscribed.cmp(&other.oversubscribed), "its GPU has threads to spare"),
+            (self.parts.cmp(&other.parts), "the job takes a smaller part of a GPU there"),
+            (self.busy.cmp(&other.busy), "fewer of its GPUs are busy"),
+            (
+                self.opens_node.cmp(&other.opens_node),
+                "its GPUs are in use already, and another node stays whole",
+            ),
+            (self.opened.cmp(&other.opened), "the job fills a GPU that is in use already"),
+            (self.lost.cmp(&other.lost), "more room for other instances is left there"),
+            (self.switched.cmp(&other.switched), "no GPU has to be switched to MIG there"),
+            (self.created.cmp(&other.created), "an idle instance is used again"),
+            (self.destroyed.cmp(&other.destroyed), "no idle instance has to go there"),
+            (self.free.cmp(&other.free), "fewer of its GPUs are free, and others stay together"),
+        ];
+        let (order, why) = fields.into_iter().find(|(order, _)| order.is_ne())?;
+        order.is_lt().then_some(why)
+    }
+}

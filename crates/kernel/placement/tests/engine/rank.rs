@@ -221,3 +221,21 @@ proptest! {
         prop_assert_eq!(cost, rank(&node.clone(), &decide(&node, &ask, &Policy::default()), fill));
     }
 }
+
+proptest! {
+    /// Of two nodes exactly the cheaper one has an advantage.
+    #[test]
+    fn the_cheaper_node_has_the_advantage(a in prop::array::uniform5(0..2_u32), b in prop::array::uniform5(0..2_u32)) {
+        let cost = |of: [u32; 5]| NodeCost {
+            slower: i32::try_from(of[0]).unwrap(),
+            parts: of[1],
+            opens_node: of[2] == 1,
+            created: of[3],
+            free: of[4],
+            ..NodeCost::default()
+        };
+        let (a, b) = (cost(a), cost(b));
+        prop_assert_eq!(a.advantage_over(&b).is_some(), a < b);
+        prop_assert_eq!(b.advantage_over(&a).is_some(), b < a);
+    }
+}

@@ -1,7 +1,7 @@
 //! What is expected to stay unused of one GPU.
 
 /// Draws after which what is left of a GPU counts as unused.
-pub const GPU_DRAWS: usize = 20;
+pub const GPU_DRAWS: usize = 30;
 
 /// Computes for 0 to 100 hundredths of a GPU, in GPUs, what is expected to be left after so many draws.
 ///

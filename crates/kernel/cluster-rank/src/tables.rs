@@ -92,9 +92,8 @@ impl Tables {
         let at = |gpus: usize, cores: usize| {
             self.stranded[self.grid.at(gpus.min(self.grid.gpus), cores.min(self.grid.cores))]
         };
-        let (g, c) = (i64::from(self.gpu_step), i64::from(self.core_step));
-        let along = |gpus: usize| at(gpus, cores) * (c - core_part) + at(gpus, cores + 1) * core_part;
-        (along(gpus) * (g - gpu_part) + along(gpus + 1) * gpu_part) / (g * c)
+        let along = |gpus: usize| between(at(gpus, cores), at(gpus, cores + 1), core_part, self.core_step);
+        between(along(gpus), along(gpus + 1), gpu_part, self.gpu_step)
     }
 }
 
@@ -154,6 +153,11 @@ fn step(most: u32, steps: usize, least: u32) -> u32 {
 fn split(number: u32, step: u32, most: usize) -> (usize, i64) {
     let whole = usize::try_from(number / step).unwrap_or(usize::MAX);
     if whole >= most { (most, 0) } else { (whole, i64::from(number % step)) }
+}
+
+/// Reads a line between two points that are `step` apart.
+fn between(first: i64, second: i64, part: i64, step: u32) -> i64 {
+    first + (second - first) * part / i64::from(step)
 }
 
 fn nearest(number: u32, step: u32) -> usize {

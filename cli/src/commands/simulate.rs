@@ -129,7 +129,7 @@ pub(crate) fn run(command: &SimulateCommand, globals: &Globals) -> Result<Outcom
     Ok(Outcome::ok(text(&jobs, &results)))
 }
 
-/// Reads jobs and a replay of `case` and forgets them: see [`crate::parsers`].
+/// Reads jobs and a replay of `simulate case` and forgets them: see [`crate::parsers`].
 pub(crate) fn read_case(text: &str) {
     case::read(text);
 }

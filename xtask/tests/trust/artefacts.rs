@@ -119,7 +119,7 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
     Artefact {
         name: "tessera-broker",
         package: "task-broker",
-        crates: &["case", "error-chain", "geometry", "node-driver", "task-control", "task-wire"],
+        crates: &["error-chain", "geometry", "node-driver", "task-control", "task-sched", "task-wire"],
         thousands: 10.0,
     },
 ];

@@ -11,11 +11,11 @@ mod summary;
 
 use std::path::PathBuf;
 
-use case::{Order, event_line};
 use case_study::sim::{Job, Outcome as Run, Setup, simulate};
 use case_study::{Node, mix, policy};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
+use task_sched::{Order, event_line};
 
 use crate::files::{read_text, write_text};
 use crate::outcome::{Failure, Outcome};

@@ -1,19 +1,19 @@
-//! How long one decision takes, and a simulation: `cargo bench -p case --bench decide`.
+//! How long one decision takes, and a simulation: `cargo bench -p case-study --bench decide`.
 #![allow(missing_docs, clippy::unwrap_used, reason = "benchmark")]
 
 use std::hint::black_box;
 
-use case::{Among, Ask, Bytes, Device, JobId, Need, Order, Pool, Scheduler, TaskId};
 use case_study::mix::{Machine, commands, job};
 use case_study::policy;
 use case_study::sim::{Job, Setup, simulate};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use task_sched::{Among, Ask, Bytes, Device, Need, Order, Pool, Scheduler, TaskId, WorkerId};
 
 fn ask(task: u64, blocks: u64, threads: u64) -> Ask {
     let need = Need::new(Bytes(1 << 30), blocks, threads).unwrap();
     Ask {
         task: TaskId(task),
-        job: JobId(task),
+        job: WorkerId(task),
         need,
         job_mem: need.mem(),
         bound: None,

@@ -3,8 +3,8 @@
 //! Time is in seconds, memory in bytes, compute in warps. Nothing that a node or slurmctld runs links this crate.
 //!
 //! - [`policy`] adds the papers' baselines [`policy::Sa`], [`policy::Cg`], [`policy::SchedGpu`], [`policy::Slurm`] and
-//!   [`policy::CaseMig`] to the policies of [`case`].
-//! - [`sim`] runs jobs against a [`case::Scheduler`] and measures; [`audit`] checks the events of a run and shares no code
+//!   [`policy::CaseMig`] to the policies of [`task_sched`].
+//! - [`sim`] runs jobs against a [`task_sched::Scheduler`] and measures; [`audit`] checks the events of a run and shares no code
 //!   with the policies.
 //! - [`mix`] holds the papers' jobs, [`figures`] their tables and figures again, each with the printed value.
 //!

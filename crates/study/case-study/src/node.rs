@@ -3,9 +3,9 @@
 use geometry::{Model, Profile, coexist};
 
 use crate::mix::Machine;
-use case::Device;
-use case::Gpus;
-use case::Pool;
+use task_sched::Device;
+use task_sched::Gpus;
+use task_sched::Pool;
 
 /// GPUs of one kind, whole or cut into instances.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use case::{
-    Among, Answer, Ask, Bytes, Device, DeviceId, JobId, Need, Order, Pool, Refusal, Scheduler, TaskId,
-};
 use case_study::policy;
+use task_sched::{
+    Among, Answer, Ask, Bytes, Device, DeviceId, Need, Order, Pool, Refusal, Scheduler, TaskId, WorkerId,
+};
 
 const MEM: Bytes = Bytes(1000);
 const SMALL: Device = Device { mem: MEM, sms: 10, warps_per_sm: 64, blocks_per_sm: 32, max_workers: Some(2) };
@@ -14,7 +14,7 @@ fn ask(task: u64, job: u64, mem: u64) -> Ask {
     let need = Need::new(Bytes(mem), 1, 32).unwrap();
     Ask {
         task: TaskId(task),
-        job: JobId(job),
+        job: WorkerId(job),
         need,
         job_mem: Bytes(mem),
         bound: None,
@@ -49,11 +49,11 @@ fn a_context_is_paid_once_per_job_and_stays_until_it_leaves() {
         assert_eq!(it.pool().get(DeviceId(0)).unwrap().free(), Bytes(900));
         assert_eq!(it.retry().len(), 1);
         assert!(!it.remove(DeviceId(0)), "jobs have contexts there");
-        it.leave(JobId(1));
-        it.leave(JobId(2));
+        it.leave(WorkerId(1));
+        it.leave(WorkerId(2));
         assert_eq!(it.pool().get(DeviceId(0)).unwrap().guests(), 1, "a job with a live task does not leave");
         it.free(TaskId(3)).unwrap();
-        it.leave(JobId(2));
+        it.leave(WorkerId(2));
         assert!(it.remove(DeviceId(0)));
     }
 }
@@ -81,10 +81,10 @@ fn nobody_comes_to_a_kept_closed_full_or_withheld_device() {
     for name in POLICIES {
         let mut it = scheduler(name, 1);
         let zero = DeviceId(0);
-        it.keep(JobId(7), zero, true);
+        it.keep(WorkerId(7), zero, true);
         assert_eq!(it.begin(ask(1, 1, 10)), Answer::Waits);
         assert_eq!(it.begin(ask(2, 7, 10)), Answer::Granted(zero));
-        it.unkeep(JobId(7));
+        it.unkeep(WorkerId(7));
         it.set_closed(zero, true);
         assert!(it.retry().is_empty());
         it.set_closed(zero, false);
@@ -141,13 +141,13 @@ fn alg2_deals_again_what_it_restores() {
     let zero = DeviceId(0);
     let of = |task, blocks| Ask { need: Need::new(Bytes(100), blocks, 64).unwrap(), ..ask(task, 1, 100) };
     assert!(it.restore(&of(1, 200), zero) && it.restore(&of(2, 200), zero), "more than the SMs hold");
-    assert_eq!(it.begin(Ask { job: JobId(2), ..of(3, 200) }), Answer::Waits);
+    assert_eq!(it.begin(Ask { job: WorkerId(2), ..of(3, 200) }), Answer::Waits);
     it.free(TaskId(1)).unwrap();
     assert_eq!(it.retry().len(), 1);
     let mut alone = scheduler("alg2", 1);
     assert!(alone.restore(&of(1, 10_000), zero));
     assert_eq!(
-        alone.begin(Ask { job: JobId(2), ..of(2, 1) }),
+        alone.begin(Ask { job: WorkerId(2), ..of(2, 1) }),
         Answer::Waits,
         "beside a task above any device"
     );

@@ -5,10 +5,10 @@
 
 mod common;
 
-use case::Order;
 use case_study::audit::audit;
 use case_study::figures::{self, Figure, FigureError};
 use common::{MACHINES, MIXES, geometric_mean, jobs, run, sa};
+use task_sched::Order;
 
 /// What no assumption of ours reaches; each has its reason in the figure.
 const MISSED: [(&str, &str); 2] =

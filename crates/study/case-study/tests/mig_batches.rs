@@ -1,12 +1,12 @@
 //! CASE-MIG's batches on its systems.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
-use case::{Bytes, Event, Order, Pool};
 use case_study::Node;
 use case_study::audit::audit;
 use case_study::mix::{Ratio, System, mig};
 use case_study::policy;
 use case_study::sim::{Job, Outcome, Setup, simulate};
+use task_sched::{Bytes, Event, Order, Pool};
 
 /// Slurm has a worker per instance, the others the paper's numbers.
 fn run(system: System, jobs: &[Job], name: &str) -> Outcome {

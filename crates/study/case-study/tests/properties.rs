@@ -1,13 +1,13 @@
 //! Any begins and frees, in any order, on any pool: the audit finds nothing, and everything comes back.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
-use case::{
-    Among, Answer, Ask, Bytes, Device, DeviceId, Event, Gpus, Instance, JobId, Need, Order, Pool, Refusal,
-    Scheduler, TaskId,
-};
 use case_study::audit::audit;
 use case_study::policy::{self, OVERTAKEN_AT_MOST};
 use proptest::prelude::*;
+use task_sched::{
+    Among, Answer, Ask, Bytes, Device, DeviceId, Event, Gpus, Instance, Need, Order, Pool, Refusal,
+    Scheduler, TaskId, WorkerId,
+};
 
 /// Policies that place tasks of jobs without a device of their own.
 const SHARING: [&str; 5] = ["alg2", "alg3", "case-mig", "schedgpu", "tessera"];
@@ -38,7 +38,7 @@ fn op() -> impl Strategy<Value = Op> {
 fn ask(task: u64, job: u64, need: Need) -> Ask {
     Ask {
         task: TaskId(task),
-        job: JobId(job),
+        job: WorkerId(job),
         need,
         job_mem: need.mem(),
         bound: None,
@@ -223,7 +223,7 @@ fn the_audit_sees_bad_layouts() {
         t: 0.0,
         devices: of.iter().map(|(name, start)| instance(name, *start)).collect(),
     };
-    let begin = Event::Begin { t: 0.0, task: TaskId(1), job: JobId(1), need: need(GB) };
+    let begin = Event::Begin { t: 0.0, task: TaskId(1), job: WorkerId(1), need: need(GB) };
     let grant = Event::Grant { t: 0.0, task: TaskId(1), dev: DeviceId(0) };
     let wait = Event::Wait { t: 0.0, task: TaskId(1) };
     let finds = |events: &[Event], word: &str| {
@@ -241,7 +241,7 @@ fn the_audit_sees_bad_layouts() {
     finds(&[begin, grant], "does not exist");
     let refuse = Event::Refuse { t: 0.0, task: TaskId(1), why: String::new() };
     finds(
-        &[Event::Begin { t: 0.0, task: TaskId(1), job: JobId(1), need: need(39 * GB) }, refuse],
+        &[Event::Begin { t: 0.0, task: TaskId(1), job: WorkerId(1), need: need(39 * GB) }, refuse],
         "refused although",
     );
     let fine = audit(&[node.clone(), layout(&[("3g.20gb", 0), ("3g.20gb", 4)])]);
@@ -394,7 +394,7 @@ fn tessera_lets_nobody_starve() {
 fn the_audit_sees_what_is_wrong() {
     let node = |policy| Event::node(policy, Order::Arrival, &Pool::new(&[Device::V100; 2]), None);
     let begin =
-        |task: u64, mem| Event::Begin { t: 0.0, task: TaskId(task), job: JobId(task), need: need(mem) };
+        |task: u64, mem| Event::Begin { t: 0.0, task: TaskId(task), job: WorkerId(task), need: need(mem) };
     let grant = |task: u64, dev| Event::Grant { t: 0.0, task: TaskId(task), dev: DeviceId(dev) };
     let wait = |task| Event::Wait { t: 0.0, task: TaskId(task) };
     let free = |task| Event::Free { t: 0.0, task: TaskId(task) };

@@ -1,12 +1,12 @@
 //! Small runs whose every number can be worked out by hand.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
-use case::{Bytes, Device, DeviceId, Event, JobId, Need, Order, Pool};
 use case_study::Node;
 use case_study::audit::audit;
 use case_study::policy;
 use case_study::sim::{Job, JobError, Outcome, Phase, Setup, Stuck, simulate};
 use proptest::prelude::*;
+use task_sched::{Bytes, Device, DeviceId, Event, Need, Order, Pool, WorkerId};
 
 const GB: u64 = 1_000_000_000;
 
@@ -20,7 +20,7 @@ fn job(id: u64, arrival: f64, phases: &[Phase]) -> Job {
         Phase::Host(_) => Bytes(0),
     };
     let mem = phases.iter().map(mem).max().unwrap_or_default();
-    Job { id: JobId(id), name: String::new(), arrival, isolated: false, mem, phases: phases.to_vec() }
+    Job { id: WorkerId(id), name: String::new(), arrival, isolated: false, mem, phases: phases.to_vec() }
 }
 
 fn run(devices: usize, workers: usize, policy: &str, jobs: &[Job]) -> Result<Outcome, Stuck> {
@@ -135,7 +135,7 @@ fn an_isolated_job_may_fill_its_instance() {
         vec![Device { mem: Bytes(5 * GB), ..Device::V100 }, Device { mem: Bytes(9 * GB), ..Device::V100 }];
     let setup = Setup { pool: Pool::new(&devices), workers: 4, order: Order::Arrival };
     let full = job(1, 0.0, &[gpu(1.0, 5, 0.0)]);
-    let jobs = [Job { isolated: true, ..full.clone() }, Job { id: JobId(2), ..full }];
+    let jobs = [Job { isolated: true, ..full.clone() }, Job { id: WorkerId(2), ..full }];
     let run = simulate(&setup, &jobs, policy::by_name("case-mig").unwrap()).unwrap();
     let grants: Vec<DeviceId> = run
         .events
@@ -181,7 +181,7 @@ proptest! {
         workers in 1usize..6,
         which in 0..policy::NAMES.len(),
     ) {
-        (0..).zip(&mut jobs).for_each(|(id, job)| job.id = JobId(id));
+        (0..).zip(&mut jobs).for_each(|(id, job)| job.id = WorkerId(id));
         let setup = Setup { pool: Pool::new(&devices), workers, order: Order::Arrival };
         let run = simulate(&setup, &jobs, policy::by_name(policy::NAMES[which]).unwrap()).unwrap();
         prop_assert_eq!(audit(&run.events), []);
@@ -202,7 +202,7 @@ proptest! {
         mut jobs in prop::collection::vec(any_job(), 0..40),
         workers in 1usize..20,
     ) {
-        (0..).zip(&mut jobs).for_each(|(id, job)| job.id = JobId(id));
+        (0..).zip(&mut jobs).for_each(|(id, job)| job.id = WorkerId(id));
         let node = Node::parse(&format!("{model},{gpus}")).unwrap();
         let setup = Setup { pool: node.pool("tessera"), workers, order: Order::Arrival };
         let run = simulate(&setup, &jobs, policy::by_name("tessera").unwrap()).unwrap();

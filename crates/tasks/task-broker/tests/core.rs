@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use case::Bytes;
 use proptest::prelude::*;
 use task_broker::core::{Core, Effect, Key, Opened, Process, Record, Sample, Seen};
 use task_control::status::TaskState;
 use task_control::{Device, Job};
+use task_sched::Bytes;
 use task_wire::{Begin, Code, Reply, Text};
 
 const MIB: u64 = 1 << 20;
@@ -338,7 +338,7 @@ fn those_whose_end_is_waited_for_go_on_before_a_task_that_was_overtaken() {
     }
     assert_eq!(granted_on(&core.begin(1, process(11), &begin(2, 650), 1.0)).len(), 1);
     assert!(replies(&core.begin(1, process(13), &begin(1, 500), 1.0)).is_empty(), "waits for 11's task");
-    for nonce in 2..2 + u64::from(case::policy::OVERTAKEN_AT_MOST) {
+    for nonce in 2..2 + u64::from(task_sched::policy::OVERTAKEN_AT_MOST) {
         assert_eq!(granted_on(&core.begin(1, process(12), &begin(nonce, 10), 2.0)).len(), 1);
         core.free(image(12), nonce, 2.0);
     }

@@ -5,9 +5,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use case::Bytes;
 use task_broker::core::{Core, Effect, Image, Opened, POLICIES, Process, Sample, Seen};
 use task_control::{Device, Job};
+use task_sched::Bytes;
 use task_wire::{Begin, Reply, Text};
 
 const MIB: u64 = 1 << 20;

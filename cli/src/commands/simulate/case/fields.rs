@@ -1,7 +1,7 @@
 //! One line of JSON, field by field: every error is kept, as `FILE:LINE:FIELD: …`.
 
-use case::Bytes;
 use serde_json::{Map, Value};
+use task_sched::Bytes;
 
 use super::once;
 

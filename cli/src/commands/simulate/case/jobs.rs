@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use case::{Bytes, JobId, Need};
 use case_study::sim::{Job, Phase};
 use serde_json::{Value, json};
+use task_sched::{Bytes, Need, WorkerId};
 
 use super::fields::{Fields, objects};
 
@@ -82,7 +82,7 @@ fn job(place: &str, fields: &mut Fields<'_>) -> Option<Job> {
         phases.extend(phase(&mut inner, mem));
         fields.errors.append(&mut inner.errors);
     }
-    let id = JobId(id?);
+    let id = WorkerId(id?);
     let name = id.0.to_string();
     let job = Job { id, name, arrival: arrival?, isolated: isolated?, mem: Bytes(mem?), phases };
     fields.errors.is_empty().then_some(job)

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use case::{Among, Answer, Ask, Bytes, Event, JobId, Need, Order, Scheduler, TaskId};
 use case_study::{Node, policy};
+use task_sched::{Among, Answer, Ask, Bytes, Event, Need, Order, Scheduler, TaskId, WorkerId};
 
 use super::fields::{Fields, objects};
 use crate::files::read_text;
 use crate::outcome::{Failure, Outcome};
-use case::event_line::{self, Begin};
+use task_sched::event_line::{self, Begin};
 
 /// Policies that bind whole jobs, which a file of tasks does not name.
 const BINDING: [&str; 3] = ["sa", "cg", "slurm"];
@@ -67,7 +67,7 @@ fn answer(scheduler: &mut Scheduler, step: &Step, out: &mut String) {
 }
 
 fn answer_begin(scheduler: &mut Scheduler, begin: &Begin) -> Event {
-    let (t, task, job) = (begin.t, TaskId(begin.task), JobId(begin.job));
+    let (t, task, job) = (begin.t, TaskId(begin.task), WorkerId(begin.job));
     let need = match Need::new(Bytes(begin.mem), begin.blocks, begin.threads) {
         Err(e) => return Event::Refuse { t, task, why: e.to_string() },
         Ok(need) => need.with_managed(begin.managed),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use geometry::{Profile, coexist};
 
 use super::{Audit, Book, Seen};
-use case::Need;
-use case::{Device, DeviceId};
-use case::{Gpus, Instance};
+use task_sched::Need;
+use task_sched::{Device, DeviceId};
+use task_sched::{Gpus, Instance};
 
 impl Audit {
     /// New instances: legal together, and those in use as they were.

@@ -20,10 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use daemon::{Account, daemon};
 
-use case::Device;
-use case::Event;
-use case::{Gpus, Instance};
-use case::{JobId, Need, TaskId};
+use task_sched::Device;
+use task_sched::Event;
+use task_sched::{Gpus, Instance};
+use task_sched::{Need, TaskId, WorkerId};
 
 /// What a run did wrong, with the number of the event from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Violation {
 /// A task that began.
 #[derive(Clone, Debug)]
 struct Seen {
-    job: JobId,
+    job: WorkerId,
     need: Need,
     /// The device, once granted.
     dev: Option<usize>,
@@ -50,7 +50,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(job: JobId, need: Need) -> Seen {
+    fn new(job: WorkerId, need: Need) -> Seen {
         Seen { job, need, dev: None, blocks: Vec::new(), passed: 0, passed_on: Vec::new() }
     }
 }
@@ -61,7 +61,7 @@ struct Book {
     device: Device,
     used: u128,
     warps: u128,
-    owner: Option<JobId>,
+    owner: Option<WorkerId>,
     /// Blocks and warps in use per SM.
     sms: Vec<(u64, u64)>,
     pointer: usize,
@@ -82,10 +82,10 @@ struct Audit {
     books: BTreeMap<usize, Book>,
     /// GPUs whose instances the policy makes.
     gpus: Option<Gpus>,
-    bound: BTreeMap<JobId, usize>,
-    isolated: BTreeMap<JobId, usize>,
+    bound: BTreeMap<WorkerId, usize>,
+    isolated: BTreeMap<WorkerId, usize>,
     /// Isolated jobs without a device: no task of theirs may be granted one.
-    homeless: BTreeSet<JobId>,
+    homeless: BTreeSet<WorkerId>,
     tasks: Vec<(TaskId, Seen)>,
     found: Vec<Violation>,
     at: usize,
@@ -137,7 +137,7 @@ impl Audit {
         }
     }
 
-    fn job(&mut self, job: JobId, isolated: bool, dev: Option<usize>) {
+    fn job(&mut self, job: WorkerId, isolated: bool, dev: Option<usize>) {
         let Some(dev) = dev else {
             if isolated {
                 self.homeless.insert(job);
@@ -277,7 +277,7 @@ impl Audit {
         }
     }
 
-    fn end(&mut self, job: JobId) {
+    fn end(&mut self, job: WorkerId) {
         if self.tasks.iter().any(|(_, s)| s.job == job) {
             self.report(format!("job {} ends with live tasks", job.0));
         }

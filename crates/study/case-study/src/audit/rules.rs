@@ -1,7 +1,7 @@
 //! What each policy's rule allows, decided again from the books.
 
 use super::{Audit, Seen};
-use case::{JobId, Need, TaskId};
+use task_sched::{Need, TaskId, WorkerId};
 
 impl Audit {
     /// The device that the algorithm names, where it names one.
@@ -39,9 +39,9 @@ impl Audit {
         }
     }
 
-    fn is_full_of_workers(&self, dev: usize, job: JobId) -> bool {
+    fn is_full_of_workers(&self, dev: usize, job: WorkerId) -> bool {
         let Some(max) = self.books[&dev].device.max_workers else { return false };
-        let mut jobs: Vec<JobId> =
+        let mut jobs: Vec<WorkerId> =
             self.tasks.iter().filter(|(_, s)| s.dev == Some(dev)).map(|(_, s)| s.job).collect();
         jobs.sort();
         jobs.dedup();

@@ -10,9 +10,9 @@ mod rodinia;
 
 use crate::policy::Policy;
 use crate::sim::{Job, Outcome, Setup, Stuck, simulate};
-use case::Device;
-use case::Order;
-use case::Pool;
+use task_sched::Device;
+use task_sched::Order;
+use task_sched::Pool;
 
 /// One value.
 #[derive(Clone, Debug, PartialEq)]

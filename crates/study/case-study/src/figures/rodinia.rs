@@ -32,7 +32,7 @@ fn sa(machine: Machine, jobs: &[Job]) -> Result<Outcome, Stuck> {
 
 /// Nobody keeps memory back for CG.
 fn cg(machine: Machine, jobs: &[Job], workers: usize) -> Result<Outcome, Stuck> {
-    let devices: Vec<_> = machine.devices().iter().map(case::Device::unmanaged).collect();
+    let devices: Vec<_> = machine.devices().iter().map(task_sched::Device::unmanaged).collect();
     run::<Cg>(&devices, jobs, workers)
 }
 

@@ -2,8 +2,8 @@
 
 use super::draw::Draw;
 use crate::sim::{Job, Phase};
-use case::Bytes;
-use case::{JobId, Need};
+use task_sched::Bytes;
+use task_sched::{Need, WorkerId};
 
 /// The four jobs of CASE Table 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Darknet {
         // The grids are not printed. All are taken to be alike, so that only the number of tasks counts.
         let need = Need::new(MEMORY, 4096, 512).ok()?;
         Some(Job {
-            id: JobId(id),
+            id: WorkerId(id),
             name: self.name().to_owned(),
             arrival: 0.0,
             isolated: false,

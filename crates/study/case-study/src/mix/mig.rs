@@ -5,9 +5,9 @@ use std::fmt;
 use super::draw::Draw;
 use super::rodinia::{Command, HOST_SHARE, Machine, RODINIA_DEMAND, commands, life};
 use crate::sim::{Job, Phase};
-use case::Bytes;
-use case::Device;
-use case::{JobId, Need};
+use task_sched::Bytes;
+use task_sched::Device;
+use task_sched::{Need, WorkerId};
 
 /// Seconds that a training job takes on its instance, from start to end. Fitted.
 pub const TRAINING_SECONDS: f64 = 15.0;
@@ -169,7 +169,7 @@ pub fn mig(system: System, ratio: Ratio, small: bool, seed: u64) -> Vec<Job> {
         let gpu =
             Phase::Gpu { seconds: kind.seconds * (1.0 - host), need: kind.need, demand: RODINIA_DEMAND };
         Job {
-            id: JobId(id),
+            id: WorkerId(id),
             name: kind.name.clone(),
             arrival: 0.0,
             isolated: pool == 0,

@@ -2,9 +2,9 @@
 
 use super::draw::Draw;
 use crate::sim::{Job, Phase};
-use case::Bytes;
-use case::Device;
-use case::{JobId, Need};
+use task_sched::Bytes;
+use task_sched::Device;
+use task_sched::{Need, WorkerId};
 
 /// Part of a process's life before its task begins.
 pub const HOST_SHARE: f64 = 0.46;
@@ -92,7 +92,7 @@ pub fn job(id: u64, command: &Command, machine: Machine) -> Job {
     let life = life(command, machine);
     let gpu = Phase::Gpu { seconds: life * (1.0 - HOST_SHARE), need: command.need, demand: RODINIA_DEMAND };
     Job {
-        id: JobId(id),
+        id: WorkerId(id),
         name: command.id.to_owned(),
         arrival: 0.0,
         isolated: false,

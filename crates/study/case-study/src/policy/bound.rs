@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use case::Bytes;
-use case::DeviceId;
-use case::Pool;
-use case::policy::{Policy, Refusal, Start, Verdict, on_bound, too_large};
-use case::{Ask, JobAsk, JobId};
+use task_sched::Bytes;
+use task_sched::DeviceId;
+use task_sched::Pool;
+use task_sched::policy::{Policy, Refusal, Start, Verdict, on_bound, too_large};
+use task_sched::{Ask, WorkerAsk, WorkerId};
 
 /// Who owns which device for the life of a process.
 #[derive(Clone, Debug, Default)]
-struct Owners(BTreeMap<DeviceId, JobId>);
+struct Owners(BTreeMap<DeviceId, WorkerId>);
 
 impl Owners {
     /// Gives `job` the first device without an owner that `eligible` accepts.
-    fn take(&mut self, pool: &Pool, job: JobId, eligible: impl Fn(Bytes) -> bool) -> Start {
+    fn take(&mut self, pool: &Pool, job: WorkerId, eligible: impl Fn(Bytes) -> bool) -> Start {
         let mut devices = pool.iter().filter(|(_, held)| eligible(held.device().mem));
         match devices.find(|(id, _)| !self.0.contains_key(id)) {
             Some((id, _)) => {
@@ -25,7 +25,7 @@ impl Owners {
         }
     }
 
-    fn release(&mut self, job: JobId) {
+    fn release(&mut self, job: WorkerId) {
         self.0.retain(|_, owner| *owner != job);
     }
 }
@@ -50,11 +50,11 @@ impl Policy for Sa {
         false
     }
 
-    fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
+    fn refuses(&self, pool: &Pool, job: &WorkerAsk) -> Option<Refusal> {
         too_large(job.mem, pool.largest())
     }
 
-    fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
+    fn start(&mut self, pool: &Pool, job: &WorkerAsk) -> Start {
         self.0.take(pool, job.job, |size| size >= job.mem)
     }
 
@@ -62,7 +62,7 @@ impl Policy for Sa {
         on_own(pool, ask)
     }
 
-    fn ended(&mut self, job: JobId) {
+    fn ended(&mut self, job: WorkerId) {
         self.0.release(job);
     }
 }
@@ -83,11 +83,11 @@ impl Policy for Slurm {
         false
     }
 
-    fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
+    fn refuses(&self, pool: &Pool, job: &WorkerAsk) -> Option<Refusal> {
         too_large(job.mem, pool.largest())
     }
 
-    fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
+    fn start(&mut self, pool: &Pool, job: &WorkerAsk) -> Start {
         let sizes = pool.devices().map(|held| held.device().mem);
         let class = sizes.filter(|size| *size >= job.mem).min();
         self.0.take(pool, job.job, |size| Some(size) == class)
@@ -97,7 +97,7 @@ impl Policy for Slurm {
         on_own(pool, ask)
     }
 
-    fn ended(&mut self, job: JobId) {
+    fn ended(&mut self, job: WorkerId) {
         self.0.release(job);
     }
 }
@@ -112,7 +112,7 @@ impl Policy for Slurm {
 #[derive(Clone, Debug, Default)]
 pub struct Cg {
     /// Where each process is.
-    processes: BTreeMap<JobId, DeviceId>,
+    processes: BTreeMap<WorkerId, DeviceId>,
     /// The device behind the one that got the last process.
     next: usize,
 }
@@ -126,11 +126,11 @@ impl Policy for Cg {
         false
     }
 
-    fn refuses(&self, _pool: &Pool, _job: &JobAsk) -> Option<Refusal> {
+    fn refuses(&self, _pool: &Pool, _job: &WorkerAsk) -> Option<Refusal> {
         None
     }
 
-    fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
+    fn start(&mut self, pool: &Pool, job: &WorkerAsk) -> Start {
         let n = pool.numbers();
         let here = |device: usize| self.processes.values().filter(|id| id.0 == device).count();
         let in_turn = (0..n).map(|i| (self.next + i) % n);
@@ -148,7 +148,7 @@ impl Policy for Cg {
         }
     }
 
-    fn ended(&mut self, job: JobId) {
+    fn ended(&mut self, job: WorkerId) {
         self.processes.remove(&job);
     }
 }

@@ -1,10 +1,10 @@
 //! CASE-MIG: isolated jobs first, then the others while workers remain.
 
-use case::Bytes;
-use case::Pool;
-use case::policy::fewest_warps;
-use case::policy::{Policy, Refusal, Start, Verdict, on_bound, too_large};
-use case::{Ask, JobAsk};
+use task_sched::Bytes;
+use task_sched::Pool;
+use task_sched::policy::fewest_warps;
+use task_sched::policy::{Policy, Refusal, Start, Verdict, on_bound, too_large};
+use task_sched::{Ask, WorkerAsk};
 
 /// Each job has a class: the size of the smallest device that holds its memory. It uses only devices of that size. An
 /// isolated job takes the first one without tasks and without an isolated job. Other jobs share them as in Algorithm 3,
@@ -25,11 +25,11 @@ impl Policy for CaseMig {
         "case-mig"
     }
 
-    fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
+    fn refuses(&self, pool: &Pool, job: &WorkerAsk) -> Option<Refusal> {
         too_large(job.mem, pool.largest())
     }
 
-    fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
+    fn start(&mut self, pool: &Pool, job: &WorkerAsk) -> Start {
         if !job.isolated {
             return Start::Anywhere;
         }

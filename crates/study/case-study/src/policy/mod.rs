@@ -5,9 +5,9 @@ mod case_mig;
 mod schedgpu;
 
 pub use bound::{Cg, Sa, Slurm};
-pub use case::policy::{Alg2, Alg3, OVERTAKEN_AT_MOST, Policy, Refusal, Start, Tessera, Verdict, Want};
 pub use case_mig::CaseMig;
 pub use schedgpu::SchedGpu;
+pub use task_sched::policy::{Alg2, Alg3, OVERTAKEN_AT_MOST, Policy, Refusal, Start, Tessera, Verdict, Want};
 
 /// Every policy by name, in the order that lists print them in.
 pub const NAMES: [&str; 8] = ["tessera", "alg3", "alg2", "case-mig", "sa", "cg", "schedgpu", "slurm"];
@@ -21,7 +21,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
         "cg" => Box::new(Cg::default()),
         "schedgpu" => Box::new(SchedGpu),
         "slurm" => Box::new(Slurm::default()),
-        _ => return case::policy::by_name(name),
+        _ => return task_sched::policy::by_name(name),
     })
 }
 

@@ -1,9 +1,9 @@
 //! `SchedGPU`: one device, memory only.
 
-use case::Ask;
-use case::DeviceId;
-use case::Pool;
-use case::policy::{Policy, Verdict, on_bound};
+use task_sched::Ask;
+use task_sched::DeviceId;
+use task_sched::Pool;
+use task_sched::policy::{Policy, Verdict, on_bound};
 
 /// Every task goes to device 0 as soon as its memory is free there.
 ///

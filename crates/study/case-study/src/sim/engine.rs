@@ -6,11 +6,11 @@ use crate::policy::{Policy, Start};
 use crate::sim::job::{Job, JobError, Phase};
 use crate::sim::meter::Meter;
 use crate::sim::summary::{JobTimes, Outcome};
-use case::DeviceId;
-use case::Event;
-use case::Pool;
-use case::{Among, Ask, JobAsk, JobId, Need, TaskId};
-use case::{Answer, Order, Scheduler};
+use task_sched::DeviceId;
+use task_sched::Event;
+use task_sched::Pool;
+use task_sched::{Among, Ask, Need, TaskId, WorkerAsk, WorkerId};
+use task_sched::{Answer, Order, Scheduler};
 
 /// Where jobs run.
 #[derive(Clone, Debug)]
@@ -368,9 +368,9 @@ impl Engine<'_> {
         }
     }
 
-    fn ask(&self, job: usize) -> JobAsk {
+    fn ask(&self, job: usize) -> WorkerAsk {
         let Job { id, mem, isolated, .. } = self.jobs[job];
-        JobAsk { job: id, mem, isolated }
+        WorkerAsk { job: id, mem, isolated }
     }
 
     /// Whether the job left the queue.
@@ -395,7 +395,7 @@ impl Engine<'_> {
     }
 
     /// A job that no device could ever hold: its largest task is refused in its name.
-    fn refuse(&mut self, job: usize, id: JobId, why: &str) {
+    fn refuse(&mut self, job: usize, id: WorkerId, why: &str) {
         let t = self.now;
         let Job { arrival, isolated, .. } = self.jobs[job];
         self.events.push(Event::Job { t, job: id, arrival, isolated, dev: None });

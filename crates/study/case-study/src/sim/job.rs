@@ -1,7 +1,7 @@
 //! What a simulated job does.
 
-use case::Bytes;
-use case::{JobId, Need};
+use task_sched::Bytes;
+use task_sched::{Need, WorkerId};
 
 /// One stretch of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Its number, unique in a run.
-    pub id: JobId,
+    pub id: WorkerId,
     /// What it runs, for people.
     pub name: String,
     /// Seconds from the run's begin.

@@ -1,7 +1,7 @@
 //! What is counted while a run goes on.
 
 use crate::sim::summary::{JobTimes, Summary, mean};
-use case::Pool;
+use task_sched::Pool;
 
 /// Sums of a run.
 #[derive(Default)]

@@ -1,13 +1,13 @@
 //! What a run gave, in the papers' measures.
 
-use case::Event;
-use case::JobId;
+use task_sched::Event;
+use task_sched::WorkerId;
 
 /// When one job came and went.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JobTimes {
     /// Which.
-    pub job: JobId,
+    pub job: WorkerId,
     /// When it came, seconds.
     pub arrival: f64,
     /// When it ended, seconds.

@@ -1,10 +1,10 @@
 //! Runs of the papers' mixes, and the values that the papers print.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use case::{Order, Pool};
 use case_study::mix::{self, Machine};
 use case_study::policy;
 use case_study::sim::{Job, Outcome, Setup, simulate};
+use task_sched::{Order, Pool};
 
 /// The mixes of CASE Table 2.
 pub(crate) const MIXES: [&str; 8] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"];

@@ -1,6 +1,6 @@
 //! A task begins, and is answered.
 
-use case::{Among, Answer, Ask, Bytes, DeviceId, Event, JobId, Need, Refusal, TaskId, Warps};
+use task_sched::{Among, Answer, Ask, Bytes, DeviceId, Event, Need, Refusal, TaskId, Warps, WorkerId};
 use task_wire::{Begin, Code, Grant, Refused, Reply, Text};
 
 use super::{
@@ -41,37 +41,39 @@ impl Core {
 
     /// `exec` ends the tasks of the images before.
     fn replaced(&mut self, image: Image, t: f64) {
-        let others: Vec<JobId> =
+        let others: Vec<WorkerId> =
             self.images_of(image.process).filter(|id| self.images.get(&image) != Some(id)).collect();
         others.into_iter().for_each(|worker| self.worker_ended(worker, t));
     }
 
-    fn worker(&mut self, job: u32, image: Image, t: f64) -> JobId {
+    fn worker(&mut self, job: u32, image: Image, t: f64) -> WorkerId {
         if let Some(known) = self.images.get(&image) {
             return *known;
         }
-        let id = JobId(self.next_worker);
+        let id = WorkerId(self.next_worker);
         self.next_worker += 1;
         self.insert_worker(id, job, image);
         self.log_worker(id, t);
         id
     }
 
-    pub(super) fn log_worker(&mut self, id: JobId, t: f64) {
+    pub(super) fn log_worker(&mut self, id: WorkerId, t: f64) {
         self.log(&Event::Job { t, job: id, arrival: t, isolated: false, dev: None }, Some(id), None);
     }
 
     /// The begin of a task that is known, in a new section of the log.
     pub(super) fn log_begin(&mut self, id: TaskId, t: f64) {
         let Some(Task { worker, record }) = self.tasks.get(id).copied() else { return };
-        let (mem, managed, blocks, threads) = (record.mem.0, record.managed, record.blocks, record.threads);
+        let need = record.need;
+        let (mem, managed, blocks, threads) =
+            (need.mem().0, need.managed(), need.blocks(), need.threads().into());
         self.log_line(
             worker,
-            &case::event_line::Begin { t, task: id.0, job: worker.0, mem, managed, blocks, threads },
+            &task_sched::event_line::Begin { t, task: id.0, job: worker.0, mem, managed, blocks, threads },
         );
     }
 
-    fn log_line(&mut self, worker: JobId, begin: &case::event_line::Begin) {
+    fn log_line(&mut self, worker: WorkerId, begin: &task_sched::event_line::Begin) {
         if !self.is_logged {
             return;
         }
@@ -80,13 +82,13 @@ impl Core {
         self.effects.push(Effect::Log(line));
     }
 
-    pub(super) fn insert_worker(&mut self, id: JobId, job: u32, image: Image) {
+    pub(super) fn insert_worker(&mut self, id: WorkerId, job: u32, image: Image) {
         let present = std::collections::BTreeSet::new();
         self.workers.insert(id, Worker { image, job, group: None, single: None, is_alive: true, present });
         self.images.insert(image, id);
     }
 
-    fn new_task(&mut self, worker: JobId, begin: &Begin, t: f64) {
+    fn new_task(&mut self, worker: WorkerId, begin: &Begin, t: f64) {
         let id = TaskId(self.next_task);
         self.next_task += 1;
         if let Some(state) = self.workers.get_mut(&worker).filter(|_| begin.sticky) {
@@ -96,25 +98,28 @@ impl Core {
         let usable =
             usable.and_then(|()| self.bind(worker, begin.bound.as_str())).and_then(|()| self.usable(worker));
         let need = usable.and_then(|usable| self.need_of(worker, begin, &usable));
-        let (mem, managed) = need
-            .as_ref()
-            .map_or((round_up(Bytes(begin.mem)), Bytes(begin.managed)), |n| (n.mem(), n.managed()));
-        let (blocks, threads) =
-            need.as_ref().map_or((begin.blocks, begin.threads), |n| (n.blocks(), n.threads().into()));
-        let line =
-            case::event_line::Begin { t, task: id.0, job: worker.0, mem: mem.0, managed, blocks, threads };
+        // The log has what the worker asked for, even if that is refused.
+        let asked = (round_up(Bytes(begin.mem)), Bytes(begin.managed), begin.blocks, begin.threads);
+        let (mem, managed, blocks, threads) =
+            need.as_ref().map_or(asked, |n| (n.mem(), n.managed(), n.blocks(), n.threads().into()));
+        let line = task_sched::event_line::Begin {
+            t,
+            task: id.0,
+            job: worker.0,
+            mem: mem.0,
+            managed,
+            blocks,
+            threads,
+        };
         self.log_line(worker, &line);
         let placed = match need {
             Err(refused) => refused,
-            Ok(_) => {
+            Ok(need) => {
                 let record = TaskRecord {
                     task: id,
                     nonce: begin.nonce,
                     stage: Stage::Waiting,
-                    mem,
-                    managed,
-                    blocks,
-                    threads,
+                    need,
                     single: begin.whole || begin.sticky,
                     since: t,
                 };
@@ -138,7 +143,7 @@ impl Core {
     }
 
     /// Binds a worker to the group of a device that it sees already.
-    fn bind(&mut self, worker: JobId, uuid: &str) -> Result<(), Placed> {
+    fn bind(&mut self, worker: WorkerId, uuid: &str) -> Result<(), Placed> {
         let Some(state) = self.workers.get(&worker) else { return Ok(()) };
         if uuid.is_empty() || state.group.is_some() {
             return Ok(());
@@ -157,7 +162,7 @@ impl Core {
     }
 
     /// The devices that a worker may use now.
-    pub(super) fn usable(&self, worker: JobId) -> Result<Vec<DeviceId>, Placed> {
+    pub(super) fn usable(&self, worker: WorkerId) -> Result<Vec<DeviceId>, Placed> {
         let state = self.workers.get(&worker);
         let Some((state, job)) = state.and_then(|state| Some((state, self.jobs.get(&state.job)?))) else {
             let why = JOB_ENDED.to_owned();
@@ -173,7 +178,7 @@ impl Core {
     }
 
     /// Gives the need of a task: as it says, or as its job declared, or a whole device.
-    fn need_of(&self, worker: JobId, begin: &Begin, usable: &[DeviceId]) -> Result<Need, Placed> {
+    fn need_of(&self, worker: WorkerId, begin: &Begin, usable: &[DeviceId]) -> Result<Need, Placed> {
         let job = self.workers.get(&worker).map(|state| state.job);
         let of_job = |task: &&Task| self.workers.get(&task.worker).map(|w| w.job) == job;
         let job_is_full =
@@ -183,7 +188,7 @@ impl Core {
                 format!("the job has {JOB_TASKS} tasks, or all jobs together {ALL_TASKS}: free some first");
             return Err(Placed::Refused { code: Code::TableFull, need: 0, most: 0, why });
         }
-        let bad = |why: case::NeedError| Placed::Refused {
+        let bad = |why: task_sched::NeedError| Placed::Refused {
             code: Code::BadLaunch,
             need: 0,
             most: 0,
@@ -195,7 +200,7 @@ impl Core {
         }
         let helds = || usable.iter().filter_map(|id| self.sched.pool().get(*id));
         let declared = job.and_then(|job| self.jobs.get(&job)?.declared).map(|mem| round_up(Bytes(mem)));
-        let alone = helds().map(case::Held::largest_task).max().unwrap_or_default();
+        let alone = helds().map(task_sched::Held::largest_task).max().unwrap_or_default();
         // `alg3` never fills a device: what it leaves must not let anybody in.
         let alone = if self.is_strict { Bytes(alone.0.saturating_sub(1)) } else { alone };
         // A program that says nothing about its launches counts as one that fills the device.
@@ -243,7 +248,7 @@ impl Core {
 
     pub(super) fn ask_of(&self, id: TaskId, among: &[DeviceId]) -> Option<Ask> {
         let Task { worker, record } = self.tasks.get(id)?;
-        let need = Need::new(record.mem, record.blocks, record.threads).ok()?.with_managed(record.managed);
+        let need = record.need;
         let among = Among::of(among.iter().copied());
         let (job, job_mem, holds) = (*worker, need.mem(), self.tasks.holds(*worker));
         Some(Ask { task: id, job, need, job_mem, bound: None, among, isolated: false, holds })
@@ -302,7 +307,7 @@ impl Core {
         Reply::Granted(Grant {
             nonce: task.map_or(0, |task| task.record.nonce),
             task: id.0,
-            mem: task.map_or(0, |task| task.record.mem.0),
+            mem: task.map_or(0, |task| task.record.need.mem().0),
             ordinal: ordinal as u64,
             uuid: dev.map_or(Text::EMPTY, |dev| Text::cut(&dev.uuid)),
             mps_pipe: dev.and_then(|dev| dev.mps_pipe.as_deref()).map_or(Text::EMPTY, Text::cut),

@@ -1,6 +1,6 @@
 //! Tasks and workers end.
 
-use case::{Event, JobId};
+use task_sched::{Event, WorkerId};
 use task_wire::{Code, Refused, Reply, Text};
 
 use super::{Core, Effect, Image, Key, Process, Stage};
@@ -45,14 +45,14 @@ impl Core {
 
     /// A process ended.
     pub fn process_ended(&mut self, process: Process, t: f64) -> Vec<Effect> {
-        let workers: Vec<JobId> = self.images_of(process).collect();
+        let workers: Vec<WorkerId> = self.images_of(process).collect();
         workers.into_iter().for_each(|worker| self.worker_ended(worker, t));
         self.settle(t);
         self.take()
     }
 
     /// A worker ended: its waiting tasks are gone, its running ones quarantined.
-    pub(super) fn worker_ended(&mut self, worker: JobId, t: f64) {
+    pub(super) fn worker_ended(&mut self, worker: WorkerId, t: f64) {
         match self.workers.get_mut(&worker) {
             Some(state) if state.is_alive => state.is_alive = false,
             _ => return,
@@ -74,7 +74,7 @@ impl Core {
     }
 
     /// Forgets an ended worker that is on no device any more, and gives back what it held.
-    pub(super) fn bury_if_gone(&mut self, worker: JobId, t: f64) {
+    pub(super) fn bury_if_gone(&mut self, worker: WorkerId, t: f64) {
         let is_gone = self.workers.get(&worker).is_some_and(|w| !w.is_alive && w.present.is_empty());
         if !is_gone {
             return;
@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// Forgets a live worker that was never granted anything and waits for nothing.
-    pub(super) fn forget_if_unused(&mut self, worker: JobId, t: f64) {
+    pub(super) fn forget_if_unused(&mut self, worker: WorkerId, t: f64) {
         let is_new = self.workers.get(&worker).is_some_and(|w| w.is_alive && w.present.is_empty());
         if is_new && !self.tasks.is_any_of(worker) {
             self.log(&Event::End { t, job: worker }, Some(worker), None);
@@ -105,7 +105,7 @@ impl Core {
     }
 
     /// Removes what the table says of a worker on a device.
-    pub(super) fn leaves_device(&mut self, worker: JobId, device: case::DeviceId) {
+    pub(super) fn leaves_device(&mut self, worker: WorkerId, device: task_sched::DeviceId) {
         if self.workers.get_mut(&worker).is_some_and(|state| state.present.remove(&device)) {
             self.effects.push(Effect::Erase(Key::Context(worker, device)));
         }

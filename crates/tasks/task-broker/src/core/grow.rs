@@ -1,6 +1,6 @@
 //! A worker that holds asks for more.
 
-use case::{Answer, DeviceId, Event, JobId, TaskId};
+use task_sched::{Answer, DeviceId, Event, TaskId, WorkerId};
 use task_wire::{Code, Refused, Reply, Text};
 
 use super::begin::{Placed, refusal};
@@ -27,9 +27,9 @@ impl Core {
         };
         let grower = self.growers.get(&group).copied();
         let kept = match grower {
-            Some(other) if other.worker != worker => return busy(task.record.mem.0),
+            Some(other) if other.worker != worker => return busy(task.record.need.mem().0),
             Some(own) if able.contains(&own.device) => own.device,
-            Some(_) => return busy(task.record.mem.0),
+            Some(_) => return busy(task.record.need.mem().0),
             None => self.most_free(&able),
         };
         self.growers.insert(group, Grower { worker, device: kept });
@@ -66,7 +66,7 @@ impl Core {
     /// Memory that the task would take together with its worker's other tasks.
     fn beside_own(&self, id: TaskId, device: DeviceId) -> u64 {
         let Some(task) = self.tasks.get(id) else { return u64::MAX };
-        self.tasks.held(task.worker, device).saturating_add(task.record.mem.0)
+        self.tasks.held(task.worker, device).saturating_add(task.record.need.mem().0)
     }
 
     fn is_below(&self, sum: u64, most: u64) -> bool {
@@ -74,14 +74,14 @@ impl Core {
     }
 
     fn most_free(&self, able: &[DeviceId]) -> DeviceId {
-        let free = |id: &&DeviceId| self.sched.pool().get(**id).map(case::Held::free);
+        let free = |id: &&DeviceId| self.sched.pool().get(**id).map(task_sched::Held::free);
         // Of equals, the first.
         able.iter().rev().max_by_key(free).copied().unwrap_or(DeviceId(0))
     }
 
     fn never(&self, id: TaskId, usable: &[DeviceId]) -> Placed {
         let task = self.tasks.get(id);
-        let need = task.map_or(0, |task| task.record.mem.0);
+        let need = task.map_or(0, |task| task.record.need.mem().0);
         let left = |device: &DeviceId| {
             let certain = self.sched.pool().get(*device)?.certain().0;
             Some(certain.saturating_sub(self.tasks.held(task?.worker, *device)))
@@ -95,7 +95,7 @@ impl Core {
     }
 
     /// After a grant to a worker, its waiting tasks are those of one that holds, and may use its group alone.
-    pub(super) fn reconsider(&mut self, worker: JobId, t: f64) {
+    pub(super) fn reconsider(&mut self, worker: WorkerId, t: f64) {
         self.stops_growing(worker);
         let mut last = None;
         while let Some(id) = self.tasks.next_waiting(worker, last) {
@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// Opens the device that was kept for a worker without waiting tasks.
-    pub(super) fn stops_growing(&mut self, worker: JobId) {
+    pub(super) fn stops_growing(&mut self, worker: WorkerId) {
         let waits = self.tasks.next_waiting(worker, None).is_some();
         if !waits && self.growers.values().any(|grower| grower.worker == worker) {
             self.growers.retain(|_, grower| grower.worker != worker);

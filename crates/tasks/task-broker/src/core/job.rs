@@ -1,8 +1,8 @@
 //! Jobs come, with their devices, and go.
 
-use case::{Among, Bytes, DeviceId};
 use serde_json::json;
 use task_control::Ended;
+use task_sched::{Among, Bytes, DeviceId};
 
 use super::{Core, Dev, Effect, Job, device_of};
 
@@ -145,7 +145,7 @@ impl Core {
     /// gone.
     pub fn end_job(&mut self, job: u32, t: f64) -> Vec<Effect> {
         let of_job = |(id, worker): (&_, &super::Worker)| (worker.job == job).then_some(*id);
-        let workers: Vec<case::JobId> = self.workers.iter().filter_map(of_job).collect();
+        let workers: Vec<task_sched::WorkerId> = self.workers.iter().filter_map(of_job).collect();
         workers.into_iter().for_each(|worker| self.worker_ended(worker, t));
         if self.jobs.remove(&job).is_some() {
             self.settle(t);
@@ -204,7 +204,7 @@ impl Core {
             return;
         }
         let devices = self.sched.pool().iter().map(|(id, held)| {
-            let mut line = case::event_line::device(id.0, held.device());
+            let mut line = task_sched::event_line::device(id.0, held.device());
             line["uuid"] = self.devices.get(&id).map(|dev| dev.uuid.as_str()).into();
             line
         });

@@ -2,13 +2,13 @@
 //!
 //! # Words
 //!
-//! A *worker* is one program image of a process that asked for a task; `case` calls it a job, and so do the event lines. Its
+//! A *worker* is one program image of a process that asked for a task; the event lines call it a job. Its
 //! number is its `job` there. A *group* is the devices that one process may use together. A worker *holds* while one of its
 //! tasks runs. It *grows* when it asks for more while it holds.
 //!
 //! # Rules
 //!
-//! - `case::Scheduler` chooses the device, by the policy that the simulator runs. This module says what may be asked for.
+//! - `task_sched::Scheduler` chooses the device, by the policy that the simulator runs. This module says what may be asked for.
 //! - The first grant binds a worker to the device's group for good: CUDA cannot see more later.
 //! - Memory is rounded up to [`GRANULE`]; the first task of a worker on a device also takes the device's `context`.
 //! - A worker that grows gets the memory at once, or it waits before all others with one device kept for it, or it is
@@ -35,7 +35,7 @@ mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use case::{Bytes, Device, DeviceId, Event, JobId, Order, Pool, Scheduler, TaskId, policy};
+use task_sched::{Bytes, Device, DeviceId, Event, Order, Pool, Scheduler, TaskId, WorkerId, policy};
 use task_wire::Reply;
 
 pub use job::{AddError, Opened};
@@ -130,14 +130,14 @@ struct Worker {
 /// A task that lives, waits or is quarantined.
 #[derive(Clone, Copy, Debug)]
 struct Task {
-    worker: JobId,
+    worker: WorkerId,
     record: TaskRecord,
 }
 
 /// The worker of a group that holds and waits, and the device kept for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Grower {
-    worker: JobId,
+    worker: WorkerId,
     device: DeviceId,
 }
 
@@ -152,8 +152,8 @@ pub struct Core {
     context: Bytes,
     devices: BTreeMap<DeviceId, Dev>,
     jobs: BTreeMap<u32, Job>,
-    workers: BTreeMap<JobId, Worker>,
-    images: BTreeMap<Image, JobId>,
+    workers: BTreeMap<WorkerId, Worker>,
+    images: BTreeMap<Image, WorkerId>,
     tasks: Tasks,
     /// By group.
     growers: BTreeMap<String, Grower>,
@@ -255,7 +255,7 @@ impl Core {
         self.devices.get(&id).map(|dev| dev.uuid.as_str())
     }
 
-    fn images_of(&self, process: Process) -> impl Iterator<Item = JobId> {
+    fn images_of(&self, process: Process) -> impl Iterator<Item = WorkerId> {
         let [first, last] = [0, u64::MAX].map(|image| Image { process, image });
         self.images.range(first..=last).map(|(_, worker)| *worker)
     }
@@ -265,11 +265,11 @@ impl Core {
         std::mem::take(&mut self.effects)
     }
 
-    fn log(&mut self, event: &Event, worker: Option<JobId>, device: Option<DeviceId>) {
+    fn log(&mut self, event: &Event, worker: Option<WorkerId>, device: Option<DeviceId>) {
         if !self.is_logged {
             return;
         }
-        let mut line = case::event_line::value(event);
+        let mut line = task_sched::event_line::value(event);
         if let Some(worker) = worker.and_then(|id| self.workers.get(&id)) {
             line["pid"] = worker.image.process.pid.into();
         }
@@ -279,7 +279,7 @@ impl Core {
         self.effects.push(Effect::Log(line));
     }
 
-    fn tell(&mut self, worker: JobId, reply: Reply) {
+    fn tell(&mut self, worker: WorkerId, reply: Reply) {
         if let Some(worker) = self.workers.get(&worker) {
             self.effects.push(Effect::Reply(worker.image.process, reply));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use case::{DeviceId, Event, JobId};
+use task_sched::{DeviceId, Event, WorkerId};
 use task_wire::{Code, Refused, Reply, Text};
 
 use super::begin::Placed;
@@ -81,7 +81,7 @@ impl Core {
     /// Refuses what processes on a device wait for.
     fn refuse_guests(&mut self, id: DeviceId, t: f64) {
         let guests = self.workers.iter().filter(|(_, worker)| worker.present.contains(&id));
-        let guests: Vec<JobId> = guests.map(|(worker, _)| *worker).collect();
+        let guests: Vec<WorkerId> = guests.map(|(worker, _)| *worker).collect();
         for worker in guests {
             for task in self.tasks.of(worker) {
                 if !self.is_waiting(task) {
@@ -100,7 +100,7 @@ impl Core {
     }
 
     /// Why a worker gets nothing more: it is on a device whose daemon ended.
-    pub(super) fn lost_its_device(&self, worker: JobId) -> Option<Placed> {
+    pub(super) fn lost_its_device(&self, worker: WorkerId) -> Option<Placed> {
         let mut present = self.workers.get(&worker)?.present.iter();
         let is_lost = present.any(|id| self.devices.get(id).is_some_and(|dev| dev.is_without_mps));
         let refused = Placed::Refused { code: Code::DeviceLost, need: 0, most: 0, why: LOST.to_owned() };

@@ -1,6 +1,6 @@
 //! What must outlive the broker: its table has one record per task, and one per context of a process.
 
-use case::{Bytes, DeviceId, JobId, TaskId};
+use task_sched::{Bytes, DeviceId, Need, TaskId, WorkerId};
 
 /// A process: a pid means it only together with its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,14 +51,8 @@ pub struct TaskRecord {
     pub nonce: u64,
     /// Its stage.
     pub stage: Stage,
-    /// Bytes without managed memory, rounded up.
-    pub mem: Bytes,
-    /// Managed bytes.
-    pub managed: Bytes,
-    /// Blocks of the largest grid.
-    pub blocks: u64,
-    /// Threads per block.
-    pub threads: u64,
+    /// Memory, rounded up, and the largest launch.
+    pub need: Need,
     /// True if its process sees and uses only the task's device.
     pub single: bool,
     /// Seconds since the epoch at which it entered its stage.
@@ -71,7 +65,7 @@ pub struct Record {
     /// Slurm's job.
     pub job: u32,
     /// The process's number in the event log.
-    pub worker: JobId,
+    pub worker: WorkerId,
     /// The process.
     pub image: Image,
     /// The task or the context that it describes.
@@ -93,7 +87,7 @@ pub enum Key {
     /// A task's.
     Task(TaskId),
     /// A context's.
-    Context(JobId, DeviceId),
+    Context(WorkerId, DeviceId),
 }
 
 impl Record {

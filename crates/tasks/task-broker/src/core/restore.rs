@@ -1,6 +1,6 @@
 //! The state again, from the table of a broker that died.
 
-use case::{Bytes, Event, JobId, TaskId};
+use task_sched::{Bytes, Event, TaskId, WorkerId};
 use task_wire::{Refused, Reply, Text};
 
 use super::begin::Placed;
@@ -60,7 +60,7 @@ impl Core {
         device.map_or(self.jobs.contains_key(&record.job), |id| self.devices.contains_key(&id))
     }
 
-    fn restore_context(&mut self, worker: JobId, device: case::DeviceId, context: Bytes) {
+    fn restore_context(&mut self, worker: WorkerId, device: task_sched::DeviceId, context: Bytes) {
         self.sched.enter(worker, device, context);
         let group = self.devices.get(&device).map(|dev| dev.group.clone());
         if let Some(state) = self.workers.get_mut(&worker) {
@@ -69,7 +69,7 @@ impl Core {
         }
     }
 
-    fn restore_lease(&mut self, id: TaskId, worker: JobId, device: case::DeviceId, t: f64) {
+    fn restore_lease(&mut self, id: TaskId, worker: WorkerId, device: task_sched::DeviceId, t: f64) {
         let is_held = self.ask_of(id, &[device]).is_some_and(|ask| self.sched.restore(&ask, device));
         if !is_held {
             // The device became smaller: NVML's account of the process withholds its memory.
@@ -86,12 +86,13 @@ impl Core {
 
     /// A worker with a quarantined task had ended, and so had one whose job is gone.
     fn ended_before(&mut self, t: f64) {
-        let ended = |id: &JobId| {
+        let ended = |id: &WorkerId| {
             let is_quarantined = |task: &TaskId| matches!(self.stage(*task), Some(Stage::Quarantined(_)));
             self.tasks.of(*id).iter().any(is_quarantined)
         };
-        let without_job = |id: &JobId| self.workers.get(id).is_some_and(|w| !self.jobs.contains_key(&w.job));
-        let workers: Vec<JobId> =
+        let without_job =
+            |id: &WorkerId| self.workers.get(id).is_some_and(|w| !self.jobs.contains_key(&w.job));
+        let workers: Vec<WorkerId> =
             self.workers.keys().copied().filter(|id| ended(id) || without_job(id)).collect();
         for worker in workers {
             if let Some(state) = self.workers.get_mut(&worker) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use case::{Bytes, DeviceId, JobId};
+use task_sched::{Bytes, DeviceId, WorkerId};
 
 use super::{Core, Effect, Process, Stage, round_up};
 
@@ -38,11 +38,11 @@ impl Core {
         }
         self.look_for_servers(device, sample, t);
         self.bury(device, sample, t);
-        let before = self.sched.pool().get(device).map(case::Held::context);
+        let before = self.sched.pool().get(device).map(task_sched::Held::context);
         self.charge(device, sample);
-        if before != self.sched.pool().get(device).map(case::Held::context) {
+        if before != self.sched.pool().get(device).map(task_sched::Held::context) {
             // Less is certain now.
-            let workers: Vec<JobId> = self.workers.keys().copied().collect();
+            let workers: Vec<WorkerId> = self.workers.keys().copied().collect();
             workers.into_iter().for_each(|worker| self.reconsider(worker, t));
         }
         self.settle(t);
@@ -78,7 +78,8 @@ impl Core {
     fn bury(&mut self, device: DeviceId, sample: &Sample, t: f64) {
         let is_shown = |process| sample.processes.iter().any(|seen| seen.process == process);
         let ended = self.workers.iter().filter(|(_, w)| !w.is_alive && w.present.contains(&device));
-        let gone: Vec<JobId> = ended.filter(|(_, w)| !is_shown(w.image.process)).map(|(id, _)| *id).collect();
+        let gone: Vec<WorkerId> =
+            ended.filter(|(_, w)| !is_shown(w.image.process)).map(|(id, _)| *id).collect();
         for worker in gone {
             self.leaves_device(worker, device);
             self.bury_if_gone(worker, t);
@@ -135,10 +136,10 @@ impl Core {
     }
 
     /// Memory that the tasks of a worker hold on a device, bytes.
-    fn promised(&self, worker: JobId, device: DeviceId) -> u64 {
+    fn promised(&self, worker: WorkerId, device: DeviceId) -> u64 {
         let records =
             self.tasks.of(worker).into_iter().filter_map(|id| self.tasks.get(id)).map(|task| task.record);
         let here = records.filter(|r| r.stage.device() == Some(device) && r.stage != Stage::Waiting);
-        here.map(|r| r.mem.0.saturating_add(r.managed.0)).sum()
+        here.map(|r| r.need.total().0).sum()
     }
 }

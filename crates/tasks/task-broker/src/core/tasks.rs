@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use case::{DeviceId, JobId, TaskId};
+use task_sched::{DeviceId, TaskId, WorkerId};
 
 use super::{Stage, Task};
 
@@ -12,10 +12,10 @@ use super::{Stage, Task};
 #[derive(Default)]
 pub(super) struct Tasks {
     all: BTreeMap<TaskId, Task>,
-    names: BTreeMap<(JobId, u64), TaskId>,
-    waiting: BTreeSet<(JobId, TaskId)>,
+    names: BTreeMap<(WorkerId, u64), TaskId>,
+    waiting: BTreeSet<(WorkerId, TaskId)>,
     /// Number of tasks of a worker that run on a device, and their bytes.
-    running: BTreeMap<(JobId, DeviceId), (usize, u128)>,
+    running: BTreeMap<(WorkerId, DeviceId), (usize, u128)>,
 }
 
 impl Tasks {
@@ -32,12 +32,12 @@ impl Tasks {
     }
 
     /// The task of this name.
-    pub(super) fn named(&self, worker: JobId, nonce: u64) -> Option<TaskId> {
+    pub(super) fn named(&self, worker: WorkerId, nonce: u64) -> Option<TaskId> {
         self.names.get(&(worker, nonce)).copied()
     }
 
     /// The tasks of a worker, oldest first.
-    pub(super) fn of(&self, worker: JobId) -> Vec<TaskId> {
+    pub(super) fn of(&self, worker: WorkerId) -> Vec<TaskId> {
         let [first, last] = [0, u64::MAX].map(|nonce| (worker, nonce));
         let mut tasks: Vec<TaskId> = self.names.range(first..=last).map(|(_, task)| *task).collect();
         tasks.sort_unstable();
@@ -45,25 +45,25 @@ impl Tasks {
     }
 
     /// Tells whether a worker has any task.
-    pub(super) fn is_any_of(&self, worker: JobId) -> bool {
+    pub(super) fn is_any_of(&self, worker: WorkerId) -> bool {
         self.names.range((worker, 0)..=(worker, u64::MAX)).next().is_some()
     }
 
     /// The oldest task of a worker that waits and is younger than `after`.
-    pub(super) fn next_waiting(&self, worker: JobId, after: Option<TaskId>) -> Option<TaskId> {
+    pub(super) fn next_waiting(&self, worker: WorkerId, after: Option<TaskId>) -> Option<TaskId> {
         let from = after.map_or(Bound::Included((worker, TaskId(0))), |id| Bound::Excluded((worker, id)));
         let to = Bound::Included((worker, TaskId(u64::MAX)));
         self.waiting.range((from, to)).next().map(|(_, id)| *id)
     }
 
     /// Tells whether a task of the worker runs.
-    pub(super) fn holds(&self, worker: JobId) -> bool {
+    pub(super) fn holds(&self, worker: WorkerId) -> bool {
         let [first, last] = [0, usize::MAX].map(|device| (worker, DeviceId(device)));
         self.running.range(first..=last).next().is_some()
     }
 
     /// Memory that the running tasks of a worker hold on a device, bytes.
-    pub(super) fn held(&self, worker: JobId, device: DeviceId) -> u64 {
+    pub(super) fn held(&self, worker: WorkerId, device: DeviceId) -> u64 {
         let bytes = self.running.get(&(worker, device)).map_or(0, |(_, bytes)| *bytes);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
@@ -99,7 +99,7 @@ impl Tasks {
             Stage::Running(device) => {
                 let (count, bytes) = self.running.entry((task.worker, device)).or_default();
                 *count += 1;
-                *bytes += u128::from(task.record.mem.0);
+                *bytes += u128::from(task.record.need.mem().0);
             }
             Stage::Quarantined(_) => {}
         }
@@ -111,7 +111,7 @@ impl Tasks {
             Stage::Running(device) => {
                 let Some((count, bytes)) = self.running.get_mut(&(task.worker, device)) else { return };
                 *count -= 1;
-                *bytes -= u128::from(task.record.mem.0);
+                *bytes -= u128::from(task.record.need.mem().0);
                 if *count == 0 {
                     self.running.remove(&(task.worker, device));
                 }
@@ -123,8 +123,8 @@ impl Tasks {
 
 #[cfg(test)]
 mod tests {
-    use case::Bytes;
     use proptest::prelude::*;
+    use task_sched::{Bytes, Need};
 
     use super::*;
     use crate::core::TaskRecord;
@@ -139,11 +139,12 @@ mod tests {
     }
 
     fn task(worker: u64, id: u64, at: usize, mem: u64) -> Task {
-        let (task, mem, since) = (TaskId(id), Bytes(mem), 0.0);
-        let (nonce, managed, single) = (1000 - id, Bytes(0), false);
+        let (task, since) = (TaskId(id), 0.0);
+        let need = Need::new(Bytes(mem), 1, 1).unwrap();
+        let (nonce, single) = (1000 - id, false);
         let stage = stage(at);
-        let record = TaskRecord { task, nonce, stage, mem, managed, blocks: 1, threads: 1, single, since };
-        Task { worker: JobId(worker), record }
+        let record = TaskRecord { task, nonce, stage, need, single, since };
+        Task { worker: WorkerId(worker), record }
     }
 
     proptest! {
@@ -160,7 +161,7 @@ mod tests {
                     1 => prop_assert_eq!(tasks.remove(TaskId(id)).is_some(), there),
                     _ => tasks.set_stage(TaskId(id), stage(at), 1.0),
                 }
-                for worker in (1..4).map(JobId) {
+                for worker in (1..4).map(WorkerId) {
                     let own = || tasks.values().filter(move |task| task.worker == worker);
                     let on = |device| own().filter(move |task| task.record.stage == Stage::Running(device));
                     let ids: Vec<TaskId> = own().map(|task| task.record.task).collect();
@@ -178,7 +179,7 @@ mod tests {
                     let devices = [DeviceId(0), DeviceId(1)];
                     prop_assert_eq!(tasks.holds(worker), devices.iter().any(|id| on(*id).next().is_some()));
                     for device in devices {
-                        let held = on(device).fold(0, |sum: u64, task| sum.saturating_add(task.record.mem.0));
+                        let held = on(device).fold(0, |sum: u64, task| sum.saturating_add(task.record.need.mem().0));
                         prop_assert_eq!(tasks.held(worker, device), held);
                     }
                 }

@@ -14,11 +14,11 @@ use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use case::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use task_control::message::Answer;
+use task_sched::Bytes;
 use task_wire::REQUEST_LEN;
 
 use super::connection::{self, Connection};

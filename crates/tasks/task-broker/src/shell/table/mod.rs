@@ -9,7 +9,7 @@ mod ffi;
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use case::{Bytes, JobId, TaskId};
+use task_sched::{Bytes, Need, TaskId, WorkerId};
 
 use crate::core::{ALL_TASKS, Image, Key, Of, Process, Record, Stage, TaskRecord};
 use ffi::{BODY, Map};
@@ -40,7 +40,7 @@ impl Table {
     /// that it does not find are dropped, and so is everything written before this boot.
     pub(super) fn open(
         file: &File,
-        number: impl Fn(&str) -> Option<case::DeviceId>,
+        number: impl Fn(&str) -> Option<task_sched::DeviceId>,
     ) -> std::io::Result<(Table, Vec<Record>)> {
         file.set_len((SLOTS * SLOT) as u64)?;
         let mut table =
@@ -123,10 +123,10 @@ fn encode(stored: &Stored, sequence: u64) -> [u8; BODY] {
                 kind,
                 t.task.0,
                 t.nonce,
-                t.mem.0,
-                t.managed.0,
-                t.blocks,
-                t.threads,
+                t.need.mem().0,
+                t.need.managed().0,
+                t.need.blocks(),
+                t.need.threads().into(),
                 t.single.into(),
                 t.since.to_bits(),
             ]
@@ -141,7 +141,7 @@ fn encode(stored: &Stored, sequence: u64) -> [u8; BODY] {
     body
 }
 
-fn decode(body: &[u8; BODY], number: impl Fn(&str) -> Option<case::DeviceId>) -> Option<(u64, Record)> {
+fn decode(body: &[u8; BODY], number: impl Fn(&str) -> Option<task_sched::DeviceId>) -> Option<(u64, Record)> {
     let word = |at: usize| body[at * 8..].first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes));
     let uuid =
         body[BODY - UUID..].split(|b| *b == 0).next().and_then(|uuid| std::str::from_utf8(uuid).ok())?;
@@ -160,30 +160,25 @@ fn decode(body: &[u8; BODY], number: impl Fn(&str) -> Option<case::DeviceId>) ->
             task: TaskId(word(7)?),
             nonce: word(8)?,
             stage,
-            mem: Bytes(word(9)?),
-            managed: Bytes(word(10)?),
-            blocks: word(11)?,
-            threads: word(12)?,
+            need: Need::new(Bytes(word(9)?), word(11)?, word(12)?).ok()?.with_managed(Bytes(word(10)?)),
             single: word(13)? != 0,
             since: f64::from_bits(word(14)?),
         }),
     };
-    Some((sequence, Record { job, worker: JobId(word(2)?), image, of }))
+    Some((sequence, Record { job, worker: WorkerId(word(2)?), image, of }))
 }
 
 #[cfg(test)]
 mod tests {
-    use case::DeviceId;
+    use task_sched::DeviceId;
 
     use super::*;
 
     fn record(task: u64, stage: Stage) -> Record {
         let image = Image { process: Process { pid: 7, start: 8 }, image: u64::MAX };
-        let (task, mem) = (TaskId(task), Bytes(2 << 20));
-        let (managed, since) = (Bytes(0), 1.5);
-        let of =
-            TaskRecord { task, nonce: 9, stage, mem, managed, blocks: 1, threads: 2, single: true, since };
-        Record { job: 12, worker: JobId(3), image, of: Of::Task(of) }
+        let need = Need::new(Bytes(2 << 20), 1, 2).unwrap();
+        let of = TaskRecord { task: TaskId(task), nonce: 9, stage, need, single: true, since: 1.5 };
+        Record { job: 12, worker: WorkerId(3), image, of: Of::Task(of) }
     }
 
     #[test]

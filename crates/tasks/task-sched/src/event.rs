@@ -4,7 +4,7 @@ use crate::device::{Device, DeviceId};
 use crate::layout::{Gpus, Instance};
 use crate::pool::Pool;
 use crate::scheduler::Order;
-use crate::task::{JobId, Need, TaskId};
+use crate::task::{Need, TaskId, WorkerId};
 
 /// One line of a run's log. Times are seconds from the run's begin.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub enum Event {
         /// Time, seconds.
         t: f64,
         /// The job.
-        job: JobId,
+        job: WorkerId,
         /// Time of its arrival, seconds.
         arrival: f64,
         /// True if it shares its device with no other job.
@@ -49,7 +49,7 @@ pub enum Event {
         /// The task.
         task: TaskId,
         /// The job that it belongs to.
-        job: JobId,
+        job: WorkerId,
         /// Memory and SMs that it takes.
         need: Need,
     },
@@ -97,7 +97,7 @@ pub enum Event {
         /// Time, seconds.
         t: f64,
         /// The job.
-        job: JobId,
+        job: WorkerId,
     },
 }
 

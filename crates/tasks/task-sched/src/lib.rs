@@ -5,8 +5,8 @@
 //! # Words
 //!
 //! A *task* is what one lease covers: the memory, grid and block of some kernel launches of a program. The *pool* is the
-//! devices (GPUs or MIG instances) of a node. A *job* is a process with tasks, a *worker* the right of one job to run, a
-//! *lease* what a task was promised.
+//! devices (GPUs or MIG instances) of a node. A *worker* is a process with tasks; the papers and the event lines call it
+//! a job. A *lease* is what a task was promised.
 //!
 //! # Problem
 //!
@@ -42,5 +42,5 @@ pub use layout::{Gpus, Instance};
 pub use policy::{Policy, Refusal, Start, Verdict, Want};
 pub use pool::{Held, Lease, Pool};
 pub use scheduler::{Answer, Grant, Order, Scheduler, UnknownTask};
-pub use task::{Among, Ask, JobAsk, JobId, Need, NeedError, TaskId};
+pub use task::{Among, Ask, Need, NeedError, TaskId, WorkerAsk, WorkerId};
 pub use units::{Bytes, Warps};

@@ -9,7 +9,7 @@ pub struct TaskId(pub u64);
 
 /// The number of a process of the pool. Not Slurm's job id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(pub u64);
+pub struct WorkerId(pub u64);
 
 /// Threads of a warp on every GPU.
 const WARP: u32 = 32;
@@ -139,7 +139,7 @@ pub struct Ask {
     /// The task.
     pub task: TaskId,
     /// The process that begins it.
-    pub job: JobId,
+    pub job: WorkerId,
     /// Memory and SMs that it takes.
     pub need: Need,
     /// The most memory that its job declared for any task; equal to `need.mem()` where it declared none.
@@ -157,9 +157,9 @@ pub struct Ask {
 
 /// A process that asks for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobAsk {
+pub struct WorkerAsk {
     /// The process.
-    pub job: JobId,
+    pub job: WorkerId,
     /// The memory of its largest task.
     pub mem: Bytes,
     /// True if it shares a device with no other job.

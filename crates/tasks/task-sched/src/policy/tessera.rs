@@ -6,7 +6,7 @@ use crate::device::DeviceId;
 use crate::layout::{Gpus, Instance};
 use crate::policy::{Policy, Verdict, Want, on_bound, wait_or_refuse};
 use crate::pool::{Held, Pool};
-use crate::task::{Among, Ask, JobId, TaskId};
+use crate::task::{Among, Ask, TaskId, WorkerId};
 use crate::units::Bytes;
 use geometry::load::{Load, fits};
 
@@ -25,7 +25,7 @@ enum Kept {
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     task: TaskId,
-    job: JobId,
+    job: WorkerId,
     mem: Bytes,
     among: Among,
     overtaken: u32,
@@ -74,7 +74,7 @@ impl Waiter {
 
 /// Tells whether the device is kept from `asker` for one of those that wait. If one of them waits until the device's guests
 /// have left, so do those behind it: the guests must go on.
-fn is_kept_from(asker: JobId, waiting: &[Waiter], id: DeviceId, held: &Held) -> bool {
+fn is_kept_from(asker: WorkerId, waiting: &[Waiter], id: DeviceId, held: &Held) -> bool {
     let mut guests_must_leave = false;
     waiting.iter().filter(|waiter| waiter.keeps(id, held)).any(|waiter| {
         guests_must_leave |= held.waits_for_guests(waiter.job, waiter.mem);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::device::{Device, DeviceId};
 use crate::policy::{Policy, Refusal, Start, Verdict, Want};
 use crate::pool::{Lease, Pool};
-use crate::task::{Ask, JobAsk, JobId, TaskId};
+use crate::task::{Ask, TaskId, WorkerAsk, WorkerId};
 use crate::units::Bytes;
 
 /// The order in which waiting tasks are tried.
@@ -152,12 +152,12 @@ impl Scheduler {
 
     /// Why no device could ever hold the job.
     #[must_use]
-    pub fn refuses(&self, job: &JobAsk) -> Option<Refusal> {
+    pub fn refuses(&self, job: &WorkerAsk) -> Option<Refusal> {
         self.policy.refuses(&self.pool, job)
     }
 
     /// Asks the policy whether a job may start; an isolated one then has its device to itself until [`Scheduler::end`].
-    pub fn start(&mut self, job: &JobAsk) -> Start {
+    pub fn start(&mut self, job: &WorkerAsk) -> Start {
         self.make_room(&Want::Job(*job));
         let start = self.policy.start(&self.pool, job);
         match start {
@@ -171,7 +171,7 @@ impl Scheduler {
     }
 
     /// A job ended, all its tasks freed.
-    pub fn end(&mut self, job: JobId) {
+    pub fn end(&mut self, job: WorkerId) {
         self.pool.open(job);
         self.policy.ended(job);
     }
@@ -197,12 +197,12 @@ impl Scheduler {
     }
 
     /// A job has a context of this size on a device, from before its scheduler died.
-    pub fn enter(&mut self, job: JobId, id: DeviceId, context: Bytes) {
+    pub fn enter(&mut self, job: WorkerId, id: DeviceId, context: Bytes) {
         self.pool.enter(job, id, context);
     }
 
     /// A job's contexts are gone. Those on devices where it has a live task stay.
-    pub fn leave(&mut self, job: JobId) {
+    pub fn leave(&mut self, job: WorkerId) {
         self.pool.leave(job);
     }
 
@@ -217,12 +217,12 @@ impl Scheduler {
     }
 
     /// Keeps a device for the tasks of one job, and no other device. Jobs that are there may go on if `guests_pass`.
-    pub fn keep(&mut self, job: JobId, device: DeviceId, guests_pass: bool) {
+    pub fn keep(&mut self, job: WorkerId, device: DeviceId, guests_pass: bool) {
         self.pool.keep(job, device, guests_pass);
     }
 
     /// Keeps no device for a job any more.
-    pub fn unkeep(&mut self, job: JobId) {
+    pub fn unkeep(&mut self, job: WorkerId) {
         self.pool.unkeep(job);
     }
 

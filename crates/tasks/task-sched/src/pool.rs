@@ -7,7 +7,7 @@ mod held;
 
 use crate::device::{Device, DeviceId};
 use crate::layout::{Gpus, Instance};
-use crate::task::{Among, Ask, JobId, TaskId};
+use crate::task::{Among, Ask, TaskId, WorkerId};
 use crate::units::{Bytes, Warps};
 
 pub use held::Held;
@@ -17,7 +17,7 @@ use held::{Guest, Kept};
 #[must_use = "the pool counts what a lease holds until it is given back"]
 pub struct Lease {
     task: TaskId,
-    job: JobId,
+    job: WorkerId,
     device: DeviceId,
     mem: Bytes,
     managed: Bytes,
@@ -219,7 +219,7 @@ impl Pool {
     }
 
     /// Gives a whole device to an isolated job, if nobody is there.
-    pub(crate) fn isolate(&mut self, device: DeviceId, job: JobId) -> bool {
+    pub(crate) fn isolate(&mut self, device: DeviceId, job: WorkerId) -> bool {
         match self.get_mut(device) {
             Some(held) if held.is_idle() => {
                 held.isolated = Some(job);
@@ -230,7 +230,7 @@ impl Pool {
     }
 
     /// Ends every isolation of `job`.
-    pub(crate) fn open(&mut self, job: JobId) {
+    pub(crate) fn open(&mut self, job: WorkerId) {
         for held in self.held.iter_mut().flatten().filter(|h| h.isolated == Some(job)) {
             held.isolated = None;
         }
@@ -262,7 +262,7 @@ impl Pool {
     }
 
     /// A job has a context of this size on a device.
-    pub(crate) fn enter(&mut self, job: JobId, id: DeviceId, context: Bytes) {
+    pub(crate) fn enter(&mut self, job: WorkerId, id: DeviceId, context: Bytes) {
         let Some(held) = self.get_mut(id) else { return };
         if !held.is_guest(job) {
             held.guests.push(Guest { job, tasks: 0, context });
@@ -270,7 +270,7 @@ impl Pool {
     }
 
     /// A job's contexts are gone, on every device where it has no live task.
-    pub(crate) fn leave(&mut self, job: JobId) {
+    pub(crate) fn leave(&mut self, job: WorkerId) {
         for held in self.held.iter_mut().flatten() {
             held.guests.retain(|guest| guest.job != job || guest.tasks > 0);
         }
@@ -291,7 +291,7 @@ impl Pool {
     }
 
     /// Keeps a device for the tasks of one job, and no other device. Jobs that are there may go on if `guests_pass`.
-    pub(crate) fn keep(&mut self, job: JobId, device: DeviceId, guests_pass: bool) {
+    pub(crate) fn keep(&mut self, job: WorkerId, device: DeviceId, guests_pass: bool) {
         self.unkeep(job);
         if let Some(held) = self.get_mut(device) {
             held.kept = Some(Kept { job, guests_pass });
@@ -299,7 +299,7 @@ impl Pool {
     }
 
     /// Keeps no device for a job any more.
-    pub(crate) fn unkeep(&mut self, job: JobId) {
+    pub(crate) fn unkeep(&mut self, job: WorkerId) {
         for held in self.held.iter_mut().flatten().filter(|held| held.is_kept_for(job)) {
             held.kept = None;
         }

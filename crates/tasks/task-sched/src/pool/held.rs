@@ -2,14 +2,14 @@
 
 use crate::device::{Device, DeviceId};
 use crate::layout::Instance;
-use crate::task::{Ask, JobId, Need};
+use crate::task::{Ask, Need, WorkerId};
 use crate::units::{Bytes, Warps};
 use geometry::load::Load;
 
 /// A job on a device.
 #[derive(Clone, Debug)]
 pub(super) struct Guest {
-    pub(super) job: JobId,
+    pub(super) job: WorkerId,
     /// Live tasks.
     pub(super) tasks: usize,
     /// Memory that its context takes.
@@ -19,7 +19,7 @@ pub(super) struct Guest {
 /// The job for whose tasks a device is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
-    pub(super) job: JobId,
+    pub(super) job: WorkerId,
     /// True if jobs that are there already may go on, because the waiting task waits for them to leave.
     pub(super) guests_pass: bool,
 }
@@ -38,7 +38,7 @@ pub struct Held {
     pub(super) tasks: usize,
     /// Jobs with a live task or a context; each stands here once.
     pub(super) guests: Vec<Guest>,
-    pub(super) isolated: Option<JobId>,
+    pub(super) isolated: Option<WorkerId>,
     pub(super) kept: Option<Kept>,
     pub(super) is_closed: bool,
     pub(super) instance: Option<Instance>,
@@ -95,20 +95,20 @@ impl Held {
 
     /// Memory that the context of this job takes.
     #[must_use]
-    pub fn context_of(&self, job: JobId) -> Bytes {
+    pub fn context_of(&self, job: WorkerId) -> Bytes {
         let guest = self.guests.iter().find(|guest| guest.job == job);
         guest.map_or(Bytes(0), |guest| guest.context)
     }
 
     /// Tells whether it is kept for this job.
     #[must_use]
-    pub fn is_kept_for(&self, job: JobId) -> bool {
+    pub fn is_kept_for(&self, job: WorkerId) -> bool {
         self.kept.is_some_and(|kept| kept.job == job)
     }
 
     /// Tells whether a job has a live task or a context here.
     #[must_use]
-    pub fn is_guest(&self, job: JobId) -> bool {
+    pub fn is_guest(&self, job: WorkerId) -> bool {
         self.guests.iter().any(|guest| guest.job == job)
     }
 
@@ -127,7 +127,7 @@ impl Held {
     /// close the device to those would then be to wait for ever. A task also waits like that behind one for which the
     /// device is kept and that waits so itself.
     #[must_use]
-    pub fn waits_for_guests(&self, job: JobId, mem: Bytes) -> bool {
+    pub fn waits_for_guests(&self, job: WorkerId, mem: Bytes) -> bool {
         let is_behind = self.kept.is_some_and(|kept| kept.guests_pass && kept.job != job);
         is_behind
             || self.context > Bytes(0) && (mem > self.certain() || (self.is_full() && !self.is_guest(job)))
@@ -154,7 +154,7 @@ impl Held {
     }
 
     /// Memory that a job's context would add: none if the job is here already.
-    pub(super) fn entry(&self, job: JobId) -> Bytes {
+    pub(super) fn entry(&self, job: WorkerId) -> Bytes {
         if self.is_guest(job) { Bytes(0) } else { self.context }
     }
 
@@ -188,7 +188,7 @@ impl Held {
 
     /// The job that has the device to itself.
     #[must_use]
-    pub fn isolated(&self) -> Option<JobId> {
+    pub fn isolated(&self) -> Option<WorkerId> {
         self.isolated
     }
 
@@ -201,7 +201,7 @@ impl Held {
     /// Tells whether a task of `job` may come here, whatever its memory: isolation, what the device is kept for, and the
     /// limit of workers decide.
     #[must_use]
-    pub fn admits(&self, job: JobId) -> bool {
+    pub fn admits(&self, job: WorkerId) -> bool {
         let is_guest = self.is_guest(job);
         let is_others = self.isolated.is_some_and(|owner| owner != job);
         let is_kept = self.kept.is_some_and(|kept| kept.job != job && !(kept.guests_pass && is_guest));

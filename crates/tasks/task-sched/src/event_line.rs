@@ -6,7 +6,7 @@ use crate::device::{Device, DeviceId};
 use crate::event::Event;
 use crate::layout::{Gpus, Instance};
 use crate::scheduler::Order;
-use crate::task::{JobId, Need, TaskId};
+use crate::task::{Need, TaskId, WorkerId};
 use crate::units::Bytes;
 
 /// A device of a `node` line.
@@ -81,7 +81,7 @@ impl Begin {
     }
 }
 
-fn begin(t: f64, task: TaskId, job: JobId, need: &Need) -> Value {
+fn begin(t: f64, task: TaskId, job: WorkerId, need: &Need) -> Value {
     let (mem, managed, threads) = (need.mem().0, need.managed(), need.threads().into());
     Begin { t, task: task.0, job: job.0, mem, managed, blocks: need.blocks(), threads }.json()
 }

@@ -7,7 +7,7 @@ mod tessera;
 use crate::device::DeviceId;
 use crate::layout::Instance;
 use crate::pool::{Held, Pool};
-use crate::task::{Ask, JobAsk, JobId, TaskId};
+use crate::task::{Ask, TaskId, WorkerAsk, WorkerId};
 use crate::units::Bytes;
 
 pub use alg2::Alg2;
@@ -79,7 +79,7 @@ pub enum Want {
     /// A task.
     Task(Ask),
     /// A job that may start now.
-    Job(JobAsk),
+    Job(WorkerAsk),
 }
 
 /// Chooses devices. Equal questions in equal order have equal answers; each policy says how it breaks ties.
@@ -102,7 +102,7 @@ pub trait Policy {
     }
 
     /// Why no device could ever hold the job; `None` where only its tasks tell.
-    fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
+    fn refuses(&self, pool: &Pool, job: &WorkerAsk) -> Option<Refusal> {
         too_large(job.mem, pool.largest()).filter(|_| job.isolated)
     }
 
@@ -110,7 +110,7 @@ pub trait Policy {
     ///
     /// By default an isolated job gets the smallest device without tasks that holds it (ties: the first), any other job
     /// may use every device.
-    fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
+    fn start(&mut self, pool: &Pool, job: &WorkerAsk) -> Start {
         if job.isolated { alone(pool, job.mem) } else { Start::Anywhere }
     }
 
@@ -138,7 +138,7 @@ pub trait Policy {
     fn freed(&mut self, _task: TaskId) {}
 
     /// A job ended.
-    fn ended(&mut self, _job: JobId) {}
+    fn ended(&mut self, _job: WorkerId) {}
 
     /// A device came to a pool whose devices come and go.
     fn came(&mut self, _device: DeviceId, _held: &Held) {}

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use site_config::hostlist;
 
-use crate::names::{self, meant};
+use crate::cluster_snapshot::{NodeSeen, Seen, Use};
 use crate::outcome::Failure;
-use crate::seen::{NodeSeen, Seen, Use};
 use crate::slurm::squeue::Job;
+use crate::unknown_name::{self, meant};
 
 /// What is wanted; empty: everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,15 +72,15 @@ impl Filter {
         }
         let has_node =
             |name: &str| seen.nodes.iter().any(|node| node.partitions.iter().any(|known| known == name));
-        names::partitions(self.partition.as_slice(), &has_node)?;
-        self.user.as_deref().map_or(Ok(()), |name| names::user(name, seen))
+        unknown_name::partitions(self.partition.as_slice(), &has_node)?;
+        self.user.as_deref().map_or(Ok(()), |name| unknown_name::user(name, seen))
     }
 
     /// The error for the first of the nodes that tessera.toml does not have.
     fn unknown_node(&self, seen: &Seen) -> Option<Failure> {
         let known = || seen.nodes.iter().map(|node| node.name.as_str());
         let name = self.nodes.iter().find(|name| known().all(|known| known != *name))?;
-        Some(names::unknown_node(name, known()))
+        Some(unknown_name::unknown_node(name, known()))
     }
 
     /// Whether a job is wanted. Nodes and their use say nothing of a job that waits.
@@ -93,7 +93,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seen::tests::seen;
+    use crate::cluster_snapshot::tests::seen;
 
     fn names(nodes: &str, partition: &str, user: &str, in_use: &str) -> Vec<String> {
         let filter = Filter::new(nodes, partition, user, in_use).unwrap();

@@ -7,29 +7,29 @@
 
 mod cli;
 mod clock;
+mod cluster_snapshot;
 mod commands;
 mod files;
 mod filter;
-mod fold;
 mod globals;
 mod gpu_pieces;
-mod live;
-mod local;
-mod names;
+mod layout_line;
+mod local_node;
+mod node_answer;
+mod node_groups;
 mod options;
 mod outcome;
 pub mod parsers;
+mod plan_inputs;
 mod power_models;
-mod present;
 mod progress;
-mod published;
 mod render;
 mod runtimes;
-mod seen;
 mod site;
 mod slurm;
+mod slurm_nodes;
 mod this_machine;
-mod verdict;
+mod unknown_name;
 
 use std::io::Write as _;
 use std::panic;

@@ -12,9 +12,9 @@ use site_files::last_good::{InForce, LastGood};
 use site_files::tessera_toml;
 use site_files::tessera_toml::LoadError;
 
-use crate::names;
 use crate::outcome::{Failure, status};
 use crate::this_machine::this_node;
+use crate::unknown_name;
 
 /// The file to read: the one named on the command line, else the usual one.
 pub(crate) fn path(named: Option<&Path>) -> PathBuf {
@@ -84,7 +84,7 @@ pub(crate) fn copies(name: Option<&str>) -> Vec<LastGood> {
 /// The error for a node that `tessera.toml` does not have.
 pub(crate) fn unknown_node(name: &str, config: &SiteConfig) -> Failure {
     let known = config.nodes.iter().flat_map(|spec| &spec.names).map(String::as_str);
-    names::unknown_node(name, known)
+    unknown_name::unknown_node(name, known)
 }
 
 /// The nodes of a configuration by name, without jobs, in its order.

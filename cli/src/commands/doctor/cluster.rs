@@ -12,7 +12,7 @@ use super::accounting;
 use super::answers::Slurm;
 use super::findings::Findings;
 use super::installed::{plugins, plugstack};
-use crate::published;
+use crate::layout_line;
 use crate::slurm::scontrol;
 use crate::this_machine::host;
 
@@ -131,7 +131,7 @@ pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mu
             }
             Some(line) if line.trim() == OFF => f.bad(format!("{name}: {OFF}")),
             Some(line) => {
-                if let Err(why) = published::read(line, &spec.gpus) {
+                if let Err(why) = layout_line::read(line, &spec.gpus) {
                     f.bad(format!("{name}: published layout: {why}"));
                 }
             }

@@ -9,7 +9,7 @@ use site_problems::{OnNode, SlurmNames, own_problems, problems_on_node, unknown_
 
 use super::answers::Slurm;
 use super::findings::Findings;
-use crate::local::{Local, require_root};
+use crate::local_node::{Local, require_root};
 use crate::outcome::Failure;
 use crate::slurm::{sacctmgr, sinfo};
 use crate::this_machine::this_node;

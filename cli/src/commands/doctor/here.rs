@@ -22,7 +22,7 @@ use super::findings::Findings;
 use super::links;
 use super::power;
 
-use crate::local::{Local, ending, jobs_on, require_root};
+use crate::local_node::{Local, ending, jobs_on, require_root};
 use crate::slurm::scontrol;
 use crate::this_machine::this_node;
 

@@ -8,7 +8,7 @@ use node_driver::nvml::Nvml;
 use topology::{GpuSet, HardwareGraph, Link, LinkKind, PCIE_GBPS};
 
 use super::findings::Findings;
-use crate::local::Local;
+use crate::local_node::Local;
 
 /// Compares the links of the node that this runs on.
 pub(crate) fn check(local: &Local<'_>, findings: &mut Findings) {

@@ -7,7 +7,7 @@ use site_config::SiteConfig;
 use super::answers::Slurm;
 use super::findings::Findings;
 use crate::commands::power::budgets::committed;
-use crate::local::Local;
+use crate::local_node::Local;
 
 /// Whether more is committed in some budget than it allows; only those with one of these nodes.
 pub(super) fn budgets(slurm: &Slurm, names: &[&str], config: &SiteConfig, findings: &mut Findings) {

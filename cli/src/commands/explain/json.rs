@@ -10,8 +10,8 @@ use site_config::hostlist;
 use super::explained::{Explained, outcome};
 use super::nodes::{Asked, Seen};
 use super::{Question, rivals};
-use crate::live::away;
-use crate::verdict::{self, Verdict};
+use crate::node_answer::{self, Verdict};
+use crate::slurm_nodes::away;
 
 /// The whole answer.
 pub(super) fn answer(
@@ -26,7 +26,7 @@ pub(super) fn answer(
         let first = explained.names.first();
         let said = verdicts.iter().find(|(names, _)| first.is_some_and(|first| names.contains(first)));
         let Some((_, verdict)) = said else { return value };
-        let Value::Object(said) = verdict::json(&explained.names, verdict) else { return value };
+        let Value::Object(said) = node_answer::json(&explained.names, verdict) else { return value };
         for (key, said) in said {
             // The engine's own reason stands there already.
             if key != "why" {

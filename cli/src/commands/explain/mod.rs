@@ -28,8 +28,8 @@ use nodes::{Asked, asked};
 use order::Order;
 
 use crate::globals::Globals;
+use crate::node_answer::{Verdict, by_verdict, by_verdict_alone, rank, seen_by};
 use crate::outcome::{self, Failure, Outcome};
-use crate::verdict::{Verdict, by_verdict, by_verdict_alone, rank, seen_by};
 
 /// The job that asks: no real job has this id.
 const ASKER: JobId = JobId(0);

@@ -12,14 +12,14 @@ use super::ExplainArgs;
 use super::request::RequestArgs;
 use crate::commands::layout;
 use crate::globals::Globals;
-use crate::live::{self, Among, Live, Present, Published};
 use crate::outcome::Failure;
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
 use crate::slurm::caller::{Caller, caller};
 use crate::slurm::constraint::Constraint;
 use crate::slurm::squeue;
-use crate::{clock, names, options, published, site};
+use crate::slurm_nodes::{self, Among, Live, Present, Published};
+use crate::{clock, layout_line, options, site, unknown_name};
 
 /// How the nodes' state is known.
 pub(super) enum Seen {
@@ -107,7 +107,7 @@ pub(super) fn asked(args: &ExplainArgs, globals: &Globals) -> Result<Asked, Fail
 /// Puts a published layout onto a node; `owner` tells whose a job is.
 fn put(line: &str, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) -> Result<(), String> {
     let models: Vec<_> = node.gpus.iter().map(|g| g.model).collect();
-    published::take_over(&published::read(line, &models)?, node, owner);
+    layout_line::take_over(&layout_line::read(line, &models)?, node, owner);
     Ok(())
 }
 
@@ -189,7 +189,7 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
     caller.partition = args.partition.clone().or(caller.partition);
     caller.account = args.account.clone().or(caller.account);
     let partitions = admission::distinct(caller.partition.as_deref().unwrap_or_default());
-    names::partitions(&partitions, &|name| published.has_node_in(name))?;
+    unknown_name::partitions(&partitions, &|name| published.has_node_in(name))?;
     let who = published.submission(&config, partitions, caller.account.clone());
     as_sbatch_knows(args, &published)?;
     let among = Among {
@@ -200,7 +200,7 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
         reservation: args.request.reservation.as_deref(),
         runs_s: None,
     };
-    let live = live::nodes(&config, &published, among)?;
+    let live = slurm_nodes::nodes(&config, &published, among)?;
     let jobs = squeue::jobs(None)?;
     let ends = ends(&jobs, &Learnt::nothing(config.learn_from), clock::epoch_seconds());
     let company = squeue::by_node(&jobs);

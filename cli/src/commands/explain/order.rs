@@ -6,7 +6,7 @@ use site_config::NodeOrder;
 
 use super::nodes::Asked;
 use crate::render::hosts;
-use crate::verdict::seen_by;
+use crate::node_answer::seen_by;
 
 /// Nodes with room, those that cost the others least first; nodes of one cost together. Empty where Slurm's own order holds.
 #[derive(Default)]

@@ -14,9 +14,9 @@ use super::explained::{Explained, outcome};
 use super::memory::Memory;
 use super::nodes::Asked;
 use super::order::Order;
-use crate::live::away;
+use crate::node_answer::{Verdict, soonest};
 use crate::render::hosts;
-use crate::verdict::{Verdict, soonest};
+use crate::slurm_nodes::away;
 
 /// The whole answer: how the nodes' state is known, what each says, and the candidates of those that are `shown`. Of one
 /// node in detail the first line of its candidates is what it says.

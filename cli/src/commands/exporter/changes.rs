@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
+use crate::cluster_snapshot::{NodeSeen, Seen, kind};
 use crate::gpu_pieces::Owner;
-use crate::seen::{NodeSeen, Seen, kind};
 
 /// Looks that a GPU's history goes back.
 pub(super) const HISTORY: usize = 120;

@@ -13,7 +13,7 @@ use protocol::Standing;
 use super::changes::{Changes, Started};
 use super::counted::Counted;
 use super::registered::{Counters, Gauges, Labels, Ratios, family, gauge};
-use crate::seen::{GpuSeen, NodeSeen, Seen, held_by, kind};
+use crate::cluster_snapshot::{GpuSeen, NodeSeen, Seen, held_by, kind};
 
 /// Upper bounds of the waits that are counted, s: from those that a backfill cycle explains to a week.
 const WAITS: [f64; 10] = [1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0];
@@ -207,7 +207,7 @@ mod tests {
         let shown =
             |seen, fails| text(seen, &Changes::default(), &Waits::new(), &Counted::default(), fails, 0);
         assert!(shown(None, (0, false)).contains("\ntessera_slurm_up 0\n"));
-        let seen = crate::seen::tests::seen();
+        let seen = crate::cluster_snapshot::tests::seen();
         assert!(shown(Some(&seen), (0, false)).contains("\ntessera_slurm_up 1\n"));
         assert!(shown(Some(&seen), (1, true)).contains("\ntessera_slurm_up 0\n"));
     }

@@ -23,10 +23,10 @@ use changes::Changes;
 use counted::Counted;
 use metrics::Waits;
 
+use crate::cluster_snapshot::{self, Seen};
 use crate::commands::why::Facts;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
-use crate::seen::{self, Seen};
 use crate::site;
 
 /// What the exporter knows now.
@@ -104,7 +104,7 @@ async fn bind(listen: SocketAddr) -> Result<(tokio::net::TcpListener, SocketAddr
 impl Exporter {
     /// Looks at the cluster. tessera.toml is read anew: what the site changed shows at once.
     fn look(&self) {
-        let seen = site::load(self.config.as_deref()).and_then(|config| seen::look(&config));
+        let seen = site::load(self.config.as_deref()).and_then(|config| cluster_snapshot::look(&config));
         // Slurm is asked while nobody has to wait for the lock.
         let mut counted = self.state.lock().unwrap_or_else(PoisonError::into_inner).counted.clone();
         counted.look();

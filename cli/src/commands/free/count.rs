@@ -12,7 +12,7 @@ use protocol::wire::encode_request;
 use site_config::SiteConfig;
 
 use super::shapes::Shape;
-use crate::live::Present;
+use crate::slurm_nodes::Present;
 
 /// A shape and the jobs of it that could start.
 pub(crate) struct Free {

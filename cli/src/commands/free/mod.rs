@@ -17,9 +17,9 @@ pub(crate) use count::Free;
 
 use crate::commands::layout;
 use crate::globals::Globals;
-use crate::live::{self, Among, Live, Published, away};
 use crate::outcome::{Failure, Outcome};
-use crate::{files, names, site};
+use crate::slurm_nodes::{self, Among, Live, Published, away};
+use crate::{files, site, unknown_name};
 
 pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let config = site::load(globals.config.as_deref())?;
@@ -30,11 +30,11 @@ pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure
     };
     let partitions = admission::distinct(args.partition.as_deref().unwrap_or_default());
     if args.from.is_none() {
-        names::partitions(&partitions, &|name| published.has_node_in(name))?;
+        unknown_name::partitions(&partitions, &|name| published.has_node_in(name))?;
     }
     let who = published.submission(&config, partitions, args.account.clone());
     let among = Among { names: wanted.as_deref(), partitions: &who.partitions, ..Among::default() };
-    let live = live::nodes(&config, &published, among)?;
+    let live = slurm_nodes::nodes(&config, &published, among)?;
     let all = now(&config, &live, &who, args.mem);
     if args.json {
         return Ok(Outcome::json(&as_json(&all, &live), 0));

@@ -4,8 +4,8 @@ use geometry::GpuIndex;
 use node_state::{Node, Purpose};
 
 use super::count::Free;
-use crate::live::{Live, Whose, away};
 use crate::render::{hosts, table};
+use crate::slurm_nodes::{Live, Whose, away};
 
 /// Groups of nodes that a line names; the others are only counted.
 const MOST_GROUPS: usize = 3;

@@ -10,15 +10,15 @@ use site_config::SiteConfig;
 
 pub(crate) use args::LayoutArgs;
 
+use crate::cluster_snapshot::NodeSeen;
 use crate::files::write_out;
-use crate::fold::{self, MOST_SINGLE};
 use crate::globals::Globals;
-use crate::local::{Local, ending, require_root};
+use crate::local_node::{Local, ending, require_root};
+use crate::node_groups::{self, MOST_SINGLE};
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
 use crate::render::layout::{json, svg, text};
 use crate::render::terminal;
-use crate::seen::NodeSeen;
 use crate::site;
 
 pub(crate) fn run(args: &LayoutArgs, globals: &Globals) -> Result<Outcome, Failure> {
@@ -42,7 +42,7 @@ fn once(args: &LayoutArgs, config: &SiteConfig) -> Result<Outcome, Failure> {
         return Ok(Outcome::ok(text));
     }
     if args.summary || (nodes.len() > MOST_SINGLE && !args.all) {
-        return Ok(Outcome::ok(fold::summary(&nodes.iter().collect::<Vec<_>>(), terminal::width())));
+        return Ok(Outcome::ok(node_groups::summary(&nodes.iter().collect::<Vec<_>>(), terminal::width())));
     }
     Ok(Outcome::ok(text::picture(&nodes, Paint::new(args.color), terminal::width())))
 }

@@ -6,10 +6,10 @@ use protocol::node_word::split;
 use site_config::{SiteConfig, hostlist};
 
 use super::args::LayoutArgs;
+use crate::cluster_snapshot::{self, NodeSeen, Seen};
 use crate::files::read_text;
 use crate::filter::Filter;
 use crate::outcome::Failure;
-use crate::seen::{self, NodeSeen, Seen};
 use crate::site;
 use crate::slurm::sinfo;
 
@@ -24,7 +24,7 @@ pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<NodeSe
     let mut seen = match &args.from {
         Some(path) => in_file(&from_text(&read_text(path)?), args.node.is_some(), config)?,
         None => {
-            let seen = seen::look(config)?;
+            let seen = cluster_snapshot::look(config)?;
             filter.refuse_unknown(&seen)?;
             seen
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use node_journal::Entry;
 
 use super::give_back;
-use crate::local::{Local, compare, still_here};
+use crate::local_node::{Local, compare, still_here};
 use crate::outcome::Failure;
 
 /// Longer than Slurm waits at any job's end by its defaults: `KillWait` 30 s, slurmctld's repeated order 65 s,

@@ -6,7 +6,7 @@ use std::env;
 use error_chain::with_causes;
 use gpu_node::{NodeInSlurm, blocks_gpu_jobs, inspect, journal_problem, missing_in_proc, unlike_described};
 
-use crate::local::Local;
+use crate::local_node::Local;
 
 /// Whether files of the kernel's show that a GPU is missing. Keeps no prolog waiting: the driver's library is not asked.
 pub(super) fn lacks_gpu(local: &Local<'_>) -> bool {

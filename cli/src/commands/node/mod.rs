@@ -26,7 +26,7 @@ pub(crate) use args::NodeCommand;
 use says::Word;
 
 use crate::globals::Globals;
-use crate::local::{Local, compare, ending, require_root};
+use crate::local_node::{Local, compare, ending, require_root};
 use crate::outcome::{Failure, Outcome, status as say};
 use crate::render::colour::Paint;
 use crate::render::{layout, table, terminal};

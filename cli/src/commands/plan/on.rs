@@ -12,7 +12,7 @@ use crate::options::range;
 use crate::outcome::Failure;
 use crate::runtimes::{Learnt, ends};
 use crate::slurm::{sacct, scontrol, sinfo, squeue};
-use crate::{published, site};
+use crate::{layout_line, site};
 
 /// How far back past jobs are looked at.
 const LEARN_DAYS: u32 = 30;
@@ -103,7 +103,7 @@ fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result
                 .hint("`tessera doctor` on that node says where Slurm and tessera.toml differ")
         })?;
         let layout = layout.gpus.get(at.gpu).unwrap_or(&GpuLayout::Free);
-        present.push(crate::present::of_layout(&at.node, index, layout, &end));
+        present.push(crate::plan_inputs::of_layout(&at.node, index, layout, &end));
         holdings.push(held(model, layout));
     }
     let present = Present::new(model, present).map_err(|e| Failure::new(format!("--on: {e}")))?;
@@ -116,7 +116,7 @@ fn layouts(config: &SiteConfig, gpus: &[GpuAt]) -> Result<HashMap<String, Layout
     let mut layouts = HashMap::new();
     for node in gpus.iter().map(|at| &at.node) {
         let Some((line, spec)) = lines.get(node).zip(config.node(node)) else { continue };
-        let layout = published::read(line, &spec.gpus)
+        let layout = layout_line::read(line, &spec.gpus)
             .map_err(|why| Failure::new(format!("layout of {node}: {why}")))?;
         layouts.insert(node.clone(), layout);
     }

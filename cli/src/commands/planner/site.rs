@@ -8,8 +8,8 @@ use protocol::layout::GpuLayout;
 use site_config::{NodeSpec, SiteConfig};
 
 use super::decide::Gpu;
+use crate::layout_line;
 use crate::outcome::Failure;
-use crate::published;
 use crate::slurm::{scontrol, sinfo};
 
 /// A GPU that may be planned.
@@ -32,7 +32,7 @@ pub(super) fn gpus<'c>(
     let mut gpus = Vec::new();
     for (spec, name) in config.nodes.iter().flat_map(|s| s.names.iter().map(move |n| (s, n))) {
         let (Some(partitions), Some(line)) = (nodes.get(name), layouts.get(name)) else { continue };
-        let layout = match published::read(line, &spec.gpus) {
+        let layout = match layout_line::read(line, &spec.gpus) {
             Ok(layout) => layout,
             Err(why) => {
                 lines.push(format!("node {name} is left out: cannot read its layout: {why}\n"));
@@ -44,7 +44,7 @@ pub(super) fn gpus<'c>(
                 continue;
             }
             let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);
-            let now = crate::present::of_layout(name, GpuIndex(index), here, &end);
+            let now = crate::plan_inputs::of_layout(name, GpuIndex(index), here, &end);
             let gpu = Gpu { model, now, partitions: partitions.clone() };
             gpus.push(Found { gpu, layout: here.clone(), spec });
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::args::StatusArgs;
 use super::budgets;
 use crate::globals::Globals;
-use crate::local::{Local, require_root};
+use crate::local_node::{Local, require_root};
 use crate::outcome::{Failure, Outcome};
 use crate::render::table;
 use crate::site;

@@ -10,7 +10,7 @@ use task_control::{Broker, ControlError, Status};
 pub(crate) use args::TasksArgs;
 
 use crate::globals::Globals;
-use crate::local::{Local, require_root};
+use crate::local_node::{Local, require_root};
 use crate::outcome::{Failure, Outcome};
 use crate::site;
 use crate::slurm::caller;

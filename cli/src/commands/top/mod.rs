@@ -25,11 +25,11 @@ pub(crate) use args::TopArgs;
 use state::{State, Wish};
 use view::View;
 
+use crate::cluster_snapshot::{self, Seen};
 use crate::commands::why;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::{ColorWhen, Paint};
-use crate::seen::{self, Seen};
 use crate::{clock, site};
 
 /// Longest time without a look at the keyboard and at what came from Slurm.
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &TopArgs, globals: &Globals) -> Result<Outcome, Failure>
     let config = site::load(globals.config.as_deref())?;
     // Where Slurm does not answer, the screen says so.
     if !state.filter.is_empty()
-        && let Ok(seen) = seen::look(&config)
+        && let Ok(seen) = cluster_snapshot::look(&config)
     {
         state.filter.refuse_unknown(&seen)?;
     }
@@ -92,7 +92,7 @@ fn end_with_the_terminal() {
 fn look(send: Sender<News>, config: Option<PathBuf>, every: Duration) {
     thread::spawn(move || {
         loop {
-            let mut seen = site::load(config.as_deref()).and_then(|config| seen::look(&config));
+            let mut seen = site::load(config.as_deref()).and_then(|config| cluster_snapshot::look(&config));
             seen.iter_mut().for_each(Seen::name_users);
             if send.send(News::Seen(seen)).is_err() {
                 return;

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
+use crate::cluster_snapshot::{NodeSeen, Seen};
 use crate::filter::Filter;
-use crate::fold::{Group, MOST_SINGLE, fold};
-use crate::seen::{NodeSeen, Seen};
+use crate::node_groups::{Group, MOST_SINGLE, fold};
 use crate::slurm::squeue::Job;
 
 /// The order of the nodes.

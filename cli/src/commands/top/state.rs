@@ -3,8 +3,8 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::rows::{JobSort, NodeSort, Rows, Shown};
+use crate::cluster_snapshot::Seen;
 use crate::filter::Filter;
-use crate::seen::Seen;
 
 /// Rows that a page key moves.
 const PAGE: usize = 10;

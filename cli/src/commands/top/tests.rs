@@ -7,8 +7,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::state::{Popup, State, Wish};
 use super::view::{View, draw};
-use crate::seen::Seen;
-use crate::seen::tests::{job, node, seen};
+use crate::cluster_snapshot::Seen;
+use crate::cluster_snapshot::tests::{job, node, seen};
 
 fn state() -> State {
     State::new("", "", "").unwrap()

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Answer;
-use crate::live::away;
-use crate::verdict;
+use crate::node_answer;
+use crate::slurm_nodes::away;
 
 pub(super) fn answer(answer: &Answer<'_>) -> Value {
     let (not_taking, reserved) = away::json(&answer.not_taking);
@@ -14,7 +14,7 @@ pub(super) fn answer(answer: &Answer<'_>) -> Value {
         "reason": answer.job.reason,
         "ahead": answer.ahead,
         "slurm_start": answer.job.start,
-        "nodes": answer.verdicts.iter().map(|(names, v)| verdict::json(names, v)).collect::<Vec<_>>(),
+        "nodes": answer.verdicts.iter().map(|(names, v)| node_answer::json(names, v)).collect::<Vec<_>>(),
         "not_taking_jobs": not_taking,
         "reserved": reserved,
         "instead": answer.instead.iter().map(|free| json!({

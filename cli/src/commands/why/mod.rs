@@ -26,13 +26,13 @@ use subject::Subject;
 
 use crate::commands::free;
 use crate::globals::Globals;
-use crate::live::away::NotTaking;
-use crate::live::{self, Among, Live, Published};
+use crate::node_answer::{Verdict, by_verdict, by_verdict_alone};
 use crate::outcome::{Failure, Outcome};
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
 use crate::slurm::squeue::{self, Job};
-use crate::verdict::{Verdict, by_verdict, by_verdict_alone};
+use crate::slurm_nodes::away::NotTaking;
+use crate::slurm_nodes::{self, Among, Live, Published};
 use crate::{clock, site};
 
 /// Most shapes that are offered instead.
@@ -163,7 +163,7 @@ fn answer<'a, P: Borrow<Published>>(
             runs_s: Some(job.limit.unwrap_or(u64::MAX)),
             ..Among::default()
         };
-        let live = live::nodes(config, published, among)?;
+        let live = slurm_nodes::nodes(config, published, among)?;
         let uid = published.owner(JobId(job.id)).unwrap_or(Uid(u32::MAX));
         let company = squeue::by_node(jobs);
         answer.verdicts = verdicts(&live, job, subject, uid, (&answer.ends, &company), config);

@@ -7,10 +7,10 @@ use protocol::{AdminComment, Says};
 use super::Answer;
 use super::reason::{Reason, reason};
 use crate::clock::span;
-use crate::live::away;
+use crate::node_answer::{Verdict, soonest};
 use crate::render::hosts;
 use crate::slurm::squeue::{Job, NO_LIMIT_S};
-use crate::verdict::{Verdict, soonest};
+use crate::slurm_nodes::away;
 
 /// A job that does not wait.
 pub(super) fn not_pending(job: &Job) -> String {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::cluster_snapshot::NodeSeen;
 use crate::gpu_pieces::{Job, Piece, Share};
-use crate::seen::NodeSeen;
 
 /// `{"nodes": [{"name", "links", "gpus": [{"index", "model", "units", "pieces": […]}]}]}`; free units are pieces too.
 pub(crate) fn value(nodes: &[NodeSeen]) -> Value {

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::text::title;
+use crate::cluster_snapshot::NodeSeen;
 use crate::gpu_pieces::Owner;
 use crate::gpu_pieces::Piece;
 use crate::render::svg::escape;
-use crate::seen::NodeSeen;
 
 const MARGIN: usize = 16;
 const LABEL: usize = 56;

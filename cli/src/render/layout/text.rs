@@ -1,10 +1,10 @@
 //! The layout for a terminal.
 
-use crate::fold::{self, fit};
+use crate::cluster_snapshot::{GpuSeen, NodeSeen};
 use crate::gpu_pieces::Owner;
 use crate::gpu_pieces::Piece;
+use crate::node_groups::{self, fit};
 use crate::render::colour::Paint;
-use crate::seen::{GpuSeen, NodeSeen};
 
 /// Columns before a drawn GPU, and the border behind it.
 const LABEL: usize = 6;
@@ -34,7 +34,7 @@ fn node(node: &NodeSeen, paint: Paint, columns: usize) -> String {
 
 /// `n1: 8 x a100-40gb, links dgx-v`.
 pub(super) fn title(node: &NodeSeen) -> String {
-    let gpus = if node.gpus.is_ok() { fold::gpus(node) } else { "GPUs not known".to_owned() };
+    let gpus = if node.gpus.is_ok() { node_groups::gpus(node) } else { "GPUs not known".to_owned() };
     let note = node.note.as_ref().map(|n| format!(" ({n})")).unwrap_or_default();
     format!("{}: {gpus}, links {}{note}", node.name, node.links)
 }

@@ -10,10 +10,10 @@ use std::fmt::Write as _;
 
 use super::changes::Changes;
 use crate::clock::span;
+use crate::cluster_snapshot::{NodeSeen, Seen, Use};
 use crate::filter::Filter;
 use crate::gpu_pieces::Owner;
 use crate::render::svg::escape;
-use crate::seen::{NodeSeen, Seen, Use};
 use geometry::counted;
 use node::History;
 
@@ -174,7 +174,7 @@ fn legend() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seen::tests::{node, seen};
+    use crate::cluster_snapshot::tests::{node, seen};
 
     fn view<'a>(seen: &'a Seen, changes: &'a Changes) -> View<'a> {
         View { seen: Some(seen), changes, trouble: None, names: false, now: 10_005 }

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::User;
+use crate::cluster_snapshot::{GpuSeen, NodeSeen};
 use crate::commands::exporter::changes::HISTORY;
-use crate::fold;
 use crate::gpu_pieces::Owner;
 use crate::gpu_pieces::Piece;
+use crate::node_groups;
 use crate::render::svg::escape;
-use crate::seen::{GpuSeen, NodeSeen};
 use geometry::counted;
 
 /// How the history of a GPU is drawn.
@@ -31,7 +31,7 @@ pub(super) fn section(
 ) {
     let (away, no_jobs) = if node.takes_jobs { ("", "") } else { (" class=\"away\"", ", takes no jobs now") };
     let name = escape(&node.name);
-    let gpus = if node.gpus.is_ok() { escape(&fold::gpus(node)) + ", " } else { String::new() };
+    let gpus = if node.gpus.is_ok() { escape(&node_groups::gpus(node)) + ", " } else { String::new() };
     let _ = write!(
         out,
         "<section{away} aria-labelledby=\"node-{name}\"><h2 id=\"node-{name}\">{name} \

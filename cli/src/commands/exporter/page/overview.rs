@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::fold::{Group, fold};
+use crate::cluster_snapshot::{NodeSeen, Use};
+use crate::node_groups::{Group, fold};
 use crate::render::hosts;
 use crate::render::svg::escape;
-use crate::seen::{NodeSeen, Use};
 
 pub(super) fn overview(out: &mut String, nodes: &[&NodeSeen]) {
     let groups = fold(nodes);

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::clock::span;
+use crate::cluster_snapshot::{Seen, asks};
 use crate::filter::Filter;
 use crate::render::svg::escape;
-use crate::seen::{Seen, asks};
 use crate::slurm::squeue::Job;
 
 /// Pending jobs that are listed.

@@ -6,10 +6,10 @@ use ratatui::text::Line;
 
 use super::{View, cut, pane, titled, window};
 use crate::clock::span;
+use crate::cluster_snapshot::asks;
 use crate::commands::top::rows::JobSort;
 use crate::commands::top::rows::Rows;
 use crate::commands::top::state::Pane;
-use crate::seen::asks;
 use crate::slurm::squeue::Job;
 
 /// Characters that the jobs' numbers have at least.

@@ -13,9 +13,9 @@ use ratatui::widgets::Paragraph;
 
 use super::state::{Pane, State};
 use crate::clock::span;
-use crate::fold::fit as cut;
+use crate::cluster_snapshot::{Seen, Slices};
 use crate::gpu_pieces::Owner;
-use crate::seen::{Seen, Slices};
+use crate::node_groups::fit as cut;
 
 /// Columns from which nodes and jobs stand beside each other.
 const WIDE: u16 = 140;

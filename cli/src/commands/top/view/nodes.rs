@@ -5,13 +5,13 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::{View, cut, pane, titled, window};
+use crate::cluster_snapshot::{GpuSeen, NodeSeen};
 use crate::commands::top::rows::NodeSort;
 use crate::commands::top::rows::{NodeRow, Rows};
 use crate::commands::top::state::Pane;
-use crate::fold::{self, Group, MARKS};
 use crate::gpu_pieces::Owner;
 use crate::gpu_pieces::Piece;
-use crate::seen::{GpuSeen, NodeSeen};
+use crate::node_groups::{self, Group, MARKS};
 
 /// Columns of the longest name that is shown whole.
 const MOST_NAME: usize = 14;
@@ -39,7 +39,7 @@ pub(super) fn lines(view: View<'_>, rows: &Rows<'_>, width: u16) -> Vec<(usize, 
     let name = rows.nodes.iter().filter_map(NodeRow::name).max().unwrap_or(0).min(MOST_NAME);
     let groups = rows.nodes.iter().filter_map(NodeRow::group);
     // Before them stands the mark.
-    let room = fold::room(groups, width.saturating_sub(1));
+    let room = node_groups::room(groups, width.saturating_sub(1));
     let lines = rows.nodes.iter().enumerate().flat_map(|(row, shown)| {
         let mark = if row == view.state.node_at.min(rows.nodes.len() - 1) && chosen { ">" } else { " " };
         let lines = match shown {

@@ -8,9 +8,9 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use site_config::hostlist;
 
 use super::View;
+use crate::cluster_snapshot::NodeSeen;
 use crate::commands::top::state::Popup;
 use crate::gpu_pieces::Piece;
-use crate::seen::NodeSeen;
 
 /// Nodes of a group whose GPUs are told.
 const MOST_TOLD: usize = 8;

@@ -9,8 +9,8 @@ use node_journal::{Entry, Journal};
 use node_slurm::live_steps;
 use site_config::{NodeSpec, SiteConfig};
 
+use crate::cluster_snapshot::{self, Health, NodeSeen, ending_note};
 use crate::outcome::Failure;
-use crate::seen::{self, Health, NodeSeen, ending_note};
 use crate::site;
 use crate::slurm::squeue;
 use crate::this_machine::this_node;
@@ -53,7 +53,7 @@ impl<'c> Local<'c> {
             partitions: Vec::new(),
             health: Health::default(),
             standing: None,
-            gpus: Ok(seen::gpus(models, &layout)),
+            gpus: Ok(cluster_snapshot::gpus(models, &layout)),
             note: ending_note(ending.iter().copied()),
         }
     }

@@ -11,7 +11,7 @@ use node_state::Node;
 use site_config::SiteConfig;
 
 use crate::outcome::Failure;
-use crate::{clock, published};
+use crate::{clock, layout_line};
 use away::{Away, NotTaking};
 pub(crate) use known::{Among, Published};
 
@@ -95,10 +95,10 @@ pub(crate) fn nodes(config: &SiteConfig, published: &Published, among: Among<'_>
             continue;
         }
         let Some(line) = published.layouts.get(name) else { continue };
-        let layout = published::read(line, &spec.gpus)
+        let layout = layout_line::read(line, &spec.gpus)
             .map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
         let mut node = spec.to_node();
-        published::take_over(&layout, &mut node, &owner);
+        layout_line::take_over(&layout, &mut node, &owner);
         let slurms = published.slurm.as_ref().and_then(|known| known.nodes.get(name));
         let idle = slurms.map_or_else(
             || node_state::layout_of(&node).gpus.iter().all(|gpu| gpu.jobs().next().is_none()),

@@ -16,7 +16,7 @@ use crate::gpu_pieces::{self, Owner, Piece};
 use crate::outcome::Failure;
 use crate::slurm::squeue::Job;
 use crate::slurm::{scontrol, sinfo, squeue};
-use crate::{clock, published};
+use crate::{clock, layout_line};
 
 /// The cluster at one moment.
 pub(crate) struct Seen {
@@ -227,8 +227,10 @@ impl Room {
 impl NodeSeen {
     /// A node of tessera.toml, as Slurm knows it and with the layout that it publishes.
     pub(crate) fn of(spec: &NodeSpec, name: &str, slurms: sinfo::Node, line: Option<&str>) -> Self {
-        let layout = line
-            .map_or_else(|| Err("no layout published".to_owned()), |line| published::read(line, &spec.gpus));
+        let layout = line.map_or_else(
+            || Err("no layout published".to_owned()),
+            |line| layout_line::read(line, &spec.gpus),
+        );
         let unknown = layout.as_ref().err().cloned();
         let away = (!slurms.takes_jobs).then(|| "takes no jobs now".to_owned());
         let cut = layout.as_ref().is_ok_and(|l| l.cut).then(|| "the published line ended early".to_owned());
@@ -401,7 +403,7 @@ pub(crate) mod tests {
             partitions: partitions.split(',').map(str::to_owned).collect(),
             health: Health::of(line),
             standing: Some(Standing::Same),
-            gpus: published::read(line, &models).map(|layout| gpus(models.iter().copied(), &layout)),
+            gpus: layout_line::read(line, &models).map(|layout| gpus(models.iter().copied(), &layout)),
             note: None,
         }
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use site_config::nearest;
 
+use crate::cluster_snapshot::Seen;
 use crate::outcome::Failure;
-use crate::seen::Seen;
 use crate::slurm::{caller, sinfo};
 
 /// Most names that a hint lists.

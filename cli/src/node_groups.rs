@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use site_config::hostlist;
 
-use crate::seen::{self, GpuSeen, NodeSeen, Slices, Use};
+use crate::cluster_snapshot::{self, GpuSeen, NodeSeen, Slices, Use};
 
 /// Nodes that are shown one by one. More are groups, unless the person wants each.
 pub(crate) const MOST_SINGLE: usize = 40;
@@ -123,7 +123,7 @@ pub(crate) fn summary(nodes: &[&NodeSeen], width: usize) -> String {
     format!(
         "{}\nNODES, used alike    {MARKS}\n{}\n\n\
          --all draws each node; --node, --partition and --user choose nodes\n",
-        seen::room(nodes).words(),
+        cluster_snapshot::room(nodes).words(),
         lines.join("\n")
     )
 }
@@ -155,7 +155,7 @@ pub(crate) fn gpus(node: &NodeSeen) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seen::tests::node;
+    use crate::cluster_snapshot::tests::node;
 
     #[test]
     fn nodes_used_alike_are_one_group() {

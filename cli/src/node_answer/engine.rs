@@ -99,8 +99,8 @@ mod tests {
         let model = Model::find("a100-40gb").unwrap();
         let gpus = vec![Gpu::new(model, MigPolicy::Dynamic); 2];
         let mut node = Node { gpus, links: LinkMatrix::uniform(2, 10.0), keep_uncut: 0, claims: Vec::new() };
-        let layout = crate::published::read(line, &[model; 2]).unwrap();
-        crate::published::take_over(&layout, &mut node, &|_| Uid(7));
+        let layout = crate::layout_line::read(line, &[model; 2]).unwrap();
+        crate::layout_line::take_over(&layout, &mut node, &|_| Uid(7));
         node
     }
 

@@ -11,7 +11,7 @@ use node_state::{Ask, Policy};
 use placement::admits_ever;
 use protocol::Isolation;
 
-use crate::live::{Aside, Live, Present, Whose};
+use crate::slurm_nodes::{Aside, Live, Present, Whose};
 pub(crate) use engine::seen_by;
 use engine::verdict;
 pub(crate) use words::{json, soonest};

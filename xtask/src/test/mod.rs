@@ -40,7 +40,7 @@ const PER_PROCESSOR: usize = 3;
 /// The end-to-end programs that start first on each Slurm, in this order: those that take longest.
 const FIRST: [&str; 12] = [
     "task_shapes",
-    "bad_luck",
+    "killed_daemons",
     "vanished_gpu",
     "calibration",
     "gpu_sets",

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod bad_luck;
 mod crowd;
 mod node;
 mod security;
+mod stuck_processes;
 
 use std::io::Read as _;
 use std::path::Path;

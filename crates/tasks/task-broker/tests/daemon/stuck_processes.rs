@@ -108,7 +108,7 @@ fn a_process_in_a_container_needs_one_bind_mount_and_is_known_by_the_nodes_numbe
 /// own, where the kernel can be told which comes next.
 #[test]
 fn a_process_with_the_number_of_one_that_ended_has_nothing_of_its() {
-    const NAME: &str = "bad_luck::a_process_with_the_number_of_one_that_ended_has_nothing_of_its";
+    const NAME: &str = "stuck_processes::a_process_with_the_number_of_one_that_ended_has_nothing_of_its";
     if !is_in_namespace(NAME) {
         return;
     }

@@ -11,6 +11,8 @@ use lab::{Cluster, Job, JobId, User};
 /// A cluster whose nodes have names of their own, in Slurm's device cgroup where the machine has one.
 fn cluster(prefix: &str, stock: bool) -> Cluster {
     let mut templates = Templates::shipped().unwrap();
+    // By default Tessera orders nodes for jobs with GPUs, too.
+    templates.tessera = templates.tessera.replace("node_order = \"pack\"", "node_order = \"slurm\"");
     templates.rename_nodes(|name| format!("{prefix}{}", &name[1..]));
     let builder = builder().stock(stock).templates(templates).slurm_conf(AT_ONCE);
     if device_cgroups() { builder.device_cgroup() } else { builder }.start().unwrap()

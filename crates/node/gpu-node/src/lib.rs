@@ -2,7 +2,7 @@
 //!
 //! - [`inspect()`] shows the node, and where journal, driver, device nodes and daemons disagree.
 //! - [`reconcile()`] frees, after a crash, what no live job owns.
-//! - [`power_status`] shows what limits the GPUs.
+//! - [`power_status()`] shows what limits the GPUs.
 //! - [`LinkAnswers`] says how the GPUs are connected.
 //! - [`hand_over()`] leaves the GPUs to Slurm alone, for an uninstallation.
 //!

@@ -5,8 +5,8 @@ use placement::{Fill, NodeCost, decide};
 use site_config::NodeOrder;
 
 use super::nodes::Asked;
-use crate::render::hosts;
 use crate::node_answer::seen_by;
+use crate::render::hosts;
 
 /// Nodes with room, those that cost the others least first; nodes of one cost together. Empty where Slurm's own order holds.
 #[derive(Default)]

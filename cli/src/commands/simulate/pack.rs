@@ -39,8 +39,8 @@ pub(crate) struct PackArgs {
     /// Another seed is another order of arrivals
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// slurm (fewest free cores), first-fit, best-fit, fgd, random, or several with commas between them
-    #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "slurm,best-fit,fgd")]
+    /// tessera, slurm (fewest free cores), first-fit, best-fit, fgd, random, or several with commas between them
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "tessera,slurm,best-fit,fgd")]
     policy: Vec<String>,
     /// Print JSON: one object, or a list of one for each policy
     #[arg(long)]

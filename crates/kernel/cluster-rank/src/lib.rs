@@ -38,8 +38,8 @@
 //! [`Mix::weights`]. [`Schedule`] says when tables are due.
 //!
 //! # Cost
-//! A rank takes some ten nanoseconds per GPU of the node. Tables take 10 to 100 ms and are built outside the decision.
-//! [`Kept`] remembers the costs of a shape until a node changes.
+//! Tables take some 10 ms and are built outside the decision. [`Kept`] remembers the costs of a shape until a node changes;
+//! the time of a decision is in `docs/figures/pack.md`.
 //!
 //! # Limits
 //! MIG instances, memory of nodes and links are not part of the cost. `w` is not monotonic: half a GPU may have a larger

@@ -134,8 +134,8 @@ fn group_of(account: u32) -> u8 {
 }
 
 fn uniform(requests: f64) -> impl Iterator<Item = (Shape, f64)> {
-    let tenths = if requests > 0.0 { 1..11 } else { 0..0_u16 };
-    tenths.map(move |tenths: u16| {
+    let shapes = if requests > 0.0 { 10 } else { 0 };
+    (1..=shapes).map(move |tenths: u16| {
         let shape = Shape { cores_milli: 0, gpus: 1, milli: tenths * 100, models: Models::ANY };
         (shape, requests / 10.0)
     })

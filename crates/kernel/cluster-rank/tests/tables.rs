@@ -132,7 +132,8 @@ fn a_million_odd_shapes_grow_neither_memory_nor_the_share_of_their_account() {
     assert!(weights.len() <= cluster_rank::mix::MOST_ENTRIES + 10);
     let of_others: f64 = weights.iter().filter(|one| one.0 == part(4, 500)).map(|one| one.1).sum();
     assert!(of_others > 0.7499, "{of_others}");
-    let _tables = Tables::new(&mix, LARGEST);
+    let node = NodeView { free_milli: &[1000], cores_milli: 8000, model: 0 };
+    assert!((0..=1_000_000).contains(&Tables::new(&mix, LARGEST).residual(&node, 1000)));
 }
 
 #[test]

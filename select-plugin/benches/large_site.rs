@@ -18,6 +18,7 @@ use std::time::Instant;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use decision_counts::decisions::Ask;
 use geometry::{GpuIndex, JobId, Uid};
+use placement::Fill;
 use protocol::Grant;
 use protocol::wire::JobPlacement;
 use shared_pages::decisions;
@@ -27,6 +28,8 @@ use topology::GpuSet;
 mod engine;
 #[path = "../src/narrow.rs"]
 mod narrow;
+#[path = "../src/node_order.rs"]
+mod node_order;
 #[path = "../src/patience.rs"]
 mod patience;
 #[path = "../src/place_on_node.rs"]
@@ -34,7 +37,7 @@ mod place_on_node;
 #[path = "../src/view.rs"]
 mod view;
 
-use engine::Engine;
+use engine::{CostNow, Engine, SEARCHES};
 use narrow::{Mode, narrow};
 use patience::Patient;
 use place_on_node::place;
@@ -127,6 +130,25 @@ fn tests(c: &mut Criterion) {
         for (name, mode) in modes {
             group.bench_function(format!("{what}/{name}, cached"), |b| b.iter(|| test(&mut engine, mode)));
         }
+    }
+    for (what, want) in [
+        ("mig", want(Some("v1 iso=mig:1g.5gb"), GresKind::Shard, 5)),
+        ("whole", want(None, GresKind::Gpu, 1)),
+    ] {
+        let mut engine = site();
+        group.bench_function(format!("{what}/nodes in order of cost, cached"), |b| {
+            b.iter(|| {
+                let question = engine.question(JOB, USER, &want);
+                let mut searches = SEARCHES;
+                let mut cost =
+                    |node: &NodeView| engine.cost_now(&node.name, &question, Fill::Pack, &mut searches);
+                let costs: Vec<(usize, CostNow)> =
+                    nodes.iter().map(|node| (node.index, cost(node))).collect();
+                let order = node_order::by_cost(&costs);
+                let now: Vec<(u64, u32)> = order.iter().map(|placed| (0x1ff, placed.place)).collect();
+                black_box(node_order::weights(&now).len())
+            });
+        });
     }
     let waits = view(Some("v1 iso=whole wait=43:60"), GresKind::Gpu, 3);
     let split = |engine: &mut Engine| {

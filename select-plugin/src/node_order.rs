@@ -21,11 +21,12 @@ pub(crate) struct Placed {
 
 /// Puts nodes in the order of their costs; empty if all cost the same.
 pub(crate) fn by_cost(costs: &[(usize, CostNow)]) -> Vec<Placed> {
-    let distinct: BTreeSet<CostNow> = costs.iter().map(|(_, cost)| *cost).collect();
+    let distinct: Vec<CostNow> =
+        costs.iter().map(|(_, cost)| *cost).collect::<BTreeSet<_>>().into_iter().collect();
     if distinct.len() < 2 {
         return Vec::new();
     }
-    let place = |cost: &CostNow| distinct.range(..cost).count();
+    let place = |cost: &CostNow| distinct.partition_point(|other| other < cost);
     let placed = |(node, cost): &(usize, CostNow)| Placed {
         node: *node,
         place: u32::try_from(place(cost)).unwrap_or(u32::MAX),
@@ -36,10 +37,11 @@ pub(crate) fn by_cost(costs: &[(usize, CostNow)]) -> Vec<Placed> {
 /// Returns the scheduling weights that put nodes of these weights and places in order: by the site's part first, then by
 /// place. The lowest byte stays.
 pub(crate) fn weights(now: &[(u64, u32)]) -> Vec<u64> {
-    let uppers: BTreeSet<u64> = now.iter().map(|(weight, _)| weight >> OWN_BITS).collect();
+    let uppers: Vec<u64> =
+        now.iter().map(|(weight, _)| weight >> OWN_BITS).collect::<BTreeSet<_>>().into_iter().collect();
     let places = now.iter().map(|(_, place)| u64::from(*place)).max().unwrap_or(0) + 1;
     let of = |(weight, place): &(u64, u32)| {
-        let upper = uppers.range(..weight >> OWN_BITS).count() as u64;
+        let upper = uppers.partition_point(|other| *other < weight >> OWN_BITS) as u64;
         (upper * places + u64::from(*place)) << OWN_BITS | weight & ((1 << OWN_BITS) - 1)
     };
     now.iter().map(of).collect()

@@ -141,7 +141,7 @@ pub(crate) fn share_changes(
     }
 }
 
-/// Sets who may reach a daemon that users share; see [`admit()`]. A daemon of one user has directories of that user.
+/// Sets who may reach a daemon that users share. A daemon of one user has directories of that user.
 pub fn admit_users(
     settings: &Settings,
     journal: &Journal,

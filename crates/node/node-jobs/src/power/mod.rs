@@ -1,7 +1,7 @@
 //! Power limits of the GPUs that jobs use.
 //!
 //! The journal knows each change before it is made. Under a GPU's power lock, whoever starts or ends a job there brings the
-//! limit to what the jobs that the journal has then ask for, see [`plan()`]; so the order of starts and ends does not matter, and
+//! limit to what the jobs that the journal has then ask for (`plan`); so the order of starts and ends does not matter, and
 //! a killed process is made good by the next. The lock is taken after the job's and the GPUs' own, before that of device nodes.
 
 mod plan;

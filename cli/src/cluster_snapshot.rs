@@ -14,16 +14,16 @@ use site_config::{NodeSpec, SiteConfig};
 
 use crate::gpu_pieces::{self, Owner, Piece};
 use crate::outcome::Failure;
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 use crate::slurm::{scontrol, sinfo, squeue};
 use crate::{clock, layout_line};
 
 /// The cluster at one moment.
-pub(crate) struct Seen {
+pub(crate) struct ClusterSnapshot {
     /// The nodes of tessera.toml in its order.
     pub(crate) nodes: Vec<NodeSeen>,
     /// All jobs that Slurm knows, ended ones included.
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) jobs: Vec<QueuedJob>,
     /// Seconds since 1970.
     pub(crate) at: u64,
     /// Seconds that looking took.
@@ -80,7 +80,7 @@ pub(crate) struct GpuSeen {
 }
 
 /// Asks Slurm.
-pub(crate) fn look(config: &SiteConfig) -> Result<Seen, Failure> {
+pub(crate) fn look(config: &SiteConfig) -> Result<ClusterSnapshot, Failure> {
     let begin = Instant::now();
     let shown = scontrol::nodes()?;
     let (layouts, standings) = (scontrol::layouts_in(&shown), scontrol::standings_in(&shown));
@@ -93,12 +93,12 @@ pub(crate) fn look(config: &SiteConfig) -> Result<Seen, Failure> {
         NodeSeen { standing: standings.get(name).copied(), ..node }
     });
     let nodes = nodes.collect();
-    Ok(Seen { nodes, jobs, at: clock::epoch_seconds(), took_s: begin.elapsed().as_secs_f64() })
+    Ok(ClusterSnapshot { nodes, jobs, at: clock::epoch_seconds(), took_s: begin.elapsed().as_secs_f64() })
 }
 
-impl Seen {
+impl ClusterSnapshot {
     /// What there is for jobs.
-    pub(crate) fn room(&self) -> Room {
+    pub(crate) fn room(&self) -> FreeRoom {
         room(&self.nodes.iter().collect::<Vec<_>>())
     }
 
@@ -193,7 +193,7 @@ impl Slices {
 
 /// The nodes that take jobs and whose GPUs are known, and what is free there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct FreeRoom {
     pub(crate) slices: Slices,
     pub(crate) gpus: usize,
     pub(crate) nodes: usize,
@@ -201,9 +201,9 @@ pub(crate) struct Room {
     pub(crate) of_nodes: usize,
 }
 
-pub(crate) fn room(nodes: &[&NodeSeen]) -> Room {
+pub(crate) fn room(nodes: &[&NodeSeen]) -> FreeRoom {
     let able = || nodes.iter().filter(|node| !node.in_use().is_away());
-    Room {
+    FreeRoom {
         slices: able().map(|node| node.slices()).sum(),
         gpus: able().map(|node| node.gpus.iter().flatten().count()).sum(),
         nodes: able().count(),
@@ -211,7 +211,7 @@ pub(crate) fn room(nodes: &[&NodeSeen]) -> Room {
     }
 }
 
-impl Room {
+impl FreeRoom {
     /// `5 of 16 compute slices free on 4 GPUs of 3 nodes`; where not all nodes take jobs, `of 3 of the 4 nodes`.
     pub(crate) fn words(self) -> String {
         let n = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
@@ -226,7 +226,7 @@ impl Room {
 
 impl NodeSeen {
     /// A node of tessera.toml, as Slurm knows it and with the layout that it publishes.
-    pub(crate) fn of(spec: &NodeSpec, name: &str, slurms: sinfo::Node, line: Option<&str>) -> Self {
+    pub(crate) fn of(spec: &NodeSpec, name: &str, slurms: sinfo::SinfoNode, line: Option<&str>) -> Self {
         let layout = line.map_or_else(
             || Err("no layout published".to_owned()),
             |line| layout_line::read(line, &spec.gpus),
@@ -329,7 +329,7 @@ impl GpuSeen {
 }
 
 /// What a job asked for, in a few characters: `2 x 1g.5gb`, `mps 5.0 GB`, `4 GPUs`; `None`: no GPUs.
-pub(crate) fn asks(job: &Job) -> Option<String> {
+pub(crate) fn asks(job: &QueuedJob) -> Option<String> {
     ours(job).or_else(|| {
         let [per_job, per_node] = job.gres.clone().map(Some);
         let tres = Tres { per_job, per_node, ..Tres::default() };
@@ -343,7 +343,7 @@ fn whole(gpus: u64) -> String {
 }
 
 /// The same of one that asked Tessera.
-fn ours(job: &Job) -> Option<String> {
+fn ours(job: &QueuedJob) -> Option<String> {
     let request = parse_request(&AdminComment::parse(&job.comment).asks?).ok()?;
     let size = request.mem_mib.map_or_else(String::new, |mib| format!(" {}", display_gb(mib)));
     Some(match (&request.isolation, request.gpus) {
@@ -358,7 +358,7 @@ fn ours(job: &Job) -> Option<String> {
 
 /// What of Tessera's keeps a job that waits: a planner's plan, a wait for better GPUs, a limit of the site, power, or
 /// slices that are not free.
-pub(crate) fn held_by(job: &Job) -> &'static str {
+pub(crate) fn held_by(job: &QueuedJob) -> &'static str {
     match AdminComment::parse(&job.comment).says {
         Says::Plan(_) => "plan",
         Says::Waits(_) => "better_gpus",
@@ -371,7 +371,7 @@ pub(crate) fn held_by(job: &Job) -> &'static str {
 }
 
 /// What kind of GPUs a job asked Tessera for; `None`: it asked for nothing of ours.
-pub(crate) fn kind(job: &Job) -> Option<&'static str> {
+pub(crate) fn kind(job: &QueuedJob) -> Option<&'static str> {
     let asks = AdminComment::parse(&job.comment).asks?;
     Some(match parse_request(&asks).ok()?.isolation {
         Isolation::Auto => "auto",
@@ -409,8 +409,8 @@ pub(crate) mod tests {
     }
 
     /// A job of a user; it asks for `asks` of Tessera.
-    pub(crate) fn job(id: u32, user: &str, state: &str, asks: &str) -> Job {
-        Job {
+    pub(crate) fn job(id: u32, user: &str, state: &str, asks: &str) -> QueuedJob {
+        QueuedJob {
             id,
             user: user.to_owned(),
             partition: "gpu".to_owned(),
@@ -421,14 +421,14 @@ pub(crate) mod tests {
             start: (state == "RUNNING").then_some(9_400),
             end: (state == "RUNNING").then_some(13_000),
             comment: format!("tessera: asks v1 {asks}"),
-            ..Job::default()
+            ..QueuedJob::default()
         }
     }
 
     /// Four nodes, two jobs that run and two that wait, at second 10,000.
-    pub(crate) fn seen() -> Seen {
+    pub(crate) fn seen() -> ClusterSnapshot {
         let a100 = |n| vec!["a100-40gb"; n];
-        Seen {
+        ClusterSnapshot {
             nodes: vec![
                 node("n1", "gpu", true, &a100(1), "tessera gpu0=mig[3g.20gb@0:job11,1g.5gb@4:idle]"),
                 node("n2", "gpu,debug", true, &a100(1), "tessera gpu0=whole[job13]"),
@@ -457,8 +457,9 @@ pub(crate) mod tests {
             "iso=whole gpus=4",
         ];
         assert_eq!(requests.map(of), ["2 x 1g.5gb", "3g.20gb", "mig 10.0 GB", "mps 5.0 GB", "4 GPUs"]);
-        assert_eq!(asks(&Job::default()), None);
-        let plain = |lists: [&str; 2]| asks(&Job { gres: lists.map(str::to_owned), ..Job::default() });
+        assert_eq!(asks(&QueuedJob::default()), None);
+        let plain =
+            |lists: [&str; 2]| asks(&QueuedJob { gres: lists.map(str::to_owned), ..QueuedJob::default() });
         assert_eq!(plain(["", "gres:gpu:8"]).as_deref(), Some("8 GPUs"));
         assert_eq!(plain(["gres/gpu:a100:1", ""]).as_deref(), Some("1 GPU"));
         assert_eq!(plain(["", "gres:nic:1"]), None);

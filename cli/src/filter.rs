@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use site_config::hostlist;
 
-use crate::cluster_snapshot::{NodeSeen, Seen, Use};
+use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen, Use};
 use crate::outcome::Failure;
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 use crate::unknown_name::{self, meant};
 
 /// What is wanted; empty: everything.
@@ -35,7 +35,7 @@ impl Filter {
     }
 
     /// The wanted nodes, in their order: of a user those where one of his jobs runs.
-    pub(crate) fn nodes<'a>(&self, seen: &'a Seen) -> Vec<&'a NodeSeen> {
+    pub(crate) fn nodes<'a>(&self, seen: &'a ClusterSnapshot) -> Vec<&'a NodeSeen> {
         let users: HashMap<u32, &str> = match self.user {
             Some(_) => seen.jobs.iter().map(|job| (job.id, job.user.as_str())).collect(),
             None => HashMap::new(),
@@ -54,7 +54,7 @@ impl Filter {
     }
 
     /// Why neither a node nor a job can ever be shown: a name that tessera.toml's nodes do not have.
-    pub(crate) fn shows_none_of(&self, seen: &Seen) -> Option<String> {
+    pub(crate) fn shows_none_of(&self, seen: &ClusterSnapshot) -> Option<String> {
         if let Some(failure) = self.unknown_node(seen) {
             return Some(failure.in_a_line());
         }
@@ -66,7 +66,7 @@ impl Filter {
     }
 
     /// Refuses a filter that names what there is not; Slurm is asked for a partition without a node.
-    pub(crate) fn refuse_unknown(&self, seen: &Seen) -> Result<(), Failure> {
+    pub(crate) fn refuse_unknown(&self, seen: &ClusterSnapshot) -> Result<(), Failure> {
         if let Some(failure) = self.unknown_node(seen) {
             return Err(failure);
         }
@@ -77,14 +77,14 @@ impl Filter {
     }
 
     /// The error for the first of the nodes that tessera.toml does not have.
-    fn unknown_node(&self, seen: &Seen) -> Option<Failure> {
+    fn unknown_node(&self, seen: &ClusterSnapshot) -> Option<Failure> {
         let known = || seen.nodes.iter().map(|node| node.name.as_str());
         let name = self.nodes.iter().find(|name| known().all(|known| known != *name))?;
         Some(unknown_name::unknown_node(name, known()))
     }
 
     /// Whether a job is wanted. Nodes and their use say nothing of a job that waits.
-    pub(crate) fn job(&self, job: &Job) -> bool {
+    pub(crate) fn job(&self, job: &QueuedJob) -> bool {
         let listed = |partition: &String| job.partition.split(',').any(|name| name == partition);
         self.user.as_ref().is_none_or(|user| *user == job.user) && self.partition.as_ref().is_none_or(listed)
     }
@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn jobs_are_wanted_by_user_and_partition() {
-        let job = Job { user: "alice".to_owned(), partition: "gpu,debug".to_owned(), ..Job::default() };
+        let job =
+            QueuedJob { user: "alice".to_owned(), partition: "gpu,debug".to_owned(), ..QueuedJob::default() };
         let wants = |partition, user| Filter::new("n1", partition, user, "free").unwrap().job(&job);
         assert!(wants("", "") && wants("debug", "alice"));
         assert!(!wants("deb", "") && !wants("", "bob"));

@@ -45,7 +45,7 @@ pub(crate) struct Piece {
     pub(crate) owner: Owner,
     /// The instance's profile; `None` for a GPU that is not cut, and for free units.
     pub(crate) profile: Option<String>,
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) jobs: Vec<PieceJob>,
     /// Shares beyond those that the layout lists.
     pub(crate) more: usize,
     /// The job that gets it next.
@@ -53,7 +53,7 @@ pub(crate) struct Piece {
 }
 
 /// A job on a piece.
-pub(crate) struct Job {
+pub(crate) struct PieceJob {
     pub(crate) id: JobId,
     /// Its part, where it shares.
     pub(crate) share: Option<Share>,
@@ -72,7 +72,7 @@ pub(crate) enum Share {
     Seats(u32),
 }
 
-impl Job {
+impl PieceJob {
     /// One that shares with nobody.
     fn alone(id: JobId) -> Self {
         Self { id, share: None, user: None }
@@ -102,7 +102,7 @@ impl Piece {
 
     /// How the jobs share it: `mps`, or `ci` for compute instances.
     pub(crate) fn sharing(&self) -> &'static str {
-        let compute = |j: &Job| matches!(j.share, Some(Share::Compute(..)));
+        let compute = |j: &PieceJob| matches!(j.share, Some(Share::Compute(..)));
         if self.jobs.iter().any(compute) { "ci" } else { "mps" }
     }
 
@@ -134,7 +134,7 @@ impl Piece {
         self.list(" ", &|job| job.id.to_string())
     }
 
-    fn list(&self, between: &str, one: &dyn Fn(&Job) -> String) -> String {
+    fn list(&self, between: &str, one: &dyn Fn(&PieceJob) -> String) -> String {
         let jobs = self.jobs.iter().map(one).collect::<Vec<_>>().join(between);
         if self.more > 0 { format!("{jobs} +{}", self.more) } else { jobs }
     }
@@ -142,7 +142,7 @@ impl Piece {
     /// The shares with their limits: `mps 13 (alice, 3.0 GB, 25 %), 14 (…)`, `ci 15 (4c, 20.0 GB), 16 (…)`; otherwise who has it,
     /// with the users.
     pub(crate) fn detail(&self) -> String {
-        let share = |j: &Job| match j.share {
+        let share = |j: &PieceJob| match j.share {
             Some(Share::Mps(mem, threads)) => with(j, Some(format!("{}, {threads} %", display_gb(mem)))),
             Some(Share::Compute(slices, mem)) => with(j, Some(format!("{slices}c, {}", display_gb(mem)))),
             Some(Share::Seats(n)) => with(j, Some(seats(n))),
@@ -156,7 +156,7 @@ impl Piece {
 }
 
 /// `12`, `12 (alice)`, `12 (alice, 1 seat)`.
-fn with(job: &Job, part: Option<String>) -> String {
+fn with(job: &PieceJob, part: Option<String>) -> String {
     let said: Vec<String> = job.user.iter().cloned().chain(part).collect();
     if said.is_empty() { job.id.to_string() } else { format!("{} ({})", job.id, said.join(", ")) }
 }
@@ -167,14 +167,14 @@ fn seats(n: u32) -> String {
 
 /// The pieces of a GPU in the order of its units, without gaps.
 pub(crate) fn of(model: &Model, gpu: &GpuLayout) -> Vec<Piece> {
-    let all = |owner, jobs: Vec<Job>, more| {
+    let all = |owner, jobs: Vec<PieceJob>, more| {
         let size = model.placement_units;
         Piece { start: 0, size, owner, profile: None, jobs, more, claimed: None }
     };
     match gpu {
         GpuLayout::Free => vec![all(Owner::Free, Vec::new(), 0)],
         GpuLayout::Slurm => vec![all(Owner::Slurm, Vec::new(), 0)],
-        GpuLayout::Whole(job) => vec![all(Owner::Whole, vec![Job::alone(*job)], 0)],
+        GpuLayout::Whole(job) => vec![all(Owner::Whole, vec![PieceJob::alone(*job)], 0)],
         GpuLayout::Mps(shares) => vec![all(Owner::Shared, jobs(shares), shares.more)],
         GpuLayout::Tasks(pool) => {
             vec![Piece { claimed: pool.claimed, ..all(Owner::Tasks, seated(pool), pool.more) }]
@@ -208,10 +208,10 @@ fn free(start: u8, size: u8) -> Piece {
 fn piece(model: &Model, instance: &InstanceLayout) -> Option<Piece> {
     let profile = model.profile(&instance.profile)?;
     let (owner, jobs, more, claimed) = match &instance.holder {
-        HolderLayout::Job(job) => (Owner::Isolated, vec![Job::alone(*job)], 0, None),
+        HolderLayout::Job(job) => (Owner::Isolated, vec![PieceJob::alone(*job)], 0, None),
         HolderLayout::Mps(shares) => (Owner::Shared, jobs(shares), shares.more, None),
         HolderLayout::Compute(parts) => {
-            let job = |p: &ComputeLayout| Job::sharing(p.job, Share::Compute(p.part.slices, p.mem_mib));
+            let job = |p: &ComputeLayout| PieceJob::sharing(p.job, Share::Compute(p.part.slices, p.mem_mib));
             (Owner::Shared, parts.iter().map(job).collect(), 0, None)
         }
         HolderLayout::Tasks(pool) => (Owner::Tasks, seated(pool), pool.more, pool.claimed),
@@ -222,12 +222,12 @@ fn piece(model: &Model, instance: &InstanceLayout) -> Option<Piece> {
     Some(Piece { start, size, owner, profile: profile_name, jobs, more, claimed })
 }
 
-fn jobs(shares: &Shares) -> Vec<Job> {
-    shares.listed.iter().map(|s| Job::sharing(s.job, Share::Mps(s.mem_mib, s.threads))).collect()
+fn jobs(shares: &Shares) -> Vec<PieceJob> {
+    shares.listed.iter().map(|s| PieceJob::sharing(s.job, Share::Mps(s.mem_mib, s.threads))).collect()
 }
 
-fn seated(pool: &Seats) -> Vec<Job> {
-    pool.listed.iter().map(|(job, seats)| Job::sharing(*job, Share::Seats(*seats))).collect()
+fn seated(pool: &Seats) -> Vec<PieceJob> {
+    pool.listed.iter().map(|(job, seats)| PieceJob::sharing(*job, Share::Seats(*seats))).collect()
 }
 
 #[cfg(test)]
@@ -237,9 +237,9 @@ mod tests {
     #[test]
     fn one_user_of_several_shares_is_named_once() {
         let shared = |users: [Option<&str>; 2]| {
-            let job = |(id, user): (u32, Option<&str>)| Job {
+            let job = |(id, user): (u32, Option<&str>)| PieceJob {
                 user: user.map(str::to_owned),
-                ..Job::sharing(JobId(id), Share::Mps(2862, 25))
+                ..PieceJob::sharing(JobId(id), Share::Mps(2862, 25))
             };
             let jobs = [13, 14].into_iter().zip(users).map(job).collect();
             Piece { owner: Owner::Shared, jobs, ..free(0, 8) }.named()

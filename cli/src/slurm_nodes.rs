@@ -84,7 +84,7 @@ pub(crate) fn nodes(config: &SiteConfig, published: &Published, among: Among<'_>
             if !known.allows(name, &among) {
                 continue;
             }
-            let job = away::Job { own: known.reservation(&among), now, runs_s: among.runs_s };
+            let job = away::CallersJob { own: known.reservation(&among), now, runs_s: among.runs_s };
             if let Some(why) = Away::of(name, known.nodes.get(name), &known.reservations, &job) {
                 live.not_taking.push(NotTaking { name: name.clone(), why });
                 continue;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use site_config::nearest;
 
-use crate::cluster_snapshot::Seen;
+use crate::cluster_snapshot::ClusterSnapshot;
 use crate::outcome::Failure;
 use crate::slurm::{caller, sinfo};
 
@@ -55,7 +55,7 @@ pub(crate) fn partitions(wanted: &[String], has_node: &dyn Fn(&str) -> bool) -> 
 }
 
 /// Refuses a user whom neither Slurm's jobs nor this machine know.
-pub(crate) fn user(name: &str, seen: &Seen) -> Result<(), Failure> {
+pub(crate) fn user(name: &str, seen: &ClusterSnapshot) -> Result<(), Failure> {
     let users = || seen.jobs.iter().map(|job| job.user.as_str());
     if users().any(|user| user == name) || caller::is_user(name) {
         return Ok(());

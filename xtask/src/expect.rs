@@ -42,13 +42,13 @@ pub(crate) struct Expect {
 
 /// What became of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
+enum TestOutcome {
     Passed,
     Skipped,
     Failed,
 }
 
-impl Outcome {
+impl TestOutcome {
     /// The tests' own exit codes: above 127 for a test whose conditions are not met.
     fn of(code: Option<i32>) -> Self {
         match code {
@@ -85,10 +85,10 @@ pub(crate) fn compare(options: &Expect) -> Result<bool, TaskError> {
     });
     let mine = mine.map_err(|_| TaskError::Other("a thread panicked".to_owned()))??;
     let plain = plain?;
-    let count = |all: &[Outcome], which: Outcome| all.iter().filter(|one| **one == which).count();
+    let count = |all: &[TestOutcome], which: TestOutcome| all.iter().filter(|one| **one == which).count();
     for (name, all) in [("plain Slurm", &plain), ("Tessera", &mine)] {
         let [passed, failed, skipped] =
-            [Outcome::Passed, Outcome::Failed, Outcome::Skipped].map(|which| count(all, which));
+            [TestOutcome::Passed, TestOutcome::Failed, TestOutcome::Skipped].map(|which| count(all, which));
         println!("{name}: {passed} passed, {failed} failed, {skipped} skipped, of {}", tests.len());
     }
     let mut worse = 0;
@@ -98,7 +98,7 @@ pub(crate) fn compare(options: &Expect) -> Result<bool, TaskError> {
             of_stock.push(stock.one(test)?);
             of_ours.push(ours.one(test)?);
         }
-        let differs = of_stock.contains(&Outcome::Passed) && !of_ours.contains(&Outcome::Passed);
+        let differs = of_stock.contains(&TestOutcome::Passed) && !of_ours.contains(&TestOutcome::Passed);
         worse += usize::from(differs);
         let verdict = if differs { "DIFFERS" } else { "by chance" };
         println!("{verdict}: test{test}: plain Slurm {of_stock:?}, Tessera {of_ours:?}");
@@ -177,7 +177,7 @@ impl Side {
         self.logs.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    fn all(&self, tests: &[String]) -> Result<Vec<Outcome>, TaskError> {
+    fn all(&self, tests: &[String]) -> Result<Vec<TestOutcome>, TaskError> {
         let one = |test: &String| {
             let outcome = self.one(test)?;
             eprintln!("expect: {} {test}: {outcome:?}", self.name());
@@ -186,7 +186,7 @@ impl Side {
         tests.iter().map(one).collect()
     }
 
-    fn one(&self, test: &str) -> Result<Outcome, TaskError> {
+    fn one(&self, test: &str) -> Result<TestOutcome, TaskError> {
         let path = self.logs.join(format!("test{test}"));
         let log = at(&path, fs::File::create(&path))?;
         let errors = at(&path, log.try_clone())?;
@@ -195,7 +195,7 @@ impl Side {
         command.args(["-k", "10", &MOST_SECONDS.to_string(), "expect"]).arg(script);
         command.current_dir(&self.tests).env("HOME", &self.tests).env("SHELL", "/bin/bash");
         let status = command.stdin(Stdio::null()).stdout(log).stderr(errors).status();
-        let outcome = Outcome::of(at(&path, status)?.code());
+        let outcome = TestOutcome::of(at(&path, status)?.code());
         self.settle();
         Ok(outcome)
     }
@@ -231,8 +231,9 @@ mod tests {
 
     #[test]
     fn exit_codes_are_the_tests_own() {
-        let outcomes = [Some(0), Some(1), Some(127), Some(128), Some(255), Some(124), None].map(Outcome::of);
-        use Outcome::{Failed, Passed, Skipped};
+        let outcomes =
+            [Some(0), Some(1), Some(127), Some(128), Some(255), Some(124), None].map(TestOutcome::of);
+        use TestOutcome::{Failed, Passed, Skipped};
         assert_eq!(outcomes, [Passed, Failed, Failed, Skipped, Skipped, Failed, Failed]);
     }
 

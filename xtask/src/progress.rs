@@ -5,9 +5,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Shows a step until it is dropped.
-pub(crate) struct Step(ProgressBar);
+pub(crate) struct ShownStep(ProgressBar);
 
-impl Step {
+impl ShownStep {
     /// Begins to show it. indicatif hides it where stderr is no terminal.
     pub(crate) fn new(what: &str) -> Self {
         let bar = ProgressBar::new_spinner().with_message(what.to_owned());
@@ -19,7 +19,7 @@ impl Step {
     }
 }
 
-impl Drop for Step {
+impl Drop for ShownStep {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

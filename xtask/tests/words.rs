@@ -1,6 +1,7 @@
-//! Holds the doc comments of what slurmctld and root run to a plain beginning: a verb or a noun.
+//! Holds the doc comments of what slurmctld and root run to a plain beginning, a verb or a noun, and types to names of their own:
+//! `cargo test -p xtask --test words -- --nocapture` prints those that many files define.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 #[path = "trust/artefacts.rs"]
 #[allow(dead_code, reason = "the lists of crates and the budgets are for the test of trust")]
@@ -12,7 +13,7 @@ mod sources;
 #[allow(dead_code, reason = "the numbers of lines are for the test of trust")]
 mod workspace;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use artefacts::ARTEFACTS;
@@ -71,4 +72,60 @@ fn only_the_first_line_of_a_products_comment_counts() {
     assert_eq!(numbers, [1, 11, 13]);
     let riddles: Vec<_> = found.iter().map(|(_, comment)| is_riddle(comment)).collect();
     assert_eq!(riddles, [true, false, true]);
+}
+
+/// A type's name is common if so many places define it.
+const COMMON: usize = 5;
+
+/// Most common names of types. It only goes down.
+const MOST_COMMON: usize = 7;
+
+/// The name of the type that a line begins to define. A `type` within a trait or an `impl` is part of another type.
+fn defined(line: &str) -> Option<&str> {
+    let is_inner = line.starts_with(' ');
+    let line = line.trim_start();
+    let line = match line.strip_prefix("pub(").and_then(|rest| rest.split_once(") ")) {
+        Some((_, rest)) => rest,
+        None => line.strip_prefix("pub ").unwrap_or(line),
+    };
+    let line = line.strip_prefix("unsafe ").unwrap_or(line);
+    let (word, rest) = line.split_once(' ')?;
+    let is_type = ["struct", "enum", "trait", "union"].contains(&word) || (word == "type" && !is_inner);
+    let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    (is_type && end > 0).then_some(&rest[..end])
+}
+
+#[test]
+fn few_names_mean_many_types() {
+    let workspace = Workspace::read();
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    // The end-to-end tests have no product source.
+    let products = workspace.ours.iter().filter(|(_, folder)| folder.join("src").exists());
+    for (path, lines) in products.flat_map(|(name, _)| workspace.files(name)) {
+        for name in lines.iter().filter_map(|line| defined(line)) {
+            places.entry(name.to_owned()).or_default().push(path.display().to_string());
+        }
+    }
+    assert!(places.len() > 1000, "only {} names of types were found", places.len());
+    places.retain(|_, places| places.len() >= COMMON);
+    places.iter().for_each(|(name, places)| println!("{name}: {}", places.join(" ")));
+    let names: Vec<_> = places.keys().collect();
+    assert!(
+        names.len() <= MOST_COMMON,
+        "{} names are defined {COMMON} times or more, at most {MOST_COMMON} may be: {names:?}",
+        names.len()
+    );
+}
+
+#[test]
+fn a_type_is_found_where_it_is_defined() {
+    let lines = [
+        "pub(crate) struct A<T>(T);",
+        "    enum B {",
+        "pub type C = D;",
+        "    type E = F;",
+        "pub unsafe trait G {",
+    ];
+    assert_eq!(lines.map(defined), [Some("A"), Some("B"), Some("C"), None, Some("G")]);
+    assert_eq!(["struct", "fn struct_of() {", "// struct H", "let type_ = 1;"].map(defined), [None; 4]);
 }

@@ -35,7 +35,7 @@ pub(crate) struct LintArgs {
     json: bool,
 }
 
-struct Line {
+struct LintLine {
     n: usize,
     best: Match,
     stock: [Match; 2],
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &LintArgs, globals: &Globals) -> Result<Outcome, Failure
         nodes.iter().map(|linked| lines(args, &linked.graph, model)).collect::<Result<Vec<_>, _>>()?;
     let sections = || nodes.iter().zip(&found);
     if args.json {
-        let rows = |lines: &[Line]| lines.iter().map(Line::json).collect::<Value>();
+        let rows = |lines: &[LintLine]| lines.iter().map(LintLine::json).collect::<Value>();
         let all = match &found[..] {
             [one] if args.topology.named() => rows(one),
             _ => sections().map(|(on, lines)| json!({ "nodes": on.title, "lines": rows(lines) })).collect(),
@@ -74,12 +74,12 @@ pub(crate) fn run(args: &LintArgs, globals: &Globals) -> Result<Outcome, Failure
     if args.topology.named() {
         return Ok(Outcome::ok(found.iter().map(|lines| table(lines)).collect::<String>()));
     }
-    let text = |(on, lines): (&Linked, &Vec<Line>)| format!("{}\n{}", on.title, table(lines));
+    let text = |(on, lines): (&Linked, &Vec<LintLine>)| format!("{}\n{}", on.title, table(lines));
     Ok(Outcome::ok(sections().map(text).collect::<Vec<_>>().join("\n")))
 }
 
 /// What is lost for each number of GPUs.
-fn lines(args: &LintArgs, graph: &HardwareGraph, model: BandwidthModel) -> Result<Vec<Line>, Failure> {
+fn lines(args: &LintArgs, graph: &HardwareGraph, model: BandwidthModel) -> Result<Vec<LintLine>, Failure> {
     let free = options::free(graph, args.busy)?;
     let mut lines = Vec::new();
     for n in 2..=free.len() {
@@ -98,21 +98,21 @@ fn lines(args: &LintArgs, graph: &HardwareGraph, model: BandwidthModel) -> Resul
             .map_err(|e: mapa::NoMatch| Failure::new(format!("{}: {e}", geometry::counted(n, "GPU"))))?;
         let of = |rule| scored(graph, stock(graph, free, n, rule)?, &args.pattern, model);
         if let (Some(old), Some(new)) = (of(StockRule::MostLinks), of(StockRule::FewestLinks)) {
-            lines.push(Line { n, best, stock: [old, new] });
+            lines.push(LintLine { n, best, stock: [old, new] });
         }
     }
     Ok(lines)
 }
 
-fn table(lines: &[Line]) -> String {
+fn table(lines: &[LintLine]) -> String {
     let head =
         ["GPUS", "BEST", "GB/s", "SLURM TO 23.11", "GB/s", "BEHIND", "SLURM FROM 24.05", "GB/s", "BEHIND"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(lines.iter().map(Line::row));
+    rows.extend(lines.iter().map(LintLine::row));
     table::render(&rows, &[0, 2, 4, 5, 7, 8])
 }
 
-impl Line {
+impl LintLine {
     fn behind(&self, stock: &Match) -> f64 {
         self.best.scores.eff_bw.unwrap_or(0.0) - stock.scores.eff_bw.unwrap_or(0.0)
     }

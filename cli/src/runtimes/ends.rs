@@ -8,7 +8,7 @@ use geometry::JobId;
 use protocol::wire::parse_request;
 
 use super::Learnt;
-use crate::slurm::squeue::{Job, NO_LIMIT_S};
+use crate::slurm::squeue::{NO_LIMIT_S, QueuedJob};
 
 /// How many more seconds a late job is assumed to need at least.
 const LEAST: u64 = 60;
@@ -18,11 +18,11 @@ const LEAST: u64 = 60;
 /// A job is expected to take, from its actual begin, as long as it was planned to, else as long as it says, else as long
 /// as its job profile has taken. A job that is 5 minutes late is assumed to need 5 more, and at least one: so its end is
 /// never unknown, and never "soon" for ever. The time limit is the latest end; for other jobs it is the only one.
-pub(crate) fn ends(jobs: &[Job], learnt: &Learnt, now: u64) -> HashMap<JobId, Micros> {
+pub(crate) fn ends(jobs: &[QueuedJob], learnt: &Learnt, now: u64) -> HashMap<JobId, Micros> {
     jobs.iter().filter_map(|job| Some((JobId(job.id), end(job, learnt, now)?))).collect()
 }
 
-fn end(job: &Job, learnt: &Learnt, now: u64) -> Option<Micros> {
+fn end(job: &QueuedJob, learnt: &Learnt, now: u64) -> Option<Micros> {
     let expected = match job.state.as_str() {
         "RUNNING" => {
             expected(job, learnt).map(|end| if end > now { end } else { now + (now - end).max(LEAST) })
@@ -37,7 +37,7 @@ fn end(job: &Job, learnt: &Learnt, now: u64) -> Option<Micros> {
 }
 
 /// When a running job should end, without its time limit.
-fn expected(job: &Job, learnt: &Learnt) -> Option<u64> {
+fn expected(job: &QueuedJob, learnt: &Learnt) -> Option<u64> {
     let comment = AdminComment::parse(&job.comment);
     let started = comment.started()?;
     let planned = started.planned.map(|(begin, end)| end.saturating_sub(begin));
@@ -48,7 +48,7 @@ fn expected(job: &Job, learnt: &Learnt) -> Option<u64> {
 }
 
 /// Whether only past jobs can tell how long this one runs.
-pub(crate) fn needs_learnt(job: &Job) -> bool {
+pub(crate) fn needs_learnt(job: &QueuedJob) -> bool {
     let comment = AdminComment::parse(&job.comment);
     let learnt = |started: &Started| {
         started.job_profile.is_some() && started.planned.is_none() && said(&comment).is_none()
@@ -70,14 +70,14 @@ mod tests {
     use crate::slurm::sacct::Past;
     use site_config::LearnFrom;
 
-    fn job(id: u32, comment: &str, end: Option<u64>) -> Job {
-        Job {
+    fn job(id: u32, comment: &str, end: Option<u64>) -> QueuedJob {
+        QueuedJob {
             id,
             state: "RUNNING".to_owned(),
             start: Some(1000),
             end,
             comment: comment.to_owned(),
-            ..Job::default()
+            ..QueuedJob::default()
         }
     }
 
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_limit_of_a_year_is_none() {
         let of = |limit| {
-            let job = Job { limit, ..job(1, "tessera: n1=mig:0/1g.5gb@0: why", Some(40_000_000)) };
+            let job = QueuedJob { limit, ..job(1, "tessera: n1=mig:0/1g.5gb@0: why", Some(40_000_000)) };
             ends(&[job], &Learnt::nothing(LearnFrom::User), 1050).len()
         };
         assert_eq!([Some(365 * 86_400), Some(7 * 86_400), None].map(of), [0, 1, 1]);

@@ -12,7 +12,7 @@ use site_config::LearnFrom;
 pub(crate) use spread::Spread;
 
 use crate::slurm::sacct::Past;
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 
 /// Times by whose jobs they are, job profile and MIG profile, seconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,31 +64,37 @@ impl Learnt {
     }
 
     /// Whose past jobs count for this one.
-    fn owner<'a>(&self, job: &'a Job) -> &'a str {
+    fn owner<'a>(&self, job: &'a QueuedJob) -> &'a str {
         if self.from == LearnFrom::User { &job.user } else { &job.account }
     }
 
     /// Whether any job of this profile is known that counts for `job`.
-    pub(crate) fn knows(&self, job: &Job, job_profile: &str) -> bool {
+    pub(crate) fn knows(&self, job: &QueuedJob, job_profile: &str) -> bool {
         let owner = self.owner(job);
         self.times.keys().any(|key| key.owner == owner && key.job_profile == job_profile)
     }
 
     /// Median time of a job profile on a MIG profile, as far as past jobs count for `job`, seconds.
-    pub(crate) fn seconds(&self, job: &Job, job_profile: &str, instance: &str) -> Option<u64> {
+    pub(crate) fn seconds(&self, job: &QueuedJob, job_profile: &str, instance: &str) -> Option<u64> {
         let [owner, job_profile, instance] = [self.owner(job), job_profile, instance].map(str::to_owned);
         Some(Spread::of(self.times.get(&Key { owner, job_profile, instance })?)?.median.max(1))
     }
 
     /// The longest that a job profile has taken on a MIG profile, as far as past jobs count for `job`, seconds.
-    pub(crate) fn longest(&self, job: &Job, job_profile: &str, instance: &str) -> Option<u64> {
+    pub(crate) fn longest(&self, job: &QueuedJob, job_profile: &str, instance: &str) -> Option<u64> {
         let [owner, job_profile, instance] = [self.owner(job), job_profile, instance].map(str::to_owned);
         Some(Spread::of(self.times.get(&Key { owner, job_profile, instance })?)?.most.max(1))
     }
 
     /// Median time of a job profile on a model's plain instance of this many compute slices. Jobs count by the name of
     /// their MIG profile, which differs between A100 and H100.
-    pub(crate) fn median(&self, job: &Job, job_profile: &str, model: &Model, slices: u8) -> Option<Micros> {
+    pub(crate) fn median(
+        &self,
+        job: &QueuedJob,
+        job_profile: &str,
+        model: &Model,
+        slices: u8,
+    ) -> Option<Micros> {
         let mut plain = model.profiles.iter().filter(|p| !p.is_variant() && p.compute_slices == slices);
         Some(plain.find_map(|p| self.seconds(job, job_profile, &p.name))? * 1_000_000)
     }
@@ -114,7 +120,8 @@ mod tests {
             past("eve", "other", 1),
         ];
         let of = |from, user: &str, account: &str| {
-            let job = Job { user: user.to_owned(), account: account.to_owned(), ..Job::default() };
+            let job =
+                QueuedJob { user: user.to_owned(), account: account.to_owned(), ..QueuedJob::default() };
             let learnt = Learnt::of(all.to_vec(), from);
             let seconds = learnt.seconds(&job, "bert", "1g.5gb");
             assert_eq!(learnt.knows(&job, "bert"), seconds.is_some());

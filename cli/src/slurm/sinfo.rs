@@ -20,7 +20,7 @@ const IN_MAINTENANCE: char = '$';
 
 /// A node as sinfo shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct SinfoNode {
     /// Not drained, down, reserved or in maintenance.
     pub(crate) takes_jobs: bool,
     /// It takes jobs of a reservation, and perhaps no others.
@@ -32,7 +32,7 @@ pub(crate) struct Node {
     pub(crate) whole_in: Vec<String>,
 }
 
-impl Node {
+impl SinfoNode {
     /// Whether it is in one of these partitions.
     pub(crate) fn is_in(&self, partitions: &[String]) -> bool {
         self.partitions.iter().any(|name| partitions.contains(name))
@@ -40,7 +40,7 @@ impl Node {
 }
 
 /// All nodes.
-pub(crate) fn nodes() -> Result<HashMap<String, Node>, Failure> {
+pub(crate) fn nodes() -> Result<HashMap<String, SinfoNode>, Failure> {
     let columns = "nodelist:256,statelong:32,partitionname:128,oversubscribe:32";
     Ok(nodes_in(&run("sinfo", &["-h", "-N", "-a", "-O", columns])?))
 }
@@ -70,8 +70,8 @@ fn longest_in(text: &str) -> HashMap<String, Option<u64>> {
 }
 
 /// A node has a line per partition.
-fn nodes_in(text: &str) -> HashMap<String, Node> {
-    let mut nodes: HashMap<String, Node> = HashMap::new();
+fn nodes_in(text: &str) -> HashMap<String, SinfoNode> {
+    let mut nodes: HashMap<String, SinfoNode> = HashMap::new();
     for line in text.lines() {
         let mut words = line.split_whitespace();
         let (Some(node), Some(state), Some(partition)) = (words.next(), words.next(), words.next()) else {
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(nodes["n1"].partitions, ["gpu", "debug"]);
         assert_eq!(nodes["n1"].whole_in, ["debug"]);
         assert!(nodes["n1"].idle && nodes["n7"].idle && !nodes["n3"].idle && !nodes["n8"].idle);
-        let n2 = Node { partitions: vec!["gpu".to_owned()], ..Node::default() };
+        let n2 = SinfoNode { partitions: vec!["gpu".to_owned()], ..SinfoNode::default() };
         assert_eq!(nodes["n2"], n2);
         let usable = nodes.iter().filter(|(_, node)| node.takes_jobs);
         let mut names: Vec<_> = usable.map(|(name, _)| name.as_str()).collect();

@@ -25,7 +25,7 @@ pub(crate) const NO_LIMIT_S: u64 = 182 * 86_400;
 
 /// A job as squeue shows it; a column that squeue leaves empty is an empty text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Job {
+pub(crate) struct QueuedJob {
     pub(crate) id: u32,
     /// An array, its task, or a heterogeneous job's component.
     pub(crate) compound: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Job {
     pub(crate) comment: String,
 }
 
-impl Job {
+impl QueuedJob {
     /// Its number as Slurm's commands write it: `4711`, a task of an array `4711_2`, those that wait `4711_[3-5]`.
     pub(crate) fn number(&self) -> String {
         match &self.array {
@@ -78,12 +78,12 @@ impl Job {
 }
 
 /// Jobs that Slurm still knows: all, or some of them and perhaps others, in whatever state.
-pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
+pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<QueuedJob>, Failure> {
     read(&printed(&COLUMNS, only, false)?)
 }
 
 /// The jobs that have started and not ended, by node. A list of nodes that squeue has cut is passed over.
-pub(crate) fn by_node(jobs: &[Job]) -> HashMap<String, Vec<JobId>> {
+pub(crate) fn by_node(jobs: &[QueuedJob]) -> HashMap<String, Vec<JobId>> {
     let mut found: HashMap<String, Vec<JobId>> = HashMap::new();
     for job in jobs.iter().filter(|job| !job.ended() && job.state != "PENDING" && !job.nodes.is_empty()) {
         for node in hostlist::expand(&job.nodes).unwrap_or_default() {
@@ -94,7 +94,7 @@ pub(crate) fn by_node(jobs: &[Job]) -> HashMap<String, Vec<JobId>> {
 }
 
 /// The jobs in squeue's table of [`COLUMNS`].
-pub(crate) fn read(table: &[u8]) -> Result<Vec<Job>, Failure> {
+pub(crate) fn read(table: &[u8]) -> Result<Vec<QueuedJob>, Failure> {
     let table = SlurmTable { program: "squeue", columns: &COLUMNS, gap: 0 }.read(table)?;
     Ok(table.iter().filter_map(|cells| job(cells)).collect())
 }
@@ -190,7 +190,7 @@ fn asked(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<V
 }
 
 /// A job in the cells of [`COLUMNS`].
-fn job(cells: &[String]) -> Option<Job> {
+fn job(cells: &[String]) -> Option<QueuedJob> {
     let mut cells = cells.iter();
     let mut column = || cells.next().cloned().unwrap_or_default();
     let id = column().parse().ok()?;
@@ -198,7 +198,7 @@ fn job(cells: &[String]) -> Option<Job> {
     // The tasks of an array that has not been split yet: `1-3`.
     let tasks = column();
     let het: Option<u32> = column().parse().ok();
-    Some(Job {
+    Some(QueuedJob {
         id,
         // squeue shows a plain job as an array of itself.
         compound: array.is_some_and(|a| a != id) || !tasks.is_empty() || het.is_some_and(|h| h != 0),
@@ -242,7 +242,7 @@ mod tests {
     use super::columns::line;
     use super::*;
 
-    fn one(line: &str) -> Option<Job> {
+    fn one(line: &str) -> Option<QueuedJob> {
         let table = SlurmTable { program: "squeue", columns: &COLUMNS, gap: 0 };
         job(&table.read(format!("{line}\n").as_bytes()).unwrap()[0])
     }

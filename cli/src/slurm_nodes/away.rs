@@ -32,7 +32,7 @@ pub(crate) enum Away {
 }
 
 /// The caller's job.
-pub(super) struct Job<'a> {
+pub(super) struct CallersJob<'a> {
     /// Its reservation.
     pub(super) own: Option<&'a Reservation>,
     /// Seconds since the epoch.
@@ -45,14 +45,14 @@ impl Away {
     /// Why a node starts no such job; `None`: it may.
     pub(super) fn of(
         name: &str,
-        node: Option<&sinfo::Node>,
+        node: Option<&sinfo::SinfoNode>,
         reservations: &[Reservation],
-        job: &Job<'_>,
+        job: &CallersJob<'_>,
     ) -> Option<Self> {
         let Some(node) = node.filter(|node| node.takes_jobs || node.reserved) else {
             return Some(Self::State);
         };
-        let Job { own, now, runs_s } = *job;
+        let CallersJob { own, now, runs_s } = *job;
         let others = || reservations.iter().filter(|other| other.keeps(name, own));
         if let Some(other) = others().find(|other| other.is_active(now)) {
             return Some(Self::Reserved { by: other.name.clone(), left: other.left(now) });

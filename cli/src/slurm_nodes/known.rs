@@ -24,7 +24,7 @@ pub(crate) struct Published {
 /// What else Slurm knows.
 pub(super) struct Known {
     pub(super) owners: HashMap<JobId, Uid>,
-    pub(super) nodes: HashMap<String, sinfo::Node>,
+    pub(super) nodes: HashMap<String, sinfo::SinfoNode>,
     /// Each node's active features.
     features: HashMap<String, Vec<String>>,
     /// Each node's `Gres`.

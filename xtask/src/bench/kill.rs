@@ -23,7 +23,7 @@ use super::{Bench, table};
 use crate::command::{TaskError, at};
 use administrator::{as_an_admin_would, resume_drained};
 use evidence::{evidence, tell};
-use outcome::{Outcome, text};
+use outcome::{StreamOutcome, text};
 use submit::{Submitted, scripts, submit};
 
 /// How long a stream may take after the kill: Slurm holds what it requeues for two minutes, and notices batch jobs that
@@ -72,7 +72,12 @@ pub(super) fn measure(bench: &Bench) -> Result<(), TaskError> {
     Err(TaskError::Other(format!("stream (files: {}):\n  {}", base.display(), wrong.join("\n  "))))
 }
 
-fn once(bench: &Bench, cluster: &mut Cluster, plan: &[Share], stock: bool) -> Result<Outcome, TaskError> {
+fn once(
+    bench: &Bench,
+    cluster: &mut Cluster,
+    plan: &[Share],
+    stock: bool,
+) -> Result<StreamOutcome, TaskError> {
     // A second handle: the cluster itself is changed while others submit to it.
     let submitters = Cluster::open(cluster.layout().dir())?;
     let partition =
@@ -81,7 +86,7 @@ fn once(bench: &Bench, cluster: &mut Cluster, plan: &[Share], stock: bool) -> Re
     if queued {
         partition("state=down")?;
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = StreamOutcome::default();
     let sent = AtomicUsize::new(0);
     let jobs = thread::scope(|scope| -> Result<Vec<Submitted>, TaskError> {
         let running: Vec<_> =

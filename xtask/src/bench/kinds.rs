@@ -3,7 +3,7 @@
 use lab::User;
 
 /// A kind of job.
-pub(super) struct Kind {
+pub(super) struct JobKind {
     /// As people say it.
     pub(super) name: &'static str,
     /// Options under Tessera.
@@ -12,12 +12,12 @@ pub(super) struct Kind {
     pub(super) stock: &'static [&'static str],
 }
 
-const fn kind(name: &'static str, ours: &'static [&'static str], stock: &'static [&'static str]) -> Kind {
-    Kind { name, ours, stock }
+const fn kind(name: &'static str, ours: &'static [&'static str], stock: &'static [&'static str]) -> JobKind {
+    JobKind { name, ours, stock }
 }
 
 /// What a stream is made of.
-pub(super) const MIX: [Kind; 16] = [
+pub(super) const MIX: [JobKind; 16] = [
     kind("mig:1g.5gb", &["--gpu-isolation=mig:1g.5gb"], &["--gres=shard:5"]),
     kind("mig:2g.10gb", &["--gpu-isolation=mig:2g.10gb"], &["--gres=shard:10"]),
     kind("mig:3g.20gb", &["--gpu-isolation=mig:3g.20gb"], &["--gres=shard:20"]),
@@ -41,7 +41,7 @@ pub(super) const MIX: [Kind; 16] = [
 ];
 
 /// What users of plain Slurm submit: none of our options.
-pub(super) const PLAIN: [Kind; 4] = [
+pub(super) const PLAIN: [JobKind; 4] = [
     kind("no GPU", &["-n1"], &["-n1"]),
     kind("no GPU, two tasks", &["-n2"], &["-n2"]),
     kind("--gres=gpu:1", &["--gres=gpu:1"], &["--gres=gpu:1"]),
@@ -53,7 +53,7 @@ pub(super) const PLAIN: [Kind; 4] = [
 ///
 /// A kind with a power cap follows the same one without. `tasks` and `mps` are measured alike, on the same node: the first job of
 /// a GPU, and one that joins a holder's.
-pub(super) const SINGLE: [(User, Kind); 11] = [
+pub(super) const SINGLE: [(User, JobKind); 11] = [
     (User::Alice, kind("--gres=gpu:1", &["-w", "n2", "--gres=gpu:1"], &["-w", "n2", "--gres=gpu:1"])),
     (
         User::Alice,

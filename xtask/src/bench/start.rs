@@ -9,25 +9,25 @@ use lab::command::run;
 use lab::{Cluster, HarnessError, JobId, User};
 
 use super::clusters::{self, Driver};
-use super::kinds::{Kind, SINGLE};
+use super::kinds::{JobKind, SINGLE};
 use super::stats::Spread;
 use super::table::{Reference, Row};
 use super::{Bench, prolog};
 use crate::command::TaskError;
 
 /// Jobs that stay: they leave one GPU of n1, and on n2 two GPUs, a pool of Alice's and an MPS daemon of hers to join.
-const HOLDERS: [Kind; 3] = [
-    Kind {
+const HOLDERS: [JobKind; 3] = [
+    JobKind {
         name: "",
         ours: &["-w", "n1", "--gpu-isolation=whole", "--gpus-per-node=7"],
         stock: &["-w", "n1", "--gres=gpu:7"],
     },
-    Kind {
+    JobKind {
         name: "",
         ours: &["-w", "n2", "--gpu-isolation=tasks:probes", "--gpu-mem=3G"],
         stock: &["-w", "n2", "--gres=shard:1"],
     },
-    Kind {
+    JobKind {
         name: "",
         ours: &["-w", "n2", "--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25"],
         stock: &["-w", "n2", "--gres=shard:3"],

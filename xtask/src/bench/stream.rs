@@ -12,7 +12,7 @@ use lab::{Cluster, Daemon, HarnessError, JobId, User};
 
 use super::Bench;
 use super::clusters::{self, Driver};
-use super::kinds::{Kind, MIX, PLAIN};
+use super::kinds::{JobKind, MIX, PLAIN};
 use super::scheduler::{Spent, processor_us};
 use super::stats::Spread;
 use super::table::{Reference, Row};
@@ -33,7 +33,7 @@ pub(super) struct Share {
 }
 
 /// What one stream took, and what was wrong.
-struct Outcome {
+struct StreamTimes {
     jobs: f64,
     seconds: f64,
     schedulers: Spent,
@@ -43,7 +43,7 @@ struct Outcome {
 }
 
 /// A figure of a stream, and its unit.
-type Figure = (&'static str, &'static str, fn(&Outcome) -> f64);
+type Figure = (&'static str, &'static str, fn(&StreamTimes) -> f64);
 
 /// What the table tells of a stream besides its rate.
 const FIGURES: [Figure; 3] = [
@@ -64,7 +64,7 @@ pub(super) enum Arrival {
 /// Runs the stream on both clusters in turn, in both ways; anything lost or left behind is an error.
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
     let stock = clusters::stock_with_scripts(bench)?;
-    let kinds: &[Kind] = if bench.plain { &PLAIN } else { &MIX };
+    let kinds: &[JobKind] = if bench.plain { &PLAIN } else { &MIX };
     let mut ours = clusters::tessera(bench, Driver::Instant)?;
     let mut rows = Vec::new();
     for (arrival, how) in [(Arrival::Live, "as they are submitted"), (Arrival::Queued, "from a full queue")] {
@@ -76,7 +76,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
             with.push(clean(&mut ours, outcome)?);
             eprintln!("bench: stream {how}, {} of {}: none lost, all clean", round + 1, bench.repeat);
         }
-        let spread = |streams: &[Outcome], figure: fn(&Outcome) -> f64| {
+        let spread = |streams: &[StreamTimes], figure: fn(&StreamTimes) -> f64| {
             let figures: Vec<f64> = streams.iter().map(figure).collect();
             Spread::of(&figures).ok_or_else(|| TaskError::Other("no rounds".to_owned()))
         };
@@ -95,7 +95,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
 }
 
 /// The stream, if nothing was wrong; else the logs stay.
-fn clean(cluster: &mut Cluster, outcome: Outcome) -> Result<Outcome, TaskError> {
+fn clean(cluster: &mut Cluster, outcome: StreamTimes) -> Result<StreamTimes, TaskError> {
     if outcome.wrong.is_empty() {
         return Ok(outcome);
     }
@@ -124,11 +124,11 @@ pub(super) fn plan(seed: u64, count: usize, kinds: usize) -> Vec<Share> {
 
 fn once(
     cluster: &Cluster,
-    kinds: &[Kind],
+    kinds: &[JobKind],
     plan: &[Share],
     stock: bool,
     arrival: Arrival,
-) -> Result<Outcome, TaskError> {
+) -> Result<StreamTimes, TaskError> {
     eprintln!("bench: stream: {}", if stock { "plain Slurm" } else { "Tessera" });
     let partition =
         |state: &str| cluster.run(User::Root, "scontrol", &["update", "partitionname=gpu", state])?.ok();
@@ -165,13 +165,13 @@ fn once(
         wrong.extend(cluster.wait_idle().err().map(|error| with_causes(&error)));
         wrong.extend(clusters::findings(cluster)?);
     }
-    Ok(Outcome { jobs: jobs.len() as f64, seconds, schedulers, processor_us, wrong })
+    Ok(StreamTimes { jobs: jobs.len() as f64, seconds, schedulers, processor_us, wrong })
 }
 
 /// Both users submit at the same time, each one job after the other. Returns every job with the name of its kind.
 fn submit(
     cluster: &Cluster,
-    kinds: &[Kind],
+    kinds: &[JobKind],
     plan: &[Share],
     stock: bool,
 ) -> Result<BTreeMap<JobId, &'static str>, HarnessError> {

@@ -11,7 +11,7 @@ use super::cancel::cancel;
 use super::check::Finding;
 use super::drains::{Drain, judge};
 use super::lost_launch::is_lost;
-use super::run::Run;
+use super::run::ChaosRun;
 use super::seen::Seen;
 use super::strike::{reconcile, resume};
 use super::wounds::leaves_phantoms;
@@ -23,7 +23,7 @@ const HELD: [&str; 3] = ["launch_failed_requeued_held", "JobHeldAdmin", "BadCons
 /// How long a job may be running without a process before the administrator doubts it.
 const PHANTOM: Duration = Duration::from_secs(20);
 
-impl Run<'_> {
+impl ChaosRun<'_> {
     /// Resumes nodes, releases jobs, and cancels what Slurm takes for running.
     pub(super) fn help(&mut self, seen: &Seen) -> Result<(), TaskError> {
         for node in &seen.nodes {

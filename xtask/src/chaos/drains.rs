@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::plan::{Daemon, Driver, Fault, Work};
-use super::seen::Node;
+use super::seen::SeenNode;
 
 /// Reasons for which Slurm drains nodes without us (docs/operations.md, "After slurmctld was killed").
 const STOCK: [&str; 3] = ["Duplicate jobid", "Kill task failed", "Not responding"];
@@ -39,7 +39,7 @@ impl Judged {
     /// that the node was resumed. A new drain has a time of its own. The node's drain counts as judged from now on.
     pub(super) fn is_back<'a>(
         &mut self,
-        node: &Node,
+        node: &SeenNode,
         mut faults: impl Iterator<Item = &'a Fault>,
         second_led: bool,
     ) -> bool {
@@ -126,9 +126,14 @@ mod tests {
         );
     }
 
-    fn drained(reason: &str, reason_since: &str) -> Node {
+    fn drained(reason: &str, reason_since: &str) -> SeenNode {
         let text = str::to_owned;
-        Node { name: text("n1"), reason: text(reason), reason_since: text(reason_since), ..Node::default() }
+        SeenNode {
+            name: text("n1"),
+            reason: text(reason),
+            reason_since: text(reason_since),
+            ..SeenNode::default()
+        }
     }
 
     #[test]
@@ -150,7 +155,7 @@ mod tests {
         judged.is_back(&drained("Prolog error", "2026-11-23T14:48:03"), [].into_iter(), false);
         let later = drained("Prolog error", "2026-11-23T14:49:10");
         let other = drained("Epilog error", "2026-11-23T14:48:03");
-        let elsewhere = Node { name: "n2".to_owned(), ..drained("Prolog error", "2026-11-23T14:48:03") };
+        let elsewhere = SeenNode { name: "n2".to_owned(), ..drained("Prolog error", "2026-11-23T14:48:03") };
         for node in [&later, &other, &elsewhere] {
             assert!(!judged.is_back(node, [&killed].into_iter(), true), "{node:?}");
         }

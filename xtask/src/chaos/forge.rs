@@ -4,10 +4,10 @@ use std::process::{Child, Command, Stdio};
 
 use lab::{HarnessError, User};
 
-use super::run::Run;
+use super::run::ChaosRun;
 use crate::command::{TaskError, at};
 
-impl Run<'_> {
+impl ChaosRun<'_> {
     pub(super) fn forge(&mut self) -> Result<(), TaskError> {
         let mut both = Vec::new();
         for (user, job) in [(User::Alice, "9001"), (User::Bob, "9002")] {

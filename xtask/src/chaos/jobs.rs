@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::check::{Finding, Reality, broken_promise, failed_work};
 use super::plan::Order;
-use super::run::Run;
+use super::run::ChaosRun;
 use super::seen::report::Report;
 use super::seen::{Job, Seen, Task, name_of};
 use super::wounds::{Victim, may_fail_job, needs_daemon, silences_driver, spoils_work};
@@ -24,7 +24,7 @@ const REPORT: Duration = Duration::from_secs(10);
 /// States of jobs that did not do what their scripts say.
 const FAILED: [&str; 3] = ["FAILED", "BOOT_FAIL", "OUT_OF_MEMORY"];
 
-impl Run<'_> {
+impl ChaosRun<'_> {
     /// Looks at reports and at ended jobs.
     pub(super) fn jobs(&mut self, seen: &Seen) -> Result<(), TaskError> {
         self.promises()?;

@@ -12,7 +12,7 @@ use crate::command::{TaskError, at};
 
 /// What has been counted and found.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct ChaosOutcome {
     begin: Instant,
     pub(super) jobs: u32,
     pub(super) faults: u32,
@@ -24,7 +24,7 @@ pub(super) struct Outcome {
     stock: BTreeMap<String, u32>,
 }
 
-impl Outcome {
+impl ChaosOutcome {
     pub(super) fn new() -> Self {
         Self {
             begin: Instant::now(),

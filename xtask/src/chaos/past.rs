@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::plan::Fault;
-use super::run::Run;
+use super::run::ChaosRun;
 use super::seen::Job;
 use super::wounds::clock_is_behind;
 
@@ -14,7 +14,7 @@ const LATE: Duration = Duration::from_secs(60);
 /// A job that begins this long after a fault was mended does not meet it any more.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-impl Run<'_> {
+impl ChaosRun<'_> {
     /// The fault in force, and those whose effects may still come.
     pub(super) fn recent(&self) -> impl Iterator<Item = &Fault> + Clone {
         self.within(LATE)

@@ -7,14 +7,14 @@ use lab::User;
 
 use super::cancel::cancel;
 use super::check::{Finding, changed_limits, disagreements, leftovers};
-use super::run::{Run, SETTLE, SLOW};
+use super::run::{ChaosRun, SETTLE, SLOW};
 use super::seen::look;
 use crate::command::TaskError;
 
 /// How long all jobs may take to end once no more are submitted and everything is mended.
 const REST: Duration = Duration::from_secs(400);
 
-impl Run<'_> {
+impl ChaosRun<'_> {
     /// Lets all jobs end, and looks for what they left.
     pub(super) fn rest(&mut self) -> Result<(), TaskError> {
         self.fault = None;

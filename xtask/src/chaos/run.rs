@@ -12,7 +12,7 @@ use super::Chaos;
 use super::check::{Devices, Finding, Patience, crowded, disagreements, two_owners};
 use super::drains::Judged;
 use super::mended::Mended;
-use super::outcome::{Outcome, print};
+use super::outcome::{ChaosOutcome, print};
 use super::plan::{Event, Fault, Order, Plan};
 use super::seen::report::Reports;
 use super::seen::{Seen, look, scan};
@@ -33,10 +33,10 @@ pub(super) const SLOW: Duration = Duration::from_secs(45);
 const SAMPLE: Duration = Duration::from_millis(300);
 
 /// A run in progress.
-pub(super) struct Run<'a> {
+pub(super) struct ChaosRun<'a> {
     chaos: &'a Chaos,
     pub(super) cluster: Cluster,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ChaosOutcome,
     pub(super) orders: Vec<Order>,
     pub(super) reports: Reports,
     pub(super) devices: Devices,
@@ -71,10 +71,10 @@ pub(super) struct Run<'a> {
 pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
     let cluster = start(chaos)?;
     let reports = Reports::new(&cluster.layout().jobs());
-    let mut run = Run {
+    let mut run = ChaosRun {
         chaos,
         cluster,
-        outcome: Outcome::new(),
+        outcome: ChaosOutcome::new(),
         orders: Vec::new(),
         reports,
         devices: Devices::default(),
@@ -108,7 +108,7 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
     Ok(clean)
 }
 
-impl Run<'_> {
+impl ChaosRun<'_> {
     /// Which Slurm is hurt.
     pub(super) fn slurm(&self) -> Release {
         self.chaos.slurm

@@ -11,7 +11,7 @@ use super::controllers::{answers, give_back_control, stop, take_over};
 use super::drains::OUR_REASON;
 use super::idle::Idle;
 use super::kill::{kill_broker, kill_mps, kill_step, kill_work, one_of};
-use super::plan::{Daemon, Driver, Fault, File, JobState, Node, Pick};
+use super::plan::{Daemon, Driver, Fault, FileChange, JobState, Node, Pick};
 use super::shifted::{bring_back, take};
 use super::users::{empty, end_storm, fat_environments, fill_run_dir, fork_storm, user_of};
 use super::wound::{Hostile, Wound};
@@ -136,8 +136,8 @@ pub(super) fn mend(
             // The health check would let jobs with GPUs onto the node again within a minute.
             reconcile(cluster, node.name())?;
         }
-        Fault::Reconfigure(File::Changed | File::Broken | File::Shrunken) => {
-            change_file(cluster, File::Same)?;
+        Fault::Reconfigure(FileChange::Changed | FileChange::Broken | FileChange::Shrunken) => {
+            change_file(cluster, FileChange::Same)?;
             cluster.run(User::Root, "scontrol", &["reconfigure"])?;
         }
         // Its jobs are cancelled when it has submitted all.
@@ -212,7 +212,7 @@ fn chosen(cluster: &Cluster, pick: Pick, state: &str) -> Result<Option<u32>, Har
 }
 
 /// Puts a version of tessera.toml in place. The right one is kept beside it.
-fn change_file(cluster: &Cluster, file: File) -> Result<(), HarnessError> {
+fn change_file(cluster: &Cluster, file: FileChange) -> Result<(), HarnessError> {
     let (path, right) = (cluster.layout().etc("tessera.toml"), cluster.layout().etc("tessera.toml.right"));
     let failed = |source| HarnessError::File { path: path.display().to_string(), source };
     if !right.exists() {
@@ -220,13 +220,15 @@ fn change_file(cluster: &Cluster, file: File) -> Result<(), HarnessError> {
     }
     let text = fs::read_to_string(&right).map_err(failed)?;
     let text = match file {
-        File::Same => text,
-        File::Changed => text
+        FileChange::Same => text,
+        FileChange::Changed => text
             .replace("gpu_set_policy = \"preserve\"", "gpu_set_policy = \"greedy\"")
             .replace("gpu_mem = \"5G\"", "gpu_mem = \"6G\""),
-        File::Broken => text.replace("[node]", "[node]\nmisspelt = true"),
+        FileChange::Broken => text.replace("[node]", "[node]\nmisspelt = true"),
         // The last node is missing.
-        File::Shrunken => text.rsplit_once("[[nodes]]").map_or(text.clone(), |(head, _)| head.to_owned()),
+        FileChange::Shrunken => {
+            text.rsplit_once("[[nodes]]").map_or(text.clone(), |(head, _)| head.to_owned())
+        }
     };
     fs::write(&path, text).map_err(failed)
 }
@@ -238,7 +240,9 @@ fn filler(cluster: &Cluster, node: &str) -> PathBuf {
 /// Writes until nothing more fits. The node's state has a small file system of its own.
 fn fill_disk(cluster: &Cluster, node: &str) -> String {
     let block = vec![0_u8; 4096];
-    let Ok(mut file) = fs::File::create(filler(cluster, node)) else { return "not to be filled".to_owned() };
+    let Ok(mut file) = fs::File::create(filler(cluster, node)) else {
+        return "not to be filled".to_owned();
+    };
     let limit = 4096;
     let written = (0..limit).take_while(|_| std::io::Write::write_all(&mut file, &block).is_ok()).count();
     if written == limit { "no limit met".to_owned() } else { format!("{} KiB", written * 4) }

@@ -8,7 +8,7 @@ use lab::{Cluster, User};
 
 use super::check::Finding;
 use super::plan::{KINDS, Manner, Order, Promise};
-use super::run::Run;
+use super::run::ChaosRun;
 use super::seen::{Processes, name_of, scan};
 use super::submission::Submission;
 use super::users::user_of;
@@ -35,7 +35,7 @@ fn sbatch(cluster: &Cluster, order: &Order, options: &[&str]) -> Result<Command,
     Ok(command)
 }
 
-impl Run<'_> {
+impl ChaosRun<'_> {
     /// Waits until a job of GPU tasks runs on the node, and submits one if none does: only then is there a broker to be met.
     pub(super) fn meet_seats(&mut self, node: &str, fault: u32) -> Result<(), TaskError> {
         let runs = |seen: &Processes, node: &str| {

@@ -8,7 +8,7 @@ use std::process::Command;
 use lab::command::{Done, run};
 use lab::{Cluster, Daemon, HarnessError, User};
 
-use super::plan::Room;
+use super::plan::FullOf;
 use super::seen::scan;
 use super::wound::{Hostile, Wound};
 
@@ -43,11 +43,11 @@ pub(super) fn fat_environments(cluster: &Cluster, user: u32, seed: u32) -> Resul
 }
 
 /// Fills the directory of a user's MPS daemon as that user.
-pub(super) fn fill_run_dir(cluster: &Cluster, node: &str, room: Room) -> Result<Wound, HarnessError> {
+pub(super) fn fill_run_dir(cluster: &Cluster, node: &str, room: FullOf) -> Result<Wound, HarnessError> {
     for daemon in scan(cluster).mps.into_iter().filter(|daemon| daemon.node.as_deref() == Some(node)) {
         let is_his = |user: &User| user.ids().is_ok_and(|(uid, _)| uid == daemon.uid);
         let Some(user) = [User::Alice, User::Bob].into_iter().find(is_his) else { continue };
-        let script = if room == Room::Inodes { FILL_INODES } else { FILL_BYTES };
+        let script = if room == FullOf::Inodes { FILL_INODES } else { FILL_BYTES };
         let mut command = cluster.command_on(node, user, "sh")?;
         let done = run(command.args(["-c", script, "fill", &daemon.pipe_dir]))?;
         let met = format!("{} in {}", done.stdout.trim(), daemon.pipe_dir);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::plan::{Daemon, Driver, Fault, File, Kind, Node, Promise};
+use super::plan::{Daemon, Driver, Fault, FileChange, Node, OrderKind, Promise};
 
 /// Whom a fault may have hit: a job, or what one of its tasks has on its node.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ impl Victim {
 }
 
 /// Whether a job of this kind has an MPS daemon, or may get one under `auto`.
-pub(super) fn needs_daemon(kind: &Kind) -> bool {
+pub(super) fn needs_daemon(kind: &OrderKind) -> bool {
     [Some(kind.promise), kind.step]
         .into_iter()
         .flatten()
@@ -93,7 +93,7 @@ const IMPOSSIBLE: &str = "Requested node configuration is not available";
 pub(super) fn may_refuse(fault: &Fault, words: &str) -> bool {
     match fault {
         // docs/slurm-quirks.md, "A second slurmctld"; some jobs need the node that is missing in the file.
-        Fault::Takeover { .. } | Fault::Reconfigure(File::Shrunken) => true,
+        Fault::Takeover { .. } | Fault::Reconfigure(FileChange::Shrunken) => true,
         // slurmctld is away for a moment; 24.11 replaces itself to read its files.
         Fault::Kill(Daemon::Slurmctld) | Fault::Restart(Daemon::Slurmctld) | Fault::Reconfigure(_) => {
             !words.contains(IMPOSSIBLE)
@@ -117,7 +117,7 @@ pub(super) fn leaves_phantoms(fault: &Fault) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::plan::{KINDS, Pick, Room};
+    use crate::chaos::plan::{FullOf, KINDS, Pick};
 
     fn on(node: &str) -> Victim {
         Victim { nodes: vec![node.to_owned()], ..Victim::default() }
@@ -128,7 +128,7 @@ mod tests {
         let plain = on("n1");
         let shared = Victim { has_daemon: true, ..on("n1") };
         let others = Victim { user: 1, ..shared.clone() };
-        let full = Fault::FullRunDir(Node(0), Room::Inodes);
+        let full = Fault::FullRunDir(Node(0), FullOf::Inodes);
         assert!(!may_fail_job(&full, &shared), "root keeps room for daemons");
         assert!(!spoils_work(&full, &shared));
         let storm = Fault::ForkStorm(Node(0), 0);

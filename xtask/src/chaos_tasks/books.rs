@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 
 use serde_json::Value;
 
-use super::node::Node;
+use super::node::TaskNode;
 use crate::command::{TaskError, at};
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
@@ -25,7 +25,7 @@ pub(super) struct Books {
     pub(super) wrong: Vec<String>,
 }
 
-pub(super) fn read(node: &Node) -> Result<Books, TaskError> {
+pub(super) fn read(node: &TaskNode) -> Result<Books, TaskError> {
     let mut books = Books::default();
     let isolated = lines(node, "isolated")?;
     let pids: BTreeSet<u64> = isolated.iter().filter_map(|fields| fields.first().copied()).collect();
@@ -59,7 +59,7 @@ pub(super) fn read(node: &Node) -> Result<Books, TaskError> {
 }
 
 impl Books {
-    fn driver(&mut self, node: &Node, isolated: &BTreeSet<u64>) -> Result<(), TaskError> {
+    fn driver(&mut self, node: &TaskNode, isolated: &BTreeSet<u64>) -> Result<(), TaskError> {
         let path = node.at("driver");
         let file = at(&path, std::fs::File::open(&path))?;
         for line in BufReader::new(file).lines() {
@@ -83,7 +83,7 @@ impl Books {
 }
 
 /// The numbers of a file's lines; no file, no line.
-fn lines(node: &Node, name: &str) -> Result<Vec<Vec<u64>>, TaskError> {
+fn lines(node: &TaskNode, name: &str) -> Result<Vec<Vec<u64>>, TaskError> {
     let path = node.at(name);
     if !path.exists() {
         return Ok(Vec::new());

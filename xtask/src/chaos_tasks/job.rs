@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use task_control::Job;
 
 use super::draw;
-use super::node::{MEMORY_MIB, Node, kill};
+use super::node::{MEMORY_MIB, TaskNode, kill};
 
 /// A process that has not ended by then waits for ever.
 const AT_MOST: Duration = Duration::from_secs(600);
@@ -14,7 +14,7 @@ const AT_MOST: Duration = Duration::from_secs(600);
 const LARGEST_MIB: u64 = MEMORY_MIB / 2;
 
 /// What a job does.
-pub(super) struct Plan {
+pub(super) struct JobPlan {
     number: u32,
     seed: u64,
     is_killed: bool,
@@ -22,11 +22,11 @@ pub(super) struct Plan {
     processes: u64,
 }
 
-impl Plan {
+impl JobPlan {
     /// The plan of a job. One in ten is isolated; those have no process killed.
-    pub(super) fn of(seed: u64, job: u64, is_killed: bool) -> Plan {
+    pub(super) fn of(seed: u64, job: u64, is_killed: bool) -> JobPlan {
         let own = draw(seed, job);
-        Plan {
+        JobPlan {
             number: u32::try_from(job + 1).unwrap_or(u32::MAX),
             seed: own,
             is_killed,
@@ -38,28 +38,28 @@ impl Plan {
 
 /// What became of jobs.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct JobCounts {
     pub(super) completed: u64,
     pub(super) killed: u64,
     pub(super) starved: u64,
     pub(super) wrong: Vec<String>,
 }
 
-impl Outcome {
-    pub(super) fn add(&mut self, other: &Outcome) {
+impl JobCounts {
+    pub(super) fn add(&mut self, other: &JobCounts) {
         self.completed += other.completed;
         self.killed += other.killed;
         self.starved += other.starved;
         self.wrong.extend(other.wrong.iter().cloned());
     }
 
-    fn wrong(what: String) -> Outcome {
-        Outcome { wrong: vec![what], ..Outcome::default() }
+    fn wrong(what: String) -> JobCounts {
+        JobCounts { wrong: vec![what], ..JobCounts::default() }
     }
 }
 
 /// Runs a job to its end.
-pub(super) fn run(node: &Node, plan: &Plan) -> Outcome {
+pub(super) fn run(node: &TaskNode, plan: &JobPlan) -> JobCounts {
     let isolated = if plan.is_isolated { node.take_isolated() } else { None };
     if let Some(uuid) = isolated {
         let mut program = node.program();
@@ -78,7 +78,7 @@ pub(super) fn run(node: &Node, plan: &Plan) -> Outcome {
     let uid = rustix::process::geteuid().as_raw();
     let job = Job { job: plan.number, uid, seats: 2, gpu_mem_mib: None, devices };
     if let Err(why) = node.ask(|broker| broker.add(&job)) {
-        return Outcome::wrong(format!("job {}: prolog: {why}", plan.number));
+        return JobCounts::wrong(format!("job {}: prolog: {why}", plan.number));
     }
     let socket = task_control::socket(&node.at("run"), plan.number).display().to_string();
     let mut outcome = supervise(programs(node, plan, &(task_control::SOCKET_VARIABLE, socket)), plan);
@@ -88,7 +88,7 @@ pub(super) fn run(node: &Node, plan: &Plan) -> Outcome {
     outcome
 }
 
-fn programs(node: &Node, plan: &Plan, variable: &(&str, String)) -> Vec<Command> {
+fn programs(node: &TaskNode, plan: &JobPlan, variable: &(&str, String)) -> Vec<Command> {
     let program = |i: u64| {
         // One that is to be killed does not end by itself before.
         let rounds = if plan.is_killed && i == 0 { 1_000_000 } else { 1 + draw(plan.seed, i) % 4 };
@@ -102,20 +102,20 @@ fn programs(node: &Node, plan: &Plan, variable: &(&str, String)) -> Vec<Command>
 }
 
 /// Starts processes, kills the first where planned, and waits for all.
-fn supervise(programs: Vec<Command>, plan: &Plan) -> Outcome {
+fn supervise(programs: Vec<Command>, plan: &JobPlan) -> JobCounts {
     let begin = Instant::now();
     let mut children: Vec<Child> = Vec::new();
     for mut program in programs {
         match program.spawn() {
             Ok(child) => children.push(child),
-            Err(e) => return Outcome::wrong(format!("job {}: {e}", plan.number)),
+            Err(e) => return JobCounts::wrong(format!("job {}: {e}", plan.number)),
         }
     }
     if let Some(first) = children.first_mut().filter(|_| plan.is_killed) {
         std::thread::sleep(Duration::from_millis(5 + draw(plan.seed, 30) % 800));
         kill(first.id());
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = JobCounts::default();
     let mut ends = Vec::new();
     for child in &mut children {
         let status = loop {

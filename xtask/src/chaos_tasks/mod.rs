@@ -17,8 +17,8 @@ use clap::Args;
 use serde_json::json;
 
 use crate::command::{TaskError, at};
-use job::Outcome;
-use node::Node;
+use job::JobCounts;
+use node::TaskNode;
 
 /// Options of `cargo xtask chaos-tasks`.
 #[derive(Args)]
@@ -75,12 +75,12 @@ pub(crate) fn run(options: &ChaosTasks) -> Result<bool, TaskError> {
         Some(dir) => dir.clone(),
         None => std::env::temp_dir().join(format!("tessera-chaos-tasks-{}", std::process::id())),
     };
-    let node = Node::make(&dir, options.debug, !options.no_broker)?;
+    let node = TaskNode::make(&dir, options.debug, !options.no_broker)?;
     let killed = some(options.seed ^ 1, options.jobs, options.kills);
     let broker_killed = some(options.seed ^ 2, options.jobs, options.broker_kills);
     let next = AtomicU64::new(0);
     let turn = || {
-        let mut outcome = Outcome::default();
+        let mut outcome = JobCounts::default();
         loop {
             let job = next.fetch_add(1, Ordering::Relaxed);
             if job >= options.jobs {
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &ChaosTasks) -> Result<bool, TaskError> {
             if broker_killed.contains(&job) {
                 node.kill_broker(draw(options.seed ^ 3, job));
             }
-            let plan = job::Plan::of(options.seed, job, killed.contains(&job));
+            let plan = job::JobPlan::of(options.seed, job, killed.contains(&job));
             outcome.add(&job::run(&node, &plan));
             if job % 500 == 499 {
                 eprintln!("chaos-tasks: {} of {} jobs", job + 1, options.jobs);
@@ -98,7 +98,7 @@ pub(crate) fn run(options: &ChaosTasks) -> Result<bool, TaskError> {
     };
     let outcome = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..options.beside.max(1)).map(|_| scope.spawn(turn)).collect();
-        let mut all = Outcome::default();
+        let mut all = JobCounts::default();
         for thread in threads {
             all.add(&thread.join().unwrap_or_default());
         }

@@ -24,7 +24,7 @@ pub(super) const MEMORY_MIB: u64 = 24 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The node.
-pub(super) struct Node {
+pub(super) struct TaskNode {
     dir: PathBuf,
     uuids: Vec<String>,
     /// Isolated GPUs that no job has.
@@ -46,9 +46,9 @@ fn build(debug: bool) -> Result<(), TaskError> {
     output(&mut build).map(drop)
 }
 
-impl Node {
+impl TaskNode {
     /// Builds everything and makes the node in `dir`.
-    pub(super) fn make(dir: &Path, debug: bool, has_broker: bool) -> Result<Node, TaskError> {
+    pub(super) fn make(dir: &Path, debug: bool, has_broker: bool) -> Result<TaskNode, TaskError> {
         build(debug)?;
         let built = target_dir().join(if debug { "debug" } else { "release" });
         at(dir, std::fs::create_dir_all(dir.join("lib")))?;
@@ -80,7 +80,7 @@ impl Node {
         let shown = output(
             Command::new(built.join("nvml-sim")).args(["show", "--json", "--state"]).arg(dir.join("state")),
         )?;
-        let mut node = Node {
+        let mut node = TaskNode {
             dir: dir.to_owned(),
             uuids: uuids(&shown),
             free: Mutex::default(),

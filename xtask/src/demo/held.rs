@@ -9,7 +9,7 @@ use lab::command::wait_for;
 use lab::{Cluster, HarnessError, JobId, User};
 
 /// One job of the demo.
-pub(super) struct Held {
+pub(super) struct DemoJob {
     pub(super) id: JobId,
 }
 
@@ -20,7 +20,7 @@ const LOOK_PER_TASK: &str = "srun -n 2 --label sh -c 'sleep 0.$SLURM_PROCID; ech
 /// Then it waits for the file that lets it end.
 const HOLD: &str = "echo looked\nwhile [ ! -e go-$SLURM_JOB_ID ]; do sleep 0.1; done\n";
 
-impl Held {
+impl DemoJob {
     /// Submits; the job may have to wait.
     pub(super) fn submit(
         cluster: &Cluster,

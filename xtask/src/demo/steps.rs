@@ -6,12 +6,12 @@ use std::time::Duration;
 use error_chain::with_causes;
 use lab::{Cluster, HarnessError, User};
 
-use super::held::{Held, gpus, instances, variable, visible};
+use super::held::{DemoJob, gpus, instances, variable, visible};
 use super::short;
 use super::show::Show;
 
 /// A set-up of jobs that run side by side, each with what it saw.
-type Running = Vec<(Held, String)>;
+type RunningJobs = Vec<(DemoJob, String)>;
 
 pub(super) fn all(cluster: &Cluster, show: &mut Show) -> Result<(), HarnessError> {
     show.title("Three nodes: a DGX-1V (8 x V100 16GB), 4 x H100 80GB, 2 x A100 40GB. Nothing is cut yet");
@@ -58,9 +58,9 @@ fn job(
     user: User,
     options: &[&str],
     per_task: bool,
-) -> Result<(Held, String), HarnessError> {
+) -> Result<(DemoJob, String), HarnessError> {
     show.typed(short(user), &format!("sbatch {} job.sh", options.join(" ")));
-    let held = Held::submit(cluster, user, options, per_task)?;
+    let held = DemoJob::submit(cluster, user, options, per_task)?;
     let saw = held.looked(cluster)?;
     show.block(&saw);
     for line in placed(cluster, &held)? {
@@ -70,7 +70,7 @@ fn job(
 }
 
 /// Where the job is in the layouts that the controller publishes.
-fn placed(cluster: &Cluster, held: &Held) -> Result<Vec<String>, HarnessError> {
+fn placed(cluster: &Cluster, held: &DemoJob) -> Result<Vec<String>, HarnessError> {
     let mark = format!("job{}", held.id);
     let holds = |part: &str| part.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == mark);
     let mut found = Vec::new();
@@ -83,7 +83,7 @@ fn placed(cluster: &Cluster, held: &Held) -> Result<Vec<String>, HarnessError> {
     Ok(found)
 }
 
-fn whole(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessError> {
+fn whole(cluster: &Cluster, show: &mut Show) -> Result<(DemoJob, String), HarnessError> {
     show.title("Three whole GPUs: the best-linked set, not the first three");
     let options = ["--gpu-isolation=whole", "--gpus-per-node=3", "--nodelist=n1"];
     let (held, saw) = job(cluster, show, User::Alice, &options, false)?;
@@ -95,7 +95,7 @@ fn whole(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessEr
     Ok((held, saw))
 }
 
-fn auto(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessError> {
+fn auto(cluster: &Cluster, show: &mut Show) -> Result<(DemoJob, String), HarnessError> {
     show.title("10 GB, however: the cheapest thing that gives them");
     let (held, saw) = job(cluster, show, User::Alice, &["--gpu-mem=10G", "--nodelist=n2"], false)?;
     let own = instances(&saw);
@@ -106,7 +106,7 @@ fn auto(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessErr
     Ok((held, saw))
 }
 
-fn profile(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessError> {
+fn profile(cluster: &Cluster, show: &mut Show) -> Result<(DemoJob, String), HarnessError> {
     show.title("Exactly this profile");
     let options = ["--gpu-isolation=mig:2g.10gb", "--nodelist=n3"];
     let (held, saw) = job(cluster, show, User::Bob, &options, false)?;
@@ -116,7 +116,7 @@ fn profile(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), Harness
     Ok((held, saw))
 }
 
-fn two_tasks(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessError> {
+fn two_tasks(cluster: &Cluster, show: &mut Show) -> Result<(DemoJob, String), HarnessError> {
     show.title("Two instances, two tasks: each task has its own");
     let options = ["--gpu-isolation=mig", "--gpu-instances=2", "--ntasks=2", "--nodelist=n2"];
     let (held, saw) = job(cluster, show, User::Bob, &options, true)?;
@@ -134,7 +134,7 @@ fn two_tasks(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), Harne
 fn idle_instance(
     cluster: &Cluster,
     show: &mut Show,
-    job: Option<(Held, String)>,
+    job: Option<(DemoJob, String)>,
 ) -> Result<(), HarnessError> {
     let Some((held, _)) = job else { return Ok(()) };
     show.title("A job ends: its instance is kept, idle, for the next job of that shape");
@@ -150,7 +150,7 @@ fn idle_instance(
     Ok(())
 }
 
-fn shares(cluster: &Cluster, show: &mut Show) -> Result<Running, HarnessError> {
+fn shares(cluster: &Cluster, show: &mut Show) -> Result<RunningJobs, HarnessError> {
     show.title("Two shares of one GPU, by MPS, with a cooperative memory limit");
     let options = ["--gpu-isolation=mps", "--gpu-mem=6G", "--gpu-threads=25%", "--nodelist=n1"];
     let first = job(cluster, show, User::Bob, &options, false)?;
@@ -169,19 +169,19 @@ fn shares(cluster: &Cluster, show: &mut Show) -> Result<Running, HarnessError> {
     Ok(vec![first, second])
 }
 
-fn must_wait(cluster: &Cluster, show: &mut Show) -> Result<Running, HarnessError> {
+fn must_wait(cluster: &Cluster, show: &mut Show) -> Result<RunningJobs, HarnessError> {
     show.title("A node without a free slice: the job waits, and starts when it can");
     let all = ["--gpu-isolation=mig:7g.80gb", "--nodelist=n2"];
-    let mut running = Running::new();
+    let mut running = RunningJobs::new();
     for _ in 0..4 {
         show.typed("alice", &format!("sbatch {} job.sh", all.join(" ")));
-        let held = Held::submit(cluster, User::Alice, &all, false)?;
+        let held = DemoJob::submit(cluster, User::Alice, &all, false)?;
         let saw = held.looked(cluster)?;
         running.push((held, saw));
     }
     let small = ["--gpu-isolation=mig:1g.10gb", "--nodelist=n2"];
     show.typed("bob", &format!("sbatch {} job.sh", small.join(" ")));
-    let waiting = Held::submit(cluster, User::Bob, &small, false)?;
+    let waiting = DemoJob::submit(cluster, User::Bob, &small, false)?;
     let waited = cluster.wait_job(waiting.id, "waiting for resources", |job| {
         job.state() == "PENDING" && job.reason() == "Resources"
     });
@@ -209,7 +209,7 @@ fn sees_only_its_own(saw: &str, show: &mut Show) {
     );
 }
 
-fn no_two_jobs_share_an_instance(running: &Running, show: &mut Show) {
+fn no_two_jobs_share_an_instance(running: &RunningJobs, show: &mut Show) {
     // A task of the two-task job sees both of its job's instances: each counts once per job.
     let per_job =
         running.iter().map(|(_, saw)| instances(saw).into_iter().map(|(_, u)| u).collect::<BTreeSet<_>>());

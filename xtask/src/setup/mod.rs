@@ -21,7 +21,7 @@ use lab::paths::{self, target_dir};
 use slurm_releases::Release;
 
 use crate::command::{TaskError, at};
-use crate::progress::Step;
+use crate::progress::ShownStep;
 
 /// Sets up for one Slurm series, or for all.
 pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
@@ -77,7 +77,7 @@ fn once(
     }
     eprintln!("setup: {what}");
     let begin = Instant::now();
-    let step = Step::new(what);
+    let step = ShownStep::new(what);
     work()?;
     drop(step);
     at(stamp, fs::write(stamp, key))?;

@@ -9,7 +9,7 @@ use error_chain::with_causes;
 use slurm_releases::{Debian, Release};
 
 use crate::command::{TaskError, at, output};
-use crate::progress::Step;
+use crate::progress::ShownStep;
 
 /// Packages to install, each with the reason.
 const PACKAGES: [(&str, &str); 21] = [
@@ -100,7 +100,7 @@ pub(super) fn install() -> Result<(), TaskError> {
         eprintln!("setup: will install {name} ({reason})");
     }
     let _policy = Policy::set()?;
-    let _step = Step::new("packages of the machine");
+    let _step = ShownStep::new("packages of the machine");
     output(apt_get().arg("update"))?;
     output(apt_get().args(["install", "-y", "--no-install-recommends"]).args(&missing))?;
     let still = missing_packages();

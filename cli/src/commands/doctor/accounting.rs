@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use super::findings::Findings;
 
 /// A plugin of ours: its key in slurm.conf, its name there and its file.
-struct Kind {
+struct AccountingPlugin {
     key: &'static str,
     plugin: &'static str,
     file: &'static str,
 }
 
-const ENERGY: Kind = Kind {
+const ENERGY: AccountingPlugin = AccountingPlugin {
     key: "AcctGatherEnergyType",
     plugin: "acct_gather_energy/tessera",
     file: "acct_gather_energy_tessera.so",
 };
-const USAGE: Kind = Kind {
+const USAGE: AccountingPlugin = AccountingPlugin {
     key: "AcctGatherInterconnectType",
     plugin: "acct_gather_interconnect/tessera",
     file: "acct_gather_interconnect_tessera.so",
@@ -31,7 +31,7 @@ fn entries(list: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The plugins of ours that slurm.conf names. Slurm takes a name with its kind and without.
-fn named<'s>(setting: impl Fn(&str) -> &'s str) -> Vec<Kind> {
+fn named<'s>(setting: impl Fn(&str) -> &'s str) -> Vec<AccountingPlugin> {
     let is_ours = |name: &str| name.rsplit('/').next() == Some("tessera");
     [ENERGY, USAGE].into_iter().filter(|kind| entries(setting(kind.key)).any(is_ours)).collect()
 }
@@ -44,7 +44,7 @@ pub(super) fn files<'s>(setting: impl Fn(&str) -> &'s str) -> impl Iterator<Item
 /// `setting` is the value of a key of slurm.conf as Slurm shows it; `dirs` is `PluginDir`.
 pub(super) fn check<'s>(setting: impl Fn(&str) -> &'s str, dirs: &[PathBuf], findings: &mut Findings) {
     let named = named(&setting);
-    for Kind { key, file, .. } in &named {
+    for AccountingPlugin { key, file, .. } in &named {
         if !dirs.iter().any(|dir| dir.join(file).is_file()) {
             let shown: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
             findings.bad(format!(
@@ -54,7 +54,7 @@ pub(super) fn check<'s>(setting: impl Fn(&str) -> &'s str, dirs: &[PathBuf], fin
             ));
         }
     }
-    let Some(Kind { plugin, .. }) = named.first() else { return };
+    let Some(AccountingPlugin { plugin, .. }) = named.first() else { return };
     let mut lacks = |name: &str, word: &str| {
         findings.bad(format!("slurm.conf: {name} = {}, but {plugin} needs {word}", setting(name)));
     };

@@ -13,7 +13,7 @@ use crate::slurm::command::run;
 use crate::slurm::scontrol;
 
 /// Slurm's answers, asked once.
-pub(crate) struct Slurm {
+pub(crate) struct SlurmAnswers {
     /// `scontrol show config`, by lower-case key.
     settings: HashMap<String, String>,
     /// Each node's `Gres`.
@@ -26,7 +26,7 @@ pub(crate) struct Slurm {
     pub(super) slurmds: HashMap<String, SlurmVersion>,
 }
 
-impl Slurm {
+impl SlurmAnswers {
     pub(super) fn setting(&self, key: &str) -> &str {
         self.settings.get(key).map_or("", String::as_str)
     }
@@ -81,13 +81,13 @@ fn names(value: &str, host: &str) -> bool {
 }
 
 /// `None`, with a finding, where Slurm does not answer.
-pub(crate) fn ask(findings: &mut Findings) -> Option<Slurm> {
+pub(crate) fn ask(findings: &mut Findings) -> Option<SlurmAnswers> {
     let answers = run("scontrol", &["show", "config"]).and_then(|config| Ok((config, scontrol::nodes()?)));
     match answers {
         Ok((config, nodes)) => {
             let (gres, layouts) = (scontrol::field_by_node(&nodes, "Gres="), scontrol::layouts_in(&nodes));
             let (standings, slurmds) = (scontrol::standings_in(&nodes), versions_in(&nodes));
-            Some(Slurm { settings: settings_in(&config), gres, layouts, standings, slurmds })
+            Some(SlurmAnswers { settings: settings_in(&config), gres, layouts, standings, slurmds })
         }
         Err(e) => {
             findings.bad(format!("Slurm: {}", e.what()));
@@ -125,7 +125,7 @@ mod tests {
         let config = "SLURM_VERSION           = 24.11.5\nSlurmctldHost[0]        = head(10.0.0.1)\n";
         let nodes =
             "NodeName=n1 Arch=x86_64\n   NodeAddr=n1 NodeHostName=n1 Version=24.05.8\n\nNodeName=n2\n";
-        let slurm = Slurm {
+        let slurm = SlurmAnswers {
             settings: settings_in(config),
             gres: HashMap::new(),
             layouts: HashMap::new(),

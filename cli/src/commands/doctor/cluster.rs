@@ -9,7 +9,7 @@ use shared_pages::{decisions, refusals_by_day};
 use site_config::SiteConfig;
 
 use super::accounting;
-use super::answers::Slurm;
+use super::answers::SlurmAnswers;
 use super::findings::Findings;
 use super::installed::{plugins, plugstack};
 use crate::layout_line;
@@ -17,7 +17,7 @@ use crate::slurm::scontrol;
 use crate::this_machine::host;
 
 /// Whether slurmctld counts its decisions for the exporter, and refusals by day for the history. Asked on its first machine alone: a second one may wait for its turn.
-pub(crate) fn counts_decisions(slurm: &Slurm, findings: &mut Findings) {
+pub(crate) fn counts_decisions(slurm: &SlurmAnswers, findings: &mut Findings) {
     if !slurm.is_first_controller(&host()) {
         return;
     }
@@ -53,7 +53,7 @@ fn counters(state: &str, user: u32, findings: &mut Findings) {
 }
 
 /// Whether slurm.conf loads Tessera.
-pub(crate) fn settings(slurm: &Slurm, findings: &mut Findings) {
+pub(crate) fn settings(slurm: &SlurmAnswers, findings: &mut Findings) {
     let get = |key: &str| slurm.setting(key);
     let has = |key: &str, word: &str| get(key).split(',').any(|w| w.trim().eq_ignore_ascii_case(word));
     findings.group("Slurm: settings and plugins", |f| {
@@ -74,7 +74,7 @@ pub(crate) fn settings(slurm: &Slurm, findings: &mut Findings) {
 }
 
 /// Whether slurmctld works with the file as it is, by what it publishes.
-pub(crate) fn controllers_file(slurm: &Slurm, findings: &mut Findings) {
+pub(crate) fn controllers_file(slurm: &SlurmAnswers, findings: &mut Findings) {
     let with = |version: ConfigInForce| {
         let of = |line: &String| parse_layout(line.trim()).is_ok_and(|l| l.config == version);
         slurm.layouts.values().any(of)
@@ -93,7 +93,7 @@ pub(crate) fn controllers_file(slurm: &Slurm, findings: &mut Findings) {
 }
 
 /// Whether Slurm counts what `tessera.toml` describes, publishes a layout, and gives the node jobs of Tessera's.
-pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mut Findings) {
+pub(crate) fn node(slurm: &SlurmAnswers, name: &str, config: &SiteConfig, findings: &mut Findings) {
     let Some(spec) = config.node(name) else { return };
     let gpus = u32::try_from(spec.gpus.len()).unwrap_or(u32::MAX);
     let shards: u32 = spec.gpus.iter().map(|m| m.shards()).sum();

@@ -7,7 +7,7 @@ use rustix::fs::statfs;
 use site_config::{ConfigError, SiteConfig};
 use site_problems::{OnNode, SlurmNames, own_problems, problems_on_node, unknown_to_slurm};
 
-use super::answers::Slurm;
+use super::answers::SlurmAnswers;
 use super::findings::Findings;
 use crate::local_node::{Local, require_root};
 use crate::outcome::Failure;
@@ -16,7 +16,7 @@ use crate::this_machine::this_node;
 
 /// A good `tessera.toml` with its text.
 #[derive(Clone, Copy)]
-pub(super) struct File<'a> {
+pub(super) struct GoodFile<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
     pub(super) config: &'a SiteConfig,
@@ -26,13 +26,13 @@ fn bad(errors: Vec<ConfigError>, findings: &mut Findings) {
     errors.into_iter().for_each(|error| findings.bad(error.to_string()));
 }
 
-impl File<'_> {
+impl GoodFile<'_> {
     fn name(&self) -> String {
         self.path.to_string_lossy().into_owned()
     }
 
     /// Reports settings that contradict each other or have no effect, and names that Slurm does not have.
-    pub(super) fn check(&self, slurm: Option<&Slurm>, findings: &mut Findings) {
+    pub(super) fn check(&self, slurm: Option<&SlurmAnswers>, findings: &mut Findings) {
         bad(own_problems(&self.name(), self.text), findings);
         let Some(slurm) = slurm else { return };
         let names = self.names(slurm, findings);
@@ -42,7 +42,7 @@ impl File<'_> {
     }
 
     /// Asks Slurm for its names, as far as the file has such.
-    fn names(&self, slurm: &Slurm, findings: &mut Findings) -> SlurmNames {
+    fn names(&self, slurm: &SlurmAnswers, findings: &mut Findings) -> SlurmNames {
         let SiteConfig { limits, partitions, .. } = self.config;
         let mut names = SlurmNames { gpu_types: slurm.gpu_types(), ..SlurmNames::default() };
         if !partitions.is_empty() || limits.iter().any(|limit| limit.partition.is_some()) {

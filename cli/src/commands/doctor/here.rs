@@ -17,7 +17,7 @@ use protocol::{Layout, parse_layout};
 use site_config::{GpuOrder, SiteConfig, gpu_order};
 use site_files::last_good::LastGood;
 
-use super::answers::Slurm;
+use super::answers::SlurmAnswers;
 use super::findings::Findings;
 use super::links;
 use super::power;
@@ -27,7 +27,12 @@ use crate::slurm::scontrol;
 use crate::this_machine::this_node;
 
 /// Looks at this machine, if it is a node that is asked about.
-pub(crate) fn check(config: &SiteConfig, only: Option<&str>, slurm: Option<&Slurm>, findings: &mut Findings) {
+pub(crate) fn check(
+    config: &SiteConfig,
+    only: Option<&str>,
+    slurm: Option<&SlurmAnswers>,
+    findings: &mut Findings,
+) {
     let here = this_node().filter(|n| config.node(n).is_some());
     let Some(name) = here.filter(|n| only.is_none_or(|o| o == n)) else {
         let which = only.map_or_else(
@@ -69,9 +74,9 @@ fn kept(name: &str, findings: &mut Findings) {
 const LOOKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
-fn node(local: &Local<'_>, slurm: Option<&Slurm>, findings: &mut Findings) {
+fn node(local: &Local<'_>, slurm: Option<&SlurmAnswers>, findings: &mut Findings) {
     let mut published = slurm.and_then(|s| s.layouts.get(&local.name)).cloned();
-    let gres = slurm.and_then(Slurm::gres_conf);
+    let gres = slurm.and_then(SlurmAnswers::gres_conf);
     let mut seen = Findings::default();
     for look in 1..=LOOKS {
         seen = Findings::default();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use site_config::SiteConfig;
 
-use super::answers::Slurm;
+use super::answers::SlurmAnswers;
 use super::findings::Findings;
 use super::versions::{self, Installed, Needs, SlurmVersion};
 use crate::this_machine::{host, this_node};
@@ -14,7 +14,7 @@ use crate::this_machine::{host, this_node};
 const SELECT: &str = "select_cons_tres.so";
 
 /// Whether what is installed on this machine is of one version and fits the Slurm that runs.
-pub(super) fn check(slurm: &Slurm, config: &SiteConfig, findings: &mut Findings) {
+pub(super) fn check(slurm: &SlurmAnswers, config: &SiteConfig, findings: &mut Findings) {
     let dirs = slurm.plugin_dirs();
     let ours = |name: &str| {
         let mut paths = dirs.iter().map(|dir| dir.join(name)).filter(|path| path.is_file());

@@ -17,7 +17,7 @@ use site_config::SiteConfig;
 use site_files::last_good::InForce;
 use site_files::tessera_toml::{self, LoadError};
 
-use file_says::File;
+use file_says::GoodFile;
 use findings::Findings;
 
 use crate::globals::Globals;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
     let slurm = answers::ask(&mut findings);
     // Of a bad file only the errors are sure.
     let good = tessera_toml::load(&path).ok().filter(|_| bad.is_none());
-    let file = good.as_ref().map(|(config, texts)| File { path: &path, text: &texts.main, config });
+    let file = good.as_ref().map(|(config, texts)| GoodFile { path: &path, text: &texts.main, config });
     if let Some(file) = &file {
         file.check(slurm.as_ref(), &mut findings);
     }

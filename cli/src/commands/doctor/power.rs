@@ -4,13 +4,13 @@ use gpu_node::{GpuPower, GpuPowerView, driver_version, power_status};
 use node_state::{PowerBudget, PowerRange};
 use site_config::SiteConfig;
 
-use super::answers::Slurm;
+use super::answers::SlurmAnswers;
 use super::findings::Findings;
 use crate::commands::power::budgets::committed;
 use crate::local_node::Local;
 
 /// Whether more is committed in some budget than it allows; only those with one of these nodes.
-pub(super) fn budgets(slurm: &Slurm, names: &[&str], config: &SiteConfig, findings: &mut Findings) {
+pub(super) fn budgets(slurm: &SlurmAnswers, names: &[&str], config: &SiteConfig, findings: &mut Findings) {
     let ours = |budget: &&PowerBudget| budget.nodes.iter().any(|node| names.contains(&node.as_str()));
     for budget in config.power_budgets.iter().filter(ours) {
         let PowerBudget { name, watts, .. } = budget;

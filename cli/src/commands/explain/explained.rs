@@ -5,7 +5,7 @@ use decision_report::report::KindTried;
 use placement::{Admission, Never};
 use protocol::{SetWait, Size};
 
-use super::memory::Memory;
+use super::memory::ExplainedMemory;
 use super::rivals::Rival;
 
 /// One node, or several in the same state, and what the request gets there.
@@ -15,7 +15,7 @@ pub(super) struct Explained {
     /// What the node alone would count for it, or why the node could never satisfy it.
     pub(super) ever: Result<Admission, Never>,
     /// What holds the job to its memory, if it gets anything.
-    pub(super) memory: Option<Memory>,
+    pub(super) memory: Option<ExplainedMemory>,
     /// The job would first wait for better GPUs.
     pub(super) waits: Option<SetWait>,
     /// For a set of whole GPUs: what others would choose.

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use site_config::hostlist;
 
 use super::explained::{Explained, outcome};
-use super::nodes::{Asked, Seen};
+use super::nodes::{AskedNodes, NodesKnown};
 use super::{Question, rivals};
 use crate::node_answer::{self, Verdict};
 use crate::slurm_nodes::away;
 
 /// The whole answer.
 pub(super) fn answer(
-    asked: &Asked,
+    asked: &AskedNodes,
     question: &Question,
     verdicts: &[(Vec<String>, Verdict)],
     explained: &[Explained],
@@ -36,9 +36,9 @@ pub(super) fn answer(
         value
     };
     let seen = match &asked.seen {
-        Seen::Now => "now",
-        Seen::Unanswered(_) => "no Slurm answers: taken as empty",
-        Seen::Said => "as the options say",
+        NodesKnown::Now => "now",
+        NodesKnown::Unanswered(_) => "no Slurm answers: taken as empty",
+        NodesKnown::Said => "as the options say",
     };
     let left: Vec<&str> = asked.live.left_to_slurm().map(|aside| aside.name.as_str()).collect();
     let (not_taking, reserved) = away::json(&asked.live.not_taking);

@@ -7,13 +7,13 @@ use protocol::{Grant, Isolation, MemoryLevel, Request, TaskDevices};
 use site_config::{MemoryLimit, SiteConfig};
 
 /// The level on some nodes, and what each process may take there.
-pub(super) struct Memory {
+pub(super) struct ExplainedMemory {
     pub(super) level: MemoryLevel,
     /// `None` for an instance or a whole GPU of the job's own: its memory ends by itself.
     what: Option<String>,
 }
 
-impl Memory {
+impl ExplainedMemory {
     /// Returns what holds a job with this grant to its memory. `tasks` is the number of tasks on a node, if the user names it;
     /// `by_kernel`: the site says that the nodes' kernel can.
     pub(super) fn of(
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     fn level(grant: &Grant, request: &str, limit: MemoryLimit, by_kernel: bool) -> String {
-        Memory::of(grant, &parse_request(request).unwrap(), limit, by_kernel, None).level.to_string()
+        ExplainedMemory::of(grant, &parse_request(request).unwrap(), limit, by_kernel, None).level.to_string()
     }
 
     #[test]

@@ -23,8 +23,8 @@ use site_config::SiteConfig;
 
 pub(crate) use args::ExplainArgs;
 use explained::Explained;
-use memory::Memory;
-use nodes::{Asked, asked};
+use memory::ExplainedMemory;
+use nodes::{AskedNodes, asked};
 use order::Order;
 
 use crate::globals::Globals;
@@ -100,7 +100,7 @@ struct Question {
     policy: Policy,
 }
 
-fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
+fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcome {
     let uid = Uid(rustix::process::getuid().as_raw());
     // Slurm 22.05 gives all of a job's shards on a node from one GPU; the controller asks the same way.
     let mut ask = Ask {
@@ -112,7 +112,7 @@ fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
         // The request does not have them.
         ask.request.gpus = u32::try_from(*n).ok();
     }
-    let Asked { live, ends, company, .. } = asked;
+    let AskedNodes { live, ends, company, .. } = asked;
     let mut verdicts = if question.alone {
         by_verdict_alone(live, &ask, &question.policy, ends, company)
     } else {
@@ -136,7 +136,7 @@ fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
         let limit = asked.config.mps.memory_limit;
         let explained = explain(names, node, &ask, &question.policy);
         let fence = memory::has_fence(&asked.config, &explained.names);
-        let of = |grant| Memory::of(grant, &ask.request, limit, fence, tasks);
+        let of = |grant| ExplainedMemory::of(grant, &ask.request, limit, fence, tasks);
         let memory = explained.decision.chosen.as_ref().map(of);
         Explained { memory, ..explained }
     };

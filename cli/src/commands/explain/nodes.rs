@@ -22,7 +22,7 @@ use crate::slurm_nodes::{self, Among, Live, Present, Published};
 use crate::{clock, layout_line, options, site, unknown_name};
 
 /// How the nodes' state is known.
-pub(super) enum Seen {
+pub(super) enum NodesKnown {
     /// Slurm shows it.
     Now,
     /// They are taken as empty, because no Slurm answers: why.
@@ -32,10 +32,10 @@ pub(super) enum Seen {
 }
 
 /// The nodes that are asked, and what is known of those who use them.
-pub(super) struct Asked {
+pub(super) struct AskedNodes {
     pub(super) config: SiteConfig,
     pub(super) live: Live,
-    pub(super) seen: Seen,
+    pub(super) seen: NodesKnown,
     pub(super) caller: Caller,
     /// A job of the caller, with what slurmctld knows of where it may run.
     pub(super) who: Submission,
@@ -47,7 +47,7 @@ pub(super) struct Asked {
     pub(super) company: HashMap<String, Vec<JobId>>,
 }
 
-impl Asked {
+impl AskedNodes {
     pub(super) fn user(&self, job: JobId) -> Option<String> {
         self.users.get(&job).cloned()
     }
@@ -56,11 +56,11 @@ impl Asked {
     pub(super) fn header(&self) -> Option<String> {
         let Caller { user, partition, account } = &self.caller;
         match &self.seen {
-            Seen::Said => None,
-            Seen::Unanswered(why) => {
+            NodesKnown::Said => None,
+            NodesKnown::Unanswered(why) => {
                 Some(format!("no Slurm answers here, so all nodes are taken as empty ({why})"))
             }
-            Seen::Now => {
+            NodesKnown::Now => {
                 let of = |what: &str, name: &Option<String>| {
                     name.as_ref().map_or_else(String::new, |name| format!(", {what} {name}"))
                 };
@@ -87,7 +87,7 @@ impl Asked {
 }
 
 /// The site that is asked, and its nodes in the state that they are asked about.
-pub(super) fn asked(args: &ExplainArgs, globals: &Globals) -> Result<Asked, Failure> {
+pub(super) fn asked(args: &ExplainArgs, globals: &Globals) -> Result<AskedNodes, Failure> {
     let mut asked = match &args.model {
         Some(key) => made_up(key, args, globals)?,
         None => configured(args, site::load(globals.config.as_deref())?)?,
@@ -112,7 +112,7 @@ fn put(line: &str, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) -> Result<(), 
 }
 
 /// A node that no file describes. It works without a tessera.toml, whose limits and defaults it takes if there is one.
-fn made_up(key: &str, args: &ExplainArgs, globals: &Globals) -> Result<Asked, Failure> {
+fn made_up(key: &str, args: &ExplainArgs, globals: &Globals) -> Result<AskedNodes, Failure> {
     let spec = described(key, args.count, &args.links)?;
     let name = format!("{} x {}", args.count, spec.gpus[0].key);
     let nodes = vec![Present { name, node: spec.to_node(), idle: true, state: 0, alike: 0 }];
@@ -123,7 +123,7 @@ fn made_up(key: &str, args: &ExplainArgs, globals: &Globals) -> Result<Asked, Fa
     Ok(said(config, nodes, args))
 }
 
-fn said(config: SiteConfig, nodes: Vec<Present>, args: &ExplainArgs) -> Asked {
+fn said(config: SiteConfig, nodes: Vec<Present>, args: &ExplainArgs) -> AskedNodes {
     let caller =
         Caller { partition: args.partition.clone(), account: args.account.clone(), ..Caller::default() };
     let live = Live { nodes, ..Live::default() };
@@ -132,10 +132,10 @@ fn said(config: SiteConfig, nodes: Vec<Present>, args: &ExplainArgs) -> Asked {
         account: caller.account.clone(),
         ..Submission::default()
     };
-    Asked {
+    AskedNodes {
         config,
         live,
-        seen: Seen::Said,
+        seen: NodesKnown::Said,
         caller,
         who,
         users: HashMap::new(),
@@ -169,7 +169,7 @@ fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> 
 }
 
 /// The nodes of tessera.toml: as Slurm shows them, where it answers and nothing else is said.
-fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> {
+fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<AskedNodes, Failure> {
     let wanted = args.node.as_deref().map(|list| layout::named(list, &config)).transpose()?;
     if args.empty || args.busy.is_some() {
         let nodes = empty(&config, wanted.as_deref(), args.request.excluded());
@@ -181,7 +181,7 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
         Err(failure) => {
             let nodes = empty(&config, wanted.as_deref(), args.request.excluded());
             let why = failure.what().lines().next().unwrap_or_default().to_owned();
-            return Ok(Asked { seen: Seen::Unanswered(why), ..said(config, nodes, args) });
+            return Ok(AskedNodes { seen: NodesKnown::Unanswered(why), ..said(config, nodes, args) });
         }
     };
     let by_account = config.limits.iter().any(|limit| limit.account.is_some());
@@ -205,7 +205,7 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
     let ends = ends(&jobs, &Learnt::nothing(config.learn_from), clock::epoch_seconds());
     let company = squeue::by_node(&jobs);
     let users = jobs.into_iter().map(|job| (JobId(job.id), job.user)).collect();
-    Ok(Asked { config, live, seen: Seen::Now, caller, who, users, ends, company })
+    Ok(AskedNodes { config, live, seen: NodesKnown::Now, caller, who, users, ends, company })
 }
 
 /// Checks what sbatch refuses to ask for.

@@ -4,7 +4,7 @@ use node_state::{Ask, Policy};
 use placement::{Fill, NodeCost, decide};
 use site_config::NodeOrder;
 
-use super::nodes::Asked;
+use super::nodes::AskedNodes;
 use crate::node_answer::seen_by;
 use crate::render::hosts;
 
@@ -14,7 +14,7 @@ pub(super) struct Order(Vec<(NodeCost, Vec<String>)>);
 
 impl Order {
     /// The order for a job that gets one node.
-    pub(super) fn of(asked: &Asked, ask: &Ask, policy: &Policy) -> Self {
+    pub(super) fn of(asked: &AskedNodes, ask: &Ask, policy: &Policy) -> Self {
         let fill = match asked.config.node_order(asked.caller.partition.as_deref()) {
             NodeOrder::Slurm => return Self::default(),
             NodeOrder::Pack => Fill::Pack,

@@ -11,8 +11,8 @@ use site_config::hostlist;
 
 use super::Question;
 use super::explained::{Explained, outcome};
-use super::memory::Memory;
-use super::nodes::Asked;
+use super::memory::ExplainedMemory;
+use super::nodes::AskedNodes;
 use super::order::Order;
 use crate::node_answer::{Verdict, soonest};
 use crate::render::hosts;
@@ -21,7 +21,7 @@ use crate::slurm_nodes::away;
 /// The whole answer: how the nodes' state is known, what each says, and the candidates of those that are `shown`. Of one
 /// node in detail the first line of its candidates is what it says.
 pub(super) fn answer(
-    asked: &Asked,
+    asked: &AskedNodes,
     question: &Question,
     verdicts: &[(Vec<String>, Verdict)],
     (shown, order): (&[Explained], &Order),
@@ -86,7 +86,7 @@ fn notes(explained: &Explained, counted: Option<&Counted>) -> String {
         (Ok(_), Some(Counted::Gpus(n))) => writeln!(text, "counts in Slurm as gres/gpu:{n} per node"),
         (Err(_), _) | (Ok(_), None) => Ok(()),
     };
-    if let Some(memory) = memory.as_ref().and_then(Memory::line) {
+    if let Some(memory) = memory.as_ref().and_then(ExplainedMemory::line) {
         let _ = writeln!(text, "{memory}");
     }
     if let Some(wait) = waits {

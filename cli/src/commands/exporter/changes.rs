@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use crate::cluster_snapshot::{NodeSeen, Seen, kind};
+use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen, kind};
 use crate::gpu_pieces::Owner;
 
 /// Looks that a GPU's history goes back.
@@ -39,7 +39,7 @@ pub(super) struct Changes {
 impl Changes {
     /// Counts what is new and returns the jobs that have started since the last look. Of what came and went between two looks
     /// nothing is known.
-    pub(super) fn add(&mut self, seen: &Seen) -> Vec<Started> {
+    pub(super) fn add(&mut self, seen: &ClusterSnapshot) -> Vec<Started> {
         for node in &seen.nodes {
             self.add_node(node);
         }

@@ -32,19 +32,19 @@ struct Guests {
     tasks: HashMap<u64, AbortHandle>,
 }
 
-type Shared = Arc<Mutex<Guests>>;
+type SharedGuests = Arc<Mutex<Guests>>;
 
-fn lock(guests: &Shared) -> MutexGuard<'_, Guests> {
+fn lock(guests: &SharedGuests) -> MutexGuard<'_, Guests> {
     guests.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts a connection out when its task ends, however it ends.
-struct Place {
-    guests: Shared,
+struct CountedConnection {
+    guests: SharedGuests,
     number: u64,
 }
 
-impl Drop for Place {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let mut guests = lock(&self.guests);
         guests.crowd.leave(self.number);
@@ -67,20 +67,20 @@ pub(super) async fn serve(listener: &TcpListener, router: &Router) -> Outcome {
     }
 }
 
-fn admit(guests: &Shared, stream: TcpStream, from: IpAddr, router: Router) {
+fn admit(guests: &SharedGuests, stream: TcpStream, from: IpAddr, router: Router) {
     let mut now = lock(guests);
     let (number, goes) = now.crowd.enter(from);
     if let Some(task) = goes.and_then(|goes| now.tasks.remove(&goes)) {
         task.abort();
     }
-    let place = Place { guests: Arc::clone(guests), number };
+    let place = CountedConnection { guests: Arc::clone(guests), number };
     // The task does not run, or end, before this thread waits.
     let task = tokio::spawn(answer(stream, router, place));
     now.tasks.insert(number, task.abort_handle());
 }
 
 /// Answers the one request of a connection.
-async fn answer(stream: TcpStream, router: Router, place: Place) {
+async fn answer(stream: TcpStream, router: Router, place: CountedConnection) {
     let router = TowerToHyperService::new(router);
     let service = service_fn(|request| {
         lock(&place.guests).crowd.asked(place.number);

@@ -13,7 +13,7 @@ use protocol::Standing;
 use super::changes::{Changes, Started};
 use super::counted::Counted;
 use super::registered::{Counters, Gauges, Labels, Ratios, family, gauge};
-use crate::cluster_snapshot::{GpuSeen, NodeSeen, Seen, held_by, kind};
+use crate::cluster_snapshot::{ClusterSnapshot, GpuSeen, NodeSeen, held_by, kind};
 
 /// Upper bounds of the waits that are counted, s: from those that a backfill cycle explains to a week.
 const WAITS: [f64; 10] = [1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0];
@@ -37,7 +37,7 @@ impl Waits {
 /// Everything, in the OpenMetrics text format. `seen`: the last look that succeeded. `fails`: looks that failed since the
 /// exporter began, and whether the last one did. `now` is in seconds since 1970.
 pub(super) fn text(
-    seen: Option<&Seen>,
+    seen: Option<&ClusterSnapshot>,
     changes: &Changes,
     waits: &Waits,
     counted: &Counted,
@@ -77,7 +77,7 @@ pub(super) fn text(
     text
 }
 
-fn nodes(registry: &mut Registry, seen: &Seen) {
+fn nodes(registry: &mut Registry, seen: &ClusterSnapshot) {
     let takes: Gauges = family(registry, "node_takes_jobs", "1 if Slurm starts jobs on the node");
     let known: Gauges =
         family(registry, "node_layout_known", "1 if the node's published layout could be read");
@@ -146,7 +146,7 @@ fn fragmentation(node: &NodeSeen) -> Option<f64> {
     (free > 0).then(|| 1.0 - f64::from(largest) / f64::from(free))
 }
 
-fn jobs(registry: &mut Registry, seen: &Seen, now: u64) {
+fn jobs(registry: &mut Registry, seen: &ClusterSnapshot, now: u64) {
     let count: Gauges =
         family(registry, "jobs", "Jobs with an option of Tessera's, by kind and Slurm's state");
     let pending: Gauges = family(

@@ -23,7 +23,7 @@ use changes::Changes;
 use counted::Counted;
 use metrics::Waits;
 
-use crate::cluster_snapshot::{self, Seen};
+use crate::cluster_snapshot::{self, ClusterSnapshot};
 use crate::commands::why::Facts;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
@@ -34,7 +34,7 @@ struct Now {
     /// How often Slurm was looked at, in vain or not.
     looks: u64,
     /// The last look that succeeded.
-    seen: Option<Seen>,
+    seen: Option<ClusterSnapshot>,
     /// Why the last look failed, if it did.
     trouble: Option<String>,
     failures: u64,

@@ -7,11 +7,11 @@ use crate::commands::why::Facts;
 /// What was said since the last look.
 #[derive(Default)]
 pub(super) struct Told {
-    asked: Option<Asked>,
+    asked: Option<LookAnswer>,
 }
 
 /// What Slurm said when it was asked after a look.
-struct Asked {
+struct LookAnswer {
     /// The number of the look.
     look: u64,
     /// The error: why Slurm said nothing. It is not asked again before the next look.
@@ -25,12 +25,12 @@ impl Told {
     pub(super) fn of(&mut self, id: u32, look: u64, ask: impl FnOnce() -> Result<Facts, String>) -> String {
         // A look may come while an earlier request still waits for its turn.
         let fresh = self.asked.take().filter(|asked| asked.look >= look);
-        let new = || Asked { look, facts: ask(), answers: HashMap::new() };
+        let new = || LookAnswer { look, facts: ask(), answers: HashMap::new() };
         self.asked.insert(fresh.unwrap_or_else(new)).of(id)
     }
 }
 
-impl Asked {
+impl LookAnswer {
     fn of(&mut self, id: u32) -> String {
         if let Some(text) = self.answers.get(&id) {
             return text.clone();

@@ -6,7 +6,7 @@ use protocol::node_word::split;
 use site_config::{SiteConfig, hostlist};
 
 use super::args::LayoutArgs;
-use crate::cluster_snapshot::{self, NodeSeen, Seen};
+use crate::cluster_snapshot::{self, ClusterSnapshot, NodeSeen};
 use crate::files::read_text;
 use crate::filter::Filter;
 use crate::outcome::Failure;
@@ -36,18 +36,23 @@ pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<NodeSe
 }
 
 /// The nodes of a file's layouts; with `all`, those of which it has none too.
-fn in_file(layouts: &HashMap<String, String>, all: bool, config: &SiteConfig) -> Result<Seen, Failure> {
+fn in_file(
+    layouts: &HashMap<String, String>,
+    all: bool,
+    config: &SiteConfig,
+) -> Result<ClusterSnapshot, Failure> {
     let mut nodes = Vec::new();
     for (spec, name) in config.nodes.iter().flat_map(|s| s.names.iter().map(move |n| (s, n))) {
         let line = layouts.get(name).map(String::as_str);
-        let node = NodeSeen::of(spec, name, sinfo::Node { takes_jobs: true, ..Default::default() }, line);
+        let node =
+            NodeSeen::of(spec, name, sinfo::SinfoNode { takes_jobs: true, ..Default::default() }, line);
         match &node.gpus {
             Err(why) if line.is_some() => return Err(Failure::new(format!("layout of {name}: {why}"))),
             _ if line.is_some() || all => nodes.push(node),
             _ => {}
         }
     }
-    Ok(Seen { nodes, jobs: Vec::new(), at: 0, took_s: 0.0 })
+    Ok(ClusterSnapshot { nodes, jobs: Vec::new(), at: 0, took_s: 0.0 })
 }
 
 /// The names of a hostlist; an error if tessera.toml lacks one.

@@ -10,15 +10,15 @@ use protocol::plan::PlannedPlace;
 
 use super::note;
 use super::place::Place;
-use super::record::{Entry, Record};
+use super::record::{SubmittedPlan, SubmittedTask};
 use crate::options::range;
 use crate::outcome::Failure;
 use crate::slurm::{sacct, squeue};
 
 /// The plan, and its record's file if it has one.
-pub(super) fn plan(what: &str) -> Result<(Record, Option<PathBuf>), Failure> {
+pub(super) fn plan(what: &str) -> Result<(SubmittedPlan, Option<PathBuf>), Failure> {
     let path = Path::new(what);
-    let in_file = if path.exists() { Some(Record::read(path)) } else { None };
+    let in_file = if path.exists() { Some(SubmittedPlan::read(path)) } else { None };
     match in_file {
         Some(Ok(record)) => Ok((record, Some(path.to_owned()))),
         // A plan has the name of its tasks' file.
@@ -46,10 +46,10 @@ fn ids(text: &str) -> Option<Vec<u32>> {
 
 /// The latest plan of a name: among the records in this directory, else among the caller's own jobs that Slurm still
 /// knows. Other users' jobs do not count: their Comments may say anything.
-fn named(name: &str) -> Result<Option<(Record, Option<PathBuf>)>, Failure> {
+fn named(name: &str) -> Result<Option<(SubmittedPlan, Option<PathBuf>)>, Failure> {
     let files = fs::read_dir(".").into_iter().flatten().flatten().map(|file| file.path());
     let is_record = |path: &PathBuf| path.extension().is_some_and(|e| e == "json");
-    let records = files.filter(is_record).filter_map(|path| Some((Record::read(&path).ok()?, path)));
+    let records = files.filter(is_record).filter_map(|path| Some((SubmittedPlan::read(&path).ok()?, path)));
     let newest =
         records.filter(|(record, _)| record.batch == name).max_by_key(|(record, _)| record.submitted);
     if let Some((record, path)) = newest {
@@ -58,7 +58,7 @@ fn named(name: &str) -> Result<Option<(Record, Option<PathBuf>)>, Failure> {
     let found: Vec<_> =
         squeue::comments(None)?.into_iter().filter_map(|(job, comment)| note::parse(&comment, job)).collect();
     let found = found.into_iter().filter(|(record, _)| record.batch == note::plain(name));
-    let mut plans: Vec<(Record, Vec<Entry>)> = Vec::new();
+    let mut plans: Vec<(SubmittedPlan, Vec<SubmittedTask>)> = Vec::new();
     for (record, entry) in found {
         match plans.iter_mut().find(|(known, _)| known.submitted == record.submitted) {
             Some((_, entries)) => entries.push(entry),
@@ -70,7 +70,7 @@ fn named(name: &str) -> Result<Option<(Record, Option<PathBuf>)>, Failure> {
 }
 
 /// The plan of these jobs, which must be one.
-fn of_jobs(ids: &[u32]) -> Result<Record, Failure> {
+fn of_jobs(ids: &[u32]) -> Result<SubmittedPlan, Failure> {
     let mut comments = squeue::comments(Some(ids))?;
     let mut seen = squeue::jobs(Some(ids))?;
     let forgotten: Vec<u32> = ids.iter().copied().filter(|id| seen.iter().all(|job| job.id != *id)).collect();
@@ -78,12 +78,16 @@ fn of_jobs(ids: &[u32]) -> Result<Record, Failure> {
         // Comment is only there where the site keeps it: AccountingStoreFlags=job_comment.
         let kept = sacct::rows(&forgotten, [("Comment", 1024)])?;
         comments.extend(kept.into_iter().map(|(id, [comment])| (id, comment)));
-        let job = |(id, [comment]): (u32, [String; 1])| squeue::Job { id, comment, ..squeue::Job::default() };
+        let job = |(id, [comment]): (u32, [String; 1])| squeue::QueuedJob {
+            id,
+            comment,
+            ..squeue::QueuedJob::default()
+        };
         seen.extend(sacct::rows(&forgotten, [("AdminComment", 2048)])?.into_iter().map(job));
     }
-    let mut plan: Option<Record> = None;
+    let mut plan: Option<SubmittedPlan> = None;
     let mut entries = Vec::new();
-    let same = |a: &Record, b: &Record| a.batch == b.batch && a.submitted == b.submitted;
+    let same = |a: &SubmittedPlan, b: &SubmittedPlan| a.batch == b.batch && a.submitted == b.submitted;
     for &id in ids {
         let noted =
             comments.iter().find(|(job, _)| *job == id).and_then(|(job, comment)| note::parse(comment, *job));
@@ -104,12 +108,12 @@ fn of_jobs(ids: &[u32]) -> Result<Record, Failure> {
     plan.map(|record| record.with(entries)).ok_or_else(none)
 }
 
-/// What the planner has planned for a job, in seconds since 1970; [`Record::with`] counts from the first begin.
+/// What the planner has planned for a job, in seconds since 1970; [`SubmittedPlan::with`] counts from the first begin.
 #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch")]
-fn planners(job: &squeue::Job) -> Option<(Record, Entry)> {
-    let record = Record::new("planner", "tessera", 0.0, 0.0, 0);
+fn planners(job: &squeue::QueuedJob) -> Option<(SubmittedPlan, SubmittedTask)> {
+    let record = SubmittedPlan::new("planner", "tessera", 0.0, 0.0, 0);
     let entry = |place, (begin, end): (u64, u64)| {
-        Entry::found(job.id.to_string(), job.id, place, begin as f64, end as f64)
+        SubmittedTask::found(job.id.to_string(), job.id, place, begin as f64, end as f64)
     };
     let comment = AdminComment::parse(&job.comment);
     if let Some(started) = comment.started() {

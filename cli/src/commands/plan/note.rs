@@ -7,7 +7,7 @@
 //! Users may change the Comment: it is only shown to them, and decides nothing.
 
 use super::place::Place;
-use super::record::{Entry, Record};
+use super::record::{SubmittedPlan, SubmittedTask};
 
 const BEGIN: &str = "tessera-plan v1 ";
 const KEYS: [&str; 8] = ["plan", "at", "policy", "overhead", "task", "on", "begin", "end"];
@@ -21,7 +21,7 @@ pub(super) fn plain(name: &str) -> String {
 }
 
 /// The note of one job of a plan.
-pub(super) fn text(record: &Record, entry: &Entry) -> String {
+pub(super) fn text(record: &SubmittedPlan, entry: &SubmittedTask) -> String {
     let Place { node, gpu, profile, start } = &entry.place;
     let place = format!("{node}:{gpu}/{profile}@{start}");
     let values = [
@@ -39,7 +39,7 @@ pub(super) fn text(record: &Record, entry: &Entry) -> String {
 }
 
 /// Reads a note: the plan without jobs, and this job's entry. `None` for any other Comment.
-pub(super) fn parse(comment: &str, job: u32) -> Option<(Record, Entry)> {
+pub(super) fn parse(comment: &str, job: u32) -> Option<(SubmittedPlan, SubmittedTask)> {
     let mut words = comment.strip_prefix(BEGIN)?.split(' ');
     let mut next = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
     let (plan, at) = (next("plan")?, next("at")?.parse().ok()?);
@@ -47,8 +47,8 @@ pub(super) fn parse(comment: &str, job: u32) -> Option<(Record, Entry)> {
     let (task, on) = (next("task")?, next("on")?);
     let (begin, end) = (seconds(next("begin")?)?, seconds(next("end")?)?);
     let (node, rest) = on.rsplit_once(':')?;
-    let record = Record::new(plan, policy, 0.0, overhead, at);
-    Some((record, Entry::found(task.to_owned(), job, Place::parse(node, rest)?, begin, end)))
+    let record = SubmittedPlan::new(plan, policy, 0.0, overhead, at);
+    Some((record, SubmittedTask::found(task.to_owned(), job, Place::parse(node, rest)?, begin, end)))
 }
 
 fn seconds(text: &str) -> Option<f64> {
@@ -62,8 +62,8 @@ mod tests {
     #[test]
     fn a_note_is_read_as_it_was_written() {
         let place = Place { node: "n1".to_owned(), gpu: 1, profile: "1g.5gb+me".to_owned(), start: 4 };
-        let entry = Entry::found("a task, the first".to_owned(), 7, place, 0.17, 31.47);
-        let record = Record::new("my batch.csv", "fixpart:4,2,1", 50.0, 0.3, 1_790_000_000);
+        let entry = SubmittedTask::found("a task, the first".to_owned(), 7, place, 0.17, 31.47);
+        let record = SubmittedPlan::new("my batch.csv", "fixpart:4,2,1", 50.0, 0.3, 1_790_000_000);
         let text = text(&record, &entry);
         assert_eq!(
             text,
@@ -72,7 +72,7 @@ mod tests {
         );
         let (plan, found) = parse(&text, 7).unwrap();
         assert_eq!((plan.batch.as_str(), plan.submitted), ("my_batch.csv", 1_790_000_000));
-        assert_eq!(found, Entry { task: "a_task__the_first".to_owned(), ..entry });
+        assert_eq!(found, SubmittedTask { task: "a_task__the_first".to_owned(), ..entry });
         assert_eq!(super::text(&plan, &found), text);
     }
 

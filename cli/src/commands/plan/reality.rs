@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::find;
-use super::record::{Entry, Record};
+use super::record::{SubmittedPlan, SubmittedTask};
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::render::table;
@@ -32,12 +32,12 @@ pub(super) fn run(what: &str, as_json: bool) -> Result<Outcome, Failure> {
 }
 
 /// 0 if every task has ended well.
-pub(super) fn status(record: &Record) -> u8 {
+pub(super) fn status(record: &SubmittedPlan) -> u8 {
     u8::from(!record.jobs.iter().all(|e| e.state.as_deref() == Some("COMPLETED")))
 }
 
 /// Waits until every job has ended.
-pub(super) fn follow(record: &mut Record) -> Result<(), Failure> {
+pub(super) fn follow(record: &mut SubmittedPlan) -> Result<(), Failure> {
     let mut failures = 0;
     let bar = Progress::new(record.jobs.len());
     loop {
@@ -59,7 +59,7 @@ pub(super) fn follow(record: &mut Record) -> Result<(), Failure> {
 const GONE: &str = "unknown";
 
 /// Asks Slurm about the jobs that have not ended.
-fn look(record: &mut Record) -> Result<(), Failure> {
+fn look(record: &mut SubmittedPlan) -> Result<(), Failure> {
     let open: Vec<u32> = record.jobs.iter().filter(|e| !e.ended()).map(|e| e.job).collect();
     if open.is_empty() {
         return Ok(());
@@ -78,7 +78,7 @@ fn look(record: &mut Record) -> Result<(), Failure> {
     Ok(())
 }
 
-fn note(entry: &mut Entry, state: &str, begin: Option<u64>, end: Option<u64>, comment: &str) {
+fn note(entry: &mut SubmittedTask, state: &str, begin: Option<u64>, end: Option<u64>, comment: &str) {
     entry.state = Some(state.split(' ').next().unwrap_or(state).to_owned());
     entry.real_end = end;
     // A pending job has an expected begin; one cancelled before it began has its end as such.
@@ -90,7 +90,7 @@ fn note(entry: &mut Entry, state: &str, begin: Option<u64>, end: Option<u64>, co
 
 /// Asks sacct about jobs that slurmctld has forgotten (`MinJobAge` after their end). Without accounting they stay
 /// unknown.
-fn from_sacct(record: &mut Record, ids: &[u32]) -> Result<(), Failure> {
+fn from_sacct(record: &mut SubmittedPlan, ids: &[u32]) -> Result<(), Failure> {
     let columns = [("State", 32), ("Start", 22), ("End", 22), ("AdminComment", 2048)];
     let rows = sacct::rows(ids, columns)?;
     for entry in record.jobs.iter_mut().filter(|e| ids.contains(&e.job)) {
@@ -105,7 +105,7 @@ fn from_sacct(record: &mut Record, ids: &[u32]) -> Result<(), Failure> {
 }
 
 /// Where the real times begin.
-fn zero(record: &Record) -> Option<u64> {
+fn zero(record: &SubmittedPlan) -> Option<u64> {
     record.jobs.iter().filter_map(|e| e.real_begin).min()
 }
 
@@ -114,9 +114,9 @@ fn since(zero: Option<u64>, at: Option<u64>) -> Option<f64> {
     Some(at? as f64 - zero? as f64)
 }
 
-fn makespan(record: &Record) -> Option<f64> {
+fn makespan(record: &SubmittedPlan) -> Option<f64> {
     let end = record.jobs.iter().map(|e| e.real_end).max()?;
-    since(zero(record), end).filter(|_| record.jobs.iter().all(Entry::ended))
+    since(zero(record), end).filter(|_| record.jobs.iter().all(SubmittedTask::ended))
 }
 
 /// How much later than planned, in percent of the plan.
@@ -124,12 +124,12 @@ fn deviation(planned: f64, real: Option<f64>) -> Option<f64> {
     real.map(|real| 100.0 * (real - planned) / planned)
 }
 
-pub(super) fn text(record: &Record) -> String {
+pub(super) fn text(record: &SubmittedPlan) -> String {
     let zero = zero(record);
     let shown = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
     let heads = ["task", "job", "state", "instance", "begin", "actual", "end", "actual", "deviation"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    let mut entries: Vec<&Entry> = record.jobs.iter().collect();
+    let mut entries: Vec<&SubmittedTask> = record.jobs.iter().collect();
     entries.sort_by(|a, b| a.end.total_cmp(&b.end));
     for entry in entries {
         let (begin, end) = (since(zero, entry.real_begin), since(zero, entry.real_end));
@@ -150,7 +150,7 @@ pub(super) fn text(record: &Record) -> String {
     table::render(&rows, &[1, 4, 5, 6, 7, 8]) + "\n" + &summary(record)
 }
 
-fn summary(record: &Record) -> String {
+fn summary(record: &SubmittedPlan) -> String {
     let planned = record.makespan;
     let mut text = match makespan(record) {
         Some(real) => {
@@ -184,7 +184,7 @@ fn summary(record: &Record) -> String {
 
 /// Seconds that Slurm added to a task on average: from the end of the last job that it followed to its own end, less its
 /// planned time. Only completed tasks count.
-fn extra(record: &Record) -> Option<f64> {
+fn extra(record: &SubmittedPlan) -> Option<f64> {
     let zero = zero(record);
     let mut all = Vec::new();
     for entry in record.jobs.iter().filter(|e| e.state.as_deref() == Some("COMPLETED")) {
@@ -203,9 +203,9 @@ fn extra(record: &Record) -> Option<f64> {
     (!all.is_empty()).then(|| all.iter().sum::<f64>() / count)
 }
 
-fn value(record: &Record) -> serde_json::Value {
+fn value(record: &SubmittedPlan) -> serde_json::Value {
     let zero = zero(record);
-    let job = |e: &Entry| {
+    let job = |e: &SubmittedTask| {
         let (begin, end) = (since(zero, e.real_begin), since(zero, e.real_end));
         json!({
             "task": e.task, "job": e.job, "state": e.state, "node": e.place.node, "gpu": e.place.gpu, "profile": e.place.profile,

@@ -16,7 +16,7 @@ const VERSION: u32 = 1;
 
 /// A submitted plan. Times are seconds from the plan's beginning unless they say otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct SubmittedPlan {
     version: u32,
     pub(super) batch: String,
     pub(super) policy: String,
@@ -25,12 +25,12 @@ pub(super) struct Record {
     pub(super) overhead: f64,
     /// When submission began, seconds since the epoch.
     pub(super) submitted: u64,
-    pub(super) jobs: Vec<Entry>,
+    pub(super) jobs: Vec<SubmittedTask>,
 }
 
 /// One submitted task: what was planned for it, and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct SubmittedTask {
     pub(super) task: String,
     pub(super) job: u32,
     /// Its planned instance.
@@ -55,7 +55,7 @@ pub(super) struct Entry {
     pub(super) elsewhere: Option<bool>,
 }
 
-impl Entry {
+impl SubmittedTask {
     /// A job just submitted.
     pub(super) fn new(planned: &PlannedJob, job: u32, after: Vec<u32>) -> Self {
         Self {
@@ -97,14 +97,14 @@ impl Entry {
     }
 }
 
-impl Record {
+impl SubmittedPlan {
     pub(super) fn new(batch: &str, policy: &str, makespan: f64, overhead: f64, submitted: u64) -> Self {
         let (batch, policy) = (batch.to_owned(), policy.to_owned());
         Self { version: VERSION, batch, policy, makespan, overhead, submitted, jobs: Vec::new() }
     }
 
     /// The plan of these jobs, with its times from its beginning on.
-    pub(super) fn with(mut self, mut jobs: Vec<Entry>) -> Self {
+    pub(super) fn with(mut self, mut jobs: Vec<SubmittedTask>) -> Self {
         // Those of `--submit` count from it already.
         let zero =
             if self.submitted > 0 { 0.0 } else { jobs.iter().map(|e| e.begin).fold(f64::MAX, f64::min) };

@@ -3,7 +3,7 @@
 use super::args::CarryArgs;
 use super::batch::{Batch, seconds};
 use super::jobs::PlannedJob;
-use super::record::{Entry, Record};
+use super::record::{SubmittedPlan, SubmittedTask};
 use super::{note, sbatch_options};
 use crate::files::read_text;
 use crate::outcome::Failure;
@@ -52,9 +52,14 @@ pub(super) fn works(batch: &Batch, jobs: &[PlannedJob], args: &CarryArgs) -> Res
 const TASK: &str = "{task}";
 
 /// The job's Comment, unless the user gives it another.
-pub(super) fn note(record: &Record, job: &PlannedJob, work: &Work, args: &CarryArgs) -> Option<String> {
+pub(super) fn note(
+    record: &SubmittedPlan,
+    job: &PlannedJob,
+    work: &Work,
+    args: &CarryArgs,
+) -> Option<String> {
     let script = work.script().unwrap_or_default();
-    let text = || note::text(record, &Entry::new(job, 0, Vec::new()));
+    let text = || note::text(record, &SubmittedTask::new(job, 0, Vec::new()));
     (!sbatch_options::has_comment(args, script)).then(text)
 }
 

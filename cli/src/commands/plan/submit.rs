@@ -14,7 +14,7 @@ use super::csv::read_costs;
 use super::jobs::{self, PlannedJob};
 use super::on::{self, On};
 use super::planned::{plan, refuse, steps};
-use super::record::{Entry, Record};
+use super::record::{SubmittedPlan, SubmittedTask};
 use super::sbatch_words::{note, typed, words, works};
 use super::{reality, sbatch_options, tasks};
 use crate::globals::Globals;
@@ -23,7 +23,7 @@ use crate::render::table;
 use crate::slurm::sbatch;
 
 /// The plan that is carried out.
-struct Plan {
+struct CarriedOut {
     batch: Batch,
     policy: Policy,
     jobs: Vec<PlannedJob>,
@@ -40,7 +40,7 @@ pub(super) fn run(args: &SubmitArgs, globals: &Globals) -> Result<Outcome, Failu
     let args = &args.carry;
     let works = works(&plan.batch, &plan.jobs, args)?;
     let (policy, now) = (plan.policy.to_string(), crate::clock::epoch_seconds());
-    let mut record = Record::new(&plan.batch.id, &policy, seconds(plan.makespan), plan.overhead, now);
+    let mut record = SubmittedPlan::new(&plan.batch.id, &policy, seconds(plan.makespan), plan.overhead, now);
     if args.dry_run {
         let lines = plan.jobs.iter().zip(&works).enumerate().map(|(k, (job, work))| {
             let earlier = |a: usize| format!("JOB{}", a + 1);
@@ -56,7 +56,7 @@ pub(super) fn run(args: &SubmitArgs, globals: &Globals) -> Result<Outcome, Failu
         let words = words(job, work, args, note.as_deref(), &|a| ids[a].to_string());
         let kept = match sbatch::submit(&words, work.script(), &sbatch_options::ENVIRONMENT) {
             Ok(id) => {
-                record.jobs.push(Entry::new(job, id, after));
+                record.jobs.push(SubmittedTask::new(job, id, after));
                 // After each: whoever is interrupted here knows what runs.
                 record.write(&record_path(args, &record)).map_err(|e| e.what().to_owned())
             }
@@ -84,7 +84,7 @@ pub(super) fn run(args: &SubmitArgs, globals: &Globals) -> Result<Outcome, Failu
 
 /// Plans the file's batch over what the GPUs hold now. Policies other than the default and `far` only know empty GPUs:
 /// idle instances are then in the way until a task's job replaces them.
-fn planned(args: &SubmitArgs, on: &On) -> Result<Plan, Failure> {
+fn planned(args: &SubmitArgs, on: &On) -> Result<CarriedOut, Failure> {
     let mut batches = tasks::of_file(&args.tasks, Some(on.model()))?;
     let (Some(batch), true) = (batches.pop(), batches.is_empty()) else {
         return Err(Failure::new("only one batch can be submitted, and the file has several"));
@@ -118,7 +118,7 @@ fn planned(args: &SubmitArgs, on: &On) -> Result<Plan, Failure> {
     let jobs = jobs::of(&batch, runs, on);
     let (policy, overhead, n_gpus) =
         (args.policy.policy.clone(), args.carry.overhead.as_secs_f64(), on.holdings.len());
-    Ok(Plan { batch, policy, jobs, makespan, lower_bound, overhead, n_gpus })
+    Ok(CarriedOut { batch, policy, jobs, makespan, lower_bound, overhead, n_gpus })
 }
 
 fn costs(args: &SubmitArgs, on: &On) -> Result<Costs, Failure> {
@@ -130,7 +130,7 @@ fn costs(args: &SubmitArgs, on: &On) -> Result<Costs, Failure> {
     Ok(costs)
 }
 
-fn heading(plan: &Plan) -> String {
+fn heading(plan: &CarriedOut) -> String {
     let (tasks, gpus, key) = (counted(plan.jobs.len(), "task"), plan.n_gpus, &plan.batch.model.key);
     let gap = 100.0 * (seconds(plan.makespan) / seconds(plan.lower_bound.max(1)) - 1.0);
     format!(
@@ -142,7 +142,7 @@ fn heading(plan: &Plan) -> String {
     )
 }
 
-fn list(record: &Record) -> String {
+fn list(record: &SubmittedPlan) -> String {
     let mut rows = vec![["task", "job", "instance", "after", "begin", "end"].map(str::to_owned).to_vec()];
     for entry in &record.jobs {
         let after: Vec<String> = entry.after.iter().map(u32::to_string).collect();
@@ -158,7 +158,7 @@ fn list(record: &Record) -> String {
     table::render(&rows, &[1, 4, 5])
 }
 
-fn said(record: &Record, path: &Path) -> String {
+fn said(record: &SubmittedPlan, path: &Path) -> String {
     let path = path.display();
     format!(
         "\nsubmitted {}; `tessera plan reality {path}` compares them with the plan\n",
@@ -166,7 +166,7 @@ fn said(record: &Record, path: &Path) -> String {
     )
 }
 
-fn record_path(args: &CarryArgs, record: &Record) -> PathBuf {
+fn record_path(args: &CarryArgs, record: &SubmittedPlan) -> PathBuf {
     let first = record.jobs.first().map_or(0, |e| e.job);
     args.record.clone().unwrap_or_else(|| PathBuf::from(format!("tessera-plan-{first}.json")))
 }

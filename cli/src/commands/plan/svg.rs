@@ -41,7 +41,7 @@ pub(super) fn picture(planned: &Planned<'_>) -> String {
     let mut y = MARGIN + TITLE;
     heading(&mut body, planned);
     for gpu in 0..planned.answer.problem.gpus.len() {
-        let gpu = Gpu { planned, scale, gpu, y };
+        let gpu = GpuPicture { planned, scale, gpu, y };
         gpu.lanes(&mut body);
         gpu.operations(&mut body);
         gpu.tasks(&mut body);
@@ -145,14 +145,14 @@ fn lane(planned: &Planned<'_>) -> f64 {
 }
 
 /// A GPU's part of the picture, its top at `y`.
-struct Gpu<'a> {
+struct GpuPicture<'a> {
     planned: &'a Planned<'a>,
     scale: Scale,
     gpu: usize,
     y: f64,
 }
 
-impl Gpu<'_> {
+impl GpuPicture<'_> {
     fn lanes(&self, body: &mut String) {
         let (y, x, width, height) = (self.y, MARGIN + LABEL, self.scale.width, lane(self.planned));
         let _ = writeln!(body, "<text x=\"{MARGIN}\" y=\"{}\">GPU {}</text>", y + 14.0, self.gpu);

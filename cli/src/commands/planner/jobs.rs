@@ -3,12 +3,12 @@
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Request};
 
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 
 /// A pending moldable job.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pending {
-    pub(super) job: Job,
+    pub(super) job: QueuedJob,
     pub(super) request: Request,
     /// The request's text, which the comment keeps.
     pub(super) asks: String,
@@ -35,19 +35,19 @@ impl Pending {
 }
 
 /// Whether the job waits by a limit of its user, account or QOS.
-pub(super) fn is_limited(job: &Job) -> bool {
+pub(super) fn is_limited(job: &QueuedJob) -> bool {
     job.state == "PENDING" && ["QOS", "Assoc"].iter().any(|who| job.reason.starts_with(who))
 }
 
 /// The time limit that the job has without the planner, seconds; `None`: none.
-pub(super) fn own_limit(job: &Job) -> Option<u64> {
+pub(super) fn own_limit(job: &QueuedJob) -> Option<u64> {
     let comment = AdminComment::parse(&job.comment);
     let before = comment.plan().and_then(|plan| plan.sharing.limit_min);
     before.map(|minutes| u64::from(minutes) * 60).or(job.limit)
 }
 
 /// The job as one to plan; `None` if it is not a planner's business.
-pub(super) fn pending(job: &Job) -> Option<Pending> {
+pub(super) fn pending(job: &QueuedJob) -> Option<Pending> {
     // Only what waits for its turn or for room. Anything else (held, a dependency, a begin time, a limit) is somebody's
     // decision; without a reason the scheduler has not looked yet.
     let waits = ["Priority", "Resources", "None", ""].contains(&job.reason.as_str());
@@ -68,15 +68,15 @@ pub(super) fn pending(job: &Job) -> Option<Pending> {
 mod tests {
     use super::*;
 
-    fn job(comment: &str) -> Job {
-        Job {
+    fn job(comment: &str) -> QueuedJob {
+        QueuedJob {
             id: 1,
             state: "PENDING".to_owned(),
             reason: "Priority".to_owned(),
             priority: 5,
             n_nodes: "1".to_owned(),
             comment: comment.to_owned(),
-            ..Job::default()
+            ..QueuedJob::default()
         }
     }
 
@@ -97,16 +97,16 @@ mod tests {
         let good = job("tessera: asks v1 iso=mig times=1g:60");
         assert!(pending(&good).is_some());
         let others = [
-            Job { state: "RUNNING".to_owned(), ..good.clone() },
-            Job { priority: 0, ..good.clone() },
-            Job { reason: "JobHeldUser".to_owned(), ..good.clone() },
-            Job { reason: "Dependency".to_owned(), ..good.clone() },
-            Job { reason: "BeginTime".to_owned(), ..good.clone() },
-            Job { reason: "QOSMaxJobsPerUserLimit".to_owned(), ..good.clone() },
-            Job { reservation: "maint".to_owned(), ..good.clone() },
-            Job { n_nodes: "2-2".to_owned(), ..good.clone() },
-            Job { n_nodes: "1-2".to_owned(), ..good.clone() },
-            Job { compound: true, ..good.clone() },
+            QueuedJob { state: "RUNNING".to_owned(), ..good.clone() },
+            QueuedJob { priority: 0, ..good.clone() },
+            QueuedJob { reason: "JobHeldUser".to_owned(), ..good.clone() },
+            QueuedJob { reason: "Dependency".to_owned(), ..good.clone() },
+            QueuedJob { reason: "BeginTime".to_owned(), ..good.clone() },
+            QueuedJob { reason: "QOSMaxJobsPerUserLimit".to_owned(), ..good.clone() },
+            QueuedJob { reservation: "maint".to_owned(), ..good.clone() },
+            QueuedJob { n_nodes: "2-2".to_owned(), ..good.clone() },
+            QueuedJob { n_nodes: "1-2".to_owned(), ..good.clone() },
+            QueuedJob { compound: true, ..good.clone() },
             job("somebody else's comment"),
             job(""),
             job("tessera: asks v1 iso=mig:1g.5gb"),

@@ -101,7 +101,7 @@ impl<'a> Plans<'a> {
     }
 
     /// Forgets jobs that are gone, and lets jobs be planned again whose time has come.
-    pub(super) fn forget(&mut self, jobs: &[squeue::Job], now: u64) {
+    pub(super) fn forget(&mut self, jobs: &[squeue::QueuedJob], now: u64) {
         self.stuck.retain(|_, until| *until > now);
         self.suspects.retain(|id| jobs.iter().any(|j| j.id == *id));
     }
@@ -173,7 +173,7 @@ impl<'a> Plans<'a> {
     /// Takes plans of shared GPUs back for which no GPU is left: whoever was to be beside these jobs may be elsewhere.
     pub(super) fn without_place<'j>(
         &mut self,
-        jobs: impl Iterator<Item = &'j squeue::Job>,
+        jobs: impl Iterator<Item = &'j squeue::QueuedJob>,
         report: &mut Report,
     ) {
         for job in jobs {
@@ -186,14 +186,14 @@ impl<'a> Plans<'a> {
 
     /// Withdraws a plan whose place is free although the job does not start, and does not plan it again at once. The node
     /// lacks cores, memory or something else, and without a plan the job may start elsewhere.
-    fn take_back(&mut self, job: &squeue::Job, why: &str, now: u64, report: &mut Report) {
+    fn take_back(&mut self, job: &squeue::QueuedJob, why: &str, now: u64, report: &mut Report) {
         self.stuck.insert(job.id, now + SHORTEST);
         self.withdraw(job, why, report);
     }
 
     /// Withdraws a plan that would run into a limit: the requested size may be within a limit on shards that the planned
     /// one exceeds.
-    pub(super) fn without_limited(&mut self, jobs: &[squeue::Job], now: u64, report: &mut Report) {
+    pub(super) fn without_limited(&mut self, jobs: &[squeue::QueuedJob], now: u64, report: &mut Report) {
         for job in jobs.iter().filter(|job| jobs::is_limited(job)) {
             let comment = AdminComment::parse(&job.comment);
             if comment.plan().is_some() && comment.asks.is_some() {
@@ -203,7 +203,7 @@ impl<'a> Plans<'a> {
     }
 
     /// Puts the job's request, and its own time limit, back.
-    fn withdraw(&mut self, job: &squeue::Job, why: &str, report: &mut Report) {
+    fn withdraw(&mut self, job: &squeue::QueuedJob, why: &str, report: &mut Report) {
         let Some(asks) = AdminComment::parse(&job.comment).asks else { return };
         let mut fields = vec![format!("AdminComment={}", AdminComment::asking(&asks))];
         let own = jobs::own_limit(job).filter(|own| job.limit != Some(*own));

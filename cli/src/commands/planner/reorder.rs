@@ -40,7 +40,7 @@ impl NiceOrder {
         &mut self,
         assignments: &[Assignment],
         mine: &HashSet<u32>,
-        jobs: &[squeue::Job],
+        jobs: &[squeue::QueuedJob],
         report: &mut Report,
     ) {
         let rank = |c: &Assignment| {
@@ -49,7 +49,7 @@ impl NiceOrder {
             Some(Rank { job: c.job, priority: job.priority, nice: job.nice, own_nice })
         };
         let ranks: Vec<Rank> = assignments.iter().filter_map(rank).collect();
-        let other = |j: &&squeue::Job| j.state == "PENDING" && j.priority > 0 && !mine.contains(&j.id);
+        let other = |j: &&squeue::QueuedJob| j.state == "PENDING" && j.priority > 0 && !mine.contains(&j.id);
         let others: Vec<u64> = jobs.iter().filter(other).map(|j| j.priority).collect();
         for (job, nice) in order::nices(&ranks, &others) {
             let own = ranks.iter().find(|r| r.job == job).map_or(nice, |r| r.own_nice);
@@ -58,11 +58,11 @@ impl NiceOrder {
     }
 
     /// Gives jobs that are no longer ordered their own Nice back.
-    pub(super) fn give_back(&mut self, decided: &Decided, jobs: &[squeue::Job], report: &mut Report) {
+    pub(super) fn give_back(&mut self, decided: &Decided, jobs: &[squeue::QueuedJob], report: &mut Report) {
         let planned =
             |id: u32| decided.batches.iter().any(|(_, assignments)| assignments.iter().any(|c| c.job == id));
         // A held job would get a priority with its Nice: it waits for both until somebody releases it.
-        let waits = |j: &&squeue::Job| j.state == "PENDING" && j.priority > 0 && !planned(j.id);
+        let waits = |j: &&squeue::QueuedJob| j.state == "PENDING" && j.priority > 0 && !planned(j.id);
         for job in jobs.iter().filter(|j| self.multifactor && waits(j)).collect::<Vec<_>>() {
             let own = self.nices.own(job.id, job.nice);
             if own != job.nice {

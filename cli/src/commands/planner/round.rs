@@ -18,7 +18,7 @@ use crate::clock;
 use crate::outcome::Failure;
 use crate::power_models::PowerModels;
 use crate::runtimes::{Learnt, ends};
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 use crate::slurm::{sacct, sinfo, squeue};
 
 /// How often learnt times are asked for again.
@@ -84,7 +84,12 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans for jobs that share GPUs.
-    fn shared(&self, found: &[Found<'_>], pending: &[Pending], jobs: &[Job]) -> Result<Shared, Failure> {
+    fn shared(
+        &self,
+        found: &[Found<'_>],
+        pending: &[Pending],
+        jobs: &[QueuedJob],
+    ) -> Result<Shared, Failure> {
         if !sharing::pairs_anywhere(&self.config) {
             return Ok(Shared::default());
         }
@@ -93,7 +98,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Asks sacct for times, if a job needs them and not all too often.
-    fn learn(&mut self, pending: &[Pending], jobs: &[Job], report: &mut Report) {
+    fn learn(&mut self, pending: &[Pending], jobs: &[QueuedJob], report: &mut Report) {
         let needed =
             pending.iter().any(|p| p.request.times.is_empty()) || jobs.iter().any(ends::needs_learnt);
         if !needed || self.learnt_at.is_some_and(|at| at.elapsed() < LEARN_AGAIN) {
@@ -110,7 +115,7 @@ impl<'a> Planner<'a> {
         &mut self,
         decided: &Decided,
         pending: &[Pending],
-        jobs: &[Job],
+        jobs: &[QueuedJob],
         now: u64,
         report: &mut Report,
     ) {

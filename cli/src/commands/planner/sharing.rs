@@ -14,7 +14,7 @@ use super::pairs::{self, Board, Paired, Running, TimeLimit, Waiting, full_size};
 use super::site::Found;
 use crate::power_models::PowerModels;
 use crate::runtimes::Learnt;
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 
 /// Plans of jobs that share GPUs.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(super) fn shared(
     models: &PowerModels,
     found: &[Found<'_>],
     pending: &[Pending],
-    jobs: &[Job],
+    jobs: &[QueuedJob],
     learnt: &Learnt,
     longest: &HashMap<String, Option<u64>>,
 ) -> Shared {
@@ -58,7 +58,7 @@ pub(super) fn pairs_anywhere(config: &SiteConfig) -> bool {
 }
 
 /// The partitions of a job that pair, and how the first does.
-fn pairing(config: &SiteConfig, job: &Job, request: &Request) -> Option<(Vec<String>, PowerPolicy)> {
+fn pairing(config: &SiteConfig, job: &QueuedJob, request: &Request) -> Option<(Vec<String>, PowerPolicy)> {
     // A job that says how it scales, or has chosen its cap, has decided for itself.
     if !request.times.is_empty() || request.cap_w.is_some() || request.job_profile.is_none() {
         return None;
@@ -104,7 +104,7 @@ fn waiting(
     })
 }
 
-fn board(config: &SiteConfig, models: &PowerModels, found: &Found<'_>, jobs: &[Job]) -> Option<Board> {
+fn board(config: &SiteConfig, models: &PowerModels, found: &Found<'_>, jobs: &[QueuedJob]) -> Option<Board> {
     let Found { gpu, layout, spec } = found;
     let now = &gpu.now;
     let ends = now.instances.iter().map(|i| i.until).chain([now.usable_from]);
@@ -139,7 +139,7 @@ fn holders(layout: &GpuLayout) -> Option<Vec<JobId>> {
 }
 
 /// What a job has on the GPU, as its AdminComment tells it; `None`: nobody may be put beside it.
-fn running(config: &SiteConfig, found: &Found<'_>, job: JobId, jobs: &[Job]) -> Option<Running> {
+fn running(config: &SiteConfig, found: &Found<'_>, job: JobId, jobs: &[QueuedJob]) -> Option<Running> {
     let (model, node) = (found.gpu.model, &found.gpu.now.node);
     let job = jobs.iter().find(|j| j.id == job.0 && j.state == "RUNNING")?;
     let comment = AdminComment::parse(&job.comment);

@@ -25,7 +25,7 @@ pub(crate) use args::TopArgs;
 use state::{State, Wish};
 use view::View;
 
-use crate::cluster_snapshot::{self, Seen};
+use crate::cluster_snapshot::{self, ClusterSnapshot};
 use crate::commands::why;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
@@ -37,7 +37,7 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// What comes from the threads that ask Slurm.
 enum News {
-    Seen(Result<Seen, Failure>),
+    Seen(Result<ClusterSnapshot, Failure>),
     Told(u32, String),
 }
 
@@ -93,7 +93,7 @@ fn look(send: Sender<News>, config: Option<PathBuf>, every: Duration) {
     thread::spawn(move || {
         loop {
             let mut seen = site::load(config.as_deref()).and_then(|config| cluster_snapshot::look(&config));
-            seen.iter_mut().for_each(Seen::name_users);
+            seen.iter_mut().for_each(ClusterSnapshot::name_users);
             if send.send(News::Seen(seen)).is_err() {
                 return;
             }
@@ -120,7 +120,7 @@ fn watch(
     ended: &AtomicBool,
 ) -> std::io::Result<()> {
     let colour = Paint::new(ColorWhen::Auto).on;
-    let (mut seen, mut trouble): (Option<Seen>, Option<String>) = (None, None);
+    let (mut seen, mut trouble): (Option<ClusterSnapshot>, Option<String>) = (None, None);
     let mut drawn: Option<Instant> = None;
     while !ended.load(Ordering::Relaxed) {
         let mut changed = false;

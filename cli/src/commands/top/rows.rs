@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use crate::cluster_snapshot::{NodeSeen, Seen};
+use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen};
 use crate::filter::Filter;
 use crate::node_groups::{Group, MOST_SINGLE, fold};
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 
 /// The order of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +54,11 @@ pub(super) struct Rows<'a> {
     pub(super) nodes: Vec<NodeRow<'a>>,
     /// Whether the nodes are in groups.
     pub(super) grouped: bool,
-    pub(super) jobs: Vec<&'a Job>,
+    pub(super) jobs: Vec<&'a QueuedJob>,
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn of(shown: &Shown<'_>, seen: Option<&'a Seen>) -> Self {
+    pub(super) fn of(shown: &Shown<'_>, seen: Option<&'a ClusterSnapshot>) -> Self {
         let Some(seen) = seen else { return Self { nodes: Vec::new(), grouped: false, jobs: Vec::new() } };
         let mut nodes = shown.filter.nodes(seen);
         let grouped = shown.grouped.unwrap_or(nodes.len() > MOST_SINGLE);
@@ -87,9 +87,11 @@ impl<'a> Rows<'a> {
 }
 
 /// The jobs that have not ended.
-fn jobs<'a>(shown: &Shown<'_>, seen: &'a Seen) -> Vec<&'a Job> {
-    let mut jobs: Vec<&Job> = seen.jobs.iter().filter(|job| !job.ended() && shown.filter.job(job)).collect();
-    let since = |job: &Job| job.start.filter(|_| job.state != "PENDING").or(job.submit).unwrap_or(u64::MAX);
+fn jobs<'a>(shown: &Shown<'_>, seen: &'a ClusterSnapshot) -> Vec<&'a QueuedJob> {
+    let mut jobs: Vec<&QueuedJob> =
+        seen.jobs.iter().filter(|job| !job.ended() && shown.filter.job(job)).collect();
+    let since =
+        |job: &QueuedJob| job.start.filter(|_| job.state != "PENDING").or(job.submit).unwrap_or(u64::MAX);
     match shown.job_sort {
         JobSort::Queue => jobs.sort_by_key(|job| {
             let waits = job.state == "PENDING";

@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::rows::{JobSort, NodeSort, Rows, Shown};
-use crate::cluster_snapshot::Seen;
+use crate::cluster_snapshot::ClusterSnapshot;
 use crate::filter::Filter;
 
 /// Rows that a page key moves.
@@ -95,14 +95,14 @@ impl State {
     }
 
     /// The rows of both panes.
-    pub(super) fn rows<'a>(&self, seen: Option<&'a Seen>) -> Rows<'a> {
+    pub(super) fn rows<'a>(&self, seen: Option<&'a ClusterSnapshot>) -> Rows<'a> {
         let Self { filter, grouped, node_sort, job_sort, .. } = self;
         let shown = Shown { filter, grouped: *grouped, node_sort: *node_sort, job_sort: *job_sort };
         Rows::of(&shown, seen)
     }
 
     /// What a key changes.
-    pub(super) fn press(&mut self, key: KeyEvent, seen: Option<&Seen>) -> Wish {
+    pub(super) fn press(&mut self, key: KeyEvent, seen: Option<&ClusterSnapshot>) -> Wish {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return if key.code == KeyCode::Char('c') { Wish::Quit } else { Wish::Nothing };
         }
@@ -148,7 +148,7 @@ impl State {
         self.input = Some((field, self.said[field as usize].clone()));
     }
 
-    fn type_in(&mut self, code: KeyCode, seen: Option<&Seen>) {
+    fn type_in(&mut self, code: KeyCode, seen: Option<&ClusterSnapshot>) {
         let Some((field, text)) = &mut self.input else { return };
         match code {
             KeyCode::Char(c) => text.push(c),
@@ -166,7 +166,7 @@ impl State {
     }
 
     /// Takes what was said as the filter; the old one stays where it is wrong.
-    fn choose(&mut self, seen: Option<&Seen>) {
+    fn choose(&mut self, seen: Option<&ClusterSnapshot>) {
         let [user, partition, nodes] = &self.said;
         let shows = |filter: Filter| match seen.and_then(|seen| filter.shows_none_of(seen)) {
             Some(why) => Err(why),
@@ -215,7 +215,7 @@ impl State {
         }
     }
 
-    fn enter(&mut self, seen: Option<&Seen>) -> Wish {
+    fn enter(&mut self, seen: Option<&ClusterSnapshot>) -> Wish {
         let rows = self.rows(seen);
         let popup = match self.pane {
             Pane::Nodes => rows.nodes.get(self.node_at).map(|row| Popup::Nodes(row.names())),
@@ -227,7 +227,7 @@ impl State {
         wish
     }
 
-    fn step(&mut self, code: KeyCode, seen: Option<&Seen>) {
+    fn step(&mut self, code: KeyCode, seen: Option<&ClusterSnapshot>) {
         let rows = self.rows(seen);
         let (at, n) = match self.pane {
             Pane::Nodes => (&mut self.node_at, rows.nodes.len()),

@@ -7,14 +7,14 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::state::{Popup, State, Wish};
 use super::view::{View, draw};
-use crate::cluster_snapshot::Seen;
+use crate::cluster_snapshot::ClusterSnapshot;
 use crate::cluster_snapshot::tests::{job, node, seen};
 
 fn state() -> State {
     State::new("", "", "").unwrap()
 }
 
-fn press(state: &mut State, seen: &Seen, keys: &[KeyCode]) -> Wish {
+fn press(state: &mut State, seen: &ClusterSnapshot, keys: &[KeyCode]) -> Wish {
     let mut wish = Wish::Nothing;
     for key in keys {
         wish = state.press(KeyEvent::new(*key, KeyModifiers::NONE), Some(seen));
@@ -27,7 +27,12 @@ fn typed(text: &str) -> Vec<KeyCode> {
 }
 
 /// The screen's lines, without blanks at their ends.
-fn screen(state: &State, seen: Option<&Seen>, trouble: Option<&str>, (width, height): (u16, u16)) -> String {
+fn screen(
+    state: &State,
+    seen: Option<&ClusterSnapshot>,
+    trouble: Option<&str>,
+    (width, height): (u16, u16),
+) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let view = View { state, seen, trouble, now: 10_005, colour: false };
     terminal.draw(|frame| draw(frame, view)).unwrap();
@@ -64,15 +69,17 @@ fn eighty_columns_hold_everything() {
 #[test]
 fn a_pane_leaves_the_other_what_it_does_not_need() {
     let (seen, many) = (seen(), large());
-    let heights = |seen: &Seen, height| {
+    let heights = |seen: &ClusterSnapshot, height| {
         let shown = screen(&state(), Some(seen), None, (80, height));
         let jobs = shown.lines().position(|line| line.starts_with(" JOB")).unwrap();
         (jobs, shown.lines().filter(|line| line.contains(" alice ") || line.contains(" bob ")).count())
     };
     // Four nodes and their title from line 2 on, a blank line, then the jobs.
     assert_eq!(heights(&seen, 40), (8, 4));
-    let busy =
-        Seen { jobs: (100..160).map(|id| job(id, "bob", "RUNNING", "iso=whole gpus=1")).collect(), ..seen };
+    let busy = ClusterSnapshot {
+        jobs: (100..160).map(|id| job(id, "bob", "RUNNING", "iso=whole gpus=1")).collect(),
+        ..seen
+    };
     assert_eq!(heights(&busy, 40), (8, 30));
     // Each node needs more than there is, and the four jobs only their lines.
     let mut each = state();
@@ -95,14 +102,14 @@ fn two_hundred_columns_are_used() {
     ");
 }
 
-fn large() -> Seen {
+fn large() -> ClusterSnapshot {
     let line = |i: usize| match i % 3 {
         0 => "tessera gpu0-7=free".to_owned(),
         1 => format!("tessera gpu0=whole[job{i}] gpu1=mig[3g.20gb@0:job{i}] gpu2-7=free"),
         _ => format!("tessera gpu0-7=whole[job{i}]"),
     };
     let node = |i: usize| node(&format!("n{i}"), "gpu", i != 7, &["a100-40gb"; 8], &line(i));
-    Seen { nodes: (1..=600).map(node).collect(), ..seen() }
+    ClusterSnapshot { nodes: (1..=600).map(node).collect(), ..seen() }
 }
 
 #[test]
@@ -241,7 +248,7 @@ fn the_chosen_row_stays_in_sight() {
     let shown = screen(&state, Some(&seen), None, (80, 16));
     assert!(shown.contains(">n600"), "{shown}");
     // Fewer nodes than before: the last one is chosen.
-    let few = Seen { nodes: large().nodes.into_iter().take(3).collect(), ..seen };
+    let few = ClusterSnapshot { nodes: large().nodes.into_iter().take(3).collect(), ..seen };
     assert!(screen(&state, Some(&few), None, (80, 16)).contains(">n3"));
 }
 

@@ -26,7 +26,7 @@ const STYLE: &str = "\
   circle{stroke:#9198a1} .ink{fill:#14181d} .rate{fill:#fdba74;stroke:#0d1117} .legend{fill:#9198a1}
 }";
 
-struct Line {
+struct LinkLine {
     ends: (GpuIndex, GpuIndex),
     link: Link,
     used: bool,
@@ -87,7 +87,7 @@ fn legend(picture: &Picture<'_>) -> String {
             LinkClass::Single => "thin",
             LinkClass::Pcie => "dotted",
         };
-        let of_class = |line: &Line| (line.link.class() == class).then(|| line.link.gbps());
+        let of_class = |line: &LinkLine| (line.link.class() == class).then(|| line.link.gbps());
         let mut rates: Vec<f64> = lines(picture).iter().filter_map(of_class).collect();
         rates.sort_by(f64::total_cmp);
         match (rates.first(), rates.last()) {
@@ -107,7 +107,7 @@ fn legend(picture: &Picture<'_>) -> String {
 }
 
 /// The bandwidth of a link that the job uses, a third of the way along it: links of a ring cross in their middles.
-fn rate(picture: &Picture<'_>, out: &mut String, line: &Line) {
+fn rate(picture: &Picture<'_>, out: &mut String, line: &LinkLine) {
     let (a, b) = line.ends;
     let ((x1, y1), (x2, y2)) = (place(picture, a), place(picture, b));
     let (x, y) = (x1 + (x2 - x1) / 3.0, y1 + (y2 - y1) / 3.0);
@@ -116,7 +116,7 @@ fn rate(picture: &Picture<'_>, out: &mut String, line: &Line) {
 }
 
 /// NVLink, and what the job uses: PCIe joins all with all.
-fn lines(picture: &Picture<'_>) -> Vec<Line> {
+fn lines(picture: &Picture<'_>) -> Vec<LinkLine> {
     let edges = picture.chosen.and_then(|c| {
         let edges = picture.args.pattern.edges(c.order.len()).ok()?;
         Some(edges.iter().filter_map(|e| Some((*c.order.get(e.a)?, *c.order.get(e.b)?))).collect::<Vec<_>>())
@@ -127,12 +127,12 @@ fn lines(picture: &Picture<'_>) -> Vec<Line> {
         let (a, b) = graph.edge_endpoints(edge)?;
         let (a, b) = (graph[a], graph[b]);
         let used = edges.contains(&(a, b)) || edges.contains(&(b, a));
-        Some(Line { ends: (a, b), link: graph[edge], used })
+        Some(LinkLine { ends: (a, b), link: graph[edge], used })
     });
     lines.filter(|line| line.used || line.link.class() != LinkClass::Pcie).collect()
 }
 
-fn draw(picture: &Picture<'_>, out: &mut String, line: &Line) {
+fn draw(picture: &Picture<'_>, out: &mut String, line: &LinkLine) {
     let (width, class) = match line.link.class() {
         LinkClass::Double => (5.0, ""),
         LinkClass::Single => (2.5, ""),

@@ -8,19 +8,19 @@ use site_config::SiteConfig;
 use super::args::Number;
 use super::{Published, answer, find, text};
 use crate::outcome::Failure;
-use crate::slurm::squeue::{self, Job};
+use crate::slurm::squeue::{self, QueuedJob};
 
 /// What Slurm says of all jobs and nodes.
 pub(crate) struct Facts {
     config: SiteConfig,
-    jobs: Vec<Job>,
+    jobs: Vec<QueuedJob>,
     tres: HashMap<u32, Tres>,
     published: Published,
 }
 
 impl Facts {
     /// Asks Slurm for everything but its `jobs`, which somebody has asked for already. With `names` false nobody is named.
-    pub(crate) fn ask(config: SiteConfig, mut jobs: Vec<Job>, names: bool) -> Result<Self, Failure> {
+    pub(crate) fn ask(config: SiteConfig, mut jobs: Vec<QueuedJob>, names: bool) -> Result<Self, Failure> {
         if !names {
             jobs.iter_mut().for_each(|job| "a user".clone_into(&mut job.user));
         }

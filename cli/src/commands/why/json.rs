@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::Answer;
+use super::PendingJob;
 use crate::node_answer;
 use crate::slurm_nodes::away;
 
-pub(super) fn answer(answer: &Answer<'_>) -> Value {
+pub(super) fn answer(answer: &PendingJob<'_>) -> Value {
     let (not_taking, reserved) = away::json(&answer.not_taking);
     let mut value = json!({
         "job": answer.job.id,

@@ -30,7 +30,7 @@ use crate::node_answer::{Verdict, by_verdict, by_verdict_alone};
 use crate::outcome::{Failure, Outcome};
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
-use crate::slurm::squeue::{self, Job};
+use crate::slurm::squeue::{self, QueuedJob};
 use crate::slurm_nodes::away::NotTaking;
 use crate::slurm_nodes::{self, Among, Live, Published};
 use crate::{clock, site};
@@ -39,8 +39,8 @@ use crate::{clock, site};
 const MOST_OFFERED: usize = 4;
 
 /// Everything that is known of a pending job.
-struct Answer<'a> {
-    job: &'a Job,
+struct PendingJob<'a> {
+    job: &'a QueuedJob,
     /// What its AdminComment says of its start.
     says: Says,
     /// What it asks for; the error: why that is not known.
@@ -53,7 +53,7 @@ struct Answer<'a> {
     /// What would start at once: options and where.
     instead: Vec<free::Free>,
     /// All jobs that Slurm knows, by number.
-    jobs: HashMap<JobId, &'a Job>,
+    jobs: HashMap<JobId, &'a QueuedJob>,
     ends: HashMap<JobId, Micros>,
     now: u64,
 }
@@ -73,9 +73,9 @@ pub(crate) fn told(id: u32, config: &SiteConfig, names: bool) -> Result<String, 
 }
 
 /// A job. A task of an array that waits with others stands for them.
-fn find(jobs: &[Job], number: Number) -> Result<&Job, Failure> {
+fn find(jobs: &[QueuedJob], number: Number) -> Result<&QueuedJob, Failure> {
     let Number { job: id, task } = number;
-    let is = |job: &&Job| match (task, &job.array) {
+    let is = |job: &&QueuedJob| match (task, &job.array) {
         (None, _) => job.id == id,
         (Some(task), Some((array, tasks))) => *array == id && holds(tasks, task),
         (Some(_), None) => false,
@@ -119,21 +119,25 @@ pub(crate) fn run(args: &WhyArgs, globals: &Globals) -> Result<Outcome, Failure>
 }
 
 /// The answer for a job, for which Slurm is asked.
-fn asked<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answer<'a>, Failure> {
+fn asked<'a>(
+    job: &'a QueuedJob,
+    jobs: &'a [QueuedJob],
+    config: &SiteConfig,
+) -> Result<PendingJob<'a>, Failure> {
     answer((job, jobs), config, squeue::tres(job.id)?, Published::by_slurm)
 }
 
 /// The answer for a job among all jobs. `tres`: what it asks Slurm for. `published` is called if the job's request is known.
 fn answer<'a, P: Borrow<Published>>(
-    (job, jobs): (&'a Job, &'a [Job]),
+    (job, jobs): (&'a QueuedJob, &'a [QueuedJob]),
     config: &SiteConfig,
     tres: Tres,
     published: impl FnOnce() -> Result<P, Failure>,
-) -> Result<Answer<'a>, Failure> {
+) -> Result<PendingJob<'a>, Failure> {
     let comment = AdminComment::parse(&job.comment);
     let now = clock::epoch_seconds();
     let asks = subject::subject(job, &comment, tres);
-    let mut answer = Answer {
+    let mut answer = PendingJob {
         job,
         says: comment.says,
         asks,
@@ -174,7 +178,7 @@ fn answer<'a, P: Borrow<Published>>(
 }
 
 /// The nodes that the job insists on; `None`: any.
-fn wanted(job: &Job) -> Result<Option<Vec<String>>, Failure> {
+fn wanted(job: &QueuedJob) -> Result<Option<Vec<String>>, Failure> {
     let list = Some(job.wanted_nodes.as_str()).filter(|list| !list.is_empty());
     let expand = |list| {
         hostlist::expand(list)
@@ -183,8 +187,8 @@ fn wanted(job: &Job) -> Result<Option<Vec<String>>, Failure> {
     list.map(expand).transpose()
 }
 
-fn ahead(job: &Job, jobs: &[Job]) -> usize {
-    let before = |other: &&Job| {
+fn ahead(job: &QueuedJob, jobs: &[QueuedJob]) -> usize {
+    let before = |other: &&QueuedJob| {
         other.state == "PENDING" && other.partition == job.partition && other.priority > job.priority
     };
     jobs.iter().filter(before).count()
@@ -192,7 +196,7 @@ fn ahead(job: &Job, jobs: &[Job]) -> usize {
 
 fn verdicts(
     live: &Live,
-    job: &Job,
+    job: &QueuedJob,
     subject: &Subject,
     uid: Uid,
     (ends, company): (&HashMap<JobId, Micros>, &HashMap<String, Vec<JobId>>),
@@ -220,7 +224,7 @@ fn verdicts(
 fn instead(
     verdicts: &[(Vec<String>, Verdict)],
     live: &Live,
-    job: &Job,
+    job: &QueuedJob,
     subject: &Subject,
     config: &SiteConfig,
 ) -> Vec<free::Free> {

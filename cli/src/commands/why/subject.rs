@@ -8,7 +8,7 @@ use protocol::meaning::{Counted, as_counted};
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Isolation, Request};
 
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 
 /// A pending job's request, as the engine will read it.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Subject {
 }
 
 /// What `job` asks for; the error says why that cannot be known, or that Tessera has no part in the job.
-pub(super) fn subject(job: &Job, comment: &AdminComment, tres: Tres) -> Result<Subject, String> {
+pub(super) fn subject(job: &QueuedJob, comment: &AdminComment, tres: Tres) -> Result<Subject, String> {
     let asks = comment.asks.as_deref();
     let request =
         asks.map(|text| parse_request(text).map_err(|e| format!("its request cannot be read: {e}")));
@@ -71,7 +71,8 @@ mod tests {
     use super::*;
 
     fn of(comment: &str, per_node: &str, n_nodes: &str) -> Result<String, String> {
-        let job = Job { n_nodes: n_nodes.to_owned(), partition: "gpu".to_owned(), ..Job::default() };
+        let job =
+            QueuedJob { n_nodes: n_nodes.to_owned(), partition: "gpu".to_owned(), ..QueuedJob::default() };
         let tres = Tres { per_node: Some(per_node.to_owned()), ..Tres::default() };
         subject(&job, &AdminComment::parse(comment), tres).map(|s| s.request.in_words())
     }
@@ -94,7 +95,7 @@ mod tests {
             of("tessera: asks v9", "gres:gpu:1", "1").unwrap_err().starts_with("its request cannot be read")
         );
         let tres = Tres { per_job: Some("gres:gpu:4".to_owned()), ..Tres::default() };
-        let job = Job { n_nodes: "2".to_owned(), ..Job::default() };
+        let job = QueuedJob { n_nodes: "2".to_owned(), ..QueuedJob::default() };
         assert!(subject(&job, &AdminComment::default(), tres).unwrap_err().contains("together"));
     }
 }

@@ -4,16 +4,16 @@ use std::fmt::Write as _;
 
 use protocol::{AdminComment, Says};
 
-use super::Answer;
+use super::PendingJob;
 use super::reason::{Reason, reason};
 use crate::clock::span;
 use crate::node_answer::{Verdict, soonest};
 use crate::render::hosts;
-use crate::slurm::squeue::{Job, NO_LIMIT_S};
+use crate::slurm::squeue::{NO_LIMIT_S, QueuedJob};
 use crate::slurm_nodes::away;
 
 /// A job that does not wait.
-pub(super) fn not_pending(job: &Job) -> String {
+pub(super) fn not_pending(job: &QueuedJob) -> String {
     let comment = AdminComment::parse(&job.comment);
     let got = match comment.started() {
         Some(started) => format!(": {}", started.why),
@@ -23,7 +23,7 @@ pub(super) fn not_pending(job: &Job) -> String {
     format!("job {} does not wait: it is {}{on}{got}\n", job.number(), job.state)
 }
 
-pub(super) fn answer(answer: &Answer<'_>) -> String {
+pub(super) fn answer(answer: &PendingJob<'_>) -> String {
     let job = answer.job;
     let asked = match &answer.asks {
         Ok(subject) => format!("asks for {}", subject.request.in_words()),
@@ -55,7 +55,7 @@ pub(super) fn answer(answer: &Answer<'_>) -> String {
 }
 
 /// What Slurm says: its reason, and when it expects a start.
-fn by_slurm(answer: &Answer<'_>) -> String {
+fn by_slurm(answer: &PendingJob<'_>) -> String {
     let job = answer.job;
     let shown = if job.reason.is_empty() { "None" } else { &job.reason };
     let meant = match reason(&job.reason) {
@@ -82,7 +82,7 @@ fn expected(seconds: u64) -> String {
 }
 
 /// What the AdminComment says of the start.
-fn by_comment(answer: &Answer<'_>) -> String {
+fn by_comment(answer: &PendingJob<'_>) -> String {
     match &answer.says {
         Says::Plan(plan) => {
             let size = &plan.size;
@@ -110,7 +110,7 @@ fn by_comment(answer: &Answer<'_>) -> String {
     }
 }
 
-fn on_nodes(verdict: &Verdict, answer: &Answer<'_>) -> String {
+fn on_nodes(verdict: &Verdict, answer: &PendingJob<'_>) -> String {
     match verdict {
         Verdict::Now(_) if matches!(reason(&answer.job.reason), Some(Reason::Other(_))) => {
             "the GPUs have room now".to_owned()

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cluster_snapshot::NodeSeen;
-use crate::gpu_pieces::{Job, Piece, Share};
+use crate::gpu_pieces::{Piece, PieceJob, Share};
 
 /// `{"nodes": [{"name", "links", "gpus": [{"index", "model", "units", "pieces": […]}]}]}`; free units are pieces too.
 pub(crate) fn value(nodes: &[NodeSeen]) -> Value {
@@ -27,7 +27,7 @@ fn piece(piece: &Piece) -> Value {
     })
 }
 
-fn job(job: &Job) -> Value {
+fn job(job: &PieceJob) -> Value {
     let mut value = match job.share {
         Some(Share::Mps(mem_mib, threads)) => {
             json!({ "id": job.id.0, "mem_mib": mem_mib, "threads": threads })

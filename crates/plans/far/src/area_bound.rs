@@ -5,10 +5,10 @@
 //! creation, on other GPUs the slices of running instances come free late. The bound is the smallest T that passes both.
 
 use super::problem::{GpuNow, Micros, Problem};
-use super::table::{NEVER, Table, members};
+use super::table::{NEVER, SearchTable, members};
 
 /// The bound, µs; 0 for an empty batch.
-pub(super) fn by_area(table: &Table<'_>) -> Micros {
+pub(super) fn by_area(table: &SearchTable<'_>) -> Micros {
     if table.tasks() == 0 {
         return 0;
     }
@@ -36,7 +36,7 @@ struct Idle {
 }
 
 impl Idle {
-    fn of(table: &Table<'_>) -> Self {
+    fn of(table: &SearchTable<'_>) -> Self {
         let problem: &Problem = table.problem;
         let nodes = &problem.tree.nodes;
         let leaves = || (0..nodes.len()).filter(|&n| nodes[n].children.is_empty());
@@ -52,7 +52,7 @@ impl Idle {
     }
 }
 
-fn possible(table: &Table<'_>, idle: &Idle, makespan: Micros) -> bool {
+fn possible(table: &SearchTable<'_>, idle: &Idle, makespan: Micros) -> bool {
     let Some(rest) = makespan.checked_sub(idle.create) else { return false };
     let mut work: u64 = 0;
     for task in 0..table.tasks() {
@@ -66,7 +66,7 @@ fn possible(table: &Table<'_>, idle: &Idle, makespan: Micros) -> bool {
 }
 
 /// The least work of one task within `makespan`, in slices held times time; `None` if it fits nowhere.
-pub(super) fn least_area(table: &Table<'_>, task: usize, makespan: Micros) -> Option<u64> {
+pub(super) fn least_area(table: &SearchTable<'_>, task: usize, makespan: Micros) -> Option<u64> {
     let area = |p: usize| {
         let place = table.place(p);
         let time = table.time(task, place.class);

@@ -6,7 +6,7 @@
 //! - [`lower`]: what no schedule beats that creates an instance at each place at most once, on an empty GPU.
 
 use super::problem::Micros;
-use super::table::{Places, Table, members};
+use super::table::{Places, SearchTable, members};
 use super::timing::VisitOrder;
 use super::tree::MAX_NODES;
 
@@ -21,7 +21,7 @@ pub(super) struct Releases {
 }
 
 impl Releases {
-    pub(super) fn new(table: &Table<'_>, gpu: usize) -> Self {
+    pub(super) fn new(table: &SearchTable<'_>, gpu: usize) -> Self {
         let mut releases = Self { at: [0; MAX_NODES], there: 0, any: false };
         for (node, until) in table.problem.gpus[gpu].held.iter().filter_map(|h| Some((h.node, h.until?))) {
             releases.any = true;
@@ -45,7 +45,13 @@ impl Releases {
 
     /// When the chain of places that ends in each leaf could end if no other chain were in its way, written to `ends`
     /// for the leaves of `gpu`. After other jobs this takes the part of a slice's end in FAR's refinement.
-    pub(super) fn chain_ends(&self, table: &Table<'_>, gpu: usize, loads: &[Micros], ends: &mut [Micros]) {
+    pub(super) fn chain_ends(
+        &self,
+        table: &SearchTable<'_>,
+        gpu: usize,
+        loads: &[Micros],
+        ends: &mut [Micros],
+    ) {
         let base = table.base(gpu);
         for leaf in (0..table.places).filter(|&p| table.place(p).children == 0) {
             let mut length = 0;
@@ -64,7 +70,7 @@ impl Releases {
 
 /// The makespan to expect of one GPU.
 pub(super) fn estimate(
-    table: &Table<'_>,
+    table: &SearchTable<'_>,
     releases: &Releases,
     loads: &[Micros],
     order: VisitOrder,
@@ -75,7 +81,7 @@ pub(super) fn estimate(
     }
 }
 
-fn down(table: &Table<'_>, releases: &Releases, loads: &[Micros]) -> Micros {
+fn down(table: &SearchTable<'_>, releases: &Releases, loads: &[Micros]) -> Micros {
     let mut tail = [0; MAX_NODES];
     let mut first = [0; MAX_NODES];
     for p in (0..table.places).rev() {
@@ -117,7 +123,7 @@ fn staggered(children: Places, tail: &[Micros; MAX_NODES], first: &[Micros; MAX_
     (length, begin)
 }
 
-fn up(table: &Table<'_>, releases: &Releases, loads: &[Micros]) -> Micros {
+fn up(table: &SearchTable<'_>, releases: &Releases, loads: &[Micros]) -> Micros {
     // Per place: when the tasks in it and below end, and when the place is clear of the instances they ran on.
     let mut end = [0; MAX_NODES];
     let mut clear = [0; MAX_NODES];
@@ -141,7 +147,7 @@ fn up(table: &Table<'_>, releases: &Releases, loads: &[Micros]) -> Micros {
     roots(table).map(|r| end[r]).max().unwrap_or(0) + stagger / 4
 }
 
-fn roots<'a>(table: &'a Table<'a>) -> impl Iterator<Item = usize> + 'a {
+fn roots<'a>(table: &'a SearchTable<'a>) -> impl Iterator<Item = usize> + 'a {
     (0..table.places).filter(|&p| table.place(p).parent.is_none())
 }
 
@@ -153,7 +159,12 @@ fn roots<'a>(table: &'a Table<'a>) -> impl Iterator<Item = usize> + 'a {
 /// before, after or between its parts, two parts that both have work begin at different times.
 ///
 /// With tasks still to be added, `create` must be the shortest creation of any size: a smaller place may yet begin a part.
-pub(super) fn lower(table: &Table<'_>, loads: &[Micros], destroy: Micros, create: Option<Micros>) -> Micros {
+pub(super) fn lower(
+    table: &SearchTable<'_>,
+    loads: &[Micros],
+    destroy: Micros,
+    create: Option<Micros>,
+) -> Micros {
     let mut length = [0; MAX_NODES];
     let mut first = [Micros::MAX; MAX_NODES];
     for p in (0..table.places).rev() {

@@ -7,7 +7,7 @@ use super::paper::FarPlanner;
 use super::problem::{GpuNow, Micros, Problem};
 use super::schedule::{Run, Schedule};
 use super::steps::Steps;
-use super::table::Table;
+use super::table::SearchTable;
 
 /// Steps per millisecond of budget, measured on one core of an ordinary server: 50 ms of budget stay below 50 ms.
 pub const STEPS_PER_MS: u64 = 5_000;
@@ -38,7 +38,7 @@ pub struct Plan {
 /// one to two milliseconds per thousand tasks, so a batch of more than about 30 000 takes longer than a budget of 50 ms.
 #[must_use]
 pub fn best(problem: &Problem, budget: u64) -> Plan {
-    let table = Table::new(problem);
+    let table = SearchTable::new(problem);
     let floor = by_area(&table);
     if table.tasks() == 0 {
         return Plan { schedule: Schedule::default(), lower_bound: 0, proven_optimal: true, steps: 0 };
@@ -92,7 +92,7 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
 /// The assignment for the same GPUs if they were empty, found with a third of the budget. Empty GPUs can be searched
 /// exactly, and an assignment that begins as the present instances come free is never much worse than one that waits for
 /// all of them. `None` if the GPUs are empty, or if instances of unknown end make some places impossible.
-fn as_if_empty(problem: &Problem, table: &Table<'_>, steps: &mut Steps) -> Option<Vec<u32>> {
+fn as_if_empty(problem: &Problem, table: &SearchTable<'_>, steps: &mut Steps) -> Option<Vec<u32>> {
     if problem.starts_empty() || table.usable.iter().any(|&places| places != table.all_places()) {
         return None;
     }

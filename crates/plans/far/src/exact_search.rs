@@ -21,7 +21,7 @@ use super::op_order::{OutOfSteps, shortest};
 use super::problem::Micros;
 use super::schedule::Schedule;
 use super::steps::Steps;
-use super::table::{NEVER, Places, Site, Table, members};
+use super::table::{NEVER, Places, SearchTable, Site, members};
 use super::task_lists::TaskLists;
 use super::timing::Timing;
 use super::tree::MAX_NODES;
@@ -36,7 +36,7 @@ pub(super) struct Proven {
 
 /// Runs the search in at most `steps`, improving `search.best`. `None` if it did not finish.
 pub(super) fn prove(
-    table: &Table<'_>,
+    table: &SearchTable<'_>,
     search: &mut LocalSearch<'_>,
     floor: Micros,
     steps: &mut Steps,
@@ -54,7 +54,7 @@ pub(super) fn prove(
 /// impossible if a search below it finds no assignment whose bound is shorter. The smaller that makespan, the sooner the
 /// search ends.
 pub(super) fn raise(
-    table: &Table<'_>,
+    table: &SearchTable<'_>,
     search: &mut LocalSearch<'_>,
     mut floor: Micros,
     steps: &mut Steps,
@@ -82,7 +82,7 @@ pub(super) fn raise(
 const MOST: usize = 512;
 
 struct Proof<'a, 'b, 'c> {
-    table: &'a Table<'a>,
+    table: &'a SearchTable<'a>,
     search: &'b mut LocalSearch<'c>,
     steps: &'b mut Steps,
     floor: Micros,
@@ -111,7 +111,7 @@ struct Proof<'a, 'b, 'c> {
 
 impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
     fn new(
-        table: &'a Table<'a>,
+        table: &'a SearchTable<'a>,
         search: &'b mut LocalSearch<'c>,
         floor: Micros,
         steps: &'b mut Steps,
@@ -325,7 +325,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
 }
 
 /// Siblings with the same sizes all the way down: the later one's earlier twin.
-fn twins(table: &Table<'_>) -> [Option<usize>; MAX_NODES] {
+fn twins(table: &SearchTable<'_>) -> [Option<usize>; MAX_NODES] {
     let mut twins = [None; MAX_NODES];
     for (p, twin) in twins.iter_mut().enumerate().take(table.places) {
         let place = table.place(p);
@@ -335,7 +335,7 @@ fn twins(table: &Table<'_>) -> [Option<usize>; MAX_NODES] {
     twins
 }
 
-fn same_shape(table: &Table<'_>, p: usize, q: usize) -> bool {
+fn same_shape(table: &SearchTable<'_>, p: usize, q: usize) -> bool {
     let (a, b) = (table.place(p), table.place(q));
     a.class == b.class
         && a.leaves.count_ones() == b.leaves.count_ones()

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::list_scheduling::{Queues, SortedTasks, TASK_BITS};
 use super::problem::Micros;
-use super::table::{NEVER, Table};
+use super::table::{NEVER, SearchTable};
 use super::tree::MAX_NODES;
 
 /// Which size counts where two have the same least work. The paper says the smaller; the authors' program takes
@@ -64,7 +64,7 @@ const NONE: u8 = u8::MAX;
 const LAST_TASK: u64 = (1 << TASK_BITS) - 1;
 
 impl Family {
-    pub(super) fn new(table: &Table<'_>) -> Self {
+    pub(super) fn new(table: &SearchTable<'_>) -> Self {
         let n = table.tasks();
         let (changes, members) = (Vec::with_capacity(4 * n), Vec::with_capacity(4 * n + 1));
         let (heap, class) = (Vec::with_capacity(n), Vec::with_capacity(n));
@@ -73,7 +73,13 @@ impl Family {
     }
 
     /// Finds the family, and fills the queues with its first member.
-    pub(super) fn fill(&mut self, table: &Table<'_>, tie: Tie, sorted: &SortedTasks, queues: &mut Queues) {
+    pub(super) fn fill(
+        &mut self,
+        table: &SearchTable<'_>,
+        tie: Tie,
+        sorted: &SortedTasks,
+        queues: &mut Queues,
+    ) {
         self.changes.clear();
         self.members.clear();
         self.class.clear();
@@ -127,7 +133,7 @@ impl Family {
     }
 
     /// Finds the sizes of least work, from the largest down.
-    fn set_next(&mut self, table: &Table<'_>, tie: Tie) {
+    fn set_next(&mut self, table: &SearchTable<'_>, tie: Tie) {
         self.next.clear();
         self.next.resize(table.tasks() * table.classes, Next { class: NONE, tied: false });
         let sizes = &table.problem.tree.sizes;

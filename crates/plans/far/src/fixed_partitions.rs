@@ -2,7 +2,7 @@
 
 use super::problem::{GpuNow, Held, Micros, Problem, ProblemError};
 use super::schedule::{Op, OpKind, Run, Schedule};
-use super::table::{NEVER, Table, members};
+use super::table::{NEVER, SearchTable, members};
 use super::tree::MAX_NODES;
 
 /// A plan together with the problem it solves, which differs from the given one in the instances that exist at the
@@ -62,9 +62,9 @@ pub fn fix_part_best(problem: &Problem) -> Option<Fixed> {
 /// partition. GPUs are taken as empty.
 #[must_use]
 pub fn miso(problem: &Problem) -> Option<Schedule> {
-    let table = Table::new(problem);
+    let table = SearchTable::new(problem);
     let partitions = problem.tree.partitions();
-    let mut gpus: Vec<Device> = problem.gpus.iter().map(|g| Device::new(g.lane)).collect();
+    let mut gpus: Vec<PartitionedGpu> = problem.gpus.iter().map(|g| PartitionedGpu::new(g.lane)).collect();
     let mut reconfig_end: Vec<(usize, Micros)> = Vec::new();
     let mut schedule = Schedule::default();
     let mut next = 0;
@@ -88,7 +88,7 @@ pub fn miso(problem: &Problem) -> Option<Schedule> {
 }
 
 /// The best assignment of the tasks from `next` on to the instances of a partition: sum of speedups and (place, task).
-fn assign(table: &Table<'_>, partition: &[usize], next: usize) -> Option<(f64, Vec<(usize, usize)>)> {
+fn assign(table: &SearchTable<'_>, partition: &[usize], next: usize) -> Option<(f64, Vec<(usize, usize)>)> {
     let count = partition.len().min(table.tasks() - next);
     // Per set of instances taken by the first tasks, the best sum and the instance the last of them took.
     let mut best: Vec<Option<(f64, usize)>> = vec![None; 1 << partition.len()];
@@ -121,20 +121,20 @@ fn assign(table: &Table<'_>, partition: &[usize], next: usize) -> Option<(f64, V
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio of times; only compared")]
-fn speedup(table: &Table<'_>, task: usize, place: usize) -> Option<f64> {
+fn speedup(table: &SearchTable<'_>, task: usize, place: usize) -> Option<f64> {
     let time = table.time(task, table.place(place).class);
     let slowest = (0..table.classes).map(|c| table.time(task, c)).find(|&t| t < NEVER)?;
     (time < NEVER).then(|| slowest as f64 / time as f64)
 }
 
 /// One GPU while MISO's partitions follow one another.
-struct Device {
+struct PartitionedGpu {
     lane: usize,
     /// Per place: when its instance is free; `None` without one.
     alive: [Option<Micros>; MAX_NODES],
 }
 
-impl Device {
+impl PartitionedGpu {
     fn new(lane: usize) -> Self {
         Self { lane, alive: [None; MAX_NODES] }
     }
@@ -146,7 +146,7 @@ impl Device {
     /// Makes the instances that are missing, first those whose places are free first, and runs one task on each.
     fn run(
         &mut self,
-        table: &Table<'_>,
+        table: &SearchTable<'_>,
         gpu: usize,
         round: &[(usize, usize)],
         reconfig_end: &mut Micros,
@@ -179,7 +179,7 @@ impl Device {
         }
     }
 
-    fn in_way(&self, table: &Table<'_>, place: usize) -> impl Iterator<Item = usize> + use<> {
+    fn in_way(&self, table: &SearchTable<'_>, place: usize) -> impl Iterator<Item = usize> + use<> {
         members(table.place(place).overlap)
     }
 }

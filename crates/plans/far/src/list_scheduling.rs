@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::problem::{MAX_TASKS, MAX_TIME, Micros};
-use super::table::{Places, Site, Table, members};
+use super::table::{Places, SearchTable, Site, members};
 use super::tree::MAX_NODES;
 
 /// Tasks sorted once per size, longest first.
@@ -23,7 +23,7 @@ pub(super) struct SortedTasks {
 }
 
 impl SortedTasks {
-    pub(super) fn new(table: &Table<'_>) -> Self {
+    pub(super) fn new(table: &SearchTable<'_>) -> Self {
         let tasks = table.tasks();
         let mut sorted = Self {
             keys: Vec::with_capacity(tasks * table.classes),
@@ -76,7 +76,7 @@ struct Waiting {
 }
 
 impl Queues {
-    fn new(table: &Table<'_>) -> Self {
+    fn new(table: &SearchTable<'_>) -> Self {
         let words = table.tasks().div_ceil(64);
         let bits = vec![0; words * table.classes];
         Self { words, bits, count: [0; MAX_NODES], waiting: [Waiting::default(); MAX_NODES] }
@@ -144,7 +144,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub(super) fn new(table: &Table<'_>) -> Self {
+    pub(super) fn new(table: &SearchTable<'_>) -> Self {
         Self {
             queues: Queues::new(table),
             heap: BinaryHeap::with_capacity(table.sites()),
@@ -157,7 +157,7 @@ impl Scratch {
 /// Schedules the allocation in the queues, whose tasks have `work` in all. Returns the makespan in µs, or `None` as soon as
 /// it must exceed `limit`.
 pub(super) fn schedule(
-    table: &Table<'_>,
+    table: &SearchTable<'_>,
     sorted: &SortedTasks,
     mut work: u64,
     limit: Micros,

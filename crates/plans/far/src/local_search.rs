@@ -6,7 +6,7 @@
 use super::chain_length::{Releases, estimate};
 use super::problem::Micros;
 use super::steps::Steps;
-use super::table::{NEVER, Site, Table};
+use super::table::{NEVER, SearchTable, Site};
 use super::task_lists::TaskLists;
 use super::timing::{Rule, Timing, VisitOrder};
 
@@ -43,7 +43,7 @@ impl FixedNumbers {
 }
 
 pub(super) struct LocalSearch<'a> {
-    table: &'a Table<'a>,
+    table: &'a SearchTable<'a>,
     releases: Vec<Releases>,
     timing: Timing,
     sequence: FixedNumbers,
@@ -63,7 +63,7 @@ pub(super) struct LocalSearch<'a> {
 
 impl<'a> LocalSearch<'a> {
     /// Starts from `start`, which is timed here; its orders are tried as far as the steps reach.
-    pub(super) fn new(table: &'a Table<'a>, start: &[u32], steps: &mut Steps) -> Self {
+    pub(super) fn new(table: &'a SearchTable<'a>, start: &[u32], steps: &mut Steps) -> Self {
         let (choices, choice) = choices(table);
         let orders = vec![VisitOrder::Down; table.gpus()];
         let mut search = Self {
@@ -310,13 +310,13 @@ impl<'a> LocalSearch<'a> {
 }
 
 /// Steps that timing all GPUs once costs: every operation looks at every GPU of its lane.
-pub(super) fn timing_price(table: &Table<'_>) -> u64 {
+pub(super) fn timing_price(table: &SearchTable<'_>) -> u64 {
     let gpus = table.gpus() as u64;
     20 * gpus + gpus * gpus
 }
 
 /// The sites of each set of classes that some task can run at, and the index of each task's set.
-fn choices(table: &Table<'_>) -> (Vec<Vec<u32>>, Vec<usize>) {
+fn choices(table: &SearchTable<'_>) -> (Vec<Vec<u32>>, Vec<usize>) {
     let set = |task: usize| -> u32 {
         (0..table.classes).filter(|&c| table.time(task, c) < NEVER).map(|c| 1 << c).sum()
     };

@@ -9,7 +9,7 @@
 use super::problem::Micros;
 use super::schedule::OpKind;
 use super::steps::Steps;
-use super::table::{Places, Table, members};
+use super::table::{Places, SearchTable, members};
 use super::tree::MAX_NODES;
 
 /// Operations in order.
@@ -18,7 +18,7 @@ pub(super) type OpSequence = Vec<(OpKind, usize)>;
 /// The shortest makespan below `limit` of any order for `loads` (µs of tasks per place), and the order; `Ok(None)` if
 /// none is below, `Err` when the steps are spent.
 pub(super) fn shortest(
-    table: &Table<'_>,
+    table: &SearchTable<'_>,
     loads: &[Micros],
     limit: Micros,
     steps: &mut Steps,
@@ -33,7 +33,7 @@ pub(super) fn shortest(
         sequence: Vec::new(),
         best: None,
     };
-    let state = State { now: 0, pending, alive: 0, end: 0, free: [0; MAX_NODES] };
+    let state = VisitState { now: 0, pending, alive: 0, end: 0, free: [0; MAX_NODES] };
     search.branch(&state)?;
     let (limit, best) = (search.limit, search.best);
     Ok(best.map(|sequence| (limit, sequence)))
@@ -44,7 +44,7 @@ pub(super) fn shortest(
 pub(super) struct OutOfSteps;
 
 #[derive(Clone)]
-struct State {
+struct VisitState {
     /// End of the last operation.
     now: Micros,
     /// Places still to be visited.
@@ -58,7 +58,7 @@ struct State {
 }
 
 struct OrderSearch<'a, 'b> {
-    table: &'a Table<'a>,
+    table: &'a SearchTable<'a>,
     loads: &'a [Micros],
     limit: Micros,
     steps: &'b mut Steps,
@@ -69,7 +69,7 @@ struct OrderSearch<'a, 'b> {
 }
 
 impl OrderSearch<'_, '_> {
-    fn branch(&mut self, state: &State) -> Result<(), OutOfSteps> {
+    fn branch(&mut self, state: &VisitState) -> Result<(), OutOfSteps> {
         if state.pending == 0 {
             if state.end < self.limit {
                 self.limit = state.end;
@@ -111,7 +111,7 @@ impl OrderSearch<'_, '_> {
         Ok(())
     }
 
-    fn after(&self, state: &State, begin: Micros, kind: OpKind, p: usize) -> State {
+    fn after(&self, state: &VisitState, begin: Micros, kind: OpKind, p: usize) -> VisitState {
         let place = self.table.place(p);
         let mut next = state.clone();
         if kind == OpKind::Create {
@@ -128,7 +128,7 @@ impl OrderSearch<'_, '_> {
     }
 
     /// No order that continues `state` ends before.
-    fn bound(&self, state: &State) -> Micros {
+    fn bound(&self, state: &VisitState) -> Micros {
         let mut least = state.end;
         // From the root down: what is pending over a place, and from when on.
         let mut chain = [0; MAX_NODES];
@@ -153,7 +153,7 @@ impl OrderSearch<'_, '_> {
     }
 
     /// Pending creations in the best order if nothing else counted: most tasks behind first.
-    fn one_after_another(&self, state: &State) -> Micros {
+    fn one_after_another(&self, state: &VisitState) -> Micros {
         let mut left = state.pending;
         let (mut now, mut least) = (state.now, 0);
         while left != 0 {

@@ -8,7 +8,7 @@ use super::problem::{Micros, Problem};
 use super::refine::{Operations, refine};
 use super::schedule::Schedule;
 use super::steps::Steps;
-use super::table::{NEVER, Table};
+use super::table::{NEVER, SearchTable};
 use super::task_lists::TaskLists;
 use super::timing::{Rule, Timing, VisitOrder};
 
@@ -45,12 +45,12 @@ pub struct Overlap {
 /// with most work behind it.
 #[must_use]
 pub fn far(problem: &Problem) -> Far {
-    let table = Table::new(problem);
+    let table = SearchTable::new(problem);
     FarPlanner::new(&table).far()
 }
 
 pub(super) struct FarPlanner<'a> {
-    table: &'a Table<'a>,
+    table: &'a SearchTable<'a>,
     sorted: SortedTasks,
     scratch: Scratch,
     family: Family,
@@ -74,7 +74,7 @@ struct Best {
 }
 
 impl<'a> FarPlanner<'a> {
-    pub(super) fn new(table: &'a Table<'a>) -> Self {
+    pub(super) fn new(table: &'a SearchTable<'a>) -> Self {
         let orders = [VisitOrder::Down, VisitOrder::Up].map(|order| std::iter::repeat_n(order, table.gpus()));
         let best = Best { makespan: Micros::MAX, timing: Timing::new(table), lists: TaskLists::default() };
         Self {
@@ -275,7 +275,7 @@ struct Phases {
 const BOTH: [Rule; 2] = [Rule::Fifo, Rule::Tail];
 
 /// The site of every task.
-fn sites(table: &Table<'_>, lists: &TaskLists) -> Vec<u32> {
+fn sites(table: &SearchTable<'_>, lists: &TaskLists) -> Vec<u32> {
     let mut sites = vec![0; table.tasks()];
     for (site, (_, tasks)) in (0u32..).zip(lists.iter()) {
         tasks.iter().for_each(|&t| sites[t as usize] = site);
@@ -284,7 +284,7 @@ fn sites(table: &Table<'_>, lists: &TaskLists) -> Vec<u32> {
 }
 
 /// Task time per site, µs.
-fn set_loads(table: &Table<'_>, lists: &TaskLists, loads: &mut Vec<Micros>) {
+fn set_loads(table: &SearchTable<'_>, lists: &TaskLists, loads: &mut Vec<Micros>) {
     let load = |(site, tasks): (usize, &[u32])| -> Micros {
         let class = table.class(site);
         tasks.iter().map(|&t| table.time(t as usize, class)).sum()

@@ -9,7 +9,7 @@ use super::fixed_partitions::{Fixed, fix_part, fix_part_best, miso};
 use super::paper::far;
 use super::problem::{Micros, Problem, ProblemError};
 use super::schedule::Schedule;
-use super::table::Table;
+use super::table::SearchTable;
 
 /// The strategy that plans a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ pub fn plan(problem: &Problem, policy: &Policy, budget: u64) -> Result<Answer, P
         }
     };
     // A partition that is there from the beginning saves the creations that the bound counts.
-    let bound = by_area(&Table::new(&solved));
+    let bound = by_area(&SearchTable::new(&solved));
     let proven_optimal = schedule.makespan() <= bound;
     Ok(Answer { problem: solved, schedule, lower_bound: bound, proven_optimal })
 }

@@ -4,7 +4,7 @@
 //! a root only when nothing can be moved from it; the number of iterations is bounded by [`ITERATIONS`].
 
 use super::problem::Micros;
-use super::table::{Site, Table, members};
+use super::table::{SearchTable, Site, members};
 use super::task_lists::TaskLists;
 
 /// Iterations after which refinement stops; the paper asks for a bound and reports one to five operations in all.
@@ -20,7 +20,7 @@ pub struct Operations {
 }
 
 /// Refines `lists`, whose schedule frees leaf `s` at `ends[s]` (indexed by site; only leaves count).
-pub(super) fn refine(table: &Table<'_>, lists: &mut TaskLists, ends: &mut [Micros]) -> Operations {
+pub(super) fn refine(table: &SearchTable<'_>, lists: &mut TaskLists, ends: &mut [Micros]) -> Operations {
     lists.sort(table);
     let mut operations = Operations::default();
     let mut queue = Vec::new();
@@ -47,27 +47,27 @@ pub(super) fn refine(table: &Table<'_>, lists: &mut TaskLists, ends: &mut [Micro
 }
 
 /// The leaves of a site: the paper's slices.
-fn leaves<'a>(table: &'a Table<'a>, site: Site) -> impl Iterator<Item = Site> + 'a {
+fn leaves<'a>(table: &'a SearchTable<'a>, site: Site) -> impl Iterator<Item = Site> + 'a {
     let base = table.base(table.gpu(site));
     members(table.at(site).leaves).map(move |l| base + l)
 }
 
-fn end(table: &Table<'_>, ends: &[Micros], site: Site) -> Micros {
+fn end(table: &SearchTable<'_>, ends: &[Micros], site: Site) -> Micros {
     leaves(table, site).map(|l| ends[l]).max().unwrap_or(0)
 }
 
 /// A move (`back` is `None`) or a swap, by positions in the two lists.
-struct Step {
+struct Swap {
     from: Site,
     to: Site,
     there: usize,
     back: Option<usize>,
 }
 
-impl Step {
+impl Swap {
     fn apply(
         &self,
-        table: &Table<'_>,
+        table: &SearchTable<'_>,
         lists: &mut TaskLists,
         ends: &mut [Micros],
         operations: &mut Operations,
@@ -91,12 +91,12 @@ impl Step {
 
 /// Lines 11 to 20 of Algorithm 2: the best move, else the best swap, from `site` to the alternative that ends first.
 fn find_step(
-    table: &Table<'_>,
+    table: &SearchTable<'_>,
     lists: &TaskLists,
     ends: &[Micros],
     site: Site,
     makespan: Micros,
-) -> Option<Step> {
+) -> Option<Swap> {
     let class = table.class(site);
     let mine = lists.at(site);
     if mine.is_empty() {
@@ -112,9 +112,9 @@ fn find_step(
         let near = [below_half.checked_sub(1), Some(below_half)].into_iter().flatten();
         let near = near.filter(|&p| p >= fits && p < mine.len());
         let there = near.min_by_key(|&p| (2 * length(mine[p])).abs_diff(margin)).unwrap_or(fits);
-        return Some(Step { from: site, to, there, back: None });
+        return Some(Swap { from: site, to, there, back: None });
     }
-    swap(mine, lists.at(to), &length, margin).map(|(there, back)| Step {
+    swap(mine, lists.at(to), &length, margin).map(|(there, back)| Swap {
         from: site,
         to,
         there,

@@ -143,7 +143,7 @@ enum What {
 }
 
 #[derive(Clone, Copy)]
-struct Event {
+struct ReplayEvent {
     what: What,
     gpu: usize,
     node: usize,
@@ -153,19 +153,25 @@ struct Event {
 
 /// All events by claimed begin; at the same instant first what takes no time, else destructions, then creations, then
 /// tasks.
-fn events(schedule: &Schedule) -> Vec<Event> {
-    let run =
-        |r: &Run| Event { what: What::Run(r.task), gpu: r.gpu, node: r.node, begin: r.begin, end: r.end };
+fn events(schedule: &Schedule) -> Vec<ReplayEvent> {
+    let run = |r: &Run| ReplayEvent {
+        what: What::Run(r.task),
+        gpu: r.gpu,
+        node: r.node,
+        begin: r.begin,
+        end: r.end,
+    };
     let op = |o: &Op| {
         let what = if o.kind == OpKind::Create { What::Create } else { What::Destroy };
-        Event { what, gpu: o.gpu, node: o.node, begin: o.begin, end: o.end }
+        ReplayEvent { what, gpu: o.gpu, node: o.node, begin: o.begin, end: o.end }
     };
-    let mut events: Vec<Event> = schedule.runs.iter().map(run).chain(schedule.ops.iter().map(op)).collect();
+    let mut events: Vec<ReplayEvent> =
+        schedule.runs.iter().map(run).chain(schedule.ops.iter().map(op)).collect();
     events.sort_by_key(|e| (e.begin, e.end, e.what));
     events
 }
 
-impl Event {
+impl ReplayEvent {
     fn what(&self) -> String {
         match self.what {
             What::Run(task) => format!("task {task}"),
@@ -237,7 +243,7 @@ impl World {
     }
 
     /// The earliest instant from `wish` on at which the event can begin here.
-    fn possible(&self, problem: &Problem, event: &Event, wish: Micros) -> Result<Micros, Violation> {
+    fn possible(&self, problem: &Problem, event: &ReplayEvent, wish: Micros) -> Result<Micros, Violation> {
         let (gpu, node, begin) = (event.gpu, event.node, event.begin);
         let mask = problem.tree.nodes[node].mask;
         let ready = if event.what == What::Create {
@@ -271,7 +277,7 @@ impl World {
         begin
     }
 
-    fn happen(&mut self, problem: &Problem, event: &Event, begin: Micros) {
+    fn happen(&mut self, problem: &Problem, event: &ReplayEvent, begin: Micros) {
         let end = begin + event.length();
         let alive = &mut self.alive[event.gpu];
         match event.what {

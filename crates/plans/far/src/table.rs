@@ -14,7 +14,7 @@ pub(super) type Site = usize;
 /// A set of places of one GPU, bit 0 for place 0.
 pub(super) type Places = u32;
 
-pub(super) struct Table<'a> {
+pub(super) struct SearchTable<'a> {
     pub(super) problem: &'a Problem,
     /// Number of size classes.
     pub(super) classes: usize,
@@ -24,22 +24,22 @@ pub(super) struct Table<'a> {
     shift: u32,
     /// Running time of (task, class) at `task * classes + class`.
     times: Vec<Micros>,
-    place: [Place; MAX_NODES],
+    place: [PlaceFacts; MAX_NODES],
     /// Places without a parent, and the numbers of a GPU that are no place.
     pub(super) roots: Places,
     /// Every lane once, ascending.
     pub(super) lanes: Vec<usize>,
     /// Per GPU, the places that will be free one day.
     pub(super) usable: Vec<Places>,
-    /// See [`Table::shares`].
+    /// See [`SearchTable::shares`].
     shares: Vec<u64>,
-    /// What [`Table::shares`] of all GPUs sum to.
+    /// What [`SearchTable::shares`] of all GPUs sum to.
     pub(super) whole: u64,
 }
 
 /// What inner loops need to know about one place.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct PlaceFacts {
     pub(super) class: usize,
     /// Compute slices of an instance there.
     pub(super) slices: u64,
@@ -55,7 +55,7 @@ pub(super) struct Place {
     pub(super) width: u64,
 }
 
-impl<'a> Table<'a> {
+impl<'a> SearchTable<'a> {
     pub(super) fn new(problem: &'a Problem) -> Self {
         let nodes = &problem.tree.nodes;
         let shift = nodes.len().next_power_of_two().trailing_zeros();
@@ -89,7 +89,7 @@ impl<'a> Table<'a> {
     }
 
     /// What a task of a class takes at least, per class of places: how many of these lie in its own.
-    /// Scaled so that all places of any class on all GPUs are as much as [`Table::whole`] (of one GPU, less than 2^8).
+    /// Scaled so that all places of any class on all GPUs are as much as [`SearchTable::whole`] (of one GPU, less than 2^8).
     pub(super) fn shares(&self, class: usize) -> &[u64] {
         &self.shares[class * self.classes..][..self.classes]
     }
@@ -141,7 +141,7 @@ impl<'a> Table<'a> {
     }
 
     /// A place of whichever GPU.
-    pub(super) fn place(&self, place: usize) -> &Place {
+    pub(super) fn place(&self, place: usize) -> &PlaceFacts {
         &self.place[place]
     }
 
@@ -149,7 +149,7 @@ impl<'a> Table<'a> {
         Places::MAX >> (Places::BITS as usize - self.places)
     }
 
-    pub(super) fn at(&self, site: Site) -> &Place {
+    pub(super) fn at(&self, site: Site) -> &PlaceFacts {
         &self.place[self.node(site)]
     }
 
@@ -171,9 +171,9 @@ impl<'a> Table<'a> {
 }
 
 /// The places of the tree, then empty ones.
-fn places(problem: &Problem) -> [Place; MAX_NODES] {
+fn places(problem: &Problem) -> [PlaceFacts; MAX_NODES] {
     let nodes = &problem.tree.nodes;
-    let mut place = [Place::default(); MAX_NODES];
+    let mut place = [PlaceFacts::default(); MAX_NODES];
     for (n, node) in nodes.iter().enumerate().rev() {
         let (mut children, mut leaves, mut below) = (0, 0, 0);
         for &c in &node.children {
@@ -184,7 +184,7 @@ fn places(problem: &Problem) -> [Place; MAX_NODES] {
         if children == 0 {
             leaves = 1 << n;
         }
-        place[n] = Place {
+        place[n] = PlaceFacts {
             class: node.class,
             slices: u64::from(node.size),
             parent: node.parent,
@@ -205,8 +205,8 @@ fn places(problem: &Problem) -> [Place; MAX_NODES] {
     place
 }
 
-/// See [`Table::shares`], by class and class; and what all places of a class sum to.
-fn shares(problem: &Problem, place: &[Place; MAX_NODES]) -> (Vec<u64>, u64) {
+/// See [`SearchTable::shares`], by class and class; and what all places of a class sum to.
+fn shares(problem: &Problem, place: &[PlaceFacts; MAX_NODES]) -> (Vec<u64>, u64) {
     let (nodes, classes) = (&problem.tree.nodes, problem.tree.sizes.len());
     let mut count = [0; MAX_NODES];
     let mut least = vec![u64::MAX; classes * classes];
@@ -248,13 +248,13 @@ mod tests {
     fn shares_are_what_a_place_holds_of_each_size() {
         for model in Model::with_mig() {
             let problem = Problem::new(model, 1, Vec::new()).unwrap();
-            let table = Table::new(&problem);
+            let table = SearchTable::new(&problem);
             assert!(table.whole < 1 << 8, "{}: sums of the longest times stay within 64 bits", model.key);
             let root = table.shares(table.classes - 1);
             assert!(root.iter().all(|&share| share == table.whole), "{}: the whole GPU holds all", model.key);
         }
         let problem = Problem::new(Model::find("a100-40gb").unwrap(), 3, Vec::new()).unwrap();
-        let table = Table::new(&problem);
+        let table = SearchTable::new(&problem);
         let rows: Vec<&[u64]> = (0..table.classes).map(|class| table.shares(class)).collect();
         // Of 7, 3, 2, 1 and 1 places; 3@4 holds one place of two slices and three of one, less than 3@0.
         assert_eq!(rows[0], [6, 0, 0, 0, 0]);

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::table::{Site, Table};
+use super::table::{SearchTable, Site};
 
 /// One list of tasks per site, one after another in one vector: a batch has few tasks per site, and most planning time
 /// of a small batch would go into allocating a vector for each.
@@ -26,7 +26,7 @@ impl Clone for TaskLists {
 
 impl TaskLists {
     /// Takes over (task, site) pairs; tasks of one site stay in their order.
-    pub(super) fn fill(&mut self, table: &Table<'_>, placed: impl Iterator<Item = (u32, u32)> + Clone) {
+    pub(super) fn fill(&mut self, table: &SearchTable<'_>, placed: impl Iterator<Item = (u32, u32)> + Clone) {
         self.first.clear();
         self.first.resize(table.sites() + 2, 0);
         let mut count = 0;
@@ -63,7 +63,7 @@ impl TaskLists {
     }
 
     /// Sorts each list, longest task first.
-    pub(super) fn sort(&mut self, table: &Table<'_>) {
+    pub(super) fn sort(&mut self, table: &SearchTable<'_>) {
         for site in 0..self.first.len() - 1 {
             let range = self.range(site);
             if range.len() > 1 {
@@ -81,7 +81,7 @@ impl TaskLists {
     }
 
     /// Puts a task into a sorted list.
-    pub(super) fn put(&mut self, table: &Table<'_>, site: Site, task: u32) {
+    pub(super) fn put(&mut self, table: &SearchTable<'_>, site: Site, task: u32) {
         let class = table.class(site);
         let key = |t: u32| (Reverse(table.time(t as usize, class)), t);
         let at = self.at(site).partition_point(|&t| key(t) < key(task));

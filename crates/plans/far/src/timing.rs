@@ -7,7 +7,7 @@
 
 use super::problem::{Busy, Micros};
 use super::schedule::{Op, OpKind, Run, Schedule};
-use super::table::{Places, Site, Table, members};
+use super::table::{Places, SearchTable, Site, members};
 use super::task_lists::TaskLists;
 
 /// The order in which the places of one GPU are used.
@@ -72,7 +72,7 @@ struct NextStep {
 }
 
 impl Timing {
-    pub(super) fn new(table: &Table<'_>) -> Self {
+    pub(super) fn new(table: &SearchTable<'_>) -> Self {
         Self {
             ops: Vec::with_capacity(2 * table.places * table.gpus()),
             sites: vec![SiteTiming::default(); table.sites()],
@@ -84,7 +84,7 @@ impl Timing {
     /// Times the places with a positive load (µs of tasks), each visited once, GPU `g` in order `orders[g]`.
     pub(super) fn run(
         &mut self,
-        table: &Table<'_>,
+        table: &SearchTable<'_>,
         loads: &[Micros],
         orders: &[VisitOrder],
         rule: Rule,
@@ -95,7 +95,7 @@ impl Timing {
     /// The same, given up with `None` as soon as it is clear that the makespan is not below `limit`.
     pub(super) fn run_below(
         &mut self,
-        table: &Table<'_>,
+        table: &SearchTable<'_>,
         loads: &[Micros],
         orders: &[VisitOrder],
         rule: Rule,
@@ -143,7 +143,7 @@ impl Timing {
     }
 
     /// Times the places in a given order of operations, on one GPU that is empty; each operation as early as possible.
-    pub(super) fn follow(&mut self, table: &Table<'_>, loads: &[Micros], sequence: &[(OpKind, Site)]) {
+    pub(super) fn follow(&mut self, table: &SearchTable<'_>, loads: &[Micros], sequence: &[(OpKind, Site)]) {
         self.ops.clear();
         self.makespan = 0;
         self.gpus.fill(GpuTiming::default());
@@ -166,7 +166,7 @@ impl Timing {
     }
 
     /// Returns the longest tail.
-    fn set_tails(&mut self, table: &Table<'_>, gpu: usize, order: VisitOrder) -> Micros {
+    fn set_tails(&mut self, table: &SearchTable<'_>, gpu: usize, order: VisitOrder) -> Micros {
         let base = table.base(gpu);
         let sites = &mut self.sites[base..base + table.places];
         let mut longest = 0;
@@ -189,7 +189,7 @@ impl Timing {
     /// False as soon as the makespan cannot be below `limit`.
     fn run_lane(
         &mut self,
-        table: &Table<'_>,
+        table: &SearchTable<'_>,
         orders: &[VisitOrder],
         rule: Rule,
         lane: usize,
@@ -228,7 +228,7 @@ impl Timing {
     }
 
     /// The instance at `site` exists from `begin` on: its tasks run.
-    fn visit(&mut self, table: &Table<'_>, site: Site, begin: Micros) {
+    fn visit(&mut self, table: &SearchTable<'_>, site: Site, begin: Micros) {
         let bit = 1 << table.node(site);
         let at = &mut self.sites[site];
         at.begin = begin;
@@ -241,7 +241,7 @@ impl Timing {
 
     fn choose(
         &self,
-        table: &Table<'_>,
+        table: &SearchTable<'_>,
         orders: &[VisitOrder],
         rule: Rule,
         lane: usize,
@@ -281,7 +281,7 @@ impl Timing {
     }
 
     /// Per site that is a leaf: when the last task on it or on a place above it ends.
-    pub(super) fn leaf_ends(&self, table: &Table<'_>, ends: &mut Vec<Micros>) {
+    pub(super) fn leaf_ends(&self, table: &SearchTable<'_>, ends: &mut Vec<Micros>) {
         ends.clear();
         for (site, at) in self.sites.iter().enumerate() {
             let here = if at.load > 0 { at.begin + at.load } else { 0 };
@@ -290,7 +290,7 @@ impl Timing {
     }
 
     /// The schedule that was timed last, with the tasks of every place in the order of `lists`.
-    pub(super) fn schedule(&self, table: &Table<'_>, lists: &TaskLists) -> Schedule {
+    pub(super) fn schedule(&self, table: &SearchTable<'_>, lists: &TaskLists) -> Schedule {
         let nowhere = Run { task: 0, gpu: 0, node: 0, begin: 0, end: 0 };
         let mut schedule =
             Schedule { runs: vec![nowhere; table.tasks()], ops: Vec::with_capacity(self.ops.len()) };
@@ -316,7 +316,7 @@ impl Timing {
 }
 
 /// The places of `pending` that wait for no other one of them: none above them (`Down`) or below them (`Up`).
-fn ready(table: &Table<'_>, mut pending: Places, order: VisitOrder) -> Places {
+fn ready(table: &SearchTable<'_>, mut pending: Places, order: VisitOrder) -> Places {
     let mut ready = 0;
     while pending != 0 {
         // Places above have lower numbers, so the first (last) one waits for none, and all that overlap wait for it.

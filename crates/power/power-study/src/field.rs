@@ -34,7 +34,7 @@ struct Outlook {
 }
 
 /// A state and a cap, by their indices.
-type Place = (usize, usize);
+type StateAndCap = (usize, usize);
 
 impl<'q> Field<'q> {
     pub(crate) fn new(model: &'q Model, question: &'q Question<'q>) -> Result<Self, ChooseError> {
@@ -75,7 +75,7 @@ impl<'q> Field<'q> {
         })
     }
 
-    fn candidate(&self, (state, cap): Place) -> Candidate {
+    fn candidate(&self, (state, cap): StateAndCap) -> Candidate {
         let (question, outlooks) = (self.question, self.outlooks(state));
         let (state, (at, cap)) = (&self.states[state], self.caps[cap]);
         let known = |run: &&Run| measurement(run, state, self.model.caps[at], question.apps);
@@ -114,7 +114,7 @@ impl<'q> Field<'q> {
         met.into_values().collect()
     }
 
-    fn climb_from(&self, start: Place, met: &mut BTreeMap<(usize, usize), Candidate>) {
+    fn climb_from(&self, start: StateAndCap, met: &mut BTreeMap<(usize, usize), Candidate>) {
         let mut here = start;
         let mut best = self.visit(here, met);
         // Every step is better than the one before: it ends.
@@ -128,7 +128,7 @@ impl<'q> Field<'q> {
         }
     }
 
-    fn visit(&self, place: Place, met: &mut BTreeMap<(usize, usize), Candidate>) -> Candidate {
+    fn visit(&self, place: StateAndCap, met: &mut BTreeMap<(usize, usize), Candidate>) -> Candidate {
         met.entry((place.1, place.0)).or_insert_with(|| self.candidate(place)).clone()
     }
 
@@ -150,7 +150,7 @@ impl<'q> Field<'q> {
     }
 
     /// Other caps, twice as far each time; two applications that change places; other parts, the larger to the same.
-    fn steps(&self, (state, cap): Place) -> Vec<Place> {
+    fn steps(&self, (state, cap): StateAndCap) -> Vec<StateAndCap> {
         let far = (0..usize::BITS).map(|bit| 1_usize << bit).take_while(|far| *far < self.caps.len());
         let caps = far.flat_map(|far| [cap.checked_sub(far), cap.checked_add(far)]).flatten();
         let caps = caps.filter(|cap| *cap < self.caps.len()).map(|cap| (state, cap));

@@ -132,7 +132,7 @@ fn run_time(job: &SimJob, choice: &Match, share: Option<f64>) -> u64 {
     cycles
 }
 
-struct State<'a> {
+struct SimState<'a> {
     graph: &'a HardwareGraph,
     jobs: &'a [SimJob],
     rules: Rules,
@@ -151,7 +151,7 @@ pub fn simulate(graph: &HardwareGraph, jobs: &[SimJob], rules: Rules) -> Vec<Opt
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|i| jobs[*i].arrival);
     let (ran, waits_since) = (vec![None; jobs.len()], vec![None; jobs.len()]);
-    let mut state = State {
+    let mut state = SimState {
         graph,
         jobs,
         rules,
@@ -186,7 +186,7 @@ pub fn simulate(graph: &HardwareGraph, jobs: &[SimJob], rules: Rules) -> Vec<Opt
     }
 }
 
-impl State<'_> {
+impl SimState<'_> {
     fn deadline(&self, job: usize) -> Option<u64> {
         match self.rules.patience {
             Patience::Wait(_, cycles) => self.waits_since[job].map(|t| t.saturating_add(cycles)),

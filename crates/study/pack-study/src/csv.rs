@@ -18,20 +18,20 @@ pub struct ReadError {
 const SHOWN: usize = 40;
 
 /// A file's records, with the places of the columns that the caller reads.
-pub(crate) struct Table<'a, const N: usize> {
+pub(crate) struct CsvTable<'a, const N: usize> {
     file: &'a str,
     columns: [(&'static str, Option<usize>); N],
     lines: std::iter::Enumerate<std::str::Lines<'a>>,
 }
 
 /// A record: its fields in the order of the columns that were asked for.
-pub(crate) struct Record<'a, const N: usize> {
+pub(crate) struct CsvRecord<'a, const N: usize> {
     file: &'a str,
     line: usize,
     fields: [(&'static str, &'a str); N],
 }
 
-impl<'a, const N: usize> Table<'a, N> {
+impl<'a, const N: usize> CsvTable<'a, N> {
     /// Finds the columns in the header. Other columns are ignored.
     ///
     /// A column whose name ends with `?` may be absent, and is then empty in every record.
@@ -53,7 +53,7 @@ impl<'a, const N: usize> Table<'a, N> {
     }
 
     /// Reads the next record that is not empty.
-    pub(crate) fn next(&mut self) -> Option<Result<Record<'a, N>, ReadError>> {
+    pub(crate) fn next(&mut self) -> Option<Result<CsvRecord<'a, N>, ReadError>> {
         let (at, text) = self.lines.find(|(_, line)| !line.trim().is_empty())?;
         let all: Vec<&str> = text.split(',').map(str::trim).collect();
         let mut fields = [("", ""); N];
@@ -64,11 +64,11 @@ impl<'a, const N: usize> Table<'a, N> {
             };
             *field = (name, value);
         }
-        Some(Ok(Record { file: self.file, line: at + 1, fields }))
+        Some(Ok(CsvRecord { file: self.file, line: at + 1, fields }))
     }
 }
 
-impl<'a, const N: usize> Record<'a, N> {
+impl<'a, const N: usize> CsvRecord<'a, N> {
     pub(crate) fn text(&self, at: usize) -> &'a str {
         self.fields[at].1
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cluster_rank::{Models, Shape};
 
-use crate::csv::{ReadError, Table};
+use crate::csv::{CsvTable, ReadError};
 
 /// Most GPUs of a node, and of a task.
 const MOST_GPUS: u64 = 64;
@@ -81,7 +81,7 @@ fn read_nodes<'a>(
     (file, text): (&'a str, &'a str),
     models: &mut HashMap<&'a str, u8>,
 ) -> Result<Vec<NodeSpec>, ReadError> {
-    let mut table = Table::new(file, text, ["sn", "cpu_milli", "memory_mib", "gpu", "model"])?;
+    let mut table = CsvTable::new(file, text, ["sn", "cpu_milli", "memory_mib", "gpu", "model"])?;
     let mut nodes: Vec<NodeSpec> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     while let Some(record) = table.next() {
@@ -112,7 +112,7 @@ fn read_tasks(
     shapes: &mut HashMap<Shape, usize>,
 ) -> Result<Vec<TaskSpec>, ReadError> {
     let columns = ["name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec?"];
-    let mut table = Table::new(file, text, columns)?;
+    let mut table = CsvTable::new(file, text, columns)?;
     let mut tasks = Vec::new();
     while let Some(record) = table.next() {
         let record = record?;

@@ -13,24 +13,24 @@ pub(crate) const UNLIMITED_S: u64 = 10 * 365 * 86_400;
 
 /// What a class of jobs was told.
 #[derive(Clone, Copy, Default)]
-struct Answer {
+struct ClassAnswer {
     fits: Option<bool>,
     /// When there is room, if nobody else comes; `Some(None)`: never.
     soonest: Option<Option<u64>>,
 }
 
-pub(crate) struct Place {
+pub(crate) struct ReplayedNode {
     node: Node,
     /// Its jobs, and when each ends at the latest.
     jobs: Vec<(JobId, u64)>,
     /// By class.
-    answers: Vec<Answer>,
+    answers: Vec<ClassAnswer>,
     memo: Memo,
 }
 
-impl Place {
+impl ReplayedNode {
     pub(crate) fn new(node: &Node, classes: usize) -> Self {
-        let answers = vec![Answer::default(); classes];
+        let answers = vec![ClassAnswer::default(); classes];
         Self { node: node.clone(), jobs: Vec::new(), answers, memo: Memo::default() }
     }
 
@@ -78,6 +78,6 @@ impl Place {
     }
 
     fn changed(&mut self) {
-        self.answers.fill(Answer::default());
+        self.answers.fill(ClassAnswer::default());
     }
 }

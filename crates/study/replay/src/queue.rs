@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use geometry::JobId;
 
 use crate::class::Classes;
-use crate::node::{Place, UNLIMITED_S};
+use crate::node::{ReplayedNode, UNLIMITED_S};
 use crate::{Instances, Job, Ran, Site};
 
 /// Runs the jobs on the site, which has no others. An entry per job, in their order; `None`: even the empty site has no room for it.
@@ -39,7 +39,7 @@ struct Replay<'a> {
     site: &'a Site,
     jobs: &'a [Job],
     classes: Classes,
-    places: Vec<Place>,
+    places: Vec<ReplayedNode>,
     /// By class, on how many nodes a job of it could run if they were empty.
     possible: Vec<usize>,
     /// In the order of submission.
@@ -65,8 +65,9 @@ impl<'a> Replay<'a> {
     fn new(site: &'a Site, jobs: &'a [Job]) -> Self {
         let classes = Classes::new(jobs);
         let count = classes.asks.len();
-        let mut places: Vec<Place> = site.nodes.iter().map(|node| Place::new(node, count)).collect();
-        let on = |(class, ask): (usize, _), places: &mut [Place]| {
+        let mut places: Vec<ReplayedNode> =
+            site.nodes.iter().map(|node| ReplayedNode::new(node, count)).collect();
+        let on = |(class, ask): (usize, _), places: &mut [ReplayedNode]| {
             places.iter_mut().filter_map(|place| place.fits(class, ask, &site.policy).then_some(())).count()
         };
         let possible = classes.asks.iter().enumerate().map(|entry| on(entry, &mut places)).collect();

@@ -53,7 +53,7 @@ pub struct Made {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AccountState {
     ledger: Ledger,
     /// GPU tasks that code within the process has begun.
     tasks: u64,
@@ -67,7 +67,7 @@ struct State {
 /// The account of a process on its device.
 #[derive(Debug)]
 pub struct Account {
-    state: Mutex<State>,
+    state: Mutex<AccountState>,
 }
 
 /// A lease of `mem` bytes, or of `managed` ones, for a process that says nothing about its launches.
@@ -80,10 +80,10 @@ impl Account {
     /// Nothing allocated, and a first lease of this many bytes.
     #[must_use]
     pub fn new(first: u64) -> Account {
-        Account { state: Mutex::new(State { ledger: Ledger::new(first), ..State::default() }) }
+        Account { state: Mutex::new(AccountState { ledger: Ledger::new(first), ..AccountState::default() }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AccountState> {
         // No code that holds the lock panics half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,7 +235,7 @@ impl Account {
     }
 }
 
-impl State {
+impl AccountState {
     /// Threads whose allocations fit now, oldest first, all together.
     fn fitting(&self) -> Vec<u64> {
         let mut room = self.ledger.free();

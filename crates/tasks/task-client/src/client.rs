@@ -30,7 +30,7 @@ enum Pending {
 }
 
 #[derive(Default)]
-struct State {
+struct ConnectionState {
     connection: Option<Arc<OwnedFd>>,
     /// Counts connections.
     generation: u64,
@@ -45,7 +45,7 @@ pub struct Client {
     pid: u32,
     image: u64,
     next: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     changed: Condvar,
 }
 
@@ -100,7 +100,7 @@ impl Client {
         !matches!(reply, Some(Reply::Refused(Refused { code: Code::Unknown, .. })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionState> {
         // No code that holds the lock panics half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,7 +219,7 @@ impl Leases for Client {
     }
 }
 
-fn break_off(state: &mut State, generation: u64) {
+fn break_off(state: &mut ConnectionState, generation: u64) {
     if state.generation == generation {
         state.connection = None;
         state.generation += 1;

@@ -5,12 +5,16 @@ use std::path::Path;
 
 use lab::{Cluster, HarnessError, JobId, User};
 
-use super::outcome::{Outcome, lines};
+use super::outcome::{StreamOutcome, lines};
 use super::submit::Submitted;
 use crate::command::{TaskError, at};
 
 /// What the controller and the scripts' traces say of each job.
-pub(super) fn tell(cluster: &Cluster, jobs: &[Submitted], outcome: &mut Outcome) -> Result<(), HarnessError> {
+pub(super) fn tell(
+    cluster: &Cluster,
+    jobs: &[Submitted],
+    outcome: &mut StreamOutcome,
+) -> Result<(), HarnessError> {
     let out = cluster.run(User::Root, "scontrol", &["-o", "show", "job"])?.ok()?;
     let word = |line: &str, key: &str| -> String {
         line.split(' ').find_map(|word| word.strip_prefix(key)).unwrap_or_default().to_owned()
@@ -51,7 +55,7 @@ pub(super) fn tell(cluster: &Cluster, jobs: &[Submitted], outcome: &mut Outcome)
 }
 
 /// Writes what the files of a cluster do not hold.
-pub(super) fn evidence(cluster: &Cluster, dir: &Path, outcome: &Outcome) -> Result<(), TaskError> {
+pub(super) fn evidence(cluster: &Cluster, dir: &Path, outcome: &StreamOutcome) -> Result<(), TaskError> {
     let write = |name: &str, text: String| {
         let path = dir.join(name);
         at(&path, std::fs::write(&path, text))

@@ -8,7 +8,7 @@ use super::super::stream::Arrival;
 
 /// What became of the jobs of one stream. Every list has one line per case.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct StreamOutcome {
     pub(super) submitted: usize,
     pub(super) completed: usize,
     /// The controller does not know them, or gave their numbers to later ones.
@@ -33,7 +33,7 @@ pub(super) struct Outcome {
     pub(super) seconds: u64,
 }
 
-impl Outcome {
+impl StreamOutcome {
     /// What must not be. A node that Slurm drains because it started a job twice is Slurm's, see `docs/slurm-quirks.md`.
     pub(super) fn wrong(&self) -> Vec<String> {
         let ours = self.drained.iter().filter(|line| !line.contains("Duplicate jobid"));
@@ -42,7 +42,7 @@ impl Outcome {
     }
 }
 
-pub(super) fn lines(outcome: &Outcome) -> String {
+pub(super) fn lines(outcome: &StreamOutcome) -> String {
     let lists = [("failed", &outcome.failed), ("not ended", &outcome.unended), ("found", &outcome.findings)];
     let mut text = String::new();
     for (name, list) in lists {
@@ -58,7 +58,7 @@ pub(super) fn lines(outcome: &Outcome) -> String {
 }
 
 /// Both outcomes side by side, then every case.
-pub(super) fn text(bench: &Bench, lanes: &[(&str, Outcome)]) -> String {
+pub(super) fn text(bench: &Bench, lanes: &[(&str, StreamOutcome)]) -> String {
     let mut out = format!(
         "{} jobs, {}, seed {}, {} build\n{:34}",
         bench.jobs,
@@ -71,7 +71,7 @@ pub(super) fn text(bench: &Bench, lanes: &[(&str, Outcome)]) -> String {
         let _ = write!(out, "{name:>14}");
     }
     out.push('\n');
-    type Count = fn(&Outcome) -> usize;
+    type Count = fn(&StreamOutcome) -> usize;
     let rows: [(&str, Count); 13] = [
         ("left at the kill", |o| o.left_at_kill),
         ("submitted", |o| o.submitted),

@@ -63,9 +63,9 @@ fn milliseconds(command: &mut Command) -> Result<f64, TaskError> {
 }
 
 /// Ends with its scope.
-struct Running(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Running {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.0.kill();
@@ -76,7 +76,7 @@ impl Drop for Running {
 fn exporter(dir: &Path) -> Result<Vec<Row>, TaskError> {
     let mut command = site::tessera(dir);
     command.args(["exporter", "--page", "--users", "--every", "1s", "--listen", "127.0.0.1:0"]);
-    let mut running = Running(at(dir, command.stderr(Stdio::piped()).spawn())?);
+    let mut running = KilledOnDrop(at(dir, command.stderr(Stdio::piped()).spawn())?);
     let mut line = String::new();
     if let Some(stderr) = running.0.stderr.take() {
         at(dir, BufReader::new(stderr).read_line(&mut line))?;

@@ -24,21 +24,21 @@ const SHORTEST: f64 = 60.0;
 const LONGEST: f64 = 3.0 * DAY;
 
 /// What a job asks, by how many of a hundred: memory of a part in GB, or GPUs on each of some nodes.
-enum Ask {
+enum MonthAsk {
     Part(u32),
     Gpus(u32, u32),
 }
 
-const ASKS: [(u64, Ask); 9] = [
-    (22, Ask::Part(4)),
-    (18, Ask::Part(9)),
-    (14, Ask::Part(18)),
-    (6, Ask::Part(30)),
-    (27, Ask::Gpus(1, 1)),
-    (6, Ask::Gpus(2, 1)),
-    (4, Ask::Gpus(4, 1)),
-    (2, Ask::Gpus(8, 1)),
-    (1, Ask::Gpus(8, 2)),
+const ASKS: [(u64, MonthAsk); 9] = [
+    (22, MonthAsk::Part(4)),
+    (18, MonthAsk::Part(9)),
+    (14, MonthAsk::Part(18)),
+    (6, MonthAsk::Part(30)),
+    (27, MonthAsk::Gpus(1, 1)),
+    (6, MonthAsk::Gpus(2, 1)),
+    (4, MonthAsk::Gpus(4, 1)),
+    (2, MonthAsk::Gpus(8, 1)),
+    (1, MonthAsk::Gpus(8, 2)),
 ];
 
 pub(super) fn site() -> String {
@@ -83,7 +83,7 @@ impl Random {
         BEGIN + day * DAY + hour * 3600.0
     }
 
-    fn ask(&mut self) -> &'static Ask {
+    fn ask(&mut self) -> &'static MonthAsk {
         let mut at = self.next() % 100;
         for (share, ask) in &ASKS {
             if at < *share {
@@ -102,14 +102,14 @@ struct Made {
     /// Its limit in run times: users ask for up to four times as long as they need.
     limit: f64,
     user: u64,
-    ask: &'static Ask,
+    ask: &'static MonthAsk,
 }
 
 impl Made {
     fn gpus(&self) -> u32 {
         match self.ask {
-            Ask::Part(_) => 1,
-            Ask::Gpus(gpus, nodes) => gpus * nodes,
+            MonthAsk::Part(_) => 1,
+            MonthAsk::Gpus(gpus, nodes) => gpus * nodes,
         }
     }
 }
@@ -140,11 +140,11 @@ fn made(random: &mut Random) -> Made {
 fn line(out: &mut String, id: u32, job: &Made, ran: f64) {
     let (submit, limit, user) = (job.submit, ran * job.limit / 60.0, format!("user{}", job.user));
     let (asked, nodes, comment) = match job.ask {
-        Ask::Part(gb) => {
+        MonthAsk::Part(gb) => {
             let asks = format!("tessera: asks v1 iso=auto mem={}", gb * 954);
             (format!("cpu=8,gres/shard={gb},mem=64G,node=1"), 1, asks)
         }
-        Ask::Gpus(_, nodes) => {
+        MonthAsk::Gpus(_, nodes) => {
             (format!("cpu=8,gres/gpu={},mem=64G,node={nodes}", job.gpus()), *nodes, String::new())
         }
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Finding;
 use super::owners::Devices;
-use crate::chaos::seen::{Access, Gpu, Holder, Instance, Node, Seen, Task};
+use crate::chaos::seen::{Access, Holder, Instance, Seen, SeenGpu, SeenNode, Task};
 
 const CLOSED: Access = Access { uid: 0, mode: 0o600 };
 const OPEN: Access = Access { uid: 0, mode: 0o666 };
@@ -35,7 +35,7 @@ pub(in crate::chaos) fn disagreements(seen: &Seen, devices: &Devices) -> Vec<Fin
 }
 
 /// Every entry is of a job that Slurm has there, and every task's devices are in an entry of its job.
-fn journal(seen: &Seen, node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
+fn journal(seen: &Seen, node: &SeenNode, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
     let mut found = Vec::new();
     for entry in &node.journal {
         if !seen.jobs.iter().any(|job| job.id == entry.job && job.is_on(&node.name)) {
@@ -59,7 +59,7 @@ fn journal(seen: &Seen, node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<
 }
 
 /// The layout's jobs are there, and every task's devices are its job's in the layout.
-fn layout(seen: &Seen, node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
+fn layout(seen: &Seen, node: &SeenNode, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
     let mut found = Vec::new();
     if node.takes_no_gpu_jobs {
         return found;
@@ -116,7 +116,7 @@ fn layout(seen: &Seen, node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<F
     found
 }
 
-fn find<'a>(node: &'a Node, uuid: &str) -> Option<(&'a Gpu, Option<&'a Instance>)> {
+fn find<'a>(node: &'a SeenNode, uuid: &str) -> Option<(&'a SeenGpu, Option<&'a Instance>)> {
     node.gpus.iter().find_map(|gpu| {
         let instance = gpu.instances.iter().find(|instance| instance.has(uuid));
         (gpu.uuid == uuid || instance.is_some()).then_some((gpu, instance))
@@ -125,7 +125,7 @@ fn find<'a>(node: &'a Node, uuid: &str) -> Option<(&'a Gpu, Option<&'a Instance>
 
 /// Device nodes are open to the users who have something there, and to nobody else (docs/operations.md, "Who may open
 /// what").
-fn access(node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
+fn access(node: &SeenNode, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
     let mut found = Vec::new();
     for gpu in &node.gpus {
         let of_tasks = tasks.iter().filter(|task| {
@@ -151,7 +151,7 @@ fn access(node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
 }
 
 /// The capability nodes of an instance and of the compute instances in it: their user's, or closed.
-fn capabilities(node: &Node, gpu: &Gpu, instance: &Instance, tasks: &[&Task]) -> Vec<Finding> {
+fn capabilities(node: &SeenNode, gpu: &SeenGpu, instance: &Instance, tasks: &[&Task]) -> Vec<Finding> {
     let name = format!("{}: GPU {}, instance {} ({})", node.name, gpu.index, instance.id, instance.profile);
     if instance.parts.is_empty() {
         return vec![Finding::new("half-made instance", name, "it has no compute instance")];
@@ -177,7 +177,7 @@ fn capabilities(node: &Node, gpu: &Gpu, instance: &Instance, tasks: &[&Task]) ->
 }
 
 /// Every MPS daemon has a job, every share a daemon, every step daemon a job.
-fn daemons(seen: &Seen, node: &Node, tasks: &[&Task]) -> Vec<Finding> {
+fn daemons(seen: &Seen, node: &SeenNode, tasks: &[&Task]) -> Vec<Finding> {
     let mut found = Vec::new();
     for daemon in &node.mps {
         let of_task = tasks.iter().any(|task| task.mps.as_deref() == Some(&daemon.pipe_dir));
@@ -220,7 +220,7 @@ fn daemons(seen: &Seen, node: &Node, tasks: &[&Task]) -> Vec<Finding> {
 }
 
 /// A broker runs where jobs have seats, and nowhere else. One whose parent was killed serves on.
-fn broker(node: &Node) -> Option<Finding> {
+fn broker(node: &SeenNode) -> Option<Finding> {
     let seats = node.journal.iter().filter(|entry| entry.has_seats && entry.phase == "ready").count();
     let pids: Vec<i32> = node.brokers.iter().map(|broker| broker.pid).collect();
     let wrong = match (seats, pids.len()) {
@@ -233,7 +233,7 @@ fn broker(node: &Node) -> Option<Finding> {
 }
 
 /// Every process on a GPU is of a job that has something there.
-fn strangers(node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
+fn strangers(node: &SeenNode, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
     let mut found = Vec::new();
     for gpu in &node.gpus {
         for pid in &gpu.processes {

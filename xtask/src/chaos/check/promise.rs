@@ -1,7 +1,7 @@
 //! A job has what it was promised, no less and no more, from its first line to its last.
 
 use super::Finding;
-use crate::chaos::plan::{Kind, Promise, Size};
+use crate::chaos::plan::{OrderKind, Promise, Size};
 use crate::chaos::seen::report::Report;
 
 /// What else is known about the place where a report was written.
@@ -14,7 +14,11 @@ pub(in crate::chaos) struct Reality {
 }
 
 /// What is wrong with a report of a job of this kind.
-pub(in crate::chaos) fn broken_promise(report: &Report, kind: &Kind, reality: Reality) -> Option<Finding> {
+pub(in crate::chaos) fn broken_promise(
+    report: &Report,
+    kind: &OrderKind,
+    reality: Reality,
+) -> Option<Finding> {
     let promise = if report.task == "batch" { Some(kind.promise) } else { kind.step };
     let why = promise.and_then(|promise| wrong(report, promise, reality));
     let why = why.or_else(|| (!reality.driver_is_ill).then(|| unseen(report)).flatten())?;
@@ -94,7 +98,7 @@ fn wrong_seats(report: &Report, preloaded: bool) -> Option<String> {
 }
 
 /// What went wrong with a job's GPU tasks. A program that was told to end, or was killed with its job, has not failed.
-pub(in crate::chaos) fn failed_work(report: &Report, kind: &Kind) -> Option<Finding> {
+pub(in crate::chaos) fn failed_work(report: &Report, kind: &OrderKind) -> Option<Finding> {
     const KILLED: [i32; 2] = [137, 143];
     let (status, words) = report.work.as_ref().filter(|(status, _)| !KILLED.contains(status))?;
     let promise = if report.task == "batch" { Some(kind.promise) } else { kind.step };

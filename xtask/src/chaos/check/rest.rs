@@ -1,7 +1,7 @@
 //! When no job is there, nothing of one is left.
 
 use super::Finding;
-use crate::chaos::seen::{Holder, Node, Seen};
+use crate::chaos::seen::{Holder, Seen, SeenNode};
 
 /// What should not be there. Idle instances should: they are kept for the next job.
 pub(in crate::chaos) fn leftovers(seen: &Seen) -> Vec<Finding> {
@@ -16,7 +16,7 @@ pub(in crate::chaos) fn leftovers(seen: &Seen) -> Vec<Finding> {
     found
 }
 
-fn of_node(node: &Node) -> Vec<Finding> {
+fn of_node(node: &SeenNode) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut add = |rule, subject: String, seen: String| {
         found.push(Finding::new(rule, format!("{}: {subject}", node.name), seen));

@@ -1,11 +1,11 @@
 //! Each rule finds a forged violation, and nothing in a healthy state.
 
 use super::*;
-use crate::chaos::plan::{KINDS, Kind};
+use crate::chaos::plan::{KINDS, OrderKind};
 use crate::chaos::seen::report::{Moment, Report};
 use crate::chaos::seen::{
-    Access, BrokerProcess, Gpu, Holder, Instance, Job, JournalEntry, MpsDaemon, Node, Part, Place, Seen,
-    StepDaemon, Task,
+    Access, BrokerProcess, Holder, Instance, Job, JournalEntry, MpsDaemon, Part, Place, Seen, SeenGpu,
+    SeenNode, StepDaemon, Task,
 };
 
 const ALICE: u32 = 1001;
@@ -15,11 +15,11 @@ const OPEN: Access = Access { uid: 0, mode: 0o444 };
 /// Job 1 of Alice has an instance on GPU 0, job 2 of Bob has GPU 1 whole, job 3 of Bob a share of GPU 2.
 fn healthy() -> Seen {
     let access = |uid, mode| Access { uid, mode };
-    let gpu = |index, uid| Gpu {
+    let gpu = |index, uid| SeenGpu {
         index,
         uuid: format!("GPU-{index}"),
         access: access(uid, 0o600),
-        ..Gpu::default()
+        ..SeenGpu::default()
     };
     let instance = |id, uuid: &str, uid| Instance {
         id,
@@ -67,7 +67,7 @@ fn healthy() -> Seen {
         has_seats: false,
     };
     let share = Task { mps: Some("/pipe".to_owned()), ..task(3, BOB, "GPU-2") };
-    let node = Node {
+    let node = SeenNode {
         name: "n1".to_owned(),
         state: "mixed".to_owned(),
         reason: "none".to_owned(),
@@ -304,13 +304,13 @@ fn everything_that_jobs_leave_is_found_at_rest() {
     rules.dedup();
     assert_eq!(rules, ["left daemon", "left in the journal", "left in the layout", "left process"]);
     let mut empty =
-        Seen { nodes: vec![Node { name: "n1".to_owned(), ..Node::default() }], ..Seen::default() };
+        Seen { nodes: vec![SeenNode { name: "n1".to_owned(), ..SeenNode::default() }], ..Seen::default() };
     empty.nodes[0].layout =
         vec![Place { gpu: 0, instance: Some(("1g.5gb".to_owned(), 5)), holder: Holder::Idle }];
     assert_eq!(leftovers(&empty), []);
 }
 
-fn kind(name: &str) -> &'static Kind {
+fn kind(name: &str) -> &'static OrderKind {
     KINDS.iter().find(|kind| kind.name == name).unwrap()
 }
 

@@ -93,7 +93,7 @@ pub(in crate::chaos) enum Fault {
     /// The broker of GPU tasks is killed.
     KillBroker(Node, Broker),
     /// slurmctld reads its configuration again.
-    Reconfigure(File),
+    Reconfigure(FileChange),
     /// The driver of one GPU, or of all, misbehaves.
     Driver(Node, Option<u32>, Driver),
     /// Nothing can be written where the node keeps its journal.
@@ -103,7 +103,7 @@ pub(in crate::chaos) enum Fault {
     /// A user submits plain jobs with too many or too long variables: user, and seed of the variables.
     FatEnvironments(u32, u32),
     /// A user fills the node's run directory from his MPS daemon's directory there.
-    FullRunDir(Node, Room),
+    FullRunDir(Node, FullOf),
     /// A user has as many processes on the node as slurmd lets its children have.
     ForkStorm(Node, u32),
     /// Hundreds of connections to an exporter say half a request and wait.
@@ -114,7 +114,7 @@ pub(in crate::chaos) enum Fault {
 
 /// What a directory has no more room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::chaos) enum Room {
+pub(in crate::chaos) enum FullOf {
     Bytes,
     Inodes,
 }
@@ -152,7 +152,7 @@ pub(in crate::chaos) enum Work {
 
 /// What tessera.toml is like when slurmctld reads it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::chaos) enum File {
+pub(in crate::chaos) enum FileChange {
     Same,
     Changed,
     Broken,
@@ -208,17 +208,17 @@ impl Fault {
             Self::KillWork(_, Work::Reconciliation) => "kill-reconcile",
             Self::KillMps(..) => "kill-mps",
             Self::KillBroker(..) => "kill-broker",
-            Self::Reconfigure(File::Same) => "reconfigure",
-            Self::Reconfigure(File::Changed) => "changed-file",
-            Self::Reconfigure(File::Broken) => "broken-file",
-            Self::Reconfigure(File::Shrunken) => "shrunken-file",
+            Self::Reconfigure(FileChange::Same) => "reconfigure",
+            Self::Reconfigure(FileChange::Changed) => "changed-file",
+            Self::Reconfigure(FileChange::Broken) => "broken-file",
+            Self::Reconfigure(FileChange::Shrunken) => "shrunken-file",
             Self::Driver(_, _, driver) => driver.name(),
             Self::DiskFull(_) => "disk-full",
             Self::Clock(_, seconds) if *seconds < 0 => "clock-back",
             Self::Clock(..) => "clock-forward",
             Self::FatEnvironments(..) => "fat-environments",
-            Self::FullRunDir(_, Room::Bytes) => "full-run-dir",
-            Self::FullRunDir(_, Room::Inodes) => "no-inodes",
+            Self::FullRunDir(_, FullOf::Bytes) => "full-run-dir",
+            Self::FullRunDir(_, FullOf::Inodes) => "no-inodes",
             Self::ForkStorm(..) => "fork-storm",
             Self::IdleConnections => "idle-connections",
             Self::GpuShifted(..) => "gpu-shifted",

@@ -2,7 +2,7 @@
 
 /// A kind of job.
 #[derive(Debug)]
-pub(in crate::chaos) struct Kind {
+pub(in crate::chaos) struct OrderKind {
     /// As people say it.
     pub(in crate::chaos) name: &'static str,
     /// Options of sbatch.
@@ -56,8 +56,8 @@ pub(in crate::chaos) enum Size {
     Slices(&'static [u32]),
 }
 
-const fn kind(name: &'static str, options: &'static [&'static str], promise: Promise) -> Kind {
-    Kind { name, options, promise, step: None }
+const fn kind(name: &'static str, options: &'static [&'static str], promise: Promise) -> OrderKind {
+    OrderKind { name, options, promise, step: None }
 }
 
 const fn stepped(
@@ -65,8 +65,8 @@ const fn stepped(
     options: &'static [&'static str],
     promise: Promise,
     step: Promise,
-) -> Kind {
-    Kind { name, options, promise, step: Some(step) }
+) -> OrderKind {
+    OrderKind { name, options, promise, step: Some(step) }
 }
 
 const fn one(profile: &'static str) -> Promise {
@@ -74,7 +74,7 @@ const fn one(profile: &'static str) -> Promise {
 }
 
 /// A compute instance, by the profile that it is called after.
-const fn part(profile: &'static str, options: &'static [&'static str], gb: u32) -> Kind {
+const fn part(profile: &'static str, options: &'static [&'static str], gb: u32) -> OrderKind {
     let profile_alone = profile.split_at("mig:".len()).1;
     kind(profile, options, Promise::Part(profile_alone, gb))
 }
@@ -87,7 +87,7 @@ const SHARE_3G: Promise = Promise::Share { mem_mib: 2862, threads: Some(25) };
 const SHARE_10G: Promise = Promise::Share { mem_mib: 9537, threads: Some(50) };
 
 /// Every kind of job that a user can submit. Some have a power cap: all limits must be as found in the end.
-pub(in crate::chaos) const KINDS: [Kind; 39] = [
+pub(in crate::chaos) const KINDS: [OrderKind; 39] = [
     kind("mig:1g.5gb", &["--gpu-isolation=mig:1g.5gb"], one("1g.5gb")),
     kind("mig:2g.10gb", &["--gpu-isolation=mig:2g.10gb", "--gpu-power=200"], one("2g.10gb")),
     kind("mig:3g.20gb", &["--gpu-isolation=mig:3g.20gb"], one("3g.20gb")),

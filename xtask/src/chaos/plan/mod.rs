@@ -11,8 +11,8 @@ mod kinds;
 use std::collections::VecDeque;
 
 use dice::Dice;
-pub(super) use fault::{Broker, Daemon, Driver, Fault, File, JobState, Node, Pick, Room, Work};
-pub(super) use kinds::{KINDS, Kind, Promise, Size};
+pub(super) use fault::{Broker, Daemon, Driver, Fault, FileChange, FullOf, JobState, Node, Pick, Work};
+pub(super) use kinds::{KINDS, OrderKind, Promise, Size};
 
 /// A job to be submitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn kind(&self) -> &'static Kind {
+    pub(super) fn kind(&self) -> &'static OrderKind {
         &KINDS[self.kind]
     }
 }
@@ -197,10 +197,10 @@ const FAULTS: [fn(&mut Dice) -> Fault; 42] = [
     |d| Fault::KillWork(node(d), Work::Reconciliation),
     |d| Fault::KillMps(node(d), pick(d)),
     |d| Fault::KillBroker(node(d), d.one_of([Broker::Child, Broker::Parent, Broker::Both])),
-    |_| Fault::Reconfigure(File::Same),
-    |_| Fault::Reconfigure(File::Changed),
-    |_| Fault::Reconfigure(File::Broken),
-    |_| Fault::Reconfigure(File::Shrunken),
+    |_| Fault::Reconfigure(FileChange::Same),
+    |_| Fault::Reconfigure(FileChange::Changed),
+    |_| Fault::Reconfigure(FileChange::Broken),
+    |_| Fault::Reconfigure(FileChange::Shrunken),
     |d| driver(d, Driver::Busy),
     |d| {
         let what = d.one_of([Driver::OutOfResources, Driver::ListTimeout]);
@@ -213,8 +213,8 @@ const FAULTS: [fn(&mut Dice) -> Fault; 42] = [
     |d| clock(d, 1),
     |d| clock(d, -1),
     |d| Fault::FatEnvironments(d.below(2), d.below(1_000)),
-    |d| Fault::FullRunDir(node(d), Room::Bytes),
-    |d| Fault::FullRunDir(node(d), Room::Inodes),
+    |d| Fault::FullRunDir(node(d), FullOf::Bytes),
+    |d| Fault::FullRunDir(node(d), FullOf::Inodes),
     |d| Fault::ForkStorm(node(d), d.below(2)),
     |_| Fault::IdleConnections,
     // Not the last GPU of a node, after which none shifts.

@@ -8,10 +8,10 @@ use std::process::Command;
 use lab::command::run;
 use lab::{Cluster, HarnessError};
 
-use super::{Access, Gpu, Instance, Part};
+use super::{Access, Instance, Part, SeenGpu};
 
 /// The GPUs of a node with their instances.
-pub(super) fn gpus(cluster: &Cluster, node: &str) -> Result<Vec<Gpu>, HarnessError> {
+pub(super) fn gpus(cluster: &Cluster, node: &str) -> Result<Vec<SeenGpu>, HarnessError> {
     let smi = |args: &[&str]| -> Result<String, HarnessError> {
         let mut command = Command::new(cluster.layout().at("bin").join("nvidia-smi"));
         command.env("LD_LIBRARY_PATH", cluster.layout().at("lib"));
@@ -46,15 +46,15 @@ pub(super) fn gpus(cluster: &Cluster, node: &str) -> Result<Vec<Gpu>, HarnessErr
 }
 
 /// `nvidia-smi -L`: each GPU with the UUIDs of its MIG devices.
-pub(super) fn listed(text: &str) -> Vec<(Gpu, Vec<String>)> {
-    let mut all: Vec<(Gpu, Vec<String>)> = Vec::new();
+pub(super) fn listed(text: &str) -> Vec<(SeenGpu, Vec<String>)> {
+    let mut all: Vec<(SeenGpu, Vec<String>)> = Vec::new();
     for line in text.lines() {
         let Some(uuid) = line.split_once("(UUID: ").and_then(|(_, rest)| rest.split(')').next()) else {
             continue;
         };
         if let Some(rest) = line.strip_prefix("GPU ") {
             let index = rest.split(':').next().and_then(|index| index.parse().ok()).unwrap_or_default();
-            all.push((Gpu { index, uuid: uuid.to_owned(), ..Gpu::default() }, Vec::new()));
+            all.push((SeenGpu { index, uuid: uuid.to_owned(), ..SeenGpu::default() }, Vec::new()));
         } else if let Some((_, uuids)) = all.last_mut() {
             uuids.push(uuid.to_owned());
         }

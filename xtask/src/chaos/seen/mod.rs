@@ -19,7 +19,7 @@ pub(super) use slurm::{Job, name_of};
 /// One look at the cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<SeenNode>,
     /// All jobs that slurmctld knows, ended ones too.
     pub(super) jobs: Vec<Job>,
     /// Live processes of jobs.
@@ -28,7 +28,7 @@ pub(super) struct Seen {
 
 /// One node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub(super) struct SeenNode {
     pub(super) name: String,
     /// As sinfo says, `idle` for instance.
     pub(super) state: String,
@@ -40,7 +40,7 @@ pub(super) struct Node {
     pub(super) layout: Vec<Place>,
     /// The reason stands in its place.
     pub(super) takes_no_gpu_jobs: bool,
-    pub(super) gpus: Vec<Gpu>,
+    pub(super) gpus: Vec<SeenGpu>,
     pub(super) journal: Vec<JournalEntry>,
     /// Files in the journal that say something other than a job.
     pub(super) journal_rest: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) struct Node {
 
 /// One GPU, as the driver says. A GPU that the driver has lost is not listed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gpu {
+pub(super) struct SeenGpu {
     pub(super) index: u32,
     pub(super) uuid: String,
     /// Of its device node.
@@ -113,7 +113,7 @@ pub(super) fn look(cluster: &Cluster) -> Result<Seen, HarnessError> {
         let line = layouts.iter().find(|(node, _)| node == name).map_or("", |(_, line)| line);
         let of = |at: &Option<String>| at.as_deref() == Some(name);
         let (journal, journal_rest) = journal(&cluster.layout().node(name));
-        nodes.push(Node {
+        nodes.push(SeenNode {
             name: name.clone(),
             state,
             reason,

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use super::changes::Changes;
 use crate::clock::span;
-use crate::cluster_snapshot::{NodeSeen, Seen, Use};
+use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen, Use};
 use crate::filter::Filter;
 use crate::gpu_pieces::Owner;
 use crate::render::svg::escape;
@@ -27,7 +27,7 @@ type User<'a, 's> = &'a dyn Fn(u32) -> Option<&'s str>;
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     /// The last look that succeeded.
-    pub(super) seen: Option<&'a Seen>,
+    pub(super) seen: Option<&'a ClusterSnapshot>,
     pub(super) changes: &'a Changes,
     /// Why the last look failed.
     pub(super) trouble: Option<&'a str>,
@@ -53,7 +53,7 @@ pub(super) fn whole(main: &str, form: &str, every_s: u64) -> String {
 }
 
 /// The form that chooses what is shown. It works without the script, too. `said`: what was asked for, by field.
-pub(super) fn form(seen: Option<&Seen>, names: bool, said: &dyn Fn(&str) -> String) -> String {
+pub(super) fn form(seen: Option<&ClusterSnapshot>, names: bool, said: &dyn Fn(&str) -> String) -> String {
     let nodes = seen.map_or(&[][..], |seen| &seen.nodes);
     let partitions: BTreeSet<&str> = nodes.iter().flat_map(|n| &n.partitions).map(String::as_str).collect();
     let option = |field: &str, value: &str, words: &str| {
@@ -117,7 +117,7 @@ pub(super) fn node(view: View<'_>, name: &str) -> Option<String> {
     Some(out)
 }
 
-fn sections(out: &mut String, nodes: &[&NodeSeen], view: View<'_>, seen: &Seen, history: History) {
+fn sections(out: &mut String, nodes: &[&NodeSeen], view: View<'_>, seen: &ClusterSnapshot, history: History) {
     let jobs: HashMap<u32, &str> = seen.jobs.iter().map(|job| (job.id, job.user.as_str())).collect();
     let user = |id: u32| jobs.get(&id).filter(|_| view.names).copied();
     for seen in nodes {
@@ -136,7 +136,7 @@ fn trouble(out: &mut String, view: View<'_>) {
     }
 }
 
-fn summary(seen: &Seen, now: u64) -> String {
+fn summary(seen: &ClusterSnapshot, now: u64) -> String {
     let in_state = |state: &str| seen.jobs.iter().filter(|job| job.state == state).count();
     let age = now.saturating_sub(seen.at);
     format!(
@@ -176,12 +176,12 @@ mod tests {
     use super::*;
     use crate::cluster_snapshot::tests::{node, seen};
 
-    fn view<'a>(seen: &'a Seen, changes: &'a Changes) -> View<'a> {
+    fn view<'a>(seen: &'a ClusterSnapshot, changes: &'a Changes) -> View<'a> {
         View { seen: Some(seen), changes, trouble: None, names: false, now: 10_005 }
     }
 
     /// Nodes of 8 GPUs in every mixture of free, partly used and fully used.
-    fn large(n: usize) -> Seen {
+    fn large(n: usize) -> ClusterSnapshot {
         let line = |i: usize| {
             let gpu = |k: usize| match (i / 3_usize.pow(u32::try_from(k).unwrap())) % 3 {
                 0 => "free".to_owned(),
@@ -193,7 +193,7 @@ mod tests {
         let node = |i: usize| {
             node(&format!("gpu-node-{i}"), "gpu", true, &["a100-40gb"; 8], &format!("tessera{}", line(i)))
         };
-        Seen { nodes: (0..n).map(node).collect(), ..seen() }
+        ClusterSnapshot { nodes: (0..n).map(node).collect(), ..seen() }
     }
 
     #[test]

@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 
 use crate::clock::span;
-use crate::cluster_snapshot::{Seen, asks};
+use crate::cluster_snapshot::{ClusterSnapshot, asks};
 use crate::filter::Filter;
 use crate::render::svg::escape;
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 
 /// Pending jobs that are listed.
 const MOST: usize = 200;
 
 /// Those that the filter wants, by priority. `names`: users may be named.
-pub(super) fn pending(out: &mut String, seen: &Seen, filter: &Filter, names: bool, now: u64) {
-    let wanted = |job: &&Job| job.state == "PENDING" && filter.job(job);
-    let mut waiting: Vec<&Job> = seen.jobs.iter().filter(wanted).collect();
+pub(super) fn pending(out: &mut String, seen: &ClusterSnapshot, filter: &Filter, names: bool, now: u64) {
+    let wanted = |job: &&QueuedJob| job.state == "PENDING" && filter.job(job);
+    let mut waiting: Vec<&QueuedJob> = seen.jobs.iter().filter(wanted).collect();
     waiting.sort_by_key(|job| (std::cmp::Reverse(job.priority), job.id));
     if waiting.is_empty() {
         return;

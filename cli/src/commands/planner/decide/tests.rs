@@ -1,17 +1,17 @@
 use super::*;
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 use protocol::wire::parse_request;
 use site_config::LearnFrom;
 
 fn job(id: u32, user: &str, priority: u64, asks: &str) -> Pending {
     let asks = format!("v1 iso=mig {asks}");
-    let job = Job {
+    let job = QueuedJob {
         id,
         user: user.to_owned(),
         partition: "gpu".to_owned(),
         priority,
         n_nodes: "1".to_owned(),
-        ..Job::default()
+        ..QueuedJob::default()
     };
     Pending { job, request: parse_request(&asks).unwrap(), asks }
 }

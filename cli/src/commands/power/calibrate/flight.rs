@@ -11,7 +11,7 @@ use super::script::{self, Place};
 use super::store::{Attempt, Store};
 use crate::outcome::Failure;
 use crate::slurm::sbatch;
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 
 /// A setting that is being measured.
 pub(super) struct Flight {
@@ -32,7 +32,7 @@ pub(super) struct Flight {
 }
 
 /// What one look finds.
-pub(super) enum Seen {
+pub(super) enum FlightState {
     /// It goes on.
     Runs,
     /// Its applications take so long, seconds.
@@ -107,25 +107,29 @@ impl Flight {
     }
 
     /// Whether a job of it has not ended.
-    pub(super) fn lives(&self, known: &HashMap<u32, Job>) -> bool {
+    pub(super) fn lives(&self, known: &HashMap<u32, QueuedJob>) -> bool {
         self.jobs.iter().any(|id| known.get(id).is_some_and(|job| !job.ended()))
     }
 
     /// Whether a job of it may run: one that Slurm shows later ends at once if it finds the attempt stopped.
-    pub(super) fn may_live(&self, known: &HashMap<u32, Job>) -> bool {
+    pub(super) fn may_live(&self, known: &HashMap<u32, QueuedJob>) -> bool {
         self.lives(known) || !self.attempt.is_stopped()
     }
 
     /// Looks at its jobs and at what they wrote.
-    pub(super) fn look(&mut self, campaign: &Campaign, known: &HashMap<u32, Job>) -> Result<Seen, Failure> {
+    pub(super) fn look(
+        &mut self,
+        campaign: &Campaign,
+        known: &HashMap<u32, QueuedJob>,
+    ) -> Result<FlightState, Failure> {
         let setting = &campaign.settings[self.at];
         let job = |id: &u32| known.get(id);
-        let has_ended = |id: &u32| job(id).is_none_or(Job::ended);
+        let has_ended = |id: &u32| job(id).is_none_or(QueuedJob::ended);
         if self.kept {
-            return Ok(if self.jobs.iter().all(has_ended) { Seen::Ended } else { Seen::Runs });
+            return Ok(if self.jobs.iter().all(has_ended) { FlightState::Ended } else { FlightState::Runs });
         }
         if !self.placed && self.jobs.iter().all(|id| job(id).is_some_and(|job| job.state == "RUNNING")) {
-            let jobs: Vec<&Job> = self.jobs.iter().filter_map(job).collect();
+            let jobs: Vec<&QueuedJob> = self.jobs.iter().filter_map(job).collect();
             self.placed = self.are_placed(campaign, &jobs)?;
         }
         let logs = self.attempt.logs(setting.apps.len());
@@ -139,31 +143,31 @@ impl Flight {
         }
         let laps: Vec<_> = logs.into_iter().map(|log| log.laps).collect();
         if let Progress::Measured(seconds) = progress(&laps) {
-            return Ok(Seen::Measured(seconds));
+            return Ok(FlightState::Measured(seconds));
         }
-        let Some(side) = self.jobs.iter().position(has_ended) else { return Ok(Seen::Runs) };
+        let Some(side) = self.jobs.iter().position(has_ended) else { return Ok(FlightState::Runs) };
         self.over += 1;
         if self.over <= LOOKS_AFTER_END {
-            return Ok(Seen::Runs);
+            return Ok(FlightState::Runs);
         }
         let state = job(&self.jobs[side]).map_or("it is gone", |job| job.state.as_str());
         Err(self.failed(campaign, side, state))
     }
 
     /// Whether its jobs have ended without enough laps: an earlier call left it, and it has to be begun again.
-    pub(super) fn is_lost(&self, campaign: &Campaign, known: &HashMap<u32, Job>) -> bool {
+    pub(super) fn is_lost(&self, campaign: &Campaign, known: &HashMap<u32, QueuedJob>) -> bool {
         let sides = campaign.settings[self.at].apps.len();
         let logs = self.attempt.logs(sides);
         let has_failed = logs.iter().any(|log| log.failed.is_some());
         let laps: Vec<_> = logs.into_iter().map(|log| log.laps).collect();
         let is_measured = matches!(progress(&laps), Progress::Measured(_));
-        let has_ended = |id: &u32| known.get(id).is_none_or(Job::ended);
+        let has_ended = |id: &u32| known.get(id).is_none_or(QueuedJob::ended);
         has_failed || (!is_measured && self.jobs.iter().any(has_ended))
     }
 
     /// Whether what Slurm says of the running jobs is what they were submitted for. slurmctld writes the comment at once, but
     /// squeue may be asked in between.
-    fn are_placed(&self, campaign: &Campaign, jobs: &[&Job]) -> Result<bool, Failure> {
+    fn are_placed(&self, campaign: &Campaign, jobs: &[&QueuedJob]) -> Result<bool, Failure> {
         let setting = &campaign.settings[self.at];
         if setting.state.is_full() {
             return Ok(true);

@@ -25,9 +25,9 @@ use super::fit;
 use crate::files;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
-use crate::slurm::squeue::{self, Job};
+use crate::slurm::squeue::{self, QueuedJob};
 use campaign::Campaign;
-use flight::{Flight, Seen};
+use flight::{Flight, FlightState};
 use show::Shown;
 use store::Store;
 
@@ -100,7 +100,7 @@ fn measure(
 }
 
 /// What Slurm says of the jobs.
-fn jobs(flights: &[Flight]) -> Result<HashMap<u32, Job>, Failure> {
+fn jobs(flights: &[Flight]) -> Result<HashMap<u32, QueuedJob>, Failure> {
     let ids: Vec<u32> = flights.iter().flat_map(|flight| flight.jobs.iter().copied()).collect();
     if ids.is_empty() {
         return Ok(HashMap::new());
@@ -113,18 +113,18 @@ fn look(
     campaign: &Campaign,
     store: &mut Store,
     flights: &mut Vec<Flight>,
-    known: &HashMap<u32, Job>,
+    known: &HashMap<u32, QueuedJob>,
 ) -> Result<(), Failure> {
     let mut ended = Vec::new();
     for flight in flights.iter_mut() {
         match flight.look(campaign, known)? {
-            Seen::Runs => {}
-            Seen::Measured(seconds) => {
+            FlightState::Runs => {}
+            FlightState::Measured(seconds) => {
                 store.keep(campaign, flight.at, &seconds)?;
                 flight.kept = true;
                 flight.cancel();
             }
-            Seen::Ended => ended.push(flight.at),
+            FlightState::Ended => ended.push(flight.at),
         }
     }
     flights.retain(|flight| !ended.contains(&flight.at));

@@ -11,18 +11,18 @@ use serde_json::{Map, Number, Value};
 pub(super) fn read(line: &str) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut twice = Vec::new();
     let mut json = serde_json::Deserializer::from_str(line);
-    let value = Seen { path: String::new(), twice: &mut twice }.deserialize(&mut json)?;
+    let value = UniqueKeys { path: String::new(), twice: &mut twice }.deserialize(&mut json)?;
     json.end()?;
     Ok((value, twice))
 }
 
 /// Reads the value at `path`.
-struct Seen<'a> {
+struct UniqueKeys<'a> {
     path: String,
     twice: &'a mut Vec<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Seen<'_> {
+impl<'de> DeserializeSeed<'de> for UniqueKeys<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
@@ -30,7 +30,7 @@ impl<'de> DeserializeSeed<'de> for Seen<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seen<'_> {
+impl<'de> Visitor<'de> for UniqueKeys<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -63,9 +63,9 @@ impl<'de> Visitor<'de> for Seen<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut of: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        let Seen { path, twice } = self;
+        let UniqueKeys { path, twice } = self;
         while let Some(value) =
-            of.next_element_seed(Seen { path: format!("{path}[{}]", list.len()), twice: &mut *twice })?
+            of.next_element_seed(UniqueKeys { path: format!("{path}[{}]", list.len()), twice: &mut *twice })?
         {
             list.push(value);
         }
@@ -74,10 +74,10 @@ impl<'de> Visitor<'de> for Seen<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut of: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        let Seen { path, twice } = self;
+        let UniqueKeys { path, twice } = self;
         while let Some(key) = of.next_key::<String>()? {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            let value = of.next_value_seed(Seen { path: path.clone(), twice: &mut *twice })?;
+            let value = of.next_value_seed(UniqueKeys { path: path.clone(), twice: &mut *twice })?;
             if map.insert(key, value).is_some() {
                 twice.push(path);
             }

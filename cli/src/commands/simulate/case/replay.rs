@@ -18,7 +18,7 @@ const BINDING: [&str; 3] = ["sa", "cg", "slurm"];
 const OTHERS: [&str; 8] = ["node", "layout", "job", "grant", "wait", "refuse", "crash", "end"];
 
 /// One line of the file.
-pub(super) enum Step {
+pub(super) enum ReplayLine {
     Begin(Begin),
     Free { t: f64, task: u64 },
 }
@@ -42,15 +42,15 @@ pub(super) fn run(node: &Node, policies: &[String], order: Order, file: &Path) -
     Ok(Outcome::ok(out))
 }
 
-fn answer(scheduler: &mut Scheduler, step: &Step, out: &mut String) {
+fn answer(scheduler: &mut Scheduler, step: &ReplayLine, out: &mut String) {
     match *step {
-        Step::Begin(ref begin) => {
+        ReplayLine::Begin(ref begin) => {
             let event = answer_begin(scheduler, begin);
             note_layout(scheduler, begin.t, out);
             let _ = writeln!(out, "{}", begin.json());
             out.push_str(&event_line::line(&event));
         }
-        Step::Free { t, task } => {
+        ReplayLine::Free { t, task } => {
             let task = TaskId(task);
             out.push_str(&event_line::line(&Event::Free { t, task }));
             if let Err(why) = scheduler.free(task) {
@@ -90,7 +90,7 @@ fn note_layout(scheduler: &mut Scheduler, t: f64, out: &mut String) {
 }
 
 /// Reads a file of begins and frees. A line without `t` happens at 0.
-pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Step>, String> {
+pub(super) fn parse(file: &str, text: &str) -> Result<Vec<ReplayLine>, String> {
     let (mut steps, mut errors) = (Vec::new(), Vec::new());
     for object in objects(file, text) {
         match object {
@@ -111,7 +111,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Step>, String> {
     if errors.is_empty() { Ok(steps) } else { Err(errors.join("\n")) }
 }
 
-fn step(fields: &mut Fields<'_>) -> Option<Step> {
+fn step(fields: &mut Fields<'_>) -> Option<ReplayLine> {
     let t = if fields.has("t") { fields.seconds("t") } else { Some(0.0) };
     match fields.text("ev")? {
         "begin" => {
@@ -120,9 +120,9 @@ fn step(fields: &mut Fields<'_>) -> Option<Step> {
                 (fields.whole("mem"), fields.whole("blocks"), fields.whole("threads"));
             let managed = fields.managed();
             let (t, task, job, mem, managed) = (t?, task?, job?, mem?, managed?);
-            Some(Step::Begin(Begin { t, task, job, mem, managed, blocks: blocks?, threads: threads? }))
+            Some(ReplayLine::Begin(Begin { t, task, job, mem, managed, blocks: blocks?, threads: threads? }))
         }
-        "free" => Some(Step::Free { task: fields.whole("task")?, t: t? }),
+        "free" => Some(ReplayLine::Free { task: fields.whole("task")?, t: t? }),
         other => {
             fields.error("ev", &format!("found \"{other}\"; expected \"begin\" or \"free\""));
             None

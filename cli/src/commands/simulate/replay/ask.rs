@@ -33,19 +33,21 @@ impl fmt::Display for LeftOut {
 
 /// What a job asked for on each of its nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct AskedPerNode {
     pub(super) request: Request,
     /// It used none of Tessera's options.
     pub(super) plain: bool,
 }
 
 /// Reads it. With `as_used`, a plain job of one GPU that is known to have used some memory asks for that and a quarter more.
-pub(super) fn asked(job: &Accounted, as_used: bool) -> Result<Asked, LeftOut> {
+pub(super) fn asked(job: &Accounted, as_used: bool) -> Result<AskedPerNode, LeftOut> {
     if !job.is_over() {
         return Err(LeftOut::Running);
     }
     let asked = match &job.comment.asks {
-        Some(text) => Asked { request: parse_request(text).map_err(|_| LeftOut::Unreadable)?, plain: false },
+        Some(text) => {
+            AskedPerNode { request: parse_request(text).map_err(|_| LeftOut::Unreadable)?, plain: false }
+        }
         None => by_slurm(job, as_used)?,
     };
     if job.start.is_none() || job.ran_s == 0 {
@@ -55,10 +57,10 @@ pub(super) fn asked(job: &Accounted, as_used: bool) -> Result<Asked, LeftOut> {
 }
 
 /// What a job without a request asked Slurm for, or, where Tessera cut a GPU for it, what it got.
-fn by_slurm(job: &Accounted, as_used: bool) -> Result<Asked, LeftOut> {
+fn by_slurm(job: &Accounted, as_used: bool) -> Result<AskedPerNode, LeftOut> {
     let instance = job.comment.started().and_then(|started| started.only_instance());
     if let Some(instance) = instance {
-        return Ok(Asked { request: instances(instance.profile, 1), plain: false });
+        return Ok(AskedPerNode { request: instances(instance.profile, 1), plain: false });
     }
     let per_node = |all: u64| u32::try_from(all.div_ceil(job.nodes as u64)).unwrap_or(u32::MAX);
     let gpus = match count(&job.asked) {
@@ -70,14 +72,14 @@ fn by_slurm(job: &Accounted, as_used: bool) -> Result<Asked, LeftOut> {
         if gpus > MAX_INSTANCES {
             return Err(LeftOut::Unreadable);
         }
-        return Ok(Asked { request: instances(profile, gpus), plain: false });
+        return Ok(AskedPerNode { request: instances(profile, gpus), plain: false });
     }
     let used = job.memory_mib.filter(|_| as_used && gpus == 1 && job.nodes == 1);
     if let Some(mib) = used {
         let request = Request { mem_mib: Some(mib + mib / 4), ..Request::new(Isolation::Auto) };
-        return Ok(Asked { request, plain: false });
+        return Ok(AskedPerNode { request, plain: false });
     }
-    Ok(Asked { request: Request { gpus: Some(gpus), ..Request::new(Isolation::Whole) }, plain: true })
+    Ok(AskedPerNode { request: Request { gpus: Some(gpus), ..Request::new(Isolation::Whole) }, plain: true })
 }
 
 fn instances(profile: &str, instances: u32) -> Request {
@@ -118,7 +120,7 @@ mod tests {
     fn words(job: &Accounted) -> String {
         match asked(job, true) {
             Err(why) => why.to_string(),
-            Ok(Asked { request, plain }) => {
+            Ok(AskedPerNode { request, plain }) => {
                 let Request { isolation, gpus, instances, mem_mib, .. } = request;
                 format!("{isolation} {gpus:?} {instances} {mem_mib:?} {plain}")
             }

@@ -2,7 +2,7 @@
 
 use protocol::Isolation;
 
-use super::ask::Asked;
+use super::ask::AskedPerNode;
 use super::{Past, Played};
 use replay::Instances;
 
@@ -13,7 +13,7 @@ const AT_ONCE_S: u64 = 60;
 pub(super) const KINDS: [&str; 3] = ["part of a GPU", "one GPU", "several GPUs"];
 
 /// Its place in [`KINDS`].
-fn kind(asked: &Asked, nodes: usize) -> usize {
+fn kind(asked: &AskedPerNode, nodes: usize) -> usize {
     match (&asked.request.isolation, asked.request.gpus) {
         (Isolation::Whole, gpus) => usize::from(gpus.unwrap_or(1) > 1 || nodes > 1) + 1,
         (_, Some(_)) => 2,

@@ -17,7 +17,7 @@ use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::slurm::sacct::jobs::{self, Accounted};
-use ask::{Asked, LeftOut};
+use ask::{AskedPerNode, LeftOut};
 
 /// Run a site's past jobs again on its GPUs, under Tessera and under stock Slurm
 ///
@@ -70,7 +70,7 @@ pub(crate) struct ReplayArgs {
 /// The jobs of a replay.
 struct Past {
     jobs: Vec<Accounted>,
-    asked: Vec<Asked>,
+    asked: Vec<AskedPerNode>,
     /// How many of the file are not among them, and why.
     left_out: BTreeMap<LeftOut, usize>,
 }

@@ -9,7 +9,7 @@ use protocol::wire::encode_request;
 use replay::{Job, Site};
 use site_config::SiteConfig;
 
-use super::ask::Asked;
+use super::ask::AskedPerNode;
 use crate::site;
 use admission::{Ruling, Submission};
 
@@ -35,7 +35,7 @@ impl<'a> Door<'a> {
     }
 
     /// The job with the request that Tessera makes of what it asked; `None`: it is refused.
-    pub(super) fn admit(&mut self, job: Job, asked: &Asked) -> Option<Job> {
+    pub(super) fn admit(&mut self, job: Job, asked: &AskedPerNode) -> Option<Job> {
         if asked.plain {
             let gpus = Counted::Gpus(asked.request.gpus.unwrap_or(1).into());
             return Some(Job { request: as_counted(None, gpus)?.request, plain: true, ..job });

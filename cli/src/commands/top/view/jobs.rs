@@ -10,7 +10,7 @@ use crate::cluster_snapshot::asks;
 use crate::commands::top::rows::JobSort;
 use crate::commands::top::rows::Rows;
 use crate::commands::top::state::Pane;
-use crate::slurm::squeue::Job;
+use crate::slurm::squeue::QueuedJob;
 
 /// Characters that the jobs' numbers have at least.
 const SHORT: usize = 8;
@@ -30,14 +30,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: View<'_>, rows: &Row
     let title = format!(" {}", line(["JOB", "USER", "STATE", "ASKED FOR", "FOR", &last], longest));
     let rest = titled(frame, area, &cut(&title, width), chosen);
     let at = view.state.job_at.min(rows.jobs.len().saturating_sub(1));
-    let row = |(row, job): (usize, &&Job)| {
+    let row = |(row, job): (usize, &&QueuedJob)| {
         let mark = if row == at && chosen { ">" } else { " " };
         (row, Line::from(format!("{mark}{}", told(job, view.now, longest))))
     };
     window(frame, rest, rows.jobs.iter().enumerate().map(row).collect(), at, chosen);
 }
 
-fn told(job: &Job, now: u64, longest: usize) -> String {
+fn told(job: &QueuedJob, now: u64, longest: usize) -> String {
     let waits = job.state == "PENDING";
     let since = if waits { job.submit } else { job.start };
     let time = since.map_or_else(String::new, |since| span(now.saturating_sub(since)));

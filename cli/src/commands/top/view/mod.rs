@@ -13,7 +13,7 @@ use ratatui::widgets::Paragraph;
 
 use super::state::{Pane, State};
 use crate::clock::span;
-use crate::cluster_snapshot::{Seen, Slices};
+use crate::cluster_snapshot::{ClusterSnapshot, Slices};
 use crate::gpu_pieces::Owner;
 use crate::node_groups::fit as cut;
 
@@ -25,7 +25,7 @@ const WIDE: u16 = 140;
 pub(super) struct View<'a> {
     pub(super) state: &'a State,
     /// The last look that succeeded.
-    pub(super) seen: Option<&'a Seen>,
+    pub(super) seen: Option<&'a ClusterSnapshot>,
     /// Why the last look failed.
     pub(super) trouble: Option<&'a str>,
     /// Seconds since 1970.

@@ -10,14 +10,14 @@ use crate::fitted::Fitted;
 use crate::model::{Model, View, by_apps};
 use crate::runs::Run;
 use crate::state::{State, StateError};
-use rows::{Corun, File, FileCompared, FileErrors, FileRange, Measured, Over, Solo};
+use rows::{Corun, FileCompared, FileErrors, FileRange, Measured, ModelRows, Over, Solo};
 
 /// Why a file is no model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
     /// Something that slurmctld reads too, or a row.
     #[error(transparent)]
-    File(#[from] power::ModelError),
+    ModelRows(#[from] power::ModelError),
     /// No state, or one that the GPU cannot have.
     #[error(transparent)]
     State(#[from] StateError),
@@ -31,7 +31,7 @@ impl Model {
         serde_json::to_value(self.file()).unwrap_or_default()
     }
 
-    fn file(&self) -> File {
+    fn file(&self) -> ModelRows {
         let watts = |at: usize| self.caps[at].watts();
         let solo = |(part, rows): (&Part, &Vec<Fitted>)| {
             let part = part.to_string();
@@ -64,7 +64,7 @@ impl Model {
             basis: basis.name().to_owned(),
             held_out: held_out.map(FileErrors::from),
         };
-        File {
+        ModelRows {
             format: FORMAT,
             gpu: self.gpu.clone(),
             source: self.source.clone(),
@@ -97,7 +97,8 @@ impl Model {
     pub fn from_json(text: &str) -> Result<Self, ModelError> {
         let alone = power::Model::from_json(text)?;
         let (basis, caps) = (alone.inputs().basis, alone.caps().to_vec());
-        let file: File = serde_json::from_str(text).map_err(|e| power::ModelError::Json(e.to_string()))?;
+        let file: ModelRows =
+            serde_json::from_str(text).map_err(|e| power::ModelError::Json(e.to_string()))?;
         let solo = file.solo.into_iter().map(Solo::row).collect::<Result<Vec<_>, _>>()?;
         let corun = file.corun.into_iter().map(Corun::row).collect::<Result<Vec<_>, _>>()?;
         let solo = table("solo", basis.own_terms(), &caps, solo, Part::to_string)?;

@@ -10,7 +10,7 @@ use crate::runs::Run;
 use crate::state::State;
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct File {
+pub(super) struct ModelRows {
     pub(super) format: u64,
     pub(super) gpu: String,
     pub(super) source: String,

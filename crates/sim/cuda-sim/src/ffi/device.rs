@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_char, c_int, c_uint};
 use std::sync::OnceLock;
 
-use super::abi::{Out, Text, driver, exports, open};
+use super::abi::{CText, Out, driver, exports, open};
 use crate::core::attribute::attribute;
 use crate::core::code::{ALL, Answer, Code};
 use crate::core::device::Device;
@@ -86,7 +86,7 @@ exports! {
     fn cuDeviceGetPCIBusId(name: Out<c_char>, length: c_int, number: c_int) {
         name.put_text(length, &bus_id(device(number)?))
     }
-    fn cuDeviceGetByPCIBusId(out: Out<c_int>, name: Text) {
+    fn cuDeviceGetByPCIBusId(out: Out<c_int>, name: CText) {
         let wanted = name.get()?.to_ascii_lowercase();
         let found = driver()?.devices().iter().position(|d| bus_id(d) == wanted).ok_or(Code::InvalidDevice)?;
         out.put(c_int::try_from(found).unwrap_or(c_int::MAX))

@@ -15,7 +15,7 @@ use crate::core::code::{Answer, Code};
 /// `__cuda_sim_call_K`.
 type Call = unsafe extern "C" fn(*mut c_void, *mut *mut c_void);
 /// `__cuda_sim_run`.
-type Run = unsafe extern "C" fn(
+type RunFn = unsafe extern "C" fn(
     *mut c_void,
     Call,
     *mut *mut c_void,
@@ -37,7 +37,7 @@ static RUNNING: Mutex<()> = Mutex::new(());
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Image {
     handle: *mut c_void,
-    run: Run,
+    run: RunFn,
 }
 
 // SAFETY: dlsym may be called from any thread with a handle that is never closed.
@@ -48,7 +48,7 @@ unsafe impl Send for Image {}
 pub(super) struct Kernel {
     kernel: *mut c_void,
     call: Call,
-    run: Run,
+    run: RunFn,
 }
 
 // SAFETY: both are code, which does not change.
@@ -111,7 +111,7 @@ impl Image {
         }
         let run = symbol(handle, "__cuda_sim_run").ok_or(Code::InvalidImage)?;
         // SAFETY: include/cuda_sim_image.h defines `__cuda_sim_run` with this type.
-        let run = unsafe { std::mem::transmute::<*mut c_void, Run>(run) };
+        let run = unsafe { std::mem::transmute::<*mut c_void, RunFn>(run) };
         Ok(Image { handle, run })
     }
 

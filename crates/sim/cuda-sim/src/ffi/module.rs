@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int, c_uint};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::abi::{Out, Text, exports, here};
+use super::abi::{CText, Out, exports, here};
 use super::image::{Image, Kernel};
 use crate::core::code::{Answer, Code};
 
@@ -77,7 +77,7 @@ exports! {
         add(out, || Image::at(image))
     }
     fn cuModuleLoadFatBinary(out: Out<u64>, image: u64) { add(out, || Image::at(image)) }
-    fn cuModuleLoad(out: Out<u64>, path: Text) {
+    fn cuModuleLoad(out: Out<u64>, path: CText) {
         add(out, || {
             let bytes = std::fs::read(path.get()?).map_err(|_| Code::FileNotFound)?;
             if bytes.starts_with(b"\x7fELF") { Image::load(&bytes) } else { Err(Code::NoBinaryForGpu) }
@@ -91,7 +91,7 @@ exports! {
         Ok(())
     }
     fn cuModuleGetLoadingMode(out: Out<c_uint>) { out.put(1) }
-    fn cuModuleGetFunction(out: Out<u64>, handle: u64, name: Text) {
+    fn cuModuleGetFunction(out: Out<u64>, handle: u64, name: CText) {
         let image = module(handle)?;
         let name = name.get()?;
         let mut all = loaded();
@@ -106,7 +106,7 @@ exports! {
         all.functions.insert(id, Function { module: handle, name, kernel });
         out.put(id)
     }
-    fn cuModuleGetGlobal_v2(address: Out<u64>, bytes: Out<u64>, handle: u64, name: Text) {
+    fn cuModuleGetGlobal_v2(address: Out<u64>, bytes: Out<u64>, handle: u64, name: CText) {
         let (start, size) = module(handle)?.variable(&name.get()?)?;
         let (driver, context) = here()?;
         if driver.range(start)?.is_none() {

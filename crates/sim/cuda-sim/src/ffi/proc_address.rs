@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};
 use std::sync::OnceLock;
 
-use super::abi::{Out, Text, exports};
+use super::abi::{CText, Out, exports};
 use super::stubs;
 use crate::core::code::{Answer, Code};
 
@@ -47,7 +47,7 @@ fn versioned(name: &str) -> Option<(&str, &str)> {
 const FOUND: c_uint = 0;
 const NOT_FOUND: c_uint = 1;
 
-fn find(symbol: Text, out: Out<usize>, status: Option<Out<c_uint>>) -> Answer<()> {
+fn find(symbol: CText, out: Out<usize>, status: Option<Out<c_uint>>) -> Answer<()> {
     let name = symbol.get()?;
     if out.is_null() {
         return Err(Code::InvalidValue);
@@ -61,8 +61,8 @@ fn find(symbol: Text, out: Out<usize>, status: Option<Out<c_uint>>) -> Answer<()
 }
 
 exports! {
-    fn cuGetProcAddress(symbol: Text, out: Out<usize>, _version: c_int, _flags: u64) { find(symbol, out, None) }
-    fn cuGetProcAddress_v2(symbol: Text, out: Out<usize>, _version: c_int, _flags: u64, status: Out<c_uint>) {
+    fn cuGetProcAddress(symbol: CText, out: Out<usize>, _version: c_int, _flags: u64) { find(symbol, out, None) }
+    fn cuGetProcAddress_v2(symbol: CText, out: Out<usize>, _version: c_int, _flags: u64, status: Out<c_uint>) {
         find(symbol, out, Some(status))
     }
 }

@@ -112,9 +112,9 @@ impl<T: Copy> Out<T> {
 /// A `const char *` argument.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct Text(*const c_char);
+pub(super) struct CText(*const c_char);
 
-impl Text {
+impl CText {
     /// The text, without a NUL.
     pub(super) fn get(self) -> Answer<String> {
         if self.0.is_null() {

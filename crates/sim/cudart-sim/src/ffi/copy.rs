@@ -33,7 +33,7 @@ fn copy(to: u64, from: u64, bytes: u64, kind: c_uint, stream: Option<u64>) -> An
 /// One side of the driver's `CUDA_MEMCPY3D`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-struct Place {
+struct CopySide {
     x: u64,
     y: u64,
     z: u64,
@@ -51,8 +51,8 @@ struct Place {
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct DriverCopy {
-    from: Place,
-    to: Place,
+    from: CopySide,
+    to: CopySide,
     extent: Extent,
 }
 
@@ -71,15 +71,15 @@ struct Parameters {
 }
 
 /// A side of a copy. The driver checks those that the kind says are a device's.
-fn place(memory: Pitched, [x, y, z]: [u64; 3], is_device: bool) -> Place {
+fn place(memory: Pitched, [x, y, z]: [u64; 3], is_device: bool) -> CopySide {
     const DEVICE: c_uint = 2;
     const UNIFIED: c_uint = 4;
     let memory_type = if is_device { DEVICE } else { UNIFIED };
     let (device, pitch, height) = (memory.address, memory.pitch, memory.height);
-    Place { x, y, z, memory_type, device, pitch, height, ..Place::default() }
+    CopySide { x, y, z, memory_type, device, pitch, height, ..CopySide::default() }
 }
 
-fn copy_3d(from: Place, to: Place, extent: Extent, stream: Option<u64>) -> Answer<()> {
+fn copy_3d(from: CopySide, to: CopySide, extent: Extent, stream: Option<u64>) -> Answer<()> {
     context()?;
     let copy = DriverCopy { from, to, extent };
     let pointer = (&raw const copy).cast();

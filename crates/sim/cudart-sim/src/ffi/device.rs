@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use super::abi::{Out, Text, exports};
+use super::abi::{CText, Out, exports};
 use super::driver;
 use super::properties::{Properties, read};
 use super::state::{check_device, count, start};
@@ -34,7 +34,7 @@ exports! {
         check_device(device)?;
         driver::device_bus_id(name.address(), length, device)
     }
-    fn cudaDeviceGetByPCIBusId(out: Out<c_int>, name: Text) {
+    fn cudaDeviceGetByPCIBusId(out: Out<c_int>, name: CText) {
         start()?;
         let mut device = 0;
         driver::device_by_bus_id(&mut device, name.address())?;
@@ -61,7 +61,7 @@ exports! {
         out.put(version)
     }
     fn cudaRuntimeGetVersion(out: Out<c_int>) { out.put(RUNTIME) }
-    fn cudaGetDriverEntryPoint(name: Text, out: Out<u64>, _flags: u64, status: Out<c_uint>) {
+    fn cudaGetDriverEntryPoint(name: CText, out: Out<u64>, _flags: u64, status: Out<c_uint>) {
         let found = driver::address(&name.get()?);
         if !status.is_null() {
             status.put(c_uint::from(found.is_err()))?;

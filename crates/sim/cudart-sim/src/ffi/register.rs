@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_uint};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::abi::Text;
+use super::abi::CText;
 use super::driver;
 use super::state::context;
 use crate::error::{Answer, Error};
@@ -84,7 +84,7 @@ pub(super) const NAMES: &[&str] = &[
     "__cudaRegisterVar",
 ];
 
-fn add(name: Text, binary: u64, insert: impl FnOnce(&mut Registry, Named)) {
+fn add(name: CText, binary: u64, insert: impl FnOnce(&mut Registry, Named)) {
     if let Ok(name) = name.get()
         && let Ok(name) = CString::new(name)
     {
@@ -113,7 +113,7 @@ extern "C" fn __cudaRegisterFunction(
     handle: u64,
     host: u64,
     _device_function: u64,
-    name: Text,
+    name: CText,
     _threads: c_int,
     _thread: u64,
     _block: u64,
@@ -129,7 +129,7 @@ extern "C" fn __cudaRegisterVar(
     handle: u64,
     host: u64,
     _device_address: u64,
-    name: Text,
+    name: CText,
     _external: c_int,
     _bytes: u64,
     _constant: c_int,

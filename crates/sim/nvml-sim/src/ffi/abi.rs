@@ -197,9 +197,9 @@ impl Out<c_char> {
 /// A `const char *` argument.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct Text(*const c_char);
+pub(super) struct CText(*const c_char);
 
-impl Text {
+impl CText {
     /// The text; invalid UTF-8 is an invalid argument.
     pub(super) fn get(self) -> Answer<String> {
         if self.0.is_null() {

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use nvml_wrapper_sys::bindings as sys;
 
-use super::abi::{Out, Ref, Text, chars, exports, pointer};
+use super::abi::{CText, Out, Ref, chars, exports, pointer};
 use crate::engine::code::{Answer, Code};
 use crate::engine::handle::Handle;
 use crate::engine::node;
@@ -69,16 +69,16 @@ exports! {
     fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, out: Out<sys::nvmlDevice_t>) |session, state| {
         by_index(session, index, out)
     }
-    fn nvmlDeviceGetHandleByUUID(uuid: Text, out: Out<sys::nvmlDevice_t>) |session, state| {
+    fn nvmlDeviceGetHandleByUUID(uuid: CText, out: Out<sys::nvmlDevice_t>) |session, state| {
         out.put(pointer(session.by_uuid(&uuid.get()?)?))
     }
-    fn nvmlDeviceGetHandleByPciBusId(id: Text, out: Out<sys::nvmlDevice_t>) |session, state| {
+    fn nvmlDeviceGetHandleByPciBusId(id: CText, out: Out<sys::nvmlDevice_t>) |session, state| {
         out.put(pointer(Handle::Gpu(by_bus_id(session, state, &id.get()?)?)))
     }
-    fn nvmlDeviceGetHandleByPciBusId_v2(id: Text, out: Out<sys::nvmlDevice_t>) |session, state| {
+    fn nvmlDeviceGetHandleByPciBusId_v2(id: CText, out: Out<sys::nvmlDevice_t>) |session, state| {
         out.put(pointer(Handle::Gpu(by_bus_id(session, state, &id.get()?)?)))
     }
-    fn nvmlDeviceGetHandleBySerial(serial: Text, out: Out<sys::nvmlDevice_t>) |session, state| {
+    fn nvmlDeviceGetHandleBySerial(serial: CText, out: Out<sys::nvmlDevice_t>) |session, state| {
         let serial = serial.get()?;
         let mut visible = session.visible().iter();
         let found = visible.find(|g| spec(state, **g).is_ok_and(|s| s.serial == serial));

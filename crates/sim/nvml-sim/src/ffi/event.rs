@@ -27,11 +27,11 @@ const POLL: Duration = Duration::from_millis(20);
 struct Watch {
     gpu: u32,
     types: u64,
-    seen: Seen,
+    seen: EventBaseline,
 }
 
 #[derive(PartialEq, Eq, Clone)]
-struct Seen {
+struct EventBaseline {
     instances: Vec<u16>,
     mig: bool,
     lost: bool,
@@ -45,12 +45,12 @@ fn number(set: Out<u8>) -> u64 {
     set.address() / 16
 }
 
-fn look(state: &State, gpu: u32) -> Answer<Seen> {
+fn look(state: &State, gpu: u32) -> Answer<EventBaseline> {
     let g = state.gpu(gpu)?;
     let serials =
         g.instances.iter().flat_map(|i| std::iter::once(i.serial).chain(i.cis.iter().map(|c| c.serial)));
     let lost = fault::find(&g.faults, fault::now_ms(), |k| *k == Kind::GpuLost).is_some();
-    Ok(Seen { instances: serials.collect(), mig: g.mig, lost })
+    Ok(EventBaseline { instances: serials.collect(), mig: g.mig, lost })
 }
 
 fn with_set<T>(set: Out<u8>, body: impl FnOnce(&mut Vec<Watch>) -> Answer<T>) -> Answer<T> {

@@ -17,7 +17,7 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 
-use super::abi::{Out, Ref, Text, guard, with_state};
+use super::abi::{CText, Out, Ref, guard, with_state};
 use super::load::processes;
 use crate::engine::code::{Answer, Code};
 use crate::engine::node;
@@ -49,8 +49,8 @@ const N_SLOTS: usize = 512;
 #[repr(C)]
 union Slot {
     unknown: extern "C" fn() -> c_uint,
-    relation: extern "C" fn(Text, Text, Out<c_uint>) -> c_uint,
-    list: extern "C" fn(Ref, Out<c_uint>, Out<Entry>) -> c_uint,
+    relation: extern "C" fn(CText, CText, Out<c_uint>) -> c_uint,
+    list: extern "C" fn(Ref, Out<c_uint>, Out<SmiProcess>) -> c_uint,
     number: extern "C" fn(Ref, Out<c_uint>) -> c_uint,
     flags: extern "C" fn(Ref, Out<c_uint>, Out<c_uint>) -> c_uint,
     fabric: extern "C" fn(Out<c_uint>) -> c_uint,
@@ -82,7 +82,7 @@ static TABLE: [Slot; N_SLOTS] = {
 /// A process as `nvidia-smi` reads it.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Entry {
+struct SmiProcess {
     pid: c_uint,
     used_bytes: u64,
     gpu_instance: c_uint,
@@ -91,7 +91,7 @@ struct Entry {
     name: [c_char; 4096],
 }
 
-const _: () = assert!(size_of::<Entry>() == 4128);
+const _: () = assert!(size_of::<SmiProcess>() == 4128);
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlInternalGetExportTable(out: Out<*const c_void>, id: Out<[u8; 16]>) -> c_uint {
@@ -107,9 +107,9 @@ extern "C" fn unknown() -> c_uint {
     Code::NotSupported as c_uint
 }
 
-extern "C" fn relation(a: Text, b: Text, out: Out<c_uint>) -> c_uint {
+extern "C" fn relation(a: CText, b: CText, out: Out<c_uint>) -> c_uint {
     with_state(|_, state| {
-        let gpu = |text: Text| -> Answer<u32> {
+        let gpu = |text: CText| -> Answer<u32> {
             let pci = node::pci_id(&text.get()?).map_err(|_| Code::InvalidArgument)?;
             let found = state.node.gpus.iter().position(|g| g.pci == pci).ok_or(Code::NotFound)?;
             u32::try_from(found).map_err(|_| Code::Unknown)
@@ -119,23 +119,23 @@ extern "C" fn relation(a: Text, b: Text, out: Out<c_uint>) -> c_uint {
     })
 }
 
-extern "C" fn compute(device: Ref, count: Out<c_uint>, out: Out<Entry>) -> c_uint {
+extern "C" fn compute(device: Ref, count: Out<c_uint>, out: Out<SmiProcess>) -> c_uint {
     list(device, count, out, false)
 }
 
-extern "C" fn mps(device: Ref, count: Out<c_uint>, out: Out<Entry>) -> c_uint {
+extern "C" fn mps(device: Ref, count: Out<c_uint>, out: Out<SmiProcess>) -> c_uint {
     list(device, count, out, true)
 }
 
 /// Nothing here draws.
-extern "C" fn graphics(_device: Ref, count: Out<c_uint>, _out: Out<Entry>) -> c_uint {
+extern "C" fn graphics(_device: Ref, count: Out<c_uint>, _out: Out<SmiProcess>) -> c_uint {
     guard(|| count.put(0))
 }
 
-fn list(device: Ref, count: Out<c_uint>, out: Out<Entry>, is_mps: bool) -> c_uint {
+fn list(device: Ref, count: Out<c_uint>, out: Out<SmiProcess>, is_mps: bool) -> c_uint {
     with_state(|session, state| {
         let found = processes(session, state, device, is_mps)?;
-        let entry = |p: &Process| Entry {
+        let entry = |p: &Process| SmiProcess {
             pid: p.pid,
             used_bytes: p.memory_mib << 20,
             gpu_instance: p.gi.unwrap_or(c_uint::MAX),
@@ -143,7 +143,7 @@ fn list(device: Ref, count: Out<c_uint>, out: Out<Entry>, is_mps: bool) -> c_uin
             protected_bytes: 0,
             name: super::abi::chars(&process::name(p.pid).unwrap_or_default()),
         };
-        let entries: Vec<Entry> = found.iter().map(entry).collect();
+        let entries: Vec<SmiProcess> = found.iter().map(entry).collect();
         out.put_list(count, &entries)
     })
 }

@@ -28,7 +28,7 @@ pub struct Account {
 }
 
 #[derive(Clone, Debug)]
-struct Task {
+struct LoggedTask {
     job: u64,
     mem: u64,
     began: f64,
@@ -40,7 +40,7 @@ struct Books {
     account: Account,
     /// Memory and what of it is promised, bytes.
     devices: BTreeMap<String, (u64, u128)>,
-    tasks: BTreeMap<u64, Task>,
+    tasks: BTreeMap<u64, LoggedTask>,
     at: usize,
 }
 
@@ -70,7 +70,7 @@ impl Books {
         match line["ev"].as_str().unwrap_or_default() {
             "node" => self.node(line),
             "begin" => {
-                let new = Task { job: number("job"), mem: number("mem"), began: t, uuid: None };
+                let new = LoggedTask { job: number("job"), mem: number("mem"), began: t, uuid: None };
                 if self.tasks.insert(task, new).is_some() {
                     self.report(format!("task {task} begins twice"));
                 }
@@ -108,7 +108,8 @@ impl Books {
             let used = here.map(|task| u128::from(task.mem)).sum();
             self.devices.insert(uuid, (mem, used));
         }
-        let lost = |task: &&Task| task.uuid.as_ref().is_some_and(|uuid| !self.devices.contains_key(uuid));
+        let lost =
+            |task: &&LoggedTask| task.uuid.as_ref().is_some_and(|uuid| !self.devices.contains_key(uuid));
         if let Some(task) = self.tasks.values().find(lost) {
             self.report(format!("a device goes with a live task of job {}", task.job));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use geometry::{Profile, coexist};
 
-use super::{Audit, Book, Seen};
+use super::{Audit, BegunTask, Book};
 use task_sched::Need;
 use task_sched::{Device, DeviceId};
 use task_sched::{Gpus, Instance};
@@ -72,7 +72,7 @@ impl Audit {
     }
 
     /// Whether tasks that began later went, after the sixteenth, to every device or place that could serve this one.
-    pub(super) fn is_passed_everywhere(&self, seen: &Seen) -> bool {
+    pub(super) fn is_passed_everywhere(&self, seen: &BegunTask) -> bool {
         let is_passed = |units: Vec<usize>| units.iter().any(|unit| seen.passed_on.contains(unit));
         if self.gpus.is_none() {
             let mut able = self.books.iter().filter(|(_, book)| book.device.mem >= seen.need.mem());
@@ -109,7 +109,7 @@ impl Audit {
     }
 
     /// Whether an instance for the task could be made where none is in use.
-    pub(super) fn could_make(&self, seen: &Seen) -> bool {
+    pub(super) fn could_make(&self, seen: &BegunTask) -> bool {
         let in_use = |book: &&Book| book.used > 0 || book.warps > 0 || book.owner.is_some();
         self.places(&seen.need).any(|place| {
             let beside = || {

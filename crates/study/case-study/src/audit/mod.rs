@@ -36,7 +36,7 @@ pub struct Violation {
 
 /// A task that began.
 #[derive(Clone, Debug)]
-struct Seen {
+struct BegunTask {
     job: WorkerId,
     need: Need,
     /// The device, once granted.
@@ -49,9 +49,9 @@ struct Seen {
     passed_on: Vec<usize>,
 }
 
-impl Seen {
-    fn new(job: WorkerId, need: Need) -> Seen {
-        Seen { job, need, dev: None, blocks: Vec::new(), passed: 0, passed_on: Vec::new() }
+impl BegunTask {
+    fn new(job: WorkerId, need: Need) -> BegunTask {
+        BegunTask { job, need, dev: None, blocks: Vec::new(), passed: 0, passed_on: Vec::new() }
     }
 }
 
@@ -86,7 +86,7 @@ struct Audit {
     isolated: BTreeMap<WorkerId, usize>,
     /// Isolated jobs without a device: no task of theirs may be granted one.
     homeless: BTreeSet<WorkerId>,
-    tasks: Vec<(TaskId, Seen)>,
+    tasks: Vec<(TaskId, BegunTask)>,
     found: Vec<Violation>,
     at: usize,
 }
@@ -126,7 +126,7 @@ impl Audit {
                 }
                 // Only `tessera` places a task without room for its managed memory.
                 let need = if self.policy == "tessera" { *need } else { need.all_hard() };
-                self.tasks.push((*task, Seen::new(*job, need)));
+                self.tasks.push((*task, BegunTask::new(*job, need)));
             }
             Event::Grant { task, dev, .. } => self.grant(*task, dev.0),
             Event::Wait { task, .. } => self.nobody_waits_in_vain(Some(*task)),

@@ -1,11 +1,11 @@
 //! What each policy's rule allows, decided again from the books.
 
-use super::{Audit, Seen};
+use super::{Audit, BegunTask};
 use task_sched::{Need, TaskId, WorkerId};
 
 impl Audit {
     /// The device that the algorithm names, where it names one.
-    pub(super) fn named(&self, seen: &Seen) -> Option<usize> {
+    pub(super) fn named(&self, seen: &BegunTask) -> Option<usize> {
         if self.bound.contains_key(&seen.job) {
             return self.bound.get(&seen.job).copied();
         }
@@ -19,7 +19,7 @@ impl Audit {
     }
 
     /// Whether the policy's rule lets `dev` take the task now.
-    fn can_take(&self, dev: usize, seen: &Seen) -> bool {
+    fn can_take(&self, dev: usize, seen: &BegunTask) -> bool {
         let book = &self.books[&dev];
         if self.bound.get(&seen.job).is_some_and(|bound| *bound != dev) {
             return false;

@@ -91,7 +91,7 @@ impl System {
 }
 
 /// What a job may be drawn from: memory, largest launch and seconds of its life.
-struct Kind {
+struct DrawnJob {
     name: String,
     need: Need,
     seconds: f64,
@@ -99,18 +99,18 @@ struct Kind {
 
 /// A command with `factor` times its memory and grid. Its time stays: the paper gains more from smaller jobs, so they are not
 /// shorter in proportion.
-fn scaled(command: &Command, factor: f64) -> Option<Kind> {
+fn scaled(command: &Command, factor: f64) -> Option<DrawnJob> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, below 2^53")]
     let times = |n: u64| (n as f64 * factor) as u64;
     let need = &command.need;
     let need =
         Need::new(Bytes(times(need.mem().0)), times(need.blocks()).max(1), need.threads().into()).ok()?;
     let name = if factor < 1.0 { format!("{}/{factor:.2}", command.id) } else { command.id.to_owned() };
-    Some(Kind { name, need, seconds: life(command, Machine::V100) })
+    Some(DrawnJob { name, need, seconds: life(command, Machine::V100) })
 }
 
 /// Kinds with their weights.
-type Pool = Vec<(Kind, u32)>;
+type Pool = Vec<(DrawnJob, u32)>;
 
 /// The pool of jobs that share, from CASE Table 1. Systems A to C: up to 6 GB, and `small` adds sizes down to 0.3 GB, halves
 /// and quarters of the smallest commands, because no smaller ones are printed. System D: up to 10 GB, of which 7 of 15 have
@@ -121,7 +121,7 @@ fn shared(system: System, small: bool) -> Pool {
     let range =
         |from: Bytes, to: Bytes| commands.iter().filter(move |c| from <= c.need.mem() && c.need.mem() < to);
     let of = |from: Bytes, to: Bytes, share: usize| -> Pool {
-        let kinds: Vec<Kind> = range(from, to).filter_map(|c| scaled(c, 1.0)).collect();
+        let kinds: Vec<DrawnJob> = range(from, to).filter_map(|c| scaled(c, 1.0)).collect();
         // Each range has its share of the draws, whatever the number of its commands.
         let weight = u32::try_from(840 * share / kinds.len().max(1)).unwrap_or(1);
         kinds.into_iter().map(|kind| (kind, weight)).collect()
@@ -146,7 +146,7 @@ fn shared(system: System, small: bool) -> Pool {
 fn training(system: System) -> Pool {
     let kind = |name: &str, mb: u64, seconds: f64| {
         let need = Need::new(Bytes(mb * 1_000_000), 4096, 256).ok()?;
-        Some((Kind { name: name.to_owned(), need, seconds }, 1))
+        Some((DrawnJob { name: name.to_owned(), need, seconds }, 1))
     };
     let small = ["gan", "cnn", "rnn", "resnet"].map(|name| kind(name, 2_000, TRAINING_SECONDS));
     let large = ["resnet152", "vgg16"].map(|name| kind(name, 7_500, TRAINING_SECONDS * 7.5 / 2.0));
@@ -162,9 +162,9 @@ pub fn mig(system: System, ratio: Ratio, small: bool, seed: u64) -> Vec<Job> {
     let pools = [training(system), shared(system, small)];
     let mut draw = Draw::new(seed);
     let turn = [0].repeat(ratio.0).into_iter().chain([1].repeat(ratio.1)).cycle().take(system.batch());
-    let picks: Vec<(usize, &Kind)> =
+    let picks: Vec<(usize, &DrawnJob)> =
         turn.filter_map(|pool| draw.weighed(&pools[pool]).map(|kind| (pool, kind))).collect();
-    let job = |(id, (pool, kind)): (u64, (usize, &Kind))| {
+    let job = |(id, (pool, kind)): (u64, (usize, &DrawnJob))| {
         let host = if pool == 0 { 0.0 } else { HOST_SHARE };
         let gpu =
             Phase::Gpu { seconds: kind.seconds * (1.0 - host), need: kind.need, demand: RODINIA_DEMAND };

@@ -54,10 +54,10 @@ struct Active {
     /// Seconds left of it at full speed.
     left: f64,
     dev: Option<DeviceId>,
-    task: Option<Task>,
+    task: Option<SimulatedTask>,
 }
 
-struct Task {
+struct SimulatedTask {
     id: TaskId,
     seconds: f64,
     demand: f64,
@@ -214,7 +214,7 @@ impl Engine<'_> {
         }
     }
 
-    fn free(&mut self, job: usize, task: &Task) {
+    fn free(&mut self, job: usize, task: &SimulatedTask) {
         let freed = self.sched.free(task.id);
         debug_assert!(freed.is_ok(), "the simulator frees what it began");
         self.events.push(Event::Free { t: self.now, task: task.id });
@@ -271,7 +271,7 @@ impl Engine<'_> {
             }
         };
         self.active[i].left = seconds;
-        self.active[i].task = Some(Task { id, seconds, demand, begun: t, granted });
+        self.active[i].task = Some(SimulatedTask { id, seconds, demand, begun: t, granted });
     }
 
     fn end(&mut self, job: usize, crashed: bool) {

@@ -47,34 +47,34 @@ pub(super) fn good_sum(pattern: &EdgeGraph, space: &Space, level: usize) -> Opti
 
 /// A complete match.
 #[derive(Clone, Debug)]
-pub(super) struct Placed {
+pub(super) struct CompleteMatch {
     /// Its two numbers by the [`Goal`].
     pub(super) key: (f64, f64),
     /// The vertex of each rank.
     pub(super) order: Vec<usize>,
 }
 
-struct Search<'a> {
+struct VertexSearch<'a> {
     pattern: &'a EdgeGraph,
     space: &'a Space,
     goal: Goal,
     /// Sum of the strongest links for the edges still open, by place.
     most_open: Vec<f64>,
     at: Vec<usize>,
-    best: Option<Placed>,
+    best: Option<CompleteMatch>,
     /// Matches must beat this.
     floor: (f64, f64),
 }
 
 /// A vertex for the next rank: slowest edge and sum with it.
 #[derive(Clone, Copy, Default)]
-struct Candidate {
+struct NextVertex {
     slowest: f64,
     sum: f64,
     vertex: usize,
 }
 
-impl Candidate {
+impl NextVertex {
     fn is_behind(&self, other: &Self) -> bool {
         self.slowest < other.slowest || (self.slowest <= other.slowest && self.sum < other.sum)
     }
@@ -89,7 +89,7 @@ pub(super) fn best(
     goal: Goal,
     floor: (f64, f64),
     budget: &mut Budget,
-) -> Option<Placed> {
+) -> Option<CompleteMatch> {
     let m = space.len();
     let mut links: Vec<f64> = (0..m)
         .flat_map(|a| (a + 1..m).map(move |b| (a, b)))
@@ -101,12 +101,13 @@ pub(super) fn best(
     let link = |i: usize| links.get(if parallel { 0 } else { i }).copied().unwrap_or(0.0);
     let sum = |open: &Vec<f64>| open.iter().enumerate().map(|(i, w)| w * link(i)).sum();
     let most_open = pattern.open.iter().map(sum).collect();
-    let mut search = Search { pattern, space, goal, most_open, at: Vec::with_capacity(m), best: None, floor };
+    let mut search =
+        VertexSearch { pattern, space, goal, most_open, at: Vec::with_capacity(m), best: None, floor };
     search.extend(0, f64::INFINITY, 0.0, budget);
     search.best
 }
 
-impl Search<'_> {
+impl VertexSearch<'_> {
     fn beats(&self, key: (f64, f64)) -> bool {
         let best = self.best.as_ref().map_or(self.floor, |b| b.key);
         key.0 > best.0 || (key.0 >= best.0 && key.1 > best.1)
@@ -124,11 +125,11 @@ impl Search<'_> {
         if place == self.pattern.ranks() {
             let key = self.key(slowest, sum);
             if self.beats(key) {
-                self.best = Some(Placed { key, order: self.pattern.in_rank_order(&self.at) });
+                self.best = Some(CompleteMatch { key, order: self.pattern.in_rank_order(&self.at) });
             }
             return;
         }
-        let mut next = [Candidate::default(); MOST_FREE];
+        let mut next = [NextVertex::default(); MOST_FREE];
         let mut n_next = 0;
         for v in (0..self.space.len()).filter(|v| used & 1 << v == 0) {
             let new = self.with(place, v, slowest, sum);
@@ -140,7 +141,7 @@ impl Search<'_> {
             next[at] = new;
             n_next += 1;
         }
-        for Candidate { slowest, sum, vertex } in next.into_iter().take(n_next) {
+        for NextVertex { slowest, sum, vertex } in next.into_iter().take(n_next) {
             if budget.0 == 0 {
                 return;
             }
@@ -153,12 +154,12 @@ impl Search<'_> {
         }
     }
 
-    fn with(&self, place: usize, vertex: usize, mut slowest: f64, mut sum: f64) -> Candidate {
+    fn with(&self, place: usize, vertex: usize, mut slowest: f64, mut sum: f64) -> NextVertex {
         for (p, weight, share) in self.pattern.back(place).unwrap_or_default() {
             let link = f64::from(self.space.weight[self.at[*p]][vertex]);
             slowest = slowest.min(link / share);
             sum += link * weight;
         }
-        Candidate { slowest, sum, vertex }
+        NextVertex { slowest, sum, vertex }
     }
 }

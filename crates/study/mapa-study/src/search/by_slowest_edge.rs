@@ -18,27 +18,27 @@ use mapa::NoMatch;
 
 /// A set in the order of preference: worth (actual or at best), links that it takes from others, lowest GPUs first.
 #[derive(PartialEq)]
-struct Candidate {
+struct RankedSet {
     worth: f64,
     taken: Reverse<LinksTaken>,
     first: u32,
 }
 
-impl Candidate {
+impl RankedSet {
     fn mask(&self) -> u32 {
         self.first.reverse_bits()
     }
 }
 
-impl Eq for Candidate {}
+impl Eq for RankedSet {}
 
-impl PartialOrd for Candidate {
+impl PartialOrd for RankedSet {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Candidate {
+impl Ord for RankedSet {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |c: &Self| (c.taken, c.first);
         self.worth.total_cmp(&other.worth).then_with(|| key(self).cmp(&key(other)))
@@ -64,15 +64,15 @@ pub(super) fn best_set(
     let mut ladder = SpeedLadder::new(pattern, space).with_tables(tables);
     // Rates that no set reaches need not be refused for each.
     let top = ladder.fastest(all, 0..ladder.len(), budget).unwrap_or(0);
-    let candidate = |mask: u32, slowest: f64| Candidate {
+    let candidate = |mask: u32, slowest: f64| RankedSet {
         worth: predict(slowest, mask),
         taken: Reverse(contest.taken(mask)),
         first: mask.reverse_bits(),
     };
     let fastest = ladder.rate(top).ok_or(Unanswered::NoMatch(NoMatch::Nothing))?;
-    let mut open: BinaryHeap<Candidate> = contest.sets().map(|mask| candidate(mask, fastest)).collect();
-    let any = open.peek().map(Candidate::mask);
-    let mut best: Option<(Candidate, f64)> = None;
+    let mut open: BinaryHeap<RankedSet> = contest.sets().map(|mask| candidate(mask, fastest)).collect();
+    let any = open.peek().map(RankedSet::mask);
+    let mut best: Option<(RankedSet, f64)> = None;
     let mut tied = 0;
     while let Some(at_best) = open.pop() {
         if best.as_ref().is_some_and(|(best, _)| at_best < *best) {
@@ -96,9 +96,9 @@ pub(super) fn best_set(
         return Ok(Winner { mask, tied: None, known: KnownOrder::default() });
     };
     // What is left can tie, but not win.
-    let may_tie = |c: &&Candidate| c.worth >= best.worth;
+    let may_tie = |c: &&RankedSet| c.worth >= best.worth;
     let tied = (may_count && open.iter().filter(may_tie).count() <= MOST_COUNTED).then(|| {
-        let ties = |c: &&Candidate| {
+        let ties = |c: &&RankedSet| {
             let end = ladder.end(top, |slowest| predict(slowest, c.mask()) >= best.worth);
             end > top && ladder.is_on(end - 1, c.mask(), budget)
         };

@@ -49,13 +49,13 @@ fn tell(text: &str) {
 /// Asks for a device for one task, waits, and makes it the calling thread's. See `tessera_task.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tessera_task_begin(mem: u64, threads: u32, blocks: u64) -> i64 {
-    let ask = Ask { mem, managed: 0, threads: threads.into(), blocks };
+    let ask = TaskAsk { mem, managed: 0, threads: threads.into(), blocks };
     guard(-1, || process().map_or(0, |process| begin(process, ask)))
 }
 
 /// What a task asks for.
 #[derive(Clone, Copy)]
-struct Ask {
+struct TaskAsk {
     mem: u64,
     managed: u64,
     threads: u64,
@@ -85,7 +85,7 @@ fn is_within(process: &Process) -> bool {
     account(process).is_some()
 }
 
-fn begin(process: &Process, Ask { mem, managed, threads, blocks }: Ask) -> i64 {
+fn begin(process: &Process, TaskAsk { mem, managed, threads, blocks }: TaskAsk) -> i64 {
     if let Some(account) = account(process) {
         return begin_within(process, account, mem);
     }

@@ -23,7 +23,7 @@ pub(super) struct Live {
 }
 
 /// What a process holds that asks for nothing itself.
-pub(super) struct Held {
+pub(super) struct HeldDevice {
     /// What it may allocate; `None` where it is alone on its device.
     pub(super) account: Option<Account>,
     pub(super) uuid: String,
@@ -35,7 +35,7 @@ pub(super) struct Process {
     pub(super) live: Mutex<BTreeMap<i64, Live>>,
     /// Held by the thread that gets the process its device.
     pub(super) admitting: Mutex<()>,
-    held: OnceLock<Held>,
+    held: OnceLock<HeldDevice>,
     pub(super) lazy: Lazy,
 }
 
@@ -45,11 +45,11 @@ static INITIALISED: AtomicU32 = AtomicU32::new(0);
 
 impl Process {
     /// What it holds, once it has its device.
-    pub(super) fn held(&self) -> Option<&Held> {
+    pub(super) fn held(&self) -> Option<&HeldDevice> {
         self.held.get()
     }
 
-    pub(super) fn hold(&self, held: Held) {
+    pub(super) fn hold(&self, held: HeldDevice) {
         // Whoever calls has `admitting` and has looked.
         let _ = self.held.set(held);
         INITIALISED.store(std::process::id(), Ordering::Release);

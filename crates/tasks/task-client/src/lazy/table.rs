@@ -49,7 +49,7 @@ pub struct Room {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RoomState {
     Unbound,
     /// A thread asks for its task.
     Binding,
@@ -60,13 +60,13 @@ enum State {
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct HeldRange {
     bytes: u64,
     /// First address and length of each object.
     objects: BTreeMap<u64, u64>,
     /// How much has been given to objects, those included that were freed.
     used: u64,
-    state: State,
+    state: RoomState,
     steps: Vec<Step>,
 }
 
@@ -106,7 +106,7 @@ pub enum Freed {
 /// The objects of one process.
 #[derive(Debug, Default)]
 pub struct Table {
-    rooms: BTreeMap<u64, Held>,
+    rooms: BTreeMap<u64, HeldRange>,
     /// Numbers steps.
     order: u64,
     /// Bytes of data that wait.
@@ -121,7 +121,8 @@ impl Table {
     /// Gives an object of `bytes`, at least 1, an address. `reserve` makes a room of so many bytes, if it can.
     pub fn add(&mut self, bytes: u64, reserve: impl FnOnce(u64) -> Option<u64>) -> Option<u64> {
         let taken = bytes.checked_next_multiple_of(ALIGN)?;
-        let has_space = |held: &Held| held.state == State::Unbound && held.bytes - held.used >= taken;
+        let has_space =
+            |held: &HeldRange| held.state == RoomState::Unbound && held.bytes - held.used >= taken;
         let shared = self.rooms.iter().find(|(_, held)| bytes < SMALL && has_space(held));
         let shared = shared.map(|(start, _)| *start);
         let (start, held) = match shared {
@@ -129,11 +130,11 @@ impl Table {
             None => {
                 let room = bytes.checked_next_multiple_of(GRANULE)?;
                 let start = reserve(room).filter(|start| !self.rooms.contains_key(start))?;
-                let held = Held {
+                let held = HeldRange {
                     bytes: room,
                     objects: BTreeMap::new(),
                     used: 0,
-                    state: State::Unbound,
+                    state: RoomState::Unbound,
                     steps: Vec::new(),
                 };
                 self.is_open = true;
@@ -148,14 +149,14 @@ impl Table {
 
     /// Adds an object that the driver has allocated itself, for `task`.
     pub fn add_own(&mut self, start: u64, bytes: u64, task: i64) {
-        let state = State::Bound { backing: Backing::Own, task };
+        let state = RoomState::Bound { backing: Backing::Own, task };
         let objects = BTreeMap::from([(start, bytes)]);
-        self.rooms.insert(start, Held { bytes, objects, used: bytes, state, steps: Vec::new() });
+        self.rooms.insert(start, HeldRange { bytes, objects, used: bytes, state, steps: Vec::new() });
         *self.tasks.entry(task).or_default() += 1;
     }
 
     /// The room in which an address is, if it is in an object there.
-    fn find(&self, address: u64) -> Option<(u64, &Held, Rows)> {
+    fn find(&self, address: u64) -> Option<(u64, &HeldRange, Rows)> {
         let (start, held) = self.rooms.range(..=address).next_back()?;
         let (object, bytes) = held.objects.range(..=address).next_back()?;
         let whole = Rows { at: *object, pitch: *bytes, width: *bytes, height: 1 };
@@ -167,12 +168,12 @@ impl Table {
     pub fn place(&self, address: u64) -> Place {
         match self.find(address).map(|(start, held, _)| (start, held.state)) {
             None => Place::Unknown,
-            Some((_, State::Unbound)) => Place::Unbound,
-            Some((_, State::Binding)) => Place::Binding,
-            Some((start, State::Bound { backing: Backing::Elsewhere(other), .. })) => {
+            Some((_, RoomState::Unbound)) => Place::Unbound,
+            Some((_, RoomState::Binding)) => Place::Binding,
+            Some((start, RoomState::Bound { backing: Backing::Elsewhere(other), .. })) => {
                 Place::Bound(address - start + other)
             }
-            Some((_, State::Bound { .. })) => Place::Bound(address),
+            Some((_, RoomState::Bound { .. })) => Place::Bound(address),
         }
     }
 
@@ -181,7 +182,7 @@ impl Table {
     pub fn may_wait(&self, to: &Rows) -> bool {
         let Some((_, held, object)) = self.find(to.at) else { return false };
         let is_inside = to.end().zip(object.end()).is_some_and(|(end, most)| end <= most);
-        held.state == State::Unbound && is_inside && (to.height < 2 || to.pitch >= to.width)
+        held.state == RoomState::Unbound && is_inside && (to.height < 2 || to.pitch >= to.width)
     }
 
     /// Queues a step that [`Table::may_wait`].
@@ -204,13 +205,13 @@ impl Table {
     /// Bytes of the rooms without memory.
     #[must_use]
     pub fn unbound(&self) -> u64 {
-        self.rooms.values().filter(|held| held.state == State::Unbound).map(|held| held.bytes).sum()
+        self.rooms.values().filter(|held| held.state == RoomState::Unbound).map(|held| held.bytes).sum()
     }
 
     /// Whether a thread asks for the task of some objects now.
     #[must_use]
     pub fn is_binding(&self) -> bool {
-        self.is_open && self.rooms.values().any(|held| held.state == State::Binding)
+        self.is_open && self.rooms.values().any(|held| held.state == RoomState::Binding)
     }
 
     /// A task that holds memory of objects here.
@@ -224,10 +225,10 @@ impl Table {
         if !self.is_open {
             return Vec::new();
         }
-        let unbound = self.rooms.iter_mut().filter(|(_, held)| held.state == State::Unbound);
+        let unbound = self.rooms.iter_mut().filter(|(_, held)| held.state == RoomState::Unbound);
         unbound
             .map(|(start, held)| {
-                held.state = State::Binding;
+                held.state = RoomState::Binding;
                 Room { start: *start, bytes: held.bytes }
             })
             .collect()
@@ -238,12 +239,12 @@ impl Table {
         let mut steps = Vec::new();
         for (room, backing) in rooms {
             if let Some(held) = self.rooms.get_mut(&room.start) {
-                held.state = State::Bound { backing: *backing, task };
+                held.state = RoomState::Bound { backing: *backing, task };
                 *self.tasks.entry(task).or_default() += 1;
                 steps.append(&mut held.steps);
             }
         }
-        self.is_open = self.rooms.values().any(|held| !matches!(held.state, State::Bound { .. }));
+        self.is_open = self.rooms.values().any(|held| !matches!(held.state, RoomState::Bound { .. }));
         steps.sort_by_key(|step| step.order);
         self.queued -= steps.iter().map(|step| length(&step.content)).sum::<u64>();
         steps
@@ -270,8 +271,8 @@ impl Table {
         let state = held.state;
         self.rooms.remove(&start);
         match state {
-            State::Bound { backing, task } => Freed::Bound { room, backing, ended: self.leave(task) },
-            State::Unbound | State::Binding => Freed::Unbound(room),
+            RoomState::Bound { backing, task } => Freed::Bound { room, backing, ended: self.leave(task) },
+            RoomState::Unbound | RoomState::Binding => Freed::Unbound(room),
         }
     }
 

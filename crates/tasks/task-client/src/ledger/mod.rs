@@ -48,7 +48,7 @@ pub enum Charge {
 pub struct Short(pub u64);
 
 #[derive(Debug)]
-struct Placed {
+struct LedgerEntry {
     charge: Charge,
     /// The `CUcontext` whose end frees it; 0 for none.
     context: u64,
@@ -60,7 +60,7 @@ pub struct Ledger {
     limit: u64,
     whole: u64,
     shared: Shared,
-    placed: BTreeMap<Name, Placed>,
+    placed: BTreeMap<Name, LedgerEntry>,
     virtual_memory: VirtualMemory,
 }
 
@@ -143,7 +143,7 @@ impl Ledger {
 
     /// Writes down what the driver answered. A name that is there already was freed behind our back: its memory comes back.
     pub fn place(&mut self, name: Name, context: u64, charge: Charge) {
-        if let Some(former) = self.placed.insert(name, Placed { charge, context }) {
+        if let Some(former) = self.placed.insert(name, LedgerEntry { charge, context }) {
             self.give(former.charge);
         }
     }

@@ -82,19 +82,19 @@ impl Sms {
 
 /// Number of blocks of so many warps that fit an SM now. A division per SM would be most of a decision: one reciprocal,
 /// rounded up, gives the same quotients, because its error times an SM's warps stays below 1.
-struct Room(u64);
+struct BlocksPerSm(u64);
 
-impl Room {
+impl BlocksPerSm {
     const SHIFT: u32 = 32;
 
     /// For blocks of `warps` warps, at least 1.
-    fn of(warps: u16) -> Room {
-        Room((1_u64 << Room::SHIFT).div_ceil(u64::from(warps)))
+    fn of(warps: u16) -> BlocksPerSm {
+        BlocksPerSm((1_u64 << BlocksPerSm::SHIFT).div_ceil(u64::from(warps)))
     }
 
     fn on(&self, sm: Sm) -> u16 {
         #[expect(clippy::cast_possible_truncation, reason = "at most the SM's warps")]
-        let by_warps = ((u64::from(sm.warps) * self.0) >> Room::SHIFT) as u16;
+        let by_warps = ((u64::from(sm.warps) * self.0) >> BlocksPerSm::SHIFT) as u16;
         sm.slots.min(by_warps)
     }
 }
@@ -112,7 +112,7 @@ fn deal(sms: &Sms, blocks: u64, warps: u16, dealt: &mut Vec<u16>) -> Option<usiz
     if blocks > sms.slots || blocks.saturating_mul(warps.into()) > sms.warps {
         return None;
     }
-    let room = Room::of(warps);
+    let room = BlocksPerSm::of(warps);
     dealt.extend(sms.free.iter().map(|sm| room.on(*sm)));
     // `rounds` full rounds leave `rest` blocks, fewer than the SMs that still have room. The first rounds, in which all SMs
     // have room, are taken at once.
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn a_reciprocal_divides() {
         for warps in 1..=32 {
-            let room = Room::of(warps);
+            let room = BlocksPerSm::of(warps);
             for free in (0..=200).chain(u16::MAX - 100..=u16::MAX) {
                 assert_eq!(room.on(Sm { slots: u16::MAX, warps: free }), free / warps, "{free} / {warps}");
             }

@@ -1,20 +1,20 @@
 //! Lists of sides: small ones as they are, and those of four to seven ranks from their root and two halves.
 
 use super::hung::{Hung, Part, best_first};
-use super::sides::{Ends, Room, Side, Sides};
+use super::sides::{Ends, Side, SideSlack, Sides};
 use super::stretch::{Stretch, vertices};
 use crate::search::number::Number;
 use crate::search::set_positions::POSITIONS;
 use crate::search::subsets::count;
 
 /// Sides as they are found, one per set.
-struct Table<T: Number> {
+struct SideTable<T: Number> {
     sides: Vec<Side<T>>,
     /// Where each set's is, from 1, by the set's position.
     at: Vec<u16>,
 }
 
-impl<T: Number> Table<T> {
+impl<T: Number> SideTable<T> {
     fn add(&mut self, set: u32, row: T::Row) {
         let at = &mut self.at[POSITIONS.of(set)];
         if *at == 0 {
@@ -36,13 +36,13 @@ struct Far<T: Number> {
 /// The search below one root.
 struct Root<'a, T: Number> {
     ends: &'a Ends<'a, T>,
-    room: Room<'a, T>,
+    room: SideSlack<'a, T>,
     root: usize,
 }
 
 impl<T: Number> Sides<'_, T> {
     /// Every side that can be part of a match; best first.
-    pub(super) fn list(&self, side: Stretch, ends: &Ends<'_, T>, room: Room<'_, T>) -> Vec<Side<T>> {
+    pub(super) fn list(&self, side: Stretch, ends: &Ends<'_, T>, room: SideSlack<'_, T>) -> Vec<Side<T>> {
         if side.size == 0 {
             return vec![Part { best: T::ZERO, set: 0, row: T::ZERO.each() }];
         }
@@ -57,8 +57,8 @@ impl<T: Number> Sides<'_, T> {
     }
 
     /// Every side of this size that can be part of a match.
-    pub(super) fn compose(&self, side: Stretch, ends: &Ends<'_, T>, room: Room<'_, T>) -> Vec<Side<T>> {
-        let mut table = Table { sides: Vec::new(), at: vec![0; count(self.m, side.size)] };
+    pub(super) fn compose(&self, side: Stretch, ends: &Ends<'_, T>, room: SideSlack<'_, T>) -> Vec<Side<T>> {
+        let mut table = SideTable { sides: Vec::new(), at: vec![0; count(self.m, side.size)] };
         let Some((near, far)) = self.halves(side) else { return table.sides };
         let mut next = Vec::new();
         for root in (0..self.m).filter(|root| *root != ends.top) {
@@ -101,7 +101,7 @@ impl<T: Number> Root<'_, T> {
     }
 
     /// Near halves with far ones.
-    fn pair(&self, near: &Hung<T>, far: &Hung<T>, next: &[Far<T>], table: &mut Table<T>) {
+    fn pair(&self, near: &Hung<T>, far: &Hung<T>, next: &[Far<T>], table: &mut SideTable<T>) {
         let Some(Far { whole, .. }) = next.first() else { return };
         let limit = self.ends.limit;
         let within = |row| T::reaching(self.room.rows_with(row, *whole), limit);
@@ -119,7 +119,7 @@ impl<T: Number> Root<'_, T> {
     }
 
     /// A near half with its root, which lack so much, with far halves.
-    fn pair_one(&self, half: u32, lacks: T, next: &[Far<T>], table: &mut Table<T>) {
+    fn pair_one(&self, half: u32, lacks: T, next: &[Far<T>], table: &mut SideTable<T>) {
         let taken = half | 1 << self.ends.top;
         for Far { whole, part } in next {
             if self.ends.limit.ahead(self.room.whole_with(lacks, *whole)) {

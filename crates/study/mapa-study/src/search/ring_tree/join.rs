@@ -3,7 +3,7 @@
 use super::build::Sections;
 use super::hung::least;
 use super::search::StretchSearch;
-use super::sides::{Ends, Others, Room, Side};
+use super::sides::{Ends, Others, Side, SideSlack};
 use super::stretch::Stretch;
 use crate::limits::MOST_FREE;
 use crate::search::number::Number;
@@ -46,7 +46,7 @@ impl<T: Number> StretchSearch<'_, T> {
     fn list_sides(&self, ends: &Ends<'_, T>) -> (Vec<Side<T>>, Vec<Side<T>>) {
         let (sides, (left, right)) = (self.sides(), self.sides);
         let rest = T::rows_plus(ends.edge, sides.least(left, ends));
-        let second = sides.list(right, ends, Room { rest, twice: false, others: None });
+        let second = sides.list(right, ends, SideSlack { rest, twice: false, others: None });
         let room = room_beside(ends, &second, T::NONE, least(&second));
         (sides.list(left, ends, room), second)
     }
@@ -64,7 +64,7 @@ impl<T: Number> StretchSearch<'_, T> {
         };
         let within = floor + (limit - floor) / 2;
         let thin_ends = Ends { limit: T::of(within), ..*ends };
-        let thin = sides.list(right, &thin_ends, Room { rest, twice: false, others: None });
+        let thin = sides.list(right, &thin_ends, SideSlack { rest, twice: false, others: None });
         // A side that is not among these makes a match lack more than `within`.
         let beyond = |rest: T| rest.units().map_or(T::NONE, |rest| T::of((within + 1).saturating_sub(rest)));
         let more = T::row(T::lanes(rest).map(beyond));
@@ -120,7 +120,7 @@ impl<T: Number> StretchSearch<'_, T> {
     fn join_small_twins(&mut self, ends: &Ends<'_, T>) {
         let (sides, (side, _)) = (self.sides(), self.sides);
         let rest = T::rows_plus(ends.edge, sides.least(side, ends));
-        let all = sides.list(side, ends, Room { rest, twice: false, others: None });
+        let all = sides.list(side, ends, SideSlack { rest, twice: false, others: None });
         for (i, a) in all.iter().enumerate() {
             self.join_one(ends, a, &all[i + 1..]);
         }
@@ -130,7 +130,7 @@ impl<T: Number> StretchSearch<'_, T> {
     fn join_large_twins(&mut self, ends: &Ends<'_, T>) {
         let all = (1_u32 << self.m) - 1;
         let (sides, (side, _)) = (self.sides(), self.sides);
-        let half = sides.compose(side, ends, Room { rest: ends.edge, twice: true, others: None });
+        let half = sides.compose(side, ends, SideSlack { rest: ends.edge, twice: true, others: None });
         let rows: Vec<Vec<T::Row>> = match &self.hung[Stretch::MOST_HUNG] {
             Some(hung) if !half.is_empty() => {
                 let sets = count(self.m, Stretch::MOST_HUNG);
@@ -184,7 +184,7 @@ fn room_beside<'a, T: Number>(
     sides: &'a [Side<T>],
     more: T,
     least: T::Row,
-) -> Room<'a, T> {
+) -> SideSlack<'a, T> {
     let others = Others { sides, more, edge: T::best_lane(ends.edge) };
-    Room { rest: T::rows_plus(ends.edge, least), twice: false, others: Some(others) }
+    SideSlack { rest: T::rows_plus(ends.edge, least), twice: false, others: Some(others) }
 }

@@ -28,7 +28,7 @@ pub(super) struct Sides<'a, T: Number> {
 
 /// What a side may lack.
 #[derive(Clone, Copy)]
-pub(super) struct Room<'a, T: Number> {
+pub(super) struct SideSlack<'a, T: Number> {
     /// What the rest of the match lacks at least, by rank 0.
     pub(super) rest: T::Row,
     /// The other side lacks as much as this one or more, and `rest` is without it.
@@ -50,7 +50,7 @@ pub(super) struct Others<'a, T: Number> {
 /// How many of the other sides are searched for one on other vertices.
 const FEW: usize = 48;
 
-impl<T: Number> Room<'_, T> {
+impl<T: Number> SideSlack<'_, T> {
     /// What a match with a side like this row lacks at least.
     pub(super) fn whole(&self, row: T::Row) -> T::Row {
         let row = if self.twice { T::rows_plus(row, row) } else { row };

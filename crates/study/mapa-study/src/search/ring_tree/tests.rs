@@ -1,6 +1,6 @@
 //! Whether bounds are bounds, and what prices change: nothing.
 
-use super::sides::{Ends, Room};
+use super::sides::{Ends, SideSlack};
 use super::*;
 use crate::limits::MOST_FREE;
 use crate::search::number::Byte;
@@ -62,7 +62,7 @@ fn no_side_is_better_than_the_least() {
         for top in 0..15 {
             let near = search.near_halves(top);
             let ends = Ends { top, edge: weights.rows[top], near: &near, limit };
-            let room = Room { rest: Byte::ZERO.each(), twice: false, others: None };
+            let room = SideSlack { rest: Byte::ZERO.each(), twice: false, others: None };
             for side in [search.sides.0, search.sides.1].into_iter().filter(|s| s.is_composed()) {
                 let least = Byte::lanes(search.sides().least(side, &ends));
                 for part in search.sides().compose(side, &ends, room) {

@@ -22,19 +22,19 @@ use crate::mode::Mode;
 
 /// What `dlsym` answers, if `is_decided`; else the C library's answer.
 #[repr(C)]
-struct Answer {
+struct LookedUp {
     address: *mut c_void,
     is_decided: usize,
 }
 
-const UNDECIDED: Answer = Answer { address: std::ptr::null_mut(), is_decided: 0 };
+const UNDECIDED: LookedUp = LookedUp { address: std::ptr::null_mut(), is_decided: 0 };
 
-extern "C" fn answer(handle: *mut c_void, name: *const c_char) -> Answer {
+extern "C" fn answer(handle: *mut c_void, name: *const c_char) -> LookedUp {
     // SAFETY: dlsym(3): the caller's name is a C string, of which the entry has read two bytes.
     let name = unsafe { CStr::from_ptr(name) };
     let Some(entry) = entry(name) else { return UNDECIDED };
     let decided = catch_unwind(AssertUnwindSafe(|| decide(handle, name, entry)));
-    decided.ok().flatten().map_or(UNDECIDED, |address| Answer { address, is_decided: 1 })
+    decided.ok().flatten().map_or(UNDECIDED, |address| LookedUp { address, is_decided: 1 })
 }
 
 fn decide(handle: *mut c_void, name: &CStr, entry: &'static Entry) -> Option<*mut c_void> {
@@ -99,7 +99,7 @@ unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_v
     )
 }
 
-/// The same on AArch64: the two words of [`Answer`] come in x0 and x1, and x9 and x16 are free at a function's entry.
+/// The same on AArch64: the two words of [`LookedUp`] come in x0 and x1, and x9 and x16 are free at a function's entry.
 ///
 /// # Safety
 ///

@@ -12,7 +12,7 @@ use super::{
     INVALID_DEVICE, Inside, NO_DEVICE, Opaque, SUCCESS, at, enter, guard, read, wrapped, wrappers, write,
 };
 use crate::account::Account;
-use crate::ffi::process::{self, Held, Process};
+use crate::ffi::process::{self, HeldDevice, Process};
 use crate::ffi::{cuda, tell};
 use crate::mode::Mode;
 use crate::no_device::NoDevice;
@@ -73,7 +73,7 @@ fn with_device(
     if answer == SUCCESS {
         // Alone on its device, a program may take what there is: the driver itself says when it is full.
         let account = is_declared.then(|| Account::new(grant.mem));
-        process.hold(Held { account, uuid: grant.uuid.as_str().to_owned() });
+        process.hold(HeldDevice { account, uuid: grant.uuid.as_str().to_owned() });
     } else {
         process.client.free(grant.nonce);
         if answer == NO_DEVICE {

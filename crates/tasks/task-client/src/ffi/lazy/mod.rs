@@ -13,7 +13,7 @@ use task_wire::{Begin, Text};
 
 use super::lazy_objects::Lazy;
 use super::process::{Process, process};
-use super::{Ask, STICKY, begin, cuda, end, guard, is_within, selected};
+use super::{STICKY, TaskAsk, begin, cuda, end, guard, is_within, selected};
 use crate::lazy::{Backing, CERTAIN, Content, Freed, MOST_QUEUED, Place, Room, Rows, size};
 use crate::no_device::NoDevice;
 
@@ -53,7 +53,7 @@ fn prepare(process: &Process, threads: u64, blocks: u64) {
             // Something needs a device, and the process holds none: a task without objects, until it ends.
             STICKY.store(true, Ordering::Relaxed);
             let heap = if threads > 0 { process.lazy.heap() } else { 0 };
-            begin(process, Ask { mem: heap, managed: 0, threads: threads.max(1), blocks: blocks.max(1) });
+            begin(process, TaskAsk { mem: heap, managed: 0, threads: threads.max(1), blocks: blocks.max(1) });
         }
         None => {}
     }
@@ -74,7 +74,7 @@ impl Binding<'_> {
         let mem = self.rooms.iter().map(|room| room.bytes).fold(heap, u64::saturating_add);
         STICKY.store(true, Ordering::Relaxed);
         let task =
-            begin(self.process, Ask { mem, managed: 0, threads: threads.max(1), blocks: blocks.max(1) });
+            begin(self.process, TaskAsk { mem, managed: 0, threads: threads.max(1), blocks: blocks.max(1) });
         // Refused: the program goes on, and what it allocates is charged as any other allocation is.
         driver::enter();
         let backed: Vec<(Room, Backing)> = self
@@ -167,7 +167,7 @@ fn malloc(
 /// Managed memory, for which the host may reach at once.
 fn managed(process: &Process, bytes: u64) -> Option<u64> {
     STICKY.store(true, Ordering::Relaxed);
-    let task = begin(process, Ask { mem: 0, managed: bytes, threads: 1, blocks: 1 });
+    let task = begin(process, TaskAsk { mem: 0, managed: bytes, threads: 1, blocks: 1 });
     driver::enter();
     let made = driver::managed(bytes);
     match made {

@@ -228,9 +228,11 @@ impl<S: Slurm> Asking<'_, S> {
     }
 
     /// Puts the nodes that are left in the order of what the job's best choice there costs everybody else. A job that Slurm may
-    /// give several nodes keeps Slurm's order: it would fill the cheapest node with the tasks that fit there and go on to the next.
+    /// give several nodes keeps Slurm's order: it would fill the cheapest node with the tasks or GPUs that fit there and go on to
+    /// the next.
     fn in_order_of_cost(&self, engine: &mut Engine, narrowed: &Narrowed) -> Option<Effect> {
-        if self.test.ask == Ask::TestOnly || !self.view.ranked || self.test.min_nodes > 1 {
+        let one_node = self.view.ranked && self.view.gres.iter().all(|entry| entry.per_node > 0);
+        if self.test.ask == Ask::TestOnly || !one_node || self.test.min_nodes > 1 {
             return None;
         }
         let fill = engine.fill(&self.question)?;

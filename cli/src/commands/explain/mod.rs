@@ -77,10 +77,12 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         policy.auto.retain(|kind| *kind != Kind::Whole);
     }
     let by_task = job.tres.per_task.is_some();
+    let others = [&job.tres.per_job, &job.tres.per_socket, &job.tres.per_task];
+    let per_node = others.iter().all(|asked| asked.is_none());
     Ok(answer(
         args,
         &asked,
-        &Question { request, plain, by_task, alone: job.exclusive, counts, note, policy },
+        &Question { request, plain, by_task, per_node, alone: job.exclusive, counts, note, policy },
     ))
 }
 
@@ -91,6 +93,8 @@ struct Question {
     plain: bool,
     /// Slurm counts its GPUs by its tasks.
     by_task: bool,
+    /// Slurm counts its GPUs per node alone: else it may give it several nodes.
+    per_node: bool,
     /// It gets whole nodes, with all of their GPUs.
     alone: bool,
     /// What Slurm counts for the job on whatever node it runs; or why sbatch refuses it.
@@ -120,7 +124,7 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
     };
     // Slurm alone picks the nodes of a job that may get several of them.
     let one_node =
-        !question.alone && !question.by_task && args.request.ntasks_per_node.is_none_or(|n| n == 1);
+        !question.alone && question.per_node && args.request.ntasks_per_node.is_none_or(|n| n == 1);
     let order = if one_node { Order::of(asked, &ask, &question.policy) } else { Order::default() };
     verdicts.sort_by_key(|(names, verdict)| (rank(verdict).0, order.place(names)));
     // No node of tessera.toml is within reach of such a job: what Slurm gives it is no matter of ours.

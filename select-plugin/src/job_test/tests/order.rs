@@ -38,6 +38,9 @@ fn what_slurm_may_spread_or_no_node_could_serve_keeps_slurms_order() {
     let unranked = JobView { ranked: false, ..small() };
     assert_eq!(order(&mut memory, Ask::RunNow, &unranked, &["n1", "n2"]), []);
     assert_eq!(order(&mut memory, Ask::TestOnly, &small(), &["n1", "n2"]), []);
+    // GPUs that are asked per job may come from several nodes, although it has one task.
+    let per_job = ranked(job("v1 iso=whole", GresKind::Gpu, 0));
+    assert_eq!(order(&mut memory, Ask::RunNow, &per_job, &["n1", "n2"]), []);
 }
 
 #[test]

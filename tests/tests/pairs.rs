@@ -17,12 +17,16 @@ fn tessera(cluster: &Cluster, args: &[&str]) -> String {
     run(command.args(args)).unwrap().ok().unwrap()
 }
 
-/// What the planner says in one round. Slurm may start a job between its look and its plan, which then comes too late.
+/// What the planner says in one round. Slurm may start a job between its look and its plan, which then comes too late; 22.05 writes why to
+/// its log alone.
 fn planned(cluster: &Cluster) -> String {
     let mut command = cluster.command(User::Root, "tessera").unwrap();
     let done = run(command.args(["planner", "--once"])).unwrap();
     let said = format!("{}{}", done.stdout, done.stderr);
-    let is_late = |line: &str| line.contains("refuses the plan") && line.contains("this one has started");
+    let is_late = |line: &str| {
+        line.contains("refuses the plan")
+            && ["this one has started", "Invalid generic resource"].iter().any(|why| line.contains(why))
+    };
     assert!(done.code == Some(0) || said.lines().any(is_late), "{said}");
     said
 }

@@ -149,14 +149,16 @@ impl Cluster {
         if found.is_empty() { Ok(()) } else { Err(HarnessError::Unexpected(found.join("\n"))) }
     }
 
-    /// Runs `tessera doctor` on a node, again as long as it finds a node without a word. A slurmd that a reconfiguration starts
-    /// anew gets that time to speak, and slurmctld forgets the old word only once it has begun anew itself.
+    /// Runs `tessera doctor` on a node, again as long as it finds a node without a word, or with one of an earlier file. A slurmd that a
+    /// reconfiguration starts anew gets that time to speak, and so does a health check, and slurmctld forgets the old word only once it has begun anew itself.
     fn doctor(&self, node: &str) -> Result<Done, HarnessError> {
         let begin = Instant::now();
         loop {
             let done = run(self.command_on(node, User::Root, "tessera")?.arg("doctor"))?;
-            let silent = done.code != Some(0) && done.stdout.contains("does not load Tessera");
-            if !silent || begin.elapsed() > SPOKEN {
+            let speaks_late = ["does not load Tessera", "has another tessera.toml"]
+                .iter()
+                .any(|word| done.stdout.contains(word));
+            if done.code == Some(0) || !speaks_late || begin.elapsed() > SPOKEN {
                 return Ok(done);
             }
             std::thread::sleep(Duration::from_millis(500));

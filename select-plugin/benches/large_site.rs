@@ -18,7 +18,7 @@ use std::time::Instant;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use decision_counts::decisions::Ask;
 use geometry::{GpuIndex, JobId, Uid};
-use placement::Fill;
+use node_state::Fill;
 use protocol::Grant;
 use protocol::wire::JobPlacement;
 use shared_pages::decisions;
@@ -135,19 +135,22 @@ fn tests(c: &mut Criterion) {
         ("mig", want(Some("v1 iso=mig:1g.5gb"), GresKind::Shard, 5)),
         ("whole", want(None, GresKind::Gpu, 1)),
     ] {
+        let order = |engine: &mut Engine| {
+            let question = engine.question(JOB, USER, &want);
+            let mut searches = SEARCHES;
+            let mut cost =
+                |node: &NodeView| engine.cost_now(&node.name, &question, Fill::Pack, &mut searches);
+            let costs: Vec<(usize, CostNow)> = nodes.iter().map(|node| (node.index, cost(node))).collect();
+            let order = node_order::by_cost(&costs);
+            let now: Vec<(u64, u32)> = order.iter().map(|placed| (0x1ff, placed.place)).collect();
+            black_box(node_order::weights(&now).len())
+        };
+        group.bench_function(format!("{what}/nodes in order of cost, nothing cached"), |b| {
+            b.iter_batched_ref(site, order, BatchSize::LargeInput);
+        });
         let mut engine = site();
         group.bench_function(format!("{what}/nodes in order of cost, cached"), |b| {
-            b.iter(|| {
-                let question = engine.question(JOB, USER, &want);
-                let mut searches = SEARCHES;
-                let mut cost =
-                    |node: &NodeView| engine.cost_now(&node.name, &question, Fill::Pack, &mut searches);
-                let costs: Vec<(usize, CostNow)> =
-                    nodes.iter().map(|node| (node.index, cost(node))).collect();
-                let order = node_order::by_cost(&costs);
-                let now: Vec<(u64, u32)> = order.iter().map(|placed| (0x1ff, placed.place)).collect();
-                black_box(node_order::weights(&now).len())
-            });
+            b.iter(|| order(&mut engine))
         });
     }
     let waits = view(Some("v1 iso=whole wait=43:60"), GresKind::Gpu, 3);

@@ -17,7 +17,9 @@ impl Engine {
         if let Some(known) = entry.now.get(&question.key) {
             return Some(*known);
         }
-        let fits = question.fits(&entry.node);
+        // One decision serves both: whether there is room, and in which order Slurm takes nodes.
+        let fits =
+            if question.is_whole() { question.fits(&entry.node) } else { entry.weigh(question).is_some() };
         if entry.now.len() >= CACHE_LIMIT {
             entry.now.clear();
         }

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
 use node_state::{Gpu, Node, Policy, Purpose};
-use placement::{Budgets, Fill, NodeCost};
+use placement::{Budgets, NodeCost};
 use protocol::layout::ConfigInForce;
 use protocol::{NodeGrant, Request, Said, Standing};
 use site_config::SiteConfig;
@@ -71,7 +71,7 @@ struct NodeEntry {
     /// GB/s of the best set, for the same state.
     best: HashMap<Key, f64>,
     /// Costs of the best choices, for the same state; `None`: no room.
-    costs: HashMap<(Key, Fill), Option<NodeCost>>,
+    costs: HashMap<Key, Option<NodeCost>>,
     /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
     unmanaged: bool,
     /// The last word of its slurmd.

@@ -1,10 +1,10 @@
 //! What a question's best choice on a node costs everybody else, kept until the node changes.
 
-use placement::{Fill, NodeCost, rank};
+use node_state::Fill;
+use placement::{NodeCost, rank};
 use protocol::{Isolation, Standing};
-use site_config::NodeOrder;
 
-use super::{CACHE_LIMIT, Engine, Question};
+use super::{CACHE_LIMIT, Engine, NodeEntry, Question};
 
 /// A node's cost for a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,14 +17,22 @@ pub(crate) enum CostNow {
     Unknown,
 }
 
+impl NodeEntry {
+    /// Decides, and keeps what the choice costs; `None`: no room.
+    pub(super) fn weigh(&mut self, question: &Question) -> Option<NodeCost> {
+        let cost = rank(&self.node, &question.decide(&self.node));
+        if self.costs.len() >= CACHE_LIMIT {
+            self.costs.clear();
+        }
+        self.costs.insert(question.key.clone(), cost);
+        cost
+    }
+}
+
 impl Engine {
     /// Returns which nodes the site wants to fill first for a question's job; `None`: Slurm's own order.
     pub(crate) fn fill(&self, question: &Question) -> Option<Fill> {
-        match self.config.node_order(question.partition.as_deref()) {
-            NodeOrder::Pack => Some(Fill::Pack),
-            NodeOrder::Spread => Some(Fill::Spread),
-            NodeOrder::Slurm => None,
-        }
+        self.config.node_order(question.partition.as_deref())
     }
 
     /// Returns the cost of the question's best choice on the node as it is now. What is not known is worked out as long as
@@ -42,32 +50,32 @@ impl Engine {
         if entry.standing != Standing::Same {
             return CostNow::Unknown;
         }
-        let key = (question.key.clone(), fill);
-        if let Some(known) = entry.costs.get(&key) {
-            return known.map_or(CostNow::Unknown, CostNow::Costs);
-        }
-        let Some(left) = searches.checked_sub(question.searches_on(entry.node.gpus.len())) else {
-            return CostNow::Unknown;
+        let cost = match entry.costs.get(&question.key) {
+            Some(known) => *known,
+            None => match searches.checked_sub(question.searches_on(entry.node.gpus.len())) {
+                Some(left) => {
+                    *searches = left;
+                    entry.weigh(question)
+                }
+                None => None,
+            },
         };
-        *searches = left;
-        let cost = rank(&entry.node, &question.decide(&entry.node), fill);
-        if entry.costs.len() >= CACHE_LIMIT {
-            entry.costs.clear();
-        }
-        entry.costs.insert(key, cost);
-        cost.map_or(CostNow::Unknown, CostNow::Costs)
+        cost.map_or(CostNow::Unknown, |cost| CostNow::Costs(cost.under(fill)))
     }
 }
 
 impl Question {
     /// Units of [`super::SEARCHES`] that a decision on a node with so many GPUs takes: sets of several GPUs are searched for.
     fn searches_on(&self, gpus: usize) -> u32 {
-        let request = &self.ask.request;
-        let is_set = request.isolation == Isolation::Whole && request.gpus != Some(1);
-        match (is_set, gpus > super::best::FEW_FREE) {
+        match (self.is_whole() && self.ask.request.gpus != Some(1), gpus > super::best::FEW_FREE) {
             (false, _) => 0,
             (true, false) => 1,
             (true, true) => super::best::MANY_COST,
         }
+    }
+
+    /// Tells whether its job gets whole GPUs: that there are enough is seen without a decision.
+    pub(super) fn is_whole(&self) -> bool {
+        self.ask.request.isolation == Isolation::Whole
     }
 }

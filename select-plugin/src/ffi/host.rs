@@ -24,16 +24,11 @@ pub(super) fn fatal(text: &str) {
     }
 }
 
-/// What `field` reads of `slurm_conf`. Slurm fills it before it loads any plugin.
-pub(super) fn conf<T>(field: impl FnOnce(&sys::slurm_conf_t) -> T) -> Option<T> {
+/// One string of `slurm_conf`, copied. Slurm fills it before it loads any plugin.
+pub(super) fn conf_string(field: fn(&sys::slurm_conf_t) -> *mut c_char) -> Option<String> {
     let conf = symbol(c"slurm_conf")?.cast::<sys::slurm_conf_t>();
     // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, alive as long as the process.
-    Some(field(unsafe { conf.as_ref() }))
-}
-
-/// One string of `slurm_conf`, copied.
-pub(super) fn conf_string(field: fn(&sys::slurm_conf_t) -> *mut c_char) -> Option<String> {
-    let found = conf(field)?;
+    let found = field(unsafe { conf.as_ref() });
     // SAFETY: Slurm's strings are null or NUL-terminated.
     unsafe { text(found) }
 }
@@ -54,6 +49,7 @@ slurmctld_rt::slurmctlds! {
         static all_jobs = c"job_list", "src/slurmctld/slurmctld.h": *mut List;
         static completing_nodes = c"cg_node_bitmap", "src/slurmctld/slurmctld.h": *mut sys::bitstr_t;
         static last_node_update = c"last_node_update", "src/common/node_conf.h": libc::time_t;
+        static conf = c"slurm_conf", "src/common/read_config.h": sys::slurm_conf_t;
         static last_job_update = c"last_job_update", "src/slurmctld/slurmctld.h": libc::time_t;
     }
 }
@@ -84,6 +80,12 @@ impl Host {
         let table = unsafe { self.table.read() };
         // SAFETY: the table has `node_record_count` slots.
         unsafe { item(table, index) }
+    }
+
+    /// Tells whether the site has Slurm take the least loaded nodes for all jobs (`CR_LLN`).
+    pub(super) fn takes_least_loaded(&self) -> bool {
+        // SAFETY: read_config.h: `extern slurm_conf_t slurm_conf`; tests run under the configuration lock.
+        u32::from(unsafe { self.conf.as_ref() }.select_type_param) & sys::TESSERA_LLN != 0
     }
 
     /// Writes a node's scheduling weight, as cons_tres itself does in a test.

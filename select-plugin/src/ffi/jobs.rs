@@ -7,7 +7,7 @@ use slurmctld_rt::spank_env::{BadEnv, MAX_RECORDED_ENTRIES};
 use slurmctld_rt::{List, entries, item, struct_at, text, variable};
 
 use super::host::Host;
-use super::{accounts, host, licenses, nodes, sys, version};
+use super::{accounts, licenses, nodes, sys, version};
 use crate::lifecycle_hooks::Running;
 use crate::memory::JobAddress;
 use crate::slurm_rules::{self, PreemptMode, starts_by};
@@ -61,7 +61,7 @@ pub(super) fn view(host: &Host, job: &sys::job_record_t) -> JobView {
         gres: requests(host, job),
         exclusive: is_exclusive(job),
         enforce_bind: enforces_binding(job),
-        ranked: is_ranked(job),
+        ranked: is_ranked(host, job),
         partition: partition(job),
         // SAFETY: null or NUL-terminated.
         account: unsafe { text(job.account) },
@@ -73,11 +73,10 @@ pub(super) fn view(host: &Host, job: &sys::job_record_t) -> JobView {
 }
 
 /// See [`JobView::ranked`].
-fn is_ranked(job: &sys::job_record_t) -> bool {
+fn is_ranked(host: &Host, job: &sys::job_record_t) -> bool {
     // SAFETY: null or a live partition's record.
     let flags = unsafe { struct_at(job.part_ptr) }.map_or(0, |part| u64::from(part.flags));
-    let everywhere = host::conf(|conf| u32::from(conf.select_type_param) & sys::TESSERA_LLN != 0);
-    let least_loaded = everywhere == Some(true) || flags & u64::from(sys::TESSERA_PARTITION_LLN) != 0;
+    let least_loaded = host.takes_least_loaded() || flags & u64::from(sys::TESSERA_PARTITION_LLN) != 0;
     let one_node =
         |d: &version::JobDetails| slurm_rules::gets_one_node(d.max_nodes, d.min_nodes, d.num_tasks);
     !least_loaded && details(job).is_some_and(one_node)

@@ -1,8 +1,7 @@
 //! Which of several nodes with room the job gets, and why.
 
 use node_state::{Ask, Policy};
-use placement::{Fill, NodeCost, decide};
-use site_config::NodeOrder;
+use placement::{NodeCost, decide};
 
 use super::nodes::AskedNodes;
 use crate::node_answer::seen_by;
@@ -15,15 +14,14 @@ pub(super) struct Order(Vec<(NodeCost, Vec<String>)>);
 impl Order {
     /// The order for a job that gets one node.
     pub(super) fn of(asked: &AskedNodes, ask: &Ask, policy: &Policy) -> Self {
-        let fill = match asked.config.node_order(asked.caller.partition.as_deref()) {
-            NodeOrder::Slurm => return Self::default(),
-            NodeOrder::Pack => Fill::Pack,
-            NodeOrder::Spread => Fill::Spread,
+        let Some(fill) = asked.config.node_order(asked.caller.partition.as_deref()) else {
+            return Self::default();
         };
         let mut all: Vec<(NodeCost, Vec<String>)> = Vec::new();
         for (names, node) in asked.alike() {
             let node = seen_by(node, ask);
-            let Some(cost) = placement::rank(&node, &decide(&node, ask, policy), fill) else { continue };
+            let Some(cost) = placement::rank(&node, &decide(&node, ask, policy)) else { continue };
+            let cost = cost.under(fill);
             match all.iter_mut().find(|(known, _)| *known == cost) {
                 Some((_, known)) => known.extend(names),
                 None => all.push((cost, names)),

@@ -43,6 +43,15 @@ pub enum Spread {
     Any,
 }
 
+/// Which nodes fill first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Those that are used already: large jobs find whole nodes.
+    Pack,
+    /// Those with the fewest busy GPUs: jobs share a node's cores, memory and network with as few others as possible.
+    Spread,
+}
+
 impl Spread {
     /// As few GPUs as possible, the same number of instances on each.
     pub const ALIKE: Self = Self::Alike { most: u32::MAX };

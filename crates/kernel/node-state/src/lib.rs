@@ -13,7 +13,7 @@ pub mod slices;
 mod state;
 
 pub use apply::ApplyError;
-pub use ask::{Ask, Kind, Policy, SetPolicy, SharedMemory, Spread};
+pub use ask::{Ask, Fill, Kind, Policy, SetPolicy, SharedMemory, Spread};
 pub use budget::{PowerBudget, PowerRange};
 pub use layout::layout_of;
 pub use pool::{PoolDevice, PoolPolicy};

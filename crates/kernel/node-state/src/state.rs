@@ -219,6 +219,13 @@ impl Gpu {
         }
     }
 
+    /// Tells whether a job has all of it, an instance, a share or seats.
+    #[must_use]
+    #[inline]
+    pub fn has_job(&self) -> bool {
+        self.is_cut() || matches!(self.state, GpuState::Whole(_))
+    }
+
     /// The profile of an instance on this GPU; `None` for an id that its model does not have.
     #[must_use]
     #[inline]

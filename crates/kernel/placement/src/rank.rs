@@ -7,8 +7,8 @@
 //!
 //! # Approach
 //! Compare the nodes' best choices, field by field of [`NodeCost`], in the order in which they hurt:
-//! 1. *slower*: of a set whose job is sensitive to bandwidth, steps of 10 % below the fastest link. Within a step nodes count
-//!    as equally fast;
+//! 1. *slower*: of a set whose job is sensitive to bandwidth, steps of 10 % in what it is predicted to reach. Within a step nodes
+//!    count as equally fast; a set of which nothing is predicted comes last;
 //! 2. *oversubscribed*, *parts*: what the job takes of a GPU and is billed for. A share that joins others takes none;
 //! 3. *opens_node*: there is no job on the node's GPUs yet, and the job leaves some of them. Large jobs find whole nodes;
 //! 4. *opened*, *lost*, *switched*, *created*, *destroyed*: as inside a node ([`decision_report::Cost`]);
@@ -22,21 +22,10 @@
 
 use decision_report::report::Fate;
 use decision_report::{Cost, Decision};
-use node_state::{Gpu, GpuState, Holder, Node};
-use protocol::Grant;
+use node_state::{Fill, Node};
 
 /// Bandwidths within this ratio count as equally fast.
 const STEP: f64 = 1.1;
-
-/// Which nodes fill first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Fill {
-    /// Those that are used already: large jobs find whole nodes.
-    #[default]
-    Pack,
-    /// Those with the fewest busy GPUs: jobs share a node's cores, memory and network with as few others as possible.
-    Spread,
-}
 
 /// Cost of a job's best choice on one node; less is better, earlier fields first. See the module's documentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,7 +36,7 @@ pub struct NodeCost {
     pub oversubscribed: bool,
     /// [`decision_report::report::GPU_PARTS`]ths of a GPU that the job takes.
     pub parts: u32,
-    /// GPUs of the node with jobs, if the site spreads; else 0.
+    /// GPUs of the node with jobs: see [`NodeCost::under`].
     pub busy: u32,
     /// True if the job is the first on the node's GPUs and leaves some of them.
     pub opens_node: bool,
@@ -67,44 +56,31 @@ pub struct NodeCost {
 
 /// Returns what `decision`, the best on `node` as it is now, costs the others; `None` if nothing was chosen.
 #[must_use]
-pub fn rank(node: &Node, decision: &Decision, fill: Fill) -> Option<NodeCost> {
+pub fn rank(node: &Node, decision: &Decision) -> Option<NodeCost> {
     let chosen = decision.chosen.as_ref()?;
     let takes = decision.report.kinds.iter().find(|kind| kind.chosen).and_then(|kind| kind.outcome.ok());
-    let free = node.gpus.iter().filter(|gpu| !has_job(gpu)).count();
-    let taken_whole = whole_gpus(chosen);
-    let of_parts = part_cost(decision.report.best);
+    let busy = node.gpus.iter().filter(|gpu| gpu.has_job()).count();
+    let (set, cost) = match part_cost(decision.report.best) {
+        Some(cost) => (0, cost),
+        None => (chosen.gpus().len(), Cost { opened: count(chosen.gpus().len()), ..Cost::default() }),
+    };
     Some(NodeCost {
         slower: slower(decision.report.best),
         oversubscribed: takes.is_some_and(|takes| takes.oversubscribed),
         parts: takes.map_or(0, |takes| takes.parts),
-        busy: if fill == Fill::Spread { count(node.gpus.len() - free) } else { 0 },
-        opens_node: free == node.gpus.len() && taken_whole < node.gpus.len(),
-        opened: of_parts.map_or_else(|| count(taken_whole), |cost| cost.opened),
-        lost: of_parts.map_or(0, |cost| cost.lost),
-        switched: of_parts.map_or(0, |cost| cost.switched),
-        created: of_parts.map_or(0, |cost| cost.created),
-        destroyed: of_parts.map_or(0, |cost| cost.destroyed),
-        free: count(free),
+        busy: count(busy),
+        opens_node: busy == 0 && set < node.gpus.len(),
+        opened: cost.opened,
+        lost: cost.lost,
+        switched: cost.switched,
+        created: cost.created,
+        destroyed: cost.destroyed,
+        free: count(node.gpus.len() - busy),
     })
 }
 
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-fn has_job(gpu: &Gpu) -> bool {
-    match &gpu.state {
-        GpuState::Free => false,
-        GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_) => true,
-        GpuState::Mig(instances) => instances.iter().any(|instance| instance.holder != Holder::Idle),
-    }
-}
-
-fn whole_gpus(grant: &Grant) -> usize {
-    match grant {
-        Grant::Whole(gpus) => gpus.len(),
-        _ => 0,
-    }
 }
 
 /// The cost inside the node of a grant that is no set of whole GPUs.
@@ -132,6 +108,15 @@ fn slower(best: Option<Fate>) -> i32 {
 }
 
 impl NodeCost {
+    /// The cost where the site fills these nodes first: busy GPUs count only where it spreads.
+    #[must_use]
+    pub fn under(self, fill: Fill) -> Self {
+        match fill {
+            Fill::Pack => Self { busy: 0, ..self },
+            Fill::Spread => self,
+        }
+    }
+
     /// Says what decides for this node against another one, as people read it after "it comes first: "; `None` if `other` is as
     /// good or better.
     #[must_use]

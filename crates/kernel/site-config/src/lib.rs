@@ -36,9 +36,8 @@ pub use sections::{RUN_DIR, STATE_DIR};
 pub use toml_tables::{ConfigError, nearest};
 pub use topology::{System, systems};
 pub use types::{
-    Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeOrder, NodePower, NodeSettings,
-    NodeSpec, Objective, Overuse, Partition, Power, PowerPolicy, SiteConfig, TaskPolicy, Tasks,
-    VisibleDevices,
+    Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodePower, NodeSettings, NodeSpec,
+    Objective, Overuse, Partition, Power, PowerPolicy, SiteConfig, TaskPolicy, Tasks, VisibleDevices,
 };
 
 use toml_tables::{Errors, TableReader, tables};

@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 
 use geometry::{Model, size};
+use node_state::Fill;
 use protocol::{Bandwidth, Isolation};
 use topology::{Pattern, Selection};
 
 use crate::limit::Limit;
 use crate::sets;
-use crate::types::{
-    Defaults, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeOrder, NodeSettings, VisibleDevices,
-};
+use crate::types::{Defaults, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, VisibleDevices};
 use toml_tables::nearest;
 use toml_tables::{At, TableReader, pick};
 
@@ -42,7 +41,7 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
         pattern: Pattern::Ring,
         selection: Selection::default(),
         wait: None,
-        node_order: NodeOrder::default(),
+        node_order: Some(Fill::Pack),
         auto: KINDS.iter().map(|(_, kind)| kind.clone()).collect(),
     };
     let pool = root.has("tasks");
@@ -57,7 +56,7 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
         pattern: table.word("pattern", &Pattern::NAMED).unwrap_or(unset.pattern),
         selection: sets::policy(&table).unwrap_or(unset.selection),
         wait: sets::wait(&table),
-        node_order: sets::node_order(&table).unwrap_or_default(),
+        node_order: sets::node_order(&table).unwrap_or(Some(Fill::Pack)),
         auto: kinds(&table, pool).unwrap_or(unset.auto),
     };
     table.finish();

@@ -1,10 +1,11 @@
 //! Reads `[bandwidth]` and `[[partitions]]`: how GPUs are chosen for jobs.
 
+use node_state::Fill;
 use protocol::{Bandwidth, SetWait};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 use crate::power;
-use crate::types::{NodeOrder, Partition};
+use crate::types::Partition;
 use toml_tables::TableReader;
 
 /// The words that `bandwidth` takes.
@@ -17,9 +18,8 @@ pub(crate) fn policy(table: &TableReader<'_, '_>) -> Option<Selection> {
 }
 
 /// Reads `node_order`.
-pub(crate) fn node_order(table: &TableReader<'_, '_>) -> Option<NodeOrder> {
-    let orders = [("pack", NodeOrder::Pack), ("spread", NodeOrder::Spread), ("slurm", NodeOrder::Slurm)];
-    table.word("node_order", &orders)
+pub(crate) fn node_order(table: &TableReader<'_, '_>) -> Option<Option<Fill>> {
+    table.word("node_order", &[("pack", Some(Fill::Pack)), ("spread", Some(Fill::Spread)), ("slurm", None)])
 }
 
 /// Reads `gpu_wait`: how long jobs wait for a better set.

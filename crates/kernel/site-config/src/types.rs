@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use geometry::{GpuIndex, Model, ProfileId, Slice};
 use node_state::{
-    Gpu, Kind, MigPolicy, Node, Policy, PoolPolicy, PowerBudget, PowerRange, Purpose, SetPolicy, SharedMemory,
+    Fill, Gpu, Kind, MigPolicy, Node, Policy, PoolPolicy, PowerBudget, PowerRange, Purpose, SetPolicy,
+    SharedMemory,
 };
 use power::CounterTable;
 use protocol::meaning::RequestDefaults;
@@ -71,23 +72,11 @@ pub struct Defaults {
     pub selection: Selection,
     /// Time that a job waits for a better set of whole GPUs.
     pub wait: Option<SetWait>,
-    /// Order in which Slurm takes nodes.
-    pub node_order: NodeOrder,
+    /// Nodes that fill first; `None`: in Slurm's own order, those with the fewest free CPUs.
+    pub node_order: Option<Fill>,
     /// Kinds that `auto` may use: `Mig(None)`, `Mps`, `Tasks`, `Whole`, each at most once. Of equally cheap kinds it takes
     /// the first.
     pub auto: Vec<Isolation>,
-}
-
-/// Order in which Slurm takes the nodes that a job with GPUs fits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NodeOrder {
-    /// Where the job costs the others least, the fullest nodes first.
-    #[default]
-    Pack,
-    /// As `Pack`, but the nodes with the fewest busy GPUs first.
-    Spread,
-    /// Slurm's own: the fewest free CPUs.
-    Slurm,
 }
 
 impl Defaults {
@@ -430,8 +419,8 @@ pub struct Partition {
     pub bandwidth: Option<Bandwidth>,
     /// Time that a job waits for a better set of whole GPUs.
     pub wait: Option<SetWait>,
-    /// Order in which Slurm takes nodes.
-    pub node_order: Option<NodeOrder>,
+    /// Nodes that fill first; `Some(None)`: in Slurm's own order.
+    pub node_order: Option<Option<Fill>>,
     /// Aim with which a planner pairs its jobs.
     pub objective: Option<Objective>,
     /// The part of its performance alone that each application keeps.
@@ -464,9 +453,9 @@ impl SiteConfig {
         }
     }
 
-    /// Gives the order in which Slurm takes nodes for jobs of this partition; `None`: of no known partition.
+    /// Gives the nodes that jobs of this partition fill first; `None`: of no known partition. The answer `None` is Slurm's own order.
     #[must_use]
-    pub fn node_order(&self, partition: Option<&str>) -> NodeOrder {
+    pub fn node_order(&self, partition: Option<&str>) -> Option<Fill> {
         let own = partition.and_then(|name| self.partitions.iter().find(|p| p.name == name));
         own.and_then(|p| p.node_order).unwrap_or(self.defaults.node_order)
     }

@@ -48,13 +48,12 @@ impl<'a> View<'a> {
             held_compute: 0,
             all_media_held: false,
             variant_held: false,
-            untouched: matches!(gpu.state, GpuState::Free),
+            untouched: !gpu.has_job(),
             uncut: false,
             kept_uncut: None,
             mig: mig_possible(gpu),
         };
         if let GpuState::Mig(instances) = &gpu.state {
-            view.untouched = instances.iter().all(|i| i.holder == Holder::Idle);
             for instance in instances.iter().filter(|i| i.holder != Holder::Idle) {
                 view.hold(gpu.profile_of(instance), instance);
             }

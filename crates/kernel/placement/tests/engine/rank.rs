@@ -10,7 +10,7 @@ use topology::LinkMatrix;
 
 /// The node on which the request costs least, the first of several; `None` if it fits none.
 fn best(nodes: &[Node], ask: &Ask, fill: Fill) -> Option<usize> {
-    let cost = |node: &Node| rank(node, &decide(node, ask, &Policy::default()), fill);
+    let cost = |node: &Node| Some(rank(node, &decide(node, ask, &Policy::default()))?.under(fill));
     let costs = nodes.iter().enumerate().filter_map(|(i, node)| Some((cost(node)?, i)));
     costs.min().map(|(_, i)| i)
 }
@@ -123,6 +123,21 @@ fn whole_gpus_fill_the_fullest_node() {
     }
 }
 
+/// GPUs of a pool's own are a set, as whole ones are.
+#[test]
+fn tasks_own_gpus_open_as_many_and_may_take_a_node_whole() {
+    let policy = Policy { tasks: Some(PoolPolicy::default()), ..Policy::default() };
+    let cost = |count: u32| {
+        let node = node(&["v100-16gb"; 2], MigPolicy::Off);
+        let mut ask = ask(1, "tasks:probes", "");
+        ask.request.seats = count;
+        ask.request.gpus = Some(count);
+        rank(&node, &decide(&node, &ask, &policy)).unwrap()
+    };
+    assert_eq!((cost(1).opened, cost(1).opens_node), (1, true));
+    assert_eq!((cost(2).opened, cost(2).opens_node), (2, false));
+}
+
 /// What a place for one instance costs, counted from the node before and after. Shares no code with `rank`.
 fn counted(node: &Node, spec: MigSpec) -> (u32, bool, usize, usize, bool, bool, usize, usize) {
     let in_use = |gpu: &Gpu| match &gpu.state {
@@ -212,13 +227,12 @@ proptest! {
 
     /// What does not fit has no cost, and the same state always has the same.
     #[test]
-    fn what_fits_has_one_cost(mut node in empty_nodes(4), events in events(8), ask in asks(2), spreads in any::<bool>()) {
+    fn what_fits_has_one_cost(mut node in empty_nodes(4), events in events(8), ask in asks(2)) {
         live(&mut node, &Policy::default(), &events);
-        let fill = if spreads { Fill::Spread } else { Fill::Pack };
         let decision = decide(&node, &ask, &Policy::default());
-        let cost = rank(&node, &decision, fill);
+        let cost = rank(&node, &decision);
         prop_assert_eq!(cost.is_some(), decision.chosen.is_some());
-        prop_assert_eq!(cost, rank(&node.clone(), &decide(&node, &ask, &Policy::default()), fill));
+        prop_assert_eq!(cost, rank(&node.clone(), &decide(&node, &ask, &Policy::default())));
     }
 }
 

@@ -25,6 +25,7 @@ fn templates() -> Templates {
         text.push('\n');
         text.push_str(&alike);
     }
+    templates.slurm.push_str("PartitionName=least Nodes=n1,n2 MaxTime=INFINITE State=UP LLN=YES\n");
     templates.slurm.push_str("PartitionName=two Nodes=n1,n2 MaxTime=INFINITE State=UP\n");
     let (before, sets) = templates.tessera.split_once("[[nodes]]").unwrap();
     let (first, last) = sets.split_once("[[nodes]]").unwrap();
@@ -134,6 +135,15 @@ fn slurms_own(cluster: &mut Cluster) {
     assert_eq!(cluster.job(instance).unwrap().state(), "RUNNING");
 }
 
+/// A partition that wants the least loaded node gets it.
+fn least_loaded(cluster: &mut Cluster) {
+    let _cut = start(cluster, User::Alice, &["-w", "n2", "--gpu-isolation=mig:1g.5gb"]);
+    let _loaded = start(cluster, User::Bob, &["-w", "n2", "-c20"]);
+    assert_eq!(node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]), "n2", "beside what is there");
+    let (_, least) = start(cluster, User::Alice, &["-p", "least", "--gpu-isolation=mig:1g.5gb"]);
+    assert_eq!(least, "n1", "the least loaded node");
+}
+
 #[test]
 fn a_job_gets_the_node_that_costs_the_others_least() {
     let mut cluster = builder().templates(templates()).slurm_conf(AT_ONCE).start().unwrap();
@@ -145,6 +155,7 @@ fn a_job_gets_the_node_that_costs_the_others_least() {
         least_is_taken,
         a_share_joins,
         slurms_own,
+        least_loaded,
     ] {
         on(&mut cluster, part);
     }

@@ -27,8 +27,12 @@ fn nodes_in_use_come_before_whole_ones_and_full_ones_are_left_out() {
     assert_eq!(order(&mut memory, Ask::RunNow, &small(), &all), [(0, 1), (1, 0)]);
     // The same state gives the same order, also from what was kept of it.
     assert_eq!(order(&mut memory, Ask::RunNow, &small(), &all), [(0, 1), (1, 0)]);
+    let whole = ranked(job("", GresKind::Gpu, 1));
+    assert_eq!(order(&mut memory, Ask::RunNow, &whole, &["n1", "n2"]), [(0, 1), (1, 0)]);
     memory.engine.release(JobId(1));
-    assert_eq!(order(&mut memory, Ask::RunNow, &small(), &["n1", "n2"]), []);
+    for view in [small(), whole] {
+        assert_eq!(order(&mut memory, Ask::RunNow, &view, &["n1", "n2"]), [], "what was kept is forgotten");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a job asks of a node.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use decision_report::Decision;
@@ -36,7 +37,9 @@ pub(crate) struct Question {
 /// Everything that an answer depends on, in addition to the node's state.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    request: Arc<Request>,
+    request: Hashed,
+    /// Place in the file of what it says of the job's partition: sets are chosen by that.
+    described: Option<usize>,
     /// User whose shares or compute instances it may join; `None` where it cannot join any.
     uid: Option<Uid>,
     shards: bool,
@@ -47,6 +50,27 @@ pub(super) struct Key {
     spread: Spread,
 }
 
+/// A request with its hash, which every node's answers are looked up by in every test.
+#[derive(Clone, PartialEq, Eq)]
+struct Hashed {
+    hash: u64,
+    request: Arc<Request>,
+}
+
+impl Hashed {
+    fn new(request: Request) -> Self {
+        let mut hasher = DefaultHasher::new();
+        request.hash(&mut hasher);
+        Self { hash: hasher.finish(), request: Arc::new(request) }
+    }
+}
+
+impl Hash for Hashed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
 impl Question {
     /// Decides. A build for tests has every decision audited by code that shares nothing with it.
     pub(crate) fn decide(&self, node: &Node) -> Decision {
@@ -55,7 +79,7 @@ impl Question {
         let decision = decide_with(node, &ask, &self.policy, &mut memo);
         drop(memo);
         #[cfg(any(test, feature = "audited"))]
-        {
+        if cfg!(any(debug_assertions, feature = "audited")) {
             let findings = audit::audit(node, &ask, &self.policy, &decision);
             assert!(findings.is_empty(), "audit of {ask:?} on {}: {findings:?}", node.layout());
         }
@@ -152,7 +176,8 @@ impl Engine {
             matches!(ask.request.isolation, Isolation::Mps | Isolation::Tasks { .. } | Isolation::Auto)
                 || ask.request.compute_name().is_some();
         let key = Key {
-            request: Arc::new(ask.request.clone()),
+            request: Hashed::new(ask.request.clone()),
+            described: self.config.partitions.iter().position(|p| Some(&p.name) == want.partition.as_ref()),
             uid: joins.then_some(uid),
             shards: want.kind == GresKind::Shard,
             plain: ask.plain,

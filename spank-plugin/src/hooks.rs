@@ -11,7 +11,7 @@ use crate::spank::{Context, Spank, SpankError};
 use crate::submit::SubmitOutcome;
 use crate::{slurmstepd, spawn_reconcile, submit};
 
-/// One submitting command, from its first hook to its last.
+/// A submitting command, from its first hook to its last.
 #[derive(Debug)]
 struct Submission {
     /// Options as they arrive, until `init_post_opt` takes them.
@@ -66,7 +66,7 @@ fn register_options(spank: &dyn Spank, args: &Args) -> Result<(), SpankError> {
     (0..).zip(&Spec::ALL).try_for_each(|(at, spec)| spank.register(args.name_of(spec), at, spec))
 }
 
-/// Where Slurm has found an option's text.
+/// Source of an option's text.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// Name of the program that hosts us.

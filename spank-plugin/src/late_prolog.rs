@@ -31,7 +31,7 @@ const COMMENT: &str = "tessera: ";
 /// Columns of the question.
 const COLUMNS: [(&str, usize); 5] =
     [("jobid", 12), ("userid", 12), ("statecompact", 6), ("restartcnt", 12), ("admin_comment", 1000)];
-/// What slurmctld says in them of a job that it knows.
+/// Words of slurmctld about a job that it knows.
 type Cells = [String; COLUMNS.len()];
 
 /// A job that slurmctld has started here.

@@ -49,7 +49,7 @@ pub(crate) struct OptionsOfSrun {
     pub(crate) gpu_bind: Option<String>,
 }
 
-/// One hook of the job, step or submission, and the process that runs it.
+/// A hook of the job, step or submission, and the process that runs it.
 pub(crate) trait Spank {
     /// The job's id.
     fn job_id(&self) -> Result<u32, SpankError>;

@@ -56,7 +56,7 @@ pub(crate) struct Untranslated {
     pub(crate) gpu_is_missing: bool,
 }
 
-/// What counts if `tessera.toml` is absent, or this node is absent from it.
+/// Stand-in if `tessera.toml` is absent, or this node is absent from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfAbsent {
     /// The node is not managed.

@@ -49,7 +49,7 @@ pub(crate) fn within_reach(nodes: Vec<NodeView>) -> Vec<String> {
     nodes.into_iter().filter(|node| node.required || !insists).map(|node| node.name).collect()
 }
 
-/// One GRES entry of a node.
+/// GRES entry of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CountedEntry {
     /// Name of the GRES.

@@ -75,7 +75,7 @@ impl Account {
     }
 }
 
-/// One of a job's GRES entries and the account that it is taken from, on one node.
+/// A job's GRES entry and the account that it is taken from, on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadEntry {
     pub(crate) kind: GresKind,

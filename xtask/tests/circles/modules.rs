@@ -10,7 +10,7 @@ use crate::tokens::{Token, tokens};
 /// A module of a crate. Modules are named by their place in the list; the crate's root is the first.
 #[derive(Default, Debug)]
 pub(crate) struct Module {
-    /// Its name, below its parent.
+    /// Name below its parent.
     pub(crate) name: String,
     /// The module that it is declared in; `None` for the root.
     pub(crate) parent: Option<usize>,
@@ -26,7 +26,7 @@ pub(crate) struct Module {
     pub(crate) paths: Vec<Vec<String>>,
 }
 
-/// Where the files of a module's children are.
+/// Folder of a module's children.
 struct Place {
     /// The file that is read.
     file: PathBuf,
@@ -51,7 +51,7 @@ fn read_file(modules: &mut Vec<Module>, module: usize, place: &Place) {
 struct Reader<'a> {
     words: &'a [Token],
     at: usize,
-    /// What `#[path = "…"]` said last.
+    /// Text of the last `#[path = "…"]`.
     path: Option<String>,
 }
 

@@ -5,7 +5,7 @@
 pub(crate) enum Token {
     /// A name or a keyword.
     Name(String),
-    /// What a string holds, as written.
+    /// Content of a string, as written.
     Text(String),
     /// `::`
     Path,

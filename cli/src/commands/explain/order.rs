@@ -37,7 +37,7 @@ impl Order {
         self.0.iter().position(has_one).unwrap_or(self.0.len())
     }
 
-    /// One sentence: which nodes Slurm takes first, and what they have over the next. `None` where all cost the same.
+    /// Says in one sentence which nodes Slurm takes first, and what they have over the next. `None` where all cost the same.
     pub(super) fn sentence(&self) -> Option<String> {
         let [(first, names), (second, others), ..] = &self.0[..] else { return None };
         let why = first.advantage_over(second)?;

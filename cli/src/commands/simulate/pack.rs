@@ -50,7 +50,7 @@ pub(crate) struct PackArgs {
     events: Option<PathBuf>,
 }
 
-/// One policy's run.
+/// Runs one policy.
 struct Packed {
     policy: String,
     left: Summary,

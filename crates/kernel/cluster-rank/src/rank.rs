@@ -10,10 +10,10 @@ pub const CORES_STEP: i64 = 100_000;
 /// Tenths of an idle GPU's residual by which taking a part of it costs less.
 pub const OPENING: i64 = 7;
 
-/// Where a request would go on a node, and at what cost.
+/// Place and cost of a request on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What the cluster is expected to lose by it, in millionths of a GPU; the least is the best.
+    /// Expected loss of the cluster, in millionths of a GPU; the least is the best.
     pub cost: i64,
     /// The GPU of which a part is taken, counted in the node. `None`: idle GPUs, or none.
     pub gpu: Option<usize>,
@@ -37,9 +37,8 @@ impl Tables {
         if shape.is_part() {
             return Some(part(model, node, shape, lost));
         }
-        let whole = if shape.gpus == 0 { 0 } else { usize::from(shape.gpus) };
-        let step = if whole == 0 { CORES_STEP } else { WHOLE_STEP };
-        let cost = lost(whole) - i64::from(shape.gpus) * model.residual(1000);
+        let step = if shape.gpus == 0 { CORES_STEP } else { WHOLE_STEP };
+        let cost = lost(usize::from(shape.gpus)) - i64::from(shape.gpus) * model.residual(1000);
         Some(Place { cost: rounded(cost, step), gpu: None })
     }
 }

@@ -53,7 +53,7 @@ impl Shape {
 /// Room on a node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeView<'a> {
-    /// What is left of each GPU, in thousandths.
+    /// Capacity left of each GPU, in thousandths.
     pub free_milli: &'a [u16],
     /// Free cores, in thousandths.
     pub cores_milli: u32,

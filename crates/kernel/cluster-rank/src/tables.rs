@@ -20,9 +20,9 @@ const LEAST_CORES: u32 = 2000;
 /// The largest node of a cluster. A larger one counts as this large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Its GPUs.
+    /// GPUs of a node.
     pub gpus: u8,
-    /// Its cores, in thousandths.
+    /// Cores of a node, in thousandths.
     pub cores_milli: u32,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Set {
     pub(crate) worth: i64,
 }
 
-/// What is the same for all nodes whose model the same requests accept. Millionths of a GPU.
+/// Table of all nodes whose model the same requests accept. Millionths of a GPU.
 #[derive(Clone, Debug)]
 pub(crate) struct OfModel {
     /// Residual by hundredths of a GPU.

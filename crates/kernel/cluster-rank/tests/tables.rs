@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const LARGEST: Extent = Extent { gpus: 8, cores_milli: 128_000 };
 
-/// What is left in the mean over all sequences of draws; the rest of the probability draws nothing.
+/// Averages what is left over all sequences of draws; the rest of the probability draws nothing.
 fn enumerated(classes: &[(usize, usize, f64)], left: (usize, usize), draws: usize) -> f64 {
     if draws == 0 {
         return left.0 as f64;

@@ -46,9 +46,9 @@ pub enum Spread {
 /// Which nodes fill first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// Those that are used already: large jobs find whole nodes.
+    /// Nodes that are used already: large jobs find whole nodes.
     Pack,
-    /// Those with the fewest busy GPUs: jobs share a node's cores, memory and network with as few others as possible.
+    /// Nodes with the fewest busy GPUs: jobs share a node's cores, memory and network with as few others as possible.
     Spread,
 }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 pub struct ReadError {
     /// The file as the caller named it.
     pub file: String,
-    /// Its line; the header is 1.
+    /// Line of the row; the header is 1.
     pub line: usize,
     /// The column's name, what it says, and what was expected.
     pub what: String,

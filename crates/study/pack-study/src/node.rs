@@ -7,7 +7,7 @@ use crate::trace::{NodeSpec, TaskSpec};
 /// A node while the simulation runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// What is left of each GPU, in thousandths.
+    /// Capacity left of each GPU, in thousandths.
     pub(crate) free: Vec<u16>,
     pub(crate) cpu_milli: u32,
     pub(crate) memory_mib: u64,

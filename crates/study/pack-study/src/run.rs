@@ -25,7 +25,7 @@ pub struct Run<'a> {
     dropped: usize,
 }
 
-/// What became of an arrival.
+/// Outcome of an arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// It has these GPUs of this node.
@@ -39,7 +39,7 @@ pub enum Event {
     Drop,
 }
 
-/// What a run leaves.
+/// Summary of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// GPUs of the cluster.

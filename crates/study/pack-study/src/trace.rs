@@ -16,7 +16,7 @@ const MOST: u64 = 1_000_000_000;
 /// A node with nothing on it.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
-    /// Its name, unique in the file.
+    /// Name, unique in the file.
     pub name: String,
     /// Cores, in thousandths.
     pub cpu_milli: u32,
@@ -31,7 +31,7 @@ pub struct NodeSpec {
 /// A task, which never ends.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Memory in MiB.
     pub memory_mib: u64,

@@ -24,7 +24,7 @@ fn files(nodes: &[NodeRow], tasks: &[TaskRow]) -> (String, String) {
     (of_nodes, of_tasks)
 }
 
-/// What is left of the cluster, counted anew.
+/// Counts again what is left of the cluster.
 struct Left {
     cpu: Vec<u32>,
     memory: Vec<u64>,

@@ -167,7 +167,7 @@ impl Cluster {
         self.saved("job_state", text)
     }
 
-    /// Whether a file of slurmctld's state holds a text.
+    /// Tells whether a file of slurmctld's state holds a text.
     fn saved(&self, file: &str, text: &str) -> Result<bool, HarnessError> {
         let path = self.layout().at("state").join(file);
         // It is not there for a moment whenever it is replaced.

@@ -138,7 +138,7 @@ fn tasks_own_gpus_open_as_many_and_may_take_a_node_whole() {
     assert_eq!((cost(2).opened, cost(2).opens_node), (2, false));
 }
 
-/// What a place for one instance costs, counted from the node before and after. Shares no code with `rank`.
+/// Counts the cost of a place for one instance from the node before and after. Shares no code with `rank`.
 fn counted(node: &Node, spec: MigSpec) -> (u32, bool, usize, usize, bool, bool, usize, usize) {
     let in_use = |gpu: &Gpu| match &gpu.state {
         GpuState::Free => false,
@@ -225,7 +225,7 @@ proptest! {
         prop_assert_eq!(counted(&nodes[first], specs[0]), cheapest.unwrap());
     }
 
-    /// What does not fit has no cost, and the same state always has the same.
+    /// A request that does not fit has no cost, and a state always has the same one.
     #[test]
     fn what_fits_has_one_cost(mut node in empty_nodes(4), events in events(8), ask in asks(2)) {
         live(&mut node, &Policy::default(), &events);
@@ -237,7 +237,7 @@ proptest! {
 }
 
 proptest! {
-    /// Of two nodes exactly the cheaper one has an advantage.
+    /// Exactly the cheaper of two nodes has an advantage.
     #[test]
     fn the_cheaper_node_has_the_advantage(a in prop::array::uniform5(0..2_u32), b in prop::array::uniform5(0..2_u32)) {
         let cost = |of: [u32; 5]| NodeCost {

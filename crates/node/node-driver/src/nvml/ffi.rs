@@ -2,6 +2,7 @@
 //!
 //! Handles are only made by the library and only used while it is loaded: they borrow it.
 
+use std::collections::HashSet;
 use std::ffi::{c_char, c_uint};
 use std::marker::PhantomData;
 use std::time::Instant;
@@ -172,12 +173,12 @@ impl Lib {
         Ok((memory.total, memory.used))
     }
 
-    /// Process ids with a CUDA context, MPS clients last, and the GPU instance each is in (`u32::MAX`: none).
+    /// Process ids with a CUDA context, each once, and the GPU instance each is in (`u32::MAX`: none).
     pub(super) fn processes(&self, device: Device<'_>) -> Result<Vec<(u32, u32)>, Code> {
         Ok(self.process_infos(device)?.iter().map(|p| (p.pid, p.gpuInstanceId)).collect())
     }
 
-    /// Process ids with a CUDA context, MPS clients last, and the bytes that each uses where the driver says it.
+    /// Process ids with a CUDA context, each once, and the bytes that each uses where the driver says it.
     pub(super) fn process_memory(&self, device: Device<'_>) -> Result<Vec<(u32, Option<u64>)>, Code> {
         // nvml.h: NVML_VALUE_NOT_AVAILABLE is -1.
         let used = |p: &sys::nvmlProcessInfo_t| (p.usedGpuMemory != u64::MAX).then_some(p.usedGpuMemory);
@@ -190,7 +191,7 @@ impl Lib {
         match listed(|n, infos| call!(self, nvmlDeviceGetMPSComputeRunningProcesses_v3(device.raw, n, infos)))
         {
             Err(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND) => {}
-            clients => all.extend(clients?),
+            clients => add_clients(&mut all, clients?),
         }
         Ok(all)
     }
@@ -266,6 +267,14 @@ impl Lib {
     }
 }
 
+/// Adds MPS clients that are not yet in the list. Driver 580 has them in both lists, with their memory in each: an H200 showed
+/// it (docs/real-gpu.md). A process that is in several instances stays in as many entries.
+fn add_clients(all: &mut Vec<sys::nvmlProcessInfo_t>, clients: Vec<sys::nvmlProcessInfo_t>) {
+    let place = |p: &sys::nvmlProcessInfo_t| (p.pid, p.gpuInstanceId, p.computeInstanceId);
+    let known: HashSet<_> = all.iter().map(place).collect();
+    all.extend(clients.into_iter().filter(|client| !known.contains(&place(client))));
+}
+
 /// Processes, however many there are: the driver says how much room it needs.
 fn listed(
     ask: impl Fn(*mut c_uint, *mut sys::nvmlProcessInfo_t) -> Result<(), Code>,
@@ -302,4 +311,24 @@ impl Drop for Lib {
 pub(super) enum LoadError {
     Open(String),
     Init(Code),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_mps_client_in_both_lists_uses_its_memory_once() {
+        let process = |pid, instance| sys::nvmlProcessInfo_t {
+            pid,
+            gpuInstanceId: instance,
+            usedGpuMemory: 8 << 30,
+            ..Plain::zeroed()
+        };
+        // The server, a client, and the lists of an H200 with driver 580; then a client that only the second has.
+        let mut all = vec![process(843, u32::MAX), process(841, u32::MAX)];
+        add_clients(&mut all, vec![process(841, u32::MAX), process(853, u32::MAX), process(841, 3)]);
+        let shown: Vec<_> = all.iter().map(|p| (p.pid, p.gpuInstanceId)).collect();
+        assert_eq!(shown, [(843, u32::MAX), (841, u32::MAX), (853, u32::MAX), (841, 3)]);
+    }
 }

@@ -19,12 +19,13 @@ fn memory(session: &Session, state: &State, device: Ref) -> Answer<[u64; 3]> {
     state.memory(gpu, mig.map(|r| r.gi))
 }
 
-/// Processes of a GPU, or of one MIG device; MPS clients or the others. A process of another instance than the caller's is not shown: a
-/// caller without root's rights asks through its own MIG device.
+/// Processes of a GPU, or of one MIG device: all of them, or MPS clients alone. Driver 580 on an H200 lists its MPS clients as
+/// compute processes, too. A process of another instance than the caller's is not shown: a caller without root's rights asks
+/// through its own MIG device.
 pub(super) fn processes(session: &Session, state: &State, device: Ref, mps: bool) -> Answer<Vec<Process>> {
     let (gpu, mig) = session.any_gpu(state, device.get()?)?;
     let inside = |p: &Process| mig.is_none_or(|r| p.gi == Some(r.gi) && p.ci.is_none_or(|c| c == r.ci));
-    state.processes(gpu, |p| p.mps == mps && inside(p))
+    state.processes(gpu, |p| (p.mps || !mps) && inside(p))
 }
 
 fn list_v1(

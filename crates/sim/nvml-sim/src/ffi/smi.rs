@@ -143,7 +143,7 @@ fn list(device: Ref, count: Out<c_uint>, out: Out<SmiProcess>, is_mps: bool) -> 
             protected_bytes: 0,
             name: super::abi::chars(&process::name(p.pid).unwrap_or_default()),
         };
-        let entries: Vec<SmiProcess> = found.iter().map(entry).collect();
+        let entries: Vec<SmiProcess> = found.iter().filter(|p| p.mps == is_mps).map(entry).collect();
         out.put_list(count, &entries)
     })
 }

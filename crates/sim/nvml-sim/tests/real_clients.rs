@@ -232,6 +232,23 @@ fn nvidia_ml_py() {
     ok(node.command("python3").arg(script).env("PYTHONPATH", common::python_packages()));
 }
 
+#[test]
+fn answers_with_mig_off_are_those_of_an_h200() {
+    let node = Node::new("driver_version = \"580.159.04\"\n[[gpus]]\nmodel = \"h200-141gb\"\n");
+    let sleep = || Command::new("sleep").arg("60").spawn().unwrap();
+    let (mut server, mut client) = (sleep(), sleep());
+    let (first, second) = (server.id().to_string(), client.id().to_string());
+    node.sim(&["proc", "add", "--gpu", "0", "--pid", &first]);
+    node.sim(&["proc", "add", "--gpu", "0", "--pid", &second, "--mps"]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/as_hardware.py");
+    let mut python = node.command("python3");
+    ok(python.arg(script).args([first, second]).env("PYTHONPATH", common::python_packages()));
+    for process in [&mut server, &mut client] {
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+}
+
 const CHILD: &str = "NVML_SIM_TEST_CHILD";
 
 /// The environment of a running process is not to be changed, so the test runs itself with the one it needs.

@@ -139,8 +139,14 @@ fn create(
     out.put(pointer(Handle::Gi(session.create_gi(device.get()?, profile, placement)?)))
 }
 
-fn mig_enabled(state: &State, gpu: u32) -> Answer<&Gpu> {
-    Some(state.gpu(gpu)?).filter(|g| g.mig).ok_or(Code::NotSupported)
+/// The GPU, for questions about its instances. While MIG is off it has none: an H200 with driver 580 says so (docs/real-gpu.md).
+/// Older drivers are assumed to answer as they do about profiles.
+fn with_instances(state: &State, gpu: u32) -> Answer<&Gpu> {
+    if !state.chip(gpu)?.model.has_mig() {
+        return Err(Code::NotSupported);
+    }
+    profiles_can_be_listed(state, gpu)?;
+    state.gpu(gpu)
 }
 
 exports! {
@@ -214,7 +220,7 @@ exports! {
         let gpu = device.gpu(session, state)?;
         session.privileged()?;
         state.chip(gpu)?.profile(id).ok_or(Code::InvalidArgument)?;
-        let found = mig_enabled(state, gpu)?.instances.iter().filter(|i| i.profile == id);
+        let found = with_instances(state, gpu)?.instances.iter().filter(|i| i.profile == id);
         let handles: Vec<_> = found.map(|i| pointer(Handle::Gi(Gpu::gi_ref(gpu, i)))).collect();
         count.put(c_uint::try_from(handles.len()).map_err(|_| Code::Unknown)?)?;
         // nvml.h: the array must hold `instanceCount` of the profile; the count argument is output only.
@@ -223,7 +229,7 @@ exports! {
     fn nvmlDeviceGetGpuInstanceById(device: Ref, id: c_uint, out: Out<sys::nvmlGpuInstance_t>) |session, state| {
         let gpu = device.gpu(session, state)?;
         session.privileged()?;
-        let found = mig_enabled(state, gpu)?.instances.iter().find(|i| i.id == id).ok_or(Code::NotFound)?;
+        let found = with_instances(state, gpu)?.instances.iter().find(|i| i.id == id).ok_or(Code::NotFound)?;
         out.put(pointer(Handle::Gi(Gpu::gi_ref(gpu, found))))
     }
     fn nvmlGpuInstanceGetInfo(instance: Ref, out: Out<sys::nvmlGpuInstanceInfo_t>) |session, state| {
@@ -251,7 +257,7 @@ exports! {
     }
     fn nvmlDeviceGetMigDeviceHandleByIndex(device: Ref, index: c_uint, out: Out<sys::nvmlDevice_t>) |session, state| {
         let gpu = device.gpu(session, state)?;
-        mig_enabled(state, gpu)?;
+        with_instances(state, gpu)?;
         if index >= u32::from(state.chip(gpu)?.model.compute_slices) {
             return Err(Code::InvalidArgument);
         }

@@ -23,6 +23,10 @@ const HELD: [&str; 3] = ["launch_failed_requeued_held", "JobHeldAdmin", "BadCons
 /// How long a job may be running without a process before the administrator doubts it.
 const PHANTOM: Duration = Duration::from_secs(20);
 
+/// How long a requeued job is left alone. slurmd compares whole seconds: it refuses a job that starts again in the second in which
+/// its old credential was revoked, and slurmctld then ends the job as failed ("Job credential revoked").
+const REQUEUE_REST: Duration = Duration::from_secs(3);
+
 impl ChaosRun<'_> {
     /// Resumes nodes, releases jobs, and cancels what Slurm takes for running.
     pub(super) fn help(&mut self, seen: &Seen) -> Result<(), TaskError> {
@@ -62,15 +66,23 @@ impl ChaosRun<'_> {
                 self.outcome.stock(&format!("job held: {}", job.reason))?;
                 self.cluster.run(User::Root, "scontrol", &["release", &id])?;
             }
-            if job.reason == "BeginTime" {
-                self.cluster.run(
-                    User::Root,
-                    "scontrol",
-                    &["update", &format!("jobid={id}"), "starttime=now"],
-                )?;
-            }
         }
+        self.shorten_delays(seen)?;
         self.phantoms(seen)
+    }
+
+    /// Lets requeued jobs start before Slurm's delay is over, but not at once.
+    fn shorten_delays(&mut self, seen: &Seen) -> Result<(), TaskError> {
+        let waits = seen.jobs.iter().filter(|job| job.state == "PENDING" && job.reason == "BeginTime");
+        let now: BTreeSet<u32> = waits.map(|job| job.id).collect();
+        self.delayed.retain(|id, _| now.contains(id));
+        for id in now {
+            if self.delayed.entry(id).or_insert_with(Instant::now).elapsed() < REQUEUE_REST {
+                continue;
+            }
+            self.cluster.run(User::Root, "scontrol", &["update", &format!("jobid={id}"), "starttime=now"])?;
+        }
+        Ok(())
     }
 
     /// Jobs that Slurm takes for running although no process of them is there. After some faults that is Slurm's own way:

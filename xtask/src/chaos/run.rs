@@ -52,6 +52,8 @@ pub(super) struct ChaosRun<'a> {
     pub(super) drains: Judged,
     /// How much of each log has been read.
     pub(super) read: BTreeMap<PathBuf, usize>,
+    /// Since when jobs were seen to wait for Slurm's delay after a requeue.
+    pub(super) delayed: BTreeMap<u32, Instant>,
     /// Jobs without a process, and since when.
     pub(super) phantoms: BTreeMap<u32, Instant>,
     /// The next job is cancelled so many milliseconds after its submission.
@@ -85,6 +87,7 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
         second_log: [0; 2],
         drains: Judged::default(),
         read: BTreeMap::new(),
+        delayed: BTreeMap::new(),
         phantoms: BTreeMap::new(),
         cancel_young: None,
         submissions: Vec::new(),

@@ -25,11 +25,12 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     Target { name: "options", run: wire::options },
     Target { name: "request", run: wire::request },
     Target { name: "placement", run: wire::placement },
     Target { name: "layout", run: wire::layout },
+    Target { name: "node_word", run: wire::node_word },
     Target { name: "admin_comment", run: wire::admin_comment },
     Target { name: "edge_list", run: site::edge_list },
     Target { name: "tessera_toml", run: site::tessera_toml },

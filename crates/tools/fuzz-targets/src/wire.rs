@@ -2,9 +2,10 @@
 
 use geometry::{GpuIndex, Model};
 use job_options::{Opt, Renames, Source, Spec, Typed};
+use protocol::node_word::{NodeWord, join, split};
 use protocol::set_summary::on_node;
 use protocol::wire::{MAX_WHY, encode_placement, encode_request, parse_placement, parse_request, plain_why};
-use protocol::{AdminComment, Started, parse_layout};
+use protocol::{AdminComment, Said, Started, parse_layout};
 
 use crate::text;
 
@@ -56,6 +57,27 @@ pub(crate) fn layout(input: &[u8]) {
         let sent = layout.to_string();
         assert_eq!(parse_layout(&sent).as_ref(), Ok(&layout), "{sent}");
     }
+}
+
+/// A node's `extra`: what stands before the node's word stays as it is, and slurmctld's judgement of the word is read again as it
+/// was written. A node whose word cannot be read is silent.
+pub(crate) fn node_word(input: &[u8]) {
+    let text = text(input);
+    let (before, word) = split(&text);
+    assert!(text.starts_with(before), "{text:?}");
+    let said = word.and_then(NodeWord::said);
+    for started in [0, 1, said.map_or(2, |said| said.started)] {
+        let standing = Said::judge(said, started, said.map_or(3, |said| said.file));
+        let judged = NodeWord::judged(standing, said);
+        assert_eq!(judged.standing(), Some(standing), "{text:?}");
+        let shown = join(before, Some(judged));
+        let (still_before, again) = split(&shown);
+        assert_eq!(again, Some(judged), "{text:?}: {shown:?}");
+        assert_eq!(join(still_before, again), shown, "{text:?}");
+        // The layout that is shown does not change with the word.
+        assert!(still_before == before || before == "tessera", "{text:?}: {shown:?}");
+    }
+    let _ = parse_layout(before);
 }
 
 pub(crate) fn admin_comment(input: &[u8]) {

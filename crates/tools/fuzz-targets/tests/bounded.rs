@@ -74,6 +74,7 @@ targets!(
     request,
     placement,
     layout,
+    node_word,
     admin_comment,
     edge_list,
     tessera_toml,

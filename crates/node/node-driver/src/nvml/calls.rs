@@ -159,8 +159,8 @@ impl Nvml {
     ///
     /// As NVML answers.
     pub fn processes(&self, gpu: NvmlIndex) -> Result<Vec<(u32, Option<u32>)>, NvmlError> {
-        let all = self.lib.processes(self.device(gpu)?).map_err(at(gpu, "cannot list its processes"))?;
-        Ok(all.into_iter().map(|(pid, gi)| (pid, (gi != u32::MAX).then_some(gi))).collect())
+        let all = self.shown(self.device(gpu)?).map_err(at(gpu, "cannot list its processes"))?;
+        Ok(all.into_iter().map(|p| (p.pid, p.gpu_instance)).collect())
     }
 
     /// The power limit that was set, milliwatts.

@@ -2,7 +2,6 @@
 //!
 //! Handles are only made by the library and only used while it is loaded: they borrow it.
 
-use std::collections::HashSet;
 use std::ffi::{c_char, c_uint};
 use std::marker::PhantomData;
 use std::time::Instant;
@@ -11,6 +10,7 @@ use nvml_wrapper_sys::bindings as sys;
 
 use super::code::Code;
 use super::driver_time::count_since;
+use super::processes::Shown;
 
 /// The loaded and initialised library; shut down when dropped.
 pub(super) struct Lib {
@@ -173,27 +173,14 @@ impl Lib {
         Ok((memory.total, memory.used))
     }
 
-    /// Process ids with a CUDA context, each once, and the GPU instance each is in (`u32::MAX`: none).
-    pub(super) fn processes(&self, device: Device<'_>) -> Result<Vec<(u32, u32)>, Code> {
-        Ok(self.process_infos(device)?.iter().map(|p| (p.pid, p.gpuInstanceId)).collect())
+    /// Processes with a CUDA context.
+    pub(super) fn compute_processes(&self, device: Device<'_>) -> Result<Vec<Shown>, Code> {
+        listed(|n, infos| call!(self, nvmlDeviceGetComputeRunningProcesses_v3(device.raw, n, infos)))
     }
 
-    /// Process ids with a CUDA context, each once, and the bytes that each uses where the driver says it.
-    pub(super) fn process_memory(&self, device: Device<'_>) -> Result<Vec<(u32, Option<u64>)>, Code> {
-        // nvml.h: NVML_VALUE_NOT_AVAILABLE is -1.
-        let used = |p: &sys::nvmlProcessInfo_t| (p.usedGpuMemory != u64::MAX).then_some(p.usedGpuMemory);
-        Ok(self.process_infos(device)?.iter().map(|p| (p.pid, used(p))).collect())
-    }
-
-    fn process_infos(&self, device: Device<'_>) -> Result<Vec<sys::nvmlProcessInfo_t>, Code> {
-        let mut all =
-            listed(|n, infos| call!(self, nvmlDeviceGetComputeRunningProcesses_v3(device.raw, n, infos)))?;
-        match listed(|n, infos| call!(self, nvmlDeviceGetMPSComputeRunningProcesses_v3(device.raw, n, infos)))
-        {
-            Err(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND) => {}
-            clients => add_clients(&mut all, clients?),
-        }
-        Ok(all)
+    /// Clients of an MPS server.
+    pub(super) fn mps_clients(&self, device: Device<'_>) -> Result<Vec<Shown>, Code> {
+        listed(|n, infos| call!(self, nvmlDeviceGetMPSComputeRunningProcesses_v3(device.raw, n, infos)))
     }
 
     /// Current and pending MIG mode, 0 or 1.
@@ -267,18 +254,21 @@ impl Lib {
     }
 }
 
-/// Adds MPS clients that are not yet in the list. Driver 580 has them in both lists, with their memory in each: an H200 showed
-/// it (docs/real-gpu.md). A process that is in several instances stays in as many entries.
-fn add_clients(all: &mut Vec<sys::nvmlProcessInfo_t>, clients: Vec<sys::nvmlProcessInfo_t>) {
-    let place = |p: &sys::nvmlProcessInfo_t| (p.pid, p.gpuInstanceId, p.computeInstanceId);
-    let known: HashSet<_> = all.iter().map(place).collect();
-    all.extend(clients.into_iter().filter(|client| !known.contains(&place(client))));
+/// nvml.h: an instance's id and `NVML_VALUE_NOT_AVAILABLE` are -1 where there is none.
+fn shown(p: &sys::nvmlProcessInfo_t) -> Shown {
+    let instance = |id: c_uint| (id != c_uint::MAX).then_some(id);
+    Shown {
+        pid: p.pid,
+        gpu_instance: instance(p.gpuInstanceId),
+        compute_instance: instance(p.computeInstanceId),
+        used: (p.usedGpuMemory != u64::MAX).then_some(p.usedGpuMemory),
+    }
 }
 
 /// Processes, however many there are: the driver says how much room it needs.
 fn listed(
     ask: impl Fn(*mut c_uint, *mut sys::nvmlProcessInfo_t) -> Result<(), Code>,
-) -> Result<Vec<sys::nvmlProcessInfo_t>, Code> {
+) -> Result<Vec<Shown>, Code> {
     let mut room: c_uint = 64;
     loop {
         let mut infos = vec![sys::nvmlProcessInfo_t::zeroed(); room as usize];
@@ -291,7 +281,7 @@ fn listed(
             Err(code) => return Err(code),
             Ok(()) => {
                 infos.truncate(n as usize);
-                return Ok(infos);
+                return Ok(infos.iter().map(shown).collect());
             }
         }
     }
@@ -311,24 +301,4 @@ impl Drop for Lib {
 pub(super) enum LoadError {
     Open(String),
     Init(Code),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_mps_client_in_both_lists_uses_its_memory_once() {
-        let process = |pid, instance| sys::nvmlProcessInfo_t {
-            pid,
-            gpuInstanceId: instance,
-            usedGpuMemory: 8 << 30,
-            ..Plain::zeroed()
-        };
-        // The server, a client, and the lists of an H200 with driver 580; then a client that only the second has.
-        let mut all = vec![process(843, u32::MAX), process(841, u32::MAX)];
-        add_clients(&mut all, vec![process(841, u32::MAX), process(853, u32::MAX), process(841, 3)]);
-        let shown: Vec<_> = all.iter().map(|p| (p.pid, p.gpuInstanceId)).collect();
-        assert_eq!(shown, [(843, u32::MAX), (841, u32::MAX), (853, u32::MAX), (841, 3)]);
-    }
 }

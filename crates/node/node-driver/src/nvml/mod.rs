@@ -9,6 +9,7 @@ mod ffi;
 mod gpm;
 mod links;
 mod mig;
+mod processes;
 mod profiles;
 mod usage;
 

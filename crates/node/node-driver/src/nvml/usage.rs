@@ -24,7 +24,8 @@ impl Nvml {
         let at = |what| move |code| NvmlError::Device { uuid: uuid.to_owned(), what, code };
         let device = self.lib.device_by_uuid(uuid).map_err(at("cannot open it"))?;
         // Processes first: one that comes in between is then memory that nobody explains, which is kept from everybody.
-        let processes = self.lib.process_memory(device).map_err(at("cannot list its processes"))?;
+        let processes = self.shown(device).map_err(at("cannot list its processes"))?;
+        let processes = processes.into_iter().map(|p| (p.pid, p.used)).collect();
         let (total, used) = self.lib.memory(device).map_err(at("cannot read its memory"))?;
         Ok(Usage { total, used, processes })
     }

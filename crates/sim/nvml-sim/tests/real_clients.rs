@@ -242,11 +242,15 @@ fn answers_with_mig_off_are_those_of_an_h200() {
     node.sim(&["proc", "add", "--gpu", "0", "--pid", &second, "--mps"]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/as_hardware.py");
     let mut python = node.command("python3");
-    ok(python.arg(script).args([first, second]).env("PYTHONPATH", common::python_packages()));
+    ok(python.arg(script).args([&first, &second]).env("PYTHONPATH", common::python_packages()));
+    let table = node.smi("");
     for process in [&mut server, &mut client] {
         process.kill().unwrap();
         process.wait().unwrap();
     }
+    let row = |pid: &str| -> Vec<&str> { table.lines().filter(|line| line.contains(pid)).collect() };
+    assert!(matches!(row(&first)[..], [line] if line.contains(" C ")), "{table}");
+    assert!(matches!(row(&second)[..], [line] if line.contains(" M+C ")), "one row for both lists: {table}");
 }
 
 const CHILD: &str = "NVML_SIM_TEST_CHILD";

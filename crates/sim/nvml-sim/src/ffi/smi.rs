@@ -12,7 +12,7 @@
 //! | 168 | count, devices, details, `unsigned *` | `--gpu-reset`: resets the devices; the last says whether NVSwitches were reset too |
 //! | 169 | `unsigned *` | state of the fabric: 0, none |
 //! | 182, 183, 184 | group, … | makes a group of devices, lists those that are missing from it, ends it |
-//! | 213, 214, 215 | device, `unsigned *` count, entries of 4128 bytes | compute, graphics and MPS processes |
+//! | 213, 214, 215 | device, `unsigned *` count, entries of 4128 bytes | compute processes, MPS clients and graphics processes: `nvidia-smi` calls a process in two lists `M+C` or `C+G` |
 //! | 230 | device, `unsigned *` | the host's highest PCIe generation |
 
 use std::ffi::{c_char, c_uint, c_void};
@@ -39,8 +39,8 @@ const GROUP: usize = 182;
 const GROUP_MISSING: usize = 183;
 const GROUP_END: usize = 184;
 const COMPUTE: usize = 213;
-const GRAPHICS: usize = 214;
-const MPS: usize = 215;
+const MPS: usize = 214;
+const GRAPHICS: usize = 215;
 const HOST_PCIE: usize = 230;
 const N_SLOTS: usize = 512;
 
@@ -143,7 +143,7 @@ fn list(device: Ref, count: Out<c_uint>, out: Out<SmiProcess>, is_mps: bool) -> 
             protected_bytes: 0,
             name: super::abi::chars(&process::name(p.pid).unwrap_or_default()),
         };
-        let entries: Vec<SmiProcess> = found.iter().filter(|p| p.mps == is_mps).map(entry).collect();
+        let entries: Vec<SmiProcess> = found.iter().map(entry).collect();
         out.put_list(count, &entries)
     })
 }

@@ -1,6 +1,6 @@
 //! What an administrator does meanwhile: what docs/operations.md says, and no more. What has no excuse is reported.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,20 @@ const PHANTOM: Duration = Duration::from_secs(20);
 /// How long a requeued job is left alone. slurmd compares whole seconds: it refuses a job that starts again in the second in which
 /// its old credential was revoked, and slurmctld then ends the job as failed ("Job credential revoked").
 const REQUEUE_REST: Duration = Duration::from_secs(3);
+
+/// Returns the jobs of `waiting` that have rested by `now`; each begins a new rest. `since` knows when the others began theirs.
+fn rested(
+    since: &mut BTreeMap<u32, Instant>,
+    waiting: impl Iterator<Item = u32>,
+    now: Instant,
+) -> BTreeSet<u32> {
+    let waiting: BTreeSet<u32> = waiting.collect();
+    since.retain(|id, _| waiting.contains(id));
+    let is_due = |id: &u32| now.duration_since(*since.entry(*id).or_insert(now)) >= REQUEUE_REST;
+    let due: BTreeSet<u32> = waiting.into_iter().filter(is_due).collect();
+    since.retain(|id, _| !due.contains(id));
+    due
+}
 
 impl ChaosRun<'_> {
     /// Resumes nodes, releases jobs, and cancels what Slurm takes for running.
@@ -74,12 +88,7 @@ impl ChaosRun<'_> {
     /// Lets requeued jobs start before Slurm's delay is over, but not at once.
     fn shorten_delays(&mut self, seen: &Seen) -> Result<(), TaskError> {
         let waits = seen.jobs.iter().filter(|job| job.state == "PENDING" && job.reason == "BeginTime");
-        let now: BTreeSet<u32> = waits.map(|job| job.id).collect();
-        self.delayed.retain(|id, _| now.contains(id));
-        for id in now {
-            if self.delayed.entry(id).or_insert_with(Instant::now).elapsed() < REQUEUE_REST {
-                continue;
-            }
+        for id in rested(&mut self.delayed, waits.map(|job| job.id), Instant::now()) {
             self.cluster.run(User::Root, "scontrol", &["update", &format!("jobid={id}"), "starttime=now"])?;
         }
         Ok(())
@@ -137,5 +146,27 @@ impl ChaosRun<'_> {
         let bytes = fs::read(&path).unwrap_or_default();
         let from = self.read.insert(path, bytes.len()).unwrap_or(0).min(bytes.len());
         String::from_utf8_lossy(&bytes[from..]).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requeued_job_rests_each_time() {
+        let (mut since, start) = (BTreeMap::new(), Instant::now());
+        let mut due = |seconds, ids: &[u32], expected: &[u32]| {
+            let now = start + Duration::from_secs(seconds);
+            let due = rested(&mut since, ids.iter().copied(), now);
+            assert!(due.iter().eq(expected), "after {seconds} s: {due:?}");
+        };
+        due(0, &[1], &[]);
+        due(2, &[1, 2], &[]);
+        due(3, &[1, 2], &[1]);
+        // 1 has been requeued again; then 2 has started, and come back.
+        due(4, &[1, 2], &[]);
+        due(5, &[1], &[]);
+        due(7, &[1, 2], &[1]);
     }
 }

@@ -17,8 +17,8 @@ fn tessera(cluster: &Cluster, args: &[&str]) -> String {
     run(command.args(args)).unwrap().ok().unwrap()
 }
 
-/// Returns what the planner says in one round. Slurm may start a job between its look and its plan, which then comes too late; 22.05 writes why to
-/// its log alone.
+/// Returns what the planner says in one round. Slurm may start a job between its look and its plan, which then comes too late;
+/// 22.05 writes why to its log alone.
 fn planned(cluster: &Cluster) -> String {
     let mut command = cluster.command(User::Root, "tessera").unwrap();
     let done = run(command.args(["planner", "--once"])).unwrap();

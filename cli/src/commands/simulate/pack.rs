@@ -50,7 +50,7 @@ pub(crate) struct PackArgs {
     events: Option<PathBuf>,
 }
 
-/// Runs one policy.
+/// Outcome of one policy's run.
 struct Packed {
     policy: String,
     left: Summary,

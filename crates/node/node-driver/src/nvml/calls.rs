@@ -8,6 +8,7 @@ use geometry::Model;
 use super::code::Code;
 use super::error::{NvmlError, at};
 use super::ffi;
+use super::processes::{Shown, merged};
 use super::profiles::KnownProfiles;
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
 use crate::scarce;
@@ -151,6 +152,15 @@ impl Nvml {
     pub fn used_mib(&self, gpu: NvmlIndex) -> Result<u64, NvmlError> {
         let memory = self.lib.memory(self.device(gpu)?).map_err(at(gpu, "cannot read its memory"))?;
         Ok(memory.1 >> 20)
+    }
+
+    /// Processes on a device, MPS clients included.
+    pub(super) fn shown(&self, device: ffi::Device<'_>) -> Result<Vec<Shown>, Code> {
+        let all = self.lib.compute_processes(device)?;
+        match self.lib.mps_clients(device) {
+            Err(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND) => Ok(all),
+            clients => Ok(merged(all, clients?)),
+        }
     }
 
     /// Processes with a CUDA context on the GPU, MPS clients included: pid, and the GPU instance each is in.

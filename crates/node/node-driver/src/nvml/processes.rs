@@ -2,10 +2,6 @@
 
 use std::collections::HashSet;
 
-use super::calls::Nvml;
-use super::code::Code;
-use super::ffi::Device;
-
 /// A process as one of the driver's lists shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
@@ -18,19 +14,8 @@ pub(super) struct Shown {
     pub(super) used: Option<u64>,
 }
 
-impl Nvml {
-    /// Processes on a device, MPS clients included, each once in a place.
-    pub(super) fn shown(&self, device: Device<'_>) -> Result<Vec<Shown>, Code> {
-        let all = self.lib.compute_processes(device)?;
-        match self.lib.mps_clients(device) {
-            Err(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND) => Ok(all),
-            clients => Ok(merged(all, clients?)),
-        }
-    }
-}
-
-/// Both lists as one. Driver 580 has MPS clients in both, with their memory in each: an H200 showed it (docs/real-gpu.md).
-fn merged(mut all: Vec<Shown>, clients: Vec<Shown>) -> Vec<Shown> {
+/// Returns both lists as one, each process once in a place. Driver 580 has MPS clients in both, with their memory in each: an H200 showed it (docs/real-gpu.md).
+pub(super) fn merged(mut all: Vec<Shown>, clients: Vec<Shown>) -> Vec<Shown> {
     let place = |p: &Shown| (p.pid, p.gpu_instance, p.compute_instance);
     let known: HashSet<_> = all.iter().map(place).collect();
     all.extend(clients.into_iter().filter(|client| !known.contains(&place(client))));

@@ -9,7 +9,7 @@ use protocol::Layout;
 use protocol::gres_list::Tres;
 use protocol::layout::{ConfigInForce, GpuLayout, UNFIT};
 use protocol::wire::parse_request;
-use protocol::{AdminComment, Isolation, Says, Standing, parse_layout};
+use protocol::{AdminComment, CommentBody, Isolation, Standing, parse_layout};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::gpu_pieces::{self, Owner, Piece};
@@ -360,12 +360,12 @@ fn ours(job: &QueuedJob) -> Option<String> {
 /// slices that are not free.
 pub(crate) fn held_by(job: &QueuedJob) -> &'static str {
     match AdminComment::parse(&job.comment).says {
-        Says::Plan(_) => "plan",
-        Says::Waits(_) => "better_gpus",
-        Says::Limited(_) => "limit",
-        Says::Power(_) => "power",
-        Says::Slices(_) => "slices",
-        Says::Nodes(_) => "node",
+        CommentBody::Plan(_) => "plan",
+        CommentBody::Waits(_) => "better_gpus",
+        CommentBody::Limited(_) => "limit",
+        CommentBody::Power(_) => "power",
+        CommentBody::Slices(_) => "slices",
+        CommentBody::Nodes(_) => "node",
         _ => "none",
     }
 }

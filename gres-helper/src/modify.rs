@@ -3,7 +3,7 @@
 use admission::change::{self, Change};
 use admission::plan;
 use protocol::gres_list::{with_gpus_of, with_shards};
-use protocol::{AdminComment, Says};
+use protocol::{AdminComment, CommentBody};
 
 use crate::answer::{Answer, Effect};
 use crate::harm;
@@ -78,8 +78,11 @@ fn keeps_gpus(change: &Described, job: &Recorded) -> Option<Effect> {
 pub(crate) fn refusal_noted(change: &Described, job: &Recorded, why: &str) -> Option<String> {
     let AdminComment { says, asks } = AdminComment::parse(&job.comment);
     // That it waits for slices is no news to the user of a job that waits.
-    let replaceable = matches!(says, Says::Nothing | Says::Slices(_) | Says::Nodes(_) | Says::Unchanged(_));
-    let comment = AdminComment { says: Says::Unchanged(why.to_owned()), asks };
+    let replaceable = matches!(
+        says,
+        CommentBody::Nothing | CommentBody::Slices(_) | CommentBody::Nodes(_) | CommentBody::Unchanged(_)
+    );
+    let comment = AdminComment { says: CommentBody::Unchanged(why.to_owned()), asks };
     (job.pending && replaceable && change.comment.is_none()).then(|| comment.to_string())
 }
 

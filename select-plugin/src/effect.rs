@@ -3,7 +3,7 @@
 use geometry::JobId;
 use protocol::layout::UNFIT;
 use protocol::node_word::{join, split};
-use protocol::{AdminComment, NodeWord, Says};
+use protocol::{AdminComment, CommentBody, NodeWord};
 use topology::GpuSet;
 
 use crate::node_order::Placed;
@@ -133,7 +133,7 @@ impl Effect {
 
     /// Says this in a job's AdminComment, with what it `asks` behind it. `None` where somebody else has written `before`:
     /// that stays.
-    pub(crate) fn comment(before: &AdminComment, says: Says, asks: Option<String>) -> Option<Self> {
+    pub(crate) fn comment(before: &AdminComment, says: CommentBody, asks: Option<String>) -> Option<Self> {
         if !before.is_ours() {
             return None;
         }
@@ -183,7 +183,7 @@ mod tests {
     fn a_comment_is_cut_between_characters_and_another_persons_stays() {
         let said = |before: &str, text: &str| match Effect::comment(
             &AdminComment::parse(before),
-            Says::Unknown(text.to_owned()),
+            CommentBody::Unknown(text.to_owned()),
             None,
         ) {
             Some(Effect::Comment(text)) => Some(text),

@@ -7,7 +7,7 @@ use geometry::JobId;
 use plugin_rt::log;
 use protocol::layout::{ConfigInForce, OFF};
 use protocol::wire::{JobPlacement, encode_request, parse_placement};
-use protocol::{NodeWord, Says, Started};
+use protocol::{CommentBody, NodeWord, Started};
 
 use crate::effect::{Effect, Layout, Word};
 use crate::engine::{Engine, Heard};
@@ -90,7 +90,7 @@ fn explain(
     let request = view.request.as_ref();
     // Times are learnt only from jobs that a planner could have given another size.
     let job_profile = request.filter(|r| r.is_moldable()).and_then(|r| r.job_profile.clone());
-    let started = Says::Started(Started { got, job_profile, planned, low, why });
+    let started = CommentBody::Started(Started { got, job_profile, planned, low, why });
     // A requeued job can be planned again, and everybody can see what was asked.
     let asks = request.map(encode_request);
     Effect::comment(&view.comment, started, asks)

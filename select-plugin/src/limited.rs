@@ -2,7 +2,7 @@
 
 use admission::{Submission, forbids_counted, limits_of};
 use geometry::JobId;
-use protocol::Says;
+use protocol::CommentBody;
 use protocol::gres_list::Entry;
 use site_config::SiteConfig;
 
@@ -58,15 +58,17 @@ pub(crate) fn counts_otherwise(view: &JobView) -> bool {
 /// Keeps the job from these nodes, which are all, and says why in its AdminComment.
 pub(crate) fn block_on_limit(view: &JobView, why: String, nodes: &[NodeView]) -> Vec<Effect> {
     let all = Effect::RuleOut(nodes.iter().map(|node| node.index).collect());
-    limit_note(view, Says::Limited(why)).into_iter().chain([all]).collect()
+    limit_note(view, CommentBody::Limited(why)).into_iter().chain([all]).collect()
 }
 
 /// Takes back what an earlier limit had said.
 pub(crate) fn clear_limit_note(view: &JobView) -> Option<Effect> {
-    matches!(view.comment.says, Says::Limited(_)).then(|| limit_note(view, Says::Nothing)).flatten()
+    matches!(view.comment.says, CommentBody::Limited(_))
+        .then(|| limit_note(view, CommentBody::Nothing))
+        .flatten()
 }
 
-fn limit_note(view: &JobView, says: Says) -> Option<Effect> {
+fn limit_note(view: &JobView, says: CommentBody) -> Option<Effect> {
     if view.comment.says == says {
         return None;
     }

@@ -16,7 +16,7 @@ use node_journal::Entry;
 use node_slurm::live_steps;
 use plugin_rt::{Chain, log};
 use protocol::wire::plain_why;
-use protocol::{AdminComment, Says, Started};
+use protocol::{AdminComment, CommentBody, Started};
 
 use crate::args::Args;
 use crate::check_placement::check_started;
@@ -108,7 +108,7 @@ fn placed_here(cells: Option<Cells>, uid: u32) -> Option<String> {
         Ok((_, comment)) => AdminComment::parse(&comment),
         Err(why) => return Some(format!("slurmctld was asked for the job's GPUs, but {why}")),
     };
-    let placed = matches!(comment.says, Says::Started(_) | Says::Requeued(_));
+    let placed = matches!(comment.says, CommentBody::Started(_) | CommentBody::Requeued(_));
     placed.then(|| "slurmctld has placed the job here by an earlier version".to_owned())
 }
 
@@ -118,7 +118,7 @@ fn placed(cells: Option<Cells>, uid: u32) -> Result<PlacedJob, String> {
     // One that was cut short, at slurmctld's limit, may end within the placement.
     let whole = comment.strip_prefix(COMMENT).is_some_and(|text| text.contains(": "));
     match AdminComment::parse(&comment).says {
-        Says::Started(started) if whole => Ok(PlacedJob { restart, started }),
+        CommentBody::Started(started) if whole => Ok(PlacedJob { restart, started }),
         _ => Err("the job's AdminComment has no placement".to_owned()),
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use geometry::counted;
 use plugin_rt::log;
-use protocol::{AdminComment, Says};
+use protocol::{AdminComment, CommentBody};
 
 use crate::squeue::{self, RunCommand};
 
@@ -84,7 +84,8 @@ fn requeue_by(job: u32, node: &str, why: &str, run: RunCommand<'_>) -> bool {
     log::info(format_args!("job {job}: requeued{also}"));
     // A comment that is cut would lose what the job asks.
     if let Some(comment) = started.comment.filter(AdminComment::is_ours) {
-        let comment = AdminComment { says: Says::Requeued(format!("by {node}{also}: {why}")), ..comment };
+        let comment =
+            AdminComment { says: CommentBody::Requeued(format!("by {node}{also}: {why}")), ..comment };
         let update = words(&["update", &format!("JobId={id}"), &format!("AdminComment={comment}")]);
         if let Err(e) = run("scontrol", update) {
             log::info(format_args!("job {job}: its AdminComment does not say why: {e}"));

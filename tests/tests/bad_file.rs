@@ -13,7 +13,7 @@ use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, Job, JobId, User};
-use protocol::Says;
+use protocol::CommentBody;
 use slurm_releases::Release;
 
 const MIG: [&str; 3] = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];
@@ -179,7 +179,7 @@ fn requeued(cluster: &Cluster, job: JobId) -> String {
     wait_for("the job to be requeued", PATIENCE, || {
         let now = cluster.job(job).map_err(|e| with_causes(&e))?;
         why = match common::admin_comment(cluster, job).says {
-            Says::Requeued(why) if now.get("Restarts") == "1" => Some(why),
+            CommentBody::Requeued(why) if now.get("Restarts") == "1" => Some(why),
             _ => return Err(format!("{now:?}")),
         };
         Ok(())

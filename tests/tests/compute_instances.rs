@@ -6,7 +6,7 @@ mod common;
 
 use common::{LOOK, LOOK_AND_STAY, admin_comment, instances, looked, variable, with};
 use lab::{Cluster, JobId, User};
-use protocol::Says;
+use protocol::CommentBody;
 
 const FOUR: [&str; 4] = ["--gpu-isolation=mig:4c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
 const THREE: [&str; 4] = ["--gpu-isolation=mig:3c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
@@ -39,7 +39,7 @@ fn four_and_three_slices_run_side_by_side() {
         // Both are in one GPU instance of one GPU, whose memory they have stated together.
         let shared = format!("=mig[7g.40gb@0:ci[4c@0:job{four}:19074M,3c@4:job{three}:19074M]]");
         assert!(layout(cluster).contains(&shared), "{}", layout(cluster));
-        let Says::Started(started) = admin_comment(cluster, three).says else {
+        let CommentBody::Started(started) = admin_comment(cluster, three).says else {
             panic!("{:?}", admin_comment(cluster, three))
         };
         assert!(started.got.ends_with("/7g.40gb@0/3c@4/mem=19074"), "{started:?}");
@@ -97,7 +97,9 @@ fn a_power_cap_travels_with_the_placement() {
         ] {
             let job = cluster.sbatch(User::Alice, options, LOOK).unwrap();
             assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
-            let Says::Started(started) = admin_comment(cluster, job).says else { panic!("{options:?}") };
+            let CommentBody::Started(started) = admin_comment(cluster, job).says else {
+                panic!("{options:?}")
+            };
             assert!(started.got.ends_with(got), "{options:?}: {started:?}");
         }
     });

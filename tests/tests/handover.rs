@@ -9,7 +9,7 @@ use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::process::Started;
 use lab::{Cluster, Daemon, JobId, User};
-use protocol::Says;
+use protocol::CommentBody;
 
 /// A script that lives through SIGTERM. After it, the script says ten times a second whether it can still use `file`.
 fn stubborn(file: &str) -> String {
@@ -225,7 +225,7 @@ fn a_site_chooses_what_becomes_of_processes_that_ended_jobs_left() {
         let said = wait_for("the job to be requeued, and to say why", PATIENCE, || {
             let now = cluster.job(job).map_err(|error| with_causes(&error))?;
             let said = match admin_comment(cluster, job).says {
-                Says::Requeued(said) => said,
+                CommentBody::Requeued(said) => said,
                 other => format!("{other:?}"),
             };
             let why = format!("still used by process {} (sleep) of uid", left.pid);

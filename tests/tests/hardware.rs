@@ -7,7 +7,7 @@ mod common;
 use common::{admin_comment, builder};
 use lab::command::{PATIENCE, run, wait_for};
 use lab::{Cluster, Daemon, JobId, User};
-use protocol::Says;
+use protocol::CommentBody;
 use serde_json::Value;
 
 const STAY: &str = "sleep 1000";
@@ -59,7 +59,9 @@ fn capped(cluster: &Cluster, user: User) -> (JobId, usize) {
     let options = ["-w", "n1", "--gpu-isolation=whole", "--gpus-per-node=1", "--gpu-power=200"];
     let job = cluster.sbatch(user, &options, STAY).unwrap();
     cluster.wait_running(job).unwrap();
-    let Says::Started(started) = admin_comment(cluster, job).says else { panic!("job {job} has no GPU") };
+    let CommentBody::Started(started) = admin_comment(cluster, job).says else {
+        panic!("job {job} has no GPU")
+    };
     let gpu = started.got.strip_prefix("n1=whole:").unwrap();
     let gpu: usize = gpu.split(['/', ';']).next().unwrap().parse().unwrap();
     wait_limit(cluster, &limits(cluster)[gpu].0, Some(200));

@@ -7,7 +7,7 @@ mod common;
 use lab::command::{PATIENCE, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, User};
-use protocol::Says;
+use protocol::CommentBody;
 
 /// In partition gpu only parts of GPUs; everything goes in partition open.
 fn cluster() -> Cluster {
@@ -62,7 +62,7 @@ fn no_option_and_no_change_walks_round_a_limit() {
     }
     assert_eq!(cluster.wait_end(shares).unwrap().state(), "COMPLETED");
     wait_for("the job to say why it waits", PATIENCE, || match common::admin_comment(&cluster, job).says {
-        Says::Limited(why) if why.starts_with("--gres=gpu:1 asks for whole GPUs") => Ok(()),
+        CommentBody::Limited(why) if why.starts_with("--gres=gpu:1 asks for whole GPUs") => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .unwrap();

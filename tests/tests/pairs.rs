@@ -9,7 +9,7 @@ use std::path::Path;
 use common::{admin_comment, builder};
 use lab::command::{PATIENCE, run, wait_for};
 use lab::{Cluster, JobId, User};
-use protocol::{Plan, Says, Started};
+use protocol::{CommentBody, Plan, Started};
 use serde_json::Value;
 
 fn tessera(cluster: &Cluster, args: &[&str]) -> String {
@@ -70,8 +70,8 @@ fn plan(cluster: &Cluster, job: JobId, said: &str) -> Plan {
 /// A job whose partner runs starts as soon as it has its plan, and the plan is then gone.
 fn is_planned_beside(cluster: &Cluster, job: JobId, partner: JobId, said: &str) {
     match admin_comment(cluster, job).says {
-        Says::Started(_) => {}
-        Says::Plan(plan) => assert_eq!(plan.sharing.with, [partner.0], "{said}"),
+        CommentBody::Started(_) => {}
+        CommentBody::Plan(plan) => assert_eq!(plan.sharing.with, [partner.0], "{said}"),
         other => panic!("{other:?}: {said}"),
     }
 }
@@ -79,7 +79,7 @@ fn is_planned_beside(cluster: &Cluster, job: JobId, partner: JobId, said: &str) 
 fn started(cluster: &Cluster, job: JobId) -> Started {
     cluster.wait_running(job).unwrap();
     match admin_comment(cluster, job).says {
-        Says::Started(started) => started,
+        CommentBody::Started(started) => started,
         other => panic!("{other:?}"),
     }
 }

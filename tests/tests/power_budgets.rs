@@ -8,7 +8,7 @@ use common::{admin_comment, builder};
 use lab::command::{PATIENCE, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, JobId, User};
-use protocol::Says;
+use protocol::CommentBody;
 use serde_json::Value;
 
 const STAY: &str = "sleep 1000";
@@ -67,14 +67,14 @@ fn submit(cluster: &Cluster, options: &[&str]) -> JobId {
 fn started(cluster: &Cluster, job: JobId) -> String {
     cluster.wait_running(job).unwrap();
     match admin_comment(cluster, job).says {
-        Says::Started(started) => format!("{}: {}", started.got, started.why),
+        CommentBody::Started(started) => format!("{}: {}", started.got, started.why),
         other => panic!("{other:?}"),
     }
 }
 
 fn waits(cluster: &Cluster, job: JobId, why: &str) {
     wait_for("the job to say that it waits for power", PATIENCE, || match admin_comment(cluster, job).says {
-        Says::Power(said) if said.contains(why) => Ok(()),
+        CommentBody::Power(said) if said.contains(why) => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .unwrap();
@@ -171,7 +171,7 @@ fn a_job_whose_cap_cannot_be_set_is_requeued() {
     }
     let uncapped = submit(&cluster, &["-w", "n1", "--gres=gpu:1", "--gpu-power=250"]);
     wait_for("the job to be requeued", PATIENCE, || match admin_comment(&cluster, uncapped).says {
-        Says::Requeued(why) if why.contains("no job starts here without its power cap") => Ok(()),
+        CommentBody::Requeued(why) if why.contains("no job starts here without its power cap") => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .unwrap();

@@ -6,7 +6,7 @@ mod common;
 
 use common::{LOOK, LOOK_AND_STAY, admin_comment, looked, variable};
 use lab::{Cluster, JobId, User};
-use protocol::Says;
+use protocol::CommentBody;
 use slurm_releases::Release;
 
 fn update(cluster: &Cluster, job: JobId, what: &str) -> lab::command::Done {
@@ -29,7 +29,7 @@ fn pending_jobs_are_resized_or_the_user_is_told_why_not() {
         ["gres=", "TresPerNode="].map(|what| update(&cluster, emptied, what).refused().unwrap());
     let told = |said: &str, job, words: &str| {
         let comment = admin_comment(&cluster, job);
-        let noted = matches!(&comment.says, Says::Unchanged(why) if why.contains(words));
+        let noted = matches!(&comment.says, CommentBody::Unchanged(why) if why.contains(words));
         // 22.05 has no place for a plugin's message.
         let shown = if cluster.release() == Release::V22_05 { noted } else { said.contains(words) };
         assert!(shown, "{said}: {comment}");
@@ -46,7 +46,7 @@ fn pending_jobs_are_resized_or_the_user_is_told_why_not() {
     assert_eq!(cluster.gpus_of(whole).unwrap().len(), 3, "{saw}");
     assert_eq!(variable(&saw, "CUDA_VISIBLE_DEVICES").unwrap().matches("GPU-").count(), 3, "{saw}");
     assert_eq!(common::profiles(&looked(&cluster, cut)), ["1g.5gb"]);
-    assert!(matches!(admin_comment(&cluster, cut).says, Says::Started(_)));
+    assert!(matches!(admin_comment(&cluster, cut).says, CommentBody::Started(_)));
     let late = update(&cluster, whole, "gres=gpu:2").refused().unwrap();
     assert!(!late.is_empty());
     for job in [whole, cut] {

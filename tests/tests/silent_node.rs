@@ -11,7 +11,7 @@ use common::{admin_comment, builder};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::{Cluster, Daemon, JobId, User};
-use protocol::{Says, Standing};
+use protocol::{CommentBody, Standing};
 
 const MIG: &str = "--gpu-isolation=mig";
 
@@ -45,7 +45,7 @@ fn tessera(cluster: &Cluster, args: &[&str]) -> String {
 fn waits_on_n2(cluster: &Cluster, why: &str) -> JobId {
     let job = cluster.sbatch(User::Alice, &["-w", "n2", MIG], "true").unwrap();
     wait_for("the job's reason", PATIENCE, || match admin_comment(cluster, job).says {
-        Says::Nodes(said) if said.contains(why) => Ok(()),
+        CommentBody::Nodes(said) if said.contains(why) => Ok(()),
         says => Err(format!("{says:?}")),
     })
     .unwrap();
@@ -77,7 +77,7 @@ fn runs_plain_on_n2(cluster: &Cluster) {
     let plain = cluster.sbatch(User::Bob, &["-w", "n2", "--gres=gpu:1"], "true").unwrap();
     assert_eq!(cluster.wait_end(plain).unwrap().state(), "COMPLETED");
     let says = admin_comment(cluster, plain).says;
-    assert!(!matches!(says, Says::Started(_)), "Slurm placed it: {says:?}");
+    assert!(!matches!(says, CommentBody::Started(_)), "Slurm placed it: {says:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod common;
 use common::{LOOK_AND_STAY, admin_comment};
 use lab::command::{PATIENCE, run, wait_for};
 use lab::{Cluster, JobId, User};
-use protocol::Says;
+use protocol::CommentBody;
 
 fn why(cluster: &Cluster, job: JobId) -> String {
     let mut command = cluster.command(User::Bob, "tessera").unwrap();
@@ -35,7 +35,7 @@ fn a_pending_job_learns_who_must_end() {
         );
         wait_for("squeue to say so too", PATIENCE, || {
             let says = admin_comment(&cluster, bobs).says;
-            if matches!(says, Says::Slices(_)) { Ok(()) } else { Err(format!("{says:?}")) }
+            if matches!(says, CommentBody::Slices(_)) { Ok(()) } else { Err(format!("{says:?}")) }
         })
         .unwrap();
         cluster.run(User::Root, "scancel", &[&bobs.to_string()]).unwrap().ok().unwrap();

@@ -6,7 +6,7 @@ use admission::COUNTED_PER_NODE;
 use decision_counts::decisions::Reason;
 use geometry::JobId;
 use node_state::Spread;
-use protocol::{Request, Says};
+use protocol::{CommentBody, Request};
 
 use super::{PendingTest, wait};
 use crate::effect::{Effect, Layout};
@@ -264,14 +264,14 @@ impl<S: Slurm> Asking<'_, S> {
         engine: &mut Engine,
         narrowed: &Narrowed,
         lack: Option<Reason>,
-    ) -> (Says, Option<Reason>) {
+    ) -> (CommentBody, Option<Reason>) {
         if let Some(short) = self.short_of_power(engine, narrowed) {
-            return (Says::Power(short), lack.map(|_| Reason::Power));
+            return (CommentBody::Power(short), lack.map(|_| Reason::Power));
         }
         let says = match lack {
             Some(Reason::NoRoom) => wait::for_slices(&self.want.request),
             Some(Reason::Config) => wait::for_nodes(engine, self.nodes).unwrap_or_default(),
-            _ => Says::Nothing,
+            _ => CommentBody::Nothing,
         };
         (says, lack)
     }

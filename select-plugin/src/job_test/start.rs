@@ -9,7 +9,7 @@ use placement::{HostResources, Short, Victim};
 use plugin_rt::log;
 use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::JobPlacement;
-use protocol::{NodeGrant, Says};
+use protocol::{CommentBody, NodeGrant};
 
 use super::Opinion;
 use super::chosen::{Asked, Decided};
@@ -38,7 +38,7 @@ pub(super) fn now(
     let asked = Asked::new(view, want, engine, slurm);
     if let Some(why) = asked.whole_of_several(engine) {
         // What an earlier test said of it has been taken back before Slurm's own.
-        effects.extend(Effect::comment(&view.comment, Says::Limited(why), view.comment.asks.clone()));
+        effects.extend(Effect::comment(&view.comment, CommentBody::Limited(why), view.comment.asks.clone()));
         effects.extend(Effect::refusal());
         return (Opinion::Refused(Reason::Limit), effects);
     }
@@ -99,7 +99,7 @@ fn without_power<S: Slurm>(
         // Of several, some may have power enough.
         engine.refused_everywhere(asked.nodes, &asked.question);
     }
-    effects.extend(said(asked.view, asked.want, Says::Power(short.to_string())));
+    effects.extend(said(asked.view, asked.want, CommentBody::Power(short.to_string())));
     effects.extend(Effect::refusal());
     (Opinion::Refused(Reason::Power), effects)
 }

@@ -1,7 +1,7 @@
 //! What a job waits for of ours: better GPUs than it could have now, and slices that are not free. A function that answers
 //! `bool` says whether it refuses the start.
 
-use protocol::{Request, Says};
+use protocol::{CommentBody, Request};
 use std::collections::HashSet;
 
 use geometry::{JobId, counted};
@@ -88,7 +88,7 @@ fn hold<S: Slurm>(
     let best = engine.best_ever(asked.slurm.within_reach(), &asked.question);
     let Turn::Wait { until, begins } = patient.turn(gbps, best, asked.view) else { return false };
     if begins {
-        let waits = Says::Waits(patient.wait.begins(until, gbps, node));
+        let waits = CommentBody::Waits(patient.wait.begins(until, gbps, node));
         effects.extend(Effect::comment(&asked.view.comment, waits, asked.view.comment.asks.clone()));
     }
     // Or the end of the wait would be no news to backfill, which alone starts some jobs.
@@ -100,12 +100,14 @@ fn hold<S: Slurm>(
 /// Says in the AdminComment of a pending job that it waits for power, slices or a node, or takes that back. What a planner, a wait for
 /// better GPUs or a start has written there stays, because the job still needs it; so does why a node has requeued it, or why a
 /// change was refused, unless it is power or a node that it waits for.
-pub(super) fn said(view: &JobView, want: &Want, now: Says) -> Option<Effect> {
+pub(super) fn said(view: &JobView, want: &Want, now: CommentBody) -> Option<Effect> {
     let is_news = match &view.comment.says {
-        Says::Nothing => now != Says::Nothing,
-        Says::Power(_) | Says::Slices(_) | Says::Nodes(_) => true,
-        Says::Requeued(_) | Says::Unchanged(_) => matches!(now, Says::Power(_) | Says::Nodes(_)),
-        Says::Started(_) => now != Says::Nothing && !want.request.is_moldable(),
+        CommentBody::Nothing => now != CommentBody::Nothing,
+        CommentBody::Power(_) | CommentBody::Slices(_) | CommentBody::Nodes(_) => true,
+        CommentBody::Requeued(_) | CommentBody::Unchanged(_) => {
+            matches!(now, CommentBody::Power(_) | CommentBody::Nodes(_))
+        }
+        CommentBody::Started(_) => now != CommentBody::Nothing && !want.request.is_moldable(),
         _ => false,
     };
     (is_news && now != view.comment.says)
@@ -114,18 +116,18 @@ pub(super) fn said(view: &JobView, want: &Want, now: Says) -> Option<Effect> {
 }
 
 /// Message to a job for which the GPUs have no place. The text is the same at every test.
-pub(super) fn for_slices(request: &Request) -> Says {
-    Says::Slices(format!("no place is free for {}", request.in_words()))
+pub(super) fn for_slices(request: &Request) -> CommentBody {
+    CommentBody::Slices(format!("no place is free for {}", request.in_words()))
 }
 
 /// Message to a job whose nodes do not load Tessera, or have another file: the first, and how many others there are. A job
 /// that insists on nodes is told of these.
-pub(super) fn for_nodes(engine: &Engine, nodes: &[NodeView]) -> Option<Says> {
+pub(super) fn for_nodes(engine: &Engine, nodes: &[NodeView]) -> Option<CommentBody> {
     let insists = nodes.iter().any(|node| node.required);
     let away = nodes.iter().filter(|node| engine.is_away(&node.name) && (node.required || !insists));
     let mut away = away.filter_map(|node| engine.standing(&node.name)?.why_not(&node.name));
     let (first, more) = (away.next()?, away.count());
-    Some(Says::Nodes(match more {
+    Some(CommentBody::Nodes(match more {
         0 => first,
         more => format!("{first} ({} more)", counted(more, "node")),
     }))

@@ -1,6 +1,6 @@
 use geometry::{GpuIndex, JobId, Uid};
 use protocol::wire::JobPlacement;
-use protocol::{AdminComment, Grant, Says, Turn};
+use protocol::{AdminComment, CommentBody, Grant, Turn};
 
 use super::*;
 use crate::view::{GresKind, GresRequest};
@@ -71,7 +71,7 @@ fn who_waits() {
     assert_eq!(waits(&job(None, 0, "")), None, "how many per node is not known");
     assert_eq!(waits(&JobView { partition: Some("hurried".to_owned()), ..job(None, 2, "") }), None);
     let comment = |until: u64| {
-        AdminComment::from(Says::Waits(SetWait::parse("25:60").unwrap().begins(until, 10.0, "n1")))
+        AdminComment::from(CommentBody::Waits(SetWait::parse("25:60").unwrap().begins(until, 10.0, "n1")))
             .to_string()
     };
     assert_eq!(waits(&job(None, 2, &comment(1001))), Some(("25:60".to_owned(), Some(1001))));

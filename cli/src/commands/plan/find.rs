@@ -2,7 +2,7 @@
 //!
 //! A submitted job has its part of the plan in its Comment, a job of the planner in its AdminComment.
 
-use protocol::{AdminComment, Says};
+use protocol::{AdminComment, CommentBody};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -121,7 +121,7 @@ fn planners(job: &squeue::QueuedJob) -> Option<(SubmittedPlan, SubmittedTask)> {
         entry.elsewhere = Some(!started.why.contains(", at the planned place"));
         return Some((record, entry));
     }
-    let Says::Plan(plan) = comment.says else { return None };
+    let CommentBody::Plan(plan) = comment.says else { return None };
     let PlannedPlace { node, start } = plan.place?;
     let (gpu, start) = (usize::from(start.gpu.0), start.start.0);
     let place = Place { node, gpu, profile: plan.size, start };

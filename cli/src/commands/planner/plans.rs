@@ -3,7 +3,7 @@
 use far::Micros;
 use protocol::plan::PlannedPlace;
 use protocol::time::utc;
-use protocol::{AdminComment, Plan, Says, Sharing};
+use protocol::{AdminComment, CommentBody, Plan, Sharing};
 use std::collections::{HashMap, HashSet};
 
 use super::args::PlannerArgs;
@@ -81,7 +81,7 @@ impl Wanted {
             end: self.end.map(at),
             until,
         };
-        AdminComment { says: Says::Plan(plan), asks: Some(asks.to_owned()) }
+        AdminComment { says: CommentBody::Plan(plan), asks: Some(asks.to_owned()) }
     }
 }
 

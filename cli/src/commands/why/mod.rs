@@ -15,7 +15,7 @@ use far::Micros;
 use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Policy, Spread};
 use protocol::gres_list::Tres;
-use protocol::{AdminComment, Isolation, Says};
+use protocol::{AdminComment, CommentBody, Isolation};
 use site_config::{SiteConfig, hostlist};
 
 use args::Number;
@@ -42,7 +42,7 @@ const MOST_OFFERED: usize = 4;
 struct PendingJob<'a> {
     job: &'a QueuedJob,
     /// What its AdminComment says of its start.
-    says: Says,
+    says: CommentBody,
     /// What it asks for; the error: why that is not known.
     asks: Result<Subject, String>,
     /// Nodes with the same verdict together, in the order of tessera.toml.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use protocol::{AdminComment, Says};
+use protocol::{AdminComment, CommentBody};
 
 use super::PendingJob;
 use super::reason::{Reason, reason};
@@ -84,7 +84,7 @@ fn expected(seconds: u64) -> String {
 /// What the AdminComment says of the start.
 fn by_comment(answer: &PendingJob<'_>) -> String {
     match &answer.says {
-        Says::Plan(plan) => {
+        CommentBody::Plan(plan) => {
             let size = &plan.size;
             match plan.begin.filter(|begin| *begin > answer.now) {
                 Some(begin) => {
@@ -93,20 +93,22 @@ fn by_comment(answer: &PendingJob<'_>) -> String {
                 None => format!("The planner gives it {size}.\n"),
             }
         }
-        Says::Waits(waits) => {
+        CommentBody::Waits(waits) => {
             let left = waits.until.saturating_sub(answer.now);
             format!("It waits {}, for at most {} more.\n", waits.what, span(left))
         }
-        Says::Limited(why) => format!("A limit of the site keeps it from starting: {why}\n"),
-        Says::Power(why) => format!("It waits for power: {why}\n"),
-        Says::Nodes(why) => format!("It waits for a node: {why}\n"),
-        Says::Requeued(why) => format!("It was requeued {why}\n"),
-        Says::Unchanged(why) => format!("A change of it was refused: {why}\n"),
+        CommentBody::Limited(why) => format!("A limit of the site keeps it from starting: {why}\n"),
+        CommentBody::Power(why) => format!("It waits for power: {why}\n"),
+        CommentBody::Nodes(why) => format!("It waits for a node: {why}\n"),
+        CommentBody::Requeued(why) => format!("It was requeued {why}\n"),
+        CommentBody::Unchanged(why) => format!("A change of it was refused: {why}\n"),
         // What the job waits for stands below, node by node.
-        Says::Slices(_) => String::new(),
-        Says::Nothing | Says::Started(_) | Says::Unknown(_) | Says::Foreign(_) | Says::UnreadablePlan(..) => {
-            String::new()
-        }
+        CommentBody::Slices(_) => String::new(),
+        CommentBody::Nothing
+        | CommentBody::Started(_)
+        | CommentBody::Unknown(_)
+        | CommentBody::Foreign(_)
+        | CommentBody::UnreadablePlan(..) => String::new(),
     }
 }
 

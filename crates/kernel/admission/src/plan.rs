@@ -2,7 +2,7 @@
 //! with it. The comment's form and meaning: [`protocol::AdminComment`] and [`protocol::plan`].
 
 use protocol::wire::parse_request;
-use protocol::{AdminComment, Isolation, Plan, Says};
+use protocol::{AdminComment, CommentBody, Isolation, Plan};
 use site_config::SiteConfig;
 
 use crate::ruling::{Ruling, admit};
@@ -27,8 +27,8 @@ pub fn judge(
 ) -> Result<Option<u32>, Refusal> {
     let AdminComment { says, asks } = AdminComment::parse(comment);
     let plan = match says {
-        Says::Plan(plan) => Some(plan),
-        Says::UnreadablePlan(_, why) => return Err(format!("the plan cannot be read: {why}").into()),
+        CommentBody::Plan(plan) => Some(plan),
+        CommentBody::UnreadablePlan(_, why) => return Err(format!("the plan cannot be read: {why}").into()),
         _ => None,
     };
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());

@@ -51,7 +51,7 @@ const ASKS: &str = "; asks ";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminComment {
     /// The comment's statement about the job's start.
-    pub says: Says,
+    pub says: CommentBody,
     /// The job's request as [`crate::wire::encode_request`] writes it, for planners and `tessera why`: no command of Slurm's
     /// shows the SPANK environment.
     pub asks: Option<String>,
@@ -59,7 +59,7 @@ pub struct AdminComment {
 
 /// Statement of an AdminComment about a job's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Says {
+pub enum CommentBody {
     /// Nothing: the comment is empty, or holds only what the job asks.
     #[default]
     Nothing,
@@ -99,55 +99,55 @@ pub struct Waits {
 }
 
 impl AdminComment {
-    /// Reads an AdminComment. Every text is one: what cannot be read is [`Says::Unknown`] or [`Says::Foreign`].
+    /// Reads an AdminComment. Every text is one: what cannot be read is [`CommentBody::Unknown`] or [`CommentBody::Foreign`].
     #[must_use]
     pub fn parse(comment: &str) -> Self {
         let alone = |says| Self { says, asks: None };
         if comment.is_empty() {
-            return alone(Says::Nothing);
+            return alone(CommentBody::Nothing);
         }
         let Some(text) = comment.strip_prefix(OURS) else {
-            return alone(Says::Foreign(comment.to_owned()));
+            return alone(CommentBody::Foreign(comment.to_owned()));
         };
         if let Some(request) = text.strip_prefix("asks ") {
-            return Self { says: Says::Nothing, asks: Some(request.trim_end().to_owned()) };
+            return Self { says: CommentBody::Nothing, asks: Some(request.trim_end().to_owned()) };
         }
         match text.split_once(ASKS) {
             Some((says, request)) => {
-                Self { says: Says::parse(says), asks: Some(request.trim_end().to_owned()) }
+                Self { says: CommentBody::parse(says), asks: Some(request.trim_end().to_owned()) }
             }
-            None => alone(Says::parse(text)),
+            None => alone(CommentBody::parse(text)),
         }
     }
 
     /// The comment of a job with this request that neither has a plan nor has started.
     #[must_use]
     pub fn asking(request: &str) -> Self {
-        Self { says: Says::Nothing, asks: Some(request.to_owned()) }
+        Self { says: CommentBody::Nothing, asks: Some(request.to_owned()) }
     }
 
     /// Tells whether Tessera may replace the comment, because it is empty or Tessera wrote it.
     #[must_use]
     pub fn is_ours(&self) -> bool {
-        !matches!(self.says, Says::Foreign(_))
+        !matches!(self.says, CommentBody::Foreign(_))
     }
 
     /// The plan, lapsed or not.
     #[must_use]
     pub fn plan(&self) -> Option<&Plan> {
-        if let Says::Plan(plan) = &self.says { Some(plan) } else { None }
+        if let CommentBody::Plan(plan) = &self.says { Some(plan) } else { None }
     }
 
     /// End of the job's wait for better GPUs, seconds since 1970; `None` if it does not wait.
     #[must_use]
     pub fn waits_until(&self) -> Option<u64> {
-        if let Says::Waits(waits) = &self.says { Some(waits.until) } else { None }
+        if let CommentBody::Waits(waits) = &self.says { Some(waits.until) } else { None }
     }
 
     /// Grants of the job at its start; `None` if it has not started.
     #[must_use]
     pub fn started(&self) -> Option<&Started> {
-        if let Says::Started(started) = &self.says { Some(started) } else { None }
+        if let CommentBody::Started(started) = &self.says { Some(started) } else { None }
     }
 
     /// The plan that a job with this request has at `now`, seconds since 1970, and the request with the planned size.
@@ -159,13 +159,13 @@ impl AdminComment {
     }
 }
 
-impl From<Says> for AdminComment {
-    fn from(says: Says) -> Self {
+impl From<CommentBody> for AdminComment {
+    fn from(says: CommentBody) -> Self {
         Self { says, asks: None }
     }
 }
 
-impl Says {
+impl CommentBody {
     /// Reads the text behind [`OURS`], without the request at its end.
     fn parse(text: &str) -> Self {
         if let Some(plan) = text.strip_prefix(PLAN) {
@@ -213,19 +213,23 @@ const UTC_LEN: usize = 20;
 impl fmt::Display for AdminComment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.says, &self.asks) {
-            (Says::Nothing, None) => return Ok(()),
-            (Says::Nothing, Some(request)) => return write!(f, "{OURS}asks {request}"),
-            (Says::Foreign(text), _) => return f.write_str(text),
-            (Says::Plan(plan), _) => write!(f, "{OURS}{plan}")?,
-            (Says::Waits(Waits { until, what }), _) => write!(f, "{OURS}{WAITS}{} {what}", utc(*until))?,
-            (Says::Limited(why), _) => write!(f, "{OURS}{LIMITED}{why}")?,
-            (Says::Power(why), _) => write!(f, "{OURS}{POWER}{why}")?,
-            (Says::Slices(why), _) => write!(f, "{OURS}{SLICES}{why}")?,
-            (Says::Nodes(why), _) => write!(f, "{OURS}{NODES}{why}")?,
-            (Says::Requeued(why), _) => write!(f, "{OURS}{REQUEUED}{why}")?,
-            (Says::Unchanged(why), _) => write!(f, "{OURS}{UNCHANGED}{why}")?,
-            (Says::Started(started), _) => write!(f, "{OURS}{started}")?,
-            (Says::UnreadablePlan(text, _) | Says::Unknown(text), _) => write!(f, "{OURS}{text}")?,
+            (CommentBody::Nothing, None) => return Ok(()),
+            (CommentBody::Nothing, Some(request)) => return write!(f, "{OURS}asks {request}"),
+            (CommentBody::Foreign(text), _) => return f.write_str(text),
+            (CommentBody::Plan(plan), _) => write!(f, "{OURS}{plan}")?,
+            (CommentBody::Waits(Waits { until, what }), _) => {
+                write!(f, "{OURS}{WAITS}{} {what}", utc(*until))?
+            }
+            (CommentBody::Limited(why), _) => write!(f, "{OURS}{LIMITED}{why}")?,
+            (CommentBody::Power(why), _) => write!(f, "{OURS}{POWER}{why}")?,
+            (CommentBody::Slices(why), _) => write!(f, "{OURS}{SLICES}{why}")?,
+            (CommentBody::Nodes(why), _) => write!(f, "{OURS}{NODES}{why}")?,
+            (CommentBody::Requeued(why), _) => write!(f, "{OURS}{REQUEUED}{why}")?,
+            (CommentBody::Unchanged(why), _) => write!(f, "{OURS}{UNCHANGED}{why}")?,
+            (CommentBody::Started(started), _) => write!(f, "{OURS}{started}")?,
+            (CommentBody::UnreadablePlan(text, _) | CommentBody::Unknown(text), _) => {
+                write!(f, "{OURS}{text}")?
+            }
         }
         self.asks.as_ref().map_or(Ok(()), |request| write!(f, "{ASKS}{request}"))
     }

@@ -24,7 +24,7 @@ pub mod time;
 mod wait_turn;
 pub mod wire;
 
-pub use admin_comment::{AdminComment, Says, Waits};
+pub use admin_comment::{AdminComment, CommentBody, Waits};
 pub use counters::{AppCounters, MAX_COUNTERS};
 pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 pub use layout::{Layout, parse_layout};

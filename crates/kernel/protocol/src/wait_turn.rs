@@ -66,12 +66,12 @@ impl SetWait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin_comment::Says;
+    use crate::admin_comment::CommentBody;
 
     #[test]
     fn a_job_waits_once_and_only_for_what_there_can_be() {
         let wait = SetWait::parse("25:60").unwrap();
-        let began = AdminComment::from(Says::Waits(wait.begins(1060, 10.0, "n1")));
+        let began = AdminComment::from(CommentBody::Waits(wait.begins(1060, 10.0, "n1")));
         let (empty, foreign) = (AdminComment::parse(""), AdminComment::parse("by the site"));
         assert_eq!(
             began.to_string(),

@@ -1,6 +1,6 @@
 //! Power budgets in the tests of a job.
 
-use protocol::Says;
+use protocol::CommentBody;
 use protocol::wire::parse_placement;
 
 use super::*;
@@ -201,7 +201,7 @@ fn nobody_is_ended_for_a_job_that_would_then_wait_for_power() {
     let slurm = Fake { choices: Vec::new(), ..slurm }.choosing("n2", 1, 0b11);
     let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, &one, &slurm, &slurm);
     assert_eq!(opinion, Opinion::AsSlurmSays, "{effects:?}");
-    assert!(matches!(one.comment.says, Says::Nothing));
+    assert!(matches!(one.comment.says, CommentBody::Nothing));
 }
 
 /// Counters of eight applications, and runs of them alone and in pairs. Alone on the whole GPU each keeps 0.8 at 150 W, 0.95 at

@@ -21,23 +21,23 @@ fn read(text: &str) -> AdminComment {
 
 #[test]
 fn each_form_is_told_from_the_others() {
-    assert_eq!(read("").says, Says::Nothing);
-    assert!(matches!(read(PLANNED).says, Says::Plan(_)));
-    assert!(matches!(read(WAITING).says, Says::Waits(_)));
-    assert!(matches!(read(HAD).says, Says::Started(_)));
+    assert_eq!(read("").says, CommentBody::Nothing);
+    assert!(matches!(read(PLANNED).says, CommentBody::Plan(_)));
+    assert!(matches!(read(WAITING).says, CommentBody::Waits(_)));
+    assert!(matches!(read(HAD).says, CommentBody::Started(_)));
     let limited = "tessera: cannot start: --gres=gpu:1 asks for whole GPUs: use mig";
-    assert!(matches!(read(limited).says, Says::Limited(why) if why.starts_with("--gres=gpu:1 asks")));
+    assert!(matches!(read(limited).says, CommentBody::Limited(why) if why.starts_with("--gres=gpu:1 asks")));
     let waits = "tessera: waits for slices: no place is free for an instance 4g.20gb";
-    assert!(matches!(read(waits).says, Says::Slices(why) if why.ends_with("an instance 4g.20gb")));
+    assert!(matches!(read(waits).says, CommentBody::Slices(why) if why.ends_with("an instance 4g.20gb")));
     let requeued = "tessera: requeued by n1: GPU 0: 2g.10gb at 4 is held by job 3";
-    assert!(matches!(read(requeued).says, Says::Requeued(why) if why.starts_with("by n1: GPU 0")));
-    assert!(matches!(read("tessera: plan v1 rubbish").says, Says::UnreadablePlan(..)));
-    assert!(matches!(read("tessera: plan").says, Says::UnreadablePlan(..)));
+    assert!(matches!(read(requeued).says, CommentBody::Requeued(why) if why.starts_with("by n1: GPU 0")));
+    assert!(matches!(read("tessera: plan v1 rubbish").says, CommentBody::UnreadablePlan(..)));
+    assert!(matches!(read("tessera: plan").says, CommentBody::UnreadablePlan(..)));
     for unknown in ["tessera: planned", "tessera: hello", "tessera: n1=whole:0 colour=red: x"] {
-        assert_eq!(read(unknown).says, Says::Unknown(unknown["tessera: ".len()..].to_owned()));
+        assert_eq!(read(unknown).says, CommentBody::Unknown(unknown["tessera: ".len()..].to_owned()));
     }
     for foreign in ["benchmark of June", "tessera", "Tessera: plan v1", "; asks v1", "benchmark; asks v1"] {
-        assert_eq!(read(foreign), Says::Foreign(foreign.to_owned()).into());
+        assert_eq!(read(foreign), CommentBody::Foreign(foreign.to_owned()).into());
         assert!(!read(foreign).is_ours());
     }
     for ours in ["", PLANNED, WAITING, HAD, "tessera: hello"] {
@@ -131,7 +131,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
 proptest! {
     #[test]
     fn plans_survive_being_written(plan in any_plan(), asks in prop::option::of("v1 iso=mig times=1g:[1-9]")) {
-        let comment = AdminComment { says: Says::Plan(plan), asks };
+        let comment = AdminComment { says: CommentBody::Plan(plan), asks };
         prop_assert_eq!(AdminComment::parse(&comment.to_string()), comment);
     }
 

@@ -3,6 +3,8 @@
 use geometry::JobId;
 use protocol::layout::UNFIT;
 use protocol::node_word::{join, split};
+use protocol::set_summary::MATCH_ENV;
+use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 use protocol::{AdminComment, CommentBody, NodeWord};
 use topology::GpuSet;
 
@@ -108,6 +110,17 @@ impl Word {
 const MAX_COMMENT: usize = 400;
 
 impl Effect {
+    /// Variables of the job's SPANK environment that it sets, or removes by `None`.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, Option<&str>)> {
+        match self {
+            Self::Placement(None) => vec![(PLACEMENT_ENV, None), (WHY_ENV, None), (MATCH_ENV, None)],
+            Self::Placement(value) => vec![(PLACEMENT_ENV, value.as_deref())],
+            Self::Why(value) => vec![(WHY_ENV, value.as_deref())],
+            Self::Match(value) => vec![(MATCH_ENV, value.as_deref())],
+            _ => Vec::new(),
+        }
+    }
+
     /// The devices of a node, if it is about these.
     pub(crate) fn devices(&self) -> Option<&Devices> {
         if let Self::Devices(devices) = self { Some(devices) } else { None }
@@ -164,6 +177,17 @@ mod tests {
                 assert_eq!(shown("tessera gpu0=free", &format!("{stays}{word}")), None);
             }
         }
+    }
+
+    #[test]
+    fn a_placement_that_goes_takes_its_reason_and_its_match_along() {
+        let text = || Some("x".to_owned());
+        assert_eq!(Effect::Placement(text()).variables(), [(PLACEMENT_ENV, Some("x"))]);
+        let none = [PLACEMENT_ENV, WHY_ENV, MATCH_ENV].map(|name| (name, None));
+        assert_eq!(Effect::Placement(None).variables(), none);
+        assert_eq!(Effect::Why(None).variables(), [(WHY_ENV, None)]);
+        assert_eq!(Effect::Match(text()).variables(), [(MATCH_ENV, Some("x"))]);
+        assert_eq!(Effect::JobsChanged.variables(), []);
     }
 
     #[test]

@@ -52,6 +52,14 @@ pub(crate) fn configure(slurm_conf: &Path, saved: Option<&str>, built_for: u32) 
     set(site().read(slurm_conf, saved.map(Path::new)), built_for);
 }
 
+/// Shows commands and the exporter that slurmctld lacks what the plugin needs. `saved` is slurmctld's directory.
+pub(crate) fn say_other_slurm(saved: Option<&str>) {
+    if let Some(dir) = saved {
+        decisions::begin(dir);
+        decisions::say_placing(Placing::OtherSlurm);
+    }
+}
+
 /// Describes the file's error in a process that is to take over from a slurmctld that goes on if it fails.
 pub(crate) fn bad_at_reconfiguration() -> Option<String> {
     std::env::var(WAITING_PARENT).ok().and_then(|_| site().bad().map(str::to_owned))

@@ -1,8 +1,6 @@
 //! Writes effects into slurmctld: node bitmap, device bits, SPANK environment, AdminComment, licenses, node text.
 
 use geometry::JobId;
-use protocol::set_summary::MATCH_ENV;
-use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 use slurmctld_rt::spank_env::is_named;
 use slurmctld_rt::{item, text};
 
@@ -44,15 +42,9 @@ fn one(host: &Host, job: &mut sys::job_record_t, effect: &Effect) {
         Effect::SearchShards(count) => set_shards_per_node(host, job, u64::from(*count)),
         Effect::Devices(on_node) => devices(host, job, on_node),
         Effect::StartAt(start) => job.start_time = *start,
-        Effect::Placement(value) => {
-            variable(host, job, PLACEMENT_ENV, value.as_deref());
-            if value.is_none() {
-                variable(host, job, WHY_ENV, None);
-                variable(host, job, MATCH_ENV, None);
-            }
+        Effect::Placement(_) | Effect::Why(_) | Effect::Match(_) => {
+            effect.variables().into_iter().for_each(|(name, value)| variable(host, job, name, value));
         }
-        Effect::Why(value) => variable(host, job, WHY_ENV, value.as_deref()),
-        Effect::Match(value) => variable(host, job, MATCH_ENV, value.as_deref()),
         Effect::Comment(text) => {
             // SAFETY: slurmctld.h: null or a string that Slurm allocated.
             unsafe { host.heap.replace(&mut job.admin_comment, text) };

@@ -3,9 +3,7 @@
 use std::ffi::c_int;
 use std::path::Path;
 
-use decision_counts::decisions::Placing;
 use plugin_rt::{Chain, guard_ok, log};
-use shared_pages::decisions;
 use slurmctld_rt::{MissingSymbol, in_slurmctld};
 
 use super::host::Host;
@@ -66,16 +64,10 @@ fn begin() {
         Ok(false) => return,
         Ok(true) => {}
         Err(missing) => {
-            guard_ok("init", (), || {
-                if let Some(state) = host::conf_string(|c| c.state_save_location) {
-                    decisions::begin(&state);
-                    decisions::say_placing(Placing::OtherSlurm);
-                }
-            });
-            return log::error(format_args!(
-                "select plugin: {}: GPUs are left to Slurm",
-                missing.built_for(sys::SLURM_VERSION_NUMBER)
-            ));
+            let saved = || host::conf_string(|c| c.state_save_location);
+            guard_ok("init", (), || state::say_other_slurm(saved().as_deref()));
+            let missing = missing.built_for(sys::SLURM_VERSION_NUMBER);
+            return log::error(format_args!("select plugin: {missing}: GPUs are left to Slurm"));
         }
     }
     guard_ok("init", (), configure);

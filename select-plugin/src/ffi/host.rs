@@ -4,7 +4,8 @@
 //! which lack some of them, and unit tests have none.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use geometry::JobId;
 use plugin_rt::symbol;
@@ -52,11 +53,6 @@ slurmctld_rt::slurmctlds! {
         static conf = c"slurm_conf", "src/common/read_config.h": sys::slurm_conf_t;
         static last_job_update = c"last_job_update", "src/slurmctld/slurmctld.h": libc::time_t;
     }
-}
-
-fn time() -> libc::time_t {
-    // SAFETY: time(2) with no place to store.
-    unsafe { libc::time(ptr::null_mut()) }
 }
 
 impl Host {
@@ -140,19 +136,19 @@ impl Host {
 
     /// Seconds since 1970.
     pub(super) fn now(&self) -> u64 {
-        u64::try_from(time()).unwrap_or(0)
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
     }
 
     /// Tells slurmctld that node records have changed, so that `sinfo` gets them anew.
     pub(super) fn nodes_changed(&self) {
         // SAFETY: node_conf.h: `extern time_t last_node_update`; hooks run under the node lock.
-        unsafe { self.last_node_update.write(time()) };
+        unsafe { self.last_node_update.write(self.now().cast_signed()) };
     }
 
     /// Tells slurmctld that job records have changed. Backfill sleeps on while nothing has.
     pub(super) fn jobs_changed(&self) {
         // SAFETY: slurmctld.h: `extern time_t last_job_update`; hooks run under the job lock.
-        unsafe { self.last_job_update.write(time()) };
+        unsafe { self.last_job_update.write(self.now().cast_signed()) };
     }
 }
 

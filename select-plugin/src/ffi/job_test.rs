@@ -124,8 +124,8 @@ impl Slurm for Live<'_> {
         self.nodes.get_or_init(|| nodes::views(self.host, self.job, self.call.bitmap))
     }
 
-    fn heard(&self) -> Vec<(String, Heard)> {
-        nodes::heard(self.host, self.call.bitmap)
+    fn heard(&self, node: &NodeView) -> Option<Heard> {
+        self.host.node(node.index).map(nodes::heard_of)
     }
 
     fn within_reach(&self) -> &[String] {

@@ -13,17 +13,17 @@ use crate::memory::JobAddress;
 use crate::slurm_rules::{self, PreemptMode, starts_by};
 use crate::view::{Allocated, GresKind, GresRequest, JobView, NodeView};
 
+const _: () = assert!(sys::NO_VAL == slurm_rules::NO_VAL && sys::INFINITE == slurm_rules::INFINITE);
+
 /// Tells whether the struct layouts this plugin was built with are those of the running slurmctld, as far as the magic
 /// numbers behind them can tell: `details` and `part_ptr` lie on either side of the fields that are changed. Nothing that a
 /// user can fill counts.
 pub(super) fn layout_fits(job: &sys::job_record_t) -> bool {
     // SAFETY: a pointer of a job record; if the layout is another one, the first word behind it is not the magic,
-    // and slurmctld fills both before it tests a job.
-    let details = unsafe { struct_at(job.details) };
-    // SAFETY: as above.
+    // and slurmctld fills it, as `details`, before it tests a job.
     let part = unsafe { struct_at(job.part_ptr) };
     job.magic == sys::JOB_MAGIC
-        && details.is_none_or(|d| d.magic == sys::DETAILS_MAGIC)
+        && details(job).is_none_or(|d| d.magic == sys::DETAILS_MAGIC)
         && part.is_none_or(|p| p.magic == sys::PART_MAGIC)
 }
 
@@ -52,8 +52,6 @@ fn is_exclusive(job: &sys::job_record_t) -> bool {
 
 /// The job, as far as placement goes.
 pub(super) fn view(host: &Host, job: &sys::job_record_t) -> JobView {
-    let given = |n: u32| Some(n).filter(|n| *n != 0 && *n != sys::NO_VAL && *n != sys::INFINITE);
-    let deadline = u64::try_from(job.deadline).ok().filter(|d| *d != 0 && *d != u64::from(sys::NO_VAL));
     JobView {
         id: JobId(job.job_id),
         uid: Uid(job.user_id),
@@ -68,7 +66,7 @@ pub(super) fn view(host: &Host, job: &sys::job_record_t) -> JobView {
         // SAFETY: null or NUL-terminated.
         comment: AdminComment::parse(&unsafe { text(job.admin_comment) }.unwrap_or_default()),
         now: host.now(),
-        starts_by: starts_by(deadline, [job.time_min, job.time_limit].map(given)),
+        starts_by: starts_by(job.deadline, [job.time_min, job.time_limit]),
     }
 }
 

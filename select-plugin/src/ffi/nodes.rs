@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::ffi::{CStr, c_char};
 
-use protocol::layout::UNFIT;
 use protocol::node_word::split;
 use slurmctld_rt::{struct_at, text};
 
@@ -11,7 +10,7 @@ use super::host::{Host, name_of};
 use super::{accounts, sys};
 use crate::engine::Heard;
 use crate::lifecycle_hooks::NodeGpus;
-use crate::slurm_rules::count_gpus;
+use crate::slurm_rules::{count_gpus, says_unfit};
 use crate::view::NodeView;
 
 /// Tells whether the layout of the node table's records is the one this plugin was built with.
@@ -32,17 +31,13 @@ pub(super) fn views(host: &Host, job: &sys::job_record_t, bitmap: *mut sys::bits
             config: node.config_ptr.addr(),
             completing: host.completing(index),
             registered: node.slurmd_start_time != 0,
-            unfit: bytes(node.extra).starts_with(UNFIT.as_bytes()),
+            unfit: says_unfit(bytes(node.extra)),
             // SAFETY: null or a live bitmap over the node table.
             required: unsafe { host.bits.at(required) }.test(index),
         })
     };
-    set(host, bitmap).into_iter().filter_map(view).collect()
-}
-
-fn set(host: &Host, bitmap: *mut sys::bitstr_t) -> Vec<usize> {
-    // SAFETY: null or a live bitmap over the node table.
-    unsafe { host.bits.at(bitmap) }.below(host.node_count())
+    // SAFETY: as above.
+    unsafe { host.bits.at(bitmap) }.below(host.node_count()).into_iter().filter_map(view).collect()
 }
 
 /// The bytes of a string of Slurm's. They are not copied: every node is asked in every test.
@@ -52,14 +47,8 @@ fn bytes<'a>(string: *const c_char) -> &'a [u8] {
 }
 
 /// Reads the facts about its slurmd from a node's record. Only the end of its `extra` is read: every node is asked in every test.
-fn heard_of(node: &sys::node_record_t) -> Heard {
+pub(super) fn heard_of(node: &sys::node_record_t) -> Heard {
     Heard::from_extra(bytes(node.extra), u64::try_from(node.slurmd_start_time).unwrap_or(0))
-}
-
-/// Reads the facts about the slurmds of the nodes whose bits are set.
-pub(super) fn heard(host: &Host, bitmap: *mut sys::bitstr_t) -> Vec<(String, Heard)> {
-    let nodes = set(host, bitmap).into_iter().filter_map(|index| host.node(index));
-    nodes.filter_map(|node| Some((name_of(node)?, heard_of(node)))).collect()
 }
 
 /// Reads the facts about the slurmds of all nodes.

@@ -25,7 +25,10 @@ impl PendingTest {
     pub(crate) fn before(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> Vec<Effect> {
         let mut effects = Vec::from_iter(self.ended_draws_nothing(memory, slurm));
         let Memory { engine, tried, .. } = memory;
-        slurm.heard().into_iter().for_each(|(node, heard)| engine.hear(&node, heard));
+        let nodes = slurm.nodes();
+        for node in nodes {
+            slurm.heard(node).into_iter().for_each(|heard| engine.hear(&node.name, heard));
+        }
         if self.test.ask != Ask::TestOnly {
             effects.extend(self.keep_to_limits(engine, slurm));
             if self.lack.is_some() {
@@ -36,7 +39,6 @@ impl PendingTest {
             effects.extend(self.wait_without_placement(engine, slurm));
             return effects;
         }
-        let nodes = slurm.nodes();
         let question = self.question(engine, nodes);
         let (Some(want), Some(question)) = (&self.want, question) else { return effects };
         let (view, test) = (&self.view, self.test);

@@ -444,7 +444,7 @@ fn a_placement_and_slices_of_before_go_where_nothing_is_wanted() {
     let view = JobView { gres: Vec::new(), ..instance() };
     let found = succeeds(&mut memory, Ask::RunNow, &view, &slurm, &slurm);
     assert_eq!(found, (Opinion::AsSlurmSays, vec![Effect::Placement(None), Effect::Slices(0)]));
-    assert_eq!(slurm.reads.get(), 0, "nothing is read for it");
+    assert_eq!(slurm.reads.get(), 1, "the candidates, for the words of their nodes");
     let found = succeeds(&mut memory, Ask::WillRun, &view, &slurm, &slurm);
     assert_eq!(found, (Opinion::AsSlurmSays, vec![]));
 }

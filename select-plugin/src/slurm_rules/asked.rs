@@ -1,6 +1,7 @@
 //! What a job's GRES entries ask, which nodes it can reach, and what Slurm counts of a node's GPUs.
 
 use admission::Counted;
+use protocol::layout::UNFIT;
 
 use crate::view::{GresKind, GresRequest, NodeView};
 
@@ -47,6 +48,11 @@ impl AskedNumbers {
 pub(crate) fn within_reach(nodes: Vec<NodeView>) -> Vec<String> {
     let insists = nodes.iter().any(|node| node.required);
     nodes.into_iter().filter(|node| node.required || !insists).map(|node| node.name).collect()
+}
+
+/// Tells whether a node says in its `extra` that its GPUs are not those that the site describes.
+pub(crate) fn says_unfit(extra: &[u8]) -> bool {
+    extra.starts_with(UNFIT.as_bytes())
 }
 
 /// GRES entry of a node.
@@ -105,6 +111,12 @@ mod tests {
         let reached = |all: &[(&str, bool)]| within_reach(all.iter().map(|(n, r)| node(n, *r)).collect());
         assert_eq!(reached(&[("n1", false), ("n2", false)]), ["n1", "n2"]);
         assert_eq!(reached(&[("n1", false), ("n2", true)]), ["n2"]);
+    }
+
+    #[test]
+    fn a_node_says_at_the_beginning_of_its_extra_that_it_is_unfit() {
+        let says = ["tessera unfit: GPU 0 is another", "rack 7, tessera unfit: x", "tessera gpu0=free", ""];
+        assert_eq!(says.map(|extra| says_unfit(extra.as_bytes())), [true, false, false, false]);
     }
 
     #[test]

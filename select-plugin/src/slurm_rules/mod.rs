@@ -11,12 +11,14 @@ mod shards;
 mod steps;
 mod times;
 
-pub(crate) use asked::{AskedNumbers, CountedEntry, count_gpus, gets_one_node, kind_of, within_reach};
+pub(crate) use asked::{
+    AskedNumbers, CountedEntry, count_gpus, gets_one_node, kind_of, says_unfit, within_reach,
+};
 pub(crate) use devices::{Account, ReadEntry, Topology, choice};
 #[cfg(not(slurm_since = "25.05"))]
-pub(crate) use licenses::lists_to_count;
+pub(crate) use licenses::LicenseChange;
 pub(crate) use preemption::{PreemptMode, jobs_to_list};
 pub(crate) use shards::{ShardRequest, amount, amounts_by_device, devices_of_entries};
 #[cfg(not(slurm_since = "25.05"))]
 pub(crate) use steps::{Given, missing_gpus};
-pub(crate) use times::starts_by;
+pub(crate) use times::{INFINITE, NO_VAL, starts_by};

@@ -73,8 +73,8 @@ impl Slurm for Fake {
         &self.nodes
     }
 
-    fn heard(&self) -> Vec<(String, Heard)> {
-        self.heard.clone()
+    fn heard(&self, node: &NodeView) -> Option<Heard> {
+        self.heard.iter().find(|(name, _)| *name == node.name).map(|(_, heard)| *heard)
     }
 
     fn within_reach(&self) -> &[String] {

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use admission::gres_list::Tres;
 use geometry::size::display_gb;
 use geometry::{JobId, Model};
-use protocol::Layout;
-use protocol::gres_list::Tres;
-use protocol::layout::{ConfigInForce, GpuLayout, UNFIT};
+use node_layout::Layout;
+use node_layout::parse_layout;
+use node_layout::{ConfigInForce, GpuLayout};
+use protocol::node_word::UNFIT;
 use protocol::wire::parse_request;
-use protocol::{AdminComment, CommentBody, Isolation, Standing, parse_layout};
+use protocol::{AdminComment, CommentBody, Isolation, Standing};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::gpu_pieces::{self, Owner, Piece};

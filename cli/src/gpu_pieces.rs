@@ -2,7 +2,7 @@
 
 use geometry::size::display_gb;
 use geometry::{JobId, Model, counted};
-use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, Seats, Shares};
+use node_layout::{ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, Seats, Shares};
 
 /// What holds a piece of a GPU; decides its colour everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

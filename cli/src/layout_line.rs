@@ -1,9 +1,11 @@
 //! A published layout, read for a node that `tessera.toml` describes.
 
 use geometry::{GpuIndex, JobId, Model, Profile, Slice, Uid, counted};
+use node_layout::{ComputeLayout, GpuLayout, HolderLayout, OFF, Seats, Shares};
+use node_layout::{Layout, parse_layout};
 use node_state::{Claim, ComputeHold, GpuState, Holder, Instance, Node, Seat, Share};
-use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, OFF, Seats, Shares, UNFIT};
-use protocol::{Layout, MigSpec, ShareOn, parse_layout};
+use protocol::node_word::UNFIT;
+use protocol::{MigSpec, ShareOn};
 
 /// Reads a layout and checks it against the node's models. A line that ended early leaves the other GPUs out.
 pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, String> {
@@ -124,7 +126,7 @@ fn claims(layout: &Layout, node: &Node) -> Vec<Claim> {
 }
 
 fn shares(list: &Shares, owner: &dyn Fn(JobId) -> Uid) -> Vec<Share> {
-    let share = |s: &protocol::layout::ShareLayout| Share {
+    let share = |s: &node_layout::ShareLayout| Share {
         job: s.job,
         uid: owner(s.job),
         mem_mib: s.mem_mib,
@@ -147,7 +149,7 @@ mod tests {
         let line = "tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@2:mps[job3:100M/5%,job4:200M/6%],1g.5gb@3:idle] \
                     gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3=mig[7g.40gb@0:ci[4c@0:job15:9537M,3c@4:job16:9537M]]";
         take_over(&read(line, &[model; 4]).unwrap(), &mut node, &|_| Uid(7));
-        assert_eq!(node.layout(), line);
+        assert_eq!(node_layout::layout_of(&node).to_string(), line);
     }
 
     #[test]

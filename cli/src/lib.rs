@@ -17,6 +17,7 @@ mod layout_line;
 mod local_node;
 mod node_answer;
 mod node_groups;
+mod only_instance;
 mod options;
 mod outcome;
 pub mod parsers;

@@ -44,7 +44,7 @@ impl<'c> Local<'c> {
 
     /// The node as it is, for drawing.
     pub(crate) fn drawn(&self, inspection: &Inspection, ending: &HashSet<JobId>) -> NodeSeen {
-        let layout = node_state::layout_of(&inspection.node);
+        let layout = node_layout::layout_of(&inspection.node);
         let models = inspection.node.gpus.iter().map(|g| g.model);
         NodeSeen {
             name: self.name.clone(),

@@ -118,7 +118,7 @@ fn alone(present: &Present, ends: &HashMap<JobId, Micros>, company: &HashMap<Str
         let n = present.node.gpus.len();
         return Verdict::Now(format!("the whole node with its {}", counted(n, "GPU")));
     }
-    let layout = node_state::layout_of(&present.node);
+    let layout = node_layout::layout_of(&present.node);
     let holders = layout.gpus.iter().flat_map(|gpu| gpu.jobs());
     let others = company.get(&present.name).into_iter().flatten().copied();
     let jobs: Vec<JobId> = holders.chain(others).collect::<BTreeSet<_>>().into_iter().collect();

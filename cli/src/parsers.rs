@@ -1,6 +1,7 @@
 //! The parsers of what users wrote, for fuzzing: each reads its input and forgets what it read.
 
 use crate::commands::{plan, simulate};
+use crate::only_instance::OnlyInstance;
 use crate::slurm;
 
 /// What `squeue` prints in our columns.
@@ -17,6 +18,11 @@ pub fn sacct(table: &[u8]) {
 /// A batch of tasks, CSV or JSON lines.
 pub fn tasks(text: &str) {
     plan::read_tasks(text);
+}
+
+/// Grants of a job, as its AdminComment has them.
+pub fn only_instance(got: &str) {
+    let _ = OnlyInstance::parse(got);
 }
 
 /// The note of a plan in a job's Comment.

@@ -2,7 +2,7 @@
 
 use far::{Micros, PresentGpu, PresentInstance};
 use geometry::{GpuIndex, JobId};
-use protocol::layout::{GpuLayout, HolderLayout, Seats, Shares};
+use node_layout::{GpuLayout, HolderLayout, Seats, Shares};
 
 /// A GPU as a node's layout line tells it, with the expected end of every job that holds some of it (µs from now,
 /// `None` if unknown). Under MPS a GPU or an instance is free when the last of its jobs ends.
@@ -54,7 +54,7 @@ pub(crate) fn of_layout(
 mod tests {
     use far::Present;
     use geometry::Model;
-    use protocol::parse_layout;
+    use node_layout::parse_layout;
 
     use super::*;
 

@@ -101,7 +101,7 @@ pub(crate) fn nodes(config: &SiteConfig, published: &Published, among: Among<'_>
         layout_line::take_over(&layout, &mut node, &owner);
         let slurms = published.slurm.as_ref().and_then(|known| known.nodes.get(name));
         let idle = slurms.map_or_else(
-            || node_state::layout_of(&node).gpus.iter().all(|gpu| gpu.jobs().next().is_none()),
+            || node_layout::layout_of(&node).gpus.iter().all(|gpu| gpu.jobs().next().is_none()),
             |node| node.idle,
         );
         let fresh = states.len();

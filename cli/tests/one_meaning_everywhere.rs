@@ -8,11 +8,11 @@ mod slurm;
 use std::fs;
 use std::path::Path;
 
+use admission::gres_list::Tres;
+use admission::meaning::{Counted, as_counted};
 use admission::{Ruling, Submission, judge};
 use insta::assert_snapshot;
 use job_options::{Renames, Source, Spec, Typed};
-use protocol::gres_list::Tres;
-use protocol::meaning::{Counted, as_counted};
 use protocol::wire::{encode_request, parse_request};
 use serde_json::Value;
 use site_config::SiteConfig;

@@ -1,6 +1,6 @@
 //! What the tests of this crate share: a slurmctld, a site, a submission.
 
-use protocol::gres_list::Tres;
+use admission::gres_list::Tres;
 use site_config::SiteConfig;
 
 use crate::submission::{Described, Partition, Slurm};

@@ -1,8 +1,8 @@
 //! A change of a job as a whole.
 
 use admission::change::{self, Change};
+use admission::gres_list::{with_gpus_of, with_shards};
 use admission::plan;
-use protocol::gres_list::{with_gpus_of, with_shards};
 use protocol::{AdminComment, CommentBody};
 
 use crate::answer::{Answer, Effect};
@@ -100,8 +100,8 @@ mod tests {
     use crate::fixtures::{Fake, MOLDABLE, asking, site};
     use crate::submit::submit;
     use admission::Refusal;
+    use admission::gres_list::Tres;
     use decision_counts::decisions::Reason;
-    use protocol::gres_list::Tres;
     use slurmctld_rt::spank_env::BadEnv;
 
     #[test]

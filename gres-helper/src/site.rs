@@ -8,7 +8,7 @@ use plugin_rt::log;
 use site_config::SiteConfig;
 use site_files::last_good::{InForce, LastGood};
 use site_files::tessera_toml::{self, LoadError};
-use site_problems::{SlurmNames, unknown_to_slurm};
+use slurm_names::{SlurmNames, unknown_to_slurm};
 
 /// Rules for submissions.
 #[derive(Clone, Copy, Debug)]

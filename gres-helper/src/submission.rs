@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use admission::gres_list::Tres;
 use admission::{Submission, distinct};
 use protocol::Isolation;
-use protocol::gres_list::Tres;
 use protocol::wire::parse_request;
 use site_config::{SiteConfig, hostlist};
 use slurmctld_rt::spank_env::BadEnv;

@@ -1,7 +1,7 @@
 //! A submission as a whole.
 
 use admission::Ruling;
-use protocol::gres_list::with_entry;
+use admission::gres_list::with_entry;
 use protocol::wire::encode_request;
 use protocol::{AdminComment, Isolation};
 
@@ -53,8 +53,8 @@ pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> A
 mod tests {
     use super::*;
     use crate::fixtures::{Fake, MOLDABLE, asking, site};
+    use admission::gres_list::Tres;
     use decision_counts::decisions::Reason;
-    use protocol::gres_list::Tres;
 
     #[test]
     fn a_submission_gets_its_gres_and_loses_what_claims_to_be_a_placement() {

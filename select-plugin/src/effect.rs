@@ -1,7 +1,7 @@
 //! What the plugin wants written into slurmctld, as plain values. `ffi::apply` writes them, one after the other.
 
 use geometry::JobId;
-use protocol::layout::UNFIT;
+use protocol::node_word::UNFIT;
 use protocol::node_word::{join, split};
 use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, WHY_ENV};

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use admission::Counted;
 use geometry::JobId;
+use node_layout::{ConfigInForce, OFF};
 use plugin_rt::log;
-use protocol::layout::{ConfigInForce, OFF};
 use protocol::wire::{JobPlacement, encode_request, parse_placement};
 use protocol::{CommentBody, NodeWord, Started};
 
@@ -249,7 +249,7 @@ pub(crate) fn off(nodes: Vec<String>) -> Vec<Layout> {
 }
 
 fn bad_file_line() -> String {
-    protocol::Layout { config: ConfigInForce::Bad, ..protocol::Layout::default() }.to_string()
+    node_layout::Layout { config: ConfigInForce::Bad, ..node_layout::Layout::default() }.to_string()
 }
 
 /// Slurm's counts of a node's GPUs.

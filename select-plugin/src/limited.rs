@@ -1,9 +1,9 @@
 //! A job that a limit of the site forbids, though it was submitted: the limit is newer, or an administrator moved the job.
 
+use admission::gres_list::Entry;
 use admission::{Submission, forbids_counted, limits_of};
 use geometry::JobId;
 use protocol::CommentBody;
-use protocol::gres_list::Entry;
 use site_config::SiteConfig;
 
 use crate::effect::Effect;

@@ -19,8 +19,8 @@ use std::collections::{HashMap, HashSet};
 
 use decision_counts::decisions::Reason;
 use geometry::JobId;
+use node_layout::ConfigInForce;
 use node_state::Node;
-use protocol::layout::ConfigInForce;
 use protocol::plan::PlannedPlace;
 
 use crate::engine::{Engine, Question};

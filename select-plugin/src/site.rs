@@ -112,7 +112,7 @@ impl Site {
 
 #[cfg(test)]
 mod tests {
-    use protocol::layout::ConfigInForce;
+    use node_layout::ConfigInForce;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use decision_counts::decisions::Placing;
-use protocol::layout::ConfigInForce;
+use node_layout::ConfigInForce;
 use shared_pages::decisions;
 use slurmctld_rt::spank_env::BadEnv;
 use slurmctld_rt::version;

@@ -1,8 +1,8 @@
 //! What the plugin takes from Slurm's structs, as plain values. `ffi::read` reads them once per hook; everything after
 //! that is safe code on these types.
 
+use admission::meaning::{Counted, CountedRequest, as_counted};
 use geometry::{JobId, Uid};
-use protocol::meaning::{Counted, CountedRequest, as_counted};
 use protocol::{AdminComment, Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
 

@@ -4,12 +4,12 @@
 
 mod common;
 
+use admission::slices::slices_in;
 use common::{AT_ONCE, LOOK, builder, looked, on};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, Job, JobId, User};
-use protocol::slices::slices_in;
 use serde_json::Value;
 use slurm_releases::Release;
 

@@ -59,7 +59,7 @@ pub(super) fn verdict(node: &Node, ask: &Ask, policy: &Policy, ends: &HashMap<Jo
         }
         decide(&node, ask, policy).chosen.is_some()
     };
-    let layout = node_state::layout_of(node);
+    let layout = node_layout::layout_of(node);
     let holders: BTreeSet<JobId> = layout.gpus.iter().flat_map(|gpu| gpu.jobs()).collect();
     let mut order: Vec<JobId> = holders.into_iter().collect();
     order.sort_by_key(|job| (ends.get(job).copied().unwrap_or(Micros::MAX), *job));

@@ -8,6 +8,7 @@ use geometry::JobId;
 use protocol::wire::parse_request;
 
 use super::Learnt;
+use crate::only_instance::OnlyInstance;
 use crate::slurm::squeue::{NO_LIMIT_S, QueuedJob};
 
 /// How many more seconds a late job is assumed to need at least.
@@ -41,9 +42,9 @@ fn expected(job: &QueuedJob, learnt: &Learnt) -> Option<u64> {
     let comment = AdminComment::parse(&job.comment);
     let started = comment.started()?;
     let planned = started.planned.map(|(begin, end)| end.saturating_sub(begin));
-    let seconds = planned
-        .or_else(|| said(&comment))
-        .or_else(|| learnt.seconds(job, started.job_profile.as_deref()?, started.only_instance()?.profile))?;
+    let seconds = planned.or_else(|| said(&comment)).or_else(|| {
+        learnt.seconds(job, started.job_profile.as_deref()?, OnlyInstance::parse(&started.got)?.profile)
+    })?;
     Some(job.start? + seconds)
 }
 
@@ -59,7 +60,7 @@ pub(crate) fn needs_learnt(job: &QueuedJob) -> bool {
 /// Seconds that a job says it takes on the instance it got. Its request follows the grant in the comment.
 fn said(comment: &AdminComment) -> Option<u64> {
     let request = parse_request(comment.asks.as_deref()?).ok()?;
-    let profile = comment.started()?.only_instance()?.profile;
+    let profile = OnlyInstance::parse(&comment.started()?.got)?.profile;
     let slices: u8 = profile.split_once("g.")?.0.parse().ok()?;
     request.times.iter().find(|t| t.slices == slices).map(|t| t.millis.div_ceil(1000))
 }

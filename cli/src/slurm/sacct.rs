@@ -9,6 +9,7 @@ use std::process::Command;
 
 use super::records::SlurmTable;
 use super::squeue::MOST_IDS;
+use crate::only_instance::OnlyInstance;
 use crate::outcome::Failure;
 
 /// One completed job of a job profile.
@@ -81,7 +82,7 @@ fn one(cells: Vec<String>) -> Option<Past> {
     let [_, user, account, state, elapsed, comment] = <[String; 6]>::try_from(cells).ok()?;
     let comment = AdminComment::parse(&comment);
     let started = comment.started().filter(|_| state == "COMPLETED")?;
-    let instance = started.only_instance()?.profile.to_owned();
+    let instance = OnlyInstance::parse(&started.got)?.profile.to_owned();
     let (job_profile, seconds) = (started.job_profile.clone()?, elapsed.parse().ok()?);
     Some(Past { user, account, job_profile, instance, seconds })
 }

@@ -8,8 +8,8 @@ mod columns;
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
 
+use admission::gres_list::Tres;
 use geometry::{JobId, Uid};
-use protocol::gres_list::Tres;
 use site_config::hostlist;
 
 use super::command::run;

@@ -4,8 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use admission::{Counted, Submission};
 use geometry::{JobId, Uid};
-use protocol::layout::{ConfigInForce, UNFIT};
-use protocol::{Standing, parse_layout};
+use node_layout::ConfigInForce;
+use node_layout::parse_layout;
+use protocol::Standing;
+use protocol::node_word::UNFIT;
 use site_config::SiteConfig;
 
 use super::Whose;

@@ -12,7 +12,7 @@ use super::{sys, version};
 use crate::answer::Effect;
 use crate::harm::Harm;
 use crate::submission::{Described, Recorded};
-use protocol::gres_list::{Tres, gpu_bind, names_none};
+use admission::gres_list::{Tres, gpu_bind, names_none};
 
 /// A string of Slurm's that is there and not empty.
 ///

@@ -3,8 +3,8 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use admission::slices::names_slices;
 use plugin_rt::text;
-use protocol::slices::names_slices;
 use slurmctld_rt::Heap;
 
 use super::{sys, version};

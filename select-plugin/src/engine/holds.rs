@@ -1,9 +1,11 @@
 //! What jobs hold: from the commit of an allocation to the end of the last epilog.
 
 use geometry::{JobId, Uid};
-use node_state::{Gpu, GpuState, Holder, Node, Purpose, layout_of};
+use node_layout::layout_of;
+use node_layout::{Layout, forget_idle, parse_layout, remember_idle};
+use node_state::{Gpu, GpuState, Holder, Node, Purpose};
 use protocol::wire::JobPlacement;
-use protocol::{Grant, Layout, NodeGrant, parse_layout};
+use protocol::{Grant, NodeGrant};
 
 use super::Engine;
 
@@ -92,7 +94,7 @@ impl Engine {
     pub(crate) fn remember_idle(&mut self, node: &str, published: &str) {
         let Some(entry) = self.nodes.get_mut(node) else { return };
         if let Ok(layout) = parse_layout(published) {
-            entry.node.remember_idle(&layout);
+            remember_idle(&mut entry.node, &layout);
             entry.changed();
         }
     }
@@ -100,7 +102,7 @@ impl Engine {
     /// Drops the idle instances of a node that has booted; whether there were any.
     pub(crate) fn forget_idle(&mut self, node: &str) -> bool {
         let Some(entry) = self.nodes.get_mut(node) else { return false };
-        let any = entry.node.forget_idle() > 0;
+        let any = forget_idle(&mut entry.node) > 0;
         if any {
             entry.changed();
         }

@@ -23,9 +23,9 @@ use std::sync::{Arc, Mutex};
 
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
+use node_layout::ConfigInForce;
 use node_state::{Gpu, Node, Policy, Purpose};
 use placement::{Budgets, NodeCost};
-use protocol::layout::ConfigInForce;
 use protocol::{NodeGrant, Request, Said, Standing};
 use site_config::SiteConfig;
 use topology::GpuSet;

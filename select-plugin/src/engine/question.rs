@@ -81,7 +81,11 @@ impl Question {
         #[cfg(any(test, feature = "audited"))]
         if cfg!(any(debug_assertions, feature = "audited")) {
             let findings = audit::audit(node, &ask, &self.policy, &decision);
-            assert!(findings.is_empty(), "audit of {ask:?} on {}: {findings:?}", node.layout());
+            assert!(
+                findings.is_empty(),
+                "audit of {ask:?} on {}: {findings:?}",
+                node_layout::layout_of(node)
+            );
         }
         decision
     }
@@ -106,7 +110,13 @@ impl Question {
     pub(crate) fn fits(&self, node: &Node) -> bool {
         let fits = fits(node, &self.asked_of(node), &self.policy);
         if cfg!(debug_assertions) {
-            assert_eq!(fits, self.decide(node).chosen.is_some(), "{:?} on {}", self.ask, node.layout());
+            assert_eq!(
+                fits,
+                self.decide(node).chosen.is_some(),
+                "{:?} on {}",
+                self.ask,
+                node_layout::layout_of(node)
+            );
         }
         fits
     }

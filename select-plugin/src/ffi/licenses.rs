@@ -4,8 +4,8 @@
 //! (`allocate_nodes` and `job_set_alloc_tres`, src/slurmctld/node_scheduler.c). It holds the job to its limits with
 //! `tres_req_cnt`, right after the test (`select_nodes`). So both hooks write.
 
+use admission::slices::names_slices;
 use plugin_rt::log;
-use protocol::slices::names_slices;
 use slurmctld_rt::text;
 
 use super::host::{Host, conf_string};

@@ -1,7 +1,7 @@
 //! What a job's GRES entries ask, which nodes it can reach, and what Slurm counts of a node's GPUs.
 
 use admission::Counted;
-use protocol::layout::UNFIT;
+use protocol::node_word::UNFIT;
 
 use crate::view::{GresKind, GresRequest, NodeView};
 

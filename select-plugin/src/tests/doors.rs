@@ -1,7 +1,7 @@
 //! Every way to ask for a GPU, on a GPU of every use: what the job gets, or who refuses it. None of them waits for ever.
 
+use admission::gres_list::Tres;
 use admission::{Ruling, Submission, judge};
-use protocol::gres_list::Tres;
 use protocol::wire::encode_request;
 
 use super::*;

@@ -102,7 +102,7 @@ fn links(machine: &Machine) -> String {
             if let Some(system) = alike {
                 let _ = writeln!(text, "# NVLinks are those of {}.", system.name);
             }
-            text.push_str(&site_config::links_text(&graph, machine.links.slot()));
+            text.push_str(&gpu_node::links_text(&graph, machine.links.slot()));
         }
     }
     text

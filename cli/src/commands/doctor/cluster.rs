@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use decision_counts::decisions::{Decisions, Placing};
-use protocol::layout::{ConfigInForce, OFF, UNFIT};
-use protocol::parse_layout;
+use node_layout::parse_layout;
+use node_layout::{ConfigInForce, OFF};
+use protocol::node_word::UNFIT;
 use shared_pages::{decisions, refusals_by_day};
 use site_config::SiteConfig;
 

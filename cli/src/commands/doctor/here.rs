@@ -11,9 +11,9 @@ use geometry::{JobId, counted};
 use gpu_node::{Numbering, inspect, memory_regions};
 use node_driver::NvmlIndex;
 use node_journal::Journal;
+use node_layout::{GpuLayout, HolderLayout, Seats, Shares};
+use node_layout::{Layout, parse_layout};
 use plugin_rt::slurm_conf;
-use protocol::layout::{GpuLayout, HolderLayout, Seats, Shares};
-use protocol::{Layout, parse_layout};
 use site_config::{GpuOrder, SiteConfig, gpu_order};
 use site_files::last_good::LastGood;
 
@@ -140,7 +140,7 @@ fn look_once(
         |f| match parse_layout(line) {
             Err(e) => f.bad(format!("{name}: published layout: {e}")),
             Ok(published) => {
-                let here = as_slurm_counts(node_state::layout_of(&inspection.node), listed.as_deref());
+                let here = as_slurm_counts(node_layout::layout_of(&inspection.node), listed.as_deref());
                 compare(name, &published, &here, &ending, f);
             }
         },

@@ -1,7 +1,7 @@
 //! An explanation as JSON.
 
+use admission::meaning::Counted;
 use decision_report::report::{Candidate, Fate};
-use protocol::meaning::Counted;
 use protocol::wire::encode_request;
 use protocol::{Grant, MigSpec, PoolSeats, ShareOn, Size, TaskDevices};
 use serde_json::{Value, json};

@@ -11,12 +11,12 @@ mod rivals;
 mod text;
 mod waits;
 
+use admission::gres_list::Entry;
+use admission::meaning::{Counted, SlurmAsks, as_counted, meaning};
 use admission::{Ruling, Submission};
 use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Node, Policy, Spread};
 use placement::decide;
-use protocol::gres_list::Entry;
-use protocol::meaning::{Counted, SlurmAsks, as_counted, meaning};
 use protocol::wire::encode_request;
 use protocol::{Isolation, Request, Size};
 use site_config::SiteConfig;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use admission::meaning::Counted;
 use decision_report::Decision;
 use decision_report::report::{Candidate, Fate};
 use node_state::Kind;
-use protocol::meaning::Counted;
 use protocol::{Grant, MigSpec, ShareOn, Size};
 use site_config::hostlist;
 

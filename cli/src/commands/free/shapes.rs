@@ -1,8 +1,8 @@
 //! The shapes that are counted, and how a user asks for one.
 
+use admission::gres_list::Tres;
 use geometry::Model;
 use geometry::size::{display_gb, gigabytes_as_mib};
-use protocol::gres_list::Tres;
 use protocol::{Isolation, Request};
 use site_config::SiteConfig;
 

@@ -27,7 +27,9 @@ pub(super) fn check(local: &Local<'_>) -> String {
         (Err(e), None) => return format!("problem: the GPUs could not be compared: {}\n", with_causes(&e)),
         (Ok(wrong), None) if wrong.is_empty() && !blocks_gpu_jobs(&local.settings) => return String::new(),
         (Ok(wrong), None) if wrong.is_empty() => {
-            let layout = inspect(&local.settings, None).map(|i| i.node.layout()).unwrap_or_default();
+            let layout = inspect(&local.settings, None)
+                .map(|i| node_layout::layout_of(&i.node).to_string())
+                .unwrap_or_default();
             slurm
                 .unblock_gpu_jobs(&local.settings, &layout)
                 .map(|()| format!("{}: takes jobs with GPUs again\n", local.name))

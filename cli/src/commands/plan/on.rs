@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use far::{Micros, Present};
 use geometry::{GpuIndex, JobId, Model};
-use protocol::layout::{GpuLayout, HolderLayout, Layout, Seats, Shares};
+use node_layout::{GpuLayout, HolderLayout, Layout, Seats, Shares};
 use site_config::{LearnFrom, SiteConfig};
 
 use crate::globals::Globals;
@@ -174,7 +174,7 @@ fn index_list(text: &str) -> Option<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::parse_layout;
+    use node_layout::parse_layout;
 
     #[test]
     fn who_has_which_units() {

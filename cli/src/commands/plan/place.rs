@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use protocol::OnlyInstance;
 use serde::{Deserialize, Serialize};
+
+use crate::only_instance::OnlyInstance;
 
 /// An instance of a site: `n1:3/2g.10gb@4`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

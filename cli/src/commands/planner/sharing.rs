@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use geometry::{GpuIndex, JobId};
+use node_layout::{GpuLayout, HolderLayout};
 use power::{Memory, Part};
-use protocol::layout::{GpuLayout, HolderLayout};
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Grant, NodeGrant, Request};
 use site_config::{Objective, PowerPolicy, SiteConfig};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use far::Micros;
 use geometry::{GpuIndex, JobId};
-use protocol::layout::GpuLayout;
+use node_layout::GpuLayout;
 use site_config::{NodeSpec, SiteConfig};
 
 use super::decide::Gpu;

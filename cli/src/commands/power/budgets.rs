@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use node_layout::parse_layout;
 use node_state::PowerBudget;
-use protocol::parse_layout;
 use serde_json::{Value, json};
 
 use crate::render::table;

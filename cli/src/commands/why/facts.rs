@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use protocol::gres_list::Tres;
+use admission::gres_list::Tres;
 use site_config::SiteConfig;
 
 use super::args::Number;

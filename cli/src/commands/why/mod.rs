@@ -11,10 +11,10 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 
 use admission::Submission;
+use admission::gres_list::Tres;
 use far::Micros;
 use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Policy, Spread};
-use protocol::gres_list::Tres;
 use protocol::{AdminComment, CommentBody, Isolation};
 use site_config::{SiteConfig, hostlist};
 

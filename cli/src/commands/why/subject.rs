@@ -1,10 +1,10 @@
 //! What a pending job asks for.
 
 use admission::Submission;
+use admission::gres_list::Tres;
+use admission::meaning::{Counted, as_counted};
 use geometry::Model;
 use geometry::size::gigabytes_as_mib;
-use protocol::gres_list::Tres;
-use protocol::meaning::{Counted, as_counted};
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Isolation, Request};
 

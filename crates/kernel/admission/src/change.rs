@@ -1,7 +1,7 @@
 //! What a user may change in a pending job.
 
-use protocol::gres_list::{Entry, Tres};
-use protocol::meaning::{SlurmAsks, meaning};
+use crate::gres_list::{Entry, Tres};
+use crate::meaning::{SlurmAsks, meaning};
 use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
 use site_config::SiteConfig;

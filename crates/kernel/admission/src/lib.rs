@@ -1,4 +1,4 @@
-//! Whether a job may be submitted or changed, and what Slurm counts for it.
+//! Whether a job may be submitted or changed, what its request means, and what Slurm counts for it.
 //!
 //! A pure crate: jobs as plain values and the site's configuration go in, and a ruling comes out. slurmctld's job submit
 //! plugin and `tessera explain` both ask here, so that they cannot disagree.
@@ -7,13 +7,16 @@
 
 mod aside;
 pub mod change;
+pub mod gres_list;
 mod limits;
+pub mod meaning;
 mod note;
 pub mod plan;
 mod power;
 mod refusal;
 mod ruling;
 mod shares;
+pub mod slices;
 mod submission;
 
 pub use aside::{Counted, left_to_slurm};

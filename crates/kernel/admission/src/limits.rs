@@ -1,8 +1,8 @@
 //! Holds a job to the site's limits, by whichever option it asks for GPUs.
 
+use crate::gres_list::Entry;
 use geometry::size::{display_gb, gigabytes_as_mib};
 use node_state::MigPolicy;
-use protocol::gres_list::Entry;
 use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
 use site_config::{Limit, NodeSpec, SiteConfig};

@@ -24,7 +24,7 @@ pub(crate) fn whole_instead_of_part(
     if asked.isolation != Isolation::Auto || (gpus.is_none() && !job.exclusive) {
         return None;
     }
-    let without = Submission { tres: protocol::gres_list::Tres::default(), exclusive: false, ..job.clone() };
+    let without = Submission { tres: crate::gres_list::Tres::default(), exclusive: false, ..job.clone() };
     if !gets_part(&without) {
         return None;
     }

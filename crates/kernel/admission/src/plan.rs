@@ -83,7 +83,7 @@ fn exists(plan: &Plan, config: &SiteConfig) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::gres_list::Tres;
+    use crate::gres_list::Tres;
 
     fn site(extra: &str) -> SiteConfig {
         let text = format!(

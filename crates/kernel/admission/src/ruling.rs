@@ -9,9 +9,9 @@ use site_config::{NodeSpec, SiteConfig};
 
 use crate::limits::{can_run, limits_of, plain_refusal, possible_sizes, refusal};
 
+use crate::meaning::{SlurmAsks, in_options, meaning};
 use crate::{Refusal, Submission, note, power, shares};
 use decision_counts::decisions::Reason;
-use protocol::meaning::{SlurmAsks, in_options, meaning};
 
 /// Decision about a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]

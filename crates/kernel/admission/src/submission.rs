@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use protocol::gres_list::Tres;
+use crate::gres_list::Tres;
 
 /// Facts about a submitted job that concern its GPUs.
 #[derive(Clone, Debug, Default)]

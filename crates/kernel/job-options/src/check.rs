@@ -12,7 +12,6 @@ use crate::one_instance;
 use crate::table::Opt;
 use crate::value::Value;
 use protocol::SetWait;
-use protocol::meaning::implied;
 use protocol::{Bandwidth, Isolation, Request};
 
 /// Makes the request of these values.
@@ -23,7 +22,7 @@ use protocol::{Bandwidth, Isolation, Request};
 pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, Vec<String>> {
     let given = Given::of(values);
     let name = |opt| shown(opt, renames);
-    let one_instance = implied(&given.about_one_instance());
+    let one_instance = given.about_one_instance().implied_isolation();
     let typed = given.isolation.clone().filter(|i| *i != Isolation::Auto || one_instance.is_none());
     let Some(isolation) = typed.or(one_instance).or_else(|| by_other_options(&given)) else {
         let alone = if given.instances.is_some() { Opt::Instances } else { Opt::Threads };

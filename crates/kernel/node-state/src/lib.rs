@@ -7,7 +7,6 @@
 mod apply;
 mod ask;
 mod budget;
-mod layout;
 mod pool;
 pub mod slices;
 mod state;
@@ -15,6 +14,5 @@ mod state;
 pub use apply::ApplyError;
 pub use ask::{Ask, Fill, Kind, Policy, SetPolicy, SharedMemory, Spread};
 pub use budget::{PowerBudget, PowerRange};
-pub use layout::layout_of;
 pub use pool::{PoolDevice, PoolPolicy};
 pub use state::{Claim, ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};

@@ -2,6 +2,7 @@
 //! slurmctld spends under its locks.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a benchmark")]
 
+use node_layout::layout_of;
 use std::time::Duration;
 
 use geometry::*;
@@ -140,7 +141,7 @@ fn quality(cases: usize) {
         let (node, ask, victims, lacks) = random_case(&mut random);
         let ours = least_victims(&node, &ask, &Policy::default(), &victims, lacks);
         let best = least(&node, &ask, &victims, lacks);
-        assert_eq!(ours.is_some(), best.is_some(), "{}", node.layout());
+        assert_eq!(ours.is_some(), best.is_some(), "{}", layout_of(&node));
         let (Some(ours), Some(best)) = (ours, best) else { continue };
         let slurm = slurms(&node, &ask, &victims, lacks).unwrap();
         answered += 1;

@@ -1,4 +1,4 @@
-//! Every string that one process of Tessera writes and another reads: requests, placements, layout lines,
+//! Every string that one process of Tessera writes and another reads: requests, placements,
 //! AdminComments, and what a job is told about its GPU set.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
@@ -6,9 +6,6 @@
 mod admin_comment;
 mod counters;
 mod grant;
-pub mod gres_list;
-pub mod layout;
-pub mod meaning;
 pub mod memory_level;
 pub mod moldable;
 pub mod node_word;
@@ -17,7 +14,6 @@ mod request;
 pub mod set_summary;
 mod set_wait;
 mod sizes;
-pub mod slices;
 mod started;
 mod strict;
 pub mod time;
@@ -27,14 +23,14 @@ pub mod wire;
 pub use admin_comment::{AdminComment, CommentBody, Waits};
 pub use counters::{AppCounters, MAX_COUNTERS};
 pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, TaskDevices, TaskGrant};
-pub use layout::{Layout, parse_layout};
 pub use memory_level::MemoryLevel;
 pub use node_word::{NodeWord, Said, Standing};
 pub use plan::{Alone, Plan, Sharing};
 pub use request::{
-    Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request, UnknownIsolation, is_profile_name,
+    Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request, RequestDefaults, UnknownIsolation,
+    is_profile_name,
 };
 pub use set_wait::{MOST_SECONDS, SetWait};
 pub use sizes::Size;
-pub use started::{OnlyInstance, Started};
+pub use started::Started;
 pub use wait_turn::Turn;

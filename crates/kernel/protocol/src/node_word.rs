@@ -11,6 +11,9 @@
 
 use std::fmt;
 
+/// Begins what stands in the place of a layout while the node's GPUs are not those that the site describes; the reason
+/// follows. The node writes it, and slurmctld starts no job with GPUs there.
+pub const UNFIT: &str = "tessera unfit: ";
 /// Begins the word.
 const KEY: &str = "node=";
 /// Stands in the place of a layout if there is none before the word.

@@ -210,4 +210,21 @@ impl Request {
             counters: Vec::new(),
         }
     }
+    /// The isolation that the other parts of the request imply if the user names none, or `auto`. A moldable job, and one that
+    /// names a place, gets one MIG instance.
+    #[must_use]
+    pub fn implied_isolation(&self) -> Option<Isolation> {
+        (self.is_moldable() || self.place.is_some()).then_some(Isolation::Mig(None))
+    }
+}
+
+/// The site's defaults for what a job leaves open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestDefaults {
+    /// The isolation of a job that names none and asks Slurm for no GPUs.
+    pub isolation: Isolation,
+    /// Memory per instance or share, MiB; `None`: a share must name its memory, an instance may have any.
+    pub gpu_mem_mib: Option<u64>,
+    /// Threads of an MPS share, percent; `None`: the share's part of the device's memory, rounded up.
+    pub mps_threads: Option<u8>,
 }

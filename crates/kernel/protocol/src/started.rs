@@ -25,38 +25,6 @@ pub struct Started {
     pub why: String,
 }
 
-/// A job's only instance, with its profile's name: [`Started`] is read where the nodes' GPU models may be unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OnlyInstance<'a> {
-    /// The node's name.
-    pub node: &'a str,
-    /// Slurm's number of the GPU.
-    pub gpu: u16,
-    /// Name of the profile.
-    pub profile: &'a str,
-    /// The instance's first placement unit.
-    pub start: u8,
-}
-
-impl<'a> OnlyInstance<'a> {
-    /// Reads [`Started::got`]; `None` if the job got anything but one MIG instance. One with a power cap, or a compute
-    /// instance, is something else: its run time says nothing about the size.
-    #[must_use]
-    pub fn parse(got: &'a str) -> Option<Self> {
-        let (node, instance) = got.split_once("=mig:").filter(|(_, i)| !i.contains([',', ';']))?;
-        let (gpu, place) = instance.split_once('/')?;
-        let (profile, start) = place.rsplit_once('@')?;
-        Some(Self { node, gpu: gpu.parse().ok()?, profile, start: start.parse().ok()? })
-    }
-}
-
-impl fmt::Display for OnlyInstance<'_> {
-    /// As the instance stands in [`Started::got`]: `n1=mig:3/2g.10gb@4`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}=mig:{}/{}@{}", self.node, self.gpu, self.profile, self.start)
-    }
-}
-
 impl Started {
     /// Reads the text behind `tessera: `; `None` if it is something else.
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -94,12 +62,6 @@ impl Started {
     pub fn placement(&self, job: JobId, model_of: ModelOf<'_>) -> Result<JobPlacement, WireError> {
         parse_nodes(job, self.got.split(';'), model_of)
     }
-
-    /// The one MIG instance that the job got; `None` for a job with several, or with something else.
-    #[must_use]
-    pub fn only_instance(&self) -> Option<OnlyInstance<'_>> {
-        OnlyInstance::parse(&self.got)
-    }
 }
 
 impl fmt::Display for Started {
@@ -131,20 +93,5 @@ mod tests {
         assert_eq!(parts("n1=mig:3/2g.10gb@4: why"), ["n1 mig:3/2g.10gb@4"]);
         assert_eq!(parts("n1=whole:0,1/cap=200;n2=whole:3: why"), ["n1 whole:0,1/cap=200", "n2 whole:3"]);
         assert_eq!(parts("n1=whole:0;n2: why"), ["n1 whole:0", "n2 "]);
-    }
-
-    #[test]
-    fn run_times_are_learnt_from_plain_instances_alone() {
-        let one = |got: &str| OnlyInstance::parse(got).map(|i| i.to_string());
-        assert_eq!(one("n1=mig:3/2g.10gb@4").as_deref(), Some("n1=mig:3/2g.10gb@4"));
-        for other in [
-            "n1=mig:3/2g.10gb@4/cap=190",
-            "n1=mig:3/7g.40gb@0/4c@0/mem=19073",
-            "n1=mig:3/7g.40gb@0/4c@0/mem=19073/cap=190",
-            "n1=mig:3/2g.10gb@4,3/2g.10gb@0",
-            "n1=whole:0/cap=200",
-        ] {
-            assert_eq!(one(other), None, "{other}");
-        }
     }
 }

@@ -9,7 +9,7 @@ use node_state::{
     SharedMemory,
 };
 use power::CounterTable;
-use protocol::meaning::RequestDefaults;
+use protocol::RequestDefaults;
 use protocol::{Bandwidth, Isolation, SetWait};
 use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
 
@@ -80,7 +80,7 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// The defaults that [`protocol::meaning::meaning`] fills in.
+    /// The defaults that `admission` fills in.
     #[must_use]
     pub fn of_requests(&self) -> RequestDefaults {
         let Self { isolation, gpu_mem_mib, mps_threads, .. } = self;

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use geometry::GpuIndex;
+use gpu_node::links_text;
 use proptest::prelude::*;
-use site_config::{links_of_file, links_text, parse};
+use site_config::{links_of_file, parse};
 use topology::{HardwareGraph, Link, LinkKind, PcieSlot, System, systems};
 
 /// The graph of a `[[nodes]]` with these lines.

@@ -221,7 +221,7 @@ fn single_gpus_have_their_use() {
     assert_eq!(purposes, [(Any, On), (Whole, Off), (Shares, Off), (Slurm, Off), (Static, On), (Any, Off)]);
     assert_eq!(node.keep_uncut, 1);
     assert_eq!(
-        node.layout(),
+        node_layout::layout_of(&node).to_string(),
         "tessera gpu0-2=free gpu3=slurm gpu4=mig[3g.20gb@0:idle,3g.20gb@4:idle] gpu5=free"
     );
 }

@@ -9,23 +9,9 @@
 
 mod node;
 mod own;
-mod slurm;
 mod slurm_conf;
 
 pub use node::{OnNode, problems_on_node};
 pub use own::{own_problems, state_lost_at_reboot};
-pub use slurm::{SlurmNames, unknown_to_slurm};
 pub use slurm_conf::{gpu_types_in, names_in_slurm_conf};
-
-use toml_tables::{ConfigError, Errors, TableReader, tables};
-
-/// Lets `look` report problems of a file without errors; none for a file with errors of syntax.
-fn walk(file_name: &str, text: &str, look: impl FnOnce(&TableReader<'_, '_>)) -> Vec<ConfigError> {
-    let errors = Errors::new(file_name, text);
-    let (root, syntax) = tables(text, &errors);
-    if syntax > 0 {
-        return Vec::new();
-    }
-    look(&TableReader::new(root.get_ref(), root.span(), "", &errors));
-    errors.into_sorted()
-}
+pub use slurm_names::{SlurmNames, unknown_to_slurm};

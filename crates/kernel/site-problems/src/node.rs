@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::walk;
 use site_config::hostlist;
+use slurm_names::walk;
 use toml_tables::ConfigError;
 use toml_tables::{At, TableReader};
 

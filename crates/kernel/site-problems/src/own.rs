@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::walk;
 use site_config::{RUN_DIR, STATE_DIR};
+use slurm_names::walk;
 use toml_tables::ConfigError;
 use toml_tables::{At, TableReader};
 

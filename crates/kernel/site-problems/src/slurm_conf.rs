@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::slurm::SlurmNames;
 use site_config::hostlist::expand;
 use site_config::slurm_lines::{Line, lines};
+use slurm_names::SlurmNames;
 
 /// Reads the partitions and types of GPUs that a slurm.conf names.
 ///

@@ -17,6 +17,7 @@ mod hand_over;
 mod inspect;
 pub mod job_processes;
 mod links;
+mod links_text;
 mod power_status;
 mod reconcile;
 
@@ -25,6 +26,7 @@ pub use engine_view::GpuView;
 pub use hand_over::{HandedOver, hand_over};
 pub use inspect::{Disagreement, Inspection, inspect};
 pub use links::LinkAnswers;
+pub use links_text::links_text;
 pub use node_jobs::*;
 pub use power_status::{GpuPower, GpuPowerView, driver_version, power_status};
 pub use reconcile::{LiveJobs, ReconcileReport, reconcile};

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use error_chain::Chain;
-use protocol::layout::UNFIT;
+use protocol::node_word::UNFIT;
 use protocol::node_word::{join, split};
 use protocol::{NodeWord, Said};
 use rustix::fs::Mode;

@@ -2,10 +2,11 @@
 
 use geometry::{GpuIndex, Model};
 use job_options::{Opt, Renames, Source, Spec, Typed};
+use node_layout::parse_layout;
 use protocol::node_word::{NodeWord, join, split};
 use protocol::set_summary::on_node;
 use protocol::wire::{MAX_WHY, encode_placement, encode_request, parse_placement, parse_request, plain_why};
-use protocol::{AdminComment, Said, Started, parse_layout};
+use protocol::{AdminComment, Said, Started};
 
 use crate::text;
 
@@ -83,7 +84,7 @@ pub(crate) fn node_word(input: &[u8]) {
 pub(crate) fn admin_comment(input: &[u8]) {
     let comment = AdminComment::parse(&text(input));
     if let Some(Started { got, .. }) = comment.started() {
-        let _ = comment.started().and_then(Started::only_instance);
+        tessera_cli::parsers::only_instance(got);
         assert!(!got.is_empty());
     }
     if let Some(request) = comment.asks.as_deref().and_then(|asks| parse_request(asks).ok()) {

@@ -19,7 +19,7 @@ fn racks() -> Memory {
 }
 
 fn watts(memory: &Memory, node: &str) -> u32 {
-    let layout = protocol::parse_layout(&memory.engine.layout(node).unwrap()).unwrap();
+    let layout = node_layout::parse_layout(&memory.engine.layout(node).unwrap()).unwrap();
     layout.watts.unwrap()
 }
 

@@ -6,6 +6,7 @@ use geometry::Model;
 use protocol::wire::parse_request;
 use protocol::{Isolation, MAX_INSTANCES, Request};
 
+use crate::only_instance::OnlyInstance;
 use crate::slurm::sacct::jobs::Accounted;
 use crate::slurm::tres::tres;
 
@@ -58,7 +59,7 @@ pub(super) fn asked(job: &Accounted, as_used: bool) -> Result<AskedPerNode, Left
 
 /// What a job without a request asked Slurm for, or, where Tessera cut a GPU for it, what it got.
 fn by_slurm(job: &Accounted, as_used: bool) -> Result<AskedPerNode, LeftOut> {
-    let instance = job.comment.started().and_then(|started| started.only_instance());
+    let instance = job.comment.started().and_then(|started| OnlyInstance::parse(&started.got));
     if let Some(instance) = instance {
         return Ok(AskedPerNode { request: instances(instance.profile, 1), plain: false });
     }

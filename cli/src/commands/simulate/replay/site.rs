@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use admission::meaning::{Counted, as_counted};
 use node_state::Node;
 use protocol::Request;
-use protocol::meaning::{Counted, as_counted};
 use protocol::wire::encode_request;
 use replay::{Job, Site};
 use site_config::SiteConfig;

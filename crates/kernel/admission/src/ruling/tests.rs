@@ -1,7 +1,7 @@
 //! Verdicts on submissions.
 
 use super::*;
-use protocol::gres_list::Tres;
+use crate::gres_list::Tres;
 use protocol::wire::encode_request;
 
 fn site(extra: &str) -> SiteConfig {

@@ -2,6 +2,7 @@
 
 use decision_report::*;
 use geometry::*;
+use node_layout::layout_of;
 use node_state::*;
 use placement::*;
 use proptest::prelude::*;
@@ -66,10 +67,10 @@ pub(crate) fn ask(job: u32, isolation: &str, mem: &str) -> Ask {
 /// Decides, audits, applies, audits again.
 pub(crate) fn run(node: &mut Node, ask: &Ask, policy: &Policy) -> Decision {
     let decision = decide(node, ask, policy);
-    assert_eq!(audit::audit(node, ask, policy, &decision), [], "{decision}\n{}", node.layout());
+    assert_eq!(audit::audit(node, ask, policy, &decision), [], "{decision}\n{}", layout_of(node));
     if let Some(grant) = &decision.chosen {
         node.apply(ask.job, ask.uid, grant).unwrap();
-        assert_eq!(audit::audit_node(node), [], "{decision}\n{}", node.layout());
+        assert_eq!(audit::audit_node(node), [], "{decision}\n{}", layout_of(node));
     }
     decision
 }
@@ -302,6 +303,6 @@ pub(crate) fn live(node: &mut Node, policy: &Policy, events: &[Event]) {
                 }
             }
         }
-        assert_eq!(audit::audit_node(node), [], "{}", node.layout());
+        assert_eq!(audit::audit_node(node), [], "{}", layout_of(node));
     }
 }

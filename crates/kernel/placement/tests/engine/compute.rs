@@ -1,6 +1,7 @@
 //! Compute instances: beside whom, where, and what they leave.
 use crate::common::*;
 use geometry::*;
+use node_layout::{layout_of, parse_layout};
 use node_state::*;
 use placement::*;
 use protocol::moldable::PlannedStart;
@@ -39,12 +40,12 @@ fn the_layout_names_each_compute_instance() {
     let _ = got(&mut node, &ask(12, "mig:3c.7g.40gb", "20G"), &Policy::default());
     let _ = got(&mut node, &ask(13, "mig:4c.7g.40gb", "10G"), &Policy::default());
     let line = "tessera gpu0=mig[7g.40gb@0:ci[4c@0:job13:9537M,3c@4:job12:19074M]]";
-    assert_eq!(node.layout(), line);
+    assert_eq!(layout_of(&node).to_string(), line);
     assert_eq!(parse_layout(line).unwrap().to_string(), line);
     node.release(JobId(13));
-    assert_eq!(node.layout(), "tessera gpu0=mig[7g.40gb@0:ci[3c@4:job12:19074M]]");
+    assert_eq!(layout_of(&node).to_string(), "tessera gpu0=mig[7g.40gb@0:ci[3c@4:job12:19074M]]");
     node.release(JobId(12));
-    assert_eq!(node.layout(), "tessera gpu0=mig[7g.40gb@0:idle]");
+    assert_eq!(layout_of(&node).to_string(), "tessera gpu0=mig[7g.40gb@0:idle]");
 }
 
 #[test]

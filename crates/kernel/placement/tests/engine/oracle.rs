@@ -3,6 +3,7 @@
 use crate::common::*;
 use audit::{Price, every_compute, every_place, keep_fewest_gpus, legal, price, shares};
 use geometry::*;
+use node_layout::{layout_of, parse_layout};
 use node_state::*;
 use placement::*;
 use proptest::prelude::*;
@@ -73,7 +74,7 @@ fn check(node: &Node, ask: &Ask, policy: &Policy) -> Result<(), TestCaseError> {
         {
             prop_assert_eq!(a.gpus().len(), b.gpus().len());
         }
-        (chosen, best) => prop_assert_eq!(chosen, &best, "{}\n{}", decision, node.layout()),
+        (chosen, best) => prop_assert_eq!(chosen, &best, "{}\n{}", decision, layout_of(node)),
     }
     prop_assert_eq!(fits(node, ask, policy), decision.chosen.is_some());
     Ok(())
@@ -158,7 +159,7 @@ proptest! {
                     }
                 }
             }
-            node.layout()
+            layout_of(&node).to_string()
         };
         prop_assert_eq!(held(&before), held(&node));
     }
@@ -167,9 +168,9 @@ proptest! {
     fn a_refused_grant_changes_nothing((mut node, events) in (empty_nodes(2), events(10)), other in empty_nodes(2), ask in asks(2), policy in site_policies()) {
         live(&mut node, &policy, &events);
         if let Some(grant) = decide(&other, &ask, &policy).chosen {
-            let before = node.layout();
+            let before = layout_of(&node).to_string();
             if node.apply(JobId(999), ask.uid, &grant).is_err() {
-                prop_assert_eq!(before, node.layout());
+                prop_assert_eq!(before, layout_of(&node).to_string());
             }
             prop_assert_eq!(audit::audit_node(&node), []);
         }
@@ -178,7 +179,7 @@ proptest! {
     #[test]
     fn layouts_are_read_back((mut node, events) in (prop_oneof![empty_nodes(6), ruled_nodes(6)], events(20)), policy in site_policies()) {
         live(&mut node, &policy, &events);
-        let line = node.layout();
+        let line = layout_of(&node).to_string();
         let layout = parse_layout(&line).unwrap();
         prop_assert_eq!(&layout, &layout_of(&node));
         let mut restarted = node.clone();
@@ -188,8 +189,8 @@ proptest! {
                 instances.retain(|i| i.holder != Holder::Idle);
             }
         }
-        restarted.remember_idle(&layout);
-        prop_assert_eq!(restarted.layout(), line);
+        node_layout::remember_idle(&mut restarted, &layout);
+        prop_assert_eq!(layout_of(&restarted).to_string(), line);
     }
 
     #[test]

@@ -182,7 +182,7 @@ fn counted(node: &Node, spec: MigSpec) -> (u32, bool, usize, usize, bool, bool, 
 /// Free base placements of a node, idle instances counting as free.
 fn audit_places(node: &Node) -> usize {
     let mut bare = node.clone();
-    bare.forget_idle();
+    node_layout::forget_idle(&mut bare);
     audit::every_place(&bare)
         .filter(|spec| {
             let gpu = &bare.gpus[usize::from(spec.gpu.0)];

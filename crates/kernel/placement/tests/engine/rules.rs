@@ -3,6 +3,7 @@
 use crate::common::*;
 use decision_report::*;
 use geometry::*;
+use node_layout::layout_of;
 use node_state::*;
 use placement::*;
 use protocol::*;
@@ -61,7 +62,7 @@ fn idle_instances_are_never_in_the_way() {
     held(&mut n, 1, 0, "1g.6gb+me", 3);
     n.release(JobId(1));
     assert_eq!(mig(&run(&mut n, &ask(2, "mig:2g.12gb+me", ""), &Policy::default()))[0].1, "2g.12gb+me");
-    assert_eq!(n.layout(), "tessera gpu0=mig[2g.12gb+me@0:job2]");
+    assert_eq!(layout_of(&n).to_string(), "tessera gpu0=mig[2g.12gb+me@0:job2]");
 }
 
 #[test]
@@ -220,9 +221,9 @@ fn an_ended_share_leaves_the_device_as_it_was() {
         let _ = run(&mut n, &ask(job, "mps", "3G"), &Policy::default());
     }
     n.release(JobId(1));
-    assert_eq!(n.layout(), "tessera gpu0=mps[job2:2862M/8%]");
+    assert_eq!(layout_of(&n).to_string(), "tessera gpu0=mps[job2:2862M/8%]");
     n.release(JobId(2));
-    assert_eq!(n.layout(), "tessera gpu0=free");
+    assert_eq!(layout_of(&n).to_string(), "tessera gpu0=free");
 }
 
 #[test]
@@ -307,9 +308,9 @@ fn a_forged_or_stale_grant_is_refused() {
         Grant::Mps { on: ShareOn::Gpu(GpuIndex(0)), mem_mib: 100, threads: 1 },
         Grant::Mps { on: ShareOn::Instance(spec(0, 19, 0)), mem_mib: 4865, threads: 1 },
     ] {
-        let before = n.layout();
+        let before = layout_of(&n).to_string();
         assert!(n.apply(JobId(2), Uid(1), &grant).is_err(), "{grant:?}");
-        assert_eq!(n.layout(), before);
+        assert_eq!(layout_of(&n).to_string(), before);
     }
 }
 
@@ -329,9 +330,9 @@ fn a_gpu_that_the_site_has_cut_is_used_as_it_is() {
     assert_eq!(run(&mut n, &ask(3, "whole", ""), &p).chosen, None);
     assert!(run(&mut n, &ask(4, "mps", "2G"), &p).chosen.is_some());
     assert_eq!(run(&mut n, &ask(5, "mig", "4G"), &p).chosen, None);
-    assert_eq!(n.layout(), "tessera gpu0=mig[3g.20gb@0:job1,3g.20gb@4:mps[job4:1908M/10%]]");
+    assert_eq!(layout_of(&n).to_string(), "tessera gpu0=mig[3g.20gb@0:job1,3g.20gb@4:mps[job4:1908M/10%]]");
     assert!(n.release(JobId(1)) && n.release(JobId(4)));
-    assert_eq!(n.layout(), "tessera gpu0=mig[3g.20gb@0:idle,3g.20gb@4:idle]");
+    assert_eq!(layout_of(&n).to_string(), "tessera gpu0=mig[3g.20gb@0:idle,3g.20gb@4:idle]");
     // One job's instances may be of several sizes.
     n.gpus[0] = instances(&[("4g.20gb", 0), ("1g.5gb", 4), ("1g.5gb", 5)]);
     let two = |mem| {
@@ -340,7 +341,7 @@ fn a_gpu_that_the_site_has_cut_is_used_as_it_is() {
     };
     assert_eq!(mig(&decide(&n, &two("4G"), &p)), [(0, "1g.5gb".to_owned(), 4), (0, "1g.5gb".to_owned(), 5)]);
     assert_eq!(decide(&n, &two("8G"), &p).chosen, None);
-    assert_eq!(n.emptied().layout(), n.layout());
+    assert_eq!(layout_of(&n.emptied()).to_string(), layout_of(&n).to_string());
 }
 
 #[test]
@@ -360,7 +361,7 @@ fn a_gpu_is_given_for_what_it_is_kept_for() {
     assert_eq!(of(Purpose::Slurm), [false, false, false]);
     let plain = Ask { plain: true, ..ask(1, "whole", "") };
     assert!(may(&kept(Purpose::Slurm), &plain) && !may(&kept(Purpose::Shares), &plain));
-    assert_eq!(kept(Purpose::Slurm).layout(), "tessera gpu0=slurm");
+    assert_eq!(layout_of(&kept(Purpose::Slurm)).to_string(), "tessera gpu0=slurm");
     let why = decide(&kept(Purpose::Slurm), &all[2], &p).why();
     assert_eq!(why, "nothing fits: GPU 0: left to Slurm (gpu_use)");
 }

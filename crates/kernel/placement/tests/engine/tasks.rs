@@ -3,6 +3,7 @@
 use crate::common::*;
 use decision_report::*;
 use geometry::*;
+use node_layout::layout_of;
 use node_state::*;
 use placement::*;
 use protocol::*;
@@ -32,7 +33,7 @@ fn a_job_joins_the_pool_before_it_opens_a_device() {
     assert_eq!(seats(&run(&mut n, &tasks(1, 1, ""), &p)), [(0, 99, 1)]);
     assert_eq!(seats(&run(&mut n, &tasks(2, 3, ""), &p)), [(0, 99, 3)]);
     assert_eq!(seats(&run(&mut n, &tasks(3, 1, ""), &p)), [(1, 99, 1)], "four seats on a V100");
-    assert_eq!(n.layout(), "tessera gpu0=tasks[job1*1,job2*3] gpu1=tasks[job3*1] gpu2=free");
+    assert_eq!(layout_of(&n).to_string(), "tessera gpu0=tasks[job1*1,job2*3] gpu1=tasks[job3*1] gpu2=free");
     n.release(JobId(1));
     assert_eq!(seats(&run(&mut n, &tasks(4, 1, ""), &p)), [(1, 99, 1)], "the emptier of two pools");
 }
@@ -106,7 +107,7 @@ fn whole_gpus_of_a_jobs_own_are_one_group() {
         panic!("{d}")
     };
     assert_eq!((gpus.len(), *seats), (2, 40));
-    assert_eq!(n.layout(), "tessera gpu0-1=whole[job1] gpu2=free");
+    assert_eq!(layout_of(&n).to_string(), "tessera gpu0-1=whole[job1] gpu2=free");
     a.request.seats = 57;
     assert_eq!(decide(&node(&[A100; 3], MigPolicy::Dynamic), &a, &pool()).chosen, None, "28 seats each");
 }
@@ -130,7 +131,7 @@ fn a_claimed_device_is_neither_joined_nor_opened_again() {
     let mut n = node(&["v100-16gb"; 2], MigPolicy::Off);
     let _ = run(&mut n, &tasks(1, 1, ""), &pool());
     n.claims.push(Claim { job: JobId(9), on: ShareOn::Gpu(GpuIndex(0)) });
-    assert_eq!(n.layout(), "tessera gpu0=tasks[job1*1>job9] gpu1=free");
+    assert_eq!(layout_of(&n).to_string(), "tessera gpu0=tasks[job1*1>job9] gpu1=free");
     assert_eq!(seats(&decide(&n, &tasks(2, 1, ""), &pool())), [(1, 99, 1)]);
     n.release(JobId(1));
     assert_eq!(seats(&decide(&n, &tasks(2, 1, ""), &pool())), [(1, 99, 1)]);

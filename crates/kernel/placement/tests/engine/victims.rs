@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use geometry::*;
+use node_layout::layout_of;
 use node_state::*;
 use placement::*;
 use proptest::prelude::*;
@@ -63,7 +64,7 @@ proptest! {
         let victims = victims(&node, &order, &rooms);
         let lacks = HostResources { cores: lacks.0.saturating_sub(6), memory_mib: lacks.1.saturating_sub(700) };
         let least = least_victims(&node, &ask, &policy, &victims, lacks);
-        prop_assert_eq!(least, by_hand(&node, &ask, &policy, &victims, lacks), "{}", node.layout());
+        prop_assert_eq!(least, by_hand(&node, &ask, &policy, &victims, lacks), "{}", layout_of(&node));
     }
 }
 
@@ -114,7 +115,7 @@ fn a_device_that_a_waiting_job_has_claimed_makes_no_room() {
     let _ = run(&mut n, &tasks(1), &pool);
     let _ = run(&mut n, &ask(2, "whole", ""), &pool);
     n.claims.push(Claim { job: JobId(9), on: ShareOn::Gpu(GpuIndex(0)) });
-    assert_eq!(n.layout(), "tessera gpu0=tasks[job1*1>job9] gpu1=whole[job2]");
+    assert_eq!(layout_of(&n).to_string(), "tessera gpu0=tasks[job1*1>job9] gpu1=whole[job2]");
     let least = |job| least_victims(&n, &tasks(3), &pool, &all(&[job]), HostResources::default());
     assert_eq!(least(2), Some(vec![JobId(2)]));
     assert_eq!(least(1), None);

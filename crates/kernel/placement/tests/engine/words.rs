@@ -4,6 +4,7 @@ use crate::common::*;
 use decision_report::*;
 use geometry::*;
 use insta::assert_snapshot;
+use node_layout::{layout_of, parse_layout};
 use node_state::*;
 use placement::*;
 use protocol::*;
@@ -23,13 +24,13 @@ fn half_full() -> Node {
 
 #[test]
 fn layout() {
-    assert_snapshot!(half_full().layout(), @"tessera gpu0=mig[2g.10gb@4:job12,1g.5gb@6:idle] gpu1=whole[job13] gpu2=mps[job14:2862M/8%] gpu3=free");
-    assert_snapshot!(node(&["a30-24gb"; 8], MigPolicy::On).layout(), @"tessera gpu0-7=free");
+    assert_snapshot!(layout_of(&half_full()).to_string(), @"tessera gpu0=mig[2g.10gb@4:job12,1g.5gb@6:idle] gpu1=whole[job13] gpu2=mps[job14:2862M/8%] gpu3=free");
+    assert_snapshot!(layout_of(&node(&["a30-24gb"; 8], MigPolicy::On)).to_string(), @"tessera gpu0-7=free");
     let mut shared = node(&["a100-40gb"], MigPolicy::Dynamic);
     for job in 1..12 {
         let _ = run(&mut shared, &ask(job, "mps", "1G"), &Policy::default());
     }
-    assert_snapshot!(shared.layout(), @"tessera gpu0=mps[job1:954M/3%,job2:954M/3%,job3:954M/3%,job4:954M/3%,job5:954M/3%,job6:954M/3%,job7:954M/3%,job8:954M/3%+3]");
+    assert_snapshot!(layout_of(&shared).to_string(), @"tessera gpu0=mps[job1:954M/3%,job2:954M/3%,job3:954M/3%,job4:954M/3%,job5:954M/3%,job6:954M/3%,job7:954M/3%,job8:954M/3%+3]");
     assert_snapshot!(parse_layout("tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@x:idle]").unwrap_err(), @"not a number at byte 40 of the layout");
     assert_eq!(parse_layout("tessera gpu0-63=free ...").unwrap().gpus.len(), 64);
     let ending = "tessera config=last-good ending=job3,job12 gpu0=whole[job3]";

@@ -1,5 +1,6 @@
 //! Compute instances of several jobs in one GPU instance.
 
+use node_layout::layout_of;
 use node_state::{GpuState, Holder};
 
 use super::*;
@@ -7,7 +8,7 @@ use crate::{Fault, task_environment};
 
 /// Compute instances and shares of jobs on GPU 0, as the layout line shows them.
 fn layout(node: &TestNode) -> String {
-    let line = node.inspect().node.layout();
+    let line = layout_of(&node.inspect().node).to_string();
     line.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 

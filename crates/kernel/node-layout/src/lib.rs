@@ -16,11 +16,16 @@
 //! them. A node whose GPUs are not those of the file has `tessera unfit: ` and the reason instead. While placement is
 //! off because slurmctld is another Slurm, the line is [`OFF`].
 
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
 mod line;
+mod of_node;
 mod parse;
 
 pub use line::{
     ComputeLayout, ConfigInForce, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN,
-    MAX_SHARES, OFF, Seats, ShareLayout, Shares, UNFIT,
+    MAX_SHARES, OFF, Seats, ShareLayout, Shares,
 };
+pub use of_node::{forget_idle, layout_of, remember_idle};
 pub use parse::parse_layout;

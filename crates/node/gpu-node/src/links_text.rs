@@ -3,7 +3,7 @@
 use geometry::GpuIndex;
 use topology::{HardwareGraph, Link, LinkKind, PcieSlot};
 
-/// The keys of a `[[nodes]]` that describe these links, as [`crate::parse`] reads them; empty for fewer than two GPUs.
+/// The keys of a `[[nodes]]` that describe these links, as `site-config` reads them; empty for fewer than two GPUs.
 ///
 /// `slot` is the PCIe slot of the GPUs. Without it, and for pairs whose bandwidth does not follow from it, bandwidths are
 /// written instead of words; the kind of such a link is then lost.

@@ -1,13 +1,15 @@
-//! Compares a file's names with those that Slurm has.
+//! Compares the names in a good `tessera.toml` with those that Slurm has.
+//!
+//! An unknown name does not make the file bad: it can be right tomorrow.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 use std::collections::HashMap;
 
 use geometry::Model;
 
-use super::walk;
 use site_config::hostlist;
-use toml_tables::{At, TableReader};
-use toml_tables::{ConfigError, nearest};
+use toml_tables::{At, ConfigError, Errors, TableReader, nearest, tables};
 
 /// The names that Slurm has. `None`: not known, so nothing is compared.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +98,17 @@ fn names_another(kind: &str, models: &[&Model]) -> bool {
     let has_size =
         |model: &Model| model.key.split('-').any(|part| part.ends_with("gb") && words.contains(&part));
     same.iter().any(|m| has_size(m)) && !models.iter().any(|own| has_size(own))
+}
+
+/// Lets `look` report problems of a file without errors; none for a file with errors of syntax.
+pub fn walk(file_name: &str, text: &str, look: impl FnOnce(&TableReader<'_, '_>)) -> Vec<ConfigError> {
+    let errors = Errors::new(file_name, text);
+    let (root, syntax) = tables(text, &errors);
+    if syntax > 0 {
+        return Vec::new();
+    }
+    look(&TableReader::new(root.get_ref(), root.span(), "", &errors));
+    errors.into_sorted()
 }
 
 #[cfg(test)]

@@ -4,13 +4,10 @@ use std::fmt;
 
 use geometry::{GpuIndex, JobId, Slice};
 
-use crate::grant::ComputeSpec;
+use protocol::ComputeSpec;
 
 /// Longest line written or read, bytes.
 pub const MAX_LEN: usize = 8192;
-/// Begins what stands in the place of a layout while the node's GPUs are not those that the site describes; the reason
-/// follows. The node writes it, and slurmctld starts no job with GPUs there.
-pub const UNFIT: &str = "tessera unfit: ";
 
 /// The line of every node while slurmctld leaves the GPUs to Slurm because it is not the Slurm that Tessera was built for.
 pub const OFF: &str = "tessera off: slurmctld is not the Slurm that Tessera was built for; see its log";

@@ -1,11 +1,11 @@
 //! Reading a layout line.
 
-use super::line::{
+use crate::line::{
     CUT, ComputeLayout, ConfigInForce, ENDING, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError,
     MAX_LEN, PREFIX, Seats, ShareLayout, Shares, WATTS,
 };
-use crate::grant::ComputeSpec;
 use geometry::{JobId, Slice};
+use protocol::ComputeSpec;
 
 /// Reads a layout line. Strict and bounded: the line may have been edited by hand.
 ///
@@ -121,7 +121,7 @@ impl<'a> Parser<'a> {
 
     fn instance(&mut self) -> Result<InstanceLayout, LayoutError> {
         let name = self.rest().split('@').next().unwrap_or("");
-        if !crate::request::is_profile_name(name) {
+        if !protocol::is_profile_name(name) {
             return self.fail("not a profile");
         }
         self.at += name.len();

@@ -1,26 +1,15 @@
 //! What a request means once Slurm's own counts and the site's defaults are known.
 //!
-//! This is the one place that decides it. `sbatch` checks options against each other and calls [`implied`]. slurmctld
+//! This is the one place that decides it. `sbatch` checks options against each other and calls [`Request::implied_isolation`]. slurmctld
 //! and `tessera explain` call [`meaning`] when a job is submitted. The engine calls [`as_counted`] when a job is to
 //! start, because Slurm accounts by what it has counted, whatever the request says.
 
 use geometry::SHARD_MIB;
 use geometry::size::display_gb;
+use protocol::{Bandwidth, Isolation, MAX_SEATS, Request, RequestDefaults};
 use topology::Pattern;
 
 use crate::gres_list::Tres;
-use crate::request::{Bandwidth, Isolation, MAX_SEATS, Request};
-
-/// The site's defaults for what a job leaves open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestDefaults {
-    /// The isolation of a job that names none and asks Slurm for no GPUs.
-    pub isolation: Isolation,
-    /// Memory per instance or share, MiB; `None`: a share must name its memory, an instance may have any.
-    pub gpu_mem_mib: Option<u64>,
-    /// Threads of an MPS share, percent; `None`: the share's part of the device's memory, rounded up.
-    pub mps_threads: Option<u8>,
-}
 
 /// GPUs that a job asks Slurm for by Slurm's own options.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +18,6 @@ pub struct SlurmAsks<'a> {
     pub tres: &'a Tres,
     /// True if the job gets its nodes, and so all their GPUs, for itself: by `--exclusive`, or by its partition.
     pub exclusive: bool,
-}
-
-/// The isolation that the other parts of a request imply if the user names none, or `auto`. A moldable job, and one that
-/// names a place, gets one MIG instance.
-#[must_use]
-pub fn implied(request: &Request) -> Option<Isolation> {
-    (request.is_moldable() || request.place.is_some()).then_some(Isolation::Mig(None))
 }
 
 /// The request with all filled in that follows from Slurm's counts and the site's defaults.
@@ -50,7 +32,7 @@ pub fn meaning(
 ) -> Result<Request, String> {
     let mut request = request;
     if request.isolation == Isolation::Auto {
-        if let Some(implied) = implied(&request) {
+        if let Some(implied) = request.implied_isolation() {
             request.isolation = implied;
         } else if !request.isolation_typed && !asks_for_whole_gpus(slurm) {
             request.isolation = defaults.isolation.clone();

@@ -5,7 +5,7 @@ use super::driver::{Driver, Inner};
 use super::heap::{GRANULE, SHARED_BELOW, whole_granules};
 use super::log::Op;
 use super::memory::{Kind, Range};
-use crate::ffi::host::Region;
+use crate::host::Region;
 
 impl Driver {
     /// Allocates device memory in a context; returns its address.

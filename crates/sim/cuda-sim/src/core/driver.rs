@@ -14,7 +14,7 @@ use super::log::{Log, Op};
 use super::mappings::Mappings;
 use super::memory::Ranges;
 use super::stream::{Event, Stream};
-use crate::ffi::host::Region;
+use crate::host::Region;
 
 /// Handles are numbers from here on, in steps of 16: they look like addresses, and none is an address.
 const FIRST_HANDLE: u64 = 0x10_0000;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::code::{Answer, Code};
-use crate::ffi::host::{Memory, Region};
+use crate::host::{Memory, Region};
 
 /// Reservations by first address, and memory by handle.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use super::driver::Driver;
 use super::heap::GRANULE;
 use super::mappings::Handle;
 use super::memory::Kind;
-use crate::ffi::host::{Memory, Region};
+use crate::host::{Memory, Region};
 
 fn is_granular(value: u64) -> bool {
     value.is_multiple_of(GRANULE)

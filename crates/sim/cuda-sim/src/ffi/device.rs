@@ -75,7 +75,7 @@ exports! {
         ordinal(number)?;
         out.put(number)
     }
-    fn cuDeviceGetName(name: Out<c_char>, length: c_int, number: c_int) { name.put_text(length, &device(number)?.name) }
+    fn cuDeviceGetName(name: Out<c_char>, length: c_int, number: c_int) { name.put_text_cut(length, &device(number)?.name) }
     fn cuDeviceGetUuid | fn cuDeviceGetUuid_v2(out: Out<[u8; 16]>, number: c_int) {
         out.put(uuid_bytes(&device(number)?.uuid))
     }
@@ -84,7 +84,7 @@ exports! {
         out.put(attribute(device(number)?, which).ok_or(Code::InvalidValue)?)
     }
     fn cuDeviceGetPCIBusId(name: Out<c_char>, length: c_int, number: c_int) {
-        name.put_text(length, &bus_id(device(number)?))
+        name.put_text_cut(length, &bus_id(device(number)?))
     }
     fn cuDeviceGetByPCIBusId(out: Out<c_int>, name: CText) {
         let wanted = name.get()?.to_ascii_lowercase();

@@ -8,7 +8,6 @@ mod context;
 mod copy;
 mod copy_shapes;
 mod device;
-pub mod host;
 mod image;
 mod launch;
 mod memory;

@@ -17,7 +17,9 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 
-use super::abi::{CText, Out, Ref, guard, with_state};
+use c_edge::guard;
+
+use super::abi::{CText, Out, Ref, with_state};
 use super::load::processes;
 use crate::engine::code::{Answer, Code};
 use crate::engine::node;

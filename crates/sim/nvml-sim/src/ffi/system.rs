@@ -2,7 +2,9 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use super::abi::{self, Out, guard};
+use c_edge::guard;
+
+use super::abi::{self, Out};
 use crate::engine::code::Code;
 use crate::engine::process;
 

@@ -1,4 +1,4 @@
-//! Host memory that stands for device memory: mappings that the driver owns.
+//! Mappings of host memory, and memory to be mapped.
 //!
 //! A device address is the address of host memory, so kernels and copies use it as it is. Nothing is resident before it is touched.
 

@@ -1,6 +1,7 @@
 //! What a node says to a job: it has room, it has room once some jobs end, it never has, or that is not Tessera's to say.
 
 mod engine;
+mod order;
 mod words;
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,6 +15,7 @@ use protocol::Isolation;
 use crate::slurm_nodes::{Aside, Live, Present, Whose};
 pub(crate) use engine::seen_by;
 use engine::verdict;
+pub(crate) use order::NodeOrder;
 pub(crate) use words::{json, soonest};
 
 /// What a node says to a job.

@@ -107,9 +107,9 @@ fn who_must_end_and_what_would_start_instead() {
     assert_snapshot!(why("Priority", "", "gres:gpu:1"), @r"
     job 20 of bob asks for 1 whole GPU
     Slurm's reason is Priority: jobs of higher priority come first.
+      n4: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
       n1: has room when jobs 11 (alice), 12 (bob) end, expected in 5 h 0 min
       n2: has room when job 13 (carol) ends, which has no known end
-      n4: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
       n3: takes no jobs now; `sinfo -R` says why
     exit 0
     ");
@@ -132,6 +132,31 @@ fn who_must_end_and_what_would_start_instead() {
       n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
       n3: takes no jobs now; `sinfo -R` says why
     exit 1
+    ");
+}
+
+#[test]
+fn the_node_that_comes_first_and_why() {
+    let dir = world("Resources", "tessera: asks v1 iso=mig:1g.5gb", "gres:shard:5");
+    let nodes = NODES.replace("whole[job13]", "free").replace("3g.20gb@4:job12", "1g.5gb@4:job12");
+    fs::write(dir.path().join("nodes"), nodes).unwrap();
+    let why = |job: &str| slurm::tessera(dir.path(), &["why", job]);
+    assert_snapshot!(why("20"), @r"
+    job 20 of bob asks for an instance 1g.5gb
+    Slurm's reason is Resources: no node has room for it now.
+      n1: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
+      n2: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
+      n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+      n3: takes no jobs now; `sinfo -R` says why
+      n1 before n2: fills a GPU that is in use already; keeps n2 whole
+    exit 0
+    ");
+    let started = "tessera: n1=mig:0/3g.20gb@0: as named; uses 4 of 8 slices; node: 300 GB/s, 52 GB/s on n2";
+    fs::write(dir.path().join("jobs"), job(11, "alice", "RUNNING", "None", Some(600), started)).unwrap();
+    assert_snapshot!(why("11"), @r"
+    job 11 does not wait: it is RUNNING on n1: as named; uses 4 of 8 slices
+      n1: 300 GB/s, 52 GB/s on n2
+    exit 0
     ");
 }
 
@@ -239,8 +264,8 @@ fn what_a_reservation_keeps() {
     assert_snapshot!(why(&[("TimeLimit", "10:00"), ("Reservation", "class")]), @r"
     job 20 of bob asks for 1 whole GPU
     Slurm's reason is Resources: no node has room for it now.
-      n1: has room when jobs 11, 12 end; at least one of them has no known end
       n[3-4]: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
+      n1: has room when jobs 11, 12 end; at least one of them has no known end
     exit 0
     ");
     assert_snapshot!(why(&[("TimeLimit", "1:00:00"), ("Reservation", "class")]), @r"
@@ -322,6 +347,10 @@ fn as_json() {
       "not_taking_jobs": [
         "n3"
       ],
+      "order": {
+        "nodes": [],
+        "why": null
+      },
       "reason": "Resources",
       "reserved": [],
       "slurm_start": null,

@@ -37,7 +37,7 @@ mod place_on_node;
 #[path = "../src/view.rs"]
 mod view;
 
-use engine::{CostNow, Engine, SEARCHES};
+use engine::{Engine, SEARCHES};
 use narrow::{Mode, narrow};
 use patience::Patient;
 use place_on_node::place;
@@ -140,8 +140,8 @@ fn tests(c: &mut Criterion) {
             let mut searches = SEARCHES;
             let mut cost =
                 |node: &NodeView| engine.cost_now(&node.name, &question, Fill::Pack, &mut searches);
-            let costs: Vec<(usize, CostNow)> = nodes.iter().map(|node| (node.index, cost(node))).collect();
-            let order = node_order::by_cost(&costs);
+            let costs = nodes.iter().map(|node| (node.index, node.name.as_str(), cost(node)));
+            let order = node_order::Costs::of(costs).places();
             let now: Vec<(u64, u32)> = order.iter().map(|placed| (0x1ff, placed.place)).collect();
             black_box(node_order::weights(&now).len())
         };

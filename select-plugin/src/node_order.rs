@@ -4,7 +4,7 @@
 //! what slurmctld thinks of reboots and power in its upper bits, and belongs to cons_tres in its lowest byte. So the order goes
 //! between: nodes of different upper bits stay in their order, whatever they cost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::CostNow;
 
@@ -19,19 +19,60 @@ pub(crate) struct Placed {
     pub(crate) place: u32,
 }
 
-/// Puts nodes in the order of their costs; empty if all cost the same.
-pub(crate) fn by_cost(costs: &[(usize, CostNow)]) -> Vec<Placed> {
-    let distinct: Vec<CostNow> =
-        costs.iter().map(|(_, cost)| *cost).collect::<BTreeSet<_>>().into_iter().collect();
-    if distinct.len() < 2 {
-        return Vec::new();
+/// Costs of the candidates of one test. They are kept until its end: if the job starts, it is told why it is on its node.
+#[derive(Debug, Default)]
+pub(crate) struct Costs {
+    /// By Slurm's index of the node.
+    of: Vec<(usize, CostNow)>,
+    /// Each cost once, least first, with the name of the first node that has it.
+    ranks: Vec<(CostNow, String)>,
+}
+
+impl Costs {
+    /// Takes each node's index, name and cost.
+    pub(crate) fn of<'a>(nodes: impl Iterator<Item = (usize, &'a str, CostNow)>) -> Self {
+        let (mut of, mut first) = (Vec::new(), BTreeMap::new());
+        for (node, name, cost) in nodes {
+            of.push((node, cost));
+            first.entry(cost).or_insert(name);
+        }
+        Self { of, ranks: first.into_iter().map(|(cost, name)| (cost, name.to_owned())).collect() }
     }
-    let place = |cost: &CostNow| distinct.partition_point(|other| other < cost);
-    let placed = |(node, cost): &(usize, CostNow)| Placed {
-        node: *node,
-        place: u32::try_from(place(cost)).unwrap_or(u32::MAX),
-    };
-    costs.iter().map(placed).collect()
+
+    /// Puts the nodes in the order of their costs; empty if all cost the same.
+    pub(crate) fn places(&self) -> Vec<Placed> {
+        if self.ranks.len() < 2 {
+            return Vec::new();
+        }
+        let placed = |(node, cost): &(usize, CostNow)| Placed {
+            node: *node,
+            place: u32::try_from(self.rank(cost)).unwrap_or(u32::MAX),
+        };
+        self.of.iter().map(placed).collect()
+    }
+
+    fn rank(&self, cost: &CostNow) -> usize {
+        self.ranks.partition_point(|(other, _)| other < cost)
+    }
+
+    /// Says why the job is on the node that Slurm took: what it has over the next one, or that Slurm preferred it to a cheaper one.
+    /// `None` if nothing is known of it or all cost the same.
+    pub(crate) fn why_taken(&self, node: usize) -> Option<String> {
+        let (_, own) = self.of.iter().find(|(index, _)| *index == node)?;
+        match (own, self.rank(own)) {
+            (CostNow::Costs(own), 0) => match self.ranks.get(1)? {
+                (CostNow::Costs(next), name) => own.advantage_over(next, name),
+                _ => None,
+            },
+            (CostNow::Costs(_), _) => {
+                let (_, first) = self.ranks.first()?;
+                Some(format!(
+                    "Slurm chose it by cores, memory, features or weight; by its GPUs {first} comes first"
+                ))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Returns the scheduling weights that put nodes of these weights and places in order: by the site's part first, then by
@@ -54,23 +95,48 @@ mod tests {
 
     use super::*;
 
+    fn costs(all: &[(usize, CostNow)]) -> Costs {
+        let names: Vec<String> = all.iter().map(|(node, _)| format!("n{node}")).collect();
+        Costs::of(all.iter().zip(&names).map(|((node, cost), name)| (*node, name.as_str(), *cost)))
+    }
+
+    #[test]
+    fn the_taken_node_has_a_reason() {
+        let all = [(1, cost(8)), (2, cost(2)), (3, cost(2)), (4, CostNow::Unknown), (5, cost(9))];
+        let all = costs(&all);
+        let why = |node| all.why_taken(node).unwrap_or_default();
+        for first in [2, 3] {
+            assert_eq!(why(first), "fewer GPUs are free; those of n1 stay together");
+        }
+        for later in [1, 5] {
+            assert_eq!(
+                why(later),
+                "Slurm chose it by cores, memory, features or weight; by its GPUs n2 comes first"
+            );
+        }
+        assert_eq!([why(4), why(7)], ["", ""], "nothing is known of these");
+        let alike = costs(&[(1, cost(8)), (2, cost(8)), (3, CostNow::Unknown)]);
+        assert_eq!(alike.why_taken(1), None);
+    }
+
     fn cost(free: u32) -> CostNow {
         CostNow::Costs(NodeCost { free, ..NodeCost::default() })
     }
 
     #[test]
     fn nodes_that_only_slurm_uses_come_first_and_unknown_ones_last() {
-        let order = by_cost(&[
+        let order = costs(&[
             (4, CostNow::Unknown),
             (1, cost(8)),
             (7, cost(2)),
             (2, CostNow::SlurmsOwn),
             (3, cost(2)),
-        ]);
+        ])
+        .places();
         let places: Vec<(usize, u32)> = order.iter().map(|p| (p.node, p.place)).collect();
         assert_eq!(places, [(4, 3), (1, 2), (7, 1), (2, 0), (3, 1)]);
-        assert_eq!(by_cost(&[(1, cost(3)), (2, cost(3))]), []);
-        assert_eq!(by_cost(&[]), []);
+        assert_eq!(costs(&[(1, cost(3)), (2, cost(3))]).places(), []);
+        assert_eq!(costs(&[]).places(), []);
     }
 
     #[test]

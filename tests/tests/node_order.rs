@@ -7,6 +7,7 @@ mod common;
 use common::{AT_ONCE, admin_comment, builder, on};
 use lab::config::Templates;
 use lab::{Cluster, JobId, User};
+use protocol::wire::split_node;
 
 const STAY: &str = "exec sleep 600";
 /// The two nodes that are alike.
@@ -53,6 +54,13 @@ fn end(cluster: &Cluster, job: JobId) {
     let _ = cluster.wait_end(job).unwrap();
 }
 
+/// The job's AdminComment says this of its node.
+fn is_told(cluster: &Cluster, job: JobId, why: &str) {
+    let comment = admin_comment(cluster, job);
+    let told = comment.started().and_then(|started| split_node(&started.why).1);
+    assert_eq!(told, Some(why), "{comment:?}");
+}
+
 /// Fewer free CPUs on n1, so that Slurm alone goes there.
 fn lean_to_n1(cluster: &Cluster) -> JobId {
     start(cluster, User::Bob, &["-w", "n1", "-c2"]).0
@@ -79,7 +87,9 @@ fn idle_instances_and_cut_gpus(cluster: &mut Cluster) {
     let _lean = lean_to_n1(cluster);
     assert_eq!(node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]), "n2", "an idle instance is used again");
     for _ in 0..3 {
-        assert_eq!(node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]), "n2", "beside what is there");
+        let (job, node) = start(cluster, User::Alice, &[&TWO[..], &["--gpu-isolation=mig:1g.5gb"]].concat());
+        assert_eq!(node, "n2", "beside what is there");
+        is_told(cluster, job, "fills a GPU that is in use already; keeps n1 whole");
     }
 }
 
@@ -98,6 +108,7 @@ fn sets_go_where_links_are_good(cluster: &mut Cluster) {
     leave(cluster, "n2", [0, 3]);
     let (job, node) = start(cluster, User::Alice, &[&TWO[..], &["--gres=gpu:2"]].concat());
     assert_eq!(node, "n2", "{:?}", admin_comment(cluster, job));
+    is_told(cluster, job, "50 GB/s, 10 GB/s on n1");
 }
 
 fn the_model_and_its_links(cluster: &mut Cluster) {
@@ -130,7 +141,9 @@ fn slurms_own(cluster: &mut Cluster) {
         cluster.run(User::Root, "scontrol", &update).unwrap().ok().unwrap();
     };
     weigh("10");
-    assert_eq!(node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]), "n1", "the site's weight comes first");
+    let (job, node) = start(cluster, User::Alice, &[&TWO[..], &["--gpu-isolation=mig:1g.5gb"]].concat());
+    assert_eq!(node, "n1", "the site's weight comes first");
+    is_told(cluster, job, "Slurm chose it by cores, memory, features or weight; by its GPUs n2 comes first");
     weigh("1");
     assert_eq!(cluster.job(instance).unwrap().state(), "RUNNING");
 }

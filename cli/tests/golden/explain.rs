@@ -10,10 +10,19 @@ fn explain() {
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
     n2: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 1 of 8 slices
     n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
-    n2 before n1: the job takes a smaller part of a GPU there
+    n2 before n1: takes a smaller part of a GPU than on n1
     counts in Slurm as gres/shard:10 per node
     --all shows every candidate with its score
     exit 0
+    ");
+    let all = run("explain --all --gpu-mem=10G");
+    let nodes: Vec<&str> = all.lines().filter(|line| line.starts_with('n')).skip(1).collect();
+    assert_snapshot!(nodes.join("\n"), @r"
+    n2: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 1 of 8 slices
+    n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n2 before n1: takes a smaller part of a GPU than on n1
+    n2: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 1 of 8 slices
+    n1: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
     ");
     assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-threads=25%"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
@@ -105,6 +114,14 @@ fn explain() {
         }
       ],
       "not_taking_jobs": [],
+      "order": {
+        "nodes": [
+          [
+            "1 x a30-24gb"
+          ]
+        ],
+        "why": null
+      },
       "request": "v1 iso=mig:1g.6gb typed=1 inst=2",
       "reserved": [],
       "state": "as the options say"

@@ -15,7 +15,7 @@ fn what_could_start_now() {
     assert_snapshot!(free(""), @r"
     SHAPE            NOW  WHERE         ASK FOR ONE WITH
     1g.5gb            28  n1 28         --gpu-isolation=mig:1g.5gb
-    1g.10gb           22  n1 15, n2 7   --gpu-isolation=mig:1g.10gb
+    1g.10gb           22  n2 7, n1 15   --gpu-isolation=mig:1g.10gb
     2g.10gb           11  n1 11         --gpu-isolation=mig:2g.10gb
     3g.20gb            7  n1 7          --gpu-isolation=mig:3g.20gb
     4g.20gb            3  n1 3          --gpu-isolation=mig:4g.20gb
@@ -25,8 +25,8 @@ fn what_could_start_now() {
     3g.40gb            2  n2 2          --gpu-isolation=mig:3g.40gb
     4g.40gb            1  n2 1          --gpu-isolation=mig:4g.40gb
     7g.80gb            1  n2 1          --gpu-isolation=mig:7g.80gb
-    share of 5.0 GB   72  n1 40, n2 32  --gpu-isolation=mps --gpu-mem=5G
-    1 GPU              4  n1 3, n2 1    --gpu-isolation=whole --gpus-per-node=1
+    share of 5.0 GB   72  n2 32, n1 40  --gpu-isolation=mps --gpu-mem=5G
+    1 GPU              4  n2 1, n1 3    --gpu-isolation=whole --gpus-per-node=1
     2 GPUs             1  n1 1          --gpu-isolation=whole --gpus-per-node=2
     4 GPUs             0  -             --gpu-isolation=whole --gpus-per-node=4
     8 GPUs             0  -             --gpu-isolation=whole --gpus-per-node=8
@@ -42,8 +42,8 @@ fn what_could_start_now() {
     3g.40gb             2  n2 2        --gpu-isolation=mig:3g.40gb
     4g.40gb             1  n2 1        --gpu-isolation=mig:4g.40gb
     7g.80gb             1  n2 1        --gpu-isolation=mig:7g.80gb
-    share of 20.0 GB   15  n1 8, n2 7  --gpu-isolation=mps --gpu-mem=20G
-    1 GPU               4  n1 3, n2 1  --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
+    share of 20.0 GB   15  n2 7, n1 8  --gpu-isolation=mps --gpu-mem=20G
+    1 GPU               4  n2 1, n1 3  --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
     2 GPUs              1  n1 1        --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
     4 GPUs              0  -           --gpu-isolation=whole --gpus-per-node=4 --gpu-mem=20G
     8 GPUs              0  -           --gpu-isolation=whole --gpus-per-node=8 --gpu-mem=20G
@@ -51,7 +51,7 @@ fn what_could_start_now() {
     ");
     assert_snapshot!(free("--partition debug"), @r"
     SHAPE            NOW  WHERE         ASK FOR ONE WITH
-    share of 5.0 GB   72  n1 40, n2 32  --gpu-isolation=mps --gpu-mem=5G
+    share of 5.0 GB   72  n2 32, n1 40  --gpu-isolation=mps --gpu-mem=5G
 
     Refused:
       1g.5gb: --gpu-isolation=mig:1g.5gb is not allowed in partition debug: use mps, whole

@@ -10,12 +10,12 @@ use protocol::{CommentBody, Request};
 
 use super::{PendingTest, wait};
 use crate::effect::{Effect, Layout};
-use crate::engine::{CostNow, Engine, Question, SEARCHES};
+use crate::engine::{Engine, Question, SEARCHES};
 use crate::lifecycle_hooks::epilogs_over;
 use crate::limited;
 use crate::memory::{Memory, Ways};
 use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
-use crate::node_order;
+use crate::node_order::Costs;
 use crate::patience::Patient;
 use crate::slurm::{Ask, Slurm, Test};
 use crate::view::{GresKind, JobView, NodeView, Want};
@@ -71,8 +71,11 @@ impl PendingTest {
             tried.set(view.id, ways);
         }
         self.once_registered = narrowed.once_registered();
-        effects.extend(asking.in_order_of_cost(engine, &narrowed));
+        let costs = asking.costs(engine, &narrowed);
+        let order = costs.places();
+        effects.extend((!order.is_empty()).then_some(Effect::Order(order)));
         effects.push(Effect::RuleOut(narrowed.out));
+        self.costs = costs;
         effects
     }
 
@@ -229,21 +232,18 @@ impl<S: Slurm> Asking<'_, S> {
         (has_good, Ways { good, ..Ways::default() })
     }
 
-    /// Puts the nodes that are left in the order of what the job's best choice there costs everybody else. A job that Slurm may
-    /// give several nodes keeps Slurm's order: it would fill the cheapest node with the tasks or GPUs that fit there and go on to
-    /// the next.
-    fn in_order_of_cost(&self, engine: &mut Engine, narrowed: &Narrowed) -> Option<Effect> {
+    /// Finds what the job's best choice on each node that is left costs everybody else. A job that Slurm may give several nodes keeps
+    /// Slurm's order: it would fill the cheapest node with the tasks or GPUs that fit there and go on to the next.
+    fn costs(&self, engine: &mut Engine, narrowed: &Narrowed) -> Costs {
         let one_node = self.view.ranked && self.view.gres.iter().all(|entry| entry.per_node > 0);
         if self.test.ask == Ask::TestOnly || !one_node || self.test.min_nodes > 1 {
-            return None;
+            return Costs::default();
         }
-        let fill = engine.fill(&self.question)?;
+        let Some(fill) = engine.fill(&self.question) else { return Costs::default() };
         let (out, mut searches): (HashSet<usize>, u32) = (narrowed.out.iter().copied().collect(), SEARCHES);
         let mut cost = |node: &NodeView| engine.cost_now(&node.name, &self.question, fill, &mut searches);
         let left = self.nodes.iter().filter(|node| !out.contains(&node.index));
-        let costs: Vec<(usize, CostNow)> = left.map(|node| (node.index, cost(node))).collect();
-        let order = node_order::by_cost(&costs);
-        (!order.is_empty()).then_some(Effect::Order(order))
+        Costs::of(left.map(|node| (node.index, node.name.as_str(), cost(node))))
     }
 
     /// Claims what an isolated job is to get of the pool of GPU tasks, if that alone keeps it waiting.

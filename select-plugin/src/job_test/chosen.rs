@@ -3,7 +3,7 @@
 use geometry::JobId;
 use placement::Short;
 use protocol::set_summary::SetSummary;
-use protocol::wire::{JobPlacement, plain_why};
+use protocol::wire::{JobPlacement, plain_why, with_node};
 
 use crate::engine::{Engine, Question};
 use crate::limited;
@@ -46,6 +46,15 @@ impl Decided {
         }
         self.why = plain_why(&said);
         Ok(())
+    }
+}
+
+impl Decided {
+    /// Adds why the job is on its node, if something can be said of that.
+    pub(super) fn add_node(&mut self, why: Option<String>) {
+        if let Some(why) = why {
+            self.why = with_node(&self.why, &why);
+        }
     }
 }
 

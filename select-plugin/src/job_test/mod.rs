@@ -42,9 +42,11 @@ use geometry::JobId;
 
 use crate::effect::Effect;
 use crate::memory::Memory;
+use crate::node_order::Costs;
 use crate::slices;
 use crate::slurm::{Ask, Slurm, Test};
 use crate::view::{GresKind, JobView, Want};
+use start::Start;
 
 /// Tessera's opinion of Slurm's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +75,8 @@ pub(crate) struct PendingTest {
     per_instance: Option<u32>,
     /// The candidates for preemption, least important first: Slurm's own test may order them otherwise.
     victims: Vec<JobId>,
+    /// What the nodes cost that Slurm may choose from; empty if they keep Slurm's order.
+    costs: Costs,
     /// Resource that the nodes lack from which Slurm was left to choose.
     lack: Option<Reason>,
 }
@@ -88,6 +92,7 @@ impl PendingTest {
             has_good: false,
             per_instance: None,
             victims: Vec::new(),
+            costs: Costs::default(),
             lack: None,
         }
     }
@@ -138,14 +143,17 @@ impl PendingTest {
         }
     }
 
+    fn start<'a>(&'a self, want: &'a Want) -> Start<'a> {
+        let Self { test, view, per_instance, victims, costs, .. } = self;
+        Start { test, view, want, per_instance: *per_instance, victims, costs }
+    }
+
     /// Decides what follows a success of Slurm's own test.
     pub(crate) fn after(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> (Opinion, Vec<Effect>) {
         // Slurm's own test may have taken its time, and foretells starts from now on.
         self.view.now = slurm.now();
         match (self.test.ask, &self.want) {
-            (Ask::RunNow, Some(want)) => {
-                start::now(&self.test, &self.view, (want, self.per_instance), &self.victims, memory, slurm)
-            }
+            (Ask::RunNow, Some(want)) => self.start(want).now(memory, slurm),
             // Slurm may have chosen more nodes than the least.
             (Ask::RunNow, None)
                 if self.draws_unplaced(&memory.engine)

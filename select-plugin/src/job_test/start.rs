@@ -9,7 +9,7 @@ use placement::{HostResources, Short, Victim};
 use plugin_rt::log;
 use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::JobPlacement;
-use protocol::{CommentBody, NodeGrant};
+use protocol::{NodeGrant, CommentBody};
 
 use super::Opinion;
 use super::chosen::{Asked, Decided};
@@ -18,74 +18,105 @@ use crate::effect::{Counted, Devices, Effect};
 use crate::engine::Engine;
 use crate::memory::{Memory, Pending};
 use crate::narrow::first_fit;
+use crate::node_order::Costs;
 use crate::place_on_node::{Placed, Veto, encoded, place, why_of_all};
 use crate::slices;
 use crate::slurm::{Slurm, Test};
 use crate::view::{GresKind, JobView, NodeView, Want};
 
-/// A decision, the jobs that must go first, or a refusal.
-pub(super) fn now(
-    test: &Test,
-    view: &JobView,
-    (want, per_instance): (&Want, Option<u32>),
-    victims: &[JobId],
-    memory: &mut Memory,
-    slurm: &impl Slurm,
-) -> (Opinion, Vec<Effect>) {
-    let _ways = memory.tried.take(view.id);
-    let mut effects = Vec::new();
-    let engine = &mut memory.engine;
-    let asked = Asked::new(view, want, engine, slurm);
-    if let Some(why) = asked.whole_of_several(engine) {
-        // What an earlier test said of it has been taken back before Slurm's own.
-        effects.extend(Effect::comment(&view.comment, CommentBody::Limited(why), view.comment.asks.clone()));
-        effects.extend(Effect::refusal());
-        return (Opinion::Refused(Reason::Limit), effects);
-    }
-    let decided = match per_instance {
-        Some(one) => decide_alike(&asked, one, engine, &mut effects),
-        None => decide(&asked, engine, &mut effects),
-    };
-    let veto = match decided {
-        Ok(mut decided) => {
-            if let Err(short) = decided.take_caps(engine, want) {
-                return without_power(&asked, engine, &short, effects);
-            }
-            if wait_now(&asked, engine, &mut decided, &mut effects) {
-                return (Opinion::Refused(Reason::BetterGpus), effects);
-            }
-            effects.extend(written_down(engine, &decided));
-            effects.push(slices::slices_in_test(engine, view, Some(&decided.placement), asked.nodes, slurm));
-            if slurm.preempted().is_some_and(|jobs| !jobs.is_empty()) {
-                // There is room on the GPUs, and Slurm needs cores or memory.
-                preempt(&asked, engine, victims, &mut effects);
-            }
-            let planned = want.plan.as_ref().and_then(|p| p.begin.zip(p.end));
-            let low = want.plan.as_ref().and_then(|p| p.sharing.low);
-            memory.pending =
-                Some(Pending { record: test.record, placement: decided.placement, planned, low });
-            return (Opinion::AsSlurmSays, effects);
+/// A job that Slurm thinks it can start now.
+pub(super) struct Start<'a> {
+    pub(super) test: &'a Test,
+    pub(super) view: &'a JobView,
+    pub(super) want: &'a Want,
+    /// Shards of each of its instances, if it has several.
+    pub(super) per_instance: Option<u32>,
+    /// The candidates for preemption, least important first.
+    pub(super) victims: &'a [JobId],
+    /// What the nodes cost that Slurm chose from.
+    pub(super) costs: &'a Costs,
+}
+
+impl Start<'_> {
+    /// A decision, the jobs that must go first, or a refusal.
+    pub(super) fn now(&self, memory: &mut Memory, slurm: &impl Slurm) -> (Opinion, Vec<Effect>) {
+        let Self { test, view, want, per_instance, victims, costs } = *self;
+        let _ways = memory.tried.take(view.id);
+        let mut effects = Vec::new();
+        let engine = &mut memory.engine;
+        let asked = Asked::new(view, want, engine, slurm);
+        if let Some(why) = asked.whole_of_several(engine) {
+            // What an earlier test said of it has been taken back before Slurm's own.
+            effects.extend(Effect::comment(&view.comment, CommentBody::Limited(why), view.comment.asks.clone()));
+            effects.extend(Effect::refusal());
+            return (Opinion::Refused(Reason::Limit), effects);
         }
-        Err(veto) => veto,
-    };
-    let names: Vec<&str> = asked.nodes.iter().map(|node| node.name.as_str()).collect();
-    // Nobody ends for a job that would then wait for power.
-    let (gone, lack) = match preempt(&asked, engine, victims, &mut effects) {
-        Some(gone) if !engine.has_power_without(&names, &asked.question, &gone) => (None, Reason::Power),
-        gone => (gone, Reason::NoRoom),
-    };
-    if let Some(gone) = gone {
-        effects.push(Effect::Placement(None));
-        let held = wait_alone(&asked, engine, &gone, &mut effects);
-        return (if held { Opinion::Refused(Reason::BetterGpus) } else { Opinion::AsSlurmSays }, effects);
+        let decided = match per_instance {
+            Some(one) => decide_alike(&asked, one, engine, &mut effects),
+            None => decide(&asked, engine, &mut effects),
+        };
+        let veto = match decided {
+            Ok(mut decided) => {
+                if let Err(short) = decided.take_caps(engine, want) {
+                    return without_power(&asked, engine, &short, effects);
+                }
+                if wait_now(&asked, engine, &mut decided, &mut effects) {
+                    return (Opinion::Refused(Reason::BetterGpus), effects);
+                }
+                if let [node] = asked.nodes {
+                    decided.add_node(costs.why_taken(node.index));
+                }
+                effects.extend(written_down(engine, &decided));
+                effects.push(slices::slices_in_test(
+                    engine,
+                    view,
+                    Some(&decided.placement),
+                    asked.nodes,
+                    slurm,
+                ));
+                if slurm.preempted().is_some_and(|jobs| !jobs.is_empty()) {
+                    // There is room on the GPUs, and Slurm needs cores or memory.
+                    preempt(&asked, engine, victims, &mut effects);
+                }
+                let planned = want.plan.as_ref().and_then(|p| p.begin.zip(p.end));
+                let low = want.plan.as_ref().and_then(|p| p.sharing.low);
+                memory.pending =
+                    Some(Pending { record: test.record, placement: decided.placement, planned, low });
+                return (Opinion::AsSlurmSays, effects);
+            }
+            Err(veto) => veto,
+        };
+        self.vetoed(&asked, &veto, engine, effects)
     }
-    // Devices near the job's cores and of its type change with other things than the node's GPUs.
-    if want.managed && want.kind == GresKind::Shard && !want.keep_choice && !view.enforce_bind {
-        engine.refused(&veto.node, &asked.question);
+
+    /// The jobs that must go first, or a refusal, where a node has no place for the job.
+    fn vetoed<S: Slurm>(
+        &self,
+        asked: &Asked<'_, S>,
+        veto: &Veto,
+        engine: &mut Engine,
+        mut effects: Vec<Effect>,
+    ) -> (Opinion, Vec<Effect>) {
+        let Self { view, want, victims, .. } = *self;
+        let names: Vec<&str> = asked.nodes.iter().map(|node| node.name.as_str()).collect();
+        // Nobody ends for a job that would then wait for power.
+        let (gone, lack) = match preempt(asked, engine, victims, &mut effects) {
+            Some(gone) if !engine.has_power_without(&names, &asked.question, &gone) => (None, Reason::Power),
+            gone => (gone, Reason::NoRoom),
+        };
+        if let Some(gone) = gone {
+            effects.push(Effect::Placement(None));
+            let held = wait_alone(asked, engine, &gone, &mut effects);
+            return (if held { Opinion::Refused(Reason::BetterGpus) } else { Opinion::AsSlurmSays }, effects);
+        }
+        // Devices near the job's cores and of its type change with other things than the node's GPUs.
+        if want.managed && want.kind == GresKind::Shard && !want.keep_choice && !view.enforce_bind {
+            engine.refused(&veto.node, &asked.question);
+        }
+        log::debug(format_args!("job {}: {veto}", view.id.0));
+        effects.extend(Effect::refusal());
+        (Opinion::Refused(lack), effects)
     }
-    log::debug(format_args!("job {}: {veto}", view.id.0));
-    effects.extend(Effect::refusal());
-    (Opinion::Refused(lack), effects)
 }
 
 /// Refuses a start for which a budget has no power.

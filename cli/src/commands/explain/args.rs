@@ -9,7 +9,7 @@ use super::request::RequestArgs;
 /// Takes the options of sbatch and asks the engine that places real jobs. It prints what each node says: what the job
 /// would get there now and why, which jobs must end first, or why the node can never run it. For one node, or with --all,
 /// it also prints every candidate with its score or with the rule that excludes it. The best candidate leaves the most
-/// placements to other jobs: places where some profile still fits. Exit status 1 if no node could start the job now.
+/// placements to other jobs: places where some profile still fits. Nodes stand in the order in which the job gets them. Exit status 1 if no node could start the job now.
 ///
 /// Where Slurm answers, the nodes are as they are now, and the limits are those of your own default partition and
 /// account. Elsewhere, and with --empty, all nodes are taken as empty.

@@ -10,7 +10,7 @@ use site_config::hostlist;
 use super::explained::{Explained, outcome};
 use super::nodes::{AskedNodes, NodesKnown};
 use super::{Question, rivals};
-use crate::node_answer::{self, Verdict};
+use crate::node_answer::{self, NodeOrder, Verdict};
 use crate::slurm_nodes::away;
 
 /// The whole answer.
@@ -18,7 +18,7 @@ pub(super) fn answer(
     asked: &AskedNodes,
     question: &Question,
     verdicts: &[(Vec<String>, Verdict)],
-    explained: &[Explained],
+    (explained, order): (&[Explained], &NodeOrder),
 ) -> Value {
     let counted = question.counts.as_ref().ok();
     let of = |explained: &Explained| {
@@ -44,7 +44,7 @@ pub(super) fn answer(
     let (not_taking, reserved) = away::json(&asked.live.not_taking);
     let mut value = json!({
         "request": encode_request(&question.request), "nodes": explained.iter().map(of).collect::<Vec<_>>(),
-        "state": seen, "not_taking_jobs": not_taking, "reserved": reserved, "left_to_slurm": left,
+        "order": order.json(), "state": seen, "not_taking_jobs": not_taking, "reserved": reserved, "left_to_slurm": left,
     });
     if let Some(note) = &question.note {
         value["note"] = note.as_str().into();

@@ -5,7 +5,6 @@ mod explained;
 mod json;
 mod memory;
 mod nodes;
-mod order;
 mod request;
 mod rivals;
 mod text;
@@ -25,10 +24,9 @@ pub(crate) use args::ExplainArgs;
 use explained::Explained;
 use memory::ExplainedMemory;
 use nodes::{AskedNodes, asked};
-use order::Order;
 
 use crate::globals::Globals;
-use crate::node_answer::{Verdict, by_verdict, by_verdict_alone, rank, seen_by};
+use crate::node_answer::{NodeOrder, Verdict, by_verdict, by_verdict_alone, seen_by};
 use crate::outcome::{self, Failure, Outcome};
 
 /// The job that asks: no real job has this id.
@@ -122,11 +120,11 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
     } else {
         by_verdict(live, &ask, &question.policy, ends)
     };
-    // Slurm alone picks the nodes of a job that may get several of them.
-    let one_node =
-        !question.alone && question.per_node && args.request.ntasks_per_node.is_none_or(|n| n == 1);
-    let order = if one_node { Order::of(asked, &ask, &question.policy) } else { Order::default() };
-    verdicts.sort_by_key(|(names, verdict)| (rank(verdict).0, order.place(names)));
+    let order = order(args, asked, question, &ask);
+    if args.all {
+        verdicts = order.split(verdicts);
+    }
+    order.sort(&mut verdicts);
     // No node of tessera.toml is within reach of such a job: what Slurm gives it is no matter of ours.
     let by_slurm = question.plain && verdicts.is_empty() && asked.live.not_taking.is_empty();
     let starts = by_slurm || matches!(verdicts.first(), Some((_, Verdict::Now(_) | Verdict::Slurm(_))));
@@ -145,8 +143,8 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
         Explained { memory, ..explained }
     };
     if args.json {
-        let nodes: Vec<Explained> = asked.alike().into_iter().map(explained).collect();
-        return Outcome::json(&json::answer(asked, question, &verdicts, &nodes), status);
+        let nodes: Vec<Explained> = asked.alike(&order).into_iter().map(explained).collect();
+        return Outcome::json(&json::answer(asked, question, &verdicts, (&nodes, &order)), status);
     }
     if let Some(note) = &question.note {
         outcome::status(&format!("tessera: {note}\n"));
@@ -154,10 +152,20 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
     // One node is always explained; of several each on demand, and the best one's notes.
     let in_detail = args.all || args.node.is_some() || args.model.is_some() || args.busy.is_some();
     let best = verdicts.first().and_then(|(names, _)| names.first());
-    let shown =
-        asked.alike().into_iter().filter(|(names, _)| in_detail || best.is_some_and(|b| names.contains(b)));
+    let shown = asked
+        .alike(&order)
+        .into_iter()
+        .filter(|(names, _)| in_detail || best.is_some_and(|b| names.contains(b)));
     let shown: Vec<Explained> = shown.map(explained).collect();
     Outcome { text: text::answer(asked, question, &verdicts, (&shown, &order), in_detail), status }
+}
+
+/// The order of the nodes. Slurm alone picks the nodes of a job that may get several of them.
+fn order(args: &ExplainArgs, asked: &AskedNodes, question: &Question, ask: &Ask) -> NodeOrder {
+    let one_node =
+        !question.alone && question.per_node && args.request.ntasks_per_node.is_none_or(|n| n == 1);
+    let fill = asked.config.node_order(asked.caller.partition.as_deref()).filter(|_| one_node);
+    NodeOrder::of(&asked.live, fill, ask, &question.policy)
 }
 
 fn refused(why: &str) -> Failure {

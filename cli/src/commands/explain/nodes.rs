@@ -12,6 +12,7 @@ use super::ExplainArgs;
 use super::request::RequestArgs;
 use crate::commands::layout;
 use crate::globals::Globals;
+use crate::node_answer::NodeOrder;
 use crate::outcome::Failure;
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
@@ -73,8 +74,8 @@ impl AskedNodes {
         }
     }
 
-    /// Nodes in the same state together: their names as a hostlist, and one of them.
-    pub(super) fn alike(&self) -> Vec<(Vec<String>, &Node)> {
+    /// Nodes in the same state together, in this order: their names, and one of them.
+    pub(super) fn alike(&self, order: &NodeOrder) -> Vec<(Vec<String>, &Node)> {
         let mut all: Vec<(usize, Vec<String>, &Node)> = Vec::new();
         for present in &self.live.nodes {
             match all.iter_mut().find(|(state, ..)| *state == present.state) {
@@ -82,6 +83,7 @@ impl AskedNodes {
                 None => all.push((present.state, vec![present.name.clone()], &present.node)),
             }
         }
+        all.sort_by_key(|(_, names, _)| order.place(names));
         all.into_iter().map(|(_, names, node)| (names, node)).collect()
     }
 }

@@ -13,8 +13,7 @@ use super::Question;
 use super::explained::{Explained, outcome};
 use super::memory::ExplainedMemory;
 use super::nodes::AskedNodes;
-use super::order::Order;
-use crate::node_answer::{Verdict, soonest};
+use crate::node_answer::{NodeOrder, Verdict, soonest};
 use crate::render::hosts;
 use crate::slurm_nodes::away;
 
@@ -24,7 +23,7 @@ pub(super) fn answer(
     asked: &AskedNodes,
     question: &Question,
     verdicts: &[(Vec<String>, Verdict)],
-    (shown, order): (&[Explained], &Order),
+    (shown, order): (&[Explained], &NodeOrder),
     in_detail: bool,
 ) -> String {
     let counted = question.counts.as_ref().ok();

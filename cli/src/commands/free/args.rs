@@ -7,8 +7,8 @@ use clap::Args;
 /// Show what could start now, and where
 ///
 /// Counts, for each shape, the jobs that could start now if only such jobs came, one after another: MIG instances by profile,
-/// shares of the site's default size, and whole GPUs by number. Each line ends with the options to ask for one. You join only
-/// your own shares. The limits of tessera.toml apply; cores, memory and Slurm's own limits are not looked at.
+/// shares of the site's default size, and whole GPUs by number. Nodes stand in the order in which a job gets them. Each line ends
+/// with the options to ask for one. You join only your own shares. The limits of tessera.toml apply; cores, memory and Slurm's own limits are not looked at.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

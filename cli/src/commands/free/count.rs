@@ -1,12 +1,13 @@
 //! How many jobs of a shape could start now.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use admission::{Ruling, Submission};
 use geometry::{JobId, Uid};
 use mapa::Memo;
 use node_state::{Ask, Node, Policy, Spread};
-use placement::decide_with;
+use placement::{NodeCost, decide_with};
 use protocol::Request;
 use protocol::wire::encode_request;
 use site_config::SiteConfig;
@@ -17,7 +18,7 @@ use crate::slurm_nodes::Present;
 /// A shape and the jobs of it that could start.
 pub(crate) struct Free {
     pub(crate) shape: Shape,
-    /// Jobs by node, for nodes with at least one; or why such a job is refused.
+    /// Jobs by node, for nodes with at least one, in the order in which Slurm takes them; or why such a job is refused.
     pub(crate) nodes: Result<Vec<(String, u32)>, String>,
 }
 
@@ -46,32 +47,46 @@ pub(super) fn count(
         Ruling::Untouched => shape.request.clone(),
         Ruling::Refused(why) => return Free { shape, nodes: Err(why.text) },
     };
-    let mut known: HashMap<usize, u32> = HashMap::new();
+    let fill = config.node_order(who.partitions.first().map(String::as_str)).filter(|_| !who.exclusive);
+    let mut known: HashMap<usize, (u32, Option<NodeCost>)> = HashMap::new();
     let mut free = Vec::new();
     for present in nodes {
-        let n = *known.entry(present.alike).or_insert_with(|| {
-            let n = on_node(&present.node, &request, policy, uid, memo);
+        let (n, cost) = *known.entry(present.alike).or_insert_with(|| {
+            let (n, cost) = on_node(&present.node, &request, policy, uid, memo);
             // Such a job gets a whole node.
-            if who.exclusive { n.min(present.idle.into()) } else { n }
+            (if who.exclusive { n.min(present.idle.into()) } else { n }, cost)
         });
         if n > 0 {
-            free.push((present.name.clone(), n));
+            free.push((cost.zip(fill).map(|(cost, fill)| cost.under(fill)), present.name.clone(), n));
         }
     }
-    Free { shape, nodes: Ok(free) }
+    // Where Slurm's own order holds, the nodes with most come first.
+    free.sort_by_key(|(cost, _, n)| (*cost, if cost.is_none() { Reverse(*n) } else { Reverse(0) }));
+    Free { shape, nodes: Ok(free.into_iter().map(|(_, name, n)| (name, n)).collect()) }
 }
 
-fn on_node(node: &Node, request: &Request, policy: &Policy, uid: Uid, memo: &mut Memo) -> u32 {
-    let mut node = node.clone();
+/// The jobs that could start on a node, and what the first of them costs the others.
+fn on_node(
+    node: &Node,
+    request: &Request,
+    policy: &Policy,
+    uid: Uid,
+    memo: &mut Memo,
+) -> (u32, Option<NodeCost>) {
+    let (mut node, mut cost) = (node.clone(), None);
     // Real jobs have numbers from 1: these count down from the largest.
     for n in 0_u32.. {
         let job = JobId(u32::MAX - n);
         // As the controller asks: Slurm 22.05 gives all of a job's shards on a node from one GPU.
         let ask = Ask { spread: Spread::ALIKE, ..Ask::new(job, uid, request.clone()) };
-        let Some(grant) = decide_with(&node, &ask, policy, memo).chosen else { return n };
+        let decision = decide_with(&node, &ask, policy, memo);
+        if n == 0 {
+            cost = placement::rank(&node, &decision);
+        }
+        let Some(grant) = decision.chosen else { return (n, cost) };
         if node.apply(job, uid, &grant).is_err() {
-            return n;
+            return (n, cost);
         }
     }
-    0
+    (0, None)
 }

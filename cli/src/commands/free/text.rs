@@ -87,7 +87,7 @@ fn by_reason(nodes: impl Iterator<Item = (String, String)>) -> Vec<String> {
     groups.into_iter().map(|(why, names)| format!("{}: {why}", hosts::brief(&names))).collect()
 }
 
-/// `n[1-4] 7 each, n5 2`: the nodes with most first.
+/// `n[1-4] 7 each, n5 2`: the nodes that a job gets first come first, with those that have room for as many.
 fn places(nodes: &[(String, u32)]) -> String {
     let mut groups: Vec<(u32, Vec<String>)> = Vec::new();
     for (name, n) in nodes {
@@ -96,7 +96,6 @@ fn places(nodes: &[(String, u32)]) -> String {
             None => groups.push((*n, vec![name.clone()])),
         }
     }
-    groups.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
     let more: usize = groups.iter().skip(MOST_GROUPS).map(|(_, names)| names.len()).sum();
     let mut words: Vec<String> = groups
         .iter()

@@ -7,7 +7,8 @@ use clap::Args;
 /// For a pending job: what it asks for, Slurm's reason, and for each node what holds the GPUs that the job needs, which jobs
 /// must end first and when that is expected, and what would start at once instead. An end is expected from the job's plan,
 /// the run time that it states, or its time limit. Jobs of higher priority may take the room first. Cores and memory are
-/// Slurm's: where the GPUs are free, Slurm's reason counts. Exit status 1 if the job can start on no node.
+/// Slurm's: where the GPUs are free, Slurm's reason counts. Nodes with room stand in the order in which the job gets them. Of a
+/// job that runs it says what the job has, and why it is on its node. Exit status 1 if the job can start on no node.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

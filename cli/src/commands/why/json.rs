@@ -15,6 +15,7 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> Value {
         "ahead": answer.ahead,
         "slurm_start": answer.job.start,
         "nodes": answer.verdicts.iter().map(|(names, v)| node_answer::json(names, v)).collect::<Vec<_>>(),
+        "order": answer.order.json(),
         "not_taking_jobs": not_taking,
         "reserved": reserved,
         "instead": answer.instead.iter().map(|free| json!({

@@ -26,7 +26,7 @@ use subject::Subject;
 
 use crate::commands::free;
 use crate::globals::Globals;
-use crate::node_answer::{Verdict, by_verdict, by_verdict_alone};
+use crate::node_answer::{NodeOrder, Verdict, by_verdict, by_verdict_alone};
 use crate::outcome::{Failure, Outcome};
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
@@ -47,6 +47,8 @@ struct PendingJob<'a> {
     asks: Result<Subject, String>,
     /// Nodes with the same verdict together, in the order of tessera.toml.
     verdicts: Vec<(Vec<String>, Verdict)>,
+    /// In which order the job gets the nodes that have room.
+    order: NodeOrder,
     not_taking: Vec<NotTaking>,
     /// Pending jobs of the same partition with a higher priority.
     ahead: usize,
@@ -142,6 +144,7 @@ fn answer<'a, P: Borrow<Published>>(
         says: comment.says,
         asks,
         verdicts: Vec::new(),
+        order: NodeOrder::default(),
         not_taking: Vec::new(),
         ahead: ahead(job, jobs),
         instead: Vec::new(),
@@ -171,6 +174,8 @@ fn answer<'a, P: Borrow<Published>>(
         let uid = published.owner(JobId(job.id)).unwrap_or(Uid(u32::MAX));
         let company = squeue::by_node(jobs);
         answer.verdicts = verdicts(&live, job, subject, uid, (&answer.ends, &company), config);
+        answer.order = order(&live, job, subject, uid, config);
+        answer.order.sort(&mut answer.verdicts);
         answer.instead = instead(&answer.verdicts, &live, job, subject, config);
         answer.not_taking = live.not_taking;
     }
@@ -202,8 +207,16 @@ fn verdicts(
     (ends, company): (&HashMap<JobId, Micros>, &HashMap<String, Vec<JobId>>),
     config: &SiteConfig,
 ) -> Vec<(Vec<String>, Verdict)> {
-    let partition = subject.submission.partitions.first().map(String::as_str);
-    let mut policy = Policy { sets: config.sets(partition), ..config.policy() };
+    let (ask, policy) = question(job, subject, uid, config);
+    if subject.submission.exclusive {
+        return by_verdict_alone(live, &ask, &policy, ends, company);
+    }
+    by_verdict(live, &ask, &policy, ends)
+}
+
+/// The job's question to each node, and the site's policy for it.
+fn question(job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -> (Ask, Policy) {
+    let mut policy = Policy { sets: config.sets(subject.partition()), ..config.policy() };
     if subject.shards {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
@@ -213,10 +226,15 @@ fn verdicts(
         plain: subject.plain,
         ..Ask::new(JobId(job.id), uid, subject.request.clone())
     };
-    if subject.submission.exclusive {
-        return by_verdict_alone(live, &ask, &policy, ends, company);
-    }
-    by_verdict(live, &ask, &policy, ends)
+    (ask, policy)
+}
+
+/// The order of the nodes for a job that gets one; Slurm alone picks the nodes of others.
+fn order(live: &Live, job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -> NodeOrder {
+    let (ask, policy) = question(job, subject, uid, config);
+    let one_node = matches!(job.n_nodes.as_str(), "1" | "1-1") && subject.is_per_node();
+    let fill = config.node_order(subject.partition()).filter(|_| one_node);
+    NodeOrder::of(live, fill, &ask, &policy)
 }
 
 /// What would start at once with the memory that the job needs, or fewer whole GPUs; nothing where the job itself has room or

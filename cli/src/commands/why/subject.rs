@@ -22,6 +22,19 @@ pub(super) struct Subject {
     pub(super) submission: Submission,
 }
 
+impl Subject {
+    /// The first of its partitions.
+    pub(super) fn partition(&self) -> Option<&str> {
+        self.submission.partitions.first().map(String::as_str)
+    }
+
+    /// Whether Slurm counts its GPUs per node, and others may be on its nodes.
+    pub(super) fn is_per_node(&self) -> bool {
+        let per_node = self.submission.tres.gpu_entries().iter().all(|entry| entry.per_node);
+        per_node && !self.submission.exclusive
+    }
+}
+
 /// What `job` asks for; the error says why that cannot be known, or that Tessera has no part in the job.
 pub(super) fn subject(job: &QueuedJob, comment: &AdminComment, tres: Tres) -> Result<Subject, String> {
     let asks = comment.asks.as_deref();

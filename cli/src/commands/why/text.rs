@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use protocol::wire::split_node;
 use protocol::{AdminComment, CommentBody};
 
 use super::PendingJob;
@@ -15,12 +16,11 @@ use crate::slurm_nodes::away;
 /// A job that does not wait.
 pub(super) fn not_pending(job: &QueuedJob) -> String {
     let comment = AdminComment::parse(&job.comment);
-    let got = match comment.started() {
-        Some(started) => format!(": {}", started.why),
-        None => String::new(),
-    };
+    let (why, node) = comment.started().map_or(("", None), |started| split_node(&started.why));
+    let got = if comment.started().is_some() { format!(": {why}") } else { String::new() };
     let on = if job.nodes.is_empty() { String::new() } else { format!(" on {}", job.nodes) };
-    format!("job {} does not wait: it is {}{on}{got}\n", job.number(), job.state)
+    let node = node.map_or_else(String::new, |node| format!("  {}: {node}\n", job.nodes));
+    format!("job {} does not wait: it is {}{on}{got}\n{node}", job.number(), job.state)
 }
 
 pub(super) fn answer(answer: &PendingJob<'_>) -> String {
@@ -44,6 +44,7 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> String {
     for (names, why) in away::by_reason(&answer.not_taking) {
         let _ = writeln!(text, "  {}: {why}", hosts::brief(&names));
     }
+    text.extend(answer.order.sentence().map(|sentence| format!("  {sentence}\n")));
     if !answer.instead.is_empty() {
         text.push_str("These would start now instead:\n");
     }
@@ -104,11 +105,9 @@ fn by_comment(answer: &PendingJob<'_>) -> String {
         CommentBody::Unchanged(why) => format!("A change of it was refused: {why}\n"),
         // What the job waits for stands below, node by node.
         CommentBody::Slices(_) => String::new(),
-        CommentBody::Nothing
-        | CommentBody::Started(_)
-        | CommentBody::Unknown(_)
-        | CommentBody::Foreign(_)
-        | CommentBody::UnreadablePlan(..) => String::new(),
+        CommentBody::Nothing | CommentBody::Started(_) | CommentBody::Unknown(_) | CommentBody::Foreign(_) | CommentBody::UnreadablePlan(..) => {
+            String::new()
+        }
     }
 }
 

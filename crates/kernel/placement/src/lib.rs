@@ -19,5 +19,5 @@ pub use budget::{Budgets, Need, OnNode, Short};
 pub use claim::{Awaited, await_pool};
 pub use decide::{decide, decide_with, fits};
 pub use never::Never;
-pub use rank::{NodeCost, rank};
+pub use rank::{NodeCost, Slowness, rank};
 pub use victims::{HostResources, Needs, Victim, lacking, least_victims};

@@ -20,6 +20,9 @@
 //! # Limits
 //! The order is by what one choice takes now. What jobs to come will ask for is not weighed here.
 
+use std::cmp::Ordering;
+use std::fmt;
+
 use decision_report::report::Fate;
 use decision_report::{Cost, Decision};
 use node_state::{Fill, Node};
@@ -27,11 +30,60 @@ use node_state::{Fill, Node};
 /// Bandwidths within this ratio count as equally fast.
 const STEP: f64 = 1.1;
 
+/// Slowness of a set of GPUs; less is faster. Sets within one step of 10 % are equal. The default, of which nothing is predicted,
+/// is the slowest of all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slowness {
+    /// Fewer for more GB/s.
+    steps: i32,
+    /// Predicted bandwidth, rounded for people.
+    gbps: i32,
+}
+
+impl Slowness {
+    /// Returns the slowness of a set that is predicted to reach so many GB/s.
+    #[must_use]
+    pub fn of_gbps(gbps: f64) -> Self {
+        if !gbps.is_finite() || gbps <= 0.0 {
+            return Self::default();
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "casts of finite numbers stop at the largest")]
+        let (steps, gbps) = ((gbps.ln() / STEP.ln()).floor() as i32, gbps.round() as i32);
+        Self { steps: -steps, gbps }
+    }
+}
+
+impl fmt::Display for Slowness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.gbps > 0 { write!(f, "{} GB/s", self.gbps) } else { f.write_str("nothing predicted") }
+    }
+}
+
+impl PartialEq for Slowness {
+    fn eq(&self, other: &Self) -> bool {
+        self.steps == other.steps
+    }
+}
+
+impl Eq for Slowness {}
+
+impl PartialOrd for Slowness {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Slowness {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.steps.cmp(&other.steps)
+    }
+}
+
 /// Cost of a job's best choice on one node; less is better, earlier fields first. See the module's documentation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeCost {
-    /// Steps of 10 % in bandwidth, fewer for faster sets; 0 where bandwidth does not matter.
-    pub slower: i32,
+    /// Slowness of a set whose job is sensitive to bandwidth; 0 where bandwidth does not matter.
+    pub slower: Slowness,
     /// True if the device's threads are promised more than once.
     pub oversubscribed: bool,
     /// [`decision_report::report::GPU_PARTS`]ths of a GPU that the job takes.
@@ -94,17 +146,14 @@ fn part_cost(best: Option<Fate>) -> Option<Cost> {
     }
 }
 
-/// Steps of a bandwidth-sensitive set, fewer for more GB/s.
-fn slower(best: Option<Fate>) -> i32 {
-    let gbps = match best {
-        Some(Fate::Set(score)) if score.sensitive => score.scores.eff_bw,
-        _ => None,
-    };
-    let Some(gbps) = gbps.filter(|gbps| gbps.is_finite() && *gbps > 0.0) else { return 0 };
-    // No set has more than 2^63 GB/s, so this fits.
-    #[allow(clippy::cast_possible_truncation, reason = "a logarithm of a finite positive number is small")]
-    let steps = (gbps.ln() / STEP.ln()).floor() as i32;
-    -steps
+/// Slowness of the set of a job that is sensitive to bandwidth.
+fn slower(best: Option<Fate>) -> Slowness {
+    match best {
+        Some(Fate::Set(score)) if score.sensitive => {
+            score.scores.eff_bw.map_or_else(Slowness::default, Slowness::of_gbps)
+        }
+        _ => Slowness::default(),
+    }
 }
 
 impl NodeCost {
@@ -117,25 +166,26 @@ impl NodeCost {
         }
     }
 
-    /// Says what decides for this node against another one, as people read it after "it comes first: "; `None` if `other` is as
-    /// good or better.
+    /// Says what decides for this node against `other`, which `name` names, as people read it behind the name of this node:
+    /// `300 GB/s, 52 GB/s on n1`. `None` if `other` is as good or better.
     #[must_use]
-    pub fn advantage_over(&self, other: &Self) -> Option<&'static str> {
+    pub fn advantage_over(&self, other: &Self, name: &str) -> Option<String> {
+        let fills = if self.opened == 0 { "fills a GPU that is in use already; " } else { "" };
         let fields = [
-            (self.slower.cmp(&other.slower), "the links among its GPUs are faster"),
-            (self.oversubscribed.cmp(&other.oversubscribed), "its GPU has threads to spare"),
-            (self.parts.cmp(&other.parts), "the job takes a smaller part of a GPU there"),
-            (self.busy.cmp(&other.busy), "fewer of its GPUs are busy"),
+            (self.slower.cmp(&other.slower), format!("{}, {} on {name}", self.slower, other.slower)),
             (
-                self.opens_node.cmp(&other.opens_node),
-                "its GPUs are in use already, and another node stays whole",
+                self.oversubscribed.cmp(&other.oversubscribed),
+                format!("threads to spare; all are promised on {name}"),
             ),
-            (self.opened.cmp(&other.opened), "the job fills a GPU that is in use already"),
-            (self.lost.cmp(&other.lost), "more room for other instances is left there"),
-            (self.switched.cmp(&other.switched), "no GPU has to be switched to MIG there"),
-            (self.created.cmp(&other.created), "an idle instance is used again"),
-            (self.destroyed.cmp(&other.destroyed), "no idle instance has to go there"),
-            (self.free.cmp(&other.free), "fewer of its GPUs are free, and others stay together"),
+            (self.parts.cmp(&other.parts), format!("takes a smaller part of a GPU than on {name}")),
+            (self.busy.cmp(&other.busy), format!("fewer GPUs are busy than on {name}")),
+            (self.opens_node.cmp(&other.opens_node), format!("{fills}keeps {name} whole")),
+            (self.opened.cmp(&other.opened), format!("{fills}keeps a GPU of {name} whole")),
+            (self.lost.cmp(&other.lost), format!("leaves more room for other instances than on {name}")),
+            (self.switched.cmp(&other.switched), format!("switches fewer GPUs to MIG than on {name}")),
+            (self.created.cmp(&other.created), format!("makes fewer instances than on {name}")),
+            (self.destroyed.cmp(&other.destroyed), format!("destroys fewer idle instances than on {name}")),
+            (self.free.cmp(&other.free), format!("fewer GPUs are free; those of {name} stay together")),
         ];
         let (order, why) = fields.into_iter().find(|(order, _)| order.is_ne())?;
         order.is_lt().then_some(why)

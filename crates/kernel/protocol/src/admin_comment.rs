@@ -14,6 +14,7 @@
 //! tessera: requeued by n1: GPU 0: …                                           a job that could not have its place on n1
 //! tessera: change refused: gres shard:20 …                                    why a user could not change a pending job
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
+//! tessera: n1=mig:3/2g.10gb@4: why; node: 300 GB/s, 52 GB/s on n2                  and why it is on that node
 //! ```
 //!
 //! Tessera never replaces a comment that somebody else wrote.

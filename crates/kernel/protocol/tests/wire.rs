@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use protocol::moldable::{MAX_MILLIS, PlannedStart, SizeTime};
 use protocol::wire::{
     JobPlacement, MAX_CAP_W, MAX_WHY, encode_placement, encode_request, parse_placement, parse_request,
-    plain_why,
+    plain_why, split_node, with_node,
 };
 use protocol::{
-    Bandwidth, ComputeSpec, Grant, Isolation, MOST_SECONDS, MigSpec, NodeGrant, PoolSeats, Request, SetWait,
-    ShareOn, TaskDevices, TaskGrant,
+    AdminComment, Bandwidth, ComputeSpec, Grant, Isolation, MOST_SECONDS, MigSpec, NodeGrant, PoolSeats,
+    Request, SetWait, ShareOn, TaskDevices, TaskGrant,
 };
 use topology::{Pattern, PatternEdge, Selection};
 
@@ -251,6 +251,17 @@ fn a_reason_is_one_short_line() {
     let long = plain_why(&"ä".repeat(200));
     assert!(long.len() <= MAX_WHY && long.ends_with("ä..."), "{long}");
     assert_eq!(plain_why(&"x".repeat(200)).len(), 200);
+}
+
+#[test]
+fn a_reason_for_the_node_is_read_again() {
+    let why = with_node("as named; uses 1 of 8 slices", "300 GB/s, 52 GB/s on n1");
+    assert_eq!(why, "as named; uses 1 of 8 slices; node: 300 GB/s, 52 GB/s on n1");
+    assert_eq!(split_node(&why), ("as named; uses 1 of 8 slices", Some("300 GB/s, 52 GB/s on n1")));
+    assert_eq!(split_node("as named"), ("as named", None));
+    let comment = AdminComment::parse(&format!("tessera: n1=mig:3/2g.10gb@4: {why}; asks v1 iso=mig"));
+    assert_eq!(comment.started().unwrap().why, why);
+    assert!(with_node("x", &"y".repeat(400)).len() <= MAX_WHY);
 }
 
 #[test]

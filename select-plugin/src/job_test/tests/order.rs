@@ -90,3 +90,29 @@ fn a_partition_may_keep_slurms_order_or_spread() {
     assert_eq!(on("plain"), []);
     assert_eq!(on("apart"), [(0, 1), (1, 0)]);
 }
+
+/// The reason that a job gets with its placement on the node that Slurm chose of n1 and n2.
+fn why_on(memory: &mut Memory, chosen: &str) -> String {
+    let offered = Fake::with(&["n1", "n2"]);
+    let mut slurm = offered.clone().choosing(chosen, 0b10, 0b11);
+    slurm.nodes.retain(|node| node.name == chosen);
+    let (opinion, effects) = succeeds(memory, Ask::RunNow, &small(), &offered, &slurm);
+    assert_eq!(opinion, Opinion::AsSlurmSays);
+    let why = effects.into_iter().find_map(|effect| match effect {
+        Effect::Why(why) => why,
+        _ => None,
+    });
+    why.unwrap()
+}
+
+#[test]
+fn a_job_is_told_why_it_is_on_its_node() {
+    let mut memory = memory();
+    assert_eq!(why_on(&mut memory, "n1"), "as named; uses 1 of 8 slices", "all alike");
+    occupy(&mut memory, 1, "n2", &[0]);
+    assert_eq!(why_on(&mut memory, "n2"), "as named; uses 1 of 8 slices; node: keeps n1 whole");
+    assert_eq!(
+        why_on(&mut memory, "n1"),
+        "as named; uses 1 of 8 slices; node: Slurm chose it by cores, memory, features or weight; by its GPUs n2 comes first"
+    );
+}

@@ -241,7 +241,7 @@ proptest! {
     #[test]
     fn the_cheaper_node_has_the_advantage(a in prop::array::uniform5(0..2_u32), b in prop::array::uniform5(0..2_u32)) {
         let cost = |of: [u32; 5]| NodeCost {
-            slower: i32::try_from(of[0]).unwrap(),
+            slower: Slowness::of_gbps([100.0, 50.0][of[0] as usize]),
             parts: of[1],
             opens_node: of[2] == 1,
             created: of[3],
@@ -249,7 +249,23 @@ proptest! {
             ..NodeCost::default()
         };
         let (a, b) = (cost(a), cost(b));
-        prop_assert_eq!(a.advantage_over(&b).is_some(), a < b);
-        prop_assert_eq!(b.advantage_over(&a).is_some(), b < a);
+        prop_assert_eq!(a.advantage_over(&b, "b").is_some(), a < b);
+        prop_assert_eq!(b.advantage_over(&a, "a").is_some(), b < a);
     }
+}
+
+#[test]
+fn the_advantage_is_a_sentence_with_numbers() {
+    let says = |own: NodeCost, other: NodeCost| own.advantage_over(&other, "n1").unwrap_or_default();
+    let fast = |gbps| NodeCost { slower: Slowness::of_gbps(gbps), ..NodeCost::default() };
+    let none = NodeCost::default();
+    assert_eq!(says(fast(300.2), fast(51.7)), "300 GB/s, 52 GB/s on n1");
+    assert_eq!(says(fast(12.0), none), "12 GB/s, nothing predicted on n1");
+    assert_eq!(says(fast(50.1), fast(50.0)), "", "within a step nodes are alike");
+    let opens = |opened, opens_node| NodeCost { opened, opens_node, ..none };
+    assert_eq!(says(none, opens(1, true)), "fills a GPU that is in use already; keeps n1 whole");
+    assert_eq!(says(opens(4, false), opens(4, true)), "keeps n1 whole");
+    assert_eq!(says(none, opens(1, false)), "fills a GPU that is in use already; keeps a GPU of n1 whole");
+    let free = |free| NodeCost { free, ..none };
+    assert_eq!(says(free(2), free(3)), "fewer GPUs are free; those of n1 stay together");
 }

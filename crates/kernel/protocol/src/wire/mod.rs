@@ -14,4 +14,4 @@ pub use placement::{
     parse_placement,
 };
 pub use request::{REQUEST_ENV, encode_request, parse_request};
-pub use why::{MAX_WHY, WHY_ENV, plain_why};
+pub use why::{MAX_WHY, WHY_ENV, plain_why, split_node, with_node};

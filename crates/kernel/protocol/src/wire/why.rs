@@ -3,9 +3,12 @@
 /// Name of the environment variable that holds the reason.
 pub const WHY_ENV: &str = "TESSERA_WHY";
 /// Longest reason, in bytes.
-pub const MAX_WHY: usize = 200;
+pub const MAX_WHY: usize = 300;
 /// Ends a reason that was cut.
 const DOTS: &str = "...";
+
+/// Prefix of the reason for the node, behind the reason for the place on the node.
+const NODE: &str = "; node: ";
 
 /// Prefix of the request behind a reason in an AdminComment.
 const ASKS: &str = "; asks ";
@@ -23,4 +26,16 @@ pub fn plain_why(text: &str) -> String {
         out.push_str(DOTS);
     }
     out
+}
+
+/// Adds why the job is on its node to why it has its place there: `as named; node: fills a GPU that is in use already; keeps n1 whole`.
+#[must_use]
+pub fn with_node(why: &str, node: &str) -> String {
+    plain_why(&format!("{why}{NODE}{node}"))
+}
+
+/// Splits a reason into why the job has its place, and why it is on that node, if the reason says so.
+#[must_use]
+pub fn split_node(why: &str) -> (&str, Option<&str>) {
+    why.split_once(NODE).map_or((why, None), |(place, node)| (place, Some(node)))
 }

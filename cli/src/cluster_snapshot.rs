@@ -9,9 +9,10 @@ use geometry::{JobId, Model};
 use node_layout::Layout;
 use node_layout::parse_layout;
 use node_layout::{ConfigInForce, GpuLayout};
+use node_state::{Gpu, MigPolicy, Purpose};
 use protocol::node_word::UNFIT;
 use protocol::wire::parse_request;
-use protocol::{AdminComment, CommentBody, Isolation, Standing};
+use protocol::{AdminComment, CommentBody, Isolation, Request, Standing};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::gpu_pieces::{self, Owner, Piece};
@@ -79,6 +80,27 @@ pub(crate) struct GpuSeen {
     pub(crate) model: &'static Model,
     /// Its placement units in order, without gaps.
     pub(crate) pieces: Vec<Piece>,
+    /// What jobs may have of it.
+    pub(crate) can: Can,
+}
+
+/// What jobs may have of a GPU, whoever has it now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Can {
+    /// New instances.
+    pub(crate) be_cut: bool,
+    /// All of it.
+    pub(crate) be_whole: bool,
+}
+
+impl Can {
+    /// As the site uses the GPU.
+    fn of(gpu: &Gpu) -> Self {
+        Self {
+            be_cut: gpu.policy != MigPolicy::Off && gpu.purpose == Purpose::Any,
+            be_whole: gpu.is_ever_whole(),
+        }
+    }
 }
 
 /// Asks Slurm.
@@ -116,9 +138,20 @@ impl ClusterSnapshot {
 
 /// The GPUs of a layout.
 pub(crate) fn gpus(models: impl IntoIterator<Item = &'static Model>, layout: &Layout) -> Vec<GpuSeen> {
-    let seen =
-        |(model, gpu): (&'static Model, &GpuLayout)| GpuSeen { model, pieces: gpu_pieces::of(model, gpu) };
+    let seen = |(model, gpu): (&'static Model, &GpuLayout)| GpuSeen {
+        model,
+        pieces: gpu_pieces::of(model, gpu),
+        can: Can::of(&Gpu::new(model, MigPolicy::Dynamic)),
+    };
     models.into_iter().zip(&layout.gpus).map(seen).collect()
+}
+
+/// The GPUs of a node, with what the site lets jobs have of them.
+fn used_as(spec: &NodeSpec, mut gpus: Vec<GpuSeen>) -> Vec<GpuSeen> {
+    for (seen, gpu) in gpus.iter_mut().zip(&spec.to_node().gpus) {
+        seen.can = Can::of(gpu);
+    }
+    gpus
 }
 
 /// What is said of jobs that still have what they had although Slurm has ended or forgotten them.
@@ -245,7 +278,7 @@ impl NodeSeen {
             partitions: slurms.partitions,
             health: line.map(Health::of).unwrap_or_default(),
             standing: None,
-            gpus: layout.map(|layout| gpus(spec.gpus.iter().copied(), &layout)),
+            gpus: layout.map(|layout| used_as(spec, gpus(spec.gpus.iter().copied(), &layout))),
             note: (!notes.is_empty()).then(|| notes.join("; ")),
         }
     }
@@ -315,13 +348,23 @@ impl GpuSeen {
     pub(crate) fn free(&self) -> (u32, u32) {
         let open = |owner: Owner| matches!(owner, Owner::Free | Owner::Idle);
         let free = self.slices().iter().filter(|(owner, _)| open(*owner)).map(|(_, n)| n).sum();
-        let units = self.pieces.iter().filter(|p| open(p.owner));
-        let units = units.flat_map(|p| p.start..p.start + p.size).fold(0_u16, |mask, unit| mask | 1 << unit);
+        let units = self.free_units();
         let fits = |start| move |profile: &&geometry::Profile| profile.at(start).mask() & !units == 0;
         let largest = self.model.profiles.iter().filter(|p| p.starts.iter().any(|s| fits(*s)(p)));
         let largest = largest.map(|p| u32::from(p.compute_slices)).max();
         let whole = u32::from(units.count_ones() == u32::from(self.model.placement_units));
         (free, largest.unwrap_or(whole * u32::from(self.model.compute_slices)))
+    }
+
+    /// Placement units that no job has, bit 0 for unit 0.
+    pub(crate) fn free_units(&self) -> u16 {
+        let open = self.pieces.iter().filter(|p| matches!(p.owner, Owner::Free | Owner::Idle));
+        open.flat_map(|p| p.start..p.start + p.size).fold(0_u16, |mask, unit| mask | 1 << unit)
+    }
+
+    /// Whether no job has anything of it.
+    pub(crate) fn is_free(&self) -> bool {
+        self.pieces.iter().all(|p| matches!(p.owner, Owner::Free | Owner::Idle))
     }
 
     /// Its instances: profile, first unit, and whether a job has it.
@@ -346,7 +389,7 @@ fn whole(gpus: u64) -> String {
 
 /// The same of one that asked Tessera.
 fn ours(job: &QueuedJob) -> Option<String> {
-    let request = parse_request(&AdminComment::parse(&job.comment).asks?).ok()?;
+    let request = request(job)?;
     let size = request.mem_mib.map_or_else(String::new, |mib| format!(" {}", display_gb(mib)));
     Some(match (&request.isolation, request.gpus) {
         (Isolation::Mig(Some(profile)), _) if request.instances > 1 => {
@@ -372,10 +415,14 @@ pub(crate) fn held_by(job: &QueuedJob) -> &'static str {
     }
 }
 
+/// What a job asked Tessera for; `None`: nothing.
+pub(crate) fn request(job: &QueuedJob) -> Option<Request> {
+    parse_request(&AdminComment::parse(&job.comment).asks?).ok()
+}
+
 /// What kind of GPUs a job asked Tessera for; `None`: it asked for nothing of ours.
 pub(crate) fn kind(job: &QueuedJob) -> Option<&'static str> {
-    let asks = AdminComment::parse(&job.comment).asks?;
-    Some(match parse_request(&asks).ok()?.isolation {
+    Some(match request(job)?.isolation {
         Isolation::Auto => "auto",
         Isolation::Mig(_) => "mig",
         Isolation::Mps => "mps",

@@ -11,6 +11,7 @@ mod cluster_snapshot;
 mod commands;
 mod files;
 mod filter;
+mod fragmentation;
 mod globals;
 mod gpu_pieces;
 mod layout_line;

@@ -102,6 +102,9 @@ fn users_have_names_and_nodes_are_chosen() {
     n2: 2 x a100-40gb, links pcie (takes no jobs now)
     GPU 0 │ free                                                                  │
     GPU 1 │ free                                                                  │
+
+    without jobs: 0 of 2 GPUs, 0 of 1 nodes
+    lost to fragmentation: 1 of 1 places for 4g.20gb, 1 of 2 for 2g.10gb, 1 of 4 for 1g.5gb
     exit 0
     ");
     let chosen = layout(dir.path(), &["--user", "bob", "--json"]);
@@ -130,6 +133,9 @@ fn many_nodes_are_groups_unless_each_is_wanted() {
         1 n1                                   ▄█       4/14 free; 2 x a100-40gb
 
     --all draws each node; --node, --partition and --user choose nodes
+
+    without jobs: 114 of 116 GPUs, 57 of 58 nodes
+    lost to fragmentation: less than 1 %
     exit 0
     ");
     assert_snapshot!(layout(dir.path(), &["--summary", "--node", "n1"]), @r"
@@ -138,6 +144,9 @@ fn many_nodes_are_groups_unless_each_is_wanted() {
         1 n1                                       ▄█       4/14 free; 2 x a100-40gb
 
     --all draws each node; --node, --partition and --user choose nodes
+
+    without jobs: 0 of 2 GPUs, 0 of 1 nodes
+    lost to fragmentation: 1 of 1 places for 4g.20gb, 1 of 2 for 2g.10gb, 1 of 4 for 1g.5gb
     exit 0
     ");
     let all = layout(dir.path(), &["--all"]);

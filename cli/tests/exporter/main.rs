@@ -184,6 +184,13 @@ fn metrics_say_who_has_what() {
             // Four compute slices are free, and with 3g at 0 no more than a 3g fits beside it.
             "tessera_fragmentation_ratio{node=\"n1\"} 0.25",
             "tessera_fragmentation_ratio{node=\"n4\"} 0.0",
+            "tessera_gpus_without_jobs 1",
+            "tessera_nodes_without_jobs 0",
+            "tessera_places{model=\"a100-40gb\",shape=\"1g.5gb\",jobs=\"now\"} 3",
+            "tessera_places{model=\"a100-40gb\",shape=\"4g.20gb\",jobs=\"packed\"} 1",
+            "tessera_places_lost_ratio{model=\"a100-40gb\",shape=\"4g.20gb\"} 1.0",
+            "tessera_places_lost_ratio{model=\"t4-16gb\",shape=\"1 GPU\"} 0.0",
+            "tessera_pending_jobs_fragmented 1",
             "tessera_jobs{kind=\"mig\",state=\"running\"} 1",
             "tessera_pending_jobs{kind=\"mig\",reason=\"Resources\"} 1",
             "tessera_instances_created_total{node=\"n1\"} 0",
@@ -378,6 +385,12 @@ fn the_dashboard_asks_for_the_metrics_that_there_are_and_for_all_of_them(exporte
         asked.into_iter().map(|word| word.trim_end_matches("_bucket").trim_end_matches("_total")).collect();
     for name in &asked {
         assert!(known.contains(name), "{name} is not among {known:?}");
+    }
+    let operations = include_str!("../../../docs/operations.md");
+    let rules = operations.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let alerts: Vec<&str> = rules.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
+    for name in alerts.into_iter().filter(|word| word.starts_with("tessera_")) {
+        assert!(known.contains(&name), "a rule for alerts asks for {name}");
     }
     for name in known {
         assert!(asked.contains(&name), "no panel shows {name}");

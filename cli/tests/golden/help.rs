@@ -114,6 +114,10 @@ fn help() {
     and "idle" is kept for the next job that needs it. Users' names stand behind their jobs where there
     is room. More than 40 nodes are shown as groups that are used alike.
 
+    The last lines say how many GPUs and nodes have no job, and what fragmentation costs: of the places
+    that jobs of a shape would have if the jobs that run were packed on as few GPUs as possible, how
+    many do not exist now.
+
     Usage: tessera layout [OPTIONS]
 
     Options:

@@ -25,6 +25,9 @@ fn layout() {
     n2: 2 x h100-80gb-sxm, links pcie
     GPU 0 │ mps 14 15 16 +12                                                      │
     GPU 1 │ free                                                                  │
+
+    without jobs: 4 of 10 GPUs, 0 of 2 nodes
+    lost to fragmentation: 1 of 1 places for 4 GPUs (a100-40gb), 1 of 2 for 2 GPUs (a100-40gb), 1 of 4 for 4g.20gb (a100-40gb), and 5 more shapes
     exit 0
     ");
     assert_snapshot!(run("layout --from layout --node n2 --json"), @r#"
@@ -83,7 +86,63 @@ fn layout() {
           "name": "n2",
           "note": null
         }
-      ]
+      ],
+      "places": [
+        {
+          "model": "h100-80gb-sxm",
+          "now": 7,
+          "packed": 7,
+          "shape": "1g.10gb"
+        },
+        {
+          "model": "h100-80gb-sxm",
+          "now": 4,
+          "packed": 4,
+          "shape": "1g.20gb"
+        },
+        {
+          "model": "h100-80gb-sxm",
+          "now": 3,
+          "packed": 3,
+          "shape": "2g.20gb"
+        },
+        {
+          "model": "h100-80gb-sxm",
+          "now": 2,
+          "packed": 2,
+          "shape": "3g.40gb"
+        },
+        {
+          "model": "h100-80gb-sxm",
+          "now": 1,
+          "packed": 1,
+          "shape": "4g.40gb"
+        },
+        {
+          "model": "h100-80gb-sxm",
+          "now": 1,
+          "packed": 1,
+          "shape": "7g.80gb"
+        },
+        {
+          "model": "h100-80gb-sxm",
+          "now": 1,
+          "packed": 1,
+          "shape": "1 GPU"
+        },
+        {
+          "model": "h100-80gb-sxm",
+          "now": 0,
+          "packed": 0,
+          "shape": "2 GPUs"
+        }
+      ],
+      "without_jobs": {
+        "gpus": 1,
+        "nodes": 0,
+        "of_gpus": 2,
+        "of_nodes": 1
+      }
     }
     exit 0
     "#);
@@ -93,6 +152,9 @@ fn layout() {
     GPU 1 │ free                                                                  │
 
     ESC[38;5;16;48;5;75m isolated ESC[0m ESC[38;5;16;48;5;78m shared ESC[0m ESC[38;5;16;48;5;250m idle ESC[0m ESC[38;5;16;48;5;215m whole ESC[0m  free 
+
+    without jobs: 1 of 2 GPUs, 0 of 1 nodes
+    lost to fragmentation: nothing
     exit 0
     ");
     assert_snapshot!(run("layout --from layout --node n[1-3]"), @r"

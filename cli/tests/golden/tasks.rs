@@ -21,6 +21,9 @@ fn a_layout_shows_seats_and_claims() {
     GPU 0 │ 1g.6gb          │                 │ 2g.12gb                           │
           │ tasks 12 13     │ free            │ tasks 13 (2 seats), then job 20   │
     GPU 1 │ tasks 14 (4 seats)                                                    │
+
+    without jobs: 0 of 2 GPUs, 0 of 1 nodes
+    lost to fragmentation: nothing
     exit 0
     ");
 }

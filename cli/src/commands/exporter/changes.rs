@@ -1,9 +1,10 @@
 //! What changed from one look at the cluster to the next: instances made, unmade and used again, jobs started, and how busy
 //! each GPU was.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen, kind};
+use crate::fragmentation::{Places, Wholeness, wholeness};
 use crate::gpu_pieces::Owner;
 
 /// Looks that a GPU's history goes back.
@@ -31,6 +32,10 @@ pub(super) struct Changes {
     pub(super) instances: BTreeMap<String, Instances>,
     /// By node, each GPU: parts of its slices that jobs had, in percent, the newest last.
     pub(super) busy: HashMap<String, Vec<VecDeque<u8>>>,
+    /// GPUs without jobs, in percent, the newest last.
+    pub(super) whole: VecDeque<u8>,
+    /// By model and shape, the places that are lost to fragmentation, in percent, the newest last.
+    pub(super) lost: BTreeMap<(String, String), VecDeque<u8>>,
     known: HashMap<String, Known>,
     /// Jobs that have been seen pending and not yet running.
     waiting: HashSet<u32>,
@@ -43,11 +48,22 @@ impl Changes {
         for node in &seen.nodes {
             self.add_node(node);
         }
+        self.add_places(&wholeness(&seen.nodes.iter().collect::<Vec<_>>()));
         let started = seen.jobs.iter().filter(|job| job.state != "PENDING" && self.waiting.contains(&job.id));
         let waits = started.filter_map(|job| Some((kind(job)?, job.start?.saturating_sub(job.submit?))));
         let waits = waits.collect();
         self.waiting = seen.jobs.iter().filter(|job| job.state == "PENDING").map(|job| job.id).collect();
         waits
+    }
+
+    fn add_places(&mut self, whole: &Wholeness) {
+        push(&mut self.whole, percent(whole.gpus, whole.of_gpus));
+        let key = |places: &Places| (places.model.to_owned(), places.shape.to_string());
+        let keys: BTreeSet<_> = whole.places.iter().map(key).collect();
+        self.lost.retain(|known, _| keys.contains(known));
+        for places in &whole.places {
+            push(self.lost.entry(key(places)).or_default(), places.lost_percent());
+        }
     }
 
     fn add_node(&mut self, node: &NodeSeen) {
@@ -77,10 +93,19 @@ impl Changes {
             let (total, held) = slices
                 .iter()
                 .fold((0, 0), |(all, busy), (owner, n)| (all + n, busy + if held(*owner) { *n } else { 0 }));
-            if history.len() == HISTORY {
-                history.pop_front();
-            }
-            history.push_back(u8::try_from(100 * held / total.max(1)).unwrap_or(100));
+            push(history, percent(held, total));
         }
     }
+}
+
+/// Adds the newest value of a history, and drops the oldest of a full one.
+fn push(history: &mut VecDeque<u8>, value: u8) {
+    if history.len() == HISTORY {
+        history.pop_front();
+    }
+    history.push_back(value);
+}
+
+fn percent(part: u32, all: u32) -> u8 {
+    u8::try_from(100 * u64::from(part) / u64::from(all.max(1))).unwrap_or(100)
 }

@@ -13,7 +13,8 @@ use protocol::Standing;
 use super::changes::{Changes, Started};
 use super::counted::Counted;
 use super::registered::{Counters, Gauges, Labels, Ratios, family, gauge};
-use crate::cluster_snapshot::{ClusterSnapshot, GpuSeen, NodeSeen, held_by, kind};
+use crate::cluster_snapshot::{ClusterSnapshot, GpuSeen, NodeSeen, held_by, kind, request};
+use crate::fragmentation::{Wholeness, wholeness};
 
 /// Upper bounds of the waits that are counted, s: from those that a backfill cycle explains to a week.
 const WAITS: [f64; 10] = [1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0];
@@ -60,8 +61,10 @@ pub(super) fn text(
         #[expect(clippy::cast_precision_loss, reason = "an age")]
         let age = now.saturating_sub(seen.at) as f64;
         ratio(&mut registry, "snapshot_age", "How old what is told here is", age);
+        let whole = wholeness(&seen.nodes.iter().collect::<Vec<_>>());
         nodes(&mut registry, seen);
-        jobs(&mut registry, seen, now);
+        places(&mut registry, &whole);
+        jobs(&mut registry, seen, &whole, now);
     }
     instances(&mut registry, changes);
     registry.register_with_unit(
@@ -146,7 +149,41 @@ fn fragmentation(node: &NodeSeen) -> Option<f64> {
     (free > 0).then(|| 1.0 - f64::from(largest) / f64::from(free))
 }
 
-fn jobs(registry: &mut Registry, seen: &ClusterSnapshot, now: u64) {
+/// GPUs and nodes that are whole, and by shape the jobs that fit.
+fn places(registry: &mut Registry, whole: &Wholeness) {
+    let mut set = |name, help, n: u32| gauge(registry, name, help).set(i64::from(n));
+    set("gpus_without_jobs", "GPUs of nodes that take jobs of which no job has anything", whole.gpus);
+    set("nodes_without_jobs", "Nodes that take jobs and have no job on any GPU", whole.nodes);
+    let fit: Gauges = family(
+        registry,
+        "places",
+        "Further jobs of a shape that fit now, and that would fit if the jobs that run were packed on as few GPUs as possible",
+    );
+    let lost: Ratios = family(
+        registry,
+        "places_lost_ratio",
+        "Part of the places for a shape that packed jobs would leave and that do not exist now",
+    );
+    for places in &whole.places {
+        let own = || vec![("model", places.model.to_owned()), ("shape", places.shape.to_string())];
+        for (how, n) in [("now", places.now), ("packed", places.packed)] {
+            let labels = own().into_iter().chain([("jobs", how.to_owned())]).collect();
+            fit.get_or_create(&labels).set(i64::from(n));
+        }
+        let ratio = f64::from(places.lost()) / f64::from(places.packed.max(1));
+        lost.get_or_create(&own()).set(ratio);
+    }
+}
+
+fn jobs(registry: &mut Registry, seen: &ClusterSnapshot, whole: &Wholeness, now: u64) {
+    let lost = seen.jobs.iter().filter(|job| job.state == "PENDING").filter_map(request);
+    let lost = lost.filter(|request| whole.is_lost(request)).count();
+    gauge(
+        registry,
+        "pending_jobs_fragmented",
+        "Jobs with an option of Tessera's that wait, fit nowhere now, and would if the jobs that run were packed",
+    )
+    .set(i64::try_from(lost).unwrap_or(i64::MAX));
     let count: Gauges =
         family(registry, "jobs", "Jobs with an option of Tessera's, by kind and Slurm's state");
     let pending: Gauges = family(

@@ -12,6 +12,7 @@ pub(crate) use args::LayoutArgs;
 
 use crate::cluster_snapshot::NodeSeen;
 use crate::files::write_out;
+use crate::fragmentation::wholeness;
 use crate::globals::Globals;
 use crate::local_node::{Local, ending, require_root};
 use crate::node_groups::{self, MOST_SINGLE};
@@ -31,8 +32,10 @@ fn once(args: &LayoutArgs, config: &SiteConfig) -> Result<Outcome, Failure> {
     if let Some(path) = &args.svg {
         return write_out(path, svg::picture(&nodes));
     }
+    let whole = wholeness(&nodes.iter().collect::<Vec<_>>());
+    let said = whole.words().map_or_else(String::new, |words| format!("\n{}\n", words.join("\n")));
     if args.json {
-        return Ok(Outcome::json(&json::value(&nodes), 0));
+        return Ok(Outcome::json(&json::value(&nodes, &whole), 0));
     }
     if nodes.is_empty() {
         let text = match &args.user {
@@ -42,9 +45,10 @@ fn once(args: &LayoutArgs, config: &SiteConfig) -> Result<Outcome, Failure> {
         return Ok(Outcome::ok(text));
     }
     if args.summary || (nodes.len() > MOST_SINGLE && !args.all) {
-        return Ok(Outcome::ok(node_groups::summary(&nodes.iter().collect::<Vec<_>>(), terminal::width())));
+        let summary = node_groups::summary(&nodes.iter().collect::<Vec<_>>(), terminal::width());
+        return Ok(Outcome::ok(summary + &said));
     }
-    Ok(Outcome::ok(text::picture(&nodes, Paint::new(args.color), terminal::width())))
+    Ok(Outcome::ok(text::picture(&nodes, Paint::new(args.color), terminal::width()) + &said))
 }
 
 /// This node, from its own driver and journal.

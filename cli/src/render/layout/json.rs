@@ -3,11 +3,20 @@
 use serde_json::{Value, json};
 
 use crate::cluster_snapshot::NodeSeen;
+use crate::fragmentation::Wholeness;
 use crate::gpu_pieces::{Piece, PieceJob, Share};
 
-/// `{"nodes": [{"name", "links", "gpus": [{"index", "model", "units", "pieces": […]}]}]}`; free units are pieces too.
-pub(crate) fn value(nodes: &[NodeSeen]) -> Value {
-    json!({ "nodes": nodes.iter().map(node).collect::<Vec<_>>() })
+/// `{"nodes": [{"name", "links", "gpus": [{"index", "model", "units", "pieces": […]}]}], "without_jobs", "places"}`; free units
+/// are pieces too.
+pub(crate) fn value(nodes: &[NodeSeen], whole: &Wholeness) -> Value {
+    let places = whole.places.iter().map(|places| {
+        json!({ "model": places.model, "shape": places.shape.to_string(), "now": places.now, "packed": places.packed })
+    });
+    json!({
+        "nodes": nodes.iter().map(node).collect::<Vec<_>>(),
+        "without_jobs": { "gpus": whole.gpus, "of_gpus": whole.of_gpus, "nodes": whole.nodes, "of_nodes": whole.of_nodes },
+        "places": places.collect::<Vec<_>>(),
+    })
 }
 
 /// One node, as `tessera node status --json` has it too.

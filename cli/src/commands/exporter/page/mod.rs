@@ -4,6 +4,7 @@
 mod node;
 mod overview;
 mod pending;
+mod places;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -90,6 +91,7 @@ pub(super) fn cluster(view: View<'_>, filter: &Result<Filter, String>) -> String
     };
     let _ = writeln!(out, "<p>{}</p>", summary(seen, view.now));
     let _ = writeln!(out, "<p>Nodes: {}.</p>", overview::by_use(&seen.nodes));
+    places::places(&mut out, seen, view.changes);
     let wanted = filter.nodes(seen);
     if !filter.is_empty() {
         let of = counted(seen.nodes.len(), "node");
@@ -207,6 +209,25 @@ mod tests {
             assert!(page.contains(&format!("data-node=\"gpu-node-{i}\"")), "{i}");
         }
         assert!(page.matches("class=\"group\"").count() <= 45, "{}", page.matches("class=\"group\"").count());
+    }
+
+    #[test]
+    fn what_fragmentation_costs_has_a_history() {
+        let (seen, mut changes) = (seen(), Changes::default());
+        changes.add(&seen);
+        changes.add(&seen);
+        let page = cluster(view(&seen, &changes), &Ok(Filter::default()));
+        let a100 = "(a100-40gb)";
+        for part in [
+            "<p class=\"places\">Without jobs: 1 of 4 GPUs, 0 of 3 nodes. <svg",
+            "<title>GPUs without jobs, the last 2 looks</title><polyline points=\"0,75 1,75\"/>",
+            &format!(
+                "Lost to fragmentation: 1 of 1 places for 4g.20gb {a100}, 1 of 2 for 2g.10gb {a100}, 1 of 4 for 1g.5gb {a100}."
+            ),
+            "<td>4g.20gb</td><td>a100-40gb</td><td>0</td><td>1</td><td>100 %</td><td><svg",
+        ] {
+            assert!(page.contains(part), "no {part} in\n{page}");
+        }
     }
 
     #[test]

@@ -111,14 +111,19 @@ fn piece(out: &mut String, piece: &Piece, user: User<'_, '_>) {
 
 /// How much of the GPU jobs had, look by look, as a graph.
 fn graph(busy: &VecDeque<u8>, class: &str) -> String {
-    let points: Vec<String> =
-        busy.iter().enumerate().map(|(x, percent)| format!("{x},{}", 100 - i32::from(*percent))).collect();
     let last = busy.back().copied().unwrap_or(0);
+    percents(busy, class, "slices used", &format!("{last} % of its slices are used now"))
+}
+
+/// Percents, look by look, as a graph of `what`; `now` says the last one.
+pub(super) fn percents(values: &VecDeque<u8>, class: &str, what: &str, now: &str) -> String {
+    let points: Vec<String> =
+        values.iter().enumerate().map(|(x, percent)| format!("{x},{}", 100 - i32::from(*percent))).collect();
     format!(
         "<svg class=\"{class}\" viewBox=\"0 0 {HISTORY} 100\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{last} % of its slices are used now\"><title>slices used, the last {}</title>\
+         aria-label=\"{now}\"><title>{what}, the last {}</title>\
          <polyline points=\"{}\"/></svg>",
-        counted(busy.len(), "look"),
+        counted(values.len(), "look"),
         points.join(" ")
     )
 }

@@ -11,15 +11,19 @@
 //!
 //! ```text
 //! for job in queue:
-//!     start it on the first nodes that have room for it and that it may use
+//!     start it on the nodes that come first of those that have room for it and that it may use
 //!     else, if it is the first that cannot start: reserve the nodes that have room for it soonest
 //! ```
+//!
+//! Which nodes come first, [`NodeChoice`] says: Slurm takes those with the fewest free CPUs, Tessera those where a job costs the
+//! others least ([`placement::rank`]). The site's CPUs are not known, so all nodes count as having as many: the fewest are free
+//! where the replayed jobs have most. The site's weights are not known either.
 //!
 //! A job may use a reserved node only if its time limit ends before the reservation begins. So nothing delays the first job that
 //! waits. Room on a node is [`placement::fits`], the place there [`placement::decide_with`]: the engine's own answers.
 //!
 //! # Assumptions
-//! A job runs as long as it did, whatever it gets. Only GPUs are counted: cores, memory, limits of accounts, priorities and
+//! A job runs as long as it did, whatever it gets. Only GPUs limit what starts: cores, memory, limits of accounts, priorities and
 //! partitions are not. Only the first job that waits has a reservation. Waits for better links, power budgets and planners
 //! play no part.
 //!
@@ -39,7 +43,7 @@ pub use instances::Instances;
 pub use queue::replay;
 
 use geometry::Uid;
-use node_state::{Node, Policy};
+use node_state::{Fill, Node, Policy};
 use protocol::{Grant, Request};
 
 /// A past job.
@@ -55,17 +59,30 @@ pub struct Job {
     pub nodes: usize,
     /// Its user.
     pub uid: Uid,
+    /// CPUs that it has on each node; 0 if nobody knows.
+    pub cpus: u64,
     /// What it asks for on each node; never [`protocol::Isolation::None`].
     pub request: Request,
     /// Whether it used none of Tessera's options, so that it may have GPUs that the site leaves to Slurm.
     pub plain: bool,
 }
 
+/// Rule by which a job gets some of the nodes that have room for it. Nodes that are equal by it stay in the site's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeChoice {
+    /// Slurm's: the nodes with the fewest free CPUs.
+    Slurm,
+    /// Tessera's: the node where a job costs the others least, then Slurm's. Jobs with several nodes get Slurm's.
+    Rank(Fill),
+}
+
 /// The nodes, and who gives out their GPUs.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// Without jobs, in the order in which they are tried.
+    /// Without jobs.
     pub nodes: Vec<Node>,
+    /// How a job's nodes are chosen.
+    pub choice: NodeChoice,
     /// How GPUs are given out.
     pub policy: Policy,
 }

@@ -1,9 +1,11 @@
 //! One node of the replay: its jobs, and what it has answered since they last changed.
 
+use std::collections::HashMap;
+
 use geometry::JobId;
 use mapa::Memo;
 use node_state::{Ask, Node, Policy};
-use placement::{decide_with, fits};
+use placement::{NodeCost, decide_with, fits};
 use protocol::Grant;
 
 use crate::Instances;
@@ -17,12 +19,16 @@ struct ClassAnswer {
     fits: Option<bool>,
     /// When there is room, if nobody else comes; `Some(None)`: never.
     soonest: Option<Option<u64>>,
+    /// What its best choice costs the others; `Some(None)`: there is no room.
+    cost: Option<Option<NodeCost>>,
 }
 
 pub(crate) struct ReplayedNode {
     node: Node,
     /// Its jobs, and when each ends at the latest.
     jobs: Vec<(JobId, u64)>,
+    /// CPUs of its jobs.
+    cpus: HashMap<JobId, u64>,
     /// By class.
     answers: Vec<ClassAnswer>,
     memo: Memo,
@@ -31,7 +37,7 @@ pub(crate) struct ReplayedNode {
 impl ReplayedNode {
     pub(crate) fn new(node: &Node, classes: usize) -> Self {
         let answers = vec![ClassAnswer::default(); classes];
-        Self { node: node.clone(), jobs: Vec::new(), answers, memo: Memo::default() }
+        Self { node: node.clone(), jobs: Vec::new(), cpus: HashMap::new(), answers, memo: Memo::default() }
     }
 
     /// Whether a job of this class could start here now.
@@ -56,17 +62,31 @@ impl ReplayedNode {
         })
     }
 
+    /// What a job of this class would cost the others here; `None`: there is no room.
+    pub(crate) fn cost(&mut self, class: usize, ask: &Ask, policy: &Policy) -> Option<NodeCost> {
+        let (node, memo) = (&self.node, &mut self.memo);
+        *self.answers[class]
+            .cost
+            .get_or_insert_with(|| placement::rank(node, &decide_with(node, ask, policy, memo)))
+    }
+
+    /// CPUs that its jobs have.
+    pub(crate) fn cpus(&self) -> u64 {
+        self.cpus.values().fold(0, |sum, cpus| sum.saturating_add(*cpus))
+    }
+
     /// Gives the job its place. `None`: there is none.
     pub(crate) fn start(
         &mut self,
         ask: &Ask,
         policy: &Policy,
-        latest_end: u64,
+        (latest_end, cpus): (u64, u64),
     ) -> Option<(Grant, Instances)> {
         let grant = decide_with(&self.node, ask, policy, &mut self.memo).chosen?;
         let before = self.node.clone();
         self.node.apply(ask.job, ask.uid, &grant).ok()?;
         self.jobs.push((ask.job, latest_end));
+        self.cpus.insert(ask.job, cpus);
         self.changed();
         Some((grant, Instances::between(&before, &self.node)))
     }
@@ -74,6 +94,7 @@ impl ReplayedNode {
     pub(crate) fn end(&mut self, job: JobId) {
         self.node.release(job);
         self.jobs.retain(|(id, _)| *id != job);
+        self.cpus.remove(&job);
         self.changed();
     }
 

@@ -7,7 +7,7 @@ use geometry::JobId;
 
 use crate::class::Classes;
 use crate::node::{ReplayedNode, UNLIMITED_S};
-use crate::{Instances, Job, Ran, Site};
+use crate::{Instances, Job, NodeChoice, Ran, Site};
 
 /// Runs the jobs on the site, which has no others. An entry per job, in their order; `None`: even the empty site has no room for it.
 ///
@@ -124,14 +124,32 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The first nodes without `kept` that have room for the job.
+    /// Of the nodes without `kept` that have room for the job, those that the site's rule prefers.
     fn room(&mut self, job: usize, kept: &[usize]) -> Option<Vec<usize>> {
         let class = self.classes.of[job];
         let (ask, wanted) = (&self.classes.asks[class], self.jobs[job].nodes);
         let all = self.places.iter_mut().enumerate().filter(|(node, _)| !kept.contains(node));
-        let fit = all.filter_map(|(node, place)| place.fits(class, ask, &self.site.policy).then_some(node));
-        let nodes: Vec<usize> = fit.take(wanted).collect();
-        (nodes.len() == wanted).then_some(nodes)
+        let fill = match self.site.choice {
+            NodeChoice::Rank(fill) if wanted == 1 => Some(fill),
+            NodeChoice::Rank(_) | NodeChoice::Slurm => None,
+        };
+        let policy = &self.site.policy;
+        let fit = all.filter_map(|(node, place)| {
+            place.fits(class, ask, policy).then(|| {
+                let cost = fill.and_then(|fill| Some(place.cost(class, ask, policy)?.under(fill)));
+                (cost, Reverse(place.cpus()), node)
+            })
+        });
+        let mut fit: Vec<_> = fit.collect();
+        if fit.len() < wanted {
+            return None;
+        }
+        if wanted > 0 && wanted < fit.len() {
+            fit.select_nth_unstable(wanted - 1);
+        }
+        fit.truncate(wanted);
+        fit.sort_unstable();
+        Some(fit.into_iter().map(|(.., node)| node).collect())
     }
 
     /// The nodes that have room for the job soonest.
@@ -151,8 +169,9 @@ impl<'a> Replay<'a> {
         let latest = now.saturating_add(limit(&self.jobs[job]));
         let ask = node_state::Ask { uid: self.jobs[job].uid, ..self.classes.ask(job, id(job)) };
         let (mut parts, mut instances) = (Vec::new(), Instances::default());
+        let held = (latest, self.jobs[job].cpus);
         for node in nodes {
-            if let Some((grant, done)) = self.places[*node].start(&ask, &self.site.policy, latest) {
+            if let Some((grant, done)) = self.places[*node].start(&ask, &self.site.policy, held) {
                 parts.push((*node, grant));
                 instances += done;
             }

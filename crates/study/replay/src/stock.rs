@@ -9,7 +9,7 @@ use node_state::{Gpu, GpuState, Kind, MigPolicy, Node, Policy, Purpose, SetPolic
 use protocol::{Bandwidth, Isolation, Request};
 use topology::Selection;
 
-use crate::{Job, Site};
+use crate::{Job, NodeChoice, Site};
 
 /// The site under stock Slurm. GPUs with the administrator's own instances keep them, all others are whole.
 #[must_use]
@@ -22,7 +22,7 @@ pub fn site(nodes: &[Node]) -> Site {
     };
     let policy =
         Policy { auto: vec![Kind::Whole], tasks: None, default_mem_mib: None, sets, ..Policy::default() };
-    Site { nodes: nodes.iter().map(uncut).collect(), policy }
+    Site { nodes: nodes.iter().map(uncut).collect(), choice: NodeChoice::Slurm, policy }
 }
 
 fn uncut(node: &Node) -> Node {

@@ -6,7 +6,7 @@ use node_state::{Gpu, MigPolicy, Node, Policy};
 use proptest::prelude::*;
 use protocol::{Grant, Isolation, MigSpec, Request};
 use replay::history::{Interval, Placed, history};
-use replay::{Instances, Job, Site, replay};
+use replay::{Instances, Job, NodeChoice, Site, replay};
 use topology::LinkMatrix;
 
 fn a100() -> &'static Model {
@@ -76,13 +76,14 @@ proptest! {
         asks in prop::collection::vec((0u64..50, 1u64..20, 1000u64..35_000), 1..30), middle in 1u64..400
     ) {
         let job = |(submit, run_s, mib): &(u64, u64, u64)| Job {
-            submit: *submit, run_s: *run_s, limit_s: None, nodes: 1, uid: geometry::Uid(0), plain: false,
+            submit: *submit, run_s: *run_s, limit_s: None, nodes: 1,
+            cpus: 0, uid: geometry::Uid(0), plain: false,
             request: Request { mem_mib: Some(*mib), ..Request::new(Isolation::Mig(None)) },
         };
         let mut jobs: Vec<Job> = asks.iter().map(job).collect();
         // Jobs that start in one second count in the order of the list, and the queue is in the order of submission.
         jobs.sort_by_key(|job| job.submit);
-        let site = Site { nodes: vec![node(1), node(2)], policy: Policy::default() };
+        let site = Site { nodes: vec![node(1), node(2)], choice: NodeChoice::Slurm, policy: Policy::default() };
         let ran: Vec<_> = replay(&site, &jobs, &mut |_| ()).into_iter().map(Option::unwrap).collect();
         let mut counted = Instances::default();
         ran.iter().for_each(|ran| counted += ran.instances);

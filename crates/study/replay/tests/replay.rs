@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use geometry::{Model, Uid};
+use node_state::Fill;
 use node_state::{Gpu, MigPolicy, Node, Policy};
 use proptest::prelude::*;
 use protocol::{Grant, Isolation, Request, ShareOn};
-use replay::{Instances, Job, Ran, Site, replay, stock};
+use replay::{Instances, Job, NodeChoice, Ran, Site, replay, stock};
 use topology::LinkMatrix;
 
 fn node(key: &str, gpus: usize, mig: MigPolicy) -> Node {
@@ -15,11 +16,11 @@ fn node(key: &str, gpus: usize, mig: MigPolicy) -> Node {
 }
 
 fn site(nodes: Vec<Node>) -> Site {
-    Site { nodes, policy: Policy::default() }
+    Site { nodes, choice: NodeChoice::Slurm, policy: Policy::default() }
 }
 
 fn job(submit: u64, run_s: u64, request: Request) -> Job {
-    Job { submit, run_s, limit_s: None, nodes: 1, uid: Uid(1000), request, plain: false }
+    Job { submit, run_s, limit_s: None, nodes: 1, cpus: 0, uid: Uid(1000), request, plain: false }
 }
 
 fn whole(gpus: u32) -> Request {
@@ -61,6 +62,7 @@ fn jobs(requests: impl Strategy<Value = Request>, nodes: usize) -> impl Strategy
         run_s,
         limit_s,
         nodes,
+        cpus: 0,
         uid: Uid(1000 + uid),
         request,
         plain: false,
@@ -255,4 +257,44 @@ fn stock_gives_the_smallest_instance_of_the_fixed_cut() {
     assert_eq!(named(Request::new(Isolation::Mig(Some("4g.20gb".to_owned())))), "whole");
     assert_eq!(named(part(Isolation::Auto, 30_000)), "whole");
     assert_eq!(named(whole(1)), "whole");
+}
+
+/// The node of each job.
+fn nodes_of(site: &Site, jobs: &[Job]) -> Vec<usize> {
+    run(site, jobs).iter().map(|ran| ran.as_ref().unwrap().parts[0].0).collect()
+}
+
+#[test]
+fn slurm_fills_the_node_with_the_fewest_free_cpus_and_tessera_the_one_that_costs_least() {
+    let ranked = |choice| Site {
+        nodes: vec![node("a100-40gb", 4, MigPolicy::Dynamic); 3],
+        choice,
+        policy: Policy::default(),
+    };
+    let instance = || Request::new(Isolation::Mig(Some("1g.5gb".to_owned())));
+    let with = |cpus, nodes, request| Job { cpus, nodes, ..job(0, 100, request) };
+    let jobs = [with(2, 1, instance()), with(8, 1, whole(4)), with(1, 1, instance())];
+    for choice in [NodeChoice::Slurm, NodeChoice::Rank(Fill::Pack)] {
+        assert_eq!(nodes_of(&ranked(choice), &jobs), [0, 1, 0], "the second node has no GPU left");
+    }
+    assert_eq!(nodes_of(&ranked(NodeChoice::Rank(Fill::Spread)), &jobs), [0, 1, 2]);
+    let apart = [with(1, 1, whole(3)), with(1, 1, instance()), with(9, 1, whole(2)), with(1, 1, instance())];
+    assert_eq!(nodes_of(&ranked(NodeChoice::Slurm), &apart), [0, 0, 1, 1], "most CPUs are in use there");
+    assert_eq!(nodes_of(&ranked(NodeChoice::Rank(Fill::Pack)), &apart), [0, 0, 1, 0], "a GPU is cut there");
+    let pairs = [with(1, 1, whole(1)), with(7, 2, whole(2)), with(1, 1, whole(1))];
+    let on: Vec<Vec<usize>> = run(&ranked(NodeChoice::Rank(Fill::Pack)), &pairs)
+        .iter()
+        .map(|ran| ran.as_ref().unwrap().parts.iter().map(|(node, _)| *node).collect())
+        .collect();
+    assert_eq!(on, [vec![0], vec![0, 1], vec![0]], "jobs over several nodes go where few CPUs are free");
+}
+
+proptest! {
+    /// Whichever nodes jobs get, no GPU is given twice and no job starts early.
+    #[test]
+    fn the_choice_of_nodes_keeps_everything_sound(jobs in jobs(requests(), 3), spread in any::<bool>()) {
+        let fill = if spread { Fill::Spread } else { Fill::Pack };
+        let nodes = vec![node("a100-40gb", 4, MigPolicy::Dynamic); 3];
+        sound(&Site { nodes, choice: NodeChoice::Rank(fill), policy: Policy::default() }, &jobs);
+    }
 }

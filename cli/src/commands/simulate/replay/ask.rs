@@ -83,6 +83,12 @@ fn by_slurm(job: &Accounted, as_used: bool) -> Result<AskedPerNode, LeftOut> {
     Ok(AskedPerNode { request: Request { gpus: Some(gpus), ..Request::new(Isolation::Whole) }, plain: true })
 }
 
+/// CPUs that a job asked for on each of its nodes; 0 where the accounting has none.
+pub(super) fn cpus(job: &Accounted) -> u64 {
+    let all: u64 = tres(&job.asked, "cpu").and_then(|n| n.parse().ok()).unwrap_or(0);
+    all.div_ceil(job.nodes.max(1) as u64)
+}
+
 fn instances(profile: &str, instances: u32) -> Request {
     Request { instances, isolation_typed: true, ..Request::new(Isolation::Mig(Some(profile.to_owned()))) }
 }

@@ -29,9 +29,13 @@ use ask::{AskedPerNode, LeftOut};
 /// Under stock Slurm, a job that asked for part of a GPU gets a whole one, or with --stock the smallest of the fixed instances
 /// that is enough for it. A job that fits no empty node counts as refused, and so does one that Tessera would refuse.
 ///
-/// The replay assumes that every job runs as long as it did, whatever it gets. It counts GPUs alone. Cores, memory, priorities,
-/// waits for better links, power budgets and the limits of users and partitions play no part: take one partition at a time
-/// (sacct -r). The first row, what actually happened, had all of these, so compare the other rows with each other.
+/// Of the nodes that have room, a job gets under Tessera the one where it costs the others least (node_order in tessera.toml),
+/// and under stock Slurm the one with the fewest free CPUs: all nodes count as having as many CPUs and the same Weight, and only
+/// the jobs of the replay have some.
+///
+/// The replay assumes that every job runs as long as it did, whatever it gets. GPUs alone limit what starts. Free cores, memory,
+/// priorities, waits for better links, power budgets and the limits of users and partitions play no part: take one partition at
+/// a time (sacct -r). The first row, what actually happened, had all of these, so compare the other rows with each other.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -161,6 +165,7 @@ impl Past {
                 run_s: job.ran_s,
                 limit_s: job.limit_s,
                 nodes: job.nodes,
+                cpus: ask::cpus(job),
                 uid: Uid(*users.entry(job.user.clone()).or_insert(next)),
                 request: asked.request.clone(),
                 plain: asked.plain,

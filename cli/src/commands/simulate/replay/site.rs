@@ -6,7 +6,7 @@ use admission::meaning::{Counted, as_counted};
 use node_state::Node;
 use protocol::Request;
 use protocol::wire::encode_request;
-use replay::{Job, Site};
+use replay::{Job, NodeChoice, Site};
 use site_config::SiteConfig;
 
 use super::ask::AskedPerNode;
@@ -20,7 +20,8 @@ pub(super) fn nodes(config: &SiteConfig) -> Vec<Node> {
 
 /// The site under Tessera.
 pub(super) fn tessera(config: &SiteConfig) -> Site {
-    Site { nodes: nodes(config), policy: config.policy() }
+    let choice = config.node_order(None).map_or(NodeChoice::Slurm, NodeChoice::Rank);
+    Site { nodes: nodes(config), choice, policy: config.policy() }
 }
 
 /// Admits jobs as slurmctld's plugin does, each kind of request once.

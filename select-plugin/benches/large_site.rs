@@ -82,6 +82,7 @@ fn view(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
         exclusive: false,
         enforce_bind: false,
         ranked: true,
+        cpus: 1,
         partition: None,
         account: None,
         comment: protocol::AdminComment::default(),
@@ -139,7 +140,7 @@ fn tests(c: &mut Criterion) {
             let question = engine.question(JOB, USER, &want);
             let mut searches = SEARCHES;
             let mut cost =
-                |node: &NodeView| engine.cost_now(&node.name, &question, Fill::Pack, &mut searches);
+                |node: &NodeView| engine.cost_now(&node.name, &question, Fill::Pack, &mut searches, |_, _| 0);
             let costs = nodes.iter().map(|node| (node.index, node.name.as_str(), cost(node)));
             let order = node_order::Costs::of(costs).places();
             let now: Vec<(u64, u32)> = order.iter().map(|placed| (0x1ff, placed.place)).collect();

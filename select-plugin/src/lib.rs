@@ -11,6 +11,7 @@ mod engine;
 #[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]
 mod ffi;
 mod job_test;
+mod learnt;
 mod lifecycle_hooks;
 mod limited;
 mod memory;

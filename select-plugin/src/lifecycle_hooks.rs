@@ -309,6 +309,7 @@ mod tests {
                 exclusive: false,
                 enforce_bind: false,
                 ranked: false,
+                cpus: 1,
                 partition: None,
                 account: None,
                 comment: protocol::AdminComment::default(),

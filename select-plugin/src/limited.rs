@@ -100,6 +100,7 @@ mod tests {
             exclusive: false,
             enforce_bind: false,
             ranked: false,
+            cpus: 1,
             partition: Some("gpu".to_owned()),
             account: Some("lab".to_owned()),
             comment: AdminComment::default(),

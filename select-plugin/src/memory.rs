@@ -6,6 +6,7 @@ use geometry::JobId;
 use protocol::wire::JobPlacement;
 
 use crate::engine::Engine;
+use crate::learnt::Learnt;
 
 /// Everything that is remembered while the plugin places jobs.
 pub(crate) struct Memory {
@@ -19,12 +20,16 @@ pub(crate) struct Memory {
     pub(crate) rebuilt: bool,
     /// Boot times of the nodes.
     pub(crate) boots: Boots,
+    /// Requests that arrived, and the CPUs that jobs leave.
+    pub(crate) learnt: Learnt,
 }
 
 impl Memory {
     /// A site with nothing running.
     pub(crate) fn new(engine: Engine) -> Self {
-        Self { engine, pending: None, tried: Tried::default(), rebuilt: false, boots: Boots::default() }
+        let learnt = Learnt::new(engine.site(), &[]);
+        let (tried, boots) = (Tried::default(), Boots::default());
+        Self { engine, pending: None, tried, rebuilt: false, boots, learnt }
     }
 
     /// Tells whether the last decision is for the job of this record.

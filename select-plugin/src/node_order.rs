@@ -24,8 +24,10 @@ pub(crate) struct Placed {
 pub(crate) struct Costs {
     /// By Slurm's index of the node.
     of: Vec<(usize, CostNow)>,
-    /// Each cost once, least first, with the name of the first node that has it.
-    ranks: Vec<(CostNow, String)>,
+    /// Each cost once, least first.
+    ranks: Vec<CostNow>,
+    /// Names of the first nodes that have the least cost, and the next.
+    first: Vec<String>,
 }
 
 impl Costs {
@@ -36,7 +38,8 @@ impl Costs {
             of.push((node, cost));
             first.entry(cost).or_insert(name);
         }
-        Self { of, ranks: first.into_iter().map(|(cost, name)| (cost, name.to_owned())).collect() }
+        let names = first.values().take(2).map(|name: &&str| (*name).to_owned()).collect();
+        Self { of, ranks: first.into_keys().collect(), first: names }
     }
 
     /// Puts the nodes in the order of their costs; empty if all cost the same.
@@ -52,7 +55,7 @@ impl Costs {
     }
 
     fn rank(&self, cost: &CostNow) -> usize {
-        self.ranks.partition_point(|(other, _)| other < cost)
+        self.ranks.partition_point(|other| other < cost)
     }
 
     /// Says why the job is on the node that Slurm took: what it has over the next one, or that Slurm preferred it to a cheaper one.
@@ -60,12 +63,12 @@ impl Costs {
     pub(crate) fn why_taken(&self, node: usize) -> Option<String> {
         let (_, own) = self.of.iter().find(|(index, _)| *index == node)?;
         match (own, self.rank(own)) {
-            (CostNow::Costs(own), 0) => match self.ranks.get(1)? {
+            (CostNow::Costs(own), 0) => match (self.ranks.get(1)?, self.first.get(1)?) {
                 (CostNow::Costs(next), name) => own.advantage_over(next, name),
                 _ => None,
             },
             (CostNow::Costs(_), _) => {
-                let (_, first) = self.ranks.first()?;
+                let first = self.first.first()?;
                 Some(format!(
                     "Slurm chose it by cores, memory, features or weight; by its GPUs {first} comes first"
                 ))

@@ -141,6 +141,7 @@ mod tests {
             exclusive,
             enforce_bind: false,
             ranked: false,
+            cpus: 1,
             partition: None,
             account: None,
             comment: AdminComment::default(),

@@ -35,6 +35,7 @@ fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
         exclusive: false,
         enforce_bind: false,
         ranked: false,
+        cpus: 1,
         partition: None,
         account: None,
         comment: protocol::AdminComment::default(),
@@ -105,6 +106,7 @@ fn planned(engine: &Engine, place: &str) -> (Want, Vec<usize>) {
         exclusive: false,
         enforce_bind: false,
         ranked: false,
+        cpus: 1,
         partition: None,
         account: None,
         comment: protocol::AdminComment::parse(&format!(

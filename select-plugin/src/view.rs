@@ -42,6 +42,8 @@ pub(crate) struct JobView {
     /// Slurm may be told in which order to take nodes for it: it runs on a single one, whatever Slurm chooses, and the site does
     /// not want the least loaded one.
     pub(crate) ranked: bool,
+    /// CPUs that it asks for on each of its nodes.
+    pub(crate) cpus: u32,
     /// The partition it is tested in.
     pub(crate) partition: Option<String>,
     /// The account that it is charged to.
@@ -242,6 +244,7 @@ mod tests {
             exclusive: false,
             enforce_bind: false,
             ranked: false,
+            cpus: 1,
             partition: None,
             account: None,
             comment: AdminComment::default(),

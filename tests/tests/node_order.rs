@@ -157,6 +157,33 @@ fn least_loaded(cluster: &mut Cluster) {
     assert_eq!(least, "n1", "the least loaded node");
 }
 
+/// Where cores run out, GPUs stay empty that the usual job cannot use: a job with fewer cores gets one of those.
+fn what_is_asked_for_is_learnt(cluster: &mut Cluster) {
+    let begin = |cluster: &Cluster, node: &str, options: &[&str]| {
+        start(cluster, User::Bob, &[&["-w", node], options].concat()).0
+    };
+    for node in ["n1", "n1", "n2"] {
+        let _gpu = begin(cluster, node, &["--gres=gpu:1"]);
+    }
+    let cpus =
+        cluster.run(User::Root, "sinfo", &["-h", "-n", "n2", "-p", "two", "-o", "%c"]).unwrap().ok().unwrap();
+    let cpus: u32 = cpus.trim().parse().unwrap();
+    let _cores = begin(cluster, "n2", &[&format!("-c{}", cpus - 2)]);
+    let small = || start(cluster, User::Alice, &[&TWO[..], &["--gres=gpu:1", "-c1"]].concat());
+    // The state is rebuilt from the jobs that there are, with little to learn from.
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    let (job, node) = small();
+    assert_eq!(node, "n1", "fewer of its GPUs are free");
+    end(cluster, job);
+    for _ in 0..48 {
+        let usual = ["--gres=gpu:1", "-c8", "--begin=now+1hour"];
+        let _waits = cluster.sbatch(User::Alice, &[&TWO[..], &usual].concat(), STAY).unwrap();
+    }
+    let (job, node) = small();
+    assert_eq!(node, "n2", "{:?}", admin_comment(cluster, job));
+    is_told(cluster, job, "by what is asked for here, less stays unused than on n1");
+}
+
 #[test]
 fn a_job_gets_the_node_that_costs_the_others_least() {
     let mut cluster = builder().templates(templates()).slurm_conf(AT_ONCE).start().unwrap();
@@ -169,6 +196,7 @@ fn a_job_gets_the_node_that_costs_the_others_least() {
         a_share_joins,
         slurms_own,
         least_loaded,
+        what_is_asked_for_is_learnt,
     ] {
         on(&mut cluster, part);
     }

@@ -31,7 +31,7 @@ use site_config::SiteConfig;
 use topology::GpuSet;
 
 pub(crate) use best::{SEARCHES, predicted};
-pub(crate) use node_cost::CostNow;
+pub(crate) use node_cost::{CostNow, Takes};
 use question::Key;
 pub(crate) use question::Question;
 pub(crate) use standing::Heard;
@@ -70,8 +70,8 @@ struct NodeEntry {
     now: HashMap<Key, bool>,
     /// GB/s of the best set, for the same state.
     best: HashMap<Key, f64>,
-    /// Costs of the best choices, for the same state; `None`: no room.
-    costs: HashMap<Key, Option<NodeCost>>,
+    /// Costs of the best choices and what they take, for the same state; `None`: no room.
+    costs: HashMap<Key, Option<(NodeCost, Takes)>>,
     /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
     unmanaged: bool,
     /// The last word of its slurmd.

@@ -1,8 +1,8 @@
 //! What a question's best choice on a node costs everybody else, kept until the node changes.
 
-use node_state::Fill;
+use node_state::{Fill, Node};
 use placement::{NodeCost, rank};
-use protocol::{Isolation, Standing};
+use protocol::{Grant, Isolation, ShareOn, Standing};
 
 use super::{CACHE_LIMIT, Engine, NodeEntry, Question};
 
@@ -17,10 +17,33 @@ pub(crate) enum CostNow {
     Unknown,
 }
 
+/// Capacity that a choice takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// So many idle GPUs.
+    Whole(usize),
+    /// A share of a GPU without MIG: the GPU's place on the node, and the share's memory.
+    Share(usize, u64),
+    /// Instances, or seats in the pool of GPU tasks.
+    Else,
+}
+
+impl Takes {
+    fn of(grant: &Grant) -> Self {
+        match grant {
+            Grant::Whole(gpus) => Self::Whole(gpus.len()),
+            Grant::Mps { on: ShareOn::Gpu(gpu), mem_mib, .. } => Self::Share(usize::from(gpu.0), *mem_mib),
+            Grant::Mps { .. } | Grant::Mig(_) | Grant::Compute { .. } | Grant::Tasks(_) => Self::Else,
+        }
+    }
+}
+
 impl NodeEntry {
     /// Decides, and keeps what the choice costs; `None`: no room.
-    pub(super) fn weigh(&mut self, question: &Question) -> Option<NodeCost> {
-        let cost = rank(&self.node, &question.decide(&self.node));
+    pub(super) fn weigh(&mut self, question: &Question) -> Option<(NodeCost, Takes)> {
+        let decision = question.decide(&self.node);
+        let takes = decision.chosen.as_ref().map(Takes::of);
+        let cost = rank(&self.node, &decision).zip(takes);
         if self.costs.len() >= CACHE_LIMIT {
             self.costs.clear();
         }
@@ -36,13 +59,14 @@ impl Engine {
     }
 
     /// Returns the cost of the question's best choice on the node as it is now. What is not known is worked out as long as
-    /// `searches` lasts.
+    /// `searches` lasts. `expected` tells what is expected to stay unused because of it ([`NodeCost::expected`]).
     pub(crate) fn cost_now(
         &mut self,
         node: &str,
         question: &Question,
         fill: Fill,
         searches: &mut u32,
+        expected: impl FnOnce(&Node, Takes) -> i64,
     ) -> CostNow {
         let Some(entry) = self.nodes.get_mut(node).filter(|e| !e.unmanaged) else {
             return CostNow::SlurmsOwn;
@@ -60,7 +84,9 @@ impl Engine {
                 None => None,
             },
         };
-        cost.map_or(CostNow::Unknown, |cost| CostNow::Costs(cost.under(fill)))
+        let Some((cost, takes)) = cost else { return CostNow::Unknown };
+        let expected = expected(&entry.node, takes);
+        CostNow::Costs(NodeCost { expected, ..cost }.under(fill))
     }
 }
 

@@ -20,8 +20,9 @@ use protocol::wire::PLACEMENT_ENV;
 use slurmctld_rt::struct_at;
 
 use super::host::{Host, name_of};
-use super::{accounts, apply, jobs, nodes, sys};
+use super::{accounts, apply, jobs, nodes, resources, sys};
 use crate::effect::Effect;
+use crate::learnt::Learnt;
 use crate::lifecycle_hooks as lifecycle;
 use crate::memory::{Boots, Memory};
 use crate::state::{State, lock};
@@ -105,8 +106,19 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
             let (effects, layouts) = lifecycle::allocated(memory, &jobs::running(host, job));
             apply::on_job(host, job, &effects);
             apply::layouts(host, &layouts);
+            job_takes_cpus(memory, host, job);
         }
     });
+}
+
+/// Takes note of the CPUs of a job that runs, and counts it if no test has: tasks of an array get their ids when they start.
+fn job_takes_cpus(memory: &mut Memory, host: &Host, job: &sys::job_record_t) {
+    let id = JobId(job.job_id);
+    let has = resources::cpus_of_job(host, job, |node| memory.learnt.cpus.knows(node));
+    if !has.is_empty() && memory.learnt.is_news(id) {
+        memory.learnt.arrived(&jobs::view(host, job));
+    }
+    memory.learnt.cpus.begin(id, has);
 }
 
 /// A step has its devices, and its credential is not made yet.
@@ -125,6 +137,7 @@ pub(super) fn ended(job: *mut sys::job_record_t) {
             let nodes = jobs::nodes_of(host, job).into_iter().filter_map(|node| host.node(node.index));
             nodes.for_each(|node| accounts::restore_shared_bits(host, node));
         }
+        memory.learnt.cpus.end(JobId(job.job_id));
         apply::layouts(host, &lifecycle::ended(memory, JobId(job.job_id)));
     });
 }
@@ -170,6 +183,9 @@ pub(super) fn lost_node(job: *mut sys::job_record_t, node: *mut sys::node_record
         #[cfg(not(slurm_since = "23.11"))]
         accounts::restore_shared_bits(host, node);
         let Some(name) = name_of(node) else { return };
+        if let Some(index) = host.index_of(node) {
+            memory.learnt.cpus.lose(JobId(job.job_id), index);
+        }
         let placement = jobs::spank_env(job, PLACEMENT_ENV);
         let (effects, layouts) = lifecycle::lost_node(memory, JobId(job.job_id), &name, placement.as_deref());
         apply::layouts(host, &layouts);
@@ -185,17 +201,23 @@ pub(super) fn rebuild() {
         nodes_have_spoken(memory, host);
         apply::layouts(host, &lifecycle::leave_unmanaged(&mut memory.engine, &gpus));
         apply::layouts(host, &lifecycle::without_a_file(&memory.engine, &gpus));
+        let ours = host.named_nodes().filter(|(_, name, _)| memory.engine.node(name).is_some());
+        let cpus: Vec<(usize, u32)> =
+            ours.map(|(node, ..)| (node, resources::cpus_of_node(host, node))).collect();
+        memory.learnt = Learnt::new(memory.engine.site(), &cpus);
     });
     for job in host.jobs() {
         with(job, |memory, host, job| {
             if jobs::runs(job) {
                 apply::layouts(host, &lifecycle::found_running(memory, &jobs::running(host, job)));
+                job_takes_cpus(memory, host, job);
             } else if jobs::completes(job) {
                 lifecycle::found_ending(memory, &jobs::running(host, job));
             }
         });
     }
     with_memory(|memory| {
+        memory.learnt.rebuilt();
         memory.boots = Boots::at(host.now(), &nodes::boots(host).collect::<Vec<_>>());
         apply::layouts(host, &lifecycle::rebuilt(memory, &nodes::extras(host)));
     });

@@ -100,6 +100,11 @@ impl Host {
         })
     }
 
+    /// A node's place in the node table.
+    pub(super) fn index_of(&self, node: &sys::node_record_t) -> Option<usize> {
+        (0..self.node_count()).find(|i| self.slot(*i).is_some_and(|slot| std::ptr::eq(slot, node)))
+    }
+
     /// The node of that name, to be written to.
     pub(super) fn node_by_name(&self, name: &str) -> Option<NonNull<sys::node_record_t>> {
         let wanted = CString::new(name).ok()?;

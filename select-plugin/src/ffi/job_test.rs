@@ -86,11 +86,24 @@ fn look(call: &Call) -> Option<PendingTest> {
         if ask == Ask::RunNow {
             memory.pending = None;
         }
+        count_arrival(memory, host, job, call);
         let may_preempt = !call.candidates.is_null();
         let test = Test { ask, min_nodes: call.min_nodes, may_preempt, record: jobs::address(job) };
         jobs::concerns_us(job).then(|| PendingTest::new(test, jobs::view(host, job)))
     })
     .flatten()
+}
+
+/// Counts a job that Slurm tests for the first time, if it may run on nodes of the site.
+fn count_arrival(memory: &mut Memory, host: &Host, job: &sys::job_record_t, call: &Call) {
+    if !memory.learnt.is_news(JobId(job.job_id)) {
+        return;
+    }
+    // SAFETY: select.h: a live bitmap over the node table.
+    let nodes = unsafe { host.bits.at(call.bitmap) };
+    if memory.learnt.cpus.nodes().any(|node| nodes.test(node)) {
+        memory.learnt.arrived(&jobs::view(host, job));
+    }
 }
 
 /// Lets `body` decide, and writes what it wants.

@@ -60,6 +60,7 @@ pub(super) fn view(host: &Host, job: &sys::job_record_t) -> JobView {
         exclusive: is_exclusive(job),
         enforce_bind: enforces_binding(job),
         ranked: is_ranked(host, job),
+        cpus: cpus(job),
         partition: partition(job),
         // SAFETY: null or NUL-terminated.
         account: unsafe { text(job.account) },
@@ -68,6 +69,13 @@ pub(super) fn view(host: &Host, job: &sys::job_record_t) -> JobView {
         now: host.now(),
         starts_by: starts_by(job.deadline, [job.time_min, job.time_limit]),
     }
+}
+
+/// See [`JobView::cpus`].
+fn cpus(job: &sys::job_record_t) -> u32 {
+    // SAFETY: src/slurmctld/slurmctld.h: null, or a count for each TRES, of which the first is CPUs.
+    let cpus = unsafe { item(job.tres_req_cnt, 0) }.unwrap_or(0);
+    slurm_rules::cpus_per_node(cpus, details(job).map_or(1, |d| d.min_nodes))
 }
 
 /// See [`JobView::ranked`].

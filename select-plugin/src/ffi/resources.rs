@@ -5,6 +5,7 @@ use slurmctld_rt::{item, struct_at};
 
 use super::host::Host;
 use super::{jobs, sys};
+use crate::slurm_rules;
 
 /// The cores that a job has on a node, or that a test means to give it there, numbered within the node.
 pub(super) fn cores_of_job(host: &Host, job: &sys::job_record_t, node: usize) -> Vec<usize> {
@@ -19,6 +20,38 @@ pub(super) fn cores_of_job(host: &Host, job: &sys::job_record_t, node: usize) ->
         unsafe { host.bits.at(resources.core_bitmap) }.test(before + core)
     };
     (0..cores_of(node)).filter(set).collect()
+}
+
+/// CPUs that a job has on each of the nodes that are `wanted`, by the node's place in the node table.
+pub(super) fn cpus_of_job(
+    host: &Host,
+    job: &sys::job_record_t,
+    wanted: impl Fn(usize) -> bool,
+) -> Vec<(usize, u32)> {
+    // SAFETY: null or the live resources of a live job.
+    let Some(resources) = (unsafe { struct_at(job.job_resrcs) }) else { return Vec::new() };
+    // SAFETY: a bitmap over the node table.
+    let nodes = unsafe { host.bits.at(resources.node_bitmap) }.below(host.node_count());
+    let mut before = 0;
+    let mut has = Vec::new();
+    for node in nodes {
+        let cores = host.node(node).map_or(0, |record| usize::from(record.tot_cores));
+        if wanted(node) {
+            // SAFETY: src/common/job_resources.h: the cores of the job's nodes one after another.
+            let set = |core: &usize| unsafe { host.bits.at(resources.core_bitmap) }.test(before + core);
+            has.push((
+                node,
+                slurm_rules::cpus(cpus_of_node(host, node), cores, (0..cores).filter(set).count()),
+            ));
+        }
+        before += cores;
+    }
+    has
+}
+
+/// CPUs of a node.
+pub(super) fn cpus_of_node(host: &Host, node: usize) -> u32 {
+    host.node(node).map_or(0, |record| u32::from(record.cpus))
 }
 
 /// Cores and memory that a job has on a node, or that a test means to give it there.

@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use admission::COUNTED_PER_NODE;
 use decision_counts::decisions::Reason;
 use geometry::JobId;
-use node_state::Spread;
+use node_state::{Node, Spread};
 use protocol::{CommentBody, Request};
 
 use super::{PendingTest, wait};
 use crate::effect::{Effect, Layout};
 use crate::engine::{Engine, Question, SEARCHES};
+use crate::learnt::Learnt;
 use crate::lifecycle_hooks::epilogs_over;
 use crate::limited;
 use crate::memory::{Memory, Ways};
@@ -24,7 +25,7 @@ impl PendingTest {
     /// Runs all steps. Their order is that of the effects in the head of `job_test`.
     pub(crate) fn before(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> Vec<Effect> {
         let mut effects = Vec::from_iter(self.ended_draws_nothing(memory, slurm));
-        let Memory { engine, tried, .. } = memory;
+        let Memory { engine, tried, learnt, .. } = memory;
         let nodes = slurm.nodes();
         for node in nodes {
             slurm.heard(node).into_iter().for_each(|heard| engine.hear(&node.name, heard));
@@ -71,7 +72,7 @@ impl PendingTest {
             tried.set(view.id, ways);
         }
         self.once_registered = narrowed.once_registered();
-        let costs = asking.costs(engine, &narrowed);
+        let costs = asking.costs(engine, learnt, &narrowed);
         let order = costs.places();
         effects.extend((!order.is_empty()).then_some(Effect::Order(order)));
         effects.push(Effect::RuleOut(narrowed.out));
@@ -234,14 +235,17 @@ impl<S: Slurm> Asking<'_, S> {
 
     /// Finds what the job's best choice on each node that is left costs everybody else. A job that Slurm may give several nodes keeps
     /// Slurm's order: it would fill the cheapest node with the tasks or GPUs that fit there and go on to the next.
-    fn costs(&self, engine: &mut Engine, narrowed: &Narrowed) -> Costs {
+    fn costs(&self, engine: &mut Engine, learnt: &Learnt, narrowed: &Narrowed) -> Costs {
         let one_node = self.view.ranked && self.view.gres.iter().all(|entry| entry.per_node > 0);
         if self.test.ask == Ask::TestOnly || !one_node || self.test.min_nodes > 1 {
             return Costs::default();
         }
         let Some(fill) = engine.fill(&self.question) else { return Costs::default() };
         let (out, mut searches): (HashSet<usize>, u32) = (narrowed.out.iter().copied().collect(), SEARCHES);
-        let mut cost = |node: &NodeView| engine.cost_now(&node.name, &self.question, fill, &mut searches);
+        let mut cost = |node: &NodeView| {
+            let expected = |state: &Node, takes| learnt.expected(node.index, state, takes, self.view.cpus);
+            engine.cost_now(&node.name, &self.question, fill, &mut searches, expected)
+        };
         let left = self.nodes.iter().filter(|node| !out.contains(&node.index));
         Costs::of(left.map(|node| (node.index, node.name.as_str(), cost(node))))
     }

@@ -9,7 +9,7 @@ use placement::{HostResources, Short, Victim};
 use plugin_rt::log;
 use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::JobPlacement;
-use protocol::{NodeGrant, CommentBody};
+use protocol::{CommentBody, NodeGrant};
 
 use super::Opinion;
 use super::chosen::{Asked, Decided};
@@ -47,7 +47,11 @@ impl Start<'_> {
         let asked = Asked::new(view, want, engine, slurm);
         if let Some(why) = asked.whole_of_several(engine) {
             // What an earlier test said of it has been taken back before Slurm's own.
-            effects.extend(Effect::comment(&view.comment, CommentBody::Limited(why), view.comment.asks.clone()));
+            effects.extend(Effect::comment(
+                &view.comment,
+                CommentBody::Limited(why),
+                view.comment.asks.clone(),
+            ));
             effects.extend(Effect::refusal());
             return (Opinion::Refused(Reason::Limit), effects);
         }

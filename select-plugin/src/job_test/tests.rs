@@ -51,6 +51,7 @@ fn job(request: &str, kind: GresKind, per_node: u64) -> JobView {
         exclusive: false,
         enforce_bind: false,
         ranked: false,
+        cpus: 1,
         partition: None,
         account: None,
         comment: AdminComment::default(),

@@ -32,6 +32,7 @@ fn job(request: Option<&str>, gpus: u64, comment: &str) -> JobView {
         exclusive: false,
         enforce_bind: false,
         ranked: false,
+        cpus: 1,
         partition: None,
         account: None,
         comment: AdminComment::parse(comment),

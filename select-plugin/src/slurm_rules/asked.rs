@@ -83,6 +83,18 @@ pub(crate) fn count_gpus(entries: &[CountedEntry]) -> Counted {
     counted
 }
 
+/// CPUs that so many of a node's cores are: the same part of all of them.
+pub(crate) fn cpus(of_node: u32, cores_of_node: usize, cores: usize) -> u32 {
+    let all = u64::try_from(cores_of_node.max(1)).unwrap_or(u64::MAX);
+    let cpus = u64::from(of_node) * u64::try_from(cores).unwrap_or(u64::MAX) / all;
+    u32::try_from(cpus).unwrap_or(u32::MAX)
+}
+
+/// CPUs per node of a job that asks for so many on at least so many nodes, rounded up.
+pub(crate) fn cpus_per_node(cpus: u64, min_nodes: u32) -> u32 {
+    u32::try_from(cpus.div_ceil(u64::from(min_nodes.max(1)))).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

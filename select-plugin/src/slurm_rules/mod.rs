@@ -12,7 +12,8 @@ mod steps;
 mod times;
 
 pub(crate) use asked::{
-    AskedNumbers, CountedEntry, count_gpus, gets_one_node, kind_of, says_unfit, within_reach,
+    AskedNumbers, CountedEntry, count_gpus, cpus, cpus_per_node, gets_one_node, kind_of, says_unfit,
+    within_reach,
 };
 pub(crate) use devices::{Account, ReadEntry, Topology, choice};
 #[cfg(not(slurm_since = "25.05"))]

@@ -105,9 +105,11 @@ fn by_comment(answer: &PendingJob<'_>) -> String {
         CommentBody::Unchanged(why) => format!("A change of it was refused: {why}\n"),
         // What the job waits for stands below, node by node.
         CommentBody::Slices(_) => String::new(),
-        CommentBody::Nothing | CommentBody::Started(_) | CommentBody::Unknown(_) | CommentBody::Foreign(_) | CommentBody::UnreadablePlan(..) => {
-            String::new()
-        }
+        CommentBody::Nothing
+        | CommentBody::Started(_)
+        | CommentBody::Unknown(_)
+        | CommentBody::Foreign(_)
+        | CommentBody::UnreadablePlan(..) => String::new(),
     }
 }
 

@@ -52,21 +52,25 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod capacity;
 mod gpu;
 mod kept;
 pub mod mix;
 mod node;
+mod outlook;
 mod rank;
 mod schedule;
 mod shape;
 mod share;
 mod tables;
 
+pub use capacity::{free_milli, part_milli};
 pub use gpu::{GPU_DRAWS, unused_of_gpu};
 pub use kept::Kept;
 pub use mix::Mix;
 pub use node::{Grid, NODE_DRAWS, unused_of_node};
-pub use rank::{CORES_STEP, OPENING, Place, WHOLE_STEP};
+pub use outlook::Outlook;
+pub use rank::{CORES_STEP, OPENING, Place, Taken, WHOLE_STEP};
 pub use schedule::Schedule;
 pub use shape::{Models, NodeView, Shape};
-pub use tables::{Extent, SET_DRAWS, Tables};
+pub use tables::{Building, Extent, SET_DRAWS, Tables};

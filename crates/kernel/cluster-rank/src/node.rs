@@ -20,42 +20,63 @@ impl Grid {
     }
 }
 
-/// Computes for each point of the grid, in steps of GPU capacity, what is expected to be left after so many draws.
-///
-/// A class is a number of steps of GPU capacity and of cores, with the probability that a draw is of it. A draw that does
-/// not fit takes nothing.
-#[must_use]
-pub fn unused_of_node(classes: &[(usize, usize, f64)], grid: Grid, draws: usize) -> Vec<f64> {
-    let row = grid.cores + 1;
-    let mut unused: Vec<f64> = Vec::with_capacity((grid.gpus + 1) * row);
-    for gpus in 0..=grid.gpus {
-        unused.extend(std::iter::repeat_n(steps(gpus), row));
+/// What is expected to be left at each point of a grid, draw by draw.
+#[derive(Clone, Debug)]
+pub(crate) struct Unused {
+    grid: Grid,
+    classes: Vec<(usize, usize, f64)>,
+    /// In steps of GPU capacity.
+    left: Vec<f64>,
+    before: Vec<f64>,
+}
+
+impl Unused {
+    /// Begins with nothing drawn.
+    pub(crate) fn new(classes: &[(usize, usize, f64)], grid: Grid) -> Self {
+        let of = |gpus: usize| std::iter::repeat_n(steps(gpus), grid.cores + 1);
+        let left: Vec<f64> = (0..=grid.gpus).flat_map(of).collect();
+        Self { grid, classes: merged(classes, grid), before: left.clone(), left }
     }
-    let fitting = merged(classes, grid);
-    let mut before = unused.clone();
-    for _ in 0..draws {
-        before.copy_from_slice(&unused);
-        for &(gpus, cores, p) in &fitting {
-            for left in gpus..=grid.gpus {
-                let from = &before[(left - gpus) * row..][..row - cores];
-                let here = &before[left * row + cores..(left + 1) * row];
-                let sums = &mut unused[left * row + cores..(left + 1) * row];
+
+    /// Draws once more.
+    pub(crate) fn draw(&mut self) {
+        let row = self.grid.cores + 1;
+        self.before.copy_from_slice(&self.left);
+        for &(gpus, cores, p) in &self.classes {
+            for left in gpus..=self.grid.gpus {
+                let from = &self.before[(left - gpus) * row..][..row - cores];
+                let here = &self.before[left * row + cores..(left + 1) * row];
+                let sums = &mut self.left[left * row + cores..(left + 1) * row];
                 for ((sum, from), here) in sums.iter_mut().zip(from).zip(here) {
                     *sum += p * (from - here);
                 }
             }
         }
     }
-    unused
+
+    /// Returns what is left at each point of the grid.
+    pub(crate) fn into_left(self) -> Vec<f64> {
+        self.left
+    }
 }
 
-/// Computes what a lack of cores adds, for each point of the grid: less the same without the limit of cores.
-pub(crate) fn stranded(classes: &[(usize, usize, f64)], grid: Grid) -> Vec<f64> {
+/// Computes for each point of the grid, in steps of GPU capacity, what is expected to be left after so many draws.
+///
+/// A class is a number of steps of GPU capacity and of cores, with the probability that a draw is of it. A draw that does
+/// not fit takes nothing.
+#[must_use]
+pub fn unused_of_node(classes: &[(usize, usize, f64)], grid: Grid, draws: usize) -> Vec<f64> {
+    let mut unused = Unused::new(classes, grid);
+    (0..draws).for_each(|_| unused.draw());
+    unused.into_left()
+}
+
+/// Computes what a lack of cores adds, from what is left after [`NODE_DRAWS`] draws: less the same without the limit of cores.
+pub(crate) fn stranded(mut left: Vec<f64>, classes: &[(usize, usize, f64)], grid: Grid) -> Vec<f64> {
     let free: Vec<_> = classes.iter().map(|&(gpus, _, p)| (gpus, 0, p)).collect();
     let unlimited = unused_of_node(&free, Grid { cores: 0, ..grid }, NODE_DRAWS);
-    let mut of = unused_of_node(classes, grid, NODE_DRAWS);
-    of.iter_mut().enumerate().for_each(|(at, unused)| *unused -= unlimited[at / (grid.cores + 1)]);
-    of
+    left.iter_mut().enumerate().for_each(|(at, unused)| *unused -= unlimited[at / (grid.cores + 1)]);
+    left
 }
 
 /// Adds up classes of the same size, and leaves out those that never fit.

@@ -19,6 +19,15 @@ pub struct Place {
     pub gpu: Option<usize>,
 }
 
+/// Part of a node that a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Idle GPUs, as many as the request has, or cores alone.
+    Idle,
+    /// A part of this GPU, counted in the node.
+    PartOf(usize),
+}
+
 impl Tables {
     /// Ranks a node for a request. `None`: it has no room.
     ///
@@ -28,19 +37,43 @@ impl Tables {
         if !node.fits(shape) {
             return None;
         }
+        let lost = self.lost_by(node, shape);
         let model = self.of(node);
+        if shape.is_part() {
+            return Some(part(model, node, shape, lost));
+        }
+        Some(Place { cost: whole(model, shape, lost), gpu: None })
+    }
+
+    /// Computes what a choice that others have made is expected to cost, in millionths of a GPU, without the discount for an idle
+    /// GPU. `None`: it has no room.
+    #[must_use]
+    pub fn cost_of(&self, node: &NodeView<'_>, shape: &Shape, taken: Taken) -> Option<i64> {
+        if !node.fits(shape) {
+            return None;
+        }
+        let lost = self.lost_by(node, shape);
+        let model = self.of(node);
+        let Taken::PartOf(gpu) = taken else { return Some(whole(model, shape, lost)) };
+        let free = *node.free_milli.get(gpu)?;
+        let left = free.checked_sub(shape.milli)?;
+        Some(lost(usize::from(free >= 1000)) + model.residual(left) - model.residual(free))
+    }
+
+    /// What the rest of the node loses if so many idle GPUs are taken for a request that fits.
+    fn lost_by<'a>(&'a self, node: &'a NodeView<'_>, shape: &Shape) -> impl Fn(usize) -> i64 + 'a {
         let left: u32 = node.free_milli.iter().fold(0, |sum, &free| sum.saturating_add(u32::from(free)));
         let cores = node.cores_milli - shape.cores_milli;
         let stranded = self.stranded(left.saturating_sub(shape.total_milli()), cores)
             - self.stranded(left, node.cores_milli);
-        let lost = |idle: usize| stranded + model.lost(node, idle, cores);
-        if shape.is_part() {
-            return Some(part(model, node, shape, lost));
-        }
-        let step = if shape.gpus == 0 { CORES_STEP } else { WHOLE_STEP };
-        let cost = lost(usize::from(shape.gpus)) - i64::from(shape.gpus) * model.residual(1000);
-        Some(Place { cost: rounded(cost, step), gpu: None })
+        move |idle| stranded + self.of(node).lost(node, idle, cores)
     }
+}
+
+/// Costs of whole GPUs or of cores alone.
+fn whole(model: &OfModel, shape: &Shape, lost: impl Fn(usize) -> i64) -> i64 {
+    let step = if shape.gpus == 0 { CORES_STEP } else { WHOLE_STEP };
+    rounded(lost(usize::from(shape.gpus)) - i64::from(shape.gpus) * model.residual(1000), step)
 }
 
 /// Finds the GPU of the node on which a part costs least; the first among equals. `lost` is what the rest of the node loses

@@ -2,7 +2,7 @@
 
 use crate::gpu::{GPU_DRAWS, unused_of_gpu};
 use crate::mix::Mix;
-use crate::node::{Grid, stranded};
+use crate::node::{Grid, NODE_DRAWS, Unused, stranded};
 use crate::shape::{NodeView, Shape};
 
 /// Draws among which a request for several GPUs is looked for.
@@ -55,23 +55,12 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Builds the tables of a mix for a cluster: some ten milliseconds, outside decisions.
+    /// Builds the tables of a mix for a cluster at once: some milliseconds, outside decisions. [`Building`] takes steps.
     #[must_use]
     pub fn new(mix: &Mix, largest: Extent) -> Self {
-        let mix = mix.weights();
-        let gpu_step = step(u32::from(largest.gpus) * 1000, MOST_STEPS.gpus, LEAST_GPUS);
-        let core_step = step(largest.cores_milli, MOST_STEPS.cores, LEAST_CORES);
-        let of_node: Vec<(usize, usize, f64)> = mix
-            .iter()
-            .map(|&(shape, p)| {
-                (nearest(shape.total_milli(), gpu_step), nearest(shape.cores_milli, core_step), p)
-            })
-            .collect();
-        let gpu = f64::from(gpu_step) / 1000.0;
-        let stranded =
-            stranded(&of_node, MOST_STEPS).into_iter().map(|steps| millionths(steps * gpu)).collect();
-        let (of_model, which) = models(&mix);
-        Self { of_model, which, stranded, grid: MOST_STEPS, gpu_step, core_step }
+        let mut building = Building::new(mix, largest);
+        while !building.draw(NODE_DRAWS) {}
+        building.into_tables()
     }
 
     pub(crate) fn of(&self, node: &NodeView<'_>) -> &OfModel {
@@ -94,6 +83,53 @@ impl Tables {
         };
         let along = |gpus: usize| between(at(gpus, cores), at(gpus, cores + 1), core_part, self.core_step);
         between(along(gpus), along(gpus + 1), gpu_part, self.gpu_step)
+    }
+}
+
+/// Tables of a mix that are not ready yet.
+#[derive(Clone, Debug)]
+pub struct Building {
+    mix: Vec<(Shape, f64)>,
+    of_node: Vec<(usize, usize, f64)>,
+    unused: Unused,
+    drawn: usize,
+    gpu_step: u32,
+    core_step: u32,
+}
+
+impl Building {
+    /// Begins the tables of a mix for a cluster.
+    #[must_use]
+    pub fn new(mix: &Mix, largest: Extent) -> Self {
+        let mix = mix.weights();
+        let gpu_step = step(u32::from(largest.gpus) * 1000, MOST_STEPS.gpus, LEAST_GPUS);
+        let core_step = step(largest.cores_milli, MOST_STEPS.cores, LEAST_CORES);
+        let class = |&(shape, p): &(Shape, f64)| {
+            (nearest(shape.total_milli(), gpu_step), nearest(shape.cores_milli, core_step), p)
+        };
+        let of_node: Vec<_> = mix.iter().map(class).collect();
+        let unused = Unused::new(&of_node, MOST_STEPS);
+        Self { mix, of_node, unused, drawn: 0, gpu_step, core_step }
+    }
+
+    /// Draws so many times more, and tells whether these are enough.
+    #[must_use]
+    pub fn draw(&mut self, draws: usize) -> bool {
+        let draws = draws.min(NODE_DRAWS - self.drawn);
+        (0..draws).for_each(|_| self.unused.draw());
+        self.drawn += draws;
+        self.drawn == NODE_DRAWS
+    }
+
+    /// Finishes the tables.
+    #[must_use]
+    pub fn into_tables(self) -> Tables {
+        let Self { mix, of_node, unused, gpu_step, core_step, .. } = self;
+        let gpu = f64::from(gpu_step) / 1000.0;
+        let stranded = stranded(unused.into_left(), &of_node, MOST_STEPS);
+        let stranded = stranded.into_iter().map(|steps| millionths(steps * gpu)).collect();
+        let (of_model, which) = models(&mix);
+        Tables { of_model, which, stranded, grid: MOST_STEPS, gpu_step, core_step }
     }
 }
 

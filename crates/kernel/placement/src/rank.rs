@@ -11,14 +11,17 @@
 //!    count as equally fast; a set of which nothing is predicted comes last;
 //! 2. *oversubscribed*, *parts*: what the job takes of a GPU and is billed for. A share that joins others takes none;
 //! 3. *opens_node*: there is no job on the node's GPUs yet, and the job leaves some of them. Large jobs find whole nodes;
-//! 4. *opened*, *lost*, *switched*, *created*, *destroyed*: as inside a node ([`decision_report::Cost`]);
-//! 5. *free*: GPUs that nobody has, so that the fullest node comes first.
+//! 4. *expected*: capacity that is expected to stay unused for ever, by what is asked for on this cluster. The caller fills it in
+//!    ([`NodeCost::expected`]); 0 where nothing is learnt yet;
+//! 5. *opened*, *lost*, *switched*, *created*, *destroyed*: as inside a node ([`decision_report::Cost`]);
+//! 6. *free*: GPUs that nobody has, so that the fullest node comes first.
 //!
 //! A site that wants jobs apart ([`Fill::Spread`]) compares *busy*, the node's GPUs with jobs, before *opens_node*.
 //! Nodes with equal costs stay in Slurm's order: the fewest free CPUs, then the node table.
 //!
 //! # Limits
-//! The order is by what one choice takes now. What jobs to come will ask for is not weighed here.
+//! Instances and GPU tasks are ranked by what one choice takes now; what jobs to come will ask for counts for shares and whole
+//! GPUs alone.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -92,6 +95,9 @@ pub struct NodeCost {
     pub busy: u32,
     /// True if the job is the first on the node's GPUs and leaves some of them.
     pub opens_node: bool,
+    /// Capacity that is expected to stay unused because of the choice, millionths of a GPU, less if negative: `cluster_rank` has it
+    /// for shares and whole GPUs. [`rank`] leaves it 0.
+    pub expected: i64,
     /// GPUs on which there is no job yet.
     pub opened: u32,
     /// Placements on the node that can no longer be made afterwards.
@@ -122,6 +128,7 @@ pub fn rank(node: &Node, decision: &Decision) -> Option<NodeCost> {
         parts: takes.map_or(0, |takes| takes.parts),
         busy: count(busy),
         opens_node: busy == 0 && set < node.gpus.len(),
+        expected: 0,
         opened: cost.opened,
         lost: cost.lost,
         switched: cost.switched,
@@ -180,6 +187,10 @@ impl NodeCost {
             (self.parts.cmp(&other.parts), format!("takes a smaller part of a GPU than on {name}")),
             (self.busy.cmp(&other.busy), format!("fewer GPUs are busy than on {name}")),
             (self.opens_node.cmp(&other.opens_node), format!("{fills}keeps {name} whole")),
+            (
+                self.expected.cmp(&other.expected),
+                format!("{fills}by what is asked for here, less stays unused than on {name}"),
+            ),
             (self.opened.cmp(&other.opened), format!("{fills}keeps a GPU of {name} whole")),
             (self.lost.cmp(&other.lost), format!("leaves more room for other instances than on {name}")),
             (self.switched.cmp(&other.switched), format!("switches fewer GPUs to MIG than on {name}")),

@@ -239,13 +239,14 @@ proptest! {
 proptest! {
     /// Exactly the cheaper of two nodes has an advantage.
     #[test]
-    fn the_cheaper_node_has_the_advantage(a in prop::array::uniform5(0..2_u32), b in prop::array::uniform5(0..2_u32)) {
-        let cost = |of: [u32; 5]| NodeCost {
+    fn the_cheaper_node_has_the_advantage(a in prop::array::uniform6(0..2_u32), b in prop::array::uniform6(0..2_u32)) {
+        let cost = |of: [u32; 6]| NodeCost {
             slower: Slowness::of_gbps([100.0, 50.0][of[0] as usize]),
             parts: of[1],
             opens_node: of[2] == 1,
             created: of[3],
             free: of[4],
+            expected: i64::from(of[5]) - 1,
             ..NodeCost::default()
         };
         let (a, b) = (cost(a), cost(b));
@@ -262,6 +263,11 @@ fn the_advantage_is_a_sentence_with_numbers() {
     assert_eq!(says(fast(300.2), fast(51.7)), "300 GB/s, 52 GB/s on n1");
     assert_eq!(says(fast(12.0), none), "12 GB/s, nothing predicted on n1");
     assert_eq!(says(fast(50.1), fast(50.0)), "", "within a step nodes are alike");
+    let expected = |expected| NodeCost { expected, ..none };
+    assert_eq!(
+        says(expected(-1), none),
+        "fills a GPU that is in use already; by what is asked for here, less stays unused than on n1"
+    );
     let opens = |opened, opens_node| NodeCost { opened, opens_node, ..none };
     assert_eq!(says(none, opens(1, true)), "fills a GPU that is in use already; keeps n1 whole");
     assert_eq!(says(opens(4, false), opens(4, true)), "keeps n1 whole");

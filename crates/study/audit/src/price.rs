@@ -133,7 +133,7 @@ fn size(node: &Node, specs: &[MigSpec], of: impl Fn(&Gpu, &Profile) -> u64) -> u
 
 /// Base placements that fit beside these units, and beside instances of `also`; of a static GPU, instances whose units are
 /// not among these.
-fn placeable(gpu: &Gpu, taken: &[u32], also: &[&Profile]) -> u64 {
+pub(crate) fn placeable(gpu: &Gpu, taken: &[u32], also: &[&Profile]) -> u64 {
     if let (Purpose::Static, GpuState::Mig(instances)) = (gpu.purpose, &gpu.state) {
         let spared = |i: &&node_state::Instance| {
             let profile = gpu.model.profiles.iter().find(|p| p.id == i.profile);

@@ -106,6 +106,65 @@ fn tree_parent(rank: usize, n: usize) -> usize {
     if up < n { up } else { rank - low }
 }
 
+/// Bandwidth of a link, GB/s, and its lanes if it is NVLink.
+fn link(node: &Node, a: GpuIndex, b: GpuIndex) -> (f64, Option<u8>) {
+    match node.links.graph().link(a, b) {
+        Some(l) => match l.kind {
+            LinkKind::NvLink { lanes, .. } => (f64::from(l.mb_s) / 1000.0, Some(lanes)),
+            _ => (f64::from(l.mb_s) / 1000.0, None),
+        },
+        None => (0.0, None),
+    }
+}
+
+/// Bandwidth at which the slowest GPU of a set can send to the others, GB/s.
+fn sends(node: &Node, set: &[GpuIndex]) -> f64 {
+    let of = |a: GpuIndex| {
+        let links = set.iter().filter(|b| **b != a).map(|b| link(node, a, *b));
+        let (mut nvlink, mut pcie) = (0.0, 0.0_f64);
+        for (gbps, lanes) in links {
+            match lanes {
+                Some(_) => nvlink += gbps,
+                None => pcie = pcie.max(gbps),
+            }
+        }
+        pcie + nvlink.min(f64::from(node.links.graph().sends_mb_s(a)) / 1000.0)
+    };
+    set.iter().map(|a| of(*a)).fold(f64::INFINITY, f64::min)
+}
+
+/// Links of a pattern's edges on GPUs in this order: how many are NVLinks of two lanes and more, of one lane, and others.
+fn counts(node: &Node, edges: &[Edge], order: &[GpuIndex]) -> [u32; 3] {
+    let mut xyz = [0; 3];
+    for (a, b, _) in edges {
+        xyz[match link(node, order[*a], order[*b]).1 {
+            None => 2,
+            Some(0 | 1) => 1,
+            Some(_) => 0,
+        }] += 1;
+    }
+    xyz
+}
+
+/// Bandwidth that a model predicts for GPUs in this order, GB/s; `None` for a pattern without edges.
+fn eff_bw(node: &Node, model: &BandwidthModel, edges: &[Edge], order: &[GpuIndex]) -> Option<f64> {
+    let heaviest = edges.iter().fold(0.0, |h: f64, e| h.max(e.2));
+    let slowest = edges
+        .iter()
+        .map(|(a, b, weight)| link(node, order[*a], order[*b]).0 * heaviest / weight)
+        .fold(f64::INFINITY, f64::min);
+    (!edges.is_empty()).then(|| match model {
+        BandwidthModel::Mapa2021 => eq2(counts(node, edges, order).map(f64::from)),
+        BandwidthModel::Bottleneck(c) => c.slowest * slowest + c.sends * sends(node, order),
+    })
+}
+
+/// Bandwidth that the site's model predicts for a job's GPUs in this order, GB/s; `None` if it predicts nothing.
+pub(super) fn predicted(node: &Node, ask: &Ask, policy: &Policy, order: &[GpuIndex]) -> Option<f64> {
+    let pattern = ask.request.pattern.as_ref().unwrap_or(&policy.sets.pattern);
+    eff_bw(node, &policy.sets.model, &edges(pattern, order.len())?, order)
+}
+
 /// What one order of a set is worth.
 struct Worth {
     xyz: [u32; 3],
@@ -128,65 +187,30 @@ fn close(a: f64, b: f64) -> bool {
 }
 
 impl Case<'_> {
-    /// Bandwidth of a link, GB/s, and its lanes if it is NVLink.
-    fn link(&self, a: GpuIndex, b: GpuIndex) -> (f64, Option<u8>) {
-        match self.node.links.graph().link(a, b) {
-            Some(l) => match l.kind {
-                LinkKind::NvLink { lanes, .. } => (f64::from(l.mb_s) / 1000.0, Some(lanes)),
-                _ => (f64::from(l.mb_s) / 1000.0, None),
-            },
-            None => (0.0, None),
-        }
-    }
-
     fn worth(&self, order: &[GpuIndex]) -> Worth {
-        let mut worth = Worth { xyz: [0; 3], agg_bw: 0.0, eff_bw: None, preserved_bw: 0.0 };
-        let heaviest = self.edges.iter().fold(0.0, |h: f64, e| h.max(e.2));
-        let mut slowest = f64::INFINITY;
+        let mut worth = Worth {
+            xyz: counts(self.node, self.edges, order),
+            agg_bw: 0.0,
+            eff_bw: eff_bw(self.node, &self.said.model, self.edges, order),
+            preserved_bw: 0.0,
+        };
         for (a, b, weight) in self.edges {
-            let (gbps, lanes) = self.link(order[*a], order[*b]);
-            worth.xyz[match lanes {
-                None => 2,
-                Some(0 | 1) => 1,
-                Some(_) => 0,
-            }] += 1;
-            worth.agg_bw += gbps * weight;
-            slowest = slowest.min(gbps * heaviest / weight);
-        }
-        if !self.edges.is_empty() {
-            worth.eff_bw = Some(match self.said.model {
-                BandwidthModel::Mapa2021 => eq2(worth.xyz.map(f64::from)),
-                BandwidthModel::Bottleneck(c) => c.slowest * slowest + c.sends * self.sends(order),
-            });
+            worth.agg_bw += link(self.node, order[*a], order[*b]).0 * weight;
         }
         let rest: Vec<GpuIndex> = self.free.iter().copied().filter(|g| !order.contains(g)).collect();
         let gpus: Vec<GpuIndex> = self.node.links.graph().all().iter().collect();
-        let pairs = gpus.iter().flat_map(|a| gpus.iter().filter(move |b| a < *b).map(|b| self.link(*a, *b)));
+        let pairs =
+            gpus.iter().flat_map(|a| gpus.iter().filter(move |b| a < *b).map(|b| link(self.node, *a, *b)));
         let slowest_pcie =
             pairs.filter(|(_, lanes)| lanes.is_none()).map(|l| l.0).fold(f64::INFINITY, f64::min);
         for (i, a) in rest.iter().enumerate() {
-            let links = rest[..i].iter().map(|b| self.link(*a, *b));
+            let links = rest[..i].iter().map(|b| link(self.node, *a, *b));
             // A PCIe link counts only by what it has more than the slowest one of the node.
             let over =
                 |(gbps, lanes): (f64, Option<u8>)| if lanes.is_some() { gbps } else { gbps - slowest_pcie };
             worth.preserved_bw += links.map(over).sum::<f64>();
         }
         worth
-    }
-
-    fn sends(&self, set: &[GpuIndex]) -> f64 {
-        let of = |a: GpuIndex| {
-            let links = set.iter().filter(|b| **b != a).map(|b| self.link(a, *b));
-            let (mut nvlink, mut pcie) = (0.0, 0.0_f64);
-            for (gbps, lanes) in links {
-                match lanes {
-                    Some(_) => nvlink += gbps,
-                    None => pcie = pcie.max(gbps),
-                }
-            }
-            pcie + nvlink.min(f64::from(self.node.links.graph().sends_mb_s(a)) / 1000.0)
-        };
-        set.iter().map(|a| of(*a)).fold(f64::INFINITY, f64::min)
     }
 
     /// What the report says about the set, counted again.
@@ -253,7 +277,12 @@ impl Case<'_> {
     }
 }
 
-fn every_order(free: &[GpuIndex], n: usize, order: &mut Vec<GpuIndex>, f: &mut dyn FnMut(&[GpuIndex])) {
+pub(super) fn every_order(
+    free: &[GpuIndex],
+    n: usize,
+    order: &mut Vec<GpuIndex>,
+    f: &mut dyn FnMut(&[GpuIndex]),
+) {
     if order.len() == n {
         return f(order);
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod budgets;
+mod cluster;
 mod common;
 mod compute;
 mod geometry;

@@ -4,38 +4,26 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
+use common::more_nodes::four_nodes;
 use common::{AT_ONCE, admin_comment, builder, on};
 use lab::config::Templates;
 use lab::{Cluster, JobId, User};
 use protocol::wire::split_node;
 
 const STAY: &str = "exec sleep 600";
-/// The two nodes that are alike.
+/// Two nodes that are alike.
 const TWO: [&str; 2] = ["-p", "two"];
 
-/// n1 and n2 have 8 A100 as a DGX-1V links them, n3 has 4 H100 behind switches.
+/// Partitions of some of the nodes that are alike; in `least`, jobs go where the load is least.
+const PARTITIONS: &str = "PartitionName=least Nodes=n1,n2 MaxTime=INFINITE State=UP LLN=YES\n\
+                          PartitionName=two Nodes=n1,n2 MaxTime=INFINITE State=UP\n\
+                          PartitionName=three Nodes=n1,n2,n3 MaxTime=INFINITE State=UP\n";
+
 fn templates() -> Templates {
-    let mut templates = Templates::shipped().unwrap();
-    let of_n1 = |text: &str| -> String {
-        let lines = text.lines().filter(|line| line.starts_with("NodeName=n1 "));
-        lines.map(|line| line.replace("n1", "n2") + "\n").collect()
-    };
-    for text in [&mut templates.slurm, &mut templates.gres] {
-        *text = text.replace("NodeName=n2 ", "NodeName=n3 ").replace("NodeHostname=n2", "NodeHostname=n3");
-        let alike = of_n1(text);
-        text.push('\n');
-        text.push_str(&alike);
-    }
-    templates.slurm.push_str("PartitionName=least Nodes=n1,n2 MaxTime=INFINITE State=UP LLN=YES\n");
-    templates.slurm.push_str("PartitionName=two Nodes=n1,n2 MaxTime=INFINITE State=UP\n");
-    let (before, sets) = templates.tessera.split_once("[[nodes]]").unwrap();
-    let (first, last) = sets.split_once("[[nodes]]").unwrap();
-    let sets = [
-        first.to_owned(),
-        first.replace("\"n1\"", "\"n2\""),
-        last.replace("\"n2\"", "\"n3\"") + "interconnect = \"hgx-a100-4\"\n",
-    ];
-    templates.tessera = [before.to_owned(), sets.map(|set| format!("[[nodes]]{set}")).concat()].concat();
+    let mut templates = four_nodes();
+    templates.slurm.push_str(PARTITIONS);
     templates
 }
 
@@ -93,14 +81,36 @@ fn idle_instances_and_cut_gpus(cluster: &mut Cluster) {
     }
 }
 
-fn small_jobs_leave_a_node_whole(cluster: &mut Cluster) {
+/// Ten small jobs among another user's jobs without GPUs: they share a node, and two of three jobs for all GPUs of a node start.
+fn small_jobs_leave_nodes_whole(cluster: &mut Cluster) {
+    let three = |user, options: &[&str]| start(cluster, user, &[&["-p", "three"], options].concat());
+    let small = || three(User::Alice, &["-c1", "--gpu-isolation=mig:1g.5gb"]).1;
+    let mut nodes = BTreeSet::new();
     for _ in 0..5 {
-        let (cpus, _) = start(cluster, User::Bob, &[&TWO[..], &["-c4"]].concat());
-        let _ = node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]);
+        let (cpus, _) = three(User::Bob, &["-c4"]);
+        nodes.insert(small());
         end(cluster, cpus);
-        let _ = node_of(cluster, &["--gpu-isolation=mig:1g.5gb"]);
+        nodes.insert(small());
     }
-    let _ = node_of(cluster, &["--gpu-isolation=whole", "--gpus-per-node=8"]);
+    assert_eq!(nodes.len(), 1, "{nodes:?}");
+    let large = ["-p", "three", "--gpus-per-node=8"];
+    let large = [(); 3].map(|()| cluster.sbatch(User::Alice, &large, STAY).unwrap());
+    for job in &large[..2] {
+        nodes.insert(cluster.wait_running(*job).unwrap().get("NodeList").to_owned());
+    }
+    assert_eq!(nodes.len(), 3, "{nodes:?}");
+    assert_eq!(cluster.job(large[2]).unwrap().state(), "PENDING");
+}
+
+/// Eight pairs of GPUs on two nodes: the rings of double links have room for all of them.
+fn pairs_find_good_links_on_both_nodes(cluster: &mut Cluster) {
+    for pair in 0..8 {
+        let lean = start(cluster, User::Bob, &["-w", ["n1", "n2"][pair % 2], "-c2"]).0;
+        let (job, node) = start(cluster, User::Alice, &[&TWO[..], &["--gres=gpu:2"]].concat());
+        let gpus = cluster.gpus_of(job).unwrap();
+        assert_eq!(cluster.links_within(&node, &gpus).unwrap(), 2, "pair {pair} on {node}: {gpus:?}");
+        end(cluster, lean);
+    }
 }
 
 fn sets_go_where_links_are_good(cluster: &mut Cluster) {
@@ -112,13 +122,13 @@ fn sets_go_where_links_are_good(cluster: &mut Cluster) {
 }
 
 fn the_model_and_its_links(cluster: &mut Cluster) {
-    assert_eq!(start(cluster, User::Alice, &["--gpus-per-node=4"]).1, "n3", "300 GB/s rather than 50");
+    assert_eq!(start(cluster, User::Alice, &["--gpus-per-node=4"]).1, "n4", "300 GB/s rather than 50");
 }
 
 fn least_is_taken(cluster: &mut Cluster) {
     assert_eq!(
         start(cluster, User::Alice, &["--gpu-mem=40G"]).1,
-        "n3",
+        "n4",
         "half an H100 rather than a whole A100"
     );
 }
@@ -135,7 +145,10 @@ fn slurms_own(cluster: &mut Cluster) {
     let (instance, _) = start(cluster, User::Alice, &["-w", "n2", "--gpu-isolation=mig:1g.5gb"]);
     let _lean = lean_to_n1(cluster);
     assert_eq!(node_of(cluster, &["-c1"]), "n1", "no GPU");
-    assert_eq!(node_of(cluster, &["-n4", "--gpu-isolation=mig:1g.5gb"]), "n1", "might have several nodes");
+    let tasks = [&TWO[..], &["-n4", "--gpu-isolation=mig:1g.5gb"]].concat();
+    let (tasks, node) = start(cluster, User::Alice, &tasks);
+    assert_eq!(node, "n1", "might have several nodes");
+    end(cluster, tasks);
     let weigh = |n2: &str| {
         let update = ["update", "NodeName=n2", &format!("Weight={n2}")];
         cluster.run(User::Root, "scontrol", &update).unwrap().ok().unwrap();
@@ -189,8 +202,9 @@ fn a_job_gets_the_node_that_costs_the_others_least() {
     let mut cluster = builder().templates(templates()).slurm_conf(AT_ONCE).start().unwrap();
     for part in [
         idle_instances_and_cut_gpus,
-        small_jobs_leave_a_node_whole,
+        small_jobs_leave_nodes_whole,
         sets_go_where_links_are_good,
+        pairs_find_good_links_on_both_nodes,
         the_model_and_its_links,
         least_is_taken,
         a_share_joins,

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+pub(crate) mod more_nodes;
 pub(crate) mod processes;
 
 use std::io::Write as _;

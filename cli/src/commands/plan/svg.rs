@@ -1,14 +1,14 @@
 //! The plan as a picture: a lane per slice, instances with their tasks, creations and destructions in colour, as the
 //! paper's Fig. 12 shows them.
 
-use std::fmt::Write as _;
+use std::fmt::Display;
 
 use far::{Answer, Micros, OpKind};
 use geometry::counted;
 
 use super::batch::seconds;
 use super::planned::Planned;
-use crate::render::svg::escape;
+use crate::render::svg::{self, Svg};
 
 const MARGIN: f64 = 16.0;
 const LABEL: f64 = 64.0;
@@ -37,7 +37,7 @@ text { font: 12px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-seri
 
 pub(super) fn picture(planned: &Planned<'_>) -> String {
     let scale = Scale::of(planned);
-    let mut body = String::new();
+    let mut body = Svg::default();
     let mut y = MARGIN + TITLE;
     heading(&mut body, planned);
     for gpu in 0..planned.answer.problem.gpus.len() {
@@ -49,13 +49,18 @@ pub(super) fn picture(planned: &Planned<'_>) -> String {
     }
     axis(&mut body, scale, y);
     let (width, height) = (2.0 * MARGIN + LABEL + scale.width, y + AXIS);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height:.0}\" width=\"{width}\" \
-         height=\"{height:.0}\" role=\"img\" aria-label=\"Plan\">\n<style>{STYLE}</style>\n\
-         <rect class=\"bg\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{:.0}\" rx=\"10\"/>\n{body}</svg>\n",
-        width - 1.0,
-        height - 1.0
-    )
+    let attributes: [(&str, &dyn Display); 5] = [
+        ("viewBox", &format_args!("0 0 {width} {height:.0}")),
+        ("width", &width),
+        ("height", &format_args!("{height:.0}")),
+        ("role", &"img"),
+        ("aria-label", &"Plan"),
+    ];
+    svg::picture(&attributes, |svg| {
+        svg.style(STYLE);
+        svg.background(width - 1.0, format_args!("{:.0}", height - 1.0));
+        svg.add(body);
+    })
 }
 
 /// From times to the time axis.
@@ -107,7 +112,7 @@ impl Scale {
     }
 }
 
-fn heading(body: &mut String, planned: &Planned<'_>) {
+fn heading(body: &mut Svg, planned: &Planned<'_>) {
     let batch = planned.batch;
     let title = format!("{}: {}, policy {}", batch.id, counted(batch.tasks.len(), "task"), planned.policy);
     let (makespan, bound) = (seconds(planned.makespan), seconds(planned.answer.lower_bound));
@@ -119,22 +124,17 @@ fn heading(body: &mut String, planned: &Planned<'_>) {
             100.0 * planned.gap()
         )
     };
-    let _ = writeln!(
-        body,
-        "<text class=\"title\" x=\"{MARGIN}\" y=\"{}\">{}</text>",
-        MARGIN + 14.0,
-        escape(&title)
-    );
-    let _ = writeln!(body, "<text class=\"dim\" x=\"{MARGIN}\" y=\"{}\">{below}</text>", MARGIN + 34.0);
+    body.of_class("text", "title").at(MARGIN, MARGIN + 14.0).text(title);
+    body.line();
+    body.of_class("text", "dim").at(MARGIN, MARGIN + 34.0).text(below);
+    body.line();
     let x = MARGIN + LABEL + WIDTH.start();
     for (class, what, right) in [("create", "create", 170.0), ("destroy", "destroy", 90.0)] {
         let y = MARGIN + 24.0;
-        let _ = writeln!(
-            body,
-            "<rect class=\"{class}\" x=\"{}\" y=\"{y}\" width=\"12\" height=\"12\"/>",
-            x - right
-        );
-        let _ = writeln!(body, "<text x=\"{}\" y=\"{}\">{what}</text>", x - right + 18.0, y + 10.0);
+        body.of_class("rect", class).at(x - right, y).size(12, 12).end();
+        body.line();
+        body.element("text").at(x - right + 18.0, y + 10.0).text(what);
+        body.line();
     }
 }
 
@@ -153,24 +153,21 @@ struct GpuPicture<'a> {
 }
 
 impl GpuPicture<'_> {
-    fn lanes(&self, body: &mut String) {
+    fn lanes(&self, body: &mut Svg) {
         let (y, x, width, height) = (self.y, MARGIN + LABEL, self.scale.width, lane(self.planned));
-        let _ = writeln!(body, "<text x=\"{MARGIN}\" y=\"{}\">GPU {}</text>", y + 14.0, self.gpu);
+        body.element("text").at(MARGIN, y + 14.0).text(format_args!("GPU {}", self.gpu));
+        body.line();
         // The last unit of an eight-unit GPU has memory and no compute slice: no lane of its own, but within the frame.
         let whole = f64::from(self.planned.batch.model.placement_units) * height;
-        let _ =
-            writeln!(body, "<rect class=\"lane\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{whole}\"/>");
+        body.of_class("rect", "lane").at(x, y).size(width, whole).end();
+        body.line();
         for node in self.planned.answer.problem.tree.nodes.iter().filter(|n| n.children.is_empty()) {
             let (top, tall) =
                 (y + f64::from(node.start) * height, f64::from(node.mask.count_ones()) * height);
-            let _ = writeln!(
-                body,
-                "<rect class=\"lane\" x=\"{x}\" y=\"{top}\" width=\"{width}\" height=\"{tall}\"/>\
-                 <text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-                x - 6.0,
-                top + tall / 2.0 + 4.0,
-                node.start
-            );
+            body.of_class("rect", "lane").at(x, top).size(width, tall).end();
+            let number = body.of_class("text", "dim").at(x - 6.0, top + tall / 2.0 + 4.0);
+            number.set("text-anchor", "end").text(node.start);
+            body.line();
         }
     }
 
@@ -180,44 +177,41 @@ impl GpuPicture<'_> {
         (self.y + f64::from(node.start) * height, f64::from(node.mask.count_ones()) * height)
     }
 
-    fn operations(&self, body: &mut String) {
+    fn operations(&self, body: &mut Svg) {
         let answer = &self.planned.answer;
         for op in answer.schedule.ops.iter().filter(|o| o.gpu == self.gpu) {
             let class = if op.kind == OpKind::Create { "create" } else { "destroy" };
             let (top, tall) = self.place(op.node);
             let (from, to) = (self.scale.at(op.begin), self.scale.at(op.end));
             let profile = &answer.problem.tree.nodes[op.node].profile;
-            let _ = writeln!(
-                body,
-                "<g><title>{class} {profile}: {:.2} to {:.2} s</title>\
-                 <rect class=\"{class}\" x=\"{from:.2}\" y=\"{top}\" width=\"{:.2}\" height=\"{tall}\"/></g>",
-                seconds(op.begin),
-                seconds(op.end),
+            body.element("g").holds(|body| {
+                let (begin, end) = (seconds(op.begin), seconds(op.end));
+                body.element("title").text(format_args!("{class} {profile}: {begin:.2} to {end:.2} s"));
                 // A reconfiguration of a long plan is thinner than a pixel, and would vanish.
-                (to - from).max(1.5)
-            );
+                let wide = (to - from).max(1.5);
+                body.of_class("rect", class).at(hundredths(from), top).size(hundredths(wide), tall).end();
+            });
+            body.line();
         }
     }
 
-    fn tasks(&self, body: &mut String) {
+    fn tasks(&self, body: &mut Svg) {
         let answer = &self.planned.answer;
         for run in answer.schedule.runs.iter().filter(|r| r.gpu == self.gpu) {
             let (top, tall) = self.place(run.node);
             let (from, to) = (self.scale.at(run.begin), self.scale.at(run.end));
-            let name = escape(&self.planned.name(run.task));
+            let name = self.planned.name(run.task);
             let profile = &answer.problem.tree.nodes[run.node].profile;
-            let _ = writeln!(
-                body,
-                "<g><title>{name} on {profile}: {:.2} to {:.2} s</title>\
-                 <rect class=\"task\" x=\"{from:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\" rx=\"3\"/>",
-                seconds(run.begin),
-                seconds(run.end),
-                top + 1.0,
-                (to - from).max(0.5),
-                tall - 2.0
-            );
-            label(body, &name, (from, to - from), (top, tall));
-            let _ = writeln!(body, "</g>");
+            body.element("g").holds(|body| {
+                let (begin, end) = (seconds(run.begin), seconds(run.end));
+                body.element("title").text(format_args!("{name} on {profile}: {begin:.2} to {end:.2} s"));
+                let wide = hundredths((to - from).max(0.5));
+                let task = body.of_class("rect", "task").at(hundredths(from), top + 1.0);
+                task.size(wide, tall - 2.0).set("rx", 3).end();
+                body.line();
+                label(body, &name, (from, to - from), (top, tall));
+            });
+            body.line();
         }
     }
 }
@@ -236,24 +230,23 @@ fn name_width(name: &str, tall: f64) -> Option<f64> {
 }
 
 /// A task's name in its box (left and width, top and height): along it, upwards in a narrow one, or in the tooltip alone.
-fn label(body: &mut String, name: &str, (left, wide): (f64, f64), (top, tall): (f64, f64)) {
+fn label(body: &mut Svg, name: &str, (left, wide): (f64, f64), (top, tall): (f64, f64)) {
     let (long, x, y) = (length(name), left + wide / 2.0, top + tall / 2.0);
-    let turn = if wide > long && tall >= LETTER {
-        ""
+    let upwards = if wide > long && tall >= LETTER {
+        false
     } else if tall > long && wide >= LETTER {
-        &format!(" transform=\"rotate(-90 {x:.2} {y:.2})\"")
+        true
     } else {
         return;
     };
-    let _ = write!(
-        body,
-        "<text class=\"ink\" x=\"{x:.2}\" y=\"{:.2}\" text-anchor=\"middle\"{turn}>{name}</text>",
-        y + 4.0
-    );
+    let text =
+        body.of_class("text", "ink").at(hundredths(x), hundredths(y + 4.0)).set("text-anchor", "middle");
+    let text = if upwards { text.set("transform", format_args!("rotate(-90 {x:.2} {y:.2})")) } else { text };
+    text.text(name);
 }
 
 /// Ticks at 1, 2 or 5 times a power of ten seconds: five to twelve of them.
-fn axis(body: &mut String, scale: Scale, y: f64) {
+fn axis(body: &mut Svg, scale: Scale, y: f64) {
     let whole = scale.whole;
     let power = 10f64.powf((whole / 5.0).log10().floor());
     let step = [5.0, 2.0, 1.0].into_iter().map(|f| f * power).find(|s| whole / s >= 5.0).unwrap_or(power);
@@ -261,13 +254,17 @@ fn axis(body: &mut String, scale: Scale, y: f64) {
     while time <= whole {
         let x = MARGIN + LABEL + scale.width * time / whole;
         let label = if step < 1.0 { format!("{time:.2}") } else { format!("{time:.0}") };
-        let _ = writeln!(
-            body,
-            "<path class=\"tick\" d=\"M{x:.2} {}v6\"/><text class=\"dim\" x=\"{x:.2}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
-            y - 10.0,
-            y + 10.0
-        );
+        let middle = hundredths(x);
+        body.of_class("path", "tick").set("d", format_args!("M{middle} {}v6", y - 10.0)).end();
+        body.of_class("text", "dim").at(middle, y + 10.0).set("text-anchor", "middle").text(label);
+        body.line();
         time += step;
     }
-    let _ = writeln!(body, "<text class=\"dim\" x=\"{MARGIN}\" y=\"{}\">seconds</text>", y + 10.0);
+    body.of_class("text", "dim").at(MARGIN, y + 10.0).text("seconds");
+    body.line();
+}
+
+/// A length or place in the picture with two decimals.
+fn hundredths(value: f64) -> String {
+    format!("{value:.2}")
 }

@@ -1,13 +1,13 @@
 //! The links of a node as a picture: GPUs on a circle, the chosen set marked.
 
 use std::f64::consts::TAU;
-use std::fmt::Write as _;
+use std::fmt::Display;
 
 use geometry::GpuIndex;
 use topology::{Link, LinkClass};
 
 use super::picture::Picture;
-use crate::render::svg::escape;
+use crate::render::svg::{self, Svg, tenths};
 
 /// Width of the picture, and height of its circle.
 const SIZE: f64 = 560.0;
@@ -34,41 +34,31 @@ struct LinkLine {
 
 /// The whole picture.
 pub(super) fn of(picture: &Picture<'_>) -> String {
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {SIZE} {}\" font-family=\"sans-serif\" \
-         font-size=\"15\" text-anchor=\"middle\">\n<style>{STYLE}</style>\n\
-         <rect class=\"bg\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n<text x=\"{}\" y=\"24\">{}</text>\n",
-        TITLE + SIZE + LEGEND,
-        SIZE - 1.0,
-        TITLE + SIZE + LEGEND - 1.0,
-        SIZE / 2.0,
-        escape(&title(picture)),
-    );
-    // What the job uses is drawn last, above the rest.
-    let (used, unused): (Vec<_>, Vec<_>) = lines(picture).into_iter().partition(|line| line.used);
-    for line in unused.iter().chain(&used) {
-        draw(picture, &mut out, line);
-    }
-    for line in &used {
-        rate(picture, &mut out, line);
-    }
-    for g in picture.graph.all().iter() {
-        let (x, y) = place(picture, g);
-        let _ = writeln!(
-            out,
-            "<circle class=\"{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"20\"/><text class=\"ink\" x=\"{x:.1}\" y=\"{:.1}\">{g}</text>",
-            picture.mark(g),
-            y + 5.0
-        );
-    }
-    let _ = writeln!(
-        out,
-        "<text class=\"legend\" x=\"{}\" y=\"{}\">{}</text>\n</svg>",
-        SIZE / 2.0,
-        TITLE + SIZE + LEGEND / 2.0,
-        legend(picture)
-    );
-    out
+    let (width, height) = (SIZE, TITLE + SIZE + LEGEND);
+    let attributes: [(&str, &dyn Display); 4] = [
+        ("viewBox", &format_args!("0 0 {width} {height}")),
+        ("font-family", &"sans-serif"),
+        ("font-size", &15),
+        ("text-anchor", &"middle"),
+    ];
+    svg::picture(&attributes, |out| {
+        out.style(STYLE);
+        out.background(width - 1.0, height - 1.0);
+        out.element("text").at(SIZE / 2.0, 24).text(title(picture));
+        out.line();
+        // What the job uses is drawn last, above the rest.
+        let (used, unused): (Vec<_>, Vec<_>) = lines(picture).into_iter().partition(|line| line.used);
+        unused.iter().chain(&used).for_each(|line| draw(picture, out, line));
+        used.iter().for_each(|line| rate(picture, out, line));
+        for g in picture.graph.all().iter() {
+            let (x, y) = place(picture, g);
+            out.of_class("circle", picture.mark(g)).around(tenths(x), tenths(y)).set("r", 20).end();
+            out.of_class("text", "ink").at(tenths(x), tenths(y + 5.0)).text(g);
+            out.line();
+        }
+        out.of_class("text", "legend").at(SIZE / 2.0, TITLE + SIZE + LEGEND / 2.0).text(legend(picture));
+        out.line();
+    })
 }
 
 fn title(picture: &Picture<'_>) -> String {
@@ -107,12 +97,12 @@ fn legend(picture: &Picture<'_>) -> String {
 }
 
 /// The bandwidth of a link that the job uses, a third of the way along it: links of a ring cross in their middles.
-fn rate(picture: &Picture<'_>, out: &mut String, line: &LinkLine) {
+fn rate(picture: &Picture<'_>, out: &mut Svg, line: &LinkLine) {
     let (a, b) = line.ends;
     let ((x1, y1), (x2, y2)) = (place(picture, a), place(picture, b));
     let (x, y) = (x1 + (x2 - x1) / 3.0, y1 + (y2 - y1) / 3.0);
-    let _ =
-        writeln!(out, "<text class=\"rate\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>", y + 4.0, line.link.gbps());
+    out.of_class("text", "rate").at(tenths(x), tenths(y + 4.0)).text(line.link.gbps());
+    out.line();
 }
 
 /// NVLink, and what the job uses: PCIe joins all with all.
@@ -132,7 +122,7 @@ fn lines(picture: &Picture<'_>) -> Vec<LinkLine> {
     lines.filter(|line| line.used || line.link.class() != LinkClass::Pcie).collect()
 }
 
-fn draw(picture: &Picture<'_>, out: &mut String, line: &LinkLine) {
+fn draw(picture: &Picture<'_>, out: &mut Svg, line: &LinkLine) {
     let (width, class) = match line.link.class() {
         LinkClass::Double => (5.0, ""),
         LinkClass::Single => (2.5, ""),
@@ -141,13 +131,14 @@ fn draw(picture: &Picture<'_>, out: &mut String, line: &LinkLine) {
     let used = if line.used { " used" } else { "" };
     let (a, b) = line.ends;
     let ((x1, y1), (x2, y2)) = (place(picture, a), place(picture, b));
-    let _ = writeln!(
-        out,
-        "<line class=\"{class}{used}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" \
-         stroke-width=\"{width}\"><title>{a}-{b} {} {} GB/s</title></line>",
-        line.link.kind,
-        line.link.gbps()
-    );
+    let element =
+        out.of_class("line", format_args!("{class}{used}")).set("x1", tenths(x1)).set("y1", tenths(y1));
+    let element = element.set("x2", tenths(x2)).set("y2", tenths(y2)).set("stroke-width", width);
+    element.holds(|out| {
+        let link = line.link;
+        out.element("title").text(format_args!("{a}-{b} {} {} GB/s", link.kind, link.gbps()));
+    });
+    out.line();
 }
 
 fn place(picture: &Picture<'_>, gpu: GpuIndex) -> (f64, f64) {

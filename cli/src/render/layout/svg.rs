@@ -1,12 +1,12 @@
 //! The layout as a picture.
 
-use std::fmt::Write as _;
+use std::fmt::Display;
 
 use super::text::title;
 use crate::cluster_snapshot::NodeSeen;
 use crate::gpu_pieces::Owner;
 use crate::gpu_pieces::Piece;
-use crate::render::svg::escape;
+use crate::render::svg::{self, Svg};
 
 const MARGIN: usize = 16;
 const LABEL: usize = 56;
@@ -31,18 +31,14 @@ text { font: 13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-seri
 
 /// All nodes under each other, with a legend.
 pub(crate) fn picture(nodes: &[NodeSeen]) -> String {
-    let (mut body, mut y) = (String::new(), MARGIN);
+    let (mut body, mut y) = (Svg::default(), MARGIN);
     for node in nodes {
-        let _ = writeln!(
-            body,
-            "<text class=\"title\" x=\"{MARGIN}\" y=\"{}\">{}</text>",
-            y + 16,
-            escape(&title(node))
-        );
+        body.of_class("text", "title").at(MARGIN, y + 16).text(title(node));
+        body.line();
         y += TITLE;
         for (i, gpu) in node.gpus.iter().flatten().enumerate() {
-            let middle = y + ROW / 2 + 4;
-            let _ = writeln!(body, "<text class=\"dim\" x=\"{MARGIN}\" y=\"{middle}\">GPU {i}</text>");
+            body.of_class("text", "dim").at(MARGIN, y + ROW / 2 + 4).text(format_args!("GPU {i}"));
+            body.line();
             let unit = GPU / usize::from(gpu.model.placement_units.max(1));
             gpu.pieces.iter().for_each(|p| piece(&mut body, p, unit, y));
             y += ROW + GAP;
@@ -51,46 +47,44 @@ pub(crate) fn picture(nodes: &[NodeSeen]) -> String {
     }
     y = legend(&mut body, y);
     let (width, height) = (MARGIN * 2 + LABEL + GPU, y + MARGIN);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-         role=\"img\" aria-label=\"GPU layout\">\n<style>{STYLE}</style>\n\
-         <rect class=\"bg\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n{body}</svg>\n",
-        width - 1,
-        height - 1
-    )
+    let attributes: [(&str, &dyn Display); 5] = [
+        ("viewBox", &format_args!("0 0 {width} {height}")),
+        ("width", &width),
+        ("height", &height),
+        ("role", &"img"),
+        ("aria-label", &"GPU layout"),
+    ];
+    svg::picture(&attributes, |svg| {
+        svg.style(STYLE);
+        svg.background(width - 1, height - 1);
+        svg.add(body);
+    })
 }
 
-fn piece(body: &mut String, piece: &Piece, unit: usize, y: usize) {
+fn piece(body: &mut Svg, piece: &Piece, unit: usize, y: usize) {
     let (x, width) = (MARGIN + LABEL + usize::from(piece.start) * unit, usize::from(piece.size) * unit);
-    let class = piece.owner.name();
     let tip = match &piece.profile {
         Some(profile) => format!("{profile} at {}: {}", piece.start, piece.detail()),
         None => piece.detail(),
     };
-    let _ = writeln!(
-        body,
-        "<g><title>{}</title><rect class=\"{class}\" x=\"{}\" y=\"{y}\" width=\"{}\" height=\"{ROW}\" rx=\"5\"/>",
-        escape(&tip),
-        x + 1,
-        width - 2
-    );
-    if matches!(piece.owner, Owner::Free | Owner::Slurm) {
-        for k in 1..usize::from(piece.size) {
-            let _ = writeln!(
-                body,
-                "<path class=\"tick\" d=\"M{} {}v{}\" stroke-dasharray=\"2 4\"/>",
-                x + k * unit,
-                y + 6,
-                ROW - 12
-            );
+    body.element("g").holds(|body| {
+        body.element("title").text(tip);
+        body.of_class("rect", piece.owner.name()).at(x + 1, y).size(width - 2, ROW).set("rx", 5).end();
+        body.line();
+        if matches!(piece.owner, Owner::Free | Owner::Slurm) {
+            for k in 1..usize::from(piece.size) {
+                let path = format!("M{} {}v{}", x + k * unit, y + 6, ROW - 12);
+                body.of_class("path", "tick").set("d", path).set("stroke-dasharray", "2 4").end();
+                body.line();
+            }
+        } else {
+            labels(body, piece, x + 9, width - 14, y);
         }
-    } else {
-        labels(body, piece, x + 9, width - 14, y);
-    }
-    body.push_str("</g>\n");
+    });
+    body.line();
 }
 
-fn labels(body: &mut String, piece: &Piece, x: usize, room: usize, y: usize) {
+fn labels(body: &mut Svg, piece: &Piece, x: usize, room: usize, y: usize) {
     // A character of the small face is about 7 wide.
     let fits = |text: &String| text.chars().count() * 7 <= room;
     let choices = piece.told();
@@ -100,14 +94,15 @@ fn labels(body: &mut String, piece: &Piece, x: usize, room: usize, y: usize) {
         None => (holder, None),
     };
     let at = if second.is_some() { y + 19 } else { y + ROW / 2 + 4 };
-    let _ = writeln!(body, "<text class=\"ink\" x=\"{x}\" y=\"{at}\">{}</text>", escape(first));
+    body.of_class("text", "ink").at(x, at).text(first);
+    body.line();
     if let Some(second) = second {
-        let _ =
-            writeln!(body, "<text class=\"ink small\" x=\"{x}\" y=\"{}\">{}</text>", y + 36, escape(second));
+        body.of_class("text", "ink small").at(x, y + 36).text(second);
+        body.line();
     }
 }
 
-fn legend(body: &mut String, y: usize) -> usize {
+fn legend(body: &mut Svg, y: usize) -> usize {
     let says = |owner| match owner {
         Owner::Isolated => "one job's instance",
         Owner::Shared => "shared (MPS)",
@@ -120,13 +115,9 @@ fn legend(body: &mut String, y: usize) -> usize {
     let mut x = MARGIN + LABEL;
     for owner in [Owner::Isolated, Owner::Shared, Owner::Tasks, Owner::Idle, Owner::Whole, Owner::Free] {
         let (class, text) = (owner.name(), says(owner));
-        let _ = writeln!(
-            body,
-            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"14\" height=\"14\" rx=\"3\"/>\
-             <text class=\"small dim\" x=\"{}\" y=\"{}\">{text}</text>",
-            x + 20,
-            y + 11
-        );
+        body.of_class("rect", class).at(x, y).size(14, 14).set("rx", 3).end();
+        body.of_class("text", "small dim").at(x + 20, y + 11).text(text);
+        body.line();
         x += 20 + text.len() * 7 + 22;
     }
     y + 16

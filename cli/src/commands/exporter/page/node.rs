@@ -9,7 +9,7 @@ use crate::commands::exporter::changes::HISTORY;
 use crate::gpu_pieces::Owner;
 use crate::gpu_pieces::Piece;
 use crate::node_groups;
-use crate::render::svg::escape;
+use crate::render::svg::{Svg, escape};
 use geometry::counted;
 
 /// How the history of a GPU is drawn.
@@ -119,13 +119,15 @@ fn graph(busy: &VecDeque<u8>, class: &str) -> String {
 pub(super) fn percents(values: &VecDeque<u8>, class: &str, what: &str, now: &str) -> String {
     let points: Vec<String> =
         values.iter().enumerate().map(|(x, percent)| format!("{x},{}", 100 - i32::from(*percent))).collect();
-    format!(
-        "<svg class=\"{class}\" viewBox=\"0 0 {HISTORY} 100\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{now}\"><title>{what}, the last {}</title>\
-         <polyline points=\"{}\"/></svg>",
-        counted(values.len(), "look"),
-        points.join(" ")
-    )
+    let mut svg = Svg::default();
+    let graph = svg.of_class("svg", class).set("viewBox", format_args!("0 0 {HISTORY} 100"));
+    let graph = graph.set("preserveAspectRatio", "none").set("role", "img").set("aria-label", now);
+    graph.holds(|svg| {
+        let looks = counted(values.len(), "look");
+        svg.element("title").text(format_args!("{what}, the last {looks}"));
+        svg.element("polyline").set("points", points.join(" ")).end();
+    });
+    svg.into_text()
 }
 
 /// The same with words.

@@ -1,10 +1,10 @@
 //! A figure as bars: the paper's and ours side by side.
 
-use std::fmt::Write as _;
+use std::fmt::Display;
 
 use case_study::figures::{Figure, Row};
 
-use crate::render::svg::escape;
+use crate::render::svg::{self, Svg, tenths};
 
 const MARGIN: f64 = 16.0;
 const LABEL: f64 = 180.0;
@@ -27,55 +27,55 @@ pub(super) fn svg(figure: &Figure) -> String {
     let (least, most) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
     let scale = WIDTH / f64::max(most - least, f64::MIN_POSITIVE);
     let zero = MARGIN + LABEL - least * scale;
-    let mut body = heading(figure);
-    for (i, row) in (0_u32..).zip(&figure.rows) {
-        bars(&mut body, row, MARGIN + TITLE + f64::from(i) * ROW, zero, scale);
-    }
     let bottom = MARGIN + TITLE + figure.rows.len() as f64 * ROW;
     let top = MARGIN + TITLE - 4.0;
-    let _ = writeln!(
-        body,
-        "<line class=\"axis\" x1=\"{zero:.1}\" y1=\"{top}\" x2=\"{zero:.1}\" y2=\"{bottom}\"/>"
-    );
     let (width, height) = (LABEL + WIDTH + 5.0 * MARGIN, bottom + MARGIN);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-         role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n\
-         <rect class=\"bg\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n{body}</svg>\n",
-        escape(figure.name),
-        width - 1.0,
-        height - 1.0,
-    )
+    let attributes: [(&str, &dyn Display); 4] = [
+        ("viewBox", &format_args!("0 0 {width} {height}")),
+        ("width", &width),
+        ("height", &height),
+        ("role", &"img"),
+    ];
+    svg::picture(&attributes, |out| {
+        out.element("title").text(figure.name);
+        out.line();
+        out.style(STYLE);
+        out.background(width - 1.0, height - 1.0);
+        heading(out, figure);
+        for (i, row) in (0_u32..).zip(&figure.rows) {
+            bars(out, row, MARGIN + TITLE + f64::from(i) * ROW, zero, scale);
+        }
+        let axis = out.of_class("line", "axis").set("x1", tenths(zero)).set("y1", top);
+        axis.set("x2", tenths(zero)).set("y2", bottom).end();
+        out.line();
+    })
 }
 
 /// Title and legend.
-fn heading(figure: &Figure) -> String {
-    let mut out = String::new();
-    let title = escape(&format!("{}: {}", figure.name, figure.title));
-    let _ = writeln!(out, "<text class=\"title\" x=\"{MARGIN}\" y=\"32\">{title}</text>");
+fn heading(out: &mut Svg, figure: &Figure) {
+    let title = format_args!("{}: {}", figure.name, figure.title);
+    out.of_class("text", "title").at(MARGIN, 32).text(title);
+    out.line();
     for (x, class) in [(MARGIN, "paper"), (MARGIN + 80.0, "ours")] {
-        let _ =
-            writeln!(out, "<rect class=\"{class}\" x=\"{x}\" y=\"44\" width=\"{BAR}\" height=\"{BAR}\"/>");
-        let _ = writeln!(out, "<text x=\"{}\" y=\"53\">{class}</text>", x + BAR + 6.0);
+        out.of_class("rect", class).at(x, 44).size(BAR, BAR).end();
+        out.line();
+        out.element("text").at(x + BAR + 6.0, 53).text(class);
+        out.line();
     }
-    out
 }
 
 /// The label of one row and its bars, from `y` down; a value of 0 is at `zero`.
-fn bars(out: &mut String, row: &Row, y: f64, zero: f64, scale: f64) {
-    let _ = writeln!(out, "<text x=\"{MARGIN}\" y=\"{:.1}\">{}</text>", y + 14.0, escape(&row.label));
+fn bars(out: &mut Svg, row: &Row, y: f64, zero: f64, scale: f64) {
+    out.element("text").at(MARGIN, tenths(y + 14.0)).text(&row.label);
+    out.line();
     for (i, (value, class)) in [(row.paper, "paper"), (Some(row.ours), "ours")].into_iter().enumerate() {
         let Some(value) = value else { continue };
         let (x, width) = (zero + f64::min(value, 0.0) * scale, value.abs() * scale);
         let y = y + i as f64 * (BAR + 2.0);
-        let _ = writeln!(
-            out,
-            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR}\"/>\n\
-             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            x + width + 4.0,
-            y + 9.0,
-            number(value),
-        );
+        out.of_class("rect", class).at(tenths(x), tenths(y)).size(tenths(width), BAR).end();
+        out.line();
+        out.element("text").at(tenths(x + width + 4.0), tenths(y + 9.0)).text(number(value));
+        out.line();
     }
 }
 

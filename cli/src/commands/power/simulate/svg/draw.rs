@@ -1,9 +1,9 @@
 //! Panels as SVG: lines over places, bars over places, or points on two axes.
 
-use std::fmt::Write as _;
+use std::fmt::Display;
 
 use super::axis::Axis;
-use crate::render::svg::escape;
+use crate::render::svg::{self, Svg, tenths};
 
 /// One plot with its axes.
 pub(super) struct Panel {
@@ -63,20 +63,26 @@ pub(super) fn picture(panels: &[Panel]) -> String {
     let columns = if panels.len() > 1 && widest < 500.0 { 2 } else { 1 };
     let rows = panels.len().div_ceil(columns);
     let (width, height) = (widest * number(columns), tallest * number(rows));
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
-         height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"11\" fill=\"#0f172a\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-    );
-    for (at, panel) in panels.iter().enumerate() {
-        let (left, top) = (widest * number(at % columns), tallest * number(at / columns));
-        let bottom = top + TITLE + HEIGHT;
-        let frame =
-            Frame { left: left + LEFT, right: left + panel.width() - RIGHT, top: top + TITLE, bottom };
-        panel.draw(&mut out, &frame);
-    }
-    out.push_str("</svg>\n");
-    out
+    let (width, height) = (format!("{width:.0}"), format!("{height:.0}"));
+    let attributes: [(&str, &dyn Display); 6] = [
+        ("viewBox", &format_args!("0 0 {width} {height}")),
+        ("width", &width),
+        ("height", &height),
+        ("font-family", &"sans-serif"),
+        ("font-size", &11),
+        ("fill", &"#0f172a"),
+    ];
+    svg::picture(&attributes, |out| {
+        out.element("rect").size("100%", "100%").set("fill", "#fff").end();
+        out.line();
+        for (at, panel) in panels.iter().enumerate() {
+            let (left, top) = (widest * number(at % columns), tallest * number(at / columns));
+            let bottom = top + TITLE + HEIGHT;
+            let frame =
+                Frame { left: left + LEFT, right: left + panel.width() - RIGHT, top: top + TITLE, bottom };
+            panel.draw(out, &frame);
+        }
+    })
 }
 
 impl Panel {
@@ -109,32 +115,23 @@ impl Panel {
         }
     }
 
-    fn draw(&self, out: &mut String, frame: &Frame) {
+    fn draw(&self, out: &mut Svg, frame: &Frame) {
         let Frame { left, right, top, bottom } = frame;
         let y = Axis::up_to(self.highest());
-        let _ = writeln!(
-            out,
-            "<text x=\"{left}\" y=\"{:.1}\" font-size=\"14\">{}</text>",
-            top - 14.0,
-            escape(&self.title)
-        );
+        out.element("text").at(left, tenths(top - 14.0)).set("font-size", 14).text(&self.title);
+        out.line();
         for (value, text) in y.ticks() {
             let at = frame.y(value, y);
-            let _ = writeln!(
-                out,
-                "<path d=\"M{left} {at:.1}H{right}\" stroke=\"#e2e8f0\" fill=\"none\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
-                left - 6.0,
-                at + 4.0
-            );
+            out.element("path").set("d", format_args!("M{left} {at:.1}H{right}")).stroke("#e2e8f0").end();
+            let tick = out.element("text").at(tenths(left - 6.0), tenths(at + 4.0));
+            tick.set("text-anchor", "end").text(text);
+            out.line();
         }
-        let (x, middle) = (left - 46.0, 0.5 * (top + bottom));
-        let _ = writeln!(
-            out,
-            "<text x=\"{x:.1}\" y=\"{middle:.1}\" text-anchor=\"middle\" \
-             transform=\"rotate(-90 {x:.1} {middle:.1})\">{}</text>",
-            escape(self.y)
-        );
+        let (x, middle) = (tenths(left - 46.0), tenths(0.5 * (top + bottom)));
+        let turn = format!("rotate(-90 {x} {middle})");
+        let name = out.element("text").at(x, middle).set("text-anchor", "middle");
+        name.set("transform", turn).text(self.y);
+        out.line();
         match &self.plot {
             Plot::Lines { places, series } => {
                 frame.places(out, places, self.stands());
@@ -148,10 +145,12 @@ impl Panel {
             }
             Plot::Points(groups) => frame.points(out, groups, y),
         }
-        let _ = writeln!(out, "<path d=\"M{left} {bottom}H{right}\" stroke=\"#475569\" fill=\"none\"/>");
+        out.element("path").set("d", format_args!("M{left} {bottom}H{right}")).stroke("#475569").end();
+        out.line();
         if !self.x.is_empty() {
-            let (x, y) = (0.5 * (left + right), bottom + self.below() - 4.0);
-            let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>", self.x);
+            let (x, y) = (tenths(0.5 * (left + right)), tenths(bottom + self.below() - 4.0));
+            out.element("text").at(x, y).set("text-anchor", "middle").text(self.x);
+            out.line();
         }
         legend(out, &self.names(), *left, bottom + self.below() + 16.0);
     }
@@ -188,87 +187,79 @@ impl Frame {
         (self.left + slot * (number(at) + 0.5), slot)
     }
 
-    fn places(&self, out: &mut String, places: &[String], stands: bool) {
+    fn places(&self, out: &mut Svg, places: &[String], stands: bool) {
         for (at, place) in places.iter().enumerate() {
             let (x, _) = self.x(at, places.len());
-            let (y, place) = (self.bottom + if stands { 12.0 } else { 15.0 }, escape(place));
-            let how = if stands {
-                format!("text-anchor=\"end\" transform=\"rotate(-60 {x:.1} {y:.1})\"")
+            let (x, y) = (tenths(x), tenths(self.bottom + if stands { 12.0 } else { 15.0 }));
+            let turn = format!("rotate(-60 {x} {y})");
+            let text = out.element("text").at(x, y);
+            let text = if stands {
+                text.set("text-anchor", "end").set("transform", turn)
             } else {
-                "text-anchor=\"middle\"".to_owned()
+                text.set("text-anchor", "middle")
             };
-            let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" {how}>{place}</text>");
+            text.text(place);
+            out.line();
         }
     }
 
-    fn line(&self, out: &mut String, series: &Series, colour: &str, count: usize, axis: Axis) {
+    fn line(&self, out: &mut Svg, series: &Series, colour: &str, count: usize, axis: Axis) {
         let known = series.values.iter().enumerate().filter_map(|(at, value)| Some((at, (*value)?)));
         let points: Vec<(f64, f64)> =
             known.map(|(at, value)| (self.x(at, count).0, self.y(value, axis))).collect();
         let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let _ = writeln!(
-            out,
-            "<polyline points=\"{}\" stroke=\"{colour}\" stroke-width=\"2\" fill=\"none\"/>",
-            path.join(" ")
-        );
+        let line = out.element("polyline").set("points", path.join(" ")).set("stroke", colour);
+        line.set("stroke-width", 2).set("fill", "none").end();
+        out.line();
         for (x, y) in points {
-            let _ = writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
+            out.element("circle").around(tenths(x), tenths(y)).set("r", 3).set("fill", colour).end();
+            out.line();
         }
     }
 
-    fn bars(&self, out: &mut String, series: &Series, (n, all): (usize, usize), count: usize, axis: Axis) {
+    fn bars(&self, out: &mut Svg, series: &Series, (n, all): (usize, usize), count: usize, axis: Axis) {
         for (at, value) in series.values.iter().enumerate() {
             let Some(value) = value else { continue };
             let (middle, slot) = self.x(at, count);
             let width = 0.8 * slot / number(all).max(1.0);
             let (x, y) = (middle - 0.4 * slot + width * number(n), self.y(*value, axis));
-            let _ = writeln!(
-                out,
-                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"{}\"/>",
-                self.bottom - y,
-                // A single series is the subject, not the background.
-                colour(if all == 1 { 2 } else { n })
-            );
+            // A single series is the subject, not the background.
+            let colour = colour(if all == 1 { 2 } else { n });
+            let bar = out.element("rect").at(tenths(x), tenths(y));
+            bar.size(tenths(width), tenths(self.bottom - y)).set("fill", colour).end();
+            out.line();
         }
     }
 
-    fn points(&self, out: &mut String, groups: &[(String, Vec<(f64, f64)>)], axis: Axis) {
+    fn points(&self, out: &mut Svg, groups: &[(String, Vec<(f64, f64)>)], axis: Axis) {
         let x = |value: f64| self.left + (self.right - self.left) * value / axis.end;
         for (value, text) in axis.ticks() {
             let (x, y) = (x(value), self.bottom + 15.0);
-            let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>");
+            out.element("text").at(tenths(x), tenths(y)).set("text-anchor", "middle").text(text);
+            out.line();
         }
-        let _ = writeln!(
-            out,
-            "<path d=\"M{} {}L{} {}\" stroke=\"#94a3b8\" stroke-dasharray=\"4 4\" fill=\"none\"/>",
-            self.left, self.bottom, self.right, self.top
-        );
+        let diagonal = format_args!("M{} {}L{} {}", self.left, self.bottom, self.right, self.top);
+        let line = out.element("path").set("d", diagonal).set("stroke", "#94a3b8");
+        line.set("stroke-dasharray", "4 4").set("fill", "none").end();
+        out.line();
         for (n, (_, points)) in groups.iter().enumerate() {
             for (measured, predicted) in points {
                 let (x, y) = (x(*measured), self.y(*predicted, axis));
-                let _ = writeln!(
-                    out,
-                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{}\" fill-opacity=\"0.75\"/>",
-                    colour(n)
-                );
+                let point = out.element("circle").around(tenths(x), tenths(y)).set("r", 3.5);
+                point.set("fill", colour(n)).set("fill-opacity", 0.75).end();
+                out.line();
             }
         }
     }
 }
 
 /// Names side by side, each after a square of its colour; none where there is nothing to tell apart.
-fn legend(out: &mut String, names: &[&str], left: f64, y: f64) {
+fn legend(out: &mut Svg, names: &[&str], left: f64, y: f64) {
     let mut x = left;
     for (n, name) in names.iter().enumerate().filter(|_| names.len() > 1) {
-        let _ = writeln!(
-            out,
-            "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{}\"/>\
-             <text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
-            y - 9.0,
-            colour(n),
-            x + 14.0,
-            escape(name)
-        );
+        out.element("rect").at(tenths(x), tenths(y - 9.0)).size(10, 10).set("fill", colour(n)).end();
+        out.element("text").at(tenths(x + 14.0), tenths(y)).text(name);
+        out.line();
         x += 30.0 + CHARACTER * number(name.len());
     }
 }

@@ -9,6 +9,7 @@ mod concurrency;
 mod crash;
 mod crowded;
 mod damaged;
+mod driver_faults;
 mod fence;
 mod forgotten;
 mod journal;
@@ -22,7 +23,6 @@ mod race;
 mod shards;
 mod shifted;
 mod tasks;
-mod trouble;
 mod usage;
 mod vanished;
 

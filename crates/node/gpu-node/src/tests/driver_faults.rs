@@ -1,4 +1,4 @@
-//! The driver in trouble: what drains a node, what fails a job, what is waited out.
+//! Faults of the driver: which of them drain a node, which fail a job, and which are waited out.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ fn idle_instance(node: &TestNode) {
 
 #[test]
 fn a_destroy_that_is_busy_for_5_s_is_waited_out() {
-    on_node("tests::trouble::a_destroy_that_is_busy_for_5_s_is_waited_out", |node| {
+    on_node("tests::driver_faults::a_destroy_that_is_busy_for_5_s_is_waited_out", |node| {
         idle_instance(node);
         let mut settings = node.settings.clone();
         settings.operation_timeout = Duration::from_secs(300);
@@ -34,7 +34,7 @@ fn a_destroy_that_is_busy_for_5_s_is_waited_out() {
 
 #[test]
 fn a_destroy_that_stays_busy_fails_the_job_alone() {
-    on_node("tests::trouble::a_destroy_that_stays_busy_fails_the_job_alone", |node| {
+    on_node("tests::driver_faults::a_destroy_that_stays_busy_fails_the_job_alone", |node| {
         idle_instance(node);
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy"]);
         let mut settings = node.settings.clone();
@@ -53,7 +53,7 @@ fn a_destroy_that_stays_busy_fails_the_job_alone() {
 
 #[test]
 fn out_of_resources_is_tried_again_once() {
-    on_node("tests::trouble::out_of_resources_is_tried_again_once", |node| {
+    on_node("tests::driver_faults::out_of_resources_is_tried_again_once", |node| {
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "out-of-resources", "--count", "1"]);
         node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "out-of-resources"]);
@@ -69,7 +69,7 @@ fn out_of_resources_is_tried_again_once() {
 
 #[test]
 fn a_broken_node_is_drained() {
-    on_node("tests::trouble::a_broken_node_is_drained", |node| {
+    on_node("tests::driver_faults::a_broken_node_is_drained", |node| {
         for (kind, words) in [("no-permission", "no permission"), ("gpu-lost", "the GPU is lost")] {
             node.sim(&["fault", "add", "--gpu", "0", "--kind", kind]);
             let error = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap_err();
@@ -95,7 +95,7 @@ fn a_broken_node_is_drained() {
 
 #[test]
 fn a_driver_that_reopens_device_nodes_is_told() {
-    on_node("tests::trouble::a_driver_that_reopens_device_nodes_is_told", |node| {
+    on_node("tests::driver_faults::a_driver_that_reopens_device_nodes_is_told", |node| {
         node.reconcile(&[]);
         node.assert_clean(&[]);
         let params = node.settings.proc_root.join("driver/nvidia/params");
@@ -114,7 +114,7 @@ fn a_driver_that_reopens_device_nodes_is_told() {
 #[test]
 fn a_slow_driver_is_waited_for() {
     let takes_time = format!("time_scale = 0.5\n{NODE}");
-    on_node_of("tests::trouble::a_slow_driver_is_waited_for", &takes_time, |node| {
+    on_node_of("tests::driver_faults::a_slow_driver_is_waited_for", &takes_time, |node| {
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "slow", "--factor", "10"]);
         node.reconcile(&[]);
         let started = Instant::now();
@@ -131,7 +131,7 @@ fn a_slow_driver_is_waited_for() {
 
 #[test]
 fn a_half_made_instance_gives_way() {
-    on_node("tests::trouble::a_half_made_instance_gives_way", |node| {
+    on_node("tests::driver_faults::a_half_made_instance_gives_way", |node| {
         idle_instance(node);
         let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
         let gpu = NvmlIndex(0);
@@ -154,7 +154,7 @@ fn a_half_made_instance_gives_way() {
 
 #[test]
 fn what_the_driver_does_not_list_is_not_half_made() {
-    on_node("tests::trouble::what_the_driver_does_not_list_is_not_half_made", |node| {
+    on_node("tests::driver_faults::what_the_driver_does_not_list_is_not_half_made", |node| {
         let entry = node.realise(1, ALICE, mig(&[(0, "2g.10gb", 4)])).unwrap().entry;
         // An idle one that is whole, in the way of the next.
         node.realise(2, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
@@ -190,7 +190,7 @@ fn what_the_driver_does_not_list_is_not_half_made() {
 
 #[test]
 fn a_missing_capability_node_is_made() {
-    on_node("tests::trouble::a_missing_capability_node_is_made", |node| {
+    on_node("tests::driver_faults::a_missing_capability_node_is_made", |node| {
         let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
         node.release(1);
         let path = node.settings.dev_root.join(&entry.device_nodes[0]);
@@ -211,7 +211,7 @@ fn a_missing_capability_node_is_made() {
 
 #[test]
 fn an_idle_instance_gives_up_the_media_engines() {
-    on_node("tests::trouble::an_idle_instance_gives_up_the_media_engines", |node| {
+    on_node("tests::driver_faults::an_idle_instance_gives_up_the_media_engines", |node| {
         let shapes = || -> Vec<(String, u8)> {
             let seen = node.inspect();
             let node_state::GpuState::Mig(list) = &seen.node.gpus[0].state else { return Vec::new() };
@@ -237,7 +237,7 @@ fn an_idle_instance_gives_up_the_media_engines() {
 
 #[test]
 fn a_lost_gpu_is_not_taken_for_its_neighbour() {
-    on_node("tests::trouble::a_lost_gpu_is_not_taken_for_its_neighbour", |node| {
+    on_node("tests::driver_faults::a_lost_gpu_is_not_taken_for_its_neighbour", |node| {
         node.realise(1, ALICE, whole(&[0])).unwrap();
         node.realise(2, BOB, whole(&[1])).unwrap();
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "gpu-lost"]);
@@ -262,7 +262,7 @@ fn a_lost_gpu_is_not_taken_for_its_neighbour() {
 
 #[test]
 fn administrators_nodes_are_left_alone_where_they_are_not_known() {
-    on_node("tests::trouble::administrators_nodes_are_left_alone_where_they_are_not_known", |node| {
+    on_node("tests::driver_faults::administrators_nodes_are_left_alone_where_they_are_not_known", |node| {
         node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
         node.release(1);
         let table = node.settings.proc_root.join("driver/nvidia-caps/mig-minors");
@@ -288,7 +288,7 @@ fn administrators_nodes_are_left_alone_where_they_are_not_known() {
 
 #[test]
 fn no_job_starts_on_less_than_the_site_describes() {
-    on_node("tests::trouble::no_job_starts_on_less_than_the_site_describes", |node| {
+    on_node("tests::driver_faults::no_job_starts_on_less_than_the_site_describes", |node| {
         let mut settings = node.settings.clone();
         let numbering = Numbering::default();
         assert_eq!(unlike_described(&settings, &numbering).unwrap(), [""; 0]);

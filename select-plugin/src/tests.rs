@@ -12,8 +12,8 @@ use crate::narrow::{Mode, Narrowed, first_fit, keep_to_plan, narrow};
 use crate::place_on_node::{place, unmanaged};
 use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, Want};
 
-mod doors;
-mod given;
+mod chosen_gpus;
+mod ways_to_ask;
 
 const USER: Uid = Uid(1000);
 

@@ -1,4 +1,4 @@
-//! Which GPUs a job is given, out of those that Slurm has chosen or could.
+//! Which GPUs a job gets, out of those that Slurm has chosen or could choose.
 
 use super::*;
 

@@ -20,9 +20,9 @@ const USES: [(&str, &str); 9] = [
 ];
 
 /// A way to ask: the request of our options, the GRES that the job asks Slurm for, `--exclusive`.
-type Door = (&'static str, Option<&'static str>, Option<&'static str>, bool);
+type Way = (&'static str, Option<&'static str>, Option<&'static str>, bool);
 
-const DOORS: [Door; 10] = [
+const WAYS: [Way; 10] = [
     ("mig:2g.10gb", Some("v1 iso=mig:2g.10gb typed=1"), None, false),
     ("mig 4G", Some("v1 iso=mig mem=3815 typed=1"), None, false),
     ("mps 4G", Some("v1 iso=mps mem=3815 typed=1"), None, false),
@@ -53,8 +53,8 @@ fn kind(grant: &Grant) -> &'static str {
     }
 }
 
-/// Gives the outcome of a job that comes by this door while no other job is there.
-fn given((_, request, per_node, exclusive): Door, lines: &str) -> String {
+/// Gives the outcome of a job that asks this way while no other job is there.
+fn outcome((_, request, per_node, exclusive): Way, lines: &str) -> String {
     let mut engine = engine_of(lines);
     let nodes = [node(0, "n1", 7)];
     let job = Submission {
@@ -104,14 +104,13 @@ fn given((_, request, per_node, exclusive): Door, lines: &str) -> String {
 }
 
 #[test]
-fn every_door_leads_to_a_gpu_or_to_a_refusal() {
-    let row = |door: &Door| -> Vec<String> { USES.iter().map(|(_, lines)| given(*door, lines)).collect() };
-    let shown: Vec<String> =
-        DOORS.iter().map(|door| format!("{}: {}", door.0, row(door).join(", "))).collect();
+fn every_way_to_ask_ends_in_a_gpu_or_in_a_refusal() {
+    let row = |way: &Way| -> Vec<String> { USES.iter().map(|(_, lines)| outcome(*way, lines)).collect() };
+    let shown: Vec<String> = WAYS.iter().map(|way| format!("{}: {}", way.0, row(way).join(", "))).collect();
     assert_eq!(shown, TABLE, "{:?}", USES.map(|(name, _)| name));
 }
 
-/// A line per door, with what it gives on the GPUs of [`USES`].
+/// A line per way, with its outcome on the GPUs of [`USES`].
 const TABLE: [&str; 10] = [
     "mig:2g.10gb: instance, instance, refused, instance, refused, refused, refused, instance, refused",
     "mig 4G: instance, instance, refused, instance, refused, refused, refused, instance, refused",

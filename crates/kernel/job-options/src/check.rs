@@ -6,9 +6,9 @@ use geometry::size::display_gb;
 use geometry::{Model, split_compute_name};
 use topology::Pattern;
 
-use crate::given::Given;
 use crate::names::{Renames, shown};
 use crate::one_instance;
+use crate::option_values::OptionValues;
 use crate::table::Opt;
 use crate::value::Value;
 use protocol::SetWait;
@@ -20,7 +20,7 @@ use protocol::{Bandwidth, Isolation, Request};
 ///
 /// Everything that is wrong with the combination, a line each.
 pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, Vec<String>> {
-    let given = Given::of(values);
+    let given = OptionValues::of(values);
     let name = |opt| shown(opt, renames);
     let one_instance = given.about_one_instance().implied_isolation();
     let typed = given.isolation.clone().filter(|i| *i != Isolation::Auto || one_instance.is_none());
@@ -66,7 +66,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
 }
 
 /// The isolation that the options for memory, links and power imply; `None` if they imply none.
-fn by_other_options(given: &Given) -> Option<Isolation> {
+fn by_other_options(given: &OptionValues) -> Option<Isolation> {
     if given.mem.is_some() {
         return Some(Isolation::Auto);
     }
@@ -78,7 +78,7 @@ fn by_other_options(given: &Given) -> Option<Isolation> {
     (any_gpu && given.instances.is_none() && given.threads.is_none()).then_some(Isolation::Whole)
 }
 
-fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Vec<String> {
+fn contradictions(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) -> String) -> Vec<String> {
     let refused = |(_, opt, why): (bool, Opt, &str)| {
         format!("{} does not go with {}={isolation}: {why}", name(opt), name(Opt::Isolation))
     };
@@ -103,7 +103,7 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
 /// An option, whether it is given, and why it does not go with the isolation.
 type Against = (bool, Opt, &'static str);
 
-fn against_none(given: &Given) -> [Against; 8] {
+fn against_none(given: &OptionValues) -> [Against; 8] {
     let why = "none means that nothing is changed; leave it out";
     [
         (given.mem.is_some(), Opt::Mem, why),
@@ -117,14 +117,14 @@ fn against_none(given: &Given) -> [Against; 8] {
     ]
 }
 
-fn against_whole(given: &Given) -> [Against; 2] {
+fn against_whole(given: &OptionValues) -> [Against; 2] {
     [
         (several(given), Opt::Instances, "whole GPUs are counted by --gpus-per-node or --gres=gpu:N"),
         (given.threads.is_some(), Opt::Threads, "a whole GPU has all its multiprocessors"),
     ]
 }
 
-fn against_mps(given: &Given) -> [Against; 4] {
+fn against_mps(given: &OptionValues) -> [Against; 4] {
     [
         (several(given), Opt::Instances, "an mps job has one share per node; take mig for several"),
         (linked(given), Opt::Pattern, "one share talks to no other GPU; take whole"),
@@ -133,7 +133,7 @@ fn against_mps(given: &Given) -> [Against; 4] {
     ]
 }
 
-fn against_tasks(given: &Given) -> [Against; 5] {
+fn against_tasks(given: &OptionValues) -> [Against; 5] {
     let alone = "its tasks run on one device each; take whole";
     [
         (several(given), Opt::Instances, "tasks share devices of the site's choice; take mig for several"),
@@ -144,7 +144,7 @@ fn against_tasks(given: &Given) -> [Against; 5] {
     ]
 }
 
-fn against_mig(profile: Option<&str>, given: &Given) -> Vec<Against> {
+fn against_mig(profile: Option<&str>, given: &OptionValues) -> Vec<Against> {
     let mut out = Vec::new();
     if profile.and_then(split_compute_name).is_some() {
         let one = "a job has one compute instance per node; take an array of jobs";
@@ -157,20 +157,20 @@ fn against_mig(profile: Option<&str>, given: &Given) -> Vec<Against> {
     out
 }
 
-fn several(given: &Given) -> bool {
+fn several(given: &OptionValues) -> bool {
     given.per_task || given.instances.is_some_and(|n| n > 1)
 }
 
-fn waits(given: &Given) -> bool {
+fn waits(given: &OptionValues) -> bool {
     given.wait.is_some_and(|w| w != SetWait::NONE)
 }
 
-fn linked(given: &Given) -> bool {
+fn linked(given: &OptionValues) -> bool {
     given.pattern.as_ref().is_some_and(|p| *p != Pattern::None)
 }
 
 /// Explains what is wrong with `--gpu-power=auto`: it is for one named application that has its GPUs alone.
-fn auto_power(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
+fn auto_power(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) -> String) -> Option<String> {
     if !given.auto_power {
         return None;
     }
@@ -198,7 +198,7 @@ fn auto_power(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String
 }
 
 /// The line for a request that no known GPU model could satisfy.
-fn impossible(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
+fn impossible(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) -> String) -> Option<String> {
     let mem = given.mem.unwrap_or(0);
     match isolation {
         Isolation::Mig(Some(part)) if split_compute_name(part).is_some() => no_such_part(part, given, name),
@@ -246,7 +246,7 @@ fn impossible(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String
 }
 
 /// The line for a compute instance that no known GPU model has, or that says too little or too much.
-fn no_such_part(part: &str, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
+fn no_such_part(part: &str, given: &OptionValues, name: &dyn Fn(Opt) -> String) -> Option<String> {
     let isolation = || format!("{}=mig:{part}", name(Opt::Isolation));
     let of_that_name: Vec<_> =
         Model::all().iter().filter_map(|m| m.compute_profile(part).map(|(p, c)| (m, p, c))).collect();

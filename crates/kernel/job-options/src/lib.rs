@@ -6,9 +6,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod check;
-mod given;
 mod names;
 mod one_instance;
+mod option_values;
 mod table;
 mod value;
 mod words;

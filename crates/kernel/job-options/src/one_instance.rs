@@ -5,11 +5,11 @@ use geometry::size::display_gb;
 use geometry::{Model, Profile, split_compute_name};
 use protocol::{Isolation, Request};
 
-use crate::given::Given;
+use crate::option_values::OptionValues;
 use crate::table::Opt;
 
 /// Lists those of the three options that were used, in the order of the table.
-fn options(given: &Given) -> impl Iterator<Item = Opt> {
+fn options(given: &OptionValues) -> impl Iterator<Item = Opt> {
     let options = [
         (given.times.is_some(), Opt::Times),
         // Beside auto, the profile names the application whose power cap is sought.
@@ -22,7 +22,7 @@ fn options(given: &Given) -> impl Iterator<Item = Opt> {
 /// A line for each of the three options that contradicts the isolation or the number of instances.
 pub(super) fn contradictions(
     isolation: &Isolation,
-    given: &Given,
+    given: &OptionValues,
     name: &dyn Fn(Opt) -> String,
 ) -> Vec<String> {
     let other = match isolation {
@@ -54,7 +54,7 @@ pub(super) fn contradictions(
 /// The line for a request that no known GPU model could satisfy.
 pub(super) fn impossible(
     isolation: &Isolation,
-    given: &Given,
+    given: &OptionValues,
     name: &dyn Fn(Opt) -> String,
 ) -> Option<String> {
     let request = Request {
@@ -134,7 +134,7 @@ fn too_large(request: &Request, name: &dyn Fn(Opt) -> String) -> Option<String> 
 
 fn no_such_place(
     isolation: &Isolation,
-    given: &Given,
+    given: &OptionValues,
     request: &Request,
     name: &dyn Fn(Opt) -> String,
 ) -> Option<String> {

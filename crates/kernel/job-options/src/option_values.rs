@@ -9,7 +9,7 @@ use protocol::{Bandwidth, Isolation, Request};
 
 /// The value of each option; `None` if the option was not used.
 #[derive(Default)]
-pub(super) struct Given {
+pub(super) struct OptionValues {
     pub(super) isolation: Option<Isolation>,
     pub(super) mem: Option<u64>,
     pub(super) instances: Option<u32>,
@@ -28,7 +28,7 @@ pub(super) struct Given {
     pub(super) auto_power: bool,
 }
 
-impl Given {
+impl OptionValues {
     pub(super) fn of(values: Vec<Value>) -> Self {
         let mut given = Self::default();
         for value in values {

@@ -24,6 +24,11 @@ pub(crate) struct Which {
 }
 
 impl Which {
+    /// Whether any of its options is there.
+    pub(crate) fn is_given(&self) -> bool {
+        self.slurm.is_some() || self.slurm_prefix.is_some()
+    }
+
     /// Sets the machine up for it.
     pub(crate) fn set_up(&self) -> Result<Slurm, TaskError> {
         let (Some(prefix), Some(source)) = (&self.slurm_prefix, &self.slurm_source) else {

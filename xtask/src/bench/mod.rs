@@ -15,6 +15,7 @@ mod power_energy;
 mod power_live;
 mod prolog;
 mod replay;
+mod scale;
 mod scheduler;
 mod start;
 mod stats;
@@ -28,6 +29,7 @@ use clap::{Args, ValueEnum};
 
 use crate::command::TaskError;
 use crate::setup;
+use crate::which::Which;
 use table::Row;
 
 /// What to measure, and how often.
@@ -44,8 +46,8 @@ pub(crate) struct Bench {
     /// stream, power-budget: jobs
     #[arg(long, default_value_t = 500)]
     jobs: usize,
-    /// stream: how often the whole stream is run, on each cluster in turn; case-mig: how many batches; power-energy: how often
-    /// each job runs
+    /// stream, scale: how often the whole stream, or round, is run on each cluster in turn; case-mig: how many batches;
+    /// power-energy: how often each job runs
     #[arg(long, default_value_t = 1)]
     repeat: usize,
     /// stream, case-mig, power-budget, replay: seed of the job mix
@@ -73,6 +75,14 @@ pub(crate) struct Bench {
     /// --kill: without the same run on plain Slurm
     #[arg(long)]
     no_stock: bool,
+    /// scale: nodes of eight GPUs, a multiple of 20
+    #[arg(long, default_value = "1000", value_parser = scale::parse_nodes)]
+    nodes: usize,
+    /// scale: jobs that wait
+    #[arg(long, default_value = "10000", value_parser = scale::parse_pending)]
+    pending: usize,
+    #[command(flatten)]
+    which: Which,
     /// Debug build: slower, and every decision is audited
     #[arg(long)]
     debug: bool,
@@ -102,6 +112,9 @@ enum Name {
     /// A power budget over three racks: what the caps of live jobs are worth beside the best known, and the largest sum of
     /// limits (10 minutes; only when named)
     PowerBudget,
+    /// slurmctld of 1,000 nodes and 10,000 waiting jobs, with Tessera against plain Slurm; prints a Markdown table (20 minutes a
+    /// round; only when named, and alone)
+    Scale,
     /// Energy in sacct against the draw integrated outside (only when named)
     PowerEnergy,
     /// A batch of moldable tasks as planned, against its plan and against no plan (15 minutes; only when named)
@@ -110,8 +123,23 @@ enum Name {
     PowerLive,
 }
 
+/// `scale` runs on a cluster of its own kind and has a table of its own.
+fn refuse_mixed(bench: &Bench) -> Result<(), TaskError> {
+    if bench.names.contains(&Name::Scale) {
+        return Err(TaskError::Other("bench: name `scale` alone".to_owned()));
+    }
+    if bench.which.is_given() {
+        return Err(TaskError::Other("bench: only `scale` runs another Slurm than the machine's".to_owned()));
+    }
+    Ok(())
+}
+
 /// Runs the chosen benchmarks and prints what they measured.
 pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
+    if bench.names == [Name::Scale] {
+        return scale::measure(bench);
+    }
+    refuse_mixed(bench)?;
     setup::run(Some(slurm_releases::Release::MACHINE))?;
     if bench.kill {
         return kill::measure(bench);

@@ -80,6 +80,33 @@ pub(super) fn text(rows: &[Row], load: &str) -> String {
     out
 }
 
+/// For a page of the documentation.
+pub(super) fn markdown(rows: &[Row]) -> String {
+    let mut out = "| what | unit | stock | Tessera | ratio |\n|---|---|---|---|---|\n".to_owned();
+    let spread =
+        |s: &Spread| format!("{} ({} to {}), {}", digits(s.median), digits(s.low), digits(s.high), s.count);
+    for row in rows {
+        let reference = match &row.reference {
+            Reference::Measured(_, values) => spread(values),
+            Reference::Target(most) => format!("at most {most}"),
+        };
+        let (case, unit, ours) = (&row.case, row.unit, spread(&row.ours));
+        // Written to a String: cannot fail.
+        let _ = writeln!(out, "| {case} | {unit} | {reference} | {ours} | {:.2} |", row.ratio());
+    }
+    out
+}
+
+/// Three significant digits.
+fn digits(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v if v >= 1.0 => format!("{v:.2}"),
+        v => format!("{v:.3}"),
+    }
+}
+
 /// For programs.
 pub(super) fn json(rows: &[Row], load: &str) -> String {
     let spread = |s: &Spread| json!({ "median": s.median, "low": s.low, "high": s.high, "count": s.count });

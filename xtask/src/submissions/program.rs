@@ -1,4 +1,4 @@
-//! The program that submits: `tests/programs/submissions.c`, built against the library of a cluster's own Slurm.
+//! Programs of `tests/programs`, built against the library of a cluster's own Slurm: `submissions.c`, which submits, and others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,32 +10,45 @@ use lab::paths::workspace;
 
 use crate::command::{TaskError, at};
 
-/// Compiles it beside the cluster's jobs, where every user can run it.
+/// Compiles the program that submits.
 pub(crate) fn build(cluster: &Cluster) -> Result<PathBuf, TaskError> {
-    let program = cluster.layout().jobs().join("submissions");
+    compile(cluster, "submissions")
+}
+
+/// Compiles a program of this name beside the cluster's jobs, where every user can run it.
+pub(crate) fn compile(cluster: &Cluster, name: &str) -> Result<PathBuf, TaskError> {
+    let program = cluster.layout().jobs().join(name);
     let mut cc = Command::new("cc");
     cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-I"]).arg(cluster.slurm_source());
-    cc.arg("-o").arg(&program).arg(workspace().join("tests/programs/submissions.c"));
+    cc.arg("-o").arg(&program).arg(workspace().join("tests/programs").join(name).with_extension("c"));
+    let library = library(&directories(cluster)?)?;
+    // Its place is what finds a Slurm that was built by hand.
+    let place = library.parent().unwrap_or(Path::new("/")).display().to_string();
+    if cluster.prefix().is_some() {
+        cc.arg(format!("-Wl,-rpath,{place}"));
+    }
     // A chroot's libslurm needs the C library of its own Debian, which the machine's linker does not see.
-    cc.arg(library(cluster.chroot().unwrap_or(Path::new("/")))?).arg("-Wl,--allow-shlib-undefined");
+    cc.arg(library).arg("-Wl,--allow-shlib-undefined");
     run(&mut cc).and_then(Done::ok)?;
     Ok(program)
 }
 
-/// `libslurm.so.NUMBER` below the library directory of a Debian root, whatever its architecture.
-fn library(root: &Path) -> Result<PathBuf, TaskError> {
-    let lib = root.join("usr/lib");
-    let mut found: Vec<PathBuf> = Vec::new();
-    for dir in at(&lib, fs::read_dir(&lib))?.flatten() {
-        let files = fs::read_dir(dir.path()).into_iter().flatten().flatten().map(|file| file.path());
-        found.extend(files.filter(|path| is_library(path)));
+/// Directories that may have the cluster's libslurm: of its prefix, or of its Debian, whatever the architecture.
+fn directories(cluster: &Cluster) -> Result<Vec<PathBuf>, TaskError> {
+    if let Some(prefix) = cluster.prefix() {
+        return Ok(vec![prefix.join("lib")]);
     }
+    let lib = cluster.chroot().unwrap_or(Path::new("/")).join("usr/lib");
+    Ok(at(&lib, fs::read_dir(&lib))?.flatten().map(|entry| entry.path()).collect())
+}
+
+/// `libslurm.so.NUMBER` in one of these directories.
+fn library(places: &[PathBuf]) -> Result<PathBuf, TaskError> {
+    let files = places.iter().flat_map(|place| fs::read_dir(place).into_iter().flatten().flatten());
+    let mut found: Vec<PathBuf> = files.map(|file| file.path()).filter(|path| is_library(path)).collect();
     found.sort();
     found.into_iter().next().ok_or_else(|| {
-        TaskError::Other(format!(
-            "no libslurm.so.NUMBER below {}: `cargo xtask setup` brings it",
-            lib.display()
-        ))
+        TaskError::Other(format!("no libslurm.so.NUMBER in {places:?}: `cargo xtask setup` brings it"))
     })
 }
 

@@ -176,6 +176,11 @@ pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), Ha
     Ok(())
 }
 
+/// Copies the `tessera` command into the cluster's directory.
+pub(crate) fn install_command(layout: &Layout, profile: Profile) -> Result<(), HarnessError> {
+    copy(&programs(profile).join(COMMON[0]), &layout.at("bin").join(COMMON[0]))
+}
+
 /// The plugins as built, each with the name Slurm looks for.
 #[must_use]
 pub fn plugins(slurm: &Slurm, profile: Profile) -> Vec<(PathBuf, &'static str)> {

@@ -289,7 +289,11 @@ pub fn device_cgroups() -> bool {
         .all(|file| std::fs::OpenOptions::new().write(true).open(Path::new(CGROUPS).join(file)).is_ok())
 }
 
-fn start_guardian(program: &[String], dir: &Path, remove: bool) -> Result<std::process::Child, HarnessError> {
+pub(crate) fn start_guardian(
+    program: &[String],
+    dir: &Path,
+    remove: bool,
+) -> Result<std::process::Child, HarnessError> {
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]).arg(dir).stdin(Stdio::piped()).stdout(Stdio::null());
     command.args(remove.then_some("remove"));

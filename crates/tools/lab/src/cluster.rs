@@ -110,6 +110,12 @@ impl Cluster {
         self.inside.chroot.as_deref()
     }
 
+    /// Where the Slurm it runs is installed; `None` for the packages of a Debian.
+    #[must_use]
+    pub fn prefix(&self) -> Option<&Path> {
+        self.slurm.prefix.as_deref()
+    }
+
     /// The source tree of the Slurm it runs, with the headers that a plugin of a test is compiled with.
     #[must_use]
     pub fn slurm_source(&self) -> &Path {

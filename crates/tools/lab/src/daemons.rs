@@ -58,7 +58,7 @@ impl Cluster {
         command
     }
 
-    fn spawn(&mut self, daemon: &Daemon, command: &mut Command) -> Result<(), HarnessError> {
+    pub(crate) fn spawn(&mut self, daemon: &Daemon, command: &mut Command) -> Result<(), HarnessError> {
         let name = daemon.name();
         let out = self.layout.at("log").join(format!("{name}.out"));
         let open = || at(&out, fs::OpenOptions::new().create(true).append(true).open(&out));

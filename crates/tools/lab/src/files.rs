@@ -105,6 +105,11 @@ pub(crate) fn write_config(
     )?;
     write("tessera-health", &place.health(&templates.health), 0o755)?;
     write("task-prolog", &place.task_prolog(), 0o755)?;
+    write_munge_key(layout)
+}
+
+/// Writes a new key for the cluster's own munged.
+pub(crate) fn write_munge_key(layout: &Layout) -> Result<(), HarnessError> {
     let key = layout.munge("key");
     let random = Path::new("/dev/urandom");
     let mut bytes = vec![0_u8; 128];

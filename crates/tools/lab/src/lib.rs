@@ -20,6 +20,7 @@ mod daemon;
 mod daemons;
 mod error;
 mod files;
+pub mod fleet;
 pub mod guardian;
 mod inside;
 mod jobs;

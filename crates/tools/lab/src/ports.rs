@@ -38,6 +38,31 @@ pub(crate) fn free(count: usize) -> Result<Vec<u16>, HarnessError> {
     Ok(ports)
 }
 
+/// Finds so many free ports one after the other, and holds them until this process ends.
+pub(crate) fn block(count: usize) -> Result<std::ops::Range<u16>, HarnessError> {
+    let missing = || {
+        HarnessError::Unexpected(format!(
+            "no {count} free ports in a row between {} and {}",
+            RANGE.start, RANGE.end
+        ))
+    };
+    let count =
+        u16::try_from(count).ok().filter(|count| *count <= RANGE.end - RANGE.start).ok_or_else(missing)?;
+    let mut first = RANGE.start;
+    let mut found: Vec<UnixListener> = Vec::new();
+    for port in RANGE {
+        match hold(port) {
+            Some(socket) => found.push(socket),
+            None => (first, found) = (port + 1, Vec::new()),
+        }
+        if found.len() == usize::from(count) {
+            HELD.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+            return Ok(first..first + count);
+        }
+    }
+    Err(missing())
+}
+
 /// Holds a port, if no other process holds it and nobody listens on it.
 fn hold(port: u16) -> Option<UnixListener> {
     let name = SocketAddr::from_abstract_name(format!("tessera-lab-port-{port}")).ok()?;
@@ -55,5 +80,15 @@ mod tests {
         assert_eq!(first.len(), 3);
         assert!(first.iter().all(|port| hold(*port).is_none()), "a held port was given again");
         assert!(free(3).unwrap().iter().all(|port| !first.contains(port)));
+    }
+
+    #[test]
+    fn a_block_has_ports_in_a_row_that_nobody_else_gets() {
+        let block = block(5).unwrap();
+        assert_eq!(block.len(), 5);
+        assert!(block.clone().all(|port| hold(port).is_none()));
+        assert!(free(3).unwrap().iter().all(|port| !block.contains(port)));
+        let refused = super::block(20_000).unwrap_err().to_string();
+        assert_eq!(refused, "no 20000 free ports in a row between 20000 and 32000");
     }
 }

@@ -1,0 +1,62 @@
+//! Cycles of backfill and of the main scheduler, for each kind of waiting job alone and for all of them.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::counters::Counters;
+use super::jobs::KINDS;
+use super::round::Round;
+use crate::command::TaskError;
+
+/// How long the cycles of one kind may take.
+const LIMIT: Duration = Duration::from_secs(600);
+
+impl Round<'_> {
+    /// Measures each kind, then all together.
+    pub(super) fn schedulers(&mut self) -> Result<(), TaskError> {
+        for (partition, name) in KINDS {
+            self.cycles(&[partition], name)?;
+        }
+        self.cycles(&KINDS.map(|(partition, _)| partition), "mixed")
+    }
+
+    fn cycles(&mut self, open: &[&str], name: &str) -> Result<(), TaskError> {
+        self.tell(&format!("backfill, {name}"));
+        self.open(open)?;
+        self.reset_counters()?;
+        let wanted = self.size.repeats().cycles;
+        let (begin, mut seen, mut counted) = (Instant::now(), 0.0, 0);
+        loop {
+            sleep(Duration::from_millis(250));
+            let now = self.counters()?;
+            if now.backfill_cycles > seen {
+                // The cycle that ran while the partitions changed tested only some of the jobs.
+                if seen > 0.0 && now.backfill_tests > 0.0 {
+                    let per_test = now.backfill_last_us / now.backfill_tests / 1000.0;
+                    self.add(&format!("backfill, {name}"), "ms/test", per_test);
+                    counted += 1;
+                }
+                seen = now.backfill_cycles;
+                // Backfill goes again only once something has changed.
+                self.fleet.run("scontrol", &["update", "partition=gpu", "maxtime=infinite"])?;
+            }
+            if counted >= wanted && now.main_cycles > 0.0 {
+                self.add(&format!("main scheduler's cycle, {name}"), "ms", now.main_mean_us / 1000.0);
+                return Ok(());
+            }
+            if begin.elapsed() > LIMIT {
+                return Err(too_slow(name, &now));
+            }
+        }
+    }
+}
+
+fn too_slow(name: &str, now: &Counters) -> TaskError {
+    TaskError::Other(format!(
+        "{name}: after {} s, backfill has had {} cycles, the last of {} tests, and the main scheduler {}",
+        LIMIT.as_secs(),
+        now.backfill_cycles,
+        now.backfill_tests,
+        now.main_cycles
+    ))
+}

@@ -23,7 +23,7 @@ const PHASES: [(&str, usize); 13] = [
     ("restart ", 1),
     ("backfill, ", 5),
     ("main scheduler's cycle, ", 5),
-    ("churn", 2),
+    ("churn", 3),
 ];
 
 #[test]

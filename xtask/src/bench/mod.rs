@@ -112,8 +112,8 @@ enum Name {
     /// A power budget over three racks: what the caps of live jobs are worth beside the best known, and the largest sum of
     /// limits (10 minutes; only when named)
     PowerBudget,
-    /// slurmctld of 1,000 nodes and 10,000 waiting jobs, with Tessera against plain Slurm; prints a Markdown table (20 minutes a
-    /// round; only when named, and alone)
+    /// slurmctld of 1,000 nodes and 10,000 waiting jobs, with Tessera against plain Slurm; prints a Markdown table (half an
+    /// hour a round; only when named, and alone)
     Scale,
     /// Energy in sacct against the draw integrated outside (only when named)
     PowerEnergy,

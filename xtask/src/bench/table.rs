@@ -92,9 +92,15 @@ pub(super) fn markdown(rows: &[Row]) -> String {
         };
         let (case, unit, ours) = (&row.case, row.unit, spread(&row.ours));
         // Written to a String: cannot fail.
-        let _ = writeln!(out, "| {case} | {unit} | {reference} | {ours} | {:.2} |", row.ratio());
+        let _ = writeln!(out, "| {case} | {unit} | {reference} | {ours} | {} |", shown_ratio(row));
     }
     out
+}
+
+/// A dash for a reference too small for its clock.
+fn shown_ratio(row: &Row) -> String {
+    let ratio = row.ratio();
+    if ratio.is_finite() { format!("{ratio:.2}") } else { "–".to_owned() }
 }
 
 /// Three significant digits.

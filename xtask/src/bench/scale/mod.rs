@@ -4,6 +4,7 @@
 //! alone. Jobs have allocations and no processes, so that the figures are slurmctld's own.
 
 mod backfill;
+mod changes;
 mod client;
 mod counters;
 mod figures;
@@ -11,6 +12,7 @@ mod jobs;
 mod machine;
 mod node_words;
 mod round;
+mod submissions;
 
 use lab::artefacts::Profile;
 use lab::fleet::{Controller, Fleet, Options};

@@ -140,11 +140,10 @@ pub(super) fn write(
 fn slurm_conf(place: &Place<'_>, shipped: &str, nodes: usize, ports: &Ports, lines: &str) -> String {
     let text = place.slurm(shipped);
     // Only Tessera counts slices.
-    let is_kept = |line: &&str| {
-        !REPLACED.iter().any(|key| line.starts_with(key))
-            && !(place.variant.stock && line.starts_with("Licenses="))
-    };
-    let mut out: String = text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
+    let counts_slices = |line: &str| place.variant.stock && line.starts_with("Licenses=");
+    let is_left_out = |line: &str| REPLACED.iter().any(|key| line.starts_with(key)) || counts_slices(line);
+    let mut out: String =
+        text.lines().filter(|line| !is_left_out(line)).map(|line| format!("{line}\n")).collect();
     out.push_str(COMMON);
     out.push_str(&format!(
         "NodeName={} NodeHostname={} NodeAddr=127.0.0.1 Port=[{}-{}] CPUs={CORES_PER_NODE} Sockets=2 CoresPerSocket={} \

@@ -68,7 +68,7 @@ impl PendingTest {
             effects.extend(claims_shown(engine));
             let (says, lack) = asking.why_it_waits(engine, &narrowed, self.lack);
             self.lack = lack;
-            effects.extend(wait::said(view, want, says));
+            effects.extend(wait::said(view, Some(want), says));
             tried.set(view.id, ways);
         }
         self.once_registered = narrowed.once_registered();
@@ -114,6 +114,7 @@ impl PendingTest {
     /// Keeps a job without a placement of ours from nodes that cannot take it.
     fn wait_without_placement(&self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
         let held = [
+            self.say_that_it_waits_for_nodes(engine, slurm),
             self.rule_out_unfit(engine, slurm),
             self.rule_out_unregistered(engine, slurm),
             self.rule_out_without_power(engine, slurm),

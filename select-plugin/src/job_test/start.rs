@@ -134,7 +134,7 @@ fn without_power<S: Slurm>(
         // Of several, some may have power enough.
         engine.refused_everywhere(asked.nodes, &asked.question);
     }
-    effects.extend(said(asked.view, asked.want, CommentBody::Power(short.to_string())));
+    effects.extend(said(asked.view, Some(asked.want), CommentBody::Power(short.to_string())));
     effects.extend(Effect::refusal());
     (Opinion::Refused(Reason::Power), effects)
 }

@@ -656,6 +656,34 @@ fn a_job_of_ours_is_kept_off_silent_nodes_and_told_why() {
 }
 
 #[test]
+fn an_exclusive_job_is_told_which_nodes_it_waits_for() {
+    let (mut memory, mut all_speak, mut slurm) = (memory(), memory(), Fake::with(&["n1", "n2"]));
+    let mut view = JobView { exclusive: true, ..pair() };
+    let told = |memory: &mut Memory, slurm: &Fake, view: &JobView| {
+        case(Ask::RunNow, false, view).before(memory, slurm).into_iter().find_map(|effect| match effect {
+            Effect::Comment(text) => Some(text),
+            _ => None,
+        })
+    };
+    slurm.heard = vec![silent("n1")];
+    assert_eq!(told(&mut memory, &slurm, &view), None, "n2 serves it");
+    slurm.heard.push(silent("n2"));
+    let said = told(&mut memory, &slurm, &view).unwrap_or_default();
+    assert!(
+        said.starts_with("tessera: waits for a node: node n1 does not load")
+            && said.contains("(1 node more)")
+    );
+    view.comment = AdminComment::parse(&said);
+    assert_eq!(told(&mut memory, &slurm, &view), None, "it is told once");
+    let plain = JobView { request: None, comment: AdminComment::default(), ..view.clone() };
+    assert_eq!(told(&mut memory, &slurm, &plain), None, "Slurm places it there");
+    let without = JobView { exclusive: false, gres: Vec::new(), ..view.clone() };
+    assert_eq!(told(&mut memory, &slurm, &without).as_deref(), Some(""), "it no longer gets GPUs");
+    slurm.heard.clear();
+    assert_eq!(told(&mut all_speak, &slurm, &view).as_deref(), Some(""), "the nodes load Tessera by now");
+}
+
+#[test]
 fn slurms_choice_on_a_silent_node_is_no_placement_of_ours() {
     let mut memory = memory();
     let mut slurm = Fake::with(&["n1"]).choosing("n1", 0b1, 0b11);

@@ -100,14 +100,15 @@ fn hold<S: Slurm>(
 /// Says in the AdminComment of a pending job that it waits for power, slices or a node, or takes that back. What a planner, a wait for
 /// better GPUs or a start has written there stays, because the job still needs it; so does why a node has requeued it, or why a
 /// change was refused, unless it is power or a node that it waits for.
-pub(super) fn said(view: &JobView, want: &Want, now: CommentBody) -> Option<Effect> {
+pub(super) fn said(view: &JobView, want: Option<&Want>, now: CommentBody) -> Option<Effect> {
+    let is_moldable = want.is_some_and(|want| want.request.is_moldable());
     let is_news = match &view.comment.says {
         CommentBody::Nothing => now != CommentBody::Nothing,
         CommentBody::Power(_) | CommentBody::Slices(_) | CommentBody::Nodes(_) => true,
         CommentBody::Requeued(_) | CommentBody::Unchanged(_) => {
             matches!(now, CommentBody::Power(_) | CommentBody::Nodes(_))
         }
-        CommentBody::Started(_) => now != CommentBody::Nothing && !want.request.is_moldable(),
+        CommentBody::Started(_) => now != CommentBody::Nothing && !is_moldable,
         _ => false,
     };
     (is_news && now != view.comment.says)

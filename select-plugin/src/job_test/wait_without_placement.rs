@@ -1,6 +1,8 @@
 //! Jobs without a placement of ours that wait nevertheless: for nodes that are not fit, not registered, or without power.
 
-use super::PendingTest;
+use protocol::CommentBody;
+
+use super::{PendingTest, wait};
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::engine::power::SlurmsGpus;
@@ -9,11 +11,25 @@ use crate::view::{GresKind, GresRequest, NodeView};
 use crate::whole_node;
 
 impl PendingTest {
+    /// Says in the AdminComment of a job with a request of ours which nodes keep it waiting because they do not load Tessera or
+    /// have another file, or takes that back.
+    pub(super) fn say_that_it_waits_for_nodes(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
+        if self.test.ask != Ask::RunNow || !self.view.asks_us() {
+            return None;
+        }
+        let nodes = if self.gets_gpus() { slurm.nodes() } else { &[] };
+        let away = |node: &&NodeView| engine.is_away(&node.name);
+        let serve = nodes.iter().filter(|node| !node.unfit && !away(node)).count();
+        let too_few = serve < self.test.min_nodes.max(1) as usize;
+        let waits = too_few || nodes.iter().any(|node| node.required && away(&node));
+        let says = waits.then(|| wait::for_nodes(engine, nodes)).flatten().unwrap_or_default();
+        wait::said(&self.view, None, says)
+    }
+
     /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of
     /// `tessera.toml`, and with a request of ours on none that does not load Tessera.
     pub(super) fn rule_out_unfit(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
-        let has_gpus = self.view.exclusive || !self.view.gres.is_empty();
-        if !has_gpus || self.test.ask == Ask::TestOnly {
+        if !self.gets_gpus() || self.test.ask == Ask::TestOnly {
             return None;
         }
         let asks = self.view.asks_us();
@@ -21,6 +37,10 @@ impl PendingTest {
         let unfit: Vec<usize> =
             slurm.nodes().iter().filter(|node| unfit(node)).map(|node| node.index).collect();
         (!unfit.is_empty()).then_some(Effect::RuleOut(unfit))
+    }
+
+    fn gets_gpus(&self) -> bool {
+        self.view.exclusive || !self.view.gres.is_empty()
     }
 
     /// An exclusive job gets every device of its nodes, but only those that Slurm knows by then: before a node has

@@ -235,10 +235,12 @@ impl<S: Slurm> Asking<'_, S> {
     }
 
     /// Finds what the job's best choice on each node that is left costs everybody else. A job that Slurm may give several nodes keeps
-    /// Slurm's order: it would fill the cheapest node with the tasks or GPUs that fit there and go on to the next.
+    /// Slurm's order: it would fill the cheapest node with the tasks or GPUs that fit there and go on to the next. Nobody chooses for a
+    /// job that names its node.
     fn costs(&self, engine: &mut Engine, learnt: &Learnt, narrowed: &Narrowed) -> Costs {
         let one_node = self.view.ranked && self.view.gres.iter().all(|entry| entry.per_node > 0);
-        if self.test.ask == Ask::TestOnly || !one_node || self.test.min_nodes > 1 {
+        let names_its_node = self.nodes.iter().any(|node| node.required);
+        if self.test.ask == Ask::TestOnly || !one_node || self.test.min_nodes > 1 || names_its_node {
             return Costs::default();
         }
         let Some(fill) = engine.fill(&self.question) else { return Costs::default() };

@@ -93,10 +93,13 @@ fn a_partition_may_keep_slurms_order_or_spread() {
 
 /// The reason that a job gets with its placement on the node that Slurm chose of n1 and n2.
 fn why_on(memory: &mut Memory, chosen: &str) -> String {
-    let offered = Fake::with(&["n1", "n2"]);
+    why_among(memory, &Fake::with(&["n1", "n2"]), chosen)
+}
+
+fn why_among(memory: &mut Memory, offered: &Fake, chosen: &str) -> String {
     let mut slurm = offered.clone().choosing(chosen, 0b10, 0b11);
     slurm.nodes.retain(|node| node.name == chosen);
-    let (opinion, effects) = succeeds(memory, Ask::RunNow, &small(), &offered, &slurm);
+    let (opinion, effects) = succeeds(memory, Ask::RunNow, &small(), offered, &slurm);
     assert_eq!(opinion, Opinion::AsSlurmSays);
     let why = effects.into_iter().find_map(|effect| match effect {
         Effect::Why(why) => why,
@@ -115,4 +118,15 @@ fn a_job_is_told_why_it_is_on_its_node() {
         why_on(&mut memory, "n1"),
         "as named; uses 1 of 8 slices; node: Slurm chose it by cores, memory, features or weight; by its GPUs n2 comes first"
     );
+}
+
+#[test]
+fn a_job_on_a_named_node_is_not_told_why_it_is_there() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n2", &[0]);
+    for (index, name) in ["n1", "n2"].into_iter().enumerate() {
+        let mut offered = Fake::with(&["n1", "n2"]);
+        offered.nodes[index].required = true;
+        assert_eq!(why_among(&mut memory, &offered, name), "as named; uses 1 of 8 slices");
+    }
 }

@@ -1,7 +1,5 @@
 //! Jobs without a placement of ours that wait nevertheless: for nodes that are not fit, not registered, or without power.
 
-use protocol::CommentBody;
-
 use super::{PendingTest, wait};
 use crate::effect::Effect;
 use crate::engine::Engine;

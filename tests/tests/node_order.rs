@@ -189,7 +189,7 @@ fn what_is_asked_for_is_learnt(cluster: &mut Cluster) {
     assert_eq!(node, "n1", "fewer of its GPUs are free");
     end(cluster, job);
     for _ in 0..48 {
-        let usual = ["--gres=gpu:1", "-c8", "--begin=now+1hour"];
+        let usual = ["--gres=gpu:1", "-c2", "--begin=now+1hour"];
         let _waits = cluster.sbatch(User::Alice, &[&TWO[..], &usual].concat(), STAY).unwrap();
     }
     let (job, node) = small();

@@ -49,7 +49,7 @@ struct To {
 }
 
 /// What a job asks of each of its nodes.
-struct Ask<'a> {
+struct AskedKind<'a> {
     gres: Option<&'a str>,
     request: Option<&'a str>,
     cores: u32,
@@ -98,7 +98,7 @@ impl Jobs {
         match kind {
             "pcpu" => {
                 let cores = self.one_of([1, 4, 16, 64]);
-                self.line(to, &Ask { gres: None, request: None, cores, nodes: 1 });
+                self.line(to, &AskedKind { gres: None, request: None, cores, nodes: 1 });
             }
             "pgpu" => {
                 let gpus = self.one_of([1, 1, 2, 2, 4, 4, 8, 3]);
@@ -118,7 +118,7 @@ impl Jobs {
 
     fn gpus(&mut self, to: To, gpus: u32, cores: u32, nodes: u32) {
         let gres = format!("gres:gpu:{gpus}");
-        self.line(to, &Ask { gres: Some(&gres), request: None, cores, nodes });
+        self.line(to, &AskedKind { gres: Some(&gres), request: None, cores, nodes });
     }
 
     fn part(&mut self, to: To, (request, gres, cores): Part) {
@@ -126,10 +126,10 @@ impl Jobs {
             Controller::Stock => (Some(gres), None),
             Controller::Tessera => (None, Some(request)),
         };
-        self.line(to, &Ask { gres, request, cores, nodes: 1 });
+        self.line(to, &AskedKind { gres, request, cores, nodes: 1 });
     }
 
-    fn line(&mut self, to: To, ask: &Ask<'_>) {
+    fn line(&mut self, to: To, ask: &AskedKind<'_>) {
         let minutes = 90 + self.below(1900);
         let (user, group) = self.one_of(self.users);
         let mode = match to.mode {

@@ -73,9 +73,8 @@ pub(super) fn view(host: &Host, job: &sys::job_record_t) -> JobView {
 
 /// See [`JobView::cpus`].
 fn cpus(job: &sys::job_record_t) -> u32 {
-    // SAFETY: src/slurmctld/slurmctld.h: null, or a count for each TRES, of which the first is CPUs.
-    let cpus = unsafe { item(job.tres_req_cnt, 0) }.unwrap_or(0);
-    slurm_rules::cpus_per_node(cpus, details(job).map_or(1, |d| d.min_nodes))
+    // `tres_req_cnt` is not there yet when a job is first tested.
+    details(job).map_or(0, |d| slurm_rules::cpus_per_node(d.min_cpus, d.min_nodes))
 }
 
 /// See [`JobView::ranked`].

@@ -34,9 +34,9 @@ fn offsets() -> String {
     let mut all = table! {
         job_record_t {
             admin_comment, magic, bit_flags, details, end_time, gres_list_alloc, gres_list_req, job_id, job_resrcs, job_state,
-            part_ptr, spank_job_env, spank_job_env_size, start_time, tres_per_node, tres_req_cnt, user_id,
+            part_ptr, spank_job_env, spank_job_env_size, start_time, tres_per_node, user_id,
         }
-        JobDetails { magic, max_nodes, min_nodes, num_tasks, req_node_bitmap, whole_node }
+        JobDetails { magic, max_nodes, min_cpus, min_nodes, num_tasks, req_node_bitmap, whole_node }
         job_resources_t { core_bitmap, memory_allocated, node_bitmap }
         node_record_t { boot_time, config_ptr, cpus, extra, gres_list, magic, mem_spec_limit, name, real_memory, sched_weight, tot_cores }
         gres_state_t { gres_data, gres_name }
@@ -80,7 +80,7 @@ fn of_licenses() -> String {
 #[cfg(not(slurm_since = "25.05"))]
 fn of_licenses() -> String {
     table! {
-        job_record_t { license_list, licenses }
+        job_record_t { license_list, licenses, tres_req_cnt }
         slurm_conf_t { licenses }
     }
 }

@@ -80,8 +80,8 @@ impl Mix {
             (entry.shape, f64::from(entry.count) * (most / total).min(1.0))
         };
         let mut all: Vec<(Shape, f64)> = self.entries.iter().map(weight).collect();
-        let learnt: f64 = all.iter().map(|one| one.1).sum();
-        all.extend(uniform((UNIFORM - learnt).max(0.0)));
+        let seen: f64 = totals.iter().map(|&total| f64::from(total)).sum();
+        all.extend(uniform((UNIFORM - seen).max(0.0)));
         all.sort_by_key(|&(shape, _)| shape);
         all.dedup_by(|next, kept| {
             let same = next.0 == kept.0;

@@ -165,6 +165,9 @@ fn with_nothing_learnt_the_mix_is_uniform_and_goes_with_what_arrives() {
     assert_eq!(mix.weights().len(), 11);
     (0..8).for_each(|_| mix.arrived(1, part(4, 333)));
     assert_eq!(mix.weights(), [(part(4, 333), 1.0)]);
+    // A second account with few requests brings the uniform mix not back.
+    (0..2).for_each(|_| mix.arrived(2, part(1, 500)));
+    assert_eq!(mix.weights(), [(part(1, 500), 0.5), (part(4, 333), 0.5)]);
 }
 
 #[test]

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Which nodes come first, [`NodeChoice`] says: Slurm takes those with the fewest free CPUs, Tessera those where a job costs the
-//! others least ([`placement::rank`]). The site's CPUs are not known, so all nodes count as having as many: the fewest are free
+//! others least ([`placement::rank()`]). The site's CPUs are not known, so all nodes count as having as many: the fewest are free
 //! where the replayed jobs have most. The site's weights are not known either.
 //!
 //! A job may use a reserved node only if its time limit ends before the reservation begins. So nothing delays the first job that

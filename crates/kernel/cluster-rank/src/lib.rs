@@ -18,19 +18,16 @@
 //! - *Set*: the GPUs of a request for several.
 //!
 //! # Algorithm
-//! The cost of a request on a node is a sum, after the request less before it ([`Tables::rank`]):
+//! The cost of a request on a node is a sum, after the request less before it ([`Tables::costs`]):
 //! 1. the residuals of its GPUs, from the mix of those requests that accept the GPU's model: `w(k+1, x)` is the sum of
 //!    `p · w(k, x - size)` over the requests for one GPU that fit, and of the remaining probability times `w(k, x)`; `w(0, x) = x`;
 //! 2. what is stranded: `V(GPU left, cores left) - V(GPU left, any cores)`. `V` is the same recursion over the GPU capacity of the
 //!    node as one number, in tenths of a GPU, and cores, in steps of two, after [`NODE_DRAWS`] draws, and requests for several GPUs
 //!    and for cores alone count, too;
 //! 3. for each shape of several GPUs for which the node has room before and not after: half of the residual that such a
-//!    request would have avoided, times the probability that one is among [`SET_DRAWS`] draws;
-//! 4. less [`OPENING`] of an idle GPU's residual, if a part of an idle GPU is taken. A part that is left is of use as long as small
-//!    requests come; an idle GPU that stays idle is taken by the next large one, with what that wastes.
+//!    request would have avoided, times the probability that one is among [`SET_DRAWS`] draws.
 //!
-//! The cost of whole GPUs is rounded to [`WHOLE_STEP`], that of cores alone to [`CORES_STEP`]: the first of equal nodes is
-//! taken, so that requests fill the nodes in their order, and the last nodes stay whole.
+//! The cost of whole GPUs is rounded to [`WHOLE_STEP`]: other reasons decide among nodes that are about equal.
 //!
 //! # Mix
 //! [`Mix`] counts shapes by group of accounts, each group on its own, in at most [`mix::MOST_ENTRIES`] entries. No group has more
@@ -38,8 +35,7 @@
 //! [`Mix::weights`]. [`Schedule`] says when tables are due.
 //!
 //! # Cost
-//! Tables take some 10 ms and are built outside the decision. [`Kept`] remembers the costs of a shape until a node changes;
-//! the time of a decision is in `docs/figures/pack.md`.
+//! Tables take some milliseconds. [`Outlook`] builds them in steps of less than one.
 //!
 //! # Limits
 //! MIG instances, memory of nodes and links are not part of the cost. `w` is not monotonic: half a GPU may have a larger
@@ -53,24 +49,22 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod capacity;
+mod cost;
 mod gpu;
-mod kept;
 pub mod mix;
 mod node;
 mod outlook;
-mod rank;
 mod schedule;
 mod shape;
 mod share;
 mod tables;
 
 pub use capacity::{free_milli, part_milli};
+pub use cost::{Taken, WHOLE_STEP, rounded};
 pub use gpu::{GPU_DRAWS, unused_of_gpu};
-pub use kept::Kept;
 pub use mix::Mix;
 pub use node::{Grid, NODE_DRAWS, unused_of_node};
 pub use outlook::Outlook;
-pub use rank::{CORES_STEP, OPENING, Place, Taken, WHOLE_STEP};
 pub use schedule::Schedule;
 pub use shape::{Models, NodeView, Shape};
 pub use tables::{Building, Extent, SET_DRAWS, Tables};

@@ -20,7 +20,7 @@ impl Grid {
     }
 }
 
-/// What is expected to be left at each point of a grid, draw by draw.
+/// Capacity that is expected to be left at each point of a grid, draw by draw.
 #[derive(Clone, Debug)]
 pub(crate) struct Unused {
     grid: Grid,

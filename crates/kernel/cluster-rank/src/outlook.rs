@@ -1,4 +1,4 @@
-//! What is learnt of the requests that arrive, and the tables of it.
+//! Requests that arrived, learnt, and the tables of them.
 
 use crate::mix::Mix;
 use crate::schedule::Schedule;

@@ -1,9 +1,8 @@
-//! Every legal choice on clusters of two to four nodes, by the cost as the crate's documentation states it, and kept costs
-//! against fresh ones.
+//! Every legal choice on clusters of two to four nodes, by the cost as the crate's documentation states it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use cluster_rank::{Extent, Kept, Mix, Models, NodeView, Place, Shape, Tables};
+use cluster_rank::{Extent, Mix, Models, NodeView, Shape, Tables, Taken};
 use proptest::prelude::*;
 
 const LARGEST: Extent = Extent { gpus: 4, cores_milli: 32_000 };
@@ -53,10 +52,8 @@ fn lost_sets(mix: &[(Shape, f64)], tables: &Tables, before: &Node, after: &Node)
 /// The stated cost, before it is rounded.
 fn stated(mix: &[(Shape, f64)], tables: &Tables, node: &Node, shape: &Shape, gpus: &[usize]) -> f64 {
     let after = node.without(shape, gpus);
-    let opens = shape.is_part() && node.free[gpus[0]] == 1000;
-    let opening = if opens { tables.residual(&node.view(), 1000) * 7 / 10 } else { 0 };
     #[expect(clippy::cast_precision_loss, reason = "a cost is far below 2^52")]
-    let sum = (unused(tables, &after) - unused(tables, node) - opening) as f64;
+    let sum = (unused(tables, &after) - unused(tables, node)) as f64;
     sum + lost_sets(mix, tables, node, &after)
 }
 
@@ -76,8 +73,7 @@ fn legal(node: &Node, shape: &Shape) -> Vec<Vec<usize>> {
 
 fn step(shape: &Shape) -> f64 {
     match shape.gpus {
-        0 => 100_000.0,
-        _ if shape.is_part() => 0.0,
+        0 | 1 if shape.milli < 1000 => 0.0,
         _ => 300_000.0,
     }
 }
@@ -103,45 +99,28 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_legal_choice_is_cheaper_and_the_order_of_nodes_changes_no_cost(
+    fn every_legal_choice_costs_what_is_stated_and_no_other_has_a_cost(
         seen in prop::collection::vec((0..6_u32, shapes()), 0..80), nodes in clusters(), asked in shapes(),
     ) {
         let mix = Mix::rebuilt(seen);
         let (tables, weights) = (Tables::new(&mix, LARGEST), mix.weights());
-        let places: Vec<Option<Place>> = nodes.iter().map(|node| tables.rank(&node.view(), &asked)).collect();
-        for (node, place) in nodes.iter().zip(&places) {
+        for node in &nodes {
             let all = legal(node, &asked);
-            prop_assert_eq!(place.is_some(), !all.is_empty());
-            let Some(place) = place else { continue };
-            let costs = all.iter().map(|gpus| stated(&weights, &tables, node, &asked, gpus));
-            let least = costs.fold(f64::INFINITY, f64::min);
-            #[expect(clippy::cast_precision_loss, reason = "a cost is far below 2^52")]
-            let found = place.cost as f64;
-            prop_assert!((found - least).abs() <= step(&asked) / 2.0 + 10.0, "{found} {least}");
-            if let Some(gpu) = place.gpu {
-                prop_assert!(stated(&weights, &tables, node, &asked, &[gpu]) <= least + 10.0);
+            let view = node.view();
+            let cost = tables.costs(&view, &asked);
+            prop_assert_eq!(cost.is_some(), !all.is_empty());
+            let Some(cost) = cost else { continue };
+            for gpus in &all {
+                let taken = if asked.is_part() { Taken::PartOf(gpus[0]) } else { Taken::Idle };
+                #[expect(clippy::cast_precision_loss, reason = "a cost is far below 2^52")]
+                let found = cost(taken).unwrap() as f64;
+                let stated = stated(&weights, &tables, node, &asked, gpus);
+                prop_assert!((found - stated).abs() <= step(&asked) / 2.0 + 10.0, "{found} {stated}");
             }
-        }
-        let mut turned: Vec<_> = nodes.iter().rev().map(|node| tables.rank(&node.view(), &asked)).collect();
-        turned.reverse();
-        prop_assert_eq!(turned, places);
-    }
-
-    #[test]
-    fn kept_costs_are_those_of_the_nodes_as_they_are(
-        seen in prop::collection::vec((0..6_u32, shapes()), 0..40), cluster in clusters(),
-        steps in prop::collection::vec((shapes(), 0..4_usize, 0..=1000_u16, any::<bool>()), 1..30),
-    ) {
-        let mut nodes = cluster;
-        let tables = Tables::new(&Mix::rebuilt(seen), LARGEST);
-        let mut kept = Kept::new(2, nodes.len());
-        for (asked, at, left, forget) in steps {
-            let fresh: Vec<_> = nodes.iter().map(|node| tables.rank(&node.view(), &asked)).collect();
-            let again: Vec<_> = kept.places(&asked, |at| tables.rank(&nodes[at].view(), &asked)).collect();
-            prop_assert_eq!(fresh, again);
-            let at = at % nodes.len();
-            nodes[at].free[0] = left;
-            if forget { kept.forget() } else { kept.changed(at) }
+            let free = node.free.iter().map(|free| *free >= asked.milli).chain([false]);
+            for (gpu, has_room) in free.enumerate().filter(|_| asked.is_part()) {
+                prop_assert_eq!(cost(Taken::PartOf(gpu)).is_some(), has_room);
+            }
         }
     }
 }

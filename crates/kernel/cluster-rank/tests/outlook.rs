@@ -1,13 +1,10 @@
-//! What is learnt, step by step, and the state of GPUs as capacity.
+//! Learning step by step, and the state of GPUs as capacity.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use cluster_rank::{
-    Extent, Mix, Models, NodeView, OPENING, Outlook, Shape, Tables, Taken, free_milli, part_milli,
-};
+use cluster_rank::{Extent, Models, Outlook, Shape, free_milli, part_milli};
 use geometry::{GpuIndex, JobId, Model, Uid};
 use node_state::{Gpu, MigPolicy, Node, Purpose};
-use proptest::prelude::*;
 use protocol::{Grant, MigSpec, ShareOn};
 use topology::LinkMatrix;
 
@@ -38,37 +35,6 @@ fn tables_come_after_sixteen_requests_and_a_bounded_number_of_steps() {
     outlook.arrived(1, part(8, 250));
     outlook.finish();
     assert_ne!(format!("{:?}", outlook.tables()), before);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// The rank takes the cheapest GPU for a part, with a discount for an idle one; without it, the costs are those of the choice.
-    #[test]
-    fn a_choice_costs_what_the_rank_says(
-        seen in prop::collection::vec((1..65_u32, 1..11_u16), 16..60),
-        free in prop::collection::vec(0..11_u16, 1..9), asked in (1..33_u32, 1..10_u16), sets in 0..9_u8,
-    ) {
-        let mut mix = Mix::default();
-        let set = Shape { gpus: sets, milli: if sets > 0 { 1000 } else { 0 }, ..part(8, 0) };
-        mix.arrived(2, set);
-        seen.into_iter().for_each(|(cores, tenths)| mix.arrived(1, part(cores, tenths * 100)));
-        let tables = Tables::new(&mix, LARGEST);
-        let free: Vec<u16> = free.into_iter().map(|tenths| tenths * 100).collect();
-        let node = NodeView { free_milli: &free, cores_milli: 64_000, model: 0 };
-        let of_part = part(asked.0, asked.1 * 100);
-        if let Some(place) = tables.rank(&node, &of_part) {
-            let gpu = place.gpu.unwrap();
-            let discount = if free[gpu] == 1000 { tables.residual(&node, 1000) * OPENING / 10 } else { 0 };
-            prop_assert_eq!(tables.cost_of(&node, &of_part, Taken::PartOf(gpu)), Some(place.cost + discount));
-        }
-        prop_assert_eq!(tables.cost_of(&node, &set, Taken::Idle), tables.rank(&node, &set).map(|place| place.cost));
-        for (gpu, left) in free.iter().enumerate() {
-            let has_room = tables.cost_of(&node, &of_part, Taken::PartOf(gpu)).is_some();
-            prop_assert_eq!(has_room, *left >= of_part.milli);
-        }
-        prop_assert_eq!(tables.cost_of(&node, &of_part, Taken::PartOf(free.len())), None);
-    }
 }
 
 #[test]

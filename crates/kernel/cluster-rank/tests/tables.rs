@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss, reason = "tests")]
 
 use cluster_rank::{
-    Extent, Grid, Mix, Models, NodeView, Schedule, Shape, Tables, unused_of_gpu, unused_of_node,
+    Extent, Grid, Mix, Models, NodeView, Schedule, Shape, Tables, Taken, unused_of_gpu, unused_of_node,
 };
 use proptest::prelude::*;
 
@@ -84,12 +84,12 @@ proptest! {
         let mix = Mix::rebuilt(seen);
         let tables = Tables::new(&mix, Extent { gpus: largest.0, cores_milli: largest.1 });
         let node = NodeView { free_milli: &free, cores_milli, model };
-        let place = tables.rank(&node, &asked);
-        prop_assert_eq!(place.is_some(), node.fits(&asked));
-        if let Some(place) = place {
-            prop_assert!(place.cost.abs() < 200_000_000_000, "{}", place.cost);
-            prop_assert!(place.gpu.is_none_or(|gpu| free[gpu] >= asked.milli));
-            prop_assert_eq!(place.gpu.is_some(), asked.is_part());
+        let cost = tables.costs(&node, &asked);
+        prop_assert_eq!(cost.is_some(), node.fits(&asked));
+        if let Some(cost) = cost {
+            for taken in (0..free.len()).map(Taken::PartOf).chain([Taken::Idle]) {
+                prop_assert!(cost(taken).is_none_or(|cost| cost.abs() < 200_000_000_000), "{taken:?}");
+            }
         }
     }
 
@@ -104,7 +104,10 @@ proptest! {
         let (one, other) = (Mix::rebuilt(seen), Mix::rebuilt(other));
         prop_assert_eq!(&one, &other);
         let node = NodeView { free_milli: &free, cores_milli, model: 1 };
-        let cost = |mix: &Mix| Tables::new(mix, LARGEST).rank(&node, &asked);
+        let cost = |mix: &Mix| {
+            let tables = Tables::new(mix, LARGEST);
+            tables.costs(&node, &asked).map(|cost| [Taken::Idle, Taken::PartOf(0)].map(cost))
+        };
         prop_assert_eq!(cost(&one), cost(&other));
     }
 }

@@ -1,6 +1,8 @@
 //! The policies that choose a node and its GPUs.
 
 mod fgd;
+mod kept;
+mod rank;
 mod tessera;
 
 use crate::draw::Draw;

@@ -1,7 +1,9 @@
 //! Tessera's rank, with the mix learnt from what has arrived.
 
-use cluster_rank::{Extent, Kept, Mix, Schedule, Tables};
+use cluster_rank::{Extent, Mix, Schedule, Tables};
 
+use super::kept::Kept;
+use super::rank::rank;
 use crate::node::{Gpus, Node};
 use crate::trace::{TaskSpec, Trace};
 
@@ -43,7 +45,7 @@ impl Tessera {
 
     /// Chooses the node of the least cost with memory for the task; the first among equals.
     pub(crate) fn node(&mut self, nodes: &[Node], task: &TaskSpec) -> Option<usize> {
-        let places = self.kept.places(&task.shape, |at| self.tables.rank(&nodes[at].view(), &task.shape));
+        let places = self.kept.places(&task.shape, |at| rank(&self.tables, &nodes[at].view(), &task.shape));
         let fits = |&(at, _): &(usize, _)| nodes[at].memory_mib >= task.memory_mib;
         let ranked = places.enumerate().filter(fits).filter_map(|(at, place)| Some((place?.cost, at)));
         ranked.min().map(|(_, at)| at)
@@ -51,7 +53,7 @@ impl Tessera {
 
     /// Chooses the GPU that the rank means, or the first idle ones.
     pub(crate) fn gpus(&self, node: &Node, task: &TaskSpec) -> Gpus {
-        match self.tables.rank(&node.view(), &task.shape).and_then(|place| place.gpu) {
+        match rank(&self.tables, &node.view(), &task.shape).and_then(|place| place.gpu) {
             Some(gpu) => vec![gpu],
             None => node.first(task),
         }

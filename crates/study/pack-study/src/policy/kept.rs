@@ -1,12 +1,13 @@
 //! Costs that are kept until a node changes.
 
-use crate::rank::Place;
-use crate::shape::Shape;
+use cluster_rank::Shape;
+
+use super::rank::Place;
 
 /// Costs of the shapes that were ranked last, by node. It has room for so many shapes as it was made for; the one that was
 /// not asked for the longest gives way.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub(crate) struct Kept {
     /// The one that was asked for last is the last.
     shapes: Vec<OfShape>,
     most: usize,
@@ -22,13 +23,12 @@ struct OfShape {
 
 impl Kept {
     /// Makes room for the costs of `shapes` shapes, at least one, on `nodes` nodes.
-    #[must_use]
-    pub fn new(shapes: usize, nodes: usize) -> Self {
+    pub(crate) fn new(shapes: usize, nodes: usize) -> Self {
         Self { shapes: Vec::new(), most: shapes.max(1), versions: vec![1; nodes] }
     }
 
     /// Forgets the costs on a node.
-    pub fn changed(&mut self, node: usize) {
+    pub(crate) fn changed(&mut self, node: usize) {
         let mut wrapped = false;
         if let Some(version) = self.versions.get_mut(node) {
             *version = version.wrapping_add(1);
@@ -40,13 +40,13 @@ impl Kept {
     }
 
     /// Forgets everything: the tables are others.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.shapes.clear();
         self.versions.fill(1);
     }
 
     /// Lists the places of a shape by node. `rank` is asked about nodes that have changed.
-    pub fn places(
+    pub(crate) fn places(
         &mut self,
         shape: &Shape,
         mut rank: impl FnMut(usize) -> Option<Place>,

@@ -26,6 +26,8 @@ use topology::GpuSet;
 
 #[path = "../src/engine/mod.rs"]
 mod engine;
+#[path = "../src/learnt/mod.rs"]
+mod learnt;
 #[path = "../src/narrow.rs"]
 mod narrow;
 #[path = "../src/node_order.rs"]
@@ -38,6 +40,7 @@ mod place_on_node;
 mod view;
 
 use engine::{Engine, SEARCHES};
+use learnt::Learnt;
 use narrow::{Mode, narrow};
 use patience::Patient;
 use place_on_node::place;
@@ -95,6 +98,21 @@ fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
     view(request, kind, per_node).want().unwrap()
 }
 
+/// Fifty jobs of five shapes have come; jobs have 16 of 128 CPUs of every node.
+fn learnt(engine: &Engine) -> Learnt {
+    let cpus: Vec<(usize, u32)> = (0..NODES).map(|node| (node, 128)).collect();
+    let mut learnt = Learnt::new(engine.site(), &cpus);
+    for node in 0..NODES {
+        learnt.cpus.begin(holder(node), vec![(node, 16)]);
+    }
+    for i in 0..50 {
+        let shape = view(None, GresKind::Gpu, [1, 1, 2, 4, 8][i % 5]);
+        learnt.arrived(&JobView { cpus: [1, 8, 4, 16, 64][i % 5], ..shape });
+    }
+    learnt.rebuilt();
+    learnt
+}
+
 fn tests(c: &mut Criterion) {
     let nodes: Vec<NodeView> = (0..NODES)
         .map(|i| NodeView {
@@ -136,11 +154,14 @@ fn tests(c: &mut Criterion) {
         ("mig", want(Some("v1 iso=mig:1g.5gb"), GresKind::Shard, 5)),
         ("whole", want(None, GresKind::Gpu, 1)),
     ] {
+        let learnt = learnt(&site());
         let order = |engine: &mut Engine| {
             let question = engine.question(JOB, USER, &want);
             let mut searches = SEARCHES;
-            let mut cost =
-                |node: &NodeView| engine.cost_now(&node.name, &question, Fill::Pack, &mut searches, |_, _| 0);
+            let mut cost = |node: &NodeView| {
+                let expected = |state: &_, takes| learnt.expected(node.index, state, takes, 2);
+                engine.cost_now(&node.name, &question, Fill::Pack, &mut searches, expected)
+            };
             let costs = nodes.iter().map(|node| (node.index, node.name.as_str(), cost(node)));
             let order = node_order::Costs::of(costs).places();
             let now: Vec<(u64, u32)> = order.iter().map(|placed| (0x1ff, placed.place)).collect();

@@ -283,7 +283,7 @@ pub(crate) fn leave_unmanaged(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<La
 mod tests {
     use super::*;
     use crate::view::GresRequest;
-    use geometry::{GpuIndex, Uid};
+    use geometry::GpuIndex;
     use protocol::Grant;
     use topology::GpuSet;
 
@@ -303,18 +303,8 @@ mod tests {
             record: JobAddress(7),
             view: JobView {
                 id: JobId(5),
-                uid: Uid(1000),
-                request: None,
                 gres: vec![GresRequest { kind: GresKind::Gpu, per_node: 2, per_socket: false }],
-                exclusive: false,
-                enforce_bind: false,
-                ranked: false,
-                cpus: 1,
-                partition: None,
-                account: None,
-                comment: protocol::AdminComment::default(),
-                now: 100,
-                starts_by: None,
+                ..JobView::of_tests()
             },
             allocated: vec![Allocated { node: "n1".to_owned(), kind: GresKind::Gpu, gpus, amount: 2 }],
             placement: None,

@@ -77,7 +77,6 @@ fn limit_note(view: &JobView, says: CommentBody) -> Option<Effect> {
 
 #[cfg(test)]
 mod tests {
-    use protocol::AdminComment;
 
     use super::*;
 
@@ -93,19 +92,11 @@ mod tests {
     /// A job of account `lab` in partition `gpu` that was submitted when the site had no limits.
     fn job(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
         JobView {
-            id: JobId(9),
-            uid: geometry::Uid(1000),
             request: request.and_then(|text| protocol::wire::parse_request(text).ok()),
             gres: vec![GresRequest { kind, per_node, per_socket: false }],
-            exclusive: false,
-            enforce_bind: false,
-            ranked: false,
-            cpus: 1,
             partition: Some("gpu".to_owned()),
             account: Some("lab".to_owned()),
-            comment: AdminComment::default(),
-            now: 100,
-            starts_by: None,
+            ..JobView::of_tests()
         }
     }
 

@@ -120,8 +120,7 @@ fn slices_for_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use geometry::{JobId, Uid};
-    use protocol::AdminComment;
+    use geometry::JobId;
     use topology::GpuSet;
 
     fn engine() -> Engine {
@@ -133,21 +132,7 @@ mod tests {
     }
 
     fn view(exclusive: bool) -> JobView {
-        JobView {
-            id: JobId(5),
-            uid: Uid(1000),
-            request: None,
-            gres: Vec::new(),
-            exclusive,
-            enforce_bind: false,
-            ranked: false,
-            cpus: 1,
-            partition: None,
-            account: None,
-            comment: AdminComment::default(),
-            now: 100,
-            starts_by: None,
-        }
+        JobView { id: JobId(5), exclusive, ..JobView::of_tests() }
     }
 
     fn on(node: &str, kind: GresKind, bits: u64, amount: u64) -> Allocated {

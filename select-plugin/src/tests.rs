@@ -28,19 +28,10 @@ fn engine() -> Engine {
 
 fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
     let job = JobView {
-        id: JobId(9),
         uid: USER,
         request: request.and_then(|text| protocol::wire::parse_request(text).ok()),
         gres: vec![GresRequest { kind, per_node, per_socket: false }],
-        exclusive: false,
-        enforce_bind: false,
-        ranked: false,
-        cpus: 1,
-        partition: None,
-        account: None,
-        comment: protocol::AdminComment::default(),
-        now: 100,
-        starts_by: None,
+        ..JobView::of_tests()
     };
     job.want().unwrap()
 }
@@ -99,21 +90,13 @@ fn preempting(
 /// A moldable job on nodes of which `n2` is named in its plan, and what becomes of its test.
 fn planned(engine: &Engine, place: &str) -> (Want, Vec<usize>) {
     let view = JobView {
-        id: JobId(9),
         uid: USER,
         request: protocol::wire::parse_request("v1 iso=mig times=1g:60,2g:35").ok(),
         gres: vec![GresRequest { kind: GresKind::Shard, per_node: 10, per_socket: false }],
-        exclusive: false,
-        enforce_bind: false,
-        ranked: false,
-        cpus: 1,
-        partition: None,
-        account: None,
         comment: protocol::AdminComment::parse(&format!(
             "tessera: plan v1 size=2g.10gb{place} end=1790000035 until=200"
         )),
-        now: 100,
-        starts_by: None,
+        ..JobView::of_tests()
     };
     let want = view.want().unwrap();
     let nodes = [node(0, "n1", 7), node(1, "n2", 7), node(2, "n3", 7)];

@@ -147,6 +147,28 @@ impl JobView {
     }
 }
 
+#[cfg(test)]
+impl JobView {
+    /// A job that asks for nothing.
+    pub(crate) fn of_tests() -> Self {
+        Self {
+            id: JobId(9),
+            uid: Uid(1000),
+            request: None,
+            gres: Vec::new(),
+            exclusive: false,
+            enforce_bind: false,
+            ranked: false,
+            cpus: 1,
+            partition: None,
+            account: None,
+            comment: AdminComment::default(),
+            now: 100,
+            starts_by: None,
+        }
+    }
+}
+
 /// A node a job may get.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeView {
@@ -238,18 +260,9 @@ mod tests {
         };
         JobView {
             id: JobId(1),
-            uid: Uid(1000),
             request: request.and_then(|text| protocol::wire::parse_request(text).ok()),
             gres: gres.iter().map(entry).collect(),
-            exclusive: false,
-            enforce_bind: false,
-            ranked: false,
-            cpus: 1,
-            partition: None,
-            account: None,
-            comment: AdminComment::default(),
-            now: 100,
-            starts_by: None,
+            ..JobView::of_tests()
         }
     }
 

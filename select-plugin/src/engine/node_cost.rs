@@ -13,7 +13,7 @@ pub(crate) enum CostNow {
     SlurmsOwn,
     /// The best choice that the node has now.
     Costs(NodeCost),
-    /// The node has no room now, or nobody has looked.
+    /// The node has no room now, for the job's GPUs or its CPUs, or nobody has looked.
     Unknown,
 }
 
@@ -59,14 +59,14 @@ impl Engine {
     }
 
     /// Returns the cost of the question's best choice on the node as it is now. What is not known is worked out as long as
-    /// `searches` lasts. `expected` tells what is expected to stay unused because of it ([`NodeCost::expected`]).
+    /// `searches` lasts. `expected` tells what is expected to stay unused because of it ([`NodeCost::expected`]); `None`: no room for the job's CPUs.
     pub(crate) fn cost_now(
         &mut self,
         node: &str,
         question: &Question,
         fill: Fill,
         searches: &mut u32,
-        expected: impl FnOnce(&Node, Takes) -> i64,
+        expected: impl FnOnce(&Node, Takes) -> Option<i64>,
     ) -> CostNow {
         let Some(entry) = self.nodes.get_mut(node).filter(|e| !e.unmanaged) else {
             return CostNow::SlurmsOwn;
@@ -86,7 +86,8 @@ impl Engine {
         };
         let Some((cost, takes)) = cost else { return CostNow::Unknown };
         let expected = expected(&entry.node, takes);
-        CostNow::Costs(NodeCost { expected, ..cost }.under(fill))
+        expected
+            .map_or(CostNow::Unknown, |expected| CostNow::Costs(NodeCost { expected, ..cost }.under(fill)))
     }
 }
 

@@ -115,7 +115,7 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
 fn job_takes_cpus(memory: &mut Memory, host: &Host, job: &sys::job_record_t) {
     let id = JobId(job.job_id);
     let has = resources::cpus_of_job(host, job, |node| memory.learnt.cpus.knows(node));
-    if !has.is_empty() && memory.learnt.is_news(id) {
+    if !has.is_empty() && memory.learnt.meets(id) {
         memory.learnt.arrived(&jobs::view(host, job));
     }
     memory.learnt.cpus.begin(id, has);
@@ -201,7 +201,7 @@ pub(super) fn rebuild() {
         nodes_have_spoken(memory, host);
         apply::layouts(host, &lifecycle::leave_unmanaged(&mut memory.engine, &gpus));
         apply::layouts(host, &lifecycle::without_a_file(&memory.engine, &gpus));
-        let ours = host.named_nodes().filter(|(_, name, _)| memory.engine.node(name).is_some());
+        let ours = host.named_nodes().filter(|(_, name, _)| memory.engine.described_gpus(name).is_some());
         let cpus: Vec<(usize, u32)> =
             ours.map(|(node, ..)| (node, resources::cpus_of_node(host, node))).collect();
         memory.learnt = Learnt::new(memory.engine.site(), &cpus);

@@ -96,7 +96,7 @@ fn look(call: &Call) -> Option<PendingTest> {
 
 /// Counts a job that Slurm tests for the first time, if it may run on nodes of the site.
 fn count_arrival(memory: &mut Memory, host: &Host, job: &sys::job_record_t, call: &Call) {
-    if !memory.learnt.is_news(JobId(job.job_id)) {
+    if !memory.learnt.meets(JobId(job.job_id)) {
         return;
     }
     // SAFETY: select.h: a live bitmap over the node table.

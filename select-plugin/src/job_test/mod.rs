@@ -75,7 +75,7 @@ pub(crate) struct PendingTest {
     per_instance: Option<u32>,
     /// The candidates for preemption, least important first: Slurm's own test may order them otherwise.
     victims: Vec<JobId>,
-    /// What the nodes cost that Slurm may choose from; empty if they keep Slurm's order.
+    /// Costs of the nodes that Slurm may choose from; empty if they keep Slurm's order.
     costs: Costs,
     /// Resource that the nodes lack from which Slurm was left to choose.
     lack: Option<Reason>,

@@ -33,7 +33,7 @@ pub(super) struct Start<'a> {
     pub(super) per_instance: Option<u32>,
     /// The candidates for preemption, least important first.
     pub(super) victims: &'a [JobId],
-    /// What the nodes cost that Slurm chose from.
+    /// Costs of the nodes that Slurm chose from.
     pub(super) costs: &'a Costs,
 }
 

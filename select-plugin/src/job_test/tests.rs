@@ -48,15 +48,8 @@ fn job(request: &str, kind: GresKind, per_node: u64) -> JobView {
         uid: USER,
         request: protocol::wire::parse_request(request).ok(),
         gres: vec![GresRequest { kind, per_node, per_socket: false }],
-        exclusive: false,
-        enforce_bind: false,
-        ranked: false,
-        cpus: 1,
-        partition: None,
-        account: None,
-        comment: AdminComment::default(),
         now: 1000,
-        starts_by: None,
+        ..JobView::of_tests()
     }
 }
 

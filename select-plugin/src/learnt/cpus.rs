@@ -7,7 +7,7 @@ use geometry::JobId;
 /// CPUs by a node's place in the node table.
 #[derive(Debug, Default)]
 pub(crate) struct Cpus {
-    /// Of the site's nodes: all of its CPUs, and those that jobs have.
+    /// All CPUs of each of the site's nodes, and those that jobs have.
     of: HashMap<usize, (u32, u32)>,
     /// By job, what it has on the site's nodes.
     jobs: HashMap<JobId, Vec<(usize, u32)>>,

@@ -1,7 +1,6 @@
-//! What is counted of jobs, and what a choice is expected to cost.
+//! Shapes of jobs, and the cost that a choice is expected to have.
 
 use geometry::{GpuIndex, Uid};
-use protocol::AdminComment;
 use protocol::wire::parse_request;
 
 use super::*;
@@ -21,21 +20,14 @@ fn learnt() -> Learnt {
 fn job(id: u32, request: Option<&str>, gres: Option<(GresKind, u64)>, cpus: u32) -> JobView {
     JobView {
         id: JobId(id),
-        uid: Uid(1000),
         request: request.and_then(|text| parse_request(text).ok()),
         gres: gres
             .into_iter()
             .map(|(kind, per_node)| GresRequest { kind, per_node, per_socket: false })
             .collect(),
-        exclusive: false,
-        enforce_bind: false,
         ranked: true,
         cpus,
-        partition: None,
-        account: None,
-        comment: AdminComment::default(),
-        now: 100,
-        starts_by: None,
+        ..JobView::of_tests()
     }
 }
 
@@ -56,24 +48,25 @@ fn shapes_are_those_of_one_node() {
 }
 
 #[test]
-fn a_job_is_counted_once_and_memory_is_bounded() {
+fn a_job_is_met_once_and_memory_is_bounded() {
     let mut learnt = learnt();
     let whole = |id| job(id, None, Some((GresKind::Gpu, 1)), 8);
-    for _ in 0..100 {
-        learnt.arrived(&whole(7));
-    }
-    assert!(!learnt.is_news(JobId(7)) && learnt.is_news(JobId(8)));
+    assert!(learnt.meets(JobId(7)) && !learnt.meets(JobId(7)) && learnt.meets(JobId(8)));
+    (1..16).for_each(|id| learnt.arrived(&whole(id)));
     learnt.rebuilt();
-    assert!(learnt.outlook.tables().is_none(), "one request is none to learn from");
-    (0..70_000).for_each(|id| learnt.arrived(&whole(id)));
-    assert!(learnt.counted.len() <= Learnt::MOST_COUNTED);
+    assert!(learnt.outlook.tables().is_none(), "fifteen requests are none to learn from");
+    for id in 0..70_000 {
+        let _new = learnt.meets(JobId(id));
+        assert!(learnt.met.len() <= Learnt::MOST_MET);
+    }
+    assert!(!learnt.meets(JobId(69_999)));
 }
 
 #[test]
 fn a_gpu_whose_node_has_no_cores_left_for_the_usual_job_is_taken_first() {
     let mut learnt = learnt();
     let node = site().nodes[0].to_node();
-    let one = |learnt: &Learnt, at| learnt.expected(at, &node, Takes::Whole(1), 1);
+    let one = |learnt: &Learnt, at| learnt.expected(at, &node, Takes::Whole(1), 1).unwrap();
     learnt.cpus.begin(JobId(900), vec![(0, 62)]);
     assert_eq!([one(&learnt, 0), one(&learnt, 1)], [0, 0], "nothing is learnt");
     (1..=40).for_each(|id| learnt.arrived(&job(id, None, Some((GresKind::Gpu, 1)), 8)));
@@ -82,10 +75,10 @@ fn a_gpu_whose_node_has_no_cores_left_for_the_usual_job_is_taken_first() {
     assert!(one(&learnt, 0) < one(&learnt, 1), "{} {}", one(&learnt, 0), one(&learnt, 1));
     learnt.cpus.end(JobId(900));
     assert_eq!(one(&learnt, 0), one(&learnt, 1));
-    assert_eq!(learnt.expected(1, &node, Takes::Whole(1), 65), i64::MAX, "more CPUs than there are");
-    assert_eq!(learnt.expected(5, &node, Takes::Whole(1), 1), 0, "not one of the site's");
-    assert_eq!(learnt.expected(0, &node, Takes::Else, 1), 0);
-    assert_eq!(learnt.expected(0, &node, Takes::Share(99, 1000), 1), 0);
+    assert_eq!(learnt.expected(1, &node, Takes::Whole(1), 65), None, "more CPUs than there are");
+    assert_eq!(learnt.expected(5, &node, Takes::Whole(1), 1), Some(0), "not one of the site's");
+    assert_eq!(learnt.expected(0, &node, Takes::Else, 1), Some(0));
+    assert_eq!(learnt.expected(0, &node, Takes::Share(99, 1000), 1), None);
 }
 
 #[test]
@@ -101,7 +94,7 @@ fn a_share_goes_where_the_usual_ones_fill_the_rest() {
         let on = protocol::ShareOn::Gpu(GpuIndex(0));
         let grant = protocol::Grant::Mps { on, mem_mib: mem_gb * 1024, threads: 10 };
         node.apply(JobId(500), Uid(1000), &grant).unwrap();
-        learnt.expected(0, &node, Takes::Share(0, 9 * 1024), 1)
+        learnt.expected(0, &node, Takes::Share(0, 9 * 1024), 1).unwrap()
     };
     assert!(beside(9) < beside(19), "{} {}", beside(9), beside(19));
 }

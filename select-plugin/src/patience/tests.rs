@@ -25,19 +25,12 @@ fn occupy(engine: &mut Engine, job: u32, name: &str, gpus: &[u16]) {
 
 fn job(request: Option<&str>, gpus: u64, comment: &str) -> JobView {
     JobView {
-        id: JobId(9),
         uid: USER,
         request: request.and_then(|text| protocol::wire::parse_request(text).ok()),
         gres: vec![GresRequest { kind: GresKind::Gpu, per_node: gpus, per_socket: false }],
-        exclusive: false,
-        enforce_bind: false,
-        ranked: false,
-        cpus: 1,
-        partition: None,
-        account: None,
         comment: AdminComment::parse(comment),
         now: 1000,
-        starts_by: None,
+        ..JobView::of_tests()
     }
 }
 

@@ -73,19 +73,11 @@ fn outcome((_, request, per_node, exclusive): Way, lines: &str) -> String {
     let (name, count) = add.map(|(name, n)| (name.to_owned(), n.into())).or_else(|| own.next_back()).unwrap();
     let kind_of_gres = if name == "gpu" { GresKind::Gpu } else { GresKind::Shard };
     let view = JobView {
-        id: JobId(9),
         uid: USER,
         request: request.and_then(|text| protocol::wire::parse_request(&text).ok()),
         gres: vec![GresRequest { kind: kind_of_gres, per_node: count, per_socket: false }],
         exclusive,
-        enforce_bind: false,
-        ranked: false,
-        cpus: 1,
-        partition: None,
-        account: None,
-        comment: protocol::AdminComment::default(),
-        now: 100,
-        starts_by: None,
+        ..JobView::of_tests()
     };
     let Some(want) = view.want() else {
         // Slurm gives it; which of it is ours to account for and to open, the engine says.
@@ -127,19 +119,10 @@ const TABLE: [&str; 10] = [
 #[test]
 fn a_job_that_asks_for_no_change_reads_that_slurm_chose() {
     let mut view = JobView {
-        id: JobId(9),
         uid: USER,
         request: protocol::wire::parse_request("v1 iso=none typed=1").ok(),
         gres: vec![GresRequest { kind: GresKind::Gpu, per_node: 1, per_socket: false }],
-        exclusive: false,
-        enforce_bind: false,
-        ranked: false,
-        cpus: 1,
-        partition: None,
-        account: None,
-        comment: protocol::AdminComment::default(),
-        now: 100,
-        starts_by: None,
+        ..JobView::of_tests()
     };
     let mut engine = engine_of("");
     let why = |engine: &mut Engine, view: &JobView| {

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::sources;
 
 /// Folders of the repository, and the most product lines of each: what it has now. They only go down.
-const BUDGETS: [(&str, usize); 1] = [("select-plugin/src/ffi", 1975)];
+const BUDGETS: [(&str, usize); 1] = [("select-plugin/src/ffi", 1972)];
 
 #[test]
 fn code_beside_c_stays_small() {

@@ -1,6 +1,7 @@
 //! The order in which Slurm is to take nodes.
 
 use super::*;
+use crate::learnt::Learnt;
 
 fn ranked(view: JobView) -> JobView {
     JobView { ranked: true, ..view }
@@ -89,6 +90,23 @@ fn a_partition_may_keep_slurms_order_or_spread() {
     assert_eq!(on("other"), [(0, 0), (1, 1)]);
     assert_eq!(on("plain"), []);
     assert_eq!(on("apart"), [(0, 1), (1, 0)]);
+}
+
+#[test]
+fn gpus_without_cores_for_the_usual_job_go_to_a_job_with_fewer() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[0]);
+    occupy(&mut memory, 2, "n2", &[0]);
+    let one = |id, cpus| JobView { id: JobId(id), cpus, ..ranked(job("", GresKind::Gpu, 1)) };
+    let places = |memory: &mut Memory| order(memory, Ask::RunNow, &one(9, 1), &["n1", "n2"]);
+    memory.learnt = Learnt::new(memory.engine.site(), &[(0, 64), (1, 64)]);
+    memory.learnt.cpus.begin(JobId(3), vec![(1, 61)]);
+    assert_eq!(places(&mut memory), [], "alike, as long as nothing is learnt");
+    (100..140).for_each(|id| memory.learnt.arrived(&one(id, 8)));
+    memory.learnt.rebuilt();
+    assert_eq!(places(&mut memory), [(0, 1), (1, 0)]);
+    memory.learnt.cpus.begin(JobId(3), vec![(1, 64)]);
+    assert_eq!(places(&mut memory), [(0, 0), (1, 1)], "n2 has no core left");
 }
 
 /// The reason that a job gets with its placement on the node that Slurm chose of n1 and n2.

@@ -1,4 +1,4 @@
-//! What slurmctld learns for the order of nodes: the requests that arrive, and the CPUs that running jobs leave on each node.
+//! Learning in slurmctld for the order of nodes: the requests that arrive, and the CPUs that running jobs leave on each node.
 //!
 //! Both are rebuilt from pending and running jobs after a restart. Counts of jobs that ended before it are lost.
 
@@ -25,16 +25,16 @@ const INSTANCES: u8 = 63;
 /// Requests and CPUs; see the module.
 pub(crate) struct Learnt {
     outlook: Outlook,
-    /// Jobs that have been counted and may be tested again.
-    counted: HashSet<JobId>,
+    /// Jobs that have been met and may be tested again.
+    met: HashSet<JobId>,
     /// Model by which the size of a share is learnt: that of the most GPUs.
     usual: Option<&'static Model>,
     pub(crate) cpus: Cpus,
 }
 
 impl Learnt {
-    /// Most jobs that are known to be counted. All are forgotten when there would be more, and pending ones count once more.
-    const MOST_COUNTED: usize = 65_536;
+    /// Most jobs that are known. All are forgotten when there would be more, and pending ones count once more.
+    const MOST_MET: usize = 65_536;
 
     /// Begins with nothing. `cpus` has the places in the node table of the site's nodes, with their CPUs.
     pub(crate) fn new(site: &SiteConfig, cpus: &[(usize, u32)]) -> Self {
@@ -42,24 +42,21 @@ impl Learnt {
         let most = cpus.iter().map(|(_, cpus)| *cpus).max().unwrap_or(0);
         let largest =
             Extent { gpus: u8::try_from(gpus).unwrap_or(u8::MAX), cores_milli: most.saturating_mul(1000) };
-        let (outlook, counted) = (Outlook::new(largest), HashSet::new());
-        Self { outlook, counted, usual: usual_model(site), cpus: Cpus::new(cpus) }
+        let (outlook, met) = (Outlook::new(largest), HashSet::new());
+        Self { outlook, met, usual: usual_model(site), cpus: Cpus::new(cpus) }
     }
 
-    /// Takes one step in what takes time, and tells whether a job has yet to be counted: each is once.
-    pub(crate) fn is_news(&mut self, job: JobId) -> bool {
+    /// Takes one step in what takes time, and tells whether a job is met for the first time.
+    pub(crate) fn meets(&mut self, job: JobId) -> bool {
         self.outlook.work();
-        !self.counted.contains(&job)
+        if self.met.len() >= Self::MOST_MET {
+            self.met.clear();
+        }
+        self.met.insert(job)
     }
 
-    /// Counts a job that arrives at nodes of the site.
+    /// Counts a job that is met for the first time, at nodes of the site.
     pub(crate) fn arrived(&mut self, view: &JobView) {
-        if self.counted.len() >= Self::MOST_COUNTED {
-            self.counted.clear();
-        }
-        if !self.counted.insert(view.id) {
-            return;
-        }
         if let Some(shape) = self.shape(view) {
             self.outlook.arrived(account(view), shape);
         }
@@ -94,24 +91,23 @@ impl Learnt {
     }
 
     /// Returns what is expected to stay unused of a node because of a job's choice there, millionths of a GPU; 0 while nothing is
-    /// learnt, and for instances and GPU tasks. A job for whose CPUs there is no room now comes last.
-    pub(crate) fn expected(&self, index: usize, node: &Node, takes: Takes, cpus: u32) -> i64 {
-        let (Some(tables), Some(free)) = (self.outlook.tables(), self.cpus.free(index)) else { return 0 };
+    /// learnt, and for instances and GPU tasks. `None`: the node has no room for the job's CPUs now.
+    pub(crate) fn expected(&self, index: usize, node: &Node, takes: Takes, cpus: u32) -> Option<i64> {
+        let (Some(tables), Some(free)) = (self.outlook.tables(), self.cpus.free(index)) else {
+            return Some(0);
+        };
         let of =
             |gpus, milli| Shape { cores_milli: cpus.saturating_mul(1000), gpus, milli, models: Models::ANY };
         let (shape, taken) = match takes {
             Takes::Whole(gpus) => (of(u8::try_from(gpus).unwrap_or(u8::MAX), 1000), Taken::Idle),
-            Takes::Share(gpu, mem) => {
-                let Some(state) = node.gpus.get(gpu) else { return 0 };
-                (of(1, part_milli(mem, state.model)), Taken::PartOf(gpu))
-            }
-            Takes::Else => return 0,
+            Takes::Share(gpu, mem) => (of(1, part_milli(mem, node.gpus.get(gpu)?.model)), Taken::PartOf(gpu)),
+            Takes::Else => return Some(0),
         };
         let mut left = [0; MOST_GPUS];
         left.iter_mut().zip(&node.gpus).for_each(|(left, gpu)| *left = free_milli(gpu));
         let free_milli = left.get(..node.gpus.len()).unwrap_or(&left);
         let view = NodeView { free_milli, cores_milli: free.saturating_mul(1000), model: 0 };
-        tables.cost_of(&view, &shape, taken).unwrap_or(i64::MAX)
+        tables.costs(&view, &shape)?(taken)
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::random::Random;
 use common::{AT_ONCE, builder, device_cgroups, skipped, variable, with};
 use lab::config::Templates;
 use lab::{Cluster, Job, JobId, User};
@@ -16,18 +17,6 @@ fn cluster(prefix: &str, stock: bool) -> Cluster {
     templates.rename_nodes(|name| format!("{prefix}{}", &name[1..]));
     let builder = builder().stock(stock).templates(templates).slurm_conf(AT_ONCE);
     if device_cgroups() { builder.device_cgroup() } else { builder }.start().unwrap()
-}
-
-/// Numbers below `n`, the same in every run (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % u64::try_from(n).unwrap()).unwrap()
-    }
 }
 
 /// What a job asks for. Four of them always have room side by side.
@@ -46,7 +35,7 @@ fn request(random: &mut Random) -> Vec<String> {
     let mem = ["--mem=1G", "--mem-per-cpu=200M", "--mem=3G", ""];
     let mut words = String::from("-N1");
     for choice in [&gpus[..], &cpus[..], &mem[..]] {
-        words = format!("{words} {}", choice[random.below(choice.len())]);
+        words = format!("{words} {}", random.of(choice));
     }
     words.split_whitespace().map(str::to_owned).collect()
 }

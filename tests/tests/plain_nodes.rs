@@ -7,6 +7,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::more_nodes::four_nodes;
+use common::random::Random;
 use common::{AT_ONCE, builder};
 use lab::{Cluster, JobId, User};
 
@@ -16,22 +17,6 @@ const JOBS: usize = 300;
 const TOGETHER: usize = 6;
 /// Most jobs that run on when the next ones come. All others fit beside them.
 const MOST_LEFT: usize = 4;
-
-/// Numbers below `n`, the same in every run (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % u64::try_from(n).unwrap()).unwrap()
-    }
-
-    fn of<'a>(&mut self, words: &[&'a str]) -> &'a str {
-        words[self.below(words.len())]
-    }
-}
 
 /// A cluster whose nodes begin with a prefix of their own: both run on one machine.
 struct Side {

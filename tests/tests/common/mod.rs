@@ -4,6 +4,7 @@
 
 pub(crate) mod more_nodes;
 pub(crate) mod processes;
+pub(crate) mod random;
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

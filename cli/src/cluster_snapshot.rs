@@ -80,11 +80,11 @@ pub(crate) struct GpuSeen {
     pub(crate) model: &'static Model,
     /// Its placement units in order, without gaps.
     pub(crate) pieces: Vec<Piece>,
-    /// What jobs may have of it.
+    /// The part of it that jobs may have.
     pub(crate) can: Can,
 }
 
-/// What jobs may have of a GPU, whoever has it now.
+/// Ways in which jobs may have a GPU, whoever has it now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Can {
     /// New instances.
@@ -362,7 +362,7 @@ impl GpuSeen {
         open.flat_map(|p| p.start..p.start + p.size).fold(0_u16, |mask, unit| mask | 1 << unit)
     }
 
-    /// Whether no job has anything of it.
+    /// Tells whether no job has anything of it.
     pub(crate) fn is_free(&self) -> bool {
         self.pieces.iter().all(|p| matches!(p.owner, Owner::Free | Owner::Idle))
     }
@@ -415,7 +415,7 @@ pub(crate) fn held_by(job: &QueuedJob) -> &'static str {
     }
 }
 
-/// What a job asked Tessera for; `None`: nothing.
+/// Reads a job's request of Tessera; `None`: it asked for nothing.
 pub(crate) fn request(job: &QueuedJob) -> Option<Request> {
     parse_request(&AdminComment::parse(&job.comment).asks?).ok()
 }

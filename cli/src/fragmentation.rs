@@ -1,4 +1,4 @@
-//! What small jobs cost large ones: GPUs and nodes without jobs, and places that are lost because free slices lie apart.
+//! Costs of small jobs to large ones: GPUs and nodes without jobs, and places that are lost because free slices lie apart.
 //!
 //! # Problem
 //! Two GPUs that are half used have together as many free slices as one free GPU, but no room for a job that needs a whole GPU.
@@ -61,7 +61,7 @@ impl Places {
     }
 }
 
-/// What a job may still have of a GPU.
+/// Room that is left on a GPU.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     /// Free placement units, bit 0 for unit 0.
@@ -210,7 +210,7 @@ fn count(n: usize) -> u32 {
 }
 
 impl Wholeness {
-    /// Whether a request fits nowhere now, and would if the jobs that run were packed. A number of GPUs is rounded up to the next
+    /// Tells whether a request fits nowhere now, and would if the jobs that run were packed. A number of GPUs is rounded up to the next
     /// shape; of a share, of GPU tasks and of what `auto` may choose nothing is said.
     pub(crate) fn is_lost(&self, request: &Request) -> bool {
         let serve = || self.places.iter().filter(|places| places.shape.serves(request));

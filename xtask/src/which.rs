@@ -24,7 +24,7 @@ pub(crate) struct Which {
 }
 
 impl Which {
-    /// Whether any of its options is there.
+    /// Tells whether any of its options is there.
     pub(crate) fn is_given(&self) -> bool {
         self.slurm.is_some() || self.slurm_prefix.is_some()
     }

@@ -1,4 +1,4 @@
-//! What `cargo xtask bench scale` answers to a person who types something wrong.
+//! Answers of `cargo xtask bench scale` to a person who types something wrong.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -5,7 +5,7 @@ use std::fmt;
 use geometry::{Profile, counted};
 use protocol::{Isolation, Request};
 
-/// What a job of a shape gets.
+/// Instance or GPUs that a job gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// An instance.
@@ -24,7 +24,7 @@ impl fmt::Display for Shape {
 }
 
 impl Shape {
-    /// Whether a job with this request could use it.
+    /// Tells whether a job with this request could use it.
     pub(super) fn serves(self, request: &Request) -> bool {
         match (self, &request.isolation) {
             (Self::Instance(profile), Isolation::Mig(Some(name))) => profile.name == *name,

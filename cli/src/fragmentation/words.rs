@@ -1,4 +1,4 @@
-//! What fragmentation costs, in two lines.
+//! Two lines about the cost of fragmentation.
 
 use geometry::counted;
 

@@ -28,7 +28,7 @@ impl Subject {
         self.submission.partitions.first().map(String::as_str)
     }
 
-    /// Whether Slurm counts its GPUs per node, and others may be on its nodes.
+    /// Tells whether Slurm counts its GPUs per node, and others may be on its nodes.
     pub(super) fn is_per_node(&self) -> bool {
         let per_node = self.submission.tres.gpu_entries().iter().all(|entry| entry.per_node);
         per_node && !self.submission.exclusive

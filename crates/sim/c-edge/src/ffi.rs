@@ -92,7 +92,7 @@ impl<T: Copy, S: Status> Out<T, S> {
         if self.0.is_null() { self } else { Self(self.0.wrapping_add(index), PhantomData) }
     }
 
-    /// The same pointer to another type that begins at the same place.
+    /// Makes it a pointer to another type that begins at the same place.
     #[must_use]
     pub fn cast<U>(self) -> Out<U, S> {
         Out(self.0.cast(), PhantomData)

@@ -1,4 +1,4 @@
-//! What the C functions of the simulated libraries share: nothing unwinds into C, and pointers from C are types.
+//! Shared by the C functions of the simulated libraries: nothing unwinds into C, and pointers from C are types.
 //!
 //! A library names its status codes by [`Status`], wraps [`guard`] if it has more to do at each call, and defines its functions with
 //! [`entries!`]. A function's arguments are numbers, [`Out`] and [`CText`]; no library reads or writes through a pointer by itself.

@@ -1,4 +1,4 @@
-//! What a grant costs everybody else in the cluster, counted from the node's states before and after it.
+//! Costs of a grant to everybody else in the cluster, counted from the node's states before and after it.
 
 use geometry::GpuIndex;
 use node_state::{Ask, Fill, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Policy, Purpose};
@@ -12,7 +12,7 @@ use crate::state::{held_units, units_of, unused};
 /// Parts of a GPU in [`NodePrice`]: a multiple of every model's number of placement units.
 const PARTS: u64 = 5040;
 
-/// What a grant on a node costs everybody else; less is better, earlier fields first.
+/// Cost of a grant on a node to everybody else; less is better, earlier fields first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodePrice {
     /// For a set whose job is sensitive to bandwidth: negative steps of 10 % above 1 GB/s; the largest if nothing is predicted.

@@ -19,7 +19,7 @@ struct ClassAnswer {
     fits: Option<bool>,
     /// When there is room, if nobody else comes; `Some(None)`: never.
     soonest: Option<Option<u64>>,
-    /// What its best choice costs the others; `Some(None)`: there is no room.
+    /// Cost of its best choice to the others; `Some(None)`: there is no room.
     cost: Option<Option<NodeCost>>,
 }
 
@@ -62,7 +62,7 @@ impl ReplayedNode {
         })
     }
 
-    /// What a job of this class would cost the others here; `None`: there is no room.
+    /// Returns what a job of this class would cost the others here; `None`: there is no room.
     pub(crate) fn cost(&mut self, class: usize, ask: &Ask, policy: &Policy) -> Option<NodeCost> {
         let (node, memo) = (&self.node, &mut self.memo);
         *self.answers[class]

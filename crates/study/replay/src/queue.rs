@@ -124,7 +124,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Of the nodes without `kept` that have room for the job, those that the site's rule prefers.
+    /// Picks, of the nodes without `kept` that have room for the job, those that the site's rule prefers.
     fn room(&mut self, job: usize, kept: &[usize]) -> Option<Vec<usize>> {
         let class = self.classes.of[job];
         let (ask, wanted) = (&self.classes.asks[class], self.jobs[job].nodes);

@@ -1,4 +1,4 @@
-//! What `sdiag` counts of both schedulers.
+//! `sdiag`'s counts of both schedulers.
 
 /// slurmctld's counters since they were last set to zero. A scheduler that had no cycle yet has zeros.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -1,4 +1,4 @@
-//! What the rounds have measured, and the rows that it makes.
+//! Measurements of the rounds, and the rows that they make.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::super::table::{Reference, Row};
 /// Values of a round in the order in which they were measured.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
-    /// What was measured and its unit, in the order in which it first was.
+    /// Cases that were measured and their units, in the order in which it first was.
     cases: Vec<(String, &'static str)>,
     values: BTreeMap<(usize, Controller), BTreeMap<usize, Vec<f64>>>,
 }

@@ -33,14 +33,14 @@ pub(super) struct Jobs {
     out: String,
 }
 
-/// Whether a job has a script, or is an allocation without processes.
+/// Way of submission: with a script, or as an allocation without processes.
 #[derive(Clone, Copy)]
 enum Mode {
     Batch,
     Alloc,
 }
 
-/// Where a job goes, and how.
+/// Destination of a job, and its way there.
 #[derive(Clone, Copy)]
 struct To {
     label: &'static str,
@@ -48,7 +48,7 @@ struct To {
     partition: &'static str,
 }
 
-/// What a job asks of each of its nodes.
+/// Request of a job on each of its nodes.
 struct AskedKind<'a> {
     gres: Option<&'a str>,
     request: Option<&'a str>,
@@ -153,7 +153,7 @@ impl Jobs {
         pool[self.below(N)]
     }
 
-    /// The same numbers in every run (xorshift, Marsaglia 2003).
+    /// Draws a number, the same in every run (xorshift, Marsaglia 2003).
     fn below(&mut self, limit: usize) -> usize {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

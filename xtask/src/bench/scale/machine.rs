@@ -1,4 +1,4 @@
-//! What a run takes of the machine, and whether the machine has it.
+//! Needs of a run, and whether the machine has it.
 
 use super::Size;
 use crate::command::TaskError;

@@ -169,7 +169,7 @@ fn resident_kib(status: &str) -> Option<f64> {
     status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?.parse().ok()
 }
 
-/// Whether the nodes of a line of `sinfo -o "%T %D"` are up.
+/// Tells whether the nodes of a line of `sinfo -o "%T %D"` are up.
 fn is_up(line: &str) -> bool {
     let state = line.split(' ').next().unwrap_or_default().trim_end_matches(['-', '+']);
     ["idle", "mixed", "allocated", "completing", "planned"].contains(&state)

@@ -24,7 +24,7 @@ pub const PARTITIONS: [&str; 5] = ["gpu", "pcpu", "pgpu", "ppart", "pmulti"];
 const REPLACED: [&str; 6] =
     ["NodeName=", "PartitionName=", "HealthCheck", "SlurmctldDebug=", "SlurmdDebug=", "TaskProlog="];
 
-/// What all of a fleet's Slurm has. Nodes are never taken for lost: a slurmd of a thousand answers late.
+/// Lines of slurm.conf that all of a fleet's Slurm has. Nodes are never taken for lost: a slurmd of a thousand answers late.
 const COMMON: &str = "\
 SlurmctldDebug=info
 SlurmdDebug=error

@@ -21,6 +21,8 @@ impl Round<'_> {
             run(command.arg("reconfigure"))?.ok()?;
             self.answers()?;
             self.add("reconfigure until it answers", "s", begin.elapsed().as_secs_f64());
+            // The slurmds read their files again, and register.
+            self.quiet()?;
         }
         sleep(Duration::from_secs(2));
         Ok(())

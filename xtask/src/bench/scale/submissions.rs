@@ -33,7 +33,7 @@ impl Round<'_> {
     }
 
     /// Waits until slurmctld has told all slurmds what it had to.
-    fn quiet(&self) -> Result<(), TaskError> {
+    pub(super) fn quiet(&self) -> Result<(), TaskError> {
         Ok(wait_for("slurmctld's messages to be sent", PATIENCE, || match self.counters() {
             Ok(now) if now.agents == 0.0 => Ok(()),
             now => Err(format!("{now:?}")),

@@ -116,10 +116,12 @@ pub(super) fn write(
     };
     let templates = Templates::shipped()?;
     let etc = cluster.layout.at(controller.etc());
+    // Slurmds may be reading them: a file has its name only when it is whole.
     let write = |name: &str, text: &str| {
-        let path = etc.join(name);
-        at(&path, fs::write(&path, text))?;
-        at(&path, fs::set_permissions(&path, fs::Permissions::from_mode(0o644)))
+        let (path, part) = (etc.join(name), etc.join(format!("{name}.part")));
+        at(&part, fs::write(&part, text))?;
+        at(&part, fs::set_permissions(&part, fs::Permissions::from_mode(0o644)))?;
+        at(&path, fs::rename(&part, &path))
     };
     let nodes = cluster.nodes.len();
     // The example's place is `etc`, which belongs to Slurm alone here.

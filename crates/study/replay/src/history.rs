@@ -52,14 +52,7 @@ pub struct History {
 /// What the jobs did on the nodes, which are without jobs at first, between each two of the ascending `edges`.
 #[must_use]
 pub fn history(nodes: &[Node], placed: &[Placed], edges: &[u64]) -> History {
-    let mut events: Vec<(u64, bool, usize)> = Vec::new();
-    for (at, job) in placed.iter().enumerate() {
-        events.push((job.start, true, at));
-        // A job that ended as it started ends behind its start.
-        events.extend(job.end.map(|end| (end.max(job.start + 1), false, at)));
-    }
-    // Ends (`false`) come first.
-    events.sort_unstable();
+    let events = events(placed);
     let count = edges.len().saturating_sub(1);
     let misfits = 0;
     let mut past = Past {
@@ -83,6 +76,20 @@ pub fn history(nodes: &[Node], placed: &[Placed], edges: &[u64]) -> History {
         past.pass(at, to - now);
     }
     past.history
+}
+
+/// Starts and ends in the order of time. Accounting has whole seconds: of one second, jobs that ran before it end first, then jobs that began
+/// and ended in it come and go, one after the other, and then the others start.
+fn events(placed: &[Placed]) -> Vec<(u64, bool, usize)> {
+    let mut events = Vec::new();
+    for (at, job) in placed.iter().enumerate() {
+        let end = job.end.map(|end| end.max(job.start));
+        let in_one_second = end == Some(job.start);
+        events.push((job.start, if in_one_second { 1 } else { 2 }, at, true));
+        events.extend(end.map(|end| (end, u8::from(in_one_second), at, false)));
+    }
+    events.sort_unstable_by_key(|(time, turn, at, starts)| (*time, *turn, *at, !starts));
+    events.into_iter().map(|(time, _, at, starts)| (time, starts, at)).collect()
 }
 
 struct Past {

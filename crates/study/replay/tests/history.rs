@@ -62,6 +62,15 @@ fn a_job_that_starts_as_another_ends_is_no_misfit() {
 }
 
 #[test]
+fn jobs_of_less_than_a_second_leave_room_for_those_that_start_in_it() {
+    let whole = || Grant::Whole(vec![GpuIndex(0)]);
+    let jobs =
+        [placed(0, 10, whole()), placed(10, 15, whole()), placed(10, 10, whole()), placed(10, 9, whole())];
+    let found = history(&[node(1)], &jobs, &[0, 30]);
+    assert_eq!((found.misfits, found.intervals[0].started, found.intervals[0].held), (0, 4, 7 * 15));
+}
+
+#[test]
 fn nothing_is_a_history_too() {
     assert_eq!(history(&[], &[], &[]).intervals, []);
     assert_eq!(history(&[node(1)], &[], &[5, 6]).intervals, [Interval::default()]);

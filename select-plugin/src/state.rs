@@ -110,13 +110,18 @@ impl State {
 
     /// Tells whether a job's record is as it is known here, by a look at that record and, before it is known, at the node table. If
     /// it is found that they are not, nothing is placed any more: see [`Structs`].
-    pub(crate) fn fits(&mut self, now: u64, job_fits: bool, nodes_fit: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn fits(
+        &mut self,
+        now: u64,
+        is_marked: impl FnOnce() -> bool,
+        carefully: impl FnOnce() -> Result<(), String>,
+    ) -> bool {
         let memory = &mut self.memory;
         let ours = || {
             let memory = memory.take();
             memory.iter().flat_map(|m| m.engine.node_names()).map(str::to_owned).collect()
         };
-        let verdict = self.structs.judge(job_fits, nodes_fit, ours);
+        let verdict = self.structs.judge(is_marked, carefully, ours);
         if verdict == Verdict::Differ {
             decisions::say_placing(Placing::OtherSlurm);
             self.say_structs_differ(now);
@@ -125,8 +130,8 @@ impl State {
     }
 
     fn say_structs_differ(&mut self, now: u64) {
-        let built_for = self.built_for;
-        self.reminder.say(now, &|| complaint(&version(built_for)));
+        let (slurm, structs) = (self.built_for, &self.structs);
+        self.reminder.say(now, &|| complaint(&version(slurm), structs.difference().unwrap_or_default()));
     }
 
     /// Takes the nodes that have yet to show that placement is off; `None`: it is not, for that reason.
@@ -157,15 +162,15 @@ mod tests {
     fn nothing_is_placed_once_the_structs_are_known_to_differ() {
         let mut state = configured();
         assert!(state.places_jobs(0) && state.take_unshown().is_none());
-        assert!(!state.fits(0, true, || false));
-        assert!(!state.places_jobs(0) && !state.fits(0, true, || true));
+        assert!(!state.fits(0, || true, || Err("odd".to_owned())));
+        assert!(!state.places_jobs(0) && !state.fits(0, || true, || Ok(())));
         assert_eq!(state.take_unshown(), Some(vec!["n1".to_owned()]));
     }
 
     #[test]
     fn one_odd_record_turns_nothing_off() {
         let mut state = configured();
-        assert!(state.fits(0, true, || true) && !state.fits(0, false, || true));
+        assert!(state.fits(0, || true, || Ok(())) && !state.fits(0, || false, || Ok(())));
         assert!(state.places_jobs(0) && !state.is_unconfigured());
     }
 

@@ -33,8 +33,8 @@ fn replace(file: &Path, bytes: &[u8]) {
     std::fs::rename(&other, file).unwrap();
 }
 
-/// Makes a plugin say that it was built for Slurm 21.08.5.
-fn built_for_another(file: &Path) {
+/// Makes a plugin say that it is for Slurm 21.08.5.
+fn stamped_for_another(file: &Path) {
     let mut bytes = std::fs::read(file).unwrap();
     let at = {
         let library = object::File::parse(&*bytes).unwrap();
@@ -62,14 +62,13 @@ fn doctor_compares_the_versions_of_what_is_installed() {
     for plugin in ["select_cons_tres.so", "job_submit_tessera.so", "spank_tessera.so"] {
         let file = cluster.layout().at("plugins").join(plugin);
         let good = std::fs::read(&file).unwrap();
-        built_for_another(&file);
+        stamped_for_another(&file);
         let done = doctor(&cluster);
         replace(&file, &good);
         assert_eq!(done.code, Some(1), "{}", done.stdout);
         for daemon in ["slurmctld", "slurmd of n1"] {
             let line = format!(
-                "bad  {} was built for Slurm 21.08.5; {daemon} is {version} and does not load it: install Tessera built \
-                 from the source of Slurm {version}\n",
+                "bad  {} is stamped for Slurm 21.08.5; {daemon} is {version} and does not load it: install Tessera again\n",
                 file.display()
             );
             assert!(done.stdout.contains(&line), "{line}\n{}", done.stdout);
@@ -127,43 +126,13 @@ fn started(cluster: &mut Cluster) -> String {
 }
 
 #[test]
-fn a_plugin_of_another_version_or_with_other_structs_leaves_gpus_to_slurm() {
-    /// What the first word of a job record is in every Slurm: slurmctld.h.
-    const JOB_MAGIC: u32 = 0xf0b7_392c;
+fn a_plugin_of_another_version_leaves_gpus_to_slurm() {
     let mut cluster = builder().start().unwrap();
     let file = cluster.layout().at("plugins/select_cons_tres.so");
-    let good = std::fs::read(&file).unwrap();
-
     cluster.stop(&Daemon::Slurmctld).unwrap();
-    built_for_another(&file);
+    stamped_for_another(&file);
     let log = started(&mut cluster);
     let path = cluster.layout().at("plugins").display().to_string();
     let said = |line: &&str| line.contains("ncompatible") && line.contains(&path) && line.contains("21.08.5");
     assert!(log.lines().any(|line| said(&line)), "{log}");
-
-    cluster.stop(&Daemon::Slurmctld).unwrap();
-    let mut bytes = good;
-    let (right, wrong) = (JOB_MAGIC.to_le_bytes(), (JOB_MAGIC ^ 1).to_le_bytes());
-    let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(&right)).collect();
-    assert!(!places.is_empty(), "no check of a job record's magic");
-    for at in places {
-        bytes[at..at + 4].copy_from_slice(&wrong);
-    }
-    replace(&file, &bytes);
-    let log = started(&mut cluster);
-    let version = lab::Slurm::by_default().unwrap().version().unwrap();
-    let off = format!(
-        "built for Slurm {version}, but this Slurm, which calls itself {version} too, has other structs; GPU placement is off \
-         until it is rebuilt from the source of this very Slurm"
-    );
-    // Once for each reading of the file, which slurmctld reads twice while it starts, and then once a minute.
-    assert!(matches!(log.lines().filter(|line| line.contains(&off)).count(), 1..=4), "{log}");
-    let shown =
-        cluster.run(User::Alice, "sinfo", &["-h", "-O", "nodelist:8,extra:200"]).unwrap().ok().unwrap();
-    assert!(shown.contains("tessera off: slurmctld is not the Slurm that Tessera was built for"), "{shown}");
-    let doctor = cluster.run(User::Root, "tessera", &["doctor"]).unwrap();
-    let says =
-        "slurmctld leaves all GPUs to Slurm: this slurmctld is not the Slurm that the plugin was built for";
-    assert!(doctor.code == Some(1) && doctor.stdout.contains(says), "{doctor:?}");
-    assert!(doctor.stdout.contains("n1: tessera off: slurmctld is not the Slurm"), "{doctor:?}");
 }

@@ -15,6 +15,7 @@ mod man;
 mod package;
 mod progress;
 mod setup;
+mod slurm_table;
 mod smoke;
 mod submissions;
 mod test;
@@ -90,6 +91,8 @@ enum Task {
     },
     /// Build a Debian or RPM package for one Slurm
     Package(package::Package),
+    /// Note where the fields of Slurm's structures lie in source trees of it
+    SlurmTable(slurm_table::SlurmTable),
     /// End the cluster in a directory when stdin closes
     #[command(hide = true)]
     Guard {
@@ -144,6 +147,7 @@ fn main() -> ExitCode {
         },
         Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), &slurm),
         Task::Package(options) => package::run(&options),
+        Task::SlurmTable(options) => slurm_table::run(&options),
         Task::Guard { dir, remove } => {
             lab::guardian::main(&dir, remove.is_some());
             Ok(())

@@ -1,24 +1,19 @@
 //! Everything C: the symbols that Slurm looks up, and what is read from and written to its structs.
 
-mod version;
+mod records;
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use geometry::JobId;
-use plugin_rt::{Chain, guard_ok, log};
+use plugin_rt::{Chain, guard_ok, log, text};
+use slurm_numbers as numbers;
 use step_accounting::ServedStep;
 
+use self::records::{Energy, StepRecord};
 use crate::step::{EnergyStep, StepName};
 
-include!(concat!(env!("OUT_DIR"), "/sys.rs"));
-
-step_accounting::accounting_plugin!(
-    "Tessera: energy of jobs' GPUs",
-    "acct_gather_energy/tessera",
-    sys::SLURM_VERSION_NUMBER,
-    STEP
-);
+step_accounting::accounting_plugin!("Tessera: energy of jobs' GPUs", "acct_gather_energy/tessera", STEP);
 
 const SUCCESS: c_int = 0;
 
@@ -32,21 +27,21 @@ extern "C" fn acct_gather_energy_p_update_node_energy() -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn acct_gather_energy_p_get_data(kind: sys::acct_energy_type, data: *mut c_void) -> c_int {
+unsafe extern "C" fn acct_gather_energy_p_get_data(kind: c_uint, data: *mut c_void) -> c_int {
     guard_ok("get_data", (), || match kind {
-        sys::ENERGY_DATA_JOULES_TASK | sys::ENERGY_DATA_NODE_ENERGY_UP => {
+        numbers::ENERGY_DATA_JOULES_TASK | numbers::ENERGY_DATA_NODE_ENERGY_UP => {
             // SAFETY: acct_gather_energy.h: for these kinds `data` is one live `acct_gather_energy_t`.
-            if let Some(energy) = unsafe { data.cast::<sys::acct_gather_energy_t>().as_mut() } {
+            if let Some(energy) = unsafe { Energy::at(data) } {
                 answer(energy);
             }
         }
-        sys::ENERGY_DATA_LAST_POLL => {
+        numbers::ENERGY_DATA_LAST_POLL => {
             // SAFETY: acct_gather_energy.h: for this kind `data` is one `time_t`.
             if let Some(time) = unsafe { data.cast::<i64>().as_mut() } {
                 *time = now();
             }
         }
-        sys::ENERGY_DATA_SENSOR_CNT => {
+        numbers::ENERGY_DATA_SENSOR_CNT => {
             // SAFETY: acct_gather_energy.h: for this kind `data` is one `uint16_t`.
             if let Some(count) = unsafe { data.cast::<u16>().as_mut() } {
                 *count = 1;
@@ -59,15 +54,19 @@ unsafe extern "C" fn acct_gather_energy_p_get_data(kind: sys::acct_energy_type, 
 }
 
 /// Writes what the step's job has used. An answer that cannot be had leaves the last one.
-fn answer(energy: &mut sys::acct_gather_energy_t) {
+fn answer(energy: Energy) {
     let Some(read) = STEP.with(|| None, |step| step.read()) else { return };
     match read {
         Ok(reading) => {
-            energy.previous_consumed_energy = energy.consumed_energy;
-            energy.consumed_energy = reading.joules;
-            energy.current_watts = reading.watts;
-            energy.ave_watts = reading.watts;
-            energy.poll_time = now();
+            let watts = [energy.current_watts_at(), energy.ave_watts_at()];
+            // SAFETY: fields of a live record that this plugin is to fill.
+            unsafe { energy.previous_consumed_energy_at().write(energy.consumed_energy()) };
+            // SAFETY: as above.
+            unsafe { energy.consumed_energy_at().write(reading.joules) };
+            // SAFETY: as above.
+            watts.into_iter().for_each(|place| unsafe { place.write(reading.watts) });
+            // SAFETY: as above.
+            unsafe { energy.poll_time_at().write(now()) };
         }
         Err(why) => log::debug(format_args!("energy: {}", Chain(&why))),
     }
@@ -79,13 +78,16 @@ fn now() -> i64 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn acct_gather_energy_p_set_data(kind: sys::acct_energy_type, data: *mut c_void) -> c_int {
+unsafe extern "C" fn acct_gather_energy_p_set_data(kind: c_uint, data: *mut c_void) -> c_int {
     guard_ok("set_data", (), || {
-        if kind != sys::ENERGY_DATA_STEP_PTR {
+        if kind != numbers::ENERGY_DATA_STEP_PTR {
+            return;
+        }
+        if !learn(data) {
             return;
         }
         // SAFETY: slurmstepd.c: for this kind `data` is the step that this process serves, which lives as long as it.
-        let Some(record) = (unsafe { data.cast::<sys::stepd_step_rec_t>().as_ref() }) else { return };
+        let Some(record) = (unsafe { StepRecord::at(data) }) else { return };
         if let Some(name) = named(record) {
             begin(name);
         }
@@ -93,14 +95,25 @@ unsafe extern "C" fn acct_gather_energy_p_set_data(kind: sys::acct_energy_type, 
     SUCCESS
 }
 
-fn named(record: &sys::stepd_step_rec_t) -> Option<StepName> {
-    if record.node_name.is_null() {
-        return None;
+/// Learns where the fields of records lie, and compares the step's with that. Without that nothing is read or answered.
+fn learn(step: *const c_void) -> bool {
+    let Some(layout) = own_layout() else { return false };
+    if let Err(why) = records::learn(&layout) {
+        log::error(format_args!("energy: {why}"));
+        return false;
     }
-    // SAFETY: slurmstepd_job.h: a NUL-terminated string that lives as long as the step.
-    let node = unsafe { CStr::from_ptr(record.node_name) }.to_string_lossy().into_owned();
-    let is_extern = record.step_id.step_id == version::EXTERN_STEP;
-    Some(StepName { job: JobId(record.step_id.job_id), is_extern, node })
+    let fits = StepRecord::described().map_or(Ok(()), |known| known.check(step.addr()));
+    fits.inspect_err(|why| {
+        log::error(format_args!("energy: this is no Slurm {} as it was published: {why}", layout.version))
+    })
+    .is_ok()
+}
+
+fn named(record: StepRecord) -> Option<StepName> {
+    // SAFETY: slurmstepd_job.h: null, or a NUL-terminated string that lives as long as the step.
+    let node = unsafe { text(record.node_name()) }?;
+    let is_extern = record.step_id() == numbers::SLURM_EXTERN_CONT;
+    Some(StepName { job: JobId(record.job_id()), is_extern, node })
 }
 
 fn begin(name: StepName) {
@@ -125,8 +138,13 @@ extern "C" fn acct_gather_energy_p_conf_values(_list: *mut c_void) {}
 mod tests {
     #[test]
     fn every_symbol_that_slurm_looks_up_is_here() {
-        let asked: &[&str] = &include!(concat!(env!("OUT_DIR"), "/asked.rs"));
-        assert_eq!(asked.len(), 6, "{asked:?}");
-        assert_eq!(step_accounting::missing_symbols(asked, include_str!("mod.rs")), [""; 0]);
+        let table = slurm_tables::Table::parse(slurm_tables::TABLES).unwrap();
+        for release in &table.releases {
+            let layout = table.layout(*release).unwrap();
+            super::records::learn(&layout).unwrap();
+            let asked = layout.asked("acct_gather_energy_p_");
+            assert_eq!(asked.len(), 6, "{asked:?}");
+            assert_eq!(step_accounting::missing_symbols(&asked, include_str!("mod.rs")), [""; 0]);
+        }
     }
 }

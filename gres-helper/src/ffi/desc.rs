@@ -4,11 +4,13 @@ use std::ffi::c_char;
 
 use plugin_rt::text;
 use protocol::wire::REQUEST_ENV;
+use slurm_numbers as numbers;
 use slurmctld_rt::spank_env::{MAX_ENTRIES, check_names};
-use slurmctld_rt::{entries, struct_at, variable};
+use slurmctld_rt::{entries, variable};
 
 use super::host::Host;
-use super::{sys, version};
+use super::records::{Desc, Details, Job};
+use super::version;
 use crate::answer::Effect;
 use crate::harm::Harm;
 use crate::submission::{Described, Recorded};
@@ -25,92 +27,97 @@ unsafe fn filled(field: *const c_char) -> Option<String> {
 }
 
 /// A job description as plain values.
-pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
+pub(super) fn described(desc: Desc) -> Described {
     // SAFETY: slurm.h: strings of a job description are null or NUL-terminated.
     let string = |field: *mut c_char| unsafe { filled(field) };
     // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
-    let env = unsafe { entries(desc.spank_job_env, desc.spank_job_env_size, MAX_ENTRIES) };
+    let env = unsafe { entries(desc.spank_job_env(), desc.spank_job_env_size(), MAX_ENTRIES) };
     Described {
         // SAFETY: as above.
-        request: unsafe { variable(desc.spank_job_env, desc.spank_job_env_size, REQUEST_ENV) },
+        request: unsafe { variable(desc.spank_job_env(), desc.spank_job_env_size(), REQUEST_ENV) },
         bad_env: env.and_then(|env| check_names(&env)).err(),
         harm: Harm::find(
-            desc.env_size,
-            string(desc.extra).is_some(),
-            version::FREES_EXTRA_TWICE,
-            string(desc.array_inx).is_some() && string(desc.x11_target).is_some(),
+            desc.env_size(),
+            string(desc.extra()).is_some(),
+            version::frees_extra_twice(),
+            string(desc.array_inx()).is_some() && string(desc.x11_target()).is_some(),
         ),
         tres: Tres {
-            per_job: string(desc.tres_per_job),
-            per_node: string(desc.tres_per_node),
-            per_socket: string(desc.tres_per_socket),
-            per_task: string(desc.tres_per_task),
-            tasks_per_gpu: tasks_per_gpu(desc.ntasks_per_tres),
+            per_job: string(desc.tres_per_job()),
+            per_node: string(desc.tres_per_node()),
+            per_socket: string(desc.tres_per_socket()),
+            per_task: string(desc.tres_per_task()),
+            tasks_per_gpu: tasks_per_gpu(desc.ntasks_per_tres()),
         },
-        empties_gres: [desc.tres_per_job, desc.tres_per_node, desc.tres_per_socket, desc.tres_per_task]
-            .into_iter()
-            // SAFETY: slurm.h: null or NUL-terminated.
-            .filter_map(|list| unsafe { text(list) })
-            .any(|list| names_none(&list)),
+        empties_gres: [
+            desc.tres_per_job(),
+            desc.tres_per_node(),
+            desc.tres_per_socket(),
+            desc.tres_per_task(),
+        ]
+        .into_iter()
         // SAFETY: slurm.h: null or NUL-terminated.
-        partition: unsafe { text(desc.partition) },
-        required_nodes: string(desc.req_nodes),
-        gpu_bind: string(desc.tres_bind).and_then(|list| gpu_bind(&list)),
+        .filter_map(|list| unsafe { text(list) })
+        .any(|list| names_none(&list)),
+        // SAFETY: slurm.h: null or NUL-terminated.
+        partition: unsafe { text(desc.partition()) },
+        required_nodes: string(desc.req_nodes()),
+        gpu_bind: string(desc.tres_bind()).and_then(|list| gpu_bind(&list)),
         tasks_per_node: tasks_per_node(desc),
-        account: string(desc.account),
-        user: desc.user_id,
-        exclusive: u32::from(desc.shared) == sys::JOB_SHARED_NONE,
+        account: string(desc.account()),
+        user: desc.user_id(),
+        exclusive: desc.shared() == numbers::JOB_SHARED_NONE,
         // SAFETY: slurm.h: null or NUL-terminated.
-        comment: unsafe { text(desc.admin_comment) },
+        comment: unsafe { text(desc.admin_comment()) },
         // SAFETY: slurm.h: null or NUL-terminated.
-        licenses: unsafe { text(desc.licenses) },
+        licenses: unsafe { text(desc.licenses()) },
     }
 }
 
 /// `--ntasks-per-gpu`, where it is given.
 fn tasks_per_gpu(per_tres: u16) -> Option<u16> {
-    Some(per_tres).filter(|n| *n != 0 && u32::from(*n) != sys::NO_VAL16)
+    Some(per_tres).filter(|n| *n != 0 && *n != numbers::NO_VAL16)
 }
 
 /// Slurm tasks per node: as the user counts them, else the job's over the fewest nodes that it asks for.
-fn tasks_per_node(desc: &sys::job_desc_msg_t) -> Option<u32> {
-    let given = |n: u32| n != 0 && n != sys::NO_VAL && n != sys::INFINITE;
-    let per_node = u32::from(desc.ntasks_per_node);
-    if per_node != 0 && per_node != sys::NO_VAL16 {
-        return Some(per_node);
+fn tasks_per_node(desc: Desc) -> Option<u32> {
+    let given = |n: u32| n != 0 && n != numbers::NO_VAL && n != numbers::INFINITE;
+    let per_node = desc.ntasks_per_node();
+    if per_node != 0 && per_node != numbers::NO_VAL16 {
+        return Some(u32::from(per_node));
     }
-    let nodes = if given(desc.min_nodes) { desc.min_nodes } else { 1 };
-    given(desc.num_tasks).then(|| desc.num_tasks.div_ceil(nodes))
+    let nodes = if given(desc.min_nodes()) { desc.min_nodes() } else { 1 };
+    given(desc.num_tasks()).then(|| desc.num_tasks().div_ceil(nodes))
 }
 
 /// Reads slurmctld's record of a job.
-pub(super) fn recorded(job: &sys::job_record_t) -> Recorded {
+pub(super) fn recorded(job: Job) -> Recorded {
     // SAFETY: slurmctld.h: strings of a job's record are null or NUL-terminated.
     let string = |field: *mut c_char| unsafe { filled(field) };
     // SAFETY: slurmctld.h: null or the live details of a live job.
-    let details = unsafe { struct_at(job.details) };
+    let details = unsafe { Details::at(job.details()) };
     Recorded {
         // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
-        request: unsafe { variable(job.spank_job_env, job.spank_job_env_size, REQUEST_ENV) },
-        partition: string(job.partition),
-        required_nodes: details.and_then(|d| string(d.req_nodes)),
-        account: string(job.account),
+        request: unsafe { variable(job.spank_job_env(), job.spank_job_env_size(), REQUEST_ENV) },
+        partition: string(job.partition()),
+        required_nodes: details.and_then(|d| string(d.req_nodes())),
+        account: string(job.account()),
         tres: Tres {
-            per_job: string(job.tres_per_job),
-            per_node: string(job.tres_per_node),
-            per_socket: string(job.tres_per_socket),
-            per_task: string(job.tres_per_task),
-            tasks_per_gpu: details.and_then(|d| tasks_per_gpu(d.ntasks_per_tres)),
+            per_job: string(job.tres_per_job()),
+            per_node: string(job.tres_per_node()),
+            per_socket: string(job.tres_per_socket()),
+            per_task: string(job.tres_per_task()),
+            tasks_per_gpu: details.and_then(|d| tasks_per_gpu(d.ntasks_per_tres())),
         },
-        exclusive: details.is_some_and(|d| version::exclusive(d.whole_node)),
-        comment: string(job.admin_comment).unwrap_or_default(),
-        licenses: string(job.licenses).unwrap_or_default(),
-        pending: job.job_state & sys::JOB_STATE_BASE == sys::JOB_PENDING,
+        exclusive: details.is_some_and(|d| version::exclusive(d.whole_node())),
+        comment: string(job.admin_comment()).unwrap_or_default(),
+        licenses: string(job.licenses()).unwrap_or_default(),
+        pending: job.job_state() & numbers::JOB_STATE_BASE == numbers::JOB_PENDING,
     }
 }
 
 /// Writes effects into a description, in their order.
-pub(super) fn apply(host: &Host, desc: &mut sys::job_desc_msg_t, effects: &[Effect]) {
+pub(super) fn apply(host: &Host, desc: Desc, effects: &[Effect]) {
     for effect in effects {
         let (field, value) = match effect {
             Effect::Env(request) => {
@@ -121,8 +128,8 @@ pub(super) fn apply(host: &Host, desc: &mut sys::job_desc_msg_t, effects: &[Effe
                 keep_licenses(desc);
                 continue;
             }
-            Effect::Comment(comment) => (&mut desc.admin_comment, comment),
-            Effect::PerNode(list) => (&mut desc.tres_per_node, list),
+            Effect::Comment(comment) => (desc.admin_comment_at(), comment),
+            Effect::PerNode(list) => (desc.tres_per_node_at(), list),
         };
         // SAFETY: slurm.h: null or a string that Slurm allocated.
         unsafe { host.heap.replace(field, value) };
@@ -131,30 +138,15 @@ pub(super) fn apply(host: &Host, desc: &mut sys::job_desc_msg_t, effects: &[Effe
 
 /// From 24.11 on slurmctld sets these flags in a change after this plugin has seen it, and takes the licenses of a running job
 /// away by them, also where a client has set them (`_set_tot_license_req`, src/slurmctld/job_mgr.c). No command does.
-fn keep_licenses(desc: &mut sys::job_desc_msg_t) {
-    desc.bitflags &= !sys::TESSERA_RESET_LICENSES;
+fn keep_licenses(desc: Desc) {
+    // SAFETY: a field of a live description that the plugin may change.
+    unsafe { desc.bitflags_at().write(desc.bitflags() & !version::reset_licenses(version::slurm())) };
 }
 
-fn rewrite_env(host: &Host, desc: &mut sys::job_desc_msg_t, request: Option<&str>) {
+fn rewrite_env(host: &Host, desc: Desc, request: Option<&str>) {
     let goes = |entry: &str| Effect::drops(entry, request);
     let line = request.map(|request| format!("{REQUEST_ENV}={request}"));
-    let (env, size) = (&mut desc.spank_job_env, &mut desc.spank_job_env_size);
+    let (env, size) = (desc.spank_job_env_at(), desc.spank_job_env_size_at());
     // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements, and Slurm frees them.
     unsafe { host.heap.rewrite(env, size, &goes, line.as_deref()) };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_loses_the_flags_that_give_licenses_back() {
-        // SAFETY: slurm.h: a plain C struct of numbers and pointers, for which zero is a value.
-        let mut desc: Box<sys::job_desc_msg_t> = unsafe { Box::new(std::mem::zeroed()) };
-        desc.bitflags = u64::MAX;
-        keep_licenses(&mut desc);
-        // slurm.h of 24.11: RESET_LIC_TASK and RESET_LIC_JOB; 22.05 has none.
-        let lost = if cfg!(slurm_since = "24.11") { 0b11 << 36 } else { 0 };
-        assert_eq!(desc.bitflags, !lost);
-    }
 }

@@ -1,16 +1,18 @@
 //! The symbols that slurmctld looks up.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use decision_counts::decisions::Ask;
 use plugin_rt::{guard_ok, log, set_job, text};
 use shared_pages::{decisions, refusals_by_day};
-use slurmctld_rt::{in_slurmctld, struct_at};
+use slurm_numbers as numbers;
+use slurmctld_rt::in_slurmctld;
 
 use super::host::Host;
-use super::{desc, sys};
+use super::records::{Desc, Job};
+use super::{desc, fit, version};
 use crate::answer::Answer;
 use crate::modify::{modify as judge_change, refusal_noted};
 use crate::site::{Rules, Site};
@@ -21,14 +23,11 @@ plugin_rt::exported_text!(plugin_name, "Tessera: GPU requests to GRES");
 plugin_rt::exported_text!(plugin_type, "job_submit/tessera");
 plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
-/// The Slurm that the structs were read from: the loader refuses any other.
-#[unsafe(no_mangle)]
-static plugin_version: u32 = sys::SLURM_VERSION_NUMBER;
+plugin_rt::stamped_version!(pub(super) fn stamped);
 
 const SUCCESS: c_int = 0;
 const ERROR: c_int = -1;
-#[expect(clippy::cast_possible_wrap, reason = "an error number of some thousand")]
-const INVALID_GRES: c_int = sys::TESSERA_INVALID_GRES as c_int;
+const INVALID_GRES: c_int = numbers::ESLURM_INVALID_GRES;
 
 static SITE: Mutex<Option<Site>> = Mutex::new(None);
 
@@ -51,7 +50,13 @@ fn fresh<'a>(host: &Host, site: &'a mut Option<Site>) -> Rules<'a> {
 extern "C" fn init() -> c_int {
     plugin_rt::install_panic_hook();
     guard_ok("init", (), || {
-        let host = in_slurmctld(sys::TESSERA_IS_SLURMCTLD).and_then(|inside| {
+        let inside = in_slurmctld(version::slurm().since(25, 5));
+        if inside == Ok(true)
+            && let Err(why) = fit::learn()
+        {
+            return fit::say(&why);
+        }
+        let host = inside.and_then(|inside| {
             if inside { Host::found().as_ref().map(Some).map_err(Clone::clone) } else { Ok(None) }
         });
         match host {
@@ -65,7 +70,7 @@ extern "C" fn init() -> c_int {
             }
             Err(missing) => log::error(format_args!(
                 "job submit plugin: {}: requests for GPUs by Tessera's options are refused, all other jobs are left to Slurm",
-                missing.built_for(sys::SLURM_VERSION_NUMBER)
+                missing.built_for(version::slurm().0)
             )),
         }
     });
@@ -73,16 +78,15 @@ extern "C" fn init() -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn job_submit(
-    job: *mut sys::job_desc_msg_t,
-    _uid: u32,
-    message: *mut *mut c_char,
-) -> c_int {
+unsafe extern "C" fn job_submit(job: *mut c_void, _uid: u32, message: *mut *mut c_char) -> c_int {
+    if !guard_ok("job_submit", false, || fit::reads(job)) {
+        return SUCCESS;
+    }
     // SAFETY: src/slurmctld/job_submit.h: a live description that the plugin may change.
-    let Some(job) = (unsafe { job.as_mut() }) else { return SUCCESS };
+    let Some(job) = (unsafe { Desc::at(job) }) else { return SUCCESS };
     // If this plugin fails, a request that nobody checked must not reach the scheduler; a job without one starts as if
     // Tessera were not there.
-    let failed = if job.spank_job_env_size == 0 { SUCCESS } else { ERROR };
+    let failed = if job.spank_job_env_size() == 0 { SUCCESS } else { ERROR };
     guard_ok("job_submit", failed, || submit(job, message))
 }
 
@@ -96,7 +100,7 @@ fn count(ask: Ask, answer: &Answer, began: Instant) {
     }
 }
 
-fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
+fn submit(job: Desc, message: *mut *mut c_char) -> c_int {
     let began = Instant::now();
     let Some(host) = Host::get() else {
         let job = desc::described(job);
@@ -136,32 +140,34 @@ fn tell(host: &Host, message: *mut *mut c_char, what: &str) {
     }
 }
 
-/// The whole of `job_modify`, whose prototype depends on the version.
-pub(super) fn modify(
-    change: *mut sys::job_desc_msg_t,
-    job: *mut sys::job_record_t,
+/// A change to a job. Before 23.02 slurmctld gives no place for a message to the user, and leaves that of the last argument as it was.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn job_modify(
+    change: *mut c_void,
+    job: *mut c_void,
     uid: u32,
     message: *mut *mut c_char,
 ) -> c_int {
+    let message = if version::has_message_of_changes() { message } else { std::ptr::null_mut() };
     let answer = guard_ok("job_modify", ERROR, || {
         let began = Instant::now();
-        // SAFETY: src/slurmctld/job_submit.h: a live description that the plugin may change.
-        let (Some(host), Some(change)) = (Host::get(), (unsafe { change.as_mut() })) else { return SUCCESS };
-        let record = job;
-        // SAFETY: as above: the job's record, under the job lock.
-        let Some(job) = (unsafe { struct_at(record) }).filter(|j| j.magic == sys::JOB_MAGIC) else {
+        if !fit::reads(change) || !fit::reads_job(job) {
             return SUCCESS;
-        };
-        set_job(job.job_id);
+        }
+        // SAFETY: src/slurmctld/job_submit.h: a live description that the plugin may change.
+        let (Some(host), Some(change)) = (Host::get(), (unsafe { Desc::at(change) })) else { return SUCCESS };
+        // SAFETY: as above: the job's record, under the job lock.
+        let Some(job) = (unsafe { Job::at(job) }) else { return SUCCESS };
+        set_job(job.job_id());
         let mut site = lock();
         let rules = fresh(host, &mut site);
         let answer = judge_change(&desc::described(change), &desc::recorded(job), uid == 0, rules, host);
         desc::apply(host, change, &answer.effects);
         count(Ask::Change, &answer, began);
         let Some(why) = answer.refused else { return SUCCESS };
-        log::info(format_args!("job {}: change refused: {why}", job.job_id));
+        log::info(format_args!("job {}: change refused: {why}", job.job_id()));
         if message.is_null() {
-            note(host, change, record, &why.text);
+            note(host, change, job, &why.text);
         } else {
             tell(host, message, &why.text);
         }
@@ -176,11 +182,9 @@ pub(super) fn modify(
 }
 
 /// Notes in the job's AdminComment why a change was refused, where Slurm has no place for a message to its user.
-fn note(host: &Host, change: &sys::job_desc_msg_t, job: *mut sys::job_record_t, why: &str) {
-    // SAFETY: src/slurmctld/job_submit.h: a live record, under slurmctld's job write lock.
-    let Some(job) = (unsafe { job.as_mut() }) else { return };
+fn note(host: &Host, change: Desc, job: Job, why: &str) {
     if let Some(comment) = refusal_noted(&desc::described(change), &desc::recorded(job), why) {
         // SAFETY: slurmctld.h: null or a string that Slurm allocated.
-        unsafe { host.heap.replace(&mut job.admin_comment, &comment) };
+        unsafe { host.heap.replace(job.admin_comment_at(), &comment) };
     }
 }

@@ -4,38 +4,45 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use admission::slices::names_slices;
-use plugin_rt::text;
+use plugin_rt::{symbol, text};
+use slurm_numbers as numbers;
 use slurmctld_rt::Heap;
 
-use super::{sys, version};
+use super::records::{AccountLocks, Conf, Node, NodeLine, Partition as PartitionRecord, User};
+use super::version;
 use crate::submission::{Partition, Slurm};
 
 slurmctld_rt::slurmctlds! {
     /// The functions and globals used.
     pub(super) struct Host {
         part heap: Heap;
-        fn find_partition = c"find_part_record", "src/slurmctld/slurmctld.h": fn(*mut c_char) -> *mut sys::part_record_t;
-        fn find_node = c"find_node_record2", "src/common/node_conf.h": fn(*mut c_char) -> *mut sys::node_record_t;
-        fn lock_accounts = c"assoc_mgr_lock", "src/common/assoc_mgr.h": fn(*mut sys::assoc_mgr_lock_t);
-        fn unlock_accounts = c"assoc_mgr_unlock", "src/common/assoc_mgr.h": fn(*mut sys::assoc_mgr_lock_t);
+        fn find_partition = c"find_part_record", "src/slurmctld/slurmctld.h": fn(*mut c_char) -> *mut c_void;
+        fn find_node = c"find_node_record2", "src/common/node_conf.h": fn(*mut c_char) -> *mut c_void;
+        fn lock_accounts = c"assoc_mgr_lock", "src/common/assoc_mgr.h": fn(*mut u64);
+        fn unlock_accounts = c"assoc_mgr_unlock", "src/common/assoc_mgr.h": fn(*mut u64);
         fn fill_in_user = c"assoc_mgr_fill_in_user", "src/common/assoc_mgr.h": fn(
-            *mut c_void, *mut sys::slurmdb_user_rec_t, c_int, *mut *mut sys::slurmdb_user_rec_t, bool,
+            *mut c_void, *mut u64, c_int, *mut *mut c_void, bool,
         ) -> c_int;
         static default_partition = c"default_part_name", "src/slurmctld/slurmctld.h": *mut c_char;
-        static conf = c"slurm_conf", "src/common/read_config.h": sys::slurm_conf_t;
     }
+}
+
+/// slurm.conf as slurmctld has read it.
+pub(super) fn conf() -> Option<Conf> {
+    let conf = symbol(c"slurm_conf")?;
+    // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, alive as long as the process; plugins run under its lock.
+    unsafe { Conf::at(conf.as_ptr()) }
 }
 
 impl Host {
     /// Path of slurm.conf, slurmctld's own directory, and when slurmctld last read the file.
     pub(super) fn configuration(&self) -> Option<(String, Option<String>, i64)> {
-        // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, under the configuration lock.
-        let conf = unsafe { self.conf.as_ref() };
+        let conf = conf()?;
         // SAFETY: null or NUL-terminated.
-        let path = unsafe { text(conf.slurm_conf) }?;
+        let path = unsafe { text(conf.slurm_conf()) }?;
         // SAFETY: as above.
-        let state = unsafe { text(conf.state_save_location) };
-        Some((path, state, conf.last_update))
+        let state = unsafe { text(conf.state_save_location()) };
+        Some((path, state, conf.last_update()))
     }
 }
 
@@ -52,10 +59,10 @@ impl Slurm for Host {
         // SAFETY: slurmctld.h: only reads the name; hooks run under the partition lock.
         let record = unsafe { (self.find_partition)(name.as_ptr().cast_mut()) };
         // SAFETY: null or a live record.
-        let record = unsafe { record.as_ref() }.filter(|r| r.magic == sys::PART_MAGIC)?;
+        let record = unsafe { PartitionRecord::at(record) }.filter(|record| record.is_marked())?;
         // SAFETY: null or NUL-terminated.
-        let nodes = unsafe { text(record.nodes) };
-        Some(Partition { nodes, exclusive: record.max_share == 0 })
+        let nodes = unsafe { text(record.nodes()) };
+        Some(Partition { nodes, exclusive: record.max_share() == 0 })
     }
 
     fn node_gres(&self, name: &str) -> Option<String> {
@@ -63,32 +70,41 @@ impl Slurm for Host {
         // SAFETY: node_conf.h: only reads the name; hooks run under the node lock.
         let record = unsafe { (self.find_node)(name.as_ptr().cast_mut()) };
         // SAFETY: null or a live record.
-        let record = unsafe { record.as_ref() }.filter(|r| r.magic == sys::NODE_MAGIC)?;
+        let record = unsafe { Node::at(record) }.filter(|record| record.is_marked())?;
         // SAFETY: null or the live line of slurm.conf that the node is from.
-        let line = unsafe { record.config_ptr.as_ref() }?;
+        let line = unsafe { NodeLine::at(record.config_ptr()) }?;
         // SAFETY: null or NUL-terminated.
-        unsafe { text(line.gres) }
+        unsafe { text(line.gres()) }
     }
 
     /// From slurmctld's copy of the accounting database: nothing is asked over the network. Slurm fills it into a job only
     /// after this plugin.
     fn default_account(&self, user: u32) -> Option<String> {
-        // SAFETY: a plain struct of lock levels, 0 is none [assoc_mgr.h].
-        let mut locks: sys::assoc_mgr_lock_t = unsafe { std::mem::zeroed() };
-        locks.user = sys::READ_LOCK;
-        // SAFETY: slurmdb.h: a plain struct of numbers and pointers, for which zero is "not said".
-        let mut record: sys::slurmdb_user_rec_t = unsafe { std::mem::zeroed() };
-        record.uid = user;
+        let (Some(of_locks), Some(of_users)) = (AccountLocks::described(), User::described()) else {
+            return None;
+        };
+        // Plain structs of numbers and pointers, for which zero is "none" and "not said".
+        let mut locks = vec![0_u64; of_locks.size.div_ceil(8)];
+        let mut record = vec![0_u64; of_users.size.div_ceil(8)];
+        let (locks, record) = (locks.as_mut_ptr(), record.as_mut_ptr());
+        // SAFETY: a zeroed struct of this size, which lives to the end of this function.
+        let held = unsafe { AccountLocks::at(locks) }?;
+        // SAFETY: as above.
+        let user_record = unsafe { User::at(record) }?;
+        // SAFETY: fields of these structs.
+        unsafe { held.user_at().write(numbers::READ_LOCK) };
+        // SAFETY: as above.
+        unsafe { user_record.uid_at().write(user) };
 
         // SAFETY: assoc_mgr.h: taken after slurmctld's own locks, which job_submit runs under.
-        unsafe { (self.lock_accounts)(&raw mut locks) };
+        unsafe { (self.lock_accounts)(locks) };
         // SAFETY: assoc_mgr.c: under the lock for users it only looks through the list, and needs no connection. What it
         // puts into `record` belongs to the list.
-        unsafe { (self.fill_in_user)(std::ptr::null_mut(), &raw mut record, 0, std::ptr::null_mut(), true) };
+        unsafe { (self.fill_in_user)(std::ptr::null_mut(), record, 0, std::ptr::null_mut(), true) };
         // SAFETY: null or NUL-terminated, and copied under the lock.
-        let account = unsafe { text(record.default_acct.cast::<c_char>()) };
+        let account = unsafe { text(user_record.default_acct()) };
         // SAFETY: as taken above.
-        unsafe { (self.unlock_accounts)(&raw mut locks) };
+        unsafe { (self.unlock_accounts)(locks) };
         account.filter(|account| !account.is_empty())
     }
 
@@ -97,10 +113,8 @@ impl Slurm for Host {
     }
 
     fn counts_slices(&self) -> bool {
-        // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, under the configuration lock.
-        let conf = unsafe { self.conf.as_ref() };
         // SAFETY: null or NUL-terminated.
-        unsafe { text(conf.licenses) }.is_some_and(|all| names_slices(&all))
+        conf().and_then(|conf| unsafe { text(conf.licenses()) }).is_some_and(|all| names_slices(&all))
     }
 
     fn now(&self) -> u64 {

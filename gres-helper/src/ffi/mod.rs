@@ -2,8 +2,7 @@
 
 mod desc;
 mod entry;
+mod fit;
 mod host;
-mod prototypes;
+mod records;
 mod version;
-
-include!(concat!(env!("OUT_DIR"), "/sys.rs"));

@@ -1,20 +1,47 @@
-//! What differs in Slurm's structs and texts between series. The function that differs stands in `prototypes`; together the two are all
-//! there is to look at when a new series comes. `slurm_since = "24.05"` holds for 24.05 and later.
+//! What differs between series of Slurm beside the places of fields.
 
+use slurm_numbers as numbers;
+use slurm_tables::Version;
 use slurmctld_rt::is_exclusive;
 
-use super::sys;
+/// Gives the version of the Slurm that loads this plugin: the loader refuses a plugin with another.
+pub(super) fn slurm() -> Version {
+    Version(super::entry::stamped())
+}
 
-/// True if slurmctld frees `extra` of a submission twice (`_copy_job_desc_to_job_record`).
-pub(super) const FREES_EXTRA_TWICE: bool = !cfg!(slurm_since = "23.02");
+/// Tells whether slurmctld frees `extra` of a submission twice (`_copy_job_desc_to_job_record`).
+pub(super) fn frees_extra_twice() -> bool {
+    !slurm().since(23, 2)
+}
 
-/// One entry of `tres_per_node`.
+/// Tells whether slurmctld hands `job_modify` a place for a message to the user.
+pub(super) fn has_message_of_changes() -> bool {
+    slurm().since(23, 2)
+}
+
+/// Gives one entry of `tres_per_node`.
 pub(super) fn gres(name: &str, count: u32) -> String {
-    let kind = if cfg!(slurm_since = "23.11") { "gres/" } else { "gres:" };
+    let kind = if slurm().since(23, 11) { "gres/" } else { "gres:" };
     format!("{kind}{name}:{count}")
 }
 
-/// `--exclusive`.
+/// Tells whether a job is `--exclusive`.
 pub(super) fn exclusive(whole_node: u8) -> bool {
-    is_exclusive(whole_node, sys::WHOLE_NODE_REQUIRED, cfg!(slurm_since = "24.05"))
+    is_exclusive(whole_node, numbers::WHOLE_NODE_REQUIRED, slurm().since(24, 5))
+}
+
+/// Gives the flags by which slurmctld itself notes in a change of a job that it is to lose licenses. Clients' bits come through.
+pub(super) fn reset_licenses(slurm: Version) -> u64 {
+    if slurm.since(23, 2) { numbers::RESET_LIC_JOB | numbers::RESET_LIC_TASK } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_that_give_licenses_back_are_those_of_the_release() {
+        assert_eq!(reset_licenses(Version::new(22, 5, 11)), 0);
+        assert_eq!(reset_licenses(Version::new(24, 11, 5)), 0b11 << 36);
+    }
 }

@@ -1,18 +1,21 @@
 //! Writes effects into slurmctld: node bitmap, device bits, SPANK environment, AdminComment, licenses, node text.
 
+use std::ffi::c_void;
+
 use geometry::JobId;
 use slurmctld_rt::spank_env::is_named;
 use slurmctld_rt::{item, text};
 
 use super::call::Call;
 use super::host::Host;
-use super::{accounts, jobs, licenses, sys, version};
+use super::records::{Job, JobGres};
+use super::{accounts, jobs, licenses, version};
 use crate::effect::{Counted, Devices, Effect, Layout, Word};
 use crate::slurm_rules::{ShardRequest, amount, amounts_by_device, devices_of_entries, jobs_to_list};
 use crate::view::GresKind;
 
 /// Writes the effects of a test, in their order.
-pub(super) fn in_test(host: &Host, job: &mut sys::job_record_t, call: &Call, effects: &[Effect]) {
+pub(super) fn in_test(host: &Host, job: Job, call: &Call, effects: &[Effect]) {
     // SAFETY: select.h: the bitmap is in/out for the test.
     let candidates = unsafe { host.bits.at(call.bitmap) };
     for effect in effects {
@@ -32,27 +35,28 @@ pub(super) fn in_test(host: &Host, job: &mut sys::job_record_t, call: &Call, eff
 }
 
 /// Writes effects on a job's record, in their order. Those of a test alone are passed over.
-pub(super) fn on_job(host: &Host, job: &mut sys::job_record_t, effects: &[Effect]) {
+pub(super) fn on_job(host: &Host, job: Job, effects: &[Effect]) {
     effects.iter().for_each(|effect| one(host, job, effect));
 }
 
-fn one(host: &Host, job: &mut sys::job_record_t, effect: &Effect) {
+fn one(host: &Host, job: Job, effect: &Effect) {
     match effect {
         Effect::Shards(count) => resize_shards(host, job, u64::from(*count)),
         Effect::SearchShards(count) => set_shards_per_node(host, job, u64::from(*count)),
         Effect::Devices(on_node) => devices(host, job, on_node),
-        Effect::StartAt(start) => job.start_time = *start,
+        // SAFETY: a field of a live job, under slurmctld's job write lock.
+        Effect::StartAt(start) => unsafe { job.start_time_at().write(*start) },
         Effect::Placement(_) | Effect::Why(_) | Effect::Match(_) => {
             effect.variables().into_iter().for_each(|(name, value)| variable(host, job, name, value));
         }
         Effect::Comment(text) => {
             // SAFETY: slurmctld.h: null or a string that Slurm allocated.
-            unsafe { host.heap.replace(&mut job.admin_comment, text) };
+            unsafe { host.heap.replace(job.admin_comment_at(), text) };
         }
         Effect::Slices(count) => licenses::count_slices(host, job, *count),
         Effect::JobsChanged => host.jobs_changed(),
         // SAFETY: src/common/job_resources.h: frees what the test made and sets the field to null, as cons_tres itself does.
-        Effect::Unallocate => unsafe { (host.free_job_resources)(&raw mut job.job_resrcs) },
+        Effect::Unallocate => unsafe { (host.free_job_resources)(job.job_resrcs_at()) },
         Effect::RuleOut(_)
         | Effect::Order(_)
         | Effect::Offer(_)
@@ -66,22 +70,20 @@ fn preempt(host: &Host, call: &Call, going: &[JobId]) {
     // SAFETY: select.h: null, or a place for a list of job records that the caller frees.
     let Some(list) = (unsafe { call.preempted.as_mut() }) else { return };
     // SAFETY: null or a live list of job records.
-    let listed = unsafe { host.lists.elements::<sys::job_record_t>(*list) };
+    let listed = unsafe { host.lists.elements::<c_void>(*list) };
     let all = jobs_to_list(listed, &jobs::victims(host, call.candidates), going);
     // SAFETY: null or a live list, which does not own its elements, as cons_tres makes it.
     unsafe { host.lists.fill(list, &all) };
 }
 
 /// Replaces the devices that cons_tres chose for the job on a node; its amounts of shards move with them.
-fn devices(host: &Host, job: &sys::job_record_t, on_node: &Devices) {
+fn devices(host: &Host, job: Job, on_node: &Devices) {
     let states = accounts::requested(host, job);
     let are_shards = states.first().is_some_and(|(kind, _)| *kind == GresKind::Shard);
     let ours = devices_of_entries(&on_node.devices, &on_node.entries, states.len(), are_shards);
     for ((_, state), ours) in states.into_iter().zip(ours.unwrap_or_default()) {
-        // SAFETY: an element of the job's list, which the test has just filled.
-        let Some(state) = (unsafe { state.as_mut() }) else { continue };
         // SAFETY: an array over the node table, or null.
-        let Some(bits) = (unsafe { item(state.gres_bit_select, on_node.node) }) else { continue };
+        let Some(bits) = (unsafe { item(state.gres_bit_select(), on_node.node) }) else { continue };
         // SAFETY: null or a bit string of the job's own.
         let bits = unsafe { host.bits.at(bits) };
         for i in 0..bits.size() {
@@ -90,66 +92,72 @@ fn devices(host: &Host, job: &sys::job_record_t, on_node: &Devices) {
         if let Some(counted) = on_node.shards {
             count(state, on_node.node, counted);
         }
-        let total = amount(accounts::selected(state, on_node.node), state.gres_per_node);
+        let total = amount(accounts::selected(state, on_node.node), state.gres_per_node());
         version::move_amounts(state, on_node.node, &amounts_by_device(total, &ours, bits.size()));
     }
 }
 
 /// Makes Slurm count these shards on a node. Slurm 22.05 takes as many on each device as the job asks per node
 /// (`gres_ctld.c`, `_job_alloc` and `_job_dealloc`), and the sum from the array of amounts per node.
-fn count(state: &mut sys::gres_job_state_t, node: usize, counted: Counted) {
-    if state.gres_cnt_node_select.is_null() {
+fn count(state: JobGres, node: usize, counted: Counted) {
+    if state.gres_cnt_node_select().is_null() {
         return;
     }
     // SAFETY: src/common/gres.h: an array over the node table.
-    let amount = unsafe { state.gres_cnt_node_select.add(node) };
+    let amount = unsafe { state.gres_cnt_node_select().add(node) };
     // SAFETY: as above; the test has just filled it.
     unsafe { amount.write(counted.per_node) };
-    state.gres_per_node = counted.per_gpu;
-    state.total_gres = counted.of_job;
+    set_counts(state, counted.per_gpu, counted.of_job);
+}
+
+/// Sets how many of an entry a job gets on a node, and in all.
+fn set_counts(state: JobGres, per_node: u64, of_job: u64) {
+    // SAFETY: fields of an element of the job's list, under slurmctld's job write lock.
+    unsafe { state.gres_per_node_at().write(per_node) };
+    // SAFETY: as above.
+    unsafe { state.total_gres_at().write(of_job) };
 }
 
 /// The entry of a job with a single one, for shards. Hooks may write to it under slurmctld's job lock.
-fn only_shards<'a>(host: &Host, job: &sys::job_record_t) -> Option<&'a mut sys::gres_job_state_t> {
+fn only_shards(host: &Host, job: Job) -> Option<JobGres> {
     let [(GresKind::Shard, state)] = accounts::requested(host, job)[..] else { return None };
-    // SAFETY: an element of the job's list.
-    unsafe { state.as_mut() }
+    Some(state)
 }
 
 /// Shards per node that a job with a single entry for shards asks for, for [`set_shards_per_node`] to put back.
-pub(super) fn shards_per_node(host: &Host, job: &sys::job_record_t) -> Option<u64> {
-    only_shards(host, job).map(|state| state.gres_per_node)
+pub(super) fn shards_per_node(host: &Host, job: Job) -> Option<u64> {
+    only_shards(host, job).map(|state| state.gres_per_node())
 }
 
 /// Makes Slurm look for GPUs with this many shards for a job with a single entry for shards.
-pub(super) fn set_shards_per_node(host: &Host, job: &sys::job_record_t, count: u64) {
+pub(super) fn set_shards_per_node(host: &Host, job: Job, count: u64) {
     if let Some(state) = only_shards(host, job) {
-        state.gres_per_node = count;
+        set_counts(state, count, state.total_gres());
     }
 }
 
 /// Gives the job's SPANK environment exactly this value of a variable, or none at all: whatever else claims to be one
 /// goes, because the environment is the user's to fill.
-fn variable(host: &Host, job: &mut sys::job_record_t, name: &str, value: Option<&str>) {
+fn variable(host: &Host, job: Job, name: &str, value: Option<&str>) {
     let line = value.map(|value| format!("{name}={value}"));
     let goes = |entry: &str| is_named(entry, name);
-    let (env, size) = (&mut job.spank_job_env, &mut job.spank_job_env_size);
+    let (env, size) = (job.spank_job_env_at(), job.spank_job_env_size_at());
     // SAFETY: src/slurmctld/slurmctld.h: `spank_job_env` has `spank_job_env_size` elements, and Slurm frees them.
     unsafe { host.heap.rewrite(env, size, &goes, line.as_deref()) };
 }
 
 /// Gives a pending job with a single entry for shards this many per node, in Slurm's request and in the text that shows
 /// it. Its limits were checked with the number that it had.
-fn resize_shards(host: &Host, job: &mut sys::job_record_t, count: u64) {
+fn resize_shards(host: &Host, job: Job, count: u64) {
     let Some(state) = only_shards(host, job) else { return };
     // SAFETY: null or NUL-terminated.
-    let shown = unsafe { text(job.tres_per_node) };
-    let before = ShardRequest { per_node: state.gres_per_node, of_job: state.total_gres, shown };
+    let shown = unsafe { text(job.tres_per_node()) };
+    let before = ShardRequest { per_node: state.gres_per_node(), of_job: state.total_gres(), shown };
     let Some(after) = before.resized(count) else { return };
-    (state.gres_per_node, state.total_gres) = (after.per_node, after.of_job);
+    set_counts(state, after.per_node, after.of_job);
     if let Some(shown) = after.shown {
         // SAFETY: slurmctld.h: null or a string that Slurm allocated.
-        unsafe { host.heap.replace(&mut job.tres_per_node, &shown) };
+        unsafe { host.heap.replace(job.tres_per_node_at(), &shown) };
     }
 }
 
@@ -167,13 +175,11 @@ pub(super) fn words(host: &Host, words: &[Word]) {
 fn show<'a, F: FnOnce(&str) -> Option<String>>(host: &Host, all: impl Iterator<Item = (&'a String, F)>) {
     let mut changed = false;
     for (name, shown) in all {
-        let Some(mut node) = host.node_by_name(name) else { continue };
-        // SAFETY: a slot of the node table; hooks run under the node write lock.
-        let node = unsafe { node.as_mut() };
+        let Some(node) = host.node_by_name(name) else { continue };
         // SAFETY: null or NUL-terminated.
-        let Some(after) = shown(&unsafe { text(node.extra) }.unwrap_or_default()) else { continue };
+        let Some(after) = shown(&unsafe { text(node.extra()) }.unwrap_or_default()) else { continue };
         // SAFETY: node_conf.h: null or a string that Slurm allocated.
-        unsafe { host.heap.replace(&mut node.extra, &after) };
+        unsafe { host.heap.replace(node.extra_at(), &after) };
         changed = true;
     }
     if changed {

@@ -2,22 +2,22 @@
 
 use std::ffi::c_void;
 
-use super::sys;
+use slurmctld_rt::{BitString, List};
 
 /// The arguments of `select_p_job_test` that matter here.
 pub(super) struct Call {
     /// The job's record, live and under slurmctld's write lock.
-    pub(super) job: *mut sys::job_record_t,
+    pub(super) job: *mut c_void,
     /// In: candidates. Out: the choice.
-    pub(super) bitmap: *mut sys::bitstr_t,
+    pub(super) bitmap: *mut BitString,
     /// Least number of nodes.
     pub(super) min_nodes: u32,
     /// Slurm's question, with flags.
     pub(super) mode: u16,
     /// Jobs that may be preempted for it; null, or a list.
-    pub(super) candidates: *mut c_void,
+    pub(super) candidates: *mut List,
     /// Out: those that would have to be; null, or a place for a list.
-    pub(super) preempted: *mut *mut c_void,
+    pub(super) preempted: *mut *mut List,
     /// Nodes and devices that reservations keep from the job, as Slurm describes them; null without any.
     pub(super) reserved: *mut c_void,
 }

@@ -1,13 +1,17 @@
 //! The symbols that Slurm reads and calls, except those that only forward.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::path::Path;
 
 use plugin_rt::{Chain, guard_ok, log};
+use slurm_numbers as numbers;
+use slurm_tables::Version;
+use slurmctld_rt::fit::state_dir;
 use slurmctld_rt::{MissingSymbol, in_slurmctld};
 
 use super::host::Host;
-use super::{hooks, host, prototypes, real, sys};
+use super::records::Conf;
+use super::{fit, hooks, host, prototypes, real, version};
 use crate::state;
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU placement on top of select/cons_tres");
@@ -16,15 +20,14 @@ plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
 /// The id of the plugin this one stands in front of.
 #[unsafe(no_mangle)]
-static plugin_id: u32 = sys::SELECT_PLUGIN_CONS_TRES;
+static plugin_id: u32 = numbers::SELECT_PLUGIN_CONS_TRES;
 
-/// The Slurm that the structs were read from: the loader refuses any other.
-#[unsafe(no_mangle)]
-static plugin_version: u32 = sys::SLURM_VERSION_NUMBER;
+plugin_rt::stamped_version!(pub(super) fn stamped);
 
-/// Names of the functions of Slurm's own plugin that are called: here, or in `prototypes`.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().chain(prototypes::NAMES).copied()
+/// Names of the functions of Slurm's own plugin that are called in this version: here, or in `prototypes`.
+pub(super) fn names(slurm: Version) -> impl Iterator<Item = &'static str> {
+    let of_steps = (!slurm.since(25, 5)).then_some("select_p_step_start");
+    NAMES.iter().copied().chain(of_steps).chain(prototypes::names(slurm))
 }
 
 const NAMES: &[&str] = &[
@@ -37,17 +40,15 @@ const NAMES: &[&str] = &[
     "select_p_job_fini",
     "select_p_job_resized",
     "select_p_job_expand",
-    #[cfg(not(slurm_since = "25.05"))]
-    "select_p_step_start",
     "select_p_select_nodeinfo_set_all",
 ];
 
-const SUCCESS: c_int = sys::SLURM_SUCCESS as c_int;
-const ERROR: c_int = sys::SLURM_ERROR;
+const SUCCESS: c_int = 0;
+const ERROR: c_int = -1;
 
 around!(fn init() -> c_int, else SUCCESS, |real| {
     plugin_rt::install_panic_hook();
-    if let Err(e) = real::load(&mut names()) {
+    if let Err(e) = real::load(&mut names(version::slurm())) {
         log::error(format_args!("select plugin: {}", Chain(&e)));
         return ERROR;
     }
@@ -60,13 +61,17 @@ around!(fn init() -> c_int, else SUCCESS, |real| {
 
 /// Begins to place jobs, in a slurmctld that has all that is needed for that.
 fn begin() {
+    let is_slurmctld = in_slurmctld(version::slurm().since(25, 5)).unwrap_or(false);
+    if is_slurmctld && !guard_ok("init", false, fit::learns) {
+        return guard_ok("init", (), || state::say_other_slurm(state_dir().as_deref()));
+    }
     match places_jobs() {
         Ok(false) => return,
         Ok(true) => {}
         Err(missing) => {
-            let saved = || host::conf_string(|c| c.state_save_location);
+            let saved = || host::conf_string(Conf::state_save_location);
             guard_ok("init", (), || state::say_other_slurm(saved().as_deref()));
-            let missing = missing.built_for(sys::SLURM_VERSION_NUMBER);
+            let missing = missing.built_for(version::slurm().0);
             return log::error(format_args!("select plugin: {missing}: GPUs are left to Slurm"));
         }
     }
@@ -78,15 +83,19 @@ fn begin() {
 
 /// Tells whether this process is slurmctld. Everywhere else the plugin only forwards, and in a slurmctld that lacks a symbol.
 fn places_jobs() -> Result<bool, MissingSymbol> {
-    let inside = in_slurmctld(sys::TESSERA_IS_SLURMCTLD)?;
-    if inside { Host::found().as_ref().map(|_| true).map_err(Clone::clone) } else { Ok(false) }
+    let inside = in_slurmctld(version::slurm().since(25, 5))?;
+    if inside && fit::is_learnt() {
+        Host::found().as_ref().map(|_| true).map_err(Clone::clone)
+    } else {
+        Ok(false)
+    }
 }
 
 /// Reads the configuration and, if it is new, starts from an empty state.
 fn configure() {
-    let Some(slurm_conf) = host::conf_string(|c| c.slurm_conf) else { return };
-    let saved = host::conf_string(|c| c.state_save_location);
-    state::configure(Path::new(&slurm_conf), saved.as_deref(), sys::SLURM_VERSION_NUMBER);
+    let Some(slurm_conf) = host::conf_string(Conf::slurm_conf) else { return };
+    let saved = host::conf_string(Conf::state_save_location);
+    state::configure(Path::new(&slurm_conf), saved.as_deref(), version::slurm().0);
 }
 
 around!(fn select_p_reconfigure() -> c_int, else ERROR, |real| {
@@ -98,12 +107,12 @@ around!(fn select_p_reconfigure() -> c_int, else ERROR, |real| {
     rc
 });
 
-around!(fn select_p_job_begin(job: *mut sys::job_record_t) -> c_int, else ERROR, |real| {
+around!(fn select_p_job_begin(job: *mut c_void) -> c_int, else ERROR, |real| {
     // If it may not, it stays pending, with reason Resources.
     if guard_ok("job_begin", false, || hooks::may_begin(job)) { real() } else { ERROR }
 });
 
-around!(fn select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int, else ERROR, |real| {
+around!(fn select_p_select_nodeinfo_set(job: *mut c_void) -> c_int, else ERROR, |real| {
     let rc = real();
     guard_ok("select_nodeinfo_set", (), || hooks::allocated(job));
     rc
@@ -114,14 +123,14 @@ around!(fn select_p_select_nodeinfo_set_all() -> c_int, else ERROR, |real| {
     real()
 });
 
-around!(fn select_p_job_fini(job: *mut sys::job_record_t) -> c_int, else ERROR, |real| {
+around!(fn select_p_job_fini(job: *mut c_void) -> c_int, else ERROR, |real| {
     let rc = real();
     guard_ok("job_fini", (), || hooks::ended(job));
     rc
 });
 
 around!(
-    fn select_p_job_resized(job: *mut sys::job_record_t, node: *mut sys::node_record_t) -> c_int,
+    fn select_p_job_resized(job: *mut c_void, node: *mut c_void) -> c_int,
     else ERROR,
     |real| {
         let rc = real();
@@ -130,14 +139,13 @@ around!(
     }
 );
 
-#[cfg(not(slurm_since = "25.05"))]
-around!(fn select_p_step_start(step: *mut sys::step_record_t) -> c_int, else ERROR, |real| {
+around!(fn select_p_step_start(step: *mut c_void) -> c_int, else ERROR, |real| {
     guard_ok("step_start", (), || hooks::step_starts(step));
     real()
 });
 
 around!(
-    fn select_p_job_expand(from: *mut sys::job_record_t, to: *mut sys::job_record_t) -> c_int,
+    fn select_p_job_expand(from: *mut c_void, to: *mut c_void) -> c_int,
     else ERROR,
     |real| {
         if !guard_ok("job_expand", false, || hooks::may_merge(from, to)) {
@@ -147,3 +155,32 @@ around!(
         real()
     }
 );
+
+#[cfg(test)]
+mod tests {
+    use slurm_tables::{TABLES, Table};
+
+    use super::*;
+
+    /// Slurm ends slurmctld if a plugin lacks a function that it looks up, and its own plugin has no other.
+    #[test]
+    fn every_release_finds_the_functions_that_it_looks_up() {
+        let table = Table::parse(TABLES).unwrap();
+        for release in &table.releases {
+            let layout = table.layout(*release).unwrap();
+            let mut ours: Vec<&str> =
+                names(*release).filter(|name| !["init", "fini"].contains(name)).collect();
+            ours.sort_unstable();
+            assert_eq!(ours, layout.asked("select_p_"), "{release}");
+            assert_eq!(layout.asked("plugin_id"), ["plugin_id"], "{release}");
+        }
+    }
+
+    #[test]
+    fn every_release_has_the_fields_that_are_read() {
+        let table = Table::parse(TABLES).unwrap();
+        for release in &table.releases {
+            super::super::records::learn(&table.layout(*release).unwrap()).unwrap();
+        }
+    }
+}

@@ -33,15 +33,16 @@ impl Slot {
 /// Exports a function that Slurm calls: `around!(fn select_p_job_fini(job: *mut T) -> c_int, else SLURM_ERROR, |real| …)`. Its body asks
 /// Slurm's own function by `real()`, which passes the arguments on and gives the value behind `else` where there is no such function.
 macro_rules! around {
-    (fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr, |$real:ident| $body:expr) => {
+    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr, |$real:ident| $body:expr) => {
+        $(#[$doc])*
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
             static SLOT: $crate::ffi::forward::Slot =
                 $crate::ffi::forward::Slot::new(concat!(stringify!($name), "\0"));
             let $real = || match SLOT.get() {
                 Some(address) => {
-                    // SAFETY: the prototype is the one in select.h of the version this plugin was built for; pointers
-                    // are passed on untouched.
+                    // SAFETY: the prototype is the one in select.h, if need be with an argument more than an older Slurm gives
+                    // and takes; pointers are passed on untouched.
                     let real = unsafe {
                         std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($ty),*) -> $ret>(
                             address.as_ptr(),
@@ -57,11 +58,30 @@ macro_rules! around {
     };
 }
 
-/// Exports functions that only forward, for the series of Slurm that ask for them, and lists their names.
+/// Exports functions that only forward, and lists their names with the series of Slurm that ask for them.
 macro_rules! forward {
-    ($($cfg:tt { $(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr;)* })*) => {
-        /// Names of the functions that are only forwarded.
-        pub(super) const NAMES: &[&str] = &[$($(#[cfg $cfg] stringify!($name)),*),*];
-        $($(#[cfg $cfg] around!(fn $name($($arg: $ty),*) -> $ret, else $missing, |real| real());)*)*
+    ($(($($when:tt)*) { $(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr;)* })*) => {
+        /// Names of the functions that are only forwarded, in this version.
+        pub(super) fn names(slurm: Version) -> impl Iterator<Item = &'static str> {
+            let groups: &[(bool, &[&'static str])] =
+                &[$((asked!(slurm, $($when)*), &[$(stringify!($name)),*])),*];
+            let asked: Vec<&'static str> =
+                groups.iter().filter(|(asked, _)| *asked).flat_map(|(_, names)| names.iter().copied()).collect();
+            asked.into_iter()
+        }
+        $($(around!(fn $name($($arg: $ty),*) -> $ret, else $missing, |real| real());)*)*
+    };
+}
+
+/// Tells whether a version asks for a group of functions: `always`, `until 23, 2` or `since 26, 5`.
+macro_rules! asked {
+    ($slurm:ident, always) => {
+        true
+    };
+    ($slurm:ident, until $major:literal, $minor:literal) => {
+        !$slurm.since($major, $minor)
+    };
+    ($slurm:ident, since $major:literal, $minor:literal) => {
+        $slurm.since($major, $minor)
     };
 }

@@ -15,72 +15,83 @@
 //! Slurm's own plugin is asked exactly once in each, outside every guard.
 
 use geometry::JobId;
-use plugin_rt::set_job;
+use std::ffi::c_void;
+
+use plugin_rt::{Chain, set_job};
 use protocol::wire::PLACEMENT_ENV;
-use slurmctld_rt::struct_at;
 
 use super::host::{Host, name_of};
-use super::{accounts, apply, jobs, nodes, resources, sys};
+use super::records::{Job, Node, Step};
+use super::{accounts, apply, fit, jobs, nodes, resources, version};
 use crate::effect::Effect;
 use crate::learnt::Learnt;
 use crate::lifecycle_hooks as lifecycle;
 use crate::memory::{Boots, Memory};
 use crate::state::{State, lock};
-#[cfg(not(slurm_since = "23.11"))]
 use crate::view::GresKind;
 
 /// Without a configuration, takes away what an earlier one placed: a requeued job, or the rest of an array, would have
 /// it carried out on whatever GPUs Slurm now gives it.
-pub(super) fn forget_placement(job: *mut sys::job_record_t) {
+pub(super) fn forget_placement(job: *mut c_void) {
     let mut state = lock();
     let Some(state) = state.as_mut().filter(|state| state.is_unconfigured()) else { return };
     let Some(host) = Host::get() else { return };
     // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
-    let Some(job) = (unsafe { job.as_mut() }) else { return };
-    set_job(job.job_id);
-    if structs_fit(state, host, job) && jobs::spank_env(job, PLACEMENT_ENV).is_some() {
+    if !structs_fit(state, host, job) {
+        return;
+    }
+    // SAFETY: as above.
+    let Some(job) = (unsafe { Job::at(job) }) else { return };
+    set_job(job.job_id());
+    if jobs::spank_env(job, PLACEMENT_ENV).is_some() {
         apply::on_job(host, job, &[Effect::Placement(None)]);
     }
 }
 
 /// Runs `body` if the plugin places jobs in this process and its view of the structs is the process's.
-pub(super) fn with<T>(
-    job: *mut sys::job_record_t,
-    body: impl FnOnce(&mut Memory, &Host, &mut sys::job_record_t) -> T,
-) -> Option<T> {
+pub(super) fn with<T>(job: *mut c_void, body: impl FnOnce(&mut Memory, &Host, Job) -> T) -> Option<T> {
     record_fits(job)?.then(|| again(job, body))?
 }
 
 /// Tells whether the plugin places jobs and the record is as it is known here; `None` without a job or a Slurm.
-fn record_fits(job: *mut sys::job_record_t) -> Option<bool> {
+fn record_fits(job: *mut c_void) -> Option<bool> {
     let mut state = lock();
     let (state, host) = (state.as_mut()?, Host::get()?);
-    // SAFETY: select.h: the record of a live job, under slurmctld's job lock.
-    Some(state.places_jobs(host.now()) && structs_fit(state, host, unsafe { struct_at(job) }?))
+    Some(!job.is_null() && state.places_jobs(host.now()) && structs_fit(state, host, job))
 }
 
 /// As [`with`], for a record that [`with`] has just found to be as it is known here.
-pub(super) fn again<T>(
-    job: *mut sys::job_record_t,
-    body: impl FnOnce(&mut Memory, &Host, &mut sys::job_record_t) -> T,
-) -> Option<T> {
+pub(super) fn again<T>(job: *mut c_void, body: impl FnOnce(&mut Memory, &Host, Job) -> T) -> Option<T> {
     let mut state = lock();
     let (memory, host) = (state.as_mut()?.memory()?, Host::get()?);
     // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
-    let job = unsafe { job.as_mut() }?;
-    set_job(job.job_id);
+    let job = unsafe { Job::at(job) }?;
+    set_job(job.job_id());
     Some(body(memory, host, job))
 }
 
 /// Tells whether this job's record is as it is known here.
-fn structs_fit(state: &mut State, host: &Host, job: &sys::job_record_t) -> bool {
-    state.fits(host.now(), jobs::layout_fits(job), || nodes::layout_fits(host))
+fn structs_fit(state: &mut State, host: &Host, job: *mut c_void) -> bool {
+    let carefully =
+        || fit::job(host, job).and_then(|()| fit::nodes(host)).map_err(|why| Chain(&why).to_string());
+    // SAFETY: select.h: the record of a live job, under slurmctld's job lock.
+    let marked = || unsafe { Job::at(job) }.is_some_and(jobs::is_marked);
+    state.fits(host.now(), marked, carefully)
+}
+
+/// Tells whether the records of nodes are as they are known here. If they are not, nothing is placed any more.
+fn nodes_fit(host: &Host) -> bool {
+    let Err(why) = fit::nodes(host) else { return true };
+    if let Some(state) = lock().as_mut() {
+        state.fits(host.now(), || false, || Err(Chain(&why).to_string()));
+    }
+    false
 }
 
 /// Tells whether a job may start.
-pub(super) fn may_begin(job: *mut sys::job_record_t) -> bool {
+pub(super) fn may_begin(job: *mut c_void) -> bool {
     let checked = with(job, |memory, host, job| {
-        jobs::check_env(job).map_err(|why| (why, job.job_id))?;
+        jobs::check_env(job).map_err(|why| (why, job.job_id()))?;
         Ok(memory.has_decided(jobs::address(job)) || lifecycle::may_begin_undecided(&jobs::view(host, job)))
     });
     match checked {
@@ -96,7 +107,7 @@ pub(super) fn may_begin(job: *mut sys::job_record_t) -> bool {
 }
 
 /// After Slurm has allocated a job, or found it running at its start.
-pub(super) fn allocated(job: *mut sys::job_record_t) {
+pub(super) fn allocated(job: *mut c_void) {
     with(job, |memory, host, job| {
         // At its start slurmctld calls this for finished jobs as well.
         if jobs::runs(job) {
@@ -112,8 +123,8 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
 }
 
 /// Takes note of the CPUs of a job that runs, and counts it if no test has: tasks of an array get their ids when they start.
-fn job_takes_cpus(memory: &mut Memory, host: &Host, job: &sys::job_record_t) {
-    let id = JobId(job.job_id);
+fn job_takes_cpus(memory: &mut Memory, host: &Host, job: Job) {
+    let id = JobId(job.job_id());
     let has = resources::cpus_of_job(host, job, |node| memory.learnt.cpus.knows(node));
     if !has.is_empty() && memory.learnt.meets(id) {
         memory.learnt.arrived(&jobs::view(host, job));
@@ -122,29 +133,33 @@ fn job_takes_cpus(memory: &mut Memory, host: &Host, job: &sys::job_record_t) {
 }
 
 /// A step has its devices, and its credential is not made yet.
-#[cfg(not(slurm_since = "25.05"))]
-pub(super) fn step_starts(step: *mut sys::step_record_t) {
+pub(super) fn step_starts(step: *mut c_void) {
     // SAFETY: select.h: a live step, under slurmctld's job write lock.
-    let Some(step) = (unsafe { step.as_ref() }) else { return };
-    with(step.job_ptr, |_, host, job| accounts::give_step_all_gpus(host, job, step));
+    let Some(step) = (unsafe { Step::at(step) }) else { return };
+    with(step.job_ptr(), |_, host, job| accounts::give_step_all_gpus(host, job, step));
 }
 
 /// After a job has begun to end.
-pub(super) fn ended(job: *mut sys::job_record_t) {
+pub(super) fn ended(job: *mut c_void) {
     with(job, |memory, host, job| {
-        #[cfg(not(slurm_since = "23.11"))]
-        if accounts::requested(host, job).iter().any(|(kind, _)| *kind == GresKind::Shard) {
+        if !version::counts_by_device()
+            && accounts::requested(host, job).iter().any(|(kind, _)| *kind == GresKind::Shard)
+        {
             let nodes = jobs::nodes_of(host, job).into_iter().filter_map(|node| host.node(node.index));
             nodes.for_each(|node| accounts::restore_shared_bits(host, node));
         }
-        memory.learnt.cpus.end(JobId(job.job_id));
-        apply::layouts(host, &lifecycle::ended(memory, JobId(job.job_id)));
+        memory.learnt.cpus.end(JobId(job.job_id()));
+        apply::layouts(host, &lifecycle::ended(memory, JobId(job.job_id())));
     });
 }
 
 /// Before nodes are shown: epilogs may have ended and nodes booted, of which no other hook tells.
 pub(super) fn nodes_are_shown() {
+    fit::remind();
     let Some(host) = Host::get() else { return };
+    if !fit::is_learnt() || !nodes_fit(host) {
+        return;
+    }
     show_off(host);
     with_memory(|memory| {
         nodes_have_booted(memory, host);
@@ -157,7 +172,7 @@ pub(super) fn nodes_are_shown() {
 fn show_off(host: &Host) {
     let mut state = lock();
     let Some(nodes) = state.as_mut().and_then(State::take_unshown) else { return };
-    if nodes::layout_fits(host) {
+    if fit::nodes(host).is_ok() {
         apply::layouts(host, &lifecycle::off(nodes));
     }
 }
@@ -176,18 +191,18 @@ fn nodes_have_spoken(memory: &mut Memory, host: &Host) {
 }
 
 /// After a running job has lost a node.
-pub(super) fn lost_node(job: *mut sys::job_record_t, node: *mut sys::node_record_t) {
+pub(super) fn lost_node(job: *mut c_void, node: *mut c_void) {
     with(job, |memory, host, job| {
         // SAFETY: select.h: a live node record.
-        let Some(node) = (unsafe { struct_at(node) }) else { return };
-        #[cfg(not(slurm_since = "23.11"))]
+        let Some(node) = (unsafe { Node::at(node) }) else { return };
         accounts::restore_shared_bits(host, node);
         let Some(name) = name_of(node) else { return };
         if let Some(index) = host.index_of(node) {
-            memory.learnt.cpus.lose(JobId(job.job_id), index);
+            memory.learnt.cpus.lose(JobId(job.job_id()), index);
         }
         let placement = jobs::spank_env(job, PLACEMENT_ENV);
-        let (effects, layouts) = lifecycle::lost_node(memory, JobId(job.job_id), &name, placement.as_deref());
+        let (effects, layouts) =
+            lifecycle::lost_node(memory, JobId(job.job_id()), &name, placement.as_deref());
         apply::layouts(host, &layouts);
         apply::on_job(host, job, &effects);
     });
@@ -196,6 +211,9 @@ pub(super) fn lost_node(job: *mut sys::job_record_t, node: *mut sys::node_record
 /// Rebuilds the state from the running jobs, after a new configuration.
 pub(super) fn rebuild() {
     let Some(host) = Host::get() else { return };
+    if !fit::is_learnt() || !nodes_fit(host) {
+        return;
+    }
     with_memory(|memory| {
         let gpus = nodes::gpus(host);
         nodes_have_spoken(memory, host);
@@ -230,7 +248,7 @@ fn with_memory(body: impl FnOnce(&mut Memory)) {
 }
 
 /// Tells whether the allocations of two jobs can be merged: not if either has GPUs here.
-pub(super) fn may_merge(a: *mut sys::job_record_t, b: *mut sys::job_record_t) -> bool {
-    let holds = |job| with(job, |memory, _, job| memory.engine.holds(JobId(job.job_id)));
+pub(super) fn may_merge(a: *mut c_void, b: *mut c_void) -> bool {
+    let holds = |job| with(job, |memory, _, job| memory.engine.holds(JobId(job.job_id())));
     !holds(a).unwrap_or(false) && !holds(b).unwrap_or(false)
 }

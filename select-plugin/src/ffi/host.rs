@@ -4,14 +4,14 @@
 //! which lack some of them, and unit tests have none.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::ptr::NonNull;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use geometry::JobId;
 use plugin_rt::symbol;
-use slurmctld_rt::{Bits, Heap, List, Lists, item, struct_at, text};
+use slurm_numbers as numbers;
+use slurmctld_rt::{BitString, Bits, Heap, List, Lists, item, text};
 
-use super::sys;
+use super::records::{Conf, Job, Node};
 
 /// Ends slurmctld with a line in its log. Returns where there is no Slurm.
 pub(super) fn fatal(text: &str) {
@@ -26,12 +26,16 @@ pub(super) fn fatal(text: &str) {
 }
 
 /// One string of `slurm_conf`, copied. Slurm fills it before it loads any plugin.
-pub(super) fn conf_string(field: fn(&sys::slurm_conf_t) -> *mut c_char) -> Option<String> {
-    let conf = symbol(c"slurm_conf")?.cast::<sys::slurm_conf_t>();
-    // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, alive as long as the process.
-    let found = field(unsafe { conf.as_ref() });
+pub(super) fn conf_string(field: fn(Conf) -> *mut c_char) -> Option<String> {
     // SAFETY: Slurm's strings are null or NUL-terminated.
-    unsafe { text(found) }
+    unsafe { text(field(conf()?)) }
+}
+
+/// slurm.conf as slurmctld has read it.
+fn conf() -> Option<Conf> {
+    let conf = symbol(c"slurm_conf")?;
+    // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, alive as long as the process.
+    unsafe { Conf::at(conf.as_ptr()) }
 }
 
 slurmctld_rt::slurmctlds! {
@@ -40,17 +44,17 @@ slurmctld_rt::slurmctlds! {
         part bits: Bits;
         part lists: Lists;
         part heap: Heap;
-        fn free_job_resources = c"free_job_resources", "src/common/job_resources.h": fn(*mut *mut sys::job_resources_t);
+        fn free_job_resources = c"free_job_resources", "src/common/job_resources.h": fn(*mut *mut c_void);
         fn preempt_mode = c"slurm_job_preempt_mode", "src/slurmctld/preempt.h, in 24.11 src/interfaces/preempt.h":
-            fn(*mut sys::job_record_t) -> u16;
-        fn find_node = c"find_node_record2", "src/common/node_conf.h": fn(*mut c_char) -> *mut sys::node_record_t;
-        fn find_job = c"find_job_record", "src/slurmctld/slurmctld.h": fn(u32) -> *mut sys::job_record_t;
-        static table = c"node_record_table_ptr", "src/common/node_conf.h": *mut *mut sys::node_record_t;
+            fn(*mut c_void) -> u16;
+        fn find_node = c"find_node_record2", "src/common/node_conf.h": fn(*mut c_char) -> *mut c_void;
+        fn find_partition = c"find_part_record", "src/slurmctld/slurmctld.h": fn(*mut c_char) -> *mut c_void;
+        fn find_job = c"find_job_record", "src/slurmctld/slurmctld.h": fn(u32) -> *mut c_void;
+        static table = c"node_record_table_ptr", "src/common/node_conf.h": *mut *mut c_void;
         static count = c"node_record_count", "src/common/node_conf.h": c_int;
         static all_jobs = c"job_list", "src/slurmctld/slurmctld.h": *mut List;
-        static completing_nodes = c"cg_node_bitmap", "src/slurmctld/slurmctld.h": *mut sys::bitstr_t;
+        static completing_nodes = c"cg_node_bitmap", "src/slurmctld/slurmctld.h": *mut BitString;
         static last_node_update = c"last_node_update", "src/common/node_conf.h": libc::time_t;
-        static conf = c"slurm_conf", "src/common/read_config.h": sys::slurm_conf_t;
         static last_job_update = c"last_job_update", "src/slurmctld/slurmctld.h": libc::time_t;
     }
 }
@@ -63,12 +67,13 @@ impl Host {
     }
 
     /// A node's record; `None` for an empty slot.
-    pub(super) fn node(&self, index: usize) -> Option<&sys::node_record_t> {
+    pub(super) fn node(&self, index: usize) -> Option<Node> {
         // SAFETY: null or a slot of the node table; hooks run under the node lock.
-        unsafe { struct_at(self.slot(index)?) }
+        unsafe { Node::at(self.slot(index)?) }
     }
 
-    fn slot(&self, index: usize) -> Option<*mut sys::node_record_t> {
+    /// A slot of the node table.
+    pub(super) fn slot(&self, index: usize) -> Option<*mut c_void> {
         if index >= self.node_count() {
             return None;
         }
@@ -80,20 +85,19 @@ impl Host {
 
     /// Tells whether the site has Slurm take the least loaded nodes for all jobs (`CR_LLN`).
     pub(super) fn takes_least_loaded(&self) -> bool {
-        // SAFETY: read_config.h: `extern slurm_conf_t slurm_conf`; tests run under the configuration lock.
-        u32::from(unsafe { self.conf.as_ref() }.select_type_param) & sys::TESSERA_LLN != 0
+        conf().is_some_and(|conf| conf.select_type_param() & numbers::SELECT_LLN != 0)
     }
 
     /// Writes a node's scheduling weight, as cons_tres itself does in a test.
     pub(super) fn set_weight(&self, index: usize, weight: u64) {
-        // SAFETY: null or a slot of the node table; a test runs under the node lock, and nobody else reads the field.
-        if let Some(node) = self.slot(index).and_then(|slot| unsafe { slot.as_mut() }) {
-            node.sched_weight = weight;
+        if let Some(node) = self.node(index) {
+            // SAFETY: a field of the node table; a test runs under the node lock, and nobody else reads it.
+            unsafe { node.sched_weight_at().write(weight) };
         }
     }
 
     /// Every node that has a name, with its place in the node table.
-    pub(super) fn named_nodes(&self) -> impl Iterator<Item = (usize, String, &sys::node_record_t)> {
+    pub(super) fn named_nodes(&self) -> impl Iterator<Item = (usize, String, Node)> {
         (0..self.node_count()).filter_map(|i| {
             let node = self.node(i)?;
             Some((i, name_of(node)?, node))
@@ -101,34 +105,46 @@ impl Host {
     }
 
     /// A node's place in the node table.
-    pub(super) fn index_of(&self, node: &sys::node_record_t) -> Option<usize> {
-        (0..self.node_count()).find(|i| self.slot(*i).is_some_and(|slot| std::ptr::eq(slot, node)))
+    pub(super) fn index_of(&self, node: Node) -> Option<usize> {
+        (0..self.node_count()).find(|i| self.slot(*i).is_some_and(|slot| slot == node.address()))
     }
 
     /// The node of that name, to be written to.
-    pub(super) fn node_by_name(&self, name: &str) -> Option<NonNull<sys::node_record_t>> {
+    pub(super) fn node_by_name(&self, name: &str) -> Option<Node> {
         let wanted = CString::new(name).ok()?;
         // SAFETY: node_conf.h: only reads the name; hooks run under the node lock.
-        let node = NonNull::new(unsafe { (self.find_node)(wanted.as_ptr().cast_mut()) })?;
+        let node = unsafe { (self.find_node)(wanted.as_ptr().cast_mut()) };
+        // SAFETY: null, or a record of the node table.
+        let node = unsafe { Node::at(node) }?;
         // Slurm also finds a node by its host's name.
-        // SAFETY: a record of the node table.
-        (name_of(unsafe { node.as_ref() }).as_deref() == Some(name)).then_some(node)
+        (name_of(node).as_deref() == Some(name)).then_some(node)
     }
 
     /// Every job slurmctld knows.
-    pub(super) fn jobs(&self) -> Vec<*mut sys::job_record_t> {
+    pub(super) fn jobs(&self) -> Vec<*mut c_void> {
         // SAFETY: slurmctld.h: `extern List job_list`.
         let list = unsafe { self.all_jobs.read() };
         // SAFETY: null or live; hooks run under the job lock.
         unsafe { self.lists.elements(list) }
     }
 
-    /// A job's record.
-    pub(super) fn job(&self, id: JobId) -> Option<&sys::job_record_t> {
+    /// The address of a job's record; null if there is none.
+    pub(super) fn job_record(&self, id: u32) -> *mut c_void {
         // SAFETY: slurmctld.h: finds a job under the job lock.
-        let record = unsafe { (self.find_job)(id.0) };
+        unsafe { (self.find_job)(id) }
+    }
+
+    /// The address of a partition's record; null if there is none.
+    pub(super) fn partition(&self, name: &str) -> *mut c_void {
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: slurmctld.h: only reads the name; hooks run under the partition lock.
+        unsafe { (self.find_partition)(name.as_ptr().cast_mut()) }
+    }
+
+    /// A job's record.
+    pub(super) fn job(&self, id: JobId) -> Option<Job> {
         // SAFETY: null or live.
-        unsafe { struct_at(record) }
+        unsafe { Job::at(self.job_record(id.0)) }
     }
 
     /// Tells whether a job's epilog is not over on a node.
@@ -158,9 +174,9 @@ impl Host {
 }
 
 /// A node's name; `None` for a deleted node.
-pub(super) fn name_of(node: &sys::node_record_t) -> Option<String> {
+pub(super) fn name_of(node: Node) -> Option<String> {
     // SAFETY: null or NUL-terminated.
-    unsafe { text(node.name) }
+    unsafe { text(node.name()) }
 }
 
 #[cfg(test)]

@@ -3,18 +3,20 @@
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::time::Instant;
 
 use geometry::JobId;
 use placement::HostResources;
 use plugin_rt::guard_ok;
 use shared_pages::decisions;
+use slurm_numbers as numbers;
 use slurmctld_rt::struct_at;
 
 use super::call::Call;
 use super::host::Host;
-use super::{accounts, apply, hooks, jobs, nodes, resources, sys, version, weights};
+use super::records::Job;
+use super::{accounts, apply, hooks, jobs, nodes, resources, version, weights};
 use crate::effect::Effect;
 use crate::engine::Heard;
 use crate::job_test::{Opinion, PendingTest};
@@ -23,6 +25,7 @@ use crate::slurm::{Ask, Slurm, Test};
 use crate::view::{ChosenView, NodeView};
 
 const SUCCESS: c_int = 0;
+const ERROR: c_int = -1;
 
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
 pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
@@ -66,17 +69,17 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     });
     match opinion {
         Opinion::AsSlurmSays => rc,
-        Opinion::Refused(_) => sys::SLURM_ERROR,
+        Opinion::Refused(_) => ERROR,
         Opinion::Possible => SUCCESS,
     }
 }
 
 /// The job and what is asked of it; `None`: Slurm alone answers.
 fn look(call: &Call) -> Option<PendingTest> {
-    let ask = match u32::from(call.mode) & sys::SELECT_MODE_BASE {
-        sys::SELECT_MODE_RUN_NOW => Ask::RunNow,
-        sys::SELECT_MODE_TEST_ONLY => Ask::TestOnly,
-        sys::SELECT_MODE_WILL_RUN => Ask::WillRun,
+    let ask = match call.mode & numbers::SELECT_MODE_BASE {
+        numbers::SELECT_MODE_RUN_NOW => Ask::RunNow,
+        numbers::SELECT_MODE_TEST_ONLY => Ask::TestOnly,
+        numbers::SELECT_MODE_WILL_RUN => Ask::WillRun,
         _ => return None,
     };
     if ask == Ask::RunNow {
@@ -95,8 +98,8 @@ fn look(call: &Call) -> Option<PendingTest> {
 }
 
 /// Counts a job that Slurm tests for the first time, if it may run on nodes of the site.
-fn count_arrival(memory: &mut Memory, host: &Host, job: &sys::job_record_t, call: &Call) {
-    if !memory.learnt.meets(JobId(job.job_id)) {
+fn count_arrival(memory: &mut Memory, host: &Host, job: Job, call: &Call) {
+    if !memory.learnt.meets(JobId(job.job_id())) {
         return;
     }
     // SAFETY: select.h: a live bitmap over the node table.
@@ -127,7 +130,7 @@ fn decide(
 struct Live<'a> {
     call: &'a Call,
     host: &'a Host,
-    job: &'a sys::job_record_t,
+    job: Job,
     nodes: OnceCell<Vec<NodeView>>,
     reach: OnceCell<Vec<String>>,
 }
@@ -153,9 +156,9 @@ impl Slurm for Live<'_> {
         // SAFETY: select.h: null, or a place for a list that the test has filled or left null.
         let list = *unsafe { struct_at(self.call.preempted) }?;
         // SAFETY: null or a live list of job records.
-        let jobs = unsafe { self.host.lists.elements::<sys::job_record_t>(list) };
+        let jobs = unsafe { self.host.lists.elements::<c_void>(list) };
         // SAFETY: elements of that list are records of live jobs.
-        Some(jobs.iter().filter_map(|j| unsafe { j.as_ref() }).map(|j| JobId(j.job_id)).collect())
+        Some(jobs.iter().filter_map(|j| unsafe { Job::at(*j) }).map(|j| JobId(j.job_id())).collect())
     }
 
     fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<HostResources> {
@@ -178,7 +181,7 @@ impl Slurm for Live<'_> {
     }
 
     fn end_of(&self, job: JobId) -> i64 {
-        self.host.job(job).map_or(0, |record| record.end_time)
+        self.host.job(job).map_or(0, |record| record.end_time())
     }
 
     fn completing(&self) -> HashSet<String> {
@@ -186,15 +189,15 @@ impl Slurm for Live<'_> {
     }
 
     fn is_pending(&self, job: JobId) -> bool {
-        self.host.job(job).is_some_and(|r| r.job_state & sys::JOB_STATE_BASE == sys::JOB_PENDING)
+        self.host.job(job).is_some_and(|r| r.job_state() & numbers::JOB_STATE_BASE == numbers::JOB_PENDING)
     }
 
     fn start_time(&self) -> i64 {
-        self.job.start_time
+        self.job.start_time()
     }
 
     fn in_backfill(&self) -> bool {
-        self.job.bit_flags & u64::from(sys::TESSERA_BACKFILL_TEST) != 0
+        self.job.bit_flags() & numbers::BACKFILL_TEST != 0
     }
 
     fn reserves_devices(&self) -> bool {

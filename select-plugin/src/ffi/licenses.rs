@@ -9,31 +9,23 @@ use plugin_rt::log;
 use slurmctld_rt::text;
 
 use super::host::{Host, conf_string};
-use super::sys;
+use super::records::{Conf, Job};
+use super::version;
 
 /// Tells whether slices are among a job's licenses: from an earlier start or test.
-pub(super) fn has_slices(job: &sys::job_record_t) -> bool {
+pub(super) fn has_slices(job: Job) -> bool {
     // SAFETY: slurmctld.h: null or NUL-terminated.
-    cfg!(not(slurm_since = "25.05")) && unsafe { text(job.licenses) }.is_some_and(|all| names_slices(&all))
+    version::has_one_list_of_licenses()
+        && unsafe { text(job.licenses()) }.is_some_and(|all| names_slices(&all))
 }
 
 /// Gives a job that is about to start this many slices among its licenses, where slurm.conf has that license.
-pub(super) fn count_slices(host: &Host, job: &mut sys::job_record_t, count: u64) {
-    if conf_string(|c| c.licenses).is_some_and(|all| names_slices(&all)) {
+pub(super) fn count_slices(host: &Host, job: Job, count: u64) {
+    if conf_string(Conf::licenses).is_some_and(|all| names_slices(&all)) {
         write(host, job, count);
     }
 }
 
-/// From 25.05 Slurm keeps required and allocated licenses apart. That was not tried yet, so nothing is written.
-#[cfg(slurm_since = "25.05")]
-fn write(_: &Host, _: &mut sys::job_record_t, _: u64) {
-    static SAID: std::sync::Once = std::sync::Once::new();
-    SAID.call_once(|| {
-        log::error("select plugin: slices are counted up to Slurm 24.11 only: see docs/billing.md")
-    });
-}
-
-#[cfg(not(slurm_since = "25.05"))]
 slurmctld_rt::found_symbols! {
     /// slurmctld's functions for lists of licenses.
     struct Functions {
@@ -44,10 +36,15 @@ slurmctld_rt::found_symbols! {
     }
 }
 
-#[cfg(not(slurm_since = "25.05"))]
-fn write(host: &Host, job: &mut sys::job_record_t, count: u64) {
+fn write(host: &Host, job: Job, count: u64) {
+    if !version::has_one_list_of_licenses() {
+        static SAID: std::sync::Once = std::sync::Once::new();
+        return SAID.call_once(|| {
+            log::error("select plugin: slices are counted up to Slurm 24.11 only: see docs/billing.md")
+        });
+    }
     // SAFETY: slurmctld.h: null or NUL-terminated.
-    let before = unsafe { text(job.licenses) }.unwrap_or_default();
+    let before = unsafe { text(job.licenses()) }.unwrap_or_default();
     let Some(change) = crate::slurm_rules::LicenseChange::to_slices(&before, count) else { return };
     let Ok(functions) = Functions::look_up() else {
         return log::error("select plugin: this slurmctld lacks the functions that count licenses");
@@ -65,17 +62,20 @@ fn write(host: &Host, job: &mut sys::job_record_t, count: u64) {
         // SAFETY: licenses.h: copies the text; the counts are the job's own, one for each TRES, or null. It takes its own locks,
         // none of which slurmctld holds in this plugin's hooks.
         let new = unsafe {
-            (functions.validate)(list.as_ptr().cast_mut(), false, true, job.tres_req_cnt, &raw mut valid)
+            (functions.validate)(list.as_ptr().cast_mut(), false, true, job.tres_req_cnt(), &raw mut valid)
         };
         made = valid.then_some(new);
     }
     let Some(made) = made else {
         return log::error(format_args!(
             "job {}: Slurm does not take the licenses {}",
-            job.job_id, change.after
+            job.job_id(),
+            change.after
         ));
     };
-    destroy(std::mem::replace(&mut job.license_list, made.cast()).cast());
+    destroy(job.license_list());
+    // SAFETY: a field of a live job, under slurmctld's job write lock.
+    unsafe { job.license_list_at().write(made) };
     // SAFETY: slurmctld.h: null or a string that Slurm allocated.
-    unsafe { host.heap.replace(&mut job.licenses, &change.after) };
+    unsafe { host.heap.replace(job.licenses_at(), &change.after) };
 }

@@ -9,19 +9,16 @@ mod accounts;
 mod apply;
 mod call;
 mod entry;
+mod fit;
 mod hooks;
 mod host;
 mod job_test;
 mod jobs;
-#[cfg(test)]
-#[path = "../tests/layout.rs"]
-mod layout;
 mod licenses;
 mod nodes;
 mod prototypes;
 mod real;
+mod records;
 mod resources;
 mod version;
 mod weights;
-
-include!(concat!(env!("OUT_DIR"), "/sys.rs"));

@@ -4,34 +4,30 @@ use std::collections::HashSet;
 use std::ffi::{CStr, c_char};
 
 use protocol::node_word::split;
-use slurmctld_rt::{struct_at, text};
+use slurmctld_rt::{BitString, text};
 
+use super::accounts;
 use super::host::{Host, name_of};
-use super::{accounts, sys};
+use super::records::{Details, Job, Node};
 use crate::engine::Heard;
 use crate::lifecycle_hooks::NodeGpus;
 use crate::slurm_rules::{count_gpus, says_unfit};
 use crate::view::NodeView;
 
-/// Tells whether the layout of the node table's records is the one this plugin was built with.
-pub(super) fn layout_fits(host: &Host) -> bool {
-    let first = (0..host.node_count()).find_map(|i| host.node(i));
-    first.is_none_or(|node| node.magic == sys::NODE_MAGIC)
-}
-
 /// The nodes whose bits are set.
-pub(super) fn views(host: &Host, job: &sys::job_record_t, bitmap: *mut sys::bitstr_t) -> Vec<NodeView> {
+pub(super) fn views(host: &Host, job: Job, bitmap: *mut BitString) -> Vec<NodeView> {
     // SAFETY: null or live details of a live job.
-    let required = unsafe { struct_at(job.details) }.map_or(std::ptr::null_mut(), |d| d.req_node_bitmap);
+    let required =
+        unsafe { Details::at(job.details()) }.map_or(std::ptr::null_mut(), Details::req_node_bitmap);
     let view = |index: usize| {
         let node = host.node(index)?;
         Some(NodeView {
             index,
             name: name_of(node)?,
-            config: node.config_ptr.addr(),
+            config: node.config_ptr().addr(),
             completing: host.completing(index),
-            registered: node.slurmd_start_time != 0,
-            unfit: says_unfit(bytes(node.extra)),
+            registered: node.slurmd_start_time() != 0,
+            unfit: says_unfit(bytes(node.extra())),
             // SAFETY: null or a live bitmap over the node table.
             required: unsafe { host.bits.at(required) }.test(index),
         })
@@ -47,8 +43,8 @@ fn bytes<'a>(string: *const c_char) -> &'a [u8] {
 }
 
 /// Reads the facts about its slurmd from a node's record. Only the end of its `extra` is read: every node is asked in every test.
-pub(super) fn heard_of(node: &sys::node_record_t) -> Heard {
-    Heard::from_extra(bytes(node.extra), u64::try_from(node.slurmd_start_time).unwrap_or(0))
+pub(super) fn heard_of(node: Node) -> Heard {
+    Heard::from_extra(bytes(node.extra()), u64::try_from(node.slurmd_start_time()).unwrap_or(0))
 }
 
 /// Reads the facts about the slurmds of all nodes.
@@ -64,14 +60,14 @@ pub(super) fn completing(host: &Host) -> HashSet<String> {
 
 /// Boot time of each node, seconds since 1970, by its place in the node table; 0: it has not registered.
 pub(super) fn boots(host: &Host) -> impl Iterator<Item = (usize, u64)> {
-    let booted = |i: usize| Some((i, u64::try_from(host.node(i)?.boot_time).unwrap_or(0)));
+    let booted = |i: usize| Some((i, u64::try_from(host.node(i)?.boot_time()).unwrap_or(0)));
     (0..host.node_count()).filter_map(booted)
 }
 
 /// The `extra` of each node that has one, without the node's word.
 pub(super) fn extras(host: &Host) -> Vec<(String, String)> {
     // SAFETY: null or NUL-terminated.
-    let extra = |node: &sys::node_record_t| unsafe { text(node.extra) };
+    let extra = |node: Node| unsafe { text(node.extra()) };
     let own = |(_, name, node)| Some((name, split(&extra(node)?).0.to_owned()));
     host.named_nodes().filter_map(own).collect()
 }

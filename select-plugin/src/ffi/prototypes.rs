@@ -1,36 +1,41 @@
 //! The functions that Slurm asks for in some series only, or with another prototype, and those that only forward.
 //!
-//! `slurm_since = "24.05"` holds for 24.05 and later. The prototypes are those of Slurm's own plugin,
+//! All are exported in every version: Slurm calls those that it knows. A function that has got one more argument is written with all
+//! of them: an older Slurm leaves that one's place as it was, and Slurm's own function does not look there (decision 0040). The
+//! prototypes are those of Slurm's own plugin,
 //! `src/plugins/select/cons_tres/select_cons_tres.c`; the symbols that Slurm asks for stand in `src/common/select.c` (22.05)
 //! or `src/interfaces/select.c`.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
+use slurm_tables::Version;
+use slurmctld_rt::{BitString, List};
+
 use super::call::Call;
-use super::{job_test, sys};
+use super::{job_test, version};
 
 type Any = *mut c_void;
 const FAIL: c_int = -1;
 
 forward! {
-    (all()) {
+    (always) {
         fn select_p_node_init() -> c_int, else FAIL;
         fn select_p_job_ready(job: Any) -> c_int, else FAIL;
         fn select_p_job_suspend(job: Any, indefinite: bool) -> c_int, else FAIL;
         fn select_p_job_resume(job: Any, indefinite: bool) -> c_int, else FAIL;
     }
-    (not(slurm_since = "23.02")) {
+    (until 23, 2) {
         fn select_p_job_signal(job: Any, signal: c_int) -> c_int, else FAIL;
         fn select_p_select_jobinfo_sprint(info: Any, text: *mut c_char, size: usize, mode: c_int) -> *mut c_char,
             else null_mut();
         fn select_p_select_jobinfo_xstrdup(info: Any, mode: c_int) -> *mut c_char, else null_mut();
         fn select_p_update_node_config(index: c_int) -> c_int, else FAIL;
     }
-    (not(slurm_since = "23.11")) {
+    (until 23, 11) {
         fn select_p_resv_test(desc: Any, nodes: u32, avail: Any, cores: Any) -> Any, else null_mut();
     }
-    (not(slurm_since = "25.05")) {
+    (until 25, 5) {
         fn select_p_state_save(dir: *mut c_char) -> c_int, else FAIL;
         fn select_p_state_restore(dir: *mut c_char) -> c_int, else FAIL;
         fn select_p_job_init(jobs: Any) -> c_int, else FAIL;
@@ -50,45 +55,32 @@ forward! {
         fn select_p_select_jobinfo_unpack(info: Any, buffer: Any, version: u16) -> c_int, else FAIL;
         fn select_p_get_info_from_plugin(what: u32, job: Any, data: Any) -> c_int, else FAIL;
     }
-    (slurm_since = "26.05") {
+    (since 26, 5) {
         fn select_p_job_mem_reduce(job: Any) -> (), else ();
     }
 }
 
-/// Exports `select_p_job_test` with these arguments at its end; `reserved` is the one that says what reservations keep
-/// from the job. `candidates` are the jobs that may be preempted for it.
-macro_rules! job_test {
-    (reserved $reserved:expr; $($last:ident),*) => {
-        around!(
-            fn select_p_job_test(
-                job: *mut sys::job_record_t,
-                bitmap: *mut sys::bitstr_t,
-                min_nodes: u32,
-                max_nodes: u32,
-                req_nodes: u32,
-                mode: u16,
-                candidates: Any,
-                preempted: *mut Any
-                $(, $last: Any)*
-            ) -> c_int,
-            else FAIL,
-            |real| {
-                let call = Call { job, bitmap, min_nodes, mode, candidates, preempted, reserved: $reserved };
-                job_test::run(&call, real)
-            }
-        );
-    };
-}
+around!(
+    /// The test of a job. The last argument is there from 24.11; the one before it says what reservations keep from the job from
+    /// 23.11, and has the cores to avoid before.
+    fn select_p_job_test(
+        job: Any,
+        bitmap: *mut BitString,
+        min_nodes: u32,
+        max_nodes: u32,
+        req_nodes: u32,
+        mode: u16,
+        candidates: *mut List,
+        preempted: *mut *mut List,
+        reserved: Any,
+        will_run: Any
+    ) -> c_int,
+    else FAIL,
+    |real| {
+        let reserved = if version::counts_by_device() { reserved } else { null_mut() };
+        job_test::run(&Call { job, bitmap, min_nodes, mode, candidates, preempted, reserved }, real)
+    }
+);
 
-// The cores to avoid.
-#[cfg(not(slurm_since = "23.11"))]
-job_test!(reserved null_mut(); cores);
-#[cfg(all(slurm_since = "23.11", not(slurm_since = "24.11")))]
-job_test!(reserved reserved; reserved);
-#[cfg(slurm_since = "24.11")]
-job_test!(reserved reserved; reserved, will_run);
-
-#[cfg(not(slurm_since = "25.11"))]
+// From 25.11 it returns nothing, and nobody looks at what it returns.
 around!(fn fini() -> c_int, else 0, |real| real());
-#[cfg(slurm_since = "25.11")]
-around!(fn fini() -> (), else (), |real| real());

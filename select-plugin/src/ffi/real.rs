@@ -1,12 +1,15 @@
 //! Loads Slurm's own select_cons_tres.so.
 
-use std::ffi::{CStr, CString, OsStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::{host, sys};
+use plugin_rt::own_file;
+use slurmctld_rt::fit::conf_texts;
+
+use super::version;
 use crate::real_plugin::{RealError, check, find};
 
 /// Marks this plugin, so that a copy of it elsewhere in `PluginDir` is not taken for Slurm's.
@@ -19,8 +22,9 @@ static HANDLE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 pub(super) fn load(names: &mut dyn Iterator<Item = &'static str>) -> Result<(), RealError> {
     if HANDLE.load(Ordering::Acquire).is_null() {
         let names: Vec<&str> = names.collect();
-        let dirs = host::conf_string(|c| c.plugindir).ok_or(RealError::NoPluginDir)?;
-        let handle = find(&dirs, own_file().as_deref(), |path| open(path, &names))?;
+        let own = own_file();
+        let dirs = own.as_deref().and_then(plugin_dirs).ok_or(RealError::NoPluginDir)?;
+        let handle = find(&dirs, own.as_deref(), |path| open(path, &names))?;
         HANDLE.store(handle.as_ptr(), Ordering::Release);
     }
     Ok(())
@@ -29,6 +33,13 @@ pub(super) fn load(names: &mut dyn Iterator<Item = &'static str>) -> Result<(), 
 /// The address of a symbol of Slurm's own plugin.
 pub(super) fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
     in_handle(NonNull::new(HANDLE.load(Ordering::Acquire))?, name)
+}
+
+/// `PluginDir` of slurm.conf: the text in `slurm_conf` that names the directory of this plugin, whose file is `own`. This needs no
+/// table of Slurm's structures: every process that loads the plugin, in every version, has to find Slurm's own.
+fn plugin_dirs(own: &Path) -> Option<String> {
+    let dir = own.parent()?;
+    conf_texts().into_iter().find(|text| text.split(':').any(|named| Path::new(named) == dir))
 }
 
 /// Opens a plugin; `None` if it is another copy of this one.
@@ -48,7 +59,7 @@ fn open(path: PathBuf, names: &[&'static str]) -> Result<Option<NonNull<c_void>>
     let has = |name: &str| CString::new(name).is_ok_and(|name| in_handle(handle, &name).is_some());
     // SAFETY: src/common/plugin.c reads `const uint32_t plugin_version` of every plugin, so Slurm's own has it.
     let version = || in_handle(handle, c"plugin_version").map(|at| unsafe { at.cast::<u32>().read() });
-    check(path, sys::SLURM_VERSION_NUMBER, names, has, version)?;
+    check(path, version::slurm().0, names, has, version)?;
     Ok(Some(handle))
 }
 
@@ -62,24 +73,6 @@ fn dl_error() -> String {
     let text: *const c_char = unsafe { libc::dlerror() };
     // SAFETY: null or NUL-terminated, copied at once.
     unsafe { plugin_rt::text(text) }.unwrap_or_else(|| "unknown error of the dynamic linker".to_owned())
-}
-
-/// The file this plugin was loaded from.
-fn own_file() -> Option<PathBuf> {
-    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr with an address inside this plugin and a place for the answer.
-    let found = unsafe { libc::dladdr((&raw const tessera_select_marker).cast(), info.as_mut_ptr()) };
-    if found == 0 {
-        return None;
-    }
-    // SAFETY: zeroed above and all fields are valid when zero; dladdr has filled it.
-    let info = unsafe { info.assume_init() };
-    if info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: dladdr gives a NUL-terminated path that lives as long as this plugin is loaded.
-    let name = unsafe { CStr::from_ptr(info.dli_fname) };
-    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
 }
 
 #[cfg(test)]

@@ -1,44 +1,42 @@
-//! What differs in Slurm's structs between series. The functions that differ stand in `prototypes`; together the two are all there is to
-//! look at when a new series comes. `slurm_since = "24.05"` holds for 24.05 and later.
+//! What differs between series of Slurm beside the places of fields. The functions that differ stand in `prototypes`; together the
+//! two are all there is to look at when a new series comes.
 
 use std::ffi::c_void;
 
-#[cfg(slurm_since = "23.11")]
-use slurmctld_rt::item;
-use slurmctld_rt::{is_exclusive, struct_at};
+use slurm_numbers as numbers;
+use slurm_tables::Version;
+use slurmctld_rt::{is_exclusive, item};
 
-use super::sys;
+use super::records::{Gres, JobGres, Node, NodeGres, Reserved};
 
-#[cfg(not(slurm_since = "23.02"))]
-pub(super) use super::sys::job_details as JobDetails;
-#[cfg(slurm_since = "23.02")]
-pub(super) use super::sys::job_details_t as JobDetails;
-
-/// The account of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
-#[cfg(not(slurm_since = "23.11"))]
-pub(super) fn sharing(state: &sys::gres_node_state_t) -> Option<&sys::gres_node_state_t> {
-    // SAFETY: src/common/gres.h: null, or the state of the other GRES of the same node.
-    unsafe { struct_at(state.alt_gres_ns) }
+/// Gives the version of the Slurm that loads this plugin: the loader refuses a plugin with another.
+pub(super) fn slurm() -> Version {
+    if cfg!(test) { Version::new(22, 5, 8) } else { Version(super::entry::stamped()) }
 }
 
-/// The account of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
-#[cfg(slurm_since = "23.11")]
-pub(super) fn sharing(state: &sys::gres_node_state_t) -> Option<&sys::gres_node_state_t> {
-    // SAFETY: src/interfaces/gres.h: null, or the entry of the other GRES of the same node.
-    let entry = unsafe { struct_at(state.alt_gres) }?;
-    // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
-    unsafe { struct_at(entry.gres_data.cast()) }
+/// Gives the account of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
+pub(super) fn sharing(state: NodeGres) -> Option<NodeGres> {
+    if let Some(other) = state.alt_gres_ns() {
+        // SAFETY: gres.h: null, or the state of the other GRES of the same node.
+        return unsafe { NodeGres::at(other) };
+    }
+    // SAFETY: src/interfaces/gres.h from 23.11.4: null, or the entry of the other GRES of the same node.
+    let entry = unsafe { Gres::at(state.alt_gres()?) }?;
+    // SAFETY: the data of a node's GRES entry.
+    unsafe { NodeGres::at(entry.gres_data()) }
 }
 
-/// Amounts per device do not exist before 23.11: a job's shards on a node come from one device.
-#[cfg(not(slurm_since = "23.11"))]
-pub(super) fn move_amounts(_: &sys::gres_job_state_t, _node: usize, _by_device: &[u64]) {}
+/// Tells whether Slurm keeps amounts per device, and the devices of shards as long as a job has any there. Before 23.11 a job's
+/// shards on a node come from one device.
+pub(super) fn counts_by_device() -> bool {
+    slurm().since(23, 11)
+}
 
 /// Writes how much of the job's shards comes from each device of a node.
-#[cfg(slurm_since = "23.11")]
-pub(super) fn move_amounts(state: &sys::gres_job_state_t, node: usize, by_device: &[u64]) {
+pub(super) fn move_amounts(state: JobGres, node: usize, by_device: &[u64]) {
+    let Some(array) = state.gres_per_bit_select() else { return };
     // SAFETY: src/interfaces/gres.h: an array over the node table, or null for GRES that are not shared.
-    let slots = unsafe { item(state.gres_per_bit_select, node) }.unwrap_or(std::ptr::null_mut());
+    let slots = unsafe { item(array, node) }.unwrap_or(std::ptr::null_mut());
     if slots.is_null() {
         return;
     }
@@ -52,31 +50,23 @@ pub(super) fn move_amounts(state: &sys::gres_job_state_t, node: usize, by_device
 
 /// Tells whether a job is `--exclusive`.
 pub(super) fn exclusive(whole_node: u8) -> bool {
-    is_exclusive(whole_node, sys::WHOLE_NODE_REQUIRED, cfg!(slurm_since = "24.05"))
+    is_exclusive(whole_node, numbers::WHOLE_NODE_REQUIRED, slurm().since(24, 5))
 }
 
-/// `RestrictedCoresPerGPU` does not exist before 24.05.
-#[cfg(not(slurm_since = "24.05"))]
-pub(super) fn keeps_cores_per_gpu(_: &sys::node_record_t) -> bool {
-    false
+/// Tells whether a node keeps cores for jobs with certain GPUs: `RestrictedCoresPerGPU`, from 24.05.
+pub(super) fn keeps_cores_per_gpu(node: Node) -> bool {
+    node.res_cores_per_gpu().is_some_and(|cores| cores > 0)
 }
 
-/// `RestrictedCoresPerGPU`: cores that only jobs with a certain GPU may use.
-#[cfg(slurm_since = "24.05")]
-pub(super) fn keeps_cores_per_gpu(node: &sys::node_record_t) -> bool {
-    node.res_cores_per_gpu > 0
-}
-
-/// Reservations hold whole nodes or cores before 23.11, never devices.
-#[cfg(not(slurm_since = "23.11"))]
-pub(super) fn reserves_devices(_: *mut c_void) -> bool {
-    false
-}
-
-/// Tells whether reservations keep devices from the job, or keep it to some: cons_tres alone knows which.
-#[cfg(slurm_since = "23.11")]
+/// Tells whether reservations keep devices from the job, or keep it to some: cons_tres alone knows which. Before 23.11 they hold
+/// whole nodes or cores.
 pub(super) fn reserves_devices(reserved: *mut c_void) -> bool {
-    // SAFETY: select.h: null, or a `resv_exc_t` (src/slurmctld/slurmctld.h) that lives through the test.
-    unsafe { struct_at(reserved.cast::<sys::resv_exc_t>()) }
-        .is_some_and(|r| !r.gres_list_exc.is_null() || !r.gres_list_inc.is_null())
+    // SAFETY: select.h: null, or a `resv_exc_t` that lives through the test; `job_test` gives none before 23.11.
+    let Some(reserved) = (unsafe { Reserved::at(reserved) }) else { return false };
+    [reserved.gres_list_exc(), reserved.gres_list_inc()].into_iter().flatten().any(|list| !list.is_null())
+}
+
+/// Tells whether a job's licenses are one list. From 25.05 Slurm keeps those that it asks for and those that it has apart.
+pub(super) fn has_one_list_of_licenses() -> bool {
+    !slurm().since(25, 5)
 }

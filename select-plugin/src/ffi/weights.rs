@@ -8,7 +8,7 @@ pub(super) struct Before(Vec<(Placed, u64)>);
 
 /// Writes an order of nodes into their scheduling weights.
 pub(super) fn write(host: &Host, order: &[Placed]) -> Before {
-    let weight = |placed: &Placed| Some((*placed, host.node(placed.node)?.sched_weight));
+    let weight = |placed: &Placed| Some((*placed, host.node(placed.node)?.sched_weight()));
     let known: Vec<(Placed, u64)> = order.iter().filter_map(weight).collect();
     let now: Vec<(u64, u32)> = known.iter().map(|(placed, weight)| (*weight, placed.place)).collect();
     known.iter().zip(weights(&now)).for_each(|((placed, _), weight)| host.set_weight(placed.node, weight));

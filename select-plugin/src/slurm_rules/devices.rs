@@ -43,7 +43,6 @@ impl Account {
     }
 
     /// Finds the devices of which jobs have some.
-    #[cfg(any(test, not(slurm_since = "23.11")))]
     pub(crate) fn in_use(&self) -> GpuSet {
         self.all().filter(|gpu| self.used_of_total(*gpu).is_some_and(|(used, _)| used > 0)).collect()
     }

@@ -3,11 +3,9 @@
 
 mod asked;
 mod devices;
-#[cfg(not(slurm_since = "25.05"))]
 mod licenses;
 mod preemption;
 mod shards;
-#[cfg(not(slurm_since = "25.05"))]
 mod steps;
 mod times;
 
@@ -16,10 +14,8 @@ pub(crate) use asked::{
     within_reach,
 };
 pub(crate) use devices::{Account, ReadEntry, Topology, choice};
-#[cfg(not(slurm_since = "25.05"))]
 pub(crate) use licenses::LicenseChange;
 pub(crate) use preemption::{PreemptMode, jobs_to_list};
 pub(crate) use shards::{ShardRequest, amount, amounts_by_device, devices_of_entries};
-#[cfg(not(slurm_since = "25.05"))]
 pub(crate) use steps::{Given, missing_gpus};
 pub(crate) use times::{INFINITE, NO_VAL, starts_by};

@@ -23,9 +23,7 @@ plugin_rt::exported_text!(plugin_name, "tessera");
 plugin_rt::exported_text!(plugin_type, "spank");
 plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
-/// The Slurm whose headers this was built with; major and minor must be those of the Slurm that loads it.
-#[unsafe(no_mangle)]
-pub(crate) static plugin_version: c_uint = sys::SLURM_VERSION_NUMBER;
+plugin_rt::stamped_version!();
 
 /// Version of the plugin itself; Slurm only wants it to be there.
 #[unsafe(no_mangle)]

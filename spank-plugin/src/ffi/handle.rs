@@ -4,6 +4,8 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 use std::marker::PhantomData;
 
+use slurm_numbers as numbers;
+
 use super::{host_symbols, process, sys};
 use crate::spank::{Context, Errors, OptionsOfSrun, Spank, SpankError};
 use job_options::Spec;
@@ -12,11 +14,11 @@ use job_options::Spec;
 pub(super) fn context() -> Context {
     // SAFETY: slurm/spank.h: takes nothing and only reads the plugin stack's type.
     match unsafe { sys::spank_context() } {
-        sys::S_CTX_LOCAL => Context::Local,
-        sys::S_CTX_ALLOCATOR => Context::Allocator,
-        sys::S_CTX_REMOTE => Context::Remote,
-        sys::S_CTX_SLURMD => Context::Slurmd,
-        sys::S_CTX_JOB_SCRIPT => Context::JobScript,
+        numbers::S_CTX_LOCAL => Context::Local,
+        numbers::S_CTX_ALLOCATOR => Context::Allocator,
+        numbers::S_CTX_REMOTE => Context::Remote,
+        numbers::S_CTX_SLURMD => Context::Slurmd,
+        numbers::S_CTX_JOB_SCRIPT => Context::JobScript,
         _ => Context::Other,
     }
 }
@@ -30,7 +32,7 @@ pub(super) struct Handle<'hook> {
 }
 
 fn checked(call: &'static str, code: sys::spank_err_t) -> Result<(), SpankError> {
-    if code == sys::ESPANK_SUCCESS { Ok(()) } else { Err(SpankError { call, code }) }
+    if code == numbers::ESPANK_SUCCESS { Ok(()) } else { Err(SpankError { call, code }) }
 }
 
 /// Longest value read back from a step's environment.
@@ -48,7 +50,7 @@ impl Handle<'_> {
 
     /// A string of Slurm's own, copied; `None` after an error, or where it is not UTF-8.
     fn list(&self, code: sys::spank_err_t, value: *const c_char) -> Option<String> {
-        if code != sys::ESPANK_SUCCESS || value.is_null() {
+        if code != numbers::ESPANK_SUCCESS || value.is_null() {
             return None;
         }
         // SAFETY: src/common/plugstack.c hands out a string of the step's record, which outlives the hook.
@@ -60,63 +62,63 @@ impl Spank for Handle<'_> {
     fn job_id(&self) -> Result<u32, SpankError> {
         let mut value: u32 = 0;
         // SAFETY: slurm/spank.h: S_JOB_ID takes a `uint32_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, sys::S_JOB_ID, &raw mut value) };
+        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_ID, &raw mut value) };
         checked("S_JOB_ID", code).map(|()| value)
     }
 
     fn job_uid(&self) -> Result<u32, SpankError> {
         let mut value: libc::uid_t = 0;
         // SAFETY: slurm/spank.h: S_JOB_UID takes a `uid_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, sys::S_JOB_UID, &raw mut value) };
+        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_UID, &raw mut value) };
         checked("S_JOB_UID", code).map(|()| value)
     }
 
     fn job_gid(&self) -> Result<u32, SpankError> {
         let mut value: libc::gid_t = 0;
         // SAFETY: slurm/spank.h: S_JOB_GID takes a `gid_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, sys::S_JOB_GID, &raw mut value) };
+        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_GID, &raw mut value) };
         checked("S_JOB_GID", code).map(|()| value)
     }
 
     fn step_id(&self) -> Result<u32, SpankError> {
         let mut value: u32 = 0;
         // SAFETY: slurm/spank.h: S_JOB_STEPID takes a `uint32_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, sys::S_JOB_STEPID, &raw mut value) };
+        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_STEPID, &raw mut value) };
         checked("S_JOB_STEPID", code).map(|()| value)
     }
 
     fn job_cores(&self) -> Option<String> {
         let mut value: *const c_char = std::ptr::null();
         // SAFETY: slurm/spank.h: S_JOB_ALLOC_CORES takes a `char **`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, sys::S_JOB_ALLOC_CORES, &raw mut value) };
+        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_ALLOC_CORES, &raw mut value) };
         self.list(code, value)
     }
 
     fn step_cores(&self) -> Option<String> {
         let mut value: *const c_char = std::ptr::null();
         // SAFETY: slurm/spank.h: S_STEP_ALLOC_CORES takes a `char **`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, sys::S_STEP_ALLOC_CORES, &raw mut value) };
+        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_STEP_ALLOC_CORES, &raw mut value) };
         self.list(code, value)
     }
 
     fn restart_count(&self) -> u32 {
         let mut value: u32 = 0;
         // SAFETY: slurm/spank.h: S_SLURM_RESTART_COUNT takes a `uint32_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, sys::S_SLURM_RESTART_COUNT, &raw mut value) };
-        if code == sys::ESPANK_SUCCESS { value } else { 0 }
+        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_SLURM_RESTART_COUNT, &raw mut value) };
+        if code == numbers::ESPANK_SUCCESS { value } else { 0 }
     }
 
     fn local_task_count(&self) -> Result<u32, SpankError> {
         let mut value: u32 = 0;
         // SAFETY: slurm/spank.h: S_JOB_LOCAL_TASK_COUNT takes a `uint32_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, sys::S_JOB_LOCAL_TASK_COUNT, &raw mut value) };
+        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_LOCAL_TASK_COUNT, &raw mut value) };
         checked("S_JOB_LOCAL_TASK_COUNT", code).map(|()| value)
     }
 
     fn local_task(&self) -> Result<u32, SpankError> {
         let mut value: c_int = 0;
         // SAFETY: slurm/spank.h: S_TASK_ID takes an `int *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, sys::S_TASK_ID, &raw mut value) };
+        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_TASK_ID, &raw mut value) };
         checked("S_TASK_ID", code)?;
         u32::try_from(value).map_err(|_| SpankError { call: "S_TASK_ID", code: 0 })
     }
@@ -156,7 +158,7 @@ impl Spank for Handle<'_> {
         let mut buffer: [c_char; 1] = [0];
         // SAFETY: slurm/spank.h: writes at most one byte to a buffer of one; too small a buffer still says "is set".
         let known = unsafe { sys::spank_job_control_getenv(self.raw, name.as_ptr(), buffer.as_mut_ptr(), 1) };
-        if known != sys::ESPANK_ENV_NOEXIST {
+        if known != numbers::ESPANK_ENV_NOEXIST {
             // SAFETY: slurm/spank.h: the string is NUL-terminated and outlives the call.
             let _not_set = unsafe { sys::spank_job_control_unsetenv(self.raw, name.as_ptr()) };
         }

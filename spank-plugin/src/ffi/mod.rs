@@ -6,7 +6,6 @@ mod fake;
 mod handle;
 mod host_symbols;
 mod process;
+mod sys;
 #[cfg(test)]
 mod tests;
-
-include!(concat!(env!("OUT_DIR"), "/sys.rs"));

@@ -8,6 +8,8 @@ use job_options::Spec;
 
 use super::entry::*;
 use super::process::spawn_detached;
+use slurm_numbers as numbers;
+
 use super::sys;
 use crate::spank::Errors;
 
@@ -50,7 +52,7 @@ fn a_submission_from_first_hook_to_last() {
 
 #[test]
 fn a_step_of_a_job_that_is_not_ours_is_left_alone() {
-    CONTEXT.set(sys::S_CTX_REMOTE);
+    CONTEXT.set(numbers::S_CTX_REMOTE);
     let args = ["config=/nonexistent/tessera.toml"];
     assert_eq!(call(slurm_spank_init, &args), OK);
     assert_eq!(call(slurm_spank_init_post_opt, &args), OK);
@@ -58,14 +60,14 @@ fn a_step_of_a_job_that_is_not_ours_is_left_alone() {
     assert_eq!(call(slurm_spank_task_init, &args), OK);
     assert_eq!(call(slurm_spank_task_exit, &args), OK);
     assert!(STEP.with_borrow(|s| s.is_empty()));
-    CONTEXT.set(sys::S_CTX_JOB_SCRIPT);
+    CONTEXT.set(numbers::S_CTX_JOB_SCRIPT);
     assert_eq!(call(slurm_spank_job_prolog, &args), OK);
     assert_eq!(call(slurm_spank_job_epilog, &args), OK);
 }
 
 #[test]
 fn slurmd_starts_without_the_command() {
-    CONTEXT.set(sys::S_CTX_SLURMD);
+    CONTEXT.set(numbers::S_CTX_SLURMD);
     assert_eq!(call(slurm_spank_init, &["tessera=/nonexistent/tessera"]), OK);
 }
 

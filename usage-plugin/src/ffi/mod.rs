@@ -1,20 +1,20 @@
 //! Everything C: the symbols that Slurm looks up, and what is read from and written to its structs.
 
+mod records;
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
 
 use plugin_rt::{Chain, guard_ok, log, symbol, text};
 use step_accounting::ServedStep;
 
+use self::records::{Data, SlurmdConf, Tres};
 use crate::peaks::{Peaks, TresValue};
 use crate::step::{SampledJob, extern_of};
-
-include!(concat!(env!("OUT_DIR"), "/sys.rs"));
 
 step_accounting::accounting_plugin!(
     "Tessera: GPU memory and utilisation of jobs",
     "acct_gather_interconnect/tessera",
-    sys::SLURM_VERSION_NUMBER,
     STEP
 );
 
@@ -30,7 +30,7 @@ extern "C" fn acct_gather_interconnect_p_node_update() -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut sys::acct_gather_data_t) -> c_int {
+unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut c_void) -> c_int {
     guard_ok("get_data", (), || {
         let Some(peaks) = STEP.with(begin, look) else { return };
         for (name, value) in [(c"gpumem", peaks.memory()), (c"gpuutil", peaks.busy())] {
@@ -56,16 +56,19 @@ fn look(step: &mut SampledJob) -> Peaks {
 /// # Safety
 ///
 /// `data` is null or has more than `position` elements, which nobody else uses meanwhile.
-unsafe fn write(data: *mut sys::acct_gather_data_t, position: usize, value: TresValue) {
+unsafe fn write(data: *mut c_void, position: usize, value: TresValue) {
     if data.is_null() {
         return;
     }
+    let Some(known) = Data::described() else { return };
     // SAFETY: the caller's promise: inside the array.
-    let element = unsafe { data.add(position) };
+    let element = unsafe { data.cast::<u8>().add(position * known.size) };
     // SAFETY: as above, and nobody else has it.
-    if let Some(element) = unsafe { element.as_mut() } {
-        element.size_read = value.usage_in;
-        element.size_write = value.usage_out;
+    if let Some(element) = unsafe { Data::at(element) } {
+        // SAFETY: a field of it.
+        unsafe { element.size_read_at().write(value.usage_in) };
+        // SAFETY: as above.
+        unsafe { element.size_write_at().write(value.usage_out) };
     }
 }
 
@@ -73,6 +76,11 @@ unsafe fn write(data: *mut sys::acct_gather_data_t, position: usize, value: Tres
 fn begin() -> Option<SampledJob> {
     let command_line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let job = extern_of(&String::from_utf8_lossy(&command_line))?;
+    let layout = own_layout()?;
+    if let Err(why) = records::learn(&layout) {
+        log::error(format_args!("GPU usage is not accounted: {why}"));
+        return None;
+    }
     let Some(node) = node_name() else {
         log::error("GPU usage is not accounted: this Slurm does not tell the node's name");
         return None;
@@ -82,21 +90,19 @@ fn begin() -> Option<SampledJob> {
 
 /// This node's name in Slurm, as slurmstepd has it from slurmd.
 fn node_name() -> Option<String> {
-    let conf = symbol(c"conf")?.cast::<*const u8>();
+    let conf = symbol(c"conf")?.cast::<*const c_void>();
     // SAFETY: slurmd.h: `extern slurmd_conf_t *conf`, which slurmstepd sets before it loads plugins and never changes.
     let conf = unsafe { conf.read() };
     if conf.is_null() {
         return None;
     }
-    // SAFETY: slurmd.h: the struct is there, and the offset is the field's.
-    let field = unsafe { conf.add(sys::TESSERA_NODE_NAME as usize) }.cast::<*const c_char>();
-    // SAFETY: as above; it is initialised, and aligned as C aligns it.
-    let name = unsafe { field.read() };
+    // SAFETY: slurmd.h: null, or the struct, which lives as long as the process.
+    let conf = unsafe { SlurmdConf::at(conf) }?;
     // SAFETY: slurmd.h: null, or a NUL-terminated string that lives as long as the struct.
-    unsafe { text(name) }
+    unsafe { text(conf.node_name()) }
 }
 
-type FindTres = unsafe extern "C" fn(*mut sys::slurmdb_tres_rec_t, bool) -> c_int;
+type FindTres = unsafe extern "C" fn(*mut u64, bool) -> c_int;
 
 /// Finds Slurm's position of `gres/NAME`; `None` where AccountingStorageTRES does not name it.
 fn position(name: &'static CStr) -> Option<usize> {
@@ -104,12 +110,17 @@ fn position(name: &'static CStr) -> Option<usize> {
     // SAFETY: assoc_mgr.h: `int assoc_mgr_find_tres_pos(slurmdb_tres_rec_t *tres_rec, bool locked)`.
     let find = unsafe { mem::transmute::<*mut c_void, FindTres>(find.as_ptr()) };
     let text = |text: &'static CStr| text.as_ptr().cast_mut().cast::<c_char>();
-    // Zeros, because it has one field more from 25.11 on.
-    // SAFETY: slurmdb.h: numbers and pointers, for which zeros are 0 and null.
-    let mut tres = unsafe { mem::zeroed::<sys::slurmdb_tres_rec_t>() };
-    (tres.name, tres.type_) = (text(name), text(c"gres"));
+    // Numbers and pointers, for which zeros are 0 and null.
+    let mut record = vec![0_u64; Tres::described()?.size.div_ceil(8)];
+    let record = record.as_mut_ptr();
+    // SAFETY: a zeroed struct of that size, which lives to the end of this function.
+    let tres = unsafe { Tres::at(record) }?;
+    // SAFETY: a field of it.
+    unsafe { tres.name_at().write(text(name)) };
+    // SAFETY: as above.
+    unsafe { tres.kind_at().write(text(c"gres")) };
     // SAFETY: as above: it compares the record's strings and keeps nothing; jobacct_gather holds none of its locks here.
-    let position = unsafe { find(&raw mut tres, false) };
+    let position = unsafe { find(record, false) };
     usize::try_from(position).ok()
 }
 
@@ -131,9 +142,14 @@ mod tests {
 
     #[test]
     fn every_symbol_that_slurm_looks_up_is_here() {
-        let asked: &[&str] = &include!(concat!(env!("OUT_DIR"), "/asked.rs"));
-        assert_eq!(asked.len(), 5, "{asked:?}");
-        assert_eq!(step_accounting::missing_symbols(asked, include_str!("mod.rs")), [""; 0]);
+        let table = slurm_tables::Table::parse(slurm_tables::TABLES).unwrap();
+        for release in &table.releases {
+            let layout = table.layout(*release).unwrap();
+            records::learn(&layout).unwrap();
+            let asked = layout.asked("acct_gather_interconnect_p_");
+            assert_eq!(asked.len(), 5, "{asked:?}");
+            assert_eq!(step_accounting::missing_symbols(&asked, include_str!("mod.rs")), [""; 0]);
+        }
     }
 
     #[test]

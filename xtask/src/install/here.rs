@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lab::Slurm;
 use slurm_releases::Release;
+use slurm_tables::Version;
 
 use super::For;
 use crate::command::TaskError;
@@ -77,38 +78,40 @@ fn plugin_dir(prefix: &Path) -> Option<PathBuf> {
     places.iter().map(|place| prefix.join(place)).find(|dir| dir.join("select_cons_tres.so").is_file())
 }
 
-/// The Slurm to build for: what the options say, or else the one that is here.
-pub(super) fn choose(plugins_for: &For, here: Option<&Here>) -> Result<Slurm, TaskError> {
-    if let Some(source) = &plugins_for.slurm_source {
-        return Ok(Slurm::by_hand(&crate::command::absolute(source)?, None)?);
+/// Reads a version, or a series of the set-up: then it is the version of that.
+pub(super) fn named(text: &str) -> Result<Version, String> {
+    match text.parse::<Release>() {
+        Ok(release) => Slurm::from(release).number().map_err(|why| why.to_string()),
+        Err(_) => text.parse::<Version>().map_err(|why| why.to_string()),
     }
-    if let Some(release) = plugins_for.slurm {
-        return Ok(release.into());
-    }
-    let Some(here) = here else {
-        return Err(TaskError::Other(
-            "no Slurm is found here: name its configured source tree by --slurm-source DIR".to_owned(),
-        ));
-    };
-    let release = Release::of_version(&here.version).map_err(|e| TaskError::Other(e.to_string()))?;
-    let slurm = Slurm::from(release);
-    if slurm.version().is_ok_and(|version| version == here.version) {
-        return Ok(slurm);
-    }
-    Err(TaskError::Other(format!(
-        "Slurm {0} is installed here: name the configured source tree of Slurm {0} by --slurm-source DIR",
-        here.version
-    )))
 }
 
-/// Slurm loads these plugins only if they were built for exactly its version.
-pub(super) fn check(built_for: &str, here: &str) -> Result<(), TaskError> {
-    if built_for == here {
+/// The Slurm to stamp the plugins for: what the options say, or else the one that is here.
+pub(super) fn choose(plugins_for: &For, here: Option<&Here>) -> Result<Version, TaskError> {
+    let other = |why: String| TaskError::Other(why);
+    if let Some(source) = &plugins_for.slurm_source {
+        return Ok(Slurm::by_hand(&crate::command::absolute(source)?, None)?.number()?);
+    }
+    if let Some(version) = plugins_for.slurm {
+        return Ok(version);
+    }
+    let none = || other("no Slurm is found here: name its version by --slurm 24.11.5, say".to_owned());
+    let version = &here.ok_or_else(none)?.version;
+    // A release candidate is as its release, as far as anybody knows.
+    let version = version.split('-').next().unwrap_or_default();
+    let version = version.parse().map_err(|why: slurm_tables::BadVersion| other(why.to_string()))?;
+    plugin_stamp::check(version).map_err(|why| other(why.to_string()))?;
+    Ok(version)
+}
+
+/// Slurm loads these plugins only if they are stamped with exactly its version.
+pub(super) fn check(stamped: Version, here: &str) -> Result<(), TaskError> {
+    if stamped.to_string() == here.split('-').next().unwrap_or_default() {
         return Ok(());
     }
     Err(TaskError::Other(format!(
-        "plugins built for Slurm {built_for} cannot be loaded by the Slurm {here} that is installed here: name the \
-         source tree of Slurm {here} by --slurm-source DIR, or stage them for another machine by --destdir DIR"
+        "plugins for Slurm {stamped} cannot be loaded by the Slurm {here} that is installed here: leave --slurm out, or stage \
+         them for another machine by --destdir DIR"
     )))
 }
 
@@ -122,8 +125,9 @@ mod tests {
 
     #[test]
     fn another_slurm_is_refused_with_both_versions() {
-        assert!(check("22.05.8", "22.05.8").is_ok());
-        insta::assert_snapshot!(check("25.05.8", "25.05.7").unwrap_err(), @"plugins built for Slurm 25.05.8 cannot be loaded by the Slurm 25.05.7 that is installed here: name the source tree of Slurm 25.05.7 by --slurm-source DIR, or stage them for another machine by --destdir DIR");
+        let version = |text: &str| text.parse::<Version>().unwrap();
+        assert!(check(version("22.05.8"), "22.05.8").is_ok());
+        insta::assert_snapshot!(check(version("25.05.8"), "25.05.7").unwrap_err(), @"plugins for Slurm 25.05.8 cannot be loaded by the Slurm 25.05.7 that is installed here: leave --slurm out, or stage them for another machine by --destdir DIR");
         let here = |version: &str| Here {
             version: version.to_owned(),
             plugins: None,
@@ -131,9 +135,10 @@ mod tests {
             etc: None,
         };
         let choice = For { slurm: None, slurm_source: None };
-        insta::assert_snapshot!(choose(&choice, None).unwrap_err(), @"no Slurm is found here: name its configured source tree by --slurm-source DIR");
-        insta::assert_snapshot!(choose(&choice, Some(&here("25.05.7"))).unwrap_err(), @"Slurm 25.05.7 is installed here: name the configured source tree of Slurm 25.05.7 by --slurm-source DIR");
-        insta::assert_snapshot!(choose(&choice, Some(&here("21.08.8"))).unwrap_err(), @"Slurm 21.08.8 is not one that Tessera knows: 22.05, 23.02, 23.11, 24.05, 24.11, 25.05, 25.11, 26.05");
+        insta::assert_snapshot!(choose(&choice, None).unwrap_err(), @"no Slurm is found here: name its version by --slurm 24.11.5, say");
+        assert_eq!(choose(&choice, Some(&here("25.05.7"))).unwrap(), version("25.05.7"));
+        let why = choose(&choice, Some(&here("21.08.8"))).unwrap_err().to_string();
+        assert!(why.starts_with("Slurm 21.08.8 has no table; those that have: 22.05.0 to"), "{why}");
     }
 
     fn put(path: &Path, text: &str) {

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use error_chain::with_causes;
 use lab::artefacts::{self, Profile};
 use lab::paths::workspace;
-use slurm_releases::Release;
+use slurm_tables::Version;
 
 use crate::command::{TaskError, at, output};
 use crate::man;
@@ -31,10 +32,10 @@ const PROGRAMS: [(&str, &str); 3] =
 /// The Slurm that the plugins are for.
 #[derive(Args)]
 pub(crate) struct For {
-    /// A series of the set-up, instead of the Slurm that is installed here
-    #[arg(long)]
-    slurm: Option<Release>,
-    /// The configured source tree of the very Slurm that the plugins will be loaded into
+    /// A version such as 24.11.5, or a series of the set-up, instead of the Slurm that is installed here
+    #[arg(long, value_parser = here::named)]
+    slurm: Option<Version>,
+    /// The source tree of the Slurm that the plugins will be loaded into, instead of its version
     #[arg(long, value_name = "DIR", conflicts_with = "slurm")]
     slurm_source: Option<PathBuf>,
 }
@@ -80,16 +81,19 @@ pub(crate) fn install(
     let slurm = here::choose(plugins_for, here.as_ref())?;
     // What is staged may be for another machine.
     if let (Some(here), None) = (&here, destdir) {
-        here::check(&slurm.version()?, &here.version)?;
+        here::check(slurm, &here.version)?;
     }
-    artefacts::build(&slurm, profile)?;
+    artefacts::build(profile)?;
     let root = match destdir {
         // Joining an absolute path would replace the staging directory.
         Some(stage) => stage.join(prefix.strip_prefix("/").unwrap_or(prefix)),
         None => prefix.to_path_buf(),
     };
-    for (from, name) in artefacts::plugins(&slurm, profile) {
-        put(&from, &root.join("lib/tessera").join(name))?;
+    for (from, name) in artefacts::plugins(profile) {
+        let to = root.join("lib/tessera").join(name);
+        make_parent(&to)?;
+        plugin_stamp::stamp(&from, &to, slurm).map_err(|why| TaskError::Other(with_causes(&why)))?;
+        eprintln!("install: {}", to.display());
     }
     let built = artefacts::programs(profile);
     let program = built.join("tessera");
@@ -123,7 +127,7 @@ pub(crate) fn install(
     for page in man::pages(&shared.join("docs/man"))? {
         write(&root.join("share/man").join(page.file), &page.text)?;
     }
-    Ok(Installed { slurm: slurm.version()?, etc: directories.etc })
+    Ok(Installed { slurm: slurm.to_string(), etc: directories.etc })
 }
 
 /// Whether a program is installed.

@@ -12,7 +12,7 @@ use crate::command::{TaskError, at, output};
 use crate::progress::ShownStep;
 
 /// Packages to install, each with the reason.
-const PACKAGES: [(&str, &str); 21] = [
+const PACKAGES: [(&str, &str); 20] = [
     ("slurmctld", "the controller"),
     ("slurmd", "the node daemon"),
     ("slurm-client", "sbatch, srun, sinfo"),
@@ -20,7 +20,6 @@ const PACKAGES: [(&str, &str); 21] = [
     ("munge", "authentication"),
     ("libslurm-dev", "headers for the SPANK plugin"),
     ("libmunge-dev", "needed by Slurm's configure"),
-    ("libclang-dev", "bindgen"),
     ("clang-19", "tessera-clang++"),
     ("llvm-19-dev", "the compiler pass of tessera-clang++"),
     ("gcc", "C compiler: Slurm's configure, Rust's linker, test clusters' clocks"),
@@ -64,8 +63,7 @@ pub(super) fn check_machine() -> Result<(), TaskError> {
     let number = Debian::MACHINE.number;
     Err(TaskError::Other(format!(
         "setup knows Debian {number} only, this is `{id} {version}`; nothing was changed.\n\
-         Needed here: Slurm {host} (slurmctld, slurmd, clients, headers, configured source tree in TESSERA_SLURM_SRC), \
-         munge, libclang, gcc, make, pkg-config, debootstrap.\nNot found in PATH: {}",
+         Needed here: Slurm {host} (slurmctld, slurmd, clients, headers), munge, gcc, make, pkg-config, debootstrap.\nNot found in PATH: {}",
         if missing.is_empty() { "(all programs are there)".to_owned() } else { missing.join(", ") }
     )))
 }

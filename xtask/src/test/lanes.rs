@@ -15,24 +15,17 @@ pub(super) struct Job {
     name: String,
     command: Command,
     has_tests: bool,
-    /// A locked file: unlocked when the job has ended.
-    lock: Option<fs::File>,
 }
 
 impl Job {
     /// A check that succeeds or fails as a whole.
     pub(super) fn check(name: &str, command: Command) -> Self {
-        Self { name: name.to_owned(), command, has_tests: false, lock: None }
+        Self { name: name.to_owned(), command, has_tests: false }
     }
 
     /// A program of tests, which prints how many passed and failed.
     pub(super) fn tests(name: &str, command: Command) -> Self {
-        Self { name: name.to_owned(), command, has_tests: true, lock: None }
-    }
-
-    /// The same job, which keeps `lock` locked until it has ended.
-    pub(super) fn holding(self, lock: fs::File) -> Self {
-        Self { lock: Some(lock), ..self }
+        Self { name: name.to_owned(), command, has_tests: true }
     }
 
     /// The same job at the lowest priority of the scheduler.
@@ -59,7 +52,6 @@ impl Job {
         let errors = at(&path, file.try_clone())?;
         let begin = Instant::now();
         let ended = self.command.stdin(Stdio::null()).stdout(file).stderr(errors).status();
-        drop(self.lock.take());
         let program = || self.command.get_program().to_string_lossy().into_owned();
         let status = ended.map_err(|source| TaskError::Start { program: program(), source })?;
         let mut output = String::from_utf8_lossy(&at(&path, fs::read(&path))?).into_owned();

@@ -2,8 +2,8 @@
 //!
 //! Set-up, format and one build come first; the chroots of other Slurms are set up during the build. Then three lanes run
 //! side by side. End-to-end tests mostly wait for daemons, so several of their programs run at a time, each with clusters
-//! of its own. Each program runs once on every Slurm that Debian packages. The second lane compiles: the plugins for Slurms in
-//! chroots and then, at a lower priority than the daemons, lints, documentation and the examples in it. The third runs the
+//! of its own. Each program runs once on every Slurm that Debian packages. The second lane compiles, at a lower priority than the
+//! daemons: lints, documentation and the examples in it. The third runs the
 //! unit tests, two programs at a time, all but gpu-node's at the lower priority too: it is the last to end, when nobody else
 //! needs the processors.
 //!
@@ -75,12 +75,8 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
         first.unwrap_or(UNITS_FIRST.len())
     });
     let side_by_side = PER_PROCESSOR * thread::available_parallelism().map_or(1, usize::from);
-    let plugins = plugins_for_chroots()?;
     let whole = slurm.is_none();
-    let (plugins, layouts): (Vec<Job>, Vec<Job>) =
-        plugins.into_iter().map(|[build, layout]| (build, layout)).unzip();
-    // The layouts whole, whatever the filter: they are two tests.
-    let checks = if whole { layouts.into_iter().chain(compiling(filter)).collect() } else { Vec::new() };
+    let checks = if whole { compiling(filter) } else { Vec::new() };
     // gpu-node's tests wait for real programs, each with a deadline: they take turns with the end-to-end tests as equals.
     let at_their_priority = |program: &Program| {
         let job = program.job(filter);
@@ -89,8 +85,7 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
     let units = if whole { units.iter().map(at_their_priority).collect() } else { Vec::new() };
     let lanes = [
         Lane { width: side_by_side, jobs: on_slurms(daemons, filter, slurm) },
-        // Tests wait for the plugins, but not for the others.
-        Lane { width: 1, jobs: plugins.into_iter().chain(at_low_priority(checks)).collect() },
+        Lane { width: 1, jobs: at_low_priority(checks).collect() },
         Lane { width: UNITS_AT_A_TIME, jobs: units },
     ];
     let mut total = Tally::default();
@@ -142,26 +137,13 @@ fn build() -> Result<Vec<Program>, TaskError> {
     Ok(programs::listed(&String::from_utf8_lossy(&done.stdout)))
 }
 
-/// The end-to-end programs on each packaged Slurm, or only on `slurm`, the longest first. All run on the machine's own Slurm
-/// before the first runs on another: meanwhile the plugins for the others are built.
+/// The end-to-end programs on each packaged Slurm, or only on `slurm`, the longest first.
 fn on_slurms(mut programs: Vec<Program>, filter: Option<&str>, slurm: Option<Release>) -> Vec<Job> {
     let rank = |program: &Program| FIRST.iter().position(|name| *name == program.name);
     programs.sort_by_key(|program| rank(program).unwrap_or(FIRST.len()));
     let releases = Release::packaged().map(|(release, _)| release);
     let wanted = releases.filter(|release| slurm.is_none_or(|only| only == *release));
     wanted.flat_map(|on| programs.iter().map(move |program| program.job_on(filter, on))).collect()
-}
-
-/// For each Slurm in a chroot the build of its plugins, and the comparison of the layouts and symbols that they rely on.
-fn plugins_for_chroots() -> Result<Vec<[Job; 2]>, TaskError> {
-    let jobs = |release: Release| {
-        let lock = artefacts::being_built(release)?;
-        at(Path::new("build.lock"), lock.lock())?;
-        let (build, compare) = artefacts::build_beside(&release.into())?;
-        let build = Job::check(&format!("plugins for Slurm {release}"), build).holding(lock);
-        Ok([build, Job::tests(&format!("layout of Slurm {release}"), compare)])
-    };
-    Release::in_chroots().map(jobs).collect()
 }
 
 fn at_low_priority(jobs: Vec<Job>) -> impl Iterator<Item = Job> {
@@ -232,19 +214,19 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_is_kept_for_every_series() {
-        let golden = workspace().join("select-plugin/golden");
-        let kept: Vec<String> = std::fs::read_dir(&golden)
-            .unwrap()
-            .map(|file| file.unwrap().file_name().to_string_lossy().into_owned())
-            .collect();
+    fn every_series_has_tables() {
+        let table = slurm_tables::Table::parse(slurm_tables::TABLES).unwrap();
         for release in Release::ALL {
-            let version = |name: &str| {
-                let version = name.strip_prefix("layout-")?.strip_suffix(".txt")?;
-                Some(release.is_series_of(version))
-            };
-            let found = kept.iter().any(|name| version(name) == Some(true));
-            assert!(found, "{release}: no layout in {}: {kept:?}", golden.display());
+            assert!(table.releases.iter().any(|known| release.is_series_of(&known.to_string())), "{release}");
+        }
+    }
+
+    /// The source of each packaged Slurm is there: its tables are compared with it.
+    #[test]
+    fn packaged_slurms_are_as_their_tables_say() {
+        for (release, _) in Release::packaged() {
+            let source = lab::Slurm::from(release).source().to_path_buf();
+            crate::slurm_table::compare(&source).unwrap();
         }
     }
 

@@ -7,7 +7,8 @@ pub(crate) struct Artefact {
     pub(crate) package: &'static str,
     /// Every crate of ours that is linked into it, beside itself.
     pub(crate) crates: &'static [&'static str],
-    /// The most product lines of it and of `crates`, in thousands: what it has now. It only goes down.
+    /// The most product lines of it and of `crates`, in thousands: what it has now. It only goes down. It went up once by 0.2 to 1.4,
+    /// for the reader of tables: before that, bindgen generated 3.3 thousand lines for each of two plugins, which nobody counted.
     pub(crate) thousands: f64,
 }
 
@@ -32,11 +33,13 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "shared-pages",
             "site-config",
             "site-files",
+            "slurm-numbers",
+            "slurm-tables",
             "slurmctld-rt",
             "toml-tables",
             "topology",
         ],
-        thousands: 29.6,
+        thousands: 31.0,
     },
     Artefact {
         name: "job_submit_tessera.so (slurmctld)",
@@ -57,11 +60,13 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "site-config",
             "site-files",
             "slurm-names",
+            "slurm-numbers",
+            "slurm-tables",
             "slurmctld-rt",
             "toml-tables",
             "topology",
         ],
-        thousands: 21.8,
+        thousands: 23.1,
     },
     Artefact {
         name: "spank_tessera.so",
@@ -81,11 +86,12 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "protocol",
             "site-config",
             "site-files",
+            "slurm-numbers",
             "task-control",
             "toml-tables",
             "topology",
         ],
-        thousands: 26.7,
+        thousands: 26.9,
     },
     Artefact {
         name: "acct_gather_energy_tessera.so",
@@ -98,9 +104,11 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "node-journal",
             "node-slurm",
             "plugin-rt",
+            "slurm-numbers",
+            "slurm-tables",
             "step-accounting",
         ],
-        thousands: 6.1,
+        thousands: 7.2,
     },
     Artefact {
         name: "acct_gather_interconnect_tessera.so",
@@ -114,9 +122,10 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "node-journal",
             "node-slurm",
             "plugin-rt",
+            "slurm-tables",
             "step-accounting",
         ],
-        thousands: 6.3,
+        thousands: 7.3,
     },
     Artefact {
         name: "tessera-broker",

@@ -22,5 +22,5 @@ pub mod slurm_conf;
 
 pub use error_chain::Chain;
 pub use ffi::Text;
-pub use ffi::symbols::{symbol, text};
+pub use ffi::symbols::{own_file, symbol, symbol_size, text};
 pub use guard::{guard, guard_ok, install_panic_hook, set_job};

@@ -8,6 +8,7 @@
 
 #[expect(unsafe_code, reason = "slurmctld's symbols, memory, lists and bit strings")]
 mod ffi;
+pub mod fit;
 pub mod spank_env;
 
 pub use ffi::heap::{Heap, entries, variable};
@@ -18,8 +19,7 @@ pub use plugin_rt::{symbol, text};
 /// Tells whether a job is `--exclusive`, by the `whole_node` of its details and Slurm's `WHOLE_NODE_REQUIRED`: one value of several
 /// before 24.05, then a flag beside others.
 #[must_use]
-pub fn is_exclusive(whole_node: u8, required: u32, is_flag: bool) -> bool {
-    let whole_node = u32::from(whole_node);
+pub fn is_exclusive(whole_node: u8, required: u8, is_flag: bool) -> bool {
     if is_flag { whole_node & required != 0 } else { whole_node == required }
 }
 

@@ -1,19 +1,23 @@
 //! What Slurm's loader looks up in every accounting plugin.
 
 /// Exports the symbols that both plugins have alike: name, type and version, `init`, and `fini`, which makes the process serve no
-/// step. `$slurm` is the version of the Slurm whose structs were read: the loader refuses any other.
+/// step.
 ///
 /// To be used once, in the plugin's `ffi`.
 #[macro_export]
 macro_rules! accounting_plugin {
-    ($name:literal, $type:literal, $slurm:expr, $served:ident) => {
+    ($name:literal, $type:literal, $served:ident) => {
         $crate::plugin_rt::exported_text!(plugin_name, $name);
         $crate::plugin_rt::exported_text!(plugin_type, $type);
         $crate::plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
-        /// The Slurm that the structs were read from: the loader refuses any other.
-        #[unsafe(no_mangle)]
-        static plugin_version: u32 = $slurm;
+        $crate::plugin_rt::stamped_version!(fn stamped);
+
+        /// Gives the layout of the Slurm that loads this plugin. Without one it answers nothing, and says so once.
+        fn own_layout() -> Option<slurm_tables::Layout> {
+            let found = slurm_tables::own_layout(slurm_tables::Version(stamped()));
+            found.inspect_err(|why| $crate::plugin_rt::log::error(format_args!("{}: {}", $name, $crate::plugin_rt::Chain(why)))).ok()
+        }
 
         #[unsafe(no_mangle)]
         extern "C" fn init() -> std::ffi::c_int {

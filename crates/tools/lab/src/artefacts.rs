@@ -6,13 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use slurm_releases::Release;
+use error_chain::with_causes;
 
 use crate::command::run;
-use crate::error::{HarnessError, at};
+use crate::error::HarnessError;
 use crate::layout::Layout;
-use crate::paths::{self, real_parts, target_dir, workspace};
-use crate::seed::seed;
+use crate::paths::{real_parts, target_dir, workspace};
 use crate::slurm::Slurm;
 
 /// How the artefacts are built.
@@ -37,7 +36,7 @@ impl Profile {
 /// not call cargo: no program is replaced while another test copies it.
 pub const BUILT: &str = "TESSERA_E2E_BUILT";
 
-/// The plugins, each bound to one Slurm series.
+/// The plugins: one build for every Slurm.
 const PLUGINS: [&str; 5] = ["spank-plugin", "select-plugin", "gres-helper", "energy-plugin", "usage-plugin"];
 const PLUGIN_FILES: [(&str, &str); 5] = [
     ("libspank_tessera.so", "spank_tessera.so"),
@@ -63,87 +62,12 @@ const LIBRARIES: [(&str, &str); 4] = [
 /// # Errors
 ///
 /// cargo's output, if it fails.
-pub fn build(slurm: &Slurm, profile: Profile) -> Result<(), HarnessError> {
-    if std::env::var_os(BUILT).is_some() && profile == Profile::Debug && slurm.packaged {
-        // Waits while `cargo xtask test` still builds them.
-        let lock = being_built(slurm.release)?;
-        return at(&lock_path(slurm.release), lock.lock_shared());
+pub fn build(profile: Profile) -> Result<(), HarnessError> {
+    if std::env::var_os(BUILT).is_some() && profile == Profile::Debug {
+        return Ok(());
     }
     let common = ["tessera-cli", "nvml-sim", "cuda-sim", "cudart-sim", "task-broker", "task-client"];
-    let build = |mut command: Command| run(&mut command)?.ok().map(drop);
-    if slurm.build == target_dir() {
-        return build(cargo("build", &[&common[..], &PLUGINS].concat(), profile, &target_dir()));
-    }
-    build(cargo("build", &common, profile, &target_dir()))?;
-    build(build_plugins(slurm, profile))
-}
-
-/// The command that builds the plugins for a Slurm that is not the machine's own.
-#[must_use]
-pub fn build_plugins(slurm: &Slurm, profile: Profile) -> Command {
-    let mut command = cargo("build", &PLUGINS, profile, &slurm.build);
-    command.env("TESSERA_SLURM_SRC", &slurm.source);
-    command
-}
-
-/// The commands that build the plugins for a packaged Slurm that is not the machine's own, and that then compare its layouts
-/// and symbols as [`compare_layout`] does. Both take what a build of the whole workspace for debugging has left, which this
-/// brings there: only the plugins themselves are compiled. `-p` would give their dependencies other features.
-///
-/// # Errors
-///
-/// A file that cannot be read or written.
-pub fn build_beside(slurm: &Slurm) -> Result<(Command, Command), HarnessError> {
-    let of_plugins = |name: &str| {
-        let is_built = |file: &str| name.trim_start_matches("lib").starts_with(crate_name(file));
-        PLUGINS.iter().any(|plugin| name.starts_with(plugin))
-            || PLUGIN_FILES.iter().any(|(file, _)| is_built(file))
-    };
-    let built = |target: &Path| target.join(Profile::Debug.dir());
-    seed(&built(&target_dir()), &built(&slurm.build), &of_plugins)?;
-    let command = |task: &str, args: &[&str]| {
-        let mut command = cargo(task, &[], Profile::Debug, &slurm.build);
-        command
-            .env("TESSERA_SLURM_SRC", &slurm.source)
-            .args(["--quiet", "--workspace"])
-            .args(AUDITED)
-            .args(args);
-        // The one test of the workspace that is built only by its name.
-        command.args(["--test", "built_for"]);
-        command
-    };
-    Ok((command("build", &["--lib"]), command("test", &[])))
-}
-
-/// The crate of a library's file.
-fn crate_name(library: &str) -> &str {
-    library.trim_start_matches("lib").trim_end_matches(".so")
-}
-
-/// The command that compares where Slurm's fields lie with the copy kept for its version, and the symbols that Slurm asks
-/// for with those that the plugin has: two of its unit tests.
-#[must_use]
-pub fn compare_layout(slurm: &Slurm) -> Command {
-    let mut command = cargo("test", &["select-plugin"], Profile::Debug, &slurm.build);
-    command.env("TESSERA_SLURM_SRC", &slurm.source);
-    command.args(["--quiet", "--lib", "ffi::layout::"]);
-    command
-}
-
-/// The file whose lock `cargo xtask test` holds while it builds the plugins for `release`. Meanwhile tests already run on
-/// other Slurms; those on this one wait for the lock.
-///
-/// # Errors
-///
-/// If the file cannot be made.
-pub fn being_built(release: Release) -> Result<fs::File, HarnessError> {
-    let path = lock_path(release);
-    at(&path, fs::create_dir_all(paths::slurm(release)))?;
-    at(&path, fs::File::create(&path))
-}
-
-fn lock_path(release: Release) -> PathBuf {
-    paths::slurm(release).join("build.lock")
+    run(&mut cargo("build", &[&common[..], &PLUGINS].concat(), profile, &target_dir()))?.ok().map(drop)
 }
 
 fn cargo(task: &str, packages: &[&str], profile: Profile, target: &Path) -> Command {
@@ -181,10 +105,10 @@ pub(crate) fn install_command(layout: &Layout, profile: Profile) -> Result<(), H
     copy(&programs(profile).join(COMMON[0]), &layout.at("bin").join(COMMON[0]))
 }
 
-/// The plugins as built, each with the name Slurm looks for.
+/// The plugins as built, each with the name Slurm looks for. They are to be stamped.
 #[must_use]
-pub fn plugins(slurm: &Slurm, profile: Profile) -> Vec<(PathBuf, &'static str)> {
-    let from = slurm.build.join(profile.dir());
+pub fn plugins(profile: Profile) -> Vec<(PathBuf, &'static str)> {
+    let from = programs(profile);
     PLUGIN_FILES.iter().map(|(built, name)| (from.join(built), *name)).collect()
 }
 
@@ -194,10 +118,14 @@ pub fn programs(profile: Profile) -> PathBuf {
     target_dir().join(profile.dir())
 }
 
-/// Copies the plugins into the cluster's plugin directory.
+/// Puts the plugins into the cluster's plugin directory, stamped for its Slurm.
 pub(crate) fn install_plugins(layout: &Layout, slurm: &Slurm, profile: Profile) -> Result<(), HarnessError> {
-    for (from, name) in plugins(slurm, profile) {
-        copy(&from, &layout.at("plugins").join(name))?;
+    let version = slurm.number()?;
+    for (from, name) in plugins(profile) {
+        let to = layout.at("plugins").join(name);
+        // Another process copies, as in `copy`; the stamp is written to a file that nobody runs.
+        plugin_stamp::stamp(&from, &to, version)
+            .map_err(|why| HarnessError::Unexpected(with_causes(&why)))?;
     }
     Ok(())
 }

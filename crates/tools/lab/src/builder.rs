@@ -224,7 +224,7 @@ impl Builder {
         let default = || if machine_only { Ok(Release::MACHINE.into()) } else { Slurm::by_default() };
         let slurm = self.slurm.map_or_else(default, Ok)?;
         if !self.stock || self.simulated {
-            artefacts::build(&slurm, self.profile)?;
+            artefacts::build(self.profile)?;
         }
         let (dir, remove_dir) = match self.dir {
             Some(dir) => (dir, false),

@@ -31,7 +31,6 @@ pub mod paths;
 mod ports;
 pub mod process;
 mod ready;
-mod seed;
 mod sim;
 pub mod slurm;
 mod small_disk;

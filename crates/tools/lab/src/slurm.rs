@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use slurm_releases::{Home, Release};
+use slurm_releases::Release;
+use slurm_tables::{BadVersion, Version};
 
 use crate::command::run;
 use crate::error::{HarnessError, at};
@@ -22,10 +23,8 @@ pub const SOURCE: &str = "TESSERA_E2E_SOURCE";
 pub struct Slurm {
     /// Its series.
     pub release: Release,
-    /// Its configured source tree.
+    /// Its source tree.
     pub(crate) source: PathBuf,
-    /// Where the plugins for it are built: Cargo's target directory.
-    pub(crate) build: PathBuf,
     /// Where it is installed; `None` for the packages of a Debian.
     pub(crate) prefix: Option<PathBuf>,
     /// Whether it comes from the set-up.
@@ -35,11 +34,7 @@ pub struct Slurm {
 impl From<Release> for Slurm {
     /// The one that `cargo xtask setup` installs.
     fn from(release: Release) -> Self {
-        let build = match release.home {
-            Home::Machine => paths::target_dir(),
-            Home::Chroot(_) | Home::Prefix => paths::slurm(release).join("build"),
-        };
-        Self { release, source: paths::slurm_source(release), build, prefix: None, packaged: true }
+        Self { release, source: paths::slurm_source(release), prefix: None, packaged: true }
     }
 }
 
@@ -53,13 +48,6 @@ impl Slurm {
         let version = version_of(source)?;
         let problem = |what: String| HarnessError::Unexpected(format!("{}: {what}", source.display()));
         let release = Release::of_version(&version).map_err(|unknown| problem(unknown.to_string()))?;
-        for header in ["config.h", "slurm/slurm.h"] {
-            if !source.join(header).is_file() {
-                return Err(problem(format!(
-                    "Slurm {version}, not configured (no {header}): run ./configure there with the options of your build"
-                )));
-            }
-        }
         if let Some(prefix) = prefix {
             let found = installed(&prefix.join("sbin/slurmctld"))?;
             if found != version {
@@ -67,10 +55,8 @@ impl Slurm {
                 return Err(problem(format!("Slurm {version}, but {prefix} has Slurm {found}")));
             }
         }
-        // One for all of them: what does not depend on Slurm is built once.
-        let build = paths::target_dir().join("slurm/by-hand");
         let prefix = prefix.map(Path::to_path_buf);
-        Ok(Self { release, source: source.to_path_buf(), build, prefix, packaged: false })
+        Ok(Self { release, source: source.to_path_buf(), prefix, packaged: false })
     }
 
     /// What clusters run that say nothing: the machine's own, or what the environment names.
@@ -101,6 +87,21 @@ impl Slurm {
     /// There is none.
     pub fn version(&self) -> Result<String, HarnessError> {
         version_of(&self.source)
+    }
+
+    /// Its source tree.
+    #[must_use]
+    pub fn source(&self) -> &Path {
+        &self.source
+    }
+
+    /// Its version as a number.
+    ///
+    /// # Errors
+    ///
+    /// There is no source tree, or its version is none.
+    pub fn number(&self) -> Result<Version, HarnessError> {
+        self.version()?.parse().map_err(|why: BadVersion| HarnessError::Unexpected(why.to_string()))
     }
 
     /// The root of the chroot that its daemons run in, if any.
@@ -174,22 +175,16 @@ mod tests {
             refused(&[("META", &meta("21.08.8"))]),
             "DIR: Slurm 21.08.8 is not one that Tessera knows: 22.05, 23.02, 23.11, 24.05, 24.11, 25.05, 25.11, 26.05"
         );
-        assert_eq!(
-            refused(&[("META", &meta("25.05.8"))]),
-            "DIR: Slurm 25.05.8, not configured (no config.h): run ./configure there with the options of your build"
-        );
     }
 
     #[test]
     fn a_prefix_of_another_version_is_refused_with_both() {
         let dir = tempfile::tempdir().unwrap();
         let (source, prefix) = (dir.path().join("src"), dir.path().join("prefix"));
-        for sub in [source.join("slurm"), prefix.join("sbin")] {
+        for sub in [source.clone(), prefix.join("sbin")] {
             fs::create_dir_all(sub).unwrap();
         }
-        for (name, text) in [("META", "Version: 25.05.8\n"), ("config.h", ""), ("slurm/slurm.h", "")] {
-            fs::write(source.join(name), text).unwrap();
-        }
+        fs::write(source.join("META"), "Version: 25.05.8\n").unwrap();
         assert_eq!(Slurm::by_hand(&source, None).unwrap().release.series, "25.05");
         // Written by another process: a program that a thread of this one holds open cannot be run.
         let program = prefix.join("sbin/slurmctld");

@@ -75,6 +75,26 @@ macro_rules! exported_text {
     };
 }
 
+/// Exports `plugin_version`, and declares a function that reads it. Slurm loads a plugin only if this is its own version number. A build
+/// leaves it 0; `tessera setup` stamps the number of the installed Slurm into the file.
+#[macro_export]
+macro_rules! stamped_version {
+    () => {
+        /// The Slurm that this file is stamped for: the loader refuses any other.
+        #[unsafe(no_mangle)]
+        static plugin_version: u32 = 0;
+    };
+    ($vis:vis fn $name:ident) => {
+        $crate::stamped_version!();
+
+        /// Gives the number that the file is stamped with.
+        $vis fn $name() -> u32 {
+            // SAFETY: the static above; volatile, because the compiler has not seen what the file is stamped with.
+            unsafe { std::ptr::read_volatile(&raw const plugin_version) }
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,13 +25,15 @@ impl Heap {
     ///
     /// # Safety
     ///
-    /// `field` is null or a string that Slurm allocated, and nothing else points to it.
-    pub unsafe fn replace(&self, field: &mut *mut c_char, text: &str) {
+    /// `field` is the place of a pointer that is null or a string that Slurm allocated, and nothing else points to that.
+    pub unsafe fn replace(&self, field: *mut *mut c_char, text: &str) {
         let Ok(line) = CString::new(text) else { return };
         // SAFETY: xmalloc.h: the caller's promise; xfree sets the field to null.
-        unsafe { (self.free)(ptr::from_mut(field).cast()) };
+        unsafe { (self.free)(field.cast()) };
         // SAFETY: xstring.h: copies a NUL-terminated string.
-        *field = unsafe { (self.duplicate)(line.as_ptr()) };
+        let new = unsafe { (self.duplicate)(line.as_ptr()) };
+        // SAFETY: the caller's promise.
+        unsafe { field.write(new) };
     }
 
     /// Takes the entries out of an environment for which `goes` is true, and adds `add`. An environment that is larger than a job
@@ -39,14 +41,18 @@ impl Heap {
     ///
     /// # Safety
     ///
-    /// As [`entries`], and Slurm allocated the array and the strings.
+    /// `env` and `size` are the places of an environment as for [`entries`]; Slurm allocated the array and the strings.
     pub unsafe fn rewrite(
         &self,
-        env: &mut *mut *mut c_char,
-        size: &mut u32,
+        env: *mut *mut *mut c_char,
+        size: *mut u32,
         goes: &dyn Fn(&str) -> bool,
         add: Option<&str>,
     ) {
+        // SAFETY: the caller's promise.
+        let env = unsafe { &mut *env };
+        // SAFETY: as above.
+        let size = unsafe { &mut *size };
         // SAFETY: the caller's promise.
         let Ok(before) = (unsafe { pointers(*env, *size, MAX_RECORDED_ENTRIES) }) else { return };
         let (gone, kept): (Vec<_>, Vec<_>) = before.into_iter().partition(|(_, entry)| goes(entry));

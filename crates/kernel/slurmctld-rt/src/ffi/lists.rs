@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-/// A list of Slurm's; only ever handled by pointer.
-pub type List = c_void;
+pub use slurm_tables::List;
+
 /// Slurm's `bitstr_t`; only ever handled by pointer.
 pub type BitString = i64;
 

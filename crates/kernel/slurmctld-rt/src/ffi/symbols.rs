@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
 use plugin_rt::symbol;
+use slurm_numbers::IS_SLURMCTLD;
 
 /// The hosting process lacks a symbol: it is another Slurm than the plugin was written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,17 +40,17 @@ pub fn required(name: &'static CStr) -> Result<NonNull<c_void>, MissingSymbol> {
 
 /// Tells whether the process is slurmctld, as Slurm itself tells by its program name. False in a process that is not Slurm's.
 ///
-/// `bit` is Slurm's `IS_SLURMCTLD`, and 0 for a Slurm that has none: its headers say which of the two functions it has. The
-/// older Slurm has a `run_in_daemon` too, with other arguments.
+/// `by_bit`: this Slurm tells by its `IS_SLURMCTLD`, as from 25.05 on. The older Slurm has a `run_in_daemon` too, with other
+/// arguments.
 ///
 /// # Errors
 ///
 /// The process is Slurm's and has no such function.
-pub fn in_slurmctld(bit: u32) -> Result<bool, MissingSymbol> {
+pub fn in_slurmctld(by_bit: bool) -> Result<bool, MissingSymbol> {
     if symbol(c"slurm_xrecalloc").is_none() {
         return Ok(false);
     }
-    if bit == 0 {
+    if !by_bit {
         let function = required(c"slurm_running_in_slurmctld")?;
         // SAFETY: src/common/run_in_daemon.h up to 24.11: `extern bool running_in_slurmctld(void)`.
         let ask =
@@ -62,7 +63,7 @@ pub fn in_slurmctld(bit: u32) -> Result<bool, MissingSymbol> {
     let ask =
         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(u32) -> bool>(function.as_ptr()) };
     // SAFETY: as above; it compares the bit with the daemon's own.
-    Ok(unsafe { ask(bit) })
+    Ok(unsafe { ask(IS_SLURMCTLD) })
 }
 
 /// The struct behind a pointer; `None` for null.
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn symbols_are_found_or_named() {
         assert!(required(c"getenv").is_ok());
-        assert_eq!((in_slurmctld(0), in_slurmctld(8)), (Ok(false), Ok(false)));
+        assert_eq!((in_slurmctld(false), in_slurmctld(true)), (Ok(false), Ok(false)));
         assert_eq!(
             required(c"slurm_of_no_version").unwrap_err().to_string(),
             "this process has no symbol slurm_of_no_version; Tessera was built for another Slurm"

@@ -95,7 +95,7 @@ impl Options {
     ///
     /// What could not be built or written.
     pub fn lay_out(self) -> Result<Fleet, HarnessError> {
-        artefacts::build(&self.slurm, self.profile)?;
+        artefacts::build(self.profile)?;
         allow_open_files(self.nodes)?;
         let ports = Ports::take(self.nodes)?;
         let dir = fresh_dir()?;

@@ -1,0 +1,5 @@
+//! Memory that belongs to Slurm.
+
+pub(crate) mod field;
+pub(crate) mod peek;
+pub(crate) mod record;

@@ -1,0 +1,141 @@
+//! Stamps the version of a Slurm into a plugin.
+//!
+//! Slurm loads a plugin only if its `plugin_version` is Slurm's own version number, of a SPANK plugin the major and minor part. Tessera's
+//! plugins serve every release by tables, and a build leaves that number 0. Whoever installs them stamps the number of the Slurm that is
+//! there into a copy.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use slurm_tables::{TABLES, Table, Version};
+
+/// The exported variable that Slurm reads.
+const SYMBOL: &str = "plugin_version";
+
+/// A plugin cannot be stamped.
+#[derive(Debug, thiserror::Error)]
+pub enum NotStamped {
+    /// Tessera does not know where the fields of this Slurm's structures lie.
+    #[error("Slurm {version} has no table; those that have: {known}")]
+    NoTable {
+        /// The version that was asked for.
+        version: Version,
+        /// The releases that have one, by series.
+        known: String,
+    },
+    /// The file is no plugin.
+    #[error("{0} is no plugin of Slurm's: it has no plugin_version")]
+    NoPlugin(PathBuf),
+    /// The file could not be read or written.
+    #[error("{path}")]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Tells for which Slurm a plugin is stamped; 0.0.0 for none.
+///
+/// # Errors
+///
+/// The bytes are no plugin: the `path` is named.
+pub fn stamped(path: &Path, bytes: &[u8]) -> Result<Version, NotStamped> {
+    let at = place(bytes).ok_or_else(|| NotStamped::NoPlugin(path.to_path_buf()))?;
+    let number = bytes[at..].first_chunk().map_or(0, |number| u32::from_le_bytes(*number));
+    Ok(Version(number))
+}
+
+/// Copies a plugin and stamps the copy. The new file takes the place of an old one as a whole: a daemon that has the old one in its memory
+/// keeps it.
+///
+/// # Errors
+///
+/// There is no table for that Slurm, `from` is no plugin, or a file cannot be read or written.
+pub fn stamp(from: &Path, to: &Path, version: Version) -> Result<(), NotStamped> {
+    check(version)?;
+    let mut bytes = at(from, fs::read(from))?;
+    let place = place(&bytes).ok_or_else(|| NotStamped::NoPlugin(from.to_path_buf()))?;
+    bytes[place..place + 4].copy_from_slice(&version.0.to_le_bytes());
+    let fresh = to.with_extension("new");
+    at(&fresh, fs::write(&fresh, bytes))?;
+    let mode = at(from, fs::metadata(from))?.permissions().mode();
+    at(&fresh, fs::set_permissions(&fresh, fs::Permissions::from_mode(mode)))?;
+    at(to, fs::rename(&fresh, to))
+}
+
+/// Checks that a Slurm has a table.
+///
+/// # Errors
+///
+/// It has none; those that have are named.
+pub fn check(version: Version) -> Result<(), NotStamped> {
+    let releases = Table::parse(TABLES).map(|table| table.releases).unwrap_or_default();
+    if releases.contains(&version) {
+        Ok(())
+    } else {
+        Err(NotStamped::NoTable { version, known: by_series(&releases) })
+    }
+}
+
+/// `22.05.0 to 22.05.11, 23.02.0 to 23.02.8`.
+fn by_series(releases: &[Version]) -> String {
+    let series = |version: &Version| version.0 >> 8;
+    let groups = releases.chunk_by(|a, b| series(a) == series(b));
+    let shown = groups.map(|group| match group {
+        [only] => only.to_string(),
+        [first, .., last] => format!("{first} to {last}"),
+        [] => String::new(),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// Where the number is in the file.
+fn place(bytes: &[u8]) -> Option<usize> {
+    let file = object::File::parse(bytes).ok()?;
+    let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(SYMBOL))?;
+    let section = file.section_by_index(symbol.section_index()?).ok()?;
+    let (begin, _) = section.file_range()?;
+    let place = usize::try_from(begin + symbol.address().checked_sub(section.address())?).ok()?;
+    (symbol.size() == 4 && place.checked_add(4)? <= bytes.len()).then_some(place)
+}
+
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, NotStamped> {
+    result.map_err(|source| NotStamped::File { path: path.to_path_buf(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_plugin_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("x.so"), dir.path().join("y.so"));
+        let version = Version::new(22, 5, 8);
+        let said = |from: &Path| stamp(from, &to, version).unwrap_err().to_string();
+        assert_eq!(said(&from), from.display().to_string());
+        let own = std::env::current_exe().unwrap();
+        for other in [&b""[..], b"\x7fELF", &fs::read(own).unwrap()] {
+            fs::write(&from, other).unwrap();
+            assert!(said(&from).ends_with("x.so is no plugin of Slurm's: it has no plugin_version"));
+        }
+        assert!(!to.exists());
+    }
+
+    #[test]
+    fn a_slurm_without_a_table_is_refused_with_those_that_have_one() {
+        let said = check(Version::new(21, 8, 8)).unwrap_err().to_string();
+        assert!(
+            said.starts_with("Slurm 21.08.8 has no table; those that have: 22.05.0 to 22.05.11, 23.02.0 to"),
+            "{said}"
+        );
+        assert!(check(Version::new(22, 5, 8)).is_ok());
+    }
+}

@@ -1,0 +1,145 @@
+//! Slurm's records, as far as they are read or written here. Where their fields lie: [`slurm_tables`].
+
+use std::ffi::{c_char, c_void};
+
+use slurm_tables::table::BadTable;
+use slurm_tables::{Layout, record};
+
+record! {
+    /// A job that is submitted or changed [slurm/slurm.h].
+    pub(super) struct Desc, DescLayout = "job_desc_msg" {
+        account: *mut c_char;
+        admin_comment: *mut c_char, at admin_comment_at;
+        array_inx: *mut c_char;
+        bitflags: u64, at bitflags_at;
+        env_size: u32;
+        extra: *mut c_char;
+        licenses: *mut c_char;
+        min_nodes: u32;
+        ntasks_per_node: u16;
+        ntasks_per_tres: u16;
+        num_tasks: u32;
+        partition: *mut c_char;
+        req_nodes: *mut c_char;
+        shared: u16;
+        spank_job_env: *mut *mut c_char, at spank_job_env_at;
+        spank_job_env_size: u32, at spank_job_env_size_at;
+        tres_bind: *mut c_char;
+        tres_per_job: *mut c_char;
+        tres_per_node: *mut c_char, at tres_per_node_at;
+        tres_per_socket: *mut c_char;
+        tres_per_task: *mut c_char;
+        user_id: u32;
+        x11_target: *mut c_char;
+    }
+}
+
+record! {
+    /// A job [src/slurmctld/slurmctld.h].
+    pub(super) struct Job, JobLayout = "job_record", magic "JOB_MAGIC" {
+        account: *mut c_char;
+        admin_comment: *mut c_char, at admin_comment_at;
+        details: *mut c_void;
+        job_id: u32;
+        job_state: u32;
+        licenses: *mut c_char;
+        partition: *mut c_char;
+        spank_job_env: *mut *mut c_char;
+        spank_job_env_size: u32;
+        tres_per_job: *mut c_char;
+        tres_per_node: *mut c_char;
+        tres_per_socket: *mut c_char;
+        tres_per_task: *mut c_char;
+    }
+}
+
+record! {
+    /// A job's wishes [src/slurmctld/slurmctld.h].
+    pub(super) struct Details, DetailsLayout = "job_details", magic "DETAILS_MAGIC" {
+        ntasks_per_tres: u16;
+        req_nodes: *mut c_char;
+        whole_node: u8;
+    }
+}
+
+record! {
+    /// A node [src/common/node_conf.h].
+    pub(super) struct Node, NodeLayout = "node_record", magic "NODE_MAGIC" {
+        config_ptr: *mut c_void;
+        name: *mut c_char;
+    }
+}
+
+record! {
+    /// A line of slurm.conf with nodes [src/common/node_conf.h].
+    pub(super) struct NodeLine, NodeLineLayout = "config_record", magic "CONFIG_MAGIC" {
+        gres: *mut c_char;
+    }
+}
+
+record! {
+    /// A partition [src/slurmctld/slurmctld.h].
+    pub(super) struct Partition, PartitionLayout = "part_record", magic "PART_MAGIC" {
+        max_share: u16;
+        name: *mut c_char;
+        nodes: *mut c_char;
+    }
+}
+
+record! {
+    /// slurm.conf as slurmctld has read it [src/common/read_config.h].
+    pub(super) struct Conf, ConfLayout = "slurm_conf" {
+        last_update: i64;
+        licenses: *mut c_char;
+        plugindir: *mut c_char;
+        slurm_conf: *mut c_char;
+        state_save_location: *mut c_char;
+    }
+}
+
+record! {
+    /// The locks of the accounting's copy [src/common/assoc_mgr.h].
+    pub(super) struct AccountLocks, AccountLocksLayout = "assoc_mgr_lock" {
+        user: u32, at user_at;
+    }
+}
+
+record! {
+    /// A user in the accounting [slurm/slurmdb.h].
+    pub(super) struct User, UserLayout = "slurmdb_user_rec" {
+        default_acct: *mut c_char;
+        uid: u32, at uid_at;
+    }
+}
+
+/// Learns where the fields of all records lie.
+///
+/// # Errors
+///
+/// The first that the table has not, or not as it is read here.
+pub(super) fn learn(layout: &Layout) -> Result<(), BadTable> {
+    Desc::learn(layout)?;
+    Job::learn(layout)?;
+    Details::learn(layout)?;
+    Node::learn(layout)?;
+    NodeLine::learn(layout)?;
+    Partition::learn(layout)?;
+    AccountLocks::learn(layout)?;
+    User::learn(layout)?;
+    Conf::learn(layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use slurm_tables::{TABLES, Table};
+
+    #[test]
+    fn every_release_has_the_fields_that_are_read() {
+        let table = Table::parse(TABLES).unwrap();
+        for release in &table.releases {
+            let layout = table.layout(*release).unwrap();
+            super::learn(&layout).unwrap();
+            assert_eq!(layout.asked("job_"), ["job_modify", "job_submit"], "{release}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The tables held against this slurmctld, before a record is read by them.
+//!
+//! A table that is wrong may have any address for any field. So the first records are looked at in a way that cannot crash: each is
+//! to have its size, its mark, and pointers, texts, lists and bit strings where the table says; and slurmctld is to find it by the
+//! name or number that is read there.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use plugin_rt::Chain;
+use slurm_tables::Record;
+use slurm_tables::own_layout;
+use slurmctld_rt::fit::{Unfit, check, conf_fits};
+use slurmctld_rt::text;
+
+use super::host::{Host, conf_string, name_of};
+use super::records::{self, Conf, Details, Gres, Job, JobGres, Node, NodeGres, Partition, Resources};
+use super::version;
+use crate::reminder::Reminder;
+use crate::structs::complaint;
+
+/// Nodes that are looked at.
+const NODES: usize = 8;
+
+/// Why the tables cannot be used, with what says so.
+static UNFIT: OnceLock<(String, Mutex<Reminder>)> = OnceLock::new();
+static LEARNT: AtomicBool = AtomicBool::new(false);
+static NODES_FIT: AtomicBool = AtomicBool::new(false);
+
+/// Learns where fields lie, and compares slurm.conf with that. If that fails, it is said at once, and then once a minute.
+pub(super) fn learns() -> bool {
+    match learn() {
+        Ok(()) => true,
+        Err(why) => {
+            let why = complaint(&version::slurm().to_string(), &Chain(&why).to_string());
+            UNFIT.get_or_init(|| (why, Mutex::default()));
+            remind();
+            false
+        }
+    }
+}
+
+/// Says again, once a minute, that nothing is known of the structures.
+pub(super) fn remind() {
+    if let Some((why, reminder)) = UNFIT.get() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
+        reminder.lock().unwrap_or_else(PoisonError::into_inner).say(now, &|| why.clone());
+    }
+}
+
+fn learn() -> Result<(), Unfit> {
+    records::learn(&own_layout(version::slurm())?)?;
+    conf_fits(Conf::described(), || conf_string(Conf::plugindir))?;
+    LEARNT.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// Tells whether fields are known.
+pub(super) fn is_learnt() -> bool {
+    LEARNT.load(Ordering::Acquire)
+}
+
+/// Compares records of nodes, once: the first that there are.
+pub(super) fn nodes(host: &Host) -> Result<(), Unfit> {
+    if NODES_FIT.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let mut looked = 0;
+    for pointer in (0..host.node_count()).filter_map(|index| host.slot(index)).take(NODES) {
+        check(Node::described(), pointer)?;
+        // SAFETY: a record of the node table, which was just found to be one.
+        let Some(node) = (unsafe { Node::at(pointer) }) else { continue };
+        if name_of(node)
+            .is_some_and(|name| host.node_by_name(&name).is_none_or(|found| found.address() != pointer))
+        {
+            return Err(Unfit::Named("node"));
+        }
+        entries(host, node.gres_list(), NodeGres::described())?;
+        looked += 1;
+    }
+    if looked > 0 {
+        NODES_FIT.store(true, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// Compares the record of a job, and those that it points to.
+pub(super) fn job(host: &Host, pointer: *mut c_void) -> Result<(), Unfit> {
+    check(Job::described(), pointer)?;
+    // SAFETY: the record of a live job, which was just found to be one.
+    let Some(job) = (unsafe { Job::at(pointer) }) else { return Ok(()) };
+    if host.job_record(job.job_id()) != pointer {
+        return Err(Unfit::Named("job"));
+    }
+    check(Details::described(), job.details())?;
+    check(Partition::described(), job.part_ptr())?;
+    check(Resources::described(), job.job_resrcs())?;
+    // SAFETY: null, or the record of a partition, which was just found to be one.
+    if let Some(part) = unsafe { Partition::at(job.part_ptr()) } {
+        // SAFETY: a text, as was just found.
+        let name = unsafe { text(part.name()) };
+        if name.is_some_and(|name| host.partition(&name) != part.address()) {
+            return Err(Unfit::Named("partition"));
+        }
+    }
+    entries(host, job.gres_list_req(), JobGres::described())?;
+    entries(host, job.gres_list_alloc(), JobGres::described())
+}
+
+/// Compares the entries of a list of GRES, and their data. The list was found to be one.
+fn entries(host: &Host, list: *mut slurmctld_rt::List, data: Option<&Record>) -> Result<(), Unfit> {
+    // SAFETY: null or a live list, as was just found.
+    for pointer in unsafe { host.lists.elements::<c_void>(list) } {
+        check(Gres::described(), pointer)?;
+        // SAFETY: an entry of that list, which was just found to be one.
+        if let Some(entry) = unsafe { Gres::at(pointer) } {
+            check(data, entry.gres_data())?;
+        }
+    }
+    Ok(())
+}

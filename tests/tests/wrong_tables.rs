@@ -1,0 +1,121 @@
+//! Tables of Slurm's structures that are wrong: slurmctld goes on, and GPUs are left to Slurm.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{LOOK, builder};
+use lab::command::PATIENCE;
+use lab::{Cluster, Daemon, User};
+use slurm_tables::table::Cell;
+use slurm_tables::{TABLES, Table, Version};
+
+/// The file by which a site gives a table of its own.
+const OWN_TABLE: &str = "tessera-slurm-table.txt";
+
+/// What a table says of one release, with each entry changed.
+fn written(of: Version, called: Version, change: &mut dyn FnMut(&str, Cell) -> Cell) -> String {
+    let table = Table::parse(TABLES).unwrap();
+    let mut text = format!("releases {called}\n");
+    for (name, row) in &table.rows {
+        let Some((_, cell)) = row.range(..=of).next_back() else { continue };
+        text.push_str(&format!("{name} {called}={}\n", change(name, *cell)));
+    }
+    text
+}
+
+/// Moves the fields of a structure by some bytes, as far as they stay in it.
+fn shifted(version: Version, structure: &str, by: usize) -> String {
+    let table = Table::parse(TABLES).unwrap();
+    let size = table.layout(version).unwrap().size(structure).unwrap();
+    let begin = format!("{structure}.");
+    written(version, version, &mut |name, cell| match cell {
+        Cell::Field { position, bytes } if name.starts_with(&begin) && position + bytes + by <= size => {
+            Cell::Field { position: position + by, bytes }
+        }
+        other => other,
+    })
+}
+
+/// Puts every field of every structure anywhere.
+fn anywhere(version: Version, seed: u64) -> String {
+    let table = Table::parse(TABLES).unwrap();
+    let layout = table.layout(version).unwrap();
+    let mut state = seed;
+    let mut used = std::collections::HashSet::new();
+    written(version, version, &mut |name, cell| match cell {
+        Cell::Field { bytes, .. } => {
+            let structure = name.split('.').next().unwrap();
+            let words = layout.size(structure).unwrap() / 8;
+            // Each in a word of its own: two in one would be refused before anything is read.
+            let word = (0..).map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                usize::try_from(state >> 33).unwrap() % words
+            });
+            let word = word.take(10_000).find(|word| used.insert((structure.to_owned(), *word))).unwrap_or(0);
+            Cell::Field { position: word * 8, bytes }
+        }
+        other => other,
+    })
+}
+
+/// The table of the release before or after the first of another layout.
+fn neighbour(version: Version) -> Version {
+    let table = Table::parse(TABLES).unwrap();
+    let row = &table.rows["job_record"];
+    row.range(..version)
+        .map(|(release, _)| *release)
+        .rfind(|release| row.range(..=version).next_back().map(|(_, cell)| cell) != row.get(release))
+        .unwrap_or_else(|| row.range(version..).next().map(|(release, _)| *release).unwrap())
+}
+
+/// Starts slurmctld with a table. Plain jobs run, and placement is off, which is said.
+fn goes_on_without(cluster: &mut Cluster, what: &str, text: &str) {
+    let file = cluster.layout().at("plugins").join(OWN_TABLE);
+    cluster.stop(&Daemon::Slurmctld).unwrap();
+    std::fs::write(&file, text).unwrap();
+    let log = cluster.layout().log("slurmctld");
+    std::fs::remove_file(&log).unwrap();
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
+    let saw = cluster.complete(User::Alice, &["--gres=gpu:2", "-w", "n1"], LOOK).unwrap();
+    assert_eq!(saw.lines().filter(|line| line.starts_with("GPU ")).count(), 2, "{what}: {saw}");
+    let log = std::fs::read_to_string(&log).unwrap();
+    let said =
+        log.lines().filter(|line| line.contains("GPU placement is off") || line.contains("left to Slurm"));
+    let said: Vec<&str> = said.collect();
+    assert!((1..=6).contains(&said.len()), "{what}: {said:?}\n{log}");
+    let doctor = cluster.run(User::Root, "tessera", &["doctor"]).unwrap();
+    assert!(
+        doctor.code == Some(1) && doctor.stdout.contains("leaves all GPUs to Slurm"),
+        "{what}: {doctor:?}"
+    );
+}
+
+#[test]
+fn a_wrong_table_is_found_and_never_used() {
+    let version = lab::Slurm::by_default().unwrap().number().unwrap();
+    let mut cluster = builder().start().unwrap();
+    let mut wrong = vec![
+        ("a neighbour's".to_owned(), written(neighbour(version), version, &mut |_, cell| cell)),
+        ("no table".to_owned(), format!("releases {version}\n")),
+        ("no text".to_owned(), "\u{1}\u{2}".to_owned()),
+    ];
+    for structure in
+        ["slurm_conf", "node_record", "job_record", "job_details", "part_record", "gres_node_state"]
+    {
+        wrong.push((format!("{structure} moved"), shifted(version, structure, 8)));
+    }
+    wrong.extend((1..=4).map(|seed| (format!("random, seed {seed}"), anywhere(version, seed))));
+    for (what, text) in &wrong {
+        goes_on_without(&mut cluster, what, text);
+    }
+
+    cluster.stop(&Daemon::Slurmctld).unwrap();
+    std::fs::remove_file(cluster.layout().at("plugins").join(OWN_TABLE)).unwrap();
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
+    let saw = cluster.complete(User::Alice, &["--gpu-isolation=mig:1g.5gb"], "nvidia-smi -L").unwrap();
+    assert!(saw.contains("MIG 1g.5gb"), "{saw}");
+    cluster.assert_clean().unwrap();
+}

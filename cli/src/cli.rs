@@ -20,6 +20,7 @@ use crate::commands::power::{self, PowerCommand, PowerStudy};
 use crate::commands::profiles::{self, ProfilesArgs};
 use crate::commands::report::{self, ReportArgs};
 use crate::commands::score::{self, ScoreArgs};
+use crate::commands::setup::{self, SetupArgs};
 use crate::commands::simulate::{self, SimulateCommand};
 use crate::commands::tasks::{self, TasksArgs};
 use crate::commands::times::{self, TimesArgs};
@@ -57,6 +58,7 @@ Examples:
   tessera profiles a100-40gb       what an A100 can be cut into
   tessera check                    is tessera.toml good?
   tessera discover --format all    configuration for this machine's GPUs
+  tessera setup --apply            fit the plugins to the installed Slurm
   tessera doctor                   does everything agree?";
 
 #[derive(Subcommand)]
@@ -71,6 +73,7 @@ enum Command {
     Tasks(TasksArgs),
     Discover(DiscoverArgs),
     Doctor(DoctorArgs),
+    Setup(SetupArgs),
     Plan(Box<PlanArgs>),
     Planner(PlannerArgs),
     Exporter(ExporterArgs),
@@ -174,6 +177,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Tasks(args) => tasks::run(args, globals),
         Command::Discover(args) => discover::run(args, globals),
         Command::Doctor(args) => doctor::run(args, globals),
+        Command::Setup(args) => setup::run(args),
         Command::Node(command) => node::run(command, globals),
         Command::Plan(args) => plan::run(args, globals),
         Command::Planner(args) => planner::run(args, globals),

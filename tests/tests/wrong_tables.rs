@@ -8,14 +8,14 @@ use common::{LOOK, builder};
 use lab::command::PATIENCE;
 use lab::{Cluster, Daemon, User};
 use slurm_tables::table::Cell;
-use slurm_tables::{TABLES, Table, Version};
+use slurm_tables::{TABLES, Tables, Version};
 
 /// The file by which a site gives a table of its own.
 const OWN_TABLE: &str = "tessera-slurm-table.txt";
 
 /// What a table says of one release, with each entry changed.
 fn written(of: Version, called: Version, change: &mut dyn FnMut(&str, Cell) -> Cell) -> String {
-    let table = Table::parse(TABLES).unwrap();
+    let table = Tables::parse(TABLES).unwrap();
     let mut text = format!("releases {called}\n");
     for (name, row) in &table.rows {
         let Some((_, cell)) = row.range(..=of).next_back() else { continue };
@@ -26,7 +26,7 @@ fn written(of: Version, called: Version, change: &mut dyn FnMut(&str, Cell) -> C
 
 /// Moves the fields of a structure by some bytes, as far as they stay in it.
 fn shifted(version: Version, structure: &str, by: usize) -> String {
-    let table = Table::parse(TABLES).unwrap();
+    let table = Tables::parse(TABLES).unwrap();
     let size = table.layout(version).unwrap().size(structure).unwrap();
     let begin = format!("{structure}.");
     written(version, version, &mut |name, cell| match cell {
@@ -39,7 +39,7 @@ fn shifted(version: Version, structure: &str, by: usize) -> String {
 
 /// Puts every field of every structure anywhere.
 fn anywhere(version: Version, seed: u64) -> String {
-    let table = Table::parse(TABLES).unwrap();
+    let table = Tables::parse(TABLES).unwrap();
     let layout = table.layout(version).unwrap();
     let mut state = seed;
     let mut used = std::collections::HashSet::new();
@@ -61,7 +61,7 @@ fn anywhere(version: Version, seed: u64) -> String {
 
 /// The table of the release before or after the first of another layout.
 fn neighbour(version: Version) -> Version {
-    let table = Table::parse(TABLES).unwrap();
+    let table = Tables::parse(TABLES).unwrap();
     let row = &table.rows["job_record"];
     row.range(..version)
         .map(|(release, _)| *release)

@@ -14,7 +14,7 @@ use std::process::Command;
 use clap::Args;
 use lab::paths::workspace;
 use slurm_tables::table::{BadRow, Cell};
-use slurm_tables::{TABLES, Table, Version};
+use slurm_tables::{TABLES, Tables, Version};
 
 use crate::command::{TaskError, at};
 
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &SlurmTable) -> Result<(), TaskError> {
     let file = options.table.as_deref().unwrap_or(&file);
     let bad = |why: String| TaskError::Other(format!("{}: {why}", file.display()));
     let mut table = match fs::read_to_string(file) {
-        Ok(text) => Table::parse(&text).map_err(|why| bad(why.to_string()))?,
+        Ok(text) => Tables::parse(&text).map_err(|why| bad(why.to_string()))?,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             rows_alone().map_err(|why| bad(why.to_string()))?
         }
@@ -93,17 +93,17 @@ pub(crate) fn run(options: &SlurmTable) -> Result<(), TaskError> {
 }
 
 /// Tessera's rows, without what they say of any release: a new table looks for the same.
-fn rows_alone() -> Result<Table, BadRow> {
-    let known = Table::parse(TABLES)?;
+fn rows_alone() -> Result<Tables, BadRow> {
+    let known = Tables::parse(TABLES)?;
     let fields = known.rows.into_keys().filter(|row| !row.starts_with(ASKED));
-    Ok(Table { releases: Vec::new(), rows: fields.map(|row| (row, BTreeMap::new())).collect() })
+    Ok(Tables { releases: Vec::new(), rows: fields.map(|row| (row, BTreeMap::new())).collect() })
 }
 
 /// Compares a source tree with its release in Tessera's tables; an error names what lies elsewhere.
 pub(crate) fn compare(tree: &Path) -> Result<String, TaskError> {
     let version = version_of(tree)?;
     let bad = |why: String| TaskError::Other(format!("{}: {why}", tree.display()));
-    let known = Table::parse(TABLES).map_err(|why| bad(why.to_string()))?;
+    let known = Tables::parse(TABLES).map_err(|why| bad(why.to_string()))?;
     known.layout(version).map_err(|why| bad(why.to_string()))?;
     let mut found = known.clone();
     add_tree(&mut found, tree, version)?;
@@ -115,7 +115,7 @@ pub(crate) fn compare(tree: &Path) -> Result<String, TaskError> {
 }
 
 /// Adds what a tree has to the tables; gives the number of rows.
-fn add_tree(table: &mut Table, tree: &Path, version: Version) -> Result<usize, TaskError> {
+fn add_tree(table: &mut Tables, tree: &Path, version: Version) -> Result<usize, TaskError> {
     let fields = table.rows.keys().filter(|row| !row.starts_with(ASKED)).map(String::as_str);
     let mut found = look(tree, version, fields)?;
     for symbol in asked(tree)? {
@@ -138,7 +138,7 @@ fn version_of(tree: &Path) -> Result<Version, TaskError> {
 }
 
 /// Makes rows complete for one release, and leaves the others as they were.
-fn add(table: &mut Table, version: Version, found: &BTreeMap<String, Cell>) {
+fn add(table: &mut Tables, version: Version, found: &BTreeMap<String, Cell>) {
     let is_new = !table.releases.contains(&version);
     if is_new {
         table.releases.push(version);
@@ -166,7 +166,7 @@ fn add(table: &mut Table, version: Version, found: &BTreeMap<String, Cell>) {
 }
 
 /// The text of a table.
-fn written(table: &Table) -> String {
+fn written(table: &Tables) -> String {
     let mut text = "# Where the fields of Slurm's structures lie, by release: see src/table.rs. `cargo xtask slurm-table TREE` adds a release.\n"
         .to_owned();
     let releases: Vec<String> = table.releases.iter().map(ToString::to_string).collect();

@@ -18,6 +18,7 @@ pub(crate) mod power;
 pub(crate) mod profiles;
 pub(crate) mod report;
 pub(crate) mod score;
+pub(crate) mod setup;
 pub(crate) mod simulate;
 pub(crate) mod tasks;
 pub(crate) mod times;

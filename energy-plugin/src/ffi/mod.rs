@@ -138,7 +138,7 @@ extern "C" fn acct_gather_energy_p_conf_values(_list: *mut c_void) {}
 mod tests {
     #[test]
     fn every_symbol_that_slurm_looks_up_is_here() {
-        let table = slurm_tables::Table::parse(slurm_tables::TABLES).unwrap();
+        let table = slurm_tables::Tables::parse(slurm_tables::TABLES).unwrap();
         for release in &table.releases {
             let layout = table.layout(*release).unwrap();
             super::records::learn(&layout).unwrap();

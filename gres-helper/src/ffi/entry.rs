@@ -23,8 +23,6 @@ plugin_rt::exported_text!(plugin_name, "Tessera: GPU requests to GRES");
 plugin_rt::exported_text!(plugin_type, "job_submit/tessera");
 plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
-plugin_rt::stamped_version!(pub(super) fn stamped);
-
 const SUCCESS: c_int = 0;
 const ERROR: c_int = -1;
 const INVALID_GRES: c_int = numbers::ESLURM_INVALID_GRES;

@@ -131,11 +131,11 @@ pub(super) fn learn(layout: &Layout) -> Result<(), BadTable> {
 
 #[cfg(test)]
 mod tests {
-    use slurm_tables::{TABLES, Table};
+    use slurm_tables::{TABLES, Tables};
 
     #[test]
     fn every_release_has_the_fields_that_are_read() {
-        let table = Table::parse(TABLES).unwrap();
+        let table = Tables::parse(TABLES).unwrap();
         for release in &table.releases {
             let layout = table.layout(*release).unwrap();
             super::learn(&layout).unwrap();

@@ -4,9 +4,11 @@ use slurm_numbers as numbers;
 use slurm_tables::Version;
 use slurmctld_rt::is_exclusive;
 
+plugin_rt::stamped_version!(fn stamped);
+
 /// Gives the version of the Slurm that loads this plugin: the loader refuses a plugin with another.
 pub(super) fn slurm() -> Version {
-    Version(super::entry::stamped())
+    Version(stamped())
 }
 
 /// Tells whether slurmctld frees `extra` of a submission twice (`_copy_job_desc_to_job_record`).

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use slurm_tables::View;
+use slurm_tables::RecordView;
 use slurmctld_rt::{BitString, List, item, text};
 use topology::GpuSet;
 
@@ -18,7 +18,7 @@ use crate::view::{ChosenView, GresKind, NodeView};
 pub(super) const MAX_GPUS: usize = 64;
 
 /// The entries of a GRES list: name and data. `T` is the kind of the data: of a node's, a job's or a step's list.
-fn entries<T: View>(host: &Host, list: *mut List) -> Vec<(String, T)> {
+fn entries<T: RecordView>(host: &Host, list: *mut List) -> Vec<(String, T)> {
     // SAFETY: null or a live list of `gres_state_t` (src/common/gres.h).
     let entries = unsafe { host.lists.elements::<c_void>(list) };
     let read = |entry: *mut c_void| {
@@ -33,7 +33,7 @@ fn entries<T: View>(host: &Host, list: *mut List) -> Vec<(String, T)> {
 }
 
 /// The entries of our kinds. `T`: see [`entries`].
-pub(super) fn states<T: View>(host: &Host, list: *mut List) -> Vec<(GresKind, T)> {
+pub(super) fn states<T: RecordView>(host: &Host, list: *mut List) -> Vec<(GresKind, T)> {
     entries(host, list).into_iter().filter_map(|(name, data)| Some((kind_of(&name)?, data))).collect()
 }
 

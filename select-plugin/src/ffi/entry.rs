@@ -22,8 +22,6 @@ plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 #[unsafe(no_mangle)]
 static plugin_id: u32 = numbers::SELECT_PLUGIN_CONS_TRES;
 
-plugin_rt::stamped_version!(pub(super) fn stamped);
-
 /// Names of the functions of Slurm's own plugin that are called in this version: here, or in `prototypes`.
 pub(super) fn names(slurm: Version) -> impl Iterator<Item = &'static str> {
     let of_steps = (!slurm.since(25, 5)).then_some("select_p_step_start");
@@ -158,14 +156,14 @@ around!(
 
 #[cfg(test)]
 mod tests {
-    use slurm_tables::{TABLES, Table};
+    use slurm_tables::{TABLES, Tables};
 
     use super::*;
 
     /// Slurm ends slurmctld if a plugin lacks a function that it looks up, and its own plugin has no other.
     #[test]
     fn every_release_finds_the_functions_that_it_looks_up() {
-        let table = Table::parse(TABLES).unwrap();
+        let table = Tables::parse(TABLES).unwrap();
         for release in &table.releases {
             let layout = table.layout(*release).unwrap();
             let mut ours: Vec<&str> =
@@ -178,7 +176,7 @@ mod tests {
 
     #[test]
     fn every_release_has_the_fields_that_are_read() {
-        let table = Table::parse(TABLES).unwrap();
+        let table = Tables::parse(TABLES).unwrap();
         for release in &table.releases {
             super::super::records::learn(&table.layout(*release).unwrap()).unwrap();
         }

@@ -190,7 +190,7 @@ pub(super) fn learn(layout: &Layout) -> Result<(), BadTable> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use slurm_tables::{TABLES, Table, Version};
+    use slurm_tables::{TABLES, Tables, Version};
 
     use super::*;
 
@@ -207,7 +207,7 @@ pub(super) mod tests {
 
     impl Zeroed {
         pub(in crate::ffi) fn of(structure: &'static str) -> Self {
-            let layout = Table::parse(TABLES).unwrap().layout(Version::new(22, 5, 8)).unwrap();
+            let layout = Tables::parse(TABLES).unwrap().layout(Version::new(22, 5, 8)).unwrap();
             learn(&layout).unwrap();
             let words = vec![0; layout.size(structure).unwrap() / 8];
             Self { words, structure, layout }

@@ -9,9 +9,11 @@ use slurmctld_rt::{is_exclusive, item};
 
 use super::records::{Gres, JobGres, Node, NodeGres, Reserved};
 
+plugin_rt::stamped_version!(fn stamped);
+
 /// Gives the version of the Slurm that loads this plugin: the loader refuses a plugin with another.
 pub(super) fn slurm() -> Version {
-    if cfg!(test) { Version::new(22, 5, 8) } else { Version(super::entry::stamped()) }
+    if cfg!(test) { Version::new(22, 5, 8) } else { Version(stamped()) }
 }
 
 /// Gives the account of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.

@@ -58,13 +58,13 @@ unsafe extern "C" {
 mod tests {
     use std::mem::offset_of;
 
-    use slurm_tables::{TABLES, Table};
+    use slurm_tables::{TABLES, Tables};
 
     use super::spank_option;
 
     #[test]
     fn an_option_is_what_every_release_takes() {
-        let table = Table::parse(TABLES).unwrap();
+        let table = Tables::parse(TABLES).unwrap();
         for release in &table.releases {
             let layout = table.layout(*release).unwrap();
             assert_eq!(layout.size("spank_option"), Ok(size_of::<spank_option>()), "{release}");

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_symbol_that_slurm_looks_up_is_here() {
-        let table = slurm_tables::Table::parse(slurm_tables::TABLES).unwrap();
+        let table = slurm_tables::Tables::parse(slurm_tables::TABLES).unwrap();
         for release in &table.releases {
             let layout = table.layout(*release).unwrap();
             records::learn(&layout).unwrap();

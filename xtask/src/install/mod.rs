@@ -41,47 +41,48 @@ pub(crate) struct For {
 }
 
 /// Where files are used from, and where they are put.
-pub(crate) struct Places<'p> {
+struct Places<'p> {
     /// Where they are used from: an absolute path.
-    pub(crate) prefix: &'p Path,
+    prefix: &'p Path,
     /// Where they are put instead, for packaging.
-    pub(crate) destdir: Option<&'p Path>,
-}
-
-/// What was installed.
-pub(crate) struct Installed {
-    /// The version of the Slurm that the plugins are for.
-    pub(crate) slurm: String,
-    /// The directory of that Slurm's configuration.
-    pub(crate) etc: String,
+    destdir: Option<&'p Path>,
 }
 
 /// Builds and installs below the prefix, for release.
 pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, plugins_for: &For) -> Result<(), TaskError> {
-    let installed = install(&Places { prefix, destdir }, plugins_for, Profile::Release)?;
+    let here = Here::find(plugins_for.slurm_source.as_deref())?;
+    let slurm = here::choose(plugins_for, here.as_ref())?;
+    // What is staged may be for another machine.
+    if let (Some(here), None) = (&here, destdir) {
+        here::check(slurm, &here.version)?;
+    }
+    install(&Places { prefix, destdir }, here.as_ref(), Some(slurm), Profile::Release)?;
     eprintln!(
         "installed for Slurm {}. In slurm.conf: PluginDir={}:<Slurm's own>; see {}",
-        installed.slurm,
+        slurm,
         prefix.join("lib/tessera").display(),
         prefix.join("share/doc/tessera/slurm.conf.example").display()
     );
     Ok(())
 }
 
-/// Builds and installs below the prefix, staged under `destdir` if there is one.
-pub(crate) fn install(
+/// Builds and stages all that a package has: for any Slurm. The packaged `tessera setup` stamps the plugins.
+///
+/// Returns the directory of Slurm's configuration.
+pub(crate) fn stage(destdir: &Path, profile: Profile) -> Result<String, TaskError> {
+    install(&Places { prefix: Path::new("/usr"), destdir: Some(destdir) }, None, None, profile)
+}
+
+/// Builds and installs below the prefix, staged under `destdir` if there is one; with plugins that are stamped for `slurm`, if it is
+/// known. Returns the directory of Slurm's configuration.
+fn install(
     &Places { prefix, destdir }: &Places<'_>,
-    plugins_for: &For,
+    here: Option<&Here>,
+    slurm: Option<Version>,
     profile: Profile,
-) -> Result<Installed, TaskError> {
+) -> Result<String, TaskError> {
     if !prefix.is_absolute() {
         return Err(TaskError::Other(format!("--prefix {}: must be absolute", prefix.display())));
-    }
-    let here = Here::find(plugins_for.slurm_source.as_deref())?;
-    let slurm = here::choose(plugins_for, here.as_ref())?;
-    // What is staged may be for another machine.
-    if let (Some(here), None) = (&here, destdir) {
-        here::check(slurm, &here.version)?;
     }
     artefacts::build(profile)?;
     let root = match destdir {
@@ -90,10 +91,12 @@ pub(crate) fn install(
         None => prefix.to_path_buf(),
     };
     for (from, name) in artefacts::plugins(profile) {
-        let to = root.join("lib/tessera").join(name);
-        make_parent(&to)?;
-        plugin_stamp::stamp(&from, &to, slurm).map_err(|why| TaskError::Other(with_causes(&why)))?;
-        eprintln!("install: {}", to.display());
+        put(&from, &root.join("lib/tessera/unstamped").join(name))?;
+        if let Some(slurm) = slurm {
+            let to = root.join("lib/tessera").join(name);
+            plugin_stamp::stamp(&from, &to, slurm).map_err(|why| TaskError::Other(with_causes(&why)))?;
+            eprintln!("install: {}", to.display());
+        }
     }
     let built = artefacts::programs(profile);
     let program = built.join("tessera");
@@ -109,7 +112,7 @@ pub(crate) fn install(
     let slurm_options = output(Command::new(&program).args(["completions", "fish", "--slurm"]))?;
     write(&root.join("share/fish/vendor_conf.d/tessera-slurm.fish"), &slurm_options)?;
     let shared = workspace();
-    let directories = Directories::of(prefix, here.as_ref());
+    let directories = Directories::of(prefix, here);
     examples::install(&directories, &root)?;
     if on_path("llvm-config-19") && on_path("clang++-19") {
         let pass = lab::case_pass::build()?;
@@ -127,7 +130,7 @@ pub(crate) fn install(
     for page in man::pages(&shared.join("docs/man"))? {
         write(&root.join("share/man").join(page.file), &page.text)?;
     }
-    Ok(Installed { slurm: slurm.to_string(), etc: directories.etc })
+    Ok(directories.etc)
 }
 
 /// Whether a program is installed.

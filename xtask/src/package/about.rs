@@ -13,10 +13,6 @@ const KEYS: &str = "PluginDir|JobSubmitPlugins|AcctGather[a-z]*Type|HealthCheckP
 pub(super) struct About {
     /// Tessera's version.
     pub(super) version: String,
-    /// The version of the Slurm that loads the plugins, such as `22.05.8`.
-    pub(super) slurm: String,
-    /// The package of that Slurm's plugins, if the site has one.
-    pub(super) slurm_package: Option<String>,
     /// Slurm's configuration directory.
     pub(super) etc: String,
     /// Whether the package is compressed, which takes most of the time.
@@ -24,29 +20,14 @@ pub(super) struct About {
 }
 
 impl About {
-    /// The version of the package. One for a later Slurm replaces one for an earlier Slurm.
-    pub(super) fn full_version(&self) -> String {
-        format!("{}+slurm{}", self.version, self.slurm)
-    }
-
     /// A few sentences. `wrap` is what begins each line.
     pub(super) fn description(&self, wrap: &str) -> String {
         let lines = [
-            format!(
-                "Plugins for exactly Slurm {}, the tessera command, the broker of GPU tasks, units,",
-                self.slurm
-            ),
-            "manual pages, completions and examples. Installing, upgrading and removing the".to_owned(),
-            "package restarts no daemon.".to_owned(),
+            "Plugins for Slurm 22.05 to 26.05, the tessera command, the broker of GPU tasks, units,",
+            "manual pages, completions and examples. `tessera setup` fits the plugins to the Slurm that",
+            "is installed. Installing, upgrading and removing the package restarts no daemon.",
         ];
         lines.map(|line| format!("{wrap}{line}")).join("\n")
-    }
-
-    /// The versions of Slurm's package that can load the plugins: from the first, up to but without the second.
-    pub(super) fn slurm_range(&self) -> Option<(String, String)> {
-        let (series, micro) = self.slurm.rsplit_once('.')?;
-        let next: u32 = micro.parse::<u32>().ok()? + 1;
-        Some((self.slurm.clone(), format!("{series}.{next}")))
     }
 
     /// Refuses removal while Slurm's files name Tessera, with the line that does: the lines of a shell script. In slurm.conf other
@@ -72,42 +53,18 @@ impl About {
 pub(super) const RELOAD_UNITS: &str =
     "if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi\n";
 
-/// A name that neither a control file nor a shell takes for something else.
-pub(super) fn package_name(text: &str) -> Result<String, String> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
-    if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(allowed) {
-        return Ok(text.to_owned());
-    }
-    Err("a package's name has letters, digits and + - . _ only, and begins with a letter or digit".to_owned())
-}
+/// Slurm's daemons: a package that brings another version of them brings a Slurm that needs other stamps.
+pub(super) const DAEMONS: [&str; 2] = ["/usr/sbin/slurmctld", "/usr/sbin/slurmd"];
+
+/// Stamps the plugins for the Slurm that is there: the lines of a shell script. Without one, `tessera setup` is for later.
+pub(super) const STAMP: &str = "if ! tessera setup --apply; then\n\
+    \x20   echo \"tessera: run tessera setup --apply once Slurm is installed; until then Slurm does not load Tessera\" >&2\n\
+    fi\n";
+
+/// Takes the stamped plugins away, which no package has: the line of a shell script.
+pub(super) const UNSTAMP: &str = "tessera setup --remove --apply >/dev/null 2>&1 || true\n";
 
 #[cfg(test)]
 pub(super) fn example() -> About {
-    About {
-        version: "0.1.0".to_owned(),
-        slurm: "24.11.5".to_owned(),
-        slurm_package: Some("slurm-wlm-basic-plugins".to_owned()),
-        etc: "/etc/slurm".to_owned(),
-        compressed: true,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exactly_one_slurm_loads_the_plugins() {
-        let range = example().slurm_range().unwrap();
-        assert_eq!(range, ("24.11.5".to_owned(), "24.11.6".to_owned()));
-        assert_eq!(example().full_version(), "0.1.0+slurm24.11.5");
-    }
-
-    #[test]
-    fn names_that_would_break_a_control_file_are_refused() {
-        assert!(package_name("slurm-wlm-basic-plugins").is_ok());
-        for bad in ["", "a\nDepends: b", "a, b", "-a", "$(id)"] {
-            assert!(package_name(bad).is_err(), "{bad:?}");
-        }
-    }
+    About { version: "0.1.0".to_owned(), etc: "/etc/slurm".to_owned(), compressed: true }
 }

@@ -1,12 +1,11 @@
 //! Debian packages, by Debian's own programs.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::about::{About, NAME, RELOAD_UNITS, SUMMARY};
+use super::about::{About, DAEMONS, NAME, RELOAD_UNITS, STAMP, SUMMARY, UNSTAMP};
 use super::stage::Files;
 use crate::command::{TaskError, at, output};
 
@@ -20,8 +19,9 @@ pub(super) fn build(about: &About, work: &Path, files: &Files, out: &Path) -> Re
     for (name, text, mode) in [
         ("control", control, 0o644),
         ("prerm", before_removal(about), 0o755),
-        ("postinst", format!("#!/bin/sh\nset -e\n{RELOAD_UNITS}"), 0o755),
+        ("postinst", format!("#!/bin/sh\nset -e\n{STAMP}{RELOAD_UNITS}"), 0o755),
         ("postrm", after_removal(), 0o755),
+        ("triggers", triggers(), 0o644),
     ] {
         let file = meta.join(name);
         at(&file, fs::write(&file, text))?;
@@ -29,7 +29,7 @@ pub(super) fn build(about: &About, work: &Path, files: &Files, out: &Path) -> Re
     }
     let licence = root.join("usr/share/doc").join(NAME);
     at(&licence, fs::rename(licence.join("LICENSE"), licence.join("copyright")))?;
-    let package = out.join(format!("{NAME}_{}_{arch}.deb", about.full_version()));
+    let package = out.join(format!("{NAME}_{}_{arch}.deb", about.version));
     let compression = if about.compressed { "-Zxz" } else { "-Znone" };
     output(
         Command::new("dpkg-deb").args(["--build", "--root-owner-group", compression]).args([&root, &package]),
@@ -51,10 +51,6 @@ fn libraries(work: &Path, files: &Files) -> Result<String, TaskError> {
 }
 
 fn control(about: &About, arch: &str, libraries: &str) -> String {
-    let mut depends = libraries.to_owned();
-    if let (Some(name), Some((from, before))) = (&about.slurm_package, about.slurm_range()) {
-        let _ = write!(depends, ", {name} (>= {from}), {name} (<< {before})");
-    }
     format!(
         "Package: {NAME}\n\
          Version: {}\n\
@@ -62,16 +58,21 @@ fn control(about: &About, arch: &str, libraries: &str) -> String {
          Maintainer: the site that built it <root@localhost>\n\
          Section: admin\n\
          Priority: optional\n\
-         Depends: {depends}\n\
+         Depends: {libraries}\n\
          Description: {SUMMARY}\n{}\n",
-        about.full_version(),
+        about.version,
         about.description(" ")
     )
 }
 
 /// An upgrade may go on: the files are replaced, not removed.
 fn before_removal(about: &About) -> String {
-    format!("#!/bin/sh\nset -e\n[ \"$1\" = remove ] || exit 0\n{}", about.refuse_removal())
+    format!("#!/bin/sh\nset -e\n[ \"$1\" = remove ] || exit 0\n{}{UNSTAMP}", about.refuse_removal())
+}
+
+/// Has `postinst triggered` called when a package changes Slurm's daemons.
+fn triggers() -> String {
+    DAEMONS.map(|daemon| format!("interest-noawait {daemon}\n")).concat()
 }
 
 /// The journal goes with `purge`: by then Slurm names Tessera no more.
@@ -85,19 +86,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_control_file_names_the_slurm() {
+    fn the_control_file_names_no_slurm() {
         insta::assert_snapshot!(control(&example(), "amd64", "libc6 (>= 2.34)"), @r"
         Package: tessera
-        Version: 0.1.0+slurm24.11.5
+        Version: 0.1.0
         Architecture: amd64
         Maintainer: the site that built it <root@localhost>
         Section: admin
         Priority: optional
-        Depends: libc6 (>= 2.34), slurm-wlm-basic-plugins (>= 24.11.5), slurm-wlm-basic-plugins (<< 24.11.6)
+        Depends: libc6 (>= 2.34)
         Description: GPU placement for Slurm: MIG at job start, GPU sets by interconnect, packing
-         Plugins for exactly Slurm 24.11.5, the tessera command, the broker of GPU tasks, units,
-         manual pages, completions and examples. Installing, upgrading and removing the
-         package restarts no daemon.
+         Plugins for Slurm 22.05 to 26.05, the tessera command, the broker of GPU tasks, units,
+         manual pages, completions and examples. `tessera setup` fits the plugins to the Slurm that
+         is installed. Installing, upgrading and removing the package restarts no daemon.
         ");
     }
 
@@ -117,6 +118,7 @@ mod tests {
         }
         refuse_if_named /etc/slurm/slurm.conf '^[[:space:]]*(PluginDir|JobSubmitPlugins|AcctGather[a-z]*Type|HealthCheckProgram)[[:space:]]*=.*tessera'
         refuse_if_named /etc/slurm/plugstack.conf '^[^#]*tessera'
+        tessera setup --remove --apply >/dev/null 2>&1 || true
         "#);
     }
 }

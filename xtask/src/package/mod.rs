@@ -1,6 +1,7 @@
-//! `cargo xtask package`: a Debian or RPM package for one Slurm.
+//! `cargo xtask package`: a Debian or RPM package for every Slurm.
 //!
-//! The package holds what `cargo xtask install` installs below `/usr`. It is built by the distribution's own programs, so it
+//! The package holds what `cargo xtask install` installs below `/usr`, with plugins that bear no stamp. When it is installed, and when a
+//! package changes Slurm's daemons, `tessera setup` stamps copies of them. It is built by the distribution's own programs, so it
 //! must be built on the distribution that it is for. It never touches a daemon: an upgrade replaces files, as docs/upgrade.md
 //! wants it, and removal is refused while Slurm's files still name Tessera, because Slurm would not start again.
 
@@ -17,7 +18,7 @@ use lab::artefacts::Profile;
 use lab::paths::target_dir;
 
 use crate::command::{TaskError, at};
-use crate::install::{self, For, Places};
+use crate::install;
 use about::About;
 
 /// Options of `cargo xtask package`.
@@ -26,11 +27,6 @@ pub(crate) struct Package {
     /// The kind of package
     #[arg(long)]
     format: Format,
-    #[command(flatten)]
-    slurm: For,
-    /// The package that has Slurm's plugins here, such as slurm-wlm-basic-plugins: Tessera then depends on exactly its version
-    #[arg(long, value_name = "NAME", value_parser = about::package_name)]
-    slurm_package: Option<String>,
     /// Where the package is written
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -68,15 +64,8 @@ fn pack(options: &Package, work: &Path) -> Result<PathBuf, TaskError> {
     let root = work.join("root");
     at(&root, fs::create_dir_all(&root))?;
     let profile = if options.debug { Profile::Debug } else { Profile::Release };
-    let places = Places { prefix: Path::new("/usr"), destdir: Some(&root) };
-    let installed = install::install(&places, &options.slurm, profile)?;
-    let about = About {
-        version: options.as_version.clone(),
-        slurm: installed.slurm,
-        slurm_package: options.slurm_package.clone(),
-        etc: installed.etc,
-        compressed: !options.debug,
-    };
+    let etc = install::stage(&root, profile)?;
+    let about = About { version: options.as_version.clone(), etc, compressed: !options.debug };
     let files = stage::finish(&root)?;
     at(&options.out, fs::create_dir_all(&options.out))?;
     match options.format {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::about::{About, NAME, RELOAD_UNITS, SUMMARY};
+use super::about::{About, DAEMONS, NAME, RELOAD_UNITS, STAMP, SUMMARY, UNSTAMP};
 use super::stage::Files;
 use crate::command::{TaskError, at, output};
 
@@ -33,10 +33,6 @@ pub(super) fn build(about: &About, work: &Path, files: &Files, out: &Path) -> Re
 /// The spec file. The staged files go in as they are: they are stripped and compressed, and what a daemon loads is offered to
 /// nobody else.
 fn text(about: &About, root: &Path, files: &[PathBuf]) -> String {
-    let mut requires = String::new();
-    if let (Some(name), Some((from, before))) = (&about.slurm_package, about.slurm_range()) {
-        let _ = write!(requires, "Requires: {name} >= {from}\nRequires: {name} < {before}\n");
-    }
     let mut listed = String::new();
     for file in files {
         let doc = if file.starts_with("/usr/share/doc") { "%doc " } else { "" };
@@ -51,17 +47,18 @@ fn text(about: &About, root: &Path, files: &[PathBuf]) -> String {
          Version: {version}\n\
          Release: 1\n\
          Summary: {SUMMARY}\n\
-         License: GPL-2.0-or-later\n\
-         {requires}\n\
+         License: GPL-2.0-or-later\n\n\
          %description\n{description}\n\n\
          %install\nmkdir -p %{{buildroot}}\ncp -a {root}/. %{{buildroot}}/\n\n\
-         %post\n{RELOAD_UNITS}\n\
-         %preun\n[ \"$1\" = 0 ] || exit 0\n{refuse}\n\
+         %post\n{STAMP}{RELOAD_UNITS}\n\
+         %preun\n[ \"$1\" = 0 ] || exit 0\n{refuse}{UNSTAMP}\n\
          %postun\n{RELOAD_UNITS}\n\
+         %filetriggerin -- {daemons}\n{STAMP}\n\
          %files\n%defattr(-,root,root)\n{listed}",
-        version = about.full_version(),
+        version = about.version.as_str(),
         description = about.description(""),
         root = root.display(),
+        daemons = DAEMONS.join(" "),
         refuse = about.refuse_removal(),
     )
 }
@@ -72,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_spec_file_names_the_slurm() {
+    fn the_spec_file_names_no_slurm() {
         let files = ["/usr/bin/tessera", "/usr/share/doc/tessera/LICENSE"].map(PathBuf::from);
         insta::assert_snapshot!(text(&example(), Path::new("/stage"), &files), @r#"
         %global debug_package %{nil}
@@ -80,23 +77,24 @@ mod tests {
         %global __provides_exclude_from ^/usr/lib/tessera/.*$
         %global _build_id_links none
         Name: tessera
-        Version: 0.1.0+slurm24.11.5
+        Version: 0.1.0
         Release: 1
         Summary: GPU placement for Slurm: MIG at job start, GPU sets by interconnect, packing
         License: GPL-2.0-or-later
-        Requires: slurm-wlm-basic-plugins >= 24.11.5
-        Requires: slurm-wlm-basic-plugins < 24.11.6
 
         %description
-        Plugins for exactly Slurm 24.11.5, the tessera command, the broker of GPU tasks, units,
-        manual pages, completions and examples. Installing, upgrading and removing the
-        package restarts no daemon.
+        Plugins for Slurm 22.05 to 26.05, the tessera command, the broker of GPU tasks, units,
+        manual pages, completions and examples. `tessera setup` fits the plugins to the Slurm that
+        is installed. Installing, upgrading and removing the package restarts no daemon.
 
         %install
         mkdir -p %{buildroot}
         cp -a /stage/. %{buildroot}/
 
         %post
+        if ! tessera setup --apply; then
+            echo "tessera: run tessera setup --apply once Slurm is installed; until then Slurm does not load Tessera" >&2
+        fi
         if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 
         %preun
@@ -111,9 +109,15 @@ mod tests {
         }
         refuse_if_named /etc/slurm/slurm.conf '^[[:space:]]*(PluginDir|JobSubmitPlugins|AcctGather[a-z]*Type|HealthCheckProgram)[[:space:]]*=.*tessera'
         refuse_if_named /etc/slurm/plugstack.conf '^[^#]*tessera'
+        tessera setup --remove --apply >/dev/null 2>&1 || true
 
         %postun
         if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
+
+        %filetriggerin -- /usr/sbin/slurmctld /usr/sbin/slurmd
+        if ! tessera setup --apply; then
+            echo "tessera: run tessera setup --apply once Slurm is installed; until then Slurm does not load Tessera" >&2
+        fi
 
         %files
         %defattr(-,root,root)

@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn every_series_has_tables() {
-        let table = slurm_tables::Table::parse(slurm_tables::TABLES).unwrap();
+        let table = slurm_tables::Tables::parse(slurm_tables::TABLES).unwrap();
         for release in Release::ALL {
             assert!(table.releases.iter().any(|known| release.is_series_of(&known.to_string())), "{release}");
         }

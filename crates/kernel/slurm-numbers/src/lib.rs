@@ -73,13 +73,13 @@ pub const RESET_LIC_TASK: u64 = 1 << 36;
 
 #[cfg(test)]
 mod tests {
-    use slurm_tables::{TABLES, Table};
+    use slurm_tables::{TABLES, Tables};
 
     use super::*;
 
     #[test]
     fn every_release_has_these_numbers() {
-        let table = Table::parse(TABLES).unwrap();
+        let table = Tables::parse(TABLES).unwrap();
         for release in &table.releases {
             let layout = table.layout(*release).unwrap();
             for (name, value) in ALL {

@@ -8,19 +8,20 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
-mod check;
 #[expect(unsafe_code, reason = "fields of Slurm's structures")]
 mod ffi;
+mod kind;
 mod own;
 pub mod table;
 mod version;
 
-pub use check::{Kind, Misfit, Record};
+pub use ffi::check::{Misfit, Record};
 pub use ffi::field::{Field, List, Value, Wide};
 pub use ffi::peek::{peek, peek_text};
-pub use ffi::record::View;
+pub use ffi::record::RecordView;
+pub use kind::Kind;
 pub use own::{NoTable, OWN_TABLE, own_layout};
-pub use table::{Layout, Table};
+pub use table::{Layout, Tables};
 pub use version::{BadVersion, Version};
 
 /// The tables of all releases that Tessera knows.

@@ -6,7 +6,7 @@ use plugin_rt::own_file;
 use plugin_rt::read_file::read_small;
 
 use crate::table::{BadRow, BadTable};
-use crate::{Layout, TABLES, Table, Version};
+use crate::{Layout, TABLES, Tables, Version};
 
 /// A table that a site has made itself, for a Slurm that it has changed. It lies beside the plugin.
 pub const OWN_TABLE: &str = "tessera-slurm-table.txt";
@@ -52,7 +52,7 @@ pub enum NoTable {
 ///
 /// # Errors
 ///
-/// As [`layout`].
+/// No table has the release, or the one that has it cannot be right.
 pub fn own_layout(version: Version) -> Result<Layout, NoTable> {
     layout(version, own_file().as_deref().and_then(Path::parent))
 }
@@ -68,7 +68,7 @@ fn layout(version: Version, dir: Option<&Path>) -> Result<Layout, NoTable> {
             Ok(text) => text,
             Err(source) => return Err(NoTable::Open { file, source }),
         };
-        let table = match Table::parse(&text) {
+        let table = match Tables::parse(&text) {
             Ok(table) => table,
             Err(source) => return Err(NoTable::Row { file, source }),
         };
@@ -76,7 +76,7 @@ fn layout(version: Version, dir: Option<&Path>) -> Result<Layout, NoTable> {
             return table.layout(version).map_err(|source| NoTable::Site { file, source });
         }
     }
-    Ok(Table::parse(TABLES)?.layout(version)?)
+    Ok(Tables::parse(TABLES)?.layout(version)?)
 }
 
 #[cfg(test)]

@@ -87,14 +87,14 @@ pub enum BadTable {
 
 /// The rows of all releases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct Tables {
     /// The releases that are known, oldest first.
     pub releases: Vec<Version>,
     /// For each name the releases from which on it is so.
     pub rows: BTreeMap<String, BTreeMap<Version, Cell>>,
 }
 
-impl Table {
+impl Tables {
     /// Reads the text of tables.
     ///
     /// # Errors

@@ -12,22 +12,24 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-use slurm_tables::{TABLES, Table, Version};
+use slurm_tables::{TABLES, Tables, Version};
 
 /// The exported variable that Slurm reads.
 const SYMBOL: &str = "plugin_version";
 
+/// Tessera does not know where the fields of a Slurm's structures lie. Its plugins leave all to such a Slurm.
+#[derive(Debug, thiserror::Error)]
+#[error("Slurm {version} has no table; those that have: {known}")]
+pub struct NoTable {
+    /// The version.
+    pub version: Version,
+    /// The releases that have one, by series.
+    pub known: String,
+}
+
 /// A plugin cannot be stamped.
 #[derive(Debug, thiserror::Error)]
 pub enum NotStamped {
-    /// Tessera does not know where the fields of this Slurm's structures lie.
-    #[error("Slurm {version} has no table; those that have: {known}")]
-    NoTable {
-        /// The version that was asked for.
-        version: Version,
-        /// The releases that have one, by series.
-        known: String,
-    },
     /// The file is no plugin.
     #[error("{0} is no plugin of Slurm's: it has no plugin_version")]
     NoPlugin(PathBuf),
@@ -52,17 +54,27 @@ pub fn stamped(path: &Path, bytes: &[u8]) -> Result<Version, NotStamped> {
     Ok(Version(number))
 }
 
-/// Copies a plugin and stamps the copy. The new file takes the place of an old one as a whole: a daemon that has the old one in its memory
-/// keeps it.
+/// Gives the bytes of a plugin with the stamp of a Slurm.
 ///
 /// # Errors
 ///
-/// There is no table for that Slurm, `from` is no plugin, or a file cannot be read or written.
-pub fn stamp(from: &Path, to: &Path, version: Version) -> Result<(), NotStamped> {
-    check(version)?;
+/// `from` is no plugin, or cannot be read.
+pub fn with_stamp(from: &Path, version: Version) -> Result<Vec<u8>, NotStamped> {
     let mut bytes = at(from, fs::read(from))?;
     let place = place(&bytes).ok_or_else(|| NotStamped::NoPlugin(from.to_path_buf()))?;
     bytes[place..place + 4].copy_from_slice(&version.0.to_le_bytes());
+    Ok(bytes)
+}
+
+/// Copies a plugin and stamps the copy. The new file takes the place of an old one as a whole: a daemon that has the old one in its memory
+/// keeps it. A Slurm without a table gets its stamp, too: it would not start without a plugin that it names, and such a plugin leaves all to
+/// Slurm.
+///
+/// # Errors
+///
+/// `from` is no plugin, or a file cannot be read or written.
+pub fn stamp(from: &Path, to: &Path, version: Version) -> Result<(), NotStamped> {
+    let bytes = with_stamp(from, version)?;
     let fresh = to.with_extension("new");
     at(&fresh, fs::write(&fresh, bytes))?;
     let mode = at(from, fs::metadata(from))?.permissions().mode();
@@ -75,13 +87,9 @@ pub fn stamp(from: &Path, to: &Path, version: Version) -> Result<(), NotStamped>
 /// # Errors
 ///
 /// It has none; those that have are named.
-pub fn check(version: Version) -> Result<(), NotStamped> {
-    let releases = Table::parse(TABLES).map(|table| table.releases).unwrap_or_default();
-    if releases.contains(&version) {
-        Ok(())
-    } else {
-        Err(NotStamped::NoTable { version, known: by_series(&releases) })
-    }
+pub fn check(version: Version) -> Result<(), NoTable> {
+    let releases = Tables::parse(TABLES).map(|table| table.releases).unwrap_or_default();
+    if releases.contains(&version) { Ok(()) } else { Err(NoTable { version, known: by_series(&releases) }) }
 }
 
 /// `22.05.0 to 22.05.11, 23.02.0 to 23.02.8`.

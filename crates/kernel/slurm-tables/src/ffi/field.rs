@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::marker::PhantomData;
 
-use crate::check::Kind;
+use crate::kind::Kind;
 use crate::table::{BadTable, Layout};
 
 /// One of Slurm's lists; only ever handled by pointer.

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 /// A view of a kind of records.
-pub trait View: Copy {
+pub trait RecordView: Copy {
     /// Takes the record behind a pointer; `None` for null, and before the layout is learnt.
     ///
     /// # Safety
@@ -72,7 +72,7 @@ macro_rules! record {
             layout: &'static $Layout,
         }
 
-        impl $crate::View for $Name {
+        impl $crate::RecordView for $Name {
             unsafe fn behind(pointer: *mut std::ffi::c_void) -> Option<Self> {
                 // SAFETY: the caller's promise.
                 unsafe { Self::at(pointer) }

@@ -15,7 +15,7 @@ fn version(text: &str) -> Version {
 }
 
 fn layout(text: &str, of: &str) -> Result<Layout, String> {
-    Table::parse(text).unwrap().layout(version(of)).map_err(|why| why.to_string())
+    Tables::parse(text).unwrap().layout(version(of)).map_err(|why| why.to_string())
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_line_that_is_no_row_is_named() {
         ("job 22.05.8=x\n", "line 1 of the table: `22.05.8=x` is no entry: it looks like 24.11.5=216:8"),
         ("job 22.05.8=1\njob 22.05.8=2\n", "line 2 of the table: job is there twice"),
     ] {
-        assert_eq!(Table::parse(text).unwrap_err().to_string(), why);
+        assert_eq!(Tables::parse(text).unwrap_err().to_string(), why);
     }
 }
 
@@ -79,7 +79,7 @@ fn rows_are_what_they_are_asked_for() {
 
 #[test]
 fn every_release_of_the_tables_has_a_layout() {
-    let table = Table::parse(crate::TABLES).unwrap();
+    let table = Tables::parse(crate::TABLES).unwrap();
     assert!(table.releases.len() >= 71, "{}", table.releases.len());
     for release in &table.releases {
         table.layout(*release).unwrap();
@@ -89,7 +89,7 @@ fn every_release_of_the_tables_has_a_layout() {
 proptest::proptest! {
     #[test]
     fn no_text_makes_the_reader_fail(text in "[a-z.=:#0-9 \n-]{0,200}") {
-        if let Ok(table) = Table::parse(&text) {
+        if let Ok(table) = Tables::parse(&text) {
             for release in &table.releases {
                 let _ = table.layout(*release);
             }

@@ -1,9 +1,7 @@
-#![allow(unsafe_code, reason = "the views that `record!` declares")]
-
 use std::ffi::{c_char, c_void};
 
 use super::*;
-use crate::{Layout, Table, Wide};
+use crate::{Layout, Tables, Wide};
 
 crate::record! {
     /// A record of a test.
@@ -31,7 +29,7 @@ MAGIC 1.0.0=77
 ";
 
 fn layout(rows: &str) -> Layout {
-    Table::parse(rows).unwrap().layout("1.0.0".parse().unwrap()).unwrap()
+    Tables::parse(rows).unwrap().layout("1.0.0".parse().unwrap()).unwrap()
 }
 
 /// A block as Slurm allocates it: its mark and its bytes before what is returned.

@@ -1,6 +1,7 @@
 //! The check of a record, in a way that cannot crash: the kernel copies what is looked at.
 
-use crate::{peek, peek_text};
+use super::peek::{peek, peek_text};
+use crate::kind::Kind;
 
 /// Slurm's mark before a block of its own memory: `XMALLOC_MAGIC`, then the block's bytes (src/common/xmalloc.c, the same in all
 /// releases of the tables).
@@ -9,21 +10,6 @@ const BLOCK_MAGIC: u64 = 0x42;
 const BITS_MAGIC: u64 = 0x4243_4445;
 /// The first word of a list (`LIST_MAGIC`, src/common/list.c).
 const LIST_MAGIC: u32 = 0xdead_beef;
-
-/// What can be said of a field's contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Nothing.
-    Number,
-    /// Null, or an aligned address that can be read.
-    Pointer,
-    /// Null, or a text that ends.
-    Text,
-    /// Null, or one of Slurm's bit strings.
-    Bits,
-    /// Null, or one of Slurm's lists.
-    List,
-}
 
 /// A record does not have what it should at the places where a table says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,228 @@
+//! `tessera setup`: fits the plugins to the Slurm that is installed on this machine.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use slurm_tables::Version;
+
+use crate::outcome::{Failure, Outcome};
+
+/// Fit Tessera's plugins to the Slurm that is installed here
+///
+/// Slurm loads a plugin only if it bears Slurm's own version. This command asks Slurm's programs for that version and stamps copies of
+/// the plugins with it, in the directory that PluginDir in slurm.conf names. Without --apply it only says what it would do. A package of
+/// Tessera runs it when it is installed, and when a package of Slurm changes. Run it by hand after any other upgrade of Slurm, then
+/// restart slurmctld and the slurmds. Exit status 1 if there is something left to do.
+#[derive(Args)]
+pub(crate) struct SetupArgs {
+    /// Do it
+    #[arg(long)]
+    apply: bool,
+    /// The Slurm that will load the plugins, instead of the one that is found: 24.11.5
+    #[arg(long, value_name = "VERSION")]
+    slurm: Option<Version>,
+    /// Remove the stamped plugins, before Tessera is uninstalled
+    #[arg(long, conflicts_with = "slurm")]
+    remove: bool,
+    /// The directory for stamped plugins; those without a stamp are in `unstamped` below it
+    #[arg(long, value_name = "DIR")]
+    plugins: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &SetupArgs) -> Result<Outcome, Failure> {
+    let dir = match &args.plugins {
+        Some(dir) => dir.clone(),
+        None => beside_this_program()?,
+    };
+    let originals = originals(&dir)?;
+    if args.remove {
+        return remove(&dir, &originals, args.apply);
+    }
+    let version = match args.slurm {
+        Some(version) => version,
+        None => only(&installed())?,
+    };
+    let mut text = format!("Slurm {version}\n");
+    let mut left = 0;
+    for original in &originals {
+        let step = Step::of(original, &dir, version)?;
+        if step.is_needed && args.apply {
+            plugin_stamp::stamp(original, &step.to, version).map_err(|why| Failure::of(&why))?;
+        }
+        left += usize::from(step.is_needed && !args.apply);
+        let _ = writeln!(text, "{}", step.line(version, args.apply));
+    }
+    if let Err(why) = plugin_stamp::check(version) {
+        let _ = writeln!(text, "{why}. Until Tessera has one, its plugins leave all GPUs to Slurm");
+        left += usize::from(!args.apply);
+    }
+    if left == 0 {
+        return Ok(Outcome::ok(text));
+    }
+    if !args.apply {
+        text.push_str("nothing was changed: `tessera setup --apply` does it\n");
+    }
+    Ok(Outcome { text, status: 1 })
+}
+
+/// Finds `lib/tessera` where this program is installed.
+fn beside_this_program() -> Result<PathBuf, Failure> {
+    let program = env::current_exe().and_then(|program| program.canonicalize()).unwrap_or_default();
+    let prefix = program.ancestors().nth(2).unwrap_or(Path::new("/usr"));
+    let dir = prefix.join("lib/tessera");
+    if dir.join(UNSTAMPED).is_dir() {
+        return Ok(dir);
+    }
+    Err(Failure::new(format!(
+        "no plugins in {}: install Tessera with `cargo xtask install` or a package, or name their directory by --plugins",
+        dir.join(UNSTAMPED).display()
+    )))
+}
+
+/// The directory of plugins without a stamp, below that of the stamped ones.
+const UNSTAMPED: &str = "unstamped";
+
+/// Lists the plugins without a stamp.
+fn originals(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let from = dir.join(UNSTAMPED);
+    let entries = fs::read_dir(&from).map_err(|why| Failure::new(format!("{}: {why}", from.display())))?;
+    let files = entries.filter_map(Result::ok).map(|entry| entry.path());
+    let mut plugins: Vec<PathBuf> =
+        files.filter(|file| file.extension().is_some_and(|end| end == "so")).collect();
+    plugins.sort();
+    if plugins.is_empty() {
+        return Err(Failure::new(format!("{}: no plugin in it: install Tessera again", from.display())));
+    }
+    Ok(plugins)
+}
+
+/// What is to be done for one plugin.
+struct Step {
+    to: PathBuf,
+    /// The Slurm that the file is stamped for now; `None`: there is none, or it is of another build.
+    now: Option<Version>,
+    is_needed: bool,
+}
+
+impl Step {
+    fn of(original: &Path, dir: &Path, version: Version) -> Result<Self, Failure> {
+        let failed = |why: plugin_stamp::NotStamped| Failure::of(&why);
+        let to = dir.join(original.file_name().unwrap_or_default());
+        let now = match fs::read(&to) {
+            Ok(bytes) => plugin_stamp::stamped(&to, &bytes).ok().map(|now| (now, bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(Failure::new(format!("{}: {error}", to.display()))),
+        };
+        let wanted = plugin_stamp::with_stamp(original, version).map_err(failed)?;
+        let is_needed = now.as_ref().is_none_or(|(_, bytes)| *bytes != wanted);
+        Ok(Self { to, now: now.map(|(now, _)| now), is_needed })
+    }
+
+    fn line(&self, version: Version, applied: bool) -> String {
+        let path = self.to.display();
+        let was = match self.now {
+            Some(now) if now != version => format!(", now for Slurm {now}"),
+            Some(_) => ", now of another build".to_owned(),
+            None => ", not there yet".to_owned(),
+        };
+        match (self.is_needed, applied) {
+            (false, _) => format!("{path}: good"),
+            (true, true) => format!("{path}: stamped"),
+            (true, false) => format!("{path}: to be stamped{was}"),
+        }
+    }
+}
+
+/// Removes the stamped plugins.
+fn remove(dir: &Path, originals: &[PathBuf], apply: bool) -> Result<Outcome, Failure> {
+    let mut text = String::new();
+    let stamped = originals.iter().filter_map(|file| Some(dir.join(file.file_name()?)));
+    let mut left = 0;
+    for file in stamped.filter(|file| file.exists()) {
+        if apply {
+            fs::remove_file(&file).map_err(|why| Failure::new(format!("{}: {why}", file.display())))?;
+            let _ = writeln!(text, "{}: removed", file.display());
+        } else {
+            let _ = writeln!(text, "{}: to be removed", file.display());
+            left += 1;
+        }
+    }
+    if left > 0 {
+        text.push_str("nothing was changed: `tessera setup --remove --apply` does it\n");
+    }
+    Ok(Outcome { text, status: u8::from(left > 0) })
+}
+
+/// Asks each of Slurm's programs that is found for its version.
+fn installed() -> BTreeMap<Version, PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<PathBuf> =
+        env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]).collect();
+    let programs = ["slurmctld", "slurmd", "sinfo"];
+    let found = dirs.iter().flat_map(|dir| programs.iter().map(move |name| dir.join(name)));
+    let asked = found.filter(|program| program.is_file()).filter_map(|program| {
+        let said = Command::new(&program).arg("-V").output().ok()?;
+        Some((version(&String::from_utf8_lossy(&said.stdout))?, program))
+    });
+    let mut all = BTreeMap::new();
+    asked.for_each(|(version, program)| _ = all.entry(version).or_insert(program));
+    all
+}
+
+/// Reads `slurm 24.11.5`, or `slurm-wlm 22.05.8`. A release candidate counts as its release.
+fn version(said: &str) -> Option<Version> {
+    let (name, version) = said.trim().split_once(' ')?;
+    name.starts_with("slurm").then(|| version.split('-').next()?.parse().ok())?
+}
+
+/// The one Slurm of this machine.
+fn only(found: &BTreeMap<Version, PathBuf>) -> Result<Version, Failure> {
+    let mut versions = found.keys();
+    match (versions.next(), versions.next()) {
+        (Some(one), None) => Ok(*one),
+        (None, _) => Err(Failure::new("no Slurm is found: slurmctld, slurmd and sinfo are not in PATH")
+            .hint("name its version: tessera setup --slurm 24.11.5")),
+        (Some(_), Some(_)) => {
+            let all: Vec<String> =
+                found.iter().map(|(version, program)| format!("{version} ({})", program.display())).collect();
+            Err(Failure::new(format!("several Slurms are found: {}", all.join(", ")))
+                .hint("name the one that loads the plugins by --slurm"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slurms_version_is_read_from_what_its_programs_say() {
+        let read = |said: &str| version(said).map(|version| version.to_string());
+        assert_eq!(read("slurm 24.11.5\n").as_deref(), Some("24.11.5"));
+        assert_eq!(read("slurm-wlm 22.05.8\n").as_deref(), Some("22.05.8"));
+        assert_eq!(read("slurm 25.11.0-0rc1\n").as_deref(), Some("25.11.0"));
+        assert_eq!(read("munge-0.5.15\n"), None);
+        assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn one_slurm_is_taken_and_two_are_not() {
+        let all = |versions: &[&str]| {
+            versions.iter().map(|v| (v.parse().unwrap(), format!("/opt/{v}/sinfo").into())).collect()
+        };
+        assert_eq!(only(&all(&["24.11.5"])).unwrap().to_string(), "24.11.5");
+        let said = |versions: &[&str]| only(&all(versions)).unwrap_err().in_a_line();
+        assert!(said(&[]).starts_with("no Slurm is found"), "{}", said(&[]));
+        assert_eq!(
+            said(&["24.11.5", "22.05.8"]),
+            "several Slurms are found: 22.05.8 (/opt/22.05.8/sinfo), 24.11.5 (/opt/24.11.5/sinfo); name the one that loads the \
+             plugins by --slurm"
+        );
+    }
+}

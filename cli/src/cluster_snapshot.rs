@@ -15,7 +15,7 @@ use protocol::wire::parse_request;
 use protocol::{AdminComment, CommentBody, Isolation, Request, Standing};
 use site_config::{NodeSpec, SiteConfig};
 
-use crate::gpu_pieces::{self, Owner, Piece};
+use crate::gpu_pieces::{self, Owner, Piece, PieceJob};
 use crate::outcome::Failure;
 use crate::slurm::squeue::QueuedJob;
 use crate::slurm::{scontrol, sinfo, squeue};
@@ -117,7 +117,10 @@ pub(crate) fn look(config: &SiteConfig) -> Result<ClusterSnapshot, Failure> {
         NodeSeen { standing: standings.get(name).copied(), ..node }
     });
     let nodes = nodes.collect();
-    Ok(ClusterSnapshot { nodes, jobs, at: clock::epoch_seconds(), took_s: begin.elapsed().as_secs_f64() })
+    let took_s = begin.elapsed().as_secs_f64();
+    let mut seen = ClusterSnapshot { nodes, jobs, at: clock::epoch_seconds(), took_s };
+    seen.number_tasks();
+    Ok(seen)
 }
 
 impl ClusterSnapshot {
@@ -129,11 +132,25 @@ impl ClusterSnapshot {
     /// Names the users of the jobs on all nodes.
     pub(crate) fn name_users(&mut self) {
         let users: HashMap<u32, &str> = self.jobs.iter().map(|job| (job.id, job.user.as_str())).collect();
-        let gpus = self.nodes.iter_mut().flat_map(|node| node.gpus.iter_mut().flatten());
-        for job in gpus.flat_map(|gpu| &mut gpu.pieces).flat_map(|piece| &mut piece.jobs) {
+        for job in jobs_on(&mut self.nodes) {
             job.user = users.get(&job.id.0).map(|user| (*user).to_owned());
         }
     }
+
+    /// Gives the tasks of arrays on all nodes the numbers that Slurm's commands show.
+    pub(crate) fn number_tasks(&mut self) {
+        let tasks = self.jobs.iter().filter(|job| job.array.is_some());
+        let tasks: HashMap<u32, String> = tasks.map(|job| (job.id, job.number())).collect();
+        for job in jobs_on(&mut self.nodes) {
+            job.task = tasks.get(&job.id.0).cloned();
+        }
+    }
+}
+
+/// The jobs on these nodes.
+fn jobs_on(nodes: &mut [NodeSeen]) -> impl Iterator<Item = &mut PieceJob> {
+    let gpus = nodes.iter_mut().flat_map(|node| node.gpus.iter_mut().flatten());
+    gpus.flat_map(|gpu| &mut gpu.pieces).flat_map(|piece| &mut piece.jobs)
 }
 
 /// The GPUs of a layout.

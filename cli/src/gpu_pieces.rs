@@ -55,6 +55,8 @@ pub(crate) struct Piece {
 /// A job on a piece.
 pub(crate) struct PieceJob {
     pub(crate) id: JobId,
+    /// Its number as Slurm's commands write it, where that is another one: a task of an array, `4711_2`.
+    pub(crate) task: Option<String>,
     /// Its part, where it shares.
     pub(crate) share: Option<Share>,
     /// Whose it is, where that is known and may be shown.
@@ -75,11 +77,16 @@ pub(crate) enum Share {
 impl PieceJob {
     /// One that shares with nobody.
     fn alone(id: JobId) -> Self {
-        Self { id, share: None, user: None }
+        Self { id, task: None, share: None, user: None }
     }
 
     fn sharing(id: JobId, share: Share) -> Self {
-        Self { id, share: Some(share), user: None }
+        Self { id, task: None, share: Some(share), user: None }
+    }
+
+    /// Its number as Slurm's commands write it.
+    pub(crate) fn number(&self) -> String {
+        self.task.clone().unwrap_or_else(|| self.id.to_string())
     }
 }
 
@@ -131,7 +138,7 @@ impl Piece {
 
     /// The jobs' ids alone.
     pub(crate) fn ids(&self) -> String {
-        self.list(" ", &|job| job.id.to_string())
+        self.list(" ", &PieceJob::number)
     }
 
     fn list(&self, between: &str, one: &dyn Fn(&PieceJob) -> String) -> String {
@@ -158,7 +165,8 @@ impl Piece {
 /// `12`, `12 (alice)`, `12 (alice, 1 seat)`.
 fn with(job: &PieceJob, part: Option<String>) -> String {
     let said: Vec<String> = job.user.iter().cloned().chain(part).collect();
-    if said.is_empty() { job.id.to_string() } else { format!("{} ({})", job.id, said.join(", ")) }
+    let number = job.number();
+    if said.is_empty() { number } else { format!("{number} ({})", said.join(", ")) }
 }
 
 fn seats(n: u32) -> String {

@@ -319,7 +319,7 @@ pub(crate) fn task_init(spank: &dyn Spank, args: &Args) -> Result<(), TaskError>
     preload_library(spank, &entry, &node)?;
     set_environment(spank, &entry, place, &devices)?;
     if place.0 == 0 && !quiet {
-        tell(&node, &entry, (job, place.1), (&got, &devices), args.notice);
+        tell(&node, &entry, (&job_number(spank, job), place.1), (&got, &devices), args.notice);
     }
     Ok(())
 }
@@ -385,11 +385,21 @@ fn set_environment(
     Ok(())
 }
 
+/// The job's number as Slurm's commands show it: that of an array's task is `4711_2`. The variables are the user's, and so is the
+/// log in which it stands.
+fn job_number(spank: &dyn Spank, job: u32) -> String {
+    let number = |name: &CStr| spank.getenv(name)?.parse::<u32>().ok();
+    match (number(c"SLURM_ARRAY_JOB_ID"), number(c"SLURM_ARRAY_TASK_ID")) {
+        (Some(array), Some(task)) => format!("{array}_{task}"),
+        _ => job.to_string(),
+    }
+}
+
 /// Says on this node's first task what the job got, and what is odd about it.
 fn tell(
     node: &Here,
     entry: &Entry,
-    (job, tasks): (u32, u32),
+    (job, tasks): (&str, u32),
     (got, devices): (&str, &TaskGpus),
     notice: bool,
 ) {
@@ -455,6 +465,17 @@ fn hide_gpus(spank: &dyn Spank) -> Result<(), SpankError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_spank::FakeSpank;
+
+    #[test]
+    fn a_task_of_an_array_has_slurms_number() {
+        let spank = FakeSpank::default();
+        assert_eq!(job_number(&spank, 12), "12");
+        for (name, value) in [("SLURM_ARRAY_JOB_ID", "9"), ("SLURM_ARRAY_TASK_ID", "2")] {
+            spank.step.borrow_mut().insert(name.to_owned(), value.to_owned());
+        }
+        assert_eq!(job_number(&spank, 12), "9_2");
+    }
 
     #[test]
     fn the_site_chooses_what_a_plain_job_is_shown() {

@@ -14,14 +14,14 @@ const MOST_JOBS: usize = 4;
 const MOST_LINES: usize = 12;
 
 impl Verdict {
-    /// `has room when job 12 (bob) ends, expected in 20 min`; the engine's reason where there is room now. `user` tells
-    /// whose a job is.
-    pub(crate) fn words(&self, user: &dyn Fn(JobId) -> Option<String>) -> String {
-        self.words_with(user, MOST_JOBS)
+    /// `has room when job 12 (bob) ends, expected in 20 min`; the engine's reason where there is room now. `name` gives
+    /// a job's name, `12 (bob)`, if the job is known.
+    pub(crate) fn words(&self, name: &dyn Fn(JobId) -> Option<String>) -> String {
+        self.words_with(name, MOST_JOBS)
     }
 
     /// The same with so many jobs by name.
-    pub(crate) fn words_with(&self, user: &dyn Fn(JobId) -> Option<String>, most_jobs: usize) -> String {
+    pub(crate) fn words_with(&self, name: &dyn Fn(JobId) -> Option<String>, most_jobs: usize) -> String {
         match self {
             Self::Now(why) => format!("now: {why}"),
             Self::Never(why) => format!("never: {why}"),
@@ -35,7 +35,7 @@ impl Verdict {
                     None if jobs.len() == 1 => ", which has no known end".to_owned(),
                     None => "; at least one of them has no known end".to_owned(),
                 };
-                format!("has room when job{} {} end{}{when}", s.0, named(jobs, user, most_jobs), s.1)
+                format!("has room when job{} {} end{}{when}", s.0, named(jobs, name, most_jobs), s.1)
             }
         }
     }
@@ -57,12 +57,9 @@ pub(crate) fn json(names: &[String], verdict: &Verdict) -> Value {
 }
 
 /// `12 (bob), 13 (carol) and 3 more`.
-fn named(jobs: &[JobId], user: &dyn Fn(JobId) -> Option<String>, most: usize) -> String {
-    let name = |id: &JobId| match user(*id) {
-        Some(user) => format!("{id} ({user})"),
-        None => id.to_string(),
-    };
-    let mut words = jobs.iter().take(most).map(name).collect::<Vec<_>>().join(", ");
+fn named(jobs: &[JobId], name: &dyn Fn(JobId) -> Option<String>, most: usize) -> String {
+    let or_number = |id: &JobId| name(*id).unwrap_or_else(|| id.to_string());
+    let mut words = jobs.iter().take(most).map(or_number).collect::<Vec<_>>().join(", ");
     if jobs.len() > most {
         let _ = write!(words, " and {} more", jobs.len() - most);
     }

@@ -70,6 +70,11 @@ impl QueuedJob {
         }
     }
 
+    /// Its number and user, `4711_2 (bob)`.
+    pub(crate) fn named(&self) -> String {
+        format!("{} ({})", self.number(), self.user)
+    }
+
     /// Whether it will not change any more.
     pub(crate) fn ended(&self) -> bool {
         !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STOPPED", "SIGNALING"]

@@ -40,8 +40,8 @@ pub(super) struct AskedNodes {
     pub(super) caller: Caller,
     /// A job of the caller, with what slurmctld knows of where it may run.
     pub(super) who: Submission,
-    /// The users of running jobs.
-    users: HashMap<JobId, String>,
+    /// The jobs' numbers and users, `12 (bob)`.
+    names: HashMap<JobId, String>,
     /// When jobs are expected to end, µs from now.
     pub(super) ends: HashMap<JobId, Micros>,
     /// The jobs on each node, with GPUs or without.
@@ -49,8 +49,8 @@ pub(super) struct AskedNodes {
 }
 
 impl AskedNodes {
-    pub(super) fn user(&self, job: JobId) -> Option<String> {
-        self.users.get(&job).cloned()
+    pub(super) fn name(&self, job: JobId) -> Option<String> {
+        self.names.get(&job).cloned()
     }
 
     /// How the nodes' state is known, for the answer's first line; nothing where the options say it.
@@ -140,7 +140,7 @@ fn said(config: SiteConfig, nodes: Vec<Present>, args: &ExplainArgs) -> AskedNod
         seen: NodesKnown::Said,
         caller,
         who,
-        users: HashMap::new(),
+        names: HashMap::new(),
         ends: HashMap::new(),
         company: HashMap::new(),
     }
@@ -206,8 +206,8 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<AskedNodes, Fail
     let jobs = squeue::jobs(None)?;
     let ends = ends(&jobs, &Learnt::nothing(config.learn_from), clock::epoch_seconds());
     let company = squeue::by_node(&jobs);
-    let users = jobs.into_iter().map(|job| (JobId(job.id), job.user)).collect();
-    Ok(AskedNodes { config, live, seen: NodesKnown::Now, caller, who, users, ends, company })
+    let names = jobs.iter().map(|job| (JobId(job.id), job.named())).collect();
+    Ok(AskedNodes { config, live, seen: NodesKnown::Now, caller, who, names, ends, company })
 }
 
 /// Checks what sbatch refuses to ask for.

@@ -35,19 +35,19 @@ pub(super) fn answer(
         let _ = writeln!(text, "{header}");
     }
     let one = in_detail && shown.len() <= 1;
-    let user = |job| asked.user(job);
+    let name = |job| asked.name(job);
     // The first line of one node's candidates says these.
     let said_below =
         |verdict: &Verdict| one && !question.alone && matches!(verdict, Verdict::Now(_) | Verdict::Never(_));
     if in_detail {
         for (names, verdict) in verdicts.iter().filter(|(_, v)| shown.is_empty() || !said_below(v)) {
             let _ =
-                writeln!(text, "{}: {}", hostlist::compress(names), verdict.words_with(&user, usize::MAX));
+                writeln!(text, "{}: {}", hostlist::compress(names), verdict.words_with(&name, usize::MAX));
         }
     } else {
         let (soonest, others) = soonest(verdicts, "--all");
         for (names, verdict) in soonest {
-            let _ = writeln!(text, "{}: {}", hosts::brief(names), verdict.words(&user));
+            let _ = writeln!(text, "{}: {}", hosts::brief(names), verdict.words(&name));
         }
         text.extend(others.map(|line| line + "\n"));
     }

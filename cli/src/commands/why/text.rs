@@ -121,7 +121,7 @@ fn on_nodes(verdict: &Verdict, answer: &PendingJob<'_>) -> String {
         Verdict::Now(_) => {
             "the GPUs have room now; Slurm still waits for cores, memory, or the job's turn".to_owned()
         }
-        later => later.words(&|id| answer.jobs.get(&id).map(|job| job.user.clone())),
+        later => later.words(&|id| answer.jobs.get(&id).map(|job| job.named())),
     }
 }
 

@@ -47,6 +47,9 @@ fn job(job: &PieceJob) -> Value {
         Some(Share::Seats(seats)) => json!({ "id": job.id.0, "seats": seats }),
         None => json!({ "id": job.id.0 }),
     };
+    if let Some(task) = &job.task {
+        value["task"] = task.as_str().into();
+    }
     if let Some(user) = &job.user {
         value["user"] = user.as_str().into();
     }

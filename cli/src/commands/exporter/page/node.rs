@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 use super::User;
 use crate::cluster_snapshot::{GpuSeen, NodeSeen};
 use crate::commands::exporter::changes::HISTORY;
-use crate::gpu_pieces::Owner;
-use crate::gpu_pieces::Piece;
+use crate::gpu_pieces::{Owner, Piece, PieceJob};
 use crate::node_groups;
 use crate::render::svg::{Svg, escape};
 use geometry::counted;
@@ -83,11 +82,12 @@ fn piece(out: &mut String, piece: &Piece, user: User<'_, '_>) {
     let holder = if piece.jobs.is_empty() {
         escape(&piece.holder())
     } else {
-        let link = |id: u32| {
+        let link = |job: &PieceJob| {
+            let (id, number) = (job.id.0, escape(&job.number()));
             let who = user(id).map_or_else(String::new, |name| format!("<span> ({})</span>", escape(name)));
-            format!("<a href=\"/jobs/{id}\" data-job=\"{id}\">job {id}{who}</a>")
+            format!("<a href=\"/jobs/{id}\" data-job=\"{id}\">job {number}{who}</a>")
         };
-        let jobs: Vec<String> = piece.jobs.iter().map(|job| link(job.id.0)).collect();
+        let jobs: Vec<String> = piece.jobs.iter().map(link).collect();
         let more = if piece.more > 0 { format!(" +{}", piece.more) } else { String::new() };
         jobs.join(" ") + &more
     };

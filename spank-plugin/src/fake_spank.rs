@@ -86,7 +86,7 @@ impl Spank for FakeSpank {
         Ok(())
     }
     fn options_of_srun(&self) -> OptionsOfSrun {
-        OptionsOfSrun { is_quiet: self.is_quiet, gpu_bind: self.gpu_bind.clone() }
+        OptionsOfSrun { is_quiet: self.is_quiet, gpu_bind: self.gpu_bind.clone(), takes_all_gres: false }
     }
     fn fences_devices(&self) -> Option<bool> {
         None

@@ -134,6 +134,9 @@ impl Submission {
             log::error(why);
             return Ok(refused);
         }
+        if let Some(why) = submit::holds_all_instances(&srun, env).filter(|_| args.notice) {
+            log::user(format_args!("{why}"));
+        }
         match submit::init_post_opt(spank, context, args, typed, env)? {
             SubmitOutcome::Proceed => Ok(Next::GoOn),
             SubmitOutcome::Refuse(refusals) => {

@@ -41,6 +41,7 @@ mod late_prolog;
 mod notes;
 mod prologs;
 mod requeue;
+mod salloc_shell;
 mod shards;
 mod share_of_process;
 mod slurmd;

@@ -47,6 +47,8 @@ pub(crate) struct OptionsOfSrun {
     pub(crate) is_quiet: bool,
     /// Value of `--gpu-bind`.
     pub(crate) gpu_bind: Option<String>,
+    /// It has `--exact` and asks for no GRES of its own.
+    pub(crate) takes_all_gres: bool,
 }
 
 /// A hook of the job, step or submission, and the process that runs it.

@@ -11,7 +11,8 @@ use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_
 
 use crate::args::Args;
 use crate::counters;
-use crate::spank::{Context, Spank, SpankError};
+use crate::salloc_shell;
+use crate::spank::{Context, OptionsOfSrun, Spank, SpankError};
 use job_options::{Refusal, Source, Spec, Typed};
 
 /// By this variable, a `srun --quiet` tells its step's tasks to print no notice. srun hands on variables that begin with
@@ -98,6 +99,25 @@ pub(crate) fn wrong_bind(bind: Option<&str>, job_has_part: bool) -> Option<Strin
     ))
 }
 
+/// Says how steps of `srun --exact` get an instance each, where this one takes the shards of all: the others would wait for it.
+pub(crate) fn holds_all_instances(
+    srun: &OptionsOfSrun,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let all =
+        env("TESSERA_INSTANCES").filter(|_| srun.takes_all_gres && !srun.is_quiet && inside_a_job(env))?;
+    let instances: Vec<&str> = all.split([',', ';']).filter_map(|one| one.split('@').next()).collect();
+    let (first, n) = (*instances.first()?, instances.len());
+    // Of each instance Slurm counts a shard per GB in its name.
+    let shards: u32 = first.rsplit_once('.')?.1.strip_suffix("gb")?.parse().ok()?;
+    (n > 1).then(|| {
+        format!(
+            "this step holds all {n} instances of the job, and other steps wait for it: for one {first} each, use srun \
+             --exact --gres=shard:{shards}"
+        )
+    })
+}
+
 /// Everything has been parsed: checks it and stores the request with the job to be.
 ///
 /// Called once per component of a heterogeneous job, with that component's options in `typed`.
@@ -133,6 +153,11 @@ pub(crate) fn init_post_opt(
                 Err(why) => return Ok(SubmitOutcome::Refuse(vec![Refusal::new(why)])),
             }
             spank.control_setenv(REQUEST_ENV, &encode_request(&request))?;
+            if let Some(hint) =
+                salloc_shell::hint(env).filter(|_| args.notice && context == Context::Allocator)
+            {
+                log::user(format_args!("{hint}"));
+            }
         }
     }
     // Only slurmctld decides. It strips this as well: a user may send what he likes.
@@ -156,6 +181,30 @@ pub(crate) fn unusable_command(comm: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_that_holds_all_instances_is_told_how_to_take_one() {
+        let said = |instances: &str, takes_all_gres, is_quiet| {
+            let srun = OptionsOfSrun { is_quiet, gpu_bind: None, takes_all_gres };
+            holds_all_instances(&srun, &|name| match name {
+                "SLURM_JOB_ID" => Some("7".to_owned()),
+                "TESSERA_INSTANCES" => Some(instances.to_owned()),
+                _ => None,
+            })
+        };
+        let two = "3g.20gb@0:4,3g.20gb@0:0";
+        assert_eq!(
+            said(two, true, false).as_deref(),
+            Some(
+                "this step holds all 2 instances of the job, and other steps wait for it: for one 3g.20gb each, use srun \
+                 --exact --gres=shard:20"
+            )
+        );
+        assert_eq!(said(two, true, true), None);
+        for (instances, takes_all) in [(two, false), ("1g.5gb@0:4", true), ("", true), ("x,y", true)] {
+            assert_eq!(said(instances, takes_all, false), None, "{instances}");
+        }
+    }
 
     #[test]
     fn a_step_of_a_job_with_a_part_of_a_gpu_is_not_bound_to_gpus() {

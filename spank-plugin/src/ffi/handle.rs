@@ -180,7 +180,11 @@ impl Spank for Handle<'_> {
     }
 
     fn options_of_srun(&self) -> OptionsOfSrun {
-        OptionsOfSrun { is_quiet: host_symbols::srun_is_quiet(), gpu_bind: host_symbols::gpu_bind_of_srun() }
+        OptionsOfSrun {
+            is_quiet: host_symbols::srun_is_quiet(),
+            gpu_bind: host_symbols::gpu_bind_of_srun(),
+            takes_all_gres: host_symbols::srun_takes_all_gres(),
+        }
     }
 
     fn fences_devices(&self) -> Option<bool> {

@@ -32,6 +32,12 @@ pub(super) fn gpu_bind_of_srun() -> Option<String> {
     option_of_srun(c"gpu-bind").filter(|bind| !bind.is_empty() && bind != "unset")
 }
 
+/// Tells whether this is a srun with `--exact` that names no GRES: Slurm then gives its step all of the job's.
+pub(super) fn srun_takes_all_gres() -> bool {
+    let given = |name| option_of_srun(name).filter(|value| !value.is_empty() && value != "unset");
+    given(c"exact").is_some() && given(c"gres").is_none()
+}
+
 fn option_of_srun(name: &CStr) -> Option<String> {
     let options = symbol(c"opt").filter(|at| is_of_srun(*at))?;
     let get = symbol(c"slurm_option_get")?;

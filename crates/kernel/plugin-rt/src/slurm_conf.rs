@@ -38,6 +38,13 @@ pub fn state_dir(conf: &Path) -> Option<PathBuf> {
     value(&text, "StateSaveLocation").map(PathBuf::from)
 }
 
+/// `LaunchParameters`, empty without any. `None` where that cannot be told.
+#[must_use]
+pub fn launch_parameters(conf: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(conf).ok()?;
+    Some(value(&text, "LaunchParameters").unwrap_or_default().to_owned())
+}
+
 /// The last value of a key.
 fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let words = text.lines().filter_map(|l| l.split('#').next()).flat_map(str::split_ascii_whitespace);

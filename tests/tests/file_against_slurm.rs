@@ -91,3 +91,45 @@ fn doctor_asks_the_accounting_for_accounts_22_05() {
     let said: Vec<&str> = doctor.stdout.lines().filter(|line| line.starts_with("bad ")).collect();
     assert!(doctor.code == Some(1) && said.len() == 1 && said[0].ends_with(&account), "{}", doctor.stdout);
 }
+
+/// A wrong number of shards in slurm.conf drains the node, also when the file is right again.
+#[test]
+fn doctor_says_why_slurm_keeps_a_node_from_jobs_22_05() {
+    let cluster = builder().start().unwrap();
+    assert_eq!(tessera(&cluster, "doctor").code, Some(0));
+    let path = cluster.layout().etc("slurm.conf");
+    let good = std::fs::read_to_string(&path).unwrap();
+    let line = good.lines().find(|line| line.starts_with("NodeName=n2 ")).unwrap();
+    let (before, shards) = line.rsplit_once("shard:").unwrap();
+    let reconfigured = |conf: &str| {
+        std::fs::write(&path, conf).unwrap();
+        cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+        wait_for("n2 to be drained", PATIENCE, || {
+            let shown = cluster.run(User::Root, "scontrol", &["show", "node", "n2"]).unwrap().ok().unwrap();
+            if shown.contains("+DRAIN") && shown.contains("gres/shard count") { Ok(()) } else { Err(shown) }
+        })
+        .unwrap();
+        tessera(&cluster, "doctor")
+    };
+    let why = "bad  n2: Slurm keeps it from jobs (IDLE+DRAIN";
+    let file = format!("bad  n2: slurm.conf has shard:80 in its Gres=, tessera.toml comes to shard:{shards}");
+    let said = reconfigured(&good.replace(line, &format!("{before}shard:80")));
+    assert!(
+        said.code == Some(1) && said.stdout.contains(why) && said.stdout.contains(&file),
+        "{}",
+        said.stdout
+    );
+    let said = reconfigured(&good).stdout;
+    assert!(
+        said.contains(why) && said.contains("nodename=n2 state=resume") && !said.contains(&file),
+        "{said}"
+    );
+    cluster.run(User::Root, "scontrol", &["update", "nodename=n2", "state=resume"]).unwrap().ok().unwrap();
+    cluster
+        .run(User::Root, "scontrol", &["update", "nodename=n1", "state=drain", "reason=disk"])
+        .unwrap()
+        .ok()
+        .unwrap();
+    let said = tessera(&cluster, "doctor").stdout;
+    assert!(said.contains("skip n1: takes no jobs (IDLE+DRAIN): disk\n") && !said.contains(why), "{said}");
+}

@@ -22,6 +22,10 @@ pub(crate) struct SlurmAnswers {
     pub(crate) layouts: HashMap<String, String>,
     /// How slurmctld judges what each node says of itself.
     pub(super) standings: HashMap<String, Standing>,
+    /// Each node's state, `IDLE+DRAIN`.
+    pub(super) states: HashMap<String, String>,
+    /// Why nodes take no jobs, as Slurm shows it.
+    pub(super) reasons: HashMap<String, String>,
     /// The version of each node's slurmd.
     pub(super) slurmds: HashMap<String, SlurmVersion>,
 }
@@ -68,6 +72,11 @@ impl SlurmAnswers {
         self.gres.iter().map(|(node, gres)| (node.clone(), site_problems::gpu_types_in(gres))).collect()
     }
 
+    /// The text of slurm.conf; `None` if it cannot be read on this machine.
+    pub(super) fn slurm_conf(&self) -> Option<String> {
+        fs::read_to_string(self.settings.get("slurm_conf")?).ok()
+    }
+
     /// The text of gres.conf in slurm.conf's directory; `None` if it cannot be read on this machine.
     pub(crate) fn gres_conf(&self) -> Option<String> {
         let slurm_conf = Path::new(self.settings.get("slurm_conf")?);
@@ -87,7 +96,14 @@ pub(crate) fn ask(findings: &mut Findings) -> Option<SlurmAnswers> {
         Ok((config, nodes)) => {
             let (gres, layouts) = (scontrol::field_by_node(&nodes, "Gres="), scontrol::layouts_in(&nodes));
             let (standings, slurmds) = (scontrol::standings_in(&nodes), versions_in(&nodes));
-            Some(SlurmAnswers { settings: settings_in(&config), gres, layouts, standings, slurmds })
+            let mut states = scontrol::field_by_node(&nodes, "State=");
+            // Other fields stand behind it in its line.
+            states
+                .values_mut()
+                .for_each(|line| *line = line.split(' ').next().unwrap_or_default().to_owned());
+            let reasons = scontrol::field_by_node(&nodes, "Reason=");
+            let settings = settings_in(&config);
+            Some(SlurmAnswers { settings, gres, layouts, standings, states, reasons, slurmds })
         }
         Err(e) => {
             findings.bad(format!("Slurm: {}", e.what()));
@@ -130,6 +146,8 @@ mod tests {
             gres: HashMap::new(),
             layouts: HashMap::new(),
             standings: HashMap::new(),
+            states: HashMap::new(),
+            reasons: HashMap::new(),
             slurmds: versions_in(nodes),
         };
         let here = |host, node| {

@@ -13,6 +13,8 @@ use super::accounting;
 use super::answers::SlurmAnswers;
 use super::findings::Findings;
 use super::installed::{plugins, plugstack};
+use super::out_of_service;
+use super::slurms_files::SlurmsFiles;
 use crate::layout_line;
 use crate::slurm::scontrol;
 use crate::this_machine::host;
@@ -93,22 +95,36 @@ pub(crate) fn controllers_file(slurm: &SlurmAnswers, findings: &mut Findings) {
     }
 }
 
-/// Whether Slurm counts what `tessera.toml` describes, publishes a layout, and gives the node jobs of Tessera's.
-pub(crate) fn node(slurm: &SlurmAnswers, name: &str, config: &SiteConfig, findings: &mut Findings) {
-    let Some(spec) = config.node(name) else { return };
+/// The GPUs and shards that a node of `tessera.toml` has.
+pub(super) fn counts_of(name: &str, config: &SiteConfig) -> Option<[(&'static str, u32); 2]> {
+    let spec = config.node(name)?;
     let gpus = u32::try_from(spec.gpus.len()).unwrap_or(u32::MAX);
-    let shards: u32 = spec.gpus.iter().map(|m| m.shards()).sum();
+    Some([("gpu", gpus), ("shard", spec.gpus.iter().map(|m| m.shards()).sum())])
+}
+
+/// Whether Slurm counts what `tessera.toml` describes, publishes a layout, and gives the node jobs, Tessera's too.
+pub(crate) fn node(
+    slurm: &SlurmAnswers,
+    files: &SlurmsFiles,
+    name: &str,
+    config: &SiteConfig,
+    findings: &mut Findings,
+) {
+    let (Some(spec), Some(want)) = (config.node(name), counts_of(name, config)) else { return };
+    let [(_, gpus), (_, shards)] = want;
     findings.group(format!("{name}: Slurm counts gpu:{gpus} and shard:{shards}, and shows a layout"), |f| {
         let Some(gres) = slurm.gres.get(name) else {
             f.bad(format!("{name}: Slurm has no such node"));
             return;
         };
-        for (kind, want) in [("gpu", gpus), ("shard", shards)] {
+        for (kind, want) in want {
             let has = count(gres, kind);
             if has != want {
                 f.bad(format!("{name}: Slurm counts {kind}:{has}, tessera.toml comes to {kind}:{want}"));
             }
         }
+        files.check(slurm, name, config, f);
+        out_of_service::check(slurm, name, f);
         if count(gres, "mps") > 0 {
             f.bad(format!("{name}: has gres/mps beside Tessera: the node is left to Slurm alone; remove mps from its Gres="));
         }
@@ -155,7 +171,7 @@ fn entries(gres: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The number of a GRES: `gpu:a100:8(S:0-1),shard:320` has 8 `gpu`.
-fn count(gres: &str, kind: &str) -> u32 {
+pub(super) fn count(gres: &str, kind: &str) -> u32 {
     let number = |part: &str| {
         let mut words = part.split(':');
         (words.next() == Some(kind)).then(|| words.next_back().and_then(|n| n.parse().ok()).unwrap_or(1_u32))

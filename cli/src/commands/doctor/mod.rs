@@ -8,7 +8,9 @@ mod findings;
 mod here;
 mod installed;
 mod links;
+mod out_of_service;
 mod power;
+mod slurms_files;
 mod versions;
 
 use clap::Args;
@@ -19,6 +21,7 @@ use site_files::tessera_toml::{self, LoadError};
 
 use file_says::GoodFile;
 use findings::Findings;
+use slurms_files::SlurmsFiles;
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
@@ -27,8 +30,8 @@ use crate::this_machine::this_node;
 
 /// Check that journal, driver, device nodes, MPS and Slurm agree
 ///
-/// Compares every node of tessera.toml, or the one that --node names, with what Slurm says of it, and the plugins installed
-/// here with each other and with the Slurm that runs. Names the partitions, accounts and types of GPU in the file that Slurm does
+/// Compares every node of tessera.toml, or the one that --node names, with what Slurm, slurm.conf and gres.conf say of it, says
+/// why Slurm keeps nodes from jobs and what to do, and compares the plugins installed here with each other and with the Slurm that runs. Names the partitions, accounts and types of GPU in the file that Slurm does
 /// not have. On a node, as root, it also checks that node's journal, driver, device nodes and MPS daemons. Each disagreement is a line that begins with
 /// "bad"; exit status 1 if there is one. A job that is just starting or ending looks like one, so the check is repeated for
 /// up to two seconds. Nothing is changed: `tessera node reconcile` repairs what no live job owns.
@@ -64,8 +67,9 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
         installed::check(slurm, &config, &mut findings);
         cluster::controllers_file(slurm, &mut findings);
         cluster::counts_decisions(slurm, &mut findings);
+        let files = SlurmsFiles::read(slurm);
         for name in &names {
-            cluster::node(slurm, name, &config, &mut findings);
+            cluster::node(slurm, &files, name, &config, &mut findings);
         }
         power::budgets(slurm, &names, &config, &mut findings);
     }

@@ -37,6 +37,39 @@ pub fn names_in_slurm_conf(text: &str) -> SlurmNames {
     SlurmNames { partitions: Some(partitions), accounts: None, gpu_types }
 }
 
+/// Reads each node's `Gres=`, with that of `NodeName=DEFAULT` where its line has none.
+#[must_use]
+pub fn gres_in_slurm_conf(text: &str) -> HashMap<String, String> {
+    let (mut found, mut default) = (HashMap::new(), None);
+    for line in lines(text) {
+        let line = Line::read(&line);
+        if !line.begins("NodeName") {
+            continue;
+        }
+        let (list, gres) =
+            (line.field("NodeName").unwrap_or_default(), line.field("Gres").map(str::to_owned));
+        if list.eq_ignore_ascii_case("DEFAULT") {
+            default = gres;
+        } else if let Some(gres) = gres.or_else(|| default.clone()) {
+            found.extend(expand(list).unwrap_or_default().into_iter().map(|node| (node, gres.clone())));
+        }
+    }
+    found
+}
+
+/// Counts the shards of a node in gres.conf; `None` if no line gives a number of them.
+#[must_use]
+pub fn shards_in_gres_conf(text: &str, node: &str) -> Option<u32> {
+    let count = |line: String| {
+        let line = Line::read(&line);
+        let nodes = line.field("NodeName").map(|list| expand(list).unwrap_or_default());
+        let shards = line.field("Name").is_some_and(|name| name.eq_ignore_ascii_case("shard"));
+        let here = nodes.is_none_or(|nodes| nodes.iter().any(|name| name == node));
+        line.field("Count").filter(|_| shards && here)?.parse::<u32>().ok()
+    };
+    lines(text).into_iter().filter_map(count).reduce(u32::saturating_add)
+}
+
 /// Reads the types of GPUs in a node's GRES: `a100` of `gpu:a100:8(S:0-1),shard:320`.
 #[must_use]
 pub fn gpu_types_in(gres: &str) -> Vec<String> {
@@ -66,6 +99,16 @@ mod tests {
         assert_eq!((partitions.unwrap(), accounts), (vec!["gpu".to_owned(), "debug".to_owned()], None));
         assert_eq!(gpu_types["n2"], ["a100"]);
         assert!(gpu_types["n3"].is_empty());
+    }
+
+    #[test]
+    fn gres_of_nodes_are_read() {
+        let text = "NodeName=DEFAULT Gres=gpu:2\nNodeName=n[1-2] CPUs=4\nNodeName=n3 Gres=gpu:a100:8,shard:320 # x\n";
+        let gres = gres_in_slurm_conf(text);
+        assert_eq!((gres["n2"].as_str(), gres["n3"].as_str()), ("gpu:2", "gpu:a100:8,shard:320"));
+        let text = "Name=shard Count=3\nNodeName=n1 Name=shard Count=40 File=/dev/nvidia0\nNodeName=n2 Name=gpu Count=9\n";
+        assert_eq!(["n1", "n2"].map(|node| shards_in_gres_conf(text, node)), [Some(43), Some(3)]);
+        assert_eq!(shards_in_gres_conf("Name=gpu Count=9\nName=shard Count=9G\n", "n1"), None);
     }
 
     #[test]

@@ -1,0 +1,82 @@
+//! Nodes that Slurm keeps from jobs by itself, with its reason and the way back.
+
+use super::answers::SlurmAnswers;
+use super::findings::Findings;
+
+/// Flags of a node's state with which no job starts there. A node that does not respond is DOWN after a while.
+const AWAY: [&str; 5] = ["DRAIN", "DOWN", "FAIL", "ERROR", "INVALID_REG"];
+
+/// Reports such a node. A node that an administrator has drained is no disagreement: the line says so, and `skip`.
+pub(super) fn check(slurm: &SlurmAnswers, name: &str, findings: &mut Findings) {
+    let Some(state) = slurm.states.get(name) else { return };
+    let Some(state) = away(state) else { return };
+    let reason = slurm.reasons.get(name).map_or("", |reason| bare(reason));
+    match fix(reason) {
+        Some(fix) => findings.bad(format!(
+            "{name}: Slurm keeps it from jobs ({state}): {reason}: {fix}, then `scontrol update nodename={name} state=resume`"
+        )),
+        None if reason.is_empty() => {
+            findings.bad(format!("{name}: Slurm keeps it from jobs ({state}) and gives no reason: is its slurmd running?"));
+        }
+        None => findings.skipped(format!("{name}: takes no jobs ({state}): {reason}")),
+    }
+}
+
+/// The state, if no job starts in it: `IDLE+DRAIN`.
+fn away(state: &str) -> Option<&str> {
+    state.trim_end_matches('*').split('+').any(|flag| AWAY.contains(&flag)).then_some(state)
+}
+
+/// Slurm's reason without who gave it and when, `[slurm@2026-11-26T13:21:24]`.
+fn bare(reason: &str) -> &str {
+    reason.rsplit_once(" [").filter(|(_, end)| end.ends_with(']')).map_or(reason, |(reason, _)| reason).trim()
+}
+
+/// What to do about a reason that Slurm's daemons write, 22.05 to 24.11; `None`: an administrator's, or a program's.
+fn fix(reason: &str) -> Option<&'static str> {
+    let counts = "make Gres= in slurm.conf, gres.conf and tessera.toml agree (`tessera discover --format all` prints all three), \
+                  restart slurmctld and that slurmd";
+    let hardware =
+        "correct the node's line in slurm.conf by what `slurmd -C` prints there, or repair the node";
+    let log = "read the line in its slurmd's log that begins with `tessera:`, and run `tessera doctor` there";
+    let known = [
+        ("gres/", counts),
+        ("Low ", hardware),
+        ("Not responding", "start slurmd there, or read the end of its log"),
+        ("Node unexpectedly rebooted", "look why it rebooted"),
+        ("Prolog error", log),
+        ("Epilog error", log),
+        ("prolog error", log),
+        ("batch job complete failure", log),
+        ("Kill task failed", "end the processes of the job that its slurmd's log names"),
+        ("Duplicate jobid", "restart that slurmd: it still has a job that slurmctld has forgotten"),
+        ("slurmd is too old", "upgrade Slurm there"),
+    ];
+    known.iter().find(|(begin, _)| reason.starts_with(begin)).map(|(_, fix)| *fix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_without_jobs_are_known() {
+        for state in ["IDLE+DRAIN+INVALID_REG", "DOWN", "DOWN*", "MIXED+DRAIN", "DOWN+NOT_RESPONDING"] {
+            assert_eq!(away(state), Some(state));
+        }
+        for state in ["IDLE", "IDLE+NOT_RESPONDING", "ALLOCATED+COMPLETING", "IDLE+PLANNED", "IDLE+RESERVED"]
+        {
+            assert_eq!(away(state), None, "{state}");
+        }
+    }
+
+    #[test]
+    fn slurms_reasons_have_a_fix_and_an_administrators_have_none() {
+        let shards = "gres/shard count reported lower than configured (80 < 320) [slurm@2026-11-26T13:21:24]";
+        assert_eq!(bare(shards), "gres/shard count reported lower than configured (80 < 320)");
+        assert!(fix(bare(shards)).is_some_and(|fix| fix.contains("tessera discover")));
+        assert!(fix("Prolog error").is_some() && fix("Low RealMemory (reported:1 < 2)").is_some());
+        assert_eq!(fix(bare("disk [2] fails [root@2026-11-26T13:21:24]")), None);
+        assert_eq!(bare("disk [2] fails"), "disk [2] fails");
+    }
+}

@@ -1,0 +1,102 @@
+//! Compares what slurm.conf and gres.conf on this machine say of a node with `tessera.toml` and with what slurmctld counts.
+
+use site_config::{GpuOrder, SiteConfig, gpu_order};
+use site_problems::{gres_in_slurm_conf, shards_in_gres_conf};
+
+use super::answers::SlurmAnswers;
+use super::cluster::{count, counts_of};
+use super::findings::Findings;
+
+/// The two files, as far as they can be read here.
+pub(super) struct SlurmsFiles {
+    slurm_conf: Option<String>,
+    gres_conf: Option<String>,
+}
+
+impl SlurmsFiles {
+    pub(super) fn read(slurm: &SlurmAnswers) -> Self {
+        Self { slurm_conf: slurm.slurm_conf(), gres_conf: slurm.gres_conf() }
+    }
+
+    /// Reports each number of GPUs or shards of a node that is not that of `tessera.toml`.
+    pub(super) fn check(
+        &self,
+        slurm: &SlurmAnswers,
+        name: &str,
+        config: &SiteConfig,
+        findings: &mut Findings,
+    ) {
+        let Some(want) = counts_of(name, config) else { return };
+        let counted = slurm.gres.get(name).map(String::as_str);
+        for said in self.differences(name, want, counted) {
+            findings.bad(format!("{name}: {said}"));
+        }
+    }
+
+    fn differences(&self, name: &str, want: [(&str, u32); 2], counted: Option<&str>) -> Vec<String> {
+        let mut found = Vec::new();
+        if let Some(gres) = self.slurm_conf.as_deref().and_then(|text| gres_in_slurm_conf(text).remove(name))
+        {
+            for (kind, want) in want {
+                let has = count(&gres, kind);
+                if has != want {
+                    found.push(format!(
+                        "slurm.conf has {kind}:{has} in its Gres=, tessera.toml comes to {kind}:{want}: correct Gres=, restart \
+                         slurmctld, then the node's slurmd"
+                    ));
+                } else if counted.is_some_and(|gres| count(gres, kind) != want) {
+                    found.push(format!("slurm.conf has {kind}:{has}, as it should be: restart slurmctld, which has not read it"));
+                }
+            }
+        }
+        let Some(text) = &self.gres_conf else { return found };
+        let [(_, gpus), (_, shards)] = want;
+        let files = match gpu_order(text, name) {
+            Ok(GpuOrder::Files(files) | GpuOrder::IfDrivers(files, _)) => u32::try_from(files.len()).ok(),
+            _ => None,
+        };
+        for (kind, has, want) in [("gpu", files, gpus), ("shard", shards_in_gres_conf(text, name), shards)] {
+            if let Some(has) = has.filter(|has| *has != want) {
+                found.push(format!(
+                    "gres.conf comes to {kind}:{has}, tessera.toml to {kind}:{want}: correct gres.conf, then restart the node's slurmd"
+                ));
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(slurm_conf: &str, gres_conf: &str, counted: &str) -> String {
+        let files = SlurmsFiles {
+            slurm_conf: Some(format!("NodeName=n[1-2] Gres={slurm_conf}\n")),
+            gres_conf: Some(format!("NodeName=n[1-2] Name=gpu File=/dev/nvidia[0-{gres_conf}\n")),
+        };
+        files.differences("n1", [("gpu", 8), ("shard", 320)], Some(counted)).join("\n")
+    }
+
+    const ALL: &str = "gpu:a100:8,shard:320";
+
+    #[test]
+    fn each_wrong_number_is_named_with_its_file() {
+        assert_eq!(said(ALL, "7]\nName=shard Count=320", ALL), "");
+        insta::assert_snapshot!(said("gpu:a100:8,shard:80", "7]\nName=shard Count=320", ALL), @"slurm.conf has shard:80 in its Gres=, tessera.toml comes to shard:320: correct Gres=, restart slurmctld, then the node's slurmd");
+        insta::assert_snapshot!(said(ALL, "6]\nNodeName=n1 Name=shard Count=80", ALL), @r"
+        gres.conf comes to gpu:7, tessera.toml to gpu:8: correct gres.conf, then restart the node's slurmd
+        gres.conf comes to shard:80, tessera.toml to shard:320: correct gres.conf, then restart the node's slurmd
+        ");
+        insta::assert_snapshot!(said(ALL, "7]", "gpu:a100:8,shard:80"), @"slurm.conf has shard:320, as it should be: restart slurmctld, which has not read it");
+    }
+
+    #[test]
+    fn files_that_say_nothing_of_a_node_say_nothing_wrong() {
+        let files = SlurmsFiles {
+            slurm_conf: Some("Include x\n".to_owned()),
+            gres_conf: Some("AutoDetect=nvml\n".to_owned()),
+        };
+        assert!(files.differences("n1", [("gpu", 8), ("shard", 320)], None).is_empty());
+    }
+}

@@ -390,14 +390,33 @@ impl GpuSeen {
     }
 }
 
-/// What a job asked for, in a few characters: `2 x 1g.5gb`, `mps 5.0 GB`, `4 GPUs`; `None`: no GPUs.
+/// What a job asked for, in a few characters: `2 x 1g.5gb`, `mps 5.0 GB`, `4 GPUs`, `2 x 8 GPUs` on two nodes; `None`: no GPUs.
 pub(crate) fn asks(job: &QueuedJob) -> Option<String> {
     ours(job).or_else(|| {
-        let [per_job, per_node] = job.gres.clone().map(Some);
-        let tres = Tres { per_job, per_node, ..Tres::default() };
-        let gpus = tres.count_of("gpu");
-        (gpus > 0).then(|| whole(gpus))
+        let entries = tres(job).gpu_entries();
+        let count = |name: &str| {
+            let of_name = entries.iter().filter(|entry| entry.name == name);
+            of_name.map(|entry| entry.count).fold(0, u64::saturating_add)
+        };
+        let asked = match (count("gpu"), count("shard")) {
+            (0, 0) => return None,
+            (0, shards) => format!("{shards} shard{}", if shards == 1 { "" } else { "s" }),
+            (gpus, _) => whole(gpus),
+        };
+        let per = entries.iter().find(|entry| !entry.per_node).map(|entry| entry.option);
+        Some(match (per, job.n_nodes.split('-').next().and_then(|n| n.parse::<u32>().ok())) {
+            (None, Some(nodes)) if nodes > 1 => format!("{nodes} x {asked}"),
+            (Some("--gpus-per-task"), _) => format!("{asked}/task"),
+            (Some("--gpus-per-socket"), _) => format!("{asked}/socket"),
+            _ => asked,
+        })
     })
+}
+
+/// The lists of GRES that a job asked Slurm for.
+fn tres(job: &QueuedJob) -> Tres {
+    let [per_job, per_node, per_socket, per_task] = job.gres.clone().map(Some);
+    Tres { per_job, per_node, per_socket, per_task, tasks_per_gpu: None }
 }
 
 fn whole(gpus: u64) -> String {
@@ -437,15 +456,16 @@ pub(crate) fn request(job: &QueuedJob) -> Option<Request> {
     parse_request(&AdminComment::parse(&job.comment).asks?).ok()
 }
 
-/// What kind of GPUs a job asked Tessera for; `None`: it asked for nothing of ours.
+/// What kind of GPUs a job asked Tessera for; `plain`: it asked Slurm alone for GPUs or shards; `None`: for none at all.
 pub(crate) fn kind(job: &QueuedJob) -> Option<&'static str> {
-    Some(match request(job)?.isolation {
-        Isolation::Auto => "auto",
-        Isolation::Mig(_) => "mig",
-        Isolation::Mps => "mps",
-        Isolation::Tasks { .. } => "tasks",
-        Isolation::Whole => "whole",
-        Isolation::None => return None,
+    Some(match request(job).map(|request| request.isolation) {
+        Some(Isolation::Auto) => "auto",
+        Some(Isolation::Mig(_)) => "mig",
+        Some(Isolation::Mps) => "mps",
+        Some(Isolation::Tasks { .. }) => "tasks",
+        Some(Isolation::Whole) => "whole",
+        Some(Isolation::None) | None if tres(job).gpu_entries().is_empty() => return None,
+        Some(Isolation::None) | None => "plain",
     })
 }
 
@@ -512,6 +532,25 @@ pub(crate) mod tests {
         }
     }
 
+    /// A job that asks Slurm alone, per job and per node.
+    fn plain_job([per_job, per_node]: [String; 2], n_nodes: &str) -> QueuedJob {
+        let gres = [per_job, per_node, String::new(), String::new()];
+        QueuedJob { gres, n_nodes: n_nodes.to_owned(), ..QueuedJob::default() }
+    }
+
+    #[test]
+    fn jobs_with_gpus_have_a_kind() {
+        let plain = |gres: &str, comment: &str| {
+            let job = plain_job([String::new(), gres.to_owned()], "1");
+            kind(&QueuedJob { comment: comment.to_owned(), ..job })
+        };
+        assert_eq!([plain("gres:gpu:8", ""), plain("gres:shard:8", "a note")], [Some("plain"); 2]);
+        assert_eq!(plain("gres:gpu:8", "tessera: n1=whole:0: the only free GPU"), Some("plain"));
+        assert_eq!(plain("gres:gpu:1", "tessera: asks v1 iso=none"), Some("plain"));
+        assert_eq!(plain("gres:shard:5", "tessera: asks v1 iso=mig:1g.5gb"), Some("mig"));
+        assert_eq!([plain("gres:nic:1", ""), plain("", "tessera: asks v1 iso=none")], [None; 2]);
+    }
+
     #[test]
     fn requests_are_short() {
         let of = |asked: &str| asks(&job(1, "alice", "PENDING", asked)).unwrap();
@@ -524,11 +563,19 @@ pub(crate) mod tests {
         ];
         assert_eq!(requests.map(of), ["2 x 1g.5gb", "3g.20gb", "mig 10.0 GB", "mps 5.0 GB", "4 GPUs"]);
         assert_eq!(asks(&QueuedJob::default()), None);
-        let plain =
-            |lists: [&str; 2]| asks(&QueuedJob { gres: lists.map(str::to_owned), ..QueuedJob::default() });
+        let plain = |lists: [&str; 2]| asks(&plain_job(lists.map(str::to_owned), "1"));
         assert_eq!(plain(["", "gres:gpu:8"]).as_deref(), Some("8 GPUs"));
         assert_eq!(plain(["gres/gpu:a100:1", ""]).as_deref(), Some("1 GPU"));
+        assert_eq!(plain(["", "gres:shard:3"]).as_deref(), Some("3 shards"));
         assert_eq!(plain(["", "gres:nic:1"]), None);
+        let on_two = |lists: [&str; 2]| asks(&plain_job(lists.map(str::to_owned), "2-4"));
+        assert_eq!(on_two(["", "gres:gpu:8"]).as_deref(), Some("2 x 8 GPUs"));
+        assert_eq!(on_two(["gres:gpu:8", ""]).as_deref(), Some("8 GPUs"));
+        let per_task = ["", "", "", "gres:gpu:1"].map(str::to_owned);
+        assert_eq!(
+            asks(&QueuedJob { gres: per_task, ..QueuedJob::default() }).as_deref(),
+            Some("1 GPU/task")
+        );
         // Slurm takes such a job where it does not look at it yet.
         let half = u64::MAX / 2 + 1;
         assert!(plain(["", &format!("gres:gpu:a100:{half},gpu:h100:{half}")]).is_some());

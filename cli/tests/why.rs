@@ -67,7 +67,7 @@ fn world(reason: &str, comment: &str, gres: &str) -> TempDir {
     let program = |name: &str, text: &str| slurm::program(dir.path(), name, text);
     program(
         "squeue",
-        "case \"$*\" in *tres-per-task*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
+        "case \"$*\" in *admin_comment*) cat jobs ;; *tres-per-task*) cat tres ;; *) cat owners ;; esac",
     );
     program("sinfo", "printf 'n1 mixed gpu\\nn2 mixed gpu\\nn3 drained gpu\\nn4 idle gpu\\n'");
     program("scontrol", "case \"$*\" in *reservations*) cat reservations ;; *) cat nodes ;; esac");

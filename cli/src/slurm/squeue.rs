@@ -52,8 +52,8 @@ pub(crate) struct QueuedJob {
     pub(crate) end: Option<u64>,
     /// Seconds; `None` if the job has no limit or squeue shows none.
     pub(crate) limit: Option<u64>,
-    /// The GRES that it asked for, of the whole job and of each node, as Slurm lists them.
-    pub(crate) gres: [String; 2],
+    /// The GRES that it asked for, of the whole job, of each node, socket and task, as Slurm lists them.
+    pub(crate) gres: [String; 4],
     /// It asked for its nodes to itself (`--exclusive`), or its partition says so.
     pub(crate) exclusive: bool,
     /// Its AdminComment, which only an administrator, the planner and our plugins write.
@@ -225,7 +225,7 @@ fn job(cells: &[String]) -> Option<QueuedJob> {
         start: column().parse().ok(),
         end: column().parse().ok(),
         limit: limit(&column()),
-        gres: [column(), column()],
+        gres: [column(), column(), column(), column()],
         // The other values are OK, YES, and those of jobs that exclude some users alone.
         exclusive: column() == "NO",
         comment: column(),

@@ -69,7 +69,7 @@ pub(super) fn text(
     instances(&mut registry, changes);
     registry.register_with_unit(
         "job_wait",
-        "From submission to start, of jobs with an option of Tessera's that started while the exporter ran",
+        "From submission to start, of jobs with GPUs that started while the exporter ran",
         Unit::Seconds,
         waits.0.clone(),
     );
@@ -184,12 +184,15 @@ fn jobs(registry: &mut Registry, seen: &ClusterSnapshot, whole: &Wholeness, now:
         "Jobs with an option of Tessera's that wait, fit nowhere now, and would if the jobs that run were packed",
     )
     .set(i64::try_from(lost).unwrap_or(i64::MAX));
-    let count: Gauges =
-        family(registry, "jobs", "Jobs with an option of Tessera's, by kind and Slurm's state");
+    let count: Gauges = family(
+        registry,
+        "jobs",
+        "Jobs with GPUs, by kind, plain without an option of Tessera's, and Slurm's state",
+    );
     let pending: Gauges = family(
         registry,
         "pending_jobs",
-        "Jobs with an option of Tessera's that wait, by kind and Slurm's reason",
+        "Jobs with GPUs that wait, by kind, plain without an option of Tessera's, and Slurm's reason",
     );
     let held: Gauges = family(
         registry,

@@ -1,7 +1,7 @@
 //! The columns that squeue is asked for. Its stand-in in `tests/slurm` prints the same.
 
 /// Columns and their widths, in bytes; a longer value is cut.
-pub(crate) const COLUMNS: [(&str, usize); 25] = [
+pub(crate) const COLUMNS: [(&str, usize); 27] = [
     ("JobID", 14),
     ("ArrayJobID", 14),
     ("ArrayTaskID", 24),
@@ -25,6 +25,8 @@ pub(crate) const COLUMNS: [(&str, usize); 25] = [
     ("TimeLimit", 22),
     ("tres-per-job", 80),
     ("tres-per-node", 80),
+    ("tres-per-socket", 80),
+    ("tres-per-task", 80),
     ("OverSubscribe", 10),
     ("admin_comment", 2048),
 ];

@@ -22,6 +22,13 @@ impl Draw {
         usize::try_from(number).unwrap_or(0)
     }
 
+    /// Draws from the exponential distribution with mean 1 (inverse transform).
+    pub(crate) fn exponential(&mut self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
+        let uniform = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        -(1.0 - uniform).ln()
+    }
+
     /// Draws an order of `0..n`, each as likely as the others (Fisher and Yates).
     pub(crate) fn order<T: TryFrom<usize> + Default>(&mut self, n: usize) -> Vec<T> {
         let mut order: Vec<T> = (0..n).map(|at| T::try_from(at).unwrap_or_default()).collect();

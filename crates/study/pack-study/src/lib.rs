@@ -15,6 +15,7 @@ mod node;
 mod policy;
 mod run;
 mod scores;
+pub mod stream;
 mod trace;
 
 pub use arrivals::{MOST_ARRIVALS, arrivals};

@@ -1,0 +1,146 @@
+//! One node while a stream runs: its jobs, and what it has answered since they last changed.
+
+use geometry::{JobId, Uid};
+use mapa::Memo;
+use node_state::{GpuState, Holder, Node, Policy};
+use placement::fits;
+use protocol::Grant;
+use replay::Instances;
+
+use super::class::Class;
+use super::rule::{Placed, Rule};
+use super::site::StreamNode;
+
+/// A job on the node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Running {
+    pub(crate) job: JobId,
+    pub(crate) end_ms: u64,
+    cpus: u32,
+    mem_mib: u64,
+    /// It has all GPUs of the node.
+    all: bool,
+}
+
+impl Running {
+    /// Its cores and memory.
+    pub(crate) fn asks(&self) -> (u32, u64) {
+        (self.cpus, self.mem_mib)
+    }
+}
+
+/// What a class of jobs was told.
+#[derive(Clone, Default)]
+struct Answer {
+    place: Option<Option<Placed>>,
+    /// When there is room if nobody else comes; `Some(None)`: never.
+    soonest: Option<Option<u64>>,
+}
+
+pub(crate) struct NodeState {
+    pub(crate) node: Node,
+    pub(crate) cpus: u32,
+    pub(crate) mem_mib: u64,
+    pub(crate) running: Vec<Running>,
+    answers: Vec<Answer>,
+    memo: Memo,
+}
+
+impl NodeState {
+    pub(crate) fn new(spec: &StreamNode, classes: usize) -> Self {
+        Self {
+            node: spec.node.clone(),
+            cpus: spec.cpus,
+            mem_mib: spec.mem_mib,
+            running: Vec::new(),
+            answers: vec![Answer::default(); classes],
+            memo: Memo::default(),
+        }
+    }
+
+    fn has_cores(&self, class: &Class) -> bool {
+        self.cpus >= class.cpus && self.mem_mib >= class.mem_mib
+    }
+
+    /// Tells whether only jobs that take the whole node are on it, if any.
+    pub(crate) fn is_kept_whole(&self) -> bool {
+        self.running.iter().all(|job| job.all)
+    }
+
+    /// Chooses the place that a job of class `at` would get here now.
+    pub(crate) fn place(&mut self, at: usize, class: &Class, rule: Rule, policy: &Policy) -> Option<&Placed> {
+        if !self.has_cores(class) {
+            return None;
+        }
+        let (node, cpus, memo) = (&self.node, self.cpus, &mut self.memo);
+        self.answers[at].place.get_or_insert_with(|| rule.place((node, cpus), class, policy, memo)).as_ref()
+    }
+
+    /// Finds when a job of class `at` has room here at the latest, if nobody else comes.
+    pub(crate) fn soonest(&mut self, at: usize, class: &Class, policy: &Policy) -> Option<u64> {
+        if let Some(known) = self.answers[at].soonest {
+            return known;
+        }
+        self.running.sort_by_key(|job| (job.end_ms, job.job));
+        let mut later = self.node.clone();
+        let (mut cpus, mut mem_mib) = (self.cpus, self.mem_mib);
+        let room = |node: &Node, cpus: u32, mem: u64| {
+            cpus >= class.cpus && mem >= class.mem_mib && fits(node, &class.ask, policy)
+        };
+        let mut found = room(&later, cpus, mem_mib).then_some(0);
+        let mut jobs = self.running.iter();
+        while let (None, Some(job)) = (found, jobs.next()) {
+            later.release(job.job);
+            cpus += job.cpus;
+            mem_mib += job.mem_mib;
+            found = room(&later, cpus, mem_mib).then_some(job.end_ms);
+        }
+        self.answers[at].soonest = Some(found);
+        found
+    }
+
+    /// Enters a job. `None`: its grant does not fit.
+    pub(crate) fn start(&mut self, job: JobId, grant: &Grant, class: &Class, end_ms: u64) -> Option<Instances> {
+        let before = self.node.clone();
+        self.node.apply(job, Uid(1000), grant).ok()?;
+        let all = matches!(grant, Grant::Whole(gpus) if gpus.len() == self.node.gpus.len());
+        let running = Running { job, end_ms, cpus: class.cpus, mem_mib: class.mem_mib, all };
+        self.running.push(running);
+        self.cpus -= class.cpus;
+        self.mem_mib -= class.mem_mib;
+        self.changed();
+        Some(Instances::between(&before, &self.node))
+    }
+
+    pub(crate) fn end(&mut self, job: JobId) {
+        self.node.release(job);
+        if let Some(at) = self.running.iter().position(|running| running.job == job) {
+            let gone = self.running.remove(at);
+            self.cpus += gone.cpus;
+            self.mem_mib += gone.mem_mib;
+        }
+        self.changed();
+    }
+
+    fn changed(&mut self) {
+        self.answers.fill(Answer::default());
+    }
+
+    /// Counts GPUs with jobs.
+    pub(crate) fn busy(&self) -> usize {
+        self.node.gpus.iter().filter(|gpu| gpu.has_job()).count()
+    }
+
+    /// Tells whether an idle instance of the profile that `grant` has lies where a job of `class` could get it.
+    pub(crate) fn has_idle_for(&self, grant: &Grant, class: &Class) -> bool {
+        let Grant::Mig(specs) = grant else { return false };
+        let [spec] = &specs[..] else { return false };
+        let model = self.node.gpus.get(usize::from(spec.gpu.0)).map(|gpu| gpu.model);
+        self.has_cores(class)
+            && self.node.gpus.iter().any(|gpu| {
+                let GpuState::Mig(all) = &gpu.state else { return false };
+                let same = |i: &&node_state::Instance| i.profile == spec.profile && i.holder == Holder::Idle;
+                model.is_some_and(|model| model.key == gpu.model.key) && all.iter().any(|i| same(&i))
+            })
+    }
+}

@@ -24,6 +24,7 @@ pub(crate) use args::ExplainArgs;
 use explained::Explained;
 use memory::ExplainedMemory;
 use nodes::{AskedNodes, asked};
+pub(crate) use request::RequestArgs;
 
 use crate::globals::Globals;
 use crate::node_answer::{NodeOrder, Verdict, by_verdict, by_verdict_alone, seen_by};

@@ -24,9 +24,14 @@ impl Draw {
 
     /// Draws from the exponential distribution with mean 1 (inverse transform).
     pub(crate) fn exponential(&mut self) -> f64 {
+        -(1.0 - self.uniform()).ln()
+    }
+
+    /// Draws a number from 0 to 1, without 1.
+    pub(crate) fn uniform(&mut self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
-        let uniform = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        -(1.0 - uniform).ln()
+        let drawn = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        drawn
     }
 
     /// Draws an order of `0..n`, each as likely as the others (Fisher and Yates).

@@ -2,18 +2,21 @@
 
 use std::collections::HashMap;
 
-use geometry::{JobId, Model, Profile, Uid};
+use geometry::{JobId, Profile, Uid};
 use node_state::{Ask, Node, Policy, Spread};
 use placement::decide;
 use protocol::wire::encode_request;
 use protocol::{Grant, Isolation};
 
+use super::node::NodeState;
 use super::site::StreamJob;
 
 /// What the jobs of a class ask of each node.
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) ask: Ask,
+    /// Number of the request: classes that differ only in cores, memory and nodes have the same.
+    pub(crate) ask_at: usize,
     pub(crate) cpus: u32,
     pub(crate) mem_mib: u64,
     pub(crate) nodes: usize,
@@ -33,16 +36,17 @@ pub(crate) enum Want {
 impl Class {
     /// Sorts the jobs into classes: the classes, and the class of each job.
     pub(crate) fn of(jobs: &[StreamJob]) -> (Vec<Self>, Vec<usize>) {
-        let (mut classes, mut known) = (Vec::new(), HashMap::new());
+        let (mut classes, mut known, mut asks) = (Vec::new(), HashMap::new(), HashMap::new());
         let of = jobs.iter().map(|job| {
-            let key = (encode_request(&job.request), job.plain, job.cpus, job.mem_mib, job.nodes);
-            *known.entry(key).or_insert_with(|| {
+            let next = asks.len();
+            let ask_at = *asks.entry((encode_request(&job.request), job.plain)).or_insert(next);
+            *known.entry((ask_at, job.cpus, job.mem_mib, job.nodes)).or_insert_with(|| {
                 let ask = Ask {
                     spread: Spread::ALIKE,
                     plain: job.plain,
                     ..Ask::new(JobId(0), Uid(1000), job.request.clone())
                 };
-                classes.push(Self { ask, cpus: job.cpus, mem_mib: job.mem_mib, nodes: job.nodes });
+                classes.push(Self { ask, ask_at, cpus: job.cpus, mem_mib: job.mem_mib, nodes: job.nodes });
                 classes.len() - 1
             })
         });
@@ -50,27 +54,43 @@ impl Class {
         (classes, of)
     }
 
+    /// Reads what a request that names a profile or whole GPUs wants of a node.
+    pub(crate) fn named(&self, node: &Node) -> Option<Want> {
+        let request = &self.ask.request;
+        match &request.isolation {
+            Isolation::Whole => Some(Want::Whole(count(request.gpus.unwrap_or(1)))),
+            Isolation::Mig(Some(name)) if request.instances == 1 => {
+                node.gpus.first()?.model.profile(name).map(Want::Instance)
+            }
+            _ => None,
+        }
+    }
+
     /// Reads what is wanted of a node: a request that names no profile gets the one that the kernel would choose on the empty
     /// node.
     pub(crate) fn want(&self, node: &Node, policy: &Policy) -> Want {
-        let request = &self.ask.request;
-        let Some(first) = node.gpus.first() else { return Want::Other };
-        let named: &'static Model = first.model;
-        match &request.isolation {
-            Isolation::Whole => return Want::Whole(count(request.gpus.unwrap_or(1))),
-            Isolation::Mig(Some(name)) if request.instances == 1 => {
-                if let Some(profile) = named.profile(name) {
-                    return Want::Instance(profile);
-                }
-            }
-            _ => {}
+        if let Some(want) = self.named(node) {
+            return want;
         }
+        let Some(model) = node.gpus.first().map(|gpu| gpu.model) else { return Want::Other };
         match decide(&node.emptied(), &self.ask, policy).chosen {
             Some(Grant::Whole(gpus)) => Want::Whole(gpus.len()),
             Some(Grant::Mig(specs)) if specs.len() == 1 => {
-                named.profile_by_id(specs[0].profile).map_or(Want::Other, Want::Instance)
+                model.profile_by_id(specs[0].profile).map_or(Want::Other, Want::Instance)
             }
             _ => Want::Other,
+        }
+    }
+
+    /// Counts the GPUs that a job takes on the first node, an instance as its part of the memory slices. Shares count as none:
+    /// they take no fixed part.
+    pub(crate) fn gpus(&self, nodes: &[NodeState], policy: &Policy) -> f64 {
+        let Some(node) = nodes.first() else { return 0.0 };
+        let units = node.node.gpus.first().map_or(1, |gpu| gpu.model.placement_units);
+        match node.want(self, policy) {
+            Want::Instance(profile) => f64::from(profile.size) / f64::from(units),
+            Want::Whole(n) => f64::from(u32::try_from(n).unwrap_or(u32::MAX)),
+            Want::Other => 0.0,
         }
     }
 }

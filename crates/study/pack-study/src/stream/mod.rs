@@ -18,20 +18,26 @@
 //! Each published rule names its paper: [`rule`](self::rule::Rule).
 
 mod class;
+mod event;
 mod grmu;
+mod learnt;
 mod mfi;
 mod mixes;
+mod moves;
 mod node;
 mod published;
+mod queue;
 mod rule;
 mod run;
 mod site;
+mod start;
 mod summary;
 mod table;
 
-pub use mixes::{MIXES, Mix, STREAM_SITES, named_site, stream};
+pub use event::StreamEvent;
+pub use mixes::{INSTANCE_MIXES, MIXES, Mix, STREAM_SITES, named_site, stream};
 pub use rule::{RULES, Rule};
-pub use run::{StreamEvent, simulate};
+pub use run::simulate;
 pub use site::{StreamJob, StreamNode, StreamSite};
 pub use summary::StreamSummary;
-pub use table::{row, title};
+pub use table::{Measure, cell, difference, measures, row, title};

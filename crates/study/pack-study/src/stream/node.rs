@@ -1,5 +1,8 @@
 //! One node while a stream runs: its jobs, and what it has answered since they last changed.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use geometry::{JobId, Uid};
 use mapa::Memo;
 use node_state::{GpuState, Holder, Node, Policy};
@@ -7,13 +10,13 @@ use placement::fits;
 use protocol::Grant;
 use replay::Instances;
 
-use super::class::Class;
-use super::rule::{Placed, Rule};
+use super::class::{Class, Want};
+use super::rule::{BestPlace, Rule};
 use super::site::StreamNode;
 
 /// A job on the node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Running {
+pub(crate) struct JobHere {
     pub(crate) job: JobId,
     pub(crate) end_ms: u64,
     cpus: u32,
@@ -22,44 +25,51 @@ pub(crate) struct Running {
     all: bool,
 }
 
-impl Running {
+impl JobHere {
     /// Its cores and memory.
     pub(crate) fn asks(&self) -> (u32, u64) {
         (self.cpus, self.mem_mib)
     }
 }
 
-/// What a class of jobs was told.
-#[derive(Clone, Default)]
-struct Answer {
-    place: Option<Option<Placed>>,
-    /// When there is room if nobody else comes; `Some(None)`: never.
-    soonest: Option<Option<u64>>,
-}
-
 pub(crate) struct NodeState {
     pub(crate) node: Node,
     pub(crate) cpus: u32,
     pub(crate) mem_mib: u64,
-    pub(crate) running: Vec<Running>,
-    answers: Vec<Answer>,
+    pub(crate) running: Vec<JobHere>,
+    /// By request, what it wants here.
+    wants: RefCell<HashMap<usize, Want>>,
+    /// By request, the place that a job gets.
+    places: HashMap<usize, Option<BestPlace>>,
+    /// By class, when there is room if nobody else comes; `None`: never.
+    soonest: HashMap<usize, Option<u64>>,
     memo: Memo,
 }
 
 impl NodeState {
-    pub(crate) fn new(spec: &StreamNode, classes: usize) -> Self {
+    pub(crate) fn new(spec: &StreamNode) -> Self {
         Self {
             node: spec.node.clone(),
             cpus: spec.cpus,
             mem_mib: spec.mem_mib,
             running: Vec::new(),
-            answers: vec![Answer::default(); classes],
+            wants: RefCell::default(),
+            places: HashMap::new(),
+            soonest: HashMap::new(),
             memo: Memo::default(),
         }
     }
 
-    fn has_cores(&self, class: &Class) -> bool {
+    pub(crate) fn has_cores(&self, class: &Class) -> bool {
         self.cpus >= class.cpus && self.mem_mib >= class.mem_mib
+    }
+
+    /// Reads what the jobs of a class want of this node.
+    pub(crate) fn want(&self, class: &Class, policy: &Policy) -> Want {
+        let read = || class.want(&self.node, policy);
+        class
+            .named(&self.node)
+            .unwrap_or_else(|| *self.wants.borrow_mut().entry(class.ask_at).or_insert_with(read))
     }
 
     /// Tells whether only jobs that take the whole node are on it, if any.
@@ -67,19 +77,21 @@ impl NodeState {
         self.running.iter().all(|job| job.all)
     }
 
-    /// Chooses the place that a job of class `at` would get here now.
-    pub(crate) fn place(&mut self, at: usize, class: &Class, rule: Rule, policy: &Policy) -> Option<&Placed> {
+    /// Chooses the place that a job would get here now.
+    pub(crate) fn place(&mut self, class: &Class, rule: Rule, policy: &Policy) -> Option<&BestPlace> {
         if !self.has_cores(class) {
             return None;
         }
+        let want = self.want(class, policy);
         let (node, cpus, memo) = (&self.node, self.cpus, &mut self.memo);
-        self.answers[at].place.get_or_insert_with(|| rule.place((node, cpus), class, policy, memo)).as_ref()
+        let place = || rule.place((node, cpus), (class, want), policy, memo);
+        self.places.entry(class.ask_at).or_insert_with(place).as_ref()
     }
 
     /// Finds when a job of class `at` has room here at the latest, if nobody else comes.
     pub(crate) fn soonest(&mut self, at: usize, class: &Class, policy: &Policy) -> Option<u64> {
-        if let Some(known) = self.answers[at].soonest {
-            return known;
+        if let Some(known) = self.soonest.get(&at) {
+            return *known;
         }
         self.running.sort_by_key(|job| (job.end_ms, job.job));
         let mut later = self.node.clone();
@@ -95,16 +107,22 @@ impl NodeState {
             mem_mib += job.mem_mib;
             found = room(&later, cpus, mem_mib).then_some(job.end_ms);
         }
-        self.answers[at].soonest = Some(found);
+        self.soonest.insert(at, found);
         found
     }
 
     /// Enters a job. `None`: its grant does not fit.
-    pub(crate) fn start(&mut self, job: JobId, grant: &Grant, class: &Class, end_ms: u64) -> Option<Instances> {
+    pub(crate) fn start(
+        &mut self,
+        job: JobId,
+        grant: &Grant,
+        class: &Class,
+        end_ms: u64,
+    ) -> Option<Instances> {
         let before = self.node.clone();
         self.node.apply(job, Uid(1000), grant).ok()?;
         let all = matches!(grant, Grant::Whole(gpus) if gpus.len() == self.node.gpus.len());
-        let running = Running { job, end_ms, cpus: class.cpus, mem_mib: class.mem_mib, all };
+        let running = JobHere { job, end_ms, cpus: class.cpus, mem_mib: class.mem_mib, all };
         self.running.push(running);
         self.cpus -= class.cpus;
         self.mem_mib -= class.mem_mib;
@@ -123,7 +141,8 @@ impl NodeState {
     }
 
     fn changed(&mut self) {
-        self.answers.fill(Answer::default());
+        self.places.clear();
+        self.soonest.clear();
     }
 
     /// Counts GPUs with jobs.

@@ -41,7 +41,10 @@ pub(crate) fn starts(gpu: &Gpu, profile: &Profile) -> Vec<Slice> {
     }
     let instances = if let GpuState::Mig(all) = &gpu.state { &all[..] } else { &[] };
     let others = || {
-        instances.iter().filter(|i| i.holder != Holder::Idle).filter_map(|i| gpu.model.profile_by_id(i.profile))
+        instances
+            .iter()
+            .filter(|i| i.holder != Holder::Idle)
+            .filter_map(|i| gpu.model.profile_by_id(i.profile))
     };
     let compute: u32 = others().map(|p| u32::from(p.compute_slices)).sum();
     let same = others().filter(|p| p.id == profile.id).count();

@@ -9,8 +9,8 @@ use super::class::{Class, Want};
 use super::published::{Prefers, best};
 
 /// Names of the rules, as `--policy` takes them. `quota:N` keeps N nodes for jobs that take a whole one.
-pub const RULES: [&str; 8] =
-    ["tessera", "slurm", "first-fit", "best-fit", "most-placements", "mfi", "grmu", "quota:N"];
+pub const RULES: [&str; 9] =
+    ["tessera", "slurm", "first-fit", "best-fit", "most-placements", "mfi", "grmu", "quota:N", "learnt"];
 
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,19 +32,21 @@ pub enum Rule {
     Grmu,
     /// As `Tessera`, but a job that does not take a whole node opens one only if more than so many nodes stay without such jobs.
     Quota(usize),
+    /// See [`learnt`](super::learnt).
+    Learnt,
 }
 
 /// What a rule compares between nodes, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum NodeKey {
     Ranked(NodeCost, u32),
     Number(i64),
 }
 
 /// The best place on a node.
 #[derive(Clone, Debug)]
-pub(crate) struct Placed {
-    pub(crate) key: Key,
+pub(crate) struct BestPlace {
+    pub(crate) key: NodeKey,
     pub(crate) grant: Grant,
     /// The job would be the first on the node, and leaves some of its GPUs.
     pub(crate) opens_node: bool,
@@ -62,6 +64,7 @@ impl Rule {
             "most-placements" => Self::MostPlacements,
             "mfi" => Self::Mfi,
             "grmu" => Self::Grmu,
+            "learnt" => Self::Learnt,
             _ => Self::Quota(name.strip_prefix("quota:")?.parse().ok()?),
         })
     }
@@ -72,7 +75,7 @@ impl Rule {
             Self::BestFit => Prefers::Fullest,
             Self::MostPlacements | Self::Grmu => Prefers::MostPlacements,
             Self::Mfi => Prefers::LeastFragmentation,
-            Self::Tessera | Self::Slurm | Self::Quota(_) => return None,
+            Self::Tessera | Self::Slurm | Self::Quota(_) | Self::Learnt => return None,
         })
     }
 
@@ -80,24 +83,21 @@ impl Rule {
     pub(crate) fn place(
         self,
         (node, cpus): (&Node, u32),
-        class: &Class,
+        (class, want): (&Class, Want),
         policy: &Policy,
         memo: &mut Memo,
-    ) -> Option<Placed> {
-        if let Some(prefers) = self.prefers() {
-            let want = class.want(node, policy);
-            if !matches!(want, Want::Other) {
-                let (key, grant) = best(node, &class.ask, want, prefers)?;
-                return Some(Placed { key: Key::Number(key), grant, opens_node: false });
-            }
+    ) -> Option<BestPlace> {
+        if let Some(prefers) = self.prefers().filter(|_| !matches!(want, Want::Other)) {
+            let (key, grant) = best(node, &class.ask, want, prefers)?;
+            return Some(BestPlace { key: NodeKey::Number(key), grant, opens_node: false });
         }
         let decision = decide_with(node, &class.ask, policy, memo);
         let cost = rank(node, &decision)?.under(Fill::Pack);
         let key = match self {
-            Self::Tessera | Self::Quota(_) => Key::Ranked(cost, cpus),
-            Self::Slurm => Key::Number(i64::from(cpus)),
-            _ => Key::Number(0),
+            Self::Tessera | Self::Quota(_) | Self::Learnt => NodeKey::Ranked(cost, cpus),
+            Self::Slurm => NodeKey::Number(i64::from(cpus)),
+            _ => NodeKey::Number(0),
         };
-        Some(Placed { key, grant: decision.chosen?, opens_node: cost.opens_node })
+        Some(BestPlace { key, grant: decision.chosen?, opens_node: cost.opens_node })
     }
 }

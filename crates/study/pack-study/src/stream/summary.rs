@@ -9,6 +9,9 @@ pub struct StreamSummary {
     pub submitted: usize,
     /// Jobs that started.
     pub accepted: usize,
+    /// Part of the GPU time asked for that jobs which started had, an instance counting as its part of a GPU; `None`: jobs asked
+    /// for nothing but shares.
+    pub gpu_time_accepted: Option<f64>,
     /// Mean wait of those that started.
     pub wait_mean: f64,
     /// The wait that nine of ten did not exceed.
@@ -37,6 +40,8 @@ pub struct StreamSummary {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) summary: StreamSummary,
+    pub(crate) gpu_s_asked: f64,
+    pub(crate) gpu_s_accepted: f64,
     pub(crate) waits_ms: Vec<u64>,
     pub(crate) whole_waits_ms: Vec<u64>,
     pub(crate) bandwidths: Vec<f64>,
@@ -52,6 +57,7 @@ impl Sums {
         let p90 = self.waits_ms.get(last - last / 10).copied().unwrap_or(0);
         StreamSummary {
             accepted: self.waits_ms.len(),
+            gpu_time_accepted: (self.gpu_s_asked > 0.0).then(|| self.gpu_s_accepted / self.gpu_s_asked),
             wait_mean: mean(self.waits_ms.iter().map(|ms| seconds(*ms))).unwrap_or(0.0),
             wait_p90: seconds(p90),
             opened_mean: if self.opened_ms == 0 { 0.0 } else { ratio(self.opened, self.opened_ms) },

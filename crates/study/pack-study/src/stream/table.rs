@@ -2,44 +2,113 @@
 
 use super::summary::StreamSummary;
 
-/// Returns the head of a table, and the line below it.
+/// A column: its head, its value of one run, its decimals, and whether a table of its own has a row for each mix.
+#[derive(Clone, Copy)]
+pub struct Measure {
+    /// Head, with the unit.
+    pub name: &'static str,
+    of: fn(&StreamSummary) -> Option<f64>,
+    decimals: usize,
+    /// A table has a row for each mix; otherwise it has means over mixes.
+    pub by_mix: bool,
+}
+
+const ACCEPTED: Measure =
+    Measure { name: "accepted, %", of: |run| share(run.accepted, run.submitted), decimals: 2, by_mix: true };
+const NODES: Measure = Measure {
+    name: "whole nodes accepted, %",
+    of: |run| share(run.whole_node_accepted, run.whole_node_submitted),
+    decimals: 1,
+    by_mix: false,
+};
+const GPU_TIME: Measure = Measure {
+    name: "GPU time accepted, %",
+    of: |run| run.gpu_time_accepted.map(|part| 100.0 * part),
+    decimals: 2,
+    by_mix: false,
+};
+const WAIT: Measure =
+    Measure { name: "wait, mean, min", of: |run| minutes(run.wait_mean), decimals: 1, by_mix: true };
+const P90: Measure =
+    Measure { name: "wait, 90 % of jobs, min", of: |run| minutes(run.wait_p90), decimals: 1, by_mix: false };
+const NODE_WAIT: Measure = Measure {
+    name: "until a whole node starts, min",
+    of: |run| minutes(run.whole_node_wait_mean),
+    decimals: 1,
+    by_mix: false,
+};
+const OPENED: Measure =
+    Measure { name: "GPUs in use", of: |run| Some(run.opened_mean), decimals: 1, by_mix: false };
+const CREATED: Measure = Measure {
+    name: "instances created",
+    of: |run| Some(as_f64(run.instances.created)),
+    decimals: 0,
+    by_mix: false,
+};
+const REUSED: Measure = Measure {
+    name: "idle instance taken if there is one, %",
+    of: |run| share(run.reused, run.reusable),
+    decimals: 1,
+    by_mix: false,
+};
+const GBPS: Measure =
+    Measure { name: "sensitive sets, GB/s", of: |run| run.bandwidth_mean, decimals: 1, by_mix: false };
+const MOVED: Measure =
+    Measure { name: "jobs moved", of: |run| Some(as_f64(run.moved as u64)), decimals: 0, by_mix: false };
+
+/// Lists the columns.
 #[must_use]
-pub fn title(queue: bool) -> &'static str {
+pub fn measures(queue: bool) -> &'static [Measure] {
     if queue {
-        "| site | mix | load | rule | wait, mean | wait, 90 % | wait for a whole node | GPUs in use | created | reused of reusable | set GB/s |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|"
+        &[WAIT, P90, NODE_WAIT, OPENED, CREATED, REUSED, GBPS]
     } else {
-        "| site | mix | load | rule | accepted | whole nodes | GPUs in use | created | reused of reusable | set GB/s | moved |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|"
+        &[ACCEPTED, GPU_TIME, NODES, OPENED, CREATED, REUSED, GBPS, MOVED]
     }
 }
 
-/// Returns the cells of several runs' means, behind the rule's name. Times are minutes, shares per cent.
+/// Returns the mean of some runs; `-` if none has the value.
+#[must_use]
+pub fn cell(measure: &Measure, runs: &[StreamSummary]) -> String {
+    let of_runs = runs.iter().filter_map(measure.of);
+    let (sum, n) = of_runs.fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
+    if n > 0.0 { format!("{:.*}", measure.decimals, sum / n) } else { "-".to_owned() }
+}
+
+/// Returns the mean of `runs` less `others`, run by run, and its standard error; `-` with fewer than two runs.
+#[must_use]
+pub fn difference(measure: &Measure, runs: &[StreamSummary], others: &[StreamSummary]) -> String {
+    let pair = |(run, other)| Some((measure.of)(run)? - (measure.of)(other)?);
+    let all: Vec<f64> = runs.iter().zip(others).filter_map(pair).collect();
+    if all.len() < 2 {
+        return "-".to_owned();
+    }
+    let n = as_f64(all.len() as u64);
+    let mean = all.iter().sum::<f64>() / n;
+    let squares: f64 = all.iter().map(|one| (one - mean).powi(2)).sum();
+    format!("{mean:+.2} ± {:.2}", (squares / (n - 1.0) / n).sqrt())
+}
+
+/// Returns the head of a table with all columns, and the line below it.
+#[must_use]
+pub fn title(queue: bool) -> String {
+    let names: Vec<&str> = measures(queue).iter().map(|measure| measure.name).collect();
+    format!(
+        "| site | mix | load | rule | {} |\n|---|---|---|---|{}",
+        names.join(" | "),
+        "---|".repeat(names.len())
+    )
+}
+
+/// Returns the cells of several runs' means, behind the rule's name.
 #[must_use]
 pub fn row(runs: &[StreamSummary], queue: bool) -> String {
-    let mean = |of: &dyn Fn(&StreamSummary) -> Option<f64>| {
-        let (sum, n) = runs.iter().filter_map(of).fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
-        sum / f64::max(n, 1.0)
-    };
-    let accepted = mean(&|run| share(run.accepted, run.submitted));
-    let whole = mean(&|run| share(run.whole_node_accepted, run.whole_node_submitted));
-    let created = mean(&|run| Some(as_f64(run.instances.created)));
-    let reused = mean(&|run| share(run.reused, run.reusable));
-    let opened = mean(&|run| Some(run.opened_mean));
-    let gbps = mean(&|run| run.bandwidth_mean);
-    if queue {
-        let minutes = |of: fn(&StreamSummary) -> f64| mean(&|run| Some(of(run) / 60.0));
-        let (waited, p90) = (minutes(|run| run.wait_mean), minutes(|run| run.wait_p90));
-        let node = minutes(|run| run.whole_node_wait_mean);
-        format!(
-            "| {waited:.1} | {p90:.1} | {node:.1} | {opened:.1} | {created:.0} | {reused:.0} % | {gbps:.1} |"
-        )
-    } else {
-        let moved = mean(&|run| as_f64(run.moved as u64).into());
-        format!(
-            "| {accepted:.2} % | {whole:.1} % | {opened:.1} | {created:.0} | {reused:.0} % | {gbps:.1} | {moved:.0} |"
-        )
-    }
+    let cells: Vec<String> = measures(queue).iter().map(|measure| cell(measure, runs)).collect();
+    format!("| {} |", cells.join(" | "))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the form of a measure")]
+fn minutes(seconds: f64) -> Option<f64> {
+    Some(seconds / 60.0)
 }
 
 /// Per cent; `None` of nothing.

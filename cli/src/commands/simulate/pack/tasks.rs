@@ -1,9 +1,8 @@
-//! `tessera simulate pack`: tasks packed onto a cluster until it is full.
+//! Tasks packed onto a cluster until it is full.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use pack_study::{Run, Summary, Trace, arrivals};
 use serde_json::{Value, json};
 
@@ -12,43 +11,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::render::table;
 
-/// Pack tasks onto a cluster until it is full, and print how many GPUs stay empty
-///
-/// Reads nodes and tasks as the traces of FGD (ATC '23) have them. Tasks arrive in an order that the seed, the files and --arrive
-/// decide, never the policy: each once, then drawn again, until the GPUs asked for are --arrive of the cluster's. No task ends.
-/// A task that fits some node is placed. A task takes part of one GPU, or several GPUs whole, or cores alone.
-#[derive(Args)]
-#[command(after_long_help = "\
-Examples:
-  tessera lab simulate pack --nodes nodes.csv --tasks tasks.csv
-  tessera lab simulate pack --nodes nodes.csv --tasks tasks.csv \\
-    --policy fgd,best-fit
-
-Public traces are openb_node_list_gpu_node.csv and openb_pod_list_*.csv in
-data/csv of https://github.com/hkust-adsl/kubernetes-scheduler-simulator.")]
-pub(crate) struct PackArgs {
-    /// The nodes: CSV with the columns sn,cpu_milli,memory_mib,gpu,model
-    #[arg(long, value_name = "FILE")]
-    nodes: PathBuf,
-    /// The tasks: CSV with the columns name,cpu_milli,memory_mib,num_gpu,gpu_milli and perhaps gpu_spec
-    #[arg(long, value_name = "FILE")]
-    tasks: PathBuf,
-    /// GPUs asked for, as a share of the cluster's
-    #[arg(long, value_name = "SHARE", default_value_t = 1.3)]
-    arrive: f64,
-    /// Another seed is another order of arrivals
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// tessera, slurm (fewest free cores), first-fit, best-fit, fgd, random, or several with commas between them
-    #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "tessera,slurm,best-fit,fgd")]
-    policy: Vec<String>,
-    /// Print JSON: one object, or a list of one for each policy
-    #[arg(long)]
-    json: bool,
-    /// Write a line of JSON for each arrival to FILE; for one policy
-    #[arg(long, value_name = "FILE")]
-    events: Option<PathBuf>,
-}
+use super::{PackArgs, one_or_list, policies};
 
 /// Outcome of one policy's run.
 struct Packed {
@@ -58,23 +21,21 @@ struct Packed {
     events: String,
 }
 
-pub(crate) fn run(args: &PackArgs) -> Result<Outcome, Failure> {
-    let unknown = args.policy.iter().find(|name| !pack_study::NAMES.contains(&name.as_str()));
+pub(super) fn run(args: &PackArgs, nodes_path: &Path, tasks_path: &Path) -> Result<Outcome, Failure> {
+    let policies = policies(args, &["tessera", "slurm", "best-fit", "fgd"]);
+    let unknown = policies.iter().find(|name| !pack_study::NAMES.contains(&name.as_str()));
     if let Some(name) = unknown {
         let known = pack_study::NAMES.join(", ");
         return Err(Failure::new(format!("--policy {name}: expected {known}, or several of them")));
     }
-    if args.events.is_some() && args.policy.len() > 1 {
-        return Err(Failure::new("--events writes the arrivals of one policy: name one with --policy"));
-    }
-    let (nodes, tasks) = (read_text(&args.nodes)?, read_text(&args.tasks)?);
-    let (nodes_file, tasks_file) = (args.nodes.display().to_string(), args.tasks.display().to_string());
+    let (nodes, tasks) = (read_text(nodes_path)?, read_text(tasks_path)?);
+    let (nodes_file, tasks_file) = (nodes_path.display().to_string(), tasks_path.display().to_string());
     let trace =
         Trace::read((&nodes_file, &nodes), (&tasks_file, &tasks)).map_err(|e| Failure::new(e.to_string()))?;
     let all = arrivals(&trace, args.seed, args.arrive).map_err(|e| Failure::new(format!("--arrive: {e}")))?;
-    let bar = Progress::new(args.policy.len());
+    let bar = Progress::new(policies.len());
     let mut packed = Vec::new();
-    for (done, policy) in args.policy.iter().enumerate() {
+    for (done, policy) in policies.iter().enumerate() {
         bar.at(done);
         packed.extend(pack(&trace, policy, args.seed, &all, args.events.is_some()));
     }
@@ -86,11 +47,7 @@ pub(crate) fn run(args: &PackArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::ok(text(&packed)));
     }
     let all: Vec<Value> = packed.iter().map(|one| one.json(args.seed)).collect();
-    let value = match <[Value; 1]>::try_from(all) {
-        Ok([one]) => one,
-        Err(all) => Value::Array(all),
-    };
-    Ok(Outcome::json(&value, 0))
+    Ok(Outcome::json(&one_or_list(all), 0))
 }
 
 /// `None` for a policy that there is not.

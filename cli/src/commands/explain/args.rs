@@ -26,7 +26,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "NODES", conflicts_with = "model")]
     pub(crate) node: Option<String>,
     /// Ask a made-up node with GPUs of this model instead of one of tessera.toml
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["reservation", "constraint", "exclude"])]
     pub(crate) model: Option<String>,
     /// Number of GPUs in that node
     #[arg(long, value_name = "N", requires = "model", default_value = "1", value_parser = gpu_count)]
@@ -38,7 +38,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, conflicts_with_all = ["model", "busy"])]
     pub(crate) live: bool,
     /// Take all nodes as empty
-    #[arg(long, conflicts_with_all = ["live", "model", "busy"])]
+    #[arg(long, conflicts_with_all = ["live", "model", "busy", "reservation", "constraint"])]
     pub(crate) empty: bool,
     /// Print the candidates of every node
     #[arg(long)]
@@ -46,7 +46,7 @@ pub(crate) struct ExplainArgs {
     /// Use this layout as the node's state, as sinfo -O extra prints it
     ///
     /// All shares in it count as your own.
-    #[arg(long, value_name = "LAYOUT")]
+    #[arg(long, value_name = "LAYOUT", conflicts_with_all = ["reservation", "constraint"])]
     pub(crate) busy: Option<String>,
     /// Apply the limits of this partition
     #[arg(long, value_name = "NAME", conflicts_with = "model")]

@@ -68,13 +68,13 @@ pub(crate) struct RequestArgs {
     #[arg(long)]
     pub(crate) exclusive: bool,
     /// Only the nodes of this reservation; whether you may use it is not looked at
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "empty", "busy"])]
+    #[arg(long, value_name = "NAME")]
     pub(crate) reservation: Option<String>,
     /// Only nodes with these features, such as a100&nvlink or (a100|h100)&nvlink
-    #[arg(long, value_name = "LIST", value_parser = Constraint::parse, conflicts_with_all = ["model", "empty", "busy"])]
+    #[arg(long, value_name = "LIST", value_parser = Constraint::parse)]
     pub(crate) constraint: Option<Constraint>,
     /// Not these nodes, a hostlist such as n[1-2]
-    #[arg(long, value_name = "NODES", value_parser = nodes, conflicts_with = "model")]
+    #[arg(long, value_name = "NODES", value_parser = nodes)]
     exclude: Option<Nodes>,
 }
 
@@ -125,6 +125,17 @@ impl RequestArgs {
         let of = |gpus: Option<u32>| gpus.map(|n| format!("gres:gpu:{n}"));
         let per_node = self.gres.clone().or_else(|| of(self.gpus));
         Tres { per_node, per_task: of(self.gpus_per_task), ..Tres::default() }
+    }
+
+    /// Names an option that says which nodes may run the job, or that it has them alone.
+    pub(crate) fn of_nodes(&self) -> Option<&'static str> {
+        let given = [
+            ("--exclusive", self.exclusive),
+            ("--reservation", self.reservation.is_some()),
+            ("--constraint", self.constraint.is_some()),
+            ("--exclude", self.exclude.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
     /// The nodes that the job does not want.

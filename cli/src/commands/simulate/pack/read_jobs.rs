@@ -60,7 +60,8 @@ pub(super) fn read(file: &str, text: &str, config: &SiteConfig) -> Result<Vec<St
 }
 
 fn job(line: &str, config: &SiteConfig) -> Result<StreamJob, String> {
-    let line: JobLine = serde_json::from_str(line).map_err(|e| e.to_string())?;
+    let line: JobLine =
+        serde_json::from_str(line).map_err(|e| e.to_string().replace("at line 1 column", "at column"))?;
     let (request, plain) = request(&line.ask, config)?;
     let id = match line.id {
         serde_json::Value::String(id) => id,
@@ -89,8 +90,14 @@ fn ms(name: &str, seconds: f64) -> Result<u64, String> {
 
 /// The request that slurmctld's plugin makes of a job's options; whether it uses none of Tessera's.
 fn request(ask: &str, config: &SiteConfig) -> Result<(Request, bool), String> {
-    let asked = Asked::try_parse_from(ask.split_whitespace())
-        .map_err(|e| format!("\"ask\": {}", e.to_string().lines().next().unwrap_or_default()))?;
+    let asked = Asked::try_parse_from(ask.split_whitespace()).map_err(|e| {
+        format!("\"ask\": {}", e.to_string().lines().next().unwrap_or_default().trim_start_matches("error: "))
+    })?;
+    if let Some(option) = asked.request.of_nodes() {
+        return Err(format!(
+            "\"ask\": streams do not know {option}: any node may run any job, beside others"
+        ));
+    }
     let typed = asked
         .request
         .request()
@@ -110,5 +117,17 @@ fn request(ask: &str, config: &SiteConfig) -> Result<(Request, bool), String> {
             let read = as_counted(None, Counted::Gpus(gpus)).filter(|_| gpus > 0);
             Ok((read.ok_or("\"ask\": it asks for no GPU")?.request, true))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_options_of_a_job_are_a_sound_command_line() {
+        Asked::command().debug_assert();
     }
 }

@@ -8,7 +8,6 @@ use placement::decide;
 use protocol::wire::encode_request;
 use protocol::{Grant, Isolation};
 
-use super::node::NodeState;
 use super::site::StreamJob;
 
 /// What the jobs of a class ask of each node.
@@ -79,18 +78,6 @@ impl Class {
                 model.profile_by_id(specs[0].profile).map_or(Want::Other, Want::Instance)
             }
             _ => Want::Other,
-        }
-    }
-
-    /// Counts the GPUs that a job takes on the first node, an instance as its part of the memory slices. Shares count as none:
-    /// they take no fixed part.
-    pub(crate) fn gpus(&self, nodes: &[NodeState], policy: &Policy) -> f64 {
-        let Some(node) = nodes.first() else { return 0.0 };
-        let units = node.node.gpus.first().map_or(1, |gpu| gpu.model.placement_units);
-        match node.want(self, policy) {
-            Want::Instance(profile) => f64::from(profile.size) / f64::from(units),
-            Want::Whole(n) => f64::from(u32::try_from(n).unwrap_or(u32::MAX)),
-            Want::Other => 0.0,
         }
     }
 }

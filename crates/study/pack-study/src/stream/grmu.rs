@@ -16,12 +16,13 @@ use node_state::{Gpu, Node, Policy};
 use protocol::{Grant, MigSpec};
 
 use super::class::{Class, Want};
-use super::moves::CONSOLIDATE_MS;
 use super::node::NodeState;
 use super::published::{held, starts};
 
 /// The heavy basket has at most so many hundredths of the GPUs.
 const HEAVY_PERCENT: usize = 30;
+/// Light GPUs are made one at such intervals, ms.
+pub(super) const CONSOLIDATE_MS: u64 = 3_600_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Basket {

@@ -25,7 +25,7 @@ use super::node::NodeState;
 use super::published::{held, starts};
 
 /// A profile of a model that jobs ask for.
-struct Kind {
+struct LearntKind {
     model: &'static Model,
     profile: &'static Profile,
     /// Jobs that asked for it.
@@ -34,7 +34,7 @@ struct Kind {
 
 /// What has been asked for so far.
 pub(crate) struct Learnt {
-    kinds: Vec<Kind>,
+    kinds: Vec<LearntKind>,
     /// The kinds of each request: one for each model.
     of_ask: HashMap<usize, Vec<usize>>,
 }
@@ -75,9 +75,9 @@ impl Learnt {
             else {
                 continue;
             };
-            let is = |kind: &Kind| kind.model.key == gpu.model.key && kind.profile.id == profile.id;
+            let is = |kind: &LearntKind| kind.model.key == gpu.model.key && kind.profile.id == profile.id;
             let at = self.kinds.iter().position(is).unwrap_or_else(|| {
-                self.kinds.push(Kind { model: gpu.model, profile, seen: 0.0 });
+                self.kinds.push(LearntKind { model: gpu.model, profile, seen: 0.0 });
                 self.kinds.len() - 1
             });
             if !found.contains(&at) {
@@ -122,7 +122,7 @@ impl Learnt {
     /// Weighs a lost placement of each kind, so that the weights of all kinds are a million together.
     fn weights(&self, nodes: &[NodeState]) -> Vec<f64> {
         let gpus = || nodes.iter().flat_map(|node| &node.node.gpus);
-        let weight = |kind: &Kind| {
+        let weight = |kind: &LearntKind| {
             let here = gpus().filter(|gpu| gpu.model.key == kind.model.key);
             let left: f64 = here.map(|gpu| kind.left(held(gpu))).sum();
             kind.seen * f64::from(kind.profile.size) / f64::from(kind.model.placement_units) / (1.0 + left)
@@ -152,7 +152,7 @@ impl Learnt {
     }
 }
 
-impl Kind {
+impl LearntKind {
     /// Counts the placements that can be made beside the units in the bit mask.
     fn left(&self, held: u16) -> f64 {
         let free = self.profile.starts.iter().filter(|start| self.profile.at(**start).mask() & held == 0);

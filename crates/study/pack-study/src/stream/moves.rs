@@ -5,13 +5,10 @@ use node_state::{Gpu, GpuState, Holder, Node, Policy};
 use protocol::{Grant, MigSpec};
 
 use super::class::{Class, Want};
-use super::grmu::{Basket, Grmu, index, roomiest};
+use super::grmu::{Basket, CONSOLIDATE_MS, Grmu, index, roomiest};
 use super::mfi::fragmentation;
 use super::node::NodeState;
 use super::published::{held, starts};
-
-/// Light GPUs are made one at such intervals, ms.
-pub(super) const CONSOLIDATE_MS: u64 = 3_600_000;
 
 /// A job that moves, on a node.
 pub(crate) struct Move {

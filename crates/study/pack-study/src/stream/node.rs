@@ -72,6 +72,17 @@ impl NodeState {
             .unwrap_or_else(|| *self.wants.borrow_mut().entry(class.ask_at).or_insert_with(read))
     }
 
+    /// Counts the GPUs that a job of this class takes here, an instance as its part of the memory slices. Shares count as none:
+    /// they take no fixed part.
+    pub(crate) fn gpus(&self, class: &Class, policy: &Policy) -> f64 {
+        let units = self.node.gpus.first().map_or(1, |gpu| gpu.model.placement_units);
+        match self.want(class, policy) {
+            Want::Instance(profile) => f64::from(profile.size) / f64::from(units),
+            Want::Whole(n) => f64::from(u32::try_from(n).unwrap_or(u32::MAX)),
+            Want::Other => 0.0,
+        }
+    }
+
     /// Tells whether only jobs that take the whole node are on it, if any.
     pub(crate) fn is_kept_whole(&self) -> bool {
         self.running.iter().all(|job| job.all)

@@ -148,9 +148,11 @@ impl<'a> Run<'a> {
         self.requeue(moves.unwrap_or_default(), now, on_event);
     }
 
-    /// GPU time that the job asks for, s: see [`Class::gpus`].
+    /// Computes the GPU time that the job asks for, s, as on the first node: see [`NodeState::gpus`].
     pub(super) fn gpu_s(&self, job: usize) -> f64 {
-        seconds(self.jobs[job].run_ms) * self.classes[self.class_of[job]].gpus(&self.nodes, self.policy())
+        let class = &self.classes[self.class_of[job]];
+        let gpus = self.nodes.first().map_or(0.0, |node| node.gpus(class, self.policy()));
+        seconds(self.jobs[job].run_ms) * gpus
     }
 
     pub(super) fn leave(&mut self, node: usize, job: JobId) {

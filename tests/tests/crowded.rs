@@ -123,25 +123,31 @@ fn a_process_limit(cluster: &Cluster) {
     cancel(cluster, job);
 }
 
-/// Processes that leave their step, each with many files open, and stay after the job's end.
-const OPEN: &str = r#"for k in $(seq 20); do
-  setsid perl -e 'for (1..900) { open($f[$_], "<", "/dev/null") or last } open($o, ">>", "open"); syswrite $o, "$$\n"; sleep 600' </dev/null >/dev/null 2>&1 &
-done
-while test "$(cat open 2>/dev/null | wc -l)" -lt 20; do sleep 0.1; done"#;
+/// 120 processes that leave their step, each with 19,000 files open, and stay after the job's end: no prolog can look at them all in
+/// the time that it has.
+const OPEN: &str = r#"ulimit -n 19100
+setsid perl -MPOSIX -e 'for (1..19000) { defined(POSIX::dup(0)) or last }
+  for (1..120) { fork or do { open($o, ">>", "open"); syswrite $o, "$$\n"; sleep 600; exit } }' </dev/null >/dev/null 2>&1 &
+while test "$(cat open 2>/dev/null | wc -l)" -lt 120; do sleep 0.1; done"#;
 
 fn many_files_at_a_jobs_end(cluster: &Cluster) {
     let whole = ["-w", "n2", "--gpu-isolation=whole", "--gpus-per-node=1"];
     cluster.complete(User::Alice, &whole, OPEN).unwrap();
-    let begin = Instant::now();
     cluster.wait_idle().unwrap();
-    // The next job's prolog looks at them all.
-    cluster.complete(User::Bob, &whole, "true").unwrap();
-    let took = begin.elapsed();
     let pids = std::fs::read_to_string(cluster.layout().jobs().join("open")).unwrap();
-    let alive: Vec<Started> = pids.lines().filter_map(|pid| Started::of("perl", pid.parse().ok()?)).collect();
-    alive.iter().for_each(|process| process.signal(rustix::process::Signal::KILL));
-    assert!(!alive.is_empty(), "they have left the job");
-    assert!(took < Duration::from_secs(60), "{took:?}");
+    let left: Vec<Started> = pids.lines().filter_map(|pid| Started::of("perl", pid.parse().ok()?)).collect();
+    assert!(!left.is_empty(), "they have left the job");
+    let begin = Instant::now();
+    // The next job's prolog looks at them, ends them, and hands the GPU over.
+    let job = cluster.sbatch(User::Bob, &whole, "true").unwrap();
+    let ended = cluster.wait_end(job);
+    let took = begin.elapsed();
+    let stays = left.iter().filter(|process| process.is_alive()).count();
+    left.iter().for_each(|process| process.signal(rustix::process::Signal::KILL));
+    let ended = ended.unwrap();
+    assert_eq!((ended.state(), ended.get("Restarts")), ("COMPLETED", "0"), "{}", slurmd_log(cluster, "n2"));
+    // Those stay whose files were all looked at.
+    assert!(stays < left.len() && took < Duration::from_secs(60), "{stays} stay, {took:?}");
     no_node_is_drained(cluster);
 }
 

@@ -268,7 +268,7 @@ impl Disagreements {
 
     /// Processes on a GPU or instance that no job of their user has.
     fn leftovers(&mut self, settings: &Settings, nvml: &Nvml, gpus: &[GpuView], entries: &[Entry]) {
-        let open = OpenNodes::look(settings);
+        let open = OpenNodes::look(settings, entries);
         for view in gpus {
             let gpu = view.info.index;
             let node = settings.dev_root.join(gpu_node(view.info.minor));

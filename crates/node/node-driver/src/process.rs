@@ -50,8 +50,18 @@ pub fn all() -> impl Iterator<Item = u32> {
 
 /// A process's user.
 pub fn owner(pid: u32) -> Option<u32> {
+    number_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "Uid:")
+}
+
+/// A process's user, and how many files its table has had room for: more than it has open.
+pub fn owner_and_table(pid: u32) -> Option<(u32, u32)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("Uid:"))?;
+    Some((number_in(&status, "Uid:")?, number_in(&status, "FDSize:")?))
+}
+
+/// The first number in the line of `/proc/PID/status` that begins so.
+fn number_in(status: &str, name: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
@@ -68,19 +78,21 @@ fn threads(pid: u32) -> impl Iterator<Item = PathBuf> {
 }
 
 /// The wanted ones of the files that it has open. Those of threads with a table of their own are left out, unless the first
-/// one has none. `None`: it has more than `most`, or the deadline has passed. A user may have millions open.
+/// one has none. `left` is the number of files that may still be looked at, and becomes smaller. False: it has more than that, or
+/// the deadline has passed. A user may have millions open.
 pub fn open_files(
     pid: u32,
     wanted: &dyn Fn(&[u8]) -> bool,
-    most: usize,
+    left: &mut usize,
     deadline: &Deadline,
-) -> Option<Vec<PathBuf>> {
-    let mut look = FilesLook { found: Vec::new(), wanted, left: most, deadline };
-    look.at(&PathBuf::from(format!("/proc/{pid}/fd")))?;
-    if look.left == most {
-        threads(pid).try_for_each(|thread| look.at(&thread.join("fd")))?;
+) -> (Vec<PathBuf>, bool) {
+    let most = *left;
+    let mut look = FilesLook { found: Vec::new(), wanted, left, deadline };
+    let mut all = look.at(&PathBuf::from(format!("/proc/{pid}/fd"))).is_some();
+    if all && *look.left == most {
+        all = threads(pid).all(|thread| look.at(&thread.join("fd")).is_some());
     }
-    Some(look.found)
+    (look.found, all)
 }
 
 /// A look at open files that ends in time.
@@ -88,7 +100,7 @@ struct FilesLook<'a> {
     found: Vec<PathBuf>,
     wanted: &'a dyn Fn(&[u8]) -> bool,
     /// Number of files that it may still look at.
-    left: usize,
+    left: &'a mut usize,
     deadline: &'a Deadline,
 }
 
@@ -108,10 +120,10 @@ impl FilesLook<'_> {
                 continue;
             }
             // To ask for the time takes less than to read a link, but not nothing.
-            if self.left == 0 || (self.left.is_multiple_of(64) && self.deadline.passed()) {
+            if *self.left == 0 || (self.left.is_multiple_of(64) && self.deadline.passed()) {
                 return None;
             }
-            self.left -= 1;
+            *self.left -= 1;
             let Ok(link) = rustix::fs::readlinkat(&fd, &name, std::mem::take(&mut target)) else { continue };
             if (self.wanted)(link.to_bytes()) {
                 self.found.push(PathBuf::from(OsStr::from_bytes(link.to_bytes())));
@@ -213,9 +225,10 @@ mod tests {
         let running = Running::start(&mut program).unwrap().without_first_thread().unwrap();
         let held = HeldProcess::open(running.0.id()).expect("it lives");
         assert!(held.alive());
-        let open = |most| open_files(held.pid, &|_| true, most, &Deadline::after(PATIENCE));
-        assert!(open(100).unwrap().contains(&file) && variable(held.pid, "A").as_deref() == Some("b"));
-        assert!(open(1).is_none(), "it has more open");
+        let open = |mut most| open_files(held.pid, &|_| true, &mut most, &Deadline::after(PATIENCE));
+        let (found, all) = open(100);
+        assert!(all && found.contains(&file) && variable(held.pid, "A").as_deref() == Some("b"));
+        assert!(!open(1).1, "it has more open");
         held.signal(Signal::KILL);
         wait_for(
             "all its threads to end",
@@ -242,6 +255,7 @@ mod tests {
         let me = std::process::id();
         assert!(HeldProcess::open(me).unwrap().alive() && all().any(|pid| pid == me));
         assert_eq!(owner(me), Some(rustix::process::geteuid().as_raw()));
+        assert!(owner_and_table(me).is_some_and(|(user, table)| Some(user) == owner(me) && table >= 3));
         assert_eq!(parent(me), Some(std::os::unix::process::parent_id()));
         assert_eq!(variable(me, "PATH"), std::env::var("PATH").ok());
         assert!(HeldProcess::open(u32::MAX).is_none());

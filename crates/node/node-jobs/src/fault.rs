@@ -103,14 +103,6 @@ pub enum Fault {
     /// Processes that belong to no job which has the device stay on it, or the site does not let them be ended.
     #[error("GPU {gpu}: still used by {}, which no job here accounts for", list(.leftovers))]
     Leftovers { gpu: NvmlIndex, leftovers: Vec<Leftover> },
-    /// Processes outside jobs have more files open than could be looked at: one may be the GPU's device node.
-    #[error(
-        "GPU {gpu}: {} has more files open than can be looked at in {} ms, belongs to no running job, and may have the \
-         GPU's device node open: let it close files, or end it",
-        list(.processes),
-        .limit.as_millis()
-    )]
-    Unread { gpu: NvmlIndex, processes: Vec<Leftover>, limit: Duration },
     /// The node is in a power budget, and a limit could not be set.
     #[error("no job starts here without its power cap, because the node is in a power budget: {0}")]
     NotCapped(String),
@@ -160,7 +152,6 @@ impl Fault {
             | Self::Held { .. }
             | Self::Busy { .. }
             | Self::Leftovers { .. }
-            | Self::Unread { .. }
             | Self::NotCapped(_)
             | Self::Abandoned => false,
         }

@@ -8,7 +8,7 @@ use site_config::LeftoverProcesses;
 use crate::access::{Devices, gpu_node};
 use crate::fault::Fault;
 use crate::settings::Settings;
-use crate::stale_processes::{self, Found, LOOK_LIMIT, Leftover, OpenNodes};
+use crate::stale_processes::{self, Found, Leftover, OpenNodes, Unread};
 use node_driver::deadline::{Backoff, Deadline};
 use node_driver::nvml::{GpuInstance, Nvml};
 use node_driver::process::HeldProcess;
@@ -34,8 +34,10 @@ pub(crate) struct HandOver<'a> {
     pub(crate) met: Vec<Leftover>,
     /// Processes of running jobs that merely have a device node open.
     pub(crate) bystanders: Vec<Leftover>,
-    /// Processes of running jobs whose open files could not all be looked at in time.
-    pub(crate) unread: Vec<Leftover>,
+    /// Processes that were ended because their open files could not all be looked at in time.
+    pub(crate) ended_unread: Vec<String>,
+    /// Such processes that were left alone.
+    pub(crate) left_unread: Vec<Unread>,
 }
 
 impl<'a> HandOver<'a> {
@@ -46,8 +48,9 @@ impl<'a> HandOver<'a> {
         check: bool,
         others: &'a [Entry],
     ) -> Self {
-        let (met, bystanders, unread) = (Vec::new(), Vec::new(), Vec::new());
-        Self { settings, devices, deadline, check, open: None, others, met, bystanders, unread }
+        let (met, bystanders, ended_unread, left_unread) = Default::default();
+        let open = None;
+        Self { settings, devices, deadline, check, open, others, met, bystanders, ended_unread, left_unread }
     }
 
     /// Empties a GPU that no other job has anything of.
@@ -95,21 +98,15 @@ impl<'a> HandOver<'a> {
         let mut backoff = Backoff::driver();
         let mut held: Vec<HeldProcess> = Vec::new();
         while self.check {
-            let settings = self.settings;
-            let open = self.open.get_or_insert_with(|| OpenNodes::look(settings));
-            let Found { leftovers: now, bystanders, unread_of_jobs, unread } =
-                stale_processes::on(nvml, (gpu, gi), node, open, self.others)?;
-            if !unread.is_empty() {
-                return Err(Fault::Unread { gpu, processes: unread, limit: LOOK_LIMIT });
-            }
-            let new = unread_of_jobs.into_iter().filter(|u| !self.unread.contains(u)).collect::<Vec<_>>();
-            self.unread.extend(new);
+            let open = self.open.take().unwrap_or_else(|| self.look());
+            let Found { leftovers: now, bystanders } =
+                stale_processes::on(nvml, (gpu, gi), node, &open, self.others)?;
             let new = bystanders.into_iter().filter(|b| !self.bystanders.contains(b)).collect::<Vec<_>>();
             self.bystanders.extend(new);
             if now.is_empty() {
+                self.open = Some(open);
                 break;
             }
-            self.open = None;
             let may_wait = self.settings.leftover_processes != LeftoverProcesses::Fail;
             if self.settings.leftover_processes == LeftoverProcesses::End {
                 // Only one that was held before it was named again: its id may have been another's the first time.
@@ -124,5 +121,19 @@ impl<'a> HandOver<'a> {
             }
         }
         Ok(())
+    }
+    /// Looks who has device nodes open. Processes of no running job that have too many files open for that are ended once, if the
+    /// site lets leftovers be ended. What is still unread then keeps no device back: a user could otherwise keep other users' jobs
+    /// from the node.
+    fn look(&mut self) -> OpenNodes {
+        let mut open = OpenNodes::look(self.settings, self.others);
+        let ends = self.settings.leftover_processes == LeftoverProcesses::End && self.ended_unread.is_empty();
+        if ends && !open.outside.is_empty() {
+            self.ended_unread = open.outside.iter().map(Unread::to_string).collect();
+            stale_processes::end(&open.outside);
+            open = OpenNodes::look(self.settings, self.others);
+        }
+        self.left_unread = [&open.of_jobs[..], &open.outside].concat();
+        open
     }
 }

@@ -257,7 +257,7 @@ fn begin_daemons(
     Ok(notes)
 }
 
-/// The processes of running jobs that were left alone.
+/// The processes of running jobs that were left alone, and those with too many files open.
 fn of_neighbours(hand_over: &HandOver<'_>) -> Vec<String> {
     let bystanders = hand_over.bystanders.iter().map(|process| {
         format!(
@@ -265,14 +265,26 @@ fn of_neighbours(hand_over: &HandOver<'_>) -> Vec<String> {
             process.gpu
         )
     });
-    let unread = hand_over.unread.iter().map(|process| {
-        format!(
-            "GPU {}: {process}, of a running job, has more files open than can be looked at: if its device node is one of \
-             them, it stays open there",
-            process.gpu
-        )
-    });
-    bystanders.chain(unread).collect()
+    let left = hand_over.left_unread.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let unread = [
+        unread(&hand_over.ended_unread, "ended, because a GPU's device node might be one of them"),
+        unread(&left, "left alone: if a GPU's device node is one of them, it stays open there"),
+    ];
+    bystanders.chain(unread.into_iter().flatten()).collect()
+}
+
+/// Most processes that one line names.
+const MOST_NAMED: usize = 8;
+
+/// Names processes that have too many files open, and what becomes of them. A user can have very many of those.
+fn unread(processes: &[String], end: &str) -> Option<String> {
+    let named = processes.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = match processes.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!processes.is_empty())
+        .then(|| format!("more files are open than can be looked at: {named}{more}: {end}"))
 }
 
 fn places(entry: &Entry, uuid: &str) -> Vec<Placement> {

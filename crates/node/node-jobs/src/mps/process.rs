@@ -98,7 +98,8 @@ impl Own {
     fn holds_life(&self, pid: u32) -> bool {
         let wanted = |link: &[u8]| link == self.life.as_os_str().as_encoded_bytes();
         let look = Deadline::after(std::time::Duration::from_millis(100));
-        open_files(pid, &wanted, MOST_FILES, &look).is_some_and(|found| !found.is_empty())
+        let (found, all) = open_files(pid, &wanted, &mut { MOST_FILES }, &look);
+        all && !found.is_empty()
     }
 }
 

@@ -24,23 +24,28 @@ pub(crate) enum Harm {
     Extra,
     /// A job array with an X11 target: each task's record frees the same text (`job_array_split`).
     ArrayWithX11,
+    /// No tasks per socket. slurmctld divides by it (`_socks_per_node` of 24.11, `gres_job_state_validate`).
+    NoTasksPerSocket,
 }
 
 impl Harm {
-    /// Names the harm of a submission with so many variables, the field `extra` or not, and an X11 target in an array or not.
-    /// `frees_extra_twice`: whether this Slurm does.
+    /// Names the harm of a submission with so many variables, the field `extra` or not, an X11 target in an array or not, and so
+    /// many tasks per socket. `frees_extra_twice`: whether this Slurm does.
     pub(crate) fn find(
         variables: u32,
         extra: bool,
         frees_extra_twice: bool,
         array_with_x11: bool,
+        tasks_per_socket: u16,
     ) -> Option<Harm> {
         if variables > MAX_VARIABLES {
             Some(Harm::Variables(variables))
         } else if extra && frees_extra_twice {
             Some(Harm::Extra)
+        } else if array_with_x11 {
+            Some(Harm::ArrayWithX11)
         } else {
-            array_with_x11.then_some(Harm::ArrayWithX11)
+            (tasks_per_socket == 0).then_some(Harm::NoTasksPerSocket)
         }
     }
 
@@ -56,6 +61,9 @@ impl Harm {
                 "the job is an array with X11 forwarding, with which this Slurm ends slurmctld; leave out --array or --x11"
                     .to_owned()
             }
+            Harm::NoTasksPerSocket => {
+                "the job asks for 0 tasks per socket, with which Slurm ends slurmctld; leave out --ntasks-per-socket".to_owned()
+            }
         };
         Refusal::new(Reason::Options, why)
     }
@@ -67,19 +75,21 @@ mod tests {
 
     #[test]
     fn what_hurts_others_is_found_and_nothing_else() {
-        assert_eq!(Harm::find(MAX_VARIABLES, true, false, false), None);
+        assert_eq!(Harm::find(MAX_VARIABLES, true, false, false, 1), None);
         assert_eq!(
-            Harm::find(MAX_VARIABLES + 1, false, true, false),
+            Harm::find(MAX_VARIABLES + 1, false, true, false, 1),
             Some(Harm::Variables(MAX_VARIABLES + 1))
         );
-        assert_eq!(Harm::find(1, true, true, false), Some(Harm::Extra));
-        assert_eq!(Harm::find(1, true, false, true), Some(Harm::ArrayWithX11));
+        assert_eq!(Harm::find(1, true, true, false, 1), Some(Harm::Extra));
+        assert_eq!(Harm::find(1, true, false, true, 1), Some(Harm::ArrayWithX11));
+        assert_eq!(Harm::find(1, true, false, false, 0), Some(Harm::NoTasksPerSocket));
     }
 
     #[test]
     fn a_refusal_says_what_would_do() {
         let of = |harm: Harm| harm.refusal().to_string();
         assert!(of(Harm::Variables(70_000)).contains("70000 variables; at most 10000"));
+        assert!(of(Harm::NoTasksPerSocket).contains("leave out --ntasks-per-socket"));
         assert!(
             of(Harm::Extra).contains("leave it out") && of(Harm::ArrayWithX11).contains("leave out --array")
         );

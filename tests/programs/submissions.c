@@ -203,6 +203,9 @@ static void spare_slurmctld(job_desc_msg_t *job) {
     // Each task of an array gets a copy of the record with the same text, and all free it (job_mgr.c: job_array_split).
     if (job->array_inx)
         job->x11_target = NULL;
+    // Both divide by it (24.11: src/plugins/select/cons_tres/job_test.c: _socks_per_node; gres.c: gres_job_state_validate).
+    if (job->ntasks_per_socket == 0)
+        job->ntasks_per_socket = 1;
 }
 
 /* Texts and numbers that a submission and a change have in common. `often`: in so many percent, each. */

@@ -41,6 +41,7 @@ pub(super) fn described(desc: Desc) -> Described {
             string(desc.extra()).is_some(),
             version::frees_extra_twice(),
             string(desc.array_inx()).is_some() && string(desc.x11_target()).is_some(),
+            desc.ntasks_per_socket(),
         ),
         tres: Tres {
             per_job: string(desc.tres_per_job()),

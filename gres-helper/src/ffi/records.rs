@@ -17,6 +17,7 @@ record! {
         licenses: *mut c_char;
         min_nodes: u32;
         ntasks_per_node: u16;
+        ntasks_per_socket: u16;
         ntasks_per_tres: u16;
         num_tasks: u32;
         partition: *mut c_char;

@@ -6,7 +6,7 @@
 mod common;
 
 use common::builder;
-use lab::command::{Done, run};
+use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, User};
 

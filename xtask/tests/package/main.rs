@@ -171,7 +171,9 @@ fn a_package_of_slurm_stamps_the_plugins_again(root: &Root) {
         other.code == Some(1) && other.stdout.contains("to be stamped, now for Slurm 25.05.3"),
         "{other:?}"
     );
-    root.run("dpkg-trigger --by-package=slurmctld /usr/sbin/slurmctld && dpkg --triggers-only -a").ok().unwrap();
+    root.run("dpkg-trigger --by-package=slurmctld /usr/sbin/slurmctld && dpkg --triggers-only -a")
+        .ok()
+        .unwrap();
     assert_eq!(stamp(), good);
 }
 

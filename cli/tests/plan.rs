@@ -100,7 +100,7 @@ fn all_policies_side_by_side() {
 
     policy                 makespan s  of tessera  of baseline  gap at most  proven  operations
     tessera                     68.58       1.000        1.107        0.0 %       1           6
-    far                         70.62       1.030        1.140       13.7 %       0           5
+    far                         71.00       1.035        1.146       14.4 %       0           5
     miso                        97.59       1.423        1.576       57.2 %       0           8
     fixpart-best                71.00       1.035        1.146       14.6 %       0           0
     fixpart:1,1,1,1,1,1,1           -           -            -            -       -           -

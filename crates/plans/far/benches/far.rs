@@ -1,12 +1,9 @@
 //! How long planning takes: `cargo bench -p far --bench far`.
 #![allow(missing_docs, unused_imports, clippy::unwrap_used, reason = "benchmark")]
 
-#[path = "../tests/far_common/generate.rs"]
-mod generate;
-
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use far::far;
-use generate::{GOOD, MIXED, POOR, WIDE, a100, batch};
+use far_study::generate::{GOOD, MIXED, POOR, WIDE, a100, batch};
 
 fn policy_far(c: &mut Criterion) {
     let mut group = c.benchmark_group("far");

@@ -3,7 +3,7 @@
 use super::area_bound::by_area;
 use super::exact_search::{prove, raise};
 use super::local_search::LocalSearch;
-use super::paper::FarPlanner;
+use super::paper::{Choices, FarPlanner};
 use super::problem::{GpuNow, Micros, Problem};
 use super::schedule::{Run, Schedule};
 use super::steps::Steps;
@@ -80,7 +80,7 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
     };
     if schedule.makespan() > bound {
         // The search times reconfigurations one way only; FAR also tries the other.
-        let far = planner.far().schedule;
+        let far = planner.far(Choices::Wide).schedule;
         if far.makespan() < schedule.makespan() {
             schedule = far;
         }

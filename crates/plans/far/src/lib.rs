@@ -62,7 +62,7 @@ pub mod tree;
 pub use batches::joined;
 pub use default_policy::{Plan, STEPS_PER_MS, best};
 pub use fixed_partitions::{Fixed, fix_part, fix_part_best, miso};
-pub use paper::{Far, Overlap, far};
+pub use paper::{Far, Overlap, far, far_wide};
 pub use policy::{Answer, Policy, PolicyError, UnknownPolicy, plan};
 pub use present::{
     After, Present, PresentError, PresentGpu, PresentInstance, PresentOp, PresentPlace, PresentPlan,

@@ -1,4 +1,4 @@
-//! Policy `far`: the paper's three phases and nothing more.
+//! Policy `far`: the paper's three phases. [`far_wide`] tries more than the paper does.
 
 use super::chain_length::Releases;
 use super::family::{Family, Tie};
@@ -36,17 +36,42 @@ pub struct Overlap {
     pub operations: Operations,
 }
 
-/// Plans with FAR. If the GPUs are not empty, the schedule is made as if they were and then timed behind what they hold,
-/// in three ways: as it is, reversed (section 4.2), and reversed after more moves and swaps that use the slices' idle time
-/// as the margin (section 4.3). The one that ends first is the answer.
+/// Plans with FAR as the paper has it: of two sizes of equal work the smaller one counts, and reconfigurations are in the order
+/// of Algorithm 1. A plan that refinement makes longer, because of its reconfigurations, stays that of phase 2.
 ///
-/// Where the paper leaves two choices open, both are tried and the better plan is kept: which of two sizes of equal work
-/// counts (see the family), and whether the last step takes the reconfiguration that became possible first or the one
-/// with most work behind it.
+/// If the GPUs are not empty, the schedule is made as if they were and then timed behind what they hold, in three ways: as it
+/// is, reversed (section 4.2), and reversed after more moves and swaps that use the slices' idle time as the margin (section
+/// 4.3). The one that ends first is the answer. The paper reverses each batch against the one before it; which direction that
+/// one had, the GPUs do not say.
 #[must_use]
 pub fn far(problem: &Problem) -> Far {
-    let table = SearchTable::new(problem);
-    FarPlanner::new(&table).far()
+    FarPlanner::new(&SearchTable::new(problem)).far(Choices::Paper)
+}
+
+/// Plans with FAR and two choices that the paper does not leave open. Both ways are tried and the better plan is kept: which
+/// of two sizes of equal work counts, and whether reconfigurations are in the order of Algorithm 1 or in that of the work
+/// behind them. The default policy begins with this plan.
+#[must_use]
+pub fn far_wide(problem: &Problem) -> Far {
+    FarPlanner::new(&SearchTable::new(problem)).far(Choices::Wide)
+}
+
+/// What a plan may try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choices {
+    /// See [`far`].
+    Paper,
+    /// See [`far_wide`].
+    Wide,
+}
+
+impl Choices {
+    fn rules(self) -> &'static [Rule] {
+        match self {
+            Self::Paper => &[Rule::Fifo],
+            Self::Wide => &[Rule::Fifo, Rule::Tail],
+        }
+    }
 }
 
 pub(super) struct FarPlanner<'a> {
@@ -93,17 +118,16 @@ impl<'a> FarPlanner<'a> {
         }
     }
 
-    /// The better of both ways to break ties of equal work.
-    pub(super) fn far(&mut self) -> Far {
+    pub(super) fn far(&mut self, choices: Choices) -> Far {
         self.best.makespan = Micros::MAX;
         let likely = self.best_member(Tie::Smaller, 0).unwrap_or(0);
         let tied = self.family.tied;
-        let mut steps = self.plan();
-        if tied {
+        let mut steps = self.plan(choices);
+        if tied && choices == Choices::Wide {
             let first = std::mem::take(&mut self.placed);
             let before = self.best.makespan;
             if self.best_member(Tie::Larger, likely).is_some() && self.placed != first {
-                let other = self.plan();
+                let other = self.plan(choices);
                 if self.best.makespan < before {
                     steps = other;
                 }
@@ -209,7 +233,7 @@ impl<'a> FarPlanner<'a> {
     }
 
     /// Phase 3 and the final times of the member that is placed; kept in `best` if it is better.
-    fn plan(&mut self) -> Phases {
+    fn plan(&mut self, choices: Choices) -> Phases {
         let table = self.table;
         self.lists.fill(table, self.placed.iter().copied());
         set_loads(table, &self.lists, &mut self.loads);
@@ -223,15 +247,18 @@ impl<'a> FarPlanner<'a> {
         if operations != Operations::default() {
             refined = refined.min(self.time_all_ways(&[VisitOrder::Down], &[Rule::Fifo]));
         }
-        let mut turned = unrefined.min(self.time_all_ways(&[VisitOrder::Down], &[Rule::Tail]));
+        let mut turned = unrefined;
+        if choices == Choices::Wide {
+            turned = turned.min(self.time_all_ways(&[VisitOrder::Down], &[Rule::Tail]));
+        }
         let mut overlap = Overlap::default();
         if !table.problem.starts_empty() {
-            turned = turned.min(refined).min(self.time_all_ways(&[VisitOrder::Up], &BOTH));
+            turned = turned.min(refined).min(self.time_all_ways(&[VisitOrder::Up], choices.rules()));
             for gpu in 0..table.gpus() {
                 Releases::new(table, gpu).chain_ends(table, gpu, &self.loads, &mut self.ends);
             }
             overlap = Overlap { turned, operations: refine(table, &mut self.lists, &mut self.ends) };
-            self.time_all_ways(&[VisitOrder::Up, VisitOrder::Down], &BOTH);
+            self.time_all_ways(&[VisitOrder::Up, VisitOrder::Down], choices.rules());
         }
         Phases { unrefined, refined, operations, overlap }
     }
@@ -271,8 +298,6 @@ struct Phases {
     operations: Operations,
     overlap: Overlap,
 }
-
-const BOTH: [Rule; 2] = [Rule::Fifo, Rule::Tail];
 
 /// The site of every task.
 fn sites(table: &SearchTable<'_>, lists: &TaskLists) -> Vec<u32> {

@@ -9,11 +9,8 @@
     reason = "tests"
 )]
 
-#[path = "far_common/generate.rs"]
-mod generate;
-
 use far::{far, fix_part, fix_part_best, miso, replay};
-use generate::{GOOD, MIXED, NARROW, POOR, WIDE, a100, batch};
+use far_study::generate::{GOOD, MIXED, NARROW, POOR, WIDE, a100, batch};
 
 /// Mean makespans over FAR's of MISO-opt, FixPart(1,...,1), FixPartBest and FixPart(7), on batches of 15.
 fn ratios(shares: [usize; 5], range: (f64, f64)) -> [f64; 4] {

@@ -49,7 +49,7 @@ pub fn seconds(micros: Micros) -> f64 {
 }
 
 pub fn read<T: for<'a> Deserialize<'a>>(name: &str) -> Vec<T> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/far").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/far/tests/data/far").join(name);
     let text = std::fs::read_to_string(&path).unwrap();
     text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! Prints the measured tables of `docs/figures/far.md`: `cargo run --release -p far --example far_figures [TABLE]`
+//! Prints the measured tables of `docs/figures/far.md`: `cargo run --release -p far-study --example far_figures [TABLE]`
 //! with TABLE one of rho, optimum, batch-sizes, strategies, refinement, concatenation, operations, batches, growth; all without one.
 #![allow(
     dead_code,
@@ -10,17 +10,15 @@
     reason = "prints measurements; shares readers with the tests"
 )]
 
-#[path = "../tests/far_common/mod.rs"]
+#[path = "../../../plans/far/tests/far_common/mod.rs"]
 mod far_common;
-#[path = "../tests/far_common/generate.rs"]
-mod generate;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use far::{Micros, Problem, STEPS_PER_MS, Schedule, best, far, fix_part, fix_part_best, miso, replay};
 use far_common::{Instance, Reference, cell, read, references, seconds};
-use generate::{GOOD, MIXED, NARROW, POOR, WIDE, a100, batch};
+use far_study::generate::{GOOD, MIXED, NARROW, POOR, WIDE, a100, batch};
 
 const BUDGET: u64 = 50 * STEPS_PER_MS;
 

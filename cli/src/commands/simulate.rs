@@ -106,7 +106,8 @@ pub(crate) fn run(command: &SimulateCommand, globals: &Globals) -> Result<Outcom
         .enumerate()
         .map(|(done, policy)| {
             bar.at(done);
-            let rules = Rules { policy, model, patience, communication: args.communication };
+            let rules =
+                Rules { policy, model, patience, first_of_ties: false, communication: args.communication };
             Simulated { policy, ran: simulate(&graph, &jobs, rules) }
         })
         .collect();

@@ -157,7 +157,8 @@ fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 fn check(graph: &HardwareGraph, jobs: &[Queued], run: &mut Run<'_>, patience: Patience) {
     let (policy, model) = (Selection::Preserve, BandwidthModel::Mapa2021);
     let alone: Vec<SimJob> = jobs.iter().map(|j| j.job.clone()).collect();
-    let ran = simulate(graph, &alone, Rules { policy, model, patience, communication: None });
+    let ran =
+        simulate(graph, &alone, Rules { policy, model, patience, first_of_ties: false, communication: None });
     let sensitive = alone.iter().zip(&ran).filter(|(job, _)| job.sensitive);
     let library: Vec<f64> =
         sensitive.map(|(_, r)| r.as_ref().unwrap().choice.scores.eff_bw.unwrap()).collect();

@@ -15,7 +15,8 @@
 //! the figures.
 //!
 //! # In addition
-//! [`simulate`] is MAPA's simulator, [`stock`](stock()) Slurm's own choice for comparison.
+//! [`simulate`] is MAPA's simulator, [`stock`](stock()) Slurm's own choice for comparison, [`tables`] makes what `tessera lab papers
+//! mapa` prints.
 //!
 //! # Source
 //! Ranganath et al., MAPA, SC'21, arXiv:2110.03214; socal-ucr/MAPA@15e58ab for what the paper leaves open.
@@ -24,6 +25,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod exact;
+mod figures;
+mod first_set;
 mod limits;
 mod search;
 mod simulator;
@@ -32,6 +35,7 @@ mod tied_sets;
 mod unanswered;
 
 pub use exact::choose;
+pub use figures::tables;
 pub use simulator::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
 pub use stock::{StockRule, stock};
 pub use tied_sets::count_ties;

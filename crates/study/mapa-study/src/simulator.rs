@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use crate::exact::choose;
+use crate::first_set::FirstSets;
 use mapa::{Match, Memo, Query};
 use topology::{BandwidthModel, GpuSet, HardwareGraph, PCIE_GBPS, Pattern, Selection};
 
@@ -94,6 +95,8 @@ pub struct Rules {
     pub model: BandwidthModel,
     /// What sensitive jobs do if only a poor set is free.
     pub patience: Patience,
+    /// Under `greedy`, a job takes the first of the sets that tie, as MAPA's program does, and not the one that leaves the best links.
+    pub first_of_ties: bool,
     /// Share of a sensitive job's run time that is communication at 50 GB/s; `None`: run times are as in the file.
     pub communication: Option<f64>,
 }
@@ -140,6 +143,7 @@ struct SimState<'a> {
     /// GPUs of the running jobs that end first.
     next: GpuSet,
     memo: Memo,
+    firsts: FirstSets,
     ran: Vec<Option<Ran>>,
     /// When a job that waits for a better set could first have started.
     waits_since: Vec<Option<u64>>,
@@ -158,6 +162,7 @@ pub fn simulate(graph: &HardwareGraph, jobs: &[SimJob], rules: Rules) -> Vec<Opt
         free: graph.all(),
         next: GpuSet::EMPTY,
         memo: Memo::default(),
+        firsts: FirstSets::default(),
         ran,
         waits_since,
     };
@@ -240,6 +245,9 @@ impl SimState<'_> {
             policy: rules.policy,
             model: rules.model,
         };
+        if rules.first_of_ties && rules.policy == Selection::Greedy {
+            return self.firsts.choose(&query);
+        }
         // Named patterns are always answered.
         self.memo.recall(&query, &[], || choose(&query).or_else(|_| mapa::choose(&query))).ok()
     }

@@ -19,7 +19,13 @@ fn at_once() -> Vec<SimJob> {
 /// Quartiles of the sensitive jobs' EffBW, and makespan.
 fn row(name: &str, policy: Selection, patience: Patience) -> ([f64; 5], u64) {
     let jobs = at_once();
-    let rules = Rules { policy, model: BandwidthModel::Mapa2021, patience, communication: None };
+    let rules = Rules {
+        policy,
+        model: BandwidthModel::Mapa2021,
+        patience,
+        first_of_ties: false,
+        communication: None,
+    };
     let ran = simulate(&system(name), &jobs, rules);
     let sensitive = jobs.iter().zip(&ran).filter(|(j, _)| j.sensitive);
     let eff: Vec<f64> = sensitive.filter_map(|(_, r)| r.as_ref()?.choice.scores.eff_bw).collect();
@@ -62,7 +68,11 @@ fn first_in_first_out() {
     let jobs = parse_jobs(JOBS).unwrap();
     let (policy, model) = (Selection::Preserve, BandwidthModel::default());
     for patience in [Patience::Take, Patience::Wait(25.0, 20)] {
-        let ran = simulate(&system("dgx-v"), &jobs, Rules { policy, model, patience, communication: None });
+        let ran = simulate(
+            &system("dgx-v"),
+            &jobs,
+            Rules { policy, model, patience, first_of_ties: false, communication: None },
+        );
         let ran: Vec<_> = ran.into_iter().map(Option::unwrap).collect();
         for (i, a) in ran.iter().enumerate() {
             assert!(a.start >= jobs[i].arrival && a.end == a.start + jobs[i].run);
@@ -83,6 +93,7 @@ fn jobs_that_fit_nowhere_do_not_stop_the_others() {
         policy: Selection::Preserve,
         model: BandwidthModel::default(),
         patience: Patience::Take,
+        first_of_ties: false,
         communication: None,
     };
     let ran = simulate(&system("dgx-v"), &jobs, rules);

@@ -36,12 +36,12 @@ fn policies_side_by_side() {
     times in seconds
 
     POLICY    WORKERS  JOBS  CRASHED  MAKESPAN  JOBS/S  JOBS/S/SA  TURNAROUND  TURNAROUND/SA  WAIT  LONGEST  MEMORY  WARPS  SLOWDOWN
-    tessera        16    32        0      86.4   0.370      2.03x        35.0          2.71x   5.0     19.7   59.0%  75.1%     12.4%
-    alg3           16    32        0      86.4   0.370      2.03x        35.0          2.71x   5.0     19.7   59.0%  75.1%     12.4%
-    alg2           16    32        0     103.7   0.309      1.69x        45.5          2.16x  14.3     28.9   46.1%  75.7%      0.0%
-    sa              4    32        0     175.6   0.182      1.00x        84.6          1.00x   0.0      0.0   27.2%  44.7%      0.0%
-    cg             16    32       12      66.0   0.303      1.66x        25.4          3.04x   0.0      0.0   39.7%  57.5%     17.4%
-    schedgpu       16    32        0     272.6   0.117      0.64x        94.7          1.47x  57.7    180.4   19.1%  22.4%     25.4%
+    tessera        16    32        0      86.8   0.369      2.02x        35.3          2.69x   5.8     20.4   58.8%  74.8%      8.7%
+    alg3           16    32        0      86.8   0.369      2.02x        35.3          2.69x   5.8     20.4   58.8%  74.8%      8.7%
+    alg2           16    32        0     102.3   0.313      1.72x        46.3          2.13x  15.0     31.5   47.6%  78.1%      0.0%
+    sa              4    32        0     175.6   0.182      1.00x        84.6          1.00x   0.0      0.0   27.8%  45.5%      0.0%
+    cg             16    32       12      48.3   0.414      2.27x        23.4          3.24x   0.0      0.0   40.2%  64.7%     11.0%
+    schedgpu       16    32        0     271.7   0.118      0.65x        92.2          1.57x  56.8    183.1   19.0%  22.3%     17.7%
     exit 0
     ");
     let mig =
@@ -50,8 +50,8 @@ fn policies_side_by_side() {
     times in seconds
 
     POLICY    WORKERS  JOBS  CRASHED  MAKESPAN  JOBS/S  JOBS/S/SLURM  TURNAROUND  TURNAROUND/SLURM  WAIT  LONGEST  MEMORY  WARPS  SLOWDOWN
-    case-mig       28    32        0     236.8   0.135         1.10x        94.6             1.05x  37.8    202.4   50.0%  72.4%      2.6%
-    slurm           5    32        0     260.4   0.123         1.00x        91.5             1.00x   0.0      0.0   45.4%  66.3%      0.0%
+    case-mig       28    32        0     238.0   0.134         1.09x        94.6             1.05x  38.0    203.7   49.8%  72.2%      0.3%
+    slurm           5    32        0     260.4   0.123         1.00x        91.5             1.00x   0.0      0.0   45.5%  66.5%      0.0%
     exit 0
     ");
 }

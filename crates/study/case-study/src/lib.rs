@@ -6,7 +6,8 @@
 //!   [`policy::CaseMig`] to the policies of [`task_sched`].
 //! - [`sim`] runs jobs against a [`task_sched::Scheduler`] and measures; [`audit`] checks the events of a run and shares no code
 //!   with the policies.
-//! - [`mix`] holds the papers' jobs, [`figures`] their tables and figures again, each with the printed value.
+//! - [`mix`] holds the papers' jobs, [`figures`] their tables and figures again, each with the printed value, and [`papers`] the kind
+//!   of each row.
 //!
 //! Sources: Chen, Porter and Pande, "CASE: A Compiler-Assisted SchEduling Framework for Multi-GPU Systems", `PPoPP` '22;
 //! Porter, Chen and Pande, "Compiler-Assisted Scheduling for Multi-Instance GPUs", GPGPU '22.
@@ -18,6 +19,7 @@ pub mod audit;
 pub mod figures;
 pub mod mix;
 mod node;
+pub mod papers;
 pub mod policy;
 pub mod sim;
 

@@ -92,7 +92,7 @@ impl Node {
     #[must_use]
     pub fn workers(&self, policy: &str) -> usize {
         let per_gpu = match self.machine {
-            Machine::P100 => 5,
+            Machine::P100 | Machine::K80 => 5,
             Machine::V100 => 4,
         };
         match policy {

@@ -5,11 +5,14 @@
 
 mod darknet;
 mod mig;
-mod printed;
+pub(crate) mod printed;
 mod rodinia;
+
+pub(crate) use rodinia::{MACHINES, MIXES, alg2, case, cg_without_crash, sa};
 
 use crate::policy::Policy;
 use crate::sim::{Job, Outcome, Setup, Stuck, simulate};
+use paper_rows::{Basis, Measure, PaperRow, RowGroup};
 use task_sched::Device;
 use task_sched::Order;
 use task_sched::Pool;
@@ -126,8 +129,21 @@ fn run<P: Policy + Default + 'static>(
     simulate(&setup, jobs, Box::<P>::default())
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// A goal for the error over the rows, as a part of the error of the best constant: below 1.
+fn beats_a_constant(
+    what: &'static str,
+    measure: Measure,
+    (ours, paper): (Vec<f64>, Vec<f64>),
+    why: Option<&'static str>,
+) -> Goal {
+    let rows = paper.into_iter().zip(ours).map(|(paper, ours)| PaperRow::new("", paper, ours)).collect();
+    let group = RowGroup { what: what.to_owned(), basis: Basis::Predicted, measure, within: 0.0, rows };
+    let rival = group.constant().map_or(0.0, |constant| constant.error);
+    Goal { what, range: (0.0, 1.0), ours: group.error().unwrap_or(f64::NAN) / rival, why }
 }
 
 /// A goal for the mean of ours over the mean of the paper's: within `part` of 1.

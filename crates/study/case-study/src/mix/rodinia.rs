@@ -6,23 +6,24 @@ use task_sched::Bytes;
 use task_sched::Device;
 use task_sched::{Need, WorkerId};
 
-/// Part of a process's life before its task begins.
-pub const HOST_SHARE: f64 = 0.46;
-
-/// Part of a Rodinia task's time in which its kernels hold the device.
-pub const RODINIA_DEMAND: f64 = 0.2;
-
 const RODINIA: &str = include_str!("../../data/rodinia.csv");
 const MIXES: &str = include_str!("../../data/mixes.csv");
 const RATES: &str = include_str!("../../data/first-fit.csv");
+const FITS: &str = include_str!("../../data/fits.csv");
 
-/// The two machines of CASE section 5.
+/// The K80's mixes of the artefact that have commands of known rates.
+pub const K80_MIXES: [&str; 4] = ["medium_0", "medium_1", "large_0", "large_1"];
+
+/// The machines of CASE section 5, and the K80 of the artefact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// Two P100.
     P100,
     /// Four V100.
     V100,
+    /// One K80, which is two GPUs of 12 GiB. No time is known of it: jobs take what they take on a P100, and only ratios can be
+    /// compared.
+    K80,
 }
 
 impl Machine {
@@ -32,17 +33,53 @@ impl Machine {
         match self {
             Machine::P100 => vec![Device::P100; 2],
             Machine::V100 => vec![Device::V100; 4],
+            Machine::K80 => {
+                let usable = Bytes(11_000 << 20);
+                vec![Device { mem: usable, sms: 13, blocks_per_sm: 16, ..Device::P100 }; 2]
+            }
+        }
+    }
+
+    /// Part of a process's life before its task begins, fitted to the mean of Fig. 6's bars of CASE on this machine.
+    #[must_use]
+    pub fn host_share(self) -> f64 {
+        match self {
+            Machine::P100 | Machine::K80 => P100_HOST_SHARE,
+            Machine::V100 => V100_HOST_SHARE,
+        }
+    }
+
+    /// Part of a Rodinia task's time in which it holds the device, fitted to the slowdown that the artefact has for CASE on this
+    /// machine: the mean of its kernels' and its copies'.
+    #[must_use]
+    pub fn demand(self) -> f64 {
+        match self {
+            Machine::P100 | Machine::K80 => P100_DEMAND,
+            Machine::V100 => V100_DEMAND,
         }
     }
 
     /// The column of `first-fit.csv`.
     fn column(self) -> usize {
         match self {
-            Machine::P100 => 1,
+            Machine::P100 | Machine::K80 => 1,
             Machine::V100 => 2,
         }
     }
+
+    /// Its name in `fits.csv`.
+    fn name(self) -> &'static str {
+        match self {
+            Machine::P100 | Machine::K80 => "p100",
+            Machine::V100 => "v100",
+        }
+    }
 }
+
+const P100_HOST_SHARE: f64 = 0.47;
+const V100_HOST_SHARE: f64 = 0.45;
+const P100_DEMAND: f64 = 0.35;
+const V100_DEMAND: f64 = 0.14;
 
 /// One command of CASE Table 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,38 +113,79 @@ pub fn commands() -> Vec<Command> {
     rows(RODINIA).filter_map(|row| command(&row)).collect()
 }
 
+/// Seconds per unit of size of each family on one machine, and those before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rates(Vec<(&'static str, f64)>);
+
+impl Rates {
+    /// The rates of `first-fit.csv`.
+    #[must_use]
+    pub fn first(machine: Machine) -> Self {
+        let read = |row: Vec<&'static str>| Some((row[0], row.get(machine.column())?.parse().ok()?));
+        Self(rows(RATES).filter_map(read).collect())
+    }
+
+    /// The twenty fits of `fits.csv`, each of which reproduces Table 7's single assignment as well.
+    #[must_use]
+    pub fn fits(machine: Machine) -> Vec<Self> {
+        let head: Vec<&'static str> = FITS.lines().next().unwrap_or_default().split(',').skip(1).collect();
+        let of_machine = rows(FITS).filter(|row| row[0] == machine.name());
+        let read = |row: Vec<&'static str>| {
+            let values = row[1..].iter().filter_map(|cell| cell.parse().ok());
+            Self(head.iter().copied().zip(values).collect())
+        };
+        of_machine.map(read).collect()
+    }
+
+    fn of(&self, name: &str) -> f64 {
+        self.0.iter().find(|(known, _)| *known == name).map_or(0.0, |(_, rate)| *rate)
+    }
+
+    /// Seconds that a command takes alone, start to end.
+    #[must_use]
+    pub fn life(&self, command: &Command) -> f64 {
+        self.of("start-up") + self.of(command.family) * command.size
+    }
+}
+
 /// Seconds that a command takes alone, start to end.
 #[must_use]
 pub fn life(command: &Command, machine: Machine) -> f64 {
-    let rate = |name: &str| {
-        let row = rows(RATES).find(|row| row[0] == name);
-        row.and_then(|row| row[machine.column()].parse::<f64>().ok()).unwrap_or(0.0)
-    };
-    rate("start-up") + rate(command.family) * command.size
+    Rates::first(machine).life(command)
 }
 
 /// A command as a job that arrives at 0: the host's share of its life, then its task.
 #[must_use]
 pub fn job(id: u64, command: &Command, machine: Machine) -> Job {
-    let life = life(command, machine);
-    let gpu = Phase::Gpu { seconds: life * (1.0 - HOST_SHARE), need: command.need, demand: RODINIA_DEMAND };
+    job_with(id, command, machine, &Rates::first(machine))
+}
+
+fn job_with(id: u64, command: &Command, machine: Machine, rates: &Rates) -> Job {
+    let (life, host) = (rates.life(command), machine.host_share());
+    let gpu = Phase::Gpu { seconds: life * (1.0 - host), need: command.need, demand: machine.demand() };
     Job {
         id: WorkerId(id),
         name: command.id.to_owned(),
         arrival: 0.0,
         isolated: false,
         mem: command.need.mem(),
-        phases: vec![Phase::Host(life * HOST_SHARE), gpu],
+        phases: vec![Phase::Host(life * host), gpu],
     }
 }
 
 /// The jobs of one of CASE Table 2's mixes, `W1` to `W8`, in order; none for another name.
 #[must_use]
 pub fn rodinia(name: &str, machine: Machine) -> Vec<Job> {
+    rodinia_with(name, machine, &Rates::first(machine))
+}
+
+/// Those jobs with other rates. The artefact's mixes of [`K80_MIXES`] are known, too.
+#[must_use]
+pub fn rodinia_with(name: &str, machine: Machine, rates: &Rates) -> Vec<Job> {
     let commands = commands();
     let of_mix = rows(MIXES).filter(|row| row[0] == name);
     let found = of_mix.filter_map(|row| commands.iter().find(|c| c.id == row[2]));
-    (0..).zip(found).map(|(id, command)| job(id, command, machine)).collect()
+    (0..).zip(found).map(|(id, command)| job_with(id, command, machine, rates)).collect()
 }
 
 /// A random mix of `large` large commands to `small` small ones, `n` jobs in all, in turn large and small as in Table 2's
@@ -134,6 +212,12 @@ mod tests {
         assert_eq!(sizes, [16, 16, 16, 16, 32, 32, 32, 32]);
         assert!(commands().iter().all(|c| life(c, Machine::P100) > 1.0 && life(c, Machine::V100) > 1.0));
         assert!(rodinia("W9", Machine::V100).is_empty());
+        assert!(K80_MIXES.iter().all(|name| rodinia(name, Machine::K80).len() == 16));
+        for machine in [Machine::P100, Machine::V100] {
+            let fits = Rates::fits(machine);
+            assert_eq!(fits.len(), 20);
+            assert!(fits.iter().all(|fit| fit.0.len() == 8 && commands().iter().all(|c| fit.life(c) > 0.5)));
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::commands::history::{self, HistoryArgs};
 use crate::commands::layout::{self, LayoutArgs};
 use crate::commands::lint::{self, LintArgs};
 use crate::commands::node::{self, NodeCommand};
+use crate::commands::papers::{self, PapersArgs};
 use crate::commands::plan::{self, PlanArgs, PlanStudy};
 use crate::commands::planner::{self, PlannerArgs};
 use crate::commands::power::{self, PowerCommand, PowerStudy};
@@ -105,6 +106,7 @@ enum Command {
 enum LabCommand {
     #[command(flatten)]
     Directly(LabDirectly),
+    Papers(PapersArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Power(PowerStudy),
     #[command(subcommand, arg_required_else_help = true)]
@@ -148,6 +150,7 @@ fn hide<S: Subcommand>(command: clap::Command) -> clap::Command {
 fn run_lab(command: &LabCommand, globals: &Globals) -> Result<Outcome, Failure> {
     match command {
         LabCommand::Directly(command) => run_directly(command, globals),
+        LabCommand::Papers(args) => papers::run(args),
         LabCommand::Power(command) => power::study(command, globals),
         LabCommand::Plan(command) => plan::study(command),
     }

@@ -12,6 +12,7 @@ pub(crate) mod history;
 pub(crate) mod layout;
 pub(crate) mod lint;
 pub(crate) mod node;
+pub(crate) mod papers;
 pub(crate) mod plan;
 pub(crate) mod planner;
 pub(crate) mod power;

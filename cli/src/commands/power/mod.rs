@@ -12,6 +12,7 @@ mod simulate;
 mod status;
 mod text;
 
+pub(crate) use simulate::paper_table;
 #[cfg(test)]
 pub(crate) use simulate::{calibrated, calibrated_for_three};
 

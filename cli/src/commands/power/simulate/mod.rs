@@ -101,6 +101,15 @@ pub(crate) fn calibrated_for_three() -> (power::CounterTable, Vec<power_study::R
 /// The largest error of a measurement that leaves every one above 0.
 const MOST_NOISE: f64 = 0.15;
 
+/// Makes the table of `tessera lab papers`, with the defaults of this command.
+pub(crate) fn paper_table() -> Result<paper_rows::PaperTable, Failure> {
+    let world = World::new(1, 0.01)?;
+    let rule = Rule { model: figures::fitted(&world, Basis::Arima2022)?, guard: false };
+    let rows = FIGURES.iter().map(|figure| figures::rows(&world, &rule, *figure));
+    let rows: Vec<Row> = rows.collect::<Result<Vec<_>, _>>()?.concat();
+    Ok(compare::paper_table(&compare::with_paper(&world, &rule, &rows)))
+}
+
 pub(super) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     if !(0.0..=MOST_NOISE).contains(&args.noise) {
         let what = format!("--noise {}: not a part of a measurement", args.noise);

@@ -15,7 +15,7 @@ pub const RULES: [&str; 9] =
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// The kernel's [`rank`], then the fewest free cores; the kernel's choice in the node.
+    /// The kernel's [`rank`](placement::rank()), then the fewest free cores; the kernel's choice in the node.
     Tessera,
     /// Tessera without its rank: the fewest free cores that suffice, the kernel's choice in the node.
     Slurm,
@@ -26,13 +26,13 @@ pub enum Rule {
     /// NVIDIA's default: the first GPU with room, the start that leaves most placements. "Configuration capability" in the paper
     /// on GRMU.
     MostPlacements,
-    /// See [`mfi`](super::mfi).
+    /// Puts an instance where the fragmentation score grows least: Zambianco, Fasol and Doriguzzi-Corin, arXiv:2511.18906.
     Mfi,
-    /// See [`grmu`](super::grmu).
+    /// Divides GPUs into a light and a heavy basket: Siavashi and Momtazpour, arXiv:2502.01909.
     Grmu,
     /// As `Tessera`, but a job that does not take a whole node opens one only if more than so many nodes stay without such jobs.
     Quota(usize),
-    /// See [`learnt`](super::learnt).
+    /// A candidate for Tessera's rank: lost placements count by who asks for them, and by how few are left.
     Learnt,
 }
 

@@ -76,20 +76,35 @@ pub(crate) fn run(options: &SlurmTable) -> Result<(), TaskError> {
     let file = workspace().join("crates/kernel/slurm-tables/data/slurm.txt");
     let file = options.table.as_deref().unwrap_or(&file);
     let bad = |why: String| TaskError::Other(format!("{}: {why}", file.display()));
-    let mut table = match fs::read_to_string(file) {
-        Ok(text) => Tables::parse(&text).map_err(|why| bad(why.to_string()))?,
+    let (mut table, head) = match fs::read_to_string(file) {
+        Ok(text) => (Tables::parse(&text).map_err(|why| bad(why.to_string()))?, head(&text)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            rows_alone().map_err(|why| bad(why.to_string()))?
+            (rows_alone().map_err(|why| bad(why.to_string()))?, HEAD.to_owned())
         }
         Err(error) => return at(file, Err(error)),
     };
+    let fresh: Vec<String> =
+        table.rows.iter().filter(|(_, row)| row.is_empty()).map(|(name, _)| name.clone()).collect();
+    let mut seen = Vec::new();
     for tree in &options.trees {
         let version = version_of(tree)?;
         let found = add_tree(&mut table, tree, version)?;
         table.layout(version).map_err(|why| bad(why.to_string()))?;
         eprintln!("{version}: {found} rows");
+        seen.push(version);
     }
-    at(file, fs::write(file, written(&table)))
+    for version in table.releases.iter().filter(|version| !fresh.is_empty() && !seen.contains(version)) {
+        eprintln!("{version}: no tree of it was given, and it has new rows: {}", fresh.join(", "));
+    }
+    at(file, fs::write(file, written(&table, &head)))
+}
+
+/// The comment that a new table begins with.
+const HEAD: &str = "# Where the fields of Slurm's structures lie, by release: see src/table.rs. `cargo xtask slurm-table TREE` adds a release.\n";
+
+/// The comment that a table begins with.
+fn head(text: &str) -> String {
+    text.split_inclusive('\n').take_while(|line| line.starts_with('#')).collect()
 }
 
 /// Tessera's rows, without what they say of any release: a new table looks for the same.
@@ -165,10 +180,9 @@ fn add(table: &mut Tables, version: Version, found: &BTreeMap<String, Cell>) {
     }
 }
 
-/// The text of a table.
-fn written(table: &Tables) -> String {
-    let mut text = "# Where the fields of Slurm's structures lie, by release: see src/table.rs. `cargo xtask slurm-table TREE` adds a release.\n"
-        .to_owned();
+/// The text of a table, with the comment before it.
+fn written(table: &Tables, head: &str) -> String {
+    let mut text = head.to_owned();
     let releases: Vec<String> = table.releases.iter().map(ToString::to_string).collect();
     let _ = writeln!(text, "releases {}", releases.join(" "));
     for (name, row) in &table.rows {

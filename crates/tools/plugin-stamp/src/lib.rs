@@ -92,10 +92,9 @@ pub fn check(version: Version) -> Result<(), NoTable> {
     if releases.contains(&version) { Ok(()) } else { Err(NoTable { version, known: by_series(&releases) }) }
 }
 
-/// `22.05.0 to 22.05.11, 23.02.0 to 23.02.8`.
+/// `22.05.0 to 22.05.11, 26.05.0 to 26.05.3, 26.05.5`.
 fn by_series(releases: &[Version]) -> String {
-    let series = |version: &Version| version.0 >> 8;
-    let groups = releases.chunk_by(|a, b| series(a) == series(b));
+    let groups = releases.chunk_by(|a, b| a.0 + 1 == b.0);
     let shown = groups.map(|group| match group {
         [only] => only.to_string(),
         [first, .., last] => format!("{first} to {last}"),

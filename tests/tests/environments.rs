@@ -35,7 +35,7 @@ fn submit(cluster: &Cluster, (variables, length): (u32, u32), options: &[&str]) 
     if !plugin.exists() {
         std::fs::write(&source, FILLER).unwrap();
         let mut gcc = std::process::Command::new("gcc");
-        gcc.arg("-I").arg(cluster.slurm_source()).args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(&source);
+        gcc.arg("-I").arg(cluster.slurm_headers()).args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(&source);
         run(&mut gcc).unwrap().ok().unwrap();
     }
     let plugstack = std::fs::read_to_string(cluster.layout().etc("plugstack.conf")).unwrap();

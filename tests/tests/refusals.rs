@@ -76,7 +76,7 @@ fn a_forged_placement_is_ignored() {
         let (source, plugin) = (dir.join("forger.c"), dir.join("forger.so"));
         std::fs::write(&source, FORGER).unwrap();
         let mut gcc = std::process::Command::new("gcc");
-        gcc.arg("-I").arg(cluster.slurm_source()).args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(&source);
+        gcc.arg("-I").arg(cluster.slurm_headers()).args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(&source);
         lab::command::run(&mut gcc).unwrap().ok().unwrap();
         let plugstack = std::fs::read_to_string(cluster.layout().etc("plugstack.conf")).unwrap();
         let forged_stack = dir.join("plugstack.conf");

@@ -159,7 +159,8 @@ impl Side {
             builder = builder.device_cgroup();
         }
         let cluster = builder.start()?;
-        let source = cluster.slurm_source().to_path_buf();
+        let none = || TaskError::Other("there is no source tree with Slurm's expect suite".to_owned());
+        let source = cluster.slurm_source().ok_or_else(none)?.to_path_buf();
         let (tests, logs) = (dir.join("expect"), dir.join("logs"));
         at(&logs, fs::create_dir_all(&logs))?;
         run(Command::new("cp").arg("-r").arg(source.join("testsuite/expect")).arg(&tests))?.ok()?;

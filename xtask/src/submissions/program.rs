@@ -19,7 +19,7 @@ pub(crate) fn build(cluster: &Cluster) -> Result<PathBuf, TaskError> {
 pub(crate) fn compile(cluster: &Cluster, name: &str) -> Result<PathBuf, TaskError> {
     let program = cluster.layout().jobs().join(name);
     let mut cc = Command::new("cc");
-    cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-I"]).arg(cluster.slurm_source());
+    cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-I"]).arg(cluster.slurm_headers());
     cc.arg("-o").arg(&program).arg(workspace().join("tests/programs").join(name).with_extension("c"));
     let library = library(&directories(cluster)?)?;
     // Its place is what finds a Slurm that was built by hand.

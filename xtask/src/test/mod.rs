@@ -2,10 +2,9 @@
 //!
 //! Set-up, format and one build come first; the chroots of other Slurms are set up during the build. Then three lanes run
 //! side by side. End-to-end tests mostly wait for daemons, so several of their programs run at a time, each with clusters
-//! of its own. Each program runs once on every Slurm that Debian packages. The second lane compiles, at a lower priority than the
-//! daemons: lints, documentation and the examples in it. The third runs the
-//! unit tests, two programs at a time, all but gpu-node's at the lower priority too: it is the last to end, when nobody else
-//! needs the processors.
+//! of its own. Each program runs once on the Slurm of every released Debian, and a few run on the next Debian's. The second lane
+//! compiles, at a lower priority than the daemons: lints, documentation and the examples in it. The third runs the unit tests, two
+//! programs at a time, all but gpu-node's at the lower priority too: it is the last to end, when nobody else needs the processors.
 //!
 //! The output of each part is printed whole when the part ends. The last line adds up all tests: `N passed, N failed`.
 
@@ -20,6 +19,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
+use error_chain::with_causes;
 use lab::artefacts;
 use lab::command::line;
 use lab::paths::{target_dir, workspace};
@@ -53,6 +53,9 @@ const FIRST: [&str; 12] = [
     "jobs",
 ];
 
+/// The end-to-end programs that a whole run has on a Slurm of a Debian that still changes. `--slurm` runs all of them.
+const ON_MOVING: [&str; 4] = ["jobs", "node_order", "plain", "wrong_tables"];
+
 /// Programs of unit tests at a time.
 const UNITS_AT_A_TIME: usize = 2;
 
@@ -83,14 +86,15 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
         if program.package == "gpu-node" { job } else { job.at_low_priority() }
     };
     let units = if whole { units.iter().map(at_their_priority).collect() } else { Vec::new() };
+    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
+    let usable = usable(slurm, &mut skipped);
     let lanes = [
-        Lane { width: side_by_side, jobs: on_slurms(daemons, filter, slurm) },
+        Lane { width: side_by_side, jobs: on_slurms(daemons, filter, &usable, whole) },
         Lane { width: 1, jobs: at_low_priority(checks).collect() },
         Lane { width: UNITS_AT_A_TIME, jobs: units },
     ];
     let mut total = Tally::default();
     let mut series = Series::default();
-    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
     let outputs = target_dir().join("test-output");
     timed("tests", || {
         lanes::run(lanes, &outputs, |outcome| {
@@ -137,13 +141,32 @@ fn build() -> Result<Vec<Program>, TaskError> {
     Ok(programs::listed(&String::from_utf8_lossy(&done.stdout)))
 }
 
-/// The end-to-end programs on each packaged Slurm, or only on `slurm`, the longest first.
-fn on_slurms(mut programs: Vec<Program>, filter: Option<&str>, slurm: Option<Release>) -> Vec<Job> {
-    let rank = |program: &Program| FIRST.iter().position(|name| *name == program.name);
-    programs.sort_by_key(|program| rank(program).unwrap_or(FIRST.len()));
+/// The packaged Slurms to test, or only `slurm`. Left out, and said: one of a Debian that still changes and has gone on to a Slurm
+/// without a table.
+fn usable(slurm: Option<Release>, skipped: &mut Vec<String>) -> Vec<Release> {
     let releases = Release::packaged().map(|(release, _)| release);
     let wanted = releases.filter(|release| slurm.is_none_or(|only| only == *release));
-    wanted.flat_map(|on| programs.iter().map(move |program| program.job_on(filter, on))).collect()
+    let usable = wanted.filter(|release| match lab::Slurm::from(*release).check() {
+        Err(why) if release.moves() => {
+            skipped.push(format!("all tests on Slurm {release}: {}", with_causes(&why)));
+            false
+        }
+        _ => true,
+    });
+    usable.collect()
+}
+
+/// The end-to-end programs on these Slurms, the longest first. A `whole` run has few of them on a Debian that still changes.
+fn on_slurms(mut programs: Vec<Program>, filter: Option<&str>, slurms: &[Release], whole: bool) -> Vec<Job> {
+    let rank = |program: &Program| FIRST.iter().position(|name| *name == program.name);
+    programs.sort_by_key(|program| rank(program).unwrap_or(FIRST.len()));
+    let on = |release: &Release| {
+        let few = whole && release.moves();
+        let programs =
+            programs.iter().filter(move |program| !few || ON_MOVING.contains(&program.name.as_str()));
+        programs.map(|program| program.job_on(filter, *release)).collect::<Vec<_>>()
+    };
+    slurms.iter().flat_map(on).collect()
 }
 
 fn at_low_priority(jobs: Vec<Job>) -> impl Iterator<Item = Job> {
@@ -221,12 +244,12 @@ mod tests {
         }
     }
 
-    /// The source of each packaged Slurm is there: its tables are compared with it.
+    /// The source of a packaged Slurm is there, unless its Debian still changes: its tables are compared with it.
     #[test]
     fn packaged_slurms_are_as_their_tables_say() {
-        for (release, _) in Release::packaged() {
-            let source = lab::Slurm::from(release).source().to_path_buf();
-            crate::slurm_table::compare(&source).unwrap();
+        for (release, _) in Release::packaged().filter(|(release, _)| !release.moves()) {
+            let slurm = lab::Slurm::from(release);
+            crate::slurm_table::compare(slurm.source().unwrap()).unwrap();
         }
     }
 
@@ -240,9 +263,9 @@ mod tests {
     }
 
     #[test]
-    fn the_programs_that_start_first_exist() {
+    fn the_programs_that_are_named_exist() {
         let tests = workspace().join("tests/tests");
-        for name in FIRST {
+        for name in FIRST.into_iter().chain(ON_MOVING) {
             let (file, dir) = (tests.join(format!("{name}.rs")), tests.join(name));
             assert!(file.is_file() || dir.is_dir(), "{name}: not in {}", tests.display());
         }

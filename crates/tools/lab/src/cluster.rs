@@ -80,7 +80,7 @@ impl Cluster {
         let mut value = serde_json::json!({ "slurm": self.slurm.release.series, "nodes": self.nodes });
         if let Some(prefix) = &self.slurm.prefix {
             value["prefix"] = prefix.display().to_string().into();
-            value["source"] = self.slurm.source.display().to_string().into();
+            value["source"] = self.slurm.source().map(|source| source.display().to_string()).into();
         }
         let path = self.layout.at("cluster.json");
         at(&path, fs::write(&path, value.to_string()))
@@ -116,10 +116,16 @@ impl Cluster {
         self.slurm.prefix.as_deref()
     }
 
-    /// The source tree of the Slurm it runs, with the headers that a plugin of a test is compiled with.
+    /// The source tree of the Slurm it runs, if there is one.
     #[must_use]
-    pub fn slurm_source(&self) -> &Path {
-        &self.slurm.source
+    pub fn slurm_source(&self) -> Option<&Path> {
+        self.slurm.source()
+    }
+
+    /// The directory of the public headers of the Slurm it runs, with which a plugin of a test is compiled.
+    #[must_use]
+    pub fn slurm_headers(&self) -> PathBuf {
+        self.slurm.headers()
     }
 
     /// What `cluster env` prints: the variables under which Slurm's commands and Tessera's speak to this cluster.

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use error_chain::with_causes;
 use slurm_releases::Release;
 use slurm_tables::{BadVersion, Version};
 
-use crate::command::run;
+use crate::command::{line, run};
 use crate::error::{HarnessError, at};
 use crate::paths;
 
@@ -23,8 +24,8 @@ pub const SOURCE: &str = "TESSERA_E2E_SOURCE";
 pub struct Slurm {
     /// Its series.
     pub release: Release,
-    /// Its source tree.
-    pub(crate) source: PathBuf,
+    /// Its source tree; `None` for the packages of a Debian whose source is not always to be had.
+    pub(crate) source: Option<PathBuf>,
     /// Where it is installed; `None` for the packages of a Debian.
     pub(crate) prefix: Option<PathBuf>,
     /// Whether it comes from the set-up.
@@ -34,7 +35,8 @@ pub struct Slurm {
 impl From<Release> for Slurm {
     /// The one that `cargo xtask setup` installs.
     fn from(release: Release) -> Self {
-        Self { release, source: paths::slurm_source(release), prefix: None, packaged: true }
+        let source = (!release.moves()).then(|| paths::slurm_source(release));
+        Self { release, source, prefix: None, packaged: true }
     }
 }
 
@@ -56,7 +58,7 @@ impl Slurm {
             }
         }
         let prefix = prefix.map(Path::to_path_buf);
-        Ok(Self { release, source: source.to_path_buf(), prefix, packaged: false })
+        Ok(Self { release, source: Some(source.to_path_buf()), prefix, packaged: false })
     }
 
     /// What clusters run that say nothing: the machine's own, or what the environment names.
@@ -80,19 +82,47 @@ impl Slurm {
         }
     }
 
-    /// The version of its source tree: `24.11.5`.
+    /// The version of its source tree, `24.11.5`; without one, what its own slurmctld says.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is neither.
     pub fn version(&self) -> Result<String, HarnessError> {
-        version_of(&self.source)
+        let Some(source) = &self.source else {
+            let root = self.chroot().unwrap_or_else(|| "/".into());
+            at(&root, fs::metadata(&root))?;
+            return said_version(Command::new("chroot").arg(&root).args(["slurmctld", "-V"]));
+        };
+        version_of(source)
     }
 
-    /// Its source tree.
+    /// Its source tree, if there is one.
     #[must_use]
-    pub fn source(&self) -> &Path {
-        &self.source
+    pub fn source(&self) -> Option<&Path> {
+        self.source.as_deref()
+    }
+
+    /// The directory that has its public headers: its source tree, or that of its packages.
+    #[must_use]
+    pub fn headers(&self) -> PathBuf {
+        let packaged = || self.chroot().unwrap_or_else(|| "/".into()).join("usr/include");
+        self.source.clone().unwrap_or_else(packaged)
+    }
+
+    /// Checks that it is of its series and that Tessera has tables for it. A Debian that still changes may have gone on.
+    ///
+    /// # Errors
+    ///
+    /// The version that is there, and what is missing.
+    pub fn check(&self) -> Result<(), HarnessError> {
+        let version = self.version()?;
+        if !self.release.is_series_of(&version) {
+            let wanted = self.release;
+            return Err(HarnessError::Unexpected(format!(
+                "its Debian has Slurm {version} now, not {wanted}"
+            )));
+        }
+        plugin_stamp::check(self.number()?).map_err(|why| HarnessError::Unexpected(with_causes(&why)))
     }
 
     /// Its version as a number.
@@ -145,10 +175,15 @@ fn version_of(source: &Path) -> Result<String, HarnessError> {
 /// There is no such program, or it says something else.
 pub fn installed(program: &Path) -> Result<String, HarnessError> {
     at(program, fs::metadata(program))?;
-    let said = run(Command::new(program).arg("-V"))?.ok()?;
+    said_version(Command::new(program).arg("-V"))
+}
+
+/// The version that this command prints.
+fn said_version(command: &mut Command) -> Result<String, HarnessError> {
+    let said = run(command)?.ok()?;
     match said.trim().split_once(' ') {
         Some((name, version)) if name.starts_with("slurm") => Ok(version.to_owned()),
-        _ => Err(HarnessError::Unexpected(format!("{} -V: no version in `{said}`", program.display()))),
+        _ => Err(HarnessError::Unexpected(format!("{}: no version in `{said}`", line(command)))),
     }
 }
 

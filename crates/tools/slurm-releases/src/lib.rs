@@ -32,12 +32,17 @@ pub struct Debian {
     pub number: &'static str,
     /// Its code name, by which mirrors list it.
     pub suite: &'static str,
+    /// The package of its Slurm's public library.
+    pub library: &'static str,
+    /// Its packages still change: tomorrow it may have another Slurm. The source of its Slurm is not always to be had.
+    pub moves: bool,
 }
 
 impl Debian {
     /// The release that the machine itself must run for the set-up.
-    pub const MACHINE: Self = Self { number: "12", suite: "bookworm" };
-    const TRIXIE: Self = Self { number: "13", suite: "trixie" };
+    pub const MACHINE: Self = Self { number: "12", suite: "bookworm", library: "libslurm38", moves: false };
+    const TRIXIE: Self = Self { number: "13", suite: "trixie", library: "libslurm42t64", moves: false };
+    const FORKY: Self = Self { number: "14", suite: "forky", library: "libslurm45t64", moves: true };
 }
 
 /// Where Slurm's daemons and commands run in a test.
@@ -59,6 +64,10 @@ impl Release {
     pub const V24_11: Self =
         Self { series: "24.11", home: Home::Chroot(Debian::TRIXIE), cgroup_plugin: DISABLED };
 
+    /// Measured as 26.05.5.
+    pub const V26_05: Self =
+        Self { series: "26.05", home: Home::Chroot(Debian::FORKY), cgroup_plugin: DISABLED };
+
     /// Every series, oldest first.
     pub const ALL: [Self; 8] = [
         Self::V22_05,
@@ -68,7 +77,7 @@ impl Release {
         Self::V24_11,
         Self::by_hand("25.05", DISABLED),
         Self::by_hand("25.11", DISABLED),
-        Self::by_hand("26.05", DISABLED),
+        Self::V26_05,
     ];
 
     /// The series that runs on the machine itself: the default wherever a series can be chosen.
@@ -96,6 +105,12 @@ impl Release {
             Home::Chroot(debian) => Some(debian),
             Home::Prefix => None,
         }
+    }
+
+    /// Tells whether the Debian that ships this series may have another micro release of it tomorrow.
+    #[must_use]
+    pub fn moves(self) -> bool {
+        self.debian().is_some_and(|debian| debian.moves)
     }
 
     /// This series and every older one, oldest first: the values of `cfg(slurm_since)` for it.

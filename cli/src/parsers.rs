@@ -6,7 +6,7 @@ use crate::slurm;
 
 /// What `squeue` prints in our columns.
 pub fn squeue(table: &[u8]) {
-    let _ = slurm::squeue::read(table);
+    let _ = slurm::squeue::read(table, false);
 }
 
 /// What `sacct` prints in our columns.

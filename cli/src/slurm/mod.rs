@@ -3,6 +3,7 @@
 pub(crate) mod caller;
 pub(crate) mod command;
 pub(crate) mod constraint;
+pub(crate) mod exclusive;
 pub(crate) mod records;
 pub(crate) mod reservations;
 pub(crate) mod sacct;

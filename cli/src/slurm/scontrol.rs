@@ -1,12 +1,13 @@
 //! `scontrol`: settings, nodes, and changes to jobs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::process::Command;
 
 use protocol::Standing;
 use protocol::node_word::split;
 
 use super::command::run;
+use super::exclusive;
 use crate::outcome::Failure;
 
 /// A value in `scontrol show config`.
@@ -50,6 +51,21 @@ pub(crate) fn standings_in(text: &str) -> HashMap<String, Standing> {
     field_by_node(text, "Extra=").into_iter().filter_map(judged).collect()
 }
 
+/// The partitions that give jobs whole nodes, as Slurm shows them from 26.05 on.
+pub(crate) fn whole_partitions() -> Result<HashSet<String>, Failure> {
+    Ok(whole_in(&run("scontrol", &["-a", "-o", "show", "partition"])?))
+}
+
+/// The names in lines as `PartitionName=gpu … Exclusive=NODE …`.
+fn whole_in(text: &str) -> HashSet<String> {
+    let value = |line: &str, key: &str| {
+        let mut found = line.split_whitespace().filter_map(|word| word.strip_prefix(key));
+        found.next().map(str::to_owned)
+    };
+    let whole = |line: &&str| value(line, "Exclusive=").is_some_and(|value| exclusive::is_whole(&value));
+    text.lines().filter(whole).filter_map(|line| value(line, "PartitionName=")).collect()
+}
+
 /// A field that has a line to itself in `scontrol show nodes`, by node.
 pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> {
     let (mut found, mut name) = (HashMap::new(), String::new());
@@ -80,6 +96,15 @@ pub(crate) fn update(job: u32, fields: &[String]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn partitions_of_whole_nodes_are_told_apart() {
+        let text = "PartitionName=gpu AllowGroups=ALL Default=YES Exclusive=NO Nodes=n[1-2] OverSubscribe=FORCE:4\n\
+                    PartitionName=alone AllowGroups=ALL Exclusive=NODE OverSubscribe=NO\nPartitionName=rack Exclusive=TOPO\n\
+                    PartitionName=mine Exclusive=USER\nPartitionName=old ExclusiveUser=NO OverSubscribe=NO\n";
+        let found = whole_in(text);
+        assert_eq!(found, ["alone", "rack"].map(str::to_owned).into());
+    }
 
     #[test]
     fn slurms_user_has_an_id() {

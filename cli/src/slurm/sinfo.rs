@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::command::run;
-use super::squeue;
+use super::{exclusive, scontrol, squeue};
 use crate::outcome::Failure;
 
 /// States of a node that takes jobs. `planned` is an idle one that backfill keeps for a pending job.
@@ -28,7 +28,7 @@ pub(crate) struct SinfoNode {
     /// No job is on it.
     pub(crate) idle: bool,
     pub(crate) partitions: Vec<String>,
-    /// Of these, the partitions that give jobs whole nodes (`OverSubscribe=EXCLUSIVE`).
+    /// Of these, the partitions that give jobs whole nodes (`OverSubscribe=EXCLUSIVE`, or `Exclusive=NODE`).
     pub(crate) whole_in: Vec<String>,
 }
 
@@ -42,7 +42,15 @@ impl SinfoNode {
 /// All nodes.
 pub(crate) fn nodes() -> Result<HashMap<String, SinfoNode>, Failure> {
     let columns = "nodelist:256,statelong:32,partitionname:128,oversubscribe:32";
-    Ok(nodes_in(&run("sinfo", &["-h", "-N", "-a", "-O", columns])?))
+    let mut nodes = nodes_in(&run("sinfo", &["-h", "-N", "-a", "-O", columns])?);
+    if exclusive::has_its_field() {
+        // sinfo does not show it.
+        let whole = scontrol::whole_partitions()?;
+        for node in nodes.values_mut() {
+            node.whole_in = node.partitions.iter().filter(|name| whole.contains(*name)).cloned().collect();
+        }
+    }
+    Ok(nodes)
 }
 
 /// The nodes that take jobs, with their partitions.

@@ -1,7 +1,7 @@
 //! `squeue`: jobs, in columns of fixed width, which no user's text can shift or break: see [`super::records`].
 //!
 //! `squeue --json` differs from release to release and needs a plugin that not every site installs; `scontrol show job`
-//! mixes users' words with fields. These columns are the same in 22.05 and 24.11.
+//! mixes users' words with fields. These columns are the same in 22.05 and 24.11; in 26.05 one has another name.
 
 mod columns;
 
@@ -13,6 +13,7 @@ use geometry::{JobId, Uid};
 use site_config::hostlist;
 
 use super::command::run;
+use super::exclusive;
 use super::records::SlurmTable;
 use crate::outcome::Failure;
 use columns::COLUMNS;
@@ -82,9 +83,18 @@ impl QueuedJob {
     }
 }
 
+/// The column that says whether a job has its nodes to itself, and the one that says it from 26.05 on.
+const ALONE: [&str; 2] = ["OverSubscribe", "Exclusive"];
+
+/// The columns of a Slurm that has a column `Exclusive` or none.
+fn columns(has_exclusive: bool) -> [(&'static str, usize); COLUMNS.len()] {
+    COLUMNS.map(|(name, width)| (if has_exclusive && name == ALONE[0] { ALONE[1] } else { name }, width))
+}
+
 /// Jobs that Slurm still knows: all, or some of them and perhaps others, in whatever state.
 pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<QueuedJob>, Failure> {
-    read(&printed(&COLUMNS, only, false)?)
+    let has_exclusive = exclusive::has_its_field();
+    read(&printed(&columns(has_exclusive), only, false)?, has_exclusive)
 }
 
 /// The jobs that have started and not ended, by node. A list of nodes that squeue has cut is passed over.
@@ -98,10 +108,10 @@ pub(crate) fn by_node(jobs: &[QueuedJob]) -> HashMap<String, Vec<JobId>> {
     found
 }
 
-/// The jobs in squeue's table of [`COLUMNS`].
-pub(crate) fn read(table: &[u8]) -> Result<Vec<QueuedJob>, Failure> {
+/// The jobs in squeue's table of [`COLUMNS`], of a Slurm that has a column `Exclusive` or none.
+pub(crate) fn read(table: &[u8], has_exclusive: bool) -> Result<Vec<QueuedJob>, Failure> {
     let table = SlurmTable { program: "squeue", columns: &COLUMNS, gap: 0 }.read(table)?;
-    Ok(table.iter().filter_map(|cells| job(cells)).collect())
+    Ok(table.iter().filter_map(|cells| job(cells, has_exclusive)).collect())
 }
 
 /// Whose each job that Slurm knows is.
@@ -195,7 +205,7 @@ fn asked(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<V
 }
 
 /// A job in the cells of [`COLUMNS`].
-fn job(cells: &[String]) -> Option<QueuedJob> {
+fn job(cells: &[String], has_exclusive: bool) -> Option<QueuedJob> {
     let mut cells = cells.iter();
     let mut column = || cells.next().cloned().unwrap_or_default();
     let id = column().parse().ok()?;
@@ -226,8 +236,11 @@ fn job(cells: &[String]) -> Option<QueuedJob> {
         end: column().parse().ok(),
         limit: limit(&column()),
         gres: [column(), column(), column(), column()],
-        // The other values are OK, YES, and those of jobs that exclude some users alone.
-        exclusive: column() == "NO",
+        exclusive: match column() {
+            value if has_exclusive => exclusive::is_whole(&value),
+            // The other values are OK, YES, and those of jobs that exclude some users alone.
+            value => value == "NO",
+        },
         comment: column(),
     })
 }
@@ -249,7 +262,7 @@ mod tests {
 
     fn one(line: &str) -> Option<QueuedJob> {
         let table = SlurmTable { program: "squeue", columns: &COLUMNS, gap: 0 };
-        job(&table.read(format!("{line}\n").as_bytes()).unwrap()[0])
+        job(&table.read(format!("{line}\n").as_bytes()).unwrap()[0], false)
     }
 
     #[test]
@@ -328,5 +341,17 @@ mod tests {
         ]);
         let job = one(&array).unwrap();
         assert!(job.compound && job.ended() && job.exclusive);
+    }
+
+    #[test]
+    fn a_job_that_has_its_nodes_to_itself_has_a_column_of_its_own_from_26_05_on() {
+        let has = |has_exclusive, wanted| columns(has_exclusive).iter().any(|(name, _)| *name == wanted);
+        assert!(has(false, "OverSubscribe") && !has(false, "Exclusive"));
+        assert!(!has(true, "OverSubscribe") && has(true, "Exclusive"));
+        for (value, alone) in [("NODE", true), ("TOPO", true), ("NO", false), ("USER", false)] {
+            let text = line(&[("JobID", "7"), ("OverSubscribe", value)]);
+            let jobs = read(format!("{text}\n").as_bytes(), true).unwrap();
+            assert_eq!(jobs[0].exclusive, alone, "{value}");
+        }
     }
 }

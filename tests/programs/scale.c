@@ -11,6 +11,7 @@
  * arguments. */
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
+#include <slurm/slurm_version.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -20,6 +21,13 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+// A message names its job in the id of a step from 25.11 on.
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(25, 11, 0)
+#define JOB_ID(message) ((message)->job_id)
+#else
+#define JOB_ID(message) ((message)->step_id.job_id)
+#endif
 
 enum { FIELDS = 10 };
 enum field { LABEL, MODE, GRES, CORES, MINUTES, PARTITION, NODES, REQUEST, USER, GROUP };
@@ -72,14 +80,14 @@ static void submit(char **field) {
         job.script = "#!/bin/sh\nsleep 36000\n";
         job.std_in = job.std_out = job.std_err = "/dev/null";
         if (!slurm_submit_batch_job(&job, &answer) && answer)
-            id = answer->job_id;
+            id = JOB_ID(answer);
         end = now_us();
         if (answer)
             slurm_free_submit_response_response_msg(answer);
     } else {
         resource_allocation_response_msg_t *answer = NULL;
         if (!slurm_allocate_resources(&job, &answer) && answer) {
-            id = answer->job_id;
+            id = JOB_ID(answer);
             runs = answer->node_cnt > 0;
         }
         end = now_us();

@@ -19,6 +19,13 @@
 #include <string.h>
 #include <unistd.h>
 
+// A message names its job in the id of a step from 25.11 on.
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(25, 11, 0)
+#define JOB_ID(message) ((message)->job_id)
+#else
+#define JOB_ID(message) ((message)->step_id.job_id)
+#endif
+
 enum { KEPT = 64, PIECES = 200000, REASONS = 64, SECONDS = 580 };
 enum { FAT_ENTRIES = 70000, FAT_BYTES = 8 << 20, LONG_BYTES = 70000 };
 
@@ -287,7 +294,7 @@ static void refused(int code) {
 static bool change(uint32_t id) {
     job_desc_msg_t job;
     slurm_init_job_desc_msg(&job);
-    job.job_id = id;
+    JOB_ID(&job) = id;
     wild(&job, 4);
     job.user_id = NO_VAL;
     return slurm_update_job(&job) == SLURM_SUCCESS;
@@ -313,7 +320,7 @@ int main(int argc, char **argv) {
         (is_fat ? fat : fuzzed)(&job);
         errno = 0;
         if (slurm_submit_batch_job(&job, &answer) == SLURM_SUCCESS && answer) {
-            keep(answer->job_id, accepted++);
+            keep(JOB_ID(answer), accepted++);
             slurm_free_submit_response_response_msg(answer);
         } else {
             refused(errno);

@@ -210,6 +210,8 @@ echo "$1.$SLURM_LOCALID=$seen"
 END
 srun -n2 --overlap sh part.sh all
 srun -n3 --gpus-per-task=1 sh part.sh task
+# From 26.05 on, srun refuses --gres=gpu in a job with --gpus-per-node.
+unset SLURM_GPUS_PER_NODE
 srun -n1 --exact --gres=gpu:1 sh part.sh beside &
 srun -n1 --exact --gres=gpu:2 sh part.sh beside &
 wait

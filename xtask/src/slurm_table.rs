@@ -93,8 +93,14 @@ pub(crate) fn run(options: &SlurmTable) -> Result<(), TaskError> {
         eprintln!("{version}: {found} rows");
         seen.push(version);
     }
-    for version in table.releases.iter().filter(|version| !fresh.is_empty() && !seen.contains(version)) {
-        eprintln!("{version}: no tree of it was given, and it has new rows: {}", fresh.join(", "));
+    let others = table.releases.iter().filter(|version| !seen.contains(version));
+    let others: Vec<String> = others.map(ToString::to_string).collect();
+    if !fresh.is_empty() && !others.is_empty() {
+        eprintln!(
+            "new rows, {}: not looked up in {}, of which no tree was given",
+            fresh.join(", "),
+            others.join(" ")
+        );
     }
     at(file, fs::write(file, written(&table, &head)))
 }

@@ -3,6 +3,7 @@
 mod accounting;
 mod answers;
 mod cluster;
+mod counts;
 mod file_says;
 mod findings;
 mod here;

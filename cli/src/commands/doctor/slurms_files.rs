@@ -4,7 +4,7 @@ use site_config::{GpuOrder, SiteConfig, gpu_order};
 use site_problems::{gres_in_slurm_conf, shards_in_gres_conf};
 
 use super::answers::SlurmAnswers;
-use super::cluster::{count, counts_of};
+use super::counts::{count, counts_of};
 use super::findings::Findings;
 
 /// The two files, as far as they can be read here.

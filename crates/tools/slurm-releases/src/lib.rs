@@ -1,11 +1,7 @@
 //! The one table of Slurm series that Tessera is built for and tested with.
 //!
-//! A new series is one more row of [`Release::ALL`]. The plugins' build scripts, the set-up, the cluster harness and the
-//! tests all read this table; no other file lists series.
-//!
-//! Where C declarations differ between series, a plugin has one file, `version.rs`, that chooses by `cfg(slurm_since =
-//! "24.05")`: the build scripts set it for each series up to the one they build for. A series whose hooks and structs equal
-//! those of the one before needs no code.
+//! A new series is one more row of [`Release::ALL`]. The set-up, the cluster harness and the tests read this table; no other file lists
+//! series. Where the fields of Slurm's structures lie is in `slurm-tables`, for each release.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -87,11 +83,6 @@ impl Release {
         Self { series, home: Home::Prefix, cgroup_plugin }
     }
 
-    /// Series that run in a chroot, oldest first.
-    pub fn in_chroots() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|release| matches!(release.home, Home::Chroot(_)))
-    }
-
     /// Series that the set-up installs, with the Debian that ships each, oldest first.
     pub fn packaged() -> impl Iterator<Item = (Self, Debian)> {
         Self::ALL.into_iter().filter_map(|release| Some((release, release.debian()?)))
@@ -111,12 +102,6 @@ impl Release {
     #[must_use]
     pub fn moves(self) -> bool {
         self.debian().is_some_and(|debian| debian.moves)
-    }
-
-    /// This series and every older one, oldest first: the values of `cfg(slurm_since)` for it.
-    pub fn since(self) -> impl Iterator<Item = Self> {
-        let last = Self::ALL.iter().position(|release| *release == self);
-        Self::ALL.into_iter().take(last.map_or(0, |last| last + 1))
     }
 
     /// Directory of this series below Cargo's target directory. Holds Slurm's source, and the chroot if there is one.
@@ -211,11 +196,5 @@ mod tests {
         assert_eq!(unknown, format!("Slurm 21.08 is not one that Tessera knows: {known}"));
         assert!(Release::V24_11.is_series_of("24.11.5") && Release::V24_11.is_series_of("24.11"));
         assert!(!Release::V24_11.is_series_of("24.110.1") && !Release::V24_11.is_series_of("22.05.8"));
-    }
-
-    #[test]
-    fn a_series_has_what_older_ones_brought() {
-        let since: Vec<&str> = Release::V24_11.since().map(|release| release.series).collect();
-        assert_eq!(since, ["22.05", "23.02", "23.11", "24.05", "24.11"]);
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use common::{LOOK, builder};
 use lab::command::{Done, PATIENCE, run};
 use lab::{Cluster, Daemon, User};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use slurm_tables::Version;
 
 /// Makes a plugin look up a symbol that no Slurm has.
 fn ask_for_another(cluster: &Cluster, plugin: &str, symbol: &str) {
@@ -35,15 +35,7 @@ fn replace(file: &Path, bytes: &[u8]) {
 
 /// Makes a plugin say that it is for Slurm 21.08.5.
 fn stamped_for_another(file: &Path) {
-    let mut bytes = std::fs::read(file).unwrap();
-    let at = {
-        let library = object::File::parse(&*bytes).unwrap();
-        let version = library.dynamic_symbols().find(|s| s.name() == Ok("plugin_version")).unwrap();
-        let section = library.section_by_index(version.section_index().unwrap()).unwrap();
-        section.file_range().unwrap().0 + version.address() - section.address()
-    };
-    let at = usize::try_from(at).unwrap();
-    bytes[at..at + 4].copy_from_slice(&0x15_0805_u32.to_le_bytes());
+    let bytes = plugin_stamp::with_stamp(file, Version::new(21, 8, 5)).unwrap();
     replace(file, &bytes);
 }
 

@@ -102,7 +102,7 @@ fn originals(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(plugins)
 }
 
-/// What is to be done for one plugin.
+/// Work for one plugin.
 struct Step {
     to: PathBuf,
     /// The Slurm that the file is stamped for now; `None`: there is none, or it is of another build.
@@ -168,17 +168,11 @@ fn installed() -> BTreeMap<Version, PathBuf> {
     let found = dirs.iter().flat_map(|dir| programs.iter().map(move |name| dir.join(name)));
     let asked = found.filter(|program| program.is_file()).filter_map(|program| {
         let said = Command::new(&program).arg("-V").output().ok()?;
-        Some((version(&String::from_utf8_lossy(&said.stdout))?, program))
+        Some((Version::of_program(&String::from_utf8_lossy(&said.stdout))?, program))
     });
     let mut all = BTreeMap::new();
     asked.for_each(|(version, program)| _ = all.entry(version).or_insert(program));
     all
-}
-
-/// Reads `slurm 24.11.5`, or `slurm-wlm 22.05.8`. A release candidate counts as its release.
-fn version(said: &str) -> Option<Version> {
-    let (name, version) = said.trim().split_once(' ')?;
-    name.starts_with("slurm").then(|| version.split('-').next()?.parse().ok())?
 }
 
 /// The one Slurm of this machine.
@@ -200,16 +194,6 @@ fn only(found: &BTreeMap<Version, PathBuf>) -> Result<Version, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slurms_version_is_read_from_what_its_programs_say() {
-        let read = |said: &str| version(said).map(|version| version.to_string());
-        assert_eq!(read("slurm 24.11.5\n").as_deref(), Some("24.11.5"));
-        assert_eq!(read("slurm-wlm 22.05.8\n").as_deref(), Some("22.05.8"));
-        assert_eq!(read("slurm 25.11.0-0rc1\n").as_deref(), Some("25.11.0"));
-        assert_eq!(read("munge-0.5.15\n"), None);
-        assert_eq!(read(""), None);
-    }
 
     #[test]
     fn one_slurm_is_taken_and_two_are_not() {

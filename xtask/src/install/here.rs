@@ -97,16 +97,14 @@ pub(super) fn choose(plugins_for: &For, here: Option<&Here>) -> Result<Version, 
     }
     let none = || other("no Slurm is found here: name its version by --slurm 24.11.5, say".to_owned());
     let version = &here.ok_or_else(none)?.version;
-    // A release candidate is as its release, as far as anybody knows.
-    let version = version.split('-').next().unwrap_or_default();
-    let version = version.parse().map_err(|why: slurm_tables::BadVersion| other(why.to_string()))?;
+    let version = Version::of_release(version).map_err(|why| other(why.to_string()))?;
     plugin_stamp::check(version).map_err(|why| other(why.to_string()))?;
     Ok(version)
 }
 
 /// Slurm loads these plugins only if they are stamped with exactly its version.
 pub(super) fn check(stamped: Version, here: &str) -> Result<(), TaskError> {
-    if stamped.to_string() == here.split('-').next().unwrap_or_default() {
+    if Version::of_release(here) == Ok(stamped) {
         return Ok(());
     }
     Err(TaskError::Other(format!(

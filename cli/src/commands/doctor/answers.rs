@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use protocol::Standing;
 
+use slurm_tables::Version;
+
 use super::accounting;
 use super::findings::Findings;
-use super::versions::{Daemon, SlurmVersion};
+use super::versions::Daemon;
 use crate::slurm::command::run;
 use crate::slurm::scontrol;
 
@@ -27,7 +29,7 @@ pub(crate) struct SlurmAnswers {
     /// Why nodes take no jobs, as Slurm shows it.
     pub(super) reasons: HashMap<String, String>,
     /// The version of each node's slurmd.
-    pub(super) slurmds: HashMap<String, SlurmVersion>,
+    pub(super) slurmds: HashMap<String, Version>,
 }
 
 impl SlurmAnswers {
@@ -57,8 +59,8 @@ impl SlurmAnswers {
 
     /// The daemons of this machine, `host` without its domain; slurmctld if there are none, as it decides.
     pub(super) fn daemons_here(&self, host: &str, node: Option<&str>) -> Vec<Daemon> {
-        let slurmctld = SlurmVersion::read(self.setting("slurm_version"))
-            .map(|version| Daemon { name: "slurmctld".to_owned(), version });
+        let slurmctld = Version::of_release(self.setting("slurm_version")).ok();
+        let slurmctld = slurmctld.map(|version| Daemon { name: "slurmctld".to_owned(), version });
         let mut hosts = self.settings.iter().filter(|(key, _)| key.starts_with("slurmctldhost["));
         let controls = hosts.any(|(_, value)| names(value, host));
         let slurmd = node.and_then(|node| Some((node, *self.slurmds.get(node)?)));
@@ -118,13 +120,13 @@ fn settings_in(text: &str) -> HashMap<String, String> {
 }
 
 /// `Version=` of each node in `scontrol show nodes`.
-fn versions_in(text: &str) -> HashMap<String, SlurmVersion> {
+fn versions_in(text: &str) -> HashMap<String, Version> {
     let (mut found, mut node) = (HashMap::new(), "");
     for word in text.split_whitespace() {
         match word.split_once('=') {
             Some(("NodeName", name)) => node = name,
             Some(("Version", version)) => {
-                found.extend(SlurmVersion::read(version).map(|version| (node.to_owned(), version)));
+                found.extend(Version::of_release(version).ok().map(|version| (node.to_owned(), version)));
             }
             _ => {}
         }

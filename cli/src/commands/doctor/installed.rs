@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use site_config::SiteConfig;
+use slurm_tables::Version;
 
 use super::answers::SlurmAnswers;
 use super::findings::Findings;
-use super::versions::{self, Installed, Needs, SlurmVersion};
+use super::versions::{self, Installed, Needs};
 use crate::this_machine::{host, this_node};
 
 /// The file of both select plugins, Slurm's and ours.
@@ -44,10 +45,10 @@ pub(super) fn check(slurm: &SlurmAnswers, config: &SiteConfig, findings: &mut Fi
         }
     }
     versions::compare(&installed, &slurm.daemons_here(&host(), node), findings);
-    if let Some(slurmctld) = SlurmVersion::read(slurm.setting("slurm_version")) {
+    if let Ok(slurmctld) = Version::of_release(slurm.setting("slurm_version")) {
         let others = slurm.slurmds.iter().filter(|(name, _)| Some(name.as_str()) != node);
         let known = others.filter(|(name, _)| config.node(name).is_some());
-        let mut nodes: Vec<(String, SlurmVersion)> = known.map(|(n, v)| (n.clone(), *v)).collect();
+        let mut nodes: Vec<(String, Version)> = known.map(|(n, v)| (n.clone(), *v)).collect();
         nodes.sort_by(|a, b| a.0.cmp(&b.0));
         versions::other_series(slurmctld, &nodes, findings);
     }

@@ -1,12 +1,12 @@
 //! Compares the versions of what is installed on this machine: Tessera's parts with each other, and its plugins with the
 //! Slurm that runs. Files are read, never loaded.
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSection, ObjectSymbol};
+use slurm_tables::Version;
 
 use super::findings::Findings;
 
@@ -24,39 +24,14 @@ pub(super) enum Needs {
     Nothing,
 }
 
-/// A version of Slurm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SlurmVersion {
-    major: u32,
-    minor: u32,
-    micro: u32,
-}
-
-impl SlurmVersion {
-    /// Reads `24.11.5`, or `24.11.0-0rc1` as 24.11.0.
-    pub(super) fn read(text: &str) -> Option<Self> {
-        let mut parts = text.trim().split(['.', '-']).map(str::parse);
-        let mut next = || parts.next()?.ok();
-        Some(Self { major: next()?, minor: next()?, micro: next()? })
-    }
-
-    /// Reads `SLURM_VERSION_NUMBER`: 0xMMmmuu.
-    fn of_number(number: u32) -> Self {
-        Self { major: number >> 16 & 0xff, minor: number >> 8 & 0xff, micro: number & 0xff }
-    }
-
-    fn serves(self, other: Self, needs: Needs) -> bool {
-        match needs {
-            Needs::Exact => self == other,
-            Needs::Series => (self.major, self.minor) == (other.major, other.minor),
-            Needs::Nothing => true,
+impl Needs {
+    /// Tells whether a plugin for one Slurm is loaded by another.
+    fn are_met(self, plugin: Version, slurm: Version) -> bool {
+        match self {
+            Self::Exact => plugin == slurm,
+            Self::Series => plugin.is_of_series(slurm),
+            Self::Nothing => true,
         }
-    }
-}
-
-impl fmt::Display for SlurmVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:02}.{}", self.major, self.minor, self.micro)
     }
 }
 
@@ -66,7 +41,7 @@ pub(super) struct Daemon {
     /// `slurmctld`, or `slurmd` of a node.
     pub(super) name: String,
     /// The version that Slurm shows for it.
-    pub(super) version: SlurmVersion,
+    pub(super) version: Version,
 }
 
 /// A plugin, library or program of Tessera's as it is installed here.
@@ -76,8 +51,8 @@ pub(super) struct Installed {
     needs: Needs,
     /// Tessera's version; `None` for one from before they had it.
     tessera: Option<String>,
-    /// The Slurm that it was built for.
-    slurm: Option<SlurmVersion>,
+    /// The Slurm that it is stamped for.
+    slurm: Option<Version>,
 }
 
 impl Installed {
@@ -87,13 +62,11 @@ impl Installed {
         let bytes = fs::read(path).map_err(|e| told(e.to_string()))?;
         let file = object::File::parse(&*bytes).map_err(|e| told(format!("not a library: {e}")))?;
         let text = symbol(&file, "tessera_version").map(|b| b.split(|b| *b == 0).next().unwrap_or_default());
-        let number =
-            symbol(&file, "plugin_version").and_then(|b| Some(u32::from_le_bytes(*b.first_chunk()?)));
         Ok(Self {
             path: path.to_path_buf(),
             needs,
             tessera: text.map(|text| String::from_utf8_lossy(text).into_owned()),
-            slurm: number.map(SlurmVersion::of_number),
+            slurm: plugin_stamp::stamped(path, &bytes).ok(),
         })
     }
 }
@@ -125,7 +98,7 @@ pub(super) fn compare(installed: &[Installed], daemons: &[Daemon], findings: &mu
                 f.bad(format!("{path} is of Tessera {of}, tessera of {OWN}: install all parts of one version"));
             }
             let Some(built_for) = library.slurm else { continue };
-            for Daemon { name, version } in daemons.iter().filter(|d| !built_for.serves(d.version, library.needs))
+            for Daemon { name, version } in daemons.iter().filter(|d| !library.needs.are_met(built_for, d.version))
             {
                 f.bad(format!(
                     "{path} is stamped for Slurm {built_for}; {name} is {version} and does not load it: run `tessera setup --apply` there"
@@ -136,12 +109,8 @@ pub(super) fn compare(installed: &[Installed], daemons: &[Daemon], findings: &mu
 }
 
 /// Names the nodes whose slurmd is of another series than slurmctld. Slurm allows that, and their plugins are other files.
-pub(super) fn other_series(
-    slurmctld: SlurmVersion,
-    nodes: &[(String, SlurmVersion)],
-    findings: &mut Findings,
-) {
-    for (node, version) in nodes.iter().filter(|(_, v)| !v.serves(slurmctld, Needs::Series)) {
+pub(super) fn other_series(slurmctld: Version, nodes: &[(String, Version)], findings: &mut Findings) {
+    for (node, version) in nodes.iter().filter(|(_, v)| !v.is_of_series(slurmctld)) {
         findings.skipped(format!(
             "{node}: its slurmd is {version} and needs plugins built for that, not for slurmctld's {slurmctld}: run \
              `tessera doctor` there"
@@ -153,8 +122,8 @@ pub(super) fn other_series(
 mod tests {
     use super::*;
 
-    fn version(text: &str) -> SlurmVersion {
-        SlurmVersion::read(text).unwrap()
+    fn version(text: &str) -> Version {
+        Version::of_release(text).unwrap()
     }
 
     fn library(path: &str, needs: Needs, tessera: &str, slurm: Option<&str>) -> Installed {
@@ -174,14 +143,6 @@ mod tests {
         let mut findings = Findings::default();
         compare(installed, &daemons, &mut findings);
         findings.list.into_iter().map(|(verdict, what)| format!("{:<5}{what}\n", verdict.word())).collect()
-    }
-
-    #[test]
-    fn slurms_versions_are_read() {
-        assert_eq!(version("24.11.5").to_string(), "24.11.5");
-        assert_eq!(version("24.11.0-0rc1"), version("24.11.0"));
-        assert_eq!(SlurmVersion::of_number(0x16_0508), version("22.05.8"));
-        assert_eq!(SlurmVersion::read("unknown"), None);
     }
 
     #[test]

@@ -8,10 +8,7 @@ use common::{LOOK, builder};
 use lab::command::PATIENCE;
 use lab::{Cluster, Daemon, User};
 use slurm_tables::table::Cell;
-use slurm_tables::{TABLES, Tables, Version};
-
-/// The file by which a site gives a table of its own.
-const OWN_TABLE: &str = "tessera-slurm-table.txt";
+use slurm_tables::{OWN_TABLE, TABLES, Tables, Version};
 
 /// What a table says of one release, with each entry changed.
 fn written(of: Version, called: Version, change: &mut dyn FnMut(&str, Cell) -> Cell) -> String {
@@ -34,6 +31,20 @@ fn shifted(version: Version, structure: &str, by: usize) -> String {
             Cell::Field { position: position + by, bytes }
         }
         other => other,
+    })
+}
+
+/// Puts two fields of a structure in each other's place.
+fn swapped(version: Version, one: &str, other: &str) -> String {
+    let layout = Tables::parse(TABLES).unwrap().layout(version).unwrap();
+    let place = |name: &str| {
+        let (position, bytes) = layout.field(name).unwrap().unwrap();
+        Cell::Field { position, bytes }
+    };
+    written(version, version, &mut |name, cell| match name {
+        name if name == one => place(other),
+        name if name == other => place(one),
+        _ => cell,
     })
 }
 
@@ -69,8 +80,8 @@ fn neighbour(version: Version) -> Version {
         .unwrap_or_else(|| row.range(version..).next().map(|(release, _)| *release).unwrap())
 }
 
-/// Starts slurmctld with a table. Plain jobs run, and placement is off, which is said.
-fn goes_on_without(cluster: &mut Cluster, what: &str, text: &str) {
+/// Starts slurmctld with a table, and gives its log after a plain job has run.
+fn log_with(cluster: &mut Cluster, what: &str, text: &str) -> String {
     let file = cluster.layout().at("plugins").join(OWN_TABLE);
     cluster.stop(&Daemon::Slurmctld).unwrap();
     std::fs::write(&file, text).unwrap();
@@ -80,7 +91,12 @@ fn goes_on_without(cluster: &mut Cluster, what: &str, text: &str) {
     cluster.wait_ready(PATIENCE).unwrap();
     let saw = cluster.complete(User::Alice, &["--gres=gpu:2", "-w", "n1"], LOOK).unwrap();
     assert_eq!(saw.lines().filter(|line| line.starts_with("GPU ")).count(), 2, "{what}: {saw}");
-    let log = std::fs::read_to_string(&log).unwrap();
+    std::fs::read_to_string(&log).unwrap()
+}
+
+/// With a table, plain jobs run, and placement is off, which is said.
+fn goes_on_without(cluster: &mut Cluster, what: &str, text: &str) {
+    let log = log_with(cluster, what, text);
     let said =
         log.lines().filter(|line| line.contains("GPU placement is off") || line.contains("left to Slurm"));
     let said: Vec<&str> = said.collect();
@@ -106,10 +122,24 @@ fn a_wrong_table_is_found_and_never_used() {
     {
         wrong.push((format!("{structure} moved"), shifted(version, structure, 8)));
     }
+    // Each other's kind: only slurmctld's own answers tell them apart.
+    for (one, other) in [
+        ("job_record.job_id", "job_record.user_id"),
+        ("node_record.name", "node_record.extra"),
+        // Nothing is kept free there: the nodes would have no names.
+        ("node_record.name", "node_record.mem_spec_limit"),
+        ("part_record.name", "part_record.nodes"),
+    ] {
+        wrong.push((format!("{one} for {other}"), swapped(version, one, other)));
+    }
     wrong.extend((1..=4).map(|seed| (format!("random, seed {seed}"), anywhere(version, seed))));
     for (what, text) in &wrong {
         goes_on_without(&mut cluster, what, text);
     }
+    // Submissions are another plugin's: it alone leaves them to Slurm.
+    let log = log_with(&mut cluster, "job_desc_msg moved", &shifted(version, "job_desc_msg", 8));
+    let left = format!("job submit plugin: this is no Slurm {version} as it was published: ");
+    assert_eq!(log.lines().filter(|line| line.contains(&left)).count(), 1, "{log}");
 
     cluster.stop(&Daemon::Slurmctld).unwrap();
     std::fs::remove_file(cluster.layout().at("plugins").join(OWN_TABLE)).unwrap();

@@ -10,8 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use plugin_rt::Chain;
-use slurm_tables::Record;
-use slurm_tables::own_layout;
+use slurm_tables::{Record, own_layout};
 use slurmctld_rt::fit::{Unfit, check, conf_fits};
 use slurmctld_rt::text;
 
@@ -67,18 +66,23 @@ pub(super) fn nodes(host: &Host) -> Result<(), Unfit> {
     if NODES_FIT.load(Ordering::Acquire) {
         return Ok(());
     }
-    let mut looked = 0;
+    let (mut looked, mut named) = (0, 0);
     for pointer in (0..host.node_count()).filter_map(|index| host.slot(index)).take(NODES) {
         check(Node::described(), pointer)?;
         // SAFETY: a record of the node table, which was just found to be one.
         let Some(node) = (unsafe { Node::at(pointer) }) else { continue };
-        if name_of(node)
-            .is_some_and(|name| host.node_by_name(&name).is_none_or(|found| found.address() != pointer))
-        {
-            return Err(Unfit::Named("node"));
+        // A node that was deleted has no name.
+        if let Some(name) = name_of(node) {
+            if host.node_by_name(&name).is_none_or(|found| found.address() != pointer) {
+                return Err(Unfit::Named("node"));
+            }
+            named += 1;
         }
         entries(host, node.gres_list(), NodeGres::described())?;
         looked += 1;
+    }
+    if looked > 0 && named == 0 {
+        return Err(Unfit::Named("node"));
     }
     if looked > 0 {
         NODES_FIT.store(true, Ordering::Release);
@@ -101,7 +105,7 @@ pub(super) fn job(host: &Host, pointer: *mut c_void) -> Result<(), Unfit> {
     if let Some(part) = unsafe { Partition::at(job.part_ptr()) } {
         // SAFETY: a text, as was just found.
         let name = unsafe { text(part.name()) };
-        if name.is_some_and(|name| host.partition(&name) != part.address()) {
+        if name.is_none_or(|name| host.partition(&name) != part.address()) {
             return Err(Unfit::Named("partition"));
         }
     }

@@ -77,7 +77,7 @@ fn threads(pid: u32) -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().map(|thread| thread.path())
 }
 
-/// The wanted ones of the files that it has open. Those of threads with a table of their own are left out, unless the first
+/// The wanted ones of the files that it has open, each once. Those of threads with a table of their own are left out, unless the first
 /// one has none. `left` is the number of files that may still be looked at, and becomes smaller. False: it has more than that, or
 /// the deadline has passed. A user may have millions open.
 pub fn open_files(
@@ -125,8 +125,10 @@ impl FilesLook<'_> {
             }
             *self.left -= 1;
             let Ok(link) = rustix::fs::readlinkat(&fd, &name, std::mem::take(&mut target)) else { continue };
-            if (self.wanted)(link.to_bytes()) {
-                self.found.push(PathBuf::from(OsStr::from_bytes(link.to_bytes())));
+            // A user may have one file open very many times.
+            let file = Path::new(OsStr::from_bytes(link.to_bytes()));
+            if (self.wanted)(link.to_bytes()) && !self.found.iter().any(|found| found == file) {
+                self.found.push(file.to_path_buf());
             }
             target = link.into_bytes();
         }
@@ -222,6 +224,7 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let mut program = std::process::Command::new(lab::threads::build(dir.path()).unwrap());
         program.arg("linger").env("A", "b").stdin(std::fs::File::open(&file).unwrap());
+        program.stderr(std::fs::File::open(&file).unwrap());
         let running = Running::start(&mut program).unwrap().without_first_thread().unwrap();
         let held = HeldProcess::open(running.0.id()).expect("it lives");
         assert!(held.alive());
@@ -229,6 +232,7 @@ mod tests {
         let (found, all) = open(100);
         assert!(all && found.contains(&file) && variable(held.pid, "A").as_deref() == Some("b"));
         assert!(!open(1).1, "it has more open");
+        assert_eq!(found.iter().filter(|found| **found == file).count(), 1, "{found:?}");
         held.signal(Signal::KILL);
         wait_for(
             "all its threads to end",

@@ -122,6 +122,7 @@ impl<'a> HandOver<'a> {
         }
         Ok(())
     }
+
     /// Looks who has device nodes open. Processes of no running job that have too many files open for that are ended once, if the
     /// site lets leftovers be ended. What is still unread then keeps no device back: a user could otherwise keep other users' jobs
     /// from the node.

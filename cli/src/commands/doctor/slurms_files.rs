@@ -1,5 +1,7 @@
 //! Compares what slurm.conf and gres.conf on this machine say of a node with `tessera.toml` and with what slurmctld counts.
 
+use std::collections::HashMap;
+
 use site_config::{GpuOrder, SiteConfig, gpu_order};
 use site_problems::{gres_in_slurm_conf, shards_in_gres_conf};
 
@@ -9,13 +11,15 @@ use super::findings::Findings;
 
 /// The two files, as far as they can be read here.
 pub(super) struct SlurmsFiles {
-    slurm_conf: Option<String>,
+    /// Each node's `Gres=` in slurm.conf.
+    gres_of: HashMap<String, String>,
     gres_conf: Option<String>,
 }
 
 impl SlurmsFiles {
     pub(super) fn read(slurm: &SlurmAnswers) -> Self {
-        Self { slurm_conf: slurm.slurm_conf(), gres_conf: slurm.gres_conf() }
+        let gres_of = slurm.slurm_conf().map(|text| gres_in_slurm_conf(&text)).unwrap_or_default();
+        Self { gres_of, gres_conf: slurm.gres_conf() }
     }
 
     /// Reports each number of GPUs or shards of a node that is not that of `tessera.toml`.
@@ -35,10 +39,9 @@ impl SlurmsFiles {
 
     fn differences(&self, name: &str, want: [(&str, u32); 2], counted: Option<&str>) -> Vec<String> {
         let mut found = Vec::new();
-        if let Some(gres) = self.slurm_conf.as_deref().and_then(|text| gres_in_slurm_conf(text).remove(name))
-        {
+        if let Some(gres) = self.gres_of.get(name) {
             for (kind, want) in want {
-                let has = count(&gres, kind);
+                let has = count(gres, kind);
                 if has != want {
                     found.push(format!(
                         "slurm.conf has {kind}:{has} in its Gres=, tessera.toml comes to {kind}:{want}: correct Gres=, restart \
@@ -72,7 +75,7 @@ mod tests {
 
     fn said(slurm_conf: &str, gres_conf: &str, counted: &str) -> String {
         let files = SlurmsFiles {
-            slurm_conf: Some(format!("NodeName=n[1-2] Gres={slurm_conf}\n")),
+            gres_of: gres_in_slurm_conf(&format!("NodeName=n[1-2] Gres={slurm_conf}\n")),
             gres_conf: Some(format!("NodeName=n[1-2] Name=gpu File=/dev/nvidia[0-{gres_conf}\n")),
         };
         files.differences("n1", [("gpu", 8), ("shard", 320)], Some(counted)).join("\n")
@@ -94,7 +97,7 @@ mod tests {
     #[test]
     fn files_that_say_nothing_of_a_node_say_nothing_wrong() {
         let files = SlurmsFiles {
-            slurm_conf: Some("Include x\n".to_owned()),
+            gres_of: gres_in_slurm_conf("Include x\n"),
             gres_conf: Some("AutoDetect=nvml\n".to_owned()),
         };
         assert!(files.differences("n1", [("gpu", 8), ("shard", 320)], None).is_empty());

@@ -11,8 +11,27 @@ use crate::sim::Stuck;
 use Basis::{ByConstruction, Fitted, Predicted};
 use Measure::{Points, Ratio};
 
-/// The rows of a figure whose labels have these words: what they are together, the words, how they came about and are compared.
-struct FigurePart(&'static str, &'static [&'static str], Basis, Measure, f64);
+/// Rows of a figure, by words of their labels.
+enum Labels {
+    /// One of the words is in the label.
+    With(&'static [&'static str]),
+    /// The label begins with one of the words, and is not that of a mean.
+    Each(&'static [&'static str]),
+}
+
+use Labels::{Each, With};
+
+impl Labels {
+    fn have(&self, label: &str) -> bool {
+        match self {
+            With(words) => words.iter().any(|word| label.contains(word)),
+            Each(words) => words.iter().any(|word| label.starts_with(word)) && !label.contains("mean"),
+        }
+    }
+}
+
+/// Some rows of a figure: what they are together, which they are, how they came about and are compared.
+struct FigurePart(&'static str, Labels, Basis, Measure, f64);
 
 /// A figure: its name in [`crate::figures`], its name in the paper, its parts, and what is to be said of it.
 struct ShownFigure(&'static str, &'static str, &'static [FigurePart], &'static str);
@@ -26,8 +45,8 @@ const CASE: [ShownFigure; 9] = [
         "fig5",
         "Figure 5",
         &[
-            FigurePart("the mean", &["mean"], Predicted, Ratio, NEAR),
-            FigurePart("the mixes", &["W"], Predicted, Ratio, NEAR),
+            FigurePart("the mean", With(&["mean"]), Predicted, Ratio, NEAR),
+            FigurePart("the mixes", Each(&["W"]), Predicted, Ratio, NEAR),
         ],
         FIG_5,
     ),
@@ -35,10 +54,10 @@ const CASE: [ShownFigure; 9] = [
         "fig6",
         "Figure 6",
         &[
-            FigurePart("CASE on P100", &["case p100"], Predicted, Ratio, NEAR),
-            FigurePart("CASE on V100", &["case v100"], Predicted, Ratio, NEAR),
-            FigurePart("CG on P100", &["cg p100"], Predicted, Ratio, NEAR),
-            FigurePart("CG on V100", &["cg v100"], Predicted, Ratio, NEAR),
+            FigurePart("CASE on P100", With(&["case p100"]), Predicted, Ratio, NEAR),
+            FigurePart("CASE on V100", With(&["case v100"]), Predicted, Ratio, NEAR),
+            FigurePart("CG on P100", With(&["cg p100"]), Predicted, Ratio, NEAR),
+            FigurePart("CG on V100", With(&["cg v100"]), Predicted, Ratio, NEAR),
         ],
         FIG_6,
     ),
@@ -46,9 +65,9 @@ const CASE: [ShownFigure; 9] = [
         "fig7",
         "Figure 7",
         &[
-            FigurePart("single assignment", &["sa"], Predicted, Points, 3.0),
-            FigurePart("CASE", &["case"], Predicted, Points, 3.0),
-            FigurePart("CG", &["cg"], Predicted, Points, 3.0),
+            FigurePart("single assignment", With(&["sa"]), Predicted, Points, 3.0),
+            FigurePart("CASE", With(&["case"]), Predicted, Points, 3.0),
+            FigurePart("CG", With(&["cg"]), Predicted, Points, 3.0),
         ],
         FIG_7,
     ),
@@ -56,8 +75,8 @@ const CASE: [ShownFigure; 9] = [
         "fig8",
         "Figure 8 and section 5.3",
         &[
-            FigurePart("eight alike", &["predict", "detect", "generate", "train"], Fitted, Ratio, NEAR),
-            FigurePart("128 jobs", &["128"], Predicted, Ratio, NEAR),
+            FigurePart("eight alike", With(&["predict", "detect", "generate", "train"]), Fitted, Ratio, NEAR),
+            FigurePart("128 jobs", With(&["128"]), Predicted, Ratio, NEAR),
         ],
         FIG_8,
     ),
@@ -65,9 +84,9 @@ const CASE: [ShownFigure; 9] = [
         "fig9",
         "Figure 9",
         &[
-            FigurePart("CASE, mean of the four", &["case, mean"], Predicted, Points, POINTS),
-            FigurePart("SchedGPU, mean of the four", &["schedgpu, mean"], Predicted, Points, POINTS),
-            FigurePart("each workload", &["case ", "schedgpu "], Predicted, Points, POINTS),
+            FigurePart("CASE, mean of the four", With(&["case, mean"]), Predicted, Points, POINTS),
+            FigurePart("SchedGPU, mean of the four", With(&["schedgpu, mean"]), Predicted, Points, POINTS),
+            FigurePart("each workload", Each(&["case ", "schedgpu "]), Predicted, Points, POINTS),
         ],
         FIG_9,
     ),
@@ -75,8 +94,8 @@ const CASE: [ShownFigure; 9] = [
         "table3",
         "Table 3",
         &[
-            FigurePart("crashes on P100", &["p100"], Predicted, Points, POINTS),
-            FigurePart("crashes on V100", &["v100"], Predicted, Points, POINTS),
+            FigurePart("crashes on P100", With(&["p100"]), Predicted, Points, POINTS),
+            FigurePart("crashes on V100", With(&["v100"]), Predicted, Points, POINTS),
         ],
         "",
     ),
@@ -84,8 +103,8 @@ const CASE: [ShownFigure; 9] = [
         "table4",
         "Table 4",
         &[
-            FigurePart("turnaround on P100", &["p100"], Predicted, Ratio, NEAR),
-            FigurePart("turnaround on V100", &["v100"], Predicted, Ratio, NEAR),
+            FigurePart("turnaround on P100", With(&["p100"]), Predicted, Ratio, NEAR),
+            FigurePart("turnaround on V100", With(&["v100"]), Predicted, Ratio, NEAR),
         ],
         "",
     ),
@@ -93,8 +112,8 @@ const CASE: [ShownFigure; 9] = [
         "table6",
         "Table 6",
         &[
-            FigurePart("Algorithm 2", &["alg2"], Predicted, Points, 2.5),
-            FigurePart("Algorithm 3", &["alg3"], Predicted, Points, 2.5),
+            FigurePart("Algorithm 2", With(&["alg2"]), Predicted, Points, 2.5),
+            FigurePart("Algorithm 3", With(&["alg3"]), Predicted, Points, 2.5),
         ],
         TABLE_6,
     ),
@@ -102,9 +121,9 @@ const CASE: [ShownFigure; 9] = [
         "table7",
         "Table 7",
         &[
-            FigurePart("single assignment on P100", &["sa p100"], Fitted, Ratio, NEAR),
-            FigurePart("single assignment on V100", &["sa v100"], Fitted, Ratio, NEAR),
-            FigurePart("Algorithm 2 on V100", &["alg2"], Predicted, Ratio, NEAR),
+            FigurePart("single assignment on P100", With(&["sa p100"]), Fitted, Ratio, NEAR),
+            FigurePart("single assignment on V100", With(&["sa v100"]), Fitted, Ratio, NEAR),
+            FigurePart("Algorithm 2 on V100", With(&["alg2"]), Predicted, Ratio, NEAR),
         ],
         "",
     ),
@@ -115,9 +134,9 @@ const CASE_MIG: [ShownFigure; 5] = [
         "mig:fig1",
         "Figure 1",
         &[
-            FigurePart("mean throughput", &["mean throughput"], Fitted, Ratio, NEAR),
-            FigurePart("mean turnaround", &["mean turnaround"], Predicted, Ratio, NEAR),
-            FigurePart("isolated jobs alone", &[" 1:0 "], ByConstruction, Ratio, NEAR),
+            FigurePart("mean throughput", With(&["mean throughput"]), Fitted, Ratio, NEAR),
+            FigurePart("mean turnaround", With(&["mean turnaround"]), Predicted, Ratio, NEAR),
+            FigurePart("isolated jobs alone", With(&[" 1:0 "]), ByConstruction, Ratio, NEAR),
         ],
         "",
     ),
@@ -125,8 +144,8 @@ const CASE_MIG: [ShownFigure; 5] = [
         "mig:fig2",
         "Figure 2",
         &[
-            FigurePart("mean throughput", &["mean throughput"], Predicted, Ratio, NEAR),
-            FigurePart("mean turnaround", &["mean turnaround"], Predicted, Ratio, NEAR),
+            FigurePart("mean throughput", With(&["mean throughput"]), Predicted, Ratio, NEAR),
+            FigurePart("mean turnaround", With(&["mean turnaround"]), Predicted, Ratio, NEAR),
         ],
         MIG_FIG_2,
     ),
@@ -134,21 +153,21 @@ const CASE_MIG: [ShownFigure; 5] = [
         "mig:fig3",
         "Figure 3",
         &[
-            FigurePart("mean throughput", &["mean throughput"], Predicted, Ratio, NEAR),
-            FigurePart("mean turnaround", &["mean turnaround"], Predicted, Ratio, NEAR),
+            FigurePart("mean throughput", With(&["mean throughput"]), Predicted, Ratio, NEAR),
+            FigurePart("mean turnaround", With(&["mean turnaround"]), Predicted, Ratio, NEAR),
         ],
         "",
     ),
     ShownFigure(
         "mig:fig4",
         "Figure 4",
-        &[FigurePart("mean utilisation", &["mean"], Predicted, Ratio, NEAR)],
+        &[FigurePart("mean utilisation", With(&["mean"]), Predicted, Ratio, NEAR)],
         "",
     ),
     ShownFigure(
         "mig:table2",
         "Table 2",
-        &[FigurePart("slowdowns", &["-"], Predicted, Points, 2.5)],
+        &[FigurePart("slowdowns", With(&["-"]), Predicted, Points, 2.5)],
         MIG_TABLE_2,
     ),
 ];
@@ -205,15 +224,8 @@ fn table(shown: &ShownFigure) -> Result<PaperTable, Stuck> {
 }
 
 fn group(figure: &Figure, part: &FigurePart) -> RowGroup {
-    let FigurePart(what, words, basis, measure, within) = part;
-    let is_part = |label: &str| match *words {
-        // The workloads of Fig. 9 beside their means, and the mixes of Fig. 5 beside theirs.
-        ["case ", "schedgpu "] | ["W"] => {
-            words.iter().any(|word| label.starts_with(word)) && !label.contains("mean")
-        }
-        _ => words.iter().any(|word| label.contains(word)),
-    };
-    let rows = figure.rows.iter().filter(|row| is_part(&row.label));
+    let FigurePart(what, labels, basis, measure, within) = part;
+    let rows = figure.rows.iter().filter(|row| labels.have(&row.label));
     let rows = rows.map(|row| PaperRow::new(row.label.clone(), row.paper, row.ours)).collect();
     RowGroup { what: (*what).to_owned(), basis: *basis, measure: *measure, within: *within, rows }
 }

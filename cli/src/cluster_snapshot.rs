@@ -390,7 +390,7 @@ impl GpuSeen {
     }
 }
 
-/// What a job asked for, in a few characters: `2 x 1g.5gb`, `mps 5.0 GB`, `4 GPUs`, `2 x 8 GPUs` on two nodes; `None`: no GPUs.
+/// Says in a few characters what a job asked for: `2 x 1g.5gb`, `mps 5.0 GB`, `4 GPUs`, `2 x 8 GPUs` on two nodes; `None`: no GPUs.
 pub(crate) fn asks(job: &QueuedJob) -> Option<String> {
     ours(job).or_else(|| {
         let entries = tres(job).gpu_entries();
@@ -456,7 +456,7 @@ pub(crate) fn request(job: &QueuedJob) -> Option<Request> {
     parse_request(&AdminComment::parse(&job.comment).asks?).ok()
 }
 
-/// What kind of GPUs a job asked Tessera for; `plain`: it asked Slurm alone for GPUs or shards; `None`: for none at all.
+/// Kind of GPUs that a job asked Tessera for; `plain`: it asked Slurm alone for GPUs or shards; `None`: for none at all.
 pub(crate) fn kind(job: &QueuedJob) -> Option<&'static str> {
     Some(match request(job).map(|request| request.isolation) {
         Some(Isolation::Auto) => "auto",

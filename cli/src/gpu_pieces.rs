@@ -55,7 +55,7 @@ pub(crate) struct Piece {
 /// A job on a piece.
 pub(crate) struct PieceJob {
     pub(crate) id: JobId,
-    /// Its number as Slurm's commands write it, where that is another one: a task of an array, `4711_2`.
+    /// Number in Slurm's commands, where that is another one: a task of an array, `4711_2`.
     pub(crate) task: Option<String>,
     /// Its part, where it shares.
     pub(crate) share: Option<Share>,
@@ -84,7 +84,7 @@ impl PieceJob {
         Self { id, task: None, share: Some(share), user: None }
     }
 
-    /// Its number as Slurm's commands write it.
+    /// Gives the number that Slurm's commands show.
     pub(crate) fn number(&self) -> String {
         self.task.clone().unwrap_or_else(|| self.id.to_string())
     }

@@ -21,7 +21,7 @@ pub(crate) fn hint(env: &dyn Fn(&str) -> Option<String>) -> Option<&'static str>
     needs_hint(line.split('\0'), &launch).then_some(HINT)
 }
 
-/// Tells whether somebody will sit at a shell without GPUs: not where salloc is quiet, starts nothing, or starts srun.
+/// Tells whether a user gets a shell without GPUs: not where salloc is quiet, starts nothing, or starts srun.
 fn needs_hint<'a>(mut words: impl Iterator<Item = &'a str>, launch: &str) -> bool {
     let is_other = |word: &str| {
         ["-Q", "--quiet", "--no-shell"].contains(&word) || word.rsplit('/').next() == Some("srun")

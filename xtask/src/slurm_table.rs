@@ -51,7 +51,7 @@ const HEADERS: [&str; 16] = [
 
 /// Rows of the functions that Slurm looks up in a plugin of the kinds that Tessera has begin so.
 const ASKED: &str = "asked.";
-/// Where Slurm lists these functions, with the first of each list. Before 23.02 the files are elsewhere.
+/// Files in which Slurm lists these functions, with the first of each list. Before 23.02 the files are elsewhere.
 const LISTS: [(&str, &str, &str); 4] = [
     ("src/interfaces/select.c", "src/common/select.c", "plugin_id"),
     ("src/interfaces/job_submit.c", "src/slurmctld/job_submit.c", "job_submit"),
@@ -67,7 +67,7 @@ const LISTS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// What the headers want of `config.h`.
+/// Lines of `config.h` that the headers need.
 const CONFIG: &str = "#define HAVE_CONFIG_H 1\n#define WITH_PTHREADS 1\n#define PRECISE 1\n#define _GNU_SOURCE 1\n\
     #define SLURM_MAJOR \"0\"\n#define SLURM_MICRO \"0\"\n#define SLURM_API_CURRENT 0\n#define SLURM_API_MAJOR 0\n";
 
@@ -289,7 +289,7 @@ impl Probe {
     }
 }
 
-/// One line for each row, the first of them line 1.
+/// Writes the program: a line for each row, the first of them line 1.
 fn program(tree: &Path, probes: &[Probe]) -> String {
     let mut text = String::from("#include \"config.h\"\n#include <stddef.h>\n#include <stdio.h>\n");
     for header in HEADERS.iter().filter(|header| tree.join(header).is_file()) {

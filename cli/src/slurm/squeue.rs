@@ -71,7 +71,7 @@ impl QueuedJob {
         }
     }
 
-    /// Its number and user, `4711_2 (bob)`.
+    /// Gives number and user, `4711_2 (bob)`.
     pub(crate) fn named(&self) -> String {
         format!("{} ({})", self.number(), self.user)
     }

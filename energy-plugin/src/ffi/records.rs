@@ -6,7 +6,7 @@ use slurm_tables::table::BadTable;
 use slurm_tables::{Layout, record};
 
 record! {
-    /// What a plugin answers [slurm/slurm.h].
+    /// Energy that a plugin answers [slurm/slurm.h].
     pub(super) struct Energy, EnergyLayout = "acct_gather_energy" {
         ave_watts: u32, at ave_watts_at;
         consumed_energy: u64, at consumed_energy_at;

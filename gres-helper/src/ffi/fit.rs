@@ -12,10 +12,10 @@ use super::host;
 use super::records::{self, Conf, Desc, Details, Job};
 use super::version;
 
-/// What is known of the structures.
+/// Knowledge of the structures.
 static KNOWN: AtomicU8 = AtomicU8::new(NOTHING);
 const NOTHING: u8 = 0;
-/// Where fields are to lie. No description was seen yet.
+/// Places of fields. No description was seen yet.
 const LEARNT: u8 = 1;
 /// Descriptions are as they are known here.
 const FITS: u8 = 2;

@@ -1,4 +1,4 @@
-//! What differs between series of Slurm beside the places of fields.
+//! Differences between series of Slurm, other than the places of fields.
 
 use slurm_numbers as numbers;
 use slurm_tables::Version;
@@ -32,7 +32,7 @@ pub(super) fn exclusive(whole_node: u8) -> bool {
     is_exclusive(whole_node, numbers::WHOLE_NODE_REQUIRED, slurm().since(24, 5))
 }
 
-/// Gives the flags by which slurmctld itself notes in a change of a job that it is to lose licenses. Clients' bits come through.
+/// Gives the flags with which slurmctld itself notes that a change takes licenses from a job. Clients' bits come through.
 pub(super) fn reset_licenses(slurm: Version) -> u64 {
     if slurm.since(23, 2) { numbers::RESET_LIC_JOB | numbers::RESET_LIC_TASK } else { 0 }
 }

@@ -91,7 +91,7 @@ impl Host {
     /// Writes a node's scheduling weight, as cons_tres itself does in a test.
     pub(super) fn set_weight(&self, index: usize, weight: u64) {
         if let Some(node) = self.node(index) {
-            // SAFETY: a field of the node table; a test runs under the node lock, and nobody else reads it.
+            // SAFETY: a field of the node table; a test runs under the node lock, and only Slurm's own test reads it.
             unsafe { node.sched_weight_at().write(weight) };
         }
     }

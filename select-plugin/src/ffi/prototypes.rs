@@ -82,5 +82,5 @@ around!(
     }
 );
 
-// From 25.11 it returns nothing, and nobody looks at what it returns.
+// From 25.11 Slurm expects no return value, and ignores this one.
 around!(fn fini() -> c_int, else 0, |real| real());

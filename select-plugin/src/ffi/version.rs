@@ -1,4 +1,4 @@
-//! What differs between series of Slurm beside the places of fields. The functions that differ stand in `prototypes`; together the
+//! Differences between series of Slurm, other than the places of fields. The functions that differ stand in `prototypes`; together the
 //! two are all there is to look at when a new series comes.
 
 use std::ffi::c_void;

@@ -96,7 +96,7 @@ pub(crate) fn controllers_file(slurm: &SlurmAnswers, findings: &mut Findings) {
     }
 }
 
-/// Whether Slurm counts what `tessera.toml` describes, publishes a layout, and gives the node jobs, Tessera's too.
+/// Checks that Slurm counts what `tessera.toml` describes, shows a layout, and gives the node jobs, Tessera's too.
 pub(crate) fn node(
     slurm: &SlurmAnswers,
     files: &SlurmsFiles,

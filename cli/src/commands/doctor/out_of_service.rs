@@ -32,7 +32,7 @@ fn bare(reason: &str) -> &str {
     reason.rsplit_once(" [").filter(|(_, end)| end.ends_with(']')).map_or(reason, |(reason, _)| reason).trim()
 }
 
-/// What to do about a reason that Slurm's daemons write, 22.05 to 24.11; `None`: an administrator's, or a program's.
+/// Says what to do about a reason that Slurm's daemons write, 22.05 to 24.11; `None`: an administrator's, or a program's.
 fn fix(reason: &str) -> Option<&'static str> {
     let counts = "make Gres= in slurm.conf, gres.conf and tessera.toml agree (`tessera discover --format all` prints all three), \
                   restart slurmctld and that slurmd";

@@ -1,6 +1,6 @@
 //! Kinds of contents.
 
-/// What can be said of a field's contents.
+/// Kind of a field's contents, as far as a look can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing.

@@ -8,7 +8,7 @@ use plugin_rt::read_file::read_small;
 use crate::table::{BadRow, BadTable};
 use crate::{Layout, TABLES, Tables, Version};
 
-/// A table that a site has made itself, for a Slurm that it has changed. It lies beside the plugin.
+/// Name of a table that a site has made for a Slurm that it has changed. It lies in the directory of the plugin.
 pub const OWN_TABLE: &str = "tessera-slurm-table.txt";
 /// Most bytes of such a table.
 const MAX_BYTES: u64 = 1 << 20;
@@ -25,15 +25,15 @@ pub enum NoTable {
     /// The site's cannot be opened.
     #[error("{file}")]
     Open {
-        /// Its path.
+        /// Path of the file.
         file: PathBuf,
-        /// What keeps it from being opened.
+        /// The system's answer.
         source: std::io::Error,
     },
     /// The site's cannot be read.
     #[error("{file}")]
     Row {
-        /// Its path.
+        /// Path of the file.
         file: PathBuf,
         /// The line.
         source: BadRow,
@@ -41,9 +41,9 @@ pub enum NoTable {
     /// The site's cannot be used.
     #[error("{file}")]
     Site {
-        /// Its path.
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Error in the table.
         source: BadTable,
     },
 }

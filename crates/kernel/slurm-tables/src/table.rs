@@ -17,7 +17,7 @@ use std::fmt;
 
 use crate::version::Version;
 
-/// One entry of a row.
+/// An entry of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// The release has no such field or value.
@@ -28,7 +28,7 @@ pub enum Cell {
     Field {
         /// Bytes before it in its structure.
         position: usize,
-        /// Its own bytes.
+        /// Bytes of the field.
         bytes: usize,
     },
 }
@@ -63,7 +63,7 @@ impl fmt::Display for Cell {
 pub struct BadRow {
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Error in the row.
     pub why: String,
 }
 
@@ -80,7 +80,7 @@ pub enum BadTable {
         version: Version,
         /// The row.
         name: String,
-        /// What is wrong with it.
+        /// Error in the row.
         why: String,
     },
 }

@@ -56,7 +56,7 @@ pub fn far_wide(problem: &Problem) -> Far {
     FarPlanner::new(&SearchTable::new(problem)).far(Choices::Wide)
 }
 
-/// What a plan may try.
+/// Choices that a plan may try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choices {
     /// See [`far`].

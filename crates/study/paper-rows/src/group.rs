@@ -3,7 +3,7 @@
 /// A number of the paper and ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperRow {
-    /// What it is of, such as `W1 on P100`.
+    /// Subject of the row, such as `W1 on P100`.
     pub label: String,
     /// As printed; `None`: the paper shows it without a number, or not at all.
     pub paper: Option<f64>,
@@ -13,7 +13,7 @@ pub struct PaperRow {
     pub spread: Option<(f64, f64)>,
 }
 
-/// Where our numbers come from.
+/// Origin of our numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// Parameters were chosen so that these rows agree.
@@ -55,9 +55,9 @@ pub enum Agreement {
 /// The best constant for a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constant {
-    /// Its value.
+    /// The constant.
     pub value: f64,
-    /// Its error over the rows.
+    /// Error of the constant over the rows.
     pub error: f64,
 }
 
@@ -66,7 +66,7 @@ pub struct Constant {
 pub struct RowGroup {
     /// The quantity, such as `CASE on P100`.
     pub what: String,
-    /// Where ours comes from.
+    /// Origin of our number.
     pub basis: Basis,
     /// How errors are counted.
     pub measure: Measure,

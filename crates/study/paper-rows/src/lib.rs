@@ -18,9 +18,9 @@ pub use markdown::markdown;
 /// A table or figure of a paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperTable {
-    /// Its name in the paper, such as `Table 4`.
+    /// Name in the paper, such as `Table 4`.
     pub name: &'static str,
-    /// What it shows, with the unit.
+    /// Quantity that it shows, with the unit.
     pub title: String,
     /// The rows, by quantity.
     pub groups: Vec<RowGroup>,

@@ -123,7 +123,7 @@ pub(crate) fn install_plugins(layout: &Layout, slurm: &Slurm, profile: Profile) 
     let version = slurm.number()?;
     for (from, name) in plugins(profile) {
         let to = layout.at("plugins").join(name);
-        // Another process copies, as in `copy`; the stamp is written to a file that nobody runs.
+        // Another process copies, as in `copy`; the stamp is written to a file that is not run.
         plugin_stamp::stamp(&from, &to, version)
             .map_err(|why| HarnessError::Unexpected(with_causes(&why)))?;
     }

@@ -24,7 +24,7 @@ pub const SOURCE: &str = "TESSERA_E2E_SOURCE";
 pub struct Slurm {
     /// Its series.
     pub release: Release,
-    /// Its source tree; `None` for the packages of a Debian whose source is not always to be had.
+    /// Source tree; `None` for the packages of a Debian whose source is not always to be had.
     pub(crate) source: Option<PathBuf>,
     /// Where it is installed; `None` for the packages of a Debian.
     pub(crate) prefix: Option<PathBuf>,
@@ -96,7 +96,7 @@ impl Slurm {
         version_of(source)
     }
 
-    /// Its source tree, if there is one.
+    /// Gives the source tree, if there is one.
     #[must_use]
     pub fn source(&self) -> Option<&Path> {
         self.source.as_deref()
@@ -125,7 +125,7 @@ impl Slurm {
         plugin_stamp::check(self.number()?).map_err(|why| HarnessError::Unexpected(with_causes(&why)))
     }
 
-    /// Its version as a number.
+    /// Gives the version as a number.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Stamps the version of a Slurm into a plugin.
 //!
 //! Slurm loads a plugin only if its `plugin_version` is Slurm's own version number, of a SPANK plugin the major and minor part. Tessera's
-//! plugins serve every release by tables, and a build leaves that number 0. Whoever installs them stamps the number of the Slurm that is
+//! plugins serve every release by tables, and a build leaves that number 0. Their installation stamps the number of the Slurm that is
 //! there into a copy.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
@@ -36,9 +36,9 @@ pub enum NotStamped {
     /// The file could not be read or written.
     #[error("{path}")]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's answer.
         source: io::Error,
     },
 }
@@ -103,7 +103,7 @@ fn by_series(releases: &[Version]) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Where the number is in the file.
+/// Finds the number in the file.
 fn place(bytes: &[u8]) -> Option<usize> {
     let file = object::File::parse(bytes).ok()?;
     let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(SYMBOL))?;

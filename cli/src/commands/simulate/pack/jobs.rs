@@ -17,7 +17,7 @@ use crate::site;
 
 use super::{PackArgs, one_or_list, policies, read_jobs};
 
-/// What became of the jobs under one rule.
+/// Outcome of the jobs under one rule.
 struct Ran {
     policy: String,
     summary: StreamSummary,

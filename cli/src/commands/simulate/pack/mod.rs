@@ -97,7 +97,7 @@ fn policies(args: &PackArgs, usual: &[&str]) -> Vec<String> {
     args.policy.clone()
 }
 
-/// One object, or the list of several.
+/// An object, or the list of several.
 fn one_or_list(all: Vec<Value>) -> Value {
     match <[Value; 1]>::try_from(all) {
         Ok([one]) => one,

@@ -31,9 +31,9 @@ pub enum Misfit {
         structure: &'static str,
         /// The field.
         field: &'static str,
-        /// Where it is by the table.
+        /// Bytes before it, by the table.
         position: usize,
-        /// What it should have.
+        /// Contents that it should have.
         wanted: &'static str,
     },
 }
@@ -43,9 +43,9 @@ pub enum Misfit {
 pub struct Record {
     /// Slurm's name of the structure.
     pub structure: &'static str,
-    /// Its bytes.
+    /// Bytes of the structure.
     pub size: usize,
-    /// Where its mark is and which number that is, if it has one.
+    /// Place and number of the mark, if the structure has one.
     pub magic: Option<(usize, u32)>,
     /// Name, position and contents of each field.
     pub fields: Vec<(&'static str, usize, Kind)>,

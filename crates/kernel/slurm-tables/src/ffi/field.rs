@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use crate::kind::Kind;
 use crate::table::{BadTable, Layout};
 
-/// One of Slurm's lists; only ever handled by pointer.
+/// A list of Slurm's; only ever handled by pointer.
 #[derive(Debug)]
 #[repr(C)]
 pub struct List {
@@ -19,7 +19,7 @@ pub struct Wide(pub u64);
 
 /// The type of a field: numbers and pointers, for which every bit pattern is a value.
 pub trait Value: Copy {
-    /// What can be said of its contents.
+    /// Kind of the contents.
     const KIND: Kind;
 
     /// Tells whether a field of so many bytes can be read as this type.

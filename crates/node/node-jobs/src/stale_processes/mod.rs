@@ -28,11 +28,11 @@ pub struct Leftover {
     pub gpu: NvmlIndex,
     /// The GPU instance, if it is in one.
     pub gi: Option<u32>,
-    /// Its id.
+    /// Process id.
     pub pid: u32,
-    /// Its user; `None` where `/proc` does not have the process.
+    /// User; `None` where `/proc` does not have the process.
     pub uid: Option<u32>,
-    /// Its program's name, as it calls itself.
+    /// Name of the program, as it calls itself.
     pub name: String,
 }
 
@@ -54,7 +54,7 @@ pub struct Found {
     pub bystanders: Vec<Leftover>,
 }
 
-/// Whoever is on a GPU, or on one instance of it. `node` is the device node that a process must have open for it; `open`
+/// Finds the processes on a GPU, or on one instance of it. `node` is the device node that a process must have open for it; `open`
 /// says who has which open now; `entries` are the jobs that run here.
 pub fn on(
     nvml: &Nvml,

@@ -36,7 +36,7 @@ pub struct Unread {
     uid: u32,
     /// The most files that it can have open.
     table: u32,
-    /// Clock ticks since boot; 0 until somebody has to know that it is still the same process.
+    /// Clock ticks since boot; 0 until it has to be known that it is still the same process.
     start_time: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct OpenNodes {
     found: Vec<(u32, PathBuf)>,
     /// Processes of no running job that have more files open than could be looked at in time.
     pub outside: Vec<Unread>,
-    /// Processes of that kind that are of running jobs, and those of which that could not be learnt in time.
+    /// Processes of running jobs that have more open than that, and processes that could not be told from them in time.
     pub of_jobs: Vec<Unread>,
 }
 
@@ -127,7 +127,7 @@ fn of_people(pid: u32) -> Option<Unread> {
     (uid >= FIRST_USER).then_some(Unread { pid, uid, table, start_time: 0 })
 }
 
-/// Users with few files come first, and of each user the processes with few: who has many keeps nobody else from being seen.
+/// Users with few files come first, and of each user the processes with few: a user with many does not keep others from being seen.
 fn in_order(mut processes: Vec<Unread>) -> Vec<Unread> {
     let mut files_of: HashMap<u32, u64> = HashMap::new();
     for process in &processes {

@@ -21,7 +21,7 @@ pub enum Machine {
     P100,
     /// Four V100.
     V100,
-    /// One K80, which is two GPUs of 12 GiB. No time is known of it: jobs take what they take on a P100, and only ratios can be
+    /// A K80, which is two GPUs of 12 GiB. No time is known of it: jobs take what they take on a P100, and only ratios can be
     /// compared.
     K80,
 }
@@ -67,7 +67,7 @@ impl Machine {
         }
     }
 
-    /// Its name in `fits.csv`.
+    /// Name in `fits.csv`.
     fn name(self) -> &'static str {
         match self {
             Machine::P100 | Machine::K80 => "p100",
@@ -179,7 +179,7 @@ pub fn rodinia(name: &str, machine: Machine) -> Vec<Job> {
     rodinia_with(name, machine, &Rates::first(machine))
 }
 
-/// Those jobs with other rates. The artefact's mixes of [`K80_MIXES`] are known, too.
+/// Gives those jobs with other rates. The artefact's mixes of [`K80_MIXES`] are known, too.
 #[must_use]
 pub fn rodinia_with(name: &str, machine: Machine, rates: &Rates) -> Vec<Job> {
     let commands = commands();

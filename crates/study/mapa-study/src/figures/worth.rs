@@ -57,7 +57,7 @@ fn mean_eff_bw(graph: &HardwareGraph, jobs: &[SimJob], policy: Selection, first:
 const LOADS: [(f64, &str); 5] =
     [(0.3, "load 0.3"), (0.5, "load 0.5"), (0.7, "load 0.7"), (0.9, "load 0.9"), (0.0, "at once")];
 
-/// What Preserve gains over greedy and over greedy with the first of ties, percent of EffBW, for each seed.
+/// Gain of Preserve over greedy and over greedy with the first of ties, percent of EffBW, for each seed.
 fn gains(graph: &HardwareGraph, jobs: &[SimJob], (share, load): (f64, f64), seeds: u64) -> Vec<[f64; 2]> {
     let one = |seed| {
         let jobs = stream(jobs, (share, load), graph.len(), seed);

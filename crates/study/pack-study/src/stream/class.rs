@@ -10,7 +10,7 @@ use protocol::{Grant, Isolation};
 
 use super::site::StreamJob;
 
-/// What the jobs of a class ask of each node.
+/// Wish of a class of jobs on each node.
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) ask: Ask,
@@ -24,7 +24,7 @@ pub(crate) struct Class {
 /// A request as a published rule sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Want {
-    /// One instance of this profile.
+    /// An instance of this profile.
     Instance(&'static Profile),
     /// So many whole GPUs.
     Whole(usize),

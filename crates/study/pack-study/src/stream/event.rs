@@ -11,7 +11,7 @@ pub enum StreamEvent<'a> {
         job: usize,
         /// When.
         at_ms: u64,
-        /// Its nodes, as positions in the site, and what it gets on each.
+        /// Nodes, as positions in the site, with the grant on each.
         parts: &'a [(usize, Grant)],
     },
     /// A job found no place at once, or never will.

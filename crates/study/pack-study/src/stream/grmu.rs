@@ -7,7 +7,7 @@
 //!
 //! If a light job finds no place, the instances of a light GPU are put together again, the most fragmented GPU first, if that
 //! makes room. At intervals, two light GPUs with one instance of half a GPU each are made one. An instance cannot move while its
-//! job runs, so here the job is requeued: it starts anew at the new place.
+//! job runs, so here the job is requeued: it starts again at the new place.
 //!
 //! The paper knows neither sets nor cores nor nodes that are asked for whole. Here, whole GPUs are of the heavy basket.
 

@@ -9,7 +9,7 @@
 //! jobs seen that asked for it × its part of a GPU / (1 + placements of it that are left in the cluster)
 //! ```
 //!
-//! So a profile that nobody asks for weighs nothing, and the last places of one that is asked for weigh most. The least weight wins,
+//! So a profile that no job asks for weighs nothing, and the last places of one that is asked for weigh most. The least weight wins,
 //! then an idle instance of the profile, fewer idle instances destroyed, the fullest GPU, the fullest node, the first.
 //!
 //! All other requests are ranked as under Tessera.
@@ -32,14 +32,14 @@ struct LearntKind {
     seen: f64,
 }
 
-/// What has been asked for so far.
+/// Requests so far.
 pub(crate) struct Learnt {
     kinds: Vec<LearntKind>,
     /// The kinds of each request: one for each model.
     of_ask: HashMap<usize, Vec<usize>>,
 }
 
-/// What an instance costs at a place, least first.
+/// Cost of an instance at a place, least first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PlaceCost {
     opens_node: bool,
@@ -153,7 +153,7 @@ impl Learnt {
 }
 
 impl LearntKind {
-    /// Counts the placements that can be made beside the units in the bit mask.
+    /// Counts the placements that can be made next to the units in the bit mask.
     fn left(&self, held: u16) -> f64 {
         let free = self.profile.starts.iter().filter(|start| self.profile.at(**start).mask() & held == 0);
         free.map(|_| 1.0).sum()

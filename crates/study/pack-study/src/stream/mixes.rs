@@ -105,7 +105,7 @@ pub fn stream(site: &StreamSite, mix: &Mix, load: f64, (seed, count): (u64, usiz
 /// Compute slices of the kinds that are instances.
 const SLICES: [u8; 5] = [1, 2, 3, 4, 7];
 
-/// One kind of job.
+/// A kind of job.
 struct JobKind {
     request: Request,
     /// How many come in the mean run time for each GPU that is asked for.

@@ -26,7 +26,7 @@ pub(crate) struct JobHere {
 }
 
 impl JobHere {
-    /// Its cores and memory.
+    /// Cores and memory of the node.
     pub(crate) fn asks(&self) -> (u32, u64) {
         (self.cpus, self.mem_mib)
     }
@@ -41,7 +41,7 @@ pub(crate) struct NodeState {
     wants: RefCell<HashMap<usize, Want>>,
     /// By request, the place that a job gets.
     places: HashMap<usize, Option<BestPlace>>,
-    /// By class, when there is room if nobody else comes; `None`: never.
+    /// By class, when there is room if no other job comes; `None`: never.
     soonest: HashMap<usize, Option<u64>>,
     memo: Memo,
 }
@@ -99,7 +99,7 @@ impl NodeState {
         self.places.entry(class.ask_at).or_insert_with(place).as_ref()
     }
 
-    /// Finds when a job of class `at` has room here at the latest, if nobody else comes.
+    /// Finds when a job of class `at` has room here at the latest, if no other job comes.
     pub(crate) fn soonest(&mut self, at: usize, class: &Class, policy: &Policy) -> Option<u64> {
         if let Some(known) = self.soonest.get(&at) {
             return *known;

@@ -7,7 +7,7 @@ use protocol::{Grant, MigSpec};
 use super::class::Want;
 use super::mfi::fragmentation;
 
-/// What a published rule prefers.
+/// Preference of a published rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefers {
     /// The first GPU, the first start.
@@ -33,7 +33,7 @@ pub(crate) fn held(gpu: &Gpu) -> u16 {
     }
 }
 
-/// Lists the starts at which the profile fits beside what jobs hold.
+/// Lists the starts at which the profile fits next to what jobs hold.
 pub(crate) fn starts(gpu: &Gpu, profile: &Profile) -> Vec<Slice> {
     let held_units = held(gpu);
     if gpu.policy == MigPolicy::Off || !gpu.model.profiles.iter().any(|p| p == profile) {
@@ -104,7 +104,7 @@ fn whole(node: &Node, ask: &Ask, n: usize, prefers: Prefers) -> Option<(i64, Gra
     Some((key, Grant::Whole(free[..n].to_vec())))
 }
 
-/// Lists GPUs that nobody is on and a job may have whole.
+/// Lists GPUs without a job that a job may have whole.
 pub(crate) fn free_gpus(node: &Node, ask: &Ask) -> Vec<GpuIndex> {
     let all = (0_u16..).zip(&node.gpus);
     all.filter(|(_, gpu)| gpu.is_ever_whole() && !gpu.has_job())

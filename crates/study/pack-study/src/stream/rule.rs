@@ -36,7 +36,7 @@ pub enum Rule {
     Learnt,
 }
 
-/// What a rule compares between nodes, least first.
+/// Key by which a rule compares nodes, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NodeKey {
     Ranked(NodeCost, u32),

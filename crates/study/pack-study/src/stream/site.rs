@@ -8,11 +8,11 @@ use protocol::Request;
 pub struct StreamNode {
     /// Name, unique in the site.
     pub name: String,
-    /// Its GPUs.
+    /// GPUs of the node.
     pub node: Node,
-    /// Its cores.
+    /// Cores of the node.
     pub cpus: u32,
-    /// Its memory, MiB.
+    /// Memory of the node, MiB.
     pub mem_mib: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct StreamJob {
     pub mem_mib: u64,
     /// How many nodes, from 1.
     pub nodes: usize,
-    /// Its request; never [`protocol::Isolation::None`].
+    /// Request; never [`protocol::Isolation::None`].
     pub request: Request,
     /// It uses none of Tessera's options.
     pub plain: bool,

@@ -61,7 +61,7 @@ impl Run<'_> {
         true
     }
 
-    /// Stops jobs and starts them anew elsewhere.
+    /// Stops jobs and starts them again elsewhere.
     pub(super) fn requeue(&mut self, moves: Vec<Move>, now: u64, on_event: &mut dyn FnMut(&StreamEvent<'_>)) {
         let job_of = |id: JobId| usize::try_from(id.0).unwrap_or(usize::MAX).saturating_sub(1);
         for one in &moves {

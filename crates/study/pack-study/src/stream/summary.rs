@@ -22,13 +22,13 @@ pub struct StreamSummary {
     pub instances: Instances,
     /// Jobs of one instance that started while an idle one of their profile was on some node with cores for them.
     pub reusable: usize,
-    /// Those of them that got an idle instance.
+    /// Jobs that got an idle instance.
     pub reused: usize,
     /// Predicted bandwidth of bandwidth-sensitive sets of several GPUs, mean, GB/s; `None`: there was none.
     pub bandwidth_mean: Option<f64>,
     /// Jobs for all GPUs of a node that were submitted.
     pub whole_node_submitted: usize,
-    /// Those that started.
+    /// Jobs that started.
     pub whole_node_accepted: usize,
     /// Their mean wait.
     pub whole_node_wait_mean: f64,

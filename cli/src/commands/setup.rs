@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use plugin_stamp::said;
 use slurm_tables::Version;
 
 use crate::outcome::{Failure, Outcome};
@@ -168,7 +169,7 @@ fn installed() -> BTreeMap<Version, PathBuf> {
     let found = dirs.iter().flat_map(|dir| programs.iter().map(move |name| dir.join(name)));
     let asked = found.filter(|program| program.is_file()).filter_map(|program| {
         let said = Command::new(&program).arg("-V").output().ok()?;
-        Some((Version::of_program(&String::from_utf8_lossy(&said.stdout))?, program))
+        Some((said::of_program(&String::from_utf8_lossy(&said.stdout))?, program))
     });
     let mut all = BTreeMap::new();
     asked.for_each(|(version, program)| _ = all.entry(version).or_insert(program));

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use plugin_stamp::said;
 use slurm_tables::Version;
 
 use super::command::run;
@@ -11,7 +12,7 @@ use super::command::run;
 pub(crate) fn has_its_field() -> bool {
     /// A squeue that does not answer is asked again: the exporter runs for months.
     static KNOWN: OnceLock<Version> = OnceLock::new();
-    let ask = || Version::of_program(&run("squeue", &["--version"]).ok()?);
+    let ask = || said::of_program(&run("squeue", &["--version"]).ok()?);
     let version = KNOWN.get().copied().or_else(|| ask().map(|version| *KNOWN.get_or_init(|| version)));
     version.is_some_and(|version| version.since(26, 5))
 }

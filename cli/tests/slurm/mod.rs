@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 
 pub(crate) use columns::line;
 
-/// A shell script in a command's place, run in `dir`.
+/// A shell script in a command's place, run in `dir`. Like the command, it says its version if it is asked for that alone.
 ///
 /// Written by a process of its own: what another test starts meanwhile would hold the script open for writing for a moment,
 /// and nobody could run it then.
 pub(crate) fn program(dir: &Path, name: &str, text: &str) {
-    let write = "printf '%s\\n' '#!/bin/sh' \"$2\" > \"$1\" && chmod 755 \"$1\"";
+    let write = "printf '%s\\n' '#!/bin/sh' '[ \"$1\" = --version ] && exec echo slurm 24.11.5' \"$2\" > \"$1\" && chmod 755 \"$1\"";
     let mut writer = Command::new("/bin/sh");
     writer.args(["-c", write, "sh"]).arg(dir.join("bin").join(name)).arg(text);
     assert!(writer.status().unwrap().success(), "{name}");

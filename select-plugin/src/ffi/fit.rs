@@ -66,27 +66,23 @@ pub(super) fn nodes(host: &Host) -> Result<(), Unfit> {
     if NODES_FIT.load(Ordering::Acquire) {
         return Ok(());
     }
-    let (mut looked, mut named) = (0, 0);
+    let (mut looked, mut named) = (false, false);
     for pointer in (0..host.node_count()).filter_map(|index| host.slot(index)).take(NODES) {
         check(Node::described(), pointer)?;
         // SAFETY: a record of the node table, which was just found to be one.
         let Some(node) = (unsafe { Node::at(pointer) }) else { continue };
         // A node that was deleted has no name.
-        if let Some(name) = name_of(node) {
-            if host.node_by_name(&name).is_none_or(|found| found.address() != pointer) {
-                return Err(Unfit::Named("node"));
-            }
-            named += 1;
+        let name = name_of(node);
+        (looked, named) = (true, named || name.is_some());
+        if name.is_some_and(|name| host.node_by_name(&name).is_none_or(|found| found.address() != pointer)) {
+            return Err(Unfit::Named("node"));
         }
         entries(host, node.gres_list(), NodeGres::described())?;
-        looked += 1;
     }
-    if looked > 0 && named == 0 {
+    if looked && !named {
         return Err(Unfit::Named("node"));
     }
-    if looked > 0 {
-        NODES_FIT.store(true, Ordering::Release);
-    }
+    NODES_FIT.store(looked, Ordering::Release);
     Ok(())
 }
 

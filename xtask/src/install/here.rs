@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lab::Slurm;
+use plugin_stamp::said;
 use slurm_releases::Release;
 use slurm_tables::Version;
 
@@ -97,14 +98,14 @@ pub(super) fn choose(plugins_for: &For, here: Option<&Here>) -> Result<Version, 
     }
     let none = || other("no Slurm is found here: name its version by --slurm 24.11.5, say".to_owned());
     let version = &here.ok_or_else(none)?.version;
-    let version = Version::of_release(version).map_err(|why| other(why.to_string()))?;
+    let version = said::of_release(version).map_err(|why| other(why.to_string()))?;
     plugin_stamp::check(version).map_err(|why| other(why.to_string()))?;
     Ok(version)
 }
 
 /// Slurm loads these plugins only if they are stamped with exactly its version.
 pub(super) fn check(stamped: Version, here: &str) -> Result<(), TaskError> {
-    if Version::of_release(here) == Ok(stamped) {
+    if said::of_release(here) == Ok(stamped) {
         return Ok(());
     }
     Err(TaskError::Other(format!(

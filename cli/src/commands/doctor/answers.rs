@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::Standing;
 
+use plugin_stamp::said;
 use slurm_tables::Version;
 
 use super::accounting;
@@ -59,7 +60,7 @@ impl SlurmAnswers {
 
     /// The daemons of this machine, `host` without its domain; slurmctld if there are none, as it decides.
     pub(super) fn daemons_here(&self, host: &str, node: Option<&str>) -> Vec<Daemon> {
-        let slurmctld = Version::of_release(self.setting("slurm_version")).ok();
+        let slurmctld = said::of_release(self.setting("slurm_version")).ok();
         let slurmctld = slurmctld.map(|version| Daemon { name: "slurmctld".to_owned(), version });
         let mut hosts = self.settings.iter().filter(|(key, _)| key.starts_with("slurmctldhost["));
         let controls = hosts.any(|(_, value)| names(value, host));
@@ -126,7 +127,7 @@ fn versions_in(text: &str) -> HashMap<String, Version> {
         match word.split_once('=') {
             Some(("NodeName", name)) => node = name,
             Some(("Version", version)) => {
-                found.extend(Version::of_release(version).ok().map(|version| (node.to_owned(), version)));
+                found.extend(said::of_release(version).ok().map(|version| (node.to_owned(), version)));
             }
             _ => {}
         }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use plugin_stamp::said;
 use site_config::SiteConfig;
 use slurm_tables::Version;
 
@@ -45,7 +46,7 @@ pub(super) fn check(slurm: &SlurmAnswers, config: &SiteConfig, findings: &mut Fi
         }
     }
     versions::compare(&installed, &slurm.daemons_here(&host(), node), findings);
-    if let Ok(slurmctld) = Version::of_release(slurm.setting("slurm_version")) {
+    if let Ok(slurmctld) = said::of_release(slurm.setting("slurm_version")) {
         let others = slurm.slurmds.iter().filter(|(name, _)| Some(name.as_str()) != node);
         let known = others.filter(|(name, _)| config.node(name).is_some());
         let mut nodes: Vec<(String, Version)> = known.map(|(n, v)| (n.clone(), *v)).collect();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSection, ObjectSymbol};
+use plugin_stamp::said;
 use slurm_tables::Version;
 
 use super::findings::Findings;
@@ -29,7 +30,7 @@ impl Needs {
     fn are_met(self, plugin: Version, slurm: Version) -> bool {
         match self {
             Self::Exact => plugin == slurm,
-            Self::Series => plugin.is_of_series(slurm),
+            Self::Series => said::is_same_series(plugin, slurm),
             Self::Nothing => true,
         }
     }
@@ -110,7 +111,7 @@ pub(super) fn compare(installed: &[Installed], daemons: &[Daemon], findings: &mu
 
 /// Names the nodes whose slurmd is of another series than slurmctld. Slurm allows that, and their plugins are other files.
 pub(super) fn other_series(slurmctld: Version, nodes: &[(String, Version)], findings: &mut Findings) {
-    for (node, version) in nodes.iter().filter(|(_, v)| !v.is_of_series(slurmctld)) {
+    for (node, version) in nodes.iter().filter(|(_, v)| !said::is_same_series(*v, slurmctld)) {
         findings.skipped(format!(
             "{node}: its slurmd is {version} and needs plugins built for that, not for slurmctld's {slurmctld}: run \
              `tessera doctor` there"
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     fn version(text: &str) -> Version {
-        Version::of_release(text).unwrap()
+        said::of_release(text).unwrap()
     }
 
     fn library(path: &str, needs: Needs, tessera: &str, slurm: Option<&str>) -> Installed {

@@ -14,28 +14,6 @@ impl Version {
         Self((major as u32) << 16 | (minor as u32) << 8 | micro as u32)
     }
 
-    /// Reads a version as Slurm's daemons and commands name it: a release candidate such as `25.11.0-0rc1` counts as its release.
-    ///
-    /// # Errors
-    ///
-    /// The text does not begin with a version.
-    pub fn of_release(text: &str) -> Result<Self, BadVersion> {
-        text.trim().split('-').next().unwrap_or_default().parse()
-    }
-
-    /// Reads what a program of Slurm's prints for `-V`: `slurm 24.11.7`, or `slurm-wlm 22.05.8` for Debian's.
-    #[must_use]
-    pub fn of_program(said: &str) -> Option<Self> {
-        let (name, version) = said.trim().split_once(' ')?;
-        name.starts_with("slurm").then(|| Self::of_release(version).ok())?
-    }
-
-    /// Tells whether another version is of the same series.
-    #[must_use]
-    pub const fn is_of_series(self, other: Self) -> bool {
-        self.0 >> 8 == other.0 >> 8
-    }
-
     /// Tells whether this is a version of the series `major.minor` or of a later one.
     #[must_use]
     pub const fn since(self, major: u8, minor: u8) -> bool {
@@ -79,19 +57,6 @@ mod tests {
         for bad in ["", "24.11", "24.11.5.1", "24.11.x", "24.11.256", "24.11.5-1"] {
             assert_eq!(bad.parse::<Version>(), Err(BadVersion(bad.to_owned())), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_version_is_read_from_what_slurms_programs_say() {
-        let read = |said: &str| Version::of_program(said).map(|version| version.to_string());
-        assert_eq!(read("slurm 24.11.5\n").as_deref(), Some("24.11.5"));
-        assert_eq!(read("slurm-wlm 22.05.8\n").as_deref(), Some("22.05.8"));
-        assert_eq!(read("slurm 25.11.0-0rc1\n").as_deref(), Some("25.11.0"));
-        for other in ["munge-0.5.15\n", "munge 0.5.15", "slurm", "slurm x.05.1", ""] {
-            assert_eq!(read(other), None, "{other}");
-        }
-        assert!(Version::new(24, 11, 0).is_of_series(Version::new(24, 11, 5)));
-        assert!(!Version::new(24, 5, 8).is_of_series(Version::new(24, 11, 5)));
     }
 
     #[test]

@@ -48,8 +48,7 @@ impl<'a> HandOver<'a> {
         check: bool,
         others: &'a [Entry],
     ) -> Self {
-        let (met, bystanders, ended_unread, left_unread) = Default::default();
-        let open = None;
+        let (open, met, bystanders, ended_unread, left_unread) = Default::default();
         Self { settings, devices, deadline, check, open, others, met, bystanders, ended_unread, left_unread }
     }
 

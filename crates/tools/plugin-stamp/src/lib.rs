@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+pub mod said;
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;

@@ -15,7 +15,7 @@
 //!   record* have room now and the job insists on none: they can serve whatever the busy one could. If Slurm foretells a
 //!   start on a busy node that is left, [`first_fit`] moves it to the end of the jobs in the way.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use decision_counts::decisions::Reason;
 use geometry::JobId;
@@ -97,7 +97,7 @@ pub(crate) fn narrow(
 ) -> Narrowed {
     let judge = |node| (node, judge(engine, question, want, node));
     let judged: Vec<(&NodeView, Availability)> = nodes.iter().map(judge).collect();
-    let mut ready_alike: HashMap<usize, u32> = HashMap::new();
+    let mut ready_alike: BTreeMap<usize, u32> = BTreeMap::new();
     for (node, _) in judged.iter().filter(|(_, room)| *room == Availability::Now) {
         *ready_alike.entry(node.config).or_default() += 1;
     }

@@ -4,7 +4,7 @@
 //! what slurmctld thinks of reboots and power in its upper bits, and belongs to cons_tres in its lowest byte. So the order goes
 //! between: nodes of different upper bits stay in their order, whatever they cost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::engine::CostNow;
 
@@ -22,8 +22,8 @@ pub(crate) struct Placed {
 /// Costs of the candidates of one test. They are kept until its end: if the job starts, it is told why it is on its node.
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
-    /// By Slurm's index of the node.
-    of: Vec<(usize, CostNow)>,
+    /// Each node by Slurm's index, with the place of its cost in `ranks`.
+    of: Vec<Placed>,
     /// Each cost once, least first.
     ranks: Vec<CostNow>,
     /// Names of the first nodes that have the least cost, and the next.
@@ -33,36 +33,36 @@ pub(crate) struct Costs {
 impl Costs {
     /// Takes each node's index, name and cost.
     pub(crate) fn of<'a>(nodes: impl Iterator<Item = (usize, &'a str, CostNow)>) -> Self {
-        let (mut of, mut first) = (Vec::new(), BTreeMap::new());
+        // Different costs are few, and come in runs: neighbours in Slurm's table are alike.
+        let (mut of, mut seen): (Vec<Placed>, Vec<(CostNow, &str)>) = (Vec::new(), Vec::new());
+        let mut known = BTreeMap::new();
         for (node, name, cost) in nodes {
-            of.push((node, cost));
-            first.entry(cost).or_insert(name);
+            let alike = of.last().map(|last| last.place).filter(|place| seen[*place as usize].0 == cost);
+            let place = alike.unwrap_or_else(|| {
+                *known.entry(cost).or_insert_with(|| {
+                    seen.push((cost, name));
+                    u32::try_from(seen.len() - 1).unwrap_or(u32::MAX)
+                })
+            });
+            of.push(Placed { node, place });
         }
-        let names = first.values().take(2).map(|name: &&str| (*name).to_owned()).collect();
-        Self { of, ranks: first.into_keys().collect(), first: names }
+        let mut ranks = vec![0; seen.len()];
+        known.values().zip(0..).for_each(|(place, rank)| ranks[*place as usize] = rank);
+        of.iter_mut().for_each(|placed| placed.place = ranks[placed.place as usize]);
+        let names = known.values().take(2).map(|place| seen[*place as usize].1.to_owned()).collect();
+        Self { of, ranks: known.into_keys().collect(), first: names }
     }
 
     /// Puts the nodes in the order of their costs; empty if all cost the same.
     pub(crate) fn places(&self) -> Vec<Placed> {
-        if self.ranks.len() < 2 {
-            return Vec::new();
-        }
-        let placed = |(node, cost): &(usize, CostNow)| Placed {
-            node: *node,
-            place: u32::try_from(self.rank(cost)).unwrap_or(u32::MAX),
-        };
-        self.of.iter().map(placed).collect()
-    }
-
-    fn rank(&self, cost: &CostNow) -> usize {
-        self.ranks.partition_point(|other| other < cost)
+        if self.ranks.len() < 2 { Vec::new() } else { self.of.clone() }
     }
 
     /// Says why the job is on the node that Slurm took: what it has over the next one, or that Slurm preferred it to a cheaper one.
     /// `None` if nothing is known of it or all cost the same.
     pub(crate) fn why_taken(&self, node: usize) -> Option<String> {
-        let (_, own) = self.of.iter().find(|(index, _)| *index == node)?;
-        match (own, self.rank(own)) {
+        let rank = self.of.iter().find(|placed| placed.node == node)?.place;
+        match (self.ranks.get(rank as usize)?, rank) {
             (CostNow::Costs(own), 0) => match (self.ranks.get(1)?, self.first.get(1)?) {
                 (CostNow::Costs(next), name) => own.advantage_over(next, name),
                 _ => None,
@@ -81,8 +81,9 @@ impl Costs {
 /// Returns the scheduling weights that put nodes of these weights and places in order: by the site's part first, then by
 /// place. The lowest byte stays.
 pub(crate) fn weights(now: &[(u64, u32)]) -> Vec<u64> {
-    let uppers: Vec<u64> =
-        now.iter().map(|(weight, _)| weight >> OWN_BITS).collect::<BTreeSet<_>>().into_iter().collect();
+    let mut uppers: Vec<u64> = now.iter().map(|(weight, _)| weight >> OWN_BITS).collect();
+    uppers.sort_unstable();
+    uppers.dedup();
     let places = now.iter().map(|(_, place)| u64::from(*place)).max().unwrap_or(0) + 1;
     let of = |(weight, place): &(u64, u32)| {
         let upper = uppers.partition_point(|other| *other < weight >> OWN_BITS) as u64;

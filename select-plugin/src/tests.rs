@@ -13,6 +13,7 @@ use crate::place_on_node::{place, unmanaged};
 use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, Want};
 
 mod chosen_gpus;
+mod ranks;
 mod ways_to_ask;
 
 const USER: Uid = Uid(1000);

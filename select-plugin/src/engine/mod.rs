@@ -18,7 +18,7 @@ pub(crate) mod power;
 mod question;
 mod standing;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use geometry::{GpuIndex, JobId, Model, Uid};
@@ -37,7 +37,10 @@ pub(crate) use question::Question;
 pub(crate) use standing::Heard;
 
 /// Most cached answers per node; a site's jobs ask for far fewer shapes.
-const CACHE_LIMIT: usize = 256;
+pub(crate) const CACHE_LIMIT: usize = 256;
+
+/// Every node is looked up by name, and its answers by the question, in every test. The hashes have a seed of each process.
+type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 
 /// The state of every GPU of the site.
 pub(crate) struct Engine {
@@ -92,7 +95,7 @@ impl NodeEntry {
 impl Engine {
     /// A site with nothing running.
     pub(crate) fn new(config: SiteConfig) -> Self {
-        let mut nodes = HashMap::new();
+        let mut nodes = HashMap::default();
         for (spec, set) in config.nodes.iter().enumerate() {
             for name in &set.names {
                 let entry = NodeEntry {
@@ -100,9 +103,9 @@ impl Engine {
                     node: set.to_node(),
                     jobs: BTreeMap::new(),
                     ending: BTreeMap::new(),
-                    now: HashMap::new(),
-                    best: HashMap::new(),
-                    costs: HashMap::new(),
+                    now: HashMap::default(),
+                    best: HashMap::default(),
+                    costs: HashMap::default(),
                     unmanaged: false,
                     said: None,
                     standing: Standing::Same,
@@ -117,9 +120,9 @@ impl Engine {
             files: config.nodes.iter().map(|set| config.fingerprint_of(set)).collect(),
             config,
             nodes,
-            ever: HashMap::new(),
-            best_ever: HashMap::new(),
-            counted: HashMap::new(),
+            ever: HashMap::default(),
+            best_ever: HashMap::default(),
+            counted: HashMap::default(),
             version: ConfigInForce::Current,
             claims: claims::Claims::default(),
             memo: Arc::default(),
@@ -206,6 +209,19 @@ impl Engine {
     /// The node's state; `None`: Slurm alone places jobs there.
     pub(crate) fn node(&self, name: &str) -> Option<&Node> {
         self.managed(name).filter(|e| e.standing == Standing::Same).map(|e| &e.node)
+    }
+
+    /// The fingerprint of what the file says of a node.
+    #[cfg(test)]
+    pub(crate) fn fingerprint(&self, node: &str) -> u64 {
+        self.nodes.get(node).and_then(|entry| self.files.get(entry.spec)).copied().unwrap_or_default()
+    }
+
+    /// The most answers that are kept in one place.
+    #[cfg(test)]
+    pub(crate) fn most_kept(&self) -> usize {
+        let of_nodes = self.nodes.values().flat_map(|e| [e.now.len(), e.best.len(), e.costs.len()]);
+        of_nodes.chain([self.ever.len(), self.best_ever.len(), self.counted.len()]).max().unwrap_or(0)
     }
 
     /// The jobs that hold something on the node.

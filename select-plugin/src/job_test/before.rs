@@ -244,12 +244,13 @@ impl<S: Slurm> Asking<'_, S> {
             return Costs::default();
         }
         let Some(fill) = engine.fill(&self.question) else { return Costs::default() };
-        let (out, mut searches): (HashSet<usize>, u32) = (narrowed.out.iter().copied().collect(), SEARCHES);
+        let (mut out, mut searches) = (narrowed.out.clone(), SEARCHES);
+        out.sort_unstable();
         let mut cost = |node: &NodeView| {
             let expected = |state: &Node, takes| learnt.expected(node.index, state, takes, self.view.cpus);
             engine.cost_now(&node.name, &self.question, fill, &mut searches, expected)
         };
-        let left = self.nodes.iter().filter(|node| !out.contains(&node.index));
+        let left = self.nodes.iter().filter(|node| out.binary_search(&node.index).is_err());
         Costs::of(left.map(|node| (node.index, node.name.as_str(), cost(node))))
     }
 

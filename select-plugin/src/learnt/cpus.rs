@@ -7,8 +7,8 @@ use geometry::JobId;
 /// CPUs by a node's place in the node table.
 #[derive(Debug, Default)]
 pub(crate) struct Cpus {
-    /// All CPUs of each of the site's nodes, and those that jobs have.
-    of: HashMap<usize, (u32, u32)>,
+    /// All CPUs of each of the site's nodes, and those that jobs have; `None`: another's node.
+    of: Vec<Option<(u32, u32)>>,
     /// By job, what it has on the site's nodes.
     jobs: HashMap<JobId, Vec<(usize, u32)>>,
 }
@@ -16,29 +16,31 @@ pub(crate) struct Cpus {
 impl Cpus {
     /// Nodes with all of their CPUs, and no jobs.
     pub(super) fn new(nodes: &[(usize, u32)]) -> Self {
-        Self { of: nodes.iter().map(|(node, all)| (*node, (*all, 0))).collect(), jobs: HashMap::new() }
+        let mut of = vec![None; nodes.iter().map(|(node, _)| node + 1).max().unwrap_or(0)];
+        nodes.iter().for_each(|(node, all)| of[*node] = Some((*all, 0)));
+        Self { of, jobs: HashMap::new() }
     }
 
     /// Tells whether a node is one of the site's.
     pub(crate) fn knows(&self, node: usize) -> bool {
-        self.of.contains_key(&node)
+        self.at(node).is_some()
     }
 
     /// The places of the site's nodes.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
-        self.of.keys().copied()
+        self.of.iter().enumerate().filter(|(_, cpus)| cpus.is_some()).map(|(node, _)| node)
     }
 
     /// CPUs that jobs leave; `None`: it is not one of the site's nodes.
     pub(super) fn free(&self, node: usize) -> Option<u32> {
-        self.of.get(&node).map(|(all, taken)| all.saturating_sub(*taken))
+        self.at(node).map(|(all, taken)| all.saturating_sub(taken))
     }
 
     /// Takes note of a job that starts, or is found running, instead of what it had before.
     pub(crate) fn begin(&mut self, job: JobId, has: Vec<(usize, u32)>) {
         self.end(job);
         for (node, cpus) in &has {
-            if let Some((_, taken)) = self.of.get_mut(node) {
+            if let Some((_, taken)) = self.of.get_mut(*node).and_then(Option::as_mut) {
                 *taken = taken.saturating_add(*cpus);
             }
         }
@@ -62,8 +64,12 @@ impl Cpus {
         self.give_back(node, lost);
     }
 
+    fn at(&self, node: usize) -> Option<(u32, u32)> {
+        self.of.get(node).copied().flatten()
+    }
+
     fn give_back(&mut self, node: usize, cpus: u32) {
-        if let Some((_, taken)) = self.of.get_mut(&node) {
+        if let Some((_, taken)) = self.of.get_mut(node).and_then(Option::as_mut) {
             *taken = taken.saturating_sub(cpus);
         }
     }

@@ -1,6 +1,7 @@
 //! Submissions that hurt more than their own job on any Slurm: slurmctld and slurmd do not check them.
 
 use admission::Refusal;
+use admission::gres_list::Tres;
 use decision_counts::decisions::Reason;
 use slurmctld_rt::spank_env::BadEnv;
 
@@ -15,6 +16,29 @@ pub(crate) fn of_env(bad: Option<&BadEnv>) -> Option<Refusal> {
     bad.map(|why| Refusal::new(Reason::Options, why.to_string()))
 }
 
+/// Fields of a submission that can harm others.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields {
+    /// Number of variables in the job's environment.
+    pub(crate) variables: u32,
+    /// It has the field `extra`.
+    pub(crate) extra: bool,
+    /// It is an array and has an X11 target.
+    pub(crate) array_with_x11: bool,
+    pub(crate) tasks_per_socket: u16,
+    /// `--spread-job`.
+    pub(crate) spread: bool,
+}
+
+/// Faults that not every release of Slurm has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Faults {
+    /// slurmctld frees `extra` of a submission twice (`_copy_job_desc_to_job_record`).
+    pub(crate) frees_extra_twice: bool,
+    /// slurmctld ends when it spreads a job whose GRES it counts for the job as a whole (`_eval_nodes_spread`).
+    pub(crate) spreads_no_gres: bool,
+}
+
 /// Part of a submission that harms others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Harm {
@@ -26,27 +50,32 @@ pub(crate) enum Harm {
     ArrayWithX11,
     /// No tasks per socket. slurmctld divides by it (`_socks_per_node` of 24.11, `gres_job_state_validate`).
     NoTasksPerSocket,
+    /// `--spread-job` with GRES that are counted for the job as a whole.
+    SpreadGres,
 }
 
 impl Harm {
-    /// Names the harm of a submission with so many variables, the field `extra` or not, an X11 target in an array or not, and so
-    /// many tasks per socket. `frees_extra_twice`: whether this Slurm does.
-    pub(crate) fn find(
-        variables: u32,
-        extra: bool,
-        frees_extra_twice: bool,
-        array_with_x11: bool,
-        tasks_per_socket: u16,
-    ) -> Option<Harm> {
-        if variables > MAX_VARIABLES {
-            Some(Harm::Variables(variables))
-        } else if extra && frees_extra_twice {
+    /// Names the harm of a submission with these fields and these lists of GRES.
+    pub(crate) fn find(fields: &Fields, tres: &Tres, faults: Faults) -> Option<Harm> {
+        if fields.variables > MAX_VARIABLES {
+            Some(Harm::Variables(fields.variables))
+        } else if fields.extra && faults.frees_extra_twice {
             Some(Harm::Extra)
-        } else if array_with_x11 {
+        } else if fields.array_with_x11 {
             Some(Harm::ArrayWithX11)
+        } else if fields.tasks_per_socket == 0 {
+            Some(Harm::NoTasksPerSocket)
         } else {
-            (tasks_per_socket == 0).then_some(Harm::NoTasksPerSocket)
+            Harm::of_spread(fields.spread && faults.spreads_no_gres, tres)
         }
+    }
+
+    /// Names the harm of these lists of GRES in a job; `spread`: slurmctld spreads it and must not count them for the whole job.
+    pub(crate) fn of_spread(spread: bool, tres: &Tres) -> Option<Harm> {
+        // From `--gpus-per-task` and `--ntasks-per-gpu` slurmctld makes such a count. Their lists can also have CPUs alone.
+        let per_task = tres.per_task.as_deref().is_some_and(|list| list.contains("gres"));
+        let counted = tres.per_job.is_some() || per_task || tres.tasks_per_gpu.is_some();
+        (spread && counted).then_some(Harm::SpreadGres)
     }
 
     /// Says why the job is refused, and what would do.
@@ -64,6 +93,11 @@ impl Harm {
             Harm::NoTasksPerSocket => {
                 "the job asks for 0 tasks per socket, with which Slurm ends slurmctld; leave out --ntasks-per-socket".to_owned()
             }
+            Harm::SpreadGres => {
+                "the job has --spread-job and counts GPUs for the whole job or per task, with which this Slurm ends slurmctld; use \
+                 --gpus-per-node or --gres, or leave out --spread-job"
+                    .to_owned()
+            }
         };
         Refusal::new(Reason::Options, why)
     }
@@ -73,16 +107,46 @@ impl Harm {
 mod tests {
     use super::*;
 
+    const NO_VAL16: u16 = 0xfffe;
+    const PLAIN: Fields = Fields {
+        variables: MAX_VARIABLES,
+        extra: true,
+        array_with_x11: false,
+        tasks_per_socket: NO_VAL16,
+        spread: true,
+    };
+    const NONE: Faults = Faults { frees_extra_twice: false, spreads_no_gres: false };
+    const ALL: Faults = Faults { frees_extra_twice: true, spreads_no_gres: true };
+
     #[test]
     fn what_hurts_others_is_found_and_nothing_else() {
-        assert_eq!(Harm::find(MAX_VARIABLES, true, false, false, 1), None);
-        assert_eq!(
-            Harm::find(MAX_VARIABLES + 1, false, true, false, 1),
-            Some(Harm::Variables(MAX_VARIABLES + 1))
-        );
-        assert_eq!(Harm::find(1, true, true, false, 1), Some(Harm::Extra));
-        assert_eq!(Harm::find(1, true, false, true, 1), Some(Harm::ArrayWithX11));
-        assert_eq!(Harm::find(1, true, false, false, 0), Some(Harm::NoTasksPerSocket));
+        let per_node = Tres { per_node: Some("gres/gpu:1".to_owned()), ..Tres::default() };
+        let find = |fields: Fields, faults| Harm::find(&fields, &per_node, faults);
+        assert_eq!(find(PLAIN, NONE), None);
+        let many = MAX_VARIABLES + 1;
+        assert_eq!(find(Fields { variables: many, ..PLAIN }, ALL), Some(Harm::Variables(many)));
+        assert_eq!(find(PLAIN, ALL), Some(Harm::Extra));
+        assert_eq!(find(Fields { extra: false, ..PLAIN }, ALL), None);
+        assert_eq!(find(Fields { array_with_x11: true, ..PLAIN }, NONE), Some(Harm::ArrayWithX11));
+        assert_eq!(find(Fields { tasks_per_socket: 0, ..PLAIN }, NONE), Some(Harm::NoTasksPerSocket));
+    }
+
+    #[test]
+    fn only_gres_that_slurmctld_counts_for_the_whole_job_cannot_be_spread() {
+        let list = |text: &str| Some(text.to_owned());
+        let counted = [
+            Tres { per_job: list("gres/gpu:2"), ..Tres::default() },
+            Tres { per_task: list("cpu:2,gres/gpu:1"), ..Tres::default() },
+            Tres { tasks_per_gpu: Some(2), ..Tres::default() },
+        ];
+        for tres in counted {
+            let spread = Fields { extra: false, ..PLAIN };
+            assert_eq!(Harm::find(&spread, &tres, ALL), Some(Harm::SpreadGres));
+            assert_eq!(Harm::find(&spread, &tres, NONE), None);
+            assert_eq!(Harm::of_spread(false, &tres), None);
+        }
+        let cpus = Tres { per_task: list("cpu:2"), per_socket: list("gres/gpu:1"), ..Tres::default() };
+        assert_eq!(Harm::of_spread(true, &cpus), None);
     }
 
     #[test]
@@ -90,6 +154,7 @@ mod tests {
         let of = |harm: Harm| harm.refusal().to_string();
         assert!(of(Harm::Variables(70_000)).contains("70000 variables; at most 10000"));
         assert!(of(Harm::NoTasksPerSocket).contains("leave out --ntasks-per-socket"));
+        assert!(of(Harm::SpreadGres).contains("use --gpus-per-node or --gres"));
         assert!(
             of(Harm::Extra).contains("leave it out") && of(Harm::ArrayWithX11).contains("leave out --array")
         );

@@ -6,7 +6,7 @@ use admission::plan;
 use protocol::{AdminComment, CommentBody};
 
 use crate::answer::{Answer, Effect};
-use crate::harm;
+use crate::harm::{self, Harm};
 use crate::site::Rules;
 use crate::slices::slices_changed;
 use crate::submission::{Described, Recorded, Slurm, changed, concerns_us, left_to_slurm};
@@ -20,7 +20,8 @@ pub(crate) fn modify(
     slurm: &impl Slurm,
 ) -> Answer {
     let config = rules.config();
-    if let Some(why) = harm::of_env(change.bad_env.as_ref()) {
+    let harm = || Harm::of_spread(job.spread, &change.tres).map(|harm| harm.refusal());
+    if let Some(why) = harm::of_env(change.bad_env.as_ref()).or_else(harm) {
         return Answer::refused(Vec::new(), why);
     }
     let mut effects = vec![Effect::Env(None)];

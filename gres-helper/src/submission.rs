@@ -55,6 +55,8 @@ pub(crate) struct Recorded {
     pub(crate) tres: Tres,
     /// `--exclusive`.
     pub(crate) exclusive: bool,
+    /// `--spread-job`, on a Slurm that ends when it spreads GRES of the job as a whole.
+    pub(crate) spread: bool,
     /// AdminComment, empty without one.
     pub(crate) comment: String,
     /// Licenses, empty without any.

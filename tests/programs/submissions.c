@@ -213,6 +213,8 @@ static void spare_slurmctld(job_desc_msg_t *job) {
     // Both divide by it (24.11: src/plugins/select/cons_tres/job_test.c: _socks_per_node; gres.c: gres_job_state_validate).
     if (job->ntasks_per_socket == 0)
         job->ntasks_per_socket = 1;
+    // A null pointer (24.11: src/plugins/topology/common/eval_nodes.c: _eval_nodes_spread).
+    job->bitflags &= ~SPREAD_JOB;
 }
 
 /* Texts and numbers that a submission and a change have in common. `often`: in so many percent, each. */

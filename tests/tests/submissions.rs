@@ -25,10 +25,15 @@ fn whatever_a_user_submits_placement_stays_on_and_nothing_drains() {
     assert!(accepted > 300, "{last}");
 }
 
-/// Among these is a job of 0 tasks per socket, with which slurmctld ends.
-#[test]
-fn no_job_of_0_tasks_per_socket_ends_slurmctld_24_11() {
-    let args = ["fuzz-submissions", "--seed", "1", "--first", "76500", "--count", "100", "--slurm", "24.11"];
+fn fuzzed_24_11(first: &str) {
+    let args = ["fuzz-submissions", "--seed", "1", "--first", first, "--count", "60", "--slurm", "24.11"];
     let done = run(Command::new(common::xtask()).args(args)).unwrap();
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+}
+
+/// Submissions 76,560 and 83,296 each ended slurmctld.
+#[test]
+fn neither_0_tasks_per_socket_nor_spread_gpus_end_slurmctld_24_11() {
+    fuzzed_24_11("76530");
+    fuzzed_24_11("83250");
 }

@@ -12,7 +12,7 @@ use super::host::Host;
 use super::records::{Desc, Details, Job};
 use super::version;
 use crate::answer::Effect;
-use crate::harm::Harm;
+use crate::harm::{Fields, Harm};
 use crate::submission::{Described, Recorded};
 use admission::gres_list::{Tres, gpu_bind, names_none};
 
@@ -32,24 +32,26 @@ pub(super) fn described(desc: Desc) -> Described {
     let string = |field: *mut c_char| unsafe { filled(field) };
     // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
     let env = unsafe { entries(desc.spank_job_env(), desc.spank_job_env_size(), MAX_ENTRIES) };
+    let tres = Tres {
+        per_job: string(desc.tres_per_job()),
+        per_node: string(desc.tres_per_node()),
+        per_socket: string(desc.tres_per_socket()),
+        per_task: string(desc.tres_per_task()),
+        tasks_per_gpu: tasks_per_gpu(desc.ntasks_per_tres()),
+    };
+    let fields = Fields {
+        variables: desc.env_size(),
+        extra: string(desc.extra()).is_some(),
+        array_with_x11: string(desc.array_inx()).is_some() && string(desc.x11_target()).is_some(),
+        tasks_per_socket: desc.ntasks_per_socket(),
+        spread: desc.bitflags() & numbers::SPREAD_JOB != 0,
+    };
     Described {
         // SAFETY: as above.
         request: unsafe { variable(desc.spank_job_env(), desc.spank_job_env_size(), REQUEST_ENV) },
         bad_env: env.and_then(|env| check_names(&env)).err(),
-        harm: Harm::find(
-            desc.env_size(),
-            string(desc.extra()).is_some(),
-            version::frees_extra_twice(),
-            string(desc.array_inx()).is_some() && string(desc.x11_target()).is_some(),
-            desc.ntasks_per_socket(),
-        ),
-        tres: Tres {
-            per_job: string(desc.tres_per_job()),
-            per_node: string(desc.tres_per_node()),
-            per_socket: string(desc.tres_per_socket()),
-            per_task: string(desc.tres_per_task()),
-            tasks_per_gpu: tasks_per_gpu(desc.ntasks_per_tres()),
-        },
+        harm: Harm::find(&fields, &tres, version::faults()),
+        tres,
         empties_gres: [
             desc.tres_per_job(),
             desc.tres_per_node(),
@@ -111,6 +113,7 @@ pub(super) fn recorded(job: Job) -> Recorded {
             tasks_per_gpu: details.and_then(|d| tasks_per_gpu(d.ntasks_per_tres())),
         },
         exclusive: details.is_some_and(|d| version::exclusive(d.whole_node())),
+        spread: version::faults().spreads_no_gres && job.bit_flags() & numbers::SPREAD_JOB != 0,
         comment: string(job.admin_comment()).unwrap_or_default(),
         licenses: string(job.licenses()).unwrap_or_default(),
         pending: job.job_state() & numbers::JOB_STATE_BASE == numbers::JOB_PENDING,

@@ -40,6 +40,7 @@ record! {
     pub(super) struct Job, JobLayout = "job_record", magic "JOB_MAGIC" {
         account: *mut c_char;
         admin_comment: *mut c_char, at admin_comment_at;
+        bit_flags: u64;
         details: *mut c_void;
         job_id: u32;
         job_state: u32;

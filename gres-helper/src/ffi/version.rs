@@ -4,6 +4,8 @@ use slurm_numbers as numbers;
 use slurm_tables::Version;
 use slurmctld_rt::is_exclusive;
 
+use crate::harm::Faults;
+
 plugin_rt::stamped_version!(fn stamped);
 
 /// Gives the version of the Slurm that loads this plugin: the loader refuses a plugin with another.
@@ -11,9 +13,9 @@ pub(super) fn slurm() -> Version {
     Version(stamped())
 }
 
-/// Tells whether slurmctld frees `extra` of a submission twice (`_copy_job_desc_to_job_record`).
-pub(super) fn frees_extra_twice() -> bool {
-    !slurm().since(23, 2)
+/// Gives the faults of this slurmctld. 24.11.5 has the second one, as has a later source; 22.05 has not.
+pub(super) fn faults() -> Faults {
+    Faults { frees_extra_twice: !slurm().since(23, 2), spreads_no_gres: slurm().since(24, 5) }
 }
 
 /// Tells whether slurmctld hands `job_modify` a place for a message to the user.

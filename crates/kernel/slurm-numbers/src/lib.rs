@@ -47,6 +47,7 @@ numbers! {
     SELECT_MODE_WILL_RUN: u16 = 2;
     SELECT_PLUGIN_CONS_TRES: u32 = 109;
     SLURM_EXTERN_CONT: u32 = 0xffff_fffc;
+    SPREAD_JOB: u64 = 0x100;
     S_CTX_ALLOCATOR: u32 = 3;
     S_CTX_JOB_SCRIPT: u32 = 5;
     S_CTX_LOCAL: u32 = 1;

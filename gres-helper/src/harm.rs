@@ -48,7 +48,8 @@ pub(crate) enum Harm {
     Extra,
     /// A job array with an X11 target: each task's record frees the same text (`job_array_split`).
     ArrayWithX11,
-    /// No tasks per socket. slurmctld divides by it (`_socks_per_node` of 24.11, `gres_job_state_validate`).
+    /// No tasks per socket. slurmctld divides by it (`_socks_per_node` of 24.11, `gres_job_state_validate`). It also makes that number
+    /// itself, of 16 bits, from GRES per socket and per task.
     NoTasksPerSocket,
     /// `--spread-job` with GRES that are counted for the job as a whole.
     SpreadGres,
@@ -63,7 +64,7 @@ impl Harm {
             Some(Harm::Extra)
         } else if fields.array_with_x11 {
             Some(Harm::ArrayWithX11)
-        } else if fields.tasks_per_socket == 0 {
+        } else if fields.tasks_per_socket == 0 || makes_no_tasks_per_socket(tres) {
             Some(Harm::NoTasksPerSocket)
         } else {
             Harm::of_spread(fields.spread && faults.spreads_no_gres, tres)
@@ -91,7 +92,9 @@ impl Harm {
                     .to_owned()
             }
             Harm::NoTasksPerSocket => {
-                "the job asks for 0 tasks per socket, with which Slurm ends slurmctld; leave out --ntasks-per-socket".to_owned()
+                "the job asks for 0 tasks per socket, as 65536 or more GPUs per socket do with --gpus-per-task, and Slurm ends \
+                 slurmctld with that; leave out --ntasks-per-socket or --gpus-per-socket"
+                    .to_owned()
             }
             Harm::SpreadGres => {
                 "the job has --spread-job and counts GPUs for the whole job or per task, with which this Slurm ends slurmctld; use \
@@ -101,6 +104,24 @@ impl Harm {
         };
         Refusal::new(Reason::Options, why)
     }
+}
+
+/// Tells whether so many GRES per socket and some per task are asked that their ratio may be 0 in 16 bits.
+fn makes_no_tasks_per_socket(tres: &Tres) -> bool {
+    tres.per_task.is_some() && tres.per_socket.as_deref().is_some_and(has_large_count)
+}
+
+/// Tells whether a list of GRES has a number above 16 bits. Slurm reads K, M, G, T and P after a number as powers of 1024.
+fn has_large_count(list: &str) -> bool {
+    list.split([',', ';', ':', '=', '/', '(', ')', ' ', '+']).any(|field| {
+        let unit = field.trim_start_matches(|c: char| c.is_ascii_digit());
+        let digits = &field[..field.len() - unit.len()];
+        let power = unit.chars().next().and_then(|c| "kmgtp".find(c.to_ascii_lowercase()));
+        let factor = power.map_or(1, |power| 1024_u64.pow(u32::try_from(power + 1).unwrap_or(0)));
+        // More digits than a number can have are a large number.
+        let count = digits.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(factor);
+        !digits.is_empty() && count > u64::from(u16::MAX)
+    })
 }
 
 #[cfg(test)]
@@ -147,6 +168,22 @@ mod tests {
         }
         let cpus = Tres { per_task: list("cpu:2"), per_socket: list("gres/gpu:1"), ..Tres::default() };
         assert_eq!(Harm::of_spread(true, &cpus), None);
+    }
+
+    #[test]
+    fn a_ratio_that_is_0_in_16_bits_is_found() {
+        let find = |per_socket: &str, per_task: &str| {
+            let list = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            let tres = Tres { per_socket: list(per_socket), per_task: list(per_task), ..Tres::default() };
+            Harm::find(&PLAIN, &tres, NONE)
+        };
+        for large in
+            ["gres/gpu:65536", "gres:gpu:a100:64K", "gres/nic:1,gres/gpu=1m", "gpu:99999999999999999999"]
+        {
+            assert_eq!(find(large, "gres/gpu:1"), Some(Harm::NoTasksPerSocket), "{large}");
+            assert_eq!(find(large, ""), None, "{large}");
+        }
+        assert_eq!(find("gres/gpu:h100k:65535", "gres/gpu:1"), None);
     }
 
     #[test]

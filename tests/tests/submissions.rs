@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use lab::User;
 use lab::command::run;
 
 mod common;
@@ -36,4 +37,24 @@ fn fuzzed_24_11(first: &str) {
 fn neither_0_tasks_per_socket_nor_spread_gpus_end_slurmctld_24_11() {
     fuzzed_24_11("76530");
     fuzzed_24_11("83250");
+}
+
+/// Each of these ended slurmctld.
+#[test]
+fn options_that_end_slurmctld_are_refused_24_11() {
+    common::with(|cluster| {
+        for (options, why) in [
+            (&["--spread-job", "--gpus=1"][..], "use --gpus-per-node or --gres, or leave out --spread-job"),
+            (&["--spread-job", "--gpus-per-task=1", "-n2"], "use --gpus-per-node or --gres"),
+            (
+                &["--gpus-per-socket=65536", "--sockets-per-node=1", "--gpus-per-task=1", "-n4"],
+                "leave out --ntasks-per-socket or --gpus-per-socket",
+            ),
+        ] {
+            let all = [options, &["--wrap=true"]].concat();
+            let said = cluster.run(User::Alice, "sbatch", &all).unwrap();
+            assert!(said.code != Some(0) && said.stderr.contains(why), "{said:?}");
+        }
+        cluster.complete(User::Alice, &["--spread-job", "--gres=gpu:1"], "true").unwrap();
+    });
 }

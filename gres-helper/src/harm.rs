@@ -73,9 +73,13 @@ impl Harm {
 
     /// Names the harm of these lists of GRES in a job; `spread`: slurmctld spreads it and must not count them for the whole job.
     pub(crate) fn of_spread(spread: bool, tres: &Tres) -> Option<Harm> {
-        // From `--gpus-per-task` and `--ntasks-per-gpu` slurmctld makes such a count. Their lists can also have CPUs alone.
-        let per_task = tres.per_task.as_deref().is_some_and(|list| list.contains("gres"));
-        let counted = tres.per_job.is_some() || per_task || tres.tasks_per_gpu.is_some();
+        let names =
+            |list: &Option<String>, what: &str| list.as_deref().is_some_and(|list| list.contains(what));
+        // slurmctld makes such a count of `--gpus-per-task`, whose list can also have CPUs alone, and of `--ntasks-per-gpu` if no
+        // list names GPUs.
+        let by_tasks =
+            tres.tasks_per_gpu.is_some() && !names(&tres.per_node, "gpu") && !names(&tres.per_socket, "gpu");
+        let counted = names(&tres.per_job, "gres") || names(&tres.per_task, "gres") || by_tasks;
         (spread && counted).then_some(Harm::SpreadGres)
     }
 
@@ -167,7 +171,8 @@ mod tests {
             assert_eq!(Harm::of_spread(false, &tres), None);
         }
         let cpus = Tres { per_task: list("cpu:2"), per_socket: list("gres/gpu:1"), ..Tres::default() };
-        assert_eq!(Harm::of_spread(true, &cpus), None);
+        let per_node = Tres { per_node: list("gres/gpu:1"), tasks_per_gpu: Some(2), ..Tres::default() };
+        assert_eq!([cpus, per_node].map(|tres| Harm::of_spread(true, &tres)), [None, None]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A change of a job as a whole.
 
 use admission::change::{self, Change};
-use admission::gres_list::{with_gpus_of, with_shards};
+use admission::gres_list::{Tres, with_gpus_of, with_shards};
 use admission::plan;
 use protocol::{AdminComment, CommentBody};
 
@@ -9,7 +9,7 @@ use crate::answer::{Answer, Effect};
 use crate::harm::{self, Harm};
 use crate::site::Rules;
 use crate::slices::slices_changed;
-use crate::submission::{Described, Recorded, Slurm, changed, concerns_us, left_to_slurm};
+use crate::submission::{Described, Recorded, Slurm, changed, concerns_us, left_to_slurm, tres_after};
 
 /// Decides about a `change` to a job; `root` asks for it or somebody else.
 pub(crate) fn modify(
@@ -20,7 +20,7 @@ pub(crate) fn modify(
     slurm: &impl Slurm,
 ) -> Answer {
     let config = rules.config();
-    let harm = || Harm::of_spread(job.spread, &change.tres).map(|harm| harm.refusal());
+    let harm = || harm_of_change(change, job).map(|harm| harm.refusal());
     if let Some(why) = harm::of_env(change.bad_env.as_ref()).or_else(harm) {
         return Answer::refused(Vec::new(), why);
     }
@@ -67,6 +67,13 @@ pub(crate) fn modify(
     }
 }
 
+/// Names the harm of a change: slurmctld divides by its tasks per socket, too, and cannot spread all GRES.
+fn harm_of_change(change: &Described, job: &Recorded) -> Option<Harm> {
+    let divides = change.harm.clone().filter(|harm| *harm == Harm::NoTasksPerSocket);
+    let spread = job.spread && change.tres != Tres::default();
+    divides.or_else(|| Harm::of_spread(spread, &tres_after(&change.tres, &job.tres)))
+}
+
 /// A list of another GRES takes the place of the one that holds a managed job's GPUs, and Slurm then gives it none: they stay.
 fn keeps_gpus(change: &Described, job: &Recorded) -> Option<Effect> {
     let managed = job.pending && job.request.as_deref().is_some_and(concerns_us);
@@ -101,7 +108,6 @@ mod tests {
     use crate::fixtures::{Fake, MOLDABLE, asking, site};
     use crate::submit::submit;
     use admission::Refusal;
-    use admission::gres_list::Tres;
     use decision_counts::decisions::Reason;
     use slurmctld_rt::spank_env::BadEnv;
 
@@ -202,6 +208,33 @@ mod tests {
                 assert_eq!(answer, Answer::refused(Vec::new(), Refusal::new(Reason::Options, why)));
             }
         }
+    }
+
+    #[test]
+    fn a_change_that_would_end_slurmctld_is_refused() {
+        let list = |text: &str| Some(text.to_owned());
+        let modify = |change: &Described, job: &Recorded| {
+            modify(change, job, true, Rules::None, &Fake::default()).refused.map(|why| why.text)
+        };
+        let job = Recorded { spread: true, pending: true, ..Recorded::default() };
+        let whole = Described {
+            tres: Tres { per_job: list("gres/gpu:1"), ..Tres::default() },
+            ..Described::default()
+        };
+        assert!(modify(&whole, &job).is_some_and(|why| why.contains("--spread-job")));
+        assert_eq!(modify(&whole, &Recorded::default()), None);
+        // Its GPUs are then counted by its tasks.
+        let by_tasks = Tres { per_node: list("gres/gpu:1"), tasks_per_gpu: Some(1), ..Tres::default() };
+        let job = Recorded { tres: by_tasks, ..job };
+        let other = Described {
+            tres: Tres { per_node: list("gres/nic:1"), ..Tres::default() },
+            ..Described::default()
+        };
+        assert!(modify(&other, &job).is_some() && modify(&Described::default(), &job).is_none());
+        let zero = Described { harm: Some(Harm::NoTasksPerSocket), ..Described::default() };
+        assert!(modify(&zero, &Recorded::default()).is_some_and(|why| why.contains("0 tasks per socket")));
+        let x11 = Described { harm: Some(Harm::ArrayWithX11), ..Described::default() };
+        assert_eq!(modify(&x11, &Recorded::default()), None);
     }
 
     #[test]

@@ -117,23 +117,14 @@ pub(crate) fn submitted(job: &Described, slurm: &impl Slurm) -> Submission {
 
 /// Gives the pending job as it would be after a change.
 pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) -> Submission {
-    let filled = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
-    let first = |new, old| filled(new).or_else(|| filled(old));
     let partitions = distinct(&first(&change.partition, &job.partition).unwrap_or_default());
     let known: Vec<Option<Partition>> = partitions.iter().map(|p| slurm.partition(p)).collect();
     let required = first(&change.required_nodes, &job.required_nodes);
-    let (new, old) = (&change.tres, &job.tres);
     Submission {
         gpu_bind: None,
         tasks_per_node: None,
         request: job.request.clone(),
-        tres: Tres {
-            per_job: first(&new.per_job, &old.per_job),
-            per_node: first(&new.per_node, &old.per_node),
-            per_socket: first(&new.per_socket, &old.per_socket),
-            per_task: first(&new.per_task, &old.per_task),
-            tasks_per_gpu: new.tasks_per_gpu.or(old.tasks_per_gpu),
-        },
+        tres: tres_after(&change.tres, &job.tres),
         exclusive: change.exclusive || job.exclusive || known.iter().flatten().any(|p| p.exclusive),
         partition_nodes: nodes_of(known),
         required_nodes: required.as_deref().and_then(expanded),
@@ -141,6 +132,22 @@ pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) ->
         account: first(&change.account, &job.account),
         partitions,
     }
+}
+
+/// Gives the lists of a job after a change that names some of them.
+pub(crate) fn tres_after(change: &Tres, job: &Tres) -> Tres {
+    Tres {
+        per_job: first(&change.per_job, &job.per_job),
+        per_node: first(&change.per_node, &job.per_node),
+        per_socket: first(&change.per_socket, &job.per_socket),
+        per_task: first(&change.per_task, &job.per_task),
+        tasks_per_gpu: change.tasks_per_gpu.or(job.tasks_per_gpu),
+    }
+}
+
+/// Gives the first text that is not empty.
+fn first(new: &Option<String>, old: &Option<String>) -> Option<String> {
+    [new, old].into_iter().flatten().find(|text| !text.is_empty()).cloned()
 }
 
 /// Of the nodes in `tessera.toml` that a job may run on, those that Tessera leaves to Slurm. Only for a job that asks for shards:

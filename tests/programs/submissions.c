@@ -200,7 +200,7 @@ static void plain(job_desc_msg_t *job) {
  * job. Without the plugin nobody does. */
 static bool mailed;
 
-/* Leaves out two values with which a user ends a slurmctld that has no Tessera (docs/slurm-quirks.md): its job submit plugin refuses
+/* Leaves out values with which a user ends a slurmctld that has no Tessera (docs/slurm-quirks.md): its job submit plugin refuses
  * such jobs. */
 static void spare_slurmctld(job_desc_msg_t *job) {
 #if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(23, 2, 0)
@@ -213,6 +213,9 @@ static void spare_slurmctld(job_desc_msg_t *job) {
     // Both divide by it (24.11: src/plugins/select/cons_tres/job_test.c: _socks_per_node; gres.c: gres_job_state_validate).
     if (job->ntasks_per_socket == 0)
         job->ntasks_per_socket = 1;
+    // slurmctld makes the same 0 of their ratio, in 16 bits.
+    if (job->tres_per_task)
+        job->tres_per_socket = NULL;
     // A null pointer (24.11: src/plugins/topology/common/eval_nodes.c: _eval_nodes_spread).
     job->bitflags &= ~SPREAD_JOB;
 }
@@ -296,9 +299,11 @@ static void refused(int code) {
 static bool change(uint32_t id) {
     job_desc_msg_t job;
     slurm_init_job_desc_msg(&job);
+    // What stands for nobody depends on the release.
+    uint32_t nobody = job.user_id;
     JOB_ID(&job) = id;
     wild(&job, 4);
-    job.user_id = NO_VAL;
+    job.user_id = nobody;
     return slurm_update_job(&job) == SLURM_SUCCESS;
 }
 

@@ -13,9 +13,16 @@ pub(super) fn slurm() -> Version {
     Version(stamped())
 }
 
-/// Gives the faults of this slurmctld. 24.11.5 has the second one, as has a later source; 22.05 has not.
+/// Gives the faults of this slurmctld. The sources of all releases of 24.05 and 24.11 have the second, and none of another series.
 pub(super) fn faults() -> Faults {
-    Faults { frees_extra_twice: !slurm().since(23, 2), spreads_no_gres: slurm().since(24, 5) }
+    faults_of(slurm())
+}
+
+fn faults_of(slurm: Version) -> Faults {
+    Faults {
+        frees_extra_twice: !slurm.since(23, 2),
+        spreads_no_gres: slurm.since(24, 5) && !slurm.since(25, 5),
+    }
 }
 
 /// Tells whether slurmctld hands `job_modify` a place for a message to the user.
@@ -42,6 +49,16 @@ pub(super) fn reset_licenses(slurm: Version) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn faults_are_those_of_the_release() {
+        let of = |a, b, c| {
+            let faults = faults_of(Version::new(a, b, c));
+            [faults.frees_extra_twice, faults.spreads_no_gres]
+        };
+        assert_eq!([of(22, 5, 8), of(23, 11, 11)], [[true, false], [false, false]]);
+        assert_eq!([of(24, 5, 0), of(24, 11, 7), of(25, 5, 0)], [[false, true], [false, true], [false; 2]]);
+    }
 
     #[test]
     fn the_flags_that_give_licenses_back_are_those_of_the_release() {

@@ -96,8 +96,8 @@ impl Harm {
                     .to_owned()
             }
             Harm::NoTasksPerSocket => {
-                "the job asks for 0 tasks per socket, as 65536 or more GPUs per socket do with --gpus-per-task, and Slurm ends \
-                 slurmctld with that; leave out --ntasks-per-socket or --gpus-per-socket"
+                "the job asks for 0 tasks per socket, with which Slurm ends slurmctld; 65536 or more GPUs per socket with \
+                 --gpus-per-task ask for that, too; leave out --ntasks-per-socket or --gpus-per-socket"
                     .to_owned()
             }
             Harm::SpreadGres => {

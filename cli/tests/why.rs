@@ -315,6 +315,7 @@ fn as_json() {
       "asks": "an instance 4g.20gb",
       "instead": [],
       "job": 20,
+      "needs_nodes": 1,
       "nodes": [
         {
           "jobs": [
@@ -358,4 +359,35 @@ fn as_json() {
     }
     exit 0
     "#);
+}
+
+/// Each verdict is about a node; a job on two nodes needs two of them.
+#[test]
+fn a_job_on_several_nodes_is_told_when_so_many_have_room() {
+    let dir = world("Resources", "", "gres:gpu:1");
+    let jobs = dir.path().join("jobs");
+    let text = fs::read_to_string(&jobs).unwrap();
+    let on = |n: &str| {
+        let (others, own) = text.strip_suffix('\n').unwrap().rsplit_once('\n').unwrap();
+        let at = own.find("Resources").unwrap();
+        let n_nodes = own[at..].replacen(&format!("{:<10}", "1"), &format!("{n:<10}"), 1);
+        fs::write(&jobs, format!("{others}\n{}{n_nodes}\n", &own[..at])).unwrap();
+        slurm::tessera(dir.path(), &["why", "20"])
+    };
+    assert_snapshot!(on("2"), @r"
+    job 20 of bob asks for 1 whole GPU on each of 2 nodes
+    Slurm's reason is Resources: no node has room for it now.
+    It needs 2 nodes at once: 1 has room now; the job has room when jobs 11 (alice), 12 (bob) end, expected in 5 h 0 min.
+      n4: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
+      n1: has room when jobs 11 (alice), 12 (bob) end, expected in 5 h 0 min
+      n2: has room when job 13 (carol) ends, which has no known end
+      n3: takes no jobs now; `sinfo -R` says why
+    exit 0
+    ");
+    let four = on("4");
+    assert!(
+        four.contains("\nIt needs 4 nodes at once, and 3 nodes can have room for it: others must take jobs again first.\n"),
+        "{four}"
+    );
+    assert!(four.ends_with("exit 0"), "a drained node may come back: {four}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::PendingJob;
+use super::{PendingJob, nodes};
 use crate::node_answer;
 use crate::slurm_nodes::away;
 
@@ -11,6 +11,7 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> Value {
     let mut value = json!({
         "job": answer.job.id,
         "user": answer.job.user,
+        "needs_nodes": nodes::fewest(answer.job),
         "reason": answer.job.reason,
         "ahead": answer.ahead,
         "slurm_start": answer.job.start,

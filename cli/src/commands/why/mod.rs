@@ -3,6 +3,7 @@
 mod args;
 mod facts;
 mod json;
+mod nodes;
 mod reason;
 mod subject;
 mod text;
@@ -21,6 +22,7 @@ use site_config::{SiteConfig, hostlist};
 use args::Number;
 pub(crate) use args::WhyArgs;
 pub(crate) use facts::Facts;
+use nodes::Needs;
 use reason::Reason;
 use subject::Subject;
 
@@ -58,6 +60,13 @@ struct PendingJob<'a> {
     jobs: HashMap<JobId, &'a QueuedJob>,
     ends: HashMap<JobId, Micros>,
     now: u64,
+}
+
+impl PendingJob<'_> {
+    /// The nodes that it needs, beside those that take no jobs.
+    fn needs(&self) -> Needs {
+        Needs { nodes: nodes::fewest(self.job), away: self.not_taking.len() }
+    }
 }
 
 /// What keeps a job, as text; with `names` false nobody is named.
@@ -112,8 +121,7 @@ pub(crate) fn run(args: &WhyArgs, globals: &Globals) -> Result<Outcome, Failure>
         return Ok(Outcome::ok(text::not_pending(job)));
     }
     let answer = asked(job, &jobs, &config)?;
-    let never =
-        !answer.verdicts.is_empty() && answer.verdicts.iter().all(|(_, v)| matches!(v, Verdict::Never(_)));
+    let never = answer.needs().never(&answer.verdicts);
     if args.json {
         return Ok(Outcome::json(&json::answer(&answer), u8::from(never)));
     }
@@ -246,8 +254,10 @@ fn instead(
     subject: &Subject,
     config: &SiteConfig,
 ) -> Vec<free::Free> {
-    let has_room = verdicts.iter().any(|(_, verdict)| matches!(verdict, Verdict::Now(_)));
-    if has_room || !matches!(reason::reason(&job.reason), Some(Reason::Room(_))) {
+    let have_room = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Now(_)));
+    let have_room: usize = have_room.map(|(names, _)| names.len()).sum();
+    if have_room >= nodes::fewest(job).max(1) || !matches!(reason::reason(&job.reason), Some(Reason::Room(_)))
+    {
         return Vec::new();
     }
     let models: Vec<_> = live.nodes.iter().flat_map(|n| &n.node.gpus).map(|gpu| gpu.model).collect();
@@ -256,8 +266,13 @@ fn instead(
     if memory.is_none() && !is_whole {
         return Vec::new();
     }
+    let needs = nodes::fewest(job);
     let mut shapes = free::now(config, live, &subject.submission, memory);
-    shapes.retain(|free| free.total() > 0);
+    // A job on several nodes needs the shape on each of so many.
+    shapes.retain(|free| free.nodes.as_ref().is_ok_and(|nodes| nodes.len() >= needs.max(1)));
+    for free in shapes.iter_mut().filter(|_| needs > 1) {
+        free.shape.options = format!("-N{needs} {}", free.shape.options);
+    }
     if is_whole && memory.is_none() {
         // A job that wants whole GPUs can tell what fewer are worth to it, and nothing else.
         return shapes

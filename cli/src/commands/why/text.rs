@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use protocol::wire::split_node;
 use protocol::{AdminComment, CommentBody};
 
-use super::PendingJob;
 use super::reason::{Reason, reason};
+use super::{PendingJob, nodes};
 use crate::clock::span;
 use crate::node_answer::{Verdict, soonest};
 use crate::render::hosts;
@@ -33,9 +33,16 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> String {
         Ok(subject) if subject.submission.exclusive => ", and for whole nodes",
         _ => "",
     };
-    let mut text = format!("job {} of {} {asked}{alone}\n", job.number(), job.user);
+    let on = match (&answer.asks, nodes::fewest(job)) {
+        (Ok(_), needs) if needs > 1 => format!(" on each of {needs} nodes"),
+        _ => String::new(),
+    };
+    let mut text = format!("job {} of {} {asked}{on}{alone}\n", job.number(), job.user);
     text.push_str(&by_slurm(answer));
     text.push_str(&by_comment(answer));
+    let name = |id| answer.jobs.get(&id).map(|job| job.named());
+    let at_once = answer.needs().sentence(&answer.verdicts, &name);
+    text.extend(at_once.map(|sentence| sentence + "\n"));
     let (soonest, others) = soonest(&answer.verdicts, "--json");
     for (names, verdict) in soonest {
         let _ = writeln!(text, "  {}: {}", hosts::brief(names), on_nodes(verdict, answer));

@@ -209,13 +209,13 @@ fn what_cannot_be_replayed_is_one_line() {
     ");
     let dates = line(["1", "eve", "FAILED", "2026-10-01+", "", "", "5", "60", "1", "gres/gpu=1", "", ""]);
     assert_snapshot!(replay(&dates, &[]), @r#"
-    stderr: tessera: october: job 1: Submit is "2026-10-01+", not seconds since 1970
+    stderr: tessera: october: line 1: job 1: Submit is "2026-10-01+", not seconds since 1970
     stderr: hint: run sacct with SLURM_TIME_FORMAT=%s in its environment
     exit 1
     "#);
     assert_snapshot!(replay("1|eve|FAILED\n", &[]), @r"
-    stderr: tessera: october: sacct's table is not understood: a record has another length
-    stderr: hint: the file must be what sacct -n -o JobIDRaw%24,User%32,State%12,Submit%11,Eligible%11,Start%11,ElapsedRaw%10,TimelimitRaw%16,NNodes%7,ReqTRES%160,TRESUsageInTot%256,AdminComment%512 prints
+    stderr: tessera: october: line 1: sacct's table is not understood: a record has another length
+    stderr: hint: the file must be what sacct -n -o JobIDRaw%24,User%32,State%12,Submit%11,Eligible%11,Start%11,ElapsedRaw%10,TimelimitRaw%16,NNodes%7,ReqTRES%160,TRESUsageInTot%256,AdminComment%512 prints, or sacct -P with these columns
     exit 1
     ");
 }

@@ -1,6 +1,7 @@
 //! `sacct`: jobs that slurmctld has forgotten, in Slurm's accounting.
 
 mod columns;
+mod fields;
 pub(crate) mod jobs;
 
 use protocol::AdminComment;

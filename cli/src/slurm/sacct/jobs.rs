@@ -6,7 +6,7 @@ use std::process::Command;
 use protocol::AdminComment;
 
 use super::columns::COLUMNS;
-use super::format;
+use super::{fields, format};
 use crate::outcome::Failure;
 use crate::slurm::records::SlurmTable;
 use crate::slurm::squeue;
@@ -127,19 +127,29 @@ fn run(mut cells: Vec<String>) -> Option<Result<RunOn, Failure>> {
     Some(job(cells).map(|job| RunOn { job, allocated }))
 }
 
-/// Jobs in a table of sacct with [`COLUMNS`] and times in seconds; lines of steps add to their job.
+/// Jobs in a table of sacct with [`COLUMNS`], or in what `sacct -P` prints, with times in seconds; lines of steps add to their job.
 ///
 /// # Errors
 ///
-/// It is no such table.
+/// It is no such table: the line of the first bad record.
 pub(crate) fn parse(table: &[u8]) -> Result<Vec<Accounted>, Failure> {
     let mut jobs: Vec<Accounted> = Vec::new();
-    let made_by = || format!("the file must be what sacct -n -o {} prints", columns());
-    for cells in TABLE.read(table).map_err(|e| Failure::from(e).hint(made_by()))? {
-        let Ok(cells) = <[String; 12]>::try_from(cells) else { continue };
+    let made_by =
+        || format!("the file must be what sacct -n -o {} prints, or sacct -P with these columns", columns());
+    let text = std::str::from_utf8(table).ok().filter(|text| fields::is_such(text));
+    let records = match text {
+        Some(text) => fields::records(text)?,
+        None => {
+            let read =
+                TABLE.read(table).map_err(|e| Failure::from(e).within(first_bad(table)).hint(made_by()))?;
+            let numbered = read.into_iter().zip(1..);
+            numbered.filter_map(|(cells, line)| Some((line, <[String; 12]>::try_from(cells).ok()?))).collect()
+        }
+    };
+    for (line, cells) in records {
         let step = cells[0].split_once('.').map(|(job, _)| job);
         match step {
-            None => jobs.push(job(cells)?),
+            None => jobs.push(job(cells).map_err(|e| e.within(format!("line {line}")))?),
             // sacct prints steps behind their job.
             Some(of) => {
                 let used = tres(&cells[10], "gres/gpumem").and_then(mib).filter(|mib| *mib > 0);
@@ -150,6 +160,16 @@ pub(crate) fn parse(table: &[u8]) -> Result<Vec<Accounted>, Failure> {
         }
     }
     Ok(jobs)
+}
+
+/// Where the first record begins that has another length, `line 12`, or the whole table if all have the right one.
+fn first_bad(table: &[u8]) -> String {
+    let length: usize = COLUMNS.iter().map(|(_, width)| width + 1).sum();
+    let whole = |record: &&[u8]| {
+        record.len() == length + 1 && record[..length].iter().all(|b| *b != b'\n') && record[length] == b'\n'
+    };
+    let good = table.chunks(length + 1).take_while(whole).count();
+    if good * (length + 1) >= table.len() { "the table".to_owned() } else { format!("line {}", good + 1) }
 }
 
 fn job(cells: [String; 12]) -> Result<Accounted, Failure> {
@@ -216,6 +236,27 @@ mod tests {
             (jobs[1].eligible, jobs[1].start, jobs[1].limit_s, jobs[1].memory_mib),
             (100, None, None, None)
         );
+    }
+
+    #[test]
+    fn fields_between_bars_are_the_same_jobs() {
+        let cells = ["7", "bob", "COMPLETED", "100", "150", "160", "60", "2", "1", "gres/gpu=1", "", ""];
+        let padded = parse(line(cells).as_bytes()).unwrap();
+        assert_eq!(parse((cells.join("|") + "\n").as_bytes()).unwrap(), padded);
+    }
+
+    #[test]
+    fn the_line_of_a_bad_record_is_named() {
+        let good = line(["7", "bob", "COMPLETED", "1", "1", "1", "6", "2", "1", "", "", ""]);
+        let why =
+            parse(format!("{good}{}\n", &good[..40].replace('7', "8")).as_bytes()).unwrap_err().to_string();
+        assert!(why.contains("line 2") && why.contains("another length"), "{why}");
+        let why = parse(
+            (good.clone() + &line(["8", "bob", "COMPLETED", "x", "1", "1", "6", "2", "1", "", "", ""]))
+                .as_bytes(),
+        );
+        let why = why.unwrap_err().to_string();
+        assert!(why.contains("line 2") && why.contains("Submit is \"x\""), "{why}");
     }
 
     #[test]

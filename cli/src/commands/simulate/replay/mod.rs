@@ -48,11 +48,12 @@ Examples:
   tessera simulate replay --sacct october --stock static.toml
   tessera simulate replay --sacct october --as-used
 
-For --as-used, leave out -X above; Slurm must record gres/gpumem. The accounting
-knows GPUs if slurm.conf has AccountingStorageTRES=gres/gpu. A file has at most
-64 MiB, some 60,000 jobs.")]
+What sacct -P prints of these columns, in any order and with their names in
+the first line, can be read as well. For --as-used, leave out -X above; Slurm
+must record gres/gpumem. The accounting knows GPUs if slurm.conf has
+AccountingStorageTRES=gres/gpu. A file has at most 64 MiB, some 60,000 jobs.")]
 pub(crate) struct ReplayArgs {
-    /// The jobs, as sacct prints them with the columns of the example; - for standard input
+    /// The jobs, as sacct prints them with the columns of the example, padded or with -P; - for standard input
     #[arg(long, value_name = "FILE")]
     sacct: PathBuf,
     /// Also stock Slurm on the nodes of FILE, a tessera.toml whose static GPUs have fixed instances

@@ -27,6 +27,7 @@ use crate::commands::tasks::{self, TasksArgs};
 use crate::commands::times::{self, TimesArgs};
 use crate::commands::top::{self, TopArgs};
 use crate::commands::topology::{self, TopologyCommand};
+use crate::commands::usage::{self, UsageArgs};
 use crate::commands::why::{self, WhyArgs};
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
@@ -69,6 +70,7 @@ enum Command {
     Why(WhyArgs),
     Top(TopArgs),
     Report(ReportArgs),
+    Usage(UsageArgs),
     History(HistoryArgs),
     Explain(Box<ExplainArgs>),
     Tasks(TasksArgs),
@@ -175,6 +177,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Why(args) => why::run(args, globals),
         Command::Top(args) => top::run(args, globals),
         Command::Report(args) => report::run(args, globals),
+        Command::Usage(args) => usage::run(args, globals),
         Command::History(args) => history::run(args, globals),
         Command::Explain(args) => explain::run(args, globals),
         Command::Tasks(args) => tasks::run(args, globals),

@@ -229,8 +229,27 @@ fn limits(cluster: &mut Cluster) {
     for line in ["\n  got         n1=whole:", "\n  slices      7 (", "), billed as 7\n"] {
         assert!(said.contains(line), "{said}");
     }
+    usage(cluster);
     history(cluster, &[three, whole, waiting[0]]);
     advice(cluster);
+}
+
+/// What Alice held is the same asked for by herself, by root and by account.
+fn usage(cluster: &Cluster) {
+    let asked = |user, args: &[&str]| -> Value {
+        let mut usage = cluster.command(user, "tessera").unwrap();
+        let said = run(usage.args(["usage", "--json"]).args(args)).unwrap().ok().unwrap();
+        serde_json::from_str(&said).unwrap()
+    };
+    let alice = User::Alice.name();
+    let own = asked(User::Alice, &[]);
+    assert!(own["rows"].as_array().unwrap().len() >= 4, "{own}");
+    assert!(own["total"]["slice_s"].as_u64().unwrap() > own["total"]["gpu_s"].as_u64().unwrap(), "{own}");
+    let of_account = asked(User::Root, &["--account", "a"]);
+    assert_eq!(of_account["rows"][0]["user"], alice);
+    for other in [asked(User::Root, &["--user", alice]), of_account] {
+        assert_eq!(other["total"]["jobs"], own["total"]["jobs"], "{other}");
+    }
 }
 
 /// sacct, and of each batch step 5500 MiB of GPU memory, which nothing samples here.

@@ -25,4 +25,5 @@ pub(crate) mod tasks;
 pub(crate) mod times;
 pub(crate) mod top;
 pub(crate) mod topology;
+pub(crate) mod usage;
 pub(crate) mod why;

@@ -134,6 +134,34 @@ pub(crate) fn job_and_steps<const M: usize, const N: usize>(
     Ok(records.into_iter().filter_map(|cells| <[String; N]>::try_from(cells).ok()).collect())
 }
 
+/// Whose jobs are asked for.
+pub(crate) enum Whose {
+    User(String),
+    Account(String),
+}
+
+/// The lines of the jobs and steps of the last `days` days: the number of each, then these columns. `N` is their number and one.
+///
+/// # Errors
+///
+/// sacct cannot be run or fails, or its table is not what was asked for.
+pub(crate) fn jobs_and_steps<const M: usize, const N: usize>(
+    whose: &Whose,
+    days: u32,
+    columns: [(&str, usize); M],
+) -> Result<Vec<[String; N]>, Failure> {
+    let all: Vec<(&str, usize)> = [("JobIDRaw", 24)].into_iter().chain(columns).collect();
+    let mut command = Command::new("sacct");
+    command.args(["-n", "-S", &format!("now-{days}days"), "-E", "now", "-o", &format(&all)]);
+    match whose {
+        Whose::User(name) => command.args(["-u", name]),
+        Whose::Account(name) => command.args(["-a", "-A", name]),
+    };
+    let out = answer(&mut command, NEEDS)?;
+    let records = SlurmTable { program: "sacct", columns: &all, gap: 1 }.read(&out)?;
+    Ok(records.into_iter().filter_map(|cells| <[String; N]>::try_from(cells).ok()).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

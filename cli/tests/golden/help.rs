@@ -21,6 +21,7 @@ fn help() {
       why          Say why a job waits, and when it could start
       top          Watch nodes, GPUs and jobs in the terminal
       report       Show what a job got, what it used and what it cost
+      usage        Show what jobs held of GPUs, and what they used of that
       history      Show day by day how instances came and went, and how much jobs held
       explain      Explain what a request would get, and why
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
@@ -63,6 +64,7 @@ fn help() {
       why          Say why a job waits, and when it could start
       top          Watch nodes, GPUs and jobs in the terminal
       report       Show what a job got, what it used and what it cost
+      usage        Show what jobs held of GPUs, and what they used of that
       history      Show day by day how instances came and went, and how much jobs held
       explain      Explain what a request would get, and why
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
@@ -371,6 +373,7 @@ fn the_man_page_has_every_command_and_option() {
         "free",
         "why",
         "times",
+        "usage",
         "lab power calibrate",
         "lab power fit",
         "lab power choose",

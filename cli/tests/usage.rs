@@ -1,0 +1,78 @@
+//! What a person reads from `tessera usage`. sacct is a stand-in.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
+mod slurm;
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+/// The widths that sacct is asked for.
+const WIDTHS: [usize; 7] = [24, 64, 64, 40, 12, 256, 512];
+
+fn usage(lines: &[[&str; 7]], args: &[&str]) -> String {
+    let line = |cells: &[&str; 7]| {
+        let cells = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$} "));
+        cells.collect::<String>() + "\n"
+    };
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("bin")).unwrap();
+    fs::write(dir.path().join("records"), lines.iter().map(line).collect::<String>()).unwrap();
+    slurm::program(dir.path(), "sacct", "echo \"$*\" > asked\ncat records");
+    slurm::program(dir.path(), "id", "echo bob");
+    let said = slurm::tessera(dir.path(), &[&["usage"], args].concat());
+    let asked = fs::read_to_string(dir.path().join("asked")).unwrap_or_default();
+    let whose = asked.split(',').next_back().unwrap_or_default();
+    format!("{said}\n{}", whose.trim().trim_start_matches("TRESUsageOutAve%512 "))
+}
+
+const JOBS: [[&str; 7]; 5] = [
+    ["9", "9", "bob", "COMPLETED", "1800", "gres/gpu=8,license/slice=56", ""],
+    ["15", "14_1", "bob", "COMPLETED", "3600", "gres/shard=5,license/slice=2", ""],
+    ["15.batch", "14_1.batch", "", "COMPLETED", "3600", "", "gres/gpuutil=25"],
+    ["14", "14_2", "bob", "RUNNING", "3600", "license/slice=2", ""],
+    ["16", "16", "bob", "COMPLETED", "3600", "cpu=2", ""],
+];
+
+#[test]
+fn jobs_and_arrays_have_a_line_each() {
+    assert_snapshot!(usage(&JOBS, &[]), @r"
+    JOB    JOBS  GPU HOURS  SLICE HOURS  USED  WASTED
+    9         1        4.0         28.0     -       -
+    14        2        0.0          4.0   0.5     1.5
+    total     3        4.0         32.0   0.5     1.5
+    Utilisation is recorded for 1 of 3 jobs: USED and WASTED are theirs.
+    exit 0
+    -u bob
+    ");
+    assert_snapshot!(usage(&JOBS[..1], &["--account", "bio", "--since", "7"]), @r"
+    USER   JOBS  GPU HOURS  SLICE HOURS  USED  WASTED
+    bob       1        4.0         28.0     -       -
+    total     1        4.0         28.0     -       -
+    Utilisation is recorded for 0 of 1 jobs: USED and WASTED are theirs.
+    exit 0
+    -a -A bio
+    ");
+    assert_snapshot!(usage(&[], &["--user", "alice"]), @r"
+    alice had no GPUs in the last 30 days
+    exit 0
+    -u alice
+    ");
+}
+
+#[test]
+fn names_are_single() {
+    for name in ["--user=a,b", "--account=", "--user=a b", "--since=0", "--since=4000"] {
+        assert!(usage(&JOBS, &[name]).contains("exit 2"), "{name}");
+    }
+}
+
+#[test]
+fn programs_read_json() {
+    let json = usage(&JOBS[1..3], &["--json"]);
+    let (json, _) = json.split_once("exit").unwrap();
+    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(value["rows"][0]["job"], "14");
+    assert_eq!(value["total"]["used_slice_s"], 1800);
+}

@@ -79,8 +79,8 @@ pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> 
     found
 }
 
-/// Sets fields of a job, all or none; what Slurm says if it refuses.
-pub(crate) fn update(job: u32, fields: &[String]) -> Result<(), String> {
+/// Sets fields of a job, all or none; what Slurm says if it refuses. `job`: its number, `12` or `12_[3-5]`.
+pub(crate) fn update(job: &str, fields: &[String]) -> Result<(), String> {
     let out = Command::new("scontrol").args(["update", &format!("JobId={job}")]).args(fields).output();
     match out {
         Ok(out) if out.status.success() => Ok(()),

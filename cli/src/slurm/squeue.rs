@@ -28,8 +28,8 @@ pub(crate) const NO_LIMIT_S: u64 = 182 * 86_400;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueuedJob {
     pub(crate) id: u32,
-    /// An array, its task, or a heterogeneous job's component.
-    pub(crate) compound: bool,
+    /// A heterogeneous job's component.
+    pub(crate) in_het: bool,
     /// Of an array: its number, and the task, or those that wait as Slurm lists them, `1-3`.
     pub(crate) array: Option<(u32, String)>,
     pub(crate) user: String,
@@ -69,6 +69,35 @@ impl QueuedJob {
             Some((array, task)) if task.bytes().all(|b| b.is_ascii_digit()) => format!("{array}_{task}"),
             Some((array, tasks)) => format!("{array}_[{tasks}]"),
         }
+    }
+
+    /// Its number as scontrol takes it in a change. Of an array exactly the tasks that wait: by its number alone, those that have started
+    /// would be changed, too. `None`: squeue has cut the list.
+    pub(crate) fn to_change(&self) -> Option<String> {
+        match &self.array {
+            Some((array, tasks)) if *array == self.id => {
+                let list = tasks.split('%').next().unwrap_or_default();
+                list.bytes()
+                    .all(|b| b.is_ascii_digit() || b"-,:".contains(&b))
+                    .then(|| format!("{array}_[{list}]"))
+            }
+            _ => Some(self.id.to_string()),
+        }
+    }
+
+    /// How many jobs wait in this line: the tasks of an array, no more than it lets run at once.
+    pub(crate) fn waiting(&self) -> usize {
+        let Some((_, tasks)) = &self.array else { return 1 };
+        let (list, most) = tasks.split_once('%').unwrap_or((tasks, ""));
+        let count = |part: &str| {
+            let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+            let step = step.parse::<usize>().ok().filter(|step| *step > 0)?;
+            Some((last.saturating_sub(first) / step).saturating_add(1))
+        };
+        let all = list.split(',').filter_map(count).fold(0, usize::saturating_add);
+        all.min(most.parse().unwrap_or(usize::MAX)).max(1)
     }
 
     /// Gives number and user, `4711_2 (bob)`.
@@ -215,8 +244,7 @@ fn job(cells: &[String], has_exclusive: bool) -> Option<QueuedJob> {
     let het: Option<u32> = column().parse().ok();
     Some(QueuedJob {
         id,
-        // squeue shows a plain job as an array of itself.
-        compound: array.is_some_and(|a| a != id) || !tasks.is_empty() || het.is_some_and(|h| h != 0),
+        in_het: het.is_some_and(|h| h != 0),
         array: array.zip(Some(tasks).filter(|tasks| !tasks.is_empty())),
         user: column(),
         account: column(),
@@ -290,7 +318,7 @@ mod tests {
             ("admin_comment", "tessera: asks v1 iso=mig times=1g:60"),
         ]);
         let job = one(&text).unwrap();
-        assert_eq!((job.id, job.compound, job.nice, job.start), (12, false, 5, None));
+        assert_eq!((job.id, job.in_het, job.nice, job.start), (12, false, 5, None));
         assert_eq!((job.user.as_str(), job.account.as_str(), job.wanted_nodes.as_str()), ("alice", "", "n1"));
         assert_eq!(job.comment, "tessera: asks v1 iso=mig times=1g:60");
         assert!(!job.ended() && !job.exclusive);
@@ -302,11 +330,16 @@ mod tests {
         let of = |tasks| {
             let ids = [("JobID", "12"), ("ArrayJobID", "12"), ("ArrayTaskID", tasks), ("HetJobID", "N/A")];
             let job = one(&line(&ids)).unwrap();
-            (job.compound, job.number())
+            (job.number(), job.to_change(), job.waiting())
         };
-        assert_eq!(of("1-3"), (true, "12_[1-3]".to_owned()));
-        assert_eq!(of("4"), (true, "12_4".to_owned()));
-        assert_eq!(of("N/A"), (false, "12".to_owned()));
+        let told = |number: &str, change: &str, n| (number.to_owned(), Some(change.to_owned()), n);
+        assert_eq!(of("1-3"), told("12_[1-3]", "12_[1-3]", 3));
+        assert_eq!(of("0-8:4,11%2"), told("12_[0-8:4,11%2]", "12_[0-8:4,11]", 2));
+        assert_eq!(of("4"), told("12_4", "12_[4]", 1));
+        assert_eq!(of("N/A"), told("12", "12", 1));
+        let cut = of("1,3,5,7,9,11,13,15,...");
+        assert_eq!((cut.1, cut.2), (None, 8));
+        assert_eq!(of("0-18446744073709551615,1-9:0").2, usize::MAX);
     }
 
     #[test]
@@ -340,7 +373,8 @@ mod tests {
             ("OverSubscribe", "NO"),
         ]);
         let job = one(&array).unwrap();
-        assert!(job.compound && job.ended() && job.exclusive);
+        assert!(job.ended() && job.exclusive);
+        assert_eq!((job.number(), job.to_change()), ("9_2".to_owned(), Some("12".to_owned())));
     }
 
     #[test]

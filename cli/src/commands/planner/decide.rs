@@ -4,6 +4,8 @@
 //! highest priority in each. A later batch gets what an earlier one is planned to have only afterwards, so no plan delays
 //! a job of an earlier batch. A job that may run on several GPU models goes to the one with the least planned work so far.
 
+use std::collections::HashSet;
+
 use far::{
     MAX_TIME, Micros, Policy, Present, PresentError, PresentGpu, PresentInstance, PresentPlan, PresentRun,
 };
@@ -51,6 +53,9 @@ struct Sized<'a> {
 /// Jobs that are planned in one round, those of the highest priority. Slurm starts none far behind them meanwhile, and
 /// each costs slurmctld an update.
 pub(super) const MOST_JOBS: usize = 1000;
+/// Tasks of an array that are planned in one round. All have one AdminComment, which says where the next of them goes; the others are
+/// planned so that no other job gets their places.
+const MOST_TASKS: usize = 64;
 
 pub(super) fn decide(pending: &[Pending], mut gpus: Vec<Gpu>, learnt: &Learnt, steps: u64) -> Decided {
     let mut decided = Decided::default();
@@ -78,8 +83,14 @@ pub(super) fn decide(pending: &[Pending], mut gpus: Vec<Gpu>, learnt: &Learnt, s
             }
         }
         assignments.sort_by_key(|c| (c.begin, c.job));
+        // Of an array the task that begins first.
+        let mut planned = HashSet::new();
+        assignments.retain(|c| planned.insert(c.job));
         decided.batches.push((standing, assignments));
     }
+    let mut told: HashSet<u32> =
+        decided.batches.iter().flat_map(|(_, assignments)| assignments).map(|c| c.job).collect();
+    decided.left.retain(|(job, _)| told.insert(*job));
     decided
 }
 
@@ -99,8 +110,10 @@ fn planned(
 
 /// Jobs by standing, the batch with the highest priority first, jobs in Slurm's order.
 fn batches<'a>(pending: &'a [Pending], left: &mut Vec<(u32, String)>) -> Vec<(Standing, Vec<&'a Pending>)> {
-    let mut sorted: Vec<&Pending> = pending.iter().collect();
+    let mut sorted: Vec<&'a Pending> = pending.iter().collect();
     sorted.sort_by_key(|p| (std::cmp::Reverse(p.job.priority), p.job.id));
+    let tasks = |p: &'a Pending| std::iter::repeat_n(p, p.job.waiting().min(MOST_TASKS));
+    let mut sorted: Vec<&Pending> = sorted.into_iter().flat_map(tasks).collect();
     let far_behind = sorted.split_off(sorted.len().min(MOST_JOBS));
     left.extend(far_behind.iter().map(|p| (p.job.id, format!("{MOST_JOBS} jobs are ahead of it"))));
     let mut batches: Vec<(Standing, Vec<&Pending>)> = Vec::new();

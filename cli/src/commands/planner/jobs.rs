@@ -51,8 +51,11 @@ pub(super) fn pending(job: &QueuedJob) -> Option<Pending> {
     // Only what waits for its turn or for room. Anything else (held, a dependency, a begin time, a limit) is somebody's
     // decision; without a reason the scheduler has not looked yet.
     let waits = ["Priority", "Resources", "None", ""].contains(&job.reason.as_str());
-    // Tasks of an array have one AdminComment between them until they start: one place for all.
-    let plain = !job.compound && ["1", "1-1"].contains(&job.n_nodes.as_str()) && job.reservation.is_empty();
+    // An array whose tasks squeue does not list in full cannot be changed without those that run.
+    let plain = !job.in_het
+        && job.to_change().is_some()
+        && ["1", "1-1"].contains(&job.n_nodes.as_str())
+        && job.reservation.is_empty();
     if job.state != "PENDING" || job.priority == 0 || !waits || !plain {
         return None;
     }
@@ -96,6 +99,8 @@ mod tests {
     fn what_is_not_the_planners_business() {
         let good = job("tessera: asks v1 iso=mig times=1g:60");
         assert!(pending(&good).is_some());
+        let array = QueuedJob { array: Some((1, "1-3".to_owned())), ..good.clone() };
+        assert!(pending(&array).is_some_and(|p| p.job.waiting() == 3));
         let others = [
             QueuedJob { state: "RUNNING".to_owned(), ..good.clone() },
             QueuedJob { priority: 0, ..good.clone() },
@@ -106,7 +111,8 @@ mod tests {
             QueuedJob { reservation: "maint".to_owned(), ..good.clone() },
             QueuedJob { n_nodes: "2-2".to_owned(), ..good.clone() },
             QueuedJob { n_nodes: "1-2".to_owned(), ..good.clone() },
-            QueuedJob { compound: true, ..good.clone() },
+            QueuedJob { in_het: true, ..good.clone() },
+            QueuedJob { array: Some((1, "1,3,5,...".to_owned())), ..good.clone() },
             job("somebody else's comment"),
             job(""),
             job("tessera: asks v1 iso=mig:1g.5gb"),

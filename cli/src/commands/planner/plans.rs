@@ -158,10 +158,10 @@ impl<'a> Plans<'a> {
         let raised = wanted.limit_min.filter(|m| limit_now.is_some_and(|now| now != *m));
         fields.extend(raised.map(|minutes| format!("TimeLimit={minutes}")));
         if !self.args.dry_run
-            && let Err(why) = scontrol::update(p.job.id, &fields)
+            && let Err(why) = change(&p.job, &fields)
         {
             report.failed = true;
-            report.lines.push(format!("job {}: slurmctld refuses the plan: {why}\n", p.job.id));
+            report.lines.push(format!("job {}: slurmctld refuses the plan: {why}\n", p.job.number()));
             return;
         }
         if old.is_some_and(|plan| wanted.is(plan)) {
@@ -208,8 +208,8 @@ impl<'a> Plans<'a> {
         let mut fields = vec![format!("AdminComment={}", AdminComment::asking(&asks))];
         let own = jobs::own_limit(job).filter(|own| job.limit != Some(*own));
         fields.extend(own.map(|seconds| format!("TimeLimit={}", seconds.div_ceil(60))));
-        let done = if self.args.dry_run { Ok(()) } else { scontrol::update(job.id, &fields) };
-        let id = job.id;
+        let done = if self.args.dry_run { Ok(()) } else { change(job, &fields) };
+        let id = job.number();
         report.lines.push(match done {
             Ok(()) => format!("job {id}: {why}: its plan is withdrawn\n"),
             Err(refused) => {
@@ -218,6 +218,12 @@ impl<'a> Plans<'a> {
             }
         });
     }
+}
+
+/// Sets fields of a job, of an array of those tasks that wait.
+fn change(job: &squeue::QueuedJob, fields: &[String]) -> Result<(), String> {
+    let name = job.to_change().ok_or("squeue does not list all of its tasks")?;
+    scontrol::update(&name, fields)
 }
 
 /// What a new plan is, for the log.
@@ -234,7 +240,7 @@ fn told(wanted: &Wanted, p: &Pending, old: Option<&Plan>, raised: Option<u64>, n
     let limit = raised.map(|minutes| format!("; time limit {minutes} min")).unwrap_or_default();
     format!(
         "job {} of {}: {} at {}:{}{shares}{when}{limit} ({before}; of {})\n",
-        p.job.id,
+        p.job.number(),
         p.job.user,
         wanted.size,
         wanted.place.node,

@@ -53,6 +53,7 @@ impl NiceOrder {
         let others: Vec<u64> = jobs.iter().filter(other).map(|j| j.priority).collect();
         for (job, nice) in order::nices(&ranks, &others) {
             let own = ranks.iter().find(|r| r.job == job).map_or(nice, |r| r.own_nice);
+            let Some(job) = jobs.iter().find(|j| j.id == job) else { continue };
             self.set_nice(job, own, nice, report);
         }
     }
@@ -66,20 +67,22 @@ impl NiceOrder {
         for job in jobs.iter().filter(|j| self.multifactor && waits(j)).collect::<Vec<_>>() {
             let own = self.nices.own(job.id, job.nice);
             if own != job.nice {
-                self.set_nice(job.id, own, own, report);
+                self.set_nice(job, own, own, report);
             }
         }
     }
 
-    fn set_nice(&mut self, job: u32, own: i64, nice: i64, report: &mut Report) {
+    fn set_nice(&mut self, of: &squeue::QueuedJob, own: i64, nice: i64, report: &mut Report) {
+        let (job, number) = (of.id, of.number());
+        let Some(name) = of.to_change() else { return };
         if !self.dry_run {
             // Before the change: a planner that is killed in between has noted a Nice that is not there. One that is
             // there and not noted would be taken for the user's, for ever.
             let before = self.nices.clone();
             self.nices.note(job, own, nice);
             let given = self.keep_nices().and_then(|()| {
-                scontrol::update(job, &[format!("Nice={nice}")])
-                    .map_err(|why| format!("job {job}: slurmctld refuses nice {nice}: {why}\n"))
+                scontrol::update(&name, &[format!("Nice={nice}")])
+                    .map_err(|why| format!("job {number}: slurmctld refuses nice {nice}: {why}\n"))
             });
             if let Err(why) = given {
                 self.nices = before;
@@ -90,7 +93,7 @@ impl NiceOrder {
             }
         }
         let why = if nice == own { "its own value again" } else { "to run in the planned order" };
-        report.lines.push(format!("job {job}: nice {nice}, {why}\n"));
+        report.lines.push(format!("job {number}: nice {nice}, {why}\n"));
     }
 
     fn keep_nices(&mut self) -> Result<(), String> {

@@ -62,7 +62,9 @@ impl<'a> Planner<'a> {
         }
         self.learn(&pending, &jobs, &mut report);
         let found = site::gpus(&self.config, &ends::ends(&jobs, &self.learnt, now), &mut report.lines)?;
-        let shared = self.shared(&found, &pending, &jobs)?;
+        // Jobs that share GPUs name each other, and an array's tasks have one plan.
+        let alone: Vec<Pending> = pending.iter().filter(|p| p.job.array.is_none()).cloned().collect();
+        let shared = self.shared(&found, &alone, &jobs)?;
         let until = self.plans.until(now);
         for plan in &shared.plans {
             let Some(p) = pending.iter().find(|p| p.job.id == plan.job) else { continue };

@@ -4,7 +4,7 @@
 pub(crate) const COLUMNS: [(&str, usize); 27] = [
     ("JobID", 14),
     ("ArrayJobID", 14),
-    ("ArrayTaskID", 24),
+    ("ArrayTaskID", 80),
     ("HetJobID", 14),
     ("UserName", 64),
     ("Account", 64),

@@ -53,6 +53,25 @@ fn a_later_standing_gets_what_the_earlier_one_leaves() {
 }
 
 #[test]
+fn an_array_is_planned_by_its_next_task_and_keeps_the_places_of_the_others() {
+    let mut array = job(1, "alice", 9, "times=7g:100");
+    array.job.array = Some((1, "1-3".to_owned()));
+    let after = job(2, "bob", 5, "times=7g:100");
+    let begins = |array: &Pending| {
+        let decided = decided(&[array.clone(), after.clone()], vec![gpu("n1", 0, "a100-40gb")]);
+        assert_eq!(decided.left, []);
+        let all = decided.batches.iter().flat_map(|(_, assignments)| assignments);
+        all.map(|c| (c.job, c.begin / 1_000_000)).collect::<Vec<_>>()
+    };
+    assert_eq!(begins(&array), [(1, 0), (2, 300)]);
+    // It lets one task run at a time, so that the others come later in any case.
+    array.job.array = Some((1, "1-3%1".to_owned()));
+    assert_eq!(begins(&array), [(1, 0), (2, 100)]);
+    array.job.array = Some((1, "0-4000000000".to_owned()));
+    assert_eq!(begins(&array), [(1, 0), (2, 6400)]);
+}
+
+#[test]
 fn jobs_go_to_the_model_with_less_to_do() {
     let gpus = || vec![gpu("n1", 0, "a100-40gb"), gpu("n2", 0, "h100-80gb-sxm")];
     let jobs: Vec<Pending> = (1..=4).map(|id| job(id, "a", 9, "times=7g:100")).collect();

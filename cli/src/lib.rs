@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod allowance;
 mod cli;
 mod clock;
 mod cluster_snapshot;

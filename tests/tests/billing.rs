@@ -201,6 +201,7 @@ fn limits(cluster: &mut Cluster) {
             cluster.wait_job(*job, "held by the limit", |job| job.reason().starts_with("Assoc")).unwrap();
         assert_eq!((said.reason(), said.state()), ("AssocGrpLicense", "PENDING"));
     }
+    told(cluster, waiting[1], waiting[3]);
     let without = cluster.sbatch(User::Alice, &["-w", "n1"], "true").unwrap();
     cluster.wait_end(without).unwrap();
     let control = |verb: &str, job: JobId| {
@@ -232,6 +233,43 @@ fn limits(cluster: &mut Cluster) {
     usage(cluster);
     history(cluster, &[three, whole, waiting[0]]);
     advice(cluster);
+}
+
+/// Ten slices of ten are in use: nothing is free for Alice, and the answers name the limit and its users.
+fn told(cluster: &Cluster, whole: JobId, exclusive: JobId) {
+    let said = |args: &[&str]| {
+        let mut command = cluster.command(User::Alice, "tessera").unwrap();
+        run(command.args(args)).unwrap().stdout
+    };
+    let free: Value = serde_json::from_str(&said(&["free", "--json"])).unwrap();
+    let shapes = free["shapes"].as_array().unwrap();
+    assert!(shapes.iter().all(|shape| shape["now"] == 0), "{free}");
+    assert!(shapes.iter().any(|shape| shape["room"].as_u64().unwrap_or(0) > 0), "{free}");
+    let alice = User::Alice.name();
+    let users = serde_json::json!([{ "user": alice, "amount": 10 }]);
+    let limit = &free["limits"][0];
+    assert_eq!(
+        (&limit["whose"], &limit["most"], &limit["used"], &limit["users"]),
+        (&"account a".into(), &10.into(), &10.into(), &users)
+    );
+    let kept = format!("account a may have 10 slices at once; 10 in use ({alice} 10)");
+    for words in [["why", &whole.to_string()], ["explain", "--gres=gpu:1"]] {
+        let told = said(&words);
+        assert!(
+            told.contains(&format!("A limit of Slurm keeps it: {kept}; this job needs 7 slices.")),
+            "{told}"
+        );
+    }
+    let told = said(&["why", &exclusive.to_string()]);
+    assert!(
+        told.contains(&format!("Limits of Slurm for {alice}, account a")) && told.contains(&kept),
+        "{told}"
+    );
+    let told = said(&["explain", "--gpu-isolation=whole", "--gpus-per-node=2"]);
+    assert!(
+        told.contains(&format!("A limit of Slurm never lets it start: {kept}; this job needs 14 slices.")),
+        "{told}"
+    );
 }
 
 /// What Alice held is the same asked for by herself, by root and by account.

@@ -1,5 +1,6 @@
 //! Slurm's own commands: running them and reading what they print.
 
+pub(crate) mod assoc_mgr;
 pub(crate) mod caller;
 pub(crate) mod command;
 pub(crate) mod constraint;

@@ -27,6 +27,26 @@ pub(crate) fn state_and_user(config: &str) -> Option<(String, u32)> {
     Some((setting(config, "StateSaveLocation")?.to_owned(), user))
 }
 
+/// What scontrol shows of the configuration.
+pub(crate) fn config() -> Result<String, Failure> {
+    run("scontrol", &["show", "config"])
+}
+
+/// The fields of each partition.
+pub(crate) fn partitions() -> Result<HashMap<String, HashMap<String, String>>, Failure> {
+    Ok(partitions_in(&run("scontrol", &["-a", "-o", "show", "partition"])?))
+}
+
+/// The fields in lines as `PartitionName=gpu AllowQos=ALL … QoS=N/A …`.
+fn partitions_in(text: &str) -> HashMap<String, HashMap<String, String>> {
+    let fields = |line: &str| -> HashMap<String, String> {
+        let pairs = line.split_whitespace().filter_map(|word| word.split_once('='));
+        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    };
+    let named = |fields: HashMap<String, String>| Some((fields.get("PartitionName")?.clone(), fields));
+    text.lines().filter_map(|line| named(fields(line))).collect()
+}
+
 /// What scontrol shows of all nodes.
 pub(crate) fn nodes() -> Result<String, Failure> {
     run("scontrol", &["show", "nodes"])
@@ -104,6 +124,14 @@ mod tests {
                     PartitionName=mine Exclusive=USER\nPartitionName=old ExclusiveUser=NO OverSubscribe=NO\n";
         let found = whole_in(text);
         assert_eq!(found, ["alone", "rack"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn partitions_have_fields() {
+        let text = "PartitionName=gpu AllowQos=ALL QoS=part-gpu Nodes=n1\nPartitionName=open AllowQos=a,b QoS=N/A\n\n";
+        let found = partitions_in(text);
+        assert_eq!((found.len(), found["gpu"]["QoS"].as_str()), (2, "part-gpu"));
+        assert_eq!(found["open"]["AllowQos"], "a,b");
     }
 
     #[test]

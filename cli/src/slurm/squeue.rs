@@ -143,6 +143,36 @@ pub(crate) fn read(table: &[u8], has_exclusive: bool) -> Result<Vec<QueuedJob>, 
     Ok(table.iter().filter_map(|cells| job(cells, has_exclusive)).collect())
 }
 
+/// A running job with the TRES that Slurm has given it.
+pub(crate) struct RunningJob {
+    pub(crate) user: String,
+    pub(crate) account: String,
+    pub(crate) qos: String,
+    pub(crate) partition: String,
+    pub(crate) given: String,
+}
+
+/// All jobs that count against limits: those that have started and not ended.
+pub(crate) fn running() -> Result<Vec<RunningJob>, Failure> {
+    let columns = [
+        ("JobID", 14),
+        ("State", 20),
+        ("UserName", 64),
+        ("Account", 64),
+        ("QOS", 64),
+        ("Partition", 128),
+        ("tres-alloc", 512),
+    ];
+    let counts = ["RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING"];
+    let one = |cells: Vec<String>| match <[String; 7]>::try_from(cells) {
+        Ok([_, state, user, account, qos, partition, given]) if counts.contains(&state.as_str()) => {
+            Some(RunningJob { user, account, qos, partition, given })
+        }
+        _ => None,
+    };
+    Ok(asked(&columns, None, false)?.into_iter().filter_map(one).collect())
+}
+
 /// Whose each job that Slurm knows is.
 pub(crate) fn owners() -> Result<HashMap<JobId, Uid>, Failure> {
     let one = |cells: &Vec<String>| match &cells[..] {

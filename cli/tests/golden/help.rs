@@ -206,6 +206,7 @@ fn help() {
           --busy <LAYOUT>     Use this layout as the node's state, as sinfo -O extra prints it
           --partition <NAME>  Apply the limits of this partition
           --account <NAME>    Apply the limits of this account
+          --qos <NAME>        Apply Slurm's limits of this QOS instead of those of your default one
           --json              Print JSON
       -h, --help              Print help (see more with '--help')
 

@@ -12,7 +12,8 @@ use super::request::RequestArgs;
 /// placements to other jobs: places where some profile still fits. Nodes stand in the order in which the job gets them. Exit status 1 if no node could start the job now.
 ///
 /// Where Slurm answers, the nodes are as they are now, and the limits are those of your own default partition and
-/// account. Elsewhere, and with --empty, all nodes are taken as empty.
+/// account. If one of Slurm's own limits keeps the job, such as slices at once in a QOS, the answer names it, its use, and who uses
+/// it. Elsewhere, and with --empty, all nodes are taken as empty.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -54,6 +55,9 @@ pub(crate) struct ExplainArgs {
     /// Apply the limits of this account
     #[arg(long, value_name = "NAME", conflicts_with = "model")]
     pub(crate) account: Option<String>,
+    /// Apply Slurm's limits of this QOS instead of those of your default one
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "empty", "busy"])]
+    pub(crate) qos: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

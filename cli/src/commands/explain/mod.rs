@@ -26,6 +26,7 @@ use memory::ExplainedMemory;
 use nodes::{AskedNodes, asked};
 pub(crate) use request::RequestArgs;
 
+use crate::allowance::{self, Need};
 use crate::globals::Globals;
 use crate::node_answer::{NodeOrder, Verdict, by_verdict, by_verdict_alone, seen_by};
 use crate::outcome::{self, Failure, Outcome};
@@ -128,8 +129,9 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
     order.sort(&mut verdicts);
     // No node of tessera.toml is within reach of such a job: what Slurm gives it is no matter of ours.
     let by_slurm = question.plain && verdicts.is_empty() && asked.live.not_taking.is_empty();
+    let kept = kept(asked, question, &ask);
     let starts = by_slurm || matches!(verdicts.first(), Some((_, Verdict::Now(_) | Verdict::Slurm(_))));
-    let status = u8::from(question.counts.is_err() || !starts);
+    let status = u8::from(question.counts.is_err() || !starts || kept.is_some());
     let explained = |(names, node): (Vec<String>, &Node)| {
         let mut ask = ask.clone();
         if question.alone && ask.request.isolation == Isolation::Whole {
@@ -145,7 +147,12 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
     };
     if args.json {
         let nodes: Vec<Explained> = asked.alike(&order).into_iter().map(explained).collect();
-        return Outcome::json(&json::answer(asked, question, &verdicts, (&nodes, &order)), status);
+        let mut value = json::answer(asked, question, &verdicts, (&nodes, &order));
+        if let Some(allowance) = &asked.allowance {
+            value["limits"] = allowance::json(allowance);
+            value["kept_by_limit"] = kept.into();
+        }
+        return Outcome::json(&value, status);
     }
     if let Some(note) = &question.note {
         outcome::status(&format!("tessera: {note}\n"));
@@ -158,7 +165,16 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
         .into_iter()
         .filter(|(names, _)| in_detail || best.is_some_and(|b| names.contains(b)));
     let shown: Vec<Explained> = shown.map(explained).collect();
-    Outcome { text: text::answer(asked, question, &verdicts, (&shown, &order), in_detail), status }
+    let mut text = text::answer(asked, question, &verdicts, (&shown, &order), in_detail);
+    text.extend(kept.map(|sentence| sentence + " `tessera free` shows what your limits leave.\n"));
+    Outcome { text, status }
+}
+
+/// The limit of Slurm that would keep such a job of the caller now, as a sentence.
+fn kept(asked: &AskedNodes, question: &Question, ask: &Ask) -> Option<String> {
+    let (allowance, counted) = (asked.allowance.as_ref()?, question.counts.as_ref().ok()?);
+    let slices = allowance::slices_for(&asked.live, ask, &question.policy, &asked.config);
+    allowance.keeps(&Need::on(1, *counted, slices, None))
 }
 
 /// The order of the nodes. Slurm alone picks the nodes of a job that may get several of them.

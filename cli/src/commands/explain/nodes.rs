@@ -10,6 +10,7 @@ use site_config::{GpuUse, NodePower, NodeSpec, SiteConfig, System};
 
 use super::ExplainArgs;
 use super::request::RequestArgs;
+use crate::allowance::{self, Allowance, Asker};
 use crate::commands::layout;
 use crate::globals::Globals;
 use crate::node_answer::NodeOrder;
@@ -46,6 +47,8 @@ pub(super) struct AskedNodes {
     pub(super) ends: HashMap<JobId, Micros>,
     /// The jobs on each node, with GPUs or without.
     pub(super) company: HashMap<String, Vec<JobId>>,
+    /// Slurm's limits of the caller; `None`: it keeps none, or does not answer.
+    pub(super) allowance: Option<Allowance>,
 }
 
 impl AskedNodes {
@@ -55,7 +58,7 @@ impl AskedNodes {
 
     /// How the nodes' state is known, for the answer's first line; nothing where the options say it.
     pub(super) fn header(&self) -> Option<String> {
-        let Caller { user, partition, account } = &self.caller;
+        let Caller { user, partition, account, .. } = &self.caller;
         match &self.seen {
             NodesKnown::Said => None,
             NodesKnown::Unanswered(why) => {
@@ -143,6 +146,7 @@ fn said(config: SiteConfig, nodes: Vec<Present>, args: &ExplainArgs) -> AskedNod
         names: HashMap::new(),
         ends: HashMap::new(),
         company: HashMap::new(),
+        allowance: None,
     }
 }
 
@@ -203,11 +207,17 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<AskedNodes, Fail
         runs_s: None,
     };
     let live = slurm_nodes::nodes(&config, &published, among)?;
+    let allowance = allowance::ask(Asker {
+        user: &caller.user,
+        account: caller.account.as_deref(),
+        partition: allowance::single(who.partitions.iter().map(String::as_str)),
+        qos: args.qos.as_deref().or(caller.qos.as_deref()),
+    })?;
     let jobs = squeue::jobs(None)?;
     let ends = ends(&jobs, &Learnt::nothing(config.learn_from), clock::epoch_seconds());
     let company = squeue::by_node(&jobs);
     let names = jobs.iter().map(|job| (JobId(job.id), job.named())).collect();
-    Ok(AskedNodes { config, live, seen: NodesKnown::Now, caller, who, names, ends, company })
+    Ok(AskedNodes { config, live, seen: NodesKnown::Now, caller, who, names, ends, company, allowance })
 }
 
 /// Checks what sbatch refuses to ask for.

@@ -8,7 +8,9 @@ use clap::Args;
 ///
 /// Counts, for each shape, the jobs that could start now if only such jobs came, one after another: MIG instances by profile,
 /// shares of the site's default size, and whole GPUs by number. Nodes stand in the order in which a job gets them. Each line ends
-/// with the options to ask for one. You join only your own shares. The limits of tessera.toml apply; cores, memory and Slurm's own limits are not looked at.
+/// with the options to ask for one. You join only your own shares. The limits of tessera.toml apply. Where Slurm keeps limits
+/// (AccountingStorageEnforce), NOW counts what they leave of your QOS, your association, its accounts and the partition's QOS, and
+/// they are listed with their use. Cores and memory are not looked at.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -26,6 +28,9 @@ pub(crate) struct FreeArgs {
     /// Apply tessera.toml's limits of this account
     #[arg(long, value_name = "NAME")]
     pub(crate) account: Option<String>,
+    /// Apply Slurm's limits of this QOS instead of those of your default one
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    pub(crate) qos: Option<String>,
     /// Only these nodes, a hostlist such as n[1-2]
     #[arg(long, value_name = "NODES")]
     pub(crate) node: Option<String>,

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use admission::meaning::Counted;
 use admission::{Ruling, Submission};
 use geometry::{JobId, Uid};
 use mapa::Memo;
@@ -13,6 +14,7 @@ use protocol::wire::encode_request;
 use site_config::SiteConfig;
 
 use super::shapes::Shape;
+use crate::allowance::{Allowance, Need, slices_of};
 use crate::slurm_nodes::Present;
 
 /// A shape and the jobs of it that could start.
@@ -20,41 +22,56 @@ pub(crate) struct Free {
     pub(crate) shape: Shape,
     /// Jobs by node, for nodes with at least one, in the order in which Slurm takes them; or why such a job is refused.
     pub(crate) nodes: Result<Vec<(String, u32)>, String>,
+    /// The most that Slurm's limits let start now; `None`: any number.
+    pub(crate) allowed: Option<u64>,
 }
 
 impl Free {
-    /// Jobs on all nodes together.
-    pub(crate) fn total(&self) -> u32 {
+    /// Jobs that the nodes have room for, all together.
+    pub(crate) fn room(&self) -> u32 {
         self.nodes.as_ref().map_or(0, |nodes| nodes.iter().map(|(_, n)| n).sum())
+    }
+
+    /// Jobs that could start: those with room, as far as limits allow.
+    pub(crate) fn total(&self) -> u32 {
+        self.room().min(self.allowed.map_or(u32::MAX, |most| u32::try_from(most).unwrap_or(u32::MAX)))
     }
 }
 
-/// The jobs of `shape` that user `uid` could start, one after another. `who` is the job with partition and account. Nodes that
-/// are alike are answered once, and so are the sets of whole GPUs that `memo` has.
-pub(super) fn count(
-    shape: Shape,
-    who: &Submission,
-    nodes: &[Present],
-    config: &SiteConfig,
-    policy: &Policy,
-    uid: Uid,
-    memo: &mut Memo,
-) -> Free {
+/// Who asks, and by which rules.
+#[derive(Clone, Copy)]
+pub(super) struct Rules<'a> {
+    pub(super) config: &'a SiteConfig,
+    pub(super) policy: &'a Policy,
+    /// The job with partition and account.
+    pub(super) who: &'a Submission,
+    pub(super) uid: Uid,
+    pub(super) under: Under<'a>,
+}
+
+/// What Slurm's limits leave, and the job's time limit in minutes, where they are known.
+pub(crate) type Under<'a> = (Option<&'a Allowance>, Option<u64>);
+
+/// The jobs of `shape` that the user could start, one after another. Nodes that are alike are answered once, and so are the sets of
+/// whole GPUs that `memo` has.
+pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mut Memo) -> Free {
+    let Rules { config, policy, who, uid, under: (allowance, minutes) } = rules;
     let job =
         Submission { request: Some(encode_request(&shape.request)), tres: shape.tres.clone(), ..who.clone() };
-    let request = match admission::judge(&job, Some(config)) {
-        Ruling::Accepted { request, .. } => request,
-        Ruling::Untouched => shape.request.clone(),
-        Ruling::Refused(why) => return Free { shape, nodes: Err(why.text) },
+    let (request, add) = match admission::judge(&job, Some(config)) {
+        Ruling::Accepted { request, add, .. } => (request, add),
+        Ruling::Untouched => (shape.request.clone(), None),
+        Ruling::Refused(why) => return Free { shape, nodes: Err(why.text), allowed: None },
     };
     let fill = config.node_order(who.partitions.first().map(String::as_str)).filter(|_| !who.exclusive);
-    let mut known: HashMap<usize, (u32, Option<NodeCost>)> = HashMap::new();
+    let mut known: HashMap<usize, OnNode> = HashMap::new();
     let mut free = Vec::new();
     for present in nodes {
-        let (n, cost) = *known.entry(present.alike).or_insert_with(|| {
-            let (n, cost) = on_node(&present.node, &request, policy, uid, memo);
+        let OnNode { n, cost, .. } = *known.entry(present.alike).or_insert_with(|| {
+            let found = on_node(&present.node, &request, policy, uid, memo);
             // Such a job gets a whole node.
-            (if who.exclusive { n.min(present.idle.into()) } else { n }, cost)
+            let n = if who.exclusive { found.n.min(present.idle.into()) } else { found.n };
+            OnNode { n, ..found }
         });
         if n > 0 {
             free.push((cost.zip(fill).map(|(cost, fill)| cost.under(fill)), present.name.clone(), n));
@@ -62,18 +79,29 @@ pub(super) fn count(
     }
     // Where Slurm's own order holds, the nodes with most come first.
     free.sort_by_key(|(cost, _, n)| (*cost, if cost.is_none() { Reverse(*n) } else { Reverse(0) }));
-    Free { shape, nodes: Ok(free.into_iter().map(|(_, name, n)| (name, n)).collect()) }
+    let slices = known.values().filter(|found| found.n > 0).map(|found| found.slices).min().unwrap_or(0);
+    let counted = match add {
+        Some(("shard", shards)) => Counted::Shards(u64::from(shards)),
+        Some((_, gpus)) => Counted::Gpus(u64::from(gpus)),
+        None => Counted::Gpus(shape.tres.count_of("gpu")),
+    };
+    let allowed = allowance.and_then(|allowance| allowance.most(&Need::on(1, counted, slices, minutes)));
+    Free { shape, nodes: Ok(free.into_iter().map(|(_, name, n)| (name, n)).collect()), allowed }
 }
 
-/// The jobs that could start on a node, and what the first of them costs the others.
-fn on_node(
-    node: &Node,
-    request: &Request,
-    policy: &Policy,
-    uid: Uid,
-    memo: &mut Memo,
-) -> (u32, Option<NodeCost>) {
-    let (mut node, mut cost) = (node.clone(), None);
+/// The jobs that could start on a node.
+#[derive(Clone, Copy)]
+struct OnNode {
+    n: u32,
+    /// What the first of them costs the others.
+    cost: Option<NodeCost>,
+    /// The slices that Slurm counts for the first.
+    slices: u64,
+}
+
+fn on_node(node: &Node, request: &Request, policy: &Policy, uid: Uid, memo: &mut Memo) -> OnNode {
+    let mut node = node.clone();
+    let mut found = OnNode { n: 0, cost: None, slices: 0 };
     // Real jobs have numbers from 1: these count down from the largest.
     for n in 0_u32.. {
         let job = JobId(u32::MAX - n);
@@ -81,12 +109,14 @@ fn on_node(
         let ask = Ask { spread: Spread::ALIKE, ..Ask::new(job, uid, request.clone()) };
         let decision = decide_with(&node, &ask, policy, memo);
         if n == 0 {
-            cost = placement::rank(&node, &decision);
+            found.cost = placement::rank(&node, &decision);
+            found.slices = decision.chosen.as_ref().map_or(0, |grant| slices_of(grant, &node, policy));
         }
-        let Some(grant) = decision.chosen else { return (n, cost) };
+        let Some(grant) = decision.chosen else { return found };
         if node.apply(job, uid, &grant).is_err() {
-            return (n, cost);
+            return found;
         }
+        found.n = n + 1;
     }
-    (0, None)
+    found
 }

@@ -14,10 +14,13 @@ use site_config::SiteConfig;
 
 pub(crate) use args::FreeArgs;
 pub(crate) use count::Free;
+use count::{Rules, Under};
 
+use crate::allowance::{self, Allowance, Asker};
 use crate::commands::layout;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
+use crate::slurm::caller::caller;
 use crate::slurm_nodes::{self, Among, Live, Published, away};
 use crate::{files, site, unknown_name};
 
@@ -35,16 +38,42 @@ pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure
     let who = published.submission(&config, partitions, args.account.clone());
     let among = Among { names: wanted.as_deref(), partitions: &who.partitions, ..Among::default() };
     let live = slurm_nodes::nodes(&config, &published, among)?;
-    let all = now(&config, &live, &who, args.mem);
+    let limits = if args.from.is_none() { limits(args, &who)? } else { None };
+    let under = (limits.as_ref().map(|(_, allowance)| allowance), None);
+    let all = now(&config, &live, &who, args.mem, under);
     if args.json {
-        return Ok(Outcome::json(&as_json(&all, &live), 0));
+        return Ok(Outcome::json(&as_json(&all, &live, limits.as_ref().map(|(_, allowance)| allowance)), 0));
     }
-    Ok(Outcome::ok(text::table(&all, &live)))
+    let whose = limits.as_ref().map(|(user, allowance)| (user.as_str(), allowance));
+    Ok(Outcome::ok(text::table(&all, &live, whose)))
+}
+
+/// The caller's name, and what Slurm's limits leave; `None`: Slurm keeps none.
+fn limits(args: &FreeArgs, who: &Submission) -> Result<Option<(String, Allowance)>, Failure> {
+    let caller = caller(false);
+    let partition = if who.partitions.is_empty() {
+        caller.partition.as_deref()
+    } else {
+        allowance::single(who.partitions.iter().map(String::as_str))
+    };
+    let asker = Asker {
+        user: &caller.user,
+        account: who.account.as_deref().or(caller.account.as_deref()),
+        partition,
+        qos: args.qos.as_deref().or(caller.qos.as_deref()),
+    };
+    Ok(allowance::ask(asker)?.map(|allowance| (caller.user, allowance)))
 }
 
 /// Every shape with at least `mem_mib` that these nodes' GPUs could have, and the jobs of it that the caller could start
-/// now as `who`, a job with partitions and account.
-pub(crate) fn now(config: &SiteConfig, live: &Live, who: &Submission, mem_mib: Option<u64>) -> Vec<Free> {
+/// now as `who`, a job with partitions and account, under what Slurm's limits leave.
+pub(crate) fn now(
+    config: &SiteConfig,
+    live: &Live,
+    who: &Submission,
+    mem_mib: Option<u64>,
+    under: Under<'_>,
+) -> Vec<Free> {
     let partition = who.partitions.first().map(String::as_str);
     let policy = Policy { sets: config.sets(partition), ..config.policy() };
     let uid = Uid(rustix::process::getuid().as_raw());
@@ -57,14 +86,19 @@ pub(crate) fn now(config: &SiteConfig, live: &Live, who: &Submission, mem_mib: O
     let most = live.nodes.iter().map(|n| n.node.gpus.len()).max().unwrap_or(0);
     let shapes = shapes::shapes(config, &models, most, mem_mib);
     let mut memo = Memo::default();
-    let count = |shape| count::count(shape, who, &live.nodes, config, &policy, uid, &mut memo);
+    let rules = Rules { config, policy: &policy, who, uid, under };
+    let count = |shape| count::count(shape, &live.nodes, rules, &mut memo);
     shapes.into_iter().map(count).collect()
 }
 
-fn as_json(all: &[Free], live: &Live) -> serde_json::Value {
+fn as_json(all: &[Free], live: &Live, allowance: Option<&Allowance>) -> serde_json::Value {
     let shape = |free: &Free| {
         let mut value =
             json!({ "shape": free.shape.name, "options": free.shape.options, "now": free.total() });
+        if let Some(most) = free.allowed {
+            value["room"] = free.room().into();
+            value["allowed"] = most.into();
+        }
         match &free.nodes {
             Ok(nodes) => {
                 value["nodes"] = nodes.iter().map(|(node, n)| json!({ "node": node, "now": n })).collect()
@@ -75,8 +109,13 @@ fn as_json(all: &[Free], live: &Live) -> serde_json::Value {
     };
     let left: Vec<&str> = live.left_to_slurm().map(|aside| aside.name.as_str()).collect();
     let (not_taking, reserved) = away::json(&live.not_taking);
-    json!({
+    let mut value = json!({
         "shapes": all.iter().map(shape).collect::<Vec<_>>(), "not_taking_jobs": not_taking,
         "reserved": reserved, "left_to_slurm": left,
-    })
+    });
+    if let Some(allowance) = allowance {
+        value["limits"] = allowance::json(allowance);
+        value["barred"] = allowance.barred.as_deref().into();
+    }
+    value
 }

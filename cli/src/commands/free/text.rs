@@ -4,14 +4,15 @@ use geometry::GpuIndex;
 use node_state::{Node, Purpose};
 
 use super::count::Free;
+use crate::allowance::Allowance;
 use crate::render::{hosts, table};
 use crate::slurm_nodes::{Live, Whose, away};
 
 /// Groups of nodes that a line names; the others are only counted.
 const MOST_GROUPS: usize = 3;
 
-/// One line per shape, why the other shapes are refused, and what is not counted.
-pub(super) fn table(all: &[Free], live: &Live) -> String {
+/// One line per shape, why the other shapes are refused, Slurm's limits of this user, and what is not counted.
+pub(super) fn table(all: &[Free], live: &Live, limits: Option<(&str, &Allowance)>) -> String {
     let mut rows = vec![["SHAPE", "NOW", "WHERE", "ASK FOR ONE WITH"].map(str::to_owned).to_vec()];
     let mut refused: Vec<String> = Vec::new();
     for free in all {
@@ -26,6 +27,7 @@ pub(super) fn table(all: &[Free], live: &Live) -> String {
         }
     }
     let mut text = table::render(&rows, &[1]);
+    text.push_str(&limits.map_or_else(String::new, |(user, allowance)| limited(all, user, allowance)));
     if !refused.is_empty() {
         text.push_str(&format!("\nRefused:\n  {}\n", refused.join("\n  ")));
     }
@@ -52,6 +54,17 @@ pub(super) fn table(all: &[Free], live: &Live) -> String {
         ));
     }
     text
+}
+
+/// The limits that concern GPUs, with what NOW has to do with them.
+fn limited(all: &[Free], user: &str, allowance: &Allowance) -> String {
+    let lines = allowance.lines();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let less = all.iter().any(|free| free.total() < free.room());
+    let so = if less { ": NOW is what they leave, WHERE what the GPUs have room for" } else { "" };
+    format!("\nLimits of Slurm for {}{so}\n  {}\n", allowance.whose(user), lines.join("\n  "))
 }
 
 /// `n[1-2]: it publishes no layout`: the nodes without Tessera's jobs, those with the same reason together.

@@ -8,7 +8,8 @@ use clap::Args;
 /// must end first and when that is expected, and what would start at once instead. An end is expected from the job's plan,
 /// the run time that it states, or its time limit. Jobs of higher priority may take the room first. Cores and memory are
 /// Slurm's: where the GPUs are free, Slurm's reason counts. Nodes with room stand in the order in which the job gets them. Of a
-/// job that runs it says what the job has, and why it is on its node. Exit status 1 if the job can start on no node.
+/// job that runs it says what the job has, and why it is on its node. If a limit of Slurm keeps the job, its use and its users are named.
+/// Exit status 1 if the job can start on no node, or a limit never lets it start.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

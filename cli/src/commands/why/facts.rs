@@ -34,7 +34,7 @@ impl Facts {
             return Ok(text::not_pending(job));
         }
         let tres = self.tres.get(&id).cloned().unwrap_or_default();
-        let answer = answer((job, &self.jobs), &self.config, tres, || Ok(&self.published))?;
+        let answer = answer((job, &self.jobs), &self.config, tres, None, || Ok(&self.published))?;
         Ok(text::answer(&answer))
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{PendingJob, nodes};
+use crate::allowance;
 use crate::node_answer;
 use crate::slurm_nodes::away;
 
@@ -24,6 +25,10 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> Value {
             "nodes": free.nodes.iter().flatten().map(|(name, _)| name).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     });
+    if let Some(allowance) = &answer.allowance {
+        value["limits"] = allowance::json(allowance);
+        value["kept_by_limit"] = answer.need.and_then(|need| allowance.keeps(&need)).into();
+    }
     match &answer.asks {
         Ok(subject) => value["asks"] = subject.request.in_words().into(),
         Err(why) => value["unknown"] = why.as_str().into(),

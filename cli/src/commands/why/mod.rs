@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use admission::Submission;
 use admission::gres_list::Tres;
+use admission::meaning::Counted;
 use far::Micros;
 use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Policy, Spread};
@@ -26,6 +27,7 @@ use nodes::Needs;
 use reason::Reason;
 use subject::Subject;
 
+use crate::allowance::{self, Allowance, Asker, Need};
 use crate::commands::free;
 use crate::globals::Globals;
 use crate::node_answer::{NodeOrder, Verdict, by_verdict, by_verdict_alone};
@@ -59,10 +61,20 @@ struct PendingJob<'a> {
     /// All jobs that Slurm knows, by number.
     jobs: HashMap<JobId, &'a QueuedJob>,
     ends: HashMap<JobId, Micros>,
+    /// Slurm's limits of its user; `None`: it keeps none, or nobody asked.
+    allowance: Option<Allowance>,
+    /// What it needs of them; `None`: not known.
+    need: Option<Need>,
     now: u64,
 }
 
 impl PendingJob<'_> {
+    /// Tells whether it can start on no node, or under no limit.
+    fn never(&self) -> bool {
+        let by_limit = self.allowance.as_ref().zip(self.need).map(|(allowance, need)| allowance.never(&need));
+        by_limit == Some(true) || self.needs().never(&self.verdicts)
+    }
+
     /// The nodes that it needs, beside those that take no jobs.
     fn needs(&self) -> Needs {
         Needs { nodes: nodes::fewest(self.job), away: self.not_taking.len() }
@@ -77,7 +89,7 @@ pub(crate) fn told(id: u32, config: &SiteConfig, names: bool) -> Result<String, 
     }
     let job = find(&jobs, Number { job: id, task: None })?;
     Ok(if job.state == "PENDING" {
-        text::answer(&asked(job, &jobs, config)?)
+        text::answer(&asked(job, &jobs, config, names)?)
     } else {
         text::not_pending(job)
     })
@@ -120,21 +132,30 @@ pub(crate) fn run(args: &WhyArgs, globals: &Globals) -> Result<Outcome, Failure>
     if job.state != "PENDING" {
         return Ok(Outcome::ok(text::not_pending(job)));
     }
-    let answer = asked(job, &jobs, &config)?;
-    let never = answer.needs().never(&answer.verdicts);
+    let answer = asked(job, &jobs, &config, true)?;
+    let never = answer.never();
     if args.json {
         return Ok(Outcome::json(&json::answer(&answer), u8::from(never)));
     }
     Ok(Outcome { text: text::answer(&answer), status: u8::from(never) })
 }
 
-/// The answer for a job, for which Slurm is asked.
+/// The answer for a job, for which Slurm is asked; for its limits only where users may be named.
 fn asked<'a>(
     job: &'a QueuedJob,
     jobs: &'a [QueuedJob],
     config: &SiteConfig,
+    names: bool,
 ) -> Result<PendingJob<'a>, Failure> {
-    answer((job, jobs), config, squeue::tres(job.id)?, Published::by_slurm)
+    let some = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+    let asker = Asker {
+        user: &job.user,
+        account: some(&job.account),
+        partition: allowance::single(job.partition.split(',')),
+        qos: some(&job.qos),
+    };
+    let allowance = if names { allowance::ask(asker)? } else { None };
+    answer((job, jobs), config, squeue::tres(job.id)?, allowance, Published::by_slurm)
 }
 
 /// The answer for a job among all jobs. `tres`: what it asks Slurm for. `published` is called if the job's request is known.
@@ -142,6 +163,7 @@ fn answer<'a, P: Borrow<Published>>(
     (job, jobs): (&'a QueuedJob, &'a [QueuedJob]),
     config: &SiteConfig,
     tres: Tres,
+    allowance: Option<Allowance>,
     published: impl FnOnce() -> Result<P, Failure>,
 ) -> Result<PendingJob<'a>, Failure> {
     let comment = AdminComment::parse(&job.comment);
@@ -158,6 +180,8 @@ fn answer<'a, P: Borrow<Published>>(
         instead: Vec::new(),
         jobs: jobs.iter().map(|job| (JobId(job.id), job)).collect(),
         ends: ends(jobs, &Learnt::nothing(config.learn_from), now),
+        allowance,
+        need: None,
         now,
     };
     if let Ok(subject) = &mut answer.asks {
@@ -184,7 +208,9 @@ fn answer<'a, P: Borrow<Published>>(
         answer.verdicts = verdicts(&live, job, subject, uid, (&answer.ends, &company), config);
         answer.order = order(&live, job, subject, uid, config);
         answer.order.sort(&mut answer.verdicts);
-        answer.instead = instead(&answer.verdicts, &live, job, subject, config);
+        let allowance = answer.allowance.as_ref();
+        answer.instead = instead(&answer.verdicts, (&live, allowance), job, subject, config);
+        answer.need = allowance.map(|_| need(&live, job, subject, uid, config));
         answer.not_taking = live.not_taking;
     }
     Ok(answer)
@@ -222,6 +248,24 @@ fn verdicts(
     by_verdict(live, &ask, &policy, ends)
 }
 
+/// What the job needs of Slurm's counts.
+fn need(live: &Live, job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -> Need {
+    let (ask, policy) = question(job, subject, uid, config);
+    let tres = &subject.submission.tres;
+    let counted = match subject.shards {
+        true => Counted::Shards(tres.count_of("shard")),
+        false => Counted::Gpus(tres.count_of("gpu")),
+    };
+    let slices = allowance::slices_for(live, &ask, &policy, config);
+    let nodes = u64::try_from(nodes::fewest(job).max(1)).unwrap_or(u64::MAX);
+    Need::on(nodes, counted, slices, minutes(job))
+}
+
+/// The job's time limit.
+fn minutes(job: &QueuedJob) -> Option<u64> {
+    job.limit.map(|seconds| seconds.div_ceil(60))
+}
+
 /// The job's question to each node, and the site's policy for it.
 fn question(job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -> (Ask, Policy) {
     let mut policy = Policy { sets: config.sets(subject.partition()), ..config.policy() };
@@ -249,15 +293,18 @@ fn order(live: &Live, job: &QueuedJob, subject: &Subject, uid: Uid, config: &Sit
 /// waits for something else than room.
 fn instead(
     verdicts: &[(Vec<String>, Verdict)],
-    live: &Live,
+    (live, allowance): (&Live, Option<&Allowance>),
     job: &QueuedJob,
     subject: &Subject,
     config: &SiteConfig,
 ) -> Vec<free::Free> {
     let have_room = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Now(_)));
     let have_room: usize = have_room.map(|(names, _)| names.len()).sum();
-    if have_room >= nodes::fewest(job).max(1) || !matches!(reason::reason(&job.reason), Some(Reason::Room(_)))
-    {
+    let lacks_room =
+        have_room < nodes::fewest(job).max(1) && matches!(reason::reason(&job.reason), Some(Reason::Room(_)));
+    // A smaller one may be within a limit that keeps the job.
+    let lacks_allowance = allowance.is_some() && reason::is_limit(&job.reason);
+    if !lacks_room && !lacks_allowance {
         return Vec::new();
     }
     let models: Vec<_> = live.nodes.iter().flat_map(|n| &n.node.gpus).map(|gpu| gpu.model).collect();
@@ -267,9 +314,10 @@ fn instead(
         return Vec::new();
     }
     let needs = nodes::fewest(job);
-    let mut shapes = free::now(config, live, &subject.submission, memory);
+    let mut shapes = free::now(config, live, &subject.submission, memory, (allowance, minutes(job)));
     // A job on several nodes needs the shape on each of so many.
-    shapes.retain(|free| free.nodes.as_ref().is_ok_and(|nodes| nodes.len() >= needs.max(1)));
+    let enough = |free: &free::Free| free.nodes.as_ref().is_ok_and(|nodes| nodes.len() >= needs.max(1));
+    shapes.retain(|free| enough(free) && free.allowed.is_none_or(|most| most >= needs.max(1) as u64));
     for free in shapes.iter_mut().filter(|_| needs > 1) {
         free.shape.options = format!("-N{needs} {}", free.shape.options);
     }

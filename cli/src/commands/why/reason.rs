@@ -49,6 +49,11 @@ pub(super) fn reason(text: &str) -> Option<Reason> {
     })
 }
 
+/// Tells whether a limit of a QOS or an association keeps the job.
+pub(super) fn is_limit(text: &str) -> bool {
+    ["QOS", "Assoc", "MaxGRES"].iter().any(|word| text.starts_with(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

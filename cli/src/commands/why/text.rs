@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use protocol::wire::split_node;
 use protocol::{AdminComment, CommentBody};
 
-use super::reason::{Reason, reason};
+use super::reason::{Reason, is_limit, reason};
 use super::{PendingJob, nodes};
 use crate::clock::span;
 use crate::node_answer::{Verdict, soonest};
@@ -40,6 +40,7 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> String {
     let mut text = format!("job {} of {} {asked}{on}{alone}\n", job.number(), job.user);
     text.push_str(&by_slurm(answer));
     text.push_str(&by_comment(answer));
+    text.push_str(&by_limit(answer));
     let name = |id| answer.jobs.get(&id).map(|job| job.named());
     let at_once = answer.needs().sentence(&answer.verdicts, &name);
     text.extend(at_once.map(|sentence| sentence + "\n"));
@@ -118,6 +119,20 @@ fn by_comment(answer: &PendingJob<'_>) -> String {
         | CommentBody::Foreign(_)
         | CommentBody::UnreadablePlan(..) => String::new(),
     }
+}
+
+/// The limit of Slurm that keeps the job, or those that there are where Slurm names one.
+fn by_limit(answer: &PendingJob<'_>) -> String {
+    let Some(allowance) = &answer.allowance else { return String::new() };
+    if let Some(sentence) = answer.need.and_then(|need| allowance.keeps(&need)) {
+        return sentence + "\n";
+    }
+    let lines = allowance.lines();
+    if !is_limit(&answer.job.reason) || lines.is_empty() {
+        return String::new();
+    }
+    let whose = allowance.whose(&answer.job.user);
+    format!("Limits of Slurm for {whose}:\n  {}\n", lines.join("\n  "))
 }
 
 fn on_nodes(verdict: &Verdict, answer: &PendingJob<'_>) -> String {

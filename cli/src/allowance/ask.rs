@@ -1,0 +1,84 @@
+//! Asks Slurm for the limits of a user's jobs.
+
+use std::collections::HashMap;
+
+use super::rule::{self, Subject};
+use super::{Allowance, Use};
+use crate::outcome::Failure;
+use crate::slurm::{assoc_mgr, caller, sacctmgr, scontrol, squeue};
+
+/// Whose jobs are asked about. What is `None` is what Slurm takes by default.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) account: Option<&'a str>,
+    pub(crate) partition: Option<&'a str>,
+    pub(crate) qos: Option<&'a str>,
+}
+
+/// The partition of a job that names one. Of several, each has limits of its own, and Slurm tries them in turn.
+pub(crate) fn single<'a>(mut partitions: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    partitions.next().filter(|_| partitions.next().is_none())
+}
+
+/// The QOS that Slurm gives a job where nothing else says one.
+const USUAL_QOS: &str = "normal";
+
+/// The limits of this user's jobs; `None`: the site has Slurm keep none.
+///
+/// # Errors
+///
+/// Slurm does not answer.
+pub(crate) fn ask(asker: Asker<'_>) -> Result<Option<Allowance>, Failure> {
+    let config = scontrol::config()?;
+    let enforced =
+        scontrol::setting(&config, "AccountingStorageEnforce").unwrap_or_default().to_ascii_lowercase();
+    if !enforced.split(',').any(|word| ["limits", "safe", "all"].contains(&word.trim())) {
+        return Ok(None);
+    }
+    let held = assoc_mgr::held()?;
+    // slurmctld keeps limits while slurmdbd is away: what only slurmdbd tells is then left out.
+    let by_name = sacctmgr::qos_limits().unwrap_or_default();
+    let partitions = scontrol::partitions()?;
+    let of_partitions: HashMap<String, String> =
+        partitions.iter().filter_map(|(name, fields)| Some((name.clone(), rule::own_qos(fields)?))).collect();
+    let account = asker.account.map(str::to_owned).or_else(|| caller::default_account(asker.user));
+    let qos = asker.qos.map(str::to_owned).or_else(|| default_qos(asker, account.as_deref()));
+    let subject = Subject {
+        user: asker.user.to_owned(),
+        uid: caller::uid_of(asker.user).unwrap_or_default(),
+        account: account.clone().unwrap_or_default(),
+        partition: asker.partition.unwrap_or_default().to_owned(),
+        partition_qos: asker.partition.and_then(|name| of_partitions.get(name)).cloned(),
+        qos: qos.clone(),
+        safe: enforced.contains("safe") || enforced.contains("all"),
+    };
+    let bounds = rule::bounds(&held, &subject, &by_name);
+    let barred = asker.partition.and_then(|name| rule::barred(partitions.get(name)?, &subject));
+    let uses = if bounds.is_empty() { Vec::new() } else { uses(&of_partitions)? };
+    Ok(Some(Allowance { bounds, barred, qos, account, uses, parents: rule::parents(&held) }))
+}
+
+/// Running jobs with what they have.
+fn uses(of_partitions: &HashMap<String, String>) -> Result<Vec<Use>, Failure> {
+    let of = |job: squeue::RunningJob| Use {
+        partition_qos: of_partitions.get(&job.partition).cloned().unwrap_or_default(),
+        user: job.user,
+        account: job.account,
+        qos: job.qos,
+        given: job.given,
+    };
+    Ok(squeue::running()?.into_iter().map(of).collect())
+}
+
+/// The QOS of a job that names none: the only one that the association has, else its default, else the usual one.
+fn default_qos(asker: Asker<'_>, account: Option<&str>) -> Option<String> {
+    let all = sacctmgr::association_qos(asker.user, account?).ok()?;
+    let of = |partition: Option<&str>| all.iter().find(|(name, ..)| Some(name.as_str()) == partition);
+    let (_, default, list) = of(asker.partition).or_else(|| of(Some("")))?;
+    let only = Some(list).filter(|list| !list.is_empty() && !list.contains(','));
+    Some(
+        only.or(Some(default).filter(|name| !name.is_empty()))
+            .map_or_else(|| USUAL_QOS.to_owned(), String::clone),
+    )
+}

@@ -1,0 +1,271 @@
+//! What a user may still have under Slurm's own limits: those of associations, of QOS and of a partition's QOS.
+//!
+//! [`rule`] says which limits hold for a job, as slurmctld chooses among them (`acct_policy.c`), [`Bound::room`] how many more jobs one of
+//! them leaves. Both are pure; [`ask`] asks Slurm.
+
+mod ask;
+mod need;
+mod rule;
+mod text;
+mod uses;
+
+use std::collections::HashMap;
+
+pub(crate) use ask::{Asker, ask, single};
+pub(crate) use need::{slices_for, slices_of};
+pub(crate) use text::json;
+pub(crate) use uses::Use;
+
+/// The TRES by which Tessera counts slices.
+pub(crate) const SLICES: &str = "license/slice";
+
+/// Whose use a limit adds up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The jobs of an account and of the accounts below.
+    Account(String),
+    /// The jobs of a user in an account.
+    User(String, String),
+    /// All jobs of a QOS.
+    Qos(String),
+    /// A user's jobs of a QOS.
+    UserOfQos(String, String),
+    /// An account's jobs of a QOS.
+    AccountOfQos(String, String),
+}
+
+/// What a limit is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitKind {
+    /// An amount that running jobs have together.
+    Together,
+    /// An amount of one job.
+    PerJob,
+    /// An amount of one job on each of its nodes.
+    PerNode,
+    /// An amount times minutes, used up as jobs run. `safe`: a job starts only if the rest is enough to its time limit.
+    Minutes { safe: bool },
+    /// An amount times the minutes that running jobs still have.
+    RunMinutes,
+    /// An amount of one job times its time limit.
+    MinutesPerJob,
+    /// Jobs that run together.
+    Jobs,
+    /// Minutes that jobs have run.
+    Wall,
+    /// The time limit of a job, minutes.
+    WallPerJob,
+}
+
+/// A limit that holds for a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    pub(crate) kind: LimitKind,
+    /// The TRES; empty for jobs and times.
+    pub(crate) tres: String,
+    pub(crate) most: u64,
+    /// How much is in use, or used up.
+    pub(crate) used: u64,
+    /// Of [`LimitKind::Minutes`]: what running jobs will still use.
+    pub(crate) reserved: u64,
+    pub(crate) whose: Whose,
+}
+
+/// What a job needs of Slurm's counts, all nodes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Need {
+    pub(crate) gpus: u64,
+    pub(crate) shards: u64,
+    pub(crate) slices: u64,
+    /// Its nodes, at least 1.
+    pub(crate) nodes: u64,
+    /// Its time limit; `None`: not known.
+    pub(crate) minutes: Option<u64>,
+}
+
+impl Need {
+    /// The amount of a TRES. A job has at least a core and some memory.
+    fn of(&self, tres: &str) -> u64 {
+        match tres {
+            "gres/gpu" => self.gpus,
+            "gres/shard" => self.shards,
+            SLICES => self.slices,
+            "node" => self.nodes.max(1),
+            "cpu" | "mem" => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// How many more jobs may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// So many now; more when others have ended.
+    Jobs(u64),
+    /// The limit never lets such a job start.
+    Never,
+}
+
+impl Bound {
+    /// How many more jobs with this need the limit leaves; `None`: it does not concern them.
+    pub(crate) fn room(&self, need: &Need) -> Option<Room> {
+        let left = self.most.saturating_sub(self.used);
+        let each = need.of(&self.tres);
+        // The amount times minutes, where the time is known.
+        let timed = need.minutes.map(|minutes| each.saturating_mul(minutes));
+        let among = |each: u64, left: u64| {
+            if each > self.most { Room::Never } else { Room::Jobs(left / each.max(1)) }
+        };
+        let single = |amount: u64| (amount > self.most).then_some(Room::Never);
+        match self.kind {
+            LimitKind::Together | LimitKind::RunMinutes | LimitKind::Minutes { .. } if each == 0 => None,
+            LimitKind::Together => Some(among(each, left)),
+            LimitKind::PerJob => single(each),
+            LimitKind::PerNode => single(each / need.nodes.max(1)),
+            LimitKind::MinutesPerJob => single(timed?),
+            LimitKind::WallPerJob => single(need.minutes?),
+            LimitKind::RunMinutes => Some(among(timed?, left)),
+            LimitKind::Minutes { .. } if left == 0 => Some(Room::Jobs(0)),
+            // Without `safe`, slurmctld lets a job start that would use up more than there is.
+            LimitKind::Minutes { safe: false } => None,
+            LimitKind::Minutes { safe: true } => Some(among(timed?, left.saturating_sub(self.reserved))),
+            LimitKind::Jobs => Some(among(1, left)),
+            LimitKind::Wall => (left == 0).then_some(Room::Jobs(0)),
+        }
+    }
+
+    /// Tells whether the limit concerns GPUs, or keeps any job now.
+    pub(crate) fn matters(&self) -> bool {
+        let of_gpus =
+            self.tres.starts_with("gres/gpu") || self.tres.starts_with("gres/shard") || self.tres == SLICES;
+        of_gpus || matches!(self.kind, LimitKind::Jobs) || self.used >= self.most && !self.is_of_one_job()
+    }
+
+    /// Tells whether it holds for each job alone, whatever others have.
+    pub(crate) fn is_of_one_job(&self) -> bool {
+        matches!(
+            self.kind,
+            LimitKind::PerJob | LimitKind::PerNode | LimitKind::MinutesPerJob | LimitKind::WallPerJob
+        )
+    }
+}
+
+/// The limits that hold for a user's jobs of an account, a partition and a QOS.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Allowance {
+    pub(crate) bounds: Vec<Bound>,
+    /// Why the partition takes no such jobs; `None`: it does.
+    pub(crate) barred: Option<String>,
+    /// The QOS that such a job has.
+    pub(crate) qos: Option<String>,
+    /// The account that it is charged to.
+    pub(crate) account: Option<String>,
+    /// Running jobs, for who uses what.
+    uses: Vec<Use>,
+    /// Each account's parent.
+    parents: HashMap<String, String>,
+}
+
+impl Allowance {
+    /// The tightest limit for jobs with this need, and the room that it leaves; `None`: none concerns them.
+    pub(crate) fn tightest(&self, need: &Need) -> Option<(Room, &Bound)> {
+        let rank = |room: &Room| match room {
+            Room::Never => (0, 0),
+            Room::Jobs(n) => (1, *n),
+        };
+        let all = self.bounds.iter().filter_map(|bound| Some((bound.room(need)?, bound)));
+        all.min_by_key(|(room, _)| rank(room))
+    }
+
+    /// How many more such jobs may start; `None`: any number.
+    pub(crate) fn most(&self, need: &Need) -> Option<u64> {
+        if self.barred.is_some() {
+            return Some(0);
+        }
+        self.tightest(need).map(|(room, _)| match room {
+            Room::Jobs(n) => n,
+            Room::Never => 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(kind: LimitKind, tres: &str, most: u64, used: u64) -> Bound {
+        let whose = Whose::Account("bio".to_owned());
+        Bound { kind, tres: tres.to_owned(), most, used, reserved: 0, whose }
+    }
+
+    const THREE: Need = Need { gpus: 0, shards: 20, slices: 3, nodes: 1, minutes: Some(60) };
+
+    #[test]
+    fn a_limit_on_what_runs_together_leaves_whole_jobs() {
+        let together = |most, used| bound(LimitKind::Together, SLICES, most, used).room(&THREE);
+        assert_eq!(together(14, 7), Some(Room::Jobs(2)));
+        assert_eq!([together(14, 12), together(14, 20)], [Some(Room::Jobs(0)); 2]);
+        assert_eq!(together(2, 0), Some(Room::Never));
+        assert_eq!(bound(LimitKind::Together, "gres/gpu", 0, 0).room(&THREE), None, "it has no whole GPU");
+        assert_eq!(
+            bound(LimitKind::Together, "gres/gpu:a100", 0, 0).room(&THREE),
+            None,
+            "Slurm counts a type only where a job names it"
+        );
+    }
+
+    #[test]
+    fn limits_of_one_job_forbid_it_or_do_not_concern_it() {
+        let room = |kind, tres, most| bound(kind, tres, most, 0).room(&THREE);
+        assert_eq!(
+            [room(LimitKind::PerJob, SLICES, 3), room(LimitKind::PerJob, SLICES, 2)],
+            [None, Some(Room::Never)]
+        );
+        assert_eq!(
+            [room(LimitKind::WallPerJob, "", 60), room(LimitKind::WallPerJob, "", 59)],
+            [None, Some(Room::Never)]
+        );
+        assert_eq!(
+            [room(LimitKind::MinutesPerJob, SLICES, 180), room(LimitKind::MinutesPerJob, SLICES, 179)],
+            [None, Some(Room::Never)]
+        );
+        let two = Need { slices: 6, nodes: 2, ..THREE };
+        assert_eq!(bound(LimitKind::PerNode, SLICES, 3, 0).room(&two), None);
+        let no_limit = Need { minutes: None, ..THREE };
+        assert_eq!(
+            bound(LimitKind::WallPerJob, "", 1, 0).room(&no_limit),
+            None,
+            "Slurm gives it the limit's time"
+        );
+    }
+
+    #[test]
+    fn minutes_are_used_up() {
+        let minutes = |safe, used| {
+            Bound { reserved: 100, ..bound(LimitKind::Minutes { safe }, SLICES, 1000, used) }.room(&THREE)
+        };
+        assert_eq!([minutes(false, 1000), minutes(true, 1500)], [Some(Room::Jobs(0)); 2]);
+        assert_eq!(minutes(false, 999), None);
+        assert_eq!([minutes(true, 500), minutes(true, 800)], [Some(Room::Jobs(2)), Some(Room::Jobs(0))]);
+        assert_eq!(bound(LimitKind::Minutes { safe: false }, SLICES, 100, 0).room(&THREE), None);
+        assert_eq!(bound(LimitKind::Minutes { safe: true }, SLICES, 100, 0).room(&THREE), Some(Room::Never));
+        assert_eq!(bound(LimitKind::RunMinutes, SLICES, 400, 40).room(&THREE), Some(Room::Jobs(2)));
+        assert_eq!(bound(LimitKind::Wall, "", 100, 100).room(&THREE), Some(Room::Jobs(0)));
+    }
+
+    #[test]
+    fn the_tightest_limit_counts() {
+        let bounds = vec![
+            bound(LimitKind::Jobs, "", 9, 4),
+            bound(LimitKind::Together, SLICES, 14, 7),
+            bound(LimitKind::PerJob, SLICES, 9, 0),
+        ];
+        let allowance = Allowance { bounds, ..Allowance::default() };
+        assert_eq!(allowance.most(&THREE), Some(2));
+        assert_eq!(
+            allowance.tightest(&Need { slices: 14, ..THREE }).map(|(room, _)| room),
+            Some(Room::Never)
+        );
+        assert_eq!(Allowance::default().most(&THREE), None);
+    }
+}

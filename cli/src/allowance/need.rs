@@ -1,0 +1,45 @@
+//! What a job needs of Slurm's counts.
+
+use std::collections::BTreeMap;
+
+use admission::meaning::Counted;
+use geometry::Model;
+use node_state::{Ask, Node, Policy, slices};
+use placement::decide;
+use protocol::Grant;
+use site_config::SiteConfig;
+
+use super::Need;
+use crate::slurm_nodes::Live;
+
+/// The slices that Slurm counts for a grant on a node.
+pub(crate) fn slices_of(grant: &Grant, node: &Node, policy: &Policy) -> u64 {
+    let model = |gpu: geometry::GpuIndex| -> Option<&Model> {
+        node.gpus.get(usize::from(gpu.0)).map(|gpu| gpu.model)
+    };
+    slices::slices_for_grant(grant, model, policy.tasks.unwrap_or_default())
+}
+
+/// The fewest slices that a request takes on one of these nodes, as they are or, if none has room, empty; 0 if none ever has.
+pub(crate) fn slices_for(live: &Live, ask: &Ask, policy: &Policy, config: &SiteConfig) -> u64 {
+    let on = |node: &Node| decide(node, ask, policy).chosen.map(|grant| slices_of(&grant, node, policy));
+    let states: BTreeMap<usize, &_> = live.nodes.iter().map(|present| (present.state, present)).collect();
+    let now = states.values().filter_map(|present| on(&present.node)).min();
+    let empty = || {
+        let specs = states.values().filter_map(|present| config.node(&present.name));
+        specs.filter_map(|spec| on(&spec.to_node())).min()
+    };
+    now.or_else(empty).unwrap_or(0)
+}
+
+impl Need {
+    /// Of a job on so many nodes for which Slurm counts this, and these slices, on each.
+    pub(crate) fn on(nodes: u64, counted: Counted, slices: u64, minutes: Option<u64>) -> Self {
+        let (gpus, shards) = match counted {
+            Counted::Gpus(n) => (n, 0),
+            Counted::Shards(n) => (0, n),
+        };
+        let all = |each: u64| each.saturating_mul(nodes);
+        Self { gpus: all(gpus), shards: all(shards), slices: all(slices), nodes, minutes }
+    }
+}

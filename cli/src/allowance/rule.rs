@@ -1,0 +1,383 @@
+//! Which limits hold for a job: of a limit that several have, slurmctld takes the first of the partition's QOS, the job's QOS and the
+//! association (`acct_policy.c`; a QOS with the flag `OverPartQOS` comes before the partition's). Of accounts, each one up to the root counts.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::{Bound, LimitKind, Whose};
+use crate::slurm::assoc_mgr::{Fields, Held, LimitRecord, TresLimit, entries, entry};
+use crate::slurm::sacctmgr::QosLimits;
+
+/// Whose jobs are asked about.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Subject {
+    pub(super) user: String,
+    /// The user's number, which 22.05 shows in place of the name.
+    pub(super) uid: String,
+    pub(super) account: String,
+    pub(super) partition: String,
+    pub(super) qos: Option<String>,
+    pub(super) partition_qos: Option<String>,
+    /// `AccountingStorageEnforce` has `safe`.
+    pub(super) safe: bool,
+}
+
+/// Limits of which an earlier record has set this kind for this TRES.
+type Set = BTreeSet<(u8, String)>;
+
+/// A limit by its TRES, most and used.
+type Limit = (LimitKind, TresLimit);
+
+/// The limits that hold. `by_name`: what the accounting knows of each QOS.
+pub(super) fn bounds(held: &Held, subject: &Subject, by_name: &HashMap<String, QosLimits>) -> Vec<Bound> {
+    let over = |name: &&String| by_name.get(*name).is_some_and(|qos| qos.over_partition);
+    let (of_partition, own) = (
+        subject.partition_qos.as_ref(),
+        subject.qos.as_ref().filter(|own| Some(*own) != subject.partition_qos.as_ref()),
+    );
+    let order = if own.as_ref().is_some_and(over) { [own, of_partition] } else { [of_partition, own] };
+    let (mut set, mut found) = (Set::new(), Vec::new());
+    for name in order.into_iter().flatten() {
+        let none = QosLimits::default();
+        let limits = by_name.get(name).unwrap_or(&none);
+        let record = held.qos.iter().find(|record| record.name("QOS") == Some(name.as_str()));
+        let here = of_qos(name, record, limits, subject);
+        take(here, &mut set, &mut found);
+    }
+    let factor = order.into_iter().flatten().find_map(|name| by_name.get(name)?.factor).unwrap_or(1.0);
+    let here = of_associations(held, subject, factor);
+    take(here, &mut set, &mut found);
+    found
+}
+
+/// Takes the limits of a record that no earlier one has set.
+fn take(here: Vec<Bound>, set: &mut Set, found: &mut Vec<Bound>) {
+    let key = |bound: &Bound| (order(bound.kind, &bound.whose), bound.tres.clone());
+    let new: Vec<Bound> = here.into_iter().filter(|bound| !set.contains(&key(bound))).collect();
+    set.extend(new.iter().map(key));
+    found.extend(new);
+}
+
+/// A number for limits that stand in for each other: those of a user of a QOS are no limits of its group.
+fn order(kind: LimitKind, whose: &Whose) -> u8 {
+    let kind = match kind {
+        LimitKind::Together => 0,
+        LimitKind::PerJob => 1,
+        LimitKind::PerNode => 2,
+        LimitKind::Minutes { .. } => 3,
+        LimitKind::RunMinutes => 4,
+        LimitKind::MinutesPerJob => 5,
+        LimitKind::Jobs => 6,
+        LimitKind::Wall => 7,
+        LimitKind::WallPerJob => 8,
+    };
+    kind + match whose {
+        Whose::Account(_) | Whose::User(..) | Whose::Qos(_) => 0,
+        Whose::UserOfQos(..) => 20,
+        Whose::AccountOfQos(..) => 40,
+    }
+}
+
+fn bound((kind, entry): Limit, whose: &Whose) -> Option<Bound> {
+    let most = entry.most?;
+    Some(Bound { kind, tres: entry.name, most, used: entry.used, reserved: 0, whose: whose.clone() })
+}
+
+fn list(fields: &Fields, key: &str, kind: LimitKind) -> Vec<Limit> {
+    fields
+        .get(key)
+        .map_or_else(Vec::new, |text| entries(text).into_iter().map(|entry| (kind, entry)).collect())
+}
+
+fn number(fields: &Fields, key: &str, kind: LimitKind) -> Option<Limit> {
+    fields.get(key).map(|value| (kind, entry("", value)))
+}
+
+/// The limits on a group: an association's, or a QOS's.
+fn of_group(fields: &Fields, whose: &Whose, safe: bool) -> Vec<Bound> {
+    let mut all = list(fields, "GrpTRES", LimitKind::Together);
+    all.extend(list(fields, "GrpTRESMins", LimitKind::Minutes { safe }));
+    all.extend(list(fields, "GrpTRESRunMins", LimitKind::RunMinutes));
+    all.extend(number(fields, "GrpJobs", LimitKind::Jobs));
+    all.extend(number(fields, "GrpWall", LimitKind::Wall));
+    let running = list(fields, "GrpTRESRunMins", LimitKind::RunMinutes);
+    let mut bounds: Vec<Bound> = all.into_iter().filter_map(|limit| bound(limit, whose)).collect();
+    for bound in bounds.iter_mut().filter(|bound| matches!(bound.kind, LimitKind::Minutes { .. })) {
+        bound.reserved =
+            running.iter().find(|(_, entry)| entry.name == bound.tres).map_or(0, |(_, entry)| entry.used);
+    }
+    bounds
+}
+
+/// The limits on one job.
+fn of_job(fields: &Fields, whose: &Whose) -> Vec<Bound> {
+    let mut all = list(fields, "MaxTRESPJ", LimitKind::PerJob);
+    all.extend(list(fields, "MaxTRESPN", LimitKind::PerNode));
+    all.extend(list(fields, "MaxTRESMinsPJ", LimitKind::MinutesPerJob));
+    all.extend(number(fields, "MaxWallPJ", LimitKind::WallPerJob));
+    all.into_iter().filter_map(|limit| bound(limit, whose)).collect()
+}
+
+fn of_qos(name: &str, record: Option<&LimitRecord>, limits: &QosLimits, subject: &Subject) -> Vec<Bound> {
+    let whose = Whose::Qos(name.to_owned());
+    let mut all = Vec::new();
+    if let Some(record) = record {
+        all.extend(of_group(&record.fields, &whose, subject.safe));
+        all.extend(of_job(&record.fields, &whose));
+    }
+    let none = Fields::new();
+    let used = |list: Option<&Vec<(String, Fields)>>, names: [&str; 2]| {
+        list.and_then(|list| list.iter().find(|(name, _)| names.contains(&name.as_str())))
+            .map(|(_, fields)| fields.clone())
+    };
+    let user = used(record.map(|record| &record.users), [&subject.user, &subject.uid])
+        .unwrap_or_else(|| none.clone());
+    let whose = Whose::UserOfQos(subject.user.clone(), name.to_owned());
+    all.extend(each(&limits.per_user, limits.jobs_per_user, (&user, "MaxTRESPU", "MaxJobsPU"), &whose));
+    let account = used(record.map(|record| &record.accounts), [&subject.account; 2]).unwrap_or(none);
+    let whose = Whose::AccountOfQos(subject.account.clone(), name.to_owned());
+    all.extend(each(
+        &limits.per_account,
+        limits.jobs_per_account,
+        (&account, "MaxTRESPA", "MaxJobsPA"),
+        &whose,
+    ));
+    all
+}
+
+/// A limit for each user or account of a QOS. slurmctld shows it with the use; before the first job only the accounting has it.
+fn each(
+    tres: &str,
+    jobs: Option<u64>,
+    (shown, list, number): (&Fields, &str, &str),
+    whose: &Whose,
+) -> Vec<Bound> {
+    let mut all = Vec::new();
+    match shown.get(list) {
+        Some(text) => all.extend(entries(text)),
+        None => all.extend(entries(tres)),
+    }
+    let jobs = shown
+        .get(number)
+        .map(|value| entry("", value))
+        .or_else(|| jobs.map(|most| TresLimit { name: String::new(), most: Some(most), used: 0 }));
+    let limits = all
+        .into_iter()
+        .map(|entry| (LimitKind::Together, entry))
+        .chain(jobs.map(|entry| (LimitKind::Jobs, entry)));
+    limits.filter_map(|limit| bound(limit, whose)).collect()
+}
+
+/// The association of a user's jobs, and those above it.
+fn of_associations(held: &Held, subject: &Subject, factor: f64) -> Vec<Bound> {
+    let is_own = |record: &&LimitRecord| {
+        record.name("UserName") == Some(subject.user.as_str())
+            && record.name("Account") == Some(subject.account.as_str())
+    };
+    let own = |partition: Option<&str>| {
+        held.associations.iter().filter(is_own).find(|record| record.name("Partition") == partition)
+    };
+    let Some(own) = own(Some(&subject.partition)).or_else(|| own(None)) else { return Vec::new() };
+    let whose = Whose::User(subject.user.clone(), subject.account.clone());
+    let mut all = of_group(&own.fields, &whose, subject.safe);
+    all.extend(of_job(&own.fields, &whose));
+    all.extend(number(&own.fields, "MaxJobs", LimitKind::Jobs).and_then(|limit| bound(limit, &whose)));
+    let mut next = Some(subject.account.clone());
+    let mut seen = BTreeSet::new();
+    while let Some(account) = next.filter(|name| seen.insert(name.clone())) {
+        let is_it = |record: &&LimitRecord| {
+            record.name("UserName").is_none() && record.name("Account") == Some(account.as_str())
+        };
+        let record = held.associations.iter().find(is_it);
+        all.extend(
+            record
+                .into_iter()
+                .flat_map(|record| of_group(&record.fields, &Whose::Account(account.clone()), subject.safe)),
+        );
+        next = record.and_then(|record| record.name("ParentAccount")).map(str::to_owned);
+    }
+    for bound in all.iter_mut().filter(|bound| matches!(bound.kind, LimitKind::Together | LimitKind::PerJob))
+    {
+        bound.most = scaled(bound.most, factor);
+    }
+    all
+}
+
+/// A limit times a QOS's `LimitFactor`.
+fn scaled(most: u64, factor: f64) -> u64 {
+    if factor <= 0.0 || (factor - 1.0).abs() < f64::EPSILON {
+        return most;
+    }
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "as slurmctld does it"
+    )]
+    let scaled = (most as f64 * factor) as u64;
+    scaled
+}
+
+/// A partition's own QOS.
+pub(super) fn own_qos(partition: &Fields) -> Option<String> {
+    partition.get("QoS").filter(|name| !["N/A", "(null)", ""].contains(&name.as_str())).cloned()
+}
+
+/// Why a partition takes no jobs of this account or QOS; `None`: it does.
+pub(super) fn barred(partition: &Fields, subject: &Subject) -> Option<String> {
+    let among = |list: &str, name: &str| list.split(',').any(|one| one.eq_ignore_ascii_case(name));
+    let check = |what: &str, name: &str, [allow, deny]: [&str; 2]| {
+        let allowed =
+            partition.get(allow).is_none_or(|list| list.eq_ignore_ascii_case("ALL") || among(list, name));
+        let denied = partition.get(deny).filter(|list| among(list, name));
+        let (key, list) = match denied {
+            Some(list) => (deny, list),
+            None if !allowed => (allow, partition.get(allow)?),
+            None => return None,
+        };
+        Some(format!("partition {} takes no jobs of {what} {name} ({key}={list})", subject.partition))
+    };
+    let account = Some(subject.account.as_str()).filter(|name| !name.is_empty());
+    let by_account = account.and_then(|name| check("account", name, ["AllowAccounts", "DenyAccounts"]));
+    by_account.or_else(|| check("QOS", subject.qos.as_deref()?, ["AllowQos", "DenyQos"]))
+}
+
+/// Each account's parent.
+pub(super) fn parents(held: &Held) -> HashMap<String, String> {
+    let accounts = held.associations.iter().filter(|record| record.name("UserName").is_none());
+    accounts
+        .filter_map(|record| {
+            Some((record.name("Account")?.to_owned(), record.name("ParentAccount")?.to_owned()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(pairs: &[(&str, &str)]) -> LimitRecord {
+        let fields = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        LimitRecord { fields, ..LimitRecord::default() }
+    }
+
+    fn subject() -> Subject {
+        let own = |text: &str| text.to_owned();
+        Subject {
+            user: own("alice"),
+            uid: own("1001"),
+            account: own("bio"),
+            partition: own("gpu"),
+            qos: Some(own("normal")),
+            ..Subject::default()
+        }
+    }
+
+    fn held() -> Held {
+        let qos = LimitRecord {
+            users: vec![(
+                "1001".to_owned(),
+                record(&[("MaxTRESPU", "license/slice=14(7)"), ("MaxJobsPU", "N(1)")]).fields,
+            )],
+            ..record(&[("QOS", "normal(1)"), ("GrpTRES", "gres/gpu=8(4),cpu=N(9)")])
+        };
+        let account = |name: &str, parent: &str, tres: &str| {
+            record(&[("Account", name), ("UserName", ""), ("ParentAccount", parent), ("GrpTRES", tres)])
+        };
+        let own = |partition: &str, tres: &str| {
+            record(&[
+                ("Account", "bio"),
+                ("UserName", "alice(1001)"),
+                ("Partition", partition),
+                ("GrpTRES", tres),
+                ("MaxJobs", "3(1)"),
+            ])
+        };
+        Held {
+            qos: vec![qos, record(&[("QOS", "part(2)"), ("GrpTRES", "gres/gpu=2(1)")])],
+            associations: vec![
+                account("root", "", "license/slice=99(9)"),
+                account("bio", "root(1)", "gres/gpu=1(0),license/slice=50(8)"),
+                own("", "license/slice=20(7)"),
+                own("night", "license/slice=21(7)"),
+            ],
+        }
+    }
+
+    fn told(subject: &Subject, by_name: &[(&str, QosLimits)]) -> Vec<String> {
+        let by_name = by_name.iter().map(|(name, limits)| ((*name).to_owned(), limits.clone())).collect();
+        let all = bounds(&held(), subject, &by_name);
+        all.iter()
+            .map(|bound| format!("{:?} {} {}/{}", bound.kind, bound.tres, bound.used, bound.most))
+            .collect()
+    }
+
+    #[test]
+    fn a_qos_comes_before_the_association() {
+        assert_eq!(
+            told(&subject(), &[]),
+            [
+                "Together gres/gpu 4/8",
+                "Together license/slice 7/14",
+                "Together license/slice 7/20",
+                "Jobs  1/3",
+                "Together license/slice 8/50",
+                "Together license/slice 9/99"
+            ],
+            "bio's limit on GPUs does not count: normal has one"
+        );
+        let at_night = Subject { partition: "night".to_owned(), ..subject() };
+        assert!(told(&at_night, &[]).contains(&"Together license/slice 7/21".to_owned()));
+    }
+
+    #[test]
+    fn the_partitions_qos_comes_first_unless_the_jobs_own_is_over_it() {
+        let both = Subject { partition_qos: Some("part".to_owned()), ..subject() };
+        assert_eq!(told(&both, &[])[0], "Together gres/gpu 1/2");
+        let over = QosLimits { over_partition: true, ..QosLimits::default() };
+        let first = told(&both, &[("normal", over)]);
+        assert_eq!(
+            (first[0].as_str(), first.iter().filter(|told| told.contains("gpu")).count()),
+            ("Together gres/gpu 4/8", 1)
+        );
+    }
+
+    #[test]
+    fn a_limit_per_user_holds_before_the_users_first_job() {
+        let bob = Subject { user: "bob".to_owned(), uid: "1002".to_owned(), ..subject() };
+        let limits = QosLimits {
+            per_user: "license/slice=14".to_owned(),
+            jobs_per_user: Some(4),
+            ..QosLimits::default()
+        };
+        let all = told(&bob, &[("normal", limits)]);
+        assert!(
+            all.contains(&"Together license/slice 0/14".to_owned()) && all.contains(&"Jobs  0/4".to_owned()),
+            "{all:?}"
+        );
+    }
+
+    #[test]
+    fn a_partition_may_take_no_jobs_of_an_account_or_a_qos() {
+        let barred = |pairs: &[(&str, &str)]| barred(&record(pairs).fields, &subject());
+        assert_eq!(barred(&[("AllowAccounts", "ALL"), ("AllowQos", "ALL"), ("QoS", "N/A")]), None);
+        assert_eq!(barred(&[("AllowAccounts", "art,Bio"), ("DenyQos", "idle")]), None);
+        assert_eq!(
+            barred(&[("AllowAccounts", "art")]).as_deref(),
+            Some("partition gpu takes no jobs of account bio (AllowAccounts=art)")
+        );
+        assert!(barred(&[("DenyAccounts", "bio")]).is_some() && barred(&[("AllowQos", "idle")]).is_some());
+        assert_eq!(own_qos(&record(&[("QoS", "N/A")]).fields), None);
+    }
+
+    #[test]
+    fn a_qos_can_scale_the_limits_of_associations() {
+        let limits = QosLimits { factor: Some(0.5), ..QosLimits::default() };
+        let all = told(&subject(), &[("normal", limits)]);
+        assert!(
+            all.contains(&"Together license/slice 8/25".to_owned())
+                && all.contains(&"Together gres/gpu 4/8".to_owned()),
+            "{all:?}"
+        );
+        assert_eq!(parents(&held()).get("bio").map(String::as_str), Some("root"));
+    }
+}

@@ -1,0 +1,250 @@
+//! Limits in words, and as JSON.
+
+use geometry::counted;
+use serde_json::{Value, json};
+
+use super::{Allowance, Bound, LimitKind, Need, Room, SLICES, Whose};
+
+/// Users that a line names.
+const MOST_NAMED: usize = 4;
+/// Limits that are listed.
+const MOST_LISTED: usize = 8;
+
+impl Whose {
+    fn words(&self) -> String {
+        match self {
+            Whose::Account(account) => format!("account {account}"),
+            Whose::User(user, account) => format!("{user} in account {account}"),
+            Whose::Qos(qos) => format!("QOS {qos}"),
+            Whose::UserOfQos(user, qos) => format!("{user} in QOS {qos}"),
+            Whose::AccountOfQos(account, qos) => format!("account {account} in QOS {qos}"),
+        }
+    }
+
+    /// Tells whether it adds up the jobs of a single user.
+    fn is_one_user(&self) -> bool {
+        matches!(self, Whose::User(..) | Whose::UserOfQos(..))
+    }
+}
+
+/// An amount of a TRES: `1 slice`, `8 GPUs`.
+fn amount(n: u64, tres: &str) -> String {
+    let words = |one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+    match tres {
+        SLICES => words("slice"),
+        "gres/gpu" => words("GPU"),
+        "gres/shard" => words("shard"),
+        "node" => words("node"),
+        "cpu" => words("CPU"),
+        "mem" => format!("{n} MB of memory"),
+        other => format!("{n} of {other}"),
+    }
+}
+
+/// An amount of a TRES times minutes: `500 slice minutes`.
+fn minutes(n: u64, tres: &str) -> String {
+    let one = match tres {
+        SLICES => "slice",
+        "gres/gpu" => "GPU",
+        "gres/shard" => "shard",
+        other => other,
+    };
+    counted(n, &format!("{one} minute"))
+}
+
+impl Bound {
+    /// The limit, its use, and the users of it.
+    fn words(&self, users: &[(String, u64)]) -> String {
+        let Bound { most, used, tres, .. } = self;
+        let whose = self.whose.words();
+        match self.kind {
+            LimitKind::Together => {
+                format!("{whose} may have {} at once; {used} in use{}", amount(*most, tres), self.by(users))
+            }
+            LimitKind::Jobs => {
+                format!("{whose} may run {} at once; {used} running{}", counted(*most, "job"), self.by(users))
+            }
+            LimitKind::PerJob => format!("a job of {whose} may have at most {}", amount(*most, tres)),
+            LimitKind::PerNode => {
+                format!("a job of {whose} may have at most {} on a node", amount(*most, tres))
+            }
+            LimitKind::Minutes { .. } => format!("{whose} may use {}; {used} used up", minutes(*most, tres)),
+            LimitKind::RunMinutes => {
+                format!(
+                    "running jobs of {whose} may have {} left to their time limits; they have {used}",
+                    minutes(*most, tres)
+                )
+            }
+            LimitKind::MinutesPerJob => {
+                format!("a job of {whose} may have at most {} to its time limit", minutes(*most, tres))
+            }
+            LimitKind::Wall => {
+                format!("jobs of {whose} may run {} in all; {used} used up", counted(*most, "minute"))
+            }
+            LimitKind::WallPerJob => {
+                format!("a job of {whose} may have a time limit of at most {}", counted(*most, "minute"))
+            }
+        }
+    }
+
+    /// ` (bob 7, alice 3)`.
+    fn by(&self, users: &[(String, u64)]) -> String {
+        if users.is_empty() || self.whose.is_one_user() {
+            return String::new();
+        }
+        let mut names: Vec<String> =
+            users.iter().take(MOST_NAMED).map(|(user, n)| format!("{user} {n}")).collect();
+        let more = users.len().saturating_sub(MOST_NAMED);
+        names.extend((more > 0).then(|| format!("and {}", counted(more, "other user"))));
+        format!(" ({})", names.join(", "))
+    }
+}
+
+impl Allowance {
+    /// The limits that concern GPUs, a line for each.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let all: Vec<&Bound> = self.bounds.iter().filter(|bound| bound.matters()).collect();
+        let mut lines: Vec<String> = self.barred.iter().cloned().collect();
+        lines.extend(all.iter().take(MOST_LISTED).map(|bound| bound.words(&self.users(bound))));
+        let more = all.len().saturating_sub(MOST_LISTED);
+        lines.extend((more > 0).then(|| format!("and {}; --json has them", counted(more, "more limit"))));
+        lines
+    }
+
+    /// The limit that keeps a job with this need, as a sentence; `None`: none does now.
+    pub(crate) fn keeps(&self, need: &Need) -> Option<String> {
+        if let Some(why) = &self.barred {
+            return Some(format!("Slurm never lets it start there: {why}."));
+        }
+        let (room, bound) = self.tightest(need)?;
+        let words = bound.words(&self.users(bound));
+        let each = need.of(&bound.tres);
+        let needs = if bound.kind == LimitKind::WallPerJob {
+            need.minutes.map(|minutes| format!("; this job asks for {minutes}")).unwrap_or_default()
+        } else if bound.tres.is_empty() {
+            String::new()
+        } else if matches!(
+            bound.kind,
+            LimitKind::Minutes { .. } | LimitKind::RunMinutes | LimitKind::MinutesPerJob
+        ) {
+            let times = need.minutes.map(|minutes| format!(" for up to {}", counted(minutes, "minute")));
+            format!("; this job needs {}{}", amount(each, &bound.tres), times.unwrap_or_default())
+        } else {
+            format!("; this job needs {}", amount(each, &bound.tres))
+        };
+        match room {
+            Room::Never => Some(format!("A limit of Slurm never lets it start: {words}{needs}.")),
+            Room::Jobs(0) => Some(format!("A limit of Slurm keeps it: {words}{needs}.")),
+            Room::Jobs(_) => None,
+        }
+    }
+
+    /// Tells whether a limit never lets a job with this need start.
+    pub(crate) fn never(&self, need: &Need) -> bool {
+        self.barred.is_some() || matches!(self.tightest(need), Some((Room::Never, _)))
+    }
+
+    /// Whose limits they are: `alice, account bio, QOS normal`.
+    pub(crate) fn whose(&self, user: &str) -> String {
+        let of = |what: &str, name: &Option<String>| {
+            name.as_ref().map_or_else(String::new, |name| format!(", {what} {name}"))
+        };
+        format!("{user}{}{}", of("account", &self.account), of("QOS", &self.qos))
+    }
+}
+
+/// The limits that concern GPUs: `[{"whose", "kind", "tres", "most", "used", "users"}]`; empty without any.
+pub(crate) fn json(allowance: &Allowance) -> Value {
+    let kind = |kind: LimitKind| match kind {
+        LimitKind::Together => "at_once",
+        LimitKind::PerJob => "per_job",
+        LimitKind::PerNode => "per_node",
+        LimitKind::Minutes { .. } => "minutes",
+        LimitKind::RunMinutes => "run_minutes",
+        LimitKind::MinutesPerJob => "minutes_per_job",
+        LimitKind::Jobs => "jobs",
+        LimitKind::Wall => "wall_minutes",
+        LimitKind::WallPerJob => "wall_minutes_per_job",
+    };
+    let one = |allowance: &Allowance, bound: &Bound| {
+        let users: Vec<Value> = allowance
+            .users(bound)
+            .into_iter()
+            .map(|(user, n)| json!({ "user": user, "amount": n }))
+            .collect();
+        json!({
+            "whose": bound.whose.words(), "kind": kind(bound.kind), "tres": bound.tres, "most": bound.most, "used": bound.used,
+            "users": users,
+        })
+    };
+    allowance.bounds.iter().filter(|bound| bound.matters()).map(|bound| one(allowance, bound)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(kind: LimitKind, tres: &str, whose: Whose) -> String {
+        let users: Vec<(String, u64)> = (0..6_u32).map(|i| (format!("u{i}"), 1)).collect();
+        Bound { kind, tres: tres.to_owned(), most: 14, used: 7, reserved: 0, whose }.words(&users)
+    }
+
+    #[test]
+    fn limits_are_sentences() {
+        let account = || Whose::Account("bio".to_owned());
+        let own = Whose::UserOfQos("alice".to_owned(), "normal".to_owned());
+        assert_eq!(
+            words(LimitKind::Together, SLICES, account()),
+            "account bio may have 14 slices at once; 7 in use (u0 1, u1 1, u2 1, u3 1, and 2 other users)"
+        );
+        assert_eq!(
+            words(LimitKind::Together, "gres/gpu", own.clone()),
+            "alice in QOS normal may have 14 GPUs at once; 7 in use"
+        );
+        assert_eq!(
+            words(LimitKind::PerJob, "gres/gpu", own),
+            "a job of alice in QOS normal may have at most 14 GPUs"
+        );
+        assert_eq!(
+            words(LimitKind::Minutes { safe: true }, SLICES, account()),
+            "account bio may use 14 slice minutes; 7 used up"
+        );
+        assert_eq!(
+            words(LimitKind::WallPerJob, "", Whose::Qos("long".to_owned())),
+            "a job of QOS long may have a time limit of at most 14 minutes"
+        );
+    }
+
+    #[test]
+    fn a_job_that_a_limit_keeps_is_told_so() {
+        let whose = Whose::Account("bio".to_owned());
+        let bound = |most| Bound {
+            kind: LimitKind::Together,
+            tres: SLICES.to_owned(),
+            most,
+            used: 7,
+            reserved: 0,
+            whose: whose.clone(),
+        };
+        let keeps = |most, slices| {
+            let need = Need { slices, nodes: 1, ..Need::default() };
+            Allowance { bounds: vec![bound(most)], ..Allowance::default() }.keeps(&need)
+        };
+        assert_eq!(keeps(14, 7), None);
+        assert_eq!(
+            keeps(10, 4).as_deref(),
+            Some(
+                "A limit of Slurm keeps it: account bio may have 10 slices at once; 7 in use; this job needs 4 slices."
+            )
+        );
+        let wall = Bound { kind: LimitKind::WallPerJob, tres: String::new(), most: 60, ..bound(0) };
+        let need = Need { slices: 1, nodes: 1, minutes: Some(100), ..Need::default() };
+        let long = Allowance { bounds: vec![wall], ..Allowance::default() }.keeps(&need).unwrap();
+        assert!(
+            long.ends_with("may have a time limit of at most 60 minutes; this job asks for 100."),
+            "{long}"
+        );
+        assert!(keeps(10, 11).unwrap().starts_with("A limit of Slurm never lets it start: "));
+        assert_eq!(keeps(10, 0), None);
+    }
+}

@@ -15,15 +15,24 @@ use insta::assert_snapshot;
 /// The widths that sacct is asked for.
 const WIDTHS: [usize; 13] = [24, 64, 40, 20, 20, 12, 24, 256, 512, 512, 512, 512, 512];
 
-fn line(cells: [&str; 13]) -> String {
-    cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$} ")).collect::<String>() + "\n"
+/// A line of a job or step that Slurm's commands call so.
+fn line(cells: [&str; 13], number: &str) -> String {
+    let own: String = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$} ")).collect();
+    format!("{own}{number:>64} \n")
 }
 
 fn report(lines: &[[&str; 13]], args: &[&str]) -> String {
+    numbered(&lines.iter().map(|cells| (*cells, cells[0])).collect::<Vec<_>>(), args)
+}
+
+fn numbered(lines: &[([&str; 13], &str)], args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("bin")).unwrap();
-    fs::write(dir.path().join("records"), lines.iter().map(|cells| line(*cells)).collect::<String>())
-        .unwrap();
+    fs::write(
+        dir.path().join("records"),
+        lines.iter().map(|(cells, number)| line(*cells, number)).collect::<String>(),
+    )
+    .unwrap();
     slurm::program(dir.path(), "sacct", "cat records");
     slurm::tessera(dir.path(), &[&["report"], args].concat())
 }
@@ -154,7 +163,7 @@ fn what_is_not_recorded_is_said() {
     ");
     assert_snapshot!(report(&[JOB, plain], &["20"]), @r"
     stderr: tessera: job 20 has 2 parts in Slurm's accounting
-    stderr: hint: give one of them: 20_1 for a task of an array, its own number for a component
+    stderr: hint: give the own number of one of them
     exit 1
     ");
     assert_snapshot!(report(&[], &["20;id"]), @r"
@@ -217,7 +226,7 @@ fn busy(got: &str) -> Option<String> {
     let mut job = JOB;
     job[12] = &comment;
     let memory = sampled("gres/gpumem=12000M", "gres/gpumem=12000M", "gres/gpumem=12000M");
-    fs::write(dir.path().join("records"), [line(job), line(memory)].concat()).unwrap();
+    fs::write(dir.path().join("records"), [line(job, job[0]), line(memory, memory[0])].concat()).unwrap();
     slurm::program(dir.path(), "sacct", "cat records");
     let said = slurm::tessera(dir.path(), &["report", "20"]);
     assert!(said.contains("GPU memory  at most 12.6 GB"), "{said}");
@@ -259,7 +268,7 @@ fn after(others: &[String], event: &str, args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("bin")).unwrap();
     fs::write(dir.path().join("tessera.toml"), SITE).unwrap();
-    fs::write(dir.path().join("records"), [line(JOB), line(BATCH)].concat()).unwrap();
+    fs::write(dir.path().join("records"), [line(JOB, JOB[0]), line(BATCH, BATCH[0])].concat()).unwrap();
     let own =
         ["20", "bob", "COMPLETED", "1000", "1000", "1840", "7500", "600", "1", "gres/shard=20", "", GOT];
     fs::write(dir.path().join("runs"), others.concat() + &with_ends("20", own)).unwrap();
@@ -302,4 +311,54 @@ fn a_place_that_was_there_before_is_said_where_it_is_certain() {
     assert_eq!(next_time(&full, "n1\\n"), unsure);
     // GPUs were free all the time: something else kept the job.
     assert_eq!(next_time(&full[1..], ""), unsure);
+}
+
+#[test]
+fn an_array_is_summed() {
+    let with = |cells: [&'static str; 13], changes: &[(usize, &'static str)]| {
+        let mut cells = cells;
+        changes.iter().for_each(|(at, cell)| cells[*at] = *cell);
+        cells
+    };
+    let lines = [
+        (with(JOB, &[(0, "21")]), "20_1"),
+        (with(BATCH, &[(0, "21.batch")]), "20_1.batch"),
+        (with(JOB, &[(0, "22"), (2, "FAILED"), (4, "1060"), (5, "60"), (6, "")]), "20_2"),
+        (with(JOB, &[(2, "PENDING"), (4, "Unknown"), (5, "0"), (6, ""), (7, ""), (12, "")]), "20_[3-9%2]"),
+    ];
+    assert_snapshot!(numbered(&lines, &["20"]), @r"
+    array 20 of bob: 1 COMPLETED, 1 FAILED, 7 PENDING
+      waited      8 min on average, at most 14 min
+      ran         2 h 6 min in all, at most 2 h 5 min
+      slices      6.3 slice hours
+      energy      427.5 kJ
+      GPU memory  at most 5.9 GB of the 20.0 GB asked for
+      GPU busy    at most 85 %
+      next time   --gpu-mem=8G is enough for each task: smaller requests start sooner and cost less.
+    Sums of the 2 tasks that have started; `tessera report 20_N` shows one.
+    exit 0
+    ");
+    assert_snapshot!(numbered(&lines, &["20", "--json"]), @r#"
+    {
+      "array": "20",
+      "asked_mib": 19074,
+      "busy_percent": 85,
+      "device_mib": 5632,
+      "energy_j": 427500,
+      "enough_gb": 8,
+      "longest_s": 7500,
+      "mean_waited_s": 450,
+      "most_waited_s": 840,
+      "ran_s": 7560,
+      "slice_s": 22680,
+      "started": 2,
+      "states": {
+        "COMPLETED": 1,
+        "FAILED": 1,
+        "PENDING": 7
+      },
+      "user": "bob"
+    }
+    exit 0
+    "#);
 }

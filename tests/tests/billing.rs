@@ -230,7 +230,8 @@ fn limits(cluster: &mut Cluster) {
     for line in ["\n  got         n1=whole:", "\n  slices      7 (", "), billed as 7\n"] {
         assert!(said.contains(line), "{said}");
     }
-    usage(cluster);
+    let array = array(cluster);
+    usage(cluster, array);
     history(cluster, &[three, whole, waiting[0]]);
     advice(cluster);
 }
@@ -272,8 +273,21 @@ fn told(cluster: &Cluster, whole: JobId, exclusive: JobId) {
     );
 }
 
+/// An array that has ended, as `report` sums it.
+fn array(cluster: &Cluster) -> JobId {
+    let array = cluster.sbatch(User::Alice, &["--array=1-2", "-w", "n1", "--gpu-mem=4G"], "true").unwrap();
+    wait_for("the report of an array", PATIENCE, || {
+        let mut report = cluster.command(User::Alice, "tessera").map_err(|e| with_causes(&e))?;
+        let said = run(report.args(["report", &array.to_string()])).map_err(|e| with_causes(&e))?;
+        let head = format!("array {array} of {}: 2 COMPLETED\n", User::Alice.name());
+        if said.stdout.starts_with(&head) { Ok(()) } else { Err(format!("{said:?}")) }
+    })
+    .unwrap();
+    array
+}
+
 /// What Alice held is the same asked for by herself, by root and by account.
-fn usage(cluster: &Cluster) {
+fn usage(cluster: &Cluster, array: JobId) {
     let asked = |user, args: &[&str]| -> Value {
         let mut usage = cluster.command(user, "tessera").unwrap();
         let said = run(usage.args(["usage", "--json"]).args(args)).unwrap().ok().unwrap();
@@ -281,7 +295,10 @@ fn usage(cluster: &Cluster) {
     };
     let alice = User::Alice.name();
     let own = asked(User::Alice, &[]);
-    assert!(own["rows"].as_array().unwrap().len() >= 4, "{own}");
+    let rows = own["rows"].as_array().unwrap();
+    assert!(rows.len() >= 4, "{own}");
+    let of_array = rows.iter().find(|row| row["job"] == array.to_string()).unwrap();
+    assert_eq!(of_array["jobs"], 2, "{own}");
     assert!(own["total"]["slice_s"].as_u64().unwrap() > own["total"]["gpu_s"].as_u64().unwrap(), "{own}");
     let of_account = asked(User::Root, &["--account", "a"]);
     assert_eq!(of_account["rows"][0]["user"], alice);

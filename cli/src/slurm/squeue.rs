@@ -88,16 +88,8 @@ impl QueuedJob {
     /// How many jobs wait in this line: the tasks of an array, no more than it lets run at once.
     pub(crate) fn waiting(&self) -> usize {
         let Some((_, tasks)) = &self.array else { return 1 };
-        let (list, most) = tasks.split_once('%').unwrap_or((tasks, ""));
-        let count = |part: &str| {
-            let (range, step) = part.split_once(':').unwrap_or((part, "1"));
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-            let step = step.parse::<usize>().ok().filter(|step| *step > 0)?;
-            Some((last.saturating_sub(first) / step).saturating_add(1))
-        };
-        let all = list.split(',').filter_map(count).fold(0, usize::saturating_add);
-        all.min(most.parse().unwrap_or(usize::MAX)).max(1)
+        let most = tasks.split_once('%').and_then(|(_, most)| most.parse().ok());
+        count_tasks(tasks).min(most.unwrap_or(usize::MAX)).max(1)
     }
 
     /// Gives number and user, `4711_2 (bob)`.
@@ -110,6 +102,19 @@ impl QueuedJob {
         !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STOPPED", "SIGNALING"]
             .contains(&self.state.as_str())
     }
+}
+
+/// The tasks in a list of an array's, `1-3,7` or `0-8:2%4`; 1 in what is no list.
+pub(crate) fn count_tasks(tasks: &str) -> usize {
+    let count = |part: &str| {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        let step = step.parse::<usize>().ok().filter(|step| *step > 0)?;
+        Some((last.saturating_sub(first) / step).saturating_add(1))
+    };
+    let list = tasks.split('%').next().unwrap_or_default();
+    list.split(',').filter_map(count).fold(0, usize::saturating_add).max(1)
 }
 
 /// The column that says whether a job has its nodes to itself, and the one that says it from 26.05 on.

@@ -1,5 +1,6 @@
 //! `tessera report`: what a job got of its GPUs and what it used of that.
 
+mod array;
 mod earlier;
 mod record;
 mod text;
@@ -23,11 +24,12 @@ use record::Record;
 /// records them: from 23.02 on, on nodes with AutoDetect=nvml, where no GPU can be cut into instances. They are the most
 /// that was seen, at intervals of JobAcctGatherFrequency. The driver tells the utilisation of whole GPUs, and of instances from
 /// the H100 on, but not of shares. If a job used much less memory than it asked for, the last line says what to ask next time.
+/// Of an array it shows the sums of its tasks.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   tessera report 4711
-  tessera report 4711_3            a task of a job array
+  tessera report 4711_3            a task of a job array; 4711 sums all of them
   tessera report 4711 --json")]
 pub(crate) struct ReportArgs {
     /// The job's number, or JOB_TASK for a task of an array
@@ -51,8 +53,12 @@ fn job_id(text: &str) -> Result<String, String> {
 
 pub(crate) fn run(args: &ReportArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let lines = sacct::job_and_steps(&args.job, record::COLUMNS)?;
-    let job = Record::of(lines).map_err(|n| several(&args.job, n))?;
-    let job = job.ok_or_else(|| {
+    let mut jobs = Record::all(lines);
+    if jobs.len() > 1 {
+        let array = array::of(&args.job, &jobs).ok_or_else(|| several(&args.job, jobs.len()))?;
+        return Ok(if args.json { Outcome::json(&array.json(), 0) } else { Outcome::ok(array.text()) });
+    }
+    let job = jobs.pop().ok_or_else(|| {
         Failure::new(format!("Slurm's accounting knows no job {}", args.job))
             .hint("sacct shows other users' jobs only where the site lets it (PrivateData)")
     })?;
@@ -80,7 +86,7 @@ fn earlier(job: &Record, config: Option<&SiteConfig>) -> Option<Earlier> {
 
 fn several(job: &str, count: usize) -> Failure {
     Failure::new(format!("job {job} has {count} parts in Slurm's accounting"))
-        .hint(format!("give one of them: {job}_1 for a task of an array, its own number for a component"))
+        .hint("give the own number of one of them")
 }
 
 #[cfg(test)]

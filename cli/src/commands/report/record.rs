@@ -1,12 +1,14 @@
 //! A job as Slurm's accounting has it, with its steps.
 
+use std::collections::HashMap;
+
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Started};
 
 use crate::slurm::tres::{mib, tres};
 
 /// What sacct is asked for, behind the number of job or step.
-pub(super) const COLUMNS: [(&str, usize); 12] = [
+pub(super) const COLUMNS: [(&str, usize); 13] = [
     ("User", 64),
     ("State", 40),
     ("Submit", 20),
@@ -19,6 +21,7 @@ pub(super) const COLUMNS: [(&str, usize); 12] = [
     ("TRESUsageOutMax", 512),
     ("TRESUsageOutAve", 512),
     ("AdminComment", 512),
+    ("JobID", 64),
 ];
 
 /// Energies above this are Slurm's way of saying that it knows none (`NO_VAL64` and its kin).
@@ -28,6 +31,8 @@ const MOST_JOULES: u64 = 1 << 60;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Record {
     pub(super) id: String,
+    /// As Slurm's commands write it: `14_1` for a task of an array.
+    pub(super) number: String,
     pub(super) user: String,
     pub(super) state: String,
     /// Seconds from its submission to its start.
@@ -54,30 +59,37 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The job of these lines, the first cell of each being its number or its step's; `None` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// The number of jobs, if these are several.
-    pub(super) fn of(lines: Vec<[String; 13]>) -> Result<Option<Self>, usize> {
-        let (mut jobs, steps): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| !line[0].contains('.'));
-        if jobs.len() > 1 {
-            return Err(jobs.len());
+    /// The jobs of these lines, the first cell of each being its number or its step's.
+    pub(super) fn all(lines: Vec<[String; 14]>) -> Vec<Self> {
+        let (jobs, steps): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| !line[0].contains('.'));
+        let mut of_job: HashMap<String, Vec<[String; 14]>> = HashMap::new();
+        for step in steps {
+            let job = step[0].split('.').next().unwrap_or_default().to_owned();
+            of_job.entry(job).or_default().push(step);
         }
-        let Some(job) = jobs.pop() else { return Ok(None) };
+        jobs.into_iter()
+            .map(|job| {
+                let steps = of_job.remove(&job[0]).unwrap_or_default();
+                Self::of(job, &steps)
+            })
+            .collect()
+    }
+
+    fn of(job: [String; 14], steps: &[[String; 14]]) -> Self {
         let most = |cell: usize, name: &str, unit: fn(&str) -> Option<u64>| {
             steps.iter().filter_map(|step| unit(tres(&step[cell], name)?)).max()
         };
         // What acct_gather_interconnect/tessera writes: see docs/decisions/0028. Then even none is something that was seen.
         let device_mib = most(10, "gres/gpumem", mib);
         let memory_mib = most(8, "gres/gpumem", mib).filter(|m| *m > 0 || device_mib.is_some());
-        let [id, user, state, submit, start, elapsed, energy, allocated, _, _, _, _, comment] = job;
+        let [id, user, state, submit, start, elapsed, energy, allocated, _, _, _, _, comment, number] = job;
         let comment = AdminComment::parse(&comment);
         let start: Option<u64> = start.parse().ok();
         let submit: Option<u64> = submit.parse().ok();
         let counted = |name: &str| tres(&allocated, name)?.parse().ok();
-        Ok(Some(Self {
+        Self {
             id,
+            number,
             user,
             // `CANCELLED by 1000`
             state: state.split_whitespace().next().unwrap_or_default().to_owned(),
@@ -94,7 +106,7 @@ impl Record {
             device_mib: device_mib.or(memory_mib),
             busy_percent: most(9, "gres/gpuutil", |text| text.parse().ok()),
             busy_mean_percent: most(11, "gres/gpuutil", |text| text.parse().ok()),
-        }))
+        }
     }
 }
 
@@ -103,14 +115,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_jobs_are_no_job() {
-        let line = |id: &str| {
-            let mut cells: [String; 13] = Default::default();
+    fn each_job_has_its_steps() {
+        let line = |id: &str, usage: &str| {
+            let mut cells: [String; 14] = Default::default();
             cells[0] = id.to_owned();
+            cells[8] = usage.to_owned();
             cells
         };
-        assert_eq!(Record::of(vec![line("7"), line("8")]), Err(2));
-        assert_eq!(Record::of(Vec::new()), Ok(None));
-        assert_eq!(Record::of(vec![line("7"), line("7.batch")]).unwrap().unwrap().id, "7");
+        let lines = vec![
+            line("7", ""),
+            line("7.batch", "gres/gpumem=9M"),
+            line("8", ""),
+            line("8.0", "gres/gpumem=5M"),
+        ];
+        let jobs = Record::all(lines);
+        let told: Vec<_> = jobs.iter().map(|job| (job.id.as_str(), job.memory_mib)).collect();
+        assert_eq!(told, [("7", Some(9)), ("8", Some(5))]);
+        assert_eq!(Record::all(Vec::new()), []);
     }
 }

@@ -105,7 +105,7 @@ fn mean_power(joules: u64, seconds: u64) -> String {
 }
 
 /// `n / unit` with one decimal, rounded down.
-fn tenths(n: u64, unit: u64) -> String {
+pub(super) fn tenths(n: u64, unit: u64) -> String {
     format!("{}.{}", n / unit, n % unit * 10 / unit)
 }
 

@@ -12,7 +12,7 @@
 //! ```text
 //! for job in queue:
 //!     start it on the nodes that come first of those that have room for it and that it may use
-//!     else, if it is the first that cannot start: reserve the nodes that have room for it soonest
+//!     else, if it is among the first that cannot start: reserve the nodes that have room for it soonest
 //! ```
 //!
 //! Which nodes come first, [`NodeChoice`] says: Slurm takes those with the fewest free CPUs, Tessera those where a job costs the
@@ -20,11 +20,11 @@
 //! where the replayed jobs have most. The site's weights are not known either.
 //!
 //! A job may use a reserved node only if its time limit ends before the reservation begins. So nothing delays the first job that
-//! waits. Room on a node is [`placement::fits`], the place there [`placement::decide_with`]: the engine's own answers.
+//! waits. Each of several reservations has nodes of its own. Room on a node is [`placement::fits`], the place there [`placement::decide_with`]: the engine's own answers.
 //!
 //! # Assumptions
 //! A job runs as long as it did, whatever it gets. Only GPUs limit what starts: cores, memory, limits of accounts, priorities and
-//! partitions are not. Only the first job that waits has a reservation. Waits for better links, power budgets and planners
+//! partitions are not. Waits for better links, power budgets and planners
 //! play no part.
 //!
 //! # Terminology
@@ -40,7 +40,7 @@ mod queue;
 pub mod stock;
 
 pub use instances::Instances;
-pub use queue::replay;
+pub use queue::{MOST_RESERVED, replay};
 
 use geometry::Uid;
 use node_state::{Fill, Node, Policy};

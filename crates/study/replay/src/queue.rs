@@ -9,14 +9,23 @@ use crate::class::Classes;
 use crate::node::{ReplayedNode, UNLIMITED_S};
 use crate::{Instances, Job, NodeChoice, Ran, Site};
 
+/// Most jobs for which nodes are kept at once.
+pub const MOST_RESERVED: usize = 64;
+
 /// Runs the jobs on the site, which has no others. An entry per job, in their order; `None`: even the empty site has no room for it.
 ///
-/// `progress` is called as jobs end or turn out to have no room, with how many did so.
+/// Nodes are kept for so many jobs that wait, at most [`MOST_RESERVED`]. `progress` is called as jobs end or turn out to have no room,
+/// with how many did so.
 #[must_use]
-pub fn replay(site: &Site, jobs: &[Job], progress: &mut dyn FnMut(usize)) -> Vec<Option<Ran>> {
+pub fn replay(
+    site: &Site,
+    jobs: &[Job],
+    reserved: usize,
+    progress: &mut dyn FnMut(usize),
+) -> Vec<Option<Ran>> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|job| jobs[*job].submit);
-    let mut replay = Replay::new(site, jobs);
+    let mut replay = Replay::new(site, jobs, reserved.min(MOST_RESERVED));
     let mut coming = VecDeque::from(order);
     let mut done = 0;
     while let Some(now) = replay.next_event(coming.front().map(|job| jobs[*job].submit)) {
@@ -42,6 +51,8 @@ struct Replay<'a> {
     places: Vec<ReplayedNode>,
     /// By class, on how many nodes a job of it could run if they were empty.
     possible: Vec<usize>,
+    /// For how many jobs that wait nodes are kept.
+    reserved: usize,
     /// In the order of submission.
     waiting: Vec<usize>,
     /// When running jobs end.
@@ -49,7 +60,7 @@ struct Replay<'a> {
     ran: Vec<Option<Ran>>,
 }
 
-/// Nodes that are kept for the first job that waits.
+/// Nodes that are kept for a job that waits.
 struct Reservation {
     /// When it has them at the latest.
     from: u64,
@@ -62,7 +73,7 @@ fn id(job: usize) -> JobId {
 }
 
 impl<'a> Replay<'a> {
-    fn new(site: &'a Site, jobs: &'a [Job]) -> Self {
+    fn new(site: &'a Site, jobs: &'a [Job], reserved: usize) -> Self {
         let classes = Classes::new(jobs);
         let count = classes.asks.len();
         let mut places: Vec<ReplayedNode> =
@@ -72,7 +83,7 @@ impl<'a> Replay<'a> {
         };
         let possible = classes.asks.iter().enumerate().map(|entry| on(entry, &mut places)).collect();
         let (waiting, ends, ran) = (Vec::new(), BinaryHeap::new(), vec![None; jobs.len()]);
-        Self { site, jobs, classes, places, possible, waiting, ends, ran }
+        Self { site, jobs, classes, places, possible, reserved, waiting, ends, ran }
     }
 
     fn ever(&self, job: usize) -> bool {
@@ -98,27 +109,29 @@ impl<'a> Replay<'a> {
 
     /// Goes through the queue once.
     fn start_jobs(&mut self, now: u64) {
-        let mut reserved: Option<Reservation> = None;
-        // What cannot start on so many nodes now cannot start later in this round: by class, whether reserved nodes count, and
-        // the fewest nodes that were too many.
-        let mut too_many = vec![[usize::MAX; 2]; self.classes.asks.len()];
+        let mut reserved: Vec<Reservation> = Vec::new();
+        // What cannot start on so many nodes now cannot start later in this round: by class, the reservations that kept it from
+        // nodes, and the nodes that were too many.
+        let mut too_many: Vec<Vec<(u64, usize)>> = vec![Vec::new(); self.classes.asks.len()];
         for job in std::mem::take(&mut self.waiting) {
             let class = self.classes.of[job];
-            let ends_before = |r: &Reservation| now.saturating_add(limit(&self.jobs[job])) <= r.from;
-            let anywhere = reserved.as_ref().is_none_or(ends_before);
-            let fewest = &mut too_many[class][usize::from(anywhere)];
-            if self.jobs[job].nodes >= *fewest {
-                self.waiting.push(job);
-                continue;
+            let latest = now.saturating_add(limit(&self.jobs[job]));
+            // A bit for each reservation before which it might not end.
+            let meets = |(at, r): (usize, &Reservation)| if latest > r.from { 1_u64 << at } else { 0 };
+            let met = reserved.iter().enumerate().map(meets).fold(0, |all, one| all | one);
+            let wanted = self.jobs[job].nodes;
+            let known = too_many[class].iter().any(|(kept, n)| kept & met == *kept && wanted >= *n);
+            if !known {
+                let kept: Vec<usize> =
+                    reserved.iter().filter(|r| latest > r.from).flat_map(|r| &r.nodes).copied().collect();
+                if let Some(nodes) = self.room(job, &kept) {
+                    self.start(job, now, &nodes);
+                    continue;
+                }
+                too_many[class].push((met, wanted));
             }
-            let kept = reserved.as_ref().filter(|_| !anywhere).map_or(&[][..], |r| &r.nodes);
-            if let Some(nodes) = self.room(job, kept) {
-                self.start(job, now, &nodes);
-                continue;
-            }
-            *fewest = self.jobs[job].nodes;
-            if reserved.is_none() {
-                reserved = self.soonest(job);
+            if reserved.len() < self.reserved {
+                reserved.extend(self.soonest(job, &reserved));
             }
             self.waiting.push(job);
         }
@@ -152,14 +165,18 @@ impl<'a> Replay<'a> {
         Some(fit.into_iter().map(|(.., node)| node).collect())
     }
 
-    /// The nodes that have room for the job soonest.
-    fn soonest(&mut self, job: usize) -> Option<Reservation> {
+    /// The nodes that have room for the job soonest, of those that are kept for no other.
+    fn soonest(&mut self, job: usize, others: &[Reservation]) -> Option<Reservation> {
         let class = self.classes.of[job];
         let (ask, wanted) = (&self.classes.asks[class], self.jobs[job].nodes);
-        let each = self.places.iter_mut().enumerate();
+        let free = |node: &usize| others.iter().all(|r| !r.nodes.contains(node));
+        let each = self.places.iter_mut().enumerate().filter(|(node, _)| free(node));
         let times = each.filter_map(|(n, place)| Some((place.soonest(class, ask, &self.site.policy)?, n)));
         let mut times: Vec<(u64, usize)> = times.collect();
         times.sort_unstable();
+        if times.len() < wanted {
+            return None;
+        }
         times.truncate(wanted);
         let from = times.last()?.0;
         Some(Reservation { from, nodes: times.into_iter().map(|(_, node)| node).collect() })

@@ -93,7 +93,7 @@ proptest! {
         // Jobs that start in one second count in the order of the list, and the queue is in the order of submission.
         jobs.sort_by_key(|job| job.submit);
         let site = Site { nodes: vec![node(1), node(2)], choice: NodeChoice::Slurm, policy: Policy::default() };
-        let ran: Vec<_> = replay(&site, &jobs, &mut |_| ()).into_iter().map(Option::unwrap).collect();
+        let ran: Vec<_> = replay(&site, &jobs, 1, &mut |_| ()).into_iter().map(Option::unwrap).collect();
         let mut counted = Instances::default();
         ran.iter().for_each(|ran| counted += ran.instances);
         let placed: Vec<Placed> = jobs

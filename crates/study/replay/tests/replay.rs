@@ -32,8 +32,12 @@ fn part(isolation: Isolation, mem_mib: u64) -> Request {
 }
 
 fn run(site: &Site, jobs: &[Job]) -> Vec<Option<Ran>> {
+    reserving(1, site, jobs)
+}
+
+fn reserving(reserved: usize, site: &Site, jobs: &[Job]) -> Vec<Option<Ran>> {
     let mut done = 0;
-    let ran = replay(site, jobs, &mut |n| done = n);
+    let ran = replay(site, jobs, reserved, &mut |n| done = n);
     assert_eq!(done, jobs.len(), "every job ends or never starts");
     ran
 }
@@ -122,7 +126,13 @@ fn nothing_is_given_twice(site: &Site, jobs: &[Job], ran: &[Option<Ran>]) {
 }
 
 fn sound(site: &Site, jobs: &[Job]) {
-    let ran = run(site, jobs);
+    for reserved in [0, 1, 3, usize::MAX] {
+        sound_with(reserved, site, jobs);
+    }
+}
+
+fn sound_with(reserved: usize, site: &Site, jobs: &[Job]) {
+    let ran = reserving(reserved, site, jobs);
     for (job, ran) in jobs.iter().zip(&ran) {
         let Some(ran) = ran else { continue };
         assert!(ran.start >= job.submit, "{job:?} {ran:?}");
@@ -195,6 +205,8 @@ proptest! {
         let jobs: Vec<Job> = jobs.into_iter().map(|job| Job { run_s: job.run_s.max(1), ..job }).collect();
         let stock = stock::site(&[node("v100-16gb", 4, MigPolicy::Off)]);
         prop_assert_eq!(starts(&stock, &jobs), by_the_second(4, &jobs));
+        let several = reserving(5, &stock, &jobs);
+        prop_assert_eq!(several, run(&stock, &jobs), "one node is kept for one job");
     }
 }
 
@@ -240,6 +252,19 @@ fn a_long_job_does_not_pass_one_that_it_would_delay() {
         limit(8, job(2, 8, whole(1))),
     ];
     assert_eq!(starts(&stock, &jobs), [Some(0), Some(10), Some(20), Some(2)]);
+}
+
+#[test]
+fn a_long_job_delays_none_of_those_that_nodes_are_kept_for() {
+    let stock = stock::site(&vec![node("v100-16gb", 2, MigPolicy::Off); 2]);
+    let timed = |submit, run_s, gpus| Job { limit_s: Some(run_s), ..job(submit, run_s, whole(gpus)) };
+    // The third gets the first node at 10, the fourth the second node at 12, where the fifth finds a GPU free.
+    let jobs = [timed(0, 10, 2), timed(0, 12, 1), timed(1, 10, 2), timed(1, 10, 2), timed(2, 100, 1)];
+    let starts = |reserved| -> Vec<u64> {
+        reserving(reserved, &stock, &jobs).iter().map(|ran| ran.as_ref().unwrap().start).collect()
+    };
+    assert_eq!(starts(1), [0, 0, 10, 20, 2]);
+    assert_eq!(starts(2), [0, 0, 10, 12, 20]);
 }
 
 #[test]

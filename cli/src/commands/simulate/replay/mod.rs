@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use geometry::Uid;
-use replay::{Job, Ran, Site, replay, stock};
+use replay::{Job, MOST_RESERVED, Ran, Site, replay, stock};
 
 use crate::files::{read_text, write_text};
 use crate::globals::Globals;
@@ -23,7 +23,7 @@ use ask::{AskedPerNode, LeftOut};
 ///
 /// Reads what sacct prints of some weeks or months and the nodes of tessera.toml. Prints how long jobs waited then, and how
 /// long they would have waited under stock Slurm with whole GPUs and under Tessera, all jobs in one queue in the order of
-/// submission, with backfill: a job starts early if that cannot delay the first one that waits.
+/// submission, with backfill: a job starts early if that cannot delay the first one that waits (--reserve: the first N).
 ///
 /// A job asks again for what it asked then: Tessera's request in its AdminComment, else what it got, else its GPUs in Slurm.
 /// Under stock Slurm, a job that asked for part of a GPU gets a whole one, or with --stock the smallest of the fixed instances
@@ -64,6 +64,9 @@ pub(crate) struct ReplayArgs {
     /// Jobs whose use Slurm did not record ask for what they asked for.
     #[arg(long)]
     as_used: bool,
+    /// Keep nodes for this many of the first jobs that wait, each on nodes of its own
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(0..=MOST_RESERVED as u64))]
+    reserve: u64,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -89,6 +92,14 @@ struct Played {
     ran: Vec<Option<Start>>,
 }
 
+/// How the queue is gone through, and where its progress is shown.
+#[derive(Clone, Copy)]
+struct Queue<'a> {
+    /// The jobs that wait for which nodes are kept.
+    reserve: usize,
+    bar: &'a Progress,
+}
+
 /// A job's start, and what it held.
 #[derive(Clone, Copy, Default)]
 struct Start {
@@ -103,14 +114,15 @@ pub(super) fn run(args: &ReplayArgs, globals: &Globals) -> Result<Outcome, Failu
     let fixed = args.stock.as_deref().map(|path| crate::site::load(Some(path))).transpose()?;
     let mut rules = vec![recorded(&past)];
     let bar = Progress::new(past.jobs.len() * if fixed.is_some() { 3 } else { 2 });
+    let queue = Queue { reserve: usize::try_from(args.reserve).unwrap_or(1), bar: &bar };
     let whole = stock::site(&uncut(&site::nodes(&config)));
-    rules.push(under_stock("stock, whole GPUs", &whole, &past, &bar));
+    rules.push(under_stock("stock, whole GPUs", &whole, &past, queue));
     if let Some(fixed) = &fixed {
-        rules.push(under_stock("stock, fixed instances", &stock::site(&site::nodes(fixed)), &past, &bar));
+        rules.push(under_stock("stock, fixed instances", &stock::site(&site::nodes(fixed)), &past, queue));
     }
     let mut door = site::Door::new(&config);
     let jobs = past.listed().zip(&past.asked).map(|(job, asked)| door.admit(job, asked)).collect();
-    rules.push(play("Tessera", &site::tessera(&config), jobs, config.tasks.as_ref().map(|t| t.pool), &bar));
+    rules.push(play("Tessera", &site::tessera(&config), jobs, config.tasks.as_ref().map(|t| t.pool), queue));
     drop(bar);
     if let Some(path) = &args.csv {
         let lines = show::csv(&past, &rules);
@@ -181,9 +193,9 @@ fn recorded(past: &Past) -> Played {
     Played { rules: "as it was", slices: 0, ran: ran.collect() }
 }
 
-fn under_stock(rules: &'static str, site: &Site, past: &Past, bar: &Progress) -> Played {
+fn under_stock(rules: &'static str, site: &Site, past: &Past, queue: Queue<'_>) -> Played {
     let jobs = past.listed().map(|job| Some(stock::job(&job, site))).collect();
-    play(rules, site, jobs, None, bar)
+    play(rules, site, jobs, None, queue)
 }
 
 /// Replays the jobs that are not refused before.
@@ -192,13 +204,13 @@ fn play(
     site: &Site,
     jobs: Vec<Option<Job>>,
     pool: Option<node_state::PoolPolicy>,
-    bar: &Progress,
+    Queue { reserve, bar }: Queue<'_>,
 ) -> Played {
     let all = jobs.len();
     let places: Vec<usize> = (0..all).filter(|at| jobs[*at].is_some()).collect();
     let admitted: Vec<Job> = jobs.into_iter().flatten().collect();
     let before = bar.position();
-    let ran = replay(site, &admitted, &mut |done| bar.at(before + done));
+    let ran = replay(site, &admitted, reserve, &mut |done| bar.at(before + done));
     bar.at(before + all);
     let mut results = vec![None; all];
     for (at, ran) in places.into_iter().zip(ran) {

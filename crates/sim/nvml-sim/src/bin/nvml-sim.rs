@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+#[path = "nvml-sim/kmsg.rs"]
+mod kmsg;
 #[path = "nvml-sim/work.rs"]
 mod work;
 
@@ -157,6 +159,20 @@ enum FaultKind {
     LimitChanged,
     /// A limit of --watts is enforced out of band
     LimitEnforcedLower,
+    /// The driver reports an error with the number --number, also in the kernel's log (ROOT/dev/kmsg)
+    Xid,
+    /// --number uncorrectable memory errors
+    EccUncorrected,
+    /// A row of memory is remapped at the next reset
+    RemapPending,
+    /// No row is left to remap to
+    RemapFailed,
+    /// The clock is lowered because the GPU is too hot
+    Hot,
+    /// The driver asks for a reset of the GPU
+    NeedsReset,
+    /// --number NVLink recoveries
+    LinkRecoveries,
 }
 
 #[derive(Subcommand)]
@@ -181,6 +197,12 @@ enum FaultCommand {
         /// The power limit, for `limit-changed` and `limit-enforced-lower`
         #[arg(long, value_name = "W", required_if_eq_any([("kind", "limit-changed"), ("kind", "limit-enforced-lower")]))]
         watts: Option<u32>,
+        /// The Xid, or a count, for `xid`, `ecc-uncorrected` and `link-recoveries`
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        number: u32,
+        /// Report an `xid` so many times
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        times: u32,
     },
     /// Remove faults
     Clear {
@@ -239,6 +261,8 @@ fn run(cli: Cli) -> Result<String, Failure> {
             change(&path, |s| proc(s, &command)).map_err(|e| failed("cannot register the process", e))
         }
         Command::Fault { command } => {
+            let root = Store::new(&path).read().map_err(|e| failed("cannot read it", e))?.root.clone();
+            kmsg::log(&Store::new(&path), &root, &command).map_err(|e| format!("{}: {e}", root.display()))?;
             change(&path, |s| fault(s, &command)).map_err(|e| failed("cannot change faults", e))
         }
     }
@@ -328,13 +352,13 @@ fn fault(state: &mut State, command: &FaultCommand) -> Answer<()> {
         match *command {
             FaultCommand::Clear { kind: None, .. } => faults.clear(),
             FaultCommand::Clear { kind: Some(kind), .. } => {
-                let cleared = discriminant(&kind_of(kind, 0.0, 0));
+                let cleared = discriminant(&kind_of(kind, 0.0, 0, 0));
                 faults.retain(|fault| discriminant(&fault.kind) != cleared);
             }
-            FaultCommand::Add { kind, lasts, count, factor, watts, .. } => {
+            FaultCommand::Add { kind, lasts, count, factor, watts, number, .. } => {
                 let until =
                     |d: Duration| fault::now_ms() + u64::try_from(d.as_millis()).unwrap_or(u64::MAX / 2);
-                let kind = kind_of(kind, factor, watts.unwrap_or(0));
+                let kind = kind_of(kind, factor, watts.unwrap_or(0), number);
                 faults.push(Fault { kind, until_ms: lasts.map(until), remaining: count });
             }
         }
@@ -342,8 +366,8 @@ fn fault(state: &mut State, command: &FaultCommand) -> Answer<()> {
     Ok(())
 }
 
-/// `factor` and `watts` are for the kinds that have one.
-fn kind_of(kind: FaultKind, factor: f64, watts: u32) -> Kind {
+/// `factor`, `watts` and `number` are for the kinds that have one.
+fn kind_of(kind: FaultKind, factor: f64, watts: u32, number: u32) -> Kind {
     match kind {
         FaultKind::BusyDestroy => Kind::BusyDestroy,
         FaultKind::OutOfResources => Kind::OutOfResources,
@@ -356,6 +380,13 @@ fn kind_of(kind: FaultKind, factor: f64, watts: u32) -> Kind {
         FaultKind::LimitIgnored => Kind::LimitIgnored,
         FaultKind::LimitChanged => Kind::LimitChanged(watts),
         FaultKind::LimitEnforcedLower => Kind::LimitEnforcedLower(watts),
+        FaultKind::Xid => Kind::Xid(number),
+        FaultKind::EccUncorrected => Kind::EccUncorrected(number.into()),
+        FaultKind::RemapPending => Kind::RemapPending,
+        FaultKind::RemapFailed => Kind::RemapFailed,
+        FaultKind::Hot => Kind::Hot,
+        FaultKind::NeedsReset => Kind::NeedsReset,
+        FaultKind::LinkRecoveries => Kind::LinkRecoveries(number.into()),
     }
 }
 

@@ -30,6 +30,20 @@ pub enum Kind {
     LimitChanged(u32),
     /// A limit of so many W is enforced out of band, beside the one that was set.
     LimitEnforcedLower(u32),
+    /// The driver reports an error with this Xid number: an event, and a line in the kernel's log.
+    Xid(u32),
+    /// So many uncorrectable memory errors since the driver was loaded.
+    EccUncorrected(u64),
+    /// A row of memory is remapped at the next reset.
+    RemapPending,
+    /// No row is left to remap to.
+    RemapFailed,
+    /// The clock is lowered because the GPU is too hot.
+    Hot,
+    /// The driver asks for a reset of the GPU.
+    NeedsReset,
+    /// So many times the first NVLink had to be started again.
+    LinkRecoveries(u64),
 }
 
 /// One fault on one GPU.
@@ -61,6 +75,12 @@ impl Fault {
 /// The first fault in force that `matches`.
 pub fn find(faults: &[Fault], now_ms: u64, matches: impl Fn(&Kind) -> bool) -> Option<usize> {
     faults.iter().position(|f| f.is_active(now_ms) && matches(&f.kind))
+}
+
+/// The first fault in force of which `pick` makes a value.
+pub fn value<T>(faults: &[Fault], pick: impl Fn(&Kind) -> Option<T>) -> Option<T> {
+    let now = now_ms();
+    faults.iter().filter(|fault| fault.is_active(now)).find_map(|fault| pick(&fault.kind))
 }
 
 /// Counts one call against a fault and drops those that are over.

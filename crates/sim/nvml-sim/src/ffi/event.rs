@@ -1,4 +1,4 @@
-//! Events: sets can be made and waited on. Two things can happen: a change of MIG configuration and a lost GPU (XID 79).
+//! Events: sets can be made and waited on. Two things can happen: a change of MIG configuration, and an error with an XID.
 
 use std::ffi::c_uint;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +35,7 @@ struct EventBaseline {
     instances: Vec<u16>,
     mig: bool,
     lost: bool,
+    xids: Vec<u32>,
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -50,7 +51,9 @@ fn look(state: &State, gpu: u32) -> Answer<EventBaseline> {
     let serials =
         g.instances.iter().flat_map(|i| std::iter::once(i.serial).chain(i.cis.iter().map(|c| c.serial)));
     let lost = fault::find(&g.faults, fault::now_ms(), |k| *k == Kind::GpuLost).is_some();
-    Ok(EventBaseline { instances: serials.collect(), mig: g.mig, lost })
+    let xid = |fault: &fault::Fault| if let Kind::Xid(xid) = fault.kind { Some(xid) } else { None };
+    let xids = g.faults.iter().filter_map(xid).collect();
+    Ok(EventBaseline { instances: serials.collect(), mig: g.mig, lost, xids })
 }
 
 fn with_set<T>(set: Out<u8>, body: impl FnOnce(&mut Vec<Watch>) -> Answer<T>) -> Answer<T> {
@@ -66,6 +69,11 @@ fn next_event(state: &State, watches: &mut [Watch]) -> Answer<Option<(u32, u64, 
         let before = std::mem::replace(&mut watch.seen, now.clone());
         if now.lost && !before.lost && watch.types & XID != 0 {
             return Ok(Some((watch.gpu, XID, XID_LOST)));
+        }
+        if let Some(xid) = now.xids.get(before.xids.len()).filter(|_| watch.types & XID != 0) {
+            // The others are told at the next calls.
+            watch.seen.xids.truncate(before.xids.len() + 1);
+            return Ok(Some((watch.gpu, XID, u64::from(*xid))));
         }
         let changed = now.instances != before.instances || now.mig != before.mig;
         if changed && watch.types & MIG_CHANGE != 0 {

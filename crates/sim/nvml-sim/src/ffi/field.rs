@@ -6,9 +6,11 @@ use nvml_wrapper_sys::bindings as sys;
 use nvml_wrapper_sys::bindings::field_id as fi;
 
 use super::abi::{Out, Ref, exports};
+use super::health::has;
 use super::link::nvlink_version;
 use super::power::reading;
 use crate::engine::code::{Answer, Code};
+use crate::engine::fault::Kind;
 use crate::engine::session::Session;
 use crate::engine::state::State;
 
@@ -64,7 +66,10 @@ fn answer(session: &Session, state: &State, gpu: u32, field: u32, scope: u32) ->
         }
         fi::NVML_FI_DEV_NVLINK_LINK_COUNT => Value::Uint(state.chip(gpu)?.board.links.max(n_links)),
         fi::NVML_FI_DEV_PCIE_REPLAY_COUNTER | fi::NVML_FI_DEV_PCIE_REPLAY_ROLLOVER_COUNTER => Value::Uint(0),
-        fi::NVML_FI_DEV_REMAPPED_COR..=fi::NVML_FI_DEV_REMAPPED_FAILURE => Value::Uint(0),
+        fi::NVML_FI_DEV_REMAPPED_COR | fi::NVML_FI_DEV_REMAPPED_UNC => Value::Uint(0),
+        fi::NVML_FI_DEV_REMAPPED_PENDING => Value::Uint(has(state, gpu, &Kind::RemapPending)?),
+        fi::NVML_FI_DEV_REMAPPED_FAILURE => Value::Uint(has(state, gpu, &Kind::RemapFailed)?),
+        fi::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION => Value::Uint(has(state, gpu, &Kind::NeedsReset)?),
         fi::NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT => {
             Value::Uint(state.node.switch_links.get(gpu as usize).copied().unwrap_or(0))
         }

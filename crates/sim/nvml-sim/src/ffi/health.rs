@@ -1,9 +1,24 @@
-//! Health, ECC, modes: a simulated board is always well.
+//! Health, ECC, modes: a simulated board is well as long as no fault says otherwise.
 
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::abi::{Out, Ref, exports};
-use crate::engine::code::Code;
+use crate::engine::code::{Answer, Code};
+use crate::engine::fault::{self, Kind};
+use crate::engine::state::State;
+
+/// `NVML_MEMORY_ERROR_TYPE_UNCORRECTED`.
+const UNCORRECTED: c_uint = 1;
+
+/// 1 if a fault of this kind is in force, else 0.
+pub(super) fn has(state: &State, gpu: u32, what: &Kind) -> Answer<c_uint> {
+    Ok(fault::value(&state.gpu(gpu)?.faults, |kind| (kind == what).then_some(1)).unwrap_or(0))
+}
+
+fn uncorrected(state: &State, gpu: u32) -> Answer<u64> {
+    let count = |kind: &Kind| if let Kind::EccUncorrected(n) = kind { Some(*n) } else { None };
+    Ok(fault::value(&state.gpu(gpu)?.faults, count).unwrap_or(0))
+}
 
 exports! {
     fn nvmlDeviceGetEccMode(device: Ref, current: Out<c_uint>, pending: Out<c_uint>) |session, state| {
@@ -16,11 +31,11 @@ exports! {
         out.put(1)
     }
     fn nvmlDeviceGetTotalEccErrors(device: Ref, kind: c_uint, counter: c_uint, out: Out<u64>) |session, state| {
-        device.gpu_of_any(session, state)?;
+        let gpu = device.gpu_of_any(session, state)?;
         if kind > 1 || counter > 1 {
             return Err(Code::InvalidArgument);
         }
-        out.put(0)
+        out.put(if kind == UNCORRECTED { uncorrected(state, gpu)? } else { 0 })
     }
     fn nvmlDeviceGetMemoryErrorCounter(
         device: Ref, kind: c_uint, counter: c_uint, location: c_uint, out: Out<u64>,
@@ -50,11 +65,11 @@ exports! {
     fn nvmlDeviceGetRemappedRows(
         device: Ref, correctable: Out<c_uint>, uncorrectable: Out<c_uint>, pending: Out<c_uint>, failed: Out<c_uint>,
     ) |session, state| {
-        device.gpu(session, state)?;
+        let gpu = device.gpu(session, state)?;
         correctable.put(0)?;
         uncorrectable.put(0)?;
-        pending.put(0)?;
-        failed.put(0)
+        pending.put(has(state, gpu, &Kind::RemapPending)?)?;
+        failed.put(has(state, gpu, &Kind::RemapFailed)?)
     }
     fn nvmlDeviceGetDisplayMode(device: Ref, out: Out<c_uint>) |session, state| {
         device.gpu(session, state)?;

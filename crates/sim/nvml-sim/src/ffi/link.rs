@@ -7,6 +7,7 @@ use nvml_wrapper_sys::bindings as sys;
 use super::abi::{Out, Ref, chars, exports, pointer};
 use super::device::{pci_info, spec};
 use crate::engine::code::{Answer, Code};
+use crate::engine::fault::{self, Kind};
 use crate::engine::handle::Handle;
 use crate::engine::session::Session;
 use crate::engine::state::State;
@@ -14,6 +15,9 @@ use crate::engine::topology::Remote;
 
 /// `NVML_NVLINK_MAX_LINKS`.
 const MAX_LINKS: u32 = 18;
+
+/// `NVML_NVLINK_ERROR_DL_RECOVERY`.
+const RECOVERY: c_uint = 1;
 
 /// A link of a GPU: `None` where the board has the link but nothing answers on it, because nothing is connected or the
 /// link is down.
@@ -170,11 +174,13 @@ exports! {
         out.put(if is_switch { 2 } else { 0 })
     }
     fn nvmlDeviceGetNvLinkErrorCounter(device: Ref, index: c_uint, counter: c_uint, out: Out<u64>) |session, state| {
-        link(session, state, device, index)?;
+        let (gpu, _) = link(session, state, device, index)?;
         if counter > 4 {
             return Err(Code::InvalidArgument);
         }
-        out.put(0)
+        let recoveries = |kind: &Kind| if let Kind::LinkRecoveries(n) = kind { Some(*n) } else { None };
+        let counted = fault::value(&state.gpu(gpu)?.faults, recoveries);
+        out.put(counted.filter(|_| (index, counter) == (0, RECOVERY)).unwrap_or(0))
     }
     fn nvmlDeviceGetCurrPcieLinkGeneration(device: Ref, out: Out<c_uint>) |session, state| {
         out.put(state.chip(device.gpu(session, state)?)?.board.pcie_gen)

@@ -6,6 +6,7 @@ use nvml_wrapper_sys::bindings as sys;
 
 use super::abi::{Out, Ref, exports, version};
 use crate::engine::code::{Answer, Code};
+use crate::engine::fault::{self, Kind};
 use crate::engine::load::IDLE_MHZ;
 use crate::engine::meter::Reading;
 use crate::engine::session::Session;
@@ -20,6 +21,8 @@ const VIDEO: u32 = 3;
 /// Bits of `nvmlClocksEventReasons`: nothing runs; the clock is lowered to keep within the power limit.
 const REASON_IDLE: u64 = 0x1;
 const REASON_POWER_CAP: u64 = 0x4;
+/// Another: the hardware lowers the clock because the GPU is too hot.
+const REASON_HOT: u64 = 0x40;
 
 /// `nvmlPerfPolicyType_t`: the power limit, and the last that exists.
 const POLICY_POWER: u32 = 0;
@@ -48,11 +51,13 @@ fn current_clock(state: &State, gpu: u32, domain: u32) -> Answer<u32> {
 }
 
 fn event_reasons(state: &State, gpu: u32) -> Answer<u64> {
-    Ok(match (state.utilisation(gpu)?, state.load(gpu)?.is_capped) {
+    let hot = fault::value(&state.gpu(gpu)?.faults, |kind| (*kind == Kind::Hot).then_some(REASON_HOT));
+    let reasons = match (state.utilisation(gpu)?, state.load(gpu)?.is_capped) {
         (0, _) => REASON_IDLE,
         (_, true) => REASON_POWER_CAP,
         (_, false) => 0,
-    })
+    };
+    Ok(reasons | hot.unwrap_or(0))
 }
 
 /// Energy and throttled time of a GPU until now.

@@ -82,6 +82,7 @@ fn view(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
         uid: USER,
         request: request.and_then(|text| protocol::wire::parse_request(text).ok()),
         gres: vec![GresRequest { kind, per_node, per_socket: false }],
+        most_gpus: 0,
         exclusive: false,
         enforce_bind: false,
         ranked: true,

@@ -1,8 +1,7 @@
 //! What the plugin wants written into slurmctld, as plain values. `ffi::apply` writes them, one after the other.
 
 use geometry::JobId;
-use protocol::node_word::UNFIT;
-use protocol::node_word::{join, split};
+use protocol::node_word::{Extra, UNFIT};
 use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 use protocol::{AdminComment, CommentBody, NodeWord};
@@ -83,26 +82,30 @@ impl Layout {
     const MARKER: &str = "tessera ";
 
     /// The node's `extra` with this layout; `None`: `extra` stays, because it shows the layout, or has a text of the site's own, or
-    /// why the node takes no jobs with GPUs. The node's word at the end stays in any case.
+    /// why the node takes no jobs with GPUs. The node's words at the end stay in any case.
     pub(crate) fn shown_in(&self, extra: &str) -> Option<String> {
-        let (before, word) = split(extra);
-        let ours = before.starts_with(Self::MARKER) && !before.starts_with(UNFIT);
-        (before != self.text && (before.is_empty() || ours)).then(|| join(&self.text, word))
+        let extra = Extra::read(extra);
+        let ours = extra.before.starts_with(Self::MARKER) && !extra.before.starts_with(UNFIT);
+        let replaced = extra.before != self.text && (extra.before.is_empty() || ours);
+        replaced.then(|| Extra { before: &self.text, ..extra }.to_string())
     }
 }
 
-/// A node's word to show at the end of its `extra`, whatever comes before it.
+/// A node's words to show at the end of its `extra`, whatever comes before them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) node: String,
+    /// The word about unhealthy GPUs; empty if there is none.
+    pub(crate) sick: String,
     pub(crate) word: NodeWord,
 }
 
 impl Word {
-    /// The node's `extra` with this word; `None`: it has that word.
+    /// The node's `extra` with these words; `None`: it has them.
     pub(crate) fn shown_in(&self, extra: &str) -> Option<String> {
-        let (before, word) = split(extra);
-        (word != Some(self.word)).then(|| join(before, Some(self.word)))
+        let before = Extra::read(extra);
+        let after = Extra { sick: &self.sick, word: Some(self.word), ..before };
+        (after != before).then(|| after.to_string())
     }
 }
 
@@ -166,7 +169,7 @@ mod tests {
         let shown = |text: &str, before: &str| {
             Layout { node: "n1".to_owned(), text: text.to_owned() }.shown_in(before)
         };
-        for word in ["", " node=silent", " node=same:1:00000000000000ab"] {
+        for word in ["", " node=silent", " node=same:1:00000000000000ab", " sick=0:7:xid_79 node=silent"] {
             let free = format!("tessera gpu0=free{word}");
             let none = if word.is_empty() { String::new() } else { format!("tessera{word}") };
             assert_eq!(shown("tessera gpu0=free", &none), Some(free.clone()));
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_nodes_word_comes_behind_any_text() {
-        let word = Word { node: "n1".to_owned(), word: NodeWord::Silent };
+        let word = Word { node: "n1".to_owned(), sick: String::new(), word: NodeWord::Silent };
         for (before, after) in [
             ("", "tessera node=silent"),
             ("rack 7", "rack 7 node=silent"),

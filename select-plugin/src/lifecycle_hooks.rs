@@ -155,12 +155,15 @@ pub(crate) fn epilogs_over(memory: &mut Memory, completing: impl FnOnce() -> Has
 pub(crate) fn heard(memory: &mut Memory, nodes: Vec<(String, Heard)>) -> (Vec<Word>, Vec<Layout>) {
     let (mut words, mut spoke) = (Vec::new(), Vec::new());
     for (node, heard) in nodes {
-        memory.engine.hear(&node, heard);
-        let Some(word) = memory.engine.word(&node).filter(|word| heard.word != Some(*word)) else { continue };
+        memory.engine.hear(&node, heard.clone());
+        let (word, sick) = (memory.engine.word(&node), memory.engine.sick(&node));
+        let Some(word) = word.filter(|word| heard.word != Some(*word) || heard.sick != sick) else {
+            continue;
+        };
         if memory.rebuilt && matches!(heard.word, Some(NodeWord::Says(_))) {
             spoke.push(node.clone());
         }
-        words.push(Word { node, word });
+        words.push(Word { sick: sick.to_owned(), node, word });
     }
     (words, layouts(&memory.engine, &spoke))
 }

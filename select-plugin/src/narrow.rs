@@ -196,12 +196,16 @@ enum Availability {
     Later,
     Never,
     /// The site's file is bad, or the node's GPUs are not those of the file, or its slurmd does not load Tessera or has another
-    /// file: the job waits until somebody mends that, and nothing is kept free for it.
+    /// file, or the job needs a GPU there that is unhealthy, or might get one: it waits until somebody mends that, and nothing is
+    /// kept free for it.
     Unknown,
 }
 
 fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Availability {
-    if node.unfit || (want.managed && engine.is_away(&node.name)) {
+    let away = engine.is_away(&node.name);
+    // On a node that is away Slurm alone picks the GPUs, unhealthy ones too.
+    let slurm_picks = away && (want.managed || engine.has_sick(&node.name));
+    if node.unfit || slurm_picks || engine.lacks_healthy(&node.name, want.most_gpus) {
         return Availability::Unknown;
     }
     let plain_shards = !want.managed && want.kind == GresKind::Shard;
@@ -220,11 +224,14 @@ fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView)
         // counts them.
         Some(false)
             if plain_shards
+                && !engine.has_sick(&node.name)
                 && (engine.leaves_some(&node.name) || engine.exceeds_devices(&node.name, question)) =>
         {
             if node.completing { Availability::Later } else { Availability::Now }
         }
-        Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Availability::Later,
+        Some(false) if engine.fits_ever(&node.name, question) == Some(true) => {
+            if engine.needs_sick(&node.name, question) { Availability::Unknown } else { Availability::Later }
+        }
         Some(false) => Availability::Never,
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct JobView {
     pub(crate) request: Option<Request>,
     /// Entries for `gpu` and `shard`; others do not concern us.
     pub(crate) gres: Vec<GresRequest>,
+    /// The most GPUs that Slurm may choose for it on one of several nodes; 0: it says how many per node.
+    pub(crate) most_gpus: u64,
     /// `--exclusive`: Slurm gives it every device of its nodes.
     pub(crate) exclusive: bool,
     /// `--gres-flags=enforce-binding`.
@@ -69,6 +71,8 @@ pub(crate) struct Want {
     pub(crate) keep_choice: bool,
     /// For whole GPUs: Slurm's own choice is taken where the site keeps none of it for something else.
     pub(crate) slurms_choice: bool,
+    /// See [`JobView::most_gpus`].
+    pub(crate) most_gpus: u64,
     /// The partition that the job is tested in.
     pub(crate) partition: Option<String>,
     /// The planner's decision that made the request what it is.
@@ -114,9 +118,10 @@ impl JobView {
             request.bandwidth = Some(Bandwidth::Insensitive);
         }
         let keep_choice = self.gres.len() > 1 || self.gres.iter().any(|g| g.per_socket);
-        let partition = self.partition.clone();
+        let (partition, most_gpus) = (self.partition.clone(), self.most_gpus);
         let (plan, lapsed) = (None, false);
-        let want = Want { request, kind, managed, keep_choice, slurms_choice, partition, plan, lapsed };
+        let want =
+            Want { request, kind, managed, keep_choice, slurms_choice, most_gpus, partition, plan, lapsed };
         if kind == GresKind::Gpu || !managed {
             return Some(want);
         }
@@ -156,6 +161,7 @@ impl JobView {
             uid: Uid(1000),
             request: None,
             gres: Vec::new(),
+            most_gpus: 0,
             exclusive: false,
             enforce_bind: false,
             ranked: false,

@@ -42,6 +42,26 @@ impl Engine {
         Some(fits)
     }
 
+    /// Tells whether the request has no place on the node, whatever ends there, before an unhealthy GPU takes jobs again.
+    pub(crate) fn needs_sick(&self, node: &str, question: &Question) -> bool {
+        let Some(entry) = self.managed(node).filter(|entry| !entry.sick.is_empty()) else { return false };
+        let Some(spec) = self.config.nodes.get(entry.spec) else { return false };
+        let mut empty = spec.to_node();
+        for (gpu, now) in empty.gpus.iter_mut().zip(&entry.node.gpus) {
+            gpu.left_out = now.left_out;
+        }
+        !question.fits(&empty)
+    }
+
+    /// Tells whether Slurm, for which unhealthy GPUs are free, could choose more GPUs on the node than are healthy and free, if it
+    /// chooses up to `most`.
+    pub(crate) fn lacks_healthy(&self, node: &str, most: u64) -> bool {
+        let Some(entry) = self.managed(node).filter(|entry| !entry.sick.is_empty()) else { return false };
+        let gpus = &entry.node.gpus;
+        let free = gpus.iter().filter(|gpu| !gpu.left_out && !gpu.has_job()).count();
+        (free as u64) < most.min(gpus.len() as u64)
+    }
+
     /// Tells whether a plan's place on its node could be had now; false without a place.
     pub(crate) fn has_planned_place(&self, question: &Question) -> bool {
         let place = question.plan.as_ref().and_then(|p| p.place.as_ref());

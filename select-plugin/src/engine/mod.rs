@@ -79,6 +79,8 @@ struct NodeEntry {
     unmanaged: bool,
     /// The last word of its slurmd.
     said: Option<Said>,
+    /// Its last word about unhealthy GPUs; empty if there is none.
+    sick: String,
     /// Its standing by that word; see [`Engine::hear`].
     standing: Standing,
 }
@@ -108,6 +110,7 @@ impl Engine {
                     costs: HashMap::default(),
                     unmanaged: false,
                     said: None,
+                    sick: String::new(),
                     standing: Standing::Same,
                 };
                 nodes.insert(name.clone(), entry);

@@ -15,7 +15,7 @@ use super::{accounts, licenses, nodes, version};
 use crate::lifecycle_hooks::Running;
 use crate::memory::JobAddress;
 use crate::slurm_rules::{self, PreemptMode, starts_by};
-use crate::view::{Allocated, GresKind, GresRequest, JobView, NodeView};
+use crate::view::{Allocated, GresRequest, JobView, NodeView};
 
 const _: () = assert!(numbers::NO_VAL == slurm_rules::NO_VAL && numbers::INFINITE == slurm_rules::INFINITE);
 
@@ -51,11 +51,13 @@ fn is_exclusive(job: Job) -> bool {
 
 /// The job, as far as placement goes.
 pub(super) fn view(host: &Host, job: Job) -> JobView {
+    let (gres, most_gpus) = requests(host, job);
     JobView {
         id: JobId(job.job_id()),
         uid: Uid(job.user_id()),
         request: spank_env(job, REQUEST_ENV).and_then(|text| parse_request(&text).ok()),
-        gres: requests(host, job),
+        gres,
+        most_gpus,
         exclusive: is_exclusive(job),
         enforce_bind: enforces_binding(job),
         ranked: is_ranked(host, job),
@@ -85,10 +87,9 @@ fn is_ranked(host: &Host, job: Job) -> bool {
     !least_loaded && details(job).is_some_and(one_node)
 }
 
-fn requests(host: &Host, job: Job) -> Vec<GresRequest> {
-    let one_node = details(job).is_some_and(|d| d.max_nodes() == 1);
-    let request = |(kind, state): (GresKind, JobGres)| accounts::asked(state).request(kind, one_node);
-    accounts::requested(host, job).into_iter().map(request).collect()
+fn requests(host: &Host, job: Job) -> (Vec<GresRequest>, u64) {
+    let asked = accounts::requested(host, job).into_iter().map(|(k, state)| (k, accounts::asked(state)));
+    slurm_rules::requests(asked, details(job).is_some_and(|d| d.max_nodes() == 1))
 }
 
 /// `--gres-flags=enforce-binding`.

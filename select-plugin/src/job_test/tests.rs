@@ -5,6 +5,7 @@ mod counts;
 mod fake;
 mod order;
 mod power;
+mod sick;
 
 use decision_counts::decisions::Reason;
 use protocol::{AdminComment, NodeWord, Said};
@@ -597,7 +598,7 @@ fn a_job_that_gpus_have_no_place_for_is_told_that_it_waits_for_slices() {
 
 /// Says of a node that its slurmd does not load Tessera.
 fn silent(name: &str) -> (String, Heard) {
-    (name.to_owned(), Heard { word: None, started: 5 })
+    (name.to_owned(), Heard { word: None, started: 5, ..Heard::default() })
 }
 
 #[test]
@@ -640,7 +641,10 @@ fn a_job_of_ours_is_kept_off_silent_nodes_and_told_why() {
     // One that insists on n2 is told of n2.
     slurm.heard.pop();
     slurm.heard[0] = silent("n2");
-    memory.engine.hear("n1", Heard { word: Some(NodeWord::Says(Said { started: 5, file: 1 })), started: 5 });
+    memory.engine.hear(
+        "n1",
+        Heard { word: Some(NodeWord::Says(Said { started: 5, file: 1 })), started: 5, ..Heard::default() },
+    );
     slurm.nodes[1].required = true;
     let effects = case(Ask::RunNow, false, &instance()).before(&mut memory, &slurm);
     let told =

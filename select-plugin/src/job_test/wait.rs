@@ -1,7 +1,7 @@
 //! What a job waits for of ours: better GPUs than it could have now, and slices that are not free. A function that answers
 //! `bool` says whether it refuses the start.
 
-use protocol::{CommentBody, Request};
+use protocol::{CommentBody, Request, sick};
 use std::collections::HashSet;
 
 use geometry::{JobId, counted};
@@ -121,13 +121,26 @@ pub(super) fn for_slices(request: &Request) -> CommentBody {
     CommentBody::Slices(format!("no place is free for {}", request.in_words()))
 }
 
-/// Message to a job whose nodes do not load Tessera, or have another file: the first, and how many others there are. A job
-/// that insists on nodes is told of these.
+/// Says why the node's unhealthy GPUs get no new jobs, without a time: the text is the same at every test.
+fn sick_words(engine: &Engine, node: &str) -> Option<String> {
+    let all = sick::parse(engine.sick(node))?;
+    let first = all.first()?;
+    let words = format!("GPU {} of {node} gets no new jobs: {}", first.gpu.0, first.why);
+    Some(match all.len() {
+        1 => words,
+        n => format!("{words} ({} more)", counted(n - 1, "GPU")),
+    })
+}
+
+/// Message to a job whose nodes do not load Tessera, have another file, or have unhealthy GPUs: the first, and how many others
+/// there are. A job that insists on nodes is told of these.
 pub(super) fn for_nodes(engine: &Engine, nodes: &[NodeView]) -> Option<CommentBody> {
     let insists = nodes.iter().any(|node| node.required);
-    let away = nodes.iter().filter(|node| engine.is_away(&node.name) && (node.required || !insists));
-    let mut away = away.filter_map(|node| engine.standing(&node.name)?.why_not(&node.name));
-    let (first, more) = (away.next()?, away.count());
+    let names = nodes.iter().filter(|node| node.required || !insists).map(|node| &node.name);
+    let (away, here): (Vec<&String>, Vec<&String>) = names.partition(|name| engine.is_away(name));
+    let away = away.iter().filter_map(|name| engine.standing(name)?.why_not(name));
+    let mut all = away.chain(here.iter().filter_map(|name| sick_words(engine, name)));
+    let (first, more) = (all.next()?, all.count());
     Some(CommentBody::Nodes(match more {
         0 => first,
         more => format!("{first} ({} more)", counted(more, "node")),

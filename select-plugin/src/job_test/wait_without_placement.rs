@@ -9,14 +9,14 @@ use crate::view::{GresKind, GresRequest, NodeView};
 use crate::whole_node;
 
 impl PendingTest {
-    /// Says in the AdminComment of a job with a request of ours which nodes keep it waiting because they do not load Tessera or
-    /// have another file, or takes that back.
+    /// Says in the AdminComment of a job with a request of ours which nodes keep it waiting because they do not load Tessera, have
+    /// another file or an unhealthy GPU, or takes that back.
     pub(super) fn say_that_it_waits_for_nodes(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
         if self.test.ask != Ask::RunNow || !self.view.asks_us() {
             return None;
         }
         let nodes = if self.gets_gpus() { slurm.nodes() } else { &[] };
-        let away = |node: &&NodeView| engine.is_away(&node.name);
+        let away = |node: &&NodeView| engine.is_away(&node.name) || engine.has_sick(&node.name);
         let serve = nodes.iter().filter(|node| !node.unfit && !away(node)).count();
         let too_few = serve < self.test.min_nodes.max(1) as usize;
         let waits = too_few || nodes.iter().any(|node| node.required && away(&node));
@@ -25,13 +25,14 @@ impl PendingTest {
     }
 
     /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of
-    /// `tessera.toml`, and with a request of ours on none that does not load Tessera.
+    /// `tessera.toml` or with an unhealthy GPU, and with a request of ours on none that does not load Tessera.
     pub(super) fn rule_out_unfit(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
         if !self.gets_gpus() || self.test.ask == Ask::TestOnly {
             return None;
         }
         let asks = self.view.asks_us();
-        let unfit = |node: &NodeView| node.unfit || (asks && engine.is_away(&node.name));
+        let away = |name: &str| asks && engine.is_away(name) || engine.has_sick(name);
+        let unfit = |node: &NodeView| node.unfit || away(&node.name);
         let unfit: Vec<usize> =
             slurm.nodes().iter().filter(|node| unfit(node)).map(|node| node.index).collect();
         (!unfit.is_empty()).then_some(Effect::RuleOut(unfit))

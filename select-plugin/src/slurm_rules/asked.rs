@@ -35,13 +35,30 @@ impl AskedNumbers {
     }
 
     /// Gives the request of an entry. A job that runs on `one_node` asks of that node what it asks per job.
-    pub(crate) fn request(self, kind: GresKind, one_node: bool) -> GresRequest {
+    fn request(self, kind: GresKind, one_node: bool) -> GresRequest {
         let per_node = match self.per_node {
             0 if one_node && kind == GresKind::Gpu => self.per_job,
             per_node => per_node,
         };
         GresRequest { kind, per_node, per_socket: self.per_socket > 0 }
     }
+}
+
+/// Gives the requests of a job's entries, and the most GPUs that Slurm may choose for them on one of several nodes: see
+/// [`JobView::most_gpus`](crate::view::JobView::most_gpus).
+pub(crate) fn requests(
+    asked: impl Iterator<Item = (GresKind, AskedNumbers)>,
+    one_node: bool,
+) -> (Vec<GresRequest>, u64) {
+    let (mut all, mut most) = (Vec::new(), 0_u64);
+    for (kind, numbers) in asked {
+        let request = numbers.request(kind, one_node);
+        if kind == GresKind::Gpu && request.per_node == 0 {
+            most = most.saturating_add(if numbers.per_job > 0 { numbers.per_job } else { u64::MAX });
+        }
+        all.push(request);
+    }
+    (all, most)
 }
 
 /// Keeps the names of the nodes that a job may run on: those that it insists on, if it insists on any.
@@ -112,7 +129,11 @@ mod tests {
         assert_eq!(per_node(GresKind::Gpu, true), 4);
         assert_eq!(per_node(GresKind::Gpu, false), 0);
         assert_eq!(per_node(GresKind::Shard, true), 0);
+        let gpu = |asked| requests([(GresKind::Gpu, asked)].into_iter(), false).1;
+        let by_task = AskedNumbers { per_task: 1, ..AskedNumbers::default() };
+        assert_eq!((gpu(asked), gpu(by_task)), (4, u64::MAX));
         let both = AskedNumbers { per_node: 2, per_socket: 1, ..asked };
+        assert_eq!(gpu(both), 0);
         let request = both.request(GresKind::Gpu, true);
         assert!(request.per_node == 2 && request.per_socket);
     }

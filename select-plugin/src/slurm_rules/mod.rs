@@ -10,8 +10,8 @@ mod steps;
 mod times;
 
 pub(crate) use asked::{
-    AskedNumbers, CountedEntry, count_gpus, cpus, cpus_per_node, gets_one_node, kind_of, says_unfit,
-    within_reach,
+    AskedNumbers, CountedEntry, count_gpus, cpus, cpus_per_node, gets_one_node, kind_of, requests,
+    says_unfit, within_reach,
 };
 pub(crate) use devices::{Account, ReadEntry, Topology, choice};
 pub(crate) use licenses::LicenseChange;

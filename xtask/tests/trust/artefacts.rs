@@ -9,6 +9,7 @@ pub(crate) struct Artefact {
     pub(crate) crates: &'static [&'static str],
     /// The most product lines of it and of `crates`, in thousands: what it has now. It only goes down. It went up once by 0.2 to 1.4,
     /// for the reader of tables: before that, bindgen generated 3.3 thousand lines for each of two plugins, which were not counted.
+    /// It went up by 0.1 to 0.5 for unhealthy GPUs: a node's word about them, `[[health]]`, and NVML's counters of errors.
     pub(crate) thousands: f64,
 }
 
@@ -39,7 +40,7 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "toml-tables",
             "topology",
         ],
-        thousands: 31.0,
+        thousands: 31.5,
     },
     Artefact {
         name: "job_submit_tessera.so (slurmctld)",
@@ -66,7 +67,7 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "toml-tables",
             "topology",
         ],
-        thousands: 23.2,
+        thousands: 23.5,
     },
     Artefact {
         name: "spank_tessera.so",
@@ -91,7 +92,7 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "toml-tables",
             "topology",
         ],
-        thousands: 27.1,
+        thousands: 27.6,
     },
     Artefact {
         name: "acct_gather_energy_tessera.so",
@@ -108,7 +109,7 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "slurm-tables",
             "step-accounting",
         ],
-        thousands: 7.2,
+        thousands: 7.3,
     },
     Artefact {
         name: "acct_gather_interconnect_tessera.so",
@@ -125,12 +126,12 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "slurm-tables",
             "step-accounting",
         ],
-        thousands: 7.3,
+        thousands: 7.5,
     },
     Artefact {
         name: "tessera-broker",
         package: "task-broker",
         crates: &["error-chain", "geometry", "node-driver", "task-control", "task-sched", "task-wire"],
-        thousands: 10.1,
+        thousands: 10.2,
     },
 ];

@@ -221,6 +221,8 @@ pub enum ShareClass {
 pub enum Constraint {
     /// slurmctld does not offer this GPU to the job.
     NotOffered,
+    /// The GPU is unhealthy.
+    LeftOut,
     /// The site keeps the GPU for something else.
     KeptFor(Purpose),
     /// So many of the node's GPUs must stay without instances and shares, and this is one of those left.

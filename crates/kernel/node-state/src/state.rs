@@ -155,6 +155,8 @@ pub struct Gpu {
     pub purpose: Purpose,
     /// Its use now.
     pub state: GpuState,
+    /// It is unhealthy: jobs that are on it stay, and no new one gets anything of it.
+    pub left_out: bool,
 }
 
 /// A node's GPUs and the links between them.
@@ -175,7 +177,8 @@ impl Gpu {
     /// A GPU that may be used as `policy` says, with no job and no instances. One without MIG is never in MIG mode.
     #[must_use]
     pub fn new(model: &'static Model, policy: MigPolicy) -> Self {
-        Self { model, policy: policy.on(model), purpose: Purpose::Any, state: GpuState::Free }
+        let (purpose, state) = (Purpose::Any, GpuState::Free);
+        Self { model, policy: policy.on(model), purpose, state, left_out: false }
     }
 
     /// A GPU that the site keeps for one purpose, with no job. Only a static one has `instances`.
@@ -191,7 +194,7 @@ impl Gpu {
             Purpose::Any => (MigPolicy::Dynamic, GpuState::Free),
             Purpose::Whole | Purpose::Shares | Purpose::Slurm => (MigPolicy::Off, GpuState::Free),
         };
-        Self { model, policy, purpose, state }
+        Self { model, policy, purpose, state, left_out: false }
     }
 
     /// Tells whether it may be had whole by one job and in parts by others: what [`Node::keep_uncut`] counts.
@@ -248,12 +251,13 @@ impl Node {
         Self { gpus, links, keep_uncut: 0, claims: Vec::new() }
     }
 
-    /// Returns the node without jobs, and without instances but the static ones.
+    /// Returns the node without jobs, with all GPUs healthy, and without instances but the static ones.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let mut node = self.clone();
         node.claims.clear();
         for gpu in &mut node.gpus {
+            gpu.left_out = false;
             match &mut gpu.state {
                 GpuState::Mig(instances) if gpu.purpose == Purpose::Static => {
                     instances.iter_mut().for_each(|i| i.holder = Holder::Idle);

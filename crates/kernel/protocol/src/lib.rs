@@ -13,6 +13,7 @@ pub mod plan;
 mod request;
 pub mod set_summary;
 mod set_wait;
+pub mod sick;
 mod sizes;
 mod started;
 mod strict;
@@ -24,13 +25,14 @@ pub use admin_comment::{AdminComment, CommentBody, Waits};
 pub use counters::{AppCounters, MAX_COUNTERS};
 pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 pub use memory_level::MemoryLevel;
-pub use node_word::{NodeWord, Said, Standing};
+pub use node_word::{Extra, NodeWord, Said, Standing};
 pub use plan::{Alone, Plan, Sharing};
 pub use request::{
     Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request, RequestDefaults, UnknownIsolation,
     is_profile_name,
 };
 pub use set_wait::{MOST_SECONDS, SetWait};
+pub use sick::SickGpu;
 pub use sizes::Size;
 pub use started::Started;
 pub use wait_turn::Turn;

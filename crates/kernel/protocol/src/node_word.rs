@@ -170,25 +170,62 @@ impl fmt::Display for NodeWord {
     }
 }
 
-/// Splits a node's `extra` into what comes before the word, and the word.
+/// Parts of a node's `extra`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extra<'a> {
+    /// The layout, or another text; empty if there is none.
+    pub before: &'a str,
+    /// The word about unhealthy GPUs: see [`crate::sick`]; empty if there is none.
+    pub sick: &'a str,
+    /// The node's word about itself.
+    pub word: Option<NodeWord>,
+}
+
+impl<'a> Extra<'a> {
+    /// Takes a node's `extra` apart.
+    #[must_use]
+    pub fn read(extra: &'a str) -> Self {
+        let last_of = |text: &'a str| text.rsplit_once(' ').unwrap_or(("", text));
+        let mut rest = extra.trim_end();
+        let (before, last) = last_of(rest);
+        let word = NodeWord::parse(last);
+        if word.is_some() {
+            rest = before;
+        }
+        let (before, last) = last_of(rest);
+        let sick = crate::sick::parse(last).map_or("", |_| last);
+        if !sick.is_empty() {
+            rest = before;
+        }
+        if word.is_none() && sick.is_empty() {
+            return Self { before: extra, sick, word };
+        }
+        Self { before: if rest == NO_LAYOUT { "" } else { rest }, sick, word }
+    }
+}
+
+impl fmt::Display for Extra<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let alone = self.sick.is_empty() && self.word.is_none();
+        f.write_str(if self.before.is_empty() && !alone { NO_LAYOUT } else { self.before })?;
+        if !self.sick.is_empty() {
+            write!(f, " {}", self.sick)?;
+        }
+        self.word.map_or(Ok(()), |word| write!(f, " {word}"))
+    }
+}
+
+/// Splits a node's `extra` into what comes before the node's words, and the word about itself.
 #[must_use]
 pub fn split(extra: &str) -> (&str, Option<NodeWord>) {
-    let text = extra.trim_end();
-    let (before, last) = text.rsplit_once(' ').unwrap_or(("", text));
-    match NodeWord::parse(last) {
-        Some(word) if before == NO_LAYOUT => ("", Some(word)),
-        Some(word) => (before, Some(word)),
-        None => (extra, None),
-    }
+    let Extra { before, word, .. } = Extra::read(extra);
+    (before, word)
 }
 
 /// Puts the word behind the rest of a node's `extra`.
 #[must_use]
 pub fn join(before: &str, word: Option<NodeWord>) -> String {
-    match word {
-        Some(word) => format!("{} {word}", if before.is_empty() { NO_LAYOUT } else { before }),
-        None => before.to_owned(),
-    }
+    Extra { before, sick: "", word }.to_string()
 }
 
 #[cfg(test)]
@@ -235,6 +272,27 @@ mod tests {
             "node=silent gpu0=free",
         ] {
             assert_eq!(split(other), (other, None), "{other}");
+        }
+    }
+
+    #[test]
+    fn unhealthy_gpus_stand_before_the_word() {
+        for (before, sick, word, text) in [
+            (
+                "tessera gpu0=free",
+                "sick=0:5:xid_79",
+                Some(NodeWord::Silent),
+                "tessera gpu0=free sick=0:5:xid_79 node=silent",
+            ),
+            ("", "sick=0:5:xid_79", Some(NodeWord::Silent), "tessera sick=0:5:xid_79 node=silent"),
+            ("", "sick=0:5:xid_79", None, "tessera sick=0:5:xid_79"),
+            ("rack 7", "sick=0:5:xid_79", None, "rack 7 sick=0:5:xid_79"),
+            ("rack 7 sick=maybe", "", Some(NodeWord::Silent), "rack 7 sick=maybe node=silent"),
+        ] {
+            let parts = Extra { before, sick, word };
+            assert_eq!(Extra::read(text), parts, "{text}");
+            assert_eq!(parts.to_string(), text);
+            assert_eq!(split(text), (before, word));
         }
     }
 

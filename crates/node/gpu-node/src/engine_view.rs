@@ -40,7 +40,7 @@ pub(crate) fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entr
         let Some(model) = known else { break };
         let policy = described.as_ref().map_or(MigPolicy::Dynamic, |d| d.policy);
         let purpose = described.map_or(Purpose::Any, |d| d.purpose);
-        node.push(node_state::Gpu { model, policy, purpose, state: state(view, entries) });
+        node.push(node_state::Gpu { model, policy, purpose, state: state(view, entries), left_out: false });
     }
     let n = node.len();
     Node::new(node, topology::LinkMatrix::uniform(n, 0.0))

@@ -11,9 +11,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use error_chain::Chain;
+use geometry::JobId;
 use protocol::node_word::UNFIT;
-use protocol::node_word::{join, split};
-use protocol::{NodeWord, Said};
+use protocol::sick;
+use protocol::{Extra, NodeWord, Said};
 use rustix::fs::Mode;
 
 use crate::command::{CommandError, ask};
@@ -70,13 +71,13 @@ impl NodeInSlurm<'_> {
             }
         }
         let extra = self.extra()?;
-        let (before, word) = split(&extra);
+        let extra = Extra::read(&extra);
         let text = format!("{UNFIT}{why}");
-        if before == text {
+        if extra.before == text {
             return Ok(false);
         }
-        if before.is_empty() || before.starts_with(OURS) {
-            self.update(&[format!("Extra={}", join(&text, word))])?;
+        if extra.before.is_empty() || extra.before.starts_with(OURS) {
+            self.show(Extra { before: &text, ..extra })?;
         } else {
             self.update(&["State=DRAIN".to_owned(), format!("Reason=tessera: {why}")])?;
         }
@@ -90,9 +91,9 @@ impl NodeInSlurm<'_> {
     /// slurmctld cannot be asked; the node stays marked.
     pub fn unblock_gpu_jobs(&self, settings: &Settings, layout: &str) -> Result<(), CommandError> {
         let extra = self.extra()?;
-        let (before, word) = split(&extra);
-        if before.starts_with(UNFIT) {
-            self.update(&[format!("Extra={}", join(layout, word))])?;
+        let extra = Extra::read(&extra);
+        if extra.before.starts_with(UNFIT) {
+            self.show(Extra { before: layout, ..extra })?;
         }
         for note in notes(settings) {
             let _the_next_check_tries_again = fs::remove_file(note);
@@ -107,13 +108,39 @@ impl NodeInSlurm<'_> {
     /// slurmctld cannot be asked.
     pub fn say(&self, said: Said) -> Result<bool, CommandError> {
         let extra = self.extra()?;
-        let (before, word) = split(&extra);
-        if word.and_then(NodeWord::said) == Some(said) {
+        let extra = Extra::read(&extra);
+        if extra.word.and_then(NodeWord::said) == Some(said) {
             return Ok(false);
         }
         // slurmctld writes the layout anew if it has changed meanwhile.
-        self.update(&[format!("Extra={}", join(before, Some(NodeWord::Says(said))))])?;
+        self.show(Extra { word: Some(NodeWord::Says(said)), ..extra })?;
         Ok(true)
+    }
+
+    /// Names the GPUs that get no new jobs, by the word of [`sick`]. True: that is new.
+    ///
+    /// # Errors
+    ///
+    /// slurmctld cannot be asked.
+    pub fn name_sick(&self, word: &str) -> Result<bool, CommandError> {
+        let extra = self.extra()?;
+        let extra = Extra::read(&extra);
+        if sick::parse(word) == Some(sick::parse(extra.sick).unwrap_or_default()) {
+            return Ok(false);
+        }
+        // The layout is the one that was just read, so the node's own word has slurmctld write it again.
+        let says = extra.word.and_then(NodeWord::said).map(NodeWord::Says);
+        self.show(Extra { sick: word, word: says.or(extra.word), ..extra })?;
+        Ok(true)
+    }
+
+    /// Has Slurm requeue a job, and what Slurm says if it refuses.
+    ///
+    /// # Errors
+    ///
+    /// Slurm does not answer, or refuses.
+    pub fn requeue(&self, job: JobId) -> Result<(), CommandError> {
+        self.run("scontrol", ["requeue", &job.to_string()].map(str::to_owned).to_vec()).map(|_| ())
     }
 
     /// Asks for the start time of the slurmd that has registered, seconds since 1970; `None`: none has.
@@ -134,6 +161,10 @@ impl NodeInSlurm<'_> {
         // A line per partition, all alike. Warnings come before them.
         let shown = text.lines().next_back().unwrap_or_default().trim();
         Ok(if shown == "(null)" { String::new() } else { shown.to_owned() })
+    }
+
+    fn show(&self, extra: Extra<'_>) -> Result<String, CommandError> {
+        self.update(&[format!("Extra={extra}")])
     }
 
     fn update(&self, changes: &[String]) -> Result<String, CommandError> {

@@ -25,7 +25,7 @@ pub fn legal(node: &Node, ask: &Ask, policy: &Policy, grant: &Grant) -> Vec<Find
         if usize::from(gpu.0) >= node.gpus.len() {
             return vec![finding(gpu, "does not exist")];
         }
-        if !offered(ask, gpu) {
+        if !offered(node, ask, gpu) {
             out.push(finding(gpu, "not offered"));
         }
     }

@@ -8,7 +8,7 @@ use topology::GpuSet;
 use crate::every_place::every_place;
 use crate::finding::{Finding, finding};
 use crate::places::check_places;
-use crate::whole_rules::check_whole;
+use crate::whole_rules::{check_whole, offered};
 
 /// What a device offers to GPU tasks.
 struct Offer {
@@ -101,8 +101,7 @@ pub(crate) fn as_whole(node: &Node, ask: &Ask, policy: &Policy) -> Ask {
     let each = ask.request.seats.div_ceil(ask.request.gpus.unwrap_or(1).max(1));
     let enough = |at: &GpuIndex| {
         let gpu = &node.gpus[usize::from(at.0)];
-        let offered = ask.allowed.is_none_or(|set| set.iter().any(|g| g == *at));
-        offered && offer(gpu, policy, ShareOn::Gpu(*at)).is_some_and(|o| o.seats >= each)
+        offered(node, ask, *at) && offer(gpu, policy, ShareOn::Gpu(*at)).is_some_and(|o| o.seats >= each)
     };
     let all = (0_u16..).take(node.gpus.len()).map(GpuIndex);
     let mut whole = ask.clone();

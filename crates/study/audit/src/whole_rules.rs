@@ -8,8 +8,9 @@ use crate::finding::{Finding, finding};
 use crate::state::unused;
 
 /// Tells whether the job may have anything of the GPU.
-pub(crate) fn offered(ask: &Ask, at: GpuIndex) -> bool {
-    ask.allowed.is_none_or(|set| set.iter().any(|gpu| gpu == at))
+pub(crate) fn offered(node: &Node, ask: &Ask, at: GpuIndex) -> bool {
+    let healthy = node.gpus.get(usize::from(at.0)).is_some_and(|gpu| !gpu.left_out);
+    healthy && ask.allowed.is_none_or(|set| set.iter().any(|gpu| gpu == at))
 }
 
 /// Whether the GPU could be given whole to this request.
@@ -20,7 +21,7 @@ pub(crate) fn could_be_whole(node: &Node, ask: &Ask, at: GpuIndex) -> bool {
         Purpose::Slurm => !ask.plain,
         Purpose::Shares | Purpose::Static => true,
     };
-    offered(ask, at)
+    offered(node, ask, at)
         && !kept_for_others
         && gpu.policy != MigPolicy::On
         && unused(&gpu.state)

@@ -3,7 +3,7 @@
 use geometry::{GpuIndex, Model};
 use job_options::{Opt, Renames, Source, Spec, Typed};
 use node_layout::parse_layout;
-use protocol::node_word::{NodeWord, join, split};
+use protocol::node_word::{Extra, NodeWord};
 use protocol::set_summary::on_node;
 use protocol::wire::{MAX_WHY, encode_placement, encode_request, parse_placement, parse_request, plain_why};
 use protocol::{AdminComment, Said, Started};
@@ -64,18 +64,19 @@ pub(crate) fn layout(input: &[u8]) {
 /// was written. A node whose word cannot be read is silent.
 pub(crate) fn node_word(input: &[u8]) {
     let text = text(input);
-    let (before, word) = split(&text);
+    let extra @ Extra { before, word, .. } = Extra::read(&text);
     assert!(text.starts_with(before), "{text:?}");
     let said = word.and_then(NodeWord::said);
     for started in [0, 1, said.map_or(2, |said| said.started)] {
         let standing = Said::judge(said, started, said.map_or(3, |said| said.file));
         let judged = NodeWord::judged(standing, said);
         assert_eq!(judged.standing(), Some(standing), "{text:?}");
-        let shown = join(before, Some(judged));
-        let (still_before, again) = split(&shown);
-        assert_eq!(again, Some(judged), "{text:?}: {shown:?}");
-        assert_eq!(join(still_before, again), shown, "{text:?}");
+        let shown = Extra { word: Some(judged), ..extra }.to_string();
+        let again = Extra::read(&shown);
+        assert_eq!((again.word, again.sick), (Some(judged), extra.sick), "{text:?}: {shown:?}");
+        assert_eq!(again.to_string(), shown, "{text:?}");
         // The layout that is shown does not change with the word.
+        let still_before = again.before;
         assert!(still_before == before || before == "tessera", "{text:?}: {shown:?}");
     }
     let _ = parse_layout(before);

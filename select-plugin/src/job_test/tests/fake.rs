@@ -74,7 +74,7 @@ impl Slurm for Fake {
     }
 
     fn heard(&self, node: &NodeView) -> Option<Heard> {
-        self.heard.iter().find(|(name, _)| *name == node.name).map(|(_, heard)| *heard)
+        self.heard.iter().find(|(name, _)| *name == node.name).map(|(_, heard)| heard.clone())
     }
 
     fn within_reach(&self) -> &[String] {

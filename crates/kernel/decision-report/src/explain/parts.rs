@@ -170,6 +170,7 @@ impl fmt::Display for Constraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotOffered => f.write_str("not offered to this job by Slurm"),
+            Self::LeftOut => f.write_str("unhealthy, so it gets no new jobs (tessera layout says why)"),
             Self::KeptFor(purpose) => f.write_str(purpose.words()),
             Self::KeptUncut(n) => {
                 let stay = if *n == 1 { "stays" } else { "stay" };

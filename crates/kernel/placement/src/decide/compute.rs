@@ -77,8 +77,8 @@ fn candidate(view: &View<'_>, instances: Option<(&'static Profile, Starts)>, fat
 
 /// Finds the profiles of the name on this GPU, or why the job can have no such thing there, whatever is free.
 fn named(view: &View<'_>, ask: &Ask, policy: &Policy, name: &str, mem_mib: u64) -> Result<Named, Constraint> {
-    if !ask.permits(view.gpu) {
-        return Err(Constraint::NotOffered);
+    if let Some(why) = view.withheld(ask) {
+        return Err(why);
     }
     if let Err(never @ (Constraint::MigOff | Constraint::NoMig)) = view.mig {
         return Err(never);

@@ -62,7 +62,7 @@ pub(super) fn search(
             Ok(profile) => {
                 // Several instances make many sets, and most GPUs of a node look the same: weigh each look once.
                 let seen = views[..i].iter().filter(|_| n > 1);
-                let twin = seen.rev().find(|v| ask.permits(v.gpu) && v.looks_like(view, profile));
+                let twin = seen.rev().find(|v| v.withheld(ask).is_none() && v.looks_like(view, profile));
                 if let Some(twin) = twin {
                     table.copy_row(twin, view);
                 }

@@ -98,8 +98,8 @@ pub(super) fn search(
 
 impl Search<'_> {
     fn gpu(&mut self, view: &View<'_>, profiles: &mut Profiles<'_>) {
-        if !self.ask.permits(view.gpu) {
-            return self.rule_out(view, None, Constraint::NotOffered);
+        if let Some(why) = view.withheld(self.ask) {
+            return self.rule_out(view, None, why);
         }
         if matches!(view.purpose, Purpose::Whole | Purpose::Slurm) {
             return self.rule_out(view, None, Constraint::KeptFor(view.purpose));

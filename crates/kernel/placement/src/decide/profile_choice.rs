@@ -104,8 +104,8 @@ pub(super) fn profile_here(
     ask: &Ask,
     profiles: &mut Profiles<'_>,
 ) -> Result<&'static Profile, Constraint> {
-    if !ask.permits(view.gpu) {
-        return Err(Constraint::NotOffered);
+    if let Some(why) = view.withheld(ask) {
+        return Err(why);
     }
     if let Err(never @ (Constraint::MigOff | Constraint::NoMig)) = view.mig {
         return Err(never);

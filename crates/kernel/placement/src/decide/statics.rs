@@ -23,8 +23,8 @@ pub(super) fn weigh(
 ) {
     let mut say =
         |instances, fate| report.push(Candidate { kind: Kind::Mig, gpu: view.gpu, instances, fate });
-    if !ask.permits(view.gpu) {
-        return say(None, Fate::Ruled(Constraint::NotOffered));
+    if let Some(why) = view.withheld(ask) {
+        return say(None, Fate::Ruled(why));
     }
     let mut idle: Vec<(&'static Profile, Slice)> = Vec::new();
     let mut none_will_do = true;

@@ -2,7 +2,7 @@
 
 use decision_report::report::Constraint;
 use geometry::{GpuIndex, JobId, Model, Placement, Profile, ProfileId, Slice};
-use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose};
+use node_state::{Ask, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose};
 
 /// One GPU as the searches see it.
 pub(super) struct View<'a> {
@@ -11,6 +11,8 @@ pub(super) struct View<'a> {
     pub(super) policy: MigPolicy,
     pub(super) purpose: Purpose,
     pub(super) state: &'a GpuState,
+    /// It is unhealthy.
+    left_out: bool,
     /// Bit mask of the units that jobs hold; all bits if an instance has a profile that the model does not have.
     pub(super) held: u16,
     /// Compute slices that jobs hold.
@@ -44,6 +46,7 @@ impl<'a> View<'a> {
             policy: gpu.policy,
             purpose: gpu.purpose,
             state: &gpu.state,
+            left_out: gpu.left_out,
             held: 0,
             held_compute: 0,
             all_media_held: false,
@@ -64,6 +67,14 @@ impl<'a> View<'a> {
             view.mig = Err(kept);
         }
         view
+    }
+
+    /// Why this request may have nothing of the GPU, whatever is free there; `None`: it may.
+    pub(super) fn withheld(&self, ask: &Ask) -> Option<Constraint> {
+        if !ask.permits(self.gpu) {
+            return Some(Constraint::NotOffered);
+        }
+        self.left_out.then_some(Constraint::LeftOut)
     }
 
     /// The site's own instances that no job has; none on a GPU that is not static.

@@ -160,8 +160,8 @@ fn by_sum(place: &Place<'_>, free: GpuSet) -> Option<(Vec<GpuIndex>, Fate, bool)
 }
 
 fn ruled_out(view: &View<'_>, ask: &Ask, mem_mib: u64) -> Option<Constraint> {
-    if !ask.permits(view.gpu) {
-        return Some(Constraint::NotOffered);
+    if let Some(why) = view.withheld(ask) {
+        return Some(why);
     }
     match view.purpose {
         Purpose::Slurm if ask.plain => {}

@@ -98,15 +98,16 @@ pub(crate) fn empty_nodes(most: usize) -> impl Strategy<Value = Node> {
     })
 }
 
-/// An empty node of 1 to `most` GPUs, each kept for something or for nothing, some of them uncut.
+/// An empty node of 1 to `most` GPUs, each kept for something or for nothing, some of them uncut, and now and then one unhealthy.
 pub(crate) fn ruled_nodes(most: usize) -> impl Strategy<Value = Node> {
     let purpose = prop_oneof![
         3 => Just(Purpose::Any), 2 => Just(Purpose::Static), 1 => Just(Purpose::Whole), 1 => Just(Purpose::Shares),
         1 => Just(Purpose::Slurm),
     ];
-    let gpu = (purpose, policies(), prop::collection::vec(any::<prop::sample::Index>(), 1..6));
+    let picks = prop::collection::vec(any::<prop::sample::Index>(), 1..6);
+    let gpu = (purpose, policies(), picks, prop::bool::weighted(0.1));
     (empty_nodes(most), prop::collection::vec(gpu, most), 0..3_usize).prop_map(|(mut node, kept, keep)| {
-        for (gpu, (purpose, policy, picks)) in node.gpus.iter_mut().zip(kept) {
+        for (gpu, (purpose, policy, picks, left_out)) in node.gpus.iter_mut().zip(kept) {
             *gpu = match purpose {
                 Purpose::Any => Gpu::new(gpu.model, policy),
                 // Without MIG there is nothing that a site could have cut.
@@ -114,6 +115,7 @@ pub(crate) fn ruled_nodes(most: usize) -> impl Strategy<Value = Node> {
                 Purpose::Static => Gpu::kept(gpu.model, purpose, &some_instances(gpu.model, &picks)),
                 _ => Gpu::kept(gpu.model, purpose, &[]),
             };
+            gpu.left_out = left_out;
         }
         let flexible = node.gpus.iter().filter(|g| g.is_flexible()).count();
         Node { keep_uncut: keep.min(flexible), ..node }

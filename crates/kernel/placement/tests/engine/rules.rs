@@ -367,6 +367,30 @@ fn a_gpu_is_given_for_what_it_is_kept_for() {
 }
 
 #[test]
+fn an_unhealthy_gpu_keeps_its_jobs_and_gets_no_new_ones() {
+    let p = Policy::default();
+    let mut n = node(&[A100; 2], MigPolicy::Dynamic);
+    assert!(run(&mut n, &ask(1, "mig:1g.5gb", ""), &p).chosen.is_some());
+    assert!(run(&mut n, &ask(2, "mps", "1G"), &p).chosen.is_some());
+    n.gpus.iter_mut().for_each(|gpu| gpu.left_out = true);
+    let before = layout_of(&n).to_string();
+    for (isolation, mem) in
+        [("auto", "1G"), ("mig:1g.5gb", ""), ("mig:1c.2g.10gb", "1G"), ("mps", "1G"), ("whole", "")]
+    {
+        let asked = ask(3, isolation, mem);
+        let decision = run(&mut n, &asked, &p);
+        assert_eq!(decision.chosen, None, "{isolation}");
+        let why = decision.why();
+        assert!(why.contains("unhealthy, so it gets no new jobs"), "{isolation}: {why}");
+        // It may come back: no job is refused for ever.
+        assert!(admits_ever(&n, &asked.request, &p).is_ok(), "{isolation}");
+    }
+    assert_eq!(layout_of(&n).to_string(), before);
+    n.gpus[1].left_out = false;
+    assert!(run(&mut n, &ask(3, "mps", "1G"), &p).chosen.is_some());
+}
+
+#[test]
 fn some_gpus_stay_uncut() {
     let p = Policy::default();
     let mut n = Node { keep_uncut: 2, ..node(&[A100; 3], MigPolicy::Dynamic) };

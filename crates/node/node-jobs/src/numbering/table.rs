@@ -193,6 +193,14 @@ impl Numbering {
         found.map(|l| l.gpu).ok_or(NumberingError::Unlisted { number: gpu, listed: listed.len() })
     }
 
+    /// Slurm's number of a GPU; `None`: Slurm does not count it.
+    #[must_use]
+    pub fn number_of(&self, gpu: NvmlIndex) -> Option<GpuIndex> {
+        let Some(listed) = &self.listed else { return Some(GpuIndex(gpu.0)) };
+        let at = listed.iter().position(|l| l.is_some_and(|l| l.gpu == gpu))?;
+        u16::try_from(at).ok().map(GpuIndex)
+    }
+
     /// Finds the site's description of a GPU: a site that describes as many GPUs as Slurm counts describes those, in
     /// Slurm's order; any other describes all of the node, in NVML's.
     #[must_use]

@@ -12,11 +12,12 @@ use node_layout::{ConfigInForce, GpuLayout};
 use node_state::{Gpu, MigPolicy, Purpose};
 use protocol::node_word::UNFIT;
 use protocol::wire::parse_request;
-use protocol::{AdminComment, CommentBody, Isolation, Request, Standing};
+use protocol::{AdminComment, CommentBody, Isolation, Request, SickGpu, Standing};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::gpu_pieces::{self, Owner, Piece, PieceJob};
 use crate::outcome::Failure;
+use crate::sick_words::sick_list;
 use crate::slurm::squeue::QueuedJob;
 use crate::slurm::{scontrol, sinfo, squeue};
 use crate::{clock, layout_line};
@@ -44,6 +45,8 @@ pub(crate) struct NodeSeen {
     pub(crate) health: Health,
     /// How slurmctld judges what the node says of itself; `None`: it has not.
     pub(crate) standing: Option<Standing>,
+    /// Its GPUs that get no new jobs.
+    pub(crate) sick: Vec<SickGpu>,
     /// Its GPUs; the error: why their state is not known.
     pub(crate) gpus: Result<Vec<GpuSeen>, String>,
     /// What the reader of a picture should know besides.
@@ -82,6 +85,8 @@ pub(crate) struct GpuSeen {
     pub(crate) pieces: Vec<Piece>,
     /// The part of it that jobs may have.
     pub(crate) can: Can,
+    /// It is unhealthy, and gets no new jobs.
+    pub(crate) sick: bool,
 }
 
 /// Ways in which jobs may have a GPU, whoever has it now.
@@ -108,6 +113,7 @@ pub(crate) fn look(config: &SiteConfig) -> Result<ClusterSnapshot, Failure> {
     let begin = Instant::now();
     let shown = scontrol::nodes()?;
     let (layouts, standings) = (scontrol::layouts_in(&shown), scontrol::standings_in(&shown));
+    let mut sick = scontrol::sick_in(&shown);
     let mut slurms = sinfo::nodes()?;
     let jobs = squeue::jobs(None)?;
     let named = config.nodes.iter().flat_map(|spec| spec.names.iter().map(move |name| (spec, name)));
@@ -115,6 +121,7 @@ pub(crate) fn look(config: &SiteConfig) -> Result<ClusterSnapshot, Failure> {
         let slurms = slurms.remove(name).unwrap_or_default();
         let node = NodeSeen::of(spec, name, slurms, layouts.get(name).map(String::as_str));
         NodeSeen { standing: standings.get(name).copied(), ..node }
+            .with_sick(sick.remove(name).unwrap_or_default())
     });
     let nodes = nodes.collect();
     let took_s = begin.elapsed().as_secs_f64();
@@ -159,6 +166,7 @@ pub(crate) fn gpus(models: impl IntoIterator<Item = &'static Model>, layout: &La
         model,
         pieces: gpu_pieces::of(model, gpu),
         can: Can::of(&Gpu::new(model, MigPolicy::Dynamic)),
+        sick: false,
     };
     models.into_iter().zip(&layout.gpus).map(seen).collect()
 }
@@ -295,9 +303,25 @@ impl NodeSeen {
             partitions: slurms.partitions,
             health: line.map(Health::of).unwrap_or_default(),
             standing: None,
+            sick: Vec::new(),
             gpus: layout.map(|layout| used_as(spec, gpus(spec.gpus.iter().copied(), &layout))),
             note: (!notes.is_empty()).then(|| notes.join("; ")),
         }
+    }
+
+    /// Marks the GPUs that get no new jobs: what no job has of them is not free.
+    pub(crate) fn with_sick(mut self, sick: Vec<SickGpu>) -> Self {
+        for one in &sick {
+            let gpus = self.gpus.as_mut().ok();
+            let Some(gpu) = gpus.and_then(|gpus| gpus.get_mut(usize::from(one.gpu.0))) else { continue };
+            gpu.sick = true;
+            let open = |piece: &&mut Piece| matches!(piece.owner, Owner::Free | Owner::Idle);
+            gpu.pieces.iter_mut().filter(open).for_each(|piece| piece.owner = Owner::Sick);
+        }
+        self.note =
+            [self.note.take(), sick_list(&sick)].into_iter().flatten().reduce(|a, b| format!("{a}; {b}"));
+        self.sick = sick;
+        self
     }
 
     pub(crate) fn slices(&self) -> Slices {
@@ -356,7 +380,7 @@ impl GpuSeen {
             }
         }
         if left > 0 {
-            all.push((Owner::Free, left));
+            all.push((if self.sick { Owner::Sick } else { Owner::Free }, left));
         }
         all
     }
@@ -489,6 +513,7 @@ pub(crate) mod tests {
             partitions: partitions.split(',').map(str::to_owned).collect(),
             health: Health::of(line),
             standing: Some(Standing::Same),
+            sick: Vec::new(),
             gpus: layout_line::read(line, &models).map(|layout| gpus(models.iter().copied(), &layout)),
             note: None,
         }

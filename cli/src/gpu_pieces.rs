@@ -16,6 +16,8 @@ pub(crate) enum Owner {
     Free,
     /// Not ours to give.
     Slurm,
+    /// Nobody's: the GPU is unhealthy, and gets no new jobs.
+    Sick,
 }
 
 impl Owner {
@@ -32,6 +34,7 @@ impl Owner {
             Self::Whole => "whole",
             Self::Free => "free",
             Self::Slurm => "slurm",
+            Self::Sick => "sick",
         }
     }
 }
@@ -104,6 +107,7 @@ impl Piece {
             Owner::Whole => format!("whole, job {jobs}"),
             Owner::Idle | Owner::Free => self.owner.name().to_owned(),
             Owner::Slurm => "left to Slurm".to_owned(),
+            Owner::Sick => "unhealthy".to_owned(),
         }
     }
 

@@ -28,6 +28,7 @@ mod power_models;
 mod progress;
 mod render;
 mod runtimes;
+mod sick_words;
 mod site;
 mod slurm;
 mod slurm_nodes;

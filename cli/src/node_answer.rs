@@ -12,6 +12,7 @@ use node_state::{Ask, Policy};
 use placement::admits_ever;
 use protocol::Isolation;
 
+use crate::sick_words::sick_list;
 use crate::slurm_nodes::{Aside, Live, Present, Whose};
 pub(crate) use engine::seen_by;
 use engine::verdict;
@@ -58,8 +59,10 @@ pub(crate) fn by_verdict(
     let mut known: HashMap<usize, Verdict> = HashMap::new();
     let mut all: Vec<(Vec<String>, Verdict)> = Vec::new();
     for present in &live.nodes {
-        let found =
-            known.entry(present.state).or_insert_with(|| verdict(&present.node, ask, policy, ends)).clone();
+        let found = known
+            .entry(present.state)
+            .or_insert_with(|| verdict(&present.node, &present.sick, ask, policy, ends))
+            .clone();
         match all.iter_mut().find(|(_, verdict)| *verdict == found) {
             Some((names, _)) => names.push(present.name.clone()),
             None => all.push((vec![present.name.clone()], found)),
@@ -116,6 +119,9 @@ pub(crate) fn by_verdict_alone(
 
 /// What a node says to a job that would have all of it.
 fn alone(present: &Present, ends: &HashMap<JobId, Micros>, company: &HashMap<String, Vec<JobId>>) -> Verdict {
+    if let Some(sick) = sick_list(&present.sick) {
+        return Verdict::Unfit(sick);
+    }
     if present.idle {
         let n = present.node.gpus.len();
         return Verdict::Now(format!("the whole node with its {}", counted(n, "GPU")));

@@ -22,6 +22,8 @@ pub(crate) enum Cell {
     Full,
     /// Left to Slurm.
     Slurm,
+    /// Unhealthy, and no job has anything of it.
+    Sick,
 }
 
 impl Cell {
@@ -31,6 +33,7 @@ impl Cell {
             Self::Partly => "p",
             Self::Full => "u",
             Self::Slurm => "s",
+            Self::Sick => "k",
         }
     }
 }
@@ -42,6 +45,7 @@ impl Cell {
             Self::Partly => '▄',
             Self::Full => '█',
             Self::Slurm => '×',
+            Self::Sick => '!',
         }
     }
 }
@@ -121,7 +125,7 @@ pub(crate) fn summary(nodes: &[&NodeSeen], width: usize) -> String {
     let room = room(groups.iter(), width);
     let lines: Vec<String> = groups.iter().map(|group| group.line(room)).collect();
     format!(
-        "{}\nNODES, used alike    {MARKS}\n{}\n\n\
+        "{}\nNODES, used alike    {MARKS}  ! unhealthy\n{}\n\n\
          --all draws each node; --node, --partition and --user choose nodes\n",
         cluster_snapshot::room(nodes).words(),
         lines.join("\n")
@@ -131,6 +135,7 @@ pub(crate) fn summary(nodes: &[&NodeSeen], width: usize) -> String {
 fn cells(node: &NodeSeen) -> Vec<Cell> {
     let cell = |gpu: &GpuSeen| match gpu.both().in_use() {
         _ if gpu.state() == "slurm" => Cell::Slurm,
+        _ if gpu.state() == "sick" => Cell::Sick,
         Use::Free => Cell::Free,
         Use::Partly => Cell::Partly,
         _ => Cell::Full,

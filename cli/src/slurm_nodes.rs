@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use geometry::{JobId, Uid};
 use node_state::Node;
+use protocol::{SickGpu, sick};
 use site_config::SiteConfig;
 
 use crate::outcome::Failure;
@@ -22,6 +23,8 @@ const SOMEBODY: Uid = Uid(u32::MAX);
 pub(crate) struct Present {
     pub(crate) name: String,
     pub(crate) node: Node,
+    /// Its GPUs that get no new jobs.
+    pub(crate) sick: Vec<SickGpu>,
     /// No job is there, with GPUs or without.
     pub(crate) idle: bool,
     /// Equal for nodes that are in the same state, with the same jobs.
@@ -99,17 +102,23 @@ pub(crate) fn nodes(config: &SiteConfig, published: &Published, among: Among<'_>
             .map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
         let mut node = spec.to_node();
         layout_line::take_over(&layout, &mut node, &owner);
+        let sick =
+            published.slurm.as_ref().and_then(|known| known.sick.get(name)).cloned().unwrap_or_default();
+        for (gpu, i) in node.gpus.iter_mut().zip(0..) {
+            gpu.left_out = sick.iter().any(|sick| sick.gpu.0 == i);
+        }
+        let left_out = sick::encode(&sick);
         let slurms = published.slurm.as_ref().and_then(|known| known.nodes.get(name));
         let idle = slurms.map_or_else(
             || node_layout::layout_of(&node).gpus.iter().all(|gpu| gpu.jobs().next().is_none()),
             |node| node.idle,
         );
         let fresh = states.len();
-        let state = *states.entry((set, line.clone())).or_insert(fresh);
+        let state = *states.entry((set, line.clone(), left_out.clone())).or_insert(fresh);
         let fresh = kinds.len();
-        let kind = (set, idle, without_numbers(line, &|job| owner(job) == own));
+        let kind = (set, idle, left_out, without_numbers(line, &|job| owner(job) == own));
         let alike = *kinds.entry(kind).or_insert(fresh);
-        live.nodes.push(Present { name: name.clone(), node, idle, state, alike });
+        live.nodes.push(Present { name: name.clone(), node, sick, idle, state, alike });
     }
     Ok(live)
 }

@@ -8,9 +8,10 @@ use far::Micros;
 use geometry::{JobId, SHARD_MIB};
 use node_state::{Ask, Node, Policy, Purpose};
 use placement::{admits_ever, decide};
-use protocol::Isolation;
+use protocol::{Isolation, SickGpu};
 
 use super::Verdict;
+use crate::sick_words::sick_list;
 
 /// The node as the engine sees it for this job: GPUs that are left to Slurm are whole GPUs like others for a job without
 /// Tessera's options.
@@ -39,7 +40,13 @@ fn shards_by_slurm(node: &Node, ask: &Ask) -> Option<&'static str> {
 }
 
 /// The verdict on `ask`. `ends` are the expected ends of running jobs, µs from now.
-pub(super) fn verdict(node: &Node, ask: &Ask, policy: &Policy, ends: &HashMap<JobId, Micros>) -> Verdict {
+pub(super) fn verdict(
+    node: &Node,
+    sick: &[SickGpu],
+    ask: &Ask,
+    policy: &Policy,
+    ends: &HashMap<JobId, Micros>,
+) -> Verdict {
     let by_slurm = shards_by_slurm(node, ask);
     let node = &*seen_by(node, ask);
     let decision = decide(node, ask, policy);
@@ -63,6 +70,9 @@ pub(super) fn verdict(node: &Node, ask: &Ask, policy: &Policy, ends: &HashMap<Jo
     let holders: BTreeSet<JobId> = layout.gpus.iter().flat_map(|gpu| gpu.jobs()).collect();
     let mut order: Vec<JobId> = holders.into_iter().collect();
     order.sort_by_key(|job| (ends.get(job).copied().unwrap_or(Micros::MAX), *job));
+    if let Some(sick) = sick_list(sick).filter(|_| !fits(&order)) {
+        return Verdict::Unfit(sick);
+    }
     let enough = (1..=order.len()).find(|n| fits(&order[..*n])).unwrap_or(order.len());
     order.truncate(enough);
     let mut jobs = needed(order, ends, &fits);
@@ -107,7 +117,7 @@ mod tests {
     fn of(line: &str, profile: &str, ends: &[(u32, u64)]) -> Verdict {
         let ask = Ask::new(JobId(99), Uid(7), Request::new(Isolation::Mig(Some(profile.to_owned()))));
         let ends = ends.iter().map(|(job, end)| (JobId(*job), *end)).collect();
-        verdict(&node(line), &ask, &site_config::of_nodes(Vec::new()).policy(), &ends)
+        verdict(&node(line), &[], &ask, &site_config::of_nodes(Vec::new()).policy(), &ends)
     }
 
     const BUSY: &str =

@@ -25,6 +25,7 @@ impl Owner {
             Self::Shared | Self::Tasks => Some(78),
             Self::Idle => Some(250),
             Self::Whole => Some(215),
+            Self::Sick => Some(203),
             Self::Free | Self::Slurm => None,
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
 
-use protocol::Standing;
 use protocol::node_word::split;
+use protocol::{Extra, SickGpu, Standing, sick};
 
 use super::command::run;
 use super::exclusive;
@@ -86,6 +86,12 @@ fn whole_in(text: &str) -> HashSet<String> {
     text.lines().filter(whole).filter_map(|line| value(line, "PartitionName=")).collect()
 }
 
+/// The unhealthy GPUs that nodes name, in `scontrol show nodes`; nodes without any are left out.
+pub(crate) fn sick_in(text: &str) -> HashMap<String, Vec<SickGpu>> {
+    let named = |(node, extra): (String, String)| Some((node, sick::parse(Extra::read(&extra).sick)?));
+    field_by_node(text, "Extra=").into_iter().filter_map(named).filter(|(_, sick)| !sick.is_empty()).collect()
+}
+
 /// A field that has a line to itself in `scontrol show nodes`, by node.
 pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> {
     let (mut found, mut name) = (HashMap::new(), String::new());
@@ -155,6 +161,15 @@ mod tests {
         let found = layouts_in(text);
         assert_eq!(found.get("n1").map(String::as_str), Some("tessera gpu0=free"));
         assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn unhealthy_gpus_are_found_by_node() {
+        let text = "NodeName=n1 Arch=x86_64\n   Extra=tessera gpu0-1=free sick=1:7:xid_79 node=silent\n\n\
+                    NodeName=n2 Arch=x86_64\n   Extra=tessera gpu0=free sick=none\n";
+        let found = sick_in(text);
+        assert_eq!((found.len(), found["n1"][0].why.as_str()), (1, "xid 79"));
+        assert_eq!(layouts_in(text)["n1"], "tessera gpu0-1=free");
     }
 
     #[test]

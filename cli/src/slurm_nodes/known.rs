@@ -6,8 +6,8 @@ use admission::{Counted, Submission};
 use geometry::{JobId, Uid};
 use node_layout::ConfigInForce;
 use node_layout::parse_layout;
-use protocol::Standing;
 use protocol::node_word::UNFIT;
+use protocol::{SickGpu, Standing};
 use site_config::SiteConfig;
 
 use super::Whose;
@@ -33,6 +33,8 @@ pub(super) struct Known {
     gres: HashMap<String, String>,
     /// How slurmctld judges what each node says of itself.
     standings: HashMap<String, Standing>,
+    /// The unhealthy GPUs that nodes name.
+    pub(super) sick: HashMap<String, Vec<SickGpu>>,
     pub(super) reservations: Vec<Reservation>,
 }
 
@@ -58,12 +60,15 @@ impl Published {
     pub(crate) fn by_slurm() -> Result<Self, Failure> {
         let shown = scontrol::nodes()?;
         let (layouts, gres) = (scontrol::layouts_in(&shown), scontrol::field_by_node(&shown, "Gres="));
-        let standings = scontrol::standings_in(&shown);
+        let (standings, sick) = (scontrol::standings_in(&shown), scontrol::sick_in(&shown));
         let features = scontrol::field_by_node(&shown, "ActiveFeatures=").into_iter();
         let features =
             features.map(|(node, list)| (node, list.split(',').map(str::to_owned).collect())).collect();
         let (owners, nodes, reservations) = (squeue::owners()?, sinfo::nodes()?, reservations()?);
-        Ok(Self { layouts, slurm: Some(Known { owners, nodes, features, gres, standings, reservations }) })
+        Ok(Self {
+            layouts,
+            slurm: Some(Known { owners, nodes, features, gres, standings, sick, reservations }),
+        })
     }
 
     /// Layouts by node, without a Slurm.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::Standing;
+use protocol::{SickGpu, Standing};
 
 use plugin_stamp::said;
 use slurm_tables::Version;
@@ -25,6 +25,7 @@ pub(crate) struct SlurmAnswers {
     pub(crate) layouts: HashMap<String, String>,
     /// How slurmctld judges what each node says of itself.
     pub(super) standings: HashMap<String, Standing>,
+    pub(super) sick: HashMap<String, Vec<SickGpu>>,
     /// Each node's state, `IDLE+DRAIN`.
     pub(super) states: HashMap<String, String>,
     /// Why nodes take no jobs, as Slurm shows it.
@@ -99,6 +100,7 @@ pub(crate) fn ask(findings: &mut Findings) -> Option<SlurmAnswers> {
         Ok((config, nodes)) => {
             let (gres, layouts) = (scontrol::field_by_node(&nodes, "Gres="), scontrol::layouts_in(&nodes));
             let (standings, slurmds) = (scontrol::standings_in(&nodes), versions_in(&nodes));
+            let sick = scontrol::sick_in(&nodes);
             let mut states = scontrol::field_by_node(&nodes, "State=");
             // Other fields stand behind it in its line.
             states
@@ -106,7 +108,7 @@ pub(crate) fn ask(findings: &mut Findings) -> Option<SlurmAnswers> {
                 .for_each(|line| *line = line.split(' ').next().unwrap_or_default().to_owned());
             let reasons = scontrol::field_by_node(&nodes, "Reason=");
             let settings = settings_in(&config);
-            Some(SlurmAnswers { settings, gres, layouts, standings, states, reasons, slurmds })
+            Some(SlurmAnswers { settings, gres, layouts, standings, sick, states, reasons, slurmds })
         }
         Err(e) => {
             findings.bad(format!("Slurm: {}", e.what()));
@@ -149,6 +151,7 @@ mod tests {
             gres: HashMap::new(),
             layouts: HashMap::new(),
             standings: HashMap::new(),
+            sick: HashMap::new(),
             states: HashMap::new(),
             reasons: HashMap::new(),
             slurmds: versions_in(nodes),

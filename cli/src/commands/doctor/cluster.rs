@@ -17,6 +17,7 @@ use super::installed::{plugins, plugstack};
 use super::out_of_service;
 use super::slurms_files::SlurmsFiles;
 use crate::layout_line;
+use crate::sick_words::sick_words;
 use crate::slurm::scontrol;
 use crate::this_machine::host;
 
@@ -131,6 +132,9 @@ pub(crate) fn node(
         }
         if let Some(why) = slurm.standings.get(name).and_then(|standing| standing.why_not(name)) {
             f.bad(format!("{why}; until then no jobs with --gpu options start there"));
+        }
+        for sick in slurm.sick.get(name).into_iter().flatten() {
+            f.bad(format!("{name}: {}; `tessera node health` there says what to do", sick_words(sick)));
         }
         match slurm.layouts.get(name) {
             None => f.bad(format!(

@@ -120,7 +120,8 @@ fn put(line: &str, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) -> Result<(), 
 fn made_up(key: &str, args: &ExplainArgs, globals: &Globals) -> Result<AskedNodes, Failure> {
     let spec = described(key, args.count, &args.links)?;
     let name = format!("{} x {}", args.count, spec.gpus[0].key);
-    let nodes = vec![Present { name, node: spec.to_node(), idle: true, state: 0, alike: 0 }];
+    let nodes =
+        vec![Present { name, node: spec.to_node(), sick: Vec::new(), idle: true, state: 0, alike: 0 }];
     let config = match site::load(globals.config.as_deref()) {
         Ok(config) => SiteConfig { nodes: vec![spec], ..config },
         Err(_) => site_config::of_nodes(vec![spec]),
@@ -248,6 +249,7 @@ fn empty(config: &SiteConfig, wanted: Option<&[String]>, excluded: &[String]) ->
     let present = |(state, spec, name): (usize, &NodeSpec, &String)| Present {
         name: name.clone(),
         node: spec.to_node(),
+        sick: Vec::new(),
         idle: true,
         state,
         alike: state,

@@ -63,6 +63,7 @@ pub(super) fn text(
         ratio(&mut registry, "snapshot_age", "How old what is told here is", age);
         let whole = wholeness(&seen.nodes.iter().collect::<Vec<_>>());
         nodes(&mut registry, seen);
+        unhealthy(&mut registry, seen);
         places(&mut registry, &whole);
         jobs(&mut registry, seen, &whole, now);
     }
@@ -78,6 +79,21 @@ pub(super) fn text(
     // Writing into a text does not fail.
     let _ = encode(&mut text, &registry);
     text
+}
+
+fn unhealthy(registry: &mut Registry, seen: &ClusterSnapshot) {
+    let since: Gauges = family(
+        registry,
+        "gpu_left_out_since_timestamp_seconds",
+        "Since when an unhealthy GPU gets no new jobs, seconds since 1970, with the reason; GPUs that get jobs have none",
+    );
+    for node in &seen.nodes {
+        for sick in &node.sick {
+            let gpu = [("gpu", sick.gpu.0.to_string()), ("reason", sick.why.clone())];
+            let labels: Labels = [("node", node.name.clone())].into_iter().chain(gpu).collect();
+            since.get_or_create(&labels).set(i64::try_from(sick.since).unwrap_or(i64::MAX));
+        }
+    }
 }
 
 fn nodes(registry: &mut Registry, seen: &ClusterSnapshot) {

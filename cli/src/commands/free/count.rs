@@ -69,8 +69,9 @@ pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mu
     for present in nodes {
         let OnNode { n, cost, .. } = *known.entry(present.alike).or_insert_with(|| {
             let found = on_node(&present.node, &request, policy, uid, memo);
-            // Such a job gets a whole node.
-            let n = if who.exclusive { found.n.min(present.idle.into()) } else { found.n };
+            // Such a job gets a whole node, with no unhealthy GPU.
+            let whole = present.idle && present.sick.is_empty();
+            let n = if who.exclusive { found.n.min(whole.into()) } else { found.n };
             OnNode { n, ..found }
         });
         if n > 0 {

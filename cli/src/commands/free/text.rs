@@ -6,6 +6,7 @@ use node_state::{Node, Purpose};
 use super::count::Free;
 use crate::allowance::Allowance;
 use crate::render::{hosts, table};
+use crate::sick_words::sick_list;
 use crate::slurm_nodes::{Live, Whose, away};
 
 /// Groups of nodes that a line names; the others are only counted.
@@ -44,6 +45,12 @@ pub(super) fn table(all: &[Free], live: &Live, limits: Option<(&str, &Allowance)
             "\nThese nodes start no GPU job until an administrator mends them:\n  {}\n",
             gone.join("\n  ")
         ));
+    }
+    let sick: Vec<String> = by_reason(
+        live.nodes.iter().filter_map(|present| Some((present.name.clone(), sick_list(&present.sick)?))),
+    );
+    if !sick.is_empty() {
+        text.push_str(&format!("\nUnhealthy, and not counted:\n  {}\n", sick.join("\n  ")));
     }
     let slurms: Vec<String> =
         aside(live, |whose| whose != Whose::Nobodys).into_iter().chain(partly(live)).collect();

@@ -49,7 +49,7 @@ fn eighty_columns_hold_everything() {
     assert_snapshot!(screen(&state(), Some(&seen()), None, (80, 16)), @r"
     5/16 slices free  2 running 2 waiting  3/4 nodes  5 s ago
 
-    NODES 4, as in tessera.toml    = job  - idle  · free  × Slurm's
+    NODES 4, as in tessera.toml    = job  - idle  · free  × Slurm's  ! unhealthy
     >n1  3g======--······
      n2  whole===========
      n3! ················ ················
@@ -93,7 +93,7 @@ fn two_hundred_columns_are_used() {
     assert_snapshot!(screen(&state(), Some(&seen()), None, (200, 8)), @r"
     tessera top: 5 of 16 compute slices free on 4 GPUs of 3 of the 4 nodes. 2 jobs running, 2 waiting. Seen 5 s ago.
 
-    NODES 4, as in tessera.toml    = job  - idle  · free  × Slurm's                                       JOB      USER       STATE     ASKED FOR    FOR         WHERE/WHY (by priority)
+    NODES 4, as in tessera.toml    = job  - idle  · free  × Slurm's  ! unhealthy                          JOB      USER       STATE     ASKED FOR    FOR         WHERE/WHY (by priority)
     >n1  3g======--······                                                                                 21       bob        pending   mps 5.0 GB   17 min      Resources
      n2  whole===========                                                                                 20       alice      pending   4g.20gb      17 min      Resources
      n3! ················ ················                                                                11       alice      running   3g.20gb      11 min
@@ -136,7 +136,7 @@ fn hundreds_of_nodes_are_groups() {
     assert_snapshot!(screen(&state, Some(&seen), None, (80, 14)), @r"
     20354/33544 slices free  2 running 2 waiting  599/600 nodes  5 s ago
 
-    NODES 600, as in tessera.toml    = job  - idle  · free  × Slurm's
+    NODES 600, as in tessera.toml    = job  - idle  · free  × Slurm's  ! unhealthy
      n1    whole=== 3g==···· ········ ········ ········ ········ ········ ········
     >n2    whole=== whole=== whole=== whole=== whole=== whole=== whole=== whole===
      n3    ········ ········ ········ ········ ········ ········ ········ ········
@@ -163,7 +163,7 @@ fn a_row_opens() {
     assert_snapshot!(screen(&state, Some(&seen), None, (80, 16)), @r"
     5/16 slices free  2 running 2 waiting  3/4 nodes  5 s ago
 
-    NODES┌ n4 ────────────────────────────────────────────────────────────────┐
+    NODES┌ n4 ────────────────────────────────────────────────────────────────┐y
      n1  │ n4: partition gpu, links pcie                                      │
      n2  │   GPU 0 t4-16gb: free                                              │
      n3! │   GPU 1 t4-16gb: mps 13 (bob, 4.0 GB, 25 %)                        │

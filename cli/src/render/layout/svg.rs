@@ -111,6 +111,7 @@ fn legend(body: &mut Svg, y: usize) -> usize {
         Owner::Whole => "whole GPU",
         Owner::Free => "free",
         Owner::Slurm => "left to Slurm",
+        Owner::Sick => "unhealthy",
     };
     let mut x = MARGIN + LABEL;
     for owner in [Owner::Isolated, Owner::Shared, Owner::Tasks, Owner::Idle, Owner::Whole, Owner::Free] {

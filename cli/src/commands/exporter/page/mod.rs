@@ -153,7 +153,7 @@ fn summary(seen: &ClusterSnapshot, now: u64) -> String {
 /// Of the overview, where a GPU is a small square.
 const OVERVIEW_LEGEND: &str = "<ul class=\"legend\"><li class=\"cells\"><i class=f></i> free GPU</li>\
     <li class=\"cells\"><i class=p></i> partly used</li><li class=\"cells\"><i class=u></i> fully used</li>\
-    <li class=\"cells\"><i class=s></i> left to Slurm</li></ul>\n";
+    <li class=\"cells\"><i class=s></i> left to Slurm</li><li class=\"cells\"><i class=k></i> unhealthy</li></ul>\n";
 
 fn legend() -> String {
     let one = |owner: &Owner| {
@@ -165,6 +165,7 @@ fn legend() -> String {
             Owner::Whole => "whole GPU",
             Owner::Free => "free",
             Owner::Slurm => "left to Slurm",
+            Owner::Sick => "unhealthy",
         };
         format!("<li><span class=\"key {}\"></span>{words}</li>", owner.name())
     };

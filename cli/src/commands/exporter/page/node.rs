@@ -9,6 +9,7 @@ use crate::commands::exporter::changes::HISTORY;
 use crate::gpu_pieces::{Owner, Piece, PieceJob};
 use crate::node_groups;
 use crate::render::svg::{Svg, escape};
+use crate::sick_words::sick_words;
 use geometry::counted;
 
 /// How the history of a GPU is drawn.
@@ -42,6 +43,9 @@ pub(super) fn section(
             let _ = write!(out, "<p>Its GPUs are not known: {}</p>", escape(why));
         }
         Ok(gpus) => {
+            for sick in &node.sick {
+                let _ = write!(out, "<p>{}</p>", escape(&sick_words(sick)));
+            }
             for (i, seen) in gpus.iter().enumerate() {
                 gpu(out, (&name, i, seen), busy.get(i), user, history);
             }
@@ -96,7 +100,7 @@ fn piece(out: &mut String, piece: &Piece, user: User<'_, '_>) {
         Owner::Whole => "whole",
         Owner::Shared => piece.sharing(),
         Owner::Tasks => "tasks",
-        Owner::Isolated | Owner::Idle | Owner::Free | Owner::Slurm => "",
+        Owner::Isolated | Owner::Idle | Owner::Free | Owner::Slurm | Owner::Sick => "",
     };
     let kind = [profile, how].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     let kind = if kind.is_empty() { kind } else { format!("<b>{}</b> ", escape(&kind)) };

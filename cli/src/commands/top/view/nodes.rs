@@ -26,7 +26,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: View<'_>, rows: &Row
         NodeSort::Name => "by name",
     };
     let nodes: usize = rows.nodes.iter().map(|row| row.nodes()).sum();
-    let marks = if rows.grouped { MARKS } else { "= job  - idle  · free  × Slurm's" };
+    let marks = if rows.grouped { MARKS } else { "= job  - idle  · free  × Slurm's  ! unhealthy" };
     let title = format!("NODES {nodes}, {by}    {marks}");
     let chosen = pane(view.state, Pane::Nodes);
     let rest = titled(frame, area, &cut(&title, usize::from(area.width)), chosen);
@@ -125,6 +125,7 @@ fn piece(view: View<'_>, piece: &Piece, unit: usize) -> Span<'static> {
         Owner::Idle => ("", '-'),
         Owner::Free => ("", '·'),
         Owner::Slurm => ("", '×'),
+        Owner::Sick => ("", '!'),
     };
     let text: String = label.chars().chain(std::iter::repeat(fill)).take(width).collect();
     Span::styled(text, view.owner(piece.owner))

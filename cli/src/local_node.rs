@@ -22,6 +22,8 @@ pub(crate) struct Local<'c> {
     pub(crate) settings: Settings,
     /// Why Slurm's numbers of its GPUs mean nothing here, if gres.conf names a GPU that it does not have now.
     pub(crate) missing_gpu: Option<String>,
+    /// Why it cannot be told which GPUs Slurm's numbers mean here; `None`: it can.
+    pub(crate) unnumbered: Option<String>,
 }
 
 impl<'c> Local<'c> {
@@ -38,8 +40,9 @@ impl<'c> Local<'c> {
         // `tessera doctor` says where it cannot be told.
         let numbering = Numbering::read(&settings, &gres, &name);
         let missing_gpu = numbering.as_ref().err().filter(|e| e.gpu_is_missing).map(ToString::to_string);
+        let unnumbered = numbering.as_ref().err().map(ToString::to_string);
         settings.numbering = numbering.unwrap_or_default();
-        Ok(Self { name, spec, settings, missing_gpu })
+        Ok(Self { name, spec, settings, missing_gpu, unnumbered })
     }
 
     /// The node as it is, for drawing.

@@ -268,6 +268,9 @@ fn help() {
       reconcile  Give back what no live job owns
       hand-over  Leave the node's GPUs to Slurm alone, before Tessera is uninstalled
       status     Show what driver and journal say of the node
+      health     Look for unhealthy GPUs, and keep new jobs off them
+      sick       Keep new jobs off a GPU, for a reason of yours
+      accept     Let GPUs that were left out take jobs again, once they are well
       realise    Create what a placement names, as the prolog does [alias: realize]
       release    Take back what a job holds, as the epilog does
 
@@ -380,6 +383,9 @@ fn the_man_page_has_every_command_and_option() {
         "lab power choose",
         "node status",
         "node reconcile",
+        "node health",
+        "node sick",
+        "node accept",
         "node realise",
         "node release",
     ] {

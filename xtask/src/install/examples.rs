@@ -56,7 +56,7 @@ impl Directories {
                 format!("{} env=PATH={commands}:{REST}\n", text.trim_end())
             }
             "tessera-health" => {
-                text.replace("\nsetsid ", &format!("\nexport PATH=\"{commands}:$PATH\"\nsetsid "))
+                text.replacen("\nsetsid ", &format!("\nexport PATH=\"{commands}:$PATH\"\nsetsid "), 1)
             }
             "tessera-planner.service" => {
                 text.replace("\nExecStart=", &format!("\nEnvironment=PATH={commands}:{REST}\nExecStart="))

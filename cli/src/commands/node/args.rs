@@ -50,6 +50,46 @@ pub(crate) enum NodeCommand {
         #[arg(long, value_name = "WHEN", default_value = "auto")]
         color: ColorWhen,
     },
+    /// Look for unhealthy GPUs, and keep new jobs off them
+    ///
+    /// Reads the driver's counters and the kernel's log, acts by the rules for each event ([[health]] in tessera.toml), tells
+    /// slurmctld, and lists what was found. The node's other GPUs go on. Use it in HealthCheckProgram. Exit status 1 if a GPU
+    /// is left out.
+    Health {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Keep new jobs off a GPU, for a reason of yours
+    ///
+    /// For a health check of your own. The jobs that are on the GPU stay, unless a rule for `told` says otherwise. --over takes
+    /// the word back, and nothing else that was found of the GPU.
+    Sick {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// Slurm's number of the GPU, or its UUID
+        gpu: String,
+        /// Why, in a few words
+        #[arg(long, value_name = "TEXT", required_unless_present = "over")]
+        reason: Option<String>,
+        /// Take the word back
+        #[arg(long, conflicts_with = "reason")]
+        over: bool,
+    },
+    /// Let GPUs that were left out take jobs again, once they are well
+    ///
+    /// After a reset or a repair. What still holds, such as a failed remapping of memory, leaves the GPU out again at once.
+    Accept {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// Slurm's number of the GPU, or its UUID; all GPUs without it
+        gpu: Option<String>,
+    },
     /// Create what a placement names, as the prolog does
     #[command(visible_alias = "realize")]
     Realise {
@@ -84,6 +124,9 @@ impl NodeCommand {
             Self::Reconcile { .. } => "reconcile",
             Self::HandOver { .. } => "hand-over",
             Self::Status { .. } => "status",
+            Self::Health { .. } => "health",
+            Self::Sick { .. } => "sick",
+            Self::Accept { .. } => "accept",
             Self::Realise { .. } => "realise",
             Self::Release { .. } => "release",
         }
@@ -95,6 +138,9 @@ impl NodeCommand {
             Self::Reconcile { node, .. }
             | Self::HandOver { node }
             | Self::Status { node, .. }
+            | Self::Health { node, .. }
+            | Self::Sick { node, .. }
+            | Self::Accept { node, .. }
             | Self::Realise { node, .. }
             | Self::Release { node, .. } => node.as_deref(),
         }

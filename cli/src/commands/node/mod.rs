@@ -3,6 +3,7 @@
 mod args;
 mod follow;
 mod hardware;
+mod health;
 mod says;
 
 use std::fmt::Write as _;
@@ -23,6 +24,7 @@ use site_config::SiteConfig;
 
 pub(crate) use args::NodeCommand;
 
+use health::HealthTask;
 use says::Word;
 
 use crate::globals::Globals;
@@ -45,6 +47,14 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
         }
         NodeCommand::HandOver { .. } => hand_over_node(&local),
         NodeCommand::Status { json, color, .. } => status(&local, *json, Paint::new(*color)),
+        NodeCommand::Health { json, .. } => health::run(&local, &config, &HealthTask::Look { json: *json }),
+        NodeCommand::Sick { gpu, reason, .. } => {
+            let task = reason.as_deref().map(|reason| HealthTask::Sick { gpu, reason });
+            health::run(&local, &config, &task.unwrap_or(HealthTask::NotSick { gpu }))
+        }
+        NodeCommand::Accept { gpu, .. } => {
+            health::run(&local, &config, &HealthTask::Accept { gpu: gpu.as_deref() })
+        }
         NodeCommand::Realise { placement, uid, gid, .. } => realise_job(&local, placement, *uid, *gid),
         NodeCommand::Release { job, .. } => release_job(&local, JobId(*job)),
     }

@@ -10,6 +10,7 @@
 mod budgets;
 mod fingerprint;
 mod gres_conf;
+mod health;
 pub mod hostlist;
 mod limit;
 mod matrix;
@@ -28,6 +29,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use gres_conf::{AutoDetect, GpuOrder, gpu_order};
+pub use health::{HealthAction, HealthEvent, HealthReturn, HealthRule, health_rules};
 pub use limit::Limit;
 pub use matrix::links_of_file;
 pub use sections::{RUN_DIR, STATE_DIR};
@@ -89,6 +91,7 @@ fn sections(
         bandwidth_model,
         partitions: sets::partitions(root, bandwidth_model),
         limits: sections::limits(root, &nodes.models),
+        health: health::read(root),
         nodes: nodes.specs,
         not_partitioned: Vec::new(),
     }

@@ -14,6 +14,7 @@ use protocol::{Bandwidth, Isolation, SetWait};
 use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
 
 use crate::gres_conf::AutoDetect;
+use crate::health::HealthRule;
 use crate::limit::Limit;
 
 /// A whole `tessera.toml` without errors.
@@ -39,6 +40,8 @@ pub struct SiteConfig {
     pub partitions: Vec<Partition>,
     /// `[[limits]]`, in the order of the file.
     pub limits: Vec<Limit>,
+    /// `[[health]]`: rules for unhealthy GPUs that differ from Tessera's own, at most one for each event.
+    pub health: Vec<HealthRule>,
     /// `[[nodes]]`; no node is in two of them.
     pub nodes: Vec<NodeSpec>,
     /// Nodes that the file lets be partitioned, and gres.conf does not: see [`SiteConfig::heed`].

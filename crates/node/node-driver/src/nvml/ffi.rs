@@ -56,6 +56,7 @@ macro_rules! call {
 }
 
 mod gpm;
+mod health;
 mod links;
 mod mig;
 
@@ -68,7 +69,7 @@ trait Plain: Sized {
 macro_rules! plain {
     ($($t:ty),*) => { $(impl Plain for $t {
         fn zeroed() -> Self {
-            // SAFETY: a C struct of integers, integer arrays and raw pointers only: all zeroes is a valid value.
+            // SAFETY: a C struct of numbers, arrays of numbers and raw pointers only: all zeroes is a valid value.
             unsafe { std::mem::zeroed() }
         }
     })* };
@@ -86,6 +87,7 @@ plain!(
     sys::nvmlMemory_t,
     sys::nvmlUtilization_t,
     sys::nvmlGpmSupport_t,
+    sys::nvmlFieldValue_t,
     gpm::GpmQuestion
 );
 

@@ -19,7 +19,7 @@ pub struct NvLink {
 }
 
 /// No GPU has more NVLinks.
-const MAX_LINKS: u32 = 18;
+pub(super) const MAX_LINKS: u32 = 18;
 /// `NVML_NVLINK_DEVICE_TYPE_SWITCH`.
 const SWITCH: u32 = 2;
 

@@ -7,6 +7,7 @@ mod error;
 #[expect(unsafe_code, reason = "NVML's C interface; every block names whose promise it relies on")]
 mod ffi;
 mod gpm;
+mod health;
 mod links;
 mod mig;
 mod processes;
@@ -18,6 +19,7 @@ pub use code::Code;
 pub use driver_time::driver_time;
 pub use error::NvmlError;
 pub use gpm::{BETWEEN_LOOKS, FirstLook};
+pub use health::GpuHealth;
 pub use links::NvLink;
 pub use mig::{ComputeInstance, GpuInstance};
 pub use profiles::LiveProfile;

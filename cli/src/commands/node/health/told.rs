@@ -1,0 +1,92 @@
+//! Tells slurmctld which GPUs get no new jobs, and requeues jobs where a rule says so.
+
+use error_chain::with_causes;
+use gpu_health::{HealthRecord, Rules};
+use gpu_node::{CommandError, NodeInSlurm};
+use node_journal::{Entry, Journal};
+use protocol::sick;
+
+use crate::local_node::Local;
+
+/// A slurmctld that is killed forgets what it has not saved, which takes up to 5 s.
+const SAVED_AFTER_S: u64 = 10;
+
+/// What was done, and what could not be.
+#[derive(Default)]
+pub(super) struct Done {
+    pub(super) lines: Vec<String>,
+    pub(super) problems: Vec<String>,
+}
+
+/// Tells and requeues. Jobs are requeued only once slurmctld knows, so that none comes back to the same GPU.
+pub(super) fn tell(
+    slurm: &NodeInSlurm<'_>,
+    local: &Local<'_>,
+    record: &mut HealthRecord,
+    rules: &Rules<'_>,
+    now: u64,
+) -> Done {
+    let mut done = Done::default();
+    let word = sick::encode(&record.left_out(rules));
+    if is_due(record, &word, now) {
+        match slurm.name_sick(&word) {
+            Ok(is_new) => {
+                let again = record.told.as_ref().is_some_and(|(told, _)| *told == word);
+                record.confirmed = again && !is_new;
+                if !record.confirmed {
+                    record.told = Some((word, now));
+                }
+            }
+            Err(e) => {
+                done.problems.push(format!("slurmctld cannot be told about its GPUs: {}", with_causes(&e)));
+                return done;
+            }
+        }
+    }
+    requeue(slurm, local, record, &mut done);
+    done
+}
+
+/// Tells whether slurmctld is to be told: something new, or again a while later. While a GPU is left out, it is told at every look,
+/// because a slurmctld without its saved state would give the GPU to jobs.
+fn is_due(record: &HealthRecord, word: &str, now: u64) -> bool {
+    match &record.told {
+        None => word != sick::NONE,
+        Some((told, at)) => {
+            told != word || word != sick::NONE || !record.confirmed && at.saturating_add(SAVED_AFTER_S) <= now
+        }
+    }
+}
+
+fn requeue(slurm: &NodeInSlurm<'_>, local: &Local<'_>, record: &mut HealthRecord, done: &mut Done) {
+    let due = |gpu: &gpu_health::KnownGpu| gpu.findings.iter().any(|finding| finding.requeue);
+    if !record.gpus.iter().any(due) {
+        return;
+    }
+    let entries = match journalled(local) {
+        Ok(entries) => entries,
+        Err(why) => return done.problems.push(format!("no job was requeued: {why}")),
+    };
+    for gpu in record.gpus.iter_mut().filter(|gpu| due(gpu)) {
+        let mut answered = true;
+        for entry in entries.iter().filter(|entry| entry.uses(&gpu.uuid)) {
+            match slurm.requeue(entry.job()) {
+                Ok(()) => done.lines.push(format!("job {} is requeued", entry.job())),
+                Err(e @ CommandError::Failed { .. }) => {
+                    done.lines.push(format!("job {} stays: {}", entry.job(), with_causes(&e)));
+                }
+                Err(e) => {
+                    answered = false;
+                    done.problems.push(format!("job {}: {}", entry.job(), with_causes(&e)));
+                }
+            }
+        }
+        gpu.findings.iter_mut().for_each(|finding| finding.requeue &= !answered);
+    }
+}
+
+fn journalled(local: &Local<'_>) -> Result<Vec<Entry>, String> {
+    let journal = Journal::open(&local.settings.state_dir).map_err(|e| with_causes(&e))?;
+    let (entries, _damaged) = journal.jobs().map_err(|e| with_causes(&e))?.into_parts();
+    Ok(entries.into_iter().filter(|entry| entry.holds() && entry.boot == journal.boot()).collect())
+}

@@ -1,0 +1,59 @@
+//! A GPU's health as the driver counts it.
+
+use super::calls::Nvml;
+use super::code::Code;
+use super::error::{NvmlError, at};
+use super::links::MAX_LINKS;
+use crate::gpu_ids::NvmlIndex;
+
+/// `nvmlClocksEventReasonHwThermalSlowdown`.
+const TOO_HOT: u64 = 0x40;
+
+/// Health of a GPU. What the driver does not tell counts as healthy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuHealth {
+    /// Uncorrectable memory errors since the driver was loaded.
+    pub ecc_uncorrected: u64,
+    /// A row of memory is remapped at the next reset.
+    pub remap_pending: bool,
+    /// No row was left to remap to.
+    pub remap_failed: bool,
+    /// The hardware lowers the clock because the GPU is too hot.
+    pub too_hot: bool,
+    /// How often its NVLinks had to be started again.
+    pub nvlink_recoveries: u64,
+    /// The driver asks for a reset of the GPU or a reboot of the node.
+    pub needs_recovery: bool,
+}
+
+impl Nvml {
+    /// Reads the health of a GPU.
+    ///
+    /// # Errors
+    ///
+    /// The GPU is lost.
+    pub fn health(&self, gpu: NvmlIndex) -> Result<GpuHealth, NvmlError> {
+        let device = self.device(gpu)?;
+        let told = |answer: Result<u64, Code>| match answer {
+            Err(Code::GPU_IS_LOST) => Err(at(gpu, "cannot read its health")(Code::GPU_IS_LOST)),
+            answer => Ok(answer.unwrap_or(0)),
+        };
+        let ecc_uncorrected = told(self.lib.ecc_uncorrected(device))?;
+        let (pending, failed) = self.lib.remapped_rows(device).unwrap_or((0, 0));
+        let mut nvlink_recoveries = 0_u64;
+        for link in 0..MAX_LINKS {
+            match self.lib.nvlink_recoveries(device, link) {
+                Err(Code::INVALID_ARGUMENT | Code::FUNCTION_NOT_FOUND) => break,
+                count => nvlink_recoveries = nvlink_recoveries.saturating_add(told(count)?),
+            }
+        }
+        Ok(GpuHealth {
+            ecc_uncorrected,
+            remap_pending: pending != 0,
+            remap_failed: failed != 0,
+            too_hot: told(self.lib.clock_reasons(device))? & TOO_HOT != 0,
+            nvlink_recoveries,
+            needs_recovery: told(self.lib.recovery_action(device).map(u64::from))? != 0,
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! An unhealthy GPU gets no new jobs while its node goes on, and comes back.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{admin_comment, builder, start_now};
+use lab::command::{Done, PATIENCE, run, wait_for};
+use lab::{Cluster, Daemon, JobId, User};
+
+const ON_N1: &str = "-wn1";
+/// Jobs start at once, and backfill looks each second whether one goes by those that wait.
+const SOON: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1";
+
+/// A command of `tessera` as root on n1.
+fn tessera(cluster: &Cluster, args: &[&str]) -> Done {
+    run(cluster.command_on("n1", User::Root, "tessera").unwrap().args(args)).unwrap()
+}
+
+fn extra(cluster: &Cluster) -> String {
+    let shown = cluster.run(User::Root, "scontrol", &["show", "node", "n1"]).unwrap().ok().unwrap();
+    let line = shown.lines().find_map(|line| line.trim().strip_prefix("Extra=")).unwrap_or_default();
+    line.to_owned()
+}
+
+/// Number and reason of each GPU that is left out.
+fn left_out(cluster: &Cluster) -> Vec<(String, String)> {
+    let line = extra(cluster);
+    let word = line.split(' ').find_map(|word| word.strip_prefix("sick=")).unwrap_or_default();
+    let entry =
+        |one: &str| (one.split(':').next().unwrap().to_owned(), one.rsplit(':').next().unwrap().to_owned());
+    word.split(',').filter(|one| one.contains(':')).map(entry).collect()
+}
+
+fn shows(cluster: &Cluster, what: &str) {
+    wait_for(&format!("n1 to show {what}"), PATIENCE, || {
+        let line = extra(cluster);
+        if line.contains(what) { Ok(()) } else { Err(line) }
+    })
+    .unwrap();
+}
+
+/// The GPU that a job has on n1.
+fn gpu_of(cluster: &Cluster, job: JobId) -> String {
+    let line = extra(cluster);
+    let word = line.split(' ').find(|word| word.contains(&format!("whole[job{job}]"))).unwrap_or_default();
+    word.split('=').next().unwrap().trim_start_matches("gpu").to_owned()
+}
+
+/// Submits jobs that have to wait.
+fn waiting(cluster: &Cluster, all: &[&[&str]]) -> Vec<JobId> {
+    let submit =
+        |options: &&[&str]| cluster.sbatch(User::Bob, &[&[ON_N1][..], options].concat(), "true").unwrap();
+    let jobs: Vec<JobId> = all.iter().map(submit).collect();
+    std::thread::sleep(Duration::from_secs(3));
+    for (job, options) in jobs.iter().zip(all) {
+        assert_eq!(cluster.job(*job).unwrap().state(), "PENDING", "{options:?}");
+    }
+    jobs
+}
+
+fn cancel(cluster: &Cluster, jobs: &[JobId]) {
+    let jobs: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+    let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
+    cluster.run(User::Root, "scancel", &jobs).unwrap().ok().unwrap();
+}
+
+#[test]
+fn an_unhealthy_gpu_gets_no_new_jobs_until_it_is_well() {
+    let mut cluster = builder().slurm_conf(SOON).start().unwrap();
+    assert!(tessera(&cluster, &["node", "health"]).ok().unwrap().contains("all GPUs are healthy"));
+    let runs = cluster.sbatch(User::Alice, &[ON_N1, "--gres=gpu:1", "--requeue"], "sleep 300").unwrap();
+    cluster.wait_job(runs, "to run", |job| job.state() == "RUNNING").unwrap();
+    let gpu = gpu_of(&cluster, runs);
+
+    falls_off_the_bus(&cluster, &gpu, runs);
+    goes_on_without(&cluster, &gpu);
+    stays_out(&mut cluster, &gpu);
+    counters_and_administrators(&cluster, &gpu);
+
+    assert!(cluster.complete(User::Alice, &[ON_N1, "--gres=gpu:8"], "echo ran").unwrap().contains("ran"));
+    cluster.wait_idle().unwrap();
+    cluster.assert_clean().unwrap();
+}
+
+/// One fatal error in a storm of 10,000 harmless ones.
+fn falls_off_the_bus(cluster: &Cluster, gpu: &str, runs: JobId) {
+    for (xid, times) in [("79", "1"), ("31", "10000")] {
+        let add = ["add", "--gpu", gpu, "--kind", "xid", "--number", xid, "--times", times];
+        cluster.fault("n1", &add).unwrap();
+    }
+    let begun = Instant::now();
+    let said = tessera(cluster, &["node", "health"]);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let line = format!("n1: GPU {gpu}: xid 79: gets no new jobs, and its jobs are requeued");
+    assert!(said.stdout.contains(&line) && said.stdout.contains("10000"), "{}", said.stdout);
+    assert!(said.stdout.contains(&format!("job {runs} is requeued")), "{}", said.stdout);
+    assert_eq!(left_out(cluster), [(gpu.to_owned(), "xid_79".to_owned())]);
+
+    // Its job starts again elsewhere.
+    cluster.wait_job(runs, "to be requeued", |job| job.get("Restarts") == "1").unwrap();
+    start_now(cluster, runs);
+    cluster.wait_job(runs, "to run again", |job| job.state() == "RUNNING").unwrap();
+    assert_ne!(gpu_of(cluster, runs), gpu);
+    cancel(cluster, &[runs]);
+    cluster.wait_end(runs).unwrap();
+}
+
+/// The node's other GPUs take jobs of every kind; what needs all of them waits, and everybody is told why.
+fn goes_on_without(cluster: &Cluster, gpu: &str) {
+    let ours = ["--gpus=8", "-N1", "--gpu-isolation=whole"];
+    let waits = waiting(cluster, &[&ours, &["--gres=gpu:8"], &["--exclusive"]]);
+    let kinds =
+        [&["--gpu-isolation=mig:1g.5gb"][..], &["--gpu-isolation=mps", "--gpu-mem=3G"], &["--gres=shard:4"]];
+    for options in kinds {
+        let job = cluster.sbatch(User::Alice, &[&[ON_N1][..], options].concat(), "sleep 300").unwrap();
+        cluster.wait_job(job, "to run", |job| job.state() == "RUNNING").unwrap();
+        let line = extra(cluster);
+        let word = line.split(' ').find(|word| word.contains(&format!("job{job}"))).unwrap();
+        assert!(!word.starts_with(&format!("gpu{gpu}=")), "{options:?}: {line}");
+        cancel(cluster, &[job]);
+        cluster.wait_end(job).unwrap();
+    }
+    let comment = format!("{:?}", admin_comment(cluster, waits[0]).says);
+    assert!(comment.contains(&format!("GPU {gpu} of n1 gets no new jobs: xid 79")), "{comment}");
+    let said = format!("GPU {gpu} gets no new jobs: xid 79");
+    let job = waits[1].to_string();
+    for command in
+        [&["why", &job][..], &["layout", "--node", "n1"], &["doctor"], &["free"], &["explain", "--gpus=8"]]
+    {
+        let shown = tessera(cluster, command).stdout;
+        assert!(shown.contains(&said), "{command:?}: {shown}");
+    }
+    cancel(cluster, &waits);
+    let seven = cluster.complete(User::Alice, &[ON_N1, "--gres=gpu:7"], "echo ran").unwrap();
+    assert!(seven.contains("ran"), "{seven}");
+}
+
+/// A kill and a text of somebody's own change nothing.
+fn stays_out(cluster: &mut Cluster, gpu: &str) {
+    cluster.kill9(&Daemon::Slurmctld).unwrap();
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_idle().unwrap();
+    let own = ["update", "nodename=n1", "extra=rack 7"];
+    cluster.run(User::Root, "scontrol", &own).unwrap().ok().unwrap();
+    assert!(cluster.complete(User::Alice, &[ON_N1, "--gres=gpu:7"], "echo ran").unwrap().contains("ran"));
+    shows(cluster, &format!("rack 7 sick={gpu}:"));
+    cluster.run(User::Root, "scontrol", &["update", "nodename=n1", "extra="]).unwrap().ok().unwrap();
+    let _tells_it_again = tessera(cluster, &["node", "health"]);
+    shows(cluster, &format!("sick={gpu}:"));
+}
+
+/// What the driver counts, and what an administrator says, leaves GPUs out too; what still holds comes back after it was accepted.
+fn counters_and_administrators(cluster: &Cluster, gpu: &str) {
+    let mut others = (0..8).map(|i: u8| i.to_string()).filter(|other| *other != gpu);
+    let kinds = ["gpu-lost", "hot", "remap-failed", "ecc-uncorrected", "needs-reset", "remap-pending"];
+    let faults: Vec<(&str, String)> = kinds.into_iter().zip(others.by_ref()).collect();
+    let last = others.next().unwrap();
+    for (kind, gpu) in &faults {
+        cluster.fault("n1", &["add", "--gpu", gpu, "--kind", kind]).unwrap();
+    }
+    let add = ["add", "--gpu", &faults[4].1, "--kind", "xid", "--number", "95"];
+    cluster.fault("n1", &add).unwrap();
+    assert_eq!(tessera(cluster, &["node", "health"]).code, Some(1));
+    let said = tessera(cluster, &["node", "sick", &last, "--reason", "dcgm: diag failed"]).ok().unwrap();
+    assert!(said.contains("told: dcgm: diag failed"), "{said}");
+    let reasons = ["lost", "hot", "remap-failed", "ecc", "xid_95"];
+    let mut all: Vec<(String, String)> =
+        faults.iter().zip(reasons).map(|((_, gpu), why)| (gpu.clone(), why.to_owned())).collect();
+    all.push((gpu.to_owned(), "xid_79".to_owned()));
+    all.push((last.clone(), "dcgm_diag_failed".to_owned()));
+    all.sort();
+    assert_eq!(left_out(cluster), all);
+    assert!(cluster.complete(User::Alice, &[ON_N1, "--gres=gpu:1"], "echo ran").unwrap().contains("ran"));
+
+    let shown = tessera(cluster, &["node", "health", "--json"]).stdout;
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let out = shown["gpus"].as_array().unwrap().iter().filter(|gpu| gpu["left_out"] == true).count();
+    assert_eq!(out, 7, "{shown}");
+
+    // A health check takes its own word back; a reset that the driver had asked for brings the GPU back.
+    tessera(cluster, &["node", "sick", &last, "--over"]).ok().unwrap();
+    cluster.fault("n1", &["clear", "--kind", "needs-reset"]).unwrap();
+    assert_eq!(tessera(cluster, &["node", "health"]).code, Some(1));
+    all.retain(|(_, why)| why != "dcgm_diag_failed" && why != "xid_95");
+    assert_eq!(left_out(cluster), all);
+
+    let said = tessera(cluster, &["node", "accept"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    all.retain(|(_, why)| why != "ecc" && why != "xid_79");
+    assert_eq!(left_out(cluster), all);
+    cluster.fault("n1", &["clear"]).unwrap();
+    tessera(cluster, &["node", "accept"]).ok().unwrap();
+    let unknown = tessera(cluster, &["node", "sick", "9", "--reason", "x"]);
+    assert!(unknown.stderr.contains("this node has no GPU 9"), "{unknown:?}");
+}

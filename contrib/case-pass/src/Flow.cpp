@@ -191,10 +191,19 @@ Origins Flow::blockOrigins(const AllocaInst &Block) const {
   return Result;
 }
 
+/// Whether a structure may have a pointer in it. Clang writes a union as its largest member, which may hide one.
+static bool mayHoldPointer(const Type &T) {
+  if (auto *Struct = dyn_cast<StructType>(&T); Struct && Struct->hasName() && Struct->getName().starts_with("union."))
+    return true;
+  return T.isPointerTy() || any_of(T.subtypes(), [](const Type *Part) { return mayHoldPointer(*Part); });
+}
+
 Origins Flow::argumentOrigins(const CallBase &Call, unsigned At) const {
   Value *V = Call.getArgOperand(At);
   if (!takesBlock(Call, At))
     return origins(V);
+  if (const Type *Whole = Call.getParamByValType(At); Whole && apiOf(Call) == Api::Stub && !mayHoldPointer(*Whole))
+    return {};
   if (const AllocaInst *Block = blockOf(V))
     return blockOrigins(*Block);
   Origins Result;

@@ -3,6 +3,7 @@
 #include "Hoist.h"
 #include "Cuda.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Analysis/Loads.h"
 #include "llvm/Analysis/ValueTracking.h"
@@ -15,6 +16,31 @@ namespace tessera {
 
 Hoist::Hoist(Instruction &Point, const DominatorTree &DT, AAResults &AA) : Point(Point), DT(DT), AA(AA) {}
 
+namespace {
+/// A value that depends on which of two ways led to a join.
+struct Choice {
+  Value *Condition, *IfTrue, *IfFalse;
+};
+} // namespace
+
+/// The choice that a join of two ways makes, as `if` and `?:` leave it; nothing for loops and other joins.
+static std::optional<Choice> choiceOf(const PHINode &Phi, const DominatorTree &DT) {
+  const DomTreeNode *Node = DT.getNode(Phi.getParent());
+  const DomTreeNode *Above = Node ? Node->getIDom() : nullptr;
+  auto *Branch = Above ? dyn_cast<BranchInst>(Above->getBlock()->getTerminator()) : nullptr;
+  if (!Branch || !Branch->isConditional() || Branch->getSuccessor(0) == Branch->getSuccessor(1) ||
+      Phi.getNumIncomingValues() != 2)
+    return std::nullopt;
+  auto Comes = [&](unsigned Incoming, unsigned Way) {
+    const BasicBlock *From = Phi.getIncomingBlock(Incoming), *To = Branch->getSuccessor(Way);
+    return From == Branch->getParent() ? To == Phi.getParent() : DT.dominates(BasicBlockEdge(Branch->getParent(), To), From);
+  };
+  for (unsigned True : {0, 1})
+    if (Comes(True, 0) && Comes(1 - True, 1))
+      return Choice{Branch->getCondition(), Phi.getIncomingValue(True), Phi.getIncomingValue(1 - True)};
+  return std::nullopt;
+}
+
 bool Hoist::has(Value *V) {
   auto *I = dyn_cast<Instruction>(V);
   if (!I || DT.dominates(I, &Point))
@@ -23,6 +49,10 @@ bool Hoist::has(Value *V) {
     return Old->second;
   // A value that depends on itself comes from a loop.
   Known[V] = false;
+  if (auto *Phi = dyn_cast<PHINode>(I)) {
+    std::optional<Choice> C = choiceOf(*Phi, DT);
+    return Known[V] = C && has(C->Condition) && has(C->IfTrue) && has(C->IfFalse);
+  }
   bool Pure = isa<BinaryOperator>(I) || isa<CastInst>(I) || isa<GetElementPtrInst>(I) || isa<SelectInst>(I) ||
               isa<CmpInst>(I) || isa<UnaryOperator>(I) || isa<ExtractValueInst>(I) || isa<InsertValueInst>(I) ||
               isa<FreezeInst>(I) || isa<IntrinsicInst>(I);
@@ -40,24 +70,42 @@ bool Hoist::canLoad(LoadInst &Load) {
   if (auto *Global = dyn_cast<GlobalVariable>(Base))
     return isDereferenceablePointer(Load.getPointerOperand(), Load.getType(), Load.getModule()->getDataLayout()) &&
            !Global->isThreadLocal();
-  if (!isa<AllocaInst>(Base))
+  auto *Parameter = dyn_cast<Argument>(Base);
+  if (!isa<AllocaInst>(Base) && !(Parameter && Parameter->hasByValAttr()))
     return false;
   return isDereferenceablePointer(Load.getPointerOperand(), Load.getType(), Load.getModule()->getDataLayout());
 }
 
-/// Whether a call of the CUDA runtime may write the loaded memory. Allocations, fills and frees write only what their own
-/// arguments name; the rest may end a kernel or copy that writes anywhere.
+/// Whether a function of the C library, which writes only what its own arguments name.
+static bool isPlainLibrary(const CallBase &Call) {
+  static const StringSet<> Names = {"malloc", "calloc", "free", "printf", "puts", "putchar", "gettimeofday", "time", "clock",
+                                    "rand", "srand"};
+  const Function *Callee = Call.getCalledFunction();
+  return Callee && Callee->isDeclaration() && Names.contains(Callee->getName());
+}
+
+/// Whether a copy writes device memory only: cudaMemcpyHostToDevice and cudaMemcpyDeviceToDevice of `enum cudaMemcpyKind`.
+static bool copiesToDevice(const CallBase &Call, Api A) {
+  std::optional<uint64_t> Kind = copyKind(Call, A);
+  return Kind && (*Kind == 1 || *Kind == 3);
+}
+
+/// Whether a call of the CUDA runtime may write the loaded memory, which is a variable of the host. Allocations and fills
+/// write only what their own arguments name, and copies to the device write no variable. The kernels and copies of earlier
+/// tasks, which such a call may wait for, have ended with their tasks. The rest may end a kernel or copy that writes anywhere.
 static bool mayWrite(const Instruction &I, const MemoryLocation &Where, AAResults &AA) {
   if (!I.mayWriteToMemory())
     return false;
   if (auto *Call = dyn_cast<CallBase>(&I)) {
     Api A = apiOf(*Call);
-    if (isAlloc(A) || A == Api::Harmless || A == Api::Memset || A == Api::MemsetAsync) {
+    if (isAlloc(A) || A == Api::Harmless || A == Api::Memset || A == Api::MemsetAsync || isPlainLibrary(*Call)) {
       for (const Value *Argument : Call->args())
         if (Argument->getType()->isPointerTy() && !AA.isNoAlias(MemoryLocation::getBeforeOrAfter(Argument), Where))
           return true;
       return false;
     }
+    if (copiesToDevice(*Call, A))
+      return false;
   }
   return isModSet(AA.getModRefInfo(&I, Where));
 }
@@ -102,6 +150,11 @@ Value *Hoist::emit(Value *V) {
     return V;
   if (Value *Old = Emitted.lookup(V))
     return Old;
+  if (auto *Phi = dyn_cast<PHINode>(I)) {
+    Choice C = *choiceOf(*Phi, DT);
+    Value *Condition = emit(C.Condition), *IfTrue = emit(C.IfTrue), *IfFalse = emit(C.IfFalse);
+    return Emitted[V] = SelectInst::Create(Condition, IfTrue, IfFalse, Phi->getName(), Point.getIterator());
+  }
   Instruction *Copy = I->clone();
   for (Use &Operand : Copy->operands())
     Operand.set(emit(Operand.get()));

@@ -2,6 +2,7 @@
 //
 // One task's begin, frees and amounts, or why it is lazy.
 
+#include "Dimensions.h"
 #include "Source.h"
 #include "Tasks.h"
 
@@ -55,6 +56,7 @@ public:
     Long = Builder.getInt64Ty();
   }
 
+  bool has(Value *V) { return At.has(V); }
   bool has(ArrayRef<Value *> Values) {
     return all_of(Values, [&](Value *V) { return At.has(V); });
   }
@@ -78,11 +80,15 @@ public:
     return Product;
   }
 
-  /// Threads of a block or blocks of a grid, from x and y in one value and z in another, as launches pass a dim3.
-  Value *dimensions(Value *Xy, Value *Z) {
-    Value *Both = get(Xy);
-    Value *X = Builder.CreateAnd(Both, number(0xffffffff)), *Y = Builder.CreateLShr(Both, number(32));
-    return Builder.CreateMul(Builder.CreateMul(X, Y), get(Z));
+  /// Threads of a block or blocks of a grid.
+  Value *product(ArrayRef<Side> Sides) {
+    Value *Product = number(1);
+    for (const Side &S : Sides) {
+      Value *Both = get(S.V);
+      Product = Builder.CreateMul(
+          Product, S.Upper ? Builder.CreateLShr(Both, number(32)) : Builder.CreateAnd(Both, number(0xffffffff)));
+    }
+    return Product;
   }
 
   Value *toThreads(Value *V) {
@@ -96,6 +102,28 @@ private:
   IntegerType *Long;
 };
 } // namespace
+
+namespace {
+/// The sides of a launch's grid and of its blocks, all known at the task's begin.
+struct Shape {
+  SmallVector<Side, 3> Grid, Block;
+};
+} // namespace
+
+/// The sides of a dim3, which a launch passes in two arguments: x and y, and z. In a loop, the most that each can be. Empty if
+/// one is not known at the task's begin.
+static SmallVector<Side, 3> sidesOf(const CallBase &Push, unsigned First, Amounts &At, Bounds &Most) {
+  const DataLayout &DL = Push.getModule()->getDataLayout();
+  Value *Xy = Push.getArgOperand(First);
+  SmallVector<Side, 3> Sides = {sideOf(Xy, false, DL), sideOf(Xy, true, DL), {Push.getArgOperand(First + 1)}};
+  for (Side &S : Sides)
+    if (!At.has(S.V)) {
+      S.V = Most.most(S.V, Push);
+      if (!S.V || !At.has(S.V))
+        return {};
+    }
+  return Sides;
+}
 
 /// Whether `F` itself sets the heap's limit before each launch of the task, with nothing between that may set it unseen.
 static bool setsItself(const Task &T, const Function &F, const ModuleFacts &Facts, const Callees &Calls,
@@ -129,7 +157,7 @@ static std::string heapLimits(const Task &T, Function &F, const Callees &Inlined
       bool Reaches = any_of(T.Launches, [&](const Launch &L) { return isPotentiallyReachable(Call, L.Push, nullptr, &DT); });
       if (!Reaches)
         continue;
-      if (!isa<ConstantInt>(Call->getArgOperand(0)) || !At.has({Call->getArgOperand(1)}))
+      if (!isa<ConstantInt>(Call->getArgOperand(0)) || !At.has(Call->getArgOperand(1)))
         return "the heap limit at " + place(*Call) + " is not known at the task's begin";
       Limits.push_back(Call);
     }
@@ -138,8 +166,9 @@ static std::string heapLimits(const Task &T, Function &F, const Callees &Inlined
 
 /// Writes what the task asks for at its begin. Returns why that cannot be.
 static std::string plan(Task &T, Function &F, const Flow &Flows, const Callees &Calls, const ModuleFacts &Facts,
-                        const DominatorTree &DT, AAResults &AA) {
-  Amounts At(*T.Begin, DT, AA);
+                        const DominatorTree &DT, FunctionAnalysisManager &FAM) {
+  Bounds Most(FAM.getResult<ScalarEvolutionAnalysis>(F));
+  Amounts At(*T.Begin, DT, FAM.getResult<AAManager>(F));
   SmallVector<SmallVector<Value *, 3>, 8> Sizes(T.Objects.size());
   SmallVector<bool, 8> Pitched(T.Objects.size());
   for (unsigned N = 0; N != T.Objects.size(); ++N) {
@@ -148,10 +177,12 @@ static std::string plan(Task &T, Function &F, const Flow &Flows, const Callees &
       return "the size of " + Obj.Name + " (" + place(*Obj.Alloc) + ") is not known at the task's begin, " + T.BeginPlace;
   }
   // The dimensions of some launches may not be known yet, in a loop for instance: then the others count (section 3.1.1).
-  SmallVector<const Launch *, 8> Known;
-  for (const Launch &L : T.Launches)
-    if (At.has({L.Push->getArgOperand(0), L.Push->getArgOperand(1), L.Push->getArgOperand(2), L.Push->getArgOperand(3)}))
-      Known.push_back(&L);
+  SmallVector<Shape, 8> Known;
+  for (const Launch &L : T.Launches) {
+    Shape S = {sidesOf(*L.Push, 0, At, Most), sidesOf(*L.Push, 2, At, Most)};
+    if (!S.Grid.empty() && !S.Block.empty())
+      Known.push_back(std::move(S));
+  }
   if (Known.empty())
     return "the grid of " + T.Launches[0].Kernel + " (" + place(*T.Launches[0].Push) +
            ") is not known at the task's begin, " + T.BeginPlace;
@@ -169,9 +200,9 @@ static std::string plan(Task &T, Function &F, const Flow &Flows, const Callees &
   for (unsigned N = 0; N != T.Objects.size(); ++N)
     T.Memory = At.add(T.Memory, At.bytes(Sizes[N], Pitched[N]));
   Value *Threads = nullptr;
-  for (const Launch *L : Known) {
-    T.Blocks = At.most(T.Blocks, At.dimensions(L->Push->getArgOperand(0), L->Push->getArgOperand(1)));
-    Threads = At.most(Threads, At.dimensions(L->Push->getArgOperand(2), L->Push->getArgOperand(3)));
+  for (const Shape &S : Known) {
+    T.Blocks = At.most(T.Blocks, At.product(S.Grid));
+    Threads = At.most(Threads, At.product(S.Block));
   }
   T.Threads = At.toThreads(Threads);
   return {};
@@ -225,7 +256,7 @@ void planTask(Task &T, Function &F, const Flow &Flows, const Callees &Calls, con
     return;
   T.Begin = Where.Begin;
   T.BeginPlace = placeInFunction(*T.Begin);
-  T.Why = plan(T, F, Flows, Calls, Facts, DT, FAM.getResult<AAManager>(F));
+  T.Why = plan(T, F, Flows, Calls, Facts, DT, FAM);
   if (!T.Why.empty())
     return;
   T.HeldToExit = Where.HeldToExit;

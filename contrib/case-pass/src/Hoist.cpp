@@ -84,27 +84,30 @@ static bool isPlainLibrary(const CallBase &Call) {
   return Callee && Callee->isDeclaration() && Names.contains(Callee->getName());
 }
 
-/// Whether a copy writes device memory only: cudaMemcpyHostToDevice and cudaMemcpyDeviceToDevice of `enum cudaMemcpyKind`.
-static bool copiesToDevice(const CallBase &Call, Api A) {
+/// Whether a fill or a copy, which writes device memory only: cudaMemcpyHostToDevice and cudaMemcpyDeviceToDevice of
+/// `enum cudaMemcpyKind`.
+static bool writesDevice(const CallBase &Call, Api A) {
+  if (A == Api::Memset || A == Api::MemsetAsync)
+    return true;
   std::optional<uint64_t> Kind = copyKind(Call, A);
   return Kind && (*Kind == 1 || *Kind == 3);
 }
 
-/// Whether a call of the CUDA runtime may write the loaded memory, which is a variable of the host. Allocations and fills
-/// write only what their own arguments name, and copies to the device write no variable. The kernels and copies of earlier
+/// Whether a call of the CUDA runtime may write the loaded memory, which is a variable of the host. Allocations write
+/// only what their own arguments name, and fills and copies to the device write no variable. The kernels and copies of earlier
 /// tasks, which such a call may wait for, have ended with their tasks. The rest may end a kernel or copy that writes anywhere.
 static bool mayWrite(const Instruction &I, const MemoryLocation &Where, AAResults &AA) {
   if (!I.mayWriteToMemory())
     return false;
   if (auto *Call = dyn_cast<CallBase>(&I)) {
     Api A = apiOf(*Call);
-    if (isAlloc(A) || A == Api::Harmless || A == Api::Memset || A == Api::MemsetAsync || isPlainLibrary(*Call)) {
+    if (isAlloc(A) || A == Api::Harmless || isPlainLibrary(*Call)) {
       for (const Value *Argument : Call->args())
         if (Argument->getType()->isPointerTy() && !AA.isNoAlias(MemoryLocation::getBeforeOrAfter(Argument), Where))
           return true;
       return false;
     }
-    if (copiesToDevice(*Call, A))
+    if (writesDevice(*Call, A))
       return false;
   }
   return isModSet(AA.getModRefInfo(&I, Where));

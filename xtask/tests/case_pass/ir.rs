@@ -405,6 +405,37 @@ fn a_size_in_memory_counts_only_while_nobody_can_have_written_it() {
     );
 }
 
+/// A launch with a structure by value, which is copied from an argument.
+fn with_structure(kind: &str) -> String {
+    format!(
+        "{kind}
+declare void @_Z17__device_stub__k3Pi5Shape(ptr, ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+define void @f(i64 %n, ptr %from) {{
+  %p = alloca ptr
+  %shape = alloca %T
+  call i32 @cudaMalloc(ptr %p, i64 %n)
+  %v = load ptr, ptr %p
+  call void @llvm.memcpy.p0.p0.i64(ptr %shape, ptr %from, i64 24, i1 false)
+  call i32 @__cudaPushCallConfiguration(i64 4294967297, i32 1, i64 4294967328, i32 1, i64 0, ptr null)
+  call void @_Z17__device_stub__k3Pi5Shape(ptr %v, ptr byval(%T) %shape)
+  call i32 @cudaFree(ptr %v)
+  ret void
+}}"
+    )
+}
+
+#[test]
+fn a_structure_by_value_makes_a_task_lazy_if_it_may_have_a_pointer() {
+    for numbers in ["%T = type { i64, double, [4 x i8] }", "%T = type { %S, i64 }\n%S = type { i64, float }"] {
+        assert!(transformed(&with_structure(numbers)).contains("call i64 @tessera_task_begin"), "{numbers}");
+    }
+    let union = "%T = type { %union.anon, i64 }\n%union.anon = type { i64 }";
+    for pointers in ["%T = type { i64, [2 x ptr] }", union] {
+        assert!(!transformed(&with_structure(pointers)).contains("call i64 @tessera_task_begin"), "{pointers}");
+    }
+}
+
 #[test]
 fn an_exception_ends_the_task_where_its_owner_frees() {
     let module = format!(

@@ -195,4 +195,10 @@ shapes! {
         main:10
           static [mark:15] [p:13=null] begin 13 free [18] mem 8394752 threads 16 blocks 12
         "
+    wavefront: r"
+        run:25
+          static [wave:42 wave:47 scale:56 scale:57] [v:27=null factors:30=16 rest:35=null] begin 27 free [65] mem null threads 32 blocks null
+        main:69
+          static [wave:42 wave:47 scale:56 scale:57] [v:27=400 factors:30=16 rest:35=null] begin 73 free [73] mem null threads 32 blocks null
+        "
 }

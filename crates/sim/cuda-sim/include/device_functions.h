@@ -117,6 +117,9 @@ __CUDA_SIM_DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 __CUDA_SIM_DEVICE double rsqrt(double x) { return 1.0 / sqrt(x); }
 __CUDA_SIM_DEVICE float __expf(float x) { return expf(x); }
 __CUDA_SIM_DEVICE float __logf(float x) { return logf(x); }
+__CUDA_SIM_DEVICE float __log2f(float x) { return log2f(x); }
+__CUDA_SIM_DEVICE float __log10f(float x) { return log10f(x); }
+__CUDA_SIM_DEVICE float __tanf(float x) { return tanf(x); }
 __CUDA_SIM_DEVICE float __sinf(float x) { return sinf(x); }
 __CUDA_SIM_DEVICE float __cosf(float x) { return cosf(x); }
 __CUDA_SIM_DEVICE float __powf(float x, float y) { return powf(x, y); }

@@ -13,6 +13,7 @@ mod expect;
 mod install;
 mod man;
 mod package;
+mod programs;
 mod progress;
 mod setup;
 mod slurm_table;
@@ -91,6 +92,8 @@ enum Task {
     },
     /// Build a Debian or RPM package for one Slurm
     Package(package::Package),
+    /// Compile CUDA programs that others wrote with the compiler pass, and print what it finds and whether they do the same
+    Programs(programs::Programs),
     /// Note where the fields of Slurm's structures lie in source trees of it
     SlurmTable(slurm_table::SlurmTable),
     /// End the cluster in a directory when stdin closes
@@ -147,6 +150,7 @@ fn main() -> ExitCode {
         },
         Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), &slurm),
         Task::Package(options) => package::run(&options),
+        Task::Programs(options) => programs::run(&options),
         Task::SlurmTable(options) => slurm_table::run(&options),
         Task::Guard { dir, remove } => {
             lab::guardian::main(&dir, remove.is_some());

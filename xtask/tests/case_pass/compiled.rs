@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 
 use lab::case_pass::Shapes;
 
-use crate::node::Node;
+use crate::node;
 
 /// All shapes, compiled for the first test that asks.
 pub(crate) fn shapes() -> &'static Shapes {
     static SHAPES: OnceLock<Shapes> = OnceLock::new();
     SHAPES.get_or_init(|| {
-        Node::shared();
+        node::shared();
         Shapes::build().unwrap()
     })
 }
@@ -27,7 +27,7 @@ pub(crate) struct Compiled {
 impl Compiled {
     /// Runs the shape without the pass.
     pub(crate) fn of(name: &'static str) -> Self {
-        let done = Node::shared().run(&shapes().plain(name), &[]);
+        let done = node::run(node::shared(), &shapes().plain(name), &[]);
         let plain = String::from_utf8(done.stdout).unwrap();
         assert!(!plain.is_empty(), "{name}");
         Self { name, plain }

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use lab::case_node::{CaseNode, TaskLibrary};
 use serde_json::Value;
 use task_control::{Broker, Device, Job};
 
 use crate::compiled::Compiled;
-use crate::node::{Library, Node};
+use crate::node;
 use crate::tools::succeeds;
 
 const JOB: u32 = 12;
@@ -20,14 +21,14 @@ const DEVICE_MIB: u64 = 15 << 10;
 
 /// A node with its broker.
 struct Leased {
-    node: Node,
+    node: CaseNode,
     broker: Child,
 }
 
 impl Leased {
     fn create() -> Leased {
-        let node = Node::create(Library::Real);
-        let at = |name: &str| node.dir.path().join(name);
+        let node = node::create(TaskLibrary::Real);
+        let at = |name: &str| node.dir().join(name);
         let mut command = Command::new(lab::paths::target_dir().join("debug/tessera-broker"));
         // The parent would start a server again that the tests have ended.
         command.arg("--serve").arg("--run-dir").arg(at("run")).arg("--nvml").arg(at("lib/libnvidia-ml.so.1"));
@@ -49,7 +50,7 @@ impl Leased {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.node.dir.path().join(name)
+        self.node.dir().join(name)
     }
 
     fn control(&self) -> Broker {
@@ -165,7 +166,7 @@ fn run(leased: &Leased, shape: &Compiled, more: &[(&str, &str)]) -> Seen {
     let log = leased.path("driver");
     let environment =
         [("TESSERA_TASK_SOCKET", socket.to_str().unwrap()), ("CUDA_SIM_LOG", log.to_str().unwrap())];
-    let done = leased.node.run(&shape.with_pass("-O2"), &[&environment[..], more].concat());
+    let done = node::run(&leased.node, &shape.with_pass("-O2"), &[&environment[..], more].concat());
     assert_eq!(String::from_utf8(done.stdout).unwrap(), shape.plain, "{}", shape.name);
     assert_eq!(String::from_utf8(done.stderr).unwrap(), "", "{}", shape.name);
     Seen::read(leased)

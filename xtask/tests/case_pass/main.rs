@@ -7,6 +7,7 @@ mod driver;
 mod ir;
 mod leases;
 mod node;
+mod programs;
 mod report;
 mod runs;
 mod shapes;

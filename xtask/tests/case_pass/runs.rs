@@ -6,16 +6,17 @@
 use std::fs;
 use std::path::Path;
 
+use lab::case_node::CaseNode;
 use serde_json::Value;
 
 use crate::compiled::Compiled;
-use crate::node::Node;
+use crate::node;
 
 /// What a program printed, and what the double's book says.
-fn run_with_book(node: &Node, program: &Path, lazy: &str) -> (String, Value) {
+fn run_with_book(on: &CaseNode, program: &Path, lazy: &str) -> (String, Value) {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("book.json");
-    let done = node.run(program, &[("TASK_DOUBLE_LOG", log.to_str().unwrap()), ("TASK_DOUBLE_LAZY", lazy)]);
+    let done = node::run(on, program, &[("TASK_DOUBLE_LOG", log.to_str().unwrap()), ("TASK_DOUBLE_LAZY", lazy)]);
     let book = serde_json::from_str(&fs::read_to_string(log).unwrap()).unwrap();
     (String::from_utf8(done.stdout).unwrap(), book)
 }
@@ -27,7 +28,7 @@ pub(crate) fn check(shape: &Compiled) {
     let name = shape.name;
     for level in ["-O0", "-O2"] {
         for lazy in ["0", "1"] {
-            let (printed, book) = run_with_book(Node::shared(), &shape.with_pass(level), lazy);
+            let (printed, book) = run_with_book(node::shared(), &shape.with_pass(level), lazy);
             assert_eq!(printed, shape.plain, "{name} {level} lazy={lazy}: {book}");
             assert_eq!(book["complaints"], Value::Array(Vec::new()), "{name} {level} lazy={lazy}: {book}");
             if !HELD.contains(&name) {

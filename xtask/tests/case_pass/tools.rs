@@ -4,10 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-pub(crate) fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
-}
-
 /// The directory with the plugin and `tessera-clang++`, built by the first test that asks.
 pub(crate) fn built() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();

@@ -94,8 +94,8 @@ static Fiber *new_fiber() {
     if (memory == MAP_FAILED)
         return nullptr;
     mprotect(memory, GUARD, PROT_NONE);
-    // Six registers, the address to continue at, and room that keeps the stack aligned as after a call.
-    void **top = reinterpret_cast<void **>(static_cast<char *>(memory) + STACK) - 2;
+    // Six registers, the address to continue at, and a word that leaves the stack aligned as after a call.
+    void **top = reinterpret_cast<void **>(static_cast<char *>(memory) + STACK) - 1;
     *--top = reinterpret_cast<void *>(&run_threads);
     for (int i = 0; i < 6; i++)
         *--top = nullptr;

@@ -11,6 +11,7 @@ mod accounting;
 pub mod artefacts;
 mod backup;
 mod builder;
+pub mod case_node;
 pub mod case_pass;
 mod clock;
 pub mod cluster;

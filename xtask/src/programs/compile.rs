@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lab::case_node::CaseNode;
+use lab::case_pass::source;
 use lab::paths::{target_dir, workspace};
 
 use super::headers;
@@ -51,8 +52,8 @@ impl Tools {
         let _ = fs::remove_dir_all(dir);
         at(dir, fs::create_dir_all(dir))?;
         let mut kernels_missing = None;
-        for source in program.cuda.iter().filter(|_| program.no_run.is_none()) {
-            if let Err(why) = self.kernels(program, root, source, &dir.join(object(source, "kern"))) {
+        for file in &program.cuda {
+            if let Err(why) = Self::kernels(program, root, file, &dir.join(object(file, "kern"))) {
                 kernels_missing = kernels_missing.or(why);
             }
         }
@@ -68,10 +69,13 @@ impl Tools {
     }
 
     /// Compiles the kernels of a file for the simulated device. An error without a reason: the file has none.
-    fn kernels(&self, program: &Program, root: &Path, source: &str, to: &Path) -> Result<(), Option<String>> {
+    fn kernels(program: &Program, root: &Path, file: &str, to: &Path) -> Result<(), Option<String>> {
         let mut compiler = Command::new(target_dir().join("debug/cuda-sim-cc"));
         compiler.args(["--kernels", "-O1", "-w", "-include", "cuda_runtime.h"]).args(flags(program, root));
-        compiler.arg(root.join(source)).arg("-o").arg(to).current_dir(root);
+        if program.libraries {
+            compiler.arg("-I").arg(stand_ins());
+        }
+        compiler.arg(root.join(file)).arg("-o").arg(to).current_dir(root);
         output(&mut compiler).map(drop).map_err(|why| {
             let text = why.to_string();
             let first = text.lines().find(|line| line.contains("error:")).map(str::to_owned);
@@ -86,15 +90,18 @@ impl Tools {
         for (kind, sources) in
             [(Kind::Cuda, &program.cuda), (Kind::Calls, &program.calls), (Kind::Host, &program.host)]
         {
-            for source in sources {
-                let to = dir.join(object(source, if with_pass { "pass.o" } else { "plain.o" }));
+            for file in sources {
+                let to = dir.join(object(file, if with_pass { "pass.o" } else { "plain.o" }));
                 let mut compiler = self.compiler(kind, with_pass, dir);
                 self.headers(kind, &mut compiler);
-                let kernels = dir.join(object(source, "kern"));
+                if program.libraries && self.cuda.is_none() {
+                    compiler.arg("-I").arg(stand_ins());
+                }
+                let kernels = dir.join(object(file, "kern"));
                 if kernels.exists() {
                     compiler.args(["-Xclang", "-fcuda-include-gpubinary", "-Xclang"]).arg(kernels);
                 }
-                compiler.args(flags(program, root)).args(["-w", "-O2", "-c", source]).arg("-o").arg(&to);
+                compiler.args(flags(program, root)).args(["-w", "-O2", "-c", file]).arg("-o").arg(&to);
                 if !matches!(kind, Kind::Cuda) {
                     compiler.args(expanded(&program.c_flags, root));
                 }
@@ -102,12 +109,10 @@ impl Tools {
                 objects.push(to);
             }
         }
-        if program.no_run.is_some() {
-            return Ok(name);
-        }
         let mut linker = self.compiler(Kind::Cuda, with_pass, dir);
         linker.args(objects).arg("-o").arg(&name).arg("-L").arg(&self.libraries).arg("-Wl,-rpath-link");
         linker.arg(&self.libraries).args(["-l:libcudart.so.12", "-lm", "-pthread"]);
+        linker.args(program.libraries.then_some("-l:libraries.so"));
         output(&mut linker)?;
         Ok(name)
     }
@@ -142,6 +147,11 @@ impl Tools {
             (Kind::Calls, None) => _ = compiler.args(["-x", "c", "-I"]).arg(simulator),
         }
     }
+}
+
+/// Headers of the libraries that the simulated device has a stand-in for.
+fn stand_ins() -> PathBuf {
+    source().join("tests/programs/include")
 }
 
 /// The options of a program's sources.

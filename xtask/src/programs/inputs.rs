@@ -13,11 +13,57 @@ const IMAGE: (usize, usize) = (502, 458);
 /// Nodes of the graph of a run that is compared.
 const NODES: u64 = 1000;
 
+/// A network for Darknet, with a layer of each kind that its kernels compute.
+const NETWORK: &str = "[net]
+batch=1
+width=32
+height=32
+channels=3
+[convolutional]
+batch_normalize=1
+filters=8
+size=3
+stride=1
+pad=1
+activation=leaky
+[convolutional]
+filters=8
+size=3
+stride=1
+pad=1
+activation=relu
+[shortcut]
+from=-2
+activation=linear
+[maxpool]
+size=2
+stride=2
+[upsample]
+stride=2
+[route]
+layers=-1,-3
+[local]
+filters=4
+size=3
+stride=2
+pad=1
+activation=logistic
+[dropout]
+probability=0.5
+[connected]
+output=32
+activation=leaky
+[softmax]
+groups=1
+[cost]
+type=sse
+";
+
 /// Makes the files for a run below `dir`, and returns the directory in which the program is to run.
 pub(crate) fn make(dir: &Path) -> Result<PathBuf, TaskError> {
     let _ = fs::remove_dir_all(dir);
     let here = dir.join("cuda/srad/program");
-    for part in [here.join("data/bfs/inputGen"), dir.join("data/srad")] {
+    for part in [here.join("data/bfs/inputGen"), here.join("data/darknet"), dir.join("data/srad")] {
         at(&part, fs::create_dir_all(&part))?;
     }
     let image = dir.join("data/srad/image.pgm");
@@ -30,6 +76,8 @@ pub(crate) fn make(dir: &Path) -> Result<PathBuf, TaskError> {
         at(&place, fs::create_dir_all(&place))?;
         at(&picture, fs::write(&picture, &bytes))?;
     }
+    let network = here.join("data/darknet/net.cfg");
+    at(&network, fs::write(&network, NETWORK))?;
     let graph = here.join("data/bfs/inputGen/graph1k.txt");
     at(&graph, fs::write(&graph, small_graph()))?;
     Ok(here)

@@ -33,14 +33,14 @@ pub(crate) struct Program {
     /// Compiler options for the C sources alone.
     #[serde(default)]
     pub(crate) c_flags: Vec<String>,
+    /// Whether it calls cuBLAS or cuRAND, for which the simulated device has a stand-in.
+    #[serde(default)]
+    pub(crate) libraries: bool,
     /// How CASE's artefact binds its tasks.
     pub(crate) artefact: String,
     /// Arguments of the runs that are compared.
     #[serde(default)]
     pub(crate) runs: Vec<String>,
-    /// Why it is not run.
-    #[serde(default)]
-    pub(crate) no_run: Option<String>,
 }
 
 #[derive(Deserialize)]

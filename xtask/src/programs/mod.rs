@@ -61,6 +61,7 @@ pub(crate) fn run(options: &Programs) -> Result<(), TaskError> {
     build_simulator()?;
     let (double, asking) = (CaseNode::create(TaskLibrary::Double)?, CaseNode::create(TaskLibrary::Asks)?);
     double.add("still.cpp", "still.so")?;
+    double.add("libraries.cpp", "libraries.so")?;
     let tools = Tools::new(options.cuda.as_deref(), &dir, &double)?;
     let mut all = Vec::new();
     for program in list {
@@ -91,7 +92,7 @@ fn found(
     for arguments in program.runs.iter().filter(|_| built.kernels_missing.is_none()) {
         runs.push(runs::compare(built, arguments, double)?);
     }
-    if let Some(why) = program.no_run.as_ref().or(built.kernels_missing.as_ref()) {
+    if let Some(why) = &built.kernels_missing {
         runs.push(Run::not_run(why));
     }
     let asks = match asking {

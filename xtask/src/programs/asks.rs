@@ -17,7 +17,7 @@ const NODE: u64 = 8 + 1 + 1 + 1 + 4;
 const EDGE: u64 = 4;
 
 /// A command of Table 1.
-pub(crate) struct Ask {
+pub(crate) struct AskedCommand {
     pub(crate) id: String,
     /// Bytes and blocks in `rodinia.csv`.
     pub(crate) listed: Amount,
@@ -34,7 +34,7 @@ pub(crate) struct Amount {
 }
 
 /// Asks each command of the program's family.
-pub(crate) fn of(program: &Program, built: &Built, node: &CaseNode) -> Result<Vec<Ask>, TaskError> {
+pub(crate) fn of(program: &Program, built: &Built, node: &CaseNode) -> Result<Vec<AskedCommand>, TaskError> {
     let path = workspace().join("crates/study/case-study/data/rodinia.csv");
     let text = at(&path, fs::read_to_string(&path))?;
     let mut asks = Vec::new();
@@ -45,7 +45,7 @@ pub(crate) fn of(program: &Program, built: &Built, node: &CaseNode) -> Result<Ve
         if family == program.name {
             eprintln!("programs: {id}");
             let asked = ask(built, arguments, listed, node)?;
-            asks.push(Ask { id: id.to_owned(), listed, asked });
+            asks.push(AskedCommand { id: id.to_owned(), listed, asked });
         }
     }
     Ok(asks)

@@ -34,7 +34,7 @@ pub(crate) struct Built {
 
 /// How sources become objects.
 #[derive(Clone, Copy)]
-enum Kind {
+enum Language {
     Cuda,
     Calls,
     Host,
@@ -84,12 +84,20 @@ impl Tools {
     }
 
     /// Compiles and links one of the two programs.
-    fn link(&self, program: &Program, root: &Path, dir: &Path, with_pass: bool) -> Result<PathBuf, TaskError> {
+    fn link(
+        &self,
+        program: &Program,
+        root: &Path,
+        dir: &Path,
+        with_pass: bool,
+    ) -> Result<PathBuf, TaskError> {
         let name = dir.join(if with_pass { "with-pass" } else { "plain" });
         let mut objects = Vec::new();
-        for (kind, sources) in
-            [(Kind::Cuda, &program.cuda), (Kind::Calls, &program.calls), (Kind::Host, &program.host)]
-        {
+        for (kind, sources) in [
+            (Language::Cuda, &program.cuda),
+            (Language::Calls, &program.calls),
+            (Language::Host, &program.host),
+        ] {
             for file in sources {
                 let to = dir.join(object(file, if with_pass { "pass.o" } else { "plain.o" }));
                 let mut compiler = self.compiler(kind, with_pass, dir);
@@ -102,14 +110,14 @@ impl Tools {
                     compiler.args(["-Xclang", "-fcuda-include-gpubinary", "-Xclang"]).arg(kernels);
                 }
                 compiler.args(flags(program, root)).args(["-w", "-O2", "-c", file]).arg("-o").arg(&to);
-                if !matches!(kind, Kind::Cuda) {
+                if !matches!(kind, Language::Cuda) {
                     compiler.args(expanded(&program.c_flags, root));
                 }
                 output(compiler.current_dir(root))?;
                 objects.push(to);
             }
         }
-        let mut linker = self.compiler(Kind::Cuda, with_pass, dir);
+        let mut linker = self.compiler(Language::Cuda, with_pass, dir);
         linker.args(objects).arg("-o").arg(&name).arg("-L").arg(&self.libraries).arg("-Wl,-rpath-link");
         linker.arg(&self.libraries).args(["-l:libcudart.so.12", "-lm", "-pthread"]);
         linker.args(program.libraries.then_some("-l:libraries.so"));
@@ -117,8 +125,8 @@ impl Tools {
         Ok(name)
     }
 
-    fn compiler(&self, kind: Kind, with_pass: bool, dir: &Path) -> Command {
-        if matches!(kind, Kind::Host) {
+    fn compiler(&self, kind: Language, with_pass: bool, dir: &Path) -> Command {
+        if matches!(kind, Language::Host) {
             return Command::new("cc");
         }
         if !with_pass {
@@ -130,21 +138,21 @@ impl Tools {
         compiler
     }
 
-    fn headers(&self, kind: Kind, compiler: &mut Command) {
+    fn headers(&self, kind: Language, compiler: &mut Command) {
         let simulator = workspace().join("crates/sim/cuda-sim/include");
         match (kind, &self.cuda) {
-            (Kind::Host, _) => (),
-            (Kind::Cuda, Some(cuda)) => {
+            (Language::Host, _) => (),
+            (Language::Cuda, Some(cuda)) => {
                 compiler.args(["-x", "cuda", "--cuda-host-only", "-Wno-unknown-cuda-version"]);
                 compiler.arg(format!("--cuda-path={}", cuda.display()));
             }
-            (Kind::Cuda, None) => {
+            (Language::Cuda, None) => {
                 compiler.args(["-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib", "-Xclang"]);
                 compiler.arg("-target-sdk-version=12.5").arg("-I").arg(simulator);
                 compiler.args(["-include", "cuda_runtime.h"]);
             }
-            (Kind::Calls, Some(cuda)) => _ = compiler.args(["-x", "c", "-I"]).arg(cuda.join("include")),
-            (Kind::Calls, None) => _ = compiler.args(["-x", "c", "-I"]).arg(simulator),
+            (Language::Calls, Some(cuda)) => _ = compiler.args(["-x", "c", "-I"]).arg(cuda.join("include")),
+            (Language::Calls, None) => _ = compiler.args(["-x", "c", "-I"]).arg(simulator),
         }
     }
 }

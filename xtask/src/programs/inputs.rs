@@ -25,7 +25,7 @@ filters=8
 size=3
 stride=1
 pad=1
-activation=leaky
+activation=logistic
 [convolutional]
 filters=8
 size=3
@@ -47,7 +47,7 @@ filters=4
 size=3
 stride=2
 pad=1
-activation=logistic
+activation=leaky
 [dropout]
 probability=0.5
 [connected]

@@ -17,11 +17,11 @@ use clap::Args;
 use lab::case_node::{CaseNode, TaskLibrary, build_simulator};
 
 use crate::command::{TaskError, absolute, at};
-use asks::Ask;
+use asks::AskedCommand;
 use compile::{Built, Tools};
 use list::Program;
-use report::Task;
-use runs::Run;
+use report::ReportedTask;
+use runs::Comparison;
 
 /// Options of `programs`.
 #[derive(Args)]
@@ -44,14 +44,15 @@ pub(crate) struct Programs {
 }
 
 /// What was found of one program.
-struct Found {
+struct Findings {
     program: Program,
-    tasks: Vec<Task>,
-    runs: Vec<Run>,
-    asks: Vec<Ask>,
+    tasks: Vec<ReportedTask>,
+    runs: Vec<Comparison>,
+    asks: Vec<AskedCommand>,
 }
 
 /// Compiles, runs and asks, and prints the tables.
+#[expect(clippy::print_stdout, reason = "the result of the task")]
 pub(crate) fn run(options: &Programs) -> Result<(), TaskError> {
     let list = list::read(options.list.as_deref())?;
     let scratch = at(&std::env::temp_dir(), tempfile::tempdir())?;
@@ -74,7 +75,9 @@ pub(crate) fn run(options: &Programs) -> Result<(), TaskError> {
         all.push(found(program, &built, &double, options.table1.then_some(&asking))?);
     }
     if all.is_empty() {
-        return Err(TaskError::Other("no program of the list is below the directories of --sources".to_owned()));
+        return Err(TaskError::Other(
+            "no program of the list is below the directories of --sources".to_owned(),
+        ));
     }
     print!("{}", table::markdown(&all));
     Ok(())
@@ -86,18 +89,18 @@ fn found(
     built: &Built,
     double: &CaseNode,
     asking: Option<&CaseNode>,
-) -> Result<Found, TaskError> {
+) -> Result<Findings, TaskError> {
     let tasks = report::tasks(&built.report)?;
     let mut runs = Vec::new();
     for arguments in program.runs.iter().filter(|_| built.kernels_missing.is_none()) {
         runs.push(runs::compare(built, arguments, double)?);
     }
     if let Some(why) = &built.kernels_missing {
-        runs.push(Run::not_run(why));
+        runs.push(Comparison::not_run(why));
     }
     let asks = match asking {
         Some(node) => asks::of(&program, built, node)?,
         None => Vec::new(),
     };
-    Ok(Found { program, tasks, runs, asks })
+    Ok(Findings { program, tasks, runs, asks })
 }

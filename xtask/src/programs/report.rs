@@ -8,7 +8,7 @@ use crate::command::TaskError;
 
 /// A task that the pass found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Task {
+pub(crate) struct ReportedTask {
     pub(crate) file: String,
     pub(crate) function: String,
     pub(crate) kernels: usize,
@@ -19,9 +19,9 @@ pub(crate) struct Task {
 
 /// The tasks of a report, each once: a function that is inlined into another keeps its own copy, which does not run if only
 /// that other function calls it. The outermost one counts: the pass reports it last, and `main` is never inlined.
-pub(crate) fn tasks(report: &str) -> Result<Vec<Task>, TaskError> {
+pub(crate) fn tasks(report: &str) -> Result<Vec<ReportedTask>, TaskError> {
     let mut order = Vec::new();
-    let mut found: BTreeMap<String, Task> = BTreeMap::new();
+    let mut found: BTreeMap<String, ReportedTask> = BTreeMap::new();
     for line in report.lines() {
         let function: Value = serde_json::from_str(line)
             .map_err(|why| TaskError::Other(format!("the pass' report: {why}: {line}")))?;
@@ -30,7 +30,7 @@ pub(crate) fn tasks(report: &str) -> Result<Vec<Task>, TaskError> {
                 .iter()
                 .map(|launch| format!("{} {};", text(&launch["kernel"]), text(&launch["at"])))
                 .collect::<String>();
-            let new = Task {
+            let new = ReportedTask {
                 file: text(&function["file"]),
                 function: text(&function["function"]),
                 kernels: list(&task["launches"]).len(),

@@ -12,7 +12,7 @@ use super::inputs;
 use crate::command::{TaskError, at, output};
 
 /// One comparison.
-pub(crate) struct Run {
+pub(crate) struct Comparison {
     pub(crate) arguments: String,
     /// What differs, or why it was not run; nothing if all is equal.
     pub(crate) wrong: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Run {
     pub(crate) binds: u64,
 }
 
-impl Run {
+impl Comparison {
     pub(crate) fn not_run(why: &str) -> Self {
         let wrong = Some(format!("not run: {why}"));
         Self { arguments: String::new(), wrong, copies: 0, copied: 0, begins: 0, binds: 0 }
@@ -40,10 +40,10 @@ struct Left {
 }
 
 /// Runs both programs with the arguments.
-pub(crate) fn compare(built: &Built, arguments: &str, node: &CaseNode) -> Result<Run, TaskError> {
-    let failed = |why: &TaskError, which: &str| Run {
+pub(crate) fn compare(built: &Built, arguments: &str, node: &CaseNode) -> Result<Comparison, TaskError> {
+    let failed = |why: &TaskError, which: &str| Comparison {
         arguments: arguments.to_owned(),
-        ..Run::not_run(&format!("the program {which} fails: {}", why.to_string().replace('\n', " ")))
+        ..Comparison::not_run(&format!("the program {which} fails: {}", why.to_string().replace('\n', " ")))
     };
     let plain = match execute(&built.plain, &built.dir.join("run-plain"), arguments, node) {
         Ok(plain) => plain,
@@ -69,7 +69,7 @@ pub(crate) fn compare(built: &Built, arguments: &str, node: &CaseNode) -> Result
     wrong.extend(complaints.iter().map(Value::to_string));
     let count = |key: &str| book[key].as_u64().unwrap_or(0);
     let bytes = |line: &str| line.split_once(' ').and_then(|(bytes, _)| bytes.parse::<u64>().ok());
-    Ok(Run {
+    Ok(Comparison {
         arguments: arguments.to_owned(),
         wrong: (!wrong.is_empty()).then(|| wrong.join("; ")),
         copies: plain.copies.lines().count(),

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::Found;
+use super::Findings;
 use super::asks::Amount;
-use super::report::Task;
+use super::report::ReportedTask;
 
 /// All tables of all programs.
-pub(crate) fn markdown(all: &[Found]) -> String {
+pub(crate) fn markdown(all: &[Findings]) -> String {
     let mut text = tasks(all);
     text += &runs(all);
     if all.iter().any(|found| !found.asks.is_empty()) {
@@ -16,9 +16,11 @@ pub(crate) fn markdown(all: &[Found]) -> String {
     text
 }
 
-fn tasks(all: &[Found]) -> String {
-    let mut text = "| program | tasks | static | lazy | why lazy | CASE's artefact |\n|---|---|---|---|---|---|\n".to_owned();
-    for Found { program, tasks, .. } in all {
+fn tasks(all: &[Findings]) -> String {
+    let mut text =
+        "| program | tasks | static | lazy | why lazy | CASE's artefact |\n|---|---|---|---|---|---|\n"
+            .to_owned();
+    for Findings { program, tasks, .. } in all {
         let lazy = tasks.iter().filter(|task| task.lazy.is_some()).count();
         let _ = writeln!(
             text,
@@ -34,7 +36,7 @@ fn tasks(all: &[Found]) -> String {
 }
 
 /// The reasons, each with how many tasks have it. Kernels and places are left out, so that equal reasons are one.
-fn reasons(tasks: &[Task]) -> String {
+fn reasons(tasks: &[ReportedTask]) -> String {
     let mut counted: Vec<(String, usize)> = Vec::new();
     for why in tasks.iter().filter_map(|task| task.lazy.as_deref()) {
         let short = why.rsplit_once(" uses ").map_or(why, |(_, what)| what).to_owned();
@@ -46,11 +48,11 @@ fn reasons(tasks: &[Task]) -> String {
     counted.iter().map(|(why, count)| format!("{count}: {why}")).collect::<Vec<_>>().join("; ")
 }
 
-fn runs(all: &[Found]) -> String {
+fn runs(all: &[Findings]) -> String {
     let mut text = "\n| program | arguments | with the pass | copies from the device, bytes | tasks begun | lazy objects |\n\
                     |---|---|---|---|---|---|\n"
         .to_owned();
-    for Found { program, runs, .. } in all {
+    for Findings { program, runs, .. } in all {
         for run in runs {
             let _ = writeln!(
                 text,
@@ -68,7 +70,7 @@ fn runs(all: &[Found]) -> String {
     text
 }
 
-fn asks(all: &[Found]) -> String {
+fn asks(all: &[Findings]) -> String {
     let mut text = "\n| command | asked | bytes | listed | difference | blocks, threads | listed |\n\
                     |---|---|---|---|---|---|---|\n"
         .to_owned();
@@ -85,7 +87,9 @@ fn asks(all: &[Found]) -> String {
                 shape(*amount),
                 shape(ask.listed)
             ),
-            Err(why) => writeln!(text, "| {} | {why} | | {} | | | {} |", ask.id, ask.listed.bytes, shape(ask.listed)),
+            Err(why) => {
+                writeln!(text, "| {} | {why} | | {} | | | {} |", ask.id, ask.listed.bytes, shape(ask.listed))
+            }
         };
     }
     text

@@ -427,12 +427,16 @@ define void @f(i64 %n, ptr %from) {{
 
 #[test]
 fn a_structure_by_value_makes_a_task_lazy_if_it_may_have_a_pointer() {
-    for numbers in ["%T = type { i64, double, [4 x i8] }", "%T = type { %S, i64 }\n%S = type { i64, float }"] {
+    for numbers in ["%T = type { i64, double, [4 x i8] }", "%T = type { %S, i64 }\n%S = type { i64, float }"]
+    {
         assert!(transformed(&with_structure(numbers)).contains("call i64 @tessera_task_begin"), "{numbers}");
     }
     let union = "%T = type { %union.anon, i64 }\n%union.anon = type { i64 }";
     for pointers in ["%T = type { i64, [2 x ptr] }", union] {
-        assert!(!transformed(&with_structure(pointers)).contains("call i64 @tessera_task_begin"), "{pointers}");
+        assert!(
+            !transformed(&with_structure(pointers)).contains("call i64 @tessera_task_begin"),
+            "{pointers}"
+        );
     }
 }
 

@@ -16,7 +16,8 @@ use crate::node;
 fn run_with_book(on: &CaseNode, program: &Path, lazy: &str) -> (String, Value) {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("book.json");
-    let done = node::run(on, program, &[("TASK_DOUBLE_LOG", log.to_str().unwrap()), ("TASK_DOUBLE_LAZY", lazy)]);
+    let done =
+        node::run(on, program, &[("TASK_DOUBLE_LOG", log.to_str().unwrap()), ("TASK_DOUBLE_LAZY", lazy)]);
     let book = serde_json::from_str(&fs::read_to_string(log).unwrap()).unwrap();
     (String::from_utf8(done.stdout).unwrap(), book)
 }

@@ -13,8 +13,23 @@ using namespace llvm::PatternMatch;
 
 namespace tessera {
 
-Side sideOf(Value *Xy, bool Upper, const DataLayout &DL) {
-  Value *V = Xy;
+static Side findSide(Value *V, bool Upper, const DataLayout &DL, SmallPtrSetImpl<const PHINode *> &Seen);
+
+/// The one value that a side has on all ways to a join, such as a side that a loop leaves as it was; null if there are several.
+static Side commonSide(const PHINode &Phi, bool Upper, const DataLayout &DL, SmallPtrSetImpl<const PHINode *> &Seen) {
+  Side Common = {nullptr};
+  for (Value *Incoming : Phi.incoming_values()) {
+    Side S = findSide(Incoming, Upper, DL, Seen);
+    if ((S.V == &Phi && S.Upper == Upper) || isa<UndefValue>(S.V))
+      continue;
+    if (Common.V && (Common.V != S.V || Common.Upper != S.Upper))
+      return {nullptr};
+    Common = S;
+  }
+  return Common;
+}
+
+static Side findSide(Value *V, bool Upper, const DataLayout &DL, SmallPtrSetImpl<const PHINode *> &Seen) {
   while (V->getType()->isIntegerTy(64)) {
     const APInt Half = Upper ? APInt::getHighBitsSet(64, 32) : APInt::getLowBitsSet(64, 32);
     Constant *None = Constant::getNullValue(V->getType());
@@ -36,11 +51,19 @@ Side sideOf(Value *Xy, bool Upper, const DataLayout &DL) {
       Upper = false;
     } else if (match(V, m_ZExt(m_Value(A))) && A->getType()->getIntegerBitWidth() <= 32) {
       return {Upper ? None : A};
+    } else if (auto *Phi = dyn_cast<PHINode>(V); Phi && Seen.insert(Phi).second) {
+      Side Common = commonSide(*Phi, Upper, DL, Seen);
+      return Common.V ? Common : Side{V, Upper};
     } else {
       break;
     }
   }
   return {V, Upper};
+}
+
+Side sideOf(Value *Xy, bool Upper, const DataLayout &DL) {
+  SmallPtrSet<const PHINode *, 4> Seen;
+  return findSide(Xy, Upper, DL, Seen);
 }
 
 Bounds::~Bounds() {

@@ -40,7 +40,7 @@ fn the_language() {
     let out = run(&mut node.command(program(&node, "language.cu")));
     let said = text(&out);
     assert!(out.status.success() && !said.contains("NOT"), "{said}");
-    assert_eq!(said.lines().count(), 22, "every check ran");
+    assert_eq!(said.lines().count(), 23, "every check ran");
 }
 
 /// Two files, each with its own image, linked into one program; and the kernels of one file for the driver API.

@@ -64,6 +64,13 @@ __global__ void rows(float *data, size_t pitch, int width) {
         row[i] = blockIdx.x * 100 + i;
 }
 
+// Code for vectors of numbers relies on a stack at a multiple of 16 bytes.
+__device__ __attribute__((noinline)) size_t frame() { return (size_t)__builtin_frame_address(0) % 16; }
+__global__ void stacks(int *out) {
+    __syncthreads();
+    atomicAdd(out, frame() == 0);
+}
+
 static int failures;
 #define CHECK(what, good)                                                                                           \
     do {                                                                                                            \
@@ -123,6 +130,11 @@ int main() {
     cudaMemcpyFromSymbol(&count, visits, sizeof count);
     CHECK("three dimensions", good);
     CHECK("variables of the device", count == 24 * 24);
+
+    cudaMemset(total, 0, sizeof(int));
+    stacks<<<2, 16>>>(total);
+    cudaMemcpy(&host_total, total, sizeof(int), cudaMemcpyDeviceToHost);
+    CHECK("stacks of threads are aligned", host_total == 32);
 
     plain<<<1, 1>>>(total);
     cudaMemcpy(&host_total, total, sizeof(int), cudaMemcpyDeviceToHost);

@@ -31,10 +31,12 @@ pub(crate) fn assemble(from: &Path, to: &Path) -> Result<PathBuf, TaskError> {
         if dir.is_dir() {
             link_all(&dir, &include)?;
         } else if number < NEEDED {
+            // A second installation into the same directory leaves `nvidia` as it is.
+            let all: Vec<&str> = PARTS.iter().map(|(_, package)| *package).collect();
             return Err(TaskError::Other(format!(
-                "{}: no such directory. Install it there: pip install --no-deps --target {} {package}",
+                "{}: no such directory. Install {package} with the others at once, into an empty directory: pip install --no-deps --target DIR {}",
                 dir.display(),
-                from.display()
+                all.join(" ")
             )));
         }
     }

@@ -3,8 +3,16 @@
 use serde::{Deserialize, Serialize};
 use site_config::{HealthAction, HealthEvent, HealthReturn};
 
-use crate::record::Change;
 use crate::rules::{Rule, Rules};
+
+/// A change that people should read of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// An event that this GPU did not have before, and what becomes of the GPU.
+    New(String, HealthEvent, HealthAction),
+    /// An event of this GPU is over.
+    Over(String, HealthEvent),
+}
 
 /// Most different events of a GPU that are remembered.
 pub(crate) const MOST_FINDINGS: usize = 16;

@@ -14,6 +14,6 @@ mod record;
 mod rules;
 
 pub use kernel_log::{BusId, KernelXid, bus_id, xids};
-pub use known_gpu::{Finding, KnownGpu, Reading};
-pub use record::{Change, HealthRecord, Look, Seen};
+pub use known_gpu::{Change, Finding, KnownGpu, Reading};
+pub use record::{HealthRecord, Look, Seen};
 pub use rules::{Rule, Rules};

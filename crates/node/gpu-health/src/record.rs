@@ -3,10 +3,10 @@
 use geometry::GpuIndex;
 use protocol::SickGpu;
 use serde::{Deserialize, Serialize};
-use site_config::{HealthAction, HealthEvent, HealthReturn};
+use site_config::{HealthEvent, HealthReturn};
 
 use crate::kernel_log::{KernelXid, bus_id};
-use crate::known_gpu::{KnownGpu, Reading};
+use crate::known_gpu::{Change, KnownGpu, Reading};
 use crate::rules::Rules;
 
 /// Health of a node's GPUs.
@@ -48,15 +48,6 @@ pub struct Look<'a> {
     pub boot: &'a str,
     /// Seconds since 1970.
     pub now: u64,
-}
-
-/// A change that people should read of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// An event that this GPU did not have before, and what becomes of the GPU.
-    New(String, HealthEvent, HealthAction),
-    /// An event of this GPU is over.
-    Over(String, HealthEvent),
 }
 
 /// Most GPUs that are remembered.

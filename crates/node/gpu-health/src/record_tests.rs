@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use site_config::HealthRule;
 
+use site_config::HealthAction;
+
 use super::*;
 use crate::known_gpu::MOST_FINDINGS;
 

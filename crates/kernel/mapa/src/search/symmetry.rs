@@ -31,9 +31,9 @@ impl Symmetry {
         let same = |a: usize, b: usize| (0..n).all(|c| c == a || c == b || weights[a][c] == weights[b][c]);
         let mut above = [0_u32; MOST_FREE];
         let mut twins = 1_u64;
-        for a in 0..n {
-            above[a] = (a + 1..n).filter(|b| same(a, *b)).fold(0, |mask, b| mask | 1 << b);
-            twins = twins.saturating_mul(1 + u64::from(above[a].count_ones()));
+        for (a, above) in above.iter_mut().enumerate().take(n) {
+            *above = (a + 1..n).filter(|b| same(a, *b)).fold(0, |mask, b| mask | 1 << b);
+            twins = twins.saturating_mul(1 + u64::from(above.count_ones()));
         }
         let mut alike = twins;
         let is_ring = n > 2 && keeps(&|r| (r + 1) % n);

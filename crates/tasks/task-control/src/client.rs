@@ -136,7 +136,11 @@ impl Broker {
             let left = left.ok_or(std::io::ErrorKind::TimedOut)?;
             reader.get_ref().set_read_timeout(Some(left))?;
             let room = MAX_ANSWER.saturating_sub(answer.len() as u64);
-            let available = reader.fill_buf()?.len();
+            let available = match reader.fill_buf() {
+                // A process that is stopped and goes on has its wait ended, handlers or not.
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                found => found?.len(),
+            };
             if available == 0 || room == 0 {
                 return Err(std::io::ErrorKind::UnexpectedEof.into());
             }
@@ -165,6 +169,26 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    #[test]
+    fn a_process_that_is_stopped_meanwhile_gets_its_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let broker = Broker::at(dir.path(), Duration::from_secs(20));
+        std::fs::create_dir(crate::folder(dir.path())).unwrap();
+        let listener = UnixListener::bind(crate::control_socket(dir.path())).unwrap();
+        std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            BufReader::new(peer.try_clone().unwrap()).read_line(&mut String::new()).unwrap();
+            let stop = "kill -STOP $1; sleep 0.02; kill -CONT $1";
+            let own = std::process::id().to_string();
+            for _ in 0..3 {
+                let ended = std::process::Command::new("/bin/sh").args(["-c", stop, "sh", &own]).status();
+                assert!(ended.unwrap().success());
+            }
+            peer.write_all(b"{\"answer\":\"done\"}\n").unwrap();
+        });
+        broker.stop().unwrap();
+    }
 
     #[test]
     fn who_does_not_listen_or_answer_is_told_apart() {

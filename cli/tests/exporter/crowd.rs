@@ -70,6 +70,23 @@ fn who_sends_no_request_is_hung_up_on() {
     assert!(start.elapsed() > Duration::from_secs(5), "a slow client has time");
 }
 
+/// A request larger than any browser's is not kept, and those of others are answered.
+#[test]
+fn a_request_without_end_is_hung_up_on() {
+    let exporter = Exporter::start(&[]);
+    let mut stream = TcpStream::connect(&exporter.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: ").unwrap();
+    // Far less than 1 MiB is taken before the exporter hangs up.
+    let part = [b'x'; 1024];
+    let _ = (0..1024).try_for_each(|_| stream.write_all(&part));
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    assert!(is_closed(&stream));
+    assert!(scrape(&exporter).starts_with("HTTP/1.1 200 OK"));
+}
+
 /// Between two looks, any number of clicks on any jobs costs slurmctld one question of each kind.
 #[test]
 fn clicks_on_jobs_ask_slurm_once() {

@@ -143,6 +143,8 @@ fn goes_on_without(cluster: &Cluster, gpu: &str) {
 fn stays_out(cluster: &mut Cluster, gpu: &str) {
     cluster.kill9(&Daemon::Slurmctld).unwrap();
     cluster.start(&Daemon::Slurmctld).unwrap();
+    // What was cancelled since Slurm last saved its jobs has come back.
+    let _none = cluster.run(User::Root, "scancel", &["--partition", "gpu"]).unwrap();
     cluster.wait_idle().unwrap();
     let own = ["update", "nodename=n1", "extra=rack 7"];
     cluster.run(User::Root, "scontrol", &own).unwrap().ok().unwrap();

@@ -128,6 +128,11 @@ impl NodeInSlurm<'_> {
         if sick::parse(word) == Some(sick::parse(extra.sick).unwrap_or_default()) {
             return Ok(false);
         }
+        // No GPU of such a node takes jobs. Whoever lets them onto it again must not find its text written once more: the next check
+        // names the GPUs.
+        if extra.before.starts_with(UNFIT) {
+            return Ok(false);
+        }
         // The layout is the one that was just read, so the node's own word has slurmctld write it again.
         let says = extra.word.and_then(NodeWord::said).map(NodeWord::Says);
         self.show(Extra { sick: word, word: says.or(extra.word), ..extra })?;

@@ -15,7 +15,7 @@ pub(super) fn lacks_gpu(local: &Local<'_>) -> bool {
 
 /// Compares, and lets jobs with GPUs onto the node or not; what was done, as lines.
 pub(super) fn check(local: &Local<'_>) -> String {
-    let slurm = NodeInSlurm { name: &local.name, conf: env::var("SLURM_CONF").ok() };
+    let slurm = NodeInSlurm::new(&local.name, &local.settings.state_dir, env::var("SLURM_CONF").ok());
     let compared = unlike_described(&local.settings, &local.settings.numbering).map(|wrong| {
         let shown = || missing_in_proc(&local.settings).filter(|why| !wrong.contains(why));
         let missing = local.missing_gpu.clone().or_else(shown);
@@ -30,9 +30,9 @@ pub(super) fn check(local: &Local<'_>) -> String {
             let layout = inspect(&local.settings, None)
                 .map(|i| node_layout::layout_of(&i.node).to_string())
                 .unwrap_or_default();
-            slurm
-                .unblock_gpu_jobs(&local.settings, &layout)
-                .map(|()| format!("{}: takes jobs with GPUs again\n", local.name))
+            let again = || format!("{}: takes jobs with GPUs again\n", local.name);
+            let unblocked = slurm.unblock_gpu_jobs(&local.settings, &layout);
+            unblocked.map(|is_new| is_new.then(again).unwrap_or_default())
         }
         (compared, no_journal) => {
             let why: Vec<String> = compared.unwrap_or_default().into_iter().chain(no_journal).collect();

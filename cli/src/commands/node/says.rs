@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use error_chain::with_causes;
-use gpu_node::NodeInSlurm;
+use gpu_node::{NodeInSlurm, SAVED_AFTER};
 use plugin_rt::slurm_conf;
 use protocol::Said;
 use site_config::SiteConfig;
@@ -14,8 +14,6 @@ use site_files::loaded::{self, Loaded};
 
 /// The longest pause between two questions to slurmctld.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A slurmctld that is killed forgets what it has not saved, which takes up to 5 s.
-const SAVED_AFTER: Duration = Duration::from_secs(10);
 
 /// Tells whether a slurmd that loads Tessera runs on this node.
 pub(super) fn slurmd_loads_us(name: &str) -> bool {
@@ -26,6 +24,7 @@ pub(super) fn slurmd_loads_us(name: &str) -> bool {
 /// One node's word to slurmctld.
 pub(super) struct Word {
     name: String,
+    state_dir: PathBuf,
     /// The fingerprint of its file.
     file: u64,
     note: PathBuf,
@@ -39,7 +38,8 @@ impl Word {
         let env = |name: &str| std::env::var(name).ok();
         let note = loaded::path(&slurm_conf::path(&env), name);
         let held = loaded::read(&note);
-        Some(Self { name: name.to_owned(), file: config.fingerprint(name)?, note, held })
+        let state_dir = config.node.for_node(name).state_dir;
+        Some(Self { name: name.to_owned(), state_dir, file: config.fingerprint(name)?, note, held })
     }
 
     /// The note, while the same slurmd runs: the next one speaks for itself.
@@ -92,7 +92,7 @@ impl Word {
     }
 
     fn slurm(&self) -> NodeInSlurm<'_> {
-        NodeInSlurm { name: &self.name, conf: std::env::var("SLURM_CONF").ok() }
+        NodeInSlurm::new(&self.name, &self.state_dir, std::env::var("SLURM_CONF").ok())
     }
 
     fn tell(&self, held: Loaded, started: u64) -> String {

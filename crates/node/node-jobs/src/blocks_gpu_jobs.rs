@@ -6,9 +6,9 @@
 //! `protocol::node_word`. A note beside the journal lets the health check look again; another one in
 //! `run_dir` does where nothing can be written beside the journal.
 
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use error_chain::Chain;
 use geometry::JobId;
@@ -19,21 +19,26 @@ use rustix::fs::Mode;
 
 use crate::command::{CommandError, ask};
 use crate::settings::Settings;
+use node_driver::deadline::Deadline;
 use node_journal::Journal;
+use node_journal::lock::Locks;
 use node_journal::{lock, own_dirs};
 
 /// Longest wait for each answer of slurmctld.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for another process that changes the node's `extra`: it asks twice.
+const ALONE_TIMEOUT: Duration = Duration::from_secs(25);
+/// A slurmctld that is killed forgets what it has not saved, which takes up to 5 s.
+pub const SAVED_AFTER: Duration = Duration::from_secs(10);
 /// Begins every text of ours in a node's `extra`.
 const OURS: &str = "tessera ";
 
 /// Slurm's commands, for one node.
 #[derive(Clone, Debug)]
 pub struct NodeInSlurm<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// `SLURM_CONF`, where that is set.
-    pub conf: Option<String>,
+    name: &'a str,
+    state_dir: &'a Path,
+    env: Vec<(&'static str, String)>,
 }
 
 fn notes(settings: &Settings) -> [PathBuf; 2] {
@@ -54,7 +59,24 @@ pub fn journal_problem(settings: &Settings) -> Option<String> {
     usable.err().map(|e| Chain(&e).to_string())
 }
 
-impl NodeInSlurm<'_> {
+impl<'a> NodeInSlurm<'a> {
+    /// Names the node, and the directory of its journal and locks. `conf` is `SLURM_CONF`, where that is set.
+    #[must_use]
+    pub fn new(name: &'a str, state_dir: &'a Path, conf: Option<String>) -> Self {
+        let seconds = ("SLURM_TIME_FORMAT", "%s".to_owned());
+        Self {
+            name,
+            state_dir,
+            env: conf.map(|path| ("SLURM_CONF", path)).into_iter().chain([seconds]).collect(),
+        }
+    }
+
+    /// Keeps the node's other processes from changing its `extra` between a look at it and a change. `None` where the lock cannot be
+    /// had: a directory that is bad must not keep the node from saying so.
+    fn alone(&self) -> Option<Locks> {
+        Locks::for_extra(self.state_dir, &Deadline::after(ALONE_TIMEOUT)).ok()
+    }
+
     /// Lets no more jobs with GPUs onto the node, for this reason. True: that is new. A node whose `extra` is the site's own
     /// is drained instead.
     ///
@@ -70,6 +92,7 @@ impl NodeInSlurm<'_> {
                 let _next_prolog_tries_again = fs::write(note, why);
             }
         }
+        let _alone = self.alone();
         let extra = self.extra()?;
         let extra = Extra::read(&extra);
         let text = format!("{UNFIT}{why}");
@@ -84,21 +107,30 @@ impl NodeInSlurm<'_> {
         Ok(true)
     }
 
-    /// Lets jobs with GPUs onto the node again; `layout` is what it shows until slurmctld publishes the next one.
+    /// Lets jobs with GPUs onto the node again; `layout` is what it shows until slurmctld publishes the next one. True: that is
+    /// new. The node stays marked until slurmctld has surely saved it: one that was killed before shows the old text again.
     ///
     /// # Errors
     ///
     /// slurmctld cannot be asked; the node stays marked.
-    pub fn unblock_gpu_jobs(&self, settings: &Settings, layout: &str) -> Result<(), CommandError> {
+    pub fn unblock_gpu_jobs(&self, settings: &Settings, layout: &str) -> Result<bool, CommandError> {
+        let _alone = self.alone();
         let extra = self.extra()?;
         let extra = Extra::read(&extra);
-        if extra.before.starts_with(UNFIT) {
+        let is_new = extra.before.starts_with(UNFIT);
+        if is_new {
             self.show(Extra { before: layout, ..extra })?;
         }
         for note in notes(settings) {
-            let _the_next_check_tries_again = fs::remove_file(note);
+            let _the_next_check_tries_again = if is_new {
+                File::options().append(true).open(note).and_then(|note| note.set_modified(SystemTime::now()))
+            } else if is_older(&note, SAVED_AFTER) {
+                fs::remove_file(note)
+            } else {
+                Ok(())
+            };
         }
-        Ok(())
+        Ok(is_new)
     }
 
     /// Tells slurmctld that the node loads Tessera, and with which file. True: that is new.
@@ -107,6 +139,7 @@ impl NodeInSlurm<'_> {
     ///
     /// slurmctld cannot be asked.
     pub fn say(&self, said: Said) -> Result<bool, CommandError> {
+        let _alone = self.alone();
         let extra = self.extra()?;
         let extra = Extra::read(&extra);
         if extra.word.and_then(NodeWord::said) == Some(said) {
@@ -123,14 +156,10 @@ impl NodeInSlurm<'_> {
     ///
     /// slurmctld cannot be asked.
     pub fn name_sick(&self, word: &str) -> Result<bool, CommandError> {
+        let _alone = self.alone();
         let extra = self.extra()?;
         let extra = Extra::read(&extra);
         if sick::parse(word) == Some(sick::parse(extra.sick).unwrap_or_default()) {
-            return Ok(false);
-        }
-        // No GPU of such a node takes jobs. Whoever lets them onto it again must not find its text written once more: the next check
-        // names the GPUs.
-        if extra.before.starts_with(UNFIT) {
             return Ok(false);
         }
         // The layout is the one that was just read, so the node's own word has slurmctld write it again.
@@ -179,8 +208,15 @@ impl NodeInSlurm<'_> {
     }
 
     fn run(&self, program: &str, args: Vec<String>) -> Result<String, CommandError> {
-        let conf = self.conf.clone().map(|path| ("SLURM_CONF", path));
-        let seconds = ("SLURM_TIME_FORMAT", "%s".to_owned());
-        ask(program, args, conf.into_iter().chain([seconds]).collect(), ASK_TIMEOUT)
+        ask(program, args, self.env.clone(), ASK_TIMEOUT)
     }
 }
+
+fn is_older(file: &Path, age: Duration) -> bool {
+    let modified = fs::metadata(file).and_then(|meta| meta.modified());
+    // A clock that was set back must not keep the note for ever.
+    modified.is_ok_and(|at| at.elapsed().map_or(true, |elapsed| elapsed >= age))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Locks between the processes that work on a node: prologs, epilogs, `tessera node reconcile`.
 //!
 //! Order: the node (shared, or exclusive for reconciliation), the job, GPUs ascending, MPS daemons by key, the GPUs' power
-//! limits by UUID, the GPUs' device nodes. An epilog takes no GPU's lock, because a prolog may hold one for as long as the driver keeps it waiting. The
+//! limits by UUID, the GPUs' device nodes, the node's `extra` in Slurm. An epilog takes no GPU's lock, because a prolog may hold one for as long as the driver keeps it waiting. The
 //! kernel gives a lock back when its holder dies, and that of a GPU's reset when the reset command has ended as well.
 
 use std::os::fd::OwnedFd;
@@ -102,6 +102,12 @@ impl Locks {
     pub fn for_nodes(state_dir: &Path, deadline: &Deadline) -> Result<Self, LockError> {
         let dir = open(state_dir)?;
         Ok(Self { _held: vec![exclusive(&dir, state_dir, "nodes", deadline)?] })
+    }
+
+    /// For the node's `extra` in Slurm, which is read and then written; taken last, held for two questions to slurmctld.
+    pub fn for_extra(state_dir: &Path, deadline: &Deadline) -> Result<Self, LockError> {
+        let dir = open(state_dir)?;
+        Ok(Self { _held: vec![exclusive(&dir, state_dir, "extra", deadline)?] })
     }
 
     /// For the power limits of GPUs, by UUID; taken after all others but that of device nodes, held as long as a limit is set, or the

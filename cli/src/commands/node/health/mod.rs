@@ -36,7 +36,7 @@ pub(super) fn run(local: &Local<'_>, config: &SiteConfig, task: &HealthTask<'_>)
     let rules = Rules::new(&config.health);
     let health = NodeHealth { local, store: &store, rules: &rules };
     let changes = health.changes(task)?;
-    let slurm = NodeInSlurm { name: &local.name, conf: std::env::var("SLURM_CONF").ok() };
+    let slurm = NodeInSlurm::new(&local.name, &local.settings.state_dir, std::env::var("SLURM_CONF").ok());
     let (record, done) = store.change(|record| {
         let done = told::tell(&slurm, local, record, &rules, epoch_seconds());
         (record.clone(), done)

@@ -2,14 +2,11 @@
 
 use error_chain::with_causes;
 use gpu_health::{HealthRecord, Rules};
-use gpu_node::{CommandError, NodeInSlurm};
+use gpu_node::{CommandError, NodeInSlurm, SAVED_AFTER};
 use node_journal::{Entry, Journal};
 use protocol::sick;
 
 use crate::local_node::Local;
-
-/// A slurmctld that is killed forgets what it has not saved, which takes up to 5 s.
-const SAVED_AFTER_S: u64 = 10;
 
 /// What was done, and what could not be.
 #[derive(Default)]
@@ -53,7 +50,9 @@ fn is_due(record: &HealthRecord, word: &str, now: u64) -> bool {
     match &record.told {
         None => word != sick::NONE,
         Some((told, at)) => {
-            told != word || word != sick::NONE || !record.confirmed && at.saturating_add(SAVED_AFTER_S) <= now
+            told != word
+                || word != sick::NONE
+                || !record.confirmed && at.saturating_add(SAVED_AFTER.as_secs()) <= now
         }
     }
 }

@@ -1,0 +1,109 @@
+use std::os::unix::fs::PermissionsExt as _;
+use std::thread;
+
+use super::*;
+
+/// A node, and stand-ins for Slurm's commands that keep its `extra` in a file.
+struct Stand {
+    dir: tempfile::TempDir,
+    settings: Settings,
+}
+
+const SINFO: &str = "#!/bin/sh\ncat \"$0.extra\"\nsleep 0.02\n";
+const SCONTROL: &str = "#!/bin/sh\nfor last; do :; done\nsleep 0.02\nprintf '%s\\n' \"${last#Extra=}\" > \"${0%/*}/sinfo.extra\"\n";
+
+impl Stand {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [("sinfo", SINFO), ("scontrol", SCONTROL)] {
+            fs::write(dir.path().join(name), text).unwrap();
+            fs::set_permissions(dir.path().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let text = format!(
+            "[node]\nstate_dir = \"{0}/state\"\nrun_dir = \"{0}/run\"\n[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n",
+            dir.path().display()
+        );
+        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let config = config.unwrap();
+        let settings = Settings::new(&config.node.for_node("n1"), &config.mps, &[]);
+        let stand = Self { dir, settings };
+        stand.shows("tessera gpu0-1=free");
+        stand
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("sinfo.extra")
+    }
+
+    fn shows(&self, extra: &str) {
+        fs::write(self.file(), format!("{extra}\n")).unwrap();
+    }
+
+    fn extra(&self) -> String {
+        fs::read_to_string(self.file()).unwrap().trim().to_owned()
+    }
+
+    fn slurm(&self) -> NodeInSlurm<'_> {
+        let mut node = NodeInSlurm::new("n1", &self.settings.state_dir, None);
+        node.env.push(("PATH", format!("{}:/usr/bin:/bin", self.dir.path().display())));
+        node
+    }
+
+    fn unblock(&self) -> bool {
+        self.slurm().unblock_gpu_jobs(&self.settings, "tessera gpu0-1=free").unwrap()
+    }
+
+    /// Makes the notes look as if they had been written a while ago.
+    fn age(&self) {
+        for note in notes(&self.settings) {
+            let long_ago = SystemTime::now() - 2 * SAVED_AFTER;
+            File::options().append(true).open(note).unwrap().set_modified(long_ago).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_slurmctld_that_forgets_that_a_node_is_fit_is_told_again() {
+    let stand = Stand::new();
+    assert!(stand.slurm().block_gpu_jobs(&stand.settings, "GPU 1 is missing").unwrap());
+    assert!(!stand.slurm().block_gpu_jobs(&stand.settings, "GPU 1 is missing").unwrap());
+    let unfit = "tessera unfit: GPU 1 is missing";
+    assert!(stand.extra() == unfit && blocks_gpu_jobs(&stand.settings));
+    stand.age();
+    for _ in 0..2 {
+        assert!(stand.unblock());
+        assert_eq!(stand.extra(), "tessera gpu0-1=free");
+        assert!(!stand.unblock() && blocks_gpu_jobs(&stand.settings), "slurmctld may not have saved it");
+        // It was killed before it had.
+        stand.shows(unfit);
+    }
+    assert!(stand.unblock());
+    stand.age();
+    assert!(!stand.unblock() && !blocks_gpu_jobs(&stand.settings));
+}
+
+#[test]
+fn what_one_process_says_of_a_node_is_not_written_over_by_another() {
+    let stand = Stand::new();
+    let said = Said { started: 5, file: 7 };
+    for round in 0..8 {
+        stand.slurm().block_gpu_jobs(&stand.settings, "GPU 1 is missing").unwrap();
+        let word = format!("sick=1:{round}:xid_79");
+        thread::scope(|scope| {
+            scope.spawn(|| stand.slurm().name_sick(&word).unwrap());
+            scope.spawn(|| stand.slurm().say(said).unwrap());
+            scope.spawn(|| stand.unblock());
+        });
+        assert_eq!(stand.extra(), format!("tessera gpu0-1=free {word} {}", NodeWord::Says(said)));
+        stand.shows("tessera gpu0-1=free");
+    }
+}
+
+#[test]
+fn a_directory_that_has_no_locks_keeps_no_node_from_saying_that_it_is_unfit() {
+    let stand = Stand::new();
+    fs::write(&stand.settings.state_dir, "a file").unwrap();
+    assert!(stand.slurm().block_gpu_jobs(&stand.settings, "state_dir is a file").unwrap());
+    assert_eq!(stand.extra(), "tessera unfit: state_dir is a file");
+}

@@ -85,7 +85,7 @@ fn an_unhealthy_gpu_gets_no_new_jobs_until_it_is_well() {
     cluster.assert_clean().unwrap();
 }
 
-/// One fatal error in a storm of 10,000 harmless ones.
+/// A fatal error in a storm of 10,000 harmless ones.
 fn falls_off_the_bus(cluster: &Cluster, gpu: &str, runs: JobId) {
     for (xid, times) in [("79", "1"), ("31", "10000")] {
         let add = ["add", "--gpu", gpu, "--kind", "xid", "--number", xid, "--times", times];
@@ -155,7 +155,8 @@ fn stays_out(cluster: &mut Cluster, gpu: &str) {
     shows(cluster, &format!("sick={gpu}:"));
 }
 
-/// What the driver counts, and what an administrator says, leaves GPUs out too; what still holds comes back after it was accepted.
+/// GPUs are left out by the driver's counters and by an administrator's word, too; those that are still unhealthy are found again after they
+/// were accepted.
 fn counters_and_administrators(cluster: &Cluster, gpu: &str) {
     let mut others = (0..8).map(|i: u8| i.to_string()).filter(|other| *other != gpu);
     let kinds = ["gpu-lost", "hot", "remap-failed", "ecc-uncorrected", "needs-reset", "remap-pending"];

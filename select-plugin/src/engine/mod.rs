@@ -79,7 +79,7 @@ struct NodeEntry {
     unmanaged: bool,
     /// The last word of its slurmd.
     said: Option<Said>,
-    /// Its last word about unhealthy GPUs; empty if there is none.
+    /// Last word of the node about unhealthy GPUs; empty if there is none.
     sick: String,
     /// Its standing by that word; see [`Engine::hear`].
     standing: Standing,

@@ -66,7 +66,7 @@ fn costs(engine: &mut Engine, ask: usize) -> [CostNow; 4] {
     })
 }
 
-/// What runs, in the order of starts, and the last word of each node's slurmd.
+/// Running jobs in the order of their starts, and the last word of each node's slurmd.
 #[derive(Default)]
 struct Cluster {
     running: Vec<JobPlacement>,

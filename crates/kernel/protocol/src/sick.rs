@@ -52,7 +52,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-')
 }
 
-/// Reads the word, strictly: somebody may have edited it by hand. GPUs ascend.
+/// Reads the word, strictly: an administrator may have edited it. GPUs ascend.
 #[must_use]
 pub fn parse(word: &str) -> Option<Vec<SickGpu>> {
     let mut all: Vec<SickGpu> = Vec::new();

@@ -102,7 +102,7 @@ pub struct HealthRule {
     pub action: Option<HealthAction>,
     /// The end of that treatment; `None`: Tessera's own.
     pub returns: Option<HealthReturn>,
-    /// What an administrator should do; `None`: Tessera's own.
+    /// Advice for an administrator; `None`: Tessera's own.
     pub advice: Option<String>,
 }
 

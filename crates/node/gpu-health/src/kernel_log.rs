@@ -10,7 +10,7 @@ pub type BusId = (u32, u32, u32);
 /// An error that the driver has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelXid {
-    /// Number of its record, which ascends from boot to boot.
+    /// Number of its record, which ascends until the next boot.
     pub sequence: u64,
     /// The GPU.
     pub at: BusId,

@@ -1,4 +1,4 @@
-//! What a node remembers of one GPU.
+//! A node's memory of one GPU.
 
 use serde::{Deserialize, Serialize};
 use site_config::{HealthAction, HealthEvent, HealthReturn};
@@ -26,7 +26,7 @@ const CALM_S: u64 = 60;
 pub struct Finding {
     /// The event, as tessera.toml writes it.
     pub event: String,
-    /// What an administrator said; empty for what was seen.
+    /// An administrator's words; empty for what was seen.
     pub why: String,
     /// First and last time, seconds since 1970.
     pub first: u64,
@@ -43,7 +43,7 @@ pub struct Finding {
 pub struct KnownGpu {
     /// `GPU-…`: which GPU it is.
     pub uuid: String,
-    /// Its place on the bus when it last answered.
+    /// Place on the bus where it last answered.
     pub bus_id: String,
     /// Slurm's number of it, as long as the node has it.
     pub number: Option<u16>,
@@ -57,7 +57,7 @@ pub struct KnownGpu {
     pub findings: Vec<Finding>,
 }
 
-/// What the driver says of a GPU that answers.
+/// Answers of the driver about a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Uncorrectable memory errors since the driver was loaded.
@@ -87,7 +87,7 @@ impl Finding {
         if self.why.is_empty() { &self.event } else { &self.why }
     }
 
-    /// The rule for it. An unknown event of another version leaves the GPU out: nobody knows that it may come back.
+    /// The rule for it. An unknown event of another version leaves the GPU out: it may not be fit to come back.
     #[must_use]
     pub fn rule<'a>(&self, rules: &Rules<'a>) -> Rule<'a> {
         rules.of(self.kind().unwrap_or(HealthEvent::Told))
@@ -133,7 +133,7 @@ impl KnownGpu {
     pub(crate) fn events(&mut self, reading: Option<Reading>) -> Vec<HealthEvent> {
         let Some(now) = reading else { return vec![HealthEvent::Lost] };
         let (before_ecc, before_nvlink) = (self.ecc, self.nvlink);
-        // Smaller ones begin anew: the driver was loaded again, or the GPU reset.
+        // Smaller numbers: the driver was loaded again, or the GPU reset.
         (self.ecc, self.nvlink) = (now.ecc, now.nvlink);
         let all = [
             (now.ecc > before_ecc, HealthEvent::Ecc),

@@ -1,4 +1,4 @@
-//! What a node remembers of its GPUs' health, and how that changes by what is seen.
+//! A node's memory of its GPUs' health, and how it changes by what is seen.
 
 use geometry::GpuIndex;
 use protocol::SickGpu;
@@ -29,7 +29,7 @@ pub struct HealthRecord {
 pub struct Seen {
     /// `GPU-…`.
     pub uuid: String,
-    /// Its place on the bus; empty if it does not answer.
+    /// Place on the bus; empty if the GPU does not answer.
     pub bus_id: String,
     /// Slurm's number of it; `None`: Slurm does not count it.
     pub number: Option<GpuIndex>,
@@ -37,7 +37,7 @@ pub struct Seen {
     pub reading: Option<Reading>,
 }
 
-/// What was seen of a node at one time.
+/// A look at a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
     /// The GPUs that the node has.

@@ -7,11 +7,11 @@ use site_config::{HealthAction, HealthEvent, HealthReturn, HealthRule, health_ru
 /// Treatment of a GPU after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule<'a> {
-    /// What becomes of the GPU and its jobs.
+    /// Treatment of the GPU and its jobs.
     pub action: HealthAction,
     /// When the GPU takes jobs again.
     pub returns: HealthReturn,
-    /// What an administrator should do.
+    /// Advice for an administrator.
     pub advice: &'a str,
 }
 

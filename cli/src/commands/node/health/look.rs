@@ -14,7 +14,7 @@ use crate::clock::epoch_seconds;
 use crate::local_node::Local;
 use crate::outcome::Failure;
 
-/// What was seen of a node.
+/// A node's GPUs and the kernel's log, as they were seen.
 pub(super) struct SeenNode {
     gpus: Vec<Seen>,
     log: Vec<KernelXid>,
@@ -55,7 +55,7 @@ impl DriverLook<'_> {
             Ok(info) => {
                 let known = self.known.gpus.iter().find(|known| known.uuid == info.uuid);
                 let reading = match self.nvml.health(index) {
-                    Ok(health) => Some(reading(health)),
+                    Ok(health) => Some(reading(health, known)),
                     Err(e) if e.code() == Some(Code::GPU_IS_LOST) => None,
                     Err(_) => Some(known.map(unchanged).unwrap_or_default()),
                 };
@@ -88,14 +88,16 @@ fn unchanged(known: &KnownGpu) -> Reading {
     Reading { ecc: known.ecc, nvlink: known.nvlink, recovery: known.recovery, ..Reading::default() }
 }
 
-fn reading(health: GpuHealth) -> Reading {
+/// The driver's answers, and for those that it did not give what is known: a GPU that has not been reset must not look so.
+fn reading(health: GpuHealth, known: Option<&KnownGpu>) -> Reading {
+    let before = known.map(unchanged).unwrap_or_default();
     Reading {
-        ecc: health.ecc_uncorrected,
+        ecc: health.ecc_uncorrected.unwrap_or(before.ecc),
         remap_pending: health.remap_pending,
         remap_failed: health.remap_failed,
         hot: health.too_hot,
-        nvlink: health.nvlink_recoveries,
-        recovery: health.needs_recovery,
+        nvlink: health.nvlink_recoveries.unwrap_or(before.nvlink),
+        recovery: health.needs_recovery.unwrap_or(before.recovery),
     }
 }
 
@@ -121,4 +123,24 @@ fn kernel_log(path: &Path) -> String {
         }
     }
     String::from_utf8_lossy(&log).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_gives_no_answer_has_not_reset_the_gpu() {
+        let known = KnownGpu { ecc: 7, nvlink: 3, recovery: true, ..KnownGpu::default() };
+        let none = reading(GpuHealth::default(), Some(&known));
+        assert_eq!((none.ecc, none.nvlink, none.recovery), (7, 3, true));
+        let zeros = GpuHealth {
+            ecc_uncorrected: Some(0),
+            nvlink_recoveries: Some(0),
+            needs_recovery: Some(false),
+            ..GpuHealth::default()
+        };
+        assert_eq!(reading(zeros, Some(&known)), Reading::default());
+        assert_eq!(reading(GpuHealth::default(), None), Reading::default());
+    }
 }

@@ -13,7 +13,7 @@ use plugin_rt::kept_file::KeptFile;
 
 use crate::outcome::Failure;
 
-/// Its name in the journal's directory.
+/// Name of the file in the journal's directory.
 const NAME: &str = "health.json";
 /// More than any record has.
 const MOST: u64 = 4 << 20;

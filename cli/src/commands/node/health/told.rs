@@ -8,7 +8,7 @@ use protocol::sick;
 
 use crate::local_node::Local;
 
-/// What was done, and what could not be.
+/// Lines about jobs that were requeued, and about what failed.
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) lines: Vec<String>,

@@ -9,11 +9,11 @@ use crate::gpu_ids::NvmlIndex;
 /// `nvmlClocksEventReasonHwThermalSlowdown`.
 const TOO_HOT: u64 = 0x40;
 
-/// Health of a GPU. What the driver does not tell counts as healthy.
+/// Health of a GPU. `None`: the driver did not say; a 0 would look as if the GPU had been reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuHealth {
     /// Uncorrectable memory errors since the driver was loaded.
-    pub ecc_uncorrected: u64,
+    pub ecc_uncorrected: Option<u64>,
     /// A row of memory is remapped at the next reset.
     pub remap_pending: bool,
     /// No row was left to remap to.
@@ -21,9 +21,9 @@ pub struct GpuHealth {
     /// The hardware lowers the clock because the GPU is too hot.
     pub too_hot: bool,
     /// How often its NVLinks had to be started again.
-    pub nvlink_recoveries: u64,
+    pub nvlink_recoveries: Option<u64>,
     /// The driver asks for a reset of the GPU or a reboot of the node.
-    pub needs_recovery: bool,
+    pub needs_recovery: Option<bool>,
 }
 
 impl Nvml {
@@ -36,24 +36,29 @@ impl Nvml {
         let device = self.device(gpu)?;
         let told = |answer: Result<u64, Code>| match answer {
             Err(Code::GPU_IS_LOST) => Err(at(gpu, "cannot read its health")(Code::GPU_IS_LOST)),
-            answer => Ok(answer.unwrap_or(0)),
+            answer => Ok(answer.ok()),
         };
         let ecc_uncorrected = told(self.lib.ecc_uncorrected(device))?;
         let (pending, failed) = self.lib.remapped_rows(device).unwrap_or((0, 0));
-        let mut nvlink_recoveries = 0_u64;
+        let mut nvlink_recoveries = Some(0_u64);
         for link in 0..MAX_LINKS {
             match self.lib.nvlink_recoveries(device, link) {
-                Err(Code::INVALID_ARGUMENT | Code::FUNCTION_NOT_FOUND) => break,
-                count => nvlink_recoveries = nvlink_recoveries.saturating_add(told(count)?),
+                Err(Code::FUNCTION_NOT_FOUND) => break,
+                // There is no such link, or it is off.
+                Err(Code::INVALID_ARGUMENT | Code::NOT_SUPPORTED) => {}
+                count => {
+                    nvlink_recoveries =
+                        nvlink_recoveries.zip(told(count)?).map(|(sum, n)| sum.saturating_add(n))
+                }
             }
         }
         Ok(GpuHealth {
             ecc_uncorrected,
             remap_pending: pending != 0,
             remap_failed: failed != 0,
-            too_hot: told(self.lib.clock_reasons(device))? & TOO_HOT != 0,
+            too_hot: told(self.lib.clock_reasons(device))?.is_some_and(|reasons| reasons & TOO_HOT != 0),
             nvlink_recoveries,
-            needs_recovery: told(self.lib.recovery_action(device).map(u64::from))? != 0,
+            needs_recovery: told(self.lib.recovery_action(device).map(u64::from))?.map(|action| action != 0),
         })
     }
 }

@@ -221,13 +221,16 @@ fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView)
         Some(true) if !engine.has_power(&node.name, question) => Availability::Later,
         Some(true) => Availability::Now,
         // Plain shards of a GPU that is Slurm's alone, or more than a device has, which Slurm may have from several: it
-        // counts them.
+        // counts them, those of unhealthy GPUs, too.
         Some(false)
             if plain_shards
-                && !engine.has_sick(&node.name)
                 && (engine.leaves_some(&node.name) || engine.exceeds_devices(&node.name, question)) =>
         {
-            if node.completing { Availability::Later } else { Availability::Now }
+            match (engine.has_sick(&node.name), node.completing) {
+                (true, _) => Availability::Unknown,
+                (false, true) => Availability::Later,
+                (false, false) => Availability::Now,
+            }
         }
         Some(false) if engine.fits_ever(&node.name, question) == Some(true) => {
             if engine.needs_sick(&node.name, question) { Availability::Unknown } else { Availability::Later }

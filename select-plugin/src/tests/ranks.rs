@@ -67,7 +67,6 @@ fn costs(engine: &mut Engine, ask: usize) -> [CostNow; 4] {
 }
 
 /// Running jobs in the order of their starts, and the last word of each node's slurmd.
-#[derive(Default)]
 struct Cluster {
     running: Vec<JobPlacement>,
     words: [Heard; 4],
@@ -75,6 +74,15 @@ struct Cluster {
 }
 
 impl Cluster {
+    /// All slurmds load Tessera.
+    fn new(engine: &mut Engine) -> Self {
+        let mut cluster = Self { running: Vec::new(), words: Default::default(), next: 0 };
+        for node in 0..NODES.len() {
+            cluster.happens(engine, &Event::Registers { node, tessera: true });
+        }
+        cluster
+    }
+
     fn start(&mut self, engine: &mut Engine, ask: usize, node: usize) -> bool {
         let (request, kind, count) = ASKS[ask];
         let question = question(engine, &want(request, kind, count));
@@ -104,12 +112,11 @@ impl Cluster {
                 self.words[node] = Heard { word, started, ..self.words[node].clone() };
                 engine.hear(NODES[node], self.words[node].clone());
             }
-            Event::Finds { node, sick } if self.words[node].started > 0 => {
+            Event::Finds { node, sick } => {
                 self.words[node].sick =
                     sick.map_or_else(|| "sick=none".to_owned(), |gpu| format!("sick={gpu}:5:xid_79"));
                 engine.hear(NODES[node], self.words[node].clone());
             }
-            Event::Finds { .. } => {}
         }
     }
 
@@ -121,9 +128,7 @@ impl Cluster {
         }
         for (node, heard) in NODES.into_iter().zip(&self.words) {
             engine.remember_idle(node, &before.layout(node).unwrap());
-            if heard.started > 0 {
-                engine.hear(node, heard.clone());
-            }
+            engine.hear(node, heard.clone());
         }
         engine
     }
@@ -134,7 +139,8 @@ proptest! {
 
     #[test]
     fn a_slurmctld_that_starts_anew_ranks_as_the_one_before(events in events()) {
-        let (mut engine, mut cluster) = (site(), Cluster::default());
+        let mut engine = site();
+        let mut cluster = Cluster::new(&mut engine);
         events.iter().for_each(|event| cluster.happens(&mut engine, event));
         let mut anew = cluster.anew(&engine);
         for (ask, asked) in ASKS.iter().enumerate() {
@@ -145,7 +151,8 @@ proptest! {
     /// A job that is requeued goes back to the node that it was on: it does not move from one to the other for ever.
     #[test]
     fn a_requeued_job_finds_its_node_again(events in events(), ask in 0..ASKS.len()) {
-        let (mut engine, mut cluster) = (site(), Cluster::default());
+        let mut engine = site();
+        let mut cluster = Cluster::new(&mut engine);
         events.iter().for_each(|event| cluster.happens(&mut engine, event));
         let first = |engine: &mut Engine| {
             let costs = costs(engine, ask);

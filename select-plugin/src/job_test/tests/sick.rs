@@ -47,6 +47,16 @@ fn only_jobs_that_need_an_unhealthy_gpu_are_kept_off_its_node() {
 }
 
 #[test]
+fn shards_that_slurm_takes_from_several_gpus_wait_until_all_are_well() {
+    let (mut memory, slurm) = nodes(true);
+    // More than any GPU has.
+    let shards = JobView { request: None, ..job("v1 iso=mps", GresKind::Shard, 57) };
+    for (ask, kept_off) in [(Ask::RunNow, vec![0]), (Ask::WillRun, vec![0]), (Ask::TestOnly, vec![])] {
+        assert_eq!(out(&case(ask, false, &shards).before(&mut memory, &slurm)), kept_off, "{ask:?}");
+    }
+}
+
+#[test]
 fn a_job_is_told_which_gpu_it_waits_for() {
     let (mut memory, mut slurm) = nodes(true);
     slurm.nodes[0].required = true;

@@ -33,24 +33,18 @@ pub(crate) struct Costs {
 impl Costs {
     /// Takes each node's index, name and cost.
     pub(crate) fn of<'a>(nodes: impl Iterator<Item = (usize, &'a str, CostNow)>) -> Self {
-        // Different costs are few, and come in runs: neighbours in Slurm's table are alike.
-        let (mut of, mut seen): (Vec<Placed>, Vec<(CostNow, &str)>) = (Vec::new(), Vec::new());
-        let mut known = BTreeMap::new();
+        let (mut of, mut seen) = (Vec::new(), BTreeMap::new());
         for (node, name, cost) in nodes {
-            let alike = of.last().map(|last| last.place).filter(|place| seen[*place as usize].0 == cost);
-            let place = alike.unwrap_or_else(|| {
-                *known.entry(cost).or_insert_with(|| {
-                    seen.push((cost, name));
-                    u32::try_from(seen.len() - 1).unwrap_or(u32::MAX)
-                })
-            });
+            let next = u32::try_from(seen.len()).unwrap_or(u32::MAX);
+            let (place, _) = *seen.entry(cost).or_insert((next, name));
             of.push(Placed { node, place });
         }
+        // Costs have been numbered as they were met; a place is the number of lesser ones.
         let mut ranks = vec![0; seen.len()];
-        known.values().zip(0..).for_each(|(place, rank)| ranks[*place as usize] = rank);
+        seen.values().zip(0..).for_each(|((met, _), rank)| ranks[*met as usize] = rank);
         of.iter_mut().for_each(|placed| placed.place = ranks[placed.place as usize]);
-        let names = known.values().take(2).map(|place| seen[*place as usize].1.to_owned()).collect();
-        Self { of, ranks: known.into_keys().collect(), first: names }
+        let first = seen.values().take(2).map(|(_, name)| (*name).to_owned()).collect();
+        Self { of, ranks: seen.into_keys().collect(), first }
     }
 
     /// Puts the nodes in the order of their costs; empty if all cost the same.

@@ -45,7 +45,7 @@ pub(crate) struct NodeSeen {
     pub(crate) health: Health,
     /// How slurmctld judges what the node says of itself; `None`: it has not.
     pub(crate) standing: Option<Standing>,
-    /// Its GPUs that get no new jobs.
+    /// Unhealthy GPUs, which get no new jobs.
     pub(crate) sick: Vec<SickGpu>,
     /// Its GPUs; the error: why their state is not known.
     pub(crate) gpus: Result<Vec<GpuSeen>, String>,

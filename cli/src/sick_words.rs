@@ -10,7 +10,7 @@ pub(crate) fn sick_words(sick: &SickGpu) -> String {
     format!("GPU {} gets no new jobs: {}, {ago} ago", sick.gpu.0, sick.why)
 }
 
-/// The same of several, in one line; `None` of none.
+/// Says it of several GPUs in one line; `None` of none.
 pub(crate) fn sick_list(sick: &[SickGpu]) -> Option<String> {
     let words: Vec<String> = sick.iter().map(sick_words).collect();
     (!words.is_empty()).then(|| words.join("; "))

@@ -23,7 +23,7 @@ const SOMEBODY: Uid = Uid(u32::MAX);
 pub(crate) struct Present {
     pub(crate) name: String,
     pub(crate) node: Node,
-    /// Its GPUs that get no new jobs.
+    /// Unhealthy GPUs, which get no new jobs.
     pub(crate) sick: Vec<SickGpu>,
     /// No job is there, with GPUs or without.
     pub(crate) idle: bool,

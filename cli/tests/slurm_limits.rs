@@ -1,4 +1,4 @@
-//! What `tessera free`, `explain` and `why` say where Slurm keeps limits. Slurm's commands are stand-ins.
+//! `tessera free`, `explain` and `why` where Slurm keeps limits. Slurm's commands are stand-ins.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const SITE: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
 const NODES: &str = "NodeName=n1 A=x\n   Gres=gpu:2,shard:80\n   Extra=tessera gpu0=mig[4g.20gb@0:job11,3g.20gb@4:job12] gpu1=free\n";
-/// Account bio may have 10 slices at once, of which 7 are in use, and carol 4 jobs in QOS normal, of which she has none.
+/// Account bio may have 10 slices at once and has 7; carol may have 4 jobs in QOS normal and has none.
 const HELD: &str = "Current Association Manager state\nAssociation Records\n\
     ClusterName=c Account=root UserName= Partition= ID=1 ParentAccount= GrpTRES=cpu=N(2),license/slice=N(7)\n\
     ClusterName=c Account=bio UserName= Partition= ID=2 ParentAccount=root(1) GrpTRES=cpu=N(2),license/slice=10(7)\n\
@@ -35,7 +35,7 @@ fn world(enforced: &str, reason: &str, gres: &str) -> TempDir {
     asking(enforced, reason, gres, "")
 }
 
-/// The same with this AdminComment.
+/// A world whose job has this AdminComment.
 fn asking(enforced: &str, reason: &str, gres: &str, comment: &str) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);

@@ -1,4 +1,4 @@
-//! What a person reads from `tessera usage`. sacct is a stand-in.
+//! `tessera usage` as a person reads it. sacct is a stand-in.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]

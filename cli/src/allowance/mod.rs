@@ -1,4 +1,4 @@
-//! What a user may still have under Slurm's own limits: those of associations, of QOS and of a partition's QOS.
+//! Slurm's own limits of a user, those of associations, of QOS and of a partition's QOS, and the room that they leave.
 //!
 //! [`rule`] says which limits hold for a job, as slurmctld chooses among them (`acct_policy.c`), [`Bound::room`] how many more jobs one of
 //! them leaves. Both are pure; [`ask`] asks Slurm.
@@ -34,7 +34,7 @@ pub(crate) enum Whose {
     AccountOfQos(String, String),
 }
 
-/// What a limit is about.
+/// Subject of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitKind {
     /// An amount that running jobs have together.
@@ -66,20 +66,20 @@ pub(crate) struct Bound {
     pub(crate) most: u64,
     /// How much is in use, or used up.
     pub(crate) used: u64,
-    /// Of [`LimitKind::Minutes`]: what running jobs will still use.
+    /// Amount that running jobs will still use; 0 but for [`LimitKind::Minutes`].
     pub(crate) reserved: u64,
     pub(crate) whose: Whose,
 }
 
-/// What a job needs of Slurm's counts, all nodes together.
+/// Amounts that Slurm counts for a job, on all nodes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Need {
     pub(crate) gpus: u64,
     pub(crate) shards: u64,
     pub(crate) slices: u64,
-    /// Its nodes, at least 1.
+    /// Nodes of the job, at least 1.
     pub(crate) nodes: u64,
-    /// Its time limit; `None`: not known.
+    /// Time limit of the job; `None`: not known.
     pub(crate) minutes: Option<u64>,
 }
 

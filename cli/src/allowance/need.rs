@@ -1,4 +1,4 @@
-//! What a job needs of Slurm's counts.
+//! Amounts that Slurm counts for a job.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(crate) fn slices_for(live: &Live, ask: &Ask, policy: &Policy, config: &SiteC
 }
 
 impl Need {
-    /// Of a job on so many nodes for which Slurm counts this, and these slices, on each.
+    /// Adds up the counts and slices on each of so many nodes.
     pub(crate) fn on(nodes: u64, counted: Counted, slices: u64, minutes: Option<u64>) -> Self {
         let (gpus, shards) = match counted {
             Counted::Gpus(n) => (n, 0),

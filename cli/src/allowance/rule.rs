@@ -21,7 +21,7 @@ pub(super) struct Subject {
     pub(super) safe: bool,
 }
 
-/// Limits of which an earlier record has set this kind for this TRES.
+/// Kinds of limits with their TRES that an earlier record has set.
 type Set = BTreeSet<(u8, String)>;
 
 /// A limit by its TRES, most and used.
@@ -354,6 +354,19 @@ mod tests {
             all.contains(&"Together license/slice 0/14".to_owned()) && all.contains(&"Jobs  0/4".to_owned()),
             "{all:?}"
         );
+    }
+
+    #[test]
+    fn running_jobs_keep_minutes_for_themselves() {
+        let fields = record(&[
+            ("GrpTRESMins", "gres/gpu=900(300),license/slice=N(5)"),
+            ("GrpTRESRunMins", "cpu=N(7),gres/gpu=N(120)"),
+        ])
+        .fields;
+        let all = of_group(&fields, &Whose::Account("bio".to_owned()), true);
+        let told: Vec<_> =
+            all.iter().map(|b| (b.kind, b.tres.as_str(), b.most, b.used, b.reserved)).collect();
+        assert_eq!(told, [(LimitKind::Minutes { safe: true }, "gres/gpu", 900, 300, 120)]);
     }
 
     #[test]

@@ -29,13 +29,12 @@ impl Whose {
 
 /// An amount of a TRES: `1 slice`, `8 GPUs`.
 fn amount(n: u64, tres: &str) -> String {
-    let words = |one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     match tres {
-        SLICES => words("slice"),
-        "gres/gpu" => words("GPU"),
-        "gres/shard" => words("shard"),
-        "node" => words("node"),
-        "cpu" => words("CPU"),
+        SLICES => counted(n, "slice"),
+        "gres/gpu" => counted(n, "GPU"),
+        "gres/shard" => counted(n, "shard"),
+        "node" => counted(n, "node"),
+        "cpu" => counted(n, "CPU"),
         "mem" => format!("{n} MB of memory"),
         other => format!("{n} of {other}"),
     }

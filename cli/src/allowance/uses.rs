@@ -18,7 +18,7 @@ pub(crate) struct Use {
 }
 
 impl Allowance {
-    /// The users of what a limit counts, those with most first; nobody for limits of one job and for what is used up.
+    /// Lists the users of what a limit counts, those with most first; empty for limits of one job and for what is used up.
     pub(crate) fn users(&self, bound: &Bound) -> Vec<(String, u64)> {
         if !matches!(bound.kind, LimitKind::Together | LimitKind::Jobs) {
             return Vec::new();

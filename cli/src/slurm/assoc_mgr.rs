@@ -15,9 +15,9 @@ pub(crate) type Fields = HashMap<String, String>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LimitRecord {
     pub(crate) fields: Fields,
-    /// Of a QOS: the use of each account that has jobs in it.
+    /// Use of each account that has jobs in a QOS; empty for an association.
     pub(crate) accounts: Vec<(String, Fields)>,
-    /// Of a QOS: the same by user, a name or a number.
+    /// Use of each such user, a name or a number.
     pub(crate) users: Vec<(String, Fields)>,
 }
 
@@ -29,7 +29,7 @@ impl LimitRecord {
     }
 }
 
-/// What slurmctld knows of them.
+/// Limits that slurmctld holds jobs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) associations: Vec<LimitRecord>,
@@ -98,7 +98,7 @@ fn record(line: &str) -> LimitRecord {
     record
 }
 
-/// One entry of a list of TRES.
+/// Entry of a list of TRES.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TresLimit {
     pub(crate) name: String,

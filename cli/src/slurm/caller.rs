@@ -11,7 +11,7 @@ pub(crate) struct Caller {
     pub(crate) user: String,
     pub(crate) partition: Option<String>,
     pub(crate) account: Option<String>,
-    /// Of sbatch's variables alone: only slurmdbd knows the default.
+    /// QOS by sbatch's variables alone: only slurmdbd knows the default.
     pub(crate) qos: Option<String>,
 }
 

@@ -27,9 +27,9 @@ pub(crate) struct QosLimits {
     pub(crate) per_account: String,
     pub(crate) jobs_per_user: Option<u64>,
     pub(crate) jobs_per_account: Option<u64>,
-    /// Its limits come before those of a partition's QOS.
+    /// True if its limits come before those of a partition's QOS.
     pub(crate) over_partition: bool,
-    /// What the limits of associations are multiplied with.
+    /// Factor of the limits of associations.
     pub(crate) factor: Option<f64>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn state_and_user(config: &str) -> Option<(String, u32)> {
     Some((setting(config, "StateSaveLocation")?.to_owned(), user))
 }
 
-/// What scontrol shows of the configuration.
+/// Asks scontrol for the configuration.
 pub(crate) fn config() -> Result<String, Failure> {
     run("scontrol", &["show", "config"])
 }

@@ -71,7 +71,7 @@ impl QueuedJob {
         }
     }
 
-    /// Its number as scontrol takes it in a change. Of an array exactly the tasks that wait: by its number alone, those that have started
+    /// Gives the number of the job as scontrol takes it in a change, for an array exactly the tasks that wait: by its number alone, those that have started
     /// would be changed, too. `None`: squeue has cut the list.
     pub(crate) fn to_change(&self) -> Option<String> {
         match &self.array {

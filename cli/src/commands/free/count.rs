@@ -38,7 +38,7 @@ impl Free {
     }
 }
 
-/// Who asks, and by which rules.
+/// The user who asks, and the rules that hold.
 #[derive(Clone, Copy)]
 pub(super) struct Rules<'a> {
     pub(super) config: &'a SiteConfig,
@@ -49,7 +49,7 @@ pub(super) struct Rules<'a> {
     pub(super) under: Under<'a>,
 }
 
-/// What Slurm's limits leave, and the job's time limit in minutes, where they are known.
+/// Slurm's limits, and the job's time limit in minutes, where they are known.
 pub(crate) type Under<'a> = (Option<&'a Allowance>, Option<u64>);
 
 /// The jobs of `shape` that the user could start, one after another. Nodes that are alike are answered once, and so are the sets of
@@ -94,7 +94,7 @@ pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mu
 #[derive(Clone, Copy)]
 struct OnNode {
     n: u32,
-    /// What the first of them costs the others.
+    /// Cost of the first job for all others.
     cost: Option<NodeCost>,
     /// The slices that Slurm counts for the first.
     slices: u64,

@@ -12,7 +12,7 @@ use crate::slurm_nodes::{Live, Whose, away};
 /// Groups of nodes that a line names; the others are only counted.
 const MOST_GROUPS: usize = 3;
 
-/// One line per shape, why the other shapes are refused, Slurm's limits of this user, and what is not counted.
+/// Writes a line per shape, why the other shapes are refused, Slurm's limits of this user, and what is not counted.
 pub(super) fn table(all: &[Free], live: &Live, limits: Option<(&str, &Allowance)>) -> String {
     let mut rows = vec![["SHAPE", "NOW", "WHERE", "ASK FOR ONE WITH"].map(str::to_owned).to_vec()];
     let mut refused: Vec<String> = Vec::new();

@@ -12,7 +12,7 @@ use super::text::{enough_gb, tenths};
 use crate::clock::span;
 use crate::slurm::squeue::count_tasks;
 
-/// What the tasks of an array held and used together.
+/// Sums of what the tasks of an array held and used.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Array {
     number: String,
@@ -123,7 +123,7 @@ impl Array {
         out
     }
 
-    /// The same as JSON; `null` for what is not known.
+    /// Gives the sums as JSON; `null` for what is not known.
     pub(super) fn json(&self) -> Value {
         json!({
             "array": self.number,

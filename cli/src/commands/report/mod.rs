@@ -24,7 +24,7 @@ use record::Record;
 /// records them: from 23.02 on, on nodes with AutoDetect=nvml, where no GPU can be cut into instances. They are the most
 /// that was seen, at intervals of JobAcctGatherFrequency. The driver tells the utilisation of whole GPUs, and of instances from
 /// the H100 on, but not of shares. If a job used much less memory than it asked for, the last line says what to ask next time.
-/// Of an array it shows the sums of its tasks.
+/// For an array it shows the sums of its tasks.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

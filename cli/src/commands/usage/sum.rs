@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::slurm::tres::tres;
 
-/// What sacct is asked for, behind the raw number of job or step.
+/// Fields that sacct is asked for, behind the raw number of job or step.
 pub(super) const COLUMNS: [(&str, usize); 6] = [
     ("JobID", 64),
     ("User", 64),
@@ -17,12 +17,12 @@ pub(super) const COLUMNS: [(&str, usize); 6] = [
 /// No job runs as long, seconds: sums must not run over.
 const LONGEST_S: u64 = 1 << 40;
 
-/// What a job, an array or a user held and used.
+/// Sums of a job, an array or a user: held and used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sum {
     /// Jobs, each task of an array too.
     pub(super) jobs: u64,
-    /// Of these, the jobs whose utilisation is recorded.
+    /// Jobs among these whose utilisation is recorded.
     pub(super) recorded: u64,
     /// Whole GPUs that Slurm counts, times seconds.
     pub(super) gpu_s: u64,
@@ -56,7 +56,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Of lines as sacct prints them: steps stand behind their job. Jobs without GPUs are left out.
+    /// Adds up lines as sacct prints them: steps stand behind their job. Jobs without GPUs are left out.
     pub(super) fn of(lines: Vec<[String; 7]>, by_user: bool) -> Self {
         let mut jobs: Vec<([String; 7], Option<u64>)> = Vec::new();
         for line in lines {
@@ -91,7 +91,7 @@ fn key(job: &[String; 7], by_user: bool) -> (u64, String) {
     (shown.parse().unwrap_or(0), shown.to_owned())
 }
 
-/// What one job held; `None`: no GPU.
+/// Gives what a job held; `None`: no GPU.
 fn one(job: &[String; 7], mean: Option<u64>) -> Option<Sum> {
     let counted = |name: &str| tres(&job[5], name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
     let seconds = job[4].parse::<u64>().unwrap_or(0).min(LONGEST_S);

@@ -61,9 +61,9 @@ struct PendingJob<'a> {
     /// All jobs that Slurm knows, by number.
     jobs: HashMap<JobId, &'a QueuedJob>,
     ends: HashMap<JobId, Micros>,
-    /// Slurm's limits of its user; `None`: it keeps none, or nobody asked.
+    /// Slurm's limits of its user; `None`: it keeps none, or was not asked.
     allowance: Option<Allowance>,
-    /// What it needs of them; `None`: not known.
+    /// Amounts that they count for it; `None`: not known.
     need: Option<Need>,
     now: u64,
 }
@@ -75,7 +75,7 @@ impl PendingJob<'_> {
         by_limit == Some(true) || self.needs().never(&self.verdicts)
     }
 
-    /// The nodes that it needs, beside those that take no jobs.
+    /// The nodes that it needs, those that take no jobs not counted.
     fn needs(&self) -> Needs {
         Needs { nodes: nodes::fewest(self.job), away: self.not_taking.len() }
     }
@@ -248,7 +248,7 @@ fn verdicts(
     by_verdict(live, &ask, &policy, ends)
 }
 
-/// What the job needs of Slurm's counts.
+/// Gives the amounts that Slurm counts for the job.
 fn need(live: &Live, job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -> Need {
     let (ask, policy) = question(job, subject, uid, config);
     let tres = &subject.submission.tres;

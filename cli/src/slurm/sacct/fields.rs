@@ -1,4 +1,4 @@
-//! What `sacct -P` prints: a line for each record, with a bar between its fields, and their names in the first line.
+//! Output of `sacct -P`: a line for each record, with a bar between its fields, and their names in the first line.
 
 use super::columns::COLUMNS;
 use crate::outcome::Failure;
@@ -53,7 +53,7 @@ pub(super) fn records(text: &str) -> Result<Vec<(usize, Cells)>, Failure> {
     Ok(found)
 }
 
-/// Where each of [`COLUMNS`] stands among the names of a first line.
+/// Finds the place of each of [`COLUMNS`] among the names of a first line.
 fn places(names: &[&str]) -> Result<[Option<usize>; COLUMNS.len()], Failure> {
     let at = |wanted: &str| names.iter().position(|name| name.trim().eq_ignore_ascii_case(wanted));
     let places = COLUMNS.map(|(name, _)| at(name));

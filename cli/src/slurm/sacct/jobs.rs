@@ -162,7 +162,7 @@ pub(crate) fn parse(table: &[u8]) -> Result<Vec<Accounted>, Failure> {
     Ok(jobs)
 }
 
-/// Where the first record begins that has another length, `line 12`, or the whole table if all have the right one.
+/// Says where the first record of another length begins, `line 12`, or the whole table if all have the right one.
 fn first_bad(table: &[u8]) -> String {
     let length: usize = COLUMNS.iter().map(|(_, width)| width + 1).sum();
     let whole = |record: &&[u8]| {

@@ -14,7 +14,8 @@ using namespace llvm;
 
 namespace tessera {
 
-Hoist::Hoist(Instruction &Point, const DominatorTree &DT, AAResults &AA) : Point(Point), DT(DT), AA(AA) {}
+Hoist::Hoist(Instruction &Point, const DominatorTree &DT, AAResults &AA, const Callees &Calls)
+    : Point(Point), DT(DT), AA(AA), Calls(Calls) {}
 
 namespace {
 /// A value that depends on which of two ways led to a join.
@@ -93,10 +94,67 @@ static bool writesDevice(const CallBase &Call, Api A) {
   return Kind && (*Kind == 1 || *Kind == 3);
 }
 
+namespace {
+/// Whether a walk goes on behind an instruction.
+enum class Walk { On, Enough, Failed };
+} // namespace
+
+/// Walks backwards on all ways to `From`. Whether none fails; one that comes to the function's entry fails unless `FromEntry`.
+static bool walkBack(const Instruction &From, bool FromEntry, function_ref<Walk(const Instruction &)> Visit) {
+  SmallPtrSet<const BasicBlock *, 16> Seen;
+  SmallVector<std::pair<const BasicBlock *, BasicBlock::const_iterator>, 16> Todo = {{From.getParent(), From.getIterator()}};
+  while (!Todo.empty()) {
+    auto [Block, At] = Todo.pop_back_val();
+    Walk Next = Walk::On;
+    while (Next == Walk::On && At != Block->begin())
+      Next = Visit(*--At);
+    if (Next == Walk::Failed || (Next == Walk::On && Block->isEntryBlock() && !FromEntry))
+      return false;
+    if (Next == Walk::On)
+      for (const BasicBlock *Pred : predecessors(Block))
+        if (Seen.insert(Pred).second)
+          Todo.push_back({Pred, Pred->end()});
+  }
+  return true;
+}
+
+/// Whether a device can still be busy after an instruction with something that may write the host's memory: a kernel, a copy
+/// to the host or a function of the host in a stream. Fails if so; enough if the instruction waits for the device.
+static Walk leavesIdle(const Instruction &I, const Callees &Calls) {
+  auto *Call = dyn_cast<CallBase>(&I);
+  if (!Call)
+    return Walk::On;
+  switch (Api A = apiOf(*Call)) {
+  case Api::Stub:
+  case Api::Launch:
+  case Api::Context:
+    return Walk::Failed;
+  case Api::MemcpyAsync:
+  case Api::Memcpy2DAsync:
+    return writesDevice(*Call, A) ? Walk::On : Walk::Failed;
+  case Api::DeviceSync:
+  case Api::Reset:
+    return Walk::Enough;
+  case Api::Free:
+    return isa<ConstantPointerNull>(Call->getArgOperand(0)) ? Walk::On : Walk::Enough;
+  default:
+    return Calls.mayHideCuda(*Call) ? Walk::Failed : Walk::On;
+  }
+}
+
+/// Whether nothing of the program can run on a device at the point. Callers of other functions than main may have started
+/// something.
+bool Hoist::isIdle() {
+  if (!Idle)
+    Idle = walkBack(Point, Point.getFunction()->getName() == "main",
+                    [&](const Instruction &I) { return leavesIdle(I, Calls); });
+  return *Idle;
+}
+
 /// Whether a call of the CUDA runtime may write the loaded memory, which is a variable of the host. Allocations write
-/// only what their own arguments name, and fills and copies to the device write no variable. The kernels and copies of earlier
-/// tasks, which such a call may wait for, have ended with their tasks. The rest may end a kernel or copy that writes anywhere.
-static bool mayWrite(const Instruction &I, const MemoryLocation &Where, AAResults &AA) {
+/// only what their own arguments name. Fills and copies to the device write no variable, but they may wait for a kernel or a
+/// copy that began before the point and does. The rest may end a kernel or copy that writes anywhere.
+bool Hoist::mayWrite(const Instruction &I, const MemoryLocation &Where) {
   if (!I.mayWriteToMemory())
     return false;
   if (auto *Call = dyn_cast<CallBase>(&I)) {
@@ -107,7 +165,7 @@ static bool mayWrite(const Instruction &I, const MemoryLocation &Where, AAResult
           return true;
       return false;
     }
-    if (writesDevice(*Call, A))
+    if (writesDevice(*Call, A) && isIdle())
       return false;
   }
   return isModSet(AA.getModRefInfo(&I, Where));
@@ -118,33 +176,11 @@ bool Hoist::isUnchanged(LoadInst &Load) {
   if (!DT.dominates(&Point, &Load))
     return false;
   MemoryLocation Where = MemoryLocation::get(&Load);
-  // Backwards from the load; blocks before the point are never reached, for it dominates the load.
-  SmallPtrSet<const BasicBlock *, 16> Seen;
-  SmallVector<const Instruction *, 16> Todo = {&Load};
-  while (!Todo.empty()) {
-    const Instruction *From = Todo.pop_back_val();
-    const BasicBlock *Block = From->getParent();
-    for (const Instruction *I = From->getPrevNode();; I = I->getPrevNode()) {
-      if (!I) {
-        for (const BasicBlock *Pred : predecessors(Block))
-          if (Seen.insert(Pred).second) {
-            // The walk goes on before the terminator, which itself may be a call.
-            if (mayWrite(*Pred->getTerminator(), Where, AA))
-              return false;
-            Todo.push_back(Pred->getTerminator());
-          }
-        break;
-      }
-      if (I == &Point && Block == Point.getParent()) {
-        if (mayWrite(*I, Where, AA))
-          return false;
-        break;
-      }
-      if (mayWrite(*I, Where, AA))
-        return false;
-    }
-  }
-  return true;
+  return walkBack(Load, false, [&](const Instruction &I) {
+    if (mayWrite(I, Where))
+      return Walk::Failed;
+    return &I == &Point ? Walk::Enough : Walk::On;
+  });
 }
 
 Value *Hoist::emit(Value *V) {

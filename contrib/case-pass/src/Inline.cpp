@@ -34,7 +34,9 @@ static bool isHostLibrary(const Function &F) {
       "sqrt", "sqrtf", "exp", "expf", "log", "logf", "log2", "pow", "powf", "sin", "cos", "fabs", "ceil", "floor",
       "getopt", "getopt_long", "usleep", "sleep", "toupper", "tolower", "__errno_location", "rint", "fmax", "fmin"};
   StringRef Name = F.getName();
-  if (C.contains(Name))
+  // glibc's headers give some functions such a name, by the standard that the source is written in.
+  StringRef Standard = Name;
+  if (C.contains(Name) || ((Standard.consume_front("__isoc99_") || Standard.consume_front("__isoc23_")) && C.contains(Standard)))
     return true;
   for (StringRef Prefix : {"_ZNSt", "_ZNKSt", "_ZSt", "_ZNSo", "_ZNKSo", "_ZNSi", "_ZNSs", "_Znw", "_Zna", "_Zdl", "_Zda",
                            "__cxa_", "__gxx_", "_ZNSa", "__clang_call_terminate", "_Unwind_", "tessera_"})

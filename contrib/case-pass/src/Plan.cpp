@@ -50,8 +50,8 @@ namespace {
 /// Amounts, written at a task's begin.
 class Amounts {
 public:
-  Amounts(Instruction &Begin, const DominatorTree &DT, AAResults &AA)
-      : At(Begin, DT, AA), Builder(Begin.getContext(), InstSimplifyFolder(Begin.getModule()->getDataLayout())) {
+  Amounts(Instruction &Begin, const DominatorTree &DT, AAResults &AA, const Callees &Calls)
+      : At(Begin, DT, AA, Calls), Builder(Begin.getContext(), InstSimplifyFolder(Begin.getModule()->getDataLayout())) {
     Builder.SetInsertPoint(&Begin);
     Long = Builder.getInt64Ty();
   }
@@ -168,7 +168,7 @@ static std::string heapLimits(const Task &T, Function &F, const Callees &Inlined
 static std::string plan(Task &T, Function &F, const Flow &Flows, const Callees &Calls, const ModuleFacts &Facts,
                         const DominatorTree &DT, FunctionAnalysisManager &FAM) {
   Bounds Most(FAM.getResult<ScalarEvolutionAnalysis>(F));
-  Amounts At(*T.Begin, DT, FAM.getResult<AAManager>(F));
+  Amounts At(*T.Begin, DT, FAM.getResult<AAManager>(F), Calls);
   SmallVector<SmallVector<Value *, 3>, 8> Sizes(T.Objects.size());
   SmallVector<bool, 8> Pitched(T.Objects.size());
   for (unsigned N = 0; N != T.Objects.size(); ++N) {

@@ -346,13 +346,23 @@ entry:
 
 /// `f` loads the second object's size from a global after the first is allocated, with `between` before the load.
 fn second_size(between: &str) -> String {
+    second_size_after("", between)
+}
+
+/// The same, with `before` ahead of the first allocation.
+fn second_size_after(before: &str, between: &str) -> String {
     format!(
         "@size = global i64 8
 declare i32 @printf(ptr, ...)
+declare i32 @__isoc99_scanf(ptr, ...)
+declare i32 @cudaMemcpy(ptr, ptr, i64, i32)
+declare i32 @cudaMemcpyAsync(ptr, ptr, i64, i32, ptr)
+declare i32 @cudaLaunchHostFunc(ptr, ptr, ptr)
 define void @f(i64 %n) {{
 entry:
   %p = alloca ptr
   %q = alloca ptr
+{before}
   call i32 @cudaMalloc(ptr %p, i64 %n)
   %v = load ptr, ptr %p
 {between}
@@ -403,6 +413,35 @@ fn a_size_in_memory_counts_only_while_nobody_can_have_written_it() {
     assert!(
         calls(&second_size("  call i32 @cudaDeviceSynchronize()"), "f").contains("tessera.lazy.cudaMalloc")
     );
+}
+
+#[test]
+fn a_copy_to_the_device_may_end_work_that_writes_a_size() {
+    const TO_DEVICE: &str = "  call i32 @cudaMemcpy(ptr %v, ptr @size, i64 8, i32 1)";
+    const TO_HOST: &str = "  call i32 @cudaMemcpyAsync(ptr @size, ptr null, i64 8, i32 2, ptr null)";
+    let is_static = |function: &str, before: &str| {
+        let module = second_size_after(before, TO_DEVICE).replace("@f(", &format!("@{function}("));
+        !calls(&module, function).contains("tessera.lazy.cudaMalloc")
+    };
+    assert!(is_static("main", "") && is_static("main", "  call i32 (ptr, ...) @__isoc99_scanf(ptr null)"));
+    assert!(!is_static("f", ""), "its caller may have started something");
+    let (kernel, on_host) =
+        (launch("null"), "  call i32 @cudaLaunchHostFunc(ptr null, ptr @other, ptr null)");
+    for starts in [TO_HOST, &kernel, on_host, "  call void @other()"] {
+        assert!(!is_static("main", starts), "{starts}");
+        let waits = "  call i32 @cudaDeviceSynchronize()";
+        assert!(is_static("f", &format!("{starts}\n{waits}")), "{starts}");
+        assert!(!is_static("f", &format!("{waits}\n{starts}")), "{starts}");
+        assert!(!is_static("main", &format!("{starts}\n  call i32 @cudaFree(ptr null)")), "{starts}");
+    }
+    // Copies that write the device, and those that have ended.
+    for ended in [
+        TO_HOST.replace("i32 2", "i32 1"),
+        TO_DEVICE.replace("ptr %v", "ptr null"),
+        TO_DEVICE.replace("(ptr %v, ptr @size, i64 8, i32 1", "(ptr @size, ptr null, i64 8, i32 2"),
+    ] {
+        assert!(is_static("main", &ended), "{ended}");
+    }
 }
 
 /// A launch with a structure by value, which is copied from an argument.

@@ -197,7 +197,7 @@ shapes! {
         "
     wavefront: r"
         run:25
-          static [wave:42 wave:47 scale:56 scale:57] [v:27=null factors:30=16 rest:35=null] begin 27 free [65] mem null threads 32 blocks null
+          lazy [wave:42 wave:47 scale:56 scale:57] [v:27=null factors:30=16 rest:35=null]: the size of rest (wavefront.cu:35) is not known at the task's begin, wavefront.cu:27
         main:69
           static [wave:42 wave:47 scale:56 scale:57] [v:27=400 factors:30=16 rest:35=null] begin 73 free [73] mem null threads 32 blocks null
         "

@@ -23,6 +23,8 @@ int main(int argc, char **argv) {
   cells = atoi(argv[1]);
   float *host = cells_of(cells);
   float *from, *to;
+  // The other file might have left something on the device that writes `cells`, for all that the pass can see.
+  cudaDeviceSynchronize();
   cudaMalloc((void **)&from, cells * sizeof(float));
   cudaMemcpy(from, host, cells * sizeof(float), cudaMemcpyHostToDevice);
   cudaMalloc((void **)&to, cells * sizeof(float));

@@ -344,6 +344,53 @@ entry:
         ");
 }
 
+/// Gives the blocks that a task asks for whose grid is the counter of a loop: from `first` by `step` while `more` holds, which
+/// the loop asks at its head or at its end.
+fn asked_blocks(first: i32, step: i32, more: &str, at_head: bool) -> String {
+    let asks = |of: &str, on: &str| format!("%more = icmp {} br i1 %more, label {on}", more.replace('_', of));
+    let (head, end) = if at_head {
+        (asks("%i,", "%body, label %done"), "br label %head".to_owned())
+    } else {
+        ("br label %body".to_owned(), asks("%next,", "%head, label %done"))
+    };
+    let module = format!(
+        "define void @f(i64 %n) {{
+entry:
+  %p = alloca ptr
+  call i32 @cudaMalloc(ptr %p, i64 %n)
+  %v = load ptr, ptr %p
+  br label %head
+head:
+  %i = phi i32 [ {first}, %entry ], [ %next, %body ]
+  {head}
+body:
+  %x = zext i32 %i to i64
+  %grid = or i64 %x, 4294967296
+  call i32 @__cudaPushCallConfiguration(i64 %grid, i32 1, i64 4294967328, i32 1, i64 0, ptr null)
+  call void @_Z16__device_stub__kPi(ptr %v)
+  %next = add i32 %i, {step}
+  {end}
+done:
+  call i32 @cudaFree(ptr %v)
+  ret void
+}}
+"
+    );
+    let calls = calls(&module.replace(" br i1", "\n  br i1"), "f");
+    let begin = calls.lines().find(|line| line.contains("tessera_task_begin")).expect("a static task");
+    begin.trim_end_matches(')').rsplit(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn a_grid_in_a_loop_asks_for_the_most_that_it_can_be() {
+    assert_eq!(asked_blocks(1, 1, "sle i32 _ 5", true), "5");
+    assert_eq!(asked_blocks(2, 3, "slt i32 _ 12", true), "11");
+    assert_eq!(asked_blocks(7, -2, "sge i32 _ 2", true), "7");
+    assert_eq!(asked_blocks(0, 1, "slt i32 _ 0", true), "1", "no turn, and yet a block");
+    assert_eq!(asked_blocks(1, 1, "sle i32 _ 5", false), "5");
+    assert_eq!(asked_blocks(7, -2, "sge i32 _ 2", false), "7");
+}
+
 /// `f` loads the second object's size from a global after the first is allocated, with `between` before the load.
 fn second_size(between: &str) -> String {
     second_size_after("", between)
@@ -355,6 +402,9 @@ fn second_size_after(before: &str, between: &str) -> String {
         "@size = global i64 8
 declare i32 @printf(ptr, ...)
 declare i32 @__isoc99_scanf(ptr, ...)
+declare i64 @time(ptr)
+declare i32 @rand()
+declare i32 @cudaGetDevice(ptr)
 declare i32 @cudaMemcpy(ptr, ptr, i64, i32)
 declare i32 @cudaMemcpyAsync(ptr, ptr, i64, i32, ptr)
 declare i32 @cudaLaunchHostFunc(ptr, ptr, ptr)
@@ -408,7 +458,14 @@ fn a_size_in_memory_counts_only_while_nobody_can_have_written_it() {
           tessera_task_free(i64 %4)
           ret void
         ");
-    assert!(calls(&second_size("  call void @other()"), "f").contains("tessera.lazy.cudaMalloc"));
+    for writes in ["void @other()", "i64 @time(ptr @size)", "i32 @cudaGetDevice(ptr @size)"] {
+        let written = calls(&second_size(&format!("  call {writes}")), "f");
+        assert!(written.contains("tessera.lazy.cudaMalloc"), "{writes}");
+    }
+    for harmless in ["i64 @time(ptr null)", "i32 @rand()"] {
+        let same = calls(&second_size(&format!("  call {harmless}")), "f");
+        assert!(!same.contains("tessera.lazy.cudaMalloc"), "{harmless}");
+    }
     // A kernel that ends then may have written it.
     assert!(
         calls(&second_size("  call i32 @cudaDeviceSynchronize()"), "f").contains("tessera.lazy.cudaMalloc")

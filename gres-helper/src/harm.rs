@@ -73,13 +73,12 @@ impl Harm {
 
     /// Names the harm of these lists of GRES in a job; `spread`: slurmctld spreads it and must not count them for the whole job.
     pub(crate) fn of_spread(spread: bool, tres: &Tres) -> Option<Harm> {
-        let names =
-            |list: &Option<String>, what: &str| list.as_deref().is_some_and(|list| list.contains(what));
+        let has_gres = |list: &Option<String>| list.as_deref().is_some_and(|list| list.contains("gres"));
         // slurmctld makes such a count of `--gpus-per-task`, whose list can also have CPUs alone, and of `--ntasks-per-gpu` if no
         // list names GPUs.
         let by_tasks =
-            tres.tasks_per_gpu.is_some() && !names(&tres.per_node, "gpu") && !names(&tres.per_socket, "gpu");
-        let counted = names(&tres.per_job, "gres") || names(&tres.per_task, "gres") || by_tasks;
+            tres.tasks_per_gpu.is_some() && !names_gpus(&tres.per_node) && !names_gpus(&tres.per_socket);
+        let counted = has_gres(&tres.per_job) || has_gres(&tres.per_task) || by_tasks;
         (spread && counted).then_some(Harm::SpreadGres)
     }
 
@@ -115,17 +114,30 @@ fn makes_no_tasks_per_socket(tres: &Tres) -> bool {
     tres.per_task.is_some() && tres.per_socket.as_deref().is_some_and(has_large_count)
 }
 
-/// Tells whether a list of GRES has a number above 16 bits. Slurm reads K, M, G, T and P after a number as powers of 1024.
-fn has_large_count(list: &str) -> bool {
-    list.split([',', ';', ':', '=', '/', '(', ')', ' ', '+']).any(|field| {
-        let unit = field.trim_start_matches(|c: char| c.is_ascii_digit());
-        let digits = &field[..field.len() - unit.len()];
-        let power = unit.chars().next().and_then(|c| "kmgtp".find(c.to_ascii_lowercase()));
-        let factor = power.map_or(1, |power| 1024_u64.pow(u32::try_from(power + 1).unwrap_or(0)));
-        // More digits than a number can have are a large number.
-        let count = digits.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(factor);
-        !digits.is_empty() && count > u64::from(u16::MAX)
+/// Tells whether slurmctld finds GPUs in a list of GRES. It passes over other GRES such as `gpumem`, a count of 0, and a list
+/// without the prefix that it has had since 23.11.
+fn names_gpus(list: &Option<String>) -> bool {
+    list.as_deref().unwrap_or_default().split(',').any(|entry| {
+        let rest =
+            entry.strip_prefix("gres/gpu").filter(|rest| rest.is_empty() || rest.starts_with([':', '=']));
+        rest.is_some_and(|rest| rest.rsplit([':', '=']).next().and_then(count) != Some(0))
     })
+}
+
+/// Tells whether a list of GRES has a number above 16 bits.
+fn has_large_count(list: &str) -> bool {
+    let mut fields = list.split([',', ';', ':', '=', '/', '(', ')', ' ', '+']);
+    fields.any(|field| count(field).is_some_and(|count| count > u64::from(u16::MAX)))
+}
+
+/// Reads the number that a field of a list begins with. Slurm reads K, M, G, T and P after a number as powers of 1024.
+fn count(field: &str) -> Option<u64> {
+    let unit = field.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = &field[..field.len() - unit.len()];
+    let power = unit.chars().next().and_then(|c| "kmgtp".find(c.to_ascii_lowercase()));
+    let factor = power.map_or(1, |power| 1024_u64.pow(u32::try_from(power + 1).unwrap_or(0)));
+    // More digits than a number can have are a large number.
+    (!digits.is_empty()).then(|| digits.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(factor))
 }
 
 #[cfg(test)]
@@ -171,8 +183,23 @@ mod tests {
             assert_eq!(Harm::of_spread(false, &tres), None);
         }
         let cpus = Tres { per_task: list("cpu:2"), per_socket: list("gres/gpu:1"), ..Tres::default() };
-        let per_node = Tres { per_node: list("gres/gpu:1"), tasks_per_gpu: Some(2), ..Tres::default() };
-        assert_eq!([cpus, per_node].map(|tres| Harm::of_spread(true, &tres)), [None, None]);
+        assert_eq!(Harm::of_spread(true, &cpus), None);
+    }
+
+    #[test]
+    fn tasks_count_gpus_unless_slurmctld_finds_gpus_in_a_list() {
+        let find = |text: &str| {
+            let list = Some(text.to_owned());
+            let per_node = Tres { per_node: list.clone(), tasks_per_gpu: Some(2), ..Tres::default() };
+            let per_socket = Tres { per_socket: list, tasks_per_gpu: Some(2), ..Tres::default() };
+            [per_node, per_socket].map(|tres| Harm::of_spread(true, &tres).is_some())
+        };
+        for named in ["gres/gpu", "gres/gpu:1", "gres/gpu=1", "gres/gpu:a100", "gres/nic:1,gres/gpu:7g:2"] {
+            assert_eq!(find(named), [false; 2], "{named}");
+        }
+        for passed_over in ["gres/gpumem:8", "gres/nic:gpu:1", "gres/gpu:0", "gres/gpu:a100:00", "gpu:1"] {
+            assert_eq!(find(passed_over), [true; 2], "{passed_over}");
+        }
     }
 
     #[test]

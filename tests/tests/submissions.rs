@@ -46,6 +46,7 @@ fn options_that_end_slurmctld_are_refused_24_11() {
         for (options, why) in [
             (&["--spread-job", "--gpus=1"][..], "use --gpus-per-node or --gres, or leave out --spread-job"),
             (&["--spread-job", "--gpus-per-task=1", "-n2"], "use --gpus-per-node or --gres"),
+            (&["--spread-job", "--ntasks-per-gpu=1", "-n2", "--gres=gpu:0"], "use --gpus-per-node or --gres"),
             (
                 &["--gpus-per-socket=65536", "--sockets-per-node=1", "--gpus-per-task=1", "-n4"],
                 "leave out --ntasks-per-socket or --gpus-per-socket",

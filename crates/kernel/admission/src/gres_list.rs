@@ -44,7 +44,8 @@ impl Tres {
             .into_iter()
             .flat_map(|(list, option, per_node)| entries(list.as_deref(), option, per_node))
             .collect();
-        if let Some(tasks) = self.tasks_per_gpu.filter(|_| all.iter().all(|entry| entry.name != "gpu")) {
+        let named = all.iter().any(|entry| entry.name == "gpu" && entry.count > 0);
+        if let Some(tasks) = self.tasks_per_gpu.filter(|_| !named) {
             let (option, text) = ("--ntasks-per-gpu", tasks.to_string());
             all.push(Entry { name: "gpu".to_owned(), count: 1, option, per_node: false, text });
         }
@@ -230,6 +231,8 @@ mod tests {
         assert_eq!(found(None), ["--ntasks-per-gpu=2 gpu"]);
         assert_eq!(found(Some("gres:gpu:4")), ["--gres=gpu:4 gpu"]);
         assert_eq!(found(Some("gres:nic:4")), ["--ntasks-per-gpu=2 gpu"]);
+        // Slurm passes over a count of 0.
+        assert_eq!(found(Some("gres/gpu:0")), ["--gres=gpu:0 gpu", "--ntasks-per-gpu=2 gpu"]);
     }
 
     #[test]

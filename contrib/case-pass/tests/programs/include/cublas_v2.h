@@ -2,6 +2,9 @@
 /* The little of cuBLAS that Darknet uses, for the simulated device: ../../double/libraries.cpp has the functions. */
 #pragma once
 
+/* NVIDIA's own brings it through cuComplex.h, and Darknet relies on that. */
+#include <math.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif

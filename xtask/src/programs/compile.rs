@@ -24,7 +24,7 @@ pub(crate) struct Tools {
 pub(crate) struct Built {
     pub(crate) plain: PathBuf,
     pub(crate) with_pass: PathBuf,
-    /// What the pass reported, a line of JSON per function.
+    /// The pass's report, a line of JSON per function.
     pub(crate) report: String,
     /// Why the simulated device cannot run it.
     pub(crate) kernels_missing: Option<String>,
@@ -58,13 +58,9 @@ impl Tools {
             }
         }
         let report = dir.join("report.json");
-        let mut programs = Vec::new();
-        for with_pass in [false, true] {
-            programs.push(self.link(program, root, dir, with_pass)?);
-        }
-        let with_pass = programs.pop().unwrap_or_default();
+        let plain = self.link(program, root, dir, false)?;
+        let with_pass = self.link(program, root, dir, true)?;
         let report = if report.exists() { at(&report, fs::read_to_string(&report))? } else { String::new() };
-        let plain = programs.pop().unwrap_or_default();
         Ok(Built { plain, with_pass, report, kernels_missing, dir: dir.to_owned() })
     }
 

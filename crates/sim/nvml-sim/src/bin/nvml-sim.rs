@@ -261,8 +261,8 @@ fn run(cli: Cli) -> Result<String, Failure> {
             change(&path, |s| proc(s, &command)).map_err(|e| failed("cannot register the process", e))
         }
         Command::Fault { command } => {
-            let root = Store::new(&path).read().map_err(|e| failed("cannot read it", e))?.root.clone();
-            kmsg::log(&Store::new(&path), &root, &command).map_err(|e| format!("{}: {e}", root.display()))?;
+            kmsg::log(&Store::new(&path), &command)
+                .map_err(|e| format!("{}: cannot write the kernel's log: {e}", path.display()))?;
             change(&path, |s| fault(s, &command)).map_err(|e| failed("cannot change faults", e))
         }
     }

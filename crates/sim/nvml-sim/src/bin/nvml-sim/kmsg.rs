@@ -3,17 +3,16 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
-use std::path::Path;
 
 use nvidia_ml::engine::store::Store;
 
 use super::{FaultCommand, FaultKind};
 
 /// Writes the records of an error with an Xid, in the driver's words; nothing for other faults.
-pub(super) fn log(store: &Store, root: &Path, command: &FaultCommand) -> io::Result<()> {
+pub(super) fn log(store: &Store, command: &FaultCommand) -> io::Result<()> {
     let FaultCommand::Add { gpu, kind: FaultKind::Xid, number, times, .. } = *command else { return Ok(()) };
     let state = store.read().map_err(|e| io::Error::other(e.to_string()))?;
-    let path = root.join("dev/kmsg");
+    let path = state.root.join("dev/kmsg");
     let before = std::fs::read_to_string(&path).unwrap_or_default();
     let mut next = before.lines().filter(|line| !line.starts_with(' ')).count();
     let mut text = String::new();

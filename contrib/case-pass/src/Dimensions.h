@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// One side of a dim3: the lower 32 bits of a value, or its upper ones.
+/// A side of a dim3: the lower 32 bits of a value, or its upper ones.
 struct Side {
   llvm::Value *V;
   bool Upper = false;
@@ -20,7 +20,7 @@ struct Side {
 /// that sets a dim3 field by field leaves the other half of the value undefined for a time, or carries it round a loop.
 Side sideOf(llvm::Value *Xy, bool Upper, const llvm::DataLayout &DL);
 
-/// What is written for bounds while a task is planned, and removed afterwards if nothing uses it.
+/// Writes bounds while a task is planned, and removes them afterwards if nothing uses them.
 class Bounds {
 public:
   explicit Bounds(llvm::ScalarEvolution &SE) : SE(SE) {}

@@ -191,7 +191,7 @@ Origins Flow::blockOrigins(const AllocaInst &Block) const {
   return Result;
 }
 
-/// Whether a structure may have a pointer in it. Clang writes a union as its largest member, which may hide one.
+/// Tells whether a structure may have a pointer in it. Clang writes a union as its largest member, which may hide one.
 static bool mayHoldPointer(const Type &T) {
   if (auto *Struct = dyn_cast<StructType>(&T); Struct && Struct->hasName() && Struct->getName().starts_with("union."))
     return true;

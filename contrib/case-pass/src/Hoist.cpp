@@ -77,7 +77,7 @@ bool Hoist::canLoad(LoadInst &Load) {
   return isDereferenceablePointer(Load.getPointerOperand(), Load.getType(), Load.getModule()->getDataLayout());
 }
 
-/// Whether a function of the C library, which writes only what its own arguments name.
+/// Tells whether a function is one of the C library that writes only what its own arguments name.
 static bool isPlainLibrary(const CallBase &Call) {
   static const StringSet<> Names = {"malloc", "calloc", "free", "printf", "puts", "putchar", "gettimeofday", "time", "clock",
                                     "rand", "srand"};
@@ -85,8 +85,8 @@ static bool isPlainLibrary(const CallBase &Call) {
   return Callee && Callee->isDeclaration() && Names.contains(Callee->getName());
 }
 
-/// Whether a fill or a copy, which writes device memory only: cudaMemcpyHostToDevice and cudaMemcpyDeviceToDevice of
-/// `enum cudaMemcpyKind`.
+/// Tells whether a call is a fill or a copy that writes device memory only: cudaMemcpyHostToDevice and
+/// cudaMemcpyDeviceToDevice of `enum cudaMemcpyKind`.
 static bool writesDevice(const CallBase &Call, Api A) {
   if (A == Api::Memset || A == Api::MemsetAsync)
     return true;
@@ -95,11 +95,12 @@ static bool writesDevice(const CallBase &Call, Api A) {
 }
 
 namespace {
-/// Whether a walk goes on behind an instruction.
+/// How a walk goes on behind an instruction.
 enum class Walk { On, Enough, Failed };
 } // namespace
 
-/// Walks backwards on all ways to `From`. Whether none fails; one that comes to the function's entry fails unless `FromEntry`.
+/// Walks backwards on all ways to `From`, and tells whether none fails. A way that comes to the function's entry fails unless
+/// `FromEntry`.
 static bool walkBack(const Instruction &From, bool FromEntry, function_ref<Walk(const Instruction &)> Visit) {
   SmallPtrSet<const BasicBlock *, 16> Seen;
   SmallVector<std::pair<const BasicBlock *, BasicBlock::const_iterator>, 16> Todo = {{From.getParent(), From.getIterator()}};
@@ -118,8 +119,8 @@ static bool walkBack(const Instruction &From, bool FromEntry, function_ref<Walk(
   return true;
 }
 
-/// Whether a device can still be busy after an instruction with something that may write the host's memory: a kernel, a copy
-/// to the host or a function of the host in a stream. Fails if so; enough if the instruction waits for the device.
+/// Fails if an instruction may leave something running that can write the host's memory: a kernel, a copy to the host or a
+/// function of the host in a stream. Enough if it waits for the device.
 static Walk leavesIdle(const Instruction &I, const Callees &Calls) {
   auto *Call = dyn_cast<CallBase>(&I);
   if (!Call)
@@ -142,8 +143,8 @@ static Walk leavesIdle(const Instruction &I, const Callees &Calls) {
   }
 }
 
-/// Whether nothing of the program can run on a device at the point. Callers of other functions than main may have started
-/// something.
+/// Tells whether nothing of the program can run on a device at the point. The callers of a function other than main may have
+/// started something.
 bool Hoist::isIdle() {
   if (!Idle)
     Idle = walkBack(Point, Point.getFunction()->getName() == "main",
@@ -151,9 +152,9 @@ bool Hoist::isIdle() {
   return *Idle;
 }
 
-/// Whether a call of the CUDA runtime may write the loaded memory, which is a variable of the host. Allocations write
+/// Tells whether a call of the CUDA runtime may write the loaded memory, which is a variable of the host. Allocations write
 /// only what their own arguments name. Fills and copies to the device write no variable, but they may wait for a kernel or a
-/// copy that began before the point and does. The rest may end a kernel or copy that writes anywhere.
+/// copy that began before the point and writes one. The rest may end a kernel or copy that writes anywhere.
 bool Hoist::mayWrite(const Instruction &I, const MemoryLocation &Where) {
   if (!I.mayWriteToMemory())
     return false;

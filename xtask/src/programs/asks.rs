@@ -1,4 +1,4 @@
-//! What the commands of CASE's Table 1 ask for, beside what CASE's artefact says that they need.
+//! Requests of the commands of CASE's Table 1, compared with the needs that CASE's artefact lists.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use super::inputs;
 use super::list::Program;
 use crate::command::{TaskError, at, output};
 
-/// What a task asks for beside its objects: the heap of kernels.
+/// Bytes that a task asks for in addition to its objects: the heap of kernels.
 const HEAP: u64 = 8 << 20;
 /// Bytes of a node, of an edge and of the flag in bfs.
 const NODE: u64 = 8 + 1 + 1 + 1 + 4;

@@ -105,7 +105,7 @@ fn small_graph() -> String {
     text
 }
 
-/// A pipe out of which a program reads a graph of this many nodes and edges: as a file it would take a gigabyte.
+/// Makes a pipe from which a program reads a graph of this many nodes and edges. As a file, it would take a gigabyte.
 pub(crate) fn graph(path: &Path, nodes: u64, edges: u64) -> Result<(), TaskError> {
     output(Command::new("mkfifo").arg(path))?;
     let path = path.to_owned();

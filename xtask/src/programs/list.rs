@@ -15,7 +15,7 @@ const DEPTH: usize = 8;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
-    /// Its name here, and its family in `rodinia.csv`.
+    /// Name here, and family in `rodinia.csv`.
     pub(crate) name: String,
     /// The end of its directory's path.
     pub(crate) directory: String,
@@ -33,7 +33,7 @@ pub(crate) struct Program {
     /// Compiler options for the C sources alone.
     #[serde(default)]
     pub(crate) c_flags: Vec<String>,
-    /// Whether it calls cuBLAS or cuRAND, for which the simulated device has a stand-in.
+    /// It calls cuBLAS or cuRAND. The simulated device has a stand-in for both.
     #[serde(default)]
     pub(crate) libraries: bool,
     /// How CASE's artefact binds its tasks.

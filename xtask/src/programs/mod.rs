@@ -1,5 +1,5 @@
 //! `cargo xtask programs`: programs that others wrote, compiled with the pass of `contrib/case-pass`: which tasks it finds,
-//! whether they do the same with it, and what they ask for beside what CASE's artefact says.
+//! whether they do the same with it, and what they ask for compared with CASE's artefact.
 
 mod asks;
 mod compile;
@@ -43,7 +43,7 @@ pub(crate) struct Programs {
     dir: Option<PathBuf>,
 }
 
-/// What was found of one program.
+/// Results for one program.
 struct Findings {
     program: Program,
     tasks: Vec<ReportedTask>,

@@ -1,4 +1,4 @@
-//! What the pass reports of a program, a line per task.
+//! The pass's report on a program, a line per task.
 
 use std::collections::BTreeMap;
 

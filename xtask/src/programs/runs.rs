@@ -11,10 +11,10 @@ use super::compile::Built;
 use super::inputs;
 use crate::command::{TaskError, at, output};
 
-/// One comparison.
+/// A comparison of two runs.
 pub(crate) struct Comparison {
     pub(crate) arguments: String,
-    /// What differs, or why it was not run; nothing if all is equal.
+    /// The differences, or why it was not run; nothing if all is equal.
     pub(crate) wrong: Option<String>,
     /// Copies from the device that were compared, with their bytes.
     pub(crate) copies: usize,
@@ -31,7 +31,7 @@ impl Comparison {
     }
 }
 
-/// What one run left.
+/// Output of a run.
 #[derive(PartialEq, Eq)]
 struct Left {
     printed: String,

@@ -396,7 +396,7 @@ fn second_size(between: &str) -> String {
     second_size_after("", between)
 }
 
-/// The same, with `before` ahead of the first allocation.
+/// Makes `second_size` with `before` ahead of the first allocation.
 fn second_size_after(before: &str, between: &str) -> String {
     format!(
         "@size = global i64 8

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What Darknet uses of cuBLAS and cuRAND, on the simulated device, whose memory the host can read and write.
+// The functions of cuBLAS and cuRAND that Darknet uses, on the simulated device, whose memory the host can read and write.
 
 #include "../programs/include/cublas_v2.h"
 #include "../programs/include/curand.h"

@@ -10,7 +10,7 @@ use crate::command::run;
 use crate::error::{HarnessError, at};
 use crate::paths::{target_dir, workspace};
 
-/// What makes the node's programs and libraries.
+/// Packages of the node's programs and libraries.
 const PACKAGES: [&str; 5] = ["nvml-sim", "cuda-sim", "cudart-sim", "task-client", "task-broker"];
 /// The simulator's libraries, each with the name that programs look for.
 const LIBRARIES: [(&str, &str); 3] = [
@@ -74,7 +74,7 @@ impl CaseNode {
         self.dir.path()
     }
 
-    /// Where programs find their libraries.
+    /// Gives the directory in which programs find their libraries.
     #[must_use]
     pub fn libraries(&self) -> PathBuf {
         self.dir().join("lib")

@@ -77,7 +77,7 @@ pub fn find(faults: &[Fault], now_ms: u64, matches: impl Fn(&Kind) -> bool) -> O
     faults.iter().position(|f| f.is_active(now_ms) && matches(&f.kind))
 }
 
-/// The first fault in force of which `pick` makes a value.
+/// Gives the first value that `pick` makes of a fault in force.
 pub fn value<T>(faults: &[Fault], pick: impl Fn(&Kind) -> Option<T>) -> Option<T> {
     let now = now_ms();
     faults.iter().filter(|fault| fault.is_active(now)).find_map(|fault| pick(&fault.kind))

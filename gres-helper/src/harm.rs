@@ -58,21 +58,25 @@ pub(crate) enum Harm {
 impl Harm {
     /// Names the harm of a submission with these fields and these lists of GRES.
     pub(crate) fn find(fields: &Fields, tres: &Tres, faults: Faults) -> Option<Harm> {
-        if fields.variables > MAX_VARIABLES {
+        // First, because it is the one that counts in a change, too.
+        if fields.tasks_per_socket == 0 {
+            Some(Harm::NoTasksPerSocket)
+        } else if fields.variables > MAX_VARIABLES {
             Some(Harm::Variables(fields.variables))
         } else if fields.extra && faults.frees_extra_twice {
             Some(Harm::Extra)
         } else if fields.array_with_x11 {
             Some(Harm::ArrayWithX11)
-        } else if fields.tasks_per_socket == 0 || makes_no_tasks_per_socket(tres) {
-            Some(Harm::NoTasksPerSocket)
         } else {
-            Harm::of_spread(fields.spread && faults.spreads_no_gres, tres)
+            Harm::of_lists(fields.spread && faults.spreads_no_gres, tres)
         }
     }
 
     /// Names the harm of these lists of GRES in a job; `spread`: slurmctld spreads it and must not count them for the whole job.
-    pub(crate) fn of_spread(spread: bool, tres: &Tres) -> Option<Harm> {
+    pub(crate) fn of_lists(spread: bool, tres: &Tres) -> Option<Harm> {
+        if makes_no_tasks_per_socket(tres) {
+            return Some(Harm::NoTasksPerSocket);
+        }
         let has_gres = |list: &Option<String>| list.as_deref().is_some_and(|list| list.contains("gres"));
         // slurmctld makes such a count of `--gpus-per-task`, whose list can also have CPUs alone, and of `--ntasks-per-gpu` if no
         // list names GPUs.
@@ -165,7 +169,9 @@ mod tests {
         assert_eq!(find(PLAIN, ALL), Some(Harm::Extra));
         assert_eq!(find(Fields { extra: false, ..PLAIN }, ALL), None);
         assert_eq!(find(Fields { array_with_x11: true, ..PLAIN }, NONE), Some(Harm::ArrayWithX11));
-        assert_eq!(find(Fields { tasks_per_socket: 0, ..PLAIN }, NONE), Some(Harm::NoTasksPerSocket));
+        for faults in [NONE, ALL] {
+            assert_eq!(find(Fields { tasks_per_socket: 0, ..PLAIN }, faults), Some(Harm::NoTasksPerSocket));
+        }
     }
 
     #[test]
@@ -180,10 +186,10 @@ mod tests {
             let spread = Fields { extra: false, ..PLAIN };
             assert_eq!(Harm::find(&spread, &tres, ALL), Some(Harm::SpreadGres));
             assert_eq!(Harm::find(&spread, &tres, NONE), None);
-            assert_eq!(Harm::of_spread(false, &tres), None);
+            assert_eq!(Harm::of_lists(false, &tres), None);
         }
         let cpus = Tres { per_task: list("cpu:2"), per_socket: list("gres/gpu:1"), ..Tres::default() };
-        assert_eq!(Harm::of_spread(true, &cpus), None);
+        assert_eq!(Harm::of_lists(true, &cpus), None);
     }
 
     #[test]
@@ -192,7 +198,7 @@ mod tests {
             let list = Some(text.to_owned());
             let per_node = Tres { per_node: list.clone(), tasks_per_gpu: Some(2), ..Tres::default() };
             let per_socket = Tres { per_socket: list, tasks_per_gpu: Some(2), ..Tres::default() };
-            [per_node, per_socket].map(|tres| Harm::of_spread(true, &tres).is_some())
+            [per_node, per_socket].map(|tres| Harm::of_lists(true, &tres).is_some())
         };
         for named in ["gres/gpu", "gres/gpu:1", "gres/gpu=1", "gres/gpu:a100", "gres/nic:1,gres/gpu:7g:2"] {
             assert_eq!(find(named), [false; 2], "{named}");

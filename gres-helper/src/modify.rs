@@ -67,11 +67,12 @@ pub(crate) fn modify(
     }
 }
 
-/// Names the harm of a change: slurmctld divides by its tasks per socket, too, and cannot spread all GRES.
+/// Names the harm of a change: slurmctld divides by its tasks per socket, too. If it names lists of GRES, slurmctld checks them
+/// with the job's own.
 fn harm_of_change(change: &Described, job: &Recorded) -> Option<Harm> {
     let divides = change.harm.clone().filter(|harm| *harm == Harm::NoTasksPerSocket);
-    let spread = job.spread && change.tres != Tres::default();
-    divides.or_else(|| Harm::of_spread(spread, &tres_after(&change.tres, &job.tres)))
+    let lists = (change.tres != Tres::default()).then(|| tres_after(&change.tres, &job.tres));
+    divides.or_else(|| Harm::of_lists(job.spread, &lists?))
 }
 
 /// A list of another GRES takes the place of the one that holds a managed job's GPUs, and Slurm then gives it none: they stay.
@@ -231,6 +232,14 @@ mod tests {
             ..Described::default()
         };
         assert!(modify(&other, &job).is_some() && modify(&Described::default(), &job).is_none());
+        let as_it_was = Recorded { tres: whole.tres.clone(), ..job };
+        assert_eq!(modify(&Described::default(), &as_it_was), None, "such a job can be changed otherwise");
+        // The ratio of both lists is 0 in 16 bits.
+        let per_task = Tres { per_task: list("gres/gpu:1"), ..Tres::default() };
+        let job = Recorded { tres: per_task, pending: true, ..Recorded::default() };
+        let per_socket = Tres { per_socket: list("gres/gpu:65536"), ..Tres::default() };
+        let many = Described { tres: per_socket, ..Described::default() };
+        assert!(modify(&many, &job).is_some_and(|why| why.contains("0 tasks per socket")));
         let zero = Described { harm: Some(Harm::NoTasksPerSocket), ..Described::default() };
         assert!(modify(&zero, &Recorded::default()).is_some_and(|why| why.contains("0 tasks per socket")));
         let x11 = Described { harm: Some(Harm::ArrayWithX11), ..Described::default() };

@@ -79,6 +79,15 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_would_end_slurmctld_is_refused_on_any_site() {
+        for rules in [Rules::None, Rules::Of(&site())] {
+            let job = Described { harm: Some(Harm::SpreadGres), ..Described::default() };
+            let answer = submit(&job, rules, &Fake::default());
+            assert_eq!(answer, Answer::refused(Vec::new(), Harm::SpreadGres.refusal()));
+        }
+    }
+
+    #[test]
     fn whole_gpus_in_place_of_a_part_are_noted() {
         let noted = |list: &str| {
             let tres = Tres { per_node: Some(list.to_owned()), ..Tres::default() };

@@ -6,6 +6,8 @@
 mod common;
 
 use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
 
 use common::{admin_comment, builder};
 use error_chain::with_causes;
@@ -21,6 +23,8 @@ fn restart_n2(cluster: &mut Cluster, plugstack: &str) {
     let own = fs::read_to_string(&path).unwrap();
     let n2 = Daemon::Slurmd("n2".to_owned());
     cluster.stop(&n2).unwrap();
+    // Slurm tells one slurmd from the next by the second of its start.
+    sleep(Duration::from_secs(1));
     fs::write(&path, plugstack).unwrap();
     cluster.start(&n2).unwrap();
     cluster.wait_ready(PATIENCE).unwrap();

@@ -253,6 +253,28 @@ fn who_uses_more_than_it_was_promised_is_charged() {
 }
 
 #[test]
+fn a_context_that_is_a_little_larger_or_came_before_the_first_task_is_charged_and_not_named() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    core.begin(1, process(10), &begin(1, 300), 0.0);
+    let id = core.uuids().next().unwrap().0;
+    let seen = |pid, mib: u64| Seen { process: process(pid), used: Some(mib * MIB), is_server: false };
+    let names = |effects: &[Effect]| effects.iter().filter(|e| matches!(e, Effect::Overuse { .. })).count();
+    // The first was promised 400, context included; the second has no task yet, the third a context and a byte.
+    let allowed = vec![seen(10, 412), seen(98, 100)];
+    let named = vec![seen(10, 413), Seen { used: Some(100 * MIB + 1), ..seen(99, 0) }];
+    for (number, (processes, used, count)) in [(allowed, 512, 0), (named, 514, 2)].into_iter().enumerate() {
+        let sample = Sample { used: (7 + used) * MIB, processes };
+        for _ in 0..2 {
+            assert_eq!(names(&core.sampled(id, &sample, 1.0)), count, "{number}");
+        }
+        // 1000 less 300, two contexts of 100, and what is charged.
+        let rest = 1000 - 300 - 100 - (used - 400) - 100;
+        assert!(granted_on(&core.begin(1, process(12), &begin(9, rest + 1), 2.0)).is_empty());
+        core.process_ended(process(12), 2.0);
+    }
+}
+
+#[test]
 fn a_larger_context_is_measured() {
     let mut core = core("tessera", &[device(0, 0)], 1000);
     core.begin(1, process(10), &begin(1, 0), 0.0);

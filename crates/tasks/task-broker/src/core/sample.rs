@@ -29,6 +29,10 @@ pub struct Seen {
 /// No context is larger: what a process uses above it without a task is memory that it did not ask for.
 const LARGEST_CONTEXT: u64 = 2 << 30;
 
+/// Part of a context that a process may use above its promise before it is named. Contexts grow with a program's code and stacks:
+/// an H100's by 6 to 14 MiB above the 512 of the default.
+const SLACK: u64 = 8;
+
 impl Core {
     /// NVML shows this of a device.
     pub fn sampled(&mut self, device: DeviceId, sample: &Sample, t: f64) -> Vec<Effect> {
@@ -87,7 +91,7 @@ impl Core {
     }
 
     /// Withholds what no promise explains: contexts larger than thought, processes above their leases or without any, and
-    /// memory of ended processes that the driver has not freed yet.
+    /// memory of ended processes that the driver has not freed yet. Names the processes that took it, except for what a context may be.
     fn charge(&mut self, device: DeviceId, sample: &Sample) {
         let Some(held) = self.sched.pool().get(device) else { return };
         let mut context = held.context();
@@ -101,7 +105,7 @@ impl Core {
             explained += used.min(promised);
             if leased == 0 && state.is_alive && used > context.0 && used <= LARGEST_CONTEXT {
                 context = round_up(Bytes(used));
-            } else if used > promised {
+            } else if used > promised + context.0 / SLACK {
                 over.push((state.image.process, used - promised));
             }
         }
@@ -120,15 +124,17 @@ impl Core {
     }
 
     /// Processes on a device to which nothing was granted there. An MPS server is none: its memory is its clients', and is
-    /// withheld like a stranger's.
+    /// withheld like a stranger's. Nor is a process with a context alone: a program may make one before its first task.
     fn strangers(&mut self, device: DeviceId, sample: &Sample) -> Vec<(Process, u64)> {
         let is_known = |process| {
             self.images_of(process)
                 .any(|id| self.workers.get(&id).is_some_and(|w| w.present.contains(&device)))
         };
+        let context = self.sched.pool().get(device).map_or(0, |held| held.context().0);
+        let beyond = |seen: &&Seen| seen.used.is_some_and(|used| used > context);
         let unknown = sample.processes.iter().filter(|seen| !seen.is_server && !is_known(seen.process));
         let strangers: Vec<(Process, u64)> =
-            unknown.map(|seen| (seen.process, seen.used.unwrap_or(0))).collect();
+            unknown.filter(beyond).map(|seen| (seen.process, seen.used.unwrap_or(0))).collect();
         if let Some(dev) = self.devices.get_mut(&device) {
             dev.over.extend(strangers.iter().map(|(process, _)| *process));
         }

@@ -60,7 +60,7 @@ Examples:
   tessera profiles a100-40gb       what an A100 can be cut into
   tessera check                    is tessera.toml good?
   tessera discover --format all    configuration for this machine's GPUs
-  tessera setup --apply            fit the plugins to the installed Slurm
+  tessera setup                    what Slurm's files need for Tessera
   tessera doctor                   does everything agree?";
 
 #[derive(Subcommand)]
@@ -183,7 +183,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Tasks(args) => tasks::run(args, globals),
         Command::Discover(args) => discover::run(args, globals),
         Command::Doctor(args) => doctor::run(args, globals),
-        Command::Setup(args) => setup::run(args),
+        Command::Setup(args) => setup::run(args, globals),
         Command::Node(command) => node::run(command, globals),
         Command::Plan(args) => plan::run(args, globals),
         Command::Planner(args) => planner::run(args, globals),

@@ -57,12 +57,12 @@ pub(super) const RELOAD_UNITS: &str =
 pub(super) const DAEMONS: [&str; 2] = ["/usr/sbin/slurmctld", "/usr/sbin/slurmd"];
 
 /// Stamps the plugins for the Slurm that is there: the lines of a shell script. Without one, `tessera setup` is for later.
-pub(super) const STAMP: &str = "if ! tessera setup --apply; then\n\
-    \x20   echo \"tessera: run tessera setup --apply once Slurm is installed; until then Slurm does not load Tessera\" >&2\n\
+pub(super) const STAMP: &str = "if ! tessera setup --plugins-only --apply; then\n\
+    \x20   echo \"tessera: run tessera setup --plugins-only --apply once Slurm is installed; until then Slurm does not load Tessera\" >&2\n\
     fi\n";
 
 /// Takes the stamped plugins away, which no package has: the line of a shell script.
-pub(super) const UNSTAMP: &str = "tessera setup --remove --apply >/dev/null 2>&1 || true\n";
+pub(super) const UNSTAMP: &str = "tessera setup --plugins-only --remove --apply >/dev/null 2>&1 || true\n";
 
 #[cfg(test)]
 pub(super) fn example() -> About {

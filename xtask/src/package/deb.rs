@@ -118,7 +118,7 @@ mod tests {
         }
         refuse_if_named /etc/slurm/slurm.conf '^[[:space:]]*(PluginDir|JobSubmitPlugins|AcctGather[a-z]*Type|HealthCheckProgram)[[:space:]]*=.*tessera'
         refuse_if_named /etc/slurm/plugstack.conf '^[^#]*tessera'
-        tessera setup --remove --apply >/dev/null 2>&1 || true
+        tessera setup --plugins-only --remove --apply >/dev/null 2>&1 || true
         "#);
     }
 }

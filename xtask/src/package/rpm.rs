@@ -92,8 +92,8 @@ mod tests {
         cp -a /stage/. %{buildroot}/
 
         %post
-        if ! tessera setup --apply; then
-            echo "tessera: run tessera setup --apply once Slurm is installed; until then Slurm does not load Tessera" >&2
+        if ! tessera setup --plugins-only --apply; then
+            echo "tessera: run tessera setup --plugins-only --apply once Slurm is installed; until then Slurm does not load Tessera" >&2
         fi
         if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 
@@ -109,14 +109,14 @@ mod tests {
         }
         refuse_if_named /etc/slurm/slurm.conf '^[[:space:]]*(PluginDir|JobSubmitPlugins|AcctGather[a-z]*Type|HealthCheckProgram)[[:space:]]*=.*tessera'
         refuse_if_named /etc/slurm/plugstack.conf '^[^#]*tessera'
-        tessera setup --remove --apply >/dev/null 2>&1 || true
+        tessera setup --plugins-only --remove --apply >/dev/null 2>&1 || true
 
         %postun
         if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 
         %filetriggerin -- /usr/sbin/slurmctld /usr/sbin/slurmd
-        if ! tessera setup --apply; then
-            echo "tessera: run tessera setup --apply once Slurm is installed; until then Slurm does not load Tessera" >&2
+        if ! tessera setup --plugins-only --apply; then
+            echo "tessera: run tessera setup --plugins-only --apply once Slurm is installed; until then Slurm does not load Tessera" >&2
         fi
 
         %files

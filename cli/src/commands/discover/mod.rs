@@ -32,30 +32,40 @@ struct Machine {
 }
 
 pub(crate) fn run(args: &DiscoverArgs, globals: &Globals) -> Result<Outcome, Failure> {
-    // Discovery comes before configuration: without a file, or with a bad one, the usual library is asked.
-    let configured = site::load(globals.config.as_deref()).ok();
-    let name = args.node.clone().or_else(this_node).unwrap_or_else(|| "n1".to_owned());
-    let node = configured.map(|c| c.node.for_node(&name));
-    let library = node.as_ref().map_or("libnvidia-ml.so.1", |node| &node.nvml_library);
-    let cgroups = node.as_ref().map_or(Path::new("/sys/fs/cgroup"), |node| &node.cgroup_root);
-    let machine = look(name, Path::new(library), cgroups).map_err(|e| {
-        Failure::of(&e).hint("run this on a node with GPUs, where the NVIDIA driver is loaded")
-    })?;
+    let machine = machine(args.node.as_deref(), globals)?;
     let text = match args.format {
         Format::Toml => toml(&machine),
         Format::Gres => gres(&machine),
         Format::Slurm => slurm(&machine),
-        Format::All => {
-            format!(
-                "# tessera.toml\n{}\n# gres.conf\n{}\n# slurm.conf\n{}",
-                toml(&machine),
-                gres(&machine),
-                slurm(&machine)
-            )
-        }
+        Format::All => all(&machine),
     };
     let unknown = machine.gpus.len() != machine.models.len();
     Ok(Outcome { text, status: u8::from(unknown) })
+}
+
+/// The text for all files, of this machine's GPUs.
+pub(crate) fn everything(node: Option<&str>, globals: &Globals) -> Result<String, Failure> {
+    Ok(all(&machine(node, globals)?))
+}
+
+fn all(machine: &Machine) -> String {
+    format!(
+        "# tessera.toml\n{}\n# gres.conf\n{}\n# slurm.conf\n{}",
+        toml(machine),
+        gres(machine),
+        slurm(machine)
+    )
+}
+
+fn machine(node: Option<&str>, globals: &Globals) -> Result<Machine, Failure> {
+    // Discovery comes before configuration: without a file, or with a bad one, the usual library is asked.
+    let configured = site::load(globals.config.as_deref()).ok();
+    let name = node.map(str::to_owned).or_else(this_node).unwrap_or_else(|| "n1".to_owned());
+    let node = configured.map(|c| c.node.for_node(&name));
+    let library = node.as_ref().map_or("libnvidia-ml.so.1", |node| &node.nvml_library);
+    let cgroups = node.as_ref().map_or(Path::new("/sys/fs/cgroup"), |node| &node.cgroup_root);
+    look(name, Path::new(library), cgroups)
+        .map_err(|e| Failure::of(&e).hint("run this on a node with GPUs, where the NVIDIA driver is loaded"))
 }
 
 fn look(name: String, library: &Path, cgroup_root: &Path) -> Result<Machine, node_driver::nvml::NvmlError> {

@@ -41,7 +41,7 @@ fn machine(key: &str, n: u16, links: &[(u16, Option<u16>, u32)], version: u32) -
     }
 }
 
-fn all(machine: &Machine) -> String {
+fn printed(machine: &Machine) -> String {
     toml(machine) + &gres(machine) + &slurm(machine)
 }
 
@@ -49,7 +49,7 @@ fn all(machine: &Machine) -> String {
 fn links_of_their_own_are_told_to_slurm() {
     // The two ends disagree about one of four: it trains, or is broken.
     let pair = machine("a100-40gb", 3, &[(0, Some(1), 4), (1, Some(0), 3)], 4);
-    insta::assert_snapshot!(all(&pair), @r#"
+    insta::assert_snapshot!(printed(&pair), @r#"
     # Written by `tessera discover` on n1, driver 1.2.
     [[nodes]]
     names = "n1"
@@ -84,7 +84,7 @@ fn a_kernel_that_holds_shares_is_told() {
 #[test]
 fn a_switch_links_all_alike() {
     let links: Vec<_> = (0..3).map(|a| (a, None, 18)).collect();
-    insta::assert_snapshot!(all(&machine("h100-80gb-sxm", 3, &links, 6)), @r#"
+    insta::assert_snapshot!(printed(&machine("h100-80gb-sxm", 3, &links, 6)), @r#"
     # Written by `tessera discover` on n1, driver 1.2.
     [[nodes]]
     names = "n1"
@@ -178,7 +178,7 @@ fn a_known_system_has_its_name() {
 
 #[test]
 fn gpus_without_mig_and_unknown_ones() {
-    insta::assert_snapshot!(all(&machine("l4-24gb", 2, &[], 0)), @r#"
+    insta::assert_snapshot!(printed(&machine("l4-24gb", 2, &[], 0)), @r#"
     # Written by `tessera discover` on n1, driver 1.2.
     [[nodes]]
     names = "n1"
@@ -201,7 +201,7 @@ fn gpus_without_mig_and_unknown_ones() {
         (gpu.name, gpu.memory_mib) = ("NVIDIA X1 Ultra".to_owned(), 97_887);
     }
     unknown.models.clear();
-    insta::assert_snapshot!(all(&unknown), @r#"
+    insta::assert_snapshot!(printed(&unknown), @r#"
     # Written by `tessera discover` on n1, driver 1.2.
     # Tessera does not know GPU 0. Complete this; it then serves whole GPUs and MPS shares.
     [[models]]

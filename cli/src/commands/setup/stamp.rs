@@ -1,4 +1,4 @@
-//! `tessera setup`: fits the plugins to the Slurm that is installed on this machine.
+//! Fits the plugins to the Slurm that is installed on this machine: Slurm loads a plugin only if it bears Slurm's own version.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -8,72 +8,38 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::Args;
 use plugin_stamp::said;
 use slurm_tables::Version;
 
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::Failure;
 
-/// Fit Tessera's plugins to the Slurm that is installed here
-///
-/// Slurm loads a plugin only if it bears Slurm's own version. This command asks Slurm's programs for that version and stamps copies of
-/// the plugins with it, in the directory that PluginDir in slurm.conf names. Without --apply it only says what it would do. A package of
-/// Tessera runs it when it is installed, and when a package of Slurm changes. Run it by hand after any other upgrade of Slurm, then
-/// restart slurmctld and the slurmds. Exit status 1 if there is something left to do.
-#[derive(Args)]
-pub(crate) struct SetupArgs {
-    /// Do it
-    #[arg(long)]
-    apply: bool,
-    /// The Slurm that will load the plugins, instead of the one that is found: 24.11.5
-    #[arg(long, value_name = "VERSION")]
-    slurm: Option<Version>,
-    /// Remove the stamped plugins, before Tessera is uninstalled
-    #[arg(long, conflicts_with = "slurm")]
-    remove: bool,
-    /// The directory for stamped plugins; those without a stamp are in `unstamped` below it
-    #[arg(long, value_name = "DIR")]
-    plugins: Option<PathBuf>,
+/// Lines for stdout, and how much is left to do.
+pub(super) struct Report {
+    pub(super) text: String,
+    pub(super) left: usize,
 }
 
-pub(crate) fn run(args: &SetupArgs) -> Result<Outcome, Failure> {
-    let dir = match &args.plugins {
-        Some(dir) => dir.clone(),
-        None => beside_this_program()?,
-    };
-    let originals = originals(&dir)?;
-    if args.remove {
-        return remove(&dir, &originals, args.apply);
-    }
-    let version = match args.slurm {
-        Some(version) => version,
-        None => only(&installed())?,
-    };
-    let mut text = format!("Slurm {version}\n");
-    let mut left = 0;
-    for original in &originals {
-        let step = Step::of(original, &dir, version)?;
-        if step.is_needed && args.apply {
+/// Stamps copies of the plugins in `dir` for a Slurm, or says which are to be stamped.
+pub(super) fn stamp(dir: &Path, version: Version, apply: bool) -> Result<Report, Failure> {
+    let (mut text, mut left) = (String::new(), 0);
+    for original in &originals(dir)? {
+        let step = Step::of(original, dir, version)?;
+        if step.is_needed && apply {
             plugin_stamp::stamp(original, &step.to, version).map_err(|why| Failure::of(&why))?;
         }
-        left += usize::from(step.is_needed && !args.apply);
-        let _ = writeln!(text, "{}", step.line(version, args.apply));
+        left += usize::from(step.is_needed && !apply);
+        let _ = writeln!(text, "{}", step.line(version, apply));
     }
-    if let Err(why) = plugin_stamp::check(version) {
-        let _ = writeln!(text, "{why}. Until Tessera has one, its plugins leave all GPUs to Slurm");
-        left += usize::from(!args.apply);
-    }
-    if left == 0 {
-        return Ok(Outcome::ok(text));
-    }
-    if !args.apply {
-        text.push_str("nothing was changed: `tessera setup --apply` does it\n");
-    }
-    Ok(Outcome { text, status: 1 })
+    Ok(Report { text, left })
+}
+
+/// The Slurm of this machine, which its programs name.
+pub(super) fn slurm_here() -> Result<Version, Failure> {
+    only(&installed())
 }
 
 /// Finds `lib/tessera` where this program is installed.
-fn beside_this_program() -> Result<PathBuf, Failure> {
+pub(super) fn beside_this_program() -> Result<PathBuf, Failure> {
     let program = env::current_exe().and_then(|program| program.canonicalize()).unwrap_or_default();
     let prefix = program.ancestors().nth(2).unwrap_or(Path::new("/usr"));
     let dir = prefix.join("lib/tessera");
@@ -140,11 +106,10 @@ impl Step {
     }
 }
 
-/// Removes the stamped plugins.
-fn remove(dir: &Path, originals: &[PathBuf], apply: bool) -> Result<Outcome, Failure> {
-    let mut text = String::new();
-    let stamped = originals.iter().filter_map(|file| Some(dir.join(file.file_name()?)));
-    let mut left = 0;
+/// Removes the stamped plugins, or says which are to be removed.
+pub(super) fn remove(dir: &Path, apply: bool) -> Result<Report, Failure> {
+    let (mut text, mut left) = (String::new(), 0);
+    let stamped = originals(dir)?.into_iter().filter_map(|file| Some(dir.join(file.file_name()?)));
     for file in stamped.filter(|file| file.exists()) {
         if apply {
             fs::remove_file(&file).map_err(|why| Failure::new(format!("{}: {why}", file.display())))?;
@@ -154,10 +119,7 @@ fn remove(dir: &Path, originals: &[PathBuf], apply: bool) -> Result<Outcome, Fai
             left += 1;
         }
     }
-    if left > 0 {
-        text.push_str("nothing was changed: `tessera setup --remove --apply` does it\n");
-    }
-    Ok(Outcome { text, status: u8::from(left > 0) })
+    Ok(Report { text, left })
 }
 
 /// Asks each of Slurm's programs that is found for its version.

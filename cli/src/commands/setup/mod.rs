@@ -1,0 +1,198 @@
+//! `tessera setup`: fits the plugins to the installed Slurm, and Slurm's files to the plugins.
+
+mod conf;
+mod discovered;
+mod found;
+mod marks;
+mod plan;
+mod remove;
+mod stamp;
+mod write;
+
+use std::env;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use plugin_rt::slurm_conf;
+use slurm_tables::Version;
+
+use crate::commands::discover;
+use crate::files::read_text;
+use crate::globals::Globals;
+use crate::outcome::{Failure, Outcome};
+use discovered::Discovered;
+use plan::{Change, Files, Installed, Plan, plan};
+
+/// Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
+///
+/// Slurm loads a plugin only if it bears Slurm's own version: this command stamps copies of the plugins with it. It reads slurm.conf,
+/// gres.conf, plugstack.conf and tessera.toml with the files that they include, asks the driver for GPUs, and shows which lines are
+/// missing, what stays as it is, and what to restart. Without --apply nothing is changed. Each changed line stands between two comments,
+/// by which --remove takes it back. Run it again after every upgrade of Slurm. Exit status 1 if there is something left to do.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera setup                        what would be changed on this machine
+  tessera setup --node 'n[1-64]'       these nodes have this machine's GPUs
+  tessera setup --apply                change it
+  tessera setup --plugins-only --apply stamp the plugins, leave all files
+  tessera setup --remove               what would be taken back")]
+pub(crate) struct SetupArgs {
+    /// Only show what would be changed, as without any option
+    #[arg(long, conflicts_with = "apply")]
+    check: bool,
+    /// Do it
+    #[arg(long)]
+    apply: bool,
+    /// Take back what --apply has changed, and remove the stamped plugins
+    #[arg(long, conflicts_with_all = ["slurm", "node", "from"])]
+    remove: bool,
+    /// Leave the files of Slurm and Tessera alone: packages do
+    #[arg(long, conflicts_with_all = ["node", "from", "slurm_conf"])]
+    plugins_only: bool,
+    /// Nodes that have this machine's GPUs, by default this machine: n[1-64]
+    #[arg(long, value_name = "NAMES")]
+    node: Option<String>,
+    /// GPUs of other nodes, from `tessera discover --format all` there
+    #[arg(long, value_name = "FILE")]
+    from: Vec<PathBuf>,
+    /// The slurm.conf to change, by default that of SLURM_CONF, then /etc/slurm/slurm.conf
+    #[arg(long, value_name = "FILE")]
+    slurm_conf: Option<PathBuf>,
+    /// The Slurm that will load the plugins, instead of the one that is found: 24.11.5
+    #[arg(long, value_name = "VERSION")]
+    slurm: Option<Version>,
+    /// The directory for stamped plugins; those without a stamp are in `unstamped` below it
+    #[arg(long, value_name = "DIR")]
+    plugins: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &SetupArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    let dir = args.plugins.clone().map_or_else(stamp::beside_this_program, Ok)?;
+    if args.remove {
+        return remove::run(&dir, (!args.plugins_only).then(|| slurm_conf_of(args)), args.apply);
+    }
+    let slurm = args.slurm.map_or_else(stamp::slurm_here, Ok)?;
+    let stamps = stamp::stamp(&dir, slurm, args.apply)?;
+    let mut text = format!("Slurm {slurm}\n{}", stamps.text);
+    let mut left = stamps.left;
+    let table = plugin_stamp::check(slurm);
+    if let Err(why) = &table {
+        let _ = writeln!(text, "{why}. Until Tessera has one, its plugins leave all GPUs to Slurm");
+        left += usize::from(!args.apply);
+    }
+    if !args.plugins_only {
+        let path = slurm_conf_of(args);
+        let _held = if args.apply { Some(write::hold(&path)?) } else { None };
+        let mut kinds = kinds(args, globals, &mut text)?;
+        kinds.dedup();
+        let installed = Installed {
+            slurm,
+            slurm_plugins: found::slurm_plugins(),
+            plugins: dir,
+            program: env::current_exe().and_then(|program| program.canonicalize()).unwrap_or_default(),
+        };
+        let files = found::files(&path)?;
+        let mut plan = plan(&files, &installed, &kinds);
+        if table.is_err() {
+            plan.problems.push(
+                "Slurm's files stay as they are, because Tessera has no table for this Slurm".to_owned(),
+            );
+        }
+        left += carry_out(&files, &plan, args.apply, &mut text)?;
+    }
+    Ok(ended(text, left, (!args.apply).then_some("tessera setup --apply")))
+}
+
+/// The command's end: a status of 1 if something is left to do.
+fn ended(mut text: String, left: usize, does_it: Option<&str>) -> Outcome {
+    if let (Some(command), true) = (does_it, left > 0) {
+        let _ = writeln!(text, "nothing was changed: `{command}` does it");
+    }
+    Outcome { text, status: u8::from(left > 0) }
+}
+
+fn slurm_conf_of(args: &SetupArgs) -> PathBuf {
+    args.slurm_conf.clone().unwrap_or_else(|| slurm_conf::path(&|name| env::var(name).ok()))
+}
+
+/// The kinds of nodes that are to be described: of the files that were named, or else this machine's.
+fn kinds(args: &SetupArgs, globals: &Globals, text: &mut String) -> Result<Vec<Discovered>, Failure> {
+    let read = |text: &str, from: &Path| {
+        Discovered::read(text).map_err(|why| Failure::new(format!("{}: {why}", from.display())))
+    };
+    if !args.from.is_empty() {
+        return args.from.iter().map(|file| read(&read_text(file)?, file)).collect();
+    }
+    match discover::everything(args.node.as_deref(), globals) {
+        Ok(found) => read(&found, Path::new("this machine")).map(|kind| vec![kind]),
+        Err(why) if args.node.is_some() => Err(why),
+        Err(why) => {
+            let _ = writeln!(text, "no GPU is found on this machine: {}", why.what());
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// Makes the changes or shows them; returns how much is left to do. If one cannot be made, none is.
+fn carry_out(files: &Files, plan: &Plan, apply: bool, text: &mut String) -> Result<usize, Failure> {
+    let mut problems = plan.problems.clone();
+    let mut texts = Vec::new();
+    for change in &plan.changes {
+        let path = change.path.display();
+        let _ = writeln!(
+            text,
+            "\n{path}{}\n{}",
+            if change.is_new { ", a new file" } else { "" },
+            marks::diff(&change.edits).trim_end()
+        );
+        match marks::apply(text_of(files, change), &change.edits) {
+            Ok(new) => texts.push((change, new)),
+            Err(marks::BadMarks(line, why)) => {
+                problems.push(format!("{path}:{line}: {why}: make the change by hand"))
+            }
+        }
+    }
+    let _ = writeln!(text);
+    plan.notes.iter().for_each(|note| _ = writeln!(text, "note: {note}"));
+    if !problems.is_empty() {
+        problems.iter().for_each(|problem| _ = writeln!(text, "to do: {problem}"));
+        if apply && !plan.changes.is_empty() {
+            let _ = writeln!(text, "none of the files was changed");
+        }
+        return Ok(problems.len());
+    }
+    if apply {
+        for (change, new) in &texts {
+            write::write(&change.path, new, change.is_program)?;
+            let _ = writeln!(text, "{}: changed", change.path.display());
+        }
+    }
+    after(files, plan, text);
+    Ok(if apply { 0 } else { plan.changes.len() })
+}
+
+/// The text that a change was planned for.
+fn text_of<'a>(files: &'a Files, change: &Change) -> Option<&'a str> {
+    let single = [&files.gres, &files.tessera, &files.health];
+    let mut all = files.slurm.iter().chain(&files.plugstack).chain(single);
+    all.find(|file| file.path == change.path)?.text.as_deref()
+}
+
+/// Says what to do when the files are changed.
+fn after(files: &Files, plan: &Plan, text: &mut String) {
+    if plan.changes.is_empty() {
+        text.push_str("Slurm's files have all that Tessera needs\n");
+        return;
+    }
+    let only_tessera = plan.changes.iter().all(|change| change.path == files.tessera.path);
+    let names: Vec<String> = plan.changes.iter().map(|change| change.path.display().to_string()).collect();
+    let _ = writeln!(text, "then: put the same {} on every machine", names.join(", "));
+    text.push_str(if only_tessera {
+        "then: scontrol reconfigure\n"
+    } else {
+        "then: systemctl restart slurmctld; after it slurmd on each node that has no job with GPUs at that moment\n"
+    });
+    text.push_str("then: tessera doctor, on slurmctld's machine and on each node\n");
+}

@@ -1,0 +1,145 @@
+//! What Slurm's files need for Tessera: changes, reasons why they cannot be made, and notes about what stays. No file is opened here.
+
+mod gres_conf;
+mod plugstack;
+mod slurm_conf;
+mod tessera_toml;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use slurm_tables::Version;
+
+use super::conf::{Found, Logical};
+use super::discovered::Discovered;
+use super::marks::Edit;
+
+/// The files of this machine that Slurm and Tessera read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Files {
+    /// slurm.conf, then the files that it includes.
+    pub(super) slurm: Vec<Found>,
+    pub(super) gres: Found,
+    /// plugstack.conf, then the files that it includes.
+    pub(super) plugstack: Vec<Found>,
+    /// A file that an include of plugstack.conf with a wildcard would find.
+    pub(super) plugstack_part: Option<PathBuf>,
+    pub(super) tessera: Found,
+    pub(super) health: Found,
+    /// Includes that nobody could follow, each with the reason.
+    pub(super) not_followed: Vec<String>,
+    /// Slurm's files come from slurmctld: none of them is here.
+    pub(super) is_configless: bool,
+}
+
+/// What is installed on this machine.
+#[derive(Debug, Clone)]
+pub(super) struct Installed {
+    pub(super) slurm: Version,
+    /// Directory of Slurm's own plugins, where no slurm.conf names it.
+    pub(super) slurm_plugins: Option<PathBuf>,
+    /// Directory of Tessera's stamped plugins.
+    pub(super) plugins: PathBuf,
+    /// The `tessera` program.
+    pub(super) program: PathBuf,
+}
+
+/// Changes of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) path: PathBuf,
+    /// The file does not exist yet.
+    pub(super) is_new: bool,
+    /// The file is a program.
+    pub(super) is_program: bool,
+    pub(super) edits: Vec<Edit>,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// In the order in which they are written: slurm.conf comes last, because it switches the rest on.
+    pub(super) changes: Vec<Change>,
+    /// While there is one of these, nothing is written.
+    pub(super) problems: Vec<String>,
+    /// What stays as it is, and why.
+    pub(super) notes: Vec<String>,
+}
+
+impl Plan {
+    fn change(&mut self, file: &Found, edits: Vec<Edit>) {
+        if !edits.is_empty() {
+            self.changes.push(Change {
+                path: file.path.clone(),
+                is_new: file.text.is_none(),
+                is_program: false,
+                edits,
+            });
+        }
+    }
+}
+
+/// Plans the changes for these kinds of nodes; none if this machine has no GPU and no other was asked.
+pub(super) fn plan(files: &Files, installed: &Installed, kinds: &[Discovered]) -> Plan {
+    let mut plan = Plan::default();
+    for kind in kinds.iter().filter(|kind| kind.is_unknown) {
+        plan.problems.push(format!(
+            "{}: Tessera does not know the model of a GPU: put the output of `tessera discover` into {}, complete its [[models]], \
+             then run this again",
+            kind.names,
+            files.tessera.path.display()
+        ));
+    }
+    tessera_toml::plan(files, kinds, &mut plan);
+    if files.is_configless {
+        plan.notes.push(
+            "this node gets slurm.conf, gres.conf and plugstack.conf from slurmctld: run `tessera discover --format all > FILE` here and \
+             `tessera setup --from FILE` on slurmctld's machine"
+                .to_owned(),
+        );
+        health(files, installed, &mut plan);
+        return plan;
+    }
+    plan.notes.extend(files.not_followed.iter().cloned());
+    gres_conf::plan(files, kinds, &mut plan);
+    let with_health = slurm_conf::wants_health(files);
+    if with_health {
+        health(files, installed, &mut plan);
+    }
+    let is_sent = slurm_conf::is_sent_to_nodes(files);
+    plugstack::plan(files, installed, is_sent, &mut plan);
+    slurm_conf::plan(files, installed, kinds, &mut plan);
+    if is_sent {
+        plan.notes.push(format!(
+            "SlurmctldParameters=enable_configless: Slurm sends slurm.conf, gres.conf and plugstack.conf to the nodes, but neither {} nor {}: \
+             put both on every node",
+            files.tessera.path.display(),
+            files.health.path.display()
+        ));
+    }
+    plan
+}
+
+/// Plans the script that HealthCheckProgram names.
+fn health(files: &Files, installed: &Installed, plan: &mut Plan) {
+    if files.health.text.is_some() {
+        return;
+    }
+    let example = include_str!("../../../../../contrib/example/tessera-health");
+    let script = example
+        .replace("/usr/local/bin/tessera", &installed.program.display().to_string())
+        .replace("/etc/slurm/tessera.toml", &files.tessera.path.display().to_string());
+    let lines: Vec<String> = script.lines().map(str::to_owned).collect();
+    plan.changes.push(Change {
+        path: files.health.path.clone(),
+        is_new: true,
+        is_program: true,
+        edits: vec![Edit::add(&lines)],
+    });
+}
+
+/// `file:line` of a line.
+fn place(path: &Path, line: &Logical) -> String {
+    format!("{}:{}", path.display(), line.first + 1)
+}

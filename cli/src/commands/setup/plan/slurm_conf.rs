@@ -1,0 +1,290 @@
+//! The lines of slurm.conf.
+
+use std::path::Path;
+
+use site_config::hostlist::expand;
+
+use super::super::conf::{Found, Logical, has_word};
+use super::super::discovered::{Discovered, count, with_shards};
+use super::super::marks::Edit;
+use super::{Files, Installed, Plan, place};
+
+/// slurm.conf with what it includes, and the changes so far: of existing lines per file, and new lines.
+struct Draft<'a> {
+    files: Vec<(&'a Found, Vec<Logical>, Vec<Edit>)>,
+    added: Vec<String>,
+}
+
+impl<'a> Draft<'a> {
+    fn of(files: &'a Files) -> Self {
+        let files = files.slurm.iter().map(|file| (file, file.logical(), Vec::new())).collect();
+        Self { files, added: Vec::new() }
+    }
+
+    /// Finds the last line that matches: the one that Slurm goes by.
+    fn last(&self, matches: impl Fn(&Logical) -> bool) -> Option<(usize, &Logical)> {
+        let all =
+            self.files.iter().enumerate().flat_map(|(i, file)| file.1.iter().map(move |line| (i, line)));
+        all.filter(|(_, line)| matches(line)).last()
+    }
+
+    /// Finds the line that sets a key.
+    fn line_of(&self, key: &str) -> Option<(usize, &Logical)> {
+        self.last(|line| line.fields.begins(key))
+    }
+
+    fn value(&self, key: &str) -> Option<&str> {
+        self.line_of(key).and_then(|(_, line)| line.fields.field(key))
+    }
+
+    fn place(&self, (file, line): (usize, &Logical)) -> String {
+        place(&self.files[file].0.path, line)
+    }
+
+    /// Gives a key another value, or adds a line for it.
+    fn set(&mut self, key: &str, value: &str, plan: &mut Plan) {
+        let Some((file, line)) = self.line_of(key) else {
+            self.added.push(format!("{key}={value}"));
+            return;
+        };
+        match line.with_value(key, value) {
+            Some(edit) => self.files[file].2.push(edit),
+            None => plan.problems.push(format!(
+                "{}: this line cannot be changed safely: make it {key}={value} by hand, then run this again",
+                self.place((file, line))
+            )),
+        }
+    }
+
+    /// Adds a word to a list if it is not in it.
+    fn add_word(&mut self, key: &str, word: &str, plan: &mut Plan) {
+        match self.value(key).map(str::to_owned) {
+            Some(list) if has_word(&list, word) => {}
+            Some(list) => self.set(key, &format!("{list},{word}"), plan),
+            None => self.set(key, word, plan),
+        }
+    }
+}
+
+/// Tells whether slurmctld sends its files to the nodes.
+pub(super) fn is_sent_to_nodes(files: &Files) -> bool {
+    Draft::of(files).value("SlurmctldParameters").is_some_and(|list| has_word(list, "enable_configless"))
+}
+
+/// Tells whether HealthCheckProgram is free, or names Tessera's script.
+pub(super) fn wants_health(files: &Files) -> bool {
+    let draft = Draft::of(files);
+    draft.value("HealthCheckProgram").is_none_or(|program| Path::new(program) == files.health.path)
+}
+
+pub(super) fn plan(files: &Files, installed: &Installed, kinds: &[Discovered], plan: &mut Plan) {
+    let mut draft = Draft::of(files);
+    select_type(&draft, installed, plan);
+    plugin_dir(&mut draft, installed, plan);
+    job_submit(&mut draft, plan);
+    prolog_flags(&mut draft, plan);
+    gres_types(&mut draft, plan);
+    health_check(&mut draft, files, plan);
+    kinds.iter().for_each(|kind| nodes(&mut draft, kind, plan));
+    programs_of_the_site(&draft, plan);
+    let Draft { mut files, added } = draft;
+    if let (Some((_, _, edits)), false) = (files.first_mut(), added.is_empty()) {
+        edits.push(Edit::add(&added));
+    }
+    // What slurm.conf includes is written before slurm.conf.
+    files.into_iter().rev().for_each(|(file, _, edits)| plan.change(file, edits));
+}
+
+/// Slurm's default was select/linear before 23.11 [CHANGELOG/slurm-23.11.md].
+fn select_type(draft: &Draft, installed: &Installed, plan: &mut Plan) {
+    let found = draft.value("SelectType");
+    let default = if installed.slurm.since(23, 11) { "select/cons_tres" } else { "select/linear" };
+    let is = found.unwrap_or(default);
+    if !is.ends_with("cons_tres") {
+        let from = if found.is_some() { "" } else { ", Slurm's default," };
+        plan.problems.push(format!(
+            "SelectType={is}{from} gives no GPUs by the piece: set SelectType=select/cons_tres and SelectTypeParameters=CR_Core_Memory, \
+             restart slurmctld while no job runs, then run this again"
+        ));
+    }
+}
+
+fn plugin_dir(draft: &mut Draft, installed: &Installed, plan: &mut Plan) {
+    let ours = installed.plugins.display().to_string();
+    let now = draft.value("PluginDir").map(str::to_owned);
+    let slurms = installed.slurm_plugins.as_ref().map(|dir| dir.display().to_string());
+    let Some(list) = now.clone().or(slurms) else {
+        plan.problems.push(
+            "the directory of Slurm's own plugins is not found: set PluginDir to it in slurm.conf, then run this again"
+                .to_owned(),
+        );
+        return;
+    };
+    let others: Vec<&str> = list.split(':').filter(|dir| dir.trim_end_matches('/') != ours).collect();
+    let wanted = format!("{ours}:{}", others.join(":"));
+    if now.as_deref() != Some(&wanted) {
+        draft.set("PluginDir", &wanted, plan);
+    }
+}
+
+/// Slurm calls the plugins in their order, and each may change the job [job_submit.c, `job_submit_g_submit`].
+fn job_submit(draft: &mut Draft, plan: &mut Plan) {
+    let list = draft.value("JobSubmitPlugins").unwrap_or_default().to_owned();
+    let others: Vec<&str> =
+        list.split(',').map(str::trim).filter(|word| !word.is_empty() && *word != "tessera").collect();
+    if has_word(&list, "tessera") {
+        if list.split(',').next_back().map(str::trim) != Some("tessera") {
+            plan.notes.push(format!(
+                "JobSubmitPlugins={list}: plugins behind tessera change jobs that it has already ruled on; better {},tessera",
+                others.join(",")
+            ));
+        }
+        return;
+    }
+    if !others.is_empty() {
+        plan.notes.push(format!(
+            "JobSubmitPlugins: {} stays and runs first; tessera comes last, so that it rules on the job as the others leave it",
+            others.join(",")
+        ));
+    }
+    draft.add_word("JobSubmitPlugins", "tessera", plan);
+}
+
+/// These flags have `Alloc` in them [read_config.c].
+fn prolog_flags(draft: &mut Draft, plan: &mut Plan) {
+    let list = draft.value("PrologFlags").unwrap_or_default().to_owned();
+    if !["Alloc", "Contain", "NoHold", "X11", "RunInJob"].iter().any(|flag| has_word(&list, flag)) {
+        draft.add_word("PrologFlags", "Alloc", plan);
+    }
+}
+
+fn gres_types(draft: &mut Draft, plan: &mut Plan) {
+    let list = draft.value("GresTypes").unwrap_or_default().to_owned();
+    let missing = ["gpu", "shard"].into_iter().filter(|word| !has_word(&list, word));
+    let wanted: Vec<&str> = list.split(',').filter(|word| !word.is_empty()).chain(missing).collect();
+    let wanted = wanted.join(",");
+    if wanted != list {
+        draft.set("GresTypes", &wanted, plan);
+    }
+}
+
+fn health_check(draft: &mut Draft, files: &Files, plan: &mut Plan) {
+    let ours = files.health.path.display().to_string();
+    match draft.line_of("HealthCheckProgram") {
+        Some(at) if !wants_health(files) => {
+            let program = at.1.fields.field("HealthCheckProgram").unwrap_or_default();
+            plan.notes.push(format!(
+                "{}: HealthCheckProgram={program} stays, because Slurm has room for one: have it run what tessera-health runs, `tessera node \
+                 reconcile --if-dead` and `tessera node health`, both in the background",
+                draft.place(at)
+            ));
+        }
+        Some(_) => {}
+        None => {
+            draft.set("HealthCheckProgram", &ours, plan);
+            for (key, value) in [("HealthCheckInterval", "60"), ("HealthCheckNodeState", "ANY")] {
+                if draft.value(key).is_none() {
+                    draft.set(key, value, plan);
+                }
+            }
+        }
+    }
+}
+
+/// Gives the nodes of one kind their GRES.
+fn nodes(draft: &mut Draft, kind: &Discovered, plan: &mut Plan) {
+    let mut done: Vec<(usize, usize)> = Vec::new();
+    for node in &kind.nodes {
+        let named = |line: &Logical| {
+            line.fields.begins("NodeName").then(|| expand(line.fields.field("NodeName")?).ok()).flatten()
+        };
+        let Some((file, line)) = draft.last(|line| named(line).is_some_and(|all| all.contains(node))) else {
+            plan.problems.push(format!(
+                "no NodeName= of slurm.conf has {node}: add NodeName={node} with what `slurmd -C` prints there, or name the node as Slurm does \
+                 by --node"
+            ));
+            continue;
+        };
+        if done.contains(&(file, line.first)) {
+            continue;
+        }
+        done.push((file, line.first));
+        let at = draft.place((file, line));
+        let others: Vec<String> =
+            named(line).unwrap_or_default().into_iter().filter(|name| !kind.nodes.contains(name)).collect();
+        if !others.is_empty() {
+            let all = line.fields.field("NodeName").unwrap_or_default();
+            plan.problems.push(format!(
+                "{at}: this line is for {all}, and only {} was looked at: if all have these GPUs, run `tessera setup --node '{all}'`, else \
+                 give {} lines of their own",
+                kind.names,
+                others.join(" and ")
+            ));
+            continue;
+        }
+        match gres(draft, line, kind) {
+            Ok(Some(edit)) => draft.files[file].2.push(edit),
+            Ok(None) => {}
+            Err(why) => plan.problems.push(format!("{at}: {why}")),
+        }
+    }
+}
+
+/// Changes the `Gres=` of one line; `None` if it is right.
+fn gres(draft: &Draft, line: &Logical, kind: &Discovered) -> Result<Option<Edit>, String> {
+    let is_default = |line: &Logical| {
+        line.fields.field("NodeName").is_some_and(|name| name.eq_ignore_ascii_case("DEFAULT"))
+    };
+    let default = draft.last(|line| line.fields.begins("NodeName") && is_default(line));
+    let default = default.and_then(|(_, line)| line.fields.field("Gres"));
+    let own = line.fields.field("Gres");
+    let by_hand = |gres: &str| {
+        format!("this line cannot be changed safely: make it Gres={gres} by hand, then run this again")
+    };
+    let Some(now) = own.or(default).filter(|gres| count(gres, "gpu") > 0) else {
+        let others = own.or(default).filter(|gres| !gres.is_empty()).map(|gres| format!("{gres},"));
+        let wanted = format!("{}{}", others.unwrap_or_default(), kind.gres);
+        return put(line, own.is_some(), &wanted).map(Some).ok_or_else(|| by_hand(&wanted));
+    };
+    if count(now, "gpu") != kind.gpus {
+        return Err(format!(
+            "Gres={now} has {} GPUs, the driver finds {}: correct it, then run this again",
+            count(now, "gpu"),
+            kind.gpus
+        ));
+    }
+    if count(now, "shard") == kind.shards {
+        return Ok(None);
+    }
+    let wanted = with_shards(now, kind.shards);
+    put(line, own.is_some(), &wanted).map(Some).ok_or_else(|| by_hand(&wanted))
+}
+
+fn put(line: &Logical, has: bool, gres: &str) -> Option<Edit> {
+    if has { line.with_value("Gres", gres) } else { line.with_key_behind("NodeName", "Gres", gres) }
+}
+
+/// Says what happens to programs that the site has. slurmd runs SPANK plugins first [prep_script_slurmd.c, `slurmd_script`].
+fn programs_of_the_site(draft: &Draft, plan: &mut Plan) {
+    for (key, why) in [
+        (
+            "Prolog",
+            "slurmd runs it after Tessera's prolog, when the job has its GPUs: it must not switch MIG modes or reset GPUs",
+        ),
+        (
+            "Epilog",
+            "slurmd runs it after Tessera's epilog, when the GPUs may have the next job: it must not switch MIG modes or reset GPUs",
+        ),
+        ("PrologSlurmctld", "it runs on slurmctld's machine, where Tessera does nothing at a job's start"),
+        ("EpilogSlurmctld", "it runs on slurmctld's machine, where Tessera does nothing at a job's end"),
+        (
+            "TaskProlog",
+            "it runs after Tessera has set a task's environment: it must not set CUDA_VISIBLE_DEVICES",
+        ),
+    ] {
+        if let Some(at) = draft.line_of(key) {
+            let program = at.1.fields.field(key).unwrap_or_default();
+            plan.notes.push(format!("{}: {key}={program} stays: {why}", draft.place(at)));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Writes the planned changes: each file whole or not at all.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use crate::files::write_file;
+use crate::outcome::Failure;
+
+/// Puts a new text in the place of a file. It keeps its mode, its owner and the link that leads to it.
+pub(super) fn write(path: &Path, text: &str, is_program: bool) -> Result<(), Failure> {
+    let written = keeps_owner(path).and_then(|()| write_file::write(path, text.as_bytes()));
+    let written = written.and_then(|()| {
+        if is_program { fs::set_permissions(path, fs::Permissions::from_mode(0o755)) } else { Ok(()) }
+    });
+    written.map_err(|why| failure("write", path, &why))
+}
+
+pub(super) fn remove(path: &Path) -> Result<(), Failure> {
+    fs::remove_file(path).map_err(|why| failure("remove", path, &why))
+}
+
+/// Holds the directory of a file, so that no two runs write at once. The hold ends with the process.
+pub(super) fn hold(path: &Path) -> Result<fs::File, Failure> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let held = fs::File::open(dir).map_err(|why| failure("open", dir, &why))?;
+    match rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Failure::new(format!("another `tessera setup` writes into {}", dir.display()))
+                .hint("wait until it ends, then run this again"))
+        }
+        // File systems without locks have no second run to be kept off.
+        _ => Ok(held),
+    }
+}
+
+/// Only root can give a new file the owner of the old one.
+fn keeps_owner(path: &Path) -> io::Result<()> {
+    let me = rustix::process::geteuid();
+    match fs::metadata(path) {
+        Ok(there) if !me.is_root() && there.uid() != me.as_raw() => Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!("it belongs to the user with the number {}", there.uid()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Says what to do about a file that cannot be changed.
+fn failure(what: &str, path: &Path, why: &io::Error) -> Failure {
+    let shown = path.display();
+    let hint = match why.kind() {
+        ErrorKind::ReadOnlyFilesystem => format!(
+            "{} is on a read-only file system: make the changes shown by `tessera setup` where that is made, or mount it for writing first",
+            shown
+        ),
+        ErrorKind::PermissionDenied => {
+            "run this as root; if root is refused too, see `lsattr` and the log of SELinux".to_owned()
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "make room there, then run this again: it goes on".to_owned()
+        }
+        ErrorKind::NotFound => {
+            "a link leads nowhere, or its directory is missing: correct that, then run this again".to_owned()
+        }
+        _ => "files written before this one are whole: run this again when the cause is gone".to_owned(),
+    };
+    Failure::new(format!("cannot {what} {shown}: {why}")).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_and_a_mode_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("real"), "old").unwrap();
+        fs::set_permissions(path("real"), fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("real", path("slurm.conf")).unwrap();
+        write(&path("slurm.conf"), "new", false).unwrap();
+        assert!(fs::symlink_metadata(path("slurm.conf")).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(path("real")).unwrap(), "new");
+        assert_eq!(fs::metadata(path("real")).unwrap().mode() & 0o777, 0o640);
+        write(&path("script"), "#!/bin/sh\n", true).unwrap();
+        assert_eq!(fs::metadata(path("script")).unwrap().mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let said =
+            |kind: ErrorKind| failure("write", Path::new("/etc/slurm/slurm.conf"), &kind.into()).in_a_line();
+        assert!(said(ErrorKind::ReadOnlyFilesystem).contains("mount it for writing"));
+        assert!(said(ErrorKind::PermissionDenied).contains("run this as root"));
+        assert!(
+            write(Path::new("/none/at/all"), "", false)
+                .unwrap_err()
+                .in_a_line()
+                .contains("directory is missing")
+        );
+        let dir = tempfile::tempdir().unwrap();
+        symlink("nowhere", dir.path().join("link")).unwrap();
+        assert!(
+            write(&dir.path().join("link"), "", false)
+                .unwrap_err()
+                .in_a_line()
+                .contains("a link leads nowhere")
+        );
+        let _held = hold(&dir.path().join("slurm.conf")).unwrap();
+        let second = hold(&dir.path().join("slurm.conf")).unwrap_err().in_a_line();
+        assert!(second.contains("another `tessera setup`"), "{second}");
+    }
+}

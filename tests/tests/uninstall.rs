@@ -184,3 +184,83 @@ fn up_to_step_4_there_is_a_way_back_with_jobs_running() {
     wait_for("the nodes to be clean", PATIENCE, || cluster.assert_clean().map_err(|e| with_causes(&e)))
         .unwrap();
 }
+
+/// Takes Tessera out of the cluster's files, as a site has them before it.
+fn make_bare(cluster: &Cluster) -> Vec<(std::path::PathBuf, String)> {
+    let plugins = cluster.layout().at("plugins").display().to_string();
+    edit(cluster, "slurm.conf", |text| {
+        let ours = ["JobSubmitPlugins=", "HealthCheck", "PlugStackConfig=", "PrologFlags=", "GresTypes="];
+        let kept = text.lines().filter(|line| !ours.iter().any(|key| line.starts_with(key)));
+        let kept: Vec<&str> = kept.collect();
+        kept.join("\n").replace(&format!("{plugins}:"), "").replace(",shard:320", "") + "\nGresTypes=gpu"
+    });
+    edit(cluster, "gres.conf", |text| {
+        text.lines().filter(|line| !line.contains("Name=shard")).map(|line| format!("{line}\n")).collect()
+    });
+    edit(cluster, "tessera.toml", |text| text.split("[[nodes]]").next().unwrap().to_owned());
+    std::fs::remove_file(cluster.layout().etc("tessera-health")).unwrap();
+    std::fs::remove_file(cluster.layout().etc("plugstack.conf")).unwrap();
+    let names = ["slurm.conf", "gres.conf", "tessera.toml"];
+    let files = names.map(|name| cluster.layout().etc(name));
+    files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(&path).unwrap())).collect()
+}
+
+#[test]
+fn setup_switches_tessera_on_and_off_again() {
+    let mut cluster = builder().start().unwrap();
+    let before = make_bare(&cluster);
+    let unstamped = cluster.layout().at("lib/tessera/unstamped");
+    std::fs::create_dir_all(&unstamped).unwrap();
+    for (from, name) in lab::artefacts::plugins(lab::artefacts::Profile::Debug) {
+        std::fs::copy(from, unstamped.join(name)).unwrap();
+    }
+    let setup = |cluster: &Cluster, node: &str, options: &[&str]| {
+        let mut command = cluster.command_on(node, User::Root, "tessera").unwrap();
+        run(command.arg("setup").args(options)).unwrap()
+    };
+    let shown = setup(&cluster, "n1", &[]);
+    assert_eq!(shown.code, Some(1), "{}{}", shown.stdout, shown.stderr);
+    assert!(before.iter().all(|(path, text)| std::fs::read_to_string(path).unwrap() == *text));
+    for node in ["n1", "n2"] {
+        let done = setup(&cluster, node, &["--apply"]);
+        assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    }
+    let again = setup(&cluster, "n1", &[]).ok().unwrap();
+    assert!(again.contains("Slurm's files have all that Tessera needs"), "{again}");
+
+    // Prologs know the simulator by this line alone.
+    let plugstack = cluster.layout().etc("plugstack.conf");
+    let written = std::fs::read_to_string(&plugstack).unwrap();
+    let simulator = format!(
+        "spank_tessera.so env=NVML_SIM_STATE={} env=LD_LIBRARY_PATH={}",
+        cluster.layout().sim_state("%n").display(),
+        cluster.layout().at("lib").display()
+    );
+    std::fs::write(&plugstack, written.replace("spank_tessera.so", &simulator)).unwrap();
+    restart(&mut cluster);
+    let output = cluster.complete(User::Alice, &["-w", "n1", "--gpu-mem=10G"], LOOK).unwrap();
+    assert_eq!(profiles(&output), ["1g.10gb"], "{output}");
+    cluster.wait_idle().unwrap();
+    for node in ["n1", "n2"] {
+        hand_over(&cluster, node).ok().unwrap();
+    }
+
+    // A line that a person has changed stays, and with it the plugins that it names.
+    let kept = setup(&cluster, "n1", &["--remove", "--apply"]);
+    assert_eq!(kept.code, Some(1), "{}{}", kept.stdout, kept.stderr);
+    let place = format!("{}:2 still names Tessera", plugstack.display());
+    assert!(kept.stdout.contains(&place), "{}", kept.stdout);
+    assert!(cluster.layout().at("lib/tessera/spank_tessera.so").exists());
+    std::fs::write(&plugstack, written).unwrap();
+    setup(&cluster, "n1", &["--remove", "--apply"]).ok().unwrap();
+    for (path, text) in &before {
+        assert_eq!(std::fs::read_to_string(path).unwrap(), *text, "{}", path.display());
+    }
+    assert!(!plugstack.exists() && !cluster.layout().etc("tessera-health").exists());
+    assert!(!cluster.layout().at("lib/tessera/spank_tessera.so").exists());
+    restart(&mut cluster);
+    let plain = cluster
+        .complete(User::Alice, &["-w", "n1", "--gres=gpu:1"], "echo on=$CUDA_VISIBLE_DEVICES")
+        .unwrap();
+    assert_eq!(common::variable(&plain, "on"), Some("0"), "{plain}");
+}

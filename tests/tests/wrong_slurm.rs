@@ -60,7 +60,7 @@ fn doctor_compares_the_versions_of_what_is_installed() {
         assert_eq!(done.code, Some(1), "{}", done.stdout);
         for daemon in ["slurmctld", "slurmd of n1"] {
             let line = format!(
-                "bad  {} is stamped for Slurm 21.08.5; {daemon} is {version} and does not load it: run `tessera setup --apply` there\n",
+                "bad  {} is stamped for Slurm 21.08.5; {daemon} is {version} and does not load it: run `tessera setup --plugins-only --apply` there\n",
                 file.display()
             );
             assert!(done.stdout.contains(&line), "{line}\n{}", done.stdout);

@@ -27,7 +27,7 @@ fn help() {
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
-      setup        Fit Tessera's plugins to the Slurm that is installed here
+      setup        Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
       plan         Plan a batch of tasks on GPUs that repartition
       planner      Choose sizes, places and order of pending moldable jobs
       exporter     Serve metrics for Prometheus, and a page that shows the cluster
@@ -70,7 +70,7 @@ fn help() {
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
-      setup        Fit Tessera's plugins to the Slurm that is installed here
+      setup        Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
       plan         Plan a batch of tasks on GPUs that repartition
       planner      Choose sizes, places and order of pending moldable jobs
       exporter     Serve metrics for Prometheus, and a page that shows the cluster
@@ -106,7 +106,7 @@ fn help() {
       tessera profiles a100-40gb       what an A100 can be cut into
       tessera check                    is tessera.toml good?
       tessera discover --format all    configuration for this machine's GPUs
-      tessera setup --apply            fit the plugins to the installed Slurm
+      tessera setup                    what Slurm's files need for Tessera
       tessera doctor                   does everything agree?
     exit 0
     ");

@@ -148,7 +148,7 @@ fn under_jobs(
     let mut live = Live::begin(root, release);
     let prologs = Prologs::begin(root);
     // Both versions are one build here: without this, no plugin would have to be replaced.
-    root.run("tessera setup --apply --slurm 25.05.3").ok().unwrap();
+    root.run("tessera setup --plugins-only --apply --slurm 25.05.3").ok().unwrap();
     upgrade();
     is_usable(root);
     live.is_upgraded();
@@ -162,11 +162,11 @@ fn under_jobs(
 
 /// What a package with Slurm's daemons does to the plugins when it comes: they bear its stamp.
 fn a_package_of_slurm_stamps_the_plugins_again(root: &Root) {
-    let stamp = || root.run("tessera setup").ok().unwrap();
+    let stamp = || root.run("tessera setup --plugins-only").ok().unwrap();
     let good = stamp();
     assert!(good.lines().skip(1).all(|line| line.ends_with(": good")) && good.lines().count() == 6, "{good}");
-    root.run("tessera setup --apply --slurm 25.05.3").ok().unwrap();
-    let other = root.run("tessera setup");
+    root.run("tessera setup --plugins-only --apply --slurm 25.05.3").ok().unwrap();
+    let other = root.run("tessera setup --plugins-only");
     assert!(
         other.code == Some(1) && other.stdout.contains("to be stamped, now for Slurm 25.05.3"),
         "{other:?}"

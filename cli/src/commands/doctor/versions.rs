@@ -102,7 +102,7 @@ pub(super) fn compare(installed: &[Installed], daemons: &[Daemon], findings: &mu
             for Daemon { name, version } in daemons.iter().filter(|d| !library.needs.are_met(built_for, d.version))
             {
                 f.bad(format!(
-                    "{path} is stamped for Slurm {built_for}; {name} is {version} and does not load it: run `tessera setup --apply` there"
+                    "{path} is stamped for Slurm {built_for}; {name} is {version} and does not load it: run `tessera setup --plugins-only --apply` there"
                 ));
             }
         }
@@ -159,11 +159,11 @@ mod tests {
         insta::assert_snapshot!(said(&all("22.05.9", OWN), &daemons), @"ok   versions: 3 plugins, libraries and programs of Tessera 0.1.0, with slurmctld 22.05.8 and slurmd of n1 22.05.8");
         insta::assert_snapshot!(said(&all("22.05.8", OWN), &[]), @"ok   versions: 3 plugins, libraries and programs of Tessera 0.1.0");
         insta::assert_snapshot!(said(&all("24.11.5", "0.0.9"), &daemons[..1]), @"
-        bad  /l/spank_tessera.so is stamped for Slurm 24.11.5; slurmctld is 22.05.8 and does not load it: run `tessera setup --apply` there
+        bad  /l/spank_tessera.so is stamped for Slurm 24.11.5; slurmctld is 22.05.8 and does not load it: run `tessera setup --plugins-only --apply` there
         bad  /l/libtessera_task.so is of Tessera 0.0.9, tessera of 0.1.0: install all parts of one version
         ");
         insta::assert_snapshot!(said(&all("22.05.8", ""), &[("slurmctld", "22.05.9")]), @"
-        bad  /l/select_cons_tres.so is stamped for Slurm 22.05.8; slurmctld is 22.05.9 and does not load it: run `tessera setup --apply` there
+        bad  /l/select_cons_tres.so is stamped for Slurm 22.05.8; slurmctld is 22.05.9 and does not load it: run `tessera setup --plugins-only --apply` there
         bad  /l/libtessera_task.so is of Tessera an older version, tessera of 0.1.0: install all parts of one version
         ");
     }

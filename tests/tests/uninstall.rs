@@ -262,5 +262,5 @@ fn setup_switches_tessera_on_and_off_again() {
     let plain = cluster
         .complete(User::Alice, &["-w", "n1", "--gres=gpu:1"], "echo on=$CUDA_VISIBLE_DEVICES")
         .unwrap();
-    assert_eq!(common::variable(&plain, "on"), Some("0"), "{plain}");
+    assert_eq!(common::variable(&plain, "on").as_deref(), Some("0"), "{plain}");
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask package`: a Debian or RPM package for every Slurm.
+//! `cargo xtask package`: a Debian or RPM package for every Slurm, an archive of the same files, or the command alone.
 //!
 //! The package holds what `cargo xtask install` installs below `/usr`, with plugins that bear no stamp. When it is installed, and when a
 //! package changes Slurm's daemons, `tessera setup` stamps copies of them. It is built by the distribution's own programs, so it
@@ -9,6 +9,7 @@ mod about;
 mod deb;
 mod rpm;
 mod stage;
+mod tar;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,10 @@ enum Format {
     Deb,
     /// For RHEL, Rocky, SUSE and others
     Rpm,
+    /// The same files as an archive, to be unpacked in /
+    Tar,
+    /// The `tessera` command alone, as a program that needs no library: to look at a cluster where nothing is installed
+    Static,
 }
 
 /// Builds the package and says where it is.
@@ -63,13 +68,17 @@ pub(crate) fn run(options: &Package) -> Result<(), TaskError> {
 fn pack(options: &Package, work: &Path) -> Result<PathBuf, TaskError> {
     let root = work.join("root");
     at(&root, fs::create_dir_all(&root))?;
+    at(&options.out, fs::create_dir_all(&options.out))?;
+    if options.format == Format::Static {
+        return tar::build_static(&options.as_version, work, &options.out, options.debug);
+    }
     let profile = if options.debug { Profile::Debug } else { Profile::Release };
     let etc = install::stage(&root, profile)?;
     let about = About { version: options.as_version.clone(), etc, compressed: !options.debug };
     let files = stage::finish(&root)?;
-    at(&options.out, fs::create_dir_all(&options.out))?;
     match options.format {
         Format::Deb => deb::build(&about, work, &files, &options.out),
         Format::Rpm => rpm::build(&about, work, &files, &options.out),
+        Format::Tar | Format::Static => tar::build(&about, work, &options.out),
     }
 }

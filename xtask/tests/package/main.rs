@@ -204,6 +204,20 @@ fn a_deb_is_installed_upgraded_and_removed_on_debian_13() {
 }
 
 #[test]
+fn an_archive_is_unpacked_and_set_up() {
+    let out = tempfile::tempdir_in(paths::target_dir()).unwrap();
+    let archive = package("tar", "0.1.0", out.path());
+    ok(Command::new("tar").arg("--directory").arg(out.path()).arg("--extract").arg("--file").arg(&archive));
+    let tessera = out.path().join("usr/bin/tessera");
+    let setup = ["setup", "--plugins-only", "--apply", "--slurm", "24.11.5"];
+    let said = ok(Command::new(&tessera).args(setup));
+    assert_eq!(said.matches(": stamped").count(), 5, "{said}");
+    assert!(out.path().join("usr/lib/tessera/spank_tessera.so").is_file());
+    let said = ok(Command::new(&tessera).args(["setup", "--plugins-only", "--remove", "--apply"]));
+    assert_eq!(said.matches(": removed").count(), 5, "{said}");
+}
+
+#[test]
 fn an_rpm_is_installed_upgraded_and_removed() {
     let release = Release::V22_05;
     let out = tempfile::tempdir_in(paths::target_dir()).unwrap();

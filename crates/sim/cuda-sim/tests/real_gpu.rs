@@ -1,8 +1,12 @@
-//! The program that compares a real GPU with the simulator, `contrib/real-gpu/facts.py`, on the simulator.
+//! Programs of `contrib/real-gpu`: `facts.py` on the simulator, `mix.py` with stand-ins for Slurm and for CASE's programs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use common::{Node, ok, parts, text};
 
@@ -29,4 +33,32 @@ fn the_facts_of_a_simulated_h200_are_told_to_the_end() {
     ] {
         assert!(told.lines().any(|seen| seen.starts_with(line)), "no line begins with {line:?} in:\n{told}");
     }
+}
+
+/// Runs `contrib/real-gpu/mix.py` with stand-ins: Slurm runs each job at once, and `needle` fails.
+#[test]
+fn a_mix_of_jobs_is_submitted_and_what_failed_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    program("sbatch", &format!("echo \"$*\" >> {}/asked; exec sh", dir.path().display()));
+    for family in ["backprop", "bfs", "srad_v1", "srad_v2", "dwt2d", "lavaMD"] {
+        program(&format!("{family}-plain"), "exit 0");
+    }
+    program("needle-plain", "exit 3");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../contrib/real-gpu/mix.py");
+    let scratch = dir.path().join("scratch");
+    let mut python = Command::new("python3");
+    python.arg(script).arg("--programs").arg(dir.path()).arg("--scratch").arg(&scratch);
+    python.args(["--ways", "declared", "--graph-nodes", "10"]);
+    python.env("PATH", format!("{}:/usr/bin:/bin", dir.path().display())).env("PYTHONDONTWRITEBYTECODE", "1");
+    let told = text(&ok(&mut python));
+    assert!(told.contains("declared: needle-32768 failed with 3; see "), "{told}");
+    assert!(told.contains("\n| declared | 16 of 16 | "), "{told}");
+    let asked = fs::read_to_string(dir.path().join("asked")).unwrap();
+    assert!(asked.lines().all(|call| call.starts_with("--parsable -c1 -o ")), "{asked}");
+    assert!(asked.contains(" --gpu-isolation=tasks --gpu-mem=13676M\n"), "lavaMD-120: {asked}");
 }

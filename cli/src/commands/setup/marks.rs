@@ -142,7 +142,7 @@ pub(super) fn apply(text: Option<&str>, edits: &[Edit]) -> Result<String, BadMar
     let mut lines = split(text);
     let mut edits: Vec<&Edit> = edits.iter().collect();
     // From the end, so that the numbers of the lines before stay.
-    edits.sort_by(|a, b| b.at.cmp(&a.at));
+    edits.sort_by_key(|edit| std::cmp::Reverse(edit.at));
     for edit in edits {
         let blocks = blocks(&lines)?;
         let at = match edit.at {

@@ -251,7 +251,20 @@ fn setup_switches_tessera_on_and_off_again() {
     let place = format!("{}:2 still names Tessera", plugstack.display());
     assert!(kept.stdout.contains(&place), "{}", kept.stdout);
     assert!(cluster.layout().at("lib/tessera/spank_tessera.so").exists());
-    std::fs::write(&plugstack, written).unwrap();
+    // What that removal has taken back, a second `--apply` brings again.
+    std::fs::write(&plugstack, &written).unwrap();
+    for node in ["n1", "n2"] {
+        setup(&cluster, node, &["--apply"]).ok().unwrap();
+    }
+    // While jobs run, no file has all taken back, and nothing more can be asked for.
+    setup(&cluster, "n1", &["--remove", "--keep-jobs", "--apply"]).ok().unwrap();
+    let unknown = cluster.try_sbatch(User::Bob, &["--gpu-mem=5G"], "true").unwrap().refused().unwrap();
+    assert!(unknown.contains("unrecognized option"), "{unknown}");
+    let slurm_conf = std::fs::read_to_string(cluster.layout().etc("slurm.conf")).unwrap();
+    assert!(
+        slurm_conf.contains("\nGresTypes=gpu,shard") && !slurm_conf.contains("JobSubmitPlugins"),
+        "{slurm_conf}"
+    );
     setup(&cluster, "n1", &["--remove", "--apply"]).ok().unwrap();
     for (path, text) in &before {
         assert_eq!(std::fs::read_to_string(path).unwrap(), *text, "{}", path.display());

@@ -70,6 +70,17 @@ impl Logical {
         self.replaced(other, old, &format!("{old} {key}={value}"))
     }
 
+    /// Changes the text of a line that stands alone.
+    pub(super) fn with_text(&self, change: impl Fn(&str) -> String) -> Edit {
+        let now = self.raw.iter().map(|line| change(line)).collect();
+        Edit { at: At::Line(self.first), was: self.raw.clone(), now }
+    }
+
+    /// Takes the line away.
+    pub(super) fn gone(&self) -> Edit {
+        Edit { at: At::Line(self.first), was: self.raw.clone(), now: Vec::new() }
+    }
+
     fn replaced(&self, key: &str, old: &str, new: &str) -> Option<Edit> {
         let mut now = self.raw.clone();
         let changed = now.iter_mut().rev().find_map(|line| {

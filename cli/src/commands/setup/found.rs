@@ -47,9 +47,9 @@ pub(super) fn files(slurm_conf: &Path) -> Result<Files, Failure> {
         }
         vec![slurm_conf.parent().unwrap_or(Path::new("/")).join(file)]
     })?;
-    let mut lines: Vec<Logical> = files.slurm.iter().flat_map(Found::logical).collect();
-    lines.retain(|line| line.fields.begins("PlugStackConfig"));
-    let named = lines.last().and_then(|line| line.fields.field("PlugStackConfig").map(PathBuf::from));
+    let mut named =
+        files.slurm.iter().flat_map(Found::logical).filter(|line| line.fields.begins("PlugStackConfig"));
+    let named = named.next_back().and_then(|line| line.fields.field("PlugStackConfig").map(PathBuf::from));
     let plugstack = found(named.unwrap_or_else(|| beside("plugstack.conf")))?;
     let mut part = None;
     files.plugstack = with_included(plugstack, &mut |file, _| {

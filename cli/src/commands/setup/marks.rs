@@ -10,7 +10,9 @@
 //! The number is a checksum of the new lines: lines that a person has changed since are never taken back. A file is cut at its
 //! line ends and nowhere else, so that what is taken back leaves every byte as it was, a missing last line end too.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 const BEGIN: &str = "# >>> tessera setup ";
 const END: &str = "# <<< tessera setup";
@@ -142,7 +144,7 @@ pub(super) fn apply(text: Option<&str>, edits: &[Edit]) -> Result<String, BadMar
     let mut lines = split(text);
     let mut edits: Vec<&Edit> = edits.iter().collect();
     // From the end, so that the numbers of the lines before stay.
-    edits.sort_by_key(|edit| std::cmp::Reverse(edit.at));
+    edits.sort_by_key(|edit| Reverse(edit.at));
     for edit in edits {
         let blocks = blocks(&lines)?;
         let at = match edit.at {
@@ -168,6 +170,16 @@ pub(super) fn apply(text: Option<&str>, edits: &[Edit]) -> Result<String, BadMar
         }
     }
     Ok(lines.join("\n"))
+}
+
+/// Finds the lines that `tessera setup` wrote, by their numbers from 0.
+///
+/// # Errors
+///
+/// The comments are damaged.
+pub(super) fn written(text: &str) -> Result<Vec<Range<usize>>, BadMarks> {
+    let blocks = blocks(&split(text))?;
+    Ok(blocks.iter().map(|block| block.now_at..block.now_at + block.now.len()).collect())
 }
 
 /// A file without the changes.

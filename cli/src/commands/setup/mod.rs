@@ -6,6 +6,7 @@ mod found;
 mod marks;
 mod plan;
 mod remove;
+mod retire;
 mod stamp;
 mod write;
 
@@ -37,6 +38,7 @@ Examples:
   tessera setup --node 'n[1-64]'       these nodes have this machine's GPUs
   tessera setup --apply                change it
   tessera setup --plugins-only --apply stamp the plugins, leave all files
+  tessera setup --remove --keep-jobs   what would go while jobs run
   tessera setup --remove               what would be taken back")]
 pub(crate) struct SetupArgs {
     /// Only show what would be changed, as without any option
@@ -48,6 +50,9 @@ pub(crate) struct SetupArgs {
     /// Take back what --apply has changed, and remove the stamped plugins
     #[arg(long, conflicts_with_all = ["slurm", "node", "from"])]
     remove: bool,
+    /// Take Tessera out of slurmctld and of new submissions only: running jobs keep what they have
+    #[arg(long, requires = "remove", conflicts_with = "plugins_only")]
+    keep_jobs: bool,
     /// Leave the files of Slurm and Tessera alone: packages do
     #[arg(long, conflicts_with_all = ["node", "from", "slurm_conf"])]
     plugins_only: bool,
@@ -70,6 +75,9 @@ pub(crate) struct SetupArgs {
 
 pub(crate) fn run(args: &SetupArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let dir = args.plugins.clone().map_or_else(stamp::beside_this_program, Ok)?;
+    if args.keep_jobs {
+        return retire::run(&dir, &slurm_conf_of(args), args.apply);
+    }
     if args.remove {
         return remove::run(&dir, (!args.plugins_only).then(|| slurm_conf_of(args)), args.apply);
     }

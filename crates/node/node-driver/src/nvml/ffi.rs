@@ -107,11 +107,10 @@ impl Lib {
 
     fn open(path: &std::path::Path) -> Result<Self, LoadError> {
         // The C library of a static program would load a second one, of any version, into the process.
-        if cfg!(target_feature = "crt-static") {
-            return Err(LoadError::Open(
-                "a static program loads no library: install Tessera's package here".to_owned(),
-            ));
-        }
+        let is_static = cfg!(target_feature = "crt-static");
+        (!is_static)
+            .then_some(())
+            .ok_or_else(|| LoadError::Open("a static program loads none".to_owned()))?;
         // SAFETY: loading runs the library's initialisers; the path comes from the site's configuration and names
         // NVIDIA's library or the simulator.
         let raw = unsafe { sys::NvmlLib::new(path) }.map_err(|e| LoadError::Open(e.to_string()))?;

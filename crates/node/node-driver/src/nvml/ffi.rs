@@ -107,10 +107,8 @@ impl Lib {
 
     fn open(path: &std::path::Path) -> Result<Self, LoadError> {
         // The C library of a static program would load a second one, of any version, into the process.
-        let is_static = cfg!(target_feature = "crt-static");
-        (!is_static)
-            .then_some(())
-            .ok_or_else(|| LoadError::Open("a static program loads none".to_owned()))?;
+        let why = cfg!(target_feature = "crt-static").then(|| "a static program loads no library".to_owned());
+        why.map_or(Ok(()), |why| Err(LoadError::Open(why)))?;
         // SAFETY: loading runs the library's initialisers; the path comes from the site's configuration and names
         // NVIDIA's library or the simulator.
         let raw = unsafe { sys::NvmlLib::new(path) }.map_err(|e| LoadError::Open(e.to_string()))?;

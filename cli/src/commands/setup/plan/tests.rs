@@ -55,10 +55,15 @@ fn shown(plan: &Plan) -> String {
 
 /// The same site with the changes made.
 fn applied(files: &Files) -> Files {
+    killed_after(files, usize::MAX)
+}
+
+/// The same site when a run was killed after so many files.
+fn killed_after(files: &Files, written: usize) -> Files {
     let plan = planned(files, "24.11.5");
     assert!(plan.problems.is_empty(), "{:?}", plan.problems);
     let mut files = files.clone();
-    for change in &plan.changes {
+    for change in plan.changes.iter().take(written) {
         let single = [&mut files.gres, &mut files.tessera, &mut files.health];
         let mut all = files.slurm.iter_mut().chain(&mut files.plugstack).chain(single);
         let file = all.find(|file| file.path == change.path).unwrap();
@@ -203,6 +208,26 @@ fn a_second_run_finds_nothing_and_every_byte_comes_back() {
         assert_eq!(before.text, undone(after));
     }
     assert_eq!((undone(&once.tessera), undone(&once.health)), (None, None));
+}
+
+#[test]
+fn a_run_that_was_killed_is_finished_by_the_next() {
+    let mut files = site(&format!("{PLAIN}JobSubmitPlugins=lua\nInclude nodes.conf\n"));
+    files.slurm.push(found("nodes.conf", Some("GresTypes=gpu\n")));
+    files.gres.text = Some("AutoDetect=nvml\n".to_owned());
+    let whole = applied(&files);
+    let texts = |files: &Files| {
+        let single = [&files.gres, &files.tessera, &files.health];
+        files.slurm.iter().chain(&files.plugstack).chain(single).cloned().collect::<Vec<Found>>()
+    };
+    let all = planned(&files, "24.11.5").changes.len();
+    assert_eq!(all, 6);
+    for written in 0..=all {
+        let half = killed_after(&files, written);
+        assert_eq!(texts(&applied(&half)), texts(&whole), "after {written} files");
+        // Until the last file, Slurm does not load Tessera into slurmctld.
+        assert_eq!(half.slurm[0].text.as_ref().unwrap().contains(",tessera\n"), written == all);
+    }
 }
 
 #[test]

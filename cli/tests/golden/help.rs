@@ -368,6 +368,7 @@ fn the_man_page_has_every_command_and_option() {
         "check",
         "discover",
         "doctor",
+        "setup",
         "plan show",
         "lab plan compare",
         "plan submit",

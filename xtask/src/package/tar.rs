@@ -29,10 +29,9 @@ fn pack(root: &Path, archive: &Path) -> Result<(), TaskError> {
         "--mtime=@0",
     ]);
     // Directories are the machine's own: an archive with them would change their modes.
-    tar.args(["--no-recursion", "--null", "--files-from=-", "--file"])
-        .arg(archive)
-        .arg("--directory")
-        .arg(root);
+    tar.args(["--no-recursion", "--file"]).arg(archive);
+    // The directory counts for what comes behind it.
+    tar.arg("--directory").arg(root).args(["--null", "--files-from=-"]);
     let mut names = Vec::new();
     files(root, Path::new(""), &mut names)?;
     let list = archive.with_extension("list");

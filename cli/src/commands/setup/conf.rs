@@ -8,12 +8,12 @@ use super::marks::{At, Edit};
 
 /// A file of this machine as it is; `text` is `None` if there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ConfFile {
     pub(super) path: PathBuf,
     pub(super) text: Option<String>,
 }
 
-impl Found {
+impl ConfFile {
     /// Reads the lines as Slurm does: a line that ends in a backslash goes on in the next.
     pub(super) fn logical(&self) -> Vec<Logical> {
         let text = self.text.as_deref().unwrap_or_default();
@@ -126,8 +126,8 @@ pub(super) fn has_word(list: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn found(text: &str) -> Found {
-        Found { path: "/etc/slurm/slurm.conf".into(), text: Some(text.to_owned()) }
+    fn found(text: &str) -> ConfFile {
+        ConfFile { path: "/etc/slurm/slurm.conf".into(), text: Some(text.to_owned()) }
     }
 
     fn changed(text: &str, key: &str, value: &str) -> Option<(At, String)> {

@@ -11,7 +11,7 @@ use object::elf::{DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _};
 use plugin_rt::read_file::{TABLE, read_small};
 
-use super::conf::{Found, Logical};
+use super::conf::{ConfFile, Logical};
 use super::plan::Files;
 use crate::outcome::Failure;
 
@@ -48,7 +48,7 @@ pub(super) fn files(slurm_conf: &Path) -> Result<Files, Failure> {
         vec![slurm_conf.parent().unwrap_or(Path::new("/")).join(file)]
     })?;
     let mut named =
-        files.slurm.iter().flat_map(Found::logical).filter(|line| line.fields.begins("PlugStackConfig"));
+        files.slurm.iter().flat_map(ConfFile::logical).filter(|line| line.fields.begins("PlugStackConfig"));
     let named = named.next_back().and_then(|line| line.fields.field("PlugStackConfig").map(PathBuf::from));
     let plugstack = found(named.unwrap_or_else(|| beside("plugstack.conf")))?;
     let mut part = None;
@@ -62,10 +62,10 @@ pub(super) fn files(slurm_conf: &Path) -> Result<Files, Failure> {
 }
 
 /// Reads a file; a missing one has no text.
-fn found(path: PathBuf) -> Result<Found, Failure> {
+fn found(path: PathBuf) -> Result<ConfFile, Failure> {
     match read_small(&path, TABLE) {
-        Ok(text) => Ok(Found { path, text: Some(text) }),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found { path, text: None }),
+        Ok(text) => Ok(ConfFile { path, text: Some(text) }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(ConfFile { path, text: None }),
         Err(error) => Err(Failure::new(format!("cannot read {}: {error}", path.display()))
             .hint("run this as root; the file has to be a regular file of text")),
     }
@@ -73,9 +73,9 @@ fn found(path: PathBuf) -> Result<Found, Failure> {
 
 /// A file and what it includes, one level deep and in order. `find` gets the name and the place of each include.
 fn with_included(
-    main: Found,
+    main: ConfFile,
     find: &mut dyn FnMut(&str, &str) -> Vec<PathBuf>,
-) -> Result<Vec<Found>, Failure> {
+) -> Result<Vec<ConfFile>, Failure> {
     let mut all = vec![main];
     let mut next = 0;
     while next < all.len() && all.len() < MOST_FILES {
@@ -219,7 +219,7 @@ mod tests {
         write("plugstack.conf.d/a.conf", "required /x/spank_pyxis.so\n");
         write("plugstack.conf.d/.c.conf", "");
         let files = files(&dir.path().join("slurm.conf")).unwrap();
-        let names = |files: &[Found]| -> Vec<String> {
+        let names = |files: &[ConfFile]| -> Vec<String> {
             files.iter().map(|file| file.path.file_name().unwrap().to_string_lossy().into_owned()).collect()
         };
         assert_eq!(names(&files.slurm), ["slurm.conf", "nodes.conf"]);

@@ -23,7 +23,7 @@ use crate::files::read_text;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use discovered::Discovered;
-use plan::{Change, Files, Installed, Plan, plan};
+use plan::{FileChange, Files, Installed, Plan, plan};
 
 /// Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
 ///
@@ -182,7 +182,7 @@ fn carry_out(files: &Files, plan: &Plan, apply: bool, text: &mut String) -> Resu
 }
 
 /// The text that a change was planned for.
-fn text_of<'a>(files: &'a Files, change: &Change) -> Option<&'a str> {
+fn text_of<'a>(files: &'a Files, change: &FileChange) -> Option<&'a str> {
     let single = [&files.gres, &files.tessera, &files.health];
     let mut all = files.slurm.iter().chain(&files.plugstack).chain(single);
     all.find(|file| file.path == change.path)?.text.as_deref()

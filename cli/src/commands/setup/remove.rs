@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::conf::Found;
+use super::conf::ConfFile;
 use super::plan::Files;
 use super::{ended, found, marks, stamp, write};
 use crate::outcome::{Failure, Outcome};
@@ -48,7 +48,7 @@ pub(super) fn run(dir: &Path, slurm_conf: Option<PathBuf>, apply: bool) -> Resul
 }
 
 /// Takes back the changes of every file, in the order of writing: what switches Tessera on comes first.
-fn undo_all(files: &Files) -> Result<Vec<(&Found, marks::Undone)>, Failure> {
+fn undo_all(files: &Files) -> Result<Vec<(&ConfFile, marks::Undone)>, Failure> {
     let single = [&files.gres, &files.health, &files.tessera];
     let all = files.slurm.iter().chain(&files.plugstack).chain(single);
     let undone = all.filter_map(|file| Some((file, file.text.as_deref()?))).map(|(file, text)| {
@@ -62,7 +62,7 @@ fn undo_all(files: &Files) -> Result<Vec<(&Found, marks::Undone)>, Failure> {
 }
 
 /// Shows what is taken back and what stays; returns how much that is.
-fn show(file: &Found, undone: &marks::Undone, text: &mut String) -> usize {
+fn show(file: &ConfFile, undone: &marks::Undone, text: &mut String) -> usize {
     let path = file.path.display();
     if !undone.edits.is_empty() {
         let gone = if undone.text.is_none() { ", which goes" } else { "" };
@@ -77,7 +77,7 @@ fn show(file: &Found, undone: &marks::Undone, text: &mut String) -> usize {
     undone.edits.len() + undone.kept.len()
 }
 
-fn carry_out(undone: &[(&Found, marks::Undone)], text: &mut String) -> Result<(), Failure> {
+fn carry_out(undone: &[(&ConfFile, marks::Undone)], text: &mut String) -> Result<(), Failure> {
     for (file, undone) in undone.iter().filter(|(_, undone)| !undone.edits.is_empty()) {
         match &undone.text {
             Some(new) => write::write(&file.path, new, false)?,
@@ -94,8 +94,8 @@ fn carry_out(undone: &[(&Found, marks::Undone)], text: &mut String) -> Result<()
 }
 
 /// Places at which a file still names Tessera, such that Slurm would not start without it.
-fn names_tessera(file: &Found, text: Option<&str>, plugins: &Path) -> Vec<String> {
-    let left = Found { path: file.path.clone(), text: text.map(str::to_owned) };
+fn names_tessera(file: &ConfFile, text: Option<&str>, plugins: &Path) -> Vec<String> {
+    let left = ConfFile { path: file.path.clone(), text: text.map(str::to_owned) };
     let ours = plugins.display().to_string();
     let names = |key: &str, value: &str| match key {
         "PluginDir" => value.split(':').any(|dir| dir.trim_end_matches('/') == ours),
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str, text: &str) -> Vec<String> {
-        let file = Found { path: name.into(), text: Some(text.to_owned()) };
+        let file = ConfFile { path: name.into(), text: Some(text.to_owned()) };
         names_tessera(&file, Some(text), Path::new("/usr/lib/tessera"))
     }
 

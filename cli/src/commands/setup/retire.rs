@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::conf::{Found, Logical};
+use super::conf::{ConfFile, Logical};
 use super::marks::{self, BadMarks, Edit};
 use super::plan::Files;
 use super::{ended, found, write};
@@ -12,7 +12,7 @@ use crate::outcome::{Failure, Outcome};
 
 /// Changes of one file, or the reason why a line has to be changed by hand.
 struct Retired<'a> {
-    file: &'a Found,
+    file: &'a ConfFile,
     edits: Vec<Edit>,
     by_hand: Vec<String>,
 }
@@ -20,7 +20,7 @@ struct Retired<'a> {
 pub(super) fn run(dir: &Path, slurm_conf: &Path, apply: bool) -> Result<Outcome, Failure> {
     let _held = if apply { Some(write::hold(slurm_conf)?) } else { None };
     let files = found::files(slurm_conf)?;
-    let damaged = |file: &Found, BadMarks(line, why): BadMarks| {
+    let damaged = |file: &ConfFile, BadMarks(line, why): BadMarks| {
         Failure::new(format!("{}:{line}: {why}: nothing was changed", file.path.display()))
             .hint("make the changes of docs/uninstall.md, steps 1 and 3, by hand")
     };
@@ -59,7 +59,7 @@ fn retire<'a>(files: &'a Files, dir: &Path) -> Vec<Retired<'a>> {
     plugstack.chain(slurm).collect()
 }
 
-fn each_line<'a>(file: &'a Found, change: impl Fn(&Logical) -> Option<Edit>) -> Retired<'a> {
+fn each_line<'a>(file: &'a ConfFile, change: impl Fn(&Logical) -> Option<Edit>) -> Retired<'a> {
     let text = file.text.as_deref().unwrap_or_default();
     let ours = marks::written(text).unwrap_or_default();
     let mut retired = Retired { file, edits: Vec::new(), by_hand: Vec::new() };
@@ -113,8 +113,8 @@ fn slurmctld(line: &Logical, dir: &Path) -> Option<Edit> {
 mod tests {
     use super::*;
 
-    fn file(name: &str, text: &str) -> Found {
-        Found { path: name.into(), text: Some(text.to_owned()) }
+    fn file(name: &str, text: &str) -> ConfFile {
+        ConfFile { path: name.into(), text: Some(text.to_owned()) }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use site_config::hostlist::expand;
 use site_config::{GpuOrder, gpu_order};
 use site_problems::shards_in_gres_conf;
 
-use super::super::conf::{Found, Logical};
+use super::super::conf::{ConfFile, Logical};
 use super::super::discovered::Discovered;
 use super::super::marks::Edit;
 use super::{Files, Plan};
@@ -36,7 +36,7 @@ pub(super) fn plan(files: &Files, kinds: &[Discovered], plan: &mut Plan) {
 }
 
 /// Compares the file with the GPUs that the node has.
-fn check(file: &Found, kind: &Discovered, node: &str) -> Result<(), String> {
+fn check(file: &ConfFile, kind: &Discovered, node: &str) -> Result<(), String> {
     let text = file.text.as_deref().unwrap_or_default();
     let order = gpu_order(text, node).map_err(|why| format!("it cannot be read for {node}: {why}"))?;
     if let GpuOrder::Files(files) = order
@@ -58,12 +58,12 @@ fn check(file: &Found, kind: &Discovered, node: &str) -> Result<(), String> {
 }
 
 /// Tells whether slurmd finds this node's GPUs without lines for them.
-fn finds_gpus_itself(file: &Found, node: &str) -> bool {
+fn finds_gpus_itself(file: &ConfFile, node: &str) -> bool {
     site_config::AutoDetect::of(file.text.as_deref().unwrap_or_default()).on(node)
 }
 
 /// Tells whether any line is about this node's GPUs.
-fn names_gpus(file: &Found, node: &str) -> bool {
+fn names_gpus(file: &ConfFile, node: &str) -> bool {
     let is_here = |line: &Logical| {
         let list = line.fields.field("NodeName");
         list.is_none_or(|list| expand(list).unwrap_or_default().iter().any(|name| name == node))

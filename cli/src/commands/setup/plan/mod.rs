@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use slurm_tables::Version;
 
-use super::conf::{Found, Logical};
+use super::conf::{ConfFile, Logical};
 use super::discovered::Discovered;
 use super::marks::Edit;
 
@@ -19,14 +19,14 @@ use super::marks::Edit;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Files {
     /// slurm.conf, then the files that it includes.
-    pub(super) slurm: Vec<Found>,
-    pub(super) gres: Found,
+    pub(super) slurm: Vec<ConfFile>,
+    pub(super) gres: ConfFile,
     /// plugstack.conf, then the files that it includes.
-    pub(super) plugstack: Vec<Found>,
+    pub(super) plugstack: Vec<ConfFile>,
     /// A file that an include of plugstack.conf with a wildcard would find.
     pub(super) plugstack_part: Option<PathBuf>,
-    pub(super) tessera: Found,
-    pub(super) health: Found,
+    pub(super) tessera: ConfFile,
+    pub(super) health: ConfFile,
     /// Includes that nobody could follow, each with the reason.
     pub(super) not_followed: Vec<String>,
     /// Slurm's files come from slurmctld: none of them is here.
@@ -47,7 +47,7 @@ pub(super) struct Installed {
 
 /// Changes of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct FileChange {
     pub(super) path: PathBuf,
     /// The file does not exist yet.
     pub(super) is_new: bool,
@@ -60,7 +60,7 @@ pub(super) struct Change {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     /// In the order in which they are written: slurm.conf comes last, because it switches the rest on.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<FileChange>,
     /// While there is one of these, nothing is written.
     pub(super) problems: Vec<String>,
     /// What stays as it is, and why.
@@ -68,9 +68,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    fn change(&mut self, file: &Found, edits: Vec<Edit>) {
+    fn change(&mut self, file: &ConfFile, edits: Vec<Edit>) {
         if !edits.is_empty() {
-            self.changes.push(Change {
+            self.changes.push(FileChange {
                 path: file.path.clone(),
                 is_new: file.text.is_none(),
                 is_program: false,
@@ -131,7 +131,7 @@ fn health(files: &Files, installed: &Installed, plan: &mut Plan) {
         .replace("/usr/local/bin/tessera", &installed.program.display().to_string())
         .replace("/etc/slurm/tessera.toml", &files.tessera.path.display().to_string());
     let lines: Vec<String> = script.lines().map(str::to_owned).collect();
-    plan.changes.push(Change {
+    plan.changes.push(FileChange {
         path: files.health.path.clone(),
         is_new: true,
         is_program: true,

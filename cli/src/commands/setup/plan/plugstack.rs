@@ -1,6 +1,6 @@
 //! The line of plugstack.conf that loads Tessera's SPANK plugin.
 
-use super::super::conf::{Found, Logical};
+use super::super::conf::{ConfFile, Logical};
 use super::super::marks::{At, Edit};
 use super::{Files, Installed, Plan, place};
 
@@ -23,7 +23,7 @@ pub(super) fn plan(files: &Files, installed: &Installed, is_sent: bool, plan: &m
     }
     let part = files.plugstack_part.as_ref().filter(|_| !is_sent);
     if let Some(part) = part {
-        let file = Found { path: part.clone(), text: None };
+        let file = ConfFile { path: part.clone(), text: None };
         plan.change(&file, vec![Edit::add(&[line])]);
         return;
     }

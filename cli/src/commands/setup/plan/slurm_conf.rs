@@ -4,14 +4,14 @@ use std::path::Path;
 
 use site_config::hostlist::expand;
 
-use super::super::conf::{Found, Logical, has_word};
+use super::super::conf::{ConfFile, Logical, has_word};
 use super::super::discovered::{Discovered, count, with_shards};
 use super::super::marks::Edit;
 use super::{Files, Installed, Plan, place};
 
 /// slurm.conf with what it includes, and the changes so far: of existing lines per file, and new lines.
 struct Draft<'a> {
-    files: Vec<(&'a Found, Vec<Logical>, Vec<Edit>)>,
+    files: Vec<(&'a ConfFile, Vec<Logical>, Vec<Edit>)>,
     added: Vec<String>,
 }
 

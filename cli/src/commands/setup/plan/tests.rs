@@ -1,6 +1,6 @@
 //! Plans for made-up sites: each golden has what an administrator reads.
 
-use super::super::conf::Found;
+use super::super::conf::ConfFile;
 use super::super::discovered::{Discovered, EXAMPLE};
 use super::super::marks;
 use super::*;
@@ -8,8 +8,8 @@ use super::*;
 const PLAIN: &str =
     "ClusterName=c\nSelectType=select/cons_tres\nNodeName=n1 CPUs=8\nPartitionName=p Nodes=ALL\n";
 
-fn found(name: &str, text: Option<&str>) -> Found {
-    Found { path: Path::new("/etc/slurm").join(name), text: text.map(str::to_owned) }
+fn found(name: &str, text: Option<&str>) -> ConfFile {
+    ConfFile { path: Path::new("/etc/slurm").join(name), text: text.map(str::to_owned) }
 }
 
 /// A site with this slurm.conf and no other file.
@@ -72,7 +72,7 @@ fn killed_after(files: &Files, written: usize) -> Files {
     files
 }
 
-fn undone(file: &Found) -> Option<String> {
+fn undone(file: &ConfFile) -> Option<String> {
     file.text.as_deref().and_then(|text| marks::undo(text).unwrap().text)
 }
 
@@ -218,7 +218,7 @@ fn a_run_that_was_killed_is_finished_by_the_next() {
     let whole = applied(&files);
     let texts = |files: &Files| {
         let single = [&files.gres, &files.tessera, &files.health];
-        files.slurm.iter().chain(&files.plugstack).chain(single).cloned().collect::<Vec<Found>>()
+        files.slurm.iter().chain(&files.plugstack).chain(single).cloned().collect::<Vec<ConfFile>>()
     };
     let all = planned(&files, "24.11.5").changes.len();
     assert_eq!(all, 6);

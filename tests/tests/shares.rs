@@ -107,7 +107,8 @@ fn a_share_is_divided(cluster: &Cluster) {
         let ranks = Ranks::start(cluster, name, &options, start);
         let took = ranks.took();
         let sum: u64 = took.iter().sum();
-        assert!(sum <= ASKED_MIB && took.iter().all(|mib| *mib == 704), "{name}: {took:?}");
+        // 714 MiB for each, less 58 MiB for its context, in whole chunks.
+        assert!(sum <= ASKED_MIB && took.iter().all(|mib| *mib == 640), "{name}: {took:?}");
         let tres = cluster.job(ranks.job).unwrap().get("TresPerNode").to_owned();
         assert!(tres.ends_with("shard:3"), "counted once: {tres}");
         let said = ranks.end();

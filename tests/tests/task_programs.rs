@@ -178,7 +178,7 @@ fn life_of_processes(cluster: &Cluster) {
     let account = becomes(cluster, "n1", "the waiter to be forgotten", |s| s.jobs.len() == 1);
     assert_eq!(running(&account), 1, "{account:?}");
     assert_eq!(
-        account.devices[0].overhead_mib, 300,
+        account.devices[0].overhead_mib, 310,
         "the site's context_mib for its one process: {account:?}"
     );
     let too_large = cluster.complete(User::Alice, &options, "gpu-tasks task 17000000000 32 8 2>&1").unwrap();
@@ -246,7 +246,7 @@ fn broker_killed_under_jobs(cluster: &Cluster) {
 }
 
 fn everything(release: Release) {
-    let mut cluster = cluster(release, "log = \"/var/log/tasks-%n\"\ncontext_mib = 300\n");
+    let mut cluster = cluster(release, "log = \"/var/log/tasks-%n\"\ncontext_mib = 310\n");
     on(&mut cluster, |cluster| {
         figure_1(cluster);
         figure_3_for_mig(cluster);

@@ -108,9 +108,8 @@ fn device_nodes_decide() {
     assert_eq!(node.client("init count")[1], "count: 0 2", "root has them all");
 }
 
-/// A listener where an MPS control daemon would be.
+/// A listener where an MPS control daemon would be. It takes every call and says nothing.
 struct Daemon {
-    _socket: std::os::fd::OwnedFd,
     dir: String,
 }
 
@@ -120,23 +119,25 @@ fn daemon(node: &Node) -> Daemon {
     let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
     rustix::net::bind(&socket, &SocketAddrUnix::new(dir.join("control")).unwrap()).unwrap();
     rustix::net::listen(&socket, 100).unwrap();
-    Daemon { _socket: socket, dir: dir.display().to_string() }
+    std::thread::spawn(move || while rustix::net::accept(&socket).is_ok() {});
+    Daemon { dir: dir.display().to_string() }
 }
 
 #[test]
-fn an_mps_client_has_a_small_context_and_a_limit() {
+fn the_context_of_an_mps_client_is_part_of_its_limit() {
     let node = Node::new(V100);
     let daemon = daemon(&node);
     let pipe = ("CUDA_MPS_PIPE_DIRECTORY", daemon.dir.as_str());
-    let limit = ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1G,1=100M");
-    let verbs = format!("init context 0 alloc {} info alloc {} wait", 1000 * MIB, 30 * MIB);
+    let limit = ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1G,1=400M");
+    let verbs = format!("init context 0 alloc {} info alloc {} wait", 700 * MIB, 30 * MIB);
     let (client, lines) = node.waiting(&verbs, &[pipe, limit]);
-    assert_eq!(lines[2..], ["alloc: 0", "info: 0 24 1024", "alloc: 2"]);
-    assert_eq!(node.used(0, None), 1032);
+    // The context of 304 MiB is part of the limit, which the total does not show.
+    assert_eq!(lines[2..], ["alloc: 0", "info: 0 20 16130", "alloc: 2"]);
+    assert_eq!(node.used(0, None), 1004);
     let mps: Vec<bool> = node.store().read().unwrap().gpus[0].processes.iter().map(|p| p.mps).collect();
     assert_eq!(mps, [true], "NVML lists it among the MPS clients");
     client.finish();
-    assert_eq!(node.client_with("init context 1 info", &[pipe, limit])[2], "info: 0 100 100");
+    assert_eq!(node.client_with("init context 1 info", &[pipe, limit])[2], "info: 0 96 16130");
     // Without a daemon the manual says that a program runs without MPS, and the limit is MPS's.
     let no_daemon = [("CUDA_MPS_PIPE_DIRECTORY", "/nowhere"), limit];
     assert_eq!(node.client_with("init context 0 info", &no_daemon)[2], "info: 0 15826 16130");
@@ -146,7 +147,9 @@ fn an_mps_client_has_a_small_context_and_a_limit() {
 fn the_forty_ninth_client_is_refused() {
     let node = Node::new(V100);
     let daemon = daemon(&node);
-    let pipe = [("CUDA_MPS_PIPE_DIRECTORY", daemon.dir.as_str())];
+    // With all of their SMs, the contexts of 48 clients do not fit into 16 GB.
+    let few = ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "10");
+    let pipe = [("CUDA_MPS_PIPE_DIRECTORY", daemon.dir.as_str()), few];
     let mut clients: Vec<_> = (0..48).map(|_| node.waiting("init context 0 wait", &pipe)).collect();
     assert!(clients.iter().all(|(_, lines)| lines == &["init: 0", "context: 0"]));
     assert_eq!(node.client_with("init context 0 context 1", &pipe)[1..], ["context: 808", "context: 0"]);

@@ -24,7 +24,7 @@ fn the_facts_of_a_simulated_h200_are_told_to_the_end() {
         "Name: NVIDIA H200",
         "profile 1: MIG 2g.35gb id 14, 33024 MiB, 32 SMs, at most 3; places 0 [(0, 2), (2, 2), (4, 2)]; instances 0 0",
         "MIG device 0: error 6: Not Found",
-        "  a context: 460 MiB used, compute processes {",
+        "  a context: 526 MiB used, compute processes {",
         "killed under a kernel: gone in ",
         "all but 8 MiB: 0, then 16 MiB: 2",
         "'UUID': cuInit 0, count 0 1",

@@ -32,7 +32,7 @@ pub struct Accounts<'a> {
 pub struct Memory {
     /// What this process could still allocate.
     pub free: u64,
-    /// The device's, or this process's limit of it.
+    /// The device's. A limit of MPS does not show in it.
     pub total: u64,
 }
 
@@ -132,7 +132,8 @@ impl Accounts<'_> {
         if clients >= device.max_clients {
             return Err(Code::MpsMaxClientsReached);
         }
-        if used.saturating_add(device.context) > device.total { Err(Code::OutOfMemory) } else { Ok(()) }
+        let most = device.total.saturating_sub(used).min(device.limit.unwrap_or(u64::MAX));
+        if device.context > most { Err(Code::OutOfMemory) } else { Ok(()) }
     }
 
     /// Takes `bytes` more of the device, whole granules; `asked` is what the program asked for.
@@ -145,8 +146,8 @@ impl Accounts<'_> {
             let before = used(state, table, device)?;
             let mut record = self.own(table, slot)?;
             let allocated = record.allocated.saturating_add(bytes);
-            let fits =
-                before.saturating_add(bytes) <= device.total && device.limit.is_none_or(|l| allocated <= l);
+            let own = record.context.saturating_add(allocated);
+            let fits = before.saturating_add(bytes) <= device.total && device.limit.is_none_or(|l| own <= l);
             let taken = if fits { Ok(()) } else { Err(Code::OutOfMemory) };
             if fits {
                 record.allocated = allocated;
@@ -207,13 +208,9 @@ impl Accounts<'_> {
     pub fn memory(&self, device: &Device, slot: usize) -> Answer<Memory> {
         self.change(|state, table| {
             let free = device.total.saturating_sub(used(state, table, device)?);
-            let allocated = self.own(table, slot)?.allocated;
-            Ok(match device.limit {
-                None => Memory { free, total: device.total },
-                Some(limit) => {
-                    Memory { free: free.min(limit.saturating_sub(allocated)), total: limit.min(device.total) }
-                }
-            })
+            let own = self.own(table, slot)?.total();
+            let left = device.limit.map_or(free, |limit| limit.saturating_sub(own));
+            Ok(Memory { free: free.min(left), total: device.total })
         })
     }
 

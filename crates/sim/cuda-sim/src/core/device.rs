@@ -8,15 +8,23 @@ use nvidia_ml::engine::session::Session;
 use nvidia_ml::engine::state::State;
 
 use super::code::{Answer, Code};
+use super::control::Limits;
 use super::mps;
 use super::visible::{self, Candidate, Instance, Seen};
 
 const MIB: u64 = 1 << 20;
-/// A context takes this much on any device, and this much more per SM: room for the kernels' local memory. Assumed; it gives 304 MiB on a
-/// V100, where `nvidia-smi` shows some 300.
-const CONTEXT_MIB: (u64, u64) = (64, 3);
-/// A context of an MPS client shares most of that with the server's.
-const MPS_CONTEXT_MIB: u64 = 32;
+/// A context takes more the more SMs it may use: room for the kernels' local memory. This much for 100 SMs: see [`mps::context_mib`].
+pub(super) const MIB_PER_100_SMS: u64 = 367;
+
+/// Memory that the context of a process without MPS takes, MiB. An H200 and an H100 with driver 580 showed 526 MiB for 132 SMs
+/// (docs/real-gpu.md). Older GPUs: assumed; it gives 304 MiB on a V100, where `nvidia-smi` shows some 300.
+fn context_mib(sms: u32, cc: [i32; 2]) -> u64 {
+    let sms = u64::from(sms);
+    if cc[0] >= 9 { (4160 + MIB_PER_100_SMS * sms) / 100 } else { 64 + 3 * sms }
+}
+
+/// Most devices of whose limits a daemon is asked.
+const MOST_DEVICES: usize = 16;
 
 /// What the process's environment says.
 #[derive(Clone, Debug, Default)]
@@ -27,24 +35,48 @@ pub struct Settings {
     pub order: Option<String>,
     /// `CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`.
     pub pinned_limits: Option<String>,
+    /// `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`.
+    pub threads: Option<f64>,
     /// The MPS control daemon that answers, if one does.
     pub mps_daemon: Option<u32>,
+    /// Limits that this daemon sets for every client.
+    pub daemon_limits: Limits,
     /// `CUDA_SIM_NO_VMM=1`: a driver that cannot map memory at chosen addresses.
     pub has_no_vmm: bool,
 }
 
 impl Settings {
+    /// The smaller limit of the two that hold for a client, bytes: its own and its daemon's.
+    fn memory_limit(&self, ordinal: usize, uuid: &str) -> Option<u64> {
+        let own = self.pinned_limits.as_deref().and_then(|text| mps::pinned_limit(text, ordinal, uuid));
+        let daemons = self.daemon_limits.memory.get(ordinal).copied().flatten();
+        own.into_iter().chain(daemons).min()
+    }
+
+    /// The SMs of `all` that a client may use: by its own percentage or its daemon's, whichever is smaller.
+    fn sms(&self, all: u32, cc: [i32; 2]) -> u32 {
+        let limits = [self.threads, self.daemon_limits.threads].into_iter().flatten();
+        limits.map(|percent| mps::sms(percent, all, cc)).fold(all, u32::min)
+    }
+
     /// Reads the environment and calls the MPS daemon.
     #[must_use]
     pub fn from_env() -> Settings {
         let var = |name| std::env::var(name).ok();
         let pipe = var("CUDA_MPS_PIPE_DIRECTORY");
+        let pipe = Path::new(pipe.as_deref().unwrap_or(mps::DEFAULT_PIPE_DIRECTORY));
+        let mps_daemon = mps::daemon(pipe);
+        let visible = var("CUDA_VISIBLE_DEVICES");
+        // The daemon counts its own devices, which are the client's.
+        let devices = visible.as_deref().map_or(1, |list| list.split(',').count()).min(MOST_DEVICES);
         Settings {
-            visible: var("CUDA_VISIBLE_DEVICES"),
+            visible,
             order: var("CUDA_DEVICE_ORDER"),
             pinned_limits: var("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
             has_no_vmm: var("CUDA_SIM_NO_VMM").as_deref() == Some("1"),
-            mps_daemon: mps::daemon(Path::new(pipe.as_deref().unwrap_or(mps::DEFAULT_PIPE_DIRECTORY))),
+            threads: var("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE").and_then(|text| text.trim().parse().ok()),
+            daemon_limits: mps_daemon.map(|_| Limits::of(pipe, devices)).unwrap_or_default(),
+            mps_daemon,
         }
     }
 }
@@ -64,11 +96,11 @@ pub struct Device {
     pub total: u64,
     /// What a process's contexts take, bytes.
     pub context: u64,
-    /// Most that this process may allocate (MPS), bytes.
+    /// Most that this process may have (MPS), its context included, bytes.
     pub limit: Option<u64>,
     /// Most clients of one MPS daemon.
     pub max_clients: usize,
-    /// Number of streaming multiprocessors.
+    /// Number of streaming multiprocessors that the process may use.
     pub sms: u32,
     /// Compute capability.
     pub cc: [i32; 2],
@@ -90,7 +122,7 @@ pub struct Device {
 pub fn devices(session: &Session, settings: &Settings) -> Answer<Vec<Device>> {
     let state = session.state().map_err(|_| Code::NoDevice)?;
     let candidates = candidates(session, &state).map_err(|_| Code::Unknown)?;
-    let seen = visible::devices(candidates, settings.visible.as_deref(), settings.order.as_deref());
+    let seen = visible::devices(candidates, settings.visible.as_deref(), settings.order.as_deref())?;
     if seen.is_empty() {
         return Err(Code::NoDevice);
     }
@@ -140,14 +172,14 @@ fn device(state: &State, settings: &Settings, ordinal: usize, (gpu, instance): S
         }
     };
     let [total, reserved, _] = state.memory(gpu, mig.map(|r| r.gi))?;
-    let whole_context = state.node.context_mib.unwrap_or(CONTEXT_MIB.0 + CONTEXT_MIB.1 * u64::from(sms));
-    let context_mib =
-        if settings.mps_daemon.is_some() { whole_context.min(MPS_CONTEXT_MIB) } else { whole_context };
-    let limit = settings.mps_daemon.and(settings.pinned_limits.as_deref());
+    let is_client = settings.mps_daemon.is_some();
+    let sms = if is_client { settings.sms(sms, chip.board.cc) } else { sms };
+    let whole = state.node.context_mib.unwrap_or_else(|| context_mib(sms, chip.board.cc));
+    let context_mib = if is_client { whole.min(mps::context_mib(sms)) } else { whole };
     Ok(Device {
         gpu,
         mig,
-        limit: limit.and_then(|text| mps::pinned_limit(text, ordinal, &uuid)),
+        limit: settings.memory_limit(ordinal, &uuid).filter(|_| is_client),
         uuid,
         name,
         total: total.saturating_sub(reserved) * MIB,

@@ -5,6 +5,7 @@ pub mod allocate;
 pub mod attribute;
 pub mod code;
 pub mod contexts;
+pub mod control;
 pub mod device;
 pub mod driver;
 pub mod heap;

@@ -24,6 +24,32 @@ pub fn daemon(pipe_directory: &Path) -> Option<u32> {
     u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
 }
 
+/// Number of SMs of `all` that a client may use with this percentage.
+///
+/// On an H200 (132 SMs, driver 580, docs/real-gpu.md), 1, 4 and 7 % gave 8 SMs, 14 % gave 18, 25 % gave 32 and 50 % gave 66: whole pairs,
+/// and at least 8. That other architectures have the least number of SMs that `cuDevSmResourceSplitByCount` of cuda.h names for
+/// them is assumed.
+#[must_use]
+pub fn sms(percent: f64, all: u32, cc: [i32; 2]) -> u32 {
+    let least = match cc[0] {
+        ..8 => 2,
+        8 => 4,
+        _ => 8,
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a number of SMs")]
+    let part = (f64::from(all) * percent.clamp(0.0, 100.0) / 100.0) as u32;
+    if part >= all { all } else { (part / 2 * 2).max(least).min(all) }
+}
+
+/// Memory that the context of a client with so many SMs takes, MiB.
+///
+/// An H200 (driver 580, docs/real-gpu.md) showed 58 MiB with 8 SMs, 94 with 18 and 513 with 132: 28.65 MiB and 3.67 per SM. Other GPUs are
+/// assumed to be the same.
+#[must_use]
+pub fn context_mib(sms: u32) -> u64 {
+    (2865 + super::device::MIB_PER_100_SMS * u64::from(sms)) / 100
+}
+
 /// Most clients on a device: of an instance, in proportion to its compute slices.
 #[must_use]
 pub fn max_clients(slices: u32, of: u32) -> usize {
@@ -42,7 +68,8 @@ pub fn pinned_limit(variable: &str, ordinal: usize, uuid: &str) -> Option<u64> {
     entries.filter(|(device, _)| mine(device.trim())).find_map(|(_, size)| bytes(size.trim()))
 }
 
-fn bytes(text: &str) -> Option<u64> {
+/// A size such as `3G`, bytes.
+pub(super) fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text.get(digits.len()..)?.to_ascii_uppercase().as_str() {
         "" => 0,
@@ -70,6 +97,15 @@ mod tests {
         check("1=lots", None);
         check("", None);
         check("1=99999999999G", None);
+    }
+
+    #[test]
+    fn sms_and_contexts_are_those_of_a_physical_h200() {
+        let of = |percent| sms(percent, 132, [9, 0]);
+        assert_eq!([1.0, 4.0, 7.0, 14.0, 25.0, 50.0, 100.0].map(of), [8, 8, 8, 18, 32, 66, 132]);
+        assert_eq!([8, 18, 132].map(context_mib), [58, 94, 513]);
+        assert_eq!((sms(0.0, 80, [7, 0]), sms(99.9, 80, [7, 0]), sms(1.0, 108, [8, 0])), (2, 78, 4));
+        assert_eq!((sms(1.0, 6, [9, 0]), sms(300.0, 14, [8, 0]), sms(f64::NAN, 14, [8, 0])), (6, 14, 4));
     }
 
     #[test]

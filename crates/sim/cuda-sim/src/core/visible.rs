@@ -3,6 +3,8 @@
 //! Sources: CUDA C++ Programming Guide, "CUDA Environment Variables" (`CUDA_VISIBLE_DEVICES`, `CUDA_DEVICE_ORDER`); NVIDIA MIG User
 //! Guide, "CUDA Device Enumeration": CUDA enumerates one compute instance at most, and with it no other GPU.
 
+use super::code::{Answer, Code};
+
 /// A GPU as enumeration sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidate {
@@ -35,8 +37,12 @@ pub struct Instance {
 pub type Seen = (u32, Option<(u32, u32)>);
 
 /// The devices, by the process's ordinals. `visible` and `order` are the two variables.
-#[must_use]
-pub fn devices(mut all: Vec<Candidate>, visible: Option<&str>, order: Option<&str>) -> Vec<Seen> {
+///
+/// # Errors
+///
+/// [`Code::InvalidDevice`] for a list that names a whole GPU twice, as on an H200 with driver 580 (docs/real-gpu.md). A MIG device may
+/// be there twice: that was not tried on hardware.
+pub fn devices(mut all: Vec<Candidate>, visible: Option<&str>, order: Option<&str>) -> Answer<Vec<Seen>> {
     all.sort_by_key(|c| c.pci);
     if order != Some("PCI_BUS_ID") {
         // The sort is stable: equally fast GPUs stay in the order of their bus ids.
@@ -45,21 +51,21 @@ pub fn devices(mut all: Vec<Candidate>, visible: Option<&str>, order: Option<&st
     let found: Vec<Seen> = match visible {
         None => all.iter().filter_map(whole).collect(),
         Some(list) => {
-            let mut found = Vec::new();
-            for entry in list.split(',') {
-                // An entry that names nothing, or a device again, ends the list.
-                match named(&all, entry.trim()).filter(|seen| !found.contains(seen)) {
-                    Some(seen) => found.push(seen),
-                    None => break,
+            let mut found: Vec<Seen> = Vec::new();
+            // An entry that names nothing ends the list.
+            for seen in list.split(',').map_while(|entry| named(&all, entry.trim())) {
+                if seen.1.is_none() && found.contains(&seen) {
+                    return Err(Code::InvalidDevice);
                 }
+                found.push(seen);
             }
             found
         }
     };
-    match found.iter().find(|seen| seen.1.is_some()) {
+    Ok(match found.iter().find(|seen| seen.1.is_some()) {
         Some(instance) => vec![*instance],
         None => found,
-    }
+    })
 }
 
 /// A GPU by itself: in MIG mode it stands for its first instance, and without one for nothing.
@@ -107,7 +113,7 @@ mod tests {
     }
 
     fn check(all: &[Candidate], visible: Option<&str>, expect: &[Seen]) {
-        assert_eq!(devices(all.to_vec(), visible, None), expect, "{visible:?}");
+        assert_eq!(devices(all.to_vec(), visible, None).as_deref(), Ok(expect), "{visible:?}");
     }
 
     #[test]
@@ -121,7 +127,10 @@ mod tests {
         check(&all, Some("NoDevFiles"), &[]);
         check(&all, Some("GPU-1,GPU-0abc"), &[(1, None), (0, None)]);
         check(&all, Some("GPU-,0"), &[]);
-        check(&all, Some("1,1,0"), &[(1, None)]);
+        for twice in ["1,1,0", "0,GPU-0abc", "GPU-1,GPU-0abc,GPU-1abc"] {
+            assert_eq!(devices(all.to_vec(), Some(twice), None), Err(Code::InvalidDevice), "{twice}");
+        }
+        check(&all, Some("1,9,1"), &[(1, None)]);
         check(&all, Some("MIG-000"), &[]);
     }
 
@@ -133,6 +142,7 @@ mod tests {
         check(&all, Some("1"), &[(1, Some((3, 0)))]);
         check(&all, Some("2"), &[]);
         check(&all, Some("MIG-140-x,MIG-130-x"), &[(1, Some((4, 0)))]);
+        check(&all, Some("MIG-140-x,MIG-140-x"), &[(1, Some((4, 0)))]);
         check(&all, Some("MIG-GPU-1abc/4/0"), &[(1, Some((4, 0)))]);
         check(&all, Some("0,MIG-140-x"), &[(1, Some((4, 0)))]);
         check(&all, Some("MIG-1"), &[]);
@@ -141,7 +151,8 @@ mod tests {
     #[test]
     fn fastest_first_unless_told_otherwise() {
         let all = vec![gpu(0, 5, &[], false), gpu(1, 9, &[], false), gpu(2, 5, &[], false)];
-        let order = |order| devices(all.clone(), None, order).iter().map(|d| d.0).collect::<Vec<_>>();
+        let order =
+            |order| devices(all.clone(), None, order).unwrap().iter().map(|d| d.0).collect::<Vec<_>>();
         assert_eq!(order(None), [1, 0, 2]);
         assert_eq!(order(Some("FASTEST_FIRST")), [1, 0, 2]);
         assert_eq!(order(Some("PCI_BUS_ID")), [0, 1, 2]);

@@ -84,7 +84,7 @@ fn install(
     if !prefix.is_absolute() {
         return Err(TaskError::Other(format!("--prefix {}: must be absolute", prefix.display())));
     }
-    artefacts::build(profile)?;
+    artefacts::build_below(prefix, profile)?;
     let root = match destdir {
         // Joining an absolute path would replace the staging directory.
         Some(stage) => stage.join(prefix.strip_prefix("/").unwrap_or(prefix)),

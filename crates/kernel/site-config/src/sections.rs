@@ -1,6 +1,6 @@
 //! Reads `[defaults]`, `[mps]`, `[node]` and `[[limits]]`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use geometry::{Model, size};
 use node_state::Fill;
@@ -28,6 +28,11 @@ const LISTED_KINDS: &[(&str, Isolation)] = &[
 pub const STATE_DIR: &str = "/var/lib/tessera";
 /// Default of `run_dir`.
 pub const RUN_DIR: &str = "/run/tessera";
+/// Directory below which Tessera's own files are: `cargo xtask install --prefix` builds with another.
+const PREFIX: &str = match option_env!("TESSERA_PREFIX") {
+    Some(prefix) => prefix,
+    None => "/usr",
+};
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 type Read<T> = Result<T, (String, Option<String>)>;
@@ -155,8 +160,8 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         run_dir: PathBuf::from(RUN_DIR),
         nvml_library: "libnvidia-ml.so.1".to_owned(),
         mps_control: PathBuf::from("/usr/bin/nvidia-cuda-mps-control"),
-        task_broker: PathBuf::from("/usr/sbin/tessera-broker"),
-        task_library: PathBuf::from("/usr/lib/tessera/libtessera_task.so"),
+        task_broker: Path::new(PREFIX).join("sbin/tessera-broker"),
+        task_library: Path::new(PREFIX).join("lib/tessera/libtessera_task.so"),
         gpu_reset_command: ["nvidia-smi", "--gpu-reset", "-i", "%i"].map(str::to_owned).to_vec(),
         operation_timeout_ms: 30_000,
         manage_device_nodes: true,

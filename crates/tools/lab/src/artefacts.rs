@@ -63,11 +63,24 @@ const LIBRARIES: [(&str, &str); 4] = [
 ///
 /// cargo's output, if it fails.
 pub fn build(profile: Profile) -> Result<(), HarnessError> {
+    build_below(Path::new("/usr"), profile)
+}
+
+/// Builds them for use below a prefix, where programs and libraries look for each other unless `tessera.toml` says otherwise.
+///
+/// # Errors
+///
+/// cargo's output, if it fails.
+pub fn build_below(prefix: &Path, profile: Profile) -> Result<(), HarnessError> {
     if std::env::var_os(BUILT).is_some() && profile == Profile::Debug {
         return Ok(());
     }
     let common = ["tessera-cli", "nvml-sim", "cuda-sim", "cudart-sim", "task-broker", "task-client"];
-    run(&mut cargo("build", &[&common[..], &PLUGINS].concat(), profile, &target_dir()))?.ok().map(drop)
+    let mut build = cargo("build", &[&common[..], &PLUGINS].concat(), profile, &target_dir());
+    if prefix != Path::new("/usr") {
+        build.env("TESSERA_PREFIX", prefix);
+    }
+    run(&mut build)?.ok().map(drop)
 }
 
 fn cargo(task: &str, packages: &[&str], profile: Profile, target: &Path) -> Command {

@@ -1,5 +1,6 @@
 //! Enters a grant into a node's state, and takes it out again.
 
+use crate::pool::clients;
 use crate::state::{ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};
 use geometry::{GpuIndex, JobId, Profile, Uid, coexist};
 use protocol::{ComputeSpec, Grant, MigSpec, ShareOn, TaskDevices};
@@ -334,6 +335,15 @@ fn take_whole(gpus: &mut [Gpu], whole: &[GpuIndex], job: JobId) -> Result<(), Ap
 /// Lets a job use a device of the pool, which joins the pool if it is not there yet.
 fn add_seat(gpus: &mut [Gpu], on: ShareOn, seat: Seat) -> Result<(), ApplyError> {
     let target = gpu(gpus, on.gpu())?;
+    let profile = match on {
+        ShareOn::Gpu(_) => None,
+        ShareOn::Instance(spec) => target.model.profile_by_id(spec.profile),
+    };
+    let device = target.pool(on.gpu()).find(|device| device.on == on);
+    let taken = device.map_or(0, |device| device.taken());
+    if taken.saturating_add(seat.seats) > clients(target.model, profile) {
+        return Err(ApplyError::Busy(on.gpu()));
+    }
     match on {
         ShareOn::Gpu(index) => {
             if let GpuState::Tasks(seats) = &mut target.state {

@@ -8,6 +8,12 @@ use crate::state::{Claim, Gpu, GpuState, Holder, Node, Seat};
 /// Most clients of one MPS daemon (NVIDIA's documentation of MPS, "Limitations", since Volta).
 const MPS_CLIENTS: u32 = 48;
 
+/// Most clients of MPS on a device, a part of them on a part of the GPU; `profile` is `None` for the whole GPU.
+pub(crate) fn clients(model: &Model, profile: Option<&Profile>) -> u32 {
+    let all = u32::from(model.compute_slices.max(1));
+    MPS_CLIENTS * profile.map_or(all, |p| u32::from(p.compute_slices)) / all
+}
+
 /// The site's settings of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolPolicy {
@@ -32,7 +38,7 @@ impl PoolPolicy {
         let all = u32::from(model.compute_slices.max(1));
         let slices = profile.map_or(all, |p| u32::from(p.compute_slices));
         let shards = profile.map_or(model.shards(), |p| model.profile_shards(p));
-        self.workers_per_slice.saturating_mul(slices).min(MPS_CLIENTS * slices / all).min(shards)
+        self.workers_per_slice.saturating_mul(slices).min(clients(model, profile)).min(shards)
     }
 
     /// Memory that a device must have for one process that takes `mem_mib`, MiB.

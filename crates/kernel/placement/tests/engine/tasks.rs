@@ -185,3 +185,26 @@ fn an_isolated_job_waits_for_the_devices_that_free_first() {
     );
     assert_eq!(awaited(&ask(9, "mig:4g.24gb", "")), None, "the pool keeps a device");
 }
+
+/// A placement of another state of the node, or a forged one, asks for more seats than MPS serves there.
+#[test]
+fn no_grant_takes_more_seats_than_mps_has_clients() {
+    let a2g = Model::find("a100-40gb").unwrap().profile("2g.10gb").unwrap().id;
+    let instance = ShareOn::Instance(MigSpec { gpu: GpuIndex(0), profile: a2g, start: Slice(0) });
+    // 48 clients for the GPU, and two sevenths of them for a 2g.
+    for (on, policy, most) in [(ShareOn::Gpu(GpuIndex(0)), MigPolicy::Off, 48), (instance, MigPolicy::On, 13)]
+    {
+        let mut n = node(&[A100], policy);
+        let grant = |seats| {
+            let on = TaskDevices::Pool(vec![PoolSeats { on, seats }]);
+            Grant::Tasks(TaskGrant { on, mem_mib: None, probes: true })
+        };
+        let busy = Err(ApplyError::Busy(GpuIndex(0)));
+        assert_eq!(n.apply(JobId(1), Uid(1000), &grant(most + 1)), busy, "at once");
+        n.apply(JobId(1), Uid(1000), &grant(6)).unwrap();
+        let before = layout_of(&n).to_string();
+        assert_eq!(n.apply(JobId(2), Uid(1000), &grant(most - 5)), busy, "with another's");
+        assert_eq!(layout_of(&n).to_string(), before);
+        n.apply(JobId(2), Uid(1000), &grant(most - 6)).unwrap();
+    }
+}

@@ -13,14 +13,11 @@ use super::mps;
 use super::visible::{self, Candidate, Instance, Seen};
 
 const MIB: u64 = 1 << 20;
-/// A context takes more the more SMs it may use: room for the kernels' local memory. This much for 100 SMs: see [`mps::context_mib`].
-pub(super) const MIB_PER_100_SMS: u64 = 367;
-
 /// Memory that the context of a process without MPS takes, MiB. An H200 and an H100 with driver 580 showed 526 MiB for 132 SMs
 /// (docs/real-gpu.md). Older GPUs: assumed; it gives 304 MiB on a V100, where `nvidia-smi` shows some 300.
 fn context_mib(sms: u32, cc: [i32; 2]) -> u64 {
     let sms = u64::from(sms);
-    if cc[0] >= 9 { (4160 + MIB_PER_100_SMS * sms) / 100 } else { 64 + 3 * sms }
+    if cc[0] >= 9 { (4160 + mps::MIB_PER_100_SMS * sms) / 100 } else { 64 + 3 * sms }
 }
 
 /// Most devices of whose limits a daemon is asked.

@@ -41,13 +41,16 @@ pub fn sms(percent: f64, all: u32, cc: [i32; 2]) -> u32 {
     if part >= all { all } else { (part / 2 * 2).max(least).min(all) }
 }
 
+/// A context takes more the more SMs it may use: room for the kernels' local memory. This much for 100 SMs: see [`context_mib`].
+pub(super) const MIB_PER_100_SMS: u64 = 367;
+
 /// Memory that the context of a client with so many SMs takes, MiB.
 ///
 /// An H200 (driver 580, docs/real-gpu.md) showed 58 MiB with 8 SMs, 94 with 18 and 513 with 132: 28.65 MiB and 3.67 per SM. Other GPUs are
 /// assumed to be the same.
 #[must_use]
 pub fn context_mib(sms: u32) -> u64 {
-    (2865 + super::device::MIB_PER_100_SMS * u64::from(sms)) / 100
+    (2865 + MIB_PER_100_SMS * u64::from(sms)) / 100
 }
 
 /// Most clients on a device: of an instance, in proportion to its compute slices.

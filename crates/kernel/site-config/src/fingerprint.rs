@@ -76,7 +76,7 @@ mod tests {
         let (config, _) = crate::parse("t", FILE, &|_| Err(std::io::ErrorKind::NotFound.into()));
         let mut config = config.unwrap();
         let before = config.fingerprint("n1");
-        config.heed(&AutoDetect::of("AutoDetect=rsmi\n"));
+        config.heed(&AutoDetect::of("AutoDetect=nvml\n"));
         assert_eq!(config.not_partitioned, ["n1", "n2"]);
         assert_eq!(config.fingerprint("n1"), before);
     }

@@ -89,8 +89,7 @@ impl AutoDetect {
         }
         for line in lines(text) {
             let line = Line::read(&line);
-            let Some(on) = line.field("AutoDetect").and_then(misleads).filter(|_| !line.begins("Name"))
-            else {
+            let Some(on) = line.field("AutoDetect").and_then(detects).filter(|_| !line.begins("Name")) else {
                 continue;
             };
             match line.field("NodeName").filter(|_| line.begins("NodeName")) {
@@ -114,13 +113,6 @@ impl AutoDetect {
 fn detects(how: &str) -> Option<bool> {
     let is = |word: &str| how.eq_ignore_ascii_case(word);
     if is("none") { None } else { Some(!is("off")) }
-}
-
-/// Tells whether slurmd would take instances for GPUs, or find none, with this value; `None` for one that Slurm ignores. Tessera's own
-/// `gpu_nvml.so` has `nvml` and `full` find whole GPUs, and `nvidia` never finds anything else.
-fn misleads(how: &str) -> Option<bool> {
-    let whole = ["nvml", "nvidia", "full"].iter().any(|word| how.eq_ignore_ascii_case(word));
-    detects(how).map(|on| on && !whole)
 }
 
 /// Tells whether a line is for this node.
@@ -176,17 +168,14 @@ mod tests {
     fn a_nodes_own_word_about_detection_counts() {
         let on = |text: &str| ["n1", "n2"].map(|node| AutoDetect::of(text).on(node));
         assert_eq!(on("Name=gpu File=/dev/nvidia0\n"), [false, false]);
-        assert_eq!(on("AutoDetect=rsmi\n"), [true, true]);
-        for whole in ["nvml", "NVIDIA", "full"] {
-            assert_eq!(on(&format!("AutoDetect={whole}\n")), [false, false]);
-        }
+        assert_eq!(on("AutoDetect=nvml\n"), [true, true]);
         assert_eq!(
-            on("autodetect = RSMI # all\nNodeName=n2 AutoDetect=off Name=gpu File=/dev/nvidia0\n"),
+            on("autodetect = NVML # all\nNodeName=n2 AutoDetect=off Name=gpu File=/dev/nvidia0\n"),
             [true, false]
         );
-        assert_eq!(on("NodeName=n[1,3] AutoDetect=rsmi\nAutoDetect=off\n"), [true, false]);
+        assert_eq!(on("NodeName=n[1,3] AutoDetect=nvml\nAutoDetect=off\n"), [true, false]);
         assert_eq!(
-            on("Name=gpu File=/dev/nvidia0 AutoDetect=rsmi\nNodeName=n1 AutoDetect=none\n"),
+            on("Name=gpu File=/dev/nvidia0 AutoDetect=nvml\nNodeName=n1 AutoDetect=none\n"),
             [false, false]
         );
     }

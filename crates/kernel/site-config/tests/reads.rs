@@ -232,7 +232,7 @@ fn where_slurmd_finds_gpus_by_itself_none_is_partitioned() {
         "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\n\
                            [[nodes]]\nnames = \"n4\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"off\"\n",
     );
-    config.heed(&AutoDetect::of("NodeName=n[2,4] AutoDetect=rsmi\n"));
+    config.heed(&AutoDetect::of("NodeName=n[2,4] AutoDetect=nvml\n"));
     let policy = |name: &str| config.node(name).map(|spec| spec.mig);
     assert_eq!(
         ["n1", "n2", "n3"].map(policy),

@@ -37,15 +37,13 @@ impl Profile {
 pub const BUILT: &str = "TESSERA_E2E_BUILT";
 
 /// The plugins: one build for every Slurm.
-const PLUGINS: [&str; 6] =
-    ["spank-plugin", "select-plugin", "gres-helper", "energy-plugin", "usage-plugin", "gpu-plugin"];
-const PLUGIN_FILES: [(&str, &str); 6] = [
+const PLUGINS: [&str; 5] = ["spank-plugin", "select-plugin", "gres-helper", "energy-plugin", "usage-plugin"];
+const PLUGIN_FILES: [(&str, &str); 5] = [
     ("libspank_tessera.so", "spank_tessera.so"),
     ("libselect_cons_tres.so", "select_cons_tres.so"),
     ("libjob_submit_tessera.so", "job_submit_tessera.so"),
     ("libacct_gather_energy_tessera.so", "acct_gather_energy_tessera.so"),
     ("libacct_gather_interconnect_tessera.so", "acct_gather_interconnect_tessera.so"),
-    ("libgpu_nvml.so", "gpu_nvml.so"),
 ];
 /// Has every decision of the select plugin audited.
 pub const AUDITED: [&str; 2] = ["--features", "select-plugin/audited"];

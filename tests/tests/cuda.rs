@@ -70,8 +70,8 @@ fn a_share_ends_at_its_limit() {
         let text = cluster.complete(User::Bob, &options, script).unwrap();
         assert!(text.contains("alloc: 0\nalloc: 2\n"), "{text}");
         let info = text.lines().find_map(|line| line.strip_prefix("info: 0 ")).unwrap();
-        // 3 GB in MiB, rounded up, less the context of a client with 8 SMs. The total is the GPU's.
-        assert_eq!(info, "2804 40192", "the program sees what it can have");
+        // 3 GB in MiB, rounded up, less the context of a client with 8 SMs. The total is the device's: a GPU, or an idle instance.
+        assert!(["2804 40192", "2804 4864"].contains(&info), "the program sees what it can have: {info}");
     });
 }
 

@@ -93,7 +93,6 @@ fn sections(
         limits: sections::limits(root, &nodes.models),
         health: health::read(root),
         nodes: nodes.specs,
-        not_partitioned: Vec::new(),
     }
 }
 

@@ -372,3 +372,53 @@ fn a_node_with_gres_mps_is_left_to_slurm() {
     templates.gres.push_str("NodeName=n2 Name=mps Count=400\n");
     left_to_slurm(templates, "it has gres/mps in slurm.conf", "n2: has gres/mps beside Tessera");
 }
+
+#[test]
+fn where_slurmd_finds_gpus_by_itself_none_is_partitioned_22_05() {
+    let mut templates = Templates::shipped().unwrap();
+    templates.gres.push_str("NodeName=n2 AutoDetect=nvml\n");
+    // A later slurmd does not start without the package with gpu_nvml.so, which the chroots lack.
+    let cluster = builder().slurm(Release::MACHINE).templates(templates).start().unwrap();
+    let log = slurmctld_log(&cluster);
+    assert!(
+        log.contains("GPUs of 1 node, such as n2, are never partitioned: gres.conf has AutoDetect"),
+        "{log}"
+    );
+    let refused =
+        cluster.try_sbatch(User::Alice, &["-w", "n2", "--gpu-isolation=mig:2g.20gb"], "true").unwrap();
+    assert!(refused.refused().unwrap().contains("2g.20gb"));
+    let saw = cluster.complete(User::Alice, &["-w", "n2", "--gpu-isolation=whole"], "nvidia-smi -L").unwrap();
+    assert!(saw.contains("GPU 0: ") && !saw.contains("MIG"), "{saw}");
+    let saw = cluster.complete(User::Alice, &["-w", "n1", "--gpu-isolation=mig"], "nvidia-smi -L").unwrap();
+    assert!(saw.contains("MIG 1g.5gb"), "{saw}");
+    let mut doctor = cluster.command_on("n2", User::Root, "tessera").unwrap();
+    let said = run(doctor.arg("doctor")).unwrap();
+    assert!(said.stdout.contains("n2: gres.conf has AutoDetect"), "{}", said.stdout);
+}
+
+/// Instances that jobs left idle, on a node whose administrator then lets slurmd find its GPUs by itself.
+#[test]
+fn idle_instances_go_before_slurmd_finds_gpus_by_itself_22_05() {
+    let mut cluster = builder().slurm(Release::MACHINE).start().unwrap();
+    cluster.complete(User::Alice, &["-w", "n2", "--gpu-isolation=mig:2g.20gb"], "true").unwrap();
+    let gres = cluster.layout().etc("gres.conf");
+    let listed = std::fs::read_to_string(&gres).unwrap();
+    std::fs::write(&gres, format!("{listed}NodeName=n2 AutoDetect=nvml\n")).unwrap();
+    let tessera = |args: &[&str]| {
+        let mut tessera = cluster.command_on("n2", User::Root, "tessera").unwrap();
+        run(tessera.args(args)).unwrap()
+    };
+    let said = tessera(&["doctor"]).stdout;
+    assert!(
+        said.contains("n2: gres.conf has AutoDetect") && said.contains("tessera node hand-over"),
+        "{said}"
+    );
+    tessera(&["node", "hand-over"]).ok().unwrap();
+    let n2 = Daemon::Slurmd("n2".to_owned());
+    cluster.stop(&n2).unwrap();
+    cluster.start(&n2).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
+    let saw = cluster.complete(User::Alice, &["-w", "n2", "--gpu-isolation=whole"], "nvidia-smi -L").unwrap();
+    assert!(saw.contains("GPU 0: ") && !saw.contains("MIG"), "{saw}");
+}

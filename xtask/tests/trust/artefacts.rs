@@ -13,7 +13,7 @@ pub(crate) struct Artefact {
     pub(crate) thousands: f64,
 }
 
-pub(crate) const ARTEFACTS: [Artefact; 7] = [
+pub(crate) const ARTEFACTS: [Artefact; 6] = [
     Artefact {
         name: "select_cons_tres.so (slurmctld)",
         package: "select-plugin",
@@ -28,7 +28,6 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "node-layout",
             "node-state",
             "placement",
-            "plugin-front",
             "plugin-rt",
             "power",
             "protocol",
@@ -94,19 +93,6 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "topology",
         ],
         thousands: 27.6,
-    },
-    Artefact {
-        name: "gpu_nvml.so",
-        package: "gpu-plugin",
-        crates: &[
-            "error-chain",
-            "plugin-front",
-            "plugin-rt",
-            "slurm-numbers",
-            "slurm-tables",
-            "slurmctld-rt",
-        ],
-        thousands: 3.5,
     },
     Artefact {
         name: "acct_gather_energy_tessera.so",

@@ -93,6 +93,7 @@ fn sections(
         limits: sections::limits(root, &nodes.models),
         health: health::read(root),
         nodes: nodes.specs,
+        not_partitioned: Vec::new(),
     }
 }
 

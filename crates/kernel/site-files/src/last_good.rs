@@ -129,7 +129,8 @@ impl LastGood {
             let found = texts.named.iter().find(|(known, _)| known == name);
             found.map(|(_, text)| text.clone()).ok_or_else(|| ErrorKind::NotFound.into())
         };
-        site_config::parse(&path.to_string_lossy(), &texts.main, &named).0
+        let config = site_config::parse(&path.to_string_lossy(), &texts.main, &named).0;
+        config.map(|config| tessera_toml::with_gres(path, config))
     }
 
     fn bytes(&self) -> io::Result<Vec<u8>> {

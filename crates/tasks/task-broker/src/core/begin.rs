@@ -18,6 +18,9 @@ pub(super) enum Placed {
     Refused { code: Code, need: u64, most: u64, why: String },
 }
 
+/// Room for an MPS server, bytes: it takes 66 MiB on an H200 (docs/real-gpu.md).
+const MPS_SERVER: u64 = 256 << 20;
+
 impl Core {
     /// A process of `job` begins a task. A task that was begun before is answered again, unless it still waits.
     pub fn begin(&mut self, job: u32, process: Process, begin: &Begin, t: f64) -> Vec<Effect> {
@@ -177,6 +180,15 @@ impl Core {
         Ok(job.devices.iter().copied().filter(|id| in_group(id) && is_seen(id)).collect())
     }
 
+    /// The memory of a process that has a device to itself. The device's MPS server comes with the first process and stays until
+    /// the last job's end: without room for it, the next such process would wait for ever.
+    fn largest_alone(&self, id: DeviceId) -> Bytes {
+        let has_server = self.devices.get(&id).is_some_and(|device| device.mps_pipe.is_some());
+        let server = if has_server { MPS_SERVER } else { 0 };
+        let largest = self.sched.pool().get(id).map(task_sched::Held::largest_task).unwrap_or_default();
+        Bytes(largest.0.saturating_sub(server))
+    }
+
     /// Gives the need of a task: as it says, or as its job declared, or a whole device.
     fn need_of(&self, worker: WorkerId, begin: &Begin, usable: &[DeviceId]) -> Result<Need, Placed> {
         let job = self.workers.get(&worker).map(|state| state.job);
@@ -200,7 +212,7 @@ impl Core {
         }
         let helds = || usable.iter().filter_map(|id| self.sched.pool().get(*id));
         let declared = job.and_then(|job| self.jobs.get(&job)?.declared).map(|mem| round_up(Bytes(mem)));
-        let alone = helds().map(task_sched::Held::largest_task).max().unwrap_or_default();
+        let alone = usable.iter().map(|id| self.largest_alone(*id)).max().unwrap_or_default();
         // `alg3` never fills a device: what it leaves must not let anybody in.
         let alone = if self.is_strict { Bytes(alone.0.saturating_sub(1)) } else { alone };
         // A program that says nothing about its launches counts as one that fills the device.

@@ -33,11 +33,10 @@ impl Limits {
     #[must_use]
     pub fn of(pipe_directory: &Path, devices: usize) -> Self {
         let ask = |words: &str| ask(pipe_directory, words);
+        // The percentage is always told: a daemon that is silent about it is not asked again.
+        let Some(threads) = ask("get_default_active_thread_percentage") else { return Self::default() };
         let memory = |device| bytes(ask(&format!("get_default_device_pinned_mem_limit {device}"))?.trim());
-        Self {
-            threads: ask("get_default_active_thread_percentage").and_then(|text| text.trim().parse().ok()),
-            memory: (0..devices).map(memory).collect(),
-        }
+        Self { threads: threads.trim().parse().ok(), memory: (0..devices).map(memory).collect() }
     }
 }
 

@@ -69,10 +69,14 @@ pub(super) fn current() -> Option<u64> {
     STACK.with(|stack| stack.borrow().last().copied())
 }
 
-/// The driver and the current context.
+/// The driver and the current context, which another client's fault has not ended.
 pub(super) fn here() -> Answer<(&'static Driver, u64)> {
-    let driver = driver()?;
-    Ok((driver, current().ok_or(Code::InvalidContext)?))
+    let (driver, context) = (driver()?, current().ok_or(Code::InvalidContext)?);
+    match driver.is_well(context) {
+        Err(Code::IllegalAddress) => Err(Code::IllegalAddress),
+        // What else is wrong with the context, the call itself finds.
+        _ => Ok((driver, context)),
+    }
 }
 
 /// Changes the thread's stack of contexts.

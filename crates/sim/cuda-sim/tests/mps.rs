@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use common::{MIB, Node, compiler, ok, parts, wait_until};
+use cuda::core::control::Limits;
 
 const H200: &str = "driver_version = \"580.159.04\"\n[[gpus]]\nmodel = \"h200-141gb\"\n";
 
@@ -80,6 +81,8 @@ fn a_client_sees_its_sms_and_its_limit_less_its_context() {
     // A client that runs keeps its limits; the daemon's hold for those that come.
     let old = Old::start(&node, &daemon, &format!("init context 0 wait alloc {} sms", 4096 * MIB));
     daemon.tell("set_default_device_pinned_mem_limit 0 3G\nset_default_active_thread_percentage 50\n");
+    let limits = Limits { threads: Some(50.0), memory: vec![Some(3 << 30)] };
+    wait_until("the daemon has its limits", || Limits::of(&daemon.dir, 1) == limits);
     assert_eq!(shown(&[(MEMORY, "0=8G"), (THREADS, "90")]), format!("sms: 0 66, info: 0 2802 {total}"));
     assert_eq!(shown(&[(MEMORY, "0=1G"), (THREADS, "7")]), format!("sms: 0 8, info: 0 966 {total}"));
     assert_eq!(shown(&[]), format!("sms: 0 66, info: 0 2802 {total}"), "without variables of its own");

@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFla
 use super::mps::bytes;
 
 /// Longest wait for each answer. A daemon that is silent has no limits: a real client waits for ever.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Says that a command line comes.
 const COMMAND_LINE: u32 = 4;
 

@@ -177,8 +177,10 @@ fn life_of_processes(cluster: &Cluster) {
     assert_eq!(cluster.wait_end(waiter).unwrap().state(), "CANCELLED");
     let account = becomes(cluster, "n1", "the waiter to be forgotten", |s| s.jobs.len() == 1);
     assert_eq!(running(&account), 1, "{account:?}");
-    // The site's context_mib for its one process, the MPS server's 66 MiB, and the few MiB by which a real context is larger.
-    assert!((366..382).contains(&account.devices[0].overhead_mib), "{account:?}");
+    assert_eq!(
+        account.devices[0].overhead_mib, 310,
+        "the site's context_mib for its one process: {account:?}"
+    );
     let too_large = cluster.complete(User::Alice, &options, "gpu-tasks task 17000000000 32 8 2>&1").unwrap();
     assert!(too_large.contains("refused") && too_large.contains("17001611264"), "names both: {too_large}");
     make(&go);
@@ -244,7 +246,7 @@ fn broker_killed_under_jobs(cluster: &Cluster) {
 }
 
 fn everything(release: Release) {
-    let mut cluster = cluster(release, "log = \"/var/log/tasks-%n\"\ncontext_mib = 300\n");
+    let mut cluster = cluster(release, "log = \"/var/log/tasks-%n\"\ncontext_mib = 310\n");
     on(&mut cluster, |cluster| {
         figure_1(cluster);
         figure_3_for_mig(cluster);

@@ -28,13 +28,11 @@ typedef enum cudaError {
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorSymbolNotFound = 500,
     cudaErrorNotReady = 600,
-    cudaErrorIllegalAddress = 700,
     cudaErrorSetOnActiveProcess = 708,
     cudaErrorHostMemoryAlreadyRegistered = 712,
     cudaErrorHostMemoryNotRegistered = 713,
     cudaErrorNotSupported = 801,
     cudaErrorMpsConnectionFailed = 805,
-    cudaErrorMpsServerNotReady = 807,
     cudaErrorMpsMaxClientsReached = 808,
     cudaErrorUnknown = 999
 } cudaError_t;

@@ -133,14 +133,14 @@ fn the_context_of_an_mps_client_is_part_of_its_limit() {
     let (client, lines) = node.waiting(&verbs, &[pipe, limit]);
     // The context of 304 MiB is part of the limit, which the total does not show.
     assert_eq!(lines[2..], ["alloc: 0", "info: 0 20 16130", "alloc: 2"]);
-    assert_eq!(node.used(0, None), 1004 + 66, "and the server's memory");
+    assert_eq!(node.used(0, None), 1004);
     let mps: Vec<bool> = node.store().read().unwrap().gpus[0].processes.iter().map(|p| p.mps).collect();
-    assert_eq!(mps, [false, true], "NVML lists the server, and it among the MPS clients");
+    assert_eq!(mps, [true], "NVML lists it among the MPS clients");
     client.finish();
     assert_eq!(node.client_with("init context 1 info", &[pipe, limit])[2], "info: 0 96 16130");
     // Without a daemon the manual says that a program runs without MPS, and the limit is MPS's.
     let no_daemon = [("CUDA_MPS_PIPE_DIRECTORY", "/nowhere"), limit];
-    assert_eq!(node.client_with("init context 0 info", &no_daemon)[2], "info: 0 15760 16130");
+    assert_eq!(node.client_with("init context 0 info", &no_daemon)[2], "info: 0 15826 16130");
 }
 
 #[test]

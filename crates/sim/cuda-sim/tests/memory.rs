@@ -128,7 +128,6 @@ fn stand_ins_of_nvml_sim_take_memory_too() {
         ci: None,
         memory_mib: V100_MIB - V100_CONTEXT_MIB - 10,
         mps: false,
-        is_mps_server: false,
         cuda_until_ms: None,
     };
     let add = |s: &mut nvidia_ml::engine::state::State| {

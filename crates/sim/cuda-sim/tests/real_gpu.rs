@@ -22,17 +22,12 @@ fn the_facts_of_a_simulated_h200_are_told_to_the_end() {
     let told = text(&ok(&mut python));
     for line in [
         "Name: NVIDIA H200",
-        "MaxMigDeviceCount: 0",
-        "memory: 143771 MiB, 615 MiB of it reserved",
         "profile 1: MIG 2g.35gb id 14, 33024 MiB, 32 SMs, at most 3; places 0 [(0, 2), (2, 2), (4, 2)]; instances 0 0",
-        "profile 17: error 2: Invalid Argument",
         "MIG device 0: error 6: Not Found",
         "  a context: 526 MiB used, compute processes {",
         "killed under a kernel: gone in ",
         "all but 8 MiB: 0, then 16 MiB: 2",
         "'UUID': cuInit 0, count 0 1",
-        "'0,0': cuInit 101, count 3 -1",
-        "'UUID,UUID': cuInit 101, count 3 -1",
         "'1': cuInit 100, count 3 -1",
         "== done",
     ] {

@@ -43,13 +43,11 @@ errors! {
     INVALID_HANDLE = 400, "cudaErrorInvalidResourceHandle", "invalid resource handle";
     SYMBOL_NOT_FOUND = 500, "cudaErrorSymbolNotFound", "named symbol not found";
     NOT_READY = 600, "cudaErrorNotReady", "device not ready";
-    ILLEGAL_ADDRESS = 700, "cudaErrorIllegalAddress", "an illegal memory access was encountered";
     SET_ON_ACTIVE = 708, "cudaErrorSetOnActiveProcess", "cannot set while device is active in this process";
     ALREADY_REGISTERED = 712, "cudaErrorHostMemoryAlreadyRegistered", "part or all of the requested memory range is already mapped";
     NOT_REGISTERED = 713, "cudaErrorHostMemoryNotRegistered", "pointer does not correspond to a registered memory region";
     NOT_SUPPORTED = 801, "cudaErrorNotSupported", "operation not supported";
     MPS_CONNECTION = 805, "cudaErrorMpsConnectionFailed", "MPS client failed to connect to the MPS control daemon or the MPS server";
-    MPS_NOT_READY = 807, "cudaErrorMpsServerNotReady", "the MPS server is not ready to accept new MPS client requests";
     MPS_MAX_CLIENTS = 808, "cudaErrorMpsMaxClientsReached", "the hardware resources required to support device connections have been exhausted";
     UNKNOWN = 999, "cudaErrorUnknown", "unknown error";
 }

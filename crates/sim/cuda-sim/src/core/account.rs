@@ -14,9 +14,6 @@ use super::log::{Log, Op};
 const PROHIBITED: u32 = 2;
 const EXCLUSIVE_PROCESS: u32 = 3;
 
-/// Memory of an MPS server on a device: what an H200 with driver 580 showed (docs/real-gpu.md).
-const SERVER: u64 = 66 << 20;
-
 /// Access to the table on behalf of one process.
 #[derive(Debug)]
 pub struct Accounts<'a> {
@@ -51,7 +48,6 @@ impl Accounts<'_> {
     /// Runs `f` on a table from which the dead are gone; `f` gives the answer and what the device holds after it.
     fn change<T>(&self, f: impl FnOnce(&State, &mut Locked) -> Answer<T>) -> Answer<T> {
         let ran = self.store.account(|state, table| {
-            table.spread_faults().unwrap_or_default();
             let gone = table.sweep(boot_ms(), state.node.late_free_ms).unwrap_or_default();
             gone.iter().for_each(|record| self.log_exit(state, table, record));
             Ok(f(state, table))
@@ -100,7 +96,6 @@ impl Accounts<'_> {
     pub fn open(&self, device: &Device) -> Answer<usize> {
         self.change(|state, table| {
             let before = used(state, table, device)?;
-            self.is_served(table)?;
             let opened = self.may_open(state, table, device, before).and_then(|()| {
                 let record = Record {
                     pid: self.pid,
@@ -111,76 +106,12 @@ impl Accounts<'_> {
                     context: device.context,
                     allocated: 0,
                     beat_ms: boot_ms(),
-                    runs: false,
-                    is_hit: false,
                 };
-                self.show_server(table, &record)?;
                 table.insert(record).map_err(|_| Code::DeviceUnavailable)
             });
             let after = if opened.is_ok() { before + device.context } else { before };
             self.log.write(self.pid, &device.uuid, Op::Context, device.context, after, number(&opened));
             opened
-        })
-    }
-
-    /// Puts the server of a client's daemon onto the client's device, until the daemon ends. The server is not a process of its own here:
-    /// the daemon stands for it.
-    fn show_server(&self, table: &mut Locked, client: &Record) -> Answer<()> {
-        let Some((daemon, started)) = self.mps_daemon.and_then(|pid| Some((pid, start_time(pid)?))) else {
-            return Ok(());
-        };
-        let server = Record { pid: daemon, started, context: SERVER, ..*client };
-        let is_it = |r: &Record| r.pid == daemon && r.gpu == server.gpu && r.instance == server.instance;
-        if table.records().any(|(_, r)| is_it(r)) {
-            return Ok(());
-        }
-        table.insert(server).map(drop).map_err(|_| Code::DeviceUnavailable)
-    }
-
-    /// Makes sure that its MPS server takes new clients. After a fault it waits until every client has ended that it had then.
-    fn is_served(&self, table: &Locked) -> Answer<()> {
-        let old = |r: &Record| r.is_hit && r.mps_daemon == self.mps_daemon && r.is_alive();
-        let waits = self.mps_daemon.is_some() && table.records().any(|(_, r)| old(r));
-        if waits { Err(Code::MpsServerNotReady) } else { Ok(()) }
-    }
-
-    /// Connects to the MPS server, if this process is a client of one.
-    ///
-    /// # Errors
-    ///
-    /// [`Code::MpsServerNotReady`] after a fault, as long as a client lives that the fault has hit.
-    pub fn connect(&self) -> Answer<()> {
-        match self.mps_daemon {
-            Some(_) => self.change(|_, table| self.is_served(table)),
-            None => Ok(()),
-        }
-    }
-
-    /// Makes sure that the MPS server has not ended this client's work.
-    ///
-    /// # Errors
-    ///
-    /// [`Code::IllegalAddress`] if it has: another client ended while its kernel ran.
-    pub fn is_well(&self, slot: usize) -> Answer<()> {
-        if self.mps_daemon.is_none() {
-            return Ok(());
-        }
-        let is_hit = self.change(|_, table| Ok(self.own(table, slot)?.is_hit))?;
-        if is_hit { Err(Code::IllegalAddress) } else { Ok(()) }
-    }
-
-    /// Notes that the kernels of a client begin or have ended. A process without MPS harms no other one, and notes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Code::Unknown`] if the table cannot be written.
-    pub fn runs(&self, slot: usize, runs: bool) -> Answer<()> {
-        if self.mps_daemon.is_none() {
-            return Ok(());
-        }
-        self.change(|_, table| {
-            let record = Record { runs, beat_ms: boot_ms(), ..self.own(table, slot)? };
-            table.put(slot, Some(record)).map_err(|_| Code::Unknown)
         })
     }
 
@@ -196,7 +127,8 @@ impl Accounts<'_> {
         if !there || gpu.compute_mode == PROHIBITED || (gpu.compute_mode == EXCLUSIVE_PROCESS && foreign) {
             return Err(Code::DeviceUnavailable);
         }
-        let clients = others.iter().filter(|r| r.is_mps_client() && r.mps_daemon == self.mps_daemon).count();
+        let clients =
+            others.iter().filter(|r| r.mps_daemon.is_some() && r.mps_daemon == self.mps_daemon).count();
         if clients >= device.max_clients {
             return Err(Code::MpsMaxClientsReached);
         }

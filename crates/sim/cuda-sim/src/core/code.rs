@@ -31,13 +31,11 @@ codes! {
     InvalidHandle = 400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle";
     NotFound = 500, "CUDA_ERROR_NOT_FOUND", "named symbol not found";
     NotReady = 600, "CUDA_ERROR_NOT_READY", "device not ready";
-    IllegalAddress = 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered";
     PrimaryContextActive = 708, "CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE", "cannot set while device is active in this process";
     HostMemoryAlreadyRegistered = 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped";
     HostMemoryNotRegistered = 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region";
     NotSupported = 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported";
     MpsConnectionFailed = 805, "CUDA_ERROR_MPS_CONNECTION_FAILED", "MPS client failed to connect to the MPS control daemon or the MPS server";
-    MpsServerNotReady = 807, "CUDA_ERROR_MPS_SERVER_NOT_READY", "the MPS server is not ready to accept new MPS client requests";
     MpsMaxClientsReached = 808, "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED", "the hardware resources required to support device connections have been exhausted";
     Unknown = 999, "CUDA_ERROR_UNKNOWN", "unknown error";
 }

@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFla
 use super::mps::bytes;
 
 /// Longest wait for each answer. A daemon that is silent has no limits: a real client waits for ever.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Says that a command line comes.
 const COMMAND_LINE: u32 = 4;
 
@@ -33,10 +33,11 @@ impl Limits {
     #[must_use]
     pub fn of(pipe_directory: &Path, devices: usize) -> Self {
         let ask = |words: &str| ask(pipe_directory, words);
-        // The percentage is always told: a daemon that is silent about it is not asked again.
-        let Some(threads) = ask("get_default_active_thread_percentage") else { return Self::default() };
         let memory = |device| bytes(ask(&format!("get_default_device_pinned_mem_limit {device}"))?.trim());
-        Self { threads: threads.trim().parse().ok(), memory: (0..devices).map(memory).collect() }
+        Self {
+            threads: ask("get_default_active_thread_percentage").and_then(|text| text.trim().parse().ok()),
+            memory: (0..devices).map(memory).collect(),
+        }
     }
 }
 

@@ -49,8 +49,6 @@ pub(super) struct Inner {
 pub(super) struct OnDevice {
     pub(super) slot: Option<usize>,
     pub(super) users: u32,
-    /// Number of kernels that run.
-    pub(super) kernels: u32,
     pub(super) primary: Option<u64>,
     pub(super) retained: u32,
     pub(super) flags: u32,
@@ -106,7 +104,6 @@ impl Driver {
             inner: Mutex::new(inner),
         };
         driver.accounts().forget_former_program()?;
-        driver.accounts().connect()?;
         Ok(driver)
     }
 
@@ -206,40 +203,6 @@ impl Driver {
         let inner = self.lock()?;
         let device = inner.context(context)?.device;
         self.accounts().memory(self.device(device)?, inner.slot(device)?)
-    }
-
-    /// Makes sure that a context's work was not ended by another client's fault.
-    ///
-    /// # Errors
-    ///
-    /// [`Code::InvalidContext`]; those of [`Accounts::is_well`].
-    pub fn is_well(&self, context: u64) -> Answer<()> {
-        let inner = self.lock()?;
-        let device = inner.context(context)?.device;
-        self.accounts().is_well(inner.slot(device)?)
-    }
-
-    /// Runs `kernel` in a context, so that other clients of its MPS server notice if it ends the process.
-    ///
-    /// # Errors
-    ///
-    /// [`Code::InvalidContext`] if the context is gone; those of [`Accounts::runs`] and of the kernel.
-    pub fn run<T>(&self, context: u64, kernel: impl FnOnce() -> Answer<T>) -> Answer<T> {
-        self.count_kernel(context, 1)?;
-        let ran = kernel();
-        self.count_kernel(context, -1)?;
-        ran
-    }
-
-    /// Threads of a process run kernels at the same time: the first and the last are noted.
-    fn count_kernel(&self, context: u64, change: i32) -> Answer<()> {
-        let mut inner = self.lock()?;
-        let device = inner.context(context)?.device;
-        let slot = inner.slot(device)?;
-        let on = inner.on(device)?;
-        let before = on.kernels;
-        on.kernels = before.saturating_add_signed(change);
-        if before == 0 || on.kernels == 0 { self.accounts().runs(slot, on.kernels > 0) } else { Ok(()) }
     }
 
     /// Writes down that a kernel was launched.

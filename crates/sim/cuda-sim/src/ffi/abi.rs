@@ -69,14 +69,10 @@ pub(super) fn current() -> Option<u64> {
     STACK.with(|stack| stack.borrow().last().copied())
 }
 
-/// The driver and the current context, which another client's fault has not ended.
+/// The driver and the current context.
 pub(super) fn here() -> Answer<(&'static Driver, u64)> {
-    let (driver, context) = (driver()?, current().ok_or(Code::InvalidContext)?);
-    match driver.is_well(context) {
-        Err(Code::IllegalAddress) => Err(Code::IllegalAddress),
-        // What else is wrong with the context, the call itself finds.
-        _ => Ok((driver, context)),
-    }
+    let driver = driver()?;
+    Ok((driver, current().ok_or(Code::InvalidContext)?))
 }
 
 /// Changes the thread's stack of contexts.

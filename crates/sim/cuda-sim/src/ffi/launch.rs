@@ -41,7 +41,7 @@ fn launch(
     let kernel = kernel(function)?;
     check_stream(stream)?;
     let ran = if is_legal(grid, block, shared) {
-        driver.run(context, || kernel.run(grid, block, shared, arguments))
+        kernel.run(grid, block, shared, arguments)
     } else {
         Err(Code::InvalidValue)
     };

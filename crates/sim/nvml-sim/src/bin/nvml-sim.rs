@@ -333,16 +333,7 @@ fn proc(state: &mut State, command: &ProcCommand) -> Answer<()> {
             }
             let processes = &mut state.gpu_mut(gpu)?.processes;
             processes.retain(|p| p.pid != pid);
-            processes.push(Process {
-                pid,
-                started,
-                gi,
-                ci,
-                memory_mib,
-                mps,
-                is_mps_server: false,
-                cuda_until_ms: None,
-            });
+            processes.push(Process { pid, started, gi, ci, memory_mib, mps, cuda_until_ms: None });
         }
         ProcCommand::Remove { pid } => {
             for gpu in &mut state.gpus {

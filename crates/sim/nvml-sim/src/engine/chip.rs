@@ -76,8 +76,6 @@ pub struct Board {
     pub sm_mhz: u32,
     /// Memory clock, MHz.
     pub mem_mhz: u32,
-    /// Memory that the driver keeps for itself, MiB, if hardware showed it. Otherwise it is all that programs do not see.
-    pub reserved_mib: Option<u64>,
     /// NVLink connections of the board.
     pub links: u32,
     /// Newest PCIe generation that the board supports.

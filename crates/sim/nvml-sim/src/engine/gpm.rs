@@ -1,8 +1,7 @@
 //! GPM: samples of the counters that the driver keeps for a GPU and for each GPU instance, and what two of them say.
 //!
 //! Here the counters are those of [`super::meter`]. Facts from nvml.h 13 and NVML's reference, "GPM Functions": for Hopper and later;
-//! two samples of one device give a mean over the time between them, which should be more than 100 ms (driver 580 on an H200 also
-//! answers for samples that are 1 ms apart: docs/real-gpu.md); metric 1 is the part of
+//! two samples of one device give a mean over the time between them, which should be more than 100 ms; metric 1 is the part of
 //! the time in which a program was active, metric 2 the part of the SMs that were busy, both in percent.
 
 use super::activity::WHOLE;
@@ -13,6 +12,9 @@ use super::state::State;
 
 /// First compute capability with GPM: Hopper's.
 const FIRST_CC: i32 = 9;
+/// Samples that are no further apart say nothing: the driver renews its counters this seldom. What it answers then is not
+/// documented. The simulator answers that it has no data.
+const REFRESH_NS: u64 = 100_000_000;
 
 /// `NVML_GPM_METRIC_GRAPHICS_UTIL`.
 const GRAPHICS_UTIL: u32 = 1;
@@ -68,7 +70,7 @@ impl Session {
 /// # Errors
 ///
 /// [`Code::InvalidArgument`] for samples of different devices or in the wrong order; [`Code::NotSupported`] for a metric that is
-/// not simulated; [`Code::NoData`] for samples of the same moment.
+/// not simulated; [`Code::NoData`] for samples that are too close.
 pub fn metric(first: &Sample, second: &Sample, id: u32) -> Answer<f64> {
     if (first.gpu, first.gi) != (second.gpu, second.gi) {
         return Err(Code::InvalidArgument);
@@ -80,7 +82,7 @@ pub fn metric(first: &Sample, second: &Sample, id: u32) -> Answer<f64> {
         SM_UTIL => busy(|busy| busy.sm_ns),
         _ => return Err(Code::NotSupported),
     };
-    if passed_ns == 0 {
+    if passed_ns <= REFRESH_NS {
         return Err(Code::NoData);
     }
     #[expect(clippy::cast_precision_loss, reason = "a percentage")]
@@ -112,9 +114,7 @@ mod tests {
         assert_eq!([1, 2].map(|id| metric(&first, &second, id)), [Ok(50.0), Ok(25.0)]);
         assert_eq!(metric(&first, &second, 10), Err(Code::NotSupported), "DRAM_BW_UTIL");
         assert_eq!(metric(&second, &first, 1), Err(Code::InvalidArgument));
-        assert_eq!(metric(&first, &Sample { at_ns: 5 * S, ..second }, 1), Err(Code::NoData));
-        let soon = sample(5 * S + 1_000_000, S + 500_000, S);
-        assert_eq!(metric(&first, &soon, 1), Ok(50.0), "1 ms apart");
+        assert_eq!(metric(&first, &Sample { at_ns: 5 * S + REFRESH_NS, ..second }, 1), Err(Code::NoData));
     }
 
     #[test]

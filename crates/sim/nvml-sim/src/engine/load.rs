@@ -44,7 +44,7 @@ impl State {
         let tenants = self.tenants(gpu, &board, &workers)?;
         let running = physics::run(&board, &tenants, f64::from(limit_mw) / 1000.0);
         let computes = |pid: u32| workers.iter().any(|(worker, _)| worker.process.pid == pid);
-        let others = self.processes(gpu, |process| !process.is_mps_server && !computes(process.pid))?;
+        let others = self.processes(gpu, |process| !computes(process.pid))?;
         let floor_mw = if others.is_empty() { 0 } else { self.power_constraints(gpu)?.1 / 10 * 9 };
         let is_idle = tenants.is_empty() && others.is_empty();
         let activity = self.activity(gpu, board.gpcs, &tenants, &running.active, &others)?;

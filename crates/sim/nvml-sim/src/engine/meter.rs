@@ -19,9 +19,6 @@ use rustix::time::{ClockId, clock_gettime};
 use super::activity::{Activity, MILLION, SLOTS};
 use super::load::Load;
 
-/// The counter of energy goes on in steps, as that of an H200 with driver 580 does (docs/real-gpu.md), nanoseconds.
-const STEP_NS: u64 = 100_000_000;
-
 /// The sums of a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
@@ -29,8 +26,6 @@ pub struct Reading {
     pub at_ns: u64,
     /// Energy since the node was made, nanojoules.
     pub energy_nj: u64,
-    /// The part of it that the driver's counter shows, nanojoules.
-    pub counter_nj: u64,
     /// Time at a clock that the power limit lowered, nanoseconds.
     pub capped_ns: u64,
     /// Busy time of each GPU instance, by its id, and of the whole GPU.
@@ -58,7 +53,7 @@ impl Busy {
     }
 }
 
-/// 4 numbers and 2 for each instance, each of 20 digits and a blank; filled up to a part of a page, so that no line lies in two.
+/// 3 numbers and 2 for each instance, each of 20 digits and a blank; filled up to a part of a page, so that no line lies in two.
 const LINE: usize = 1024;
 
 /// The file of a node's sums.
@@ -103,12 +98,9 @@ impl Reading {
         let passed_ns = now_ns.saturating_sub(self.at_ns);
         // Milliwatts times nanoseconds are picojoules.
         let energy_nj = u128::from(load.power_mw) * u128::from(passed_ns) / 1000;
-        let energy_nj = self.energy_nj.saturating_add(u64::try_from(energy_nj).unwrap_or(u64::MAX));
-        let steps = now_ns / STEP_NS > self.at_ns / STEP_NS;
         Self {
             at_ns: now_ns,
-            energy_nj,
-            counter_nj: if steps { energy_nj } else { self.counter_nj },
+            energy_nj: self.energy_nj.saturating_add(u64::try_from(energy_nj).unwrap_or(u64::MAX)),
             capped_ns: self.capped_ns.saturating_add(if load.is_capped { passed_ns } else { 0 }),
             busy: std::array::from_fn(|slot| self.busy[slot].until(passed_ns, load.activity[slot])),
         }
@@ -116,7 +108,7 @@ impl Reading {
 
     fn line(self) -> String {
         let busy = self.busy.iter().flat_map(|busy| [busy.graphics_ns, busy.sm_ns]);
-        let all = [self.at_ns, self.energy_nj, self.counter_nj, self.capped_ns].into_iter().chain(busy);
+        let all = [self.at_ns, self.energy_nj, self.capped_ns].into_iter().chain(busy);
         let mut text: String = all.map(|number| format!("{number:020} ")).collect();
         text.extend(std::iter::repeat_n(' ', LINE.saturating_sub(text.len() + 1)));
         text + "\n"
@@ -125,13 +117,13 @@ impl Reading {
     fn parse(line: &[u8]) -> Option<Self> {
         let text = str::from_utf8(line).ok()?;
         let numbers: Vec<u64> = text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
-        let [at_ns, energy_nj, counter_nj, capped_ns, ref busy @ ..] = numbers[..] else { return None };
+        let [at_ns, energy_nj, capped_ns, ref busy @ ..] = numbers[..] else { return None };
         let pair = |pair: &[u64]| match *pair {
             [graphics_ns, sm_ns] => Some(Busy { graphics_ns, sm_ns }),
             _ => None,
         };
         let busy: Vec<Busy> = busy.chunks(2).map(pair).collect::<Option<_>>()?;
-        Some(Self { at_ns, energy_nj, counter_nj, capped_ns, busy: busy.try_into().ok()? })
+        Some(Self { at_ns, energy_nj, capped_ns, busy: busy.try_into().ok()? })
     }
 }
 
@@ -162,16 +154,11 @@ mod tests {
         assert_eq!(later.busy[2], Busy { graphics_ns: 2_000_000_000, sm_ns: 500_000_000 });
         assert_eq!(later.busy[1], Busy::default());
         assert_eq!(later.until(8_000_000_000, &load(0, false)).energy_nj, later.energy_nj);
-        let counts = |from: Reading, ms: u64| from.until(from.at_ns + ms * 1_000_000, &load(1_000, false));
-        let (soon, step) = (counts(later, 99), counts(later, 100));
-        assert_eq!((soon.counter_nj, soon.energy_nj - later.energy_nj), (later.counter_nj, 99_000_000));
-        assert_eq!([step.counter_nj, counts(soon, 1).counter_nj], [step.energy_nj; 2], "a step each 100 ms");
         let rebooted = later.until(3, &load(400_000, true));
         assert_eq!((rebooted.at_ns, rebooted.energy_nj), (3, later.energy_nj));
         let most = Reading {
             at_ns: u64::MAX,
             energy_nj: u64::MAX,
-            counter_nj: u64::MAX,
             capped_ns: u64::MAX,
             busy: [Busy { graphics_ns: u64::MAX, sm_ns: u64::MAX }; SLOTS],
         };

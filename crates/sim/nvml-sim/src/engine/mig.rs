@@ -33,13 +33,13 @@ fn has_processes(processes: &[Process], filter: impl Fn(&Process) -> bool) -> bo
     processes.iter().any(|p| filter(p) && p.is_alive())
 }
 
-/// Instances of the profile that can still be made beside those that exist. While MIG is off these are as many as if it were on.
+/// Instances of the profile that can still be made beside those that exist.
 ///
 /// # Errors
 ///
-/// [`Code::InvalidArgument`] for an unknown profile.
+/// [`Code::NotSupported`] with MIG off, [`Code::InvalidArgument`] for an unknown profile.
 pub fn remaining(state: &State, gpu: u32, profile_id: u32) -> Answer<u32> {
-    let profile = state.chip(gpu)?.profile(profile_id).ok_or(Code::InvalidArgument)?;
+    let profile = profile(state, gpu, profile_id)?;
     let starts = free_starts(state, gpu, profile)?;
     let left = left_by_count(state, gpu, profile)?;
     Ok(u32::try_from(starts.len()).unwrap_or(u32::MAX).min(left))

@@ -19,7 +19,6 @@ fn with_process(state: &mut State, gi: Option<u32>) {
         ci: None,
         memory_mib: 1,
         mps: false,
-        is_mps_server: false,
         cuda_until_ms: None,
     });
 }

@@ -17,9 +17,6 @@ pub struct Process {
     pub memory_mib: u64,
     /// True for a client of an MPS daemon.
     pub mps: bool,
-    /// True for an MPS server: it holds memory and computes nothing.
-    #[serde(skip)]
-    pub is_mps_server: bool,
     /// For a CUDA program: until when it counts even if it is dead, milliseconds since boot. Such a process stands in the table of
     /// CUDA contexts and is never written to the state.
     #[serde(skip)]
@@ -73,16 +70,8 @@ mod tests {
     fn this_process_lives_and_a_reused_pid_does_not_count() {
         let pid = std::process::id();
         let started = start_time(pid).unwrap();
-        let mut p = Process {
-            pid,
-            started,
-            gi: None,
-            ci: None,
-            memory_mib: 1,
-            mps: false,
-            is_mps_server: false,
-            cuda_until_ms: None,
-        };
+        let mut p =
+            Process { pid, started, gi: None, ci: None, memory_mib: 1, mps: false, cuda_until_ms: None };
         assert!(p.is_alive());
         p.started += 1;
         assert!(!p.is_alive());

@@ -90,13 +90,13 @@ impl State {
         Ok(all.filter(|p| filter(p) && p.is_alive()).cloned().collect())
     }
 
-    /// Utilisation in percent: 100 with a process that may compute, 0 without.
+    /// Utilisation in percent: 100 with a process, 0 without.
     ///
     /// # Errors
     ///
     /// There is no such GPU, as for [`State::gpu`].
     pub fn utilisation(&self, gpu: u32) -> Answer<u32> {
-        Ok(if self.processes(gpu, |p| !p.is_mps_server)?.is_empty() { 0 } else { 100 })
+        Ok(if self.processes(gpu, |_| true)?.is_empty() { 0 } else { 100 })
     }
 
     /// Memory of a GPU or of one GPU instance on it: total, reserved, used; MiB. `used` is what processes hold, without `reserved`.
@@ -110,9 +110,8 @@ impl State {
             Ok(self.processes(gpu, f)?.iter().map(|p| p.memory_mib).sum())
         };
         let Some(id) = gi else {
-            let total = chip.model.total_memory_mib;
-            let unseen = total.saturating_sub(chip.model.visible_mib());
-            return Ok([total, chip.board.reserved_mib.unwrap_or(unseen), held(&|_| true)?]);
+            let [total, visible] = [chip.model.total_memory_mib, chip.model.visible_mib()];
+            return Ok([total, total.saturating_sub(visible), held(&|_| true)?]);
         };
         let gi = self.gpu(gpu)?.instances.iter().find(|g| g.id == id).ok_or(Code::InvalidArgument)?;
         let total = chip.profile(gi.profile).ok_or(Code::Unknown)?.base.memory_mib;

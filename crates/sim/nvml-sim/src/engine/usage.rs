@@ -40,7 +40,7 @@ pub struct Record {
     pub gpu: u32,
     /// GPU instance and compute instance, on a MIG device.
     pub instance: Option<(u32, u32)>,
-    /// The MPS control daemon whose client it is. One of its own stands for its server.
+    /// The MPS control daemon whose client it is.
     pub mps_daemon: Option<u32>,
     /// What its contexts take, bytes.
     pub context: u64,
@@ -48,14 +48,7 @@ pub struct Record {
     pub allocated: u64,
     /// Milliseconds since boot at which its process was last known to live.
     pub beat_ms: u64,
-    /// Whether a kernel of it runs.
-    pub runs: bool,
-    /// Whether its MPS server has ended its work, because another client ended under a kernel.
-    pub is_hit: bool,
 }
-
-const RUNS: u32 = 1;
-const IS_HIT: u32 = 2;
 
 impl Record {
     /// Everything that it holds, bytes.
@@ -68,12 +61,6 @@ impl Record {
     #[must_use]
     pub fn is_on(&self, gpu: u32, gi: Option<u32>) -> bool {
         self.gpu == gpu && gi.is_none_or(|gi| self.instance.is_some_and(|i| i.0 == gi))
-    }
-
-    /// Whether it is a client of an MPS server.
-    #[must_use]
-    pub fn is_mps_client(&self) -> bool {
-        self.mps_daemon.is_some_and(|daemon| daemon != self.pid)
     }
 
     /// Whether its process lives.
@@ -97,16 +84,14 @@ impl Record {
             gi: self.instance.map(|i| i.0),
             ci: self.instance.map(|i| i.1),
             memory_mib: self.total() / MIB,
-            mps: self.is_mps_client(),
-            is_mps_server: self.mps_daemon == Some(self.pid),
+            mps: self.mps_daemon.is_some(),
             cuda_until_ms: Some(self.beat_ms.saturating_add(late_free_ms)),
         }
     }
 
     fn to_bytes(self) -> [u8; RECORD] {
         let (gi, ci) = self.instance.unwrap_or((NONE, NONE));
-        let flags = if self.runs { RUNS } else { 0 } | if self.is_hit { IS_HIT } else { 0 };
-        let words = [self.pid, self.gpu, gi, ci, self.mps_daemon.unwrap_or(NONE), flags];
+        let words = [self.pid, self.gpu, gi, ci, self.mps_daemon.unwrap_or(NONE), 0];
         let longs = [self.started, self.context, self.allocated, self.beat_ms];
         let mut out = [0; RECORD];
         let bytes =
@@ -129,8 +114,6 @@ impl Record {
             context: long(1)?,
             allocated: long(2)?,
             beat_ms: long(3)?,
-            runs: word(5)? & RUNS != 0,
-            is_hit: word(5)? & IS_HIT != 0,
         };
         (record.pid != 0).then_some(record)
     }
@@ -257,32 +240,6 @@ impl Locked {
     #[must_use]
     pub fn get(&self, slot: usize) -> Option<&Record> {
         self.slots.get(slot)?.as_ref()
-    }
-
-    /// Ends the work of every client of an MPS server one of whose clients ended while its kernel ran. An H200 with driver 580 does so
-    /// (docs/real-gpu.md). A daemon has one server here.
-    ///
-    /// # Errors
-    ///
-    /// The file system's.
-    pub fn spread_faults(&mut self) -> io::Result<()> {
-        let died = |r: &&Record| r.runs && r.is_mps_client() && !r.is_alive();
-        let dead: Vec<(usize, Record)> =
-            self.records().filter(|(_, r)| died(r)).map(|(slot, r)| (slot, *r)).collect();
-        for (slot, record) in dead {
-            let neighbours: Vec<(usize, Record)> = self
-                .records()
-                .filter(|(_, r)| {
-                    r.is_mps_client() && r.mps_daemon == record.mps_daemon && r.pid != record.pid
-                })
-                .map(|(slot, r)| (slot, *r))
-                .collect();
-            neighbours
-                .iter()
-                .try_for_each(|(slot, r)| self.put(*slot, Some(Record { is_hit: true, ..*r })))?;
-            self.put(slot, Some(Record { runs: false, ..record }))?;
-        }
-        Ok(())
     }
 
     /// Removes the records of dead processes whose time is over, and returns them.

@@ -10,8 +10,6 @@ fn record(pid: u32, allocated: u64) -> Record {
         context: 2 * MIB,
         allocated,
         beat_ms: 1000,
-        runs: false,
-        is_hit: false,
     }
 }
 
@@ -52,29 +50,6 @@ fn the_dead_count_until_their_time_is_over() {
     assert_eq!(locked.sweep(1499, 500).unwrap(), []);
     assert_eq!(locked.sweep(1500, 500).unwrap(), [dead]);
     assert_eq!(locked.records().count(), 1, "the living one stays, however old its beat");
-}
-
-#[test]
-fn a_client_that_ends_under_a_kernel_ends_its_neighbours_work() {
-    let (_dir, table) = table();
-    let me = std::process::id();
-    let client = |pid, daemon| Record { mps_daemon: daemon, ..record(pid, MIB) };
-    let dead = Record { pid: u32::MAX - 1, started: 5, ..client(1, Some(7)) };
-    let hit_by = |dead: Record| {
-        let mut locked = table.lock().unwrap();
-        let slots = [client(me, Some(7)), client(me, Some(8)), client(me, None), dead]
-            .map(|record| locked.insert(record).unwrap());
-        locked.spread_faults().unwrap();
-        drop(locked);
-        let mut locked = table.lock().unwrap();
-        let hit = slots.map(|slot| locked.get(slot).unwrap().is_hit);
-        slots.iter().for_each(|slot| locked.put(*slot, None).unwrap());
-        hit
-    };
-    assert_eq!(hit_by(Record { runs: true, ..dead }), [true, false, false, false]);
-    assert_eq!(hit_by(dead), [false; 4], "it ended between kernels");
-    assert_eq!(hit_by(Record { runs: true, mps_daemon: None, ..dead }), [false; 4]);
-    assert_eq!(hit_by(Record { runs: true, ..client(me, Some(7)) }), [false; 4], "it lives");
 }
 
 #[test]

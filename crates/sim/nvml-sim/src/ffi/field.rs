@@ -48,7 +48,7 @@ fn answer(session: &Session, state: &State, gpu: u32, field: u32, scope: u32) ->
         32..=59 => Value::Ullong(0),
         fi::NVML_FI_DEV_MEMORY_TEMP => Value::Uint(38),
         fi::NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION => {
-            Value::Ullong(reading(session, state, gpu)?.counter_nj / 1_000_000)
+            Value::Ullong(reading(session, state, gpu)?.energy_nj / 1_000_000)
         }
         fi::NVML_FI_DEV_PERF_POLICY_POWER => Value::Ullong(reading(session, state, gpu)?.capped_ns),
         fi::NVML_FI_DEV_PERF_POLICY_THERMAL..=fi::NVML_FI_DEV_PERF_POLICY_RELIABILITY => Value::Ullong(0),

@@ -20,16 +20,8 @@ const MODE_INDEPENDENT_DRIVER: u32 = 550;
 
 /// True if this driver lists profiles of a GPU whose MIG mode is off.
 pub(super) fn mode_independent(state: &State) -> bool {
-    driver_major(state).is_none_or(|m| m >= MODE_INDEPENDENT_DRIVER)
-}
-
-/// Number of profiles that this driver has numbers for: 580 knows no profile 17 (docs/real-gpu.md), which nvml.h of CUDA 13.2 names.
-fn profile_count(state: &State) -> u32 {
-    if driver_major(state).is_none_or(|m| m > 580) { GI_PROFILE_COUNT } else { GI_PROFILE_COUNT - 1 }
-}
-
-fn driver_major(state: &State) -> Option<u32> {
-    state.node.driver_version.split('.').next().and_then(|m| m.parse().ok())
+    let major = state.node.driver_version.split('.').next().and_then(|m| m.parse::<u32>().ok());
+    major.is_none_or(|m| m >= MODE_INDEPENDENT_DRIVER)
 }
 
 fn profiles_can_be_listed(state: &State, gpu: u32) -> Answer<()> {
@@ -38,7 +30,7 @@ fn profiles_can_be_listed(state: &State, gpu: u32) -> Answer<()> {
 
 fn profile_by_enum(session: &Session, state: &State, device: Ref, value: u32) -> Answer<&'static GiProfile> {
     let gpu = device.gpu(session, state)?;
-    if value >= profile_count(state) {
+    if value >= GI_PROFILE_COUNT {
         return Err(Code::InvalidArgument);
     }
     profiles_can_be_listed(state, gpu)?;
@@ -210,7 +202,6 @@ exports! {
     fn nvmlDeviceGetGpuInstanceRemainingCapacity(device: Ref, id: c_uint, out: Out<c_uint>) |session, state| {
         let gpu = device.gpu(session, state)?;
         session.privileged()?;
-        profiles_can_be_listed(state, gpu)?;
         out.put(mig::remaining(state, gpu, id)?)
     }
     fn nvmlDeviceCreateGpuInstance(device: Ref, id: c_uint, out: Out<sys::nvmlGpuInstance_t>) |session, state| {
@@ -262,8 +253,7 @@ exports! {
     }
     fn nvmlDeviceGetMaxMigDeviceCount(device: Ref, out: Out<c_uint>) |session, state| {
         let gpu = device.gpu(session, state)?;
-        // While MIG is off, driver 580 on an H200 says 0.
-        out.put(if state.gpu(gpu)?.mig { state.chip(gpu)?.model.compute_slices.into() } else { 0 })
+        out.put(state.chip(gpu)?.model.compute_slices.into())
     }
     fn nvmlDeviceGetMigDeviceHandleByIndex(device: Ref, index: c_uint, out: Out<sys::nvmlDevice_t>) |session, state| {
         let gpu = device.gpu(session, state)?;

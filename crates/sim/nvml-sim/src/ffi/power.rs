@@ -122,7 +122,7 @@ exports! {
     }
     fn nvmlDeviceGetTotalEnergyConsumption(device: Ref, out: Out<u64>) |session, state| {
         let gpu = device.gpu(session, state)?;
-        out.put(reading(session, state, gpu)?.counter_nj / 1_000_000)
+        out.put(reading(session, state, gpu)?.energy_nj / 1_000_000)
     }
     fn nvmlDeviceGetViolationStatus(
         device: Ref, policy: c_uint, out: Out<sys::nvmlViolationTime_t>,

@@ -56,7 +56,6 @@ pub(super) fn run(path: &Path, args: &WorkArgs) -> Result<String, Failure> {
             ci: device.ci,
             memory_mib: args.memory_mib,
             mps,
-            is_mps_server: false,
             cuda_until_ms: None,
         },
         gpu: device.gpu,

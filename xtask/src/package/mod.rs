@@ -46,7 +46,7 @@ enum Format {
     Deb,
     /// For RHEL, Rocky, SUSE and others
     Rpm,
-    /// The same files as an archive, to be unpacked in /
+    /// An archive of a package's files, to be unpacked in /
     Tar,
     /// The `tessera` command alone, as a program that needs no library: to look at a cluster where nothing is installed
     Static,
@@ -79,6 +79,6 @@ fn pack(options: &Package, work: &Path) -> Result<PathBuf, TaskError> {
     match options.format {
         Format::Deb => deb::build(&about, work, &files, &options.out),
         Format::Rpm => rpm::build(&about, work, &files, &options.out),
-        Format::Tar | Format::Static => tar::build(&about, work, &options.out),
+        _ => tar::build(&about, work, &options.out),
     }
 }

@@ -93,6 +93,10 @@ int main(int count, char **arguments) {
             size_t free = 0, total = 0;
             r = cuMemGetInfo(&free, &total);
             sprintf(text, " %zu %zu", free >> 20, total >> 20);
+        } else if (!strcmp(verb, "sms")) {
+            int sms = -1;
+            r = cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0);
+            sprintf(text, " %d", sms);
         } else if (!strcmp(verb, "vmm")) {
             r = virtual_memory(number), i++;
         } else if (!strcmp(verb, "threads")) {

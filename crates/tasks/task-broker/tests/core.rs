@@ -225,6 +225,20 @@ fn a_server_that_ends_under_a_process_closes_its_devices_until_that_is_gone() {
     }
 }
 
+/// The server comes with the first client and stays: a process that wants a device alone must still fit beside it.
+#[test]
+fn a_server_that_stays_keeps_nobody_from_a_device_alone() {
+    let mut core = core("tessera", &[Device { mps_pipe: Some("/pipe".into()), ..device(0, 0) }], 1000);
+    let id = core.uuids().next().unwrap().0;
+    let server = Seen { process: process(90), used: Some(66 * MIB), is_server: true };
+    for pid in [10, 11] {
+        let whole = Begin { whole: true, ..begin(1, 0) };
+        assert_eq!(granted_on(&core.begin(1, process(pid), &whole, 0.0)).len(), 1, "process {pid}");
+        core.process_ended(process(pid), 1.0);
+        core.sampled(id, &Sample { used: (7 + 66) * MIB, processes: vec![server] }, 2.0);
+    }
+}
+
 #[test]
 fn who_uses_more_than_it_was_promised_is_charged() {
     let mut core = core("tessera", &[device(0, 0)], 1000);

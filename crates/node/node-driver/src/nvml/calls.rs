@@ -60,6 +60,11 @@ impl Nvml {
     ///
     /// The library is missing, or the driver is not loaded.
     pub fn load(path: &Path) -> Result<Self, NvmlError> {
+        // The C library of a static program would load a second one, of any version, into the process.
+        if cfg!(target_feature = "crt-static") {
+            let why = "a static program loads no library".to_owned();
+            return Err(NvmlError::Load { path: path.display().to_string(), why });
+        }
         let error = match ffi::Lib::load(path) {
             Ok(lib) => return Ok(Self { lib, known: RefCell::default() }),
             Err(error) => error,

@@ -106,9 +106,6 @@ impl Lib {
     }
 
     fn open(path: &std::path::Path) -> Result<Self, LoadError> {
-        // The C library of a static program would load a second one, of any version, into the process.
-        let why = cfg!(target_feature = "crt-static").then(|| "a static program loads no library".to_owned());
-        why.map_or(Ok(()), |why| Err(LoadError::Open(why)))?;
         // SAFETY: loading runs the library's initialisers; the path comes from the site's configuration and names
         // NVIDIA's library or the simulator.
         let raw = unsafe { sys::NvmlLib::new(path) }.map_err(|e| LoadError::Open(e.to_string()))?;

@@ -15,11 +15,11 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFla
 use super::mps::bytes;
 
 /// Longest wait for each answer. A daemon that is silent has no limits: a real client waits for ever.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Says that a command line comes.
 const COMMAND_LINE: u32 = 4;
 
-/// What a daemon lets each of its clients have at most.
+/// Most that a daemon lets each of its clients have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Percent of the SMs.
@@ -33,11 +33,10 @@ impl Limits {
     #[must_use]
     pub fn of(pipe_directory: &Path, devices: usize) -> Self {
         let ask = |words: &str| ask(pipe_directory, words);
+        // The percentage is always told: a daemon that is silent about it is not asked again.
+        let Some(threads) = ask("get_default_active_thread_percentage") else { return Self::default() };
         let memory = |device| bytes(ask(&format!("get_default_device_pinned_mem_limit {device}"))?.trim());
-        Self {
-            threads: ask("get_default_active_thread_percentage").and_then(|text| text.trim().parse().ok()),
-            memory: (0..devices).map(memory).collect(),
-        }
+        Self { threads: threads.trim().parse().ok(), memory: (0..devices).map(memory).collect() }
     }
 }
 
@@ -59,6 +58,8 @@ fn ask(pipe_directory: &Path, words: &str) -> Option<String> {
     send(&0_u64.to_ne_bytes())?;
     let answer = receive(&socket)?;
     let text = answer.strip_prefix(&0_u32.to_ne_bytes()[..])?;
+    // A caller that leaves before the talk has ended spoils the daemon's next one.
+    let _ = receive(&socket);
     Some(String::from_utf8_lossy(text).trim_end_matches('\0').to_owned())
 }
 

@@ -13,7 +13,7 @@ use super::mps;
 use super::visible::{self, Candidate, Instance, Seen};
 
 const MIB: u64 = 1 << 20;
-/// Memory that the context of a process without MPS takes, MiB. An H200 and an H100 with driver 580 showed 526 MiB for 132 SMs
+/// Memory that the context of a process without MPS takes, MiB. An H200 with driver 580 showed 526 MiB for 132 SMs
 /// (docs/real-gpu.md). Older GPUs: assumed; it gives 304 MiB on a V100, where `nvidia-smi` shows some 300.
 fn context_mib(sms: u32, cc: [i32; 2]) -> u64 {
     let sms = u64::from(sms);

@@ -30,7 +30,7 @@ pub struct Seen {
 const LARGEST_CONTEXT: u64 = 2 << 30;
 
 /// Part of a context that a process may use above its promise before it is named. Contexts grow with a program's code and stacks:
-/// an H100's by 6 to 14 MiB above the 512 of the default.
+/// one on an H100 had 6 MiB more than the 512 of the default.
 const SLACK: u64 = 8;
 
 impl Core {

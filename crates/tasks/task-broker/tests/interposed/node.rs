@@ -58,17 +58,10 @@ pub(crate) fn program(how: &str) -> &'static Path {
     &made.1[usize::from(how != "link")]
 }
 
-/// Takes calls and ends them without an answer, until its input ends.
-const MPS: &str = "import socket,sys,threading\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n\
-                   s.bind(sys.argv[1]); s.listen(64)\ndef take():\n while True: s.accept()[0].close()\n\
-                   threading.Thread(target=take,daemon=True).start(); sys.stdin.read()";
-
 /// A node with simulated A30s of 24 GB, and its broker.
 pub(crate) struct Node {
     dir: TempDir,
     uuids: Vec<String>,
-    /// Stands for the MPS daemon of all its GPUs.
-    mps: Option<Child>,
     parent: Option<Child>,
 }
 
@@ -107,7 +100,7 @@ impl Node {
             }
         }
         assert_eq!(uuids.len(), gpus as usize);
-        let mut node = Node { dir, uuids, mps: None, parent: None };
+        let node = Node { dir, uuids, parent: None };
         node.listen_as_mps();
         node
     }
@@ -120,19 +113,18 @@ impl Node {
         &self.uuids[gpu]
     }
 
-    /// Listens where the MPS daemon would: the broker grants nothing on a device without one. It is a process of its own, because the
-    /// simulated driver shows it on the device in place of its server.
-    fn listen_as_mps(&mut self) {
+    /// Listens where the MPS daemon would, until this program ends: the broker grants nothing on a device without one.
+    fn listen_as_mps(&self) {
         std::fs::create_dir(self.path("pipe")).unwrap();
-        let control = self.path("pipe/control");
-        let mut python = Command::new("python3");
-        python.args(["-c", MPS]).arg(&control).stdin(Stdio::piped());
-        self.mps = Some(python.spawn().unwrap());
-        let address = rustix::net::SocketAddrUnix::new(&control).unwrap();
+        let flags = rustix::net::SocketFlags::CLOEXEC;
         let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
-        wait("the MPS daemon", || {
-            let socket = rustix::net::socket(family, kind, None).unwrap();
-            rustix::net::connect(&socket, &address).ok()
+        let listener = rustix::net::socket_with(family, kind, flags, None).unwrap();
+        let address = rustix::net::SocketAddrUnix::new(self.path("pipe/control")).unwrap();
+        rustix::net::bind(&listener, &address).unwrap();
+        rustix::net::listen(&listener, 64).unwrap();
+        std::thread::spawn(move || {
+            // It ends each call at once: programs that ask for its limits would wait for an answer.
+            while rustix::net::accept_with(&listener, flags).is_ok() {}
         });
     }
 
@@ -253,9 +245,9 @@ impl Drop for Node {
             kill(status.parent);
             kill(status.child);
         }
-        for child in [&mut self.parent, &mut self.mps].into_iter().flatten() {
-            let _ = child.kill();
-            let _ = child.wait();
+        if let Some(parent) = &mut self.parent {
+            let _ = parent.kill();
+            let _ = parent.wait();
         }
     }
 }

@@ -1,10 +1,18 @@
 //! Slurm's files as text whose lines can be changed: which line has a key, and that line with another value.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use site_config::slurm_lines::{Line, lines};
 
 use super::marks::{At, Edit};
+
+/// Keys of slurm.conf whose lists can name plugins of Tessera, and what separates the words of each.
+const LISTS: [(&str, char); 4] = [
+    ("PluginDir", ':'),
+    ("JobSubmitPlugins", ','),
+    ("AcctGatherEnergyType", ','),
+    ("AcctGatherInterconnectType", ','),
+];
 
 /// A file of this machine as it is; `text` is `None` if there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,11 +44,11 @@ impl ConfFile {
     }
 }
 
-/// One line as Slurm reads it.
+/// Line as Slurm reads it.
 pub(super) struct Logical {
     /// Number of its first line in the file, from 0.
     pub(super) first: usize,
-    /// Its lines in the file.
+    /// The lines in the file that make it up.
     raw: Vec<String>,
     pub(super) text: String,
     pub(super) fields: Line,
@@ -56,6 +64,28 @@ impl Logical {
     pub(super) fn include(&self) -> Option<&str> {
         let (word, file) = self.text.trim().split_once(char::is_whitespace)?;
         word.eq_ignore_ascii_case("include").then_some(file.trim())
+    }
+
+    /// Gives the file of the SPANK plugin that this line of plugstack.conf loads.
+    pub(super) fn plugin(&self) -> Option<&str> {
+        let mut words = self.text.split_whitespace();
+        words.next().filter(|word| ["required", "optional"].contains(word))?;
+        words.next()
+    }
+
+    /// Gives a list of this line of slurm.conf that may name plugins of Tessera, whose directory is `dir`: the key, and what is left of
+    /// the list without them.
+    pub(super) fn without_tessera(&self, dir: &Path) -> Option<(&'static str, String)> {
+        LISTS.into_iter().find_map(|(key, separator)| {
+            let list = self.fields.begins(key).then(|| self.fields.field(key)).flatten()?;
+            let is_ours = |one: &str| match separator {
+                ':' => Path::new(one.trim()) == dir,
+                _ => one.trim().rsplit('/').next() == Some("tessera"),
+            };
+            let kept: Vec<&str> = list.split(separator).filter(|one| !is_ours(one)).collect();
+            let kept = kept.join(separator.encode_utf8(&mut [0; 4]));
+            (kept != list).then_some((key, kept))
+        })
     }
 
     /// Gives a key of this line another value. `None`: it is written in a way that cannot be changed safely.

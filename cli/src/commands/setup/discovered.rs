@@ -3,10 +3,10 @@
 use site_config::hostlist::expand;
 use site_config::slurm_lines::Line;
 
-/// What a kind of node needs in each file.
+/// Needs of a kind of node in each file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Discovered {
-    /// Its nodes as they are written, and one by one.
+    /// Names of the nodes as they are written, and one by one.
     pub(super) names: String,
     pub(super) nodes: Vec<String>,
     /// Lines of tessera.toml.

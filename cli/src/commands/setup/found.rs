@@ -1,11 +1,11 @@
 //! Finds Slurm's files and reads them.
 
-use std::env;
-use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use glob::{MatchOptions, Pattern};
 use object::Endianness;
 use object::elf::{DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _};
@@ -13,13 +13,17 @@ use plugin_rt::read_file::{TABLE, read_small};
 
 use super::conf::{ConfFile, Logical};
 use super::plan::Files;
+use super::stamp;
 use crate::outcome::Failure;
 
-/// Where slurmd links the files that slurmctld has sent it, and where Slurm's commands look behind /etc [read_config.c].
+/// Link of slurmd's to the files that slurmctld has sent it: Slurm's commands look there behind /etc [read_config.c].
 const SENT: &str = "/run/slurm/conf/slurm.conf";
 /// File in a directory whose files plugstack.conf includes: before pyxis.conf.
 const PART: &str = "10-tessera.conf";
-/// Most files that are read for one include with a wildcard, and all together.
+/// Wildcards match no slash, and no dot at a name's beginning.
+const AS_IN_C: MatchOptions =
+    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+/// Most files that are read, with all that are included.
 const MOST_FILES: usize = 200;
 
 /// Reads the files beside this slurm.conf.
@@ -78,15 +82,22 @@ fn with_included(
 ) -> Result<Vec<ConfFile>, Failure> {
     let mut all = vec![main];
     let mut next = 0;
-    while next < all.len() && all.len() < MOST_FILES {
+    while next < all.len() {
         let includes = |line: &Logical| line.include().map(|file| (file.to_owned(), line.first + 1));
         let lines: Vec<(String, usize)> = all[next].logical().iter().filter_map(includes).collect();
         for (file, number) in lines {
             let place = format!("{}:{number}", all[next].path.display());
             for path in find(&file, &place) {
-                if all.iter().all(|known| known.path != path) && all.len() < MOST_FILES {
-                    all.push(found(path)?);
+                if all.iter().any(|known| known.path == path) {
+                    continue;
                 }
+                if all.len() == MOST_FILES {
+                    return Err(Failure::new(format!("{place}: more than {MOST_FILES} files are included"))
+                        .hint(
+                            "stamp the plugins alone by --plugins-only, and change Slurm's files by hand",
+                        ));
+                }
+                all.push(found(path)?);
             }
         }
         next += 1;
@@ -100,56 +111,23 @@ fn with_included(
         .collect())
 }
 
-/// The files that a pattern finds, in their order. Wildcards count in the last part only: `*` and `?`.
+/// The files that a pattern finds, in their order, as Slurm's glob(3) does.
 fn matching(pattern: &Path) -> Vec<PathBuf> {
-    let Some(name) = pattern.file_name().and_then(OsStr::to_str) else { return Vec::new() };
-    if !name.contains(['*', '?']) {
-        return vec![pattern.to_owned()];
-    }
-    let Some(entries) = pattern.parent().and_then(|dir| fs::read_dir(dir).ok()) else { return Vec::new() };
-    let files = entries.filter_map(Result::ok).map(|entry| entry.path());
-    let is_match = |path: &PathBuf| {
-        let file = path.file_name().and_then(OsStr::to_str);
-        file.is_some_and(|file| !file.starts_with('.') && globs(name.as_bytes(), file.as_bytes()))
-    };
-    let mut files: Vec<PathBuf> = files.filter(is_match).collect();
-    files.sort();
-    files
-}
-
-/// Tells whether a name matches a pattern with `*` and `?`.
-fn globs(pattern: &[u8], name: &[u8]) -> bool {
-    // Where to go on after the last star: it takes one byte more each time.
-    let (mut p, mut n, mut star) = (0, 0, None);
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(c) if *c == b'?' || *c == name[n] => (p, n) = (p + 1, n + 1),
-            _ => match star {
-                Some((at, from)) => {
-                    star = Some((at, from + 1));
-                    (p, n) = (at + 1, from + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == b'*')
+    let found = pattern.to_str().and_then(|text| glob::glob_with(text, AS_IN_C).ok());
+    found.into_iter().flatten().filter_map(Result::ok).collect()
 }
 
 /// A file that the pattern would find, in a directory that exists.
 fn place_for_part(pattern: &Path) -> Option<PathBuf> {
     let name = pattern.file_name()?.to_str().filter(|name| name.contains('*'))?;
     let dir = pattern.parent().filter(|dir| dir.is_dir())?;
-    globs(name.as_bytes(), PART.as_bytes()).then(|| dir.join(PART))
+    Pattern::new(name).ok()?.matches(PART).then(|| dir.join(PART))
 }
 
-/// Tells whether a slurmd of this machine gets its files from slurmctld.
+/// Tells whether a slurmd of this machine gets its files from slurmctld. Only root's processes count: anybody can call one slurmd.
 fn is_configless() -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let processes = processes.filter(|entry| entry.metadata().is_ok_and(|there| there.uid() == 0));
     let commands = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
     commands.map(|line| String::from_utf8_lossy(&line).into_owned()).any(|line| {
         let mut words = line.split('\0');
@@ -160,12 +138,7 @@ fn is_configless() -> bool {
 
 /// The directory of Slurm's own plugins: where its programs look for their library, which stands with the plugins.
 pub(super) fn slurm_plugins() -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let dirs: Vec<PathBuf> =
-        env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]).collect();
-    let programs = ["slurmctld", "slurmd", "sinfo"];
-    let programs = dirs.iter().flat_map(|dir| programs.iter().map(move |name| dir.join(name)));
-    let candidates = programs.filter(|program| program.is_file()).flat_map(|program| {
+    let mut candidates = stamp::programs().into_iter().flat_map(|program| {
         let beside = program.canonicalize().unwrap_or_default();
         let prefix = beside.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
         run_paths(&program)
@@ -173,7 +146,6 @@ pub(super) fn slurm_plugins() -> Option<PathBuf> {
             .chain(["lib64/slurm", "lib/slurm"].map(|dir| prefix.join(dir)))
             .collect::<Vec<_>>()
     });
-    let mut candidates = candidates;
     candidates.find(|dir| dir.join("select_cons_tres.so").is_file())
 }
 
@@ -199,14 +171,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_match_patterns() {
-        let does = |pattern: &str, name: &str| globs(pattern.as_bytes(), name.as_bytes());
-        assert!(does("*", "pyxis.conf") && does("*.conf", "10-tessera.conf") && does("*a*a*b", "xaayab"));
-        assert!(does("p?xis.conf", "pyxis.conf") && does("a", "a") && !does("*.conf", "pyxis.conf~"));
-        assert!(!does("p*", "tessera.conf") && !does("?", "") && does("*", ""));
-    }
-
-    #[test]
     fn included_files_are_read_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
@@ -227,5 +191,20 @@ mod tests {
         assert_eq!(files.plugstack_part, Some(dir.path().join("plugstack.conf.d/10-tessera.conf")));
         assert!(files.not_followed.len() == 1 && files.not_followed[0].contains("slurm.conf:3"));
         assert!(!files.is_configless && files.gres.text.is_none());
+    }
+
+    #[test]
+    fn an_include_of_too_many_files_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let parts = dir.path().join("d");
+        fs::create_dir(&parts).unwrap();
+        fs::write(dir.path().join("slurm.conf"), "ClusterName=a\n").unwrap();
+        fs::write(dir.path().join("plugstack.conf"), "# parts\ninclude d/*\n").unwrap();
+        (0..MOST_FILES - 1).for_each(|n| fs::write(parts.join(format!("{n}.conf")), "").unwrap());
+        let read = || files(&dir.path().join("slurm.conf"));
+        assert_eq!(read().unwrap().plugstack.len(), MOST_FILES);
+        fs::write(parts.join("more.conf"), "").unwrap();
+        let why = read().unwrap_err().in_a_line();
+        assert!(why.contains("plugstack.conf:2: more than 200 files are included"), "{why}");
     }
 }

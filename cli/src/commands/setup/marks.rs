@@ -23,7 +23,7 @@ const HINT: &str = "(tessera setup --remove restores this)";
 /// First line of a script, which has to come before the comments.
 const SHEBANG: &str = "#!/bin/sh";
 
-/// One change of a file.
+/// Change of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edit {
     pub(super) at: At,
@@ -47,7 +47,7 @@ impl Edit {
     }
 }
 
-/// One begin and its end.
+/// Lines between a begin and its end.
 struct Block {
     /// Number of the line with the first comment, and of the one behind the last.
     from: usize,

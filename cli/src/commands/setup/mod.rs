@@ -85,6 +85,7 @@ pub(crate) fn run(args: &SetupArgs, globals: &Globals) -> Result<Outcome, Failur
     let stamps = stamp::stamp(&dir, slurm, args.apply)?;
     let mut text = format!("Slurm {slurm}\n{}", stamps.text);
     let mut left = stamps.left;
+    let mut does_it = (!args.apply).then_some("tessera setup --apply");
     let table = plugin_stamp::check(slurm);
     if let Err(why) = &table {
         let _ = writeln!(text, "{why}. Until Tessera has one, its plugins leave all GPUs to Slurm");
@@ -108,9 +109,11 @@ pub(crate) fn run(args: &SetupArgs, globals: &Globals) -> Result<Outcome, Failur
                 "Slurm's files stay as they are, because Tessera has no table for this Slurm".to_owned(),
             );
         }
-        left += carry_out(&files, &plan, args.apply, &mut text)?;
+        let (files_left, can_apply) = carry_out(&files, &plan, args.apply, &mut text)?;
+        left += files_left;
+        does_it = does_it.filter(|_| can_apply);
     }
-    Ok(ended(text, left, (!args.apply).then_some("tessera setup --apply")))
+    Ok(ended(text, left, does_it))
 }
 
 /// The command's end: a status of 1 if something is left to do.
@@ -125,7 +128,7 @@ fn slurm_conf_of(args: &SetupArgs) -> PathBuf {
     args.slurm_conf.clone().unwrap_or_else(|| slurm_conf::path(&|name| env::var(name).ok()))
 }
 
-/// The kinds of nodes that are to be described: of the files that were named, or else this machine's.
+/// Reads the kinds of nodes that are to be described: of the files that were named, or else this machine's.
 fn kinds(args: &SetupArgs, globals: &Globals, text: &mut String) -> Result<Vec<Discovered>, Failure> {
     let read = |text: &str, from: &Path| {
         Discovered::read(text).map_err(|why| Failure::new(format!("{}: {why}", from.display())))
@@ -143,8 +146,8 @@ fn kinds(args: &SetupArgs, globals: &Globals, text: &mut String) -> Result<Vec<D
     }
 }
 
-/// Makes the changes or shows them; returns how much is left to do. If one cannot be made, none is.
-fn carry_out(files: &Files, plan: &Plan, apply: bool, text: &mut String) -> Result<usize, Failure> {
+/// Makes the changes or shows them; returns how much is left to do, and whether `--apply` would do it. If one cannot be made, none is.
+fn carry_out(files: &Files, plan: &Plan, apply: bool, text: &mut String) -> Result<(usize, bool), Failure> {
     let mut problems = plan.problems.clone();
     let mut texts = Vec::new();
     for change in &plan.changes {
@@ -166,10 +169,8 @@ fn carry_out(files: &Files, plan: &Plan, apply: bool, text: &mut String) -> Resu
     plan.notes.iter().for_each(|note| _ = writeln!(text, "note: {note}"));
     if !problems.is_empty() {
         problems.iter().for_each(|problem| _ = writeln!(text, "to do: {problem}"));
-        if apply && !plan.changes.is_empty() {
-            let _ = writeln!(text, "none of the files was changed");
-        }
-        return Ok(problems.len());
+        let _ = writeln!(text, "none of the files is changed before that is done");
+        return Ok((problems.len(), false));
     }
     if apply {
         for (change, new) in &texts {
@@ -178,7 +179,7 @@ fn carry_out(files: &Files, plan: &Plan, apply: bool, text: &mut String) -> Resu
         }
     }
     after(files, plan, text);
-    Ok(if apply { 0 } else { plan.changes.len() })
+    Ok((if apply { 0 } else { plan.changes.len() }, true))
 }
 
 /// The text that a change was planned for.
@@ -203,4 +204,35 @@ fn after(files: &Files, plan: &Plan, text: &mut String) {
         "then: systemctl restart slurmctld; after it slurmd on each node that has no job with GPUs at that moment\n"
     });
     text.push_str("then: tessera doctor, on slurmctld's machine and on each node\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conf::ConfFile;
+
+    #[test]
+    fn a_plan_with_something_to_do_first_changes_nothing_and_does_not_offer_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = ConfFile { path: dir.path().join("gres.conf"), text: None };
+        let mut plan = Plan::default();
+        plan.changes.push(FileChange {
+            path: file.path.clone(),
+            is_new: true,
+            is_program: false,
+            edits: vec![marks::Edit::add(&["Name=shard Count=1".to_owned()])],
+        });
+        plan.problems.push("correct File=".to_owned());
+        let files = Files { gres: file, ..Files::default() };
+        for apply in [false, true] {
+            let mut text = String::new();
+            assert_eq!(carry_out(&files, &plan, apply, &mut text).unwrap(), (1, false));
+            let end = "to do: correct File=\nnone of the files is changed before that is done\n";
+            assert!(text.ends_with(end) && !files.gres.path.exists(), "{text}");
+        }
+        plan.problems.clear();
+        assert_eq!(carry_out(&files, &plan, false, &mut String::new()).unwrap(), (1, true));
+        assert_eq!(carry_out(&files, &plan, true, &mut String::new()).unwrap(), (0, true));
+        assert!(files.gres.path.exists());
+    }
 }

@@ -96,19 +96,9 @@ fn carry_out(undone: &[(&ConfFile, marks::Undone)], text: &mut String) -> Result
 /// Places at which a file still names Tessera, such that Slurm would not start without it.
 fn names_tessera(file: &ConfFile, text: Option<&str>, plugins: &Path) -> Vec<String> {
     let left = ConfFile { path: file.path.clone(), text: text.map(str::to_owned) };
-    let ours = plugins.display().to_string();
-    let names = |key: &str, value: &str| match key {
-        "PluginDir" => value.split(':').any(|dir| dir.trim_end_matches('/') == ours),
-        _ => value.split(',').any(|word| word.trim().trim_start_matches("job_submit/").ends_with("tessera")),
-    };
     let is_named = |line: &super::conf::Logical| {
-        let keys = ["PluginDir", "JobSubmitPlugins", "AcctGatherEnergyType", "AcctGatherInterconnectType"];
-        let spank = ["required", "optional"].iter().any(|word| line.text.trim_start().starts_with(word))
-            && line.text.contains("spank_tessera.so");
-        spank
-            || keys.iter().any(|key| {
-                line.fields.begins(key) && line.fields.field(key).is_some_and(|value| names(key, value))
-            })
+        line.plugin().is_some_and(|file| file.ends_with("spank_tessera.so"))
+            || line.without_tessera(plugins).is_some()
     };
     left.logical()
         .iter()

@@ -81,10 +81,8 @@ fn each_line<'a>(file: &'a ConfFile, change: impl Fn(&Logical) -> Option<Edit>) 
 
 /// The SPANK plugin without its options, by its whole path: PluginDir will not name its directory any more.
 fn spank(line: &Logical, dir: &Path) -> Option<Edit> {
-    let mut words = line.text.split_whitespace();
-    let loads = words.next().is_some_and(|word| ["required", "optional"].contains(&word));
-    let file = words.next().filter(|file| loads && file.ends_with("spank_tessera.so"))?;
-    if words.any(|word| word == "options=off") {
+    let file = line.plugin().filter(|file| file.ends_with("spank_tessera.so"))?;
+    if line.text.split_whitespace().any(|word| word == "options=off") {
         return None;
     }
     let whole = if file.starts_with('/') { file.to_owned() } else { dir.join(file).display().to_string() };
@@ -93,20 +91,8 @@ fn spank(line: &Logical, dir: &Path) -> Option<Edit> {
 
 /// A line of slurm.conf without a plugin of Tessera's.
 fn slurmctld(line: &Logical, dir: &Path) -> Option<Edit> {
-    let ours = dir.display().to_string();
-    let without = |key: &str, separator: &str, is_ours: &dyn Fn(&str) -> bool| {
-        let list = line.fields.begins(key).then(|| line.fields.field(key)).flatten()?;
-        let kept: Vec<&str> = list.split(separator).filter(|one| !is_ours(one.trim())).collect();
-        let kept = kept.join(separator);
-        (kept != list)
-            .then(|| if kept.is_empty() { Some(line.gone()) } else { line.with_value(key, &kept) })
-            .flatten()
-    };
-    let is_plugin = |one: &str| one == "tessera" || one.ends_with("/tessera");
-    without("PluginDir", ":", &|one| one.trim_end_matches('/') == ours)
-        .or_else(|| without("JobSubmitPlugins", ",", &is_plugin))
-        .or_else(|| without("AcctGatherEnergyType", ",", &is_plugin))
-        .or_else(|| without("AcctGatherInterconnectType", ",", &is_plugin))
+    let (key, kept) = line.without_tessera(dir)?;
+    if kept.is_empty() { Some(line.gone()) } else { line.with_value(key, &kept) }
 }
 
 #[cfg(test)]

@@ -122,14 +122,17 @@ pub(super) fn remove(dir: &Path, apply: bool) -> Result<Report, Failure> {
     Ok(Report { text, left })
 }
 
+/// Finds Slurm's programs: in PATH, and where root's PATH may end too early.
+pub(super) fn programs() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let dirs = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let all = dirs.flat_map(|dir| ["slurmctld", "slurmd", "sinfo"].map(|name| dir.join(name)));
+    all.filter(|program| program.is_file()).collect()
+}
+
 /// Asks each of Slurm's programs that is found for its version.
 fn installed() -> BTreeMap<Version, PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let dirs: Vec<PathBuf> =
-        env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]).collect();
-    let programs = ["slurmctld", "slurmd", "sinfo"];
-    let found = dirs.iter().flat_map(|dir| programs.iter().map(move |name| dir.join(name)));
-    let asked = found.filter(|program| program.is_file()).filter_map(|program| {
+    let asked = programs().into_iter().filter_map(|program| {
         let said = Command::new(&program).arg("-V").output().ok()?;
         Some((said::of_program(&String::from_utf8_lossy(&said.stdout))?, program))
     });

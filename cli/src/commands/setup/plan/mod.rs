@@ -1,4 +1,4 @@
-//! What Slurm's files need for Tessera: changes, reasons why they cannot be made, and notes about what stays. No file is opened here.
+//! Needs of Slurm's files for Tessera: changes, reasons why they cannot be made, and notes about what stays. No file is opened here.
 
 mod gres_conf;
 mod plugstack;
@@ -33,7 +33,7 @@ pub(super) struct Files {
     pub(super) is_configless: bool,
 }
 
-/// What is installed on this machine.
+/// Parts that are installed on this machine.
 #[derive(Debug, Clone)]
 pub(super) struct Installed {
     pub(super) slurm: Version,
@@ -56,14 +56,14 @@ pub(super) struct FileChange {
     pub(super) edits: Vec<Edit>,
 }
 
-/// What is to be done.
+/// Work to be done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     /// In the order in which they are written: slurm.conf comes last, because it switches the rest on.
     pub(super) changes: Vec<FileChange>,
     /// While there is one of these, nothing is written.
     pub(super) problems: Vec<String>,
-    /// What stays as it is, and why.
+    /// Lines that stay as they are, and why.
     pub(super) notes: Vec<String>,
 }
 

@@ -23,7 +23,8 @@ pub(super) fn plan(files: &Files, installed: &Installed, is_sent: bool, plan: &m
     }
     let part = files.plugstack_part.as_ref().filter(|_| !is_sent);
     if let Some(part) = part {
-        let file = ConfFile { path: part.clone(), text: None };
+        let there = files.plugstack.iter().find(|file| file.path == *part);
+        let file = there.cloned().unwrap_or_else(|| ConfFile { path: part.clone(), text: None });
         plan.change(&file, vec![Edit::add(&[line])]);
         return;
     }
@@ -47,7 +48,5 @@ fn pyxis(files: &Files) -> Option<(String, usize)> {
 
 /// Tells whether a line loads a plugin with this in its file's name.
 fn loads(line: &Logical, name: &str) -> bool {
-    let mut words = line.text.split_whitespace();
-    words.next().is_some_and(|word| ["required", "optional"].contains(&word))
-        && words.next().is_some_and(|file| file.contains(name))
+    line.plugin().is_some_and(|file| file.contains(name))
 }

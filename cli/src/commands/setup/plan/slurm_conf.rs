@@ -1,5 +1,6 @@
 //! The lines of slurm.conf.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use site_config::hostlist::expand;
@@ -193,25 +194,32 @@ fn health_check(draft: &mut Draft, files: &Files, plan: &mut Plan) {
 
 /// Gives the nodes of one kind their GRES.
 fn nodes(draft: &mut Draft, kind: &Discovered, plan: &mut Plan) {
-    let mut done: Vec<(usize, usize)> = Vec::new();
+    let named = |line: &Logical| {
+        line.fields.begins("NodeName").then(|| expand(line.fields.field("NodeName")?).ok()).flatten()
+    };
+    // The last line of a node is the one that Slurm goes by.
+    let mut line_of = BTreeMap::new();
+    for (file, (_, lines, _)) in draft.files.iter().enumerate() {
+        for (number, line) in lines.iter().enumerate() {
+            named(line).into_iter().flatten().for_each(|name| _ = line_of.insert(name, (file, number)));
+        }
+    }
+    let (mut done, ours) = (BTreeSet::new(), kind.nodes.iter().collect::<BTreeSet<_>>());
     for node in &kind.nodes {
-        let named = |line: &Logical| {
-            line.fields.begins("NodeName").then(|| expand(line.fields.field("NodeName")?).ok()).flatten()
-        };
-        let Some((file, line)) = draft.last(|line| named(line).is_some_and(|all| all.contains(node))) else {
+        let Some(&(file, number)) = line_of.get(node) else {
             plan.problems.push(format!(
                 "no NodeName= of slurm.conf has {node}: add NodeName={node} with what `slurmd -C` prints there, or name the node as Slurm does \
                  by --node"
             ));
             continue;
         };
-        if done.contains(&(file, line.first)) {
+        if !done.insert((file, number)) {
             continue;
         }
-        done.push((file, line.first));
+        let line = &draft.files[file].1[number];
         let at = draft.place((file, line));
         let others: Vec<String> =
-            named(line).unwrap_or_default().into_iter().filter(|name| !kind.nodes.contains(name)).collect();
+            named(line).unwrap_or_default().into_iter().filter(|name| !ours.contains(name)).collect();
         if !others.is_empty() {
             let all = line.fields.field("NodeName").unwrap_or_default();
             plan.problems.push(format!(

@@ -53,12 +53,12 @@ fn shown(plan: &Plan) -> String {
     text
 }
 
-/// The same site with the changes made.
+/// A site with the changes made.
 fn applied(files: &Files) -> Files {
     killed_after(files, usize::MAX)
 }
 
-/// The same site when a run was killed after so many files.
+/// A site after a run that was killed behind so many files.
 fn killed_after(files: &Files, written: usize) -> Files {
     let plan = planned(files, "24.11.5");
     assert!(plan.problems.is_empty(), "{:?}", plan.problems);
@@ -164,6 +164,12 @@ fn a_directory_of_parts_gets_a_file() {
         "{text}"
     );
     assert!(text.contains("note: /etc/slurm/plugstack.conf.d/pyxis.conf:1: pyxis stays"), "{text}");
+    // The file may be there already, with other lines.
+    let part = "plugstack.conf.d/10-tessera.conf";
+    files.plugstack.push(found(part, Some("# kept\n")));
+    let text = said(&files);
+    assert!(text.contains(&format!("/etc/slurm/{part}\n   end + required spank_tessera.so ")), "{text}");
+    files.plugstack.pop();
     // Slurm does not send what a path with directories includes.
     files.slurm[0].text = Some(format!("{PLAIN}SlurmctldParameters=enable_configless\n"));
     let text = said(&files);

@@ -11,6 +11,7 @@ use crate::commands::exporter::{self, ExporterArgs};
 use crate::commands::fit::{self, FitCommand};
 use crate::commands::free::{self, FreeArgs};
 use crate::commands::history::{self, HistoryArgs};
+use crate::commands::idle::{self, IdleArgs};
 use crate::commands::layout::{self, LayoutArgs};
 use crate::commands::lint::{self, LintArgs};
 use crate::commands::node::{self, NodeCommand};
@@ -71,6 +72,7 @@ enum Command {
     Top(TopArgs),
     Report(ReportArgs),
     Usage(UsageArgs),
+    Idle(IdleArgs),
     History(HistoryArgs),
     Explain(Box<ExplainArgs>),
     Tasks(TasksArgs),
@@ -178,6 +180,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Top(args) => top::run(args, globals),
         Command::Report(args) => report::run(args, globals),
         Command::Usage(args) => usage::run(args, globals),
+        Command::Idle(args) => idle::run(args, globals),
         Command::History(args) => history::run(args, globals),
         Command::Explain(args) => explain::run(args, globals),
         Command::Tasks(args) => tasks::run(args, globals),

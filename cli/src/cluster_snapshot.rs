@@ -12,7 +12,7 @@ use node_layout::{ConfigInForce, GpuLayout};
 use node_state::{Gpu, MigPolicy, Purpose};
 use protocol::node_word::UNFIT;
 use protocol::wire::parse_request;
-use protocol::{AdminComment, CommentBody, Isolation, Request, SickGpu, Standing};
+use protocol::{AdminComment, CommentBody, IdleWord, Isolation, Request, SickGpu, Standing};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::gpu_pieces::{self, Owner, Piece, PieceJob};
@@ -28,6 +28,8 @@ pub(crate) struct ClusterSnapshot {
     pub(crate) nodes: Vec<NodeSeen>,
     /// All jobs that Slurm knows, ended ones included.
     pub(crate) jobs: Vec<QueuedJob>,
+    /// What nodes say of jobs that use no GPU; `None`: the site does not want to know.
+    pub(crate) idle_words: Option<HashMap<String, IdleWord>>,
     /// Seconds since 1970.
     pub(crate) at: u64,
     /// Seconds that looking took.
@@ -123,9 +125,10 @@ pub(crate) fn look(config: &SiteConfig) -> Result<ClusterSnapshot, Failure> {
         NodeSeen { standing: standings.get(name).copied(), ..node }
             .with_sick(sick.remove(name).unwrap_or_default())
     });
-    let nodes = nodes.collect();
-    let took_s = begin.elapsed().as_secs_f64();
-    let mut seen = ClusterSnapshot { nodes, jobs, at: clock::epoch_seconds(), took_s };
+    let nodes: Vec<NodeSeen> = nodes.collect();
+    let (took_s, at) = (begin.elapsed().as_secs_f64(), clock::epoch_seconds());
+    let idle_words = config.idle.as_ref().map(|_| scontrol::idle_in(&shown));
+    let mut seen = ClusterSnapshot { nodes, jobs, idle_words, at, took_s };
     seen.number_tasks();
     Ok(seen)
 }
@@ -552,6 +555,7 @@ pub(crate) mod tests {
                 job(20, "alice", "PENDING", "iso=mig:4g.20gb"),
                 job(21, "bob", "PENDING", "iso=mps mem=4769"),
             ],
+            idle_words: None,
             at: 10_000,
             took_s: 0.1,
         }

@@ -1,5 +1,6 @@
 //! Files that a command line names, where `-` is standard input or output.
 
+pub(crate) mod kept;
 pub(crate) mod own_dir;
 pub(crate) mod write_file;
 

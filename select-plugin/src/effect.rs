@@ -169,7 +169,13 @@ mod tests {
         let shown = |text: &str, before: &str| {
             Layout { node: "n1".to_owned(), text: text.to_owned() }.shown_in(before)
         };
-        for word in ["", " node=silent", " node=same:1:00000000000000ab", " sick=0:7:xid_79 node=silent"] {
+        for word in [
+            "",
+            " node=silent",
+            " node=same:1:00000000000000ab",
+            " sick=0:7:xid_79 node=silent",
+            " idle=9,7:5:1:1:3",
+        ] {
             let free = format!("tessera gpu0=free{word}");
             let none = if word.is_empty() { String::new() } else { format!("tessera{word}") };
             assert_eq!(shown("tessera gpu0=free", &none), Some(free.clone()));

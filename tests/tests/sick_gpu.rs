@@ -1,14 +1,18 @@
-//! An unhealthy GPU gets no new jobs while its node goes on, and comes back.
+//! An unhealthy GPU gets no new jobs while its node goes on, and comes back. A job that leaves its GPUs idle is warned, and then ended.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{admin_comment, builder, start_now};
 use lab::command::{Done, PATIENCE, run, wait_for};
+use lab::config::Templates;
 use lab::{Cluster, Daemon, JobId, User};
+use serde_json::Value;
 
 const ON_N1: &str = "-wn1";
 /// Jobs start at once, and backfill looks each second whether one goes by those that wait.
@@ -69,7 +73,10 @@ fn cancel(cluster: &Cluster, jobs: &[JobId]) {
 
 #[test]
 fn an_unhealthy_gpu_gets_no_new_jobs_until_it_is_well() {
-    let mut cluster = builder().slurm_conf(SOON).start().unwrap();
+    let mut templates = Templates::shipped().unwrap();
+    templates.tessera.push_str(IDLE);
+    let mut cluster = builder().templates(templates).slurm_conf(SOON).start().unwrap();
+    idle_jobs(&cluster);
     assert!(tessera(&cluster, &["node", "health"]).ok().unwrap().contains("all GPUs are healthy"));
     let runs = cluster.sbatch(User::Alice, &[ON_N1, "--gres=gpu:1", "--requeue"], "sleep 300").unwrap();
     cluster.wait_job(runs, "to run", |job| job.state() == "RUNNING").unwrap();
@@ -180,7 +187,7 @@ fn counters_and_administrators(cluster: &Cluster, gpu: &str) {
     assert!(cluster.complete(User::Alice, &[ON_N1, "--gres=gpu:1"], "echo ran").unwrap().contains("ran"));
 
     let shown = tessera(cluster, &["node", "health", "--json"]).stdout;
-    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let shown: Value = serde_json::from_str(&shown).unwrap();
     let out = shown["gpus"].as_array().unwrap().iter().filter(|gpu| gpu["left_out"] == true).count();
     assert_eq!(out, 7, "{shown}");
 
@@ -199,4 +206,147 @@ fn counters_and_administrators(cluster: &Cluster, gpu: &str) {
     tessera(cluster, &["node", "accept"]).ok().unwrap();
     let unknown = tessera(cluster, &["node", "sick", "9", "--reason", "x"]);
     assert!(unknown.stderr.contains("this node has no GPU 9"), "{unknown:?}");
+}
+
+/// Interactive jobs are warned after an hour, and cancelled half an hour later.
+const IDLE: &str = "\n[idle]\nact = false\n[[idle.rules]]\nkind = \"interactive\"\nwarn_after_min = 60\n\
+                    end = \"cancel\"\nend_after_min = 30\n";
+
+/// Changes each number at these keys in a JSON file.
+fn change(file: &Path, keys: &[&str], by: i64) {
+    fn walk(value: &mut Value, keys: &[&str], by: i64) {
+        match value {
+            Value::Array(all) => all.iter_mut().for_each(|one| walk(one, keys, by)),
+            Value::Object(all) => {
+                for (key, one) in all {
+                    match one.as_i64().filter(|_| keys.contains(&key.as_str())) {
+                        Some(number) => *one = (number + by).into(),
+                        None => walk(one, keys, by),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    walk(&mut value, keys, by);
+    fs::write(file, value.to_string()).unwrap();
+}
+
+/// An interactive job that does nothing is warned and then cancelled; one that computes, a suspended one and a batch job are not.
+fn idle_jobs(cluster: &Cluster) {
+    let said = cluster.layout().at("idle.said");
+    let mut srun = cluster.command(User::Alice, "srun").unwrap();
+    srun.args([ON_N1, "--gres=gpu:1", "--comment=\u{1b}[31m$(id)", "sleep", "600"]);
+    let file = fs::File::create(&said).unwrap();
+    let mut srun = srun.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+    let salloc = ["--no-shell", ON_N1, "--gres=gpu:1", "-J"];
+    for name in ["suspended", "other"] {
+        let args = [&salloc[..], &[name]].concat();
+        cluster.run(User::Alice, "salloc", &args).unwrap().ok().unwrap();
+    }
+    let work = "exec nvml-sim work --app stream --memory-mib 1000";
+    let busy = cluster.sbatch(User::Alice, &[ON_N1, "--gres=gpu:1"], work).unwrap();
+    let batch = cluster.sbatch(User::Alice, &[ON_N1, "--gres=gpu:2"], "sleep 600").unwrap();
+    cluster.wait_running(busy).unwrap();
+    cluster.wait_running(batch).unwrap();
+    let number = |name: &str| {
+        wait_for(&format!("{name} to run"), PATIENCE, || {
+            let args = ["-h", "-t", "R", "-o", "%A", "-n", name];
+            let said = cluster.run(User::Root, "squeue", &args).unwrap().stdout;
+            said.trim().parse::<u32>().map(JobId).map_err(|_| said)
+        })
+        .unwrap()
+    };
+    let (idle, suspended, other) = (number("sleep"), number("suspended"), number("other"));
+    let at_work = || tessera(cluster, &["node", "status"]).stdout;
+    wait_for("the program to compute", PATIENCE, || {
+        let seen = tessera(cluster, &["node", "idle"]).ok().map_err(|e| e.to_string());
+        let record = fs::read_to_string(cluster.layout().node("n1").join("run/idle.json")).unwrap();
+        if record.contains("\"most_mib\":1000") { Ok(()) } else { Err(format!("{seen:?} {record}")) }
+    })
+    .unwrap_or_else(|e| panic!("{e:?}: {}", at_work()));
+
+    // Two hours pass for what the node remembers.
+    let record = cluster.layout().node("n1").join("run/idle.json");
+    let pass = || {
+        change(&record, &["since"], -7200);
+        change(&record, &["looks"], 9);
+        tessera(cluster, &["node", "idle"]).ok().unwrap()
+    };
+    let shown = pass();
+    assert!(shown.contains("2 of 2") && !shown.contains(&format!("{busy} ")), "{shown}");
+    cluster.run(User::Root, "scontrol", &["suspend", &suspended.to_string()]).unwrap().ok().unwrap();
+    let listed = cluster.run(User::Bob, "tessera", &["idle", "--since", "2h"]).unwrap().ok().unwrap();
+    let jobs = [idle, suspended, other, batch];
+    for job in jobs {
+        assert!(listed.contains(&format!("{job}  tessera-alice  ")), "{listed}");
+    }
+    assert!(listed.contains("no GPU: it has used none") && listed.contains("4 jobs: "), "{listed}");
+    steps(cluster, &record, [idle, suspended, other, busy, batch], &said);
+    srun.wait().unwrap();
+    cluster.run(User::Root, "scontrol", &["resume", &suspended.to_string()]).unwrap().ok().unwrap();
+    cancel(cluster, &[suspended, other, busy, batch]);
+    cluster.wait_idle().unwrap();
+}
+
+/// A dry run does nothing; then one job is warned and ended, and another computes after its warning.
+fn steps(cluster: &Cluster, record: &Path, jobs: [JobId; 5], said: &Path) {
+    let [idle, suspended, other, busy, batch] = jobs;
+    let act = || cluster.run(User::Root, "tessera", &["idle", "--act"]).unwrap().ok().unwrap();
+    let state = |job: JobId| cluster.job(job).unwrap().state().to_owned();
+    let comment = |job: JobId| format!("{:?}", admin_comment(cluster, job));
+    let memory = cluster.layout().at("state/tessera-idle.json");
+    let dry = act();
+    for line in [
+        format!("job {idle} (tessera-alice): idle for 2 h "),
+        ": would be warned, and cancelled 30 min later".to_owned(),
+        "no act = true, so nothing was done".to_owned(),
+    ] {
+        assert!(dry.contains(&line), "{dry}");
+    }
+    assert!(
+        !memory.exists() && !comment(idle).contains("idle: ") && !dry.contains(&format!("job {batch} ")),
+        "{dry}"
+    );
+
+    let file = cluster.layout().etc("tessera.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("act = false", "act = true")).unwrap();
+    let warned = act();
+    assert_eq!(warned.matches(": warned\n").count(), 2, "{warned}");
+    assert!(
+        comment(idle).contains("; idle: job ") && comment(idle).contains("it is cancelled"),
+        "{}",
+        comment(idle)
+    );
+    wait_for("srun to print the warning", PATIENCE, || {
+        let text = fs::read_to_string(said).unwrap();
+        if text.contains(&format!("tessera: job {idle} holds GPUs")) { Ok(()) } else { Err(text) }
+    })
+    .unwrap();
+    assert_eq!(act(), "nothing to do\n", "no warning is repeated");
+
+    // The announced time comes. One job has computed since, and begins anew.
+    change(&memory, &["at"], -1801);
+    let of_other = |value: &mut Value| {
+        let jobs = value["jobs"].as_array_mut().unwrap();
+        let one = jobs.iter_mut().find(|one| one["job"] == other.0).unwrap();
+        one["devices"][0]["since"] = (one["devices"][0]["since"].as_i64().unwrap() + 3600).into();
+    };
+    let mut value: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
+    of_other(&mut value);
+    fs::write(record, value.to_string()).unwrap();
+    tessera(cluster, &["node", "idle"]).ok().unwrap();
+    let ended = act();
+    assert!(ended.contains(&format!("job {idle} (tessera-alice): idle for 2 h ")), "{ended}");
+    assert!(
+        ended.contains(": cancelled\n") && ended.contains(&format!("job {other} (tessera-alice): idle for ")),
+        "{ended}"
+    );
+    assert!(ended.contains(": warned\n"), "{ended}");
+    assert_eq!(cluster.wait_end(idle).unwrap().state(), "CANCELLED");
+    assert!(comment(idle).contains("idle: cancelled at "), "{}", comment(idle));
+    let states = [suspended, other, busy, batch].map(state);
+    assert_eq!(states, ["SUSPENDED", "RUNNING", "RUNNING", "RUNNING"]);
 }

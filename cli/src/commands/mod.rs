@@ -9,6 +9,7 @@ pub(crate) mod exporter;
 pub(crate) mod fit;
 pub(crate) mod free;
 pub(crate) mod history;
+pub(crate) mod idle;
 pub(crate) mod layout;
 pub(crate) mod lint;
 pub(crate) mod node;

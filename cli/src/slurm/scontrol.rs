@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::process::Command;
 
 use protocol::node_word::split;
-use protocol::{Extra, SickGpu, Standing, sick};
+use protocol::{Extra, IdleWord, SickGpu, Standing, sick};
 
 use super::command::run;
 use super::exclusive;
@@ -90,6 +90,12 @@ fn whole_in(text: &str) -> HashSet<String> {
 pub(crate) fn sick_in(text: &str) -> HashMap<String, Vec<SickGpu>> {
     let named = |(node, extra): (String, String)| Some((node, sick::parse(Extra::read(&extra).sick)?));
     field_by_node(text, "Extra=").into_iter().filter_map(named).filter(|(_, sick)| !sick.is_empty()).collect()
+}
+
+/// What nodes say of jobs that use no GPU, in `scontrol show nodes`.
+pub(crate) fn idle_in(text: &str) -> HashMap<String, IdleWord> {
+    let said = |(node, extra): (String, String)| Some((node, IdleWord::parse(Extra::read(&extra).idle)?));
+    field_by_node(text, "Extra=").into_iter().filter_map(said).collect()
 }
 
 /// A field that has a line to itself in `scontrol show nodes`, by node.

@@ -178,6 +178,27 @@ pub(crate) fn running() -> Result<Vec<RunningJob>, Failure> {
     Ok(asked(&columns, None, false)?.into_iter().filter_map(one).collect())
 }
 
+/// How a job was submitted, and for how long it has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Submitted {
+    /// By `sbatch`.
+    pub(crate) is_batch: bool,
+    /// Seconds, without the time for which it was suspended.
+    pub(crate) ran_s: Option<u64>,
+}
+
+/// How these jobs were submitted.
+pub(crate) fn submitted(ids: &[u32]) -> Result<HashMap<u32, Submitted>, Failure> {
+    let columns = [("JobID", 14), ("BatchFlag", 10), ("TimeUsed", 22)];
+    let one = |cells: Vec<String>| match &cells[..] {
+        [id, batch, used] => {
+            Some((id.parse().ok()?, Submitted { is_batch: batch == "1", ran_s: limit(used) }))
+        }
+        _ => None,
+    };
+    Ok(asked(&columns, Some(ids), false)?.into_iter().filter_map(one).collect())
+}
+
 /// Whose each job that Slurm knows is.
 pub(crate) fn owners() -> Result<HashMap<JobId, Uid>, Failure> {
     let one = |cells: &Vec<String>| match &cells[..] {

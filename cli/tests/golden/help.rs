@@ -22,6 +22,7 @@ fn help() {
       top          Watch nodes, GPUs and jobs in the terminal
       report       Show what a job got, what it used and what it cost
       usage        Show what jobs held of GPUs, and what they used of that
+      idle         Show who holds GPUs without using them
       history      Show day by day how instances came and went, and how much jobs held
       explain      Explain what a request would get, and why
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
@@ -65,6 +66,7 @@ fn help() {
       top          Watch nodes, GPUs and jobs in the terminal
       report       Show what a job got, what it used and what it cost
       usage        Show what jobs held of GPUs, and what they used of that
+      idle         Show who holds GPUs without using them
       history      Show day by day how instances came and went, and how much jobs held
       explain      Explain what a request would get, and why
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
@@ -269,6 +271,7 @@ fn help() {
       hand-over  Leave the node's GPUs to Slurm alone, before Tessera is uninstalled
       status     Show what driver and journal say of the node
       health     Look for unhealthy GPUs, and keep new jobs off them
+      idle       Look for jobs that hold GPUs without using them
       sick       Keep new jobs off a GPU, for a reason of yours
       accept     Let GPUs that were left out take jobs again, once they are well
       realise    Create what a placement names, as the prolog does [alias: realize]
@@ -379,12 +382,14 @@ fn the_man_page_has_every_command_and_option() {
         "why",
         "times",
         "usage",
+        "idle",
         "lab power calibrate",
         "lab power fit",
         "lab power choose",
         "node status",
         "node reconcile",
         "node health",
+        "node idle",
         "node sick",
         "node accept",
         "node realise",

@@ -15,6 +15,7 @@ use super::counted::Counted;
 use super::registered::{Counters, Gauges, Labels, Ratios, family, gauge};
 use crate::cluster_snapshot::{ClusterSnapshot, GpuSeen, NodeSeen, held_by, kind, request};
 use crate::fragmentation::{Wholeness, wholeness};
+use crate::idle_jobs::IdleSeen;
 
 /// Upper bounds of the waits that are counted, s: from those that a backfill cycle explains to a week.
 const WAITS: [f64; 10] = [1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0];
@@ -64,6 +65,9 @@ pub(super) fn text(
         let whole = wholeness(&seen.nodes.iter().collect::<Vec<_>>());
         nodes(&mut registry, seen);
         unhealthy(&mut registry, seen);
+        if let Some(found) = IdleSeen::of(seen) {
+            idle(&mut registry, &found);
+        }
         places(&mut registry, &whole);
         jobs(&mut registry, seen, &whole, now);
     }
@@ -94,6 +98,27 @@ fn unhealthy(registry: &mut Registry, seen: &ClusterSnapshot) {
             since.get_or_create(&labels).set(i64::try_from(sick.since).unwrap_or(i64::MAX));
         }
     }
+}
+
+/// What jobs hold without using it.
+fn idle(registry: &mut Registry, seen: &IdleSeen) {
+    let jobs: Gauges = family(
+        registry,
+        "idle_jobs",
+        "Jobs that have not used a GPU of theirs for at least 10 minutes, by partition, and whether all of theirs are idle",
+    );
+    let slices: Ratios =
+        family(registry, "idle_slices", "Compute slices that such jobs hold idle, by partition");
+    for held in &seen.held {
+        let own = || vec![("partition", held.job.partition.clone())];
+        let all = ("all", if held.wholly { "yes" } else { "no" }.to_owned());
+        jobs.get_or_create(&own().into_iter().chain([all]).collect()).inc();
+        #[expect(clippy::cast_precision_loss, reason = "slices of a cluster")]
+        slices.get_or_create(&own()).inc_by(held.slices_c as f64 / 100.0);
+    }
+    let silent = i64::try_from(seen.silent.len()).unwrap_or(i64::MAX);
+    gauge(registry, "idle_silent_nodes", "Nodes that have not said for an hour which jobs are idle")
+        .set(silent);
 }
 
 fn nodes(registry: &mut Registry, seen: &ClusterSnapshot) {
@@ -257,6 +282,23 @@ fn instances(registry: &mut Registry, changes: &Changes) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn idle_jobs_are_counted_where_the_site_wants_it() {
+        let shown = |seen: &ClusterSnapshot| {
+            text(Some(seen), &Changes::default(), &Waits::new(), &Counted::default(), (0, false), 0)
+        };
+        assert!(!shown(&crate::cluster_snapshot::tests::seen()).contains("tessera_idle"));
+        let text = shown(&crate::idle_jobs::tests::seen());
+        for line in [
+            "tessera_idle_jobs{partition=\"gpu\",all=\"yes\"} 1",
+            "tessera_idle_jobs{partition=\"gpu\",all=\"no\"} 1",
+            "tessera_idle_slices{partition=\"gpu\"} 6.5",
+            "tessera_idle_silent_nodes 1",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
+    }
 
     #[test]
     fn before_the_first_answer_slurm_is_not_up() {

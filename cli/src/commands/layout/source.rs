@@ -52,7 +52,7 @@ fn in_file(
             _ => {}
         }
     }
-    Ok(ClusterSnapshot { nodes, jobs: Vec::new(), at: 0, took_s: 0.0 })
+    Ok(ClusterSnapshot { nodes, jobs: Vec::new(), idle_words: None, at: 0, took_s: 0.0 })
 }
 
 /// The names of a hostlist; an error if tessera.toml lacks one.

@@ -63,6 +63,19 @@ pub(crate) enum NodeCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Look for jobs that hold GPUs without using them
+    ///
+    /// Asks the driver once what each job's GPUs, instances and shares do, remembers it in run_dir, and tells slurmctld which of
+    /// them were idle for at least 10 minutes. `tessera idle` shows that for the whole cluster. Use it in HealthCheckProgram,
+    /// once a minute. Does nothing unless tessera.toml has [idle].
+    Idle {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Keep new jobs off a GPU, for a reason of yours
     ///
     /// For a health check of your own. The jobs that are on the GPU stay, unless a rule for `told` says otherwise. --over takes
@@ -125,6 +138,7 @@ impl NodeCommand {
             Self::HandOver { .. } => "hand-over",
             Self::Status { .. } => "status",
             Self::Health { .. } => "health",
+            Self::Idle { .. } => "idle",
             Self::Sick { .. } => "sick",
             Self::Accept { .. } => "accept",
             Self::Realise { .. } => "realise",
@@ -139,6 +153,7 @@ impl NodeCommand {
             | Self::HandOver { node }
             | Self::Status { node, .. }
             | Self::Health { node, .. }
+            | Self::Idle { node, .. }
             | Self::Sick { node, .. }
             | Self::Accept { node, .. }
             | Self::Realise { node, .. }

@@ -4,6 +4,7 @@ mod args;
 mod follow;
 mod hardware;
 mod health;
+mod idle;
 mod says;
 
 use std::fmt::Write as _;
@@ -48,6 +49,7 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
         NodeCommand::HandOver { .. } => hand_over_node(&local),
         NodeCommand::Status { json, color, .. } => status(&local, *json, Paint::new(*color)),
         NodeCommand::Health { json, .. } => health::run(&local, &config, &HealthTask::Look { json: *json }),
+        NodeCommand::Idle { json, .. } => idle::run(&local, &config, *json),
         NodeCommand::Sick { gpu, reason, .. } => {
             let task = reason.as_deref().map(|reason| HealthTask::Sick { gpu, reason });
             health::run(&local, &config, &task.unwrap_or(HealthTask::NotSick { gpu }))

@@ -175,6 +175,8 @@ impl fmt::Display for NodeWord {
 pub struct Extra<'a> {
     /// The layout, or another text; empty if there is none.
     pub before: &'a str,
+    /// The word about jobs that use no GPU: see [`crate::idle`]; empty if there is none.
+    pub idle: &'a str,
     /// The word about unhealthy GPUs: see [`crate::sick`]; empty if there is none.
     pub sick: &'a str,
     /// The node's word about itself.
@@ -197,19 +199,24 @@ impl<'a> Extra<'a> {
         if !sick.is_empty() {
             rest = before;
         }
-        if word.is_none() && sick.is_empty() {
-            return Self { before: extra, sick, word };
+        let (before, last) = last_of(rest);
+        let idle = crate::IdleWord::parse(last).map_or("", |_| last);
+        if !idle.is_empty() {
+            rest = before;
         }
-        Self { before: if rest == NO_LAYOUT { "" } else { rest }, sick, word }
+        if word.is_none() && sick.is_empty() && idle.is_empty() {
+            return Self { before: extra, ..Self::default() };
+        }
+        Self { before: if rest == NO_LAYOUT { "" } else { rest }, idle, sick, word }
     }
 }
 
 impl fmt::Display for Extra<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let alone = self.sick.is_empty() && self.word.is_none();
+        let alone = self.idle.is_empty() && self.sick.is_empty() && self.word.is_none();
         f.write_str(if self.before.is_empty() && !alone { NO_LAYOUT } else { self.before })?;
-        if !self.sick.is_empty() {
-            write!(f, " {}", self.sick)?;
+        for word in [self.idle, self.sick].into_iter().filter(|word| !word.is_empty()) {
+            write!(f, " {word}")?;
         }
         self.word.map_or(Ok(()), |word| write!(f, " {word}"))
     }
@@ -225,7 +232,7 @@ pub fn split(extra: &str) -> (&str, Option<NodeWord>) {
 /// Puts the word behind the rest of a node's `extra`.
 #[must_use]
 pub fn join(before: &str, word: Option<NodeWord>) -> String {
-    Extra { before, sick: "", word }.to_string()
+    Extra { before, word, ..Extra::default() }.to_string()
 }
 
 #[cfg(test)]
@@ -289,10 +296,13 @@ mod tests {
             ("rack 7", "sick=0:5:xid_79", None, "rack 7 sick=0:5:xid_79"),
             ("rack 7 sick=maybe", "", Some(NodeWord::Silent), "rack 7 sick=maybe node=silent"),
         ] {
-            let parts = Extra { before, sick, word };
-            assert_eq!(Extra::read(text), parts, "{text}");
-            assert_eq!(parts.to_string(), text);
-            assert_eq!(split(text), (before, word));
+            for idle in ["", "idle=100,7:90:1:1:3"] {
+                let parts = Extra { before, idle, sick, word };
+                let text = parts.to_string();
+                assert_eq!(Extra::read(&text), parts, "{text}");
+                assert_eq!(split(&text), (before, word));
+            }
+            assert_eq!(Extra { before, idle: "", sick, word }.to_string(), text);
         }
     }
 

@@ -12,6 +12,7 @@ mod fingerprint;
 mod gres_conf;
 mod health;
 pub mod hostlist;
+mod idle;
 mod limit;
 mod matrix;
 mod matrix_cells;
@@ -30,6 +31,7 @@ use std::path::{Path, PathBuf};
 
 pub use gres_conf::{AutoDetect, GpuOrder, gpu_order};
 pub use health::{HealthAction, HealthEvent, HealthReturn, HealthRule, health_rules};
+pub use idle::{Idle, IdleEnd, IdleKind, IdleRule, IdleTell};
 pub use limit::Limit;
 pub use matrix::links_of_file;
 pub use sections::{RUN_DIR, STATE_DIR};
@@ -92,6 +94,7 @@ fn sections(
         partitions: sets::partitions(root, bandwidth_model),
         limits: sections::limits(root, &nodes.models),
         health: health::read(root),
+        idle: idle::read(root),
         nodes: nodes.specs,
         not_partitioned: Vec::new(),
     }

@@ -15,6 +15,7 @@ use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
 
 use crate::gres_conf::AutoDetect;
 use crate::health::HealthRule;
+use crate::idle::Idle;
 use crate::limit::Limit;
 
 /// A whole `tessera.toml` without errors.
@@ -42,6 +43,8 @@ pub struct SiteConfig {
     pub limits: Vec<Limit>,
     /// `[[health]]`: rules for unhealthy GPUs that differ from Tessera's own, at most one for each event.
     pub health: Vec<HealthRule>,
+    /// `[idle]`: treatment of jobs that hold GPUs without using them; `None` without the section.
+    pub idle: Option<Idle>,
     /// `[[nodes]]`; no node is in two of them.
     pub nodes: Vec<NodeSpec>,
     /// Nodes that the file lets be partitioned, and gres.conf does not: see [`SiteConfig::heed`].

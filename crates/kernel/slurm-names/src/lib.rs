@@ -30,7 +30,11 @@ pub fn unknown_to_slurm(file_name: &str, text: &str, slurm: &SlurmNames) -> Vec<
     walk(file_name, text, |root| {
         for limit in root.tables("limits") {
             partition(&limit, "partition", slurm, "this limit holds nobody");
-            account(&limit, slurm);
+            account(&limit, slurm, "this limit holds nobody");
+        }
+        for rule in root.table("idle").iter().flat_map(|idle| idle.tables("rules")) {
+            partition(&rule, "partition", slurm, "this rule is for no job");
+            account(&rule, slurm, "this rule is for no job");
         }
         for own in root.tables("partitions") {
             partition(&own, "name", slurm, "these settings hold for nobody");
@@ -48,7 +52,7 @@ fn partition(table: &TableReader<'_, '_>, key: &'static str, slurm: &SlurmNames,
     table.errors.push(span, format!("Slurm has no partition {value}: {outcome}"), Some(hint));
 }
 
-fn account(table: &TableReader<'_, '_>, slurm: &SlurmNames) {
+fn account(table: &TableReader<'_, '_>, slurm: &SlurmNames, outcome: &str) {
     let Some(known) = &slurm.accounts else { return };
     let is_known = |name: &str| known.iter().any(|k| k.eq_ignore_ascii_case(name));
     let Some(At { value, span }) = table.string("account").filter(|at| !is_known(&at.value)) else { return };
@@ -57,7 +61,7 @@ fn account(table: &TableReader<'_, '_>, slurm: &SlurmNames) {
         || "`sacctmgr show account` lists the accounts".to_owned(),
         |meant| format!("did you mean {meant}?"),
     );
-    table.errors.push(span, format!("Slurm has no account {value}: this limit holds nobody"), Some(hint));
+    table.errors.push(span, format!("Slurm has no account {value}: {outcome}"), Some(hint));
 }
 
 /// Compares the types of a node set's GPUs in slurm.conf with the models of the file; reports the first that differs.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+use std::path::Path;
 use std::thread;
 
 use geometry::JobId;
@@ -46,9 +47,65 @@ pub fn sample(places: &Places, job: JobId) -> Result<Option<Sample>, UsageError>
     let memory: Result<Vec<Option<u64>>, NvmlError> = devices(&entry).into_iter().map(memory).collect();
     let memory: Vec<u64> = memory?.into_iter().flatten().collect();
     // What the driver does not tell of the utilisation costs no memory.
-    let busy =
-        if entry.instances.is_empty() { whole_busy(&nvml, &entry) } else { watch(places, nvml, &entry) };
-    Ok(Some(Sample { memory, busy_percent: busy.ok().flatten() }))
+    let busy = if entry.instances.is_empty() {
+        whole_busy(&nvml, &entry)
+    } else {
+        watch(&places.nvml_library, nvml, &entry)
+    };
+    Ok(Some(Sample { memory, busy_percent: busy.ok().flatten().and_then(|all| mean(&all)) }))
+}
+
+/// A device of a job at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceUse {
+    /// UUID of the GPU or instance.
+    pub uuid: String,
+    /// Memory of the job's processes, bytes.
+    pub memory: u64,
+    /// The job's processes there.
+    pub processes: usize,
+    /// Utilisation by the job, percent. On a GPU that several jobs share: 0 if none of them computes, else `None`.
+    pub busy_percent: Option<f64>,
+}
+
+/// Looks at each device of a job. Takes [`BETWEEN_LOOKS`] as [`sample`] does.
+///
+/// # Errors
+///
+/// The driver cannot be loaded, or it does not answer for one of the devices.
+pub fn each_device(nvml_library: &Path, entry: &Entry) -> Result<Vec<DeviceUse>, NvmlError> {
+    let nvml = Nvml::load(nvml_library)?;
+    let one = |uuid: &str| {
+        let usage = nvml.usage(uuid)?;
+        let processes = usage.processes.iter().filter(|(pid, _)| is_own(*pid, entry)).count();
+        let memory = memory_of(&usage, entry).unwrap_or(0);
+        Ok(DeviceUse { uuid: uuid.to_owned(), memory, processes, busy_percent: None })
+    };
+    let all: Result<Vec<DeviceUse>, NvmlError> = devices(entry).into_iter().map(one).collect();
+    let mut all = all?;
+    let busy = match (entry.instances.is_empty(), entry.has_whole_gpus()) {
+        (false, _) => watch(nvml_library, nvml, entry),
+        (true, true) => whole_busy(&nvml, entry),
+        (true, false) => Ok(None),
+    };
+    match busy {
+        Ok(Some(busy)) if busy.len() == all.len() => {
+            all.iter_mut().zip(busy).for_each(|(device, busy)| device.busy_percent = Some(busy));
+        }
+        _ if entry.instances.is_empty() => unused(nvml_library, entry, &mut all)?,
+        _ => {}
+    }
+    Ok(all)
+}
+
+/// Marks shared GPUs on which no job computes.
+fn unused(nvml_library: &Path, entry: &Entry, all: &mut [DeviceUse]) -> Result<(), NvmlError> {
+    let nvml = Nvml::load(nvml_library)?;
+    for (device, gpu) in all.iter_mut().zip(&entry.gpus) {
+        let busy = nvml.busy_percent(present::find(&nvml, gpu)?.index);
+        device.busy_percent = busy.ok().filter(|busy| *busy == 0).map(f64::from);
+    }
+    Ok(())
 }
 
 fn entry_of(places: &Places, job: JobId) -> Result<Option<Entry>, UsageError> {
@@ -68,26 +125,33 @@ fn devices(entry: &Entry) -> Vec<&str> {
 /// without one by its environment: a user who changes that misleads nothing but reports. `None`: the driver does not tell one
 /// job from another.
 fn memory_of(usage: &Usage, entry: &Entry) -> Option<u64> {
-    // A compute instance's memory is that of its GPU instance.
-    let shared = entry.shares_device()
-        || entry.kind == GrantKind::Shards
-        || entry.instances.iter().any(|i| i.part.is_some());
-    let own = |pid: u32| !shared || slurm_process::job_of_process(pid) == Some(entry.job().0);
-    let used: Option<u64> = usage.processes.iter().filter(|(pid, _)| own(*pid)).map(|(_, used)| *used).sum();
-    used.or_else(|| (!shared).then_some(usage.used))
+    let own = usage.processes.iter().filter(|(pid, _)| is_own(*pid, entry));
+    let used: Option<u64> = own.map(|(_, used)| *used).sum();
+    used.or_else(|| (!may_have_others(entry)).then_some(usage.used))
 }
 
-fn whole_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<u32>, NvmlError> {
+/// Tells whether other jobs' processes may be on the same devices. A compute instance's memory is that of its GPU instance.
+fn may_have_others(entry: &Entry) -> bool {
+    entry.shares_device()
+        || entry.kind == GrantKind::Shards
+        || entry.instances.iter().any(|i| i.part.is_some())
+}
+
+fn is_own(pid: u32, entry: &Entry) -> bool {
+    !may_have_others(entry) || slurm_process::job_of_process(pid) == Some(entry.job().0)
+}
+
+/// Utilisation of each of a job's whole GPUs, percent.
+fn whole_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<Vec<f64>>, NvmlError> {
     if !entry.has_whole_gpus() {
         return Ok(None);
     }
-    let busy = |gpu| nvml.busy_percent(present::find(nvml, gpu)?.index);
-    let all: Result<Vec<u32>, NvmlError> = entry.gpus.iter().map(busy).collect();
-    Ok(mean(&all?.into_iter().map(f64::from).collect::<Vec<_>>()))
+    let busy = |gpu| nvml.busy_percent(present::find(nvml, gpu)?.index).map(f64::from);
+    entry.gpus.iter().map(busy).collect::<Result<_, _>>().map(Some)
 }
 
 /// Watches a job's instances, if the driver counts for each what the job alone does.
-fn watch(places: &Places, nvml: Nvml, entry: &Entry) -> Result<Option<u32>, NvmlError> {
+fn watch(nvml_library: &Path, nvml: Nvml, entry: &Entry) -> Result<Option<Vec<f64>>, NvmlError> {
     // The driver counts for a GPU instance, whoever computes in it.
     if entry.shares_device() || entry.instances.iter().any(|i| i.part.is_some()) {
         return Ok(None);
@@ -103,7 +167,7 @@ fn watch(places: &Places, nvml: Nvml, entry: &Entry) -> Result<Option<u32>, Nvml
     // The search for a UUID may have opened any GPU. Meanwhile none may be held whose MIG mode a prolog could want to switch:
     // loaded anew, the driver opens those GPUs alone that are asked for by number.
     drop(nvml);
-    instances_busy(&Nvml::load(&places.nvml_library)?, entry, &gpus)
+    instances_busy(&Nvml::load(nvml_library)?, entry, &gpus)
 }
 
 /// NVML's number of an instance's GPU now.
@@ -116,7 +180,7 @@ fn gpu_now(nvml: &Nvml, entry: &Entry, instance: &InstanceRecord) -> Result<Nvml
 }
 
 /// `gpus` are those of the job's instances, in their order.
-fn instances_busy(nvml: &Nvml, entry: &Entry, gpus: &[NvmlIndex]) -> Result<Option<u32>, NvmlError> {
+fn instances_busy(nvml: &Nvml, entry: &Entry, gpus: &[NvmlIndex]) -> Result<Option<Vec<f64>>, NvmlError> {
     let look = |(i, gpu): (&InstanceRecord, &NvmlIndex)| match &i.live {
         Some(live) => nvml.first_look(*gpu, live.gi).map(Some),
         None => Ok(None),
@@ -125,8 +189,7 @@ fn instances_busy(nvml: &Nvml, entry: &Entry, gpus: &[NvmlIndex]) -> Result<Opti
         entry.instances.iter().zip(gpus).map(look).collect();
     let Some(looks) = looks? else { return Ok(None) };
     thread::sleep(BETWEEN_LOOKS);
-    let all: Result<Vec<f64>, NvmlError> = looks.into_iter().map(FirstLook::busy_percent).collect();
-    Ok(mean(&all?))
+    looks.into_iter().map(FirstLook::busy_percent).collect::<Result<_, _>>().map(Some)
 }
 
 /// The mean of percentages, rounded; `None` of none.

@@ -168,6 +168,20 @@ impl<'a> NodeInSlurm<'a> {
         Ok(true)
     }
 
+    /// Names the jobs that use no GPU, by the word of [`protocol::idle`]. A text of the site's own stays before it.
+    ///
+    /// # Errors
+    ///
+    /// slurmctld cannot be asked.
+    pub fn name_idle(&self, word: &str) -> Result<(), CommandError> {
+        let _alone = self.alone();
+        let extra = self.extra()?;
+        let extra = Extra::read(&extra);
+        // The layout is the one that was just read, so the node's own word has slurmctld write it again.
+        let says = extra.word.and_then(NodeWord::said).map(NodeWord::Says);
+        self.show(Extra { idle: word, word: says.or(extra.word), ..extra }).map(|_| ())
+    }
+
     /// Has Slurm requeue a job, and what Slurm says if it refuses.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -72,6 +72,16 @@ pub fn printed(
 ) -> Result<Vec<u8>, CommandError> {
     let run = ToolRun { program: program.into(), args, env, input: "", user: None };
     run.printed(&Deadline::after(timeout))
+}
+
+/// As [`ask`], for a program that reads `input`.
+///
+/// # Errors
+///
+/// As of [`ask`].
+pub fn fed(program: &Path, args: Vec<String>, input: &str, timeout: Duration) -> Result<(), CommandError> {
+    let run = ToolRun { program: program.into(), args, env: Vec::new(), input, user: None };
+    run.output(&Deadline::after(timeout)).map(|_| ())
 }
 
 /// A program to run.

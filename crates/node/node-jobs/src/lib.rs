@@ -48,7 +48,7 @@ mod task_variables;
 pub use access::DeviceError;
 pub use blocks_gpu_jobs::{NodeInSlurm, SAVED_AFTER, blocks_gpu_jobs, journal_problem};
 pub use broker::BrokerError;
-pub use command::{CommandError, ask, printed};
+pub use command::{CommandError, ask, fed, printed};
 pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
 pub use fault::{Fault, RealiseError};
 pub use fence::{memory_regions, renew_fence};

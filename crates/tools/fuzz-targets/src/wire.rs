@@ -73,7 +73,11 @@ pub(crate) fn node_word(input: &[u8]) {
         assert_eq!(judged.standing(), Some(standing), "{text:?}");
         let shown = Extra { word: Some(judged), ..extra }.to_string();
         let again = Extra::read(&shown);
-        assert_eq!((again.word, again.sick), (Some(judged), extra.sick), "{text:?}: {shown:?}");
+        assert_eq!(
+            (again.word, again.sick, again.idle),
+            (Some(judged), extra.sick, extra.idle),
+            "{text:?}: {shown:?}"
+        );
         assert_eq!(again.to_string(), shown, "{text:?}");
         // The layout that is shown does not change with the word.
         let still_before = again.before;

@@ -1,6 +1,7 @@
 //! The cluster as a page: of few nodes each GPU as a row of its slices, of many the nodes that are used alike as one line,
 //! and what waits.
 
+mod idle;
 mod node;
 mod overview;
 mod pending;
@@ -106,6 +107,7 @@ pub(super) fn cluster(view: View<'_>, filter: &Result<Filter, String>) -> String
         sections(&mut out, &wanted, view, seen, History::Small);
     }
     pending::pending(&mut out, seen, filter, view.names, view.now);
+    idle::idle(&mut out, seen, filter, view.names);
     out
 }
 

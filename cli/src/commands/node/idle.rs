@@ -1,0 +1,119 @@
+//! `tessera node idle`: which jobs hold GPUs of this node without using them.
+
+use std::time::{Duration, Instant};
+
+use error_chain::with_causes;
+use gpu_idle::{DeviceSample, IdleRecord, JobSample};
+use gpu_node::NodeInSlurm;
+use job_sample::{DeviceUse, each_device};
+use node_journal::{Entry, Journal, own_dirs};
+use protocol::IdleWord;
+use rustix::fs::Mode;
+use site_config::SiteConfig;
+
+use crate::clock::{epoch_seconds, span};
+use crate::files::kept::{KeptNames, KeptRecord};
+use crate::local_node::Local;
+use crate::outcome::{Failure, Outcome};
+use crate::render::table;
+
+/// Files in `run_dir`. A boot ends all jobs, so what is known of them need not outlive it.
+const NAMES: KeptNames = KeptNames { file: "idle.json", change: "idle.lock", look: "idle-look.lock" };
+/// Longest time for the driver: jobs that were not looked at then are looked at by the next run.
+const LOOKS: Duration = Duration::from_secs(30);
+
+/// Looks at the GPUs of all jobs, remembers what they did, and tells slurmctld which jobs use none.
+pub(super) fn run(local: &Local<'_>, config: &SiteConfig, json: bool) -> Result<Outcome, Failure> {
+    let Some(idle) = &config.idle else {
+        return Ok(Outcome::ok(format!(
+            "{}: tessera.toml has no [idle], so no GPU was looked at\n",
+            local.name
+        )));
+    };
+    let dir = &local.settings.run_dir;
+    own_dirs::own(dir, Mode::from_bits_truncate(0o755)).map_err(|e| Failure::of(&e))?;
+    let kept: KeptRecord<IdleRecord> = KeptRecord::in_dir(dir, NAMES);
+    let _alone = kept.looking()?;
+    let (samples, mut problems) = samples(local)?;
+    let mut record = kept.read().unwrap_or_default();
+    let now = epoch_seconds();
+    record.look(&samples, idle.busy_percent, now);
+    let word = record.word(now);
+    if record.is_due(&word) {
+        let conf = std::env::var("SLURM_CONF").ok();
+        match NodeInSlurm::new(&local.name, &local.settings.state_dir, conf).name_idle(&word.encode()) {
+            Ok(()) => record.told(&word),
+            Err(e) => problems.push(format!("slurmctld cannot be told: {}", with_causes(&e))),
+        }
+    }
+    kept.keep(&record)?;
+    let status = u8::from(!problems.is_empty());
+    if json {
+        return Ok(Outcome::json(&as_json(&local.name, &word), status));
+    }
+    let mut text = as_text(&local.name, &word);
+    problems.iter().for_each(|problem| text.push_str(&format!("problem: {problem}\n")));
+    Ok(Outcome { text, status })
+}
+
+/// The jobs of the journal, each with its devices; and what could not be looked at.
+fn samples(local: &Local<'_>) -> Result<(Vec<JobSample>, Vec<String>), Failure> {
+    let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::of(&e))?;
+    let (entries, _damaged) = journal.jobs().map_err(|e| Failure::of(&e))?.into_parts();
+    let here = entries.into_iter().filter(|entry| entry.holds() && entry.boot == journal.boot());
+    let (begun, mut problems) = (Instant::now(), Vec::new());
+    let mut one = |entry: Entry| {
+        let looked = if begun.elapsed() > LOOKS {
+            Err("the driver is slow".to_owned())
+        } else {
+            each_device(&local.settings.nvml_library, &entry).map_err(|e| with_causes(&e))
+        };
+        let devices = match looked {
+            Ok(devices) => Some(devices.into_iter().map(sample).collect()),
+            Err(why) => {
+                problems.push(format!("job {}: {why}", entry.job()));
+                None
+            }
+        };
+        JobSample { job: entry.job(), restart: entry.restart, devices }
+    };
+    let samples = here.map(&mut one).collect();
+    problems.truncate(10);
+    Ok((samples, problems))
+}
+
+fn sample(seen: DeviceUse) -> DeviceSample {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+    let rounded_up = |busy: f64| busy.clamp(0.0, 100.0).ceil() as u32;
+    DeviceSample {
+        uuid: seen.uuid,
+        busy_percent: seen.busy_percent.map(rounded_up),
+        memory_mib: seen.memory >> 20,
+        processes: seen.processes,
+    }
+}
+
+fn as_text(node: &str, word: &IdleWord) -> String {
+    if word.jobs.is_empty() {
+        return format!("{node}: no job holds a GPU that it has not used for 10 minutes\n");
+    }
+    let mut rows = vec![["JOB", "IDLE", "FOR", "MOST MEMORY"].map(str::to_owned).to_vec()];
+    rows.extend(word.jobs.iter().map(|job| {
+        vec![
+            job.job.to_string(),
+            format!("{} of {}", job.idle, job.of),
+            span(word.at.saturating_sub(job.since)),
+            geometry::size::display_gb(job.most_mib),
+        ]
+    }));
+    table::render(&rows, &[0])
+}
+
+fn as_json(node: &str, word: &IdleWord) -> serde_json::Value {
+    let job = |job: &protocol::IdleJob| {
+        serde_json::json!({
+            "job": job.job.0, "since": job.since, "idle": job.idle, "of": job.of, "most_mib": job.most_mib,
+        })
+    };
+    serde_json::json!({ "node": node, "at": word.at, "jobs": word.jobs.iter().map(job).collect::<Vec<_>>() })
+}

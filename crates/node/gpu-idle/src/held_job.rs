@@ -1,0 +1,36 @@
+//! A job that holds GPUs, as the verdict sees it.
+
+use site_config::IdleKind;
+
+use crate::record::Stretch;
+
+/// A job that holds GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldJob {
+    /// Its number.
+    pub job: u32,
+    /// Its partition.
+    pub partition: String,
+    /// Its account.
+    pub account: String,
+    /// How it was submitted.
+    pub kind: IdleKind,
+    /// Slurm shows it as running: neither suspended nor ending.
+    pub runs: bool,
+    /// A component of a heterogeneous job: another one may compute.
+    pub in_het: bool,
+    /// How long it has been suspended in all, seconds.
+    pub suspended_s: u64,
+    /// Use of its GPUs.
+    pub stretch: Stretch,
+}
+
+impl HeldJob {
+    /// How long it is idle while it may run, seconds; `None`: it is not, or that is not known.
+    #[must_use]
+    pub fn idle_s(&self, now: u64) -> Option<u64> {
+        // When it was suspended is not known: all of that counts against this stretch.
+        let Stretch::Since(since) = self.stretch else { return None };
+        Some(now.saturating_sub(since).saturating_sub(self.suspended_s))
+    }
+}

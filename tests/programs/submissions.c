@@ -1,6 +1,7 @@
 /* Fills Slurm's job description from a seed and submits it through the public library, as any user can.
  *
- *   submissions fuzz SEED FIRST COUNT   submissions FIRST to FIRST + COUNT - 1 of this seed: every field that a user fills
+ *   submissions fuzz SEED FIRST COUNT   submissions FIRST to FIRST + COUNT - 1 of this seed: every field that a user fills. Each 41st
+ *                                       is a heterogeneous job
  *   submissions stock SEED FIRST COUNT  the same without what ends a slurmctld that has no Tessera (see `mailed`)
  *   submissions fat SEED FIRST COUNT    plain jobs whose environments alone are too many, too long, or both
  *
@@ -26,7 +27,9 @@
 #define JOB_ID(message) ((message)->step_id.job_id)
 #endif
 
-enum { KEPT = 64, PIECES = 200000, REASONS = 64, SECONDS = 580 };
+enum { KEPT = 64, PIECES = 400000, REASONS = 64, SECONDS = 580 };
+/* A heterogeneous job each so many submissions, and its components: sbatch itself makes at most 128. */
+enum { HETEROGENEOUS = 41, COMPONENTS = 130 };
 enum { FAT_ENTRIES = 70000, FAT_BYTES = 8 << 20, LONG_BYTES = 70000 };
 
 /* slurmstepd copies a task's environment before the task runs, in a time that grows with the square of its names, and no signal
@@ -277,6 +280,27 @@ static void fat(job_desc_msg_t *job) {
         job->environment = entries(&job->env_size, percent(50), false);
 }
 
+/* Submits a heterogeneous job: mostly two to five components, sometimes one, many, or more than sbatch makes. */
+static int heterogeneous(submit_response_msg_t **answer) {
+    static job_desc_msg_t components[COMPONENTS];
+    uint64_t count = percent(85) ? 2 + below(4) : 1 + below(COMPONENTS);
+    // Its type has another name in each release.
+    __auto_type list = slurm_list_create(NULL);
+    for (uint64_t i = 0; i < count; i++) {
+        fuzzed(&components[i]);
+        slurm_list_append(list, &components[i]);
+    }
+    int rc = slurm_submit_batch_het_job(list, answer);
+    slurm_list_destroy(list);
+    return rc;
+}
+
+static int single(bool is_fat, submit_response_msg_t **answer) {
+    job_desc_msg_t job;
+    (is_fat ? fat : fuzzed)(&job);
+    return slurm_submit_batch_job(&job, answer);
+}
+
 static uint32_t kept[KEPT];
 static struct { int code; unsigned count; } reasons[REASONS];
 
@@ -315,19 +339,20 @@ int main(int argc, char **argv) {
     mailed = !strcmp(argv[1], "fuzz");
     bool is_fat = !strcmp(argv[1], "fat");
     uint64_t seed = strtoull(argv[2], NULL, 10);
-    unsigned long first = strtoul(argv[3], NULL, 10), count = strtoul(argv[4], NULL, 10), accepted = 0, changed = 0;
+    unsigned long first = strtoul(argv[3], NULL, 10), count = strtoul(argv[4], NULL, 10), accepted = 0, changed = 0, several = 0;
     if (!getcwd(directory, sizeof directory))
         return 2;
     alarm(SECONDS);
     slurm_init(NULL);
     for (unsigned long i = first; i < first + count; i++) {
-        job_desc_msg_t job;
         submit_response_msg_t *answer = NULL;
+        bool is_het = !is_fat && i % HETEROGENEOUS == HETEROGENEOUS - 1;
         state = seed * 0xd1342543de82ef95 + i;
-        (is_fat ? fat : fuzzed)(&job);
         errno = 0;
-        if (slurm_submit_batch_job(&job, &answer) == SLURM_SUCCESS && answer) {
+        int rc = is_het ? heterogeneous(&answer) : single(is_fat, &answer);
+        if (rc == SLURM_SUCCESS && answer) {
             keep(JOB_ID(answer), accepted++);
+            several += is_het;
             slurm_free_submit_response_response_msg(answer);
         } else {
             refused(errno);
@@ -344,7 +369,7 @@ int main(int argc, char **argv) {
         keep(0, i);
     for (int i = 0; i < REASONS && reasons[i].count; i++)
         printf("refused %u: %d %s\n", reasons[i].count, reasons[i].code, slurm_strerror(reasons[i].code));
-    printf("submitted %lu accepted %lu changed %lu\n", count, accepted, changed);
+    printf("submitted %lu accepted %lu changed %lu heterogeneous %lu\n", count, accepted, changed, several);
     slurm_fini();
     return 0;
 }

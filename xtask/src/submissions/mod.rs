@@ -87,6 +87,7 @@ fn play(options: &FuzzSubmissions, cluster: &mut Cluster) -> Result<usize, TaskE
             submitted: all.submitted + part.submitted,
             accepted: all.accepted + part.accepted,
             changed: all.changed + part.changed,
+            heterogeneous: all.heterogeneous + part.heterogeneous,
         };
         say(&format!(
             "{first} to {}: {} accepted, {} changed",
@@ -106,11 +107,12 @@ fn play(options: &FuzzSubmissions, cluster: &mut Cluster) -> Result<usize, TaskE
         say(&format!("violation: {what}"))?;
     }
     say(&format!(
-        "seed {}, {}: {} submissions, {} accepted, {} changed, {} violations, {} s",
+        "seed {}, {}: {} submissions, {} accepted ({} heterogeneous), {} changed, {} violations, {} s",
         options.seed,
         options.slurm,
         all.submitted,
         all.accepted,
+        all.heterogeneous,
         all.changed,
         found.len(),
         begin.elapsed().as_secs()

@@ -65,9 +65,11 @@ pub(crate) struct Sums {
     pub(crate) submitted: u64,
     pub(crate) accepted: u64,
     pub(crate) changed: u64,
+    /// Accepted ones with several components.
+    pub(crate) heterogeneous: u64,
 }
 
-/// Its last line: `submitted 500 accepted 321 changed 12`. `None` if there is none.
+/// Its last line: `submitted 500 accepted 321 changed 12 heterogeneous 3`. `None` if there is none.
 pub(crate) fn sums(stdout: &str) -> Option<Sums> {
     let words: Vec<&str> = stdout.lines().last()?.split_whitespace().collect();
     let number =
@@ -76,6 +78,7 @@ pub(crate) fn sums(stdout: &str) -> Option<Sums> {
         submitted: number(0, "submitted")??,
         accepted: number(2, "accepted")??,
         changed: number(4, "changed")??,
+        heterogeneous: number(6, "heterogeneous")??,
     })
 }
 
@@ -85,8 +88,8 @@ mod tests {
 
     #[test]
     fn the_last_line_has_the_sums() {
-        let text = "refused 3: 2014 Requested node configuration is not available\nsubmitted 5 accepted 2 changed 1\n";
-        assert_eq!(sums(text), Some(Sums { submitted: 5, accepted: 2, changed: 1 }));
+        let text = "refused 3: 2014 Requested node configuration is not available\nsubmitted 5 accepted 2 changed 1 heterogeneous 1\n";
+        assert_eq!(sums(text), Some(Sums { submitted: 5, accepted: 2, changed: 1, heterogeneous: 1 }));
         assert_eq!(sums("submitted 5 accepted 2\n"), None);
         assert_eq!(sums(""), None);
     }

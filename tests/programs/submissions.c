@@ -287,7 +287,8 @@ static int heterogeneous(submit_response_msg_t **answer) {
     // Its type has another name in each release.
     __auto_type list = slurm_list_create(NULL);
     for (uint64_t i = 0; i < count; i++) {
-        fuzzed(&components[i]);
+        // If one component is refused, so is the job.
+        (percent(60) ? plain : fuzzed)(&components[i]);
         slurm_list_append(list, &components[i]);
     }
     int rc = slurm_submit_batch_het_job(list, answer);

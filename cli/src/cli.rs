@@ -31,6 +31,7 @@ use crate::commands::topology::{self, TopologyCommand};
 use crate::commands::usage::{self, UsageArgs};
 use crate::commands::why::{self, WhyArgs};
 use crate::globals::Globals;
+use crate::groups::grouped;
 use crate::outcome::{Failure, Outcome};
 
 /// See and explain what Tessera does with a cluster's GPUs
@@ -139,7 +140,7 @@ impl Cli {
 
 /// The command with all below it. Those of the laboratory stand below `lab` alone in help, manual pages and completions.
 fn root() -> clap::Command {
-    hide::<LabDirectly>(Cli::command()).mut_subcommand("power", hide::<PowerStudy>)
+    grouped(hide::<LabDirectly>(Cli::command()).mut_subcommand("power", hide::<PowerStudy>))
 }
 
 /// Hides the commands of `S` among those of `command`.
@@ -212,6 +213,19 @@ mod tests {
             command.get_after_long_help().map(|text| (command.get_name().to_owned(), text.to_string())),
         );
         command.get_subcommands().for_each(|below| tails(below, all));
+    }
+
+    #[test]
+    fn each_command_that_help_shows_is_in_one_group() {
+        let groups = &crate::groups::GROUPS;
+        let mut named: Vec<&str> = groups.iter().flat_map(|group| [group.1, group.2].concat()).collect();
+        named.sort_unstable();
+        let root = root();
+        let shown = root.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name);
+        let mut shown: Vec<&str> = shown.collect();
+        shown.sort_unstable();
+        assert_eq!(named, shown);
+        assert_eq!(groups.iter().map(|group| group.1.len()).sum::<usize>(), 12);
     }
 
     #[test]

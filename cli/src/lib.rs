@@ -15,6 +15,7 @@ mod filter;
 mod fragmentation;
 mod globals;
 mod gpu_pieces;
+mod groups;
 mod idle_jobs;
 mod layout_line;
 mod local_node;

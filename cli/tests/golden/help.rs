@@ -15,31 +15,27 @@ fn help() {
 
     Usage: tessera [OPTIONS] <COMMAND>
 
-    Commands:
-      layout       Draw each GPU as its slices
-      free         Show what could start now, and where
-      why          Say why a job waits, and when it could start
-      top          Watch nodes, GPUs and jobs in the terminal
-      report       Show what a job got, what it used and what it cost
-      usage        Show what jobs held of GPUs, and what they used of that
-      idle         Show who holds GPUs without using them
-      history      Show day by day how instances came and went, and how much jobs held
-      explain      Explain what a request would get, and why
-      tasks        Show who holds and waits for what in this node's pool of GPU tasks
-      discover     Write the configuration for this machine's GPUs
-      doctor       Check that journal, driver, device nodes, MPS and Slurm agree
-      setup        Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
-      plan         Plan a batch of tasks on GPUs that repartition
-      planner      Choose sizes, places and order of pending moldable jobs
-      exporter     Serve metrics for Prometheus, and a page that shows the cluster
-      times        Show how long the jobs of each profile took on each instance size
-      power        See power limits and budgets of the cluster's GPUs
-      profiles     List GPU models and their MIG profiles
-      check        Check tessera.toml
-      node         Do by hand what Slurm's prolog and epilog do on a node
-      lab          Simulate, score and fit: no job and no node is touched
-      completions  Print the completion script of a shell
-      man-pages    Write a man page of each command
+    For users:
+      explain   Explain what a request would get, and why
+      free      Show what could start now, and where
+      why       Say why a job waits, and when it could start
+      report    Show what a job got, what it used and what it cost
+
+    For batches:
+      plan      Plan a batch of tasks on GPUs that repartition
+
+    For administrators:
+      setup     Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
+      check     Check tessera.toml
+      doctor    Check that journal, driver, device nodes, MPS and Slurm agree
+      layout    Draw each GPU as its slices
+      usage     Show what jobs held of GPUs, and what they used of that
+      exporter  Serve metrics for Prometheus, and a page that shows the cluster
+
+    Other:
+      lab       Simulate, score and fit: no job and no node is touched
+
+    All commands: tessera --help. One of them: tessera COMMAND --help
 
     Options:
           --config <FILE>  Read this tessera.toml
@@ -59,28 +55,34 @@ fn help() {
 
     Usage: tessera [OPTIONS] <COMMAND>
 
-    Commands:
-      layout       Draw each GPU as its slices
+    For users:
+      explain      Explain what a request would get, and why
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
-      top          Watch nodes, GPUs and jobs in the terminal
       report       Show what a job got, what it used and what it cost
-      usage        Show what jobs held of GPUs, and what they used of that
-      idle         Show who holds GPUs without using them
-      history      Show day by day how instances came and went, and how much jobs held
-      explain      Explain what a request would get, and why
+      top          Watch nodes, GPUs and jobs in the terminal
+      times        Show how long the jobs of each profile took on each instance size
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
-      discover     Write the configuration for this machine's GPUs
-      doctor       Check that journal, driver, device nodes, MPS and Slurm agree
-      setup        Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
+      profiles     List GPU models and their MIG profiles
+
+    For batches:
       plan         Plan a batch of tasks on GPUs that repartition
       planner      Choose sizes, places and order of pending moldable jobs
-      exporter     Serve metrics for Prometheus, and a page that shows the cluster
-      times        Show how long the jobs of each profile took on each instance size
-      power        See power limits and budgets of the cluster's GPUs
-      profiles     List GPU models and their MIG profiles
+
+    For administrators:
+      setup        Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
       check        Check tessera.toml
+      doctor       Check that journal, driver, device nodes, MPS and Slurm agree
+      layout       Draw each GPU as its slices
+      usage        Show what jobs held of GPUs, and what they used of that
+      exporter     Serve metrics for Prometheus, and a page that shows the cluster
+      history      Show day by day how instances came and went, and how much jobs held
+      idle         Show who holds GPUs without using them
+      power        See power limits and budgets of the cluster's GPUs
+      discover     Write the configuration for this machine's GPUs
       node         Do by hand what Slurm's prolog and epilog do on a node
+
+    Other:
       lab          Simulate, score and fit: no job and no node is touched
       completions  Print the completion script of a shell
       man-pages    Write a man page of each command

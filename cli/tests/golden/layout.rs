@@ -247,6 +247,10 @@ fn the_pictures_in_the_documents_are_the_drawn_ones() {
             "placements.svg",
             "--config cli/tests/data/placements.toml layout --from cli/tests/data/placements.txt --svg -",
         ),
+        (
+            "before-after.svg",
+            "--config cli/tests/data/before-after.toml layout --from cli/tests/data/before-after.txt --svg -",
+        ),
         ("nodes.svg", "--config cli/tests/data/nodes.toml layout --from cli/tests/data/nodes.txt --svg -"),
         ("dgx-v.svg", "topology svg dgx-v --gpus 4"),
     ] {

@@ -6,3 +6,8 @@ pub(crate) mod layout;
 pub(crate) mod svg;
 pub(crate) mod table;
 pub(crate) mod terminal;
+
+/// A text of others for a terminal: without control characters, which could move the cursor or change colours.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,8 +1,9 @@
 //! The driver's errors in the kernel's log.
 //!
 //! A record is `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT` and may be followed by lines that begin with a space
-//! (Documentation/ABI/testing/dev-kmsg). The driver writes `NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, …`. Programs of root's
-//! can write records, too.
+//! (Documentation/ABI/testing/dev-kmsg). The driver writes `NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, …`. Programs that may write to
+//! the device add records, too, for themselves or for others that log through them. Their facility, the part of PRIORITY above its
+//! three lowest bits, is never the kernel's, which is 0: such records are passed over.
 
 /// Place of a GPU on the PCI bus: domain, bus, device.
 pub type BusId = (u32, u32, u32);
@@ -36,9 +37,14 @@ pub fn xids(log: &str) -> Vec<KernelXid> {
     log.lines().filter_map(record).filter_map(|(sequence, text)| xid(sequence, text)).collect()
 }
 
+/// Number and text of a record of the kernel's own.
 fn record(line: &str) -> Option<(u64, &str)> {
     let (head, text) = line.split_once(';')?;
-    let sequence = head.split(',').nth(1)?;
+    let mut head = head.split(',');
+    let (priority, sequence) = (head.next()?.parse::<u32>().ok()?, head.next()?);
+    if priority >> 3 != 0 {
+        return None;
+    }
     Some((sequence.parse().ok()?, text))
 }
 
@@ -60,6 +66,7 @@ mod tests {
         4,341,5140902,c;NVRM: Xid (PCI:0000:5e:00): 43, pid=7\n\
         3,342,5140903,-;NVRM: Xid (PCI:zz:5e:00): 43, pid=7\n\
         3,343,5140903,-;myprog: NVRM: Xid (PCI:0000:5e:00): 79, forged by a user\n\
+        11,344,5140904,-;NVRM: Xid (PCI:0000:5e:00): 79, written by a program\n\
         garbage\n";
 
     #[test]

@@ -1,7 +1,7 @@
 //! A node's memory of its GPUs' health, and how it changes by what is seen.
 
 use geometry::GpuIndex;
-use protocol::SickGpu;
+use protocol::{SickGpu, sick};
 use serde::{Deserialize, Serialize};
 use site_config::{HealthEvent, HealthReturn};
 
@@ -18,10 +18,8 @@ pub struct HealthRecord {
     pub next_record: u64,
     /// The GPUs, at most 64.
     pub gpus: Vec<KnownGpu>,
-    /// The word that slurmctld was told last, and when, seconds since 1970.
+    /// The word that slurmctld was told last, and when it was last seen to have it, seconds since 1970.
     pub told: Option<(String, u64)>,
-    /// slurmctld still showed that word a while later.
-    pub confirmed: bool,
 }
 
 /// A GPU as it is now.
@@ -52,6 +50,8 @@ pub struct Look<'a> {
 
 /// Most GPUs that are remembered.
 const MOST_GPUS: usize = 64;
+/// slurmctld is asked again after so long, seconds: one that was killed and replaced has what it saved, which may be older.
+const ASKED_AGAIN_S: u64 = 60;
 
 impl HealthRecord {
     /// Takes in what was seen; what changed.
@@ -136,6 +136,14 @@ impl HealthRecord {
         all.sort_by_key(|sick| sick.gpu);
         all.dedup_by_key(|sick| sick.gpu);
         all
+    }
+
+    /// Tells whether slurmctld is to be asked for its word, and told this one if it has another: if the word is new, and again a while
+    /// later. While a GPU is left out, that is at every look, because a slurmctld without its saved state would give the GPU to jobs.
+    #[must_use]
+    pub fn is_due(&self, word: &str, now: u64) -> bool {
+        let Some((told, at)) = &self.told else { return true };
+        told != word || word != sick::NONE || now < *at || now - at >= ASKED_AGAIN_S
     }
 
     /// Finds a GPU, or makes room for it: one that the node does not have any more and that nothing speaks against goes.

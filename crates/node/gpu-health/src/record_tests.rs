@@ -218,6 +218,21 @@ fn a_sites_rule_counts_for_what_was_found_before_it() {
     assert_eq!(out(&record, &Rules::default()).len(), 1);
 }
 
+#[test]
+fn slurmctld_is_asked_again_whatever_it_was_told() {
+    let mut record = HealthRecord::default();
+    assert!(record.is_due(sick::NONE, 100), "an earlier record may be lost");
+    record.told = Some((sick::NONE.to_owned(), 100));
+    assert!(!record.is_due(sick::NONE, 159));
+    for at in [160, 99] {
+        assert!(record.is_due(sick::NONE, at), "{at}");
+    }
+    let word = "sick=0:5:xid_79";
+    assert!(record.is_due(word, 101));
+    record.told = Some((word.to_owned(), 101));
+    assert!(record.is_due(word, 101), "a GPU that is left out must stay so");
+}
+
 proptest! {
     #[test]
     fn a_record_survives_its_file(xids in proptest::collection::vec(1_u16..200, 0..40), now: u32, why in "[ -~]{0,60}") {

@@ -2,7 +2,7 @@
 
 use error_chain::with_causes;
 use gpu_health::{HealthRecord, Rules};
-use gpu_node::{CommandError, NodeInSlurm, SAVED_AFTER};
+use gpu_node::{CommandError, NodeInSlurm};
 use node_journal::{Entry, Journal};
 use protocol::sick;
 
@@ -25,15 +25,9 @@ pub(super) fn tell(
 ) -> Done {
     let mut done = Done::default();
     let word = sick::encode(&record.left_out(rules));
-    if is_due(record, &word, now) {
+    if record.is_due(&word, now) {
         match slurm.name_sick(&word) {
-            Ok(is_new) => {
-                let again = record.told.as_ref().is_some_and(|(told, _)| *told == word);
-                record.confirmed = again && !is_new;
-                if !record.confirmed {
-                    record.told = Some((word, now));
-                }
-            }
+            Ok(_is_new) => record.told = Some((word, now)),
             Err(e) => {
                 done.problems.push(format!("slurmctld cannot be told about its GPUs: {}", with_causes(&e)));
                 return done;
@@ -42,19 +36,6 @@ pub(super) fn tell(
     }
     requeue(slurm, local, record, &mut done);
     done
-}
-
-/// Tells whether slurmctld is to be told: something new, or again a while later. While a GPU is left out, it is told at every look,
-/// because a slurmctld without its saved state would give the GPU to jobs.
-fn is_due(record: &HealthRecord, word: &str, now: u64) -> bool {
-    match &record.told {
-        None => word != sick::NONE,
-        Some((told, at)) => {
-            told != word
-                || word != sick::NONE
-                || !record.confirmed && at.saturating_add(SAVED_AFTER.as_secs()) <= now
-        }
-    }
 }
 
 fn requeue(slurm: &NodeInSlurm<'_>, local: &Local<'_>, record: &mut HealthRecord, done: &mut Done) {

@@ -2,10 +2,10 @@
 
 use gpu_health::{Change, Finding, HealthRecord, KnownGpu, Rule, Rules};
 use serde_json::{Value, json};
-use site_config::{HealthAction, HealthReturn};
+use site_config::{HealthAction, HealthEvent, HealthReturn};
 
 use crate::clock::span;
-use crate::render::table;
+use crate::render::{printable, table};
 
 /// The changes, one a line.
 pub(super) fn changes(node: &str, record: &HealthRecord, rules: &Rules<'_>, all: &[Change]) -> String {
@@ -13,13 +13,29 @@ pub(super) fn changes(node: &str, record: &HealthRecord, rules: &Rules<'_>, all:
         let known = record.gpus.iter().find(|gpu| gpu.uuid == uuid);
         known.and_then(|gpu| gpu.number).map_or_else(|| uuid.to_owned(), |number| format!("GPU {number}"))
     };
+    let told = |uuid: &str| {
+        let findings = record.gpus.iter().filter(|gpu| gpu.uuid == uuid).flat_map(|gpu| &gpu.findings);
+        findings
+            .filter(|finding| !finding.why.is_empty())
+            .map(|finding| format!(": {}", short(&finding.why)))
+            .next()
+    };
     let line = |change: &Change| match change {
+        Change::New(uuid, event @ HealthEvent::Told, action) => {
+            let (why, advice) = (told(uuid).unwrap_or_default(), rules.of(*event).advice);
+            format!("{node}: {}: {}{why}; {advice}\n", name(uuid), does(*action))
+        }
         Change::New(uuid, event, action) => {
             format!("{node}: {}: {event}: {}; {}\n", name(uuid), does(*action), rules.of(*event).advice)
         }
         Change::Over(uuid, event) => format!("{node}: {}: {event} is over\n", name(uuid)),
     };
     all.iter().map(line).collect()
+}
+
+/// The beginning of an administrator's words.
+fn short(why: &str) -> String {
+    printable(&why.chars().take(80).collect::<String>())
 }
 
 fn does(action: HealthAction) -> &'static str {
@@ -58,7 +74,7 @@ fn row(gpu: &KnownGpu, finding: &Finding, rule: Rule<'_>, now: u64) -> Vec<Strin
     let event = if finding.why.is_empty() {
         finding.event.clone()
     } else {
-        format!("{}: {}", finding.event, printable(&finding.why))
+        format!("{}: {}", finding.event, short(&finding.why))
     };
     vec![
         gpu.number.map_or_else(|| "-".to_owned(), |number| number.to_string()),
@@ -71,10 +87,6 @@ fn row(gpu: &KnownGpu, finding: &Finding, rule: Rule<'_>, now: u64) -> Vec<Strin
         back(rule).to_owned(),
         rule.advice.to_owned(),
     ]
-}
-
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(80).collect()
 }
 
 /// The record for programs.

@@ -11,6 +11,8 @@
 
 use geometry::JobId;
 
+use crate::time::{U64_DIGITS, digits};
+
 /// Begins the word.
 const KEY: &str = "idle=";
 /// Most jobs in the word. A node has up to 56 instances, and more shares; those that are idle longest come first.
@@ -53,6 +55,7 @@ impl IdleWord {
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         let mut parts = word.strip_prefix(KEY)?.split(',');
+        let number = |text| digits(text, U64_DIGITS);
         let at = number(parts.next()?)?;
         let mut jobs: Vec<IdleJob> = Vec::new();
         for part in parts {
@@ -68,11 +71,6 @@ impl IdleWord {
         }
         Some(Self { at, jobs })
     }
-}
-
-/// Digits alone: `parse` would take a sign.
-fn number(text: &str) -> Option<u64> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) { None } else { text.parse().ok() }
 }
 
 #[cfg(test)]

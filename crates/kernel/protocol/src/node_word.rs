@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use crate::time::{U64_DIGITS, digits};
+
 /// Begins what stands in the place of a layout while the node's GPUs are not those that the site describes; the reason
 /// follows. The node writes it, and slurmctld starts no job with GPUs there.
 pub const UNFIT: &str = "tessera unfit: ";
@@ -140,11 +142,10 @@ impl NodeWord {
         }
         let (kind, numbers) = value.split_once(':')?;
         let (started, file) = numbers.split_once(':')?;
-        let digits = |text: &str, is: fn(&u8) -> bool| text.bytes().all(|b| is(&b));
-        if !digits(started, u8::is_ascii_digit) || file.len() != DIGITS || !digits(file, is_hex) {
+        if file.len() != DIGITS || !file.bytes().all(|b| is_hex(&b)) {
             return None;
         }
-        let said = Said { started: started.parse().ok()?, file: u64::from_str_radix(file, 16).ok()? };
+        let said = Said { started: digits(started, U64_DIGITS)?, file: u64::from_str_radix(file, 16).ok()? };
         match kind {
             "says" => Some(Self::Says(said)),
             "same" => Some(Self::Same(said)),

@@ -10,6 +10,8 @@
 
 use geometry::GpuIndex;
 
+use crate::time::{U64_DIGITS, digits};
+
 /// The word of a node that takes back an earlier one.
 pub const NONE: &str = "sick=none";
 /// Begins the word.
@@ -62,16 +64,16 @@ pub fn parse(word: &str) -> Option<Vec<SickGpu>> {
     for entry in word.strip_prefix(KEY)?.split(',') {
         let mut parts = entry.splitn(3, ':');
         let (gpu, since, why) = (parts.next()?, parts.next()?, parts.next()?);
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        if !digits(gpu) || !digits(since) || why.is_empty() || why.len() > MAX_WHY {
+        if why.is_empty() || why.len() > MAX_WHY {
             return None;
         }
-        let gpu = GpuIndex(gpu.parse().ok()?);
+        let gpu = GpuIndex(u16::try_from(digits(gpu, U64_DIGITS)?).ok()?);
+        let since = digits(since, U64_DIGITS)?;
         let in_order = all.last().is_none_or(|before| before.gpu < gpu);
         if !in_order || usize::from(gpu.0) >= MAX_GPUS || !why.chars().all(|c| c == '_' || is_plain(c)) {
             return None;
         }
-        all.push(SickGpu { gpu, since: since.parse().ok()?, why: why.replace('_', " ") });
+        all.push(SickGpu { gpu, since, why: why.replace('_', " ") });
     }
     Some(all)
 }

@@ -3,6 +3,8 @@
 //! Requests, placements and plans stand where users or administrators can write, so their parsers accept only what
 //! Tessera writes, and never panic.
 
+use crate::time::digits;
+
 /// Longest request or placement that is read, bytes: enough for thousands of nodes, too little to exhaust slurmctld's
 /// memory.
 pub const MAX_LEN: usize = 1 << 20;
@@ -37,9 +39,7 @@ pub(crate) fn versioned(text: &str) -> Result<&str, WireError> {
 
 /// A plain decimal number without sign, from `least` to `most`, both included.
 pub(crate) fn number<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, WireError> {
-    let plain = !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit());
-    let value = plain.then(|| text.parse::<u64>().ok()).flatten();
-    match value.filter(|v| (least..=most).contains(v)).map(T::try_from) {
+    match digits(text, 10).filter(|v| (least..=most).contains(v)).map(T::try_from) {
         Some(Ok(value)) => Ok(value),
         _ => bad("a number out of range", text),
     }

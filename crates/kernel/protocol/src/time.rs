@@ -56,7 +56,10 @@ pub fn parse_millis(text: &str) -> Option<u64> {
     Some(digits(whole, 8)? * 1000 + digits(fraction, 3)? * scale)
 }
 
-/// Reads a decimal number of 1 to `most` digits without sign.
+/// Digits of the largest number of 64 bits.
+pub(crate) const U64_DIGITS: usize = 20;
+
+/// Reads a decimal number of 1 to `most` digits without sign, which `parse` would take.
 pub(crate) fn digits(text: &str, most: usize) -> Option<u64> {
     let plain = (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()

@@ -12,6 +12,7 @@ use job_usage::slurm_process;
 use job_usage::{Places, UsageError};
 use node_driver::NvmlIndex;
 use node_driver::nvml::{BETWEEN_LOOKS, FirstLook, Nvml, NvmlError, Usage};
+use node_driver::process;
 use node_journal::{Entry, GrantKind, InstanceRecord, Journal};
 
 /// Present memory and utilisation of a job's devices on this node.
@@ -43,7 +44,7 @@ pub fn has_devices(places: &Places, job: JobId) -> Result<bool, UsageError> {
 pub fn sample(places: &Places, job: JobId) -> Result<Option<Sample>, UsageError> {
     let Some(entry) = entry_of(places, job)? else { return Ok(None) };
     let nvml = Nvml::load(&places.nvml_library)?;
-    let memory = |uuid: &str| Ok(memory_of(&nvml.usage(uuid)?, &entry));
+    let memory = |uuid: &str| Ok(memory_of(&nvml.usage(uuid)?, &entry, is_own));
     let memory: Result<Vec<Option<u64>>, NvmlError> = devices(&entry).into_iter().map(memory).collect();
     let memory: Vec<u64> = memory?.into_iter().flatten().collect();
     // What the driver does not tell of the utilisation costs no memory.
@@ -60,9 +61,9 @@ pub fn sample(places: &Places, job: JobId) -> Result<Option<Sample>, UsageError>
 pub struct DeviceUse {
     /// UUID of the GPU or instance.
     pub uuid: String,
-    /// Memory of the job's processes, bytes.
+    /// Memory of these processes, bytes.
     pub memory: u64,
-    /// The job's processes there.
+    /// The processes there that are the job's, or may be.
     pub processes: usize,
     /// Utilisation by the job, percent. On a GPU that several jobs share: 0 if none of them computes, else `None`.
     pub busy_percent: Option<f64>,
@@ -77,8 +78,8 @@ pub fn each_device(nvml_library: &Path, entry: &Entry) -> Result<Vec<DeviceUse>,
     let nvml = Nvml::load(nvml_library)?;
     let one = |uuid: &str| {
         let usage = nvml.usage(uuid)?;
-        let processes = usage.processes.iter().filter(|(pid, _)| is_own(*pid, entry)).count();
-        let memory = memory_of(&usage, entry).unwrap_or(0);
+        let processes = usage.processes.iter().filter(|(pid, _)| may_be_own(*pid, entry)).count();
+        let memory = memory_of(&usage, entry, may_be_own).unwrap_or(0);
         Ok(DeviceUse { uuid: uuid.to_owned(), memory, processes, busy_percent: None })
     };
     let all: Result<Vec<DeviceUse>, NvmlError> = devices(entry).into_iter().map(one).collect();
@@ -124,8 +125,8 @@ fn devices(entry: &Entry) -> Vec<&str> {
 /// The job's part of a device's memory, bytes. On a device that others share, a process is the job's by its control group, and
 /// without one by its environment: a user who changes that misleads nothing but reports. `None`: the driver does not tell one
 /// job from another.
-fn memory_of(usage: &Usage, entry: &Entry) -> Option<u64> {
-    let own = usage.processes.iter().filter(|(pid, _)| is_own(*pid, entry));
+fn memory_of(usage: &Usage, entry: &Entry, own: fn(u32, &Entry) -> bool) -> Option<u64> {
+    let own = usage.processes.iter().filter(|(pid, _)| own(*pid, entry));
     let used: Option<u64> = own.map(|(_, used)| *used).sum();
     used.or_else(|| (!may_have_others(entry)).then_some(usage.used))
 }
@@ -139,6 +140,14 @@ fn may_have_others(entry: &Entry) -> bool {
 
 fn is_own(pid: u32, entry: &Entry) -> bool {
     !may_have_others(entry) || slurm_process::job_of_process(pid) == Some(entry.job().0)
+}
+
+/// Tells whether a process is the job's for all that is known. Where Slurm makes no control groups, a program that has emptied its
+/// environment names no job: it may be of any job of its user.
+fn may_be_own(pid: u32, entry: &Entry) -> bool {
+    !may_have_others(entry)
+        || slurm_process::job_of_process(pid)
+            .map_or_else(|| process::owner(pid) == Some(entry.uid), |job| job == entry.job().0)
 }
 
 /// Utilisation of each of a job's whole GPUs, percent.
@@ -198,4 +207,48 @@ fn mean(percent: &[f64]) -> Option<u32> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
     let mean = (percent.iter().sum::<f64>() / f64::from(count)).round() as u32;
     Some(mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_names_no_job_may_be_its_users() {
+        let entry = |uid: u32, kind: &str| -> Entry {
+            serde_json::from_value(serde_json::json!({
+                "version": 2, "boot": "b", "job": 12, "uid": uid, "gid": uid, "restart": 0, "decision": "",
+                "phase": "ready", "kind": kind, "gpus": [], "instances": [], "share": null, "device_nodes": [],
+            }))
+            .unwrap()
+        };
+        let program = |job: Option<&str>| {
+            let mut sleep = std::process::Command::new("sleep");
+            sleep
+                .arg("60")
+                .env_clear()
+                .envs(job.map(|job| ("SLURM_JOB_ID", job)))
+                .env("A", "b")
+                .spawn()
+                .unwrap()
+        };
+        let uid = process::owner(std::process::id()).unwrap();
+        for (job, is_own, may_be) in [
+            (None, [false, false], [true, false]),
+            (Some("12"), [true, true], [true, true]),
+            (Some("7"), [false; 2], [false; 2]),
+        ] {
+            let mut running = program(job);
+            let pid = running.id();
+            // It has its environment a moment after it is there.
+            let begun = (0..1000).any(|_| process::variable(pid, "A").as_deref() == Some("b"));
+            let of = |own: fn(u32, &Entry) -> bool| [uid, uid + 1].map(|uid| own(pid, &entry(uid, "shards")));
+            let (found, whole) =
+                ((super::is_own(pid, &entry(uid, "whole")), of(super::is_own), of(may_be_own)), is_own);
+            running.kill().unwrap();
+            running.wait().unwrap();
+            assert!(begun);
+            assert_eq!(found, (true, whole, may_be), "{job:?}");
+        }
+    }
 }

@@ -85,14 +85,14 @@ fn keeps_gpus(change: &Described, job: &Recorded) -> Option<Effect> {
 /// The AdminComment of a pending job that says why a change of it was refused; `None` where another text must stay, or
 /// where the change was to this very text.
 pub(crate) fn refusal_noted(change: &Described, job: &Recorded, why: &str) -> Option<String> {
-    let AdminComment { says, asks } = AdminComment::parse(&job.comment);
+    let comment = AdminComment::parse(&job.comment);
     // That it waits for slices is no news to the user of a job that waits.
     let replaceable = matches!(
-        says,
+        comment.says,
         CommentBody::Nothing | CommentBody::Slices(_) | CommentBody::Nodes(_) | CommentBody::Unchanged(_)
     );
-    let comment = AdminComment { says: CommentBody::Unchanged(why.to_owned()), asks };
-    (job.pending && replaceable && change.comment.is_none()).then(|| comment.to_string())
+    let noted = AdminComment { says: CommentBody::Unchanged(why.to_owned()), ..comment };
+    (job.pending && replaceable && change.comment.is_none()).then(|| noted.to_string())
 }
 
 /// Lets a new AdminComment of ours still show what the job asks.

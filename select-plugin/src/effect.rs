@@ -148,15 +148,16 @@ impl Effect {
     }
 
     /// Says this in a job's AdminComment, with what it `asks` behind it. `None` where somebody else has written `before`:
-    /// that stays.
+    /// that stays. A note about idle GPUs stays until the job starts again.
     pub(crate) fn comment(before: &AdminComment, says: CommentBody, asks: Option<String>) -> Option<Self> {
         if !before.is_ours() {
             return None;
         }
+        let idle = before.idle.clone().filter(|_| !matches!(says, CommentBody::Started(_)));
         let mut text = AdminComment::from(says).to_string();
         let end = (0..=MAX_COMMENT.min(text.len())).rev().find(|i| text.is_char_boundary(*i));
         text.truncate(end.unwrap_or(0));
-        Some(Self::Comment(AdminComment { asks, ..AdminComment::parse(&text) }.to_string()))
+        Some(Self::Comment(AdminComment { idle, asks, ..AdminComment::parse(&text) }.to_string()))
     }
 }
 
@@ -226,5 +227,18 @@ mod tests {
         assert_eq!(said("benchmark of June", "why"), None);
         let long = format!("{}é", "x".repeat(390));
         assert_eq!(said("tessera: asks v1 iso=mig", &long).map(|text| text.len()), Some(399));
+    }
+
+    #[test]
+    fn a_note_about_idle_gpus_stays_until_the_next_start() {
+        let before = AdminComment::parse("tessera: n1=whole:0: why; idle: requeued");
+        let said = |text: &str| {
+            let says = AdminComment::parse(text).says;
+            let Some(Effect::Comment(text)) = Effect::comment(&before, says, None) else { panic!("{text}") };
+            text
+        };
+        let waits = "tessera: waits for slices: no place is free for a whole GPU";
+        assert_eq!(said(waits), format!("{waits}; idle: requeued"));
+        assert_eq!(said("tessera: n2=whole:1: why"), "tessera: n2=whole:1: why");
     }
 }

@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -208,11 +209,12 @@ fn counters_and_administrators(cluster: &Cluster, gpu: &str) {
     assert!(unknown.stderr.contains("this node has no GPU 9"), "{unknown:?}");
 }
 
-/// Interactive jobs are warned after an hour, and cancelled half an hour later.
-const IDLE: &str = "\n[idle]\nact = false\n[[idle.rules]]\nkind = \"interactive\"\nwarn_after_min = 60\n\
-                    end = \"cancel\"\nend_after_min = 30\n";
+/// Jobs are warned after an hour, and half an hour later interactive ones are cancelled and batch jobs requeued.
+const IDLE: &str = "\n[idle]\nact = false\n\
+                    [[idle.rules]]\nkind = \"interactive\"\nwarn_after_min = 60\nend = \"cancel\"\nend_after_min = 30\n\
+                    [[idle.rules]]\nwarn_after_min = 60\nend = \"requeue\"\nend_after_min = 30\n";
 
-/// Changes each number at these keys in a JSON file.
+/// Changes each number at these keys in a JSON file, while no command looks.
 fn change(file: &Path, keys: &[&str], by: i64) {
     fn walk(value: &mut Value, keys: &[&str], by: i64) {
         match value {
@@ -228,28 +230,51 @@ fn change(file: &Path, keys: &[&str], by: i64) {
             _ => {}
         }
     }
+    edit(file, |value| walk(value, keys, by));
+}
+
+fn edit(file: &Path, change: impl FnOnce(&mut Value)) {
+    let stem = file.file_stem().unwrap().to_str().unwrap();
+    let lock = fs::File::open(file.with_file_name(format!("{stem}-look.lock"))).unwrap();
+    lock.lock().unwrap();
     let mut value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-    walk(&mut value, keys, by);
+    change(&mut value);
     fs::write(file, value.to_string()).unwrap();
 }
 
-/// An interactive job that does nothing is warned and then cancelled; one that computes, a suspended one and a batch job are not.
-fn idle_jobs(cluster: &Cluster) {
-    let said = cluster.layout().at("idle.said");
+/// Jobs with idle GPUs, and one that computes.
+struct IdleJobs {
+    /// Of `srun`.
+    srun: JobId,
+    suspended: JobId,
+    /// Computes once after its warning.
+    other: JobId,
+    busy: JobId,
+    /// A batch job that Slurm may not requeue.
+    kept: JobId,
+    /// A batch job with a share of a GPU, whose AdminComment has its request.
+    share: JobId,
+}
+
+/// Starts them; `said` has what `srun` prints.
+fn start_idle(cluster: &Cluster, said: &Path) -> (IdleJobs, std::process::Child) {
     let mut srun = cluster.command(User::Alice, "srun").unwrap();
     srun.args([ON_N1, "--gres=gpu:1", "--comment=\u{1b}[31m$(id)", "sleep", "600"]);
-    let file = fs::File::create(&said).unwrap();
-    let mut srun = srun.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+    let file = fs::File::create(said).unwrap();
+    let srun = srun.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
     let salloc = ["--no-shell", ON_N1, "--gres=gpu:1", "-J"];
     for name in ["suspended", "other"] {
         let args = [&salloc[..], &[name]].concat();
         cluster.run(User::Alice, "salloc", &args).unwrap().ok().unwrap();
     }
-    let work = "exec nvml-sim work --app stream --memory-mib 1000";
-    let busy = cluster.sbatch(User::Alice, &[ON_N1, "--gres=gpu:1"], work).unwrap();
-    let batch = cluster.sbatch(User::Alice, &[ON_N1, "--gres=gpu:2"], "sleep 600").unwrap();
-    cluster.wait_running(busy).unwrap();
-    cluster.wait_running(batch).unwrap();
+    let sbatch = |options: &[&str], script: &str| {
+        let job = cluster.sbatch(User::Alice, &[&[ON_N1][..], options].concat(), script).unwrap();
+        cluster.wait_running(job).unwrap();
+        job
+    };
+    let busy = sbatch(&["--gres=gpu:1"], "exec nvml-sim work --app stream --memory-mib 1000");
+    let kept = sbatch(&["--gres=gpu:2", "--no-requeue"], "sleep 600");
+    let share = sbatch(&["--gpu-isolation=mps", "--gpu-mem=3G", "--requeue"], "sleep 600");
     let number = |name: &str| {
         wait_for(&format!("{name} to run"), PATIENCE, || {
             let args = ["-h", "-t", "R", "-o", "%A", "-n", name];
@@ -258,95 +283,138 @@ fn idle_jobs(cluster: &Cluster) {
         })
         .unwrap()
     };
-    let (idle, suspended, other) = (number("sleep"), number("suspended"), number("other"));
+    let [idle, suspended, other] = ["sleep", "suspended", "other"].map(number);
+    (IdleJobs { srun: idle, suspended, other, busy, kept, share }, srun)
+}
+
+/// Jobs that do nothing are warned, and then cancelled or requeued; one that computes, a suspended one and one that Slurm may not requeue go on.
+fn idle_jobs(cluster: &Cluster) {
+    let said = cluster.layout().at("idle.said");
+    let (jobs, mut srun) = start_idle(cluster, &said);
+    let record = cluster.layout().node("n1").join("state/idle.json");
     let at_work = || tessera(cluster, &["node", "status"]).stdout;
     wait_for("the program to compute", PATIENCE, || {
         let seen = tessera(cluster, &["node", "idle"]).ok().map_err(|e| e.to_string());
-        let record = fs::read_to_string(cluster.layout().node("n1").join("run/idle.json")).unwrap();
+        let record = fs::read_to_string(&record).unwrap();
         if record.contains("\"most_mib\":1000") { Ok(()) } else { Err(format!("{seen:?} {record}")) }
     })
     .unwrap_or_else(|e| panic!("{e:?}: {}", at_work()));
 
     // Two hours pass for what the node remembers.
-    let record = cluster.layout().node("n1").join("run/idle.json");
-    let pass = || {
-        change(&record, &["since"], -7200);
-        change(&record, &["looks"], 9);
-        tessera(cluster, &["node", "idle"]).ok().unwrap()
-    };
-    let shown = pass();
-    assert!(shown.contains("2 of 2") && !shown.contains(&format!("{busy} ")), "{shown}");
-    cluster.run(User::Root, "scontrol", &["suspend", &suspended.to_string()]).unwrap().ok().unwrap();
+    change(&record, &["since"], -7200);
+    change(&record, &["looks"], 9);
+    let shown = tessera(cluster, &["node", "idle"]).ok().unwrap();
+    assert!(shown.contains("2 of 2") && !shown.contains(&format!("{} ", jobs.busy)), "{shown}");
+    cluster.run(User::Root, "scontrol", &["suspend", &jobs.suspended.to_string()]).unwrap().ok().unwrap();
     let listed = cluster.run(User::Bob, "tessera", &["idle", "--since", "2h"]).unwrap().ok().unwrap();
-    let jobs = [idle, suspended, other, batch];
-    for job in jobs {
+    for job in [jobs.srun, jobs.suspended, jobs.other, jobs.kept, jobs.share] {
         assert!(listed.contains(&format!("{job}  tessera-alice  ")), "{listed}");
     }
-    assert!(listed.contains("no GPU: it has used none") && listed.contains("4 jobs: "), "{listed}");
-    steps(cluster, &record, [idle, suspended, other, busy, batch], &said);
+    assert!(listed.contains("no GPU: it has used none") && listed.contains("5 jobs: "), "{listed}");
+    warned(cluster, &jobs, &said);
+    ended(cluster, &jobs, &record);
     srun.wait().unwrap();
-    cluster.run(User::Root, "scontrol", &["resume", &suspended.to_string()]).unwrap().ok().unwrap();
-    cancel(cluster, &[suspended, other, busy, batch]);
+    cluster.run(User::Root, "scontrol", &["resume", &jobs.suspended.to_string()]).unwrap().ok().unwrap();
+    cancel(cluster, &[jobs.suspended, jobs.other, jobs.busy, jobs.kept, jobs.share]);
     cluster.wait_idle().unwrap();
-}
-
-/// A dry run does nothing; then one job is warned and ended, and another computes after its warning.
-fn steps(cluster: &Cluster, record: &Path, jobs: [JobId; 5], said: &Path) {
-    let [idle, suspended, other, busy, batch] = jobs;
-    let act = || cluster.run(User::Root, "tessera", &["idle", "--act"]).unwrap().ok().unwrap();
-    let state = |job: JobId| cluster.job(job).unwrap().state().to_owned();
-    let comment = |job: JobId| format!("{:?}", admin_comment(cluster, job));
-    let memory = cluster.layout().at("state/tessera-idle.json");
-    let dry = act();
-    for line in [
-        format!("job {idle} (tessera-alice): idle for 2 h "),
-        ": would be warned, and cancelled 30 min later".to_owned(),
-        "no act = true, so nothing was done".to_owned(),
-    ] {
-        assert!(dry.contains(&line), "{dry}");
-    }
-    assert!(
-        !memory.exists() && !comment(idle).contains("idle: ") && !dry.contains(&format!("job {batch} ")),
-        "{dry}"
-    );
-
+    assert!(extra(cluster).contains(" idle="), "{}", extra(cluster));
     let file = cluster.layout().etc("tessera.toml");
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replace("act = false", "act = true")).unwrap();
-    let warned = act();
-    assert_eq!(warned.matches(": warned\n").count(), 2, "{warned}");
-    assert!(
-        comment(idle).contains("; idle: job ") && comment(idle).contains("it is cancelled"),
-        "{}",
-        comment(idle)
-    );
-    wait_for("srun to print the warning", PATIENCE, || {
-        let text = fs::read_to_string(said).unwrap();
-        if text.contains(&format!("tessera: job {idle} holds GPUs")) { Ok(()) } else { Err(text) }
+    fs::write(&file, text.split("\n[idle]").next().unwrap()).unwrap();
+    // A health check may have begun before.
+    wait_for("the node to speak of no idle job", PATIENCE, || {
+        tessera(cluster, &["node", "idle"]).ok().map_err(|e| e.to_string())?;
+        let shown = extra(cluster);
+        if shown.contains("idle=") || record.exists() { Err(shown) } else { Ok(()) }
     })
     .unwrap();
-    assert_eq!(act(), "nothing to do\n", "no warning is repeated");
+}
 
-    // The announced time comes. One job has computed since, and begins anew.
-    change(&memory, &["at"], -1801);
-    let of_other = |value: &mut Value| {
-        let jobs = value["jobs"].as_array_mut().unwrap();
-        let one = jobs.iter_mut().find(|one| one["job"] == other.0).unwrap();
-        one["devices"][0]["since"] = (one["devices"][0]["since"].as_i64().unwrap() + 3600).into();
-    };
-    let mut value: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
-    of_other(&mut value);
-    fs::write(record, value.to_string()).unwrap();
-    tessera(cluster, &["node", "idle"]).ok().unwrap();
-    let ended = act();
-    assert!(ended.contains(&format!("job {idle} (tessera-alice): idle for 2 h ")), "{ended}");
+fn act(cluster: &Cluster, more: &[&str]) -> Done {
+    cluster.run(User::Root, "tessera", &[&["idle", "--act"][..], more].concat()).unwrap()
+}
+
+/// Tells whether there is a line about a job that ends so.
+fn says(text: &str, job: JobId, what: &str) -> bool {
+    let begin = format!("job {job} (tessera-alice): idle for ");
+    text.lines().any(|line| line.starts_with(&begin) && line.ends_with(&format!(": {what}")))
+}
+
+/// A dry run does nothing. Then users are told once, on the terminal, by mail and in the AdminComment.
+fn warned(cluster: &Cluster, jobs: &IdleJobs, said: &Path) {
+    let memory = cluster.layout().at("state/tessera-idle.json");
+    let dry = act(cluster, &[]).ok().unwrap();
+    for (job, what) in [
+        (jobs.srun, "would be warned, and cancelled 30 min later"),
+        (jobs.share, "would be warned, and requeued 30 min later"),
+        (jobs.kept, "would be warned"),
+    ] {
+        assert!(says(&dry, job, what), "{what}: {dry}");
+    }
+    assert!(dry.contains("no act = true, so nothing was done") && dry.lines().count() == 5, "{dry}");
+    assert!(!memory.exists() && admin_comment(cluster, jobs.srun).idle.is_none());
+
+    let (file, mail) = (cluster.layout().etc("tessera.toml"), cluster.layout().at("mail"));
+    let tell =
+        format!("act = true\ntell = [\"terminal\", \"mail\", \"comment\"]\nmail = \"{}\"", mail.display());
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace("act = false", &tell)).unwrap();
+    let user = cluster.run(User::Alice, "tessera", &["idle", "--act"]).unwrap();
+    assert!(user.stderr.contains("hint: run it as root or SlurmUser"), "{user:?}");
+    for shown in [act(cluster, &["--dry-run"]), cluster.run(User::Root, "tessera", &["doctor"]).unwrap()] {
+        assert!(shown.code == Some(1) && shown.stdout.contains("no mail is sent"), "{shown:?}");
+    }
+    fs::write(&mail, "#!/bin/sh\n{ printf '%s|' \"$@\"; cat; } >>\"$0.sent\"\n").unwrap();
+    fs::set_permissions(&mail, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let told = act(cluster, &[]).ok().unwrap();
+    for job in [jobs.srun, jobs.other, jobs.kept, jobs.share] {
+        assert!(says(&told, job, "warned"), "{told}");
+    }
+    assert_eq!(told.lines().count(), 4, "{told}");
+    let note = |job: JobId| admin_comment(cluster, job).idle.unwrap_or_default();
+    assert!(note(jobs.srun).contains("it will be cancelled"), "{}", note(jobs.srun));
     assert!(
-        ended.contains(": cancelled\n") && ended.contains(&format!("job {other} (tessera-alice): idle for ")),
-        "{ended}"
+        note(jobs.kept).contains("holds GPUs") && !note(jobs.kept).contains("will be"),
+        "{}",
+        note(jobs.kept)
     );
-    assert!(ended.contains(": warned\n"), "{ended}");
-    assert_eq!(cluster.wait_end(idle).unwrap().state(), "CANCELLED");
-    assert!(comment(idle).contains("idle: cancelled at "), "{}", comment(idle));
-    let states = [suspended, other, busy, batch].map(state);
+    let comment = admin_comment(cluster, jobs.share);
+    assert!(comment.started().is_some() && comment.asks.is_some(), "{comment:?}");
+    assert!(note(jobs.share).contains("it will be requeued"), "{comment:?}");
+    let sent = fs::read_to_string(mail.with_extension("sent")).unwrap();
+    let one = format!("-s|Slurm job {0} does not use its GPUs|tessera-alice|job {0} holds GPUs", jobs.share);
+    assert!(sent.contains(&one) && sent.lines().count() == 4, "{sent}");
+    wait_for("srun to print the warning", PATIENCE, || {
+        let text = fs::read_to_string(said).unwrap();
+        if text.contains(&format!("tessera: job {} holds GPUs", jobs.srun)) { Ok(()) } else { Err(text) }
+    })
+    .unwrap();
+    assert_eq!(act(cluster, &[]).ok().unwrap(), "nothing to do\n", "the announced time is not over");
+}
+
+/// The announced time comes. One job has computed since, and is warned again.
+fn ended(cluster: &Cluster, jobs: &IdleJobs, record: &Path) {
+    change(&cluster.layout().at("state/tessera-idle.json"), &["at"], -1801);
+    edit(record, |value| {
+        let all = value["jobs"].as_array_mut().unwrap();
+        let one = all.iter_mut().find(|one| one["job"] == jobs.other.0).unwrap();
+        one["devices"][0]["since"] = (one["devices"][0]["since"].as_i64().unwrap() + 3600).into();
+    });
+    tessera(cluster, &["node", "idle"]).ok().unwrap();
+    let done = act(cluster, &[]).ok().unwrap();
+    for (job, what) in [(jobs.srun, "cancelled"), (jobs.share, "requeued"), (jobs.other, "warned")] {
+        assert!(says(&done, job, what), "{what}: {done}");
+    }
+    assert_eq!(done.lines().count(), 3, "{done}");
+    assert_eq!(cluster.wait_end(jobs.srun).unwrap().state(), "CANCELLED");
+    let note = admin_comment(cluster, jobs.srun).idle.unwrap_or_default();
+    assert!(note.starts_with("cancelled at "), "{note}");
+    cluster.wait_job(jobs.share, "to be requeued", |job| job.get("Restarts") == "1").unwrap();
+    let why = cluster.run(User::Alice, "tessera", &["why", &jobs.share.to_string()]).unwrap().stdout;
+    assert!(why.contains("Idle GPUs: requeued at ") && why.contains("It will start again"), "{why}");
+    let sent = fs::read_to_string(cluster.layout().at("mail.sent")).unwrap();
+    assert!(sent.contains(&format!("tessera-alice|job {} is requeued at ", jobs.share)), "{sent}");
+    let state = |job: JobId| cluster.job(job).unwrap().state().to_owned();
+    let states = [jobs.suspended, jobs.other, jobs.busy, jobs.kept].map(state);
     assert_eq!(states, ["SUSPENDED", "RUNNING", "RUNNING", "RUNNING"]);
 }

@@ -183,16 +183,19 @@ pub(crate) fn running() -> Result<Vec<RunningJob>, Failure> {
 pub(crate) struct Submitted {
     /// By `sbatch`.
     pub(crate) is_batch: bool,
+    /// Without `--no-requeue`.
+    pub(crate) requeue: bool,
     /// Seconds, without the time for which it was suspended.
     pub(crate) ran_s: Option<u64>,
 }
 
 /// How these jobs were submitted.
 pub(crate) fn submitted(ids: &[u32]) -> Result<HashMap<u32, Submitted>, Failure> {
-    let columns = [("JobID", 14), ("BatchFlag", 10), ("TimeUsed", 22)];
+    let columns = [("JobID", 14), ("BatchFlag", 10), ("Requeue", 10), ("TimeUsed", 22)];
     let one = |cells: Vec<String>| match &cells[..] {
-        [id, batch, used] => {
-            Some((id.parse().ok()?, Submitted { is_batch: batch == "1", ran_s: limit(used) }))
+        [id, batch, requeue, used] => {
+            let (is_batch, requeue) = (batch == "1", requeue == "1");
+            Some((id.parse().ok()?, Submitted { is_batch, requeue, ran_s: limit(used) }))
         }
         _ => None,
     };

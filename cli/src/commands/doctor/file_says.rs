@@ -9,10 +9,11 @@ use site_problems::{OnNode, SlurmNames, own_problems, problems_on_node, unknown_
 
 use super::answers::SlurmAnswers;
 use super::findings::Findings;
+use crate::commands::idle::mail_problem;
 use crate::local_node::{Local, require_root};
 use crate::outcome::Failure;
 use crate::slurm::{sacctmgr, sinfo};
-use crate::this_machine::this_node;
+use crate::this_machine::{host, this_node};
 
 /// A good `tessera.toml` with its text.
 #[derive(Clone, Copy)]
@@ -35,6 +36,10 @@ impl GoodFile<'_> {
     pub(super) fn check(&self, slurm: Option<&SlurmAnswers>, findings: &mut Findings) {
         bad(own_problems(&self.name(), self.text), findings);
         let Some(slurm) = slurm else { return };
+        if slurm.is_first_controller(&host()) {
+            let problem = self.config.idle.as_ref().and_then(mail_problem);
+            problem.into_iter().for_each(|problem| findings.bad(format!("{}: {problem}", self.name())));
+        }
         let names = self.names(slurm, findings);
         findings.group("Slurm has the partitions, accounts and types of GPU that tessera.toml names", |f| {
             bad(unknown_to_slurm(&self.name(), self.text, &names), f);
@@ -43,14 +48,18 @@ impl GoodFile<'_> {
 
     /// Asks Slurm for its names, as far as the file has such.
     fn names(&self, slurm: &SlurmAnswers, findings: &mut Findings) -> SlurmNames {
-        let SiteConfig { limits, partitions, .. } = self.config;
+        let SiteConfig { limits, partitions, idle, .. } = self.config;
+        let rules = idle.as_ref().map_or(&[][..], |idle| &idle.rules);
         let mut names = SlurmNames { gpu_types: slurm.gpu_types(), ..SlurmNames::default() };
-        if !partitions.is_empty() || limits.iter().any(|limit| limit.partition.is_some()) {
+        let of_limits = limits.iter().map(|limit| (&limit.partition, &limit.account));
+        let named: Vec<_> =
+            of_limits.chain(rules.iter().map(|rule| (&rule.partition, &rule.account))).collect();
+        if !partitions.is_empty() || named.iter().any(|(partition, _)| partition.is_some()) {
             names.partitions = known(sinfo::partitions(), "partitions", findings);
         }
-        if limits.iter().any(|limit| limit.account.is_some()) {
+        if named.iter().any(|(_, account)| account.is_some()) {
             match accounts_are_hidden(|key| slurm.setting(key), require_root("").is_ok()) {
-                Some(why) => findings.skipped(format!("accounts of [[limits]]: {why}")),
+                Some(why) => findings.skipped(format!("accounts of tessera.toml: {why}")),
                 None => names.accounts = known(sacctmgr::accounts(), "accounts", findings),
             }
         }

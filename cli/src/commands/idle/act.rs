@@ -10,15 +10,19 @@ use site_config::{Idle, IdleEnd, IdleKind};
 use super::tell;
 use crate::clock::{epoch_seconds, span};
 use crate::cluster_snapshot::ClusterSnapshot;
-use crate::files::kept::{KeptNames, KeptRecord};
+use crate::files::kept::{KeptAs, KeptRecord};
 use crate::idle_jobs::stretch_of;
 use crate::outcome::{Failure, Outcome};
+use crate::render::printable;
 use crate::slurm::squeue::{self, QueuedJob, Submitted};
 use crate::slurm::{command, scontrol};
 
-/// Files in the directory of the memory.
-const NAMES: KeptNames =
-    KeptNames { file: "tessera-idle.json", change: "tessera-idle.lock", look: "tessera-idle.lock" };
+/// The memory.
+const KEPT: KeptAs = KeptAs {
+    file: "tessera-idle.json",
+    busy: "another `tessera idle --act` does not end",
+    denied: "run it as root or SlurmUser on the machine of slurmctld, or add --dry-run",
+};
 /// After this time no further step is begun: the next run goes on.
 const LONGEST: Duration = Duration::from_secs(50);
 /// A shorter suspension is none: clocks and roundings differ by seconds.
@@ -33,7 +37,7 @@ pub(super) fn run(
 ) -> Result<Outcome, Failure> {
     let dry = dry_run || !idle.act;
     let kept: KeptRecord<IdleMemory> =
-        KeptRecord::in_dir(&dir.map_or_else(state_dir, |dir| Ok(dir.to_owned()))?, NAMES);
+        KeptRecord::in_dir(&dir.map_or_else(state_dir, |dir| Ok(dir.to_owned()))?, KEPT);
     let _alone = if dry { None } else { Some(kept.looking()?) };
     // A dry run reads what it may.
     let mut memory = if dry { kept.read().unwrap_or_default() } else { kept.read()? };
@@ -42,6 +46,10 @@ pub(super) fn run(
     let steps = verdict(&jobs, &memory, idle, epoch_seconds());
     let mut acting =
         Acting { idle, seen, jobs: &jobs, kept: &kept, memory, lines: Vec::new(), failed: false };
+    if let Some(problem) = tell::mail_problem(idle) {
+        acting.lines.push(format!("problem: {problem}\n"));
+        acting.failed = true;
+    }
     let begun = Instant::now();
     for step in steps {
         match step {
@@ -93,6 +101,7 @@ fn one(job: &QueuedJob, stretch: Stretch, submitted: Option<&Submitted>, now: u6
         partition: job.partition.clone(),
         account: job.account.clone(),
         kind: if is_batch { IdleKind::Batch } else { IdleKind::Interactive },
+        can_requeue: submitted.is_some_and(|submitted| submitted.is_batch && submitted.requeue),
         // One that has ended since, or does not say how long it ran, is left alone.
         runs: job.state == "RUNNING" && ran_s.is_some(),
         in_het: job.in_het,
@@ -117,10 +126,10 @@ impl Acting<'_> {
         self.seen.jobs.iter().find(|queued| queued.id == job)
     }
 
-    /// Adds a line about a job.
+    /// Adds a line about a job. Names and other programs' words may hold anything.
     fn say(&mut self, job: u32, what: &str) {
         let whose = self.queued(job).map_or_else(|| job.to_string(), QueuedJob::named);
-        self.lines.push(format!("job {whose}: {what}\n"));
+        self.lines.push(printable(&format!("job {whose}: {what}")) + "\n");
     }
 
     /// Says what would be done.
@@ -172,14 +181,7 @@ impl Acting<'_> {
     fn end(&mut self, job: u32, idle_s: u64, end: IdleEnd) -> Result<(), Failure> {
         let Some(queued) = self.queued(job).cloned() else { return Ok(()) };
         let did = tell::ends(end);
-        // The accounting then says why the job ended.
-        let note = format!(
-            "{did} at {}: used none of its GPUs for {}",
-            protocol::time::utc(epoch_seconds()),
-            span(idle_s)
-        );
-        let _told_before = tell::note(&queued, &note);
-        match tell::end(&queued, end) {
+        match tell::end(self.idle, &queued, end, &tell::ending(&queued, idle_s, end, epoch_seconds())) {
             Ok(()) => self.say(job, &format!("idle for {}: {did}", span(idle_s))),
             Err(why) => {
                 self.failed = true;

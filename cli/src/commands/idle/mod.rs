@@ -1,7 +1,6 @@
 //! `tessera idle`: who holds GPUs without using them, and what the site does about that.
 
 mod act;
-mod comment;
 mod tell;
 mod text;
 
@@ -14,6 +13,8 @@ use crate::globals::Globals;
 use crate::idle_jobs::{IdleHeld, IdleSeen};
 use crate::outcome::{Failure, Outcome};
 use crate::site;
+
+pub(crate) use tell::mail_problem;
 
 /// Show who holds GPUs without using them
 ///

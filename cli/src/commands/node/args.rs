@@ -65,7 +65,7 @@ pub(crate) enum NodeCommand {
     },
     /// Look for jobs that hold GPUs without using them
     ///
-    /// Asks the driver once what each job's GPUs, instances and shares do, remembers it in run_dir, and tells slurmctld which of
+    /// Asks the driver once what each job's GPUs, instances and shares do, remembers it in state_dir, and tells slurmctld which of
     /// them were idle for at least 10 minutes. `tessera idle` shows that for the whole cluster. Use it in HealthCheckProgram,
     /// once a minute. Does nothing unless tessera.toml has [idle].
     Idle {

@@ -6,42 +6,49 @@ use error_chain::with_causes;
 use gpu_idle::{DeviceSample, IdleRecord, JobSample};
 use gpu_node::NodeInSlurm;
 use job_sample::{DeviceUse, each_device};
-use node_journal::{Entry, Journal, own_dirs};
+use node_journal::{Entry, Journal};
 use protocol::IdleWord;
-use rustix::fs::Mode;
 use site_config::SiteConfig;
 
 use crate::clock::{epoch_seconds, span};
-use crate::files::kept::{KeptNames, KeptRecord};
+use crate::files::kept::{KeptAs, KeptRecord};
 use crate::local_node::Local;
 use crate::outcome::{Failure, Outcome};
 use crate::render::table;
 
-/// Files in `run_dir`. A boot ends all jobs, so what is known of them need not outlive it.
-const NAMES: KeptNames = KeptNames { file: "idle.json", change: "idle.lock", look: "idle-look.lock" };
-/// Longest time for the driver: jobs that were not looked at then are looked at by the next run.
+/// In the journal's directory: users can fill `run_dir`.
+const KEPT: KeptAs = KeptAs {
+    file: "idle.json",
+    busy: "another look at the jobs' GPUs does not end: the driver may hang",
+    denied: "run it as root",
+};
+/// After this time no further job is looked at: the next run begins with those that are left.
 const LOOKS: Duration = Duration::from_secs(30);
 
 /// Looks at the GPUs of all jobs, remembers what they did, and tells slurmctld which jobs use none.
 pub(super) fn run(local: &Local<'_>, config: &SiteConfig, json: bool) -> Result<Outcome, Failure> {
+    let kept: KeptRecord<IdleRecord> = KeptRecord::in_dir(&local.settings.state_dir, KEPT);
+    let conf = std::env::var("SLURM_CONF").ok();
+    let slurm = NodeInSlurm::new(&local.name, &local.settings.state_dir, conf);
     let Some(idle) = &config.idle else {
-        return Ok(Outcome::ok(format!(
-            "{}: tessera.toml has no [idle], so no GPU was looked at\n",
-            local.name
-        )));
+        if kept.is_there() {
+            // The section was there before.
+            slurm.name_idle("").map_err(|e| Failure::of(&e))?;
+            kept.remove()?;
+        }
+        let text = format!("{}: tessera.toml has no [idle], so no GPU was looked at\n", local.name);
+        return Ok(Outcome::ok(text));
     };
-    let dir = &local.settings.run_dir;
-    own_dirs::own(dir, Mode::from_bits_truncate(0o755)).map_err(|e| Failure::of(&e))?;
-    let kept: KeptRecord<IdleRecord> = KeptRecord::in_dir(dir, NAMES);
+    let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::of(&e))?;
     let _alone = kept.looking()?;
-    let (samples, mut problems) = samples(local)?;
+    // A damaged record begins again: then nothing is known to be idle.
     let mut record = kept.read().unwrap_or_default();
+    let (samples, mut problems) = samples(local, &journal, &record)?;
     let now = epoch_seconds();
     record.look(&samples, idle.busy_percent, now);
     let word = record.word(now);
     if record.is_due(&word) {
-        let conf = std::env::var("SLURM_CONF").ok();
-        match NodeInSlurm::new(&local.name, &local.settings.state_dir, conf).name_idle(&word.encode()) {
+        match slurm.name_idle(&word.encode()) {
             Ok(()) => record.told(&word),
             Err(e) => problems.push(format!("slurmctld cannot be told: {}", with_causes(&e))),
         }
@@ -56,11 +63,15 @@ pub(super) fn run(local: &Local<'_>, config: &SiteConfig, json: bool) -> Result<
     Ok(Outcome { text, status })
 }
 
-/// The jobs of the journal, each with its devices; and what could not be looked at.
-fn samples(local: &Local<'_>) -> Result<(Vec<JobSample>, Vec<String>), Failure> {
-    let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::of(&e))?;
-    let (entries, _damaged) = journal.jobs().map_err(|e| Failure::of(&e))?.into_parts();
-    let here = entries.into_iter().filter(|entry| entry.holds() && entry.boot == journal.boot());
+/// Looks at the devices of the journal's jobs, first at those that were not looked at for longest; and what could not be looked at.
+fn samples(
+    local: &Local<'_>,
+    journal: &Journal,
+    record: &IdleRecord,
+) -> Result<(Vec<JobSample>, Vec<String>), Failure> {
+    let (mut here, _damaged) = journal.jobs().map_err(|e| Failure::of(&e))?.into_parts();
+    here.retain(|entry| entry.holds() && entry.boot == journal.boot());
+    here.sort_by_key(|entry| record.last_look(entry.job()));
     let (begun, mut problems) = (Instant::now(), Vec::new());
     let mut one = |entry: Entry| {
         let looked = if begun.elapsed() > LOOKS {
@@ -77,7 +88,7 @@ fn samples(local: &Local<'_>) -> Result<(Vec<JobSample>, Vec<String>), Failure> 
         };
         JobSample { job: entry.job(), restart: entry.restart, devices }
     };
-    let samples = here.map(&mut one).collect();
+    let samples = here.into_iter().map(&mut one).collect();
     problems.truncate(10);
     Ok((samples, problems))
 }

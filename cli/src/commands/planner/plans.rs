@@ -81,7 +81,7 @@ impl Wanted {
             end: self.end.map(at),
             until,
         };
-        AdminComment { says: CommentBody::Plan(plan), asks: Some(asks.to_owned()) }
+        AdminComment { says: CommentBody::Plan(plan), ..AdminComment::asking(asks) }
     }
 }
 

@@ -47,6 +47,8 @@ struct PendingJob<'a> {
     job: &'a QueuedJob,
     /// What its AdminComment says of its start.
     says: CommentBody,
+    /// What its AdminComment says of GPUs that it did not use.
+    idle: Option<String>,
     /// What it asks for; the error: why that is not known.
     asks: Result<Subject, String>,
     /// Nodes with the same verdict together, in the order of tessera.toml.
@@ -172,6 +174,7 @@ fn answer<'a, P: Borrow<Published>>(
     let mut answer = PendingJob {
         job,
         says: comment.says,
+        idle: comment.idle,
         asks,
         verdicts: Vec::new(),
         order: NodeOrder::default(),

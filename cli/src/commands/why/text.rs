@@ -20,7 +20,8 @@ pub(super) fn not_pending(job: &QueuedJob) -> String {
     let got = if comment.started().is_some() { format!(": {why}") } else { String::new() };
     let on = if job.nodes.is_empty() { String::new() } else { format!(" on {}", job.nodes) };
     let node = node.map_or_else(String::new, |node| format!("  {}: {node}\n", job.nodes));
-    format!("job {} does not wait: it is {}{on}{got}\n{node}", job.number(), job.state)
+    let idle = comment.idle.as_ref().map_or_else(String::new, |note| format!("  Idle GPUs: {note}\n"));
+    format!("job {} does not wait: it is {}{on}{got}\n{node}{idle}", job.number(), job.state)
 }
 
 pub(super) fn answer(answer: &PendingJob<'_>) -> String {
@@ -40,6 +41,7 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> String {
     let mut text = format!("job {} of {} {asked}{on}{alone}\n", job.number(), job.user);
     text.push_str(&by_slurm(answer));
     text.push_str(&by_comment(answer));
+    text.extend(answer.idle.iter().map(|note| format!("Idle GPUs: {note}\n")));
     text.push_str(&by_limit(answer));
     let name = |id| answer.jobs.get(&id).map(|job| job.named());
     let at_once = answer.needs().sentence(&answer.verdicts, &name);

@@ -12,7 +12,7 @@ use crate::{Refusal, Submission};
 /// `before` its AdminComment so far, `now` seconds since 1970.
 ///
 /// A planner writes by what it saw a moment ago. What the job got stays if it has started since, and so does a text that
-/// somebody else has written since.
+/// somebody else has written since. So does a command that adds a note about idle GPUs, which changes nothing else.
 ///
 /// # Errors
 ///
@@ -25,7 +25,14 @@ pub fn judge(
     now: u64,
     config: Option<&SiteConfig>,
 ) -> Result<Option<u32>, Refusal> {
-    let AdminComment { says, asks } = AdminComment::parse(comment);
+    let AdminComment { says, idle, asks } = AdminComment::parse(comment);
+    let was = AdminComment::parse(before);
+    if idle.is_some() && (&says, &asks) == (&was.says, &was.asks) {
+        return Ok(None);
+    }
+    if idle.is_some() && idle != was.idle {
+        return Err("its AdminComment has changed since the note about idle GPUs was made".to_owned().into());
+    }
     let plan = match says {
         CommentBody::Plan(plan) => Some(plan),
         CommentBody::UnreadablePlan(_, why) => return Err(format!("the plan cannot be read: {why}").into()),
@@ -37,7 +44,7 @@ pub fn judge(
             .to_owned()
             .into());
     }
-    if (plan.is_some() || asks.is_some()) && !AdminComment::parse(before).is_ours() {
+    if (plan.is_some() || asks.is_some()) && !was.is_ours() {
         return Err("its AdminComment is somebody else's: clear that first".to_owned().into());
     }
     let request = request.filter(|r| matches!(r.isolation, Isolation::Mig(_)));
@@ -148,6 +155,30 @@ mod tests {
             assert!(judge(comment, "benchmark of June", true).unwrap_err().text.contains("somebody else's"));
         }
         assert_eq!(judge("", "benchmark of June", true), Ok(Some(5)));
+    }
+
+    #[test]
+    fn a_note_about_idle_gpus_changes_nothing_else() {
+        let site = site("");
+        let judge = |comment: &str, before: &str, pending| {
+            judge(&job(MOLDABLE), comment, before, pending, 100, Some(&site))
+        };
+        let (got, plan) = ("tessera: n1=mig:0/1g.5gb@0: why", "tessera: plan v1 size=2g.10gb until=200");
+        let asks = "asks v1 iso=mig times=1g:60";
+        for (says, pending) in [(got, false), (got, true), (plan, true)] {
+            let before = format!("{says}; {asks}");
+            for before in [&before, &format!("{says}; idle: warned; {asks}")] {
+                assert_eq!(judge(&format!("{says}; idle: cancelled; {asks}"), before, pending), Ok(None));
+            }
+        }
+        // Since it was read, the job was requeued and planned, or an administrator has written there.
+        let late = format!("{got}; idle: cancelled; {asks}");
+        for before in [format!("{plan}; {asks}"), "benchmark of June".to_owned()] {
+            assert!(judge(&late, &before, true).unwrap_err().text.contains("has changed since"));
+        }
+        // A node that requeues a job leaves the note there.
+        let requeued = format!("tessera: requeued by n1: no; idle: warned; {asks}");
+        assert_eq!(judge(&requeued, &format!("{got}; idle: warned; {asks}"), true), Ok(Some(5)));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! tessera: change refused: gres shard:20 …                                    why a user could not change a pending job
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
 //! tessera: n1=mig:3/2g.10gb@4: why; node: 300 GB/s, 52 GB/s on n2                  and why it is on that node
+//! tessera: n1=mig:3/2g.10gb@4: why; idle: job 12 holds GPUs and …; asks v1 …  a warning that it does not use its GPUs
 //! ```
 //!
 //! Tessera never replaces a comment that somebody else wrote.
@@ -45,14 +46,21 @@ const NODES: &str = "waits for a node: ";
 const REQUEUED: &str = "requeued ";
 /// Begins why a change was refused, behind [`OURS`].
 const UNCHANGED: &str = "change refused: ";
-/// Stands between what a comment says and the request at its end.
-const ASKS: &str = "; asks ";
+/// Begins the note about a job with idle GPUs, behind [`OURS`] or behind what a comment says and [`BETWEEN`].
+const IDLE: &str = "idle: ";
+/// Begins the request at the end of a comment, behind [`OURS`] or [`BETWEEN`].
+const ASKS: &str = "asks ";
+/// Stands between the parts of a comment.
+const BETWEEN: &str = "; ";
 
 /// A job's AdminComment, in parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminComment {
     /// The comment's statement about the job's start.
     pub says: CommentBody,
+    /// A note about a job that does not use its GPUs, for people: that it will end, or that it was ended or requeued for that.
+    /// It stays until the job starts again.
+    pub idle: Option<String>,
     /// The job's request as [`crate::wire::encode_request`] writes it, for planners and `tessera why`: no command of Slurm's
     /// shows the SPANK environment.
     pub asks: Option<String>,
@@ -103,28 +111,25 @@ impl AdminComment {
     /// Reads an AdminComment. Every text is one: what cannot be read is [`CommentBody::Unknown`] or [`CommentBody::Foreign`].
     #[must_use]
     pub fn parse(comment: &str) -> Self {
-        let alone = |says| Self { says, asks: None };
         if comment.is_empty() {
-            return alone(CommentBody::Nothing);
+            return Self::default();
         }
         let Some(text) = comment.strip_prefix(OURS) else {
-            return alone(CommentBody::Foreign(comment.to_owned()));
+            return Self::from(CommentBody::Foreign(comment.to_owned()));
         };
-        if let Some(request) = text.strip_prefix("asks ") {
-            return Self { says: CommentBody::Nothing, asks: Some(request.trim_end().to_owned()) };
-        }
-        match text.split_once(ASKS) {
-            Some((says, request)) => {
-                Self { says: CommentBody::parse(says), asks: Some(request.trim_end().to_owned()) }
-            }
-            None => alone(CommentBody::parse(text)),
+        let (text, asks) = split_at(text, ASKS);
+        let (text, idle) = text.map_or((None, None), |text| split_at(text, IDLE));
+        Self {
+            says: text.map_or(CommentBody::Nothing, CommentBody::parse),
+            idle: idle.map(str::to_owned),
+            asks: asks.map(|request| request.trim_end().to_owned()),
         }
     }
 
     /// The comment of a job with this request that neither has a plan nor has started.
     #[must_use]
     pub fn asking(request: &str) -> Self {
-        Self { says: CommentBody::Nothing, asks: Some(request.to_owned()) }
+        Self { asks: Some(request.to_owned()), ..Self::default() }
     }
 
     /// Tells whether Tessera may replace the comment, because it is empty or Tessera wrote it.
@@ -162,7 +167,7 @@ impl AdminComment {
 
 impl From<CommentBody> for AdminComment {
     fn from(says: CommentBody) -> Self {
-        Self { says, asks: None }
+        Self { says, ..Self::default() }
     }
 }
 
@@ -211,28 +216,51 @@ impl CommentBody {
 /// Length of an instant as [`utc`] writes it, bytes.
 const UTC_LEN: usize = 20;
 
+/// Splits a comment before the part that begins with `key`. `None` stands for a side that is missing.
+fn split_at<'a>(text: &'a str, key: &str) -> (Option<&'a str>, Option<&'a str>) {
+    if let Some(part) = text.strip_prefix(key) {
+        return (None, Some(part));
+    }
+    let begins = |(at, _): &(usize, &str)| text[at + BETWEEN.len()..].starts_with(key);
+    match text.match_indices(BETWEEN).find(begins) {
+        Some((at, _)) => (Some(&text[..at]), Some(&text[at + BETWEEN.len() + key.len()..])),
+        None => (Some(text), None),
+    }
+}
+
 impl fmt::Display for AdminComment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.says, &self.asks) {
-            (CommentBody::Nothing, None) => return Ok(()),
-            (CommentBody::Nothing, Some(request)) => return write!(f, "{OURS}asks {request}"),
-            (CommentBody::Foreign(text), _) => return f.write_str(text),
-            (CommentBody::Plan(plan), _) => write!(f, "{OURS}{plan}")?,
-            (CommentBody::Waits(Waits { until, what }), _) => {
-                write!(f, "{OURS}{WAITS}{} {what}", utc(*until))?
-            }
-            (CommentBody::Limited(why), _) => write!(f, "{OURS}{LIMITED}{why}")?,
-            (CommentBody::Power(why), _) => write!(f, "{OURS}{POWER}{why}")?,
-            (CommentBody::Slices(why), _) => write!(f, "{OURS}{SLICES}{why}")?,
-            (CommentBody::Nodes(why), _) => write!(f, "{OURS}{NODES}{why}")?,
-            (CommentBody::Requeued(why), _) => write!(f, "{OURS}{REQUEUED}{why}")?,
-            (CommentBody::Unchanged(why), _) => write!(f, "{OURS}{UNCHANGED}{why}")?,
-            (CommentBody::Started(started), _) => write!(f, "{OURS}{started}")?,
-            (CommentBody::UnreadablePlan(text, _) | CommentBody::Unknown(text), _) => {
-                write!(f, "{OURS}{text}")?
-            }
+        if let CommentBody::Foreign(text) = &self.says {
+            return f.write_str(text);
         }
-        self.asks.as_ref().map_or(Ok(()), |request| write!(f, "{ASKS}{request}"))
+        let mut before = OURS;
+        if self.says != CommentBody::Nothing {
+            write!(f, "{before}{}", self.says)?;
+            before = BETWEEN;
+        }
+        if let Some(note) = &self.idle {
+            write!(f, "{before}{IDLE}{note}")?;
+            before = BETWEEN;
+        }
+        self.asks.as_ref().map_or(Ok(()), |request| write!(f, "{before}{ASKS}{request}"))
+    }
+}
+
+impl fmt::Display for CommentBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Plan(plan) => write!(f, "{plan}"),
+            Self::Waits(Waits { until, what }) => write!(f, "{WAITS}{} {what}", utc(*until)),
+            Self::Limited(why) => write!(f, "{LIMITED}{why}"),
+            Self::Power(why) => write!(f, "{POWER}{why}"),
+            Self::Slices(why) => write!(f, "{SLICES}{why}"),
+            Self::Nodes(why) => write!(f, "{NODES}{why}"),
+            Self::Requeued(why) => write!(f, "{REQUEUED}{why}"),
+            Self::Unchanged(why) => write!(f, "{UNCHANGED}{why}"),
+            Self::Started(started) => write!(f, "{started}"),
+            Self::UnreadablePlan(text, _) | Self::Unknown(text) | Self::Foreign(text) => f.write_str(text),
+        }
     }
 }
 

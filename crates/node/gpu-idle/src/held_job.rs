@@ -15,6 +15,8 @@ pub struct HeldJob {
     pub account: String,
     /// How it was submitted.
     pub kind: IdleKind,
+    /// Slurm would requeue it: a batch job without `--no-requeue`.
+    pub can_requeue: bool,
     /// Slurm shows it as running: neither suspended nor ending.
     pub runs: bool,
     /// A component of a heterogeneous job: another one may compute.

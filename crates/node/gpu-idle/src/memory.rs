@@ -1,5 +1,7 @@
 //! What is remembered of warnings, so that none is repeated and none is left out.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use site_config::IdleEnd;
 
@@ -55,6 +57,18 @@ pub struct Warned {
     pub refused: u32,
 }
 
+impl Warned {
+    /// Tells whether this is the warning of a job in its present stretch. What is not known of a job's use ends no stretch.
+    fn is_for(&self, job: &HeldJob) -> bool {
+        self.job == job.job
+            && match job.stretch {
+                Stretch::InUse => false,
+                Stretch::Unknown => true,
+                Stretch::Since(since) => since == self.since,
+            }
+    }
+}
+
 /// What is remembered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleMemory {
@@ -67,39 +81,32 @@ impl IdleMemory {
     /// Finds the warning of a job in its present stretch.
     #[must_use]
     pub fn of(&self, job: &HeldJob) -> Option<&Warned> {
-        self.warned.iter().find(|warned| warned.job == job.job).filter(|warned| match job.stretch {
-            Stretch::InUse => false,
-            Stretch::Unknown => true,
-            Stretch::Since(since) => since == warned.since,
-        })
+        self.warned.iter().find(|warned| warned.is_for(job))
     }
 
     /// How many warnings may be given now.
     #[must_use]
     pub fn room(&self, now: u64) -> usize {
-        let given = if self.minute.0 == now / 60 { self.minute.1 } else { 0 };
         let kept = MOST.saturating_sub(self.warned.len());
-        kept.min(usize::try_from(MOST_WARNINGS.saturating_sub(given)).unwrap_or(0))
+        kept.min(usize::try_from(MOST_WARNINGS.saturating_sub(self.given(now))).unwrap_or(0))
+    }
+
+    /// How many warnings were given in this minute.
+    fn given(&self, now: u64) -> u32 {
+        if self.minute.0 == now / 60 { self.minute.1 } else { 0 }
     }
 
     /// Forgets jobs that are not in `jobs`, and those that have used a GPU since their warning.
     pub fn forget(&mut self, jobs: &[HeldJob]) {
-        let stays = |warned: &Warned| {
-            jobs.iter().find(|job| job.job == warned.job).is_some_and(|job| match job.stretch {
-                Stretch::InUse => false,
-                Stretch::Unknown => true,
-                Stretch::Since(since) => since == warned.since,
-            })
-        };
-        self.warned.retain(stays);
+        let by_number: HashMap<u32, &HeldJob> = jobs.iter().map(|job| (job.job, job)).collect();
+        self.warned.retain(|warned| by_number.get(&warned.job).is_some_and(|job| warned.is_for(job)));
     }
 
     /// Notes that a job is about to be warned. What is announced comes `after_s` from now.
     pub fn warn(&mut self, job: &HeldJob, end: Option<(IdleEnd, u64)>, now: u64) -> Option<Promise> {
         let Stretch::Since(since) = job.stretch else { return None };
         let promise = end.map(|(end, after_s)| Promise { end, at: now.saturating_add(after_s) });
-        let given = if self.minute.0 == now / 60 { self.minute.1 } else { 0 };
-        self.minute = (now / 60, given.saturating_add(1));
+        self.minute = (now / 60, self.given(now).saturating_add(1));
         self.warned.retain(|warned| warned.job != job.job);
         self.warned.push(Warned {
             job: job.job,

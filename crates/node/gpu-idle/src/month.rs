@@ -81,6 +81,7 @@ fn warnings(random: &mut Random, id: u32, rules: &Idle) -> Vec<u64> {
             partition: "gpu".to_owned(),
             account: "bio".to_owned(),
             kind: IdleKind::Batch,
+            can_requeue: true,
             runs: true,
             in_het: false,
             suspended_s: 0,

@@ -142,6 +142,13 @@ impl IdleRecord {
         }
     }
 
+    /// When a job was last looked at, seconds since 1970; 0: never.
+    #[must_use]
+    pub fn last_look(&self, job: JobId) -> u64 {
+        let of_job = self.jobs.iter().filter(|known| known.job == job.0);
+        of_job.flat_map(|known| &known.devices).map(|device| device.seen).max().unwrap_or(0)
+    }
+
     /// The node's word now: jobs with idle devices, those that are idle longest first.
     #[must_use]
     pub fn word(&self, now: u64) -> IdleWord {
@@ -266,6 +273,7 @@ mod tests {
         assert_eq!(record.word(later).jobs, []);
         let mut record = IdleRecord::default();
         let now = looks(&mut record, 1000, 60, &idle);
+        assert_eq!((record.last_look(JobId(7)), record.last_look(JobId(8))), (now, 0));
         let silent = JobSample { devices: None, ..idle.clone() };
         let now = looks(&mut record, now + 60, 5, &silent);
         assert_eq!(record.word(now).jobs[0].since, 1000, "the driver did not answer for a moment");

@@ -1,6 +1,6 @@
 //! Who is warned and whose job ends, by the site's rules.
 
-use site_config::{Idle, IdleEnd, IdleKind, IdleRule};
+use site_config::{Idle, IdleEnd, IdleRule};
 
 use crate::held_job::HeldJob;
 use crate::memory::{IdleMemory, Warned};
@@ -46,7 +46,8 @@ pub fn rule_of<'a>(job: &HeldJob, rules: &'a Idle) -> Option<&'a IdleRule> {
     })
 }
 
-/// Steps that are due now, those of jobs that are idle longest first.
+/// Steps that are due now, those of jobs that are idle longest first. Jobs whose user could not be told so far come last, so that they
+/// leave others their warnings.
 ///
 /// There is none for a job that is suspended, that uses a GPU on any of its nodes, that is a component of a heterogeneous job, or that has a
 /// silent node. No job ends without a warning that announced this in the same stretch of idleness, nor before the time that it announced. The
@@ -58,7 +59,8 @@ pub fn verdict(jobs: &[HeldJob], memory: &IdleMemory, rules: &Idle, now: u64) ->
         .filter(|job| job.runs && !job.in_het)
         .filter_map(|job| Some((job.idle_s(now)?, job)))
         .collect();
-    due.sort_by_key(|(idle_s, job)| (std::cmp::Reverse(*idle_s), job.job));
+    let untold = |job: &HeldJob| memory.of(job).is_some_and(|warned| !warned.told);
+    due.sort_by_cached_key(|(idle_s, job)| (untold(job), std::cmp::Reverse(*idle_s), job.job));
     let (mut warnings, mut ends) = (memory.room(now), MOST_ENDS);
     let mut steps = Vec::new();
     for (idle_s, job) in due {
@@ -74,9 +76,8 @@ pub fn verdict(jobs: &[HeldJob], memory: &IdleMemory, rules: &Idle, now: u64) ->
 
 fn step(job: &HeldJob, idle_s: u64, memory: &IdleMemory, rules: &Idle, now: u64) -> Option<IdleStep> {
     let rule = rule_of(job, rules)?;
-    // Slurm requeues batch jobs only.
-    let requeues = |end: &(IdleEnd, u64)| end.0 == IdleEnd::Requeue && job.kind == IdleKind::Interactive;
-    let end = rule.end.filter(|end| !requeues(end));
+    // What Slurm would refuse is not announced.
+    let end = rule.end.filter(|(end, _)| *end != IdleEnd::Requeue || job.can_requeue);
     let announced = memory.of(job).filter(|warned| warned.told && says(warned, end));
     let Some(warned) = announced else {
         return (idle_s >= rule.warn_after_s).then_some(IdleStep::Warn { job: job.job, idle_s, end });

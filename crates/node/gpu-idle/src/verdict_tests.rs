@@ -13,6 +13,7 @@ fn job(id: u32, stretch: Stretch) -> HeldJob {
         partition: "gpu".to_owned(),
         account: "bio".to_owned(),
         kind: IdleKind::Interactive,
+        can_requeue: false,
         runs: true,
         in_het: false,
         suspended_s: 0,
@@ -90,7 +91,7 @@ fn a_change_of_the_rules_is_announced_before_it_counts() {
 }
 
 #[test]
-fn the_first_rule_for_a_job_counts_and_interactive_jobs_are_not_requeued() {
+fn the_first_rule_for_a_job_counts_and_no_requeue_is_announced_that_slurm_refuses() {
     let only = |partition: &str, account: &str, kind| IdleRule {
         partition: Some(partition.to_owned()).filter(|p| !p.is_empty()),
         account: Some(account.to_owned()).filter(|a| !a.is_empty()),
@@ -110,10 +111,15 @@ fn the_first_rule_for_a_job_counts_and_interactive_jobs_are_not_requeued() {
     assert_eq!(rule_of(&other, &all), None);
     let requeue = rules(vec![rule(60, Some((IdleEnd::Requeue, 30)))]);
     let idle = job(7, Stretch::Since(BEGIN));
-    let batch = HeldJob { job: 8, kind: IdleKind::Batch, ..idle.clone() };
-    let steps = verdict(&[idle, batch], &IdleMemory::default(), &requeue, BEGIN + 3600);
+    let batch = HeldJob { job: 8, kind: IdleKind::Batch, can_requeue: true, ..idle.clone() };
+    let no_requeue = HeldJob { job: 9, can_requeue: false, ..batch.clone() };
+    let jobs = [idle, batch, no_requeue];
+    let mut memory = IdleMemory::default();
+    let steps = act(&mut memory, &jobs, &requeue, BEGIN + 3600);
     let ends: Vec<_> = steps.iter().map(|step| matches!(step, IdleStep::Warn { end: Some(_), .. })).collect();
-    assert_eq!(ends, [false, true]);
+    assert_eq!(ends, [false, true, false]);
+    let end = IdleStep::End { job: 8, idle_s: 5400, end: IdleEnd::Requeue };
+    assert_eq!(act(&mut memory, &jobs, &requeue, BEGIN + 5400), [end], "the others are left alone");
 }
 
 #[test]
@@ -142,6 +148,20 @@ fn a_warning_that_was_not_finished_is_given_again() {
     let kept = serde_json::to_string(&memory).unwrap();
     assert_eq!(serde_json::from_str::<IdleMemory>(&kept).unwrap(), memory);
     assert!(serde_json::from_str::<IdleMemory>(&kept.replace("cancel", "kill")).is_err());
+}
+
+#[test]
+fn users_who_cannot_be_told_keep_no_warning_from_others() {
+    let rules = rules(vec![rule(60, None)]);
+    let mut memory = IdleMemory::default();
+    let mut jobs: Vec<HeldJob> = (0..40).map(|id| job(id, Stretch::Since(BEGIN))).collect();
+    for job in &jobs {
+        memory.warn(job, None, BEGIN + 3600);
+    }
+    jobs.push(job(40, Stretch::Since(BEGIN + 60)));
+    let steps = verdict(&jobs, &memory, &rules, BEGIN + 3720);
+    assert_eq!(steps.len(), 30);
+    assert!(matches!(steps[0], IdleStep::Warn { job: 40, .. }), "{:?}", steps[0]);
 }
 
 #[test]

@@ -168,7 +168,7 @@ impl<'a> NodeInSlurm<'a> {
         Ok(true)
     }
 
-    /// Names the jobs that use no GPU, by the word of [`protocol::idle`]. A text of the site's own stays before it.
+    /// Names the jobs that use no GPU, by the word of [`protocol::idle`]; an empty one is taken away. A text of the site's own stays before it.
     ///
     /// # Errors
     ///

@@ -6,11 +6,15 @@ use std::path::Path;
 use gpu_health::HealthRecord;
 use node_journal::Journal;
 
-use crate::files::kept::{KeptNames, KeptRecord};
+use crate::files::kept::{KeptAs, KeptRecord};
 use crate::outcome::Failure;
 
 /// Files in the journal's directory.
-const NAMES: KeptNames = KeptNames { file: "health.json", change: "health.lock", look: "health-look.lock" };
+const KEPT: KeptAs = KeptAs {
+    file: "health.json",
+    busy: "another look at the GPUs does not end: the driver may hang",
+    denied: "run it as root",
+};
 
 /// The file, and the boot that it is about.
 pub(super) struct Store {
@@ -22,7 +26,7 @@ impl Store {
     /// Opens the journal's directory.
     pub(super) fn open(state_dir: &Path) -> Result<Self, Failure> {
         let journal = Journal::open(state_dir).map_err(|e| Failure::of(&e))?;
-        Ok(Self { kept: KeptRecord::in_dir(state_dir, NAMES), journal })
+        Ok(Self { kept: KeptRecord::in_dir(state_dir, KEPT), journal })
     }
 
     /// The id of this boot.

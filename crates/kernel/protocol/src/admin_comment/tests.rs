@@ -57,6 +57,23 @@ fn the_request_stands_behind_each_of_them() {
 }
 
 #[test]
+fn a_note_about_idle_gpus_stands_before_the_request_and_changes_nothing_else() {
+    for says in ["", PLANNED, WAITING, HAD, "tessera: plan v1 rubbish", "tessera: hello"] {
+        for asks in [None, Some(REQUEST.to_owned())] {
+            let without = AdminComment { asks, ..read(says) };
+            let with = AdminComment { idle: Some("job 7 ends".to_owned()), ..without.clone() };
+            assert_eq!(read(&with.to_string()), with, "{says}");
+            assert_eq!(AdminComment { idle: None, ..with }, without);
+        }
+    }
+    let both = read(&format!("tessera: idle: cancelled: it was idle; asks {REQUEST}"));
+    assert_eq!((&both.says, both.idle.as_deref()), (&CommentBody::Nothing, Some("cancelled: it was idle")));
+    let had = read(&format!("{HAD}; idle: job 7 ends"));
+    assert_eq!(had.started().unwrap().why, "2g.10gb chosen: so");
+    assert_eq!(read("tessera: idle").says, CommentBody::Unknown("idle".to_owned()));
+}
+
+#[test]
 fn a_plan_is_for_its_job_until_it_lapses() {
     let moldable = parse_request(REQUEST).unwrap();
     let at = |comment: &str, now| read(comment).plan_for(&moldable, now).map(|(_, request)| request);
@@ -123,13 +140,17 @@ fn any_plan() -> impl Strategy<Value = Plan> {
 
 proptest! {
     #[test]
-    fn plans_survive_being_written(plan in any_plan(), asks in prop::option::of("v1 iso=mig times=1g:[1-9]")) {
-        let comment = AdminComment { says: CommentBody::Plan(plan), asks };
+    fn plans_survive_being_written(
+        plan in any_plan(),
+        idle in prop::option::of("[a-z0-9:;,. ]{0,20}"),
+        asks in prop::option::of("v1 iso=mig times=1g:[1-9]"),
+    ) {
+        let comment = AdminComment { says: CommentBody::Plan(plan), idle, asks };
         prop_assert_eq!(AdminComment::parse(&comment.to_string()), comment);
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in "(tessera: )?(plan |waits until )?(v1 )?(size=1g.5gb )?[a-z0-9=:;,/@. \\PC]{0,80}") {
+    fn no_text_makes_the_parser_panic(text in "(tessera: )?(plan |waits until |idle: )?(v1 )?(size=1g.5gb )?[a-z0-9=:;,/@. \\PC]{0,80}(; idle: )?[a-z;: ]{0,9}(; asks )?[a-z;: ]{0,9}") {
         let comment = AdminComment::parse(&text);
         prop_assert_eq!(AdminComment::parse(&comment.to_string()), comment);
     }

@@ -13,6 +13,7 @@ pub(crate) fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
         120..7_200 => format!("{minutes} min"),
+        7_200..172_800 if minutes.is_multiple_of(60) => format!("{} h", minutes / 60),
         7_200..172_800 => format!("{} h {} min", minutes / 60, minutes % 60),
         _ => format!("{} days", seconds / 86_400),
     }
@@ -24,15 +25,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// A time on the command line: `50ms`, `2s`, `10m` or `1h`; a number alone is milliseconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a time such as 50ms, 2s or 10m, at most 1h");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    // `parse` would take a sign.
-    let number: u64 = digits
-        .bytes()
-        .all(|b| b.is_ascii_digit())
-        .then(|| digits.parse().ok())
-        .flatten()
-        .ok_or_else(wrong)?;
-    let milliseconds = match &text[digits.len()..] {
+    let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
+    let milliseconds = match unit {
         "ms" | "" => 1,
         "s" => 1000,
         "m" => 60_000,
@@ -41,6 +35,33 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     };
     let time = Duration::from_millis(number.saturating_mul(milliseconds));
     if time <= LONGEST { Ok(time) } else { Err(wrong()) }
+}
+
+/// Splits `90m` into its number and its unit.
+fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    // `parse` would take a sign.
+    let number = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()?;
+    Some((number, &text[digits.len()..]))
+}
+
+const DAY_S: u64 = 86_400;
+
+/// Longest time to look back, days.
+const MOST_DAYS: u64 = 3660;
+
+/// Reads how far to look back, in seconds: `90m`, `2h` or `7d`; a number alone is days.
+pub(crate) fn since(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a time such as 90m, 2h or 7d, at most {MOST_DAYS}d");
+    let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
+    let unit_s = match unit {
+        "m" => 60,
+        "h" => 3600,
+        "d" | "" => DAY_S,
+        _ => return Err(wrong()),
+    };
+    let seconds = number.saturating_mul(unit_s);
+    if (1..=MOST_DAYS * DAY_S).contains(&seconds) { Ok(seconds) } else { Err(wrong()) }
 }
 
 /// How often Slurm is asked: as [`duration`], and not so often that slurmctld feels it.
@@ -52,6 +73,39 @@ pub(crate) fn often(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn full_hours_have_no_minutes() {
+        let said = [119, 120, 3600, 7199, 7200, 7201, 90_000, 172_799, 172_800].map(span);
+        let want = ["119 s", "2 min", "60 min", "120 min", "2 h", "2 h 1 min", "25 h", "48 h", "2 days"];
+        assert_eq!(said, want);
+    }
+
+    #[test]
+    fn every_command_looks_back_by_one_grammar() {
+        let times = ["90m", "2h", "1d", "20", "3660d"].map(|text| since(text).unwrap());
+        assert_eq!(times, [5400, 7200, 86_400, 20 * 86_400, 3660 * 86_400]);
+        for bad in [
+            "",
+            "0",
+            "0m",
+            "h",
+            "-2h",
+            "+2h",
+            "1.5h",
+            "2w",
+            "30s",
+            "3661d",
+            "99999999999999999999d",
+            "2 h",
+            "2\u{e4}",
+        ] {
+            assert_eq!(
+                since(bad).unwrap_err(),
+                format!("{bad:?} is not a time such as 90m, 2h or 7d, at most 3660d")
+            );
+        }
+    }
 
     #[test]
     fn times_are_bounded_and_have_units() {

@@ -20,7 +20,9 @@ fn usage(lines: &[[&str; 7]], args: &[&str]) -> String {
     fs::create_dir(dir.path().join("bin")).unwrap();
     fs::write(dir.path().join("records"), lines.iter().map(line).collect::<String>()).unwrap();
     slurm::program(dir.path(), "sacct", "echo \"$*\" > asked\ncat records");
-    slurm::program(dir.path(), "id", "echo bob");
+    slurm::program(dir.path(), "id", "case \"$*\" in *nobody2*) exit 1 ;; esac\necho bob");
+    let known = "case \"$*\" in *account*) echo bio; echo chem ;; *) echo alice; echo nobody ;; esac";
+    slurm::program(dir.path(), "sacctmgr", known);
     let said = slurm::tessera(dir.path(), &[&["usage"], args].concat());
     let asked = fs::read_to_string(dir.path().join("asked")).unwrap_or_default();
     let whose = asked.split(',').next_back().unwrap_or_default();
@@ -40,13 +42,13 @@ fn jobs_and_arrays_have_a_line_each() {
     assert_snapshot!(usage(&JOBS, &[]), @r"
     JOB    JOBS  GPU HOURS  SLICE HOURS  USED  WASTED
     9         1        4.0         28.0     -       -
-    14        2        0.0          4.0   0.5     1.5
-    total     3        4.0         32.0   0.5     1.5
+    14        2        0.0          4.0  0.50     1.5
+    total     3        4.0         32.0  0.50     1.5
     Utilisation is recorded for 1 of 3 jobs: USED and WASTED are theirs.
     exit 0
     -u bob
     ");
-    assert_snapshot!(usage(&JOBS[..1], &["--account", "bio", "--since", "7"]), @r"
+    assert_snapshot!(usage(&JOBS[..1], &["--account", "bio", "--since", "7d"]), @r"
     USER   JOBS  GPU HOURS  SLICE HOURS  USED  WASTED
     bob       1        4.0         28.0     -       -
     total     1        4.0         28.0     -       -
@@ -59,6 +61,26 @@ fn jobs_and_arrays_have_a_line_each() {
     exit 0
     -u alice
     ");
+}
+
+#[test]
+fn an_unknown_name_is_an_error_and_not_nothing() {
+    assert_snapshot!(usage(&[], &["--account", "bios"]), @r"
+    stderr: tessera: Slurm's accounting shows you no account bios
+    stderr: hint: did you mean bio? there are bio, chem
+    exit 1
+    -a -A bios
+    ");
+    assert_snapshot!(usage(&JOBS, &["--user", "nobody2"]), @r"
+    stderr: tessera: this machine knows no user nobody2
+    stderr: hint: did you mean nobody? there are alice, nobody
+    exit 1
+    ");
+    assert!(
+        usage(&[], &["--account", "Bio", "--since", "12h"])
+            .starts_with("account Bio had no GPUs in the last 12 h\n")
+    );
+    assert!(usage(&[], &["--user", "60001"]).starts_with("60001 had no GPUs"));
 }
 
 #[test]

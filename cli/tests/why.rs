@@ -86,7 +86,7 @@ fn who_must_end_and_what_would_start_instead() {
     assert_snapshot!(why("Resources", "asks v1 iso=mig:4g.20gb", "gres:shard:20"), @r"
     job 20 of bob asks for an instance 4g.20gb
     Slurm's reason is Resources: no node has room for it now.
-      n1: has room when job 11 (alice) ends, expected in 5 h 0 min
+      n1: has room when job 11 (alice) ends, expected in 5 h
       n2: has room when job 13 (carol) ends, which has no known end
       n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
       n3: takes no jobs now; `sinfo -R` says why
@@ -108,7 +108,7 @@ fn who_must_end_and_what_would_start_instead() {
     job 20 of bob asks for 1 whole GPU
     Slurm's reason is Priority: jobs of higher priority come first.
       n4: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
-      n1: has room when jobs 11 (alice), 12 (bob) end, expected in 5 h 0 min
+      n1: has room when jobs 11 (alice), 12 (bob) end, expected in 5 h
       n2: has room when job 13 (carol) ends, which has no known end
       n3: takes no jobs now; `sinfo -R` says why
     exit 0
@@ -377,9 +377,9 @@ fn a_job_on_several_nodes_is_told_when_so_many_have_room() {
     assert_snapshot!(on("2"), @r"
     job 20 of bob asks for 1 whole GPU on each of 2 nodes
     Slurm's reason is Resources: no node has room for it now.
-    It needs 2 nodes at once: 1 has room now; the job has room when jobs 11 (alice), 12 (bob) end, expected in 5 h 0 min.
+    It needs 2 nodes at once: 1 has room now; the job has room when jobs 11 (alice), 12 (bob) end, expected in 5 h.
       n4: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
-      n1: has room when jobs 11 (alice), 12 (bob) end, expected in 5 h 0 min
+      n1: has room when jobs 11 (alice), 12 (bob) end, expected in 5 h
       n2: has room when job 13 (carol) ends, which has no known end
       n3: takes no jobs now; `sinfo -R` says why
     exit 0

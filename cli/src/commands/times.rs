@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::json;
 use site_config::LearnFrom;
 
+use crate::clock::since;
 use crate::files::read_text;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
@@ -24,7 +25,7 @@ use crate::slurm::sacct;
 #[command(after_long_help = "\
 Examples:
   tessera times
-  tessera times --profile bert --since 7
+  tessera times --profile bert --since 7d
   columns=JobIDRaw%14,User%64,Account%64,State%20,ElapsedRaw%12,AdminComment%512
   sacct -a -X -n -S now-30days -o $columns > past
   tessera times --from past")]
@@ -32,9 +33,9 @@ pub(crate) struct TimesArgs {
     /// Only this profile
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// How far back to look, in days
-    #[arg(long, value_name = "DAYS", default_value = "30")]
-    pub(crate) since: u32,
+    /// How far back to look: 7d or 12h; a number alone is days
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = since)]
+    pub(crate) since: u64,
     /// Read the output of sacct from FILE (- for standard input) instead of running it
     ///
     /// Its columns must have been those of the example, of these widths.

@@ -40,9 +40,14 @@ fn format(columns: &[(&str, usize)]) -> String {
     columns.iter().map(|(name, width)| format!("{name}%{width}")).collect::<Vec<_>>().join(",")
 }
 
-/// The jobs of the last `days` days, of all users that the caller may see.
-pub(crate) fn completed(days: u32) -> Result<Vec<Past>, Failure> {
-    let since = format!("now-{days}days");
+/// Gives the instant so many seconds ago, as sacct takes it.
+fn ago(seconds: u64) -> String {
+    format!("now-{seconds}seconds")
+}
+
+/// Lists the jobs that completed in the last `since_s` seconds, of all users that the caller may see.
+pub(crate) fn completed(since_s: u64) -> Result<Vec<Past>, Failure> {
+    let since = ago(since_s);
     let mut command = Command::new("sacct");
     command.args(["-a", "-X", "-n", "-s", "CD", "-S", &since, "-E", "now", "-o", &format(&COLUMNS)]);
     let hint = "times are learnt from Slurm's accounting, which needs AccountingStorageType=accounting_storage/slurmdbd; \
@@ -140,19 +145,19 @@ pub(crate) enum Whose {
     Account(String),
 }
 
-/// The lines of the jobs and steps of the last `days` days: the number of each, then these columns. `N` is their number and one.
+/// Lists the lines of the jobs and steps of the last `since_s` seconds: the number of each, then these columns. `N` is their number and one.
 ///
 /// # Errors
 ///
 /// sacct cannot be run or fails, or its table is not what was asked for.
 pub(crate) fn jobs_and_steps<const M: usize, const N: usize>(
     whose: &Whose,
-    days: u32,
+    since_s: u64,
     columns: [(&str, usize); M],
 ) -> Result<Vec<[String; N]>, Failure> {
     let all: Vec<(&str, usize)> = [("JobIDRaw", 24)].into_iter().chain(columns).collect();
     let mut command = Command::new("sacct");
-    command.args(["-n", "-S", &format!("now-{days}days"), "-E", "now", "-o", &format(&all)]);
+    command.args(["-n", "-S", &ago(since_s), "-E", "now", "-o", &format(&all)]);
     match whose {
         Whose::User(name) => command.args(["-u", name]),
         Whose::Account(name) => command.args(["-a", "-A", name]),

@@ -15,8 +15,18 @@ pub(crate) fn has_events(node: &str, (from, to): (u64, u64), now: u64) -> Result
 
 /// The names of all accounts that the caller may see.
 pub(crate) fn accounts() -> Result<Vec<String>, Failure> {
-    let said = run("sacctmgr", &["-nP", "show", "account", "format=account"])?;
+    names(&["-nP", "show", "account", "format=account"])
+}
+
+/// Lists what sacctmgr prints, a name a line.
+fn names(args: &[&str]) -> Result<Vec<String>, Failure> {
+    let said = run("sacctmgr", args)?;
     Ok(said.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}
+
+/// The names of all users that the caller may see.
+pub(crate) fn users() -> Result<Vec<String>, Failure> {
+    names(&["-nP", "show", "user", "format=user"])
 }
 
 /// Limits of a QOS that slurmctld shows only of users and accounts that have jobs in it, and its flags.

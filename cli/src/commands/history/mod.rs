@@ -11,7 +11,7 @@ use clap::Args;
 
 use refused::Refused;
 
-use crate::clock::epoch_seconds;
+use crate::clock::{epoch_seconds, since};
 use crate::files::read_text;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
@@ -34,14 +34,14 @@ use crate::slurm::sacct::jobs;
 #[command(after_long_help = "\
 Examples:
   tessera history
-  tessera history --since 30 --json
+  tessera history --since 30d --json
   tessera history --from october
 
 `tessera simulate replay --help` has the command that makes the file october.")]
 pub(crate) struct HistoryArgs {
-    /// How many days back to begin
-    #[arg(long, value_name = "DAYS", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=3650))]
-    since: u32,
+    /// How far back to begin: 12h or 30d; a number alone is days
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = since)]
+    since: u64,
     /// Read the output of sacct from FILE (- for standard input) instead of running it, and count its whole time
     #[arg(long, value_name = "FILE", conflicts_with = "since")]
     from: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &HistoryArgs, globals: &Globals) -> Result<Outcome, Fail
             let span = days::span(&jobs);
             (jobs, span)
         }
-        None => (jobs::of_days(args.since)?, Some((now - u64::from(args.since) * days::DAY_S, now))),
+        None => (jobs::since(args.since)?, Some((now.saturating_sub(args.since), now))),
     };
     let past = placed::of(&jobs, &config);
     let Some(span) = span.filter(|_| past.known()) else {

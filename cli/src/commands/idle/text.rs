@@ -105,13 +105,13 @@ mod tests {
         let held: Vec<&IdleHeld> = seen.held.iter().collect();
         insta::assert_snapshot!(of(&held, &seen.silent, 10_000, 600), @r"
         JOB  USER   PARTITION  NODES  GPUS                IDLE FOR   SLICES  SLICE HOURS  MEMORY  ENOUGH
-         11  alice  gpu        n1     1 of 1              2 h 0 min     3.0          6.0  3.3 GB  --gpu-mem=5G
+         11  alice  gpu        n1     1 of 1              2 h       3.0          6.0  3.3 GB  --gpu-mem=5G
          13  bob    gpu        n2     1 of 2, job in use  60 min        3.5          3.5    0 MB  1 of its 2
         2 jobs: 6.5 slices, 9.5 slice hours
         not known of n4: `tessera node idle` has told nothing there for an hour
         ");
         let none = of(&[], &seen.silent, 10_000, 7200);
-        assert!(none.starts_with("no job has held an idle GPU for 2 h 0 min\nnot known of n4"), "{none}");
+        assert!(none.starts_with("no job has held an idle GPU for 2 h\nnot known of n4"), "{none}");
         let value = json(&held, 10_000);
         let first = &value["jobs"][0];
         assert_eq!((first["job"].as_str(), first["slice_hours"].as_f64()), (Some("11"), Some(6.0)));

@@ -14,8 +14,8 @@ use crate::runtimes::{Learnt, ends};
 use crate::slurm::{sacct, scontrol, sinfo, squeue};
 use crate::{layout_line, site};
 
-/// How far back past jobs are looked at.
-const LEARN_DAYS: u32 = 30;
+/// How far back past jobs are looked at, seconds: 30 days.
+const LEARN_S: u64 = 30 * 86_400;
 
 /// GPUs of one model, in the order of the plan.
 pub(super) struct On {
@@ -155,7 +155,7 @@ fn ends(from: LearnFrom) -> Result<HashMap<JobId, Micros>, Failure> {
     let jobs = squeue::jobs(None)?;
     // Without accounting, or a user who may not ask, time limits have to do.
     let past = if jobs.iter().any(ends::needs_learnt) {
-        sacct::completed(LEARN_DAYS).unwrap_or_default()
+        sacct::completed(LEARN_S).unwrap_or_default()
     } else {
         Vec::new()
     };

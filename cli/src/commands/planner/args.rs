@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::clock::duration;
+use crate::clock::{duration, since};
 
 /// Choose sizes, places and order of pending moldable jobs
 ///
@@ -35,9 +35,9 @@ pub(crate) struct PlannerArgs {
     /// How long a plan may search
     #[arg(long, value_name = "TIME", default_value = "50ms", allow_hyphen_values = true, value_parser = duration)]
     pub(crate) budget: Duration,
-    /// How far back sacct looks for the times of job profiles, in days
-    #[arg(long, value_name = "DAYS", default_value = "30")]
-    pub(crate) since: u32,
+    /// How far back sacct looks for the times of job profiles: 7d or 12h; a number alone is days
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = since)]
+    pub(crate) since: u64,
     /// Hold this file while running, so that there is one planner per cluster
     ///
     /// By default tessera-planner.lock in StateSaveLocation.

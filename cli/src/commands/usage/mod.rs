@@ -5,14 +5,13 @@ mod text;
 
 use clap::Args;
 
+use crate::clock::since;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
-use crate::slurm::caller;
 use crate::slurm::sacct::{self, Whose};
+use crate::slurm::{caller, sacctmgr};
+use crate::unknown_name::meant;
 use sum::Sums;
-
-/// Longest time to look back, days.
-const MOST_DAYS: i64 = 3660;
 
 /// Show what jobs held of GPUs, and what they used of that
 ///
@@ -25,7 +24,7 @@ const MOST_DAYS: i64 = 3660;
 #[command(after_long_help = "\
 Examples:
   tessera usage
-  tessera usage --since 7 --user alice
+  tessera usage --since 7d --user alice
   tessera usage --account bio --json")]
 pub(crate) struct UsageArgs {
     /// The jobs of this user
@@ -34,9 +33,9 @@ pub(crate) struct UsageArgs {
     /// The users of this account
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) account: Option<String>,
-    /// How far back to look, in days
-    #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=MOST_DAYS))]
-    pub(crate) since: u32,
+    /// How far back to look: 7d or 12h; a number alone is days
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = since)]
+    pub(crate) since: u64,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -54,7 +53,10 @@ fn name(text: &str) -> Result<String, String> {
 pub(crate) fn run(args: &UsageArgs, _globals: &Globals) -> Result<Outcome, Failure> {
     let (whose, of) = match (&args.account, &args.user) {
         (Some(account), _) => (Whose::Account(account.clone()), format!("account {account}")),
-        (None, Some(user)) => (Whose::User(user.clone()), user.clone()),
+        (None, Some(user)) => {
+            known_user(user)?;
+            (Whose::User(user.clone()), user.clone())
+        }
         (None, None) => {
             let user = caller::caller(false).user;
             (Whose::User(user.clone()), user)
@@ -62,8 +64,35 @@ pub(crate) fn run(args: &UsageArgs, _globals: &Globals) -> Result<Outcome, Failu
     };
     let lines = sacct::jobs_and_steps(&whose, args.since, sum::COLUMNS)?;
     let sums = Sums::of(lines, args.account.is_some());
+    if let Some(account) = args.account.as_deref().filter(|_| sums.rows.is_empty()) {
+        known_account(account)?;
+    }
     if args.json {
         return Ok(Outcome::json(&text::json(&sums, &of, args.since), 0));
     }
     Ok(Outcome::ok(text::of(&sums, &of, args.since)))
+}
+
+/// Refuses a user whom this machine does not know: sacct would say that alone. It takes any number.
+fn known_user(user: &str) -> Result<(), Failure> {
+    if caller::is_user(user) || user.bytes().all(|b| b.is_ascii_digit()) {
+        return Ok(());
+    }
+    let known = sacctmgr::users().unwrap_or_default();
+    let hint = match &known[..] {
+        [] => "jobs of a user who was removed are found by the number: --user 1234".to_owned(),
+        known => meant(user, known.iter().map(String::as_str)),
+    };
+    Err(Failure::new(format!("this machine knows no user {user}")).hint(hint))
+}
+
+/// Refuses an account that Slurm's accounting does not show, if it shows any.
+fn known_account(account: &str) -> Result<(), Failure> {
+    let known = sacctmgr::accounts().unwrap_or_default();
+    // Slurm's accounting keeps names in lower case.
+    if known.is_empty() || known.iter().any(|name| name.eq_ignore_ascii_case(account)) {
+        return Ok(());
+    }
+    let hint = meant(account, known.iter().map(String::as_str));
+    Err(Failure::new(format!("Slurm's accounting shows you no account {account}")).hint(hint))
 }

@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use super::sum::{Sum, Sums};
+use crate::clock::span;
 use crate::render::table;
 
 /// A table with a line for each job, array or user, and the total.
-pub(super) fn of(sums: &Sums, whose: &str, days: u32) -> String {
+pub(super) fn of(sums: &Sums, whose: &str, since_s: u64) -> String {
     if sums.rows.is_empty() {
-        return format!("{whose} had no GPUs in the last {days} days\n");
+        return format!("{whose} had no GPUs in the last {}\n", span(since_s));
     }
     let first = if sums.by_user { "USER" } else { "JOB" };
     let heads = [first, "JOBS", "GPU HOURS", "SLICE HOURS", "USED", "WASTED"];
@@ -38,14 +39,20 @@ fn row(name: &str, sum: &Sum) -> Vec<String> {
     ]
 }
 
-/// Hours with one decimal.
+/// Hours with one decimal, less than one with two: jobs of a minute are not nothing.
 fn hours(seconds: u64) -> String {
-    let tenths = (u128::from(seconds) * 10 + 1800) / 3600;
-    format!("{}.{}", tenths / 10, tenths % 10)
+    let rounded = |parts: u128| (u128::from(seconds) * parts + 1800) / 3600;
+    let (tenths, hundredths) = (rounded(10), rounded(100));
+    match seconds {
+        0 => "0.0".to_owned(),
+        1..3600 if hundredths == 0 => "<0.01".to_owned(),
+        1..3600 if hundredths < 100 => format!("0.{hundredths:02}"),
+        _ => format!("{}.{}", tenths / 10, tenths % 10),
+    }
 }
 
-/// `{"of", "days", "rows": [{"job" or "user", "jobs", …}], "total"}`, times in seconds.
-pub(super) fn json(sums: &Sums, whose: &str, days: u32) -> Value {
+/// `{"of", "since_s", "rows": [{"job" or "user", "jobs", …}], "total"}`, times in seconds.
+pub(super) fn json(sums: &Sums, whose: &str, since_s: u64) -> Value {
     let first = if sums.by_user { "user" } else { "job" };
     let one = |sum: &Sum| {
         json!({
@@ -58,5 +65,14 @@ pub(super) fn json(sums: &Sums, whose: &str, days: u32) -> Value {
         value[first] = name.as_str().into();
         value
     });
-    json!({ "of": whose, "days": days, "rows": rows.collect::<Vec<_>>(), "total": one(&sums.total) })
+    json!({ "of": whose, "since_s": since_s, "rows": rows.collect::<Vec<_>>(), "total": one(&sums.total) })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn short_jobs_are_not_nothing() {
+        let said = [0, 17, 18, 60, 1800, 3581, 3582, 3600, 36_000_000].map(super::hours);
+        assert_eq!(said, ["0.0", "<0.01", "0.01", "0.02", "0.50", "0.99", "1.0", "1.0", "10000.0"]);
+    }
 }

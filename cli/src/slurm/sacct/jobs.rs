@@ -61,10 +61,10 @@ fn counts_gpus(list: &str) -> bool {
     ["gres/gpu", "gres/shard", "license/slice"].into_iter().any(|name| tres(list, name).is_some())
 }
 
-/// The jobs of the last `days` days, of all users that the caller may see.
-pub(crate) fn of_days(days: u32) -> Result<Vec<Accounted>, Failure> {
+/// Lists the jobs of the last `since_s` seconds, of all users that the caller may see.
+pub(crate) fn since(since_s: u64) -> Result<Vec<Accounted>, Failure> {
     let mut command = Command::new("sacct");
-    command.args(["-a", "-X", "-n", "-S", &format!("now-{days}days"), "-E", "now", "-o", &columns()]);
+    command.args(["-a", "-X", "-n", "-S", &super::ago(since_s), "-E", "now", "-o", &columns()]);
     let mut jobs = parse(&super::answer(command.env("SLURM_TIME_FORMAT", "%s"), super::NEEDS)?)?;
     name_running(jobs.iter_mut());
     Ok(jobs)
@@ -107,7 +107,7 @@ impl RunOn {
 /// present.
 pub(crate) fn on_node(node: &str, (from, to): (u64, u64), now: u64) -> Result<Vec<RunOn>, Failure> {
     // sacct takes times of the local calendar, or so long ago. A run may be of the second before.
-    let ago = |at: u64| format!("now-{}seconds", now.saturating_sub(at));
+    let ago = |at: u64| super::ago(now.saturating_sub(at));
     // Several runs of a job have the same number, and no two this.
     let all: Vec<(&str, usize)> =
         [("DBIndex", 20)].into_iter().chain(COLUMNS).chain([("AllocTRES", 256)]).collect();

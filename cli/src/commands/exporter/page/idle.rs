@@ -60,9 +60,7 @@ mod tests {
         let seen = crate::idle_jobs::tests::seen();
         let text = shown(&seen, true);
         assert!(
-            text.contains(
-                "<td>alice</td><td>n1</td><td>1 of 1</td><td>2 h 0 min</td><td>3.0</td><td>6.0</td>"
-            ),
+            text.contains("<td>alice</td><td>n1</td><td>1 of 1</td><td>2 h</td><td>3.0</td><td>6.0</td>"),
             "{text}"
         );
         assert!(!shown(&seen, false).contains("alice"));

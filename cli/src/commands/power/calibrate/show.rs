@@ -47,6 +47,7 @@ fn duration(seconds: f64) -> String {
     match (whole / 3600, whole % 3600 / 60) {
         (0, 0) => format!("{whole} s"),
         (0, minutes) => format!("{minutes} min"),
+        (hours, 0) => format!("{hours} h"),
         (hours, minutes) => format!("{hours} h {minutes} min"),
     }
 }
@@ -92,6 +93,6 @@ mod tests {
     #[test]
     fn durations_are_short() {
         let said = [0.4, 59.0, 60.0, 3599.0, 3600.0, 90_000.0].map(super::duration);
-        assert_eq!(said, ["0 s", "59 s", "1 min", "59 min", "1 h 0 min", "25 h 0 min"]);
+        assert_eq!(said, ["0 s", "59 s", "1 min", "59 min", "1 h", "25 h"]);
     }
 }

@@ -326,6 +326,11 @@ fn an_array_is_summed() {
         (with(JOB, &[(0, "22"), (2, "FAILED"), (4, "1060"), (5, "60"), (6, "")]), "20_2"),
         (with(JOB, &[(2, "PENDING"), (4, "Unknown"), (5, "0"), (6, ""), (7, ""), (12, "")]), "20_[3-9%2]"),
     ];
+    let task = numbered(&lines[..2], &["20_1"]);
+    assert!(
+        task.starts_with("job 20_1 of bob: COMPLETED\n"),
+        "Slurm's number of the task, not the job's own: {task}"
+    );
     assert_snapshot!(numbered(&lines, &["20"]), @r"
     array 20 of bob: 1 COMPLETED, 1 FAILED, 7 PENDING
       waited      8 min on average, at most 14 min

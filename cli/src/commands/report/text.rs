@@ -17,7 +17,7 @@ const LEAST_S: u64 = 60;
 
 /// The report, a line for each thing that is known.
 pub(super) fn of(job: &Record, earlier: Option<&Earlier>, untold: Option<Untold>) -> String {
-    let mut out = format!("job {} of {}: {}\n", job.id, job.user, job.state);
+    let mut out = format!("job {} of {}: {}\n", job.number, job.user, job.state);
     let mut line = |name: &str, text: String| {
         let _ = writeln!(out, "  {name:<11} {text}");
     };
@@ -112,7 +112,7 @@ pub(super) fn tenths(n: u64, unit: u64) -> String {
 /// The same as JSON; `null` for what is not known.
 pub(super) fn json(job: &Record, earlier: Option<&Earlier>) -> Value {
     json!({
-        "job": job.id,
+        "job": job.number,
         "user": job.user,
         "state": job.state,
         "got": job.started.as_ref().map(|s| &s.got),

@@ -99,6 +99,11 @@ fn doctor_says_why_slurm_keeps_a_node_from_jobs_22_05() {
     assert_eq!(tessera(&cluster, "doctor").code, Some(0));
     let path = cluster.layout().etc("slurm.conf");
     let good = std::fs::read_to_string(&path).unwrap();
+    // A change of the file that slurmctld has not read yet.
+    std::fs::write(&path, good.replace("PrologFlags=", "#PrologFlags=")).unwrap();
+    let said = tessera(&cluster, "doctor").stdout;
+    let lost = "bad  slurm.conf: PrologFlags lacks Alloc, with which slurmctld still works: add it before slurmctld starts again\n";
+    assert!(said.contains(lost), "{said}");
     let line = good.lines().find(|line| line.starts_with("NodeName=n2 ")).unwrap();
     let (before, shards) = line.rsplit_once("shard:").unwrap();
     let reconfigured = |conf: &str| {

@@ -12,6 +12,7 @@ use slurm_tables::Version;
 use super::accounting;
 use super::findings::Findings;
 use super::versions::Daemon;
+use crate::commands::setup::SlurmConfFile;
 use crate::slurm::command::run;
 use crate::slurm::scontrol;
 
@@ -79,6 +80,11 @@ impl SlurmAnswers {
     /// The text of slurm.conf; `None` if it cannot be read on this machine.
     pub(super) fn slurm_conf(&self) -> Option<String> {
         fs::read_to_string(self.settings.get("slurm_conf")?).ok()
+    }
+
+    /// slurm.conf with all that it includes; `None` if it cannot be read on this machine.
+    pub(super) fn slurm_conf_file(&self) -> Option<SlurmConfFile> {
+        SlurmConfFile::read(Path::new(self.settings.get("slurm_conf")?))
     }
 
     /// The text of gres.conf in slurm.conf's directory; `None` if it cannot be read on this machine.

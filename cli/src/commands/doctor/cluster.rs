@@ -1,7 +1,5 @@
 //! Compares what Slurm says with what `tessera.toml` says.
 
-use std::path::Path;
-
 use decision_counts::decisions::{Decisions, Placing};
 use node_layout::parse_layout;
 use node_layout::{ConfigInForce, OFF};
@@ -9,11 +7,9 @@ use protocol::node_word::UNFIT;
 use shared_pages::{decisions, refusals_by_day};
 use site_config::SiteConfig;
 
-use super::accounting;
 use super::answers::SlurmAnswers;
 use super::counts::{count, counts_of};
 use super::findings::Findings;
-use super::installed::{plugins, plugstack};
 use super::out_of_service;
 use super::slurms_files::SlurmsFiles;
 use crate::layout_line;
@@ -57,27 +53,6 @@ fn counters(state: &str, user: u32, findings: &mut Findings) {
     }
 }
 
-/// Whether slurm.conf loads Tessera.
-pub(crate) fn settings(slurm: &SlurmAnswers, findings: &mut Findings) {
-    let get = |key: &str| slurm.setting(key);
-    let has = |key: &str, word: &str| get(key).split(',').any(|w| w.trim().eq_ignore_ascii_case(word));
-    findings.group("Slurm: settings and plugins", |f| {
-        let mut want = |key: &str, word: &str, name: &str| {
-            if !has(key, word) {
-                f.bad(format!("slurm.conf: {name} = {} lacks {word}", get(key)));
-            }
-        };
-        want("selecttype", "select/cons_tres", "SelectType");
-        want("jobsubmitplugins", "tessera", "JobSubmitPlugins");
-        want("grestypes", "gpu", "GresTypes");
-        want("grestypes", "shard", "GresTypes");
-        want("prologflags", "Alloc", "PrologFlags");
-        plugins(&slurm.plugin_dirs(), f);
-        accounting::check(|key| slurm.setting_of(key), &slurm.plugin_dirs(), f);
-        plugstack(Path::new(get("plugstackconfig")), f);
-    });
-}
-
 /// Whether slurmctld works with the file as it is, by what it publishes.
 pub(crate) fn controllers_file(slurm: &SlurmAnswers, findings: &mut Findings) {
     let with = |version: ConfigInForce| {
@@ -114,7 +89,7 @@ pub(crate) fn node(
         };
         for (kind, want) in want {
             let has = count(gres, kind);
-            if has != want {
+            if has != want && !files.explain(name, kind, has) {
                 f.bad(format!("{name}: Slurm counts {kind}:{has}, tessera.toml comes to {kind}:{want}"));
             }
         }

@@ -11,6 +11,7 @@ mod installed;
 mod links;
 mod out_of_service;
 mod power;
+mod settings;
 mod slurms_files;
 mod versions;
 
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
         file.check(slurm.as_ref(), &mut findings);
     }
     if let Some(slurm) = &slurm {
-        cluster::settings(slurm, &mut findings);
+        settings::check(slurm, &mut findings);
         installed::check(slurm, &config, &mut findings);
         cluster::controllers_file(slurm, &mut findings);
         cluster::counts_decisions(slurm, &mut findings);

@@ -3,12 +3,25 @@
 use super::answers::SlurmAnswers;
 use super::findings::Findings;
 
-/// Flags of a node's state with which no job starts there. A node that does not respond is DOWN after a while.
+/// Flags of a node's state with which no job starts there.
 const AWAY: [&str; 5] = ["DRAIN", "DOWN", "FAIL", "ERROR", "INVALID_REG"];
+
+/// Flags of a node without an answering slurmd: `UNKNOWN` of one that has not registered since slurmctld started.
+const SILENT: [&str; 2] = ["NOT_RESPONDING", "UNKNOWN"];
+
+/// Flags of a node that is off, starts or stops because Slurm wants it so.
+const SWITCHED: [&str; 6] =
+    ["POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "REBOOT_ISSUED", "FUTURE"];
 
 /// Reports such a node. A node that an administrator has drained is no disagreement: the line says so, and `skip`.
 pub(super) fn check(slurm: &SlurmAnswers, name: &str, findings: &mut Findings) {
     let Some(state) = slurm.states.get(name) else { return };
+    if is_silent(state) {
+        findings.bad(format!(
+            "{name}: its slurmd does not answer slurmctld ({state}), so no job starts there: start slurmd, or read the end of its log"
+        ));
+        return;
+    }
     let Some(state) = away(state) else { return };
     let reason = slurm.reasons.get(name).map_or("", |reason| bare(reason));
     match fix(reason) {
@@ -24,7 +37,16 @@ pub(super) fn check(slurm: &SlurmAnswers, name: &str, findings: &mut Findings) {
 
 /// The state, if no job starts in it: `IDLE+DRAIN`.
 fn away(state: &str) -> Option<&str> {
-    state.trim_end_matches('*').split('+').any(|flag| AWAY.contains(&flag)).then_some(state)
+    has(state, &AWAY).then_some(state)
+}
+
+/// Tells whether slurmd should answer and does not, and Slurm has not set the node DOWN for it yet: it gives a reason then.
+fn is_silent(state: &str) -> bool {
+    has(state, &SILENT) && !has(state, &SWITCHED) && away(state).is_none()
+}
+
+fn has(state: &str, flags: &[&str]) -> bool {
+    state.trim_end_matches('*').split('+').any(|flag| flags.contains(&flag))
 }
 
 /// Slurm's reason without who gave it and when, `[slurm@2026-11-26T13:21:24]`.
@@ -67,6 +89,22 @@ mod tests {
         for state in ["IDLE", "IDLE+NOT_RESPONDING", "ALLOCATED+COMPLETING", "IDLE+PLANNED", "IDLE+RESERVED"]
         {
             assert_eq!(away(state), None, "{state}");
+        }
+    }
+
+    #[test]
+    fn a_dead_slurmd_is_named_before_the_node_is_down() {
+        for state in ["UNKNOWN+NOT_RESPONDING", "UNKNOWN*", "IDLE+NOT_RESPONDING", "ALLOCATED+NOT_RESPONDING"]
+        {
+            assert!(is_silent(state), "{state}");
+        }
+        for state in [
+            "IDLE",
+            "DOWN+NOT_RESPONDING",
+            "IDLE+DRAIN+NOT_RESPONDING",
+            "IDLE+CLOUD+POWERED_DOWN+NOT_RESPONDING",
+        ] {
+            assert!(!is_silent(state), "{state}");
         }
     }
 

@@ -37,6 +37,11 @@ impl SlurmsFiles {
         }
     }
 
+    /// Tells whether [`Self::check`] has told of this number already: slurmctld counts what slurm.conf says.
+    pub(super) fn explain(&self, name: &str, kind: &str, counted: u32) -> bool {
+        self.gres_of.get(name).is_some_and(|gres| count(gres, kind) == counted)
+    }
+
     fn differences(&self, name: &str, want: [(&str, u32); 2], counted: Option<&str>) -> Vec<String> {
         let mut found = Vec::new();
         if let Some(gres) = self.gres_of.get(name) {

@@ -7,6 +7,7 @@ mod marks;
 mod plan;
 mod remove;
 mod retire;
+mod slurm_conf_file;
 mod stamp;
 mod write;
 
@@ -24,6 +25,7 @@ use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use discovered::Discovered;
 use plan::{FileChange, Files, Installed, Plan, plan};
+pub(crate) use slurm_conf_file::SlurmConfFile;
 
 /// Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
 ///

@@ -10,7 +10,7 @@ use crate::names::{Renames, shown};
 use crate::one_instance;
 use crate::option_values::OptionValues;
 use crate::table::Opt;
-use crate::value::Value;
+use crate::value::{Value, only_nearest};
 use protocol::SetWait;
 use protocol::{Bandwidth, Isolation, Request};
 
@@ -310,5 +310,7 @@ fn known_profiles(wrong: &str) -> String {
     if names.is_empty() {
         return "`tessera profiles` lists them all".to_owned();
     }
-    format!("known are {}", names.join(", "))
+    let meant = only_nearest(wrong, names.iter().copied());
+    let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+    format!("{meant}known are {}", names.join(", "))
 }

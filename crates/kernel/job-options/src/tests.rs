@@ -40,7 +40,25 @@ fn a_few_megabytes_may_be_meant_as_gigabytes() {
         typed.warnings(&Renames::new())
     };
     assert_eq!(warnings("10"), ["--gpu-mem=10 means 10 MB; for gigabytes write 10G"]);
-    for meant in ["10G", "10M", "256", "8000", "x", ""] {
+    for meant in ["10G", "10M", "256", "8000", "x", "", "0", "00"] {
+        assert_eq!(warnings(meant), [""; 0], "{meant}");
+    }
+}
+
+#[test]
+fn a_cap_above_every_board_is_said_to_limit_nothing() {
+    let warnings = |text: &str| {
+        let mut typed = Typed::default();
+        typed.push(Opt::Power, text, Source::CommandLine);
+        typed.warnings(&Renames::new())
+    };
+    assert_eq!(
+        warnings("2000W"),
+        [
+            "--gpu-power=2000 limits nothing: no GPU draws more than 1400 W; `tessera power status` shows what yours draw"
+        ]
+    );
+    for meant in ["1400", "200W", "auto", "99999", "x"] {
         assert_eq!(warnings(meant), [""; 0], "{meant}");
     }
 }
@@ -113,7 +131,10 @@ fn accepted() {
 #[test]
 fn refused_values() {
     let cases: &[(Opt, &[&str])] = &[
-        (Opt::Isolation, &["mgi", "", "mig:", "mig:2G.10GB", "mig:../x", "%s"]),
+        (
+            Opt::Isolation,
+            &["mgi", "", "mig:", "mig:2G.10GB", "mig:../x", "%s", "MIG", "mps:3G", "1g.5gb", "hole", "3G"],
+        ),
         (Opt::Mem, &["0", "-3G", "10X", "lots", "", "9999T"]),
         (Opt::Instances, &["0", "-1", "two", "1.5", "99999999999999999999", ""]),
         (Opt::Threads, &["0", "101", "101%", "%", "-5", "25%%", "2 5"]),
@@ -159,6 +180,7 @@ fn refused_combinations() {
         &[(Isolation, "mig:2g.10gb"), (Mem, "10Gi")],
         &[(Isolation, "mig:2g.11gb")],
         &[(Isolation, "mig:9g.1gb")],
+        &[(Isolation, "mig:1g.5g")],
         &[(Isolation, "mig:1g.5gb"), (Threads, "50")],
         &[(Mem, "999G")],
         &[(Mem, "10G"), (Mem, "20X")],

@@ -6,6 +6,7 @@ use protocol::SetWait;
 use protocol::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
 use protocol::wire::MAX_CAP_W;
 use protocol::{Bandwidth, Isolation, MAX_INSTANCES};
+use toml_tables::nearest;
 use topology::{Pattern, Selection};
 
 use crate::table::Opt;
@@ -105,8 +106,34 @@ fn isolation(text: &str) -> Result<Isolation, String> {
             Some(_) => "is not a profile's name",
             None => "is unknown",
         };
-        format!("{problem}: {e}, such as mig:2g.10gb")
+        let meant = meant(text).map_or_else(String::new, |meant| format!("{meant} "));
+        format!("{problem}: {meant}{e}, such as mig:2g.10gb")
     })
+}
+
+/// Says what a user may have meant by a text that is no isolation.
+fn meant(text: &str) -> Option<String> {
+    if let Some((kind, size)) = text.split_once(':')
+        && ["mig", "mps", "tasks"].contains(&kind.to_ascii_lowercase().as_str())
+        && parse_mib(size).is_ok()
+    {
+        let kind = kind.to_ascii_lowercase();
+        return Some(format!("memory has an option of its own, {kind} with --gpu-mem={size};"));
+    }
+    let words = Opt::Isolation.words();
+    let profile = format!("mig:{}", text.to_ascii_lowercase());
+    let named = words.iter().find(|word| **word == profile).map(String::as_str);
+    let near = || only_nearest(text, words.iter().map(String::as_str));
+    named.or_else(near).map(|meant| format!("did you mean {meant}?"))
+}
+
+/// Gives the candidate that is nearest to a misspelt word; `None` if it has fewer than three letters, or several are as near.
+pub(super) fn only_nearest<'a>(
+    typed: &str,
+    candidates: impl DoubleEndedIterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
+    let first = nearest(typed, candidates.clone()).filter(|_| typed.len() >= 3);
+    first.filter(|first| nearest(typed, candidates.rev()) == Some(first))
 }
 
 fn mem(text: &str) -> Result<u64, String> {

@@ -16,3 +16,4 @@ mod site;
 mod slices;
 mod submission;
 mod submit;
+mod too_much;

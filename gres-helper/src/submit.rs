@@ -10,6 +10,7 @@ use crate::harm::{self, Harm};
 use crate::site::Rules;
 use crate::slices::slices_named;
 use crate::submission::{Described, Slurm, asks_for_shards, concerns_us, left_to_slurm, submitted};
+use crate::too_much;
 
 /// Decides about a submission.
 pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
@@ -25,13 +26,18 @@ pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> A
     }
     // Without limits there is nothing to ask of a job that asks nothing of us, unless no GPU may give what it asks for.
     let unlimited = config.is_none_or(|config| config.limits.is_empty());
+    let plain = || {
+        let note =
+            config.filter(|_| job.request.is_none()).and_then(|config| too_much::note(job, config, slurm));
+        Answer { note, ..Answer::accepted(vec![Effect::Env(None)]) }
+    };
     if unlimited && job.request.is_none() && !asks_for_shards(&job.tres) {
-        return Answer::accepted(vec![Effect::Env(None)]);
+        return plain();
     }
     let mut asked = submitted(job, slurm);
     asked.left_to_slurm = left_to_slurm(&asked, config, slurm);
     let (request, add, note) = match admission::judge(&asked, config) {
-        Ruling::Untouched => return Answer::accepted(vec![Effect::Env(None)]),
+        Ruling::Untouched => return plain(),
         Ruling::Refused(why) => return Answer::refused(Vec::new(), why),
         Ruling::Accepted { request, add, note } => (request, add, note),
     };

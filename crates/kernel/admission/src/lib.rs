@@ -24,5 +24,5 @@ pub use limits::{forbids, forbids_counted, limits_of, refusal};
 pub use power::budgets_of;
 pub use refusal::Refusal;
 pub use ruling::{Ruling, judge};
-pub use shares::COUNTED_PER_NODE;
+pub use shares::{COUNTED_PER_NODE, only_ours};
 pub use submission::{Submission, distinct};

@@ -45,7 +45,8 @@ pub(crate) fn refusal(job: &Submission, config: &SiteConfig) -> Option<String> {
 }
 
 /// Tells whether the job can run on no node but those that Tessera manages.
-fn only_ours(job: &Submission, config: &SiteConfig) -> bool {
+#[must_use]
+pub fn only_ours(job: &Submission, config: &SiteConfig) -> bool {
     let Some(nodes) = &job.partition_nodes else { return false };
     let reached = nodes.iter().filter(|name| job.reaches(name)).count();
     let is_ours = |name: &&String| job.reaches(name) && !job.left_to_slurm.contains(*name);

@@ -13,5 +13,5 @@ mod slurm_conf;
 
 pub use node::{OnNode, problems_on_node};
 pub use own::{own_problems, state_lost_at_reboot};
-pub use slurm_conf::{gpu_types_in, gres_in_slurm_conf, names_in_slurm_conf, shards_in_gres_conf};
-pub use slurm_names::{SlurmNames, unknown_to_slurm};
+pub use slurm_conf::{gres_in_slurm_conf, names_in_slurm_conf, shards_in_gres_conf};
+pub use slurm_names::{SlurmNames, gpu_types_in, unknown_to_slurm};

@@ -43,6 +43,22 @@ pub fn unknown_to_slurm(file_name: &str, text: &str, slurm: &SlurmNames) -> Vec<
     })
 }
 
+/// Reads the types of GPUs in a node's GRES: `a100` of `gpu:a100:8(S:0-1),shard:320`.
+#[must_use]
+pub fn gpu_types_in(gres: &str) -> Vec<String> {
+    let mut types = Vec::new();
+    // Sockets in parentheses have commas too, but none of them begins with `gpu:`.
+    for entry in gres.split(',') {
+        let entry = entry.split('(').next().unwrap_or_default();
+        let mut words = entry.split(':').filter(|word| *word != "no_consume");
+        let (kind, name, count) = (words.next(), words.next(), words.next());
+        if let (Some("gpu"), Some(name), Some(_)) = (kind, name, count) {
+            types.push(name.to_owned());
+        }
+    }
+    types
+}
+
 fn partition(table: &TableReader<'_, '_>, key: &'static str, slurm: &SlurmNames, outcome: &str) {
     let Some(known) = &slurm.partitions else { return };
     let Some(At { value, span }) = table.string(key).filter(|at| !known.contains(&at.value)) else { return };
@@ -118,6 +134,12 @@ pub fn walk(file_name: &str, text: &str, look: impl FnOnce(&TableReader<'_, '_>)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn types_are_read_from_a_nodes_gres() {
+        assert_eq!(gpu_types_in("gpu:a100:4(S:0,1),gpu:h100:no_consume:2,shard:9"), ["a100", "h100"]);
+        assert_eq!(gpu_types_in("gpu:8,(null)"), [""; 0]);
+    }
 
     #[test]
     fn a_type_that_names_another_gpu_is_told_and_free_words_are_not() {

@@ -1,0 +1,154 @@
+//! Plain requests for GPUs that no node can give. Slurm refuses them with one sentence for every cause; the user is told the cause.
+//! The job is left to Slurm all the same.
+
+use std::collections::BTreeSet;
+
+use admission::gres_list::{Entry, Tres};
+use admission::only_ours;
+use site_config::{SiteConfig, nearest};
+use slurm_names::gpu_types_in;
+
+use crate::submission::{Described, Slurm, submitted};
+
+/// Most types that a message lists.
+const MOST: usize = 8;
+
+/// Says what no node that the job may use has; `None`: one may have it, or that is not for us to say.
+pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> Option<String> {
+    let asked = of_gpus(&job.tres);
+    let few = config.nodes.iter().map(|spec| spec.gpus.len() as u64).min()?;
+    let sum = sum(&asked);
+    // Nothing more is looked up for a job that any node could serve.
+    if sum <= few && asked.iter().all(|entry| kind_of(entry).is_none()) {
+        return None;
+    }
+    let submission = submitted(job, slurm);
+    if !only_ours(&submission, config) {
+        return None;
+    }
+    let nodes = || config.nodes.iter().flat_map(|spec| spec.names.iter().map(move |name| (spec, name)));
+    let reached = || nodes().filter(|(_, name)| submission.reaches(name));
+    let most = reached().map(|(spec, _)| spec.gpus.len() as u64).max()?;
+    let options: Vec<String> = asked.iter().map(|entry| format!("{}={}", entry.option, entry.text)).collect();
+    if sum > most {
+        return Some(format!(
+            "{}: no node that this job may use has more than {most} GPU{}; ask for fewer on each node, and for more nodes by -N",
+            options.join(" "),
+            if most == 1 { "" } else { "s" }
+        ));
+    }
+    let has = |kind: &str, name: &str| {
+        slurm.node_gres(name).is_some_and(|gres| gpu_types_in(&gres).iter().any(|t| t == kind))
+    };
+    let unknown = asked.iter().find_map(|entry| {
+        let kind = kind_of(entry)?;
+        (!reached().any(|(_, name)| has(kind, name))).then_some((entry, kind))
+    });
+    let (entry, kind) = unknown?;
+    let firsts = config.nodes.iter().filter_map(|spec| slurm.node_gres(spec.names.first()?));
+    let types: BTreeSet<String> = firsts.flat_map(|gres| gpu_types_in(&gres)).collect();
+    Some(format!(
+        "{}={}: no node that this job may use has GPUs of type {kind}; {}",
+        entry.option,
+        entry.text,
+        instead(kind, &types)
+    ))
+}
+
+/// Says what the user may have meant by a type that no node has.
+fn instead(kind: &str, types: &BTreeSet<String>) -> String {
+    // A MIG profile, as with GPUs that were cut by hand.
+    if kind
+        .split_once("g.")
+        .is_some_and(|(slices, memory)| slices.parse::<u8>().is_ok() && memory.contains("gb"))
+    {
+        return format!("a MIG instance is --gpu-isolation=mig:{kind}, without --gres");
+    }
+    let names: Vec<&str> = types.iter().map(String::as_str).take(MOST).collect();
+    match (nearest(kind, names.iter().copied()), &names[..]) {
+        (_, []) => "its GPUs have no types: leave it out".to_owned(),
+        (Some(meant), _) => format!("did you mean {meant}? There are {}", names.join(", ")),
+        (None, _) => format!("there are {}", names.join(", ")),
+    }
+}
+
+/// The entries that count GPUs per node.
+fn of_gpus(tres: &Tres) -> Vec<Entry> {
+    tres.gpu_entries()
+        .into_iter()
+        .filter(|entry| entry.name == "gpu" && entry.per_node && entry.count > 0)
+        .collect()
+}
+
+fn sum(entries: &[Entry]) -> u64 {
+    entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.count))
+}
+
+/// The type of GPU that an entry names: `a100` of `gpu:a100:2` and of `gpu:a100`.
+fn kind_of(entry: &Entry) -> Option<&str> {
+    let mut fields = entry.text.split([':', '=']).skip(1).filter(|field| *field != "no_consume");
+    let named = fields.next()?;
+    (fields.next().is_some() || !is_count(named)).then_some(named)
+}
+
+/// Tells whether it is a number as Slurm reads it, with K for 1024.
+fn is_count(text: &str) -> bool {
+    let digits = text.strip_suffix(['k', 'K']).unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::Fake;
+
+    fn said(list: &str) -> String {
+        let text = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let tres = Tres { per_node: Some(list.to_owned()), ..Tres::default() };
+        let job = Described { tres, ..Described::default() };
+        note(&job, &config.unwrap(), &Fake::default()).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_cause_is_named() {
+        for good in [
+            "gres:gpu:2",
+            "gres:gpu:a100:2",
+            "gres:gpu:a100",
+            "gres:gpu",
+            "gres:nic:9",
+            "gres:shard:400",
+            "gres:gpu:0",
+        ] {
+            assert_eq!(said(good), "", "{good}");
+        }
+        assert_eq!(
+            said("gres:gpu:9"),
+            "--gres=gpu:9: no node that this job may use has more than 2 GPUs; ask for fewer on each node, and for more nodes by -N"
+        );
+        assert_eq!(
+            said("gres:gpu:A100:1"),
+            "--gres=gpu:A100:1: no node that this job may use has GPUs of type A100; did you mean a100? There are a100"
+        );
+        assert_eq!(
+            said("gres:gpu:1g.5gb:1"),
+            "--gres=gpu:1g.5gb:1: no node that this job may use has GPUs of type 1g.5gb; a MIG instance is --gpu-isolation=mig:1g.5gb, without --gres"
+        );
+        assert_eq!(
+            said("gres:gpu:mi300x:1"),
+            "--gres=gpu:mi300x:1: no node that this job may use has GPUs of type mi300x; there are a100"
+        );
+        assert!(said("gres:gpu:2K").contains("more than 2 GPUs"));
+    }
+
+    #[test]
+    fn nodes_of_others_are_not_spoken_of() {
+        let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+        let (config, _) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        let tres = Tres { per_node: Some("gres:gpu:9".to_owned()), ..Tres::default() };
+        let job = Described { tres, ..Described::default() };
+        assert_eq!(note(&job, &config.unwrap(), &Fake::default()), None, "n2 is not in tessera.toml");
+    }
+}

@@ -20,8 +20,8 @@ use crate::site;
 /// Check tessera.toml
 ///
 /// Reports all errors at once, each with its line, its column and a remedy. Exit status 1 if there is one; slurmctld and the
-/// nodes go on with the last good version of such a file. If the file has no errors, also reports settings without effect, and
-/// partitions that are not in the slurm.conf next to the file or in the one that SLURM_CONF names. Slurm's daemons work with
+/// nodes go on with the last good version of such a file. If the file has no errors, also reports settings without effect, power limits that no board
+/// takes, and partitions that are not in the slurm.conf next to the file or in the one that SLURM_CONF names. Slurm's daemons work with
 /// such a file all the same; the exit status is 1 too.
 #[derive(Args)]
 pub(crate) struct CheckArgs {

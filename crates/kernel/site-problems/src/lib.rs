@@ -9,6 +9,7 @@
 
 mod node;
 mod own;
+mod power;
 mod slurm_conf;
 
 pub use node::{OnNode, problems_on_node};

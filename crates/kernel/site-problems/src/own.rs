@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::power::untaken_limits;
 use site_config::{RUN_DIR, STATE_DIR};
 use slurm_names::walk;
 use toml_tables::ConfigError;
@@ -19,6 +20,7 @@ pub fn own_problems(file_name: &str, text: &str) -> Vec<ConfigError> {
             one_in_the_other(&node);
         }
         objective_without_model(root);
+        untaken_limits(root);
     })
 }
 

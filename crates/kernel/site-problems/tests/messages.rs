@@ -41,6 +41,35 @@ fn slurm(text: &str, types: &[(&str, &str)]) -> String {
 }
 
 #[test]
+fn power_limits_that_no_board_takes() {
+    let nodes =
+        |gpus: &str, cap: u32| format!("[[nodes]]\nnames = \"p[1-2]\"\n{gpus}\ncap_w = {cap}\nidle_w = 4\n");
+    let one = |gpus: &str, cap| own(&nodes(gpus, cap));
+    assert_snapshot!(one("gpu = \"a100-80gb\"\ncount = 8", 5000), @r"
+    tessera.toml:5:9: cap_w = 5000: no board of a100-80gb takes this power limit
+    cap_w = 5000
+            ^~~~  hint: boards of a100-80gb take 100 to 400 W
+    ");
+    assert_snapshot!(one("gpus = [\"v100-16gb\", \"t4-16gb\"]", 80), @r"
+    tessera.toml:4:9: cap_w = 80: no board of t4-16gb takes this power limit
+    cap_w = 80
+            ^~  hint: boards of t4-16gb take at most 70 W
+    ");
+    assert!(one("gpu = \"v100-16gb\"\ncount = 8", 20).contains("cap_w = 20: no board of v100-16gb"));
+    for (gpu, cap) in
+        [("NVIDIA A100-PCIE-40GB", 150), ("a100-40gb", 100), ("v100-16gb", 60), ("h200-141gb", 700)]
+    {
+        assert_eq!(one(&format!("gpu = \"{gpu}\"\ncount = 8"), cap), "", "{gpu}");
+    }
+    let budget = "[[power_budgets]]\nnodes = \"p1\"\nwatts = 4000\nfloor_w = 20\n";
+    assert_snapshot!(own(&(nodes("gpu = \"h100-80gb-sxm\"\ncount = 2", 700) + budget)), @r"
+    tessera.toml:10:11: floor_w = 20: no board of h100-80gb-sxm takes this power limit
+    floor_w = 20
+              ^~  hint: boards of h100-80gb-sxm take 200 to 700 W
+    ");
+}
+
+#[test]
 fn names_that_slurm_does_not_have() {
     let file = "[[limits]]\npartition = \"gpuu\"\naccount = \"phisics\"\n[[partitions]]\nname = \"gpux\"\n\
                 [[limits]]\npartition = \"nights\"\n[[limits]]\naccount = \"nobody-here\"";

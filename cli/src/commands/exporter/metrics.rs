@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
@@ -12,7 +11,7 @@ use protocol::Standing;
 
 use super::changes::{Changes, Started};
 use super::counted::Counted;
-use super::registered::{Counters, Gauges, Labels, Ratios, family, gauge};
+use super::registered::{Counters, Family, Gauges, Labels, Ratios, family, gauge};
 use crate::cluster_snapshot::{ClusterSnapshot, GpuSeen, NodeSeen, held_by, kind, request};
 use crate::fragmentation::{Wholeness, wholeness};
 use crate::idle_jobs::IdleSeen;
@@ -21,17 +20,16 @@ use crate::idle_jobs::IdleSeen;
 const WAITS: [f64; 10] = [1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0];
 
 /// How long jobs waited, by kind.
-pub(super) struct Waits(Family<Labels, Histogram>);
+#[derive(Default)]
+pub(super) struct Waits(Family<Histogram>);
 
 impl Waits {
-    pub(super) fn new() -> Self {
-        Self(Family::new_with_constructor(|| Histogram::new(WAITS)))
-    }
-
     pub(super) fn add(&self, started: &[Started]) {
         for (kind, seconds) in started {
             #[expect(clippy::cast_precision_loss, reason = "seconds of a wait")]
-            self.0.get_or_create(&vec![("kind", (*kind).to_owned())]).observe(*seconds as f64);
+            let wait = *seconds as f64;
+            let labels = vec![("kind", (*kind).to_owned())];
+            self.0.get_or_insert(&labels, || Histogram::new(WAITS)).observe(wait);
         }
     }
 }
@@ -286,7 +284,7 @@ mod tests {
     #[test]
     fn idle_jobs_are_counted_where_the_site_wants_it() {
         let shown = |seen: &ClusterSnapshot| {
-            text(Some(seen), &Changes::default(), &Waits::new(), &Counted::default(), (0, false), 0)
+            text(Some(seen), &Changes::default(), &Waits::default(), &Counted::default(), (0, false), 0)
         };
         assert!(!shown(&crate::cluster_snapshot::tests::seen()).contains("tessera_idle"));
         let text = shown(&crate::idle_jobs::tests::seen());
@@ -303,7 +301,7 @@ mod tests {
     #[test]
     fn before_the_first_answer_slurm_is_not_up() {
         let shown =
-            |seen, fails| text(seen, &Changes::default(), &Waits::new(), &Counted::default(), fails, 0);
+            |seen, fails| text(seen, &Changes::default(), &Waits::default(), &Counted::default(), fails, 0);
         assert!(shown(None, (0, false)).contains("\ntessera_slurm_up 0\n"));
         let seen = crate::cluster_snapshot::tests::seen();
         assert!(shown(Some(&seen), (0, false)).contains("\ntessera_slurm_up 1\n"));

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &ExporterArgs, globals: &Globals) -> Result<Outcome, Fai
         trouble: None,
         failures: 0,
         changes: Changes::default(),
-        waits: Waits::new(),
+        waits: Waits::default(),
         counted: Counted::default(),
     };
     let exporter = Arc::new(Exporter {

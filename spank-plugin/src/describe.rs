@@ -86,11 +86,13 @@ pub(crate) fn got_by_processes(entry: &Entry, each_mib: Option<u64>) -> String {
         (GrantKind::Mps, Some(share)) => {
             let level = MemoryLevel::of_share(share.memory_enforced).fenced(entry.is_fenced());
             let each = each_mib.filter(|each| *each < share.mem_mib);
+            // MPS has no limit for a job: its processes divide the memory, and each of them may use these SMs.
+            let sms = each.map_or("", |_| " per process");
             let each = each.map_or_else(String::new, |each| format!("; {} per process", display_gb(each)));
             let gpu = || entry.gpus.first().map_or_else(String::new, |g| format!("GPU {}", g.index));
             let on = entry.instances.first().map_or_else(gpu, instance);
             format!(
-                "a share of {} ({level}{each}) and {} % of the SMs of {on}",
+                "a share of {} ({level}{each}) and {} % of the SMs{sms} of {on}",
                 display_gb(share.mem_mib),
                 share.threads
             )

@@ -384,7 +384,10 @@ fn explain_says_what_holds_a_share() {
     };
     let mps = "--gpu-isolation=mps --gpu-mem=3G";
     let four = memory(&format!("{mps} --ntasks-per-node=4"));
-    assert_eq!(four.as_deref(), Some("memory: 749 MB for each of 4 tasks on a node (MPS, cooperative)"));
+    assert_eq!(
+        four.as_deref(),
+        Some("memory: 749 MB for each of 4 tasks on a node, and 8 % of the SMs for each (MPS, cooperative)")
+    );
     assert_eq!(memory("--gpu-isolation=mig --gpu-mem=3G"), None, "an instance ends by itself");
     let level = |options: &str| {
         let said = run(&format!("explain --node n2 {options} --json"));

@@ -24,11 +24,13 @@ impl ExplainedMemory {
         tasks: Option<u32>,
     ) -> Self {
         match grant {
-            Grant::Mps { mem_mib, .. } => {
+            Grant::Mps { mem_mib, threads, .. } => {
                 let held = limit == MemoryLimit::Mps;
                 let each = |n: u32| {
                     let each = display_gb(of_each_process(*mem_mib, u64::from(n)));
-                    format!("{each} for each of {} on a node", counted(n, "task"))
+                    let sms =
+                        if n > 1 { format!(", and {threads} % of the SMs for each") } else { String::new() };
+                    format!("{each} for each of {} on a node{sms}", counted(n, "task"))
                 };
                 let equal = || "equal parts for the job's tasks on a node".to_owned();
                 let what = tasks.filter(|n| *n > 0).map_or_else(equal, each);

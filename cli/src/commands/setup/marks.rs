@@ -216,14 +216,17 @@ pub(super) fn undo(text: &str) -> Result<Undone, BadMarks> {
     Ok(Undone { text: (!is_gone).then_some(text), edits, kept })
 }
 
-/// Shows changes as lines with their numbers.
-pub(super) fn diff(edits: &[Edit]) -> String {
+/// Shows changes as lines with their numbers; those at the end have a line of their own before them, unless the file is new.
+pub(super) fn diff(edits: &[Edit], is_new: bool) -> String {
     let mut out = String::new();
     for edit in edits {
         let mut place = match edit.at {
             At::Line(at) => (at + 1).to_string(),
-            At::End => "end".to_owned(),
+            At::End => String::new(),
         };
+        if place.is_empty() && !is_new {
+            out.push_str("  at the end:\n");
+        }
         let signed = edit.was.iter().map(|line| ('-', line)).chain(edit.now.iter().map(|line| ('+', line)));
         for (sign, line) in signed {
             let _ = writeln!(out, "{:>6} {sign} {line}", std::mem::take(&mut place));
@@ -262,7 +265,7 @@ mod tests {
         ");
         let undone = undo(&after).unwrap();
         assert_eq!((undone.text.as_deref(), undone.kept), (Some(before), vec![]));
-        insta::assert_snapshot!(diff(&undone.edits), @r"
+        insta::assert_snapshot!(diff(&undone.edits, false), @r"
              4 - JobSubmitPlugins=lua,tessera
                + JobSubmitPlugins=lua
              8 - PrologFlags=Alloc

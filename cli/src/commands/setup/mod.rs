@@ -158,7 +158,7 @@ fn carry_out(files: &Files, plan: &Plan, apply: bool, text: &mut String) -> Resu
             text,
             "\n{path}{}\n{}",
             if change.is_new { ", a new file" } else { "" },
-            marks::diff(&change.edits).trim_end()
+            marks::diff(&change.edits, change.is_new).trim_end()
         );
         match marks::apply(text_of(files, change), &change.edits) {
             Ok(new) => texts.push((change, new)),

@@ -39,7 +39,9 @@ pub(super) fn run(dir: &Path, slurm_conf: Option<PathBuf>, apply: bool) -> Resul
         );
         left += stays.len();
     }
-    if left > 0 || apply {
+    if text.is_empty() {
+        text.push_str("nothing of Tessera's is left to take back here\n");
+    } else {
         text.push_str(
             "while jobs run, follow docs/uninstall.md: it takes Tessera out in steps that lose no job\n",
         );
@@ -66,7 +68,7 @@ fn show(file: &ConfFile, undone: &marks::Undone, text: &mut String) -> usize {
     let path = file.path.display();
     if !undone.edits.is_empty() {
         let gone = if undone.text.is_none() { ", which goes" } else { "" };
-        let _ = writeln!(text, "{path}{gone}\n{}", marks::diff(&undone.edits));
+        let _ = writeln!(text, "{path}{gone}\n{}", marks::diff(&undone.edits, false));
     }
     for line in &undone.kept {
         let _ = writeln!(

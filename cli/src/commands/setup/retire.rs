@@ -29,7 +29,7 @@ pub(super) fn run(dir: &Path, slurm_conf: &Path, apply: bool) -> Result<Outcome,
         let Retired { file, edits, by_hand } = retired;
         let old = file.text.as_deref();
         if !edits.is_empty() {
-            let _ = writeln!(text, "{}\n{}", file.path.display(), marks::diff(&edits));
+            let _ = writeln!(text, "{}\n{}", file.path.display(), marks::diff(&edits, false));
             new_texts.push((file, marks::apply(old, &edits).map_err(|why| damaged(file, why))?));
         }
         by_hand.iter().for_each(|line| _ = writeln!(text, "to do: {line}"));
@@ -130,7 +130,11 @@ mod tests {
         let all = retire(&files, Path::new("/usr/lib/tessera"));
         let mut after = Vec::new();
         for retired in &all {
-            shown.push_str(&format!("{}\n{}", retired.file.path.display(), marks::diff(&retired.edits)));
+            shown.push_str(&format!(
+                "{}\n{}",
+                retired.file.path.display(),
+                marks::diff(&retired.edits, false)
+            ));
             retired.by_hand.iter().for_each(|line| shown.push_str(&format!("to do: {line}\n")));
             after.push(marks::apply(retired.file.text.as_deref(), &retired.edits).unwrap());
         }

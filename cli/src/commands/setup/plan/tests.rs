@@ -45,7 +45,7 @@ fn shown(plan: &Plan) -> String {
         let new = if change.is_new { " (new)" } else { "" };
         text.push_str(&format!("{}{new}\n", change.path.display()));
         if !change.is_program {
-            text.push_str(&marks::diff(&change.edits));
+            text.push_str(&marks::diff(&change.edits, change.is_new));
         }
     }
     plan.problems.iter().for_each(|problem| text.push_str(&format!("to do: {problem}\n")));
@@ -80,22 +80,23 @@ fn undone(file: &ConfFile) -> Option<String> {
 fn a_plain_slurm_gets_everything() {
     insta::assert_snapshot!(said(&site(PLAIN)), @r#"
     /etc/slurm/tessera.toml (new)
-       end + # Written by `tessera discover` on n1, driver 1.2.
+           + # Written by `tessera discover` on n1, driver 1.2.
            + [[nodes]]
            + names = "n1"
            + gpu = "a100-40gb"
            + count = 2
            + mig = "dynamic"
     /etc/slurm/gres.conf (new)
-       end + NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-1]
+           + NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-1]
            + NodeName=n1 Name=shard Count=80
     /etc/slurm/tessera-health (new)
     /etc/slurm/plugstack.conf (new)
-       end + required spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera
+           + required spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera
     /etc/slurm/slurm.conf
          3 - NodeName=n1 CPUs=8
            + NodeName=n1 Gres=gpu:a100:2,shard:80 CPUs=8
-       end + PluginDir=/usr/lib/tessera:/usr/lib/slurm
+      at the end:
+           + PluginDir=/usr/lib/tessera:/usr/lib/slurm
            + JobSubmitPlugins=tessera
            + PrologFlags=Alloc
            + GresTypes=gpu,shard
@@ -120,14 +121,16 @@ fn what_a_site_has_stays() {
     files.tessera.text = Some("[defaults]\ngpu_mem = \"5G\"\n".to_owned());
     insta::assert_snapshot!(said(&files), @r#"
     /etc/slurm/tessera.toml
-       end + # Written by `tessera discover` on n1, driver 1.2.
+      at the end:
+           + # Written by `tessera discover` on n1, driver 1.2.
            + [[nodes]]
            + names = "n1"
            + gpu = "a100-40gb"
            + count = 2
            + mig = "dynamic"
     /etc/slurm/gres.conf
-       end + NodeName=n1 Name=shard Count=80
+      at the end:
+           + NodeName=n1 Name=shard Count=80
     /etc/slurm/plugstack.conf
          2 + required spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera
     /etc/slurm/nodes.conf
@@ -160,7 +163,7 @@ fn a_directory_of_parts_gets_a_file() {
     files.plugstack_part = Some("/etc/slurm/plugstack.conf.d/10-tessera.conf".into());
     let text = said(&files);
     assert!(
-        text.contains("plugstack.conf.d/10-tessera.conf (new)\n   end + required spank_tessera.so "),
+        text.contains("plugstack.conf.d/10-tessera.conf (new)\n       + required spank_tessera.so "),
         "{text}"
     );
     assert!(text.contains("note: /etc/slurm/plugstack.conf.d/pyxis.conf:1: pyxis stays"), "{text}");
@@ -168,7 +171,10 @@ fn a_directory_of_parts_gets_a_file() {
     let part = "plugstack.conf.d/10-tessera.conf";
     files.plugstack.push(found(part, Some("# kept\n")));
     let text = said(&files);
-    assert!(text.contains(&format!("/etc/slurm/{part}\n   end + required spank_tessera.so ")), "{text}");
+    assert!(
+        text.contains(&format!("/etc/slurm/{part}\n  at the end:\n       + required spank_tessera.so ")),
+        "{text}"
+    );
     files.plugstack.pop();
     // Slurm does not send what a path with directories includes.
     files.slurm[0].text = Some(format!("{PLAIN}SlurmctldParameters=enable_configless\n"));
@@ -185,7 +191,7 @@ fn a_node_without_files_gets_tesseras_own() {
     files.is_configless = true;
     insta::assert_snapshot!(said(&files), @r#"
     /etc/slurm/tessera.toml (new)
-       end + # Written by `tessera discover` on n1, driver 1.2.
+           + # Written by `tessera discover` on n1, driver 1.2.
            + [[nodes]]
            + names = "n1"
            + gpu = "a100-40gb"

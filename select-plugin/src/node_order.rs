@@ -28,6 +28,8 @@ pub(crate) struct Costs {
     ranks: Vec<CostNow>,
     /// Names of the first nodes that have the least cost, and the next.
     first: Vec<String>,
+    /// Nothing was compared, because the job counts GPUs for all of its nodes together.
+    by_slurm: bool,
 }
 
 impl Costs {
@@ -44,7 +46,12 @@ impl Costs {
         seen.values().zip(0..).for_each(|((met, _), rank)| ranks[*met as usize] = rank);
         of.iter_mut().for_each(|placed| placed.place = ranks[placed.place as usize]);
         let first = seen.values().take(2).map(|(_, name)| (*name).to_owned()).collect();
-        Self { of, ranks: seen.into_keys().collect(), first }
+        Self { of, ranks: seen.into_keys().collect(), first, by_slurm: false }
+    }
+
+    /// Those of a job that Slurm may give several nodes, because it counts GPUs for all of them together.
+    pub(crate) fn by_slurm() -> Self {
+        Self { by_slurm: true, ..Self::default() }
     }
 
     /// Puts the nodes in the order of their costs; empty if all cost the same.
@@ -55,6 +62,9 @@ impl Costs {
     /// Says why the job is on the node that Slurm took: what it has over the next one, or that Slurm preferred it to a cheaper one.
     /// `None` if nothing is known of it or all cost the same.
     pub(crate) fn why_taken(&self, node: usize) -> Option<String> {
+        if self.by_slurm {
+            return Some("Slurm chose it without regard to links, because the job may get several nodes; -N1 changes that".to_owned());
+        }
         let rank = self.of.iter().find(|placed| placed.node == node)?.place;
         match (self.ranks.get(rank as usize)?, rank) {
             (CostNow::Costs(own), 0) => match (self.ranks.get(1)?, self.first.get(1)?) {

@@ -238,12 +238,16 @@ impl<S: Slurm> Asking<'_, S> {
     /// Slurm's order: it would fill the cheapest node with the tasks or GPUs that fit there and go on to the next. Nobody chooses for a
     /// job that names its node.
     fn costs(&self, engine: &mut Engine, learnt: &Learnt, narrowed: &Narrowed) -> Costs {
-        let one_node = self.view.ranked && self.view.gres.iter().all(|entry| entry.per_node > 0);
         let names_its_node = self.nodes.iter().any(|node| node.required);
-        if self.test.ask == Ask::TestOnly || !one_node || self.test.min_nodes > 1 || names_its_node {
+        if self.test.ask == Ask::TestOnly || !self.view.ranked || self.test.min_nodes > 1 || names_its_node {
             return Costs::default();
         }
         let Some(fill) = engine.fill(&self.question) else { return Costs::default() };
+        if !self.view.gres.iter().all(|entry| entry.per_node > 0) {
+            // `--gpus=3`. Of one GPU there are no links, and a number per task or socket has no end.
+            let several = (2..u64::MAX).contains(&self.view.most_gpus);
+            return if several && self.nodes.len() > 1 { Costs::by_slurm() } else { Costs::default() };
+        }
         let (mut out, mut searches) = (narrowed.out.clone(), SEARCHES);
         out.sort_unstable();
         let mut cost = |node: &NodeView| {

@@ -148,3 +148,28 @@ fn a_job_on_a_named_node_is_not_told_why_it_is_there() {
         assert_eq!(why_among(&mut memory, &offered, name), "as named; uses 1 of 8 slices");
     }
 }
+
+#[test]
+fn a_job_that_may_get_several_nodes_is_told_how_links_count() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n2", &[0]);
+    let gpus = |n| {
+        let mut view = ranked(job("", GresKind::Gpu, 0));
+        view.most_gpus = n;
+        view
+    };
+    let why = |memory: &mut Memory, view: &JobView| {
+        let offered = Fake::with(&["n1", "n2"]);
+        let mut slurm = offered.clone().choosing("n1", 0b11, 0b11);
+        slurm.nodes.retain(|node| node.name == "n1");
+        let (_, effects) = succeeds(memory, Ask::RunNow, view, &offered, &slurm);
+        effects.into_iter().find_map(|effect| if let Effect::Why(why) = effect { why } else { None }).unwrap()
+    };
+    let said = why(&mut memory, &gpus(2));
+    assert!(
+        said.ends_with("node: Slurm chose it without regard to links, because the job may get several nodes; -N1 changes that"),
+        "{said}"
+    );
+    let said = why(&mut memory, &gpus(1));
+    assert!(!said.contains("-N1"), "{said}");
+}

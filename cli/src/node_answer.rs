@@ -1,6 +1,7 @@
 //! What a node says to a job: it has room, it has room once some jobs end, it never has, or that is not Tessera's to say.
 
 mod engine;
+mod needs;
 mod order;
 mod words;
 
@@ -16,6 +17,7 @@ use crate::sick_words::sick_list;
 use crate::slurm_nodes::{Aside, Live, Present, Whose};
 pub(crate) use engine::seen_by;
 use engine::verdict;
+pub(crate) use needs::Needs;
 pub(crate) use order::NodeOrder;
 pub(crate) use words::{json, soonest};
 

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use geometry::size::parse_mib;
 
 /// Show what could start now, and where
 ///
 /// Counts, for each shape, the jobs that could start now if only such jobs came, one after another: MIG instances by profile,
-/// shares of the site's default size, and whole GPUs by number. Nodes stand in the order in which a job gets them. Each line ends
+/// shares of the site's default size, and whole GPUs by number. Nodes stand in the order in which a job gets them, those with room for as many together. Each line ends
 /// with the options to ask for one. You join only your own shares. The limits of tessera.toml apply. Where Slurm keeps limits
 /// (AccountingStorageEnforce), NOW counts what they leave of your QOS, your association, its accounts and the partition's QOS, and
 /// they are listed with their use. Cores and memory are not looked at.
@@ -20,8 +21,8 @@ Examples:
   tessera free --node n[1-4]")]
 pub(crate) struct FreeArgs {
     /// Only shapes with at least this memory, and shares of this size
-    #[arg(long, value_name = "SIZE", value_parser = geometry::size::parse_mib)]
-    pub(crate) mem: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) mem: Option<AskedSize>,
     /// Only this partition's nodes, under its limits
     #[arg(long, value_name = "NAME")]
     pub(crate) partition: Option<String>,
@@ -43,4 +44,16 @@ pub(crate) struct FreeArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A size as a user typed it.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedSize {
+    pub(super) mib: u64,
+    /// What the user may have meant instead.
+    pub(super) warning: Option<String>,
+}
+
+fn size(text: &str) -> Result<AskedSize, &'static str> {
+    Ok(AskedSize { mib: parse_mib(text)?, warning: job_options::few_megabytes("--mem", text) })
 }

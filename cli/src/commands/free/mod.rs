@@ -15,11 +15,12 @@ use site_config::SiteConfig;
 pub(crate) use args::FreeArgs;
 pub(crate) use count::Free;
 use count::{Rules, Under};
+pub(crate) use shapes::Wanted;
 
 use crate::allowance::{self, Allowance, Asker};
 use crate::commands::layout;
 use crate::globals::Globals;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, status};
 use crate::slurm::caller::caller;
 use crate::slurm_nodes::{self, Among, Live, Published, away};
 use crate::{files, site, unknown_name};
@@ -40,7 +41,11 @@ pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure
     let live = slurm_nodes::nodes(&config, &published, among)?;
     let limits = if args.from.is_none() { limits(args, &who)? } else { None };
     let under = (limits.as_ref().map(|(_, allowance)| allowance), None);
-    let all = now(&config, &live, &who, args.mem, under);
+    if let Some(warning) = args.mem.as_ref().and_then(|mem| mem.warning.as_deref()) {
+        status(&format!("tessera: {warning}\n"));
+    }
+    let wanted = Wanted { mem_mib: args.mem.as_ref().map(|mem| mem.mib), ..Wanted::default() };
+    let all = now(&config, &live, &who, wanted, under);
     if args.json {
         return Ok(Outcome::json(&as_json(&all, &live, limits.as_ref().map(|(_, allowance)| allowance)), 0));
     }
@@ -65,13 +70,13 @@ fn limits(args: &FreeArgs, who: &Submission) -> Result<Option<(String, Allowance
     Ok(allowance::ask(asker)?.map(|allowance| (caller.user, allowance)))
 }
 
-/// Every shape with at least `mem_mib` that these nodes' GPUs could have, and the jobs of it that the caller could start
+/// Lists the wanted shapes that these nodes' GPUs could have, and the jobs of each that the caller could start
 /// now as `who`, a job with partitions and account, under what Slurm's limits leave.
 pub(crate) fn now(
     config: &SiteConfig,
     live: &Live,
     who: &Submission,
-    mem_mib: Option<u64>,
+    wanted: Wanted,
     under: Under<'_>,
 ) -> Vec<Free> {
     let partition = who.partitions.first().map(String::as_str);
@@ -84,7 +89,7 @@ pub(crate) fn now(
         }
     }
     let most = live.nodes.iter().map(|n| n.node.gpus.len()).max().unwrap_or(0);
-    let shapes = shapes::shapes(config, &models, most, mem_mib);
+    let shapes = shapes::shapes(config, &models, most, wanted);
     let mut memo = Memo::default();
     let rules = Rules { config, policy: &policy, who, uid, under };
     let count = |shape| count::count(shape, &live.nodes, rules, &mut memo);

@@ -2,7 +2,7 @@
 
 use admission::gres_list::Tres;
 use geometry::Model;
-use geometry::size::{display_gb, gigabytes_as_mib};
+use geometry::size::{display_gb, gigabytes_as_mib, parse_mib};
 use protocol::{Isolation, Request};
 use site_config::SiteConfig;
 
@@ -21,21 +21,32 @@ pub(crate) struct Shape {
     pub(crate) tres: Tres,
 }
 
-/// Every shape that these GPUs could have, the smallest first: instances, a share, whole GPUs. With `mem_mib`, only those
-/// with so much memory.
-pub(super) fn shapes(
-    config: &SiteConfig,
-    models: &[&Model],
-    most_gpus: usize,
-    mem_mib: Option<u64>,
-) -> Vec<Shape> {
-    let mut all = instances(models, mem_mib);
-    all.push(share(mem_mib.or(config.defaults.gpu_mem_mib).unwrap_or(gigabytes_as_mib(SHARE_GB))));
-    all.extend(numbers(most_gpus).map(|n| whole(n, mem_mib)));
+/// Shapes that are wanted.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// Least memory of each device, MiB.
+    pub(crate) mem_mib: Option<u64>,
+    /// So many instances or whole GPUs of a node. `None`: one instance or share, and a few numbers of whole GPUs.
+    pub(crate) devices: Option<u32>,
+    /// Whole GPUs alone.
+    pub(crate) whole: bool,
+}
+
+/// Lists every shape that these GPUs could have, the smallest first: instances, a share, whole GPUs.
+pub(super) fn shapes(config: &SiteConfig, models: &[&Model], most_gpus: usize, wanted: Wanted) -> Vec<Shape> {
+    let Wanted { mem_mib, devices, .. } = wanted;
+    let mut all = if wanted.whole { Vec::new() } else { instances(models, mem_mib, devices.unwrap_or(1)) };
+    if !wanted.whole && devices.is_none_or(|n| n == 1) {
+        all.push(share(mem_mib.or(config.defaults.gpu_mem_mib).unwrap_or(gigabytes_as_mib(SHARE_GB))));
+    }
+    match devices {
+        None => all.extend(numbers(most_gpus).map(|n| whole(n, mem_mib))),
+        Some(n) => all.extend(usize::try_from(n).is_ok_and(|n| n <= most_gpus).then(|| whole(n, mem_mib))),
+    }
     all
 }
 
-fn instances(models: &[&Model], mem_mib: Option<u64>) -> Vec<Shape> {
+fn instances(models: &[&Model], mem_mib: Option<u64>, n: u32) -> Vec<Shape> {
     let mut profiles: Vec<(u64, &str)> = Vec::new();
     for profile in models.iter().flat_map(|m| &m.profiles).filter(|p| !p.is_variant()) {
         let fits = mem_mib.is_none_or(|mem| profile.memory_mib >= mem);
@@ -44,14 +55,16 @@ fn instances(models: &[&Model], mem_mib: Option<u64>) -> Vec<Shape> {
         }
     }
     profiles.sort_unstable();
-    profiles.into_iter().map(|(_, name)| instance(name)).collect()
+    profiles.into_iter().map(|(_, name)| instance(name, n)).collect()
 }
 
-fn instance(profile: &str) -> Shape {
-    let request = Request::new(Isolation::Mig(Some(profile.to_owned())));
+fn instance(profile: &str, n: u32) -> Shape {
+    let request = Request { instances: n, ..Request::new(Isolation::Mig(Some(profile.to_owned()))) };
+    let (times, option) =
+        if n == 1 { Default::default() } else { (format!("{n} x "), format!(" --gpu-instances={n}")) };
     Shape {
-        name: profile.to_owned(),
-        options: format!("--gpu-isolation=mig:{profile}"),
+        name: format!("{times}{profile}"),
+        options: format!("--gpu-isolation=mig:{profile}{option}"),
         request,
         tres: Tres::default(),
     }
@@ -77,11 +90,11 @@ fn whole(n: u32, mem_mib: Option<u64>) -> Shape {
     }
 }
 
-/// A size as a user types it: `10G` where that is what it is.
+/// A size as a user types it: `10G`, `1.5G` or `20M` where that is what it is.
 fn typed(mib: u64) -> String {
-    let gb = mib * 1_048_576 / 1_000_000_000;
-    let exact = u32::try_from(gb).is_ok_and(|gb| gigabytes_as_mib(gb) == mib);
-    if exact { format!("{gb}G") } else { format!("{mib}Mi") }
+    let shown = display_gb(mib).replace(' ', "").replace(".0GB", "GB");
+    let typed = shown.trim_end_matches('B');
+    if parse_mib(typed) == Ok(mib) { typed.to_owned() } else { format!("{mib}Mi") }
 }
 
 /// 1, 2, 4, … and all GPUs of the largest node.
@@ -89,4 +102,40 @@ fn numbers(most: usize) -> impl Iterator<Item = u32> {
     let most = u32::try_from(most).unwrap_or(u32::MAX);
     let powers = (0..7).map(|power| 1_u32 << power).take_while(move |n| *n < most);
     powers.chain((most > 0).then_some(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_a_user_types_them() {
+        for text in ["20M", "500M", "1.5G", "10G", "40G", "10240Mi"] {
+            assert_eq!(typed(parse_mib(text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn several_devices_are_asked_for_together() {
+        let (config, errors) = site_config::parse("t", "", &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let config = config.unwrap();
+        let model = Model::find("a100-40gb").unwrap();
+        let of = |devices, mem| {
+            let wanted = Wanted { mem_mib: Some(gigabytes_as_mib(mem)), devices, whole: false };
+            shapes(&config, &[model], 8, wanted).into_iter().map(|shape| shape.options).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(Some(3), 20),
+            [
+                "--gpu-isolation=mig:3g.20gb --gpu-instances=3",
+                "--gpu-isolation=mig:4g.20gb --gpu-instances=3",
+                "--gpu-isolation=mig:7g.40gb --gpu-instances=3",
+                "--gpu-isolation=whole --gpus-per-node=3 --gpu-mem=20G",
+            ]
+        );
+        assert!(of(Some(9), 40).iter().all(|options| !options.contains("whole")), "no node has nine");
+        assert!(of(Some(1), 40).contains(&"--gpu-isolation=mps --gpu-mem=40G".to_owned()));
+        assert_eq!(of(None, 40).iter().filter(|options| options.contains("whole")).count(), 4);
+    }
 }

@@ -16,21 +16,20 @@ use admission::gres_list::Tres;
 use admission::meaning::Counted;
 use far::Micros;
 use geometry::{JobId, Uid};
-use node_state::{Ask, Kind, Policy, Spread};
+use node_state::{Ask, Kind, Node, Policy, Spread};
 use protocol::{AdminComment, CommentBody, Isolation};
 use site_config::{SiteConfig, hostlist};
 
 use args::Number;
 pub(crate) use args::WhyArgs;
 pub(crate) use facts::Facts;
-use nodes::Needs;
 use reason::Reason;
 use subject::Subject;
 
 use crate::allowance::{self, Allowance, Asker, Need};
-use crate::commands::free;
+use crate::commands::free::{self, Wanted};
 use crate::globals::Globals;
-use crate::node_answer::{NodeOrder, Verdict, by_verdict, by_verdict_alone};
+use crate::node_answer::{Needs, NodeOrder, Verdict, by_verdict, by_verdict_alone};
 use crate::outcome::{Failure, Outcome};
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
@@ -41,6 +40,9 @@ use crate::{clock, site};
 
 /// Most shapes that are offered instead.
 const MOST_OFFERED: usize = 4;
+
+/// Most numbers of instances or GPUs that are tried for a job that asks for several.
+const MOST_TRIED: usize = 16;
 
 /// Everything that is known of a pending job.
 struct PendingJob<'a> {
@@ -317,21 +319,28 @@ fn instead(
         return Vec::new();
     }
     let needs = nodes::fewest(job);
-    let mut shapes = free::now(config, live, &subject.submission, memory, (allowance, minutes(job)));
     // A job on several nodes needs the shape on each of so many.
     let enough = |free: &free::Free| free.nodes.as_ref().is_ok_and(|nodes| nodes.len() >= needs.max(1));
-    shapes.retain(|free| enough(free) && free.allowed.is_none_or(|most| most >= needs.max(1) as u64));
+    let of = |devices| {
+        // A job that wants whole GPUs can tell what fewer are worth to it, and nothing else.
+        let wanted = Wanted { mem_mib: memory, devices: Some(devices), whole: memory.is_none() };
+        let mut shapes = free::now(config, live, &subject.submission, wanted, (allowance, minutes(job)));
+        shapes.retain(|free| enough(free) && free.allowed.is_none_or(|most| most >= needs.max(1) as u64));
+        shapes
+    };
+    // As many as it asks for, else the most that start.
+    let devices = subject.request.gpus.unwrap_or(0).max(subject.request.instances).max(1);
+    let most = live.nodes.iter().map(|n| devices_of(&n.node)).max().unwrap_or(0);
+    let fewer = (1..=devices.min(most)).rev().take(MOST_TRIED);
+    let mut shapes = fewer.map(of).find(|shapes| !shapes.is_empty()).unwrap_or_default();
     for free in shapes.iter_mut().filter(|_| needs > 1) {
         free.shape.options = format!("-N{needs} {}", free.shape.options);
     }
-    if is_whole && memory.is_none() {
-        // A job that wants whole GPUs can tell what fewer are worth to it, and nothing else.
-        return shapes
-            .pop()
-            .filter(|most| most.shape.request.isolation == Isolation::Whole)
-            .into_iter()
-            .collect();
-    }
     shapes.truncate(MOST_OFFERED);
     shapes
+}
+
+/// The most instances or whole GPUs that a node can have.
+fn devices_of(node: &Node) -> u32 {
+    node.gpus.iter().map(|gpu| u32::from(gpu.model.compute_slices)).sum()
 }

@@ -9,7 +9,8 @@ use super::request::RequestArgs;
 /// Takes the options of sbatch and asks the engine that places real jobs. It prints what each node says: what the job
 /// would get there now and why, which jobs must end first, or why the node can never run it. For one node, or with --all,
 /// it also prints every candidate with its score or with the rule that excludes it. The best candidate leaves the most
-/// placements to other jobs: places where some profile still fits. Nodes stand in the order in which the job gets them. Exit status 1 if no node could start the job now.
+/// placements to other jobs: places where some profile still fits. Nodes stand in the order in which the job gets them. A job on several
+/// nodes (-N) needs so many with room at once. Exit status 1 if the job could not start now.
 ///
 /// Where Slurm answers, the nodes are as they are now, and the limits are those of your own default partition and
 /// account. If one of Slurm's own limits keeps the job, such as slices at once in a QOS, the answer names it, its use, and who uses
@@ -18,13 +19,14 @@ use super::request::RequestArgs;
 #[command(after_long_help = "\
 Examples:
   tessera explain --gpu-mem=10G
+  tessera explain -p gpu -N2 --gpus-per-node=4 -t 2:00:00
   tessera explain --node n1 --gpu-isolation=mig:2g.10gb --gpu-instances=2
-  tessera explain --model a100-40gb --count 8 --links dgx-v --gpus=3
+  tessera explain --model a100-40gb --count 8 --links dgx-v --gpus-per-node=3
   tessera explain --model a30-24gb --gpu-mem=6G \\
     --busy 'tessera gpu0=mig[1g.6gb@0:job12]'")]
 pub(crate) struct ExplainArgs {
     /// Ask these nodes of tessera.toml, such as n[1-4]; by default all
-    #[arg(long, value_name = "NODES", conflicts_with = "model")]
+    #[arg(short = 'w', long, visible_alias = "nodelist", value_name = "NODES", conflicts_with = "model")]
     pub(crate) node: Option<String>,
     /// Ask a made-up node with GPUs of this model instead of one of tessera.toml
     #[arg(long, value_name = "KEY", conflicts_with_all = ["reservation", "constraint", "exclude"])]
@@ -50,13 +52,13 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "LAYOUT", conflicts_with_all = ["reservation", "constraint"])]
     pub(crate) busy: Option<String>,
     /// Apply the limits of this partition
-    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    #[arg(short = 'p', long, value_name = "NAME", conflicts_with = "model")]
     pub(crate) partition: Option<String>,
     /// Apply the limits of this account
-    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    #[arg(short = 'A', long, value_name = "NAME", conflicts_with = "model")]
     pub(crate) account: Option<String>,
     /// Apply Slurm's limits of this QOS instead of those of your default one
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "empty", "busy"])]
+    #[arg(short = 'q', long, value_name = "NAME", conflicts_with_all = ["model", "empty", "busy"])]
     pub(crate) qos: Option<String>,
     /// Print JSON
     #[arg(long)]

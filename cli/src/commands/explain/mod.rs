@@ -28,7 +28,7 @@ pub(crate) use request::RequestArgs;
 
 use crate::allowance::{self, Need};
 use crate::globals::Globals;
-use crate::node_answer::{NodeOrder, Verdict, by_verdict, by_verdict_alone, seen_by};
+use crate::node_answer::{Needs, NodeOrder, by_verdict, by_verdict_alone, seen_by};
 use crate::outcome::{self, Failure, Outcome};
 
 /// The job that asks: no real job has this id.
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         request: request.as_ref().map(encode_request),
         tres: args.request.tres(),
         exclusive: args.request.exclusive || asked.who.exclusive,
-        tasks_per_node: args.request.ntasks_per_node,
+        tasks_per_node: args.request.tasks_per_node(),
         ..asked.who.clone()
     };
     let (mut plain, mut note) = (false, None);
@@ -129,15 +129,16 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
     order.sort(&mut verdicts);
     // No node of tessera.toml is within reach of such a job: what Slurm gives it is no matter of ours.
     let by_slurm = question.plain && verdicts.is_empty() && asked.live.not_taking.is_empty();
-    let kept = kept(asked, question, &ask);
-    let starts = by_slurm || matches!(verdicts.first(), Some((_, Verdict::Now(_) | Verdict::Slurm(_))));
+    let kept = kept(args, asked, question, &ask);
+    let needs = needs(args, asked);
+    let starts = by_slurm || needs.have_room(&verdicts);
     let status = u8::from(question.counts.is_err() || !starts || kept.is_some());
     let explained = |(names, node): (Vec<String>, &Node)| {
         let mut ask = ask.clone();
         if question.alone && ask.request.isolation == Isolation::Whole {
             ask.request.gpus = u32::try_from(node.gpus.len()).ok();
         }
-        let tasks = args.request.ntasks_per_node;
+        let tasks = args.request.tasks_per_node();
         let limit = asked.config.mps.memory_limit;
         let explained = explain(names, node, &ask, &question.policy);
         let fence = memory::has_fence(&asked.config, &explained.names);
@@ -152,6 +153,7 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
             value["limits"] = allowance::json(allowance);
             value["kept_by_limit"] = kept.into();
         }
+        value["needs_nodes"] = needs.nodes.into();
         return Outcome::json(&value, status);
     }
     if let Some(note) = &question.note {
@@ -166,21 +168,42 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
         .filter(|(names, _)| in_detail || best.is_some_and(|b| names.contains(b)));
     let shown: Vec<Explained> = shown.map(explained).collect();
     let mut text = text::answer(asked, question, &verdicts, (&shown, &order), in_detail);
+    text.extend(needs.sentence(&verdicts, &|job| asked.name(job)).map(|sentence| sentence + "\n"));
+    text.extend(by_slurm_alone(args, asked).map(|sentence| sentence + "\n"));
     text.extend(kept.map(|sentence| sentence + " `tessera free` shows what your limits leave.\n"));
     Outcome { text, status }
 }
 
+/// The nodes that the job needs at once.
+fn needs(args: &ExplainArgs, asked: &AskedNodes) -> Needs {
+    let nodes = usize::try_from(args.request.fewest_nodes()).unwrap_or(usize::MAX);
+    Needs { nodes, away: asked.live.not_taking.len() }
+}
+
+/// Says what a job misses that counts its GPUs for all of its nodes together.
+fn by_slurm_alone(args: &ExplainArgs, asked: &AskedNodes) -> Option<String> {
+    asked.config.node_order(asked.caller.partition.as_deref())?;
+    let option = args.request.spread().filter(|_| args.model.is_none())?;
+    Some(format!(
+        "With {option} the job may get several nodes, so Slurm alone picks them, without regard to links. Add -N1 to get the best-linked \
+         node."
+    ))
+}
+
 /// The limit of Slurm that would keep such a job of the caller now, as a sentence.
-fn kept(asked: &AskedNodes, question: &Question, ask: &Ask) -> Option<String> {
+fn kept(args: &ExplainArgs, asked: &AskedNodes, question: &Question, ask: &Ask) -> Option<String> {
     let (allowance, counted) = (asked.allowance.as_ref()?, question.counts.as_ref().ok()?);
     let slices = allowance::slices_for(&asked.live, ask, &question.policy, &asked.config);
-    allowance.keeps(&Need::on(1, *counted, slices, None))
+    let minutes = args.request.runs_s().map(|seconds| seconds.div_ceil(60));
+    allowance.keeps(&Need::on(args.request.fewest_nodes().into(), *counted, slices, minutes))
 }
 
 /// The order of the nodes. Slurm alone picks the nodes of a job that may get several of them.
 fn order(args: &ExplainArgs, asked: &AskedNodes, question: &Question, ask: &Ask) -> NodeOrder {
-    let one_node =
-        !question.alone && question.per_node && args.request.ntasks_per_node.is_none_or(|n| n == 1);
+    let one_node = !question.alone
+        && question.per_node
+        && args.request.gets_one_node()
+        && args.request.spread().is_none();
     let fill = asked.config.node_order(asked.caller.partition.as_deref()).filter(|_| one_node);
     NodeOrder::of(&asked.live, fill, ask, &question.policy)
 }

@@ -205,7 +205,7 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<AskedNodes, Fail
         excluded: args.request.excluded(),
         constraint: args.request.constraint.as_ref(),
         reservation: args.request.reservation.as_deref(),
-        runs_s: None,
+        runs_s: args.request.runs_s(),
     };
     let live = slurm_nodes::nodes(&config, &published, among)?;
     let allowance = allowance::ask(Asker {

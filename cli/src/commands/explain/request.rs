@@ -51,18 +51,30 @@ pub(crate) struct RequestArgs {
     gpu_wait: Option<String>,
     /// Slurm tasks per node: a job of kind tasks takes a seat for each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
-    pub(crate) ntasks_per_node: Option<u32>,
+    ntasks_per_node: Option<u32>,
+    /// Slurm tasks of the job
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535), conflicts_with = "ntasks_per_node")]
+    ntasks: Option<u32>,
+    /// Nodes of the job, such as 2 or 2-4: what is explained is its part on each of them
+    #[arg(short = 'N', long, value_name = "N", value_parser = number_of_nodes)]
+    nodes: Option<(u32, u32)>,
+    /// Time limit, such as 2:00:00: it counts before reservations and under limits of GPU minutes
+    #[arg(short = 't', long, value_name = "TIME", value_parser = time_limit)]
+    time: Option<u64>,
     /// Power cap of each GPU, such as 200
     #[arg(long, value_name = "WATTS", allow_hyphen_values = true)]
     gpu_power: Option<String>,
-    /// Whole GPUs per node
-    #[arg(long, visible_alias = "gpus-per-node", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Whole GPUs of the job, on as many nodes as Slurm likes unless -N says how many
+    #[arg(short = 'G', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpus: Option<u32>,
-    /// Whole GPUs for each Slurm task; --ntasks-per-node says how many tasks a node has
+    /// Whole GPUs per node
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with = "gpus")]
+    gpus_per_node: Option<u32>,
+    /// Whole GPUs for each Slurm task; --ntasks-per-node says how many tasks a node has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["gpus", "gpus_per_node"])]
     gpus_per_task: Option<u32>,
     /// GPUs or shards that Slurm counts, per node, such as gpu:2 or shard:10
-    #[arg(long, value_name = "LIST", conflicts_with = "gpus")]
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["gpus", "gpus_per_node"])]
     gres: Option<String>,
     /// The job has its nodes for itself
     #[arg(long)]
@@ -71,11 +83,63 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) reservation: Option<String>,
     /// Only nodes with these features, such as a100&nvlink or (a100|h100)&nvlink
-    #[arg(long, value_name = "LIST", value_parser = Constraint::parse)]
+    #[arg(short = 'C', long, value_name = "LIST", value_parser = Constraint::parse)]
     pub(crate) constraint: Option<Constraint>,
     /// Not these nodes, a hostlist such as n[1-2]
-    #[arg(long, value_name = "NODES", value_parser = nodes)]
+    #[arg(short = 'x', long, value_name = "NODES", value_parser = nodes)]
     exclude: Option<Nodes>,
+    #[command(flatten)]
+    others: NotLookedAt,
+}
+
+/// Everyday options of sbatch that have no part in the choice of GPUs: a command line of sbatch's works with them.
+#[derive(Args)]
+#[expect(dead_code, reason = "taken so that they are no error")]
+struct NotLookedAt {
+    /// Cores per Slurm task; not looked at
+    #[arg(short = 'c', long, value_name = "N")]
+    cpus_per_task: Option<String>,
+    /// Host memory; not looked at
+    #[arg(long, value_name = "SIZE")]
+    mem: Option<String>,
+    #[arg(short = 'J', long, value_name = "NAME", hide = true)]
+    job_name: Option<String>,
+    #[arg(short = 'o', long, value_name = "FILE", hide = true)]
+    output: Option<String>,
+    #[arg(short = 'e', long, value_name = "FILE", hide = true)]
+    error: Option<String>,
+    #[arg(short = 'a', long, value_name = "LIST", hide = true)]
+    array: Option<String>,
+}
+
+/// `2` or `2-4`: the fewest and the most nodes.
+fn number_of_nodes(text: &str) -> Result<(u32, u32), String> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let read = |digits: &str| digits.parse().ok().filter(|n| (1..=65_536).contains(n));
+    match (read(least), read(most)) {
+        (Some(least), Some(most)) if least <= most => Ok((least, most)),
+        _ => Err("expected a number of nodes such as 2, or 2-4".to_owned()),
+    }
+}
+
+/// Reads a time limit as sbatch does, in seconds: minutes, `MM:SS`, `H:MM:SS`, and each of them behind `DAYS-`, where hours come first.
+fn time_limit(text: &str) -> Result<u64, String> {
+    let (days, rest) = text.split_once('-').map_or((None, text), |(days, rest)| (Some(days), rest));
+    let numbers: Option<Vec<u64>> =
+        rest.split(':').map(|field| field.parse::<u32>().ok().map(u64::from)).collect();
+    let days = days.map(|days| days.parse::<u32>().map(u64::from)).transpose().ok();
+    let seconds = match (days, numbers.as_deref()) {
+        (Some(None), Some([minutes])) => minutes * 60,
+        (Some(None), Some([minutes, seconds])) => minutes * 60 + seconds,
+        (Some(None), Some([hours, minutes, seconds])) => hours * 3600 + minutes * 60 + seconds,
+        (Some(Some(days)), Some([hours, rest @ ..])) if rest.len() < 3 => {
+            let [minutes, seconds] = [0, 1].map(|at| rest.get(at).copied().unwrap_or(0));
+            days * 86_400 + hours * 3600 + minutes * 60 + seconds
+        }
+        _ => 0,
+    };
+    let expected = "expected a time as sbatch takes it: minutes, MM:SS, H:MM:SS or DAYS-HH:MM:SS";
+    if seconds > 0 { Ok(seconds) } else { Err(expected.to_owned()) }
 }
 
 /// The nodes of a hostlist.
@@ -123,8 +187,40 @@ impl RequestArgs {
     /// What the options ask of Slurm itself.
     pub(crate) fn tres(&self) -> Tres {
         let of = |gpus: Option<u32>| gpus.map(|n| format!("gres:gpu:{n}"));
-        let per_node = self.gres.clone().or_else(|| of(self.gpus));
+        let of_job = || of(self.gpus.map(|n| n.div_ceil(self.fewest_nodes())));
+        let per_node = self.gres.clone().or_else(|| of(self.gpus_per_node)).or_else(of_job);
         Tres { per_node, per_task: of(self.gpus_per_task), ..Tres::default() }
+    }
+
+    /// The fewest nodes that the job starts on.
+    pub(crate) fn fewest_nodes(&self) -> u32 {
+        self.nodes.map_or(1, |(least, _)| least)
+    }
+
+    /// Slurm tasks on a node, where the options say so.
+    pub(crate) fn tasks_per_node(&self) -> Option<u32> {
+        self.ntasks_per_node.or_else(|| self.ntasks.map(|n| n.div_ceil(self.fewest_nodes())))
+    }
+
+    /// Gives the option that counts GPUs for the job as a whole, if Slurm may take them from several nodes.
+    pub(crate) fn spread(&self) -> Option<String> {
+        let several = self.nodes.is_none_or(|(_, most)| most > 1);
+        self.gpus.filter(|n| several && *n > 1).map(|n| format!("--gpus={n}"))
+    }
+
+    /// Tells whether Slurm gives the job one node, unless it asks for more GPUs than that has.
+    pub(crate) fn gets_one_node(&self) -> bool {
+        let tasks = self.ntasks.or(self.ntasks_per_node).unwrap_or(1);
+        match self.nodes {
+            Some((_, 1)) => true,
+            Some((least, _)) if least > 1 => false,
+            _ => tasks <= 1,
+        }
+    }
+
+    /// The time limit, s.
+    pub(crate) fn runs_s(&self) -> Option<u64> {
+        self.time
     }
 
     /// Names an option that says which nodes may run the job, or that it has them alone.
@@ -134,6 +230,7 @@ impl RequestArgs {
             ("--reservation", self.reservation.is_some()),
             ("--constraint", self.constraint.is_some()),
             ("--exclude", self.exclude.is_some()),
+            ("--nodes", self.nodes.is_some()),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
@@ -146,5 +243,28 @@ impl RequestArgs {
     /// Whether only Slurm knows which nodes the job means.
     pub(crate) fn needs_slurm(&self) -> bool {
         self.reservation.is_some() || self.constraint.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_limits_are_sbatchs() {
+        let read =
+            ["90", "90:30", "2:00:00", "1-12", "1-0:30", "2-00:00:10"].map(|text| time_limit(text).unwrap());
+        assert_eq!(read, [5400, 5430, 7200, 129_600, 88_200, 172_810]);
+        for bad in ["", "0", "x", "1:2:3:4", "-5", "1-", "1-1:2:3:4", "99999999999", "UNLIMITED"] {
+            assert!(time_limit(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_nodes_are_sbatchs() {
+        assert_eq!([number_of_nodes("2"), number_of_nodes("2-4")], [Ok((2, 2)), Ok((2, 4))]);
+        for bad in ["", "0", "4-2", "2-", "-2", "x", "1-99999999"] {
+            assert!(number_of_nodes(bad).is_err(), "{bad}");
+        }
     }
 }

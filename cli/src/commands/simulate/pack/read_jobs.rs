@@ -105,7 +105,7 @@ fn request(ask: &str, config: &SiteConfig) -> Result<(Request, bool), String> {
     let job = Submission {
         request: typed.as_ref().map(encode_request),
         tres: asked.request.tres(),
-        tasks_per_node: asked.request.ntasks_per_node,
+        tasks_per_node: asked.request.tasks_per_node(),
         ..Submission::default()
     };
     match admission::judge(&job, Some(config)) {

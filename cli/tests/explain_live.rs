@@ -300,7 +300,7 @@ fn without_slurm_the_answer_says_so() {
 }
 
 #[test]
-fn a_number_of_megabytes_that_looks_like_gigabytes_is_said() {
+fn a_memory_without_a_unit_is_refused() {
     let said = explain(&world(), &["--gpu-mem=10"]);
-    assert!(said.contains("stderr: tessera: --gpu-mem=10 means 10 MB; for gigabytes write 10G\n"), "{said}");
+    assert!(said.contains("stderr: tessera: refused at submission: --gpu-mem=10: has no unit: "), "{said}");
 }

@@ -18,8 +18,10 @@ pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> 
     let asked = of_gpus(&job.tres);
     let few = config.nodes.iter().map(|spec| spec.gpus.len() as u64).min()?;
     let sum = sum(&asked);
-    // Nothing more is looked up for a job that any node could serve.
-    if sum <= few && asked.iter().all(|entry| kind_of(entry).is_none()) {
+    let mut kinds = asked.iter().filter_map(kind_of).peekable();
+    let types = kinds.peek().map(|_| types_of(config, slurm)).unwrap_or_default();
+    // Nodes are looked up one by one only for a job that asks for more than some nodes have, or for a type that none of the site's has.
+    if sum <= few && kinds.all(|kind| types.contains(kind)) {
         return None;
     }
     let submission = submitted(job, slurm);
@@ -45,14 +47,18 @@ pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> 
         (!reached().any(|(_, name)| has(kind, name))).then_some((entry, kind))
     });
     let (entry, kind) = unknown?;
-    let firsts = config.nodes.iter().filter_map(|spec| slurm.node_gres(spec.names.first()?));
-    let types: BTreeSet<String> = firsts.flat_map(|gres| gpu_types_in(&gres)).collect();
     Some(format!(
         "{}={}: no node that this job may use has GPUs of type {kind}; {}",
         entry.option,
         entry.text,
         instead(kind, &types)
     ))
+}
+
+/// Types of GPUs of the first node of each `[[nodes]]`.
+fn types_of(config: &SiteConfig, slurm: &impl Slurm) -> BTreeSet<String> {
+    let firsts = config.nodes.iter().filter_map(|spec| slurm.node_gres(spec.names.first()?));
+    firsts.flat_map(|gres| gpu_types_in(&gres)).collect()
 }
 
 /// Says what the user may have meant by a type that no node has.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use job_options::{Spec, Typed};
+use job_options::{Opt, Spec, Typed};
 use plugin_rt::log;
 
 use crate::args::Args;
@@ -63,7 +63,10 @@ pub(crate) fn init(
 }
 
 fn register_options(spank: &dyn Spank, args: &Args) -> Result<(), SpankError> {
-    (0..).zip(&Spec::ALL).try_for_each(|(at, spec)| spank.register(args.name_of(spec), at, spec))
+    let mut options: Vec<_> = (0..).zip(&Spec::ALL).collect();
+    // Slurm's help lists them in this order: the memory first, because the others narrow what it gives.
+    options.sort_by_key(|(_, spec)| spec.opt != Opt::Mem);
+    options.into_iter().try_for_each(|(at, spec)| spank.register(args.name_of(spec), at, spec))
 }
 
 /// Source of an option's text.
@@ -151,7 +154,7 @@ impl Submission {
 mod tests {
     use super::*;
     use crate::fake_spank::FakeSpank;
-    use job_options::{Opt, Source};
+    use job_options::Source;
 
     fn none(_: &str) -> Option<String> {
         None

@@ -139,9 +139,6 @@ pub(crate) fn init_post_opt(
         return Ok(SubmitOutcome::Proceed);
     }
     typed.fill_from_env(env);
-    for warning in typed.warnings(&args.renames) {
-        log::user(format_args!("{warning}"));
-    }
     let read = |path: &str| read_small(path.as_ref(), EDGE_LIST).map_err(|e| format!("cannot be read: {e}"));
     match typed.request(&args.renames, &read) {
         Err(refusals) => return Ok(SubmitOutcome::Refuse(refusals)),

@@ -50,7 +50,6 @@ fn a_part_that_slurms_own_options_make_a_whole_gpu_is_said() {
             (&["--gpu-mem=10G", "--gres=gpu:1"][..], one.as_str()),
             (&["--gpu-mem=10G", "--gpus-per-node=2"], &several),
             (&["--gpu-mem=10G", "--exclusive"], "with --exclusive, or in a partition of whole nodes"),
-            (&["--gpu-mem=10"], "--gpu-mem=10 means 10 MB"),
             (&["--gpu-mem=10G"], ""),
             (&["--gpu-isolation=whole", "--gpu-mem=10G", "--gres=gpu:1"], ""),
             (&["--gres=gpu:1"], ""),

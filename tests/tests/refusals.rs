@@ -14,13 +14,15 @@ use lab::command::{PATIENCE, wait_for};
 use lab::{Cluster, Daemon, User};
 
 /// Options, and what the refusal must name.
-const BAD: [(&[&str], &[&str]); 15] = [
+const BAD: [(&[&str], &[&str]); 17] = [
     (&["--gpu-isolation=vmm"], &["--gpu-isolation", "vmm", "mig"]),
     (&["--gpu-isolation=mig:9g.99gb"], &["--gpu-isolation", "9g.99gb"]),
     (&["--gpu-isolation=mig:1g.6gb"], &["1g.6gb"]),
     (&["--gpu-mem=0"], &["--gpu-mem", "0"]),
     (&["--gpu-mem=-1G"], &["--gpu-mem", "-1G"]),
     (&["--gpu-mem=10X"], &["--gpu-mem", "10X"]),
+    (&["--gpu-mem=10"], &["--gpu-mem=10", "no unit", "10G"]),
+    (&["--gpu-power=2000"], &["--gpu-power=2000", "1400"]),
     (&["--gpu-mem=1000G"], &["--gpu-mem"]),
     (&["--gpu-isolation=mig", "--gpu-instances=0"], &["--gpu-instances", "0"]),
     (&["--gpu-isolation=mps", "--gpu-threads=101"], &["--gpu-threads", "101"]),

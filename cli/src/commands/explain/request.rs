@@ -7,7 +7,6 @@ use plugin_rt::read_file::{EDGE_LIST, read_small};
 use protocol::Request;
 use site_config::hostlist;
 
-use crate::outcome::status;
 use crate::slurm::constraint::Constraint;
 
 /// A request, in the words of sbatch.
@@ -178,9 +177,6 @@ impl RequestArgs {
         }
         let read =
             |path: &str| read_small(path.as_ref(), EDGE_LIST).map_err(|e| format!("cannot be read: {e}"));
-        for warning in typed.warnings(&Renames::new()) {
-            status(&format!("tessera: {warning}\n"));
-        }
         typed.request(&Renames::new(), &read)
     }
 

@@ -21,8 +21,8 @@ Examples:
   tessera free --node n[1-4]")]
 pub(crate) struct FreeArgs {
     /// Only shapes with at least this memory, and shares of this size
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) mem: Option<AskedSize>,
+    #[arg(long, value_name = "SIZE", value_parser = parse_mib)]
+    pub(crate) mem: Option<u64>,
     /// Only this partition's nodes, under its limits
     #[arg(long, value_name = "NAME")]
     pub(crate) partition: Option<String>,
@@ -44,16 +44,4 @@ pub(crate) struct FreeArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// A size as a user typed it.
-#[derive(Clone, Debug)]
-pub(crate) struct AskedSize {
-    pub(super) mib: u64,
-    /// What the user may have meant instead.
-    pub(super) warning: Option<String>,
-}
-
-fn size(text: &str) -> Result<AskedSize, &'static str> {
-    Ok(AskedSize { mib: parse_mib(text)?, warning: job_options::few_megabytes("--mem", text) })
 }

@@ -20,7 +20,7 @@ pub(crate) use shapes::Wanted;
 use crate::allowance::{self, Allowance, Asker};
 use crate::commands::layout;
 use crate::globals::Globals;
-use crate::outcome::{Failure, Outcome, status};
+use crate::outcome::{Failure, Outcome};
 use crate::slurm::caller::caller;
 use crate::slurm_nodes::{self, Among, Live, Published, away};
 use crate::{files, site, unknown_name};
@@ -41,10 +41,7 @@ pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure
     let live = slurm_nodes::nodes(&config, &published, among)?;
     let limits = if args.from.is_none() { limits(args, &who)? } else { None };
     let under = (limits.as_ref().map(|(_, allowance)| allowance), None);
-    if let Some(warning) = args.mem.as_ref().and_then(|mem| mem.warning.as_deref()) {
-        status(&format!("tessera: {warning}\n"));
-    }
-    let wanted = Wanted { mem_mib: args.mem.as_ref().map(|mem| mem.mib), ..Wanted::default() };
+    let wanted = Wanted { mem_mib: args.mem, ..Wanted::default() };
     let all = now(&config, &live, &who, wanted, under);
     if args.json {
         return Ok(Outcome::json(&as_json(&all, &live, limits.as_ref().map(|(_, allowance)| allowance)), 0));

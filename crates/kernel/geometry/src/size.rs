@@ -3,7 +3,8 @@
 /// Parses a size such as `10G` into MiB, rounded up.
 ///
 /// K, M, G and T are decimal, as in the profile names (`10G` is 10^10 bytes and fits a `2g.10gb`); Ki, Mi, Gi and Ti
-/// are binary. A trailing `B` and either case are accepted; a bare number is M. A fraction is accepted: `1.5G`.
+/// are binary. A trailing `B` and either case are accepted, and so is a fraction: `1.5G`. A bare number is refused: some readers would take it
+/// for megabytes, as Slurm does, and others for gigabytes.
 ///
 /// # Errors
 ///
@@ -23,6 +24,7 @@ pub fn parse_mib(text: &str) -> Result<u64, &'static str> {
     let unit = unit.strip_suffix('b').unwrap_or(&unit);
     let bytes = match unit {
         "k" => 1e3,
+        "" if value > 0.0 => return Err("has no unit"),
         "" | "m" => 1e6,
         "g" => 1e9,
         "t" => 1e12,
@@ -88,7 +90,9 @@ mod tests {
             ("10GB", Ok(9537)),
             ("10Gi", Ok(10240)),
             ("10gib", Ok(10240)),
-            ("500", Ok(477)),
+            ("500M", Ok(477)),
+            ("500", Err("has no unit")),
+            ("0", Err("is zero")),
             ("1.5G", Ok(1431)),
             ("1k", Ok(1)),
         ];

@@ -26,6 +26,7 @@ use value::Value;
 
 pub use names::Renames;
 pub use table::{Opt, Spec};
+pub use value::MOST_DRAW_W;
 
 /// The options of one submission as typed: command line, environment, `#SBATCH` lines.
 #[derive(Clone, Debug, Default)]
@@ -140,16 +141,6 @@ impl Typed {
         check::request(values, renames).map(Some).map_err(refused)
     }
 
-    /// Lists values that the user may have meant otherwise, one line each: a memory without a unit that is less than any
-    /// GPU program uses, and a power cap that is more than any GPU draws.
-    pub fn warnings(&self, renames: &Renames) -> Vec<String> {
-        let of_memory = self.that_count().into_iter().filter(|(opt, _)| *opt == Opt::Mem);
-        let few = of_memory.filter_map(|(opt, text)| few_megabytes(&given(opt, text, renames), &text.text));
-        let caps = self.that_count().into_iter().filter(|(opt, _)| *opt == Opt::Power);
-        let high = caps.filter_map(|(opt, text)| high_cap(&given(opt, text, renames), &text.text));
-        few.chain(high).collect()
-    }
-
     /// The value of each option that overrides its others. `--gpu-isolation=none` also overrides other options typed in
     /// earlier places: with it a command line refuses all that the script asks for.
     fn that_count(&self) -> Vec<(Opt, &Text)> {
@@ -163,27 +154,6 @@ impl Typed {
         winners.into_iter().filter(|(_, text)| text.source >= least).collect()
     }
 }
-
-/// Warns of a memory that has no unit and is less than any GPU program uses: `--gpu-mem=10`. 0 is refused anyway.
-#[must_use]
-pub fn few_megabytes(option: &str, size: &str) -> Option<String> {
-    let mb: u32 = size.trim().parse().ok().filter(|mb| (1..FEW_MEGABYTES).contains(mb))?;
-    Some(format!("{option}={mb} means {mb} MB; for gigabytes write {mb}G"))
-}
-
-/// The highest power limit of all boards that Tessera knows, W.
-pub const MOST_DRAW_W: u16 = 1400;
-
-/// Warns of a power cap that limits no GPU.
-fn high_cap(option: &str, text: &str) -> Option<String> {
-    let Ok(Value::Power(watts)) = value::read(Opt::Power, text, &|_| Ok(String::new())) else { return None };
-    (watts > MOST_DRAW_W).then(|| {
-        format!("{option}={watts} limits nothing: no GPU draws more than {MOST_DRAW_W} W; `tessera power status` shows what yours draw")
-    })
-}
-
-/// Fewer megabytes than a CUDA context takes: who types such a number without a unit means gigabytes.
-const FEW_MEGABYTES: u32 = 256;
 
 /// The name of the option or of the environment variable, whichever the user set.
 fn given(opt: Opt, text: &Text, renames: &Renames) -> String {

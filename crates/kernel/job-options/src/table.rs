@@ -52,16 +52,15 @@ impl Spec {
             name: "gpu-isolation",
             env: "TESSERA_GPU_ISOLATION",
             arginfo: "kind",
-            usage: "[tessera] auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none (default: auto if --gpu-mem is given); \
-                    mig:4c.7g.40gb is 4 of the compute slices of a 7g.40gb, shared with your other jobs",
+            usage: "[tessera] narrows the choice to mig, mig:PROFILE, mps, tasks, whole or none (default: auto if --gpu-mem is given)",
         },
         Spec {
             opt: Opt::Mem,
             name: "gpu-mem",
             env: "TESSERA_GPU_MEM",
             arginfo: "size",
-            usage: "[tessera] GPU memory, such as 10G (host memory is --mem): of each MIG instance; of an mps share on each node, \
-                    in equal parts for the job's tasks there; of each process for tasks",
+            usage: "[tessera] GPU memory that the job needs, such as 10G: it gets the smallest piece of a GPU that has so much \
+                    (of each MIG instance; of an mps share on each node; of each process for tasks)",
         },
         Spec {
             opt: Opt::Instances,
@@ -75,67 +74,63 @@ impl Spec {
             name: "gpu-threads",
             env: "TESSERA_GPU_THREADS",
             arginfo: "percent",
-            usage: "[tessera] share of the GPU's multiprocessors, 1 to 100: the most for mps (cooperative), the least for mig",
+            usage: "[tessera] multiprocessors: see man tessera-options",
         },
         Spec {
             opt: Opt::Pattern,
             name: "gpu-pattern",
             env: "TESSERA_GPU_PATTERN",
             arginfo: "shape",
-            usage: "[tessera] how whole GPUs talk to each other: ring, tree, chain, star, all, none, \
-                    ring+tree or file:PATH (one edge per line: two ranks, optional weight)",
+            usage: "[tessera] how whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree",
         },
         Spec {
             opt: Opt::Bandwidth,
             name: "gpu-bandwidth",
             env: "TESSERA_GPU_BANDWIDTH",
             arginfo: "need",
-            usage: "[tessera] sensitive or insensitive to the bandwidth between whole GPUs",
+            usage: "[tessera] sensitive or insensitive: see man tessera-options",
         },
         Spec {
             opt: Opt::SetPolicy,
             name: "gpu-set-policy",
             env: "TESSERA_GPU_SET_POLICY",
             arginfo: "policy",
-            usage: "[tessera] how a set of whole GPUs is selected: preserve, greedy, topo-aware or baseline",
+            usage: "[tessera] choice among sets: see man tessera-options",
         },
         Spec {
             opt: Opt::Wait,
             name: "gpu-wait",
             env: "TESSERA_GPU_WAIT",
             arginfo: "gbps:time",
-            usage: "[tessera] wait at most so long (seconds or H:MM:SS) for whole GPUs predicted above so many GB/s, such \
-                    as 25:20:00; others pass meanwhile. none: take what there is",
+            usage: "[tessera] wait for faster links: see man tessera-options",
         },
         Spec {
             opt: Opt::Times,
             name: "gpu-times",
             env: "TESSERA_GPU_TIMES",
             arginfo: "list",
-            usage: "[tessera] run time on a MIG instance of each size, such as 1g:60,2g:35 (seconds or H:MM:SS): the \
-                    planner may choose among them",
+            usage: "[tessera] run times per size: see man tessera-options",
         },
         Spec {
             opt: Opt::Profile,
             name: "gpu-profile",
             env: "TESSERA_GPU_PROFILE",
             arginfo: "name",
-            usage: "[tessera] name of the application, for jobs that scale alike: their run times per size are learnt from past ones",
+            usage: "[tessera] application: see man tessera-options",
         },
         Spec {
             opt: Opt::Place,
             name: "gpu-place",
             env: "TESSERA_GPU_PLACE",
             arginfo: "gpu@start",
-            usage: "[tessera] where the MIG instance should be if that is free, such as 3@4: GPU 3 from slice 4",
+            usage: "[tessera] one place for the instance: see man tessera-options",
         },
         Spec {
             opt: Opt::Power,
             name: "gpu-power",
             env: "TESSERA_GPU_POWER",
             arginfo: "watts",
-            usage: "[tessera] power cap of each of the job's GPUs, such as 200; of several jobs on one GPU the highest counts. auto: the \
-                    most efficient one for the application that --gpu-profile names",
+            usage: "[tessera] most watts that each of the job's GPUs may draw, such as 200",
         },
     ];
 

@@ -33,34 +33,20 @@ fn outcome(given: &[(Opt, &str)]) -> String {
 }
 
 #[test]
-fn a_few_megabytes_may_be_meant_as_gigabytes() {
-    let warnings = |text: &str| {
-        let mut typed = Typed::default();
-        typed.push(Opt::Mem, text, Source::CommandLine);
-        typed.warnings(&Renames::new())
-    };
-    assert_eq!(warnings("10"), ["--gpu-mem=10 means 10 MB; for gigabytes write 10G"]);
-    for meant in ["10G", "10M", "256", "8000", "x", "", "0", "00"] {
-        assert_eq!(warnings(meant), [""; 0], "{meant}");
-    }
+fn a_cap_above_every_board_is_refused() {
+    assert_eq!(
+        outcome(&[(Opt::Power, "2000W")]),
+        "refused: --gpu-power=2000W: is not a power cap: expected whole watts, 1 to 1400 (no GPU draws more), such as 200 or 200W, or auto"
+    );
+    assert_eq!(outcome(&[(Opt::Power, "1400")]), "v1 iso=whole cap=1400");
 }
 
 #[test]
-fn a_cap_above_every_board_is_said_to_limit_nothing() {
-    let warnings = |text: &str| {
-        let mut typed = Typed::default();
-        typed.push(Opt::Power, text, Source::CommandLine);
-        typed.warnings(&Renames::new())
-    };
+fn a_memory_without_a_unit_is_refused() {
     assert_eq!(
-        warnings("2000W"),
-        [
-            "--gpu-power=2000 limits nothing: no GPU draws more than 1400 W; `tessera power status` shows what yours draw"
-        ]
+        outcome(&[(Opt::Mem, "10")]),
+        "refused: --gpu-mem=10: has no unit: expected a size such as 10G or 500M (10^9 and 10^6 bytes), or 10Gi (2^30)"
     );
-    for meant in ["1400", "200W", "auto", "99999", "x"] {
-        assert_eq!(warnings(meant), [""; 0], "{meant}");
-    }
 }
 
 #[test]

@@ -4,12 +4,14 @@ use geometry::Model;
 use geometry::size::parse_mib;
 use protocol::SetWait;
 use protocol::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
-use protocol::wire::MAX_CAP_W;
 use protocol::{Bandwidth, Isolation, MAX_INSTANCES};
 use toml_tables::nearest;
 use topology::{Pattern, Selection};
 
 use crate::table::Opt;
+
+/// The highest power limit of all boards that Tessera knows, W.
+pub const MOST_DRAW_W: u16 = 1400;
 
 /// One option with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,8 +148,10 @@ fn mem(text: &str) -> Result<u64, String> {
 
 fn power(text: &str) -> Result<u16, String> {
     let number = text.strip_suffix(['W', 'w']).unwrap_or(text);
-    whole_number(number, MAX_CAP_W.into()).and_then(|n| u16::try_from(n).ok()).ok_or_else(|| {
-        format!("is not a power cap: expected whole watts, 1 to {MAX_CAP_W}, such as 200 or 200W, or auto")
+    whole_number(number, MOST_DRAW_W.into()).and_then(|n| u16::try_from(n).ok()).ok_or_else(|| {
+        format!(
+            "is not a power cap: expected whole watts, 1 to {MOST_DRAW_W} (no GPU draws more), such as 200 or 200W, or auto"
+        )
     })
 }
 

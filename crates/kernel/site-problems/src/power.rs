@@ -166,7 +166,7 @@ mod tests {
             LIMITS_W.iter().map(|(key, least, most)| (*key, (*least, *most))).collect();
         assert_eq!(known, simulated);
         let highest = LIMITS_W.iter().map(|(.., most)| *most).max();
-        assert_eq!(highest, Some(job_options::MOST_DRAW_W), "what sbatch warns of");
+        assert_eq!(highest, Some(job_options::MOST_DRAW_W), "what sbatch refuses");
         assert_eq!(known.len(), Model::all().len(), "every model has its limits");
         assert!(boards.board.iter().all(|board| board.min_power_w > LEAST_W));
     }

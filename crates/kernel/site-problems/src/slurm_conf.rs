@@ -1,6 +1,5 @@
 //! Reads the names of partitions and types of GPUs from a slurm.conf, for checks without a running Slurm.
 
-use slurm_names::gpu_types_in;
 use std::collections::HashMap;
 
 use site_config::hostlist::expand;
@@ -101,7 +100,4 @@ mod tests {
         let names = names_in_slurm_conf("PartitionName=gpu\nInclude /etc/slurm/parts.conf\n");
         assert_eq!((names.partitions, names.gpu_types.len()), (None, 0));
     }
-
-    #[test]
-    fn types_of_a_node_are_read() {}
 }

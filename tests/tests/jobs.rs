@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
+mod cookbook;
 
 use std::collections::BTreeSet;
 
@@ -156,5 +157,18 @@ fn the_sample_tasks_of_the_documentation_succeed() {
             let ended = cluster.wait_end(job).unwrap();
             assert_eq!(ended.state(), "COMPLETED", "{command}: {}", cluster.output(job));
         }
+    });
+}
+
+#[test]
+fn the_scripts_of_the_cookbook_run() {
+    with(|cluster| cookbook::scripts_run(cluster));
+}
+
+#[test]
+fn interactive_recipes_of_the_cookbook_see_a_gpu() {
+    with(|cluster| {
+        cookbook::a_shell_of_salloc_is_on_the_node(cluster);
+        cookbook::answers_to_the_form_are_jobs(cluster);
     });
 }

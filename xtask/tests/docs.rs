@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -40,7 +42,7 @@ fn every_page_is_in_the_book_and_every_link_leads_somewhere() {
     let listed = links(&fs::read_to_string(&summary).unwrap()).into_iter().map(|page| docs.join(page));
     let listed: BTreeSet<PathBuf> = listed.chain([summary]).collect();
     assert_eq!(all.difference(&listed).collect::<Vec<_>>(), Vec::<&PathBuf>::new(), "not in docs/SUMMARY.md");
-    let others = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(|name| root().join(name));
+    let others = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md"].map(|name| root().join(name));
     for page in all.iter().chain(&others) {
         for target in links(&fs::read_to_string(page).unwrap()) {
             assert!(page.parent().unwrap().join(&target).exists(), "{}: {target}", page.display());
@@ -62,17 +64,49 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_test_that_the_table_of_findings_names_is_there() {
+fn every_test_that_a_table_names_is_there() {
     let mut files = Vec::new();
     let parts = ["crates", "cli", "tests", "xtask", "spank-plugin", "select-plugin", "gres-helper"];
     parts.iter().for_each(|part| sources(&root().join(part), &mut files));
     let all: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-    let page = fs::read_to_string(root().join("docs/figures/findings.md")).unwrap();
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.rsplit(" | ").next());
-    let mut names = rows.flat_map(|tests| tests.split('`').skip(1).step_by(2)).peekable();
-    assert!(names.peek().is_some());
-    let missing: Vec<&str> = names.filter(|name| !all.contains(&format!("fn {name}("))).collect();
-    assert_eq!(missing, Vec::<&str>::new(), "named in docs/figures/findings.md");
+    for page in ["docs/figures/findings.md", "docs/when-it-fails.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.rsplit(" | ").next());
+        let names = rows.flat_map(|tests| tests.split('`').skip(1).step_by(2));
+        // A fault of chaos or a command has another form.
+        let is_test = |name: &&str| name.contains('_') && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let mut names = names.filter(is_test).peekable();
+        assert!(names.peek().is_some(), "{page}");
+        let missing: Vec<&str> = names.filter(|name| !all.contains(&format!("fn {name}("))).collect();
+        assert_eq!(missing, Vec::<&str>::new(), "named in {page}");
+    }
+}
+
+/// Prometheus's own tool accepts the alerts, and each says what its test expects. It is large, so no set-up installs it.
+#[test]
+fn promtool_accepts_the_alerts() {
+    let dir = root().join("contrib/prometheus");
+    for args in [["check", "rules", "tessera.rules.yml"], ["test", "rules", "tessera.rules.test.yml"]] {
+        let Ok(said) = Command::new("promtool").current_dir(&dir).args(args).output() else {
+            let skipped = b"\nskipped: alerts for Prometheus: promtool is not installed\n";
+            return std::io::stderr().write_all(skipped).unwrap();
+        };
+        assert!(said.status.success(), "{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    }
+}
+
+/// Each alert has a row that says what to do, and a test.
+#[test]
+fn every_alert_is_explained_and_tested() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let rules = read("contrib/prometheus/tessera.rules.yml");
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 8);
+    let (page, tests) = (read("docs/monitoring.md"), read("contrib/prometheus/tessera.rules.test.yml"));
+    for alert in alerts {
+        assert!(page.contains(&format!("| {alert} |")), "{alert}: not in docs/monitoring.md");
+        assert!(tests.contains(&format!("alertname: {alert}\n")), "{alert}: not in tessera.rules.test.yml");
+    }
 }
 
 #[test]

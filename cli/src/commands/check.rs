@@ -75,11 +75,12 @@ fn summary(config: &SiteConfig) -> String {
     let mut text = String::new();
     for spec in &config.nodes {
         let mig = match spec.mig {
-            MigPolicy::On => "on",
-            MigPolicy::Off => "off",
-            MigPolicy::Dynamic => "dynamic",
+            _ if !spec.gpus.iter().any(|gpu| gpu.has_mig()) => "no MIG",
+            MigPolicy::On => "MIG on",
+            MigPolicy::Off => "MIG off",
+            MigPolicy::Dynamic => "MIG dynamic",
         };
-        let _ = writeln!(text, "  {}, MIG {mig}", site::title(spec));
+        let _ = writeln!(text, "  {}, {mig}", site::title(spec));
     }
     text
 }

@@ -15,6 +15,8 @@ fn check() {
       n2: 2 x h100-80gb-sxm, links pcie, MIG dynamic
     exit 0
     ");
+    fs::write(site.path().join("old.toml"), SITE.replace("h100-80gb-sxm", "v100-16gb")).unwrap();
+    assert!(site.run(&["check", "old.toml"]).contains("n2: 2 x v100-16gb, links pcie, no MIG\n"));
     fs::write(site.path().join("bad.toml"), SITE.replace("dgx-v", "dgx-w").replace("gpu_mem", "gpu_men"))
         .unwrap();
     assert_snapshot!(site.run(&["check", "bad.toml"]), @r#"

@@ -304,3 +304,19 @@ fn a_memory_without_a_unit_is_refused() {
     let said = explain(&world(), &["--gpu-mem=10"]);
     assert!(said.contains("stderr: tessera: refused at submission: --gpu-mem=10: has no unit: "), "{said}");
 }
+
+#[test]
+fn a_command_line_of_sbatchs_is_understood() {
+    let dir = world();
+    let everyday = ["-p", "gpu", "-A", "lab", "-t", "30", "-c", "4", "--mem", "8G", "-J", "x", "-o", "out"];
+    let with = |args: &[&str]| explain(&dir, &[&everyday[..], args].concat());
+    assert_snapshot!(with(&["-N2", "-n2", "--gpu-isolation=mig:4g.20gb"]), @"");
+    assert_snapshot!(with(&["-N3", "-x", "n7", "--gpu-isolation=mig:4g.20gb"]), @"");
+    let site = SITE.replace("count = 1\nmig", "count = 2\nmig");
+    fs::write(dir.path().join("tessera.toml"), site).unwrap();
+    fs::write(dir.path().join("nodes"), NODES.replace("gpu0=free", "gpu0=free gpu1=free")).unwrap();
+    let said = with(&["-G", "2"]);
+    let hint = "With --gpus=2 the job may get several nodes, so Slurm alone picks them, without regard to links. Add -N1 to get the best-linked node.\n";
+    assert!(said.contains(hint), "{said}");
+    assert!(!with(&["-G", "2", "-N1"]).contains("-N1"));
+}

@@ -67,7 +67,7 @@ fn days_of_instances() {
 
                 started   mean wait  never started  made  used again  destroyed  held  idle  free
     2024-10-04        4  3 h 30 min              2     2           1          1  52 %   7 %  41 %
-    2024-10-05        1       5 h              0     0           0          1  59 %   0 %  41 %
+    2024-10-05        1         5 h              0     0           0          1  59 %   0 %  41 %
     2024-10-06        0           -              0     0           0          0  50 %   0 %  50 %
 
     Not counted: 1 job with GPUs. The accounting does not say which GPUs.

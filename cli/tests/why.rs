@@ -391,3 +391,27 @@ fn a_job_on_several_nodes_is_told_when_so_many_have_room() {
     );
     assert!(four.ends_with("exit 0"), "a drained node may come back: {four}");
 }
+
+#[test]
+fn as_many_as_are_free_are_offered() {
+    let offered = |asks: &str, gres: &str, gpus: &str| {
+        let comment = if asks.is_empty() { String::new() } else { format!("tessera: asks v1 {asks}") };
+        let dir = world("Resources", &comment, gres);
+        let site = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 8\nmig = \"dynamic\"\n";
+        fs::write(dir.path().join("tessera.toml"), site).unwrap();
+        let nodes = format!("NodeName=n1 A=x\n   Extra=tessera {gpus}\n");
+        fs::write(dir.path().join("nodes"), nodes).unwrap();
+        let said = slurm::tessera(dir.path(), &["why", "20"]);
+        let (_, offers) = said.split_once("These would start now instead:\n").unwrap_or(("", &said));
+        offers.to_owned()
+    };
+    let busy = |n: u32| (0..8).map(|gpu| format!("gpu{gpu}={} ", if gpu < n { "whole[job11]" } else { "free" }));
+    let busy = |n: u32| busy(n).collect::<String>();
+    assert_eq!(offered("", "gres:gpu:8", &busy(3)), "  --gpu-isolation=whole --gpus-per-node=5 on n1\nexit 0\n".trim_end());
+    // Four instances of 20 GB need two GPUs; with one free there are two.
+    let four = "iso=mig:3g.20gb inst=4";
+    assert_eq!(
+        offered(four, "gres:shard:80", &busy(7)),
+        "  --gpu-isolation=mig:3g.20gb --gpu-instances=2 on n1\nexit 0"
+    );
+}

@@ -14,7 +14,7 @@ use lab::command::{PATIENCE, wait_for};
 use lab::{Cluster, Daemon, User};
 
 /// Options, and what the refusal must name.
-const BAD: [(&[&str], &[&str]); 17] = [
+const BAD: [(&[&str], &[&str]); 19] = [
     (&["--gpu-isolation=vmm"], &["--gpu-isolation", "vmm", "mig"]),
     (&["--gpu-isolation=mig:9g.99gb"], &["--gpu-isolation", "9g.99gb"]),
     (&["--gpu-isolation=mig:1g.6gb"], &["1g.6gb"]),
@@ -32,6 +32,9 @@ const BAD: [(&[&str], &[&str]); 17] = [
     (&["--gpu-isolation=mig", "--gres=gpu:2"], &["gres"]),
     (&["--gpu-isolation=mps", "--gres=shard:2"], &["gres"]),
     (&["--gpu-isolation=mig:7g.40gb", "--gpu-instances=9", "-w", "n1"], &["7g.40gb"]),
+    // Slurm refuses these, and Tessera says why.
+    (&["--gres=gpu:99"], &["--gres=gpu:99: no node that this job may use has more than"]),
+    (&["--gres=gpu:1g.5gb:1"], &["type 1g.5gb; a MIG instance is --gpu-isolation=mig:1g.5gb"]),
 ];
 
 #[test]

@@ -7,11 +7,21 @@ const MOST: usize = 60;
 /// Characters that are left of a longer one.
 const KEPT: usize = 24;
 
-/// A hostlist in the order of its numbers; of a long one its beginning and the number of nodes: `n[1,8,11,18-20,…] (193 nodes)`.
+/// A hostlist, the names of one stem together and in the order of their numbers; of a long one its beginning and the number of nodes: `n[1,8,11,18-20,…] (193 nodes)`.
 pub(crate) fn brief(names: &[String]) -> String {
-    let mut names = names.to_vec();
-    names.sort_by(|a, b| by_number(a).cmp(&by_number(b)));
-    let all = hostlist::compress(&names);
+    let mut stems: Vec<&str> = Vec::new();
+    for (stem, _) in names.iter().map(|name| stem_and_number(name)) {
+        if !stems.contains(&stem) {
+            stems.push(stem);
+        }
+    }
+    let place = |name: &String| {
+        let (stem, number) = stem_and_number(name);
+        (stems.iter().position(|known| *known == stem), number)
+    };
+    let mut sorted = names.to_vec();
+    sorted.sort_by_cached_key(place);
+    let all = hostlist::compress(&sorted);
     if all.chars().count() <= MOST {
         return all;
     }
@@ -21,10 +31,10 @@ pub(crate) fn brief(names: &[String]) -> String {
     format!("{kept},…{close} ({} nodes)", names.len())
 }
 
-/// A name as it is ordered: `n9` comes before `n10`.
-fn by_number(name: &str) -> (&str, u64, &str) {
+/// The parts of a name by which it is ordered: `n9` comes before `n10`.
+fn stem_and_number(name: &str) -> (&str, u64) {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    (stem, name[stem.len()..].parse().unwrap_or(u64::MAX), name)
+    (stem, name[stem.len()..].parse().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -35,7 +45,7 @@ mod tests {
     fn numbers_are_in_their_order() {
         let of = |names: &[&str]| brief(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         assert_eq!(of(&["n2", "n1"]), "n[1-2]");
-        assert_eq!(of(&["n10", "n9", "login", "gpu1", "n1"]), "gpu1,login,n[1,9-10]");
+        assert_eq!(of(&["n10", "n9", "login", "gpu1", "n1"]), "n[1,9-10],login,gpu1");
     }
 
     #[test]

@@ -386,7 +386,7 @@ fn explain_says_what_holds_a_share() {
     let four = memory(&format!("{mps} --ntasks-per-node=4"));
     assert_eq!(
         four.as_deref(),
-        Some("memory: 749 MB for each of 4 tasks on a node, and 8 % of the SMs for each (MPS, cooperative)")
+        Some("memory: 749 MB for each of 4 tasks on a node, and 4 % of the SMs for each (MPS, cooperative)")
     );
     assert_eq!(memory("--gpu-isolation=mig --gpu-mem=3G"), None, "an instance ends by itself");
     let level = |options: &str| {

@@ -200,7 +200,8 @@ fn help() {
 
     Options:
           --config <FILE>     Read this tessera.toml
-          --node <NODES>      Ask these nodes of tessera.toml, such as n[1-4]; by default all
+      -w, --node <NODES>      Ask these nodes of tessera.toml, such as n[1-4]; by default all [alias:
+                              --nodelist]
           --model <KEY>       Ask a made-up node with GPUs of this model instead of one of tessera.toml
           --count <N>         Number of GPUs in that node [default: 1]
           --links <SYSTEM>    Interconnect of that node [default: pcie]
@@ -208,9 +209,9 @@ fn help() {
           --empty             Take all nodes as empty
           --all               Print the candidates of every node
           --busy <LAYOUT>     Use this layout as the node's state, as sinfo -O extra prints it
-          --partition <NAME>  Apply the limits of this partition
-          --account <NAME>    Apply the limits of this account
-          --qos <NAME>        Apply Slurm's limits of this QOS instead of those of your default one
+      -p, --partition <NAME>  Apply the limits of this partition
+      -A, --account <NAME>    Apply the limits of this account
+      -q, --qos <NAME>        Apply Slurm's limits of this QOS instead of those of your default one
           --json              Print JSON
       -h, --help              Print help (see more with '--help')
 
@@ -233,8 +234,15 @@ fn help() {
           --gpu-wait <GBPS:TIME>     Wait up to TIME for whole GPUs that are predicted to exceed GBPS,
                                      or none
           --ntasks-per-node <N>      Slurm tasks per node: a job of kind tasks takes a seat for each
+      -n, --ntasks <N>               Slurm tasks of the job
+      -N, --nodes <N>                Nodes of the job, such as 2 or 2-4: what is explained is its part
+                                     on each of them
+      -t, --time <TIME>              Time limit, such as 2:00:00: it counts before reservations and
+                                     under limits of GPU minutes
           --gpu-power <WATTS>        Power cap of each GPU, such as 200
-          --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
+      -G, --gpus <N>                 Whole GPUs of the job, on as many nodes as Slurm likes unless -N
+                                     says how many
+          --gpus-per-node <N>        Whole GPUs per node
           --gpus-per-task <N>        Whole GPUs for each Slurm task; --ntasks-per-node says how many
                                      tasks a node has
           --gres <LIST>              GPUs or shards that Slurm counts, per node, such as gpu:2 or
@@ -242,9 +250,11 @@ fn help() {
           --exclusive                The job has its nodes for itself
           --reservation <NAME>       Only the nodes of this reservation; whether you may use it is not
                                      looked at
-          --constraint <LIST>        Only nodes with these features, such as a100&nvlink or
+      -C, --constraint <LIST>        Only nodes with these features, such as a100&nvlink or
                                      (a100|h100)&nvlink
-          --exclude <NODES>          Not these nodes, a hostlist such as n[1-2]
+      -x, --exclude <NODES>          Not these nodes, a hostlist such as n[1-2]
+      -c, --cpus-per-task <N>        Cores per Slurm task; not looked at
+          --mem <SIZE>               Host memory; not looked at
     exit 0
     ");
     assert_snapshot!(run("plan -h"), @r"
@@ -307,7 +317,7 @@ fn usage_errors() {
     exit 1
     ");
     assert_snapshot!(run("explain --gpu-isolation=mug"), @r"
-    stderr: tessera: refused at submission: --gpu-isolation=mug: is unknown: expected auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none, such as mig:2g.10gb
+    stderr: tessera: refused at submission: --gpu-isolation=mug: is unknown: did you mean mig? expected auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none, such as mig:2g.10gb
     exit 1
     ");
 }

@@ -23,7 +23,7 @@ use site_config::SiteConfig;
 pub(crate) use args::ExplainArgs;
 use explained::Explained;
 use memory::ExplainedMemory;
-use nodes::{AskedNodes, asked};
+use nodes::{AskedNodes, NodesKnown, asked};
 pub(crate) use request::RequestArgs;
 
 use crate::allowance::{self, Need};
@@ -153,7 +153,9 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
             value["limits"] = allowance::json(allowance);
             value["kept_by_limit"] = kept.into();
         }
-        value["needs_nodes"] = needs.nodes.into();
+        if needs.nodes > 1 {
+            value["needs_nodes"] = needs.nodes.into();
+        }
         return Outcome::json(&value, status);
     }
     if let Some(note) = &question.note {
@@ -183,7 +185,7 @@ fn needs(args: &ExplainArgs, asked: &AskedNodes) -> Needs {
 /// Says what a job misses that counts its GPUs for all of its nodes together.
 fn by_slurm_alone(args: &ExplainArgs, asked: &AskedNodes) -> Option<String> {
     asked.config.node_order(asked.caller.partition.as_deref())?;
-    let option = args.request.spread().filter(|_| args.model.is_none())?;
+    let option = args.request.spread().filter(|_| matches!(asked.seen, NodesKnown::Now))?;
     Some(format!(
         "With {option} the job may get several nodes, so Slurm alone picks them, without regard to links. Add -N1 to get the best-linked \
          node."

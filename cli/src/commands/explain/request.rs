@@ -93,7 +93,6 @@ pub(crate) struct RequestArgs {
 
 /// Everyday options of sbatch that have no part in the choice of GPUs: a command line of sbatch's works with them.
 #[derive(Args)]
-#[expect(dead_code, reason = "taken so that they are no error")]
 struct NotLookedAt {
     /// Cores per Slurm task; not looked at
     #[arg(short = 'c', long, value_name = "N")]

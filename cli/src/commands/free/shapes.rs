@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn several_devices_are_asked_for_together() {
-        let (config, errors) = site_config::parse("t", "", &|_| Err(std::io::ErrorKind::NotFound.into()));
+        let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 8\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
         assert_eq!(errors, []);
         let config = config.unwrap();
         let model = Model::find("a100-40gb").unwrap();

@@ -104,9 +104,9 @@ mod tests {
         let seen = crate::idle_jobs::IdleSeen::of(&crate::idle_jobs::tests::seen()).unwrap();
         let held: Vec<&IdleHeld> = seen.held.iter().collect();
         insta::assert_snapshot!(of(&held, &seen.silent, 10_000, 600), @r"
-        JOB  USER   PARTITION  NODES  GPUS                IDLE FOR   SLICES  SLICE HOURS  MEMORY  ENOUGH
-         11  alice  gpu        n1     1 of 1              2 h       3.0          6.0  3.3 GB  --gpu-mem=5G
-         13  bob    gpu        n2     1 of 2, job in use  60 min        3.5          3.5    0 MB  1 of its 2
+        JOB  USER   PARTITION  NODES  GPUS                IDLE FOR  SLICES  SLICE HOURS  MEMORY  ENOUGH
+         11  alice  gpu        n1     1 of 1              2 h          3.0          6.0  3.3 GB  --gpu-mem=5G
+         13  bob    gpu        n2     1 of 2, job in use  60 min       3.5          3.5    0 MB  1 of its 2
         2 jobs: 6.5 slices, 9.5 slice hours
         not known of n4: `tessera node idle` has told nothing there for an hour
         ");

@@ -42,7 +42,8 @@ fn every_page_is_in_the_book_and_every_link_leads_somewhere() {
     let listed = links(&fs::read_to_string(&summary).unwrap()).into_iter().map(|page| docs.join(page));
     let listed: BTreeSet<PathBuf> = listed.chain([summary]).collect();
     assert_eq!(all.difference(&listed).collect::<Vec<_>>(), Vec::<&PathBuf>::new(), "not in docs/SUMMARY.md");
-    let others = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md"].map(|name| root().join(name));
+    let others =
+        ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md"].map(|name| root().join(name));
     for page in all.iter().chain(&others) {
         for target in links(&fs::read_to_string(page).unwrap()) {
             assert!(page.parent().unwrap().join(&target).exists(), "{}: {target}", page.display());
@@ -74,7 +75,8 @@ fn every_test_that_a_table_names_is_there() {
         let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.rsplit(" | ").next());
         let names = rows.flat_map(|tests| tests.split('`').skip(1).step_by(2));
         // A fault of chaos or a command has another form.
-        let is_test = |name: &&str| name.contains('_') && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let is_test =
+            |name: &&str| name.contains('_') && name.chars().all(|c| c.is_alphanumeric() || c == '_');
         let mut names = names.filter(is_test).peekable();
         assert!(names.peek().is_some(), "{page}");
         let missing: Vec<&str> = names.filter(|name| !all.contains(&format!("fn {name}("))).collect();
@@ -91,7 +93,12 @@ fn promtool_accepts_the_alerts() {
             let skipped = b"\nskipped: alerts for Prometheus: promtool is not installed\n";
             return std::io::stderr().write_all(skipped).unwrap();
         };
-        assert!(said.status.success(), "{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+        assert!(
+            said.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&said.stdout),
+            String::from_utf8_lossy(&said.stderr)
+        );
     }
 }
 

@@ -114,7 +114,8 @@ pub(crate) fn a_shell_of_salloc_is_on_the_node(cluster: &Cluster) {
 
 /// Each answer to the form of Open OnDemand is a job of the kind that was asked for.
 pub(crate) fn answers_to_the_form_are_jobs(cluster: &Cluster) {
-    let files = ["form.yml.erb", "submit.yml.erb"].map(|name| workspace().join("contrib/open-ondemand").join(name));
+    let files =
+        ["form.yml.erb", "submit.yml.erb"].map(|name| workspace().join("contrib/open-ondemand").join(name));
     let Ok(rendered) = run(Command::new("ruby").args(["-e", RENDER]).args(files)) else {
         return skipped("the form of Open OnDemand: ruby is not installed");
     };

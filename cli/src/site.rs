@@ -36,7 +36,7 @@ pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
     let path = path(named);
     let (config, errors) = parse(&path)?;
     if let Some(config) = config {
-        return Ok(tessera_toml::with_gres(&path, config));
+        return Ok(config);
     }
     let shown: Vec<String> = errors.iter().map(ConfigError::render).collect();
     let failure = Failure::new(format!(

@@ -19,7 +19,6 @@ mod narrow;
 mod node_order;
 mod patience;
 mod place_on_node;
-mod real_plugin;
 mod reminder;
 mod site;
 mod slices;

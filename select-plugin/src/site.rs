@@ -79,13 +79,6 @@ impl Site {
             "select plugin: {} in tessera.toml",
             counted(engine.site().nodes.len(), "node set")
         ));
-        if let [first, ..] = &engine.site().not_partitioned[..] {
-            log::error(format_args!(
-                "select plugin: GPUs of {}, such as {first}, are never partitioned: gres.conf has AutoDetect there, \
-                 with which slurmd takes MIG instances for GPUs; list them with File= and AutoDetect=off",
-                counted(engine.site().not_partitioned.len(), "node")
-            ));
-        }
         Reading::New(Box::new(engine))
     }
 

@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::path::Path;
 
+use plugin_front::around;
 use plugin_rt::{Chain, guard_ok, log};
 use slurm_numbers as numbers;
 use slurm_tables::Version;
@@ -11,7 +12,7 @@ use slurmctld_rt::{MissingSymbol, in_slurmctld};
 
 use super::host::Host;
 use super::records::Conf;
-use super::{fit, hooks, host, prototypes, real, version};
+use super::{REAL, fit, hooks, host, prototypes, version};
 use crate::state;
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU placement on top of select/cons_tres");
@@ -46,7 +47,7 @@ const ERROR: c_int = -1;
 
 around!(fn init() -> c_int, else SUCCESS, |real| {
     plugin_rt::install_panic_hook();
-    if let Err(e) = real::load(&mut names(version::slurm())) {
+    if let Err(e) = REAL.load(version::slurm(), &mut names(version::slurm())) {
         log::error(format_args!("select plugin: {}", Chain(&e)));
         return ERROR;
     }

@@ -3,8 +3,6 @@
 //! Lowest first: `host` and `version`, what is read of nodes, accounts and jobs, what is written, the hooks, and the functions that Slurm
 //! calls.
 
-#[macro_use]
-mod forward;
 mod accounts;
 mod apply;
 mod call;
@@ -17,8 +15,10 @@ mod jobs;
 mod licenses;
 mod nodes;
 mod prototypes;
-mod real;
 mod records;
 mod resources;
 mod version;
 mod weights;
+
+/// Slurm's own select_cons_tres.so.
+static REAL: plugin_front::Real = plugin_front::Real::new("select_cons_tres.so");

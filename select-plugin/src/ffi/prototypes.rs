@@ -9,11 +9,11 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use slurm_tables::Version;
+use plugin_front::{around, forward};
 use slurmctld_rt::{BitString, List};
 
 use super::call::Call;
-use super::{job_test, version};
+use super::{REAL, job_test, version};
 
 type Any = *mut c_void;
 const FAIL: c_int = -1;

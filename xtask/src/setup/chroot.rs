@@ -64,7 +64,8 @@ pub(super) struct Extra {
 }
 
 /// All of them: slurmdbd, its plugin for the database, and the library that the plugin loads; and Slurm's public library, which
-/// programs that submit jobs are built against. Where there is no source, the public headers too.
+/// programs that submit jobs are built against. Where there is no source, the public headers too. A Debian that still changes has no
+/// gpu_nvml.so.
 pub(super) fn extras(debian: Debian) -> Vec<Extra> {
     let slurmdbd = vec!["slurmdbd", "slurm-wlm-mysql-plugin", "libmariadb3"];
     let mut extras = vec![
@@ -73,6 +74,8 @@ pub(super) fn extras(debian: Debian) -> Vec<Extra> {
     ];
     if debian.moves {
         extras.push(Extra { what: "headers", packages: vec!["libslurm-dev"] });
+    } else {
+        extras.push(Extra { what: "nvml", packages: vec!["slurm-wlm-nvml-plugin"] });
     }
     extras
 }

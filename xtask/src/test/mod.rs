@@ -54,7 +54,7 @@ const FIRST: [&str; 12] = [
 ];
 
 /// The end-to-end programs that a whole run has on a Slurm of a Debian that still changes. `--slurm` runs all of them.
-const ON_MOVING: [&str; 3] = ["jobs", "node_order", "wrong_tables"];
+const ON_MOVING: [&str; 4] = ["autodetect", "jobs", "node_order", "wrong_tables"];
 
 /// Programs of unit tests at a time.
 const UNITS_AT_A_TIME: usize = 2;

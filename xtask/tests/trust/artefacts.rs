@@ -13,7 +13,7 @@ pub(crate) struct Artefact {
     pub(crate) thousands: f64,
 }
 
-pub(crate) const ARTEFACTS: [Artefact; 6] = [
+pub(crate) const ARTEFACTS: [Artefact; 7] = [
     Artefact {
         name: "select_cons_tres.so (slurmctld)",
         package: "select-plugin",
@@ -28,6 +28,7 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "node-layout",
             "node-state",
             "placement",
+            "plugin-front",
             "plugin-rt",
             "power",
             "protocol",
@@ -93,6 +94,19 @@ pub(crate) const ARTEFACTS: [Artefact; 6] = [
             "topology",
         ],
         thousands: 27.85,
+    },
+    Artefact {
+        name: "gpu_nvml.so",
+        package: "gpu-plugin",
+        crates: &[
+            "error-chain",
+            "plugin-front",
+            "plugin-rt",
+            "slurm-numbers",
+            "slurm-tables",
+            "slurmctld-rt",
+        ],
+        thousands: 3.5,
     },
     Artefact {
         name: "acct_gather_energy_tessera.so",

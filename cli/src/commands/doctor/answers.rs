@@ -92,6 +92,11 @@ impl SlurmAnswers {
         let slurm_conf = Path::new(self.settings.get("slurm_conf")?);
         fs::read_to_string(slurm_conf.with_file_name("gres.conf")).ok()
     }
+
+    /// Tells whether slurmd on this node may ask NVML for its GPUs.
+    pub(super) fn asks_nvml(&self, node: &str) -> bool {
+        self.gres_conf().is_some_and(|text| site_config::AutoDetect::of(&text).asks_nvml(node))
+    }
 }
 
 /// Whether a `SlurmctldHost` is this machine, `host` without its domain.

@@ -98,13 +98,6 @@ pub(crate) fn node(
         if count(gres, "mps") > 0 {
             f.bad(format!("{name}: has gres/mps beside Tessera: the node is left to Slurm alone; remove mps from its Gres="));
         }
-        if config.not_partitioned.iter().any(|n| n == name) {
-            f.bad(format!(
-                "{name}: gres.conf has AutoDetect, with which slurmd takes MIG instances for GPUs: its GPUs are never \
-                 partitioned; list them with File= and AutoDetect=off, or run `tessera node hand-over` there before \
-                 slurmd starts again: with instances left, Slurm drains the node"
-            ));
-        }
         if let Some(why) = slurm.standings.get(name).and_then(|standing| standing.why_not(name)) {
             f.bad(format!("{why}; until then no jobs with --gpu options start there"));
         }

@@ -153,8 +153,14 @@ fn order(local: &Local<'_>, gres: &str, count: usize, findings: &mut Findings) -
     let mut listed = None;
     match gpu_order(gres, name) {
         Err(why) => findings.bad(format!("{name}: gres.conf: {why}: cannot tell which GPUs Slurm means")),
-        Ok(GpuOrder::Drivers) => {
-            findings.skipped(format!("{name}: gres.conf does not name the GPUs' device files"));
+        Ok(order @ (GpuOrder::Drivers | GpuOrder::Minors | GpuOrder::DriversOrMinors)) => {
+            match Numbering::of(&local.settings, &order) {
+                Err(e) => findings.bad(format!("{name}: {}", with_causes(&e))),
+                Ok(numbering) => {
+                    listed = numbering.listed();
+                    findings.skipped(format!("{name}: gres.conf does not name the GPUs' device files"));
+                }
+            }
         }
         Ok(order) => {
             findings.group(format!("{name}: gres.conf lists the GPUs in the driver's order"), |f| {

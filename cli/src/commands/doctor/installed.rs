@@ -15,12 +15,17 @@ use crate::this_machine::{host, this_node};
 /// The file of both select plugins, Slurm's and ours.
 const SELECT: &str = "select_cons_tres.so";
 
+/// The file of both plugins for NVML, Slurm's and ours.
+const GPU: &str = "gpu_nvml.so";
+/// A symbol of ours.
+const MARKER: &str = "tessera_version";
+
 /// Whether what is installed on this machine is of one version and fits the Slurm that runs.
 pub(super) fn check(slurm: &SlurmAnswers, config: &SiteConfig, findings: &mut Findings) {
     let dirs = slurm.plugin_dirs();
     let ours = |name: &str| {
         let mut paths = dirs.iter().map(|dir| dir.join(name)).filter(|path| path.is_file());
-        paths.find(|path| name != SELECT || is_ours(path))
+        paths.find(|path| name != SELECT || is_ours(path, protocol::wire::PLACEMENT_ENV))
     };
     let plugins = [
         (SELECT, Needs::Exact),
@@ -32,6 +37,13 @@ pub(super) fn check(slurm: &SlurmAnswers, config: &SiteConfig, findings: &mut Fi
         plugins.filter_map(|(name, needs)| Some((ours(name)?, needs))).collect();
     let here = this_node().unwrap_or_default();
     let node = config.node(&here).map(|_| here.as_str());
+    if let Some(node) = node.filter(|node| slurm.asks_nvml(node)) {
+        match dirs.iter().map(|dir| dir.join(GPU)).find(|path| path.is_file()) {
+            Some(first) if is_ours(&first, MARKER) => files.push((first, Needs::Exact)),
+            Some(_) => findings.bad(no_gpu_plugin(node, &dirs)),
+            None => {}
+        }
+    }
     let mut broker = None;
     if let (Some(node), Some(_)) = (node, &config.tasks) {
         let paths = config.node.for_node(node);
@@ -57,10 +69,9 @@ pub(super) fn check(slurm: &SlurmAnswers, config: &SiteConfig, findings: &mut Fi
 
 /// Slurm takes the first file of a name in `PluginDir`: ours must come before the real cons_tres, which must be there.
 pub(super) fn plugins(dirs: &[PathBuf], findings: &mut Findings) {
-    let shown: Vec<String> = dirs.iter().map(|d| d.display().to_string()).collect();
-    let shown = shown.join(":");
+    let shown = shown(dirs);
     let select: Vec<PathBuf> = dirs.iter().map(|d| d.join(SELECT)).filter(|p| p.is_file()).collect();
-    let ours = |p: &PathBuf| is_ours(p);
+    let ours = |p: &PathBuf| is_ours(p, protocol::wire::PLACEMENT_ENV);
     match select.iter().position(ours) {
         None => findings.bad(format!("PluginDir = {shown} has no select_cons_tres.so of Tessera's")),
         Some(0) if select.len() == 1 => {
@@ -81,10 +92,24 @@ pub(super) fn plugins(dirs: &[PathBuf], findings: &mut Findings) {
     }
 }
 
-/// Only our select plugin knows the name of the variable that carries placements.
-fn is_ours(path: &PathBuf) -> bool {
-    let needle = protocol::wire::PLACEMENT_ENV.as_bytes();
+/// Tells whether a plugin is ours and not Slurm's own of the same name: only our select plugin knows the variable that carries
+/// placements, and only our GPU plugin has the symbol [`MARKER`].
+fn is_ours(path: &Path, needle: &str) -> bool {
+    let needle = needle.as_bytes();
     fs::read(path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|w| w == needle))
+}
+
+fn shown(dirs: &[PathBuf]) -> String {
+    dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(":")
+}
+
+fn no_gpu_plugin(node: &str, dirs: &[PathBuf]) -> String {
+    format!(
+        "{node}: gres.conf has AutoDetect, but PluginDir = {} has Slurm's own {GPU} first: at its next start slurmd takes MIG \
+         instances for GPUs, and Slurm drains the node. Run `tessera setup --plugins-only --apply` there, or list the GPUs with File= \
+         and AutoDetect=off",
+        shown(dirs)
+    )
 }
 
 pub(super) fn plugstack(path: &Path, findings: &mut Findings) {

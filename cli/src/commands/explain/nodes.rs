@@ -165,7 +165,6 @@ fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> 
         names: vec!["asked".to_owned()],
         gpus: vec![model; count],
         mig: MigPolicy::Dynamic,
-        mig_in_file: MigPolicy::Dynamic,
         uses: vec![GpuUse::AsMig; count],
         keep_uncut: 0,
         links: matrix,

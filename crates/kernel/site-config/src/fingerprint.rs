@@ -11,11 +11,11 @@ impl SiteConfig {
     }
 
     /// Gives the fingerprint of one of the file's node sets: its GPUs, `[node]`, `[mps]`, `[tasks]`, the power limit and
-    /// energy. Comments, the order of keys, limits and other nodes do not count, and neither does gres.conf.
+    /// energy. Comments, the order of keys, limits and other nodes do not count.
     #[must_use]
     pub fn fingerprint_of(&self, spec: &NodeSpec) -> u64 {
         let models: Vec<&str> = spec.gpus.iter().map(|model| model.key.as_str()).collect();
-        let of_gpus = (models, spec.mig_in_file, &spec.uses, spec.memory_fence, spec.power.cap_w);
+        let of_gpus = (models, spec.mig, &spec.uses, spec.memory_fence, spec.power.cap_w);
         let of_node = (&self.node, &self.mps, &self.tasks, self.power.energy);
         fnv_1a(format!("{of_gpus:?} {of_node:?}").as_bytes())
     }
@@ -31,7 +31,6 @@ fn fnv_1a(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gres_conf::AutoDetect;
 
     fn of(text: &str, node: &str) -> Option<u64> {
         let (config, errors) = crate::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
@@ -69,16 +68,6 @@ mod tests {
         ] {
             assert_eq!(of(&alike, "n1"), same, "{alike}");
         }
-    }
-
-    #[test]
-    fn gres_conf_does_not_count() {
-        let (config, _) = crate::parse("t", FILE, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        let mut config = config.unwrap();
-        let before = config.fingerprint("n1");
-        config.heed(&AutoDetect::of("AutoDetect=nvml\n"));
-        assert_eq!(config.not_partitioned, ["n1", "n2"]);
-        assert_eq!(config.fingerprint("n1"), before);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Slurm numbers a node's GPUs by their places in the file, whatever their device files are called (22.05 and 24.11
 //! `gres_common.c`: `gres_device->index`). If all lines are of one type, their order is that of the file. With several
 //! types, it is the order of the types in slurm.conf's `Gres=` [`gres.c`, `_merge_config`]. With `AutoDetect`, Slurm
-//! sorts the GPUs anew [`gres_gpu.c`, `_merge_system_gres_conf`].
+//! sorts the GPUs again: by the numbers of their device files, then by their links, which are in NVML's order; `nvidia` knows no links
+//! [`gres_gpu.c`, `_merge_system_gres_conf`].
 
 use std::collections::HashMap;
 
@@ -15,6 +16,11 @@ use crate::slurm_lines::{Line, lines};
 pub enum GpuOrder {
     /// The file names no device files: Slurm finds them itself, in the driver's order.
     Drivers,
+    /// The file names no device files: Slurm finds them itself and sorts them by their minor numbers (`AutoDetect=nvidia`).
+    Minors,
+    /// The file names no device files: Slurm finds them itself, in one of these two orders (`AutoDetect=full`). If they differ, the
+    /// order cannot be known.
+    DriversOrMinors,
     /// Slurm's numbers follow the order of these device files.
     Files(Vec<String>),
     /// Slurm's numbers follow the order of these device files if that is also the driver's order. If it is not, the order
@@ -60,8 +66,13 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
     let (mut types, files): (Vec<_>, Vec<_>) = of_all.into_iter().chain(of_node).unzip();
     let files: Vec<String> = files.into_iter().flatten().collect();
     types.dedup();
-    Ok(match (files.is_empty(), detect_node.or(detect_all) == Some(true), types.len()) {
-        (true, ..) => GpuOrder::Drivers,
+    let detect = detect_node.or(detect_all).unwrap_or(Detect::Off);
+    Ok(match (files.is_empty(), detect != Detect::Off, types.len()) {
+        (true, ..) => match detect {
+            Detect::Off | Detect::Linked => GpuOrder::Drivers,
+            Detect::Unlinked => GpuOrder::Minors,
+            Detect::Either => GpuOrder::DriversOrMinors,
+        },
         (false, true, _) => GpuOrder::IfDrivers(files, "AutoDetect sorts them anew"),
         (false, false, 0 | 1) => GpuOrder::Files(files),
         (false, false, _) => GpuOrder::IfDrivers(files, "slurm.conf's Gres= orders the types of GPU"),
@@ -69,14 +80,11 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
 }
 
 /// Nodes on which slurmd finds GPUs by itself (`AutoDetect`).
-///
-/// slurmd then counts each MIG instance as a GPU, but not the GPU that it is on, and does not start while a GPU is in MIG mode
-/// without an instance (22.05 and 24.11 `gpu_nvml.c`, `_get_system_gpu_list_nvml`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AutoDetect {
-    everywhere: bool,
+    everywhere: Detect,
     /// Settings of each node's own lines.
-    nodes: HashMap<String, bool>,
+    nodes: HashMap<String, Detect>,
 }
 
 impl AutoDetect {
@@ -89,14 +97,16 @@ impl AutoDetect {
         }
         for line in lines(text) {
             let line = Line::read(&line);
-            let Some(on) = line.field("AutoDetect").and_then(detects).filter(|_| !line.begins("Name")) else {
+            let Some(how) = line.field("AutoDetect").and_then(detects).filter(|_| !line.begins("Name"))
+            else {
                 continue;
             };
+
             match line.field("NodeName").filter(|_| line.begins("NodeName")) {
                 Some(list) => {
-                    found.nodes.extend(expand(list).unwrap_or_default().into_iter().map(|n| (n, on)))
+                    found.nodes.extend(expand(list).unwrap_or_default().into_iter().map(|n| (n, how)))
                 }
-                None => found.everywhere = on,
+                None => found.everywhere = how,
             }
         }
         found
@@ -105,14 +115,42 @@ impl AutoDetect {
     /// Tells whether slurmd finds the GPUs of this node by itself.
     #[must_use]
     pub fn on(&self, node: &str) -> bool {
+        self.way(node) != Detect::Off
+    }
+
+    /// Tells whether it may ask NVML for them, which shows MIG instances as GPUs.
+    #[must_use]
+    pub fn asks_nvml(&self, node: &str) -> bool {
+        matches!(self.way(node), Detect::Linked | Detect::Either)
+    }
+
+    fn way(&self, node: &str) -> Detect {
         self.nodes.get(node).copied().unwrap_or(self.everywhere)
     }
 }
 
-/// Tells whether `AutoDetect` with this value finds GPUs; `None` for a value that Slurm ignores.
-fn detects(how: &str) -> Option<bool> {
-    let is = |word: &str| how.eq_ignore_ascii_case(word);
-    if is("none") { None } else { Some(!is("off")) }
+/// A way to find GPUs, as far as their order depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Detect {
+    #[default]
+    Off,
+    /// With their links: `nvml`, and what finds GPUs of other makers.
+    Linked,
+    /// Without links: `nvidia`.
+    Unlinked,
+    /// `nvml` if that finds any, then `nvidia`: `full`.
+    Either,
+}
+
+/// Gives the way of an `AutoDetect` with this value; `None` for a value that Slurm ignores.
+fn detects(how: &str) -> Option<Detect> {
+    match how.to_ascii_lowercase().as_str() {
+        "none" => None,
+        "off" => Some(Detect::Off),
+        "nvidia" => Some(Detect::Unlinked),
+        "full" => Some(Detect::Either),
+        _ => Some(Detect::Linked),
+    }
 }
 
 /// Tells whether a line is for this node.
@@ -153,6 +191,8 @@ mod tests {
         let two = "Name=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1\n";
         assert!(reason(two).contains("types"));
         assert_eq!(gpu_order("AutoDetect=nvml\n", "n1"), Ok(GpuOrder::Drivers));
+        assert_eq!(gpu_order("AutoDetect=Nvidia\nName=shard Count=9\n", "n1"), Ok(GpuOrder::Minors));
+        assert_eq!(gpu_order("NodeName=n1 AutoDetect=full\n", "n1"), Ok(GpuOrder::DriversOrMinors));
         let off_here = "AutoDetect=nvml\nNodeName=n1 AutoDetect=off Name=gpu File=/dev/nvidia0\n";
         assert_eq!(gpu_order(off_here, "n1"), Ok(GpuOrder::Files(files(&["0"]))));
         // A node's own counts wherever it stands, and none in a line for GPUs of all nodes.
@@ -169,6 +209,9 @@ mod tests {
         let on = |text: &str| ["n1", "n2"].map(|node| AutoDetect::of(text).on(node));
         assert_eq!(on("Name=gpu File=/dev/nvidia0\n"), [false, false]);
         assert_eq!(on("AutoDetect=nvml\n"), [true, true]);
+        let nvml = |text: &str| ["n1", "n2"].map(|node| AutoDetect::of(text).asks_nvml(node));
+        assert_eq!(nvml("AutoDetect=full\nNodeName=n2 AutoDetect=nvidia\n"), [true, false]);
+        assert_eq!(nvml("AutoDetect=nvml\nNodeName=n2 AutoDetect=off\n"), [true, false]);
         assert_eq!(
             on("autodetect = NVML # all\nNodeName=n2 AutoDetect=off Name=gpu File=/dev/nvidia0\n"),
             [true, false]

@@ -96,7 +96,6 @@ fn sections(
         health: health::read(root),
         idle: idle::read(root),
         nodes: nodes.specs,
-        not_partitioned: Vec::new(),
     }
 }
 

@@ -87,18 +87,7 @@ fn node_set(
     let (interconnect, links) = links?;
     let (uses, keep_uncut, power) = (uses?, keep_uncut?, power?);
     let (names, gpus, mig) = (names?, gpus?, mig?);
-    Some(NodeSpec {
-        names,
-        gpus,
-        mig,
-        mig_in_file: mig,
-        uses,
-        keep_uncut,
-        links,
-        interconnect,
-        memory_fence,
-        power,
-    })
+    Some(NodeSpec { names, gpus, mig, uses, keep_uncut, links, interconnect, memory_fence, power })
 }
 
 /// A model that cannot be in MIG mode, if the site asks for the mode and all of the nodes' GPUs are such.

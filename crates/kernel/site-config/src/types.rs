@@ -13,7 +13,6 @@ use protocol::RequestDefaults;
 use protocol::{Bandwidth, Isolation, SetWait};
 use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
 
-use crate::gres_conf::AutoDetect;
 use crate::health::HealthRule;
 use crate::idle::Idle;
 use crate::limit::Limit;
@@ -47,8 +46,6 @@ pub struct SiteConfig {
     pub idle: Option<Idle>,
     /// `[[nodes]]`; no node is in two of them.
     pub nodes: Vec<NodeSpec>,
-    /// Nodes that the file lets be partitioned, and gres.conf does not: see [`SiteConfig::heed`].
-    pub not_partitioned: Vec<String>,
 }
 
 /// Jobs whose past run times tell how long a job of a job profile takes. The profile's name is whatever its user wrote:
@@ -312,8 +309,6 @@ pub struct NodeSpec {
     pub gpus: Vec<&'static Model>,
     /// Rule for partitioning the GPUs.
     pub mig: MigPolicy,
-    /// Rule for partitioning them as the file has it: gres.conf can differ from machine to machine. See [`SiteConfig::heed`].
-    pub mig_in_file: MigPolicy,
     /// Purpose of each of `gpus`, in their order.
     pub uses: Vec<GpuUse>,
     /// So many of the GPUs that jobs may have whole stay without instances and shares.
@@ -492,24 +487,6 @@ impl SiteConfig {
     #[must_use]
     pub fn in_power_budget(&self, node: &str) -> bool {
         self.power_budgets.iter().any(|budget| budget.nodes.iter().any(|name| name == node))
-    }
-
-    /// Partitions no GPU of a node on which slurmd finds GPUs by itself: with instances there, it would count too few GPUs at
-    /// its next start, and Slurm would drain the node.
-    pub fn heed(&mut self, detect: &AutoDetect) {
-        for mut spec in std::mem::take(&mut self.nodes) {
-            let cut = spec.mig != MigPolicy::Off;
-            let detected = |name: &String| cut && detect.on(name);
-            let (never, others): (Vec<String>, _) =
-                std::mem::take(&mut spec.names).into_iter().partition(detected);
-            self.not_partitioned.extend(never.iter().cloned());
-            if !never.is_empty() {
-                self.nodes.push(NodeSpec { names: never, mig: MigPolicy::Off, ..spec.clone() });
-            }
-            if !others.is_empty() {
-                self.nodes.push(NodeSpec { names: others, ..spec });
-            }
-        }
     }
 
     /// The node set that this node is in; `None` for a node that the file does not describe.

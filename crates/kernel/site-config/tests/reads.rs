@@ -225,19 +225,3 @@ fn single_gpus_have_their_use() {
         "tessera gpu0-2=free gpu3=slurm gpu4=mig[3g.20gb@0:idle,3g.20gb@4:idle] gpu5=free"
     );
 }
-
-#[test]
-fn where_slurmd_finds_gpus_by_itself_none_is_partitioned() {
-    let mut config = read(
-        "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\n\
-                           [[nodes]]\nnames = \"n4\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"off\"\n",
-    );
-    config.heed(&AutoDetect::of("NodeName=n[2,4] AutoDetect=nvml\n"));
-    let policy = |name: &str| config.node(name).map(|spec| spec.mig);
-    assert_eq!(
-        ["n1", "n2", "n3"].map(policy),
-        [MigPolicy::Dynamic, MigPolicy::Off, MigPolicy::Dynamic].map(Some)
-    );
-    assert_eq!(config.not_partitioned, ["n2"]);
-    assert_eq!(config.nodes.iter().map(|s| s.names.len()).sum::<usize>(), 4);
-}

@@ -129,8 +129,7 @@ impl LastGood {
             let found = texts.named.iter().find(|(known, _)| known == name);
             found.map(|(_, text)| text.clone()).ok_or_else(|| ErrorKind::NotFound.into())
         };
-        let config = site_config::parse(&path.to_string_lossy(), &texts.main, &named).0;
-        config.map(|config| tessera_toml::with_gres(path, config))
+        site_config::parse(&path.to_string_lossy(), &texts.main, &named).0
     }
 
     fn bytes(&self) -> io::Result<Vec<u8>> {

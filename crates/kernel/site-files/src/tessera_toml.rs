@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use error_chain::with_causes;
 use geometry::counted;
-use site_config::{AutoDetect, ConfigError, SiteConfig};
+use site_config::{ConfigError, SiteConfig};
 
 use plugin_rt::read_file::{CONFIG, read_small};
 
@@ -100,16 +100,6 @@ fn read_texts(path: &Path) -> io::Result<Read> {
     Ok((Texts { main, named: named.into_inner() }, config, errors))
 }
 
-/// Lets the gres.conf beside the file have its say: see [`SiteConfig::heed`].
-#[must_use]
-pub fn with_gres(path: &Path, mut config: SiteConfig) -> SiteConfig {
-    // Without the file on this machine slurmd does not detect anything here either.
-    if let Ok(text) = std::fs::read_to_string(path.with_file_name("gres.conf")) {
-        config.heed(&AutoDetect::of(&text));
-    }
-    config
-}
-
 /// The configuration of a site, from its file and those beside it, with their texts.
 ///
 /// # Errors
@@ -120,9 +110,7 @@ pub fn load(path: &Path) -> Result<(SiteConfig, Texts), LoadError> {
         io::ErrorKind::NotFound => LoadError::Missing(path.to_owned()),
         _ => LoadError::Read { path: path.to_owned(), source },
     })?;
-    config
-        .map(|config| (with_gres(path, config), texts))
-        .ok_or_else(|| LoadError::Bad { path: path.to_owned(), errors })
+    config.map(|config| (config, texts)).ok_or_else(|| LoadError::Bad { path: path.to_owned(), errors })
 }
 
 #[cfg(test)]

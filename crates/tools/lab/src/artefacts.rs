@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use error_chain::with_causes;
+use slurm_releases::Release;
 
 use crate::command::run;
-use crate::error::HarnessError;
+use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::paths::{real_parts, target_dir, workspace};
 use crate::slurm::Slurm;
@@ -37,11 +38,13 @@ impl Profile {
 pub const BUILT: &str = "TESSERA_E2E_BUILT";
 
 /// The plugins: one build for every Slurm.
-const PLUGINS: [&str; 5] = ["spank-plugin", "select-plugin", "gres-helper", "energy-plugin", "usage-plugin"];
-const PLUGIN_FILES: [(&str, &str); 5] = [
+const PLUGINS: [&str; 6] =
+    ["spank-plugin", "select-plugin", "gres-helper", "gpu-plugin", "energy-plugin", "usage-plugin"];
+const PLUGIN_FILES: [(&str, &str); 6] = [
     ("libspank_tessera.so", "spank_tessera.so"),
     ("libselect_cons_tres.so", "select_cons_tres.so"),
     ("libjob_submit_tessera.so", "job_submit_tessera.so"),
+    ("libgpu_nvml.so", "gpu_nvml.so"),
     ("libacct_gather_energy_tessera.so", "acct_gather_energy_tessera.so"),
     ("libacct_gather_interconnect_tessera.so", "acct_gather_interconnect_tessera.so"),
 ];
@@ -112,6 +115,25 @@ pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), Ha
     }
     Ok(())
 }
+
+/// Copies what slurmd needs to find GPUs by itself: Slurm's own gpu_nvml.so of the machine's series, which only a package that is not
+/// installed has, and the simulator under the name by which Slurm 22.05 looks for it.
+pub(crate) fn install_autodetect(
+    layout: &Layout,
+    slurm: &Slurm,
+    profile: Profile,
+) -> Result<(), HarnessError> {
+    copy(&programs(profile).join(LIBRARIES[0].0), &layout.at("lib").join("libnvidia-ml.so"))?;
+    if slurm.release != Release::MACHINE {
+        return Ok(());
+    }
+    let dir = layout.at(SLURM_NVML);
+    at(&dir, fs::create_dir_all(&dir))?;
+    copy(&real_parts().join("usr/lib/x86_64-linux-gnu/slurm-wlm/gpu_nvml.so"), &dir.join("gpu_nvml.so"))
+}
+
+/// Directory of Slurm's own gpu_nvml.so in a cluster's.
+pub(crate) const SLURM_NVML: &str = "slurm-nvml";
 
 /// Copies the `tessera` command into the cluster's directory.
 pub(crate) fn install_command(layout: &Layout, profile: Profile) -> Result<(), HarnessError> {

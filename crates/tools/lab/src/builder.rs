@@ -36,6 +36,7 @@ pub struct Builder {
     backup: bool,
     by_host_name: bool,
     clocks: bool,
+    detects: bool,
 }
 
 impl Cluster {
@@ -59,6 +60,7 @@ impl Cluster {
             backup: false,
             by_host_name: false,
             clocks: false,
+            detects: false,
         }
     }
 }
@@ -154,6 +156,14 @@ impl Builder {
         self
     }
 
+    /// Lets slurmd find GPUs by itself, as gres.conf then says: it sees those of its node in `/dev`, `/proc` and `/sys`, and Slurm's
+    /// own gpu_nvml.so is in `PluginDir`, if there is one.
+    #[must_use]
+    pub fn autodetect(mut self) -> Self {
+        self.detects = true;
+        self
+    }
+
     /// Gives each node, and the controllers, a clock that [`Cluster::set_clock`] sets. munged keeps the machine's.
     #[must_use]
     pub fn clocks(mut self) -> Self {
@@ -234,7 +244,10 @@ impl Builder {
         check_reachable(&dir)?;
         make_dirs(&layout, &templates.node_names())?;
         let cluster = Cluster {
-            inside: Inside { chroot: self.package_root.clone().or_else(|| slurm.chroot()) },
+            inside: Inside {
+                chroot: self.package_root.clone().or_else(|| slurm.chroot()),
+                detects: self.detects,
+            },
             guardian: self.guardian.map(|program| start_guardian(&program, &dir, remove_dir)).transpose()?,
             nodes: templates.node_names(),
             slurm,
@@ -270,6 +283,9 @@ impl Builder {
         }
         if !self.stock || self.simulated {
             artefacts::install_common(&cluster.layout, self.profile)?;
+            if self.detects {
+                artefacts::install_autodetect(&cluster.layout, &cluster.slurm, self.profile)?;
+            }
             sim::create_nodes(&cluster, &templates, self.stock)?;
         }
         if self.stock {

@@ -78,7 +78,10 @@ impl Cluster {
     }
 
     pub(crate) fn daemon_command(&self, host: &str, program: &str, args: &[&str]) -> Command {
-        let mut command = self.inside.command(self.layout.dir(), host, None, &self.slurm.daemon(program));
+        let node = self.layout.node(host);
+        let gpus_of = (self.inside.detects && program == "slurmd").then_some(node.as_path());
+        let daemon = self.slurm.daemon(program);
+        let mut command = self.inside.command(self.layout.dir(), host, None, &daemon, gpus_of);
         command.args(args).envs(self.environment()).env_remove("NVML_SIM_STATE");
         command
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::artefacts::SLURM_NVML;
 use crate::cluster::Cluster;
 use crate::command::run;
 use crate::config::{Place, Templates, Variant};
@@ -80,12 +81,16 @@ pub(crate) fn write_config(
     let layout = &cluster.layout;
     let host = run(&mut Command::new("hostname"))?.ok()?;
     let ports = ports::free(cluster.nodes.len() + 1)?;
+    let mut slurm_plugins = cluster.slurm.plugin_dir();
+    if cluster.inside.detects {
+        slurm_plugins = format!("{slurm_plugins}:{}", layout.at(SLURM_NVML).display());
+    }
     let place = Place {
         layout,
         host: host.trim(),
         controller_port: ports[0],
         node_ports: &ports[1..],
-        slurm_plugins: &cluster.slurm.plugin_dir(),
+        slurm_plugins: &slurm_plugins,
         variant,
     };
     let write = |name: &str, text: &str, mode: u32| {

@@ -6,9 +6,9 @@ use std::process::Command;
 use crate::clock;
 
 /// Makes the place usable, in a mount namespace that ends with the program: `$1` root of the chroot or empty, `$2` cluster
-/// directory, `$3` what is laid over `/etc`, or empty.
+/// directory, `$3` what is laid over `/etc`, or empty, `$4` the directory of a node whose GPUs are to be seen in `/dev`, `/proc` and `/sys`, or empty.
 const ENTER: &str = r#"set -e
-root=$1; dir=$2; etc=$3; shift 3
+root=$1; dir=$2; etc=$3; node=$4; shift 4
 if [ -n "$root" ]; then
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
@@ -19,6 +19,15 @@ if [ -n "$root" ]; then
   [ -e "$root/etc/hosts" ] || { cp /etc/hosts "$root/etc/hosts.$$"; mv "$root/etc/hosts.$$" "$root/etc/hosts"; }
 fi
 [ -z "$etc" ] || mount -t overlay overlay -o "lowerdir=$etc:$root/etc" "$root/etc"
+if [ -n "$node" ]; then
+  mount -t overlay overlay -o "lowerdir=$node/dev:/dev" "$root/dev"
+  mount --bind "$node/proc/driver" "$root/proc/driver"
+  mount -t tmpfs gpus "$root/sys/bus/pci/devices"
+  for gpu in "$node"/proc/driver/nvidia/gpus/*; do
+    mkdir "$root/sys/bus/pci/devices/${gpu##*/}"
+    cp /sys/devices/system/cpu/online "$root/sys/bus/pci/devices/${gpu##*/}/local_cpulist"
+  done
+fi
 [ -z "$root" ] || exec chroot "$root" "$@"
 exec "$@""#;
 
@@ -26,6 +35,8 @@ exec "$@""#;
 #[derive(Debug, Clone)]
 pub(crate) struct Inside {
     pub(crate) chroot: Option<PathBuf>,
+    /// slurmd finds its node's GPUs by itself: see [`crate::Builder::autodetect`].
+    pub(crate) detects: bool,
 }
 
 impl Inside {
@@ -42,13 +53,19 @@ impl Inside {
         host: &str,
         user: Option<(u32, u32)>,
         program: &str,
+        gpus_of: Option<&Path>,
     ) -> Command {
         let mut words: Vec<String> = Vec::new();
         let etc = clock::etc(cluster, host);
-        if self.chroot.is_some() || etc.is_some() {
+        if self.chroot.is_some() || etc.is_some() || gpus_of.is_some() {
             let path = |path: Option<&Path>| path.map_or(String::new(), |path| path.display().to_string());
             words.extend(["unshare", "-m", "--", "sh", "-c", ENTER, "enter"].map(str::to_owned));
-            words.extend([path(self.chroot.as_deref()), path(Some(cluster)), path(etc.as_deref())]);
+            words.extend([
+                path(self.chroot.as_deref()),
+                path(Some(cluster)),
+                path(etc.as_deref()),
+                path(gpus_of),
+            ]);
         }
         if let Some((uid, gid)) = user {
             words.extend(["setpriv".to_owned(), format!("--reuid={uid}"), format!("--regid={gid}")]);

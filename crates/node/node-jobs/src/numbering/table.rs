@@ -112,6 +112,15 @@ impl Numbering {
     pub fn of(node: &impl DescribedNode, order: &GpuOrder) -> Result<Self, NumberingError> {
         let (files, unsure) = match order {
             GpuOrder::Drivers => return Ok(Self::default()),
+            GpuOrder::Minors => return Ok(Self::by_minor(&minors(node)?)),
+            GpuOrder::DriversOrMinors => {
+                let why = "AutoDetect=full finds them with NVML or without: write AutoDetect=nvml or nvidia";
+                return if minors(node)?.is_sorted() {
+                    Ok(Self::default())
+                } else {
+                    Err(NumberingError::Unsure { why })
+                };
+            }
             GpuOrder::Files(files) => (files, None),
             GpuOrder::IfDrivers(files, why) => (files, Some(*why)),
         };
@@ -128,6 +137,17 @@ impl Numbering {
             Some(why) if !(0..).zip(&listed).all(is_nvmls) => Err(NumberingError::Unsure { why }),
             _ => Ok(Self { listed: Some(listed) }),
         }
+    }
+
+    /// Slurm's numbers count the GPUs by their minor numbers, of which `minors` has one for each of NVML's indices.
+    fn by_minor(minors: &[GpuMinor]) -> Self {
+        if minors.is_sorted() {
+            return Self::default();
+        }
+        let gpus = (0_u16..).zip(minors).map(|(gpu, minor)| Listed { gpu: NvmlIndex(gpu), minor: *minor });
+        let mut listed: Vec<Listed> = gpus.collect();
+        listed.sort_by_key(|gpu| gpu.minor);
+        Self { listed: Some(listed.into_iter().map(Some).collect()) }
     }
 
     /// Finds out what the numbers mean on the node of this name, from the gres.conf at `path`.
@@ -287,6 +307,16 @@ pub(crate) fn minors_by_bus(dir: &Path) -> Option<Vec<GpuMinor>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_links_slurm_counts_by_device_files() {
+        let of = |minors: [u32; 3]| {
+            let numbering = Numbering::by_minor(&minors.map(GpuMinor));
+            [0, 1, 2].map(|number| numbering.nvml_index(GpuIndex(number)).unwrap().0)
+        };
+        assert_eq!(of([0, 1, 2]), [0, 1, 2]);
+        assert_eq!(of([2, 0, 10]), [1, 0, 2]);
+    }
 
     #[test]
     fn nvml_counts_by_bus_id() {

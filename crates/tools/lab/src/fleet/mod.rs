@@ -102,7 +102,7 @@ impl Options {
         let layout = Layout::new(&dir);
         files::make_dirs(&layout)?;
         let cluster = Cluster {
-            inside: Inside { chroot: self.slurm.chroot() },
+            inside: Inside { chroot: self.slurm.chroot(), detects: false },
             guardian: Some(crate::builder::start_guardian(&self.guardian, &dir, true)?),
             nodes: files::names(self.nodes),
             slurm: self.slurm,

@@ -1,4 +1,7 @@
-//! Loads Slurm's own select_cons_tres.so.
+//! Loads Slurm's own plugin.
+
+#[macro_use]
+pub(crate) mod forward;
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -7,32 +10,57 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use plugin_rt::own_file;
+use slurm_tables::Version;
 use slurmctld_rt::fit::conf_texts;
 
-use super::version;
-use crate::real_plugin::{RealError, check, find};
+use crate::find::{RealError, check, find};
 
-/// Marks this plugin, so that a copy of it elsewhere in `PluginDir` is not taken for Slurm's.
-#[unsafe(no_mangle)]
-static tessera_select_marker: u8 = 1;
+/// Marks a plugin that stands in front of another, so that a copy of it elsewhere in `PluginDir` is not taken for Slurm's.
+const MARKER: &CStr = c"tessera_version";
 
-static HANDLE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-
-/// Loads Slurm's own plugin, once; later calls do nothing. `names` are the functions that it must have.
-pub(super) fn load(names: &mut dyn Iterator<Item = &'static str>) -> Result<(), RealError> {
-    if HANDLE.load(Ordering::Acquire).is_null() {
-        let names: Vec<&str> = names.collect();
-        let own = own_file();
-        let dirs = own.as_deref().and_then(plugin_dirs).ok_or(RealError::NoPluginDir)?;
-        let handle = find(&dirs, own.as_deref(), |path| open(path, &names))?;
-        HANDLE.store(handle.as_ptr(), Ordering::Release);
-    }
-    Ok(())
+/// Slurm's own plugin of the same name, once it is loaded.
+#[derive(Debug)]
+pub struct Real {
+    file: &'static str,
+    handle: AtomicPtr<c_void>,
 }
 
-/// The address of a symbol of Slurm's own plugin.
-pub(super) fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
-    in_handle(NonNull::new(HANDLE.load(Ordering::Acquire))?, name)
+impl Real {
+    /// The plugin in the files of this name; not loaded yet. The plugin in front of it exports `tessera_version`.
+    #[must_use]
+    pub const fn new(file: &'static str) -> Self {
+        Self { file, handle: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Loads it, once; later calls do nothing. `slurm` is the version that it must have, `names` are the functions.
+    ///
+    /// # Errors
+    ///
+    /// `PluginDir` has none that can be loaded and has both.
+    pub fn load(
+        &self,
+        slurm: Version,
+        names: &mut dyn Iterator<Item = &'static str>,
+    ) -> Result<(), RealError> {
+        if self.handle().is_none() {
+            let names: Vec<&str> = names.collect();
+            let own = own_file();
+            let dirs = own.as_deref().and_then(plugin_dirs).ok_or(RealError::NoPluginDir)?;
+            let handle = find(self.file, &dirs, own.as_deref(), |path| open(path, slurm, &names))?;
+            self.handle.store(handle.as_ptr(), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The address of a symbol of it.
+    pub fn symbol(&self, name: &CStr) -> Option<NonNull<c_void>> {
+        in_handle(self.handle()?, name)
+    }
+
+    /// The dynamic linker's handle of it; never closed.
+    pub fn handle(&self) -> Option<NonNull<c_void>> {
+        NonNull::new(self.handle.load(Ordering::Acquire))
+    }
 }
 
 /// `PluginDir` of slurm.conf: the text in `slurm_conf` that names the directory of this plugin, whose file is `own`. This needs no
@@ -43,7 +71,7 @@ fn plugin_dirs(own: &Path) -> Option<String> {
 }
 
 /// Opens a plugin; `None` if it is another copy of this one.
-fn open(path: PathBuf, names: &[&'static str]) -> Result<Option<NonNull<c_void>>, RealError> {
+fn open(path: PathBuf, slurm: Version, names: &[&'static str]) -> Result<Option<NonNull<c_void>>, RealError> {
     let Ok(file) = CString::new(path.as_os_str().as_bytes()) else {
         return Err(RealError::Load { path, why: "its name has a NUL in it".to_owned() });
     };
@@ -53,13 +81,13 @@ fn open(path: PathBuf, names: &[&'static str]) -> Result<Option<NonNull<c_void>>
     let Some(handle) = NonNull::new(handle) else {
         return Err(RealError::Load { path, why: dl_error() });
     };
-    if in_handle(handle, c"tessera_select_marker").is_some() {
+    if in_handle(handle, MARKER).is_some() {
         return Ok(None);
     }
     let has = |name: &str| CString::new(name).is_ok_and(|name| in_handle(handle, &name).is_some());
     // SAFETY: src/common/plugin.c reads `const uint32_t plugin_version` of every plugin, so Slurm's own has it.
     let version = || in_handle(handle, c"plugin_version").map(|at| unsafe { at.cast::<u32>().read() });
-    check(path, version::slurm().0, names, has, version)?;
+    check(path, slurm.0, names, has, version)?;
     Ok(Some(handle))
 }
 
@@ -81,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_plugin_that_lacks_a_symbol_is_not_forwarded_to() {
-        let other = open(PathBuf::from("libm.so.6"), &["init"]);
+        let other = open(PathBuf::from("libm.so.6"), Version::new(22, 5, 8), &["init"]);
         assert!(matches!(other, Err(RealError::Incomplete { symbol: "init", .. })), "{other:?}");
     }
 }

@@ -4,27 +4,30 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::real;
+use super::Real;
 
 /// A symbol of Slurm's own plugin, looked up at its first use.
-pub(super) struct Slot {
+#[derive(Debug)]
+pub struct Slot {
+    real: &'static Real,
     name: &'static str,
     address: AtomicPtr<c_void>,
 }
 
 impl Slot {
     /// A symbol by its name, which ends in a NUL.
-    pub(super) const fn new(name: &'static str) -> Self {
-        Self { name, address: AtomicPtr::new(ptr::null_mut()) }
+    #[must_use]
+    pub const fn new(real: &'static Real, name: &'static str) -> Self {
+        Self { real, name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// Its address; `None` where Slurm's own plugin is not loaded or lacks it.
-    pub(super) fn get(&self) -> Option<ptr::NonNull<c_void>> {
+    pub fn get(&self) -> Option<ptr::NonNull<c_void>> {
         if let Some(known) = ptr::NonNull::new(self.address.load(Ordering::Relaxed)) {
             return Some(known);
         }
         let name = CStr::from_bytes_with_nul(self.name.as_bytes()).ok()?;
-        let found = real::symbol(name)?;
+        let found = self.real.symbol(name)?;
         self.address.store(found.as_ptr(), Ordering::Relaxed);
         Some(found)
     }
@@ -32,16 +35,18 @@ impl Slot {
 
 /// Exports a function that Slurm calls: `around!(fn select_p_job_fini(job: *mut T) -> c_int, else SLURM_ERROR, |real| …)`. Its body asks
 /// Slurm's own function by `real()`, which passes the arguments on and gives the value behind `else` where there is no such function.
+/// The module that uses it has a static `REAL`: Slurm's own plugin.
+#[macro_export]
 macro_rules! around {
     ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr, |$real:ident| $body:expr) => {
         $(#[$doc])*
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
-            static SLOT: $crate::ffi::forward::Slot =
-                $crate::ffi::forward::Slot::new(concat!(stringify!($name), "\0"));
+            static SLOT: $crate::Slot =
+                $crate::Slot::new(&REAL, concat!(stringify!($name), "\0"));
             let $real = || match SLOT.get() {
                 Some(address) => {
-                    // SAFETY: the prototype is the one in select.h, if need be with an argument more than an older Slurm gives
+                    // SAFETY: the prototype is the one in Slurm's header of this kind of plugin, if need be with an argument more than an older Slurm gives
                     // and takes; pointers are passed on untouched.
                     let real = unsafe {
                         std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($ty),*) -> $ret>(
@@ -59,21 +64,23 @@ macro_rules! around {
 }
 
 /// Exports functions that only forward, and lists their names with the series of Slurm that ask for them.
+#[macro_export]
 macro_rules! forward {
     ($(($($when:tt)*) { $(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, else $missing:expr;)* })*) => {
         /// Names of the functions that are only forwarded, in this version.
-        pub(super) fn names(slurm: Version) -> impl Iterator<Item = &'static str> {
+        pub(super) fn names(slurm: $crate::Version) -> impl Iterator<Item = &'static str> {
             let groups: &[(bool, &[&'static str])] =
-                &[$((asked!(slurm, $($when)*), &[$(stringify!($name)),*])),*];
+                &[$(($crate::asked!(slurm, $($when)*), &[$(stringify!($name)),*])),*];
             let asked: Vec<&'static str> =
                 groups.iter().filter(|(asked, _)| *asked).flat_map(|(_, names)| names.iter().copied()).collect();
             asked.into_iter()
         }
-        $($(around!(fn $name($($arg: $ty),*) -> $ret, else $missing, |real| real());)*)*
+        $($($crate::around!(fn $name($($arg: $ty),*) -> $ret, else $missing, |real| real());)*)*
     };
 }
 
 /// Tells whether a version asks for a group of functions: `always`, `until 23, 2` or `since 26, 5`.
+#[macro_export]
 macro_rules! asked {
     ($slurm:ident, always) => {
         true

@@ -1,47 +1,69 @@
-//! Which file is Slurm's own select_cons_tres.so.
+//! Which file is Slurm's own plugin.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use slurmctld_rt::version;
 
-/// The name of the file, which both plugins have.
-const FILE: &str = "select_cons_tres.so";
-
-/// Why Slurm's own plugin cannot be used.
+/// Slurm's own plugin cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RealError {
+pub enum RealError {
     /// The host has no `slurm_conf`, or it has no plugin directory.
     #[error("no PluginDir is known here")]
     NoPluginDir,
     /// No directory has one.
     #[error(
-        "no {FILE} other than this plugin in PluginDir={dirs}; append Slurm's own plugin directory to it"
+        "no {file} other than this plugin in PluginDir={dirs}; append Slurm's own plugin directory to it"
     )]
-    NotFound { dirs: String },
+    NotFound {
+        /// The name of the file, which both plugins have.
+        file: &'static str,
+        /// `PluginDir`.
+        dirs: String,
+    },
     /// It is of another Slurm than `ours`, by its version.
     #[error("built for Slurm {}, but {path} is of Slurm {}", version(*.ours), version(*.found))]
-    OfAnother { path: PathBuf, ours: u32, found: u32 },
+    OfAnother {
+        /// The file.
+        path: PathBuf,
+        /// The version that this plugin is stamped with.
+        ours: u32,
+        /// The version that the file has; 0 for none.
+        found: u32,
+    },
     /// It is of another Slurm than `ours`, by the first symbol that it lacks.
     #[error("built for Slurm {}, but {path} has no {symbol}", version(*.ours))]
-    Incomplete { path: PathBuf, ours: u32, symbol: &'static str },
+    Incomplete {
+        /// The file.
+        path: PathBuf,
+        /// The version that this plugin is stamped with.
+        ours: u32,
+        /// The symbol.
+        symbol: &'static str,
+    },
     /// The dynamic linker cannot load it, and says why.
     #[error("{path}: {why}")]
-    Load { path: PathBuf, why: String },
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// The linker's words.
+        why: String,
+    },
 }
 
-/// Finds Slurm's own plugin in the colon-separated `dirs`: the first file that `open` opens. `own` is this plugin's file.
+/// Finds Slurm's own plugin in the colon-separated `dirs`: the first of these files that `open` opens. `own` is this plugin's file.
 ///
 /// # Errors
 ///
 /// The last file that could not be opened, or that there is none.
 pub(crate) fn find<T>(
+    file: &'static str,
     dirs: &str,
     own: Option<&Path>,
     open: impl FnMut(PathBuf) -> Result<Option<T>, RealError>,
 ) -> Result<T, RealError> {
-    let mut failed = RealError::NotFound { dirs: dirs.to_owned() };
-    for opened in candidates(dirs, own).into_iter().map(open) {
+    let mut failed = RealError::NotFound { file, dirs: dirs.to_owned() };
+    for opened in candidates(file, dirs, own).into_iter().map(open) {
         match opened {
             Ok(Some(found)) => return Ok(found),
             Ok(None) => {}
@@ -52,12 +74,12 @@ pub(crate) fn find<T>(
 }
 
 /// Files of that name in the colon-separated `dirs`, without the file `own` under any name.
-fn candidates(dirs: &str, own: Option<&Path>) -> Vec<PathBuf> {
+fn candidates(file: &str, dirs: &str, own: Option<&Path>) -> Vec<PathBuf> {
     let identity = |p: &Path| p.metadata().ok().map(|m| (m.dev(), m.ino()));
     let own = own.and_then(identity);
     dirs.split(':')
         .filter(|d| !d.is_empty())
-        .map(|d| Path::new(d).join(FILE))
+        .map(|d| Path::new(d).join(file))
         .filter(|p| identity(p).is_some_and(|id| Some(id) != own))
         .collect()
 }
@@ -87,6 +109,8 @@ pub(crate) fn check(
 mod tests {
     use super::*;
 
+    const FILE: &str = "select_cons_tres.so";
+
     #[test]
     fn own_file_is_never_a_candidate_even_by_link() {
         let dir = std::env::temp_dir().join(format!("tessera-real-{}", std::process::id()));
@@ -98,16 +122,19 @@ mod tests {
         std::fs::write(theirs.join(FILE), "b").unwrap();
         std::os::unix::fs::symlink(ours.join(FILE), alias.join(FILE)).unwrap();
         let dirs = format!("{}:{}::{}:/nonexistent", ours.display(), alias.display(), theirs.display());
-        let found = candidates(&dirs, Some(&ours.join(FILE)));
-        let opened = find(&dirs, None, |path| Ok(path.starts_with(&theirs).then_some(path)));
-        let why = find::<()>(&dirs, Some(&ours.join(FILE)), |path| {
+        let found = candidates(FILE, &dirs, Some(&ours.join(FILE)));
+        let opened = find(FILE, &dirs, None, |path| Ok(path.starts_with(&theirs).then_some(path)));
+        let why = find::<()>(FILE, &dirs, Some(&ours.join(FILE)), |path| {
             Err(RealError::Load { path, why: "not an ELF file".to_owned() })
         });
         std::fs::remove_dir_all(&dir).unwrap();
         assert_eq!(found, [theirs.join(FILE)]);
         assert_eq!(opened.unwrap(), theirs.join(FILE), "the first that opens");
         assert!(why.unwrap_err().to_string().ends_with("not an ELF file"));
-        assert!(matches!(find::<()>("/nonexistent", None, |_| Ok(None)), Err(RealError::NotFound { .. })));
+        assert!(matches!(
+            find::<()>(FILE, "/nonexistent", None, |_| Ok(None)),
+            Err(RealError::NotFound { .. })
+        ));
     }
 
     #[test]

@@ -94,6 +94,9 @@ impl Spank for FakeSpank {
     fn configured_node_name(&self) -> Option<String> {
         None
     }
+    fn detects_gpus(&self) -> bool {
+        false
+    }
     fn effective_uid(&self) -> u32 {
         0
     }

@@ -36,6 +36,7 @@ mod describe;
 mod fake_spank;
 #[expect(unsafe_code, reason = "Slurm's C interface; every block names whose promise it relies on")]
 mod ffi;
+mod gpu_plugins;
 mod hooks;
 mod late_prolog;
 mod notes;

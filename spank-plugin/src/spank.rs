@@ -109,6 +109,9 @@ pub(crate) trait Spank {
     /// slurmd itself finds it. `None` if Slurm's functions do not say.
     fn configured_node_name(&self) -> Option<String>;
 
+    /// Tells whether this slurmd takes MIG instances for GPUs: see [`protocol::Standing::Detects`].
+    fn detects_gpus(&self) -> bool;
+
     /// The effective user id.
     fn effective_uid(&self) -> u32;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use geometry::JobId;
 use node_jobs::JobContext;
-use plugin_rt::{log, slurm_conf};
+use plugin_rt::{log, node_name, slurm_conf};
 use site_files::loaded;
 
 use crate::args::Args;
@@ -64,7 +64,7 @@ pub(crate) fn at_slurmds_start(spank: &dyn Spank, args: &Args) {
     let env = |name: &str| std::env::var(name).ok();
     let node = node_name(std::env::args(), &env, || spank.configured_node_name());
     if let Some(node) = &node
-        && let Err(e) = loaded::hold(&loaded::path(&slurm_conf::path(&env), node))
+        && let Err(e) = loaded::hold(&loaded::path(&slurm_conf::path(&env), node), spank.detects_gpus())
     {
         log::error(format_args!(
             "this node takes no jobs with --gpu options, because slurmctld cannot be told that it loads Tessera: {e}"
@@ -96,41 +96,5 @@ fn start(spank: &dyn Spank, args: &Args, node: Option<&str>, options: &[&str], e
     match spank.spawn_detached(&argv, &env, errors) {
         Ok(()) => log::verbose(format_args!("started {}", argv.join(" "))),
         Err(e) => log::error(format_args!("cannot start {}: {e}", argv.join(" "))),
-    }
-}
-
-/// The name this slurmd serves: its `-N`, which alone tells several on one machine apart, else `SLURMD_NODENAME`, else what
-/// slurm.conf says of this machine: a node need not have its host's name.
-fn node_name(
-    args: impl IntoIterator<Item = String>,
-    env: &dyn Fn(&str) -> Option<String>,
-    configured: impl FnOnce() -> Option<String>,
-) -> Option<String> {
-    let mut args = args.into_iter().skip(1);
-    while let Some(arg) = args.next() {
-        if arg == "-N" {
-            return args.next();
-        }
-        if let Some(name) = arg.strip_prefix("-N").filter(|n| !n.is_empty()) {
-            return Some(name.to_owned());
-        }
-    }
-    env("SLURMD_NODENAME").filter(|n| !n.is_empty()).or_else(configured)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_node_name_is_slurmds() {
-        let name = |args: &[&str], env: Option<&str>| {
-            let args = args.iter().map(ToString::to_string);
-            node_name(args, &|_| env.map(str::to_owned), || Some("n9".to_owned()))
-        };
-        assert_eq!(name(&["slurmd", "-N", "n1"], Some("x")).as_deref(), Some("n1"));
-        assert_eq!(name(&["slurmd", "-D", "-Nn2"], None).as_deref(), Some("n2"));
-        assert_eq!(name(&["slurmd", "-D"], Some("n3")).as_deref(), Some("n3"));
-        assert_eq!(name(&["slurmd", "-D"], None).as_deref(), Some("n9"));
     }
 }

@@ -5,12 +5,17 @@
 
 mod mig_mode;
 
+use std::error::Error;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-use plugin_front::{Real, RealError, around, forward};
+use plugin_front::{Real, around, forward};
 use plugin_rt::{Chain, guard_ok, log};
 use slurm_tables::Version;
+
+use crate::managed;
+use mig_mode::Hidden;
 
 plugin_rt::exported_text!(plugin_name, "Tessera: whole GPUs from gpu/nvml");
 plugin_rt::exported_text!(plugin_type, "gpu/nvml");
@@ -32,34 +37,63 @@ fn all_names(slurm: Version) -> impl Iterator<Item = &'static str> {
 around!(fn init() -> c_int, else SUCCESS, |real| {
     plugin_rt::install_panic_hook();
     let slurm = Version(stamped());
-    match guard_ok("init", Ok(()), || REAL.load(slurm, &mut all_names(slurm))) {
-        Ok(()) => real(),
-        Err(why) => without(slurm, &why),
-    }
+    // After an error, Slurm loads its own by itself, if there is one: it goes on to the next directory of PluginDir.
+    if guard_ok("init", false, || load(slurm)) { real() } else { ERROR }
 });
 
-/// Begins without Slurm's own plugin. From 26.05 Slurm looks for the file before it asks for it: there a node without one has no GPUs by
-/// NVML, and slurmd goes on to the next kind. Before that, slurmd does not start.
-fn without(slurm: Version, why: &RealError) -> c_int {
-    if slurm.since(26, 5) && matches!(why, RealError::NotFound { .. }) {
-        log::info(format_args!("gpu plugin: no GPUs are found by NVML: {}", Chain(why)));
-        return SUCCESS;
+/// Loads Slurm's own plugin; false, and a line in the log, if that is not possible.
+fn load(slurm: Version) -> bool {
+    let loaded = REAL.load(slurm, &mut all_names(slurm));
+    if let Err(why) = &loaded {
+        log::error(format_args!("gpu plugin: {}", Chain(why)));
     }
-    log::error(format_args!("gpu plugin: {}", Chain(why)));
-    ERROR
+    loaded.is_ok()
 }
 
+/// Says to `spank_tessera.so`, which asks by this name, whether instances were hidden when slurmd last looked for GPUs: 0 or 1.
+#[unsafe(no_mangle)]
+static tessera_hides_instances: AtomicU8 = AtomicU8::new(0);
+
 around!(
-    /// Lists whole GPUs.
+    /// Lists GPUs: those that Tessera manages as whole ones.
     fn gpu_p_get_system_gpu_list(node: Any) -> Any,
     else null_mut(),
     |real| {
-        let hidden = guard_ok("get_system_gpu_list", None, || REAL.handle().and_then(mig_mode::hide));
+        let hidden = guard_ok("get_system_gpu_list", None, hide);
+        tessera_hides_instances.store(u8::from(hidden.is_some()), Ordering::Release);
         let gpus = real();
         guard_ok("get_system_gpu_list", (), || drop(hidden));
         gpus
     }
 );
+
+/// Hides the instances of this node's managed GPUs from Slurm's own plugin; `None`, and a line in the log, if there are no such GPUs or
+/// that is not possible.
+fn hide() -> Option<Hidden> {
+    let handle = REAL.handle()?;
+    let env = |name: &str| std::env::var(name).ok();
+    let node = plugin_rt::node_name(std::env::args(), &env, plugin_rt::configured_node_name);
+    let managed = match managed::gpus(node.as_deref(), &env) {
+        Ok(managed) => managed,
+        Err(why) if why.is_meant() => {
+            log::verbose(format_args!("gpu plugin: slurmd takes MIG instances for GPUs: {}", Chain(&why)));
+            return None;
+        }
+        Err(why) => return not_hidden(&why),
+    };
+    match mig_mode::stay_loaded().and_then(|()| mig_mode::hide(handle, managed)) {
+        Ok(hidden) => {
+            log::verbose("gpu plugin: slurmd sees whole GPUs: while it looks for them, MIG counts as off");
+            Some(hidden)
+        }
+        Err(why) => not_hidden(&why),
+    }
+}
+
+fn not_hidden(why: &dyn Error) -> Option<Hidden> {
+    log::error(format_args!("gpu plugin: slurmd takes MIG instances for GPUs: {}", Chain(why)));
+    None
+}
 
 forward! {
     (always) {

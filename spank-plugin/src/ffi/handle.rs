@@ -192,7 +192,11 @@ impl Spank for Handle<'_> {
     }
 
     fn configured_node_name(&self) -> Option<String> {
-        host_symbols::configured_node_name()
+        plugin_rt::configured_node_name()
+    }
+
+    fn detects_gpus(&self) -> bool {
+        host_symbols::detects_gpus()
     }
 
     fn effective_uid(&self) -> u32 {

@@ -4,8 +4,11 @@
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use plugin_rt::{symbol, text};
+
+use crate::gpu_plugins::gpu_plugins;
 
 /// Tells whether Slurm's device cgroup holds each task to its own GPUs (`ConstrainDevices` with task/cgroup); `None`: this
 /// Slurm does not say.
@@ -48,31 +51,28 @@ fn option_of_srun(name: &CStr) -> Option<String> {
     unsafe { text(value) }
 }
 
-/// The node that a slurmd without `-N` serves: that whose NodeHostname in slurm.conf is this machine's host name, as slurmd
-/// itself finds it. `None` where Slurm's functions do not say.
-///
-/// Source: `slurm_conf_get_nodename`, `char *(const char *)`, by the short host name, then
-/// `slurm_conf_get_aliased_nodename`, `char *(void)`, then the former by `localhost` [22.05 to 26.05 `slurmd/slurmd.c`].
-pub(super) fn configured_node_name() -> Option<String> {
-    let by_host = symbol(c"slurm_conf_get_nodename")?;
-    // SAFETY: Slurm's function of that name has this type in every series that has it [src/common/read_config.h].
-    let by_host: extern "C" fn(*const c_char) -> *const c_char = unsafe { std::mem::transmute(by_host) };
-    let named = |host: &CStr| {
-        // SAFETY: null, or a NUL-terminated string that Slurm has allocated for its caller. These few bytes stay.
-        unsafe { text(by_host(host.as_ptr())) }
-    };
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let short = CString::new(host.trim().split('.').next().unwrap_or_default()).ok();
-    short.as_deref().and_then(named).or_else(aliased_node_name).or_else(|| named(c"localhost"))
+/// Tells whether this slurmd has found its GPUs with Slurm's own gpu_nvml.so, with no plugin of Tessera's in front that hides instances
+/// from it. slurmd loads its GPU plugin before SPANK's [22.05 to 26.05 `slurmd/slurmd.c`, `_slurmd_init`].
+pub(super) fn detects_gpus() -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let loaded = gpu_plugins(&maps);
+    !loaded.is_empty() && !loaded.into_iter().any(hides_instances)
 }
 
-/// The node that one of this machine's other names belongs to.
-fn aliased_node_name() -> Option<String> {
-    let by_alias = symbol(c"slurm_conf_get_aliased_nodename")?;
-    // SAFETY: Slurm's function of that name has this type in every series that has it [src/common/read_config.h].
-    let by_alias: extern "C" fn() -> *const c_char = unsafe { std::mem::transmute(by_alias) };
-    // SAFETY: as in `configured_node_name`.
-    unsafe { text(by_alias()) }
+/// Tells whether a loaded gpu_nvml.so is Tessera's, and hides instances.
+fn hides_instances(file: &str) -> bool {
+    let Ok(file) = CString::new(file) else { return false };
+    // SAFETY: dlopen(3) of a file that is loaded already, which runs nothing.
+    let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    let Some(handle) = NonNull::new(handle) else { return false };
+    // SAFETY: dlsym(3) with that handle and a NUL-terminated name.
+    let flag = NonNull::new(unsafe { libc::dlsym(handle.as_ptr(), c"tessera_hides_instances".as_ptr()) });
+    // SAFETY: Tessera's plugin has an atomic byte of that name, 0 or 1, and no other file has one.
+    let hides =
+        flag.is_some_and(|flag| unsafe { flag.cast::<AtomicU8>().as_ref() }.load(Ordering::Acquire) == 1);
+    // SAFETY: dlclose(3): the handle from above; the plugin keeps itself loaded.
+    let _stays_loaded = unsafe { libc::dlclose(handle.as_ptr()) };
+    hides
 }
 
 /// Tells whether an address lies in the program `srun` itself, not in a library with a variable of that name.

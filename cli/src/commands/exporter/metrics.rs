@@ -146,7 +146,7 @@ fn nodes(registry: &mut Registry, seen: &ClusterSnapshot) {
         registry,
         "nodes_by_word",
         "Nodes by what they say of themselves: same takes jobs with options of Tessera's, other has another tessera.toml, \
-         silent does not load Tessera",
+         detects takes MIG instances for GPUs, silent does not load Tessera",
     );
     for word in Standing::ALL {
         let nodes = seen.nodes.iter().filter(|node| node.standing == Some(word)).count();

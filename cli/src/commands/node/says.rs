@@ -27,6 +27,8 @@ pub(super) struct Word {
     state_dir: PathBuf,
     /// The fingerprint of its file.
     file: u64,
+    /// Jobs may have instances of its GPUs.
+    makes_instances: bool,
     note: PathBuf,
     /// The slurmd that it is about; `None`: none that loads Tessera runs.
     held: Option<Loaded>,
@@ -39,7 +41,10 @@ impl Word {
         let note = loaded::path(&slurm_conf::path(&env), name);
         let held = loaded::read(&note);
         let state_dir = config.node.for_node(name).state_dir;
-        Some(Self { name: name.to_owned(), state_dir, file: config.fingerprint(name)?, note, held })
+        let spec = config.node(name)?;
+        let makes_instances = (0..spec.gpus.len()).any(|gpu| spec.makes_instances(gpu));
+        let file = config.fingerprint_of(spec);
+        Some(Self { name: name.to_owned(), state_dir, file, makes_instances, note, held })
     }
 
     /// The note, while the same slurmd runs: the next one speaks for itself.
@@ -50,7 +55,11 @@ impl Word {
 
     /// Whether slurmctld was told another file's fingerprint, or none: slurmd was started while there was no good file.
     pub(super) fn is_news(&self) -> bool {
-        self.held().is_some_and(|held| held.told.is_none_or(|told| told.file != self.file))
+        self.held().is_some_and(|held| held.told.is_none_or(|told| told != self.said(held, told.started)))
+    }
+
+    fn said(&self, held: Loaded, started: u64) -> Said {
+        Said::of(started, self.file, held.detects && self.makes_instances)
     }
 
     /// Says it once; what was done, as a line.
@@ -96,7 +105,7 @@ impl Word {
     }
 
     fn tell(&self, held: Loaded, started: u64) -> String {
-        let said = Said { started, file: self.file };
+        let said = self.said(held, started);
         match self.slurm().say(said) {
             Ok(new) => {
                 if held.told != Some(said) {

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The node writes `says` with the start of its slurmd, as slurmctld shows it, and the fingerprint of its `tessera.toml`. Only
-//! operators can write a node's `extra`. slurmctld rewrites the word for people: `same`, `other`, both with the two numbers, or
+//! operators can write a node's `extra`. A slurmd that takes MIG instances for GPUs says the complement of the fingerprint
+//! ([`Said::of`]). slurmctld rewrites the word for people: `same`, `other`, `detects`, each with the two numbers, or
 //! `silent`. The numbers stay, so that a slurmctld that starts anew judges as the one before. The word also follows a text of the
 //! site's own.
 
@@ -30,13 +31,15 @@ pub enum Standing {
     Same,
     /// Its slurmd loads Tessera, and has another `tessera.toml`.
     Other,
+    /// Its slurmd found its GPUs with Slurm's own gpu_nvml.so (`AutoDetect`): with instances there, the next one would count other GPUs.
+    Detects,
     /// Its slurmd has not said since its start that it loads Tessera.
     Silent,
 }
 
 impl Standing {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Same, Self::Other, Self::Silent];
+    pub const ALL: [Self; 4] = [Self::Same, Self::Other, Self::Detects, Self::Silent];
 
     /// The word for it, also in a metric's label.
     #[must_use]
@@ -44,6 +47,7 @@ impl Standing {
         match self {
             Self::Same => "same",
             Self::Other => "other",
+            Self::Detects => "detects",
             Self::Silent => "silent",
         }
     }
@@ -55,6 +59,11 @@ impl Standing {
             Self::Same => None,
             Self::Other => Some(format!(
                 "node {name} has another tessera.toml than slurmctld: give both the same file, then restart its slurmd"
+            )),
+            Self::Detects => Some(format!(
+                "the slurmd of node {name} takes MIG instances for GPUs, because it did not find its GPUs (AutoDetect) with Tessera's \
+                 gpu_nvml.so: see its log; put Tessera's plugins first in PluginDir, or list the GPUs with File= and AutoDetect=off, then \
+                 restart its slurmd"
             )),
             Self::Silent => Some(format!(
                 "node {name} does not load Tessera, or has no tessera.toml: restart its slurmd with spank_tessera.so in \
@@ -74,18 +83,22 @@ pub struct Said {
 }
 
 impl Said {
+    /// The word of the slurmd that started then, whose `tessera.toml` has this fingerprint. `detects`: see [`Standing::Detects`].
+    #[must_use]
+    pub fn of(started: u64, file: u64, detects: bool) -> Self {
+        Self { started, file: if detects { !file } else { file } }
+    }
+
     /// Judges what a node has said last. `started` is the start of the slurmd that has registered, seconds since 1970, and 0
     /// before any has; `file` is the fingerprint of slurmctld's own file.
     #[must_use]
     pub fn judge(said: Option<Self>, started: u64, file: u64) -> Standing {
         match said {
-            Some(said) if started == 0 || said.started == started => {
-                if said.file == file {
-                    Standing::Same
-                } else {
-                    Standing::Other
-                }
-            }
+            Some(said) if started == 0 || said.started == started => match said.file {
+                same if same == file => Standing::Same,
+                detects if detects == !file => Standing::Detects,
+                _ => Standing::Other,
+            },
             _ => Standing::Silent,
         }
     }
@@ -100,6 +113,8 @@ pub enum NodeWord {
     Same(Said),
     /// See [`Standing::Other`].
     Other(Said),
+    /// See [`Standing::Detects`].
+    Detects(Said),
     /// See [`Standing::Silent`].
     Silent,
 }
@@ -111,6 +126,7 @@ impl NodeWord {
         match (standing, said) {
             (Standing::Same, Some(said)) => Self::Same(said),
             (Standing::Other, Some(said)) => Self::Other(said),
+            (Standing::Detects, Some(said)) => Self::Detects(said),
             _ => Self::Silent,
         }
     }
@@ -119,7 +135,7 @@ impl NodeWord {
     #[must_use]
     pub fn said(self) -> Option<Said> {
         match self {
-            Self::Says(said) | Self::Same(said) | Self::Other(said) => Some(said),
+            Self::Says(said) | Self::Same(said) | Self::Other(said) | Self::Detects(said) => Some(said),
             Self::Silent => None,
         }
     }
@@ -131,6 +147,7 @@ impl NodeWord {
             Self::Says(_) => None,
             Self::Same(_) => Some(Standing::Same),
             Self::Other(_) => Some(Standing::Other),
+            Self::Detects(_) => Some(Standing::Detects),
             Self::Silent => Some(Standing::Silent),
         }
     }
@@ -150,6 +167,7 @@ impl NodeWord {
             "says" => Some(Self::Says(said)),
             "same" => Some(Self::Same(said)),
             "other" => Some(Self::Other(said)),
+            "detects" => Some(Self::Detects(said)),
             _ => None,
         }
     }
@@ -165,6 +183,7 @@ impl fmt::Display for NodeWord {
             Self::Says(said) => ("says", said),
             Self::Same(said) => (Standing::Same.word(), said),
             Self::Other(said) => (Standing::Other.word(), said),
+            Self::Detects(said) => (Standing::Detects.word(), said),
             Self::Silent => return write!(f, "{KEY}{}", Standing::Silent.word()),
         };
         write!(f, "{KEY}{kind}:{started}:{file:016x}")
@@ -250,6 +269,11 @@ mod tests {
         assert_eq!(Said::judge(None, 0, 7), Standing::Silent);
         assert_eq!(Said::judge(Some(SAID), 100, 7), Standing::Same);
         assert_eq!(Said::judge(Some(SAID), 100, 8), Standing::Other);
+        let detects = Said::of(100, 7, true);
+        assert_eq!(Said::judge(Some(detects), 100, 7), Standing::Detects);
+        assert_eq!(Said::judge(Some(detects), 100, 8), Standing::Other, "and another file");
+        assert_eq!(Said::judge(Some(detects), 101, 7), Standing::Silent);
+        assert_eq!(Said::of(100, 7, false), SAID);
         assert_eq!(Said::judge(Some(SAID), 101, 7), Standing::Silent, "another slurmd has registered");
         assert_eq!(Said::judge(Some(SAID), 99, 7), Standing::Silent, "its clock was set back");
         assert_eq!(Said::judge(Some(SAID), 0, 7), Standing::Same, "slurmctld has only just started");
@@ -309,9 +333,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_word_comes_back(before in "[ -~]{0,40}", started: u64, file: u64, kind in 0..4) {
+        fn every_word_comes_back(before in "[ -~]{0,40}", started: u64, file: u64, kind in 0..5) {
             let said = Said { started, file };
-            let all = [NodeWord::Says(said), NodeWord::Same(said), NodeWord::Other(said), NodeWord::Silent];
+            let all = [
+                NodeWord::Says(said),
+                NodeWord::Same(said),
+                NodeWord::Other(said),
+                NodeWord::Detects(said),
+                NodeWord::Silent,
+            ];
             let word = all[usize::try_from(kind).unwrap()];
             prop_assume!(before != NO_LAYOUT);
             let text = join(&before, Some(word));

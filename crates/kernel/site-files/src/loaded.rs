@@ -1,11 +1,11 @@
 //! A note by which `tessera node reconcile` knows that the node's slurmd loads Tessera.
 //!
 //! The SPANK plugin locks the note when slurmd starts. The kernel drops the lock when that slurmd ends, however it ends, and a
-//! slurmd without the plugin never takes it. In the note stand the time of the lock, seconds and nanoseconds since 1970, and what
-//! slurmctld was told last:
+//! slurmd without the plugin never takes it. In the note stand the time of the lock, seconds and nanoseconds since 1970, `detects` if
+//! this slurmd takes MIG instances for GPUs, and what slurmctld was told last:
 //!
 //! ```text
-//! 1764097557 120034567
+//! 1764097557 120034567 detects
 //! 1764097558 9f86d081884c7d65
 //! ```
 
@@ -21,6 +21,7 @@ use protocol::Said;
 use plugin_rt::slurm_conf;
 
 const NAME: &str = "tessera.loaded";
+const DETECTS: &str = "detects";
 /// Most bytes that are read.
 const MAX_LEN: u64 = 200;
 
@@ -31,6 +32,8 @@ pub struct Loaded {
     pub since: u64,
     /// The nanoseconds of that time: they tell one slurmd from the next.
     pub nanos: u32,
+    /// See [`protocol::Standing::Detects`].
+    pub detects: bool,
     /// The last word that slurmctld was told.
     pub told: Option<Said>,
 }
@@ -63,17 +66,17 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
         .open(path)
 }
 
-/// Locks the note for as long as this process lives, or one that it forks.
+/// Locks the note for as long as this process lives, or one that it forks. `detects`: see [`protocol::Standing::Detects`].
 ///
 /// # Errors
 ///
 /// The note cannot be written or locked.
-pub fn hold(path: &Path) -> io::Result<()> {
+pub fn hold(path: &Path, detects: bool) -> io::Result<()> {
     let mut note = open(path, true)?;
     // Shared: a slurmd that is to replace another one starts before that one ends.
     note.try_lock_shared().map_err(io::Error::from)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    write(&mut note, &format!("{} {}\n", now.as_secs(), now.subsec_nanos()))?;
+    write(&mut note, &format!("{}\n", head(now.as_secs(), now.subsec_nanos(), detects)))?;
     forget(note);
     Ok(())
 }
@@ -89,13 +92,14 @@ pub fn read(path: &Path) -> Option<Loaded> {
     let mut text = String::new();
     (&mut note).take(MAX_LEN).read_to_string(&mut text).ok()?;
     let mut lines = text.lines();
-    let (since, nanos) = lines.next()?.split_once(' ')?;
-    let (since, nanos) = (since.parse().ok()?, nanos.parse().ok()?);
+    let mut words = lines.next()?.split(' ');
+    let (since, nanos) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let detects = words.next() == Some(DETECTS);
     let said = |line: &str| {
         let (started, file) = line.split_once(' ')?;
         Some(Said { started: started.parse().ok()?, file: u64::from_str_radix(file, 16).ok()? })
     };
-    Some(Loaded { since, nanos, told: lines.next().and_then(said) })
+    Some(Loaded { since, nanos, detects, told: lines.next().and_then(said) })
 }
 
 /// Notes what slurmctld was told.
@@ -104,8 +108,12 @@ pub fn read(path: &Path) -> Option<Loaded> {
 ///
 /// The note cannot be written.
 pub fn tell(path: &Path, held: &Loaded, told: Said) -> io::Result<()> {
-    let Loaded { since, nanos, .. } = held;
-    write(&mut open(path, false)?, &format!("{since} {nanos}\n{} {:016x}\n", told.started, told.file))
+    let head = head(held.since, held.nanos, held.detects);
+    write(&mut open(path, false)?, &format!("{head}\n{} {:016x}\n", told.started, told.file))
+}
+
+fn head(since: u64, nanos: u32, detects: bool) -> String {
+    if detects { format!("{since} {nanos} {DETECTS}") } else { format!("{since} {nanos}") }
 }
 
 fn write(note: &mut File, text: &str) -> io::Result<()> {
@@ -125,15 +133,18 @@ mod tests {
         assert_eq!(read(&path), None, "no slurmd has loaded the plugin");
         std::fs::write(&path, "5 7\n").unwrap();
         assert_eq!(read(&path), None, "its slurmd has ended");
-        hold(&path).unwrap();
+        hold(&path, true).unwrap();
         let held = read(&path).unwrap();
-        assert!(held.since > 1_700_000_000 && held.told.is_none(), "{held:?}");
+        assert!(held.since > 1_700_000_000 && held.told.is_none() && held.detects, "{held:?}");
         let told = Said { started: held.since + 1, file: 0xab };
         tell(&path, &held, told).unwrap();
         assert_eq!(read(&path), Some(Loaded { told: Some(told), ..held }));
-        hold(&path).unwrap();
+        hold(&path, false).unwrap();
         let next = read(&path).unwrap();
-        assert!(next.told.is_none() && !next.is_of(&held), "another slurmd has told nothing: {next:?}");
+        assert!(
+            next.told.is_none() && !next.detects && !next.is_of(&held),
+            "another slurmd has told nothing: {next:?}"
+        );
     }
 
     #[test]

@@ -124,11 +124,11 @@ pub(crate) fn install_autodetect(
     profile: Profile,
 ) -> Result<(), HarnessError> {
     copy(&programs(profile).join(LIBRARIES[0].0), &layout.at("lib").join("libnvidia-ml.so"))?;
+    let dir = layout.at(SLURM_NVML);
+    at(&dir, fs::create_dir_all(&dir))?;
     if slurm.release != Release::MACHINE {
         return Ok(());
     }
-    let dir = layout.at(SLURM_NVML);
-    at(&dir, fs::create_dir_all(&dir))?;
     copy(&real_parts().join("usr/lib/x86_64-linux-gnu/slurm-wlm/gpu_nvml.so"), &dir.join("gpu_nvml.so"))
 }
 

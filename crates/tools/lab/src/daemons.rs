@@ -50,7 +50,9 @@ impl Cluster {
         self.spawn(&Daemon::Slurmd(node.to_owned()), &mut command)
     }
 
-    fn slurmd(&self, node: &str, more: &[&str]) -> Command {
+    /// A slurmd of a node with more arguments: `-G` shows the GPUs that it finds, and ends.
+    #[must_use]
+    pub fn slurmd(&self, node: &str, more: &[&str]) -> Command {
         let named = ["-D", "-N", node];
         let args = if self.by_host_name { &named[..1] } else { &named };
         let mut command = self.daemon_command(node, "slurmd", &[args, more].concat());

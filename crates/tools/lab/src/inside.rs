@@ -6,7 +6,8 @@ use std::process::Command;
 use crate::clock;
 
 /// Makes the place usable, in a mount namespace that ends with the program: `$1` root of the chroot or empty, `$2` cluster
-/// directory, `$3` what is laid over `/etc`, or empty, `$4` the directory of a node whose GPUs are to be seen in `/dev`, `/proc` and `/sys`, or empty.
+/// directory, `$3` what is laid over `/etc`, or empty, `$4` the directory of a node whose GPUs are to be seen in `/dev`, `/proc` and
+/// `/sys`, or empty.
 const ENTER: &str = r#"set -e
 root=$1; dir=$2; etc=$3; node=$4; shift 4
 if [ -n "$root" ]; then
@@ -22,10 +23,11 @@ fi
 if [ -n "$node" ]; then
   mount -t overlay overlay -o "lowerdir=$node/dev:/dev" "$root/dev"
   mount --bind "$node/proc/driver" "$root/proc/driver"
-  mount -t tmpfs gpus "$root/sys/bus/pci/devices"
+  mount -t tmpfs gpus "$root/sys/bus/pci"
   for gpu in "$node"/proc/driver/nvidia/gpus/*; do
-    mkdir "$root/sys/bus/pci/devices/${gpu##*/}"
-    cp /sys/devices/system/cpu/online "$root/sys/bus/pci/devices/${gpu##*/}/local_cpulist"
+    place="$root/sys/bus/pci/drivers/nvidia/${gpu##*/}"
+    mkdir -p "$place"
+    cp /sys/devices/system/cpu/online "$place/local_cpulist"
   done
 fi
 [ -z "$root" ] || exec chroot "$root" "$@"

@@ -2,8 +2,8 @@
 //!
 //! Slurm's accounting of steps asks its interconnect plugins in the daemon of each step, as root, and hands them the array of
 //! everything that it counts. This plugin measures no interconnect. It writes `gres/gpumem` and `gres/gpuutil`, which Slurm
-//! itself fills only with `AutoDetect=nvml`, and dynamic MIG excludes that. The extern step alone answers, for the whole job:
-//! it has one task, so nothing is counted twice.
+//! itself fills only with `AutoDetect=nvml`, for whole GPUs. The extern step alone answers, for the whole job: it has one task, so
+//! nothing is counted twice.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

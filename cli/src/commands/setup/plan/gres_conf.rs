@@ -20,8 +20,8 @@ pub(super) fn plan(files: &Files, kinds: &[Discovered], plan: &mut Plan) {
         }
         if finds_gpus_itself(file, node) {
             plan.notes.push(format!(
-                "{}: AutoDetect stays as it is: slurmd finds the GPUs of {}, and Tessera adds the shards alone. Tessera does not cut \
-                 such a node's GPUs: for MIG, name them with File= and set AutoDetect=off for the node",
+                "{}: AutoDetect stays as it is: slurmd finds the GPUs of {} by itself, as whole GPUs even while jobs have instances \
+                 of them, and Tessera adds the shards alone",
                 file.path.display(),
                 kind.names
             ));

@@ -145,7 +145,7 @@ fn what_a_site_has_stays() {
            + JobSubmitPlugins=lua,require_timelimit,tessera # ours
          5 - GresTypes=gpu
            + GresTypes=gpu,shard
-    note: /etc/slurm/gres.conf: AutoDetect stays as it is: slurmd finds the GPUs of n1, and Tessera adds the shards alone. Tessera does not cut such a node's GPUs: for MIG, name them with File= and set AutoDetect=off for the node
+    note: /etc/slurm/gres.conf: AutoDetect stays as it is: slurmd finds the GPUs of n1 by itself, as whole GPUs even while jobs have instances of them, and Tessera adds the shards alone
     note: /etc/slurm/plugstack.conf:2: pyxis stays. Tessera's line comes before it, so that a container gets the devices that Tessera has set
     note: JobSubmitPlugins: lua,require_timelimit stays and runs first; tessera comes last, so that it rules on the job as the others leave it
     note: /etc/slurm/slurm.conf:6: HealthCheckProgram=/usr/sbin/nhc stays, because Slurm has room for one: have it run what tessera-health runs, `tessera node reconcile --if-dead` and `tessera node health`, both in the background

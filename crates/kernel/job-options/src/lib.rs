@@ -22,7 +22,6 @@ use std::fmt;
 use protocol::Request;
 
 use names::shown;
-use value::Value;
 
 pub use names::Renames;
 pub use table::{Opt, Spec};

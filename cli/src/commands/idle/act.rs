@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use gpu_idle::{HeldJob, IdleMemory, IdleStep, Stretch, verdict};
-use site_config::{Idle, IdleEnd, IdleKind};
+use site_config::{Idle, IdleEnd, IdleKind, SiteConfig};
 
 use super::tell;
 use crate::clock::{epoch_seconds, span};
-use crate::cluster_snapshot::ClusterSnapshot;
+use crate::cluster_snapshot::{self, ClusterSnapshot};
 use crate::files::kept::{KeptAs, KeptRecord};
 use crate::idle_jobs::stretch_of;
 use crate::outcome::{Failure, Outcome};
@@ -30,8 +30,8 @@ const LEAST_SUSPENDED_S: u64 = 60;
 
 /// Takes the steps that are due, or shows them.
 pub(super) fn run(
+    config: &SiteConfig,
     idle: &Idle,
-    seen: &ClusterSnapshot,
     dry_run: bool,
     dir: Option<&Path>,
 ) -> Result<Outcome, Failure> {
@@ -41,6 +41,8 @@ pub(super) fn run(
     let _alone = if dry { None } else { Some(kept.looking()?) };
     // A dry run reads what it may.
     let mut memory = if dry { kept.read().unwrap_or_default() } else { kept.read()? };
+    // After the wait for another run, which may have ended some of the jobs.
+    let seen = &cluster_snapshot::look(config)?;
     let jobs = held(seen)?;
     memory.forget(&jobs);
     let steps = verdict(&jobs, &memory, idle, epoch_seconds());

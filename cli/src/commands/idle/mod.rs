@@ -58,15 +58,15 @@ pub(crate) fn run(args: &IdleArgs, globals: &Globals) -> Result<Outcome, Failure
         return Err(Failure::new("tessera.toml has no [idle], so no node looks at its jobs")
             .hint("add [idle] to it, and `tessera node idle` to HealthCheckProgram: see docs/operations.md, \"Idle GPUs\""));
     };
-    let seen = cluster_snapshot::look(&config)?;
     if args.act {
-        return act::run(idle, &seen, args.dry_run, args.state.as_deref());
+        return act::run(&config, idle, args.dry_run, args.state.as_deref());
     }
+    let seen = cluster_snapshot::look(&config)?;
     let found = IdleSeen::of(&seen).unwrap_or(IdleSeen { held: Vec::new(), silent: Vec::new() });
     let long = |held: &&IdleHeld| held.idle_s(seen.at) >= args.since;
     let held: Vec<&IdleHeld> = found.held.iter().filter(long).collect();
     if args.json {
-        return Ok(Outcome::json(&text::json(&held, seen.at), 0));
+        return Ok(Outcome::json(&text::json(&held, &found.silent, seen.at), 0));
     }
     Ok(Outcome::ok(text::of(&held, &found.silent, seen.at, args.since)))
 }

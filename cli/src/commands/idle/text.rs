@@ -76,8 +76,8 @@ pub(super) fn enough(held: &IdleHeld) -> Option<String> {
         .then(|| format!("--gpu-mem={gb}G"))
 }
 
-/// `{"at", "jobs": [{"job", "user", …}]}`, times in seconds.
-pub(super) fn json(held: &[&IdleHeld], now: u64) -> Value {
+/// `{"at", "jobs": [{"job", "user", …}], "silent": [nodes that have told nothing]}`, times in seconds.
+pub(super) fn json(held: &[&IdleHeld], silent: &[String], now: u64) -> Value {
     let one = |held: &&IdleHeld| {
         json!({
             "job": held.job.number(), "user": held.job.user, "partition": held.job.partition,
@@ -87,7 +87,7 @@ pub(super) fn json(held: &[&IdleHeld], now: u64) -> Value {
             "most_mib": held.most_mib, "enough": enough(held),
         })
     };
-    json!({ "at": now, "jobs": held.iter().map(one).collect::<Vec<_>>() })
+    json!({ "at": now, "jobs": held.iter().map(one).collect::<Vec<_>>(), "silent": silent })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "slices of a cluster")]
@@ -112,7 +112,8 @@ mod tests {
         ");
         let none = of(&[], &seen.silent, 10_000, 7200);
         assert!(none.starts_with("no job has held an idle GPU for 2 h\nnot known of n4"), "{none}");
-        let value = json(&held, 10_000);
+        let value = json(&held, &seen.silent, 10_000);
+        assert_eq!(value["silent"][0].as_str(), Some("n4"));
         let first = &value["jobs"][0];
         assert_eq!((first["job"].as_str(), first["slice_hours"].as_f64()), (Some("11"), Some(6.0)));
         assert_eq!(

@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Stdio};
 use std::time::{Duration, Instant};
 
-use decision_counts::decisions::{Ask, Placing, Reason};
+use decision_counts::decisions::{Ask, Hook, Placing, Reason};
 use shared_pages::decisions;
 use tempfile::TempDir;
 
@@ -345,7 +345,10 @@ fn slurmctlds_decisions_are_told_and_the_dashboard_asks_for_what_there_is() {
     for took in [5, 500, 5_000_000] {
         decisions::count(Ask::RunNow, Ok(()), Duration::from_micros(took));
     }
-    let answer = exporter.until("/metrics", "tessera_decision_seconds_count{ask=\"run_now\"} 3");
+    for took in [4_000, 6_000] {
+        decisions::count_hook(Hook::JobTest, Duration::from_micros(took));
+    }
+    let answer = exporter.until("/metrics", "tessera_hook_seconds_count{hook=\"job_test\"} 2");
     has(
         &answer,
         &[
@@ -360,6 +363,12 @@ fn slurmctlds_decisions_are_told_and_the_dashboard_asks_for_what_there_is() {
             "tessera_decision_seconds_bucket{le=\"1.0\",ask=\"run_now\"} 2",
             "tessera_decision_seconds_bucket{le=\"+Inf\",ask=\"run_now\"} 3",
             "tessera_decision_seconds_sum{ask=\"run_now\"} 5.000505",
+            "tessera_decision_seconds_count{ask=\"run_now\"} 3",
+            "# TYPE tessera_hook_seconds histogram",
+            "tessera_hook_seconds_bucket{le=\"0.005\",hook=\"job_test\"} 1",
+            "tessera_hook_seconds_bucket{le=\"0.01\",hook=\"job_test\"} 2",
+            "tessera_hook_seconds_sum{hook=\"job_test\"} 0.01",
+            "tessera_hook_seconds_count{hook=\"reconfigure\"} 0",
         ],
     );
     the_dashboard_asks_for_the_metrics_that_there_are_and_for_all_of_them(&exporter);

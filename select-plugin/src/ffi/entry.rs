@@ -2,9 +2,12 @@
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
+use std::time::Instant;
 
+use decision_counts::decisions::Hook;
 use plugin_front::around;
 use plugin_rt::{Chain, guard_ok, log};
+use shared_pages::decisions;
 use slurm_numbers as numbers;
 use slurm_tables::Version;
 use slurmctld_rt::fit::state_dir;
@@ -98,33 +101,45 @@ fn configure() {
 }
 
 around!(fn select_p_reconfigure() -> c_int, else ERROR, |real| {
+    let began = Instant::now();
     if places_jobs() == Ok(true) {
         guard_ok("reconfigure", (), configure);
     }
+    let before = began.elapsed();
     let rc = real();
+    let began = Instant::now();
     guard_ok("reconfigure", (), hooks::rebuild);
+    decisions::count_hook(Hook::Reconfigure, before + began.elapsed());
     rc
 });
 
+/// Does what a call of Slurm's wants of Tessera, and counts how long that takes.
+fn timed<T>(hook: Hook, body: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let done = body();
+    decisions::count_hook(hook, began.elapsed());
+    done
+}
+
 around!(fn select_p_job_begin(job: *mut c_void) -> c_int, else ERROR, |real| {
     // If it may not, it stays pending, with reason Resources.
-    if guard_ok("job_begin", false, || hooks::may_begin(job)) { real() } else { ERROR }
+    if timed(Hook::JobBegin, || guard_ok("job_begin", false, || hooks::may_begin(job))) { real() } else { ERROR }
 });
 
 around!(fn select_p_select_nodeinfo_set(job: *mut c_void) -> c_int, else ERROR, |real| {
     let rc = real();
-    guard_ok("select_nodeinfo_set", (), || hooks::allocated(job));
+    timed(Hook::Allocated, || guard_ok("select_nodeinfo_set", (), || hooks::allocated(job)));
     rc
 });
 
 around!(fn select_p_select_nodeinfo_set_all() -> c_int, else ERROR, |real| {
-    guard_ok("select_nodeinfo_set_all", (), hooks::nodes_are_shown);
+    timed(Hook::NodesShown, || guard_ok("select_nodeinfo_set_all", (), hooks::nodes_are_shown));
     real()
 });
 
 around!(fn select_p_job_fini(job: *mut c_void) -> c_int, else ERROR, |real| {
     let rc = real();
-    guard_ok("job_fini", (), || hooks::ended(job));
+    timed(Hook::JobEnded, || guard_ok("job_fini", (), || hooks::ended(job)));
     rc
 });
 
@@ -133,13 +148,13 @@ around!(
     else ERROR,
     |real| {
         let rc = real();
-        guard_ok("job_resized", (), || hooks::lost_node(job, node));
+        timed(Hook::JobResized, || guard_ok("job_resized", (), || hooks::lost_node(job, node)));
         rc
     }
 );
 
 around!(fn select_p_step_start(step: *mut c_void) -> c_int, else ERROR, |real| {
-    guard_ok("step_start", (), || hooks::step_starts(step));
+    timed(Hook::StepStart, || guard_ok("step_start", (), || hooks::step_starts(step)));
     real()
 });
 

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 use std::time::Instant;
 
+use decision_counts::decisions::Hook;
 use geometry::JobId;
 use placement::HostResources;
 use plugin_rt::guard_ok;
@@ -62,9 +63,11 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
             hooks::again(call.job, |_, host, job| apply::set_shards_per_node(host, job, count));
         });
     }
+    let took = before + began.elapsed();
+    decisions::count_hook(Hook::JobTest, took);
     guard_ok("job_test", (), || {
         if let Some((ask, answer)) = test.as_ref().and_then(|test| test.counts(succeeds, opinion)) {
-            decisions::count(ask, answer, before + began.elapsed());
+            decisions::count(ask, answer, took);
         }
     });
     match opinion {

@@ -1,8 +1,8 @@
 //! What slurmctld counts of its decisions, where it runs on this machine.
 
-use decision_counts::decisions::{Ask, BOUNDS_NS, Decisions, Placing};
+use decision_counts::decisions::{Ask, BOUNDS_NS, Decisions, Hook, Placing};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use shared_pages::decisions;
@@ -64,7 +64,7 @@ impl Counted {
     }
 }
 
-/// The time that decisions took, as a histogram.
+/// The time that decisions and Slurm's calls took, as histograms.
 #[derive(Debug)]
 struct Times(Decisions);
 
@@ -74,20 +74,29 @@ impl Collector for Times {
             "Time that Tessera's part of a decision took in slurmctld, under its locks, without Slurm's own";
         let mut family =
             encoder.encode_descriptor("decision", help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        #[expect(clippy::cast_precision_loss, reason = "times of less than 104 days are exact")]
-        let seconds = |ns: u64| ns as f64 / 1e9;
         for ask in Ask::ALL {
-            let times = self.0.times(ask);
-            let bounds = BOUNDS_NS.iter().map(|ns| seconds(*ns)).chain([f64::MAX]);
-            let buckets: Vec<(f64, u64)> = bounds.zip(times.iter().copied()).collect();
-            let labels = [("ask", ask.word())];
-            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
-                seconds(self.0.total_ns(ask)),
-                times.iter().sum(),
-                &buckets,
-                None,
-            )?;
+            histogram(&mut family, ("ask", ask.word()), (self.0.times(ask), self.0.total_ns(ask)))?;
+        }
+        let help = "Time that Tessera's part of a call of Slurm's took in slurmctld, under its locks, without Slurm's own";
+        let mut family =
+            encoder.encode_descriptor("hook", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for hook in Hook::ALL {
+            histogram(&mut family, ("hook", hook.word()), self.0.hook(hook))?;
         }
         Ok(())
     }
+}
+
+/// Writes how many calls took so long, by [`BOUNDS_NS`], and the time of all, ns.
+fn histogram(
+    family: &mut MetricEncoder<'_>,
+    label: (&str, &str),
+    (times, total_ns): (&[u64], u64),
+) -> Result<(), std::fmt::Error> {
+    #[expect(clippy::cast_precision_loss, reason = "times of less than 104 days are exact")]
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let bounds = BOUNDS_NS.iter().map(|ns| seconds(*ns)).chain([f64::MAX]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(times.iter().copied()).collect();
+    let (total, count) = (seconds(total_ns), times.iter().sum());
+    family.encode_family(&[label])?.encode_histogram::<NoLabelSet>(total, count, &buckets, None)
 }

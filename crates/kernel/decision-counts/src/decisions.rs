@@ -2,12 +2,12 @@
 //! processes see. Reasons: docs/decisions/0027.
 //!
 //! The page is a row of 64-bit numbers in the machine's byte order: [`MARK`], then for each [`Ask`] the numbers of accepted and
-//! refused ones, by [`Reason`], then a histogram of the time that they took, and that time in all. The last
-//! number is a [`Placing`].
+//! refused ones, by [`Reason`], then a histogram of the time that they took, and that time in all. Then the same histogram for each
+//! [`Hook`]. The last number is a [`Placing`].
 
 /// The first number of a page, of this very arrangement: whoever changes that, changes the number. Its bytes are `tess` and a
 /// version.
-pub const MARK: u64 = 0x7465_7373_0000_0002;
+pub const MARK: u64 = 0x7465_7373_0000_0003;
 
 /// The directory of the pages: a file system in memory, on which a write to a page waits for no disk.
 pub const DIR: &str = "/dev/shm";
@@ -31,6 +31,27 @@ pub enum Ask {
     WillRun,
     /// Could it run on an empty cluster?
     TestOnly,
+}
+
+/// Slurm's call of the select plugin, under slurmctld's locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// A job is tested, whatever it asks for.
+    JobTest,
+    /// A job is about to start.
+    JobBegin,
+    /// A job was allocated, or found running at slurmctld's start.
+    Allocated,
+    /// A job begins to end.
+    JobEnded,
+    /// A running job has lost a node.
+    JobResized,
+    /// A step starts.
+    StepStart,
+    /// The nodes are about to be shown.
+    NodesShown,
+    /// slurmctld has read its configuration.
+    Reconfigure,
 }
 
 /// State of slurmctld's placing of GPUs by Tessera's decisions, and if off, why.
@@ -89,6 +110,35 @@ pub enum Reason {
     Slurm,
     /// A bug of Tessera's, which slurmctld's log has.
     Failure,
+}
+
+impl Hook {
+    /// All of them, in the order of the page.
+    pub const ALL: [Self; 8] = [
+        Self::JobTest,
+        Self::JobBegin,
+        Self::Allocated,
+        Self::JobEnded,
+        Self::JobResized,
+        Self::StepStart,
+        Self::NodesShown,
+        Self::Reconfigure,
+    ];
+
+    /// The word for it in a metric's label: Slurm's own name of the call, without `select_p_`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::JobTest => "job_test",
+            Self::JobBegin => "job_begin",
+            Self::Allocated => "select_nodeinfo_set",
+            Self::JobEnded => "job_fini",
+            Self::JobResized => "job_resized",
+            Self::StepStart => "step_start",
+            Self::NodesShown => "select_nodeinfo_set_all",
+            Self::Reconfigure => "reconfigure",
+        }
+    }
 }
 
 impl Ask {
@@ -157,13 +207,14 @@ impl Reason {
 }
 
 /// Upper bounds of the times that are told apart, ns: from 10 microseconds to a second. Longer ones have a bucket of their own.
-pub const BOUNDS_NS: [u64; 11] = [
+pub const BOUNDS_NS: [u64; 12] = [
     10_000,
     30_000,
     100_000,
     300_000,
     1_000_000,
     3_000_000,
+    5_000_000,
     10_000_000,
     30_000_000,
     100_000_000,
@@ -179,15 +230,32 @@ const ROW: usize = ANSWERS + BUCKETS + 1;
 pub const SLOTS: usize = PLACING + 1;
 
 /// The place of the number that is a [`Placing`].
-pub const PLACING: usize = 1 + Ask::ALL.len() * ROW;
+pub const PLACING: usize = FIRST_HOOK + Hook::ALL.len() * HOOK_ROW;
+
+const FIRST_HOOK: usize = 1 + Ask::ALL.len() * ROW;
+const HOOK_ROW: usize = BUCKETS + 1;
 
 /// The numbers that one decision raises, each with what is added to it.
 #[must_use]
 pub fn raised(ask: Ask, answer: Result<(), Reason>, took_ns: u64) -> [(usize, u64); 3] {
     let row = row(ask);
     let answer = answer.err().map_or(0, |reason| 1 + reason as usize);
-    let bucket = BOUNDS_NS.iter().position(|bound| took_ns <= *bound).unwrap_or(BOUNDS_NS.len());
-    [(row + answer, 1), (row + ANSWERS + bucket, 1), (row + ANSWERS + BUCKETS, took_ns)]
+    [(row + answer, 1), (row + ANSWERS + bucket(took_ns), 1), (row + ANSWERS + BUCKETS, took_ns)]
+}
+
+/// The numbers that one call raises, each with what is added to it.
+#[must_use]
+pub fn raised_by_hook(hook: Hook, took_ns: u64) -> [(usize, u64); 2] {
+    let row = hook_row(hook);
+    [(row + bucket(took_ns), 1), (row + BUCKETS, took_ns)]
+}
+
+fn bucket(took_ns: u64) -> usize {
+    BOUNDS_NS.iter().position(|bound| took_ns <= *bound).unwrap_or(BOUNDS_NS.len())
+}
+
+fn hook_row(hook: Hook) -> usize {
+    FIRST_HOOK + hook as usize * HOOK_ROW
 }
 
 fn row(ask: Ask) -> usize {
@@ -235,6 +303,13 @@ impl Decisions {
     pub fn total_ns(&self, ask: Ask) -> u64 {
         self.0[row(ask) + ANSWERS + BUCKETS]
     }
+
+    /// Number of calls that lasted as [`Self::times`] tells it, and the time of all, ns: of Tessera's part, without Slurm's own.
+    #[must_use]
+    pub fn hook(&self, hook: Hook) -> (&[u64], u64) {
+        let row = hook_row(hook);
+        (&self.0[row..][..BUCKETS], self.0[row + BUCKETS])
+    }
 }
 
 #[cfg(test)]
@@ -274,8 +349,26 @@ mod tests {
     fn times_fall_into_their_buckets() {
         let took = [0, 10_000, 10_001, 1_000_000_000, 1_000_000_001, u64::MAX / 2];
         let page = after(&took.map(|ns| (Ask::RunNow, Ok(()), ns)));
-        assert_eq!(page.times(Ask::RunNow), [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(page.times(Ask::RunNow), [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
         assert_eq!(page.times(Ask::RunNow).iter().sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn each_call_is_found_where_it_was_counted_and_nowhere_else() {
+        for (i, hook) in Hook::ALL.into_iter().enumerate() {
+            assert_eq!(hook as usize, i);
+            let mut numbers = vec![0; SLOTS];
+            numbers[0] = MARK;
+            raised_by_hook(hook, 5_000_000).iter().for_each(|(slot, n)| numbers[*slot] += n);
+            let page = Decisions::of(numbers).unwrap();
+            assert_eq!((page.placing(), page.times(Ask::ALL[4])[12]), (None, 0));
+            for other in Hook::ALL {
+                let here = u64::from(other == hook);
+                let (times, total_ns) = page.hook(other);
+                assert_eq!((times[6], times.iter().sum(), total_ns), (here, here, 5_000_000 * here));
+            }
+        }
+        assert_eq!(BOUNDS_NS[6], 5_000_000);
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use decision_counts::decisions::{Ask, Decisions, MARK, PLACING, Placing, Reason, SLOTS, page_name, raised};
+use decision_counts::decisions::{
+    Ask, Decisions, Hook, MARK, PLACING, Placing, Reason, SLOTS, page_name, raised, raised_by_hook,
+};
 
 use crate::ffi::SharedPage;
 use crate::page::{self, Counting};
@@ -40,9 +42,20 @@ pub fn count(ask: Ask, answer: Result<(), Reason>, took: Duration) {
     add(page, ask, answer, took);
 }
 
+/// Counts one call of Slurm's and the time that it took.
+pub fn count_hook(hook: Hook, took: Duration) {
+    let Some(page) = PAGE.page() else { return };
+    for (slot, n) in raised_by_hook(hook, nanoseconds(took)) {
+        page.numbers()[slot].fetch_add(n, Relaxed);
+    }
+}
+
+fn nanoseconds(took: Duration) -> u64 {
+    u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn add(page: &SharedPage<SLOTS>, ask: Ask, answer: Result<(), Reason>, took: Duration) {
-    let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-    for (slot, n) in raised(ask, answer, took_ns) {
+    for (slot, n) in raised(ask, answer, nanoseconds(took)) {
         page.numbers()[slot].fetch_add(n, Relaxed);
     }
 }
@@ -127,6 +140,7 @@ mod tests {
     #[test]
     fn without_a_page_nothing_is_counted_and_counting_opens_none() {
         count(Ask::RunNow, Ok(()), Duration::ZERO);
+        count_hook(Hook::JobTest, Duration::ZERO);
         say_placing(Placing::On);
         assert!(PAGE.page().is_none(), "only `begin` opens one");
     }

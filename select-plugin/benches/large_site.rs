@@ -118,7 +118,8 @@ fn tests(c: &mut Criterion) {
     let nodes: Vec<NodeView> = (0..NODES)
         .map(|i| NodeView {
             index: i,
-            name: format!("n{}", i + 1),
+            name: format!("n{}", i + 1).into(),
+            place: None,
             config: 7,
             completing: false,
             registered: true,
@@ -161,9 +162,9 @@ fn tests(c: &mut Criterion) {
             let mut searches = SEARCHES;
             let mut cost = |node: &NodeView| {
                 let expected = |state: &_, takes| learnt.expected(node.index, state, takes, 2);
-                engine.cost_now(&node.name, &question, Fill::Pack, &mut searches, expected)
+                engine.cost_now(node, &question, Fill::Pack, &mut searches, expected)
             };
-            let costs = nodes.iter().map(|node| (node.index, node.name.as_str(), cost(node)));
+            let costs = nodes.iter().map(|node| (node.index, &*node.name, cost(node)));
             let order = node_order::Costs::of(costs).places();
             let now: Vec<(u64, u32)> = order.iter().map(|placed| (0x1ff, placed.place)).collect();
             black_box(node_order::weights(&now).len())

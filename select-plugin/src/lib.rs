@@ -20,6 +20,7 @@ mod node_order;
 mod patience;
 mod place_on_node;
 mod reminder;
+mod seen;
 mod site;
 mod slices;
 mod slurm;

@@ -46,7 +46,7 @@ pub(crate) fn why(
 pub(crate) fn why_not_whole(view: &JobView, nodes: &[NodeView], config: &SiteConfig) -> Option<String> {
     let entry = GresRequest { kind: GresKind::Gpu, per_node: 1, per_socket: false };
     let as_whole = JobView { gres: vec![entry], request: None, ..view.clone() };
-    why(&as_whole, || nodes.iter().map(|node| node.name.clone()).collect(), config)
+    why(&as_whole, || nodes.iter().map(|node| node.name.to_string()).collect(), config)
 }
 
 /// Tells whether a job's shards are counted in another way than per node. Such a submission or change is refused, but the

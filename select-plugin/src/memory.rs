@@ -7,6 +7,7 @@ use protocol::wire::JobPlacement;
 
 use crate::engine::Engine;
 use crate::learnt::Learnt;
+use crate::seen::Seen;
 
 /// Everything that is remembered while the plugin places jobs.
 pub(crate) struct Memory {
@@ -22,6 +23,8 @@ pub(crate) struct Memory {
     pub(crate) boots: Boots,
     /// Requests that arrived, and the CPUs that jobs leave.
     pub(crate) learnt: Learnt,
+    /// What was last read of the nodes.
+    pub(crate) seen: Seen,
 }
 
 impl Memory {
@@ -29,7 +32,7 @@ impl Memory {
     pub(crate) fn new(engine: Engine) -> Self {
         let learnt = Learnt::new(engine.site(), &[]);
         let (tried, boots) = (Tried::default(), Boots::default());
-        Self { engine, pending: None, tried, rebuilt: false, boots, learnt }
+        Self { engine, pending: None, tried, rebuilt: false, boots, learnt, seen: Seen::default() }
     }
 
     /// Tells whether the last decision is for the job of this record.

@@ -52,8 +52,8 @@ pub(crate) struct Narrowed {
     pub(crate) held_back: bool,
     /// Number of nodes that have room now.
     pub(crate) ready: u32,
-    /// Nodes that could serve the job later, once their jobs end, by name.
-    pub(crate) later: Vec<String>,
+    /// Nodes that could serve the job later, once their jobs end, by their place in the list of nodes.
+    pub(crate) later: Vec<usize>,
     /// Nodes that could serve the job, but of whose devices Slurm knows only the number.
     pub(crate) unregistered: Vec<usize>,
     /// The other nodes that could serve it, now or later.
@@ -113,7 +113,7 @@ pub(crate) fn narrow(
         (Availability::Now, _) | (Availability::Later | Availability::Unknown, Mode::TestOnly) => false,
         (Availability::Unknown, _) => true,
         (Availability::Later, Mode::Preempt { victims, widen }) => {
-            if node.completing || !node.registered || !engine.fits_without(&node.name, question, victims) {
+            if node.completing || !node.registered || !engine.fits_without(node, question, victims) {
                 return true;
             }
             let keep = widen || insists_on_busy || !enough(ready);
@@ -130,13 +130,16 @@ pub(crate) fn narrow(
         out.extend(without_power_together(engine, question, nodes, &out));
     }
     let later = || judged.iter().filter(|(_, room)| *room == Availability::Later).map(|(node, _)| *node);
+    let waits =
+        |(n, room): &(&NodeView, Availability)| *room == Availability::Later && n.registered && !n.completing;
+    let waiting = judged.iter().zip(0..).filter(|(judged, _)| waits(judged)).map(|(_, at)| at);
     let serves = |room| matches!(room, Availability::Now | Availability::Later);
     let able = judged.iter().filter(|(node, room)| node.registered && serves(*room));
     Narrowed {
         out,
         held_back,
         ready,
-        later: later().filter(|n| n.registered && !n.completing).map(|n| n.name.clone()).collect(),
+        later: waiting.collect(),
         unregistered: later().filter(|n| !n.registered).map(|n| n.index).collect(),
         able: able.map(|(node, _)| node.index).collect(),
         insists_on_busy,
@@ -152,9 +155,9 @@ fn without_power_together(
     nodes: &[NodeView],
     out: &[usize],
 ) -> Vec<usize> {
-    let kept: Vec<&str> = nodes.iter().filter(|n| !out.contains(&n.index)).map(|n| n.name.as_str()).collect();
+    let kept: Vec<&str> = nodes.iter().filter(|n| !out.contains(&n.index)).map(|n| &*n.name).collect();
     let surplus = engine.too_many(&kept, question);
-    nodes.iter().filter(|n| surplus.contains(&n.name.as_str())).map(|n| n.index).collect()
+    nodes.iter().filter(|n| surplus.contains(&&*n.name)).map(|n| n.index).collect()
 }
 
 /// Lists the other nodes to take out, so that a planned job gets the place its plan names: none unless that can be had now.
@@ -166,7 +169,7 @@ pub(crate) fn keep_to_plan(
     nodes: &[NodeView],
 ) -> Vec<usize> {
     let place = question.plan.as_ref().and_then(|p| p.place.as_ref());
-    let Some(planned) = place.and_then(|p| nodes.iter().find(|n| n.name == p.node)) else {
+    let Some(planned) = place.and_then(|p| nodes.iter().find(|n| *n.name == *p.node)) else {
         return Vec::new();
     };
     let insists = nodes.iter().any(|n| n.required && n.index != planned.index);
@@ -185,7 +188,7 @@ pub(crate) fn keep_to_plan(
 pub(crate) fn not_bound_for(question: &Question, nodes: &[NodeView]) -> Vec<usize> {
     let bound = question.plan.as_ref().filter(|plan| plan.is_bound()).and_then(|plan| plan.place.as_ref());
     let others =
-        |place: &PlannedPlace| nodes.iter().filter(|n| n.name != place.node).map(|n| n.index).collect();
+        |place: &PlannedPlace| nodes.iter().filter(|n| *n.name != *place.node).map(|n| n.index).collect();
     bound.map(others).unwrap_or_default()
 }
 
@@ -202,14 +205,14 @@ enum Availability {
 }
 
 fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Availability {
-    let away = engine.is_away(&node.name);
+    let away = engine.is_away(node);
     // On a node that is away Slurm alone picks the GPUs, unhealthy ones too.
-    let slurm_picks = away && (want.managed || engine.has_sick(&node.name));
-    if node.unfit || slurm_picks || engine.lacks_healthy(&node.name, want.most_gpus) {
+    let slurm_picks = away && (want.managed || engine.has_sick(node));
+    if node.unfit || slurm_picks || engine.lacks_healthy(node, want.most_gpus) {
         return Availability::Unknown;
     }
     let plain_shards = !want.managed && want.kind == GresKind::Shard;
-    match engine.fits_now(&node.name, question) {
+    match engine.fits_now(node, question) {
         None if want.managed && engine.version() == ConfigInForce::Bad => Availability::Unknown,
         // Slurm alone decides on nodes that Tessera does not manage, for jobs that do not ask for it.
         None if want.managed => Availability::Never,
@@ -218,22 +221,21 @@ fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView)
         // the node's devices would get none.
         Some(true) if node.completing || !node.registered => Availability::Later,
         // A power budget leaves no cap that the job may start with.
-        Some(true) if !engine.has_power(&node.name, question) => Availability::Later,
+        Some(true) if !engine.has_power(node, question) => Availability::Later,
         Some(true) => Availability::Now,
         // Plain shards of a GPU that is Slurm's alone, or more than a device has, which Slurm may have from several: it
         // counts them, those of unhealthy GPUs, too.
         Some(false)
-            if plain_shards
-                && (engine.leaves_some(&node.name) || engine.exceeds_devices(&node.name, question)) =>
+            if plain_shards && (engine.leaves_some(node) || engine.exceeds_devices(node, question)) =>
         {
-            match (engine.has_sick(&node.name), node.completing) {
+            match (engine.has_sick(node), node.completing) {
                 (true, _) => Availability::Unknown,
                 (false, true) => Availability::Later,
                 (false, false) => Availability::Now,
             }
         }
-        Some(false) if engine.fits_ever(&node.name, question) == Some(true) => {
-            if engine.needs_sick(&node.name, question) { Availability::Unknown } else { Availability::Later }
+        Some(false) if engine.fits_ever(node, question) == Some(true) => {
+            if engine.needs_sick(node, question) { Availability::Unknown } else { Availability::Later }
         }
         Some(false) => Availability::Never,
     }

@@ -68,11 +68,11 @@ impl Patient {
         let mut split = Split::default();
         let mut searches = SEARCHES;
         for node in nodes.iter().filter(|n| !n.completing && n.registered) {
-            match engine.fits_now(&node.name, question) {
+            match engine.fits_now(node, question) {
                 None => split.good += 1,
                 Some(false) => {}
                 Some(true) => {
-                    let best = engine.best_now(&node.name, question, &mut searches);
+                    let best = engine.best_now(node, question, &mut searches);
                     if best.is_some_and(|gbps| self.wait.is_met_by(gbps)) {
                         split.good += 1;
                     } else {
@@ -94,9 +94,8 @@ impl Patient {
         nodes: &'a [NodeView],
     ) -> Option<(&'a str, f64)> {
         let mut searches = SEARCHES;
-        let best = nodes
-            .iter()
-            .filter_map(|n| Some((n.name.as_str(), engine.best_now(&n.name, question, &mut searches)?)));
+        let best =
+            nodes.iter().filter_map(|n| Some((&*n.name, engine.best_now(n, question, &mut searches)?)));
         self.least(best)
     }
 
@@ -110,11 +109,11 @@ impl Patient {
     ) -> Option<(&'a str, f64)> {
         let mut searches = SEARCHES;
         let best = nodes.iter().filter_map(|n| {
-            let mut node = engine.node(&n.name)?.clone();
+            let mut node = engine.node(n)?.clone();
             gone.iter().for_each(|id| {
                 node.release(*id);
             });
-            Some((n.name.as_str(), question.best_within(&node, &mut searches)?))
+            Some((&*n.name, question.best_within(&node, &mut searches)?))
         });
         self.least(best)
     }

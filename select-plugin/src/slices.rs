@@ -72,7 +72,7 @@ fn slices_for_slurms_choice(engine: &Engine, view: &JobView, node: &NodeView, sl
     let Some(slurms) = slurm.choice(node) else { return 0 };
     let entries = view.gres.iter().zip(&slurms.entries).filter(|(_, entry)| !entry.chosen.is_empty());
     let given = |(asked, entry): (&GresRequest, &EntryChoice)| Allocated {
-        node: node.name.clone(),
+        node: node.name.to_string(),
         kind: asked.kind,
         gpus: entry.chosen,
         amount: entry.amount,

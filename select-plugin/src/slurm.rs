@@ -6,7 +6,6 @@ use decision_counts::decisions;
 use geometry::JobId;
 use placement::HostResources;
 
-use crate::engine::Heard;
 use crate::memory::JobAddress;
 use crate::view::{ChosenView, NodeView};
 
@@ -47,8 +46,6 @@ pub(crate) struct Test {
 pub(crate) trait Slurm {
     /// The nodes in the test's bitmap: before Slurm's own test the candidates, after it the chosen ones.
     fn nodes(&self) -> &[NodeView];
-    /// Facts about its slurmd in the record of one of its nodes; `None`: Slurm has dropped the node.
-    fn heard(&self, node: &NodeView) -> Option<Heard>;
     /// The names of the nodes that the job may run on: of any of its partitions, and those it insists on.
     fn within_reach(&self) -> &[String];
     /// The candidates for preemption whose end frees what they hold, in the order that Slurm has them in now.

@@ -48,7 +48,8 @@ fn question(engine: &Engine, want: &Want) -> Question {
 fn node(index: usize, name: &str, config: usize) -> NodeView {
     NodeView {
         index,
-        name: name.to_owned(),
+        name: name.into(),
+        place: None,
         config,
         completing: false,
         registered: true,

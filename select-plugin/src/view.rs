@@ -1,10 +1,14 @@
 //! What the plugin takes from Slurm's structs, as plain values. `ffi::read` reads them once per hook; everything after
 //! that is safe code on these types.
 
+use std::sync::Arc;
+
 use admission::meaning::{Counted, CountedRequest, as_counted};
 use geometry::{JobId, Uid};
 use protocol::{AdminComment, Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
+
+use crate::engine::Place;
 
 /// The kinds of GRES this plugin knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +184,9 @@ impl JobView {
 pub(crate) struct NodeView {
     /// Its place in Slurm's node table and in every bitmap over it.
     pub(crate) index: usize,
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
+    /// Its place in the engine; `None`: it is looked up by its name, if it is there at all.
+    pub(crate) place: Option<Place>,
     /// Identity of its configuration record: equal for nodes that are configured alike.
     pub(crate) config: usize,
     /// A job's epilog is not over.
@@ -191,15 +197,6 @@ pub(crate) struct NodeView {
     pub(crate) unfit: bool,
     /// The job insists on it.
     pub(crate) required: bool,
-}
-
-#[cfg(test)]
-impl NodeView {
-    /// A node that has registered and is idle.
-    pub(crate) fn of_tests(name: &str) -> Self {
-        let (completing, unfit, required) = (false, false, false);
-        Self { index: 0, name: name.to_owned(), config: 7, completing, registered: true, unfit, required }
-    }
 }
 
 /// Slurm's choice of devices for a job on one node.

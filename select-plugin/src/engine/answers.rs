@@ -7,30 +7,34 @@ use node_state::Node;
 use placement::{Admission, HostResources, Victim, least_victims};
 use protocol::{Request, Standing};
 
-use super::{CACHE_LIMIT, Engine, Question};
+use super::{CACHE_LIMIT, Engine, Named, Question};
 use crate::view::NodeView;
 
 impl Engine {
     /// Tells whether the request can be placed on the node as it is now; `None`: Slurm alone places jobs there.
-    pub(crate) fn fits_now(&mut self, node: &str, question: &Question) -> Option<bool> {
+    pub(crate) fn fits_now<N: Named + ?Sized>(&mut self, node: &N, question: &Question) -> Option<bool> {
+        let number = self.number(question);
         let entry = self.nodes.get_mut(node).filter(|e| !e.unmanaged && e.standing == Standing::Same)?;
-        if let Some(known) = entry.now.get(&question.key) {
+        if let Some(known) = entry.now.get(&number) {
             return Some(*known);
         }
         // One decision serves both: whether there is room, and in which order Slurm takes nodes.
-        let fits =
-            if question.is_whole() { question.fits(&entry.node) } else { entry.weigh(question).is_some() };
+        let fits = if question.is_whole() {
+            question.fits(&entry.node)
+        } else {
+            entry.weigh(number, question).is_some()
+        };
         if entry.now.len() >= CACHE_LIMIT {
             entry.now.clear();
         }
-        entry.now.insert(question.key.clone(), fits);
+        entry.now.insert(number, fits);
         Some(fits)
     }
 
     /// Tells whether the request could be placed on the node with nothing else on it; `None`: the node is not managed.
-    pub(crate) fn fits_ever(&mut self, node: &str, question: &Question) -> Option<bool> {
+    pub(crate) fn fits_ever<N: Named + ?Sized>(&mut self, node: &N, question: &Question) -> Option<bool> {
         let spec = self.managed(node)?.spec;
-        let key = (spec, question.key.clone());
+        let key = (spec, self.number(question));
         if let Some(known) = self.ever.get(&key) {
             return Some(*known);
         }
@@ -43,7 +47,7 @@ impl Engine {
     }
 
     /// Tells whether the request has no place on the node, whatever ends there, before an unhealthy GPU takes jobs again.
-    pub(crate) fn needs_sick(&self, node: &str, question: &Question) -> bool {
+    pub(crate) fn needs_sick<N: Named + ?Sized>(&self, node: &N, question: &Question) -> bool {
         let Some(entry) = self.managed(node).filter(|entry| !entry.sick.is_empty()) else { return false };
         let Some(spec) = self.config.nodes.get(entry.spec) else { return false };
         let mut empty = spec.to_node();
@@ -55,7 +59,7 @@ impl Engine {
 
     /// Tells whether Slurm, for which unhealthy GPUs are free, could choose more GPUs on the node than are healthy and free, if it
     /// chooses up to `most`.
-    pub(crate) fn lacks_healthy(&self, node: &str, most: u64) -> bool {
+    pub(crate) fn lacks_healthy<N: Named + ?Sized>(&self, node: &N, most: u64) -> bool {
         let Some(entry) = self.managed(node).filter(|entry| !entry.sick.is_empty()) else { return false };
         let gpus = &entry.node.gpus;
         let free = gpus.iter().filter(|gpu| !gpu.left_out && !gpu.has_job()).count();
@@ -96,7 +100,12 @@ impl Engine {
     }
 
     /// Tells whether some of `victims` hold something on the node and the request could be placed there without them.
-    pub(crate) fn fits_without(&self, node: &str, question: &Question, victims: &HashSet<JobId>) -> bool {
+    pub(crate) fn fits_without<N: Named + ?Sized>(
+        &self,
+        node: &N,
+        question: &Question,
+        victims: &HashSet<JobId>,
+    ) -> bool {
         let Some(entry) = self.nodes.get(node) else { return false };
         entry.jobs.keys().any(|id| victims.contains(id)) && question.fits(&without(&entry.node, victims))
     }
@@ -124,15 +133,16 @@ impl Engine {
 
     /// Slurm's own accounts do not let the request be placed on the node as it is now: not asked again until it
     /// changes, or other nodes would never get a turn.
-    pub(crate) fn refused(&mut self, node: &str, question: &Question) {
+    pub(crate) fn refused<N: Named + ?Sized>(&mut self, node: &N, question: &Question) {
+        let number = self.number(question);
         if let Some(entry) = self.nodes.get_mut(node) {
-            entry.now.insert(question.key.clone(), false);
+            entry.now.insert(number, false);
         }
     }
 
     /// Notes a refusal of nodes of which each has room alone: not asked again until one of their power budgets has changed.
     pub(crate) fn refused_everywhere(&mut self, nodes: &[NodeView], question: &Question) {
-        nodes.iter().for_each(|node| self.refused(&node.name, question));
+        nodes.iter().for_each(|node| self.refused(node, question));
     }
 }
 

@@ -5,7 +5,7 @@ use decision_report::report::Fate;
 use node_state::Node;
 use protocol::{SetWait, Standing};
 
-use super::{CACHE_LIMIT, Engine, Question};
+use super::{CACHE_LIMIT, Engine, Named, Question};
 
 /// Number of searches without an answer in memory that one test may make, in units of a node with up to 8 free GPUs: each
 /// takes some ten microseconds there, and milliseconds with 16.
@@ -46,16 +46,22 @@ impl Question {
 impl Engine {
     /// Bandwidth that the question's best set on the node as it is now is predicted to reach, GB/s. `None`: it is not
     /// known, and `searches` does not last for it.
-    pub(crate) fn best_now(&mut self, node: &str, question: &Question, searches: &mut u32) -> Option<f64> {
+    pub(crate) fn best_now<N: Named + ?Sized>(
+        &mut self,
+        node: &N,
+        question: &Question,
+        searches: &mut u32,
+    ) -> Option<f64> {
+        let number = self.number(question);
         let entry = self.nodes.get_mut(node).filter(|e| !e.unmanaged && e.standing == Standing::Same)?;
-        if let Some(known) = entry.best.get(&question.key) {
+        if let Some(known) = entry.best.get(&number) {
             return Some(*known);
         }
         let best = question.best_within(&entry.node, searches)?;
         if entry.best.len() >= CACHE_LIMIT {
             entry.best.clear();
         }
-        entry.best.insert(question.key.clone(), best);
+        entry.best.insert(number, best);
         Some(best)
     }
 
@@ -68,7 +74,7 @@ impl Engine {
     }
 
     fn best_of_spec(&mut self, spec: usize, question: &Question) -> f64 {
-        let key = (spec, question.key.clone());
+        let key = (spec, self.number(question));
         if let Some(known) = self.best_ever.get(&key) {
             return *known;
         }

@@ -11,6 +11,7 @@ use node_state::Claim;
 use placement::{Awaited, await_pool};
 
 use super::{Engine, Question};
+use crate::view::NodeView;
 
 /// Seconds that a claim lasts without a test of its job: three rounds of the main scheduler with its default interval.
 const CLAIM_SECONDS: u64 = 180;
@@ -32,20 +33,23 @@ impl Engine {
 
     /// Makes the job of the question claim devices on `wanted` of these nodes, those that it gets soonest, instead of what it
     /// had claimed before. It claims nothing if fewer nodes would do.
-    pub(crate) fn claim(
+    pub(crate) fn claim<'n>(
         &mut self,
         question: &Question,
-        nodes: &[&str],
+        nodes: impl Iterator<Item = &'n NodeView>,
         wanted: usize,
         now: u64,
         end: &dyn Fn(JobId) -> i64,
     ) {
         let job = question.ask.job;
-        let await_on = |name: &&str| {
-            let node = self.node(name).filter(|node| node.pool().next().is_some())?;
-            Some(((*name).to_owned(), await_pool(node, &question.ask, &question.policy, end)?))
+        if self.pool_grants == 0 {
+            return self.unclaim(job);
+        }
+        let await_on = |view: &NodeView| {
+            let node = self.node(view).filter(|node| node.pool().next().is_some())?;
+            Some((view.name.to_string(), await_pool(node, &question.ask, &question.policy, end)?))
         };
-        let mut found: Vec<(String, Awaited)> = nodes.iter().filter_map(await_on).collect();
+        let mut found: Vec<(String, Awaited)> = nodes.filter_map(await_on).collect();
         found.sort_by(|a, b| (a.1.free_at, &a.0).cmp(&(b.1.free_at, &b.0)));
         found.truncate(wanted);
         if found.len() < wanted {

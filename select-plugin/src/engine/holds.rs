@@ -25,8 +25,10 @@ impl Engine {
                 let blocked = block(&mut entry.node, placement.job, grant);
                 refused.push(format!("{name}: {e}; {blocked} of its GPUs are kept for it alone"));
             }
-            entry.jobs.insert(placement.job, (uid, given.clone()));
+            let is_first = entry.jobs.insert(placement.job, (uid, given.clone())).is_none();
+            self.pool_grants += usize::from(is_first && matches!(grant, Grant::Tasks(_)));
             entry.changed();
+            self.held.entry(placement.job).or_default().extend(self.nodes.place(name));
             self.recount(name);
         }
         refused
@@ -34,8 +36,7 @@ impl Engine {
 
     /// Ends what a job holds everywhere; the nodes that changed.
     pub(crate) fn release(&mut self, job: JobId) -> Vec<String> {
-        let held: Vec<String> =
-            self.nodes.iter().filter(|(_, e)| e.jobs.contains_key(&job)).map(|(n, _)| n.clone()).collect();
+        let held = self.names_held(job);
         for name in &held {
             self.release_on(job, name);
         }
@@ -49,10 +50,18 @@ impl Engine {
 
     /// Frees what a job has on a node, and returns it.
     fn take_from(&mut self, job: JobId, node: &str) -> Option<(Uid, NodeGrant)> {
-        let entry = self.nodes.get_mut(node)?;
+        let place = self.nodes.place(node)?;
+        let entry = &mut self.nodes[place];
         let held = entry.jobs.remove(&job)?;
         entry.node.release(job);
         entry.changed();
+        self.pool_grants -= usize::from(matches!(held.1.grant, Grant::Tasks(_)));
+        if let Some(places) = self.held.get_mut(&job) {
+            places.retain(|other| *other != place);
+            if places.is_empty() {
+                self.held.remove(&job);
+            }
+        }
         self.recount(node);
         Some(held)
     }
@@ -60,12 +69,12 @@ impl Engine {
     /// Releases a job as [`Self::release`] does, but its epilogs follow: its places are shown as its own until
     /// [`Self::is_over`].
     pub(crate) fn begin_end(&mut self, job: JobId) -> Vec<String> {
-        let held: Vec<String> =
-            self.nodes.iter().filter(|(_, e)| e.jobs.contains_key(&job)).map(|(n, _)| n.clone()).collect();
+        let held = self.names_held(job);
         for name in &held {
             let had = self.take_from(job, name);
-            if let Some((entry, had)) = self.nodes.get_mut(name).zip(had) {
-                entry.ending.insert(job, had);
+            if let Some((place, had)) = self.nodes.place(name).zip(had) {
+                self.nodes[place].ending.insert(job, had);
+                self.ending_on.insert(place);
             }
             self.recount(name);
         }
@@ -74,20 +83,25 @@ impl Engine {
 
     /// The nodes on which jobs are ending.
     pub(crate) fn with_ending_jobs(&self) -> Vec<String> {
-        self.nodes.iter().filter(|(_, e)| !e.ending.is_empty()).map(|(name, _)| name.clone()).collect()
+        self.ending_on.iter().map(|place| self.nodes.name(*place).to_owned()).collect()
     }
 
     /// All epilogs on a node are over.
     pub(crate) fn is_over(&mut self, node: &str) {
-        if let Some(entry) = self.nodes.get_mut(node) {
-            entry.ending.clear();
+        if let Some(place) = self.nodes.place(node) {
+            self.nodes[place].ending.clear();
+            self.ending_on.remove(&place);
         }
         self.recount(node);
     }
 
     /// Tells whether a job holds anything.
     pub(crate) fn holds(&self, job: JobId) -> bool {
-        self.nodes.values().any(|e| e.jobs.contains_key(&job))
+        self.held.contains_key(&job)
+    }
+
+    fn names_held(&self, job: JobId) -> Vec<String> {
+        self.held.get(&job).into_iter().flatten().map(|place| self.nodes.name(*place).to_owned()).collect()
     }
 
     /// Takes over the idle instances that a layout published earlier names; what is not a layout is ignored.

@@ -13,12 +13,14 @@ mod back;
 mod best;
 mod claims;
 mod holds;
+mod keys;
 mod node_cost;
+mod nodes;
 pub(crate) mod power;
 mod question;
 mod standing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use geometry::{GpuIndex, JobId, Model, Uid};
@@ -32,14 +34,14 @@ use topology::GpuSet;
 
 pub(crate) use best::{SEARCHES, predicted};
 pub(crate) use node_cost::{CostNow, Takes};
-use question::Key;
+pub(crate) use nodes::{Named, Place};
 pub(crate) use question::Question;
 pub(crate) use standing::Heard;
 
 /// Most cached answers per node; a site's jobs ask for far fewer shapes.
 pub(crate) const CACHE_LIMIT: usize = 256;
 
-/// Every node is looked up by name, and its answers by the question, in every test. The hashes have a seed of each process.
+/// Answers are looked up by the question's number in every test. The hashes have a seed of each process.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 
 /// The state of every GPU of the site.
@@ -48,11 +50,19 @@ pub(crate) struct Engine {
     policy: Policy,
     /// Sets of whole GPUs chosen before: nodes with the same links and free GPUs share them.
     memo: Arc<Mutex<Memo>>,
-    nodes: HashMap<String, NodeEntry>,
+    nodes: nodes::Nodes,
+    /// The nodes on which each job holds something.
+    held: HashMap<JobId, Vec<Place>>,
+    /// The nodes on which jobs are ending.
+    ending_on: BTreeSet<Place>,
+    /// Grants of seats in the pool of GPU tasks, on all nodes: without any there is no pool.
+    pool_grants: usize,
+    /// Numbers of questions, by which answers are kept.
+    keys: keys::Keys,
     /// Answers for a node with nothing on it, by node set and question.
-    ever: HashMap<(usize, Key), bool>,
+    ever: HashMap<(usize, keys::Number), bool>,
     /// GB/s of the best set there.
-    best_ever: HashMap<(usize, Key), f64>,
+    best_ever: HashMap<(usize, keys::Number), f64>,
     /// The shards that a request counts for there, if it can have a part of a GPU.
     counted: HashMap<(usize, Request), Option<u32>>,
     /// The fingerprint of what the file says of each node set.
@@ -70,11 +80,12 @@ struct NodeEntry {
     /// Grants of jobs whose epilogs are not over. Their GPUs are free for others, who must not start before that.
     ending: BTreeMap<JobId, (Uid, NodeGrant)>,
     /// Answers for the state as it is now.
-    now: HashMap<Key, bool>,
+    now: HashMap<keys::Number, bool>,
     /// GB/s of the best set, for the same state.
-    best: HashMap<Key, f64>,
-    /// Costs of the best choices and what they take, for the same state; `None`: no room.
-    costs: HashMap<Key, Option<(NodeCost, Takes)>>,
+    best: HashMap<keys::Number, f64>,
+    /// Costs of the best choices and what they take, for the same state; `None`: no room. On a full cluster that is most of them, and
+    /// every node has room for as many answers as there are shapes of request.
+    costs: HashMap<keys::Number, Option<Box<(NodeCost, Takes)>>>,
     /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
     unmanaged: bool,
     /// The last word of its slurmd.
@@ -97,7 +108,7 @@ impl NodeEntry {
 impl Engine {
     /// A site with nothing running.
     pub(crate) fn new(config: SiteConfig) -> Self {
-        let mut nodes = HashMap::default();
+        let mut nodes = nodes::Nodes::default();
         for (spec, set) in config.nodes.iter().enumerate() {
             for name in &set.names {
                 let entry = NodeEntry {
@@ -113,7 +124,7 @@ impl Engine {
                     sick: String::new(),
                     standing: Standing::Same,
                 };
-                nodes.insert(name.clone(), entry);
+                nodes.insert(name, entry);
             }
         }
         let budgets = admission::budgets_of(&config);
@@ -123,6 +134,10 @@ impl Engine {
             files: config.nodes.iter().map(|set| config.fingerprint_of(set)).collect(),
             config,
             nodes,
+            held: HashMap::default(),
+            ending_on: BTreeSet::new(),
+            pool_grants: 0,
+            keys: keys::Keys::default(),
             ever: HashMap::default(),
             best_ever: HashMap::default(),
             counted: HashMap::default(),
@@ -152,7 +167,7 @@ impl Engine {
 
     /// Names of all managed nodes.
     pub(crate) fn node_names(&self) -> impl Iterator<Item = &str> {
-        self.nodes.iter().filter(|(_, e)| !e.unmanaged).map(|(name, _)| name.as_str())
+        self.nodes.iter().filter(|(_, e)| !e.unmanaged).map(|(name, _)| name)
     }
 
     /// The site's configuration.
@@ -168,7 +183,12 @@ impl Engine {
         self.recount(node);
     }
 
-    fn managed(&self, node: &str) -> Option<&NodeEntry> {
+    /// A node's place, for a view of it; `None`: the file does not describe it.
+    pub(crate) fn place<N: Named + ?Sized>(&self, node: &N) -> Option<Place> {
+        self.nodes.place(node)
+    }
+
+    fn managed<N: Named + ?Sized>(&self, node: &N) -> Option<&NodeEntry> {
         self.nodes.get(node).filter(|e| !e.unmanaged)
     }
 
@@ -199,19 +219,19 @@ impl Engine {
     }
 
     /// Tells whether the site leaves some GPU of the node to Slurm.
-    pub(crate) fn leaves_some(&self, node: &str) -> bool {
+    pub(crate) fn leaves_some<N: Named + ?Sized>(&self, node: &N) -> bool {
         self.managed(node).is_some_and(|e| e.node.gpus.iter().any(|g| g.purpose == Purpose::Slurm))
     }
 
     /// Tells whether a job asks for more plain shards than any device of the node has: later Slurms can take them from several.
-    pub(crate) fn exceeds_devices(&self, node: &str, question: &Question) -> bool {
+    pub(crate) fn exceeds_devices<N: Named + ?Sized>(&self, node: &N, question: &Question) -> bool {
         let gpus = self.managed(node).map(|entry| &entry.node.gpus);
         question.plain_shards.zip(gpus).is_some_and(|(n, gpus)| gpus.iter().all(|g| g.model.shards() < n))
     }
 
     /// The node's state; `None`: Slurm alone places jobs there.
-    pub(crate) fn node(&self, name: &str) -> Option<&Node> {
-        self.managed(name).filter(|e| e.standing == Standing::Same).map(|e| &e.node)
+    pub(crate) fn node<N: Named + ?Sized>(&self, node: &N) -> Option<&Node> {
+        self.managed(node).filter(|e| e.standing == Standing::Same).map(|e| &e.node)
     }
 
     /// The fingerprint of what the file says of a node.
@@ -223,7 +243,7 @@ impl Engine {
     /// The most answers that are kept in one place.
     #[cfg(test)]
     pub(crate) fn most_kept(&self) -> usize {
-        let of_nodes = self.nodes.values().flat_map(|e| [e.now.len(), e.best.len(), e.costs.len()]);
+        let of_nodes = self.nodes.iter().flat_map(|(_, e)| [e.now.len(), e.best.len(), e.costs.len()]);
         of_nodes.chain([self.ever.len(), self.best_ever.len(), self.counted.len()]).max().unwrap_or(0)
     }
 

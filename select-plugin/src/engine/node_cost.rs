@@ -4,7 +4,8 @@ use node_state::{Fill, Node};
 use placement::{NodeCost, rank};
 use protocol::{Grant, Isolation, ShareOn, Standing};
 
-use super::{CACHE_LIMIT, Engine, NodeEntry, Question};
+use super::keys::Number;
+use super::{CACHE_LIMIT, Engine, Named, NodeEntry, Question};
 
 /// A node's cost for a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,14 +41,14 @@ impl Takes {
 
 impl NodeEntry {
     /// Decides, and keeps what the choice costs; `None`: no room.
-    pub(super) fn weigh(&mut self, question: &Question) -> Option<(NodeCost, Takes)> {
+    pub(super) fn weigh(&mut self, number: Number, question: &Question) -> Option<(NodeCost, Takes)> {
         let decision = question.decide(&self.node);
         let takes = decision.chosen.as_ref().map(Takes::of);
         let cost = rank(&self.node, &decision).zip(takes);
         if self.costs.len() >= CACHE_LIMIT {
             self.costs.clear();
         }
-        self.costs.insert(question.key.clone(), cost);
+        self.costs.insert(number, cost.map(Box::new));
         cost
     }
 }
@@ -60,26 +61,27 @@ impl Engine {
 
     /// Returns the cost of the question's best choice on the node as it is now. What is not known is worked out as long as
     /// `searches` lasts. `expected` tells what is expected to stay unused because of it ([`NodeCost::expected`]); `None`: no room for the job's CPUs.
-    pub(crate) fn cost_now(
+    pub(crate) fn cost_now<N: Named + ?Sized>(
         &mut self,
-        node: &str,
+        node: &N,
         question: &Question,
         fill: Fill,
         searches: &mut u32,
         expected: impl FnOnce(&Node, Takes) -> Option<i64>,
     ) -> CostNow {
+        let number = self.number(question);
         let Some(entry) = self.nodes.get_mut(node).filter(|e| !e.unmanaged) else {
             return CostNow::SlurmsOwn;
         };
         if entry.standing != Standing::Same {
             return CostNow::Unknown;
         }
-        let cost = match entry.costs.get(&question.key) {
-            Some(known) => *known,
+        let cost = match entry.costs.get(&number) {
+            Some(known) => known.as_deref().copied(),
             None => match searches.checked_sub(question.searches_on(entry.node.gpus.len())) {
                 Some(left) => {
                     *searches = left;
-                    entry.weigh(question)
+                    entry.weigh(number, question)
                 }
                 None => None,
             },

@@ -8,7 +8,7 @@ use protocol::{Isolation, NodeGrant, Request};
 use topology::GpuSet;
 
 use super::auto_cap::{self, AutoCap};
-use super::{Engine, NodeEntry, Question};
+use super::{Engine, Named, NodeEntry, Question};
 use crate::view::CapOf;
 
 /// GPUs and cap of a job on each of its nodes if Slurm chooses its GPUs.
@@ -102,7 +102,11 @@ impl Engine {
     }
 
     /// Tells whether a node's budgets leave what a job needs that fits there otherwise.
-    pub(crate) fn has_power(&self, node: &str, question: &Question) -> bool {
+    pub(crate) fn has_power<N: Named + ?Sized>(&self, node: &N, question: &Question) -> bool {
+        if !self.has_budgets() {
+            return true;
+        }
+        let node = node.name();
         let Some(entry) = self.nodes.get(node) else { return true };
         let Some(possible) = self.powered_gpus(node, question) else { return true };
         let need = question.need(self.asked_on(node, question.cap_of()));

@@ -1,7 +1,7 @@
 //! What a job asks of a node.
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use decision_report::Decision;
@@ -14,6 +14,7 @@ use protocol::{Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
 
 use super::Engine;
+use super::keys::Number;
 use crate::view::{GresKind, Want};
 
 /// The need of a job on one node, as `decide` takes it.
@@ -23,6 +24,8 @@ pub(crate) struct Question {
     pub(crate) ask: Ask,
     pub(super) policy: Policy,
     pub(super) key: Key,
+    /// Generation and number of the key, once it was asked for; see [`super::keys`].
+    pub(super) number: Cell<(u32, Number)>,
     memo: Arc<Mutex<Memo>>,
     /// Place that the user wants for the instance, on whatever node.
     wish: Option<PlannedStart>,
@@ -37,7 +40,7 @@ pub(crate) struct Question {
 /// Everything that an answer depends on, in addition to the node's state.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    request: Hashed,
+    request: Request,
     /// Place in the file of what it says of the job's partition: sets are chosen by that.
     described: Option<usize>,
     /// User whose shares or compute instances it may join; `None` where it cannot join any.
@@ -48,27 +51,6 @@ pub(super) struct Key {
     /// The GPU that it waits for, beside others of its plan.
     only: Option<GpuIndex>,
     spread: Spread,
-}
-
-/// A request with its hash, which every node's answers are looked up by in every test.
-#[derive(Clone, PartialEq, Eq)]
-struct Hashed {
-    hash: u64,
-    request: Arc<Request>,
-}
-
-impl Hashed {
-    fn new(request: Request) -> Self {
-        let mut hasher = DefaultHasher::new();
-        request.hash(&mut hasher);
-        Self { hash: hasher.finish(), request: Arc::new(request) }
-    }
-}
-
-impl Hash for Hashed {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
 }
 
 impl Question {
@@ -134,6 +116,7 @@ impl Question {
     pub(crate) fn spread(mut self, spread: Spread) -> Self {
         self.ask.spread = spread;
         self.key.spread = spread;
+        self.number = Cell::default();
         self
     }
 
@@ -186,7 +169,7 @@ impl Engine {
             matches!(ask.request.isolation, Isolation::Mps | Isolation::Tasks { .. } | Isolation::Auto)
                 || ask.request.compute_name().is_some();
         let key = Key {
-            request: Hashed::new(ask.request.clone()),
+            request: ask.request.clone(),
             described: self.config.partitions.iter().position(|p| Some(&p.name) == want.partition.as_ref()),
             uid: joins.then_some(uid),
             shards: want.kind == GresKind::Shard,
@@ -200,6 +183,7 @@ impl Engine {
             ask,
             policy,
             key,
+            number: Cell::default(),
             memo: Arc::clone(&self.memo),
             wish,
             plan: want.plan.clone(),

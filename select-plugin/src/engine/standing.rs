@@ -3,7 +3,7 @@
 
 use protocol::{Extra, NodeWord, Said, Standing, sick};
 
-use super::{Engine, NodeEntry};
+use super::{Engine, Named, NodeEntry};
 
 /// Facts in a node's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Heard {
 
 impl Engine {
     /// Judges a node anew by what its record shows.
-    pub(crate) fn hear(&mut self, node: &str, heard: Heard) {
+    pub(crate) fn hear<N: Named + ?Sized>(&mut self, node: &N, heard: Heard) {
         let Some(entry) = self.nodes.get_mut(node) else { return };
         // A word that is missing was written over: the node takes it back by another.
         let taken_back = entry.sick.is_empty() && heard.sick == sick::NONE;
@@ -48,7 +48,7 @@ impl Engine {
     }
 
     /// Tells whether the node has an unhealthy GPU.
-    pub(crate) fn has_sick(&self, node: &str) -> bool {
+    pub(crate) fn has_sick<N: Named + ?Sized>(&self, node: &N) -> bool {
         self.managed(node).is_some_and(|entry| !entry.sick.is_empty())
     }
 
@@ -63,7 +63,7 @@ impl Engine {
     }
 
     /// Tells whether jobs with requests of ours are kept off a node that the file describes.
-    pub(crate) fn is_away(&self, node: &str) -> bool {
+    pub(crate) fn is_away<N: Named + ?Sized>(&self, node: &N) -> bool {
         self.managed(node).is_some_and(|entry| entry.standing != Standing::Same)
     }
 
@@ -104,7 +104,7 @@ mod tests {
         let mut engine = engine_of(FILE);
         let mut hear = |extra: &str| {
             engine.hear("n1", Heard::from_extra(extra.as_bytes(), 5));
-            let gpus = &engine.nodes["n1"].node.gpus;
+            let gpus = &engine.nodes.get("n1").unwrap().node.gpus;
             (engine.sick("n1").to_owned(), gpus.iter().map(|gpu| gpu.left_out).collect::<Vec<_>>())
         };
         let word = "sick=1:7:xid_79".to_owned();

@@ -133,7 +133,7 @@ pub(super) fn choice_on(
     };
     let entries: Vec<ReadEntry> = requested(host, job).into_iter().map(read).collect::<Option<_>>()?;
     let keeps_cores = version::keeps_cores_per_gpu(record);
-    Some(choice(node.name.clone(), &entries, cores, binds, keeps_cores))
+    Some(choice(node.name.to_string(), &entries, cores, binds, keeps_cores))
 }
 
 /// Marks the devices of a node's shards that jobs use as allocated. Slurm before 23.11 forgets that a device has shards when one of its

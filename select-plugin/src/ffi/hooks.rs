@@ -145,7 +145,7 @@ pub(super) fn ended(job: *mut c_void) {
         if !version::counts_by_device()
             && accounts::requested(host, job).iter().any(|(kind, _)| *kind == GresKind::Shard)
         {
-            let nodes = jobs::nodes_of(host, job).into_iter().filter_map(|node| host.node(node.index));
+            let nodes = jobs::nodes_of(host, job).into_iter().filter_map(|node| host.node(node));
             nodes.for_each(|node| accounts::restore_shared_bits(host, node));
         }
         memory.learnt.cpus.end(JobId(job.job_id()));
@@ -185,7 +185,9 @@ fn nodes_have_booted(memory: &mut Memory, host: &Host) {
 
 /// Nodes may have said that they load Tessera, or registered without saying so.
 fn nodes_have_spoken(memory: &mut Memory, host: &Host) {
-    let (words, layouts) = lifecycle::heard(memory, nodes::heard_of_all(host));
+    let Memory { seen, engine, .. } = &mut *memory;
+    let news = seen.listen(engine, nodes::records(host));
+    let (words, layouts) = lifecycle::heard(memory, news);
     apply::words(host, &words);
     apply::layouts(host, &layouts);
 }

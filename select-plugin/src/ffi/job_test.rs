@@ -19,7 +19,6 @@ use super::host::Host;
 use super::records::Job;
 use super::{accounts, apply, hooks, jobs, nodes, resources, version, weights};
 use crate::effect::Effect;
-use crate::engine::Heard;
 use crate::job_test::{Opinion, PendingTest};
 use crate::memory::Memory;
 use crate::slurm::{Ask, Slurm, Test};
@@ -37,7 +36,7 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     });
     let mut order = None;
     guard_ok("job_test", (), || {
-        let _slurm_answers = decide(call, test.as_mut(), |test, memory, slurm| {
+        let _slurm_answers = decide(call, test.as_mut(), true, |test, memory, slurm| {
             let effects = test.before(memory, slurm);
             order = effects.iter().find_map(Effect::order).map(|order| weights::write(slurm.host, order));
             (Opinion::AsSlurmSays, effects)
@@ -51,12 +50,11 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     let began = Instant::now();
     let succeeds = rc == SUCCESS;
     let on_failure = test.as_ref().map_or(Opinion::AsSlurmSays, |test| test.if_we_fail(succeeds));
-    let opinion =
-        guard_ok("job_test", on_failure, || {
-            decide(call, test.as_mut(), |test, memory, slurm| {
-                if succeeds { test.after(memory, slurm) } else { test.merely_waits() }
-            })
-        });
+    let opinion = guard_ok("job_test", on_failure, || {
+        decide(call, test.as_mut(), succeeds, |test, memory, slurm| {
+            if succeeds { test.after(memory, slurm) } else { test.merely_waits() }
+        })
+    });
     let restores = test.as_ref().is_some_and(|test| test.restores_shards(succeeds, opinion));
     if let Some(Some(count)) = per_node.filter(|_| restores) {
         guard_ok("job_test", (), || {
@@ -112,15 +110,17 @@ fn count_arrival(memory: &mut Memory, host: &Host, job: Job, call: &Call) {
     }
 }
 
-/// Lets `body` decide, and writes what it wants.
+/// Lets `body` decide, and writes what it wants. A test that fails may leave anything in the bitmap of nodes: then they are not `looked` at.
 fn decide(
     call: &Call,
     test: Option<&mut PendingTest>,
+    looked: bool,
     body: impl FnOnce(&mut PendingTest, &mut Memory, &Live<'_>) -> (Opinion, Vec<Effect>),
 ) -> Opinion {
     test.and_then(|test| {
         hooks::again(call.job, |memory, host, job| {
-            let (nodes, reach) = (OnceCell::new(), OnceCell::new());
+            let nodes = if looked { nodes::views(host, memory, job, call.bitmap) } else { Vec::new() };
+            let reach = OnceCell::new();
             let (opinion, effects) = body(test, memory, &Live { call, host, job, nodes, reach });
             apply::in_test(host, job, call, &effects);
             opinion
@@ -134,17 +134,13 @@ struct Live<'a> {
     call: &'a Call,
     host: &'a Host,
     job: Job,
-    nodes: OnceCell<Vec<NodeView>>,
+    nodes: Vec<NodeView>,
     reach: OnceCell<Vec<String>>,
 }
 
 impl Slurm for Live<'_> {
     fn nodes(&self) -> &[NodeView] {
-        self.nodes.get_or_init(|| nodes::views(self.host, self.job, self.call.bitmap))
-    }
-
-    fn heard(&self, node: &NodeView) -> Option<Heard> {
-        self.host.node(node.index).map(nodes::heard_of)
+        &self.nodes
     }
 
     fn within_reach(&self) -> &[String] {

@@ -9,13 +9,13 @@ use slurm_numbers as numbers;
 use slurmctld_rt::spank_env::{BadEnv, MAX_RECORDED_ENTRIES};
 use slurmctld_rt::{List, entries, item, text, variable};
 
-use super::host::Host;
+use super::host::{Host, name_of};
 use super::records::{Details, Job, JobGres, Partition, Resources};
 use super::{accounts, licenses, nodes, version};
 use crate::lifecycle_hooks::Running;
 use crate::memory::JobAddress;
 use crate::slurm_rules::{self, PreemptMode, starts_by};
-use crate::view::{Allocated, GresRequest, JobView, NodeView};
+use crate::view::{Allocated, GresRequest, JobView};
 
 const _: () = assert!(numbers::NO_VAL == slurm_rules::NO_VAL && numbers::INFINITE == slurm_rules::INFINITE);
 
@@ -122,7 +122,7 @@ pub(super) fn within_reach(host: &Host, job: Job) -> Vec<String> {
     let nodes_of = |part: *mut c_void| {
         // SAFETY: null or a live partition's record.
         let bits = unsafe { Partition::at(part) }.map_or(std::ptr::null_mut(), Partition::node_bitmap);
-        nodes::views(host, job, bits)
+        nodes::names(host, job, bits)
     };
     slurm_rules::within_reach(parts.into_iter().flat_map(nodes_of).collect())
 }
@@ -160,24 +160,25 @@ pub(super) fn victims(host: &Host, list: *mut List) -> Vec<(JobId, *mut c_void)>
         .collect()
 }
 
-/// The nodes of a job that has resources.
-pub(super) fn nodes_of(host: &Host, job: Job) -> Vec<NodeView> {
+/// The places of the nodes of a job that has resources.
+pub(super) fn nodes_of(host: &Host, job: Job) -> Vec<usize> {
     // SAFETY: null, or the resources of a job, which Slurm keeps until its epilog is over.
     let bits =
         unsafe { Resources::at(job.job_resrcs()) }.map_or(std::ptr::null_mut(), Resources::node_bitmap);
-    nodes::views(host, job, bits)
+    nodes::set(host, bits)
 }
 
 /// Reads the devices that Slurm has allocated to a running job, per node: whole devices, and shards with their devices.
 fn allocated(host: &Host, job: Job) -> Vec<Allocated> {
-    let nodes = nodes_of(host, job);
+    let name = |index| host.node(index).and_then(name_of);
+    let nodes: Vec<String> = nodes_of(host, job).into_iter().filter_map(name).collect();
     let mut found = Vec::new();
     for (kind, state) in accounts::states::<JobGres>(host, job.gres_list_alloc()) {
         for (i, node) in nodes.iter().enumerate().take(state.node_cnt() as usize) {
             let gpus = accounts::gpus_at(host, state.gres_bit_alloc(), i);
             // SAFETY: the `_alloc` arrays have `node_cnt` elements, or are null.
             let amount = unsafe { item(state.gres_cnt_node_alloc(), i) }.unwrap_or(0);
-            found.push(Allocated { node: node.name.clone(), kind, gpus, amount });
+            found.push(Allocated { node: node.clone(), kind, gpus, amount });
         }
     }
     found.retain(|allocated| !allocated.gpus.is_empty());

@@ -9,47 +9,69 @@ use slurmctld_rt::{BitString, text};
 use super::accounts;
 use super::host::{Host, name_of};
 use super::records::{Details, Job, Node};
-use crate::engine::Heard;
 use crate::lifecycle_hooks::NodeGpus;
-use crate::slurm_rules::{count_gpus, says_unfit};
+use crate::memory::Memory;
+use crate::seen::Record;
+use crate::slurm_rules::count_gpus;
 use crate::view::NodeView;
 
-/// The nodes whose bits are set.
-pub(super) fn views(host: &Host, job: Job, bitmap: *mut BitString) -> Vec<NodeView> {
-    // SAFETY: null or live details of a live job.
-    let required =
-        unsafe { Details::at(job.details()) }.map_or(std::ptr::null_mut(), Details::req_node_bitmap);
+/// The nodes whose bits are set, looked at for a job.
+pub(super) fn views(host: &Host, memory: &mut Memory, job: Job, bitmap: *mut BitString) -> Vec<NodeView> {
+    let required = required(job);
+    let Memory { seen, engine, .. } = memory;
     let view = |index: usize| {
-        let node = host.node(index)?;
-        Some(NodeView {
-            index,
-            name: name_of(node)?,
-            config: node.config_ptr().addr(),
-            completing: host.completing(index),
-            registered: node.slurmd_start_time() != 0,
-            unfit: says_unfit(bytes(node.extra())),
-            // SAFETY: null or a live bitmap over the node table.
-            required: unsafe { host.bits.at(required) }.test(index),
-        })
+        let record = record(host, index)?;
+        // SAFETY: null or a live bitmap over the node table.
+        let required = unsafe { host.bits.at(required) }.test(index);
+        seen.look(engine, &Record { required, ..record })
     };
-    // SAFETY: as above.
-    unsafe { host.bits.at(bitmap) }.below(host.node_count()).into_iter().filter_map(view).collect()
+    set(host, bitmap).into_iter().filter_map(view).collect()
+}
+
+/// The places of the nodes whose bits are set.
+pub(super) fn set(host: &Host, bitmap: *mut BitString) -> Vec<usize> {
+    // SAFETY: null or a live bitmap over the node table.
+    unsafe { host.bits.at(bitmap) }.below(host.node_count())
+}
+
+/// The nodes that a job insists on; null: none.
+fn required(job: Job) -> *mut BitString {
+    // SAFETY: null or live details of a live job.
+    unsafe { Details::at(job.details()) }.map_or(std::ptr::null_mut(), Details::req_node_bitmap)
+}
+
+/// The names of the nodes whose bits are set, each with whether the job insists on it.
+pub(super) fn names(host: &Host, job: Job, bitmap: *mut BitString) -> Vec<(String, bool)> {
+    let required = required(job);
+    // SAFETY: null or a live bitmap over the node table.
+    let insists = |index| unsafe { host.bits.at(required) }.test(index);
+    let name = |index| Some((name_of(host.node(index)?)?, insists(index)));
+    set(host, bitmap).into_iter().filter_map(name).collect()
+}
+
+/// A node's record, in no relation to a job.
+fn record(host: &Host, index: usize) -> Option<Record<'_>> {
+    let node = host.node(index)?;
+    Some(Record {
+        index,
+        name: bytes(node.name()),
+        extra: bytes(node.extra()),
+        started: u64::try_from(node.slurmd_start_time()).unwrap_or(0),
+        config: node.config_ptr().addr(),
+        completing: host.completing(index),
+        required: false,
+    })
+}
+
+/// The records of all nodes.
+pub(super) fn records(host: &Host) -> impl Iterator<Item = Record<'_>> {
+    (0..host.node_count()).filter_map(|index| record(host, index))
 }
 
 /// The bytes of a string of Slurm's. They are not copied: every node is asked in every test.
 fn bytes<'a>(string: *const c_char) -> &'a [u8] {
     // SAFETY: Slurm's strings are null or NUL-terminated, and nothing changes them during the hook.
     if string.is_null() { &[] } else { unsafe { CStr::from_ptr(string) }.to_bytes() }
-}
-
-/// Reads the facts about its slurmd from a node's record. Only the end of its `extra` is read: every node is asked in every test.
-pub(super) fn heard_of(node: Node) -> Heard {
-    Heard::from_extra(bytes(node.extra()), u64::try_from(node.slurmd_start_time()).unwrap_or(0))
-}
-
-/// Reads the facts about the slurmds of all nodes.
-pub(super) fn heard_of_all(host: &Host) -> Vec<(String, Heard)> {
-    host.named_nodes().map(|(_, name, node)| (name, heard_of(node))).collect()
 }
 
 /// The names of the nodes on which an epilog is still to end. Called while slurmctld holds the node lock.

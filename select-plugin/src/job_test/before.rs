@@ -27,9 +27,6 @@ impl PendingTest {
         let mut effects = Vec::from_iter(self.ended_draws_nothing(memory, slurm));
         let Memory { engine, tried, learnt, .. } = memory;
         let nodes = slurm.nodes();
-        for node in nodes {
-            slurm.heard(node).into_iter().for_each(|heard| engine.hear(&node.name, heard));
-        }
         if self.test.ask != Ask::TestOnly {
             effects.extend(self.keep_to_limits(engine, slurm));
             if self.lack.is_some() {
@@ -99,7 +96,7 @@ impl PendingTest {
         let mut effects = Vec::new();
         if limited::counts_otherwise(&self.view) {
             let nodes = slurm.nodes();
-            let ours = nodes.iter().filter(|node| engine.node(&node.name).is_some());
+            let ours = nodes.iter().filter(|node| engine.node(*node).is_some());
             let ours: Vec<usize> = ours.map(|node| node.index).collect();
             if ours.len() == nodes.len() {
                 self.lack = Some(Reason::Impossible);
@@ -129,7 +126,7 @@ impl PendingTest {
         let question = engine.question(self.view.id, self.view.uid, want);
         let Some(plan) = &want.plan else { return Some(question) };
         let own = plan.place.as_ref().map(|place| place.node.as_str());
-        let mut names = nodes.iter().map(|n| n.name.as_str()).chain(own);
+        let mut names = nodes.iter().map(|n| &*n.name).chain(own);
         if names.any(|name| engine.fits_ever(name, &question) == Some(true)) {
             return Some(question);
         }
@@ -252,10 +249,10 @@ impl<S: Slurm> Asking<'_, S> {
         out.sort_unstable();
         let mut cost = |node: &NodeView| {
             let expected = |state: &Node, takes| learnt.expected(node.index, state, takes, self.view.cpus);
-            engine.cost_now(&node.name, &self.question, fill, &mut searches, expected)
+            engine.cost_now(node, &self.question, fill, &mut searches, expected)
         };
         let left = self.nodes.iter().filter(|node| out.binary_search(&node.index).is_err());
-        Costs::of(left.map(|node| (node.index, node.name.as_str(), cost(node))))
+        Costs::of(left.map(|node| (node.index, &*node.name, cost(node))))
     }
 
     /// Claims what an isolated job is to get of the pool of GPU tasks, if that alone keeps it waiting.
@@ -268,8 +265,8 @@ impl<S: Slurm> Asking<'_, S> {
             return engine.renew_claims(id, now);
         }
         let missing = usize::try_from(wanted - narrowed.ready).unwrap_or(usize::MAX);
-        let later: Vec<&str> = narrowed.later.iter().map(String::as_str).collect();
-        engine.claim(&self.question, &later, missing, now, &|job| self.slurm.end_of(job));
+        let later = narrowed.later.iter().filter_map(|at| self.nodes.get(*at));
+        engine.claim(&self.question, later, missing, now, &|job| self.slurm.end_of(job));
     }
 
     /// Tells the job's user why it waits: for power, or for slices. The lack is then that of power.
@@ -295,7 +292,7 @@ impl<S: Slurm> Asking<'_, S> {
         if !engine.has_budgets() || narrowed.ready >= self.test.min_nodes.max(1) {
             return None;
         }
-        let fits = |node: &&NodeView| engine.fits_now(&node.name, &self.question) == Some(true);
+        let fits = |node: &&NodeView| engine.fits_now(*node, &self.question) == Some(true);
         let waiting = self.nodes.iter().filter(|node| narrowed.out.contains(&node.index));
         let waiting: Vec<&NodeView> = waiting.filter(fits).collect();
         let short = waiting.iter().find_map(|node| engine.short_of_power(&node.name, &self.question));
@@ -316,10 +313,7 @@ fn several_instances(want: &Want) -> Option<Request> {
 /// Tells whether enough of these nodes have room now.
 fn enough_have_room(engine: &mut Engine, question: &Question, min_nodes: u32, nodes: &[NodeView]) -> bool {
     let has_room = |node: &&NodeView| {
-        !node.completing
-            && node.registered
-            && !node.unfit
-            && engine.fits_now(&node.name, question) == Some(true)
+        !node.completing && node.registered && !node.unfit && engine.fits_now(*node, question) == Some(true)
     };
     nodes.iter().filter(has_room).count() >= min_nodes.max(1) as usize
 }

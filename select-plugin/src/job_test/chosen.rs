@@ -67,7 +67,7 @@ impl<'a, S: Slurm> Asked<'a, S> {
     /// Why the job must not have several GPUs of a node of ours whole, as it would by its plain shards.
     pub(super) fn whole_of_several(&self, engine: &Engine) -> Option<String> {
         let several = |node: &&NodeView| {
-            engine.node(&node.name).is_some() && self.slurm.choice(node).is_some_and(|c| c.chosen().len() > 1)
+            engine.node(*node).is_some() && self.slurm.choice(node).is_some_and(|c| c.chosen().len() > 1)
         };
         let plain = self.want.kind == GresKind::Shard && !self.want.managed;
         if !plain || !self.nodes.iter().any(|node| several(&node)) {

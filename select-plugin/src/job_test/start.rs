@@ -102,7 +102,7 @@ impl Start<'_> {
         mut effects: Vec<Effect>,
     ) -> (Opinion, Vec<Effect>) {
         let Self { view, want, victims, .. } = *self;
-        let names: Vec<&str> = asked.nodes.iter().map(|node| node.name.as_str()).collect();
+        let names: Vec<&str> = asked.nodes.iter().map(|node| &*node.name).collect();
         // Nobody ends for a job that would then wait for power.
         let (gone, lack) = match preempt(asked, engine, victims, &mut effects) {
             Some(gone) if !engine.has_power_without(&names, &asked.question, &gone) => (None, Reason::Power),
@@ -155,10 +155,10 @@ pub(super) fn later(
         let slurms = slurm.start_time();
         let starts = asked.nodes.iter().filter_map(|n| {
             let ends = asked.ends(engine, &n.name);
-            first_fit(engine.node(&n.name)?, &asked.question, ends, slurms)
+            first_fit(engine.node(n)?, &asked.question, ends, slurms)
         });
         let start = starts.fold(slurms, i64::max);
-        let names: Vec<&str> = asked.nodes.iter().map(|node| node.name.as_str()).collect();
+        let names: Vec<&str> = asked.nodes.iter().map(|node| &*node.name).collect();
         let start = engine.first_powered(&names, &asked.question, &|job| slurm.end_of(job), start);
         effects.extend((start != slurms).then_some(Effect::StartAt(start)));
         wait_later(&asked, engine, start, has_good, &mut effects)
@@ -220,10 +220,10 @@ fn decide<S: Slurm>(
         let told = how.as_ref().and_then(SetSummary::gbps).map_or(f64::INFINITY, |_| gbps);
         whys.push((told, why));
         if poorest.as_ref().is_none_or(|(_, least)| gbps < *least) {
-            poorest = Some((node.name.clone(), gbps));
+            poorest = Some((node.name.to_string(), gbps));
         }
-        matched.extend(how.map(|m| (node.name.clone(), m)));
-        grants.push((node.name.clone(), NodeGrant::from(grant)));
+        matched.extend(how.map(|m| (node.name.to_string(), m)));
+        grants.push((node.name.to_string(), NodeGrant::from(grant)));
     }
     let why = why_of_all(whys, &grants);
     Ok(Decided { placement: JobPlacement { job: asked.view.id, nodes: grants }, why, matched, poorest })
@@ -257,7 +257,7 @@ fn preempt<S: Slurm>(
     let rank: HashMap<JobId, usize> = victims.iter().zip(0..).map(|(id, rank)| (*id, rank)).collect();
     let slurms: Vec<JobId> = victims.iter().copied().filter(|id| listed.contains(id)).collect();
     let (ours, other): (Vec<&NodeView>, Vec<&NodeView>) =
-        asked.nodes.iter().partition(|n| engine.node(&n.name).is_some());
+        asked.nodes.iter().partition(|n| engine.node(*n).is_some());
     // Of nodes that are not managed, only Slurm knows who is in the way.
     let mut going = if other.is_empty() { Vec::new() } else { slurms.clone() };
     let mut slurms_suffice = true;

@@ -597,15 +597,15 @@ fn a_job_that_gpus_have_no_place_for_is_told_that_it_waits_for_slices() {
 }
 
 /// Says of a node that its slurmd does not load Tessera.
-fn silent(name: &str) -> (String, Heard) {
-    (name.to_owned(), Heard { word: None, started: 5, ..Heard::default() })
+fn silent(memory: &mut Memory, name: &str) {
+    memory.engine.hear(name, Heard { word: None, started: 5, ..Heard::default() });
 }
 
 #[test]
 fn a_job_of_ours_is_kept_off_silent_nodes_and_told_why() {
     let mut memory = memory();
     let mut slurm = Fake::with(&["n1", "n2"]);
-    slurm.heard = vec![silent("n1")];
+    silent(&mut memory, "n1");
     let left_to_slurm = JobView { request: protocol::wire::parse_request("v1 iso=none").ok(), ..pair() };
     let plain = JobView { request: None, ..pair() };
     let exclusive = JobView { exclusive: true, ..pair() };
@@ -624,7 +624,7 @@ fn a_job_of_ours_is_kept_off_silent_nodes_and_told_why() {
         }
     }
     // It may be mended: no job is told that it can never run.
-    slurm.heard.push(silent("n2"));
+    silent(&mut memory, "n2");
     let of_all = case(Ask::TestOnly, false, &instance()).before(&mut memory, &slurm);
     assert_eq!(out(&of_all), Some(Vec::new()));
     let mut waits = case(Ask::RunNow, false, &instance());
@@ -639,8 +639,6 @@ fn a_job_of_ours_is_kept_off_silent_nodes_and_told_why() {
     );
     assert_eq!(waits.counts(false, Opinion::AsSlurmSays).unwrap().1, Err(Reason::Config));
     // One that insists on n2 is told of n2.
-    slurm.heard.pop();
-    slurm.heard[0] = silent("n2");
     memory.engine.hear(
         "n1",
         Heard { word: Some(NodeWord::Says(Said { started: 5, file: 1 })), started: 5, ..Heard::default() },
@@ -654,7 +652,7 @@ fn a_job_of_ours_is_kept_off_silent_nodes_and_told_why() {
 
 #[test]
 fn an_exclusive_job_is_told_which_nodes_it_waits_for() {
-    let (mut memory, mut all_speak, mut slurm) = (memory(), memory(), Fake::with(&["n1", "n2"]));
+    let (mut memory, mut all_speak, slurm) = (memory(), memory(), Fake::with(&["n1", "n2"]));
     let mut view = JobView { exclusive: true, ..pair() };
     let told = |memory: &mut Memory, slurm: &Fake, view: &JobView| {
         case(Ask::RunNow, false, view).before(memory, slurm).into_iter().find_map(|effect| match effect {
@@ -662,9 +660,9 @@ fn an_exclusive_job_is_told_which_nodes_it_waits_for() {
             _ => None,
         })
     };
-    slurm.heard = vec![silent("n1")];
+    silent(&mut memory, "n1");
     assert_eq!(told(&mut memory, &slurm, &view), None, "n2 serves it");
-    slurm.heard.push(silent("n2"));
+    silent(&mut memory, "n2");
     let said = told(&mut memory, &slurm, &view).unwrap_or_default();
     assert!(
         said.starts_with("tessera: waits for a node: node n1 does not load")
@@ -676,15 +674,14 @@ fn an_exclusive_job_is_told_which_nodes_it_waits_for() {
     assert_eq!(told(&mut memory, &slurm, &plain), None, "Slurm places it there");
     let without = JobView { exclusive: false, gres: Vec::new(), ..view.clone() };
     assert_eq!(told(&mut memory, &slurm, &without).as_deref(), Some(""), "it no longer gets GPUs");
-    slurm.heard.clear();
     assert_eq!(told(&mut all_speak, &slurm, &view).as_deref(), Some(""), "the nodes load Tessera by now");
 }
 
 #[test]
 fn slurms_choice_on_a_silent_node_is_no_placement_of_ours() {
     let mut memory = memory();
-    let mut slurm = Fake::with(&["n1"]).choosing("n1", 0b1, 0b11);
-    slurm.heard = vec![silent("n1")];
+    let slurm = Fake::with(&["n1"]).choosing("n1", 0b1, 0b11);
+    silent(&mut memory, "n1");
     let plain = JobView { request: None, ..pair() };
     let mut case = case(Ask::RunNow, false, &plain);
     case.before(&mut memory, &slurm);

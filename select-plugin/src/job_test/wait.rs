@@ -69,7 +69,7 @@ pub(super) fn wait_later<S: Slurm>(
     }
     let mut searches = SEARCHES;
     let starts = asked.nodes.iter().filter_map(|n| {
-        let (node, ends) = (engine.node(&n.name)?, asked.ends(engine, &n.name));
+        let (node, ends) = (engine.node(n)?, asked.ends(engine, &n.name));
         Some(patient.start(node, &asked.question, ends, start, &mut searches))
     });
     let better = starts.fold(start, i64::max);
@@ -136,8 +136,8 @@ fn sick_words(engine: &Engine, node: &str) -> Option<String> {
 /// there are. A job that insists on nodes is told of these.
 pub(super) fn for_nodes(engine: &Engine, nodes: &[NodeView]) -> Option<CommentBody> {
     let insists = nodes.iter().any(|node| node.required);
-    let names = nodes.iter().filter(|node| node.required || !insists).map(|node| &node.name);
-    let (away, here): (Vec<&String>, Vec<&String>) = names.partition(|name| engine.is_away(name));
+    let names = nodes.iter().filter(|node| node.required || !insists).map(|node| &*node.name);
+    let (away, here): (Vec<&str>, Vec<&str>) = names.partition(|name| engine.is_away(*name));
     let away = away.iter().filter_map(|name| engine.standing(name)?.why_not(name));
     let mut all = away.chain(here.iter().filter_map(|name| sick_words(engine, name)));
     let (first, more) = (all.next()?, all.count());

@@ -16,7 +16,7 @@ impl PendingTest {
             return None;
         }
         let nodes = if self.gets_gpus() { slurm.nodes() } else { &[] };
-        let away = |node: &&NodeView| engine.is_away(&node.name) || engine.has_sick(&node.name);
+        let away = |node: &&NodeView| engine.is_away(*node) || engine.has_sick(*node);
         let serve = nodes.iter().filter(|node| !node.unfit && !away(node)).count();
         let too_few = serve < self.test.min_nodes.max(1) as usize;
         let waits = too_few || nodes.iter().any(|node| node.required && away(&node));
@@ -31,8 +31,8 @@ impl PendingTest {
             return None;
         }
         let asks = self.view.asks_us();
-        let away = |name: &str| asks && engine.is_away(name) || engine.has_sick(name);
-        let unfit = |node: &NodeView| node.unfit || away(&node.name);
+        let away = |node: &NodeView| asks && engine.is_away(node) || engine.has_sick(node);
+        let unfit = |node: &NodeView| node.unfit || away(node);
         let unfit: Vec<usize> =
             slurm.nodes().iter().filter(|node| unfit(node)).map(|node| node.index).collect();
         (!unfit.is_empty()).then_some(Effect::RuleOut(unfit))
@@ -49,7 +49,7 @@ impl PendingTest {
             return None;
         }
         let nodes = slurm.nodes();
-        let unknown = nodes.iter().filter(|node| !node.registered && engine.node(&node.name).is_some());
+        let unknown = nodes.iter().filter(|node| !node.registered && engine.node(*node).is_some());
         let out: Vec<usize> = unknown.map(|node| node.index).collect();
         (!out.is_empty()).then_some(Effect::RuleOut(out))
     }
@@ -71,9 +71,9 @@ impl PendingTest {
 
     /// Lists those of these nodes that have no power for such a job: each by itself, or all `at_once`.
     pub(super) fn short_of_power(&self, engine: &Engine, nodes: &[NodeView], at_once: bool) -> Vec<usize> {
-        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let names: Vec<&str> = nodes.iter().map(|node| &*node.name).collect();
         let short = engine.without_power(&names, self.slurms_gpus(), at_once);
-        nodes.iter().filter(|node| short.contains(&node.name.as_str())).map(|node| node.index).collect()
+        nodes.iter().filter(|node| short.contains(&&*node.name)).map(|node| node.index).collect()
     }
 
     fn slurms_gpus(&self) -> SlurmsGpus {

@@ -43,7 +43,8 @@ fn asked(engine: &Engine, view: &JobView) -> (Question, Option<Patient>) {
 fn node(index: usize, name: &str) -> NodeView {
     NodeView {
         index,
-        name: name.to_owned(),
+        name: name.into(),
+        place: None,
         config: 7,
         completing: false,
         registered: true,
@@ -86,7 +87,7 @@ fn nodes_with_good_gpus_come_before_others() {
     let split = patient.split(&mut engine, &question, &nodes);
     assert_eq!(split, Split { good: 2, poor: vec![0, 2], insists_on_poor: false });
     assert_eq!([1, 2, 3].map(|min_nodes| split.has_good(min_nodes)), [true, true, false]);
-    let all: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
+    let all: Vec<&str> = nodes.iter().map(|n| &*n.name).collect();
     assert_eq!(patient.poorest(&mut engine, &question, &nodes), Some(("n1", 10.0)), "{all:?}");
     assert_eq!(patient.poorest(&mut engine, &question, &nodes[1..2]), None);
     // A node in its epilog, or without room, is neither.

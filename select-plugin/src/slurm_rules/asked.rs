@@ -3,7 +3,7 @@
 use admission::Counted;
 use protocol::node_word::UNFIT;
 
-use crate::view::{GresKind, GresRequest, NodeView};
+use crate::view::{GresKind, GresRequest};
 
 /// Finds the kind of a GRES by its name; `None`: it does not concern us.
 pub(crate) fn kind_of(name: &str) -> Option<GresKind> {
@@ -61,10 +61,11 @@ pub(crate) fn requests(
     (all, most)
 }
 
-/// Keeps the names of the nodes that a job may run on: those that it insists on, if it insists on any.
-pub(crate) fn within_reach(nodes: Vec<NodeView>) -> Vec<String> {
-    let insists = nodes.iter().any(|node| node.required);
-    nodes.into_iter().filter(|node| node.required || !insists).map(|node| node.name).collect()
+/// Keeps the names of the nodes that a job may run on: those that it insists on, if it insists on any. Each name comes with whether it
+/// does.
+pub(crate) fn within_reach(nodes: Vec<(String, bool)>) -> Vec<String> {
+    let insists = nodes.iter().any(|(_, required)| *required);
+    nodes.into_iter().filter(|(_, required)| *required || !insists).map(|(name, _)| name).collect()
 }
 
 /// Tells whether a node says in its `extra` that its GPUs are not those that the site describes.
@@ -140,8 +141,8 @@ mod tests {
 
     #[test]
     fn a_job_that_insists_on_nodes_reaches_no_other() {
-        let node = |name: &str, required| NodeView { required, ..NodeView::of_tests(name) };
-        let reached = |all: &[(&str, bool)]| within_reach(all.iter().map(|(n, r)| node(n, *r)).collect());
+        let reached =
+            |all: &[(&str, bool)]| within_reach(all.iter().map(|(n, r)| ((*n).to_owned(), *r)).collect());
         assert_eq!(reached(&[("n1", false), ("n2", false)]), ["n1", "n2"]);
         assert_eq!(reached(&[("n1", false), ("n2", true)]), ["n2"]);
     }

@@ -7,7 +7,6 @@ use geometry::JobId;
 use placement::HostResources;
 use topology::GpuSet;
 
-use crate::engine::Heard;
 use crate::slurm::Slurm;
 use crate::view::{ChosenView, EntryChoice, NodeView};
 
@@ -16,8 +15,6 @@ use crate::view::{ChosenView, EntryChoice, NodeView};
 pub(super) struct Fake {
     pub(super) nodes: Vec<NodeView>,
     pub(super) reach: OnceCell<Vec<String>>,
-    /// Facts about the nodes' slurmds.
-    pub(super) heard: Vec<(String, Heard)>,
     /// Number of times that the nodes were read.
     pub(super) reads: Cell<u32>,
     pub(super) victims: Vec<JobId>,
@@ -44,7 +41,8 @@ impl Fake {
     pub(super) fn with(names: &[&str]) -> Self {
         let node = |(index, name): (usize, &&str)| NodeView {
             index,
-            name: (*name).to_owned(),
+            name: (*name).into(),
+            place: None,
             config: 7,
             completing: false,
             registered: true,
@@ -73,12 +71,8 @@ impl Slurm for Fake {
         &self.nodes
     }
 
-    fn heard(&self, node: &NodeView) -> Option<Heard> {
-        self.heard.iter().find(|(name, _)| *name == node.name).map(|(_, heard)| heard.clone())
-    }
-
     fn within_reach(&self) -> &[String] {
-        self.reach.get_or_init(|| self.nodes.iter().map(|n| n.name.clone()).collect())
+        self.reach.get_or_init(|| self.nodes.iter().map(|n| n.name.to_string()).collect())
     }
 
     fn victims(&self) -> Vec<JobId> {
@@ -99,11 +93,11 @@ impl Slurm for Fake {
     }
 
     fn choice(&self, node: &NodeView) -> Option<ChosenView> {
-        self.choices.iter().find(|c| c.name == node.name).cloned()
+        self.choices.iter().find(|c| *c.name == *node.name).cloned()
     }
 
     fn gpus(&self, node: &NodeView) -> Option<u64> {
-        self.gpus.iter().find(|(name, _)| *name == node.name).map(|(_, gpus)| *gpus)
+        self.gpus.iter().find(|(name, _)| **name == *node.name).map(|(_, gpus)| *gpus)
     }
 
     fn end_of(&self, job: JobId) -> i64 {

@@ -116,7 +116,7 @@ fn why_on(memory: &mut Memory, chosen: &str) -> String {
 
 fn why_among(memory: &mut Memory, offered: &Fake, chosen: &str) -> String {
     let mut slurm = offered.clone().choosing(chosen, 0b10, 0b11);
-    slurm.nodes.retain(|node| node.name == chosen);
+    slurm.nodes.retain(|node| *node.name == *chosen);
     let (opinion, effects) = succeeds(memory, Ask::RunNow, &small(), offered, &slurm);
     assert_eq!(opinion, Opinion::AsSlurmSays);
     let why = effects.into_iter().find_map(|effect| match effect {

@@ -9,11 +9,10 @@ fn nodes(same_file: bool) -> (Memory, Fake) {
     let (config, _) = site_config::parse("t", FILE, &|_| Err(std::io::ErrorKind::NotFound.into()));
     let config = config.unwrap();
     let file = config.fingerprint("n1").unwrap() ^ u64::from(!same_file);
-    let memory = Memory::new(Engine::new(config));
+    let mut memory = Memory::new(Engine::new(config));
     let extra = format!("tessera gpu0-1=free sick=1:7:xid_79 node=says:5:{file:016x}");
-    let mut slurm = Fake::with(&["n1", "n2"]);
-    slurm.heard = vec![("n1".to_owned(), Heard::from_extra(extra.as_bytes(), 5))];
-    (memory, slurm)
+    memory.engine.hear("n1", Heard::from_extra(extra.as_bytes(), 5));
+    (memory, Fake::with(&["n1", "n2"]))
 }
 
 fn out(effects: &[Effect]) -> Vec<usize> {

@@ -39,6 +39,18 @@ pub(super) fn processor_us(pid: i32) -> Option<f64> {
     Some((ticks.next()?? + ticks.next()??) * 10_000.0)
 }
 
+/// Microseconds of processor time that the living threads of one name have had: the first field of their `schedstat`, nanoseconds.
+/// `None` if there is no such process. A machine's other work does not count, as it does in a cycle's length.
+pub(super) fn thread_us(pid: i32, name: &str) -> Option<f64> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let ns = |thread: std::fs::DirEntry| {
+        let read = |file: &str| std::fs::read_to_string(thread.path().join(file)).ok();
+        let is_named = read("comm")?.trim() == name;
+        read("schedstat").filter(|_| is_named)?.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    Some(threads.filter_map(|thread| ns(thread.ok()?)).sum::<f64>() / 1000.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +82,17 @@ Latency for 1000 calls to gettimeofday(): 17 microseconds
         let own = i32::try_from(std::process::id()).expect("a process's id");
         assert!(processor_us(own).is_some_and(|us| us >= 0.0));
         assert_eq!(processor_us(i32::MAX), None);
+    }
+
+    #[test]
+    fn threads_are_told_apart_by_their_names() {
+        let own = i32::try_from(std::process::id()).expect("a process's id");
+        let named = std::thread::Builder::new().name("bckfl".to_owned());
+        let spin = || (0..1_000_000_u64).fold(0, |sum, n| std::hint::black_box(sum ^ n));
+        let seen = named.spawn(move || (spin(), thread_us(own, "bckfl"))).expect("a thread").join();
+        assert!(seen.expect("no panic").1.is_some_and(|us| us > 0.0));
+        assert_eq!(thread_us(own, "no such"), Some(0.0));
+        assert_eq!(thread_us(i32::MAX, "bckfl"), None);
     }
 
     #[test]

@@ -8,6 +8,9 @@ use super::jobs::KINDS;
 use super::round::Round;
 use crate::command::TaskError;
 
+/// The threads of both schedulers, as every series of Slurm names them.
+const BACKFILL: &str = "bckfl";
+const MAIN: &str = "sched_agent";
 /// How long the cycles of one kind may take.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -26,22 +29,31 @@ impl Round<'_> {
         self.reset_counters()?;
         let wanted = self.size.repeats().cycles;
         let (begin, mut seen, mut counted) = (Instant::now(), 0.0, 0);
+        let (mut backfill_us, main_us) = (0.0, self.thread_us(MAIN)?);
         loop {
             sleep(Duration::from_millis(250));
             let now = self.counters()?;
             if now.backfill_cycles > seen {
+                // Backfill sleeps between its cycles: all of its time is theirs.
+                let spent_us = self.thread_us(BACKFILL)?;
                 // The cycle that ran while the partitions changed tested only some of the jobs.
                 if seen > 0.0 && now.backfill_tests > 0.0 {
                     let per_test = now.backfill_last_us / now.backfill_tests / 1000.0;
                     self.add(&format!("backfill, {name}"), "ms/test", per_test);
+                    if now.backfill_cycles == seen + 1.0 {
+                        let per_test = (spent_us - backfill_us) / now.backfill_tests / 1000.0;
+                        self.add(&format!("backfill, {name}"), "processor ms/test", per_test);
+                    }
                     counted += 1;
                 }
-                seen = now.backfill_cycles;
+                (seen, backfill_us) = (now.backfill_cycles, spent_us);
                 // Backfill goes again only once something has changed.
                 self.fleet.run("scontrol", &["update", "partition=gpu", "maxtime=infinite"])?;
             }
             if counted >= wanted && now.main_cycles > 0.0 {
                 self.add(&format!("main scheduler's cycle, {name}"), "ms", now.main_mean_us / 1000.0);
+                let per_cycle = (self.thread_us(MAIN)? - main_us) / now.main_cycles / 1000.0;
+                self.add(&format!("main scheduler's cycle, {name}"), "processor ms", per_cycle);
                 return Ok(());
             }
             if begin.elapsed() > LIMIT {

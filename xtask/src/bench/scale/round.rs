@@ -8,7 +8,7 @@ use lab::command::{PATIENCE, wait_for};
 use lab::fleet::{Controller, Fleet, PARTITIONS};
 use lab::{HarnessError, User};
 
-use super::super::scheduler::processor_us;
+use super::super::scheduler::{processor_us, thread_us};
 use super::client::Client;
 use super::counters::Counters;
 use super::figures::Figures;
@@ -94,6 +94,12 @@ impl Round<'_> {
 
     fn processor_us(&self) -> Result<f64, TaskError> {
         let spent = self.fleet.controller().and_then(|process| processor_us(process.pid));
+        spent.ok_or_else(|| TaskError::Other("slurmctld does not run".to_owned()))
+    }
+
+    /// Microseconds that a thread of slurmctld has had of processors.
+    pub(super) fn thread_us(&self, name: &str) -> Result<f64, TaskError> {
+        let spent = self.fleet.controller().and_then(|process| thread_us(process.pid, name));
         spent.ok_or_else(|| TaskError::Other("slurmctld does not run".to_owned()))
     }
 

@@ -119,7 +119,7 @@ fn tests(c: &mut Criterion) {
         .map(|i| NodeView {
             index: i,
             name: format!("n{}", i + 1).into(),
-            place: None,
+            slot: None,
             config: 7,
             completing: false,
             registered: true,

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use geometry::JobId;
 use protocol::wire::JobPlacement;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Heard};
 use crate::learnt::Learnt;
-use crate::seen::Seen;
+use crate::seen::{LastSeen, RawNode};
+use crate::view::NodeView;
 
 /// Everything that is remembered while the plugin places jobs.
 pub(crate) struct Memory {
@@ -24,7 +25,7 @@ pub(crate) struct Memory {
     /// Requests that arrived, and the CPUs that jobs leave.
     pub(crate) learnt: Learnt,
     /// What was last read of the nodes.
-    pub(crate) seen: Seen,
+    pub(crate) seen: LastSeen,
 }
 
 impl Memory {
@@ -32,7 +33,18 @@ impl Memory {
     pub(crate) fn new(engine: Engine) -> Self {
         let learnt = Learnt::new(engine.site(), &[]);
         let (tried, boots) = (Tried::default(), Boots::default());
-        Self { engine, pending: None, tried, rebuilt: false, boots, learnt, seen: Seen::default() }
+        Self { engine, pending: None, tried, rebuilt: false, boots, learnt, seen: LastSeen::default() }
+    }
+
+    /// Looks at these nodes for a job.
+    pub(crate) fn look<'a>(&mut self, nodes: impl Iterator<Item = RawNode<'a>>) -> Vec<NodeView> {
+        let Self { seen, engine, .. } = self;
+        nodes.filter_map(|node| seen.look(engine, &node)).collect()
+    }
+
+    /// Looks at these nodes, and gives what those said whose records have changed since the last time.
+    pub(crate) fn listen<'a>(&mut self, nodes: impl Iterator<Item = RawNode<'a>>) -> Vec<(String, Heard)> {
+        self.seen.listen(&mut self.engine, nodes)
     }
 
     /// Tells whether the last decision is for the job of this record.

@@ -1,20 +1,25 @@
 //! The nodes' records as they were read last: a test reads again only what has changed.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::engine::{Engine, Heard, Place};
+use protocol::node_word::split;
+
+use crate::engine::{Engine, Heard};
 use crate::slurm_rules::says_unfit;
-use crate::view::NodeView;
+use crate::view::{NodeSlot, NodeView};
 
 /// A node's record as Slurm has it now. Its texts are Slurm's own, not copied: every node is looked at in every test.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record<'a> {
+pub(crate) struct RawNode<'a> {
     /// Its place in Slurm's node table.
     pub(crate) index: usize,
     pub(crate) name: &'a [u8],
     pub(crate) extra: &'a [u8],
     /// Start time of the slurmd that has registered, seconds since 1970; 0: none has since slurmctld's start.
     pub(crate) started: u64,
+    /// Time of its last boot, seconds since 1970; 0: it has not registered.
+    pub(crate) booted: u64,
     /// See [`NodeView::config`].
     pub(crate) config: usize,
     /// See [`NodeView::completing`].
@@ -23,13 +28,41 @@ pub(crate) struct Record<'a> {
     pub(crate) required: bool,
 }
 
+impl RawNode<'_> {
+    /// Copies its name; `None` for a node that Slurm has deleted.
+    pub(crate) fn own_name(&self) -> Option<String> {
+        let name = str::from_utf8(self.name).ok()?;
+        (!name.is_empty()).then(|| name.to_owned())
+    }
+}
+
+/// The names of the nodes on which an epilog is still to end.
+pub(crate) fn completing<'a>(nodes: impl Iterator<Item = RawNode<'a>>) -> HashSet<String> {
+    nodes.filter(|node| node.completing).filter_map(|node| node.own_name()).collect()
+}
+
+/// Each node's place in the node table, and when it booted.
+pub(crate) fn boots<'a>(nodes: impl Iterator<Item = RawNode<'a>>) -> impl Iterator<Item = (usize, u64)> {
+    nodes.map(|node| (node.index, node.booted))
+}
+
+/// The `extra` of each node that has one, without the node's word.
+pub(crate) fn extras<'a>(nodes: impl Iterator<Item = RawNode<'a>>) -> Vec<(String, String)> {
+    let with_extra = nodes.filter(|node| !node.extra.is_empty());
+    let own = |node: RawNode<'_>| {
+        let extra = str::from_utf8(node.extra).ok()?;
+        Some((node.own_name()?, split(extra).0.to_owned()))
+    };
+    with_extra.filter_map(own).collect()
+}
+
 /// What was last read of each node, by its place in the node table.
 #[derive(Default)]
-pub(crate) struct Seen(Vec<Option<SeenNode>>);
+pub(crate) struct LastSeen(Vec<Option<SeenNode>>);
 
 struct SeenNode {
     name: Arc<str>,
-    place: Option<Place>,
+    slot: Option<NodeSlot>,
     extra: Vec<u8>,
     started: u64,
     unfit: bool,
@@ -38,20 +71,20 @@ struct SeenNode {
 }
 
 impl SeenNode {
-    fn new(name: &str, place: Option<Place>) -> Self {
+    fn new(name: &str, slot: Option<NodeSlot>) -> Self {
         let (name, extra) = (name.into(), Vec::new());
-        Self { name, place, extra, started: 0, unfit: false, unanswered: false }
+        Self { name, slot, extra, started: 0, unfit: false, unanswered: false }
     }
 }
 
-impl Seen {
+impl LastSeen {
     /// Looks at a node, and has the engine hear what is new in its record; `None` for a node without a name, which Slurm has deleted.
-    pub(crate) fn look(&mut self, engine: &mut Engine, record: &Record<'_>) -> Option<NodeView> {
+    pub(crate) fn look(&mut self, engine: &mut Engine, record: &RawNode<'_>) -> Option<NodeView> {
         let seen = self.node(engine, record)?;
         Some(NodeView {
             index: record.index,
             name: Arc::clone(&seen.name),
-            place: seen.place,
+            slot: seen.slot,
             config: record.config,
             completing: record.completing,
             registered: record.started != 0,
@@ -64,7 +97,7 @@ impl Seen {
     pub(crate) fn listen<'a>(
         &mut self,
         engine: &mut Engine,
-        records: impl Iterator<Item = Record<'a>>,
+        records: impl Iterator<Item = RawNode<'a>>,
     ) -> Vec<(String, Heard)> {
         let mut news = Vec::new();
         for record in records {
@@ -76,15 +109,14 @@ impl Seen {
         news
     }
 
-    fn node(&mut self, engine: &mut Engine, record: &Record<'_>) -> Option<&mut SeenNode> {
+    fn node(&mut self, engine: &mut Engine, record: &RawNode<'_>) -> Option<&mut SeenNode> {
         if self.0.len() <= record.index {
             self.0.resize_with(record.index + 1, || None);
         }
         let slot = self.0.get_mut(record.index)?;
         let same = slot.as_ref().is_some_and(|seen| seen.name.as_bytes() == record.name);
         if !same {
-            let name = String::from_utf8_lossy(record.name);
-            *slot = (!name.is_empty()).then(|| SeenNode::new(&name, engine.place(&*name)));
+            *slot = record.own_name().map(|name| SeenNode::new(&name, engine.slot(&name)));
         }
         let seen = slot.as_mut()?;
         if !same || seen.started != record.started || seen.extra != record.extra {
@@ -110,16 +142,16 @@ mod tests {
         Engine::new(config.unwrap())
     }
 
-    fn record<'a>(index: usize, name: &'a str, extra: &'a str) -> Record<'a> {
+    fn record<'a>(index: usize, name: &'a str, extra: &'a str) -> RawNode<'a> {
         let (name, extra) = (name.as_bytes(), extra.as_bytes());
-        Record { index, name, extra, started: 5, config: 7, completing: false, required: false }
+        RawNode { index, name, extra, started: 5, booted: 0, config: 7, completing: false, required: false }
     }
 
     #[test]
     fn a_node_is_heard_again_only_if_its_record_has_changed() {
-        let (mut seen, mut engine) = (Seen::default(), engine());
+        let (mut seen, mut engine) = (LastSeen::default(), engine());
         let silent = record(0, "n1", "rack 7");
-        let listen = |seen: &mut Seen, engine: &mut Engine, record: Record<'_>| {
+        let listen = |seen: &mut LastSeen, engine: &mut Engine, record: RawNode<'_>| {
             seen.listen(engine, [record].into_iter()).len()
         };
         assert_eq!(listen(&mut seen, &mut engine, silent), 1);
@@ -130,24 +162,24 @@ mod tests {
         let speaks = record(0, "n1", &word);
         assert!(seen.look(&mut engine, &speaks).is_some() && !engine.is_away("n1"));
         assert_eq!([(); 2].map(|()| listen(&mut seen, &mut engine, speaks)), [1, 0]);
-        let another = Record { started: 6, ..speaks };
+        let another = RawNode { started: 6, ..speaks };
         assert!(seen.look(&mut engine, &another).is_some() && engine.is_away("n1"), "another slurmd");
     }
 
     #[test]
     fn a_view_has_what_the_record_has_now() {
-        let (mut seen, mut engine) = (Seen::default(), engine());
+        let (mut seen, mut engine) = (LastSeen::default(), engine());
         let first = record(3, "n2", "tessera unfit: no GPUs");
         let view = seen.look(&mut engine, &first).unwrap();
         assert_eq!((view.index, &*view.name, view.config, view.unfit), (3, "n2", 7, true));
-        assert_eq!(view.place, engine.place("n2"));
-        let later = Record { completing: true, required: true, config: 8, extra: b"", ..first };
+        assert_eq!(view.slot, engine.slot("n2"));
+        let later = RawNode { completing: true, required: true, config: 8, extra: b"", ..first };
         let view = seen.look(&mut engine, &later).unwrap();
         assert!(view.completing && view.required && view.registered && !view.unfit);
         assert_eq!(view.config, 8);
         let other = seen.look(&mut engine, &record(3, "x", "")).unwrap();
-        assert_eq!((&*other.name, other.place), ("x", None), "another node has the place in the table");
+        assert_eq!((&*other.name, other.slot), ("x", None), "another node has the place in the table");
         assert!(seen.look(&mut engine, &record(3, "", "")).is_none(), "it was deleted");
-        assert!(seen.look(&mut engine, &record(3, "n2", "")).is_some_and(|view| view.place.is_some()));
+        assert!(seen.look(&mut engine, &record(3, "n2", "")).is_some_and(|view| view.slot.is_some()));
     }
 }

@@ -49,7 +49,7 @@ fn node(index: usize, name: &str, config: usize) -> NodeView {
     NodeView {
         index,
         name: name.into(),
-        place: None,
+        slot: None,
         config,
         completing: false,
         registered: true,

@@ -8,8 +8,6 @@ use geometry::{JobId, Uid};
 use protocol::{AdminComment, Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
 
-use crate::engine::Place;
-
 /// The kinds of GRES this plugin knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GresKind {
@@ -179,14 +177,18 @@ impl JobView {
     }
 }
 
+/// A node's slot in the engine. It is the node's as long as the configuration holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NodeSlot(pub(crate) usize);
+
 /// A node a job may get.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeView {
     /// Its place in Slurm's node table and in every bitmap over it.
     pub(crate) index: usize,
     pub(crate) name: Arc<str>,
-    /// Its place in the engine; `None`: it is looked up by its name, if it is there at all.
-    pub(crate) place: Option<Place>,
+    /// Its slot in the engine; `None`: it is looked up by its name, if it is there at all.
+    pub(crate) slot: Option<NodeSlot>,
     /// Identity of its configuration record: equal for nodes that are configured alike.
     pub(crate) config: usize,
     /// A job's epilog is not over.

@@ -28,7 +28,7 @@ impl Engine {
             let is_first = entry.jobs.insert(placement.job, (uid, given.clone())).is_none();
             self.pool_grants += usize::from(is_first && matches!(grant, Grant::Tasks(_)));
             entry.changed();
-            self.held.entry(placement.job).or_default().extend(self.nodes.place(name));
+            self.held.entry(placement.job).or_default().extend(self.nodes.slot(name));
             self.recount(name);
         }
         refused
@@ -50,15 +50,15 @@ impl Engine {
 
     /// Frees what a job has on a node, and returns it.
     fn take_from(&mut self, job: JobId, node: &str) -> Option<(Uid, NodeGrant)> {
-        let place = self.nodes.place(node)?;
-        let entry = &mut self.nodes[place];
+        let slot = self.nodes.slot(node)?;
+        let entry = &mut self.nodes[slot];
         let held = entry.jobs.remove(&job)?;
         entry.node.release(job);
         entry.changed();
         self.pool_grants -= usize::from(matches!(held.1.grant, Grant::Tasks(_)));
-        if let Some(places) = self.held.get_mut(&job) {
-            places.retain(|other| *other != place);
-            if places.is_empty() {
+        if let Some(slots) = self.held.get_mut(&job) {
+            slots.retain(|other| *other != slot);
+            if slots.is_empty() {
                 self.held.remove(&job);
             }
         }
@@ -72,9 +72,9 @@ impl Engine {
         let held = self.names_held(job);
         for name in &held {
             let had = self.take_from(job, name);
-            if let Some((place, had)) = self.nodes.place(name).zip(had) {
-                self.nodes[place].ending.insert(job, had);
-                self.ending_on.insert(place);
+            if let Some((slot, had)) = self.nodes.slot(name).zip(had) {
+                self.nodes[slot].ending.insert(job, had);
+                self.ending_on.insert(slot);
             }
             self.recount(name);
         }
@@ -83,14 +83,14 @@ impl Engine {
 
     /// The nodes on which jobs are ending.
     pub(crate) fn with_ending_jobs(&self) -> Vec<String> {
-        self.ending_on.iter().map(|place| self.nodes.name(*place).to_owned()).collect()
+        self.ending_on.iter().map(|slot| self.nodes.name(*slot).to_owned()).collect()
     }
 
     /// All epilogs on a node are over.
     pub(crate) fn is_over(&mut self, node: &str) {
-        if let Some(place) = self.nodes.place(node) {
-            self.nodes[place].ending.clear();
-            self.ending_on.remove(&place);
+        if let Some(slot) = self.nodes.slot(node) {
+            self.nodes[slot].ending.clear();
+            self.ending_on.remove(&slot);
         }
         self.recount(node);
     }
@@ -101,7 +101,7 @@ impl Engine {
     }
 
     fn names_held(&self, job: JobId) -> Vec<String> {
-        self.held.get(&job).into_iter().flatten().map(|place| self.nodes.name(*place).to_owned()).collect()
+        self.held.get(&job).into_iter().flatten().map(|slot| self.nodes.name(*slot).to_owned()).collect()
     }
 
     /// Takes over the idle instances that a layout published earlier names; what is not a layout is ignored.

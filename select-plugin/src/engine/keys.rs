@@ -1,13 +1,10 @@
 //! Numbers of questions: one with the same answers has the same number, by which every node keeps them.
 
-use super::question::Key;
+use super::question::{Key, Number};
 use super::{CACHE_LIMIT, Engine, HashMap, Question};
 
 /// Most questions with a number. The nodes forget all answers when there would be more.
 const MOST: usize = 4 * CACHE_LIMIT;
-
-/// A question's number. It is another one after all answers were forgotten.
-pub(super) type Number = u32;
 
 /// Questions that have a number.
 pub(super) struct Keys {

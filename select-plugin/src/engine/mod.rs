@@ -32,9 +32,10 @@ use protocol::{NodeGrant, Request, Said, Standing};
 use site_config::SiteConfig;
 use topology::GpuSet;
 
+use crate::view::NodeSlot;
 pub(crate) use best::{SEARCHES, predicted};
 pub(crate) use node_cost::{CostNow, Takes};
-pub(crate) use nodes::{Named, Place};
+pub(crate) use nodes::Named;
 pub(crate) use question::Question;
 pub(crate) use standing::Heard;
 
@@ -52,17 +53,17 @@ pub(crate) struct Engine {
     memo: Arc<Mutex<Memo>>,
     nodes: nodes::Nodes,
     /// The nodes on which each job holds something.
-    held: HashMap<JobId, Vec<Place>>,
+    held: HashMap<JobId, Vec<NodeSlot>>,
     /// The nodes on which jobs are ending.
-    ending_on: BTreeSet<Place>,
+    ending_on: BTreeSet<NodeSlot>,
     /// Grants of seats in the pool of GPU tasks, on all nodes: without any there is no pool.
     pool_grants: usize,
     /// Numbers of questions, by which answers are kept.
     keys: keys::Keys,
     /// Answers for a node with nothing on it, by node set and question.
-    ever: HashMap<(usize, keys::Number), bool>,
+    ever: HashMap<(usize, question::Number), bool>,
     /// GB/s of the best set there.
-    best_ever: HashMap<(usize, keys::Number), f64>,
+    best_ever: HashMap<(usize, question::Number), f64>,
     /// The shards that a request counts for there, if it can have a part of a GPU.
     counted: HashMap<(usize, Request), Option<u32>>,
     /// The fingerprint of what the file says of each node set.
@@ -80,12 +81,12 @@ struct NodeEntry {
     /// Grants of jobs whose epilogs are not over. Their GPUs are free for others, who must not start before that.
     ending: BTreeMap<JobId, (Uid, NodeGrant)>,
     /// Answers for the state as it is now.
-    now: HashMap<keys::Number, bool>,
+    now: HashMap<question::Number, bool>,
     /// GB/s of the best set, for the same state.
-    best: HashMap<keys::Number, f64>,
+    best: HashMap<question::Number, f64>,
     /// Costs of the best choices and what they take, for the same state; `None`: no room. On a full cluster that is most of them, and
     /// every node has room for as many answers as there are shapes of request.
-    costs: HashMap<keys::Number, Option<Box<(NodeCost, Takes)>>>,
+    costs: HashMap<question::Number, Option<Box<(NodeCost, Takes)>>>,
     /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
     unmanaged: bool,
     /// The last word of its slurmd.
@@ -183,9 +184,9 @@ impl Engine {
         self.recount(node);
     }
 
-    /// A node's place, for a view of it; `None`: the file does not describe it.
-    pub(crate) fn place<N: Named + ?Sized>(&self, node: &N) -> Option<Place> {
-        self.nodes.place(node)
+    /// A node's slot, for a view of it; `None`: the file does not describe it.
+    pub(crate) fn slot<N: Named + ?Sized>(&self, node: &N) -> Option<NodeSlot> {
+        self.nodes.slot(node)
     }
 
     fn managed<N: Named + ?Sized>(&self, node: &N) -> Option<&NodeEntry> {

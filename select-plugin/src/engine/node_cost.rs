@@ -4,7 +4,7 @@ use node_state::{Fill, Node};
 use placement::{NodeCost, rank};
 use protocol::{Grant, Isolation, ShareOn, Standing};
 
-use super::keys::Number;
+use super::question::Number;
 use super::{CACHE_LIMIT, Engine, Named, NodeEntry, Question};
 
 /// A node's cost for a question.

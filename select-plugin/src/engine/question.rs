@@ -14,7 +14,6 @@ use protocol::{Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
 
 use super::Engine;
-use super::keys::Number;
 use crate::view::{GresKind, Want};
 
 /// The need of a job on one node, as `decide` takes it.
@@ -24,7 +23,7 @@ pub(crate) struct Question {
     pub(crate) ask: Ask,
     pub(super) policy: Policy,
     pub(super) key: Key,
-    /// Generation and number of the key, once it was asked for; see [`super::keys`].
+    /// Generation and number of the key, once it was asked for; see `keys`.
     pub(super) number: Cell<(u32, Number)>,
     memo: Arc<Mutex<Memo>>,
     /// Place that the user wants for the instance, on whatever node.
@@ -36,6 +35,9 @@ pub(crate) struct Question {
     /// The partition that its job is tested in.
     pub(super) partition: Option<String>,
 }
+
+/// A question's number, which `keys` gives. It is another one after all answers were forgotten.
+pub(super) type Number = u32;
 
 /// Everything that an answer depends on, in addition to the node's state.
 #[derive(Clone, PartialEq, Eq, Hash)]

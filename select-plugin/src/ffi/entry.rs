@@ -2,12 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
-use std::time::Instant;
 
 use decision_counts::decisions::Hook;
 use plugin_front::around;
 use plugin_rt::{Chain, guard_ok, log};
-use shared_pages::decisions;
+use shared_pages::decisions::timed;
 use slurm_numbers as numbers;
 use slurm_tables::Version;
 use slurmctld_rt::fit::state_dir;
@@ -101,25 +100,13 @@ fn configure() {
 }
 
 around!(fn select_p_reconfigure() -> c_int, else ERROR, |real| {
-    let began = Instant::now();
     if places_jobs() == Ok(true) {
-        guard_ok("reconfigure", (), configure);
+        timed(Hook::Reconfigure, || guard_ok("reconfigure", (), configure));
     }
-    let before = began.elapsed();
     let rc = real();
-    let began = Instant::now();
-    guard_ok("reconfigure", (), hooks::rebuild);
-    decisions::count_hook(Hook::Reconfigure, before + began.elapsed());
+    timed(Hook::Reconfigure, || guard_ok("reconfigure", (), hooks::rebuild));
     rc
 });
-
-/// Does what a call of Slurm's wants of Tessera, and counts how long that takes.
-fn timed<T>(hook: Hook, body: impl FnOnce() -> T) -> T {
-    let began = Instant::now();
-    let done = body();
-    decisions::count_hook(hook, began.elapsed());
-    done
-}
 
 around!(fn select_p_job_begin(job: *mut c_void) -> c_int, else ERROR, |real| {
     // If it may not, it stays pending, with reason Resources.

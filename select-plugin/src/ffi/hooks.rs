@@ -27,6 +27,7 @@ use crate::effect::Effect;
 use crate::learnt::Learnt;
 use crate::lifecycle_hooks as lifecycle;
 use crate::memory::{Boots, Memory};
+use crate::seen;
 use crate::state::{State, lock};
 use crate::view::GresKind;
 
@@ -164,7 +165,7 @@ pub(super) fn nodes_are_shown() {
     with_memory(|memory| {
         nodes_have_booted(memory, host);
         nodes_have_spoken(memory, host);
-        apply::layouts(host, &lifecycle::epilogs_over(memory, || nodes::completing(host)));
+        apply::layouts(host, &lifecycle::epilogs_over(memory, || seen::completing(nodes::all(host))));
     });
 }
 
@@ -179,14 +180,14 @@ fn show_off(host: &Host) {
 
 /// Nodes may have booted since they were last looked at.
 fn nodes_have_booted(memory: &mut Memory, host: &Host) {
-    let booted = lifecycle::after_boots(memory, nodes::boots(host), |node| name_of(host.node(node)?));
+    let booted =
+        lifecycle::after_boots(memory, seen::boots(nodes::all(host)), |node| name_of(host.node(node)?));
     apply::layouts(host, &booted);
 }
 
 /// Nodes may have said that they load Tessera, or registered without saying so.
 fn nodes_have_spoken(memory: &mut Memory, host: &Host) {
-    let Memory { seen, engine, .. } = &mut *memory;
-    let news = seen.listen(engine, nodes::records(host));
+    let news = memory.listen(nodes::all(host));
     let (words, layouts) = lifecycle::heard(memory, news);
     apply::words(host, &words);
     apply::layouts(host, &layouts);
@@ -238,8 +239,8 @@ pub(super) fn rebuild() {
     }
     with_memory(|memory| {
         memory.learnt.rebuilt();
-        memory.boots = Boots::at(host.now(), &nodes::boots(host).collect::<Vec<_>>());
-        apply::layouts(host, &lifecycle::rebuilt(memory, &nodes::extras(host)));
+        memory.boots = Boots::at(host.now(), &seen::boots(nodes::all(host)).collect::<Vec<_>>());
+        apply::layouts(host, &lifecycle::rebuilt(memory, &seen::extras(nodes::all(host))));
     });
 }
 

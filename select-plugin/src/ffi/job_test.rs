@@ -21,6 +21,7 @@ use super::{accounts, apply, hooks, jobs, nodes, resources, version, weights};
 use crate::effect::Effect;
 use crate::job_test::{Opinion, PendingTest};
 use crate::memory::Memory;
+use crate::seen;
 use crate::slurm::{Ask, Slurm, Test};
 use crate::view::{ChosenView, NodeView};
 
@@ -119,7 +120,8 @@ fn decide(
 ) -> Opinion {
     test.and_then(|test| {
         hooks::again(call.job, |memory, host, job| {
-            let nodes = if looked { nodes::views(host, memory, job, call.bitmap) } else { Vec::new() };
+            let looked = looked.then(|| memory.look(nodes::of_job(host, job, call.bitmap)));
+            let nodes = looked.unwrap_or_default();
             let reach = OnceCell::new();
             let (opinion, effects) = body(test, memory, &Live { call, host, job, nodes, reach });
             apply::in_test(host, job, call, &effects);
@@ -184,7 +186,7 @@ impl Slurm for Live<'_> {
     }
 
     fn completing(&self) -> HashSet<String> {
-        nodes::completing(self.host)
+        seen::completing(nodes::all(self.host))
     }
 
     fn is_pending(&self, job: JobId) -> bool {

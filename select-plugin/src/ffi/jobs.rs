@@ -122,7 +122,7 @@ pub(super) fn within_reach(host: &Host, job: Job) -> Vec<String> {
     let nodes_of = |part: *mut c_void| {
         // SAFETY: null or a live partition's record.
         let bits = unsafe { Partition::at(part) }.map_or(std::ptr::null_mut(), Partition::node_bitmap);
-        nodes::names(host, job, bits)
+        nodes::of_job(host, job, bits).filter_map(|node| Some((node.own_name()?, node.required)))
     };
     slurm_rules::within_reach(parts.into_iter().flat_map(nodes_of).collect())
 }

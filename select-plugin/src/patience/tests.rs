@@ -44,7 +44,7 @@ fn node(index: usize, name: &str) -> NodeView {
     NodeView {
         index,
         name: name.into(),
-        place: None,
+        slot: None,
         config: 7,
         completing: false,
         registered: true,

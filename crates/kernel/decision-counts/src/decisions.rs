@@ -50,7 +50,7 @@ pub enum Hook {
     StepStart,
     /// The nodes are about to be shown.
     NodesShown,
-    /// slurmctld has read its configuration.
+    /// slurmctld has read its configuration: Tessera's file is read, and then its state rebuilt.
     Reconfigure,
 }
 

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use decision_counts::decisions::{
     Ask, Decisions, Hook, MARK, PLACING, Placing, Reason, SLOTS, page_name, raised, raised_by_hook,
@@ -40,6 +40,14 @@ pub fn say_placing(placing: Placing) {
 pub fn count(ask: Ask, answer: Result<(), Reason>, took: Duration) {
     let Some(page) = PAGE.page() else { return };
     add(page, ask, answer, took);
+}
+
+/// Does what a call of Slurm's wants of Tessera, and counts how long that takes.
+pub fn timed<T>(hook: Hook, body: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let done = body();
+    count_hook(hook, began.elapsed());
+    done
 }
 
 /// Counts one call of Slurm's and the time that it took.

@@ -42,7 +42,7 @@ impl Fake {
         let node = |(index, name): (usize, &&str)| NodeView {
             index,
             name: (*name).into(),
-            place: None,
+            slot: None,
             config: 7,
             completing: false,
             registered: true,

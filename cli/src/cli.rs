@@ -2,6 +2,7 @@
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::commands::change::{self, ChangeArgs};
 use crate::commands::check::{self, CheckArgs};
 use crate::commands::completions::{self, CompletionsArgs, ManPagesArgs};
 use crate::commands::discover::{self, DiscoverArgs};
@@ -56,6 +57,7 @@ Examples:
   tessera layout                   every GPU of the cluster, drawn as slices
   tessera free                     what could start now, and where
   tessera why 4711                 why this job waits, and until when
+  tessera change 4711 --gpu-mem=5G ask for something else, without losing its place
   tessera top                      nodes and jobs, live
   tessera report 4711              what this job got and used
   tessera explain --gpu-mem=10G    what this job would get, and why
@@ -70,6 +72,7 @@ enum Command {
     Layout(LayoutArgs),
     Free(FreeArgs),
     Why(WhyArgs),
+    Change(Box<ChangeArgs>),
     Top(TopArgs),
     Report(ReportArgs),
     Usage(UsageArgs),
@@ -178,6 +181,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Layout(args) => layout::run(args, globals),
         Command::Free(args) => free::run(args, globals),
         Command::Why(args) => why::run(args, globals),
+        Command::Change(args) => change::run(args),
         Command::Top(args) => top::run(args, globals),
         Command::Report(args) => report::run(args, globals),
         Command::Usage(args) => usage::run(args, globals),

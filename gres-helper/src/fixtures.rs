@@ -12,6 +12,7 @@ pub(crate) const MOLDABLE: &str = "v1 iso=mig times=1g:60,2g:35";
 #[derive(Default)]
 pub(crate) struct Fake {
     pub(crate) now: u64,
+    pub(crate) adds_gres: bool,
 }
 
 impl Slurm for Fake {
@@ -35,6 +36,10 @@ impl Slurm for Fake {
 
     fn gres(&self, name: &str, count: u32) -> String {
         format!("gres:{name}:{count}")
+    }
+
+    fn adds_gres(&self) -> bool {
+        self.adds_gres
     }
 
     fn counts_slices(&self) -> bool {

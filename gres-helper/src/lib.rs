@@ -12,6 +12,7 @@ mod ffi;
 mod fixtures;
 mod harm;
 mod modify;
+mod request_change;
 mod site;
 mod slices;
 mod submission;

@@ -7,19 +7,31 @@ use protocol::{AdminComment, CommentBody};
 
 use crate::answer::{Answer, Effect};
 use crate::harm::{self, Harm};
+use crate::request_change;
 use crate::site::Rules;
 use crate::slices::slices_changed;
 use crate::submission::{Described, Recorded, Slurm, changed, concerns_us, left_to_slurm, tres_after};
 
-/// Decides about a `change` to a job; `root` asks for it or somebody else.
+/// User who asks for a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// Limits do not hold for root.
+    Root,
+    /// The job's user.
+    Owner,
+    /// Slurm refuses the change, unless the user is an administrator or a coordinator of the account. It asks this plugin first.
+    Other,
+}
+
+/// Decides about a `change` to a job.
 pub(crate) fn modify(
     change: &Described,
     job: &Recorded,
-    root: bool,
+    asker: Asker,
     rules: Rules<'_>,
     slurm: &impl Slurm,
 ) -> Answer {
-    let config = rules.config();
+    let (config, root) = (rules.config(), asker == Asker::Root);
     let harm = || harm_of_change(change, job).map(|harm| harm.refusal());
     if let Some(why) = harm::of_env(change.bad_env.as_ref()).or_else(harm) {
         return Answer::refused(Vec::new(), why);
@@ -28,6 +40,9 @@ pub(crate) fn modify(
     effects.extend((!root).then_some(Effect::KeepLicenses));
     if let Some(why) = slices_changed(change, job, slurm).filter(|_| !root) {
         return Answer::refused(effects, why);
+    }
+    if let Some(request) = &change.new_request {
+        return request_change::judge(request.clone(), (change, job), asker != Asker::Other, rules, slurm);
     }
     let matters = change.partition.is_some()
         || change.account.is_some()
@@ -82,9 +97,9 @@ fn keeps_gpus(change: &Described, job: &Recorded) -> Option<Effect> {
     with_gpus_of(list, before).filter(|_| managed).map(Effect::PerNode)
 }
 
-/// The AdminComment of a pending job that says why a change of it was refused; `None` where another text must stay, or
-/// where the change was to this very text.
-pub(crate) fn refusal_noted(change: &Described, job: &Recorded, why: &str) -> Option<String> {
+/// The AdminComment of a pending job that says why a change of it was refused; `None` if another text must stay, if
+/// the change was to this very text, or if it came from a user who may not change the job.
+pub(crate) fn refusal_noted(change: &Described, job: &Recorded, asker: Asker, why: &str) -> Option<String> {
     let comment = AdminComment::parse(&job.comment);
     // That it waits for slices is no news to the user of a job that waits.
     let replaceable = matches!(
@@ -92,7 +107,8 @@ pub(crate) fn refusal_noted(change: &Described, job: &Recorded, why: &str) -> Op
         CommentBody::Nothing | CommentBody::Slices(_) | CommentBody::Nodes(_) | CommentBody::Unchanged(_)
     );
     let noted = AdminComment { says: CommentBody::Unchanged(why.to_owned()), ..comment };
-    (job.pending && replaceable && change.comment.is_none()).then(|| noted.to_string())
+    let told = job.pending && asker != Asker::Other && change.comment.is_none();
+    (told && replaceable).then(|| noted.to_string())
 }
 
 /// Lets a new AdminComment of ours still show what the job asks.
@@ -123,7 +139,7 @@ mod tests {
         let plan = "tessera: plan v1 size=2g.10gb until=200";
         let change = |comment: &str| Described { comment: Some(comment.to_owned()), ..Described::default() };
         let modify = |change: &Described, job: &Recorded| {
-            modify(change, job, true, Rules::Of(&site()), &Fake { now: 100 })
+            modify(change, job, Asker::Root, Rules::Of(&site()), &Fake { now: 100, ..Fake::default() })
         };
         let found = modify(&change(plan), &job);
         let shown = format!("{plan}; asks {MOLDABLE}");
@@ -151,7 +167,7 @@ mod tests {
         let changed = |list: &str, job: &Recorded| {
             let tres = Tres { per_node: Some(list.to_owned()), ..Tres::default() };
             let change = Described { tres, ..Described::default() };
-            modify(&change, job, true, Rules::Of(&site()), &Fake { now: 100 })
+            modify(&change, job, Asker::Root, Rules::Of(&site()), &Fake { now: 100, ..Fake::default() })
         };
         let kept = Effect::PerNode("gres:nic:2,gres:shard:10".to_owned());
         let first = changed("gres:nic:2", &job);
@@ -168,10 +184,12 @@ mod tests {
     fn a_refusal_is_noted_where_no_other_text_stands() {
         let noted = |comment: &str, pending| {
             let job = Recorded { comment: comment.to_owned(), pending, ..Recorded::default() };
-            refusal_noted(&Described::default(), &job, "no")
+            refusal_noted(&Described::default(), &job, Asker::Owner, "no")
         };
         let planning = Described { comment: Some("x".to_owned()), ..Described::default() };
-        assert_eq!(refusal_noted(&planning, &Recorded { pending: true, ..Recorded::default() }, "no"), None);
+        let pending = Recorded { pending: true, ..Recorded::default() };
+        assert_eq!(refusal_noted(&planning, &pending, Asker::Root, "no"), None);
+        assert_eq!(refusal_noted(&Described::default(), &pending, Asker::Other, "no"), None);
         assert_eq!(noted("", true).as_deref(), Some("tessera: change refused: no"));
         assert_eq!(
             noted("tessera: change refused: before", true).as_deref(),
@@ -194,8 +212,8 @@ mod tests {
         let job = Recorded { request: Some("v1 iso=whole".to_owned()), ..Recorded::default() };
         let change = Described { partition: Some("debug".to_owned()), ..Described::default() };
         let refused =
-            |root| modify(&change, &job, root, Rules::Of(&site()), &Fake::default()).refused.is_some();
-        assert!(refused(false) && !refused(true));
+            |asker| modify(&change, &job, asker, Rules::Of(&site()), &Fake::default()).refused.is_some();
+        assert!(refused(Asker::Owner) && refused(Asker::Other) && !refused(Asker::Root));
     }
 
     #[test]
@@ -204,7 +222,7 @@ mod tests {
         let why = "the job has 65536 variables for SPANK plugins; at most 256 are accepted";
         for rules in [Rules::None, Rules::Of(&site())] {
             let submitted = submit(&job, rules, &Fake::default());
-            let changed = modify(&job, &Recorded::default(), true, rules, &Fake::default());
+            let changed = modify(&job, &Recorded::default(), Asker::Root, rules, &Fake::default());
             for answer in [submitted, changed] {
                 assert_eq!(answer, Answer::refused(Vec::new(), Refusal::new(Reason::Options, why)));
             }
@@ -215,7 +233,7 @@ mod tests {
     fn a_change_that_would_end_slurmctld_is_refused() {
         let list = |text: &str| Some(text.to_owned());
         let modify = |change: &Described, job: &Recorded| {
-            modify(change, job, true, Rules::None, &Fake::default()).refused.map(|why| why.text)
+            modify(change, job, Asker::Root, Rules::None, &Fake::default()).refused.map(|why| why.text)
         };
         let job = Recorded { spread: true, pending: true, ..Recorded::default() };
         let whole = Described {
@@ -262,7 +280,8 @@ mod tests {
         assert_eq!(submit(&Described::default()), None);
         let job = Recorded { request: Some("v1 iso=mig".to_owned()), ..Recorded::default() };
         let change = Described { partition: Some("debug".to_owned()), ..Described::default() };
-        let refused = |job, root| modify(&change, job, root, rules, &Fake::default()).refused.is_some();
-        assert!(refused(&job, false) && !refused(&job, true) && !refused(&Recorded::default(), false));
+        let refused = |job, asker| modify(&change, job, asker, rules, &Fake::default()).refused.is_some();
+        assert!(refused(&job, Asker::Owner) && !refused(&job, Asker::Root));
+        assert!(!refused(&Recorded::default(), Asker::Owner));
     }
 }

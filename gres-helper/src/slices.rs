@@ -37,7 +37,7 @@ mod tests {
     use super::*;
     use crate::answer::Effect;
     use crate::fixtures::Fake;
-    use crate::modify::modify;
+    use crate::modify::{Asker, modify};
     use crate::site::Rules;
     use crate::submit::submit;
     use admission::gres_list::Tres;
@@ -55,7 +55,8 @@ mod tests {
         assert_eq!(asked("matlab:2"), None);
         let refused = |list, has: &str, pending, root| {
             let job = Recorded { licenses: has.to_owned(), pending, ..Recorded::default() };
-            modify(&with(list), &job, root, Rules::None, &Fake::default()).refused.is_some()
+            let asker = if root { Asker::Root } else { Asker::Owner };
+            modify(&with(list), &job, asker, Rules::None, &Fake::default()).refused.is_some()
         };
         assert!(refused("", "slice:7", false, false) && refused("slice:1", "", true, false));
         assert!(!refused("", "slice:7", false, true) && !refused("", "matlab", false, false));
@@ -71,7 +72,7 @@ mod tests {
                 .starts_with("--tres-per-task=cpu=1,license/slice=5: Slurm counts"))
         );
         let pending = Recorded { pending: true, ..Recorded::default() };
-        assert!(modify(&asks, &pending, false, Rules::None, &Fake::default()).refused.is_some());
+        assert!(modify(&asks, &pending, Asker::Owner, Rules::None, &Fake::default()).refused.is_some());
         let matlab = per_task("license/matlab=2");
         assert_eq!(submit(&matlab, Rules::None, &Fake::default()).refused, None);
         // An array's pending part has what its last task had.
@@ -81,8 +82,9 @@ mod tests {
     #[test]
     fn only_roots_change_keeps_the_flags_that_take_licenses_away() {
         let job = Recorded { licenses: "slice:7".to_owned(), ..Recorded::default() };
-        let effects = |root| modify(&Described::default(), &job, root, Rules::None, &Fake::default()).effects;
-        assert_eq!(effects(false), [Effect::Env(None), Effect::KeepLicenses]);
-        assert_eq!(effects(true), [Effect::Env(None)]);
+        let effects =
+            |asker| modify(&Described::default(), &job, asker, Rules::None, &Fake::default()).effects;
+        assert_eq!(effects(Asker::Owner), [Effect::Env(None), Effect::KeepLicenses]);
+        assert_eq!(effects(Asker::Root), [Effect::Env(None)]);
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use admission::gres_list::Tres;
 use admission::{Submission, distinct};
-use protocol::Isolation;
 use protocol::wire::parse_request;
+use protocol::{Isolation, Request};
 use site_config::{SiteConfig, hostlist};
 use slurmctld_rt::spank_env::BadEnv;
 
@@ -21,6 +21,8 @@ pub(crate) struct Described {
     pub(crate) bad_env: Option<BadEnv>,
     /// Part of it that harms more than the job itself, on any Slurm of this release.
     pub(crate) harm: Option<Harm>,
+    /// A change: another request, or why it cannot be read.
+    pub(crate) new_request: Option<Result<Request, String>>,
     /// GRES that it asks from Slurm itself.
     pub(crate) tres: Tres,
     /// It names a list of GRES that has nothing in it, as `scontrol update gres=` does.
@@ -48,6 +50,13 @@ pub(crate) struct Described {
 pub(crate) struct Recorded {
     /// The request that SPANK stored: text from the user.
     pub(crate) request: Option<String>,
+    /// The last change of the request, which Slurm may have refused ([`protocol::wire::encode_change`]).
+    pub(crate) change: Option<String>,
+    /// Bytes of its SPANK environment. Only counted for a change of the request.
+    pub(crate) env_bytes: usize,
+    pub(crate) user: u32,
+    /// Slurm tasks per node, at least 1; `None`: not known.
+    pub(crate) tasks_per_node: Option<u32>,
     pub(crate) partition: Option<String>,
     pub(crate) required_nodes: Option<String>,
     pub(crate) account: Option<String>,
@@ -85,6 +94,8 @@ pub(crate) trait Slurm {
     fn node_gres(&self, name: &str) -> Option<String>;
     /// One entry of a list of GRES, as this Slurm writes it.
     fn gres(&self, name: &str, count: u32) -> String;
+    /// Tells whether slurmctld adds the GRES of a change to those that a job has, and takes none away.
+    fn adds_gres(&self) -> bool;
     /// Tells whether the site has Slurm count slices.
     fn counts_slices(&self) -> bool;
     /// Seconds since 1970.

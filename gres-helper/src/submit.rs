@@ -52,7 +52,7 @@ pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> A
     effects.extend(add.map(|(name, count)| {
         Effect::PerNode(with_entry(job.tres.per_node.as_deref(), &slurm.gres(name, count)))
     }));
-    Answer { effects, refused: None, note }
+    Answer { note, ..Answer::accepted(effects) }
 }
 
 #[cfg(test)]

@@ -80,13 +80,13 @@ fn inside_a_job(env: &dyn Fn(&str) -> Option<String>) -> bool {
     ["SLURM_JOB_ID", "SLURM_JOBID"].iter().any(|name| env(name).is_some_and(|v| !v.is_empty()))
 }
 
-/// Tells whether the command runs in a job that has instances or a share. The variables tell it that Slurm and the job's
-/// own task environment set; salloc's shell has only the first.
+/// Tells whether the command runs in a job that has instances or a share. The task environment says what the job got. salloc's shell
+/// has only what the job asked for when it was submitted, which `tessera change` may have changed.
 pub(crate) fn job_has_part_of_a_gpu(env: &dyn Fn(&str) -> Option<String>) -> bool {
-    let request = env(&format!("SLURM_SPANK_{REQUEST_ENV}")).and_then(|text| parse_request(&text).ok());
-    let asked = request.is_some_and(|r| matches!(r.isolation, Isolation::Mig(_) | Isolation::Mps));
-    let got = env("TESSERA_ISOLATION").is_some_and(|kind| ["mig", "mps"].contains(&kind.as_str()));
-    inside_a_job(env) && (asked || got)
+    let request = || env(&format!("SLURM_SPANK_{REQUEST_ENV}")).and_then(|text| parse_request(&text).ok());
+    let asked = || request().is_some_and(|r| matches!(r.isolation, Isolation::Mig(_) | Isolation::Mps));
+    let got = env("TESSERA_ISOLATION").map(|kind| ["mig", "mps"].contains(&kind.as_str()));
+    inside_a_job(env) && got.unwrap_or_else(asked)
 }
 
 /// Explains what is wrong with a step's `--gpu-bind` in such a job: Slurm leaves its tasks without any GPU, and 22.05 ends
@@ -213,6 +213,12 @@ mod tests {
         };
         assert!(has("SLURM_SPANK_TESSERA_REQUEST", "v1 iso=mig:1g.5gb") && has("TESSERA_ISOLATION", "mps"));
         assert!(!has("SLURM_SPANK_TESSERA_REQUEST", "v1 iso=whole") && !has("TESSERA_ISOLATION", "whole"));
+        let changed = |name: &str| match name {
+            "SLURM_JOB_ID" => Some("7".to_owned()),
+            "TESSERA_ISOLATION" => Some("whole".to_owned()),
+            _ => Some("v1 iso=mig:1g.5gb".to_owned()),
+        };
+        assert!(!job_has_part_of_a_gpu(&changed), "what it got counts");
         assert!(!job_has_part_of_a_gpu(&|name| (name == "TESSERA_ISOLATION").then(|| "mig".to_owned())));
         assert_eq!(wrong_bind(Some("closest"), false), None);
         assert_eq!(wrong_bind(None, true), None);

@@ -1,5 +1,6 @@
 //! One room per command: its arguments and what it does.
 
+pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod discover;

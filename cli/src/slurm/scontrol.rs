@@ -111,6 +111,58 @@ pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> 
     found
 }
 
+/// slurmctld's record of a job: of an array, several tasks that wait can share one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobRecord {
+    /// Of an array: its number, and the tasks as `3` or `4-7,9`.
+    pub(crate) array: Option<(u32, String)>,
+    /// Of a heterogeneous job: which component.
+    pub(crate) component: Option<u32>,
+    pub(crate) state: String,
+    /// AdminComment.
+    pub(crate) comment: String,
+}
+
+/// The records of a job, of all tasks of an array and of all components; none if Slurm does not know the job.
+pub(crate) fn job_records(job: u32) -> Result<Vec<JobRecord>, Failure> {
+    // Without it, a long list of tasks is cut.
+    let out = Command::new("scontrol")
+        .env("SLURM_BITSTR_LEN", "0")
+        .args(["show", "job", &job.to_string()])
+        .output();
+    let out =
+        out.map_err(|e| Failure::new(format!("cannot run scontrol: {e}")).hint("is Slurm installed here?"))?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    if !out.status.success() && !said.contains("Invalid job id specified") {
+        return Err(Failure::new(format!("scontrol failed: {}", said.trim())));
+    }
+    Ok(job_records_in(&String::from_utf8_lossy(&out.stdout)))
+}
+
+/// Records in `scontrol show job`. A job's name can end its first line, which has the numbers before it.
+fn job_records_in(text: &str) -> Vec<JobRecord> {
+    let mut found: Vec<JobRecord> = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("JobId=") {
+            let numbers = line.split(" JobName=").next().unwrap_or_default();
+            let field = |key| numbers.split(' ').find_map(|word| word.strip_prefix(key));
+            let tasks =
+                field("ArrayTaskId=").map(|tasks| tasks.split('%').next().unwrap_or_default().to_owned());
+            let array = field("ArrayJobId=").and_then(|array| array.parse().ok());
+            let component = field("HetJobOffset=").and_then(|n| n.parse().ok());
+            found.push(JobRecord { array: array.zip(tasks), component, ..JobRecord::default() });
+        } else if let Some(record) = found.last_mut() {
+            let line = line.trim_start();
+            if let Some(state) = line.strip_prefix("JobState=").filter(|_| record.state.is_empty()) {
+                record.state = state.split(' ').next().unwrap_or_default().to_owned();
+            } else if let Some(comment) = line.strip_prefix("AdminComment=") {
+                comment.clone_into(&mut record.comment);
+            }
+        }
+    }
+    found
+}
+
 /// Sets fields of a job, all or none; what Slurm says if it refuses. `job`: its number, `12` or `12_[3-5]`.
 pub(crate) fn update(job: &str, fields: &[String]) -> Result<(), String> {
     let out = Command::new("scontrol").args(["update", &format!("JobId={job}")]).args(fields).output();
@@ -136,6 +188,19 @@ mod tests {
                     PartitionName=mine Exclusive=USER\nPartitionName=old ExclusiveUser=NO OverSubscribe=NO\n";
         let found = whole_in(text);
         assert_eq!(found, ["alone", "rack"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn records_of_jobs_are_read() {
+        let text = "JobId=8 ArrayJobId=8 ArrayTaskId=0,2-5%2 JobName=x ArrayTaskId=9\n   UserId=a(1) GroupId=a(1) MCS_label=N/A\n   \
+                    JobState=PENDING Reason=JobHeldUser Dependency=(null)\n   AdminComment=tessera: asks v1 iso=mig\n\n\
+                    JobId=9 HetJobId=9 HetJobOffset=1 JobName=wrap\n   JobState=RUNNING Reason=None\n";
+        let found = job_records_in(text);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].array, Some((8, "0,2-5".to_owned())));
+        assert_eq!((found[0].state.as_str(), found[0].component), ("PENDING", None));
+        assert_eq!(found[0].comment, "tessera: asks v1 iso=mig");
+        assert_eq!((found[1].state.as_str(), found[1].component), ("RUNNING", Some(1)));
     }
 
     #[test]

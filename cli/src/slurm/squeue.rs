@@ -104,6 +104,21 @@ impl QueuedJob {
     }
 }
 
+/// Tells whether a list of tasks as squeue writes it, `1-3,7%2` or `0-8:2`, has this one. What squeue has cut may have any.
+pub(crate) fn has_task(tasks: &str, task: u32) -> bool {
+    let (list, _) = tasks.split_once('%').unwrap_or((tasks, ""));
+    list.split(',').any(|part| {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        match (first.parse::<u32>(), last.parse::<u32>(), step.parse::<u32>()) {
+            (Ok(first), Ok(last), Ok(step)) if step > 0 => {
+                (first..=last).contains(&task) && (task - first).is_multiple_of(step)
+            }
+            _ => part.ends_with("..."),
+        }
+    })
+}
+
 /// The tasks in a list of an array's, `1-3,7` or `0-8:2%4`; 1 in what is no list.
 pub(crate) fn count_tasks(tasks: &str) -> usize {
     let count = |part: &str| {

@@ -59,6 +59,7 @@ fn help() {
       explain      Explain what a request would get, and why
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
+      change       Change what a pending job asks of GPUs
       report       Show what a job got, what it used and what it cost
       top          Watch nodes, GPUs and jobs in the terminal
       times        Show how long the jobs of each profile took on each instance size
@@ -104,6 +105,7 @@ fn help() {
       tessera layout                   every GPU of the cluster, drawn as slices
       tessera free                     what could start now, and where
       tessera why 4711                 why this job waits, and until when
+      tessera change 4711 --gpu-mem=5G ask for something else, without losing its place
       tessera top                      nodes and jobs, live
       tessera report 4711              what this job got and used
       tessera explain --gpu-mem=10G    what this job would get, and why

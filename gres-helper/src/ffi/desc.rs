@@ -3,15 +3,15 @@
 use std::ffi::c_char;
 
 use plugin_rt::text;
-use protocol::wire::REQUEST_ENV;
+use protocol::wire::{CHANGE_ENV, REQUEST_ENV, request_in_gres};
 use slurm_numbers as numbers;
-use slurmctld_rt::spank_env::{MAX_ENTRIES, check_names};
+use slurmctld_rt::spank_env::{MAX_BYTES, MAX_ENTRIES, MAX_RECORDED_ENTRIES, check_names, is_named};
 use slurmctld_rt::{entries, variable};
 
 use super::host::Host;
 use super::records::{Desc, Details, Job};
 use super::version;
-use crate::answer::Effect;
+use crate::answer::{Effect, OnRecord};
 use crate::harm::{Fields, Harm};
 use crate::submission::{Described, Recorded};
 use admission::gres_list::{Tres, gpu_bind, names_none};
@@ -32,9 +32,12 @@ pub(super) fn described(desc: Desc) -> Described {
     let string = |field: *mut c_char| unsafe { filled(field) };
     // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
     let env = unsafe { entries(desc.spank_job_env(), desc.spank_job_env_size(), MAX_ENTRIES) };
+    let per_node = string(desc.tres_per_node());
+    let new_request =
+        per_node.as_deref().and_then(request_in_gres).map(|read| read.map_err(|why| why.to_string()));
     let tres = Tres {
         per_job: string(desc.tres_per_job()),
-        per_node: string(desc.tres_per_node()),
+        per_node: per_node.filter(|_| new_request.is_none()),
         per_socket: string(desc.tres_per_socket()),
         per_task: string(desc.tres_per_task()),
         tasks_per_gpu: tasks_per_gpu(desc.ntasks_per_tres()),
@@ -51,6 +54,7 @@ pub(super) fn described(desc: Desc) -> Described {
         request: unsafe { variable(desc.spank_job_env(), desc.spank_job_env_size(), REQUEST_ENV) },
         bad_env: env.and_then(|env| check_names(&env)).err(),
         harm: Harm::find(&fields, &tres, version::faults()),
+        new_request,
         tres,
         empties_gres: [
             desc.tres_per_job(),
@@ -84,24 +88,33 @@ fn tasks_per_gpu(per_tres: u16) -> Option<u16> {
 
 /// Slurm tasks per node: as the user counts them, else the job's over the fewest nodes that it asks for.
 fn tasks_per_node(desc: Desc) -> Option<u32> {
-    let given = |n: u32| n != 0 && n != numbers::NO_VAL && n != numbers::INFINITE;
     let per_node = desc.ntasks_per_node();
     if per_node != 0 && per_node != numbers::NO_VAL16 {
         return Some(u32::from(per_node));
     }
-    let nodes = if given(desc.min_nodes()) { desc.min_nodes() } else { 1 };
-    given(desc.num_tasks()).then(|| desc.num_tasks().div_ceil(nodes))
+    spread(desc.num_tasks(), desc.min_nodes())
 }
 
-/// Reads slurmctld's record of a job.
-pub(super) fn recorded(job: Job) -> Recorded {
+/// So many tasks over so many nodes; `None` without a number of tasks.
+fn spread(tasks: u32, nodes: u32) -> Option<u32> {
+    let given = |n: u32| n != 0 && n != numbers::NO_VAL && n != numbers::INFINITE;
+    given(tasks).then(|| tasks.div_ceil(if given(nodes) { nodes } else { 1 }))
+}
+
+/// Reads slurmctld's record of a job; `counts_env`: with the size of its SPANK environment.
+pub(super) fn recorded(job: Job, counts_env: bool) -> Recorded {
     // SAFETY: slurmctld.h: strings of a job's record are null or NUL-terminated.
     let string = |field: *mut c_char| unsafe { filled(field) };
     // SAFETY: slurmctld.h: null or the live details of a live job.
     let details = unsafe { Details::at(job.details()) };
+    // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
+    let named = |name| unsafe { variable(job.spank_job_env(), job.spank_job_env_size(), name) };
     Recorded {
-        // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
-        request: unsafe { variable(job.spank_job_env(), job.spank_job_env_size(), REQUEST_ENV) },
+        request: named(REQUEST_ENV),
+        change: named(CHANGE_ENV),
+        env_bytes: if counts_env { env_bytes(job) } else { 0 },
+        user: job.user_id(),
+        tasks_per_node: details.and_then(|d| spread(d.num_tasks(), d.min_nodes())),
         partition: string(job.partition()),
         required_nodes: details.and_then(|d| string(d.req_nodes())),
         account: string(job.account()),
@@ -120,6 +133,31 @@ pub(super) fn recorded(job: Job) -> Recorded {
     }
 }
 
+/// Bytes of a job's SPANK environment; the most that one may have if it is larger.
+fn env_bytes(job: Job) -> usize {
+    // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
+    let env = unsafe { entries(job.spank_job_env(), job.spank_job_env_size(), MAX_RECORDED_ENTRIES) };
+    env.map_or(MAX_BYTES, |env| env.iter().map(String::len).sum())
+}
+
+/// Writes changes to a job's record, which the job lock keeps for this hook.
+pub(super) fn write(host: &Host, job: Job, changes: &[OnRecord]) {
+    for change in changes {
+        match change {
+            OnRecord::Variable(name, value) => {
+                let line = value.as_ref().map(|value| format!("{name}={value}"));
+                let (env, size) = (job.spank_job_env_at(), job.spank_job_env_size_at());
+                // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements, and Slurm frees them.
+                unsafe { host.heap.rewrite(env, size, &|entry| is_named(entry, name), line.as_deref()) };
+            }
+            OnRecord::Comment(comment) => {
+                // SAFETY: slurmctld.h: null or a string that Slurm allocated.
+                unsafe { host.heap.replace(job.admin_comment_at(), comment) };
+            }
+        }
+    }
+}
+
 /// Writes effects into a description, in their order.
 pub(super) fn apply(host: &Host, desc: Desc, effects: &[Effect]) {
     for effect in effects {
@@ -130,6 +168,11 @@ pub(super) fn apply(host: &Host, desc: Desc, effects: &[Effect]) {
             }
             Effect::KeepLicenses => {
                 keep_licenses(desc);
+                continue;
+            }
+            Effect::SamePerNode => {
+                // SAFETY: slurm.h: null or a string that Slurm allocated.
+                unsafe { host.heap.clear(desc.tres_per_node_at()) };
                 continue;
             }
             Effect::Comment(comment) => (desc.admin_comment_at(), comment),

@@ -13,8 +13,9 @@ use slurmctld_rt::in_slurmctld;
 use super::host::Host;
 use super::records::{Desc, Job};
 use super::{desc, fit, version};
-use crate::answer::Answer;
-use crate::modify::{modify as judge_change, refusal_noted};
+use crate::answer::{Answer, OnRecord};
+use crate::modify::{Asker, modify as judge_change, refusal_noted};
+use crate::request_change::settle;
 use crate::site::{Rules, Site};
 use crate::submission::Slurm as _;
 use crate::submit::submit as judge_submission;
@@ -159,13 +160,20 @@ unsafe extern "C" fn job_modify(
         set_job(job.job_id());
         let mut site = lock();
         let rules = fresh(host, &mut site);
-        let answer = judge_change(&desc::described(change), &desc::recorded(job), uid == 0, rules, host);
+        let described = desc::described(change);
+        let mut recorded = desc::recorded(job, described.new_request.is_some());
+        // What Slurm has made of the last change shows now.
+        desc::write(host, job, &settle(&mut recorded));
+        let asker = asker(uid, recorded.user);
+        let answer = judge_change(&described, &recorded, asker, rules, host);
         desc::apply(host, change, &answer.effects);
+        desc::write(host, job, &answer.on_record);
         count(Ask::Change, &answer, began);
         let Some(why) = answer.refused else { return SUCCESS };
         log::info(format_args!("job {}: change refused: {why}", job.job_id()));
         if message.is_null() {
-            note(host, change, job, &why.text);
+            let comment = refusal_noted(&described, &recorded, asker, &why.text);
+            desc::write(host, job, &comment.map(OnRecord::Comment).into_iter().collect::<Vec<_>>());
         } else {
             tell(host, message, &why.text);
         }
@@ -179,10 +187,11 @@ unsafe extern "C" fn job_modify(
     answer
 }
 
-/// Notes in the job's AdminComment why a change was refused, where Slurm has no place for a message to its user.
-fn note(host: &Host, change: Desc, job: Job, why: &str) {
-    if let Some(comment) = refusal_noted(&desc::described(change), &desc::recorded(job), why) {
-        // SAFETY: slurmctld.h: null or a string that Slurm allocated.
-        unsafe { host.heap.replace(job.admin_comment_at(), &comment) };
+/// The user with this id, as seen from a job of `owner`.
+fn asker(uid: u32, owner: u32) -> Asker {
+    match uid {
+        0 => Asker::Root,
+        uid if uid == owner => Asker::Owner,
+        _ => Asker::Other,
     }
 }

@@ -112,6 +112,10 @@ impl Slurm for Host {
         version::gres(name, count)
     }
 
+    fn adds_gres(&self) -> bool {
+        version::adds_gres()
+    }
+
     fn counts_slices(&self) -> bool {
         // SAFETY: null or NUL-terminated.
         conf().and_then(|conf| unsafe { text(conf.licenses()) }).is_some_and(|all| names_slices(&all))

@@ -46,19 +46,22 @@ record! {
         job_state: u32;
         licenses: *mut c_char;
         partition: *mut c_char;
-        spank_job_env: *mut *mut c_char;
-        spank_job_env_size: u32;
+        spank_job_env: *mut *mut c_char, at spank_job_env_at;
+        spank_job_env_size: u32, at spank_job_env_size_at;
         tres_per_job: *mut c_char;
         tres_per_node: *mut c_char;
         tres_per_socket: *mut c_char;
         tres_per_task: *mut c_char;
+        user_id: u32;
     }
 }
 
 record! {
     /// A job's wishes [src/slurmctld/slurmctld.h].
     pub(super) struct Details, DetailsLayout = "job_details", magic "DETAILS_MAGIC" {
+        min_nodes: u32;
         ntasks_per_tres: u16;
+        num_tasks: u32;
         req_nodes: *mut c_char;
         whole_node: u8;
     }

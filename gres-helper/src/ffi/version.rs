@@ -36,6 +36,11 @@ pub(super) fn gres(name: &str, count: u32) -> String {
     format!("{kind}{name}:{count}")
 }
 
+/// Tells whether slurmctld adds the GRES of a change to those that a job has: `_update_job` begins with a copy of the job's list.
+pub(super) fn adds_gres() -> bool {
+    !slurm().since(23, 11)
+}
+
 /// Tells whether a job is `--exclusive`.
 pub(super) fn exclusive(whole_node: u8) -> bool {
     is_exclusive(whole_node, numbers::WHOLE_NODE_REQUIRED, slurm().since(24, 5))

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use geometry::JobId;
+use protocol::wire::{CHANGE_ENV, REQUEST_ENV};
 use slurmctld_rt::spank_env::is_named;
 use slurmctld_rt::{item, text};
 
@@ -146,6 +147,15 @@ fn variable(host: &Host, job: Job, name: &str, value: Option<&str>) {
     unsafe { host.heap.rewrite(env, size, &goes, line.as_deref()) };
 }
 
+/// Makes the request of the job's last change its request, if Slurm has accepted that change. The node's prolog and a later change of
+/// the job's GRES look at nothing else.
+pub(super) fn settle_request(host: &Host, job: Job) {
+    if let Some(request) = jobs::changed_request(job) {
+        variable(host, job, REQUEST_ENV, Some(&request));
+        variable(host, job, CHANGE_ENV, None);
+    }
+}
+
 /// Gives a pending job with a single entry for shards this many per node, in Slurm's request and in the text that shows
 /// it. Its limits were checked with the number that it had.
 fn resize_shards(host: &Host, job: Job, count: u64) {
@@ -154,6 +164,7 @@ fn resize_shards(host: &Host, job: Job, count: u64) {
     let shown = unsafe { text(job.tres_per_node()) };
     let before = ShardRequest { per_node: state.gres_per_node(), of_job: state.total_gres(), shown };
     let Some(after) = before.resized(count) else { return };
+    settle_request(host, job);
     set_counts(state, after.per_node, after.of_job);
     if let Some(shown) = after.shown {
         // SAFETY: slurmctld.h: null or a string that Slurm allocated.

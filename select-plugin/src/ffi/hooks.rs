@@ -115,6 +115,7 @@ pub(super) fn allocated(job: *mut c_void) {
             // Before the job's own instances are among those that are there.
             nodes_have_booted(memory, host);
             nodes_have_spoken(memory, host);
+            apply::settle_request(host, job);
             let (effects, layouts) = lifecycle::allocated(memory, &jobs::running(host, job));
             apply::on_job(host, job, &effects);
             apply::layouts(host, &layouts);

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use geometry::{JobId, Uid};
 use protocol::AdminComment;
-use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request};
+use protocol::wire::{CHANGE_ENV, PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, request_of_change};
 use slurm_numbers as numbers;
 use slurmctld_rt::spank_env::{BadEnv, MAX_RECORDED_ENTRIES};
 use slurmctld_rt::{List, entries, item, text, variable};
@@ -55,7 +55,9 @@ pub(super) fn view(host: &Host, job: Job) -> JobView {
     JobView {
         id: JobId(job.job_id()),
         uid: Uid(job.user_id()),
-        request: spank_env(job, REQUEST_ENV).and_then(|text| parse_request(&text).ok()),
+        request: changed_request(job)
+            .or_else(|| spank_env(job, REQUEST_ENV))
+            .and_then(|text| parse_request(&text).ok()),
         gres,
         most_gpus,
         exclusive: is_exclusive(job),
@@ -139,6 +141,14 @@ fn partition(job: Job) -> Option<String> {
 pub(super) fn spank_env(job: Job, name: &str) -> Option<String> {
     // SAFETY: src/slurmctld/slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
     unsafe { variable(job.spank_job_env(), job.spank_job_env_size(), name) }
+}
+
+/// The request that a change has brought, if Slurm has accepted the job's last one.
+pub(super) fn changed_request(job: Job) -> Option<String> {
+    let change = spank_env(job, CHANGE_ENV)?;
+    // SAFETY: slurmctld.h: null or NUL-terminated.
+    let per_node = unsafe { text(job.tres_per_node()) };
+    request_of_change(&change, per_node.as_deref()).map(str::to_owned)
 }
 
 /// Finds the jobs of a list that preemption ends, in its order.

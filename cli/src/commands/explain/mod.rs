@@ -24,7 +24,7 @@ pub(crate) use args::ExplainArgs;
 use explained::Explained;
 use memory::ExplainedMemory;
 use nodes::{AskedNodes, NodesKnown, asked};
-pub(crate) use request::RequestArgs;
+pub(crate) use request::{GpuOptions, RequestArgs};
 
 use crate::allowance::{self, Need};
 use crate::globals::Globals;

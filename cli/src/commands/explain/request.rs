@@ -9,10 +9,10 @@ use site_config::hostlist;
 
 use crate::slurm::constraint::Constraint;
 
-/// A request, in the words of sbatch.
+/// The options of Tessera, in the words of sbatch.
 #[derive(Args)]
 #[command(next_help_heading = "Request, as for sbatch")]
-pub(crate) struct RequestArgs {
+pub(crate) struct GpuOptions {
     /// auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none
     ///
     /// Default: auto, or whole if only GPUs, a pattern or bandwidth are given.
@@ -48,6 +48,17 @@ pub(crate) struct RequestArgs {
     /// Wait up to TIME for whole GPUs that are predicted to exceed GBPS, or none
     #[arg(long, value_name = "GBPS:TIME", allow_hyphen_values = true)]
     gpu_wait: Option<String>,
+    /// Power cap of each GPU, such as 200
+    #[arg(long, value_name = "WATTS", allow_hyphen_values = true)]
+    gpu_power: Option<String>,
+}
+
+/// A request, in the words of sbatch.
+#[derive(Args)]
+#[command(next_help_heading = "Request, as for sbatch")]
+pub(crate) struct RequestArgs {
+    #[command(flatten)]
+    gpu: GpuOptions,
     /// Slurm tasks per node: a job of kind tasks takes a seat for each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     ntasks_per_node: Option<u32>,
@@ -60,9 +71,6 @@ pub(crate) struct RequestArgs {
     /// Time limit, such as 2:00:00: it counts before reservations and under limits of GPU minutes
     #[arg(short = 't', long, value_name = "TIME", value_parser = time_limit)]
     time: Option<u64>,
-    /// Power cap of each GPU, such as 200
-    #[arg(long, value_name = "WATTS", allow_hyphen_values = true)]
-    gpu_power: Option<String>,
     /// Whole GPUs of the job, on as many nodes as Slurm likes unless -N says how many
     #[arg(short = 'G', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpus: Option<u32>,
@@ -148,7 +156,7 @@ fn nodes(list: &str) -> Result<Nodes, String> {
     hostlist::expand(list).map(Nodes).map_err(|why| why.to_string())
 }
 
-impl RequestArgs {
+impl GpuOptions {
     /// The request, as sbatch makes it of these options; `None`: none of them was given.
     ///
     /// # Errors
@@ -177,6 +185,17 @@ impl RequestArgs {
         let read =
             |path: &str| read_small(path.as_ref(), EDGE_LIST).map_err(|e| format!("cannot be read: {e}"));
         typed.request(&Renames::new(), &read)
+    }
+}
+
+impl RequestArgs {
+    /// The request, as [`GpuOptions::request`].
+    ///
+    /// # Errors
+    ///
+    /// The lines with which sbatch refuses the options.
+    pub(crate) fn request(&self) -> Result<Option<Request>, Vec<Refusal>> {
+        self.gpu.request()
     }
 
     /// What the options ask of Slurm itself.

@@ -104,28 +104,13 @@ fn find(jobs: &[QueuedJob], number: Number) -> Result<&QueuedJob, Failure> {
     let Number { job: id, task } = number;
     let is = |job: &&QueuedJob| match (task, &job.array) {
         (None, _) => job.id == id,
-        (Some(task), Some((array, tasks))) => *array == id && holds(tasks, task),
+        (Some(task), Some((array, tasks))) => *array == id && squeue::has_task(tasks, task),
         (Some(_), None) => false,
     };
     jobs.iter().find(is).ok_or_else(|| {
         let task = task.map_or_else(String::new, |task| format!("_{task}"));
         Failure::new(format!("Slurm knows no job {id}{task}"))
             .hint("sacct -j ID shows jobs that ended long ago")
-    })
-}
-
-/// Whether a list of tasks as squeue writes it, `1-3,7%2` or `0-8:2`, has this one. What squeue has cut may have any.
-fn holds(tasks: &str, task: u32) -> bool {
-    let (list, _) = tasks.split_once('%').unwrap_or((tasks, ""));
-    list.split(',').any(|part| {
-        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        match (first.parse::<u32>(), last.parse::<u32>(), step.parse::<u32>()) {
-            (Ok(first), Ok(last), Ok(step)) if step > 0 => {
-                (first..=last).contains(&task) && (task - first).is_multiple_of(step)
-            }
-            _ => part.ends_with("..."),
-        }
     })
 }
 

@@ -69,7 +69,7 @@ fn keeps_its_gres(
     }
     let instead = match (&request.isolation, change.pending) {
         (Isolation::Whole, true) => "ask for another number of GPUs, such as gres=gpu:2",
-        (_, true) => "its size is that of its options; cancel the job and submit it anew with others",
+        (_, true) => "its size is that of its options; change these with tessera change",
         (_, false) => "the job has started; cancel it and submit it anew",
     };
     if change.empties {
@@ -142,8 +142,8 @@ mod tests {
             let change = Change { empties: true, matters: false, root, ..by_user(&tres, &tres) };
             judge(change, &job(request), None).map_err(|why| why.text)
         };
-        let why = "a job with --gpu-isolation=mig:1g.5gb cannot give up its GRES: its size is that of its options; cancel the \
-                   job and submit it anew with others";
+        let why = "a job with --gpu-isolation=mig:1g.5gb cannot give up its GRES: its size is that of its options; change these \
+                   with tessera change";
         assert_eq!(judged(Some("v1 iso=mig:1g.5gb"), false), Err(why.to_owned()));
         assert!(judged(Some("v1 iso=whole gpus=1"), true).unwrap_err().ends_with("such as gres=gpu:2"));
         assert_eq!(judged(None, false), Ok(()));

@@ -111,12 +111,18 @@ fn number(text: &str) -> Option<u64> {
 /// `list` without its entries for shards, and with `entry` at the end.
 #[must_use]
 pub fn with_shards(list: Option<&str>, entry: &str) -> String {
+    with_entry(without(list, &["shard"]).as_deref(), entry)
+}
+
+/// `list` without its entries for these GRES; `None` if none is left.
+#[must_use]
+pub fn without(list: Option<&str>, names: &[&str]) -> Option<String> {
     let others = list.unwrap_or_default().split([',', ';']).map(str::trim).filter(|part| {
         let text = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
-        !part.is_empty() && text.split([':', '=']).next() != Some("shard")
+        !part.is_empty() && !text.split([':', '=']).next().is_some_and(|name| names.contains(&name))
     });
-    let kept: Vec<&str> = others.chain([entry]).collect();
-    kept.join(",")
+    let kept: Vec<&str> = others.collect();
+    (!kept.is_empty()).then(|| kept.join(","))
 }
 
 /// `list` with the entries for `gpu` and `shard` of `before` at the end; `None` if it names some itself, names nothing at all, or
@@ -240,6 +246,15 @@ mod tests {
         assert_eq!(with_shards(Some("gres:shard:5"), "gres:shard:10"), "gres:shard:10");
         assert_eq!(with_shards(Some("gres/shard=5,gres/nic:1"), "gres/shard:10"), "gres/nic:1,gres/shard:10");
         assert_eq!(with_shards(None, "gres:shard:10"), "gres:shard:10");
+    }
+
+    #[test]
+    fn entries_are_taken_out() {
+        let list = Some("gres/gpu:a100:1,gres/nic:1,gres/shard:10");
+        assert_eq!(without(list, &["shard"]).as_deref(), Some("gres/gpu:a100:1,gres/nic:1"));
+        assert_eq!(without(list, &["shard", "gpu"]).as_deref(), Some("gres/nic:1"));
+        assert_eq!(without(Some("gres:shard"), &["shard"]), None);
+        assert_eq!(without(None, &["shard"]), None);
     }
 
     #[test]

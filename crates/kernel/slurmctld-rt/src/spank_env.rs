@@ -6,8 +6,8 @@ use std::collections::HashSet;
 /// Most entries of the environment that a job may bring to its submission. Tessera's own commands bring one, and other plugins a
 /// few. The scheduler looks through them in each test of the job.
 pub const MAX_ENTRIES: u32 = 256;
-/// Most entries of a job that slurmctld has accepted: Tessera adds its request, the placement, the reason and the match.
-pub const MAX_RECORDED_ENTRIES: u32 = MAX_ENTRIES + 4;
+/// Most entries of a job that slurmctld has accepted: Tessera adds its request, a change of that, the placement, the reason and the match.
+pub const MAX_RECORDED_ENTRIES: u32 = MAX_ENTRIES + 5;
 /// Most bytes of one entry. slurmd puts all of them into the environment of the node's prolog; Linux starts no program with a
 /// string of 128 KiB (`MAX_ARG_STRLEN`), and Slurm then drains the node.
 pub const MAX_ENTRY_BYTES: usize = 32 * 1024;

@@ -3,11 +3,13 @@
 //! The environment is the user's to fill. So the parsers are strict ([`WireError`]), and a placement is believed only
 //! where slurmctld wrote it.
 
+mod change;
 mod placement;
 mod request;
 mod why;
 
 pub use crate::strict::{MAX_LEN, WireError};
+pub use change::{CHANGE_ENV, encode_as_gres, encode_change, request_in_gres, request_of_change};
 pub(crate) use placement::parse_nodes;
 pub use placement::{
     JobPlacement, MAX_CAP_W, ModelOf, PLACEMENT_ENV, encode_grant, encode_placement, parse_grant,

@@ -36,6 +36,16 @@ impl Heap {
         unsafe { field.write(new) };
     }
 
+    /// Frees a string and makes it null.
+    ///
+    /// # Safety
+    ///
+    /// As [`Heap::replace`].
+    pub unsafe fn clear(&self, field: *mut *mut c_char) {
+        // SAFETY: xmalloc.h: the caller's promise; xfree sets the field to null.
+        unsafe { (self.free)(field.cast()) };
+    }
+
     /// Takes the entries out of an environment for which `goes` is true, and adds `add`. An environment that is larger than a job
     /// may have stays as it is.
     ///
@@ -222,6 +232,21 @@ mod tests {
         // SAFETY: null, or grown before.
         *field = unsafe { libc::realloc(*field, n * each) };
         *field
+    }
+
+    #[test]
+    fn a_string_is_replaced_and_cleared() {
+        let heap = Heap { duplicate, free, grow };
+        let mut field = ptr::null_mut();
+        // SAFETY: null at first, and made by `heap` then.
+        unsafe { heap.replace(&mut field, "gres/gpu:1") };
+        // SAFETY: made by `duplicate`.
+        assert_eq!(unsafe { text(field) }.as_deref(), Some("gres/gpu:1"));
+        for _ in 0..2 {
+            // SAFETY: as above, or null.
+            unsafe { heap.clear(&mut field) };
+            assert!(field.is_null());
+        }
     }
 
     #[test]

@@ -1,0 +1,134 @@
+//! `tessera change`: another GPU request for a pending job.
+
+mod records;
+
+use clap::Args;
+use protocol::wire::{encode_as_gres, parse_request};
+use protocol::{AdminComment, CommentBody, Request};
+
+use records::{Number, Record, number, records};
+
+use crate::commands::explain::GpuOptions;
+use crate::outcome::{Failure, Outcome};
+use crate::slurm::scontrol;
+
+/// Change what a pending job asks of GPUs
+///
+/// The job then asks for what these options say, as if it had been submitted with them: give all --gpu options that it shall
+/// have. It keeps its number, its place in the queue and all that it asks of Slurm itself. Limits hold as for a
+/// submission. If the new request is refused, the job stays as it was.
+///
+/// Whole GPUs keep their number, unless --gpu-isolation names mig or mps. For another number of whole GPUs use
+/// `scontrol update JobId=4711 Gres=gpu:2`. Only the job's user and root can change it. A job that has started keeps its GPUs.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera change 4711 --gpu-mem=20G
+  tessera change 4711_3 --gpu-isolation=mig:3g.20gb     one task of an array; 4711 alone is all that wait
+  tessera change 4711+1 --gpu-isolation=mps --gpu-mem=5G   a component of a heterogeneous job")]
+pub(crate) struct ChangeArgs {
+    /// The job's number, such as 4711; of a task of an array 4711_2, of a component 4711+1
+    #[arg(value_name = "JOBID", value_parser = number)]
+    job: Number,
+    #[command(flatten)]
+    request: GpuOptions,
+}
+
+pub(crate) fn run(args: &ChangeArgs) -> Result<Outcome, Failure> {
+    let request = args.request.request().map_err(|refusals| {
+        let lines: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+        Failure::new(lines.join("\n"))
+    })?;
+    let Some(request) = request else {
+        return Err(Failure::new("no request given").hint("for example: tessera change 4711 --gpu-mem=20G"));
+    };
+    let found = records(args.job)?;
+    let mut text = String::new();
+    let mut refused = Vec::new();
+    for record in &found.pending {
+        match changed(record, &request) {
+            Ok(line) => text += &line,
+            Err(why) => refused.push(why),
+        }
+    }
+    if found.started > 0 {
+        text += &format!("{} of the array's tasks have started and keep their GPUs.\n", found.started);
+    }
+    match refused.split_first() {
+        None => Ok(Outcome::ok(text)),
+        Some((first, _)) if text.is_empty() && refused.len() == 1 => Err(first.failure()),
+        Some(_) => {
+            refused.iter().for_each(|why| text += &format!("{}\n", why.failure().in_a_line()));
+            Ok(Outcome { text, status: 1 })
+        }
+    }
+}
+
+/// A change that did not come about.
+struct Refused {
+    /// The job's number.
+    job: String,
+    /// slurmctld's reason; `None`: Slurm says only that it does not know the GRES.
+    why: Option<String>,
+}
+
+impl Refused {
+    fn failure(&self) -> Failure {
+        let Self { job, why } = self;
+        match why {
+            Some(why) => Failure::new(format!("job {job} stays as it was: {why}")),
+            None => Failure::new(format!("job {job} stays as it was: Slurm refused the change without a reason"))
+                .hint("is the job yours, and does slurmctld load this version of Tessera? `tessera doctor` on its machine says so"),
+        }
+    }
+}
+
+/// Changes one record; the line that says what it asks now.
+fn changed(record: &Record, request: &Request) -> Result<String, Refused> {
+    let outcome = scontrol::update(&record.number, &[format!("Gres={}", encode_as_gres(request))]);
+    let after = record.comment_now();
+    if let Err(said) = outcome {
+        return Err(Refused { job: record.number.clone(), why: reason(&said, after.as_ref()) });
+    }
+    // slurmctld has filled in the site's defaults. Where the AdminComment is the site's own, it does not show them.
+    let asks = after.and_then(|comment| comment.asks).and_then(|asks| parse_request(&asks).ok());
+    let asks = asks.unwrap_or_else(|| request.clone()).in_words();
+    let before = record.asked.as_deref().and_then(|asked| parse_request(asked).ok());
+    let before = before.map_or_else(String::new, |before| format!("; before: {}", before.in_words()));
+    Ok(format!("job {} asks for {asks} now{before}\n", record.number))
+}
+
+/// Tessera's reason in what scontrol said. Before 23.02 slurmctld has no place for it in its answer, and the job's AdminComment has it.
+fn reason(said: &str, after: Option<&AdminComment>) -> Option<String> {
+    let told = said.rsplit_once("tessera: ").map(|(_, why)| why);
+    let noted = || match &after?.says {
+        CommentBody::Unchanged(why) => Some(why.clone()),
+        _ => None,
+    };
+    let of_slurm = || Some(said.to_owned()).filter(|said| !said.contains("Invalid generic resource"));
+    told.map(|why| without_slurms_words(why).to_owned()).or_else(noted).or_else(of_slurm)
+}
+
+/// scontrol ends its line with the text of its error code.
+fn without_slurms_words(why: &str) -> &str {
+    why.find(": Invalid generic resource").map_or(why, |end| &why[..end]).trim_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_tesseras_or_that_of_slurm() {
+        let none = AdminComment::parse("tessera: asks v1 iso=mig");
+        let noted = AdminComment::parse("tessera: change refused: no node has it; asks v1 iso=mig");
+        let of = |said: &str, comment| reason(said, comment);
+        let spoken = "tessera: no node has it: Invalid generic resource (gres) specification for job 4";
+        assert_eq!(of(spoken, Some(&none)).as_deref(), Some("no node has it"));
+        let silent = "Invalid generic resource (gres) specification for job 4";
+        assert_eq!(of(silent, Some(&noted)).as_deref(), Some("no node has it"));
+        assert_eq!(of(silent, Some(&none)), None);
+        let other = "Access/permission denied for job 4";
+        assert_eq!(of(other, None).as_deref(), Some(other));
+    }
+}

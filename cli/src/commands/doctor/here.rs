@@ -18,6 +18,7 @@ use site_config::{GpuOrder, SiteConfig, gpu_order};
 use site_files::last_good::LastGood;
 
 use super::answers::SlurmAnswers;
+use super::clients;
 use super::findings::Findings;
 use super::links;
 use super::power;
@@ -134,6 +135,7 @@ fn look_once(
         ));
     }
     links::check(local, findings);
+    clients::check(local, &inspection, findings);
     let Some(line) = published else { return };
     findings.group(
         format!("{name}: the controller and the node have the same jobs in the same places"),

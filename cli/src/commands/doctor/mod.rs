@@ -2,6 +2,7 @@
 
 mod accounting;
 mod answers;
+mod clients;
 mod cluster;
 mod counts;
 mod file_says;

@@ -163,6 +163,7 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         task_broker: Path::new(PREFIX).join("sbin/tessera-broker"),
         task_library: Path::new(PREFIX).join("lib/tessera/libtessera_task.so"),
         gpu_reset_command: ["nvidia-smi", "--gpu-reset", "-i", "%i"].map(str::to_owned).to_vec(),
+        gpu_clients_command: Vec::new(),
         operation_timeout_ms: 30_000,
         manage_device_nodes: true,
         visible_devices: VisibleDevices::Numbers,
@@ -194,6 +195,7 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         task_broker: path("task_broker", unset.task_broker),
         task_library: path("task_library", unset.task_library),
         gpu_reset_command: reset_command(&table).unwrap_or(unset.gpu_reset_command),
+        gpu_clients_command: clients_command(&table).unwrap_or_default(),
         operation_timeout_ms: table
             .number("operation_timeout_ms", 100..600_001)
             .map_or(unset.operation_timeout_ms, |at| at.value),
@@ -248,6 +250,22 @@ fn reset_command(table: &TableReader<'_, '_>) -> Option<Vec<String>> {
         let what = "gpu_reset_command does not say which GPU";
         let hint = "write %i in place of the GPU's index".to_owned();
         table.errors.push(table.key_span("gpu_reset_command"), what, Some(hint));
+    }
+    Some(words)
+}
+
+fn clients_command(table: &TableReader<'_, '_>) -> Option<Vec<String>> {
+    const KEY: &str = "gpu_clients_command";
+    let words: Vec<String> = table.strings(KEY)?.into_iter().map(|at| at.value).collect();
+    let wrong = if !words.first().is_some_and(|program| program.starts_with('/')) {
+        Some(("does not begin with an absolute path", "root runs it: write the program's whole path"))
+    } else if !words.iter().any(|word| word.contains("%a")) {
+        Some(("does not say whether to stop or to start", "write %a in place of stop or start"))
+    } else {
+        None
+    };
+    if let Some((what, hint)) = wrong {
+        table.errors.push(table.key_span(KEY), format!("{KEY} {what}"), Some(hint.to_owned()));
     }
     Some(words)
 }

@@ -246,6 +246,9 @@ pub struct NodeSettings {
     pub task_library: PathBuf,
     /// Program and arguments that reset one GPU, whose index replaces `%i`; never empty.
     pub gpu_reset_command: Vec<String>,
+    /// Program, by its absolute path, and arguments that stop (`%a` is `stop`) and start (`start`) other programs that have a GPU open;
+    /// empty if the site has none.
+    pub gpu_clients_command: Vec<String>,
     /// Time limit of one NVML create or destroy, including retries, ms.
     pub operation_timeout_ms: u64,
     /// True if Tessera changes owners and modes of device nodes.
@@ -295,6 +298,7 @@ impl NodeSettings {
             task_broker: path(&self.task_broker),
             task_library: path(&self.task_library),
             gpu_reset_command: self.gpu_reset_command.iter().map(|s| text(s)).collect(),
+            gpu_clients_command: self.gpu_clients_command.iter().map(|s| text(s)).collect(),
             ..*self
         }
     }

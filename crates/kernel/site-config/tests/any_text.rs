@@ -13,6 +13,7 @@ gpu_mem = "5G"
 auto = ["mig", "mps"]
 [node]
 gpu_reset_command = ["x", "%i"]
+gpu_clients_command = ["/x", "%a"]
 [[nodes]]
 names = "n[1-2],m[01-03]x"
 gpu = "a100-40gb"

@@ -42,6 +42,7 @@ run_dir = "/tmp/%n/run"
 nvml_library = "/opt/sim/libnvidia-ml.so.1"
 mps_control = "/opt/mps/%n"
 gpu_reset_command = ["reset", "%n", "%i"]
+gpu_clients_command = ["/etc/tessera/clients-%n", "%a", "%i"]
 operation_timeout_ms = 1_000
 manage_device_nodes = false
 visible_devices = "uuids"
@@ -103,6 +104,7 @@ fn everything_is_read() {
     assert_eq!(node.dev_root, Path::new("/tmp/n2/dev"));
     assert_eq!(node.cgroup_root, Path::new("/tmp/n2/cgroup"));
     assert_eq!(node.gpu_reset_command, ["reset", "n2", "%i"]);
+    assert_eq!(node.gpu_clients_command, ["/etc/tessera/clients-n2", "%a", "%i"]);
     assert_eq!(node.operation_timeout_ms, 1000);
     assert!(!node.manage_device_nodes && !node.plain_notice);
     assert_eq!(config.learn_from, LearnFrom::Account);

@@ -84,6 +84,7 @@ fn settings(dir: &Path) -> Settings {
         task_library: dir.join("libtessera_task.so"),
         tasks: None,
         gpu_reset_command: vec!["/bin/true".into()],
+        gpu_clients_command: Vec::new(),
         operation_timeout: Duration::from_secs(10),
         manage_device_nodes: true,
         leftover_processes: LeftoverProcesses::End,

@@ -1,9 +1,13 @@
 //! The driver during one operation: loaded when first needed, and unloaded for a GPU reset, which our handle would block.
 
+use std::time::Duration;
+
+use error_chain::Chain;
 use geometry::Model;
 
-use crate::command::ToolRun;
+use crate::command::{CommandError, ToolRun};
 use crate::fault::Fault;
+use crate::gpu_clients;
 use crate::gpu_settings::GpuSettings;
 use crate::power;
 use crate::settings::Settings;
@@ -12,17 +16,27 @@ use node_driver::deadline::{Backoff, Deadline};
 use node_driver::nvml::{Code, Nvml, NvmlError};
 use node_journal::lock::ResetLock;
 
+/// Longest time that the site's command may take to stop or to start other programs.
+const CLIENTS_LIMIT: Duration = Duration::from_secs(30);
+
 /// The driver's library, if it is loaded now.
 pub struct Driver<'a> {
     settings: &'a Settings,
     nvml: Option<Nvml>,
+    /// Sentences for the log.
+    notes: Vec<String>,
 }
 
 impl<'a> Driver<'a> {
     /// A driver that is not loaded yet.
     #[must_use]
     pub fn new(settings: &'a Settings) -> Self {
-        Self { settings, nvml: None }
+        Self { settings, nvml: None, notes: Vec::new() }
+    }
+
+    /// Takes the sentences for the log.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     /// The library, loaded if it was not.
@@ -49,12 +63,57 @@ impl<'a> Driver<'a> {
 
     /// Brings a GPU into a MIG mode. The caller has made sure that nobody uses the GPU and, for switching it off,
     /// that no instance is left.
+    ///
+    /// If other programs have the GPU open, the site's command stops them once, and starts them at the end whatever becomes of the mode.
     pub fn set_mode(&mut self, gpu: NvmlIndex, on: bool, deadline: &Deadline) -> Result<(), Fault> {
-        let busy = || Fault::Busy {
-            gpu,
-            what: format!("the GPU, whose MIG mode must be {},", if on { "on" } else { "off" }),
-            timeout: deadline.timeout,
-        };
+        let mut stopped = None;
+        let done = self.switch(gpu, on, &mut stopped, deadline);
+        if let Some(uuid) = stopped {
+            let deadline = Deadline::after(CLIENTS_LIMIT);
+            let started = gpu_clients::tell(self.settings, "start", &gpu.to_string(), &uuid, &deadline);
+            self.note_clients(gpu, "started", started);
+        }
+        done
+    }
+
+    /// Has the site's command stop other programs that have the GPU open, unless it did so before. True: it may help to try again.
+    fn stop_clients(
+        &mut self,
+        gpu: NvmlIndex,
+        stopped: &mut Option<String>,
+        deadline: &Deadline,
+    ) -> Result<bool, Fault> {
+        if stopped.is_some() || self.settings.gpu_clients_command.is_empty() {
+            return Ok(false);
+        }
+        let minor = self.nvml()?.minor(gpu)?;
+        if gpu_clients::holding(&self.settings.dev_root, minor).is_empty() {
+            return Ok(false);
+        }
+        let uuid = self.nvml()?.uuid(gpu)?;
+        let limit = deadline.at_most(CLIENTS_LIMIT);
+        let done = gpu_clients::tell(self.settings, "stop", &gpu.to_string(), &uuid, &limit);
+        *stopped = Some(uuid);
+        self.note_clients(gpu, "stopped", done);
+        Ok(true)
+    }
+
+    fn note_clients(&mut self, gpu: NvmlIndex, verb: &str, done: Result<(), CommandError>) {
+        self.notes.push(match done {
+            Ok(()) => {
+                format!("GPU {gpu}: gpu_clients_command has {verb} other programs, for a change of MIG mode")
+            }
+            Err(e) => format!("GPU {gpu}: other programs could not be {verb}: {}", Chain(&e)),
+        });
+    }
+
+    fn switch(
+        &mut self,
+        gpu: NvmlIndex,
+        on: bool,
+        stopped: &mut Option<String>,
+        deadline: &Deadline,
+    ) -> Result<(), Fault> {
         let mut backoff = Backoff::driver();
         loop {
             let mode = self.nvml()?.mig_mode(gpu)?;
@@ -73,7 +132,11 @@ impl<'a> Driver<'a> {
                 Ok(()) | Err(Code::RESET_REQUIRED) if mode.current == on && mode.pending == on => {
                     return Ok(());
                 }
-                Ok(()) | Err(Code::RESET_REQUIRED) if mode.pending == on => self.reset(gpu, deadline)?,
+                Ok(()) | Err(Code::RESET_REQUIRED) if mode.pending == on => match self.reset(gpu, deadline) {
+                    Err(Fault::Reset { .. }) if self.stop_clients(gpu, stopped, deadline)? => continue,
+                    done => done?,
+                },
+                Err(Code::IN_USE) if self.stop_clients(gpu, stopped, deadline)? => continue,
                 Ok(()) | Err(Code::IN_USE | Code::NOT_READY | Code::RESET_REQUIRED) => {}
                 Err(code) => {
                     return Err(NvmlError::Gpu {
@@ -85,9 +148,18 @@ impl<'a> Driver<'a> {
                 }
             }
             if !backoff.pause(deadline) {
-                return Err(busy());
+                let clients = self.in_the_way(gpu)?;
+                let what =
+                    format!("the GPU, whose MIG mode must be {},{clients}", if on { "on" } else { "off" });
+                return Err(Fault::Busy { gpu, what, timeout: deadline.timeout });
             }
         }
+    }
+
+    /// See [`gpu_clients::in_the_way`].
+    fn in_the_way(&mut self, gpu: NvmlIndex) -> Result<String, NvmlError> {
+        let minor = self.nvml()?.minor(gpu)?;
+        Ok(gpu_clients::in_the_way(self.settings, minor))
     }
 
     /// Resets a GPU by the site's command. Our own handle would keep the GPU in use. The power limit is what it was before.
@@ -104,7 +176,10 @@ impl<'a> Driver<'a> {
         let program = words.next().unwrap_or_default().into();
         let run = ToolRun { program, args: words.collect(), env: Vec::new(), input: "", user: None };
         node_journal::crash::point("before a reset");
-        run.output(deadline).map_err(|source| Fault::Reset { gpu, source })?;
+        if let Err(source) = run.output(deadline) {
+            let clients = self.in_the_way(gpu)?;
+            return Err(Fault::Reset { gpu, clients, source });
+        }
         node_journal::crash::point("after a reset");
         power::after_reset(settings, self.nvml()?, &record)
     }

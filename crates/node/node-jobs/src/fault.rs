@@ -110,9 +110,11 @@ pub enum Fault {
     #[error("slurmd has died since it started this prolog: nothing is made for the job")]
     Abandoned,
     /// The reset command failed.
-    #[error("GPU {gpu}: cannot be reset to switch its MIG mode")]
+    #[error("GPU {gpu}: cannot be reset to switch its MIG mode{clients}")]
     Reset {
         gpu: NvmlIndex,
+        /// Other programs that have the GPU open, ` (…)`; empty if none has.
+        clients: String,
         #[source]
         source: CommandError,
     },
@@ -233,7 +235,8 @@ mod tests {
 
     #[test]
     fn a_cause_is_said_once() {
-        let fault = || Fault::Reset { gpu: NvmlIndex(0), source: command() };
+        let clients = String::new;
+        let fault = || Fault::Reset { gpu: NvmlIndex(0), clients: clients(), source: command() };
         let why = "GPU 0: cannot be reset to switch its MIG mode: cannot run nvidia-smi: entity not found";
         assert_eq!(with_causes(&RealiseError::JobFailed(fault())), why);
         assert_eq!(
@@ -252,7 +255,7 @@ mod tests {
             Fault::Device(DeviceError::Io { path: "/dev/nvidia0".into(), what: "look at it", source: io() }),
             Fault::Mps(MpsError::State(state())),
             Fault::Mps(MpsError::Start { key: key(), source: command().into() }),
-            Fault::Reset { gpu: NvmlIndex(0), source: command() },
+            Fault::Reset { gpu: NvmlIndex(0), clients: String::new(), source: command() },
             Fault::Broker(BrokerError::Start(command())),
         ];
         for fault in faults {
@@ -277,7 +280,7 @@ mod tests {
             MpsError::Start { key: key(), source: command().into() }.into(),
             MpsError::Limits { key: key(), source: command().into() }.into(),
             DeviceError::Io { path: path(), what: "create it", source: source() }.into(),
-            Fault::Reset { gpu: NvmlIndex(0), source: command() },
+            Fault::Reset { gpu: NvmlIndex(0), clients: String::new(), source: command() },
         ]
     }
 

@@ -13,7 +13,7 @@
 //! `job-usage` (what a job's GPUs hold and have used).
 //!
 //! Modules, lowest first; imports only point down, and no two files import each other: `command`, `gpu_settings`; `numbering`;
-//! `settings`; `access`, `mps`; `stale_processes`, `broker`; `fault`; `power`, `fence`; `hand_over`, `hardware`, `driver`,
+//! `settings`; `access`, `mps`; `gpu_clients`, `stale_processes`, `broker`; `fault`; `power`, `fence`; `hand_over`, `hardware`, `driver`,
 //! `instances`, `compute_instances`, `stale_instances`; `lifecycle`. `environment` and `task_variables` need the journal alone,
 //! `blocks_gpu_jobs` also `command` and the locks.
 //!
@@ -31,6 +31,7 @@ pub mod driver;
 mod environment;
 mod fault;
 pub mod fence;
+pub mod gpu_clients;
 mod gpu_settings;
 mod hand_over;
 mod hardware;

@@ -36,6 +36,9 @@ pub struct Settings {
     pub tasks: Option<Tasks>,
     /// Resets one GPU, whose index replaces `%i` and whose UUID replaces `%u`. Run without a shell.
     pub gpu_reset_command: Vec<String>,
+    /// Stops and starts other programs that have a GPU open, while its MIG mode has to change: `stop` or `start` replaces `%a`, the GPU's
+    /// index `%i`, its UUID `%u`. Run without a shell; empty: there is none.
+    pub gpu_clients_command: Vec<String>,
     /// Deadline of one operation on the node, retries included.
     pub operation_timeout: Duration,
     /// True if Tessera changes owners and modes of device nodes.
@@ -73,6 +76,7 @@ impl Settings {
             task_library: node.task_library.clone(),
             tasks: None,
             gpu_reset_command: node.gpu_reset_command.clone(),
+            gpu_clients_command: node.gpu_clients_command.clone(),
             operation_timeout: Duration::from_millis(node.operation_timeout_ms),
             manage_device_nodes: node.manage_device_nodes,
             leftover_processes: node.leftover_processes,

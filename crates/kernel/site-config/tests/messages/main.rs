@@ -148,7 +148,7 @@ fn unknown_keys() {
     assert_snapshot!(beside("[node]\ncolour = \"red\""), @r#"
     tessera.toml:2:1: unknown key colour in [node]
     colour = "red"
-    ^~~~~~  hint: use one of dev_root, proc_root, cgroup_root, state_dir, run_dir, nvml_library, mps_control, task_broker, task_library, gpu_reset_command, operation_timeout_ms, manage_device_nodes, visible_devices, plain_notice, leftover_processes
+    ^~~~~~  hint: use one of dev_root, proc_root, cgroup_root, state_dir, run_dir, nvml_library, mps_control, task_broker, task_library, gpu_reset_command, gpu_clients_command, operation_timeout_ms, manage_device_nodes, visible_devices, plain_notice, leftover_processes
     "#);
 }
 

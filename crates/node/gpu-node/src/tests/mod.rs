@@ -4,6 +4,7 @@
 //! [`on_node`] makes a node and runs this test binary again, for that test alone.
 
 mod again;
+mod clients;
 mod compute;
 mod concurrency;
 mod crash;
@@ -157,6 +158,7 @@ impl TestNode {
             task_library: dir.join("libtessera_task.so"),
             tasks: None,
             gpu_reset_command: reset.to_vec(),
+            gpu_clients_command: Vec::new(),
             operation_timeout: Duration::from_secs(60),
             manage_device_nodes: true,
             leftover_processes: LeftoverProcesses::End,

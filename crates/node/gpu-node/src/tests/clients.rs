@@ -1,0 +1,69 @@
+//! Other programs that have a GPU open while its MIG mode has to change.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::process::{Child, Stdio};
+
+use error_chain::with_causes;
+use rustix::fs::OFlags;
+
+use super::*;
+
+/// A monitoring program; killed when dropped.
+struct Monitor(Child);
+
+impl Monitor {
+    /// It has the device node open, which no driver stands behind here.
+    fn of(node: &TestNode, device: &str) -> Self {
+        let flags = i32::try_from(OFlags::PATH.bits()).unwrap();
+        let open =
+            OpenOptions::new().read(true).custom_flags(flags).open(node.settings.dev_root.join(device));
+        Self(Command::new("sleep").arg("600").stdin(Stdio::from(open.unwrap())).spawn().unwrap())
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn other_programs_are_named_or_stopped_and_started() {
+    on_node("tests::clients::other_programs_are_named_or_stopped_and_started", |node| {
+        node.reconcile(&[]);
+        let (running, told, script) =
+            ["running", "told", "gpu-clients"].map(|name| node.dir.join(name)).into();
+        let monitor = Monitor::of(node, "nvidia0");
+        // As nvidia-smi, this resets no GPU that is in use.
+        fs::write(&running, "").unwrap();
+        let reset = node.settings.gpu_reset_command.join(" ");
+        let only_if_free = format!("test ! -e {} && exec {reset}", running.display());
+        let mut settings = node.settings.clone();
+        settings.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), only_if_free];
+
+        let why = with_causes(
+            &crate::realise(&settings, &node.job(1, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap_err(),
+        );
+        let pid = monitor.0.id();
+        let named = format!(
+            "cannot be reset to switch its MIG mode (it is open in sleep (process {pid}): stop such programs"
+        );
+        assert!(why.contains(&named), "{why}");
+
+        let body = format!(
+            "#!/bin/sh\necho $1 $2 >> {}\ntest $1 = start || rm {}\n",
+            told.display(),
+            running.display()
+        );
+        fs::write(&script, body).unwrap();
+        fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+        settings.gpu_clients_command = vec![script.display().to_string(), "%a".into(), "%i".into()];
+        let done = crate::realise(&settings, &node.job(2, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap();
+        assert_eq!(fs::read_to_string(&told).unwrap(), "stop 0\nstart 0\n");
+        let note = "GPU 0: gpu_clients_command has stopped other programs, for a change of MIG mode";
+        assert_eq!(done.notes.first().map(String::as_str), Some(note), "{:?}", done.notes);
+        node.release(2);
+    });
+}

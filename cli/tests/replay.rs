@@ -219,3 +219,30 @@ fn what_cannot_be_replayed_is_one_line() {
     exit 1
     ");
 }
+
+#[test]
+fn cpus_and_memory_limit_what_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let asks = "cpu=6,mem=4G,gres/gpu=1";
+    let jobs = ["1", "2"].map(|id| job(id, ["0", "0", "3600"], asks, "")).concat();
+    for (name, text) in [
+        ("tessera.toml", SITE),
+        ("october", &jobs),
+        ("nodes", "NodeName=n1 CPUTot=8 RealMemory=16000\n"),
+        ("others", "NodeName=n2 CPUTot=8 RealMemory=16000\n"),
+    ] {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    let replay = |args: &[&str]| {
+        slurm::tessera(dir.path(), &[&["simulate", "replay", "--sacct", "october"], args].concat())
+    };
+    let limited = replay(&["--hosts", "nodes"]);
+    assert!(limited.contains("only GPUs, CPUs and memory are counted"), "{limited}");
+    let tessera = limited.lines().find(|line| line.trim_start().starts_with("Tessera")).unwrap();
+    assert!(tessera.contains("60 min"), "one waits for the other: {limited}");
+    let missing = replay(&["--hosts", "others"]);
+    assert!(
+        missing.contains("others does not say how many CPUs and how much memory node n1 has"),
+        "{missing}"
+    );
+}

@@ -7,28 +7,34 @@ use node_state::{Ask, Spread};
 use protocol::wire::encode_request;
 use protocol::{Isolation, Request};
 
-use crate::Job;
+use crate::{Host, Job};
 
 /// The classes of some jobs.
 pub(crate) struct Classes {
     /// What the jobs of each class ask; the job's number is to be filled in.
     pub(crate) asks: Vec<Ask>,
+    /// What the jobs of each class have of a node's CPUs and memory, where these limit anything.
+    pub(crate) needs: Vec<Host>,
     /// The class of each job.
     pub(crate) of: Vec<usize>,
 }
 
 impl Classes {
-    pub(crate) fn new(jobs: &[Job]) -> Self {
-        let (mut asks, mut known) = (Vec::new(), HashMap::new());
+    /// `by_host`: CPUs and memory limit what starts.
+    pub(crate) fn new(jobs: &[Job], by_host: bool) -> Self {
+        let (mut asks, mut needs, mut known) = (Vec::new(), Vec::new(), HashMap::new());
         let of = jobs.iter().map(|job| {
             let uid = if may_share(&job.request) { job.uid } else { Uid(0) };
-            *known.entry((encode_request(&job.request), uid, job.plain)).or_insert_with(|| {
+            let (cpus, mem_mib) = if by_host { (job.cpus, job.mem_mib) } else { (0, 0) };
+            let request = encode_request(&job.request);
+            *known.entry((request, uid, job.plain, cpus, mem_mib)).or_insert_with(|| {
                 asks.push(ask(job, uid));
+                needs.push(Host { cpus, mem_mib });
                 asks.len() - 1
             })
         });
         let of = of.collect();
-        Self { asks, of }
+        Self { asks, needs, of }
     }
 
     /// What this job asks, as the job `id`.

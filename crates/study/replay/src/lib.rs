@@ -16,15 +16,15 @@
 //! ```
 //!
 //! Which nodes come first, [`NodeChoice`] says: Slurm takes those with the fewest free CPUs, Tessera those where a job costs the
-//! others least ([`placement::rank()`]). The site's CPUs are not known, so all nodes count as having as many: the fewest are free
-//! where the replayed jobs have most. The site's weights are not known either.
+//! others least ([`placement::rank()`]). Without [`Site::hosts`] all nodes count as having as many CPUs: the fewest are free
+//! where the replayed jobs have most. The site's weights are not known.
 //!
 //! A job may use a reserved node only if its time limit ends before the reservation begins. So nothing delays the first job that
 //! waits. Each of several reservations has nodes of its own. Room on a node is [`placement::fits`], the place there [`placement::decide_with`]: the engine's own answers.
 //!
 //! # Assumptions
-//! A job runs as long as it did, whatever it gets. Only GPUs limit what starts: cores, memory, limits of accounts, priorities and
-//! partitions are not. Waits for better links, power budgets and planners
+//! A job runs as long as it did, whatever it gets. Only GPUs limit what starts, and with [`Site::hosts`] CPUs and memory: limits of accounts,
+//! priorities and partitions do not. Waits for better links, power budgets and planners
 //! play no part.
 //!
 //! # Terminology
@@ -61,6 +61,8 @@ pub struct Job {
     pub uid: Uid,
     /// CPUs that it has on each node; 0 if nobody knows.
     pub cpus: u64,
+    /// Memory that it has on each node, MiB; 0 if nobody knows.
+    pub mem_mib: u64,
     /// What it asks for on each node; never [`protocol::Isolation::None`].
     pub request: Request,
     /// Whether it used none of Tessera's options, so that it may have GPUs that the site leaves to Slurm.
@@ -76,11 +78,27 @@ pub enum NodeChoice {
     Rank(Fill),
 }
 
+/// CPUs and memory of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// CPUs that jobs may have.
+    pub cpus: u64,
+    /// Memory that jobs may have, MiB.
+    pub mem_mib: u64,
+}
+
+impl Host {
+    /// As much as any job needs, for a node of which nothing is known.
+    pub const BOUNDLESS: Self = Self { cpus: u64::MAX, mem_mib: u64::MAX };
+}
+
 /// The nodes, and who gives out their GPUs.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// Without jobs.
     pub nodes: Vec<Node>,
+    /// CPUs and memory of each of the nodes; none at all: they limit nothing.
+    pub hosts: Vec<Host>,
     /// How a job's nodes are chosen.
     pub choice: NodeChoice,
     /// How GPUs are given out.

@@ -7,7 +7,7 @@ use geometry::JobId;
 
 use crate::class::Classes;
 use crate::node::{ReplayedNode, UNLIMITED_S};
-use crate::{Instances, Job, NodeChoice, Ran, Site};
+use crate::{Host, Instances, Job, NodeChoice, Ran, Site};
 
 /// Most jobs for which nodes are kept at once.
 pub const MOST_RESERVED: usize = 64;
@@ -74,12 +74,14 @@ fn id(job: usize) -> JobId {
 
 impl<'a> Replay<'a> {
     fn new(site: &'a Site, jobs: &'a [Job], reserved: usize) -> Self {
-        let classes = Classes::new(jobs);
+        let classes = Classes::new(jobs, !site.hosts.is_empty());
         let count = classes.asks.len();
+        let hosts = site.hosts.iter().copied().chain(std::iter::repeat(Host::BOUNDLESS));
         let mut places: Vec<ReplayedNode> =
-            site.nodes.iter().map(|node| ReplayedNode::new(node, count)).collect();
+            site.nodes.iter().zip(hosts).map(|(node, host)| ReplayedNode::new(node, host, count)).collect();
         let on = |(class, ask): (usize, _), places: &mut [ReplayedNode]| {
-            places.iter_mut().filter_map(|place| place.fits(class, ask, &site.policy).then_some(())).count()
+            let asked = (ask, classes.needs[class]);
+            places.iter_mut().filter_map(|place| place.fits(class, asked, &site.policy).then_some(())).count()
         };
         let possible = classes.asks.iter().enumerate().map(|entry| on(entry, &mut places)).collect();
         let (waiting, ends, ran) = (Vec::new(), BinaryHeap::new(), vec![None; jobs.len()]);
@@ -146,11 +148,14 @@ impl<'a> Replay<'a> {
             NodeChoice::Rank(fill) if wanted == 1 => Some(fill),
             NodeChoice::Rank(_) | NodeChoice::Slurm => None,
         };
-        let policy = &self.site.policy;
+        let (policy, knows_hosts) = (&self.site.policy, !self.site.hosts.is_empty());
+        let asked = (ask, self.classes.needs[class]);
         let fit = all.filter_map(|(node, place)| {
-            place.fits(class, ask, policy).then(|| {
+            place.fits(class, asked, policy).then(|| {
                 let cost = fill.and_then(|fill| Some(place.cost(class, ask, policy)?.under(fill)));
-                (cost, Reverse(place.cpus()), node)
+                // Known CPUs: the fewest that are free. Else the most that jobs have.
+                let free = if knows_hosts { place.free_cpus() } else { u64::MAX - place.cpus() };
+                (cost, free, node)
             })
         });
         let mut fit: Vec<_> = fit.collect();
@@ -171,7 +176,8 @@ impl<'a> Replay<'a> {
         let (ask, wanted) = (&self.classes.asks[class], self.jobs[job].nodes);
         let free = |node: &usize| others.iter().all(|r| !r.nodes.contains(node));
         let each = self.places.iter_mut().enumerate().filter(|(node, _)| free(node));
-        let times = each.filter_map(|(n, place)| Some((place.soonest(class, ask, &self.site.policy)?, n)));
+        let asked = (ask, self.classes.needs[class]);
+        let times = each.filter_map(|(n, place)| Some((place.soonest(class, asked, &self.site.policy)?, n)));
         let mut times: Vec<(u64, usize)> = times.collect();
         times.sort_unstable();
         if times.len() < wanted {
@@ -186,7 +192,8 @@ impl<'a> Replay<'a> {
         let latest = now.saturating_add(limit(&self.jobs[job]));
         let ask = node_state::Ask { uid: self.jobs[job].uid, ..self.classes.ask(job, id(job)) };
         let (mut parts, mut instances) = (Vec::new(), Instances::default());
-        let held = (latest, self.jobs[job].cpus);
+        let Job { cpus, mem_mib, .. } = self.jobs[job];
+        let held = (latest, Host { cpus, mem_mib });
         for node in nodes {
             if let Some((grant, done)) = self.places[*node].start(&ask, &self.site.policy, held) {
                 parts.push((*node, grant));

@@ -22,7 +22,7 @@ pub fn site(nodes: &[Node]) -> Site {
     };
     let policy =
         Policy { auto: vec![Kind::Whole], tasks: None, default_mem_mib: None, sets, ..Policy::default() };
-    Site { nodes: nodes.iter().map(uncut).collect(), choice: NodeChoice::Slurm, policy }
+    Site { nodes: nodes.iter().map(uncut).collect(), hosts: Vec::new(), choice: NodeChoice::Slurm, policy }
 }
 
 fn uncut(node: &Node) -> Node {

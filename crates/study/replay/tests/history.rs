@@ -86,13 +86,13 @@ proptest! {
     ) {
         let job = |(submit, run_s, mib): &(u64, u64, u64)| Job {
             submit: *submit, run_s: *run_s, limit_s: None, nodes: 1,
-            cpus: 0, uid: geometry::Uid(0), plain: false,
+            cpus: 0, mem_mib: 0, uid: geometry::Uid(0), plain: false,
             request: Request { mem_mib: Some(*mib), ..Request::new(Isolation::Mig(None)) },
         };
         let mut jobs: Vec<Job> = asks.iter().map(job).collect();
         // Jobs that start in one second count in the order of the list, and the queue is in the order of submission.
         jobs.sort_by_key(|job| job.submit);
-        let site = Site { nodes: vec![node(1), node(2)], choice: NodeChoice::Slurm, policy: Policy::default() };
+        let site = Site { nodes: vec![node(1), node(2)], hosts: Vec::new(), choice: NodeChoice::Slurm, policy: Policy::default() };
         let ran: Vec<_> = replay(&site, &jobs, 1, &mut |_| ()).into_iter().map(Option::unwrap).collect();
         let mut counted = Instances::default();
         ran.iter().for_each(|ran| counted += ran.instances);

@@ -7,7 +7,7 @@ use node_state::Fill;
 use node_state::{Gpu, MigPolicy, Node, Policy};
 use proptest::prelude::*;
 use protocol::{Grant, Isolation, Request, ShareOn};
-use replay::{Instances, Job, NodeChoice, Ran, Site, replay, stock};
+use replay::{Host, Instances, Job, NodeChoice, Ran, Site, replay, stock};
 use topology::LinkMatrix;
 
 fn node(key: &str, gpus: usize, mig: MigPolicy) -> Node {
@@ -16,11 +16,11 @@ fn node(key: &str, gpus: usize, mig: MigPolicy) -> Node {
 }
 
 fn site(nodes: Vec<Node>) -> Site {
-    Site { nodes, choice: NodeChoice::Slurm, policy: Policy::default() }
+    Site { nodes, hosts: Vec::new(), choice: NodeChoice::Slurm, policy: Policy::default() }
 }
 
 fn job(submit: u64, run_s: u64, request: Request) -> Job {
-    Job { submit, run_s, limit_s: None, nodes: 1, cpus: 0, uid: Uid(1000), request, plain: false }
+    Job { submit, run_s, limit_s: None, nodes: 1, cpus: 0, mem_mib: 0, uid: Uid(1000), request, plain: false }
 }
 
 fn whole(gpus: u32) -> Request {
@@ -67,6 +67,7 @@ fn jobs(requests: impl Strategy<Value = Request>, nodes: usize) -> impl Strategy
         limit_s,
         nodes,
         cpus: 0,
+        mem_mib: 0,
         uid: Uid(1000 + uid),
         request,
         plain: false,
@@ -293,6 +294,7 @@ fn nodes_of(site: &Site, jobs: &[Job]) -> Vec<usize> {
 fn slurm_fills_the_node_with_the_fewest_free_cpus_and_tessera_the_one_that_costs_least() {
     let ranked = |choice| Site {
         nodes: vec![node("a100-40gb", 4, MigPolicy::Dynamic); 3],
+        hosts: Vec::new(),
         choice,
         policy: Policy::default(),
     };
@@ -314,12 +316,42 @@ fn slurm_fills_the_node_with_the_fewest_free_cpus_and_tessera_the_one_that_costs
     assert_eq!(on, [vec![0], vec![0, 1], vec![0]], "jobs over several nodes go where few CPUs are free");
 }
 
+#[test]
+fn a_job_goes_where_the_fewest_cpus_are_free_and_never_onto_a_node_that_is_too_small() {
+    let hosts = [64, 8, 4].map(|cpus| Host { cpus, mem_mib: 1000 }).to_vec();
+    let site = Site { hosts, ..site(vec![node("a100-40gb", 4, MigPolicy::Off); 3]) };
+    let with = |cpus, mem_mib| Job { cpus, mem_mib, ..job(0, 100, whole(1)) };
+    assert_eq!(nodes_of(&site, &[with(1, 1), with(8, 1), with(3, 900), with(9, 1)]), [2, 1, 0, 0]);
+    assert_eq!(run(&site, &[with(65, 1), with(1, 1001)]), [None, None], "no node is so large");
+}
+
 proptest! {
+    /// CPUs and memory limit what starts as whole GPUs do.
+    #[test]
+    fn jobs_start_by_cpus_or_memory_as_they_would_by_gpus(
+        by_gpus in jobs((1u32..=4).prop_map(whole), 1),
+        by_memory in any::<bool>(),
+    ) {
+        let site = site(vec![node("a100-40gb", 4, MigPolicy::Off)]);
+        let need = |job: &Job| if by_memory { (1, job.request.gpus.unwrap().into()) } else { (job.request.gpus.unwrap().into(), 1) };
+        let by_host: Vec<Job> = by_gpus
+            .iter()
+            .map(|job| {
+                let (cpus, mem_mib) = need(job);
+                Job { cpus, mem_mib, request: whole(1), ..job.clone() }
+            })
+            .collect();
+        let host = Host { cpus: 4, mem_mib: 4 };
+        let starts = |ran: Vec<Option<Ran>>| ran.into_iter().map(|ran| ran.map(|ran| ran.start)).collect::<Vec<_>>();
+        let limited = Site { hosts: vec![host], ..site.clone() };
+        prop_assert_eq!(starts(run(&limited, &by_host)), starts(run(&site, &by_gpus)));
+    }
+
     /// Whichever nodes jobs get, no GPU is given twice and no job starts early.
     #[test]
     fn the_choice_of_nodes_keeps_everything_sound(jobs in jobs(requests(), 3), spread in any::<bool>()) {
         let fill = if spread { Fill::Spread } else { Fill::Pack };
         let nodes = vec![node("a100-40gb", 4, MigPolicy::Dynamic); 3];
-        sound(&Site { nodes, choice: NodeChoice::Rank(fill), policy: Policy::default() }, &jobs);
+        sound(&Site { nodes, hosts: Vec::new(), choice: NodeChoice::Rank(fill), policy: Policy::default() }, &jobs);
     }
 }

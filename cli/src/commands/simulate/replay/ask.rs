@@ -8,7 +8,7 @@ use protocol::{Isolation, MAX_INSTANCES, Request};
 
 use crate::only_instance::OnlyInstance;
 use crate::slurm::sacct::jobs::Accounted;
-use crate::slurm::tres::tres;
+use crate::slurm::tres::{mib, tres};
 
 /// Why a job of the file is not replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +86,12 @@ fn by_slurm(job: &Accounted, as_used: bool) -> Result<AskedPerNode, LeftOut> {
 /// CPUs that a job asked for on each of its nodes; 0 where the accounting has none.
 pub(super) fn cpus(job: &Accounted) -> u64 {
     let all: u64 = tres(&job.asked, "cpu").and_then(|n| n.parse().ok()).unwrap_or(0);
+    all.div_ceil(job.nodes.max(1) as u64)
+}
+
+/// Memory that a job asked for on each of its nodes, MiB; 0 where the accounting has none.
+pub(super) fn mem_mib(job: &Accounted) -> u64 {
+    let all = tres(&job.asked, "mem").and_then(mib).unwrap_or(0);
     all.div_ceil(job.nodes.max(1) as u64)
 }
 

@@ -2,6 +2,7 @@
 
 mod ask;
 mod figures;
+mod hosts;
 mod show;
 mod site;
 
@@ -30,11 +31,12 @@ use ask::{AskedPerNode, LeftOut};
 /// that is enough for it. A job that fits no empty node counts as refused, and so does one that Tessera would refuse.
 ///
 /// Of the nodes that have room, a job gets under Tessera the one where it costs the others least (node_order in tessera.toml),
-/// and under stock Slurm the one with the fewest free CPUs: all nodes count as having as many CPUs and the same Weight, and only
-/// the jobs of the replay have some.
+/// and under stock Slurm the one with the fewest free CPUs. With --hosts, CPUs and memory also limit what starts, by what each job
+/// asked for (ReqTRES). Without it, all nodes count as having as many CPUs. All have the same Weight, and only the jobs of the replay
+/// have CPUs.
 ///
-/// The replay assumes that every job runs as long as it did, whatever it gets. GPUs alone limit what starts. Free cores, memory,
-/// priorities, waits for better links, power budgets and the limits of users and partitions play no part: take one partition at
+/// The replay assumes that every job runs as long as it did, whatever it gets. Only GPUs limit what starts, unless --hosts is given.
+/// Priorities, waits for better links, power budgets and the limits of users and partitions play no part: take one partition at
 /// a time (sacct -r). The first row, what actually happened, had all of these, so compare the other rows with each other.
 #[derive(Args)]
 #[command(after_long_help = "\
@@ -47,6 +49,8 @@ Examples:
   tessera simulate replay --sacct october
   tessera simulate replay --sacct october --stock static.toml
   tessera simulate replay --sacct october --as-used
+  scontrol show nodes > nodes
+  tessera simulate replay --sacct october --hosts nodes
 
 What sacct -P prints of these columns, in any order and with their names in
 the first line, can be read as well. For --as-used, leave out -X above; Slurm
@@ -59,6 +63,9 @@ pub(crate) struct ReplayArgs {
     /// Also stock Slurm on the nodes of FILE, a tessera.toml whose static GPUs have fixed instances
     #[arg(long, value_name = "FILE")]
     stock: Option<PathBuf>,
+    /// CPUs and memory of the nodes limit what starts, too: FILE is what `scontrol show nodes` prints
+    #[arg(long, value_name = "FILE")]
+    hosts: Option<PathBuf>,
     /// Let jobs of one whole GPU ask for the GPU memory that they used, and a quarter more
     ///
     /// Jobs whose use Slurm did not record ask for what they asked for.
@@ -115,14 +122,18 @@ pub(super) fn run(args: &ReplayArgs, globals: &Globals) -> Result<Outcome, Failu
     let mut rules = vec![recorded(&past)];
     let bar = Progress::new(past.jobs.len() * if fixed.is_some() { 3 } else { 2 });
     let queue = Queue { reserve: usize::try_from(args.reserve).unwrap_or(1), bar: &bar };
-    let whole = stock::site(&uncut(&site::nodes(&config)));
+    let hosts_of = |config| args.hosts.as_deref().map_or(Ok(Vec::new()), |path| hosts::hosts(path, config));
+    let hosts = hosts_of(&config)?;
+    let whole = Site { hosts: hosts.clone(), ..stock::site(&uncut(&site::nodes(&config))) };
     rules.push(under_stock("stock, whole GPUs", &whole, &past, queue));
     if let Some(fixed) = &fixed {
-        rules.push(under_stock("stock, fixed instances", &stock::site(&site::nodes(fixed)), &past, queue));
+        let fixed = Site { hosts: hosts_of(fixed)?, ..stock::site(&site::nodes(fixed)) };
+        rules.push(under_stock("stock, fixed instances", &fixed, &past, queue));
     }
     let mut door = site::Door::new(&config);
     let jobs = past.listed().zip(&past.asked).map(|(job, asked)| door.admit(job, asked)).collect();
-    rules.push(play("Tessera", &site::tessera(&config), jobs, config.tasks.as_ref().map(|t| t.pool), queue));
+    let tessera = Site { hosts, ..site::tessera(&config) };
+    rules.push(play("Tessera", &tessera, jobs, config.tasks.as_ref().map(|t| t.pool), queue));
     drop(bar);
     if let Some(path) = &args.csv {
         let lines = show::csv(&past, &rules);
@@ -134,7 +145,7 @@ pub(super) fn run(args: &ReplayArgs, globals: &Globals) -> Result<Outcome, Failu
     if args.json {
         return Ok(Outcome::json(&show::json(&past, &rules), 0));
     }
-    Ok(Outcome::ok(show::text(&past, &rules, &crate::site::node_count(&config))))
+    Ok(Outcome::ok(show::text(&past, &rules, &crate::site::node_count(&config), args.hosts.is_some())))
 }
 
 fn read(args: &ReplayArgs) -> Result<Past, Failure> {
@@ -179,6 +190,7 @@ impl Past {
                 limit_s: job.limit_s,
                 nodes: job.nodes,
                 cpus: ask::cpus(job),
+                mem_mib: ask::mem_mib(job),
                 uid: Uid(*users.entry(job.user.clone()).or_insert(next)),
                 request: asked.request.clone(),
                 plain: asked.plain,

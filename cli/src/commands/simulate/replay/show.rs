@@ -19,7 +19,8 @@ pub(super) fn left_out(all: &BTreeMap<LeftOut, usize>) -> String {
     if each.is_empty() { String::new() } else { format!("; left out: {}", each.join(", ")) }
 }
 
-pub(super) fn text(past: &Past, rules: &[Played], nodes: &str) -> String {
+/// `by_host`: CPUs and memory limited what started.
+pub(super) fn text(past: &Past, rules: &[Played], nodes: &str, by_host: bool) -> String {
     let (from, to) = figures::span(past);
     let count = past.jobs.len();
     let jobs = counted(count, "job");
@@ -54,7 +55,11 @@ pub(super) fn text(past: &Past, rules: &[Played], nodes: &str) -> String {
             counted(again, "time")
         );
     }
-    out.push_str("Waits are of the jobs that started. Every job runs as long as it did, and only GPUs are counted: see --help.\n");
+    let counts = if by_host { "only GPUs, CPUs and memory are counted" } else { "only GPUs are counted" };
+    let _ = writeln!(
+        out,
+        "Waits are of the jobs that started. Every job runs as long as it did, and {counts}: see --help."
+    );
     out
 }
 

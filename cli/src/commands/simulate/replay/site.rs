@@ -21,7 +21,7 @@ pub(super) fn nodes(config: &SiteConfig) -> Vec<Node> {
 /// The site under Tessera.
 pub(super) fn tessera(config: &SiteConfig) -> Site {
     let choice = config.node_order(None).map_or(NodeChoice::Slurm, NodeChoice::Rank);
-    Site { nodes: nodes(config), choice, policy: config.policy() }
+    Site { nodes: nodes(config), hosts: Vec::new(), choice, policy: config.policy() }
 }
 
 /// Admits jobs as slurmctld's plugin does, each kind of request once.

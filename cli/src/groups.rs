@@ -9,7 +9,7 @@ type Group = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 /// The groups in the order in which help prints them.
 pub(crate) const GROUPS: [Group; 4] = [
-    ("For users", &["explain", "free", "why", "report"], &["top", "times", "tasks", "profiles"]),
+    ("For users", &["explain", "free", "why", "report"], &["change", "top", "times", "tasks", "profiles"]),
     ("For batches", &["plan"], &["planner"]),
     (
         "For administrators",

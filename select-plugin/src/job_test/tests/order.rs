@@ -161,7 +161,7 @@ fn a_job_that_may_get_several_nodes_is_told_how_links_count() {
     let why = |memory: &mut Memory, view: &JobView| {
         let offered = Fake::with(&["n1", "n2"]);
         let mut slurm = offered.clone().choosing("n1", 0b11, 0b11);
-        slurm.nodes.retain(|node| node.name == "n1");
+        slurm.nodes.retain(|node| &*node.name == "n1");
         let (_, effects) = succeeds(memory, Ask::RunNow, view, &offered, &slurm);
         effects.into_iter().find_map(|effect| if let Effect::Why(why) = effect { why } else { None }).unwrap()
     };

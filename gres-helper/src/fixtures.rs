@@ -22,7 +22,12 @@ impl Slurm for Fake {
 
     fn partition(&self, name: &str) -> Option<Partition> {
         let exclusive = name == "whole";
-        (exclusive || name == "gpu").then(|| Partition { nodes: Some("n[1-2]".to_owned()), exclusive })
+        (exclusive || name == "gpu").then(|| Partition {
+            nodes: Some("n[1-2]".to_owned()),
+            exclusive,
+            minutes: 60,
+            most_minutes: 120,
+        })
     }
 
     fn default_account(&self, user: u32) -> Option<String> {

@@ -46,6 +46,7 @@ pub(crate) fn modify(
     }
     let matters = change.partition.is_some()
         || change.account.is_some()
+        || job.pending && (change.qos.is_some() || change.minutes.is_some() || change.nodes.is_some())
         || change.exclusive
         || !change.tres.gpu_entries().is_empty();
     let empties = change.empties_gres;

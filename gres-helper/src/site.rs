@@ -9,6 +9,7 @@ use site_config::SiteConfig;
 use site_files::last_good::{InForce, LastGood};
 use site_files::tessera_toml::{self, LoadError};
 use slurm_names::{SlurmNames, unknown_to_slurm};
+use slurmctld_rt::uid_of;
 
 /// Rules for submissions.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +75,9 @@ impl Site {
                     bad.first_line()
                 ));
             }
-            Ok(InForce { config, text, .. }) => {
+            Ok(InForce { mut config, text, .. }) => {
+                // The select plugin says of whom nothing is known.
+                config.name_users(uid_of);
                 (self.config, self.bad) = (Some(config), None);
                 self.not_compared = text.map(|text| (path, text));
             }

@@ -37,6 +37,12 @@ pub(crate) struct Described {
     pub(crate) tasks_per_node: Option<u32>,
     pub(crate) account: Option<String>,
     pub(crate) user: u32,
+    /// QOS; `None`: none is named.
+    pub(crate) qos: Option<String>,
+    /// Time limit, minutes; `None`: none is named.
+    pub(crate) minutes: Option<u32>,
+    /// The fewest nodes; `None`: no number is named.
+    pub(crate) nodes: Option<u32>,
     /// `--exclusive`.
     pub(crate) exclusive: bool,
     /// AdminComment; an empty one clears it.
@@ -60,6 +66,12 @@ pub(crate) struct Recorded {
     pub(crate) partition: Option<String>,
     pub(crate) required_nodes: Option<String>,
     pub(crate) account: Option<String>,
+    pub(crate) user: u32,
+    pub(crate) qos: Option<String>,
+    /// Time limit, minutes; `None`: its user has named none.
+    pub(crate) minutes: Option<u32>,
+    /// The fewest nodes.
+    pub(crate) nodes: u32,
     /// Its lists of GRES.
     pub(crate) tres: Tres,
     /// `--exclusive`.
@@ -80,6 +92,10 @@ pub(crate) struct Partition {
     pub(crate) nodes: Option<String>,
     /// It gives whole nodes (`OverSubscribe=EXCLUSIVE`).
     pub(crate) exclusive: bool,
+    /// Time limit of jobs that name none, minutes.
+    pub(crate) minutes: u32,
+    /// The longest time limit that it lets start, minutes.
+    pub(crate) most_minutes: u32,
 }
 
 /// slurmctld's answers about its configuration.
@@ -118,12 +134,36 @@ pub(crate) fn submitted(job: &Described, slurm: &impl Slurm) -> Submission {
         tasks_per_node: Some(job.tasks_per_node.unwrap_or(1)),
         gpu_bind: job.gpu_bind.clone(),
         exclusive,
+        minutes: job.minutes.or_else(|| minutes_of(&known)),
         partition_nodes: nodes_of(known),
         required_nodes: job.required_nodes.as_deref().and_then(expanded),
         left_to_slurm: BTreeSet::new(),
         account: job.account.clone().or_else(|| slurm.default_account(job.user)),
+        user: Some(job.user),
+        qos: job.qos.clone(),
+        nodes: job.nodes.unwrap_or(1),
         partitions,
     }
+}
+
+/// What sbatch is to say of a job with GPUs that no partition which it names ever starts, because it asks for too much time; `None`:
+/// one does, or it names no time. Slurm itself says so only where `EnforcePartLimits` is set.
+pub(crate) fn never_for_its_time(job: &Described, slurm: &impl Slurm) -> Option<String> {
+    let asks = job.minutes.filter(|_| job.request.is_some() || !job.tres.gpu_entries().is_empty())?;
+    let named = job.partition.clone().or_else(|| slurm.default_partition())?;
+    let most =
+        distinct(&named).iter().filter_map(|name| slurm.partition(name)).map(|p| p.most_minutes).max()?;
+    (asks > most).then(|| {
+        format!(
+            "--time asks for more than partition {named} lets start: Slurm keeps the job with the reason PartitionTimeLimit; use \
+             --time={most} or less (minutes)"
+        )
+    })
+}
+
+/// The shortest time limit that one of these partitions gives a job that names none.
+fn minutes_of(known: &[Option<Partition>]) -> Option<u32> {
+    known.iter().flatten().map(|partition| partition.minutes).min()
 }
 
 /// Gives the pending job as it would be after a change.
@@ -137,10 +177,14 @@ pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) ->
         request: job.request.clone(),
         tres: tres_after(&change.tres, &job.tres),
         exclusive: change.exclusive || job.exclusive || known.iter().flatten().any(|p| p.exclusive),
+        minutes: change.minutes.or(job.minutes).or_else(|| minutes_of(&known)),
         partition_nodes: nodes_of(known),
         required_nodes: required.as_deref().and_then(expanded),
         left_to_slurm: BTreeSet::new(),
         account: first(&change.account, &job.account),
+        user: Some(job.user),
+        qos: first(&change.qos, &job.qos),
+        nodes: change.nodes.unwrap_or(job.nodes),
         partitions,
     }
 }

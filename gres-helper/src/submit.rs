@@ -9,11 +9,23 @@ use crate::answer::{Answer, Effect};
 use crate::harm::{self, Harm};
 use crate::site::Rules;
 use crate::slices::slices_named;
-use crate::submission::{Described, Slurm, asks_for_shards, concerns_us, left_to_slurm, submitted};
+use crate::submission::{
+    Described, Slurm, asks_for_shards, concerns_us, left_to_slurm, never_for_its_time, submitted,
+};
 use crate::too_much;
 
 /// Decides about a submission.
 pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
+    let answer = ruled(job, rules, slurm);
+    if answer.refused.is_some() {
+        return answer;
+    }
+    let waits = never_for_its_time(job, slurm);
+    let notes: Vec<String> = answer.note.into_iter().chain(waits).collect();
+    Answer { note: (!notes.is_empty()).then(|| notes.join("; ")), ..answer }
+}
+
+fn ruled(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
     let config = rules.config();
     if let Some(why) = harm::of_env(job.bad_env.as_ref())
         .or_else(|| job.harm.as_ref().map(Harm::refusal))
@@ -91,6 +103,25 @@ mod tests {
             let answer = submit(&job, rules, &Fake::default());
             assert_eq!(answer, Answer::refused(Vec::new(), Harm::SpreadGres.refusal()));
         }
+    }
+
+    #[test]
+    fn a_time_that_no_partition_lets_start_is_noted() {
+        let noted = |minutes, gres: &str, rules: Rules<'_>| {
+            let tres = Tres { per_node: Some(gres.to_owned()), ..Tres::default() };
+            let partition = Some("gpu".to_owned());
+            let job = Described { tres, partition, minutes, ..Described::default() };
+            submit(&job, rules, &Fake::default()).note
+        };
+        let why = noted(Some(121), "gres:gpu:1", Rules::None).unwrap();
+        assert!(
+            why.starts_with("--time asks for more than partition gpu lets start: ")
+                && why.contains("--time=120"),
+            "{why}"
+        );
+        assert_eq!(noted(Some(120), "gres:gpu:1", Rules::None), None);
+        assert_eq!(noted(None, "gres:gpu:1", Rules::None), None);
+        assert_eq!(noted(Some(121), "gres:nic:1", Rules::None), None, "it asks for no GPU");
     }
 
     #[test]

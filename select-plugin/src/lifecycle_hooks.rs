@@ -11,6 +11,7 @@ use protocol::{CommentBody, NodeWord, Started};
 
 use crate::effect::{Effect, Layout, Word};
 use crate::engine::{Engine, Heard};
+use crate::limited;
 use crate::memory::{JobAddress, Memory, Pending};
 use crate::place_on_node::{encoded, unmanaged};
 use crate::slices;
@@ -55,7 +56,8 @@ pub(crate) fn allocated(memory: &mut Memory, job: &Running) -> (Vec<Effect>, Vec
             .or_else(|| started_whole(memory, job, &mut effects)),
     };
     if memory.rebuilt {
-        effects.push(slices::slices_at_start(&memory.engine, &job.view, placement.as_ref(), &job.allocated));
+        let held = slices::held(&memory.engine, &job.view, placement.as_ref(), &job.allocated);
+        effects.push(Effect::Slices(held.iter().map(|(_, amount)| amount.slices).sum()));
     }
     (effects, take_over(memory, job, placement))
 }
@@ -114,6 +116,8 @@ fn saved(engine: &Engine, job: JobId, text: Option<&str>) -> Option<JobPlacement
 /// Makes what a running job has part of the state and shows it.
 fn take_over(memory: &mut Memory, job: &Running, placement: Option<JobPlacement>) -> Vec<Layout> {
     let engine = &mut memory.engine;
+    let held = slices::held(engine, &job.view, placement.as_ref(), &job.allocated);
+    engine.runs(job.view.id, &limited::submission(&job.view), held);
     let placement = unmanaged(engine, job.view.id, placement, &job.allocated);
     if placement.nodes.is_empty() {
         return Vec::new();
@@ -197,6 +201,7 @@ pub(crate) fn lost_node(
     placement: Option<&str>,
 ) -> (Vec<Effect>, Vec<Layout>) {
     let engine = &mut memory.engine;
+    engine.runs_on_less(job, node);
     if !engine.release_on(job, node) {
         return (Vec::new(), Vec::new());
     }

@@ -1,5 +1,6 @@
 //! A job that a limit of the site forbids, though it was submitted: the limit is newer, or an administrator moved the job.
 
+use admission::amounts::{Amount, least, never};
 use admission::gres_list::Entry;
 use admission::{Submission, forbids_counted, limits_of};
 use geometry::JobId;
@@ -7,46 +8,79 @@ use protocol::CommentBody;
 use site_config::SiteConfig;
 
 use crate::effect::Effect;
+use crate::engine::Engine;
 use crate::view::{GresKind, GresRequest, JobView, NodeView};
 
 /// The id of the record by which Slurm asks where to put an administrator's reservation of GRES, from 23.11 on: `_resv_select`,
 /// src/slurmctld/reservation.c.
 const NO_JOB: JobId = JobId(0);
 
-/// Why the job must not start; `None`: it may. `reach` lists the nodes that it may run on.
-pub(crate) fn why(
-    view: &JobView,
-    reach: impl FnOnce() -> Vec<String>,
-    config: &SiteConfig,
-) -> Option<String> {
-    if view.id == NO_JOB {
-        return None;
-    }
-    let mut job = Submission {
+/// The job as a submission: what limits are chosen by, and held against.
+pub(crate) fn submission(view: &JobView) -> Submission {
+    Submission {
         partitions: view.partition.iter().cloned().collect(),
         account: view.account.clone(),
+        user: Some(view.uid.0),
+        qos: view.qos.clone(),
+        minutes: Some(view.minutes),
         exclusive: view.exclusive,
         ..Submission::default()
-    };
-    // Nodes are listed only if there is something to hold them against.
-    if limits_of(&job, config).is_empty() {
-        return None;
     }
+}
+
+/// The job with its limits; `None`: it has none.
+fn limited(view: &JobView, config: &SiteConfig) -> Option<Submission> {
+    let job = Some(view).filter(|view| view.id != NO_JOB).map(submission)?;
+    (!limits_of(&job, config).is_empty()).then_some(job)
+}
+
+/// Why the job must not start, or not yet; `None`: it may. `reach` lists the nodes that it may run on, `nodes` are the fewest that it
+/// gets.
+pub(crate) fn why(
+    view: &JobView,
+    nodes: u32,
+    reach: impl FnOnce() -> Vec<String>,
+    engine: &Engine,
+) -> Option<String> {
+    let config = engine.site();
+    // Nodes are listed only if there is something to hold them against.
+    let mut job = limited(view, config)?;
+    job.nodes = nodes;
     let counted = view.gres.iter().map(|entry| match entry.kind {
         GresKind::Gpu => Entry::per_node("gpu", entry.per_node.max(1)),
         GresKind::Shard => Entry::per_node("shard", entry.per_node),
     });
     let counted: Vec<Entry> = counted.collect();
     job.partition_nodes = Some(reach().into_iter().collect());
-    forbids_counted(view.request.as_ref(), &job, &counted, config)
+    let request = view.request.as_ref();
+    forbids_counted(request, &job, &counted, config)
+        .or_else(|| engine.running().keeps(least(request, &counted, &job, config), &job, config))
+}
+
+/// Why the job must not start with what it would get, or not yet; `None`: it may.
+pub(crate) fn why_not_with(
+    view: &JobView,
+    takes: impl FnOnce() -> Amount,
+    engine: &Engine,
+) -> Option<String> {
+    let config = engine.site();
+    let job = limited(view, config)?;
+    let takes = takes();
+    never(takes, &job, config).or_else(|| engine.running().keeps(takes, &job, config))
+}
+
+/// Refuses a start for such a reason. What an earlier test said has been taken back before Slurm's own.
+pub(crate) fn refuse(view: &JobView, why: String) -> Vec<Effect> {
+    let note = Effect::comment(&view.comment, CommentBody::Limited(why), view.comment.asks.clone());
+    note.into_iter().chain(Effect::refusal()).collect()
 }
 
 /// Why a job that asks for shards must not have the GPUs of one of `nodes` as a whole, which it gets where Slurm takes its shards
 /// there from several; `None`: it may, or does not.
-pub(crate) fn why_not_whole(view: &JobView, nodes: &[NodeView], config: &SiteConfig) -> Option<String> {
+pub(crate) fn why_not_whole(view: &JobView, nodes: &[NodeView], engine: &Engine) -> Option<String> {
     let entry = GresRequest { kind: GresKind::Gpu, per_node: 1, per_socket: false };
     let as_whole = JobView { gres: vec![entry], request: None, ..view.clone() };
-    why(&as_whole, || nodes.iter().map(|node| node.name.to_string()).collect(), config)
+    why(&as_whole, 1, || nodes.iter().map(|node| node.name.to_string()).collect(), engine)
 }
 
 /// Tells whether a job's shards are counted in another way than per node. Such a submission or change is refused, but the
@@ -102,15 +136,42 @@ mod tests {
 
     #[test]
     fn no_limit_keeps_an_administrator_from_reserving_gpus() {
-        let config = site("[[limits]]\npartition = \"gpu\"\nisolation = [\"mig\"]\n");
-        let on = |id| why(&JobView { id: JobId(id), ..job(None, GresKind::Gpu, 1) }, Vec::new, &config);
+        let engine = Engine::new(site("[[limits]]\npartition = \"gpu\"\nisolation = [\"mig\"]\n"));
+        let on = |id| why(&JobView { id: JobId(id), ..job(None, GresKind::Gpu, 1) }, 1, Vec::new, &engine);
         assert!(on(9).is_some());
         assert_eq!(on(0), None);
     }
 
     #[test]
+    fn a_job_waits_for_what_running_jobs_have_until_they_end() {
+        let mut engine = Engine::new(site("[[limits]]\npartition = \"gpu\"\nrunning_slices = 7\n"));
+        let running = job(Some("v1 iso=mig:3g.20gb"), GresKind::Shard, 20);
+        let held = vec![("n1".to_owned(), Amount { gpus: 0, slices: 3 })];
+        engine.runs(JobId(5), &submission(&running), held);
+        let on = |request: &str, engine: &Engine| {
+            why(&job(Some(request), GresKind::Shard, 20), 1, || vec!["n1".to_owned()], engine)
+        };
+        assert_eq!(on("v1 iso=mig:4g.20gb", &engine), None);
+        let why = on("v1 iso=mig:2g.10gb inst=3", &engine).unwrap();
+        assert!(why.contains("have 3 of 7 slices") && why.ends_with("job 5 has 3; it needs 6"), "{why}");
+        // What it would get counts, if that is more than the least.
+        let four = job(Some("v1 iso=mig:4g.20gb"), GresKind::Shard, 20);
+        let with = |slices, engine: &Engine| why_not_with(&four, || Amount { gpus: 0, slices }, engine);
+        assert_eq!(with(4, &engine), None);
+        assert!(with(5, &engine).unwrap().ends_with("it needs 5"));
+        assert!(
+            with(8, &engine)
+                .unwrap()
+                .starts_with("it needs 8 slices, and in partition gpu running jobs together")
+        );
+        engine.begin_end(JobId(5));
+        assert_eq!((with(7, &engine), on("v1 iso=mig:2g.10gb inst=3", &engine)), (None, None));
+    }
+
+    #[test]
     fn a_limit_that_is_newer_than_the_job_holds_it_at_its_start_and_is_named() {
-        let on = |job: &JobView, limits: &str| why(job, || vec!["n1".to_owned()], &site(limits));
+        let on =
+            |job: &JobView, limits: &str| why(job, 1, || vec!["n1".to_owned()], &Engine::new(site(limits)));
         let large = job(Some("v1 iso=mig:7g.40gb"), GresKind::Shard, 40);
         let plain = job(None, GresKind::Gpu, 1);
         let small = job(Some("v1 iso=mig:1g.5gb"), GresKind::Shard, 5);

@@ -6,6 +6,7 @@ use geometry::counted;
 use plugin_rt::{Chain, log};
 use site_files::last_good::LastGood;
 use site_files::tessera_toml::{self, LoadError};
+use slurmctld_rt::uid_of;
 
 use crate::engine::Engine;
 
@@ -65,7 +66,14 @@ impl Site {
                 return Reading::Bad(Box::new(Engine::of_bad_file()));
             }
         };
-        let mut engine = Engine::new(in_force.config);
+        let mut config = in_force.config;
+        for limit in config.name_users(uid_of) {
+            let (user, line) = (limit.user.as_deref().unwrap_or_default(), limit.line);
+            log::error(format_args!(
+                "select plugin: this machine knows no user {user}: the limit in line {line} of tessera.toml holds nobody"
+            ));
+        }
+        let mut engine = Engine::new(config);
         if let Some(bad) = &in_force.bad {
             self.say(bad, "select plugin: the last good version of tessera.toml stays in force");
             engine.is_last_good();

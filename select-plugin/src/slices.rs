@@ -1,75 +1,65 @@
-//! How many compute slices a job has: what Slurm is to bill and to limit. Pure.
+//! How many whole GPUs and compute slices a job has: what is billed and limited. Pure.
 
 use std::collections::BTreeSet;
 
+use admission::amounts::Amount;
 use geometry::GpuIndex;
 use node_state::slices;
 use protocol::wire::JobPlacement;
-use protocol::{Grant, NodeGrant, ShareOn};
+use protocol::{Grant, ShareOn};
 
-use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::slurm::Slurm;
 use crate::view::{Allocated, EntryChoice, GresKind, GresRequest, JobView, NodeView, union};
 
-/// The slices of a job that starts now, from its placement and from what Slurm has allocated to it without one. A job without
-/// GPUs has none: those of an earlier start or test stay among its licenses if its user has removed its GRES since.
-pub(crate) fn slices_at_start(
+/// What a job has on each node, from its placement and from what Slurm has allocated to it without one. A job without GPUs has nothing:
+/// the slices of an earlier start or test stay among its licenses if its user has removed its GRES since.
+pub(crate) fn held(
     engine: &Engine,
     view: &JobView,
     placement: Option<&JobPlacement>,
     allocated: &[Allocated],
-) -> Effect {
+) -> Vec<(String, Amount)> {
     if !may_have_gpus(view) && placement.is_none() {
-        return Effect::Slices(0);
+        return Vec::new();
     }
-    let decided = placement.map_or(0, |placement| slices_for_placement(engine, placement));
+    let decided = placement.into_iter().flat_map(|placement| &placement.nodes);
+    let mut all: Vec<(String, Amount)> =
+        decided.map(|(node, given)| (node.clone(), of_grant(engine, node, &given.grant))).collect();
     let undecided: Vec<&Allocated> =
         allocated.iter().filter(|on| placement.is_none_or(|p| p.on(&on.node).is_none())).collect();
     let nodes: BTreeSet<&str> = undecided.iter().map(|on| on.node.as_str()).collect();
-    let of_node = |node: &str| {
+    all.extend(nodes.into_iter().map(|node| {
         let here: Vec<&Allocated> = undecided.iter().copied().filter(|on| on.node == node).collect();
-        slices_for_allocated(engine, node, &here)
-    };
-    Effect::Slices(decided + nodes.into_iter().map(of_node).sum::<u64>())
+        (node.to_owned(), of_allocated(engine, node, &here))
+    }));
+    all
 }
 
-/// The slices of a job that gets its GPUs without a decision of ours, on the nodes that Slurm's test has chosen.
-pub(crate) fn slices_without_decision(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Effect {
-    if may_have_gpus(view) {
-        slices_in_test(engine, view, None, slurm.nodes(), slurm)
-    } else {
-        Effect::Slices(0)
-    }
-}
-
-/// The slices of a job on the `nodes` that Slurm's test has chosen: those of our decision, and on nodes without one those of
-/// what Slurm means to give. Slurm holds the job to its limits with this number.
-pub(crate) fn slices_in_test(
+/// What a job takes on the `nodes` that Slurm's test has chosen: by our decision, and on nodes without one by what Slurm means to
+/// give. Slurm holds the job to its limits with the slices.
+pub(crate) fn taken_in_test(
     engine: &Engine,
     view: &JobView,
     placement: Option<&JobPlacement>,
     nodes: &[NodeView],
     slurm: &impl Slurm,
-) -> Effect {
-    let decided = placement.map_or(0, |placement| slices_for_placement(engine, placement));
+) -> Amount {
+    if !may_have_gpus(view) && placement.is_none() {
+        return Amount::default();
+    }
+    let decided = placement.into_iter().flat_map(|placement| &placement.nodes);
+    let decided: Amount = decided.map(|(node, given)| of_grant(engine, node, &given.grant)).sum();
     let undecided = nodes.iter().filter(|node| placement.is_none_or(|p| p.on(&node.name).is_none()));
-    Effect::Slices(
-        decided + undecided.map(|node| slices_for_slurms_choice(engine, view, node, slurm)).sum::<u64>(),
-    )
+    decided + undecided.map(|node| of_slurms_choice(engine, view, node, slurm)).sum()
 }
 
-fn slices_for_placement(engine: &Engine, placement: &JobPlacement) -> u64 {
-    let one = |(node, given): &(String, NodeGrant)| slices_for_grant(engine, node, &given.grant);
-    placement.nodes.iter().map(one).sum()
-}
-
-fn slices_for_slurms_choice(engine: &Engine, view: &JobView, node: &NodeView, slurm: &impl Slurm) -> u64 {
+fn of_slurms_choice(engine: &Engine, view: &JobView, node: &NodeView, slurm: &impl Slurm) -> Amount {
     if view.exclusive {
         let all = slurm.gpus(node).or_else(|| engine.described_gpus(&node.name)).unwrap_or(0);
-        return slices_for_whole(engine, &node.name, (0..u16::try_from(all).unwrap_or(0)).map(GpuIndex));
+        return of_whole(engine, &node.name, (0..u16::try_from(all).unwrap_or(0)).map(GpuIndex));
     }
-    let Some(slurms) = slurm.choice(node) else { return 0 };
+    let Some(slurms) = slurm.choice(node) else { return Amount::default() };
     let entries = view.gres.iter().zip(&slurms.entries).filter(|(_, entry)| !entry.chosen.is_empty());
     let given = |(asked, entry): (&GresRequest, &EntryChoice)| Allocated {
         node: node.name.to_string(),
@@ -78,26 +68,27 @@ fn slices_for_slurms_choice(engine: &Engine, view: &JobView, node: &NodeView, sl
         amount: entry.amount,
     };
     let given: Vec<Allocated> = entries.map(given).collect();
-    slices_for_allocated(engine, &node.name, &given.iter().collect::<Vec<_>>())
+    of_allocated(engine, &node.name, &given.iter().collect::<Vec<_>>())
 }
 
 fn may_have_gpus(view: &JobView) -> bool {
     view.exclusive || !view.gres.is_empty()
 }
 
-fn slices_for_whole(engine: &Engine, node: &str, gpus: impl Iterator<Item = GpuIndex>) -> u64 {
-    gpus.map(|gpu| slices::slices_for_gpu(engine.model_of(node, gpu))).sum()
+fn of_whole(engine: &Engine, node: &str, gpus: impl Iterator<Item = GpuIndex>) -> Amount {
+    let one = |gpu| Amount { gpus: 1, slices: slices::slices_for_gpu(engine.model_of(node, gpu)) };
+    gpus.map(one).sum()
 }
 
-fn slices_for_grant(engine: &Engine, node: &str, grant: &Grant) -> u64 {
+fn of_grant(engine: &Engine, node: &str, grant: &Grant) -> Amount {
     let pool = engine.site().policy().tasks.unwrap_or_default();
-    slices::slices_for_grant(grant, |gpu| engine.model_of(node, gpu), pool)
+    let slices = slices::slices_for_grant(grant, |gpu| engine.model_of(node, gpu), pool);
+    Amount { gpus: slices::whole_gpus(grant), slices }
 }
 
-/// Counts the slices that Slurm gives on a node without a placement: GPUs that the site leaves to it, or of a node that
-/// `tessera.toml` does not describe. How large a shard is there, nobody has said. An exclusive job has its GPUs' shards as
-/// well.
-fn slices_for_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64 {
+/// Counts what Slurm gives on a node without a placement: GPUs that the site leaves to it, or of a node that `tessera.toml` does not
+/// describe. How large a shard is there, nobody has said. An exclusive job has its GPUs' shards as well.
+fn of_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> Amount {
     let of_kind = |kind| here.iter().filter(move |on| on.kind == kind);
     let whole = union(of_kind(GresKind::Gpu).map(|on| on.gpus));
     let share = |on: &&Allocated| {
@@ -107,14 +98,14 @@ fn slices_for_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64
             on.gpus.iter().filter(|gpu| !whole.contains(*gpu) && ours(gpu)).collect();
         if several.len() > 1 {
             // They become the job's as a whole: `place_on_node::unmanaged`.
-            return Some(slices_for_whole(engine, node, several.into_iter()));
+            return Some(of_whole(engine, node, several.into_iter()));
         }
         let gpu = on.gpus.iter().find(|gpu| !whole.contains(*gpu))?;
         let mem_mib = engine.model_of(node, gpu)?.shards_mib(u32::try_from(on.amount).unwrap_or(u32::MAX));
-        Some(slices_for_grant(engine, node, &Grant::Mps { on: ShareOn::Gpu(gpu), mem_mib, threads: 1 }))
+        Some(of_grant(engine, node, &Grant::Mps { on: ShareOn::Gpu(gpu), mem_mib, threads: 1 }))
     };
-    let shares: u64 = of_kind(GresKind::Shard).filter_map(share).sum();
-    slices_for_whole(engine, node, whole.iter()) + shares
+    let shares: Amount = of_kind(GresKind::Shard).filter_map(share).sum();
+    of_whole(engine, node, whole.iter()) + shares
 }
 
 #[cfg(test)]
@@ -139,24 +130,24 @@ mod tests {
         Allocated { node: node.to_owned(), kind, gpus: GpuSet::from_bits(bits), amount }
     }
 
+    fn counted(held: &[(String, Amount)]) -> u64 {
+        held.iter().map(|(_, amount)| amount.slices).sum()
+    }
+
     #[test]
     fn whatever_slurm_has_allocated_counts() {
-        let of = |allocated: &[Allocated]| slices_at_start(&engine(), &view(true), None, allocated);
+        let of = |allocated: &[Allocated]| counted(&held(&engine(), &view(true), None, allocated));
         let gpu = GresKind::Gpu;
-        assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n2", gpu, 0b1, 1)]), Effect::Slices(18));
-        assert_eq!(of(&[on("n1", GresKind::Shard, 0b1, 20)]), Effect::Slices(4));
+        assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n2", gpu, 0b1, 1)]), 18);
+        assert_eq!(of(&[on("n1", GresKind::Shard, 0b1, 20)]), 4);
         // Those of several GPUs are the job's as a whole.
-        assert_eq!(of(&[on("n1", GresKind::Shard, 0b11, 50)]), Effect::Slices(14));
+        assert_eq!(of(&[on("n1", GresKind::Shard, 0b11, 50)]), 14);
         // A node that nobody has described: its GPUs count as uncut ones, its shards not.
-        assert_eq!(of(&[on("x1", gpu, 0b111, 3)]), Effect::Slices(21));
-        assert_eq!(of(&[on("x1", GresKind::Shard, 0b1, 20)]), Effect::Slices(0));
+        assert_eq!(of(&[on("x1", gpu, 0b111, 3)]), 21);
+        assert_eq!(of(&[on("x1", GresKind::Shard, 0b1, 20)]), 0);
         // All of a node, by both names.
-        assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n1", GresKind::Shard, 0b11, 80)]), Effect::Slices(14));
-        assert_eq!(
-            slices_at_start(&engine(), &view(false), None, &[]),
-            Effect::Slices(0),
-            "its user removed its GRES"
-        );
+        assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n1", GresKind::Shard, 0b11, 80)]), 14);
+        assert_eq!(held(&engine(), &view(false), None, &[]), [], "its user removed its GRES");
     }
 
     #[test]
@@ -167,9 +158,8 @@ mod tests {
         let spec = protocol::MigSpec { gpu: GpuIndex(0), profile, start: geometry::Slice(0) };
         let placement =
             JobPlacement { job: JobId(5), nodes: vec![("n1".to_owned(), Grant::Mig(vec![spec]).into())] };
-        let counted =
-            |allocated: &[Allocated]| slices_at_start(&engine, &view(false), Some(&placement), allocated);
-        assert_eq!(counted(&[on("n1", GresKind::Shard, 1, 10)]), Effect::Slices(2));
-        assert_eq!(counted(&[on("n2", GresKind::Gpu, 1, 1)]), Effect::Slices(6));
+        let of = |allocated: &[Allocated]| counted(&held(&engine, &view(false), Some(&placement), allocated));
+        assert_eq!(of(&[on("n1", GresKind::Shard, 1, 10)]), 2);
+        assert_eq!(of(&[on("n2", GresKind::Gpu, 1, 1)]), 6);
     }
 }

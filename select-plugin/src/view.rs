@@ -52,6 +52,10 @@ pub(crate) struct JobView {
     pub(crate) partition: Option<String>,
     /// The account that it is charged to.
     pub(crate) account: Option<String>,
+    /// Its QOS; `None` without one.
+    pub(crate) qos: Option<String>,
+    /// Its time limit, minutes, or that of its partition.
+    pub(crate) minutes: u32,
     /// Its AdminComment: a planner's decision may stand there.
     pub(crate) comment: AdminComment,
     /// Time at which this was read, seconds since 1970: plans lapse.
@@ -170,6 +174,8 @@ impl JobView {
             cpus: 1,
             partition: None,
             account: None,
+            qos: None,
+            minutes: 60,
             comment: AdminComment::default(),
             now: 100,
             starts_by: None,

@@ -6,7 +6,7 @@ use plugin_rt::text;
 use protocol::wire::{CHANGE_ENV, REQUEST_ENV, request_in_gres};
 use slurm_numbers as numbers;
 use slurmctld_rt::spank_env::{MAX_BYTES, MAX_ENTRIES, MAX_RECORDED_ENTRIES, check_names, is_named};
-use slurmctld_rt::{entries, variable};
+use slurmctld_rt::{entries, qos_name, variable};
 
 use super::host::Host;
 use super::records::{Desc, Details, Job};
@@ -73,6 +73,9 @@ pub(super) fn described(desc: Desc) -> Described {
         tasks_per_node: tasks_per_node(desc),
         account: string(desc.account()),
         user: desc.user_id(),
+        qos: string(desc.qos()),
+        minutes: set(desc.time_limit()),
+        nodes: set(desc.min_nodes()),
         exclusive: desc.shared() == numbers::JOB_SHARED_NONE,
         // SAFETY: slurm.h: null or NUL-terminated.
         comment: unsafe { text(desc.admin_comment()) },
@@ -84,6 +87,11 @@ pub(super) fn described(desc: Desc) -> Described {
 /// `--ntasks-per-gpu`, where it is given.
 fn tasks_per_gpu(per_tres: u16) -> Option<u16> {
     Some(per_tres).filter(|n| *n != 0 && *n != numbers::NO_VAL16)
+}
+
+/// A number that somebody has said.
+fn set(number: u32) -> Option<u32> {
+    Some(number).filter(|number| *number != numbers::NO_VAL)
 }
 
 /// Slurm tasks per node: as the user counts them, else the job's over the fewest nodes that it asks for.
@@ -118,6 +126,11 @@ pub(super) fn recorded(job: Job, counts_env: bool) -> Recorded {
         partition: string(job.partition()),
         required_nodes: details.and_then(|d| string(d.req_nodes())),
         account: string(job.account()),
+        user: job.user_id(),
+        // SAFETY: hooks run under slurmctld's job lock.
+        qos: unsafe { qos_name(job.qos_ptr()) },
+        minutes: set(job.time_limit()),
+        nodes: details.map_or(1, Details::min_nodes),
         tres: Tres {
             per_job: string(job.tres_per_job()),
             per_node: string(job.tres_per_node()),

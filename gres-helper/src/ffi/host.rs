@@ -3,6 +3,7 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use admission::amounts::time_limit;
 use admission::slices::names_slices;
 use plugin_rt::{symbol, text};
 use slurm_numbers as numbers;
@@ -62,7 +63,10 @@ impl Slurm for Host {
         let record = unsafe { PartitionRecord::at(record) }.filter(|record| record.is_marked())?;
         // SAFETY: null or NUL-terminated.
         let nodes = unsafe { text(record.nodes()) };
-        Some(Partition { nodes, exclusive: record.max_share() == 0 })
+        let times = [record.default_time(), record.max_time()];
+        let minutes = time_limit(numbers::NO_VAL, times[0], times[1], numbers::NO_VAL);
+        let most_minutes = time_limit(times[1], times[1], times[1], numbers::NO_VAL);
+        Some(Partition { nodes, exclusive: record.max_share() == 0, minutes, most_minutes })
     }
 
     fn node_gres(&self, name: &str) -> Option<String> {

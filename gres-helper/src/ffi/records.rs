@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use slurm_tables::table::BadTable;
 use slurm_tables::{Layout, record};
+use slurmctld_rt::learn_qos;
 
 record! {
     /// A job that is submitted or changed [slurm/slurm.h].
@@ -21,10 +22,12 @@ record! {
         ntasks_per_tres: u16;
         num_tasks: u32;
         partition: *mut c_char;
+        qos: *mut c_char;
         req_nodes: *mut c_char;
         shared: u16;
         spank_job_env: *mut *mut c_char, at spank_job_env_at;
         spank_job_env_size: u32, at spank_job_env_size_at;
+        time_limit: u32;
         tres_bind: *mut c_char;
         tres_per_job: *mut c_char;
         tres_per_node: *mut c_char, at tres_per_node_at;
@@ -46,8 +49,10 @@ record! {
         job_state: u32;
         licenses: *mut c_char;
         partition: *mut c_char;
+        qos_ptr: *mut c_void;
         spank_job_env: *mut *mut c_char, at spank_job_env_at;
         spank_job_env_size: u32, at spank_job_env_size_at;
+        time_limit: u32;
         tres_per_job: *mut c_char;
         tres_per_node: *mut c_char;
         tres_per_socket: *mut c_char;
@@ -85,7 +90,9 @@ record! {
 record! {
     /// A partition [src/slurmctld/slurmctld.h].
     pub(super) struct Partition, PartitionLayout = "part_record", magic "PART_MAGIC" {
+        default_time: u32;
         max_share: u16;
+        max_time: u32;
         name: *mut c_char;
         nodes: *mut c_char;
     }
@@ -131,6 +138,7 @@ pub(super) fn learn(layout: &Layout) -> Result<(), BadTable> {
     Partition::learn(layout)?;
     AccountLocks::learn(layout)?;
     User::learn(layout)?;
+    learn_qos(layout)?;
     Conf::learn(layout)
 }
 

@@ -1,5 +1,7 @@
 //! What jobs hold: from the commit of an allocation to the end of the last epilog.
 
+use admission::Submission;
+use admission::amounts::{Amount, Running};
 use geometry::{JobId, Uid};
 use node_layout::layout_of;
 use node_layout::{Layout, forget_idle, parse_layout, remember_idle};
@@ -69,6 +71,7 @@ impl Engine {
     /// Releases a job as [`Self::release`] does, but its epilogs follow: its places are shown as its own until
     /// [`Self::is_over`].
     pub(crate) fn begin_end(&mut self, job: JobId) -> Vec<String> {
+        self.running.end(job);
         let held = self.names_held(job);
         for name in &held {
             let had = self.take_from(job, name);
@@ -79,6 +82,21 @@ impl Engine {
             self.recount(name);
         }
         held
+    }
+
+    /// Counts a job that runs among those that limits add up, with what it has on each node.
+    pub(crate) fn runs(&mut self, id: JobId, job: &Submission, held: Vec<(String, Amount)>) {
+        self.running.begin(id, job, held, &self.config);
+    }
+
+    /// Counts no more what a running job had on a node.
+    pub(crate) fn runs_on_less(&mut self, id: JobId, node: &str) {
+        self.running.leave(id, node);
+    }
+
+    /// The running jobs that limits add up.
+    pub(crate) fn running(&self) -> &Running {
+        &self.running
     }
 
     /// The nodes on which jobs are ending.

@@ -23,6 +23,7 @@ mod standing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use admission::amounts::Running;
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
 use node_layout::ConfigInForce;
@@ -72,6 +73,8 @@ pub(crate) struct Engine {
     version: ConfigInForce,
     claims: claims::Claims,
     budgets: Budgets,
+    /// Running jobs, by limits that add them up.
+    running: Running,
 }
 
 struct NodeEntry {
@@ -145,6 +148,7 @@ impl Engine {
             version: ConfigInForce::Current,
             claims: claims::Claims::default(),
             memo: Arc::default(),
+            running: Running::default(),
         }
     }
 

@@ -2,12 +2,13 @@
 
 use std::ffi::c_void;
 
+use admission::amounts::time_limit;
 use geometry::{JobId, Uid};
 use protocol::AdminComment;
 use protocol::wire::{CHANGE_ENV, PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, request_of_change};
 use slurm_numbers as numbers;
 use slurmctld_rt::spank_env::{BadEnv, MAX_RECORDED_ENTRIES};
-use slurmctld_rt::{List, entries, item, text, variable};
+use slurmctld_rt::{List, entries, item, qos_name, text, variable};
 
 use super::host::{Host, name_of};
 use super::records::{Details, Job, JobGres, Partition, Resources};
@@ -67,11 +68,22 @@ pub(super) fn view(host: &Host, job: Job) -> JobView {
         partition: partition(job),
         // SAFETY: null or NUL-terminated.
         account: unsafe { text(job.account()) },
+        // SAFETY: hooks run under slurmctld's job lock.
+        qos: unsafe { qos_name(job.qos_ptr()) },
+        minutes: minutes(job),
         // SAFETY: null or NUL-terminated.
         comment: AdminComment::parse(&unsafe { text(job.admin_comment()) }.unwrap_or_default()),
         now: host.now(),
         starts_by: starts_by(job.deadline(), [job.time_min(), job.time_limit()]),
     }
+}
+
+/// See [`JobView::minutes`].
+fn minutes(job: Job) -> u32 {
+    // SAFETY: null or a live partition's record.
+    let part = unsafe { Partition::at(job.part_ptr()) };
+    let [default, most] = part.map_or([numbers::NO_VAL; 2], |part| [part.default_time(), part.max_time()]);
+    time_limit(job.time_limit(), default, most, numbers::NO_VAL)
 }
 
 /// See [`JobView::cpus`].

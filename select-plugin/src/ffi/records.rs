@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use slurm_tables::table::BadTable;
 use slurm_tables::{Layout, List, Wide, record};
-use slurmctld_rt::BitString;
+use slurmctld_rt::{BitString, learn_qos};
 
 type Bits = *mut BitString;
 
@@ -27,6 +27,7 @@ record! {
         licenses: *mut c_char, at licenses_at;
         part_ptr: *mut c_void;
         part_ptr_list: *mut List;
+        qos_ptr: *mut c_void;
         spank_job_env: *mut *mut c_char, at spank_job_env_at;
         spank_job_env_size: u32, at spank_job_env_size_at;
         start_time: i64, at start_time_at;
@@ -80,7 +81,9 @@ record! {
 record! {
     /// A partition [src/slurmctld/slurmctld.h].
     pub(super) struct Partition, PartitionLayout = "part_record", magic "PART_MAGIC" {
+        default_time: u32;
         flags: Wide;
+        max_time: u32;
         name: *mut c_char;
         node_bitmap: Bits;
     }
@@ -185,6 +188,7 @@ pub(super) fn learn(layout: &Layout) -> Result<(), BadTable> {
     StepGres::learn(layout)?;
     Step::learn(layout)?;
     Reserved::learn(layout)?;
+    learn_qos(layout)?;
     Conf::learn(layout)
 }
 

@@ -89,7 +89,9 @@ impl PendingTest {
     /// Holds a job that a limit forbids, or whose shards nobody counts: then [`Self::lack`] says so. Else takes back what was said
     /// of that before, and rules out the nodes that count otherwise.
     fn keep_to_limits(&mut self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
-        if let Some(why) = limited::why(&self.view, || slurm.within_reach().to_vec(), engine.site()) {
+        if let Some(why) =
+            limited::why(&self.view, self.test.min_nodes, || slurm.within_reach().to_vec(), engine)
+        {
             self.lack = Some(Reason::Limit);
             return limited::block_on_limit(&self.view, why, slurm.nodes());
         }

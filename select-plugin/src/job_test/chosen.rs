@@ -73,7 +73,7 @@ impl<'a, S: Slurm> Asked<'a, S> {
         if !plain || !self.nodes.iter().any(|node| several(&node)) {
             return None;
         }
-        limited::why_not_whole(self.view, self.nodes, engine.site())
+        limited::why_not_whole(self.view, self.nodes, engine)
     }
 
     /// The question on one of the nodes, with the number of GPUs that Slurm chose there.

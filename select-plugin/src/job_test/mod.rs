@@ -41,6 +41,7 @@ use decision_counts::decisions::{self, Reason};
 use geometry::JobId;
 
 use crate::effect::Effect;
+use crate::limited;
 use crate::memory::Memory;
 use crate::node_order::Costs;
 use crate::slices;
@@ -162,8 +163,12 @@ impl PendingTest {
                 (Opinion::Refused(Reason::Power), Effect::refusal().into())
             }
             (Ask::RunNow, None) => {
-                let counted = slices::slices_without_decision(&memory.engine, &self.view, slurm);
-                (Opinion::AsSlurmSays, vec![Effect::Placement(None), counted])
+                let (view, engine) = (&self.view, &memory.engine);
+                let takes = || slices::taken_in_test(engine, view, None, slurm.nodes(), slurm);
+                if let Some(why) = limited::why_not_with(view, takes, engine) {
+                    return (Opinion::Refused(Reason::Limit), limited::refuse(view, why));
+                }
+                (Opinion::AsSlurmSays, vec![Effect::Placement(None), Effect::Slices(takes().slices)])
             }
             (Ask::WillRun, Some(want)) => {
                 start::later(&self.view, want, &mut memory.engine, slurm, self.has_good)

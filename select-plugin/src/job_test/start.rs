@@ -16,6 +16,7 @@ use super::chosen::{Asked, Decided};
 use super::wait::{said, wait_alone, wait_later, wait_now};
 use crate::effect::{Counted, Devices, Effect};
 use crate::engine::Engine;
+use crate::limited;
 use crate::memory::{Memory, Pending};
 use crate::narrow::first_fit;
 use crate::node_order::Costs;
@@ -46,14 +47,7 @@ impl Start<'_> {
         let engine = &mut memory.engine;
         let asked = Asked::new(view, want, engine, slurm);
         if let Some(why) = asked.whole_of_several(engine) {
-            // What an earlier test said of it has been taken back before Slurm's own.
-            effects.extend(Effect::comment(
-                &view.comment,
-                CommentBody::Limited(why),
-                view.comment.asks.clone(),
-            ));
-            effects.extend(Effect::refusal());
-            return (Opinion::Refused(Reason::Limit), effects);
+            return (Opinion::Refused(Reason::Limit), limited::refuse(view, why));
         }
         let decided = match per_instance {
             Some(one) => decide_alike(&asked, one, engine, &mut effects),
@@ -64,6 +58,11 @@ impl Start<'_> {
                 if let Err(short) = decided.take_caps(engine, want) {
                     return without_power(&asked, engine, &short, effects);
                 }
+                let takes = slices::taken_in_test(engine, view, Some(&decided.placement), asked.nodes, slurm);
+                if let Some(why) = limited::why_not_with(view, || takes, engine) {
+                    effects.extend(limited::refuse(view, why));
+                    return (Opinion::Refused(Reason::Limit), effects);
+                }
                 if wait_now(&asked, engine, &mut decided, &mut effects) {
                     return (Opinion::Refused(Reason::BetterGpus), effects);
                 }
@@ -71,13 +70,7 @@ impl Start<'_> {
                     decided.add_node(costs.why_taken(node.index));
                 }
                 effects.extend(written_down(engine, &decided));
-                effects.push(slices::slices_in_test(
-                    engine,
-                    view,
-                    Some(&decided.placement),
-                    asked.nodes,
-                    slurm,
-                ));
+                effects.push(Effect::Slices(takes.slices));
                 if slurm.preempted().is_some_and(|jobs| !jobs.is_empty()) {
                     // There is room on the GPUs, and Slurm needs cores or memory.
                     preempt(&asked, engine, victims, &mut effects);

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+pub mod amounts;
 mod aside;
 pub mod change;
 pub mod gres_list;

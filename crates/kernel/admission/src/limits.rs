@@ -5,18 +5,20 @@ use geometry::size::{display_gb, gigabytes_as_mib};
 use node_state::MigPolicy;
 use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
-use site_config::{Limit, NodeSpec, SiteConfig};
+use site_config::{Limit, NodeSpec, SiteConfig, Whose};
 
-use crate::Submission;
+use crate::{Submission, amounts};
 
 /// The limits that hold for a job. Slurm may start it in any of its partitions, so all of theirs do.
 #[must_use]
 pub fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Limit> {
-    let account = job.account.as_deref();
+    let (account, qos) = (job.account.as_deref(), job.qos.as_deref());
+    let whose = Whose { partition: None, account, uid: job.user, qos };
     if job.partitions.is_empty() {
-        return config.limits_for(None, account).collect();
+        return config.limits_for(whose).collect();
     }
-    job.partitions.iter().flat_map(|p| config.limits_for(Some(p), account)).collect()
+    let of = |name: &'a String| config.limits_for(Whose { partition: Some(name.as_str()), ..whose });
+    job.partitions.iter().flat_map(of).collect()
 }
 
 /// Why the limits forbid this request to the job; `None` if they do not.
@@ -74,16 +76,18 @@ pub fn forbids_counted(
     counted: &[Entry],
     config: &SiteConfig,
 ) -> Option<String> {
-    match request.filter(|request| request.isolation != Isolation::None) {
+    let ours = request.filter(|request| request.isolation != Isolation::None);
+    let by_kind = match ours {
         Some(request) => refusal(request, job, config),
         None => plain_refusal(job, counted, config),
-    }
+    };
+    by_kind.or_else(|| amounts::never(amounts::least(ours, counted, job, config), job, config))
 }
 
 /// Why the limits forbid what the job asks of Slurm alone, without a request of ours or with `none`; `None` if they do
 /// not.
 #[must_use]
-pub(crate) fn plain_refusal(job: &Submission, entries: &[Entry], config: &SiteConfig) -> Option<String> {
+fn plain_refusal(job: &Submission, entries: &[Entry], config: &SiteConfig) -> Option<String> {
     if limits_of(job, config).is_empty() {
         return None;
     }

@@ -7,10 +7,11 @@ use protocol::wire::parse_request;
 use protocol::{Isolation, MAX_INSTANCES, MAX_SEATS, Request};
 use site_config::{NodeSpec, SiteConfig};
 
-use crate::limits::{can_run, limits_of, plain_refusal, possible_sizes, refusal};
+use crate::limits::{can_run, forbids_counted, limits_of, possible_sizes, refusal};
 
+use crate::gres_list::Entry;
 use crate::meaning::{SlurmAsks, in_options, meaning};
-use crate::{Refusal, Submission, note, power, shares};
+use crate::{Refusal, Submission, amounts, note, power, shares};
 use decision_counts::decisions::Reason;
 
 /// Decision about a submission.
@@ -67,7 +68,7 @@ fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, Refusa
             Err(Refusal::new(Reason::Config, why))
         }
         (None, Some(config)) => {
-            let forbidden = plain_refusal(job, &job.tres.gpu_entries(), config).map(Refusal::limit);
+            let forbidden = forbids_counted(None, job, &job.tres.gpu_entries(), config).map(Refusal::limit);
             let refused = forbidden.or_else(|| shares::refusal(job, config).map(Refusal::impossible));
             refused.map_or(Ok(Ruling::Untouched), Err)
         }
@@ -149,8 +150,13 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
     let shards =
         admitted.clone().filter_map(|a| if let Admission::Shards(n) = a { Some(n) } else { None }).min();
     let gpus = admitted.filter_map(|a| if let Admission::Gpus(n) = a { Some(n) } else { None }).min();
+    let fits = |request: &Request, counted: &[Entry]| {
+        let why = amounts::never(amounts::least(Some(request), counted, job, config), job, config);
+        why.map_or(Ok(()), |why| Err(Refusal::limit(format!("{}: {why}", in_options(request)))))
+    };
     match (shards, gpus) {
         (Some(shards), _) => {
+            fits(&request, &[])?;
             let request = possible_sizes(request, &candidates, &limits_of(job, config));
             Ok(Ruling::Accepted { request, add: Some(("shard", shards)), note: None })
         }
@@ -159,7 +165,9 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
                 let why = format!("{}: no node could ever satisfy this: {why}", in_options(&request));
                 return Err(Refusal::impossible(why));
             }
-            let has_gpus = !job.tres.gpu_entries().is_empty();
+            let entries = job.tres.gpu_entries();
+            let has_gpus = !entries.is_empty();
+            fits(&request, &if has_gpus { entries } else { vec![Entry::per_node("gpu", gpus.into())] })?;
             let tasks = matches!(request.isolation, Isolation::Tasks { .. });
             let isolation = if tasks { request.isolation.clone() } else { Isolation::Whole };
             let request = Request { isolation, ..request };

@@ -42,6 +42,16 @@ pub fn slices_for_grant<'a>(
     counted.max(1)
 }
 
+/// The GPUs that a grant has whole.
+#[must_use]
+pub fn whole_gpus(grant: &Grant) -> u64 {
+    match grant {
+        Grant::Whole(gpus) => gpus.len() as u64,
+        Grant::Tasks(TaskGrant { on: TaskDevices::Own { gpus, .. }, .. }) => gpus.len() as u64,
+        Grant::Mig(_) | Grant::Compute { .. } | Grant::Mps { .. } | Grant::Tasks(_) => 0,
+    }
+}
+
 fn slices_for_instance(spec: MigSpec, model: Option<&Model>) -> u64 {
     let profile = model.and_then(|m| m.profile_by_id(spec.profile));
     profile.map_or(0, |p| u64::from(p.compute_slices))

@@ -14,6 +14,7 @@ mod health;
 pub mod hostlist;
 mod idle;
 mod limit;
+mod limits;
 mod matrix;
 mod matrix_cells;
 mod models;
@@ -32,7 +33,7 @@ use std::path::{Path, PathBuf};
 pub use gres_conf::{AutoDetect, GpuOrder, gpu_order};
 pub use health::{HealthAction, HealthEvent, HealthReturn, HealthRule, health_rules};
 pub use idle::{Idle, IdleEnd, IdleKind, IdleRule, IdleTell};
-pub use limit::Limit;
+pub use limit::{Limit, Most, Whose};
 pub use matrix::links_of_file;
 pub use sections::{RUN_DIR, STATE_DIR};
 pub use toml_tables::{ConfigError, nearest};
@@ -92,7 +93,7 @@ fn sections(
         power_budgets: budgets::read(root, nodes.complete.then_some(&nodes.specs[..])),
         bandwidth_model,
         partitions: sets::partitions(root, bandwidth_model),
-        limits: sections::limits(root, &nodes.models),
+        limits: limits::limits(root, &nodes.models),
         health: health::read(root),
         idle: idle::read(root),
         nodes: nodes.specs,

@@ -1,22 +1,62 @@
-//! What jobs of a partition or an account may ask for.
+//! What jobs of a partition, an account, a QOS or a user may ask for and have.
 
 use geometry::size::display_gb;
 use geometry::{Model, Profile, split_compute_name};
 use protocol::{Isolation, Request};
 
-/// Limit on the requests of jobs of a partition or an account.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Whole GPUs and compute slices that a limit leaves; `None`: any number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Most {
+    /// Whole GPUs.
+    pub gpus: Option<u64>,
+    /// Compute slices, those of whole GPUs included.
+    pub slices: Option<u64>,
+}
+
+/// Properties of a job by which limits are chosen; `None`: not known, so only limits for all match.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Whose<'a> {
+    /// The partition.
+    pub partition: Option<&'a str>,
+    /// The account that the job is charged to.
+    pub account: Option<&'a str>,
+    /// The user's number.
+    pub uid: Option<u32>,
+    /// The QOS.
+    pub qos: Option<&'a str>,
+}
+
+/// Limit on the jobs of a partition, an account, a QOS or a user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
+    /// Place among the limits of the file, from 0.
+    pub number: usize,
+    /// Line of the file, from 1.
+    pub line: usize,
     /// The limit is for jobs in this partition; `None`: in any.
     pub partition: Option<String>,
     /// The limit is for jobs of this account; `None`: of any.
     pub account: Option<String>,
+    /// The limit is for jobs with this QOS; `None`: with any.
+    pub qos: Option<String>,
+    /// The limit is for jobs of this user, by name or number; `None`: of any.
+    pub user: Option<String>,
+    /// Number of that user; `None`: not known, so the limit holds nobody. See [`crate::SiteConfig::name_users`].
+    pub uid: Option<u32>,
     /// The only isolations allowed: `Mig(None)`, `Mig(profile)`, `Mps`, `Tasks`, `Whole`. `None`: all.
     pub isolation: Option<Vec<Isolation>>,
     /// Most instances per node; `None`: any number.
     pub max_instances: Option<u32>,
     /// Most memory per instance, share or whole GPU, MiB; `None`: any.
     pub max_mem_mib: Option<u64>,
+    /// Most that one job may have on all its nodes.
+    pub per_job: Most,
+    /// Longest time limit of a job, minutes; `None`: any.
+    pub max_time_min: Option<u32>,
+    /// Most that running jobs may have together.
+    pub running: Most,
+    /// `running` is for the jobs of each user alone.
+    pub each_user: bool,
 }
 
 impl Limit {
@@ -66,15 +106,34 @@ impl Limit {
         Some(format!("--gpu-isolation=mig:{profile} is too much {whom}: at most {most}"))
     }
 
+    /// Tells whether the limit is for a job. In names of accounts and QOS capitals do not count: Slurm knows all of them in small
+    /// letters, those of a submission only after it has asked its plugins.
+    #[must_use]
+    pub fn is_for(&self, job: Whose<'_>) -> bool {
+        let named = |own: &Option<String>, is: Option<&str>| {
+            own.as_deref().is_none_or(|own| is.is_some_and(|is| is.eq_ignore_ascii_case(own)))
+        };
+        self.partition.as_deref().is_none_or(|own| job.partition == Some(own))
+            && named(&self.account, job.account)
+            && named(&self.qos, job.qos)
+            && (self.user.is_none() || self.uid.is_some() && self.uid == job.uid)
+    }
+
     /// Whom it is for, as the end of a sentence: `in partition gpu for account lab`.
     #[must_use]
     pub fn whom(&self) -> String {
-        match (&self.partition, &self.account) {
-            (Some(p), Some(a)) => format!("in partition {p} for account {a}"),
-            (Some(p), None) => format!("in partition {p}"),
-            (None, Some(a)) => format!("for account {a}"),
-            (None, None) => String::from("here"),
-        }
+        let of = |word: &str, name: &Option<String>| name.as_ref().map(|name| format!("{word} {name}"));
+        let whose = [of("user", &self.user), of("account", &self.account), of("QOS", &self.qos)];
+        let whose: Vec<String> = whose.into_iter().flatten().collect();
+        let whose = (!whose.is_empty()).then(|| format!("for {}", whose.join(", ")));
+        let words: Vec<String> = of("in partition", &self.partition).into_iter().chain(whose).collect();
+        if words.is_empty() { String::from("here") } else { words.join(" ") }
+    }
+
+    /// The place in the file, for messages: `running_slices, line 31 of tessera.toml`.
+    #[must_use]
+    pub fn place(&self, key: &str) -> String {
+        format!("{key}, line {} of tessera.toml", self.line)
     }
 }
 

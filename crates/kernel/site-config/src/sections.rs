@@ -1,4 +1,4 @@
-//! Reads `[defaults]`, `[mps]`, `[node]` and `[[limits]]`.
+//! Reads `[defaults]`, `[mps]` and `[node]`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,6 @@ use node_state::Fill;
 use protocol::{Bandwidth, Isolation};
 use topology::{Pattern, Selection};
 
-use crate::limit::Limit;
 use crate::sets;
 use crate::types::{Defaults, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, VisibleDevices};
 use toml_tables::nearest;
@@ -97,7 +96,7 @@ fn kinds(table: &TableReader<'_, '_>, pool: bool) -> Option<Vec<Isolation>> {
 }
 
 /// Reads an isolation. If it names a profile, some node must have that.
-fn isolation(text: &str, models: &[&Model]) -> Read<Isolation> {
+pub(crate) fn isolation(text: &str, models: &[&Model]) -> Read<Isolation> {
     let words = ["auto", "mig", "mig:PROFILE", "mps", "tasks", "whole", "none"].map(|w| (w, ()));
     let Ok(read) = Isolation::parse(text) else {
         return pick("isolation", text, &words).map(|()| Isolation::Auto).map_err(|(what, hint)| {
@@ -121,7 +120,7 @@ fn see_profiles(meant: Option<&str>) -> String {
 }
 
 /// Reads a size, MiB. Some GPU must have as much memory.
-fn memory(key: &str, text: &str, models: &[&Model]) -> Read<u64> {
+pub(crate) fn memory(key: &str, text: &str, models: &[&Model]) -> Read<u64> {
     let mib = size::parse_mib(text).map_err(|why| {
         (format!("{key} = {text:?} {why}"), Some("write a size such as \"10G\"".to_owned()))
     })?;
@@ -268,45 +267,4 @@ fn clients_command(table: &TableReader<'_, '_>) -> Option<Vec<String>> {
         table.errors.push(table.key_span(KEY), format!("{KEY} {what}"), Some(hint.to_owned()));
     }
     Some(words)
-}
-
-pub(crate) fn limits(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Vec<Limit> {
-    root.tables("limits").into_iter().map(|table| limit(table, models)).collect()
-}
-
-fn limit(table: TableReader<'_, '_>, models: &[&Model]) -> Limit {
-    let text = |key| table.string(key).map(|at| at.value);
-    let (partition, account) = (text("partition"), text("account"));
-    if !table.has("partition") && !table.has("account") {
-        let hint = "add partition = \"…\" or account = \"…\"".to_owned();
-        table.errors.push(
-            table.span.clone(),
-            "[[limits]] names neither a partition nor an account",
-            Some(hint),
-        );
-    }
-    let isolation = table.strings("isolation").map(|list| {
-        let one = |At { value, span }: At<String>| match isolation(&value, models) {
-            Ok(Isolation::Auto | Isolation::None) => {
-                let hint = "use mig, mig:PROFILE, mps, tasks or whole".to_owned();
-                table.errors.push(span, format!("isolation cannot be limited to {value}"), Some(hint));
-                None
-            }
-            Ok(kind) => Some(kind),
-            Err((what, hint)) => {
-                table.errors.push(span, what, hint);
-                None
-            }
-        };
-        list.into_iter().filter_map(one).collect()
-    });
-    let read = Limit {
-        partition,
-        account,
-        isolation,
-        max_instances: table.number("max_instances", 1..1025).and_then(|at| u32::try_from(at.value).ok()),
-        max_mem_mib: table.parsed("max_mem", |text| memory("max_mem", text, models)).map(|at| at.value),
-    };
-    table.finish();
-    read
 }

@@ -15,7 +15,7 @@ use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
 
 use crate::health::HealthRule;
 use crate::idle::Idle;
-use crate::limit::Limit;
+use crate::limit::{Limit, Whose};
 
 /// A whole `tessera.toml` without errors.
 #[derive(Clone, Debug)]
@@ -499,17 +499,16 @@ impl SiteConfig {
         self.nodes.iter().find(|spec| spec.names.iter().any(|n| n == name))
     }
 
-    /// The limits that apply to jobs of this partition and account. In names of accounts capitals do not count: Slurm knows all
-    /// of them in small letters, those of a submission only after it has asked its plugins.
-    pub fn limits_for<'a>(
-        &'a self,
-        partition: Option<&'a str>,
-        account: Option<&'a str>,
-    ) -> impl Iterator<Item = &'a Limit> {
-        let in_partition = move |l: &Limit| l.partition.as_deref().is_none_or(|w| partition == Some(w));
-        let of_account = move |l: &Limit| {
-            l.account.as_deref().is_none_or(|w| account.is_some_and(|is| is.eq_ignore_ascii_case(w)))
-        };
-        self.limits.iter().filter(move |l| in_partition(l) && of_account(l))
+    /// The limits that apply to such jobs.
+    pub fn limits_for<'a>(&'a self, job: Whose<'a>) -> impl Iterator<Item = &'a Limit> {
+        self.limits.iter().filter(move |limit| limit.is_for(job))
+    }
+
+    /// Fills in the numbers of the users whom limits name; gives the limits of those who are not known.
+    pub fn name_users(&mut self, uid_of: impl Fn(&str) -> Option<u32>) -> Vec<&Limit> {
+        for limit in self.limits.iter_mut().filter(|limit| limit.uid.is_none()) {
+            limit.uid = limit.user.as_deref().and_then(&uid_of);
+        }
+        self.limits.iter().filter(|limit| limit.user.is_some() && limit.uid.is_none()).collect()
     }
 }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use geometry::GpuIndex;
 use node_state::{Kind, MigPolicy, SetPolicy};
 use protocol::{Bandwidth, Isolation, Request, SetWait};
-use site_config::{AutoDetect, LearnFrom, MemoryLimit, SiteConfig, VisibleDevices, config_path, parse};
+use site_config::{
+    AutoDetect, LearnFrom, MemoryLimit, Most, SiteConfig, VisibleDevices, Whose, config_path, parse,
+};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 const FULL: &str = r#"
@@ -158,11 +160,40 @@ fn unset_means_the_defaults() {
     assert_eq!(config.nodes[0].mig, MigPolicy::Dynamic);
 }
 
+fn in_partition(name: &str) -> Whose<'_> {
+    Whose { partition: Some(name), ..Whose::default() }
+}
+
+#[test]
+fn a_limit_is_for_the_jobs_that_all_of_its_keys_name() {
+    let text = FULL.replacen(
+        "[[limits]]",
+        "[[limits]]\nuser = \"alice\"\nqos = \"Long\"\nmax_gpus = 4\nmax_slices = 28\nmax_time_min = 240\nrunning_gpus = 8\n\
+         running_slices = 56\n\n[[limits]]\neach_user = true\nrunning_slices = 14\n\n[[limits]]",
+        1,
+    );
+    let mut config = read(&text);
+    let own = config.limits[0].clone();
+    assert_eq!((own.number, text.lines().nth(own.line - 1)), (0, Some("[[limits]]")));
+    assert_eq!((own.per_job, own.max_time_min), (Most { gpus: Some(4), slices: Some(28) }, Some(240)));
+    assert_eq!((own.running, own.each_user), (Most { gpus: Some(8), slices: Some(56) }, false));
+    assert_eq!(own.whom(), "for user alice, QOS Long");
+    let (each, rest) = (config.limits[1].clone(), &config.limits[2]);
+    assert_eq!((each.each_user, each.whom().as_str(), rest.number), (true, "here", 2));
+    let alice = Whose { uid: Some(1001), qos: Some("long"), ..Whose::default() };
+    assert!(!own.is_for(alice), "nobody knows her number yet");
+    assert_eq!(config.name_users(|_| None).len(), 1);
+    assert!(config.name_users(|name| (name == "alice").then_some(1001)).is_empty());
+    let own = config.limits[0].clone();
+    assert!(own.is_for(alice) && each.is_for(alice) && each.is_for(Whose::default()));
+    assert!(!own.is_for(Whose { uid: Some(1002), ..alice }) && !own.is_for(Whose { qos: None, ..alice }));
+}
+
 #[test]
 fn limits_hold_for_their_partition() {
     let config = read(FULL);
     let refusal = |partition, request: &Request| {
-        config.limits_for(Some(partition), None).find_map(|l| l.refusal(request))
+        config.limits_for(in_partition(partition)).find_map(|l| l.refusal(request))
     };
     let mut request = Request::new(Isolation::Whole);
     assert_eq!(refusal("other", &request), None);
@@ -189,7 +220,7 @@ fn a_profiles_name_does_not_pass_a_limit_on_memory() {
     let config = read(&text);
     let refusal = |profile: &str| {
         let request = Request::new(Isolation::Mig(Some(profile.to_owned())));
-        config.limits_for(Some("small"), None).find_map(|l| l.refusal(&request))
+        config.limits_for(in_partition("small")).find_map(|l| l.refusal(&request))
     };
     assert_eq!([refusal("2g.10gb"), refusal("1g.5gb+me")], [None, None]);
     let said = "--gpu-isolation=mig:3g.20gb is too much in partition small: at most 10.0 GB";

@@ -34,7 +34,7 @@ pub fn names_in_slurm_conf(text: &str) -> SlurmNames {
             }
         }
     }
-    SlurmNames { partitions: Some(partitions), accounts: None, gpu_types }
+    SlurmNames { partitions: Some(partitions), gpu_types, ..SlurmNames::default() }
 }
 
 /// Reads each node's `Gres=`, with that of `NodeName=DEFAULT` where its line has none.
@@ -79,7 +79,7 @@ mod tests {
         let text = "NodeName=DEFAULT Gres=gpu:a100:8,shard:320\nNodeName=n[1-2] CPUs=4 # PartitionName=no\n\
                     nodename=n3 Gres=gpu:no_consume:4 \\\n  CPUs=2\nPartitionName=DEFAULT State=UP\n\
                     PartitionName=gpu Nodes=ALL\nPartitionName=debug Nodes=n1\n";
-        let SlurmNames { partitions, accounts, gpu_types } = names_in_slurm_conf(text);
+        let SlurmNames { partitions, accounts, gpu_types, .. } = names_in_slurm_conf(text);
         assert_eq!((partitions.unwrap(), accounts), (vec!["gpu".to_owned(), "debug".to_owned()], None));
         assert_eq!(gpu_types["n2"], ["a100"]);
         assert!(gpu_types["n3"].is_empty());

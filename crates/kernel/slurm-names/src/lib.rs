@@ -18,6 +18,10 @@ pub struct SlurmNames {
     pub partitions: Option<Vec<String>>,
     /// All accounts of the accounting database.
     pub accounts: Option<Vec<String>>,
+    /// All QOS of the accounting database.
+    pub qos: Option<Vec<String>>,
+    /// Of the users whom the file names, those that slurmctld's machine knows.
+    pub users: Option<Vec<String>>,
     /// The types of the GPUs of each node, as in `Gres=gpu:TYPE:8`. A node without a type has none.
     pub gpu_types: HashMap<String, Vec<String>>,
 }
@@ -31,6 +35,8 @@ pub fn unknown_to_slurm(file_name: &str, text: &str, slurm: &SlurmNames) -> Vec<
         for limit in root.tables("limits") {
             partition(&limit, "partition", slurm, "this limit holds nobody");
             account(&limit, slurm, "this limit holds nobody");
+            other(&limit, "qos", &slurm.qos, "Slurm has no QOS");
+            other(&limit, "user", &slurm.users, "this machine knows no user");
         }
         for rule in root.table("idle").iter().flat_map(|idle| idle.tables("rules")) {
             partition(&rule, "partition", slurm, "this rule is for no job");
@@ -66,6 +72,16 @@ fn partition(table: &TableReader<'_, '_>, key: &'static str, slurm: &SlurmNames,
     let hint =
         meant.map_or_else(|| "use a partition of slurm.conf".to_owned(), |m| format!("did you mean {m}?"));
     table.errors.push(span, format!("Slurm has no partition {value}: {outcome}"), Some(hint));
+}
+
+/// Compares a name of a limit for which capitals do not count.
+fn other(table: &TableReader<'_, '_>, key: &'static str, known: &Option<Vec<String>>, lacks: &str) {
+    let Some(known) = known else { return };
+    let is_known = |name: &str| known.iter().any(|k| k.eq_ignore_ascii_case(name));
+    let Some(At { value, span }) = table.string(key).filter(|at| !is_known(&at.value)) else { return };
+    let meant =
+        nearest(&value, known.iter().map(String::as_str)).map(|meant| format!("did you mean {meant}?"));
+    table.errors.push(span, format!("{lacks} {value}: this limit holds nobody"), meant);
 }
 
 fn account(table: &TableReader<'_, '_>, slurm: &SlurmNames, outcome: &str) {

@@ -62,6 +62,11 @@ impl<'t> Errors<'t> {
         self.found.borrow_mut().push(found);
     }
 
+    /// Line of a byte of the text, from 1.
+    pub fn line_of(&self, byte: usize) -> usize {
+        self.text.bytes().take(byte).filter(|byte| *byte == b'\n').count() + 1
+    }
+
     /// Adds the errors of another file, which is named at this byte.
     pub fn adopt(&self, offset: usize, others: Vec<ConfigError>) {
         self.found.borrow_mut().extend(others.into_iter().map(|e| (offset, e)));

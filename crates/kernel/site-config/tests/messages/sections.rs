@@ -106,10 +106,26 @@ fn mps_and_node() {
 #[test]
 fn limits() {
     assert_snapshot!(beside("[[limits]]\nmax_instances = 2"), @r#"
-    tessera.toml:1:1: [[limits]] names neither a partition nor an account
+    tessera.toml:1:1: [[limits]] names no partition, account, QOS or user
     [[limits]]
-    ^~~~~~~~~~  hint: add partition = "…" or account = "…"
+    ^~~~~~~~~~  hint: add one of partition = "…", account = "…", qos = "…", user = "…" and each_user = true
     "#);
+    assert_snapshot!(beside("[[limits]]\nuser = \"alice\"\neach_user = true\nmax_gpus = 0\nmax_time_min = \"4h\""), @r#"
+    tessera.toml:1:1: [[limits]] has user and each_user
+    [[limits]]
+    ^~~~~~~~~~  hint: leave one of them out
+    tessera.toml:1:1: each_user needs a sum
+    [[limits]]
+    ^~~~~~~~~~  hint: add running_slices = 14 or running_gpus = 2
+    tessera.toml:4:12: max_gpus = 0 is out of range
+    max_gpus = 0
+               ^  hint: use 1 to 1000000
+    tessera.toml:5:16: max_time_min must be a number
+    max_time_min = "4h"
+                   ^~~~
+    "#);
+    let many = "[[limits]]\naccount = \"a\"\nmax_gpus = 1\n".repeat(1025);
+    assert!(beside(&many).starts_with("tessera.toml:3073:1: more than 1024 limits"), "{}", beside(&many));
     assert_snapshot!(beside("[limits]\npartition = \"debug\""), @r"
     tessera.toml:1:1: [limits] must be an array of tables
     [limits]

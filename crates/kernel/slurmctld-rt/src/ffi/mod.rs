@@ -3,4 +3,6 @@
 mod found;
 pub(crate) mod heap;
 pub(crate) mod lists;
+pub(crate) mod qos;
 pub(crate) mod symbols;
+pub(crate) mod users;

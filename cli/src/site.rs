@@ -13,6 +13,7 @@ use site_files::tessera_toml;
 use site_files::tessera_toml::LoadError;
 
 use crate::outcome::{Failure, status};
+use crate::slurm::caller;
 use crate::this_machine::this_node;
 use crate::unknown_name;
 
@@ -36,7 +37,7 @@ pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
     let path = path(named);
     let (config, errors) = parse(&path)?;
     if let Some(config) = config {
-        return Ok(config);
+        return Ok(with_users(config));
     }
     let shown: Vec<String> = errors.iter().map(ConfigError::render).collect();
     let failure = Failure::new(format!(
@@ -56,7 +57,13 @@ pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
     SAID.call_once(|| {
         status(&format!("{}\nTessera works with the last good version of this file.\n", failure.what()))
     });
-    Ok(good.config)
+    Ok(with_users(good.config))
+}
+
+/// The configuration with the numbers of the users whom limits name, as this machine knows them.
+fn with_users(mut config: SiteConfig) -> SiteConfig {
+    config.name_users(|name| caller::uid_of(name)?.parse().ok());
+    config
 }
 
 /// A command may read the file twice, and says once what is wrong with it.

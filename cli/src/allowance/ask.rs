@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use admission::Submission;
+use site_config::{Limit, SiteConfig};
+
 use super::rule::{self, Subject};
 use super::{Allowance, Use};
 use crate::outcome::Failure;
@@ -14,6 +17,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) account: Option<&'a str>,
     pub(crate) partition: Option<&'a str>,
     pub(crate) qos: Option<&'a str>,
+    /// The user's number.
+    pub(crate) uid: Option<u32>,
 }
 
 /// The partition of a job that names one. Of several, each has limits of its own, and Slurm tries them in turn.
@@ -24,12 +29,40 @@ pub(crate) fn single<'a>(mut partitions: impl Iterator<Item = &'a str>) -> Optio
 /// The QOS that Slurm gives a job where nothing else says one.
 const USUAL_QOS: &str = "normal";
 
-/// The limits of this user's jobs; `None`: the site has Slurm keep none.
+/// The limits of this user's jobs, those that Slurm keeps and those of `site` that add up running jobs; `None`: there are none.
 ///
 /// # Errors
 ///
 /// Slurm does not answer.
-pub(crate) fn ask(asker: Asker<'_>) -> Result<Option<Allowance>, Failure> {
+pub(crate) fn ask(asker: Asker<'_>, site: &SiteConfig) -> Result<Option<Allowance>, Failure> {
+    let by = |named: &dyn Fn(&Limit) -> bool| site.limits.iter().any(named);
+    let (by_account, by_qos) = (by(&|limit| limit.account.is_some()), by(&|limit| limit.qos.is_some()));
+    let slurms = of_slurm(asker)?;
+    let kept = slurms.is_some();
+    let mut all = slurms.unwrap_or_default();
+    if by_account || by_qos {
+        let account = asker.account.map(str::to_owned).or_else(|| caller::default_account(asker.user));
+        all.account = all.account.or(account);
+    }
+    if by_qos {
+        let qos = asker.qos.map(str::to_owned).or_else(|| default_qos(asker, all.account.as_deref()));
+        all.qos = all.qos.or(qos);
+    }
+    let job = Submission {
+        partitions: asker.partition.into_iter().map(str::to_owned).collect(),
+        account: all.account.clone(),
+        qos: all.qos.clone(),
+        user: asker.uid,
+        ..Submission::default()
+    };
+    let own = super::site::bounds(site, &job, asker.user)?;
+    let any = kept || by_qos || !own.is_empty();
+    all.bounds.extend(own);
+    Ok(any.then_some(all))
+}
+
+/// The limits that Slurm keeps; `None`: the site has it keep none.
+fn of_slurm(asker: Asker<'_>) -> Result<Option<Allowance>, Failure> {
     let config = scontrol::config()?;
     let enforced =
         scontrol::setting(&config, "AccountingStorageEnforce").unwrap_or_default().to_ascii_lowercase();

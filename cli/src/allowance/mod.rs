@@ -1,4 +1,5 @@
-//! Slurm's own limits of a user, those of associations, of QOS and of a partition's QOS, and the room that they leave.
+//! Slurm's own limits of a user, those of associations, of QOS and of a partition's QOS, `[[limits]]` on what running jobs have
+//! together, and the room that all of them leave.
 //!
 //! [`rule`] says which limits hold for a job, as slurmctld chooses among them (`acct_policy.c`), [`Bound::room`] how many more jobs one of
 //! them leaves. Both are pure; [`ask`] asks Slurm.
@@ -6,6 +7,7 @@
 mod ask;
 mod need;
 mod rule;
+mod site;
 mod text;
 mod uses;
 
@@ -32,6 +34,15 @@ pub(crate) enum Whose {
     UserOfQos(String, String),
     /// An account's jobs of a QOS.
     AccountOfQos(String, String),
+    /// Jobs that one of `[[limits]]` adds up.
+    Site {
+        /// Jobs, in words.
+        jobs: String,
+        /// Place of the limit in the file.
+        place: String,
+        /// Users of it, those with most first.
+        users: Vec<(String, u64)>,
+    },
 }
 
 /// Subject of a limit.

@@ -74,6 +74,7 @@ fn order(kind: LimitKind, whose: &Whose) -> u8 {
         Whose::Account(_) | Whose::User(..) | Whose::Qos(_) => 0,
         Whose::UserOfQos(..) => 20,
         Whose::AccountOfQos(..) => 40,
+        Whose::Site { .. } => 50,
     }
 }
 

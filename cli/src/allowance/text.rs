@@ -18,7 +18,21 @@ impl Whose {
             Whose::Qos(qos) => format!("QOS {qos}"),
             Whose::UserOfQos(user, qos) => format!("{user} in QOS {qos}"),
             Whose::AccountOfQos(account, qos) => format!("account {account} in QOS {qos}"),
+            Whose::Site { jobs, .. } => jobs.clone(),
         }
+    }
+
+    /// The limit's place, in parentheses, if it has one.
+    fn place(&self) -> String {
+        match self {
+            Whose::Site { place, .. } => format!(" ({place})"),
+            _ => String::new(),
+        }
+    }
+
+    /// Who keeps the limit: `Slurm`.
+    fn keeper(&self) -> &'static str {
+        if matches!(self, Whose::Site { .. }) { "the site" } else { "Slurm" }
     }
 
     /// Tells whether it adds up the jobs of a single user.
@@ -58,7 +72,8 @@ impl Bound {
         let whose = self.whose.words();
         match self.kind {
             LimitKind::Together => {
-                format!("{whose} may have {} at once; {used} in use{}", amount(*most, tres), self.by(users))
+                let (most, place) = (amount(*most, tres), self.whose.place());
+                format!("{whose} may have {most} at once{place}; {used} in use{}", self.by(users))
             }
             LimitKind::Jobs => {
                 format!("{whose} may run {} at once; {used} running{}", counted(*most, "job"), self.by(users))
@@ -88,7 +103,8 @@ impl Bound {
 
     /// ` (bob 7, alice 3)`.
     fn by(&self, users: &[(String, u64)]) -> String {
-        if users.is_empty() || self.whose.is_one_user() {
+        let own = matches!(&self.whose, Whose::Site { jobs, .. } if jobs.starts_with("jobs of "));
+        if users.is_empty() || own || self.whose.is_one_user() {
             return String::new();
         }
         let mut names: Vec<String> =
@@ -132,8 +148,10 @@ impl Allowance {
             format!("; this job needs {}", amount(each, &bound.tres))
         };
         match room {
-            Room::Never => Some(format!("A limit of Slurm never lets it start: {words}{needs}.")),
-            Room::Jobs(0) => Some(format!("A limit of Slurm keeps it: {words}{needs}.")),
+            Room::Never => {
+                Some(format!("A limit of {} never lets it start: {words}{needs}.", bound.whose.keeper()))
+            }
+            Room::Jobs(0) => Some(format!("A limit of {} keeps it: {words}{needs}.", bound.whose.keeper())),
             Room::Jobs(_) => None,
         }
     }

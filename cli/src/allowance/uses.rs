@@ -20,6 +20,9 @@ pub(crate) struct Use {
 impl Allowance {
     /// Lists the users of what a limit counts, those with most first; empty for limits of one job and for what is used up.
     pub(crate) fn users(&self, bound: &Bound) -> Vec<(String, u64)> {
+        if let Whose::Site { users, .. } = &bound.whose {
+            return users.clone();
+        }
         if !matches!(bound.kind, LimitKind::Together | LimitKind::Jobs) {
             return Vec::new();
         }
@@ -48,6 +51,7 @@ fn counts(whose: &Whose, used: &Use, parents: &HashMap<String, String>) -> bool 
         Whose::Qos(qos) => has(qos),
         Whose::UserOfQos(user, qos) => used.user == *user && has(qos),
         Whose::AccountOfQos(account, qos) => used.account == *account && has(qos),
+        Whose::Site { .. } => false,
     }
 }
 

@@ -165,6 +165,7 @@ pub(crate) fn read(table: &[u8], has_exclusive: bool) -> Result<Vec<QueuedJob>, 
 
 /// A running job with the TRES that Slurm has given it.
 pub(crate) struct RunningJob {
+    pub(crate) id: JobId,
     pub(crate) user: String,
     pub(crate) account: String,
     pub(crate) qos: String,
@@ -185,8 +186,8 @@ pub(crate) fn running() -> Result<Vec<RunningJob>, Failure> {
     ];
     let counts = ["RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING"];
     let one = |cells: Vec<String>| match <[String; 7]>::try_from(cells) {
-        Ok([_, state, user, account, qos, partition, given]) if counts.contains(&state.as_str()) => {
-            Some(RunningJob { user, account, qos, partition, given })
+        Ok([id, state, user, account, qos, partition, given]) if counts.contains(&state.as_str()) => {
+            Some(RunningJob { id: JobId(id.parse().ok()?), user, account, qos, partition, given })
         }
         _ => None,
     };

@@ -57,12 +57,20 @@ impl GoodFile<'_> {
         if !partitions.is_empty() || named.iter().any(|(partition, _)| partition.is_some()) {
             names.partitions = known(sinfo::partitions(), "partitions", findings);
         }
+        let hidden = accounts_are_hidden(|key| slurm.setting(key), require_root("").is_ok());
         if named.iter().any(|(_, account)| account.is_some()) {
-            match accounts_are_hidden(|key| slurm.setting(key), require_root("").is_ok()) {
+            match hidden {
                 Some(why) => findings.skipped(format!("accounts of tessera.toml: {why}")),
                 None => names.accounts = known(sacctmgr::accounts(), "accounts", findings),
             }
         }
+        if limits.iter().any(|limit| limit.qos.is_some()) {
+            let all = sacctmgr::qos_limits().map(|all| all.into_keys().collect());
+            names.qos = known(all, "QOS", findings);
+        }
+        let known_users =
+            limits.iter().filter(|limit| limit.uid.is_some()).filter_map(|limit| limit.user.clone());
+        names.users = Some(known_users.collect());
         names
     }
 

@@ -235,7 +235,8 @@ fn counted(job: &Submission, add: Option<(&'static str, u32)>) -> Counted {
 fn possible(job: &Submission, request: Option<Request>, config: &SiteConfig) -> Option<Request> {
     let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
     let request = meaning(request?, slurm, &config.defaults.of_requests()).ok()?;
-    Some(request).filter(|request| admission::refusal(request, job, config).is_none())
+    let entries = job.tres.gpu_entries();
+    Some(request).filter(|request| admission::forbids_counted(Some(request), job, &entries, config).is_none())
 }
 
 fn explain(names: Vec<String>, node: &Node, ask: &Ask, policy: &Policy) -> Explained {

@@ -196,7 +196,8 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<AskedNodes, Fail
     caller.account = args.account.clone().or(caller.account);
     let partitions = admission::distinct(caller.partition.as_deref().unwrap_or_default());
     unknown_name::partitions(&partitions, &|name| published.has_node_in(name))?;
-    let who = published.submission(&config, partitions, caller.account.clone());
+    let mut who = published.submission(&config, partitions, caller.account.clone());
+    who.user = Some(rustix::process::getuid().as_raw());
     as_sbatch_knows(args, &published)?;
     let among = Among {
         names: wanted.as_deref(),
@@ -207,12 +208,15 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<AskedNodes, Fail
         runs_s: args.request.runs_s(),
     };
     let live = slurm_nodes::nodes(&config, &published, among)?;
-    let allowance = allowance::ask(Asker {
+    let asker = Asker {
         user: &caller.user,
         account: caller.account.as_deref(),
         partition: allowance::single(who.partitions.iter().map(String::as_str)),
         qos: args.qos.as_deref().or(caller.qos.as_deref()),
-    })?;
+        uid: who.user,
+    };
+    let allowance = allowance::ask(asker, &config)?;
+    who.qos = allowance.as_ref().and_then(|allowance| allowance.qos.clone()).or_else(|| args.qos.clone());
     let jobs = squeue::jobs(None)?;
     let ends = ends(&jobs, &Learnt::nothing(config.learn_from), clock::epoch_seconds());
     let company = squeue::by_node(&jobs);

@@ -8,10 +8,11 @@ use geometry::size::parse_mib;
 /// Show what could start now, and where
 ///
 /// Counts, for each shape, the jobs that could start now if only such jobs came, one after another: MIG instances by profile,
-/// shares of the site's default size, and whole GPUs by number. Nodes stand in the order in which a job gets them, those with room for as many together. Each line ends
-/// with the options to ask for one. You join only your own shares. The limits of tessera.toml apply. Where Slurm keeps limits
-/// (AccountingStorageEnforce), NOW counts what they leave of your QOS, your association, its accounts and the partition's QOS, and
-/// they are listed with their use. Cores and memory are not looked at.
+/// shares of the site's default size, and whole GPUs by number. Nodes stand in the order in which a job gets them, those with room
+/// for as many together. Each line ends with the options to ask for one. You join only your own shares. Without --partition the nodes are those of your default partition, if
+/// that has GPUs. The limits of tessera.toml apply, for your own user, default account and default QOS. NOW counts what its limits on
+/// running jobs leave, and, where Slurm keeps limits (AccountingStorageEnforce), those of your QOS, your association, its accounts and
+/// the partition's QOS; all of these are listed with their use. Cores and memory are not looked at.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

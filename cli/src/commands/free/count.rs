@@ -22,7 +22,7 @@ pub(crate) struct Free {
     pub(crate) shape: Shape,
     /// Jobs by node, for nodes with at least one, in the order in which Slurm takes them; or why such a job is refused.
     pub(crate) nodes: Result<Vec<(String, u32)>, String>,
-    /// The most that Slurm's limits let start now; `None`: any number.
+    /// The most that limits let start now; `None`: any number.
     pub(crate) allowed: Option<u64>,
 }
 

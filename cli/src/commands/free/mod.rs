@@ -21,7 +21,7 @@ use crate::allowance::{self, Allowance, Asker};
 use crate::commands::layout;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
-use crate::slurm::caller::caller;
+use crate::slurm::caller::{Caller, caller};
 use crate::slurm_nodes::{self, Among, Live, Published, away};
 use crate::{files, site, unknown_name};
 
@@ -36,23 +36,46 @@ pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure
     if args.from.is_none() {
         unknown_name::partitions(&partitions, &|name| published.has_node_in(name))?;
     }
-    let who = published.submission(&config, partitions, args.account.clone());
+    let by_account = config.limits.iter().any(|limit| limit.account.is_some());
+    let caller = match args.from {
+        Some(_) => Caller::default(),
+        None => caller(by_account && args.account.is_none()),
+    };
+    let default = caller.partition.as_deref().filter(|_| partitions.is_empty());
+    let default = default.map(admission::distinct).filter(|names| has_gpus(&config, &published, names));
+    let account = args.account.clone().or_else(|| caller.account.clone());
+    let of = |partitions| published.submission(&config, partitions, account);
+    let mut who = of(default.clone().unwrap_or(partitions));
+    who.user = Some(rustix::process::getuid().as_raw());
     let among = Among { names: wanted.as_deref(), partitions: &who.partitions, ..Among::default() };
     let live = slurm_nodes::nodes(&config, &published, among)?;
-    let limits = if args.from.is_none() { limits(args, &who)? } else { None };
+    let limits = if args.from.is_none() { limits(args, &caller, &who, &config)? } else { None };
+    who.qos = limits.as_ref().and_then(|(_, allowance)| allowance.qos.clone()).or_else(|| args.qos.clone());
     let under = (limits.as_ref().map(|(_, allowance)| allowance), None);
     let wanted = Wanted { mem_mib: args.mem, ..Wanted::default() };
     let all = now(&config, &live, &who, wanted, under);
     if args.json {
-        return Ok(Outcome::json(&as_json(&all, &live, limits.as_ref().map(|(_, allowance)| allowance)), 0));
+        let mut value = as_json(&all, &live, limits.as_ref().map(|(_, allowance)| allowance));
+        value["partitions"] = who.partitions.into();
+        return Ok(Outcome::json(&value, 0));
     }
     let whose = limits.as_ref().map(|(user, allowance)| (user.as_str(), allowance));
-    Ok(Outcome::ok(text::table(&all, &live, whose)))
+    Ok(Outcome::ok(text::table(&all, &live, default.as_deref(), whose)))
 }
 
-/// The caller's name, and what Slurm's limits leave; `None`: Slurm keeps none.
-fn limits(args: &FreeArgs, who: &Submission) -> Result<Option<(String, Allowance)>, Failure> {
-    let caller = caller(false);
+/// Tells whether these partitions have a node that the file describes.
+fn has_gpus(config: &SiteConfig, published: &Published, partitions: &[String]) -> bool {
+    let there = published.submission(config, partitions.to_vec(), None);
+    config.nodes.iter().flat_map(|spec| &spec.names).any(|name| there.reaches(name))
+}
+
+/// The caller's name, and what limits leave; `None`: there are none.
+fn limits(
+    args: &FreeArgs,
+    caller: &Caller,
+    who: &Submission,
+    config: &SiteConfig,
+) -> Result<Option<(String, Allowance)>, Failure> {
     let partition = if who.partitions.is_empty() {
         caller.partition.as_deref()
     } else {
@@ -60,11 +83,12 @@ fn limits(args: &FreeArgs, who: &Submission) -> Result<Option<(String, Allowance
     };
     let asker = Asker {
         user: &caller.user,
-        account: who.account.as_deref().or(caller.account.as_deref()),
+        account: who.account.as_deref(),
         partition,
         qos: args.qos.as_deref().or(caller.qos.as_deref()),
+        uid: who.user,
     };
-    Ok(allowance::ask(asker)?.map(|allowance| (caller.user, allowance)))
+    Ok(allowance::ask(asker, config)?.map(|allowance| (caller.user.clone(), allowance)))
 }
 
 /// Lists the wanted shapes that these nodes' GPUs could have, and the jobs of each that the caller could start

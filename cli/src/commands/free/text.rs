@@ -12,8 +12,14 @@ use crate::slurm_nodes::{Live, Whose, away};
 /// Groups of nodes that a line names; the others are only counted.
 const MOST_GROUPS: usize = 3;
 
-/// Writes a line per shape, why the other shapes are refused, Slurm's limits of this user, and what is not counted.
-pub(super) fn table(all: &[Free], live: &Live, limits: Option<(&str, &Allowance)>) -> String {
+/// Writes a line per shape, the default partition if it was taken, why the other shapes are refused, the limits of this user, and
+/// what is not counted.
+pub(super) fn table(
+    all: &[Free],
+    live: &Live,
+    default: Option<&[String]>,
+    limits: Option<(&str, &Allowance)>,
+) -> String {
     let mut rows = vec![["SHAPE", "NOW", "WHERE", "ASK FOR ONE WITH"].map(str::to_owned).to_vec()];
     let mut refused: Vec<String> = Vec::new();
     for free in all {
@@ -28,6 +34,9 @@ pub(super) fn table(all: &[Free], live: &Live, limits: Option<(&str, &Allowance)
         }
     }
     let mut text = table::render(&rows, &[1]);
+    text.extend(default.map(|names| {
+        format!("\nIn your default partition, {}; --partition counts another.\n", names.join(","))
+    }));
     text.push_str(&limits.map_or_else(String::new, |(user, allowance)| limited(all, user, allowance)));
     if !refused.is_empty() {
         text.push_str(&format!("\nRefused:\n  {}\n", refused.join("\n  ")));
@@ -71,7 +80,7 @@ fn limited(all: &[Free], user: &str, allowance: &Allowance) -> String {
     }
     let less = all.iter().any(|free| free.total() < free.room());
     let so = if less { ": NOW is what they leave, WHERE what the GPUs have room for" } else { "" };
-    format!("\nLimits of Slurm for {}{so}\n  {}\n", allowance.whose(user), lines.join("\n  "))
+    format!("\nLimits for {}{so}\n  {}\n", allowance.whose(user), lines.join("\n  "))
 }
 
 /// `n[1-2]: it publishes no layout`: the nodes without Tessera's jobs, those with the same reason together.

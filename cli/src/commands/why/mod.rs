@@ -1,6 +1,8 @@
 //! `tessera why`: what keeps a pending job, and until when.
 
 mod args;
+mod array;
+mod dependency;
 mod facts;
 mod json;
 mod nodes;
@@ -22,6 +24,7 @@ use site_config::{SiteConfig, hostlist};
 
 use args::Number;
 pub(crate) use args::WhyArgs;
+use array::Array;
 pub(crate) use facts::Facts;
 use reason::Reason;
 use subject::Subject;
@@ -33,6 +36,7 @@ use crate::node_answer::{Needs, NodeOrder, Verdict, by_verdict, by_verdict_alone
 use crate::outcome::{Failure, Outcome};
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
+use crate::slurm::caller;
 use crate::slurm::squeue::{self, QueuedJob};
 use crate::slurm_nodes::away::NotTaking;
 use crate::slurm_nodes::{self, Among, Live, Published};
@@ -117,7 +121,14 @@ fn find(jobs: &[QueuedJob], number: Number) -> Result<&QueuedJob, Failure> {
 pub(crate) fn run(args: &WhyArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let config = site::load(globals.config.as_deref())?;
     let jobs = squeue::jobs(None)?;
-    let job = find(&jobs, args.job)?;
+    let array = args.job.task.is_none().then(|| Array::find(args.job.job, &jobs)).flatten();
+    let job = match &array {
+        None => find(&jobs, args.job)?,
+        Some(array) => match array.waiting() {
+            None => return Ok(Outcome::ok(array.not_pending())),
+            Some(job) => job,
+        },
+    };
     if job.state != "PENDING" {
         return Ok(Outcome::ok(text::not_pending(job)));
     }
@@ -126,7 +137,8 @@ pub(crate) fn run(args: &WhyArgs, globals: &Globals) -> Result<Outcome, Failure>
     if args.json {
         return Ok(Outcome::json(&json::answer(&answer), u8::from(never)));
     }
-    Ok(Outcome { text: text::answer(&answer), status: u8::from(never) })
+    let others = array.map_or_else(String::new, |array| array.others());
+    Ok(Outcome { text: text::answer(&answer) + &others, status: u8::from(never) })
 }
 
 /// The answer for a job, for which Slurm is asked; for its limits only where users may be named.
@@ -142,9 +154,16 @@ fn asked<'a>(
         account: some(&job.account),
         partition: allowance::single(job.partition.split(',')),
         qos: some(&job.qos),
+        uid: uid_for_limits(&job.user, config).filter(|_| names),
     };
-    let allowance = if names { allowance::ask(asker)? } else { None };
+    let allowance = if names { allowance::ask(asker, config)? } else { None };
     answer((job, jobs), config, squeue::tres(job.id)?, allowance, Published::by_slurm)
+}
+
+/// The number of a user, if a limit has use for it.
+fn uid_for_limits(user: &str, config: &SiteConfig) -> Option<u32> {
+    let by_user = config.limits.iter().any(|limit| limit.user.is_some() || limit.each_user);
+    by_user.then(|| caller::uid_of(user)).flatten()?.parse().ok()
 }
 
 /// The answer for a job among all jobs. `tres`: what it asks Slurm for. `published` is called if the job's request is known.
@@ -178,10 +197,15 @@ fn answer<'a, P: Borrow<Published>>(
         let wanted = wanted(job)?;
         let published = published()?;
         let published: &Published = published.borrow();
-        let Submission { partitions, account, .. } = std::mem::take(&mut subject.submission);
+        let own = std::mem::take(&mut subject.submission);
+        let uid = published.owner(JobId(job.id)).unwrap_or(Uid(u32::MAX));
         subject.submission = Submission {
             required_nodes: wanted.as_ref().map(|names| names.iter().cloned().collect()),
-            ..published.submission(config, partitions, account)
+            user: Some(uid.0),
+            qos: own.qos,
+            request: own.request,
+            tres: own.tres,
+            ..published.submission(config, own.partitions, own.account)
         };
         subject.submission.exclusive |= job.exclusive;
         let among = Among {
@@ -193,7 +217,6 @@ fn answer<'a, P: Borrow<Published>>(
             ..Among::default()
         };
         let live = slurm_nodes::nodes(config, published, among)?;
-        let uid = published.owner(JobId(job.id)).unwrap_or(Uid(u32::MAX));
         let company = squeue::by_node(jobs);
         answer.verdicts = verdicts(&live, job, subject, uid, (&answer.ends, &company), config);
         answer.order = order(&live, job, subject, uid, config);

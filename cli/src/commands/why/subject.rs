@@ -63,6 +63,7 @@ pub(super) fn subject(job: &QueuedJob, comment: &AdminComment, tres: Tres) -> Re
         tres,
         partitions: admission::distinct(&job.partition),
         account: Some(job.account.clone()).filter(|name| !name.is_empty()),
+        qos: Some(job.qos.clone()).filter(|name| !name.is_empty()),
         ..Submission::default()
     };
     Ok(Subject { request: read.request, plain, shards: shards > 0, submission })

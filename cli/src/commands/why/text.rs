@@ -6,7 +6,7 @@ use protocol::wire::split_node;
 use protocol::{AdminComment, CommentBody};
 
 use super::reason::{Reason, is_limit, reason};
-use super::{PendingJob, nodes};
+use super::{PendingJob, dependency, nodes};
 use crate::clock::span;
 use crate::node_answer::{Verdict, soonest};
 use crate::render::hosts;
@@ -40,6 +40,9 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> String {
     };
     let mut text = format!("job {} of {} {asked}{on}{alone}\n", job.number(), job.user);
     text.push_str(&by_slurm(answer));
+    if job.reason.starts_with("Dependency") {
+        text.extend(dependency::sentence(job, &answer.jobs).map(|sentence| sentence + "\n"));
+    }
     text.push_str(&by_comment(answer));
     text.extend(answer.idle.iter().map(|note| format!("Idle GPUs: {note}\n")));
     text.push_str(&by_limit(answer));
@@ -126,7 +129,10 @@ fn by_comment(answer: &PendingJob<'_>) -> String {
 /// The limit of Slurm that keeps the job, or those that there are where Slurm names one.
 fn by_limit(answer: &PendingJob<'_>) -> String {
     let Some(allowance) = &answer.allowance else { return String::new() };
-    if let Some(sentence) = answer.need.and_then(|need| allowance.keeps(&need)) {
+    if matches!(answer.says, CommentBody::Limited(_)) {
+        return String::new();
+    }
+    if let Some(sentence) = kept(answer) {
         return sentence + "\n";
     }
     let lines = allowance.lines();
@@ -134,14 +140,30 @@ fn by_limit(answer: &PendingJob<'_>) -> String {
         return String::new();
     }
     let whose = allowance.whose(&answer.job.user);
-    format!("Limits of Slurm for {whose}:\n  {}\n", lines.join("\n  "))
+    format!("Limits for {whose}:\n  {}\n", lines.join("\n  "))
+}
+
+/// The limit that keeps the job, as a sentence; `None`: none does that is known.
+fn kept(answer: &PendingJob<'_>) -> Option<String> {
+    answer.allowance.as_ref().zip(answer.need).and_then(|(allowance, need)| allowance.keeps(&need))
+}
+
+/// Tells whether something else than room, cores or the job's turn keeps the job.
+fn waits_for_more(answer: &PendingJob<'_>) -> bool {
+    let says_so = match &answer.says {
+        CommentBody::Limited(_) | CommentBody::Power(_) | CommentBody::Nodes(_) | CommentBody::Waits(_) => {
+            true
+        }
+        CommentBody::Plan(plan) => plan.begin.is_some_and(|begin| begin > answer.now),
+        _ => false,
+    };
+    let by_slurm = !matches!(reason(&answer.job.reason), Some(Reason::Room(_)));
+    says_so || by_slurm || kept(answer).is_some()
 }
 
 fn on_nodes(verdict: &Verdict, answer: &PendingJob<'_>) -> String {
     match verdict {
-        Verdict::Now(_) if matches!(reason(&answer.job.reason), Some(Reason::Other(_))) => {
-            "the GPUs have room now".to_owned()
-        }
+        Verdict::Now(_) if waits_for_more(answer) => "the GPUs have room now".to_owned(),
         Verdict::Now(_) => {
             "the GPUs have room now; Slurm still waits for cores, memory, or the job's turn".to_owned()
         }

@@ -51,7 +51,7 @@ pub(crate) fn taken_in_test(
     let decided = placement.into_iter().flat_map(|placement| &placement.nodes);
     let decided: Amount = decided.map(|(node, given)| of_grant(engine, node, &given.grant)).sum();
     let undecided = nodes.iter().filter(|node| placement.is_none_or(|p| p.on(&node.name).is_none()));
-    decided + undecided.map(|node| of_slurms_choice(engine, view, node, slurm)).sum()
+    decided + undecided.map(|node| of_slurms_choice(engine, view, node, slurm)).sum::<Amount>()
 }
 
 fn of_slurms_choice(engine: &Engine, view: &JobView, node: &NodeView, slurm: &impl Slurm) -> Amount {

@@ -4,9 +4,10 @@
 
 mod common;
 
-use lab::command::{PATIENCE, wait_for};
+use error_chain::with_causes;
+use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::config::Templates;
-use lab::{Cluster, User};
+use lab::{Cluster, Daemon, Slurm, User};
 use protocol::CommentBody;
 
 /// In partition gpu only parts of GPUs; everything goes in partition open.
@@ -24,6 +25,13 @@ fn cluster() -> Cluster {
 #[test]
 fn no_option_and_no_change_walks_round_a_limit() {
     let cluster = cluster();
+    shards_counted_per_task_are_neither_whole_gpus_nor_fewer_than_promised(&cluster);
+    // Who names no partition is counted under the limits of the default one.
+    let free = tessera(&cluster, User::Alice, &["free"]).ok().unwrap();
+    let whole = "1 whole GPU: --gres=gpu:1 asks for whole GPUs: --gpu-isolation=whole is not allowed in partition gpu";
+    assert!(free.contains("In your default partition, gpu;") && free.contains(whole), "{free}");
+    let open = tessera(&cluster, User::Alice, &["free", "--partition", "open"]).ok().unwrap();
+    assert!(!open.contains("Refused") && open.contains("--gres=gpu:1"), "{open}");
     for options in [
         &["--gres=gpu:1"][..],
         &["--gpus=1"],
@@ -76,9 +84,7 @@ fn no_option_and_no_change_walks_round_a_limit() {
     cluster.assert_clean().unwrap();
 }
 
-#[test]
-fn shards_counted_per_task_are_neither_whole_gpus_nor_fewer_than_promised() {
-    let cluster = cluster();
+fn shards_counted_per_task_are_neither_whole_gpus_nor_fewer_than_promised(cluster: &Cluster) {
     for partition in ["gpu", "open"] {
         let job = cluster.sbatch(User::Alice, &["--hold", "-p", partition, "-N1", "-n1"], "true").unwrap();
         for list in ["TresPerTask=gres:shard:10", "TresPerTask=gres/shard:10", "TresPerJob=gres:shard:10"] {
@@ -93,4 +99,150 @@ fn shards_counted_per_task_are_neither_whole_gpus_nor_fewer_than_promised() {
     }
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
+}
+
+fn tessera(cluster: &Cluster, user: User, args: &[&str]) -> Done {
+    run(cluster.command(user, "tessera").unwrap().args(args)).unwrap()
+}
+
+/// Waits until a limit keeps a job; gives what its AdminComment says.
+fn limited(cluster: &Cluster, job: lab::JobId) -> String {
+    let why = wait_for("the job to say why it waits", PATIENCE, || {
+        match common::admin_comment(cluster, job).says {
+            CommentBody::Limited(why) => Ok(why),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .unwrap();
+    assert_eq!(cluster.job(job).unwrap().state(), "PENDING");
+    why
+}
+
+const SUMS: &str = "
+[[limits]]
+qos = \"small\"
+running_slices = 3
+max_time_min = 60
+
+[[limits]]
+user = \"bob\"
+running_gpus = 1
+";
+
+/// Limits by QOS and user, on what running jobs have together and on a job's time.
+#[test]
+fn running_jobs_are_added_up() {
+    let mut templates = Templates::shipped().unwrap();
+    templates.tessera.push_str(SUMS);
+    let builder = common::builder().slurm(Slurm::by_default().unwrap()).templates(templates).accounting();
+    let mut cluster =
+        builder.slurm_conf("SchedulerParameters=sched_interval=2,bf_interval=2").start().unwrap();
+    common::on(&mut cluster, sums);
+}
+
+fn sums(cluster: &mut Cluster) {
+    for args in [
+        &["add", "qos", "small"][..],
+        &["add", "account", "a"],
+        &["add", "user", User::Alice.name(), "account=a", "qos=normal,small", "defaultqos=normal"],
+    ] {
+        cluster.run(User::Root, "sacctmgr", &[&["-i"], args].concat()).unwrap().ok().unwrap();
+    }
+    let small = |options: &[&'static str]| [&["--qos=small", "-t", "10"], options].concat();
+    let two = small(&["--gpu-isolation=mig:2g.10gb"]);
+    // slurmdbd tells slurmctld of the QOS.
+    let first = wait_for("slurmctld to know the QOS", PATIENCE, || {
+        cluster.sbatch(User::Alice, &two, "exec sleep 600").map_err(|e| with_causes(&e))
+    })
+    .unwrap();
+    cluster.wait_running(first).unwrap();
+    let refused =
+        |user, options: &[&str]| cluster.try_sbatch(user, options, "true").unwrap().refused().unwrap();
+    let file = std::fs::read_to_string(cluster.layout().etc("tessera.toml")).unwrap();
+    let line = file.lines().position(|line| line == "qos = \"small\"").unwrap();
+    let large = refused(User::Alice, &small(&["--gpu-isolation=mig:4g.20gb"]));
+    let never = format!(
+        "it needs 4 slices, and for QOS small running jobs together may have at most 3 (running_slices, line {line} of tessera.toml)"
+    );
+    assert!(large.contains(&never), "{large}");
+    let long = refused(User::Alice, &["--qos=small", "-t", "90", "--gpu-isolation=mig:1g.5gb"]);
+    assert!(
+        long.contains("it has a time limit of 90 minutes, and for QOS small a job may have at most 60"),
+        "{long}"
+    );
+    assert!(
+        refused(User::Bob, &["--gres=gpu:2"])
+            .contains("for user bob running jobs together may have at most 1")
+    );
+
+    let second = cluster.sbatch(User::Alice, &two, "exec sleep 600").unwrap();
+    let waits = format!(
+        "for QOS small running jobs have 2 of 3 slices (running_slices, line {line} of tessera.toml): job {first} has 2; it needs 2"
+    );
+    assert_eq!(limited(cluster, second), waits);
+    // One that fits goes past it, and another QOS is not concerned.
+    let one = cluster.sbatch(User::Alice, &small(&["--gpu-isolation=mig:1g.5gb"]), "true").unwrap();
+    assert_eq!(cluster.wait_end(one).unwrap().state(), "COMPLETED");
+    cluster.complete(User::Alice, &["--gpu-isolation=mig:4g.20gb"], "true").unwrap();
+    told(cluster, (first, second), line);
+
+    // What runs is added up again by a slurmctld that has just started.
+    cluster.stop(&Daemon::Slurmctld).unwrap();
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
+    let third = cluster.sbatch(User::Alice, &small(&["--gpu-isolation=mig:2g.10gb"]), "true").unwrap();
+    assert!(limited(cluster, third).contains(&format!("job {first} has 2")));
+    cluster.run(User::Root, "scancel", &[&first.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_running(second).unwrap();
+    cluster.run(User::Root, "scancel", &[&second.to_string()]).unwrap().ok().unwrap();
+    assert_eq!(cluster.wait_end(third).unwrap().state(), "COMPLETED");
+
+    // The limit of a user is for whole GPUs, by any option, and not for parts.
+    let whole = cluster.sbatch(User::Bob, &["--gres=gpu:1"], "exec sleep 600").unwrap();
+    cluster.wait_running(whole).unwrap();
+    let exclusive = cluster.sbatch(User::Bob, &["-w", "n1", "--gres=gpu:1"], "true").unwrap();
+    assert!(limited(cluster, exclusive).contains("for user bob running jobs have 1 of 1 whole GPU "));
+    cluster.complete(User::Bob, &["--gpu-mem=4G"], "true").unwrap();
+}
+
+/// Commands say the limit and who uses it, and name the job that a dependency waits for.
+fn told(cluster: &Cluster, (first, second): (lab::JobId, lab::JobId), line: usize) {
+    let why = tessera(cluster, User::Alice, &["why", &second.to_string()]).stdout;
+    let kept = format!(
+        "A limit of the site keeps it from starting: for QOS small running jobs have 2 of 3 slices (running_slices, line {line}"
+    );
+    assert!(why.contains(&kept) && !why.contains("still waits for cores"), "{why}");
+    let free = tessera(cluster, User::Alice, &["free", "--qos", "small"]).ok().unwrap();
+    let limit = format!(
+        "jobs for QOS small may have 3 slices at once (running_slices, line {line} of tessera.toml); 2 in use (alice 2)"
+    );
+    assert!(free.contains(&limit), "{free}");
+    assert!(
+        free.lines().any(|line| line.starts_with("1g.5gb ") && line.split_whitespace().nth(1) == Some("1")),
+        "{free}"
+    );
+    let explained =
+        tessera(cluster, User::Alice, &["explain", "--qos", "small", "--gpu-isolation=mig:2g.10gb"]);
+    assert!(
+        explained.code == Some(1) && explained.stdout.contains("A limit of the site keeps it: "),
+        "{explained:?}"
+    );
+    let after = format!("--dependency=afterany:{first}");
+    let waits = cluster.sbatch(User::Alice, &[&after, "--gpu-mem=4G"], "true").unwrap();
+    let why = wait_for("the job to depend on another", PATIENCE, || {
+        let why = tessera(cluster, User::Alice, &["why", &waits.to_string()]).stdout;
+        if why.contains("Dependency") { Ok(why) } else { Err(why) }
+    })
+    .unwrap();
+    let named = format!("It waits for job {first} to end, which is RUNNING (alice).");
+    assert!(why.contains(&named) && !why.contains("still waits for cores"), "{why}");
+    cluster.run(User::Root, "scancel", &[&waits.to_string()]).unwrap().ok().unwrap();
+    let array = cluster.sbatch(User::Alice, &["--array=1-3%2", "--gpu-mem=4G"], "exec sleep 600").unwrap();
+    let why = wait_for("two tasks to run", PATIENCE, || {
+        let why = tessera(cluster, User::Alice, &["why", &array.to_string()]).stdout;
+        if why.contains("2 tasks are RUNNING") { Ok(why) } else { Err(why) }
+    })
+    .unwrap();
+    assert!(why.starts_with(&format!("job {array}_[3")) && why.contains("JobArrayTaskLimit"), "{why}");
+    cluster.run(User::Root, "scancel", &[&array.to_string()]).unwrap().ok().unwrap();
 }

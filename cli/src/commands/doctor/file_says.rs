@@ -57,9 +57,8 @@ impl GoodFile<'_> {
         if !partitions.is_empty() || named.iter().any(|(partition, _)| partition.is_some()) {
             names.partitions = known(sinfo::partitions(), "partitions", findings);
         }
-        let hidden = accounts_are_hidden(|key| slurm.setting(key), require_root("").is_ok());
         if named.iter().any(|(_, account)| account.is_some()) {
-            match hidden {
+            match accounts_are_hidden(|key| slurm.setting(key), require_root("").is_ok()) {
                 Some(why) => findings.skipped(format!("accounts of tessera.toml: {why}")),
                 None => names.accounts = known(sacctmgr::accounts(), "accounts", findings),
             }

@@ -36,6 +36,7 @@ fn slurm(text: &str, types: &[(&str, &str)]) -> String {
         partitions: some(&["gpu", "debug"]),
         accounts: some(&["root", "physics"]),
         gpu_types: types.iter().map(kind).collect(),
+        ..SlurmNames::default()
     };
     rendered(&format!("{text}\n{NODES}"), |text| unknown_to_slurm("tessera.toml", text, &names))
 }

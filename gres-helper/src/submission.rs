@@ -60,7 +60,6 @@ pub(crate) struct Recorded {
     pub(crate) change: Option<String>,
     /// Bytes of its SPANK environment. Only counted for a change of the request.
     pub(crate) env_bytes: usize,
-    pub(crate) user: u32,
     /// Slurm tasks per node, at least 1; `None`: not known.
     pub(crate) tasks_per_node: Option<u32>,
     pub(crate) partition: Option<String>,

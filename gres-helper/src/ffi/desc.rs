@@ -121,7 +121,6 @@ pub(super) fn recorded(job: Job, counts_env: bool) -> Recorded {
         request: named(REQUEST_ENV),
         change: named(CHANGE_ENV),
         env_bytes: if counts_env { env_bytes(job) } else { 0 },
-        user: job.user_id(),
         tasks_per_node: details.and_then(|d| spread(d.num_tasks(), d.min_nodes())),
         partition: string(job.partition()),
         required_nodes: details.and_then(|d| string(d.req_nodes())),

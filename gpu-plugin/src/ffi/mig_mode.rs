@@ -40,8 +40,8 @@ pub(super) fn hide(handle: NonNull<c_void>, managed: Vec<bool>) -> Result<Hidden
     let pointers = library(handle)?.pointers_to(ASKED)?;
     let mut hidden = Hidden(Vec::new());
     if !pointers.is_empty() {
-        let driver = Driver::find(handle, managed)?;
-        *DRIVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(driver);
+        let driver = RealAnswers::find(handle, managed)?;
+        *ANSWERS.lock().unwrap_or_else(PoisonError::into_inner) = Some(driver);
     }
     pointers.into_iter().try_for_each(|at| hidden.lead_here(at)).map(|()| hidden)
 }
@@ -97,16 +97,16 @@ const SUCCESS: c_int = 0;
 const UNKNOWN: c_int = 999;
 
 /// The driver's functions, and the GPUs for which it is not asked.
-struct Driver {
+struct RealAnswers {
     mig_mode: MigMode,
     index: GetIndex,
     managed: Vec<bool>,
 }
 
 /// Set before the first pointer leads to [`answer`], and never taken away.
-static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
+static ANSWERS: Mutex<Option<RealAnswers>> = Mutex::new(None);
 
-impl Driver {
+impl RealAnswers {
     /// Finds the functions that the plugin with this handle would call: slurmd loads NVML for all plugins, or the plugin does for itself.
     fn find(handle: NonNull<c_void>, managed: Vec<bool>) -> Result<Self, NotHidden> {
         let function = |name: &'static CStr| {
@@ -137,7 +137,7 @@ impl Driver {
 /// Answers that MIG is off and stays off on managed GPUs. For others the driver answers.
 unsafe extern "C" fn answer(gpu: *mut c_void, current: *mut c_uint, pending: *mut c_uint) -> c_int {
     guard_ok("nvmlDeviceGetMigMode", UNKNOWN, || {
-        let driver = DRIVER.lock().unwrap_or_else(PoisonError::into_inner);
+        let driver = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(driver) = driver.as_ref() else { return UNKNOWN };
         if !driver.manages(gpu) {
             // SAFETY: the caller's promise, passed on: the arguments are those that Slurm gave.

@@ -8,7 +8,7 @@ use geometry::GpuIndex;
 use node_state::{Kind, MigPolicy, SetPolicy};
 use protocol::{Bandwidth, Isolation, Request, SetWait};
 use site_config::{
-    AutoDetect, LearnFrom, MemoryLimit, Most, SiteConfig, VisibleDevices, Whose, config_path, parse,
+    LearnFrom, MemoryLimit, Most, SiteConfig, VisibleDevices, Whose, config_path, parse,
 };
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 

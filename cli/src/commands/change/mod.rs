@@ -6,7 +6,7 @@ use clap::Args;
 use protocol::wire::{encode_as_gres, parse_request};
 use protocol::{AdminComment, CommentBody, Request};
 
-use records::{Number, Record, number, records};
+use records::{Number, Waiting, number, records};
 
 use crate::commands::explain::GpuOptions;
 use crate::outcome::{Failure, Outcome};
@@ -84,7 +84,7 @@ impl Refused {
 }
 
 /// Changes one record; the line that says what it asks now.
-fn changed(record: &Record, request: &Request) -> Result<String, Refused> {
+fn changed(record: &Waiting, request: &Request) -> Result<String, Refused> {
     let outcome = scontrol::update(&record.number, &[format!("Gres={}", encode_as_gres(request))]);
     let after = record.comment_now();
     if let Err(said) = outcome {

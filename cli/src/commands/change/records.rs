@@ -14,11 +14,11 @@ use crate::slurm::squeue::has_task;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number {
     job: u32,
-    part: Part,
+    part: Which,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum Which {
     All,
     Task(u32),
     Component(u32),
@@ -30,16 +30,16 @@ pub(super) fn number(text: &str) -> Result<Number, String> {
         digits.parse().map_err(|_| "expected a number such as 4711, 4711_2 or 4711+1".to_owned())
     };
     let (job, part) = match (text.split_once('_'), text.split_once('+')) {
-        (Some((job, task)), _) => (job, Part::Task(read(task)?)),
-        (None, Some((job, component))) => (job, Part::Component(read(component)?)),
-        (None, None) => (text, Part::All),
+        (Some((job, task)), _) => (job, Which::Task(read(task)?)),
+        (None, Some((job, component))) => (job, Which::Component(read(component)?)),
+        (None, None) => (text, Which::All),
     };
     Ok(Number { job: read(job)?, part })
 }
 
 /// One record that waits.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct Waiting {
     /// Its number, as people and `scontrol update` write it.
     pub(super) number: String,
     /// Its request as AdminComment shows it.
@@ -49,32 +49,32 @@ pub(super) struct Record {
     of: Number,
 }
 
-impl Record {
+impl Waiting {
     /// Reads the AdminComment that the record has now. A change can have given a task a record of its own.
     pub(super) fn comment_now(&self) -> Option<AdminComment> {
         let all = scontrol::job_records(self.of.job).ok()?;
-        let named = self.task.map_or(self.of.part, Part::Task);
+        let named = self.task.map_or(self.of.part, Which::Task);
         let found = all.iter().find(|record| named.is(record, self.of.job))?;
         Some(AdminComment::parse(&found.comment))
     }
 }
 
-impl Part {
+impl Which {
     fn is(self, record: &JobRecord, job: u32) -> bool {
         match self {
-            Part::All => true,
-            Part::Task(task) => {
+            Which::All => true,
+            Which::Task(task) => {
                 record.array.as_ref().is_some_and(|(array, tasks)| *array == job && has_task(tasks, task))
             }
-            Part::Component(n) => record.component == Some(n),
+            Which::Component(n) => record.component == Some(n),
         }
     }
 }
 
 /// Records of a job.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Records {
-    pub(super) pending: Vec<Record>,
+pub(super) struct Found {
+    pub(super) pending: Vec<Waiting>,
     /// How many have started or ended.
     pub(super) started: usize,
 }
@@ -84,11 +84,11 @@ pub(super) struct Records {
 /// # Errors
 ///
 /// Slurm does not know the job, none of it waits, or it is heterogeneous and no component is named.
-pub(super) fn records(of: Number) -> Result<Records, Failure> {
+pub(super) fn records(of: Number) -> Result<Found, Failure> {
     among(&scontrol::job_records(of.job)?, of)
 }
 
-fn among(all: &[JobRecord], of: Number) -> Result<Records, Failure> {
+fn among(all: &[JobRecord], of: Number) -> Result<Found, Failure> {
     let Number { job, part } = of;
     let found: Vec<&JobRecord> = all.iter().filter(|record| part.is(record, job)).collect();
     let Some(first) = found.first() else {
@@ -96,7 +96,7 @@ fn among(all: &[JobRecord], of: Number) -> Result<Records, Failure> {
             Failure::new(format!("Slurm knows no job {}", shown(of))).hint("squeue shows the jobs that wait")
         );
     };
-    if first.component.is_some() && part == Part::All {
+    if first.component.is_some() && part == Which::All {
         return Err(Failure::new(format!(
             "job {job} is heterogeneous: each component has a request of its own"
         ))
@@ -109,13 +109,13 @@ fn among(all: &[JobRecord], of: Number) -> Result<Records, Failure> {
     }
     let started = found.len() - pending.len();
     let pending = pending.into_iter().map(|record| waiting(record, of)).collect();
-    Ok(Records { pending, started })
+    Ok(Found { pending, started })
 }
 
-fn waiting(record: &JobRecord, of: Number) -> Record {
+fn waiting(record: &JobRecord, of: Number) -> Waiting {
     let asked = AdminComment::parse(&record.comment).asks;
     let (number, task) = match (of.part, &record.array) {
-        (Part::All, Some((array, tasks))) if *array == of.job => {
+        (Which::All, Some((array, tasks))) if *array == of.job => {
             let first = tasks.split([',', '-', ':']).next().and_then(|digits| digits.parse().ok());
             let single = tasks.bytes().all(|b| b.is_ascii_digit());
             let number = if single { format!("{array}_{tasks}") } else { format!("{array}_[{tasks}]") };
@@ -123,15 +123,15 @@ fn waiting(record: &JobRecord, of: Number) -> Record {
         }
         _ => (shown(of), None),
     };
-    Record { number, asked, task, of }
+    Waiting { number, asked, task, of }
 }
 
 fn shown(of: Number) -> String {
     let Number { job, part } = of;
     match part {
-        Part::All => job.to_string(),
-        Part::Task(task) => format!("{job}_{task}"),
-        Part::Component(n) => format!("{job}+{n}"),
+        Which::All => job.to_string(),
+        Which::Task(task) => format!("{job}_{task}"),
+        Which::Component(n) => format!("{job}+{n}"),
     }
 }
 

@@ -139,7 +139,7 @@ fn a_job_that_a_limit_keeps_is_told_which_and_who_uses_it() {
     assert_snapshot!(why("AssocMaxGRESPerJob", "gres:gpu:2", &[]), @r"
     job 20 of carol asks for 2 whole GPUs
     Slurm's reason is AssocMaxGRESPerJob: a limit of its account or user holds it.
-    A limit of Slurm never lets it start: account bio may have 10 slices at once; 7 in use (alice 4, bob 3); this job needs 14 slices.
+    A limit of Slurm never lets it start: a job of carol in account bio may have at most 1 GPU; this job needs 2 GPUs.
       n1: has room when jobs 11, 12 end; at least one of them has no known end
     exit 1
     ");

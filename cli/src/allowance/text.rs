@@ -161,8 +161,14 @@ impl Allowance {
         self.barred.is_some() || matches!(self.tightest(need), Some((Room::Never, _)))
     }
 
-    /// Whose limits they are: `alice, account bio, QOS normal`.
-    pub(crate) fn whose(&self, user: &str) -> String {
+    /// The head of a list of the limits: `Limits of Slurm for alice, account bio, QOS normal`.
+    pub(crate) fn head(&self, user: &str) -> String {
+        let own = self.bounds.iter().any(|bound| matches!(bound.whose, Whose::Site { .. }));
+        let whose = self.whose(user);
+        if own { format!("Limits for {whose}") } else { format!("Limits of Slurm for {whose}") }
+    }
+
+    fn whose(&self, user: &str) -> String {
         let of = |what: &str, name: &Option<String>| {
             name.as_ref().map_or_else(String::new, |name| format!(", {what} {name}"))
         };

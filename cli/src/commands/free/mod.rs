@@ -60,7 +60,11 @@ pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure
         return Ok(Outcome::json(&value, 0));
     }
     let whose = limits.as_ref().map(|(user, allowance)| (user.as_str(), allowance));
-    Ok(Outcome::ok(text::table(&all, &live, default.as_deref(), whose)))
+    // Of a cluster with one partition there is nothing to say.
+    let matters = config.limits.iter().any(|limit| limit.partition.is_some())
+        || config.nodes.iter().flat_map(|spec| &spec.names).any(|name| !who.reaches(name));
+    let said = default.as_deref().filter(|_| matters);
+    Ok(Outcome::ok(text::table(&all, &live, said, whose)))
 }
 
 /// Tells whether these partitions have a node that the file describes.

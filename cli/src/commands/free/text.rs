@@ -80,7 +80,7 @@ fn limited(all: &[Free], user: &str, allowance: &Allowance) -> String {
     }
     let less = all.iter().any(|free| free.total() < free.room());
     let so = if less { ": NOW is what they leave, WHERE what the GPUs have room for" } else { "" };
-    format!("\nLimits for {}{so}\n  {}\n", allowance.whose(user), lines.join("\n  "))
+    format!("\n{}{so}\n  {}\n", allowance.head(user), lines.join("\n  "))
 }
 
 /// `n[1-2]: it publishes no layout`: the nodes without Tessera's jobs, those with the same reason together.

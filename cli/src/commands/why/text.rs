@@ -139,8 +139,7 @@ fn by_limit(answer: &PendingJob<'_>) -> String {
     if !is_limit(&answer.job.reason) || lines.is_empty() {
         return String::new();
     }
-    let whose = allowance.whose(&answer.job.user);
-    format!("Limits for {whose}:\n  {}\n", lines.join("\n  "))
+    format!("{}:\n  {}\n", allowance.head(&answer.job.user), lines.join("\n  "))
 }
 
 /// The limit that keeps the job, as a sentence; `None`: none does that is known.

@@ -310,9 +310,34 @@ fn a_command_line_of_sbatchs_is_understood() {
     let dir = world();
     let everyday = ["-p", "gpu", "-A", "lab", "-t", "30", "-c", "4", "--mem", "8G", "-J", "x", "-o", "out"];
     let with = |args: &[&str]| explain(&dir, &[&everyday[..], args].concat());
-    assert_snapshot!(with(&["-N2", "-n2", "--gpu-isolation=mig:4g.20gb"]), @"");
-    assert_snapshot!(with(&["-N3", "-x", "n7", "--gpu-isolation=mig:4g.20gb"]), @"");
-    let site = SITE.replace("count = 1\nmig", "count = 2\nmig");
+    assert_snapshot!(with(&["-N2", "-n2", "--gpu-isolation=mig:4g.20gb"]), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    It needs 2 nodes at once, and 2 have room now.
+    n[3-4]: now: 4g.20gb at slice 0 of GPU 0: as named; uses 4 of 8 slices
+    n1: has room when job 11 (alice) ends, expected in 40 min
+    n2: has room when job 12 (bob) ends, expected in 50 min
+    n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+    n6: never: the node is left to Slurm: it publishes no layout; ask by --gres alone, without Tessera's options
+    n5: takes no jobs now; `sinfo -R` says why
+    counts in Slurm as gres/shard:20 per node
+    --all shows every candidate with its score
+    exit 0
+    ");
+    assert_snapshot!(with(&["-N3", "-x", "n7", "--gpu-isolation=mig:4g.20gb"]), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    It needs 3 nodes at once: 2 have room now; the job has room when job 11 (alice) ends, expected in 40 min.
+    n[3-4]: now: 4g.20gb at slice 0 of GPU 0: as named; uses 4 of 8 slices
+    n1: has room when job 11 (alice) ends, expected in 40 min
+    n2: has room when job 12 (bob) ends, expected in 50 min
+    n6: never: the node is left to Slurm: it publishes no layout; ask by --gres alone, without Tessera's options
+    n5: takes no jobs now; `sinfo -R` says why
+    counts in Slurm as gres/shard:20 per node
+    --all shows every candidate with its score
+    exit 1
+    ");
+    // The account's limit is below a whole GPU.
+    let (nodes, _) = SITE.split_once("[[limits]]").unwrap();
+    let site = nodes.replace("count = 1\nmig", "count = 2\nmig");
     fs::write(dir.path().join("tessera.toml"), site).unwrap();
     fs::write(dir.path().join("nodes"), NODES.replace("gpu0=free", "gpu0=free gpu1=free")).unwrap();
     let said = with(&["-G", "2"]);

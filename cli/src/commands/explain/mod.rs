@@ -169,9 +169,9 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
         .into_iter()
         .filter(|(names, _)| in_detail || best.is_some_and(|b| names.contains(b)));
     let shown: Vec<Explained> = shown.map(explained).collect();
-    let mut text = text::answer(asked, question, &verdicts, (&shown, &order), in_detail);
-    text.extend(needs.sentence(&verdicts, &|job| asked.name(job)).map(|sentence| sentence + "\n"));
-    text.extend(by_slurm_alone(args, asked).map(|sentence| sentence + "\n"));
+    let at_once = needs.sentence(&verdicts, &|job| asked.name(job));
+    let of_nodes: Vec<String> = at_once.into_iter().chain(by_slurm_alone(args, asked)).collect();
+    let mut text = text::answer(asked, question, &verdicts, (&shown, &order), in_detail, &of_nodes);
     text.extend(kept.map(|sentence| sentence + " `tessera free` shows what your limits leave.\n"));
     Outcome { text, status }
 }

@@ -17,14 +17,15 @@ use crate::node_answer::{NodeOrder, Verdict, soonest};
 use crate::render::hosts;
 use crate::slurm_nodes::away;
 
-/// The whole answer: how the nodes' state is known, what each says, and the candidates of those that are `shown`. Of one
-/// node in detail the first line of its candidates is what it says.
+/// Writes the whole answer: how the nodes' state is known, the sentences on a job `of_nodes`, what each node says, and the candidates of those
+/// that are `shown`. Of one node in detail the first line of its candidates is what it says.
 pub(super) fn answer(
     asked: &AskedNodes,
     question: &Question,
     verdicts: &[(Vec<String>, Verdict)],
     (shown, order): (&[Explained], &NodeOrder),
     in_detail: bool,
+    of_nodes: &[String],
 ) -> String {
     let counted = question.counts.as_ref().ok();
     let mut text = String::new();
@@ -34,6 +35,7 @@ pub(super) fn answer(
     if let Some(header) = asked.header() {
         let _ = writeln!(text, "{header}");
     }
+    of_nodes.iter().for_each(|sentence| _ = writeln!(text, "{sentence}"));
     let one = in_detail && shown.len() <= 1;
     let name = |job| asked.name(job);
     // The first line of one node's candidates says these.

@@ -405,9 +405,10 @@ fn as_many_as_are_free_are_offered() {
         let (_, offers) = said.split_once("These would start now instead:\n").unwrap_or(("", &said));
         offers.to_owned()
     };
-    let busy =
-        |n: u32| (0..8).map(|gpu| format!("gpu{gpu}={} ", if gpu < n { "whole[job11]" } else { "free" }));
-    let busy = |n: u32| busy(n).collect::<String>();
+    let busy = |n: u32| {
+        let of = |gpu| format!("gpu{gpu}={} ", if gpu < n { "whole[job11]" } else { "free" });
+        (0..8).map(of).collect::<String>()
+    };
     assert_eq!(
         offered("", "gres:gpu:8", &busy(3)),
         "  --gpu-isolation=whole --gpus-per-node=5 on n1\nexit 0\n".trim_end()

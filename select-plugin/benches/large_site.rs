@@ -89,6 +89,8 @@ fn view(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
         cpus: 1,
         partition: None,
         account: None,
+        qos: None,
+        minutes: None,
         comment: protocol::AdminComment::default(),
         now: 100,
         starts_by: None,

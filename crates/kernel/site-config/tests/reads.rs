@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use geometry::GpuIndex;
 use node_state::{Kind, MigPolicy, SetPolicy};
 use protocol::{Bandwidth, Isolation, Request, SetWait};
-use site_config::{
-    LearnFrom, MemoryLimit, Most, SiteConfig, VisibleDevices, Whose, config_path, parse,
-};
+use site_config::{LearnFrom, MemoryLimit, Most, SiteConfig, VisibleDevices, Whose, config_path, parse};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 const FULL: &str = r#"

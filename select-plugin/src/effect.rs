@@ -55,11 +55,11 @@ pub(crate) struct Devices {
     pub(crate) devices: Vec<(usize, u64)>,
     /// Devices that each of the job's GRES entries may have.
     pub(crate) entries: Vec<GpuSet>,
-    /// For several instances of one job: what Slurm is to count for them.
+    /// For several instances of one job, and for seats whose tasks may use several GPUs: what Slurm is to count for them.
     pub(crate) shards: Option<Counted>,
 }
 
-/// Shards of a job with several instances.
+/// Shards of a job on several GPUs of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// On each of its GPUs.

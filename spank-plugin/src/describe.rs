@@ -99,9 +99,8 @@ pub(crate) fn got_by_processes(entry: &Entry, each_mib: Option<u64>) -> String {
         }
         (GrantKind::Tasks, _) if entry.shares_device() => {
             let seats = seats(entry);
-            let gpus: Vec<String> = entry.gpus.iter().map(|g| format!("GPU {}", g.index)).collect();
             let instances: Vec<String> = entry.instances.iter().map(instance).collect();
-            format!("{seats} on {}", if instances.is_empty() { gpus } else { instances }.join("; "))
+            format!("{seats} on {}", if instances.is_empty() { gpus(entry) } else { instances.join("; ") })
         }
         (GrantKind::Tasks, _) => format!("{} on {}", seats(entry), whole(entry)),
         (GrantKind::Shards, _) => format!("shards on {}, as Slurm gives them", gpus(entry)),

@@ -1,4 +1,4 @@
-//! Several instances of one job on several GPUs of a node.
+//! Several instances of one job, and the GPU tasks of one, on several GPUs of a node.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -6,6 +6,7 @@ mod common;
 
 use common::{device_cgroups, looked, profiles, variable};
 use lab::command::{PATIENCE, wait_for};
+use lab::config::Templates;
 use lab::{Cluster, Daemon, JobId, User};
 use slurm_releases::Release;
 
@@ -104,11 +105,26 @@ fn the_same_number_on_two_nodes(cluster: &Cluster) {
     end(cluster, job);
 }
 
+/// One seat, on one of the three GPUs that the job's tasks may use.
+fn tasks_reach_three_gpus(cluster: &Cluster) {
+    let script = "srun -Q sh -c 'nvidia-smi -L; echo gpus=$(nvidia-smi -L | grep -c ^GPU)'\necho looked\nexec sleep 600";
+    let options = ["-w", "n1", "--gpu-isolation=tasks:probes"];
+    let job = cluster.sbatch(User::Alice, &options, script).unwrap();
+    let saw = looked(cluster, job);
+    assert_eq!(variable(&saw, "gpus").as_deref(), Some("3"), "a step reaches all of them: {saw}");
+    assert_eq!(shards_used(cluster, "n1"), Some(3), "a shard on each");
+    end(cluster, job);
+}
+
 #[test]
 fn instances_of_one_job_come_from_several_gpus() {
-    let builder = common::builder();
+    let mut templates = Templates::shipped().unwrap();
+    templates.tessera = templates.tessera.replace("\n[mps]\n", "\n[tasks]\ngpus_per_job = 3\n\n[mps]\n");
+    let builder = common::builder().templates(templates);
     let builder = if device_cgroups() { builder.device_cgroup() } else { builder };
     let mut cluster = builder.start().unwrap();
+    // First: an idle instance would be taken before a free GPU.
+    tasks_reach_three_gpus(&cluster);
     two_on_each_of_two_gpus(&mut cluster);
     the_same_number_on_two_nodes(&cluster);
     let refused = ["-w", "n1", "--gpu-isolation=mig:3g.20gb", "--gpu-instances=17"];

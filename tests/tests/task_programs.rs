@@ -6,11 +6,12 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use common::{builder, on};
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
-use lab::{Cluster, JobId, User, paths};
+use lab::{Cluster, Daemon, JobId, User, paths};
 use slurm_releases::Release;
 use task_control::Status;
 use task_control::status::TaskState;
@@ -245,6 +246,80 @@ fn broker_killed_under_jobs(cluster: &Cluster) {
     assert_eq!(text.matches("granted alloc 0").count(), 24, "{text}");
 }
 
+/// Lets the tasks of a job use both GPUs of n1 from now on.
+fn open_both_gpus(cluster: &Cluster) {
+    let file = cluster.layout().etc("tessera.toml");
+    let text =
+        std::fs::read_to_string(&file).unwrap().replacen("[tasks]\n", "[tasks]\ngpus_per_job = 2\n", 1);
+    std::fs::write(file, text).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+}
+
+fn layout(cluster: &Cluster, node: &str) -> String {
+    cluster.published_layouts().unwrap().into_iter().find(|(name, _)| name == node).unwrap().1
+}
+
+/// Waits until every task that this job began has its memory.
+fn granted(cluster: &Cluster, job: JobId, tasks: usize) -> String {
+    wait_for(&format!("job {job} to have {tasks} tasks"), PATIENCE, || {
+        let text = cluster.output(job);
+        if text.matches("granted alloc 0").count() == tasks { Ok(text) } else { Err(text) }
+    })
+    .unwrap()
+}
+
+/// Jobs of their own, each task on whichever GPU has the memory, and none of these GPUs goes to anybody else.
+fn any_gpu_of_the_node(cluster: &mut Cluster) {
+    open_both_gpus(cluster);
+    let go = mark(cluster, "go6");
+    let holds = |mem: u64| format!("gpu-tasks task {mem} 32 8 until {} end", go.display());
+    let options = ["--gpu-isolation=tasks:probes", "-n2", "--overcommit", "-t5", "-w", "n1"];
+    // Both seats are on one GPU, whose 16 GB hold one of the two tasks.
+    let both = format!("{} & {}; wait", holds(10 * GB), holds(10 * GB + 1_000_000));
+    let first = cluster.sbatch(User::Alice, &options, &both).unwrap();
+    let text = granted(cluster, first, 2);
+    assert_ne!(device_of(&text, 10 * GB), device_of(&text, 10 * GB + 1_000_000), "{text}");
+    assert_eq!(layout(cluster, "n1"), format!("tessera gpu0=tasks[job{first}*2] gpu1=tasks[job{first}*0]"));
+    // The next has its seats on the other GPU, and its tasks go to both as well.
+    let small = format!("{} & {}; wait", holds(4 * GB), holds(4 * GB + 1_000_000));
+    let second = cluster.sbatch(User::Alice, &options, &small).unwrap();
+    let text = granted(cluster, second, 2);
+    assert_ne!(device_of(&text, 4 * GB), device_of(&text, 4 * GB + 1_000_000), "{text}");
+    let shared =
+        format!("tessera gpu0=tasks[job{first}*2,job{second}*0] gpu1=tasks[job{first}*0,job{second}*2]");
+    assert_eq!(layout(cluster, "n1"), shared);
+    // A restart of slurmctld and a requeue change nothing of that.
+    cluster.stop(&Daemon::Slurmctld).unwrap();
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    wait_for("the layout to be shown again", PATIENCE, || match layout(cluster, "n1") {
+        line if line == shared => Ok(()),
+        line => Err(line),
+    })
+    .unwrap();
+    cluster.run(User::Root, "scontrol", &["requeue", &second.to_string()]).unwrap().ok().unwrap();
+    // slurmd refuses credentials of the second in which the job was requeued.
+    std::thread::sleep(Duration::from_secs(2));
+    wait_for("the second job to run again", PATIENCE, || {
+        let _ = cluster.run(User::Root, "scontrol", &["update", &format!("JobId={second}"), "StartTime=now"]);
+        let line = layout(cluster, "n1");
+        if line == shared { Ok(()) } else { Err(line) }
+    })
+    .unwrap();
+    // A plain job for one GPU waits for both jobs, and takes the place of none.
+    let plain = cluster.sbatch(User::Bob, &["--gres=gpu:1", "-t5", "-w", "n1"], "nvidia-smi -L").unwrap();
+    cluster.run(User::Root, "scancel", &[&first.to_string()]).unwrap().ok().unwrap();
+    becomes(cluster, "n1", "the first job to end", |s| s.jobs.len() == 1);
+    assert_eq!(cluster.job(plain).unwrap().state(), "PENDING", "{}", layout(cluster, "n1"));
+    make(&go);
+    for job in [second, plain] {
+        assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED", "{}", cluster.output(job));
+    }
+    // Nothing is left in Slurm's accounts.
+    cluster.complete(User::Bob, &["--gres=gpu:2", "-w", "n1"], "nvidia-smi -L").unwrap();
+    let all = cluster.sbatch(User::Bob, &["--gres=shard:16", "-w", "n1"], "true").unwrap();
+    assert_eq!(cluster.wait_end(all).unwrap().state(), "COMPLETED");
+}
+
 fn everything(release: Release) {
     let mut cluster = cluster(release, "log = \"/var/log/tasks-%n\"\ncontext_mib = 310\n");
     on(&mut cluster, |cluster| {
@@ -253,6 +328,7 @@ fn everything(release: Release) {
         life_of_processes(cluster);
         named_in_the_jobs_log(cluster);
         broker_killed_under_jobs(cluster);
+        any_gpu_of_the_node(cluster);
     });
 }
 

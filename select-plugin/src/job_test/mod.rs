@@ -16,7 +16,7 @@
 //! 4. *After a success* of *run now*:
 //!    - A job that wants nothing from us loses every `Placement`. `Slices` follows: those of the GPUs that Slurm gives it, else 0.
 //!    - `Devices`, node by node, as decided. Each GPU of a job carries the same number of its instances, on all nodes: Slurm
-//!      22.05 counts the same number of shards on each. They stay where a later node has no legal placement.
+//!      22.05 counts the same number of shards on each. All seats of a job of GPU tasks count on each GPU that it may use. They stay where a later node has no legal placement.
 //!    - *All decided*: the job may let the set pass, see *hold*. Else `Placement`, `Why`, `Match`, `Slices`, and the decision
 //!      is remembered until the job starts.
 //!    - *A node vetoes*: `Preempt` for the fewest jobs that make room, then `Placement(None)`, and Slurm's answer

@@ -9,7 +9,7 @@ use placement::{HostResources, Short, Victim};
 use plugin_rt::log;
 use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::JobPlacement;
-use protocol::{CommentBody, NodeGrant};
+use protocol::{CommentBody, Grant, NodeGrant};
 
 use super::Opinion;
 use super::chosen::{Asked, Decided};
@@ -51,7 +51,7 @@ impl Start<'_> {
         }
         let decided = match per_instance {
             Some(one) => decide_alike(&asked, one, engine, &mut effects),
-            None => decide(&asked, engine, &mut effects),
+            None => decide_counted(&asked, engine, &mut effects),
         };
         let veto = match decided {
             Ok(mut decided) => {
@@ -186,6 +186,40 @@ fn decide_alike<S: Slurm>(
         // Fewer in each round, so this ends.
         most = u32::try_from(least).unwrap_or(1);
     }
+}
+
+/// Decides, and has Slurm count the seats of a job of GPU tasks on each of a node's GPUs that it may use. Slurm has looked for one
+/// GPU, and what the job asks per node stays: 22.05 counts that on every GPU.
+fn decide_counted<S: Slurm>(
+    asked: &Asked<'_, S>,
+    engine: &Engine,
+    effects: &mut Vec<Effect>,
+) -> Result<Decided, Veto> {
+    let mut devices = Vec::new();
+    let decided = match decide(asked, engine, &mut devices) {
+        Ok(decided) => decided,
+        Err(veto) => {
+            effects.extend(devices);
+            return Err(veto);
+        }
+    };
+    let is_of_seats = |(_, given): &(String, NodeGrant)| matches!(given.grant, Grant::Tasks(_));
+    let per_gpu = match &asked.view.gres[..] {
+        [entry] if asked.want.kind == GresKind::Shard => entry.per_node,
+        _ => 0,
+    };
+    let gpus = |effect: &Effect| effect.devices().map_or(0, |on_node| on_node.devices.len() as u64);
+    let most = devices.iter().map(gpus).max().unwrap_or(0);
+    if per_gpu == 0 || most < 2 || !decided.placement.nodes.iter().all(is_of_seats) {
+        effects.extend(devices);
+        return Ok(decided);
+    }
+    let of_job = per_gpu.saturating_mul(devices.iter().map(gpus).sum());
+    effects.extend(devices.into_iter().map(|effect| {
+        let per_node = per_gpu.saturating_mul(gpus(&effect));
+        effect.counted(Counted { per_gpu, per_node, of_job })
+    }));
+    Ok(decided)
 }
 
 /// A decision for each of the nodes that Slurm chose. `effects` gets their devices.

@@ -3,6 +3,7 @@
 mod claims;
 mod counts;
 mod fake;
+mod further_gpus;
 mod order;
 mod power;
 mod sick;

@@ -21,12 +21,14 @@ pub struct PoolPolicy {
     pub workers_per_slice: u32,
     /// Memory that a process takes of its device beside what its tasks ask for, MiB.
     pub context_mib: u64,
+    /// Most GPUs of a node on which the tasks of one job may run; at least 1.
+    pub gpus_per_job: u32,
 }
 
 impl Default for PoolPolicy {
     /// The paper's 4 processes per `1g` and 8 per `2g` (CASE for MIG, section 3.1), and what CUDA 12 takes at most.
     fn default() -> Self {
-        Self { workers_per_slice: 4, context_mib: 512 }
+        Self { workers_per_slice: 4, context_mib: 512, gpus_per_job: 1 }
     }
 }
 

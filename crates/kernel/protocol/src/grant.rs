@@ -97,7 +97,8 @@ pub struct PoolSeats<G = GpuIndex> {
 /// Devices on which the tasks of a job may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskDevices<G = GpuIndex> {
-    /// Devices of the pool, which other jobs use as well: ascending, never none, all on one GPU.
+    /// Devices of the pool, which other jobs use as well: ascending, never none. The seats are on one GPU. Devices on several GPUs are
+    /// GPUs without MIG.
     Pool(Vec<PoolSeats<G>>),
     /// Whole GPUs of the job's own under one MPS daemon: in the order of [`Grant::Whole`], never none.
     Own {

@@ -19,7 +19,10 @@ fn read(text: &str) -> Result<SiteConfig, Vec<String>> {
 fn only_a_site_with_the_section_has_a_pool() {
     assert_eq!(read("").unwrap().policy().tasks, None);
     let empty = read("[tasks]").unwrap();
-    assert_eq!(empty.policy().tasks, Some(PoolPolicy { workers_per_slice: 4, context_mib: 512 }));
+    assert_eq!(
+        empty.policy().tasks,
+        Some(PoolPolicy { workers_per_slice: 4, context_mib: 512, gpus_per_job: 1 })
+    );
     assert!(!empty.policy().auto.contains(&Kind::Tasks), "auto takes it only where it is listed");
     let tasks = empty.tasks.unwrap();
     assert_eq!((tasks.policy, tasks.overuse, tasks.log), (TaskPolicy::Tessera, Overuse::Charge, None));
@@ -27,7 +30,7 @@ fn only_a_site_with_the_section_has_a_pool() {
 
 #[test]
 fn every_key_is_read() {
-    let text = "[tasks]\npolicy = \"alg3\"\nworkers_per_slice = 6\ncontext_mib = 300\noveruse = \"end\"\nlog = \"/l/%n\"\n\
+    let text = "[tasks]\npolicy = \"alg3\"\nworkers_per_slice = 6\ncontext_mib = 300\ngpus_per_job = 8\noveruse = \"end\"\nlog = \"/l/%n\"\n\
                 [defaults]\nauto = [\"tasks\", \"mig\"]";
     let config = read(text).unwrap();
     assert_eq!(config.policy().auto, [Kind::Tasks, Kind::Mig]);
@@ -36,7 +39,7 @@ fn every_key_is_read() {
         (tasks.policy, tasks.overuse, tasks.log),
         (TaskPolicy::Alg3, Overuse::End, Some(PathBuf::from("/l/n1")))
     );
-    assert_eq!(tasks.pool, PoolPolicy { workers_per_slice: 6, context_mib: 300 });
+    assert_eq!(tasks.pool, PoolPolicy { workers_per_slice: 6, context_mib: 300, gpus_per_job: 8 });
 }
 
 #[test]
@@ -48,6 +51,7 @@ fn errors_say_what_would_work() {
         "{no_pool}"
     );
     assert!(why("[tasks]\nworkers_per_slice = 49").contains("use 1 to 48"));
+    assert!(why("[tasks]\ngpus_per_job = 0").contains("use 1 to 16"));
     assert!(why("[tasks]\npolicy = \"alg4\"").contains("policy cannot be \"alg4\""));
     assert!(why("[tasks]\nlog = \"log\"").contains("is not an absolute path"));
 }

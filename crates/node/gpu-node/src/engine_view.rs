@@ -57,8 +57,9 @@ fn state(view: &GpuView, entries: &[Entry]) -> GpuState {
     if !shares.is_empty() {
         return GpuState::Mps(shares);
     }
-    let seats: Vec<Seat> =
-        holders.iter().filter(|e| e.instances.is_empty()).filter_map(|e| seat_of(e, 0)).collect();
+    let uncut = holders.iter().filter(|e| e.instances.is_empty());
+    let place = |e: &Entry| e.gpus.iter().position(|g| g.uuid == *gpu);
+    let seats: Vec<Seat> = uncut.filter_map(|e| seat_of(e, place(e)?)).collect();
     if !seats.is_empty() {
         return GpuState::Tasks(seats);
     }

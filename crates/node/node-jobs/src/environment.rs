@@ -169,15 +169,18 @@ fn share(entry: &Entry, env: &mut Env) {
     env.set(Variable::Share, &format!("{} ({level}), {}% of SMs", display_gb(share.mem_mib), share.threads));
 }
 
-/// The first device, or all of the job's own GPUs: the library moves a process elsewhere before it opens any.
+/// A device, or all of the job's own GPUs: the library moves a process elsewhere before it opens any.
 fn tasks(entry: &Entry, env: &mut Env) {
     let Some(record) = &entry.tasks else { return };
     let uuids: Vec<&str> = (0..record.devices.len()).filter_map(|i| entry.task_device_uuid(i)).collect();
     let all = uuids.join(",");
+    // Of several GPUs, the one with the job's seats.
+    let seated = record.devices.iter().position(|device| device.seats > 0);
+    let at = seated.filter(|_| entry.instances.is_empty()).unwrap_or(0);
     let first =
-        if record.own { all.clone() } else { uuids.first().map_or(String::new(), |u| (*u).to_owned()) };
+        if record.own { all.clone() } else { uuids.get(at).map_or(String::new(), |u| (*u).to_owned()) };
     env.devices("tasks", &first, &all);
-    if let Some(device) = record.devices.first() {
+    if let Some(device) = record.devices.get(at) {
         env.set(Variable::MpsPipe, &device.pipe_dir.display().to_string());
         env.set(Variable::MpsLog, &device.log_dir.display().to_string());
     }

@@ -23,6 +23,8 @@ mod price;
 mod sets;
 mod share_rules;
 mod state;
+mod task_devices;
+mod task_reach;
 mod task_rules;
 mod whole_rules;
 
@@ -39,6 +41,7 @@ pub use node_order::{audit_node_order, least_price, offer_price};
 pub use node_price::{NodePrice, node_price};
 pub use price::{Price, price};
 pub use state::audit_node;
+pub use task_reach::audit_shards;
 pub use task_rules::seats;
 
 use alternatives::alternatives;

@@ -4,7 +4,7 @@ use crate::compute_rules::{holds, lost};
 use crate::kinds::kind_of;
 use crate::share_rules::sharers;
 use crate::state::{held_units, media_clash, units_of, unused};
-use crate::task_rules::{seats_of, users};
+use crate::task_devices::{seats_of, users};
 use geometry::{GpuIndex, Profile, Slice};
 use node_state::{Gpu, GpuState, Holder, Kind, MigPolicy, Node, Policy, Purpose};
 use protocol::{Grant, MigSpec, PoolSeats, ShareOn, TaskDevices, TaskGrant};
@@ -101,7 +101,18 @@ fn price_share(node: &Node, policy: &Policy, on: ShareOn, threads: u8) -> Parts 
 }
 
 /// Seats among devices of the pool, or with one more that is opened.
-fn price_seats(node: &Node, policy: &Policy, pool: &[PoolSeats]) -> Parts {
+fn price_seats(node: &Node, policy: &Policy, all: &[PoolSeats]) -> Parts {
+    let gpu = |on: ShareOn| &node.gpus[usize::from(on.gpu().0)];
+    // The GPU with the seats says which grant is better, the others what it takes.
+    let home = all.iter().find(|s| s.seats > 0).map(|s| s.on.gpu());
+    let (pool, further): (Vec<PoolSeats>, Vec<PoolSeats>) =
+        all.iter().partition(|s| Some(s.on.gpu()) == home);
+    let mut price = price_home(node, policy, &pool);
+    price.2 += 2520 * further.iter().filter(|s| users(gpu(s.on), s.on).is_none()).count() as u64;
+    price
+}
+
+fn price_home(node: &Node, policy: &Policy, pool: &[PoolSeats]) -> Parts {
     let gpu = |on: ShareOn| &node.gpus[usize::from(on.gpu().0)];
     let Some(opened) = pool.iter().map(|s| s.on).find(|on| users(gpu(*on), *on).is_none()) else {
         let Some(at) = pool.first().map(|s| s.on.gpu()) else { return (Vec::new(), Vec::new(), 0, false) };

@@ -1,100 +1,15 @@
 //! Whether a job of GPU tasks may have these seats.
 
 use geometry::{GpuIndex, Model, Profile};
-use node_state::{Ask, Gpu, GpuState, Holder, MigPolicy, Node, Policy, Purpose, Seat};
+use node_state::{Ask, Gpu, GpuState, MigPolicy, Node, Policy, Purpose};
 use protocol::{Isolation, MigSpec, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 use topology::GpuSet;
 
-use crate::every_place::every_place;
 use crate::finding::{Finding, finding};
 use crate::places::check_places;
+use crate::task_devices::{claimed, devices, joinable, needed, offer, users};
+use crate::task_reach::with_reach;
 use crate::whole_rules::{check_whole, offered};
-
-/// What a device offers to GPU tasks.
-struct Offer {
-    seats: u32,
-    memory_mib: u64,
-}
-
-/// `None` for a device that does not exist.
-fn offer(gpu: &Gpu, policy: &Policy, on: ShareOn) -> Option<Offer> {
-    let pool = policy.tasks?;
-    let profile = match on {
-        ShareOn::Gpu(_) => None,
-        ShareOn::Instance(spec) => Some(gpu.model.profiles.iter().find(|p| p.id == spec.profile)?),
-    };
-    let (slices, shards, memory_mib) = match profile {
-        None => (gpu.model.compute_slices, gpu.model.shards(), gpu.model.usable_mib()),
-        Some(p) => (p.compute_slices, gpu.model.profile_shards(p), p.memory_mib),
-    };
-    let mps = 48 * u32::from(slices) / u32::from(gpu.model.compute_slices);
-    let wanted = pool.workers_per_slice * u32::from(slices);
-    Some(Offer { seats: [wanted, mps, shards].into_iter().min()?, memory_mib })
-}
-
-/// Seats of a device; none for one that does not exist.
-pub(crate) fn seats_of(gpu: &Gpu, policy: &Policy, on: ShareOn) -> u32 {
-    offer(gpu, policy, on).map_or(0, |offer| offer.seats)
-}
-
-/// Memory that a device must have, MiB.
-fn needed(ask: &Ask, policy: &Policy) -> u64 {
-    let context = policy.tasks.map_or(0, |pool| pool.context_mib);
-    ask.request.mem_mib.map_or(0, |mem| mem + context)
-}
-
-/// Who may use a device of the pool; `None` for a device that is not in the pool.
-pub(crate) fn users(gpu: &Gpu, on: ShareOn) -> Option<&[Seat]> {
-    match (on, &gpu.state) {
-        (ShareOn::Gpu(_), GpuState::Tasks(seats)) => Some(seats),
-        (ShareOn::Instance(spec), GpuState::Mig(instances)) => {
-            instances.iter().find_map(|i| match &i.holder {
-                Holder::Pool(seats) if (i.profile, i.start) == (spec.profile, spec.start) => Some(&seats[..]),
-                _ => None,
-            })
-        }
-        _ => None,
-    }
-}
-
-/// Every device that a GPU has or could have.
-pub(crate) fn devices(node: &Node, at: GpuIndex) -> Vec<ShareOn> {
-    let places = every_place(node).filter(|spec| spec.gpu == at).map(ShareOn::Instance);
-    std::iter::once(ShareOn::Gpu(at)).chain(places).collect()
-}
-
-/// The devices of the pool on a GPU that the job may use, with their seats and those that are taken.
-pub(crate) fn joinable(node: &Node, ask: &Ask, policy: &Policy, at: GpuIndex) -> Vec<(ShareOn, u32, u32)> {
-    let Some(gpu) = node.gpus.get(usize::from(at.0)) else { return Vec::new() };
-    let one = |on: ShareOn| {
-        let (users, offer) = (users(gpu, on)?, offer(gpu, policy, on)?);
-        let same_user = policy.share_between_users || users.iter().all(|s| s.uid == ask.uid);
-        let taken = users.iter().map(|s| s.seats).sum();
-        let may = same_user && !claimed(node, on) && offer.memory_mib >= needed(ask, policy);
-        may.then_some((on, offer.seats, taken))
-    };
-    devices(node, at).into_iter().filter_map(one).collect()
-}
-
-/// The units of a device; all of the GPU's without MIG.
-fn units(gpu: &Gpu, on: ShareOn) -> Vec<u32> {
-    let profile_of =
-        |spec: MigSpec| -> Option<&Profile> { gpu.model.profiles.iter().find(|p| p.id == spec.profile) };
-    match on {
-        ShareOn::Instance(spec) => {
-            profile_of(spec).map_or_else(Vec::new, |p| crate::state::units_of(p, spec.start))
-        }
-        ShareOn::Gpu(_) => (0..u32::from(gpu.model.placement_units)).collect(),
-    }
-}
-
-/// Whether an isolated job has claimed some of a device.
-fn claimed(node: &Node, on: ShareOn) -> bool {
-    let Some(gpu) = node.gpus.get(usize::from(on.gpu().0)) else { return false };
-    let own = units(gpu, on);
-    let here = node.claims.iter().filter(|c| c.on.gpu() == on.gpu());
-    here.flat_map(|c| units(gpu, c.on)).any(|unit| own.contains(&unit))
-}
 
 /// The request as one for whole GPUs: with the memory that its processes need, on GPUs with enough seats.
 pub(crate) fn as_whole(node: &Node, ask: &Ask, policy: &Policy) -> Ask {
@@ -149,13 +64,16 @@ pub(crate) fn check_tasks(
     }
 }
 
-fn check_pool(node: &Node, ask: &Ask, policy: &Policy, pool: &[PoolSeats], out: &mut Vec<Finding>) {
-    let Some(first) = pool.first() else { return out.push(finding(None, "no device")) };
+fn check_pool(node: &Node, ask: &Ask, policy: &Policy, all: &[PoolSeats], out: &mut Vec<Finding>) {
+    // The GPU with the seats.
+    let Some(first) = all.iter().find(|s| s.seats > 0) else { return out.push(finding(None, "no seat")) };
     let at = first.on.gpu();
     let gpu = &node.gpus[usize::from(at.0)];
-    if pool.iter().any(|s| s.on.gpu() != at) {
-        out.push(finding(at, "devices of several GPUs"));
+    let pool: Vec<PoolSeats> = all.iter().copied().filter(|s| s.on.gpu() == at).collect();
+    if with_reach(node, ask, policy, pool.clone()) != all {
+        out.push(finding(at, "other further GPUs than the job may use"));
     }
+    let pool = &pool[..];
     if !pool.is_sorted_by_key(|s| s.on.start()) || (1..pool.len()).any(|i| pool[i].on == pool[i - 1].on) {
         out.push(finding(at, "devices out of order"));
     }
@@ -285,12 +203,12 @@ pub fn seats(node: &Node, ask: &Ask, policy: &Policy) -> Vec<TaskGrant> {
     for at in (0_u16..).take(node.gpus.len()).map(GpuIndex) {
         let joinable = joinable(node, ask, policy, at);
         let gpu = &node.gpus[usize::from(at.0)];
-        all.push(grant(TaskDevices::Pool(deal(&joinable, request.seats))));
+        all.push(grant(TaskDevices::Pool(with_reach(node, ask, policy, deal(&joinable, request.seats)))));
         for on in devices(node, at).into_iter().filter(|on| users(gpu, *on).is_none()) {
             let Some(offer) = offer(gpu, policy, on) else { continue };
             let mut with = joinable.clone();
             with.push((on, offer.seats, 0));
-            all.push(grant(TaskDevices::Pool(deal(&with, request.seats))));
+            all.push(grant(TaskDevices::Pool(with_reach(node, ask, policy, deal(&with, request.seats)))));
         }
     }
     all.retain(|grant| grant.devices().next().is_some());

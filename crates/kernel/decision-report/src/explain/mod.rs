@@ -32,7 +32,7 @@ impl Decision {
             (Grant::Mig(_), Some(Fate::Costs(cost))) => self.report.why_mig(cost),
             (_, Some(Fate::Share(score))) => why_share(score).to_owned(),
             (_, Some(Fate::Compute(score))) => self.report.why_compute(score),
-            (_, Some(Fate::Seats(score))) => why_seats(score),
+            (grant, Some(Fate::Seats(score))) => why_seats(score, grant.gpus().len()),
             (Grant::Whole(_) | Grant::Tasks(_), Some(Fate::Set(score))) => {
                 set::why(&score, !self.report.inexact)
             }
@@ -94,13 +94,14 @@ fn why_share(score: ShareScore) -> &'static str {
     }
 }
 
-fn why_seats(score: SeatScore) -> String {
-    match score.class {
+fn why_seats(score: SeatScore, gpus: usize) -> String {
+    let joins = match score.class {
         ShareClass::Join | ShareClass::Oversubscribe => {
             format!("joins the pool of GPU tasks ({} of {} seats were taken)", score.taken, score.of)
         }
         ShareClass::Open | ShareClass::Carve => "the first in the pool there".to_owned(),
-    }
+    };
+    if gpus > 1 { format!("{joins}; its tasks may use {gpus} GPUs") } else { joins }
 }
 
 fn why_whole(n: usize, mb_s: u64, free: u32, inexact: bool) -> String {

@@ -1,9 +1,9 @@
 //! Seats in the pool: devices that GPU tasks of several jobs share, each task placed when it begins.
 //!
 //! # Rules
-//! A job takes a seat for each of its Slurm tasks on the node, all on devices of one GPU: Slurm gives a job's shards on a
-//! node from one GPU, and fences it off from the others. The seats of a device never add up to more than it has
-//! ([`PoolPolicy::seats`]). A device that the job may use holds one of its processes. It has one user unless the site says
+//! A job takes a seat for each of its Slurm tasks on the node, all on devices of one GPU: Slurm finds a job's shards on a
+//! node on one GPU. The module `reach` adds GPUs where the site lets a job use several. The seats of a device never add up
+//! to more than it has ([`PoolPolicy::seats`]). A device that the job may use holds one of its processes. It has one user unless the site says
 //! otherwise, because one MPS daemon serves one user. A device of the pool takes neither shares nor a job of its own, and one
 //! that an isolated job has claimed takes no further job of GPU tasks.
 //!
@@ -18,6 +18,8 @@
 //! particular; each task then goes to a device that no isolated job has.
 //! Differs: workers are counted per device rather than for the machine, so that MPS's limit of clients holds on each.
 
+mod reach;
+
 use super::starts::{cost_of, free_starts};
 use super::view::View;
 use decision_report::Cost;
@@ -31,7 +33,7 @@ use protocol::{MigSpec, PoolSeats, ShareOn};
 
 /// The devices that the job may use.
 pub(super) struct BestSeats {
-    /// Ascending by start, all on one GPU.
+    /// Ascending by GPU and start; the seats are all on one GPU.
     pub(super) on: Vec<PoolSeats>,
     pub(super) takes: Takes,
     pub(super) score: SeatScore,
@@ -87,7 +89,8 @@ pub(super) fn search(
     for view in views {
         search.gpu(view);
     }
-    search.best
+    let best = search.best.take()?;
+    Some(search.with_further_gpus(views, best))
 }
 
 impl Search<'_> {

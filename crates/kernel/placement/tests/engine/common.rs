@@ -233,9 +233,12 @@ pub(crate) fn site_policies() -> impl Strategy<Value = Policy> {
     let memory = prop_oneof![
         1 => Just(SharedMemory::Never), 4 => Just(SharedMemory::SameUser), 2 => Just(SharedMemory::Any)
     ];
-    let pool = (prop_oneof![2 => Just(4), 1 => 1..20_u32], 0..1000_u64);
-    let pool =
-        pool.prop_map(|(workers_per_slice, context_mib)| PoolPolicy { workers_per_slice, context_mib });
+    let pool = (prop_oneof![2 => Just(4), 1 => 1..20_u32], 0..1000_u64, prop_oneof![Just(1), 2..5_u32]);
+    let pool = pool.prop_map(|(workers_per_slice, context_mib, gpus_per_job)| PoolPolicy {
+        workers_per_slice,
+        context_mib,
+        gpus_per_job,
+    });
     (orders, shares, (memory, prop::option::weighted(0.9, pool)), set_policies()).prop_map(
         |(
             auto,
@@ -306,5 +309,6 @@ pub(crate) fn live(node: &mut Node, policy: &Policy, events: &[Event]) {
             }
         }
         assert_eq!(audit::audit_node(node), [], "{}", layout_of(node));
+        assert_eq!(audit::audit_shards(node), [], "{}", layout_of(node));
     }
 }

@@ -126,6 +126,61 @@ fn auto_takes_seats_only_where_the_site_lists_them() {
     assert_eq!(decide(&n, &tasks(3, 1, ""), &none).chosen, None);
 }
 
+fn pool_of(gpus_per_job: u32) -> Policy {
+    Policy { tasks: Some(PoolPolicy { gpus_per_job, ..PoolPolicy::default() }), ..Policy::default() }
+}
+
+#[test]
+fn tasks_of_a_job_use_several_gpus_where_the_site_says_so() {
+    let mut n = node(&["v100-16gb"; 4], MigPolicy::Off);
+    let p = pool_of(3);
+    assert_eq!(seats(&run(&mut n, &tasks(1, 2, ""), &p)), [(0, 99, 2), (1, 99, 0), (2, 99, 0)]);
+    // The next one has its seats where most are free, and may use the same GPUs.
+    assert_eq!(seats(&run(&mut n, &tasks(2, 1, ""), &p)), [(0, 99, 0), (1, 99, 1), (2, 99, 0)]);
+    let text =
+        "tessera gpu0=tasks[job1*2,job2*0] gpu1=tasks[job1*0,job2*1] gpu2=tasks[job1*0,job2*0] gpu3=free";
+    assert_eq!(layout_of(&n).to_string(), text);
+    // Another user's pool has what is left.
+    let other = Ask { uid: Uid(2), ..tasks(3, 1, "") };
+    assert_eq!(seats(&run(&mut n, &other, &p)), [(3, 99, 1)]);
+    // A process that no further GPU could hold stays away from there.
+    let mut mixed = node(&["v100-32gb", "v100-16gb", "v100-32gb"], MigPolicy::Off);
+    assert_eq!(seats(&run(&mut mixed, &tasks(1, 1, "20G"), &p)), [(0, 99, 1), (2, 99, 0)]);
+}
+
+#[test]
+fn further_gpus_are_neither_claimed_nor_cut_nor_kept_uncut() {
+    let p = pool_of(8);
+    let mut n = node(&[A100; 4], MigPolicy::Dynamic);
+    let _ = run(&mut n, &ask(1, "mig:1g.5gb", ""), &p);
+    n.keep_uncut = 1;
+    assert_eq!(seats(&decide(&n, &tasks(2, 1, ""), &p)), [(1, 99, 1), (2, 99, 0)]);
+    n.keep_uncut = 2;
+    let first = run(&mut n, &tasks(2, 1, ""), &p);
+    assert_eq!(seats(&first), [(1, 99, 1)]);
+    n.keep_uncut = 0;
+    n.claims.push(Claim { job: JobId(9), on: ShareOn::Gpu(GpuIndex(1)) });
+    assert_eq!(seats(&decide(&n, &tasks(3, 1, ""), &p)), [(2, 99, 1), (3, 99, 0)]);
+    // Instances of a pool stay on one GPU.
+    let mut n = node(&["a30-24gb"; 2], MigPolicy::On);
+    for job in 1..4 {
+        let on = run(&mut n, &tasks(job, 4, ""), &p).chosen.unwrap();
+        assert_eq!(on.gpus().len(), 1, "{on:?}");
+    }
+}
+
+/// A V100 has 4 seats and 16 shards. Slurm counts every job on every GPU that it may use: the jobs that come last have one GPU
+/// each, so that no seat is without a shard.
+#[test]
+fn no_seat_loses_its_shard_to_jobs_with_seats_elsewhere() {
+    let mut n = node(&["v100-16gb"; 8], MigPolicy::Off);
+    let p = pool_of(8);
+    let gpus: Vec<usize> = (1..33).map(|job| seats(&run(&mut n, &tasks(job, 1, ""), &p)).len()).collect();
+    assert_eq!(gpus[..12], [8; 12], "{gpus:?}");
+    assert_eq!(gpus[31], 1, "{gpus:?}");
+    assert_eq!(decide(&n, &tasks(40, 1, ""), &p).chosen, None, "32 seats");
+}
+
 #[test]
 fn a_claimed_device_is_neither_joined_nor_opened_again() {
     let mut n = node(&["v100-16gb"; 2], MigPolicy::Off);

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 
 use node_state::{GpuState, Holder};
 use protocol::{PoolSeats, ShareOn, TaskDevices, TaskGrant};
-use site_config::{Overuse, TaskPolicy, Tasks};
+use site_config::{GpuOrder, Overuse, TaskPolicy, Tasks};
 use task_control::message::{Answer, Ended, Line, Request};
 use task_control::status::JobStatus;
 use task_control::{Broker, ControlError, Job, Status, control_socket, folder};
@@ -108,6 +108,49 @@ fn seats(places: &[(u8, u32)]) -> Grant {
     };
     let on = TaskDevices::Pool(places.iter().map(place).collect());
     Grant::Tasks(TaskGrant { on, mem_mib: Some(1000), probes: false })
+}
+
+#[test]
+fn a_job_may_use_several_gpus_whatever_their_order_in_gres_conf() {
+    on_node("tests::tasks::a_job_may_use_several_gpus_whatever_their_order_in_gres_conf", |node| {
+        let node = &with_pool(node);
+        let file = |minor: u16| node.settings.dev_root.join(format!("nvidia{minor}")).display().to_string();
+        let numbering =
+            Numbering::of(&node.settings, &GpuOrder::Files([1, 0, 2].map(file).to_vec())).unwrap();
+        // Slurm's GPU 0, which has the seats, is NVML's 1.
+        let seat = |(gpu, seats)| PoolSeats { on: ShareOn::Gpu(GpuIndex(gpu)), seats };
+        let on = TaskDevices::Pool([(0, 2), (1, 0)].map(seat).to_vec());
+        let grant = Grant::Tasks(TaskGrant { on, mem_mib: None, probes: true });
+        let grant = numbering.translate(&node.settings, &grant).unwrap();
+        let entry = crate::realise(&node.settings, &node.job_with(1, ALICE, grant)).unwrap().entry;
+        assert_eq!(entry.gpus.iter().map(|g| (g.index.0, g.number.0)).collect::<Vec<_>>(), [(0, 1), (1, 0)]);
+        let devices = &entry.tasks.as_ref().unwrap().devices;
+        let of = |d: &node_journal::TaskDevice| (d.daemon.clone(), d.seats);
+        assert_eq!(
+            devices.iter().map(of).collect::<Vec<_>>(),
+            [("gpu0".to_owned(), 0), ("gpu1".to_owned(), 2)]
+        );
+        // A program that asks nobody is where its job has seats.
+        let env = task_environment(&entry, 0, 1);
+        let uuid = |i: usize| entry.gpus[i].uuid.clone();
+        assert_eq!(var(&env, "CUDA_VISIBLE_DEVICES"), uuid(1));
+        assert!(var(&env, "CUDA_MPS_PIPE_DIRECTORY").ends_with("/mps/gpu1/pipe"), "{env:?}");
+        assert_eq!(var(&env, "NVIDIA_VISIBLE_DEVICES"), format!("{},{}", uuid(0), uuid(1)));
+        assert_eq!(node.daemons().len(), 2, "one for each GPU");
+        for gpu in ["nvidia0", "nvidia1"] {
+            assert_eq!(node.access(gpu), (ALICE, 0o600));
+        }
+        let seats = |gpu: usize| match &node.inspect().node.gpus[gpu].state {
+            GpuState::Tasks(jobs) => jobs.iter().map(|s| s.seats).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([seats(0), seats(1)], [[0], [2]]);
+        node.reconcile(&[1]);
+        node.assert_clean(&[1]);
+        node.release(1);
+        assert_eq!((node.daemons().len(), node.access("nvidia1")), (0, (0, 0o600)));
+        node.assert_clean(&[]);
+    });
 }
 
 #[test]

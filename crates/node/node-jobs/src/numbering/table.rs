@@ -184,7 +184,11 @@ impl Numbering {
             }
             other => other.clone(),
         };
-        let by_nvml = grant.try_map(|gpu| self.nvml_index(gpu))?;
+        let mut by_nvml = grant.try_map(|gpu| self.nvml_index(gpu))?;
+        if let Grant::Tasks(TaskGrant { on: TaskDevices::Pool(pool), .. }) = &mut by_nvml {
+            // As the GPUs below: the journal finds a device's GPU by its place. The sort keeps the order on one GPU.
+            pool.sort_by_key(|seat| seat.on.gpu());
+        }
         // In the granted order, which is the order the job sees.
         let own = match grant {
             Grant::Whole(gpus) => Some(gpus),

@@ -12,7 +12,7 @@ use super::findings::Findings;
 use crate::commands::idle::mail_problem;
 use crate::local_node::{Local, require_root};
 use crate::outcome::Failure;
-use crate::slurm::{sacctmgr, sinfo};
+use crate::slurm::{caller, sacctmgr, sinfo};
 use crate::this_machine::{host, this_node};
 
 /// A good `tessera.toml` with its text.
@@ -67,9 +67,9 @@ impl GoodFile<'_> {
             let all = sacctmgr::qos_limits().map(|all| all.into_keys().collect());
             names.qos = known(all, "QOS", findings);
         }
-        let known_users =
-            limits.iter().filter(|limit| limit.uid.is_some()).filter_map(|limit| limit.user.clone());
-        names.users = Some(known_users.collect());
+        let named = limits.iter().filter_map(|limit| Some((limit.uid, limit.user.clone()?)));
+        let known_users = named.filter(|(uid, name)| uid.is_some() || caller::is_user(name));
+        names.users = Some(known_users.map(|(_, name)| name).collect());
         names
     }
 

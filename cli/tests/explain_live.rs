@@ -163,9 +163,11 @@ fn reserved_nodes_are_said_to_be() {
     SHAPE             NOW  WHERE  ASK FOR ONE WITH
     3g.20gb             2  n4 2   --gpu-isolation=mig:3g.20gb
     4g.20gb             1  n4 1   --gpu-isolation=mig:4g.20gb
-    7g.40gb             1  n4 1   --gpu-isolation=mig:7g.40gb
     share of 20.0 GB    2  n4 2   --gpu-isolation=mps --gpu-mem=20G
-    1 GPU               1  n4 1   --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
+
+    Refused:
+      7g.40gb: --gpu-isolation=mig:7g.40gb is too much for account lab: at most 20.0 GB
+      1 GPU: a whole GPU (a100-40gb, 40.0 GB) is too much for account lab: at most 20.0 GB
 
     Not counted:
       n[1,3]: reserved by class for another 30 min
@@ -339,7 +341,13 @@ fn a_command_line_of_sbatchs_is_understood() {
     let (nodes, _) = SITE.split_once("[[limits]]").unwrap();
     let site = nodes.replace("count = 1\nmig", "count = 2\nmig");
     fs::write(dir.path().join("tessera.toml"), site).unwrap();
-    fs::write(dir.path().join("nodes"), NODES.replace("gpu0=free", "gpu0=free gpu1=free")).unwrap();
+    let (a100s, t4) = NODES.split_once("NodeName=n7").unwrap();
+    let nodes = format!("{}NodeName=n7{t4}", a100s.replace("gpu0=free", "gpu0=free gpu1=free"));
+    fs::write(
+        dir.path().join("nodes"),
+        nodes.replace(":job11]", ":job11] gpu1=free").replace(":job12]", ":job12] gpu1=free"),
+    )
+    .unwrap();
     let said = with(&["-G", "2"]);
     let hint = "With --gpus=2 the job may get several nodes, so Slurm alone picks them, without regard to links. Add -N1 to get the best-linked node.\n";
     assert!(said.contains(hint), "{said}");

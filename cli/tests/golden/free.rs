@@ -75,6 +75,7 @@ fn what_could_start_now() {
     {
       "left_to_slurm": [],
       "not_taking_jobs": [],
+      "partitions": [],
       "reserved": [],
       "shapes": [
         {

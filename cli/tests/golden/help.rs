@@ -59,8 +59,8 @@ fn help() {
       explain      Explain what a request would get, and why
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
-      change       Change what a pending job asks of GPUs
       report       Show what a job got, what it used and what it cost
+      change       Change what a pending job asks of GPUs
       top          Watch nodes, GPUs and jobs in the terminal
       times        Show how long the jobs of each profile took on each instance size
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
@@ -202,8 +202,7 @@ fn help() {
 
     Options:
           --config <FILE>     Read this tessera.toml
-      -w, --node <NODES>      Ask these nodes of tessera.toml, such as n[1-4]; by default all [alias:
-                              --nodelist]
+      -w, --node <NODES>      Ask these nodes of tessera.toml, such as n[1-4]; by default all
           --model <KEY>       Ask a made-up node with GPUs of this model instead of one of tessera.toml
           --count <N>         Number of GPUs in that node [default: 1]
           --links <SYSTEM>    Interconnect of that node [default: pcie]
@@ -235,13 +234,13 @@ fn help() {
                                      another if it is taken
           --gpu-wait <GBPS:TIME>     Wait up to TIME for whole GPUs that are predicted to exceed GBPS,
                                      or none
+          --gpu-power <WATTS>        Power cap of each GPU, such as 200
           --ntasks-per-node <N>      Slurm tasks per node: a job of kind tasks takes a seat for each
       -n, --ntasks <N>               Slurm tasks of the job
       -N, --nodes <N>                Nodes of the job, such as 2 or 2-4: what is explained is its part
                                      on each of them
       -t, --time <TIME>              Time limit, such as 2:00:00: it counts before reservations and
                                      under limits of GPU minutes
-          --gpu-power <WATTS>        Power cap of each GPU, such as 200
       -G, --gpus <N>                 Whole GPUs of the job, on as many nodes as Slurm likes unless -N
                                      says how many
           --gpus-per-node <N>        Whole GPUs per node

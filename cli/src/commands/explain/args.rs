@@ -26,7 +26,7 @@ Examples:
     --busy 'tessera gpu0=mig[1g.6gb@0:job12]'")]
 pub(crate) struct ExplainArgs {
     /// Ask these nodes of tessera.toml, such as n[1-4]; by default all
-    #[arg(short = 'w', long, visible_alias = "nodelist", value_name = "NODES", conflicts_with = "model")]
+    #[arg(short = 'w', long, alias = "nodelist", value_name = "NODES", conflicts_with = "model")]
     pub(crate) node: Option<String>,
     /// Ask a made-up node with GPUs of this model instead of one of tessera.toml
     #[arg(long, value_name = "KEY", conflicts_with_all = ["reservation", "constraint", "exclude"])]

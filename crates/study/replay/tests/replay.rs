@@ -321,7 +321,7 @@ fn a_job_goes_where_the_fewest_cpus_are_free_and_never_onto_a_node_that_is_too_s
     let hosts = [64, 8, 4].map(|cpus| Host { cpus, mem_mib: 1000 }).to_vec();
     let site = Site { hosts, ..site(vec![node("a100-40gb", 4, MigPolicy::Off); 3]) };
     let with = |cpus, mem_mib| Job { cpus, mem_mib, ..job(0, 100, whole(1)) };
-    assert_eq!(nodes_of(&site, &[with(1, 1), with(8, 1), with(3, 900), with(9, 1)]), [2, 1, 0, 0]);
+    assert_eq!(nodes_of(&site, &[with(1, 1), with(8, 1), with(3, 1000), with(9, 1)]), [2, 1, 0, 0]);
     assert_eq!(run(&site, &[with(65, 1), with(1, 1001)]), [None, None], "no node is so large");
 }
 

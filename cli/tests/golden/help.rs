@@ -105,7 +105,7 @@ fn help() {
       tessera layout                   every GPU of the cluster, drawn as slices
       tessera free                     what could start now, and where
       tessera why 4711                 why this job waits, and until when
-      tessera change 4711 --gpu-mem=5G ask for something else, without losing its place
+      tessera change 4711 --gpu-mem=5G let a job that waits ask for less
       tessera top                      nodes and jobs, live
       tessera report 4711              what this job got and used
       tessera explain --gpu-mem=10G    what this job would get, and why

@@ -24,8 +24,10 @@ use crate::slurm::scontrol;
 #[command(after_long_help = "\
 Examples:
   tessera change 4711 --gpu-mem=20G
-  tessera change 4711_3 --gpu-mem=5G            one task; 4711 is all that wait
-  tessera change 4711+1 --gpu-mem=5G            a heterogeneous component")]
+  tessera change 4711_3 --gpu-isolation=mig:3g.20gb    one task of an array
+  tessera change 4711+1 --gpu-isolation=mps            a component of a het job
+
+By the number of an array, 4711, all of its tasks that wait are changed.")]
 pub(crate) struct ChangeArgs {
     /// The job's number, such as 4711; of a task of an array 4711_2, of a component 4711+1
     #[arg(value_name = "JOBID", value_parser = number)]

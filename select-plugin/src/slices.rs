@@ -36,6 +36,15 @@ pub(crate) fn held(
     all
 }
 
+/// What a job takes that gets its GPUs without a decision of ours, on the nodes that Slurm's test has chosen.
+pub(crate) fn taken_without_decision(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Amount {
+    if may_have_gpus(view) {
+        taken_in_test(engine, view, None, slurm.nodes(), slurm)
+    } else {
+        Amount::default()
+    }
+}
+
 /// What a job takes on the `nodes` that Slurm's test has chosen: by our decision, and on nodes without one by what Slurm means to
 /// give. Slurm holds the job to its limits with the slices.
 pub(crate) fn taken_in_test(
@@ -45,9 +54,6 @@ pub(crate) fn taken_in_test(
     nodes: &[NodeView],
     slurm: &impl Slurm,
 ) -> Amount {
-    if !may_have_gpus(view) && placement.is_none() {
-        return Amount::default();
-    }
     let decided = placement.into_iter().flat_map(|placement| &placement.nodes);
     let decided: Amount = decided.map(|(node, given)| of_grant(engine, node, &given.grant)).sum();
     let undecided = nodes.iter().filter(|node| placement.is_none_or(|p| p.on(&node.name).is_none()));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use admission::Submission;
-use admission::amounts::{Amount, Running};
+use admission::amounts::{Amount, RunningJobs};
 use geometry::{GpuIndex, JobId, Uid};
 use node_state::slices::{OF_UNCUT_GPU, slices_for_grant, whole_gpus};
 use node_state::{GpuState, Holder, Node, Policy, Seat, Share};
@@ -41,15 +41,15 @@ pub(super) fn bounds(config: &SiteConfig, job: &Submission, user: &str) -> Resul
         .collect())
 }
 
-/// Running jobs, as slurmctld's plugin counts them.
+/// RunningJobs jobs, as slurmctld's plugin counts them.
 fn counted(
     config: &SiteConfig,
     jobs: &[RunningJob],
     owners: &HashMap<JobId, Uid>,
     held: &BTreeMap<JobId, Vec<(String, Amount)>>,
-) -> Running {
+) -> RunningJobs {
     let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    let mut running = Running::default();
+    let mut running = RunningJobs::default();
     for job in jobs {
         let as_submitted = Submission {
             partitions: vec![job.partition.clone()],

@@ -1,7 +1,7 @@
 //! What jobs hold: from the commit of an allocation to the end of the last epilog.
 
 use admission::Submission;
-use admission::amounts::{Amount, Running};
+use admission::amounts::{Amount, RunningJobs};
 use geometry::{JobId, Uid};
 use node_layout::layout_of;
 use node_layout::{Layout, forget_idle, parse_layout, remember_idle};
@@ -95,7 +95,7 @@ impl Engine {
     }
 
     /// The running jobs that limits add up.
-    pub(crate) fn running(&self) -> &Running {
+    pub(crate) fn running(&self) -> &RunningJobs {
         &self.running
     }
 

@@ -23,7 +23,7 @@ mod standing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use admission::amounts::Running;
+use admission::amounts::RunningJobs;
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
 use node_layout::ConfigInForce;
@@ -74,7 +74,7 @@ pub(crate) struct Engine {
     claims: claims::Claims,
     budgets: Budgets,
     /// Running jobs, by limits that add them up.
-    running: Running,
+    running: RunningJobs,
 }
 
 struct NodeEntry {
@@ -148,7 +148,7 @@ impl Engine {
             version: ConfigInForce::Current,
             claims: claims::Claims::default(),
             memo: Arc::default(),
-            running: Running::default(),
+            running: RunningJobs::default(),
         }
     }
 

@@ -164,7 +164,7 @@ impl PendingTest {
             }
             (Ask::RunNow, None) => {
                 let (view, engine) = (&self.view, &memory.engine);
-                let takes = || slices::taken_in_test(engine, view, None, slurm.nodes(), slurm);
+                let takes = || slices::taken_without_decision(engine, view, slurm);
                 if let Some(why) = limited::why_not_with(view, takes, engine) {
                     return (Opinion::Refused(Reason::Limit), limited::refuse(view, why));
                 }

@@ -73,7 +73,7 @@ impl Which {
 
 /// Records of a job.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundJobs {
     pub(super) pending: Vec<Waiting>,
     /// How many have started or ended.
     pub(super) started: usize,
@@ -84,11 +84,11 @@ pub(super) struct Found {
 /// # Errors
 ///
 /// Slurm does not know the job, none of it waits, or it is heterogeneous and no component is named.
-pub(super) fn records(of: Number) -> Result<Found, Failure> {
+pub(super) fn records(of: Number) -> Result<FoundJobs, Failure> {
     among(&scontrol::job_records(of.job)?, of)
 }
 
-fn among(all: &[JobRecord], of: Number) -> Result<Found, Failure> {
+fn among(all: &[JobRecord], of: Number) -> Result<FoundJobs, Failure> {
     let Number { job, part } = of;
     let found: Vec<&JobRecord> = all.iter().filter(|record| part.is(record, job)).collect();
     let Some(first) = found.first() else {
@@ -109,7 +109,7 @@ fn among(all: &[JobRecord], of: Number) -> Result<Found, Failure> {
     }
     let started = found.len() - pending.len();
     let pending = pending.into_iter().map(|record| waiting(record, of)).collect();
-    Ok(Found { pending, started })
+    Ok(FoundJobs { pending, started })
 }
 
 fn waiting(record: &JobRecord, of: Number) -> Waiting {

@@ -6,7 +6,7 @@
 //!
 //! # Approach
 //! [`least`] says what a job takes at the least, before anybody knows where it runs; [`never`] holds that to the limits of one job and
-//! to the whole of the others. [`Running`] adds up what running jobs have, and says what keeps another ([`Running::keeps`]). When
+//! to the whole of the others. [`RunningJobs`] adds up what running jobs have, and says what keeps another ([`RunningJobs::keeps`]). When
 //! a job could start, both are asked again with what it would get.
 
 use std::cmp::Reverse;
@@ -22,7 +22,7 @@ use site_config::{Limit, Most, SiteConfig};
 
 use crate::Submission;
 use crate::gres_list::Entry;
-use crate::limits::{can_run, limits_of};
+use crate::submission::{can_run, limits_of};
 
 /// Jobs that a line names.
 const MOST_NAMED: usize = 3;
@@ -199,30 +199,31 @@ pub fn time_limit(asks: u32, default: u32, most: u32, unset: u32) -> u32 {
 }
 
 /// A limit, and the user whose jobs alone it adds up.
-type Key = (usize, Option<u32>);
+type LimitKey = (usize, Option<u32>);
 
 /// Running jobs by what limits add up of them.
 ///
 /// Only jobs that such a limit is for are kept, so a site without one keeps nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Running {
-    jobs: BTreeMap<JobId, Held>,
-    sums: BTreeMap<Key, BTreeMap<JobId, Amount>>,
+pub struct RunningJobs {
+    jobs: BTreeMap<JobId, HeldAmounts>,
+    sums: BTreeMap<LimitKey, BTreeMap<JobId, Amount>>,
 }
 
 #[derive(Clone, Debug)]
-struct Held {
-    keys: Vec<Key>,
+struct HeldAmounts {
+    keys: Vec<LimitKey>,
     nodes: Vec<(String, Amount)>,
 }
 
-impl Running {
+impl RunningJobs {
     /// Counts a job that runs, with what it has on each node, instead of what it had before.
     pub fn begin(&mut self, id: JobId, job: &Submission, nodes: Vec<(String, Amount)>, config: &SiteConfig) {
         self.end(id);
-        let keys: Vec<Key> = limits_of(job, config).into_iter().filter_map(|limit| key(limit, job)).collect();
+        let keys: Vec<LimitKey> =
+            limits_of(job, config).into_iter().filter_map(|limit| key(limit, job)).collect();
         if !keys.is_empty() && nodes.iter().any(|(_, amount)| *amount != Amount::default()) {
-            self.jobs.insert(id, Held { keys, nodes });
+            self.jobs.insert(id, HeldAmounts { keys, nodes });
             self.recount(id);
         }
     }
@@ -281,7 +282,7 @@ impl Running {
     }
 }
 
-fn key(limit: &Limit, job: &Submission) -> Option<Key> {
+fn key(limit: &Limit, job: &Submission) -> Option<LimitKey> {
     (limit.running != Most::default()).then_some((limit.number, job.user.filter(|_| limit.each_user)))
 }
 

@@ -21,9 +21,9 @@ pub mod slices;
 mod submission;
 
 pub use aside::{Counted, left_to_slurm};
-pub use limits::{forbids, forbids_counted, limits_of, refusal};
+pub use limits::{forbids, forbids_counted, refusal};
 pub use power::budgets_of;
 pub use refusal::Refusal;
 pub use ruling::{Ruling, judge};
 pub use shares::{COUNTED_PER_NODE, only_ours};
-pub use submission::{Submission, distinct};
+pub use submission::{Submission, distinct, limits_of};

@@ -5,21 +5,10 @@ use geometry::size::{display_gb, gigabytes_as_mib};
 use node_state::MigPolicy;
 use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
-use site_config::{Limit, NodeSpec, SiteConfig, Whose};
+use site_config::{Limit, NodeSpec, SiteConfig};
 
+use crate::submission::{can_run, limits_of};
 use crate::{Submission, amounts};
-
-/// The limits that hold for a job. Slurm may start it in any of its partitions, so all of theirs do.
-#[must_use]
-pub fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Limit> {
-    let (account, qos) = (job.account.as_deref(), job.qos.as_deref());
-    let whose = Whose { partition: None, account, uid: job.user, qos };
-    if job.partitions.is_empty() {
-        return config.limits_for(whose).collect();
-    }
-    let of = |name: &'a String| config.limits_for(Whose { partition: Some(name.as_str()), ..whose });
-    job.partitions.iter().flat_map(of).collect()
-}
 
 /// Why the limits forbid this request to the job; `None` if they do not.
 ///
@@ -53,11 +42,6 @@ fn whole_is_too_much(
         limit.whom(),
         display_gb(most)
     ))
-}
-
-/// Tells whether the job may run on any of these nodes.
-pub(crate) fn can_run(job: &Submission, spec: &NodeSpec) -> bool {
-    spec.names.iter().any(|name| job.reaches(name))
 }
 
 /// Why the limits forbid the job as it is, by its request or, without one of ours, by what it asks of Slurm alone; `None`

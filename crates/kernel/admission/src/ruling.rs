@@ -7,7 +7,8 @@ use protocol::wire::parse_request;
 use protocol::{Isolation, MAX_INSTANCES, MAX_SEATS, Request};
 use site_config::{NodeSpec, SiteConfig};
 
-use crate::limits::{can_run, forbids_counted, limits_of, possible_sizes, refusal};
+use crate::limits::{forbids_counted, possible_sizes, refusal};
+use crate::submission::{can_run, limits_of};
 
 use crate::gres_list::Entry;
 use crate::meaning::{SlurmAsks, in_options, meaning};

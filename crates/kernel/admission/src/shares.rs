@@ -6,7 +6,7 @@ use protocol::{Isolation, Request};
 use site_config::SiteConfig;
 
 use crate::Submission;
-use crate::limits::can_run;
+use crate::submission::can_run;
 
 /// Advice on how a job that shares GPUs has to count its shards. Of other counts nobody knows before Slurm's choice what a
 /// node is to give, and Slurm 22.05 takes one shard of each GPU for them.

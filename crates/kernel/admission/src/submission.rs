@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use site_config::{Limit, NodeSpec, SiteConfig, Whose};
+
 use crate::gres_list::Tres;
 
 /// Facts about a submitted job that concern its GPUs.
@@ -32,7 +34,7 @@ pub struct Submission {
     pub qos: Option<String>,
     /// The fewest nodes that it asks for; 0 counts as 1.
     pub nodes: u32,
-    /// Its time limit, minutes ([`crate::amounts::UNLIMITED`] without one); `None`: not known.
+    /// Its time limit, minutes (the largest number without one); `None`: not known.
     pub minutes: Option<u32>,
     /// True if the job or its partition is exclusive, so that Slurm gives the job every GPU of its nodes as a whole.
     pub exclusive: bool,
@@ -45,6 +47,23 @@ impl Submission {
         let within = |set: &Option<BTreeSet<String>>| set.as_ref().is_none_or(|s| s.contains(node));
         within(&self.partition_nodes) && within(&self.required_nodes)
     }
+}
+
+/// The limits that hold for a job. Slurm may start it in any of its partitions, so all of theirs do.
+#[must_use]
+pub fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Limit> {
+    let (account, qos) = (job.account.as_deref(), job.qos.as_deref());
+    let whose = Whose { partition: None, account, uid: job.user, qos };
+    if job.partitions.is_empty() {
+        return config.limits_for(whose).collect();
+    }
+    let of = |name: &'a String| config.limits_for(Whose { partition: Some(name.as_str()), ..whose });
+    job.partitions.iter().flat_map(of).collect()
+}
+
+/// Tells whether the job may run on any of these nodes.
+pub(crate) fn can_run(job: &Submission, spec: &NodeSpec) -> bool {
+    spec.names.iter().any(|name| job.reaches(name))
 }
 
 /// The names in a list of partitions, each once. A user may write a name a thousand times, and each is looked up with all

@@ -113,8 +113,8 @@ fn on(node: &str, slices: u64) -> Vec<(String, Amount)> {
 #[test]
 fn a_job_waits_for_what_running_jobs_have_of_a_limit() {
     let config = site("[[limits]]\nqos = \"normal\"\nrunning_slices = 14\n");
-    let mut running = Running::default();
-    let keeps = |running: &Running, slices| running.keeps(amount(0, slices), &job(), &config);
+    let mut running = RunningJobs::default();
+    let keeps = |running: &RunningJobs, slices| running.keeps(amount(0, slices), &job(), &config);
     for (id, slices) in [(12, 7), (15, 5)] {
         running.begin(JobId(id), &job(), on("n1", slices), &config);
     }
@@ -142,7 +142,7 @@ fn a_job_waits_for_what_running_jobs_have_of_a_limit() {
 #[test]
 fn a_sum_can_be_that_of_each_user() {
     let config = site("[[limits]]\neach_user = true\nrunning_gpus = 2\n");
-    let mut running = Running::default();
+    let mut running = RunningJobs::default();
     let of = |user| Submission { user: Some(user), ..job() };
     let gpus = |n| vec![("n1".to_owned(), amount(n, 7 * n))];
     running.begin(JobId(1), &of(1001), gpus(2), &config);
@@ -162,7 +162,7 @@ fn many_jobs_are_counted_and_few_are_named() {
     let config = site(
         "[[limits]]\npartition = \"gpu\"\nrunning_slices = 20000\n[[limits]]\nuser = \"1001\"\nrunning_slices = 100000\n",
     );
-    let mut running = Running::default();
+    let mut running = RunningJobs::default();
     for id in 1..=10_000 {
         running.begin(JobId(id), &job(), on("n1", 1 + u64::from(id % 2)), &config);
     }
@@ -180,7 +180,7 @@ fn many_jobs_are_counted_and_few_are_named() {
 
 #[test]
 fn a_site_without_sums_remembers_nothing() {
-    let mut running = Running::default();
+    let mut running = RunningJobs::default();
     running.begin(JobId(1), &job(), on("n1", 7), &site("[[limits]]\npartition = \"gpu\"\nmax_slices = 7\n"));
     assert!(running.jobs.is_empty());
 }

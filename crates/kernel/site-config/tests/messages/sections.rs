@@ -120,9 +120,9 @@ fn limits() {
     tessera.toml:4:12: max_gpus = 0 is out of range
     max_gpus = 0
                ^  hint: use 1 to 1000000
-    tessera.toml:5:16: max_time_min must be a number
+    tessera.toml:5:17: max_time_min is a string, not a whole number
     max_time_min = "4h"
-                   ^~~~
+                    ^~
     "#);
     let many = "[[limits]]\naccount = \"a\"\nmax_gpus = 1\n".repeat(1025);
     assert!(beside(&many).starts_with("tessera.toml:3073:1: more than 1024 limits"), "{}", beside(&many));

@@ -66,7 +66,7 @@ fn named_file(plugstack: &str) -> Option<PathBuf> {
     let ours =
         |line: &&str| line.split_whitespace().nth(1).is_some_and(|file| file.ends_with("spank_tessera.so"));
     let lines = plugstack.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let mut words = lines.filter(|line| ours(&line)).flat_map(str::split_whitespace);
+    let mut words = lines.filter(|line| ours(line)).flat_map(str::split_whitespace);
     words.find_map(|word| word.strip_prefix("config=")).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 

@@ -90,7 +90,7 @@ fn view(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
         partition: None,
         account: None,
         qos: None,
-        minutes: None,
+        minutes: 0,
         comment: protocol::AdminComment::default(),
         now: 100,
         starts_by: None,

@@ -119,7 +119,7 @@ fn a_node_with_other_gpus_than_described_is_left_to_slurm() {
     let cluster = left_to_slurm(
         templates,
         "3 GPUs in slurm.conf, 4 in tessera.toml",
-        "n2: Slurm counts gpu:3, tessera.toml comes to gpu:4",
+        "n2: slurm.conf has gpu:3 in its Gres=, tessera.toml comes to gpu:4",
     );
     let saw = cluster.complete(User::Alice, &["-w", "n2", "--gres=shard:5"], "echo shares").unwrap();
     assert!(saw.contains("shares"), "{saw}");

@@ -9,7 +9,7 @@ use lab::command::run;
 
 mod common;
 
-/// Phases of the table, and how many rows each has: one for each kind of job, of message or of moment.
+/// Phases of the table, and how many rows each has: one for each kind of job, of message or of moment, and for the schedulers one more of processor time.
 const PHASES: [(&str, usize); 13] = [
     ("memory, ", 5),
     ("fill ", 1),
@@ -21,8 +21,8 @@ const PHASES: [(&str, usize); 13] = [
     ("sbatch, ", 3),
     ("reconfigure ", 1),
     ("restart ", 1),
-    ("backfill, ", 5),
-    ("main scheduler's cycle, ", 5),
+    ("backfill, ", 10),
+    ("main scheduler's cycle, ", 10),
     ("churn", 3),
 ];
 

@@ -63,7 +63,7 @@ fn saw(log: &str) -> Vec<(Vec<&str>, &str)> {
 }
 
 /// Checks that a recipe's programs saw one instance each, no two the same, and returns what else they said.
-fn one_each<'l>(log: &'l str, programs: usize) -> Vec<&'l str> {
+fn one_each(log: &str, programs: usize) -> Vec<&str> {
     let saw = saw(log);
     let devices: BTreeSet<&str> = saw.iter().flat_map(|(devices, _)| devices).copied().collect();
     assert!(saw.iter().all(|(devices, _)| devices.len() == 1 && devices[0].starts_with("MIG-")), "{log}");

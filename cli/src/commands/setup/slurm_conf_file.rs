@@ -18,6 +18,6 @@ impl SlurmConfFile {
     /// Finds the last value of a key, as Slurm takes it.
     pub(crate) fn value(&self, key: &str) -> Option<String> {
         let lines = self.0.iter().flat_map(ConfFile::logical).filter(|line| line.fields.begins(key));
-        lines.filter_map(|line| line.fields.field(key).map(str::to_owned)).last()
+        lines.filter_map(|line| line.fields.field(key).map(str::to_owned)).next_back()
     }
 }

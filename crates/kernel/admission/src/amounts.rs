@@ -5,7 +5,7 @@
 //! starts when they end: it waits, and its user is to hear which limit that is, and who has it.
 //!
 //! # Approach
-//! [`least`] says what a job takes at the least, before anybody knows where it runs; [`never`] holds that to the limits of one job and
+//! [`least`] says what a job takes at the least, before anybody knows where it runs; [`never()`] holds that to the limits of one job and
 //! to the whole of the others. [`RunningJobs`] adds up what running jobs have, and says what keeps another ([`RunningJobs::keeps`]). When
 //! a job could start, both are asked again with what it would get.
 

@@ -1,6 +1,6 @@
 //! Jobs that hold GPUs without using them.
 //!
-//! [`IdleRecord`] is what one node remembers: since when each device of its jobs is idle, from samples of the driver. [`verdict`] says
+//! [`IdleRecord`] is what one node remembers: since when each device of its jobs is idle, from samples of the driver. [`verdict()`] says
 //! for all jobs of the cluster who is warned and whose job ends, by the site's rules and what [`IdleMemory`] has of earlier
 //! warnings. Nothing here has I/O or a clock.
 #![forbid(unsafe_code)]

@@ -6,8 +6,8 @@ use super::findings::Findings;
 /// Flags of a node's state with which no job starts there.
 const AWAY: [&str; 5] = ["DRAIN", "DOWN", "FAIL", "ERROR", "INVALID_REG"];
 
-/// Flags of a node without an answering slurmd: `UNKNOWN` of one that has not registered since slurmctld started.
-const SILENT: [&str; 2] = ["NOT_RESPONDING", "UNKNOWN"];
+/// The flag of a node without an answering slurmd. One that is only `UNKNOWN` has not been heard since slurmctld started a moment ago.
+const SILENT: [&str; 1] = ["NOT_RESPONDING"];
 
 /// Flags of a node that is off, starts or stops because Slurm wants it so.
 const SWITCHED: [&str; 6] =
@@ -42,7 +42,9 @@ fn away(state: &str) -> Option<&str> {
 
 /// Tells whether slurmd should answer and does not, and Slurm has not set the node DOWN for it yet: it gives a reason then.
 fn is_silent(state: &str) -> bool {
-    has(state, &SILENT) && !has(state, &SWITCHED) && away(state).is_none()
+    // Slurm's commands write a star for the flag.
+    let is_marked = has(state, &SILENT) || state.ends_with('*');
+    is_marked && !has(state, &SWITCHED) && away(state).is_none()
 }
 
 fn has(state: &str, flags: &[&str]) -> bool {
@@ -100,6 +102,7 @@ mod tests {
         }
         for state in [
             "IDLE",
+            "UNKNOWN",
             "DOWN+NOT_RESPONDING",
             "IDLE+DRAIN+NOT_RESPONDING",
             "IDLE+CLOUD+POWERED_DOWN+NOT_RESPONDING",

@@ -27,8 +27,9 @@ impl Engine {
                 let blocked = block(&mut entry.node, placement.job, grant);
                 refused.push(format!("{name}: {e}; {blocked} of its GPUs are kept for it alone"));
             }
-            let is_first = entry.jobs.insert(placement.job, (uid, given.clone())).is_none();
-            self.pool_grants += usize::from(is_first && matches!(grant, Grant::Tasks(_)));
+            let before = entry.jobs.insert(placement.job, (uid, given.clone()));
+            self.pool_grants += in_pool(given);
+            self.pool_grants -= before.map_or(0, |(_, before)| in_pool(&before));
             entry.changed();
             self.held.entry(placement.job).or_default().extend(self.nodes.slot(name));
             self.recount(name);
@@ -57,7 +58,7 @@ impl Engine {
         let held = entry.jobs.remove(&job)?;
         entry.node.release(job);
         entry.changed();
-        self.pool_grants -= usize::from(matches!(held.1.grant, Grant::Tasks(_)));
+        self.pool_grants -= in_pool(&held.1);
         if let Some(slots) = self.held.get_mut(&job) {
             slots.retain(|other| *other != slot);
             if slots.is_empty() {
@@ -152,6 +153,11 @@ impl Engine {
         let watts = self.watts_on(node);
         Some(Layout { config: self.version, ending, watts, ..layout_of(&shown) }.to_string())
     }
+}
+
+/// Counts a grant as one of seats in the pool: 1 or 0.
+fn in_pool(given: &NodeGrant) -> usize {
+    usize::from(matches!(given.grant, Grant::Tasks(_)))
 }
 
 /// Gives a job its grant's GPUs whole, where nobody else is on them; how many.

@@ -207,7 +207,27 @@ type LimitKey = (usize, Option<u32>);
 #[derive(Clone, Debug, Default)]
 pub struct RunningJobs {
     jobs: BTreeMap<JobId, HeldAmounts>,
-    sums: BTreeMap<LimitKey, BTreeMap<JobId, Amount>>,
+    sums: BTreeMap<LimitKey, Sums>,
+}
+
+/// What running jobs have of one limit. Each test of a job that the limit is for asks for the whole, so that is kept.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    all: Amount,
+    jobs: BTreeMap<JobId, Amount>,
+}
+
+impl Sums {
+    /// Gives a job this amount instead of what it had; `None`: it has ended.
+    fn set(&mut self, id: JobId, has: Option<Amount>) {
+        let before = match has {
+            Some(has) => self.jobs.insert(id, has),
+            None => self.jobs.remove(&id),
+        };
+        let (before, has) = (before.unwrap_or_default(), has.unwrap_or_default());
+        self.all.gpus = (self.all.gpus + has.gpus).saturating_sub(before.gpus);
+        self.all.slices = (self.all.slices + has.slices).saturating_sub(before.slices);
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -231,9 +251,9 @@ impl RunningJobs {
     /// Counts a job no more.
     pub fn end(&mut self, id: JobId) {
         for key in self.jobs.remove(&id).into_iter().flat_map(|held| held.keys) {
-            if let Some(jobs) = self.sums.get_mut(&key) {
-                jobs.remove(&id);
-                if jobs.is_empty() {
+            if let Some(sums) = self.sums.get_mut(&key) {
+                sums.set(id, None);
+                if sums.jobs.is_empty() {
                     self.sums.remove(&key);
                 }
             }
@@ -252,29 +272,28 @@ impl RunningJobs {
         let Some(held) = self.jobs.get(&id) else { return };
         let all: Amount = held.nodes.iter().map(|(_, amount)| *amount).sum();
         for key in &held.keys {
-            self.sums.entry(*key).or_default().insert(id, all);
+            self.sums.entry(*key).or_default().set(id, Some(all));
         }
     }
 
     /// What running jobs have of a limit that adds up; nothing of any other.
     #[must_use]
     pub fn used(&self, limit: &Limit, job: &Submission) -> BTreeMap<JobId, Amount> {
-        key(limit, job).and_then(|key| self.sums.get(&key)).cloned().unwrap_or_default()
+        key(limit, job).and_then(|key| self.sums.get(&key)).map(|sums| sums.jobs.clone()).unwrap_or_default()
     }
 
     /// Why a job with this need has to wait for the end of others: the limit, its use and who has it; `None`: none keeps it.
     #[must_use]
     pub fn keeps(&self, need: Amount, job: &Submission, config: &SiteConfig) -> Option<String> {
         limits_of(job, config).into_iter().find_map(|limit| {
-            let jobs = self.sums.get(&key(limit, job)?)?;
-            let used: Amount = jobs.values().copied().sum();
+            let Sums { all: used, jobs } = self.sums.get(&key(limit, job)?)?;
             measures(limit.running).into_iter().find_map(|measure| {
                 let Measure { key, one, most, of } = measure;
-                let most = most.filter(|most| of(need) > 0 && of(used).saturating_add(of(need)) > *most)?;
+                let most = most.filter(|most| of(need) > 0 && of(*used).saturating_add(of(need)) > *most)?;
                 let (whom, place) = (limit.whom(), limit.place(&format!("running_{key}")));
                 let users = named(jobs, of);
                 let own = if limit.each_user { "its user's running jobs" } else { "running jobs" };
-                let used = of(used);
+                let used = of(*used);
                 let most = counted(most, one);
                 Some(format!("{whom} {own} have {used} of {most} ({place}): {users}; it needs {}", of(need)))
             })
@@ -286,11 +305,17 @@ fn key(limit: &Limit, job: &Submission) -> Option<LimitKey> {
     (limit.running != Most::default()).then_some((limit.number, job.user.filter(|_| limit.each_user)))
 }
 
-/// `job 12 has 7, job 15 has 5 and 2 more jobs have 3`, those with most first.
+/// `job 12 has 7, job 15 has 5 and 2 more jobs have 3`, those with most first. It is written in each test of a job that waits, so the
+/// others are not sorted.
 fn named(jobs: &BTreeMap<JobId, Amount>, of: fn(Amount) -> u64) -> String {
     let mut all: Vec<(JobId, u64)> =
         jobs.iter().map(|(id, has)| (*id, of(*has))).filter(|(_, n)| *n > 0).collect();
-    all.sort_by_key(|(id, n)| (Reverse(*n), *id));
+    let most_first = |(id, n): &(JobId, u64)| (Reverse(*n), *id);
+    if all.len() > MOST_NAMED {
+        all.select_nth_unstable_by_key(MOST_NAMED - 1, most_first);
+    }
+    let firsts = all.len().min(MOST_NAMED);
+    all[..firsts].sort_by_key(most_first);
     let mut words: Vec<String> =
         all.iter().take(MOST_NAMED).map(|(id, n)| format!("job {} has {n}", id.0)).collect();
     let more: Vec<u64> = all.iter().skip(MOST_NAMED).map(|(_, n)| *n).collect();

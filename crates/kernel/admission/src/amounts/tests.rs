@@ -110,6 +110,37 @@ fn on(node: &str, slices: u64) -> Vec<(String, Amount)> {
     vec![(node.to_owned(), amount(0, slices))]
 }
 
+/// What is kept of each limit is what its jobs have.
+fn assert_adds_up(running: &RunningJobs) {
+    for sums in running.sums.values() {
+        assert_eq!(sums.all, sums.jobs.values().copied().sum());
+    }
+}
+
+#[test]
+fn the_whole_follows_each_job_that_comes_changes_and_goes() {
+    let config = site(
+        "[[limits]]\nqos = \"normal\"\nrunning_slices = 14\n[[limits]]\neach_user = true\nrunning_gpus = 9\n",
+    );
+    let mut running = RunningJobs::default();
+    for step in 0_u32..400 {
+        let (id, n) = (JobId(step * 7 % 23), u64::from(step * 5 % 11));
+        let job = Submission { user: Some(1001 + step % 3), ..job() };
+        match step % 4 {
+            0 => running.end(id),
+            1 => running.leave(id, "n1"),
+            _ => running.begin(
+                id,
+                &job,
+                vec![("n1".to_owned(), amount(n, 7 * n)), ("n2".to_owned(), amount(0, n))],
+                &config,
+            ),
+        }
+        assert_adds_up(&running);
+    }
+    assert!(running.sums.len() > 2, "each user has sums of his own");
+}
+
 #[test]
 fn a_job_waits_for_what_running_jobs_have_of_a_limit() {
     let config = site("[[limits]]\nqos = \"normal\"\nrunning_slices = 14\n");

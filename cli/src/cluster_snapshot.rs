@@ -28,7 +28,7 @@ pub(crate) struct ClusterSnapshot {
     pub(crate) nodes: Vec<NodeSeen>,
     /// All jobs that Slurm knows, ended ones included.
     pub(crate) jobs: Vec<QueuedJob>,
-    /// What nodes say of jobs that use no GPU; `None`: the site does not want to know.
+    /// Jobs that nodes call idle; `None`: the site does not want to know.
     pub(crate) idle_words: Option<HashMap<String, IdleWord>>,
     /// Seconds since 1970.
     pub(crate) at: u64,

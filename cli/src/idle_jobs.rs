@@ -51,7 +51,7 @@ impl IdleHeld {
 
 /// Everything that is known of idle jobs.
 pub(crate) struct IdleSeen {
-    /// Those that are idle longest first.
+    /// Jobs, the longest idle first.
     pub(crate) held: Vec<IdleHeld>,
     /// Nodes that take jobs, should look at theirs, and have not said anything for an hour.
     pub(crate) silent: Vec<String>,

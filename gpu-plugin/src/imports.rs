@@ -119,7 +119,7 @@ fn read(at: usize, into: &mut [u8]) -> Result<(), BadLibrary> {
     if into.is_empty() || peek(at, into) { Ok(()) } else { Err(BadLibrary::Unreadable) }
 }
 
-/// One of the 64-bit words of some bytes; 0 behind their end.
+/// Gives a 64-bit word of some bytes; 0 behind their end.
 fn word(bytes: &[u8], index: usize) -> u64 {
     bytes.chunks_exact(8).nth(index).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }

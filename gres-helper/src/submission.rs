@@ -145,7 +145,7 @@ pub(crate) fn submitted(job: &Described, slurm: &impl Slurm) -> Submission {
     }
 }
 
-/// What sbatch is to say of a job with GPUs that no partition which it names ever starts, because it asks for too much time; `None`:
+/// Gives the note for a job with GPUs that no partition which it names ever starts, because it asks for too much time; `None`:
 /// one does, or it names no time. Slurm itself says so only where `EnforcePartLimits` is set.
 pub(crate) fn never_for_its_time(job: &Described, slurm: &impl Slurm) -> Option<String> {
     let asks = job.minutes.filter(|_| job.request.is_some() || !job.tres.gpu_entries().is_empty())?;

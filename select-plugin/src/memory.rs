@@ -24,7 +24,7 @@ pub(crate) struct Memory {
     pub(crate) boots: Boots,
     /// Requests that arrived, and the CPUs that jobs leave.
     pub(crate) learnt: Learnt,
-    /// What was last read of the nodes.
+    /// Nodes as they were read last.
     pub(crate) seen: LastSeen,
 }
 

@@ -49,7 +49,7 @@ impl Costs {
         Self { of, ranks: seen.into_keys().collect(), first, by_slurm: false }
     }
 
-    /// Those of a job that Slurm may give several nodes, because it counts GPUs for all of them together.
+    /// Gives no costs for a job that may get several nodes, because it counts GPUs for all of them together.
     pub(crate) fn by_slurm() -> Self {
         Self { by_slurm: true, ..Self::default() }
     }

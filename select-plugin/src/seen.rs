@@ -12,7 +12,7 @@ use crate::view::{NodeSlot, NodeView};
 /// A node's record as Slurm has it now. Its texts are Slurm's own, not copied: every node is looked at in every test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawNode<'a> {
-    /// Its place in Slurm's node table.
+    /// Place in Slurm's node table.
     pub(crate) index: usize,
     pub(crate) name: &'a [u8],
     pub(crate) extra: &'a [u8],
@@ -56,7 +56,7 @@ pub(crate) fn extras<'a>(nodes: impl Iterator<Item = RawNode<'a>>) -> Vec<(Strin
     with_extra.filter_map(own).collect()
 }
 
-/// What was last read of each node, by its place in the node table.
+/// Nodes as they were read last, by their places in the node table.
 #[derive(Default)]
 pub(crate) struct LastSeen(Vec<Option<SeenNode>>);
 
@@ -66,7 +66,7 @@ struct SeenNode {
     extra: Vec<u8>,
     started: u64,
     unfit: bool,
-    /// Its word has not been answered since it changed.
+    /// The node's word has not been answered since it changed.
     unanswered: bool,
 }
 

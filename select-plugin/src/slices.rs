@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::slurm::Slurm;
 use crate::view::{Allocated, EntryChoice, GresKind, GresRequest, JobView, NodeView, union};
 
-/// What a job has on each node, from its placement and from what Slurm has allocated to it without one. A job without GPUs has nothing:
+/// Counts a job's GPUs and slices on each node, from its placement and from what Slurm has allocated to it without one. A job without GPUs has nothing:
 /// the slices of an earlier start or test stay among its licenses if its user has removed its GRES since.
 pub(crate) fn held(
     engine: &Engine,
@@ -36,7 +36,7 @@ pub(crate) fn held(
     all
 }
 
-/// What a job takes that gets its GPUs without a decision of ours, on the nodes that Slurm's test has chosen.
+/// Counts the GPUs and slices of a job without a decision of ours, on the nodes that Slurm's test has chosen.
 pub(crate) fn taken_without_decision(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Amount {
     if may_have_gpus(view) {
         taken_in_test(engine, view, None, slurm.nodes(), slurm)
@@ -45,7 +45,7 @@ pub(crate) fn taken_without_decision(engine: &Engine, view: &JobView, slurm: &im
     }
 }
 
-/// What a job takes on the `nodes` that Slurm's test has chosen: by our decision, and on nodes without one by what Slurm means to
+/// Counts a job's GPUs and slices on the `nodes` that Slurm's test has chosen: by our decision, and on nodes without one by what Slurm means to
 /// give. Slurm holds the job to its limits with the slices.
 pub(crate) fn taken_in_test(
     engine: &Engine,

@@ -52,9 +52,9 @@ pub(crate) struct JobView {
     pub(crate) partition: Option<String>,
     /// The account that it is charged to.
     pub(crate) account: Option<String>,
-    /// Its QOS; `None` without one.
+    /// QOS; `None` without one.
     pub(crate) qos: Option<String>,
-    /// Its time limit, minutes, or that of its partition.
+    /// Time limit, minutes, or that of its partition.
     pub(crate) minutes: u32,
     /// Its AdminComment: a planner's decision may stand there.
     pub(crate) comment: AdminComment,
@@ -193,7 +193,7 @@ pub(crate) struct NodeView {
     /// Its place in Slurm's node table and in every bitmap over it.
     pub(crate) index: usize,
     pub(crate) name: Arc<str>,
-    /// Its slot in the engine; `None`: it is looked up by its name, if it is there at all.
+    /// Slot in the engine; `None`: it is looked up by its name, if it is there at all.
     pub(crate) slot: Option<NodeSlot>,
     /// Identity of its configuration record: equal for nodes that are configured alike.
     pub(crate) config: usize,

@@ -64,7 +64,7 @@ fn counted(
     running
 }
 
-/// What a job has that no layout shows: whole GPUs that Slurm has given it.
+/// Counts GPUs of a job that no layout shows: whole ones that Slurm has given it.
 fn by_slurm(given: &str) -> Vec<(String, Amount)> {
     let gpus: u64 = tres(given, "gres/gpu").and_then(|n| n.parse().ok()).unwrap_or(0);
     vec![(String::new(), Amount { gpus, slices: gpus.saturating_mul(OF_UNCUT_GPU) })]
@@ -96,7 +96,7 @@ fn of_limit(
     gpus.into_iter().chain(slices).collect()
 }
 
-/// What each job has on each node, by the layouts that the controller publishes.
+/// Reads each job's GPUs and slices on each node from the layouts that the controller publishes.
 fn held(config: &SiteConfig, layouts: &HashMap<String, String>) -> BTreeMap<JobId, Vec<(String, Amount)>> {
     let mut all: BTreeMap<JobId, Vec<(String, Amount)>> = BTreeMap::new();
     let policy = config.policy();
@@ -112,7 +112,7 @@ fn held(config: &SiteConfig, layouts: &HashMap<String, String>) -> BTreeMap<JobI
     all
 }
 
-/// What each job has on a node.
+/// Reads each job's GPUs and slices on a node.
 fn on_node(node: &Node, policy: &Policy) -> BTreeMap<JobId, Amount> {
     let mut grants: BTreeMap<JobId, Vec<Grant>> = BTreeMap::new();
     let mut seats: BTreeMap<JobId, Vec<PoolSeats>> = BTreeMap::new();

@@ -92,7 +92,7 @@ pub(crate) fn sick_in(text: &str) -> HashMap<String, Vec<SickGpu>> {
     field_by_node(text, "Extra=").into_iter().filter_map(named).filter(|(_, sick)| !sick.is_empty()).collect()
 }
 
-/// What nodes say of jobs that use no GPU, in `scontrol show nodes`.
+/// Reads from `scontrol show nodes` the jobs that nodes call idle.
 pub(crate) fn idle_in(text: &str) -> HashMap<String, IdleWord> {
     let said = |(node, extra): (String, String)| Some((node, IdleWord::parse(Extra::read(&extra).idle)?));
     field_by_node(text, "Extra=").into_iter().filter_map(said).collect()
@@ -114,9 +114,9 @@ pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> 
 /// slurmctld's record of a job: of an array, several tasks that wait can share one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobRecord {
-    /// Of an array: its number, and the tasks as `3` or `4-7,9`.
+    /// Number of its array, and the tasks as `3` or `4-7,9`.
     pub(crate) array: Option<(u32, String)>,
-    /// Of a heterogeneous job: which component.
+    /// Component of a heterogeneous job.
     pub(crate) component: Option<u32>,
     pub(crate) state: String,
     /// AdminComment.

@@ -10,7 +10,7 @@ pub(crate) trait Named {
     /// The node's name.
     fn name(&self) -> &str;
 
-    /// Its slot, where that is known already.
+    /// Gives the slot, if that is known already.
     fn slot(&self) -> Option<NodeSlot> {
         None
     }

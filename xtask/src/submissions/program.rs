@@ -69,7 +69,7 @@ pub(crate) struct Sums {
     pub(crate) heterogeneous: u64,
 }
 
-/// Its last line: `submitted 500 accepted 321 changed 12 heterogeneous 3`. `None` if there is none.
+/// Reads the program's last line: `submitted 500 accepted 321 changed 12 heterogeneous 3`. `None` if there is none.
 pub(crate) fn sums(stdout: &str) -> Option<Sums> {
     let words: Vec<&str> = stdout.lines().last()?.split_whitespace().collect();
     let number =

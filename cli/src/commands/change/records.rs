@@ -37,12 +37,12 @@ pub(super) fn number(text: &str) -> Result<Number, String> {
     Ok(Number { job: read(job)?, part })
 }
 
-/// One record that waits.
+/// A record that waits.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
-    /// Its number, as people and `scontrol update` write it.
+    /// Number, as people and `scontrol update` write it.
     pub(super) number: String,
-    /// Its request as AdminComment shows it.
+    /// Request as AdminComment shows it.
     pub(super) asked: Option<String>,
     /// A task of it, if it is of an array.
     task: Option<u32>,

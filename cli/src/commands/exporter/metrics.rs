@@ -98,7 +98,7 @@ fn unhealthy(registry: &mut Registry, seen: &ClusterSnapshot) {
     }
 }
 
-/// What jobs hold without using it.
+/// GPUs that jobs hold without using them.
 fn idle(registry: &mut Registry, seen: &IdleSeen) {
     let jobs: Gauges = family(
         registry,

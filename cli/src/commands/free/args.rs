@@ -9,8 +9,8 @@ use geometry::size::parse_mib;
 ///
 /// Counts, for each shape, the jobs that could start now if only such jobs came, one after another: MIG instances by profile,
 /// shares of the site's default size, and whole GPUs by number. Nodes stand in the order in which a job gets them, those with room
-/// for as many together. Each line ends with the options to ask for one. You join only your own shares. Without --partition the nodes are those of your default partition, if
-/// that has GPUs. The limits of tessera.toml apply, for your own user, default account and default QOS. NOW counts what its limits on
+/// for as many together. Each line ends with the options to ask for one. You join only your own shares. Without --partition the
+/// nodes are those of your default partition, if that has GPUs. The limits of tessera.toml apply, for your own user, default account and default QOS. NOW counts what its limits on
 /// running jobs leave, and, where Slurm keeps limits (AccountingStorageEnforce), those of your QOS, your association, its accounts and
 /// the partition's QOS; all of these are listed with their use. Cores and memory are not looked at.
 #[derive(Args)]

@@ -48,7 +48,7 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// What each task has, where none waits.
+    /// Tasks that run, if none waits.
     pub(super) fn not_pending(&self) -> String {
         let mut all: String =
             self.tasks.iter().take(MOST_SHOWN).map(|task| text::not_pending(task)).collect();

@@ -9,7 +9,7 @@ use crate::slurm::squeue::QueuedJob;
 /// Most dependencies that are named.
 const MOST_NAMED: usize = 4;
 
-/// What the job waits for, as a sentence; `None`: it depends on nothing that squeue shows.
+/// Says in a sentence for which job it waits; `None`: it depends on nothing that squeue shows.
 pub(super) fn sentence(job: &QueuedJob, jobs: &HashMap<JobId, &QueuedJob>) -> Option<String> {
     let any = job.dependency.contains('?');
     let all: Vec<String> =
@@ -21,7 +21,7 @@ pub(super) fn sentence(job: &QueuedJob, jobs: &HashMap<JobId, &QueuedJob>) -> Op
     (!named.is_empty()).then(|| format!("It waits for {joined}."))
 }
 
-/// One dependency in words; `None` for one that is fulfilled, or that no release of Slurm writes so.
+/// Says a dependency in words; `None` for one that is fulfilled, or that no release of Slurm writes so.
 fn words(text: &str, job: &QueuedJob, jobs: &HashMap<JobId, &QueuedJob>) -> Option<String> {
     let (dependency, state) = text.split_once('(').unwrap_or((text, ""));
     if state.starts_with("fulfilled") {

@@ -53,7 +53,7 @@ struct PendingJob<'a> {
     job: &'a QueuedJob,
     /// What its AdminComment says of its start.
     says: CommentBody,
-    /// What its AdminComment says of GPUs that it did not use.
+    /// Note in its AdminComment about GPUs that it did not use.
     idle: Option<String>,
     /// What it asks for; the error: why that is not known.
     asks: Result<Subject, String>,

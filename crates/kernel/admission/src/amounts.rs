@@ -51,7 +51,7 @@ impl Sum for Amount {
     }
 }
 
-/// One number of a limit against one of a job.
+/// A number of a limit against a number of a job.
 struct Measure {
     /// The key's end: `gpus` of `max_gpus`.
     key: &'static str,
@@ -210,7 +210,7 @@ pub struct RunningJobs {
     sums: BTreeMap<LimitKey, Sums>,
 }
 
-/// What running jobs have of one limit. Each test of a job that the limit is for asks for the whole, so that is kept.
+/// Amounts of running jobs under a limit. Each test of a job that the limit is for asks for the whole, so that is kept.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     all: Amount,
@@ -276,7 +276,7 @@ impl RunningJobs {
         }
     }
 
-    /// What running jobs have of a limit that adds up; nothing of any other.
+    /// Gives the amounts of running jobs under a limit that adds up; none under any other.
     #[must_use]
     pub fn used(&self, limit: &Limit, job: &Submission) -> BTreeMap<JobId, Amount> {
         key(limit, job).and_then(|key| self.sums.get(&key)).map(|sums| sums.jobs.clone()).unwrap_or_default()

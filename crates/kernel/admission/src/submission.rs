@@ -30,11 +30,11 @@ pub struct Submission {
     pub account: Option<String>,
     /// The number of its user; `None`: not known.
     pub user: Option<u32>,
-    /// Its QOS; `None`: not known, as of a submission that names none.
+    /// QOS; `None`: not known, as of a submission that names none.
     pub qos: Option<String>,
     /// The fewest nodes that it asks for; 0 counts as 1.
     pub nodes: u32,
-    /// Its time limit, minutes (the largest number without one); `None`: not known.
+    /// Time limit, minutes (the largest number without one); `None`: not known.
     pub minutes: Option<u32>,
     /// True if the job or its partition is exclusive, so that Slurm gives the job every GPU of its nodes as a whole.
     pub exclusive: bool,

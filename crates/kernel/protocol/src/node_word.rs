@@ -31,7 +31,7 @@ pub enum Standing {
     Same,
     /// Its slurmd loads Tessera, and has another `tessera.toml`.
     Other,
-    /// Its slurmd found its GPUs with Slurm's own gpu_nvml.so (`AutoDetect`): with instances there, the next one would count other GPUs.
+    /// The node's slurmd found its GPUs with Slurm's own gpu_nvml.so (`AutoDetect`): with instances there, the next one would count other GPUs.
     Detects,
     /// Its slurmd has not said since its start that it loads Tessera.
     Silent,

@@ -77,7 +77,7 @@ pub struct IdleRule {
     pub kind: Option<IdleKind>,
     /// A job that is idle as long is warned, seconds.
     pub warn_after_s: u64,
-    /// What the warning announces, and how long after it that happens, in seconds; `None`: nothing happens.
+    /// End that the warning announces, and how long after it that comes, in seconds; `None`: nothing happens.
     pub end: Option<(IdleEnd, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! What jobs of a partition, an account, a QOS or a user may ask for and have.
+//! Limits on the jobs of a partition, an account, a QOS or a user.
 
 use geometry::size::display_gb;
 use geometry::{Model, Profile, split_compute_name};

@@ -20,7 +20,7 @@ pub struct SlurmNames {
     pub accounts: Option<Vec<String>>,
     /// All QOS of the accounting database.
     pub qos: Option<Vec<String>>,
-    /// Of the users whom the file names, those that slurmctld's machine knows.
+    /// Users of the file whom slurmctld's machine knows.
     pub users: Option<Vec<String>>,
     /// The types of the GPUs of each node, as in `Gres=gpu:TYPE:8`. A node without a type has none.
     pub gpu_types: HashMap<String, Vec<String>>,

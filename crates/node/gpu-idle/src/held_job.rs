@@ -7,11 +7,11 @@ use crate::record::Stretch;
 /// A job that holds GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldJob {
-    /// Its number.
+    /// Job number.
     pub job: u32,
-    /// Its partition.
+    /// Partition.
     pub partition: String,
-    /// Its account.
+    /// Account.
     pub account: String,
     /// How it was submitted.
     pub kind: IdleKind,

@@ -1,4 +1,4 @@
-//! What is remembered of warnings, so that none is repeated and none is left out.
+//! Memory of warnings, so that none is repeated and none is left out.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ const MOST: usize = 10_000;
 /// Most warnings in a minute.
 const MOST_WARNINGS: u32 = 30;
 
-/// What a warning announced.
+/// End of a job that a warning announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
-    /// What is done to the job then.
+    /// End of the job.
     #[serde(with = "end_word")]
     pub end: IdleEnd,
     /// The earliest time, seconds since 1970, unless the job is suspended meanwhile.
@@ -41,13 +41,13 @@ mod end_word {
 /// A job that is warned, or about to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warned {
-    /// Its number.
+    /// Job number.
     pub job: u32,
     /// Since when it was idle.
     pub since: u64,
     /// When the warning was given.
     pub at: u64,
-    /// What it announced.
+    /// Announcement, if there was one.
     pub promise: Option<Promise>,
     /// How long the job had been suspended then, seconds.
     pub suspended_s: u64,
@@ -69,7 +69,7 @@ impl Warned {
     }
 }
 
-/// What is remembered.
+/// Warnings that were given, and how many in this minute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleMemory {
     warned: Vec<Warned>,

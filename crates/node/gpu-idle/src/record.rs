@@ -1,4 +1,4 @@
-//! What a node remembers of its jobs' devices, from one sample to the next.
+//! A node's memory of its jobs' devices, from one sample to the next.
 
 use geometry::JobId;
 use protocol::idle::MAX_JOBS;
@@ -45,11 +45,11 @@ impl DeviceSample {
 /// A job of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSample {
-    /// Its number.
+    /// Job number.
     pub job: JobId,
     /// How often it was requeued.
     pub restart: u32,
-    /// Its devices; `None`: the driver did not answer.
+    /// Devices; `None`: the driver did not answer.
     pub devices: Option<Vec<DeviceSample>>,
 }
 
@@ -118,11 +118,11 @@ impl KnownJob {
     }
 }
 
-/// What a node remembers.
+/// Memory of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleRecord {
     jobs: Vec<KnownJob>,
-    /// What slurmctld was told last.
+    /// Word that slurmctld was told last.
     told: Option<String>,
 }
 

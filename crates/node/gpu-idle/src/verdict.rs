@@ -13,13 +13,13 @@ const MOST_REFUSALS: u32 = 3;
 /// Something to do about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleStep {
-    /// Its user is warned.
+    /// The job's user is warned.
     Warn {
         /// The job.
         job: u32,
         /// How long it is idle, seconds.
         idle_s: u64,
-        /// What is announced, and how long after the warning it comes, in seconds.
+        /// End that is announced, and how long after the warning it comes, in seconds.
         end: Option<(IdleEnd, u64)>,
     },
     /// It is ended.

@@ -6,7 +6,7 @@ use protocol::{MigSpec, ShareOn};
 
 use crate::every_place::every_place;
 
-/// What a device offers to GPU tasks.
+/// Seats and memory that a device offers to GPU tasks.
 pub(crate) struct Offer {
     pub(crate) seats: u32,
     pub(crate) memory_mib: u64,
@@ -84,7 +84,7 @@ fn units(gpu: &Gpu, on: ShareOn) -> Vec<u32> {
     }
 }
 
-/// Whether an isolated job has claimed some of a device.
+/// Tells whether an isolated job has claimed some of a device.
 pub(crate) fn claimed(node: &Node, on: ShareOn) -> bool {
     let Some(gpu) = node.gpus.get(usize::from(on.gpu().0)) else { return false };
     let own = units(gpu, on);

@@ -12,7 +12,7 @@ use crate::render::svg::escape;
 /// Jobs that are listed.
 const MOST: usize = 200;
 
-/// Those that the filter wants, the longest idle first. `names`: users may be named.
+/// Picks the jobs that the filter wants, the longest idle first. `names`: users may be named.
 pub(super) fn idle(out: &mut String, seen: &ClusterSnapshot, filter: &Filter, names: bool) {
     let Some(idle) = IdleSeen::of(seen) else { return };
     let held: Vec<&IdleHeld> = idle.held.iter().filter(|held| filter.job(&held.job)).collect();

@@ -207,17 +207,17 @@ type LimitKey = (usize, Option<u32>);
 #[derive(Clone, Debug, Default)]
 pub struct RunningJobs {
     jobs: BTreeMap<JobId, HeldAmounts>,
-    sums: BTreeMap<LimitKey, Sums>,
+    sums: BTreeMap<LimitKey, LimitSum>,
 }
 
 /// Amounts of running jobs under a limit. Each test of a job that the limit is for asks for the whole, so that is kept.
 #[derive(Clone, Debug, Default)]
-struct Sums {
+struct LimitSum {
     all: Amount,
     jobs: BTreeMap<JobId, Amount>,
 }
 
-impl Sums {
+impl LimitSum {
     /// Gives a job this amount instead of what it had; `None`: it has ended.
     fn set(&mut self, id: JobId, has: Option<Amount>) {
         let before = match has {
@@ -286,7 +286,7 @@ impl RunningJobs {
     #[must_use]
     pub fn keeps(&self, need: Amount, job: &Submission, config: &SiteConfig) -> Option<String> {
         limits_of(job, config).into_iter().find_map(|limit| {
-            let Sums { all: used, jobs } = self.sums.get(&key(limit, job)?)?;
+            let LimitSum { all: used, jobs } = self.sums.get(&key(limit, job)?)?;
             measures(limit.running).into_iter().find_map(|measure| {
                 let Measure { key, one, most, of } = measure;
                 let most = most.filter(|most| of(need) > 0 && of(*used).saturating_add(of(need)) > *most)?;

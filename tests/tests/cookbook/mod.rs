@@ -100,12 +100,13 @@ pub(crate) fn scripts_run(cluster: &Cluster) {
 
 /// A shell of salloc is on the node, and sees the GPU, where slurm.conf says so.
 pub(crate) fn a_shell_of_salloc_is_on_the_node(cluster: &Cluster) {
+    // salloc starts $SHELL on the node, and a runner of tests may have none.
     let conf = std::fs::read_to_string(cluster.layout().etc("slurm.conf")).unwrap();
     let ours = cluster.layout().jobs().join("interactive.conf");
     std::fs::write(&ours, format!("{conf}\nLaunchParameters=use_interactive_step\n")).unwrap();
     let typed = r"echo sees=$CUDA_VISIBLE_DEVICES\nexit\n";
     let line = format!(
-        "printf '{typed}' | SLURM_CONF={} timeout 60 script -qec 'salloc --gpu-mem=10G' /dev/null",
+        "printf '{typed}' | SHELL=/bin/sh SLURM_CONF={} timeout 60 script -qec 'salloc --gpu-mem=10G' /dev/null",
         ours.display()
     );
     let said = as_alice(cluster, &line);

@@ -1,8 +1,8 @@
 //! `cargo xtask slurm-table TREE…`: where the fields of Slurm's structures lie in a source tree, written into the tables.
 //!
-//! The rows of the tables say what is looked for. A C program prints what the compiler makes of each; a row that the compiler
-//! refuses is something that the release does not have. A tree need not be configured: of `config.h` and `slurm_version.h` no
-//! more is needed than what is written here.
+//! The rows of the tables say what is looked for. A C function has each of them as a constant in its assembly, so the compiler of another
+//! processor does, too: nothing is run. A row that the compiler refuses is something that the release does not have. A tree need
+//! not be configured: of `config.h` and `slurm_version.h` no more is needed than what is written here.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,6 +27,9 @@ pub(crate) struct SlurmTable {
     /// The table to write to, instead of Tessera's own
     #[arg(long)]
     table: Option<PathBuf>,
+    /// The processor that the table is for: x86_64 or aarch64. For another than this machine's, gcc for it must be installed
+    #[arg(long, default_value = std::env::consts::ARCH, value_parser = ["x86_64", "aarch64"])]
+    arch: String,
 }
 
 /// Headers that have the structures; those that a release lacks are left out.
@@ -73,11 +76,14 @@ const CONFIG: &str = "#define HAVE_CONFIG_H 1\n#define WITH_PTHREADS 1\n#define 
 
 /// Writes the rows of these trees into the table.
 pub(crate) fn run(options: &SlurmTable) -> Result<(), TaskError> {
-    let file = workspace().join("crates/kernel/slurm-tables/data/slurm.txt");
+    let is_other = options.arch != "x86_64" && options.table.is_none();
+    let name = if is_other { "aarch64.txt" } else { "slurm.txt" };
+    let file = workspace().join("crates/kernel/slurm-tables/data").join(name);
     let file = options.table.as_deref().unwrap_or(&file);
     let bad = |why: String| TaskError::Other(format!("{}: {why}", file.display()));
+    let known = |text: &str| if is_other { Tables::known(&options.arch) } else { Tables::parse(text) };
     let (mut table, head) = match fs::read_to_string(file) {
-        Ok(text) => (Tables::parse(&text).map_err(|why| bad(why.to_string()))?, head(&text)),
+        Ok(text) => (known(&text).map_err(|why| bad(why.to_string()))?, head(&text)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             (rows_alone().map_err(|why| bad(why.to_string()))?, HEAD.to_owned())
         }
@@ -88,7 +94,7 @@ pub(crate) fn run(options: &SlurmTable) -> Result<(), TaskError> {
     let mut seen = Vec::new();
     for tree in &options.trees {
         let version = version_of(tree)?;
-        let found = add_tree(&mut table, tree, version)?;
+        let found = add_tree(&mut table, tree, version, &options.arch)?;
         table.layout(version).map_err(|why| bad(why.to_string()))?;
         eprintln!("{version}: {found} rows");
         seen.push(version);
@@ -101,6 +107,10 @@ pub(crate) fn run(options: &SlurmTable) -> Result<(), TaskError> {
             fresh.join(", "),
             others.join(" ")
         );
+    }
+    if is_other {
+        let all = Tables::parse(TABLES).map_err(|why| bad(why.to_string()))?;
+        table.rows.retain(|name, row| all.rows.get(name) != Some(row));
     }
     at(file, fs::write(file, written(&table, &head)))
 }
@@ -124,10 +134,11 @@ fn rows_alone() -> Result<Tables, BadRow> {
 pub(crate) fn compare(tree: &Path) -> Result<String, TaskError> {
     let version = version_of(tree)?;
     let bad = |why: String| TaskError::Other(format!("{}: {why}", tree.display()));
-    let known = Tables::parse(TABLES).map_err(|why| bad(why.to_string()))?;
+    let arch = std::env::consts::ARCH;
+    let known = Tables::known(arch).map_err(|why| bad(why.to_string()))?;
     known.layout(version).map_err(|why| bad(why.to_string()))?;
     let mut found = known.clone();
-    add_tree(&mut found, tree, version)?;
+    add_tree(&mut found, tree, version, arch)?;
     let other = found.rows.iter().find(|(name, row)| known.rows.get(*name) != Some(*row));
     match other {
         Some((name, _)) => Err(bad(format!("{name} is not as the table of Slurm {version} says"))),
@@ -136,9 +147,9 @@ pub(crate) fn compare(tree: &Path) -> Result<String, TaskError> {
 }
 
 /// Adds what a tree has to the tables; gives the number of rows.
-fn add_tree(table: &mut Tables, tree: &Path, version: Version) -> Result<usize, TaskError> {
+fn add_tree(table: &mut Tables, tree: &Path, version: Version, arch: &str) -> Result<usize, TaskError> {
     let fields = table.rows.keys().filter(|row| !row.starts_with(ASKED)).map(String::as_str);
-    let mut found = look(tree, version, fields)?;
+    let mut found = look(tree, version, arch, fields)?;
     for symbol in asked(tree)? {
         let row = format!("{ASKED}{symbol}");
         table.rows.entry(row.clone()).or_default();
@@ -224,6 +235,7 @@ fn listed(source: &str, first: &str) -> Option<Vec<String>> {
 fn look<'a>(
     tree: &Path,
     version: Version,
+    arch: &str,
     rows: impl Iterator<Item = &'a str>,
 ) -> Result<BTreeMap<String, Cell>, TaskError> {
     let dir = at(Path::new("a scratch directory"), tempfile::tempdir())?;
@@ -242,14 +254,13 @@ fn look<'a>(
     // The compiler names the lines that it refuses: once for names, once more for what the first left unseen.
     for _ in 0..4 {
         let source = scratch.join("probe.c");
-        at(&source, fs::write(&source, program(tree, &probes)))?;
-        let program = scratch.join("probe");
-        let mut compile = Command::new("cc");
-        compile.args(["-w", "-fmax-errors=0", "-fno-diagnostics-show-caret"]);
-        compile.arg("-I").arg(scratch).arg("-I").arg(tree).arg("-o").arg(&program).arg(&source);
+        at(&source, fs::write(&source, function(tree, &probes)))?;
+        let mut compile = Command::new(compiler(arch));
+        compile.args(["-S", "-o", "-", "-w", "-fmax-errors=0", "-fno-diagnostics-show-caret"]);
+        compile.arg("-I").arg(scratch).arg("-I").arg(tree).arg(&source);
         let done = lab::command::run(&mut compile)?;
         if done.code == Some(0) {
-            return Ok(read(&lab::command::run(&mut Command::new(&program))?.ok()?));
+            return Ok(read(&done.stdout));
         }
         let refused = refused_lines(&done.stderr);
         if refused.is_empty() {
@@ -264,7 +275,15 @@ fn look<'a>(
     Err(TaskError::Other(format!("{}: cc refuses the rows in every form", tree.display())))
 }
 
-/// A statement of C that prints a row, in one of the forms that C may have it.
+/// The C compiler for a processor, as Debian calls it.
+fn compiler(arch: &str) -> String {
+    if arch == std::env::consts::ARCH { "cc".to_owned() } else { format!("{arch}-linux-gnu-gcc") }
+}
+
+/// Begins the lines of the assembly that have a row.
+const MARK: &str = "->";
+
+/// A statement of C that puts a row into the assembly, in one of the forms that C may have it.
 struct Probe(String);
 
 impl Probe {
@@ -272,16 +291,20 @@ impl Probe {
     fn all(row: &str) -> Vec<Self> {
         let of = Self;
         if row.chars().next().is_some_and(char::is_uppercase) {
-            let value = |name: &str| of(format!("printf(\"{row} %llu\\n\", (unsigned long long) ({name}));"));
+            let value = |name: &str| {
+                // An operand has at most 32 bits on x86-64.
+                let half = |bits: u8| format!("\"i\" ((int) ((unsigned long long) ({name}) >> {bits}))");
+                of(format!("asm volatile(\"\\n{MARK}{row} %c0,%c1\" :: {}, {});", half(32), half(0)))
+            };
             return row.split('|').map(value).collect();
         }
         let (structure, field) = row.split_once('.').unwrap_or((row, ""));
         let form = |name: String| {
             of(if field.is_empty() {
-                format!("printf(\"{row} %zu\\n\", sizeof({name}));")
+                format!("asm volatile(\"\\n{MARK}{row} %c0\" :: \"i\" (sizeof({name})));")
             } else {
                 format!(
-                    "printf(\"{row} %zu:%zu\\n\", offsetof({name}, {field}), sizeof((({name} *) 0)->{field}));"
+                    "asm volatile(\"\\n{MARK}{row} %c0:%c1\" :: \"i\" (offsetof({name}, {field})), \"i\" (sizeof((({name} *) 0)->{field})));"
                 )
             })
         };
@@ -289,18 +312,18 @@ impl Probe {
     }
 }
 
-/// Writes the program: a line for each row, the first of them line 1.
-fn program(tree: &Path, probes: &[Probe]) -> String {
-    let mut text = String::from("#include \"config.h\"\n#include <stddef.h>\n#include <stdio.h>\n");
+/// Writes the function: a line for each row, the first of them line 1.
+fn function(tree: &Path, probes: &[Probe]) -> String {
+    let mut text = String::from("#include \"config.h\"\n#include <stddef.h>\n");
     for header in HEADERS.iter().filter(|header| tree.join(header).is_file()) {
         let _ = writeln!(text, "#include \"{header}\"");
     }
-    text.push_str("int main(void) {\n#line 1 \"rows\"\n");
+    text.push_str("void rows(void) {\n#line 1 \"rows\"\n");
     probes.iter().for_each(|probe| {
         text.push_str(&probe.0);
         text.push('\n');
     });
-    text.push_str("return 0; }\n");
+    text.push_str("}\n");
     text
 }
 
@@ -310,17 +333,19 @@ fn refused_lines(said: &str) -> Vec<usize> {
     said.lines().filter(|said| said.contains("error:")).filter_map(line).collect()
 }
 
-/// Reads what the program has printed.
-fn read(printed: &str) -> BTreeMap<String, Cell> {
+/// Reads the rows in the assembly.
+fn read(assembly: &str) -> BTreeMap<String, Cell> {
     let row = |line: &str| {
-        let (name, cell) = line.split_once(' ')?;
-        let cell = match cell.split_once(':') {
-            Some((position, bytes)) => {
-                Cell::Field { position: position.parse().ok()?, bytes: bytes.parse().ok()? }
-            }
-            None => Cell::Number(cell.parse().ok()?),
+        let (name, cell) = line.strip_prefix(MARK)?.split_once(' ')?;
+        let cell = if let Some((position, bytes)) = cell.split_once(':') {
+            Cell::Field { position: position.parse().ok()?, bytes: bytes.parse().ok()? }
+        } else if let Some((high, low)) = cell.split_once(',') {
+            let half = |text: &str| text.parse::<i32>().ok().map(|half| u64::from(half.cast_unsigned()));
+            Cell::Number(half(high)? << 32 | half(low)?)
+        } else {
+            Cell::Number(cell.parse().ok()?)
         };
         Some((name.to_owned(), cell))
     };
-    printed.lines().filter_map(row).collect()
+    assembly.lines().filter_map(row).collect()
 }

@@ -24,5 +24,7 @@ pub use own::{NoTable, OWN_TABLE, own_layout};
 pub use table::{Layout, Tables};
 pub use version::{BadVersion, Version};
 
-/// The tables of all releases that Tessera knows.
+/// The tables of all releases that Tessera knows, on x86-64.
 pub const TABLES: &str = include_str!("../data/slurm.txt");
+/// The rows that are different on AArch64, where a mutex of POSIX threads has 48 bytes instead of 40.
+pub const AARCH64: &str = include_str!("../data/aarch64.txt");

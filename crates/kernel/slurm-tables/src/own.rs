@@ -6,7 +6,7 @@ use plugin_rt::own_file;
 use plugin_rt::read_file::read_small;
 
 use crate::table::{BadRow, BadTable};
-use crate::{Layout, TABLES, Tables, Version};
+use crate::{Layout, Tables, Version};
 
 /// Name of a table that a site has made for a Slurm that it has changed. It lies in the directory of the plugin.
 pub const OWN_TABLE: &str = "tessera-slurm-table.txt";
@@ -76,7 +76,7 @@ fn layout(version: Version, dir: Option<&Path>) -> Result<Layout, NoTable> {
             return table.layout(version).map_err(|source| NoTable::Site { file, source });
         }
     }
-    Ok(Tables::parse(TABLES)?.layout(version)?)
+    Ok(Tables::known(std::env::consts::ARCH)?.layout(version)?)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use crate::version::Version;
+use crate::{AARCH64, TABLES};
 
 /// An entry of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +122,21 @@ impl Tables {
         }
         if table.releases.is_empty() {
             return Err(BadRow { line: 1, why: "no row `releases` says which are known".to_owned() });
+        }
+        Ok(table)
+    }
+
+    /// Gives the tables that Tessera has for a processor, by Rust's name of it: `x86_64`, `aarch64`.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is no row.
+    pub fn known(arch: &str) -> Result<Self, BadRow> {
+        let mut table = Self::parse(TABLES)?;
+        if arch == "aarch64" {
+            let other = Self::parse(AARCH64)?;
+            table.releases = other.releases;
+            table.rows.extend(other.rows);
         }
         Ok(table)
     }

@@ -79,11 +79,24 @@ fn rows_are_what_they_are_asked_for() {
 
 #[test]
 fn every_release_of_the_tables_has_a_layout() {
-    let table = Tables::parse(crate::TABLES).unwrap();
-    assert!(table.releases.len() >= 71, "{}", table.releases.len());
-    for release in &table.releases {
-        table.layout(*release).unwrap();
+    for arch in ["x86_64", "aarch64"] {
+        let table = Tables::known(arch).unwrap();
+        assert!(table.releases.len() >= 71, "{}", table.releases.len());
+        for release in &table.releases {
+            table.layout(*release).unwrap();
+        }
     }
+}
+
+#[test]
+fn a_mutex_of_aarch64_moves_the_fields_after_it() {
+    let field = |arch: &str, name: &str| {
+        let layout = Tables::known(arch).unwrap().layout(Version::new(24, 11, 5)).unwrap();
+        layout.field(name).unwrap().unwrap()
+    };
+    assert_eq!(field("x86_64", "stepd_step_rec.node_name"), (312, 8));
+    assert_eq!(field("aarch64", "stepd_step_rec.node_name"), (320, 8));
+    assert_eq!(field("aarch64", "job_record.details"), field("x86_64", "job_record.details"));
 }
 
 proptest::proptest! {

@@ -123,8 +123,12 @@ fn what_a_forgotten_job_has_is_given_back_when_it_is_aborted() {
         wait_for("the epilog to have Slurm asked", PATIENCE, || {
             let log = std::fs::read(cluster.layout().log("slurmd-n1")).unwrap();
             let log = String::from_utf8_lossy(&log);
-            let aborted = format!("job {running} abort completed");
-            let after = log.split_once(&aborted).map_or("", |(_, after)| after);
+            // 26.05 writes JobId=10 and an SLUID.
+            let names = [format!("job {running} "), format!("JobId={running} ")];
+            let aborted =
+                |line: &str| line.contains("abort completed") && names.iter().any(|name| line.contains(name));
+            let after = log.lines().skip_while(|line| !aborted(line));
+            let after: String = after.collect();
             if after.contains("tessera node reconcile --if-dead") {
                 Ok(())
             } else {

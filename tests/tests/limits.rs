@@ -245,6 +245,8 @@ fn told(cluster: &Cluster, (first, second): (lab::JobId, lab::JobId), line: usiz
         if why.contains("2 tasks are RUNNING") { Ok(why) } else { Err(why) }
     })
     .unwrap();
-    assert!(why.starts_with(&format!("job {array}_3 ")) && why.contains("JobArrayTaskLimit"), "{why}");
+    // 26.05 goes on calling what is left of the array `6_[3%2]`.
+    let named = ["_3 ", "_[3%2] "].map(|task| format!("job {array}{task}"));
+    assert!(named.iter().any(|name| why.starts_with(name)) && why.contains("JobArrayTaskLimit"), "{why}");
     cluster.run(User::Root, "scancel", &[&array.to_string()]).unwrap().ok().unwrap();
 }

@@ -40,6 +40,28 @@ pub(crate) struct For {
     slurm_source: Option<PathBuf>,
 }
 
+/// What cargo has built for a site.
+pub(crate) struct Built {
+    /// Directory of the programs and libraries.
+    pub(crate) dir: PathBuf,
+    /// A `tessera` that runs on this machine, for completions and manual pages.
+    pub(crate) tessera: PathBuf,
+    /// Whether it is for this machine's distribution: only that has the compiler of `tessera-clang++`.
+    pub(crate) is_native: bool,
+}
+
+impl Built {
+    /// Builds for use below a prefix of a machine like this one.
+    pub(crate) fn here(prefix: &Path, profile: Profile) -> Result<Self, TaskError> {
+        if !prefix.is_absolute() {
+            return Err(TaskError::Other(format!("--prefix {}: must be absolute", prefix.display())));
+        }
+        artefacts::build_below(prefix, profile)?;
+        let dir = artefacts::programs(profile);
+        Ok(Self { tessera: dir.join("tessera"), dir, is_native: true })
+    }
+}
+
 /// Where files are used from, and where they are put.
 struct Places<'p> {
     /// Where they are used from: an absolute path.
@@ -56,7 +78,8 @@ pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, plugins_for: &For) -> R
     if let (Some(here), None) = (&here, destdir) {
         here::check(slurm, &here.version)?;
     }
-    install(&Places { prefix, destdir }, here.as_ref(), Some(slurm), Profile::Release)?;
+    let built = Built::here(prefix, Profile::Release)?;
+    install(&Places { prefix, destdir }, here.as_ref(), Some(slurm), &built)?;
     eprintln!(
         "installed for Slurm {}. In slurm.conf: PluginDir={}:<Slurm's own>; see {}",
         slurm,
@@ -66,31 +89,27 @@ pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, plugins_for: &For) -> R
     Ok(())
 }
 
-/// Builds and stages all that a package has: for any Slurm. The packaged `tessera setup` stamps the plugins.
+/// Stages all that a package has: for any Slurm. The packaged `tessera setup` stamps the plugins.
 ///
 /// Returns the directory of Slurm's configuration.
-pub(crate) fn stage(destdir: &Path, profile: Profile) -> Result<String, TaskError> {
-    install(&Places { prefix: Path::new("/usr"), destdir: Some(destdir) }, None, None, profile)
+pub(crate) fn stage(destdir: &Path, built: &Built) -> Result<String, TaskError> {
+    install(&Places { prefix: Path::new("/usr"), destdir: Some(destdir) }, None, None, built)
 }
 
-/// Builds and installs below the prefix, staged under `destdir` if there is one; with plugins that are stamped for `slurm`, if it is
+/// Installs below the prefix, staged under `destdir` if there is one; with plugins that are stamped for `slurm`, if it is
 /// known. Returns the directory of Slurm's configuration.
 fn install(
     &Places { prefix, destdir }: &Places<'_>,
     here: Option<&Here>,
     slurm: Option<Version>,
-    profile: Profile,
+    built: &Built,
 ) -> Result<String, TaskError> {
-    if !prefix.is_absolute() {
-        return Err(TaskError::Other(format!("--prefix {}: must be absolute", prefix.display())));
-    }
-    artefacts::build_below(prefix, profile)?;
     let root = match destdir {
         // Joining an absolute path would replace the staging directory.
         Some(stage) => stage.join(prefix.strip_prefix("/").unwrap_or(prefix)),
         None => prefix.to_path_buf(),
     };
-    for (from, name) in artefacts::plugins(profile) {
+    for (from, name) in artefacts::plugins_below(&built.dir) {
         put(&from, &root.join("lib/tessera/unstamped").join(name))?;
         if let Some(slurm) = slurm {
             let to = root.join("lib/tessera").join(name);
@@ -98,23 +117,26 @@ fn install(
             eprintln!("install: {}", to.display());
         }
     }
-    let built = artefacts::programs(profile);
-    let program = built.join("tessera");
+    let program = &built.tessera;
     for (name, to) in PROGRAMS {
-        put(&built.join(name), &root.join(to).join(name))?;
+        put(&built.dir.join(name), &root.join(to).join(name))?;
     }
     for (shell, file) in COMPLETIONS {
-        let text = output(Command::new(&program).args(["completions", shell]))?;
+        let text = output(Command::new(program).args(["completions", shell]))?;
         write(&root.join(file), &text)?;
     }
-    let slurm_options = output(Command::new(&program).args(["completions", "bash", "--slurm"]))?;
+    let slurm_options = output(Command::new(program).args(["completions", "bash", "--slurm"]))?;
     write(&root.join("share/tessera/slurm-completion.bash"), &slurm_options)?;
-    let slurm_options = output(Command::new(&program).args(["completions", "fish", "--slurm"]))?;
+    let slurm_options = output(Command::new(program).args(["completions", "fish", "--slurm"]))?;
     write(&root.join("share/fish/vendor_conf.d/tessera-slurm.fish"), &slurm_options)?;
     let shared = workspace();
     let directories = Directories::of(prefix, here);
     examples::install(&directories, &root)?;
-    if on_path("llvm-config-19") && on_path("clang++-19") {
+    if !built.is_native {
+        eprintln!(
+            "install: without tessera-clang++: its pass is for the clang of one distribution, see --native"
+        );
+    } else if on_path("llvm-config-19") && on_path("clang++-19") {
         let pass = lab::case_pass::build()?;
         put(&pass.join("tessera-case-pass.so"), &root.join("lib/tessera/tessera-case-pass.so"))?;
         put(&pass.join("tessera-clang++"), &root.join("bin/tessera-clang++"))?;
@@ -126,7 +148,7 @@ fn install(
     // Of each command, from its help; a page that is written by hand replaces its namesake.
     let man1 = root.join("share/man/man1");
     at(&man1, fs::create_dir_all(&man1))?;
-    output(Command::new(&program).arg("man-pages").arg(&man1))?;
+    output(Command::new(program).arg("man-pages").arg(&man1))?;
     for page in man::pages(&shared.join("docs/man"))? {
         write(&root.join("share/man").join(page.file), &page.text)?;
     }

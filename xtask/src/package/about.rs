@@ -1,5 +1,7 @@
 //! What a package says of itself, and what it does when it comes and goes.
 
+use super::portable::Arch;
+
 /// A package's name, on every distribution.
 pub(super) const NAME: &str = "tessera";
 /// One line for lists of packages.
@@ -17,6 +19,10 @@ pub(super) struct About {
     pub(super) etc: String,
     /// Whether the package is compressed, which takes most of the time.
     pub(super) compressed: bool,
+    /// The processor.
+    pub(super) arch: Arch,
+    /// Whether it is linked with the libraries of this machine's distribution.
+    pub(super) is_native: bool,
 }
 
 impl About {
@@ -66,5 +72,6 @@ pub(super) const UNSTAMP: &str = "tessera setup --plugins-only --remove --apply 
 
 #[cfg(test)]
 pub(super) fn example() -> About {
-    About { version: "0.1.0".to_owned(), etc: "/etc/slurm".to_owned(), compressed: true }
+    let (version, etc) = ("0.1.0".to_owned(), "/etc/slurm".to_owned());
+    About { version, etc, compressed: true, arch: Arch::X86_64, is_native: true }
 }

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::about::{About, DAEMONS, NAME, RELOAD_UNITS, STAMP, SUMMARY, UNSTAMP};
+use super::portable;
 use super::stage::Files;
 use crate::command::{TaskError, at, output};
 
 /// Builds the package from `work`/root.
 pub(super) fn build(about: &About, work: &Path, files: &Files, out: &Path) -> Result<PathBuf, TaskError> {
     let root = work.join("root");
-    let arch = output(Command::new("dpkg").arg("--print-architecture"))?.trim().to_owned();
-    let control = control(about, &arch, &libraries(work, files)?);
+    let arch = about.arch.of_debian();
+    let libraries = if about.is_native { libraries(work, files)? } else { portable::LIBRARIES.to_owned() };
+    let control = control(about, arch, &libraries);
     let meta = root.join("DEBIAN");
     at(&meta, fs::create_dir_all(&meta))?;
     for (name, text, mode) in [

@@ -14,12 +14,15 @@ pub(super) fn build(about: &About, work: &Path, files: &Files, out: &Path) -> Re
     let spec = work.join("tessera.spec");
     at(&spec, fs::write(&spec, text(about, &work.join("root"), &files.all)))?;
     let mut build = Command::new("rpmbuild");
-    build.args(["-bb", "--quiet", "--define"]).arg(format!("_topdir {}", work.join("rpm").display()));
+    let arch = about.arch.to_string();
+    build
+        .args(["--target", &arch, "-bb", "--quiet", "--define"])
+        .arg(format!("_topdir {}", work.join("rpm").display()));
     if !about.compressed {
         build.args(["--define", "_binary_payload w0.gzdio"]);
     }
     output(build.arg(&spec))?;
-    let rpms = work.join("rpm/RPMS").join(std::env::consts::ARCH);
+    let rpms = work.join("rpm/RPMS").join(arch);
     let mut built = at(&rpms, fs::read_dir(&rpms))?;
     let Some(entry) = built.next() else {
         return Err(TaskError::Other(format!("{}: rpmbuild wrote no package there", rpms.display())));

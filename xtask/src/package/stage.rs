@@ -15,8 +15,8 @@ pub(super) struct Files {
     pub(super) linked: Vec<PathBuf>,
 }
 
-/// Sets modes, compresses man pages and takes away symbols that only a debugger reads.
-pub(super) fn finish(root: &Path) -> Result<Files, TaskError> {
+/// Sets modes and compresses man pages; with `strip`, takes away symbols that only a debugger reads.
+pub(super) fn finish(root: &Path, strip: bool) -> Result<Files, TaskError> {
     let mut staged = Vec::new();
     walk(root, &mut staged)?;
     let mut files = Files { all: Vec::new(), linked: Vec::new() };
@@ -28,7 +28,7 @@ pub(super) fn finish(root: &Path) -> Result<Files, TaskError> {
             file
         };
         let elf = at(&file, fs::read(&file))?.starts_with(b"\x7fELF");
-        if elf {
+        if elf && strip {
             output(Command::new("strip").arg("--strip-unneeded").arg(&file))?;
         }
         let mode = at(&file, fs::metadata(&file))?.permissions().mode();

@@ -11,7 +11,7 @@ use crate::command::{TaskError, at, output, run};
 
 /// Packs `work`/root: unpack it in `/`, then run `tessera setup`.
 pub(super) fn build(about: &About, work: &Path, out: &Path) -> Result<PathBuf, TaskError> {
-    let archive = out.join(format!("{NAME}-{}-{}.tar.gz", about.version, std::env::consts::ARCH));
+    let archive = out.join(format!("{NAME}-{}-{}.tar.gz", about.version, about.arch));
     pack(&work.join("root"), &archive)?;
     Ok(archive)
 }

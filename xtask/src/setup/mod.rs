@@ -12,6 +12,7 @@ mod real_parts;
 mod slurm_source;
 mod sources;
 mod users;
+pub(crate) mod zig;
 
 use std::fs;
 use std::path::Path;

@@ -40,6 +40,12 @@ pub const BUILT: &str = "TESSERA_E2E_BUILT";
 /// The plugins: one build for every Slurm.
 const PLUGINS: [&str; 6] =
     ["spank-plugin", "select-plugin", "gres-helper", "gpu-plugin", "energy-plugin", "usage-plugin"];
+/// The packages of cargo whose programs and libraries a site installs.
+#[must_use]
+pub fn product() -> Vec<&'static str> {
+    [&["tessera-cli", "task-broker", "task-client"][..], &PLUGINS].concat()
+}
+
 const PLUGIN_FILES: [(&str, &str); 6] = [
     ("libspank_tessera.so", "spank_tessera.so"),
     ("libselect_cons_tres.so", "select_cons_tres.so"),
@@ -143,7 +149,12 @@ pub(crate) fn install_command(layout: &Layout, profile: Profile) -> Result<(), H
 /// The plugins as built, each with the name Slurm looks for. They are to be stamped.
 #[must_use]
 pub fn plugins(profile: Profile) -> Vec<(PathBuf, &'static str)> {
-    let from = programs(profile);
+    plugins_below(&programs(profile))
+}
+
+/// Gives the plugins that cargo has built in a directory, each with the name that Slurm looks for.
+#[must_use]
+pub fn plugins_below(from: &Path) -> Vec<(PathBuf, &'static str)> {
     PLUGIN_FILES.iter().map(|(built, name)| (from.join(built), *name)).collect()
 }
 

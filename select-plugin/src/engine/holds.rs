@@ -177,3 +177,42 @@ fn block(node: &mut Node, job: JobId, grant: &Grant) -> usize {
     }
     blocked
 }
+
+#[cfg(test)]
+mod tests {
+    use geometry::{GpuIndex, Slice};
+    use protocol::{MigSpec, PoolSeats, ShareOn, TaskDevices, TaskGrant};
+
+    use super::*;
+
+    fn engine() -> Engine {
+        let text = "[tasks]\n[[nodes]]\nnames = \"a1\"\ngpu = \"a30-24gb\"\ncount = 1\nmig = \"on\"\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        Engine::new(config.unwrap())
+    }
+
+    /// A seat of the pool on the first `1g.6gb`.
+    fn seat(engine: &Engine) -> NodeGrant {
+        let profile = engine.model_of("a1", GpuIndex(0)).unwrap().profile("1g.6gb").unwrap().id;
+        let on = ShareOn::Instance(MigSpec { gpu: GpuIndex(0), profile, start: Slice(0) });
+        let on = TaskDevices::Pool(vec![PoolSeats { on, seats: 1 }]);
+        Grant::Tasks(TaskGrant { on, mem_mib: None, probes: true }).into()
+    }
+
+    #[test]
+    fn a_grant_of_the_pool_counts_once_on_each_node() {
+        let mut engine = engine();
+        let job = JobId(12);
+        let seat = seat(&engine);
+        let node = || ("a1".to_owned(), seat.clone());
+        // The text of a placement cannot name a node twice. The count does not rely on that: the second grant replaces the first.
+        let twice = JobPlacement { job, nodes: vec![node(), node()] };
+        engine.commit(Uid(1000), &twice);
+        assert_eq!(engine.pool_grants, 1);
+        engine.commit(Uid(1000), &twice);
+        assert_eq!(engine.pool_grants, 1, "it holds the same as before");
+        engine.release(job);
+        assert_eq!((engine.pool_grants, engine.held.len()), (0, 0));
+    }
+}

@@ -78,7 +78,7 @@ fn asking(enforced: &str, reason: &str, gres: &str, comment: &str) -> TempDir {
     );
     program(
         "sacctmgr",
-        "case \"$*\" in *qos*maxtrespu*) echo 'normal|||4|||' ;; *assoc*) echo '||normal' ;; *) echo bio ;; esac",
+        "case \"$*\" in *qos*maxtrespu*) echo 'normal|||4|||||' ;; *assoc*) echo '||normal' ;; *) echo bio ;; esac",
     );
     program("id", "case \"$*\" in *-un*) echo carol ;; *) echo 1003 ;; esac");
     dir

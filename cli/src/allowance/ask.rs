@@ -86,7 +86,9 @@ fn of_slurm(asker: Asker<'_>) -> Result<Option<Allowance>, Failure> {
         qos: qos.clone(),
         safe: enforced.contains("safe") || enforced.contains("all"),
     };
-    let bounds = rule::bounds(&held, &subject, &by_name);
+    let mut bounds = rule::bounds(&held, &subject, &by_name);
+    let named = asker.partition.and_then(|name| Some((name, partitions.get(name)?)));
+    bounds.extend(named.into_iter().flat_map(|(name, fields)| rule::of_partition(fields, name)));
     let barred = asker.partition.and_then(|name| rule::barred(partitions.get(name)?, &subject));
     let uses = if bounds.is_empty() { Vec::new() } else { uses(&of_partitions)? };
     Ok(Some(Allowance { bounds, barred, qos, account, uses, parents: rule::parents(&held) }))

@@ -13,27 +13,19 @@ mod uses;
 
 use std::collections::HashMap;
 
+use slurm_limits::{Holder, SlurmLimit};
+pub(crate) use slurm_limits::{LimitKind, Need, SLICES};
+
 pub(crate) use ask::{Asker, ask, single};
-pub(crate) use need::{slices_for, slices_of};
+pub(crate) use need::{need_on, slices_for, slices_of};
 pub(crate) use text::json;
 pub(crate) use uses::Use;
-
-/// The TRES by which Tessera counts slices.
-pub(crate) const SLICES: &str = "license/slice";
 
 /// Whose use a limit adds up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// The jobs of an account and of the accounts below.
-    Account(String),
-    /// The jobs of a user in an account.
-    User(String, String),
-    /// All jobs of a QOS.
-    Qos(String),
-    /// A user's jobs of a QOS.
-    UserOfQos(String, String),
-    /// An account's jobs of a QOS.
-    AccountOfQos(String, String),
+    /// Jobs that Slurm counts.
+    Slurm(Holder),
     /// Jobs that one of `[[limits]]` adds up.
     Site {
         /// Jobs, in words.
@@ -43,29 +35,6 @@ pub(crate) enum Whose {
         /// Users of it, those with most first.
         users: Vec<(String, u64)>,
     },
-}
-
-/// Subject of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LimitKind {
-    /// An amount that running jobs have together.
-    Together,
-    /// An amount of one job.
-    PerJob,
-    /// An amount of one job on each of its nodes.
-    PerNode,
-    /// An amount times minutes, used up as jobs run. `safe`: a job starts only if the rest is enough to its time limit.
-    Minutes { safe: bool },
-    /// An amount times the minutes that running jobs still have.
-    RunMinutes,
-    /// An amount of one job times its time limit.
-    MinutesPerJob,
-    /// Jobs that run together.
-    Jobs,
-    /// Minutes that jobs have run.
-    Wall,
-    /// The time limit of a job, minutes.
-    WallPerJob,
 }
 
 /// A limit that holds for a job.
@@ -82,32 +51,6 @@ pub(crate) struct Bound {
     pub(crate) whose: Whose,
 }
 
-/// Amounts that Slurm counts for a job, on all nodes together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Need {
-    pub(crate) gpus: u64,
-    pub(crate) shards: u64,
-    pub(crate) slices: u64,
-    /// Nodes of the job, at least 1.
-    pub(crate) nodes: u64,
-    /// Time limit of the job; `None`: not known.
-    pub(crate) minutes: Option<u64>,
-}
-
-impl Need {
-    /// The amount of a TRES. A job has at least a core and some memory.
-    fn of(&self, tres: &str) -> u64 {
-        match tres {
-            "gres/gpu" => self.gpus,
-            "gres/shard" => self.shards,
-            SLICES => self.slices,
-            "node" => self.nodes.max(1),
-            "cpu" | "mem" => 1,
-            _ => 0,
-        }
-    }
-}
-
 /// How many more jobs may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
@@ -118,6 +61,12 @@ pub(crate) enum Room {
 }
 
 impl Bound {
+    /// Gives the limit without its use, if Slurm keeps it.
+    fn of_slurm(&self) -> Option<SlurmLimit> {
+        let Whose::Slurm(holder) = &self.whose else { return None };
+        Some(SlurmLimit { kind: self.kind, tres: self.tres.clone(), most: self.most, holder: holder.clone() })
+    }
+
     /// How many more jobs with this need the limit leaves; `None`: it does not concern them.
     pub(crate) fn room(&self, need: &Need) -> Option<Room> {
         let left = self.most.saturating_sub(self.used);
@@ -205,7 +154,7 @@ mod tests {
     use super::*;
 
     fn bound(kind: LimitKind, tres: &str, most: u64, used: u64) -> Bound {
-        let whose = Whose::Account("bio".to_owned());
+        let whose = Whose::Slurm(Holder::Account("bio".to_owned()));
         Bound { kind, tres: tres.to_owned(), most, used, reserved: 0, whose }
     }
 

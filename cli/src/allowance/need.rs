@@ -32,14 +32,12 @@ pub(crate) fn slices_for(live: &Live, ask: &Ask, policy: &Policy, config: &SiteC
     now.or_else(empty).unwrap_or(0)
 }
 
-impl Need {
-    /// Adds up the counts and slices on each of so many nodes.
-    pub(crate) fn on(nodes: u64, counted: Counted, slices: u64, minutes: Option<u64>) -> Self {
-        let (gpus, shards) = match counted {
-            Counted::Gpus(n) => (n, 0),
-            Counted::Shards(n) => (0, n),
-        };
-        let all = |each: u64| each.saturating_mul(nodes);
-        Self { gpus: all(gpus), shards: all(shards), slices: all(slices), nodes, minutes }
-    }
+/// Adds up the counts and slices on each of so many nodes.
+pub(crate) fn need_on(nodes: u64, counted: Counted, slices: u64, minutes: Option<u64>) -> Need {
+    let (gpus, shards) = match counted {
+        Counted::Gpus(n) => (n, 0),
+        Counted::Shards(n) => (0, n),
+    };
+    let all = |each: u64| each.saturating_mul(nodes);
+    Need { gpus: all(gpus), shards: all(shards), slices: all(slices), nodes, minutes }
 }

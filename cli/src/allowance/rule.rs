@@ -3,9 +3,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use slurm_limits::{FirstSet, Holder, scaled};
+
 use super::{Bound, LimitKind, Whose};
 use crate::slurm::assoc_mgr::{Fields, Held, LimitRecord, TresLimit, entries, entry};
 use crate::slurm::sacctmgr::QosLimits;
+use crate::slurm::squeue;
 
 /// Whose jobs are asked about.
 #[derive(Clone, Debug, Default)]
@@ -21,9 +24,6 @@ pub(super) struct Subject {
     pub(super) safe: bool,
 }
 
-/// Kinds of limits with their TRES that an earlier record has set.
-type Set = BTreeSet<(u8, String)>;
-
 /// A limit by its TRES, most and used.
 type Limit = (LimitKind, TresLimit);
 
@@ -35,52 +35,37 @@ pub(super) fn bounds(held: &Held, subject: &Subject, by_name: &HashMap<String, Q
         subject.qos.as_ref().filter(|own| Some(*own) != subject.partition_qos.as_ref()),
     );
     let order = if own.as_ref().is_some_and(over) { [own, of_partition] } else { [of_partition, own] };
-    let (mut set, mut found) = (Set::new(), Vec::new());
+    let (mut first, mut found) = (FirstSet::default(), Vec::new());
     for name in order.into_iter().flatten() {
         let none = QosLimits::default();
         let limits = by_name.get(name).unwrap_or(&none);
         let record = held.qos.iter().find(|record| record.name("QOS") == Some(name.as_str()));
         let here = of_qos(name, record, limits, subject);
-        take(here, &mut set, &mut found);
+        take(here, &mut first, &mut found);
     }
     let factor = order.into_iter().flatten().find_map(|name| by_name.get(name)?.factor).unwrap_or(1.0);
     let here = of_associations(held, subject, factor);
-    take(here, &mut set, &mut found);
+    take(here, &mut first, &mut found);
     found
 }
 
 /// Takes the limits of a record that no earlier one has set.
-fn take(here: Vec<Bound>, set: &mut Set, found: &mut Vec<Bound>) {
-    let key = |bound: &Bound| (order(bound.kind, &bound.whose), bound.tres.clone());
-    let new: Vec<Bound> = here.into_iter().filter(|bound| !set.contains(&key(bound))).collect();
-    set.extend(new.iter().map(key));
-    found.extend(new);
+fn take(mut here: Vec<Bound>, first: &mut FirstSet, found: &mut Vec<Bound>) {
+    let kept = first.keep(here.iter().filter_map(Bound::of_slurm).collect());
+    here.retain(|bound| bound.of_slurm().is_some_and(|limit| kept.contains(&limit)));
+    found.extend(here);
 }
 
-/// A number for limits that stand in for each other: those of a user of a QOS are no limits of its group.
-fn order(kind: LimitKind, whose: &Whose) -> u8 {
-    let kind = match kind {
-        LimitKind::Together => 0,
-        LimitKind::PerJob => 1,
-        LimitKind::PerNode => 2,
-        LimitKind::Minutes { .. } => 3,
-        LimitKind::RunMinutes => 4,
-        LimitKind::MinutesPerJob => 5,
-        LimitKind::Jobs => 6,
-        LimitKind::Wall => 7,
-        LimitKind::WallPerJob => 8,
-    };
-    kind + match whose {
-        Whose::Account(_) | Whose::User(..) | Whose::Qos(_) => 0,
-        Whose::UserOfQos(..) => 20,
-        Whose::AccountOfQos(..) => 40,
-        Whose::Site { .. } => 50,
-    }
-}
-
-fn bound((kind, entry): Limit, whose: &Whose) -> Option<Bound> {
+fn bound((kind, entry): Limit, holder: &Holder) -> Option<Bound> {
     let most = entry.most?;
-    Some(Bound { kind, tres: entry.name, most, used: entry.used, reserved: 0, whose: whose.clone() })
+    Some(Bound {
+        kind,
+        tres: entry.name,
+        most,
+        used: entry.used,
+        reserved: 0,
+        whose: Whose::Slurm(holder.clone()),
+    })
 }
 
 fn list(fields: &Fields, key: &str, kind: LimitKind) -> Vec<Limit> {
@@ -94,7 +79,7 @@ fn number(fields: &Fields, key: &str, kind: LimitKind) -> Option<Limit> {
 }
 
 /// The limits on a group: an association's, or a QOS's.
-fn of_group(fields: &Fields, whose: &Whose, safe: bool) -> Vec<Bound> {
+fn of_group(fields: &Fields, whose: &Holder, safe: bool) -> Vec<Bound> {
     let mut all = list(fields, "GrpTRES", LimitKind::Together);
     all.extend(list(fields, "GrpTRESMins", LimitKind::Minutes { safe }));
     all.extend(list(fields, "GrpTRESRunMins", LimitKind::RunMinutes));
@@ -110,7 +95,7 @@ fn of_group(fields: &Fields, whose: &Whose, safe: bool) -> Vec<Bound> {
 }
 
 /// The limits on one job.
-fn of_job(fields: &Fields, whose: &Whose) -> Vec<Bound> {
+fn of_job(fields: &Fields, whose: &Holder) -> Vec<Bound> {
     let mut all = list(fields, "MaxTRESPJ", LimitKind::PerJob);
     all.extend(list(fields, "MaxTRESPN", LimitKind::PerNode));
     all.extend(list(fields, "MaxTRESMinsPJ", LimitKind::MinutesPerJob));
@@ -119,7 +104,7 @@ fn of_job(fields: &Fields, whose: &Whose) -> Vec<Bound> {
 }
 
 fn of_qos(name: &str, record: Option<&LimitRecord>, limits: &QosLimits, subject: &Subject) -> Vec<Bound> {
-    let whose = Whose::Qos(name.to_owned());
+    let whose = Holder::Qos(name.to_owned());
     let mut all = Vec::new();
     if let Some(record) = record {
         all.extend(of_group(&record.fields, &whose, subject.safe));
@@ -132,40 +117,61 @@ fn of_qos(name: &str, record: Option<&LimitRecord>, limits: &QosLimits, subject:
     };
     let user = used(record.map(|record| &record.users), [&subject.user, &subject.uid])
         .unwrap_or_else(|| none.clone());
-    let whose = Whose::UserOfQos(subject.user.clone(), name.to_owned());
-    all.extend(each(&limits.per_user, limits.jobs_per_user, (&user, "MaxTRESPU", "MaxJobsPU"), &whose));
+    let whose = Holder::UserOfQos(subject.user.clone(), name.to_owned());
+    let of_user = PerMember {
+        most: &limits.per_user,
+        jobs: limits.jobs_per_user,
+        run_minutes: &limits.run_minutes_per_user,
+    };
+    all.extend(of_user.bounds(&user, "PU", &whose));
     let account = used(record.map(|record| &record.accounts), [&subject.account; 2]).unwrap_or(none);
-    let whose = Whose::AccountOfQos(subject.account.clone(), name.to_owned());
-    all.extend(each(
-        &limits.per_account,
-        limits.jobs_per_account,
-        (&account, "MaxTRESPA", "MaxJobsPA"),
-        &whose,
-    ));
+    let whose = Holder::AccountOfQos(subject.account.clone(), name.to_owned());
+    let of_account = PerMember {
+        most: &limits.per_account,
+        jobs: limits.jobs_per_account,
+        run_minutes: &limits.run_minutes_per_account,
+    };
+    all.extend(of_account.bounds(&account, "PA", &whose));
     all
 }
 
-/// A limit for each user or account of a QOS. slurmctld shows it with the use; before the first job only the accounting has it.
-fn each(
-    tres: &str,
+/// Limits for each user or account of a QOS, as only the accounting has them before the first job.
+struct PerMember<'a> {
+    /// A list of TRES.
+    most: &'a str,
     jobs: Option<u64>,
-    (shown, list, number): (&Fields, &str, &str),
-    whose: &Whose,
-) -> Vec<Bound> {
-    let mut all = Vec::new();
-    match shown.get(list) {
-        Some(text) => all.extend(entries(text)),
-        None => all.extend(entries(tres)),
+    /// A list of TRES times minutes.
+    run_minutes: &'a str,
+}
+
+impl PerMember<'_> {
+    /// The limits of one member. slurmctld shows those that have a use in `shown`, with keys that end in `PU` or `PA`.
+    fn bounds(&self, shown: &Fields, end: &str, whose: &Holder) -> Vec<Bound> {
+        let list = |key: &str, before: &str| {
+            entries(shown.get(&format!("{key}{end}")).map_or(before, String::as_str))
+        };
+        let jobs = shown
+            .get(&format!("MaxJobs{end}"))
+            .map(|value| entry("", value))
+            .or_else(|| self.jobs.map(|most| TresLimit { name: String::new(), most: Some(most), used: 0 }));
+        let together = list("MaxTRES", self.most).into_iter().map(|entry| (LimitKind::Together, entry));
+        let running = list("MaxTRESRunMins", self.run_minutes).into_iter();
+        let limits = together
+            .chain(running.map(|entry| (LimitKind::RunMinutes, entry)))
+            .chain(jobs.map(|entry| (LimitKind::Jobs, entry)));
+        limits.filter_map(|limit| bound(limit, whose)).collect()
     }
-    let jobs = shown
-        .get(number)
-        .map(|value| entry("", value))
-        .or_else(|| jobs.map(|most| TresLimit { name: String::new(), most: Some(most), used: 0 }));
-    let limits = all
-        .into_iter()
-        .map(|entry| (LimitKind::Together, entry))
-        .chain(jobs.map(|entry| (LimitKind::Jobs, entry)));
-    limits.filter_map(|limit| bound(limit, whose)).collect()
+}
+
+/// The limits of a partition on each of its jobs.
+pub(super) fn of_partition(partition: &Fields, name: &str) -> Vec<Bound> {
+    let holder = Holder::Partition(name.to_owned());
+    let set = |key: &str| partition.get(key).filter(|value| !value.eq_ignore_ascii_case("UNLIMITED"));
+    let minutes = set("MaxTime").and_then(|time| squeue::limit(time)).map(|seconds| seconds / 60);
+    let nodes = set("MaxNodes").and_then(|nodes| nodes.parse().ok());
+    let of = |kind, tres: &str, most| (kind, TresLimit { name: tres.to_owned(), most, used: 0 });
+    let all = [of(LimitKind::WallPerJob, "", minutes), of(LimitKind::PerJob, "node", nodes)];
+    all.into_iter().filter_map(|limit| bound(limit, &holder)).collect()
 }
 
 /// The association of a user's jobs, and those above it.
@@ -178,7 +184,7 @@ fn of_associations(held: &Held, subject: &Subject, factor: f64) -> Vec<Bound> {
         held.associations.iter().filter(is_own).find(|record| record.name("Partition") == partition)
     };
     let Some(own) = own(Some(&subject.partition)).or_else(|| own(None)) else { return Vec::new() };
-    let whose = Whose::User(subject.user.clone(), subject.account.clone());
+    let whose = Holder::User(subject.user.clone(), subject.account.clone());
     let mut all = of_group(&own.fields, &whose, subject.safe);
     all.extend(of_job(&own.fields, &whose));
     all.extend(number(&own.fields, "MaxJobs", LimitKind::Jobs).and_then(|limit| bound(limit, &whose)));
@@ -192,30 +198,14 @@ fn of_associations(held: &Held, subject: &Subject, factor: f64) -> Vec<Bound> {
         all.extend(
             record
                 .into_iter()
-                .flat_map(|record| of_group(&record.fields, &Whose::Account(account.clone()), subject.safe)),
+                .flat_map(|record| of_group(&record.fields, &Holder::Account(account.clone()), subject.safe)),
         );
         next = record.and_then(|record| record.name("ParentAccount")).map(str::to_owned);
     }
-    for bound in all.iter_mut().filter(|bound| matches!(bound.kind, LimitKind::Together | LimitKind::PerJob))
-    {
-        bound.most = scaled(bound.most, factor);
+    for bound in &mut all {
+        bound.most = bound.of_slurm().map_or(bound.most, |limit| scaled(limit, factor).most);
     }
     all
-}
-
-/// A limit times a QOS's `LimitFactor`.
-fn scaled(most: u64, factor: f64) -> u64 {
-    if factor <= 0.0 || (factor - 1.0).abs() < f64::EPSILON {
-        return most;
-    }
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "as slurmctld does it"
-    )]
-    let scaled = (most as f64 * factor) as u64;
-    scaled
 }
 
 /// A partition's own QOS.
@@ -348,11 +338,14 @@ mod tests {
         let limits = QosLimits {
             per_user: "license/slice=14".to_owned(),
             jobs_per_user: Some(4),
+            run_minutes_per_user: "gres/gpu=90".to_owned(),
             ..QosLimits::default()
         };
         let all = told(&bob, &[("normal", limits)]);
         assert!(
-            all.contains(&"Together license/slice 0/14".to_owned()) && all.contains(&"Jobs  0/4".to_owned()),
+            all.contains(&"Together license/slice 0/14".to_owned())
+                && all.contains(&"RunMinutes gres/gpu 0/90".to_owned())
+                && all.contains(&"Jobs  0/4".to_owned()),
             "{all:?}"
         );
     }
@@ -364,10 +357,23 @@ mod tests {
             ("GrpTRESRunMins", "cpu=N(7),gres/gpu=N(120)"),
         ])
         .fields;
-        let all = of_group(&fields, &Whose::Account("bio".to_owned()), true);
+        let all = of_group(&fields, &Holder::Account("bio".to_owned()), true);
         let told: Vec<_> =
             all.iter().map(|b| (b.kind, b.tres.as_str(), b.most, b.used, b.reserved)).collect();
         assert_eq!(told, [(LimitKind::Minutes { safe: true }, "gres/gpu", 900, 300, 120)]);
+    }
+
+    #[test]
+    fn a_partition_limits_time_and_nodes() {
+        let of = |pairs: &[(&str, &str)]| -> Vec<String> {
+            let bounds = of_partition(&record(pairs).fields, "gpu");
+            bounds.iter().map(|bound| format!("{:?} {} {}", bound.kind, bound.tres, bound.most)).collect()
+        };
+        assert_eq!(
+            of(&[("MaxTime", "1-02:00:00"), ("MaxNodes", "4")]),
+            ["WallPerJob  1560", "PerJob node 4"]
+        );
+        assert_eq!(of(&[("MaxTime", "UNLIMITED"), ("MaxNodes", "UNLIMITED")]), [""; 0]);
     }
 
     #[test]

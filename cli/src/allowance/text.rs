@@ -2,8 +2,9 @@
 
 use geometry::counted;
 use serde_json::{Value, json};
+use slurm_limits::{Holder, phrase};
 
-use super::{Allowance, Bound, LimitKind, Need, Room, SLICES, Whose};
+use super::{Allowance, Bound, LimitKind, Need, Room, Whose};
 
 /// Users that a line names.
 const MOST_NAMED: usize = 4;
@@ -13,11 +14,7 @@ const MOST_LISTED: usize = 8;
 impl Whose {
     fn words(&self) -> String {
         match self {
-            Whose::Account(account) => format!("account {account}"),
-            Whose::User(user, account) => format!("{user} in account {account}"),
-            Whose::Qos(qos) => format!("QOS {qos}"),
-            Whose::UserOfQos(user, qos) => format!("{user} in QOS {qos}"),
-            Whose::AccountOfQos(account, qos) => format!("account {account} in QOS {qos}"),
+            Whose::Slurm(holder) => holder.words(),
             Whose::Site { jobs, .. } => jobs.clone(),
         }
     }
@@ -37,66 +34,24 @@ impl Whose {
 
     /// Tells whether it adds up the jobs of a single user.
     fn is_one_user(&self) -> bool {
-        matches!(self, Whose::User(..) | Whose::UserOfQos(..))
+        matches!(self, Whose::Slurm(Holder::User(..) | Holder::UserOfQos(..)))
     }
-}
-
-/// An amount of a TRES: `1 slice`, `8 GPUs`.
-fn amount(n: u64, tres: &str) -> String {
-    match tres {
-        SLICES => counted(n, "slice"),
-        "gres/gpu" => counted(n, "GPU"),
-        "gres/shard" => counted(n, "shard"),
-        "node" => counted(n, "node"),
-        "cpu" => counted(n, "CPU"),
-        "mem" => format!("{n} MB of memory"),
-        other => format!("{n} of {other}"),
-    }
-}
-
-/// An amount of a TRES times minutes: `500 slice minutes`.
-fn minutes(n: u64, tres: &str) -> String {
-    let one = match tres {
-        SLICES => "slice",
-        "gres/gpu" => "GPU",
-        "gres/shard" => "shard",
-        other => other,
-    };
-    counted(n, &format!("{one} minute"))
 }
 
 impl Bound {
     /// The limit, its use, and the users of it.
     fn words(&self, users: &[(String, u64)]) -> String {
-        let Bound { most, used, tres, .. } = self;
-        let whose = self.whose.words();
+        let limit = phrase(self.kind, &self.whose.words(), self.most, &self.tres);
+        let used = self.used;
         match self.kind {
             LimitKind::Together => {
-                let (most, place) = (amount(*most, tres), self.whose.place());
-                format!("{whose} may have {most} at once{place}; {used} in use{}", self.by(users))
+                format!("{limit}{}; {used} in use{}", self.whose.place(), self.by(users))
             }
-            LimitKind::Jobs => {
-                format!("{whose} may run {} at once; {used} running{}", counted(*most, "job"), self.by(users))
-            }
-            LimitKind::PerJob => format!("a job of {whose} may have at most {}", amount(*most, tres)),
-            LimitKind::PerNode => {
-                format!("a job of {whose} may have at most {} on a node", amount(*most, tres))
-            }
-            LimitKind::Minutes { .. } => format!("{whose} may use {}; {used} used up", minutes(*most, tres)),
-            LimitKind::RunMinutes => {
-                format!(
-                    "running jobs of {whose} may have {} left to their time limits; they have {used}",
-                    minutes(*most, tres)
-                )
-            }
-            LimitKind::MinutesPerJob => {
-                format!("a job of {whose} may have at most {} to its time limit", minutes(*most, tres))
-            }
-            LimitKind::Wall => {
-                format!("jobs of {whose} may run {} in all; {used} used up", counted(*most, "minute"))
-            }
-            LimitKind::WallPerJob => {
-                format!("a job of {whose} may have a time limit of at most {}", counted(*most, "minute"))
+            LimitKind::Jobs => format!("{limit}; {used} running{}", self.by(users)),
+            LimitKind::Minutes { .. } | LimitKind::Wall => format!("{limit}; {used} used up"),
+            LimitKind::RunMinutes => format!("{limit}; they have {used}"),
+            LimitKind::PerJob | LimitKind::PerNode | LimitKind::MinutesPerJob | LimitKind::WallPerJob => {
+                limit
             }
         }
     }
@@ -133,20 +88,8 @@ impl Allowance {
         }
         let (room, bound) = self.tightest(need)?;
         let words = bound.words(&self.users(bound));
-        let each = need.of(&bound.tres);
-        let needs = if bound.kind == LimitKind::WallPerJob {
-            need.minutes.map(|minutes| format!("; this job asks for {minutes}")).unwrap_or_default()
-        } else if bound.tres.is_empty() {
-            String::new()
-        } else if matches!(
-            bound.kind,
-            LimitKind::Minutes { .. } | LimitKind::RunMinutes | LimitKind::MinutesPerJob
-        ) {
-            let times = need.minutes.map(|minutes| format!(" for up to {}", counted(minutes, "minute")));
-            format!("; this job needs {}{}", amount(each, &bound.tres), times.unwrap_or_default())
-        } else {
-            format!("; this job needs {}", amount(each, &bound.tres))
-        };
+        let needs = need.words(bound.kind, &bound.tres);
+        let needs = needs.map_or_else(String::new, |needs| format!("; {needs}"));
         match room {
             Room::Never => {
                 Some(format!("A limit of {} never lets it start: {words}{needs}.", bound.whose.keeper()))
@@ -206,6 +149,7 @@ pub(crate) fn json(allowance: &Allowance) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allowance::SLICES;
 
     fn words(kind: LimitKind, tres: &str, whose: Whose) -> String {
         let users: Vec<(String, u64)> = (0..6_u32).map(|i| (format!("u{i}"), 1)).collect();
@@ -214,8 +158,8 @@ mod tests {
 
     #[test]
     fn limits_are_sentences() {
-        let account = || Whose::Account("bio".to_owned());
-        let own = Whose::UserOfQos("alice".to_owned(), "normal".to_owned());
+        let account = || Whose::Slurm(Holder::Account("bio".to_owned()));
+        let own = Whose::Slurm(Holder::UserOfQos("alice".to_owned(), "normal".to_owned()));
         assert_eq!(
             words(LimitKind::Together, SLICES, account()),
             "account bio may have 14 slices at once; 7 in use (u0 1, u1 1, u2 1, u3 1, and 2 other users)"
@@ -233,14 +177,14 @@ mod tests {
             "account bio may use 14 slice minutes; 7 used up"
         );
         assert_eq!(
-            words(LimitKind::WallPerJob, "", Whose::Qos("long".to_owned())),
+            words(LimitKind::WallPerJob, "", Whose::Slurm(Holder::Qos("long".to_owned()))),
             "a job of QOS long may have a time limit of at most 14 minutes"
         );
     }
 
     #[test]
     fn a_job_that_a_limit_keeps_is_told_so() {
-        let whose = Whose::Account("bio".to_owned());
+        let whose = Whose::Slurm(Holder::Account("bio".to_owned()));
         let bound = |most| Bound {
             kind: LimitKind::Together,
             tres: SLICES.to_owned(),

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use slurm_limits::Holder;
+
 use super::{Allowance, Bound, LimitKind, Whose};
 use crate::slurm::tres::tres;
 
@@ -45,13 +47,14 @@ impl Allowance {
 /// Tells whether a limit counts a job.
 fn counts(whose: &Whose, used: &Use, parents: &HashMap<String, String>) -> bool {
     let has = |qos: &String| used.qos == *qos || used.partition_qos == *qos;
-    match whose {
-        Whose::Account(account) => within(&used.account, account, parents),
-        Whose::User(user, account) => used.user == *user && used.account == *account,
-        Whose::Qos(qos) => has(qos),
-        Whose::UserOfQos(user, qos) => used.user == *user && has(qos),
-        Whose::AccountOfQos(account, qos) => used.account == *account && has(qos),
-        Whose::Site { .. } => false,
+    let Whose::Slurm(holder) = whose else { return false };
+    match holder {
+        Holder::Account(account) => within(&used.account, account, parents),
+        Holder::User(user, account) => used.user == *user && used.account == *account,
+        Holder::Qos(qos) => has(qos),
+        Holder::UserOfQos(user, qos) => used.user == *user && has(qos),
+        Holder::Partition(_) => false,
+        Holder::AccountOfQos(account, qos) => used.account == *account && has(qos),
     }
 }
 
@@ -95,9 +98,15 @@ mod tests {
         };
         let of = |kind, whose| allowance.users(&bound(kind, whose));
         let own = |text: &str| text.to_owned();
-        assert_eq!(of(LimitKind::Together, Whose::Account(own("bio"))), [(own("bob"), 7), (own("alice"), 5)]);
-        assert_eq!(of(LimitKind::Jobs, Whose::UserOfQos(own("alice"), own("normal"))), [(own("alice"), 2)]);
-        assert_eq!(of(LimitKind::Together, Whose::User(own("alice"), own("art"))), []);
-        assert_eq!(of(LimitKind::PerJob, Whose::Account(own("bio"))), []);
+        assert_eq!(
+            of(LimitKind::Together, Whose::Slurm(Holder::Account(own("bio")))),
+            [(own("bob"), 7), (own("alice"), 5)]
+        );
+        assert_eq!(
+            of(LimitKind::Jobs, Whose::Slurm(Holder::UserOfQos(own("alice"), own("normal")))),
+            [(own("alice"), 2)]
+        );
+        assert_eq!(of(LimitKind::Together, Whose::Slurm(Holder::User(own("alice"), own("art")))), []);
+        assert_eq!(of(LimitKind::PerJob, Whose::Slurm(Holder::Account(own("bio")))), []);
     }
 }

@@ -35,6 +35,9 @@ pub(crate) struct QosLimits {
     /// Lists of TRES.
     pub(crate) per_user: String,
     pub(crate) per_account: String,
+    /// Lists of TRES times the minutes that running jobs have left.
+    pub(crate) run_minutes_per_user: String,
+    pub(crate) run_minutes_per_account: String,
     pub(crate) jobs_per_user: Option<u64>,
     pub(crate) jobs_per_account: Option<u64>,
     /// True if its limits come before those of a partition's QOS.
@@ -45,17 +48,29 @@ pub(crate) struct QosLimits {
 
 /// The limits of each QOS.
 pub(crate) fn qos_limits() -> Result<HashMap<String, QosLimits>, Failure> {
-    let format = "format=name,maxtrespu,maxtrespa,maxjobspu,maxjobspa,flags,limitfactor";
+    let format = "format=name,maxtrespu,maxtrespa,maxjobspu,maxjobspa,flags,limitfactor,maxtresrunminspu,maxtresrunminspa";
     Ok(qos_in(&run("sacctmgr", &["-nP", "show", "qos", format])?))
 }
 
 fn qos_in(text: &str) -> HashMap<String, QosLimits> {
     let one = |line: &str| {
-        let [name, per_user, per_account, jobs_per_user, jobs_per_account, flags, factor] =
-            <[&str; 7]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
+        let cells = <[&str; 9]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
+        let [
+            name,
+            per_user,
+            per_account,
+            jobs_per_user,
+            jobs_per_account,
+            flags,
+            factor,
+            run_user,
+            run_account,
+        ] = cells;
         let limits = QosLimits {
             per_user: per_user.to_owned(),
             per_account: per_account.to_owned(),
+            run_minutes_per_user: run_user.to_owned(),
+            run_minutes_per_account: run_account.to_owned(),
             jobs_per_user: jobs_per_user.parse().ok(),
             jobs_per_account: jobs_per_account.parse().ok(),
             over_partition: flags.split(',').any(|flag| flag.eq_ignore_ascii_case("OverPartQOS")),
@@ -84,13 +99,17 @@ mod tests {
 
     #[test]
     fn a_qos_has_limits_for_each_user() {
-        let text = "normal|license/slice=14||4|||1.000000\nbig|||||DenyOnLimit,OverPartQOS|\nbroken\n";
+        let text = "normal|license/slice=14||4|||1.000000|gres/gpu=90|\nbig|||||DenyOnLimit,OverPartQOS|||\nbroken\n";
         let found = qos_in(text);
         assert_eq!(found.len(), 2);
         let normal = &found["normal"];
         assert_eq!(
             (normal.per_user.as_str(), normal.jobs_per_user, normal.factor),
             ("license/slice=14", Some(4), Some(1.0))
+        );
+        assert_eq!(
+            (normal.run_minutes_per_user.as_str(), normal.run_minutes_per_account.as_str()),
+            ("gres/gpu=90", "")
         );
         assert!(found["big"].over_partition && !normal.over_partition);
     }

@@ -349,7 +349,7 @@ fn job(cells: &[String], has_exclusive: bool) -> Option<QueuedJob> {
 }
 
 /// Seconds in a limit as Slurm writes it, `1-02:03:04`, `2:03:04` or `3:04`.
-pub(super) fn limit(text: &str) -> Option<u64> {
+pub(crate) fn limit(text: &str) -> Option<u64> {
     let (days, time) = text.split_once('-').unwrap_or(("0", text));
     let parts: Vec<u64> = time.split(':').map(|p| p.parse().ok()).collect::<Option<_>>()?;
     let seconds = parts.iter().try_fold(0_u64, |sum, part| sum.checked_mul(60)?.checked_add(*part))?;

@@ -26,7 +26,7 @@ use memory::ExplainedMemory;
 use nodes::{AskedNodes, NodesKnown, asked};
 pub(crate) use request::{GpuOptions, RequestArgs};
 
-use crate::allowance::{self, Need};
+use crate::allowance::{self, need_on};
 use crate::globals::Globals;
 use crate::node_answer::{Needs, NodeOrder, by_verdict, by_verdict_alone, seen_by};
 use crate::outcome::{self, Failure, Outcome};
@@ -197,7 +197,7 @@ fn kept(args: &ExplainArgs, asked: &AskedNodes, question: &Question, ask: &Ask) 
     let (allowance, counted) = (asked.allowance.as_ref()?, question.counts.as_ref().ok()?);
     let slices = allowance::slices_for(&asked.live, ask, &question.policy, &asked.config);
     let minutes = args.request.runs_s().map(|seconds| seconds.div_ceil(60));
-    allowance.keeps(&Need::on(args.request.fewest_nodes().into(), *counted, slices, minutes))
+    allowance.keeps(&need_on(args.request.fewest_nodes().into(), *counted, slices, minutes))
 }
 
 /// The order of the nodes. Slurm alone picks the nodes of a job that may get several of them.

@@ -14,7 +14,7 @@ use protocol::wire::encode_request;
 use site_config::SiteConfig;
 
 use super::shapes::Shape;
-use crate::allowance::{Allowance, Need, slices_of};
+use crate::allowance::{Allowance, need_on, slices_of};
 use crate::slurm_nodes::Present;
 
 /// A shape and the jobs of it that could start.
@@ -86,7 +86,7 @@ pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mu
         Some((_, gpus)) => Counted::Gpus(u64::from(gpus)),
         None => Counted::Gpus(shape.tres.count_of("gpu")),
     };
-    let allowed = allowance.and_then(|allowance| allowance.most(&Need::on(1, counted, slices, minutes)));
+    let allowed = allowance.and_then(|allowance| allowance.most(&need_on(1, counted, slices, minutes)));
     Free { shape, nodes: Ok(free.into_iter().map(|(_, name, n)| (name, n)).collect()), allowed }
 }
 

@@ -29,7 +29,7 @@ pub(crate) use facts::Facts;
 use reason::Reason;
 use subject::Subject;
 
-use crate::allowance::{self, Allowance, Asker, Need};
+use crate::allowance::{self, Allowance, Asker, Need, need_on};
 use crate::commands::free::{self, Wanted};
 use crate::globals::Globals;
 use crate::node_answer::{Needs, NodeOrder, Verdict, by_verdict, by_verdict_alone};
@@ -271,7 +271,7 @@ fn need(live: &Live, job: &QueuedJob, subject: &Subject, uid: Uid, config: &Site
     };
     let slices = allowance::slices_for(live, &ask, &policy, config);
     let nodes = u64::try_from(nodes::fewest(job).max(1)).unwrap_or(u64::MAX);
-    Need::on(nodes, counted, slices, minutes(job))
+    need_on(nodes, counted, slices, minutes(job))
 }
 
 /// The job's time limit.

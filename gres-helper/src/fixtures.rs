@@ -2,8 +2,9 @@
 
 use admission::gres_list::Tres;
 use site_config::SiteConfig;
+use slurm_limits::SlurmLimit;
 
-use crate::submission::{Described, Partition, Slurm};
+use crate::submission::{Described, JobOwner, Partition, Slurm};
 
 /// A request of a moldable job.
 pub(crate) const MOLDABLE: &str = "v1 iso=mig times=1g:60,2g:35";
@@ -13,6 +14,8 @@ pub(crate) const MOLDABLE: &str = "v1 iso=mig times=1g:60,2g:35";
 pub(crate) struct Fake {
     pub(crate) now: u64,
     pub(crate) adds_gres: bool,
+    /// Limits of Slurm, each with its partition.
+    pub(crate) limits: Vec<(&'static str, SlurmLimit)>,
 }
 
 impl Slurm for Fake {
@@ -37,6 +40,11 @@ impl Slurm for Fake {
     fn node_gres(&self, name: &str) -> Option<String> {
         // slurm.conf gives n2 one GPU more than tessera.toml of these tests.
         Some(if name == "n2" { "gpu:a100:3,shard:120" } else { "gpu:a100:2,shard:80" }.to_owned())
+    }
+
+    fn limits(&self, owner: &JobOwner<'_>) -> Vec<SlurmLimit> {
+        let here = self.limits.iter().filter(|(partition, _)| *partition == owner.partition);
+        here.map(|(_, limit)| limit.clone()).collect()
     }
 
     fn gres(&self, name: &str, count: u32) -> String {

@@ -11,6 +11,7 @@ mod ffi;
 #[cfg(test)]
 mod fixtures;
 mod harm;
+mod kept;
 mod modify;
 mod request_change;
 mod site;

@@ -7,6 +7,7 @@ use admission::{Submission, distinct};
 use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
 use site_config::{SiteConfig, hostlist};
+use slurm_limits::SlurmLimit;
 use slurmctld_rt::spank_env::BadEnv;
 
 use crate::harm::Harm;
@@ -97,6 +98,17 @@ pub(crate) struct Partition {
     pub(crate) most_minutes: u32,
 }
 
+/// Properties of a job that decide which limits of Slurm hold for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JobOwner<'a> {
+    pub(crate) user: u32,
+    /// `None`: the user's default account.
+    pub(crate) account: Option<&'a str>,
+    pub(crate) partition: &'a str,
+    /// `None`: the QOS that slurmctld gives such a job.
+    pub(crate) qos: Option<&'a str>,
+}
+
 /// slurmctld's answers about its configuration.
 pub(crate) trait Slurm {
     /// The name of the default partition.
@@ -105,6 +117,8 @@ pub(crate) trait Slurm {
     fn partition(&self, name: &str) -> Option<Partition>;
     /// The account that a user is charged to who names none; `None` without accounting.
     fn default_account(&self, user: u32) -> Option<String>;
+    /// The limits that slurmctld keeps of such a job; none if it keeps none, or that is not known.
+    fn limits(&self, owner: &JobOwner<'_>) -> Vec<SlurmLimit>;
     /// `Gres=` of a node in `slurm.conf`; `None` for a node without any, and one that is not known.
     fn node_gres(&self, name: &str) -> Option<String>;
     /// One entry of a list of GRES, as this Slurm writes it.

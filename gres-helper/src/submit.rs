@@ -7,6 +7,7 @@ use protocol::{AdminComment, Isolation};
 
 use crate::answer::{Answer, Effect};
 use crate::harm::{self, Harm};
+use crate::kept;
 use crate::site::Rules;
 use crate::slices::slices_named;
 use crate::submission::{
@@ -21,8 +22,12 @@ pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> A
         return answer;
     }
     let waits = never_for_its_time(job, slurm);
-    let notes: Vec<String> = answer.note.into_iter().chain(waits).collect();
-    Answer { note: (!notes.is_empty()).then(|| notes.join("; ")), ..answer }
+    Answer { note: joined(answer.note.iter().cloned().chain(waits)), ..answer }
+}
+
+/// Several notes as one; `None` of none.
+fn joined(notes: impl Iterator<Item = String>) -> Option<String> {
+    notes.reduce(|all, next| format!("{all}; {next}"))
 }
 
 fn ruled(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
@@ -41,7 +46,8 @@ fn ruled(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
     let plain = || {
         let note =
             config.filter(|_| job.request.is_none()).and_then(|config| too_much::note(job, config, slurm));
-        Answer { note, ..Answer::accepted(vec![Effect::Env(None)]) }
+        let kept = config.and_then(|config| kept::note(job, None, None, config, slurm));
+        Answer { note: note.or(kept), ..Answer::accepted(vec![Effect::Env(None)]) }
     };
     if unlimited && job.request.is_none() && !asks_for_shards(&job.tres) {
         return plain();
@@ -53,6 +59,8 @@ fn ruled(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
         Ruling::Refused(why) => return Answer::refused(Vec::new(), why),
         Ruling::Accepted { request, add, note } => (request, add, note),
     };
+    let kept = config.and_then(|config| kept::note(job, Some(&request), add, config, slurm));
+    let note = joined(note.into_iter().chain(kept));
     let wire = encode_request(&request);
     let mut effects = vec![Effect::Env(Some(wire.clone()))];
     // The AdminComment is the only place where a planner and `tessera why` can see the request.

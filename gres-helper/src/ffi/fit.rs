@@ -26,6 +26,9 @@ const OTHER: u8 = 3;
 pub(super) fn learn() -> Result<(), Unfit> {
     let layout = own_layout(version::slurm())?;
     records::learn(&layout)?;
+    if let Err(lacks) = records::learn_limits(&layout) {
+        log::verbose(format_args!("job submit plugin: limits of Slurm are not told: {lacks}"));
+    }
     // SAFETY: null or NUL-terminated, as was just found.
     conf_fits(Conf::described(), || unsafe { text(host::conf()?.plugindir()) })?;
     KNOWN.store(LEARNT, Ordering::Release);

@@ -6,12 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use admission::amounts::time_limit;
 use admission::slices::names_slices;
 use plugin_rt::{symbol, text};
+use slurm_limits::SlurmLimit;
 use slurm_numbers as numbers;
 use slurmctld_rt::Heap;
 
 use super::records::{AccountLocks, Conf, Node, NodeLine, Partition as PartitionRecord, User};
-use super::version;
-use crate::submission::{Partition, Slurm};
+use super::{accounting, version};
+use crate::submission::{JobOwner, Partition, Slurm};
 
 slurmctld_rt::slurmctlds! {
     /// The functions and globals used.
@@ -47,43 +48,10 @@ impl Host {
     }
 }
 
-impl Slurm for Host {
-    fn default_partition(&self) -> Option<String> {
-        // SAFETY: src/slurmctld/slurmctld.h: `extern char *default_part_name`, under the partition lock.
-        let name = unsafe { self.default_partition.read() };
-        // SAFETY: null or NUL-terminated.
-        unsafe { text(name) }
-    }
-
-    fn partition(&self, name: &str) -> Option<Partition> {
-        let name = CString::new(name).ok()?;
-        // SAFETY: slurmctld.h: only reads the name; hooks run under the partition lock.
-        let record = unsafe { (self.find_partition)(name.as_ptr().cast_mut()) };
-        // SAFETY: null or a live record.
-        let record = unsafe { PartitionRecord::at(record) }.filter(|record| record.is_marked())?;
-        // SAFETY: null or NUL-terminated.
-        let nodes = unsafe { text(record.nodes()) };
-        let times = [record.default_time(), record.max_time()];
-        let minutes = time_limit(numbers::NO_VAL, times[0], times[1], numbers::NO_VAL);
-        let most_minutes = time_limit(times[1], times[1], times[1], numbers::NO_VAL);
-        Some(Partition { nodes, exclusive: record.max_share() == 0, minutes, most_minutes })
-    }
-
-    fn node_gres(&self, name: &str) -> Option<String> {
-        let name = CString::new(name).ok()?;
-        // SAFETY: node_conf.h: only reads the name; hooks run under the node lock.
-        let record = unsafe { (self.find_node)(name.as_ptr().cast_mut()) };
-        // SAFETY: null or a live record.
-        let record = unsafe { Node::at(record) }.filter(|record| record.is_marked())?;
-        // SAFETY: null or the live line of slurm.conf that the node is from.
-        let line = unsafe { NodeLine::at(record.config_ptr()) }?;
-        // SAFETY: null or NUL-terminated.
-        unsafe { text(line.gres()) }
-    }
-
-    /// From slurmctld's copy of the accounting database: nothing is asked over the network. Slurm fills it into a job only
-    /// after this plugin.
-    fn default_account(&self, user: u32) -> Option<String> {
+impl Host {
+    /// Gives a text of a user's record in slurmctld's copy of the accounting database: nothing is asked over the network. Slurm fills
+    /// in a job's account only after this plugin.
+    fn of_user(&self, user: u32, field: fn(User) -> *mut c_char) -> Option<String> {
         let (Some(of_locks), Some(of_users)) = (AccountLocks::described(), User::described()) else {
             return None;
         };
@@ -106,10 +74,60 @@ impl Slurm for Host {
         // puts into `record` belongs to the list.
         unsafe { (self.fill_in_user)(std::ptr::null_mut(), record, 0, std::ptr::null_mut(), true) };
         // SAFETY: null or NUL-terminated, and copied under the lock.
-        let account = unsafe { text(user_record.default_acct()) };
+        let found = unsafe { text(field(user_record)) };
         // SAFETY: as taken above.
         unsafe { (self.unlock_accounts)(locks) };
-        account.filter(|account| !account.is_empty())
+        found.filter(|found| !found.is_empty())
+    }
+
+    /// Gives slurmctld's record of a partition.
+    fn partition_record(&self, name: &str) -> Option<PartitionRecord> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: slurmctld.h: only reads the name; hooks run under the partition lock.
+        let record = unsafe { (self.find_partition)(name.as_ptr().cast_mut()) };
+        // SAFETY: null or a live record.
+        unsafe { PartitionRecord::at(record) }.filter(|record| record.is_marked())
+    }
+}
+
+impl Slurm for Host {
+    fn default_partition(&self) -> Option<String> {
+        // SAFETY: src/slurmctld/slurmctld.h: `extern char *default_part_name`, under the partition lock.
+        let name = unsafe { self.default_partition.read() };
+        // SAFETY: null or NUL-terminated.
+        unsafe { text(name) }
+    }
+
+    fn partition(&self, name: &str) -> Option<Partition> {
+        let record = self.partition_record(name)?;
+        // SAFETY: null or NUL-terminated.
+        let nodes = unsafe { text(record.nodes()) };
+        let times = [record.default_time(), record.max_time()];
+        let minutes = time_limit(numbers::NO_VAL, times[0], times[1], numbers::NO_VAL);
+        let most_minutes = time_limit(times[1], times[1], times[1], numbers::NO_VAL);
+        Some(Partition { nodes, exclusive: record.max_share() == 0, minutes, most_minutes })
+    }
+
+    fn node_gres(&self, name: &str) -> Option<String> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: node_conf.h: only reads the name; hooks run under the node lock.
+        let record = unsafe { (self.find_node)(name.as_ptr().cast_mut()) };
+        // SAFETY: null or a live record.
+        let record = unsafe { Node::at(record) }.filter(|record| record.is_marked())?;
+        // SAFETY: null or the live line of slurm.conf that the node is from.
+        let line = unsafe { NodeLine::at(record.config_ptr()) }?;
+        // SAFETY: null or NUL-terminated.
+        unsafe { text(line.gres()) }
+    }
+
+    fn default_account(&self, user: u32) -> Option<String> {
+        self.of_user(user, User::default_acct)
+    }
+
+    fn limits(&self, owner: &JobOwner<'_>) -> Vec<SlurmLimit> {
+        let record = self.partition_record(owner.partition);
+        let qos = record.and_then(PartitionRecord::qos_ptr).unwrap_or(std::ptr::null_mut());
+        accounting::limits(owner, qos).unwrap_or_default()
     }
 
     fn gres(&self, name: &str, count: u32) -> String {

@@ -95,6 +95,8 @@ record! {
         max_time: u32;
         name: *mut c_char;
         nodes: *mut c_char;
+    } optional {
+        qos_ptr: *mut c_void;
     }
 }
 
@@ -122,6 +124,77 @@ record! {
         default_acct: *mut c_char;
         uid: u32, at uid_at;
     }
+}
+
+record! {
+    /// Those locks that limits are read under [src/common/assoc_mgr.h].
+    pub(super) struct AllLocks, AllLocksLayout = "assoc_mgr_lock" {
+        assoc: u32, at assoc_at;
+        qos: u32, at qos_at;
+        tres: u32, at tres_at;
+        user: u32, at user_at;
+    }
+}
+
+record! {
+    /// An association with its limits [slurm/slurmdb.h].
+    pub(super) struct Association, AssociationLayout = "slurmdb_assoc_rec" {
+        acct: *mut c_char, at acct_at;
+        grp_jobs: u32;
+        grp_tres_ctld: *mut u64;
+        grp_tres_mins_ctld: *mut u64;
+        grp_tres_run_mins_ctld: *mut u64;
+        max_jobs: u32;
+        max_tres_ctld: *mut u64;
+        max_tres_mins_ctld: *mut u64;
+        max_tres_pn_ctld: *mut u64;
+        max_wall_pj: u32;
+        partition: *mut c_char, at partition_at;
+        uid: u32, at uid_at;
+        usage: *mut c_void;
+        user: *mut c_char;
+    }
+}
+
+record! {
+    /// Usage of an association, which has its place in the tree of accounts [slurm/slurmdb.h].
+    pub(super) struct AssociationUsage, AssociationUsageLayout = "slurmdb_assoc_usage" {
+        parent_assoc_ptr: *mut c_void;
+    }
+}
+
+record! {
+    /// A QOS with its limits [slurm/slurmdb.h].
+    pub(super) struct Qos, QosLayout = "slurmdb_qos_rec" {
+        flags: u32;
+        grp_jobs: u32;
+        grp_tres_ctld: *mut u64;
+        grp_tres_mins_ctld: *mut u64;
+        grp_tres_run_mins_ctld: *mut u64;
+        limit_factor: u64;
+        max_jobs_pa: u32;
+        max_jobs_pu: u32;
+        max_tres_mins_pj_ctld: *mut u64;
+        max_tres_pa_ctld: *mut u64;
+        max_tres_pj_ctld: *mut u64;
+        max_tres_pn_ctld: *mut u64;
+        max_tres_pu_ctld: *mut u64;
+        max_wall_pj: u32;
+        name: *mut c_char, at name_at;
+    }
+}
+
+/// Learns where the limits of the accounting lie. A table that a site has made before Tessera read them lacks them: then no limit is
+/// told.
+///
+/// # Errors
+///
+/// The first record that the table has not.
+pub(super) fn learn_limits(layout: &Layout) -> Result<(), BadTable> {
+    AllLocks::learn(layout)?;
+    Association::learn(layout)?;
+    AssociationUsage::learn(layout)?;
+    Qos::learn(layout)
 }
 
 /// Learns where the fields of all records lie.
@@ -152,6 +225,8 @@ mod tests {
         for release in &table.releases {
             let layout = table.layout(*release).unwrap();
             super::learn(&layout).unwrap();
+            super::learn_limits(&layout).unwrap();
+            assert!(layout.field("part_record.qos_ptr").unwrap().is_some(), "{release}");
             assert_eq!(layout.asked("job_"), ["job_modify", "job_submit"], "{release}");
         }
     }

@@ -30,6 +30,11 @@ pub(super) fn has_message_of_changes() -> bool {
     slurm().since(23, 2)
 }
 
+/// Tells whether the select plugin counts slices. From 25.05 Slurm keeps the licenses of a job in another way.
+pub(super) fn counts_slices() -> bool {
+    !slurm().since(25, 5)
+}
+
 /// Gives one entry of `tres_per_node`.
 pub(super) fn gres(name: &str, count: u32) -> String {
     let kind = if slurm().since(23, 11) { "gres/" } else { "gres:" };

@@ -94,6 +94,7 @@ fn sections(
         bandwidth_model,
         partitions: sets::partitions(root, bandwidth_model),
         limits: limits::limits(root, &nodes.models),
+        tell_slurm_limits: sections::submission(root),
         health: health::read(root),
         idle: idle::read(root),
         nodes: nodes.specs,

@@ -216,6 +216,14 @@ pub(crate) fn planner(root: &mut TableReader<'_, '_>) -> LearnFrom {
     read
 }
 
+/// Reads `[submission]`.
+pub(crate) fn submission(root: &mut TableReader<'_, '_>) -> bool {
+    let Some(table) = root.table("submission") else { return true };
+    let read = table.boolean("tell_slurm_limits").unwrap_or(true);
+    table.finish();
+    read
+}
+
 pub(crate) fn directory(table: &TableReader<'_, '_>, key: &'static str) -> Option<PathBuf> {
     let absolute = |text: &str| {
         if text.starts_with('/') {

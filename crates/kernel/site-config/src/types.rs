@@ -40,6 +40,8 @@ pub struct SiteConfig {
     pub partitions: Vec<Partition>,
     /// `[[limits]]`, in the order of the file.
     pub limits: Vec<Limit>,
+    /// `[submission]`: whether users are told of limits of Slurm that never let their job start.
+    pub tell_slurm_limits: bool,
     /// `[[health]]`: rules for unhealthy GPUs that differ from Tessera's own, at most one for each event.
     pub health: Vec<HealthRule>,
     /// `[idle]`: treatment of jobs that hold GPUs without using them; `None` without the section.

@@ -33,6 +33,8 @@ memory_limit = "advisory"
 
 [planner]
 learn_from = "account"
+[submission]
+tell_slurm_limits = false
 [node]
 dev_root = "/tmp/%n/dev"
 proc_root = "/tmp/%n/proc"
@@ -107,7 +109,7 @@ fn everything_is_read() {
     assert_eq!(node.gpu_clients_command, ["/etc/tessera/clients-n2", "%a", "%i"]);
     assert_eq!(node.operation_timeout_ms, 1000);
     assert!(!node.manage_device_nodes && !node.plain_notice);
-    assert_eq!(config.learn_from, LearnFrom::Account);
+    assert_eq!((config.learn_from, config.tell_slurm_limits), (LearnFrom::Account, false));
     assert_eq!(node.visible_devices, VisibleDevices::Uuids);
     let n2 = config.node("n2").unwrap();
     assert_eq!((n2.gpus.len(), n2.mig, n2.gpus[7].key.as_str()), (8, MigPolicy::Dynamic, "a100-40gb"));

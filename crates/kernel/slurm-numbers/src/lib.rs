@@ -16,6 +16,8 @@ macro_rules! numbers {
 }
 
 numbers! {
+    ACCOUNTING_ENFORCE_LIMITS: u16 = 2;
+    ACCOUNTING_ENFORCE_SAFE: u16 = 16;
     BACKFILL_TEST: u64 = 0x8;
     ENERGY_DATA_JOULES_TASK: u32 = 0;
     ENERGY_DATA_LAST_POLL: u32 = 4;
@@ -39,6 +41,7 @@ numbers! {
     PART_FLAG_LLN: u64 = 0x20;
     PREEMPT_MODE_CANCEL: u16 = 8;
     PREEMPT_MODE_REQUEUE: u16 = 2;
+    QOS_FLAG_OVER_PART_QOS: u32 = 0x80;
     READ_LOCK: u32 = 1;
     SELECT_LLN: u16 = 0x4000;
     SELECT_MODE_BASE: u16 = 0xff;
@@ -67,6 +70,8 @@ numbers! {
 
 /// `IS_SLURMCTLD`, from 25.05 on.
 pub const IS_SLURMCTLD: u32 = 8;
+/// `NO_VAL64`: of larger numbers Slurm has one, `INFINITE64`.
+pub const NO_VAL64: u64 = 0xffff_ffff_ffff_fffe;
 /// `RESET_LIC_JOB`, from 23.02 on.
 pub const RESET_LIC_JOB: u64 = 1 << 37;
 /// `RESET_LIC_TASK`, from 23.02 on.

@@ -1,0 +1,121 @@
+//! Jobs with GPUs that a limit of Slurm never lets start. Slurm accepts them, unless the QOS has the flag `DenyOnLimit`, and then names
+//! neither the limit's value nor what would fit. The user is told both; the job is left to Slurm.
+
+use admission::amounts::least;
+use admission::distinct;
+use admission::gres_list::Entry;
+use protocol::Request;
+use site_config::SiteConfig;
+use slurm_limits::{Need, SLICES, SlurmLimit, never};
+
+use crate::submission::{Described, JobOwner, Slurm, submitted};
+
+/// Says which limit never lets the job start, and what would fit; `None`: none does, or that is not known. `request`: of ours, with the
+/// GRES that it adds.
+pub(crate) fn note(
+    job: &Described,
+    request: Option<&Request>,
+    add: Option<(&'static str, u32)>,
+    config: &SiteConfig,
+    slurm: &impl Slurm,
+) -> Option<String> {
+    let counted = match add {
+        Some((name, count)) => vec![Entry::per_node(name, count.into())],
+        None => job.tres.gpu_entries(),
+    };
+    let has_gpus = request.is_some() || job.exclusive || counted.iter().any(|entry| entry.count > 0);
+    if !config.tell_slurm_limits || !has_gpus {
+        return None;
+    }
+    let named = job.partition.clone().or_else(|| slurm.default_partition())?;
+    let of = |partition: &String| {
+        slurm.limits(&JobOwner {
+            user: job.user,
+            account: job.account.as_deref(),
+            partition,
+            qos: job.qos.as_deref(),
+        })
+    };
+    let kept: Vec<Vec<SlurmLimit>> = distinct(&named).iter().map(of).collect();
+    // A partition without limits lets it start.
+    if kept.iter().any(Vec::is_empty) {
+        return None;
+    }
+    let counts_slices = kept.iter().flatten().any(|limit| limit.tres == SLICES) && slurm.counts_slices();
+    let slices =
+        if counts_slices { least(request, &counted, &submitted(job, slurm), config).slices } else { 0 };
+    let need = need(job, &counted, slices);
+    let told: Option<Vec<String>> = kept.iter().map(|limits| never(limits, &need)).collect();
+    told?.into_iter().next()
+}
+
+/// The least that Slurm counts for the job. A time limit that its user does not name Slurm cuts to what the limits leave.
+fn need(job: &Described, counted: &[Entry], slices: u64) -> Need {
+    let nodes = u64::from(job.nodes.unwrap_or(1).max(1));
+    let sum = |name: &str| {
+        let all = counted.iter().filter(|entry| entry.name == name);
+        let counts = all.map(|entry| entry.count.saturating_mul(if entry.per_node { nodes } else { 1 }));
+        counts.fold(0, u64::saturating_add)
+    };
+    Need { gpus: sum("gpu"), shards: sum("shard"), slices, nodes, minutes: job.minutes.map(u64::from) }
+}
+
+#[cfg(test)]
+mod tests {
+    use admission::gres_list::Tres;
+    use slurm_limits::{Holder, LimitKind};
+
+    use super::*;
+    use crate::fixtures::{Fake, asking, site};
+    use crate::site::Rules;
+    use crate::submit::submit;
+
+    fn limit(tres: &str, most: u64) -> SlurmLimit {
+        let holder = Holder::Account("bio".to_owned());
+        SlurmLimit { kind: LimitKind::Together, tres: tres.to_owned(), most, holder }
+    }
+
+    fn noted(job: &Described, limits: &[(&'static str, SlurmLimit)]) -> Option<String> {
+        let slurm = Fake { limits: limits.to_vec(), ..Fake::default() };
+        let answer = submit(job, Rules::Of(&site()), &slurm);
+        assert_eq!(answer.refused, None);
+        answer.note
+    }
+
+    fn plain(list: &str, partition: &str) -> Described {
+        let tres = Tres { per_node: Some(list.to_owned()), ..Tres::default() };
+        Described { tres, partition: Some(partition.to_owned()), nodes: Some(2), ..Described::default() }
+    }
+
+    #[test]
+    fn gpus_and_slices_of_any_option_are_held_to_the_limits() {
+        let told = "a limit of Slurm never lets this job start: account bio may have 3 GPUs at once, and this job needs 4 GPUs; ask for \
+                    3 GPUs or less, or take another QOS or account";
+        let three = [("gpu", limit("gres/gpu", 3))];
+        assert_eq!(noted(&plain("gres:gpu:2", "gpu"), &three).as_deref(), Some(told));
+        assert_eq!(noted(&plain("gres:gpu:1", "gpu"), &three), None);
+        assert_eq!(noted(&plain("gres:nic:9", "gpu"), &[("gpu", limit("node", 1))]), None, "no GPU");
+        let shards = noted(&asking("v1 iso=mig:2g.10gb"), &[("gpu", limit("gres/shard", 9))]).unwrap();
+        assert!(shards.contains("this job needs 10 shards; ask for 9 shards or less"), "{shards}");
+        let slices = noted(&asking("v1 iso=mig:2g.10gb"), &[("gpu", limit(SLICES, 1))]).unwrap();
+        assert!(slices.contains("1 slice at once, and this job needs 2 slices"), "{slices}");
+        assert_eq!(noted(&asking("v1 iso=mig:2g.10gb"), &[("gpu", limit(SLICES, 2))]), None);
+        assert_eq!(noted(&asking("v1 iso=none"), &three), None);
+    }
+
+    #[test]
+    fn a_job_that_one_of_its_partitions_lets_start_is_not_told() {
+        let of = |partition| (partition, limit("gres/gpu", 3));
+        let both = plain("gres:gpu:2", "gpu,whole");
+        assert_eq!(noted(&both, &[of("gpu")]), None, "whole has no limits");
+        assert!(noted(&both, &[of("gpu"), of("whole")]).is_some());
+        assert_eq!(noted(&both, &[of("gpu"), ("whole", limit("gres/gpu", 4))]), None);
+    }
+
+    #[test]
+    fn a_site_can_leave_it_off() {
+        let config = SiteConfig { tell_slurm_limits: false, ..site() };
+        let slurm = Fake { limits: vec![("gpu", limit("gres/gpu", 3))], ..Fake::default() };
+        assert_eq!(note(&plain("gres:gpu:2", "gpu"), None, None, &config, &slurm), None);
+    }
+}

@@ -1,11 +1,12 @@
 //! The site's configuration, read anew when slurmctld has read its own.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use admission::Refusal;
 use decision_counts::decisions::Reason;
 use plugin_rt::log;
-use site_config::SiteConfig;
+use site_config::{Limit, SiteConfig};
 use site_files::last_good::{InForce, LastGood};
 use site_files::tessera_toml::{self, LoadError};
 use slurm_names::{SlurmNames, unknown_to_slurm};
@@ -49,6 +50,8 @@ pub(crate) struct Site {
     bad: Option<String>,
     /// slurmctld's time of its last reading, when ours was made.
     read_at: Option<i64>,
+    /// Numbers of users whom limits name, from the readings before.
+    users: HashMap<String, u32>,
     /// Path and text of a good file whose partitions have not been compared with Slurm's since it was read.
     not_compared: Option<(PathBuf, String)>,
 }
@@ -57,10 +60,15 @@ impl Site {
     /// Reads the file beside slurm.conf if slurmctld has read its configuration since. If it is bad, the version before
     /// stays, or else the last good version that the select plugin has kept in slurmctld's directory `state`. That plugin
     /// also says what is wrong.
+    ///
+    /// The machine's directory is asked for users when slurmctld starts, as slurmctld asks it then. A later reading happens in a
+    /// submission, under slurmctld's locks, and a directory may take long: names that are new then are learnt from slurmctld's
+    /// accounting ([`Self::learn_user`]).
     pub(crate) fn refresh(&mut self, slurm_conf: &str, state: Option<&str>, slurm_read_at: i64) {
         if self.read_at == Some(slurm_read_at) {
             return;
         }
+        let starts = self.read_at.is_none();
         self.read_at = Some(slurm_read_at);
         let path = tessera_toml::beside(Path::new(slurm_conf));
         let in_force = match state {
@@ -77,13 +85,29 @@ impl Site {
             }
             Ok(InForce { mut config, text, .. }) => {
                 // The select plugin says of whom nothing is known.
-                config.name_users(uid_of);
+                let asks = |name: &str| if starts { uid_of(name) } else { None };
+                config.name_users(|name| self.users.get(name).copied().or_else(|| asks(name)));
+                let known = |limit: &Limit| Some((limit.user.clone()?, limit.uid?));
+                self.users.extend(config.limits.iter().filter_map(known));
                 (self.config, self.bad) = (Some(config), None);
                 self.not_compared = text.map(|text| (path, text));
             }
             Err(LoadError::Missing(_)) => (self.config, self.bad) = (None, None),
             Err(bad) if self.config.is_none() => self.bad = Some(bad.first_line()),
             Err(_) => {}
+        }
+    }
+
+    /// Learns the number of a user whom limits name. `name`: how slurmctld's accounting calls this user; it is asked only if a limit
+    /// names a user whose number is not known.
+    pub(crate) fn learn_user(&mut self, uid: u32, name: impl FnOnce() -> Option<String>) {
+        let Some(config) = &mut self.config else { return };
+        if !config.limits.iter().any(|limit| limit.user.is_some() && limit.uid.is_none()) {
+            return;
+        }
+        if let Some(name) = name() {
+            config.name_users(|named| (named == name).then_some(uid));
+            self.users.insert(name, uid);
         }
     }
 
@@ -155,6 +179,32 @@ mod tests {
         assert_eq!((refresh(&mut site, 4), refresh(&mut later, 4)), (Ok(2), Ok(2)));
         std::fs::remove_file(&file).unwrap();
         assert_eq!(refresh(&mut site, 5), Ok(0));
+    }
+
+    #[test]
+    fn only_slurmctlds_start_asks_the_machine_for_users() {
+        let dir = tempfile::tempdir().unwrap();
+        let conf = dir.path().join("slurm.conf");
+        let limit = |user: &str| format!("[[limits]]\nuser = \"{user}\"\nmax_gpus = 1\n");
+        let mut site = Site::default();
+        let read = |site: &mut Site, users: &[&str], at| {
+            let text: String = users.iter().map(|user| limit(user)).collect();
+            std::fs::write(tessera_toml::beside(&conf), format!("{text}{GOOD}")).unwrap();
+            site.refresh(conf.to_str().unwrap(), None, at);
+        };
+        let uids = |site: &Site| -> Vec<Option<u32>> {
+            site.config.iter().flat_map(|config| &config.limits).map(|limit| limit.uid).collect()
+        };
+        read(&mut site, &["root"], 1);
+        assert_eq!(uids(&site), [Some(0)]);
+        read(&mut site, &["daemon", "root", "alice"], 2);
+        assert_eq!(uids(&site), [None, Some(0), None], "daemon is a user of this machine");
+        site.learn_user(1001, || Some("alice".to_owned()));
+        site.learn_user(1002, || None);
+        assert_eq!(uids(&site), [None, Some(0), Some(1001)]);
+        read(&mut site, &["alice"], 3);
+        assert_eq!(uids(&site), [Some(1001)]);
+        site.learn_user(1003, || panic!("nothing is to be learnt"));
     }
 
     #[test]

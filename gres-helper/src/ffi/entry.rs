@@ -113,6 +113,7 @@ fn submit(job: Desc, message: *mut *mut c_char) -> c_int {
     fresh(host, &mut site);
     if let Some(site) = site.as_mut() {
         site.compare_partitions(&|name| host.partition(name).is_some());
+        site.learn_user(job.user_id(), || host.user_name(job.user_id()));
     }
     let answer = judge_submission(&desc::described(job), fresh(host, &mut site), host);
     desc::apply(host, job, &answer.effects);

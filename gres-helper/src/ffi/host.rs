@@ -49,6 +49,11 @@ impl Host {
 }
 
 impl Host {
+    /// Gives the name of a user, if the accounting has it.
+    pub(super) fn user_name(&self, user: u32) -> Option<String> {
+        self.of_user(user, |record| record.name().unwrap_or(std::ptr::null_mut()))
+    }
+
     /// Gives a text of a user's record in slurmctld's copy of the accounting database: nothing is asked over the network. Slurm fills
     /// in a job's account only after this plugin.
     fn of_user(&self, user: u32, field: fn(User) -> *mut c_char) -> Option<String> {

@@ -123,6 +123,8 @@ record! {
     pub(super) struct User, UserLayout = "slurmdb_user_rec" {
         default_acct: *mut c_char;
         uid: u32, at uid_at;
+    } optional {
+        name: *mut c_char;
     }
 }
 

@@ -179,9 +179,6 @@ fn limits(cluster: &mut Cluster) {
     };
     sacctmgr(&["add", "account", "a", "GrpTRES=license/slice=10"]);
     sacctmgr(&["add", "user", User::Alice.name(), "account=a"]);
-    sacctmgr(&["add", "qos", "small", "MaxTRESPerJob=gres/gpu=1", "MaxWall=60"]);
-    sacctmgr(&["modify", "user", User::Alice.name(), "set", "qos=normal,small", "defaultqos=normal"]);
-    told_at_submission(cluster, &sacctmgr);
     let options = ["-w", "n1", "--gpu-isolation=mig:3g.20gb"];
     // slurmdbd tells slurmctld of the account.
     let three = wait_for("slurmctld to know the account", PATIENCE, || {
@@ -237,78 +234,6 @@ fn limits(cluster: &mut Cluster) {
     usage(cluster, array);
     history(cluster, &[three, whole, waiting[0]]);
     advice(cluster);
-}
-
-/// Submits a job of Alice that stays held; gives what sbatch says.
-fn held(cluster: &Cluster, options: &[&str]) -> lab::command::Done {
-    cluster.try_sbatch(User::Alice, &[&["--hold"], options].concat(), "true").unwrap()
-}
-
-/// A job that a limit of Slurm never lets start is told so, with the limit and what would fit.
-fn told_at_submission(cluster: &Cluster, sacctmgr: &dyn Fn(&[&str])) {
-    let two = &["--qos=small", "--gres=gpu:2"][..];
-    // slurmdbd tells slurmctld of the account and the QOS.
-    wait_for("slurmctld to know the QOS", PATIENCE, || {
-        let said = held(cluster, two);
-        if said.code == Some(0) { Ok(()) } else { Err(format!("{said:?}")) }
-    })
-    .unwrap();
-    let never = "tessera: a limit of Slurm never lets this job start: ";
-    let gpus = "a job of QOS small may have at most 1 GPU, and this job needs 2 GPUs; ask for 1 GPU or less, or take another QOS";
-    let time = "a job of QOS small may have a time limit of at most 60 minutes, and this job asks for 90 minutes; use --time=60";
-    let slices =
-        "account a may have 10 slices at once, and this job needs 14 slices; ask for 10 slices or less";
-    let mut cases = vec![
-        (two, gpus),
-        (&["--qos=small", "--gpu-isolation=whole", "--gpus=2"], gpus),
-        (&["--qos=small", "-N2", "--gpu-isolation=whole"], gpus),
-        (&["--qos=small", "-t", "90", "--gpu-mem=4G"], time),
-        (&["--qos=small", "-t", "60", "--gres=gpu:1"], ""),
-        (&["--qos=small", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=2"], ""),
-        (&["--qos=small", "-t", "90"], ""),
-        (&["--gres=gpu:1"], ""),
-    ];
-    if common::release().series < "25.05" {
-        cases.push((&["-w", "n2", "--gpu-isolation=whole", "--gpus-per-node=2"], slices));
-    }
-    for (options, says) in cases {
-        let said = held(cluster, options);
-        assert_eq!(said.code, Some(0), "{options:?}: {said:?}");
-        let told = said.stderr.split_once(never).map_or("", |(_, told)| told);
-        assert!(told.starts_with(says) && told.is_empty() == says.is_empty(), "{options:?}: {said:?}");
-    }
-    // Slurm agrees.
-    let waits = cluster.sbatch(User::Alice, two, "true").unwrap();
-    cluster.wait_job(waits, "held by the limit", |job| job.reason() == "QOSMaxGRESPerJob").unwrap();
-    for words in [&["why", &waits.to_string()][..], &["explain", "--qos", "small", "--gres=gpu:2"]] {
-        let told = run(cluster.command(User::Alice, "tessera").unwrap().args(words)).unwrap().stdout;
-        let kept = "A limit of Slurm never lets it start: a job of QOS small may have at most 1 GPU; this job needs 2 GPUs.";
-        assert!(told.contains(kept), "{words:?}: {told}");
-    }
-    sacctmgr(&["modify", "qos", "small", "set", "Flags=DenyOnLimit"]);
-    wait_for("Slurm to refuse it", PATIENCE, || {
-        let said = held(cluster, two);
-        if said.code != Some(0) && said.stderr.contains(gpus) { Ok(()) } else { Err(format!("{said:?}")) }
-    })
-    .unwrap();
-    sacctmgr(&["modify", "qos", "small", "set", "Flags-=DenyOnLimit"]);
-    let file = cluster.layout().etc("tessera.toml");
-    let before = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("{before}\n[submission]\ntell_slurm_limits = false\n")).unwrap();
-    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
-    wait_for("nothing to be told", PATIENCE, || {
-        let said = held(cluster, two);
-        if said.code == Some(0) && !said.stderr.contains("tessera: ") {
-            Ok(())
-        } else {
-            Err(format!("{said:?}"))
-        }
-    })
-    .unwrap();
-    std::fs::write(&file, before).unwrap();
-    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
-    cluster.run(User::Root, "scancel", &["-u", User::Alice.name()]).unwrap().ok().unwrap();
-    cluster.wait_idle().unwrap();
 }
 
 /// Ten slices of ten are in use: nothing is free for Alice, and the answers name the limit and its users.

@@ -135,19 +135,23 @@ fn running_jobs_are_added_up() {
     let mut templates = Templates::shipped().unwrap();
     templates.tessera.push_str(&SUMS.replace("BOB", User::Bob.name()));
     let builder = common::builder().slurm(Slurm::by_default().unwrap()).templates(templates).accounting();
-    let mut cluster =
-        builder.slurm_conf("SchedulerParameters=sched_interval=2,bf_interval=2").start().unwrap();
+    let mut cluster = builder
+        .slurm_conf("AccountingStorageEnforce=limits\nSchedulerParameters=sched_interval=2,bf_interval=2")
+        .start()
+        .unwrap();
     common::on(&mut cluster, sums);
 }
 
 fn sums(cluster: &mut Cluster) {
-    for args in [
-        &["add", "qos", "small"][..],
-        &["add", "account", "a"],
-        &["add", "user", User::Alice.name(), "account=a", "qos=normal,small", "defaultqos=normal"],
-    ] {
+    let sacctmgr = |args: &[&str]| {
         cluster.run(User::Root, "sacctmgr", &[&["-i"], args].concat()).unwrap().ok().unwrap();
-    }
+    };
+    sacctmgr(&["add", "qos", "small"]);
+    sacctmgr(&["add", "qos", "tiny", "MaxTRESPerJob=gres/gpu=1", "GrpTRES=license/slice=3", "MaxWall=60"]);
+    sacctmgr(&["add", "account", "a"]);
+    sacctmgr(&["add", "user", User::Bob.name(), "account=a"]);
+    sacctmgr(&["add", "user", User::Alice.name(), "account=a", "qos=normal,small,tiny", "defaultqos=normal"]);
+    told_at_submission(cluster, &sacctmgr);
     let small = |options: &[&'static str]| [&["--qos=small", "-t", "10"], options].concat();
     let two = small(&["--gpu-isolation=mig:2g.10gb"]);
     // slurmdbd tells slurmctld of the QOS.
@@ -204,6 +208,99 @@ fn sums(cluster: &mut Cluster) {
     let has_one = format!("for user {} running jobs have 1 of 1 whole GPU ", User::Bob.name());
     assert!(limited(cluster, exclusive).contains(&has_one));
     cluster.complete(User::Bob, &["--gpu-mem=4G"], "true").unwrap();
+    a_new_name_is_learnt(cluster);
+}
+
+/// A user whom the file names only later is known by slurmctld's accounting.
+fn a_new_name_is_learnt(cluster: &Cluster) {
+    let file = cluster.layout().etc("tessera.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let limit = format!("\n[[limits]]\nuser = \"{}\"\nmax_gpus = 1\n", User::Alice.name());
+    std::fs::write(&file, before + &limit).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    let never =
+        format!("it needs 2 whole GPUs, and for user {} a job may have at most 1", User::Alice.name());
+    wait_for("the new limit to hold", PATIENCE, || {
+        let done = cluster
+            .try_sbatch(User::Alice, &["--hold", "--gres=gpu:2"], "true")
+            .map_err(|e| with_causes(&e))?;
+        if done.stderr.contains(&never) { Ok(()) } else { Err(format!("{done:?}")) }
+    })
+    .unwrap();
+}
+
+/// Submits a job of Alice that stays held; gives what sbatch says.
+fn held(cluster: &Cluster, options: &[&str]) -> Done {
+    cluster.try_sbatch(User::Alice, &[&["--hold"], options].concat(), "true").unwrap()
+}
+
+/// A job that a limit of Slurm never lets start is told so, with the limit and what would fit.
+fn told_at_submission(cluster: &Cluster, sacctmgr: &dyn Fn(&[&str])) {
+    let two = &["--qos=tiny", "--gres=gpu:2"][..];
+    // slurmdbd tells slurmctld of the account and the QOS.
+    wait_for("slurmctld to know the QOS", PATIENCE, || {
+        let said = held(cluster, two);
+        if said.code == Some(0) { Ok(()) } else { Err(format!("{said:?}")) }
+    })
+    .unwrap();
+    let never = "tessera: a limit of Slurm never lets this job start: ";
+    let gpus = "a job of QOS tiny may have at most 1 GPU, and this job needs 2 GPUs; ask for 1 GPU or less, or take another QOS";
+    let time = "a job of QOS tiny may have a time limit of at most 60 minutes, and this job asks for 90 minutes; use --time=60";
+    let mut cases = vec![
+        (two, gpus),
+        (&["--qos=tiny", "--gpu-isolation=whole", "--gpus=2"], gpus),
+        (&["--qos=tiny", "-N2", "--gpu-isolation=whole"], gpus),
+        (&["--qos=tiny", "-t", "90", "--gpu-mem=4G"], time),
+        (&["--qos=tiny", "-t", "60", "--gpu-mem=4G"], ""),
+        (&["--qos=tiny", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=3"], ""),
+        (&["--qos=tiny", "-t", "90"], ""),
+        (&["--gres=gpu:2"], ""),
+    ];
+    if common::release().series < "25.05" {
+        let slices = "QOS tiny may have 3 slices at once, and this job needs 4 slices; ask for 3 slices or less, or take another QOS";
+        cases.push((&["--qos=tiny", "--gpu-isolation=mig:4g.20gb"], slices));
+    }
+    for (options, says) in cases {
+        let said = held(cluster, options);
+        assert_eq!(said.code, Some(0), "{options:?}: {said:?}");
+        let told = said.stderr.split_once(never).map_or("", |(_, told)| told);
+        assert!(told.starts_with(says) && told.is_empty() == says.is_empty(), "{options:?}: {said:?}");
+    }
+    // Slurm agrees.
+    let waits = cluster.sbatch(User::Alice, two, "true").unwrap();
+    cluster.wait_job(waits, "held by the limit", |job| job.reason() == "QOSMaxGRESPerJob").unwrap();
+    for words in [&["why", &waits.to_string()][..], &["explain", "--qos", "tiny", "--gres=gpu:2"]] {
+        let told = tessera(cluster, User::Alice, words).stdout;
+        // GPUs and slices are above their limits.
+        assert!(
+            told.contains("A limit of Slurm never lets it start: ") && told.contains("QOS tiny may have "),
+            "{words:?}: {told}"
+        );
+    }
+    sacctmgr(&["modify", "qos", "tiny", "set", "Flags=DenyOnLimit"]);
+    wait_for("Slurm to refuse it", PATIENCE, || {
+        let said = held(cluster, two);
+        if said.code != Some(0) && said.stderr.contains(gpus) { Ok(()) } else { Err(format!("{said:?}")) }
+    })
+    .unwrap();
+    sacctmgr(&["modify", "qos", "tiny", "set", "Flags-=DenyOnLimit"]);
+    let file = cluster.layout().etc("tessera.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{before}\n[submission]\ntell_slurm_limits = false\n")).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    wait_for("nothing to be told", PATIENCE, || {
+        let said = held(cluster, two);
+        if said.code == Some(0) && !said.stderr.contains("tessera: ") {
+            Ok(())
+        } else {
+            Err(format!("{said:?}"))
+        }
+    })
+    .unwrap();
+    std::fs::write(&file, before).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    cluster.run(User::Root, "scancel", &["-u", User::Alice.name()]).unwrap().ok().unwrap();
+    cluster.wait_idle().unwrap();
 }
 
 /// Commands say the limit and who uses it, and name the job that a dependency waits for.

@@ -268,7 +268,7 @@ fn told_at_submission(cluster: &Cluster, sacctmgr: &dyn Fn(&[&str])) {
     }
     // Slurm agrees.
     let waits = cluster.sbatch(User::Alice, two, "true").unwrap();
-    cluster.wait_job(waits, "held by the limit", |job| job.reason() == "QOSMaxGRESPerJob").unwrap();
+    cluster.wait_job(waits, "held by the limit", |job| job.reason().starts_with("QOS")).unwrap();
     for words in [&["why", &waits.to_string()][..], &["explain", "--qos", "tiny", "--gres=gpu:2"]] {
         let told = tessera(cluster, User::Alice, words).stdout;
         // GPUs and slices are above their limits.

@@ -10,7 +10,7 @@ use crate::chaos::seen::{Job, Seen, Task};
 const TICKS: u64 = 100;
 
 /// A run of a job: its id, and how often it was requeued before.
-type Run = (u32, u32);
+type JobRun = (u32, u32);
 
 /// A GPU that its node leaves out, and what has run on it since.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub(in crate::chaos) struct LeftOut {
     /// When slurmctld knew it: seconds since 1970, and clock ticks since boot.
     since: (u64, u64),
     /// Runs that were on this GPU before, and those on the node's other GPUs.
-    before: BTreeSet<Run>,
-    others: BTreeSet<Run>,
+    before: BTreeSet<JobRun>,
+    others: BTreeSet<JobRun>,
     /// Start of each process that was seen on it since, in seconds since 1970, by job and order.
     begun: BTreeMap<(u32, Option<u32>), u64>,
     /// Jobs whose processes began on the node's other GPUs meanwhile.
@@ -125,17 +125,17 @@ pub(in crate::chaos) fn sick_gpu(seen: &Seen, left_out: &LeftOut) -> Vec<Finding
         }
     }
     let is_still =
-        |run: &&Run| seen.jobs.iter().any(|job| (job.id, job.restarts) == **run && job.state == "RUNNING");
-    let was_requeued = |run: &&Run| seen.jobs.iter().any(|job| job.id == run.0 && job.restarts > run.1);
+        |run: &&JobRun| seen.jobs.iter().any(|job| (job.id, job.restarts) == **run && job.state == "RUNNING");
+    let was_requeued = |run: &&JobRun| seen.jobs.iter().any(|job| job.id == run.0 && job.restarts > run.1);
     if left_out.requeues {
-        let stay: Vec<&Run> = left_out.before.iter().filter(is_still).collect();
+        let stay: Vec<&JobRun> = left_out.before.iter().filter(is_still).collect();
         if !stay.is_empty() {
             tell("job stays on a lost GPU", format!("{stay:?} (job, restarts)"));
         }
     }
     let spared = if left_out.requeues { None } else { Some(&left_out.before) };
     let spared = left_out.others.iter().chain(spared.into_iter().flatten());
-    let gone: Vec<&Run> = spared.filter(was_requeued).collect();
+    let gone: Vec<&JobRun> = spared.filter(was_requeued).collect();
     if !gone.is_empty() && !left_out.is_disturbed {
         tell("job requeued for nothing", format!("{gone:?} (job, restarts)"));
     }

@@ -20,8 +20,10 @@ const MOST_RESTARTS: u32 = 5;
 /// Longest wait for each answer of slurmctld.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Columns of the question.
-const COLUMNS: [(&str, usize); 6] = [
+const COLUMNS: [(&str, usize); 8] = [
     ("jobid", 12),
+    ("arrayjobid", 12),
+    ("arraytaskid", 12),
     ("restartcnt", 12),
     ("batchflag", 12),
     ("requeue", 12),
@@ -34,6 +36,8 @@ const PERHAPS_CUT: usize = 2048 - 8;
 /// Facts about the job in slurmctld's answer.
 #[derive(Debug, PartialEq, Eq)]
 struct StartedJob {
+    /// The number by which Slurm finds it alone: the first task of an array to be left has the number of the whole array.
+    number: String,
     restarts: u32,
     /// A batch job with `--no-requeue`, of which nothing runs before the prolog of its one node has ended.
     runs_once_here: bool,
@@ -47,7 +51,6 @@ pub(crate) fn requeue(job: u32, node: &str, why: &str, env: &dyn Fn(&str) -> Opt
 }
 
 fn requeue_by(job: u32, node: &str, why: &str, run: RunCommand<'_>) -> bool {
-    let id = job.to_string();
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let started = match squeue::ask(job, &COLUMNS, run).map(|cells| cells.and_then(|cells| facts(&cells))) {
         Ok(Some(started)) => started,
@@ -57,14 +60,14 @@ fn requeue_by(job: u32, node: &str, why: &str, run: RunCommand<'_>) -> bool {
             return false;
         }
     };
-    let held = started.restarts >= MOST_RESTARTS;
+    let (id, held) = (&started.number, started.restarts >= MOST_RESTARTS);
     let verb = if held { "requeuehold" } else { "requeue" };
     let may_be = |requeue: &str| {
         let set = words(&["update", &format!("JobId={id}"), &format!("Requeue={requeue}")]);
         started.runs_once_here.then(|| run("scontrol", set)).and_then(Result::err)
     };
     let allowed = may_be("1");
-    let requeued = run("scontrol", words(&[verb, &id]));
+    let requeued = run("scontrol", words(&[verb, id]));
     let as_before = may_be("0");
     if let Some(e) = allowed.or(as_before) {
         log::info(format_args!("job {job} has --no-requeue: {e}"));
@@ -95,11 +98,12 @@ fn requeue_by(job: u32, node: &str, why: &str, run: RunCommand<'_>) -> bool {
 }
 
 /// Reads the cells of [`COLUMNS`].
-fn facts([_, restarts, batch, requeue, nodes, comment]: &[String; COLUMNS.len()]) -> Option<StartedJob> {
+fn facts(cells: &[String; COLUMNS.len()]) -> Option<StartedJob> {
+    let [job, array, task, restarts, batch, requeue, nodes, comment] = cells;
     let restarts = restarts.parse().ok()?;
     let runs_once_here = batch == "1" && requeue == "0" && nodes == "1";
     let comment = (comment.len() < PERHAPS_CUT).then(|| AdminComment::parse(comment));
-    Some(StartedJob { restarts, runs_once_here, comment })
+    Some(StartedJob { number: node_jobs::one_job(job, array, task), restarts, runs_once_here, comment })
 }
 
 #[cfg(test)]
@@ -119,7 +123,10 @@ mod tests {
         let run = RefCell::new(Vec::new());
         let done = requeue_by(12, "n1", "GPU 0 is busy", &|program, args| {
             if program == "squeue" {
-                let job = format!("{:<12}{restarts:<12}{batch:<12}{requeue:<12}{nodes:<12}", 12);
+                let job = format!(
+                    "{:<12}{:<12}{:<12}{restarts:<12}{batch:<12}{requeue:<12}{nodes:<12}",
+                    12, 12, "N/A"
+                );
                 return Ok(format!("{job}{comment:<2048.2048}\n").into_bytes());
             }
             run.borrow_mut().push(args.join(" "));
@@ -138,6 +145,23 @@ mod tests {
         assert!(run[1].ends_with("GPU 0 is busy; asks v1 iso=mig times=1g:9"), "{run:?}");
         let (_, run) = commands(0, "benchmark of June", true);
         assert_eq!(run, ["requeue 12"]);
+    }
+
+    #[test]
+    fn a_task_of_an_array_is_requeued_without_the_others() {
+        let run = RefCell::new(Vec::new());
+        let done = requeue_by(12, "n1", "GPU 0 is busy", &|program, args| {
+            if program == "squeue" {
+                let task = |job, task| {
+                    format!("{job:<12}{:<12}{task:<12}{:<12}{:<12}{:<12}{:<12}{:<2048}\n", 12, 0, 1, 1, 1, "")
+                };
+                return Ok([task(13, 0), task(12, 2)].concat().into_bytes());
+            }
+            run.borrow_mut().push(args.join(" "));
+            Ok(Vec::new())
+        });
+        let run = run.into_inner();
+        assert!(done && run[0] == "requeue 12_2" && run[1].starts_with("update JobId=12_2 "), "{run:?}");
     }
 
     #[test]
@@ -185,7 +209,7 @@ mod tests {
     fn one_that_may_not_be_requeued_is_left_alone() {
         assert_eq!(commands(0, "", false), (false, vec!["requeue 12".to_owned()]));
         let unknown =
-            requeue_by(12, "n1", "x", &|_, _| Ok(format!("{:<12}{:<48}{:<2048}\n", 13, 0, "").into_bytes()));
+            requeue_by(12, "n1", "x", &|_, _| Ok(format!("{:<12}{:<72}{:<2048}\n", 13, 0, "").into_bytes()));
         assert!(!unknown);
         assert!(!requeue_by(12, "n1", "x", &|_, _| Err("slurmctld is away".to_owned())));
     }

@@ -13,20 +13,23 @@ fn help_names_every_option() {
     let done = chaos(&["--help"]);
     assert_eq!(done.status.code(), Some(0));
     let text = String::from_utf8(done.stdout).unwrap();
-    for option in ["--seed", "--minutes", "--jobs", "--slurm", "--without", "--plan", "--dir"] {
+    for option in
+        ["--seed", "--minutes", "--jobs", "--slurm", "--without", "--gpus-per-job", "--plan", "--dir"]
+    {
         assert!(text.contains(option), "{option}: {text}");
     }
 }
 
 #[test]
 fn bad_input_is_refused_before_anything_starts() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["--seed", "x"], "'x' for '--seed"),
         (&["--minutes", "-1"], "unexpected argument '-1'"),
         (&["--minutes", "18446744073709551615"], "'18446744073709551615' for '--minutes"),
         (&["--jobs", "many"], "'many' for '--jobs"),
         (&["--slurm", "19.05"], "Slurm 19.05 is not one that Tessera knows"),
         (&["--without", "brokenfile"], "a similar value exists: 'broken-file'"),
+        (&["--gpus-per-job", "0"], "'0' for '--gpus-per-job"),
         (&["--hurt"], "unexpected argument '--hurt'"),
     ];
     for (args, word) in cases {

@@ -9,7 +9,7 @@ use lab::Cluster;
 use slurm_releases::Release;
 
 use super::Chaos;
-use super::check::{Devices, Finding, Patience, crowded, disagreements, two_owners};
+use super::check::{Devices, Finding, LeftOut, Patience, crowded, disagreements, two_owners};
 use super::drains::Judged;
 use super::mended::Mended;
 use super::outcome::{ChaosOutcome, print};
@@ -45,6 +45,8 @@ pub(super) struct ChaosRun<'a> {
     /// Those since the last rest, and when each was mended.
     pub(super) past: Vec<(Fault, Mended)>,
     wound: Wound,
+    /// The GPU that is unhealthy.
+    pub(super) sick: Option<LeftOut>,
     /// Until when a daemon that does not run is our doing.
     daemon_is_ours: bool,
     /// How long the second slurmctld's log was when the last two faults began.
@@ -83,6 +85,7 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
         fault: None,
         past: Vec::new(),
         wound: Wound::default(),
+        sick: None,
         daemon_is_ours: false,
         second_log: [0; 2],
         drains: Judged::default(),
@@ -167,6 +170,7 @@ impl ChaosRun<'_> {
             self.meet_share(node.name(), number)?;
         }
         self.second_log = [self.second_log[1], self.read_second_log().len()];
+        let fault = self.before_sickness(fault)?;
         let struck = strike(&mut self.cluster, &fault);
         if struck.is_err() {
             self.outcome.say(&format!("fault {number}: {fault}: the run ends here"))?;
@@ -175,7 +179,7 @@ impl ChaosRun<'_> {
         let met = if self.wound.met.is_empty() { String::new() } else { format!(": {}", self.wound.met) };
         self.outcome.say(&format!("fault {number}: {fault}{met}"))?;
         self.fault = Some(fault);
-        Ok(())
+        self.has_sickened()
     }
 
     fn mend(&mut self) -> Result<(), TaskError> {
@@ -185,11 +189,13 @@ impl ChaosRun<'_> {
             let what = "idle connections keep others from it";
             self.violation(Finding::new("exporter does not answer", what, problem))?;
         }
+        self.judge_sickness()?;
         if let Some(fault) = &self.fault {
             let note = mend(&mut self.cluster, fault, &mut self.wound)?;
             self.past.push((fault.clone(), Mended::now()));
             note.into_iter().try_for_each(|what| self.outcome.stock(what))?;
         }
+        self.has_recovered()?;
         self.daemon_is_ours = false;
         self.answers(true)
     }
@@ -212,6 +218,9 @@ impl ChaosRun<'_> {
     fn sample(&mut self) -> Result<(), TaskError> {
         let tasks = scan(&self.cluster).tasks;
         self.use_gpus(&tasks)?;
+        if let Some(sick) = &mut self.sick {
+            sick.note(&tasks, &self.devices);
+        }
         let memory = |order: u32| {
             let order = self.orders.iter().find(|known| known.number == order)?;
             order.kind().promise.part_gb()

@@ -32,7 +32,8 @@ pub(super) fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
     let mut templates = Templates::shipped()?;
     templates.time_scale = TIME_SCALE;
     // Jobs of GPU tasks are refused without this section.
-    templates.tessera = templates.tessera.replace("\n[mps]\n", "\n[tasks]\n\n[mps]\n");
+    let tasks = format!("\n[tasks]\ngpus_per_job = {}\n\n[mps]\n", chaos.gpus_per_job);
+    templates.tessera = templates.tessera.replace("\n[mps]\n", &tasks);
     templates.slurm = templates.slurm.replace("Debug=verbose", "Debug=debug");
     let mut builder = Cluster::builder()
         .templates(templates)

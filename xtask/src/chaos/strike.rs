@@ -13,6 +13,7 @@ use super::idle::Idle;
 use super::kill::{kill_broker, kill_mps, kill_step, kill_work, one_of};
 use super::plan::{Daemon, Driver, Fault, FileChange, JobState, Node, Pick};
 use super::shifted::{bring_back, take};
+use super::sick::{cure, sicken};
 use super::users::{empty, end_storm, fat_environments, fill_run_dir, fork_storm, user_of};
 use super::wound::{Hostile, Wound};
 
@@ -109,6 +110,7 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
             Wound { idle: Some(idle), ..Wound::met(met) }
         }
         Fault::GpuShifted(node, gpu) => Wound::met(take(cluster, node.name(), *gpu)?),
+        Fault::GpuSick(node, gpu, ailment) => Wound::met(sicken(cluster, node.name(), *gpu, *ailment)?),
     })
 }
 
@@ -154,6 +156,7 @@ pub(super) fn mend(
             bring_back(cluster, node.name(), *gpu)?;
             reconcile(cluster, node.name())?;
         }
+        Fault::GpuSick(node, gpu, ailment) => drop(cure(cluster, node.name(), *gpu, *ailment)?),
         Fault::IdleConnections => wound.idle = None,
         // What a killed prolog left, doctor tells, and the administrator reconciles.
         Fault::KillWork(node, _) => reconcile(cluster, node.name())?,

@@ -75,6 +75,16 @@ impl ChaosRun<'_> {
         Ok(())
     }
 
+    /// Submits a job that needs every GPU of the node.
+    pub(super) fn need_all(&mut self, node: &str) -> Result<(), TaskError> {
+        let Some(kind) = KINDS.iter().position(|kind| kind.promise == Promise::Everything) else {
+            return Ok(());
+        };
+        let fault = self.outcome.faults;
+        let order = Order { number: ADDED + fault, user: fault % 2, kind, seconds: 1, manner: Manner::Meek };
+        self.submit_with(order, &["-w", node])
+    }
+
     pub(super) fn submit(&mut self, order: Order) -> Result<(), TaskError> {
         self.submit_with(order, &[])
     }

@@ -38,6 +38,9 @@ pub(crate) struct ChaosTasks {
     /// How many jobs run at a time
     #[arg(long, default_value_t = 24)]
     beside: u64,
+    /// How many GPUs a job may use; a quarter of the jobs has a group of two
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    gpus: u16,
     /// Without a broker: programs take what they need at once, and memory must run out
     #[arg(long, conflicts_with = "broker_kills")]
     no_broker: bool,
@@ -75,7 +78,7 @@ pub(crate) fn run(options: &ChaosTasks) -> Result<bool, TaskError> {
         Some(dir) => dir.clone(),
         None => std::env::temp_dir().join(format!("tessera-chaos-tasks-{}", std::process::id())),
     };
-    let node = TaskNode::make(&dir, options.debug, !options.no_broker)?;
+    let node = TaskNode::make(&dir, options)?;
     let killed = some(options.seed ^ 1, options.jobs, options.kills);
     let broker_killed = some(options.seed ^ 2, options.jobs, options.broker_kills);
     let next = AtomicU64::new(0);

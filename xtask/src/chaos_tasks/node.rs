@@ -11,11 +11,11 @@ use lab::paths::{target_dir, workspace};
 use serde_json::Value;
 use task_control::{Broker, ControlError, Device};
 
+use super::ChaosTasks;
 use crate::command::{TaskError, at, output};
 use crate::test::cargo;
 
-/// GPUs of the pool, each alone in its group; those after them are one group; the rest belong to isolated jobs.
-const ALONE: usize = 4;
+/// The first GPUs of the node are the pool, each alone in its group; those after them are one group; the rest belong to isolated jobs.
 const GROUPED: usize = 2;
 const ISOLATED: usize = 2;
 /// An A30's memory, MiB.
@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct TaskNode {
     dir: PathBuf,
     uuids: Vec<String>,
+    /// GPUs of the pool.
+    pool: usize,
     /// Isolated GPUs that no job has.
     free: Mutex<Vec<String>>,
     has_broker: bool,
@@ -48,7 +50,8 @@ fn build(debug: bool) -> Result<(), TaskError> {
 
 impl TaskNode {
     /// Builds everything and makes the node in `dir`.
-    pub(super) fn make(dir: &Path, debug: bool, has_broker: bool) -> Result<TaskNode, TaskError> {
+    pub(super) fn make(dir: &Path, options: &ChaosTasks) -> Result<TaskNode, TaskError> {
+        let (debug, has_broker, pool) = (options.debug, !options.no_broker, usize::from(options.gpus));
         build(debug)?;
         let built = target_dir().join(if debug { "debug" } else { "release" });
         at(dir, std::fs::create_dir_all(dir.join("lib")))?;
@@ -64,7 +67,7 @@ impl TaskNode {
             at(&path, std::fs::copy(built.join(from), &path).map(drop))?;
         }
         let description = dir.join("node.toml");
-        let count = ALONE + GROUPED + ISOLATED;
+        let count = pool + GROUPED + ISOLATED;
         at(
             &description,
             std::fs::write(&description, format!("[[gpus]]\nmodel = \"a30-24gb\"\ncount = {count}\n")),
@@ -83,6 +86,7 @@ impl TaskNode {
         let mut node = TaskNode {
             dir: dir.to_owned(),
             uuids: uuids(&shown),
+            pool,
             free: Mutex::default(),
             has_broker,
             restarts: AtomicU64::new(0),
@@ -91,7 +95,7 @@ impl TaskNode {
         if node.uuids.len() != count {
             return Err(TaskError::Other(format!("nvml-sim shows {:?}", node.uuids)));
         }
-        node.free = Mutex::new(node.uuids[ALONE + GROUPED..].to_vec());
+        node.free = Mutex::new(node.uuids[pool + GROUPED..].to_vec());
         if has_broker {
             node.start();
         }
@@ -175,9 +179,12 @@ impl TaskNode {
             workers: 8,
         };
         if which.is_multiple_of(4) {
-            return self.uuids[ALONE..ALONE + GROUPED].iter().map(|uuid| device(uuid, "group")).collect();
+            return self.uuids[self.pool..self.pool + GROUPED]
+                .iter()
+                .map(|uuid| device(uuid, "group"))
+                .collect();
         }
-        self.uuids[..ALONE].iter().map(|uuid| device(uuid, uuid)).collect()
+        self.uuids[..self.pool].iter().map(|uuid| device(uuid, uuid)).collect()
     }
 
     /// A GPU for an isolated job, if one is free.
@@ -192,7 +199,7 @@ impl TaskNode {
     }
 
     pub(super) fn isolated(&self) -> &[String] {
-        &self.uuids[ALONE + GROUPED..]
+        &self.uuids[self.pool + GROUPED..]
     }
 
     /// A program on the node.

@@ -188,7 +188,16 @@ impl<'a> NodeInSlurm<'a> {
     ///
     /// Slurm does not answer, or refuses.
     pub fn requeue(&self, job: JobId) -> Result<(), CommandError> {
-        self.run("scontrol", ["requeue", &job.to_string()].map(str::to_owned).to_vec()).map(|_| ())
+        let number = job.to_string();
+        let asks = ["--noheader", "--jobs", &number, "--format", "%A %F %K"].map(str::to_owned);
+        let shown = self.run("squeue", asks.to_vec())?;
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+        // Of an array's last task, the number is the array's, and squeue shows all tasks.
+        let alone = shown.lines().map(words).find_map(|words| match words.as_slice() {
+            [job, array, task] if *job == number => Some(one_job(job, array, task)),
+            _ => None,
+        });
+        self.run("scontrol", ["requeue".to_owned(), alone.unwrap_or(number)].to_vec()).map(|_| ())
     }
 
     /// Asks for the start time of the slurmd that has registered, seconds since 1970; `None`: none has.
@@ -224,6 +233,14 @@ impl<'a> NodeInSlurm<'a> {
     fn run(&self, program: &str, args: Vec<String>) -> Result<String, CommandError> {
         ask(program, args, self.env.clone(), ASK_TIMEOUT)
     }
+}
+
+/// The number by which Slurm's commands find one job alone: `12_2` for an array's task, whose number may be that of the whole array.
+/// `array` and `task` are what squeue shows as ArrayJobID and ArrayTaskID.
+#[must_use]
+pub fn one_job(job: &str, array: &str, task: &str) -> String {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number(array) && is_number(task) { format!("{array}_{task}") } else { job.to_owned() }
 }
 
 fn is_older(file: &Path, age: Duration) -> bool {

@@ -47,7 +47,7 @@ pub mod stale_processes;
 mod task_variables;
 
 pub use access::DeviceError;
-pub use blocks_gpu_jobs::{NodeInSlurm, SAVED_AFTER, blocks_gpu_jobs, journal_problem};
+pub use blocks_gpu_jobs::{NodeInSlurm, SAVED_AFTER, blocks_gpu_jobs, journal_problem, one_job};
 pub use broker::BrokerError;
 pub use command::{CommandError, ask, fed, printed};
 pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};

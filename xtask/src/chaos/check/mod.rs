@@ -8,6 +8,7 @@ mod owners;
 mod patience;
 mod promise;
 mod rest;
+mod sick;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ pub(super) use owners::{Devices, crowded, two_owners};
 pub(super) use patience::Patience;
 pub(super) use promise::{Reality, broken_promise, failed_work};
 pub(super) use rest::{changed_limits, leftovers};
+pub(super) use sick::{LeftOut, sick_gpu};
 
 /// Something that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -73,6 +73,7 @@ fn healthy() -> Seen {
         reason: "none".to_owned(),
         reason_since: "Unknown".to_owned(),
         takes_no_gpu_jobs: false,
+        left_out: Vec::new(),
         layout: vec![
             place(0, Some(4), Holder::Job(1)),
             place(0, Some(5), Holder::Idle),
@@ -446,4 +447,74 @@ fn a_power_limit_that_stays_is_found() {
     for nothing in ["", "0, [GPU is lost], [GPU is lost]\n", "No devices were found\n"] {
         assert_eq!(changed_limits("n1", nothing).len(), 1, "{nothing:?}");
     }
+}
+
+/// Job 1 was on GPU 0 of n1 when it became unhealthy, job 2 on GPU 1. slurmctld knew it in second 1,000, 50 s after the boot.
+fn sick(requeues: bool, harm: impl FnOnce(&mut Seen, &mut LeftOut)) -> Vec<&'static str> {
+    let mut seen = healthy();
+    let devices = devices(&seen);
+    let mut out = LeftOut::new(&seen, &devices, "n1", 0, requeues).unwrap();
+    out.is_known(1_000, 5_000);
+    seen.nodes[0].left_out = vec![0];
+    harm(&mut seen, &mut out);
+    out.note(&seen.tasks, &devices);
+    sick_gpu(&seen, &out).into_iter().map(|finding| finding.rule).collect()
+}
+
+/// Job 9 was placed in second `placed`, and its process began on the device 56 s after the boot, in second 1,006.
+fn begins(seen: &mut Seen, device: &str, placed: u64) {
+    let task = Task {
+        job: 9,
+        order: Some(9),
+        since: 5_600,
+        devices: vec![device.to_owned()],
+        ..seen.tasks[1].clone()
+    };
+    seen.tasks.push(task);
+    seen.jobs.push(Job { id: 9, order: Some(9), start: Some(placed), ..seen.jobs[1].clone() });
+}
+
+#[test]
+fn a_new_job_on_an_unhealthy_gpu_is_found() {
+    assert_eq!(sick(false, |_, _| {}), Vec::<&str>::new());
+    for device in ["GPU-0", "MIG-idle", "0"] {
+        assert_eq!(sick(false, |seen, _| begins(seen, device, 1_005)), ["sick GPU used"], "{device}");
+        assert_eq!(sick(false, |seen, _| begins(seen, device, 1_000)), Vec::<&str>::new(), "placed before");
+        assert_eq!(
+            sick(false, |seen, _| begins(seen, device, 1_020)),
+            Vec::<&str>::new(),
+            "placed again since"
+        );
+    }
+    assert_eq!(sick(false, |seen, _| begins(seen, "GPU-3", 1_005)), Vec::<&str>::new(), "another GPU");
+    assert_eq!(sick(false, |seen, _| seen.nodes[0].left_out.clear()), ["sick GPU not left out"]);
+    assert_eq!(sick(false, |seen, _| seen.nodes[0].takes_no_gpu_jobs = true), ["node unfit for a sick GPU"]);
+}
+
+#[test]
+fn jobs_of_an_unhealthy_gpu_stay_or_are_requeued_as_the_rule_says() {
+    let requeue = |job: usize| {
+        move |seen: &mut Seen, _: &mut LeftOut| {
+            seen.jobs[job].restarts += 1;
+            seen.jobs[job].state = "PENDING".to_owned();
+        }
+    };
+    assert_eq!(sick(false, requeue(0)), ["job requeued for nothing"]);
+    assert_eq!(sick(true, requeue(0)), Vec::<&str>::new());
+    assert_eq!(sick(true, |_, _| {}), ["job stays on a lost GPU"]);
+    let other = sick(true, |seen, out| {
+        requeue(0)(seen, out);
+        requeue(1)(seen, out);
+    });
+    assert_eq!(other, ["job requeued for nothing"]);
+    let disturbed = sick(false, |seen, out| {
+        requeue(1)(seen, out);
+        out.is_disturbed = true;
+    });
+    assert_eq!(disturbed, Vec::<&str>::new(), "a fault before this one may have done it");
+    assert_eq!(
+        sick(true, |seen, _| seen.jobs[0].state = "COMPLETING".to_owned()),
+        Vec::<&str>::new(),
+        "it ended by itself"
+    );
 }

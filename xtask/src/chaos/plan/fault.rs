@@ -17,7 +17,7 @@ impl Node {
 pub(in crate::chaos) struct Pick(pub(in crate::chaos) u32);
 
 /// The names of all faults, for `--without`.
-pub(in crate::chaos) const NAMES: [&str; 39] = [
+pub(in crate::chaos) const NAMES: [&str; 41] = [
     "cancel",
     "cancel-young",
     "cancel-all",
@@ -57,6 +57,8 @@ pub(in crate::chaos) const NAMES: [&str; 39] = [
     "fork-storm",
     "idle-connections",
     "gpu-shifted",
+    "gpu-sick",
+    "xid-storm",
 ];
 
 /// One thing that goes wrong.
@@ -110,6 +112,34 @@ pub(in crate::chaos) enum Fault {
     IdleConnections,
     /// The driver and its proc files list one GPU less, so that others have another index, and later all of them again.
     GpuShifted(Node, u32),
+    /// A GPU becomes unhealthy, and its node leaves it out until it is well.
+    GpuSick(Node, u32, Ailment),
+}
+
+/// The way in which a GPU becomes unhealthy. docs/operations.md, "Unhealthy GPUs", says what each does to the GPU and its jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::chaos) enum Ailment {
+    /// The driver reports an error with this Xid.
+    Xid(u32),
+    /// The same, and the driver asks for a reset of the GPU.
+    AsksForReset(u32),
+    /// An uncorrectable memory error.
+    Ecc,
+    /// No row is left to remap to.
+    RemapFailed,
+    /// It is too hot.
+    Hot,
+    /// An administrator says so.
+    Told,
+    /// The driver reports an error with Xid 48, and 10,000 errors of programs.
+    Storm,
+}
+
+impl Ailment {
+    /// Tells whether the GPU's jobs are requeued: after Xids 79 and 95.
+    pub(in crate::chaos) fn requeues(self) -> bool {
+        matches!(self, Self::Xid(79 | 95) | Self::AsksForReset(79 | 95))
+    }
 }
 
 /// What a directory has no more room for.
@@ -222,6 +252,8 @@ impl Fault {
             Self::ForkStorm(..) => "fork-storm",
             Self::IdleConnections => "idle-connections",
             Self::GpuShifted(..) => "gpu-shifted",
+            Self::GpuSick(_, _, Ailment::Storm) => "xid-storm",
+            Self::GpuSick(..) => "gpu-sick",
         }
     }
 }
@@ -253,6 +285,7 @@ impl fmt::Display for Fault {
             Self::FullRunDir(node, _) => write!(f, " on {}", node.name()),
             Self::ForkStorm(node, user) => write!(f, " on {} (user {user})", node.name()),
             Self::GpuShifted(node, gpu) => write!(f, " on {}, GPU {gpu}", node.name()),
+            Self::GpuSick(node, gpu, ailment) => write!(f, " on {}, GPU {gpu} ({ailment:?})", node.name()),
             Self::Takeover { .. } | Self::Reconfigure(_) | Self::IdleConnections => Ok(()),
         }
     }

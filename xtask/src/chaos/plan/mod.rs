@@ -11,7 +11,9 @@ mod kinds;
 use std::collections::VecDeque;
 
 use dice::Dice;
-pub(super) use fault::{Broker, Daemon, Driver, Fault, FileChange, FullOf, JobState, Node, Pick, Work};
+pub(super) use fault::{
+    Ailment, Broker, Daemon, Driver, Fault, FileChange, FullOf, JobState, Node, Pick, Work,
+};
 pub(super) use kinds::{KINDS, OrderKind, Promise, Size};
 
 /// A job to be submitted.
@@ -101,7 +103,9 @@ impl Plan {
             last.then_ms = pause;
         }
         let fault = self.fault();
-        let lasts = self.dice.between(300, 5_000);
+        // Jobs have time to begin while a GPU is left out.
+        let (least, most) = if matches!(fault, Fault::GpuSick(..)) { (8_000, 14_000) } else { (300, 5_000) };
+        let lasts = self.dice.between(least, most);
         self.push(Event::Strike(self.round, fault), 100);
         for _ in 0..after {
             self.submission();
@@ -165,14 +169,34 @@ fn driver(dice: &mut Dice, what: Driver) -> Fault {
     Fault::Driver(node(dice), gpu, what)
 }
 
+/// The ways in which a GPU becomes unhealthy. Those that requeue its jobs come in half of the cases.
+const AILMENTS: [Ailment; 10] = [
+    Ailment::Xid(48),
+    Ailment::Xid(79),
+    Ailment::Xid(79),
+    Ailment::Xid(95),
+    Ailment::AsksForReset(95),
+    Ailment::AsksForReset(119),
+    Ailment::Ecc,
+    Ailment::RemapFailed,
+    Ailment::Hot,
+    Ailment::Told,
+];
+
+/// One of these on a GPU that both nodes have.
+fn sick(dice: &mut Dice, all: &[Ailment]) -> Fault {
+    let (node, gpu) = (node(dice), dice.below(4));
+    Fault::GpuSick(node, gpu, all[dice.index(all.len())])
+}
+
 /// Minutes, of one node or of all.
 fn clock(dice: &mut Dice, sign: i64) -> Fault {
     let node = if dice.percent(50) { None } else { Some(node(dice)) };
     Fault::Clock(node, sign * i64::from(dice.between(60, 240)))
 }
 
-/// One of each kind; those that hit slurmctld and slurmd come twice as often.
-const FAULTS: [fn(&mut Dice) -> Fault; 42] = [
+/// One of each kind; those that hit slurmctld and slurmd, and unhealthy GPUs, come twice as often.
+const FAULTS: [fn(&mut Dice) -> Fault; 45] = [
     |d| Fault::Cancel(JobState::Pending, pick(d)),
     |d| Fault::Cancel(JobState::Running, pick(d)),
     |d| Fault::Cancel(JobState::Completing, pick(d)),
@@ -219,6 +243,9 @@ const FAULTS: [fn(&mut Dice) -> Fault; 42] = [
     |_| Fault::IdleConnections,
     // Not the last GPU of a node, after which none shifts.
     |d| Fault::GpuShifted(node(d), d.below(3)),
+    |d| sick(d, &AILMENTS),
+    |d| sick(d, &AILMENTS),
+    |d| sick(d, &[Ailment::Storm]),
 ];
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use lab::{Cluster, HarnessError};
 pub(super) use layout::{Holder, Place};
 pub(super) use node_files::JournalEntry;
 pub(super) use node_files::journal;
-pub(super) use processes::{BrokerProcess, MpsDaemon, Processes, StepDaemon, Task, scan};
+pub(super) use processes::{BrokerProcess, MpsDaemon, Processes, StepDaemon, Task, scan, ticks};
 pub(super) use slurm::{Job, name_of};
 
 /// One look at the cluster.
@@ -40,6 +40,8 @@ pub(super) struct SeenNode {
     pub(super) layout: Vec<Place>,
     /// The reason stands in its place.
     pub(super) takes_no_gpu_jobs: bool,
+    /// Numbers of the GPUs that it has named as unhealthy.
+    pub(super) left_out: Vec<u32>,
     pub(super) gpus: Vec<SeenGpu>,
     pub(super) journal: Vec<JournalEntry>,
     /// Files in the journal that say something other than a job.
@@ -107,6 +109,7 @@ pub(super) fn look(cluster: &Cluster) -> Result<Seen, HarnessError> {
     let Processes { tasks, mps, brokers, steps } = scan(cluster);
     let states = slurm::nodes(cluster)?;
     let layouts = cluster.published_layouts()?;
+    let left_out = slurm::left_out(cluster)?;
     let mut nodes = Vec::new();
     for name in cluster.nodes() {
         let slurm::NodeState { state, reason, reason_since } = states.get(name).cloned().unwrap_or_default();
@@ -120,6 +123,7 @@ pub(super) fn look(cluster: &Cluster) -> Result<Seen, HarnessError> {
             reason_since,
             layout: layout::parse(line),
             takes_no_gpu_jobs: line.starts_with("tessera unfit: "),
+            left_out: left_out.get(name).cloned().unwrap_or_default(),
             gpus: driver::gpus(cluster, name)?,
             journal,
             journal_rest,

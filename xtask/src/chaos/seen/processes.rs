@@ -119,7 +119,7 @@ fn broker(pid: i32, mark: &str) -> Option<BrokerProcess> {
 }
 
 /// Now, in clock ticks since boot: hundredths of a second, as `/proc/PID/stat` has them.
-fn ticks() -> u64 {
+pub(in crate::chaos) fn ticks() -> u64 {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
     let digits: String =
         text.split(' ').next().unwrap_or_default().chars().filter(char::is_ascii_digit).collect();

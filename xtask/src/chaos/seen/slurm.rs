@@ -17,6 +17,8 @@ pub(in crate::chaos) struct Job {
     pub(in crate::chaos) reason: String,
     /// Nodes it has or had.
     pub(in crate::chaos) nodes: Vec<String>,
+    /// How often it was requeued.
+    pub(in crate::chaos) restarts: u32,
     /// When it began or would begin, in seconds since 1970; `None` if Slurm does not know.
     pub(in crate::chaos) start: Option<u64>,
 }
@@ -64,6 +66,7 @@ fn job(line: &str) -> Option<Job> {
         state: get("JobState=").to_owned(),
         reason: get("Reason=").to_owned(),
         nodes: node_list(get("NodeList=")),
+        restarts: get("Restarts=").parse().unwrap_or(0),
         start: get("StartTime=").parse().ok(),
     })
 }
@@ -107,6 +110,25 @@ fn node(line: &str) -> Option<(String, NodeState)> {
     Some((name, NodeState { state, reason, reason_since }))
 }
 
+/// The GPUs that each node has named as unhealthy.
+pub(super) fn left_out(cluster: &Cluster) -> Result<BTreeMap<String, Vec<u32>>, HarnessError> {
+    let out = cluster.run(User::Root, "sinfo", &["-h", "-N", "-O", "nodelist:64,extra:16000"])?.ok()?;
+    Ok(out
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(node, extra)| (node.to_owned(), sick(extra)))
+        .collect())
+}
+
+/// Reads `sick=3:1764097557:xid_79,5:1764097600:hot` among the words of a node.
+fn sick(extra: &str) -> Vec<u32> {
+    let word = extra.split_whitespace().find_map(|word| word.strip_prefix("sick="));
+    word.into_iter()
+        .flat_map(|word| word.split(','))
+        .filter_map(|one| one.split_once(':')?.0.parse().ok())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,9 +144,17 @@ mod tests {
     }
 
     #[test]
+    fn the_gpus_that_a_node_leaves_out_are_read() {
+        let line = "tessera gpu0-7=free sick=3:1764097557:xid_79,5:1764097600:hot node=same:1764097557:9f";
+        assert_eq!(sick(line), [3, 5]);
+        assert_eq!(sick("tessera gpu0-7=free sick=none"), Vec::<u32>::new());
+        assert_eq!(sick("(null)"), Vec::<u32>::new());
+    }
+
+    #[test]
     fn a_line_of_scontrol_is_read() {
         let line = "JobId=14 ArrayJobId=13 JobName=chaos7 UserId=tessera-bob(1002) GroupId=x(1002) JobState=RUNNING \
-                    Reason=None StartTime=1700000000 ReqNodeList=(null) NodeList=n[1-2] BatchHost=n1";
+                    Reason=None Restarts=2 StartTime=1700000000 ReqNodeList=(null) NodeList=n[1-2] BatchHost=n1";
         let expected = Job {
             id: 14,
             order: Some(7),
@@ -132,6 +162,7 @@ mod tests {
             state: "RUNNING".to_owned(),
             reason: "None".to_owned(),
             nodes: vec!["n1".to_owned(), "n2".to_owned()],
+            restarts: 2,
             start: Some(1_700_000_000),
         };
         assert_eq!(job(line), Some(expected));

@@ -107,3 +107,23 @@ fn a_directory_that_has_no_locks_keeps_no_node_from_saying_that_it_is_unfit() {
     assert!(stand.slurm().block_gpu_jobs(&stand.settings, "state_dir is a file").unwrap());
     assert_eq!(stand.extra(), "tessera unfit: state_dir is a file");
 }
+
+#[test]
+fn one_task_of_an_array_is_requeued() {
+    let stand = Stand::new();
+    let program = |name: &str, text: &str| {
+        fs::write(stand.dir.path().join(name), text).unwrap();
+        fs::set_permissions(stand.dir.path().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    program("scontrol", "#!/bin/sh\necho \"$*\" > \"${0%/*}/ran\"\n");
+    let requeued = |shown: &str| {
+        program("squeue", &format!("#!/bin/sh\nprintf '{shown}'\n"));
+        stand.slurm().requeue(JobId(12)).unwrap();
+        fs::read_to_string(stand.dir.path().join("ran")).unwrap().trim().to_owned()
+    };
+    assert_eq!(requeued("13 12 0\\n12 12 2\\n"), "requeue 12_2");
+    assert_eq!(requeued("12 12 N/A\\n"), "requeue 12");
+    assert_eq!(requeued(""), "requeue 12");
+    // A waiting array.
+    assert_eq!(requeued("12 12 3-5\\n"), "requeue 12");
+}

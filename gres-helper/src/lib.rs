@@ -11,6 +11,7 @@ mod ffi;
 #[cfg(test)]
 mod fixtures;
 mod harm;
+mod long_texts;
 mod modify;
 mod request_change;
 mod site;

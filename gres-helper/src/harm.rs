@@ -42,6 +42,8 @@ pub(crate) struct Faults {
 /// Part of a submission that harms others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Harm {
+    /// A field with more bytes than this.
+    TooLong(&'static str, usize),
     /// So many variables in the job's environment.
     Variables(u32),
     /// `extra`, before 23.02: the job's record keeps the message's own text, and both free it.
@@ -89,6 +91,7 @@ impl Harm {
     /// Says why the job is refused, and what would do.
     pub(crate) fn refusal(&self) -> Refusal {
         let why = match self {
+            Harm::TooLong(field, most) => format!("its {field} has more than {most} bytes; shorten it"),
             Harm::Variables(n) => format!(
                 "the job's environment has {n} variables; at most {MAX_VARIABLES} are accepted, because Slurm takes so long to \
                  copy more that the node is drained; --export=NAME,... passes fewer"

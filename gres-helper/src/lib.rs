@@ -12,6 +12,7 @@ mod ffi;
 mod fixtures;
 mod harm;
 mod kept;
+mod long_texts;
 mod modify;
 mod request_change;
 mod site;

@@ -86,9 +86,10 @@ pub(crate) fn modify(
 /// Names the harm of a change: slurmctld divides by its tasks per socket, too. If it names lists of GRES, slurmctld checks them
 /// with the job's own.
 fn harm_of_change(change: &Described, job: &Recorded) -> Option<Harm> {
-    let divides = change.harm.clone().filter(|harm| *harm == Harm::NoTasksPerSocket);
+    let counts = |harm: &Harm| matches!(harm, Harm::NoTasksPerSocket | Harm::TooLong(..));
+    let own = change.harm.clone().filter(counts);
     let lists = (change.tres != Tres::default()).then(|| tres_after(&change.tres, &job.tres));
-    divides.or_else(|| Harm::of_lists(job.spread, &lists?))
+    own.or_else(|| Harm::of_lists(job.spread, &lists?))
 }
 
 /// A list of another GRES takes the place of the one that holds a managed job's GPUs, and Slurm then gives it none: they stay.

@@ -1,7 +1,7 @@
 //! A submission as a whole.
 
-use admission::Ruling;
 use admission::gres_list::with_entry;
+use admission::{Refusal, Ruling};
 use protocol::wire::encode_request;
 use protocol::{AdminComment, Isolation};
 
@@ -30,11 +30,23 @@ fn joined(notes: impl Iterator<Item = String>) -> Option<String> {
     notes.reduce(|all, next| format!("{all}; {next}"))
 }
 
+/// Refuses the GRES that stands for another request of a pending job. Slurm passes over it if its count is 0, and gives the job the rest of
+/// the list, which would then be held to no limit here.
+fn change_named(job: &Described) -> Option<Refusal> {
+    job.new_request.as_ref()?;
+    Some(
+        "the GRES tessera is for tessera change of a job that waits; leave it out, and use the --gpu options of sbatch, srun and salloc"
+            .to_owned()
+            .into(),
+    )
+}
+
 fn ruled(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
     let config = rules.config();
     if let Some(why) = harm::of_env(job.bad_env.as_ref())
         .or_else(|| job.harm.as_ref().map(Harm::refusal))
         .or_else(|| slices_named(job, slurm))
+        .or_else(|| change_named(job))
     {
         return Answer::refused(Vec::new(), why);
     }
@@ -81,6 +93,7 @@ mod tests {
     use crate::fixtures::{Fake, MOLDABLE, asking, site};
     use admission::gres_list::Tres;
     use decision_counts::decisions::Reason;
+    use protocol::wire::request_in_gres;
 
     #[test]
     fn a_submission_gets_its_gres_and_loses_what_claims_to_be_a_placement() {
@@ -111,6 +124,21 @@ mod tests {
             let answer = submit(&job, rules, &Fake::default());
             assert_eq!(answer, Answer::refused(Vec::new(), Harm::SpreadGres.refusal()));
         }
+    }
+
+    #[test]
+    fn the_gres_of_a_change_hides_no_other_gres_of_a_submission() {
+        let named = |list: &str| {
+            let new_request = request_in_gres(list).map(|read| read.map_err(|why| why.to_string()));
+            Described { new_request, ..Described::default() }
+        };
+        for list in ["gres/tessera:0,gres/gpu:8", "gres/gpu:8,gres/tessera=0", "tessera", "tessera:7631"] {
+            for rules in [Rules::None, Rules::Of(&site())] {
+                let why = submit(&named(list), rules, &Fake::default()).refused.map(|why| why.text);
+                assert!(why.is_some_and(|why| why.contains("leave it out")), "{list}");
+            }
+        }
+        assert_eq!(submit(&named("gres/gpu:1"), Rules::None, &Fake::default()).refused, None);
     }
 
     #[test]

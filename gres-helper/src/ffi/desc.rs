@@ -13,6 +13,7 @@ use super::records::{Desc, Details, Job};
 use super::version;
 use crate::answer::{Effect, OnRecord};
 use crate::harm::{Fields, Harm};
+use crate::long_texts::bounded;
 use crate::submission::{Described, Recorded};
 use admission::gres_list::{Tres, gpu_bind, names_none};
 
@@ -49,7 +50,7 @@ pub(super) fn described(desc: Desc) -> Described {
         tasks_per_socket: desc.ntasks_per_socket(),
         spread: desc.bitflags() & numbers::SPREAD_JOB != 0,
     };
-    Described {
+    bounded(Described {
         // SAFETY: as above.
         request: unsafe { variable(desc.spank_job_env(), desc.spank_job_env_size(), REQUEST_ENV) },
         bad_env: env.and_then(|env| check_names(&env)).err(),
@@ -81,7 +82,7 @@ pub(super) fn described(desc: Desc) -> Described {
         comment: unsafe { text(desc.admin_comment()) },
         // SAFETY: slurm.h: null or NUL-terminated.
         licenses: unsafe { text(desc.licenses()) },
-    }
+    })
 }
 
 /// `--ntasks-per-gpu`, where it is given.

@@ -15,7 +15,7 @@ use error_chain::with_causes;
 use geometry::JobId;
 use gpu_node::{
     JobContext, LiveJobs, Numbering, RealiseError, ReconcileReport, blocks_gpu_jobs, hand_over, inspect,
-    lacks_broker, lacks_daemon, realise, reconcile, release, release_dead,
+    lacks_broker, lacks_daemon, mps, realise, reconcile, release, release_dead,
 };
 use node_driver::NvmlIndex;
 use node_journal::{Entry, Phase};
@@ -129,6 +129,10 @@ struct Done {
 
 fn put_right(local: &Local<'_>, if_dead: bool) -> Result<Done, Failure> {
     let mut text = String::new();
+    if if_dead {
+        // A second of each health check at most, and no prolog waits for it.
+        let _not_yet_gone = mps::still_there(&local.settings);
+    }
     if !if_dead || blocks_gpu_jobs(&local.settings) || hardware::lacks_gpu(local) {
         text.push_str(&hardware::check(local));
     }

@@ -44,11 +44,16 @@ fn a_run_directory_that_a_user_filled_is_no_fault_of_the_node() {
         // Whoever needs no room there is not concerned, and the user's own job gives everything back.
         node.realise(4, BOB, whole(&[0])).unwrap();
         [4, 3, 1].into_iter().for_each(|job| node.release(job));
+        // An ended daemon's files that there was no time to remove.
+        let left = run.join("mps/.away-gpu1-1-1/pipe");
+        std::fs::create_dir_all(&left).unwrap();
+        fill(&left, "c");
         let after = node.realise(5, BOB, share(2)).map(drop);
         let again = std::fs::read_dir(run.join("reserve")).map_or(0, Iterator::count);
+        let left = left.exists();
         node.release(5);
         assert!(Command::new("umount").arg("--lazy").arg(run).status().unwrap().success());
-        assert_eq!((kept, again), (49, 49), "a quarter, but for the directory");
+        assert_eq!((kept, again, left), (49, 49, false), "a quarter, but for the directory");
         let note = second.unwrap().join("; ");
         assert!(note.contains(&format!("the most is used by uid {ALICE}")), "{note}");
         assert!(matches!(error, RealiseError::JobFailed(Fault::Mps(_))), "{error:?}");

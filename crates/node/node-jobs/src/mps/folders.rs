@@ -168,14 +168,14 @@ fn entries(dir: &OwnedFd) -> Result<Vec<std::ffi::CString>, Errno> {
 
 /// Keys of directories that daemons left behind.
 pub fn left_dirs(settings: &Settings) -> Vec<String> {
-    names(settings).filter(|name| !name.starts_with(AWAY)).collect()
+    all_dirs(settings).filter(|name| !name.starts_with(AWAY)).collect()
 }
 
 /// Tries again to remove what was moved away; the paths of what is still there.
 pub fn still_there(settings: &Settings) -> Vec<PathBuf> {
     let base = settings.run_dir.join("mps");
     let Ok(mps) = open_dir(CWD, &base) else { return Vec::new() };
-    let mut away: Vec<String> = names(settings).filter(|name| name.starts_with(AWAY)).collect();
+    let mut away: Vec<String> = all_dirs(settings).filter(|name| name.starts_with(AWAY)).collect();
     let n = away.len().max(1);
     // One that somebody still writes to must not take the time of all others; of too many for one go, others are first
     // the next time.
@@ -186,7 +186,8 @@ pub fn still_there(settings: &Settings) -> Vec<PathBuf> {
     away.iter().map(|name| base.join(name)).collect()
 }
 
-fn names(settings: &Settings) -> impl Iterator<Item = String> {
+/// Names of the daemons' directories, with those that were moved away.
+pub(super) fn all_dirs(settings: &Settings) -> impl Iterator<Item = String> {
     let entries = std::fs::read_dir(settings.run_dir.join("mps")).into_iter().flatten().flatten();
     entries.map(|e| e.file_name().to_string_lossy().into_owned())
 }

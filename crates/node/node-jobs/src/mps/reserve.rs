@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::folders::{Paths, left_dirs};
+use super::folders::{Paths, all_dirs, still_there};
 use crate::settings::Settings;
 use node_driver::deadline::Deadline;
 use node_journal::own_dirs;
@@ -61,6 +61,10 @@ pub(super) fn is_short(settings: &Settings) -> bool {
 /// Gives a daemon that is to be started the room that root kept, if nothing else is left, and returns a line for the log. With
 /// plenty of room, root keeps some of it for the next time.
 pub(super) fn make_room(settings: &Settings) -> Option<String> {
+    // What daemons that have ended left there goes first: nobody needs it.
+    if is_short(settings) {
+        let _not_yet_gone = still_there(settings);
+    }
     if !is_short(settings) {
         keep(settings);
         return None;
@@ -125,7 +129,7 @@ const COUNT_TIME: Duration = Duration::from_millis(300);
 /// Says which daemon's user has the most files in `run_dir`, and how many bytes.
 pub(super) fn largest(settings: &Settings) -> String {
     let deadline = Deadline::after(COUNT_TIME);
-    let counted = left_dirs(settings).into_iter().map(|key| {
+    let counted = all_dirs(settings).map(|key| {
         let paths = Paths::of(settings, &key);
         (count(vec![paths.pipe.clone(), paths.log], &deadline), paths.pipe)
     });

@@ -9,12 +9,16 @@ type Group = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 /// The groups in the order in which help prints them.
 pub(crate) const GROUPS: [Group; 4] = [
-    ("For users", &["explain", "free", "why", "report"], &["change", "top", "times", "tasks", "profiles"]),
+    (
+        "For users",
+        &["explain", "free", "why", "change", "report", "usage"],
+        &["top", "times", "tasks", "profiles"],
+    ),
     ("For batches", &["plan"], &["planner"]),
     (
         "For administrators",
-        &["setup", "check", "doctor", "layout", "usage", "exporter"],
-        &["history", "idle", "power", "discover", "node"],
+        &["setup", "check", "doctor", "layout"],
+        &["exporter", "history", "idle", "power", "discover", "node"],
     ),
     ("Other", &["lab"], &["completions", "man-pages"]),
 ];

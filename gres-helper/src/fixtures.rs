@@ -16,6 +16,8 @@ pub(crate) struct Fake {
     pub(crate) adds_gres: bool,
     /// Limits of Slurm, each with its partition.
     pub(crate) limits: Vec<(&'static str, SlurmLimit)>,
+    /// The GPUs of n1 are of another type.
+    pub(crate) kinds: bool,
 }
 
 impl Slurm for Fake {
@@ -38,6 +40,9 @@ impl Slurm for Fake {
     }
 
     fn node_gres(&self, name: &str) -> Option<String> {
+        if self.kinds && name == "n1" {
+            return Some("gpu:h100:4,shard:320".to_owned());
+        }
         // slurm.conf gives n2 one GPU more than tessera.toml of these tests.
         Some(if name == "n2" { "gpu:a100:3,shard:120" } else { "gpu:a100:2,shard:80" }.to_owned())
     }

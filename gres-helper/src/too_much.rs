@@ -15,10 +15,11 @@ const MOST: usize = 8;
 
 /// Says what no node that the job may use has; `None`: one may have it, or that is not for us to say.
 pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> Option<String> {
-    let asked = of_gpus(&job.tres);
+    let all = of_gpus(&job.tres);
+    let asked: Vec<&Entry> = all.iter().filter(|entry| entry.per_node).collect();
     let few = config.nodes.iter().map(|spec| spec.gpus.len() as u64).min()?;
     let sum = sum(&asked);
-    let mut kinds = asked.iter().filter_map(kind_of).peekable();
+    let mut kinds = all.iter().filter_map(kind_of).peekable();
     let types = kinds.peek().map(|_| types_of(config, slurm)).unwrap_or_default();
     // Nodes are looked up one by one only for a job that asks for more than some nodes have, or for a type that none of the site's has.
     if sum <= few && kinds.all(|kind| types.contains(kind)) {
@@ -42,17 +43,22 @@ pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> 
     let has = |kind: &str, name: &str| {
         slurm.node_gres(name).is_some_and(|gres| gpu_types_in(&gres).iter().any(|t| t == kind))
     };
-    let unknown = asked.iter().find_map(|entry| {
-        let kind = kind_of(entry)?;
-        (!reached().any(|(_, name)| has(kind, name))).then_some((entry, kind))
-    });
-    let (entry, kind) = unknown?;
-    Some(format!(
-        "{}={}: no node that this job may use has GPUs of type {kind}; {}",
-        entry.option,
-        entry.text,
-        instead(kind, &types)
-    ))
+    all.iter().find_map(|entry| {
+        let (kind, asked) = (kind_of(entry)?, format!("{}={}", entry.option, entry.text));
+        let of_kind = reached().filter(|(_, name)| has(kind, name)).map(|(spec, _)| spec.gpus.len() as u64).max();
+        match of_kind {
+            None => Some(format!(
+                "{asked}: no node that this job may use has GPUs of type {kind}; {}",
+                instead(kind, entry.option, &types)
+            )),
+            Some(most) if entry.per_node && entry.count > most => Some(format!(
+                "{asked}: no node that this job may use has more than {most} GPU{} of type {kind}; ask for fewer on each node, and \
+                 for more nodes by -N",
+                if most == 1 { "" } else { "s" }
+            )),
+            Some(_) => None,
+        }
+    })
 }
 
 /// Types of GPUs of the first node of each `[[nodes]]`.
@@ -62,13 +68,14 @@ fn types_of(config: &SiteConfig, slurm: &impl Slurm) -> BTreeSet<String> {
 }
 
 /// Says what the user may have meant by a type that no node has.
-fn instead(kind: &str, types: &BTreeSet<String>) -> String {
-    // A MIG profile, as with GPUs that were cut by hand.
-    if kind
+fn instead(kind: &str, option: &str, types: &BTreeSet<String>) -> String {
+    // As with GPUs that were cut by hand: 1g.5gb, a100_1g.5gb.
+    let word = kind.rsplit(['_', '-']).next().unwrap_or_default().to_ascii_lowercase();
+    let of_size = word
         .split_once("g.")
-        .is_some_and(|(slices, memory)| slices.parse::<u8>().is_ok() && memory.contains("gb"))
-    {
-        return format!("a MIG instance is --gpu-isolation=mig:{kind}, without --gres");
+        .is_some_and(|(slices, memory)| slices.parse::<u8>().is_ok() && memory.contains("gb"));
+    if of_size {
+        return format!("a MIG instance is --gpu-isolation=mig:{word}, without {option}");
     }
     let names: Vec<&str> = types.iter().map(String::as_str).take(MOST).collect();
     match (nearest(kind, names.iter().copied()), &names[..]) {
@@ -78,21 +85,21 @@ fn instead(kind: &str, types: &BTreeSet<String>) -> String {
     }
 }
 
-/// The entries that count GPUs per node.
+/// The entries that ask for GPUs.
 fn of_gpus(tres: &Tres) -> Vec<Entry> {
-    tres.gpu_entries()
-        .into_iter()
-        .filter(|entry| entry.name == "gpu" && entry.per_node && entry.count > 0)
-        .collect()
+    tres.gpu_entries().into_iter().filter(|entry| entry.name == "gpu" && entry.count > 0).collect()
 }
 
-fn sum(entries: &[Entry]) -> u64 {
+fn sum(entries: &[&Entry]) -> u64 {
     entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.count))
 }
 
-/// The type of GPU that an entry names: `a100` of `gpu:a100:2` and of `gpu:a100`.
+/// The type of GPU that an entry names: `a100` of `gpu:a100:2`, of `gpu:a100`, and of `a100:2` for `--gpus`.
 fn kind_of(entry: &Entry) -> Option<&str> {
-    let mut fields = entry.text.split([':', '=']).skip(1).filter(|field| *field != "no_consume");
+    let counted =
+        entry.text.strip_prefix("gpu").filter(|rest| rest.is_empty() || rest.starts_with([':', '=']));
+    let fields = counted.unwrap_or(&entry.text).split([':', '=']);
+    let mut fields = fields.filter(|field| !field.is_empty() && *field != "no_consume");
     let named = fields.next()?;
     (fields.next().is_some() || !is_count(named)).then_some(named)
 }
@@ -147,6 +154,57 @@ mod tests {
             "--gres=gpu:mi300x:1: no node that this job may use has GPUs of type mi300x; there are a100"
         );
         assert!(said("gres:gpu:2K").contains("more than 2 GPUs"));
+    }
+
+    #[test]
+    fn names_of_instances_that_were_cut_by_hand_are_understood() {
+        for kind in ["a100_1g.5gb", "nvidia_a100-sxm4-40gb_1g.5gb", "MIG-1g.5gb", "1G.5GB"] {
+            let what = said(&format!("gres:gpu:{kind}:1"));
+            let end = format!(
+                "has GPUs of type {kind}; a MIG instance is --gpu-isolation=mig:1g.5gb, without --gres"
+            );
+            assert!(what.ends_with(&end), "{what}");
+        }
+    }
+
+    #[test]
+    fn types_are_looked_up_for_every_option_and_counted_by_node() {
+        let of = |tres: Tres, gpus: &str| {
+            let text = format!(
+                "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = {gpus}\n[[nodes]]\nnames = \"n2\"\n\
+                 gpu = \"a100-40gb\"\ncount = 8\n"
+            );
+            let (config, errors) =
+                site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+            assert_eq!(errors, []);
+            let job = Described { tres, ..Described::default() };
+            note(&job, &config.unwrap(), &Fake { kinds: true, ..Fake::default() }).unwrap_or_default()
+        };
+        let per_job = |list: &str| Tres { per_job: Some(list.to_owned()), ..Tres::default() };
+        let per_task = |list: &str| Tres { per_task: Some(list.to_owned()), ..Tres::default() };
+        let per_node = |list: &str| Tres { per_node: Some(list.to_owned()), ..Tres::default() };
+        for good in ["gres:gpu:20", "gres:gpu:h100:20", "gres:gpu", "gres/gpu=2"] {
+            assert_eq!(of(per_job(good), "4"), "", "{good}");
+        }
+        let what = of(per_job("gres:gpu:A100:1"), "4");
+        assert!(
+            what.starts_with(
+                "--gpus=A100:1: no node that this job may use has GPUs of type A100; did you mean a100?"
+            ),
+            "{what}"
+        );
+        let what = of(per_task("gres/gpu:1g.10gb:1"), "4");
+        assert!(
+            what.ends_with("a MIG instance is --gpu-isolation=mig:1g.10gb, without --gpus-per-task"),
+            "{what}"
+        );
+        assert_eq!(
+            of(per_node("gres:gpu:h100:8"), "4"),
+            "--gres=gpu:h100:8: no node that this job may use has more than 4 GPUs of type h100; ask for fewer on each node, and for \
+             more nodes by -N"
+        );
+        assert_eq!(of(per_node("gres:gpu:a100:8"), "4"), "");
+        assert!(of(per_node("gres:gpu:h100:2"), "1").contains("more than 1 GPU of type h100;"));
     }
 
     #[test]

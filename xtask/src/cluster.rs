@@ -46,6 +46,9 @@ pub(crate) struct Up {
     /// Add a second slurmctld that takes over when the first is gone
     #[arg(long)]
     backup: bool,
+    /// Add slurmdbd with a database of its own, which `tessera report`, `usage` and `history` and Slurm's limits need
+    #[arg(long)]
+    accounting: bool,
     /// Remove what an earlier cluster left in the directory
     #[arg(long)]
     fresh: bool,
@@ -135,6 +138,9 @@ fn start(up: &Up) -> Result<(), TaskError> {
     }
     if up.backup {
         builder = builder.backup();
+    }
+    if up.accounting {
+        builder = builder.accounting();
     }
     if up.release {
         builder = builder.release();

@@ -17,6 +17,8 @@ const STILL_USABLE: [char; 2] = ['-', '+'];
 const RESERVED: [&str; 2] = ["reserved", "maint"];
 /// What sinfo adds to the state of a node in a reservation for maintenance.
 const IN_MAINTENANCE: char = '$';
+/// What sinfo adds to the state of a node that does not answer.
+const SILENT: char = '*';
 
 /// A node as sinfo shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub(crate) struct SinfoNode {
     pub(crate) takes_jobs: bool,
     /// It takes jobs of a reservation, and perhaps no others.
     pub(crate) reserved: bool,
+    /// It would take jobs, but its slurmd does not answer slurmctld. Slurm has no reason for such a node (`sinfo -R`) until it sets it down.
+    pub(crate) silent: bool,
     /// No job is on it.
     pub(crate) idle: bool,
     pub(crate) partitions: Vec<String>,
@@ -87,6 +91,7 @@ fn nodes_in(text: &str) -> HashMap<String, SinfoNode> {
         };
         let node = nodes.entry(node.to_owned()).or_default();
         node.takes_jobs |= USABLE.contains(&state.trim_end_matches(STILL_USABLE));
+        node.silent |= state.strip_suffix(SILENT).is_some_and(|state| USABLE.contains(&state));
         let bare = state.trim_end_matches(IN_MAINTENANCE);
         node.reserved |= RESERVED.contains(&bare) || bare != state && USABLE.contains(&bare);
         node.idle |= IDLE.contains(&bare) || RESERVED.contains(&bare);
@@ -103,7 +108,7 @@ mod tests {
     #[test]
     fn only_nodes_that_take_jobs() {
         let text = "n1   idle     gpu YES:4\nn1   idle     debug EXCLUSIVE\nn2   drained  gpu\nn3   mixed    gpu\nn4 reserved gpu\nn5\n\
-                    n6 mixed- gpu\nn7 planned gpu\nn8 allocated+ gpu\nn9 idle* gpu\nn10 mixed@ gpu\n";
+                    n6 mixed- gpu\nn7 planned gpu\nn8 allocated+ gpu\nn9 idle* gpu\nn10 mixed@ gpu\nn11 down* gpu\n";
         let nodes = nodes_in(text);
         assert_eq!(nodes["n1"].partitions, ["gpu", "debug"]);
         assert_eq!(nodes["n1"].whole_in, ["debug"]);
@@ -114,6 +119,9 @@ mod tests {
         let mut names: Vec<_> = usable.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         assert_eq!(names, ["n1", "n3", "n6", "n7", "n8"]);
+        let silent: Vec<_> =
+            nodes.iter().filter(|(_, node)| node.silent).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(silent, ["n9"], "a node that is down has a reason");
         assert!(nodes["n4"].reserved && nodes["n4"].idle && !nodes["n2"].reserved && !nodes["n3"].reserved);
         let text = "n1 maint gpu\nn2 mixed$ gpu\nn3 drained$ gpu\n";
         let reserved = nodes_in(text).into_iter().filter(|(_, n)| n.reserved && !n.takes_jobs);

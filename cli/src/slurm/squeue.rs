@@ -85,6 +85,11 @@ impl QueuedJob {
         }
     }
 
+    /// Counts the jobs of this line, as `squeue -r` lists them: of an array all tasks that wait. Tasks that squeue has cut are left out.
+    pub(crate) fn jobs(&self) -> usize {
+        self.array.as_ref().map_or(1, |(_, tasks)| count_tasks(tasks))
+    }
+
     /// How many jobs wait in this line: the tasks of an array, no more than it lets run at once.
     pub(crate) fn waiting(&self) -> usize {
         let Some((_, tasks)) = &self.array else { return 1 };

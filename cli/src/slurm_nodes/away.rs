@@ -17,6 +17,8 @@ pub(crate) struct NotTaking {
 pub(crate) enum Away {
     /// It is drained, down or the like.
     State,
+    /// Its slurmd does not answer.
+    Silent,
     /// It is kept for the jobs of a reservation.
     Reserved {
         by: String,
@@ -49,8 +51,9 @@ impl Away {
         reservations: &[Reservation],
         job: &CallersJob<'_>,
     ) -> Option<Self> {
+        let silent = node.is_some_and(|node| node.silent);
         let Some(node) = node.filter(|node| node.takes_jobs || node.reserved) else {
-            return Some(Self::State);
+            return Some(if silent { Self::Silent } else { Self::State });
         };
         let CallersJob { own, now, runs_s } = *job;
         let others = || reservations.iter().filter(|other| other.keeps(name, own));
@@ -77,6 +80,7 @@ impl Away {
     pub(crate) fn words(&self) -> String {
         match self {
             Self::State => "takes no jobs now; `sinfo -R` says why".to_owned(),
+            Self::Silent => "takes no jobs now: its slurmd does not answer".to_owned(),
             Self::Reserved { by, left: Some(left) } => {
                 format!("reserved by {by} for another {}", span(*left))
             }
@@ -106,7 +110,7 @@ pub(crate) fn by_reason(nodes: &[NotTaking]) -> Vec<(Vec<String>, String)> {
 pub(crate) fn json(nodes: &[NotTaking]) -> (Value, Value) {
     let names = nodes.iter().map(|node| node.name.as_str()).collect();
     let reserved = nodes.iter().filter_map(|NotTaking { name, why }| match why {
-        Away::State => None,
+        Away::State | Away::Silent => None,
         Away::Reserved { by, left } => Some(json!({ "node": name, "reservation": by, "left_s": left })),
         Away::ReservedUnseen => Some(json!({ "node": name, "reservation": null, "left_s": null })),
         Away::SoonReserved { by, wait } | Away::NotBegun { by, wait } => {
@@ -114,4 +118,20 @@ pub(crate) fn json(nodes: &[NotTaking]) -> (Value, Value) {
         }
     });
     (names, reserved.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_does_not_answer_is_told_from_one_that_is_drained() {
+        let job = CallersJob { own: None, now: 0, runs_s: None };
+        let of = |silent| {
+            let node = sinfo::SinfoNode { silent, ..sinfo::SinfoNode::default() };
+            Away::of("n1", Some(&node), &[], &job).map(|why| why.words()).unwrap_or_default()
+        };
+        assert_eq!(of(true), "takes no jobs now: its slurmd does not answer");
+        assert_eq!(of(false), "takes no jobs now; `sinfo -R` says why");
+    }
 }

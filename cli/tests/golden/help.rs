@@ -16,24 +16,24 @@ fn help() {
     Usage: tessera [OPTIONS] <COMMAND>
 
     For users:
-      explain   Explain what a request would get, and why
-      free      Show what could start now, and where
-      why       Say why a job waits, and when it could start
-      report    Show what a job got, what it used and what it cost
+      explain  Explain what a request would get, and why
+      free     Show what could start now, and where
+      why      Say why a job waits, and when it could start
+      change   Change what a pending job asks of GPUs
+      report   Show what a job got, what it used and what it cost
+      usage    Show what jobs held of GPUs, and what they used of that
 
     For batches:
-      plan      Plan a batch of tasks on GPUs that repartition
+      plan     Plan a batch of tasks on GPUs that repartition
 
     For administrators:
-      setup     Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
-      check     Check tessera.toml
-      doctor    Check that journal, driver, device nodes, MPS and Slurm agree
-      layout    Draw each GPU as its slices
-      usage     Show what jobs held of GPUs, and what they used of that
-      exporter  Serve metrics for Prometheus, and a page that shows the cluster
+      setup    Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
+      check    Check tessera.toml
+      doctor   Check that journal, driver, device nodes, MPS and Slurm agree
+      layout   Draw each GPU as its slices
 
     Other:
-      lab       Simulate, score and fit: no job and no node is touched
+      lab      Simulate, score and fit: no job and no node is touched
 
     All commands: tessera --help. One of them: tessera COMMAND --help
 
@@ -59,8 +59,9 @@ fn help() {
       explain      Explain what a request would get, and why
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
-      report       Show what a job got, what it used and what it cost
       change       Change what a pending job asks of GPUs
+      report       Show what a job got, what it used and what it cost
+      usage        Show what jobs held of GPUs, and what they used of that
       top          Watch nodes, GPUs and jobs in the terminal
       times        Show how long the jobs of each profile took on each instance size
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
@@ -75,7 +76,6 @@ fn help() {
       check        Check tessera.toml
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
       layout       Draw each GPU as its slices
-      usage        Show what jobs held of GPUs, and what they used of that
       exporter     Serve metrics for Prometheus, and a page that shows the cluster
       history      Show day by day how instances came and went, and how much jobs held
       idle         Show who holds GPUs without using them

@@ -4,7 +4,7 @@ mod records;
 
 use clap::Args;
 use protocol::wire::{encode_as_gres, parse_request};
-use protocol::{AdminComment, CommentBody, Request};
+use protocol::{AdminComment, CommentBody, Isolation, Request};
 
 use records::{Number, Waiting, number, records};
 
@@ -34,9 +34,45 @@ pub(crate) struct ChangeArgs {
     job: Number,
     #[command(flatten)]
     request: GpuOptions,
+    #[command(flatten)]
+    slurms: SlurmsOwn,
+}
+
+/// Options of sbatch that count whole GPUs. scontrol changes these; they are taken here only to say so.
+#[derive(Args)]
+struct SlurmsOwn {
+    #[arg(long, short = 'G', hide = true, value_name = "N")]
+    gpus: Option<String>,
+    #[arg(long, hide = true, value_name = "N")]
+    gpus_per_node: Option<String>,
+    #[arg(long, hide = true, value_name = "N")]
+    gpus_per_task: Option<String>,
+    #[arg(long, hide = true, value_name = "LIST")]
+    gres: Option<String>,
+}
+
+impl SlurmsOwn {
+    /// Says how the number of whole GPUs is changed, if the user has given one of these options.
+    fn refused(&self) -> Option<Failure> {
+        let Self { gpus, gpus_per_node, gpus_per_task, gres } = self;
+        let given = [
+            ("--gpus", gpus),
+            ("--gpus-per-node", gpus_per_node),
+            ("--gpus-per-task", gpus_per_task),
+            ("--gres", gres),
+        ];
+        let (name, _) = given.into_iter().find(|(_, value)| value.is_some())?;
+        Some(
+            Failure::new(format!("{name} is an option of Slurm's, which this command does not change"))
+                .hint("for another number of whole GPUs: scontrol update JobId=4711 Gres=gpu:2"),
+        )
+    }
 }
 
 pub(crate) fn run(args: &ChangeArgs) -> Result<Outcome, Failure> {
+    if let Some(refused) = args.slurms.refused() {
+        return Err(refused);
+    }
     let request = args.request.request().map_err(|refusals| {
         let lines: Vec<String> = refusals.iter().map(ToString::to_string).collect();
         Failure::new(lines.join("\n"))
@@ -94,10 +130,20 @@ fn changed(record: &Waiting, request: &Request) -> Result<String, Refused> {
     }
     // slurmctld has filled in the site's defaults. Where the AdminComment is the site's own, it does not show them.
     let asks = after.and_then(|comment| comment.asks).and_then(|asks| parse_request(&asks).ok());
-    let asks = asks.unwrap_or_else(|| request.clone()).in_words();
+    let asks = asks.unwrap_or_else(|| request.clone());
+    let note = if stays_whole(request, &asks) { STAYS_WHOLE } else { "" };
+    let asks = asks.in_words();
     let before = record.asked.as_deref().and_then(|asked| parse_request(asked).ok());
     let before = before.map_or_else(String::new, |before| format!("; before: {}", before.in_words()));
-    Ok(format!("job {} asks for {asks} now{before}\n", record.number))
+    Ok(format!("job {} asks for {asks} now{before}\n{note}", record.number))
+}
+
+const STAYS_WHOLE: &str = "It counts whole GPUs, so it gets more than the request says. For a part of a GPU add --gpu-isolation=mig or mps.\n";
+
+/// Tells whether the user said how much of a GPU the job needs, and the job still gets whole ones because Slurm counts these for it.
+fn stays_whole(request: &Request, asks: &Request) -> bool {
+    let part = request.mem_mib.is_some() || request.threads.is_some();
+    part && request.isolation == Isolation::Auto && asks.isolation == Isolation::Whole
 }
 
 /// Tessera's reason in what scontrol said. Before 23.02 slurmctld has no place for it in its answer, and the job's AdminComment has it.
@@ -119,6 +165,16 @@ fn without_slurms_words(why: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_stays_with_whole_gpus_says_so() {
+        let of = |text| parse_request(text).unwrap();
+        let (part, whole) = (of("v1 iso=auto mem=9537"), of("v1 iso=whole mem=9537 gpus=2"));
+        assert!(stays_whole(&part, &whole));
+        assert!(!stays_whole(&part, &part), "it gets a part");
+        assert!(!stays_whole(&whole, &whole), "the user named whole GPUs");
+        assert!(!stays_whole(&of("v1 iso=auto"), &whole), "the user named no part");
+    }
 
     #[test]
     fn the_reason_is_tesseras_or_that_of_slurm() {

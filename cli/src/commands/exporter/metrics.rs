@@ -215,8 +215,9 @@ fn places(registry: &mut Registry, whole: &Wholeness) {
 }
 
 fn jobs(registry: &mut Registry, seen: &ClusterSnapshot, whole: &Wholeness, now: u64) {
-    let lost = seen.jobs.iter().filter(|job| job.state == "PENDING").filter_map(request);
-    let lost = lost.filter(|request| whole.is_lost(request)).count();
+    let lost = seen.jobs.iter().filter(|job| job.state == "PENDING");
+    let lost = lost.filter(|job| request(job).is_some_and(|request| whole.is_lost(&request)));
+    let lost = lost.map(|job| job.jobs()).fold(0, usize::saturating_add);
     gauge(
         registry,
         "pending_jobs_fragmented",
@@ -242,10 +243,11 @@ fn jobs(registry: &mut Registry, seen: &ClusterSnapshot, whole: &Wholeness, now:
     for job in seen.jobs.iter().filter(|job| !job.ended()) {
         let Some(kind) = kind(job) else { continue };
         let own = || ("kind", kind.to_owned());
-        count.get_or_create(&vec![own(), ("state", job.state.to_lowercase())]).inc();
+        let n = i64::try_from(job.jobs()).unwrap_or(i64::MAX);
+        count.get_or_create(&vec![own(), ("state", job.state.to_lowercase())]).inc_by(n);
         if job.state == "PENDING" {
-            pending.get_or_create(&vec![own(), ("reason", job.reason.clone())]).inc();
-            held.get_or_create(&vec![own(), ("by", held_by(job).to_owned())]).inc();
+            pending.get_or_create(&vec![own(), ("reason", job.reason.clone())]).inc_by(n);
+            held.get_or_create(&vec![own(), ("by", held_by(job).to_owned())]).inc_by(n);
             let waits = job.submit.map_or(0, |submit| now.saturating_sub(submit));
             let longest = oldest.entry(kind).or_default();
             *longest = waits.max(*longest);
@@ -295,6 +297,20 @@ mod tests {
             "tessera_idle_silent_nodes 1",
         ] {
             assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn each_task_of_an_array_that_waits_counts() {
+        let mut seen = crate::cluster_snapshot::tests::seen();
+        seen.jobs[2].array = Some((20, "1-3,7%2".to_owned()));
+        let shown =
+            text(Some(&seen), &Changes::default(), &Waits::default(), &Counted::default(), (0, false), 0);
+        for line in [
+            "tessera_jobs{kind=\"mig\",state=\"pending\"} 4",
+            "tessera_jobs{kind=\"mig\",state=\"running\"} 1",
+        ] {
+            assert!(shown.lines().any(|one| one == line), "{line}: {shown}");
         }
     }
 

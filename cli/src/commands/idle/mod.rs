@@ -7,6 +7,7 @@ mod text;
 use std::path::PathBuf;
 
 use clap::Args;
+use gpu_idle::LEAST_S;
 
 use crate::clock::since;
 use crate::cluster_snapshot;
@@ -33,8 +34,8 @@ Examples:
   tessera idle --act --dry-run     what would be done about them now
   tessera idle --act               do it")]
 pub(crate) struct IdleArgs {
-    /// Only jobs that are idle at least this long: 90m, 2h or 7d; a number alone is days
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = since)]
+    /// Only jobs that are idle at least this long, 10m or more: 90m, 2h or 7d; a number alone is days
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = at_least)]
     since: u64,
     /// Warn users and end jobs as [idle] in tessera.toml says
     #[arg(long, conflicts_with_all = ["since", "json"])]
@@ -69,4 +70,25 @@ pub(crate) fn run(args: &IdleArgs, globals: &Globals) -> Result<Outcome, Failure
         return Ok(Outcome::json(&text::json(&held, &found.silent, seen.at), 0));
     }
     Ok(Outcome::ok(text::of(&held, &found.silent, seen.at, args.since)))
+}
+
+/// Reads a time in seconds for which a job has been idle. Nodes name no job that has been idle for less than [`LEAST_S`].
+fn at_least(text: &str) -> Result<u64, String> {
+    let seconds = since(text)?;
+    let known = seconds >= LEAST_S;
+    known
+        .then_some(seconds)
+        .ok_or_else(|| "nodes name a job when it has been idle for 10 minutes: 10m or more".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_for_which_nodes_name_no_job_is_refused() {
+        assert_eq!(at_least("10m"), Ok(600));
+        assert_eq!(at_least("2h"), Ok(7200));
+        assert!(at_least("9m").unwrap_err().ends_with("10m or more"));
+    }
 }

@@ -121,10 +121,16 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
             request.gpus = per_node();
             Ok(request)
         }
-        _ => Err(format!(
-            "{}={} does not go with {asked}: it asks for whole GPUs; leave it out, or use --gpu-isolation=whole",
-            first.option, first.text
-        )),
+        _ => {
+            let mig = matches!(request.isolation, Isolation::Mig(_)) && request.instances == 1;
+            let several = (mig && first.per_node && first.count > 1)
+                .then(|| format!(" for {0} instances use --gpu-instances={0} instead,", first.count))
+                .unwrap_or_default();
+            Err(format!(
+                "{}={} does not go with {asked}: it asks for whole GPUs; leave it out,{several} or use --gpu-isolation=whole",
+                first.option, first.text
+            ))
+        }
     }
 }
 

@@ -119,7 +119,22 @@ fn refused_values() {
     let cases: &[(Opt, &[&str])] = &[
         (
             Opt::Isolation,
-            &["mgi", "", "mig:", "mig:2G.10GB", "mig:../x", "%s", "MIG", "mps:3G", "1g.5gb", "hole", "3G"],
+            &[
+                "mgi",
+                "",
+                "mig:",
+                "mig:2G.10GB",
+                "mig:../x",
+                "%s",
+                "MIG",
+                "mps:3G",
+                "1g.5gb",
+                "hole",
+                "3G",
+                "gpu",
+                "Shared",
+                "slice",
+            ],
         ),
         (Opt::Mem, &["0", "-3G", "10X", "lots", "", "9999T"]),
         (Opt::Instances, &["0", "-1", "two", "1.5", "99999999999999999999", ""]),

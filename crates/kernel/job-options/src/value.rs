@@ -124,7 +124,14 @@ fn meant(text: &str) -> Option<String> {
     }
     let words = Opt::Isolation.words();
     let profile = format!("mig:{}", text.to_ascii_lowercase());
-    let named = words.iter().find(|word| **word == profile).map(String::as_str);
+    // Words that users have for a kind.
+    let other = match text.to_ascii_lowercase().as_str() {
+        "gpu" | "full" | "exclusive" => Some("whole"),
+        "share" | "shared" | "shard" => Some("mps"),
+        "slice" | "instance" => Some("mig"),
+        _ => None,
+    };
+    let named = words.iter().find(|word| **word == profile).map(String::as_str).or(other);
     let near = || only_nearest(text, words.iter().map(String::as_str));
     named.or_else(near).map(|meant| format!("did you mean {meant}?"))
 }
@@ -174,7 +181,12 @@ fn pattern(text: &str, read_file: &dyn Fn(&str) -> Result<String, String>) -> Re
         return Ok(named);
     }
     match text.strip_prefix("file:") {
-        None => Err(format!("is unknown: {}", Pattern::EXPECTED)),
+        None => {
+            let words = Opt::Pattern.words();
+            let near = only_nearest(text, words.iter().map(String::as_str).filter(|word| *word != "file:"));
+            let meant = near.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
+            Err(format!("is unknown: {meant}{}", Pattern::EXPECTED))
+        }
         Some("") => Err(format!("names no file: {}", Pattern::EXPECTED)),
         Some(path) => Pattern::parse_edges(&read_file(path)?).map_err(|e| e.to_string()),
     }

@@ -213,10 +213,10 @@ fn too_little_memory(gpu: &Gpu, request: &Request, need: u64, has: u64) -> (Stri
         );
         return (format!("{name} holds {}, {} asked", display_gb(has), display_gb(need)), Some(nearest));
     }
-    let what = if gpu.policy == MigPolicy::Off {
-        format!("{} has {} for jobs", model.key, display_gb(model.usable_mib()))
-    } else {
-        largest_instance(gpu)
+    let what = match (&gpu.policy, &request.isolation) {
+        (MigPolicy::Off, _) => format!("{} has {} for jobs", model.key, display_gb(model.usable_mib())),
+        (_, Isolation::Whole) => format!("{} has {} for jobs", model.key, display_gb(has)),
+        _ => largest_instance(gpu),
     };
     (what, Some(format!("ask --gpu-mem={} or less", size_option(has))))
 }

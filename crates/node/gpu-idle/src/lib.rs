@@ -18,5 +18,5 @@ mod verdict_tests;
 
 pub use held_job::HeldJob;
 pub use memory::{IdleMemory, Promise, Warned};
-pub use record::{DeviceSample, FRESH_S, IdleRecord, JobSample, Stretch, stretch};
+pub use record::{DeviceSample, FRESH_S, IdleRecord, JobSample, LEAST_S, Stretch, stretch};
 pub use verdict::{IdleStep, rule_of, verdict};

@@ -6,7 +6,7 @@ use protocol::{IdleJob, IdleWord};
 use serde::{Deserialize, Serialize};
 
 /// A device that is idle as long is spoken of, seconds.
-const LEAST_S: u64 = 600;
+pub const LEAST_S: u64 = 600;
 /// Samples that have to agree on it.
 const LEAST_LOOKS: u32 = 5;
 /// Longest time between two samples, seconds. What happened in a longer one is not known, and the device counts as used.

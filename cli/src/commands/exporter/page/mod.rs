@@ -141,7 +141,8 @@ fn trouble(out: &mut String, view: View<'_>) {
 }
 
 fn summary(seen: &ClusterSnapshot, now: u64) -> String {
-    let in_state = |state: &str| seen.jobs.iter().filter(|job| job.state == state).count();
+    let of_state = |state: &'static str| seen.jobs.iter().filter(move |job| job.state == state);
+    let in_state = |state| of_state(state).map(|job| job.jobs()).fold(0, usize::saturating_add);
     let age = now.saturating_sub(seen.at);
     format!(
         "{}. {} running, {} waiting. Seen {} ago.",

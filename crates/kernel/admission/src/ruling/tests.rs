@@ -289,6 +289,25 @@ fn nodes_out_of_reach_do_not_count() {
     assert!(matches!(judge(&job, Some(&site(""))), Ruling::Accepted { .. }));
 }
 
+#[test]
+fn whole_gpus_asked_with_instances_are_told_of_the_option_for_several() {
+    let told = |tres: Tres| {
+        let request = Some("v1 iso=mig mem=4769 typed=1".to_owned());
+        let job = Submission { request, tres, ..Submission::default() };
+        match judge(&job, Some(&site(""))) {
+            Ruling::Refused(why) => why.text,
+            other => panic!("{other:?}"),
+        }
+    };
+    let per_node = |list: &str| told(Tres { per_node: Some(list.to_owned()), ..Tres::default() });
+    let two = per_node("gres:gpu:2");
+    assert!(two.contains("leave it out, for 2 instances use --gpu-instances=2 instead, or use"), "{two}");
+    let per_task = told(Tres { per_task: Some("gres:gpu:2".to_owned()), ..Tres::default() });
+    for other in [per_node("gres:gpu:1"), per_task] {
+        assert!(other.contains("leave it out, or use --gpu-isolation=whole"), "{other}");
+    }
+}
+
 /// Gives the answer to a job without a request of ours, in a partition where whole GPUs are not allowed, of an account that
 /// may have 20 GB.
 fn plain(change: impl FnOnce(&mut Submission)) -> Option<String> {

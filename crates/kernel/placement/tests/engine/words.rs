@@ -181,7 +181,7 @@ fn admission() {
     assert_snapshot!(a100(&ask(0, "auto", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
     assert_snapshot!(a100(&ask(0, "mig", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
     assert_snapshot!(a100(&ask(0, "mps", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
-    assert_snapshot!(a100(&ask(0, "whole", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
+    assert_snapshot!(a100(&ask(0, "whole", "50G")), @"a100-40gb has 42.1 GB for jobs; ask --gpu-mem=42G or less");
     assert_snapshot!(a100(&ask(0, "mps", "")), @"a share needs a memory size; ask --gpu-mem=SIZE with it");
     assert_snapshot!(a100(&ask(0, "mig:1g.6gb", "")), @"a100-40gb has no profile for mig:1g.6gb; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb");
     assert_snapshot!(a100(&ask(0, "mig:1g.5gb", "10G")), @"1g.5gb holds 5.1 GB, 10.0 GB asked; 1g.10gb has 10.3 GB; ask --gpu-isolation=mig:1g.10gb");

@@ -208,7 +208,7 @@ mod tests {
         let need = Need { slices: 1, nodes: 1, minutes: Some(100), ..Need::default() };
         let long = Allowance { bounds: vec![wall], ..Allowance::default() }.keeps(&need).unwrap();
         assert!(
-            long.ends_with("may have a time limit of at most 60 minutes; this job asks for 100."),
+            long.ends_with("may have a time limit of at most 60 minutes; this job asks for 100 minutes."),
             "{long}"
         );
         assert!(keeps(10, 11).unwrap().starts_with("A limit of Slurm never lets it start: "));

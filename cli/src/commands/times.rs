@@ -33,7 +33,7 @@ pub(crate) struct TimesArgs {
     /// Only this profile
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// How far back to look: 7d or 12h; a number alone is days
+    /// How far back to look: 7d or 12h; a number alone is minutes
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = since)]
     pub(crate) since: u64,
     /// Read the output of sacct from FILE (- for standard input) instead of running it

@@ -35,7 +35,7 @@ pub(crate) struct PlannerArgs {
     /// How long a plan may search
     #[arg(long, value_name = "TIME", default_value = "50ms", allow_hyphen_values = true, value_parser = duration)]
     pub(crate) budget: Duration,
-    /// How far back sacct looks for the times of job profiles: 7d or 12h; a number alone is days
+    /// How far back sacct looks for the times of job profiles: 7d or 12h; a number alone is minutes
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = since)]
     pub(crate) since: u64,
     /// Hold this file while running, so that there is one planner per cluster

@@ -63,12 +63,11 @@ fn types_of(config: &SiteConfig, slurm: &impl Slurm) -> BTreeSet<String> {
 
 /// Says what the user may have meant by a type that no node has.
 fn instead(kind: &str, types: &BTreeSet<String>) -> String {
-    // A MIG profile, as with GPUs that were cut by hand.
-    if kind
-        .split_once("g.")
-        .is_some_and(|(slices, memory)| slices.parse::<u8>().is_ok() && memory.contains("gb"))
-    {
-        return format!("a MIG instance is --gpu-isolation=mig:{kind}, without --gres");
+    // A MIG profile, as with GPUs that were cut by hand: `1g.5gb`, or `a100_1g.5gb` as Slurm finds it by itself.
+    let profile = kind.rsplit('_').next().unwrap_or(kind);
+    let is_profile = |(slices, memory): (&str, &str)| slices.parse::<u8>().is_ok() && memory.contains("gb");
+    if profile.split_once("g.").is_some_and(is_profile) {
+        return format!("a MIG instance is --gpu-isolation=mig:{profile}, without --gres");
     }
     let names: Vec<&str> = types.iter().map(String::as_str).take(MOST).collect();
     match (nearest(kind, names.iter().copied()), &names[..]) {
@@ -141,6 +140,10 @@ mod tests {
         assert_eq!(
             said("gres:gpu:1g.5gb:1"),
             "--gres=gpu:1g.5gb:1: no node that this job may use has GPUs of type 1g.5gb; a MIG instance is --gpu-isolation=mig:1g.5gb, without --gres"
+        );
+        assert!(
+            said("gres:gpu:a100_1g.5gb:1")
+                .ends_with("; a MIG instance is --gpu-isolation=mig:1g.5gb, without --gres")
         );
         assert_eq!(
             said("gres:gpu:mi300x:1"),

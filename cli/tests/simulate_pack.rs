@@ -194,9 +194,9 @@ fn a_mistake_on_the_command_line_says_what_would_work() {
     ");
     assert_snapshot!(run("", &[]), @r"
     error: the following required arguments were not provided:
-      --nodes <FILE>
+      --node-table <FILE>
 
-    Usage: tessera lab simulate pack --nodes <FILE>
+    Usage: tessera lab simulate pack --node-table <FILE>
 
     For more information, try '--help'.
     exit 2

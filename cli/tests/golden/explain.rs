@@ -24,7 +24,7 @@ fn explain() {
     n2: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
     n1: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     ");
-    assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-threads=25%"), @r"
+    assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-sms=25%"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
     n2: a share of 3.0 GB and 25 % of the SMs of GPU 0: the first share there
       weighed: loses 18 placements, opens an unused GPU
@@ -35,7 +35,7 @@ fn explain() {
          *to be opened, loses 18 placements, opens an unused GPU (on GPU 0)
     exit 0
     ");
-    assert_snapshot!(run("explain --model a100-40gb --count 8 --links dgx-v --gpus=3"), @r"
+    assert_snapshot!(run("explain --gpu a100-40gb,8 --links dgx-v --gpus=3"), @r"
     8 x a100-40gb: GPUs 0, 2, 3: ring at 43 GB/s (bottleneck), the best of 8 free GPUs (preserve)
     counts in Slurm as gres/gpu:3 per node
       whole 24 of 24 memory slices, chosen
@@ -48,7 +48,7 @@ fn explain() {
           Slurm from 24.05 GPU 0,5,7    10.0 GB/s, leaves 175 GB/s of links
     exit 0
     ");
-    assert_snapshot!(run("explain --model a30-24gb --gpu-isolation=mig:1g.6gb --gpu-instances=2 --json"), @r#"
+    assert_snapshot!(run("explain --gpu a30-24gb --gpu-isolation=mig:1g.6gb --gpu-instances=2 --json"), @r#"
     {
       "left_to_slurm": [],
       "nodes": [
@@ -169,7 +169,7 @@ fn explain() {
 
 #[test]
 fn explain_on_gpus_without_mig() {
-    let ask = |options: &str| run(&format!("explain --model v100-16gb --count 8 --links dgx-v {options}"));
+    let ask = |options: &str| run(&format!("explain --gpu v100-16gb,8 --links dgx-v {options}"));
     assert_snapshot!(ask("--gpu-isolation=mig --gpu-mem=10G"), @r#"
     refused at submission: --gpu-isolation=mig --gpu-mem=10.0GB: no node could ever satisfy this: v100-16gb has no MIG; ask --gpu-isolation=mps or whole
 
@@ -249,7 +249,7 @@ fn explain_on_a_busy_node() {
     exit 0
     ");
     let apart = "tessera gpu0=free gpu1-5=whole[job1] gpu6=free gpu7=whole[job1]";
-    let wait = ["explain", "--node", "n1", "--busy", apart, "--gpus=2", "--gpu-wait=25:20:00"];
+    let wait = ["explain", "--node", "n1", "--busy", apart, "--gpus=2", "--gpu-wait=25GB/s,20:00"];
     assert_snapshot!(site.run(&wait), @r"
     n1: GPUs 0, 6: ring at 10 GB/s (bottleneck), the only free GPUs
     counts in Slurm as gres/gpu:2 per node
@@ -321,7 +321,7 @@ fn explain_within_limits() {
 
 #[test]
 fn explain_moldable_jobs() {
-    assert_snapshot!(run("explain --node n1 --gpu-times=1g:60,2g:35,3g:0:20 --gpu-place=1@4"), @r"
+    assert_snapshot!(run("explain --node n1 --gpu-times=1g:60s,2g:35s,3g:0:20 --gpu-place=1@4"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
     n1: 1g.5gb at slice 4 of GPU 1: least time x slices of 1g, 2g, 3g, at the planned place; 14 of 108 SMs
       weighed: leaves 139 placements to others
@@ -338,7 +338,7 @@ fn explain_moldable_jobs() {
           1g.5gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on
     exit 0
     ");
-    assert_snapshot!(run("explain --node n1 --gpu-profile=bert --gpu-mem=8G"), @r"
+    assert_snapshot!(run("explain --node n1 --gpu-app=bert --gpu-mem=8G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
     n1: 1g.10gb at slice 6 of GPU 0: smallest instance with 8 GB; 14 of 108 SMs
       weighed: leaves 140 placements to others, best of 32
@@ -361,12 +361,12 @@ fn explain_moldable_jobs() {
     exit 1
     ");
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:0 --gpu-place=99@4"), @r#"
-    stderr: tessera: refused at submission: --gpu-times=1g:0: "1g:0" is no size with its time: expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35
+    stderr: tessera: refused at submission: --gpu-times=1g:0: "1g:0" is no size with its time: expected sizes with their run time, such as 1g:60s,2g:35s or 1g:20:00 (MM:SS); a time without a unit is minutes
     stderr: --gpu-place=99@4: is not a place: expected a GPU's index and a first memory slice, such as 3@4
     exit 1
     "#);
     let json: serde_json::Value = serde_json::from_str(
-        run("explain --node n1 --gpu-times=1g:60,2g:35 --json").strip_suffix("exit 0").unwrap(),
+        run("explain --node n1 --gpu-times=1g:60s,2g:35s --json").strip_suffix("exit 0").unwrap(),
     )
     .unwrap();
     assert_eq!(

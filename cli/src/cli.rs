@@ -14,7 +14,7 @@ use crate::commands::free::{self, FreeArgs};
 use crate::commands::history::{self, HistoryArgs};
 use crate::commands::idle::{self, IdleArgs};
 use crate::commands::layout::{self, LayoutArgs};
-use crate::commands::lint::{self, LintArgs};
+use crate::commands::links::{self, LinksArgs};
 use crate::commands::node::{self, NodeCommand};
 use crate::commands::papers::{self, PapersArgs};
 use crate::commands::plan::{self, PlanArgs, PlanStudy};
@@ -129,7 +129,9 @@ enum LabDirectly {
     Simulate(SimulateCommand),
     #[command(subcommand, arg_required_else_help = true)]
     Topology(TopologyCommand),
-    Lint(LintArgs),
+    // Its name before 0.1 was `lint`.
+    #[command(alias = "lint")]
+    Links(LinksArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Fit(FitCommand),
 }
@@ -169,7 +171,7 @@ fn run_directly(command: &LabDirectly, globals: &Globals) -> Result<Outcome, Fai
         LabDirectly::Score(args) => score::run(args, globals),
         LabDirectly::Simulate(command) => simulate::run(command, globals),
         LabDirectly::Topology(command) => topology::run(command, globals),
-        LabDirectly::Lint(args) => lint::run(args, globals),
+        LabDirectly::Links(args) => links::run(args, globals),
         LabDirectly::Fit(command) => fit::run(command, globals),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use protocol::time::parse_span;
+
 /// Seconds since the epoch, as Slurm counts.
 pub(crate) fn epoch_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
@@ -22,27 +24,12 @@ pub(crate) fn span(seconds: u64) -> String {
 /// Longest time that an option takes.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// A time on the command line: `50ms`, `2s`, `10m` or `1h`; a number alone is milliseconds.
+/// A time on the command line: `50ms`, `2s`, `10m` or `1h`, or as for sbatch, where a number alone is minutes.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a time such as 50ms, 2s or 10m, at most 1h");
-    let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
-    let milliseconds = match unit {
-        "ms" | "" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err(wrong()),
-    };
-    let time = Duration::from_millis(number.saturating_mul(milliseconds));
+    let wrong =
+        || format!("{text:?} is not a time such as 50ms, 2s or 10m, at most 1h; a number alone is minutes");
+    let time = Duration::from_millis(parse_span(text).ok_or_else(wrong)?);
     if time <= LONGEST { Ok(time) } else { Err(wrong()) }
-}
-
-/// Splits `90m` into its number and its unit.
-fn number_and_unit(text: &str) -> Option<(u64, &str)> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    // `parse` would take a sign.
-    let number = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()?;
-    Some((number, &text[digits.len()..]))
 }
 
 const DAY_S: u64 = 86_400;
@@ -50,17 +37,14 @@ const DAY_S: u64 = 86_400;
 /// Longest time to look back, days.
 const MOST_DAYS: u64 = 3660;
 
-/// Reads how far to look back, in seconds: `90m`, `2h` or `7d`; a number alone is days.
+/// Reads how far to look back, in seconds: `90m`, `2h` or `7d`, or as for sbatch, where a number alone is minutes.
 pub(crate) fn since(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not a time such as 90m, 2h or 7d, at most {MOST_DAYS}d");
-    let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
-    let unit_s = match unit {
-        "m" => 60,
-        "h" => 3600,
-        "d" | "" => DAY_S,
-        _ => return Err(wrong()),
+    let wrong = || {
+        format!(
+            "{text:?} is not a time such as 90m, 2h or 7d, at most {MOST_DAYS}d; a number alone is minutes"
+        )
     };
-    let seconds = number.saturating_mul(unit_s);
+    let seconds = parse_span(text).ok_or_else(wrong)? / 1000;
     if (1..=MOST_DAYS * DAY_S).contains(&seconds) { Ok(seconds) } else { Err(wrong()) }
 }
 
@@ -83,38 +67,31 @@ mod tests {
 
     #[test]
     fn every_command_looks_back_by_one_grammar() {
-        let times = ["90m", "2h", "1d", "20", "3660d"].map(|text| since(text).unwrap());
-        assert_eq!(times, [5400, 7200, 86_400, 20 * 86_400, 3660 * 86_400]);
-        for bad in [
-            "",
-            "0",
-            "0m",
-            "h",
-            "-2h",
-            "+2h",
-            "1.5h",
-            "2w",
-            "30s",
-            "3661d",
-            "99999999999999999999d",
-            "2 h",
-            "2\u{e4}",
-        ] {
+        let times = ["90m", "2h", "1d", "20", "3660d", "30s", "1-12"].map(|text| since(text).unwrap());
+        assert_eq!(times, [5400, 7200, 86_400, 1200, 3660 * 86_400, 30, 129_600]);
+        for bad in
+            ["", "0", "0m", "h", "-2h", "+2h", "2w", "3661d", "99999999999999999999d", "2 h", "2\u{e4}"]
+        {
             assert_eq!(
                 since(bad).unwrap_err(),
-                format!("{bad:?} is not a time such as 90m, 2h or 7d, at most 3660d")
+                format!(
+                    "{bad:?} is not a time such as 90m, 2h or 7d, at most 3660d; a number alone is minutes"
+                )
             );
         }
     }
 
     #[test]
     fn times_are_bounded_and_have_units() {
-        let times = ["0", "50", "50ms", "2s", "10m", "1h", "3600s"].map(|t| duration(t).unwrap().as_millis());
-        assert_eq!(times, [0, 50, 50, 2000, 600_000, 3_600_000, 3_600_000]);
-        for bad in ["", "s", "-5", "+5s", "2.5s", "61m", "2h", "1d", "1e3", "99999999999999999999s", "1 s"] {
+        let times =
+            ["0", "50", "50ms", "2s", "10m", "1h", "3600s", "2.5s"].map(|t| duration(t).unwrap().as_millis());
+        assert_eq!(times, [0, 3_000_000, 50, 2000, 600_000, 3_600_000, 3_600_000, 2500]);
+        for bad in ["", "s", "-5", "+5s", "61m", "61", "2h", "1d", "1e3", "99999999999999999999s", "1 s"] {
             assert_eq!(
                 duration(bad).unwrap_err(),
-                format!("{bad:?} is not a time such as 50ms, 2s or 10m, at most 1h")
+                format!(
+                    "{bad:?} is not a time such as 50ms, 2s or 10m, at most 1h; a number alone is minutes"
+                )
             );
         }
     }

@@ -9,6 +9,7 @@ use geometry::{JobId, Model};
 use node_layout::Layout;
 use node_layout::parse_layout;
 use node_layout::{ConfigInForce, GpuLayout};
+use node_state::slices::slices_for_gpu;
 use node_state::{Gpu, MigPolicy, Purpose};
 use protocol::node_word::UNFIT;
 use protocol::wire::parse_request;
@@ -362,9 +363,9 @@ impl GpuSeen {
         }
     }
 
-    /// Compute slices by owner: of an instance its own, of free units what the instances leave. A GPU that cannot be cut is one.
+    /// Compute slices by owner: of an instance its own, of free units what the instances leave, as Slurm bills them.
     pub(crate) fn slices(&self) -> Vec<(Owner, u32)> {
-        let total = u32::from(self.model.compute_slices);
+        let total = slices_of_gpu(self.model);
         let mut left = total;
         let mut all = Vec::new();
         for piece in &self.pieces {
@@ -397,7 +398,7 @@ impl GpuSeen {
         let largest = self.model.profiles.iter().filter(|p| p.starts.iter().any(|s| fits(*s)(p)));
         let largest = largest.map(|p| u32::from(p.compute_slices)).max();
         let whole = u32::from(units.count_ones() == u32::from(self.model.placement_units));
-        (free, largest.unwrap_or(whole * u32::from(self.model.compute_slices)))
+        (free, largest.unwrap_or(whole * slices_of_gpu(self.model)))
     }
 
     /// Placement units that no job has, bit 0 for unit 0.
@@ -476,6 +477,11 @@ pub(crate) fn held_by(job: &QueuedJob) -> &'static str {
         CommentBody::Nodes(_) => "node",
         _ => "none",
     }
+}
+
+/// Compute slices of a whole GPU, as Slurm bills it: 7 for one that cannot be cut.
+pub(crate) fn slices_of_gpu(model: &Model) -> u32 {
+    u32::try_from(slices_for_gpu(Some(model))).unwrap_or(u32::MAX)
 }
 
 /// Reads a job's request of Tessera; `None`: it asked for nothing.
@@ -615,6 +621,6 @@ pub(crate) mod tests {
         let seen = seen();
         let of: Vec<(u32, u32, Use)> =
             seen.nodes.iter().map(|n| (n.slices().free, n.slices().all, n.in_use())).collect();
-        assert_eq!(of, [(4, 7, Use::Partly), (0, 7, Use::Full), (14, 14, Use::Away), (1, 2, Use::Partly)]);
+        assert_eq!(of, [(4, 7, Use::Partly), (0, 7, Use::Full), (14, 14, Use::Away), (7, 14, Use::Partly)]);
     }
 }

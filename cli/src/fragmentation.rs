@@ -27,7 +27,7 @@ mod words;
 
 pub(crate) use shape::Shape;
 
-use crate::cluster_snapshot::{GpuSeen, NodeSeen};
+use crate::cluster_snapshot::{GpuSeen, NodeSeen, slices_of_gpu};
 
 /// Jobs of one shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ impl Group {
 
 /// The free GPUs, and the units and slices that are free in addition, if all that is in use were on as few GPUs as possible.
 fn packed(model: &Model, rooms: &[&Room]) -> (u32, u32, u32) {
-    let (of_gpu, slices_of_gpu) = (u32::from(model.placement_units), u32::from(model.compute_slices));
+    let (of_gpu, slices_of_gpu) = (u32::from(model.placement_units), slices_of_gpu(model));
     let units: u32 = rooms.iter().map(|room| room.units.count_ones()).sum();
     let slices: u32 = rooms.iter().map(|room| room.slices).sum();
     let gpus = (units / of_gpu.max(1)).min(slices / slices_of_gpu.max(1));

@@ -7,7 +7,7 @@ use gpu_idle::{FRESH_S, Stretch, stretch};
 use protocol::{IdleJob, IdleWord};
 use site_config::hostlist;
 
-use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen};
+use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen, slices_of_gpu};
 use crate::gpu_pieces::{Piece, Share};
 use crate::slurm::squeue::QueuedJob;
 
@@ -150,7 +150,8 @@ fn pieces(node: &NodeSeen) -> impl Iterator<Item = (&'static Model, &Piece)> {
 /// Compute slices of a job's part of a piece, hundredths.
 fn slices_of(model: &Model, piece: &Piece, share: Option<Share>) -> u64 {
     let profile = piece.profile.as_deref().and_then(|name| model.profile(name));
-    let whole = 100 * u64::from(profile.map_or(model.compute_slices, |profile| profile.compute_slices));
+    let slices = profile.map_or(slices_of_gpu(model), |profile| profile.compute_slices.into());
+    let whole = 100 * u64::from(slices);
     match share {
         None => whole,
         Some(Share::Mps(_, threads)) => whole * u64::from(threads) / 100,

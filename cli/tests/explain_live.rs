@@ -57,7 +57,7 @@ fn the_verdict_of_each_node_comes_first() {
     let dir = world();
     assert_snapshot!(explain(&dir, &["--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu, account lab
-    n[3-4]: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n[3-4]: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
     n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
@@ -149,7 +149,7 @@ fn reserved_nodes_are_said_to_be() {
     slurm::program(dir.path(), "sinfo", &format!("printf '{}\\n'", states.replace('\n', "\\n")));
     assert_snapshot!(explain(&dir, &["--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
     as Slurm shows the nodes now, for carol, account lab
-    n4: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n4: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
     n[1,3]: reserved by class for another 30 min
     n2: reserved by maint, which has no known end
@@ -223,7 +223,7 @@ fn nodes_are_narrowed_as_by_sbatch() {
     ");
     assert_snapshot!(of("--reservation=class"), @r"
     as Slurm shows the nodes now, for carol, partition gpu, account lab
-    n3: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n3: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     counts in Slurm as gres/shard:10 per node
     --all shows every candidate with its score
@@ -250,7 +250,7 @@ fn gpus_are_counted_by_tasks() {
     assert_snapshot!(explain(&dir, &asked[..4]), @r"
     n1: GPUs 0, 1: ring at 10 GB/s (bottleneck), as good as any of 4 free GPUs (preserve)
     counts in Slurm as gres/gpu:2 per node
-      whole 16 of 16 slices, chosen
+      whole 16 of 16 memory slices, chosen
          *GPU 0-1: ring at 10 GB/s (bottleneck), AggBW 20 GB/s, leaves 0 GB/s of links, 6 sets as good, of 4 free GPUs
       other choices
           greedy           GPU 0-1      10.0 GB/s, leaves 0 GB/s of links
@@ -263,7 +263,7 @@ fn gpus_are_counted_by_tasks() {
     assert_snapshot!(explain(&dir, &asked), @r"
     n1: GPUs 0, 1, 2, 3: ring at 10 GB/s (bottleneck), the only free GPUs
     counts in Slurm as gres/gpu:4 per node
-      whole 32 of 32 slices, chosen
+      whole 32 of 32 memory slices, chosen
          *GPU 0-3: ring at 10 GB/s (bottleneck), AggBW 40 GB/s, leaves 0 GB/s of links, of 4 free GPUs
     exit 0
     ");
@@ -315,7 +315,7 @@ fn a_command_line_of_sbatchs_is_understood() {
     assert_snapshot!(with(&["-N2", "-n2", "--gpu-isolation=mig:4g.20gb"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu, account lab
     It needs 2 nodes at once, and 2 have room now.
-    n[3-4]: now: 4g.20gb at slice 0 of GPU 0: as named; uses 4 of 8 slices
+    n[3-4]: now: 4g.20gb at slice 0 of GPU 0: as named; 56 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
     n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
@@ -328,7 +328,7 @@ fn a_command_line_of_sbatchs_is_understood() {
     assert_snapshot!(with(&["-N3", "-x", "n7", "--gpu-isolation=mig:4g.20gb"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu, account lab
     It needs 3 nodes at once: 2 have room now; the job has room when job 11 (alice) ends, expected in 40 min.
-    n[3-4]: now: 4g.20gb at slice 0 of GPU 0: as named; uses 4 of 8 slices
+    n[3-4]: now: 4g.20gb at slice 0 of GPU 0: as named; 56 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
     n6: never: the node is left to Slurm: it publishes no layout; ask by --gres alone, without Tessera's options

@@ -110,7 +110,7 @@ fn what_sacct_says_now_is_as_good_as_a_file() {
     // Eight days are touched, or seven at midnight. All of the jobs ended long before.
     let days: Vec<&str> = said.lines().filter(|line| line.starts_with("20")).collect();
     assert!((7..=8).contains(&days.len()) && days[0].contains(" 0  "), "{said}");
-    assert_snapshot!(history(&jobs(), &["--since", "8"]), @r"
+    assert_snapshot!(history(&jobs(), &["--since", "8d"]), @r"
     stderr: tessera: sacct: Slurm accounting storage is disabled
     stderr: hint: this needs Slurm's accounting: AccountingStorageType=accounting_storage/slurmdbd
     exit 1

@@ -327,7 +327,7 @@ fn times_by_profile_and_instance() {
     alice  gpt      2g.10gb      1        30   30 to 30     30    30
     exit 0
     stderr: tessera: no completed job of profile nobody in sacct
-    stderr: hint: only jobs submitted with --gpu-profile count; --since looks further back
+    stderr: hint: only jobs submitted with --gpu-app count; --since looks further back
     exit 1
     stderr: tessera: sacct: Slurm accounting storage is disabled
     stderr: hint: times are learnt from Slurm's accounting, which needs AccountingStorageType=accounting_storage/slurmdbd; jobs can also give their times with --gpu-times

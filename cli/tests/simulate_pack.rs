@@ -138,7 +138,7 @@ fn a_mistake_in_a_job_names_its_line() {
         r#"{"id":"a","submit":0,"run":60,"ask":"--gpu-isolation=mig --gpu-mem=90G"}"#,
         r#"{"id":"a","submit":0,"run":60,"ask":"--cpus=3"}"#,
         r#"{"id":"a","submit":0,"run":60,"ask":""}"#,
-        r#"{"id":"a","submit":0,"run":60,"ask":"--gpu-isolation=none"}"#,
+        r#"{"id":"a","submit":0,"run":60,"ask":"--gpu-isolation=slurm"}"#,
         r#"{"id":"a","submit":0,"run":60,"ask":"--gpus=1 --exclusive"}"#,
         r#"{"id":"a","submit":0,"run":60,"ask":"--gpus=1 --exclude=n1"}"#,
     ];
@@ -194,9 +194,9 @@ fn a_mistake_on_the_command_line_says_what_would_work() {
     ");
     assert_snapshot!(run("", &[]), @r"
     error: the following required arguments were not provided:
-      --nodes <FILE>
+      --node-table <FILE>
 
-    Usage: tessera lab simulate pack --nodes <FILE>
+    Usage: tessera lab simulate pack --node-table <FILE>
 
     For more information, try '--help'.
     exit 2

@@ -174,7 +174,7 @@ fn a_request_that_a_limit_would_keep_is_told_before_it_is_submitted() {
     let explain = |args: &[&str]| slurm::tessera(dir.path(), &[&["explain"], args].concat());
     assert_snapshot!(explain(&["--gpu-isolation=mig:7g.40gb"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu
-    n1: now: 7g.40gb at slice 0 of GPU 1: as named; uses 8 of 8 slices
+    n1: now: 7g.40gb at slice 0 of GPU 1: as named; 98 of 108 SMs
     counts in Slurm as gres/shard:40 per node
     --all shows every candidate with its score
     A limit of Slurm keeps it: account bio may have 10 slices at once; 7 in use (alice 4, bob 3); this job needs 7 slices. `tessera free` shows what your limits leave.
@@ -182,7 +182,7 @@ fn a_request_that_a_limit_would_keep_is_told_before_it_is_submitted() {
     ");
     assert_snapshot!(explain(&["--gpu-isolation=mig:3g.20gb"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu
-    n1: now: 3g.20gb at slice 4 of GPU 1: as named; uses 4 of 8 slices
+    n1: now: 3g.20gb at slice 4 of GPU 1: as named; 42 of 108 SMs
     counts in Slurm as gres/shard:20 per node
     --all shows every candidate with its score
     exit 0

@@ -85,7 +85,7 @@ fn an_unknown_name_is_an_error_and_not_nothing() {
 
 #[test]
 fn names_are_single() {
-    for name in ["--user=a,b", "--account=", "--user=a b", "--since=0", "--since=4000"] {
+    for name in ["--user=a,b", "--account=", "--user=a b", "--since=0", "--since=4000d"] {
         assert!(usage(&JOBS, &[name]).contains("exit 2"), "{name}");
     }
 }

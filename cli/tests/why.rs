@@ -151,10 +151,10 @@ fn the_node_that_comes_first_and_why() {
       n1 before n2: fills a GPU that is in use already; keeps n2 whole
     exit 0
     ");
-    let started = "tessera: n1=mig:0/3g.20gb@0: as named; uses 4 of 8 slices; node: 300 GB/s, 52 GB/s on n2";
+    let started = "tessera: n1=mig:0/3g.20gb@0: as named; 42 of 108 SMs; node: 300 GB/s, 52 GB/s on n2";
     fs::write(dir.path().join("jobs"), job(11, "alice", "RUNNING", "None", Some(600), started)).unwrap();
     assert_snapshot!(why("11"), @r"
-    job 11 does not wait: it is RUNNING on n1: as named; uses 4 of 8 slices
+    job 11 does not wait: it is RUNNING on n1: as named; 42 of 108 SMs
       n1: 300 GB/s, 52 GB/s on n2
     exit 0
     ");

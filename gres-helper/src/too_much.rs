@@ -149,6 +149,10 @@ mod tests {
             said("gres:gpu:1g.5gb:1"),
             "--gres=gpu:1g.5gb:1: no node that this job may use has GPUs of type 1g.5gb; a MIG instance is --gpu-isolation=mig:1g.5gb, without --gres"
         );
+        assert!(
+            said("gres:gpu:a100_1g.5gb:1")
+                .ends_with("; a MIG instance is --gpu-isolation=mig:1g.5gb, without --gres")
+        );
         assert_eq!(
             said("gres:gpu:mi300x:1"),
             "--gres=gpu:mi300x:1: no node that this job may use has GPUs of type mi300x; there are a100"

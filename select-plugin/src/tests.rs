@@ -126,8 +126,8 @@ fn a_planned_job_gets_its_place_and_the_reason_says_so() {
     assert_eq!(grant, at(1, 4));
     assert_eq!(
         why,
-        "2g.10gb chosen by the planner out of 1g, 2g; end expected 2026-09-21T14:13:55Z, at the planned place; uses 2 \
-         of 8 slices"
+        "2g.10gb chosen by the planner out of 1g, 2g; end expected 2026-09-21T14:13:55Z, at the planned place; 28 \
+         of 108 SMs"
     );
     assert_ne!(placed_on(&engine, &want, "n1").0, at(1, 4), "a place is of one node");
     let taken = JobPlacement { job: JobId(1), nodes: vec![("n2".to_owned(), at(1, 4).into())] };

@@ -84,9 +84,8 @@ impl Args {
         {
             return Err("the new name must be lower-case letters, digits and dashes");
         }
-        let taken =
-            |s: &Spec| s.opt != spec.opt && self.renames.get(&s.opt).map_or(s.name, String::as_str) == theirs;
-        if Spec::ALL.iter().any(taken) {
+        let taken = |s: &Spec| s.opt != spec.opt && self.name_of(s) == theirs;
+        if Spec::all_and_old().any(taken) {
             return Err("another option already has this name");
         }
         self.renames.insert(spec.opt, theirs.to_owned());
@@ -98,8 +97,11 @@ impl Args {
         self.env.iter().map(move |(name, value)| (name.as_str(), value.replace("%n", node)))
     }
 
-    /// The name under which this site shows an option, without dashes.
+    /// The name under which this site shows an option, without dashes. Old names are not renamed.
     pub(crate) fn name_of<'a>(&'a self, spec: &'a Spec) -> &'a str {
+        if spec.is_old() {
+            return spec.name;
+        }
         self.renames.get(&spec.opt).map_or(spec.name, String::as_str)
     }
 }
@@ -142,7 +144,10 @@ mod tests {
         assert!(!args.notice && !args.options);
         assert_eq!(args.env_on("n1").collect::<Vec<_>>(), [("PATH", "/opt/n1/bin:/usr/bin".to_owned())]);
         assert_eq!(args.name_of(Opt::Mem.spec()), "site-gpu-mem");
-        assert_eq!(args.name_of(Opt::Threads.spec()), "gpu-threads");
+        assert_eq!(args.name_of(Opt::Sms.spec()), "gpu-sms");
+        let (args, _) = Args::parse(["rename=gpu-threads:site-sms"]);
+        assert_eq!(args.name_of(Opt::Sms.spec()), "site-sms");
+        assert_eq!(args.name_of(&Spec::OLD[0]), "gpu-threads");
     }
 
     #[test]
@@ -158,6 +163,7 @@ mod tests {
             ("rename=gpu-mem", "OURS:YOURS"),
             ("rename=gpu-ram:x", "no such option"),
             ("rename=gpu-mem:Bad Name", "lower-case"),
+            ("rename=gpu-mem:gpu-sms", "another option"),
             ("rename=gpu-mem:gpu-threads", "another option"),
         ] {
             let (args, problems) = Args::parse([arg]);

@@ -63,7 +63,7 @@ pub(crate) fn init(
 }
 
 fn register_options(spank: &dyn Spank, args: &Args) -> Result<(), SpankError> {
-    let mut options: Vec<_> = (0..).zip(&Spec::ALL).collect();
+    let mut options: Vec<_> = (0..).zip(Spec::all_and_old()).collect();
     // Slurm's help lists them in this order: the memory first, because the others narrow what it gives.
     options.sort_by_key(|(_, spec)| spec.opt != Opt::Mem);
     options.into_iter().try_for_each(|(at, spec)| spank.register(args.name_of(spec), at, spec))
@@ -94,7 +94,7 @@ pub(crate) fn option_given(position: usize, text: &str, remote: bool, found: Fou
         return false;
     }
     let source = submit::source(&found.comm, found.command_line, found.address);
-    submission(|all| all.typed.push(spec.opt, text, source));
+    submission(|all| all.typed.push_as(spec, text, source));
     true
 }
 

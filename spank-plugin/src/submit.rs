@@ -38,8 +38,7 @@ pub(crate) fn inherited_variables(args: &Args, env: &dyn Fn(&str) -> Option<Stri
     if !inside_a_job(env) {
         return Vec::new();
     }
-    Spec::ALL
-        .iter()
+    Spec::all_and_old()
         .map(|spec| option_variable(args, spec))
         .chain([REQUEST_ENV, PLACEMENT_ENV, WHY_ENV, MATCH_ENV].map(|name| format!("SLURM_SPANK_{name}")))
         .collect()
@@ -50,7 +49,7 @@ pub(crate) fn inherited_variables(args: &Args, env: &dyn Fn(&str) -> Option<Stri
 /// sbatch and salloc export an option for the job's steps before they parse the next component, where the exported
 /// value then comes back through the option's callback, besides what was typed for that component.
 pub(crate) fn drop_previous_component(typed: &mut Typed, args: &Args, env: &dyn Fn(&str) -> Option<String>) {
-    for spec in &Spec::ALL {
+    for spec in Spec::all_and_old() {
         if let Some(value) = env(&option_variable(args, spec)) {
             typed.drop_one(spec.opt, &value);
         }

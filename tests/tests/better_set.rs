@@ -73,13 +73,13 @@ fn a_job_waits_for_better_gpus_and_others_pass() {
     end(&cluster, &[busy[0], busy[6]]);
 
     // What could never be had is not waited for: a DGX-1V has no pair above 50 GB/s.
-    let job = submit(&cluster, &["--gres=gpu:2", "--gpu-wait=50:10:00"]);
+    let job = submit(&cluster, &["--gres=gpu:2", "--gpu-wait=50GB/s,10:00"]);
     cluster.wait_running(job).unwrap();
     let got = admin_comment(&cluster, job);
     assert!(got.ends_with(", no set in its reach is above 50 GB/s"), "{got}");
     end(&cluster, &[job]);
     // Nor for a single GPU.
-    let job = submit(&cluster, &["--gres=gpu:1", "--gpu-wait=25:10:00"]);
+    let job = submit(&cluster, &["--gres=gpu:1", "--gpu-wait=25GB/s,10:00"]);
     cluster.wait_running(job).unwrap();
     end(&cluster, &[job]);
 
@@ -100,11 +100,11 @@ fn a_job_waits_for_better_gpus_and_others_pass() {
         (start.saturating_sub(now()), start.saturating_sub(before))
     };
     assert!(asks(&[]).0 < 60);
-    let (least, most) = asks(&["--gpu-wait=25:10:00"]);
+    let (least, most) = asks(&["--gpu-wait=25GB/s,10:00"]);
     assert!(least <= 600 && most >= 590, "{least} to {most}");
 
     // The others pass, also one that needs the same node for longer than the wait.
-    let patient = submit(&cluster, &["--gres=gpu:2", "--gpu-wait=25:10:00"]);
+    let patient = submit(&cluster, &["--gres=gpu:2", "--gpu-wait=25GB/s,10:00"]);
     let comment = wait_waiting(&cluster, patient);
     assert!(comment.ends_with(" for GPUs above 25 GB/s: 10.0 GB/s on n1 now"), "{comment}");
     let passes = submit(&cluster, &["--gres=gpu:2"]);
@@ -128,7 +128,7 @@ fn a_job_waits_for_better_gpus_and_others_pass() {
 
     // Nothing better comes free: when its time is over the job takes what there is, GPUs 1 and 6 without a link.
     end(&cluster, &[busy[1]]);
-    let hurried = submit(&cluster, &["--gpus=2", "-N1", "--gpu-wait=25:12"]);
+    let hurried = submit(&cluster, &["--gpus=2", "-N1", "--gpu-wait=25GB/s,12s"]);
     cluster.wait_running(hurried).unwrap();
     assert_eq!(cluster.gpus_of(hurried).unwrap(), [1, 6]);
     let got = admin_comment(&cluster, hurried);
@@ -146,7 +146,7 @@ fn a_job_that_waits_in_several_partitions_preempts_nobody_and_is_not_forgotten()
     let cluster = common::builder().slurm_conf(OFTEN).slurm_conf(PARTITIONS).start().unwrap();
     let busy = fill(&cluster, "linked");
     end(&cluster, &[busy[0], busy[6]]);
-    let waits = ["-t", "30", "--gres=gpu:2", "--gpu-wait=25:10:00"];
+    let waits = ["-t", "30", "--gres=gpu:2", "--gpu-wait=25GB/s,10:00"];
     let patient = |options: &[&str]| {
         let job = cluster.sbatch(User::Alice, &[&waits, options].concat(), STAY).unwrap();
         wait_waiting(&cluster, job);
@@ -166,8 +166,18 @@ fn a_job_that_waits_in_several_partitions_preempts_nobody_and_is_not_forgotten()
     end(&cluster, &[job, low]);
 
     // Nothing else happens on the cluster when the wait is over, and the main scheduler does not start such a job.
-    let options =
-        ["-p", "linked", "-t", "30", "--gres=gpu:2", "--gpu-wait=25:10", ":", "-p", "pcie", "--gres=gpu:1"];
+    let options = [
+        "-p",
+        "linked",
+        "-t",
+        "30",
+        "--gres=gpu:2",
+        "--gpu-wait=25GB/s,10s",
+        ":",
+        "-p",
+        "pcie",
+        "--gres=gpu:1",
+    ];
     let job = cluster.sbatch(User::Alice, &options, STAY).unwrap();
     cluster.wait_running(job).unwrap();
     assert_eq!(cluster.gpus_of(job).unwrap(), [0, 6]);

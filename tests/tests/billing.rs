@@ -369,7 +369,7 @@ fn history(cluster: &mut Cluster, jobs: &[JobId]) {
     refused(cluster);
     wait_for("the history of jobs that have ended", PATIENCE, || {
         let mut history = cluster.command(User::Root, "tessera").map_err(|e| with_causes(&e))?;
-        let said = run(history.args(["history", "--since", "1", "--json"])).map_err(|e| with_causes(&e))?;
+        let said = run(history.args(["history", "--since", "1d", "--json"])).map_err(|e| with_causes(&e))?;
         let all: Value = serde_json::from_str(&said.stdout).map_err(|e| format!("{e}: {said:?}"))?;
         // slurmdbd may hear of a start before it hears of the end that made room for it.
         let settled = all["misfits"] == 0 && all["unnamed"] == 0;

@@ -149,7 +149,7 @@ fn error(all: &Calibration<'_>) -> f64 {
         let (model, counters) = (all.at("out/a100-40gb.json"), all.at("out/counters.csv"));
         let apps = workload.replace('+', ",");
         let mut tessera = all.cluster.command(User::Alice, "tessera").unwrap();
-        tessera.args(["power", "choose", "--model", &model, "--counters", &counters, "--apps", &apps]);
+        tessera.args(["power", "choose", "--power-model", &model, "--counters", &counters, "--apps", &apps]);
         let said = run(tessera.args(["--guard", "off", "--all", "--json", "--cap", "150"])).unwrap();
         let choice: Value = serde_json::from_str(&said.ok().unwrap()).unwrap();
         for candidate in choice["candidates"].as_array().unwrap() {

@@ -8,8 +8,8 @@ use common::{LOOK, LOOK_AND_STAY, admin_comment, instances, looked, variable, wi
 use lab::{Cluster, JobId, User};
 use protocol::CommentBody;
 
-const FOUR: [&str; 4] = ["--gpu-isolation=mig:4c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
-const THREE: [&str; 4] = ["--gpu-isolation=mig:3c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
+const FOUR: [&str; 4] = ["--gpu-isolation=mig-shared:4c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
+const THREE: [&str; 4] = ["--gpu-isolation=mig-shared:3c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
 
 fn layout(cluster: &Cluster) -> String {
     let layouts = cluster.published_layouts().unwrap();
@@ -56,7 +56,7 @@ fn four_and_three_slices_run_side_by_side() {
         let still = cluster.run(User::Alice, "srun", &[&id, "--overlap", "nvidia-smi", "-L"]).unwrap();
         assert_eq!(instances(&still.ok().unwrap()), [other]);
         // The free slices are the next job's, of another size.
-        let two = ["--gpu-isolation=mig:2c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
+        let two = ["--gpu-isolation=mig-shared:2c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
         let saw = cluster.complete(User::Alice, &two, LOOK).unwrap();
         assert_eq!(own(&saw).0, "2c.7g.40gb", "{saw}");
     });
@@ -82,7 +82,8 @@ fn nobody_is_beside_another_user_unless_the_site_says_so() {
 #[test]
 fn a_job_that_states_no_memory_is_refused() {
     with(|cluster| {
-        let refused = cluster.sbatch(User::Alice, &["--gpu-isolation=mig:4c.7g.40gb"], LOOK).unwrap_err();
+        let refused =
+            cluster.sbatch(User::Alice, &["--gpu-isolation=mig-shared:4c.7g.40gb"], LOOK).unwrap_err();
         assert!(format!("{refused:?}").contains("needs --gpu-mem beside it"), "{refused:?}");
     });
 }

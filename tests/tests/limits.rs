@@ -38,7 +38,7 @@ fn no_option_and_no_change_walks_round_a_limit() {
         &["--gpus-per-node=1"],
         &["--ntasks=1", "--gpus-per-task=1"],
         &["--exclusive"],
-        &["--gpu-isolation=none", "--gres=gpu:1"],
+        &["--gpu-isolation=slurm", "--gres=gpu:1"],
         &["--gres=shard:30"],
         &["--ntasks=2", "--ntasks-per-gpu=1"],
         &["--gpu-isolation=whole"],

@@ -12,7 +12,7 @@ use lab::config::Templates;
 use lab::{Cluster, Daemon, JobId, User};
 
 /// On the node of A100s: 5, 10 and 20 shards; least work on 1g.
-const TIMES: &str = "--gpu-times=1g:60,2g:35,3g:0:00:25";
+const TIMES: &str = "--gpu-times=1g:60s,2g:35s,3g:0:00:25";
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
@@ -66,7 +66,7 @@ fn alone(cluster: &mut Cluster) {
     assert_eq!(comment(cluster, job), "tessera: asks v1 iso=mig times=1g:60,2g:35,3g:25");
     let (got, said) = ran(cluster, job);
     assert_eq!(got, ["1g.5gb"]);
-    assert!(said.contains(": least time x slices of 1g, 2g, 3g; uses 1 of 8 slices"), "{said}");
+    assert!(said.contains(": least time x slices of 1g, 2g, 3g; 14 of 108 SMs"), "{said}");
 
     // What is too small for the memory is not among the sizes any more.
     let job = held(cluster, &[TIMES, "--gpu-mem=12G", "-w", "n1"]);
@@ -236,7 +236,7 @@ fn wished(cluster: &mut Cluster) {
     let (got, said) = ran(cluster, job);
     assert_eq!(got, ["2g.10gb"]);
     assert!(said.starts_with("tessera: n1=mig:6/2g.10gb@4: as named, at the planned place; "), "{said}");
-    let saw = cluster.complete(User::Bob, &["--gpu-profile=bert", "--gpu-mem=8G", "-w", "n1"], LOOK).unwrap();
+    let saw = cluster.complete(User::Bob, &["--gpu-app=bert", "--gpu-mem=8G", "-w", "n1"], LOOK).unwrap();
     assert_eq!(profiles(&saw).len(), 1, "{saw}");
 }
 

@@ -10,7 +10,7 @@ use lab::User;
 #[test]
 fn shares_of_one_user_are_packed_and_limited() {
     with(|cluster| {
-        let options = ["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25%", "-w", "n1"];
+        let options = ["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-sms=25%", "-w", "n1"];
         let jobs: Vec<_> =
             (0..2).map(|_| cluster.sbatch(User::Bob, &options, LOOK_AND_STAY).unwrap()).collect();
         let saw: Vec<String> = jobs.iter().map(|job| looked(cluster, *job)).collect();

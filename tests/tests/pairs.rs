@@ -101,7 +101,8 @@ fn limits(cluster: &Cluster) -> Vec<u64> {
 fn chosen(cluster: &Cluster, apps: &str) -> (Vec<String>, u16) {
     let file = |name: &str| cluster.layout().etc(name).display().to_string();
     let (model, counters) = (file("a100.json"), file("counters.csv"));
-    let args = ["power", "choose", "--model", &model, "--counters", &counters, "--apps", apps, "--json"];
+    let args =
+        ["power", "choose", "--power-model", &model, "--counters", &counters, "--apps", apps, "--json"];
     let choice: Value = serde_json::from_str(&tessera(cluster, &args)).unwrap();
     let size = |part: &str| match part.strip_suffix('c') {
         Some(slices) => format!("{slices}c.7g.40gb"),
@@ -135,9 +136,9 @@ fn jobs_share_as_the_model_says() {
     calibrate(&cluster);
     let full = fill(&cluster, "n1", "8");
     fill(&cluster, "n2", "4");
-    let first = waiting(&cluster, &["--gpu-profile=igemm4", "--gpu-mem=15G", "--time=10"]);
-    let second = waiting(&cluster, &["--gpu-profile=stream", "--gpu-mem=15G", "--time=10"]);
-    let unknown = waiting(&cluster, &["--gpu-profile=mystery", "--gpu-mem=4G"]);
+    let first = waiting(&cluster, &["--gpu-app=igemm4", "--gpu-mem=15G", "--time=10"]);
+    let second = waiting(&cluster, &["--gpu-app=stream", "--gpu-mem=15G", "--time=10"]);
+    let unknown = waiting(&cluster, &["--gpu-app=mystery", "--gpu-mem=4G"]);
     let said = planned(&cluster);
     let (sizes, cap_w) = chosen(&cluster, "igemm4,stream");
     let plans = [first, second].map(|job| plan(&cluster, job, &said));
@@ -176,7 +177,7 @@ fn jobs_share_as_the_model_says() {
     let rest =
         cluster.sbatch(User::Bob, &["--gpu-isolation=whole", "--gpus-per-node=6", "-w", "n1"], "sleep 300");
     cluster.wait_running(rest.unwrap()).unwrap();
-    let third = waiting(&cluster, &["--gpu-profile=stream", "--gpu-mem=15G", "--time=10"]);
+    let third = waiting(&cluster, &["--gpu-app=stream", "--gpu-mem=15G", "--time=10"]);
     let said = planned(&cluster);
     is_planned_beside(&cluster, third, first, &said);
     let beside = started(&cluster, third);

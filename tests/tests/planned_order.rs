@@ -16,7 +16,7 @@ const ONE_GPU: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1
 const PRIORITIES: &str = "PriorityType=priority/multifactor\nPriorityWeightPartition=1000\n\
                           SchedulerParameters=bf_interval=1";
 /// Sizes on which the best order of three such jobs is not the one in which they came.
-const TIMES: [&str; 3] = ["1g:90,2g:80", "1g:500,7g:90", "1g:700,7g:120"];
+const TIMES: [&str; 3] = ["1g:90s,2g:80s", "1g:500s,7g:90s", "1g:700s,7g:120s"];
 
 fn tessera(cluster: &Cluster, user: User, args: &[&str]) -> Done {
     run(cluster.command(user, "tessera").unwrap().args(args)).unwrap()
@@ -80,7 +80,7 @@ fn among_others(cluster: &mut Cluster) {
     // Bob's job comes between: Alice's get back what they had, so that none of them stands behind it for the planner.
     update(cluster, last, "Nice=0");
     planned(cluster);
-    let bobs = waiting(cluster, User::Bob, &["--gpu-times=7g:90", "--nice=1"]);
+    let bobs = waiting(cluster, User::Bob, &["--gpu-times=7g:90s", "--nice=1"]);
     let said = planned(cluster);
     let nices: Vec<i64> = alices.iter().map(|&job| number(cluster, job, "Nice")).collect();
     assert_eq!(nices, [0, 0, 0], "{said}");
@@ -115,7 +115,7 @@ fn an_array(cluster: &mut Cluster) {
     let full = cluster.sbatch(User::Bob, &whole, "sleep 300").unwrap();
     cluster.wait_running(full).unwrap();
     // Three times 9 s one after the other are less than 60 s side by side.
-    let options = ["--array=1-3", "--gpu-times=1g:60,7g:9"];
+    let options = ["--array=1-3", "--gpu-times=1g:60s,7g:9s"];
     let array = cluster.sbatch(User::Alice, &options, "sleep 3").unwrap();
     cluster.wait_job(array, "pending", |j| j.state() == "PENDING").unwrap();
     let said = planned(cluster);
@@ -178,7 +178,7 @@ fn a_plan_is_no_reason_to_wait_by_a_limit() {
         let ten = ten.unwrap();
         cluster.wait_running(ten).unwrap();
         let wait = |plan_lasts: u64| {
-            let job = cluster.sbatch(User::Alice, &["-H", "--gpu-times=1g:60,7g:9"], "sleep 1").unwrap();
+            let job = cluster.sbatch(User::Alice, &["-H", "--gpu-times=1g:60s,7g:9s"], "sleep 1").unwrap();
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
             update(
                 cluster,

@@ -118,7 +118,7 @@ fn fill(cluster: &Cluster) -> Vec<JobId> {
 
 /// Pending jobs of Alice that scale perfectly, but would take the smallest size by themselves.
 fn moldable(cluster: &Cluster, count: usize) -> Vec<JobId> {
-    let options = ["--gpu-times=1g:60,2g:31,3g:21,4g:16,7g:9.5"];
+    let options = ["--gpu-times=1g:60s,2g:31s,3g:21s,4g:16s,7g:9.5s"];
     let submit = |_| cluster.sbatch(User::Alice, &options, "sleep 1").unwrap();
     let jobs: Vec<JobId> = (0..count).map(submit).collect();
     for &job in &jobs {
@@ -132,7 +132,7 @@ fn moldable(cluster: &Cluster, count: usize) -> Vec<JobId> {
 fn planned_once(cluster: &Cluster) {
     let full = fill(cluster);
     let jobs = moldable(cluster, 3);
-    let held = cluster.sbatch(User::Alice, &["--gpu-times=1g:60,7g:9", "-H"], "true").unwrap();
+    let held = cluster.sbatch(User::Alice, &["--gpu-times=1g:60s,7g:9s", "-H"], "true").unwrap();
 
     let dry = tessera(cluster, User::Root, &["planner", "--once", "--dry-run"]).ok().unwrap();
     assert_eq!(dry.lines().filter(|l| l.starts_with("job ")).count(), 3, "{dry}");
@@ -175,7 +175,7 @@ fn planner(cluster: &Cluster) -> Child {
     let path = cluster.layout().jobs().join("planner.err");
     let said = std::fs::File::create(&path).unwrap();
     let mut command = cluster.command(User::Root, "tessera").unwrap();
-    command.args(["planner", "--interval", "1s"]).stdout(Stdio::null()).stderr(said);
+    command.args(["planner", "--every", "1s"]).stdout(Stdio::null()).stderr(said);
     let child = command.spawn().unwrap();
     wait_for("the planner to begin", PATIENCE, || {
         let said = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
@@ -248,7 +248,7 @@ fn times_are_learnt_from_accounting() {
     // What a slow machine adds to each is less than the difference.
     let past = [("1g.5gb", "20"), ("7g.40gb", "2"), ("7g.40gb", "3")].map(|(size, seconds)| {
         let isolation = format!("--gpu-isolation=mig:{size}");
-        let options = ["-w", "n1", &isolation, "--gpu-profile=bert"];
+        let options = ["-w", "n1", &isolation, "--gpu-app=bert"];
         let job = cluster.sbatch(User::Alice, &options, &format!("sleep {seconds}")).unwrap();
         assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
         job
@@ -272,7 +272,7 @@ fn times_are_learnt_from_accounting() {
 
     // A job that only names its profile is planned by what was learnt: 7g is faster.
     let full = fill(&cluster);
-    let job = cluster.sbatch(User::Alice, &["--gpu-profile=bert", "--gpu-mem=4G"], "true").unwrap();
+    let job = cluster.sbatch(User::Alice, &["--gpu-app=bert", "--gpu-mem=4G"], "true").unwrap();
     cluster.wait_job(job, "pending", |j| j.state() == "PENDING").unwrap();
     let said = tessera(&cluster, User::Root, &["planner", "--once"]).ok().unwrap();
     let planned = admin_comment(&cluster, job);

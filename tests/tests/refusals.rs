@@ -14,7 +14,7 @@ use lab::command::{PATIENCE, wait_for};
 use lab::{Cluster, Daemon, User};
 
 /// Options, and what the refusal must name.
-const BAD: [(&[&str], &[&str]); 19] = [
+const BAD: [(&[&str], &[&str]); 28] = [
     (&["--gpu-isolation=vmm"], &["--gpu-isolation", "vmm", "mig"]),
     (&["--gpu-isolation=mig:9g.99gb"], &["--gpu-isolation", "9g.99gb"]),
     (&["--gpu-isolation=mig:1g.6gb"], &["1g.6gb"]),
@@ -25,14 +25,24 @@ const BAD: [(&[&str], &[&str]); 19] = [
     (&["--gpu-power=2000"], &["--gpu-power=2000", "1400"]),
     (&["--gpu-mem=1000G"], &["--gpu-mem"]),
     (&["--gpu-isolation=mig", "--gpu-instances=0"], &["--gpu-instances", "0"]),
-    (&["--gpu-isolation=mps", "--gpu-threads=101"], &["--gpu-threads", "101"]),
-    (&["--gpu-isolation=mps", "--gpu-threads=0"], &["--gpu-threads", "0"]),
+    (&["--gpu-isolation=mps", "--gpu-sms=101"], &["--gpu-sms", "101"]),
+    (&["--gpu-isolation=mps", "--gpu-sms=0"], &["--gpu-sms", "0"]),
     (&["--gpu-instances=2"], &["--gpu-instances"]),
     (&["--gpu-isolation=whole", "--gpu-instances=2"], &["--gpu-instances"]),
     (&["--gpu-isolation=mig", "--gres=gpu:2"], &["gres"]),
     (&["--gpu-isolation=mps", "--gres=shard:2"], &["gres"]),
     (&["--gpu-isolation=mig:7g.40gb", "--gpu-instances=9", "-w", "n1"], &["7g.40gb"]),
+    // Words of static MIG, and of Tessera before 0.1.
+    (&["--gpu-isolation=MIG"], &["did you mean mig?"]),
+    (&["--gpu-isolation=1g.5gb"], &["did you mean mig:1g.5gb?"]),
+    (&["--gpu-isolation=mig:1g.5g"], &["did you mean 1g.5gb?"]),
+    (&["--gpu-isolation=none"], &["is now slurm", "mps"]),
+    (&["--gpu-isolation=mig:4c.7g.40gb", "--gpu-mem=9G"], &["is now mig-shared:4c.7g.40gb"]),
+    (&["--gpu-isolation=mps", "--gpu-threads=101"], &["--gpu-threads=101"]),
+    (&["--gpus-per-node=2", "--gpu-wait=25:20:00"], &["is now 25GB/s,20:00"]),
     // Slurm refuses these, and Tessera says why.
+    (&["--gpus-per-node=9"], &["gpu:9: no node that this job may use has more than"]),
+    (&["--gres=gpu:A100:1"], &["type A100; did you mean a100?"]),
     (&["--gres=gpu:99"], &["--gres=gpu:99: no node that this job may use has more than"]),
     (&["--gres=gpu:1g.5gb:1"], &["type 1g.5gb; a MIG instance is --gpu-isolation=mig:1g.5gb"]),
 ];

@@ -132,7 +132,7 @@ fn kinds(cluster: &mut Cluster, lines: &mut Lines) {
         })
     });
     let share = lines.of("MPS share", || {
-        let options = ["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25%", "-w", "n1"];
+        let options = ["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-sms=25%", "-w", "n1"];
         staying(cluster, User::Alice, &options, |_, saw| {
             contains(saw, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=2862M")
         })

@@ -17,7 +17,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::power_models::PowerModels;
 use crate::site;
 
-/// Check tessera.toml
+/// Check the file tessera.toml, before it is used
 ///
 /// Reports all errors at once, each with its line, its column and a remedy. Exit status 1 if there is one; slurmctld and the
 /// nodes go on with the last good version of such a file. If the file has no errors, also reports settings without effect, power limits that no board

@@ -24,7 +24,7 @@ pub(crate) enum FitCommand {
 ///
 /// A line of SAMPLES has the GPUs, separated by spaces, a comma, and GB/s as nccl-tests reports busbw: "0 1 2 3,52.1".
 /// Fits by least squares with coefficients of at least 0. Prints the errors of the current and of the fitted model, then
-/// the fitted model, which `--model FILE` reads. If the fitted model predicts samples that it was not fitted to no better
+/// the fitted model, which `--predict FILE` reads. If the fitted model predicts samples that it was not fitted to no better
 /// than the current one, it is not printed, and the exit status is 1.
 #[derive(Args)]
 pub(crate) struct FitArgs {
@@ -37,7 +37,7 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "PATTERN", default_value = "ring", value_parser = crate::options::pattern)]
     pattern: Pattern,
     /// The model to beat
-    #[arg(long, value_name = "MODEL", default_value = "bottleneck")]
+    #[arg(long = "predict", alias = "model", value_name = "MODEL", default_value = "bottleneck")]
     model: String,
 }
 

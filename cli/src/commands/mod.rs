@@ -12,7 +12,7 @@ pub(crate) mod free;
 pub(crate) mod history;
 pub(crate) mod idle;
 pub(crate) mod layout;
-pub(crate) mod lint;
+pub(crate) mod links;
 pub(crate) mod node;
 pub(crate) mod papers;
 pub(crate) mod plan;

@@ -42,7 +42,7 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "POLICY", default_value = "preserve", value_parser = options::policy)]
     pub(crate) policy: Selection,
     /// bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote
-    #[arg(long, value_name = "MODEL", default_value = "bottleneck")]
+    #[arg(long = "predict", alias = "model", value_name = "MODEL", default_value = "bottleneck")]
     pub(crate) model: String,
     /// GPUs in use, such as 0,3-5
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true, value_parser = options::gpu_list)]

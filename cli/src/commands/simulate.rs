@@ -44,7 +44,7 @@ pub(crate) struct MapaArgs {
     #[arg(long, value_name = "POLICY", default_value = "all")]
     policy: String,
     /// bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote
-    #[arg(long, value_name = "MODEL", default_value = "mapa2021")]
+    #[arg(long = "predict", alias = "model", value_name = "MODEL", default_value = "mapa2021")]
     model: String,
     /// Queue all jobs at the start, as MAPA's own simulator does
     #[arg(long)]
@@ -59,7 +59,7 @@ pub(crate) struct MapaArgs {
     #[arg(long, value_name = "GBPS")]
     wait_below: Option<f64>,
     /// How many cycles such a job waits at most
-    #[arg(long, value_name = "CYCLES", default_value = "20")]
+    #[arg(long = "wait-cycles", alias = "wait", value_name = "CYCLES", default_value = "20")]
     wait: u64,
     /// Slow sensitive jobs down below 50 GB/s: this share of their run time, 0 to 1, grows with 1/EffBW
     #[arg(long, value_name = "SHARE")]

@@ -17,7 +17,7 @@ use crate::slurm::sacct;
 
 /// Show how long the jobs of each profile took on each instance size
 ///
-/// Counts jobs that were submitted with --gpu-profile=NAME and completed on one MIG instance; sacct keeps both in their
+/// Counts jobs that were submitted with --gpu-app=NAME and completed on one MIG instance; sacct keeps both in their
 /// AdminComment. For each user, or each account where the site says so, it prints their number and the median, quartiles and
 /// extremes of their times, in seconds from a job's start in Slurm to its end. This includes making the instance. The planner
 /// uses the medians.
@@ -25,15 +25,15 @@ use crate::slurm::sacct;
 #[command(after_long_help = "\
 Examples:
   tessera times
-  tessera times --profile bert --since 7d
+  tessera times --app bert --since 7d
   columns=JobIDRaw%14,User%64,Account%64,State%20,ElapsedRaw%12,AdminComment%512
   sacct -a -X -n -S now-30days -o $columns > past
   tessera times --from past")]
 pub(crate) struct TimesArgs {
     /// Only this profile
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "app", alias = "profile", value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// How far back to look: 7d or 12h; a number alone is days
+    /// How far back to look: 7d or 12h; a number alone is minutes
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = since)]
     pub(crate) since: u64,
     /// Read the output of sacct from FILE (- for standard input) instead of running it
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &TimesArgs, globals: &Globals) -> Result<Outcome, Failur
         learnt.retain(name);
         if learnt.is_empty() {
             return Err(Failure::new(format!("no completed job of profile {name} in sacct"))
-                .hint("only jobs submitted with --gpu-profile count; --since looks further back"));
+                .hint("only jobs submitted with --gpu-app count; --since looks further back"));
         }
     }
     let rows = learnt.rows();

@@ -57,6 +57,15 @@ pub(crate) fn gpu_count(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected 1 or more".to_owned())
 }
 
+/// A GPU model and how many of them: `a100-40gb,8`; one without a number.
+pub(crate) fn model_and_count(text: &str) -> Result<(String, usize), String> {
+    let (model, count) = text.rsplit_once(',').unwrap_or((text, "1"));
+    match count.trim().parse() {
+        Ok(count @ 1..=64) => Ok((model.trim().to_owned(), count)),
+        _ => Err(format!("{count:?} is not a number of GPUs (1 to 64)")),
+    }
+}
+
 /// The GPUs that are not busy.
 pub(crate) fn free(graph: &HardwareGraph, busy: GpuSet) -> Result<GpuSet, Failure> {
     let strange: Vec<String> =

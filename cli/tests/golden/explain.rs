@@ -8,8 +8,8 @@ use super::{LAYOUT, Site, run};
 fn explain() {
     assert_snapshot!(run("explain --gpu-mem=10G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n2: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 1 of 8 slices
-    n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n2: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
+    n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n2 before n1: takes a smaller part of a GPU than on n1
     counts in Slurm as gres/shard:10 per node
     --all shows every candidate with its score
@@ -18,27 +18,27 @@ fn explain() {
     let all = run("explain --all --gpu-mem=10G");
     let nodes: Vec<&str> = all.lines().filter(|line| line.starts_with('n')).skip(1).collect();
     assert_snapshot!(nodes.join("\n"), @r"
-    n2: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 1 of 8 slices
-    n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n2: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
+    n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n2 before n1: takes a smaller part of a GPU than on n1
-    n2: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 1 of 8 slices
-    n1: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n2: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
+    n1: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     ");
-    assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-threads=25%"), @r"
+    assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-sms=25%"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
     n2: a share of 3.0 GB and 25 % of the SMs of GPU 0: the first share there
       weighed: loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:3 per node
     memory: equal parts for the job's tasks on a node (MPS, cooperative)
-      mps   8 of 8 slices, chosen
+      mps   8 of 8 memory slices, chosen
         GPUs 0-1, each
          *to be opened, loses 18 placements, opens an unused GPU (on GPU 0)
     exit 0
     ");
-    assert_snapshot!(run("explain --model a100-40gb --count 8 --links dgx-v --gpus=3"), @r"
+    assert_snapshot!(run("explain --gpu a100-40gb,8 --links dgx-v --gpus=3"), @r"
     8 x a100-40gb: GPUs 0, 2, 3: ring at 43 GB/s (bottleneck), the best of 8 free GPUs (preserve)
     counts in Slurm as gres/gpu:3 per node
-      whole 24 of 24 slices, chosen
+      whole 24 of 24 memory slices, chosen
          *GPU 0,2-3: ring at 43 GB/s (bottleneck), AggBW 125 GB/s, leaves 275 GB/s of links, 4 sets as good, of 8 free GPUs
       other choices
           greedy           GPU 0,2-3    43.0 GB/s, leaves 275 GB/s of links
@@ -48,7 +48,7 @@ fn explain() {
           Slurm from 24.05 GPU 0,5,7    10.0 GB/s, leaves 175 GB/s of links
     exit 0
     ");
-    assert_snapshot!(run("explain --model a30-24gb --gpu-isolation=mig:1g.6gb --gpu-instances=2 --json"), @r#"
+    assert_snapshot!(run("explain --gpu a30-24gb --gpu-isolation=mig:1g.6gb --gpu-instances=2 --json"), @r#"
     {
       "left_to_slurm": [],
       "nodes": [
@@ -99,7 +99,7 @@ fn explain() {
               "chosen": true,
               "fits": true,
               "kind": "mig",
-              "outcome": "2 of 4 slices"
+              "outcome": "2 of 4 memory slices"
             }
           ],
           "memory_level": "hardware",
@@ -110,7 +110,7 @@ fn explain() {
           "omitted": 0,
           "rivals": [],
           "room": "now",
-          "why": "1g.6gb at slices 0 and 1 of GPU 0: as named; uses 2 of 4 slices"
+          "why": "1g.6gb at slices 0 and 1 of GPU 0: as named; 14 of 56 SMs each"
         }
       ],
       "not_taking_jobs": [],
@@ -169,7 +169,7 @@ fn explain() {
 
 #[test]
 fn explain_on_gpus_without_mig() {
-    let ask = |options: &str| run(&format!("explain --model v100-16gb --count 8 --links dgx-v {options}"));
+    let ask = |options: &str| run(&format!("explain --gpu v100-16gb,8 --links dgx-v {options}"));
     assert_snapshot!(ask("--gpu-isolation=mig --gpu-mem=10G"), @r#"
     refused at submission: --gpu-isolation=mig --gpu-mem=10.0GB: no node could ever satisfy this: v100-16gb has no MIG; ask --gpu-isolation=mps or whole
 
@@ -182,13 +182,13 @@ fn explain_on_gpus_without_mig() {
     "#);
     assert_snapshot!(ask("--gpu-mem=10G"), @r"
     8 x v100-16gb: a share of 10.0 GB and 62 % of the SMs of GPU 0: the first share there
-      weighed: opens an unused GPU; mps takes 1 of 1 slices, mig does not fit
+      weighed: opens an unused GPU; mps takes 1 of 1 memory slices, mig does not fit
     counts in Slurm as gres/shard:10 per node
     memory: equal parts for the job's tasks on a node (MPS, cooperative)
       mig   nothing fits
         GPUs 0-7, each
           no: cannot be cut into MIG instances
-      mps   1 of 1 slices, chosen
+      mps   1 of 1 memory slices, chosen
         GPUs 0-7, each
          *to be opened, opens an unused GPU (on GPU 0)
     exit 0
@@ -196,7 +196,7 @@ fn explain_on_gpus_without_mig() {
     assert_snapshot!(ask("--gpus=3"), @r"
     8 x v100-16gb: GPUs 0, 2, 3: ring at 43 GB/s (bottleneck), the best of 8 free GPUs (preserve)
     counts in Slurm as gres/gpu:3 per node
-      whole 3 of 3 slices, chosen
+      whole 3 of 3 memory slices, chosen
          *GPU 0,2-3: ring at 43 GB/s (bottleneck), AggBW 125 GB/s, leaves 275 GB/s of links, 4 sets as good, of 8 free GPUs
       other choices
           greedy           GPU 0,2-3    43.0 GB/s, leaves 275 GB/s of links
@@ -223,10 +223,10 @@ fn explain_on_a_busy_node() {
     let site = Site::new();
     let busy = LAYOUT.lines().nth(1).unwrap().trim_start_matches("n1").trim();
     assert_snapshot!(site.run(&["explain", "--node", "n1", "--busy", busy, "--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
-    n1: 1g.10gb at slice 6 of GPU 1: smallest instance with 10 GB; uses 2 of 8 slices
+    n1: 1g.10gb at slice 6 of GPU 1: smallest instance with 10 GB; 14 of 108 SMs
       weighed: leaves 64 placements to others, best of 15
     counts in Slurm as gres/shard:10 per node
-      mig   2 of 8 slices, chosen
+      mig   2 of 8 memory slices, chosen
         GPU 0
           1g.10gb at 0: no: taken by job 12
           1g.10gb at 2: no: taken by job 31
@@ -249,12 +249,12 @@ fn explain_on_a_busy_node() {
     exit 0
     ");
     let apart = "tessera gpu0=free gpu1-5=whole[job1] gpu6=free gpu7=whole[job1]";
-    let wait = ["explain", "--node", "n1", "--busy", apart, "--gpus=2", "--gpu-wait=25:20:00"];
+    let wait = ["explain", "--node", "n1", "--busy", apart, "--gpus=2", "--gpu-wait=25GB/s,20:00"];
     assert_snapshot!(site.run(&wait), @r"
     n1: GPUs 0, 6: ring at 10 GB/s (bottleneck), the only free GPUs
     counts in Slurm as gres/gpu:2 per node
     the job would first wait for more than 25 GB/s, at most 1200 s
-      whole 16 of 16 slices, chosen
+      whole 16 of 16 memory slices, chosen
         GPUs 1-5,7, each
           no: taken by job 1
          *GPU 0,6: ring at 10 GB/s (bottleneck), AggBW 20 GB/s, leaves 0 GB/s of links, of 2 free GPUs
@@ -304,7 +304,7 @@ fn explain_within_limits() {
       weighed: loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:5 per node
     memory: equal parts for the job's tasks on a node (MPS, cooperative)
-      mps   8 of 8 slices, chosen
+      mps   8 of 8 memory slices, chosen
         GPUs 0-1, each
          *to be opened, loses 18 placements, opens an unused GPU (on GPU 0)
     exit 0
@@ -321,13 +321,13 @@ fn explain_within_limits() {
 
 #[test]
 fn explain_moldable_jobs() {
-    assert_snapshot!(run("explain --node n1 --gpu-times=1g:60,2g:35,3g:0:20 --gpu-place=1@4"), @r"
+    assert_snapshot!(run("explain --node n1 --gpu-times=1g:60s,2g:35s,3g:0:20 --gpu-place=1@4"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n1: 1g.5gb at slice 4 of GPU 1: least time x slices of 1g, 2g, 3g, at the planned place; uses 1 of 8 slices
+    n1: 1g.5gb at slice 4 of GPU 1: least time x slices of 1g, 2g, 3g, at the planned place; 14 of 108 SMs
       weighed: leaves 139 placements to others
     counts in Slurm as gres/shard:5 per node
     a planner may choose 1g.5gb (60 s), 2g.10gb (35 s), 3g.20gb (20 s)
-      mig   1 of 8 slices, chosen
+      mig   1 of 8 memory slices, chosen
         GPUs 0-7, each
           1g.5gb at 0: loses 6 placements, opens an unused GPU, switches MIG mode on
           1g.5gb at 1: loses 6 placements, opens an unused GPU, switches MIG mode on
@@ -338,13 +338,13 @@ fn explain_moldable_jobs() {
           1g.5gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on
     exit 0
     ");
-    assert_snapshot!(run("explain --node n1 --gpu-profile=bert --gpu-mem=8G"), @r"
+    assert_snapshot!(run("explain --node n1 --gpu-app=bert --gpu-mem=8G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n1: 1g.10gb at slice 6 of GPU 0: smallest instance with 8 GB; uses 2 of 8 slices
+    n1: 1g.10gb at slice 6 of GPU 0: smallest instance with 8 GB; 14 of 108 SMs
       weighed: leaves 140 placements to others, best of 32
     counts in Slurm as gres/shard:10 per node
     a planner may choose 2g.10gb (as learnt), 3g.20gb (as learnt), 4g.20gb (as learnt), 7g.40gb (as learnt)
-      mig   2 of 8 slices, chosen
+      mig   2 of 8 memory slices, chosen
         GPUs 0-7, each
           1g.10gb at 0: loses 7 placements, opens an unused GPU, switches MIG mode on
           1g.10gb at 2: loses 7 placements, opens an unused GPU, switches MIG mode on
@@ -361,12 +361,12 @@ fn explain_moldable_jobs() {
     exit 1
     ");
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:0 --gpu-place=99@4"), @r#"
-    stderr: tessera: refused at submission: --gpu-times=1g:0: "1g:0" is no size with its time: expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35
+    stderr: tessera: refused at submission: --gpu-times=1g:0: "1g:0" is no size with its time: expected sizes with their run time, such as 1g:60s,2g:35s or 1g:20:00 (MM:SS); a time without a unit is minutes
     stderr: --gpu-place=99@4: is not a place: expected a GPU's index and a first memory slice, such as 3@4
     exit 1
     "#);
     let json: serde_json::Value = serde_json::from_str(
-        run("explain --node n1 --gpu-times=1g:60,2g:35 --json").strip_suffix("exit 0").unwrap(),
+        run("explain --node n1 --gpu-times=1g:60s,2g:35s --json").strip_suffix("exit 0").unwrap(),
     )
     .unwrap();
     assert_eq!(

@@ -32,7 +32,7 @@ fn what_could_start_now() {
     8 GPUs             0  -             --gpu-isolation=whole --gpus-per-node=8
     exit 0
     ");
-    assert_snapshot!(free("--mem 20G"), @r"
+    assert_snapshot!(free("--gpu-mem 20G"), @r"
     SHAPE             NOW  WHERE       ASK FOR ONE WITH
     3g.20gb             7  n1 7        --gpu-isolation=mig:3g.20gb
     4g.20gb             3  n1 3        --gpu-isolation=mig:4g.20gb
@@ -181,8 +181,8 @@ fn what_could_start_now() {
     stderr: hint: there are n1, n2
     exit 1
     ");
-    assert_snapshot!(free("--mem 20Q"), @r"
-    stderr: error: invalid value '20Q' for '--mem <SIZE>': has an unknown suffix: use K, M, G, T or Ki, Mi, Gi, Ti
+    assert_snapshot!(free("--gpu-mem 20Q"), @r"
+    stderr: error: invalid value '20Q' for '--gpu-mem <SIZE>': has an unknown suffix: use K, M, G, T or Ki, Mi, Gi, Ti
     stderr: 
     stderr: For more information, try '--help'.
     exit 2

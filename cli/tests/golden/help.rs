@@ -28,8 +28,8 @@ fn help() {
 
     For administrators:
       setup    Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
-      check    Check tessera.toml
-      doctor   Check that journal, driver, device nodes, MPS and Slurm agree
+      check    Check the file tessera.toml, before it is used
+      doctor   Check the running cluster: do nodes, Slurm and tessera.toml agree?
       layout   Draw each GPU as its slices
 
     Other:
@@ -73,8 +73,8 @@ fn help() {
 
     For administrators:
       setup        Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
-      check        Check tessera.toml
-      doctor       Check that journal, driver, device nodes, MPS and Slurm agree
+      check        Check the file tessera.toml, before it is used
+      doctor       Check the running cluster: do nodes, Slurm and tessera.toml agree?
       layout       Draw each GPU as its slices
       exporter     Serve metrics for Prometheus, and a page that shows the cluster
       history      Show day by day how instances came and went, and how much jobs held
@@ -166,7 +166,7 @@ fn help() {
               
               Each line has a node's name and its layout, as sinfo -O nodelist,extra prints them.
 
-          --live
+          --here
               Ask this node's driver and journal instead of Slurm; needs root
 
           --json
@@ -203,8 +203,8 @@ fn help() {
     Options:
           --config <FILE>     Read this tessera.toml
       -w, --node <NODES>      Ask these nodes of tessera.toml, such as n[1-4]; by default all
-          --model <KEY>       Ask a made-up node with GPUs of this model instead of one of tessera.toml
-          --count <N>         Number of GPUs in that node [default: 1]
+          --gpu <MODEL[,N]>   Ask a made-up node with N GPUs of this model instead of one of
+                              tessera.toml
           --links <SYSTEM>    Interconnect of that node [default: pcie]
           --live              Fail where no Slurm answers, instead of taking the nodes as empty
           --empty             Take all nodes as empty
@@ -217,23 +217,23 @@ fn help() {
       -h, --help              Print help (see more with '--help')
 
     Request, as for sbatch:
-          --gpu-isolation <KIND>     auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none
+          --gpu-isolation <KIND>     auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, tasks,
+                                     tasks:probes, whole or slurm
           --gpu-mem <SIZE>           Memory per instance or share, or per process for tasks, such as 10G
           --gpu-instances <N>        MIG instances per node (2) or for each Slurm task (1/task)
-          --gpu-threads <PERCENT>    Percentage of the SMs: the most that an mps job gets, the least
-                                     that a mig job gets
+          --gpu-sms <PERCENT>        Least percentage of the GPU's SMs; a share is limited to it as well
           --gpu-pattern <SHAPE>      How whole GPUs talk to each other: ring, tree, chain, star, all,
                                      none or ring+tree
           --gpu-bandwidth <NEED>     sensitive or insensitive to the bandwidth between whole GPUs
           --gpu-set-policy <POLICY>  Policy that selects a set of whole GPUs: preserve, greedy,
                                      topo-aware or baseline
-          --gpu-times <LIST>         Run time on each size, such as 1g:60,2g:35 for seconds; a planner
-                                     chooses among the sizes
-          --gpu-profile <NAME>       Job profile: a planner learns run times from past jobs of this name
+          --gpu-times <LIST>         Run time on each size, such as 1g:60s,2g:35s; a planner chooses
+                                     among the sizes
+          --gpu-app <NAME>           Application: a planner learns run times from past jobs of this name
           --gpu-place <GPU@START>    Preferred place of the instance, GPU and first slice such as 3@4;
                                      another if it is taken
-          --gpu-wait <GBPS:TIME>     Wait up to TIME for whole GPUs that are predicted to exceed GBPS,
-                                     or none
+          --gpu-wait <GBPS,TIME>     Wait for whole GPUs above a predicted bandwidth, such as
+                                     25GB/s,20:00, or none
           --gpu-power <WATTS>        Power cap of each GPU, such as 200
           --ntasks-per-node <N>      Slurm tasks per node: a job of kind tasks takes a seat for each
       -n, --ntasks <N>               Slurm tasks of the job
@@ -313,12 +313,12 @@ fn usage_errors() {
     stderr: tessera: refused at submission: --gpu-mem=5X: has an unknown suffix: use K, M, G, T or Ki, Mi, Gi, Ti: such as 10G or 500M (10^9 and 10^6 bytes), or 10Gi (2^30)
     exit 1
     ");
-    assert_snapshot!(run("explain --gpu-threads=101"), @r"
-    stderr: tessera: refused at submission: --gpu-threads=101: is not a share of the GPU: expected 1 to 100, such as 25 or 25%
+    assert_snapshot!(run("explain --gpu-sms=101"), @r"
+    stderr: tessera: refused at submission: --gpu-sms=101: is not a share of the GPU: expected 1 to 100, such as 25 or 25%
     exit 1
     ");
     assert_snapshot!(run("explain --gpu-isolation=mug"), @r"
-    stderr: tessera: refused at submission: --gpu-isolation=mug: is unknown: did you mean mig? expected auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none, such as mig:2g.10gb
+    stderr: tessera: refused at submission: --gpu-isolation=mug: is unknown: did you mean mig? expected auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, tasks, tasks:probes, whole or slurm, such as mig:2g.10gb
     exit 1
     ");
 }
@@ -352,14 +352,14 @@ fn the_laboratory_answers_to_its_old_names() {
         let help = run(&format!("{group} -h"));
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
     };
-    for command in ["score", "simulate", "topology", "lint", "fit", "power", "plan"] {
+    for command in ["score", "simulate", "topology", "links", "fit", "power", "plan"] {
         listed("lab", command);
     }
     listed("lab plan", "compare");
     listed("power", "status");
     let power = ["import", "calibrate", "fit", "choose", "divide", "simulate"];
     power.iter().for_each(|command| listed("lab power", command));
-    let alone = ["score", "simulate", "topology", "lint", "fit", "plan compare"].map(str::to_owned);
+    let alone = ["score", "simulate", "topology", "links", "fit", "plan compare"].map(str::to_owned);
     for command in alone.into_iter().chain(power.iter().map(|command| format!("power {command}"))) {
         let (old, new) = (run(&format!("{command} --help")), run(&format!("lab {command} --help")));
         assert!(old.trim_end().ends_with("exit 0"), "{old}");

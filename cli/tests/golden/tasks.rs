@@ -37,7 +37,7 @@ fn an_explanation_says_why_a_device_is_not_joined() {
       weighed: loses 3 placements, opens an unused GPU
     counts in Slurm as gres/shard:2 per node
     memory: 3.0 GB for each process (library, cooperative)
-      tasks 1 of 4 slices, chosen
+      tasks 1 of 4 memory slices, chosen
         GPU 0
           1g.6gb at 1: no: claimed by job 20, which gets it next
           no: 0 seats free, 2 asked

@@ -30,7 +30,7 @@ const RECORD: JobAddress = JobAddress(0x1000);
 
 /// Nodes `n1` to `n3` with two GPUs for instances, `v1` and `v2` with the links of a DGX-1V.
 fn memory() -> Memory {
-    let text = "[defaults]\ngpu_wait = \"25:60\"\n\
+    let text = "[defaults]\ngpu_wait = \"25GB/s,60s\"\n\
                 [[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
                 [[nodes]]\nnames = \"v[1-2]\"\ngpu = \"a100-40gb\"\ncount = 8\ninterconnect = \"dgx-v\"\n";
     let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));

@@ -9,7 +9,7 @@ const USER: Uid = Uid(1000);
 
 /// Two nodes with the links of a DGX-1V, and one without NVLink.
 fn engine() -> Engine {
-    let text = "[[partitions]]\nname = \"hurried\"\ngpu_wait = \"none\"\n[defaults]\ngpu_wait = \"25:60\"\n\
+    let text = "[[partitions]]\nname = \"hurried\"\ngpu_wait = \"none\"\n[defaults]\ngpu_wait = \"25GB/s,60s\"\n\
                 [[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 8\ninterconnect = \"dgx-v\"\n\
                 [[nodes]]\nnames = \"slow\"\ngpu = \"a100-40gb\"\ncount = 8\n";
     let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
@@ -56,7 +56,7 @@ fn node(index: usize, name: &str) -> NodeView {
 #[test]
 fn who_waits() {
     let engine = engine();
-    let waits = |view: &JobView| asked(&engine, view).1.map(|p| (p.wait.to_string(), p.until));
+    let waits = |view: &JobView| asked(&engine, view).1.map(|p| (p.wait.wire(), p.until));
     let site = Some(("25:60".to_owned(), None));
     assert_eq!(waits(&job(None, 2, "")), site);
     assert_eq!(waits(&job(Some("v1 iso=whole wait=40:5"), 2, "")), Some(("40:5".to_owned(), None)));
@@ -66,8 +66,10 @@ fn who_waits() {
     assert_eq!(waits(&job(None, 0, "")), None, "how many per node is not known");
     assert_eq!(waits(&JobView { partition: Some("hurried".to_owned()), ..job(None, 2, "") }), None);
     let comment = |until: u64| {
-        AdminComment::from(CommentBody::Waits(SetWait::parse("25:60").unwrap().begins(until, 10.0, "n1")))
-            .to_string()
+        AdminComment::from(CommentBody::Waits(
+            SetWait::parse("25GB/s,60s").unwrap().begins(until, 10.0, "n1"),
+        ))
+        .to_string()
     };
     assert_eq!(waits(&job(None, 2, &comment(1001))), Some(("25:60".to_owned(), Some(1001))));
     assert_eq!(waits(&job(None, 2, &comment(1000))), None, "its time is over");
@@ -146,7 +148,7 @@ fn a_start_is_foretold_for_the_better_set_or_the_end_of_the_wait() {
 
 #[test]
 fn searches_of_one_test_are_bounded_and_go_on_in_the_next() {
-    let text = "[defaults]\ngpu_wait = \"25:60\"\n[[nodes]]\nnames = \"n[1-70]\"\ngpu = \"a100-40gb\"\ncount = 8\n\
+    let text = "[defaults]\ngpu_wait = \"25GB/s,60s\"\n[[nodes]]\nnames = \"n[1-70]\"\ngpu = \"a100-40gb\"\ncount = 8\n\
                 interconnect = \"dgx-v\"\n";
     let (config, _) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
     let mut engine = Engine::new(config.unwrap());

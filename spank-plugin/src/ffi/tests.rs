@@ -36,7 +36,7 @@ fn a_submission_from_first_hook_to_last() {
     assert_eq!(call(slurm_spank_init, &["rename=gpu-mem:site-gpu-mem", "nonsense"]), OK);
     let names = OPTIONS.with_borrow(|o| o.iter().map(|(n, _)| n.clone()).collect::<Vec<_>>());
     assert_eq!(names[..2], ["site-gpu-mem", "gpu-isolation"]);
-    assert_eq!(names.len(), Spec::ALL.len());
+    assert_eq!(names.len(), Spec::ALL.len() + Spec::OLD.len());
 
     CONTROL.with_borrow_mut(|c| c.insert("TESSERA_PLACEMENT".to_owned(), "v1 forged".to_owned()));
     assert_eq!(give(1, "10G", 0), OK);

@@ -192,7 +192,7 @@ pub(crate) fn overrides(cluster: &Cluster) {
     assert_eq!(got(env, &[]), "mps,5723");
     assert_eq!(got(env, &["--gpu-mem=4G"]), "mps,3815");
     assert_eq!(got(None, &["--gpu-mem", "4G", "--gpu-mem=3G"]), "mps,2862");
-    assert_eq!(got(env, &["--gpu-isolation=none"]), ",");
+    assert_eq!(got(env, &["--gpu-isolation=slurm"]), ",");
 }
 
 /// Prints which step and task sees which of the job's GPUs, those as positions in the job's own list.

@@ -30,8 +30,8 @@ pub(super) const MIX: [JobKind; 16] = [
         &["--gpu-isolation=mig", "--gpu-mem=4G", "--gpu-instances=2"],
         &["--gres=shard:10"],
     ),
-    kind("mps, 3 GB", &["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25"], &["--gres=shard:3"]),
-    kind("mps, 10 GB", &["--gpu-isolation=mps", "--gpu-mem=10G", "--gpu-threads=50"], &["--gres=shard:10"]),
+    kind("mps, 3 GB", &["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-sms=25"], &["--gres=shard:3"]),
+    kind("mps, 10 GB", &["--gpu-isolation=mps", "--gpu-mem=10G", "--gpu-sms=50"], &["--gres=shard:10"]),
     kind("one whole GPU", &["--gpu-isolation=whole", "--gpus-per-node=1"], &["--gres=gpu:1"]),
     kind("two whole GPUs", &["--gpu-isolation=whole", "--gpus-per-node=2"], &["--gres=gpu:2"]),
     kind("auto, 10 GB", &["--gpu-mem=10G"], &["--gres=shard:10"]),
@@ -107,7 +107,7 @@ pub(super) const SINGLE: [(User, JobKind); 11] = [
         User::Bob,
         kind(
             "mps: the first of a GPU",
-            &["-w", "n2", "--gpu-isolation=mps", "--gpu-mem=9G", "--gpu-threads=25"],
+            &["-w", "n2", "--gpu-isolation=mps", "--gpu-mem=9G", "--gpu-sms=25"],
             &["-w", "n2", "--gres=shard:9"],
         ),
     ),
@@ -115,7 +115,7 @@ pub(super) const SINGLE: [(User, JobKind); 11] = [
         User::Alice,
         kind(
             "mps: joining",
-            &["-w", "n2", "--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25"],
+            &["-w", "n2", "--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-sms=25"],
             &["-w", "n2", "--gres=shard:3"],
         ),
     ),

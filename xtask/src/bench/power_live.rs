@@ -154,7 +154,7 @@ impl Live {
         let before = self.cluster.sbatch(User::Bob, &full, "sleep 600")?;
         self.cluster.wait_running(before)?;
         let submit = |app| {
-            let name = format!("--gpu-profile={app}");
+            let name = format!("--gpu-app={app}");
             self.submit(&[&name, "--gpu-mem=15G", "--time=60"], app)
         };
         let jobs = [submit(apps[0])?, submit(apps[1])?];

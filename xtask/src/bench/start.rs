@@ -29,7 +29,7 @@ const HOLDERS: [JobKind; 3] = [
     },
     JobKind {
         name: "",
-        ours: &["-w", "n2", "--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25"],
+        ours: &["-w", "n2", "--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-sms=25"],
         stock: &["-w", "n2", "--gres=shard:3"],
     },
 ];

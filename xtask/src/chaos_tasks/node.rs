@@ -214,7 +214,7 @@ impl TaskNode {
     /// What the broker wrote, checked by `tessera`.
     pub(super) fn check_events(&self) -> Result<Value, TaskError> {
         let mut check = Command::new(self.at("tessera"));
-        check.args(["simulate", "case", "--json", "--check"]).arg(self.at("events"));
+        check.args(["simulate", "case", "--json", "--audit"]).arg(self.at("events"));
         let done = check.output().map_err(|e| TaskError::Other(format!("tessera: {e}")))?;
         serde_json::from_slice(&done.stdout)
             .map_err(|_| TaskError::Other(String::from_utf8_lossy(&done.stderr).into_owned()))

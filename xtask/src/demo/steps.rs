@@ -152,7 +152,7 @@ fn idle_instance(
 
 fn shares(cluster: &Cluster, show: &mut Show) -> Result<RunningJobs, HarnessError> {
     show.title("Two shares of one GPU, by MPS, with a cooperative memory limit");
-    let options = ["--gpu-isolation=mps", "--gpu-mem=6G", "--gpu-threads=25%", "--nodelist=n1"];
+    let options = ["--gpu-isolation=mps", "--gpu-mem=6G", "--gpu-sms=25%", "--nodelist=n1"];
     let first = job(cluster, show, User::Bob, &options, false)?;
     let second = job(cluster, show, User::Bob, &options, false)?;
     for (_, saw) in [&first, &second] {

@@ -179,7 +179,7 @@ mod tests {
             ),
             (
                 "lib/systemd/system/tessera-planner.service",
-                "ExecStart=/opt/tessera/bin/tessera planner --interval 30s",
+                "ExecStart=/opt/tessera/bin/tessera planner --every 30s",
             ),
             (
                 "lib/systemd/system/tessera-planner.service",

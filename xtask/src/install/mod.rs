@@ -125,9 +125,9 @@ fn install(
         let text = output(Command::new(program).args(["completions", shell]))?;
         write(&root.join(file), &text)?;
     }
-    let slurm_options = output(Command::new(program).args(["completions", "bash", "--slurm"]))?;
+    let slurm_options = output(Command::new(program).args(["completions", "bash", "--sbatch"]))?;
     write(&root.join("share/tessera/slurm-completion.bash"), &slurm_options)?;
-    let slurm_options = output(Command::new(program).args(["completions", "fish", "--slurm"]))?;
+    let slurm_options = output(Command::new(program).args(["completions", "fish", "--sbatch"]))?;
     write(&root.join("share/fish/vendor_conf.d/tessera-slurm.fish"), &slurm_options)?;
     let shared = workspace();
     let directories = Directories::of(prefix, here);

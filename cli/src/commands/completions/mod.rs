@@ -18,7 +18,7 @@ pub(crate) struct CompletionsArgs {
     /// The shell
     shell: Shell,
     /// Complete the --gpu-... options of sbatch, salloc and srun, beside what Slurm's own script completes (bash and fish)
-    #[arg(long)]
+    #[arg(long = "sbatch", alias = "slurm")]
     slurm: bool,
 }
 

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_another_script_completes_stays() {
-        assert_eq!(offered("sbatch --gpu-s"), ["--gpus-own", "--gpu-set-policy="]);
+        assert_eq!(offered("sbatch --gpu-s"), ["--gpus-own", "--gpu-sms=", "--gpu-set-policy="]);
     }
 
     #[test]

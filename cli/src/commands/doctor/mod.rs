@@ -31,7 +31,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::site;
 use crate::this_machine::this_node;
 
-/// Check that journal, driver, device nodes, MPS and Slurm agree
+/// Check the running cluster: do nodes, Slurm and tessera.toml agree?
 ///
 /// Compares every node of tessera.toml, or the one that --node names, with what Slurm, slurm.conf and gres.conf say of it, says
 /// why Slurm keeps nodes from jobs and what to do, and compares the plugins installed here with each other and with the Slurm that runs. Names the partitions, accounts and types of GPU in the file that Slurm does

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::request::RequestArgs;
+use crate::options::model_and_count;
 
 /// Explain what a request would get, and why
 ///
@@ -21,19 +22,19 @@ Examples:
   tessera explain --gpu-mem=10G
   tessera explain -p gpu -N2 --gpus-per-node=4 -t 2:00:00
   tessera explain --node n1 --gpu-isolation=mig:2g.10gb --gpu-instances=2
-  tessera explain --model a100-40gb --count 8 --links dgx-v --gpus-per-node=3
-  tessera explain --model a30-24gb --gpu-mem=6G \\
+  tessera explain --gpu a100-40gb,8 --links dgx-v --gpus-per-node=3
+  tessera explain --gpu a30-24gb --gpu-mem=6G \\
     --busy 'tessera gpu0=mig[1g.6gb@0:job12]'")]
 pub(crate) struct ExplainArgs {
     /// Ask these nodes of tessera.toml, such as n[1-4]; by default all
     #[arg(short = 'w', long, alias = "nodelist", value_name = "NODES", conflicts_with = "model")]
     pub(crate) node: Option<String>,
-    /// Ask a made-up node with GPUs of this model instead of one of tessera.toml
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["reservation", "constraint", "exclude"])]
-    pub(crate) model: Option<String>,
-    /// Number of GPUs in that node
-    #[arg(long, value_name = "N", requires = "model", default_value = "1", value_parser = gpu_count)]
-    pub(crate) count: usize,
+    /// Ask a made-up node with N GPUs of this model instead of one of tessera.toml
+    #[arg(long = "gpu", alias = "model", value_name = "MODEL[,N]", value_parser = model_and_count, conflicts_with_all = ["reservation", "constraint", "exclude"])]
+    pub(crate) model: Option<(String, usize)>,
+    // The number of GPUs before 0.1, now behind the model.
+    #[arg(long, hide = true, value_name = "N", requires = "model", value_parser = gpu_count)]
+    pub(crate) count: Option<usize>,
     /// Interconnect of that node
     #[arg(long, value_name = "SYSTEM", requires = "model", default_value = "pcie")]
     pub(crate) links: String,

@@ -94,7 +94,7 @@ impl AskedNodes {
 /// The site that is asked, and its nodes in the state that they are asked about.
 pub(super) fn asked(args: &ExplainArgs, globals: &Globals) -> Result<AskedNodes, Failure> {
     let mut asked = match &args.model {
-        Some(key) => made_up(key, args, globals)?,
+        Some((key, count)) => made_up(key, args.count.unwrap_or(*count), args, globals)?,
         None => configured(args, site::load(globals.config.as_deref())?)?,
     };
     if let Some(text) = &args.busy {
@@ -117,9 +117,9 @@ fn put(line: &str, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) -> Result<(), 
 }
 
 /// A node that no file describes. It works without a tessera.toml, whose limits and defaults it takes if there is one.
-fn made_up(key: &str, args: &ExplainArgs, globals: &Globals) -> Result<AskedNodes, Failure> {
-    let spec = described(key, args.count, &args.links)?;
-    let name = format!("{} x {}", args.count, spec.gpus[0].key);
+fn made_up(key: &str, count: usize, args: &ExplainArgs, globals: &Globals) -> Result<AskedNodes, Failure> {
+    let spec = described(key, count, &args.links)?;
+    let name = format!("{count} x {}", spec.gpus[0].key);
     let nodes =
         vec![Present { name, node: spec.to_node(), sick: Vec::new(), idle: true, state: 0, alike: 0 }];
     let config = match site::load(globals.config.as_deref()) {

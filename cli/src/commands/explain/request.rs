@@ -13,7 +13,7 @@ use crate::slurm::constraint::Constraint;
 #[derive(Args)]
 #[command(next_help_heading = "Request, as for sbatch")]
 pub(crate) struct GpuOptions {
-    /// auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none
+    /// auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, tasks, tasks:probes, whole or slurm
     ///
     /// Default: auto, or whole if only GPUs, a pattern or bandwidth are given.
     #[arg(long, value_name = "KIND", allow_hyphen_values = true)]
@@ -24,9 +24,9 @@ pub(crate) struct GpuOptions {
     /// MIG instances per node (2) or for each Slurm task (1/task)
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     gpu_instances: Option<String>,
-    /// Percentage of the SMs: the most that an mps job gets, the least that a mig job gets
-    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
-    gpu_threads: Option<String>,
+    /// Least percentage of the GPU's SMs; a share is limited to it as well
+    #[arg(long, alias = "gpu-threads", value_name = "PERCENT", allow_hyphen_values = true)]
+    gpu_sms: Option<String>,
     /// How whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree
     #[arg(long, value_name = "SHAPE", allow_hyphen_values = true)]
     gpu_pattern: Option<String>,
@@ -36,17 +36,17 @@ pub(crate) struct GpuOptions {
     /// Policy that selects a set of whole GPUs: preserve, greedy, topo-aware or baseline
     #[arg(long, value_name = "POLICY", allow_hyphen_values = true)]
     gpu_set_policy: Option<String>,
-    /// Run time on each size, such as 1g:60,2g:35 for seconds; a planner chooses among the sizes
+    /// Run time on each size, such as 1g:60s,2g:35s; a planner chooses among the sizes
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     gpu_times: Option<String>,
-    /// Job profile: a planner learns run times from past jobs of this name
-    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
-    gpu_profile: Option<String>,
+    /// Application: a planner learns run times from past jobs of this name
+    #[arg(long, alias = "gpu-profile", value_name = "NAME", allow_hyphen_values = true)]
+    gpu_app: Option<String>,
     /// Preferred place of the instance, GPU and first slice such as 3@4; another if it is taken
     #[arg(long, value_name = "GPU@START", allow_hyphen_values = true)]
     gpu_place: Option<String>,
-    /// Wait up to TIME for whole GPUs that are predicted to exceed GBPS, or none
-    #[arg(long, value_name = "GBPS:TIME", allow_hyphen_values = true)]
+    /// Wait for whole GPUs above a predicted bandwidth, such as 25GB/s,20:00, or none
+    #[arg(long, value_name = "GBPS,TIME", allow_hyphen_values = true)]
     gpu_wait: Option<String>,
     /// Power cap of each GPU, such as 200
     #[arg(long, value_name = "WATTS", allow_hyphen_values = true)]
@@ -168,13 +168,13 @@ impl GpuOptions {
             (Opt::Isolation, &self.gpu_isolation),
             (Opt::Mem, &self.gpu_mem),
             (Opt::Instances, &self.gpu_instances),
-            (Opt::Threads, &self.gpu_threads),
+            (Opt::Sms, &self.gpu_sms),
             (Opt::Pattern, &self.gpu_pattern),
             (Opt::Bandwidth, &self.gpu_bandwidth),
             (Opt::SetPolicy, &self.gpu_set_policy),
             (Opt::Wait, &self.gpu_wait),
             (Opt::Times, &self.gpu_times),
-            (Opt::Profile, &self.gpu_profile),
+            (Opt::App, &self.gpu_app),
             (Opt::Place, &self.gpu_place),
             (Opt::Power, &self.gpu_power),
         ] {

@@ -125,7 +125,7 @@ fn nodes(registry: &mut Registry, seen: &ClusterSnapshot) {
         family(registry, "node_layout_known", "1 if the node's published layout could be read");
     let gpus: Gauges = family(registry, "gpus", "GPUs by model and state");
     let slices: Gauges =
-        family(registry, "compute_slices", "Compute slices by who has them; a GPU that cannot be cut is one");
+        family(registry, "compute_slices", "Compute slices by who has them; a GPU that cannot be cut has 7");
     let kept: Gauges = family(registry, "instances", "MIG instances by profile and state");
     let ratio: Ratios = family(
         registry,

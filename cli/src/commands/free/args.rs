@@ -17,12 +17,12 @@ use geometry::size::parse_mib;
 #[command(after_long_help = "\
 Examples:
   tessera free
-  tessera free --mem 20G                what has at least 20 GB
+  tessera free --gpu-mem 20G            what has at least 20 GB
   tessera free --partition debug        as a job there, under its limits
   tessera free --node n[1-4]")]
 pub(crate) struct FreeArgs {
     /// Only shapes with at least this memory, and shares of this size
-    #[arg(long, value_name = "SIZE", value_parser = parse_mib)]
+    #[arg(long = "gpu-mem", alias = "mem", value_name = "SIZE", value_parser = parse_mib)]
     pub(crate) mem: Option<u64>,
     /// Only this partition's nodes, under its limits
     #[arg(long, value_name = "NAME")]

@@ -39,7 +39,7 @@ Examples:
 
 `tessera simulate replay --help` has the command that makes the file october.")]
 pub(crate) struct HistoryArgs {
-    /// How far back to begin: 12h or 30d; a number alone is days
+    /// How far back to begin: 12h or 30d; a number alone is minutes
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = since)]
     since: u64,
     /// Read the output of sacct from FILE (- for standard input) instead of running it, and count its whole time

@@ -34,7 +34,7 @@ Examples:
   tessera idle --act --dry-run     what would be done about them now
   tessera idle --act               do it")]
 pub(crate) struct IdleArgs {
-    /// Only jobs that are idle at least this long, 10m or more: 90m, 2h or 7d; a number alone is days
+    /// Only jobs that are idle at least this long, 10m or more: 90m, 2h or 7d; a number alone is minutes
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = at_least)]
     since: u64,
     /// Warn users and end jobs as [idle] in tessera.toml says

@@ -52,7 +52,7 @@ pub(crate) struct LayoutArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     /// Ask this node's driver and journal instead of Slurm; needs root
-    #[arg(long, conflicts_with = "from")]
+    #[arg(long = "here", alias = "live", conflicts_with = "from")]
     pub(crate) live: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "svg")]

@@ -53,7 +53,7 @@ fn once(args: &LayoutArgs, config: &SiteConfig) -> Result<Outcome, Failure> {
 
 /// This node, from its own driver and journal.
 fn live(args: &LayoutArgs, config: &SiteConfig) -> Result<NodeSeen, Failure> {
-    require_root("tessera layout --live")?;
+    require_root("tessera layout --here")?;
     let local = Local::new(config, args.node.as_deref())?;
     let inspection = gpu_node::inspect(&local.settings, None).map_err(|e| Failure::of(&e))?;
     Ok(local.drawn(&inspection, &ending(&local.name, &inspection.entries)))

@@ -8,7 +8,7 @@ use far::Policy;
 use geometry::Model;
 
 use crate::clock::duration;
-use crate::options;
+use crate::options::{self, model_and_count};
 use crate::outcome::Failure;
 use crate::render::colour::ColorWhen;
 
@@ -110,7 +110,7 @@ pub(super) struct GpuArgs {
     ///
     /// A model's key or NVML name. The GPUs are on one node, so they reconfigure one after another. Not needed if each
     /// batch names its own in "gpu": a key, or A30, A100, H100.
-    #[arg(long, value_name = "MODEL[,N]", value_parser = gpu)]
+    #[arg(long, value_name = "MODEL[,N]", value_parser = model_and_count)]
     pub(super) gpu: Option<(String, usize)>,
 }
 
@@ -132,7 +132,7 @@ pub(super) struct SearchArgs {
     /// How long the default policy may search, such as 50ms, 2s or 10m; at most 1h
     ///
     /// It counts in steps of about that length, so that the plan does not depend on the machine.
-    #[arg(long, value_name = "TIME", default_value = "50ms", allow_hyphen_values = true, value_parser = duration)]
+    #[arg(long = "search-time", alias = "budget", value_name = "TIME", default_value = "50ms", allow_hyphen_values = true, value_parser = duration)]
     pub(super) budget: Duration,
 }
 
@@ -193,12 +193,4 @@ impl GpuArgs {
 
 fn factor(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|f| (1.0..=1000.0).contains(f)).ok_or_else(|| "expected 1 to 1000".to_owned())
-}
-
-fn gpu(text: &str) -> Result<(String, usize), String> {
-    let (model, count) = text.rsplit_once(',').unwrap_or((text, "1"));
-    match count.trim().parse() {
-        Ok(count @ 1..=64) => Ok((model.trim().to_owned(), count)),
-        _ => Err(format!("{count:?} is not a number of GPUs (1 to 64)")),
-    }
 }

@@ -102,7 +102,7 @@ mod tests {
             "--time=5",
             "-t",
             "--mem=1G",
-            "--gpu-profile=bert",
+            "--gpu-app=bert",
             "--gpu-bind=none",
             "--wait-all-nodes=1",
             "--comment=x",

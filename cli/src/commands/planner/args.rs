@@ -9,7 +9,7 @@ use crate::clock::{duration, since};
 
 /// Choose sizes, places and order of pending moldable jobs
 ///
-/// At every interval, takes the pending jobs that say how they scale (--gpu-times or --gpu-profile), plans them over what
+/// At every interval, takes the pending jobs that say how they scale (--gpu-times or --gpu-app), plans them over what
 /// the GPUs hold now, and tells slurmctld the result. The planned size and place go into the job's AdminComment, where
 /// Tessera's select plugin reads them. Under priority/multifactor, Nice puts the jobs of one user into the planned order.
 ///
@@ -21,21 +21,21 @@ use crate::clock::{duration, since};
 Examples:
   tessera planner --once --dry-run     show what would be planned now
   tessera planner --once               plan once
-  tessera planner --interval 30s       the service")]
+  tessera planner --every 30s          the service")]
 pub(crate) struct PlannerArgs {
     /// Plan once and end
     #[arg(long)]
     pub(crate) once: bool,
     /// How long to wait between plans
-    #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = interval)]
+    #[arg(long = "every", alias = "interval", value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = interval)]
     pub(crate) interval: Duration,
     /// Print the changes instead of making them
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// How long a plan may search
-    #[arg(long, value_name = "TIME", default_value = "50ms", allow_hyphen_values = true, value_parser = duration)]
+    #[arg(long = "search-time", alias = "budget", value_name = "TIME", default_value = "50ms", allow_hyphen_values = true, value_parser = duration)]
     pub(crate) budget: Duration,
-    /// How far back sacct looks for the times of job profiles: 7d or 12h; a number alone is days
+    /// How far back sacct looks for the times of job profiles: 7d or 12h; a number alone is minutes
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = since)]
     pub(crate) since: u64,
     /// Hold this file while running, so that there is one planner per cluster

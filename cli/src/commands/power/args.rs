@@ -57,7 +57,7 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "PROFILE", required_unless_present = "command")]
     pub(super) profile: Option<PathBuf>,
     /// The GPU model that it was made on, as `tessera profiles` lists it
-    #[arg(long, value_name = "KEY", default_value = "a100-40gb")]
+    #[arg(long, value_name = "MODEL", default_value = "a100-40gb")]
     pub(super) gpu: String,
     /// Print the profiler's command line instead
     #[arg(long)]
@@ -91,7 +91,7 @@ pub(crate) struct FitArgs {
     #[arg(value_name = "RUNS")]
     pub(super) runs: PathBuf,
     /// The GPU model, as `tessera profiles` lists it
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "MODEL")]
     pub(super) gpu: String,
     /// The functions of the counters: tessera, arima2022 or dcgm
     ///
@@ -120,13 +120,13 @@ pub(crate) struct FitArgs {
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera lab power choose --model model.json --counters counters.csv \\
+  tessera lab power choose --power-model model.json --counters counters.csv \\
     --apps igemm4,stream --cap 230
-  tessera lab power choose --model model.json --counters counters.csv \\
+  tessera lab power choose --power-model model.json --counters counters.csv \\
     --apps igemm4,stream --alpha 0.4 --all")]
 pub(crate) struct ChooseArgs {
     /// A model that `tessera lab power fit` wrote
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long = "power-model", alias = "model", value_name = "MODEL")]
     pub(super) model: PathBuf,
     /// The counters of the applications
     #[arg(long, value_name = "COUNTERS")]
@@ -160,11 +160,11 @@ pub(crate) struct ChooseArgs {
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera lab power divide --model model.json --counters counters.csv \\
+  tessera lab power divide --power-model model.json --counters counters.csv \\
     --budget 12000 --groups groups")]
 pub(crate) struct DivideArgs {
     /// A model that `tessera lab power fit` wrote
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long = "power-model", alias = "model", value_name = "MODEL")]
     pub(super) model: PathBuf,
     /// The counters of the applications
     #[arg(long, value_name = "COUNTERS")]

@@ -34,7 +34,7 @@ pub(super) fn read(text: &str) {
 #[derive(Args)]
 pub(crate) struct CaseArgs {
     /// v100-16gb,4, p100-16gb,2, a30-24gb,4/1g.6gb*4 or others of that form; a100-40gb,1 to have the policy make instances
-    #[arg(long, value_name = "NODE", required_unless_present_any = ["figure", "check"])]
+    #[arg(long = "gpu", alias = "node", value_name = "MODEL,N", required_unless_present_any = ["figure", "check"])]
     node: Option<String>,
     /// rodinia:W1 to W8, rodinia:2-1:128, darknet:TASK, darknet:mix, mig:C:2-1 or mig-small:C:2-1
     #[arg(long, value_name = "MIX", group = "what")]
@@ -46,7 +46,7 @@ pub(crate) struct CaseArgs {
     #[arg(long, value_name = "FILE", group = "what", conflicts_with_all = ["workers", "json", "events", "print_jobs"])]
     replay: Option<PathBuf>,
     /// Check FILE, the log of a node's task broker ([tasks] log): no device over its memory, each task granted once
-    #[arg(long, value_name = "FILE", group = "what",
+    #[arg(long = "audit", alias = "check", value_name = "FILE", group = "what",
         conflicts_with_all = ["node", "policy", "workers", "order", "events", "print_jobs"])]
     check: Option<PathBuf>,
     /// Print a table or figure of the papers, ours beside theirs: fig5 to fig9, table3, table4, table6, table7, mig:fig1 to

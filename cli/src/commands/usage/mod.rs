@@ -33,7 +33,7 @@ pub(crate) struct UsageArgs {
     /// The users of this account
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) account: Option<String>,
-    /// How far back to look: 7d or 12h; a number alone is days
+    /// How far back to look: 7d or 12h; a number alone is minutes
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = since)]
     pub(crate) since: u64,
     /// Print JSON

@@ -181,7 +181,7 @@ pub fn in_options(request: &Request) -> String {
     let each = if request.per_task { "/task" } else { "" };
     let several = request.instances > 1 || request.per_task;
     out.extend(several.then(|| format!("--gpu-instances={}{each}", request.instances)));
-    out.extend(request.threads.map(|t| format!("--gpu-threads={t}")));
+    out.extend(request.threads.map(|t| format!("--gpu-sms={t}")));
     out.extend(
         (!request.times.is_empty()).then(|| format!("--gpu-times={}", request.listed().replace(", ", ","))),
     );

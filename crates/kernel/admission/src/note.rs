@@ -13,7 +13,7 @@ pub(crate) fn whole_instead_of_part(
     job: &Submission,
     gets_part: impl FnOnce(&Submission) -> bool,
 ) -> Option<String> {
-    let parts = [("--gpu-mem", asked.mem_mib.is_some()), ("--gpu-threads", asked.threads.is_some())];
+    let parts = [("--gpu-mem", asked.mem_mib.is_some()), ("--gpu-sms", asked.threads.is_some())];
     let said: Vec<&str> = parts.into_iter().filter_map(|(name, given)| given.then_some(name)).collect();
     let says = match said[..] {
         [] => return None,

@@ -200,7 +200,7 @@ mod tests {
         );
         assert_eq!(
             why("v1 iso=mig mem=5", true, plan, &site),
-            "the job is not moldable: it has neither --gpu-times nor --gpu-profile"
+            "the job is not moldable: it has neither --gpu-times nor --gpu-app"
         );
         assert_eq!(
             why("v1 iso=whole", true, plan, &site),

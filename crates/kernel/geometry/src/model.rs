@@ -132,6 +132,20 @@ impl Model {
         self.profiles.iter().map(|p| p.sm).max().unwrap_or(0)
     }
 
+    /// Writes a number of SMs as users read it: `14 of 108 SMs`.
+    #[must_use]
+    pub fn sms_in_words(&self, sms: u32) -> String {
+        format!("{sms} of {} SMs", self.full_gpu_sm)
+    }
+
+    /// Gives the fewest SMs that an instance must have for a job that asks for this percentage of the GPU: 2 % of the GPU less than
+    /// that, because the natural fractions of a GPU just miss the round numbers. A `2g` of an H100 has 32 of 132 SMs, a `4g` has 64.
+    #[must_use]
+    pub fn least_sm(&self, percent: u8) -> u32 {
+        const TOLERANCE: u8 = 2;
+        (u32::from(percent.saturating_sub(TOLERANCE)) * self.mig_sm()).div_ceil(100)
+    }
+
     /// A profile's part of the framebuffer by its placement units, MiB: 1/8 of an A100's for a `1g.5gb`. Unlike unit
     /// counts, these can be compared between models.
     #[must_use]
@@ -187,6 +201,20 @@ mod tests {
             }
             assert_eq!(all.iter().filter(|m| m.key == model.key).count(), 1, "{}", model.key);
         }
+    }
+
+    #[test]
+    fn natural_fractions_of_a_gpu_are_round_numbers() {
+        let smallest = |model: &str, percent: u8| {
+            let model = Model::find(model).unwrap();
+            let plain = model.profiles.iter().filter(|p| !p.is_variant() && p.sm >= model.least_sm(percent));
+            plain.map(|p| (p.compute_slices, p.size)).min().unwrap().0
+        };
+        assert_eq!([13, 25, 50, 100].map(|percent| smallest("h100-80gb-sxm", percent)), [1, 2, 4, 7]);
+        assert_eq!([12, 25, 50, 57, 100].map(|percent| smallest("a100-40gb", percent)), [1, 2, 4, 4, 7]);
+        assert_eq!(smallest("a100-40gb", 17), 2, "a 1g has 14 of 98");
+        let a100 = Model::find("a100-40gb").unwrap();
+        assert_eq!((a100.least_sm(0), a100.least_sm(1), a100.least_sm(100)), (0, 0, 97));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
     let one_instance = given.about_one_instance().implied_isolation();
     let typed = given.isolation.clone().filter(|i| *i != Isolation::Auto || one_instance.is_none());
     let Some(isolation) = typed.or(one_instance).or_else(|| by_other_options(&given)) else {
-        let alone = if given.instances.is_some() { Opt::Instances } else { Opt::Threads };
+        let alone = if given.instances.is_some() { Opt::Instances } else { Opt::Sms };
         return Err(vec![format!(
             "{}: needs {} or {} beside it",
             name(alone),
@@ -50,13 +50,13 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         mem_mib: given.mem,
         instances: given.instances.unwrap_or(1),
         per_task: given.per_task,
-        threads: given.threads,
+        threads: given.sms,
         pattern: given.pattern,
         bandwidth: given.bandwidth,
         policy: given.policy,
         wait: given.wait,
         times: given.times.unwrap_or_default(),
-        job_profile: given.profile,
+        job_profile: given.app,
         place: given.place,
         cap_w: given.power,
         auto_cap: given.auto_power,
@@ -75,7 +75,7 @@ fn by_other_options(given: &OptionValues) -> Option<Isolation> {
         || given.policy.is_some()
         || given.wait.is_some();
     let any_gpu = about_links || given.power.is_some() || given.auto_power;
-    (any_gpu && given.instances.is_none() && given.threads.is_none()).then_some(Isolation::Whole)
+    (any_gpu && given.instances.is_none() && given.sms.is_none()).then_some(Isolation::Whole)
 }
 
 fn contradictions(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) -> String) -> Vec<String> {
@@ -83,7 +83,7 @@ fn contradictions(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt
         format!("{} does not go with {}={isolation}: {why}", name(opt), name(Opt::Isolation))
     };
     let against = match isolation {
-        Isolation::None => against_none(given).to_vec(),
+        Isolation::None => against_slurm(given).to_vec(),
         Isolation::Whole => against_whole(given).to_vec(),
         Isolation::Mps => against_mps(given).to_vec(),
         Isolation::Tasks { .. } => against_tasks(given).to_vec(),
@@ -103,12 +103,12 @@ fn contradictions(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt
 /// An option, whether it is given, and why it does not go with the isolation.
 type Against = (bool, Opt, &'static str);
 
-fn against_none(given: &OptionValues) -> [Against; 8] {
-    let why = "none means that nothing is changed; leave it out";
+fn against_slurm(given: &OptionValues) -> [Against; 8] {
+    let why = "slurm means that Tessera changes nothing; leave it out";
     [
         (given.mem.is_some(), Opt::Mem, why),
         (given.instances.is_some(), Opt::Instances, why),
-        (given.threads.is_some(), Opt::Threads, why),
+        (given.sms.is_some(), Opt::Sms, why),
         (given.pattern.is_some(), Opt::Pattern, why),
         (given.bandwidth.is_some(), Opt::Bandwidth, why),
         (given.policy.is_some(), Opt::SetPolicy, why),
@@ -120,7 +120,7 @@ fn against_none(given: &OptionValues) -> [Against; 8] {
 fn against_whole(given: &OptionValues) -> [Against; 2] {
     [
         (several(given), Opt::Instances, "whole GPUs are counted by --gpus-per-node or --gres=gpu:N"),
-        (given.threads.is_some(), Opt::Threads, "a whole GPU has all its multiprocessors"),
+        (given.sms.is_some(), Opt::Sms, "a whole GPU has all its multiprocessors"),
     ]
 }
 
@@ -137,7 +137,7 @@ fn against_tasks(given: &OptionValues) -> [Against; 5] {
     let alone = "its tasks run on one device each; take whole";
     [
         (several(given), Opt::Instances, "tasks share devices of the site's choice; take mig for several"),
-        (given.threads.is_some(), Opt::Threads, "each GPU task says what it needs when it begins"),
+        (given.sms.is_some(), Opt::Sms, "each GPU task says what it needs when it begins"),
         (linked(given), Opt::Pattern, alone),
         (given.policy.is_some(), Opt::SetPolicy, alone),
         (waits(given), Opt::Wait, alone),
@@ -180,7 +180,7 @@ fn auto_power(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) ->
         profiles.into_iter().any(|(model, profile)| profile.compute_slices == model.compute_slices)
     };
     let alone = match isolation {
-        // What none means is said elsewhere.
+        // What slurm means is said elsewhere.
         Isolation::Whole | Isolation::None => true,
         Isolation::Mig(Some(profile)) => fills(profile),
         _ => false,
@@ -191,8 +191,8 @@ fn auto_power(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) ->
              of the whole GPU such as mig:7g.40gb, or watts"
         ));
     }
-    let profile = name(Opt::Profile);
-    given.profile.is_none().then(|| {
+    let profile = name(Opt::App);
+    given.app.is_none().then(|| {
         format!("{auto}: needs {profile} beside it: the cap follows from the counters of the application that it names")
     })
 }
@@ -221,14 +221,9 @@ fn impossible(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) ->
                     display_gb(most)
                 ));
             }
-            let share = |(m, p): &(&Model, &geometry::Profile)| p.sm * 100 / m.full_gpu_sm.max(1);
-            let widest = of_that_name.iter().map(share).max().unwrap_or(100);
-            given.threads.filter(|t| u32::from(*t) > widest).map(|t| {
-                format!(
-                    "{}: asks for at least {t} %, but {}=mig:{profile} has {widest} % of its GPU",
-                    name(Opt::Threads),
-                    name(Opt::Isolation)
-                )
+            let of_sms: Vec<_> = of_that_name.iter().map(|(model, profile)| (*model, profile.sm)).collect();
+            too_few_sms(&of_sms, given.sms, name).map(|why| {
+                format!("{why}, but {}=mig:{profile} has {}", name(Opt::Isolation), sms_in_words(&of_sms))
             })
         }
         _ => {
@@ -247,7 +242,7 @@ fn impossible(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) ->
 
 /// The line for a compute instance that no known GPU model has, or that says too little or too much.
 fn no_such_part(part: &str, given: &OptionValues, name: &dyn Fn(Opt) -> String) -> Option<String> {
-    let isolation = || format!("{}=mig:{part}", name(Opt::Isolation));
+    let isolation = || format!("{}=mig-shared:{part}", name(Opt::Isolation));
     let of_that_name: Vec<_> =
         Model::all().iter().filter_map(|m| m.compute_profile(part).map(|(p, c)| (m, p, c))).collect();
     let Some(most) = of_that_name.iter().map(|(_, p, _)| p.memory_mib).max() else {
@@ -269,17 +264,24 @@ fn no_such_part(part: &str, given: &OptionValues, name: &dyn Fn(Opt) -> String) 
             display_gb(most)
         ));
     }
-    let share = |(m, _, c): &(&Model, &geometry::Profile, &geometry::ComputeProfile)| {
-        c.sm * 100 / m.full_gpu_sm.max(1)
-    };
-    let widest = of_that_name.iter().map(share).max().unwrap_or(100);
-    given.threads.filter(|t| u32::from(*t) > widest).map(|t| {
-        format!(
-            "{}: asks for at least {t} %, but {} has {widest} % of its GPU",
-            name(Opt::Threads),
-            isolation()
-        )
-    })
+    let of_sms: Vec<_> = of_that_name.iter().map(|(model, _, size)| (*model, size.sm)).collect();
+    too_few_sms(&of_sms, given.sms, name)
+        .map(|why| format!("{why}, but {} has {}", isolation(), sms_in_words(&of_sms)))
+}
+
+/// The begin of a line for a request of more SMs than the instance of this name has on any model; `of_sms`: the models that have it,
+/// with its SMs.
+fn too_few_sms(of_sms: &[(&Model, u32)], asked: Option<u8>, name: &dyn Fn(Opt) -> String) -> Option<String> {
+    let percent =
+        asked.filter(|percent| of_sms.iter().all(|(model, sms)| *sms < model.least_sm(*percent)))?;
+    Some(format!("{}: asks for at least {percent} %", name(Opt::Sms)))
+}
+
+/// The most that an instance has of a GPU's SMs, in words.
+fn sms_in_words(of_sms: &[(&Model, u32)]) -> String {
+    let part = |(model, sms): &&(&Model, u32)| sms * 1000 / model.full_gpu_sm.max(1);
+    let most = of_sms.iter().max_by_key(part);
+    most.map_or_else(String::new, |(model, sms)| model.sms_in_words(*sms))
 }
 
 /// The end of a message about an unknown compute instance: the sizes of its GPU instance, or what to write instead.

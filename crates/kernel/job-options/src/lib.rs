@@ -46,10 +46,12 @@ pub enum Source {
 }
 
 /// One value as typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Text {
     text: String,
     source: Source,
+    /// Name and variable by which the user knows the option: its own, or those of [`Spec::OLD`].
+    spec: &'static Spec,
 }
 
 /// Why a submission is refused: one line for the user that names the option, its value and what would work.
@@ -78,7 +80,12 @@ impl Typed {
 
     /// Adds a value, after those that were typed before it in the same place.
     pub fn push(&mut self, opt: Opt, text: &str, source: Source) {
-        self.texts.entry(opt).or_default().push(Text { text: text.to_owned(), source });
+        self.push_as(opt.spec(), text, source);
+    }
+
+    /// Adds a value as [`Self::push`], of an option by its present or its old name.
+    pub fn push_as(&mut self, spec: &'static Spec, text: &str, source: Source) {
+        self.texts.entry(spec.opt).or_default().push(Text { text: text.to_owned(), source, spec });
     }
 
     /// Removes the first value with this text, if there is one.
@@ -94,9 +101,11 @@ impl Typed {
 
     /// Adds the value of each option's environment variable. An empty variable counts as unset.
     pub fn fill_from_env(&mut self, env: &dyn Fn(&str) -> Option<String>) {
-        for spec in Spec::ALL {
+        // The last one counts: the present name.
+        let (present, old): (Vec<_>, Vec<_>) = Spec::all_and_old().partition(|spec| !spec.is_old());
+        for spec in old.into_iter().chain(present) {
             if let Some(text) = env(spec.env).filter(|t| !t.is_empty()) {
-                self.push(spec.opt, &text, Source::Env);
+                self.push_as(spec, &text, Source::Env);
             }
         }
     }
@@ -140,7 +149,7 @@ impl Typed {
         check::request(values, renames).map(Some).map_err(refused)
     }
 
-    /// The value of each option that overrides its others. `--gpu-isolation=none` also overrides other options typed in
+    /// The value of each option that overrides its others. `--gpu-isolation=slurm` also overrides other options typed in
     /// earlier places: with it a command line refuses all that the script asks for.
     fn that_count(&self) -> Vec<(Opt, &Text)> {
         let winners: Vec<(Opt, &Text)> = self
@@ -148,15 +157,19 @@ impl Typed {
             .iter()
             .filter_map(|(opt, texts)| Some((*opt, texts.iter().max_by_key(|t| t.source)?)))
             .collect();
-        let none = winners.iter().find(|(opt, text)| *opt == Opt::Isolation && text.text == "none");
-        let least = none.map_or(Source::Script, |(_, text)| text.source);
+        let slurm = winners.iter().find(|(opt, text)| *opt == Opt::Isolation && text.text == "slurm");
+        let least = slurm.map_or(Source::Script, |(_, text)| text.source);
         winners.into_iter().filter(|(_, text)| text.source >= least).collect()
     }
 }
 
 /// The name of the option or of the environment variable, whichever the user set.
 fn given(opt: Opt, text: &Text, renames: &Renames) -> String {
-    if text.source == Source::Env { opt.spec().env.to_owned() } else { shown(opt, renames) }
+    match text.source {
+        Source::Env => text.spec.env.to_owned(),
+        _ if text.spec.is_old() => format!("--{}", text.spec.name),
+        _ => shown(opt, renames),
+    }
 }
 
 /// A value short enough for one line of a terminal.

@@ -1,4 +1,4 @@
-//! Checks of `--gpu-times`, `--gpu-profile` and `--gpu-place`, which are all about one MIG instance: its possible sizes
+//! Checks of `--gpu-times`, `--gpu-app` and `--gpu-place`, which are all about one MIG instance: its possible sizes
 //! and its place.
 
 use geometry::size::display_gb;
@@ -13,7 +13,7 @@ fn options(given: &OptionValues) -> impl Iterator<Item = Opt> {
     let options = [
         (given.times.is_some(), Opt::Times),
         // Beside auto, the profile names the application whose power cap is sought.
-        (given.profile.is_some() && !given.auto_power, Opt::Profile),
+        (given.app.is_some() && !given.auto_power, Opt::App),
         (given.place.is_some(), Opt::Place),
     ];
     options.into_iter().filter(|(is_given, _)| *is_given).map(|(_, opt)| opt)
@@ -27,7 +27,7 @@ pub(super) fn contradictions(
 ) -> Vec<String> {
     let other = match isolation {
         Isolation::Mig(_) | Isolation::Auto => None,
-        Isolation::None => Some("none means that nothing is changed; leave it out"),
+        Isolation::None => Some("slurm means that Tessera changes nothing; leave it out"),
         Isolation::Mps | Isolation::Tasks { .. } | Isolation::Whole => {
             Some("it is about a MIG instance; leave one of them out")
         }
@@ -59,9 +59,9 @@ pub(super) fn impossible(
 ) -> Option<String> {
     let request = Request {
         mem_mib: given.mem,
-        threads: given.threads,
+        threads: given.sms,
         times: given.times.clone().unwrap_or_default(),
-        job_profile: given.profile.clone(),
+        job_profile: given.app.clone(),
         auto_cap: given.auto_power,
         ..Request::new(isolation.clone())
     };
@@ -84,8 +84,9 @@ fn no_such_size(request: &Request, name: &dyn Fn(Opt) -> String) -> Option<Strin
     known.dedup();
     let known: Vec<String> = known.iter().map(|slices| format!("{slices}g")).collect();
     Some(format!(
-        "{}={wrong}: no GPU has an instance of that size; known are {}",
+        "{}: no GPU has an instance of size {}g; known are {}",
         name(Opt::Times),
+        wrong.slices,
         known.join(", ")
     ))
 }
@@ -96,7 +97,7 @@ fn not_listed(isolation: &Isolation, request: &Request, name: &dyn Fn(Opt) -> St
     let of_that_name = Model::all().iter().find_map(|m| m.profile(profile))?;
     let isolation = format!("{}=mig:{profile}", name(Opt::Isolation));
     if of_that_name.is_variant() {
-        let moldable = if request.times.is_empty() { Opt::Profile } else { Opt::Times };
+        let moldable = if request.times.is_empty() { Opt::App } else { Opt::Times };
         return Some(format!(
             "{isolation} does not go with {}: a planner chooses among profiles without extra engines; leave one of them \
              out",
@@ -106,7 +107,7 @@ fn not_listed(isolation: &Isolation, request: &Request, name: &dyn Fn(Opt) -> St
     let slices = of_that_name.compute_slices;
     let listed = request.times.is_empty() || request.times.iter().any(|t| t.slices == slices);
     (!listed)
-        .then(|| format!("{isolation}: its size is not in {}; add {slices}g:SECONDS there", name(Opt::Times)))
+        .then(|| format!("{isolation}: its size is not in {}; add {slices}g:TIME there", name(Opt::Times)))
 }
 
 /// The line for a job none of whose sizes has enough memory and multiprocessors on any model.
@@ -128,7 +129,7 @@ fn too_large(request: &Request, name: &dyn Fn(Opt) -> String) -> Option<String> 
             display_gb(mem),
             display_gb(largest)
         ),
-        None => format!("{}: no {sizes} has so much of its GPU", name(Opt::Threads)),
+        None => format!("{}: no {sizes} has so much of its GPU", name(Opt::Sms)),
     })
 }
 
@@ -198,15 +199,15 @@ mod tests {
     #[test]
     fn accepted() {
         for (options, want) in [
-            ("--gpu-times=2g:35,1g:0:01:00", "v1 iso=mig times=1g:60,2g:35"),
-            ("--gpu-times=1g:60 --gpu-isolation=auto", "v1 iso=mig typed=1 times=1g:60"),
-            ("--gpu-times=1g:60 --gpu-mem=10G", "v1 iso=mig mem=9537 times=1g:60"),
+            ("--gpu-times=2g:35s,1g:0:01:00", "v1 iso=mig times=1g:60,2g:35"),
+            ("--gpu-times=1g:1 --gpu-isolation=auto", "v1 iso=mig typed=1 times=1g:60"),
+            ("--gpu-times=1g:60s --gpu-mem=10G", "v1 iso=mig mem=9537 times=1g:60"),
             (
-                "--gpu-times=1g:1,2g:1 --gpu-isolation=mig:2g.10gb",
+                "--gpu-times=1g:1s,2g:1s --gpu-isolation=mig:2g.10gb",
                 "v1 iso=mig:2g.10gb typed=1 times=1g:1,2g:1",
             ),
-            ("--gpu-profile=bert-large.v2", "v1 iso=mig job-profile=bert-large.v2"),
-            ("--gpu-profile=bert --gpu-times=7g:1", "v1 iso=mig times=7g:1 job-profile=bert"),
+            ("--gpu-app=bert-large.v2", "v1 iso=mig job-profile=bert-large.v2"),
+            ("--gpu-app=bert --gpu-times=7g:1s", "v1 iso=mig times=7g:1 job-profile=bert"),
             ("--gpu-isolation=mig:2g.10gb --gpu-place=3@4", "v1 iso=mig:2g.10gb typed=1 place=3@4"),
             ("--gpu-place=0@0 --gpu-instances=1", "v1 iso=mig place=0@0"),
         ] {
@@ -225,19 +226,19 @@ mod tests {
             "--gpu-times=5g:10",
             "--gpu-times=2g.10gb:10",
             "--gpu-times=1g:60 --gpu-isolation=mps",
-            "--gpu-times=1g:60 --gpu-profile=x --gpu-isolation=whole",
-            "--gpu-times=1g:60 --gpu-isolation=none",
+            "--gpu-times=1g:60 --gpu-app=x --gpu-isolation=whole",
+            "--gpu-times=1g:60 --gpu-isolation=slurm",
             "--gpu-times=1g:60 --gpu-instances=2",
             "--gpu-times=1g:60 --gpu-pattern=ring",
             "--gpu-times=1g:60,2g:35 --gpu-isolation=mig:3g.20gb",
             "--gpu-times=1g:60 --gpu-isolation=mig:1g.5gb+me",
             "--gpu-times=1g:60 --gpu-isolation=mig:9g.5gb",
             "--gpu-times=1g:60,2g:30 --gpu-mem=70G",
-            "--gpu-times=1g:60 --gpu-threads=90",
-            "--gpu-profile=",
-            "--gpu-profile=../x",
-            "--gpu-profile=2g.10gb",
-            "--gpu-profile=x --gpu-isolation=mps",
+            "--gpu-times=1g:60 --gpu-sms=90",
+            "--gpu-app=",
+            "--gpu-app=../x",
+            "--gpu-app=2g.10gb",
+            "--gpu-app=x --gpu-isolation=mps",
             "--gpu-place=3",
             "--gpu-place=3@-1",
             "--gpu-place=3@1 --gpu-isolation=mig:2g.10gb",

@@ -9,8 +9,8 @@ pub enum Opt {
     Mem,
     /// `--gpu-instances`
     Instances,
-    /// `--gpu-threads`
-    Threads,
+    /// `--gpu-sms`
+    Sms,
     /// `--gpu-pattern`
     Pattern,
     /// `--gpu-bandwidth`
@@ -21,8 +21,8 @@ pub enum Opt {
     Wait,
     /// `--gpu-times`
     Times,
-    /// `--gpu-profile`
-    Profile,
+    /// `--gpu-app`
+    App,
     /// `--gpu-place`
     Place,
     /// `--gpu-power`
@@ -52,7 +52,7 @@ impl Spec {
             name: "gpu-isolation",
             env: "TESSERA_GPU_ISOLATION",
             arginfo: "kind",
-            usage: "[tessera] narrows the choice to mig, mig:PROFILE, mps, tasks, whole or none (default: auto if --gpu-mem is given)",
+            usage: "[tessera] narrows the choice to mig, mig:PROFILE, mps, tasks, whole or slurm (default: auto if --gpu-mem is given)",
         },
         Spec {
             opt: Opt::Mem,
@@ -70,11 +70,11 @@ impl Spec {
             usage: "[tessera] MIG instances per node (default: 1); 1/task is one for each Slurm task",
         },
         Spec {
-            opt: Opt::Threads,
-            name: "gpu-threads",
-            env: "TESSERA_GPU_THREADS",
+            opt: Opt::Sms,
+            name: "gpu-sms",
+            env: "TESSERA_GPU_SMS",
             arginfo: "percent",
-            usage: "[tessera] multiprocessors: see man tessera-options",
+            usage: "[tessera] least share of a GPU's multiprocessors: see man tessera-options",
         },
         Spec {
             opt: Opt::Pattern,
@@ -101,7 +101,7 @@ impl Spec {
             opt: Opt::Wait,
             name: "gpu-wait",
             env: "TESSERA_GPU_WAIT",
-            arginfo: "gbps:time",
+            arginfo: "gbps,time",
             usage: "[tessera] wait for faster links: see man tessera-options",
         },
         Spec {
@@ -112,9 +112,9 @@ impl Spec {
             usage: "[tessera] run times per size: see man tessera-options",
         },
         Spec {
-            opt: Opt::Profile,
-            name: "gpu-profile",
-            env: "TESSERA_GPU_PROFILE",
+            opt: Opt::App,
+            name: "gpu-app",
+            env: "TESSERA_GPU_APP",
             arginfo: "name",
             usage: "[tessera] application: see man tessera-options",
         },
@@ -134,16 +134,45 @@ impl Spec {
         },
     ];
 
-    /// The option that the site's configuration calls `name`.
+    /// Names that two of the options had before 0.1. They are taken as before.
+    pub const OLD: [Spec; 2] = [
+        Spec {
+            opt: Opt::Sms,
+            name: "gpu-threads",
+            env: "TESSERA_GPU_THREADS",
+            arginfo: "percent",
+            usage: "[tessera] old name of --gpu-sms",
+        },
+        Spec {
+            opt: Opt::App,
+            name: "gpu-profile",
+            env: "TESSERA_GPU_PROFILE",
+            arginfo: "name",
+            usage: "[tessera] old name of --gpu-app",
+        },
+    ];
+
+    /// The option that the site's configuration calls `name`, by its present or its old name.
     pub fn by_name(name: &str) -> Option<&'static Spec> {
-        const ALL: &[Spec] = &Spec::ALL;
-        ALL.iter().find(|s| s.name == name)
+        Self::all_and_old().find(|s| s.name == name)
     }
 
-    /// The option at this position of [`Spec::ALL`], which is the number Slurm hands back to the callback.
+    /// The option at this position of [`Self::all_and_old`], which is the number Slurm hands back to the callback.
     pub fn by_position(position: usize) -> Option<&'static Spec> {
+        Self::all_and_old().nth(position)
+    }
+
+    /// All options, then those of old names.
+    pub fn all_and_old() -> impl Iterator<Item = &'static Spec> {
         const ALL: &[Spec] = &Spec::ALL;
-        ALL.get(position)
+        const OLD: &[Spec] = &Spec::OLD;
+        ALL.iter().chain(OLD)
+    }
+
+    /// True for a row of [`Self::OLD`].
+    #[must_use]
+    pub fn is_old(&self) -> bool {
+        self.name != self.opt.spec().name
     }
 }
 

@@ -51,16 +51,16 @@ fn a_memory_without_a_unit_is_refused() {
 
 #[test]
 fn compute_instances_that_no_job_can_have() {
-    use Opt::{Instances, Isolation, Mem, Place, Threads, Times};
-    let four = (Isolation, "mig:4c.7g.40gb");
+    use Opt::{Instances, Isolation, Mem, Place, Sms, Times};
+    let four = (Isolation, "mig-shared:4c.7g.40gb");
     let cases: &[&[(Opt, &str)]] = &[
         &[four],
-        &[(Isolation, "mig:5c.7g.40gb"), (Mem, "1G")],
-        &[(Isolation, "mig:7c.7g.40gb"), (Mem, "1G")],
-        &[(Isolation, "mig:1c.1g.5gb"), (Mem, "1G")],
-        &[(Isolation, "mig:1c.2g.11gb"), (Mem, "1G")],
+        &[(Isolation, "mig-shared:5c.7g.40gb"), (Mem, "1G")],
+        &[(Isolation, "mig-shared:7c.7g.40gb"), (Mem, "1G")],
+        &[(Isolation, "mig-shared:1c.1g.5gb"), (Mem, "1G")],
+        &[(Isolation, "mig-shared:1c.2g.11gb"), (Mem, "1G")],
         &[four, (Mem, "50G")],
-        &[four, (Mem, "1G"), (Threads, "80")],
+        &[four, (Mem, "1G"), (Sms, "80")],
         &[four, (Mem, "1G"), (Instances, "2"), (Times, "4g:60")],
         &[four, (Mem, "1G"), (Place, "0@4")],
     ];
@@ -70,7 +70,7 @@ fn compute_instances_that_no_job_can_have() {
 
 #[test]
 fn accepted() {
-    use Opt::{Bandwidth, Instances, Isolation, Mem, Pattern, Threads};
+    use Opt::{Bandwidth, Instances, Isolation, Mem, Pattern, Sms};
     let cases: &[(&[(Opt, &str)], &str)] = &[
         (&[], "nothing"),
         (&[(Mem, "10G")], "v1 iso=auto mem=9537"),
@@ -78,16 +78,16 @@ fn accepted() {
         (&[(Isolation, "mig"), (Mem, "10Gi")], "v1 iso=mig typed=1 mem=10240"),
         (&[(Isolation, "mig:2g.10gb"), (Instances, "2")], "v1 iso=mig:2g.10gb typed=1 inst=2"),
         (&[(Isolation, "mig:2g.10gb"), (Mem, "10G")], "v1 iso=mig:2g.10gb typed=1 mem=9537"),
-        (&[(Isolation, "mig:4c.7g.40gb"), (Mem, "10G")], "v1 iso=mig:4c.7g.40gb typed=1 mem=9537"),
+        (&[(Isolation, "mig-shared:4c.7g.40gb"), (Mem, "10G")], "v1 iso=mig:4c.7g.40gb typed=1 mem=9537"),
         (
-            &[(Isolation, "mig:1c.2g.10gb"), (Mem, "1G"), (Opt::Profile, "bert"), (Opt::Place, "3@4")],
+            &[(Isolation, "mig-shared:1c.2g.10gb"), (Mem, "1G"), (Opt::App, "bert"), (Opt::Place, "3@4")],
             "v1 iso=mig:1c.2g.10gb typed=1 mem=954 job-profile=bert place=3@4",
         ),
-        (&[(Isolation, "mps"), (Mem, "3G"), (Threads, "25%")], "v1 iso=mps typed=1 mem=2862 threads=25"),
+        (&[(Isolation, "mps"), (Mem, "3G"), (Sms, "25%")], "v1 iso=mps typed=1 mem=2862 threads=25"),
         (&[(Isolation, "mps"), (Instances, "1")], "v1 iso=mps typed=1"),
         (&[(Isolation, "tasks")], "v1 iso=tasks typed=1"),
         (&[(Isolation, "tasks:probes"), (Mem, "3G")], "v1 iso=tasks:probes typed=1 mem=2862"),
-        (&[(Isolation, "mig"), (Threads, "100")], "v1 iso=mig typed=1 threads=100"),
+        (&[(Isolation, "mig"), (Sms, "100")], "v1 iso=mig typed=1 threads=100"),
         (
             &[(Isolation, "whole"), (Pattern, "ring"), (Bandwidth, "sensitive")],
             "v1 iso=whole typed=1 pattern=ring bw=sensitive",
@@ -96,17 +96,17 @@ fn accepted() {
         (&[(Pattern, "file:/x")], "v1 iso=whole pattern=edges:0-1,1-2"),
         (&[(Bandwidth, "insensitive")], "v1 iso=whole bw=insensitive"),
         (&[(Opt::SetPolicy, "preserve")], "v1 iso=whole policy=preserve"),
-        (&[(Opt::Wait, "25:20:00")], "v1 iso=whole wait=25:1200"),
+        (&[(Opt::Wait, "25GB/s,20:00")], "v1 iso=whole wait=25:1200"),
         (&[(Opt::Wait, "none"), (Isolation, "mig")], "v1 iso=mig typed=1 wait=none"),
         (&[(Opt::Power, "200W")], "v1 iso=whole cap=200"),
         (&[(Opt::Power, "200"), (Mem, "10G")], "v1 iso=auto mem=9537 cap=200"),
         (&[(Opt::Power, "150w"), (Isolation, "mps"), (Mem, "3G")], "v1 iso=mps typed=1 mem=2862 cap=150"),
-        (&[(Opt::Power, "auto"), (Opt::Profile, "bert")], "v1 iso=whole job-profile=bert cap=auto"),
+        (&[(Opt::Power, "auto"), (Opt::App, "bert")], "v1 iso=whole job-profile=bert cap=auto"),
         (
-            &[(Opt::Power, "auto"), (Opt::Profile, "bert"), (Isolation, "mig:7g.40gb")],
+            &[(Opt::Power, "auto"), (Opt::App, "bert"), (Isolation, "mig:7g.40gb")],
             "v1 iso=mig:7g.40gb typed=1 job-profile=bert cap=auto",
         ),
-        (&[(Isolation, "none")], "v1 iso=none typed=1"),
+        (&[(Isolation, "slurm")], "v1 iso=none typed=1"),
         (&[(Mem, "20G"), (Mem, "10G")], "v1 iso=auto mem=9537"),
     ];
     for (given, want) in cases {
@@ -134,15 +134,20 @@ fn refused_values() {
                 "gpu",
                 "Shared",
                 "slice",
+                "none",
+                "mig:4c.7g.40gb",
+                "mig-shared:2g.10gb",
+                "mig-shared",
+                "mig:1g.5g",
             ],
         ),
         (Opt::Mem, &["0", "-3G", "10X", "lots", "", "9999T"]),
         (Opt::Instances, &["0", "-1", "two", "1.5", "99999999999999999999", ""]),
-        (Opt::Threads, &["0", "101", "101%", "%", "-5", "25%%", "2 5"]),
+        (Opt::Sms, &["0", "101", "101%", "%", "-5", "25%%", "2 5"]),
         (Opt::Pattern, &["Ring", "file:", "mesh"]),
         (Opt::Bandwidth, &["high", ""]),
         (Opt::SetPolicy, &["best", ""]),
-        (Opt::Wait, &["25", "25:0", "fast:60"]),
+        (Opt::Wait, &["25", "25:0", "fast:60", "25:20:00", "25GB/s", "25GB/s,0"]),
         (Opt::Power, &["0", "200 W", "-5", "2e2", "10001", "Auto"]),
     ];
     let mut lines = String::new();
@@ -156,36 +161,41 @@ fn refused_values() {
 
 #[test]
 fn refused_combinations() {
-    use Opt::{Bandwidth, Instances, Isolation, Mem, Pattern, Threads};
+    use Opt::{Bandwidth, Instances, Isolation, Mem, Pattern, Sms};
     let cases: &[&[(Opt, &str)]] = &[
         &[(Instances, "2")],
-        &[(Threads, "25")],
-        &[(Threads, "25"), (Pattern, "ring")],
+        &[(Sms, "25")],
+        &[(Sms, "25"), (Pattern, "ring")],
         &[(Isolation, "mps"), (Instances, "2")],
         &[(Isolation, "mps"), (Pattern, "ring")],
         &[(Isolation, "mig"), (Pattern, "file:/x")],
-        &[(Isolation, "whole"), (Threads, "50"), (Instances, "4")],
-        &[(Isolation, "none"), (Mem, "1G"), (Bandwidth, "sensitive")],
+        &[(Isolation, "whole"), (Sms, "50"), (Instances, "4")],
+        &[(Isolation, "slurm"), (Mem, "1G"), (Bandwidth, "sensitive")],
         &[(Isolation, "mig"), (Opt::SetPolicy, "greedy")],
         &[(Isolation, "mps"), (Opt::SetPolicy, "greedy")],
-        &[(Isolation, "mps"), (Opt::Wait, "25:60")],
-        &[(Isolation, "tasks"), (Instances, "2"), (Threads, "25")],
-        &[(Isolation, "tasks:probes"), (Pattern, "ring"), (Opt::SetPolicy, "greedy"), (Opt::Wait, "25:60")],
+        &[(Isolation, "mps"), (Opt::Wait, "25GB/s,60s")],
+        &[(Isolation, "tasks"), (Instances, "2"), (Sms, "25")],
+        &[
+            (Isolation, "tasks:probes"),
+            (Pattern, "ring"),
+            (Opt::SetPolicy, "greedy"),
+            (Opt::Wait, "25GB/s,60s"),
+        ],
         &[(Isolation, "tasks"), (Opt::Times, "1g:60")],
         &[(Opt::Power, "auto")],
-        &[(Opt::Power, "auto"), (Opt::Profile, "bert"), (Isolation, "mig:2g.10gb")],
-        &[(Opt::Power, "auto"), (Opt::Profile, "bert"), (Mem, "10G")],
-        &[(Opt::Power, "auto"), (Isolation, "none")],
+        &[(Opt::Power, "auto"), (Opt::App, "bert"), (Isolation, "mig:2g.10gb")],
+        &[(Opt::Power, "auto"), (Opt::App, "bert"), (Mem, "10G")],
+        &[(Opt::Power, "auto"), (Isolation, "slurm")],
         &[(Isolation, "tasks:none")],
-        &[(Bandwidth, "insensitive"), (Opt::Wait, "25:60")],
+        &[(Bandwidth, "insensitive"), (Opt::Wait, "25GB/s,60s")],
         &[(Isolation, "mig:2g.10gb"), (Mem, "10Gi")],
         &[(Isolation, "mig:2g.11gb")],
         &[(Isolation, "mig:9g.1gb")],
         &[(Isolation, "mig:1g.5g")],
-        &[(Isolation, "mig:1g.5gb"), (Threads, "50")],
+        &[(Isolation, "mig:1g.5gb"), (Sms, "50")],
         &[(Mem, "999G")],
         &[(Mem, "10G"), (Mem, "20X")],
-        &[(Mem, "0"), (Threads, "101")],
+        &[(Mem, "0"), (Sms, "101")],
     ];
     let lines: Vec<String> = cases.iter().map(|given| outcome(given)).collect();
     insta::assert_snapshot!(lines.join("\n"));
@@ -237,7 +247,7 @@ fn overridden(script: &[(Opt, &str)], env: &[(&str, &str)], command_line: &[(Opt
 
 #[test]
 fn the_command_line_overrides_the_environment_and_that_the_script() {
-    use Opt::{Instances, Isolation, Mem, Threads};
+    use Opt::{Instances, Isolation, Mem, Sms};
     let env = [("TESSERA_GPU_MEM", "20G"), ("TESSERA_GPU_PATTERN", "")];
     assert_eq!(overridden(&[(Mem, "30G")], &[], &[(Mem, "10G")]), "v1 iso=auto mem=9537");
     assert_eq!(overridden(&[(Mem, "30G")], &env, &[(Mem, "10G")]), "v1 iso=auto mem=9537");
@@ -245,26 +255,26 @@ fn the_command_line_overrides_the_environment_and_that_the_script() {
     assert_eq!(overridden(&[(Mem, "30G")], &[], &[]), "v1 iso=auto mem=28611");
     assert_eq!(overridden(&[], &env, &[]), "v1 iso=auto mem=19074");
     // Options that nobody repeats stand beside each other, wherever they were typed; what is overridden is not read.
-    let (script, line) = ([(Isolation, "mps"), (Mem, "lots")], [(Threads, "25")]);
+    let (script, line) = ([(Isolation, "mps"), (Mem, "lots")], [(Sms, "25")]);
     assert_eq!(overridden(&script, &env, &line), "v1 iso=mps typed=1 mem=19074 threads=25");
     let why = overridden(&[(Instances, "2")], &[("TESSERA_GPU_INSTANCES", "0")], &[(Mem, "1G")]);
     assert!(why.starts_with("TESSERA_GPU_INSTANCES=0: "), "{why}");
 }
 
 #[test]
-fn none_overrides_the_other_options_of_the_places_before_its_own() {
+fn slurm_overrides_the_other_options_of_the_places_before_its_own() {
     use Opt::{Isolation, Mem};
     let mem = [(Mem, "10G")];
     let env_mem = [("TESSERA_GPU_MEM", "20G")];
-    let env_none = [("TESSERA_GPU_ISOLATION", "none")];
-    assert_eq!(overridden(&mem, &env_mem, &[(Isolation, "none")]), "v1 iso=none typed=1");
-    assert_eq!(overridden(&mem, &env_none, &[]), "v1 iso=none typed=1");
+    let env_slurm = [("TESSERA_GPU_ISOLATION", "slurm")];
+    assert_eq!(overridden(&mem, &env_mem, &[(Isolation, "slurm")]), "v1 iso=none typed=1");
+    assert_eq!(overridden(&mem, &env_slurm, &[]), "v1 iso=none typed=1");
     for both in [
-        overridden(&[(Isolation, "none"), (Mem, "10G")], &[], &[]),
-        overridden(&[(Isolation, "none")], &[], &mem),
-        overridden(&[], &env_none, &mem),
+        overridden(&[(Isolation, "slurm"), (Mem, "10G")], &[], &[]),
+        overridden(&[(Isolation, "slurm")], &[], &mem),
+        overridden(&[], &env_slurm, &mem),
     ] {
-        assert!(both.starts_with("--gpu-mem does not go with --gpu-isolation=none"), "{both}");
+        assert!(both.starts_with("--gpu-mem does not go with --gpu-isolation=slurm"), "{both}");
     }
 }
 
@@ -278,8 +288,26 @@ fn a_previous_components_value_is_dropped_once() {
         |typed: &Typed| typed.request(&Renames::new(), &no_file).map(|r| r.map(|r| encode_request(&r)));
     assert_eq!(wire(&typed), Ok(Some("v1 iso=auto mem=4769".to_owned())));
     typed.drop_one(Opt::Mem, "5G");
-    typed.drop_one(Opt::Threads, "5");
+    typed.drop_one(Opt::Sms, "5");
     assert_eq!(wire(&typed), Ok(None));
+}
+
+#[test]
+fn old_names_are_taken_and_named_in_messages() {
+    let typed = |name: &str, text: &str| {
+        let mut typed = Typed::default();
+        typed.push_as(Spec::by_name(name).unwrap(), text, Source::CommandLine);
+        typed.push(Opt::Isolation, "mig", Source::CommandLine);
+        typed.request(&Renames::new(), &no_file).map(|request| encode_request(&request.unwrap()))
+    };
+    assert_eq!(typed("gpu-threads", "25"), Ok("v1 iso=mig typed=1 threads=25".to_owned()));
+    assert_eq!(typed("gpu-profile", "bert"), Ok("v1 iso=mig typed=1 job-profile=bert".to_owned()));
+    let why = typed("gpu-threads", "101").unwrap_err();
+    assert!(why[0].0.starts_with("--gpu-threads=101: "), "{why:?}");
+    let old = [("TESSERA_GPU_THREADS", "25"), ("TESSERA_GPU_PROFILE", "bert")];
+    assert_eq!(overridden(&[], &old, &[(Opt::Mem, "1G")]), "v1 iso=mig mem=954 threads=25 job-profile=bert");
+    let both = [("TESSERA_GPU_THREADS", "25"), ("TESSERA_GPU_SMS", "50")];
+    assert_eq!(overridden(&[], &both, &[(Opt::Mem, "1G")]), "v1 iso=auto mem=954 threads=50");
 }
 
 #[test]
@@ -299,10 +327,14 @@ fn the_table_is_in_order_and_within_slurms_limits() {
         assert_eq!(spec.opt.spec().name, spec.name);
         assert_eq!(spec.opt as usize, i);
         assert!(spec.usage.starts_with("[tessera] "));
+    }
+    for (i, spec) in Spec::all_and_old().enumerate() {
+        assert_eq!(Spec::by_position(i).map(|s| s.name), Some(spec.name));
+        assert_eq!(Spec::by_name(spec.name).map(|s| s.opt), Some(spec.opt));
         assert_eq!(spec.env, format!("TESSERA_{}", spec.name.to_uppercase().replace('-', "_")));
     }
     let help: String =
-        Spec::ALL.iter().map(|s| format!("--{}={}\n    {}\n", s.name, s.arginfo, s.usage)).collect();
+        Spec::all_and_old().map(|s| format!("--{}={}\n    {}\n", s.name, s.arginfo, s.usage)).collect();
     insta::assert_snapshot!(help);
 }
 

@@ -3,7 +3,7 @@
 use geometry::Model;
 use geometry::size::parse_mib;
 use protocol::SetWait;
-use protocol::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
+use protocol::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_typed_times};
 use protocol::{Bandwidth, Isolation, MAX_INSTANCES};
 use toml_tables::nearest;
 use topology::{Pattern, Selection};
@@ -22,8 +22,8 @@ pub(super) enum Value {
     Mem(u64),
     /// `--gpu-instances`: how many, and whether for each Slurm task instead of per node
     Instances(u32, bool),
-    /// `--gpu-threads`, percent
-    Threads(u8),
+    /// `--gpu-sms`, percent
+    Sms(u8),
     /// `--gpu-pattern`
     Pattern(Pattern),
     /// `--gpu-bandwidth`
@@ -34,8 +34,8 @@ pub(super) enum Value {
     Wait(SetWait),
     /// `--gpu-times`, ascending by size
     Times(Vec<SizeTime>),
-    /// `--gpu-profile`
-    Profile(String),
+    /// `--gpu-app`
+    App(String),
     /// `--gpu-place`
     Place(PlannedStart),
     /// `--gpu-power`, watts
@@ -67,7 +67,7 @@ pub(super) fn read(
                 )
             })
         }
-        Opt::Threads => threads(text).map(Value::Threads),
+        Opt::Sms => sms(text).map(Value::Sms),
         Opt::Pattern => pattern(text, read_file).map(Value::Pattern),
         Opt::Bandwidth => match text {
             "sensitive" => Ok(Value::Bandwidth(Bandwidth::Sensitive)),
@@ -77,11 +77,12 @@ pub(super) fn read(
         Opt::SetPolicy => Selection::parse(text)
             .map(Value::SetPolicy)
             .ok_or_else(|| "is unknown: expected preserve, greedy, topo-aware or baseline".to_owned()),
-        Opt::Wait => SetWait::parse(text)
-            .map(Value::Wait)
-            .ok_or_else(|| format!("is not a bandwidth with a time: {}", SetWait::EXPECTED)),
-        Opt::Times => parse_times(text).map(Value::Times).map_err(|e| e.to_string()),
-        Opt::Profile => job_profile(text).map(Value::Profile),
+        Opt::Wait => SetWait::parse(text).map(Value::Wait).ok_or_else(|| {
+            SetWait::renamed(text)
+                .unwrap_or_else(|| format!("is not a bandwidth with a time: {}", SetWait::EXPECTED))
+        }),
+        Opt::Times => parse_typed_times(text).map(Value::Times).map_err(|e| e.to_string()),
+        Opt::App => application(text).map(Value::App),
         Opt::Power if text == "auto" => Ok(Value::AutoPower),
         Opt::Power => power(text).map(Value::Power),
         Opt::Place => PlannedStart::parse(text).map(Value::Place).ok_or_else(|| {
@@ -90,23 +91,27 @@ pub(super) fn read(
     }
 }
 
-fn job_profile(text: &str) -> Result<String, String> {
+fn application(text: &str) -> Result<String, String> {
     if Model::all().iter().any(|m| m.profile(text).is_some()) {
         return Err(format!(
-            "is a MIG profile, not a name for jobs that scale alike: expected mig:{text} as isolation"
+            "is a MIG profile, not the name of an application: expected --gpu-isolation=mig:{text}"
         ));
     }
     let expected =
-        "is not a job profile's name: expected up to 64 letters, digits, dots, dashes and underscores";
+        "is not an application's name: expected up to 64 letters, digits, dots, dashes and underscores";
     if is_job_profile_name(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
 
 fn isolation(text: &str) -> Result<Isolation, String> {
     Isolation::parse(text).map_err(|e| {
-        let problem = match text.strip_prefix("mig:") {
-            Some("") => "names no profile",
-            Some(_) => "is not a profile's name",
-            None => "is unknown",
+        if let Some(renamed) = Isolation::renamed(text) {
+            return renamed;
+        }
+        let problem = match text.split_once(':') {
+            Some(("mig", "")) => "names no profile",
+            Some(("mig", _)) => "is not a profile's name",
+            Some(("mig-shared", _)) => "names no compute instance, such as 4c.7g.40gb",
+            _ => "is unknown",
         };
         let meant = meant(text).map_or_else(String::new, |meant| format!("{meant} "));
         format!("{problem}: {meant}{e}, such as mig:2g.10gb")
@@ -162,7 +167,7 @@ fn power(text: &str) -> Result<u16, String> {
     })
 }
 
-fn threads(text: &str) -> Result<u8, String> {
+fn sms(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     whole_number(number, 100)
         .and_then(|n| u8::try_from(n).ok())

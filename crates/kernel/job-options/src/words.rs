@@ -16,7 +16,7 @@ impl Opt {
             Self::SetPolicy => &["preserve", "greedy", "topo-aware", "baseline"],
             Self::Wait => &["none"],
             Self::Power => &["auto"],
-            Self::Mem | Self::Threads | Self::Times | Self::Profile | Self::Place => &[],
+            Self::Mem | Self::Sms | Self::Times | Self::App | Self::Place => &[],
         };
         fixed.iter().map(|&word| word.to_owned()).collect()
     }
@@ -24,9 +24,13 @@ impl Opt {
 
 /// The kinds, and the profiles of all models that Tessera knows.
 fn isolations() -> Vec<String> {
-    let kinds = ["auto", "mig", "mps", "tasks", "tasks:probes", "whole", "none"].map(str::to_owned);
-    let mut profiles: Vec<String> =
-        Model::all().iter().flat_map(|model| &model.profiles).map(|p| format!("mig:{}", p.name)).collect();
+    let kinds = ["auto", "mig", "mps", "tasks", "tasks:probes", "whole", "slurm"].map(str::to_owned);
+    let all = || Model::all().iter().flat_map(|model| &model.profiles);
+    let mut profiles: Vec<String> = all().map(|p| format!("mig:{}", p.name)).collect();
+    profiles
+        .extend(all().flat_map(|p| {
+            p.compute.iter().map(|size| format!("mig-shared:{}", p.compute_name(size.slices)))
+        }));
     profiles.sort();
     profiles.dedup();
     kinds.into_iter().chain(profiles).collect()

@@ -136,7 +136,7 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
         Constraint::TooFewSms { need, has } => {
             let reason =
                 format!("no profile of {} that fits has {need} SMs, the largest has {has}", model.key);
-            (reason, Some("ask fewer --gpu-threads".to_owned()))
+            (reason, Some("ask fewer --gpu-sms".to_owned()))
         }
         Constraint::TooFewSeats { need, has } => {
             let (tasks, seats) = (counted(request.seats, "Slurm task"), counted(has, "seat"));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::time::{digits, parse_millis};
+use crate::time::{digits, parse_millis, parse_span};
 
 use geometry::{GpuIndex, Slice};
 
@@ -34,7 +34,7 @@ impl SizeTime {
 }
 
 impl fmt::Display for SizeTime {
-    /// `2g:35`, or `2g:0.25` if the time is not a whole number of seconds.
+    /// `2g:35`, or `2g:0.25` if the time is not a whole number of seconds, as on the wire.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}g:{}", self.slices, self.millis / 1000)?;
         match self.millis % 1000 {
@@ -46,19 +46,35 @@ impl fmt::Display for SizeTime {
 
 /// A list of times that cannot be read. The message is the end of a line that names the option and its value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35")]
+#[error(
+    "{0}: expected sizes with their run time, such as 1g:60s,2g:35s or 1g:20:00 (MM:SS); a time without a unit is minutes"
+)]
 pub struct BadTimes(String);
 
-/// Reads `1g:60,2g:35,7g:0:01:30`; the result ascends by size.
+/// Reads what a user writes: `1g:60s,2g:35s,7g:0:01:30`; the result ascends by size. A number alone is minutes.
 ///
 /// # Errors
 ///
 /// A part is not a size with its time, a size is listed twice, or there are more than [`MAX_SIZES`].
+pub fn parse_typed_times(text: &str) -> Result<Vec<SizeTime>, BadTimes> {
+    times(text, parse_span)
+}
+
+/// Reads what requests have: `1g:60,2g:35`, in seconds; the result ascends by size.
+///
+/// # Errors
+///
+/// As [`parse_typed_times`].
 pub fn parse_times(text: &str) -> Result<Vec<SizeTime>, BadTimes> {
+    times(text, parse_millis)
+}
+
+fn times(text: &str, millis: fn(&str) -> Option<u64>) -> Result<Vec<SizeTime>, BadTimes> {
     let mut times: Vec<SizeTime> = Vec::new();
     for part in text.split(',') {
         let shown: String = part.chars().take(20).collect();
-        let time = parse_time(part).ok_or_else(|| BadTimes(format!("{shown:?} is no size with its time")))?;
+        let time = parse_time(part, millis)
+            .ok_or_else(|| BadTimes(format!("{shown:?} is no size with its time")))?;
         if times.iter().any(|t| t.slices == time.slices) {
             return Err(BadTimes(format!("{}g is there twice", time.slices)));
         }
@@ -71,11 +87,11 @@ pub fn parse_times(text: &str) -> Result<Vec<SizeTime>, BadTimes> {
     Ok(times)
 }
 
-fn parse_time(part: &str) -> Option<SizeTime> {
+fn parse_time(part: &str, millis: fn(&str) -> Option<u64>) -> Option<SizeTime> {
     let (size, time) = part.split_once(':')?;
     let slices = digits(size.strip_suffix('g')?, 2)?;
     let slices = u8::try_from(slices).ok().filter(|s| *s >= 1)?;
-    let millis = parse_millis(time).filter(|m| (1..=MAX_MILLIS).contains(m))?;
+    let millis = millis(time).filter(|m| (1..=MAX_MILLIS).contains(m))?;
     Some(SizeTime { slices, millis })
 }
 
@@ -122,11 +138,14 @@ mod tests {
             |text| parse_times(text).map(|t| t.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
         assert_eq!(shown("7g:10,1g:60").unwrap(), "1g:60,7g:10");
         assert_eq!(shown("1g:1:30,2g:1:00:05,3g:0.25,4g:1.5").unwrap(), "1g:90,2g:3605,3g:0.25,4g:1.5");
+        let typed = parse_typed_times("1g:1:30,2g:1h,3g:0.25s,4g:2").unwrap();
+        assert_eq!(typed.iter().map(|t| t.millis).collect::<Vec<_>>(), [90_000, 3_600_000, 250, 120_000]);
     }
 
     #[test]
     fn bad_times_name_the_part() {
-        let end = ": expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35";
+        let end = ": expected sizes with their run time, such as 1g:60s,2g:35s or 1g:20:00 (MM:SS); a time without a unit is \
+                   minutes";
         for (text, why) in [
             ("", "\"\" is no size with its time"),
             ("1g", "\"1g\" is no size with its time"),

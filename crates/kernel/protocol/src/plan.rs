@@ -168,7 +168,7 @@ pub enum NotForJob {
     #[error("a plan that cannot be read: {0}")]
     Unreadable(#[from] WireError),
     /// A planner may not choose the job's size.
-    #[error("the job is not moldable: it has neither --gpu-times nor --gpu-profile")]
+    #[error("the job is not moldable: it has neither --gpu-times nor --gpu-app")]
     NotMoldable,
     /// No GPU model has a profile of this name with what the job asks for.
     #[error("no GPU has a profile {0} with the memory and multiprocessors that the job asks for")]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use geometry::size::display_gb;
+use geometry::split_compute_name;
 
 use crate::counters::AppCounters;
 use crate::moldable::{PlannedStart, SizeTime};
@@ -32,7 +33,8 @@ pub enum Isolation {
 
 impl Isolation {
     /// The values that a user may type, for messages.
-    pub const ACCEPTED: &str = "auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none";
+    pub const ACCEPTED: &str =
+        "auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, tasks, tasks:probes, whole or slurm";
 
     /// Reads what a user types after `--gpu-isolation=`. A profile's name is checked only for its characters: which
     /// profiles exist depends on the node.
@@ -48,13 +50,33 @@ impl Isolation {
             "tasks" => Ok(Self::Tasks { probes: false }),
             "tasks:probes" => Ok(Self::Tasks { probes: true }),
             "whole" => Ok(Self::Whole),
-            "none" => Ok(Self::None),
-            _ => text
-                .strip_prefix("mig:")
-                .filter(|p| is_profile_name(p))
-                .map(|p| Self::Mig(Some(p.to_owned())))
-                .ok_or(UnknownIsolation),
+            "slurm" => Ok(Self::None),
+            _ => {
+                // What shares its memory with other jobs is not spelled as what is isolated.
+                let (kind, name) = text.split_once(':').ok_or(UnknownIsolation)?;
+                let of_kind = match kind {
+                    "mig" => split_compute_name(name).is_none(),
+                    "mig-shared" => split_compute_name(name).is_some(),
+                    _ => false,
+                };
+                (of_kind && is_profile_name(name))
+                    .then(|| Self::Mig(Some(name.to_owned())))
+                    .ok_or(UnknownIsolation)
+            }
         }
+    }
+
+    /// Says what replaces a spelling that versions before 0.1 took, as the end of a sentence about it; `None`: it never was one.
+    #[must_use]
+    pub fn renamed(text: &str) -> Option<String> {
+        if text == "none" {
+            return Some(
+                "is now slurm: the job gets what Slurm gives; to share a GPU with other jobs, write mps"
+                    .to_owned(),
+            );
+        }
+        let part = text.strip_prefix("mig:").filter(|name| split_compute_name(name).is_some())?;
+        Some(format!("is now mig-shared:{part}, because other jobs share its memory"))
     }
 }
 
@@ -68,12 +90,13 @@ impl fmt::Display for Isolation {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::Mig(None) => f.write_str("mig"),
+            Self::Mig(Some(part)) if split_compute_name(part).is_some() => write!(f, "mig-shared:{part}"),
             Self::Mig(Some(profile)) => write!(f, "mig:{profile}"),
             Self::Mps => f.write_str("mps"),
             Self::Tasks { probes: false } => f.write_str("tasks"),
             Self::Tasks { probes: true } => f.write_str("tasks:probes"),
             Self::Whole => f.write_str("whole"),
-            Self::None => f.write_str("none"),
+            Self::None => f.write_str("slurm"),
         }
     }
 }
@@ -149,7 +172,7 @@ impl Request {
     #[must_use]
     pub fn compute_name(&self) -> Option<&str> {
         let Isolation::Mig(Some(name)) = &self.isolation else { return None };
-        geometry::split_compute_name(name).map(|_| name.as_str())
+        split_compute_name(name).map(|_| name.as_str())
     }
 
     /// A request in a few words: `2 instances 2g.10gb`, `a share of 5.0 GB`, `4 whole GPUs`.

@@ -1,8 +1,9 @@
-//! How long a job waits for a better set of whole GPUs than it could have now: `25:1200`, for 1200 s above 25 GB/s.
+//! How long a job waits for a better set of whole GPUs than it could have now: `25GB/s,20:00`, for 20 minutes above 25 GB/s. In requests
+//! it is `25:1200`, with seconds.
 
 use std::fmt;
 
-use crate::time::parse_millis;
+use crate::time::{parse_millis, parse_span};
 
 /// Longest wait, in seconds: 30 days.
 pub const MOST_SECONDS: u32 = 30 * 24 * 3600;
@@ -20,23 +21,48 @@ pub struct SetWait {
 
 impl SetWait {
     /// List of the values that a user may write, as the end of a message.
-    pub const EXPECTED: &str =
-        "expected GBPS:TIME, a bandwidth and seconds or H:MM:SS, such as 25:20:00, or none";
+    pub const EXPECTED: &str = "expected a bandwidth and a time such as 25GB/s,20:00 for 20 minutes, or none";
 
     /// No wait: overrides the site's.
     pub const NONE: Self = Self { above_mb_s: 0, seconds: 0 };
 
-    /// Reads `GBPS:TIME` or `none`; `None` for anything else, see [`SetWait::EXPECTED`].
+    /// Reads what users write, `25GB/s,20:00` or `none`; `None` for anything else, see [`SetWait::EXPECTED`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text == "none" {
             return Some(Self::NONE);
         }
+        let (gbps, time) = text.split_once("GB/s,")?;
+        Self::of(gbps, parse_span(time)?)
+    }
+
+    /// Reads what requests have, and what users wrote before 0.1: `25:1200`, with seconds, MM:SS or H:MM:SS.
+    #[must_use]
+    pub fn parse_wire(text: &str) -> Option<Self> {
+        if text == "none" {
+            return Some(Self::NONE);
+        }
         let (gbps, time) = text.split_once(':')?;
+        Self::of(gbps, parse_millis(time)?)
+    }
+
+    /// Says how the text is written now, if it is the spelling from before 0.1, as the end of a sentence about it.
+    #[must_use]
+    pub fn renamed(text: &str) -> Option<String> {
+        Some(format!("is now {}", Self::parse_wire(text)?))
+    }
+
+    fn of(gbps: &str, millis: u64) -> Option<Self> {
         let above_mb_s = thousandths(gbps).filter(|mb_s| *mb_s <= MOST_GBPS * 1000)?;
-        let millis = parse_millis(time).filter(|millis| millis % 1000 == 0)?;
+        let millis = Some(millis).filter(|millis| millis % 1000 == 0)?;
         let seconds = u32::try_from(millis / 1000).ok().filter(|s| (1..=MOST_SECONDS).contains(s))?;
         Some(Self { above_mb_s, seconds })
+    }
+
+    /// Writes what [`Self::parse_wire`] reads.
+    #[must_use]
+    pub fn wire(self) -> String {
+        if self == Self::NONE { "none".to_owned() } else { format!("{}:{}", self.above_gbps(), self.seconds) }
     }
 
     /// The threshold in GB/s.
@@ -56,7 +82,11 @@ impl fmt::Display for SetWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self { seconds: 0, .. } => f.write_str("none"),
-            Self { seconds, .. } => write!(f, "{}:{seconds}", self.above_gbps()),
+            Self { seconds, .. } => {
+                let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+                write!(f, "{}GB/s,", self.above_gbps())?;
+                if h > 0 { write!(f, "{h}:{m:02}:{s:02}") } else { write!(f, "{m}:{s:02}") }
+            }
         }
     }
 }
@@ -79,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_users_write() {
-        let read = |text| SetWait::parse(text).map(|w| (w.above_mb_s, w.seconds, w.to_string()));
+        let read = |text| SetWait::parse_wire(text).map(|w| (w.above_mb_s, w.seconds, w.wire()));
         assert_eq!(read("25:1200"), Some((25_000, 1200, "25:1200".to_owned())));
         assert_eq!(read("25:20:00"), Some((25_000, 1200, "25:1200".to_owned())));
         assert_eq!(read("12.336:1:00:00"), Some((12_336, 3600, "12.336:3600".to_owned())));
@@ -105,7 +135,33 @@ mod tests {
             "25:20 ",
             "None",
         ] {
+            assert_eq!(SetWait::parse_wire(bad), None, "{bad}");
+        }
+        for (typed, wire, shown) in [
+            ("25GB/s,20:00", "25:1200", "25GB/s,20:00"),
+            ("25GB/s,20", "25:1200", "25GB/s,20:00"),
+            ("12.336GB/s,1h", "12.336:3600", "12.336GB/s,1:00:00"),
+            ("0.5GB/s,1s", "0.5:1", "0.5GB/s,0:01"),
+            ("none", "none", "none"),
+        ] {
+            let wait = SetWait::parse(typed).unwrap();
+            assert_eq!((wait.wire().as_str(), wait.to_string().as_str()), (wire, shown), "{typed}");
+            assert_eq!([SetWait::parse_wire(wire), SetWait::parse(shown)], [Some(wait); 2]);
+        }
+        for bad in [
+            "",
+            "25",
+            "25GB/s",
+            "25GB/s,",
+            "25GB/s,0",
+            "25GB/s,31d",
+            "25,20:00",
+            "25 GB/s,20:00",
+            "25gb/s,20",
+        ] {
             assert_eq!(SetWait::parse(bad), None, "{bad}");
         }
+        assert_eq!(SetWait::renamed("25:20:00").as_deref(), Some("is now 25GB/s,20:00"));
+        assert_eq!(SetWait::renamed("fast:60"), None);
     }
 }

@@ -47,7 +47,7 @@ impl Request {
     /// Tells whether the profile has the memory and the SMs that the request itself names. The site's default memory does
     /// not count: a job that states its run time on a size also states that it fits there.
     pub(crate) fn is_served_by(&self, model: &Model, profile: &Profile) -> bool {
-        let sm_need = (self.threads.map_or(0, u32::from) * model.mig_sm()).div_ceil(100);
+        let sm_need = model.least_sm(self.threads.unwrap_or(0));
         profile.memory_mib >= self.mem_mib.unwrap_or(0) && profile.sm >= sm_need
     }
 

@@ -56,6 +56,39 @@ pub fn parse_millis(text: &str) -> Option<u64> {
     Some(digits(whole, 8)? * 1000 + digits(fraction, 3)? * scale)
 }
 
+/// Forms of the times that people write, as the end of a sentence.
+pub const TIMES: &str = "90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch";
+
+/// Reads a time that a person has written, as milliseconds: a number with a unit (`90s`, `0.25s`, `20m`, `2h`, `7d`, `50ms`), or as for
+/// sbatch minutes, `MM:SS`, `H:MM:SS`, `D-HH`, `D-HH:MM` and `D-HH:MM:SS`. `None` for anything else.
+#[must_use]
+pub fn parse_span(text: &str) -> Option<u64> {
+    const MINUTE: u64 = 60_000;
+    if let Some((days, rest)) = text.split_once('-') {
+        let mut fields = rest.split(':').map(|field| digits(field, 2));
+        let hours = fields.next()??;
+        let [minutes, seconds] = [fields.next().unwrap_or(Some(0))?, fields.next().unwrap_or(Some(0))?];
+        let sound = fields.next().is_none() && hours < 24 && minutes < 60 && seconds < 60;
+        let seconds = digits(days, 6)? * 86_400 + hours * 3600 + minutes * 60 + seconds;
+        return sound.then_some(seconds * 1000);
+    }
+    if text.contains(':') {
+        return parse_millis(text);
+    }
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "" => return Some(digits(number, 8)? * MINUTE),
+        "ms" => return digits(number, 11),
+        "s" => 1000,
+        "m" | "min" => MINUTE,
+        "h" => 60 * MINUTE,
+        "d" => 24 * 60 * MINUTE,
+        _ => return None,
+    };
+    // As seconds with their thousandths, then in the unit.
+    Some(parse_millis(number)? * (unit / 1000))
+}
+
 /// Digits of the largest number of 64 bits.
 pub(crate) const U64_DIGITS: usize = 20;
 
@@ -86,6 +119,57 @@ mod tests {
             ["2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-11-21 09:00:00Z", "2026-11-21T09:00:0xZ"]
         {
             assert_eq!(parse_utc(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_of_people_have_a_unit_or_are_sbatchs() {
+        for (text, seconds) in [
+            ("20", 1200),
+            ("90s", 90),
+            ("20m", 1200),
+            ("20min", 1200),
+            ("1.5h", 5400),
+            ("7d", 604_800),
+            ("20:00", 1200),
+            ("1:00:05", 3605),
+            ("1-12", 129_600),
+            ("1-0:30", 88_200),
+            ("2-00:00:10", 172_810),
+            ("0", 0),
+        ] {
+            assert_eq!(parse_span(text), Some(seconds * 1000), "{text}");
+        }
+        assert_eq!(["0.25s", "50ms", "0.001h"].map(parse_span), [Some(250), Some(50), Some(3600)]);
+        for bad in [
+            "",
+            "s",
+            "1.5",
+            "-5",
+            "+5m",
+            "5 m",
+            "5w",
+            "1e3s",
+            "1:60",
+            "1-24",
+            "1-1:60",
+            "1-1:1:1:1",
+            "-1:00",
+            "1.2345s",
+            "0.5ms",
+            "999999999",
+            "2\u{e4}",
+            "1-",
+            "5M",
+        ] {
+            assert_eq!(parse_span(bad), None, "{bad}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_has_a_time_or_none(text in "[0-9:.smhd-]{0,20}") {
+            let _ = parse_span(&text);
         }
     }
 

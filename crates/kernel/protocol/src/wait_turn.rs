@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_job_waits_once_and_only_for_what_there_can_be() {
-        let wait = SetWait::parse("25:60").unwrap();
+        let wait = SetWait::parse("25GB/s,1:00").unwrap();
         let began = AdminComment::from(CommentBody::Waits(wait.begins(1060, 10.0, "n1")));
         let (empty, foreign) = (AdminComment::parse(""), AdminComment::parse("by the site"));
         assert_eq!(

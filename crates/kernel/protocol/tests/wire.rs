@@ -255,9 +255,9 @@ fn a_reason_is_one_short_line() {
 
 #[test]
 fn a_reason_for_the_node_is_read_again() {
-    let why = with_node("as named; uses 1 of 8 slices", "300 GB/s, 52 GB/s on n1");
-    assert_eq!(why, "as named; uses 1 of 8 slices; node: 300 GB/s, 52 GB/s on n1");
-    assert_eq!(split_node(&why), ("as named; uses 1 of 8 slices", Some("300 GB/s, 52 GB/s on n1")));
+    let why = with_node("as named; 14 of 108 SMs", "300 GB/s, 52 GB/s on n1");
+    assert_eq!(why, "as named; 14 of 108 SMs; node: 300 GB/s, 52 GB/s on n1");
+    assert_eq!(split_node(&why), ("as named; 14 of 108 SMs", Some("300 GB/s, 52 GB/s on n1")));
     assert_eq!(split_node("as named"), ("as named", None));
     let comment = AdminComment::parse(&format!("tessera: n1=mig:3/2g.10gb@4: {why}; asks v1 iso=mig"));
     assert_eq!(comment.started().unwrap().why, why);

@@ -63,14 +63,19 @@ impl Limit {
     /// Tells whether a job may have this isolation.
     ///
     /// `mig` in the file allows every profile, `mig:PROFILE` only that one. [`Isolation::Mig`] without a profile is allowed
-    /// in both cases. `auto` and `none` are always allowed.
+    /// in both cases. `mig-shared:INSTANCE` is allowed only by name, because it shares memory with other jobs. `auto` and `slurm` are
+    /// always allowed.
     #[must_use]
     pub fn allows(&self, isolation: &Isolation) -> bool {
         let Some(allowed) = &self.isolation else { return true };
         match isolation {
             Isolation::Auto | Isolation::None => true,
-            Isolation::Mig(None) => allowed.iter().any(|a| matches!(a, Isolation::Mig(_))),
-            Isolation::Mig(Some(_)) => allowed.contains(isolation) || allowed.contains(&Isolation::Mig(None)),
+            Isolation::Mig(None) => allowed
+                .iter()
+                .any(|a| matches!(a, Isolation::Mig(name) if name.as_deref().is_none_or(is_isolated))),
+            Isolation::Mig(Some(name)) => {
+                allowed.contains(isolation) || is_isolated(name) && allowed.contains(&Isolation::Mig(None))
+            }
             // With or without probes.
             Isolation::Tasks { .. } => allowed.iter().any(|a| matches!(a, Isolation::Tasks { .. })),
             Isolation::Mps | Isolation::Whole => allowed.contains(isolation),
@@ -103,7 +108,7 @@ impl Limit {
         // An instance holds a little more than its name says, and a job that may have 10 GB may have 2g.10gb.
         let Isolation::Mig(Some(profile)) = &request.isolation else { return None };
         let most = display_gb(named_mib(profile).filter(|named| *named > most).and(Some(most))?);
-        Some(format!("--gpu-isolation=mig:{profile} is too much {whom}: at most {most}"))
+        Some(format!("--gpu-isolation={} is too much {whom}: at most {most}", request.isolation))
     }
 
     /// Tells whether the limit is for a job. In names of accounts and QOS capitals do not count: Slurm knows all of them in small
@@ -135,6 +140,11 @@ impl Limit {
     pub fn place(&self, key: &str) -> String {
         format!("{key}, line {} of tessera.toml", self.line)
     }
+}
+
+/// Tells whether this is the name of a profile, not of a compute instance.
+fn is_isolated(name: &str) -> bool {
+    split_compute_name(name).is_none()
 }
 
 /// The memory that a profile is named by, MiB: that of 10 GB for `2g.10gb`. A compute instance can use all of its GPU

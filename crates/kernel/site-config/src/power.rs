@@ -38,6 +38,7 @@ pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> P
     let read = Power {
         shared_memory: table.word("shared_memory", &SHARED_MEMORY).unwrap_or(unset.shared_memory),
         alpha: alpha(&table).unwrap_or(unset.alpha),
+        auto_keeps: table.decimal("auto_keeps", 0.0..=1.0).unwrap_or(unset.auto_keeps),
         guard: table.boolean("guard").unwrap_or(unset.guard),
         counters: counters.map(Arc::new),
         energy: table.boolean("energy").unwrap_or(unset.energy),

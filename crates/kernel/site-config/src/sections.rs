@@ -97,15 +97,19 @@ fn kinds(table: &TableReader<'_, '_>, pool: bool) -> Option<Vec<Isolation>> {
 
 /// Reads an isolation. If it names a profile, some node must have that.
 pub(crate) fn isolation(text: &str, models: &[&Model]) -> Read<Isolation> {
-    let words = ["auto", "mig", "mig:PROFILE", "mps", "tasks", "whole", "none"].map(|w| (w, ()));
+    let words = ["auto", "mig", "mig:PROFILE", "mig-shared:INSTANCE", "mps", "tasks", "whole", "slurm"]
+        .map(|w| (w, ()));
     let Ok(read) = Isolation::parse(text) else {
+        if let Some(renamed) = Isolation::renamed(text) {
+            return Err((format!("isolation {text} {renamed}"), None));
+        }
         return pick("isolation", text, &words).map(|()| Isolation::Auto).map_err(|(what, hint)| {
             // After `mig:`, the name is wrong, not the word.
             (what, if text.starts_with("mig:") { Some(see_profiles(None)) } else { hint })
         });
     };
     let Isolation::Mig(Some(profile)) = &read else { return Ok(read) };
-    if models.iter().any(|m| m.profile(profile).is_some()) {
+    if models.iter().any(|m| m.profile(profile).is_some() || m.compute_profile(profile).is_some()) {
         return Ok(read);
     }
     let known = models.iter().flat_map(|m| &m.profiles).map(|p| p.name.as_str());

@@ -25,8 +25,14 @@ pub(crate) fn node_order(table: &TableReader<'_, '_>) -> Option<Option<Fill>> {
 /// Reads `gpu_wait`: how long jobs wait for a better set.
 pub(crate) fn wait(table: &TableReader<'_, '_>) -> Option<SetWait> {
     let read = |text: &str| {
-        let what = || format!("gpu_wait = {text:?} is not a bandwidth with a time");
-        SetWait::parse(text).ok_or_else(|| (what(), Some(SetWait::EXPECTED.to_owned())))
+        let wrong = || match SetWait::renamed(text) {
+            Some(renamed) => (format!("gpu_wait = {text:?} {renamed}"), None),
+            None => {
+                let what = format!("gpu_wait = {text:?} is not a bandwidth with a time");
+                (what, Some(SetWait::EXPECTED.to_owned()))
+            }
+        };
+        SetWait::parse(text).ok_or_else(wrong)
     };
     table.parsed("gpu_wait", read).map(|at| at.value)
 }

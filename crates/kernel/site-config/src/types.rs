@@ -100,6 +100,8 @@ pub struct Power {
     pub shared_memory: SharedMemory,
     /// Each application keeps more than this part of its performance alone, 0 to 1 (Arima et al., section 4.2).
     pub alpha: f64,
+    /// An application for which `--gpu-power=auto` chooses a cap keeps more than this part of its performance, and more than `alpha`.
+    pub auto_keeps: f64,
     /// True if cautious predictions must keep to `alpha` too.
     pub guard: bool,
     /// The site's counters of applications.
@@ -136,11 +138,12 @@ pub struct PowerPolicy {
 }
 
 impl Default for Power {
-    /// The paper's alpha, with the guard on.
+    /// The paper's alpha, with the guard on. A cap that no user has named costs at most a fifth of the speed.
     fn default() -> Self {
         Self {
             shared_memory: SharedMemory::default(),
             alpha: 0.2,
+            auto_keeps: 0.8,
             guard: true,
             counters: None,
             energy: false,

@@ -18,7 +18,7 @@ mps_threads = 25
 bandwidth = "insensitive"
 pattern = "tree"
 gpu_set_policy = "greedy"
-gpu_wait = "25:20:00"
+gpu_wait = "25GB/s,20:00"
 auto = ["mps", "whole"]
 
 [bandwidth]
@@ -69,7 +69,7 @@ gpu_set_policy = "preserve"
 bandwidth_model = "mapa2021"
 pattern = "ring+tree"
 bandwidth = "sensitive"
-gpu_wait = "40:60"
+gpu_wait = "40GB/s,60s"
 
 [[partitions]]
 name = "plain"
@@ -130,14 +130,14 @@ fn sets_are_chosen_as_the_partition_says_then_the_site() {
         model: own,
         pattern: Pattern::Tree,
         bandwidth: Bandwidth::Insensitive,
-        wait: SetWait::parse("25:1200"),
+        wait: SetWait::parse("25GB/s,20:00"),
     };
     let paper = SetPolicy {
         selection: Selection::Preserve,
         model: BandwidthModel::Mapa2021,
         pattern: Pattern::RingTree,
         bandwidth: Bandwidth::Sensitive,
-        wait: SetWait::parse("40:60"),
+        wait: SetWait::parse("40GB/s,1:00"),
     };
     assert_eq!(config.sets(Some("paper")), paper);
     for partition in [None, Some("plain"), Some("unknown")] {
@@ -225,6 +225,29 @@ fn a_profiles_name_does_not_pass_a_limit_on_memory() {
     assert_eq!([refusal("2g.10gb"), refusal("1g.5gb+me")], [None, None]);
     let said = "--gpu-isolation=mig:3g.20gb is too much in partition small: at most 10.0 GB";
     assert_eq!(refusal("3g.20gb").as_deref(), Some(said));
+}
+
+#[test]
+fn a_limit_to_mig_allows_no_instance_whose_memory_is_shared() {
+    let allows = |list: &str, profile: &str| {
+        let limit = format!("[[limits]]\npartition = \"small\"\nisolation = [{list}]\n\n[[limits]]");
+        let config = read(&FULL.replacen("[[limits]]", &limit, 1));
+        let request = Request::new(Isolation::Mig(Some(profile.to_owned())));
+        config.limits_for(in_partition("small")).find_map(|l| l.refusal(&request))
+    };
+    assert_eq!(allows("\"mig\"", "2g.10gb"), None);
+    let said = "--gpu-isolation=mig-shared:1c.2g.10gb is not allowed in partition small: use mig";
+    assert_eq!(allows("\"mig\"", "1c.2g.10gb").as_deref(), Some(said));
+    assert_eq!(allows("\"mig\", \"mig-shared:1c.2g.10gb\"", "1c.2g.10gb"), None);
+}
+
+#[test]
+fn old_words_are_refused_with_the_new_ones() {
+    for (old, new) in [("none", "is now slurm"), ("mig:4c.7g.40gb", "is now mig-shared:4c.7g.40gb")] {
+        let text = FULL.replacen("isolation = \"mig\"", &format!("isolation = \"{old}\""), 1);
+        let (_, errors) = parse("tessera.toml", &text, &|_| Err(io::ErrorKind::NotFound.into()));
+        assert!(errors.iter().any(|e| e.to_string().contains(new)), "{errors:?}");
+    }
 }
 
 #[test]

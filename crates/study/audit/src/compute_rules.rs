@@ -65,7 +65,7 @@ pub(crate) fn check_compute(
         out.push(finding(at, format!("{name} cannot start at {}", part.start)));
     }
     let all_sm: u32 = gpu.model.profiles.iter().map(|p| p.sm).max().unwrap_or(0);
-    if ask.request.threads.is_some_and(|t| size.sm * 100 < u32::from(t) * all_sm) {
+    if ask.request.threads.is_some_and(|t| size.sm * 100 + 2 * all_sm < u32::from(t) * all_sm) {
         out.push(finding(at, format!("{} SMs", size.sm)));
     }
     if policy.shared_memory == SharedMemory::Never {

@@ -95,7 +95,7 @@ fn plain(profile: &Profile) -> bool {
 
 fn suffices(model: &Model, profile: &Profile, ask: &Ask, policy: &Policy) -> bool {
     let all_sm: u32 = model.profiles.iter().map(|p| p.sm).max().unwrap_or(0);
-    let sm_ok = ask.request.threads.is_none_or(|t| profile.sm * 100 >= u32::from(t) * all_sm);
+    let sm_ok = ask.request.threads.is_none_or(|t| profile.sm * 100 + 2 * all_sm >= u32::from(t) * all_sm);
     sm_ok && profile.memory_mib >= instance_memory(ask, policy)
 }
 

@@ -7,14 +7,33 @@ use protocol::{Isolation, ShareOn};
 use crate::finding::{Finding, finding};
 use crate::places::check_places;
 
-/// The threads that a share on this device should have, percent; `None` for a device that does not exist.
+/// The threads that a share on this device should have, percent; `None` for a device that does not exist or has fewer SMs than the
+/// job asks of the GPU.
 pub(crate) fn threads(node: &Node, ask: &Ask, policy: &Policy, mem_mib: u64, on: ShareOn) -> Option<u8> {
     let memory_mib = memory(node, on)?;
+    if let (Some(asked), ShareOn::Instance(spec)) = (ask.request.threads.or(policy.mps_threads), on) {
+        let profiles = &node.gpus.get(usize::from(spec.gpu.0))?.model.profiles;
+        let profile = profiles.iter().find(|p| p.id == spec.profile)?;
+        return has_sms(profile, profiles, asked).then(|| {
+            let of_gpu = u32::from(asked) * all_sms(profiles);
+            (1..=100).find(|percent| u32::from(*percent) * profile.sm >= of_gpu).unwrap_or(100)
+        });
+    }
     let mut percent = 1;
     while u64::from(percent) * memory_mib < mem_mib * 100 && percent < 100 {
         percent += 1;
     }
     Some(ask.request.threads.or(policy.mps_threads).unwrap_or(percent))
+}
+
+fn all_sms(profiles: &[Profile]) -> u32 {
+    profiles.iter().map(|p| p.sm).max().unwrap_or(0)
+}
+
+/// Whether a profile has this percentage of the SMs, or up to 2 % of the GPU less.
+fn has_sms(profile: &Profile, profiles: &[Profile], percent: u8) -> bool {
+    let all = all_sms(profiles);
+    profile.sm * 100 + 2 * all >= u32::from(percent) * all
 }
 
 /// Memory of a device, MiB; `None` if it does not exist.
@@ -101,7 +120,9 @@ fn check_opened(node: &Node, ask: &Ask, policy: &Policy, on: ShareOn, out: &mut 
             }));
             let need = ask.request.mem_mib.or(policy.default_mem_mib).unwrap_or(0);
             let base = |p: &&Profile| !p.name.contains('+') && !p.name.contains('-');
-            let fitting = gpu.model.profiles.iter().filter(base).filter(|p| p.memory_mib >= need);
+            let percent = ask.request.threads.or(policy.mps_threads).unwrap_or(0);
+            let enough = |p: &&Profile| p.memory_mib >= need && has_sms(p, &gpu.model.profiles, percent);
+            let fitting = gpu.model.profiles.iter().filter(base).filter(enough);
             let smallest = fitting.min_by_key(|p| (p.size, p.compute_slices)).map(|p| p.id);
             let named = gpu.model.profiles.iter().filter(base).any(|p| p.id == spec.profile);
             if !named || (!exists && smallest != Some(spec.profile)) {

@@ -74,7 +74,7 @@ fn cut(site: &Site) -> Vec<(&'static Model, &'static Profile)> {
 /// What an instance must have for a job.
 struct Need<'a> {
     mem_mib: u64,
-    sm_percent: u32,
+    sm_percent: u8,
     /// The profile that the job names. A compute instance is taken for its GPU instance's slices and memory.
     named: Option<(&'a str, u8)>,
 }
@@ -84,11 +84,11 @@ impl<'a> Need<'a> {
         let name = if let Isolation::Mig(Some(name)) = &asked.isolation { Some(name.as_str()) } else { None };
         let named = name.map(|name| split_compute_name(name).map_or((name, 0), |(slices, of)| (of, slices)));
         let least = matches!(asked.isolation, Isolation::Mig(_)).then_some(asked.threads).flatten();
-        Self { mem_mib: asked.mem_mib.unwrap_or(0), sm_percent: least.map_or(0, u32::from), named }
+        Self { mem_mib: asked.mem_mib.unwrap_or(0), sm_percent: least.unwrap_or(0), named }
     }
 
     fn is_met(&self, model: &Model, profile: &Profile) -> bool {
-        let sms = profile.sm * 100 >= self.sm_percent * model.mig_sm();
+        let sms = profile.sm >= model.least_sm(self.sm_percent);
         let named = match self.named {
             None => true,
             // Only the part's slices and the stated memory are needed.

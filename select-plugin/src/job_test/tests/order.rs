@@ -129,12 +129,12 @@ fn why_among(memory: &mut Memory, offered: &Fake, chosen: &str) -> String {
 #[test]
 fn a_job_is_told_why_it_is_on_its_node() {
     let mut memory = memory();
-    assert_eq!(why_on(&mut memory, "n1"), "as named; uses 1 of 8 slices", "all alike");
+    assert_eq!(why_on(&mut memory, "n1"), "as named; 14 of 108 SMs", "all alike");
     occupy(&mut memory, 1, "n2", &[0]);
-    assert_eq!(why_on(&mut memory, "n2"), "as named; uses 1 of 8 slices; node: keeps n1 whole");
+    assert_eq!(why_on(&mut memory, "n2"), "as named; 14 of 108 SMs; node: keeps n1 whole");
     assert_eq!(
         why_on(&mut memory, "n1"),
-        "as named; uses 1 of 8 slices; node: Slurm chose it by cores, memory, features or weight; by its GPUs n2 comes first"
+        "as named; 14 of 108 SMs; node: Slurm chose it by cores, memory, features or weight; by its GPUs n2 comes first"
     );
 }
 
@@ -145,7 +145,7 @@ fn a_job_on_a_named_node_is_not_told_why_it_is_there() {
     for (index, name) in ["n1", "n2"].into_iter().enumerate() {
         let mut offered = Fake::with(&["n1", "n2"]);
         offered.nodes[index].required = true;
-        assert_eq!(why_among(&mut memory, &offered, name), "as named; uses 1 of 8 slices");
+        assert_eq!(why_among(&mut memory, &offered, name), "as named; 14 of 108 SMs");
     }
 }
 

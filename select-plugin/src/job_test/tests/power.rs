@@ -228,8 +228,8 @@ fn calibration() -> (String, String) {
     (counters, runs)
 }
 
-/// A site whose only node has a power model, with α 0.9; `a7` is not among the site's own counters.
-fn with_model() -> Memory {
+/// A site whose only node has a power model, under `rule` of `[power]`; `a7` is not among the site's own counters.
+fn with_model(rule: &str) -> Memory {
     let (counters, runs) = calibration();
     let table = ::power::CounterTable::parse("c", &counters).unwrap();
     let runs = ::power_study::runs::parse("r", &runs).unwrap();
@@ -238,22 +238,29 @@ fn with_model() -> Memory {
         ::power_study::fit(gpu, &table, &runs, ::power::Basis::Arima2022).unwrap().to_json().to_string();
     let own: String =
         counters.lines().filter(|line| !line.starts_with("a7")).map(|line| format!("{line}\n")).collect();
-    let text = "[power]\nalpha = 0.9\nguard = false\ncounters = \"c.csv\"\n\
+    let text = format!(
+        "[power]\n{rule}\nguard = false\ncounters = \"c.csv\"\n\
                 [[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\npower_model = \"m.json\"\n\
-                [[nodes]]\nnames = \"m1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+                [[nodes]]\nnames = \"m1\"\ngpu = \"a100-40gb\"\ncount = 2\n"
+    );
     let read = |name: &str| match name {
         "c.csv" => Ok(own.clone()),
         "m.json" => Ok(model.clone()),
         _ => Err(std::io::ErrorKind::NotFound.into()),
     };
-    let (config, errors) = site_config::parse("t", text, &read);
+    let (config, errors) = site_config::parse("t", &text, &read);
     assert_eq!(errors, []);
     Memory { rebuilt: true, ..Memory::new(Engine::new(config.unwrap())) }
 }
 
 /// The cap of a job that asks for the most efficient one, and what it is told of it.
 fn auto(node: &str, rest: &str) -> (Option<u16>, String) {
-    let mut memory = with_model();
+    auto_of("alpha = 0.9", node, rest)
+}
+
+/// As [`auto`], under this rule of the site.
+fn auto_of(rule: &str, node: &str, rest: &str) -> (Option<u16>, String) {
+    let mut memory = with_model(rule);
     let view = other(1, job(&format!("v1 iso=whole cap=auto{rest}"), GresKind::Gpu, 1));
     let slurm = Fake::with(&[node]).choosing(node, 1, 0b11);
     let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, &view, &Fake::with(&[node]), &slurm);
@@ -268,6 +275,7 @@ fn the_most_efficient_cap_that_keeps_alpha_is_the_jobs() {
     let (cap_w, why) = auto("n1", " job-profile=a1");
     assert_eq!(cap_w, Some(200));
     assert!(why.ends_with(", a1 is predicted to keep 95 % of its speed at 200 W"), "{why}");
+    assert_eq!(auto_of("auto_keeps = 0.97", "n1", " job-profile=a1").0, Some(250));
     // The user's own counters count where the site has none.
     let (cap_w, why) = auto("n1", " job-profile=a7");
     assert_eq!(cap_w, None);

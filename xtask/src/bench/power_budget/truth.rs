@@ -82,8 +82,16 @@ impl Truth {
         let path = cluster.layout().jobs().join("groups");
         at(&path, fs::write(&path, lines.collect::<String>()))?;
         let (files, groups, budget) = (files(cluster), path.display().to_string(), budget_w.to_string());
-        let args =
-            ["power", "divide", "--model", &files.model, "--counters", &files.counters, "--guard", "off"];
+        let args = [
+            "power",
+            "divide",
+            "--power-model",
+            &files.model,
+            "--counters",
+            &files.counters,
+            "--guard",
+            "off",
+        ];
         let said = tessera(cluster, &[&args[..], &["--budget", &budget, "--groups", &groups]].concat())?;
         let mut sum = 0.0;
         for (gpu, apps) in said["gpus"].as_array().into_iter().flatten().zip(&self.workloads) {
@@ -139,7 +147,7 @@ fn files(cluster: &Cluster) -> Files {
 fn chosen(cluster: &Cluster, apps: &str, cap: Option<u32>) -> Result<(String, u32), TaskError> {
     let files = files(cluster);
     let cap = cap.map(|watts| watts.to_string());
-    let mut args = vec!["power", "choose", "--model", &files.model, "--counters", &files.counters];
+    let mut args = vec!["power", "choose", "--power-model", &files.model, "--counters", &files.counters];
     args.extend(["--guard", "off", "--apps", apps]);
     args.extend(cap.iter().flat_map(|watts| ["--cap", watts.as_str()]));
     state_and_cap(&tessera(cluster, &args)?)

@@ -45,7 +45,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "COUNTERS")]
     pub(super) counters: Option<PathBuf>,
     /// Measure on these GPUs of the node at the same time, such as 0,2-3; by default on all
-    #[arg(long, value_name = "GPUS", value_parser = options::gpu_list)]
+    #[arg(long = "only-gpus", alias = "gpus", value_name = "GPUS", value_parser = options::gpu_list)]
     pub(super) gpus: Option<GpuSet>,
     /// The caps, W, instead of the design's
     #[arg(long, value_name = "W", value_delimiter = ',')]

@@ -24,7 +24,7 @@ pub(super) const WITHOUT: [&str; 6] = [
     "SBATCH_ARRAY_INX",
     "SBATCH_WAIT",
     "TESSERA_GPU_INSTANCES",
-    "TESSERA_GPU_PROFILE",
+    "TESSERA_GPU_APP",
     "TESSERA_GPU_TIMES",
     "TESSERA_GPU_WAIT",
 ];

@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Outcome};
 
 /// Pack tasks onto a cluster until it is full, or run a stream of jobs, under several rules
 ///
-/// With --nodes and --tasks, reads nodes and tasks as the traces of FGD (ATC '23) have them, and prints how many GPUs stay empty.
+/// With --node-table and --tasks, reads nodes and tasks as the traces of FGD (ATC '23) have them, and prints how many GPUs stay empty.
 /// Tasks arrive in an order that the seed, the files and --arrive decide, never the policy: each once, then drawn again, until
 /// the GPUs asked for are --arrive of the cluster's. No task ends. A task that fits some node is placed. A task takes part of one
 /// GPU, or several GPUs whole, or cores alone.
@@ -25,8 +25,8 @@ use crate::outcome::{Failure, Outcome};
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera lab simulate pack --nodes nodes.csv --tasks tasks.csv
-  tessera lab simulate pack --nodes nodes.csv --tasks tasks.csv \\
+  tessera lab simulate pack --node-table nodes.csv --tasks tasks.csv
+  tessera lab simulate pack --node-table nodes.csv --tasks tasks.csv \\
     --policy fgd,best-fit
   tessera lab simulate pack --site tessera.toml --jobs jobs.json --lose
 
@@ -37,7 +37,13 @@ Public traces are openb_node_list_gpu_node.csv and openb_pod_list_*.csv in
 data/csv of https://github.com/hkust-adsl/kubernetes-scheduler-simulator.")]
 pub(crate) struct PackArgs {
     /// The nodes: CSV with the columns sn,cpu_milli,memory_mib,gpu,model
-    #[arg(long, value_name = "FILE", requires = "tasks", required_unless_present = "site")]
+    #[arg(
+        long = "node-table",
+        alias = "nodes",
+        value_name = "FILE",
+        requires = "tasks",
+        required_unless_present = "site"
+    )]
     nodes: Option<PathBuf>,
     /// The tasks: CSV with the columns name,cpu_milli,memory_mib,num_gpu,gpu_milli and perhaps gpu_spec
     #[arg(long, value_name = "FILE", requires = "nodes")]
@@ -85,7 +91,7 @@ pub(crate) fn run(args: &PackArgs) -> Result<Outcome, Failure> {
     match (&args.nodes, &args.tasks, &args.site, &args.jobs) {
         (Some(nodes), Some(tasks), ..) => tasks::run(args, nodes, tasks),
         (_, _, Some(site), Some(jobs)) => jobs::run(args, site, jobs),
-        _ => Err(Failure::new("name --nodes and --tasks, or --site and --jobs")),
+        _ => Err(Failure::new("name --node-table and --tasks, or --site and --jobs")),
     }
 }
 

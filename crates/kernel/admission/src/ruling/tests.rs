@@ -111,7 +111,7 @@ fn a_part_that_slurms_own_options_make_a_whole_gpu_is_said() {
     );
     assert!(
         noted(&format!("{part} threads=25"), node("gpu:2"), false, "")
-            .contains("--gpu-mem and --gpu-threads say;")
+            .contains("--gpu-mem and --gpu-sms say;")
     );
     for tres in [Tres::default(), node("gpu:1")] {
         let said = noted(part, tres, true, "");

@@ -10,7 +10,7 @@ use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::report::{ComputeScore, Fate, KindTried, Report, SeatScore, ShareClass, ShareScore};
 use geometry::size::display_gb;
-use geometry::{GpuIndex, ProfileId, counted};
+use geometry::{GpuIndex, Profile, ProfileId, counted};
 use node_state::Kind;
 use parts::{Outcome, WARPS_PER_SM, gbps};
 use protocol::{Grant, MigSpec, ShareOn, TaskDevices};
@@ -29,9 +29,11 @@ impl Decision {
     pub fn reason(&self) -> String {
         let Some(grant) = &self.chosen else { return String::new() };
         match (grant, self.report.best) {
-            (Grant::Mig(_), Some(Fate::Costs(cost))) => self.report.why_mig(cost),
+            (Grant::Mig(specs), Some(Fate::Costs(cost))) => self.report.why_mig(specs, cost),
             (_, Some(Fate::Share(score))) => why_share(score).to_owned(),
-            (_, Some(Fate::Compute(score))) => self.report.why_compute(score),
+            (Grant::Compute { within, part, .. }, Some(Fate::Compute(score))) => {
+                self.report.why_compute(within, part.slices, score)
+            }
             (grant, Some(Fate::Seats(score))) => why_seats(score, grant.gpus().len()),
             (Grant::Whole(_) | Grant::Tasks(_), Some(Fate::Set(score))) => {
                 set::why(&score, !self.report.inexact)
@@ -165,7 +167,7 @@ impl Report {
         profile.map_or_else(|| format!("profile {id}"), |p| p.name.clone())
     }
 
-    fn why_mig(&self, cost: Cost) -> String {
+    fn why_mig(&self, specs: &[MigSpec], cost: Cost) -> String {
         let smallest = match self.mem_mib {
             _ if self.named => "as named".to_owned(),
             _ if !self.times.is_empty() => {
@@ -175,10 +177,17 @@ impl Report {
             Some(mem) => format!("smallest instance with {}", display_gb(mem).replace(".0 ", " ")),
             None => "smallest instance".to_owned(),
         };
-        let takes = self.tried(Kind::Mig).and_then(|t| t.outcome.ok()).filter(|takes| takes.units > 0);
-        let uses = takes.map_or_else(String::new, |takes| format!("; uses {takes}"));
+        let each = if specs.len() > 1 { " each" } else { "" };
+        let sms = specs.first().and_then(|spec| self.sms(spec, |profile| Some(profile.sm)));
+        let has = sms.map_or_else(String::new, |sms| format!("; {sms}{each}"));
         let reuse = if cost.created == 0 { "; reuses an idle instance" } else { "" };
-        format!("{smallest}{}{uses}{reuse}", self.planned_place())
+        format!("{smallest}{}{has}{reuse}", self.planned_place())
+    }
+
+    /// The part of its GPU's SMs that an instance has, or what `of` takes of that: `14 of 108 SMs`.
+    fn sms(&self, spec: &MigSpec, of: impl FnOnce(&Profile) -> Option<u32>) -> Option<String> {
+        let model = self.models.get(usize::from(spec.gpu.0))?;
+        Some(model.sms_in_words(of(model.profile_by_id(spec.profile)?)?))
     }
 
     fn mig_scores(&self, specs: &[MigSpec], cost: Cost) -> String {
@@ -207,13 +216,15 @@ impl Report {
         }
     }
 
-    fn why_compute(&self, score: ComputeScore) -> String {
+    fn why_compute(&self, within: &MigSpec, slices: u8, score: ComputeScore) -> String {
         let how = if score.joins {
             "joins others in a GPU instance; memory and cache are shared with them"
         } else {
             "the first in its GPU instance"
         };
-        format!("as named{}; {how}", self.planned_place())
+        let sms = self.sms(within, |profile| profile.compute(slices).map(|size| size.sm));
+        let has = sms.map_or_else(String::new, |sms| format!("{sms}, "));
+        format!("as named{}; {has}{how}", self.planned_place())
     }
 
     /// Lists what each kind that `auto` tried takes; `None` where one kind was asked for.

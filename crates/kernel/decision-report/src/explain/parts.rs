@@ -30,7 +30,7 @@ impl fmt::Display for Takes {
         match (self.oversubscribed, self.units) {
             (true, _) => f.write_str("an oversubscribed device"),
             (false, 0) => f.write_str("a device already shared"),
-            (false, units) => write!(f, "{units} of {} slices", self.of_units),
+            (false, units) => write!(f, "{units} of {} memory slices", self.of_units),
         }
     }
 }

@@ -84,7 +84,7 @@ fn named(view: &View<'_>, ask: &Ask, policy: &Policy, name: &str, mem_mib: u64) 
         return Err(never);
     }
     let (profile, size) = view.model.compute_profile(name).ok_or(Constraint::NoSuchProfile(view.model))?;
-    let sm_need = (ask.request.threads.map_or(0, u32::from) * view.model.mig_sm()).div_ceil(100);
+    let sm_need = view.model.least_sm(ask.request.threads.unwrap_or(0));
     if policy.shared_memory == SharedMemory::Never {
         Err(Constraint::NoSharedMemory)
     } else if profile.memory_mib < mem_mib {

@@ -133,7 +133,7 @@ impl Search<'_> {
                 let want = Want {
                     profile,
                     mem_mib,
-                    sm_percent: request.threads.map_or(0, u32::from),
+                    sm_percent: request.threads.unwrap_or(0),
                     least_work: Some(request).filter(|r| !r.times.is_empty()),
                 };
                 let found = mig::search(views, self.node.may_be_cut(), self.ask, want, report)?;

@@ -2,7 +2,8 @@
 //!
 //! # Rules
 //! Memory is a hard limit: the shares on a device never add up to more than it holds (`Model::usable_mib` for a GPU
-//! outside MIG mode). Threads are a soft one. A device has one user unless the site says otherwise, because one MPS
+//! outside MIG mode). Threads are a soft one between jobs; but a job that asks for a part of the GPU's SMs gets no share of an
+//! instance that has fewer, and of a larger instance so many of its threads. A device has one user unless the site says otherwise, because one MPS
 //! daemon serves one user. An instance that a job has to itself takes no shares; other instances of that GPU may.
 //!
 //! # Approach
@@ -55,13 +56,33 @@ fn promised_threads(percent: u32) -> Load {
     Load::new(percent.into(), 100)
 }
 
-/// The threads of a share, percent: as asked, else the site's default, else the share's part of the memory, rounded up.
-pub(super) fn threads(ask: &Ask, policy: &Policy, mem_mib: u64, device_mib: u64) -> u8 {
-    let by_memory = || {
-        let percent = (mem_mib * 100).div_ceil(device_mib.max(1)).clamp(1, 100);
-        u8::try_from(percent).unwrap_or(100)
-    };
-    ask.request.threads.or(policy.mps_threads).unwrap_or_else(by_memory).clamp(1, 100)
+/// The percentage of the GPU's SMs that the job asks for, or else the site's default.
+fn asked_sms(ask: &Ask, policy: &Policy) -> Option<u8> {
+    ask.request.threads.or(policy.mps_threads)
+}
+
+/// The threads of a share, percent of the device: what is asked of the GPU, else the share's part of the memory, rounded up.
+///
+/// # Errors
+///
+/// The device is an instance with fewer SMs than asked.
+fn threads(
+    (ask, policy): (&Ask, &Policy),
+    view: &View<'_>,
+    device: &Device,
+    mem_mib: u64,
+) -> Result<u8, Constraint> {
+    let percent =
+        |part: u64, of: u64| u8::try_from((part * 100).div_ceil(of.max(1)).clamp(1, 100)).unwrap_or(100);
+    let Some(asked) = asked_sms(ask, policy) else { return Ok(percent(mem_mib, device.memory_mib)) };
+    if device.profile.is_none() {
+        return Ok(asked.clamp(1, 100));
+    }
+    let (need, has) = (view.model.least_sm(asked), device.sm);
+    if has < need {
+        return Err(Constraint::TooFewSms { need, has });
+    }
+    Ok(percent(u64::from(asked) * u64::from(view.model.mig_sm()), 100 * u64::from(has)))
 }
 
 struct Search<'a> {
@@ -88,7 +109,8 @@ pub(super) fn search(
     mem_mib: u64,
     report: &mut Report,
 ) -> Option<BestShare> {
-    let mut profiles = Profiles::new(Want { profile: None, mem_mib, sm_percent: 0, least_work: None });
+    let sm_percent = asked_sms(ask, policy).unwrap_or(0);
+    let mut profiles = Profiles::new(Want { profile: None, mem_mib, sm_percent, least_work: None });
     let mut search = Search { ask, policy, mem_mib, report, best: None };
     for view in views {
         search.gpu(view, &mut profiles);
@@ -198,7 +220,10 @@ impl Search<'_> {
             return self.rule_out(view, Some(device), constraint);
         }
         let in_use: u32 = shares.iter().map(|s| u32::from(s.threads)).sum();
-        let threads = threads(self.ask, self.policy, self.mem_mib, device.memory_mib);
+        let threads = match threads((self.ask, self.policy), view, device, self.mem_mib) {
+            Ok(threads) => threads,
+            Err(too_few) => return self.rule_out(view, Some(device), too_few),
+        };
         let crowded = in_use + u32::from(threads) > self.policy.max_threads;
         let score = ShareScore {
             class: if crowded { ShareClass::Oversubscribe } else { ShareClass::Join },
@@ -221,7 +246,10 @@ impl Search<'_> {
             let constraint = Constraint::TooLittleMemory { need: self.mem_mib, has };
             return self.rule_out(view, Some(device), constraint);
         }
-        let threads = threads(self.ask, self.policy, self.mem_mib, device.memory_mib);
+        let threads = match threads((self.ask, self.policy), view, device, self.mem_mib) {
+            Ok(threads) => threads,
+            Err(too_few) => return self.rule_out(view, Some(device), too_few),
+        };
         let units = device.profile.map_or(units_of(view), |p| u32::from(p.size));
         let of_units = units_of(view);
         let parts = units * GPU_PARTS / of_units.max(1);

@@ -15,7 +15,7 @@ pub(super) struct Want<'a> {
     /// At least this much memory, MiB.
     pub(super) mem_mib: u64,
     /// At least this share of the SMs that MIG can give, percent.
-    pub(super) sm_percent: u32,
+    pub(super) sm_percent: u8,
     /// Choose the size with the least work for this request, see [`Request::least_work`], instead of the smallest.
     pub(super) least_work: Option<&'a Request>,
 }
@@ -62,7 +62,7 @@ impl Profiles<'_> {
 
 /// Checks that a profile has the memory and the SMs that are wanted.
 fn enough(view: &View<'_>, want: Want<'_>, profile: &Profile) -> Result<(), Constraint> {
-    let sm_need = (want.sm_percent * view.model.mig_sm()).div_ceil(100);
+    let sm_need = view.model.least_sm(want.sm_percent);
     if profile.memory_mib < want.mem_mib {
         Err(Constraint::TooLittleMemory { need: want.mem_mib, has: profile.memory_mib })
     } else if profile.sm < sm_need {

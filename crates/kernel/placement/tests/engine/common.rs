@@ -158,7 +158,7 @@ pub(crate) fn asks(most_instances: u32) -> impl Strategy<Value = Ask> {
         3 => Just("auto"), 5 => Just("mig"), 3 => Just("mps"), 2 => Just("whole"),
         3 => Just("tasks"), 1 => Just("tasks:probes"), 1 => Just("mig:2g.10gb"), 1 => Just("mig:1g.5gb"), 1 => Just("mig:3g.20gb"), 1 => Just("mig:1g.6gb+me"),
         1 => Just("mig:2g.12gb+me"), 1 => Just("mig:1g.24gb+me.all"), 1 => Just("mig:1g.24gb-me"), 1 => Just("mig:1g.5gb+me"),
-        2 => Just("mig:4c.7g.40gb"), 2 => Just("mig:3c.7g.40gb"), 2 => Just("mig:1c.2g.10gb"), 1 => Just("mig:2c.4g.24gb"),
+        2 => Just("mig-shared:4c.7g.40gb"), 2 => Just("mig-shared:3c.7g.40gb"), 2 => Just("mig-shared:1c.2g.10gb"), 1 => Just("mig-shared:2c.4g.24gb"),
     ];
     let mem = prop_oneof![1 => Just(None), 6 => (1_u64..24_000).prop_map(Some), 1 => (1_u64..110_000).prop_map(Some)];
     let threads = prop_oneof![5 => Just(None), 2 => (1_u8..=100).prop_map(Some)];

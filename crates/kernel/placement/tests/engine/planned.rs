@@ -36,7 +36,7 @@ fn without_a_plan_the_size_with_the_least_work() {
     let decision = run(&mut n, &with_times(1, "mig", "", "1g:60,2g:25,7g:10", ""), &policy);
     assert_eq!(spec(&decision).0, "2g.10gb", "the site's default memory is not for sizes the user lists");
     assert!(
-        decision.reason().starts_with("least time x slices of 1g, 2g, 7g; uses 2 of 8 slices"),
+        decision.reason().starts_with("least time x slices of 1g, 2g, 7g; 28 of 108 SMs"),
         "{}",
         decision.reason()
     );
@@ -52,8 +52,8 @@ fn a_planned_place_is_taken_if_it_can_be() {
     let policy = Policy::default();
     let first = run(&mut n, &with_times(1, "mig:2g.10gb", "", "", "1@2"), &policy);
     assert_eq!(spec(&first), ("2g.10gb".to_owned(), 1, 2));
-    assert_eq!(first.reason(), "as named, at the planned place; uses 2 of 8 slices");
-    let stale_is = "as named, the planned place 1@2 is not free; uses";
+    assert_eq!(first.reason(), "as named, at the planned place; 28 of 108 SMs");
+    let stale_is = "as named, the planned place 1@2 is not free; 28 of";
     let stale = run(&mut n, &with_times(2, "mig:2g.10gb", "", "", "1@2"), &policy);
     assert_eq!(spec(&stale).0, "2g.10gb");
     assert!(stale.reason().starts_with(stale_is), "{}", stale.reason());

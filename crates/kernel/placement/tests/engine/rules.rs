@@ -375,7 +375,7 @@ fn an_unhealthy_gpu_keeps_its_jobs_and_gets_no_new_ones() {
     n.gpus.iter_mut().for_each(|gpu| gpu.left_out = true);
     let before = layout_of(&n).to_string();
     for (isolation, mem) in
-        [("auto", "1G"), ("mig:1g.5gb", ""), ("mig:1c.2g.10gb", "1G"), ("mps", "1G"), ("whole", "")]
+        [("auto", "1G"), ("mig:1g.5gb", ""), ("mig-shared:1c.2g.10gb", "1G"), ("mps", "1G"), ("whole", "")]
     {
         let asked = ask(3, isolation, mem);
         let decision = run(&mut n, &asked, &p);

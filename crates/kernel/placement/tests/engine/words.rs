@@ -45,16 +45,16 @@ fn one_line() {
     let p = Policy::default();
     let why = |ask: &Ask| decide(&half_full(), ask, &p).why();
     assert_snapshot!(why(&ask(20, "auto", "10G")), @"a share of 10.0 GB and 24 % of the SMs of GPU 2: joins the least loaded shared device");
-    assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at slice 6 of GPU 0: smallest instance with 4 GB; uses 1 of 8 slices; reuses an idle instance");
-    assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at slice 0 of GPU 0: as named; uses 2 of 8 slices");
+    assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at slice 6 of GPU 0: smallest instance with 4 GB; 14 of 108 SMs; reuses an idle instance");
+    assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at slice 0 of GPU 0: as named; 28 of 108 SMs");
     assert_snapshot!(why(&ask(20, "mps", "3G")), @"a share of 3.0 GB and 8 % of the SMs of GPU 2: joins the least loaded shared device");
     assert_snapshot!(why(&ask(20, "whole", "")), @"GPU 3: the only free GPU");
     assert_snapshot!(why(&ask(20, "mig:2g.12gb", "")), @"nothing fits: GPUs 0-3: a100-40gb has no such profile");
-    assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at slice 0 of GPU 3: smallest instance with 41 GB; uses 8 of 8 slices");
+    assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at slice 0 of GPU 3: smallest instance with 41 GB; 98 of 108 SMs");
     assert_snapshot!(why(&ask(20, "auto", "100G")), @"nothing fits: GPUs 0-3: 42.1 GB at most, 100.0 GB asked; GPU 2: 39.1 GB left, 100.0 GB asked; GPU 0: 5.1 GB at most, 100.0 GB asked; GPU 0: isolated for job 12; 3 more reasons");
     let mut two = ask(20, "mig:1g.5gb", "");
     two.request.instances = 2;
-    assert_snapshot!(why(&two), @"1g.5gb at slices 0 and 1 of GPU 0: as named; uses 2 of 8 slices");
+    assert_snapshot!(why(&two), @"1g.5gb at slices 0 and 1 of GPU 0: as named; 14 of 108 SMs each");
     let mut three = ask(20, "whole", "");
     three.request.gpus = Some(3);
     assert_snapshot!(why(&three), @"nothing fits: GPU 3: only 1 to be had; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; GPU 1: taken by job 13");
@@ -73,8 +73,8 @@ fn all_candidates() {
     let p = Policy::default();
     assert_snapshot!(decide(&half_full(), &ask(20, "auto", "10G"), &p), @r"
     a share of 10.0 GB and 24 % of the SMs of GPU 2: joins the least loaded shared device
-    552 warps in use; mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices
-    mig   2 of 8 slices
+    552 warps in use; mps takes a device already shared, mig would take 2 of 8 memory slices, whole would take 8 of 8 memory slices
+    mig   2 of 8 memory slices
       GPU 0 1g.10gb at 4: no: taken by job 12
       GPU 0 1g.10gb at 0: loses 6 placements
       GPU 0 1g.10gb at 2: loses 6 placements
@@ -95,7 +95,7 @@ fn all_candidates() {
       GPU 1: no: taken by job 13
       GPU 2: shared already, 552 warps in use
       GPU 3: to be opened, loses 18 placements, opens an unused GPU
-    whole 8 of 8 slices
+    whole 8 of 8 memory slices
       GPU 0: no: taken by job 12
       GPU 1: no: taken by job 13
       GPU 2: no: shared through MPS by job 14
@@ -149,7 +149,7 @@ fn sets_of_whole_gpus() {
     two.request.gpus = Some(2);
     assert_snapshot!(decide(&n, &two, &p), @r#"
     GPUs 1, 2: ring at 50 GB/s (bottleneck), the best of 6 free GPUs (preserve)
-    whole 16 of 16 slices, chosen
+    whole 16 of 16 memory slices, chosen
       GPU 0: no: taken by job 1
       GPU 3: no: taken by job 1
       GPU 1-2: ring at 50 GB/s (bottleneck), AggBW 100 GB/s, leaves 225 GB/s of links, 5 sets as good, of 6 free GPUs

@@ -64,7 +64,7 @@ fn a_plan_is_only_for_a_moldable_job_that_lists_its_size() {
     );
     assert_eq!(
         why("v1 iso=mig:2g.10gb"),
-        "the job is not moldable: it has neither --gpu-times nor --gpu-profile"
+        "the job is not moldable: it has neither --gpu-times nor --gpu-app"
     );
     assert_eq!(why("v1 iso=mig times=1g:60,3g:35"), "2g.10gb is not among the sizes of the job, 1g, 3g");
     assert_eq!(

@@ -10,7 +10,7 @@ use topology::{MAX_EDGES, MAX_RANK, Pattern, PatternEdge, Selection, parse_weigh
 use super::placement::MAX_CAP_W;
 use crate::counters::{AppCounters, MAX_COUNTERS};
 use crate::moldable::{PlannedStart, is_job_profile_name, parse_times};
-use crate::request::{Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request};
+use crate::request::{Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request, is_profile_name};
 use crate::set_wait::SetWait;
 use crate::strict::{WireError, bad, number, versioned};
 
@@ -23,7 +23,7 @@ const AUTO: &str = "auto";
 /// Writes a request; [`parse_request`] reads it back unchanged.
 #[must_use]
 pub fn encode_request(request: &Request) -> String {
-    let mut out = format!("v1 iso={}", request.isolation);
+    let mut out = format!("v1 iso={}", isolation_word(&request.isolation));
     let mut field = |key: &str, value: Option<String>| {
         if let Some(value) = value {
             out.push_str(&format!(" {key}={value}"));
@@ -39,7 +39,7 @@ pub fn encode_request(request: &Request) -> String {
     field("bw", request.bandwidth.map(|b| bandwidth_word(b).to_owned()));
     field("gpus", request.gpus.map(|v| v.to_string()));
     field("policy", request.policy.map(|p| p.name().to_owned()));
-    field("wait", request.wait.map(|w| w.to_string()));
+    field("wait", request.wait.map(SetWait::wire));
     let times: Vec<String> = request.times.iter().map(ToString::to_string).collect();
     field("times", (!times.is_empty()).then(|| times.join(",")));
     field("job-profile", request.job_profile.clone());
@@ -61,7 +61,7 @@ pub fn parse_request(text: &str) -> Result<Request, WireError> {
     let Some(isolation) = fields.next().and_then(|f| f.strip_prefix("iso=")) else {
         return bad("no isolation", text);
     };
-    let Ok(isolation) = Isolation::parse(isolation) else { return bad("unknown isolation", isolation) };
+    let Some(isolation) = parse_isolation(isolation) else { return bad("unknown isolation", isolation) };
     let mut request = Request::new(isolation);
     let mut seen = Vec::new();
     for field in fields {
@@ -93,7 +93,7 @@ fn read_choice(request: &mut Request, key: &str, value: &str) -> Result<(), Wire
             Some(policy) => request.policy = Some(policy),
             None => return bad("unknown policy", value),
         },
-        "wait" => match SetWait::parse(value) {
+        "wait" => match SetWait::parse_wire(value) {
             Some(wait) => request.wait = Some(wait),
             None => return bad("not GBPS:SECONDS", value),
         },
@@ -121,6 +121,24 @@ fn parse_counters(value: &str) -> Result<Vec<AppCounters>, WireError> {
     }
     let one = |text: &str| AppCounters::parse(text).map_or_else(|| bad("not counters", text), Ok);
     value.split(',').map(one).collect()
+}
+
+/// Writes an isolation as the requests of all versions have it. Users type and read other words for some
+/// ([`Isolation::ACCEPTED`]); jobs of older versions and nodes that are not upgraded yet know only these.
+fn isolation_word(isolation: &Isolation) -> String {
+    match isolation {
+        Isolation::None => "none".to_owned(),
+        Isolation::Mig(Some(name)) => format!("mig:{name}"),
+        typed => typed.to_string(),
+    }
+}
+
+fn parse_isolation(word: &str) -> Option<Isolation> {
+    match word.strip_prefix("mig:") {
+        Some(name) => is_profile_name(name).then(|| Isolation::Mig(Some(name.to_owned()))),
+        None if word == "none" => Some(Isolation::None),
+        None => Isolation::parse(word).ok(),
+    }
 }
 
 fn bandwidth_word(bandwidth: Bandwidth) -> &'static str {

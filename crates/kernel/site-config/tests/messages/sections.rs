@@ -158,7 +158,7 @@ fn how_sets_are_chosen() {
                       ^~~~~~~~  hint: did you mean preserve?
     tessera.toml:3:13: gpu_wait = "25" is not a bandwidth with a time
     gpu_wait = "25"
-                ^~  hint: expected GBPS:TIME, a bandwidth and seconds or H:MM:SS, such as 25:20:00, or none
+                ^~  hint: expected a bandwidth and a time such as 25GB/s,20:00 for 20 minutes, or none
     tessera.toml:5:10: model cannot be "mapa"
     model = "mapa"
              ^~~~  hint: use one of bottleneck, mapa2021
@@ -220,7 +220,7 @@ fn power() {
                      ^~~  hint: did you mean any?
     tessera.toml:3:1: unknown key watts in [power]
     watts = 5
-    ^~~~~  hint: use one of counters, shared_memory, alpha, guard, energy, objective, stretch_limits
+    ^~~~~  hint: use one of counters, shared_memory, alpha, auto_keeps, guard, energy, objective, stretch_limits
     tessera.toml:4:14: objective cannot be "speed"
     objective = "speed"
                  ^~~~~  hint: use one of off, throughput, efficiency

@@ -254,7 +254,7 @@ fn the_page_shows_slices_and_why_jobs_wait() {
     let page = exporter.get("/");
     assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
     for part in [
-        "5 of 16 compute slices free on 4 GPUs of 3 of the 4 nodes. 1 job running, 1 waiting.",
+        "11 of 28 compute slices free on 4 GPUs of 3 of the 4 nodes. 1 job running, 1 waiting.",
         "<li class=\"isolated u4\" title=\"3g.20gb job 11\"><b>3g.20gb</b> <a href=\"/jobs/11\" data-job=\"11\">job 11</a></li>",
         "<li class=\"free u3\"",
         "Its GPUs are not known: gpu0: a 9g cannot start at slice 0 (a100-40gb)",

@@ -47,7 +47,7 @@ fn screen(
 #[test]
 fn eighty_columns_hold_everything() {
     assert_snapshot!(screen(&state(), Some(&seen()), None, (80, 16)), @r"
-    5/16 slices free  2 running 2 waiting  3/4 nodes  5 s ago
+    11/28 slices free  2 running 2 waiting  3/4 nodes  5 s ago
 
     NODES 4, as in tessera.toml    = job  - idle  · free  × Slurm's  ! unhealthy
     >n1  3g======--······
@@ -91,7 +91,7 @@ fn a_pane_leaves_the_other_what_it_does_not_need() {
 #[test]
 fn two_hundred_columns_are_used() {
     assert_snapshot!(screen(&state(), Some(&seen()), None, (200, 8)), @r"
-    tessera top: 5 of 16 compute slices free on 4 GPUs of 3 of the 4 nodes. 2 jobs running, 2 waiting. Seen 5 s ago.
+    tessera top: 11 of 28 compute slices free on 4 GPUs of 3 of the 4 nodes. 2 jobs running, 2 waiting. Seen 5 s ago.
 
     NODES 4, as in tessera.toml    = job  - idle  · free  × Slurm's  ! unhealthy                          JOB      USER       STATE     ASKED FOR    FOR         WHERE/WHY (by priority)
     >n1  3g======--······                                                                                 21       bob        pending   mps 5.0 GB   17 min      Resources
@@ -161,7 +161,7 @@ fn a_row_opens() {
     );
     assert_eq!(state.popup, Some(Popup::Nodes(vec!["n4".to_owned()])));
     assert_snapshot!(screen(&state, Some(&seen), None, (80, 16)), @r"
-    5/16 slices free  2 running 2 waiting  3/4 nodes  5 s ago
+    11/28 slices free  2 running 2 waiting  3/4 nodes  5 s ago
 
     NODES┌ n4 ────────────────────────────────────────────────────────────────┐y
      n1  │ n4: partition gpu, links pcie                                      │

@@ -26,7 +26,7 @@ fn four_and_three_slices_share_a_gpu_instance_in_either_order() {
     for (first, second, starts) in [("4c", "3c", (0, 4)), ("3c", "4c", (4, 0))] {
         let mut node = node(&[A100, A100], MigPolicy::Dynamic);
         let mut start = |job, size: &str| {
-            got(&mut node, &ask(job, &format!("mig:{size}.7g.40gb"), "20G"), &Policy::default())
+            got(&mut node, &ask(job, &format!("mig-shared:{size}.7g.40gb"), "20G"), &Policy::default())
         };
         assert_eq!((start(1, first), start(2, second)), (Ok((0, 0, starts.0)), Ok((0, 0, starts.1))));
         // The GPU instance is full.

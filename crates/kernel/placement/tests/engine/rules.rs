@@ -28,7 +28,7 @@ fn the_smallest_profile_with_the_memory_is_chosen() {
 #[test]
 fn threads_ask_for_sms() {
     for (threads, want) in
-        [(14, "1g.5gb"), (15, "2g.10gb"), (43, "4g.20gb"), (58, "7g.40gb"), (100, "7g.40gb")]
+        [(16, "1g.5gb"), (17, "2g.10gb"), (45, "4g.20gb"), (60, "7g.40gb"), (100, "7g.40gb")]
     {
         let mut a = ask(1, "mig", "1G");
         a.request.threads = Some(threads);
@@ -193,12 +193,13 @@ fn a_share_joins_the_least_loaded_instance() {
             other => panic!("{other:?}"),
         }
     };
-    let (small, large) = (start(1, "4G", 60), start(2, "15G", 40));
+    // 9 % of the GPU is 63 % of a 1g.5gb, 17 % is 40 % of a 3g.20gb, and 2 % is 5 % of that.
+    let (small, large) = (start(1, "4G", 9), start(2, "15G", 17));
     assert_ne!(small.0, large.0, "two sizes");
-    assert_eq!(start(3, "500M", 10), large);
-    assert_eq!(start(4, "300M", 10), large, "50 % of it and 60 % of the other");
-    assert_eq!(start(5, "300M", 10), large, "both at 60 %: the lowest start");
-    assert_eq!(start(6, "300M", 10), small);
+    for job in 3..8 {
+        assert_eq!(start(job, "300M", 2), large, "job {job}: 63 % of the other are promised");
+    }
+    assert_eq!(start(8, "300M", 2), small, "65 % of the larger one are promised");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn one_line() {
     assert_snapshot!(why(&many), @"nothing fits: such instances to be had: 1 on GPU 0, 2 on GPU 3; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
     many.spread = Spread::OneGpu;
     assert_snapshot!(why(&many), @"nothing fits: GPU 0: only 1 to be had; GPU 3: only 2 to be had; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
-    assert_snapshot!(why(&ask(20, "none", "")), @"nothing was asked for");
+    assert_snapshot!(why(&ask(20, "slurm", "")), @"nothing was asked for");
     let other = Ask { uid: Uid(1), ..ask(20, "mps", "3G") };
     assert_snapshot!(why(&other), @"a share of 3.0 GB and 59 % of the SMs of 1g.5gb at slice 6 of GPU 0: the first share there");
 }

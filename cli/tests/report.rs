@@ -146,7 +146,7 @@ fn what_is_not_recorded_is_said() {
       waited      0 s
       ran         60 s
       slices      14 (0.2 slice hours), billed as 14
-      energy      not accounted; docs/operations.md, "Energy of jobs", says how
+      energy      not accounted; docs/energy-and-usage.md, "Energy of jobs", says how
       GPU memory  not recorded; `tessera report --help` says what records it
     exit 0
     "#);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::plan::{Daemon, Driver, Fault, Work};
 use super::seen::SeenNode;
 
-/// Reasons for which Slurm drains nodes without us (docs/operations.md, "After slurmctld was killed").
+/// Reasons for which Slurm drains nodes without us (docs/troubleshooting.md, "After slurmctld was killed").
 const STOCK: [&str; 3] = ["Duplicate jobid", "Kill task failed", "Not responding"];
 
 /// The second slurmctld forgets which GPUs the shards are on (docs/slurm-quirks.md, "A second slurmctld").

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &IdleArgs, globals: &Globals) -> Result<Outcome, Failure
     let config = site::load(globals.config.as_deref())?;
     let Some(idle) = &config.idle else {
         return Err(Failure::new("tessera.toml has no [idle], so no node looks at its jobs")
-            .hint("add [idle] to it, and `tessera node idle` to HealthCheckProgram: see docs/operations.md, \"Idle GPUs\""));
+            .hint("add [idle] to it, and `tessera node idle` to HealthCheckProgram: see docs/gpu-health.md, \"Idle GPUs\""));
     };
     if args.act {
         return act::run(&config, idle, args.dry_run, args.state.as_deref());

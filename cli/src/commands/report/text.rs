@@ -33,7 +33,9 @@ pub(super) fn of(job: &Record, earlier: Option<&Earlier>, untold: Option<Untold>
     }
     match job.energy_j {
         Some(j) => line("energy", format!("{} kJ{}", tenths(j, 1000), mean_power(j, job.ran_s))),
-        None => line("energy", "not accounted; docs/operations.md, \"Energy of jobs\", says how".to_owned()),
+        None => {
+            line("energy", "not accounted; docs/energy-and-usage.md, \"Energy of jobs\", says how".to_owned())
+        }
     }
     line("GPU memory", memory(job));
     if let Some(busy) = job.busy_percent {

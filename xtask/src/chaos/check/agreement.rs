@@ -123,7 +123,7 @@ fn find<'a>(node: &'a SeenNode, uuid: &str) -> Option<(&'a SeenGpu, Option<&'a I
     })
 }
 
-/// Device nodes are open to the users who have something there, and to nobody else (docs/operations.md, "Who may open
+/// Device nodes are open to the users who have something there, and to nobody else (docs/isolation.md, "Who may open
 /// what").
 fn access(node: &SeenNode, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
     let mut found = Vec::new();

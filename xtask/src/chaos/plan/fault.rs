@@ -116,7 +116,7 @@ pub(in crate::chaos) enum Fault {
     GpuSick(Node, u32, Ailment),
 }
 
-/// The way in which a GPU becomes unhealthy. docs/operations.md, "Unhealthy GPUs", says what each does to the GPU and its jobs.
+/// The way in which a GPU becomes unhealthy. docs/gpu-health.md, "Unhealthy GPUs", says what each does to the GPU and its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::chaos) enum Ailment {
     /// The driver reports an error with this Xid.

@@ -392,7 +392,7 @@ fn may_trace(pid: u32, uid: u32) -> bool {
     cat.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().unwrap().success()
 }
 
-/// Checks the statement of docs/operations.md about a process that wants to live on inside the daemon.
+/// Checks the statement of docs/isolation.md about a process that wants to live on inside the daemon.
 #[test]
 fn a_user_traces_only_a_daemon_whose_program_he_can_read() {
     on_node("tests::mps::a_user_traces_only_a_daemon_whose_program_he_can_read", |node| {

@@ -48,10 +48,13 @@ mod tests {
     use crate::submit::submit;
     use admission::gres_list::Tres;
 
+    /// Describes a job with this text in one field.
+    type Make<'a> = &'a dyn Fn(Option<String>) -> Described;
+
     #[test]
     fn texts_longer_than_slurmctld_accepts_are_not_read() {
         let list = |n: usize| Some("gres/gpu:1,".repeat(n));
-        let fields: [(&str, &dyn Fn(Option<String>) -> Described); 4] = [
+        let fields: [(&str, Make<'_>); 4] = [
             ("tres_per_node", &|text| Described {
                 tres: Tres { per_node: text, ..Tres::default() },
                 ..Described::default()

@@ -123,9 +123,11 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
         }
         _ => {
             let mig = matches!(request.isolation, Isolation::Mig(_)) && request.instances == 1;
-            let several = (mig && first.per_node && first.count > 1)
-                .then(|| format!(" for {0} instances use --gpu-instances={0} instead,", first.count))
-                .unwrap_or_default();
+            let several = if mig && first.per_node && first.count > 1 {
+                format!(" for {0} instances use --gpu-instances={0} instead,", first.count)
+            } else {
+                String::new()
+            };
             Err(format!(
                 "{}={} does not go with {asked}: it asks for whole GPUs; leave it out,{several} or use --gpu-isolation=whole",
                 first.option, first.text

@@ -151,6 +151,28 @@ pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<QueuedJob>, Failure> {
     read(&printed(&columns(has_exclusive), only, false)?, has_exclusive)
 }
 
+/// Names of jobs as Slurm's commands write them: `4711_2` for a task of an array.
+#[derive(Debug, Default)]
+pub(crate) struct JobNames(HashMap<u32, String>);
+
+impl JobNames {
+    /// Asks squeue for the names of some jobs. Without its answer each job has its number alone.
+    pub(crate) fn of(ids: impl Iterator<Item = JobId>) -> Self {
+        let ids: Vec<u32> = ids.map(|job| job.0).collect();
+        let listed = if ids.is_empty() { Vec::new() } else { jobs(Some(&ids)).unwrap_or_default() };
+        Self::listed(&listed)
+    }
+
+    fn listed(jobs: &[QueuedJob]) -> Self {
+        Self(jobs.iter().map(|job| (job.id, job.number())).collect())
+    }
+
+    /// Gives the name of a job.
+    pub(crate) fn name(&self, job: JobId) -> String {
+        self.0.get(&job.0).cloned().unwrap_or_else(|| job.to_string())
+    }
+}
+
 /// The jobs that have started and not ended, by node. A list of nodes that squeue has cut is passed over.
 pub(crate) fn by_node(jobs: &[QueuedJob]) -> HashMap<String, Vec<JobId>> {
     let mut found: HashMap<String, Vec<JobId>> = HashMap::new();
@@ -420,6 +442,13 @@ mod tests {
         let cut = of("1,3,5,7,9,11,13,15,...");
         assert_eq!((cut.1, cut.2), (None, 8));
         assert_eq!(of("0-18446744073709551615,1-9:0").2, usize::MAX);
+    }
+
+    #[test]
+    fn a_task_of_an_array_has_its_name_and_an_unknown_job_its_number() {
+        let task = [("JobID", "15"), ("ArrayJobID", "12"), ("ArrayTaskID", "4"), ("HetJobID", "N/A")];
+        let names = JobNames::listed(&[one(&line(&task)).unwrap()]);
+        assert_eq!([15, 16].map(|job| names.name(JobId(job))), ["12_4", "16"]);
     }
 
     #[test]

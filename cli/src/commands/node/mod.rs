@@ -34,6 +34,7 @@ use crate::outcome::{Failure, Outcome, status as say};
 use crate::render::colour::Paint;
 use crate::render::{layout, table, terminal};
 use crate::site;
+use crate::slurm::squeue::JobNames;
 use crate::this_machine::this_node;
 
 pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, Failure> {
@@ -173,7 +174,8 @@ fn put_right(local: &Local<'_>, if_dead: bool) -> Result<Done, Failure> {
 fn hand_over_node(local: &Local<'_>) -> Result<Outcome, Failure> {
     let done = hand_over(&local.settings).map_err(|e| Failure::of(&e))?;
     if !done.busy.is_empty() {
-        let jobs: Vec<String> = done.busy.iter().map(ToString::to_string).collect();
+        let names = JobNames::of(done.busy.iter().copied());
+        let jobs: Vec<String> = done.busy.iter().map(|job| names.name(*job)).collect();
         return Err(Failure::new(format!(
             "jobs have instances or shares on {}: {}",
             local.name,
@@ -252,7 +254,8 @@ fn status(local: &Local<'_>, as_json: bool, paint: Paint) -> Result<Outcome, Fai
     let mut text = layout::text::picture(&[drawn], paint, terminal::width());
     if !inspection.entries.is_empty() {
         let mut rows = vec![["JOB", "UID", "STATE", "HAS", "WHY"].map(str::to_owned).to_vec()];
-        rows.extend(inspection.entries.iter().map(|e| entry_row(e, ending.contains(&e.job()))));
+        let names = JobNames::of(inspection.entries.iter().map(Entry::job));
+        rows.extend(inspection.entries.iter().map(|e| entry_row(e, &names, ending.contains(&e.job()))));
         text.push('\n');
         text.push_str(&table::render(&rows, &[0, 1]));
     }
@@ -262,7 +265,7 @@ fn status(local: &Local<'_>, as_json: bool, paint: Paint) -> Result<Outcome, Fai
     Ok(Outcome { text, status })
 }
 
-fn entry_row(entry: &Entry, ending: bool) -> Vec<String> {
+fn entry_row(entry: &Entry, names: &JobNames, ending: bool) -> Vec<String> {
     let state = match &entry.phase {
         Phase::Intent => "being made".to_owned(),
         Phase::Ready if ending => "ending".to_owned(),
@@ -281,7 +284,7 @@ fn entry_row(entry: &Entry, ending: bool) -> Vec<String> {
         }
         None => device,
     };
-    vec![entry.job.to_string(), entry.uid.to_string(), state, has, entry.decision.clone()]
+    vec![names.name(entry.job()), entry.uid.to_string(), state, has, entry.decision.clone()]
 }
 
 fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result<Outcome, Failure> {
@@ -319,7 +322,7 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
             RealiseError::NodeUnfit(_) => said,
         }
     })?;
-    let row = entry_row(&realised.entry, false);
+    let row = entry_row(&realised.entry, &JobNames::default(), false);
     Ok(Outcome::ok(format!("job {}: {}\n", row[0], row[3])))
 }
 

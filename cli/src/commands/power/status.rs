@@ -15,6 +15,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::render::table;
 use crate::site;
 use crate::slurm::scontrol;
+use crate::slurm::squeue::JobNames;
 use crate::this_machine::this_node;
 
 pub(super) fn run(args: &StatusArgs, globals: &Globals) -> Result<Outcome, Failure> {
@@ -41,7 +42,8 @@ pub(super) fn run(args: &StatusArgs, globals: &Globals) -> Result<Outcome, Failu
     }
     let budgets = budgets::text(limits, &layouts);
     let between = if budgets.is_empty() { "" } else { "\n" };
-    Ok(Outcome::ok(format!("{}{between}{budgets}", text(&gpus))))
+    let names = JobNames::of(gpus.iter().flat_map(|view| view.jobs.iter().map(|(job, _)| *job)));
+    Ok(Outcome::ok(format!("{}{between}{budgets}", text(&gpus, &names))))
 }
 
 fn as_json(view: &GpuPowerView) -> Value {
@@ -71,11 +73,11 @@ fn as_json(view: &GpuPowerView) -> Value {
     value
 }
 
-fn text(gpus: &[GpuPowerView]) -> String {
+fn text(gpus: &[GpuPowerView], names: &JobNames) -> String {
     let mut rows = vec![["GPU", "FOUND", "SET", "ENFORCED", "DRAW", "JOBS"].map(str::to_owned).to_vec()];
     for view in gpus {
         let jobs: Vec<String> =
-            view.jobs.iter().map(|(job, cap)| in_words(job.0, *cap, used(view, *job))).collect();
+            view.jobs.iter().map(|(job, cap)| in_words(&names.name(*job), *cap, used(view, *job))).collect();
         let jobs = jobs.join(", ");
         let mut row = vec![view.gpu.to_string()];
         match &view.power {
@@ -99,11 +101,11 @@ fn used(view: &GpuPowerView, job: JobId) -> Option<Used> {
 }
 
 /// A job with its cap and the energy that it has used; a tilde marks an estimate.
-fn in_words(job: u32, cap_w: Option<u16>, used: Option<Used>) -> String {
+fn in_words(job: &str, cap_w: Option<u16>, used: Option<Used>) -> String {
     let tilde = |used: Used| if used.estimated_mj > 0 { "~" } else { "" };
     let energy = used.map(|used| format!("{}{} J", tilde(used), used.joules()));
     let said: Vec<String> = cap_w.map(|watts| format!("{watts} W")).into_iter().chain(energy).collect();
-    if said.is_empty() { job.to_string() } else { format!("{job} ({})", said.join(", ")) }
+    if said.is_empty() { job.to_owned() } else { format!("{job} ({})", said.join(", ")) }
 }
 
 fn watts(mw: u32) -> f64 {
@@ -145,7 +147,7 @@ mod tests {
             view(1, power(400_000, 400_000, 400_000, 36_000), &[(13, None)]),
             view(2, Err("GPU 2: cannot open it: the GPU is lost".to_owned()), &[]),
         ];
-        assert_snapshot!(text(&gpus), @r"
+        assert_snapshot!(text(&gpus, &JobNames::default()), @r"
         GPU  FOUND    SET  ENFORCED   DRAW  JOBS
           0  400 W  190 W     160 W  158 W  12 (190 W, 3500 J), 14 (150 W, ~900 J)
           1  400 W  400 W     400 W   36 W  13

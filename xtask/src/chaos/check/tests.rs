@@ -363,6 +363,14 @@ fn a_share_has_exactly_its_limits() {
     assert!(!is_broken("mps of 3 GB", &share(Some(2862), Some(25))));
     assert!(is_broken("mps of 3 GB", &share(Some(9999), Some(25))));
     assert!(is_broken("mps of 3 GB", &share(Some(2862), Some(50))));
+    let on_instance = |threads| Report {
+        mps: Some("/pipe".to_owned()),
+        mem_mib: Some(2862),
+        threads: Some(threads),
+        ..report(&["MIG-a"], Some("3g.20gb"))
+    };
+    assert!(!is_broken("mps of 3 GB", &on_instance(59)), "25 % of the GPU");
+    assert!([25, 45, 70, 100].iter().all(|percent| is_broken("mps of 3 GB", &on_instance(*percent))));
     assert!(is_broken("mps of 3 GB", &share(None, None)));
     assert!(is_broken("mps of 3 GB", &report(&["GPU-a"], None)));
     assert!(is_broken("one whole GPU", &share(Some(2862), Some(25))));

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use power::{Memory, Part};
 use power_study::calibration::{LAPS, Setting};
+use protocol::Isolation;
 
 use super::campaign::Campaign;
 
@@ -45,7 +46,7 @@ pub(super) fn words(place: &Place<'_>) -> Vec<String> {
     match setting.state.parts().get(*side) {
         None => words.extend(["--gpu-isolation=whole", "--gpus-per-node=1"].map(str::to_owned)),
         Some(part) => {
-            words.push(format!("--gpu-isolation=mig:{}", instance(campaign, *part)));
+            words.push(format!("--gpu-isolation={}", Isolation::Mig(Some(instance(campaign, *part)))));
             words.push(format!("--gpu-place={gpu}@{}", start(campaign, setting, *side)));
             if part.memory == Memory::Shared {
                 words.push(format!("--gpu-mem={}Mi", campaign.shared_mib()));

@@ -20,8 +20,11 @@ fn a_short_run_of_chaos_breaks_no_rule() {
     let done = run(Command::new(common::xtask()).args(args)).unwrap();
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
     let last = done.stdout.lines().last().unwrap();
-    // The run ends with the fault that is in force at the fiftieth job.
-    assert!(last.starts_with(&format!("chaos: seed {SEED}, {series}: 50 jobs, ")), "{}", done.stdout);
+    // The run ends with the fault that is in force at the fiftieth job; a GPU that is healthy again gets one more job each time.
+    let jobs =
+        last.strip_prefix(&format!("chaos: seed {SEED}, {series}: ")).and_then(|rest| rest.split(' ').next());
+    let jobs: Option<u32> = jobs.and_then(|jobs| jobs.parse().ok());
+    assert!(jobs.is_some_and(|jobs| (50..=54).contains(&jobs)), "{}", done.stdout);
     for (at, fault) in FAULTS.iter().enumerate() {
         assert!(done.stdout.contains(&format!(" fault {}: {fault}", at + 1)), "{fault}: {}", done.stdout);
     }

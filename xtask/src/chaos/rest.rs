@@ -9,6 +9,7 @@ use super::cancel::cancel;
 use super::check::{Finding, changed_limits, disagreements, leftovers};
 use super::run::{ChaosRun, SETTLE, SLOW};
 use super::seen::look;
+use super::sick::check_health;
 use crate::command::TaskError;
 
 /// How long all jobs may take to end once no more are submitted and everything is mended.
@@ -91,6 +92,10 @@ impl ChaosRun<'_> {
 
     /// The last word is Tessera's own, after everything else has been looked at without it.
     fn doctor(&mut self) -> Result<(), TaskError> {
+        for node in self.cluster.nodes().to_vec() {
+            // A killed slurmctld may show an unhealthy GPU again that was repaired before, until the next check, a minute later.
+            check_health(&self.cluster, &node)?;
+        }
         for node in self.cluster.nodes().to_vec() {
             let mut command = self.cluster.command_on(&node, User::Root, "tessera")?;
             let done = lab::command::run(command.arg("doctor"))?;

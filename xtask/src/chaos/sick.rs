@@ -60,6 +60,11 @@ pub(super) fn cure(cluster: &Cluster, node: &str, gpu: u32, ailment: Ailment) ->
     }
 }
 
+/// Starts the node's health check, as slurmd does once a minute.
+pub(super) fn check_health(cluster: &Cluster, node: &str) -> Result<(), HarnessError> {
+    tessera(cluster, node, &["health"]).map(drop)
+}
+
 fn tessera(cluster: &Cluster, node: &str, args: &[&str]) -> Result<Done, HarnessError> {
     let mut command = cluster.command_on(node, User::Root, "tessera")?;
     command.arg("--config").arg(cluster.layout().etc("tessera.toml"));

@@ -370,6 +370,9 @@ fn a_share_has_exactly_its_limits() {
         ..report(&["MIG-a"], Some("3g.20gb"))
     };
     assert!(!is_broken("mps of 3 GB", &on_instance(59)), "25 % of the GPU");
+    let on_two_of_an_h100 =
+        Report { visible: report(&["MIG-a"], Some("2g.20gb")).visible, ..on_instance(100) };
+    assert!(!is_broken("mps of 3 GB", &on_two_of_an_h100));
     assert!([25, 45, 70, 100].iter().all(|percent| is_broken("mps of 3 GB", &on_instance(*percent))));
     assert!(is_broken("mps of 3 GB", &share(None, None)));
     assert!(is_broken("mps of 3 GB", &report(&["GPU-a"], None)));

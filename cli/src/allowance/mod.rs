@@ -13,7 +13,7 @@ mod uses;
 
 use std::collections::HashMap;
 
-use slurm_limits::{Holder, SlurmLimit};
+use slurm_limits::{Holder, Limited, SlurmLimit};
 pub(crate) use slurm_limits::{LimitKind, Need, SLICES};
 
 pub(crate) use ask::{Asker, ask, single};
@@ -60,37 +60,36 @@ pub(crate) enum Room {
     Never,
 }
 
-impl Bound {
-    /// Gives the limit without its use, if Slurm keeps it.
-    fn of_slurm(&self) -> Option<SlurmLimit> {
+impl Limited for Bound {
+    fn limit(&self) -> Option<SlurmLimit> {
         let Whose::Slurm(holder) = &self.whose else { return None };
         Some(SlurmLimit { kind: self.kind, tres: self.tres.clone(), most: self.most, holder: holder.clone() })
     }
 
+    fn set_most(&mut self, most: u64) {
+        self.most = most;
+    }
+}
+
+impl Bound {
     /// How many more jobs with this need the limit leaves; `None`: it does not concern them.
     pub(crate) fn room(&self, need: &Need) -> Option<Room> {
         let left = self.most.saturating_sub(self.used);
         let each = need.of(&self.tres);
-        // The amount times minutes, where the time is known.
+        if self.kind.is_exceeded_by(need, &self.tres, self.most) {
+            return Some(Room::Never);
+        }
+        // The amount times minutes, if the time is known.
         let timed = need.minutes.map(|minutes| each.saturating_mul(minutes));
-        let among = |each: u64, left: u64| {
-            if each > self.most { Room::Never } else { Room::Jobs(left / each.max(1)) }
-        };
-        let single = |amount: u64| (amount > self.most).then_some(Room::Never);
+        let among = |each: u64, left: u64| Some(Room::Jobs(left / each.max(1)));
         match self.kind {
             LimitKind::Together | LimitKind::RunMinutes | LimitKind::Minutes { .. } if each == 0 => None,
-            LimitKind::Together => Some(among(each, left)),
-            LimitKind::PerJob => single(each),
-            LimitKind::PerNode => single(each / need.nodes.max(1)),
-            LimitKind::MinutesPerJob => single(timed?),
-            LimitKind::WallPerJob => single(need.minutes?),
-            LimitKind::RunMinutes => Some(among(timed?, left)),
-            LimitKind::Minutes { .. } if left == 0 => Some(Room::Jobs(0)),
-            // Without `safe`, slurmctld lets a job start that would use up more than there is.
-            LimitKind::Minutes { safe: false } => None,
-            LimitKind::Minutes { safe: true } => Some(among(timed?, left.saturating_sub(self.reserved))),
-            LimitKind::Jobs => Some(among(1, left)),
-            LimitKind::Wall => (left == 0).then_some(Room::Jobs(0)),
+            LimitKind::Together => among(each, left),
+            LimitKind::RunMinutes => among(timed?, left),
+            LimitKind::Minutes { .. } | LimitKind::Wall if left == 0 => Some(Room::Jobs(0)),
+            LimitKind::Minutes { safe: true } => among(timed?, left.saturating_sub(self.reserved)),
+            LimitKind::Jobs => among(1, left),
+            _ => None,
         }
     }
 

@@ -1,9 +1,8 @@
-//! Which limits hold for a job: of a limit that several have, slurmctld takes the first of the partition's QOS, the job's QOS and the
-//! association (`acct_policy.c`; a QOS with the flag `OverPartQOS` comes before the partition's). Of accounts, each one up to the root counts.
+//! The limits of a job with their use, from what Slurm's commands show. [`in_force`] chooses among them.
 
 use std::collections::{BTreeSet, HashMap};
 
-use slurm_limits::{FirstSet, Holder, scaled};
+use slurm_limits::{Holder, QosRecord, in_force};
 
 use super::{Bound, LimitKind, Whose};
 use crate::slurm::assoc_mgr::{Fields, Held, LimitRecord, TresLimit, entries, entry};
@@ -29,31 +28,19 @@ type Limit = (LimitKind, TresLimit);
 
 /// The limits that hold. `by_name`: what the accounting knows of each QOS.
 pub(super) fn bounds(held: &Held, subject: &Subject, by_name: &HashMap<String, QosLimits>) -> Vec<Bound> {
-    let over = |name: &&String| by_name.get(*name).is_some_and(|qos| qos.over_partition);
-    let (of_partition, own) = (
-        subject.partition_qos.as_ref(),
-        subject.qos.as_ref().filter(|own| Some(*own) != subject.partition_qos.as_ref()),
-    );
-    let order = if own.as_ref().is_some_and(over) { [own, of_partition] } else { [of_partition, own] };
-    let (mut first, mut found) = (FirstSet::default(), Vec::new());
-    for name in order.into_iter().flatten() {
+    let qos = |name: &String| {
         let none = QosLimits::default();
         let limits = by_name.get(name).unwrap_or(&none);
         let record = held.qos.iter().find(|record| record.name("QOS") == Some(name.as_str()));
-        let here = of_qos(name, record, limits, subject);
-        take(here, &mut first, &mut found);
-    }
-    let factor = order.into_iter().flatten().find_map(|name| by_name.get(name)?.factor).unwrap_or(1.0);
-    let here = of_associations(held, subject, factor);
-    take(here, &mut first, &mut found);
-    found
-}
-
-/// Takes the limits of a record that no earlier one has set.
-fn take(mut here: Vec<Bound>, first: &mut FirstSet, found: &mut Vec<Bound>) {
-    let kept = first.keep(here.iter().filter_map(Bound::of_slurm).collect());
-    here.retain(|bound| bound.of_slurm().is_some_and(|limit| kept.contains(&limit)));
-    found.extend(here);
+        QosRecord {
+            name: name.clone(),
+            limits: of_qos(name, record, limits, subject),
+            over_partition: limits.over_partition,
+            factor: limits.factor,
+        }
+    };
+    let [of_partition, own] = [&subject.partition_qos, &subject.qos].map(|name| name.as_ref().map(qos));
+    in_force(of_partition, own, of_associations(held, subject))
 }
 
 fn bound((kind, entry): Limit, holder: &Holder) -> Option<Bound> {
@@ -175,7 +162,7 @@ pub(super) fn of_partition(partition: &Fields, name: &str) -> Vec<Bound> {
 }
 
 /// The association of a user's jobs, and those above it.
-fn of_associations(held: &Held, subject: &Subject, factor: f64) -> Vec<Bound> {
+fn of_associations(held: &Held, subject: &Subject) -> Vec<Bound> {
     let is_own = |record: &&LimitRecord| {
         record.name("UserName") == Some(subject.user.as_str())
             && record.name("Account") == Some(subject.account.as_str())
@@ -201,9 +188,6 @@ fn of_associations(held: &Held, subject: &Subject, factor: f64) -> Vec<Bound> {
                 .flat_map(|record| of_group(&record.fields, &Holder::Account(account.clone()), subject.safe)),
         );
         next = record.and_then(|record| record.name("ParentAccount")).map(str::to_owned);
-    }
-    for bound in &mut all {
-        bound.most = bound.of_slurm().map_or(bound.most, |limit| scaled(limit, factor).most);
     }
     all
 }

@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plugin_rt::text;
-use slurm_limits::{FirstSet, Holder, LimitKind, SLICES, SlurmLimit, scaled};
+use slurm_limits::{Holder, LimitKind, QosRecord, SLICES, SlurmLimit, in_force};
 use slurm_numbers as numbers;
 use slurm_tables::Record;
 use slurmctld_rt::fit::check;
@@ -56,21 +56,9 @@ pub(super) fn limits(owner: &JobOwner<'_>, partition_qos: *mut c_void) -> Option
     let own = read.association(owner)?;
     let qos = read.qos(owner.qos, own)?;
     // SAFETY: null or the live QOS of a live partition: `_remove_qos` takes it from partitions under the lock for QOS.
-    let of_partition = unsafe { Qos::at(partition_qos) }.filter(|other| other.address() != qos.address());
-    let over = qos.flags() & numbers::QOS_FLAG_OVER_PART_QOS != 0;
-    let order = if over { [Some(qos), of_partition] } else { [of_partition, Some(qos)] };
-    let (mut first, mut all) = (FirstSet::default(), Vec::new());
-    for qos in order.into_iter().flatten() {
-        all.extend(first.keep(read.of_qos(qos, own)));
-    }
-    let factor = |qos: Qos| {
-        let factor = f64::from_bits(qos.limit_factor());
-        (factor < f64::from(numbers::INFINITE)).then_some(factor)
-    };
-    let factor = order.into_iter().flatten().find_map(factor).unwrap_or(1.0);
-    let of_accounts = read.of_accounts(own).into_iter().map(|limit| scaled(limit, factor));
-    all.extend(first.keep(of_accounts.collect()));
-    Some(all)
+    let of_partition = unsafe { Qos::at(partition_qos) };
+    let [of_partition, qos] = [of_partition, Some(qos)].map(|qos| Some(read.of_qos(qos?, own)));
+    Some(in_force(of_partition, qos, read.of_accounts(own)))
 }
 
 /// The copy of the accounting, under its locks for reading. They are taken after slurmctld's own, as slurmctld itself does it when it
@@ -198,7 +186,7 @@ impl<'a> Locked<'a> {
         }
     }
 
-    fn of_qos(&self, qos: Qos, own: Association) -> Vec<SlurmLimit> {
+    fn of_qos(&self, qos: Qos, own: Association) -> QosRecord<SlurmLimit> {
         // SAFETY: null or NUL-terminated, as are the next.
         let name = unsafe { text(qos.name()) }.unwrap_or_default();
         // SAFETY: as above.
@@ -207,7 +195,7 @@ impl<'a> Locked<'a> {
         let user = unsafe { text(own.user()) }.unwrap_or_default();
         let whole = Holder::Qos(name.clone());
         let of_user = Holder::UserOfQos(user, name.clone());
-        let of_account = Holder::AccountOfQos(account, name);
+        let of_account = Holder::AccountOfQos(account, name.clone());
         let mut all = Vec::new();
         for (list, kind, holder) in [
             (qos.max_tres_pj_ctld(), LimitKind::PerJob, &whole),
@@ -225,7 +213,13 @@ impl<'a> Locked<'a> {
         number(qos.grp_jobs(), LimitKind::Jobs, &whole, &mut all);
         number(qos.max_jobs_pu(), LimitKind::Jobs, &of_user, &mut all);
         number(qos.max_jobs_pa(), LimitKind::Jobs, &of_account, &mut all);
-        all
+        let factor = f64::from_bits(qos.limit_factor());
+        QosRecord {
+            name,
+            limits: all,
+            over_partition: qos.flags() & numbers::QOS_FLAG_OVER_PART_QOS != 0,
+            factor: (factor < f64::from(numbers::INFINITE)).then_some(factor),
+        }
     }
 
     /// Reads the limits of the job's association and of the accounts above it.

@@ -10,24 +10,26 @@
 
 use crate::{LimitKind, Need, SlurmLimit, phrase, tres_amount};
 
-impl SlurmLimit {
-    /// Tells whether the job alone exceeds the limit.
+impl LimitKind {
+    /// Tells whether a job alone exceeds a limit of this kind, whatever others have.
     #[must_use]
-    pub fn is_exceeded_by(&self, need: &Need) -> bool {
-        let each = need.of(&self.tres);
-        let times = |each: u64| need.minutes.is_some_and(|minutes| each.saturating_mul(minutes) > self.most);
-        match self.kind {
-            LimitKind::Together | LimitKind::PerJob => each > self.most,
-            LimitKind::PerNode => each / need.nodes.max(1) > self.most,
+    pub fn is_exceeded_by(self, need: &Need, tres: &str, most: u64) -> bool {
+        let each = need.of(tres);
+        let times = || need.minutes.is_some_and(|minutes| each.saturating_mul(minutes) > most);
+        match self {
+            Self::Together | Self::PerJob => each > most,
+            Self::PerNode => each / need.nodes.max(1) > most,
             // Without `safe`, slurmctld lets a job start that would use up more than there is.
-            LimitKind::Minutes { safe } => safe && times(each),
-            LimitKind::RunMinutes | LimitKind::MinutesPerJob => times(each),
-            LimitKind::WallPerJob => need.minutes.is_some_and(|minutes| minutes > self.most),
-            LimitKind::Jobs => self.most == 0,
-            LimitKind::Wall => false,
+            Self::Minutes { safe } => safe && times(),
+            Self::RunMinutes | Self::MinutesPerJob => times(),
+            Self::WallPerJob => need.minutes.is_some_and(|minutes| minutes > most),
+            Self::Jobs => most == 0,
+            Self::Wall => false,
         }
     }
+}
 
+impl SlurmLimit {
     /// Says what would fit.
     fn instead(&self, need: &Need) -> String {
         let other = "take another QOS or account";
@@ -58,7 +60,8 @@ impl SlurmLimit {
 /// Says which of the limits that hold for a job never lets it start, with what would fit; `None`: none does. Of several the first.
 #[must_use]
 pub fn never(limits: &[SlurmLimit], need: &Need) -> Option<String> {
-    limits.iter().find(|limit| limit.is_exceeded_by(need)).map(|limit| limit.sentence(need))
+    let exceeds = |limit: &&SlurmLimit| limit.kind.is_exceeded_by(need, &limit.tres, limit.most);
+    limits.iter().find(exceeds).map(|limit| limit.sentence(need))
 }
 
 #[cfg(test)]

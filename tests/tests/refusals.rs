@@ -60,6 +60,10 @@ fn bad_options_are_refused_at_submission() {
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        // slurmctld takes no longer list either, but it looks only after the plugin.
+        let list = "gpu:1,".repeat(200);
+        let said = cluster.try_sbatch(User::Alice, &["--gres", &list], LOOK).unwrap().refused().unwrap();
+        assert!(said.contains("its tres_per_node has more than 1024 bytes; shorten it"), "{said}");
     });
 }
 

@@ -13,7 +13,7 @@ use super::records::{Desc, Details, Job};
 use super::version;
 use crate::answer::{Effect, OnRecord};
 use crate::harm::{Fields, Harm};
-use crate::long_texts::bounded;
+use crate::long_texts::{MAX_LONG_TEXT, MAX_TEXT, too_long};
 use crate::submission::{Described, Recorded};
 use admission::gres_list::{Tres, gpu_bind, names_none};
 
@@ -27,10 +27,34 @@ unsafe fn filled(field: *const c_char) -> Option<String> {
     unsafe { text(field) }.filter(|t| !t.is_empty())
 }
 
-/// A job description as plain values.
+/// Names a text of a description that is too long to be read.
+fn long_text(desc: Desc) -> Option<Harm> {
+    let texts = [
+        ("tres_per_job", desc.tres_per_job(), MAX_TEXT),
+        ("tres_per_node", desc.tres_per_node(), MAX_TEXT),
+        ("tres_per_socket", desc.tres_per_socket(), MAX_TEXT),
+        ("tres_per_task", desc.tres_per_task(), MAX_TEXT),
+        ("tres_bind", desc.tres_bind(), MAX_TEXT),
+        ("partition", desc.partition(), MAX_TEXT),
+        ("account", desc.account(), MAX_TEXT),
+        ("qos", desc.qos(), MAX_TEXT),
+        ("licenses", desc.licenses(), MAX_TEXT),
+        ("nodelist", desc.req_nodes(), MAX_LONG_TEXT),
+        ("admin_comment", desc.admin_comment(), MAX_LONG_TEXT),
+    ];
+    // SAFETY: slurm.h: strings of a job description are null or NUL-terminated.
+    too_long(texts, |text, most| !text.is_null() && unsafe { libc::strnlen(text, most + 1) } > most)
+}
+
+/// A job description as plain values; only its harm, if a text is too long to be read.
 pub(super) fn described(desc: Desc) -> Described {
+    if let Some(harm) = long_text(desc) {
+        return Described { harm: Some(harm), ..Described::default() };
+    }
     // SAFETY: slurm.h: strings of a job description are null or NUL-terminated.
     let string = |field: *mut c_char| unsafe { filled(field) };
+    // SAFETY: as above.
+    let is_filled = |field: *mut c_char| !field.is_null() && unsafe { field.read() } != 0;
     // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
     let env = unsafe { entries(desc.spank_job_env(), desc.spank_job_env_size(), MAX_ENTRIES) };
     let per_node = string(desc.tres_per_node());
@@ -45,12 +69,12 @@ pub(super) fn described(desc: Desc) -> Described {
     };
     let fields = Fields {
         variables: desc.env_size(),
-        extra: string(desc.extra()).is_some(),
-        array_with_x11: string(desc.array_inx()).is_some() && string(desc.x11_target()).is_some(),
+        extra: is_filled(desc.extra()),
+        array_with_x11: is_filled(desc.array_inx()) && is_filled(desc.x11_target()),
         tasks_per_socket: desc.ntasks_per_socket(),
         spread: desc.bitflags() & numbers::SPREAD_JOB != 0,
     };
-    bounded(Described {
+    Described {
         // SAFETY: as above.
         request: unsafe { variable(desc.spank_job_env(), desc.spank_job_env_size(), REQUEST_ENV) },
         bad_env: env.and_then(|env| check_names(&env)).err(),
@@ -82,7 +106,7 @@ pub(super) fn described(desc: Desc) -> Described {
         comment: unsafe { text(desc.admin_comment()) },
         // SAFETY: slurm.h: null or NUL-terminated.
         licenses: unsafe { text(desc.licenses()) },
-    })
+    }
 }
 
 /// `--ntasks-per-gpu`, where it is given.

@@ -10,6 +10,9 @@ use slurm_limits::{Need, SLICES, SlurmLimit, never};
 
 use crate::submission::{Described, JobOwner, Slurm, submitted};
 
+/// Most partitions of a job whose limits are read: slurmctld's locks on its accounting are taken for each. A job that names more is not told.
+const MOST_PARTITIONS: usize = 16;
+
 /// Says which limit never lets the job start, and what would fit; `None`: none does, or that is not known. `request`: of ours, with the
 /// GRES that it adds.
 pub(crate) fn note(
@@ -36,11 +39,14 @@ pub(crate) fn note(
             qos: job.qos.as_deref(),
         })
     };
-    let kept: Vec<Vec<SlurmLimit>> = distinct(&named).iter().map(of).collect();
-    // A partition without limits lets it start.
-    if kept.iter().any(Vec::is_empty) {
+    let partitions = distinct(&named);
+    if partitions.len() > MOST_PARTITIONS {
         return None;
     }
+    // A partition without limits lets it start.
+    let kept: Option<Vec<Vec<SlurmLimit>>> =
+        partitions.iter().map(|name| Some(of(name)).filter(|limits| !limits.is_empty())).collect();
+    let kept = kept?;
     let counts_slices = kept.iter().flatten().any(|limit| limit.tres == SLICES) && slurm.counts_slices();
     let slices =
         if counts_slices { least(request, &counted, &submitted(job, slurm), config).slices } else { 0 };
@@ -110,6 +116,11 @@ mod tests {
         assert_eq!(noted(&both, &[of("gpu")]), None, "whole has no limits");
         assert!(noted(&both, &[of("gpu"), of("whole")]).is_some());
         assert_eq!(noted(&both, &[of("gpu"), ("whole", limit("gres/gpu", 4))]), None);
+        let many: Vec<String> = (0..17).map(|n| format!("p{n}")).collect();
+        let limits: Vec<&'static str> = (0..17).map(|n| &*format!("p{n}").leak()).collect();
+        let limits: Vec<_> = limits.into_iter().map(of).collect();
+        assert!(noted(&plain("gres:gpu:2", &many[..16].join(",")), &limits).is_some());
+        assert_eq!(noted(&plain("gres:gpu:2", &many.join(",")), &limits), None, "too many to be read");
     }
 
     #[test]

@@ -50,8 +50,6 @@ pub(crate) struct Site {
     bad: Option<String>,
     /// slurmctld's time of its last reading, when ours was made.
     read_at: Option<i64>,
-    /// Numbers of users whom limits name, from the readings before.
-    users: HashMap<String, u32>,
     /// Path and text of a good file whose partitions have not been compared with Slurm's since it was read.
     not_compared: Option<(PathBuf, String)>,
 }
@@ -86,9 +84,8 @@ impl Site {
             Ok(InForce { mut config, text, .. }) => {
                 // The select plugin says of whom nothing is known.
                 let asks = |name: &str| if starts { uid_of(name) } else { None };
-                config.name_users(|name| self.users.get(name).copied().or_else(|| asks(name)));
-                let known = |limit: &Limit| Some((limit.user.clone()?, limit.uid?));
-                self.users.extend(config.limits.iter().filter_map(known));
+                let known = self.users();
+                config.name_users(|name| known.get(name).copied().or_else(|| asks(name)));
                 (self.config, self.bad) = (Some(config), None);
                 self.not_compared = text.map(|text| (path, text));
             }
@@ -107,8 +104,13 @@ impl Site {
         }
         if let Some(name) = name() {
             config.name_users(|named| (named == name).then_some(uid));
-            self.users.insert(name, uid);
         }
+    }
+
+    /// The numbers of users whom limits name, as far as they are known.
+    fn users(&self) -> HashMap<String, u32> {
+        let known = |limit: &Limit| Some((limit.user.clone()?, limit.uid?));
+        self.config.iter().flat_map(|config| &config.limits).filter_map(known).collect()
     }
 
     /// Says in slurmctld's log which partitions of the file Slurm does not have, once per reading. Slurm's partitions are

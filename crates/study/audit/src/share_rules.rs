@@ -11,7 +11,7 @@ use crate::places::check_places;
 /// job asks of the GPU.
 pub(crate) fn threads(node: &Node, ask: &Ask, policy: &Policy, mem_mib: u64, on: ShareOn) -> Option<u8> {
     let memory_mib = memory(node, on)?;
-    if let (Some(asked), ShareOn::Instance(spec)) = (ask.request.threads.or(policy.mps_threads), on) {
+    if let (Some(asked), ShareOn::Instance(spec)) = (ask.request.threads, on) {
         let profiles = &node.gpus.get(usize::from(spec.gpu.0))?.model.profiles;
         let profile = profiles.iter().find(|p| p.id == spec.profile)?;
         return has_sms(profile, profiles, asked).then(|| {
@@ -30,7 +30,7 @@ fn all_sms(profiles: &[Profile]) -> u32 {
     profiles.iter().map(|p| p.sm).max().unwrap_or(0)
 }
 
-/// Whether a profile has this percentage of the SMs, or up to 2 % of the GPU less.
+/// Tells whether a profile has this percentage of the SMs, or up to 2 % of the GPU less.
 fn has_sms(profile: &Profile, profiles: &[Profile], percent: u8) -> bool {
     let all = all_sms(profiles);
     profile.sm * 100 + 2 * all >= u32::from(percent) * all
@@ -120,7 +120,7 @@ fn check_opened(node: &Node, ask: &Ask, policy: &Policy, on: ShareOn, out: &mut 
             }));
             let need = ask.request.mem_mib.or(policy.default_mem_mib).unwrap_or(0);
             let base = |p: &&Profile| !p.name.contains('+') && !p.name.contains('-');
-            let percent = ask.request.threads.or(policy.mps_threads).unwrap_or(0);
+            let percent = ask.request.threads.unwrap_or(0);
             let enough = |p: &&Profile| p.memory_mib >= need && has_sms(p, &gpu.model.profiles, percent);
             let fitting = gpu.model.profiles.iter().filter(base).filter(enough);
             let smallest = fitting.min_by_key(|p| (p.size, p.compute_slices)).map(|p| p.id);

@@ -3,7 +3,8 @@
 //! # Rules
 //! Memory is a hard limit: the shares on a device never add up to more than it holds (`Model::usable_mib` for a GPU
 //! outside MIG mode). Threads are a soft one between jobs; but a job that asks for a part of the GPU's SMs gets no share of an
-//! instance that has fewer, and of a larger instance so many of its threads. A device has one user unless the site says otherwise, because one MPS
+//! instance that has fewer, and of a larger instance that part of its threads. The site's default is a part of the device, whatever that is, and
+//! rules none out. A device has one user unless the site says otherwise, because one MPS
 //! daemon serves one user. An instance that a job has to itself takes no shares; other instances of that GPU may.
 //!
 //! # Approach
@@ -56,12 +57,8 @@ fn promised_threads(percent: u32) -> Load {
     Load::new(percent.into(), 100)
 }
 
-/// The percentage of the GPU's SMs that the job asks for, or else the site's default.
-fn asked_sms(ask: &Ask, policy: &Policy) -> Option<u8> {
-    ask.request.threads.or(policy.mps_threads)
-}
-
-/// The threads of a share, percent of the device: what is asked of the GPU, else the share's part of the memory, rounded up.
+/// The threads of a share, percent of the device: what is asked of the GPU, else the site's default, else the share's part of the memory,
+/// rounded up.
 ///
 /// # Errors
 ///
@@ -74,7 +71,9 @@ fn threads(
 ) -> Result<u8, Constraint> {
     let percent =
         |part: u64, of: u64| u8::try_from((part * 100).div_ceil(of.max(1)).clamp(1, 100)).unwrap_or(100);
-    let Some(asked) = asked_sms(ask, policy) else { return Ok(percent(mem_mib, device.memory_mib)) };
+    let Some(asked) = ask.request.threads else {
+        return Ok(policy.mps_threads.unwrap_or_else(|| percent(mem_mib, device.memory_mib)).clamp(1, 100));
+    };
     if device.profile.is_none() {
         return Ok(asked.clamp(1, 100));
     }
@@ -109,7 +108,7 @@ pub(super) fn search(
     mem_mib: u64,
     report: &mut Report,
 ) -> Option<BestShare> {
-    let sm_percent = asked_sms(ask, policy).unwrap_or(0);
+    let sm_percent = ask.request.threads.unwrap_or(0);
     let mut profiles = Profiles::new(Want { profile: None, mem_mib, sm_percent, least_work: None });
     let mut search = Search { ask, policy, mem_mib, report, best: None };
     for view in views {

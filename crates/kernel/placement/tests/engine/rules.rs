@@ -280,6 +280,11 @@ fn defaults_fill_in_memory_but_never_against_a_named_profile() {
     assert!(matches!(d.chosen, Some(Grant::Mps { mem_mib: 9000, threads: 25, .. })), "{d}");
     assert_eq!(mig(&run(&mut node(&[A100], MigPolicy::On), &ask(1, "mig", ""), &p))[0].1, "1g.10gb");
     assert_eq!(mig(&run(&mut node(&[A100], MigPolicy::On), &ask(1, "mig:1g.5gb", ""), &p))[0].1, "1g.5gb");
+    // The site's threads are a part of the instance, and rule none out.
+    let small = Policy { default_mem_mib: Some(4000), mps_threads: Some(50), ..Policy::default() };
+    let d = run(&mut node(&[A100], MigPolicy::On), &ask(1, "mps", ""), &small);
+    let Some(Grant::Mps { on: ShareOn::Instance(on), threads: 50, .. }) = d.chosen else { panic!("{d}") };
+    assert_eq!(Model::find(A100).unwrap().profile_by_id(on.profile).unwrap().name, "1g.5gb");
     let none = run(&mut node(&[A100], MigPolicy::On), &ask(1, "mps", ""), &Policy::default());
     assert_eq!(none.chosen, None);
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use error_chain::Chain;
 use geometry::JobId;
+use node_slurm::slurm_table::SlurmTable;
 use protocol::node_word::UNFIT;
 use protocol::sick;
 use protocol::{Extra, NodeWord, Said};
@@ -188,16 +189,16 @@ impl<'a> NodeInSlurm<'a> {
     ///
     /// Slurm does not answer, or refuses.
     pub fn requeue(&self, job: JobId) -> Result<(), CommandError> {
+        let table = SlurmTable { program: "squeue", columns: &NUMBERS, gap: 0 };
         let number = job.to_string();
-        let asks = ["--noheader", "--jobs", &number, "--format", "%A %F %K"].map(str::to_owned);
+        let asks = ["--noheader", "--jobs", &number, "--Format", &table.format()].map(str::to_owned);
         let shown = self.run("squeue", asks.to_vec())?;
-        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
         // Of an array's last task, the number is the array's, and squeue shows all tasks.
-        let alone = shown.lines().map(words).find_map(|words| match words.as_slice() {
-            [job, array, task] if *job == number => Some(one_job(job, array, task)),
-            _ => None,
-        });
-        self.run("scontrol", ["requeue".to_owned(), alone.unwrap_or(number)].to_vec()).map(|_| ())
+        let alone = match table.find(shown.as_bytes(), job.0).ok().flatten().as_deref() {
+            Some([_, array, task]) => one_job(&number, array, task),
+            _ => number,
+        };
+        self.run("scontrol", ["requeue".to_owned(), alone].to_vec()).map(|_| ())
     }
 
     /// Asks for the start time of the slurmd that has registered, seconds since 1970; `None`: none has.
@@ -235,7 +236,10 @@ impl<'a> NodeInSlurm<'a> {
     }
 }
 
-/// The number by which Slurm's commands find one job alone: `12_2` for an array's task, whose number may be that of the whole array.
+/// Columns of squeue that [`one_job`] takes.
+const NUMBERS: [(&str, usize); 3] = [("jobid", 12), ("arrayjobid", 12), ("arraytaskid", 12)];
+
+/// Gives the number that Slurm's commands know one job alone by: `12_2` for an array's task, whose number may be that of the whole array.
 /// `array` and `task` are what squeue shows as ArrayJobID and ArrayTaskID.
 #[must_use]
 pub fn one_job(job: &str, array: &str, task: &str) -> String {

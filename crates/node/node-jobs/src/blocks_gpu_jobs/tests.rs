@@ -121,9 +121,11 @@ fn one_task_of_an_array_is_requeued() {
         stand.slurm().requeue(JobId(12)).unwrap();
         fs::read_to_string(stand.dir.path().join("ran")).unwrap().trim().to_owned()
     };
-    assert_eq!(requeued("13 12 0\\n12 12 2\\n"), "requeue 12_2");
-    assert_eq!(requeued("12 12 N/A\\n"), "requeue 12");
+    let line = |job: u32, task: &str| format!("{job:<12}{:<12}{task:<12}\\n", 12);
+    assert_eq!(requeued(&(line(13, "0") + &line(12, "2"))), "requeue 12_2");
+    assert_eq!(requeued(&line(12, "N/A")), "requeue 12");
     assert_eq!(requeued(""), "requeue 12");
     // A waiting array.
-    assert_eq!(requeued("12 12 3-5\\n"), "requeue 12");
+    assert_eq!(requeued(&line(12, "3-5")), "requeue 12");
+    assert_eq!(requeued("another table\\n"), "requeue 12");
 }

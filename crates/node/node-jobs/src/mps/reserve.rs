@@ -61,7 +61,7 @@ pub(super) fn is_short(settings: &Settings) -> bool {
 /// Gives a daemon that is to be started the room that root kept, if nothing else is left, and returns a line for the log. With
 /// plenty of room, root keeps some of it for the next time.
 pub(super) fn make_room(settings: &Settings) -> Option<String> {
-    // What daemons that have ended left there goes first: nobody needs it.
+    // Files of daemons that have ended go first: no job needs them.
     if is_short(settings) {
         let _not_yet_gone = still_there(settings);
     }

@@ -21,11 +21,12 @@ pub(super) struct Place<'a> {
 }
 
 /// Variables that would change such a job.
-pub(super) const WITHOUT: [&str; 6] = [
+pub(super) const WITHOUT: [&str; 7] = [
     "SBATCH_ARRAY_INX",
     "SBATCH_WAIT",
     "TESSERA_GPU_INSTANCES",
     "TESSERA_GPU_APP",
+    "TESSERA_GPU_PROFILE",
     "TESSERA_GPU_TIMES",
     "TESSERA_GPU_WAIT",
 ];
@@ -129,4 +130,22 @@ pub(super) fn text(place: &Place<'_>) -> String {
 /// A word as the shell takes it literally.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use job_options::{Opt, Spec};
+
+    use super::*;
+
+    #[test]
+    fn no_variable_of_the_user_gives_an_option_that_the_calibration_decides() {
+        let decided = |spec: &&Spec| matches!(spec.opt, Opt::Instances | Opt::App | Opt::Times | Opt::Wait);
+        let missing: Vec<&str> = Spec::all_and_old()
+            .filter(decided)
+            .map(|spec| spec.env)
+            .filter(|name| !WITHOUT.contains(name))
+            .collect();
+        assert_eq!(missing, Vec::<&str>::new());
+    }
 }

@@ -40,13 +40,13 @@ pub(crate) struct For {
     slurm_source: Option<PathBuf>,
 }
 
-/// What cargo has built for a site.
+/// Files that cargo has built for a site.
 pub(crate) struct Built {
     /// Directory of the programs and libraries.
     pub(crate) dir: PathBuf,
     /// A `tessera` that runs on this machine, for completions and manual pages.
     pub(crate) tessera: PathBuf,
-    /// Whether it is for this machine's distribution: only that has the compiler of `tessera-clang++`.
+    /// True if it is for this machine's distribution: only that has the compiler of `tessera-clang++`.
     pub(crate) is_native: bool,
 }
 
@@ -149,7 +149,9 @@ fn install(
     let man1 = root.join("share/man/man1");
     at(&man1, fs::create_dir_all(&man1))?;
     output(Command::new(program).arg("man-pages").arg(&man1))?;
-    for page in man::pages(&shared.join("docs/man"))? {
+    let has_compiler = root.join("bin/tessera-clang++").exists();
+    let pages = man::pages(&shared.join("docs/man"))?;
+    for page in pages.into_iter().filter(|page| has_compiler || !page.file.contains("tessera-clang++")) {
         write(&root.join("share/man").join(page.file), &page.text)?;
     }
     Ok(directories.etc)

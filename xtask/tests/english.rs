@@ -1,4 +1,4 @@
-//! Words that make a page hard to read for somebody in a second language: few of them on each page that users read.
+//! Words that make a page hard to read in a second language: few of them on each page that users read.
 //!
 //! A page may have two in a thousand words, and each page two. The limit is what an editor left on pages that other readers read
 //! aloud without stopping; it helps to find a page that was written in a hurry, and says nothing of one that passes.
@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of these words there is a plainer one each time: with, no job, again, fix, Tessera's, is in.
+/// Words that have a plainer one each: with, no job, again, fix, Tessera's, is in.
 const WORDS: [&str; 10] =
     ["beside", "nobody", "somebody", "whoever", "anew", "mend", "mends", "mended", "ours", "which"];
 /// Words before *which* that tear a sentence in two: a new sentence says it better.

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &LinksArgs, globals: &Globals) -> Result<Outcome, Failur
     Ok(Outcome::ok(sections().map(text).collect::<Vec<_>>().join("\n")))
 }
 
-/// What is lost for each number of GPUs.
+/// Finds the bandwidth that is lost for each number of GPUs.
 fn lines(args: &LinksArgs, graph: &HardwareGraph, model: BandwidthModel) -> Result<Vec<LinksLine>, Failure> {
     let free = options::free(graph, args.busy)?;
     let mut lines = Vec::new();

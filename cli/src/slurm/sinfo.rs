@@ -17,7 +17,7 @@ const STILL_USABLE: [char; 2] = ['-', '+'];
 const RESERVED: [&str; 2] = ["reserved", "maint"];
 /// What sinfo adds to the state of a node in a reservation for maintenance.
 const IN_MAINTENANCE: char = '$';
-/// What sinfo adds to the state of a node that does not answer.
+/// Mark that sinfo adds to the state of a node that does not answer.
 const SILENT: char = '*';
 
 /// A node as sinfo shows it.

@@ -17,7 +17,7 @@ pub(crate) struct NotTaking {
 pub(crate) enum Away {
     /// It is drained, down or the like.
     State,
-    /// Its slurmd does not answer.
+    /// slurmd does not answer there.
     Silent,
     /// It is kept for the jobs of a reservation.
     Reserved {

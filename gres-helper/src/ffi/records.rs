@@ -129,7 +129,7 @@ record! {
 }
 
 record! {
-    /// Those locks that limits are read under [src/common/assoc_mgr.h].
+    /// Locks that limits are read under [src/common/assoc_mgr.h].
     pub(super) struct AllLocks, AllLocksLayout = "assoc_mgr_lock" {
         assoc: u32, at assoc_at;
         qos: u32, at qos_at;

@@ -77,7 +77,7 @@ fn said(done: &Done) -> Result<String, HarnessError> {
     Ok(lines.chain(done.stderr.lines()).collect::<Vec<_>>().join("; "))
 }
 
-/// One of the node's GPUs that jobs use, or `gpu` if they use none.
+/// Picks one of the node's GPUs that jobs use, or `gpu` if they use none.
 fn used(seen: &Seen, devices: &Devices, node: &str, gpu: u32) -> u32 {
     let tasks = seen.tasks.iter().filter(|task| task.node == node);
     let names = tasks.flat_map(|task| &task.devices).map(|name| devices.uuid(node, name));
@@ -112,7 +112,7 @@ impl ChaosRun<'_> {
         Ok(())
     }
 
-    /// What the node says when slurmctld knows whether it leaves the GPU out; `None`: it does not get to know.
+    /// Gives what the node says when slurmctld knows whether it leaves the GPU out; `None`: it does not get to know.
     fn told(&self, sick: &LeftOut, is_out: bool) -> Result<Option<Seen>, TaskError> {
         let begin = Instant::now();
         while begin.elapsed() < TELL {

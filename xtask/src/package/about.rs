@@ -21,7 +21,7 @@ pub(super) struct About {
     pub(super) compressed: bool,
     /// The processor.
     pub(super) arch: Arch,
-    /// Whether it is linked with the libraries of this machine's distribution.
+    /// True if it is linked with the libraries of this machine's distribution.
     pub(super) is_native: bool,
 }
 

@@ -50,7 +50,7 @@ pub enum Source {
 struct Text {
     text: String,
     source: Source,
-    /// Name and variable by which the user knows the option: its own, or those of [`Spec::OLD`].
+    /// Name and variable that the user has used: those of the option, or of [`Spec::OLD`].
     spec: &'static Spec,
 }
 

@@ -69,7 +69,7 @@ fn wrong(report: &Report, promise: Promise, reality: Reality) -> Option<String> 
     }
 }
 
-/// Whether a share has this percentage of its GPU's threads. On an instance of n of 7 slices that is 7/n times as many of the instance's;
+/// Tells whether a share has this percentage of its GPU's threads. On an instance of n of 7 slices that is 7/n times as many of the instance's;
 /// up to a sixth less or a fifth more, because slices have unlike numbers of SMs: 32 of 132 are two of an H100.
 fn has_threads(report: &Report, percent: u32) -> bool {
     let profile = report.devices.first().and_then(|name| report.visible.get(name)?.as_deref());

@@ -16,12 +16,12 @@ type JobRun = (u32, u32);
 #[derive(Debug)]
 pub(in crate::chaos) struct LeftOut {
     pub(in crate::chaos) node: String,
-    /// Its number, and its UUID.
+    /// Number and UUID of the GPU.
     pub(in crate::chaos) gpu: u32,
     uuid: String,
-    /// Whether the jobs that were on it are requeued.
+    /// True if the jobs that were on it are requeued.
     requeues: bool,
-    /// Whether a job may have been requeued for an earlier fault.
+    /// True if a job may have been requeued for an earlier fault.
     pub(in crate::chaos) is_disturbed: bool,
     /// When slurmctld knew it: seconds since 1970, and clock ticks since boot.
     since: (u64, u64),
@@ -98,7 +98,7 @@ impl LeftOut {
     }
 }
 
-/// What is wrong while the GPU is left out.
+/// Finds what is wrong while the GPU is left out.
 pub(in crate::chaos) fn sick_gpu(seen: &Seen, left_out: &LeftOut) -> Vec<Finding> {
     let mut found = Vec::new();
     let gpu = format!("{}: GPU {}", left_out.node, left_out.gpu);

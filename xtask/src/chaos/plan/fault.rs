@@ -121,7 +121,7 @@ pub(in crate::chaos) enum Fault {
 pub(in crate::chaos) enum Ailment {
     /// The driver reports an error with this Xid.
     Xid(u32),
-    /// The same, and the driver asks for a reset of the GPU.
+    /// Xid as above, and the driver asks for a reset of the GPU.
     AsksForReset(u32),
     /// An uncorrectable memory error.
     Ecc,

@@ -183,7 +183,7 @@ const AILMENTS: [Ailment; 10] = [
     Ailment::Told,
 ];
 
-/// One of these on a GPU that both nodes have.
+/// Draws one of these on a GPU that both nodes have.
 fn sick(dice: &mut Dice, all: &[Ailment]) -> Fault {
     let (node, gpu) = (node(dice), dice.below(4));
     Fault::GpuSick(node, gpu, all[dice.index(all.len())])
@@ -195,7 +195,7 @@ fn clock(dice: &mut Dice, sign: i64) -> Fault {
     Fault::Clock(node, sign * i64::from(dice.between(60, 240)))
 }
 
-/// One of each kind; those that hit slurmctld and slurmd, and unhealthy GPUs, come twice as often.
+/// Faults, one of each kind; those that hit slurmctld and slurmd, and unhealthy GPUs, come twice as often.
 const FAULTS: [fn(&mut Dice) -> Fault; 45] = [
     |d| Fault::Cancel(JobState::Pending, pick(d)),
     |d| Fault::Cancel(JobState::Running, pick(d)),

@@ -110,7 +110,7 @@ fn on(node: &str, slices: u64) -> Vec<(String, Amount)> {
     vec![(node.to_owned(), amount(0, slices))]
 }
 
-/// What is kept of each limit is what its jobs have.
+/// Checks that the sum of each limit is that of its jobs.
 fn assert_adds_up(running: &RunningJobs) {
     for sums in running.sums.values() {
         assert_eq!(sums.all, sums.jobs.values().copied().sum());

@@ -495,7 +495,7 @@ pub(crate) fn kind(job: &QueuedJob) -> Option<&'static str> {
         Some(Isolation::Auto) => "auto",
         Some(Isolation::Mig(_)) => "mig",
         Some(Isolation::Mps) => "mps",
-        Some(Isolation::Tasks { .. }) => "tasks",
+        Some(Isolation::Tasks { .. }) => "gpu-tasks",
         Some(Isolation::Whole) => "whole",
         Some(Isolation::None) | None if tres(job).gpu_entries().is_empty() => return None,
         Some(Isolation::None) | None => "plain",

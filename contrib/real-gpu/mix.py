@@ -14,8 +14,8 @@ import time
 DATA = pathlib.Path(__file__).resolve().parents[2] / "crates/study/case-study/data"
 WAYS = {
     "whole": ("plain", lambda mib: ["--gpus=1"]),
-    "tasks": ("pass", lambda mib: ["--gpu-isolation=tasks"]),
-    "declared": ("plain", lambda mib: ["--gpu-isolation=tasks", f"--gpu-mem={mib + 100}M"]),
+    "tasks": ("pass", lambda mib: ["--gpu-isolation=gpu-tasks"]),
+    "declared": ("plain", lambda mib: ["--gpu-isolation=gpu-tasks", f"--gpu-mem={mib + 100}M"]),
     "mps": ("plain", lambda mib: ["--gpu-isolation=mps", f"--gpu-mem={mib + 700}M"]),
 }
 JOB = """#!/bin/sh

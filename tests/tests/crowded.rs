@@ -237,7 +237,7 @@ fn a_process_that_calls_itself_an_mps_server_is_ended_like_any_other() {
     let with = "[tasks]\noveruse = \"end\"\n[mps]\n";
     templates.tessera = templates.tessera.replace("[mps]\nshare_between_users = false\n", with);
     on(&mut builder().templates(templates).start().unwrap(), |cluster| {
-        let options = ["--gpu-isolation=tasks:probes", "--gpu-mem=2G", "-w", "n1"];
+        let options = ["--gpu-isolation=gpu-tasks:probes", "--gpu-mem=2G", "-w", "n1"];
         let job = cluster.sbatch(User::Alice, &options, NAMED).unwrap();
         let file = cluster.layout().jobs().join("named");
         let pid = wait_for("the process to be named", PATIENCE, || {

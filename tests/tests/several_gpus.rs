@@ -108,7 +108,7 @@ fn the_same_number_on_two_nodes(cluster: &Cluster) {
 /// One seat, on one of the three GPUs that the job's tasks may use.
 fn tasks_reach_three_gpus(cluster: &Cluster) {
     let script = "srun -Q sh -c 'nvidia-smi -L; echo gpus=$(nvidia-smi -L | grep -c ^GPU)'\necho looked\nexec sleep 600";
-    let options = ["-w", "n1", "--gpu-isolation=tasks:probes"];
+    let options = ["-w", "n1", "--gpu-isolation=gpu-tasks:probes"];
     let job = cluster.sbatch(User::Alice, &options, script).unwrap();
     let saw = looked(cluster, job);
     assert_eq!(variable(&saw, "gpus").as_deref(), Some("3"), "a step reaches all of them: {saw}");

@@ -131,7 +131,7 @@ fn an_instance_ends_by_itself(cluster: &Cluster) {
 /// Of GPU tasks each process has the memory, and each is counted by the broker.
 fn tasks_are_counted_each(cluster: &Cluster) {
     let idle = used(cluster, "n2");
-    let options = ["--gpu-isolation=tasks", "--gpu-mem=3G", "-w", "n2"];
+    let options = ["--gpu-isolation=gpu-tasks", "--gpu-mem=3G", "-w", "n2"];
     let ranks = Ranks::start(cluster, "tasks", &options, BY_SRUN);
     let took = ranks.took();
     assert!(took.iter().all(|mib| *mib + CHUNK_MIB > ASKED_MIB), "{took:?}");

@@ -81,7 +81,7 @@ fn all_over(cluster: &Cluster, node: &str) {
 fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool() {
     let mut cluster = cluster("", "");
     on(&mut cluster, |cluster| {
-        let options = ["--gpu-isolation=tasks", "--gpu-mem=3G", "-n2", "-w", "n2"];
+        let options = ["--gpu-isolation=gpu-tasks", "--gpu-mem=3G", "-n2", "-w", "n2"];
         let first = cluster.sbatch(User::Alice, &options, &stays()).unwrap();
         let saw = looked(cluster, first);
         let socket = variable(&saw, "TESSERA_TASK_SOCKET").unwrap();
@@ -94,7 +94,7 @@ fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool() {
         let tres = cluster.job(first).unwrap().get("TresPerNode").to_owned();
         assert!(tres.contains("shard:2"), "{tres}");
         // The second job of the same user joins; its programs ask by themselves.
-        let options = ["--gpu-isolation=tasks:probes", "-w", "n2"];
+        let options = ["--gpu-isolation=gpu-tasks:probes", "-w", "n2"];
         let second = cluster.sbatch(User::Alice, &options, &stays()).unwrap();
         let saw = looked(cluster, second);
         assert_eq!(variable(&saw, "LD_PRELOAD"), None, "{saw}");
@@ -108,7 +108,7 @@ fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool() {
         let saw = looked(cluster, other);
         assert!(variable(&saw, "CUDA_MPS_PIPE_DIRECTORY").unwrap().ends_with("/mps/gpu1/pipe"), "{saw}");
         let refused =
-            cluster.try_sbatch(User::Bob, &["--gpu-isolation=tasks", "-n5", "-w", "n2"], "true").unwrap();
+            cluster.try_sbatch(User::Bob, &["--gpu-isolation=gpu-tasks", "-n5", "-w", "n2"], "true").unwrap();
         assert!(
             refused.stderr.contains("v100-16gb has at most 4 seats where 5 are needed"),
             "{}",
@@ -140,7 +140,7 @@ fn a_step_finds_a_broker_that_was_killed() {
             cluster.layout().jobs().display()
         );
         let job = cluster
-            .sbatch(User::Alice, &["--gpu-isolation=tasks", "--gpu-mem=1G", "-w", "n2"], &script)
+            .sbatch(User::Alice, &["--gpu-isolation=gpu-tasks", "--gpu-mem=1G", "-w", "n2"], &script)
             .unwrap();
         looked(cluster, job);
         let status = cluster.layout().at("nodes").join("n2/run");
@@ -151,7 +151,7 @@ fn a_step_finds_a_broker_that_was_killed() {
         }
         // The site's own number of seats on a GPU that is not cut.
         let refused =
-            cluster.try_sbatch(User::Bob, &["--gpu-isolation=tasks", "-n3", "-w", "n2"], "true").unwrap();
+            cluster.try_sbatch(User::Bob, &["--gpu-isolation=gpu-tasks", "-n3", "-w", "n2"], "true").unwrap();
         assert!(refused.stderr.contains("has at most 2 seats where 3 are needed"), "{}", refused.stderr);
         for pid in [before.parent, before.child] {
             lab::command::run(std::process::Command::new("kill").args(["-9", &pid.to_string()])).unwrap();
@@ -184,7 +184,7 @@ fn isolated_jobs_have_their_instances_beside_the_pool() {
         // Two users' jobs in one pool, which the site allows here, until it has no instance left.
         let mut pool_jobs = Vec::new();
         for (user, limit) in [(User::Alice, "-t90"), (User::Bob, "-t90"), (User::Alice, "-t60")] {
-            let options = ["--gpu-isolation=tasks:probes", "-n4", limit, "-w", "n1"];
+            let options = ["--gpu-isolation=gpu-tasks:probes", "-n4", limit, "-w", "n1"];
             let job = cluster.sbatch(user, &options, &stays()).unwrap();
             let saw = looked(cluster, job);
             assert!(!variable(&saw, "NVIDIA_VISIBLE_DEVICES").unwrap_or_default().contains(own), "{saw}");
@@ -210,7 +210,7 @@ fn isolated_jobs_have_their_instances_beside_the_pool() {
         // claimed one.
         cancel(cluster, pool_jobs[0]);
         let late = cluster
-            .sbatch(User::Alice, &["--gpu-isolation=tasks:probes", "-n1", "-t5", "-w", "n1"], &stays())
+            .sbatch(User::Alice, &["--gpu-isolation=gpu-tasks:probes", "-n1", "-t5", "-w", "n1"], &stays())
             .unwrap();
         let of_late = variable(&looked(cluster, late), "NVIDIA_VISIBLE_DEVICES").unwrap();
         assert!(cluster.job(late).unwrap().get("Scheduler").contains("Backfill"), "{:?}", cluster.job(late));

@@ -217,9 +217,9 @@ fn help() {
       -h, --help              Print help (see more with '--help')
 
     Request, as for sbatch:
-          --gpu-isolation <KIND>     auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, tasks,
-                                     tasks:probes, whole or slurm
-          --gpu-mem <SIZE>           Memory per instance or share, or per process for tasks, such as 10G
+          --gpu-isolation <KIND>     auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, gpu-tasks,
+                                     gpu-tasks:probes, whole or slurm
+          --gpu-mem <SIZE>           Memory per instance or share, or per process of gpu-tasks, such as 10G
           --gpu-instances <N>        MIG instances per node (2) or for each Slurm task (1/task)
           --gpu-sms <PERCENT>        Least percentage of the GPU's SMs; a share is limited to it as well
           --gpu-pattern <SHAPE>      How whole GPUs talk to each other: ring, tree, chain, star, all,
@@ -235,7 +235,7 @@ fn help() {
           --gpu-wait <GBPS,TIME>     Wait for whole GPUs above a predicted bandwidth, such as
                                      25GB/s,20:00, or none
           --gpu-power <WATTS>        Power cap of each GPU, such as 200
-          --ntasks-per-node <N>      Slurm tasks per node: a job of kind tasks takes a seat for each
+          --ntasks-per-node <N>      Slurm tasks per node: a gpu-tasks job takes a seat for each
       -n, --ntasks <N>               Slurm tasks of the job
       -N, --nodes <N>                Nodes of the job, such as 2 or 2-4: what is explained is its part
                                      on each of them
@@ -318,7 +318,7 @@ fn usage_errors() {
     exit 1
     ");
     assert_snapshot!(run("explain --gpu-isolation=mug"), @r"
-    stderr: tessera: refused at submission: --gpu-isolation=mug: is unknown: did you mean mig? expected auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, tasks, tasks:probes, whole or slurm, such as mig:2g.10gb
+    stderr: tessera: refused at submission: --gpu-isolation=mug: is unknown: did you mean mig? expected auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, gpu-tasks, gpu-tasks:probes, whole or slurm, such as mig:2g.10gb
     exit 1
     ");
 }

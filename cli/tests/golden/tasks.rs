@@ -31,13 +31,13 @@ fn a_layout_shows_seats_and_claims() {
 #[test]
 fn an_explanation_says_why_a_device_is_not_joined() {
     let busy = "tessera gpu0=mig[1g.6gb@0:tasks[job12*3,job13*1],1g.6gb@1:tasks[job13*2>job20],2g.12gb@2:job9] gpu1=free";
-    let ask = ["explain", "--gpu-isolation=tasks", "--gpu-mem=3G", "--ntasks-per-node=2", "--busy", busy];
+    let ask = ["explain", "--gpu-isolation=gpu-tasks", "--gpu-mem=3G", "--ntasks-per-node=2", "--busy", busy];
     assert_snapshot!(run(&ask), @r"
     n1: 2 seats on 1g.6gb at slice 0 of GPU 1: the first in the pool there
       weighed: loses 3 placements, opens an unused GPU
     counts in Slurm as gres/shard:2 per node
     memory: 3.0 GB for each process (library, cooperative)
-      tasks 1 of 4 memory slices, chosen
+      gpu-tasks 1 of 4 memory slices, chosen
         GPU 0
           1g.6gb at 1: no: claimed by job 20, which gets it next
           no: 0 seats free, 2 asked
@@ -57,6 +57,6 @@ fn an_explanation_says_why_a_device_is_not_joined() {
 
 #[test]
 fn a_site_without_a_pool_refuses() {
-    let out = Site::new().run(&["explain", "--node", "n1", "--gpu-isolation=tasks"]);
+    let out = Site::new().run(&["explain", "--node", "n1", "--gpu-isolation=gpu-tasks"]);
     assert!(out.contains("this site has no pool of GPU tasks ([tasks] in tessera.toml)"), "{out}");
 }

@@ -82,7 +82,8 @@ impl Way {
     }
 
     fn options(self, is_isolated: bool) -> Vec<&'static str> {
-        let kind = if is_isolated { "--gpu-isolation=mig:1g.6gb" } else { "--gpu-isolation=tasks:probes" };
+        let kind =
+            if is_isolated { "--gpu-isolation=mig:1g.6gb" } else { "--gpu-isolation=gpu-tasks:probes" };
         let mut options = vec!["-t2", if self == Way::Static { "--gres=gpu:1" } else { kind }];
         if self.partitions().len() > 1 {
             options.push(if is_isolated { "--partition=isolated" } else { "--partition=shared" });

@@ -123,7 +123,7 @@ pub(super) const SINGLE: [(User, JobKind); 11] = [
         User::Bob,
         kind(
             "tasks: the first of a GPU",
-            &["-w", "n2", "--gpu-isolation=tasks:probes", "--gpu-mem=9G"],
+            &["-w", "n2", "--gpu-isolation=gpu-tasks:probes", "--gpu-mem=9G"],
             &["-w", "n2", "--gres=shard:1"],
         ),
     ),
@@ -131,7 +131,7 @@ pub(super) const SINGLE: [(User, JobKind); 11] = [
         User::Alice,
         kind(
             "tasks: joining",
-            &["-w", "n2", "--gpu-isolation=tasks:probes", "--gpu-mem=3G"],
+            &["-w", "n2", "--gpu-isolation=gpu-tasks:probes", "--gpu-mem=3G"],
             &["-w", "n2", "--gres=shard:1"],
         ),
     ),

@@ -24,7 +24,7 @@ const HOLDERS: [JobKind; 3] = [
     },
     JobKind {
         name: "",
-        ours: &["-w", "n2", "--gpu-isolation=tasks:probes", "--gpu-mem=3G"],
+        ours: &["-w", "n2", "--gpu-isolation=gpu-tasks:probes", "--gpu-mem=3G"],
         stock: &["-w", "n2", "--gres=shard:1"],
     },
     JobKind {

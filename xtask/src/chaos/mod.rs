@@ -57,7 +57,7 @@ pub(crate) struct Chaos {
     /// Leave out faults of this name, such as `broken-file`; the rest of the sequence stays the same
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(NAMES), hide_possible_values = true)]
     without: Vec<String>,
-    /// How many GPUs the tasks of a job with --gpu-isolation=tasks may use: `gpus_per_job` in `[tasks]`
+    /// How many GPUs the tasks of a job with --gpu-isolation=gpu-tasks may use: `gpus_per_job` in `[tasks]`
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus_per_job: u32,
     /// Print the sequence and start nothing

@@ -112,7 +112,7 @@ fn grant_json(grant: &Grant) -> Value {
                 };
                 json!({ "gpu": s.on.gpu().0, "instance": instance, "seats": s.seats })
             };
-            let mut value = json!({ "kind": "tasks", "seats": tasks.seats(), "mem_mib": tasks.mem_mib, "probes": tasks.probes });
+            let mut value = json!({ "kind": "gpu-tasks", "seats": tasks.seats(), "mem_mib": tasks.mem_mib, "probes": tasks.probes });
             match &tasks.on {
                 TaskDevices::Pool(pool) => value["devices"] = pool.iter().map(place).collect(),
                 TaskDevices::Own { gpus, .. } => value["gpus"] = gpus.iter().map(|g| g.0).collect(),

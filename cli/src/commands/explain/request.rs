@@ -13,12 +13,12 @@ use crate::slurm::constraint::Constraint;
 #[derive(Args)]
 #[command(next_help_heading = "Request, as for sbatch")]
 pub(crate) struct GpuOptions {
-    /// auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, tasks, tasks:probes, whole or slurm
+    /// auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, gpu-tasks, gpu-tasks:probes, whole or slurm
     ///
     /// Default: auto, or whole if only GPUs, a pattern or bandwidth are given.
     #[arg(long, value_name = "KIND", allow_hyphen_values = true)]
     gpu_isolation: Option<String>,
-    /// Memory per instance or share, or per process for tasks, such as 10G
+    /// Memory per instance or share, or per process of gpu-tasks, such as 10G
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     gpu_mem: Option<String>,
     /// MIG instances per node (2) or for each Slurm task (1/task)
@@ -59,7 +59,7 @@ pub(crate) struct GpuOptions {
 pub(crate) struct RequestArgs {
     #[command(flatten)]
     gpu: GpuOptions,
-    /// Slurm tasks per node: a job of kind tasks takes a seat for each
+    /// Slurm tasks per node: a gpu-tasks job takes a seat for each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     ntasks_per_node: Option<u32>,
     /// Slurm tasks of the job

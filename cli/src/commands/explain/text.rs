@@ -112,9 +112,11 @@ fn block(explained: &Explained, counted: Option<&Counted>) -> String {
         let _ = writeln!(text, "  weighed: {scores}");
     }
     text.push_str(&notes(explained, counted));
-    for tried in &decision.report.kinds {
+    let kinds = &decision.report.kinds;
+    let width = kinds.iter().map(|tried| tried.kind.name().len()).fold(5, usize::max);
+    for tried in kinds {
         let chosen = if tried.chosen { ", chosen" } else { "" };
-        let _ = writeln!(text, "  {:5} {}{chosen}", tried.kind.name(), outcome(tried));
+        let _ = writeln!(text, "  {:width$} {}{chosen}", tried.kind.name(), outcome(tried));
         text.push_str(&candidates(decision, tried.kind));
     }
     if decision.report.omitted > 0 {

@@ -4,7 +4,7 @@ use clap::Args;
 
 /// Show who holds and waits for what in this node's pool of GPU tasks
 ///
-/// The pool is the devices that jobs with --gpu-isolation=tasks share. The first table has a line for each device: its memory,
+/// The pool is the devices that jobs with --gpu-isolation=gpu-tasks share. The first table has a line for each device: its memory,
 /// what is promised to tasks (LEASED), what contexts and overuse take (OVERHEAD), what processes that have ended still hold
 /// (QUARANTINED), the warps of its tasks, and the processes on it. The second has a line for each GPU task. Run it as root on
 /// the node.

@@ -52,7 +52,7 @@ impl Spec {
             name: "gpu-isolation",
             env: "TESSERA_GPU_ISOLATION",
             arginfo: "kind",
-            usage: "[tessera] narrows the choice to mig, mig:PROFILE, mps, tasks, whole or slurm (default: auto if --gpu-mem is given)",
+            usage: "[tessera] narrows the choice to mig, mig:PROFILE, mps, gpu-tasks, whole or slurm (default: auto if --gpu-mem is given)",
         },
         Spec {
             opt: Opt::Mem,
@@ -60,7 +60,7 @@ impl Spec {
             env: "TESSERA_GPU_MEM",
             arginfo: "size",
             usage: "[tessera] GPU memory that the job needs, such as 10G: it gets the smallest piece of a GPU that has so much \
-                    (of each MIG instance; of an mps share on each node; of each process for tasks)",
+                    (of each MIG instance; of an mps share on each node; of each process for gpu-tasks)",
         },
         Spec {
             opt: Opt::Instances,

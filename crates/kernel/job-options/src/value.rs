@@ -121,7 +121,7 @@ fn isolation(text: &str) -> Result<Isolation, String> {
 /// Says what a user may have meant by a text that is no isolation.
 fn meant(text: &str) -> Option<String> {
     if let Some((kind, size)) = text.split_once(':')
-        && ["mig", "mps", "tasks"].contains(&kind.to_ascii_lowercase().as_str())
+        && ["mig", "mps", "gpu-tasks"].contains(&kind.to_ascii_lowercase().as_str())
         && parse_mib(size).is_ok()
     {
         let kind = kind.to_ascii_lowercase();

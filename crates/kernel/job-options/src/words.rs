@@ -24,7 +24,7 @@ impl Opt {
 
 /// The kinds, and the profiles of all models that Tessera knows.
 fn isolations() -> Vec<String> {
-    let kinds = ["auto", "mig", "mps", "tasks", "tasks:probes", "whole", "slurm"].map(str::to_owned);
+    let kinds = ["auto", "mig", "mps", "gpu-tasks", "gpu-tasks:probes", "whole", "slurm"].map(str::to_owned);
     let all = || Model::all().iter().flat_map(|model| &model.profiles);
     let mut profiles: Vec<String> = all().map(|p| format!("mig:{}", p.name)).collect();
     profiles

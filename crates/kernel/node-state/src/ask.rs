@@ -101,7 +101,7 @@ impl Kind {
         match self {
             Self::Mig => "mig",
             Self::Mps => "mps",
-            Self::Tasks => "tasks",
+            Self::Tasks => "gpu-tasks",
             Self::Whole => "whole",
         }
     }

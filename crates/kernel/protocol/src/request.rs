@@ -34,7 +34,7 @@ pub enum Isolation {
 impl Isolation {
     /// The values that a user may type, for messages.
     pub const ACCEPTED: &str =
-        "auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, tasks, tasks:probes, whole or slurm";
+        "auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, gpu-tasks, gpu-tasks:probes, whole or slurm";
 
     /// Reads what a user types after `--gpu-isolation=`. A profile's name is checked only for its characters: which
     /// profiles exist depends on the node.
@@ -47,8 +47,9 @@ impl Isolation {
             "auto" => Ok(Self::Auto),
             "mig" => Ok(Self::Mig(None)),
             "mps" => Ok(Self::Mps),
-            "tasks" => Ok(Self::Tasks { probes: false }),
-            "tasks:probes" => Ok(Self::Tasks { probes: true }),
+            // The names before 0.1. Requests on their way still have them.
+            "gpu-tasks" | "tasks" => Ok(Self::Tasks { probes: false }),
+            "gpu-tasks:probes" | "tasks:probes" => Ok(Self::Tasks { probes: true }),
             "whole" => Ok(Self::Whole),
             "slurm" => Ok(Self::None),
             _ => {
@@ -93,8 +94,8 @@ impl fmt::Display for Isolation {
             Self::Mig(Some(part)) if split_compute_name(part).is_some() => write!(f, "mig-shared:{part}"),
             Self::Mig(Some(profile)) => write!(f, "mig:{profile}"),
             Self::Mps => f.write_str("mps"),
-            Self::Tasks { probes: false } => f.write_str("tasks"),
-            Self::Tasks { probes: true } => f.write_str("tasks:probes"),
+            Self::Tasks { probes: false } => f.write_str("gpu-tasks"),
+            Self::Tasks { probes: true } => f.write_str("gpu-tasks:probes"),
             Self::Whole => f.write_str("whole"),
             Self::None => f.write_str("slurm"),
         }
@@ -127,13 +128,13 @@ pub struct Request {
     pub isolation: Isolation,
     /// True if the user named the isolation. If not, it follows from other options, and the site's default may replace it.
     pub isolation_typed: bool,
-    /// Memory per instance, share or GPU, or that each process of a `tasks` job takes, MiB; `None`: any.
+    /// Memory per instance, share or GPU, or that each process of a `gpu-tasks` job takes, MiB; `None`: any.
     pub mem_mib: Option<u64>,
     /// Instances per node, from 1; where [`Self::per_task`], for each Slurm task on the node.
     pub instances: u32,
     /// True if instances are counted per Slurm task. slurmctld, which knows the tasks, makes a number per node of it.
     pub per_task: bool,
-    /// For `tasks`: Slurm tasks per node, from 1, as slurmctld counts them.
+    /// For `gpu-tasks`: Slurm tasks per node, from 1, as slurmctld counts them.
     pub seats: u32,
     /// Percent of the GPU's SMs, 1 to 100: the most for an MPS share, the least for a MIG instance.
     pub threads: Option<u8>,

@@ -41,7 +41,7 @@ fn limit(table: TableReader<'_, '_>, models: &[&Model]) -> Limit {
     let isolations = table.strings("isolation").map(|list| {
         let one = |At { value, span }: At<String>| match isolation(&value, models) {
             Ok(Isolation::Auto | Isolation::None) => {
-                let hint = "use mig, mig:PROFILE, mig-shared:INSTANCE, mps, tasks or whole".to_owned();
+                let hint = "use mig, mig:PROFILE, mig-shared:INSTANCE, mps, gpu-tasks or whole".to_owned();
                 table.errors.push(span, format!("isolation cannot be limited to {value}"), Some(hint));
                 None
             }

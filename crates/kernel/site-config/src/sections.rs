@@ -19,7 +19,7 @@ const KINDS: &[(&str, Isolation)] =
 const LISTED_KINDS: &[(&str, Isolation)] = &[
     ("mig", Isolation::Mig(None)),
     ("mps", Isolation::Mps),
-    ("tasks", Isolation::Tasks { probes: false }),
+    ("gpu-tasks", Isolation::Tasks { probes: false }),
     ("whole", Isolation::Whole),
 ];
 
@@ -67,17 +67,19 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
     read
 }
 
-/// Reads `auto`: some of `mig`, `mps`, `tasks`, `whole`, each at most once. `pool`: the site has a pool of GPU tasks.
+/// Reads `auto`: some of `mig`, `mps`, `gpu-tasks`, `whole`, each at most once. `pool`: the site has a pool of GPU tasks.
 fn kinds(table: &TableReader<'_, '_>, pool: bool) -> Option<Vec<Isolation>> {
     let mut kinds = Vec::new();
     let words = table.strings("auto")?;
     for At { value, span } in &words {
+        // The name before 0.1.
+        let value = if value == "tasks" { "gpu-tasks" } else { value.as_str() };
         match pick("auto", value, if pool { LISTED_KINDS } else { KINDS }) {
-            Err(_) if value == "tasks" => {
+            Err(_) if value == "gpu-tasks" => {
                 let hint = "add [tasks], which may be empty".to_owned();
                 table.errors.push(
                     span.clone(),
-                    "auto lists tasks, but the site has no pool of them",
+                    "auto lists gpu-tasks, but the site has no pool of them",
                     Some(hint),
                 );
             }
@@ -97,7 +99,7 @@ fn kinds(table: &TableReader<'_, '_>, pool: bool) -> Option<Vec<Isolation>> {
 
 /// Reads an isolation. If it names a profile, some node must have that.
 pub(crate) fn isolation(text: &str, models: &[&Model]) -> Read<Isolation> {
-    let words = ["auto", "mig", "mig:PROFILE", "mig-shared:INSTANCE", "mps", "tasks", "whole", "slurm"]
+    let words = ["auto", "mig", "mig:PROFILE", "mig-shared:INSTANCE", "mps", "gpu-tasks", "whole", "slurm"]
         .map(|w| (w, ()));
     let Ok(read) = Isolation::parse(text) else {
         if let Some(renamed) = Isolation::renamed(text) {

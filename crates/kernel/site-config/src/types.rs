@@ -24,7 +24,7 @@ pub struct SiteConfig {
     pub defaults: Defaults,
     /// `[mps]`: how GPUs are shared.
     pub mps: Mps,
-    /// `[tasks]`: the pool of GPU tasks; `None`: jobs cannot have `tasks` here.
+    /// `[tasks]`: the pool of GPU tasks; `None`: jobs cannot have `gpu-tasks` here.
     pub tasks: Option<Tasks>,
     /// `[node]`, with `%n` not yet replaced: see [`NodeSettings::for_node`].
     pub node: NodeSettings,

@@ -31,7 +31,7 @@ fn only_a_site_with_the_section_has_a_pool() {
 #[test]
 fn every_key_is_read() {
     let text = "[tasks]\npolicy = \"alg3\"\nworkers_per_slice = 6\ncontext_mib = 300\ngpus_per_job = 8\noveruse = \"end\"\nlog = \"/l/%n\"\n\
-                [defaults]\nauto = [\"tasks\", \"mig\"]";
+                [defaults]\nauto = [\"gpu-tasks\", \"mig\"]";
     let config = read(text).unwrap();
     assert_eq!(config.policy().auto, [Kind::Tasks, Kind::Mig]);
     let tasks = config.tasks.unwrap().for_node("n1");
@@ -47,7 +47,7 @@ fn errors_say_what_would_work() {
     let why = |text: &str| read(text).unwrap_err().join("\n");
     let no_pool = why("[defaults]\nauto = [\"tasks\"]");
     assert!(
-        no_pool.contains("auto lists tasks, but the site has no pool") && no_pool.contains("add [tasks]"),
+        no_pool.contains("auto lists gpu-tasks, but the site has no pool") && no_pool.contains("add [tasks]"),
         "{no_pool}"
     );
     assert!(why("[tasks]\nworkers_per_slice = 49").contains("use 1 to 48"));
@@ -63,7 +63,7 @@ fn a_limit_on_memory_needs_to_know_the_memory() {
     let limit = &config.limits[0];
     let tasks = |probes| Request::new(Isolation::Tasks { probes });
     let why = limit.refusal(&tasks(true)).unwrap();
-    assert!(why.starts_with("--gpu-isolation=tasks:probes needs --gpu-mem in partition p"), "{why}");
+    assert!(why.starts_with("--gpu-isolation=gpu-tasks:probes needs --gpu-mem in partition p"), "{why}");
     assert_eq!(limit.refusal(&Request { mem_mib: Some(1000), ..tasks(false) }), None);
     assert!(limit.refusal(&Request { mem_mib: Some(9000), ..tasks(false) }).is_some());
     assert!(limit.refusal(&Request::new(Isolation::Mps)).is_some());

@@ -60,5 +60,5 @@ fn a_mix_of_jobs_is_submitted_and_what_failed_is_named() {
     assert!(told.contains("\n| declared | 16 of 16 | "), "{told}");
     let asked = fs::read_to_string(dir.path().join("asked")).unwrap();
     assert!(asked.lines().all(|call| call.starts_with("--parsable -c1 -o ")), "{asked}");
-    assert!(asked.contains(" --gpu-isolation=tasks --gpu-mem=13676M\n"), "lavaMD-120: {asked}");
+    assert!(asked.contains(" --gpu-isolation=gpu-tasks --gpu-mem=13676M\n"), "lavaMD-120: {asked}");
 }

@@ -1,4 +1,4 @@
-//! `tessera-broker`: one per node while it has jobs of kind `tasks`.
+//! `tessera-broker`: one per node while it has jobs of kind `gpu-tasks`.
 
 #![forbid(unsafe_code)]
 

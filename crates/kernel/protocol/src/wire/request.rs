@@ -128,6 +128,8 @@ fn parse_counters(value: &str) -> Result<Vec<AppCounters>, WireError> {
 fn isolation_word(isolation: &Isolation) -> String {
     match isolation {
         Isolation::None => "none".to_owned(),
+        Isolation::Tasks { probes: false } => "tasks".to_owned(),
+        Isolation::Tasks { probes: true } => "tasks:probes".to_owned(),
         Isolation::Mig(Some(name)) => format!("mig:{name}"),
         typed => typed.to_string(),
     }

@@ -139,7 +139,7 @@ fn limits() {
                   ^~~~~~~~~~~~~~  hint: did you mean 1g.5gb+me? `tessera profiles` lists all
     tessera.toml:3:33: isolation cannot be limited to auto
     isolation = ["mig:1g.10gb.me", "auto"]
-                                    ^~~~  hint: use mig, mig:PROFILE, mig-shared:INSTANCE, mps, tasks or whole
+                                    ^~~~  hint: use mig, mig:PROFILE, mig-shared:INSTANCE, mps, gpu-tasks or whole
     tessera.toml:4:12: max_mem = "lots" is not a number with a suffix K, M, G or T
     max_mem = "lots"
                ^~~~  hint: write a size such as "10G"

@@ -77,7 +77,7 @@ fn variable(name: &CStr) -> Option<OsString> {
     (!value.is_null()).then(|| OsString::from_vec(unsafe { CStr::from_ptr(value) }.to_bytes().to_vec()))
 }
 
-/// This process's state; `None` outside a job of kind `tasks`.
+/// This process's state; `None` outside a job of kind `gpu-tasks`.
 pub(super) fn process() -> Option<&'static Process> {
     let known = PROCESS.load(Ordering::Acquire);
     // SAFETY: the pointer is null or from `Box::into_raw` below, and what it points to is never freed.

@@ -90,7 +90,7 @@ fn explain_devices(ordinal: c_int) {
     let Some(held) = process::process().and_then(Process::held) else { return };
     if !IS_SAID.swap(true, Ordering::Relaxed) {
         tell(&format!(
-            "this program asks for GPU {ordinal}, but a program of a job with --gpu-isolation=tasks sees one device, {}, as \
+            "this program asks for GPU {ordinal}, but a program of a job with --gpu-isolation=gpu-tasks sees one device, {}, as \
              its GPU 0. For several: compile it with tessera-clang++ and submit with --gpus-per-node, or submit with \
              --gpu-isolation=whole.",
             held.uuid

@@ -12,7 +12,6 @@ use common::{builder, on};
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, JobId, User, paths};
-use slurm_releases::Release;
 use task_control::Status;
 use task_control::status::TaskState;
 
@@ -21,10 +20,10 @@ const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"v100-16gb\"\ncount = 2\n
                      [[nodes]]\nnames = \"n2\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"on\"\n";
 const GB: u64 = 1_000_000_000;
 
-fn cluster(release: Release, tasks: &str) -> Cluster {
+fn cluster(tasks: &str) -> Cluster {
     let mut templates = Templates::for_nodes(NODES).unwrap();
     templates.tessera = templates.tessera.replace("[mps]\n", &format!("[tasks]\n{tasks}[mps]\n"));
-    let cluster = builder().slurm(release).templates(templates).start().unwrap();
+    let cluster = builder().templates(templates).start().unwrap();
     let at = |name: &str| cluster.layout().at(name);
     let source = paths::workspace().join("tests/programs/tasks.c");
     let mut cc = Command::new("cc");
@@ -81,7 +80,7 @@ fn device_of(text: &str, mem: u64) -> String {
 /// memory, the two kernels of either kind go to two devices, whichever device each program would have named.
 fn figure_1(cluster: &Cluster) {
     let options =
-        ["--gpu-isolation=tasks:probes", "--gpus-per-node=2", "-n2", "--overcommit", "-t5", "-w", "n1"];
+        ["--gpu-isolation=gpu-tasks:probes", "--gpus-per-node=2", "-n2", "--overcommit", "-t5", "-w", "n1"];
     let (second, go) = (mark(cluster, "second"), mark(cluster, "go"));
     let (go, second) = (go.display(), second.display());
     // Each rank is one application. Sizes differ by a megabyte so that the lines can be told apart.
@@ -133,7 +132,7 @@ fn figure_3_for_mig(cluster: &Cluster) {
     // The first declares what it needs at most, and so opens an instance of 10 GB; it holds it until all others wait.
     let pool = |mem: u64, most: &str, words: &str| {
         let script = format!("gpu-tasks task {mem} 128 64 {words} end");
-        let options = ["--gpu-isolation=tasks:probes", most, "-t5", "-w", "n2", "--overcommit"];
+        let options = ["--gpu-isolation=gpu-tasks:probes", most, "-t5", "-w", "n2", "--overcommit"];
         cluster.sbatch(User::Alice, &options, &script).unwrap()
     };
     let wait = format!("until {}", go.display());
@@ -165,7 +164,7 @@ fn figure_3_for_mig(cluster: &Cluster) {
 
 /// A job that is cancelled while its task waits leaves the queue, and a fork, an exec and threads are served.
 fn life_of_processes(cluster: &Cluster) {
-    let options = ["--gpu-isolation=tasks:probes", "-t5", "-w", "n1"];
+    let options = ["--gpu-isolation=gpu-tasks:probes", "-t5", "-w", "n1"];
     let go = mark(cluster, "go4");
     let hold = format!("gpu-tasks task 15000000000 32 8 until {} end", go.display());
     let holder = cluster.sbatch(User::Alice, &options, &hold).unwrap();
@@ -197,7 +196,7 @@ fn life_of_processes(cluster: &Cluster) {
 /// A process that takes memory which nobody promised it, because it never asks: others get that much less, and its job's log
 /// names it.
 fn named_in_the_jobs_log(cluster: &Cluster) {
-    let options = ["--gpu-isolation=tasks:probes", "-t5", "-w", "n1"];
+    let options = ["--gpu-isolation=gpu-tasks:probes", "-t5", "-w", "n1"];
     let go = mark(cluster, "go5");
     let script = format!("gpu-tasks static 0 3000000000 until {}\necho static ended", go.display());
     let charged = cluster.sbatch(User::Alice, &options, &script).unwrap();
@@ -222,7 +221,7 @@ fn named_in_the_jobs_log(cluster: &Cluster) {
 
 /// The broker's child, its parent or both are killed under live jobs: holders run on, waiters are served.
 fn broker_killed_under_jobs(cluster: &Cluster) {
-    let options = ["--gpu-isolation=tasks:probes", "-n4", "--overcommit", "-t5", "-w", "n1"];
+    let options = ["--gpu-isolation=gpu-tasks:probes", "-n4", "--overcommit", "-t5", "-w", "n1"];
     // Eight tasks of 3 GB for the 16 GB of one GPU: some always wait.
     let script = "for i in 1 2 3 4 5 6 7 8; do gpu-tasks task 3000000000 64 8 end task 3500000000 64 8 end task 3000000000 \
                   64 8 end & done; wait";
@@ -273,7 +272,7 @@ fn any_gpu_of_the_node(cluster: &mut Cluster) {
     open_both_gpus(cluster);
     let go = mark(cluster, "go6");
     let holds = |mem: u64| format!("gpu-tasks task {mem} 32 8 until {} end", go.display());
-    let options = ["--gpu-isolation=tasks:probes", "-n2", "--overcommit", "-t5", "-w", "n1"];
+    let options = ["--gpu-isolation=gpu-tasks:probes", "-n2", "--overcommit", "-t5", "-w", "n1"];
     // Both seats are on one GPU, whose 16 GB hold one of the two tasks.
     let both = format!("{} & {}; wait", holds(10 * GB), holds(10 * GB + 1_000_000));
     let first = cluster.sbatch(User::Alice, &options, &both).unwrap();
@@ -320,8 +319,9 @@ fn any_gpu_of_the_node(cluster: &mut Cluster) {
     assert_eq!(cluster.wait_end(all).unwrap().state(), "COMPLETED");
 }
 
-fn everything(release: Release) {
-    let mut cluster = cluster(release, "log = \"/var/log/tasks-%n\"\ncontext_mib = 310\n");
+#[test]
+fn programs_with_tasks_never_run_out_of_memory() {
+    let mut cluster = cluster("log = \"/var/log/tasks-%n\"\ncontext_mib = 310\n");
     on(&mut cluster, |cluster| {
         figure_1(cluster);
         figure_3_for_mig(cluster);
@@ -330,14 +330,4 @@ fn everything(release: Release) {
         broker_killed_under_jobs(cluster);
         any_gpu_of_the_node(cluster);
     });
-}
-
-#[test]
-fn programs_with_tasks_never_run_out_of_memory_22_05() {
-    everything(Release::V22_05);
-}
-
-#[test]
-fn programs_with_tasks_never_run_out_of_memory_24_11() {
-    everything(Release::V24_11);
 }

@@ -12,7 +12,6 @@ use lab::case_pass::Shapes;
 use lab::command::run;
 use lab::config::Templates;
 use lab::{Cluster, User, paths};
-use slurm_releases::Release;
 
 const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"v100-16gb\"\ncount = 2\nmig = \"off\"\n";
 
@@ -44,11 +43,11 @@ fn print_the_same(cluster: &Cluster) {
     let driver = |ending: &str| format!("{DRIVER} > driver.{ending} 2>&1\n");
     complete(&["--gpu-isolation=whole"], &(runs(shapes, "plain", "alone") + &driver("alone")));
     let preloaded = runs(shapes, "plain", "preloaded") + &driver("preloaded");
-    complete(&["--gpu-isolation=tasks", "--gpu-mem=6G"], &preloaded);
-    complete(&["--gpu-isolation=tasks"], &runs(shapes, "plain", "undeclared"));
-    complete(&["--gpu-isolation=tasks:probes"], &runs(shapes, "tasks", "probed"));
+    complete(&["--gpu-isolation=gpu-tasks", "--gpu-mem=6G"], &preloaded);
+    complete(&["--gpu-isolation=gpu-tasks"], &runs(shapes, "plain", "undeclared"));
+    complete(&["--gpu-isolation=gpu-tasks:probes"], &runs(shapes, "tasks", "probed"));
     // The library that is preloaded counts nothing in a program with probes.
-    complete(&["--gpu-isolation=tasks"], &runs(shapes, "tasks", "both"));
+    complete(&["--gpu-isolation=gpu-tasks"], &runs(shapes, "tasks", "both"));
     let read = |name: &str, ending: &str| {
         std::fs::read_to_string(cluster.layout().jobs().join(format!("{name}.{ending}"))).unwrap()
     };
@@ -73,22 +72,13 @@ fn the_log_is_sound(cluster: &Cluster) {
     assert!(grants > 100, "{grants}");
 }
 
-fn shapes_print_the_same(release: Release) {
+#[test]
+fn shapes_print_in_jobs_of_gpu_tasks_what_they_print_alone() {
     let mut templates = Templates::for_nodes(NODES).unwrap();
     templates.tessera = templates.tessera.replace("[mps]\n", "[tasks]\nlog = \"/the/clusters/own\"\n[mps]\n");
-    let mut cluster = builder().slurm(release).templates(templates).start().unwrap();
+    let mut cluster = builder().templates(templates).start().unwrap();
     on(&mut cluster, |cluster| {
         print_the_same(cluster);
         the_log_is_sound(cluster);
     });
-}
-
-#[test]
-fn shapes_print_in_jobs_of_gpu_tasks_what_they_print_alone_22_05() {
-    shapes_print_the_same(Release::V22_05);
-}
-
-#[test]
-fn shapes_print_in_jobs_of_gpu_tasks_what_they_print_alone_24_11() {
-    shapes_print_the_same(Release::V24_11);
 }

@@ -11,12 +11,12 @@ use serde_json::Value;
 const NAMED: &str = "\
 # minutes of a profiling run
 name,1g,2g,3g,4g,7g
-lavamd,60.5,31,22,17,11
-gaussian,20,9,6,6,6
-train-a,,80,55,40,24
-train-b,,75,50,41,25
-hotspot,33,20,14,12,9
-infer,12,11,10,10,10
+lavamd,60.5s,31s,22s,17s,11s
+gaussian,20s,9s,6s,6s,6s
+train-a,,80s,55s,40s,24s
+train-b,,75s,50s,41s,25s
+hotspot,33s,20s,14s,12s,9s
+infer,12s,11s,10s,10s,10s
 ";
 
 /// Runs `tessera plan` on a file of this content.
@@ -45,15 +45,16 @@ fn the_sample_file_of_the_tutorial_can_be_planned() {
 }
 
 #[test]
-fn times_may_be_minutes_and_semicolons_are_named() {
-    let minutes = run("a.csv", "name,1g,7g\na,1:30,0:45\nb,1:01:00.5,50\n", &["--gpu", "a100-40gb"]);
+fn times_are_as_everywhere_and_semicolons_are_named() {
+    let minutes = run("a.csv", "name,1g,7g\na,1:30,0:45\nb,1:01:00.5,50s\n", &["--gpu", "a100-40gb"]);
     assert_snapshot!(minutes, @r#"
     stderr: tessera: a.csv:3: field 1g: "1:01:00.5" is not a time
-    stderr: hint: seconds, MM:SS or H:MM:SS, more than 0 and at most 10000000 s; empty where the task cannot run
+    stderr: hint: 90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch; above 0, at most 10000000s; empty if the task cannot run there
     exit 1
     "#);
     let chart = |times: &str| run("a.csv", &format!("name,1g,7g\na,{times}\n"), &["--gpu", "a100-40gb"]);
-    assert_eq!(chart("1:30,0:45"), chart("90,45"));
+    assert_eq!(chart("1:30,0:45"), chart("90s,45s"));
+    assert_eq!(chart("2,1"), chart("120s,0:01:00"), "a number alone is minutes");
     let semicolons = run("a.csv", "name;1g;7g\na;90;45\n", &["--gpu", "a100-40gb"]);
     assert_snapshot!(semicolons, @r"
     stderr: tessera: a.csv:1: its fields are separated by semicolons, not by commas
@@ -141,11 +142,11 @@ fn bad_files_are_refused_with_line_and_field() {
     stderr: tessera: batch.csv:1: field 5g: no such column
     stderr: hint: columns are name, the sizes of a100-40gb: 1g, 2g, 3g, 4g, 7g, and command
     stderr: tessera: batch.csv:2: field 2g: "x" is not a time
-    stderr: hint: seconds, MM:SS or H:MM:SS, more than 0 and at most 10000000 s; empty where the task cannot run
+    stderr: hint: 90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch; above 0, at most 10000000s; empty if the task cannot run there
     stderr: tessera: batch.csv:2: 2 fields, the header has 3
     stderr: tessera: batch.csv:2: the task has no time for any size
     stderr: tessera: batch.csv:2: field 2g: "-2" is not a time
-    stderr: hint: seconds, MM:SS or H:MM:SS, more than 0 and at most 10000000 s; empty where the task cannot run
+    stderr: hint: 90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch; above 0, at most 10000000s; empty if the task cannot run there
     stderr: tessera: batch.jsonl:1: field t[0]: 2 times, expected 3
     stderr: hint: a30-24gb has the sizes 1g, 2g, 4g
     stderr: tessera: batch.jsonl:2: field t[1][1]: 0 is not a time
@@ -239,7 +240,7 @@ fn boxes(svg: &str, class: &str) -> Vec<[f64; 4]> {
 fn everything_in_the_picture_is_within_its_gpus_frame() {
     for (gpu, tasks) in [("a100-40gb", 6), ("h100-80gb-sxm,2", 300)] {
         let header = "name,1g,2g,3g,4g,7g".to_owned();
-        let rows = (0..tasks).map(|t| format!("t{t},{},{},,{},", 10 + t % 7, 8 + t % 5, 4 + t % 3));
+        let rows = (0..tasks).map(|t| format!("t{t},{}s,{}s,,{}s,", 10 + t % 7, 8 + t % 5, 4 + t % 3));
         let csv = [header].into_iter().chain(rows).collect::<Vec<_>>().join("\n");
         let svg = run("batch.csv", &csv, &["--gpu", gpu, "--svg", "-"]);
         let frames = boxes(&svg, "lane");
@@ -261,7 +262,7 @@ fn everything_in_the_picture_is_within_its_gpus_frame() {
 #[test]
 fn most_tasks_of_a_large_picture_have_their_names() {
     let rows = (0..300).map(|t| (t, 60 + t * 37 % 3900));
-    let rows = rows.map(|(t, s)| format!("training-run-{t},{s},{},,{},\n", s / 2 + 1, s / 3 + 1));
+    let rows = rows.map(|(t, s)| format!("training-run-{t},{s}s,{}s,,{}s,\n", s / 2 + 1, s / 3 + 1));
     let csv = ["name,1g,2g,3g,4g,7g\n".to_owned()].into_iter().chain(rows).collect::<String>();
     let svg = run("batch.csv", &csv, &["--gpu", "a100-40gb,4", "--svg", "-"]);
     let named = svg.matches(">training-run-").count() - svg.matches("<title>training-run-").count();

@@ -41,8 +41,8 @@ fn a_submitted_plan_runs_on_the_planned_instances_in_the_planned_order() {
             cluster,
             "plan.csv",
             "name,1g,2g,3g,4g,7g,command\n\
-             a,9,5,4,4,4,sleep 3\nb,,6,4,3,2,sleep 2\nc,4,3,3,3,3,sleep 2\nd,,,,6,3,sleep 2\ne,,,,,2,sleep 1\n\
-             f,3,3,3,3,3,exit 3\n",
+             a,9s,5s,4s,4s,4s,sleep 3\nb,,6s,4s,3s,2s,sleep 2\nc,4s,3s,3s,3s,3s,sleep 2\nd,,,,6s,3s,sleep 2\ne,,,,,2s,sleep 1\n\
+             f,3s,3s,3s,3s,3s,exit 3\n",
         );
         let record = cluster.layout().jobs().join("plan.json").display().to_string();
         let args = ["plan", "--tasks", &tasks, "--on", "n1:5", "--submit", "--wait", "--record", &record];
@@ -91,7 +91,7 @@ fn a_submitted_plan_runs_on_the_planned_instances_in_the_planned_order() {
 #[test]
 fn a_plan_that_slurm_refuses_leaves_nothing_behind() {
     with(|cluster| {
-        let tasks = file(cluster, "bad.csv", "name,1g,7g,command\na,9,5,true\nb,9,5,true\n");
+        let tasks = file(cluster, "bad.csv", "name,1g,7g,command\na,9s,5s,true\nb,9s,5s,true\n");
         let args = ["plan", "--tasks", &tasks, "--on", "n1:0", "--submit", "--", "--partition=nowhere"];
         let said = tessera(cluster, User::Alice, &args).refused().unwrap();
         assert!(said.contains("nowhere") || said.contains("artition"), "{said}");

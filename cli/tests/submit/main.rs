@@ -14,10 +14,10 @@ use tempfile::TempDir;
 
 const TASKS: &str = "\
 name,1g,2g,3g,4g,7g,command
-lavamd,60.5,31,22,17,11,./lavamd -n 4,5
-train,,80,55,40,24,train.py --size {task}
-hotspot,33,20,14,12,9,hotspot 'a b'
-infer,12,11,10,10,10,infer
+lavamd,60.5s,31s,22s,17s,11s,./lavamd -n 4,5
+train,,80s,55s,40s,24s,train.py --size {task}
+hotspot,33s,20s,14s,12s,9s,hotspot 'a b'
+infer,12s,11s,10s,10s,10s,infer
 ";
 
 const SITE: &str = "\
@@ -192,7 +192,7 @@ fn what_the_user_sets_for_all_jobs_does_not_undo_the_plan() {
 #[test]
 fn a_script_is_run_for_every_task() {
     let dir = world("tessera gpu0-1=free", &[]);
-    fs::write(dir.path().join("batch.csv"), "name,1g,7g\na.1,60,20\nb,30,10\n").unwrap();
+    fs::write(dir.path().join("batch.csv"), "name,1g,7g\na.1,60s,20s\nb,30s,10s\n").unwrap();
     fs::write(dir.path().join("run.sh"), "#!/bin/sh\n./model {task}\n").unwrap();
     let args = ["--submit", "--script", "run.sh", "--time-limit", "2", "--policy", "fixpart-best"];
     run(dir.path(), &[&SUBMIT[..], &args].concat());
@@ -214,24 +214,24 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
         run(dir.path(), &[&["plan", "--tasks", "batch.csv", "--submit"], args].concat())
             .replace("\nexit 1", "")
     };
-    let plain = "name,1g,7g\na b,60,20\n";
+    let plain = "name,1g,7g\na b,60s,20s\n";
     fs::write(dir.path().join("run.sh"), "#!/bin/sh\n./model {task}\n").unwrap();
     let all = [
         try_with(plain, &["--on", "n1:0"]),
         try_with(plain, &["--on", "n1:0", "--script", "run.sh"]),
-        try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:0", "--script", "run.sh"]),
+        try_with("name,1g,7g,command\na,60s,20s,x\n", &["--on", "n1:0", "--script", "run.sh"]),
         try_with("name,1g,command,7g\na,60,x,20\n", &["--on", "n1:0"]),
         try_with(plain, &["--on", "n1:2"]),
         try_with(plain, &["--on", "n1:a"]),
         try_with(plain, &["--on", "n3"]),
         try_with(plain, &["--on", "n1:0", "--on", "n2"]),
         try_with(plain, &["--on", "n1:0,0"]),
-        try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:1"]),
-        try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:1", "--policy", "fixpart:7"]),
+        try_with("name,1g,7g,command\na,60s,20s,x\n", &["--on", "n1:1"]),
+        try_with("name,1g,7g,command\na,60s,20s,x\n", &["--on", "n1:1", "--policy", "fixpart:7"]),
         try_with("name,1g,7g,command\n", &["--on", "n1:0"]),
-        try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:0", "--", "--mem=1G", "--array=1-3"]),
-        try_with("name,1g,7g,command\na\u{7},60,20,x\n", &["--on", "n1:0"]),
-        try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:0", "--record", "nowhere/plan.json"]),
+        try_with("name,1g,7g,command\na,60s,20s,x\n", &["--on", "n1:0", "--", "--mem=1G", "--array=1-3"]),
+        try_with("name,1g,7g,command\na\u{7},60s,20s,x\n", &["--on", "n1:0"]),
+        try_with("name,1g,7g,command\na,60s,20s,x\n", &["--on", "n1:0", "--record", "nowhere/plan.json"]),
         run(dir.path(), &["plan", "--tasks", "batch.csv", "--submit"]),
         run(dir.path(), &["plan", "--reality", "batch.csv"]),
         run(dir.path(), &["plan", "--reality", "nothing"]),
@@ -288,7 +288,7 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
         "only where the record cannot be written: {log}"
     );
     fs::write(dir.path().join("sinfo"), "n1 drained gpu\n").unwrap();
-    let drained = try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:0"]);
+    let drained = try_with("name,1g,7g,command\na,60s,20s,x\n", &["--on", "n1:0"]);
     assert_snapshot!(drained, @r"
     stderr: tessera: --on: n1 takes no jobs now
     stderr: hint: `sinfo` says why; a plan starts at once, so its nodes must take jobs

@@ -66,7 +66,7 @@ fn command(times: &[f64; 5]) -> String {
 fn batch() -> String {
     let mut text = "name,1g,2g,3g,4g,7g,command\n".to_owned();
     for (k, times) in times().iter().enumerate() {
-        let fields: Vec<String> = times.iter().map(f64::to_string).collect();
+        let fields: Vec<String> = times.iter().map(|time| format!("{time}s")).collect();
         text += &format!("task{},{},{}\n", k + 1, fields.join(","), command(times));
     }
     text

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use far::{Costs, Micros, Task};
 use geometry::Model;
-use protocol::time::parse_millis;
+use protocol::time::{TIMES, parse_span};
 
 use super::batch::{Batch, Context, NamedTask, micros, model, names, sizes};
 use crate::files::read_text;
@@ -122,15 +122,18 @@ fn size(name: &str, sizes: &[u8]) -> Option<usize> {
     sizes.iter().position(|&s| s == size)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "at most eight digits of seconds")]
 fn time(context: &Context<'_>, line: usize, field: &str, text: &str) -> Result<Micros, Failure> {
-    let clock =
-        || parse_millis(text).filter(|millis| text.contains(':') && *millis > 0).map(|m| m as f64 / 1000.0);
-    text.parse().ok().or_else(clock).and_then(micros).ok_or_else(|| {
-        let hint =
-            "seconds, MM:SS or H:MM:SS, more than 0 and at most 10000000 s; empty where the task cannot run";
+    span(text).filter(|micros| *micros > 0).ok_or_else(|| {
+        let hint = format!("{TIMES}; above 0, at most 10000000s; empty if the task cannot run there");
         context.error(line, format!("field {field}: {text:?} is not a time")).hint(hint)
     })
+}
+
+/// Reads a time as people write it everywhere; `None`: it is none, or longer than a plan may be.
+#[expect(clippy::cast_precision_loss, reason = "limited to a few digits by the grammar")]
+fn span(text: &str) -> Option<Micros> {
+    let millis = parse_span(text)?;
+    if millis == 0 { Some(0) } else { micros(millis as f64 / 1000.0) }
 }
 
 /// Reads reconfiguration times from a file into `costs`.
@@ -167,11 +170,9 @@ fn costs(context: &Context<'_>, text: &str, sizes: &[u8], costs: &mut Costs) -> 
 
 /// Like a task's time, but 0 is one.
 fn cost(context: &Context<'_>, line: usize, field: &str, text: &str) -> Result<Micros, Failure> {
-    match text.parse::<f64>() {
-        Ok(0.0) => Ok(0),
-        Ok(seconds) if micros(seconds).is_some() => Ok(micros(seconds).unwrap_or(0)),
-        _ => Err(context
+    span(text).ok_or_else(|| {
+        context
             .error(line, format!("field {field}: {text:?} is not a time"))
-            .hint("seconds, 0 or more")),
-    }
+            .hint(format!("{TIMES}; 0 or more"))
+    })
 }

@@ -44,7 +44,8 @@ pub(crate) fn read_note(comment: &str) {
 ///
 /// Given how long each task takes on each instance size, decides which instance each task runs on and when instances are
 /// made and unmade, so that the last task ends early. The answer says by how much the plan can exceed the best one at
-/// most. The same input and budget give the same plan on every machine. Times are seconds; a CSV file may have MM:SS and H:MM:SS, too.
+/// most. The same input and budget give the same plan on every machine. Times in JSON are
+/// seconds. In CSV they have a unit (90s, 20m) or are minutes, as for sbatch.
 ///
 /// FILE has one JSON object per line, or is CSV. A line whose "t" is a list of lists is a batch of its own:
 /// {"id":"a","t":[[60,35,30,28,20],[40,22,20,19,15]]}, with one list per task, one time per size, and null where the task

@@ -1,6 +1,9 @@
 //! The site's `tessera.toml`, read from where it is.
 
 use std::env;
+use std::io::{self, ErrorKind};
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
@@ -24,10 +27,17 @@ pub(crate) fn path(named: Option<&Path>) -> PathBuf {
 
 /// Reads and parses a file.
 pub(crate) fn parse(path: &Path) -> Result<(Option<SiteConfig>, Vec<ConfigError>), Failure> {
-    tessera_toml::read(path).map_err(|e| {
-        Failure::new(format!("cannot read {}: {e}", path.display()))
-            .hint("name another file with --config or TESSERA_CONF; `tessera discover` writes a first one")
-    })
+    tessera_toml::read(path).map_err(|e| unreadable(path, &e))
+}
+
+fn unreadable(path: &Path, why: &io::Error) -> Failure {
+    Failure::new(format!("cannot read {}: {why}", path.display()))
+        .hint("name another file with --config or TESSERA_CONF; `tessera discover` writes a first one")
+}
+
+fn with_errors(path: &Path, errors: &[ConfigError]) -> Failure {
+    let shown: Vec<String> = errors.iter().map(ConfigError::render).collect();
+    Failure::new(format!("{} has {}\n{}", path.display(), counted(errors.len(), "error"), shown.join("\n")))
 }
 
 /// The configuration that slurmctld works with, or the file's errors as a terminal shows them.
@@ -35,30 +45,34 @@ pub(crate) fn parse(path: &Path) -> Result<(Option<SiteConfig>, Vec<ConfigError>
 /// While the site's own file is bad, that is its last good version, and stderr says so. Any other file is only read.
 pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
     let path = path(named);
-    let (config, errors) = parse(&path)?;
-    if let Some(config) = config {
-        return Ok(with_users(config));
-    }
-    let shown: Vec<String> = errors.iter().map(ConfigError::render).collect();
-    let failure = Failure::new(format!(
-        "{} has {}\n{}",
-        path.display(),
-        counted(errors.len(), "error"),
-        shown.join("\n")
-    ));
+    let (failure, bad) = match tessera_toml::read(&path) {
+        Ok((Some(config), _)) => return Ok(with_users(config)),
+        Ok((None, errors)) => (with_errors(&path, &errors), LoadError::Bad { path: path.clone(), errors }),
+        // Not text, or too large: daemons go on with the last good version then, too.
+        Err(source) if matches!(source.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput) => {
+            (unreadable(&path, &source), LoadError::Read { path: path.clone(), source })
+        }
+        // The site may have closed the file to this user, and has a reason.
+        Err(e) => return Err(unreadable(&path, &e)),
+    };
     if path != tessera_toml::beside(&slurm_conf::path(&|name| env::var(name).ok())) {
         return Err(failure);
     }
-    let bad = || LoadError::Bad { path: path.clone(), errors: errors.clone() };
-    let good = copies(this_node().as_deref()).into_iter().find_map(|copy| copy.instead_of(&path, bad()).ok());
-    let Some(good) = good else {
-        return Err(failure.hint("root can use its last good version, if slurmctld has kept one"));
+    let good = copies(this_node().as_deref()).into_iter().try_fold(bad, |bad, copy| {
+        copy.instead_of(&path, bad).map_or_else(ControlFlow::Continue, ControlFlow::Break)
+    });
+    let ControlFlow::Break(good) = good else {
+        return Err(failure.hint(NO_COPY));
     };
     SAID.call_once(|| {
         status(&format!("{}\nTessera works with the last good version of this file.\n", failure.what()))
     });
     Ok(with_users(good.config))
 }
+
+/// Advice to a user if no copy of the last good version is here that he may read.
+const NO_COPY: &str = "slurmctld and the GPU nodes go on with its last good version, so jobs run as before; this machine has no copy \
+                       of it that you may read, but each GPU node has: try this command there, or in a job, with srun";
 
 /// The configuration with the numbers of the users whom limits name, as this machine knows them.
 fn with_users(mut config: SiteConfig) -> SiteConfig {
@@ -85,7 +99,15 @@ pub(crate) fn in_force(named: Option<&Path>, name: Option<&str>, keep: bool) -> 
 pub(crate) fn copies(name: Option<&str>) -> Vec<LastGood> {
     let conf = slurm_conf::path(&|name| env::var(name).ok());
     let node = name.and_then(|name| slurm_conf::spool_dir(&conf, name));
-    node.into_iter().chain(slurm_conf::state_dir(&conf)).map(|dir| LastGood::in_dir(&dir)).collect()
+    let dirs = node.into_iter().chain(slurm_conf::state_dir(&conf));
+    dirs.filter(|dir| is_slurms(dir, &conf)).map(|dir| LastGood::in_dir(&dir)).collect()
+}
+
+/// Tells whether a directory belongs to root, `SlurmUser` or the caller. Below `/tmp`, another user could have made it first.
+fn is_slurms(dir: &Path, conf: &Path) -> bool {
+    let Ok(owner) = std::fs::metadata(dir).map(|meta| meta.uid()) else { return false };
+    let slurm_user = || caller::uid_of(&slurm_conf::slurm_user(conf)?)?.parse().ok();
+    [0, rustix::process::geteuid().as_raw()].contains(&owner) || slurm_user() == Some(owner)
 }
 
 /// The error for a node that `tessera.toml` does not have.

@@ -66,6 +66,22 @@ fn doctor(cluster: &Cluster) -> lab::command::Done {
     run(cluster.command_on("n1", User::Root, "tessera").unwrap().arg("doctor")).unwrap()
 }
 
+/// Asks as a user, on a node and elsewhere: the answer comes from the copy of the last good version.
+fn users_have_answers(cluster: &Cluster, job: JobId) {
+    let job = job.to_string();
+    for ask in [&["free"][..], &["why", &job], &["explain", "--gpu-mem=4G"], &["layout"]] {
+        let on_node = run(cluster.command_on("n1", User::Alice, "tessera").unwrap().args(ask)).unwrap();
+        let elsewhere = cluster.run(User::Alice, "tessera", ask).unwrap();
+        for done in [on_node, elsewhere] {
+            assert_eq!(done.code, Some(0), "{ask:?}: {done:?}");
+            assert!(
+                done.stderr.contains("sometimes") && done.stderr.contains("last good version"),
+                "{done:?}"
+            );
+        }
+    }
+}
+
 fn restart_slurmctld(cluster: &mut Cluster) {
     cluster.kill9(&Daemon::Slurmctld).unwrap();
     cluster.start(&Daemon::Slurmctld).unwrap();
@@ -92,7 +108,7 @@ fn the_last_good_version_stays_in_force() {
         let copy = cluster.layout().at(copy).join("tessera.toml.last-good");
         let uid = run(Command::new("id").args(["-u", owner])).unwrap().ok().unwrap();
         let meta = std::fs::metadata(&copy).unwrap_or_else(|e| panic!("{}: {e}", copy.display()));
-        assert_eq!((meta.uid().to_string(), meta.mode() & 0o7777), (uid.trim().to_owned(), 0o600));
+        assert_eq!((meta.uid().to_string(), meta.mode() & 0o7777), (uid.trim().to_owned(), 0o644));
     }
     assert_eq!(doctor(&cluster).code, Some(0), "{}", doctor(&cluster).stdout);
 
@@ -103,6 +119,7 @@ fn the_last_good_version_stays_in_force() {
     marked(&cluster);
     let layouts = cluster.published_layouts().unwrap();
     assert!(layouts.iter().any(|(_, line)| line.contains(&format!("job{held}"))), "{layouts:?}");
+    users_have_answers(&cluster, held);
     for _ in 0..2 {
         let other = cluster.complete(User::Bob, &MIG, LOOK).unwrap();
         assert_eq!(profiles(&other), ["1g.5gb"], "{other}");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use plugin_rt::kept_file::KeptFile;
+use plugin_rt::kept_file::{KeptFile, Readers};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -95,7 +95,7 @@ impl<R: Default + Serialize + DeserializeOwned> KeptRecord<R> {
         let path = self.file.path();
         let failed = |why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", path.display()));
         let bytes = serde_json::to_vec(record).map_err(|e| failed(&e))?;
-        self.file.keep(&bytes).map(|_| ()).map_err(|e| failed(&e))
+        self.file.keep(&bytes, Readers::Owner).map(|_| ()).map_err(|e| failed(&e))
     }
 
     fn locked(&self, end: &str, busy: &str) -> Result<File, Failure> {

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &ReportArgs, globals: &Globals) -> Result<Outcome, Failu
             .hint(format!("tessera why {} says what a pending job waits for", args.job)));
     }
     // The report needs no tessera.toml: without one that can be read, less is said.
-    let config = site::parse(&site::path(globals.config.as_deref())).ok().and_then(|(config, _)| config);
+    let config = site::load(globals.config.as_deref()).ok();
     let earlier = earlier(&job, config.as_ref());
     let earlier = earlier.as_ref();
     Ok(if args.json {

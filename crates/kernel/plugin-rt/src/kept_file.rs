@@ -2,8 +2,27 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+
+/// Users who may read a file that a daemon keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// The daemon's own user and root.
+    Owner,
+    /// Every user who can reach the directory.
+    All,
+}
+
+impl Readers {
+    /// Returns the permission bits of such a file.
+    fn mode(self) -> u32 {
+        match self {
+            Self::Owner => 0o600,
+            Self::All => 0o644,
+        }
+    }
+}
 
 /// A file of ours in a daemon's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,10 +52,7 @@ impl KeptFile {
     /// directory's owner may have written it.
     pub fn read(&self, most: u64) -> io::Result<Vec<u8>> {
         let dir = self.checked_dir()?;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open(self.path())?;
+        let file = self.open()?;
         let meta = file.metadata()?;
         let own = [rustix::process::geteuid().as_raw(), dir.uid()].contains(&meta.uid());
         if !(meta.is_file() && own && meta.mode() & 0o022 == 0) {
@@ -47,17 +63,35 @@ impl KeptFile {
         if bytes.len() as u64 > most { Err(ErrorKind::InvalidData.into()) } else { Ok(bytes) }
     }
 
+    fn open(&self) -> io::Result<File> {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+        OpenOptions::new().read(true).custom_flags(flags).open(self.path())
+    }
+
     /// Puts these bytes there, so that it survives a crash: either the old text or the new one. False: it has them already.
     ///
     /// # Errors
     ///
     /// Anybody may write to the directory, or it has no room.
-    pub fn keep(&self, bytes: &[u8]) -> io::Result<bool> {
+    pub fn keep(&self, bytes: &[u8], readers: Readers) -> io::Result<bool> {
         self.checked_dir()?;
         if self.read(bytes.len() as u64).is_ok_and(|kept| kept == bytes) {
-            return Ok(false);
+            return self.open_to(readers).map(|()| false);
         }
-        self.replace(bytes).map(|()| true)
+        self.replace(bytes, readers).map(|()| true)
+    }
+
+    /// Changes who may read the file, if that is different.
+    ///
+    /// # Errors
+    ///
+    /// The file is not there, or belongs to another user.
+    pub fn open_to(&self, readers: Readers) -> io::Result<()> {
+        let file = self.open()?;
+        if file.metadata()?.mode() & 0o777 == readers.mode() {
+            return Ok(());
+        }
+        file.set_permissions(fs::Permissions::from_mode(readers.mode()))
     }
 
     /// The directory, unless everybody may write to it.
@@ -77,7 +111,7 @@ impl KeptFile {
     /// # Errors
     ///
     /// The directory cannot be written to, or has no room.
-    pub fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+    pub fn replace(&self, bytes: &[u8], readers: Readers) -> io::Result<()> {
         let new = self.dir.join(format!("{}.{}", self.name, std::process::id()));
         // What a killed process of this number has left.
         let _gone = fs::remove_file(&new);
@@ -87,7 +121,12 @@ impl KeptFile {
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
             .open(&new)
-            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .and_then(|mut file| {
+                file.write_all(bytes)?;
+                // The daemon's umask has no say.
+                file.set_permissions(fs::Permissions::from_mode(readers.mode()))?;
+                file.sync_all()
+            })
             .and_then(|()| fs::rename(&new, self.path()))
             .and_then(|()| File::open(&self.dir)?.sync_all());
         if written.is_err() {

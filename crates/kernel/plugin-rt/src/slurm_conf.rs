@@ -38,6 +38,13 @@ pub fn state_dir(conf: &Path) -> Option<PathBuf> {
     value(&text, "StateSaveLocation").map(PathBuf::from)
 }
 
+/// `SlurmUser`: a name or a number. `None` where that cannot be told, or is Slurm's default, root.
+#[must_use]
+pub fn slurm_user(conf: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(conf).ok()?;
+    value(&text, "SlurmUser").map(str::to_owned)
+}
+
 /// `LaunchParameters`, empty without any. `None` where that cannot be told.
 #[must_use]
 pub fn launch_parameters(conf: &Path) -> Option<String> {
@@ -74,7 +81,9 @@ mod tests {
         std::fs::write(&conf, "SlurmdSpoolDir=/var/%h\n").unwrap();
         assert_eq!((spool_dir(&conf, "n1"), state_dir(&conf)), (None, None));
         std::fs::write(&conf, "StateSaveLocation=/var/ctl\n").unwrap();
-        assert_eq!(state_dir(&conf), Some("/var/ctl".into()));
+        assert_eq!((state_dir(&conf), slurm_user(&conf)), (Some("/var/ctl".into()), None));
+        std::fs::write(&conf, "SlurmUser=slurm\n").unwrap();
+        assert_eq!(slurm_user(&conf).as_deref(), Some("slurm"));
         assert_eq!(path(&|_| Some(String::new())), Path::new(DEFAULT));
     }
 }

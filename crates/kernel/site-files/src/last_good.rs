@@ -2,7 +2,8 @@
 //!
 //! Each side keeps a copy beside its own state, where `tessera.toml` has no say: slurmctld in `StateSaveLocation`, a node
 //! in `SlurmdSpoolDir`. The copy has the texts of the files that `tessera.toml` names, too. It is one file, replaced as a
-//! whole when the good version changes, so whoever reads it sees one version. Reasons: docs/decisions/0011.
+//! whole when the good version changes, so whoever reads it sees one version. Every user may read it if every user may read
+//! the files themselves, so that commands work for all users while the file is bad. Reasons: docs/decisions/0011.
 //!
 //! ```text
 //! tessera-last-good 1
@@ -14,12 +15,13 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use site_config::SiteConfig;
 
 use crate::tessera_toml::{self, LoadError, Texts};
-use plugin_rt::kept_file::KeptFile;
+use plugin_rt::kept_file::{KeptFile, Readers};
 
 /// Its name in either directory.
 const NAME: &str = "tessera.toml.last-good";
@@ -86,14 +88,17 @@ impl LastGood {
     pub fn load(&self, path: &Path) -> Result<InForce, LoadError> {
         match tessera_toml::load(path) {
             Ok((config, texts)) => {
-                let (is_new, not_kept) = match self.keep(&texts) {
+                let (is_new, not_kept) = match self.keep(path, &texts) {
                     Ok(is_new) => (is_new, None),
                     Err(why) => (false, Some(why)),
                 };
                 Ok(InForce { is_new, not_kept, ..(config, texts).into() })
             }
             Err(missing @ LoadError::Missing(_)) => Err(missing),
-            Err(bad) => self.instead_of(path, bad),
+            Err(bad) => {
+                self.follow_permissions(path);
+                self.instead_of(path, bad)
+            }
         }
     }
 
@@ -140,13 +145,21 @@ impl LastGood {
         KeptFile::in_dir(&self.dir, name)
     }
 
-    /// Keeps these texts; false: the copy has them already.
-    fn keep(&self, texts: &Texts) -> io::Result<bool> {
+    /// Closes or opens the copy to other users as the site has done with the bad file at `path`.
+    fn follow_permissions(&self, path: &Path) {
+        let kept = self.bytes().ok().and_then(|bytes| unpack(&bytes));
+        if let Some(texts) = kept {
+            let _another_users_copy = self.file(NAME).open_to(readers(path, &texts));
+        }
+    }
+
+    /// Keeps these texts of the file at `path`; false: the copy has them already.
+    fn keep(&self, path: &Path, texts: &Texts) -> io::Result<bool> {
         let bytes = pack(texts);
         if bytes.len() as u64 > MAX_BYTES {
             return Err(io::Error::new(ErrorKind::InvalidInput, "tessera.toml is too large to be kept"));
         }
-        self.file(NAME).keep(&bytes)
+        self.file(NAME).keep(&bytes, readers(path, texts))
     }
 
     /// Tells whether this is news to say of the file, with each change said once by all processes that use this directory:
@@ -158,11 +171,25 @@ impl LastGood {
             None => fs::remove_file(path).is_ok(),
             Some(text) if fs::read_to_string(&path).is_ok_and(|said| said == text) => false,
             Some(text) => {
-                let _said_again_by_the_next = self.file(SAID).replace(text.as_bytes());
+                let _said_again_by_the_next = self.file(SAID).replace(text.as_bytes(), Readers::Owner);
                 true
             }
         }
     }
+}
+
+/// Decides who may read a copy of the file at `path` and of those that it names: all users, if they may read each of them.
+fn readers(path: &Path, texts: &Texts) -> Readers {
+    let named = texts.named.iter().map(|(name, _)| path.with_file_name(name));
+    let open = std::iter::once(path.to_owned()).chain(named).all(|file| all_may_read(&file));
+    if open { Readers::All } else { Readers::Owner }
+}
+
+/// Tells whether every user may read a file, by the permissions of it and of the directories above it.
+fn all_may_read(file: &Path) -> bool {
+    let has = |path: &Path, bit: u32| fs::metadata(path).is_ok_and(|meta| meta.mode() & bit != 0);
+    let real = file.canonicalize();
+    real.is_ok_and(|file| has(&file, 0o004) && file.ancestors().skip(1).all(|dir| has(dir, 0o001)))
 }
 
 fn pack(texts: &Texts) -> Vec<u8> {
@@ -194,7 +221,7 @@ fn unpack(bytes: &[u8]) -> Option<Texts> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -250,12 +277,58 @@ mod tests {
             named: vec![("n1.links".to_owned(), "x\n\nfile 3 y\n".to_owned())],
         };
         assert_eq!(unpack(&pack(&texts)), Some(texts.clone()));
-        assert!(copy.keep(&texts).unwrap());
+        assert!(copy.keep(&file, &texts).unwrap());
         let kept = fs::metadata(copy.path()).unwrap();
-        assert!(!copy.keep(&texts).unwrap());
+        assert!(!copy.keep(&file, &texts).unwrap());
         assert_eq!(kept.ino(), fs::metadata(copy.path()).unwrap().ino(), "written once");
-        assert_eq!(kept.permissions().mode() & 0o7777, 0o600);
         assert_eq!(fs::read_dir(copy.path().parent().unwrap()).unwrap().count(), 1, "no scratch file stays");
+    }
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn every_user_may_read_a_copy_of_what_every_user_may_read() {
+        let Site { file, copy, _dir } = site();
+        let (links, dir) = (file.with_file_name("n1.links"), file.parent().unwrap().to_owned());
+        fs::write(&links, "gpu0: PIX\n").unwrap();
+        fs::write(&file, GOOD).unwrap();
+        let texts =
+            Texts { main: GOOD.to_owned(), named: vec![("n1.links".to_owned(), "gpu0: PIX\n".to_owned())] };
+        let all_open =
+            || [(&dir, 0o755), (&file, 0o644), (&links, 0o644)].map(|(path, bits)| mode(path, bits));
+        let kept = || fs::metadata(copy.path()).unwrap().mode() & 0o7777;
+        all_open();
+        assert!(copy.keep(&file, &texts).unwrap());
+        assert_eq!(kept(), 0o644, "whatever the umask");
+        for (closed, bits) in [(&file, 0o640), (&links, 0o600), (&dir, 0o750)] {
+            mode(closed, bits);
+            assert!(!copy.keep(&file, &texts).unwrap());
+            assert_eq!(kept(), 0o600, "{}", closed.display());
+            all_open();
+            assert!(!copy.keep(&file, &texts).unwrap());
+            assert_eq!(kept(), 0o644);
+        }
+        fs::write(&file, "x").unwrap();
+        mode(&file, 0o600);
+        copy.load(&file).unwrap();
+        assert_eq!(kept(), 0o600, "the site has closed the bad file");
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_copy_is_none() {
+        let Site { file, copy, _dir } = site();
+        fs::write(&file, GOOD).unwrap();
+        copy.load(&file).unwrap();
+        let elsewhere = file.with_file_name("elsewhere");
+        fs::rename(copy.path(), &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, copy.path()).unwrap();
+        fs::write(&file, "x").unwrap();
+        assert!(copy.look(&file).is_err());
+        mode(&elsewhere, 0o600);
+        let _none = copy.load(&file);
+        assert_eq!(fs::metadata(&elsewhere).unwrap().mode() & 0o777, 0o600, "permissions follow no link");
     }
 
     #[test]

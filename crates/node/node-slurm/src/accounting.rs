@@ -11,7 +11,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use plugin_rt::kept_file::KeptFile;
+use plugin_rt::kept_file::{KeptFile, Readers};
 use plugin_rt::slurm_conf;
 
 /// Its name in `SlurmdSpoolDir`.
@@ -42,7 +42,7 @@ impl Accounting {
         if Self::parse(&text).as_ref() != Some(self) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a path is no line of text"));
         }
-        KeptFile::in_dir(spool, NAME).keep(text.as_bytes())
+        KeptFile::in_dir(spool, NAME).keep(text.as_bytes(), Readers::Owner)
     }
 
     /// Reads the settings that were left for the plugins of `node`, whose environment is `env`. `None` where nothing was:

@@ -80,7 +80,7 @@ pub(crate) struct Recorded {
     pub(crate) spread: bool,
     /// AdminComment, empty without one.
     pub(crate) comment: String,
-    /// Licenses, empty without any.
+    /// Licenses that it has, else those that it asks for; empty without any.
     pub(crate) licenses: String,
     pub(crate) pending: bool,
 }

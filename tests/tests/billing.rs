@@ -9,13 +9,18 @@ use common::{AT_ONCE, LOOK, builder, looked, on};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
-use lab::{Cluster, Daemon, Job, JobId, User};
+use lab::{Cluster, Daemon, Job, JobId, Slurm, User};
 use serde_json::Value;
 use slurm_releases::Release;
 
+/// Tells whether Slurm keeps what a job asks for and what it has apart.
+fn apart() -> bool {
+    common::release().series >= "25.05"
+}
+
 /// The slices of a job, as its record has them.
 fn slices(job: &Job) -> u64 {
-    slices_in(job.get("Licenses"))
+    slices_in(job.get(if apart() { "LicensesAlloc" } else { "Licenses" }))
 }
 
 /// A job that stays, once it runs.
@@ -26,8 +31,12 @@ fn started(cluster: &Cluster, options: &[&str]) -> (JobId, u64) {
 
 /// How many slices slurmctld counts as used by all jobs together.
 fn used(cluster: &Cluster) -> u64 {
+    used_of(cluster, "slice")
+}
+
+fn used_of(cluster: &Cluster, license: &str) -> u64 {
     let said =
-        cluster.run(User::Alice, "scontrol", &["-o", "show", "licenses", "slice"]).unwrap().ok().unwrap();
+        cluster.run(User::Alice, "scontrol", &["-o", "show", "licenses", license]).unwrap().ok().unwrap();
     let field = said.split_whitespace().find_map(|word| word.strip_prefix("Used=")).map(str::to_owned);
     field.unwrap_or_else(|| panic!("{said}")).parse().unwrap()
 }
@@ -75,7 +84,7 @@ fn every_way(cluster: &mut Cluster) {
     // A license of the user's own stays beside it, and nobody asks for slices.
     let said = cluster.try_sbatch(User::Alice, &["--licenses=slice:1"], "true").unwrap().refused().unwrap();
     assert!(said.contains("leave it out"), "{said}");
-    if cluster.release().series == "24.11" {
+    if cluster.release().series >= "24.11" {
         // Nor for each task: a job without a GPU would keep the site's slices from all others.
         let said =
             cluster.try_sbatch(User::Alice, &["--tres-per-task=cpu=1,license/slice=5"], "true").unwrap();
@@ -119,7 +128,8 @@ fn gives_up(cluster: &mut Cluster) {
         assert_eq!(now, counted, "{options:?}");
         root(&["requeuehold", &job.to_string()]);
         let held = cluster.wait_job(job, "held again", |job| job.state() == "PENDING").unwrap();
-        assert_eq!(slices(&held), counted, "they stay until the job's next start");
+        // Up to 24.11 they stay until the job's next start.
+        assert_eq!(slices(&held), if apart() { 0 } else { counted });
         root(&["update", &format!("JobId={job}"), change]);
         jobs.push(job);
     }
@@ -142,20 +152,51 @@ fn gives_up(cluster: &mut Cluster) {
     cancel(cluster, &jobs);
 }
 
+/// Nothing of what jobs have stays when they end: with a license of the user's own, in an array, requeued, and after a node is given back.
+fn nothing_stays(cluster: &mut Cluster) {
+    let both = &["-w", "n1", "--gpu-isolation=mig:3g.20gb", "--licenses=matlab:2"];
+    let (own, counted) = started(cluster, both);
+    assert_eq!((counted, used_of(cluster, "matlab")), (3, 2));
+    let array = cluster
+        .sbatch(User::Alice, &["--array=1-3", "-w", "n1", "--gpu-isolation=mig:1g.5gb"], "exec sleep 600")
+        .unwrap();
+    let (two, counted) = started(cluster, &["-N2", "--gres=gpu:1"]);
+    assert_eq!(counted, 14);
+    wait_used(cluster, 3 + 3 + 14);
+    let root = |args: &[&str]| cluster.run(User::Root, "scontrol", args).unwrap().ok().unwrap();
+    root(&["update", &format!("JobId={two}"), "NumNodes=1"]);
+    root(&["requeuehold", &own.to_string()]);
+    wait_used(cluster, 3 + 14);
+    assert_eq!(used_of(cluster, "matlab"), 0);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    root(&["release", &own.to_string()]);
+    wait_for("the job to run again", PATIENCE, || {
+        let _ = cluster.run(User::Root, "scontrol", &["update", &format!("JobId={own}"), "StartTime=now"]);
+        let now = cluster.job(own).map_err(|e| with_causes(&e))?;
+        if now.state() == "RUNNING" && slices(&now) == 3 { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .unwrap();
+    wait_used(cluster, 3 + 3 + 14);
+    assert_eq!(used_of(cluster, "matlab"), 2);
+    cancel(cluster, &[own, two]);
+    cluster.run(User::Root, "scancel", &[&array.to_string()]).unwrap().ok().unwrap();
+    wait_used(cluster, 0);
+    assert_eq!(used_of(cluster, "matlab"), 0);
+}
+
 #[test]
 fn slices_are_counted_for_every_way_to_ask() {
-    if common::release().series >= "25.05" {
-        return common::skipped("slices as licenses: not on Slurm 25.05 and later");
-    }
     let mut templates = Templates::shipped().unwrap();
     templates.slurm = templates
         .slurm
+        .replace("Licenses=slice:", "Licenses=matlab:4,slice:")
         .replace("GresTypes=gpu,shard", "GresTypes=gpu,shard,nic")
         .replace("Gres=gpu:a100:8,", "Gres=nic:2,gpu:a100:8,");
     templates.gres.push_str("NodeName=n1 Name=nic Count=2\n");
     let mut cluster = builder().templates(templates).slurm_conf(AT_ONCE).start().unwrap();
     on(&mut cluster, every_way);
     on(&mut cluster, gives_up);
+    on(&mut cluster, nothing_stays);
     on(&mut cluster, keeps_its_shards);
 }
 
@@ -217,8 +258,11 @@ fn limits(cluster: &mut Cluster) {
     cluster.wait_job(waiting[1], "held by the limit", |job| job.reason() == "AssocGrpLicense").unwrap();
     cancel(cluster, &[three, waiting[0], waiting[2]]);
     cluster.wait_running(waiting[1]).unwrap();
-    // More than it may ever have.
+    // More than it may ever have. Without the GPUs, no limit holds it to their slices.
     assert_eq!(cluster.job(waiting[3]).unwrap().state(), "PENDING");
+    let gives_up = ["update", &format!("JobId={}", waiting[3]), "OverSubscribe=yes"];
+    cluster.run(User::Root, "scontrol", &gives_up).unwrap().ok().unwrap();
+    assert_eq!(slices(&cluster.wait_running(waiting[3]).unwrap()), 0);
     cancel(cluster, &[waiting[1], waiting[3]]);
     // slurmdbd learns of it a little later.
     let said = wait_for("the report of a job that has ended", PATIENCE, || {
@@ -390,6 +434,8 @@ fn sum(history: &Value, key: &str) -> u64 {
 fn limits_and_bills_count_slices_and_whole_gpus_together() {
     // A job that a limit held is looked at again by intervals only.
     let conf = "AccountingStorageEnforce=limits\nSchedulerParameters=sched_interval=2,bf_interval=2";
-    let mut cluster = builder().accounting().slurm_conf(conf).start().unwrap();
+    // A cluster with accounting has the machine's Slurm unless a test chooses one.
+    let slurm = Slurm::by_default().unwrap();
+    let mut cluster = builder().slurm(slurm).accounting().slurm_conf(conf).start().unwrap();
     on(&mut cluster, limits);
 }

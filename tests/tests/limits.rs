@@ -246,7 +246,8 @@ fn told_at_submission(cluster: &Cluster, sacctmgr: &dyn Fn(&[&str])) {
     let never = "tessera: a limit of Slurm never lets this job start: ";
     let gpus = "a job of QOS tiny may have at most 1 GPU, and this job needs 2 GPUs; ask for 1 GPU or less, or take another QOS";
     let time = "a job of QOS tiny may have a time limit of at most 60 minutes, and this job asks for 90 minutes; use --time=60";
-    let mut cases = vec![
+    let slices = "QOS tiny may have 3 slices at once, and this job needs 4 slices; ask for 3 slices or less, or take another QOS";
+    let cases = [
         (two, gpus),
         (&["--qos=tiny", "--gpu-isolation=whole", "--gpus=2"], gpus),
         (&["--qos=tiny", "-N2", "--gpu-isolation=whole"], gpus),
@@ -255,11 +256,8 @@ fn told_at_submission(cluster: &Cluster, sacctmgr: &dyn Fn(&[&str])) {
         (&["--qos=tiny", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=3"], ""),
         (&["--qos=tiny", "-t", "90"], ""),
         (&["--gres=gpu:2"], ""),
+        (&["--qos=tiny", "--gpu-isolation=mig:4g.20gb"], slices),
     ];
-    if common::release().series < "25.05" {
-        let slices = "QOS tiny may have 3 slices at once, and this job needs 4 slices; ask for 3 slices or less, or take another QOS";
-        cases.push((&["--qos=tiny", "--gpu-isolation=mig:4g.20gb"], slices));
-    }
     for (options, says) in cases {
         let said = held(cluster, options);
         assert_eq!(said.code, Some(0), "{options:?}: {said:?}");

@@ -165,7 +165,11 @@ pub(super) fn recorded(job: Job, counts_env: bool) -> Recorded {
         exclusive: details.is_some_and(|d| version::exclusive(d.whole_node())),
         spread: version::faults().spreads_no_gres && job.bit_flags() & numbers::SPREAD_JOB != 0,
         comment: string(job.admin_comment()).unwrap_or_default(),
-        licenses: string(job.licenses()).unwrap_or_default(),
+        licenses: job
+            .licenses_allocated()
+            .and_then(string)
+            .or_else(|| string(job.licenses()))
+            .unwrap_or_default(),
         pending: job.job_state() & numbers::JOB_STATE_BASE == numbers::JOB_PENDING,
     }
 }

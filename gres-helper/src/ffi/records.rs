@@ -58,6 +58,8 @@ record! {
         tres_per_socket: *mut c_char;
         tres_per_task: *mut c_char;
         user_id: u32;
+    } optional {
+        licenses_allocated: *mut c_char;
     }
 }
 

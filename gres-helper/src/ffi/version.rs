@@ -2,7 +2,7 @@
 
 use slurm_numbers as numbers;
 use slurm_tables::Version;
-use slurmctld_rt::is_exclusive;
+use slurmctld_rt::{LicenseCall, is_exclusive};
 
 use crate::harm::Faults;
 
@@ -30,9 +30,9 @@ pub(super) fn has_message_of_changes() -> bool {
     slurm().since(23, 2)
 }
 
-/// Tells whether the select plugin counts slices. From 25.05 Slurm keeps the licenses of a job in another way.
+/// Tells whether the select plugin counts slices on this Slurm.
 pub(super) fn counts_slices() -> bool {
-    !slurm().since(25, 5)
+    LicenseCall::of(slurm()).is_some()
 }
 
 /// Gives one entry of `tres_per_node`.

@@ -30,6 +30,7 @@ pub(super) fn in_test(host: &Host, job: Job, call: &Call, effects: &[Effect]) {
             }
             Effect::Preempt(jobs) => preempt(host, call, jobs),
             Effect::Layouts(all) => layouts(host, all),
+            Effect::Slices(count) => licenses::hold_to_limits(host, job, *count),
             other => one(host, job, other),
         }
     }

@@ -22,7 +22,7 @@ use protocol::wire::PLACEMENT_ENV;
 
 use super::host::{Host, name_of};
 use super::records::{Job, Node, Step};
-use super::{accounts, apply, fit, jobs, nodes, resources, version};
+use super::{accounts, apply, fit, jobs, licenses, nodes, resources, version};
 use crate::effect::Effect;
 use crate::learnt::Learnt;
 use crate::lifecycle_hooks as lifecycle;
@@ -251,8 +251,11 @@ fn with_memory(body: impl FnOnce(&mut Memory)) {
     }
 }
 
-/// Tells whether the allocations of two jobs can be merged: not if either has GPUs here.
+/// Tells whether the allocations of two jobs can be merged: not if either has GPUs here, or slices, of which slurmctld makes licenses that
+/// are never given back (`license_job_merge`, src/slurmctld/licenses.c).
 pub(super) fn may_merge(a: *mut c_void, b: *mut c_void) -> bool {
-    let holds = |job| with(job, |memory, _, job| memory.engine.holds(JobId(job.job_id())));
+    let has =
+        |memory: &Memory, job: Job| memory.engine.holds(JobId(job.job_id())) || licenses::has_slices(job);
+    let holds = |job| with(job, |memory, _, job| has(memory, job));
     !holds(a).unwrap_or(false) && !holds(b).unwrap_or(false)
 }

@@ -17,7 +17,7 @@ use slurmctld_rt::struct_at;
 use super::call::Call;
 use super::host::Host;
 use super::records::Job;
-use super::{accounts, apply, hooks, jobs, nodes, resources, version, weights};
+use super::{accounts, apply, hooks, jobs, licenses, nodes, resources, version, weights};
 use crate::effect::Effect;
 use crate::job_test::{Opinion, PendingTest};
 use crate::memory::Memory;
@@ -94,7 +94,8 @@ fn look(call: &Call) -> Option<PendingTest> {
         count_arrival(memory, host, job, call);
         let may_preempt = !call.candidates.is_null();
         let test = Test { ask, min_nodes: call.min_nodes, may_preempt, record: jobs::address(job) };
-        jobs::concerns_us(job).then(|| PendingTest::new(test, jobs::view(host, job)))
+        let concerns_us = jobs::concerns_us(job) || ask == Ask::RunNow && licenses::is_held_to_slices(job);
+        concerns_us.then(|| PendingTest::new(test, jobs::view(host, job)))
     })
     .flatten()
 }

@@ -35,6 +35,16 @@ record! {
         time_min: u32;
         tres_per_node: *mut c_char, at tres_per_node_at;
         tres_req_cnt: *mut u64;
+    } optional {
+        licenses_allocated: *mut c_char;
+    }
+}
+
+record! {
+    /// A kind of resources in slurmctld's copy of the accounting [slurm/slurmdb.h].
+    pub(super) struct Tres, TresLayout = "slurmdb_tres_rec" {
+        kind = "type": *mut c_char, at kind_at;
+        name: *mut c_char, at name_at;
     }
 }
 
@@ -178,6 +188,7 @@ record! {
 /// The first that the table has not, or not as it is read here.
 pub(super) fn learn(layout: &Layout) -> Result<(), BadTable> {
     Job::learn(layout)?;
+    Tres::learn(layout)?;
     Details::learn(layout)?;
     Resources::learn(layout)?;
     Node::learn(layout)?;

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use slurm_numbers as numbers;
 use slurm_tables::Version;
-use slurmctld_rt::{is_exclusive, item};
+use slurmctld_rt::{LicenseCall, is_exclusive, item};
 
 use super::records::{Gres, JobGres, Node, NodeGres, Reserved};
 
@@ -68,7 +68,7 @@ pub(super) fn reserves_devices(reserved: *mut c_void) -> bool {
     [reserved.gres_list_exc(), reserved.gres_list_inc()].into_iter().flatten().any(|list| !list.is_null())
 }
 
-/// Tells whether a job's licenses are one list. From 25.05 Slurm keeps those that it asks for and those that it has apart.
-pub(super) fn has_one_list_of_licenses() -> bool {
-    !slurm().since(25, 5)
+/// Gives how this slurmctld reads a list of licenses.
+pub(super) fn license_call() -> Option<LicenseCall> {
+    LicenseCall::of(slurm())
 }

@@ -9,6 +9,7 @@
 #[expect(unsafe_code, reason = "slurmctld's symbols, memory, lists and bit strings")]
 mod ffi;
 pub mod fit;
+mod license_call;
 pub mod spank_env;
 
 pub use ffi::heap::{Heap, entries, variable};
@@ -16,6 +17,7 @@ pub use ffi::lists::{BitString, Bits, BitsAt, List, Lists};
 pub use ffi::qos::{learn_qos, qos_name};
 pub use ffi::symbols::{MissingSymbol, in_slurmctld, item, required, struct_at, version};
 pub use ffi::users::uid_of;
+pub use license_call::LicenseCall;
 pub use plugin_rt::{symbol, text};
 
 /// Tells whether a job is `--exclusive`, by the `whole_node` of its details and Slurm's `WHOLE_NODE_REQUIRED`: one value of several

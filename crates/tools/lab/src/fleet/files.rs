@@ -128,12 +128,7 @@ pub(super) fn write(
     let own = |text: String| {
         text.replace(&format!("{}/", cluster.layout.at("etc").display()), &format!("{}/", etc.display()))
     };
-    let mut shipped = templates.slurm;
-    if cluster.slurm.release.series >= "25.05" {
-        // There, slices are no licenses, and slurmctld's log says so.
-        shipped = shipped.replace("\nLicenses=", "\n#Licenses=");
-    }
-    write("slurm.conf", &own(slurm_conf(&place, &shipped, nodes, ports, lines)))?;
+    write("slurm.conf", &own(slurm_conf(&place, &templates.slurm, nodes, ports, lines)))?;
     let dev = cluster.layout.at("dev").display().to_string();
     write("gres.conf", &gres_conf(nodes, &dev))?;
     write("cgroup.conf", &format!("CgroupPlugin={}\n", cluster.slurm.release.cgroup_plugin))?;

@@ -134,6 +134,7 @@ fn start(up: &Up) -> Result<(), TaskError> {
     let mut builder = Cluster::builder().dir(&dir).slurm(slurm).stock(up.stock).guardian(guardian()?);
     if let Some(file) = &up.nodes {
         let text = at(file, std::fs::read_to_string(file))?;
+        without_errors(file, &text)?;
         builder = builder.templates(lab::config::Templates::for_nodes(&text)?);
     }
     if up.backup {
@@ -155,6 +156,17 @@ fn start(up: &Up) -> Result<(), TaskError> {
     }
     eprintln!("cluster: `cargo xtask cluster down --dir {dir}` ends it");
     Ok(())
+}
+
+/// Refuses a tessera.toml with errors: slurmctld would start all the same, and leave GPUs to Slurm.
+fn without_errors(file: &Path, text: &str) -> Result<(), TaskError> {
+    let beside = |name: &str| std::fs::read_to_string(file.with_file_name(name));
+    let (_, errors) = site_config::parse(&file.display().to_string(), text, &beside);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<String> = errors.iter().map(site_config::ConfigError::render).collect();
+    Err(TaskError::Other(format!("no cluster was started:\n{}", shown.join("\n"))))
 }
 
 /// Copies what the documentation's examples name to where the cluster's shells begin.
@@ -184,6 +196,15 @@ fn print(text: &str) -> Result<(), TaskError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_with_errors_start_no_cluster() {
+        let file = Path::new("nodes.toml");
+        let good = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+        assert!(without_errors(file, good).is_ok());
+        let why = without_errors(file, &format!("{good}[billing]\n")).unwrap_err().to_string();
+        assert!(why.contains("nodes.toml:5:2: unknown key billing"), "{why}");
+    }
 
     #[test]
     fn a_shell_finds_the_files_that_the_documentation_names() {

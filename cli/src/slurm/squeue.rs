@@ -28,8 +28,8 @@ pub(crate) const NO_LIMIT_S: u64 = 182 * 86_400;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueuedJob {
     pub(crate) id: u32,
-    /// A heterogeneous job's component.
-    pub(crate) in_het: bool,
+    /// Of a component: the number of its heterogeneous job.
+    pub(crate) het: Option<u32>,
     /// Of an array: its number, and the task, or those that wait as Slurm lists them, `1-3`.
     pub(crate) array: Option<(u32, String)>,
     pub(crate) user: String,
@@ -72,14 +72,11 @@ impl QueuedJob {
     }
 
     /// Gives the number of the job as scontrol takes it in a change, for an array exactly the tasks that wait: by its number alone, those that have started
-    /// would be changed, too. `None`: squeue has cut the list.
+    /// would be changed, too. `None`: squeue has cut the list, or it is too long for scontrol.
     pub(crate) fn to_change(&self) -> Option<String> {
         match &self.array {
             Some((array, tasks)) if *array == self.id => {
-                let list = tasks.split('%').next().unwrap_or_default();
-                list.bytes()
-                    .all(|b| b.is_ascii_digit() || b"-,:".contains(&b))
-                    .then(|| format!("{array}_[{list}]"))
+                listed_for_scontrol(tasks).map(|list| format!("{array}_[{list}]"))
             }
             _ => Some(self.id.to_string()),
         }
@@ -122,6 +119,27 @@ pub(crate) fn has_task(tasks: &str, task: u32) -> bool {
             _ => part.ends_with("..."),
         }
     })
+}
+
+/// Most tasks that are written one by one.
+const MOST_TASKS: usize = 4096;
+
+/// Gives tasks of an array as scontrol takes them: `0-8:4%2` is `0,4,8`. With a colon in it, scontrol takes a number for the name of a job. `None`: it is no
+/// list, or has too many tasks.
+pub(crate) fn listed_for_scontrol(tasks: &str) -> Option<String> {
+    let list = tasks.split('%').next().unwrap_or_default();
+    let parts = list.split(',').map(|part| {
+        let Some((range, step)) = part.split_once(':') else {
+            return part.bytes().all(|b| b.is_ascii_digit() || b == b'-').then(|| part.to_owned());
+        };
+        let (first, last) = range.split_once('-')?;
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        let tasks = (first..=last).step_by(step.parse().ok().filter(|step| *step > 0)?);
+        let tasks: Vec<String> = tasks.take(MOST_TASKS + 1).map(|task| task.to_string()).collect();
+        (tasks.len() <= MOST_TASKS).then(|| tasks.join(","))
+    });
+    let parts: Option<Vec<String>> = parts.collect();
+    parts.map(|parts| parts.join(",")).filter(|list| list.split(',').count() <= MOST_TASKS)
 }
 
 /// The tasks in a list of an array's, `1-3,7` or `0-8:2%4`; 1 in what is no list.
@@ -346,7 +364,7 @@ fn job(cells: &[String], has_exclusive: bool) -> Option<QueuedJob> {
     let het: Option<u32> = column().parse().ok();
     Some(QueuedJob {
         id,
-        in_het: het.is_some_and(|h| h != 0),
+        het: het.filter(|&h| h != 0),
         array: array.zip(Some(tasks).filter(|tasks| !tasks.is_empty())),
         user: column(),
         account: column(),
@@ -420,11 +438,21 @@ mod tests {
             ("admin_comment", "tessera: asks v1 iso=mig times=1g:60"),
         ]);
         let job = one(&text).unwrap();
-        assert_eq!((job.id, job.in_het, job.nice, job.start), (12, false, 5, None));
+        assert_eq!((job.id, job.het, job.nice, job.start), (12, None, 5, None));
         assert_eq!((job.user.as_str(), job.account.as_str(), job.wanted_nodes.as_str()), ("alice", "", "n1"));
         assert_eq!(job.comment, "tessera: asks v1 iso=mig times=1g:60");
         assert!(!job.ended() && !job.exclusive);
         assert_eq!(job.limit, Some(86_460));
+    }
+
+    #[test]
+    fn tasks_for_scontrol_have_no_colon() {
+        let listed = |tasks: &str| listed_for_scontrol(tasks);
+        assert_eq!(listed("1-43:21,50-60%4").as_deref(), Some("1,22,43,50-60"));
+        assert_eq!(listed("0-8190:2").map(|list| list.split(',').count()), Some(4096));
+        for none in ["1,3,...", "0-4000000000:2", "0-8192:2", "1-5:0", "1-x:2", "5:2"] {
+            assert_eq!(listed(none), None, "{none}");
+        }
     }
 
     #[test]
@@ -436,7 +464,7 @@ mod tests {
         };
         let told = |number: &str, change: &str, n| (number.to_owned(), Some(change.to_owned()), n);
         assert_eq!(of("1-3"), told("12_[1-3]", "12_[1-3]", 3));
-        assert_eq!(of("0-8:4,11%2"), told("12_[0-8:4,11%2]", "12_[0-8:4,11]", 2));
+        assert_eq!(of("0-8:4,11%2"), told("12_[0-8:4,11%2]", "12_[0,4,8,11]", 2));
         assert_eq!(of("4"), told("12_4", "12_[4]", 1));
         assert_eq!(of("N/A"), told("12", "12", 1));
         let cut = of("1,3,5,7,9,11,13,15,...");

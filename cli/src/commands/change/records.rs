@@ -8,7 +8,7 @@ use protocol::AdminComment;
 
 use crate::outcome::Failure;
 use crate::slurm::scontrol::{self, JobRecord};
-use crate::slurm::squeue::has_task;
+use crate::slurm::squeue::{has_task, listed_for_scontrol};
 
 /// A job as the user names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,8 @@ fn waiting(record: &JobRecord, of: Number) -> Waiting {
         (Which::All, Some((array, tasks))) if *array == of.job => {
             let first = tasks.split([',', '-', ':']).next().and_then(|digits| digits.parse().ok());
             let single = tasks.bytes().all(|b| b.is_ascii_digit());
-            let number = if single { format!("{array}_{tasks}") } else { format!("{array}_[{tasks}]") };
+            let listed = listed_for_scontrol(tasks).unwrap_or_else(|| tasks.clone());
+            let number = if single { format!("{array}_{tasks}") } else { format!("{array}_[{listed}]") };
             (number, first)
         }
         _ => (shown(of), None),
@@ -152,6 +153,12 @@ mod tests {
     fn each_waiting_record_of_an_array_is_changed_by_itself() {
         let all = [task("4-7", "PENDING"), task("1", "RUNNING"), task("2", "PENDING")];
         assert_eq!(to_change(&all, "10"), Ok((["10_[4-7]", "10_2"].map(str::to_owned).to_vec(), 1)));
+        let steps = [task("0-8:4", "PENDING")];
+        assert_eq!(
+            to_change(&steps, "10"),
+            Ok((vec!["10_[0,4,8]".to_owned()], 0)),
+            "scontrol takes no steps"
+        );
         assert_eq!(to_change(&all, "10_5"), Ok((vec!["10_5".to_owned()], 0)));
         assert_eq!(to_change(&all, "10_1"), Err("job 10_1 is RUNNING: it keeps its GPUs".to_owned()));
         assert_eq!(to_change(&all, "10_9"), Err("Slurm knows no job 10_9".to_owned()));

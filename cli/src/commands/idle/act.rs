@@ -106,7 +106,7 @@ fn one(job: &QueuedJob, stretch: Stretch, submitted: Option<&Submitted>, now: u6
         can_requeue: submitted.is_some_and(|submitted| submitted.is_batch && submitted.requeue),
         // One that has ended since, or does not say how long it ran, is left alone.
         runs: job.state == "RUNNING" && ran_s.is_some(),
-        in_het: job.in_het,
+        in_het: job.het.is_some(),
         suspended_s: if suspended_s < LEAST_SUSPENDED_S { 0 } else { suspended_s },
         stretch,
     }

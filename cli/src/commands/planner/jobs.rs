@@ -52,7 +52,7 @@ pub(super) fn pending(job: &QueuedJob) -> Option<Pending> {
     // decision; without a reason the scheduler has not looked yet.
     let waits = ["Priority", "Resources", "None", ""].contains(&job.reason.as_str());
     // An array whose tasks squeue does not list in full cannot be changed without those that run.
-    let plain = !job.in_het
+    let plain = job.het.is_none()
         && job.to_change().is_some()
         && ["1", "1-1"].contains(&job.n_nodes.as_str())
         && job.reservation.is_empty();
@@ -111,7 +111,7 @@ mod tests {
             QueuedJob { reservation: "maint".to_owned(), ..good.clone() },
             QueuedJob { n_nodes: "2-2".to_owned(), ..good.clone() },
             QueuedJob { n_nodes: "1-2".to_owned(), ..good.clone() },
-            QueuedJob { in_het: true, ..good.clone() },
+            QueuedJob { het: Some(1), ..good.clone() },
             QueuedJob { array: Some((1, "1,3,5,...".to_owned())), ..good.clone() },
             job("somebody else's comment"),
             job(""),

@@ -71,8 +71,9 @@ pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
 }
 
 /// Advice to a user if no copy of the last good version is here that he may read.
-const NO_COPY: &str = "slurmctld and the GPU nodes go on with its last good version, so jobs run as before; this machine has no copy \
-                       of it that you may read, but each GPU node has: try this command there, or in a job, with srun";
+const NO_COPY: &str = "if it had a good version before, slurmctld and the GPU nodes go on with that (`sinfo -O nodelist,extra` shows \
+                       config=last-good), and jobs run as before; you may read no copy of it on this machine: try the command on a GPU node, or in \
+                       a job, with srun";
 
 /// The configuration with the numbers of the users whom limits name, as this machine knows them.
 fn with_users(mut config: SiteConfig) -> SiteConfig {

@@ -183,7 +183,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Layout(args) => layout::run(args, globals),
         Command::Free(args) => free::run(args, globals),
         Command::Why(args) => why::run(args, globals),
-        Command::Change(args) => change::run(args),
+        Command::Change(args) => change::run(args, globals),
         Command::Top(args) => top::run(args, globals),
         Command::Report(args) => report::run(args, globals),
         Command::Usage(args) => usage::run(args, globals),

@@ -6,7 +6,7 @@ use admission::distinct;
 use admission::gres_list::Entry;
 use protocol::Request;
 use site_config::SiteConfig;
-use slurm_limits::{Need, SLICES, SlurmLimit, never};
+use slurm_limits::{LimitKind, Need, SLICES, SlurmLimit, never};
 
 use crate::submission::{Described, JobOwner, Slurm, submitted};
 
@@ -46,7 +46,11 @@ pub(crate) fn note(
     // A partition without limits lets it start.
     let kept: Option<Vec<Vec<SlurmLimit>>> =
         partitions.iter().map(|name| Some(of(name)).filter(|limits| !limits.is_empty())).collect();
-    let kept = kept?;
+    let mut kept = kept?;
+    if kept.iter().flatten().any(|limit| limit.kind == LimitKind::Least) && submitted(job, slurm).exclusive {
+        // Slurm counts whole GPUs for it once it has a node.
+        kept.iter_mut().for_each(|limits| limits.retain(|limit| limit.kind != LimitKind::Least));
+    }
     let counts_slices = kept.iter().flatten().any(|limit| limit.tres == SLICES) && slurm.counts_slices();
     let slices =
         if counts_slices { least(request, &counted, &submitted(job, slurm), config).slices } else { 0 };
@@ -69,7 +73,7 @@ fn need(job: &Described, counted: &[Entry], slices: u64) -> Need {
 #[cfg(test)]
 mod tests {
     use admission::gres_list::Tres;
-    use slurm_limits::{Holder, LimitKind};
+    use slurm_limits::Holder;
 
     use super::*;
     use crate::fixtures::{Fake, asking, site};
@@ -121,6 +125,23 @@ mod tests {
         let limits: Vec<_> = limits.into_iter().map(of).collect();
         assert!(noted(&plain("gres:gpu:2", &many[..16].join(",")), &limits).is_some());
         assert_eq!(noted(&plain("gres:gpu:2", &many.join(",")), &limits), None, "too many to be read");
+    }
+
+    #[test]
+    fn a_qos_for_whole_gpus_is_told_to_a_job_of_shards() {
+        let holder = Holder::Qos("big".to_owned());
+        let least = SlurmLimit { kind: LimitKind::Least, tres: "gres/gpu".to_owned(), most: 2, holder };
+        let part = asking("v1 iso=mig:2g.10gb");
+        let told = noted(&part, &[("gpu", least.clone())]).unwrap();
+        assert!(told.contains("must have at least 2 GPUs, and Slurm counts 0 GPUs for this job"), "{told}");
+        assert_eq!(
+            noted(&plain("gres:gpu:1", "gpu"), &[("gpu", least.clone())]),
+            None,
+            "it may get two nodes"
+        );
+        let alone = Described { exclusive: true, ..part };
+        let slurm = Fake { limits: vec![("gpu", least)], ..Fake::default() };
+        assert_eq!(note(&alone, None, None, &site(), &slurm), None);
     }
 
     #[test]

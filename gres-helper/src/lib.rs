@@ -6,11 +6,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod answer;
+mod components;
 #[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]
 mod ffi;
 #[cfg(test)]
 mod fixtures;
 mod harm;
+mod het;
 mod kept;
 mod long_texts;
 mod modify;

@@ -44,6 +44,10 @@ pub(crate) struct Described {
     pub(crate) minutes: Option<u32>,
     /// The fewest nodes; `None`: no number is named.
     pub(crate) nodes: Option<u32>,
+    /// The most nodes; `None`: no number is named.
+    pub(crate) most_nodes: Option<u32>,
+    /// Number of a heterogeneous job's component, from 0; `None`: it is a job of its own.
+    pub(crate) component: Option<u32>,
     /// `--exclusive`.
     pub(crate) exclusive: bool,
     /// AdminComment; an empty one clears it.
@@ -174,6 +178,19 @@ pub(crate) fn never_for_its_time(job: &Described, slurm: &impl Slurm) -> Option<
     })
 }
 
+/// Gives the note for a job with GPUs that asks for more nodes than each partition which it names has; `None`: one has enough, or that is
+/// not known. Slurm keeps such a job for ever.
+pub(crate) fn never_for_its_nodes(job: &Described, slurm: &impl Slurm) -> Option<String> {
+    let asks = job.nodes.filter(|_| job.request.is_some() || !job.tres.gpu_entries().is_empty())?;
+    let named = job.partition.clone().or_else(|| slurm.default_partition()).filter(|_| asks > 1)?;
+    let has = |name: &String| Some(expanded(&slurm.partition(name)?.nodes?)?.len());
+    let all: Option<Vec<usize>> = distinct(&named).iter().map(has).collect();
+    let most = all?.into_iter().max()?;
+    (u64::from(asks) > most as u64).then(|| {
+        format!("-N{asks}: partition {named} has only {most}, so Slurm never starts this job; use -N{most} or fewer")
+    })
+}
+
 /// The shortest time limit that one of these partitions gives a job that names none.
 fn minutes_of(known: &[Option<Partition>]) -> Option<u32> {
     known.iter().flatten().map(|partition| partition.minutes).min()
@@ -278,6 +295,21 @@ mod tests {
             submitted(&Described { exclusive: true, ..nothing }, &Fake::default()).partitions,
             ["gpu"]
         );
+    }
+
+    #[test]
+    fn more_nodes_than_a_partition_has_are_told() {
+        let of = |nodes, partition| {
+            never_for_its_nodes(&Described { nodes: Some(nodes), ..described(partition) }, &Fake::default())
+        };
+        assert_eq!(
+            of(3, None).unwrap(),
+            "-N3: partition gpu has only 2, so Slurm never starts this job; use -N2 or fewer"
+        );
+        assert_eq!([of(2, None), of(1, None), of(9, Some("gpu,unknown"))], [None, None, None]);
+        assert!(of(3, Some("gpu,whole")).is_some());
+        let cores = Described { nodes: Some(3), ..Described::default() };
+        assert_eq!(never_for_its_nodes(&cores, &Fake::default()), None, "it asks for no GPU");
     }
 
     #[test]

@@ -11,7 +11,8 @@ use crate::kept;
 use crate::site::Rules;
 use crate::slices::slices_named;
 use crate::submission::{
-    Described, Slurm, asks_for_shards, concerns_us, left_to_slurm, never_for_its_time, submitted,
+    Described, Slurm, asks_for_shards, concerns_us, left_to_slurm, never_for_its_nodes, never_for_its_time,
+    submitted,
 };
 use crate::too_much;
 
@@ -21,7 +22,7 @@ pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> A
     if answer.refused.is_some() {
         return answer;
     }
-    let waits = never_for_its_time(job, slurm);
+    let waits = never_for_its_time(job, slurm).into_iter().chain(never_for_its_nodes(job, slurm));
     Answer { note: joined(answer.note.iter().cloned().chain(waits)), ..answer }
 }
 

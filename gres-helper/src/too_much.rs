@@ -21,8 +21,12 @@ pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> 
     let sum = sum(&asked);
     let mut kinds = all.iter().filter_map(kind_of).peekable();
     let types = kinds.peek().map(|_| types_of(config, slurm)).unwrap_or_default();
+    let nodes_at_most = u64::from(job.most_nodes.unwrap_or(u32::MAX));
+    // `--gpus=9 -N1`.
+    let in_all =
+        all.iter().find(|entry| entry.option == "--gpus" && entry.count > few.saturating_mul(nodes_at_most));
     // Nodes are looked up one by one only for a job that asks for more than some nodes have, or for a type that none of the site's has.
-    if sum <= few && kinds.all(|kind| types.contains(kind)) {
+    if sum <= few && in_all.is_none() && kinds.all(|kind| types.contains(kind)) {
         return None;
     }
     let submission = submitted(job, slurm);
@@ -37,6 +41,13 @@ pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> 
         return Some(format!(
             "{}: no node that this job may use has more than {most} GPU{}; ask for fewer on each node, and for more nodes by -N",
             options.join(" "),
+            if most == 1 { "" } else { "s" }
+        ));
+    }
+    if let Some(entry) = in_all.filter(|entry| entry.count > most.saturating_mul(nodes_at_most)) {
+        return Some(format!(
+            "--gpus={} -N{nodes_at_most}: no node that this job may use has more than {most} GPU{}; ask for fewer GPUs, or for more nodes by -N",
+            entry.text,
             if most == 1 { "" } else { "s" }
         ));
     }
@@ -158,6 +169,26 @@ mod tests {
             "--gres=gpu:mi300x:1: no node that this job may use has GPUs of type mi300x; there are a100"
         );
         assert!(said("gres:gpu:2K").contains("more than 2 GPUs"));
+    }
+
+    #[test]
+    fn gpus_of_the_whole_job_are_counted_by_its_nodes() {
+        let text = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let config = config.unwrap();
+        let of = |list: &str, most_nodes| {
+            let tres = Tres { per_job: Some(list.to_owned()), ..Tres::default() };
+            note(&Described { tres, most_nodes, ..Described::default() }, &config, &Fake::default())
+        };
+        assert_eq!(
+            [of("gres:gpu:3", None), of("gres:gpu:3", Some(2)), of("gres:gpu:2", Some(1))],
+            [None, None, None]
+        );
+        assert_eq!(
+            of("gres:gpu:3", Some(1)).unwrap(),
+            "--gpus=3 -N1: no node that this job may use has more than 2 GPUs; ask for fewer GPUs, or for more nodes by -N"
+        );
     }
 
     #[test]

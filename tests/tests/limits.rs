@@ -148,9 +148,17 @@ fn sums(cluster: &mut Cluster) {
     };
     sacctmgr(&["add", "qos", "small"]);
     sacctmgr(&["add", "qos", "tiny", "MaxTRESPerJob=gres/gpu=1", "GrpTRES=license/slice=3", "MaxWall=60"]);
+    sacctmgr(&["add", "qos", "large", "MinTRESPerJob=gres/gpu=1"]);
     sacctmgr(&["add", "account", "a"]);
     sacctmgr(&["add", "user", User::Bob.name(), "account=a"]);
-    sacctmgr(&["add", "user", User::Alice.name(), "account=a", "qos=normal,small,tiny", "defaultqos=normal"]);
+    sacctmgr(&[
+        "add",
+        "user",
+        User::Alice.name(),
+        "account=a",
+        "qos=normal,small,tiny,large",
+        "defaultqos=normal",
+    ]);
     told_at_submission(cluster, &sacctmgr);
     let small = |options: &[&'static str]| [&["--qos=small", "-t", "10"], options].concat();
     let two = small(&["--gpu-isolation=mig:2g.10gb"]);
@@ -178,6 +186,10 @@ fn sums(cluster: &mut Cluster) {
         refused(User::Bob, &["--gres=gpu:2"])
             .contains(&format!("for user {} running jobs together may have at most 1", User::Bob.name()))
     );
+
+    // Components of a heterogeneous job start together.
+    let both = refused(User::Bob, &["--gres=gpu:1", ":", "--gres=gpu:1"]);
+    assert!(both.contains("the components of this job start together and need 2 whole GPUs"), "{both}");
 
     let second = cluster.sbatch(User::Alice, &two, "exec sleep 600").unwrap();
     let waits = format!(
@@ -247,7 +259,11 @@ fn told_at_submission(cluster: &Cluster, sacctmgr: &dyn Fn(&[&str])) {
     let gpus = "a job of QOS tiny may have at most 1 GPU, and this job needs 2 GPUs; ask for 1 GPU or less, or take another QOS";
     let time = "a job of QOS tiny may have a time limit of at most 60 minutes, and this job asks for 90 minutes; use --time=60";
     let slices = "QOS tiny may have 3 slices at once, and this job needs 4 slices; ask for 3 slices or less, or take another QOS";
+    let part = &["--qos=large", "--gpu-mem=4G"][..];
+    let least = "a job of QOS large must have at least 1 GPU, and Slurm counts 0 GPUs for this job; ask for 1 GPU or more";
     let cases = [
+        (part, least),
+        (&["--qos=large", "--gres=gpu:1"], ""),
         (two, gpus),
         (&["--qos=tiny", "--gpu-isolation=whole", "--gpus=2"], gpus),
         (&["--qos=tiny", "-N2", "--gpu-isolation=whole"], gpus),
@@ -264,6 +280,13 @@ fn told_at_submission(cluster: &Cluster, sacctmgr: &dyn Fn(&[&str])) {
         let told = said.stderr.split_once(never).map_or("", |(_, told)| told);
         assert!(told.starts_with(says) && told.is_empty() == says.is_empty(), "{options:?}: {said:?}");
     }
+    // A change has no message of slurmctld's.
+    let changed = cluster.sbatch(User::Alice, &[&["--hold"], part].concat(), "true").unwrap();
+    let said = tessera(cluster, User::Alice, &["change", &changed.to_string(), "--gpu-mem=5G"]);
+    let limit = "A limit of Slurm never lets it start: a job of QOS large must have at least 1 GPU";
+    assert!(said.code == Some(0) && said.stdout.contains(limit), "{said:?}");
+    let nodes = held(cluster, &["-N9", "--gpu-mem=4G"]).stderr;
+    assert!(nodes.contains("-N9: partition gpu has only 2, so Slurm never starts this job"), "{nodes}");
     // Slurm agrees.
     let waits = cluster.sbatch(User::Alice, two, "true").unwrap();
     cluster.wait_job(waits, "held by the limit", |job| job.reason().starts_with("QOS")).unwrap();

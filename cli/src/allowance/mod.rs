@@ -104,7 +104,11 @@ impl Bound {
     pub(crate) fn is_of_one_job(&self) -> bool {
         matches!(
             self.kind,
-            LimitKind::PerJob | LimitKind::PerNode | LimitKind::MinutesPerJob | LimitKind::WallPerJob
+            LimitKind::PerJob
+                | LimitKind::PerNode
+                | LimitKind::Least
+                | LimitKind::MinutesPerJob
+                | LimitKind::WallPerJob
         )
     }
 }
@@ -190,6 +194,11 @@ mod tests {
         );
         let two = Need { slices: 6, nodes: 2, ..THREE };
         assert_eq!(bound(LimitKind::PerNode, SLICES, 3, 0).room(&two), None);
+        assert_eq!(
+            [room(LimitKind::Least, "gres/gpu", 2), room(LimitKind::Least, "gres/shard", 30)],
+            [Some(Room::Never), None],
+            "it has shards and no whole GPU"
+        );
         let no_limit = Need { minutes: None, ..THREE };
         assert_eq!(
             bound(LimitKind::WallPerJob, "", 1, 0).room(&no_limit),

@@ -85,6 +85,7 @@ fn of_group(fields: &Fields, whose: &Holder, safe: bool) -> Vec<Bound> {
 fn of_job(fields: &Fields, whose: &Holder) -> Vec<Bound> {
     let mut all = list(fields, "MaxTRESPJ", LimitKind::PerJob);
     all.extend(list(fields, "MaxTRESPN", LimitKind::PerNode));
+    all.extend(list(fields, "MinTRESPJ", LimitKind::Least));
     all.extend(list(fields, "MaxTRESMinsPJ", LimitKind::MinutesPerJob));
     all.extend(number(fields, "MaxWallPJ", LimitKind::WallPerJob));
     all.into_iter().filter_map(|limit| bound(limit, whose)).collect()

@@ -50,9 +50,11 @@ impl Bound {
             LimitKind::Jobs => format!("{limit}; {used} running{}", self.by(users)),
             LimitKind::Minutes { .. } | LimitKind::Wall => format!("{limit}; {used} used up"),
             LimitKind::RunMinutes => format!("{limit}; they have {used}"),
-            LimitKind::PerJob | LimitKind::PerNode | LimitKind::MinutesPerJob | LimitKind::WallPerJob => {
-                limit
-            }
+            LimitKind::PerJob
+            | LimitKind::PerNode
+            | LimitKind::Least
+            | LimitKind::MinutesPerJob
+            | LimitKind::WallPerJob => limit,
         }
     }
 
@@ -125,6 +127,7 @@ pub(crate) fn json(allowance: &Allowance) -> Value {
         LimitKind::Together => "at_once",
         LimitKind::PerJob => "per_job",
         LimitKind::PerNode => "per_node",
+        LimitKind::Least => "least",
         LimitKind::Minutes { .. } => "minutes",
         LimitKind::RunMinutes => "run_minutes",
         LimitKind::MinutesPerJob => "minutes_per_job",

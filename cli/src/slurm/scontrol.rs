@@ -114,6 +114,8 @@ pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> 
 /// slurmctld's record of a job: of an array, several tasks that wait can share one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobRecord {
+    /// Number of the record itself.
+    pub(crate) id: u32,
     /// Number of its array, and the tasks as `3` or `4-7,9`.
     pub(crate) array: Option<(u32, String)>,
     /// Component of a heterogeneous job.
@@ -150,7 +152,8 @@ fn job_records_in(text: &str) -> Vec<JobRecord> {
                 field("ArrayTaskId=").map(|tasks| tasks.split('%').next().unwrap_or_default().to_owned());
             let array = field("ArrayJobId=").and_then(|array| array.parse().ok());
             let component = field("HetJobOffset=").and_then(|n| n.parse().ok());
-            found.push(JobRecord { array: array.zip(tasks), component, ..JobRecord::default() });
+            let id = field("JobId=").and_then(|id| id.parse().ok()).unwrap_or(0);
+            found.push(JobRecord { id, array: array.zip(tasks), component, ..JobRecord::default() });
         } else if let Some(record) = found.last_mut() {
             let line = line.trim_start();
             if let Some(state) = line.strip_prefix("JobState=").filter(|_| record.state.is_empty()) {

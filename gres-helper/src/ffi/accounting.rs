@@ -200,6 +200,7 @@ impl<'a> Locked<'a> {
         for (list, kind, holder) in [
             (qos.max_tres_pj_ctld(), LimitKind::PerJob, &whole),
             (qos.max_tres_pn_ctld(), LimitKind::PerNode, &whole),
+            (qos.min_tres_pj_ctld(), LimitKind::Least, &whole),
             (qos.max_tres_pu_ctld(), LimitKind::Together, &of_user),
             (qos.max_tres_pa_ctld(), LimitKind::Together, &of_account),
             (qos.grp_tres_ctld(), LimitKind::Together, &whole),

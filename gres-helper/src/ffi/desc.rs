@@ -101,6 +101,8 @@ pub(super) fn described(desc: Desc) -> Described {
         qos: string(desc.qos()),
         minutes: set(desc.time_limit()),
         nodes: set(desc.min_nodes()),
+        most_nodes: set(desc.max_nodes()).filter(|n| *n != 0),
+        component: set(desc.het_job_offset()),
         exclusive: desc.shared() == numbers::JOB_SHARED_NONE,
         // SAFETY: slurm.h: null or NUL-terminated.
         comment: unsafe { text(desc.admin_comment()) },

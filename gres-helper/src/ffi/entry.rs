@@ -14,6 +14,8 @@ use super::host::Host;
 use super::records::{Desc, Job};
 use super::{desc, fit, version};
 use crate::answer::{Answer, OnRecord};
+use crate::components::Components;
+use crate::het;
 use crate::modify::{Asker, modify as judge_change, refusal_noted};
 use crate::request_change::settle;
 use crate::site::{Rules, Site};
@@ -29,6 +31,14 @@ const ERROR: c_int = -1;
 const INVALID_GRES: c_int = numbers::ESLURM_INVALID_GRES;
 
 static SITE: Mutex<Option<Site>> = Mutex::new(None);
+
+/// Components of the heterogeneous job that is submitted.
+static COMPONENTS: Mutex<Components> = Mutex::new(Components::new());
+
+fn this_thread() -> u64 {
+    // SAFETY: pthread_self(3): any thread may call it, and it never fails.
+    unsafe { libc::pthread_self() }
+}
 
 fn lock() -> MutexGuard<'static, Option<Site>> {
     // A panic while it was held has been logged; the configuration is replaced as a whole.
@@ -115,7 +125,10 @@ fn submit(job: Desc, message: *mut *mut c_char) -> c_int {
         site.compare_partitions(&|name| host.partition(name).is_some());
         site.learn_user(job.user_id(), || host.user_name(job.user_id()));
     }
-    let answer = judge_submission(&desc::described(job), fresh(host, &mut site), host);
+    let (described, rules) = (desc::described(job), fresh(host, &mut site));
+    let alone = judge_submission(&described, rules, host);
+    let mut components = COMPONENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let answer = het::together(&described, this_thread(), alone, rules, host, &mut components);
     desc::apply(host, job, &answer.effects);
     count(Ask::Submit, &answer, began);
     if let Some(note) = &answer.note {

@@ -15,7 +15,9 @@ record! {
         bitflags: u64, at bitflags_at;
         env_size: u32;
         extra: *mut c_char;
+        het_job_offset: u32;
         licenses: *mut c_char;
+        max_nodes: u32;
         min_nodes: u32;
         ntasks_per_node: u16;
         ntasks_per_socket: u16;
@@ -184,6 +186,7 @@ record! {
         max_tres_pn_ctld: *mut u64;
         max_tres_pu_ctld: *mut u64;
         max_wall_pj: u32;
+        min_tres_pj_ctld: *mut u64;
         name: *mut c_char, at name_at;
     }
 }

@@ -9,7 +9,10 @@ use protocol::{AdminComment, CommentBody, Isolation, Request};
 use records::{Number, Waiting, number, records};
 
 use crate::commands::explain::GpuOptions;
+use crate::commands::why;
+use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
+use crate::site;
 use crate::slurm::scontrol;
 
 /// Change what a pending job asks of GPUs
@@ -69,7 +72,7 @@ impl SlurmsOwn {
     }
 }
 
-pub(crate) fn run(args: &ChangeArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &ChangeArgs, globals: &Globals) -> Result<Outcome, Failure> {
     if let Some(refused) = args.slurms.refused() {
         return Err(refused);
     }
@@ -83,11 +86,18 @@ pub(crate) fn run(args: &ChangeArgs) -> Result<Outcome, Failure> {
     let found = records(args.job)?;
     let mut text = String::new();
     let mut refused = Vec::new();
+    let mut one_changed = None;
     for record in &found.pending {
         match changed(record, &request) {
-            Ok(line) => text += &line,
+            Ok(line) => {
+                text += &line;
+                one_changed.get_or_insert(record);
+            }
             Err(why) => refused.push(why),
         }
+    }
+    if let Some(record) = one_changed {
+        text += &told_limit(record, globals);
     }
     if found.started > 0 {
         text += &format!("{} of the array's tasks have started and keep their GPUs.\n", found.started);
@@ -100,6 +110,14 @@ pub(crate) fn run(args: &ChangeArgs) -> Result<Outcome, Failure> {
             Ok(Outcome { text, status: 1 })
         }
     }
+}
+
+/// Says which limit never lets the job start now, in a line; empty if none does. At a submission slurmctld's plugin says so, but slurmctld
+/// shows users no message about a change that it accepts.
+fn told_limit(record: &Waiting, globals: &Globals) -> String {
+    let config = site::load(globals.config.as_deref()).ok();
+    let told = config.and_then(|config| why::never_by_limit(record.in_queue(), &config));
+    told.map_or_else(String::new, |told| format!("{told}\n"))
 }
 
 /// A change that did not come about.

@@ -46,10 +46,21 @@ pub(super) struct Waiting {
     pub(super) asked: Option<String>,
     /// A task of it, if it is of an array.
     task: Option<u32>,
+    /// Number of the record.
+    id: u32,
     of: Number,
 }
 
 impl Waiting {
+    /// Gives the job as squeue lists it now: its number, or that of its array with a task.
+    pub(super) fn in_queue(&self) -> (u32, Option<u32>) {
+        let named = if let Which::Task(task) = self.of.part { Some(task) } else { None };
+        match self.task.or(named) {
+            Some(task) => (self.of.job, Some(task)),
+            None => (self.id, None),
+        }
+    }
+
     /// Reads the AdminComment that the record has now. A change can have given a task a record of its own.
     pub(super) fn comment_now(&self) -> Option<AdminComment> {
         let all = scontrol::job_records(self.of.job).ok()?;
@@ -124,7 +135,7 @@ fn waiting(record: &JobRecord, of: Number) -> Waiting {
         }
         _ => (shown(of), None),
     };
-    Waiting { number, asked, task, of }
+    Waiting { number, asked, task, id: record.id, of }
 }
 
 fn shown(of: Number) -> String {

@@ -48,6 +48,9 @@ const MOST_OFFERED: usize = 4;
 /// Most numbers of instances or GPUs that are tried for a job that asks for several.
 const MOST_TRIED: usize = 16;
 
+/// Most components of a heterogeneous job whose amounts are added up.
+const MOST_COMPONENTS: usize = 16;
+
 /// Everything that is known of a pending job.
 struct PendingJob<'a> {
     job: &'a QueuedJob,
@@ -157,7 +160,40 @@ fn asked<'a>(
         uid: uid_for_limits(&job.user, config).filter(|_| names),
     };
     let allowance = if names { allowance::ask(asker, config)? } else { None };
-    answer((job, jobs), config, squeue::tres(job.id)?, allowance, Published::by_slurm)
+    let others = if allowance.is_some() { other_components(job, jobs) } else { Vec::new() };
+    if others.is_empty() {
+        return answer((job, jobs), config, squeue::tres(job.id)?, allowance, Published::by_slurm);
+    }
+    let published = Published::by_slurm()?;
+    let of = |job: &'a QueuedJob, allowance| {
+        answer((job, jobs), config, squeue::tres(job.id)?, allowance, || Ok(&published))
+    };
+    let mut found = of(job, allowance)?;
+    // All components start together.
+    for other in others {
+        let amounts = of(other, Some(Allowance::default()))?;
+        found.need = found.need.zip(amounts.need).map(|(own, other)| own.and(&other));
+    }
+    Ok(found)
+}
+
+/// The other components of a heterogeneous job that the same limits count. A longer job is answered by its first ones alone.
+fn other_components<'a>(job: &QueuedJob, jobs: &'a [QueuedJob]) -> Vec<&'a QueuedJob> {
+    let alike = |other: &&QueuedJob| {
+        other.id != job.id
+            && (&other.account, &other.qos, &other.partition) == (&job.account, &job.qos, &job.partition)
+    };
+    let of_job = |other: &&QueuedJob| job.het.is_some() && other.het == job.het;
+    jobs.iter().filter(of_job).filter(alike).take(MOST_COMPONENTS).collect()
+}
+
+/// Says which limit never lets a pending job, or a task of an array, start as it asks now; `None`: none does, or that is not known.
+pub(crate) fn never_by_limit((job, task): (u32, Option<u32>), config: &SiteConfig) -> Option<String> {
+    let jobs = squeue::jobs(None).ok()?;
+    let job = find(&jobs, Number { job, task }).ok().filter(|job| job.state == "PENDING")?;
+    let answer = asked(job, &jobs, config, true).ok()?;
+    let (allowance, need) = (answer.allowance.as_ref()?, answer.need?);
+    allowance.never(&need).then(|| allowance.keeps(&need)).flatten()
 }
 
 /// The number of a user, if a limit has use for it.
@@ -351,4 +387,24 @@ fn instead(
 /// The most instances or whole GPUs that a node can have.
 fn devices_of(node: &Node) -> u32 {
     node.gpus.iter().map(|gpu| u32::from(gpu.model.compute_slices)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_that_the_same_limits_count_are_found() {
+        let job = |id, het, account: &str| QueuedJob {
+            id,
+            het,
+            account: account.to_owned(),
+            ..QueuedJob::default()
+        };
+        let jobs =
+            [job(7, Some(7), "bio"), job(8, Some(7), "bio"), job(9, Some(7), "art"), job(10, None, "bio")];
+        let others =
+            |n: usize| other_components(&jobs[n], &jobs).iter().map(|job| job.id).collect::<Vec<_>>();
+        assert_eq!([others(0), others(1), others(2), others(3)], [vec![8], vec![7], vec![], vec![]]);
+    }
 }

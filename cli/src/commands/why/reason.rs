@@ -41,6 +41,9 @@ pub(super) fn reason(text: &str) -> Option<Reason> {
         _ if text.starts_with("ReqNodeNotAvail") => {
             Room("the nodes it may use are taken, drained, reserved or kept for other jobs")
         }
+        _ if text.starts_with("QOSMin") => {
+            Other("its QOS is for jobs that ask for more (MinTRES): ask for more, or take another QOS")
+        }
         _ if text.starts_with("QOS") => Other("a limit of its QOS holds it"),
         _ if text.starts_with("Assoc") || text.starts_with("MaxGRES") => {
             Other("a limit of its account or user holds it")
@@ -64,6 +67,7 @@ mod tests {
         for limit in ["QOSMaxGRESPerUser", "QOSGrpGRES", "AssocGrpGRESMinutes", "AssocMaxJobsLimit"] {
             assert!(matches!(reason(limit), Some(Reason::Other(_))), "{limit}");
         }
+        assert!(matches!(reason("QOSMinGRES"), Some(Reason::Other(text)) if text.contains("another QOS")));
         assert!(matches!(reason("JobArrayTaskLimit"), Some(Reason::Other(_))));
         for room in ["ReqNodeNotAvail", "ReqNodeNotAvail, May be reserved for oth"] {
             assert!(matches!(reason(room), Some(Reason::Room(_))), "{room}");

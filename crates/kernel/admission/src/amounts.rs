@@ -163,18 +163,45 @@ pub fn never(need: Amount, job: &Submission, config: &SiteConfig) -> Option<Stri
 
 fn over(need: Amount, minutes: Option<u32>, limit: &Limit) -> Option<String> {
     let whom = limit.whom();
-    let together =
-        if limit.each_user { "running jobs of one user together" } else { "running jobs together" };
-    let is_over = |kind: &str, bounds: &str, most: Most| {
-        measures(most).into_iter().find_map(|Measure { key, one, most, of }| {
+    let one = Above { who: "it needs", bounds: "a job may have", kind: "max", most: limit.per_job };
+    one.words(need, limit)
+        .or_else(|| running("it needs", limit).words(need, limit))
+        .or_else(|| too_long(minutes?, limit, &whom))
+}
+
+/// Says that components of one job, which start together, need more than a limit lets run; `None`: they do not.
+#[must_use]
+pub fn together_over(sum: Amount, limit: &Limit) -> Option<String> {
+    running("the components of this job start together and need", limit).words(sum, limit)
+}
+
+fn running(who: &'static str, limit: &Limit) -> Above {
+    let bounds = if limit.each_user {
+        "running jobs of one user together may have"
+    } else {
+        "running jobs together may have"
+    };
+    Above { who, bounds, kind: "running", most: limit.running }
+}
+
+/// Words of a need above the amounts of a limit.
+struct Above {
+    who: &'static str,
+    bounds: &'static str,
+    /// The key's begin: `max` of `max_gpus`.
+    kind: &'static str,
+    most: Most,
+}
+
+impl Above {
+    fn words(&self, need: Amount, limit: &Limit) -> Option<String> {
+        let Self { who, bounds, kind, most } = self;
+        measures(*most).into_iter().find_map(|Measure { key, one, most, of }| {
             let most = most.filter(|most| of(need) > *most)?;
             let (needs, place) = (counted(of(need), one), limit.place(&format!("{kind}_{key}")));
-            Some(format!("it needs {needs}, and {whom} {bounds} at most {most} ({place})"))
+            Some(format!("{who} {needs}, and {} {bounds} at most {most} ({place})", limit.whom()))
         })
-    };
-    is_over("max", "a job may have", limit.per_job)
-        .or_else(|| is_over("running", &format!("{together} may have"), limit.running))
-        .or_else(|| too_long(minutes?, limit, &whom))
+    }
 }
 
 fn too_long(minutes: u32, limit: &Limit, whom: &str) -> Option<String> {

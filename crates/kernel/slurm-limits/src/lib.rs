@@ -42,6 +42,8 @@ pub enum LimitKind {
     PerJob,
     /// An amount of one job on each of its nodes.
     PerNode,
+    /// An amount that one job must have at the least.
+    Least,
     /// An amount times minutes, used up as jobs run. `safe`: a job starts only if the rest is enough to its time limit.
     Minutes {
         /// `AccountingStorageEnforce` has `safe`.
@@ -98,6 +100,19 @@ impl Need {
             "node" => self.nodes.max(1),
             "cpu" | "mem" => 1,
             _ => 0,
+        }
+    }
+
+    /// Adds the amounts of another component of the same job. The components run at the same time, so that the longer time counts.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let sum = u64::saturating_add;
+        Self {
+            gpus: sum(self.gpus, other.gpus),
+            shards: sum(self.shards, other.shards),
+            slices: sum(self.slices, other.slices),
+            nodes: sum(self.nodes, other.nodes),
+            minutes: self.minutes.max(other.minutes),
         }
     }
 }

@@ -19,6 +19,8 @@ impl LimitKind {
         match self {
             Self::Together | Self::PerJob => each > most,
             Self::PerNode => each / need.nodes.max(1) > most,
+            // Other amounts are the least that the job has: it may get more.
+            Self::Least => each == 0 && most > 0 && ["gres/gpu", "gres/shard"].contains(&tres),
             // Without `safe`, slurmctld lets a job start that would use up more than there is.
             Self::Minutes { safe } => safe && times(),
             Self::RunMinutes | Self::MinutesPerJob => times(),
@@ -39,6 +41,7 @@ impl SlurmLimit {
                 let on_each = if self.kind == LimitKind::PerNode { " on each node" } else { "" };
                 format!("ask for {}{on_each} or less, or {other}", tres_amount(self.most, &self.tres))
             }
+            LimitKind::Least => format!("ask for {} or more, or {other}", tres_amount(self.most, &self.tres)),
             LimitKind::Minutes { .. } | LimitKind::RunMinutes | LimitKind::MinutesPerJob => {
                 match self.most / need.of(&self.tres).max(1) {
                     0 => format!("ask for less, or {other}"),
@@ -119,6 +122,29 @@ mod tests {
         assert_eq!(
             told(LimitKind::PerJob, "gres/gpu", 0).unwrap(),
             format!("…a job of QOS small may have at most 0 GPUs, and this job needs 4 GPUs; {other}")
+        );
+    }
+
+    #[test]
+    fn components_of_a_job_are_held_to_a_limit_together() {
+        let other = Need { gpus: 1, slices: 7, nodes: 1, minutes: Some(200), ..Need::default() };
+        let all = NEED.and(&other);
+        assert_eq!(all, Need { gpus: 5, slices: 35, nodes: 3, minutes: Some(200), ..NEED });
+        assert!(LimitKind::Together.is_exceeded_by(&all, "gres/gpu", 4));
+        assert_eq!(NEED.and(&Need { minutes: None, ..other }).minutes, Some(100));
+    }
+
+    #[test]
+    fn a_job_of_shards_is_told_that_its_qos_is_for_whole_gpus() {
+        assert_eq!(
+            told(LimitKind::Least, "gres/shard", 5).unwrap(),
+            "…a job of QOS small must have at least 5 shards, and Slurm counts 0 shards for this job; ask for 5 shards or more, or take another \
+             QOS or account"
+        );
+        assert_eq!(told(LimitKind::Least, "gres/gpu", 8), None, "it may get more than 4");
+        assert_eq!(
+            [told(LimitKind::Least, "gres/shard", 0), told(LimitKind::Least, "node", 9)],
+            [None, None]
         );
     }
 

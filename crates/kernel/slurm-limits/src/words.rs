@@ -54,6 +54,7 @@ pub fn phrase(kind: LimitKind, whose: &str, most: u64, tres: &str) -> String {
         LimitKind::PerNode => {
             format!("a job of {whose} may have at most {} on a node", tres_amount(most, tres))
         }
+        LimitKind::Least => format!("a job of {whose} must have at least {}", tres_amount(most, tres)),
         LimitKind::Minutes { .. } => format!("{whose} may use {}", minutes(most, tres)),
         LimitKind::RunMinutes => {
             format!("running jobs of {whose} may have {} left to their time limits", minutes(most, tres))
@@ -83,6 +84,9 @@ impl Need {
                 self.minutes.map(|minutes| format!("this job asks for {}", limit_of(minutes)))
             }
             _ if tres.is_empty() => None,
+            LimitKind::Least => {
+                Some(format!("Slurm counts {} for this job", tres_amount(self.of(tres), tres)))
+            }
             LimitKind::Minutes { .. } | LimitKind::RunMinutes | LimitKind::MinutesPerJob => {
                 let times = self.minutes.map(|minutes| format!(" for up to {}", limit_of(minutes)));
                 Some(needs() + &times.unwrap_or_default())

@@ -114,9 +114,9 @@ pub(crate) struct FitArgs {
 /// Choose the state, and the power cap, for applications on one GPU
 ///
 /// With --cap, chooses the state with the highest throughput under that cap. Without, chooses state and cap with the
-/// highest throughput per watt. Each application keeps more than --alpha of its performance alone. With the guard on, it
-/// keeps that even where a prediction errs as much as 95 in 100 did at most, for applications left out of the fit. Exit status
-/// 1 if nothing is allowed.
+/// highest throughput per watt. Each application keeps more than --alpha of its performance alone. The guard subtracts a
+/// safety margin from each prediction: the 95th percentile of the model's error on applications that were left out of the fit.
+/// Exit status 1 if nothing is allowed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -1,4 +1,4 @@
-//! One step, and what its job has used while it ran.
+//! A step, and what its job has used while it ran.
 
 use std::time::Instant;
 

@@ -13,7 +13,7 @@ pub(crate) enum BadLibrary {
     /// Memory that should be there is not.
     #[error("its dynamic section cannot be read")]
     Unreadable,
-    /// It has a table of another form, or a larger one than any library of this kind has.
+    /// Has a table of another form, or a larger one than any library of this kind has.
     #[error("its relocations have a form that is not known")]
     UnknownForm,
 }

@@ -1,4 +1,4 @@
-//! Which GPUs of this node Tessera manages.
+//! Finds the GPUs of this node that Tessera manages.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What becomes of a submission or a change: what to write into its description, and perhaps a refusal.
+//! The answer to a submission or a change: fields to write into its description, and perhaps a refusal.
 //!
 //! Effects are written in their order. Those of a refused change are written as well: a placement that somebody has put
 //! into it goes in any case.

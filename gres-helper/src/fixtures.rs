@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a slurmctld, a site, a submission.
+//! Fixtures of this crate's tests: a slurmctld, a site, a submission.
 
 use admission::gres_list::Tres;
 use site_config::SiteConfig;

@@ -21,9 +21,9 @@ pub(crate) fn of_env(bad: Option<&BadEnv>) -> Option<Refusal> {
 pub(crate) struct Fields {
     /// Number of variables in the job's environment.
     pub(crate) variables: u32,
-    /// It has the field `extra`.
+    /// Has the field `extra`.
     pub(crate) extra: bool,
-    /// It is an array and has an X11 target.
+    /// Is an array and has an X11 target.
     pub(crate) array_with_x11: bool,
     pub(crate) tasks_per_socket: u16,
     /// `--spread-job`.

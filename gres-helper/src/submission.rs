@@ -26,7 +26,7 @@ pub(crate) struct Described {
     pub(crate) new_request: Option<Result<Request, String>>,
     /// GRES that it asks from Slurm itself.
     pub(crate) tres: Tres,
-    /// It names a list of GRES that has nothing in it, as `scontrol update gres=` does.
+    /// Names a list of GRES that has nothing in it, as `scontrol update gres=` does.
     pub(crate) empties_gres: bool,
     /// Partitions, in a list with commas.
     pub(crate) partition: Option<String>,
@@ -76,7 +76,7 @@ pub(crate) struct Recorded {
     pub(crate) minutes: Option<u32>,
     /// The fewest nodes.
     pub(crate) nodes: u32,
-    /// Its lists of GRES.
+    /// Lists of GRES.
     pub(crate) tres: Tres,
     /// `--exclusive`.
     pub(crate) exclusive: bool,
@@ -92,9 +92,9 @@ pub(crate) struct Recorded {
 /// A partition as it is configured now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Partition {
-    /// Its nodes, as a host list; `None`: not known.
+    /// Nodes, as a host list; `None`: not known.
     pub(crate) nodes: Option<String>,
-    /// It gives whole nodes (`OverSubscribe=EXCLUSIVE`).
+    /// Gives whole nodes (`OverSubscribe=EXCLUSIVE`).
     pub(crate) exclusive: bool,
     /// Time limit of jobs that name none, minutes.
     pub(crate) minutes: u32,
@@ -125,7 +125,7 @@ pub(crate) trait Slurm {
     fn limits(&self, owner: &JobOwner<'_>) -> Vec<SlurmLimit>;
     /// `Gres=` of a node in `slurm.conf`; `None` for a node without any, and one that is not known.
     fn node_gres(&self, name: &str) -> Option<String>;
-    /// One entry of a list of GRES, as this Slurm writes it.
+    /// An entry of a list of GRES, as this Slurm writes it.
     fn gres(&self, name: &str, count: u32) -> String;
     /// Tells whether slurmctld adds the GRES of a change to those that a job has, and takes none away.
     fn adds_gres(&self) -> bool;
@@ -235,7 +235,7 @@ fn first(new: &Option<String>, old: &Option<String>) -> Option<String> {
     [new, old].into_iter().flatten().find(|text| !text.is_empty()).cloned()
 }
 
-/// Of the nodes in `tessera.toml` that a job may run on, those that Tessera leaves to Slurm. Only for a job that asks for shards:
+/// Finds the nodes that a job may run on and that Tessera leaves to Slurm. Only for a job that asks for shards:
 /// for no other does it matter.
 pub(crate) fn left_to_slurm(
     job: &Submission,

@@ -1,4 +1,4 @@
-//! What the plugin wants written into slurmctld, as plain values. `ffi::apply` writes them, one after the other.
+//! Changes that the plugin wants written into slurmctld, as plain values. `ffi::apply` writes them, one after the other.
 
 use geometry::JobId;
 use protocol::node_word::{Extra, UNFIT};
@@ -9,7 +9,7 @@ use topology::GpuSet;
 
 use crate::node_order::Placed;
 
-/// One change of a job's record, or of the answer to the test that is under way.
+/// A change of a job's record, or of the answer to the test that is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Takes nodes, by their index, out of the candidates.

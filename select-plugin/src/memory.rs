@@ -1,4 +1,4 @@
-//! What the plugin remembers between hooks. Never more than a bounded number of jobs, whatever users submit.
+//! The plugin's memory between hooks. Never more than a bounded number of jobs, whatever users submit.
 
 use std::collections::HashMap;
 

@@ -62,7 +62,7 @@ pub(crate) struct Narrowed {
     pub(crate) insists_on_busy: bool,
     /// The job insists on a node of which nobody knows whether it could.
     pub(crate) insists_on_unknown: bool,
-    /// Of some nodes nobody knows whether they could: see [`Availability::Unknown`].
+    /// Some nodes may or may not be able to: see [`Availability::Unknown`].
     pub(crate) unknown: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::view::{Allocated, ChosenView, GresKind, Want, union};
 pub(crate) struct Placed {
     /// The job's grant.
     pub(crate) grant: Grant,
-    /// Its devices in Slurm's accounts, each with the number of parts of the job that it carries.
+    /// Devices in Slurm's accounts, each with the number of parts of the job that it carries.
     pub(crate) devices: Vec<(usize, u64)>,
     /// Devices that each of the job's entries in Slurm's accounts may have.
     pub(crate) entries: Vec<GpuSet>,
@@ -107,7 +107,7 @@ fn among_slurms_devices(
     question
 }
 
-/// Of sets that are equally good, the one near the job's cores.
+/// Chooses, among equally good sets, the one near the job's cores.
 fn near_the_cores(decision: Decision, mut question: Question, node: &Node, slurm: &ChosenView) -> Decision {
     let near = quotas(slurm, true);
     if near == question.ask.quotas {

@@ -1,4 +1,4 @@
-//! Which configuration slurmctld works with: that of `tessera.toml`, or of its last good version while the file is bad.
+//! The configuration that slurmctld works with: that of `tessera.toml`, or of its last good version while the file is bad.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What one test asks, and what Slurm answers in its course.
+//! The questions of one test, and Slurm's answers during it.
 
 use std::collections::HashSet;
 

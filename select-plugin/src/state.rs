@@ -1,5 +1,5 @@
-//! What the plugin remembers between hooks, and whether it places jobs at all: it does if there is a configuration and the running Slurm's
-//! structs are those that it was built with.
+//! The plugin's state between hooks, and the decision whether it places jobs at all: it does if there is a configuration and
+//! the running Slurm's structs are those that it was built with.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

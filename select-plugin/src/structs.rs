@@ -1,4 +1,4 @@
-//! Whether Slurm's structs are those of its release.
+//! Checks that Slurm's structs are those of its release.
 //!
 //! The first job's record and the node table decide for all. After that, an odd record concerns its own job alone: nothing that a user
 //! submits can turn placement off.
@@ -9,7 +9,7 @@ pub(crate) enum Structs {
     #[default]
     NotChecked,
     Fit,
-    /// They differ.
+    /// Different.
     Other {
         /// Nodes of ours that have yet to show it.
         unshown: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the plugin takes from Slurm's structs, as plain values. `ffi::read` reads them once per hook; everything after
+//! Values that the plugin takes from Slurm's structs. `ffi::read` reads them once per hook; everything after
 //! that is safe code on these types.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) enum GresKind {
     Shard,
 }
 
-/// One entry of a job's GRES request.
+/// An entry of a job's GRES request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GresRequest {
     pub(crate) kind: GresKind,
@@ -30,7 +30,7 @@ pub(crate) struct GresRequest {
 /// A job as its record in slurmctld shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct JobView {
-    /// Its id. An array task gets another one when it starts: a decision is stamped at commit.
+    /// Id. An array task gets another one when it starts: a decision is stamped at commit.
     pub(crate) id: JobId,
     pub(crate) uid: Uid,
     /// The request SPANK stored, as text from the user that was read once; `None` also for one that cannot be read.
@@ -56,7 +56,7 @@ pub(crate) struct JobView {
     pub(crate) qos: Option<String>,
     /// Time limit, minutes, or that of its partition.
     pub(crate) minutes: u32,
-    /// Its AdminComment: a planner's decision may stand there.
+    /// AdminComment: a planner's decision may stand there.
     pub(crate) comment: AdminComment,
     /// Time at which this was read, seconds since 1970: plans lapse.
     pub(crate) now: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Want {
     pub(crate) request: Request,
     /// GRES that counts for it in Slurm's accounts.
     pub(crate) kind: GresKind,
-    /// It came from our options: nodes that Tessera does not manage cannot serve it.
+    /// Came from our options: nodes that Tessera does not manage cannot serve it.
     pub(crate) managed: bool,
     /// For shards: only Slurm's own choice may be used, because there are several entries or numbers per socket.
     pub(crate) keep_choice: bool,
@@ -190,7 +190,7 @@ pub(crate) struct NodeSlot(pub(crate) usize);
 /// A node a job may get.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeView {
-    /// Its place in Slurm's node table and in every bitmap over it.
+    /// Place in Slurm's node table and in every bitmap over it.
     pub(crate) index: usize,
     pub(crate) name: Arc<str>,
     /// Slot in the engine; `None`: it is looked up by its name, if it is there at all.
@@ -201,7 +201,7 @@ pub(crate) struct NodeView {
     pub(crate) completing: bool,
     /// slurmd has registered since slurmctld's start: before that Slurm knows how many devices there are, but not which.
     pub(crate) registered: bool,
-    /// Its own word is that its GPUs are not those that the site describes.
+    /// Says of itself that its GPUs are not those that the site describes.
     pub(crate) unfit: bool,
     /// The job insists on it.
     pub(crate) required: bool,
@@ -211,7 +211,7 @@ pub(crate) struct NodeView {
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenView {
     pub(crate) name: String,
-    /// Its choice for each of the job's entries.
+    /// Choice for each of the job's entries.
     pub(crate) entries: Vec<EntryChoice>,
     /// GPUs near the cores that it chose.
     pub(crate) near: GpuSet,

@@ -1,4 +1,4 @@
-//! What slurmctld granted to a job on this node, and whether it can have meant it.
+//! Reads the grant of slurmctld to a job on this node, and checks that it can be meant.
 
 use geometry::{GpuIndex, JobId, Model};
 use protocol::wire::{JobPlacement, parse_placement};
@@ -12,7 +12,7 @@ pub(crate) struct CheckedGrant {
     pub(crate) given: NodeGrant,
     /// Names of the job's nodes; none for a job without a placement.
     pub(crate) nodes: Vec<String>,
-    /// It has shards of these GPUs, by Slurm's own choice: as many jobs are on them as Slurm lets there.
+    /// Has shards of these GPUs, by Slurm's own choice: as many jobs are on them as Slurm lets there.
     pub(crate) shards: bool,
 }
 

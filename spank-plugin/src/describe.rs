@@ -1,4 +1,4 @@
-//! What a job asked for and what it got, in words for the person who reads its output.
+//! The request and the grant of a job, in words for the person who reads its output.
 
 use geometry::counted;
 use geometry::size::display_gb;

@@ -1,4 +1,4 @@
-//! What the prolog of this very start of a job has left in the journal.
+//! The record that the prolog of this very start of a job has left in the journal.
 
 use node_journal::{Entry, Phase};
 
@@ -17,7 +17,7 @@ pub(crate) struct StepCredential {
 /// Result that the prolog of a start of the job has left.
 #[derive(Debug)]
 pub(crate) enum Left {
-    /// It has not run.
+    /// Has not run.
     Nothing,
     Ready(Box<Entry>),
     Failed(String),

@@ -1,4 +1,4 @@
-//! What one process of a job may take of the job's share.
+//! The part of a job's share that one process may take.
 //!
 //! `--gpu-mem` is the share of the whole job on a node, and Slurm counts it once. MPS limits each process, not the job. So a
 //! process gets the share divided by the number of processes that the job has there. Decision 0030 lists what this holds.

@@ -43,11 +43,11 @@ pub(crate) enum Errors {
 /// Options of this srun that SPANK does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OptionsOfSrun {
-    /// It has `--quiet`.
+    /// Has `--quiet`.
     pub(crate) is_quiet: bool,
     /// Value of `--gpu-bind`.
     pub(crate) gpu_bind: Option<String>,
-    /// It has `--exact` and asks for no GRES of its own.
+    /// Has `--exact` and asks for no GRES of its own.
     pub(crate) takes_all_gres: bool,
 }
 

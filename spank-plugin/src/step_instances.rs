@@ -1,4 +1,4 @@
-//! Which of its job's instances a step has.
+//! Chooses a step's instances among those of its job.
 //!
 //! Slurm gives a step of `srun --exact` some of the job's cores, and no core to two such steps at a time. The job's
 //! instances go with its cores: the first core of each instance's part of them stands for the instance. So steps beside

@@ -1,4 +1,4 @@
-//! Which of its job's GPUs a task has, from what Slurm left in its environment.
+//! Finds a task's GPUs among those of its job, from Slurm's variables in its environment.
 //!
 //! Slurm names a task's GPUs twice. `SLURM_STEP_GPUS`, in batch scripts and interactive steps `SLURM_JOB_GPUS`, counts
 //! as the node does, and is unset for tasks without GPUs; the other of the two may be inherited, even from another
@@ -60,7 +60,7 @@ pub(crate) enum TaskGpus {
 }
 
 impl SlurmVariables {
-    /// Of the task in whose hook this is.
+    /// Reads the numbers of the task in whose hook this is.
     pub(crate) fn of(spank: &dyn Spank) -> Self {
         let get = |name| spank.getenv(name).filter(|list| !list.is_empty());
         Self {

@@ -15,7 +15,7 @@ use crate::args::Args;
 
 /// The site's description and what follows from it for this node.
 pub(crate) struct ThisNode {
-    /// Its name in Slurm.
+    /// Name in Slurm.
     pub(crate) name: String,
     /// The whole site: a placement names the job's other nodes too.
     pub(crate) site: SiteConfig,

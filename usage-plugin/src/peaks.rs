@@ -1,4 +1,4 @@
-//! What samples of a job add up to. Pure.
+//! Sums and peaks of a job's samples. Pure.
 
 use job_sample::Sample;
 

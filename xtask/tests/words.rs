@@ -23,15 +23,20 @@ use workspace::Workspace;
 const MOST_PERCENT: usize = 1;
 
 /// Words that begin a question or point at another comment, where a verb or a noun says more.
-const RIDDLES: [&str; 11] =
-    ["What", "Whether", "The same", "Those", "Which", "Who", "Whom", "Whose", "How", "Where", "When"];
+const RIDDLES: [&str; 18] = [
+    "What", "Whether", "The same", "Those", "Which", "Who", "Whom", "Whose", "How", "Where", "When", "Its",
+    "It", "They", "Their", "Of", "That", "One of",
+];
 
-/// First line of each doc comment of an item, with its number in the file.
+/// First line of each doc comment of an item or a file, with its number in the file.
 fn openings(text: &str) -> Vec<(usize, String)> {
-    let comment = |line: &str| line.trim_start().strip_prefix("/// ").map(str::to_owned);
+    let marks = ["/// ", "//! "];
+    let comment =
+        |line: &str| marks.iter().find_map(|mark| line.trim_start().strip_prefix(mark)).map(str::to_owned);
     let mut within = false;
     let first = |(number, line): (usize, String)| {
-        let continues = std::mem::replace(&mut within, line.trim_start().starts_with("///"));
+        let is_doc = marks.iter().any(|mark| line.trim_start().starts_with(mark.trim_end()));
+        let continues = std::mem::replace(&mut within, is_doc);
         comment(&line).filter(|_| !continues).map(|comment| (number, comment))
     };
     sources::numbered(text).into_iter().filter_map(first).collect()
@@ -65,13 +70,13 @@ fn doc_comments_begin_with_a_verb_or_a_noun() {
 
 #[test]
 fn only_the_first_line_of_a_products_comment_counts() {
-    let text = "/// What a is.\n/// Which is good.\nfn a() {}\n#[cfg(test)]\nmod tests {\n    /// How.\n    fn b() {\n    }\n}\n\
+    let text = "//! What a file has.\n\n/// What a is.\n/// Which is good.\nfn a() {}\n#[cfg(test)]\nmod tests {\n    /// How.\n    fn b() {\n    }\n}\n\
                 #[must_use]\n/// Whatever c is.\nfn c() {}\n    /// The same, for d.\n    d: u32,\n";
     let found = openings(text);
     let numbers: Vec<_> = found.iter().map(|(number, _)| *number).collect();
-    assert_eq!(numbers, [1, 11, 13]);
+    assert_eq!(numbers, [1, 3, 13, 15]);
     let riddles: Vec<_> = found.iter().map(|(_, comment)| is_riddle(comment)).collect();
-    assert_eq!(riddles, [true, false, true]);
+    assert_eq!(riddles, [true, true, false, true]);
 }
 
 /// A type's name is common if so many places define it.

@@ -252,7 +252,7 @@ mod tests {
         [1, 2, 3, 4, 0].map(|gpu| asks(gpu))
     }
 
-    /// One test: the driver's functions are found in the whole process, and what is hidden is one static.
+    /// A single test: the driver's functions are found in the whole process, and what is hidden is one static.
     #[test]
     fn a_plugin_sees_no_mig_on_managed_gpus_while_it_is_hidden_however_it_was_linked() {
         let dir = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ const NOTHING: u8 = 0;
 const LEARNT: u8 = 1;
 /// Descriptions are as they are known here.
 const FITS: u8 = 2;
-/// They are not.
+/// Descriptions are different.
 const OTHER: u8 = 3;
 
 /// Learns where fields lie, and compares slurm.conf with that.

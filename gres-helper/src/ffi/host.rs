@@ -1,4 +1,4 @@
-//! What this plugin takes from slurmctld, looked up by name: unit tests have none of it.
+//! Symbols that this plugin takes from slurmctld, looked up by name: unit tests have none of it.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! Whether a request can be placed on a node: now, ever, or without other jobs.
+//! Answers whether a request can be placed on a node: now, ever, or without other jobs.
 
 use std::collections::{BTreeSet, HashSet};
 

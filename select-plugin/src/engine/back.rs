@@ -1,4 +1,4 @@
-//! Which of a node's GPUs come back next.
+//! Finds the GPUs of a node that come back next.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What jobs hold: from the commit of an allocation to the end of the last epilog.
+//! Grants of jobs, from the commit of an allocation to the end of the last epilog.
 
 use admission::Submission;
 use admission::amounts::{Amount, RunningJobs};

@@ -90,13 +90,13 @@ struct NodeEntry {
     /// Costs of the best choices and what they take, for the same state; `None`: no room. On a full cluster that is most of them, and
     /// every node has room for as many answers as there are shapes of request.
     costs: HashMap<question::Number, Option<Box<(NodeCost, Takes)>>>,
-    /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
+    /// Left to Slurm: what Slurm counts there are not the GPUs that the site describes.
     unmanaged: bool,
     /// The last word of its slurmd.
     said: Option<Said>,
     /// Last word of the node about unhealthy GPUs; empty if there is none.
     sick: String,
-    /// Its standing by that word; see [`Engine::hear`].
+    /// Standing by that word; see [`Engine::hear`].
     standing: Standing,
 }
 
@@ -207,12 +207,12 @@ impl Engine {
         self.nodes.get(node)?.node.gpus.get(usize::from(gpu.0)).map(|g| g.model)
     }
 
-    /// Of these GPUs, those that the site leaves to Slurm.
+    /// Returns those of these GPUs that the site leaves to Slurm.
     pub(crate) fn left_to_slurm(&self, node: &str, gpus: GpuSet) -> GpuSet {
         self.those(node, gpus, |gpu| gpu.purpose == Purpose::Slurm)
     }
 
-    /// Of these GPUs, those that a job may have whole if nobody else is on them: an exclusive job has all of a node's in
+    /// Returns those of these GPUs that a job may have whole if no other job is on them: an exclusive job has all of a node's in
     /// Slurm's accounts.
     pub(crate) fn to_be_had_whole(&self, node: &str, gpus: GpuSet) -> GpuSet {
         self.those(node, gpus, Gpu::is_ever_whole)

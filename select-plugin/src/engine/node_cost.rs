@@ -1,4 +1,4 @@
-//! What a question's best choice on a node costs everybody else, kept until the node changes.
+//! The cost for other jobs of a question's best choice on a node, kept until the node changes.
 
 use node_state::{Fill, Node};
 use placement::{NodeCost, rank};

@@ -123,7 +123,7 @@ impl Engine {
         self.budgets.has_room(node, need).and_then(|()| self.budgets.has_room(node, fresh)).err()
     }
 
-    /// Of these nodes, those that cannot serve the question's job at the same time.
+    /// Returns those of these nodes that cannot serve the question's job at the same time.
     pub(crate) fn too_many<'n>(&self, nodes: &[&'n str], question: &Question) -> Vec<&'n str> {
         let asked_w = self.asked_on_all(nodes, question.cap_of());
         let need = question.need(asked_w);
@@ -131,7 +131,8 @@ impl Engine {
         nodes.iter().zip(kept).filter(|(_, kept)| !kept).map(|(node, _)| *node).collect()
     }
 
-    /// Of these nodes, those whose budgets do not leave what a job draws that Slurm alone gives GPUs: each by itself, or, with
+    /// Returns those of these nodes whose budgets lack the watts of a job that gets its GPUs from Slurm alone: each by itself,
+    /// or, with
     /// `at_once`, all of them together, counted in their order.
     pub(crate) fn without_power<'n>(&self, nodes: &[&'n str], of: SlurmsGpus, at_once: bool) -> Vec<&'n str> {
         let SlurmsGpus { gpus, asked_w, fixed } = of;

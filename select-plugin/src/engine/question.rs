@@ -1,4 +1,4 @@
-//! What a job asks of a node.
+//! The question of a job to a node.
 
 use std::borrow::Cow;
 use std::cell::Cell;

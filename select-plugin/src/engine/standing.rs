@@ -1,4 +1,4 @@
-//! Which nodes' slurmds load Tessera and have slurmctld's `tessera.toml`, by the word at the end of their `extra`. Jobs with
+//! Tracks which nodes' slurmds load Tessera and have slurmctld's `tessera.toml`, by the word at the end of their `extra`. Jobs with
 //! requests of ours run on no others, and Slurm alone places the rest there. What jobs hold there is counted all the same.
 
 use protocol::{Extra, NodeWord, Said, Standing, sick};

@@ -1,4 +1,4 @@
-//! What each hook reads and writes, round the call of Slurm's own plugin. What it means: [`crate::job_test`] and
+//! Reads and writes of each hook, round the call of Slurm's own plugin. Their meaning: [`crate::job_test`] and
 //! [`crate::lifecycle_hooks`].
 //!
 //! | hook | before | after |

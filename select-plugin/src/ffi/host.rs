@@ -1,4 +1,4 @@
-//! What this plugin takes from the process that loads it: globals and functions of slurmctld and libslurmfull.
+//! Symbols that this plugin takes from the process that loads it: globals and functions of slurmctld and libslurmfull.
 //!
 //! They are looked up by name when first needed, never linked: the same file is loaded by slurmd and the commands,
 //! which lack some of them, and unit tests have none.
@@ -25,7 +25,7 @@ pub(super) fn fatal(text: &str) {
     }
 }
 
-/// One string of `slurm_conf`, copied. Slurm fills it before it loads any plugin.
+/// A string of `slurm_conf`, copied. Slurm fills it before it loads any plugin.
 pub(super) fn conf_string(field: fn(Conf) -> *mut c_char) -> Option<String> {
     // SAFETY: Slurm's strings are null or NUL-terminated.
     unsafe { text(field(conf()?)) }

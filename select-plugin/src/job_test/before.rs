@@ -1,4 +1,4 @@
-//! What goes before Slurm's own test, step by step: what each step rules out, what it has written, and why.
+//! The steps before Slurm's own test: the nodes that each rules out, its writes, and the reason.
 
 use std::collections::HashSet;
 
@@ -137,7 +137,7 @@ impl PendingTest {
     }
 }
 
-/// One job's question to the nodes that Slurm offers.
+/// A job's question to the nodes that Slurm offers.
 struct Asking<'a, S> {
     test: Test,
     view: &'a JobView,

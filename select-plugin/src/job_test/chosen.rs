@@ -1,4 +1,4 @@
-//! One job on the nodes that Slurm chose for it, and the decision for it.
+//! A job on the nodes that Slurm chose for it, and the decision for it.
 
 use geometry::JobId;
 use placement::Short;
@@ -10,7 +10,7 @@ use crate::limited;
 use crate::slurm::Slurm;
 use crate::view::{GresKind, JobView, NodeView, Want};
 
-/// One job's question on the nodes that Slurm chose for it.
+/// A job's question on the nodes that Slurm chose for it.
 pub(super) struct Asked<'a, S> {
     pub(super) question: Question,
     pub(super) view: &'a JobView,

@@ -60,7 +60,7 @@ pub(crate) enum Opinion {
     Possible,
 }
 
-/// One job in one test, read once before Slurm's own.
+/// A job in one test, read once before Slurm's own.
 #[derive(Debug)]
 pub(crate) struct PendingTest {
     test: Test,

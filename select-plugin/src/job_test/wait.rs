@@ -1,4 +1,4 @@
-//! What a job waits for of ours: better GPUs than it could have now, and slices that are not free. A function that answers
+//! Tessera's reasons for a job to wait: better GPUs than it could have now, and slices that are not free. A function that answers
 //! `bool` says whether it refuses the start.
 
 use protocol::{CommentBody, Request, sick};

@@ -1,4 +1,4 @@
-//! What a job's GRES entries ask, which nodes it can reach, and what Slurm counts of a node's GPUs.
+//! A job's GRES entries, the nodes that it can reach, and Slurm's counts of a node's GPUs.
 
 use admission::Counted;
 use protocol::node_word::UNFIT;

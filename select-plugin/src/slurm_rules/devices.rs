@@ -1,4 +1,4 @@
-//! Which devices of a node cons_tres has chosen for a job, and which it could have.
+//! The devices of a node that cons_tres has chosen for a job, and those that the job could have.
 
 use geometry::GpuIndex;
 use topology::GpuSet;

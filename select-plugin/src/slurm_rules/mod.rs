@@ -1,5 +1,5 @@
-//! What Slurm's numbers mean: rules of slurmctld and cons_tres, restated on plain values. `ffi` reads these values, asks, and writes the
-//! answer.
+//! The meaning of Slurm's numbers: rules of slurmctld and cons_tres, restated on plain values. `ffi` reads these values, asks,
+//! and writes the answer.
 
 mod asked;
 mod devices;

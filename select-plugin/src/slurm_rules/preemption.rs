@@ -1,4 +1,4 @@
-//! Which jobs preemption ends, and the list of them that Slurm is given.
+//! Chooses the jobs that preemption ends, and makes the list for Slurm.
 
 use geometry::JobId;
 

@@ -1,4 +1,4 @@
-//! Which devices a step has in Slurm's accounts.
+//! The devices of a step in Slurm's accounts.
 
 use topology::GpuSet;
 

@@ -23,7 +23,7 @@ pub(super) fn context() -> Context {
     }
 }
 
-/// One hook's handle. It does not outlive the hook.
+/// A hook's handle. It does not outlive the hook.
 pub(super) struct Handle<'hook> {
     raw: sys::spank_t,
     /// Takes the text of an option that is registered through the handle.

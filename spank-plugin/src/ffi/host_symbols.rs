@@ -1,4 +1,4 @@
-//! What SPANK does not tell and Slurm's own functions in the process know. They are looked up by name: a Slurm without one
+//! Facts that SPANK does not give, from Slurm's own functions in the process. They are looked up by name: a Slurm without one
 //! of them loads the plugin all the same.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};

@@ -1,4 +1,4 @@
-//! What std offers only as unsafe or not at all: variables and command line of this process, a
+//! Calls that std offers only as unsafe or not at all: variables and command line of this process, a
 //! command's end with Slurm's own exit status, and a process that outlives its parent without becoming its child.
 
 use std::ffi::{CString, c_char, c_int};

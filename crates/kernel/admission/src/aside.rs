@@ -13,7 +13,7 @@ pub struct Counted {
     pub gpus: Option<u64>,
     /// GPUs or shards are not consumed by jobs: any number of them gets the same.
     pub no_consume: bool,
-    /// It has `gres/mps`, by which Slurm gives jobs parts of GPUs that nobody here hears of.
+    /// Has `gres/mps`, by which Slurm gives jobs parts of GPUs that nobody here hears of.
     pub mps: bool,
 }
 
@@ -68,7 +68,7 @@ fn without_sockets(text: &str) -> String {
     text.chars().filter(outside).collect()
 }
 
-/// Of the nodes in `tessera.toml` that the job may run on, those that Tessera leaves to Slurm. `gres`: a node's `Gres=`;
+/// Finds the nodes that the job may run on and that Tessera leaves to Slurm. `gres`: a node's `Gres=`;
 /// `None`: Slurm does not know the node.
 pub fn left_to_slurm(
     job: &Submission,

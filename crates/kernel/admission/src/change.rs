@@ -1,4 +1,4 @@
-//! What a user may change in a pending job.
+//! Rules for changes that a user makes to a pending job.
 
 use crate::gres_list::{Entry, Tres};
 use crate::meaning::{SlurmAsks, meaning};
@@ -17,9 +17,9 @@ pub struct Change<'a> {
     pub tres: &'a Tres,
     /// GRES that the job asks for before it.
     pub had: &'a Tres,
-    /// It names a list of GRES with nothing in it.
+    /// Names a list of GRES with nothing in it.
     pub empties: bool,
-    /// It names GRES, a partition, an account or the exclusive use of nodes: what limits are held against.
+    /// Names GRES, a partition, an account or the exclusive use of nodes: what limits are held against.
     pub matters: bool,
     /// The number of shards that a planner's change brings, see [`crate::plan`].
     pub planned: Option<u32>,

@@ -15,7 +15,7 @@ pub struct Tres {
     pub tasks_per_gpu: Option<u16>,
 }
 
-/// One entry for `gpu` or `shard`.
+/// An entry for `gpu` or `shard`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// `gpu` or `shard`.

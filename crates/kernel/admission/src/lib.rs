@@ -1,4 +1,4 @@
-//! Whether a job may be submitted or changed, what its request means, and what Slurm counts for it.
+//! Decides whether a job may be submitted or changed, what its request means, and what Slurm counts for it.
 //!
 //! A pure crate: jobs as plain values and the site's configuration go in, and a ruling comes out. slurmctld's job submit
 //! plugin and `tessera explain` both ask here, so that they cannot disagree.

@@ -1,4 +1,4 @@
-//! What a request means once Slurm's own counts and the site's defaults are known.
+//! The meaning of a request, once Slurm's own counts and the site's defaults are known.
 //!
 //! This is the one place that decides it. `sbatch` checks options against each other and calls [`Request::implied_isolation`]. slurmctld
 //! and `tessera explain` call [`meaning`] when a job is submitted. The engine calls [`as_counted`] when a job is to

@@ -1,4 +1,4 @@
-//! What the user of an accepted job should know: it gets whole GPUs, though the user said how much of one it needs.
+//! A note for the user of an accepted job: it gets whole GPUs, though the user said how much of one it needs.
 
 use protocol::{Isolation, Request};
 

@@ -1,4 +1,4 @@
-//! Whether a submission is accepted, and with which GRES. Pure: the job as plain values in, a ruling out.
+//! Decides whether a submission is accepted, and with which GRES. Pure: the job as plain values in, a ruling out.
 
 use std::cmp::Reverse;
 
@@ -18,7 +18,7 @@ use decision_counts::decisions::Reason;
 /// Decision about a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// It asks nothing of Tessera.
+    /// Asks nothing of Tessera.
     Untouched,
     /// Tessera places it.
     Accepted {
@@ -29,7 +29,7 @@ pub enum Ruling {
         /// Advice for its user, though nothing is wrong.
         note: Option<String>,
     },
-    /// It is refused.
+    /// Refused.
     Refused(Refusal),
 }
 

@@ -19,7 +19,7 @@ pub struct Submission {
     pub partition_nodes: Option<BTreeSet<String>>,
     /// Nodes that the job requires; `None`: none in particular.
     pub required_nodes: Option<BTreeSet<String>>,
-    /// Of the nodes in `tessera.toml`, those that Tessera leaves to Slurm ([`crate::Counted::left_to_slurm`]). Only looked up for a
+    /// Nodes in `tessera.toml` that Tessera leaves to Slurm ([`crate::Counted::left_to_slurm`]). Only looked up for a
     /// job that asks for shards.
     pub left_to_slurm: BTreeSet<String>,
     /// Slurm tasks per node; `None`: as the request says.

@@ -1,4 +1,4 @@
-//! What a request costs on a node.
+//! The cost of a request on a node.
 
 use crate::shape::{NodeView, Shape};
 use crate::tables::{OfModel, Tables};

@@ -1,4 +1,4 @@
-//! What is expected to stay unused of one GPU.
+//! The part of one GPU that is expected to stay unused.
 
 /// Draws after which what is left of a GPU counts as unused.
 pub const GPU_DRAWS: usize = 30;

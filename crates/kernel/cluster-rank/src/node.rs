@@ -1,4 +1,4 @@
-//! What is expected to stay unused of a node's GPUs, and how much of it for lack of cores.
+//! The part of a node's GPUs that is expected to stay unused, and how much of it for lack of cores.
 
 /// Draws after which what is left of a node counts as unused.
 pub const NODE_DRAWS: usize = 100;

@@ -1,4 +1,4 @@
-//! What a request asks for, and what is free on a node.
+//! The shape of a request, and of the free room on a node.
 
 /// GPU models, a bit for each of at most 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

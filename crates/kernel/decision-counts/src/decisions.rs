@@ -1,4 +1,4 @@
-//! What slurmctld's plugins count of their decisions, and `tessera exporter` reads: one page of numbers in memory that both
+//! Counts of the plugins' decisions in slurmctld, which `tessera exporter` reads: one page of numbers in memory that both
 //! processes see. Reasons: docs/decisions/0027.
 //!
 //! The page is a row of 64-bit numbers in the machine's byte order: [`MARK`], then for each [`Ask`] the numbers of accepted and
@@ -57,7 +57,7 @@ pub enum Hook {
 /// State of slurmctld's placing of GPUs by Tessera's decisions, and if off, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placing {
-    /// It does.
+    /// Tessera decides.
     On = 1,
     /// There is no `tessera.toml`.
     NoFile = 2,

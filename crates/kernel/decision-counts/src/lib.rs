@@ -1,4 +1,4 @@
-//! What is counted of slurmctld's decisions, and which number of a page of memory holds which count.
+//! The counts of slurmctld's decisions, and their positions in a page of memory.
 //!
 //! Pure: the crate `shared-pages` maps the pages, slurmctld's plugins count, and the exporter and the command line read.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What slurmctld counts of refused submissions day by day, and `tessera history` reads: a page of numbers in memory like that
+//! Refused submissions day by day, which slurmctld counts and `tessera history` reads: a page of numbers in memory like that
 //! of [`crate::decisions`], with the last [`DAYS`] days on it. Reasons: docs/decisions/0029.
 //!
 //! The page is a row of 64-bit numbers in the machine's byte order: [`MARK`], the second since 1970 at which the page was made,

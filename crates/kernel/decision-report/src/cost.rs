@@ -1,4 +1,4 @@
-//! What a placement costs the jobs that come later.
+//! The cost of a placement for the jobs that come later.
 //!
 //! # Problem
 //! A profile usually fits at several places of several GPUs, and the places differ in what they leave to others: a `1g`

@@ -1,4 +1,4 @@
-//! What one job gets on one node, with the report of how that was chosen.
+//! The grant for one job on one node, with the report of how it was chosen.
 
 use protocol::Grant;
 use protocol::set_summary::SetSummary;

@@ -1,4 +1,4 @@
-//! What was decided for a job on a node, what was weighed, and both in words.
+//! The decision for a job on a node and the weighed alternatives, both also in words.
 //!
 //! This crate decides nothing: the placement crate fills a [`Report`] while it decides, and people read it.
 #![forbid(unsafe_code)]

@@ -18,7 +18,7 @@ pub struct Report {
     pub weighed: Vec<Candidate>,
     /// Number of candidates that were left out of `weighed`.
     pub omitted: u32,
-    /// One entry per kind tried; more than one only for `auto`.
+    /// An entry per kind tried; more than one only for `auto`.
     pub kinds: Vec<KindTried>,
     /// Memory that each instance, share or GPU had to have, MiB: the request's or the site's default.
     pub mem_mib: Option<u64>,
@@ -180,7 +180,7 @@ pub struct ShareScore {
 /// Worth of a place for a compute instance. Which of two is better, the engine says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeScore {
-    /// Its slices in the GPU instance.
+    /// Slices in the GPU instance.
     pub part: ComputeSpec,
     /// True if other jobs have compute instances in the GPU instance already.
     pub joins: bool,

@@ -1,4 +1,4 @@
-//! Which instances may exist on one GPU at the same time.
+//! Sets of instances that may exist on one GPU at the same time.
 
 use crate::profile::Profile;
 

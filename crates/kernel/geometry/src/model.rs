@@ -26,12 +26,12 @@ pub enum NoMig {
     /// The chip cannot be partitioned.
     #[serde(rename = "none")]
     None,
-    /// It can be, but where its instances may be placed is not known.
+    /// The chip can be partitioned, but the placements of its instances are not known.
     #[serde(rename = "unknown")]
     Unknown,
 }
 
-/// One GPU model: its memory, its SMs and, if it can be partitioned, its MIG geometry.
+/// A GPU model: its memory, its SMs and, if it can be partitioned, its MIG geometry.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Model {
     /// Tessera's name for it, as in `tessera.toml`: `a100-40gb`.

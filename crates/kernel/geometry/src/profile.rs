@@ -4,7 +4,7 @@ use crate::compute::ComputeProfile;
 use crate::ids::{Placement, ProfileId, Slice};
 use crate::size::gigabytes_as_mib;
 
-/// One GPU instance profile of a model.
+/// A GPU instance profile of a model.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The name that NVML gives it: `2g.10gb`.

@@ -45,7 +45,7 @@ pub fn parse_mib(text: &str) -> Result<u64, &'static str> {
     Ok(mib as u64)
 }
 
-/// One TiB: no GPU has it, and every sum of such sizes fits easily.
+/// 1 TiB: no GPU has it, and every sum of such sizes fits easily.
 const MAX_MIB: f64 = 1_048_576.0;
 
 /// A size in MiB as decimal gigabytes, or megabytes where it is less than one: `10.3 GB`, `500 MB`. Of the megabytes that come to the
@@ -58,7 +58,7 @@ pub fn display_gb(mib: u64) -> String {
     if gb < 0.95 { format!("{} MB", roundest_mb(mib)) } else { format!("{gb:.1} GB") }
 }
 
-/// Of the decimal megabytes that [`parse_mib`] reads as so many MiB, the one with the most zeros at its end.
+/// Finds the roundest number of decimal megabytes that [`parse_mib`] reads as this many MiB.
 fn roundest_mb(mib: u64) -> u64 {
     let most = mib * 1_048_576 / 1_000_000;
     let same = |mb: &u64| (mb * 1_000_000).div_ceil(1_048_576) == mib;

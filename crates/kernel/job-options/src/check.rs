@@ -100,7 +100,7 @@ fn contradictions(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt
     out
 }
 
-/// An option, whether it is given, and why it does not go with the isolation.
+/// An option, whether it is given, and why it cannot be combined with the isolation.
 type Against = (bool, Opt, &'static str);
 
 fn against_slurm(given: &OptionValues) -> [Against; 8] {

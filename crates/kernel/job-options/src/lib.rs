@@ -1,4 +1,4 @@
-//! What a user may ask for, from the option's text to one checked request.
+//! Requests of users, from the options' texts to one checked request.
 //!
 //! `table` lists the options, `value` reads one option's text, and `check` refuses options that contradict each other.
 //! Nothing here knows SPANK: texts go in, and a [`Request`] or a list of [`Refusal`]s comes out.
@@ -45,7 +45,7 @@ pub enum Source {
     CommandLine,
 }
 
-/// One value as typed.
+/// A value as typed.
 #[derive(Clone, Debug)]
 struct Text {
     text: String,

@@ -1,4 +1,4 @@
-//! What a site calls the options.
+//! The site's own names of the options.
 
 use std::collections::BTreeMap;
 

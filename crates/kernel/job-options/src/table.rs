@@ -1,6 +1,6 @@
 //! The options' names, variables and help.
 
-/// One of the options, in the order of [`Spec::ALL`].
+/// An option, in the order of [`Spec::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Opt {
     /// `--gpu-isolation`
@@ -38,7 +38,7 @@ pub struct Spec {
     pub name: &'static str,
     /// Environment variable that stands for the option; never renamed.
     pub env: &'static str,
-    /// One word for the argument in `--help`. Slurm starts a new line when name and word exceed 30 columns.
+    /// A word for the argument in `--help`. Slurm starts a new line when name and word exceed 30 columns.
     pub arginfo: &'static str,
     /// Help text. Slurm wraps it at the terminal's width.
     pub usage: &'static str,

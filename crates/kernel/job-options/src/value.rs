@@ -13,7 +13,7 @@ use crate::table::Opt;
 /// The highest power limit of all boards that Tessera knows, W.
 pub const MOST_DRAW_W: u16 = 1400;
 
-/// One option with its value.
+/// An option with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// `--gpu-isolation`

@@ -1,4 +1,4 @@
-//! Which set a job gets, and in which order.
+//! The choice of a set for a job, and of its order.
 
 use geometry::GpuIndex;
 use topology::{Edge, GpuSet, HardwareGraph, Selection};

@@ -35,7 +35,7 @@ pub enum ConfigInForce {
     /// The file as it is.
     #[default]
     Current,
-    /// Its last good version: the file has errors.
+    /// Last good version: the file has errors.
     LastGood,
     /// None: the file has errors, and no good version is known. The line then names no GPU.
     Bad,
@@ -63,18 +63,18 @@ pub enum GpuLayout {
     Whole(JobId),
     /// Jobs share it through MPS, without MIG.
     Mps(Shares),
-    /// It is in the pool of GPU tasks, without MIG.
+    /// In the pool of GPU tasks, without MIG.
     Tasks(Seats),
-    /// It is partitioned into these instances.
+    /// Partitioned into these instances.
     Mig(Vec<InstanceLayout>),
 }
 
-/// One MIG instance.
+/// A MIG instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceLayout {
     /// Name of its profile.
     pub profile: String,
-    /// Its first placement unit.
+    /// First placement unit.
     pub start: Slice,
     /// Holder of the instance.
     pub holder: HolderLayout,
@@ -95,7 +95,7 @@ pub enum HolderLayout {
     Idle,
 }
 
-/// One job's compute instance.
+/// A job's compute instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeLayout {
     /// Slices of the GPU instance that it takes.
@@ -126,7 +126,7 @@ pub struct Shares {
     pub more: usize,
 }
 
-/// One job's share of a device.
+/// A job's share of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareLayout {
     /// The job that has the share.

@@ -7,7 +7,7 @@ use geometry::{GpuIndex, JobId, Uid};
 use protocol::{Bandwidth, Request, SetWait};
 use topology::{BandwidthModel, GpuSet, Pattern, Quota, Selection};
 
-/// One job's request to one node, with what slurmctld permits there.
+/// A job's request to one node, with what slurmctld permits there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The job that asks.
@@ -43,7 +43,7 @@ pub enum Spread {
     Any,
 }
 
-/// Which nodes fill first.
+/// The order in which nodes fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// Nodes that are used already: large jobs find whole nodes.
@@ -146,7 +146,7 @@ impl Default for SetPolicy {
 pub enum SharedMemory {
     /// Nobody's: compute instances are not given out.
     Never,
-    /// One user's.
+    /// Jobs of one user.
     #[default]
     SameUser,
     /// Everybody's.

@@ -14,7 +14,7 @@ pub struct PowerRange {
 pub struct PowerBudget {
     /// The hostlist of its nodes, for people.
     pub name: String,
-    /// Its nodes, each once, never none.
+    /// Nodes, each once, never none.
     pub nodes: Vec<String>,
     /// The limit, W.
     pub watts: u32,

@@ -55,7 +55,7 @@ impl PoolPolicy {
 pub struct PoolDevice<'a> {
     /// The GPU or instance that it is.
     pub on: ShareOn,
-    /// Its profile; `None` for a GPU without MIG, and for one that the model does not have.
+    /// Profile; `None` for a GPU without MIG, and for one that the model does not have.
     pub profile: Option<&'static Profile>,
     /// The jobs that may use it; never none.
     pub jobs: &'a [Seat],
@@ -70,7 +70,7 @@ impl PoolDevice<'_> {
 }
 
 impl Gpu {
-    /// Its devices in the pool, by start. `index` is its number.
+    /// Devices in the pool, by start. `index` is its number.
     pub fn pool(&self, index: GpuIndex) -> impl Iterator<Item = PoolDevice<'_>> {
         let (whole, instances) = match &self.state {
             GpuState::Tasks(jobs) => (Some(jobs), &[][..]),

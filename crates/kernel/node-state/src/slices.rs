@@ -1,4 +1,4 @@
-//! What a grant costs in compute slices, the unit in which Slurm bills and limits all GPU jobs.
+//! The cost of a grant in compute slices, the unit in which Slurm bills and limits all GPU jobs.
 //!
 //! # Problem
 //! `gres/gpu` counts whole GPUs and `gres/shard` memory: neither adds up instances, shares and whole GPUs.

@@ -110,7 +110,7 @@ pub enum Holder {
     Shared(Vec<Share>),
     /// Jobs that have compute instances in it, ascending by first compute slice; never empty.
     Compute(Vec<ComputeHold>),
-    /// It is in the pool of GPU tasks, and these jobs may use it; never empty.
+    /// In the pool of GPU tasks, and these jobs may use it; never empty.
     Pool(Vec<Seat>),
     /// Nobody. It is kept for the next job that needs its profile, and destroyed when its slices are needed.
     Idle,
@@ -121,7 +121,7 @@ pub enum Holder {
 pub struct Instance {
     /// A profile of the GPU's model.
     pub profile: ProfileId,
-    /// Its first placement unit.
+    /// First placement unit.
     pub start: Slice,
     /// The jobs that use it, if any.
     pub holder: Holder,
@@ -132,18 +132,18 @@ pub struct Instance {
 pub enum GpuState {
     /// No job, and no instances.
     Free,
-    /// One job has all of it.
+    /// A job has all of it.
     Whole(JobId),
     /// Jobs share it through MPS, without MIG; never empty.
     Mps(Vec<Share>),
-    /// It is in the pool of GPU tasks, without MIG, and these jobs may use it; never empty.
+    /// In the pool of GPU tasks, without MIG, and these jobs may use it; never empty.
     Tasks(Vec<Seat>),
-    /// It is partitioned; instances do not overlap. If there are none, or all are idle, the GPU may be used in another
+    /// Partitioned; instances do not overlap. If there are none, or all are idle, the GPU may be used in another
     /// way that its policy allows.
     Mig(Vec<Instance>),
 }
 
-/// One GPU of a node.
+/// A GPU of a node.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     /// The model, which says what instances the GPU can have.
@@ -153,9 +153,9 @@ pub struct Gpu {
     /// Purpose that the site keeps it for. A purpose but [`Purpose::Any`] comes with the policy that goes with it: see
     /// [`Gpu::kept`].
     pub purpose: Purpose,
-    /// Its use now.
+    /// Present use.
     pub state: GpuState,
-    /// It is unhealthy: jobs that are on it stay, and no new one gets anything of it.
+    /// Unhealthy: jobs that are on it stay, and no new one gets anything of it.
     pub left_out: bool,
 }
 
@@ -166,7 +166,7 @@ pub struct Node {
     pub gpus: Vec<Gpu>,
     /// Bandwidths in the order of `gpus`, with as many rows.
     pub links: LinkMatrix,
-    /// Of the GPUs that may be had both whole and otherwise ([`Gpu::is_flexible`]), so many stay without jobs' instances
+    /// Number of flexible GPUs ([`Gpu::is_flexible`]) that stay without jobs' instances
     /// and shares.
     pub keep_uncut: usize,
     /// Devices of the pool that isolated jobs wait for.

@@ -1,4 +1,4 @@
-//! Whether a node could ever satisfy a request, and what the request counts for in Slurm.
+//! Decides whether a node could ever satisfy a request, and what the request counts for in Slurm.
 
 use crate::decide::decide;
 use crate::never::{Never, never};

@@ -36,7 +36,7 @@ pub struct Budgets {
 #[derive(Clone, Debug)]
 struct Powered {
     range: PowerRange,
-    /// Its budgets, as places in [`Budgets::budgets`].
+    /// Budgets, as places in [`Budgets::budgets`].
     within: Vec<usize>,
     /// GPUs that Slurm gives out alone: their jobs are not seen here, so they count as used.
     unseen: GpuSet,
@@ -60,11 +60,11 @@ pub struct OnNode<'a> {
 pub struct Need {
     /// GPUs of which it gets something.
     pub gpus: usize,
-    /// It gets them whole: those that have no jobs.
+    /// Gets them whole: those that have no jobs.
     pub whole: bool,
     /// The cap that it asks for, W.
     pub asked_w: Option<u16>,
-    /// Its cap cannot be set: it starts with the node's `cap_w` or not at all.
+    /// The cap cannot be set: it starts with the node's `cap_w` or not at all.
     pub fixed: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Short {
     pub free: u32,
     /// Watts that the job would add with the lowest cap that it may start with.
     pub need: u32,
-    /// That cap, W.
+    /// The lowest cap, W.
     pub floor_w: u16,
 }
 

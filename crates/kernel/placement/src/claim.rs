@@ -1,4 +1,4 @@
-//! Which devices of the pool an isolated job should wait for.
+//! Chooses the devices of the pool that an isolated job should wait for.
 //!
 //! # Problem
 //! New jobs of GPU tasks join a pool while it has seats, so its devices may never be empty: an isolated job that nothing else

@@ -1,4 +1,4 @@
-//! Which file is Slurm's own plugin.
+//! Finds the file of Slurm's own plugin.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub enum RealError {
         /// `PluginDir`.
         dirs: String,
     },
-    /// It is of another Slurm than `ours`, by its version.
+    /// Built for another Slurm than `ours`, by its version.
     #[error("built for Slurm {}, but {path} is of Slurm {}", version(*.ours), version(*.found))]
     OfAnother {
         /// The file.
@@ -31,7 +31,7 @@ pub enum RealError {
         /// The version that the file has; 0 for none.
         found: u32,
     },
-    /// It is of another Slurm than `ours`, by the first symbol that it lacks.
+    /// Built for another Slurm than `ours`, by the first symbol that it lacks.
     #[error("built for Slurm {}, but {path} has no {symbol}", version(*.ours))]
     Incomplete {
         /// The file.

@@ -1,5 +1,5 @@
-//! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook, the reader of files that
-//! people name ([`read_file`]).
+//! Code that Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook, the reader of
+//! files that people name ([`read_file`]).
 //!
 //! Slurm's daemons are other people's processes. Three rules follow, and this crate holds them in one place:
 //!

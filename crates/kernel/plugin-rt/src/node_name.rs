@@ -1,4 +1,4 @@
-//! Which node a slurmd serves.
+//! Finds the node that a slurmd serves.
 
 /// Finds the name of the node that this slurmd serves: its `-N`, which alone tells several on one machine apart, else
 /// `SLURMD_NODENAME`, else what slurm.conf says of this machine ([`configured_node_name`](crate::configured_node_name)): a node need

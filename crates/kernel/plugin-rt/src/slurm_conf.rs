@@ -1,4 +1,4 @@
-//! What the node side reads of slurm.conf by itself: prolog and epilog are separate processes without Slurm's settings.
+//! The lines of slurm.conf that the node side reads by itself: prolog and epilog are separate processes without Slurm's settings.
 
 use std::path::{Path, PathBuf};
 

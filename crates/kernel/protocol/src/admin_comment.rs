@@ -1,4 +1,4 @@
-//! What Tessera writes into a job's AdminComment.
+//! Texts that Tessera writes into a job's AdminComment.
 //!
 //! Slurm keeps the AdminComment with the job and shows it. Only root, SlurmUser and administrators of the accounting
 //! database may change it. So slurmctld's plugins and a planner leave each other messages there:

@@ -1,4 +1,4 @@
-//! What a job gets on one node.
+//! The grant of a job on one node.
 //!
 //! `G` is how its GPUs are counted. Without it, the number is Slurm's: all that slurmctld decides, and every string that it
 //! writes. On the node the prolog translates each number into NVML's, a type of its own.
@@ -163,14 +163,14 @@ pub enum Grant<G = GpuIndex> {
     Compute {
         /// The GPU instance, whose memory and cache they share.
         within: MigSpec<G>,
-        /// Its part that is the job's.
+        /// The job's part of it.
         part: ComputeSpec,
         /// Memory that the job says it needs, MiB. Nothing holds it to that.
         mem_mib: u64,
     },
     /// A share.
     Mps {
-        /// Of what.
+        /// The device that is shared.
         on: ShareOn<G>,
         /// Memory limit, MiB.
         mem_mib: u64,

@@ -1,4 +1,4 @@
-//! What holds a job to the GPU memory that is counted for it.
+//! The level that limits a job to the GPU memory that is counted for it.
 //!
 //! The job's log, `tessera explain`, `TESSERA_GPU_SHARE` and the pages all use these words.
 

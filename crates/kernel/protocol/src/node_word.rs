@@ -1,4 +1,4 @@
-//! What a node says of itself at the end of its `extra`, and what slurmctld makes of it.
+//! The word of a node on itself at the end of its `extra`, and slurmctld's judgement of it.
 //!
 //! ```text
 //! tessera gpu0-7=free node=says:1764097557:9f86d081884c7d65
@@ -27,13 +27,13 @@ const DIGITS: usize = 16;
 /// Standing of a node: whether it takes jobs with requests of Tessera's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// Its slurmd loads Tessera, and has slurmctld's `tessera.toml`.
+    /// Loads Tessera, and has slurmctld's `tessera.toml`.
     Same,
-    /// Its slurmd loads Tessera, and has another `tessera.toml`.
+    /// Loads Tessera, and has another `tessera.toml`.
     Other,
     /// The node's slurmd found its GPUs with Slurm's own gpu_nvml.so (`AutoDetect`): with instances there, the next one would count other GPUs.
     Detects,
-    /// Its slurmd has not said since its start that it loads Tessera.
+    /// Has not said since slurmd's start that it loads Tessera.
     Silent,
 }
 

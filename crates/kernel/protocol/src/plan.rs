@@ -1,4 +1,4 @@
-//! What a planner decides for a pending moldable job, and how that reaches slurmctld.
+//! The plan for a pending moldable job, and its way to slurmctld.
 //!
 //! # Terminology
 //! A job is *moldable* if its request says how long it runs on instances of several sizes, or names a job profile from

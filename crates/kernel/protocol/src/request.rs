@@ -1,4 +1,4 @@
-//! What one job asks for on each of its nodes.
+//! The request of one job on each of its nodes.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a job is told about its set of whole GPUs: pattern, policy, model and predicted bandwidth.
+//! Description of a job's set of whole GPUs: pattern, policy, model and predicted bandwidth.
 //!
 //! slurmctld writes it into the job's SPANK environment next to the placement. The node reads it for the environment of
 //! tasks: `v1 n1=ring/sensitive/preserve/bottleneck/52.0;n2=ring/sensitive/preserve/bottleneck/-`.

@@ -15,7 +15,7 @@ const MOST_GBPS: u32 = 100_000;
 pub struct SetWait {
     /// The job waits for a set with a predicted bandwidth above this, MB/s.
     pub above_mb_s: u32,
-    /// It waits at most this long, in seconds; 0: it does not wait.
+    /// Waits at most this long, in seconds; 0: it does not wait.
     pub seconds: u32,
 }
 

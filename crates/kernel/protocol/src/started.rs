@@ -1,4 +1,4 @@
-//! What a job got when it started, as its AdminComment tells it.
+//! The job's grant at its start, as its AdminComment states it.
 
 use std::fmt;
 

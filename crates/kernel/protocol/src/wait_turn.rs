@@ -15,9 +15,9 @@ use crate::set_wait::SetWait;
 /// Decision of a job about a set that it could have now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It starts on the set.
+    /// Starts on the set.
     Take,
-    /// It waits for a better set.
+    /// Waits for a better set.
     Wait {
         /// Latest end of the wait, seconds since 1970.
         until: u64,

@@ -86,7 +86,7 @@ fn map_own<const N: usize>(path: &Path) -> io::Result<SharedPage<N>> {
     SharedPage::map(&file, true)
 }
 
-/// That a file is a page which nobody but one of these users can have written.
+/// Checks that only one of these users can have written the file of a page.
 fn is_of(file: &File, users: &[u32]) -> io::Result<()> {
     let meta = file.metadata()?;
     let invalid = |what: String| Err(io::Error::new(ErrorKind::InvalidInput, what));

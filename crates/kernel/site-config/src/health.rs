@@ -62,7 +62,7 @@ impl fmt::Display for HealthEvent {
 /// Treatment of a GPU after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HealthAction {
-    /// It is only noted.
+    /// Only noted.
     Ignore,
     /// The GPU gets no new jobs. Those that are on it stay.
     LeaveOut,

@@ -46,18 +46,18 @@ impl IdleTell {
 /// Kinds of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleKind {
-    /// Of `salloc` or `srun`.
+    /// Jobs of `salloc` or `srun`.
     Interactive,
-    /// Of `sbatch`.
+    /// Jobs of `sbatch`.
     Batch,
 }
 
 /// End of a job that stays idle after the warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleEnd {
-    /// It goes back to the queue.
+    /// Goes back to the queue.
     Requeue,
-    /// It is cancelled.
+    /// Cancelled.
     Cancel,
 }
 

@@ -1,4 +1,4 @@
-//! What a `tessera.toml` says, as types.
+//! The contents of a `tessera.toml`, as types.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ pub struct Power {
 /// Aim with which a planner puts jobs with known counters onto one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
-    /// It does not.
+    /// The planner puts no jobs together.
     #[default]
     Off,
     /// The highest throughput under the node's cap (Problem 1 of Arima et al.).
@@ -215,7 +215,7 @@ impl TaskPolicy {
 pub enum Overuse {
     /// Others get less: what it takes counts as promised.
     Charge,
-    /// It is ended as well.
+    /// Ended as well.
     End,
 }
 
@@ -278,7 +278,7 @@ pub enum VisibleDevices {
 /// Treatment of processes on a GPU or instance that do not belong to any job that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftoverProcesses {
-    /// They are killed.
+    /// Killed.
     End,
     /// The new job waits for their end, until the operation's deadline, and fails then.
     Wait,
@@ -406,7 +406,7 @@ impl NodeSpec {
         numbered.filter(|(_, of)| **of == GpuUse::Slurm).map(|(number, _)| number).collect()
     }
 
-    /// One of these nodes, without jobs, and without instances but the static ones.
+    /// Builds one of these nodes, without jobs, and without instances but the static ones.
     #[must_use]
     pub fn to_node(&self) -> Node {
         let gpus = self.gpus.iter().zip(&self.uses).map(|(model, of)| of.gpu(model, self.mig));
@@ -417,7 +417,7 @@ impl NodeSpec {
 /// Rules for choosing sets of whole GPUs for the jobs of one partition. `None` in a field: as in the site's defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partition {
-    /// Its name in slurm.conf.
+    /// Name in slurm.conf.
     pub name: String,
     /// Policy that selects a set.
     pub selection: Option<Selection>,

@@ -23,7 +23,7 @@ use site_config::SiteConfig;
 use crate::tessera_toml::{self, LoadError, Texts};
 use plugin_rt::kept_file::{KeptFile, Readers};
 
-/// Its name in either directory.
+/// Name in either directory.
 const NAME: &str = "tessera.toml.last-good";
 /// File with the last message about a bad file, in the same directory.
 const SAID: &str = "tessera.toml.said";

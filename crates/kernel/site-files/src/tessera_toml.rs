@@ -17,7 +17,7 @@ pub enum LoadError {
     /// The site has no such file.
     #[error("{0} does not exist")]
     Missing(PathBuf),
-    /// It is there and cannot be read.
+    /// Present, but unreadable.
     #[error("{path}")]
     Read {
         /// The file, as it was named to [`load`].
@@ -26,7 +26,7 @@ pub enum LoadError {
         #[source]
         source: io::Error,
     },
-    /// It has errors, at least one. Each shows its own line and column.
+    /// Has errors, at least one. Each shows its own line and column.
     #[error("{path} has {}", counted(.errors.len(), "error"))]
     Bad {
         /// The file, as it was named to [`load`].
@@ -37,7 +37,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// One line for each thing that is wrong.
+    /// A line for each thing that is wrong.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         match self {

@@ -9,7 +9,7 @@ use toml_tables::{At, TableReader};
 
 /// Facts about a node that a description is compared with.
 pub struct OnNode<'a> {
-    /// Its name in Slurm.
+    /// Name in Slurm.
     pub name: &'a str,
     /// Tells whether this path exists there.
     pub exists: &'a dyn Fn(&Path) -> bool,

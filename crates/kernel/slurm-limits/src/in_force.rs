@@ -1,5 +1,5 @@
-//! Which limits hold for a job, as slurmctld chooses among those of a partition's QOS, of the job's QOS and of its associations
-//! (`acct_policy.c`).
+//! Chooses the limits that apply to a job, as slurmctld does, among those of a partition's QOS, of the job's QOS and of its
+//! associations (`acct_policy.c`).
 //!
 //! # Rules
 //! A limit that several of them set is that of the first: the partition's QOS, the job's, the associations. With the flag `OverPartQOS` the job's

@@ -1,4 +1,4 @@
-//! Where the fields of Slurm's structures lie in each of its releases.
+//! Positions of the fields of Slurm's structures in each of its releases.
 //!
 //! Slurm's internal structures move between micro releases. `data/slurm.txt` says for each release which field lies where; the
 //! plugins read it when they are loaded, for the release of the process that loads them. So one file serves every Slurm.

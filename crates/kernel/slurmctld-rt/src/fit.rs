@@ -14,7 +14,7 @@ pub enum Unfit {
     /// There is none.
     #[error("its structures are not known")]
     NoTable(#[from] NoTable),
-    /// It lacks something.
+    /// Lacks something.
     #[error("its structures are not known")]
     Lacks(#[from] BadTable),
     /// A record is not as the table says.

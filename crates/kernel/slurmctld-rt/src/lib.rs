@@ -1,4 +1,4 @@
-//! What the plugins of slurmctld share. Bindings stay each plugin's own: Slurm's internal structs differ between releases,
+//! Code that the plugins of slurmctld share. Bindings stay each plugin's own: Slurm's internal structs differ between releases,
 //! and a plugin names the ones that it reads.
 //!
 //! A plugin looks up every symbol that it needs when it is loaded ([`required`]). If one is missing, it says so in one line

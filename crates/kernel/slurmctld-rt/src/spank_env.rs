@@ -20,7 +20,7 @@ pub enum BadEnv {
     /// Too many entries.
     #[error("the job has {0} variables for SPANK plugins; at most {MAX_ENTRIES} are accepted")]
     Entries(u32),
-    /// One entry is too long: how its text begins.
+    /// An entry is too long: how its text begins.
     #[error("the job's variable {0} for SPANK plugins has more than {MAX_ENTRY_BYTES} bytes; shorten it")]
     Entry(String),
     /// All entries together are too long.

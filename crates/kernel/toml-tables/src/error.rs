@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 
-/// One error in a file.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     /// The file, as it was named to `site_config::parse`.

@@ -27,7 +27,7 @@ pub struct TableReader<'a, 'i> {
 pub struct At<T> {
     /// The value that was read.
     pub value: T,
-    /// Its place in the text.
+    /// Place in the text.
     pub span: Range<usize>,
 }
 
@@ -83,7 +83,7 @@ impl<'a, 'i> TableReader<'a, 'i> {
         self.as_string(value, key).map(|v| At { value: v, span: value.span() })
     }
 
-    /// One of a few words.
+    /// Reads a value that is one of a few words.
     pub fn word<T: Clone>(&self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
         self.parsed(key, |text| pick(key, text, words)).map(|at| at.value)
     }

@@ -5,7 +5,7 @@ use crate::pattern::{Pattern, PatternEdge};
 /// An edge between two ranks, in a job of a known size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
-    /// One rank, from 0.
+    /// A rank, from 0.
     pub a: usize,
     /// The other rank.
     pub b: usize,

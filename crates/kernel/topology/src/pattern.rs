@@ -21,10 +21,10 @@ pub enum Pattern {
     Edges(Vec<PatternEdge>),
 }
 
-/// One edge of a pattern given as a list.
+/// An edge of a pattern given as a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PatternEdge {
-    /// One rank, at most [`MAX_RANK`](crate::MAX_RANK) when read from text.
+    /// A rank, at most [`MAX_RANK`](crate::MAX_RANK) when read from text.
     pub a: u16,
     /// The other rank.
     pub b: u16,
@@ -72,7 +72,7 @@ impl Pattern {
         Self::NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, pattern)| pattern)
     }
 
-    /// Its name; `edges` for a list.
+    /// Name; `edges` for a list.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What links between GPUs carry, by generation, lanes and way: `data/links.toml`, each row with its source.
+//! Bandwidth of links between GPUs, by generation, lanes and way: `data/links.toml`, each row with its source.
 //!
 //! GB/s (10^9 bytes per second) in one direction.
 

@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// What a job does in each minute: it computes, or it does not.
+/// The job's minutes: it computes in each, or it does not.
 fn minutes(random: &mut Random, left: bool) -> Vec<bool> {
     let ran = random.minutes();
     let mut all = vec![false; usize::try_from(random.below(30)).unwrap()];

@@ -179,11 +179,11 @@ impl IdleRecord {
 /// Use of a job's GPUs on all its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stretch {
-    /// It uses at least one of them.
+    /// Uses at least one of them.
     InUse,
     /// A node does not say it.
     Unknown,
-    /// It uses none since then, seconds since 1970.
+    /// Uses none since then, seconds since 1970.
     Since(u64),
 }
 

@@ -1,4 +1,4 @@
-//! Who is warned and whose job ends, by the site's rules.
+//! Decides by the site's rules which users are warned and which jobs end.
 
 use site_config::{Idle, IdleEnd, IdleRule};
 
@@ -22,7 +22,7 @@ pub enum IdleStep {
         /// End that is announced, and how long after the warning it comes, in seconds.
         end: Option<(IdleEnd, u64)>,
     },
-    /// It is ended.
+    /// Ended.
     End {
         /// The job.
         job: u32,

@@ -12,7 +12,7 @@ use task_control::{Broker, ControlError};
 /// Findings and changes of one look at the broker.
 #[derive(Debug, Default)]
 pub(crate) struct BrokerSeen {
-    /// It did not run, and was started for the jobs that need it.
+    /// Did not run, and was started for the jobs that need it.
     pub(crate) started: bool,
     /// Jobs that it still had although nobody else knows them.
     pub(crate) ended: Vec<JobId>,

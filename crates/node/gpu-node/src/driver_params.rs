@@ -1,4 +1,4 @@
-//! Whether the driver leaves owners and modes of device nodes alone.
+//! Checks that the driver leaves owners and modes of device nodes alone.
 //!
 //! With `NVreg_ModifyDeviceFiles=1`, the default, the setuid helper `nvidia-modprobe` gives a node the driver's own mode
 //! whenever any user's program asks for it, and a new instance's capability nodes are everybody's until they are closed.

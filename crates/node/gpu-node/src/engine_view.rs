@@ -11,14 +11,14 @@ use node_jobs::Fault;
 use node_jobs::Settings;
 use node_journal::{Entry, GrantKind, InstanceRecord};
 
-/// One GPU as it is.
+/// A GPU as it is.
 #[derive(Clone, Debug)]
 pub struct GpuView {
-    /// Its model, memory and other fixed properties.
+    /// Model, memory and other fixed properties.
     pub info: GpuInfo,
-    /// Its MIG mode.
+    /// MIG mode.
     pub mode: MigMode,
-    /// Its instances, by start.
+    /// Instances, by start.
     pub instances: Vec<GpuInstance>,
 }
 

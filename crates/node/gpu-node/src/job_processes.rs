@@ -1,4 +1,4 @@
-//! Which jobs still have a process on this node, where their step daemons are gone.
+//! Finds jobs that still have a process on this node although their step daemons are gone.
 //!
 //! A process is a job's if its control group says so. One that is in no job's group is a job's if its user is the job's and
 //! it was started with the job's number in its environment. A user can leave a job's environment, or forge it, only among their own jobs.

@@ -1,4 +1,4 @@
-//! What limits the GPUs of a node now, for `tessera power status`.
+//! The present power limits of a node's GPUs, for `tessera power status`.
 
 use error_chain::Chain;
 use geometry::JobId;
@@ -34,7 +34,7 @@ pub struct GpuPower {
 pub struct GpuPowerView {
     /// NVML's number of it.
     pub gpu: NvmlIndex,
-    /// Its power, or why that is not known.
+    /// Power, or why that is not known.
     pub power: Result<GpuPower, String>,
     /// The jobs that have it or a part of it, each with its cap, W.
     pub jobs: Vec<(JobId, Option<u16>)>,

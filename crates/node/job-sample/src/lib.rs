@@ -1,4 +1,5 @@
-//! What a job's devices hold and do at one moment, as the driver tells. Changes no device and no entry, and takes no lock.
+//! Samples the memory and utilisation of a job's devices, as the driver reports them. Changes no device and no entry, and takes
+//! no lock.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

@@ -1,4 +1,5 @@
-//! What a job's GPUs have used, where they are now, and whose a process is, as the journal and the driver say. Nothing here changes a device.
+//! Finds the use of a job's GPUs, their present indices, and the job of a process, from the journal and the driver. Nothing
+//! here changes a device.
 //!
 //! Slurm's accounting asks in the daemon of a step, so this needs neither `tessera.toml` nor the node's life: whoever asks says
 //! where the journal and the driver's library are ([`Places`]).

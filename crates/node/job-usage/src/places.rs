@@ -1,4 +1,4 @@
-//! Where to look, and why that may fail.
+//! Paths to read, and the errors of reading them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Where the GPUs of the journal are in the driver's list now.
+//! Finds the journal's GPUs in the driver's present list.
 //!
 //! A GPU's number in NVML's list and its minor number are true until a GPU goes or comes: those after it then move. Its UUID
 //! stays, so whatever the journal says of a GPU is asked and set by that.

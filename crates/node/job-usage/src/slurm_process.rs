@@ -1,4 +1,4 @@
-//! Whether a process is of a job that runs here.
+//! Tells whether a process belongs to a job that runs here.
 //!
 //! CUDA and NVML open every device node that they may. So a job's process can hold the node of a GPU that was its user's
 //! other job's, or everybody's, when it began: it has done nothing wrong and must not be ended.
@@ -33,7 +33,7 @@ pub fn jobs_by_group(pid: u32) -> HashSet<u32> {
     jobs_of_groups(&groups_of(pid)).collect()
 }
 
-/// Its `/proc/PID/cgroup`; nothing for one that has ended.
+/// Reads its `/proc/PID/cgroup`; nothing for one that has ended.
 fn groups_of(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use crate::process_environ::{self, Unread};
 /// A process whose id keeps meaning it.
 #[derive(Debug)]
 pub struct HeldProcess {
-    /// Its number.
+    /// Number.
     pub pid: u32,
     /// Clock ticks since boot.
     pub start_time: u64,
@@ -65,7 +65,7 @@ fn number_in(status: &str, name: &str) -> Option<u32> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Its parent.
+/// Parent.
 pub fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything; the parent is the second field after it.
@@ -162,7 +162,7 @@ pub fn variable_in(environ: &[u8], name: &str) -> Option<String> {
     String::from_utf8(environ.split(|b| *b == 0).find_map(value)?).ok()
 }
 
-/// Its program's name, of which the kernel keeps the first 15 characters. A user may have changed it.
+/// Program's name, of which the kernel keeps the first 15 characters. A user may have changed it.
 pub fn name(pid: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim().chars().map(|c| if c.is_control() { '?' } else { c }).collect())

@@ -32,7 +32,7 @@ static LOST: AtomicU32 = AtomicU32::new(0);
 pub enum Unread {
     /// The time is over, or so many were late that no more are read: nobody knows what is in it.
     Late,
-    /// It cannot be read: most likely the process has ended.
+    /// Cannot be read: most likely the process has ended.
     Gone,
 }
 

@@ -1,4 +1,4 @@
-//! What users share with root and can use up: room on file systems, processes, open files, memory.
+//! Resources that users share with root and can use up: room on file systems, processes, open files, memory.
 
 use std::io;
 

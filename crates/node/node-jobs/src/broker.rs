@@ -27,10 +27,10 @@ pub enum BrokerError {
     /// A device's seats are not known.
     #[error("GPU {0}: tessera.toml does not describe it, so its seats are not known")]
     NotDescribed(NvmlIndex),
-    /// It cannot be started.
+    /// Cannot be started.
     #[error("the task broker cannot be started")]
     Start(#[source] CommandError),
-    /// It runs, and does not do what it is asked.
+    /// Runs, and does not do what it is asked.
     #[error(transparent)]
     Control(#[from] ControlError),
     /// The library that would be preloaded to the job's programs is unusable.

@@ -16,17 +16,17 @@ use node_driver::scarce::users_can_cause;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum CommandError {
-    /// It could not be started.
+    /// Could not be started.
     #[error("cannot run {program}")]
     Start {
         program: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    /// It did not end in time and was killed.
+    /// Did not end in time and was killed.
     #[error("{program} did not end within {timeout_ms} ms")]
     Timeout { program: PathBuf, timeout_ms: u128 },
-    /// It ended with an error.
+    /// Ended with an error.
     #[error("{program} failed ({status}): {output}")]
     Failed {
         program: PathBuf,

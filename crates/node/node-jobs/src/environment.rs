@@ -1,4 +1,4 @@
-//! What a task sees of its job's GPUs.
+//! The environment from which a task sees its job's GPUs.
 
 use geometry::GpuIndex;
 use geometry::size::display_gb;

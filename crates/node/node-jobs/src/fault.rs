@@ -62,7 +62,7 @@ pub enum Fault {
     NoSuchProfile {
         gpu: NvmlIndex,
         profile: ProfileId,
-        /// Its name in the geometry table.
+        /// Name in the geometry table.
         name: String,
     },
     /// The driver does not place the profile there.

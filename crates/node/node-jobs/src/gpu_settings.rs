@@ -1,9 +1,9 @@
-//! One GPU as the site describes it.
+//! A GPU as the site describes it.
 
 use geometry::{Model, ProfileId, Slice};
 use node_state::{Gpu, GpuState, MigPolicy, Purpose};
 
-/// One GPU, as the site describes it.
+/// A GPU, as the site describes it.
 #[derive(Clone, Debug)]
 pub struct GpuSettings {
     /// The geometry to expect.

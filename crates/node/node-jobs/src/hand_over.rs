@@ -36,7 +36,7 @@ pub(crate) struct HandOver<'a> {
     pub(crate) bystanders: Vec<Leftover>,
     /// Processes that were ended because their open files could not all be looked at in time.
     pub(crate) ended_unread: Vec<String>,
-    /// Such processes that were left alone.
+    /// Processes that were left alone.
     pub(crate) left_unread: Vec<Unread>,
 }
 

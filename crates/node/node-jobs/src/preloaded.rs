@@ -1,4 +1,4 @@
-//! Whether the library that is preloaded to users' programs is root's alone: it runs in every program of a job.
+//! Checks that only root can change the library that users' programs preload: it runs in every program of a job.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ pub enum LibraryError {
         #[source]
         source: std::io::Error,
     },
-    /// Somebody else's code would run in users' programs.
+    /// Another user's code would run in users' programs.
     #[error(
         "{path}: others than root can change it, so it is not preloaded to anybody's programs: give it to root, and take \
          the right to write from group and others"

@@ -1,4 +1,4 @@
-//! What the node side needs from the site's configuration: read once, whole, and never changed.
+//! Settings of the node side from the site's configuration: read once, whole, and never changed.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What an interrupted prolog leaves half made on a GPU, and its removal.
+//! Finds and removes half-made instances that an interrupted prolog left on a GPU.
 
 use std::time::Duration;
 

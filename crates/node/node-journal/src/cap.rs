@@ -1,4 +1,4 @@
-//! What the journal says about a GPU's power limit.
+//! The journal's record of a GPU's power limit.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What the journal says about a GPU's energy.
+//! The journal's record of a GPU's energy.
 
 use geometry::JobId;
 use serde::{Deserialize, Serialize};
@@ -26,11 +26,11 @@ pub struct EnergyRecord {
 pub struct JobEnergy {
     /// The job.
     pub job: u32,
-    /// Its part of the GPU, thousandths.
+    /// Part of the GPU, thousandths.
     pub part: u32,
     /// While it was alone there, mJ.
     pub exact_mj: u64,
-    /// Its share while others were there, mJ.
+    /// Share while others were there, mJ.
     pub estimated_mj: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the journal says about one job and one MPS daemon.
+//! The journal's records of a job and of an MPS daemon.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -164,7 +164,7 @@ pub struct TaskDevice {
 /// A job's seats among devices that GPU tasks share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TasksRecord {
-    /// One for each Slurm task on the node.
+    /// Number of seats: one for each Slurm task on the node.
     pub seats: u32,
     /// Memory that each process takes from begin to end, MiB; `None`: the programs ask themselves.
     pub mem_mib: Option<u64>,
@@ -180,7 +180,7 @@ pub struct TasksRecord {
     pub library: PathBuf,
 }
 
-/// One job on this node.
+/// A job on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// [`crate::VERSION`].
@@ -336,7 +336,7 @@ pub struct DaemonRecord {
     pub version: u32,
     /// The kernel's boot id.
     pub boot: String,
-    /// Its key: `gpu0` of a GPU, `gpu0-14-2` (profile id, start) of an instance.
+    /// Key: `gpu0` of a GPU, `gpu0-14-2` (profile id, start) of an instance.
     pub key: String,
     /// The user it runs as.
     pub uid: u32,

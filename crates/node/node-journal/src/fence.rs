@@ -1,4 +1,4 @@
-//! What the journal says about the limits of a job's control group for GPU memory.
+//! The journal's record of a job's control-group limits for GPU memory.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 pub struct FenceRecord {
     /// The job's control group, relative to `cgroup_root`; `None`: only the job's steps can tell.
     pub dir: Option<PathBuf>,
-    /// One for each region of the memory of the job's GPUs; never empty.
+    /// Limits, one for each region of the memory of the job's GPUs; never empty.
     pub limits: Vec<RegionLimit>,
-    /// One region has all of the job's memory: its limit is exactly what is counted for the job. With several regions a job can
-    /// take as much of each.
+    /// A single region has all of the job's memory: its limit is exactly what is counted for the job. With several regions a
+    /// job can take as much of each.
     pub exact: bool,
     /// The limits were in force when this was written.
     #[serde(default)]

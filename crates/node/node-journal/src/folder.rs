@@ -1,4 +1,4 @@
-//! One directory of the journal: each file is read whole and replaced whole.
+//! A directory of the journal: each file is read whole and replaced whole.
 
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
@@ -94,7 +94,7 @@ impl Folder {
         Ok(all)
     }
 
-    /// One file; `None` where there is none.
+    /// Reads a file; `None` if there is none.
     ///
     /// # Errors
     ///

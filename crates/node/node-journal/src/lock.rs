@@ -20,7 +20,7 @@ use node_driver::deadline::{Backoff, Deadline};
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum LockError {
-    /// Its file cannot be opened.
+    /// The file cannot be opened.
     #[error(transparent)]
     State(#[from] StateError),
     /// Somebody else holds it until after the deadline.

@@ -22,7 +22,7 @@ pub enum StateError {
         #[source]
         source: std::io::Error,
     },
-    /// It belongs to somebody else or others may write to it.
+    /// Belongs to another user, or others may write to it.
     #[error(
         "{path}: belongs to uid {uid} with mode {mode:04o}: it must belong to uid {want} and be writable by nobody else"
     )]

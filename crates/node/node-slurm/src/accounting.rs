@@ -1,4 +1,4 @@
-//! What the accounting plugins in the daemon of a step must know of the node. Whoever reads `tessera.toml` as root on a node
+//! Facts of the node for the accounting plugins in a step's daemon. A process that reads `tessera.toml` as root on a node
 //! leaves it in `SlurmdSpoolDir`, so those plugins read three lines instead of a site's configuration.
 //!
 //! ```text
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use plugin_rt::kept_file::{KeptFile, Readers};
 use plugin_rt::slurm_conf;
 
-/// Its name in `SlurmdSpoolDir`.
+/// Name in `SlurmdSpoolDir`.
 const NAME: &str = "tessera.accounting";
 const HEAD: &str = "tessera-accounting 1";
 /// More than two paths of the greatest length.

@@ -1,4 +1,4 @@
-//! What a node's programs learn of Slurm: the tables that its commands print ([`slurm_table`]), which jobs have a step here
+//! Answers of Slurm for a node's programs: the tables that its commands print ([`slurm_table`]), which jobs have a step here
 //! ([`live_steps`]), and what each prolog leaves for the accounting plugins ([`accounting`]). slurmctld's plugins link none of it.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]

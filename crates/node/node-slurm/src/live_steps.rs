@@ -1,4 +1,4 @@
-//! Which jobs have a step on this node, by the kernel's word.
+//! Lists jobs with a step on this node, from the kernel's list of sockets.
 //!
 //! A slurmstepd listens on `SlurmdSpoolDir/NODE_JOB.STEP` for as long as it lives, a batch script's and an extern
 //! step's too [`stepd_api.c`, 22.05 and 24.11]. Its file stays behind when it is killed; the kernel's list of bound

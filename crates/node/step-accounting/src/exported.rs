@@ -1,4 +1,4 @@
-//! What Slurm's loader looks up in every accounting plugin.
+//! Symbols that Slurm's loader looks up in every accounting plugin.
 
 /// Exports the symbols that both plugins have alike: name, type and version, `init`, and `fini`, which makes the process serve no
 /// step.

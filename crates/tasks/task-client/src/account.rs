@@ -13,7 +13,7 @@ use task_wire::{Begin, Grant, Text};
 use crate::ledger::{Charge, Ledger, Name};
 use crate::no_device::NoDevice;
 
-/// What an account needs of the broker. `Client` speaks to the real one.
+/// Calls of an account to the broker. `Client` speaks to the real one.
 pub trait Leases {
     /// A name for one more lease.
     fn nonce(&self) -> u64;
@@ -41,10 +41,10 @@ struct Waiter {
     bytes: u64,
 }
 
-/// What the driver made.
+/// An allocation that the driver has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// What names it to the driver.
+    /// The driver's name of it.
     pub name: Name,
     /// The `CUcontext` whose end frees it; 0 for none.
     pub context: u64,

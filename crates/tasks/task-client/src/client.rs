@@ -63,13 +63,13 @@ impl Client {
         }
     }
 
-    /// Whether this is the process that made it, not a fork of it.
+    /// Tells whether this is the process that made it, not a fork of it.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.pid == std::process::id()
     }
 
-    /// What the job declared; `None` if there is no broker.
+    /// Declaration of the job; `None` if there is no broker.
     pub fn hello(&self) -> Option<Welcome> {
         match self.call(0, &Request::Hello { image: self.image }) {
             Some(Reply::Welcome(welcome)) => Some(welcome),
@@ -245,7 +245,7 @@ fn receive(connection: &OwnedFd) -> Option<Reply> {
     }
 }
 
-/// What a reply answers. A welcome has no nonce, and no task has 0.
+/// Number of the request that a reply answers. A welcome has no nonce, and no task has 0.
 fn nonce_of(reply: &Reply) -> u64 {
     match reply {
         Reply::Granted(grant) => grant.nonce,

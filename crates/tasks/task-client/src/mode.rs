@@ -1,6 +1,6 @@
-//! Whether the library answers for a process's allocations.
+//! Decides whether the library answers for a process's allocations.
 
-/// What the library does in a process.
+/// Mode of the library in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing: the process is outside a job of GPU tasks, or the library was linked and not preloaded.

@@ -1,4 +1,4 @@
-//! What the broker is told about a job.
+//! Description of a job for the broker.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Who holds and waits for what: the broker's own account, and what `tessera tasks --json` prints.
+//! Leases and waiting tasks: the broker's own account, and what `tessera tasks --json` prints.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ pub struct JobStatus {
     pub uid: u32,
     /// Slurm tasks of the job on this node.
     pub seats: u32,
-    /// Its GPU tasks, oldest first.
+    /// GPU tasks, oldest first.
     pub tasks: Vec<TaskStatus>,
 }
 
@@ -76,10 +76,10 @@ pub struct TaskStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
-    /// It has its device.
+    /// Has its device.
     Running,
-    /// It is in the queue.
+    /// In the queue.
     Waiting,
-    /// Its process has ended and NVML still shows it.
+    /// The process has ended and NVML still shows it.
     Quarantined,
 }

@@ -1,4 +1,4 @@
-//! What a device is able to hold, and the nodes that the papers measured.
+//! Capacity of a device, and the nodes that the papers measured.
 
 use geometry::Model;
 

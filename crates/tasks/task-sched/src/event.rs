@@ -1,4 +1,4 @@
-//! What happened, in the order in which it took effect.
+//! Events, in the order in which they took effect.
 
 use crate::device::{Device, DeviceId};
 use crate::layout::{Gpus, Instance};
@@ -6,7 +6,7 @@ use crate::pool::Pool;
 use crate::scheduler::Order;
 use crate::task::{Need, TaskId, WorkerId};
 
-/// One line of a run's log. Times are seconds from the run's begin.
+/// A line of a run's log. Times are seconds from the run's begin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// First: who chooses, among which devices.

@@ -86,13 +86,13 @@ fn begin(t: f64, task: TaskId, job: WorkerId, need: &Need) -> Value {
     Begin { t, task: task.0, job: job.0, mem, managed, blocks: need.blocks(), threads }.json()
 }
 
-/// One event as a line.
+/// An event as a line.
 #[must_use]
 pub fn line(event: &Event) -> String {
     format!("{}\n", value(event))
 }
 
-/// One event as an object.
+/// An event as an object.
 #[must_use]
 pub fn value(event: &Event) -> Value {
     match event {

@@ -21,9 +21,9 @@ pub struct Gpus {
 pub struct Instance {
     /// The GPU's position, from 0.
     pub gpu: usize,
-    /// Its profile; no variant with other engines.
+    /// Profile; no variant with other engines.
     pub profile: &'static Profile,
-    /// Its first placement unit.
+    /// First placement unit.
     pub start: Slice,
 }
 
@@ -71,7 +71,7 @@ impl Gpus {
         self.profiles.iter().find(|(known, _)| *known == profile).map(|(_, device)| *device)
     }
 
-    /// One GPU as a single instance.
+    /// A GPU as a single instance.
     #[must_use]
     pub fn largest(&self) -> Option<Device> {
         self.profiles.iter().map(|(_, device)| *device).max_by_key(|device| (device.mem, device.sms))

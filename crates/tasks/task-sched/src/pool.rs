@@ -79,7 +79,7 @@ impl Pool {
         self.gpus.as_ref()
     }
 
-    /// One more than the largest number that a device has or may get.
+    /// Returns one more than the largest number that a device has or may get.
     #[must_use]
     pub fn numbers(&self) -> usize {
         self.held.len()
@@ -90,7 +90,7 @@ impl Pool {
         self.held.iter().flatten()
     }
 
-    /// One device.
+    /// A device.
     #[must_use]
     pub fn get(&self, id: DeviceId) -> Option<&Held> {
         self.held.get(id.0)?.as_ref()

@@ -23,11 +23,11 @@ pub enum Order {
 pub enum Answer {
     /// The task has a lease on this device.
     Granted(DeviceId),
-    /// It is in the queue.
+    /// In the queue.
     Waits,
     /// Nothing changed.
     Refused(Refusal),
-    /// Its program dies, and nothing changed.
+    /// The program dies, and nothing changed.
     Crashed,
 }
 
@@ -36,7 +36,7 @@ pub enum Answer {
 pub struct Grant {
     /// The task.
     pub task: TaskId,
-    /// Its device.
+    /// Device.
     pub device: DeviceId,
 }
 

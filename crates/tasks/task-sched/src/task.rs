@@ -1,4 +1,4 @@
-//! What a program asks for.
+//! Requests of a program.
 
 use crate::device::DeviceId;
 use crate::units::{Bytes, Warps};
@@ -133,7 +133,7 @@ impl Among {
     }
 }
 
-/// One begin, as a policy sees it.
+/// A begin, as a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The task.

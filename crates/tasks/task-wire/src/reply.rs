@@ -1,4 +1,4 @@
-//! What the broker answers.
+//! Answers of the broker.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
@@ -7,7 +7,7 @@ use crate::text::Text;
 /// Bytes of a reply.
 pub const REPLY_LEN: usize = 1024;
 
-/// One reply.
+/// A reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a reply is a packet of one size; nobody keeps many")]
 pub enum Reply {
@@ -42,7 +42,7 @@ pub struct Grant {
     pub task: u64,
     /// Bytes that the task may take. More than it asked for where sizes were rounded up.
     pub mem: u64,
-    /// Its index in `visible`, from 0.
+    /// Index in `visible`, from 0.
     pub ordinal: u64,
     /// The device's UUID.
     pub uuid: Text<64>,

@@ -1,4 +1,4 @@
-//! What a program asks.
+//! Questions of a program.
 
 use crate::WireError;
 use crate::bytes::{Reader, Writer};
@@ -7,7 +7,7 @@ use crate::text::Text;
 /// Bytes of a request.
 pub const REQUEST_LEN: usize = 128;
 
-/// One request.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Asks for the job's declaration. Answered by `Welcome`.

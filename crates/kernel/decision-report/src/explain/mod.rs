@@ -16,7 +16,7 @@ use parts::{Outcome, WARPS_PER_SM, gbps};
 use protocol::{Grant, MigSpec, ShareOn, TaskDevices};
 
 impl Decision {
-    /// One line for the user: what was chosen and why, or what stands in the way.
+    /// A line for the user: what was chosen and why, or what stands in the way.
     #[must_use]
     pub fn why(&self) -> String {
         let Some(grant) = &self.chosen else { return self.report.why_not() };

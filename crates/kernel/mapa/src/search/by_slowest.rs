@@ -47,7 +47,7 @@ impl Ord for Candidate {
 /// More sets than this that may tie are not counted.
 const MOST_COUNTED: usize = 128;
 
-/// Of more sets than this, each is searched for less long.
+/// Number of sets above which each is searched for a shorter time.
 const MANY_SETS: usize = 200;
 
 /// Effort for a larger sum of an order with the fastest slowest edge.

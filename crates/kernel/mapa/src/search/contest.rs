@@ -24,7 +24,7 @@ pub(crate) struct KnownOrder {
 
 /// The set that won.
 pub(crate) struct Winner {
-    /// Its vertices as a bit mask.
+    /// Vertices as a bit mask.
     pub(crate) mask: u32,
     /// Sets that are worth as much, itself included; `None` where they were not counted.
     pub(crate) tied: Option<u64>,
@@ -98,7 +98,7 @@ fn not_free(query: &Query<'_>, free: GpuSet) -> [GpuSet; 2] {
     [query.next.and(rest), rest]
 }
 
-/// Of free GPUs whose links to each other are alike, the `n` with the least bandwidth to GPUs that are not free,
+/// Picks, among free GPUs with equal links to each other, the `n` with the least bandwidth to GPUs that are not free,
 /// ascending.
 pub(crate) fn least_missed(query: &Query<'_>, free: GpuSet) -> Vec<GpuIndex> {
     let not_free = not_free(query, free);

@@ -17,11 +17,11 @@ pub(super) struct Near {
     pub(super) share: f64,
 }
 
-/// One step of placing all ranks.
+/// A step of placing all ranks.
 pub(super) struct Place {
     /// The rank to place.
     pub(super) rank: usize,
-    /// Its edges to ranks that are placed.
+    /// Edges to ranks that are placed.
     pub(super) back: Vec<Near>,
     /// After it, the placed ranks with edges to ranks that are not, and the weight of these edges.
     pub(super) half: Vec<(usize, i64)>,

@@ -1,4 +1,4 @@
-//! What the edges of a match add up to, and what that is worth.
+//! The sums over the edges of a match, and their score.
 //!
 //! Each edge adds one number for the link that it is on. Under Equation 2, which counts links by class, the number holds
 //! the count of double NVLinks in its upper half and that of single ones in its lower half.
@@ -42,7 +42,7 @@ pub(crate) struct Tally {
 const DOUBLE: i64 = 1 << 32;
 
 impl Tally {
-    /// Of all links of a space.
+    /// Counts all links of a space.
     pub(crate) fn new(space: &Space, score: Score) -> Self {
         let add = |a: usize, b: usize| match (score, space.class[a][b]) {
             (Score::Sum, _) => i64::from(space.weight[a][b]),
@@ -57,7 +57,7 @@ impl Tally {
         Self { link: links(space, &add), score, worth, most: Vec::new() }
     }
 
-    /// Of the links of at least this rate, and a heavy loss for each edge on another one.
+    /// Counts links of at least this rate, with a heavy loss for each edge on another one.
     pub(super) fn on_fast_links(space: &Space, slowest: f64) -> Self {
         let add = |a: usize, b: usize| {
             let mb_s = space.weight[a][b];

@@ -34,7 +34,7 @@ pub struct Question<'a> {
 /// The set with the largest sum of links that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargestSum {
-    /// Its GPUs, as many as were asked for.
+    /// GPUs, as many as were asked for.
     pub gpus: GpuSet,
     /// Sum of the links over all pairs, thousandths of GB/s.
     pub links_mb_s: u64,

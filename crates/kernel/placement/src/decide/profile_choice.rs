@@ -1,4 +1,4 @@
-//! Which MIG profile a request means on each GPU: the smallest that satisfies it, the one that it names, or for a
+//! Chooses the MIG profile that a request means on each GPU: the smallest that satisfies it, the one that it names, or for a
 //! moldable job the one with the least work.
 
 use super::view::View;

@@ -1,4 +1,4 @@
-//! Which starts of a profile are free on a GPU, and what instances there cost.
+//! The free starts of a profile on a GPU, and the cost of instances there.
 
 use super::view::View;
 use decision_report::Cost;

@@ -1,17 +1,17 @@
-//! What the searches ask of one GPU's state, computed once per decision.
+//! The state of one GPU as the searches need it, computed once per decision.
 
 use decision_report::report::Constraint;
 use geometry::{GpuIndex, JobId, Model, Placement, Profile, ProfileId, Slice};
 use node_state::{Ask, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose};
 
-/// One GPU as the searches see it.
+/// A GPU as the searches see it.
 pub(super) struct View<'a> {
     pub(super) gpu: GpuIndex,
     pub(super) model: &'static Model,
     pub(super) policy: MigPolicy,
     pub(super) purpose: Purpose,
     pub(super) state: &'a GpuState,
-    /// It is unhealthy.
+    /// Unhealthy.
     left_out: bool,
     /// Bit mask of the units that jobs hold; all bits if an instance has a profile that the model does not have.
     pub(super) held: u16,
@@ -165,7 +165,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// One of the jobs that hold an instance.
+/// The first of the jobs that hold an instance.
 pub(super) fn first_job(holder: &Holder) -> Option<JobId> {
     match holder {
         Holder::Isolated(job) => Some(*job),

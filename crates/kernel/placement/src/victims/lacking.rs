@@ -1,4 +1,4 @@
-//! What a job lacks on nodes beside GPUs.
+//! Resources other than GPUs that a job lacks on nodes.
 
 use super::HostResources;
 

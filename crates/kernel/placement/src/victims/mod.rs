@@ -1,4 +1,4 @@
-//! Which jobs must end for a request to fit a node: the fewest, and of these the least important.
+//! Chooses the jobs that must end for a request to fit a node: the fewest, and of these the least important.
 //!
 //! # Problem
 //! Of the jobs that may be ended, least important first, choose a set after whose end the request fits the node, and which

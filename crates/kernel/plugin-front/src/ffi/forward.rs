@@ -1,4 +1,4 @@
-//! One function per symbol that Slurm calls, round Slurm's own function of that name.
+//! A function per symbol that Slurm calls, round Slurm's own function of that name.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -21,7 +21,7 @@ impl Slot {
         Self { real, name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Its address; `None` where Slurm's own plugin is not loaded or lacks it.
+    /// Address; `None` where Slurm's own plugin is not loaded or lacks it.
     pub fn get(&self) -> Option<ptr::NonNull<c_void>> {
         if let Some(known) = ptr::NonNull::new(self.address.load(Ordering::Relaxed)) {
             return Some(known);

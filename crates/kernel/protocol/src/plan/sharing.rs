@@ -1,4 +1,4 @@
-//! What a plan says of jobs that share a GPU under a power cap.
+//! The part of a plan about jobs that share a GPU under a power cap.
 
 use crate::strict::{WireError, bad, number};
 use crate::wire::MAX_CAP_W;
@@ -17,11 +17,11 @@ pub struct Sharing {
     pub cap_w: Option<u16>,
     /// The jobs beside it. With any, the plan holds on its own GPU only.
     pub with: Vec<u32>,
-    /// Its predicted speed, percent of that alone without cap.
+    /// Predicted speed, percent of that alone without cap.
     pub speed: Option<u8>,
     /// Speed that it keeps at least, percent, as far as the model can tell. Later partners must leave it that.
     pub low: Option<u8>,
-    /// Its time limit before the planner raised it, minutes.
+    /// Time limit before the planner raised it, minutes.
     pub limit_min: Option<u32>,
     /// Why nobody is beside it.
     pub alone: Option<Alone>,
@@ -32,11 +32,11 @@ pub struct Sharing {
 pub enum Alone {
     /// Nobody knows the counters of its application on this GPU model.
     Unprofiled,
-    /// Its counters are beyond those that the model was fitted to.
+    /// Has counters beyond those that the model was fitted to.
     Unlike,
-    /// It does not state its memory.
+    /// Does not state its memory.
     NoMemory,
-    /// It would end by its time limit.
+    /// Would end by its time limit.
     Limit,
     /// With none of the next jobs more is done than one after the other.
     NoPartner,

@@ -21,7 +21,7 @@ use node_journal::{EnergyRecord, Entry, GpuRecord, JobEnergy, Journal, StateErro
 pub struct Used {
     /// While it was alone on its GPUs, mJ.
     pub exact_mj: u64,
-    /// Its share while others were there, mJ.
+    /// Share while others were there, mJ.
     pub estimated_mj: u64,
 }
 

@@ -13,7 +13,7 @@ use crate::gpu_ids::NvmlIndex;
 /// A compute instance that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeInstance {
-    /// Its number within its GPU instance.
+    /// Number within its GPU instance.
     pub id: u32,
     /// Compute slices.
     pub slices: u32,
@@ -26,13 +26,13 @@ pub struct ComputeInstance {
 /// A GPU instance that exists. Without compute instances it is half made or half destroyed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuInstance {
-    /// Its number within its GPU. The driver gives it to another instance once this one is destroyed.
+    /// Number within its GPU. The driver gives it to another instance once this one is destroyed.
     pub id: u32,
     /// The profile it was made with.
     pub profile: ProfileId,
     /// Units of the GPU that it takes.
     pub placement: Placement,
-    /// Its compute instances; one with all slices, unless jobs share the GPU instance.
+    /// Compute instances; one with all slices, unless jobs share the GPU instance.
     pub compute: Vec<ComputeInstance>,
 }
 

@@ -1,4 +1,4 @@
-//! What a GPU offers while it keeps its MIG mode.
+//! The profiles that a GPU offers while it keeps its MIG mode.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Who may open which device node: what the kernel has, what the journal wants, and bringing the two together.
+//! Access to device nodes: the state in the kernel, the state that the journal wants, and the change from one to the other.
 
 mod device_nodes;
 mod settle;

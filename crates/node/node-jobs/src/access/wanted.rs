@@ -15,7 +15,7 @@ use node_journal::{Entry, GpuRecord, GrantKind, Phase};
 pub struct GpuFacts {
     /// NVML's number of it.
     pub gpu: NvmlIndex,
-    /// Its UUID.
+    /// UUID.
     pub uuid: String,
     /// The minor number of its device file.
     pub minor: GpuMinor,

@@ -1,4 +1,4 @@
-//! Which limits the kernel is to hold a job to. Nothing here reads or writes a file.
+//! Computes the limits that the kernel is to enforce on a job. Nothing here reads or writes a file.
 
 use std::path::{Component, Path, PathBuf};
 

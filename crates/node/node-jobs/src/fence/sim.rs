@@ -24,7 +24,7 @@ struct Group {
 /// The kernel, with these regions and sizes.
 pub(super) struct Kernel {
     regions: Vec<(String, u64)>,
-    /// It takes one region with each write, as kernels from 7.2 on may.
+    /// Takes one region with each write, as kernels from 7.2 on may.
     one_line: bool,
     groups: RefCell<BTreeMap<PathBuf, Group>>,
     pub(super) writes: RefCell<Vec<String>>,

@@ -1,4 +1,4 @@
-//! Whether two jobs' resources exclude each other.
+//! Decides whether two jobs' resources exclude each other.
 //!
 //! The placement engine never grants such a pair. But the journal may still have a job whose epilog never ran.
 

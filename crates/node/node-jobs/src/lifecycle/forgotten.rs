@@ -1,4 +1,4 @@
-//! Whether the journal has a job that slurmctld may have forgotten.
+//! Decides whether the journal has a job that slurmctld may have forgotten.
 
 use std::collections::HashSet;
 use std::path::Path;

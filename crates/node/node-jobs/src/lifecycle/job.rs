@@ -27,7 +27,7 @@ pub struct JobContext {
     pub cap_w: Option<u16>,
     /// Why, in one line, for the job's log.
     pub decision: String,
-    /// It used none of Tessera's options.
+    /// Used none of Tessera's options.
     pub plain: bool,
     /// For whole GPUs: how the set was chosen and what it promises, as the controller says.
     pub matched: Option<SetSummary>,

@@ -1,4 +1,4 @@
-//! What happens to a job's resources, verb by verb: [`realise()`], [`release()`], [`refuse()`].
+//! The life of a job's resources, verb by verb: [`realise()`], [`release()`], [`refuse()`].
 //!
 //! No verb calls another. What two of them need is below them: `job`, `give_back`, and `crate::stale_instances`. Only
 //! [`realise_waiting`] stands above a verb, which it calls again and again.

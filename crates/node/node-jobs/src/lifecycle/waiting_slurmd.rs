@@ -1,4 +1,4 @@
-//! Whether the slurmd that started a prolog still waits for it.
+//! Tells whether the slurmd that started a prolog still waits for it.
 
 use rustix::process::{Pid, getppid};
 
@@ -10,7 +10,7 @@ use rustix::process::{Pid, getppid};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitingSlurmd {
     parent: Option<Pid>,
-    /// It had died before this process looked: process 1 is the parent, and is no slurmd.
+    /// Had died before this process looked: process 1 is the parent, and is no slurmd.
     adopted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Who may reach the directory of a daemon that users share.
+//! Access to the directory of a daemon that users share.
 //!
 //! Whoever reaches a daemon's socket can change its limits, and may write to its lock file. The daemon is root's and its
 //! directory has one owner, so a POSIX ACL names the users who have a share now. Neither names nor groups would do:

@@ -25,7 +25,7 @@ pub(super) struct Defaults {
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Defaults {
-    /// Of the live jobs that share a daemon, `but` one that comes or goes. `None`: there are none.
+    /// Computes the limits of the live jobs that share a daemon, without `but`, a job that comes or goes. `None`: there are none.
     pub(super) fn of_shares(
         journal: &Journal,
         key: &str,

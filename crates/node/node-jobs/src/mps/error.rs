@@ -1,4 +1,4 @@
-//! What goes wrong with MPS daemons.
+//! Errors of MPS daemons.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub enum MpsError {
          the GPU: put run_dir on tmpfs, ext4 or xfs"
     )]
     NoAcl { path: PathBuf },
-    /// It runs, but does not take the limits that its shares need.
+    /// Runs, but does not take the limits that its shares need.
     #[error("MPS daemon {key} cannot be given the limits of its shares")]
     Limits {
         key: String,
@@ -47,7 +47,7 @@ pub enum MpsError {
         #[source]
         source: Box<MpsError>,
     },
-    /// It was started but does not listen.
+    /// Was started but does not listen.
     #[error("MPS daemon {key} does not answer after {timeout_ms} ms")]
     Silent { key: String, timeout_ms: u128 },
 }

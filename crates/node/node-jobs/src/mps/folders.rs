@@ -34,7 +34,7 @@ impl Paths {
 /// process of the daemon still lives, even one that has no other trace yet.
 const LIFE: &str = "life";
 
-/// That file, as the kernel names it where a process has it open.
+/// Path of that file as the kernel shows it for a process that has it open.
 pub(super) fn life_path(settings: &Settings, key: &str) -> PathBuf {
     let dir = settings.run_dir.join("mps").join(key);
     std::fs::canonicalize(&dir).unwrap_or(dir).join(LIFE)

@@ -1,4 +1,4 @@
-//! What a job was granted, in NVML's numbers.
+//! The grant of a job, in NVML's numbers.
 
 use geometry::{GpuIndex, ProfileId};
 use protocol::{Grant, MigSpec, ShareOn, TaskDevices, TaskGrant};
@@ -25,7 +25,7 @@ pub struct GrantedGpu {
 pub struct NvmlGrant {
     pub(super) grant: Grant<NvmlIndex>,
     pub(super) gpus: Vec<GrantedGpu>,
-    /// They are not the job's alone: see [`GrantKind::Shards`].
+    /// Shared with other jobs: see [`GrantKind::Shards`].
     pub(super) shards: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which GPU a number of Slurm's means on this node.
+//! Maps Slurm's GPU numbers to the GPUs of this node.
 //!
 //! Slurm counts the device files in gres.conf, NVML counts GPUs by PCI bus id. What both know is the minor number N of
 //! `/dev/nvidiaN`. A file may be missing from the list, or stand in another place than NVML's: then the same number
@@ -34,7 +34,7 @@ pub enum NumberingError {
         #[source]
         source: std::io::Error,
     },
-    /// It is something else.
+    /// Something else.
     #[error("gres.conf names {file}, which is no GPU's device file")]
     NoGpuFile { file: String },
     /// The driver shows no such GPU.

@@ -1,4 +1,4 @@
-//! What becomes of a GPU's power limit: values in, a step out.
+//! Decides the next step for a GPU's power limit: values in, a step out.
 //!
 //! NVML limits whole GPUs only. So the highest cap of the jobs on a GPU counts, and a job without a cap counts as the limit
 //! that was found: nobody slows a stranger. A cap above the limit found is that limit.
@@ -24,7 +24,7 @@ impl Change {
 /// The action that a GPU's limit needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitStep {
-    /// It is as it was found: what the journal says of it is over.
+    /// As it was found: what the journal says of it is over.
     Forget,
     /// The jobs' limit is in force.
     Keep,

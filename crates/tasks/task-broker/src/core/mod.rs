@@ -1,4 +1,4 @@
-//! Who gets which device, as data: no socket, no clock, no NVML.
+//! Assignment of devices to tasks, as data: no socket, no clock, no NVML.
 //!
 //! # Words
 //!

@@ -1,4 +1,4 @@
-//! What must outlive the broker: its table has one record per task, and one per context of a process.
+//! Records that must outlive the broker: its table has one record per task, and one per context of a process.
 
 use task_sched::{Bytes, DeviceId, Need, TaskId, WorkerId};
 
@@ -11,7 +11,7 @@ pub struct Process {
     pub start: u64,
 }
 
-/// One program image of a process: `exec` makes another.
+/// A program image of a process: `exec` makes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Image {
     /// The process.
@@ -27,7 +27,7 @@ pub enum Stage {
     Waiting,
     /// On its device.
     Running(DeviceId),
-    /// Its process ended, or was told that its job did, and NVML may still show its memory.
+    /// The process ended, or heard that its job did, and NVML may still show its memory.
     Quarantined(DeviceId),
 }
 
@@ -45,11 +45,11 @@ impl Stage {
 /// A task, as it stands in the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskRecord {
-    /// Its number.
+    /// Number.
     pub task: TaskId,
     /// The process's name of it.
     pub nonce: u64,
-    /// Its stage.
+    /// Stage.
     pub stage: Stage,
     /// Memory, rounded up, and the largest launch.
     pub need: Need,
@@ -59,7 +59,7 @@ pub struct TaskRecord {
     pub since: f64,
 }
 
-/// One record.
+/// A record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
     /// Slurm's job.

@@ -1,4 +1,4 @@
-//! What NVML shows of a device, against what was promised.
+//! Compares NVML's view of a device with the promises for it.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use task_sched::{Bytes, DeviceId, WorkerId};
 
 use super::{Core, Effect, Process, Stage, round_up};
 
-/// One look at a device.
+/// A look at a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Bytes in use by anybody.

@@ -1,4 +1,4 @@
-//! One thread around the core: epoll, sockets, the table, NVML.
+//! The single thread around the core: epoll, sockets, the table, NVML.
 //!
 //! Whoever can connect to `JOB.sock` belongs to the job: the socket is the user's alone, in a folder that only root can
 //! change, and the kernel's word on the peer (`SO_PEERCRED`) must agree. Nobody sends a secret.
@@ -38,7 +38,7 @@ pub enum ServeError {
     /// Others could change the folder.
     #[error("{path}: must be a directory that belongs to root and that nobody else can write to")]
     Unsafe { path: PathBuf },
-    /// It was started and is silent.
+    /// Was started and is silent.
     #[error("the task broker does not answer; {messages} says why")]
     NoAnswer { messages: PathBuf },
     /// No such policy.

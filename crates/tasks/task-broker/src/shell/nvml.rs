@@ -1,4 +1,4 @@
-//! What NVML shows.
+//! Reads devices and processes from NVML.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What the process may do: many files, few capabilities.
+//! Rights of the process: many files, few capabilities.
 
 use rustix::process::{Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};

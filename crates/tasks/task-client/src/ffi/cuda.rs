@@ -20,7 +20,7 @@ macro_rules! driver {
 }
 pub(super) use driver;
 
-/// Whether the program has initialised CUDA.
+/// Tells whether the program has initialised CUDA.
 fn is_initialised() -> bool {
     let mut context: *mut c_void = std::ptr::null_mut();
     let answer = driver!(false, c"cuCtxGetCurrent", (*mut *mut c_void), &raw mut context);
@@ -41,7 +41,7 @@ fn bare(device: c_int) -> Option<String> {
     (answer == Some(SUCCESS)).then(|| parts.join("-"))
 }
 
-/// The same as `CUDA_VISIBLE_DEVICES` writes it: the driver does not say whether it is an instance.
+/// UUID as `CUDA_VISIBLE_DEVICES` writes it: the driver does not say whether it is an instance.
 fn uuid_of(device: c_int) -> Option<String> {
     let bare = bare(device)?;
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
@@ -88,7 +88,7 @@ pub(super) fn select(uuid: &str, ordinal: u64) -> u64 {
     context.expose_provenance() as u64
 }
 
-/// Whether a context is the calling thread's and was not destroyed, as a reset of its device does.
+/// Tells whether a context is the calling thread's and was not destroyed, as a reset of its device does.
 pub(super) fn is_current(context: u64) -> bool {
     let mut device: c_int = 0;
     context != 0
@@ -103,7 +103,7 @@ pub(super) fn current_context() -> u64 {
     context.expose_provenance() as u64
 }
 
-/// Whether a device's primary context is there.
+/// Tells whether a device's primary context exists.
 pub(super) fn has_primary_context(device: c_int) -> bool {
     let (mut flags, mut active): (c_uint, c_int) = (0, 0);
     let answer = driver!(

@@ -23,7 +23,7 @@ fn library(may_load: bool) -> Option<*mut c_void> {
     (!library.is_null()).then_some(library)
 }
 
-/// Whether the process has loaded the driver.
+/// Tells whether the process has loaded the driver.
 ///
 /// While it has not, the C library is not asked. An attempt to open what is not there searches the linker's cache, and a child
 /// that is forked meanwhile by another thread has half of that cache and dies when it opens or looks up something itself.
@@ -33,7 +33,7 @@ pub(crate) fn is_loaded() -> bool {
     !LIBRARY.load(Ordering::Acquire).is_null() || may_be() && library(false).is_some()
 }
 
-/// Whether a `/proc/PID/maps` may name the driver. Its file has the driver's version at the end of its name.
+/// Tells whether a `/proc/PID/maps` may name the driver. Its file has the driver's version at the end of its name.
 fn has_driver(maps: &[u8]) -> bool {
     const NAME: &[u8] = b"/libcuda.so";
     maps.windows(NAME.len()).any(|part| part == NAME)
@@ -46,7 +46,7 @@ pub(crate) fn function(name: &CStr, may_load: bool) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// The same, remembered in `place`, which belongs to this function alone.
+/// Looks a function up once and remembers it in `place`, which belongs to this function alone.
 pub(crate) fn remembered(place: &AtomicPtr<c_void>, name: &CStr, may_load: bool) -> Option<*mut c_void> {
     let known = place.load(Ordering::Acquire);
     if !known.is_null() {

@@ -1,11 +1,11 @@
-//! What a process has of objects whose tasks are not known.
+//! Objects of a process whose tasks are not known.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::lazy::{DEFAULT_HEAP, Place, Table};
 
-/// What a process has of objects whose tasks are not known.
+/// Objects of a process whose tasks are not known.
 #[derive(Default)]
 pub(super) struct Lazy {
     pub(super) table: Mutex<Table>,

@@ -53,7 +53,7 @@ pub extern "C" fn tessera_task_begin(mem: u64, threads: u32, blocks: u64) -> i64
     guard(-1, || process().map_or(0, |process| begin(process, ask)))
 }
 
-/// What a task asks for.
+/// Needs of a task.
 #[derive(Clone, Copy)]
 struct TaskAsk {
     mem: u64,
@@ -80,7 +80,7 @@ fn begin_within(process: &Process, account: &Account, mem: u64) -> i64 {
     }
 }
 
-/// Whether everything that the process allocates is counted anyway.
+/// Tells whether everything that the process allocates is counted anyway.
 fn is_within(process: &Process) -> bool {
     account(process).is_some()
 }

@@ -1,4 +1,4 @@
-//! What a process has, and which mode it is in.
+//! State and mode of a process.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsString, c_int, c_void};
@@ -18,18 +18,18 @@ pub(super) struct Live {
     pub(super) nonce: u64,
     pub(super) uuid: String,
     pub(super) ordinal: u64,
-    /// Its device's context, which the process keeps; 0 where there was none.
+    /// Device's context, which the process keeps; 0 where there was none.
     pub(super) context: u64,
 }
 
-/// What a process holds that asks for nothing itself.
+/// Lease of a process that asks for nothing itself.
 pub(super) struct HeldDevice {
-    /// What it may allocate; `None` where it is alone on its device.
+    /// Limit of its allocations; `None` if it is alone on its device.
     pub(super) account: Option<Account>,
     pub(super) uuid: String,
 }
 
-/// What a process has; a forked child makes its own.
+/// State of a process; a forked child makes its own.
 pub(super) struct Process {
     pub(super) client: Client,
     pub(super) live: Mutex<BTreeMap<i64, Live>>,
@@ -44,7 +44,7 @@ static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 static INITIALISED: AtomicU32 = AtomicU32::new(0);
 
 impl Process {
-    /// What it holds, once it has its device.
+    /// Lease, once it has its device.
     pub(super) fn held(&self) -> Option<&HeldDevice> {
         self.held.get()
     }
@@ -103,19 +103,19 @@ pub(super) fn process() -> Option<&'static Process> {
     unsafe { now.as_ref() }
 }
 
-/// Whether this process or the one that forked it holds something.
+/// Tells whether this process or the one that forked it has a lease.
 pub(super) fn is_anything_held() -> bool {
     INITIALISED.load(Ordering::Relaxed) != 0
 }
 
-/// Whether a parent had initialised CUDA when it forked this process, which can then not use it: CUDA C++ Programming Guide,
+/// Tells whether a parent had initialised CUDA when it forked this process, which can then not use it: CUDA C++ Programming Guide,
 /// "fork".
 pub(super) fn was_initialised_by_parent() -> bool {
     let by = INITIALISED.load(Ordering::Acquire);
     by != 0 && by != std::process::id()
 }
 
-/// What the library does in this process. Forks keep it, as they keep the environment of their start.
+/// Mode of the library in this process. Forks keep it, as they keep the environment of their start.
 pub(super) fn mode() -> Mode {
     static KNOWN: AtomicU8 = AtomicU8::new(0);
     const ALL: [(u8, Mode); 3] = [(1, Mode::Off), (2, Mode::Probed), (3, Mode::Whole)];

@@ -31,7 +31,7 @@ pub const CERTAIN: u64 = 1 << 30;
 /// Rows of bytes: `height` rows of `width` bytes, each beginning `pitch` bytes after the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
-    /// Where the first row begins.
+    /// Offset of the first row.
     pub at: u64,
     /// From row to row, bytes.
     pub pitch: u64,
@@ -62,8 +62,8 @@ impl Rows {
     }
 }
 
-/// What an allocation of `height` rows of `width` bytes takes, and the bytes from row to row. Rows of pitched memory begin
-/// aligned. `None` beyond 64 bits.
+/// Computes the bytes of an allocation of `height` rows of `width` bytes, and the bytes from row to row. Rows of pitched memory
+/// begin aligned. `None` beyond 64 bits.
 #[must_use]
 pub fn size(width: u64, height: u64, is_pitched: bool) -> Option<(u64, u64)> {
     let row = if is_pitched { width.checked_next_multiple_of(ALIGN)? } else { width };

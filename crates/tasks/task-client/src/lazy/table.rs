@@ -7,12 +7,12 @@ use super::{ALIGN, GRANULE, Rows};
 /// An object below this many bytes shares a room.
 const SMALL: u64 = GRANULE / 2;
 
-/// What a step writes.
+/// Value that a step writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Row after row, without gaps.
     Data(Vec<u8>),
-    /// The same byte everywhere.
+    /// A byte for every position.
     Value(u8),
 }
 
@@ -20,13 +20,13 @@ pub enum Content {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     order: u64,
-    /// Where it writes.
+    /// Address that it writes to.
     pub to: Rows,
-    /// What.
+    /// Value to write.
     pub content: Content,
 }
 
-/// What a bound room's memory is.
+/// Kind of a bound room's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// The driver's memory of this handle, mapped where the room is.
@@ -70,7 +70,7 @@ struct HeldRange {
     steps: Vec<Step>,
 }
 
-/// Where an address is.
+/// Finds the room of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In no object of the table.
@@ -83,7 +83,7 @@ pub enum Place {
     Bound(u64),
 }
 
-/// What a free leaves to do.
+/// Remaining work after a free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freed {
     /// All of it: no object of the table begins there.
@@ -96,7 +96,7 @@ pub enum Freed {
     Bound {
         /// The room.
         room: Room,
-        /// Its memory.
+        /// Memory.
         backing: Backing,
         /// The task that is over.
         ended: Option<i64>,
@@ -113,7 +113,7 @@ pub struct Table {
     queued: u64,
     /// Rooms of each task.
     tasks: BTreeMap<i64, usize>,
-    /// Whether a room may be without memory. Every launch asks, and mostly none is.
+    /// Tells whether a room may be without memory. Every launch asks, and mostly none is.
     is_open: bool,
 }
 
@@ -163,7 +163,7 @@ impl Table {
         (address - object < *bytes).then_some((*start, held, whole))
     }
 
-    /// Where an address is.
+    /// Finds the room of an address.
     #[must_use]
     pub fn place(&self, address: u64) -> Place {
         match self.find(address).map(|(start, held, _)| (start, held.state)) {
@@ -177,7 +177,7 @@ impl Table {
         }
     }
 
-    /// Whether a step may wait: all that it writes is in one object without memory.
+    /// Tells whether a step may wait: all that it writes is in one object without memory.
     #[must_use]
     pub fn may_wait(&self, to: &Rows) -> bool {
         let Some((_, held, object)) = self.find(to.at) else { return false };
@@ -208,7 +208,7 @@ impl Table {
         self.rooms.values().filter(|held| held.state == RoomState::Unbound).map(|held| held.bytes).sum()
     }
 
-    /// Whether a thread asks for the task of some objects now.
+    /// Tells whether a thread asks for the task of some objects now.
     #[must_use]
     pub fn is_binding(&self) -> bool {
         self.is_open && self.rooms.values().any(|held| held.state == RoomState::Binding)
@@ -276,7 +276,7 @@ impl Table {
         }
     }
 
-    /// One room less of a task; the task if that was the last.
+    /// Removes a room from a task; returns the task if that was its last.
     fn leave(&mut self, task: i64) -> Option<i64> {
         let rooms = self.tasks.get_mut(&task)?;
         *rooms -= 1;

@@ -1,4 +1,4 @@
-//! What a process has allocated on its device, against what it was granted. Numbers only: no driver, no broker.
+//! Allocations of a process on its device, against its grant. Numbers only: no driver, no broker.
 //!
 //! The unit is a byte. The driver takes device memory in granules of 2 MiB: an allocation of 1 MiB or more has granules of its
 //! own, smaller ones share some (measured behaviour of CUDA 12; `shared.rs` has the model). What the driver needs for itself,
@@ -19,7 +19,7 @@ pub const GRANULE: u64 = 2 << 20;
 /// From this size on an allocation has granules of its own, bytes.
 pub const SHARED_BELOW: u64 = 1 << 20;
 
-/// What names an allocation to the driver.
+/// The driver's name of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// An address of linear memory.
@@ -36,7 +36,7 @@ pub enum Charge {
     Whole(u64),
     /// A part of a shared granule.
     Part {
-        /// Which granule.
+        /// Number of the granule.
         granule: u64,
         /// Bytes.
         bytes: u32,
@@ -71,19 +71,19 @@ impl Ledger {
         Ledger { limit, ..Ledger::default() }
     }
 
-    /// What may be allocated in all, bytes.
+    /// Limit of all allocations, bytes.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// What is taken of it, bytes. More than the limit where the driver took more than was foreseen.
+    /// Sum of the allocations, bytes. More than the limit if the driver took more than expected.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.whole.saturating_add(self.shared.bytes())
     }
 
-    /// What is left, bytes.
+    /// Bytes left.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.limit.saturating_sub(self.used())
@@ -99,13 +99,13 @@ impl Ledger {
         self.limit = self.limit.saturating_sub(bytes);
     }
 
-    /// What an allocation takes of the device beside what is there, bytes: nothing where a shared granule has room for it.
+    /// Computes the further bytes of the device that an allocation takes: none if a shared granule has room for it.
     #[must_use]
     pub fn needs(&self, bytes: u64) -> u64 {
         if bytes >= SHARED_BELOW { whole_granules(bytes) } else { self.shared.more_for(bytes) }
     }
 
-    /// What an allocation would take more than there is; `None` if it fits.
+    /// Computes the bytes that an allocation lacks; `None` if it fits.
     #[must_use]
     pub fn missing(&self, bytes: u64) -> Option<Short> {
         let more = self.needs(bytes);

@@ -31,7 +31,7 @@ impl Shared {
         self.room.len() as u64 * GRANULE
     }
 
-    /// What a small allocation would take of the device: nothing, or one more granule.
+    /// Computes the bytes that a small allocation takes of the device: none, or one more granule.
     pub(super) fn more_for(&self, bytes: u64) -> u64 {
         if self.tightest(rounded(bytes)).is_some() { 0 } else { GRANULE }
     }

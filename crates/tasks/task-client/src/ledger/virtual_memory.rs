@@ -76,7 +76,7 @@ impl VirtualMemory {
         }
     }
 
-    /// What nobody holds or maps any more.
+    /// Collects memory that no handle or mapping uses any more.
     pub(super) fn collect(&mut self) -> Vec<Charge> {
         let is_gone = |p: &Physical| p.handles == 0 && p.mappings == 0;
         let gone: Vec<u64> = self.physical.iter().filter(|(_, p)| is_gone(p)).map(|(id, _)| *id).collect();

@@ -65,7 +65,7 @@ pub struct Alg2 {
     holds: HashMap<TaskId, Hold>,
     /// The way in which the last grant takes SMs, between `place` and `granted`.
     way: Way,
-    /// Its blocks per SM, if they were dealt.
+    /// Blocks per SM, if they were dealt.
     dealt: Vec<u16>,
     /// Next place of the pointer after that grant.
     dealt_next: usize,

@@ -6,7 +6,7 @@ use crate::pool::Pool;
 use crate::task::Ask;
 use crate::units::{Bytes, Warps};
 
-/// Of the devices with strictly more free memory than the task needs and without an isolated job, the one with the fewest
+/// Chooses, among devices with strictly more free memory than the task needs and without an isolated job, the one with the fewest
 /// warps in use. Ties go to the first device.
 ///
 /// Source: CASE, Algorithm 3; CASE-MIG, Algorithm 2.

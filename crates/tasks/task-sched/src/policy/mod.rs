@@ -1,4 +1,4 @@
-//! Who chooses the device of a task.
+//! Policies that choose the device of a task.
 
 mod alg2;
 mod alg3;
@@ -65,11 +65,11 @@ pub enum Refusal {
 /// A policy's decision on a job that is about to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Its tasks may go anywhere.
+    /// Any device may take the tasks.
     Anywhere,
     /// All its tasks go to one device.
     On(DeviceId),
-    /// It waits for a worker; jobs behind it may be asked.
+    /// Waits for a worker; jobs behind it may be asked.
     Later,
 }
 
@@ -87,7 +87,7 @@ pub enum Want {
 /// The scheduler calls [`Policy::granted`] right after a [`Verdict::Grant`] has become a lease, so that a policy with state
 /// of its own (SMs, who was overtaken) changes it only then.
 pub trait Policy {
-    /// Its name in options and output.
+    /// Name in options and output.
     fn name(&self) -> &'static str;
 
     /// Tells whether a task is placed without room for its managed memory. If not, that is memory like any other.

@@ -32,8 +32,8 @@ struct Waiter {
     kept: Option<Kept>,
 }
 
-/// Of the devices whose free memory holds the task, the one with the fewest warps in use per warp that it holds at a time.
-/// Ties go to the first device.
+/// Chooses, among devices with enough free memory for the task, the one with the fewest warps in use per warp that it holds at
+/// a time. Ties go to the first device.
 ///
 /// Managed memory is soft: devices with room for it too come first, then those where the least of it finds none. No task
 /// waits for it or is refused for it, because the driver keeps it on the host while there is no room.
@@ -134,7 +134,7 @@ fn to_keep(pool: &Pool, mem: Bytes, among: Among) -> Option<Kept> {
     soonest.map(|(id, _)| Kept::Device(id))
 }
 
-/// Of the places for an instance that holds `mem`, the first on the fewest units that `may` be taken and leave the most
+/// Chooses, among places for an instance with `mem`, the first on the fewest units that `may` be taken and leave the most
 /// other places.
 fn best_place(pool: &Pool, gpus: &Gpus, mem: Bytes, may: impl Fn(&Instance) -> bool) -> Option<Instance> {
     if !pool.has_room() {

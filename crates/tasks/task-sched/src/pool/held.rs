@@ -1,4 +1,4 @@
-//! One device and its promises: who is there, what is free, whom it admits.
+//! A device and its promises: who is there, what is free, whom it admits.
 
 use crate::device::{Device, DeviceId};
 use crate::layout::Instance;
@@ -24,7 +24,7 @@ pub(super) struct Kept {
     pub(super) guests_pass: bool,
 }
 
-/// One device and its promises.
+/// A device and its promises.
 #[derive(Clone, Debug)]
 pub struct Held {
     pub(super) device: Device,
@@ -62,7 +62,7 @@ impl Held {
         }
     }
 
-    /// Its place on its GPU, if the policy made it.
+    /// Place on its GPU, if the policy made it.
     #[must_use]
     pub fn instance(&self) -> Option<&Instance> {
         self.instance.as_ref()
@@ -174,7 +174,7 @@ impl Held {
         self.warps
     }
 
-    /// Its warps in use as a part of those that it holds at a time.
+    /// Warps in use as a part of those that it holds at a time.
     #[must_use]
     pub fn load(&self) -> Load {
         Load::new(self.warps.0, self.device.warps().0)

@@ -1,4 +1,4 @@
-//! What the core decided is carried out.
+//! Carries out the core's decisions.
 
 use std::io::Write;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What NVML shows, and how soon it is asked again.
+//! Samples NVML, and decides how soon to ask again.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What root asks.
+//! Requests of root.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Whose requests are served first.
+//! Decides whose requests are served first.
 
 use std::collections::BTreeMap;
 

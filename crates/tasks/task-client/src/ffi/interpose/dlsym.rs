@@ -20,7 +20,7 @@ use crate::ffi::real_dlsym::{NEXT, real_dlsym, resolve};
 use crate::ffi::{driver, process};
 use crate::mode::Mode;
 
-/// What `dlsym` answers, if `is_decided`; else the C library's answer.
+/// Answer of `dlsym`, if `is_decided`; else the C library's answer.
 #[repr(C)]
 struct LookedUp {
     address: *mut c_void,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::ffi::driver;
 
-/// One function.
+/// A function.
 pub(crate) struct Entry {
     /// The exported name.
     pub(crate) name: &'static CStr,

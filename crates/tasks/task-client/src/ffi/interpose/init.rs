@@ -101,7 +101,7 @@ fn explain_devices(ordinal: c_int) {
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD: u64 = 2;
 
-/// Whether this driver's `cuGetProcAddress` answers with the addresses of its exported functions.
+/// Tells whether this driver's `cuGetProcAddress` answers with the addresses of its exported functions.
 fn answers_exported(get: impl Fn(*const c_char, *mut Opaque) -> c_uint) -> bool {
     // 0: not known yet, 1: no, 2: yes. Two threads may find out at once, and find the same.
     static KNOWN: AtomicU8 = AtomicU8::new(0);

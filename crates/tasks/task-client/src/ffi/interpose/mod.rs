@@ -33,7 +33,7 @@ const NOT_FOUND: c_uint = 500;
 const UNKNOWN: c_uint = 999;
 
 thread_local! {
-    /// Whether the thread is within one of our functions: what the driver calls of itself is not counted twice.
+    /// Set while the thread is within one of our functions: the driver's calls to itself are not counted twice.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -138,7 +138,7 @@ fn guard(body: impl FnOnce() -> c_uint) -> c_uint {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(UNKNOWN)
 }
 
-/// What C has at an address.
+/// Reads C's value at an address.
 fn read<T: Copy>(from: *const T) -> Option<T> {
     // SAFETY: cuda.h: a pointer argument is null or points to a T of the caller's or, after success, of the driver's answer.
     // All T used here are plain C data.

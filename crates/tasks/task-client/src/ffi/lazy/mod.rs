@@ -232,7 +232,7 @@ extern "C" fn tessera_lazy_copy(
     })
 }
 
-/// Whether the library has done the copy, or will.
+/// Tells whether the library has done the copy, or will.
 fn copy(process: &Process, to: Rows, from: Rows, kind: c_int) -> bool {
     if to.bytes() == Some(0) {
         return false;
@@ -270,7 +270,7 @@ fn copy(process: &Process, to: Rows, from: Rows, kind: c_int) -> bool {
     (at, other) != (to, from) && driver::copy(at, other)
 }
 
-/// Whether a source that is no object of ours is the host's: the program says so, or there is no device memory yet.
+/// Tells whether a source that is no object of ours is the host's: the program says so, or there is no device memory yet.
 fn is_from_host(process: &Process, source: Place, kind: c_int) -> bool {
     let has_none = || process.live.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
     source == Place::Unknown && (kind == UP || (kind == ANY && has_none()))
@@ -377,7 +377,7 @@ extern "C" fn tessera_lazy_heap_limit(bytes: usize) -> c_int {
     })
 }
 
-/// Where the memory is that an argument of a launch points to. See `tessera_task.h`.
+/// Resolves the memory that an argument of a launch points to. See `tessera_task.h`.
 #[unsafe(no_mangle)]
 extern "C" fn tessera_lazy_address(ptr: *mut c_void) -> *mut c_void {
     guard(ptr, || {

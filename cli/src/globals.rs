@@ -9,7 +9,7 @@ use clap::Args;
 pub(crate) struct Globals {
     /// Read this tessera.toml
     ///
-    /// By default the file that TESSERA_CONF names, else tessera.toml beside the file that SLURM_CONF names, else
+    /// By default the file that TESSERA_CONF names, else tessera.toml next to the file that SLURM_CONF names, else
     /// /etc/slurm/tessera.toml.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

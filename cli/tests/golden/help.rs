@@ -19,15 +19,15 @@ fn help() {
       explain  Explain what a request would get, and why
       free     Show what could start now, and where
       why      Say why a job waits, and when it could start
-      change   Change what a pending job asks of GPUs
+      change   Change the GPU request of a waiting job
       report   Show what a job got, what it used and what it cost
-      usage    Show what jobs held of GPUs, and what they used of that
+      usage    Show which GPUs jobs had, and how much of them they used
 
     For batches:
       plan     Plan a batch of tasks on GPUs that repartition
 
     For administrators:
-      setup    Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
+      setup    Prepare the installed Slurm and its files for Tessera
       check    Check the file tessera.toml, before it is used
       doctor   Check the running cluster: do nodes, Slurm and tessera.toml agree?
       layout   Draw each GPU as its slices
@@ -59,12 +59,12 @@ fn help() {
       explain      Explain what a request would get, and why
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
-      change       Change what a pending job asks of GPUs
+      change       Change the GPU request of a waiting job
       report       Show what a job got, what it used and what it cost
-      usage        Show what jobs held of GPUs, and what they used of that
+      usage        Show which GPUs jobs had, and how much of them they used
       top          Watch nodes, GPUs and jobs in the terminal
       times        Show how long the jobs of each profile took on each instance size
-      tasks        Show who holds and waits for what in this node's pool of GPU tasks
+      tasks        Show the GPU tasks that run and wait in this node's pool
       profiles     List GPU models and their MIG profiles
 
     For batches:
@@ -72,13 +72,13 @@ fn help() {
       planner      Choose sizes, places and order of pending moldable jobs
 
     For administrators:
-      setup        Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
+      setup        Prepare the installed Slurm and its files for Tessera
       check        Check the file tessera.toml, before it is used
       doctor       Check the running cluster: do nodes, Slurm and tessera.toml agree?
       layout       Draw each GPU as its slices
       exporter     Serve metrics for Prometheus, and a page that shows the cluster
       history      Show day by day how instances came and went, and how much jobs held
-      idle         Show who holds GPUs without using them
+      idle         Show jobs that have GPUs without using them
       power        See power limits and budgets of the cluster's GPUs
       discover     Write the configuration for this machine's GPUs
       node         Do by hand what Slurm's prolog and epilog do on a node
@@ -92,7 +92,7 @@ fn help() {
           --config <FILE>
               Read this tessera.toml
               
-              By default the file that TESSERA_CONF names, else tessera.toml beside the file that
+              By default the file that TESSERA_CONF names, else tessera.toml next to the file that
               SLURM_CONF names, else /etc/slurm/tessera.toml.
 
       -h, --help
@@ -119,15 +119,14 @@ fn help() {
     assert_snapshot!(run("layout --help"), @r#"
     Draw each GPU as its slices
 
-    Shows what the controller publishes for the nodes of tessera.toml: which instances exist, which jobs
-    hold them, and what is free. Each GPU is a row of placement units. If it is partitioned, the
-    profiles are above and their holders below: "job 12" holds an instance alone, "mps 13 14" share one,
-    and "idle" is kept for the next job that needs it. Users' names stand behind their jobs where there
-    is room. More than 40 nodes are shown as groups that are used alike.
+    Shows what the controller publishes for the nodes of tessera.toml: the instances, the jobs that have
+    them, and what is free. Each GPU is a row of placement units. If it is partitioned, the profiles are
+    above and their jobs below: "job 12" has an instance alone, "mps 13 14" share one, and "idle" is
+    kept for the next job that needs it. If there is room, each job is followed by its user's name. More
+    than 40 nodes are shown as groups that are used alike.
 
-    The last lines say how many GPUs and nodes have no job, and what fragmentation costs: of the places
-    that jobs of a shape would have if the jobs that run were packed on as few GPUs as possible, how
-    many do not exist now.
+    The last lines say how many GPUs and nodes have no job, and what fragmentation costs: how many more
+    jobs of each shape would fit if the running jobs were packed on as few GPUs as possible.
 
     Usage: tessera layout [OPTIONS]
 
@@ -135,7 +134,7 @@ fn help() {
           --config <FILE>
               Read this tessera.toml
               
-              By default the file that TESSERA_CONF names, else tessera.toml beside the file that
+              By default the file that TESSERA_CONF names, else tessera.toml next to the file that
               SLURM_CONF names, else /etc/slurm/tessera.toml.
 
           --node <NODES>
@@ -280,15 +279,15 @@ fn help() {
     Usage: tessera node [OPTIONS] <COMMAND>
 
     Commands:
-      reconcile  Give back what no live job owns
+      reconcile  Free everything that no live job owns
       hand-over  Leave the node's GPUs to Slurm alone, before Tessera is uninstalled
       status     Show what driver and journal say of the node
-      health     Look for unhealthy GPUs, and keep new jobs off them
-      idle       Look for jobs that hold GPUs without using them
+      health     Find unhealthy GPUs, and keep new jobs off them
+      idle       Find jobs that have GPUs without using them
       sick       Keep new jobs off a GPU, for a reason of yours
       accept     Let GPUs that were left out take jobs again, once they are well
       realise    Create what a placement names, as the prolog does [alias: realize]
-      release    Take back what a job holds, as the epilog does
+      release    Free what a job has, as the epilog does
 
     Options:
           --config <FILE>  Read this tessera.toml

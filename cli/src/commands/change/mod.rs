@@ -15,10 +15,10 @@ use crate::outcome::{Failure, Outcome};
 use crate::site;
 use crate::slurm::scontrol;
 
-/// Change what a pending job asks of GPUs
+/// Change the GPU request of a waiting job
 ///
-/// The job then asks for what these options say, as if it had been submitted with them: give all --gpu options that it shall
-/// have. It keeps its number, its place in the queue and all that it asks of Slurm itself. Limits hold as for a
+/// The new request is that of these options, as if the job had been submitted with them: repeat all --gpu options that it
+/// should have. The job keeps its number, its place in the queue and its other requests to Slurm. Limits apply as to a
 /// submission. If the new request is refused, the job stays as it was.
 ///
 /// Whole GPUs keep their number, unless --gpu-isolation names mig or mps. For another number of whole GPUs use

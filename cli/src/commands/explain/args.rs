@@ -7,15 +7,15 @@ use crate::options::model_and_count;
 
 /// Explain what a request would get, and why
 ///
-/// Takes the options of sbatch and asks the engine that places real jobs. It prints what each node says: what the job
-/// would get there now and why, which jobs must end first, or why the node can never run it. For one node, or with --all,
-/// it also prints every candidate with its score or with the rule that excludes it. The best candidate leaves the most
-/// placements to other jobs: places where some profile still fits. Nodes stand in the order in which the job gets them. A job on several
-/// nodes (-N) needs so many with room at once. Exit status 1 if the job could not start now.
+/// Takes the options of sbatch and asks the engine that places real jobs. It prints what each node says: what the job would
+/// get there now and why, which jobs must end first, or why the node can never run it. For one node, or with --all, it also
+/// prints every candidate with its score or with the rule that excludes it. The best candidate leaves the most placements to
+/// other jobs: positions at which some profile still fits. Nodes are listed in the order in which the job gets them. A job on
+/// several nodes (-N) needs that number of nodes with room at once. Exit status 1 if the job could not start now.
 ///
-/// Where Slurm answers, the nodes are as they are now, and the limits are those of your own default partition and
-/// account. If one of Slurm's own limits keeps the job, such as slices at once in a QOS, the answer names it, its use, and who uses
-/// it. Elsewhere, and with --empty, all nodes are taken as empty.
+/// If Slurm answers, the nodes are as they are now, and the limits are those of your own default partition and account. If
+/// one of Slurm's own limits keeps the job, such as slices at once in a QOS, the answer names it, its use, and the users that
+/// use it. Without an answer of Slurm, and with --empty, all nodes are taken as empty.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -20,15 +20,15 @@ use crate::slurm::sacct::jobs;
 
 /// Show day by day how instances came and went, and how much jobs held
 ///
-/// Slurm's accounting keeps what each job got, with GPU and place. From that this command works out what slurmctld did
-/// with the instances: one whose job ended stays idle for the next job of its shape, until something else needs its place.
+/// Slurm's accounting keeps what each job got, with GPU and place. This command works out from it what slurmctld did with the
+/// instances: when a job ends, its instance stays idle for the next job of its shape, until something else needs its place.
 /// Percentages are of the compute slices of all GPUs in tessera.toml; free is the rest. Days begin at midnight UTC.
 ///
-/// The accounting does not tell everything. Of a job that was requeued it shows the last run. An instance that was idle before the
-/// first of these jobs counts as made when a job gets it, and those that a node lost or removed by itself count as being there.
+/// The accounting is not complete. For a requeued job it shows only the last run. An instance that was idle before the first
+/// of these jobs counts as made when a job gets it, and those that a node lost or removed by itself count as being there.
 ///
-/// Submissions that were refused are not in it. Tessera counts those that it refuses on slurmctld's machine, by whole days and
-/// reason, for the last two months and at most since that machine was started; the column is there only on that machine. What
+/// It does not contain refused submissions. Tessera counts those that it refuses on slurmctld's machine, by day and reason,
+/// for the last two months, but at most since that machine booted; only on that machine the output has this column. What
 /// sbatch itself refuses because of wrong options never reaches slurmctld.
 #[derive(Args)]
 #[command(after_long_help = "\

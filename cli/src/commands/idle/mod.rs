@@ -18,11 +18,11 @@ use crate::site;
 
 pub(crate) use tell::mail_problem;
 
-/// Show who holds GPUs without using them
+/// Show jobs that have GPUs without using them
 ///
-/// Lists running jobs that have not used a GPU, an instance or a share of theirs for at least 10 minutes: for how long, how many
-/// compute slices that is and for how many hours, and what a smaller request would have been. Each node looks at its jobs
-/// once a minute (`tessera node idle`), if tessera.toml has [idle]. Needs no accounting.
+/// Lists running jobs that have not used one of their GPUs, instances or shares for at least 10 minutes: for how long, the
+/// idle compute slices and slice hours, and a smaller request that would have been enough. Each node checks its jobs once a
+/// minute (`tessera node idle`), if tessera.toml has [idle]. Needs no accounting.
 ///
 /// --act warns the users of such jobs, and later requeues or cancels the jobs, as [idle] in tessera.toml says. Unless
 /// that has act = true, it only shows what it would do. Run it as root or SlurmUser on the machine of slurmctld, once a minute.

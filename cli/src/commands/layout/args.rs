@@ -10,13 +10,13 @@ use crate::render::colour::ColorWhen;
 
 /// Draw each GPU as its slices
 ///
-/// Shows what the controller publishes for the nodes of tessera.toml: which instances exist, which jobs hold them, and
-/// what is free. Each GPU is a row of placement units. If it is partitioned, the profiles are above and their holders
-/// below: "job 12" holds an instance alone, "mps 13 14" share one, and "idle" is kept for the next job that needs it. Users'
-/// names stand behind their jobs where there is room. More than 40 nodes are shown as groups that are used alike.
+/// Shows what the controller publishes for the nodes of tessera.toml: the instances, the jobs that have them, and what is
+/// free. Each GPU is a row of placement units. If it is partitioned, the profiles are above and their jobs below: "job 12"
+/// has an instance alone, "mps 13 14" share one, and "idle" is kept for the next job that needs it. If there is room, each
+/// job is followed by its user's name. More than 40 nodes are shown as groups that are used alike.
 ///
-/// The last lines say how many GPUs and nodes have no job, and what fragmentation costs: of the places that jobs of a shape would
-/// have if the jobs that run were packed on as few GPUs as possible, how many do not exist now.
+/// The last lines say how many GPUs and nodes have no job, and what fragmentation costs: how many more jobs of each shape
+/// would fit if the running jobs were packed on as few GPUs as possible.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

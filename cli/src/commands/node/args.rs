@@ -7,12 +7,12 @@ use crate::render::colour::ColorWhen;
 /// What to do on the node.
 #[derive(Subcommand)]
 pub(crate) enum NodeCommand {
-    /// Give back what no live job owns
+    /// Free everything that no live job owns
     ///
-    /// Finishes interrupted releases, ends MPS daemons and destroys half-made instances that belong to no job, and
-    /// corrects the owners of device nodes. Jobs that Slurm runs on the node keep what they have, and so do jobs with a step
-    /// or process here; if Slurm does not answer, all journalled jobs do. Also compares the GPUs with tessera.toml, and tells
-    /// slurmctld whether the node can take jobs with GPUs. Tessera runs this whenever slurmd starts, with --until-ended.
+    /// Finishes interrupted releases, ends MPS daemons and destroys half-made instances that belong to no job, and corrects
+    /// the owners of device nodes. Jobs that Slurm runs on the node keep what they have, and so do jobs with a step or
+    /// process here; if Slurm does not answer, all journalled jobs do. Also compares the GPUs with tessera.toml, and reports
+    /// to slurmctld whether the node can take jobs with GPUs. Tessera runs this whenever slurmd starts, with --until-ended.
     Reconcile {
         /// The node's name
         #[arg(long, value_name = "NAME")]
@@ -20,15 +20,15 @@ pub(crate) enum NodeCommand {
         /// Do nothing unless a journalled job has left the node or it takes no jobs with GPUs; for health checks
         #[arg(long)]
         if_dead: bool,
-        /// Then wait up to 10 minutes for jobs that Slurm has ended and that still live here, and give back what they have
+        /// Then wait up to 10 minutes for jobs that Slurm has ended and that still live here, and free what they have
         #[arg(long, conflicts_with = "if_dead")]
         until_ended: bool,
     },
     /// Leave the node's GPUs to Slurm alone, before Tessera is uninstalled
     ///
-    /// Destroys all instances, switches MIG mode off where tessera.toml lets Tessera switch it, and opens the GPUs' device
-    /// nodes to everybody, as the driver makes them. Nothing is changed while a job has an instance or a share here. Jobs
-    /// with whole GPUs keep them.
+    /// Destroys all instances, switches MIG mode off if tessera.toml lets Tessera switch it, and opens the GPUs' device nodes
+    /// to all users, as the driver makes them. Nothing is changed while a job has an instance or a share here. Jobs with
+    /// whole GPUs keep them.
     HandOver {
         /// The node's name
         #[arg(long, value_name = "NAME")]
@@ -50,11 +50,11 @@ pub(crate) enum NodeCommand {
         #[arg(long, value_name = "WHEN", default_value = "auto")]
         color: ColorWhen,
     },
-    /// Look for unhealthy GPUs, and keep new jobs off them
+    /// Find unhealthy GPUs, and keep new jobs off them
     ///
-    /// Reads the driver's counters and the kernel's log, acts by the rules for each event ([[health]] in tessera.toml), tells
-    /// slurmctld, and lists what was found. The node's other GPUs go on. Use it in HealthCheckProgram. Exit status 1 if a GPU
-    /// is left out.
+    /// Reads the driver's counters and the kernel's log, acts by the rules for each event ([[health]] in tessera.toml),
+    /// reports to slurmctld, and lists what it found. The node's other GPUs go on. Use it in HealthCheckProgram. Exit status
+    /// 1 if a GPU is left out.
     Health {
         /// The node's name
         #[arg(long, value_name = "NAME")]
@@ -63,11 +63,11 @@ pub(crate) enum NodeCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Look for jobs that hold GPUs without using them
+    /// Find jobs that have GPUs without using them
     ///
-    /// Asks the driver once what each job's GPUs, instances and shares do, remembers it in state_dir, and tells slurmctld which of
-    /// them were idle for at least 10 minutes. `tessera idle` shows that for the whole cluster. Use it in HealthCheckProgram,
-    /// once a minute. Does nothing unless tessera.toml has [idle].
+    /// Asks the driver once what each job's GPUs, instances and shares do, remembers it in state_dir, and reports to
+    /// slurmctld which of them were idle for at least 10 minutes. `tessera idle` shows that for the whole cluster. Use it in
+    /// HealthCheckProgram, once a minute. Does nothing unless tessera.toml has [idle].
     Idle {
         /// The node's name
         #[arg(long, value_name = "NAME")]
@@ -78,8 +78,8 @@ pub(crate) enum NodeCommand {
     },
     /// Keep new jobs off a GPU, for a reason of yours
     ///
-    /// For a health check of your own. The jobs that are on the GPU stay, unless a rule for `told` says otherwise. --over takes
-    /// the word back, and nothing else that was found of the GPU.
+    /// For a health check of your own. The jobs that are on the GPU stay, unless a rule for `told` says otherwise. --over
+    /// takes only this back; findings of `tessera node health` stay.
     Sick {
         /// The node's name
         #[arg(long, value_name = "NAME")]
@@ -89,13 +89,14 @@ pub(crate) enum NodeCommand {
         /// Why, in a few words
         #[arg(long, value_name = "TEXT", required_unless_present = "over")]
         reason: Option<String>,
-        /// Take the word back
+        /// Take that back
         #[arg(long, conflicts_with = "reason")]
         over: bool,
     },
     /// Let GPUs that were left out take jobs again, once they are well
     ///
-    /// After a reset or a repair. What still holds, such as a failed remapping of memory, leaves the GPU out again at once.
+    /// After a reset or a repair. If an error is still there, such as a failed remapping of memory, the GPU is left out again
+    /// at once.
     Accept {
         /// The node's name
         #[arg(long, value_name = "NAME")]
@@ -119,7 +120,7 @@ pub(crate) enum NodeCommand {
         #[arg(long)]
         gid: u32,
     },
-    /// Take back what a job holds, as the epilog does
+    /// Free what a job has, as the epilog does
     Release {
         /// The node's name
         #[arg(long, value_name = "NAME")]

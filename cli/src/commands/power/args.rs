@@ -188,12 +188,12 @@ pub(crate) struct DivideArgs {
 
 /// Show power limits and draw of this node's GPUs, and the site's power budgets
 ///
-/// FOUND is the limit before any job's cap: the last job puts it back. SET is the limit that was set. ENFORCED is the one in
-/// force, which is lower where somebody limits the board out of band. Each job is shown with its cap. Needs root.
+/// FOUND is the limit before any job's cap: the last job puts it back. SET is the limit that was set. ENFORCED is the limit
+/// in force, which is lower if another tool limits the board out of band. Each job is shown with its cap. Needs root.
 ///
-/// Then comes a line for each power budget: what its GPUs may draw together, what of that is committed, and what is free.
-/// Committed are the caps of GPUs with jobs and the idle draw of the others. On a machine that is not a node, everybody can see
-/// the budgets.
+/// Then comes a line for each power budget: what its GPUs may draw together, what is committed, and what is free. The caps of
+/// GPUs with jobs and the idle draw of the others are committed. On a machine that is not a node, every user can see the
+/// budgets.
 #[derive(Args)]
 pub(crate) struct StatusArgs {
     /// The node's name

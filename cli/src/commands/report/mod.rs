@@ -18,12 +18,13 @@ use record::Record;
 
 /// Show what a job got, what it used and what it cost
 ///
-/// Reads Slurm's accounting, so it works long after the job's end: what the job got and why, how long it waited and ran,
-/// the compute slices that it was billed for, and the energy of its GPUs where the site accounts it. GPU memory and
-/// utilisation are shown where the site has AcctGatherInterconnectType=acct_gather_interconnect/tessera, or where Slurm itself
-/// records them: from 23.02 on, on nodes with AutoDetect=nvml, for whole GPUs. They are the most that was seen, at intervals of JobAcctGatherFrequency. The driver tells the utilisation of whole GPUs, and of instances from
-/// the H100 on, but not of shares. If a job used much less memory than it asked for, the last line says what to ask next time.
-/// For an array it shows the sums of its tasks.
+/// Reads Slurm's accounting, so it works long after the job's end: what the job got and why, how long it waited and ran, the
+/// compute slices that it was billed for, and the energy of its GPUs if the site accounts it. GPU memory and utilisation are
+/// shown if the site has AcctGatherInterconnectType=acct_gather_interconnect/tessera, or if Slurm itself records them: from
+/// 23.02 on, on nodes with AutoDetect=nvml, for whole GPUs. They are the highest of samples that are JobAcctGatherFrequency
+/// apart. The driver reports the utilisation of whole GPUs, and of instances from the H100 on, but not of shares. If a job
+/// used much less memory than it asked for, the last line names a size for the next time. For an array it shows the sums of
+/// its tasks.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

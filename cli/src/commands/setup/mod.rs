@@ -27,12 +27,13 @@ use discovered::Discovered;
 use plan::{FileChange, Files, Installed, Plan, plan};
 pub(crate) use slurm_conf_file::SlurmConfFile;
 
-/// Fit Tessera to the Slurm that is installed here, and Slurm's files to Tessera
+/// Prepare the installed Slurm and its files for Tessera
 ///
-/// Slurm loads a plugin only if it bears Slurm's own version: this command stamps copies of the plugins with it. It reads slurm.conf,
-/// gres.conf, plugstack.conf and tessera.toml with the files that they include, asks the driver for GPUs, and shows which lines are
-/// missing, what stays as it is, and what to restart. Without --apply nothing is changed. Each changed line stands between two comments,
-/// by which --remove takes it back. Run it again after every upgrade of Slurm. Exit status 1 if there is something left to do.
+/// Slurm loads a plugin only if it bears Slurm's own version: this command stamps copies of the plugins with it. It reads
+/// slurm.conf, gres.conf, plugstack.conf and tessera.toml with the files that they include, asks the driver for GPUs, and
+/// shows which lines are missing, what stays as it is, and what to restart. Without --apply nothing is changed. It puts each
+/// changed line between two comments, so that --remove can take it back. Run it again after every upgrade of Slurm. Exit
+/// status 1 if there is something left to do.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Show who holds and waits for what in this node's pool of GPU tasks
+/// Show the GPU tasks that run and wait in this node's pool
 ///
 /// The pool is the devices that jobs with --gpu-isolation=gpu-tasks share. The first table has a line for each device: its memory,
 /// what is promised to tasks (LEASED), what contexts and overuse take (OVERHEAD), what processes that have ended still hold

@@ -13,13 +13,13 @@ use crate::slurm::{caller, sacctmgr};
 use crate::unknown_name::meant;
 use sum::Sums;
 
-/// Show what jobs held of GPUs, and what they used of that
+/// Show which GPUs jobs had, and how much of them they used
 ///
-/// Reads Slurm's accounting. Without options, a line for each of your own jobs of the last 30 days, an array as one line: hours of
-/// GPUs, compute slices times hours, and how much of that was used. With --account, a line for each user of the account. Slices
-/// are known where the site counts them (Licenses=slice:N in slurm.conf). Use is the mean utilisation of the GPUs over time, where
-/// the site has AcctGatherInterconnectType=acct_gather_interconnect/tessera or Slurm records it. Jobs whose use is not recorded
-/// count as held, and neither as used nor as wasted.
+/// Reads Slurm's accounting. Without options, a line for each of your own jobs of the last 30 days, an array as one line:
+/// hours of GPUs, compute slices times hours, and how much of that was used. With --account, a line for each user of the
+/// account. Slices are known if the site counts them (Licenses=slice:N in slurm.conf). Use is the mean utilisation of the
+/// GPUs over time, if the site has AcctGatherInterconnectType=acct_gather_interconnect/tessera or Slurm records it. Jobs
+/// whose use is not recorded count neither as used nor as wasted.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -22,22 +22,24 @@ use ask::{AskedPerNode, LeftOut};
 
 /// Run a site's past jobs again on its GPUs, under Tessera and under stock Slurm
 ///
-/// Reads what sacct prints of some weeks or months and the nodes of tessera.toml. Prints how long jobs waited then, and how
-/// long they would have waited under stock Slurm with whole GPUs and under Tessera, all jobs in one queue in the order of
+/// Reads the output of sacct for some weeks or months, and the nodes of tessera.toml. Prints how long jobs waited then, and
+/// how long they would have waited under stock Slurm with whole GPUs and under Tessera, all jobs in one queue in the order of
 /// submission, with backfill: a job starts early if that cannot delay the first one that waits (--reserve: the first N).
 ///
-/// A job asks again for what it asked then: Tessera's request in its AdminComment, else what it got, else its GPUs in Slurm.
-/// Under stock Slurm, a job that asked for part of a GPU gets a whole one, or with --stock the smallest of the fixed instances
-/// that is enough for it. A job that fits no empty node counts as refused, and so does one that Tessera would refuse.
+/// Each job makes the same request as then: Tessera's request in its AdminComment, else what it got, else its GPUs in Slurm.
+/// Under stock Slurm, a job that asked for part of a GPU gets a whole one, or with --stock the smallest of the fixed
+/// instances that is enough for it. A job that fits no empty node counts as refused, and so does one that Tessera would
+/// refuse.
 ///
-/// Of the nodes that have room, a job gets under Tessera the one where it costs the others least (node_order in tessera.toml),
-/// and under stock Slurm the one with the fewest free CPUs. With --hosts, CPUs and memory also limit what starts, by what each job
-/// asked for (ReqTRES). Without it, all nodes count as having as many CPUs. All have the same Weight, and only the jobs of the replay
-/// have CPUs.
+/// Under Tessera, a job gets the node with room that costs other jobs least (node_order in tessera.toml), under stock Slurm
+/// it gets the one with the fewest free CPUs. With --hosts, CPUs and memory also limit what starts, by what each job asked
+/// for (ReqTRES). Without it, all nodes count as having as many CPUs. All have the same Weight, and only the jobs of the
+/// replay have CPUs.
 ///
-/// The replay assumes that every job runs as long as it did, whatever it gets. Only GPUs limit what starts, unless --hosts is given.
-/// Priorities, waits for better links, power budgets and the limits of users and partitions play no part: take one partition at
-/// a time (sacct -r). The first row, what actually happened, had all of these, so compare the other rows with each other.
+/// The replay assumes that every job runs as long as it did, no matter what it gets. Only GPUs limit what starts, unless
+/// --hosts is given. Priorities, waits for better links, power budgets and the limits of users and partitions play no part:
+/// take one partition at a time (sacct -r). The first row, what actually happened, had all of these, so compare the other
+/// rows with each other.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -54,7 +54,7 @@ fn compute_fits(profile: &Profile, parts: &[ComputeLayout]) -> Result<(), String
         let size = profile.compute(part.slices).filter(|size| size.starts.contains(&part.start));
         if size.is_none() || taken & part.mask() != 0 {
             let name = profile.compute_name(part.slices);
-            return Err(format!("no {name} can start at compute slice {} beside the others", part.start));
+            return Err(format!("no {name} can start at compute slice {} next to the others", part.start));
         }
         taken |= part.mask();
     }

@@ -90,7 +90,7 @@ pub(crate) fn by_verdict_alone(
 ) -> Vec<(Vec<String>, Verdict)> {
     if ask.plain && ask.request.isolation == Isolation::Mps {
         // Neither on 22.05 nor on 24.11; seen live.
-        let why = "Slurm gives no shards to a job that has its nodes to itself, so it would wait for ever; ask --gres=gpu:N";
+        let why = "Slurm gives no shards to a job that has its nodes to itself, so it would wait for ever; use --gres=gpu:N";
         let here = live.nodes.iter().map(|present| present.name.clone());
         let names: Vec<String> = here.chain(live.aside.iter().map(|left| left.name.clone())).collect();
         return if names.is_empty() { Vec::new() } else { vec![(names, Verdict::Never(why.to_owned()))] };
@@ -145,7 +145,7 @@ fn without_tessera(aside: &Aside, ask: &Ask) -> Verdict {
             Verdict::Slurm(format!("the node is left to it: {why}"))
         }
         Whose::Slurms => Verdict::Never(format!(
-            "the node is left to Slurm: {why}; ask by --gres alone, without Tessera's options"
+            "the node is left to Slurm: {why}; use --gres alone, without Tessera's options"
         )),
         Whose::SlurmsForNow => Verdict::Unfit(why.clone()),
     }

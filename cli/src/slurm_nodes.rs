@@ -57,7 +57,7 @@ pub(crate) enum Whose {
     Slurms,
     /// So does Slurm, until slurmctld has a `tessera.toml` that it can read: other jobs wait.
     SlurmsForNow,
-    /// Nobody's: jobs with GPUs wait until an administrator mends the node.
+    /// Nobody's: jobs with GPUs wait until an administrator fixes the node.
     Nobodys,
 }
 

@@ -60,8 +60,8 @@ fn the_verdict_of_each_node_comes_first() {
     n[3-4]: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
-    n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
-    n6: never: the node is left to Slurm: it publishes no layout; ask by --gres alone, without Tessera's options
+    n7: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
+    n6: never: the node is left to Slurm: it publishes no layout; use --gres alone, without Tessera's options
     n5: takes no jobs now; `sinfo -R` says why
     counts in Slurm as gres/shard:10 per node
     --all shows every candidate with its score
@@ -150,7 +150,7 @@ fn reserved_nodes_are_said_to_be() {
     assert_snapshot!(explain(&dir, &["--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
     as Slurm shows the nodes now, for carol, account lab
     n4: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
-    n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+    n7: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
     n[1,3]: reserved by class for another 30 min
     n2: reserved by maint, which has no known end
     n5: reserved; Slurm does not show you by which reservation
@@ -212,7 +212,7 @@ fn nodes_are_narrowed_as_by_sbatch() {
     ");
     assert_snapshot!(of("--exclude=n[1-6]"), @r"
     as Slurm shows the nodes now, for carol, partition gpu, account lab
-    n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+    n7: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
     --all shows every candidate with its score
     exit 1
     ");
@@ -318,8 +318,8 @@ fn a_command_line_of_sbatchs_is_understood() {
     n[3-4]: now: 4g.20gb at slice 0 of GPU 0: as named; 56 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
-    n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
-    n6: never: the node is left to Slurm: it publishes no layout; ask by --gres alone, without Tessera's options
+    n7: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
+    n6: never: the node is left to Slurm: it publishes no layout; use --gres alone, without Tessera's options
     n5: takes no jobs now; `sinfo -R` says why
     counts in Slurm as gres/shard:20 per node
     --all shows every candidate with its score
@@ -331,7 +331,7 @@ fn a_command_line_of_sbatchs_is_understood() {
     n[3-4]: now: 4g.20gb at slice 0 of GPU 0: as named; 56 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
-    n6: never: the node is left to Slurm: it publishes no layout; ask by --gres alone, without Tessera's options
+    n6: never: the node is left to Slurm: it publishes no layout; use --gres alone, without Tessera's options
     n5: takes no jobs now; `sinfo -R` says why
     counts in Slurm as gres/shard:20 per node
     --all shows every candidate with its score

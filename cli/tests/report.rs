@@ -235,8 +235,8 @@ fn busy(got: &str) -> Option<String> {
 
 #[test]
 fn why_the_utilisation_is_not_known_is_said() {
-    let older = Some("not known: before the H100, the driver does not tell it for instances".to_owned());
-    let shared = Some("not known: the driver does not tell one job's part of a shared device".to_owned());
+    let older = Some("not known: before the H100, the driver does not report it for instances".to_owned());
+    let shared = Some("not known: the driver does not report one job's part of a shared device".to_owned());
     for got in ["n1=mig:3/3g.20gb@4", "n2=mig:0/3g.40gb@4;n1=mig:3/3g.20gb@4"] {
         assert_eq!(busy(got), older, "{got}");
     }

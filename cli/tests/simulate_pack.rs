@@ -150,7 +150,7 @@ fn a_mistake_in_a_job_names_its_line() {
     exit 1
     tessera: jobs:2: --gpu-mem=lots: is not a number with a suffix K, M, G or T: such as 10G or 500M (10^9 and 10^6 bytes), or 10Gi (2^30)
     exit 1
-    tessera: jobs:2: "ask": --gpu-isolation=mig --gpu-mem=90.0GB: no node could ever satisfy this: largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less
+    tessera: jobs:2: "ask": --gpu-isolation=mig --gpu-mem=90.0GB: no node could ever satisfy this: largest instance on a100-40gb is 7g.40gb with 42.1 GB; use --gpu-mem=42G or less
     exit 1
     tessera: jobs:2: "ask": unexpected argument '--cpus' found
     exit 1
@@ -158,9 +158,9 @@ fn a_mistake_in_a_job_names_its_line() {
     exit 1
     tessera: jobs:2: "ask": it asks for no GPU
     exit 1
-    tessera: jobs:2: "ask": streams do not know --exclusive: any node may run any job, beside others
+    tessera: jobs:2: "ask": streams do not know --exclusive: any node may run any job, next to others
     exit 1
-    tessera: jobs:2: "ask": streams do not know --exclude: any node may run any job, beside others
+    tessera: jobs:2: "ask": streams do not know --exclude: any node may run any job, next to others
     exit 1
     "#);
 }

@@ -88,7 +88,7 @@ fn who_must_end_and_what_would_start_instead() {
     Slurm's reason is Resources: no node has room for it now.
       n1: has room when job 11 (alice) ends, expected in 5 h
       n2: has room when job 13 (carol) ends, which has no known end
-      n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+      n4: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
       n3: takes no jobs now; `sinfo -R` says why
     exit 0
     ");
@@ -97,7 +97,7 @@ fn who_must_end_and_what_would_start_instead() {
     Slurm's reason is Resources: no node has room for it now.
       n1: has room when job 12 (bob) ends, expected in 40 min
       n2: has room when job 13 (carol) ends, which has no known end
-      n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+      n4: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
       n3: takes no jobs now; `sinfo -R` says why
     These would start now instead:
       --gpu-isolation=mps --gpu-mem=10G on n4
@@ -119,7 +119,7 @@ fn who_must_end_and_what_would_start_instead() {
     assert_snapshot!(why("Nodes required for job are DOWN, DRAINED", "", "gres:gpu:2"), @r"
     job 20 of bob asks for 2 whole GPUs
     Slurm's reason is Nodes required for job are DOWN, DRAINED: the nodes it may use are taken, drained, reserved or kept for other jobs.
-      n[1-2,4]: never: 2 GPUs do not fit on an empty node, 1 does; ask --gpus-per-node=1 or less
+      n[1-2,4]: never: 2 GPUs do not fit on an empty node, 1 does; use --gpus-per-node=1 or less
       n3: takes no jobs now; `sinfo -R` says why
     These would start now instead:
       --gpu-isolation=whole --gpus-per-node=1 on n4
@@ -129,7 +129,7 @@ fn who_must_end_and_what_would_start_instead() {
     job 20 of bob asks for an instance 2g.20gb
     Slurm's reason is Resources: no node has room for it now.
       n[1-2]: never: a100-40gb has no profile for mig:2g.20gb; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb
-      n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+      n4: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
       n3: takes no jobs now; `sinfo -R` says why
     exit 1
     ");
@@ -146,7 +146,7 @@ fn the_node_that_comes_first_and_why() {
     Slurm's reason is Resources: no node has room for it now.
       n1: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
       n2: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
-      n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+      n4: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
       n3: takes no jobs now; `sinfo -R` says why
       n1 before n2: fills a GPU that is in use already; keeps n2 whole
     exit 0
@@ -168,7 +168,7 @@ fn what_else_keeps_it() {
     A limit of the site keeps it from starting: mig is not for partition gpu
       n1: has room when job 12 (bob) ends, expected in 40 min
       n2: has room when job 13 (carol) ends, which has no known end
-      n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+      n4: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
       n3: takes no jobs now; `sinfo -R` says why
     exit 0
     ");
@@ -342,7 +342,7 @@ fn as_json() {
             "n4"
           ],
           "room": "never",
-          "why": "t4-16gb has no MIG; ask --gpu-isolation=mps or whole"
+          "why": "t4-16gb has no MIG; use --gpu-isolation=mps or whole"
         }
       ],
       "not_taking_jobs": [

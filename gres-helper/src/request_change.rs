@@ -266,7 +266,7 @@ mod tests {
         let per_job = Tres { per_job: Some("gres:gpu:2".to_owned()), ..Tres::default() };
         let job = Recorded { tres: per_job, ..job("") };
         let why = judged(&to("v1 iso=mig:2g.10gb typed=1"), &job, &site()).refused.unwrap().text;
-        assert!(why.starts_with("--gpus=2 does not go with --gpu-isolation=mig:2g.10gb"), "{why}");
+        assert!(why.starts_with("--gpus=2 cannot be combined with --gpu-isolation=mig:2g.10gb"), "{why}");
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Site {
         match in_force {
             Ok(InForce { bad: Some(bad), .. }) if self.config.is_some() => {
                 log::verbose(format_args!(
-                    "job submit plugin: the version before stays: {}",
+                    "job submit plugin: the previous version of tessera.toml stays in force: {}",
                     bad.first_line()
                 ));
             }
@@ -227,8 +227,8 @@ mod tests {
         let [first, second] = said(&format!("{named}{GOOD}"));
         assert_eq!(
             first.replace(&dir.path().display().to_string(), ""),
-            "/tessera.toml:2:14: Slurm has no partition gpuu: this limit holds nobody (did you mean gpu?)\n\
-             /tessera.toml:6:9: Slurm has no partition nights: these settings hold for nobody (use a partition of slurm.conf)"
+            "/tessera.toml:2:14: Slurm has no partition gpuu: this limit applies to no job (did you mean gpu?)\n\
+             /tessera.toml:6:9: Slurm has no partition nights: these settings apply to no job (use a partition of slurm.conf)"
         );
         assert_eq!(second, "");
         assert_eq!(said("x"), ["", ""], "its errors are named elsewhere");

@@ -70,7 +70,7 @@ impl Site {
         for limit in config.name_users(uid_of) {
             let (user, line) = (limit.user.as_deref().unwrap_or_default(), limit.line);
             log::error(format_args!(
-                "select plugin: this machine knows no user {user}: the limit in line {line} of tessera.toml holds nobody"
+                "select plugin: this machine knows no user {user}: the limit in line {line} of tessera.toml applies to no job"
             ));
         }
         let mut engine = Engine::new(config);

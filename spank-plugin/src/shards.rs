@@ -54,8 +54,8 @@ fn is_shard(entry: &str) -> bool {
 pub(crate) fn asked_in_vain(request: Option<&str>) -> Option<String> {
     let asked = parse_request(request?).ok().filter(|asked| asked.isolation != Isolation::None)?;
     Some(format!(
-        "it asked for {}, and slurmctld, whose part of Tessera is off, has given it plain shards; it can start once \
-         slurmctld places GPUs again, or submitted anew with --gres=shard:N",
+        "it asked for {}, but slurmctld gave it plain shards, because Tessera is off there; it can start once \
+         slurmctld places GPUs again; or submit it again with --gres=shard:N",
         describe::asked(&asked)
     ))
 }

@@ -340,7 +340,7 @@ pub(crate) fn epilog(
         Err(e) if e.unmanaged() => return Ok(()),
         Err(e) => {
             // A drained node would not change that. What the job had is given back by the next reconciliation.
-            log::error(format_args!("job {job}: nothing could be given back: {e}"));
+            log::error(format_args!("job {job}: nothing could be released: {e}"));
             return Ok(());
         }
     };
@@ -359,20 +359,20 @@ pub(crate) fn epilog(
         }
         Err(fault) if !fault.drains_node() => {
             // A drained node would not change that. The next reconciliation gives back what the job had.
-            log::error(format_args!("job {job}: not taken back yet: {}", Chain(&fault)));
+            log::error(format_args!("job {job}: not released yet: {}", Chain(&fault)));
             return Ok(());
         }
         Err(source) => return Err(Unfit::Node { job, source }),
     };
     for problem in &released.problems {
-        log::error(format_args!("job {job}: not taken back yet: {problem}"));
+        log::error(format_args!("job {job}: not released yet: {problem}"));
     }
     for note in &released.notes {
         log::info(format_args!("job {job}: {note}"));
     }
     if released.known {
         log::verbose(format_args!(
-            "job {job} on {}: given back in {:.1} ms",
+            "job {job} on {}: released in {:.1} ms",
             node.name,
             millis(begin.elapsed())
         ));
@@ -393,7 +393,7 @@ fn job_variable(name: &str) -> String {
 fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Fault> {
     let left = node_jobs::refuse(&node.settings, context, why)?;
     let job = context.job;
-    left.problems.iter().for_each(|p| log::error(format_args!("job {job}: not taken back yet: {p}")));
+    left.problems.iter().for_each(|p| log::error(format_args!("job {job}: not released yet: {p}")));
     Ok(())
 }
 

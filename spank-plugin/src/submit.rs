@@ -93,7 +93,7 @@ pub(crate) fn job_has_part_of_a_gpu(env: &dyn Fn(&str) -> Option<String>) -> boo
 pub(crate) fn wrong_bind(bind: Option<&str>, job_has_part: bool) -> Option<String> {
     let bind = bind.filter(|_| job_has_part)?;
     Some(format!(
-        "--gpu-bind={bind} does not go with a job that has instances or a share: it binds tasks to whole GPUs, and tasks \
+        "--gpu-bind={bind} cannot be combined with a job that has instances or a share: it binds tasks to whole GPUs, and tasks \
          get their instances or share without it; leave it out"
     ))
 }
@@ -222,7 +222,8 @@ mod tests {
         assert_eq!(wrong_bind(Some("closest"), false), None);
         assert_eq!(wrong_bind(None, true), None);
         assert!(
-            wrong_bind(Some("none"), true).is_some_and(|why| why.starts_with("--gpu-bind=none does not go"))
+            wrong_bind(Some("none"), true)
+                .is_some_and(|why| why.starts_with("--gpu-bind=none cannot be combined"))
         );
     }
 }

@@ -84,7 +84,7 @@ fn a_job_that_states_no_memory_is_refused() {
     with(|cluster| {
         let refused =
             cluster.sbatch(User::Alice, &["--gpu-isolation=mig-shared:4c.7g.40gb"], LOOK).unwrap_err();
-        assert!(format!("{refused:?}").contains("needs --gpu-mem beside it"), "{refused:?}");
+        assert!(format!("{refused:?}").contains("also needs --gpu-mem"), "{refused:?}");
     });
 }
 

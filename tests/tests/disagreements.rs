@@ -370,5 +370,5 @@ fn a_node_with_gres_mps_is_left_to_slurm() {
         .replace("GresTypes=gpu,shard", "GresTypes=gpu,shard,mps")
         .replace("Gres=gpu:h100:4,shard:320", "Gres=gpu:h100:4,shard:320,mps:400");
     templates.gres.push_str("NodeName=n2 Name=mps Count=400\n");
-    left_to_slurm(templates, "it has gres/mps in slurm.conf", "n2: has gres/mps beside Tessera");
+    left_to_slurm(templates, "it has gres/mps in slurm.conf", "n2: has gres/mps in its Gres=");
 }

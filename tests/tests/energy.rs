@@ -175,7 +175,8 @@ fn memory_and_utilisation(cluster: &Cluster) {
         let mut report = cluster.command(User::Root, "tessera").unwrap();
         lab::command::run(report.args(["report", &job.to_string()])).unwrap().ok().unwrap()
     };
-    let busy = ["not known: before the H100, the driver does not tell it for instances\n", "at most 100 %, "];
+    let busy =
+        ["not known: before the H100, the driver does not report it for instances\n", "at most 100 %, "];
     for ((job, memory), busy) in started.iter().zip(["6.3", "5.2"]).zip(busy) {
         let said = report(*job);
         assert!(

@@ -49,7 +49,7 @@ fn serves_whole_gpus_and_shares(cluster: &Cluster) {
     let script = ["--gpu-isolation=mig:1g.5gb", "--wrap", "true"];
     let refused = cluster.run(User::Alice, "sbatch", &script).unwrap();
     assert_ne!(refused.code, Some(0));
-    assert!(refused.stderr.contains("has no MIG; ask --gpu-isolation=mps or whole"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("has no MIG; use --gpu-isolation=mps or whole"), "{}", refused.stderr);
 }
 
 #[test]

@@ -47,9 +47,9 @@ fn doctor_names_what_slurm_and_the_node_do_not_have() {
         format!("{}\n{names}", lines.join("\n"))
     });
     let limit =
-        place(&text, "partition", "\"gpuu\"") + "Slurm has no partition gpuu: this limit holds nobody";
+        place(&text, "partition", "\"gpuu\"") + "Slurm has no partition gpuu: this limit applies to no job";
     let own =
-        place(&text, "name", "\"nights\"") + "Slurm has no partition nights: these settings hold for nobody";
+        place(&text, "name", "\"nights\"") + "Slurm has no partition nights: these settings apply to no job";
     let model = place(&text, "gpu", "\"h100-80gb-sxm\"")
         + "slurm.conf calls the GPUs of n2 v100, this file h100-80gb-sxm";
     let cap = place(&text, "cap_w", "5000") + "cap_w = 5000 is no power limit that GPU 0 of n1 takes";
@@ -86,7 +86,7 @@ fn doctor_asks_the_accounting_for_accounts_22_05() {
         format!("{text}\n[[limits]]\naccount = \"phisics\"\n[[limits]]\naccount = \"Physics\"\n")
     });
     let account = place(&text, "account", "\"phisics\"")
-        + "Slurm has no account phisics: this limit holds nobody (did you mean physics?)";
+        + "Slurm has no account phisics: this limit applies to no job (did you mean physics?)";
     let doctor = tessera(&cluster, "doctor");
     let said: Vec<&str> = doctor.stdout.lines().filter(|line| line.starts_with("bad ")).collect();
     assert!(doctor.code == Some(1) && said.len() == 1 && said[0].ends_with(&account), "{}", doctor.stdout);

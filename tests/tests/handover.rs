@@ -115,7 +115,7 @@ fn a_job_that_outlives_its_node_keeps_its_gpus_until_it_has_ended() {
             Err(format!("{} ({}): {}", now.state(), now.reason(), cluster.output(other)))
         })
         .unwrap();
-        assert!(!said.contains("given back"), "its step lives: {said}");
+        assert!(!said.contains(": released"), "its step lives: {said}");
         let time = |name: &str| -> f64 {
             let text = std::fs::read_to_string(cluster.layout().jobs().join(name)).unwrap();
             text.trim().parse().unwrap()

@@ -66,7 +66,7 @@ fn alone(cluster: &mut Cluster) {
     assert_eq!(comment(cluster, job), "tessera: asks v1 iso=mig times=1g:60,2g:35,3g:25");
     let (got, said) = ran(cluster, job);
     assert_eq!(got, ["1g.5gb"]);
-    assert!(said.contains(": least time x slices of 1g, 2g, 3g; 14 of 108 SMs"), "{said}");
+    assert!(said.contains(": fewest slice-seconds of 1g, 2g, 3g; 14 of 108 SMs"), "{said}");
 
     // What is too small for the memory is not among the sizes any more.
     let job = held(cluster, &[TIMES, "--gpu-mem=12G", "-w", "n1"]);

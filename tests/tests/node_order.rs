@@ -194,7 +194,7 @@ fn what_is_asked_for_is_learnt(cluster: &mut Cluster) {
     }
     let (job, node) = small();
     assert_eq!(node, "n2", "{:?}", admin_comment(cluster, job));
-    is_told(cluster, job, "by what is asked for here, less stays unused than on n1");
+    is_told(cluster, job, "less of what the job gets stays unused than on n1");
 }
 
 #[test]

@@ -51,7 +51,11 @@ fn steps_have_their_own_instances(cluster: &Cluster) {
     assert_eq!((seen("uneven.0").len(), seen("uneven.1").len()), (3, 3));
     let warning = "3 instances for 2 tasks: every task sees all of them; ask for a multiple of the tasks";
     assert_eq!(saw.matches(warning).count(), 1, "{saw}");
-    assert_eq!(saw.matches("does not go with a job that has instances or a share").count(), 3, "{saw}");
+    assert_eq!(
+        saw.matches("cannot be combined with a job that has instances or a share").count(),
+        3,
+        "{saw}"
+    );
     assert!(!saw.contains("bound.0="), "{saw}");
 
     // Two instances for each of two tasks.
@@ -71,7 +75,7 @@ fn steps_have_their_own_instances(cluster: &Cluster) {
     for isolation in ["--gpu-isolation=mig:1g.5gb", "--gpu-isolation=mps"] {
         let options = [isolation, "--gpu-bind=closest", "-w", "n1"];
         let said = cluster.try_sbatch(User::Alice, &options, "true").unwrap().refused().unwrap();
-        assert!(said.contains("--gpu-bind=closest does not go with"), "{said}");
+        assert!(said.contains("--gpu-bind=closest cannot be combined with"), "{said}");
     }
     let whole = ["--gpu-isolation=whole", "--gpu-bind=closest", "-w", "n1"];
     cluster.complete(User::Alice, &whole, "true").unwrap();

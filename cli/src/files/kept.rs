@@ -53,7 +53,7 @@ impl<R: Default + Serialize + DeserializeOwned> KeptRecord<R> {
 
     /// Changes the record under its lock, and keeps it.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut R) -> T) -> Result<T, Failure> {
-        let _lock = self.locked(".lock", "another process changes the record and does not end")?;
+        let _lock = self.locked(".lock", "another process has been changing the record for too long")?;
         let mut record = self.read()?;
         let changed = change(&mut record);
         self.keep(&record)?;

@@ -32,7 +32,7 @@ pub(crate) fn own_dir(path: &Path) -> io::Result<PathBuf> {
         return Err(denied("it is not a directory"));
     }
     if dir.uid() != me || dir.mode() & 0o022 != 0 {
-        return Err(denied("it must belong to you, and nobody else may write there (chmod go-w)"));
+        return Err(denied("it must belong to you, and no other user may write there (chmod go-w)"));
     }
     for above in path.ancestors().skip(1) {
         let there = fs::metadata(above)?;
@@ -119,7 +119,7 @@ mod tests {
         for open in [0o775, 0o757, 0o1777] {
             own_dir(&path).unwrap();
             mode(&path, open);
-            assert!(own_dir(&path).unwrap_err().to_string().contains("nobody else may write"), "{open:o}");
+            assert!(own_dir(&path).unwrap_err().to_string().contains("no other user may write"), "{open:o}");
             fs::remove_dir(&path).unwrap();
         }
         mode(dir.path(), 0o777);

@@ -24,7 +24,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     match fs::metadata(path) {
         Ok(there) if there.is_file() && is_planted(path, &there)? => {
-            refused("it is a file of another user, in a directory that anybody may write to")
+            refused("it is a file of another user, in a directory that any user may write to")
         }
         Ok(there) if there.is_file() => replace(path, Some(&there), bytes),
         Ok(there) if there.is_dir() => refused("it is a directory"),

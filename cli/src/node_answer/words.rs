@@ -26,7 +26,7 @@ impl Verdict {
             Self::Now(why) => format!("now: {why}"),
             Self::Never(why) => format!("never: {why}"),
             Self::Slurm(why) => format!("Slurm alone decides: {why}"),
-            Self::Unfit(why) => format!("not until an administrator mends it: {why}"),
+            Self::Unfit(why) => format!("not until an administrator fixes it: {why}"),
             Self::After { jobs, .. } if jobs.is_empty() => "no room, though no job is there".to_owned(),
             Self::After { jobs, within } => {
                 let s = if jobs.len() == 1 { ("", "s") } else { ("s", "") };

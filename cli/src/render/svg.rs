@@ -7,7 +7,7 @@ use std::fmt::{Display, Write as _};
 pub(crate) struct Svg(String);
 
 /// An element whose attributes are being written. It is written once it is ended, or has its content.
-#[must_use = "an element that is not ended breaks the picture"]
+#[must_use = "an element without its end tag breaks the picture"]
 pub(crate) struct Element<'a> {
     svg: &'a mut Svg,
     name: &'static str,

@@ -9,6 +9,6 @@ use crate::outcome::Failure;
 impl From<StrangeTable> for Failure {
     fn from(strange: StrangeTable) -> Self {
         Self::new(strange.to_string())
-            .hint("tessera reads nothing from such a table: it could take one job's text for another job")
+            .hint("the output is ignored, because a column might belong to another job; is this command wrapped or aliased?")
     }
 }

@@ -55,7 +55,7 @@ fn check_says_what_a_good_file_asks_for_in_vain() {
     assert!(site.run(&["check"]).starts_with("tessera.toml: good"));
     with("[[partitions]]\nname = \"debugg\"\nobjective = \"throughput\"\n");
     assert_snapshot!(site.run(&["check"]), @r#"
-    tessera.toml:24:9: Slurm has no partition debugg: these settings hold for nobody
+    tessera.toml:24:9: Slurm has no partition debugg: these settings apply to no job
     name = "debugg"
             ^~~~~~  hint: did you mean debug?
     tessera.toml:25:14: objective = "throughput" has no effect: no [[nodes]] has a power_model

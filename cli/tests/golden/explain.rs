@@ -138,11 +138,11 @@ fn explain() {
     exit 1
     ");
     assert_snapshot!(run("explain --gpu-mem=200G"), @r"
-    refused at submission: --gpu-mem=200.0GB (taken as --gpu-isolation=auto): no node could ever satisfy this: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; ask --gpu-mem=85G or less
+    refused at submission: --gpu-mem=200.0GB (taken as --gpu-isolation=auto): no node could ever satisfy this: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; use --gpu-mem=85G or less
 
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n1: never: largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less
-    n2: never: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; ask --gpu-mem=85G or less
+    n1: never: largest instance on a100-40gb is 7g.40gb with 42.1 GB; use --gpu-mem=42G or less
+    n2: never: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; use --gpu-mem=85G or less
     --all shows every candidate with its score
     exit 1
     ");
@@ -171,10 +171,10 @@ fn explain() {
 fn explain_on_gpus_without_mig() {
     let ask = |options: &str| run(&format!("explain --gpu v100-16gb,8 --links dgx-v {options}"));
     assert_snapshot!(ask("--gpu-isolation=mig --gpu-mem=10G"), @r#"
-    refused at submission: --gpu-isolation=mig --gpu-mem=10.0GB: no node could ever satisfy this: v100-16gb has no MIG; ask --gpu-isolation=mps or whole
+    refused at submission: --gpu-isolation=mig --gpu-mem=10.0GB: no node could ever satisfy this: v100-16gb has no MIG; use --gpu-isolation=mps or whole
 
     8 x v100-16gb: nothing fits: GPUs 0-7: cannot be cut into MIG instances
-    never on this node: v100-16gb has no MIG; ask --gpu-isolation=mps or whole
+    never on this node: v100-16gb has no MIG; use --gpu-isolation=mps or whole
       mig   nothing fits
         GPUs 0-7, each
           no: cannot be cut into MIG instances
@@ -207,10 +207,10 @@ fn explain_on_gpus_without_mig() {
     exit 0
     ");
     assert_snapshot!(ask("--gpu-isolation=whole --gpu-mem=20G"), @r"
-    refused at submission: --gpu-isolation=whole --gpu-mem=20.0GB: no node could ever satisfy this: v100-16gb has 16.4 GB for jobs; ask --gpu-mem=16G or less
+    refused at submission: --gpu-isolation=whole --gpu-mem=20.0GB: no node could ever satisfy this: v100-16gb has 16.4 GB for jobs; use --gpu-mem=16G or less
 
     8 x v100-16gb: nothing fits: GPUs 0-7: 16.4 GB at most, 20.0 GB asked
-    never on this node: v100-16gb has 16.4 GB for jobs; ask --gpu-mem=16G or less
+    never on this node: v100-16gb has 16.4 GB for jobs; use --gpu-mem=16G or less
       whole nothing fits
         GPUs 0-7, each
           no: 16.4 GB at most, 20.0 GB asked
@@ -262,7 +262,7 @@ fn explain_on_a_busy_node() {
     ");
     assert_snapshot!(site.run(&["explain", "--node", "n1", "--busy", busy, "--gpu-isolation=whole", "--gpus=4"]), @r"
     n1: has room when job 13 ends, which has no known end
-    n1: nothing fits: GPUs 5-7: only 3 to be had; GPUs 3-4: taken by job 13; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; 1 more reason
+    n1: nothing fits: GPUs 5-7: only 3 available; GPUs 3-4: taken by job 13; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; 1 more reason
     counts in Slurm as gres/gpu:4 per node
       whole nothing fits
         GPU 0
@@ -274,7 +274,7 @@ fn explain_on_a_busy_node() {
         GPUs 3-4, each
           no: taken by job 13
         GPUs 5-7, each
-          no: only 3 to be had
+          no: only 3 available
     exit 1
     ");
     assert_snapshot!(site.run(&["explain", "--node", "n2", "--busy", "gpu0=free", "--gpu-mem=10G"]), @r"
@@ -323,7 +323,7 @@ fn explain_within_limits() {
 fn explain_moldable_jobs() {
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:60s,2g:35s,3g:0:20 --gpu-place=1@4"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n1: 1g.5gb at slice 4 of GPU 1: least time x slices of 1g, 2g, 3g, at the planned place; 14 of 108 SMs
+    n1: 1g.5gb at slice 4 of GPU 1: fewest slice-seconds of 1g, 2g, 3g, at the planned place; 14 of 108 SMs
       weighed: leaves 139 placements to others
     counts in Slurm as gres/shard:5 per node
     a planner may choose 1g.5gb (60 s), 2g.10gb (35 s), 3g.20gb (20 s)
@@ -353,15 +353,15 @@ fn explain_moldable_jobs() {
     exit 0
     ");
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:60 --gpu-isolation=whole"), @r"
-    stderr: tessera: refused at submission: --gpu-times does not go with --gpu-isolation=whole: it is about a MIG instance; leave one of them out
+    stderr: tessera: refused at submission: --gpu-times cannot be combined with --gpu-isolation=whole: it is about a MIG instance; leave one of them out
     exit 1
     ");
     assert_snapshot!(run("explain --node n1 --gpu-place=1@4 --gpu-isolation=mig:2g.10gb --gpu-instances=2"), @r"
-    stderr: tessera: refused at submission: --gpu-place does not go with --gpu-instances=2: it is about one instance; take an array of jobs
+    stderr: tessera: refused at submission: --gpu-place cannot be combined with --gpu-instances=2: it is about one instance; take an array of jobs
     exit 1
     ");
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:0 --gpu-place=99@4"), @r#"
-    stderr: tessera: refused at submission: --gpu-times=1g:0: "1g:0" is no size with its time: expected sizes with their run time, such as 1g:60s,2g:35s or 1g:20:00 (MM:SS); a time without a unit is minutes
+    stderr: tessera: refused at submission: --gpu-times=1g:0: "1g:0" is not a size with a run time: expected sizes with their run time, such as 1g:60s,2g:35s or 1g:20:00 (MM:SS); a time without a unit is minutes
     stderr: --gpu-place=99@4: is not a place: expected a GPU's index and a first memory slice, such as 3@4
     exit 1
     "#);

@@ -234,7 +234,7 @@ fn what_cannot_be_done_is_one_line() {
     exit 1
     ");
     assert_snapshot!(fit("counters.csv runs.csv --gpu a100-40gb --basis dcgm"), @r"
-    stderr: tessera: counters.csv: basis dcgm does not go with counters from ncu: dcgm is for dcgm and gpm, the others are for ncu
+    stderr: tessera: counters.csv: basis dcgm cannot be combined with counters from ncu: dcgm is for dcgm and gpm, the others are for ncu
     exit 1
     ");
     assert_snapshot!(choose(&site, "--apps hgemm,quake"), @r"
@@ -377,13 +377,13 @@ fn a_calibration_says_first_how_long_it_takes() {
     };
     assert_snapshot!(calibrate("--counters counters.csv --gpus 0"), @r"
     9 applications on n1, a100-40gb under 150, 170, 190, 210, 230, 250 W, on GPU 0
-    9 alone on a whole GPU, 216 alone on a part, 216 beside another
+    9 alone on a whole GPU, 216 alone on a part, 216 next to another
     about 57 h 19 min from when the node is free
     exit 0
     ");
     assert_snapshot!(calibrate("--counters counters.csv --design small --gpus 0,1"), @r"
     9 applications on n1, a100-40gb under 150, 250 W, on GPU 0, 1
-    9 alone on a whole GPU, 72 alone on a part, 72 beside another
+    9 alone on a whole GPU, 72 alone on a part, 72 next to another
     about 9 h 42 min from when the node is free
     exit 0
     ");
@@ -403,7 +403,7 @@ fn a_calibration_says_first_how_long_it_takes() {
     fs::set_permissions(site.path().join("there"), fs::Permissions::from_mode(0o777)).unwrap();
     let line = "power calibrate --apps apps.csv --node n1 --out there --counters counters.csv --gpus 0";
     assert_snapshot!(site.run(&words(line)).replace(site.path().to_str().unwrap(), "."), @r"
-    stderr: tessera: ./there: it must belong to you, and nobody else may write there (chmod go-w)
+    stderr: tessera: ./there: it must belong to you, and no other user may write there (chmod go-w)
     stderr: hint: name a directory with --out that only you may write to
     exit 1
     ");

@@ -151,7 +151,7 @@ impl PendingTest {
 
     /// Decides what follows a success of Slurm's own test.
     pub(crate) fn after(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> (Opinion, Vec<Effect>) {
-        // Slurm's own test may have taken its time, and foretells starts from now on.
+        // Slurm's own test may have taken its time, and predicts starts from now on.
         self.view.now = slurm.now();
         match (self.test.ask, &self.want) {
             (Ask::RunNow, Some(want)) => self.start(want).now(memory, slurm),

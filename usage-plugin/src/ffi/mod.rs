@@ -82,7 +82,7 @@ fn begin() -> Option<SampledJob> {
         return None;
     }
     let Some(node) = node_name() else {
-        log::error("GPU usage is not accounted: this Slurm does not tell the node's name");
+        log::error("GPU usage is not accounted: this Slurm does not give the node's name");
         return None;
     };
     SampledJob::new(job, &node).map_err(|why| why.log(job, "GPU usage")).ok()

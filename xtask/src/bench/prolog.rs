@@ -71,7 +71,7 @@ fn times(logs: &[String], job: JobId) -> Times {
             line.split_once("; took ").and_then(|(_, rest)| rest.split_once(" ms, the driver "))
         {
             times.prolog = number(took).zip(number(driver)).map(|(took, driver)| took - driver);
-        } else if let Some((_, took)) = line.split_once("given back in ") {
+        } else if let Some((_, took)) = line.split_once("released in ") {
             times.epilog = number(took);
         }
     }
@@ -91,7 +91,7 @@ mod tests {
     fn lines_of_one_job_are_read() {
         let log = "[t] tessera: job 4 on n1: 1g.5gb on GPU 0; took 12.5 ms, the driver 8.0 ms of it\n\
                    [t] tessera: job 44 on n1: 1g.5gb on GPU 1; took 99.0 ms, the driver 1.0 ms of it\n\
-                   [t] tessera: job 4 on n1: given back in 2.5 ms\n";
+                   [t] tessera: job 4 on n1: released in 2.5 ms\n";
         let expect = Times { prolog: Some(4.5), epilog: Some(2.5) };
         assert_eq!(times(&[log.to_owned()], JobId(4)), expect);
         assert_eq!(times(&[log.to_owned()], JobId(5)), Times::default());

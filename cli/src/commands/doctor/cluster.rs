@@ -96,7 +96,7 @@ pub(crate) fn node(
         files.check(slurm, name, config, f);
         out_of_service::check(slurm, name, f);
         if count(gres, "mps") > 0 {
-            f.bad(format!("{name}: has gres/mps beside Tessera: the node is left to Slurm alone; remove mps from its Gres="));
+            f.bad(format!("{name}: has gres/mps in its Gres=, so Tessera leaves the node to Slurm; remove mps there"));
         }
         if let Some(why) = slurm.standings.get(name).and_then(|standing| standing.why_not(name)) {
             f.bad(format!("{why}; until then no jobs with --gpu options start there"));

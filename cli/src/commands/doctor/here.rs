@@ -67,7 +67,7 @@ fn kept(name: &str, findings: &mut Findings) {
             "{name}: {} does not exist: if tessera.toml became bad, jobs could not be placed here; run `tessera node reconcile`",
             copy.display()
         )),
-        None => findings.skipped(format!("{name}: slurm.conf does not tell where slurmd keeps its state")),
+        None => findings.skipped(format!("{name}: slurm.conf does not say where slurmd keeps its state")),
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) fn plugins(dirs: &[PathBuf], findings: &mut Findings) {
         }
         Some(0) => {}
         Some(_) => findings.bad(format!(
-            "PluginDir = {shown}: {} is found first, Tessera's directory must stand before it",
+            "PluginDir = {shown}: {} is found first: put Tessera's directory before it",
             select[0].display()
         )),
     }

@@ -67,7 +67,7 @@ fn fix(reason: &str) -> Option<&'static str> {
         ("gres/", counts),
         ("Low ", hardware),
         ("Not responding", "start slurmd there, or read the end of its log"),
-        ("Node unexpectedly rebooted", "look why it rebooted"),
+        ("Node unexpectedly rebooted", "find out why it rebooted"),
         ("Prolog error", log),
         ("Epilog error", log),
         ("prolog error", log),

@@ -91,7 +91,7 @@ fn symbol<'d>(file: &object::File<'d>, name: &str) -> Option<&'d [u8]> {
 pub(super) fn compare(installed: &[Installed], daemons: &[Daemon], findings: &mut Findings) {
     let with: Vec<String> = daemons.iter().map(|d| format!("{} {}", d.name, d.version)).collect();
     let with = if with.is_empty() { String::new() } else { format!(", with {}", with.join(" and ")) };
-    findings.group(format!("versions: {} plugins, libraries and programs of Tessera {OWN}{with}", installed.len()), |f| {
+    findings.group(format!("versions: {} plugins, libraries and programs are all of Tessera {OWN}{with}", installed.len()), |f| {
         for library in installed {
             let path = library.path.display();
             let of = library.tessera.as_deref().unwrap_or("an older version");
@@ -156,8 +156,8 @@ mod tests {
             ]
         };
         let daemons = [("slurmctld", "22.05.8"), ("slurmd of n1", "22.05.8")];
-        insta::assert_snapshot!(said(&all("22.05.9", OWN), &daemons), @"ok   versions: 3 plugins, libraries and programs of Tessera 0.1.0, with slurmctld 22.05.8 and slurmd of n1 22.05.8");
-        insta::assert_snapshot!(said(&all("22.05.8", OWN), &[]), @"ok   versions: 3 plugins, libraries and programs of Tessera 0.1.0");
+        insta::assert_snapshot!(said(&all("22.05.9", OWN), &daemons), @"ok   versions: 3 plugins, libraries and programs are all of Tessera 0.1.0, with slurmctld 22.05.8 and slurmd of n1 22.05.8");
+        insta::assert_snapshot!(said(&all("22.05.8", OWN), &[]), @"ok   versions: 3 plugins, libraries and programs are all of Tessera 0.1.0");
         insta::assert_snapshot!(said(&all("24.11.5", "0.0.9"), &daemons[..1]), @"
         bad  /l/spank_tessera.so is stamped for Slurm 24.11.5; slurmctld is 22.05.8 and does not load it: run `tessera setup --plugins-only --apply` there
         bad  /l/libtessera_task.so is of Tessera 0.0.9, tessera of 0.1.0: install all parts of one version

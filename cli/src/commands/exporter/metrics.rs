@@ -56,10 +56,10 @@ pub(super) fn text(
             gauge.set(value);
             registry.register_with_unit(name, help, Unit::Seconds, gauge);
         };
-        ratio(&mut registry, "refresh", "How long the last look at the cluster took", seen.took_s);
+        ratio(&mut registry, "refresh", "Duration of the last poll of Slurm", seen.took_s);
         #[expect(clippy::cast_precision_loss, reason = "an age")]
         let age = now.saturating_sub(seen.at) as f64;
-        ratio(&mut registry, "snapshot_age", "How old what is told here is", age);
+        ratio(&mut registry, "snapshot_age", "Age of these numbers", age);
         let whole = wholeness(&seen.nodes.iter().collect::<Vec<_>>());
         nodes(&mut registry, seen);
         unhealthy(&mut registry, seen);
@@ -191,7 +191,7 @@ fn fragmentation(node: &NodeSeen) -> Option<f64> {
 /// GPUs and nodes that are whole, and by shape the jobs that fit.
 fn places(registry: &mut Registry, whole: &Wholeness) {
     let mut set = |name, help, n: u32| gauge(registry, name, help).set(i64::from(n));
-    set("gpus_without_jobs", "GPUs of nodes that take jobs of which no job has anything", whole.gpus);
+    set("gpus_without_jobs", "GPUs without any job, on nodes that take jobs", whole.gpus);
     set("nodes_without_jobs", "Nodes that take jobs and have no job on any GPU", whole.nodes);
     let fit: Gauges = family(
         registry,
@@ -237,7 +237,7 @@ fn jobs(registry: &mut Registry, seen: &ClusterSnapshot, whole: &Wholeness, now:
     let held: Gauges = family(
         registry,
         "pending_jobs_held",
-        "Those that wait, by kind and the rule of Tessera that holds them",
+        "Waiting jobs, by kind and the rule of Tessera that holds them",
     );
     let mut oldest: BTreeMap<&str, u64> = BTreeMap::new();
     for job in seen.jobs.iter().filter(|job| !job.ended()) {

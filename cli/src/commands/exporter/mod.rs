@@ -80,7 +80,7 @@ pub(crate) fn run(args: &ExporterArgs, globals: &Globals) -> Result<Outcome, Fai
         loop {
             // It would end this thread alone, and what is old would pass for new.
             if catch_unwind(AssertUnwindSafe(|| looking.look())).is_err() {
-                looking.failed("a bug in tessera, of which its log tells".to_owned());
+                looking.failed("internal error in tessera; see its log".to_owned());
             }
             thread::sleep(looking.every);
         }

@@ -51,7 +51,7 @@ pub(super) fn table(
     let gone: Vec<String> = aside(live, |whose| whose == Whose::Nobodys);
     if !gone.is_empty() {
         text.push_str(&format!(
-            "\nThese nodes start no GPU job until an administrator mends them:\n  {}\n",
+            "\nThese nodes start no GPU job until an administrator fixes them:\n  {}\n",
             gone.join("\n  ")
         ));
     }

@@ -85,7 +85,7 @@ fn why_refused(days: &Days, refused: &Refused) -> String {
     if days.all.first().is_some_and(|day| day.from < since) {
         let _ = writeln!(
             out,
-            "Refused submissions are counted from {} UTC on: the numbers begin anew when slurmctld's machine starts.",
+            "Refused submissions are counted from {} UTC on: the counts start again when slurmctld's machine reboots.",
             utc(since).trim_end_matches('Z').replace('T', " ")
         );
     }
@@ -98,7 +98,7 @@ fn in_words(why: Reason) -> &'static str {
         Reason::Options => "for contradicting options",
         Reason::Limit => "for a limit of the site",
         Reason::Impossible => "that no node could ever serve",
-        Reason::Config => "for want of a good tessera.toml",
+        Reason::Config => "because tessera.toml was bad",
         Reason::Licenses => "that named the license slice",
         other => other.word(),
     }

@@ -20,7 +20,7 @@ use crate::slurm::{command, scontrol};
 /// The memory.
 const KEPT: KeptAs = KeptAs {
     file: "tessera-idle.json",
-    busy: "another `tessera idle --act` does not end",
+    busy: "another `tessera idle --act` is still running",
     denied: "run it as root or SlurmUser on the machine of slurmctld, or add --dry-run",
 };
 /// After this time no further step is begun: the next run goes on.

@@ -38,7 +38,7 @@ pub(super) fn of(held: &[&IdleHeld], silent: &[String], now: u64, least_s: u64) 
     }
     if !silent.is_empty() {
         text.push_str(&format!(
-            "not known of {}: `tessera node idle` has told nothing there for an hour\n",
+            "not known of {}: `tessera node idle` has reported nothing there for an hour\n",
             hosts::brief(silent)
         ));
     }
@@ -108,7 +108,7 @@ mod tests {
          11  alice  gpu        n1     1 of 1              2 h          3.0          6.0  3.3 GB  --gpu-mem=5G
          13  bob    gpu        n2     1 of 2, job in use  60 min       3.5          3.5    0 MB  1 of its 2
         2 jobs: 6.5 slices, 9.5 slice hours
-        not known of n4: `tessera node idle` has told nothing there for an hour
+        not known of n4: `tessera node idle` has reported nothing there for an hour
         ");
         let none = of(&[], &seen.silent, 10_000, 7200);
         assert!(none.starts_with("no job has held an idle GPU for 2 h\nnot known of n4"), "{none}");

@@ -19,7 +19,7 @@ use crate::render::table;
 /// In the journal's directory: users can fill `run_dir`.
 const KEPT: KeptAs = KeptAs {
     file: "idle.json",
-    busy: "another look at the jobs' GPUs does not end: the driver may hang",
+    busy: "another check of the jobs' GPUs is still running: the driver may hang",
     denied: "run it as root",
 };
 /// After this time no further job is looked at: the next run begins with those that are left.

@@ -79,7 +79,7 @@ fn config_of(command: &NodeCommand, globals: &Globals, name: Option<&str>) -> Re
             Ok(in_force) => return Ok(in_force.config),
             Err(bad) if may_wait() => {
                 if !said {
-                    say(&format!("{bad}tessera node reconcile waits until this is put right\n"));
+                    say(&format!("{bad}tessera node reconcile changes nothing until this is fixed\n"));
                     said = true;
                 }
             }
@@ -199,7 +199,7 @@ fn give_back(local: &Local<'_>, dead: Vec<Entry>, text: &mut String) -> Result<b
             changed = true;
             continue;
         }
-        let _ = writeln!(text, "job {} is not on this node any more: given back", entry.job);
+        let _ = writeln!(text, "job {} is not on this node any more: released", entry.job);
         done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
     }
     Ok(changed)
@@ -208,7 +208,7 @@ fn give_back(local: &Local<'_>, dead: Vec<Entry>, text: &mut String) -> Result<b
 fn reconciled(report: &ReconcileReport) -> String {
     let mut text = String::new();
     for job in &report.finished {
-        let _ = writeln!(text, "job {job} was from before the boot: given back");
+        let _ = writeln!(text, "job {job} was from before the boot: released");
     }
     for (gpu, id) in &report.destroyed {
         let _ = writeln!(text, "GPU {gpu}: half-made GPU instance {id} destroyed");
@@ -331,7 +331,7 @@ fn release_job(local: &Local<'_>, job: JobId) -> Result<Outcome, Failure> {
     if !done.known {
         return Err(Failure::new(format!("the journal of {} has no job {job}", local.name)));
     }
-    let mut text = format!("job {job}: given back\n");
+    let mut text = format!("job {job}: released\n");
     done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
     Ok(Outcome { text, status: u8::from(!done.problems.is_empty()) })
 }

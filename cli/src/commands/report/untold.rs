@@ -19,8 +19,8 @@ impl Untold {
     /// As the report says it.
     pub(super) fn why(self) -> &'static str {
         match self {
-            Self::Instances => "not known: before the H100, the driver does not tell it for instances",
-            Self::Shared => "not known: the driver does not tell one job's part of a shared device",
+            Self::Instances => "not known: before the H100, the driver does not report it for instances",
+            Self::Shared => "not known: the driver does not report one job's part of a shared device",
         }
     }
 }

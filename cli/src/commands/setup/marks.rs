@@ -154,7 +154,7 @@ pub(super) fn apply(text: Option<&str>, edits: &[Edit]) -> Result<String, BadMar
         };
         match blocks.iter().find(|block| block.from < at && at < block.to) {
             Some(block) if !block.is_untouched() => {
-                return Err(BadMarks(at + 1, "somebody has changed what `tessera setup` wrote there"));
+                return Err(BadMarks(at + 1, "this change of `tessera setup` was edited by hand"));
             }
             Some(block) if at < block.now_at => {
                 return Err(BadMarks(at + 1, "it is a comment of `tessera setup`"));

@@ -70,7 +70,7 @@ fn keeps_its_gres(
     let instead = match (&request.isolation, change.pending) {
         (Isolation::Whole, true) => "ask for another number of GPUs, such as gres=gpu:2",
         (_, true) => "its size is that of its options; change these with tessera change",
-        (_, false) => "the job has started; cancel it and submit it anew",
+        (_, false) => "the job has started; cancel it and submit it again",
     };
     if change.empties {
         let why =
@@ -86,7 +86,7 @@ fn keeps_its_gres(
     match new.iter().find(|e| !ours(e)) {
         Some(entry) => {
             let (gres, isolation) = (&entry.text, &request.isolation);
-            Err(format!("gres {gres} does not go with --gpu-isolation={isolation}: {instead}").into())
+            Err(format!("gres {gres} cannot be combined with --gpu-isolation={isolation}: {instead}").into())
         }
         None => Ok(()),
     }
@@ -167,11 +167,11 @@ mod tests {
         assert!(why("v1 iso=whole gpus=1", "gres:gpu:5", true).contains("5 GPUs do not fit"));
         assert_eq!(
             why("v1 iso=whole gpus=1", "gres:gpu:2", false),
-            "gres gpu:2 does not go with --gpu-isolation=whole: the job has started; cancel it and submit it anew"
+            "gres gpu:2 cannot be combined with --gpu-isolation=whole: the job has started; cancel it and submit it again"
         );
         assert_eq!(
             why("v1 iso=whole gpus=1", "gres:shard:2", true),
-            "gres shard:2 does not go with --gpu-isolation=whole: ask for another number of GPUs, such as gres=gpu:2"
+            "gres shard:2 cannot be combined with --gpu-isolation=whole: ask for another number of GPUs, such as gres=gpu:2"
         );
         assert!(why("v1 iso=mig:1g.5gb", "gres:shard:20", true).contains("its size is that of its options"));
         assert!(

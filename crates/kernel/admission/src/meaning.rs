@@ -82,7 +82,7 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
     let asked = in_options(&request);
     if let Some(shard) = entries.iter().find(|e| e.name == "shard") {
         return Err(format!(
-            "{}={} does not go with {asked}: Tessera asks for the shards itself; leave it out",
+            "{}={} cannot be combined with {asked}: Tessera asks for the shards itself; leave it out",
             shard.option, shard.text
         ));
     }
@@ -91,7 +91,9 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
     };
     if entries.iter().all(|entry| entry.count == 0) {
         let (option, text) = (first.option, &first.text);
-        return Err(format!("{option}={text} does not go with {asked}: it asks for no GPU; leave it out"));
+        return Err(format!(
+            "{option}={text} cannot be combined with {asked}: it asks for no GPU; leave it out"
+        ));
     }
     let per_node = || {
         let sum = entries.iter().filter(|e| e.per_node).fold(0, |n: u64, e| n.saturating_add(e.count));
@@ -105,7 +107,7 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
                 Ok(Request { gpus: Some(gpus), bandwidth, ..request })
             }
             None => Err(format!(
-                "{}={} does not go with {asked}: count GPUs per node, by --gpus-per-node, or leave it out",
+                "{}={} cannot be combined with {asked}: count GPUs per node, by --gpus-per-node, or leave it out",
                 first.option, first.text
             )),
         },
@@ -113,7 +115,7 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
         Isolation::Auto | Isolation::Whole => {
             if request.instances > 1 {
                 return Err(format!(
-                    "{}={} does not go with --gpu-instances={}: use one of them",
+                    "{}={} cannot be combined with --gpu-instances={}: use one of them",
                     first.option, first.text, request.instances
                 ));
             }
@@ -129,7 +131,7 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
                 String::new()
             };
             Err(format!(
-                "{}={} does not go with {asked}: it asks for whole GPUs; leave it out,{several} or use --gpu-isolation=whole",
+                "{}={} cannot be combined with {asked}: it asks for whole GPUs; leave it out,{several} or use --gpu-isolation=whole",
                 first.option, first.text
             ))
         }
@@ -167,7 +169,7 @@ fn exclusively(request: Request) -> Result<Request, String> {
         Isolation::Auto if request.instances <= 1 => Ok(Request { isolation: Isolation::Whole, ..request }),
         Isolation::Whole | Isolation::None => Ok(request),
         _ => Err(format!(
-            "--exclusive, or a partition of whole nodes (OverSubscribe=EXCLUSIVE), does not go with {}: such a job gets every \
+            "--exclusive, or a partition of whole nodes (OverSubscribe=EXCLUSIVE), cannot be combined with {}: such a job gets every \
              GPU of its nodes as a whole; leave --exclusive out, take another partition, or use --gpu-isolation=whole",
             in_options(&request)
         )),

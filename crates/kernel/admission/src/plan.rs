@@ -40,16 +40,18 @@ pub fn judge(
     };
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
     if request.is_some() && plan.is_none() && asks.is_some() && !pending {
-        return Err("what a job asks stands there while it is pending, this one has started"
+        return Err("the job has started, so its AdminComment cannot be changed to a request"
             .to_owned()
             .into());
     }
     if (plan.is_some() || asks.is_some()) && !was.is_ours() {
-        return Err("its AdminComment is somebody else's: clear that first".to_owned().into());
+        return Err("its AdminComment has a text that Tessera did not write: clear it first"
+            .to_owned()
+            .into());
     }
     let request = request.filter(|r| matches!(r.isolation, Isolation::Mig(_)));
     let (Some(request), Some(config)) = (request, config) else {
-        let none = || Err("a plan for a job that has no MIG instance of ours".to_owned().into());
+        let none = || Err("a plan for a job that has no MIG instance of Tessera's".to_owned().into());
         return plan.map_or(Ok(None), |_| none());
     };
     let wanted = match plan {
@@ -152,7 +154,7 @@ mod tests {
         assert!(judge(plan, got, false).unwrap_err().text.contains("has started"));
         assert_eq!((judge(asks, plan, true), judge(plan, got, true)), (Ok(Some(5)), Ok(Some(10))));
         for comment in [plan, asks] {
-            assert!(judge(comment, "benchmark of June", true).unwrap_err().text.contains("somebody else's"));
+            assert!(judge(comment, "benchmark of June", true).unwrap_err().text.contains("did not write"));
         }
         assert_eq!(judge("", "benchmark of June", true), Ok(Some(5)));
     }
@@ -204,7 +206,7 @@ mod tests {
         );
         assert_eq!(
             why("v1 iso=whole", true, plan, &site),
-            "a plan for a job that has no MIG instance of ours"
+            "a plan for a job that has no MIG instance of Tessera's"
         );
         let seven = "tessera: plan v1 size=7g.40gb until=200";
         assert_eq!(

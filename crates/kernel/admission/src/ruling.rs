@@ -40,7 +40,7 @@ pub fn judge(job: &Submission, config: Option<&SiteConfig>) -> Ruling {
     match (&ruling, &job.gpu_bind) {
         (Ruling::Accepted { request, add: Some(("shard", _)), .. }, Some(bind)) => {
             let why = format!(
-                "--gpu-bind={bind} does not go with {}: it binds tasks to whole GPUs, and tasks get their instances or share \
+                "--gpu-bind={bind} cannot be combined with {}: it binds tasks to whole GPUs, and tasks get their instances or share \
                  without it; leave it out",
                 in_options(request)
             );
@@ -95,7 +95,7 @@ pub(crate) fn accept(job: &Submission, request: Request, config: &SiteConfig) ->
     let tries = kinds
         .into_iter()
         .map(|kind| admit(job, Request { isolation: kind.clone(), ..request.clone() }, config));
-    let none = format!("{}: none of what auto stands for is allowed here", in_options(&request));
+    let none = format!("{}: no kind that auto may choose is allowed here", in_options(&request));
     let mut why_not = Refusal::limit(none);
     for outcome in tries {
         match outcome {

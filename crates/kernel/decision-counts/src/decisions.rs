@@ -75,7 +75,7 @@ impl Placing {
     pub fn off(self) -> Option<&'static str> {
         match self {
             Self::On => None,
-            Self::NoFile => Some("there is no tessera.toml beside slurm.conf on slurmctld's machine"),
+            Self::NoFile => Some("slurmctld's machine has no tessera.toml in the directory of slurm.conf"),
             Self::BadFile => Some(
                 "tessera.toml has errors and no good version is known: correct it, then `scontrol reconfigure`",
             ),

@@ -27,7 +27,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
     let Some(isolation) = typed.or(one_instance).or_else(|| by_other_options(&given)) else {
         let alone = if given.instances.is_some() { Opt::Instances } else { Opt::Sms };
         return Err(vec![format!(
-            "{}: needs {} or {} beside it",
+            "{}: also needs {} or {}",
             name(alone),
             name(Opt::Isolation),
             name(Opt::Mem)
@@ -80,7 +80,7 @@ fn by_other_options(given: &OptionValues) -> Option<Isolation> {
 
 fn contradictions(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) -> String) -> Vec<String> {
     let refused = |(_, opt, why): (bool, Opt, &str)| {
-        format!("{} does not go with {}={isolation}: {why}", name(opt), name(Opt::Isolation))
+        format!("{} cannot be combined with {}={isolation}: {why}", name(opt), name(Opt::Isolation))
     };
     let against = match isolation {
         Isolation::None => against_slurm(given).to_vec(),
@@ -94,7 +94,7 @@ fn contradictions(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt
     if waits(given) && given.bandwidth == Some(Bandwidth::Insensitive) {
         let (wait, bandwidth) = (name(Opt::Wait), name(Opt::Bandwidth));
         out.push(format!(
-            "{wait} does not go with {bandwidth}=insensitive: such a job gains nothing by waiting"
+            "{wait} cannot be combined with {bandwidth}=insensitive: such a job gains nothing by waiting"
         ));
     }
     out
@@ -187,13 +187,15 @@ fn auto_power(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) ->
     };
     if !alone {
         return Some(format!(
-            "{auto} does not go with {of}={isolation}: it chooses a cap for a job that has its GPUs alone; take whole, an instance \
+            "{auto} cannot be combined with {of}={isolation}: it chooses a cap for a job that has its GPUs alone; take whole, an instance \
              of the whole GPU such as mig:7g.40gb, or watts"
         ));
     }
     let profile = name(Opt::App);
     given.app.is_none().then(|| {
-        format!("{auto}: needs {profile} beside it: the cap follows from the counters of the application that it names")
+        format!(
+            "{auto}: also needs {profile}: the cap follows from the counters of the application that it names"
+        )
     })
 }
 
@@ -250,7 +252,7 @@ fn no_such_part(part: &str, given: &OptionValues, name: &dyn Fn(Opt) -> String) 
     };
     let Some(mem) = given.mem else {
         return Some(format!(
-            "{}: needs {} beside it: the jobs in one GPU instance share its memory, and what they state must fit",
+            "{}: also needs {}: the jobs in one GPU instance share its memory, and what they state must fit",
             isolation(),
             name(Opt::Mem)
         ));

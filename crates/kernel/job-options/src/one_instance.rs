@@ -35,7 +35,7 @@ pub(super) fn contradictions(
     let refused = |opt: Opt| {
         if let Some(why) = other {
             return Some(format!(
-                "{} does not go with {}={isolation}: {why}",
+                "{} cannot be combined with {}={isolation}: {why}",
                 name(opt),
                 name(Opt::Isolation)
             ));
@@ -43,7 +43,7 @@ pub(super) fn contradictions(
         given.instances.filter(|n| *n > 1 || given.per_task).map(|n| {
             let (instances, each) = (name(Opt::Instances), if given.per_task { "/task" } else { "" });
             format!(
-                "{} does not go with {instances}={n}{each}: it is about one instance; take an array of jobs",
+                "{} cannot be combined with {instances}={n}{each}: it is about one instance; take an array of jobs",
                 name(opt)
             )
         })
@@ -99,7 +99,7 @@ fn not_listed(isolation: &Isolation, request: &Request, name: &dyn Fn(Opt) -> St
     if of_that_name.is_variant() {
         let moldable = if request.times.is_empty() { Opt::App } else { Opt::Times };
         return Some(format!(
-            "{isolation} does not go with {}: a planner chooses among profiles without extra engines; leave one of them \
+            "{isolation} cannot be combined with {}: a planner chooses among profiles without extra engines; leave one of them \
              out",
             name(moldable)
         ));
@@ -129,7 +129,7 @@ fn too_large(request: &Request, name: &dyn Fn(Opt) -> String) -> Option<String> 
             display_gb(mem),
             display_gb(largest)
         ),
-        None => format!("{}: no {sizes} has so much of its GPU", name(Opt::Sms)),
+        None => format!("{}: no {sizes} has that part of its GPU", name(Opt::Sms)),
     })
 }
 

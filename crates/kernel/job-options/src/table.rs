@@ -59,8 +59,8 @@ impl Spec {
             name: "gpu-mem",
             env: "TESSERA_GPU_MEM",
             arginfo: "size",
-            usage: "[tessera] GPU memory that the job needs, such as 10G: it gets the smallest piece of a GPU that has so much \
-                    (of each MIG instance; of an mps share on each node; of each process for gpu-tasks)",
+            usage: "[tessera] GPU memory that the job needs, such as 10G: it gets the smallest piece of a GPU with that much \
+                    memory (counted per MIG instance; per node for an mps share; per process for gpu-tasks)",
         },
         Spec {
             opt: Opt::Instances,

@@ -275,7 +275,7 @@ fn slurm_overrides_the_other_options_of_the_places_before_its_own() {
         overridden(&[(Isolation, "slurm")], &[], &mem),
         overridden(&[], &env_slurm, &mem),
     ] {
-        assert!(both.starts_with("--gpu-mem does not go with --gpu-isolation=slurm"), "{both}");
+        assert!(both.starts_with("--gpu-mem cannot be combined with --gpu-isolation=slurm"), "{both}");
     }
 }
 

@@ -40,14 +40,14 @@ pub(crate) fn never(
     }
     let needs_size = request.isolation == Isolation::Mps || request.compute_name().is_some();
     if needs_size && decision.report.kinds.iter().any(|k| k.outcome == Err(Some(Unsuitable::NoMemoryNamed))) {
-        let nearest = Some("ask --gpu-mem=SIZE with it".to_owned());
+        let nearest = Some("use --gpu-mem=SIZE with it".to_owned());
         let what = if request.isolation == Isolation::Mps { "share" } else { "compute instance" };
         return Never { reason: format!("a {what} needs a memory size"), nearest, gives_mib: 0 };
     }
     if decision.report.kinds.iter().any(|k| k.outcome == Err(Some(Unsuitable::NoPool)))
         && matches!(request.isolation, Isolation::Tasks { .. })
     {
-        let nearest = Some("ask --gpu-isolation=mps with --gpu-mem=SIZE for a share".to_owned());
+        let nearest = Some("use --gpu-isolation=mps with --gpu-mem=SIZE for a share".to_owned());
         return Never {
             reason: "this site has no pool of GPU tasks ([tasks] in tessera.toml)".to_owned(),
             nearest,
@@ -55,7 +55,7 @@ pub(crate) fn never(
         };
     }
     if request.isolation == Isolation::Mps && request.instances > 1 {
-        let nearest = Some("ask --gpu-isolation=mig for several".to_owned());
+        let nearest = Some("use --gpu-isolation=mig for several".to_owned());
         return Never {
             reason: "a job has one share per node, not several instances".to_owned(),
             nearest,
@@ -97,7 +97,7 @@ fn fewer(request: &Request, try_one: &impl Fn(&Request) -> Decision) -> Option<N
     let verb = if fits == 1 { "does" } else { "do" };
     Some(Never {
         reason: format!("{asked} {what} do not fit on {place}, {fits} {verb}"),
-        nearest: Some(format!("ask {option}={fits} or less")),
+        nearest: Some(format!("use {option}={fits} or less")),
         gives_mib: 0,
     })
 }
@@ -136,13 +136,13 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
         Constraint::TooFewSms { need, has } => {
             let reason =
                 format!("no profile of {} that fits has {need} SMs, the largest has {has}", model.key);
-            (reason, Some("ask fewer --gpu-sms".to_owned()))
+            (reason, Some("use a smaller --gpu-sms".to_owned()))
         }
         Constraint::TooFewSeats { need, has } => {
             let (tasks, seats) = (counted(request.seats, "Slurm task"), counted(has, "seat"));
             let reason =
                 format!("{tasks} per node, and {} has at most {seats} where {need} are needed", model.key);
-            (reason, Some("ask fewer tasks per node, or whole GPUs by --gpus-per-node".to_owned()))
+            (reason, Some("use fewer tasks per node, or whole GPUs with --gpus-per-node".to_owned()))
         }
         Constraint::NoMig => (without_mig(model), Some(NO_MIG_HINT.to_owned())),
         Constraint::MigOff => {
@@ -152,7 +152,7 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
             let largest = largest_instance(gpu);
             (
                 format!("the node's {} are always in MIG mode", model.key),
-                Some(format!("{largest}; ask --gpu-isolation=mig")),
+                Some(format!("{largest}; use --gpu-isolation=mig")),
             )
         }
         Constraint::KeptFor(purpose) => {
@@ -168,16 +168,16 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
 fn purpose_hint(purpose: Purpose) -> Option<String> {
     let ask = match purpose {
         Purpose::Any => return None,
-        Purpose::Whole => "ask --gpu-isolation=whole",
-        Purpose::Shares => "ask --gpu-isolation=mps with --gpu-mem=SIZE",
-        Purpose::Static => "ask --gpu-isolation=mig",
-        Purpose::Slurm => "ask by --gres alone, without Tessera's options",
+        Purpose::Whole => "use --gpu-isolation=whole",
+        Purpose::Shares => "use --gpu-isolation=mps with --gpu-mem=SIZE",
+        Purpose::Static => "use --gpu-isolation=mig",
+        Purpose::Slurm => "use --gres alone, without Tessera's options",
     };
     Some(ask.to_owned())
 }
 
 /// Suggestion for nodes on which no instance can be had.
-const NO_MIG_HINT: &str = "ask --gpu-isolation=mps or whole";
+const NO_MIG_HINT: &str = "use --gpu-isolation=mps or whole";
 
 fn without_mig(model: &Model) -> String {
     match model.mig {
@@ -208,17 +208,20 @@ fn too_little_memory(gpu: &Gpu, request: &Request, need: u64, has: u64) -> (Stri
     if let Isolation::Mig(Some(name)) = &request.isolation {
         let larger = model.profiles.iter().find(|p| !p.is_variant() && p.memory_mib >= need);
         let nearest = larger.map_or_else(
-            || format!("ask --gpu-mem={} or less", size_option(has)),
-            |p| format!("{} has {}; ask --gpu-isolation=mig:{}", p.name, display_gb(p.memory_mib), p.name),
+            || format!("use --gpu-mem={} or less", size_option(has)),
+            |p| format!("{} has {}; use --gpu-isolation=mig:{}", p.name, display_gb(p.memory_mib), p.name),
         );
-        return (format!("{name} holds {}, {} asked", display_gb(has), display_gb(need)), Some(nearest));
+        return (
+            format!("{name} has {}, but {} is asked for", display_gb(has), display_gb(need)),
+            Some(nearest),
+        );
     }
     let what = match (&gpu.policy, &request.isolation) {
         (MigPolicy::Off, _) => format!("{} has {} for jobs", model.key, display_gb(model.usable_mib())),
         (_, Isolation::Whole) => format!("{} has {} for jobs", model.key, display_gb(has)),
         _ => largest_instance(gpu),
     };
-    (what, Some(format!("ask --gpu-mem={} or less", size_option(has))))
+    (what, Some(format!("use --gpu-mem={} or less", size_option(has))))
 }
 
 /// The largest whole number of decimal gigabytes (below one, megabytes) within `mib`, as a user would type it.

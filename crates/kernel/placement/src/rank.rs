@@ -182,14 +182,14 @@ impl NodeCost {
             (self.slower.cmp(&other.slower), format!("{}, {} on {name}", self.slower, other.slower)),
             (
                 self.oversubscribed.cmp(&other.oversubscribed),
-                format!("threads to spare; all are promised on {name}"),
+                format!("has GPU threads left; on {name} all are promised"),
             ),
             (self.parts.cmp(&other.parts), format!("takes a smaller part of a GPU than on {name}")),
             (self.busy.cmp(&other.busy), format!("fewer GPUs are busy than on {name}")),
             (self.opens_node.cmp(&other.opens_node), format!("{fills}keeps {name} whole")),
             (
                 self.expected.cmp(&other.expected),
-                format!("{fills}by what is asked for here, less stays unused than on {name}"),
+                format!("{fills}less of what the job gets stays unused than on {name}"),
             ),
             (self.opened.cmp(&other.opened), format!("{fills}keeps a GPU of {name} whole")),
             (self.lost.cmp(&other.lost), format!("leaves more room for other instances than on {name}")),

@@ -56,7 +56,7 @@ impl KeptFile {
         let meta = file.metadata()?;
         let own = [rustix::process::geteuid().as_raw(), dir.uid()].contains(&meta.uid());
         if !(meta.is_file() && own && meta.mode() & 0o022 == 0) {
-            return Err(io::Error::new(ErrorKind::PermissionDenied, "somebody else may have written it"));
+            return Err(io::Error::new(ErrorKind::PermissionDenied, "another user may have written it"));
         }
         let mut bytes = Vec::new();
         file.take(most + 1).read_to_end(&mut bytes)?;
@@ -102,7 +102,7 @@ impl KeptFile {
         }
         Err(io::Error::new(
             ErrorKind::PermissionDenied,
-            format!("{}: anybody may write there", self.dir.display()),
+            format!("{}: any user may write there", self.dir.display()),
         ))
     }
 

@@ -74,9 +74,9 @@ fn times(text: &str, millis: fn(&str) -> Option<u64>) -> Result<Vec<SizeTime>, B
     for part in text.split(',') {
         let shown: String = part.chars().take(20).collect();
         let time = parse_time(part, millis)
-            .ok_or_else(|| BadTimes(format!("{shown:?} is no size with its time")))?;
+            .ok_or_else(|| BadTimes(format!("{shown:?} is not a size with a run time")))?;
         if times.iter().any(|t| t.slices == time.slices) {
-            return Err(BadTimes(format!("{}g is there twice", time.slices)));
+            return Err(BadTimes(format!("{}g is listed twice", time.slices)));
         }
         if times.len() == MAX_SIZES {
             return Err(BadTimes(format!("more than {MAX_SIZES} sizes")));
@@ -147,15 +147,15 @@ mod tests {
         let end = ": expected sizes with their run time, such as 1g:60s,2g:35s or 1g:20:00 (MM:SS); a time without a unit is \
                    minutes";
         for (text, why) in [
-            ("", "\"\" is no size with its time"),
-            ("1g", "\"1g\" is no size with its time"),
-            ("0g:1", "\"0g:1\" is no size with its time"),
-            ("1g:0", "\"1g:0\" is no size with its time"),
-            ("1g:-5", "\"1g:-5\" is no size with its time"),
-            ("1g:1e3", "\"1g:1e3\" is no size with its time"),
-            ("1g:1.2345", "\"1g:1.2345\" is no size with its time"),
-            ("1g:1:60", "\"1g:1:60\" is no size with its time"),
-            ("1g:5,1g:6", "1g is there twice"),
+            ("", "\"\" is not a size with a run time"),
+            ("1g", "\"1g\" is not a size with a run time"),
+            ("0g:1", "\"0g:1\" is not a size with a run time"),
+            ("1g:0", "\"1g:0\" is not a size with a run time"),
+            ("1g:-5", "\"1g:-5\" is not a size with a run time"),
+            ("1g:1e3", "\"1g:1e3\" is not a size with a run time"),
+            ("1g:1.2345", "\"1g:1.2345\" is not a size with a run time"),
+            ("1g:1:60", "\"1g:1:60\" is not a size with a run time"),
+            ("1g:5,1g:6", "1g is listed twice"),
         ] {
             assert_eq!(parse_times(text).unwrap_err().to_string(), format!("{why}{end}"), "{text}");
         }

@@ -46,7 +46,7 @@ fn bad_requests_name_the_part() {
     assert_eq!(error("v1 iso=whole wait=25"), "not GBPS:SECONDS in \"25\"");
     assert_eq!(error("v1 iso=whole pattern=edges:0-1*0"), "not an edge's weight in \"0-1*0\"");
     let twice = "v1 iso=whole pattern=edges:0-1,1-2,1-0*2";
-    assert_eq!(error(twice), "an edge that stands there twice in \"1-0*2\"");
+    assert_eq!(error(twice), "an edge that is listed twice in \"1-0*2\"");
     assert_eq!(error("v1 iso=whole counters=a:b:1"), "not counters in \"a:b:1\"");
     let many = ["a:b:1:2:3:4:5:6:7:8"; 9].join(",");
     let many = parse_request(&format!("v1 iso=whole counters={many}")).unwrap_err().to_string();

@@ -73,7 +73,7 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
             Detect::Unlinked => GpuOrder::Minors,
             Detect::Either => GpuOrder::DriversOrMinors,
         },
-        (false, true, _) => GpuOrder::IfDrivers(files, "AutoDetect sorts them anew"),
+        (false, true, _) => GpuOrder::IfDrivers(files, "AutoDetect sorts them again"),
         (false, false, 0 | 1) => GpuOrder::Files(files),
         (false, false, _) => GpuOrder::IfDrivers(files, "slurm.conf's Gres= orders the types of GPU"),
     })

@@ -125,7 +125,11 @@ fn instances(
             Ok((profile, start)) => {
                 let spec = MigSpec { gpu: GpuIndex(0), profile, start };
                 if alone.apply(JobId(job), Uid(0), &Grant::Mig(vec![spec])).is_err() {
-                    errors.push(item.span(), format!("{text} cannot be beside the others on one GPU"), None);
+                    errors.push(
+                        item.span(),
+                        format!("{text} does not fit on one GPU together with the others"),
+                        None,
+                    );
                     return None;
                 }
                 all.push((profile, start));

@@ -75,19 +75,19 @@ fn names_that_slurm_does_not_have() {
     let file = "[[limits]]\npartition = \"gpuu\"\naccount = \"phisics\"\n[[partitions]]\nname = \"gpux\"\n\
                 [[limits]]\npartition = \"nights\"\n[[limits]]\naccount = \"nobody-here\"";
     assert_snapshot!(slurm(file, &[]), @r#"
-    tessera.toml:2:14: Slurm has no partition gpuu: this limit holds nobody
+    tessera.toml:2:14: Slurm has no partition gpuu: this limit applies to no job
     partition = "gpuu"
                  ^~~~  hint: did you mean gpu?
-    tessera.toml:3:12: Slurm has no account phisics: this limit holds nobody
+    tessera.toml:3:12: Slurm has no account phisics: this limit applies to no job
     account = "phisics"
                ^~~~~~~  hint: did you mean physics?
-    tessera.toml:5:9: Slurm has no partition gpux: these settings hold for nobody
+    tessera.toml:5:9: Slurm has no partition gpux: these settings apply to no job
     name = "gpux"
             ^~~~  hint: did you mean gpu?
-    tessera.toml:7:14: Slurm has no partition nights: this limit holds nobody
+    tessera.toml:7:14: Slurm has no partition nights: this limit applies to no job
     partition = "nights"
                  ^~~~~~  hint: use a partition of slurm.conf
-    tessera.toml:9:12: Slurm has no account nobody-here: this limit holds nobody
+    tessera.toml:9:12: Slurm has no account nobody-here: this limit applies to no job
     account = "nobody-here"
                ^~~~~~~~~~~  hint: `sacctmgr show account` lists the accounts
     "#);

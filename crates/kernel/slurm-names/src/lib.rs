@@ -33,8 +33,8 @@ pub struct SlurmNames {
 pub fn unknown_to_slurm(file_name: &str, text: &str, slurm: &SlurmNames) -> Vec<ConfigError> {
     walk(file_name, text, |root| {
         for limit in root.tables("limits") {
-            partition(&limit, "partition", slurm, "this limit holds nobody");
-            account(&limit, slurm, "this limit holds nobody");
+            partition(&limit, "partition", slurm, "this limit applies to no job");
+            account(&limit, slurm, "this limit applies to no job");
             other(&limit, "qos", &slurm.qos, "Slurm has no QOS");
             other(&limit, "user", &slurm.users, "this machine knows no user");
         }
@@ -43,7 +43,7 @@ pub fn unknown_to_slurm(file_name: &str, text: &str, slurm: &SlurmNames) -> Vec<
             account(&rule, slurm, "this rule is for no job");
         }
         for own in root.tables("partitions") {
-            partition(&own, "name", slurm, "these settings hold for nobody");
+            partition(&own, "name", slurm, "these settings apply to no job");
         }
         root.tables("nodes").iter().for_each(|set| types(set, slurm));
     })
@@ -81,7 +81,7 @@ fn other(table: &TableReader<'_, '_>, key: &'static str, known: &Option<Vec<Stri
     let Some(At { value, span }) = table.string(key).filter(|at| !is_known(&at.value)) else { return };
     let meant =
         nearest(&value, known.iter().map(String::as_str)).map(|meant| format!("did you mean {meant}?"));
-    table.errors.push(span, format!("{lacks} {value}: this limit holds nobody"), meant);
+    table.errors.push(span, format!("{lacks} {value}: this limit applies to no job"), meant);
 }
 
 fn account(table: &TableReader<'_, '_>, slurm: &SlurmNames, outcome: &str) {

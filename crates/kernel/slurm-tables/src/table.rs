@@ -117,7 +117,7 @@ impl Tables {
             let row: Result<BTreeMap<Version, Cell>, BadRow> =
                 words.map(|word| entry(word).map_err(bad)).collect();
             if table.rows.insert(name.to_owned(), row?).is_some() {
-                return Err(bad(format!("{name} is there twice")));
+                return Err(bad(format!("{name} is listed twice")));
             }
         }
         if table.releases.is_empty() {

@@ -19,8 +19,8 @@ pub enum LibraryError {
     },
     /// Another user's code would run in users' programs.
     #[error(
-        "{path}: others than root can change it, so it is not preloaded to anybody's programs: give it to root, and take \
-         the right to write from group and others"
+        "{path}: users other than root can change it, so no program preloads it: run chown root and chmod go-w \
+         on it"
     )]
     Unsafe { path: PathBuf },
 }

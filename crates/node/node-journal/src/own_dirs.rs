@@ -24,7 +24,7 @@ pub enum StateError {
     },
     /// Belongs to another user, or others may write to it.
     #[error(
-        "{path}: belongs to uid {uid} with mode {mode:04o}: it must belong to uid {want} and be writable by nobody else"
+        "{path}: belongs to uid {uid} with mode {mode:04o}: it must belong to uid {want} and no other user may write to it"
     )]
     Unsafe {
         path: PathBuf,

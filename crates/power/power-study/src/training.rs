@@ -31,7 +31,7 @@ pub enum FitError {
     },
     /// Ours with F2 and F4 for a source without, or the basis `dcgm` for another source.
     #[error(
-        "basis {basis} does not go with counters from {found}: dcgm is for dcgm and gpm, the others are for ncu"
+        "basis {basis} cannot be combined with counters from {found}: dcgm is for dcgm and gpm, the others are for ncu"
     )]
     OtherBasis {
         /// The basis asked for.

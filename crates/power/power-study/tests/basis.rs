@@ -112,7 +112,7 @@ fn sources_are_never_mixed() {
     let refused = |csv: &str, basis| data.fit_from(csv, Some(basis)).unwrap_err().to_string();
     let want = |basis: &str, found: &str| {
         format!(
-            "basis {basis} does not go with counters from {found}: dcgm is for dcgm and gpm, the others are for ncu"
+            "basis {basis} cannot be combined with counters from {found}: dcgm is for dcgm and gpm, the others are for ncu"
         )
     };
     assert_eq!(refused(&ncu, Basis::Dcgm), want("dcgm", "ncu"));

@@ -121,7 +121,7 @@ fn changes_by_hand_are_refused_by_name() {
         let row = f["solo"][3].clone();
         rows(f, "solo").push(row);
     };
-    assert_eq!(refused(twice), "solo: 3c at 210 W is there twice");
+    assert_eq!(refused(twice), "solo: 3c at 210 W is listed twice");
     assert_eq!(
         refused(|f| drop(f["corun"][0]["d"].as_array_mut().unwrap().pop())),
         "corun: 3c beside 4c at 150 W has 2 coefficients, expected 3"

@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(refused("[150, 250]", "[250, 150]"), "caps_w is not ascending: [250, 150]");
         assert_eq!(refused("0.05", "-0.05"), "over95: over is below 0");
         assert_eq!(refused("0, 0.8]", "0.8]"), "solo: 7g at 150 W has 5 coefficients, expected 6");
-        assert_eq!(refused("\"cap_w\": 250", "\"cap_w\": 150"), "solo: 7g at 150 W is there twice");
+        assert_eq!(refused("\"cap_w\": 250", "\"cap_w\": 150"), "solo: 7g at 150 W is listed twice");
         assert_eq!(refused("\"7g\"", "\"7x\"").split(':').next(), Some("`7x` is not a part"));
         assert_eq!(refused("\"max\": [99", "\"max\": [0"), "range: min is above max");
     }

@@ -32,7 +32,7 @@ pub fn table<K: Ord + Clone, R: AsRef<[f64]>>(
             return wrong(format!("has {} coefficients, expected {terms}", row.as_ref().len()));
         }
         if cells.entry(key.clone()).or_default().insert(watts, row).is_some() {
-            return wrong("is there twice".to_owned());
+            return wrong("is listed twice".to_owned());
         }
     }
     let row = |(key, mut of_caps): (K, BTreeMap<u32, R>)| {

@@ -66,7 +66,7 @@ impl DriverLook<'_> {
         // It does not say which GPU it is: the one that had this number, as long as all others have theirs.
         let had = self.known.gpus.iter().find(|known| number.is_some_and(|n| known.number == Some(n.0)));
         let Some(known) = had.filter(|_| !self.is_shifted()) else {
-            return Err(Failure::of(&error).hint("which GPU that is cannot be told, so nothing was judged"));
+            return Err(Failure::of(&error).hint("cannot tell which GPU that is, so nothing was judged"));
         };
         let reading = (error.code() != Some(Code::GPU_IS_LOST)).then(|| unchanged(known));
         Ok(Seen { uuid: known.uuid.clone(), bus_id: String::new(), number, reading })

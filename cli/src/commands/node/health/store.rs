@@ -12,7 +12,7 @@ use crate::outcome::Failure;
 /// Files in the journal's directory.
 const KEPT: KeptAs = KeptAs {
     file: "health.json",
-    busy: "another look at the GPUs does not end: the driver may hang",
+    busy: "another check of the GPUs is still running: the driver may hang",
     denied: "run it as root",
 };
 

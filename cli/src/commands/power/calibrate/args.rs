@@ -19,7 +19,7 @@ use crate::options;
 /// A command may measure its own seconds, without its start-up, and write them to the file that TESSERA_SECONDS names.
 ///
 /// The jobs belong to the user who runs this command, on a node that they share with no other user. The node must see DIR, and
-/// nobody else may write to it. DIR keeps what was measured: after an interruption the same command goes on. At the end it has
+/// no other user may write to it. DIR keeps what was measured: after an interruption the same command goes on. At the end it has
 /// counters.csv, runs.csv and the model, as `power_model` in tessera.toml takes it. Options after -- go to sbatch.
 #[derive(Args)]
 #[command(after_long_help = "\

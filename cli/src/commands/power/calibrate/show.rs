@@ -23,7 +23,7 @@ pub(super) fn plan(campaign: &Campaign, measured: &[bool]) -> String {
     let n_gpus = f64::from(u32::try_from(gpus.len()).unwrap_or(u32::MAX)).max(1.0);
     let mut text = format!(
         "{} applications on {}, {} under {} W, on GPU {}\n\
-         {} alone on a whole GPU, {} alone on a part, {} beside another\n",
+         {} alone on a whole GPU, {} alone on a part, {} next to another\n",
         campaign.apps.len(),
         campaign.node,
         campaign.gpu.key,

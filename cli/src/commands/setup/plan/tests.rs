@@ -254,7 +254,7 @@ fn another_prefix_replaces_the_line_that_setup_wrote() {
     files.slurm[0].text = files.slurm[0].text.clone().map(|text| text.replace("shard:80 ", "shard:81 "));
     let plan = planned(&files, "24.11.5");
     let why = marks::apply(files.slurm[0].text.as_deref(), &plan.changes[0].edits).unwrap_err();
-    assert!(why.1.contains("somebody has changed"), "{why:?}");
+    assert!(why.1.contains("was edited by hand"), "{why:?}");
 }
 
 #[test]

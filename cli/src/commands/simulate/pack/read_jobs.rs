@@ -95,7 +95,7 @@ fn request(ask: &str, config: &SiteConfig) -> Result<(Request, bool), String> {
     })?;
     if let Some(option) = asked.request.of_nodes() {
         return Err(format!(
-            "\"ask\": streams do not know {option}: any node may run any job, beside others"
+            "\"ask\": streams do not know {option}: any node may run any job, next to others"
         ));
     }
     let typed = asked

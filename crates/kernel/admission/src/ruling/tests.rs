@@ -73,7 +73,7 @@ fn a_job_that_asks_for_no_gpu_gets_none_instead_of_a_part() {
     for request in ["v1 iso=auto mem=4769", "v1 iso=mig:1g.5gb typed=1", "v1 iso=whole typed=1"] {
         let why = refusal(request, Some("gres:gpu:0"), "");
         assert!(
-            why.starts_with("--gres=gpu:0 does not go with ") && why.contains("asks for no GPU"),
+            why.starts_with("--gres=gpu:0 cannot be combined with ") && why.contains("asks for no GPU"),
             "{why}"
         );
     }
@@ -448,10 +448,10 @@ fn shards_that_no_gpu_gives_are_refused_with_the_reason() {
     assert_eq!(
         said(whole, 10, &["n1"]).unwrap(),
         "--gres=shard:10 asks for a share, and no GPU that this job may use could ever give it: the node's a100-40gb are for \
-         whole jobs only (gpu_use); ask --gpu-isolation=whole"
+         whole jobs only (gpu_use); use --gpu-isolation=whole"
     );
     let cut = "static = { \"0\" = [\"1g.5gb@0\"], \"1\" = [\"2g.10gb@0\"] }\n";
-    assert!(said(cut, 20, &["n1"]).unwrap().contains("ask --gpu-mem="));
+    assert!(said(cut, 20, &["n1"]).unwrap().contains("use --gpu-mem="));
     let aside =
         "[[nodes]]\nnames = \"n2\"\ngpu = \"a100-40gb\"\ncount = 2\ngpu_use = { \"0-1\" = \"whole\" }\n";
     assert!(said(&format!("{whole}{aside}"), 10, &["n1", "n2"]).is_some(), "both are Tessera's");

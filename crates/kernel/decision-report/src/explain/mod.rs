@@ -172,7 +172,7 @@ impl Report {
             _ if self.named => "as named".to_owned(),
             _ if !self.times.is_empty() => {
                 let sizes: Vec<String> = self.times.iter().map(|t| format!("{}g", t.slices)).collect();
-                format!("least time x slices of {}", sizes.join(", "))
+                format!("fewest slice-seconds of {}", sizes.join(", "))
             }
             Some(mem) => format!("smallest instance with {}", display_gb(mem).replace(".0 ", " ")),
             None => "smallest instance".to_owned(),
@@ -252,7 +252,7 @@ impl Report {
             }
         }
         let on: Vec<String> = fit.iter().map(|(gpu, most)| format!("{most} on GPU {}", gpu.0)).collect();
-        (!on.is_empty()).then(|| format!("such instances to be had: {}", on.join(", ")))
+        (!on.is_empty()).then(|| format!("such instances available: {}", on.join(", ")))
     }
 
     fn why_not(&self) -> String {

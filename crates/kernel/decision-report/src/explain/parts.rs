@@ -196,12 +196,12 @@ impl fmt::Display for Constraint {
             Self::MemoryPromised { need, left } => {
                 write!(f, "{} left, {} asked", display_gb(*left), display_gb(*need))
             }
-            Self::NoComputeSlices(n) => write!(f, "no {n} free compute slices beside each other"),
+            Self::NoComputeSlices(n) => write!(f, "no {n} adjacent free compute slices"),
             Self::NoSharedMemory => {
                 f.write_str("no compute instances on this site (shared_memory = \"never\")")
             }
-            Self::ProfileLimit => f.write_str("no more of this profile beside the others"),
-            Self::FitsOnly(n) => write!(f, "only {n} to be had"),
+            Self::ProfileLimit => f.write_str("no room for one more instance of this profile"),
+            Self::FitsOnly(n) => write!(f, "only {n} available"),
             Self::VariantNotNamed => f.write_str("special engines, only for those who name it"),
         }
     }

@@ -9,7 +9,7 @@ use topology::Selection;
 pub(super) fn why(score: &SetScore, exact: bool) -> String {
     let SetScore { free, policy, preserved_bw, .. } = score;
     let best = if exact { "the" } else { "about the" };
-    let left = || format!("leaves {} GB/s of links, {best} most", number(*preserved_bw));
+    let left = || format!("leaves {} GB/s of links to other jobs, {best} most", number(*preserved_bw));
     let aim = match policy {
         _ if alike(score) => "as good as any".to_owned(),
         Selection::Baseline => "the lowest numbers".to_owned(),

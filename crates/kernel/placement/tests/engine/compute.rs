@@ -110,7 +110,7 @@ fn a_site_counts_it_by_the_memory_that_it_states() {
         admits_ever(&node, &ask(0, isolation, mem).request, &Policy::default()).map_err(|n| n.to_string())
     };
     assert_eq!(admitted("mig-shared:4c.7g.40gb", "10G"), Ok(Admission::Shards(10)));
-    let no_mem = "a compute instance needs a memory size; ask --gpu-mem=SIZE with it";
+    let no_mem = "a compute instance needs a memory size; use --gpu-mem=SIZE with it";
     assert_eq!(admitted("mig-shared:4c.7g.40gb", ""), Err(no_mem.to_owned()));
     assert!(
         admitted("mig-shared:4c.7g.80gb", "10G")

@@ -36,7 +36,7 @@ fn without_a_plan_the_size_with_the_least_work() {
     let decision = run(&mut n, &with_times(1, "mig", "", "1g:60,2g:25,7g:10", ""), &policy);
     assert_eq!(spec(&decision).0, "2g.10gb", "the site's default memory is not for sizes the user lists");
     assert!(
-        decision.reason().starts_with("least time x slices of 1g, 2g, 7g; 28 of 108 SMs"),
+        decision.reason().starts_with("fewest slice-seconds of 1g, 2g, 7g; 28 of 108 SMs"),
         "{}",
         decision.reason()
     );

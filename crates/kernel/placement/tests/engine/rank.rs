@@ -266,7 +266,7 @@ fn the_advantage_is_a_sentence_with_numbers() {
     let expected = |expected| NodeCost { expected, ..none };
     assert_eq!(
         says(expected(-1), none),
-        "fills a GPU that is in use already; by what is asked for here, less stays unused than on n1"
+        "fills a GPU that is in use already; less of what the job gets stays unused than on n1"
     );
     let opens = |opened, opens_node| NodeCost { opened, opens_node, ..none };
     assert_eq!(says(none, opens(1, true)), "fills a GPU that is in use already; keeps n1 whole");

@@ -202,13 +202,13 @@ fn what_can_never_be_had_is_refused_with_what_could() {
     };
     assert_eq!(
         never(5, "", &pool()),
-        "5 Slurm tasks per node, and v100-16gb has at most 4 seats where 5 are needed; ask fewer tasks per node, or whole \
-         GPUs by --gpus-per-node"
+        "5 Slurm tasks per node, and v100-16gb has at most 4 seats where 5 are needed; use fewer tasks per node, or whole \
+         GPUs with --gpus-per-node"
     );
-    assert_eq!(never(1, "40G", &pool()), "v100-16gb has 16.4 GB for jobs; ask --gpu-mem=15G or less");
+    assert_eq!(never(1, "40G", &pool()), "v100-16gb has 16.4 GB for jobs; use --gpu-mem=15G or less");
     assert_eq!(
         never(1, "", &Policy::default()),
-        "this site has no pool of GPU tasks ([tasks] in tessera.toml); ask --gpu-isolation=mps with --gpu-mem=SIZE for a share"
+        "this site has no pool of GPU tasks ([tasks] in tessera.toml); use --gpu-isolation=mps with --gpu-mem=SIZE for a share"
     );
     let n = node(&[A100; 2], MigPolicy::Dynamic);
     let mut request = tasks(1, 3, "").request;

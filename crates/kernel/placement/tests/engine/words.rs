@@ -57,12 +57,12 @@ fn one_line() {
     assert_snapshot!(why(&two), @"1g.5gb at slices 0 and 1 of GPU 0: as named; 14 of 108 SMs each");
     let mut three = ask(20, "whole", "");
     three.request.gpus = Some(3);
-    assert_snapshot!(why(&three), @"nothing fits: GPU 3: only 1 to be had; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; GPU 1: taken by job 13");
+    assert_snapshot!(why(&three), @"nothing fits: GPU 3: only 1 available; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; GPU 1: taken by job 13");
     let mut many = ask(20, "mig:3g.20gb", "");
     many.request.instances = 4;
-    assert_snapshot!(why(&many), @"nothing fits: such instances to be had: 1 on GPU 0, 2 on GPU 3; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
+    assert_snapshot!(why(&many), @"nothing fits: such instances available: 1 on GPU 0, 2 on GPU 3; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
     many.spread = Spread::OneGpu;
-    assert_snapshot!(why(&many), @"nothing fits: GPU 0: only 1 to be had; GPU 3: only 2 to be had; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
+    assert_snapshot!(why(&many), @"nothing fits: GPU 0: only 1 available; GPU 3: only 2 available; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
     assert_snapshot!(why(&ask(20, "slurm", "")), @"nothing was asked for");
     let other = Ask { uid: Uid(1), ..ask(20, "mps", "3G") };
     assert_snapshot!(why(&other), @"a share of 3.0 GB and 59 % of the SMs of 1g.5gb at slice 6 of GPU 0: the first share there");
@@ -125,13 +125,13 @@ fn sets_of_whole_gpus() {
     let same = |_: &mut Request| ();
     let insensitive = |r: &mut Request| r.bandwidth = Some(Bandwidth::Insensitive);
     let by = |policy| move |r: &mut Request| r.policy = Some(policy);
-    assert_snapshot!(why(&n, 1, &same), @"GPU 0: leaves 450 GB/s of links, the most of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 1, &same), @"GPU 0: leaves 450 GB/s of links to other jobs, the most of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 2, &same), @"GPUs 0, 3: ring at 50 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 3, &same), @"GPUs 0, 2, 3: ring at 43 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 4, &same), @"GPUs 0, 1, 2, 3: ring at 52 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 8, &same), @"GPUs 0, 3, 2, 1, 5, 6, 7, 4: ring at 86 GB/s (bottleneck), the only free GPUs");
     assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::Tree)), @"GPUs 0, 3, 2, 1: tree at 52 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
-    assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::None)), @"GPUs 0, 1, 2, 3: leaves 225 GB/s of links, the most of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::None)), @"GPUs 0, 1, 2, 3: leaves 225 GB/s of links to other jobs, the most of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 4, &by(Selection::Greedy)), @"GPUs 0, 1, 2, 3: ring at 52 GB/s (bottleneck), the most AggBW of 8 free GPUs (greedy)");
     assert_snapshot!(why(&n, 3, &by(Selection::TopoAware)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), on the fewest sockets of 8 free GPUs (topo-aware)");
     assert_snapshot!(why(&n, 3, &by(Selection::Baseline)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), the lowest numbers of 8 free GPUs (baseline)");
@@ -142,9 +142,9 @@ fn sets_of_whole_gpus() {
         n.gpus[gpu].state = GpuState::Whole(JobId(1));
     }
     assert_snapshot!(why(&n, 2, &same), @"GPUs 1, 2: ring at 50 GB/s (bottleneck), the best of 6 free GPUs (preserve)");
-    assert_snapshot!(why(&n, 2, &insensitive), @"GPUs 1, 2: ring at 50 GB/s (bottleneck), leaves 225 GB/s of links, the most of 6 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 2, &insensitive), @"GPUs 1, 2: ring at 50 GB/s (bottleneck), leaves 225 GB/s of links to other jobs, the most of 6 free GPUs (preserve)");
     assert_snapshot!(why(&n, 3, &same), @"GPUs 4, 6, 7: ring at 43 GB/s (bottleneck), the best of 6 free GPUs (preserve)");
-    assert_snapshot!(why(&n, 3, &insensitive), @"GPUs 1, 2, 5: ring at 18 GB/s (bottleneck), leaves 125 GB/s of links, the most of 6 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 3, &insensitive), @"GPUs 1, 2, 5: ring at 18 GB/s (bottleneck), leaves 125 GB/s of links to other jobs, the most of 6 free GPUs (preserve)");
     let mut two = ask(20, "whole", "");
     two.request.gpus = Some(2);
     assert_snapshot!(decide(&n, &two, &p), @r#"
@@ -178,15 +178,15 @@ fn admission() {
     assert_snapshot!(a100(&ask(0, "mig", "4G")), @"Shards(5)");
     assert_snapshot!(a100(&ask(0, "mps", "42G")), @"Shards(40)");
     assert_snapshot!(a100(&ask(0, "mps", "3G")), @"Shards(3)");
-    assert_snapshot!(a100(&ask(0, "auto", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
-    assert_snapshot!(a100(&ask(0, "mig", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
-    assert_snapshot!(a100(&ask(0, "mps", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
-    assert_snapshot!(a100(&ask(0, "whole", "50G")), @"a100-40gb has 42.1 GB for jobs; ask --gpu-mem=42G or less");
-    assert_snapshot!(a100(&ask(0, "mps", "")), @"a share needs a memory size; ask --gpu-mem=SIZE with it");
+    assert_snapshot!(a100(&ask(0, "auto", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; use --gpu-mem=42G or less");
+    assert_snapshot!(a100(&ask(0, "mig", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; use --gpu-mem=42G or less");
+    assert_snapshot!(a100(&ask(0, "mps", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; use --gpu-mem=42G or less");
+    assert_snapshot!(a100(&ask(0, "whole", "50G")), @"a100-40gb has 42.1 GB for jobs; use --gpu-mem=42G or less");
+    assert_snapshot!(a100(&ask(0, "mps", "")), @"a share needs a memory size; use --gpu-mem=SIZE with it");
     assert_snapshot!(a100(&ask(0, "mig:1g.6gb", "")), @"a100-40gb has no profile for mig:1g.6gb; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb");
-    assert_snapshot!(a100(&ask(0, "mig:1g.5gb", "10G")), @"1g.5gb holds 5.1 GB, 10.0 GB asked; 1g.10gb has 10.3 GB; ask --gpu-isolation=mig:1g.10gb");
-    assert_snapshot!(on(&["a100-40gb"], MigPolicy::Off, &ask(0, "mig", "5G")), @"the node's a100-40gb are never in MIG mode; ask --gpu-isolation=mps or whole");
-    assert_snapshot!(on(&["a100-40gb"], MigPolicy::On, &ask(0, "whole", "")), @"the node's a100-40gb are always in MIG mode; largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-isolation=mig");
+    assert_snapshot!(a100(&ask(0, "mig:1g.5gb", "10G")), @"1g.5gb has 5.1 GB, but 10.0 GB is asked for; 1g.10gb has 10.3 GB; use --gpu-isolation=mig:1g.10gb");
+    assert_snapshot!(on(&["a100-40gb"], MigPolicy::Off, &ask(0, "mig", "5G")), @"the node's a100-40gb are never in MIG mode; use --gpu-isolation=mps or whole");
+    assert_snapshot!(on(&["a100-40gb"], MigPolicy::On, &ask(0, "whole", "")), @"the node's a100-40gb are always in MIG mode; largest instance on a100-40gb is 7g.40gb with 42.1 GB; use --gpu-isolation=mig");
     assert_snapshot!(on(&[], MigPolicy::On, &ask(0, "whole", "")), @"the node has no GPUs");
     let many = |isolation: &str, instances, gpus| {
         let mut a = ask(0, isolation, "");
@@ -195,10 +195,10 @@ fn admission() {
     };
     assert_snapshot!(many("mig:2g.10gb", 3, None), @"Shards(30)");
     assert_snapshot!(many("mig:2g.10gb", 4, None), @"Shards(20)");
-    assert_snapshot!(many("mig:2g.10gb", 25, None), @"25 such instances do not fit on an empty node, on which each GPU must carry the same number, 24 do; ask --gpu-instances=24 or less");
-    assert_snapshot!(many("mig:2g.10gb", 11, None), @"11 such instances do not fit on an empty node, on which each GPU must carry the same number, 10 do; ask --gpu-instances=10 or less");
+    assert_snapshot!(many("mig:2g.10gb", 25, None), @"25 such instances do not fit on an empty node, on which each GPU must carry the same number, 24 do; use --gpu-instances=24 or less");
+    assert_snapshot!(many("mig:2g.10gb", 11, None), @"11 such instances do not fit on an empty node, on which each GPU must carry the same number, 10 do; use --gpu-instances=10 or less");
     assert_snapshot!(many("whole", 1, Some(4)), @"Gpus(4)");
-    assert_snapshot!(many("whole", 1, Some(9)), @"9 GPUs do not fit on an empty node, 8 do; ask --gpus-per-node=8 or less");
-    assert_snapshot!(many("mps", 2, None), @"a job has one share per node, not several instances; ask --gpu-isolation=mig for several");
+    assert_snapshot!(many("whole", 1, Some(9)), @"9 GPUs do not fit on an empty node, 8 do; use --gpus-per-node=8 or less");
+    assert_snapshot!(many("mps", 2, None), @"a job has one share per node, not several instances; use --gpu-isolation=mig for several");
     assert_snapshot!(on(&["a30-24gb", "a100-40gb"], MigPolicy::On, &ask(0, "mig", "5.5G")), @"Shards(6)");
 }

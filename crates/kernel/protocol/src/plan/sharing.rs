@@ -113,7 +113,7 @@ impl Sharing {
         let mut out = String::new();
         let with: Vec<String> = self.with.iter().map(|id| format!("job {id}")).collect();
         if !with.is_empty() {
-            out.push_str(&format!(" to run beside {}", with.join(", ")));
+            out.push_str(&format!(" to share a GPU with {}", with.join(", ")));
         }
         if let Some(watts) = self.cap_w {
             out.push_str(&format!(" at {watts} W"));

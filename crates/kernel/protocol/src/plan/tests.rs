@@ -104,7 +104,7 @@ fn a_plan_beside_others_is_for_who_states_his_memory() {
     assert!(apply("v1 iso=mig mem=99000 job-profile=lud").is_err());
     assert_eq!(
         p.in_words(&request("v1 iso=mig mem=19000 job-profile=lud")),
-        "4c.7g.40gb chosen by the planner to run beside job 18, job 19 at 190 W; predicted speed 81 % of that alone"
+        "4c.7g.40gb chosen by the planner to share a GPU with job 18, job 19 at 190 W; predicted speed 81 % of that alone"
     );
     assert_eq!(
         plan("v1 size=7g.40gb alone=unprofiled until=5").in_words(&request("v1 iso=mig job-profile=lud")),

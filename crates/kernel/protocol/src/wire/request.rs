@@ -188,7 +188,7 @@ fn parse_pattern(value: &str) -> Result<Pattern, WireError> {
     for text in list.split(',') {
         let edge = parse_edge(text)?;
         if edges.iter().any(|known| known.ends() == edge.ends()) {
-            return bad("an edge that stands there twice", text);
+            return bad("an edge that is listed twice", text);
         }
         edges.push(edge);
     }

@@ -41,7 +41,7 @@ fn a_line_that_is_no_row_is_named() {
         ("", "line 1 of the table: no row `releases` says which are known"),
         ("\njob 24\n", "line 2 of the table: `24` is no entry: it looks like 24.11.5=216:8"),
         ("job 22.05.8=x\n", "line 1 of the table: `22.05.8=x` is no entry: it looks like 24.11.5=216:8"),
-        ("job 22.05.8=1\njob 22.05.8=2\n", "line 2 of the table: job is there twice"),
+        ("job 22.05.8=1\njob 22.05.8=2\n", "line 2 of the table: job is listed twice"),
     ] {
         assert_eq!(Tables::parse(text).unwrap_err().to_string(), why);
     }

@@ -54,7 +54,7 @@ fn directories_that_others_could_redirect_are_refused() {
         std::fs::create_dir(&open).unwrap();
         std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
         let error = try_state(&open);
-        assert!(Chain(&error).to_string().contains("writable by nobody else"), "{error}");
+        assert!(Chain(&error).to_string().contains("no other user may write"), "{error}");
         assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 0);
     });
 }

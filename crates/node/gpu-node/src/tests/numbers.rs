@@ -123,7 +123,7 @@ fn a_gpu_that_is_left_to_slurm_need_not_be_one_that_the_driver_shows() {
 fn what_slurm_means_is_not_guessed() {
     on_node("tests::numbers::what_slurm_means_is_not_guessed", |node| {
         let of = |order| Numbering::of(&node.settings, &order).map_err(|e| e.to_string());
-        let perhaps = |minors| of(GpuOrder::IfDrivers(files(node, minors), "AutoDetect sorts them anew"));
+        let perhaps = |minors| of(GpuOrder::IfDrivers(files(node, minors), "AutoDetect sorts them again"));
         assert!(perhaps(&[0, 1, 2]).is_ok() && perhaps(&[0, 1]).is_ok());
         assert!(perhaps(&[1, 2]).unwrap_err().contains("AutoDetect"));
         let file =

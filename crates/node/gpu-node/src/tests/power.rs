@@ -98,7 +98,7 @@ fn somebody_elses_limit_stays_and_is_reported() {
         assert_eq!(
             node.disagreements(&[1]),
             [
-                "GPU 1: its power limit is 150 W, not the 200 W that was set for jobs: somebody else changed it"
+                "GPU 1: its power limit is 150 W, not the 200 W that was set for jobs: another program changed it"
             ]
         );
         let released = crate::release(&node.settings, JobId(1)).unwrap();
@@ -106,7 +106,7 @@ fn somebody_elses_limit_stays_and_is_reported() {
         assert_eq!(
             released.notes,
             [
-                "GPU 1: its power limit is 150 W, not the 200 W that was set for jobs: somebody else changed it, and it stays"
+                "GPU 1: its power limit is 150 W, not the 200 W that was set for jobs: another program changed it, and it stays"
             ]
         );
         // The next job finds it, and gives it back.
@@ -147,7 +147,7 @@ fn a_cap_that_cannot_be_set_is_said_and_the_job_runs() {
         fault(node, 1, "limit-changed --watts 170 --count 1");
         assert_eq!(
             problem(200),
-            format!("{stays} 170 W: 200 W were set, and somebody else set 170 W at once")
+            format!("{stays} 170 W: 200 W were set, and another program set 170 W at once")
         );
         // That is the administrator's now, and the last job leaves it.
         ends_clean(170);

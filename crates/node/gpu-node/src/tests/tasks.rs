@@ -404,17 +404,17 @@ fn the_library_cannot_be_swapped() {
         // Written to, replaced in its directory, or behind a link.
         std::fs::write(&library, "").unwrap();
         mode(&library, 0o666);
-        assert!(refused(&node, 2).contains("libtessera_task.so: others than root can change it"));
+        assert!(refused(&node, 2).contains("libtessera_task.so: users other than root can change it"));
         mode(&library, 0o644);
         mode(&folder, 0o777);
-        assert!(refused(&node, 3).contains("lib: others than root can change it"));
+        assert!(refused(&node, 3).contains("lib: users other than root can change it"));
         let link = node.dir.join("link.so");
         std::os::unix::fs::symlink(&library, &link).unwrap();
         node.settings.task_library.clone_from(&link);
-        assert!(refused(&node, 4).contains("lib: others than root can change it"));
+        assert!(refused(&node, 4).contains("lib: users other than root can change it"));
         mode(&folder, 0o755);
         std::os::unix::fs::chown(&library, Some(BOB), None).unwrap();
-        assert!(refused(&node, 5).contains("link.so: others than root can change it"));
+        assert!(refused(&node, 5).contains("link.so: users other than root can change it"));
         std::os::unix::fs::chown(&library, Some(0), None).unwrap();
         node.realise(6, ALICE, seats(&[(0, 1)])).unwrap();
         // No user does what the checks would refuse.

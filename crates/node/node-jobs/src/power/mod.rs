@@ -181,7 +181,7 @@ pub fn disagreements(
             plan(recorded(journal, &gpu)?, now_mw, &holders.caps_on(&gpu.uuid));
         let (now, to) = (watts(now_mw), watts(record.to_mw));
         if is_foreign {
-            found.push((gpu.index, format!("its power limit is {now} W, not the {to} W that was set for jobs: somebody else changed it")));
+            found.push((gpu.index, format!("its power limit is {now} W, not the {to} W that was set for jobs: another program changed it")));
         } else if let LimitStep::Restore(found_mw) = step {
             let was = watts(found_mw);
             found.push((
@@ -305,7 +305,7 @@ fn settle(
     if let (true, Some(change)) = (is_foreign, recorded) {
         let (now, ours) = (watts(now_mw), watts(change.to_mw));
         settled.notes.push(format!(
-            "GPU {index}: its power limit is {now} W, not the {ours} W that was set for jobs: somebody else changed it, and it stays"
+            "GPU {index}: its power limit is {now} W, not the {ours} W that was set for jobs: another program changed it, and it stays"
         ));
     }
     match step {
@@ -344,7 +344,7 @@ enum NotSet {
     Refused(NvmlError),
     #[error("the driver accepts {} W and keeps the old limit", watts(*.0))]
     Ignored(u32),
-    #[error("{} W were set, and somebody else set {} W at once", watts(*.wanted), watts(*.found))]
+    #[error("{} W were set, and another program set {} W at once", watts(*.wanted), watts(*.found))]
     Overwritten { wanted: u32, found: u32 },
 }
 

@@ -31,7 +31,7 @@ pub(super) fn event_log(path: &Path) -> std::io::Result<File> {
     let there = file.metadata()?;
     let own = rustix::process::geteuid().as_raw();
     if !there.is_file() || there.uid() != own || there.mode() & 0o022 != 0 {
-        let why = "it must be a regular file that belongs to root and that nobody else may write to";
+        let why = "it must be a regular file that belongs to root and that no other user may write to";
         return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, why));
     }
     Ok(file)

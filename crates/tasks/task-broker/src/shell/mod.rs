@@ -36,7 +36,7 @@ pub enum ServeError {
         source: std::io::Error,
     },
     /// Others could change the folder.
-    #[error("{path}: must be a directory that belongs to root and that nobody else can write to")]
+    #[error("{path}: must be a directory that belongs to root and that no other user can write to")]
     Unsafe { path: PathBuf },
     /// Was started and is silent.
     #[error("the task broker does not answer; {messages} says why")]

@@ -1,4 +1,4 @@
-//! How many whole GPUs and compute slices a job has: what is billed and limited. Pure.
+//! The number of whole GPUs and compute slices of a job, which Slurm bills and limits. Pure.
 
 use std::collections::BTreeSet;
 

@@ -31,7 +31,7 @@ fn submission<T>(work: impl FnOnce(&mut Submission) -> T) -> T {
     work(&mut SUBMISSION.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// How the process goes on after a hook.
+/// The way in which the process goes on after a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// As Slurm would without us.

@@ -1,4 +1,4 @@
-//! How Slurm counts a job's compute slices: as the license `slice` of slurm.conf's `Licenses=`.
+//! Slurm's count of a job's compute slices, as the license `slice` of slurm.conf's `Licenses=`.
 //!
 //! A list of licenses is `name:count,…`; Slurm also takes `=` for `:` and `;` for `,`, and 1 where there is no count.
 

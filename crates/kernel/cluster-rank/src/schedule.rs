@@ -1,4 +1,4 @@
-//! When tables are due.
+//! The due times of tables.
 
 /// Requests before the first tables.
 const FIRST: u64 = 16;

@@ -1,4 +1,4 @@
-//! How much of the mix a group of accounts may have.
+//! The part of the mix that a group of accounts may have.
 
 /// Finds the most that counts of each group: the largest number that is at most a quarter of the sum of all totals, each
 /// cut to it. With fewer than four groups, their equal share stands for the quarter.

@@ -1,4 +1,4 @@
-//! How many placements a GPU has left: its "configuration capability" (GRMU, arXiv:2502.01909).
+//! The number of placements that a GPU has left: its "configuration capability" (GRMU, arXiv:2502.01909).
 
 use crate::ids::Placement;
 use crate::profile::Profile;

@@ -1,4 +1,4 @@
-//! How far searches go before they take the best match so far.
+//! Limits of searches, after which they take the best match so far.
 //!
 //! Limits count steps and orders, never time, so that an answer does not depend on the machine. One step is about one
 //! placement of a rank on a GPU: some ten nanoseconds.

@@ -36,7 +36,7 @@ pub struct IdleJob {
 /// The word of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdleWord {
-    /// When the node wrote it, seconds since 1970.
+    /// Time at which the node wrote it, seconds since 1970.
     pub at: u64,
     /// The jobs, each once.
     pub jobs: Vec<IdleJob>,

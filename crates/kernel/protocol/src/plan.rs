@@ -62,7 +62,7 @@ pub struct Plan {
     pub size: String,
     /// Planned place of the instance; `None`: anywhere.
     pub place: Option<PlannedPlace>,
-    /// Whom it shares its GPU with, and under which cap.
+    /// Partners on its GPU, and the cap.
     pub sharing: Sharing,
     /// Begin that the planner expects, seconds since 1970.
     pub begin: Option<u64>,

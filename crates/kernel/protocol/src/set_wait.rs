@@ -1,5 +1,5 @@
-//! How long a job waits for a better set of whole GPUs than it could have now: `25GB/s,20:00`, for 20 minutes above 25 GB/s. In requests
-//! it is `25:1200`, with seconds.
+//! The wait of a job for a better set of whole GPUs than it could have now: `25GB/s,20:00`, for 20 minutes above 25 GB/s. In
+//! requests it is `25:1200`, with seconds.
 
 use std::fmt;
 

@@ -76,7 +76,7 @@ impl HealthAction {
         [("ignore", Self::Ignore), ("leave-out", Self::LeaveOut), ("requeue", Self::Requeue)];
 }
 
-/// When a GPU that was left out takes jobs again.
+/// The condition under which a GPU that was left out takes jobs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthReturn {
     /// As soon as the event is over.

@@ -124,7 +124,7 @@ impl Limit {
             && (self.user.is_none() || self.uid.is_some() && self.uid == job.uid)
     }
 
-    /// Whom it is for, as the end of a sentence: `in partition gpu for account lab`.
+    /// The jobs that it binds, as the end of a sentence: `in partition gpu for account lab`.
     #[must_use]
     pub fn whom(&self) -> String {
         let of = |word: &str, name: &Option<String>| name.as_ref().map(|name| format!("{word} {name}"));

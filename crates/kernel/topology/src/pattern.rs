@@ -1,4 +1,4 @@
-//! How a job's GPUs talk to each other.
+//! Communication patterns of a job's GPUs.
 
 /// Pattern in which a job's GPUs talk to each other (MAPA section 3.2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

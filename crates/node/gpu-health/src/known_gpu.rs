@@ -32,7 +32,7 @@ pub struct Finding {
     pub first: u64,
     /// See [`Finding::first`].
     pub last: u64,
-    /// How often.
+    /// Number of times.
     pub count: u64,
     /// The jobs that are on the GPU have yet to be requeued.
     pub requeue: bool,
@@ -68,7 +68,7 @@ pub struct Reading {
     pub remap_failed: bool,
     /// See [`HealthEvent::Hot`].
     pub hot: bool,
-    /// How often its NVLinks had to be started again.
+    /// Number of times that its NVLinks had to be started again.
     pub nvlink: u64,
     /// See [`HealthEvent::Recovery`].
     pub recovery: bool,

@@ -9,7 +9,7 @@ use site_config::{HealthAction, HealthEvent, HealthReturn, HealthRule, health_ru
 pub struct Rule<'a> {
     /// Treatment of the GPU and its jobs.
     pub action: HealthAction,
-    /// When the GPU takes jobs again.
+    /// The condition under which the GPU takes jobs again.
     pub returns: HealthReturn,
     /// Advice for an administrator.
     pub advice: &'a str,

@@ -13,7 +13,7 @@ pub struct HeldJob {
     pub partition: String,
     /// Account.
     pub account: String,
-    /// How it was submitted.
+    /// The command that submitted it.
     pub kind: IdleKind,
     /// Slurm would requeue it: a batch job without `--no-requeue`.
     pub can_requeue: bool,
@@ -21,7 +21,7 @@ pub struct HeldJob {
     pub runs: bool,
     /// A component of a heterogeneous job: another one may compute.
     pub in_het: bool,
-    /// How long it has been suspended in all, seconds.
+    /// Time for which it has been suspended in all, seconds.
     pub suspended_s: u64,
     /// Use of its GPUs.
     pub stretch: Stretch,

@@ -45,7 +45,7 @@ pub struct Warned {
     pub job: u32,
     /// Since when it was idle.
     pub since: u64,
-    /// When the warning was given.
+    /// Time of the warning.
     pub at: u64,
     /// Announcement, if there was one.
     pub promise: Option<Promise>,
@@ -53,7 +53,7 @@ pub struct Warned {
     pub suspended_s: u64,
     /// The user was told. If this process ends before that, he is told again.
     pub told: bool,
-    /// How often Slurm refused to end the job.
+    /// Number of times that Slurm refused to end the job.
     pub refused: u32,
 }
 
@@ -84,14 +84,14 @@ impl IdleMemory {
         self.warned.iter().find(|warned| warned.is_for(job))
     }
 
-    /// How many warnings may be given now.
+    /// Number of warnings that may be given now.
     #[must_use]
     pub fn room(&self, now: u64) -> usize {
         let kept = MOST.saturating_sub(self.warned.len());
         kept.min(usize::try_from(MOST_WARNINGS.saturating_sub(self.given(now))).unwrap_or(0))
     }
 
-    /// How many warnings were given in this minute.
+    /// Number of warnings in this minute.
     fn given(&self, now: u64) -> u32 {
         if self.minute.0 == now / 60 { self.minute.1 } else { 0 }
     }

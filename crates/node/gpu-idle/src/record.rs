@@ -47,7 +47,7 @@ impl DeviceSample {
 pub struct JobSample {
     /// Job number.
     pub job: JobId,
-    /// How often it was requeued.
+    /// Number of requeues.
     pub restart: u32,
     /// Devices; `None`: the driver did not answer.
     pub devices: Option<Vec<DeviceSample>>,
@@ -142,7 +142,7 @@ impl IdleRecord {
         }
     }
 
-    /// When a job was last looked at, seconds since 1970; 0: never.
+    /// Time at which a job was last checked, seconds since 1970; 0: never.
     #[must_use]
     pub fn last_look(&self, job: JobId) -> u64 {
         let of_job = self.jobs.iter().filter(|known| known.job == job.0);

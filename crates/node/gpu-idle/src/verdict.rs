@@ -7,7 +7,7 @@ use crate::memory::{IdleMemory, Warned};
 
 /// Most jobs that are ended at once: if the samples are wrong, this is the damage until an administrator sees it.
 const MOST_ENDS: usize = 10;
-/// How often Slurm is asked to end a job.
+/// Most times that Slurm is asked to end a job.
 const MOST_REFUSALS: u32 = 3;
 
 /// Something to do about a job.
@@ -17,7 +17,7 @@ pub enum IdleStep {
     Warn {
         /// The job.
         job: u32,
-        /// How long it is idle, seconds.
+        /// Idle time, seconds.
         idle_s: u64,
         /// End that is announced, and how long after the warning it comes, in seconds.
         end: Option<(IdleEnd, u64)>,
@@ -26,9 +26,9 @@ pub enum IdleStep {
     End {
         /// The job.
         job: u32,
-        /// How long it is idle, seconds.
+        /// Idle time, seconds.
         idle_s: u64,
-        /// How it ends.
+        /// The way in which it ends.
         end: IdleEnd,
     },
 }

@@ -1,4 +1,4 @@
-//! How a node's GPUs are connected: the hardware graph from the driver's answers.
+//! The links between a node's GPUs: the hardware graph from the driver's answers.
 
 use geometry::Model;
 use node_driver::NvmlIndex;

@@ -1,4 +1,4 @@
-//! How the journal's files are called.
+//! Names of the journal's files.
 
 use geometry::JobId;
 

@@ -1,4 +1,4 @@
-//! What a counter contributes to a prediction: the basis functions.
+//! The contribution of a counter to a prediction: the basis functions.
 
 use std::fmt;
 use std::str::FromStr;

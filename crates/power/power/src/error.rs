@@ -1,4 +1,4 @@
-//! What can be wrong with a model file.
+//! Errors of a model file.
 
 use crate::basis::BasisError;
 use crate::cap::CapError;

@@ -23,7 +23,7 @@ pub struct Range {
 pub struct OutOfRange {
     /// The counter: `f2`, or `f6+f7+f8`.
     pub counter: &'static str,
-    /// Its value, percent.
+    /// Value, percent.
     pub value: f64,
     /// The least calibrated value.
     pub min: f64,

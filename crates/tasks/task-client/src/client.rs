@@ -17,7 +17,7 @@ use task_wire::{Begin, Code, Grant, REPLY_LEN, Refused, Reply, Request, Welcome}
 use crate::account::Leases;
 use crate::no_device::NoDevice;
 
-/// How long a broker gets to come back.
+/// Time that a broker gets to come back.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 

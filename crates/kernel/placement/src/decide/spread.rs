@@ -1,4 +1,4 @@
-//! How many instances go to each GPU, from the best set of starts per GPU and count.
+//! The number of instances for each GPU, from the best set of starts per GPU and count.
 
 use super::view::View;
 use decision_report::Cost;

@@ -1,4 +1,4 @@
-//! How much of a prolog's time the driver took: our own time is measured without it.
+//! The driver's part of a prolog's time: our own time is measured without it.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

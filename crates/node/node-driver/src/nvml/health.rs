@@ -20,7 +20,7 @@ pub struct GpuHealth {
     pub remap_failed: bool,
     /// The hardware lowers the clock because the GPU is too hot.
     pub too_hot: bool,
-    /// How often its NVLinks had to be started again.
+    /// Number of times that its NVLinks had to be started again.
     pub nvlink_recoveries: Option<u64>,
     /// The driver asks for a reset of the GPU or a reboot of the node.
     pub needs_recovery: Option<bool>,

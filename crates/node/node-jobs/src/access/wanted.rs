@@ -1,4 +1,4 @@
-//! How every device node should be, from the journal alone.
+//! The state that every device node should have, from the journal alone.
 //!
 //! The node of a GPU is closed while no job has anything on the GPU. While one user has, it is that user's. While several
 //! users have instances on it, everybody may open it: a node has one owner, and the capability nodes guard the instances.

@@ -1,4 +1,4 @@
-//! How fast the slowest edge of a match can be: the rates that occur, searched by halving.
+//! The highest possible rate of the slowest edge of a match: the rates that occur, searched by halving.
 
 use std::ops::Range;
 

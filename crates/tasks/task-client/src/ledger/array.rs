@@ -1,4 +1,4 @@
-//! How much memory arrays take, as far as their descriptions tell.
+//! The memory of arrays, as far as their descriptions tell.
 //!
 //! Source: `CUDA_ARRAY3D_DESCRIPTOR`, `CUarray_format` and the flags in cuda.h of CUDA 12.
 

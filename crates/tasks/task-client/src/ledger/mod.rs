@@ -43,7 +43,7 @@ pub enum Charge {
     },
 }
 
-/// How much is missing for an allocation, bytes.
+/// Bytes that an allocation lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short(pub u64);
 

@@ -7,7 +7,7 @@ use super::Charge;
 #[derive(Debug)]
 struct Physical {
     charge: Option<Charge>,
-    /// How often a handle to it was given out and not released.
+    /// Number of handles to it that were given out and not released.
     handles: u64,
     mappings: u64,
 }

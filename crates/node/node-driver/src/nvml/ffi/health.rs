@@ -39,7 +39,7 @@ impl Lib {
         Ok(reasons)
     }
 
-    /// How often an NVLink had to be started again.
+    /// Number of times that an NVLink had to be started again.
     pub(in crate::nvml) fn nvlink_recoveries(&self, device: Device<'_>, link: u32) -> Result<u64, Code> {
         let mut count = 0;
         call!(self, nvmlDeviceGetNvLinkErrorCounter(device.raw, link, RECOVERY, &raw mut count))?;

@@ -13,7 +13,7 @@ use crate::lazy::{Room, Rows};
 /// the heap goes up from the program. So nobody takes a room's addresses while they pass from this library to the driver.
 const FIRST: u64 = 0x2000_0000_0000;
 const LAST: u64 = 0x5000_0000_0000;
-/// How many places are tried.
+/// Number of places that are tried.
 const TRIES: usize = 1000;
 
 static NEXT: AtomicU64 = AtomicU64::new(FIRST);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lab::User;
 
 use super::cancel::cancel;
-use super::check::{Finding, changed_limits, disagreements, leftovers};
+use super::check::{Finding, changed_limits, counted_slices, disagreements, leftovers};
 use super::run::{ChaosRun, SETTLE, SLOW};
 use super::seen::look;
 use super::sick::check_health;
@@ -56,6 +56,10 @@ impl ChaosRun<'_> {
         })?;
         self.logs()?;
         self.limits()?;
+        let shown = self.cluster.run(User::Root, "scontrol", &["-o", "show", "licenses", "slice"])?.ok()?;
+        if let Some(finding) = counted_slices(&shown) {
+            self.violation(finding)?;
+        }
         self.doctor()?;
         let waited = begin.elapsed().as_secs();
         self.past.clear();

@@ -18,7 +18,7 @@ pub(super) use agreement::disagreements;
 pub(super) use owners::{Devices, crowded, two_owners};
 pub(super) use patience::Patience;
 pub(super) use promise::{Reality, broken_promise, failed_work};
-pub(super) use rest::{changed_limits, leftovers};
+pub(super) use rest::{changed_limits, counted_slices, leftovers};
 pub(super) use sick::{LeftOut, sick_gpu};
 
 /// Something that breaks a rule.

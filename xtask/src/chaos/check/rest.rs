@@ -42,6 +42,12 @@ fn of_node(node: &SeenNode) -> Vec<Finding> {
     found
 }
 
+/// Slices that slurmctld counts as used. `shown` is a license of `scontrol -o show licenses`.
+pub(in crate::chaos) fn counted_slices(shown: &str) -> Option<Finding> {
+    let free = shown.split_whitespace().any(|field| field == "Used=0");
+    (!free).then(|| Finding::new("left in the accounts", "license slice", shown.trim()))
+}
+
 /// GPUs whose power limit is not the default. `csv` is what nvidia-smi says of a node on which no GPU is lost: `index, limit,
 /// default`, a line per GPU. An answer without numbers proves nothing, and is told too.
 pub(in crate::chaos) fn changed_limits(node: &str, csv: &str) -> Vec<Finding> {

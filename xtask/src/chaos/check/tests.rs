@@ -529,3 +529,11 @@ fn jobs_of_an_unhealthy_gpu_stay_or_are_requeued_as_the_rule_says() {
         "it ended by itself"
     );
 }
+
+#[test]
+fn slices_that_no_job_has_are_told() {
+    let shown = |used| format!("LicenseName=slice Total=1000000 Used={used} Free=9 Reserved=0 Remote=no\n");
+    assert_eq!(counted_slices(&shown(0)), None);
+    assert!(counted_slices(&shown(10)).is_some_and(|found| found.seen.contains("Used=10")));
+    assert!(counted_slices("").is_some(), "no such license");
+}

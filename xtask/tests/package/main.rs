@@ -177,6 +177,23 @@ fn a_package_of_slurm_stamps_the_plugins_again(root: &Root) {
     assert_eq!(stamp(), good);
 }
 
+/// Installs a package as `contrib/container/Containerfile` does, and finds its options through the include of a plugstack.conf.
+fn is_in_an_image(root: &Root, package: &Path) {
+    let file = fs::read_to_string(paths::workspace().join("contrib/container/Containerfile")).unwrap();
+    let (_, script) = file.split_once("\nRUN ").unwrap();
+    fs::create_dir(root.at("tmp/tessera")).unwrap();
+    fs::copy(package, root.at("tmp/tessera").join(package.file_name().unwrap())).unwrap();
+    root.run(&script.replace("\\\n", "")).ok().unwrap();
+    assert!(!root.at("tmp/tessera").exists());
+    let conf = "ClusterName=c\nSlurmctldHost=c\nPlugStackConfig=/tmp/plugstack.conf\nNodeName=n1\n";
+    fs::write(root.at("tmp/slurm.conf"), conf).unwrap();
+    fs::write(root.at("tmp/plugstack.conf"), "include /usr/share/tessera/plugstack/*\n").unwrap();
+    let help = root.run("SLURM_CONF=/tmp/slurm.conf sbatch --help").ok().unwrap();
+    assert!(help.contains("--gpu-mem="), "{help}");
+    ["slurm.conf", "plugstack.conf"].map(|name| fs::remove_file(root.at("tmp").join(name)).unwrap());
+    fs::remove_dir_all(root.at("usr/share/tessera/plugstack")).unwrap();
+}
+
 fn debian(release: Release) {
     let out = tempfile::tempdir_in(paths::target_dir()).unwrap();
     let root = Root::copy(release);
@@ -187,7 +204,11 @@ fn debian(release: Release) {
         let installed = root.run("dpkg-query -W -f '${Version} ${db:Status-Status}' tessera").stdout;
         assert_eq!(installed, format!("{version} installed"));
     };
-    install("0.1.0");
+    if release == Release::V24_11 {
+        is_in_an_image(&root, &package("deb", "0.1.0", out.path()));
+    } else {
+        install("0.1.0");
+    }
     is_usable(&root);
     a_package_of_slurm_stamps_the_plugins_again(&root);
     under_jobs(&root, release, || install(UPGRADE), || root.run("dpkg -r tessera"), &before);

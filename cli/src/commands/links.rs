@@ -41,8 +41,13 @@ struct LinksLine {
     stock: [Match; 2],
 }
 
-/// The set with its ranks in the best order.
-fn scored(graph: &HardwareGraph, set: GpuSet, pattern: &Pattern, model: BandwidthModel) -> Option<Match> {
+/// Scores a set with its ranks in the best order.
+pub(crate) fn scored(
+    graph: &HardwareGraph,
+    set: GpuSet,
+    pattern: &Pattern,
+    model: BandwidthModel,
+) -> Option<Match> {
     let policy = Selection::Preserve;
     choose(&Query {
         graph,

@@ -3,6 +3,7 @@
 pub(crate) mod colour;
 pub(crate) mod hosts;
 pub(crate) mod layout;
+pub(crate) mod palette;
 pub(crate) mod svg;
 pub(crate) mod table;
 pub(crate) mod terminal;

@@ -2,6 +2,17 @@
 
 use std::fmt::{Display, Write as _};
 
+/// Text, background and grey of every picture. A picture carries its own background, so that it reads on a light and a dark page.
+pub(crate) const TEXT_STYLE: &str = "\
+text { font: 13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; fill: #1c2128; }
+.title { font-weight: 600; font-size: 15px; } .small { font-size: 12px; } .dim { fill: #6b7280; } .ink { fill: #14181d; }
+.bg { fill: #ffffff; stroke: #d0d7de; } .grid { stroke: #d0d7de; fill: none; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3; } .dim { fill: #9198a1; } .bg { fill: #0d1117; stroke: #3d444d; } .grid { stroke: #3d444d; }
+  .ink { fill: #14181d; }
+}
+";
+
 /// Elements, one after the other.
 #[derive(Default)]
 pub(crate) struct Svg(String);

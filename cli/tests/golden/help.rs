@@ -174,6 +174,9 @@ fn help() {
           --svg <FILE>
               Write a picture to FILE, - for standard output
 
+          --fits <PROFILE>
+              Draw in the picture where an instance of PROFILE fits, and where it collides
+
           --color <WHEN>
               Use colour
 

@@ -193,39 +193,46 @@ fn pictures() {
     let site = Site::new();
     let picture = site.run(&["layout", "--from", "layout", "--node", "n2", "--svg", "-"]);
     assert_snapshot!(picture, @r#"
-    <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 856 188" width="856" height="188" role="img" aria-label="GPU layout">
+    <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 856 204" width="856" height="204" role="img" aria-label="GPUs of n2">
     <style>text { font: 13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; fill: #1c2128; }
-    .title { font-weight: 600; font-size: 15px; } .small { font-size: 12px; } .dim { fill: #6b7280; }
-    .bg { fill: #ffffff; stroke: #d0d7de; } .free { fill: #f3f4f6; stroke: #d0d7de; } .tick { stroke: #d0d7de; }
-    .isolated { fill: #8ec5ff; stroke: #4a90d9; } .shared { fill: #95dfb0; stroke: #45a56b; }
-    .tasks { fill: #7ee0d6; stroke: #2b9a8f; } .idle { fill: #d4d8de; stroke: #9aa3ae; } .whole { fill: #ffc78a; stroke: #d98a35; }
-    .ink { fill: #14181d; }
+    .title { font-weight: 600; font-size: 15px; } .small { font-size: 12px; } .dim { fill: #6b7280; } .ink { fill: #14181d; }
+    .bg { fill: #ffffff; stroke: #d0d7de; } .grid { stroke: #d0d7de; fill: none; }
     @media (prefers-color-scheme: dark) {
-      text { fill: #e6edf3; } .dim { fill: #9198a1; } .bg { fill: #0d1117; stroke: #3d444d; }
-      .free { fill: #161b22; stroke: #3d444d; } .tick { stroke: #3d444d; } .ink { fill: #14181d; }
-    }</style>
-    <rect class="bg" x="0.5" y="0.5" width="855" height="187" rx="10"/>
+      text { fill: #e6edf3; } .dim { fill: #9198a1; } .bg { fill: #0d1117; stroke: #3d444d; } .grid { stroke: #3d444d; }
+      .ink { fill: #14181d; }
+    }
+    .isolated { fill: #9bcbff; stroke: #3b7fc4; }
+    .shared { fill: #f8e47e; stroke: #a98600; }
+    .tasks { fill: #b07acc; stroke: #7a3f9a; }
+    .idle { fill: #bcc4cd; stroke: #7c8793; }
+    .whole { fill: #ee9548; stroke: #a8590b; }
+    .free, .slurm { fill: #f3f4f6; stroke: #d0d7de; } .slurm { stroke-dasharray: 4 3; } .sick { fill: none; stroke: #b3261e; }
+    .fits { fill: none; stroke: #1d7a4f; stroke-width: 1.5; } .taken { fill: none; stroke: #b3261e; stroke-width: 1.5; stroke-dasharray: 5 3; }
+    .hit { fill: #b3261e; opacity: 0.25; } .yes { fill: #1d7a4f; } .no { fill: #b3261e; }
+    @media (prefers-color-scheme: dark) {
+      .free, .slurm { fill: #161b22; stroke: #3d444d; } .fits { stroke: #4cc38a; } .taken { stroke: #ff8a80; }
+      .hit { fill: #ff8a80; } .yes { fill: #4cc38a; } .no { fill: #ff8a80; }
+    }
+    </style>
+    <rect class="bg" x="0.5" y="0.5" width="855" height="203" rx="10"/>
     <text class="title" x="16" y="32">n2: 2 x h100-80gb-sxm, links pcie</text>
-    <text class="dim" x="16" y="73">GPU 0</text>
-    <g><title>mps 14 15 16 +12</title><rect class="shared" x="73" y="46" width="766" height="46" rx="5"/>
-    <text class="ink" x="81" y="73">mps 14 15 16 +12</text>
+    <text class="small dim" x="81" y="54">0</text><text class="small dim" x="177" y="54">1</text><text class="small dim" x="273" y="54">2</text><text class="small dim" x="369" y="54">3</text><text class="small dim" x="465" y="54">4</text><text class="small dim" x="561" y="54">5</text><text class="small dim" x="657" y="54">6</text><text class="small dim" x="753" y="54">7</text><text class="small dim" x="16" y="54">unit</text>
+    <text class="dim" x="16" y="89">GPU 0</text>
+    <g><title>mps 14 15 16 +12</title><rect class="shared" x="73" y="62" width="766" height="46" rx="5"/>
+    <text class="ink" x="81" y="89">mps 14 15 16 +12</text>
     </g>
-    <text class="dim" x="16" y="125">GPU 1</text>
-    <g><title>free</title><rect class="free" x="73" y="98" width="766" height="46" rx="5"/>
-    <path class="tick" d="M168 104v34" stroke-dasharray="2 4"/>
-    <path class="tick" d="M264 104v34" stroke-dasharray="2 4"/>
-    <path class="tick" d="M360 104v34" stroke-dasharray="2 4"/>
-    <path class="tick" d="M456 104v34" stroke-dasharray="2 4"/>
-    <path class="tick" d="M552 104v34" stroke-dasharray="2 4"/>
-    <path class="tick" d="M648 104v34" stroke-dasharray="2 4"/>
-    <path class="tick" d="M744 104v34" stroke-dasharray="2 4"/>
+    <text class="dim" x="16" y="141">GPU 1</text>
+    <g><title>free</title><rect class="free" x="73" y="114" width="766" height="46" rx="5"/>
+    <path class="grid" d="M168 120v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M264 120v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M360 120v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M456 120v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M552 120v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M648 120v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M744 120v34" stroke-dasharray="2 4"/>
     </g>
-    <rect class="isolated" x="72" y="156" width="14" height="14" rx="3"/><text class="small dim" x="92" y="167">one job's instance</text>
-    <rect class="shared" x="240" y="156" width="14" height="14" rx="3"/><text class="small dim" x="260" y="167">shared (MPS)</text>
-    <rect class="tasks" x="366" y="156" width="14" height="14" rx="3"/><text class="small dim" x="386" y="167">GPU tasks</text>
-    <rect class="idle" x="471" y="156" width="14" height="14" rx="3"/><text class="small dim" x="491" y="167">idle, kept for reuse</text>
-    <rect class="whole" x="653" y="156" width="14" height="14" rx="3"/><text class="small dim" x="673" y="167">whole GPU</text>
-    <rect class="free" x="758" y="156" width="14" height="14" rx="3"/><text class="small dim" x="778" y="167">free</text>
+    <rect class="shared" x="72" y="172" width="14" height="14" rx="3"/><text class="small dim" x="92" y="183">shared (MPS)</text>
+    <rect class="free" x="188" y="172" width="14" height="14" rx="3"/><text class="small dim" x="208" y="183">free</text>
     </svg>
     exit 0
     "#);
@@ -241,18 +248,19 @@ fn the_pictures_in_the_documents_are_the_drawn_ones() {
     for (name, line) in [
         (
             "layout.svg",
-            "--config contrib/example/tessera.toml layout --from cli/tests/data/layout.txt --svg -",
+            "--config cli/tests/data/machines.toml layout --from cli/tests/data/machines.txt --svg -",
         ),
         (
             "placements.svg",
-            "--config cli/tests/data/placements.toml layout --from cli/tests/data/placements.txt --svg -",
+            "--config cli/tests/data/placements.toml layout --from cli/tests/data/placements.txt --svg - --fits 3g.20gb",
         ),
         (
             "before-after.svg",
             "--config cli/tests/data/before-after.toml layout --from cli/tests/data/before-after.txt --svg -",
         ),
         ("nodes.svg", "--config cli/tests/data/nodes.toml layout --from cli/tests/data/nodes.txt --svg -"),
-        ("dgx-v.svg", "topology svg dgx-v --gpus 4"),
+        ("dgx-v.svg", "topology svg dgx-v --gpus 2 --slurm"),
+        ("pcie-bridged.svg", "topology svg pcie-8-bridged --gpus 2 --busy 0 --slurm"),
     ] {
         let args: Vec<&str> = line.split(' ').collect();
         let drawn = Site::new().command(&args).current_dir(&root).output().unwrap();

@@ -60,6 +60,9 @@ pub(crate) struct LayoutArgs {
     /// Write a picture to FILE, - for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+    /// Draw in the picture where an instance of PROFILE fits, and where it collides
+    #[arg(long, value_name = "PROFILE", requires = "svg")]
+    pub(crate) fits: Option<String>,
     /// Use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorWhen,

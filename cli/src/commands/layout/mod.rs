@@ -30,7 +30,7 @@ pub(crate) fn run(args: &LayoutArgs, globals: &Globals) -> Result<Outcome, Failu
 fn once(args: &LayoutArgs, config: &SiteConfig) -> Result<Outcome, Failure> {
     let nodes = if args.live { vec![live(args, config)?] } else { source::nodes(args, config)? };
     if let Some(path) = &args.svg {
-        return write_out(path, svg::picture(&nodes));
+        return write_out(path, svg::picture(&nodes, args.fits.as_deref()));
     }
     let whole = wholeness(&nodes.iter().collect::<Vec<_>>());
     let said = whole.words().map_or_else(String::new, |words| format!("\n{}\n", words.join("\n")));

@@ -8,7 +8,7 @@ use geometry::counted;
 
 use super::batch::seconds;
 use super::planned::Planned;
-use crate::render::svg::{self, Svg};
+use crate::render::svg::{self, Svg, TEXT_STYLE};
 
 const MARGIN: f64 = 16.0;
 const LABEL: f64 = 64.0;
@@ -24,16 +24,12 @@ const LANE: f64 = 30.0;
 const TITLE: f64 = 58.0;
 const AXIS: f64 = 34.0;
 
-/// The picture carries its own background, so that it reads on a light and a dark page.
+/// What is special to plans.
 const STYLE: &str = "\
-text { font: 12px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; fill: #1c2128; }
-.title { font-weight: 600; font-size: 15px; } .dim { fill: #6b7280; } .ink { fill: #14181d; }
-.bg { fill: #ffffff; stroke: #d0d7de; } .lane { fill: #f3f4f6; stroke: #d0d7de; } .tick { stroke: #d0d7de; }
-.task { fill: #8ec5ff; stroke: #4a90d9; } .create { fill: #22d3ee; } .destroy { fill: #ef4444; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3; } .dim { fill: #9198a1; } .bg { fill: #0d1117; stroke: #3d444d; }
-  .lane { fill: #161b22; stroke: #3d444d; } .tick { stroke: #3d444d; } .ink { fill: #14181d; }
-}";
+.lane { fill: #f3f4f6; stroke: #d0d7de; } .tick { stroke: #d0d7de; }
+.task { fill: #9bcbff; stroke: #3b7fc4; } .create { fill: #f8e47e; } .destroy { fill: #b3261e; }
+@media (prefers-color-scheme: dark) { .lane { fill: #161b22; stroke: #3d444d; } .tick { stroke: #3d444d; } }
+";
 
 pub(super) fn picture(planned: &Planned<'_>) -> String {
     let scale = Scale::of(planned);
@@ -57,7 +53,7 @@ pub(super) fn picture(planned: &Planned<'_>) -> String {
         ("aria-label", &"Plan"),
     ];
     svg::picture(&attributes, |svg| {
-        svg.style(STYLE);
+        svg.style(&format!("{TEXT_STYLE}{STYLE}"));
         svg.background(width - 1.0, format_args!("{:.0}", height - 1.0));
         svg.add(body);
     })

@@ -23,6 +23,9 @@ pub(crate) struct TopologyGraphArgs {
     /// Mark the set that this many GPUs would get
     #[arg(long, value_name = "N", value_parser = options::gpu_count)]
     pub(super) gpus: Option<usize>,
+    /// Draw next to it the set that Slurm from 24.05 takes by itself, if gres.conf has Links and no Cores
+    #[arg(long, requires = "gpus")]
+    pub(super) slurm: bool,
     /// The job's pattern, as in `tessera score`
     #[arg(long, value_name = "PATTERN", default_value = "ring", value_parser = crate::options::pattern)]
     pub(super) pattern: topology::Pattern,

@@ -7,19 +7,21 @@ mod svg;
 use std::fmt::Write as _;
 
 use mapa::{Query, choose};
-use topology::GpuSet;
+use mapa_study::{StockRule, stock};
+use topology::{BandwidthModel, GpuSet};
 
 pub(crate) use args::TopologyCommand;
 use picture::Picture;
 
+use crate::commands::links;
 use crate::globals::Globals;
-use crate::options::{self, Sensitivity, links};
+use crate::options::{self, Sensitivity};
 use crate::outcome::{Failure, Outcome};
 use crate::render::table;
 
 pub(crate) fn run(command: &TopologyCommand, globals: &Globals) -> Result<Outcome, Failure> {
     let (TopologyCommand::Show(args) | TopologyCommand::Svg(args)) = command;
-    let graph = links::graph(&args.topology, globals, args.gpus.unwrap_or(8))?;
+    let graph = options::links::graph(&args.topology, globals, args.gpus.unwrap_or(8))?;
     let free = options::free(&graph, args.busy)?;
     let chosen = args.gpus.map(|n| {
         choose(&Query {
@@ -30,11 +32,19 @@ pub(crate) fn run(command: &TopologyCommand, globals: &Globals) -> Result<Outcom
             pattern: &args.pattern,
             sensitive: args.bandwidth == Sensitivity::Sensitive,
             policy: topology::Selection::Preserve,
-            model: topology::BandwidthModel::default(),
+            model: BandwidthModel::default(),
         })
     });
     let chosen = chosen.transpose().map_err(|e| Failure::new(format!("nothing fits: {e}")))?;
-    let picture = Picture { graph: &graph, args, chosen: chosen.as_ref() };
+    let slurms = args.gpus.filter(|_| args.slurm).and_then(|n| {
+        links::scored(
+            &graph,
+            stock(&graph, free, n, StockRule::FewestLinks)?,
+            &args.pattern,
+            BandwidthModel::default(),
+        )
+    });
+    let picture = Picture { graph: &graph, args, chosen: chosen.as_ref(), slurms: slurms.as_ref() };
     Ok(Outcome::ok(match command {
         TopologyCommand::Show(_) => table(&picture),
         TopologyCommand::Svg(_) => svg::of(&picture),

@@ -11,6 +11,8 @@ pub(super) struct Picture<'a> {
     pub(super) graph: &'a HardwareGraph,
     pub(super) args: &'a TopologyGraphArgs,
     pub(super) chosen: Option<&'a Match>,
+    /// The set that Slurm takes by itself, if it is wanted.
+    pub(super) slurms: Option<&'a Match>,
 }
 
 impl Picture<'_> {

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::axis::Axis;
-use crate::render::svg::{self, Svg, tenths};
+use crate::render::svg::{self, Svg, TEXT_STYLE, tenths};
 
 /// One plot with its axes.
 pub(super) struct Panel {
@@ -45,8 +45,8 @@ const NAME: f64 = 18.0;
 /// Width of a character, at most.
 const CHARACTER: f64 = 6.5;
 
-/// Told apart on white, in print and by colour-blind readers; the first is for what is not to stand out.
-const COLOURS: [&str; 6] = ["#94a3b8", "#d97706", "#1d4ed8", "#047857", "#be185d", "#0f172a"];
+/// Told apart on white, on black, in print and by colour-blind readers; the first is for what is not to stand out.
+const COLOURS: [&str; 6] = ["#94a3b8", "#d97706", "#3b7fc4", "#0f9d6b", "#d0559b", "#7a3f9a"];
 
 /// A panel's size and where it stands.
 struct Frame {
@@ -64,17 +64,14 @@ pub(super) fn picture(panels: &[Panel]) -> String {
     let rows = panels.len().div_ceil(columns);
     let (width, height) = (widest * number(columns), tallest * number(rows));
     let (width, height) = (format!("{width:.0}"), format!("{height:.0}"));
-    let attributes: [(&str, &dyn Display); 6] = [
-        ("viewBox", &format_args!("0 0 {width} {height}")),
-        ("width", &width),
-        ("height", &height),
-        ("font-family", &"sans-serif"),
-        ("font-size", &11),
-        ("fill", &"#0f172a"),
-    ];
+    let attributes: [(&str, &dyn Display); 3] =
+        [("viewBox", &format_args!("0 0 {width} {height}")), ("width", &width), ("height", &height)];
     svg::picture(&attributes, |out| {
-        out.element("rect").size("100%", "100%").set("fill", "#fff").end();
-        out.line();
+        out.style(&format!("{TEXT_STYLE}text {{ font-size: 11px; }}\n"));
+        out.background(
+            format_args!("{:.0}", widest * number(columns) - 1.0),
+            format_args!("{:.0}", tallest * number(rows) - 1.0),
+        );
         for (at, panel) in panels.iter().enumerate() {
             let (left, top) = (widest * number(at % columns), tallest * number(at / columns));
             let bottom = top + TITLE + HEIGHT;
@@ -122,7 +119,7 @@ impl Panel {
         out.line();
         for (value, text) in y.ticks() {
             let at = frame.y(value, y);
-            out.element("path").set("d", format_args!("M{left} {at:.1}H{right}")).stroke("#e2e8f0").end();
+            out.of_class("path", "grid").set("d", format_args!("M{left} {at:.1}H{right}")).end();
             let tick = out.element("text").at(tenths(left - 6.0), tenths(at + 4.0));
             tick.set("text-anchor", "end").text(text);
             out.line();
@@ -145,7 +142,7 @@ impl Panel {
             }
             Plot::Points(groups) => frame.points(out, groups, y),
         }
-        out.element("path").set("d", format_args!("M{left} {bottom}H{right}")).stroke("#475569").end();
+        out.element("path").set("d", format_args!("M{left} {bottom}H{right}")).stroke("#7c8793").end();
         out.line();
         if !self.x.is_empty() {
             let (x, y) = (tenths(0.5 * (left + right)), tenths(bottom + self.below() - 4.0));

@@ -22,7 +22,7 @@ fn clicks_open_jobs_and_gpus_and_the_form_chooses() {
     // A GPU tells its history.
     page.click("a[data-node='n4'][data-gpu='1']");
     page.until("document.querySelector('dialog[open] #gpu-1.chosen')");
-    page.until(&dialog_says("Slices that jobs had: 100 % now"));
+    page.until(&dialog_says("100 % now"));
     page.click("#close");
     // The page follows the cluster by itself, and the form leaves out what is not wanted.
     exporter.put("nodes", &super::NODES.replace("whole[job13]", "free"));

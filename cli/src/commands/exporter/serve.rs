@@ -37,7 +37,7 @@ pub(super) fn router(exporter: Arc<Exporter>) -> Router {
             .route("/cluster", get(cluster))
             .route("/jobs/{id}", get(job))
             .route("/nodes/{name}", get(node))
-            .route("/page.css", get(async || typed("text/css; charset=utf-8", include_str!("page/page.css"))))
+            .route("/page.css", get(async || typed("text/css; charset=utf-8", page::style_sheet())))
             .route(
                 "/page.js",
                 get(async || typed("text/javascript; charset=utf-8", include_str!("page/page.js"))),
@@ -82,7 +82,7 @@ async fn whole(State(served): State<Served>, Query(said): Query<Said>) -> Respon
     let exporter = &served.exporter;
     let page = exporter.view(|view| {
         let form = page::form(view.seen, view.names, &|name| field(&said, name).to_owned());
-        page::whole(&page::cluster(view, &filter(&said, view.names)), &form, exporter.every.as_secs())
+        page::whole("", &page::cluster(view, &filter(&said, view.names)), &form, exporter.every.as_secs())
     });
     typed(HTML, page)
 }
@@ -96,16 +96,28 @@ async fn node(State(served): State<Served>, Path(name): Path<String>, Query(said
     let exporter = &served.exporter;
     match exporter.view(|view| page::node(view, &name)) {
         Some(part) if said.contains_key("part") => typed(HTML, part),
-        Some(part) => typed(HTML, page::whole(&part, "", exporter.every.as_secs())),
+        Some(part) => typed(HTML, page::whole(&name, &part, "", exporter.every.as_secs())),
         None => (StatusCode::NOT_FOUND, typed(TEXT, "tessera.toml has no such node\n")).into_response(),
     }
 }
 
-async fn job(State(served): State<Served>, Path(id): Path<u32>) -> Response {
+/// As a node.
+async fn job(State(served): State<Served>, Path(id): Path<u32>, Query(said): Query<Said>) -> Response {
     let exporter = Arc::clone(&served.exporter);
     let mut told = Arc::clone(&served.told).lock_owned().await;
     let asked = tokio::task::spawn_blocking(move || told.of(id, exporter.looks(), || exporter.facts())).await;
-    asked.map_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response(), |text| typed(TEXT, text))
+    let exporter = &served.exporter;
+    asked.map_or_else(
+        |_| StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        |text| {
+            let (title, part) = exporter.view(|view| page::job(view, id, &text));
+            let part_alone = said.contains_key("part");
+            typed(
+                HTML,
+                if part_alone { part } else { page::whole(&title, &part, "", exporter.every.as_secs()) },
+            )
+        },
+    )
 }
 
 impl Exporter {
@@ -136,6 +148,7 @@ impl Exporter {
             trouble: state.trouble.as_deref(),
             names: self.users,
             now: clock::epoch_seconds(),
+            every_s: self.every.as_secs(),
         })
     }
 }

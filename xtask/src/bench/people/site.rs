@@ -126,7 +126,10 @@ pub(super) fn write(dir: &Path) -> Result<(), TaskError> {
     for (name, text) in [
         ("scontrol", "cat nodes"),
         ("sinfo", "cat states"),
-        ("squeue", "case \"$*\" in *tres-per-task*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac"),
+        (
+            "squeue",
+            "case \"$*\" in *admin_comment*) cat jobs ;; *tres-per-task*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
+        ),
     ] {
         let path = bin.join(name);
         at(&path, fs::write(&path, format!("#!/bin/sh\n{text}\n")))?;

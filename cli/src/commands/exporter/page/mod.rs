@@ -1,11 +1,14 @@
-//! The cluster as a page: of few nodes each GPU as a row of its slices, of many the nodes that are used alike as one line,
-//! and what waits.
+//! The cluster as a page: four numbers, what could start now, of few nodes each GPU as a row of its slices, of many a tile for
+//! each, and the jobs that wait. A job and a node have a page of their own.
 
+mod grid;
+mod history;
 mod idle;
+mod job;
 mod node;
-mod overview;
 mod pending;
-mod places;
+mod start;
+mod tiles;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -14,10 +17,12 @@ use super::changes::Changes;
 use crate::clock::span;
 use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen, Use};
 use crate::filter::Filter;
+use crate::fragmentation::wholeness;
 use crate::gpu_pieces::Owner;
+use crate::render::palette;
 use crate::render::svg::escape;
 use geometry::counted;
-use node::History;
+use node::{History, Looks};
 
 /// GPUs that are drawn each by itself. More would be megabytes, and nobody could see them all.
 const MOST_DRAWN: usize = 128;
@@ -37,17 +42,32 @@ pub(super) struct View<'a> {
     pub(super) names: bool,
     /// Seconds since 1970.
     pub(super) now: u64,
+    /// Seconds between two looks.
+    pub(super) every_s: u64,
 }
 
-/// A page around this.
-pub(super) fn whole(main: &str, form: &str, every_s: u64) -> String {
+/// The style sheet: the colours of every picture, and the page's own rules.
+pub(super) fn style_sheet() -> String {
+    palette::html_rules() + include_str!("page.css")
+}
+
+/// A page around this. `title` says what it shows besides the cluster.
+pub(super) fn whole(title: &str, main: &str, form: &str, every_s: u64) -> String {
+    let (head, back) = if title.is_empty() {
+        (String::new(), "")
+    } else {
+        (
+            format!("{} · ", escape(title)),
+            "<p class=\"back\"><a href=\"/\">← All GPUs of the cluster</a></p>\n",
+        )
+    };
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>GPUs of the cluster</title><link rel=\"stylesheet\" href=\"/page.css\">\
+         <title>{head}GPUs of the cluster</title><link rel=\"stylesheet\" href=\"/page.css\">\
          <noscript><meta http-equiv=\"refresh\" content=\"{every_s}\"></noscript>\
          <script src=\"/page.js\" defer></script></head>\n\
-         <body data-every=\"{every_s}\"><h1><a href=\"/\">GPUs of the cluster</a></h1>\n{form}\
+         <body data-every=\"{every_s}\"><h1><a href=\"/\">GPUs of the cluster</a></h1>\n{back}{form}\
          <main id=\"cluster\">{main}</main>\
          <dialog id=\"more\" aria-label=\"Details\"><div id=\"says\" aria-live=\"polite\"></div>\
          <button id=\"close\">Close</button></dialog></body></html>\n"
@@ -90,25 +110,64 @@ pub(super) fn cluster(view: View<'_>, filter: &Result<Filter, String>) -> String
             return out;
         }
     };
-    let _ = writeln!(out, "<p>{}</p>", summary(seen, view.now));
-    let _ = writeln!(out, "<p>Nodes: {}.</p>", overview::by_use(&seen.nodes));
-    places::places(&mut out, seen, view.changes);
     let wanted = filter.nodes(seen);
-    if !filter.is_empty() {
+    let all = wholeness(&seen.nodes.iter().collect::<Vec<_>>());
+    let uses = uses(&seen.nodes);
+    tiles::tiles(&mut out, seen, &all, &uses, view);
+    if filter.is_empty() {
+        start::start(&mut out, &all);
+        start::lost(&mut out, &all, view);
+    } else {
         let of = counted(seen.nodes.len(), "node");
         let _ = writeln!(out, "<p>Shown: {} of {of}. <a href=\"/\">Show all</a></p>", wanted.len());
+        start::start(&mut out, &wholeness(&wanted));
     }
     let gpus: usize = wanted.iter().map(|node| node.gpus.as_ref().map_or(0, Vec::len)).sum();
+    let _ = writeln!(
+        out,
+        "<h2>Nodes <small>seen {} ago: {}</small></h2>",
+        span(view.now.saturating_sub(seen.at)),
+        by_use(&uses)
+    );
     if gpus > MOST_DRAWN {
-        out.push_str(OVERVIEW_LEGEND);
-        overview::overview(&mut out, &wanted);
+        out.push_str(grid::LEGEND);
+        grid::grid(&mut out, &wanted);
     } else {
-        out.push_str(&legend());
-        sections(&mut out, &wanted, view, seen, History::Small);
+        out.push_str(&legend(&wanted));
+        // Nodes that take no jobs come last.
+        let (away, able): (Vec<_>, Vec<_>) = wanted.iter().partition(|node| node.in_use().is_away());
+        sections(&mut out, &[able, away].concat(), view, seen, History::Small);
     }
     pending::pending(&mut out, seen, filter, view.names, view.now);
     idle::idle(&mut out, seen, filter, view.names);
     out
+}
+
+/// Nodes by how much they are used.
+type Uses = [(Use, usize); Use::ALL.len()];
+
+/// Counts the nodes of each use.
+fn uses(all: &[NodeSeen]) -> Uses {
+    let mut uses = Use::ALL.map(|in_use| (in_use, 0));
+    for in_use in all.iter().map(NodeSeen::in_use) {
+        uses.iter_mut().filter(|(known, _)| *known == in_use).for_each(|(_, n)| *n += 1);
+    }
+    uses
+}
+
+/// How many nodes are how much used, as links that show those alone.
+fn by_use(uses: &Uses) -> String {
+    let one = |(in_use, n): &(Use, usize)| {
+        format!("<a href=\"/?state={}\">{n} {}</a>", in_use.name(), in_use.words())
+    };
+    uses.iter().filter(|(_, n)| *n > 0).map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// A job, with what `tessera why` says of it, as a title and what goes into a page.
+pub(super) fn job(view: View<'_>, id: u32, told: &str) -> (String, String) {
+    let users = view.seen.map(users).unwrap_or_default();
+    let user = |id: u32| users.get(&id).filter(|_| view.names).copied();
+    (job::title(view, id), job::job(view, id, told, &user))
 }
 
 /// One node with the histories of its GPUs; `None`: there is no such node.
@@ -121,12 +180,17 @@ pub(super) fn node(view: View<'_>, name: &str) -> Option<String> {
     Some(out)
 }
 
+/// The users of all jobs.
+fn users(seen: &ClusterSnapshot) -> HashMap<u32, &str> {
+    seen.jobs.iter().map(|job| (job.id, job.user.as_str())).collect()
+}
+
 fn sections(out: &mut String, nodes: &[&NodeSeen], view: View<'_>, seen: &ClusterSnapshot, history: History) {
-    let jobs: HashMap<u32, &str> = seen.jobs.iter().map(|job| (job.id, job.user.as_str())).collect();
-    let user = |id: u32| jobs.get(&id).filter(|_| view.names).copied();
+    let users = users(seen);
+    let user = |id: u32| users.get(&id).filter(|_| view.names).copied();
     for seen in nodes {
         let busy = view.changes.busy.get(&seen.name).map_or(&[][..], Vec::as_slice);
-        node::section(out, seen, busy, &user, history);
+        node::section(out, seen, Looks { busy, every_s: view.every_s }, &user, history);
     }
 }
 
@@ -140,41 +204,34 @@ fn trouble(out: &mut String, view: View<'_>) {
     }
 }
 
-fn summary(seen: &ClusterSnapshot, now: u64) -> String {
-    let of_state = |state: &'static str| seen.jobs.iter().filter(move |job| job.state == state);
-    let in_state = |state| of_state(state).map(|job| job.jobs()).fold(0, usize::saturating_add);
-    let age = now.saturating_sub(seen.at);
-    format!(
-        "{}. {} running, {} waiting. Seen {} ago.",
-        seen.room().words(),
-        counted(in_state("RUNNING"), "job"),
-        in_state("PENDING"),
-        span(age)
-    )
-}
-
-/// Of the overview, where a GPU is a small square.
-const OVERVIEW_LEGEND: &str = "<ul class=\"legend\"><li class=\"cells\"><i class=f></i> free GPU</li>\
-    <li class=\"cells\"><i class=p></i> partly used</li><li class=\"cells\"><i class=u></i> fully used</li>\
-    <li class=\"cells\"><i class=s></i> left to Slurm</li><li class=\"cells\"><i class=k></i> unhealthy</li></ul>\n";
-
-fn legend() -> String {
-    let one = |owner: &Owner| {
-        let words = match owner {
-            Owner::Isolated => "a job's instance",
-            Owner::Shared => "shared",
-            Owner::Tasks => "shared by GPU tasks",
-            Owner::Idle => "idle instance",
-            Owner::Whole => "whole GPU",
-            Owner::Free => "free",
-            Owner::Slurm => "left to Slurm",
-            Owner::Sick => "unhealthy",
-        };
-        format!("<li><span class=\"key {}\"></span>{words}</li>", owner.name())
+/// The kinds that these nodes have.
+fn legend(nodes: &[&NodeSeen]) -> String {
+    let words = |owner: Owner| match owner {
+        Owner::Isolated => "a job's instance",
+        Owner::Shared => "shared",
+        Owner::Tasks => "shared by GPU tasks",
+        Owner::Idle => "idle instance",
+        Owner::Whole => "whole GPU",
+        Owner::Free => "free",
+        Owner::Slurm => "left to Slurm",
+        Owner::Sick => "unhealthy",
     };
-    let all =
-        [Owner::Isolated, Owner::Shared, Owner::Tasks, Owner::Idle, Owner::Whole, Owner::Free, Owner::Slurm];
-    format!("<ul class=\"legend\">{}</ul>\n", all.iter().map(one).collect::<String>())
+    let there = |owner: &Owner| {
+        let pieces = nodes.iter().flat_map(|node| node.gpus.iter().flatten()).flat_map(|gpu| &gpu.pieces);
+        pieces.clone().any(|piece| piece.owner == *owner)
+    };
+    let one = |owner: Owner| format!("<li><span class=\"key {}\"></span>{}</li>", owner.name(), words(owner));
+    let all = [
+        Owner::Isolated,
+        Owner::Shared,
+        Owner::Tasks,
+        Owner::Whole,
+        Owner::Idle,
+        Owner::Free,
+        Owner::Slurm,
+        Owner::Sick,
+    ];
+    format!("<ul class=\"legend\">{}</ul>\n", all.into_iter().filter(there).map(one).collect::<String>())
 }
 
 #[cfg(test)]
@@ -183,7 +240,7 @@ mod tests {
     use crate::cluster_snapshot::tests::{node, seen};
 
     fn view<'a>(seen: &'a ClusterSnapshot, changes: &'a Changes) -> View<'a> {
-        View { seen: Some(seen), changes, trouble: None, names: false, now: 10_005 }
+        View { seen: Some(seen), changes, trouble: None, names: false, now: 10_005, every_s: 15 }
     }
 
     /// Nodes of 8 GPUs in every mixture of free, partly used and fully used.
@@ -208,11 +265,10 @@ mod tests {
         changes.add(&seen);
         let page = cluster(view(&seen, &changes), &Ok(Filter::default()));
         assert!(page.len() < 150_000, "{} bytes", page.len());
-        // Each node can be reached, and few lines hold them all.
+        // Each node can be reached.
         for i in 0..1000 {
-            assert!(page.contains(&format!("data-node=\"gpu-node-{i}\"")), "{i}");
+            assert!(page.contains(&format!("href=\"/nodes/gpu-node-{i}\"")), "{i}");
         }
-        assert!(page.matches("class=\"group\"").count() <= 45, "{}", page.matches("class=\"group\"").count());
     }
 
     #[test]
@@ -223,8 +279,9 @@ mod tests {
         let page = cluster(view(&seen, &changes), &Ok(Filter::default()));
         let a100 = "(a100-40gb)";
         for part in [
-            "<p class=\"places\">Without jobs: 1 of 4 GPUs, 0 of 3 nodes. <svg",
-            "<title>GPUs without jobs, the last 2 looks</title><polyline points=\"0,75 1,75\"/>",
+            "<b>1</b> <span>of 4 GPUs without jobs</span>",
+            "25 % in the last 15 s</figcaption>",
+            "<title>GPUs without jobs, the last 2 looks, 0 to 100 %</title><polyline points=\"0,75 1,75\"/>",
             &format!(
                 "Lost to fragmentation: 1 of 1 places for 4g.20gb {a100}, 1 of 2 for 2g.10gb {a100}, 1 of 4 for 1g.5gb {a100}."
             ),
@@ -240,6 +297,6 @@ mod tests {
         let filter = Filter::new("gpu-node-[7-8]", "", "", "");
         let page = cluster(view(&seen, &changes), &filter);
         assert!(page.contains("Shown: 2 of 1000 nodes.") && page.contains("data-job=\"70\""), "{page}");
-        assert!(!page.contains("class=\"group\""));
+        assert!(!page.contains("class=\"rack\""));
     }
 }

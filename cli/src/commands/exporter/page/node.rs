@@ -4,28 +4,34 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::User;
+use super::history::{graph, spanned};
 use crate::cluster_snapshot::{GpuSeen, NodeSeen};
-use crate::commands::exporter::changes::HISTORY;
 use crate::gpu_pieces::{Owner, Piece, PieceJob};
 use crate::node_groups;
-use crate::render::svg::{Svg, escape};
+use crate::render::svg::escape;
 use crate::sick_words::sick_words;
-use geometry::counted;
 
 /// How the history of a GPU is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum History {
-    /// Beside the GPU, without words.
+    /// At the right of the GPU, under one title.
     Small,
     /// Below it, with words.
     Large,
 }
 
-/// `busy`: of each GPU the parts of its slices that jobs had, look by look.
+/// The looks of a node's GPUs: of each GPU the parts of its slices that jobs had, and the seconds between two looks.
+#[derive(Clone, Copy)]
+pub(super) struct Looks<'a> {
+    pub(super) busy: &'a [VecDeque<u8>],
+    pub(super) every_s: u64,
+}
+
+/// The node's GPUs under its name.
 pub(super) fn section(
     out: &mut String,
     node: &NodeSeen,
-    busy: &[VecDeque<u8>],
+    looks: Looks<'_>,
     user: User<'_, '_>,
     history: History,
 ) {
@@ -46,10 +52,47 @@ pub(super) fn section(
             for sick in &node.sick {
                 let _ = write!(out, "<p>{}</p>", escape(&sick_words(sick)));
             }
+            ruler(out, gpus.first(), looks, history);
             for (i, seen) in gpus.iter().enumerate() {
-                gpu(out, (&name, i, seen), busy.get(i), user, history);
+                gpu(out, (&name, i, seen), looks, user, history);
             }
         }
+    }
+    out.push_str("</section>\n");
+}
+
+/// The numbers of the placement units above the GPUs, and the title of the small histories.
+fn ruler(out: &mut String, gpu: Option<&GpuSeen>, looks: Looks<'_>, history: History) {
+    let units = gpu.map_or(0, |gpu| gpu.model.placement_units);
+    let past = looks.busy.first().filter(|past| history == History::Small && past.len() > 1);
+    let past = past.map_or_else(String::new, |past| {
+        format!("<span class=\"past\">used, last {}</span>", spanned(past, looks.every_s))
+    });
+    if units > 1 || !past.is_empty() {
+        let units: String =
+            (0..units).filter(|_| units > 1).map(|unit| format!("<li class=\"u1\">{unit}</li>")).collect();
+        let _ = writeln!(
+            out,
+            "<div class=\"gpu ruler\" aria-hidden=\"true\"><span class=\"name\">unit</span><ul class=\"pieces\">{units}</ul>{past}</div>"
+        );
+    }
+}
+
+/// The GPUs of the node of which this job has a part.
+pub(super) fn of_job(out: &mut String, node: &NodeSeen, job: u32, user: User<'_, '_>) {
+    let name = escape(&node.name);
+    let _ = write!(
+        out,
+        "<section><h3><a href=\"/nodes/{name}\">{name}</a> <small>{}, links {}</small></h3>",
+        escape(&node_groups::gpus(node)),
+        escape(&node.links)
+    );
+    let none = Looks { busy: &[], every_s: 0 };
+    let has = |gpu: &GpuSeen| gpu.pieces.iter().flat_map(|piece| &piece.jobs).any(|of| of.id.0 == job);
+    let gpus = node.gpus.as_deref().unwrap_or_default();
+    ruler(out, gpus.iter().find(|gpu| has(gpu)), none, History::Small);
+    for (i, seen) in gpus.iter().enumerate().filter(|(_, seen)| has(seen)) {
+        gpu(out, (&name, i, seen), none, user, History::Small);
     }
     out.push_str("</section>\n");
 }
@@ -58,10 +101,11 @@ pub(super) fn section(
 fn gpu(
     out: &mut String,
     (node, i, seen): (&str, usize, &GpuSeen),
-    busy: Option<&VecDeque<u8>>,
+    Looks { busy, every_s }: Looks<'_>,
     user: User<'_, '_>,
     history: History,
 ) {
+    let busy = busy.get(i);
     let model = escape(&seen.model.key);
     let label = match history {
         History::Small => format!(
@@ -74,9 +118,9 @@ fn gpu(
     seen.pieces.iter().for_each(|p| piece(out, p, user));
     out.push_str("</ul>");
     if history == History::Small {
-        let _ = write!(out, "{}</div>", busy.map_or_else(String::new, |busy| graph(busy, "history")));
+        let _ = write!(out, "{}</div>", busy.map_or_else(String::new, |busy| used(busy, "history")));
     } else {
-        let _ = write!(out, "</div>{}", busy.map_or_else(String::new, told));
+        let _ = write!(out, "</div>{}", busy.map_or_else(String::new, |busy| told(busy, every_s)));
     }
 }
 
@@ -114,28 +158,13 @@ fn piece(out: &mut String, piece: &Piece, user: User<'_, '_>) {
 }
 
 /// How much of the GPU jobs had, look by look, as a graph.
-fn graph(busy: &VecDeque<u8>, class: &str) -> String {
+fn used(busy: &VecDeque<u8>, class: &str) -> String {
     let last = busy.back().copied().unwrap_or(0);
-    percents(busy, class, "slices used", &format!("{last} % of its slices are used now"))
+    graph(busy, class, "slices used", &format!("{last} % of its slices are used now"))
 }
 
-/// Percents, look by look, as a graph of `what`; `now` says the last one.
-pub(super) fn percents(values: &VecDeque<u8>, class: &str, what: &str, now: &str) -> String {
-    let points: Vec<String> =
-        values.iter().enumerate().map(|(x, percent)| format!("{x},{}", 100 - i32::from(*percent))).collect();
-    let mut svg = Svg::default();
-    let graph = svg.of_class("svg", class).set("viewBox", format_args!("0 0 {HISTORY} 100"));
-    let graph = graph.set("preserveAspectRatio", "none").set("role", "img").set("aria-label", now);
-    graph.holds(|svg| {
-        let looks = counted(values.len(), "look");
-        svg.element("title").text(format_args!("{what}, the last {looks}"));
-        svg.element("polyline").set("points", points.join(" ")).end();
-    });
-    svg.into_text()
-}
-
-/// The same with words.
-fn told(busy: &VecDeque<u8>) -> String {
+/// The graph with its mean, its most and its time.
+fn told(busy: &VecDeque<u8>, every_s: u64) -> String {
     let n = u32::try_from(busy.len()).unwrap_or(u32::MAX).max(1);
     let mean = busy.iter().map(|percent| u32::from(*percent)).sum::<u32>() / n;
     let most = busy.iter().max().copied().unwrap_or(0);
@@ -145,8 +174,9 @@ fn told(busy: &VecDeque<u8>) -> String {
         return format!("<p class=\"told\">Slices that jobs had: {now} % now</p>");
     }
     format!(
-        "<figure class=\"told\">{}<figcaption>Slices that jobs had: {now} % now; {mean} % on average and {most} % at most in \
-         the last {n} looks</figcaption></figure>",
-        graph(busy, "history large")
+        "<figure class=\"told\">{}<figcaption>Slices that jobs had, 0 to 100 %: {now} % now; {mean} % on average and {most} % at \
+         most in the last {}</figcaption></figure>",
+        used(busy, "history large"),
+        spanned(busy, every_s)
     )
 }

@@ -21,13 +21,13 @@ async function refresh() {
   }
 }
 
-async function show(url, asText) {
+async function show(url) {
   says.textContent = "…";
-  dialog.showModal();
+  if (!dialog.open) dialog.showModal();
   try {
     const answer = await fetch(url);
     const text = await answer.text();
-    if (asText || !answer.ok) {
+    if (!answer.ok) {
       says.replaceChildren(Object.assign(document.createElement("pre"), { textContent: text }));
     } else {
       says.innerHTML = text;
@@ -38,13 +38,13 @@ async function show(url, asText) {
 }
 
 document.addEventListener("click", async (event) => {
-  const link = event.target.closest("a[data-job], a[data-node]");
+  const link = event.target.closest("a[data-job], a[href^='/nodes/']");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   if (link.dataset.job) {
-    await show(`/jobs/${link.dataset.job}`, true);
+    await show(`/jobs/${link.dataset.job}?part`);
   } else {
-    await show(`/nodes/${encodeURIComponent(link.dataset.node)}?part`, false);
+    await show(`${link.pathname}?part`);
     if (link.dataset.gpu) {
       const gpu = says.querySelector(`[id="gpu-${link.dataset.gpu}"]`);
       gpu?.classList.add("chosen");

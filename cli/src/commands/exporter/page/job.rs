@@ -1,0 +1,142 @@
+//! One job: what it asked for and has, its part of each GPU, and what `tessera why` says.
+
+use std::fmt::Write as _;
+
+use super::{User, View, node};
+use crate::clock::span;
+use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen, asks};
+use crate::render::svg::escape;
+use crate::slurm::squeue::QueuedJob;
+
+/// Nodes whose GPUs are drawn.
+const MOST_NODES: usize = 16;
+
+/// The job's title for a person: `Job 12`.
+pub(super) fn title(view: View<'_>, id: u32) -> String {
+    let job = view.seen.and_then(|seen| seen.jobs.iter().find(|job| job.id == id));
+    format!("Job {}", job.map_or_else(|| id.to_string(), QueuedJob::number))
+}
+
+/// What is known of a job; `told` is what `tessera why` says of it.
+pub(super) fn job(view: View<'_>, id: u32, told: &str, user: User<'_, '_>) -> String {
+    let mut out = format!("<article class=\"job\"><h2>{}", escape(&title(view, id)));
+    let known = view.seen.and_then(|seen| Some((seen, seen.jobs.iter().find(|job| job.id == id)?)));
+    match known {
+        Some((seen, job)) => {
+            let _ =
+                writeln!(out, " <small class=\"state\">{}</small></h2>", escape(&job.state.to_lowercase()));
+            facts(&mut out, job, view);
+            gpus(&mut out, seen, job, user);
+        }
+        None => out.push_str("</h2>\n"),
+    }
+    out.push_str("<h3>In words</h3>");
+    for paragraph in told.trim_end().split("\n\n") {
+        let _ = writeln!(out, "<pre>{}</pre>", escape(paragraph));
+    }
+    out.push_str("</article>\n");
+    out
+}
+
+fn facts(out: &mut String, job: &QueuedJob, view: View<'_>) {
+    let since = |at: Option<u64>| at.map(|at| span(view.now.saturating_sub(at)));
+    let waits = job.state == "PENDING";
+    let left = job.end.filter(|_| job.state == "RUNNING").map(|end| span(end.saturating_sub(view.now)));
+    let some = |text: &str| (!text.is_empty() && text != "N/A").then(|| text.to_owned());
+    let facts = [
+        ("Asks for", asks(job)),
+        ("User", some(&job.user).filter(|_| view.names)),
+        ("Account", some(&job.account).filter(|_| view.names)),
+        ("Partition", some(&job.partition)),
+        ("Nodes", some(&job.nodes)),
+        ("Waiting for", since(job.submit).filter(|_| waits)),
+        ("Slurm's reason", some(&job.reason).filter(|_| waits)),
+        ("Running for", since(job.start).filter(|_| !waits)),
+        ("Time left at most", left),
+    ];
+    out.push_str("<dl>");
+    for (what, value) in facts {
+        if let Some(value) = value {
+            let _ = write!(out, "<div><dt>{what}</dt><dd>{}</dd></div>", escape(&value));
+        }
+    }
+    out.push_str("</dl>\n");
+}
+
+/// The GPUs of which the job has a part, on its first nodes.
+fn gpus(out: &mut String, seen: &ClusterSnapshot, job: &QueuedJob, user: User<'_, '_>) {
+    let mut on = seen.nodes.iter().filter(|node| node.jobs().any(|id| id == job.id));
+    let drawn: Vec<&NodeSeen> = on.by_ref().take(MOST_NODES).collect();
+    for seen in &drawn {
+        node::of_job(out, seen, job.id, user);
+    }
+    let more = on.count();
+    if more > 0 {
+        let _ = writeln!(out, "<p>It has GPUs on {more} more nodes.</p>");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster_snapshot::tests::seen;
+    use crate::commands::exporter::changes::Changes;
+
+    #[test]
+    fn a_job_has_its_facts_its_gpus_and_words() {
+        let (mut seen, changes) = (seen(), Changes::default());
+        seen.jobs[0].user = "<i>alice".to_owned();
+        let view = View {
+            seen: Some(&seen),
+            changes: &changes,
+            trouble: None,
+            names: true,
+            now: 10_005,
+            every_s: 15,
+        };
+        let shown = job(view, 11, "job 11 runs\n\non <n1>\n", &|_| Some("<i>alice"));
+        insta::assert_snapshot!(shown, @r#"
+        <article class="job"><h2>Job 11 <small class="state">running</small></h2>
+        <dl><div><dt>Asks for</dt><dd>3g.20gb</dd></div><div><dt>User</dt><dd>&lt;i&gt;alice</dd></div><div><dt>Partition</dt><dd>gpu</dd></div><div><dt>Running for</dt><dd>11 min</dd></div><div><dt>Time left at most</dt><dd>50 min</dd></div></dl>
+        <section><h3><a href="/nodes/n1">n1</a> <small>1 x a100-40gb, links pcie</small></h3><div class="gpu ruler" aria-hidden="true"><span class="name">unit</span><ul class="pieces"><li class="u1">0</li><li class="u1">1</li><li class="u1">2</li><li class="u1">3</li><li class="u1">4</li><li class="u1">5</li><li class="u1">6</li><li class="u1">7</li></ul></div>
+        <div class="gpu"><a class="name" href="/nodes/n1#gpu-0" data-node="n1" data-gpu="0" title="a100-40gb">GPU 0</a><ul class="pieces"><li class="isolated u4" title="3g.20gb job 11"><b>3g.20gb</b> <a href="/jobs/11" data-job="11">job 11<span> (&lt;i&gt;alice)</span></a></li><li class="idle u1" title="1g.5gb idle"><b>1g.5gb</b> idle</li><li class="free u3" title="free">free</li></ul></div></section>
+        <h3>In words</h3><pre>job 11 runs</pre>
+        <pre>on &lt;n1&gt;</pre>
+        </article>
+        "#);
+        let unknown = job(View { names: false, ..view }, 99, "Slurm knows no job 99", &|_| None);
+        insta::assert_snapshot!(unknown, @r#"
+        <article class="job"><h2>Job 99</h2>
+        <h3>In words</h3><pre>Slurm knows no job 99</pre>
+        </article>
+        "#);
+        assert!(!job(View { names: false, ..view }, 11, "", &|_| None).contains("alice"), "nobody is named");
+    }
+
+    #[test]
+    fn of_a_job_on_many_nodes_few_are_drawn() {
+        let (mut seen, changes) = (seen(), Changes::default());
+        let node = |i: usize| {
+            crate::cluster_snapshot::tests::node(
+                &format!("m{i}"),
+                "gpu",
+                true,
+                &["a100-40gb"],
+                "tessera gpu0=whole[job13]",
+            )
+        };
+        seen.nodes.extend((0..200).map(node));
+        let view = View {
+            seen: Some(&seen),
+            changes: &changes,
+            trouble: None,
+            names: false,
+            now: 10_005,
+            every_s: 15,
+        };
+        let shown = job(view, 13, "", &|_| None);
+        assert_eq!(shown.matches("<section>").count(), MOST_NODES);
+        // Two of the site's own nodes have it as well.
+        assert!(shown.contains("It has GPUs on 186 more nodes."), "{shown}");
+    }
+}

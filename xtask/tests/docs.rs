@@ -102,6 +102,77 @@ fn promtool_accepts_the_alerts() {
     }
 }
 
+/// The panels of the dashboard for Grafana, without the headings of rows.
+fn panels() -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(root().join("contrib/grafana/tessera.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let all = value["panels"].as_array().unwrap().clone();
+    assert!(all.iter().filter(|panel| panel["type"] == "row").count() >= 4, "rows with headings");
+    all.into_iter().filter(|panel| panel["type"] != "row").collect()
+}
+
+/// What the panels ask, with every node for the variable.
+fn expressions(panels: &[serde_json::Value]) -> Vec<String> {
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    targets.map(|target| target["expr"].as_str().unwrap().replace("$node", ".*")).collect()
+}
+
+#[test]
+fn every_panel_of_the_dashboard_says_what_it_shows_and_stays_small() {
+    let panels = panels();
+    let (mut ids, mut cells) = (Vec::new(), std::collections::HashSet::new());
+    for panel in &panels {
+        let title = panel["title"].as_str().unwrap();
+        assert!(
+            panel["description"].as_str().is_some_and(|text| text.len() > 40 && text.ends_with('.')),
+            "{title}"
+        );
+        assert!(panel["fieldConfig"]["defaults"]["unit"].is_string(), "{title}: no unit");
+        let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+        for cell in
+            (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y)))
+        {
+            assert!(cell.0 < 24 && cells.insert(cell), "{title} lies on another panel");
+        }
+        ids.push(panel["id"].as_u64().unwrap());
+        for target in panel["targets"].as_array().unwrap() {
+            let expr = target["expr"].as_str().unwrap();
+            // A line for each of 400 nodes, or for each of dozens of shapes, is a legend that nobody reads.
+            let by_node = target["legendFormat"].as_str().unwrap().contains("{{node}}");
+            let many = by_node || expr.contains("by (model, shape)");
+            assert!(!many || expr.starts_with("topk("), "{title}: {expr} may draw hundreds of lines");
+        }
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), panels.len());
+}
+
+/// Prometheus's own tool reads every expression of the dashboard, as rules that record it.
+#[test]
+fn promtool_reads_every_panel() {
+    let dir = tempfile::tempdir().unwrap();
+    let exprs = expressions(&panels());
+    assert!(exprs.len() > 30);
+    let rule = |(i, expr): (usize, &String)| {
+        format!("      - record: panel:{i}\n        expr: |\n          {expr}\n")
+    };
+    let rules: String = exprs.iter().enumerate().map(rule).collect();
+    fs::write(dir.path().join("rules.yml"), format!("groups:\n  - name: panels\n    rules:\n{rules}"))
+        .unwrap();
+    let Ok(said) = Command::new("promtool").current_dir(&dir).args(["check", "rules", "rules.yml"]).output()
+    else {
+        let skipped = b"\nskipped: expressions of the dashboard: promtool is not installed\n";
+        return std::io::stderr().write_all(skipped).unwrap();
+    };
+    assert!(
+        said.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&said.stdout),
+        String::from_utf8_lossy(&said.stderr)
+    );
+}
+
 /// Each alert has a row that says what to do, and a test.
 #[test]
 fn every_alert_is_explained_and_tested() {

@@ -13,57 +13,63 @@ fn what_could_start_now() {
         site.run(&words)
     };
     assert_snapshot!(free(""), @r"
-    SHAPE            NOW  WHERE         ASK FOR ONE WITH
-    1g.5gb            28  n1 28         --gpu-isolation=mig:1g.5gb
-    1g.10gb           22  n2 7, n1 15   --gpu-isolation=mig:1g.10gb
-    2g.10gb           11  n1 11         --gpu-isolation=mig:2g.10gb
-    3g.20gb            7  n1 7          --gpu-isolation=mig:3g.20gb
-    4g.20gb            3  n1 3          --gpu-isolation=mig:4g.20gb
-    1g.20gb            4  n2 4          --gpu-isolation=mig:1g.20gb
-    2g.20gb            3  n2 3          --gpu-isolation=mig:2g.20gb
-    7g.40gb            3  n1 3          --gpu-isolation=mig:7g.40gb
-    3g.40gb            2  n2 2          --gpu-isolation=mig:3g.40gb
-    4g.40gb            1  n2 1          --gpu-isolation=mig:4g.40gb
-    7g.80gb            1  n2 1          --gpu-isolation=mig:7g.80gb
-    share of 5.0 GB   72  n2 32, n1 40  --gpu-isolation=mps --gpu-mem=5G
-    1 GPU              4  n2 1, n1 3    --gpu-isolation=whole --gpus-per-node=1
-    2 GPUs             1  n1 1          --gpu-isolation=whole --gpus-per-node=2
-    4 GPUs             0  -             --gpu-isolation=whole --gpus-per-node=4
-    8 GPUs             0  -             --gpu-isolation=whole --gpus-per-node=8
+    SHAPE             MEMORY  SMs                     NOW  WHERE         ASK FOR ONE WITH
+    1g.5gb            5.1 GB  14 of 108                28  n1 28         --gpu-isolation=mig:1g.5gb
+    1g.10gb          10.3 GB  14 of 108 or 16 of 132   22  n2 7, n1 15   --gpu-isolation=mig:1g.10gb
+    2g.10gb          10.3 GB  28 of 108                11  n1 11         --gpu-isolation=mig:2g.10gb
+    1g.20gb          21.1 GB  26 of 132                 4  n2 4          --gpu-isolation=mig:1g.20gb
+    2g.20gb          21.1 GB  32 of 132                 3  n2 3          --gpu-isolation=mig:2g.20gb
+    3g.20gb          20.9 GB  42 of 108                 7  n1 7          --gpu-isolation=mig:3g.20gb
+    4g.20gb          20.9 GB  56 of 108                 3  n1 3          --gpu-isolation=mig:4g.20gb
+    3g.40gb          42.4 GB  60 of 132                 2  n2 2          --gpu-isolation=mig:3g.40gb
+    4g.40gb          42.4 GB  64 of 132                 1  n2 1          --gpu-isolation=mig:4g.40gb
+    7g.40gb          42.1 GB  98 of 108                 3  n1 3          --gpu-isolation=mig:7g.40gb
+    7g.80gb          85.1 GB  all 132                   1  n2 1          --gpu-isolation=mig:7g.80gb
+    share of 5.0 GB   5.0 GB  shared                   72  n2 32, n1 40  --gpu-isolation=mps --gpu-mem=5G
+    1 GPU                  -  all                       4  n2 1, n1 3    --gpu-isolation=whole --gpus-per-node=1
+    2 GPUs                 -  all                       1  n1 1          --gpu-isolation=whole --gpus-per-node=2
+    4 GPUs                 -  all                       0  -             --gpu-isolation=whole --gpus-per-node=4
+    8 GPUs                 -  all                       0  -             --gpu-isolation=whole --gpus-per-node=8
+
+    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
     exit 0
     ");
     assert_snapshot!(free("--gpu-mem 20G"), @r"
-    SHAPE             NOW  WHERE       ASK FOR ONE WITH
-    3g.20gb             7  n1 7        --gpu-isolation=mig:3g.20gb
-    4g.20gb             3  n1 3        --gpu-isolation=mig:4g.20gb
-    1g.20gb             4  n2 4        --gpu-isolation=mig:1g.20gb
-    2g.20gb             3  n2 3        --gpu-isolation=mig:2g.20gb
-    7g.40gb             3  n1 3        --gpu-isolation=mig:7g.40gb
-    3g.40gb             2  n2 2        --gpu-isolation=mig:3g.40gb
-    4g.40gb             1  n2 1        --gpu-isolation=mig:4g.40gb
-    7g.80gb             1  n2 1        --gpu-isolation=mig:7g.80gb
-    share of 20.0 GB   15  n2 7, n1 8  --gpu-isolation=mps --gpu-mem=20G
-    1 GPU               4  n2 1, n1 3  --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
-    2 GPUs              1  n1 1        --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
-    4 GPUs              0  -           --gpu-isolation=whole --gpus-per-node=4 --gpu-mem=20G
-    8 GPUs              0  -           --gpu-isolation=whole --gpus-per-node=8 --gpu-mem=20G
+    SHAPE              MEMORY  SMs        NOW  WHERE       ASK FOR ONE WITH
+    1g.20gb           21.1 GB  26 of 132    4  n2 4        --gpu-isolation=mig:1g.20gb
+    2g.20gb           21.1 GB  32 of 132    3  n2 3        --gpu-isolation=mig:2g.20gb
+    3g.20gb           20.9 GB  42 of 108    7  n1 7        --gpu-isolation=mig:3g.20gb
+    4g.20gb           20.9 GB  56 of 108    3  n1 3        --gpu-isolation=mig:4g.20gb
+    3g.40gb           42.4 GB  60 of 132    2  n2 2        --gpu-isolation=mig:3g.40gb
+    4g.40gb           42.4 GB  64 of 132    1  n2 1        --gpu-isolation=mig:4g.40gb
+    7g.40gb           42.1 GB  98 of 108    3  n1 3        --gpu-isolation=mig:7g.40gb
+    7g.80gb           85.1 GB  all 132      1  n2 1        --gpu-isolation=mig:7g.80gb
+    share of 20.0 GB  20.0 GB  shared      15  n2 7, n1 8  --gpu-isolation=mps --gpu-mem=20G
+    1 GPU                   -  all          4  n2 1, n1 3  --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
+    2 GPUs                  -  all          1  n1 1        --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
+    4 GPUs                  -  all          0  -           --gpu-isolation=whole --gpus-per-node=4 --gpu-mem=20G
+    8 GPUs                  -  all          0  -           --gpu-isolation=whole --gpus-per-node=8 --gpu-mem=20G
+
+    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
     exit 0
     ");
     assert_snapshot!(free("--partition debug"), @r"
-    SHAPE            NOW  WHERE         ASK FOR ONE WITH
-    share of 5.0 GB   72  n2 32, n1 40  --gpu-isolation=mps --gpu-mem=5G
+    SHAPE            MEMORY  SMs     NOW  WHERE         ASK FOR ONE WITH
+    share of 5.0 GB  5.0 GB  shared   72  n2 32, n1 40  --gpu-isolation=mps --gpu-mem=5G
+
+    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
 
     Refused:
       1g.5gb: --gpu-isolation=mig:1g.5gb is not allowed in partition debug: use mps, whole
       1g.10gb: --gpu-isolation=mig:1g.10gb is not allowed in partition debug: use mps, whole
       2g.10gb: --gpu-isolation=mig:2g.10gb is not allowed in partition debug: use mps, whole
-      3g.20gb: --gpu-isolation=mig:3g.20gb is not allowed in partition debug: use mps, whole
-      4g.20gb: --gpu-isolation=mig:4g.20gb is not allowed in partition debug: use mps, whole
       1g.20gb: --gpu-isolation=mig:1g.20gb is not allowed in partition debug: use mps, whole
       2g.20gb: --gpu-isolation=mig:2g.20gb is not allowed in partition debug: use mps, whole
-      7g.40gb: --gpu-isolation=mig:7g.40gb is not allowed in partition debug: use mps, whole
+      3g.20gb: --gpu-isolation=mig:3g.20gb is not allowed in partition debug: use mps, whole
+      4g.20gb: --gpu-isolation=mig:4g.20gb is not allowed in partition debug: use mps, whole
       3g.40gb: --gpu-isolation=mig:3g.40gb is not allowed in partition debug: use mps, whole
       4g.40gb: --gpu-isolation=mig:4g.40gb is not allowed in partition debug: use mps, whole
+      7g.40gb: --gpu-isolation=mig:7g.40gb is not allowed in partition debug: use mps, whole
       7g.80gb: --gpu-isolation=mig:7g.80gb is not allowed in partition debug: use mps, whole
       1 GPU: a whole GPU (h100-80gb-sxm, 80.0 GB) is too much in partition debug: at most 20.0 GB
       2 GPUs: a whole GPU (h100-80gb-sxm, 80.0 GB) is too much in partition debug: at most 20.0 GB
@@ -79,6 +85,7 @@ fn what_could_start_now() {
       "reserved": [],
       "shapes": [
         {
+          "memory_mib": 9984,
           "nodes": [
             {
               "node": "n2",
@@ -87,9 +94,16 @@ fn what_could_start_now() {
           ],
           "now": 7,
           "options": "--gpu-isolation=mig:1g.10gb",
-          "shape": "1g.10gb"
+          "shape": "1g.10gb",
+          "sms": [
+            {
+              "of": 132,
+              "sms": 16
+            }
+          ]
         },
         {
+          "memory_mib": 20096,
           "nodes": [
             {
               "node": "n2",
@@ -98,9 +112,16 @@ fn what_could_start_now() {
           ],
           "now": 4,
           "options": "--gpu-isolation=mig:1g.20gb",
-          "shape": "1g.20gb"
+          "shape": "1g.20gb",
+          "sms": [
+            {
+              "of": 132,
+              "sms": 26
+            }
+          ]
         },
         {
+          "memory_mib": 20096,
           "nodes": [
             {
               "node": "n2",
@@ -109,9 +130,16 @@ fn what_could_start_now() {
           ],
           "now": 3,
           "options": "--gpu-isolation=mig:2g.20gb",
-          "shape": "2g.20gb"
+          "shape": "2g.20gb",
+          "sms": [
+            {
+              "of": 132,
+              "sms": 32
+            }
+          ]
         },
         {
+          "memory_mib": 40448,
           "nodes": [
             {
               "node": "n2",
@@ -120,9 +148,16 @@ fn what_could_start_now() {
           ],
           "now": 2,
           "options": "--gpu-isolation=mig:3g.40gb",
-          "shape": "3g.40gb"
+          "shape": "3g.40gb",
+          "sms": [
+            {
+              "of": 132,
+              "sms": 60
+            }
+          ]
         },
         {
+          "memory_mib": 40448,
           "nodes": [
             {
               "node": "n2",
@@ -131,9 +166,16 @@ fn what_could_start_now() {
           ],
           "now": 1,
           "options": "--gpu-isolation=mig:4g.40gb",
-          "shape": "4g.40gb"
+          "shape": "4g.40gb",
+          "sms": [
+            {
+              "of": 132,
+              "sms": 64
+            }
+          ]
         },
         {
+          "memory_mib": 81152,
           "nodes": [
             {
               "node": "n2",
@@ -142,9 +184,16 @@ fn what_could_start_now() {
           ],
           "now": 1,
           "options": "--gpu-isolation=mig:7g.80gb",
-          "shape": "7g.80gb"
+          "shape": "7g.80gb",
+          "sms": [
+            {
+              "of": 132,
+              "sms": 132
+            }
+          ]
         },
         {
+          "memory_mib": 4769,
           "nodes": [
             {
               "node": "n2",
@@ -153,9 +202,11 @@ fn what_could_start_now() {
           ],
           "now": 32,
           "options": "--gpu-isolation=mps --gpu-mem=5G",
-          "shape": "share of 5.0 GB"
+          "shape": "share of 5.0 GB",
+          "sms": []
         },
         {
+          "memory_mib": 81559,
           "nodes": [
             {
               "node": "n2",
@@ -164,13 +215,26 @@ fn what_could_start_now() {
           ],
           "now": 1,
           "options": "--gpu-isolation=whole --gpus-per-node=1",
-          "shape": "1 GPU"
+          "shape": "1 GPU",
+          "sms": [
+            {
+              "of": 132,
+              "sms": 132
+            }
+          ]
         },
         {
+          "memory_mib": 81559,
           "nodes": [],
           "now": 0,
           "options": "--gpu-isolation=whole --gpus-per-node=2",
-          "shape": "2 GPUs"
+          "shape": "2 GPUs",
+          "sms": [
+            {
+              "of": 132,
+              "sms": 132
+            }
+          ]
         }
       ]
     }

@@ -7,13 +7,14 @@ use geometry::size::parse_mib;
 
 /// Show what could start now, and where
 ///
-/// For each kind of request, shows how many such jobs could start now if no others came: MIG instances by profile, shares of
-/// the site's default size, and whole GPUs by number. Nodes are listed in the order in which a job gets them; nodes with room
-/// for the same number of jobs are on one line. Each line ends with the options to ask for one. You can join only your own
-/// shares. Without --partition the nodes are those of your default partition, if that has GPUs. The limits of tessera.toml
-/// apply, for your own user, default account and default QOS. NOW is what its limits on running jobs leave and, if Slurm
-/// enforces limits (AccountingStorageEnforce), what those leave: of your QOS, your association, its accounts and the
-/// partition's QOS; the last lines list these limits with their use. Cores and host memory are not considered.
+/// For each kind of request, shows how many such jobs could start now if no others came: MIG instances, the least memory and then the
+/// fewest SMs first, shares of the site's default size, and whole GPUs by number. A GPU's SMs are its multiprocessors: "14 of 108" is
+/// about an eighth of an A100. Nodes are listed in the order in which a job gets them; nodes with room for the same number of jobs are
+/// on one line. Each line ends with the options to ask for one. You can join only your own shares. Without --partition the nodes are
+/// those of your default partition, if that has GPUs. The limits of tessera.toml apply, for your own user, default account and default
+/// QOS. NOW is what its limits on running jobs leave and, if Slurm enforces limits (AccountingStorageEnforce), what those leave: of your
+/// QOS, your association, its accounts and the partition's QOS; the last lines list these limits with their use. Cores and host memory
+/// are not considered.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

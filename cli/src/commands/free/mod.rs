@@ -108,7 +108,7 @@ pub(crate) fn now(
     let policy = Policy { sets: config.sets(partition), ..config.policy() };
     let uid = Uid(rustix::process::getuid().as_raw());
     let mut models: Vec<&Model> = Vec::new();
-    for gpu in live.nodes.iter().flat_map(|n| &n.node.gpus).filter(|gpu| gpu.model.has_mig()) {
+    for gpu in live.nodes.iter().flat_map(|n| &n.node.gpus) {
         if !models.iter().any(|known| std::ptr::eq(*known, gpu.model)) {
             models.push(gpu.model);
         }
@@ -125,6 +125,9 @@ fn as_json(all: &[Free], live: &Live, allowance: Option<&Allowance>) -> serde_js
     let shape = |free: &Free| {
         let mut value =
             json!({ "shape": free.shape.name, "options": free.shape.options, "now": free.total() });
+        let sms = |(sms, of): &(u32, u32)| json!({ "sms": sms, "of": of });
+        value["sms"] = free.shape.sms.iter().map(sms).collect();
+        value["memory_mib"] = free.shape.memory_mib.into();
         if let Some(most) = free.allowed {
             value["room"] = free.room().into();
             value["allowed"] = most.into();

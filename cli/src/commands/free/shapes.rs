@@ -19,6 +19,22 @@ pub(crate) struct Shape {
     pub(crate) request: Request,
     /// What the options ask of Slurm itself.
     pub(crate) tres: Tres,
+    /// Memory of one device, MiB: the least of the models that have the shape. `None`: it differs by GPU.
+    pub(crate) memory_mib: Option<u64>,
+    /// SMs of one device and of the GPU, by model, each pair once. Empty for a share.
+    pub(crate) sms: Vec<(u32, u32)>,
+}
+
+impl Shape {
+    /// Writes the SMs: `14 of 108`, `14 of 108 or 16 of 132`, `all 108`; `all` of several models, `shared` for a share.
+    pub(crate) fn sms_in_words(&self) -> String {
+        match &self.sms[..] {
+            [] => "shared".to_owned(),
+            [(sms, of)] if sms == of => format!("all {of}"),
+            all if all.iter().all(|(sms, of)| sms == of) => "all".to_owned(),
+            all => all.iter().map(|(sms, of)| format!("{sms} of {of}")).collect::<Vec<_>>().join(" or "),
+        }
+    }
 }
 
 /// Shapes that are wanted.
@@ -32,7 +48,7 @@ pub(crate) struct Wanted {
     pub(crate) whole: bool,
 }
 
-/// Lists every shape that these GPUs could have, the smallest first: instances, a share, whole GPUs.
+/// Lists every shape that these GPUs could have: instances by memory, then by SMs; a share; whole GPUs by number.
 pub(super) fn shapes(config: &SiteConfig, models: &[&Model], most_gpus: usize, wanted: Wanted) -> Vec<Shape> {
     let Wanted { mem_mib, devices, .. } = wanted;
     let mut all = if wanted.whole { Vec::new() } else { instances(models, mem_mib, devices.unwrap_or(1)) };
@@ -40,33 +56,60 @@ pub(super) fn shapes(config: &SiteConfig, models: &[&Model], most_gpus: usize, w
         all.push(share(mem_mib.or(config.defaults.gpu_mem_mib).unwrap_or(gigabytes_as_mib(SHARE_GB))));
     }
     match devices {
-        None => all.extend(numbers(most_gpus).map(|n| whole(n, mem_mib))),
-        Some(n) => all.extend(usize::try_from(n).is_ok_and(|n| n <= most_gpus).then(|| whole(n, mem_mib))),
+        None => all.extend(numbers(most_gpus).map(|n| whole(n, mem_mib, models))),
+        Some(n) => {
+            all.extend(usize::try_from(n).is_ok_and(|n| n <= most_gpus).then(|| whole(n, mem_mib, models)))
+        }
     }
     all
 }
 
 fn instances(models: &[&Model], mem_mib: Option<u64>, n: u32) -> Vec<Shape> {
-    let mut profiles: Vec<(u64, &str)> = Vec::new();
-    for profile in models.iter().flat_map(|m| &m.profiles).filter(|p| !p.is_variant()) {
-        let fits = mem_mib.is_none_or(|mem| profile.memory_mib >= mem);
-        if fits && !profiles.iter().any(|(_, name)| *name == profile.name) {
-            profiles.push((profile.memory_mib, &profile.name));
+    let mut shapes: Vec<Shape> = Vec::new();
+    for model in models {
+        for profile in model.profiles.iter().filter(|p| !p.is_variant()) {
+            if mem_mib.is_some_and(|mem| profile.memory_mib < mem) {
+                continue;
+            }
+            let name = instance_name(&profile.name, n);
+            let sms = (profile.sm, model.full_gpu_sm);
+            match shapes.iter_mut().find(|known| known.name == name) {
+                Some(known) => {
+                    known.memory_mib = known.memory_mib.min(Some(profile.memory_mib));
+                    if !known.sms.contains(&sms) {
+                        known.sms.push(sms);
+                    }
+                }
+                None => shapes.push(Shape {
+                    memory_mib: Some(profile.memory_mib),
+                    sms: vec![sms],
+                    ..instance(&profile.name, n)
+                }),
+            }
         }
     }
-    profiles.sort_unstable();
-    profiles.into_iter().map(|(_, name)| instance(name, n)).collect()
+    // Memory as the profiles name it: that of 10 GB differs a little between models.
+    let nominal = |shape: &Shape| {
+        shape.name.rsplit('.').next().and_then(|gb| gb.trim_end_matches("gb").parse::<u32>().ok())
+    };
+    shapes.sort_by_cached_key(|shape| (nominal(shape), shape.sms.iter().min().copied(), shape.name.clone()));
+    shapes
+}
+
+fn instance_name(profile: &str, n: u32) -> String {
+    if n == 1 { profile.to_owned() } else { format!("{n} x {profile}") }
 }
 
 fn instance(profile: &str, n: u32) -> Shape {
     let request = Request { instances: n, ..Request::new(Isolation::Mig(Some(profile.to_owned()))) };
-    let (times, option) =
-        if n == 1 { Default::default() } else { (format!("{n} x "), format!(" --gpu-instances={n}")) };
+    let option = if n == 1 { String::new() } else { format!(" --gpu-instances={n}") };
     Shape {
-        name: format!("{times}{profile}"),
+        name: instance_name(profile, n),
         options: format!("--gpu-isolation=mig:{profile}{option}"),
         request,
         tres: Tres::default(),
+        memory_mib: None,
+        sms: Vec::new(),
     }
 }
 
@@ -77,16 +120,30 @@ fn share(mem_mib: u64) -> Shape {
         options: format!("--gpu-isolation=mps --gpu-mem={}", typed(mem_mib)),
         request: Request { mem_mib: Some(mem_mib), ..Request::new(Isolation::Mps) },
         tres: Tres::default(),
+        memory_mib: Some(mem_mib),
+        sms: Vec::new(),
     }
 }
 
-fn whole(n: u32, mem_mib: Option<u64>) -> Shape {
+/// So many whole GPUs of a node with these models.
+fn whole(n: u32, mem_mib: Option<u64>, models: &[&Model]) -> Shape {
+    let mut sms: Vec<(u32, u32)> =
+        models.iter().map(|model| (model.full_gpu_sm, model.full_gpu_sm)).collect();
+    sms.sort_unstable();
+    sms.dedup();
+    let memory = |model: &&Model| model.total_memory_mib;
     let mem = mem_mib.map(|mem| format!(" --gpu-mem={}", typed(mem))).unwrap_or_default();
     Shape {
         name: format!("{n} GPU{}", if n == 1 { "" } else { "s" }),
         options: format!("--gpu-isolation=whole --gpus-per-node={n}{mem}"),
         request: Request { mem_mib, ..Request::new(Isolation::Whole) },
         tres: Tres { per_node: Some(format!("gres:gpu:{n}")), ..Tres::default() },
+        memory_mib: models
+            .iter()
+            .map(memory)
+            .min()
+            .filter(|least| models.iter().map(memory).max() == Some(*least)),
+        sms,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table that a person reads.
 
 use geometry::GpuIndex;
+use geometry::size::display_gb;
 use node_state::{Node, Purpose};
 
 use super::count::Free;
@@ -20,12 +21,15 @@ pub(super) fn table(
     default: Option<&[String]>,
     limits: Option<(&str, &Allowance)>,
 ) -> String {
-    let mut rows = vec![["SHAPE", "NOW", "WHERE", "ASK FOR ONE WITH"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["SHAPE", "MEMORY", "SMs", "NOW", "WHERE", "ASK FOR ONE WITH"].map(str::to_owned).to_vec()];
     let mut refused: Vec<String> = Vec::new();
     for free in all {
         match &free.nodes {
             Ok(nodes) => rows.push(vec![
                 free.shape.name.clone(),
+                free.shape.memory_mib.map_or_else(|| "-".to_owned(), display_gb),
+                free.shape.sms_in_words(),
                 free.total().to_string(),
                 places(nodes),
                 free.shape.options.clone(),
@@ -33,7 +37,10 @@ pub(super) fn table(
             Err(why) => refused.push(format!("{}: {why}", free.shape.name)),
         }
     }
-    let mut text = table::render(&rows, &[1]);
+    let mut text = table::render(&rows, &[1, 3]);
+    if rows.len() > 1 {
+        text.push_str("\n--gpu-mem=SIZE alone takes the smallest of these that has SIZE.\n");
+    }
     text.extend(default.map(|names| {
         format!("\nIn your default partition, {}; --partition counts another.\n", names.join(","))
     }));

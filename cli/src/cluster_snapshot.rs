@@ -50,6 +50,8 @@ pub(crate) struct NodeSeen {
     pub(crate) standing: Option<Standing>,
     /// Unhealthy GPUs, which get no new jobs.
     pub(crate) sick: Vec<SickGpu>,
+    /// Watts that it draws now, as the site's energy plugin measures: of all of the node or of its GPUs.
+    pub(crate) watts: Option<u32>,
     /// Its GPUs; the error: why their state is not known.
     pub(crate) gpus: Result<Vec<GpuSeen>, String>,
     /// What the reader of a picture should know besides.
@@ -117,13 +119,14 @@ pub(crate) fn look(config: &SiteConfig) -> Result<ClusterSnapshot, Failure> {
     let shown = scontrol::nodes()?;
     let (layouts, standings) = (scontrol::layouts_in(&shown), scontrol::standings_in(&shown));
     let mut sick = scontrol::sick_in(&shown);
+    let watts = scontrol::watts_in(&shown);
     let mut slurms = sinfo::nodes()?;
     let jobs = squeue::jobs(None)?;
     let named = config.nodes.iter().flat_map(|spec| spec.names.iter().map(move |name| (spec, name)));
     let nodes = named.map(|(spec, name)| {
         let slurms = slurms.remove(name).unwrap_or_default();
         let node = NodeSeen::of(spec, name, slurms, layouts.get(name).map(String::as_str));
-        NodeSeen { standing: standings.get(name).copied(), ..node }
+        NodeSeen { standing: standings.get(name).copied(), watts: watts.get(name).copied(), ..node }
             .with_sick(sick.remove(name).unwrap_or_default())
     });
     let nodes: Vec<NodeSeen> = nodes.collect();
@@ -138,6 +141,12 @@ impl ClusterSnapshot {
     /// What there is for jobs.
     pub(crate) fn room(&self) -> FreeRoom {
         room(&self.nodes.iter().collect::<Vec<_>>())
+    }
+
+    /// Watts that all nodes draw which measure; `None` if none does.
+    pub(crate) fn watts(&self) -> Option<u64> {
+        let known = self.nodes.iter().filter_map(|node| node.watts);
+        known.map(u64::from).reduce(|a, b| a + b)
     }
 
     /// Names the users of the jobs on all nodes.
@@ -308,6 +317,7 @@ impl NodeSeen {
             health: line.map(Health::of).unwrap_or_default(),
             standing: None,
             sick: Vec::new(),
+            watts: None,
             gpus: layout.map(|layout| used_as(spec, gpus(spec.gpus.iter().copied(), &layout))),
             note: (!notes.is_empty()).then(|| notes.join("; ")),
         }
@@ -418,6 +428,11 @@ impl GpuSeen {
     }
 }
 
+/// `850 W`, `3.2 kW`.
+pub(crate) fn power(watts: u64) -> String {
+    if watts < 1000 { format!("{watts} W") } else { format!("{}.{} kW", watts / 1000, watts % 1000 / 100) }
+}
+
 /// Says in a few characters what a job asked for: `2 x 1g.5gb`, `mps 5.0 GB`, `4 GPUs`, `2 x 8 GPUs` on two nodes; `None`: no GPUs.
 pub(crate) fn asks(job: &QueuedJob) -> Option<String> {
     ours(job).or_else(|| {
@@ -523,6 +538,7 @@ pub(crate) mod tests {
             health: Health::of(line),
             standing: Some(Standing::Same),
             sick: Vec::new(),
+            watts: None,
             gpus: layout_line::read(line, &models).map(|layout| gpus(models.iter().copied(), &layout)),
             note: None,
         }

@@ -56,6 +56,7 @@ impl<'c> Local<'c> {
             partitions: Vec::new(),
             health: Health::default(),
             standing: None,
+            watts: None,
             sick: Vec::new(),
             gpus: Ok(cluster_snapshot::gpus(models, &layout)),
             note: ending_note(ending.iter().copied()),

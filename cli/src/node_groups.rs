@@ -27,18 +27,6 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    pub(crate) fn class(self) -> &'static str {
-        match self {
-            Self::Free => "f",
-            Self::Partly => "p",
-            Self::Full => "u",
-            Self::Slurm => "s",
-            Self::Sick => "k",
-        }
-    }
-}
-
-impl Cell {
     fn mark(self) -> char {
         match self {
             Self::Free => '·',
@@ -63,7 +51,7 @@ pub(crate) struct Group<'a> {
     pub(crate) gpus: String,
 }
 
-/// The groups: first what an administrator must see to, then by the slices that are free on a node, the most first.
+/// The groups, by the slices that are free on a node, the most first. Nodes that take no jobs come last.
 pub(crate) fn fold<'a>(nodes: &[&'a NodeSeen]) -> Vec<Group<'a>> {
     let mut known: HashMap<_, usize> = HashMap::new();
     let mut groups: Vec<Group<'_>> = Vec::new();
@@ -80,8 +68,7 @@ pub(crate) fn fold<'a>(nodes: &[&'a NodeSeen]) -> Vec<Group<'a>> {
         }
     }
     let n = |group: &Group<'_>| u32::try_from(group.nodes.len()).unwrap_or(u32::MAX);
-    let sees_to = |group: &Group<'_>| !matches!(group.in_use, Use::Unknown | Use::Away);
-    groups.sort_by_key(|group| (sees_to(group), std::cmp::Reverse(group.slices.free / n(group))));
+    groups.sort_by_key(|group| (group.in_use.is_away(), std::cmp::Reverse(group.slices.free / n(group))));
     groups
 }
 
@@ -181,13 +168,13 @@ mod tests {
         assert_eq!(
             told,
             [
-                (vec!["n5"], Use::Unknown, 0),
                 (vec!["n3"], Use::Free, 14),
                 (vec!["n1", "n2"], Use::Partly, 11 + 12),
                 (vec!["n4"], Use::Partly, 7),
+                (vec!["n5"], Use::Unknown, 0),
             ]
         );
-        assert_eq!(folded[2].cells, [Cell::Free, Cell::Partly]);
-        assert_eq!(folded[2].gpus, "2 x a100-40gb");
+        assert_eq!(folded[1].cells, [Cell::Free, Cell::Partly]);
+        assert_eq!(folded[1].gpus, "2 x a100-40gb");
     }
 }

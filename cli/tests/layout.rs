@@ -127,10 +127,10 @@ fn many_nodes_are_groups_unless_each_is_wanted() {
     assert_snapshot!(layout(dir.path(), &[]), @r"
     802 of 812 compute slices free on 116 GPUs of 58 of the 60 nodes
     NODES, used alike    · free  ▄ partly  █ full  × Slurm's  ! unhealthy
-        1 n2                                   ··       takes no jobs; 2 x a100-40gb
-        1 n3                                            GPUs not known
        57 n[4-60]                              ··       798/798 free; 2 x a100-40gb
         1 n1                                   ▄█       4/14 free; 2 x a100-40gb
+        1 n2                                   ··       takes no jobs; 2 x a100-40gb
+        1 n3                                            GPUs not known
 
     --all draws each node; --node, --partition and --user choose nodes
 

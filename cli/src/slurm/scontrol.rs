@@ -98,7 +98,15 @@ pub(crate) fn idle_in(text: &str) -> HashMap<String, IdleWord> {
     field_by_node(text, "Extra=").into_iter().filter_map(said).collect()
 }
 
-/// A field that has a line to itself in `scontrol show nodes`, by node.
+/// Reads from `scontrol show nodes` the watts that nodes draw, of those whose slurmds measure them.
+pub(crate) fn watts_in(text: &str) -> HashMap<String, u32> {
+    let number = |(node, line): (String, String)| {
+        Some((node, line.split(' ').next()?.parse().ok().filter(|watts| *watts > 0)?))
+    };
+    field_by_node(text, "CurrentWatts=").into_iter().filter_map(number).collect()
+}
+
+/// A field at the beginning of a line of `scontrol show nodes`, with the rest of the line, by node.
 pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> {
     let (mut found, mut name) = (HashMap::new(), String::new());
     for line in text.lines() {
@@ -235,6 +243,13 @@ mod tests {
         let found = layouts_in(text);
         assert_eq!(found.get("n1").map(String::as_str), Some("tessera gpu0=free"));
         assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn watts_are_known_of_nodes_that_measure() {
+        let text = "NodeName=n1 A=x\n   CurrentWatts=1250 AveWatts=0\n\nNodeName=n2 A=x\n   CurrentWatts=n/s AveWatts=n/s\n\n\
+                    NodeName=n3 A=x\n   CurrentWatts=0 AveWatts=0\n";
+        assert_eq!(watts_in(text), HashMap::from([("n1".to_owned(), 1250)]));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod rows;
 mod state;
 #[cfg(test)]
 mod tests;
+mod uses;
 mod view;
 
 use std::io::{IsTerminal as _, stdin, stdout};
@@ -30,6 +31,7 @@ use crate::commands::why;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::{ColorWhen, Paint};
+use crate::slurm::command;
 use crate::{clock, site};
 
 /// Longest time without a look at the keyboard and at what came from Slurm.
@@ -39,6 +41,14 @@ const TICK: Duration = Duration::from_millis(200);
 enum News {
     Seen(Result<ClusterSnapshot, Failure>),
     Told(u32, String),
+    /// What scancel answered of a job's number.
+    Cancelled(String, String),
+}
+
+/// What the screen asks others to do.
+struct Asks<'a> {
+    tell: &'a dyn Fn(u32),
+    cancel: &'a dyn Fn(String),
 }
 
 pub(crate) fn run(args: &TopArgs, globals: &Globals) -> Result<Outcome, Failure> {
@@ -65,7 +75,11 @@ pub(crate) fn run(args: &TopArgs, globals: &Globals) -> Result<Outcome, Failure>
     look(send.clone(), config.clone(), args.every);
     let mut terminal =
         ratatui::try_init().map_err(|e| Failure::new(format!("cannot use this terminal: {e}")))?;
-    let end = watch(&mut terminal, state, &news, &|id| tell(send.clone(), config.clone(), id), &ended);
+    let asks = Asks {
+        tell: &|id| tell(send.clone(), config.clone(), id),
+        cancel: &|number| cancel(send.clone(), number),
+    };
+    let end = watch(&mut terminal, state, &news, asks, &ended);
     ratatui::restore();
     end.map(|()| Outcome::ok(""))
         .map_err(|e| Failure::new(format!("this terminal cannot be used any more: {e}")))
@@ -106,8 +120,21 @@ fn look(send: Sender<News>, config: Option<PathBuf>, every: Duration) {
 fn tell(send: Sender<News>, config: Option<PathBuf>, id: u32) {
     thread::spawn(move || {
         let told = site::load(config.as_deref()).and_then(|config| why::told(id, &config, true));
-        // Nobody listens any more: the command has ended.
-        let _ = send.send(News::Told(id, told.unwrap_or_else(|failure| failure.what().to_owned())));
+        let told = told.unwrap_or_else(|failure| failure.what().to_owned());
+        // An error: the command has ended.
+        let _ = send.send(News::Told(id, format!("{}{told}", uses::told(id))));
+    });
+}
+
+/// Cancels a job, and says what came of it.
+fn cancel(send: Sender<News>, number: String) {
+    thread::spawn(move || {
+        let said = match command::run("scancel", &[&number]) {
+            Ok(said) if said.trim().is_empty() => "Slurm has been told to cancel it.".to_owned(),
+            Ok(said) => said,
+            Err(failure) => failure.what().to_owned(),
+        };
+        let _ = send.send(News::Cancelled(number, said));
     });
 }
 
@@ -116,7 +143,7 @@ fn watch(
     terminal: &mut DefaultTerminal,
     mut state: State,
     news: &Receiver<News>,
-    tell: &dyn Fn(u32),
+    asks: Asks<'_>,
     ended: &AtomicBool,
 ) -> std::io::Result<()> {
     let colour = Paint::new(ColorWhen::Auto).on;
@@ -130,6 +157,7 @@ fn watch(
                 News::Seen(Ok(now)) => (seen, trouble) = (Some(now), None),
                 News::Seen(Err(failure)) => trouble = Some(failure.what().to_owned()),
                 News::Told(id, text) => state.told(id, text),
+                News::Cancelled(number, text) => state.cancelled(&number, text),
             }
         }
         // The age of what is shown goes on by itself.
@@ -146,7 +174,8 @@ fn watch(
             {
                 match state.press(key, seen.as_ref()) {
                     Wish::Quit => return Ok(()),
-                    Wish::Explain(id) => tell(id),
+                    Wish::Explain(id) => (asks.tell)(id),
+                    Wish::Cancel(number) => (asks.cancel)(number),
                     Wish::Nothing => {}
                 }
             }

@@ -3,6 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::rows::{JobSort, NodeSort, Rows, Shown};
+use crate::clock::span;
 use crate::cluster_snapshot::ClusterSnapshot;
 use crate::filter::Filter;
 
@@ -42,15 +43,30 @@ pub(super) enum Popup {
     Nodes(Vec<String>),
     /// A job; what is to be said of it, once it is known.
     Job(u32, Option<String>),
+    /// The question before a job is cancelled.
+    Cancel(Cancelled),
+}
+
+/// A job that may be cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cancelled {
+    /// As scancel takes it: of an array that waits exactly the tasks that wait.
+    pub(super) number: String,
+    /// What is lost: whose job it is, and how long it has run.
+    pub(super) question: String,
+    /// What scancel answered; empty while it is asked. `None`: the person has not said yes.
+    pub(super) said: Option<String>,
 }
 
 /// What the caller has to do after a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Nothing,
     Quit,
     /// Find out why this job waits or what it has.
     Explain(u32),
+    /// Cancel the job with this number.
+    Cancel(String),
 }
 
 #[derive(Clone, Debug)]
@@ -111,8 +127,7 @@ impl State {
             return Wish::Nothing;
         }
         if self.popup.is_some() {
-            self.in_popup(key.code);
-            return Wish::Nothing;
+            return self.in_popup(key.code);
         }
         match key.code {
             KeyCode::Char('q') => return Wish::Quit,
@@ -120,6 +135,7 @@ impl State {
             KeyCode::Char('u') => self.ask(Field::User),
             KeyCode::Char('p') => self.ask(Field::Partition),
             KeyCode::Char('n') => self.ask(Field::Nodes),
+            KeyCode::Char('c') => self.may_cancel(seen),
             KeyCode::Char('s') => self.sort(),
             KeyCode::Char('g') => self.grouped = Some(!self.rows(seen).grouped),
             KeyCode::Char('x') => {
@@ -181,7 +197,21 @@ impl State {
         }
     }
 
-    fn in_popup(&mut self, code: KeyCode) {
+    fn in_popup(&mut self, code: KeyCode) -> Wish {
+        if let Some(Popup::Cancel(job)) = &mut self.popup
+            && job.said.is_none()
+        {
+            match code {
+                KeyCode::Char('y') => {
+                    job.said = Some(String::new());
+                    return Wish::Cancel(job.number.clone());
+                }
+                KeyCode::Char('n' | 'q') | KeyCode::Esc => self.popup = None,
+                // A key that was meant for something else cancels nothing.
+                _ => {}
+            }
+            return Wish::Nothing;
+        }
         match code {
             KeyCode::Down | KeyCode::Char('j') => self.scroll = self.scroll.saturating_add(1),
             KeyCode::Up | KeyCode::Char('k') => self.scroll = self.scroll.saturating_sub(1),
@@ -189,6 +219,40 @@ impl State {
             KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
             KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | '?') => self.popup = None,
             _ => {}
+        }
+        Wish::Nothing
+    }
+
+    /// Opens the question whether the chosen job is to be cancelled.
+    fn may_cancel(&mut self, seen: Option<&ClusterSnapshot>) {
+        let rows = self.rows(seen);
+        let job = rows.jobs.get(self.job_at.min(rows.jobs.len().saturating_sub(1)));
+        let (Some(job), Some(seen), Pane::Jobs) = (job, seen, self.pane) else { return };
+        let since = if job.state == "PENDING" { job.submit } else { job.start };
+        let time =
+            since.map_or_else(String::new, |since| format!(" for {}", span(seen.at.saturating_sub(since))));
+        let does = match job.state.as_str() {
+            "PENDING" => "waits".to_owned(),
+            "RUNNING" => "runs".to_owned(),
+            other => format!("is {}", other.to_lowercase()),
+        };
+        let question = format!("Job {} of {} {does}{time}.", job.number(), job.user);
+        let popup = match job.to_change() {
+            Some(number) => Popup::Cancel(Cancelled { number, question, said: None }),
+            None => Popup::Job(
+                job.id,
+                Some("squeue cuts the list of its tasks: cancel it with scancel".to_owned()),
+            ),
+        };
+        self.open(popup);
+    }
+
+    /// What scancel answered has come.
+    pub(super) fn cancelled(&mut self, number: &str, text: String) {
+        if let Some(Popup::Cancel(job)) = &mut self.popup
+            && job.number == number
+        {
+            job.said = Some(text);
         }
     }
 

@@ -9,6 +9,7 @@ use super::state::{Popup, State, Wish};
 use super::view::{View, draw};
 use crate::cluster_snapshot::ClusterSnapshot;
 use crate::cluster_snapshot::tests::{job, node, seen};
+use crate::slurm::squeue::QueuedJob;
 
 fn state() -> State {
     State::new("", "", "").unwrap()
@@ -62,7 +63,7 @@ fn eighty_columns_hold_everything() {
      13       bob        running   1 GPU        11 min
 
 
-    Tab pane  ↑↓ move  Enter open  s sort  u p n filter  g groups  ? keys  q quit
+    Tab pane  ↑↓ move  Enter open  c cancel  s sort  u p n filter  ? keys  q quit
     ");
 }
 
@@ -98,7 +99,7 @@ fn two_hundred_columns_are_used() {
      n2  whole===========                                                                                 20       alice      pending   4g.20gb      17 min      Resources
      n3! ················ ················                                                                11       alice      running   3g.20gb      11 min
      n4  ········ m=======                                                                                13       bob        running   1 GPU        11 min
-    Tab pane  ↑↓ move  Enter open  s sort  u p n filter  g groups  ? keys  q quit
+    Tab pane  ↑↓ move  Enter open  c cancel  s sort  u p n filter  ? keys  q quit
     ");
 }
 
@@ -118,18 +119,18 @@ fn hundreds_of_nodes_are_groups() {
     assert_snapshot!(screen(&state, Some(&seen), None, (80, 14)), @r"
     20354/33544 slices free  2 running 2 waiting  599/600 nodes  5 s ago
 
-    NODES 600, out of use, then most free    · free  ▄ partly  █ full  × Slurm's
-    >    1 n7                               ······▄█ takes no jobs; 8 x a100-40gb
-       200 n[3,6,9,12,15,18,21,24,27,30,33… ········ 11200/11200 free; 8 x a100-40gb
+    NODES 600, most free first    · free  ▄ partly  █ full  × Slurm's
+    >  200 n[3,6,9,12,15,18,21,24,27,30,33… ········ 11200/11200 free; 8 x a100-40gb
        199 n[1,4,10,13,16,19,22,25,28,31,3… ······▄█ 9154/11144 free; 8 x a100-40gb
        200 n[2,5,8,11,14,17,20,23,26,29,32… ████████ 0/11200 free; 8 x a100-40gb
+         1 n7                               ······▄█ takes no jobs; 8 x a100-40gb
 
      JOB      USER       STATE     ASKED FOR    FOR         WHERE/WHY (by priority)
      21       bob        pending   mps 5.0 GB   17 min      Resources
      20       alice      pending   4g.20gb      17 min      Resources
      11       alice      running   3g.20gb      11 min
      13       bob        running   1 GPU        11 min
-    Tab pane  ↑↓ move  Enter open  s sort  u p n filter  g groups  ? keys  q quit
+    Tab pane  ↑↓ move  Enter open  c cancel  s sort  u p n filter  ? keys  q quit
     ");
     // Each node again, and the first ones in 80 columns.
     press(&mut state, &seen, &[KeyCode::Char('g'), KeyCode::Down]);
@@ -147,7 +148,7 @@ fn hundreds_of_nodes_are_groups() {
      20       alice      pending   4g.20gb      17 min      Resources
      11       alice      running   3g.20gb      11 min
      13       bob        running   1 GPU        11 min
-    Tab pane  ↑↓ move  Enter open  s sort  u p n filter  g groups  ? keys  q quit
+    Tab pane  ↑↓ move  Enter open  c cancel  s sort  u p n filter  ? keys  q quit
     ");
 }
 
@@ -176,7 +177,7 @@ fn a_row_opens() {
      13       bob        running   1 GPU        11 min
 
 
-    Tab pane  ↑↓ move  Enter open  s sort  u p n filter  g groups  ? keys  q quit
+    Tab pane  ↑↓ move  Enter open  c cancel  s sort  u p n filter  ? keys  q quit
     ");
     press(&mut state, &seen, &[KeyCode::Esc]);
     assert_eq!(state.popup, None);
@@ -196,6 +197,83 @@ fn a_job_is_explained() {
     press(&mut state, &seen, &[KeyCode::Esc]);
     state.told(21, "late".to_owned());
     assert_eq!(state.popup, None);
+}
+
+#[test]
+fn a_job_is_cancelled_after_a_question() {
+    let (mut state, seen) = (state(), seen());
+    // Only a job can be cancelled, and only by y.
+    press(&mut state, &seen, &[KeyCode::Char('c')]);
+    assert_eq!(state.popup, None);
+    let asked = [KeyCode::Tab, KeyCode::End, KeyCode::Char('c')];
+    assert_eq!(press(&mut state, &seen, &asked), Wish::Nothing);
+    assert_snapshot!(screen(&state, Some(&seen), None, (80, 16)), @r"
+    11/28 slices free  2 running 2 waiting  3/4 nodes  5 s ago
+
+    NODES┌ Cancel a job ──────────────────────────────────────────────────────┐y
+     n1  │ Job 13 of bob runs for 10 min.                                     │
+     n2  │                                                                    │
+     n3! │ scancel 13?  y cancels it, n leaves it                             │
+     n4  └ y yes, n no ───────────────────────────────────────────────────────┘
+
+     JOB      USER       STATE     ASKED FOR    FOR         WHERE/WHY (by priority)
+     21       bob        pending   mps 5.0 GB   17 min      Resources
+     20       alice      pending   4g.20gb      17 min      Resources
+     11       alice      running   3g.20gb      11 min
+    >13       bob        running   1 GPU        11 min
+
+
+    Tab pane  ↑↓ move  Enter open  c cancel  s sort  u p n filter  ? keys  q quit
+    ");
+    assert_eq!(
+        press(&mut state, &seen, &[KeyCode::Enter, KeyCode::Char('c'), KeyCode::Char('x')]),
+        Wish::Nothing
+    );
+    assert!(state.popup.is_some(), "other keys change nothing");
+    assert_eq!(press(&mut state, &seen, &[KeyCode::Char('n')]), Wish::Nothing);
+    assert_eq!(state.popup, None);
+    assert_eq!(
+        press(&mut state, &seen, &[KeyCode::Char('c'), KeyCode::Char('y')]),
+        Wish::Cancel("13".to_owned())
+    );
+    assert_eq!(press(&mut state, &seen, &[KeyCode::Char('y')]), Wish::Nothing, "it is told once");
+    state.cancelled("13", "`scancel 13` failed: Access denied".to_owned());
+    assert!(screen(&state, Some(&seen), None, (80, 16)).contains("Access denied"));
+    press(&mut state, &seen, &[KeyCode::Esc]);
+    assert_eq!(state.popup, None);
+}
+
+#[test]
+fn of_an_array_only_the_tasks_that_wait_are_cancelled() {
+    let (mut state, mut seen) = (state(), seen());
+    seen.jobs = vec![QueuedJob {
+        array: Some((20, "3-9%2".to_owned())),
+        ..job(20, "alice", "PENDING", "iso=mig:1g.5gb")
+    }];
+    let wish = press(&mut state, &seen, &[KeyCode::Tab, KeyCode::Char('c'), KeyCode::Char('y')]);
+    assert_eq!(wish, Wish::Cancel("20_[3-9]".to_owned()));
+}
+
+#[test]
+fn power_is_shown_where_nodes_measure() {
+    let mut seen = seen();
+    seen.nodes[0].watts = Some(1250);
+    seen.nodes[1].watts = Some(400);
+    assert!(
+        screen(&state(), Some(&seen), None, (80, 16))
+            .starts_with("11/28 slices free  2 running 2 waiting  3/4 nodes  5 s ago  1.6 kW\n")
+    );
+    assert!(
+        screen(&state(), Some(&seen), None, (200, 16))
+            .contains("2 waiting. Nodes draw 1.6 kW. Seen 5 s ago.")
+    );
+}
+
+#[test]
+fn a_users_name_moves_no_cursor() {
+    let mut seen = seen();
+    seen.jobs[2].user = "al\u{1b}[2Jice".to_owned();
+    assert!(!screen(&state(), Some(&seen), None, (80, 16)).contains('\u{1b}'));
 }
 
 #[test]

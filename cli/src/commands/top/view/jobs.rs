@@ -1,15 +1,18 @@
 //! The jobs that wait and run.
 
+use std::collections::HashMap;
+
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use super::{View, cut, pane, titled, window};
 use crate::clock::span;
-use crate::cluster_snapshot::asks;
+use crate::cluster_snapshot::{ClusterSnapshot, asks};
 use crate::commands::top::rows::JobSort;
 use crate::commands::top::rows::Rows;
 use crate::commands::top::state::Pane;
+use crate::idle_jobs::IdleSeen;
 use crate::slurm::squeue::QueuedJob;
 
 /// Characters that the jobs' numbers have at least.
@@ -30,11 +33,19 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: View<'_>, rows: &Row
     let title = format!(" {}", line(["JOB", "USER", "STATE", "ASKED FOR", "FOR", &last], longest));
     let rest = titled(frame, area, &cut(&title, width), chosen);
     let at = view.state.job_at.min(rows.jobs.len().saturating_sub(1));
+    let idle: HashMap<u32, String> = view.seen.map(|seen| idle(seen, view.now)).unwrap_or_default();
     let row = |(row, job): (usize, &&QueuedJob)| {
         let mark = if row == at && chosen { ">" } else { " " };
-        (row, Line::from(format!("{mark}{}", told(job, view.now, longest))))
+        let idle = idle.get(&job.id).map_or_else(String::new, |time| format!(", idle {time}"));
+        (row, Line::from(format!("{mark}{}{idle}", told(job, view.now, longest))))
     };
     window(frame, rest, rows.jobs.iter().enumerate().map(row).collect(), at, chosen);
+}
+
+/// How long jobs have not used GPUs that they hold, where nodes say so.
+fn idle(seen: &ClusterSnapshot, now: u64) -> HashMap<u32, String> {
+    let held = IdleSeen::of(seen).map(|idle| idle.held).unwrap_or_default();
+    held.iter().map(|held| (held.job.id, span(held.idle_s(now)))).collect()
 }
 
 fn told(job: &QueuedJob, now: u64, longest: usize) -> String {

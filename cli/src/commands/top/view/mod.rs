@@ -13,7 +13,7 @@ use ratatui::widgets::Paragraph;
 
 use super::state::{Pane, State};
 use crate::clock::span;
-use crate::cluster_snapshot::{ClusterSnapshot, Slices};
+use crate::cluster_snapshot::{ClusterSnapshot, Slices, power};
 use crate::gpu_pieces::Owner;
 use crate::node_groups::fit as cut;
 
@@ -63,7 +63,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: View<'_>) {
     nodes::draw(frame, left, view, &rows);
     jobs::draw(frame, right, view, &rows);
     frame.render_widget(
-        Line::from("Tab pane  ↑↓ move  Enter open  s sort  u p n filter  g groups  ? keys  q quit"),
+        Line::from("Tab pane  ↑↓ move  Enter open  c cancel  s sort  u p n filter  ? keys  q quit"),
         keys,
     );
     if let Some(popup) = &view.state.popup {
@@ -88,19 +88,23 @@ fn summary(view: View<'_>, width: u16) -> String {
     let in_state = |state: &str| seen.jobs.iter().filter(|job| job.state == state).count();
     let (running, pending) = (in_state("RUNNING"), in_state("PENDING"));
     let age = span(view.now.saturating_sub(seen.at));
-    if width < 100 {
-        let Slices { free, all } = room.slices;
-        let able = if room.nodes == room.of_nodes { String::new() } else { format!("{}/", room.nodes) };
-        return format!(
-            "{free}/{all} slices free  {running} running {pending} waiting  {able}{}  {age} ago",
-            counted(room.of_nodes, "node")
-        );
-    }
-    format!(
-        "tessera top: {}. {} running, {pending} waiting. Seen {age} ago.",
+    let watts = seen.watts().map_or_else(String::new, power);
+    let draw = if watts.is_empty() { String::new() } else { format!(" Nodes draw {watts}.") };
+    let long = format!(
+        "tessera top: {}. {} running, {pending} waiting.{draw} Seen {age} ago.",
         room.words(),
         counted(running, "job")
-    )
+    );
+    if long.chars().count() <= usize::from(width) {
+        return long;
+    }
+    let Slices { free, all } = room.slices;
+    let able = if room.nodes == room.of_nodes { String::new() } else { format!("{}/", room.nodes) };
+    let nodes = counted(room.of_nodes, "node");
+    let short = format!(
+        "{free}/{all} slices free  {running} running {pending} waiting  {able}{nodes}  {age} ago  {watts}"
+    );
+    short.trim_end().to_owned()
 }
 
 /// What is typed, what is wrong, or what is shown.

@@ -20,7 +20,7 @@ const LEAST_GPU: usize = 4;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: View<'_>, rows: &Rows<'_>) {
     let by = match view.state.node_sort {
-        NodeSort::Site if rows.grouped => "out of use, then most free",
+        NodeSort::Site if rows.grouped => "most free first",
         NodeSort::Site => "as in tessera.toml",
         NodeSort::Free => "most free slices first",
         NodeSort::Name => "by name",

@@ -8,8 +8,8 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use site_config::hostlist;
 
 use super::View;
-use crate::cluster_snapshot::NodeSeen;
-use crate::commands::top::state::Popup;
+use crate::cluster_snapshot::{NodeSeen, power};
+use crate::commands::top::state::{Cancelled, Popup};
 use crate::gpu_pieces::Piece;
 
 /// Nodes of a group whose GPUs are told.
@@ -17,7 +17,8 @@ const MOST_TOLD: usize = 8;
 
 const KEYS: &str = "\
 ↑ ↓ PgUp PgDn Home End  move          Tab  nodes or jobs
-Enter  a node: what its GPUs have; a job: why it waits
+Enter  a node: what its GPUs have; a job: why it waits, or what it uses
+c      cancel the job, after a question
 s      sort: nodes by file, free slices, name;
        jobs by priority, user, time
 u      show one user's jobs, and the nodes where they run
@@ -42,19 +43,33 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: View<'_>, popup: &Popup) {
         Popup::Job(id, said) => {
             (format!("Job {id}"), said.clone().unwrap_or_else(|| "asking Slurm…".to_owned()))
         }
+        Popup::Cancel(job) => ("Cancel a job".to_owned(), cancel(job)),
     };
     let whole = frame.area();
     let area =
         whole.inner(Margin { horizontal: (whole.width / 16).min(8), vertical: (whole.height / 8).min(4) });
     let inside = area.inner(Margin { horizontal: 2, vertical: 1 });
     let area = Rect { height: area.height.min(height(&text, inside.width).saturating_add(2)), ..area };
-    let block = Block::bordered().title(format!(" {title} ")).title_bottom(" ↑↓ scroll, Esc closes ");
+    let keys = match popup {
+        Popup::Cancel(Cancelled { said: None, .. }) => " y yes, n no ",
+        _ => " ↑↓ scroll, Esc closes ",
+    };
+    let block = Block::bordered().title(format!(" {title} ")).title_bottom(keys);
     frame.render_widget(Clear, area);
     let inside = area.inner(Margin { horizontal: 2, vertical: 1 });
     frame.render_widget(block, area);
     let last = height(&text, inside.width).saturating_sub(inside.height);
     let shown = Paragraph::new(text).wrap(Wrap { trim: false }).scroll((view.state.scroll.min(last), 0));
     frame.render_widget(shown, inside);
+}
+
+fn cancel(job: &Cancelled) -> String {
+    let next = match job.said.as_deref() {
+        None => format!("scancel {}?  y cancels it, n leaves it", job.number),
+        Some("") => "asking Slurm…".to_owned(),
+        Some(text) => text.to_owned(),
+    };
+    format!("{}\n\n{next}", job.question)
 }
 
 /// Lines of a text at this width.
@@ -82,8 +97,13 @@ fn nodes(view: View<'_>, names: &[String]) -> String {
 
 fn one(node: &NodeSeen) -> String {
     let no_jobs = if node.takes_jobs { "" } else { "; takes no jobs now, `sinfo -R` says why" };
-    let mut text =
-        format!("{}: partition {}, links {}{no_jobs}\n", node.name, node.partitions.join(","), node.links);
+    let draws = node.watts.map_or_else(String::new, |watts| format!(", draws {}", power(watts.into())));
+    let mut text = format!(
+        "{}: partition {}, links {}{draws}{no_jobs}\n",
+        node.name,
+        node.partitions.join(","),
+        node.links
+    );
     match &node.gpus {
         Err(why) => {
             let _ = writeln!(text, "  GPUs not known: {why}");

@@ -27,7 +27,7 @@ pub(crate) fn brief(names: &[String]) -> String {
     }
     let kept: String = all.chars().take(KEPT).collect();
     let kept = kept.rsplit_once(',').map_or(kept.as_str(), |(whole, _)| whole);
-    let close = if kept.contains('[') && !kept.ends_with(']') { "]" } else { "" };
+    let close = if kept.matches('[').count() > kept.matches(']').count() { "]" } else { "" };
     format!("{kept},…{close} ({} nodes)", names.len())
 }
 
@@ -54,5 +54,8 @@ mod tests {
             |numbers: &mut dyn Iterator<Item = u32>| numbers.map(|n| format!("n{n}")).collect::<Vec<_>>();
         assert_eq!(brief(&names(&mut (1..=1000))), "n[1-1000]");
         assert_eq!(brief(&names(&mut (0..200).map(|n| 3 * n))), "n[0,3,6,9,12,15,18,21,…] (200 nodes)");
+        // A list that is cut behind a bracket gets no other one.
+        let racks: Vec<String> = (1..=20).map(|r| format!("r{r}n4")).chain(["r1n9".to_owned()]).collect();
+        assert_eq!(brief(&racks), "r1n[4,9],r2n4,r3n4,r4n4,… (21 nodes)");
     }
 }

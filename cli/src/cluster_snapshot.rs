@@ -428,9 +428,14 @@ impl GpuSeen {
     }
 }
 
-/// `850 W`, `3.2 kW`.
+/// `850 W`, `3.2 kW`, `1.2 MW`.
 pub(crate) fn power(watts: u64) -> String {
-    if watts < 1000 { format!("{watts} W") } else { format!("{}.{} kW", watts / 1000, watts % 1000 / 100) }
+    let tenths = |unit: u64, name: &str| format!("{}.{} {name}", watts / unit, watts % unit / (unit / 10));
+    match watts {
+        0..1000 => format!("{watts} W"),
+        1000..1_000_000 => tenths(1000, "kW"),
+        _ => tenths(1_000_000, "MW"),
+    }
 }
 
 /// Says in a few characters what a job asked for: `2 x 1g.5gb`, `mps 5.0 GB`, `4 GPUs`, `2 x 8 GPUs` on two nodes; `None`: no GPUs.
@@ -600,6 +605,11 @@ pub(crate) mod tests {
         assert_eq!(plain("gres:gpu:1", "tessera: asks v1 iso=none"), Some("plain"));
         assert_eq!(plain("gres:shard:5", "tessera: asks v1 iso=mig:1g.5gb"), Some("mig"));
         assert_eq!([plain("gres:nic:1", ""), plain("", "tessera: asks v1 iso=none")], [None; 2]);
+    }
+
+    #[test]
+    fn power_has_a_unit() {
+        assert_eq!([999, 1250, 999_999, 1_242_700].map(power), ["999 W", "1.2 kW", "999.9 kW", "1.2 MW"]);
     }
 
     #[test]

@@ -18,11 +18,12 @@ pub(crate) enum ColorWhen {
 }
 
 impl Owner {
-    /// A background of the 256-colour cube that both light and dark terminals show well under black text.
+    /// A background of the 256-colour cube that both light and dark terminals show well under black text: the hues of the pictures.
     pub(crate) fn background(self) -> Option<u8> {
         match self {
             Self::Isolated => Some(75),
-            Self::Shared | Self::Tasks => Some(78),
+            Self::Shared => Some(221),
+            Self::Tasks => Some(140),
             Self::Idle => Some(250),
             Self::Whole => Some(215),
             Self::Sick => Some(203),

@@ -148,10 +148,10 @@ fn layout() {
     "#);
     assert_snapshot!(run("layout --from layout --node n2 --color always").replace('\x1b', "ESC"), @r"
     ESC[1mn2: 2 x h100-80gb-sxm, links pcieESC[0m
-    GPU 0 │ESC[38;5;16;48;5;78m mps 14 15 16 +12                                                      ESC[0m│
+    GPU 0 │ESC[38;5;16;48;5;221m mps 14 15 16 +12                                                      ESC[0m│
     GPU 1 │ free                                                                  │
 
-    ESC[38;5;16;48;5;75m isolated ESC[0m ESC[38;5;16;48;5;78m shared ESC[0m ESC[38;5;16;48;5;250m idle ESC[0m ESC[38;5;16;48;5;215m whole ESC[0m  free 
+    ESC[38;5;16;48;5;75m isolated ESC[0m ESC[38;5;16;48;5;221m shared ESC[0m ESC[38;5;16;48;5;250m idle ESC[0m ESC[38;5;16;48;5;215m whole ESC[0m  free 
 
     without jobs: 1 of 2 GPUs, 0 of 1 nodes
     lost to fragmentation: nothing

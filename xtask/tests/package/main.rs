@@ -225,6 +225,21 @@ fn a_deb_is_installed_upgraded_and_removed_on_debian_13() {
     debian(Release::V24_11);
 }
 
+/// Asks for other stamps where nothing can be written: the plugins stay as they are, whole.
+fn is_told_of_a_read_only_usr(usr: &Path) {
+    let plugin = usr.join("lib/tessera/spank_tessera.so");
+    let before = fs::read(&plugin).unwrap();
+    let usr = usr.display();
+    let line = format!(
+        "mount --bind {usr} {usr} && mount -o remount,ro,bind {usr} && \
+         exec {usr}/bin/tessera setup --plugins-only --apply --slurm 25.05.3"
+    );
+    let refused = run(Command::new("unshare").args(["-m", "--", "sh", "-c", &line])).unwrap();
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("Read-only file system"), "{}", refused.stderr);
+    assert_eq!(fs::read(&plugin).unwrap(), before);
+}
+
 #[test]
 fn an_archive_is_unpacked_and_set_up() {
     let out = tempfile::tempdir_in(paths::target_dir()).unwrap();
@@ -235,6 +250,13 @@ fn an_archive_is_unpacked_and_set_up() {
     let said = ok(Command::new(&tessera).args(setup));
     assert_eq!(said.matches(": stamped").count(), 6, "{said}");
     assert!(out.path().join("usr/lib/tessera/spank_tessera.so").is_file());
+    is_told_of_a_read_only_usr(&out.path().join("usr"));
+    // The directory may have another name, too.
+    let link = out.path().join("link");
+    std::os::unix::fs::symlink(out.path().join("usr/lib/tessera"), &link).unwrap();
+    let alike = ["setup", "--plugins-only", "--slurm", "24.11.5", "--plugins"];
+    let said = ok(Command::new(&tessera).args(alike).arg(&link));
+    assert_eq!(said.matches(": good").count(), 6, "{said}");
     let said = ok(Command::new(&tessera).args(["setup", "--plugins-only", "--remove", "--apply"]));
     assert_eq!(said.matches(": removed").count(), 6, "{said}");
 }

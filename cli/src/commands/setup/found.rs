@@ -10,6 +10,7 @@ use object::Endianness;
 use object::elf::{DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _};
 use plugin_rt::read_file::{TABLE, read_small};
+use slurm_tables::Version;
 
 use super::conf::{ConfFile, Logical};
 use super::plan::Files;
@@ -136,9 +137,15 @@ fn is_configless() -> bool {
     })
 }
 
-/// The directory of Slurm's own plugins: where its programs look for their library, which stands with the plugins.
-pub(super) fn slurm_plugins() -> Option<PathBuf> {
-    let mut candidates = stamp::programs().into_iter().flat_map(|program| {
+/// Finds the directory of the plugins of the Slurm with this version: where its programs look for their library, which is with the plugins.
+/// Another Slurm on the machine has others.
+pub(super) fn slurm_plugins(slurm: Version) -> Option<PathBuf> {
+    plugins_of(stamp::programs().into_iter().filter(|program| stamp::version_of(program) == Some(slurm)))
+}
+
+/// Finds the directory of plugins that belongs to the first of these programs that has one.
+fn plugins_of(programs: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    let mut candidates = programs.flat_map(|program| {
         let beside = program.canonicalize().unwrap_or_default();
         let prefix = beside.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
         run_paths(&program)
@@ -191,6 +198,30 @@ mod tests {
         assert_eq!(files.plugstack_part, Some(dir.path().join("plugstack.conf.d/10-tessera.conf")));
         assert!(files.not_followed.len() == 1 && files.not_followed[0].contains("slurm.conf:3"));
         assert!(!files.is_configless && files.gres.text.is_none());
+    }
+
+    #[test]
+    fn the_plugins_are_those_of_the_slurm_that_was_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let programs: Vec<PathBuf> = ["none", "a", "b"]
+            .into_iter()
+            .map(|name| {
+                let prefix = dir.path().join(name);
+                fs::create_dir_all(prefix.join("sbin")).unwrap();
+                fs::create_dir_all(prefix.join("lib/slurm")).unwrap();
+                if name != "none" {
+                    fs::write(prefix.join("lib/slurm/select_cons_tres.so"), "").unwrap();
+                }
+                fs::write(prefix.join("sbin/slurmctld"), "").unwrap();
+                prefix.join("sbin/slurmctld")
+            })
+            .collect();
+        let plugins = |of: &[PathBuf]| plugins_of(of.iter().cloned());
+        assert_eq!(plugins(&programs), Some(dir.path().join("a/lib/slurm")));
+        assert_eq!(plugins(&programs[2..]), Some(dir.path().join("b/lib/slurm")));
+        assert_eq!(plugins(&programs[..1]), None);
+        // No Slurm of this machine has such a version.
+        assert_eq!(slurm_plugins("22.05.99".parse().unwrap()), None);
     }
 
     #[test]

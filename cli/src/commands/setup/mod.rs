@@ -101,7 +101,7 @@ pub(crate) fn run(args: &SetupArgs, globals: &Globals) -> Result<Outcome, Failur
         kinds.dedup();
         let installed = Installed {
             slurm,
-            slurm_plugins: found::slurm_plugins(),
+            slurm_plugins: found::slurm_plugins(slurm),
             plugins: dir,
             program: env::current_exe().and_then(|program| program.canonicalize()).unwrap_or_default(),
         };

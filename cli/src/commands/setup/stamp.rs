@@ -130,12 +130,15 @@ pub(super) fn programs() -> Vec<PathBuf> {
     all.filter(|program| program.is_file()).collect()
 }
 
+/// Asks a program of Slurm's for its version.
+pub(super) fn version_of(program: &Path) -> Option<Version> {
+    let said = Command::new(program).arg("-V").output().ok()?;
+    said::of_program(&String::from_utf8_lossy(&said.stdout))
+}
+
 /// Asks each of Slurm's programs that is found for its version.
 fn installed() -> BTreeMap<Version, PathBuf> {
-    let asked = programs().into_iter().filter_map(|program| {
-        let said = Command::new(&program).arg("-V").output().ok()?;
-        Some((said::of_program(&String::from_utf8_lossy(&said.stdout))?, program))
-    });
+    let asked = programs().into_iter().filter_map(|program| Some((version_of(&program)?, program)));
     let mut all = BTreeMap::new();
     asked.for_each(|(version, program)| _ = all.entry(version).or_insert(program));
     all

@@ -221,7 +221,8 @@ fn help() {
     Request, as for sbatch:
           --gpu-isolation <KIND>     auto, mig, mig:PROFILE, mig-shared:INSTANCE, mps, gpu-tasks,
                                      gpu-tasks:probes, whole or slurm
-          --gpu-mem <SIZE>           Memory per instance or share, or per process of gpu-tasks, such as 10G
+          --gpu-mem <SIZE>           Memory per instance or share, or per process of gpu-tasks, such as
+                                     10G
           --gpu-instances <N>        MIG instances per node (2) or for each Slurm task (1/task)
           --gpu-sms <PERCENT>        Least percentage of the GPU's SMs; a share is limited to it as well
           --gpu-pattern <SHAPE>      How whole GPUs talk to each other: ring, tree, chain, star, all,

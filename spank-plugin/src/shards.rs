@@ -1,5 +1,4 @@
-//! Finds out whether a job without a placement has shards of its GPUs: slurmctld's part of Tessera is off, and Slurm alone has
-//! chosen.
+//! Finds out whether a job without a placement has shards: slurmctld's part of Tessera is off, and Slurm alone has chosen.
 //!
 //! A prolog's environment does not say it. For GPUs and for shards, Slurm writes the same list of devices there, and
 //! `SLURM_SHARDS_ON_NODE` is set for steps only [22.05 `gres_common_epilog_set_env`, 24.11 `gres_common_prep_set_env`]. So

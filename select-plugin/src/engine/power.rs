@@ -132,8 +132,7 @@ impl Engine {
     }
 
     /// Returns those of these nodes whose budgets lack the watts of a job that gets its GPUs from Slurm alone: each by itself,
-    /// or, with
-    /// `at_once`, all of them together, counted in their order.
+    /// or, with `at_once`, all of them together, counted in their order.
     pub(crate) fn without_power<'n>(&self, nodes: &[&'n str], of: SlurmsGpus, at_once: bool) -> Vec<&'n str> {
         let SlurmsGpus { gpus, asked_w, fixed } = of;
         let need = |node: &str| {

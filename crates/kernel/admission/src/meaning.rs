@@ -91,9 +91,7 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
     };
     if entries.iter().all(|entry| entry.count == 0) {
         let (option, text) = (first.option, &first.text);
-        return Err(format!(
-            "{option}={text} cannot be combined with {asked}: it asks for no GPU; leave it out"
-        ));
+        return Err(format!("{option}={text} cannot be combined with {asked}: it asks for no GPU; omit it"));
     }
     let per_node = || {
         let sum = entries.iter().filter(|e| e.per_node).fold(0, |n: u64, e| n.saturating_add(e.count));

@@ -45,9 +45,7 @@ pub fn judge(
             .into());
     }
     if (plan.is_some() || asks.is_some()) && !was.is_ours() {
-        return Err("its AdminComment has a text that Tessera did not write: clear it first"
-            .to_owned()
-            .into());
+        return Err("its AdminComment is not Tessera's: clear it first".to_owned().into());
     }
     let request = request.filter(|r| matches!(r.isolation, Isolation::Mig(_)));
     let (Some(request), Some(config)) = (request, config) else {
@@ -154,7 +152,7 @@ mod tests {
         assert!(judge(plan, got, false).unwrap_err().text.contains("has started"));
         assert_eq!((judge(asks, plan, true), judge(plan, got, true)), (Ok(Some(5)), Ok(Some(10))));
         for comment in [plan, asks] {
-            assert!(judge(comment, "benchmark of June", true).unwrap_err().text.contains("did not write"));
+            assert!(judge(comment, "benchmark of June", true).unwrap_err().text.contains("not Tessera's"));
         }
         assert_eq!(judge("", "benchmark of June", true), Ok(Some(5)));
     }

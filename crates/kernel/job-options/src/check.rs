@@ -192,11 +192,10 @@ fn auto_power(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) ->
         ));
     }
     let profile = name(Opt::App);
-    given.app.is_none().then(|| {
-        format!(
-            "{auto}: also needs {profile}: the cap follows from the counters of the application that it names"
-        )
-    })
+    given
+        .app
+        .is_none()
+        .then(|| format!("{auto}: also needs {profile}: the cap follows from that application's counters"))
 }
 
 /// The line for a request that no known GPU model could satisfy.

@@ -211,10 +211,7 @@ fn too_little_memory(gpu: &Gpu, request: &Request, need: u64, has: u64) -> (Stri
             || format!("use --gpu-mem={} or less", size_option(has)),
             |p| format!("{} has {}; use --gpu-isolation=mig:{}", p.name, display_gb(p.memory_mib), p.name),
         );
-        return (
-            format!("{name} has {}, but {} is asked for", display_gb(has), display_gb(need)),
-            Some(nearest),
-        );
+        return (format!("{name} has {}, not {}", display_gb(has), display_gb(need)), Some(nearest));
     }
     let what = match (&gpu.policy, &request.isolation) {
         (MigPolicy::Off, _) => format!("{} has {} for jobs", model.key, display_gb(model.usable_mib())),

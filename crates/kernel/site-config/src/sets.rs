@@ -48,8 +48,7 @@ pub(crate) fn bandwidth(root: &mut TableReader<'_, '_>) -> BandwidthModel {
         let fit = "give both, as `tessera fit bandwidth` prints them".to_owned();
         match model {
             BandwidthModel::Mapa2021 => {
-                let what =
-                    format!("{key} cannot be combined with model mapa2021, whose coefficients are fixed");
+                let what = format!("{key} is not for model mapa2021, whose coefficients are fixed");
                 table.errors.push(table.key_span(key), what, Some(fixed));
             }
             BandwidthModel::Bottleneck(_) if !both => {

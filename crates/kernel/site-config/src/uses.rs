@@ -125,11 +125,7 @@ fn instances(
             Ok((profile, start)) => {
                 let spec = MigSpec { gpu: GpuIndex(0), profile, start };
                 if alone.apply(JobId(job), Uid(0), &Grant::Mig(vec![spec])).is_err() {
-                    errors.push(
-                        item.span(),
-                        format!("{text} does not fit on one GPU together with the others"),
-                        None,
-                    );
+                    errors.push(item.span(), format!("{text} does not fit on one GPU with the others"), None);
                     return None;
                 }
                 all.push((profile, start));

@@ -1,5 +1,4 @@
-//! Samples the memory and utilisation of a job's devices, as the driver reports them. Changes no device and no entry, and takes
-//! no lock.
+//! Samples memory and utilisation of a job's devices, as the driver reports them. Changes no device and no entry, takes no lock.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

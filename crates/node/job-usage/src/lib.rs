@@ -1,5 +1,4 @@
-//! Finds the use of a job's GPUs, their present indices, and the job of a process, from the journal and the driver. Nothing
-//! here changes a device.
+//! Finds use and present index of a job's GPUs, and a process's job, from journal and driver. Nothing here changes a device.
 //!
 //! Slurm's accounting asks in the daemon of a step, so this needs neither `tessera.toml` nor the node's life: whoever asks says
 //! where the journal and the driver's library are ([`Places`]).

@@ -184,7 +184,7 @@ fn admission() {
     assert_snapshot!(a100(&ask(0, "whole", "50G")), @"a100-40gb has 42.1 GB for jobs; use --gpu-mem=42G or less");
     assert_snapshot!(a100(&ask(0, "mps", "")), @"a share needs a memory size; use --gpu-mem=SIZE with it");
     assert_snapshot!(a100(&ask(0, "mig:1g.6gb", "")), @"a100-40gb has no profile for mig:1g.6gb; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb");
-    assert_snapshot!(a100(&ask(0, "mig:1g.5gb", "10G")), @"1g.5gb has 5.1 GB, but 10.0 GB is asked for; 1g.10gb has 10.3 GB; use --gpu-isolation=mig:1g.10gb");
+    assert_snapshot!(a100(&ask(0, "mig:1g.5gb", "10G")), @"1g.5gb has 5.1 GB, not 10.0 GB; 1g.10gb has 10.3 GB; use --gpu-isolation=mig:1g.10gb");
     assert_snapshot!(on(&["a100-40gb"], MigPolicy::Off, &ask(0, "mig", "5G")), @"the node's a100-40gb are never in MIG mode; use --gpu-isolation=mps or whole");
     assert_snapshot!(on(&["a100-40gb"], MigPolicy::On, &ask(0, "whole", "")), @"the node's a100-40gb are always in MIG mode; largest instance on a100-40gb is 7g.40gb with 42.1 GB; use --gpu-isolation=mig");
     assert_snapshot!(on(&[], MigPolicy::On, &ask(0, "whole", "")), @"the node has no GPUs");

@@ -248,7 +248,7 @@ fn what_single_gpus_are_for() {
                                                            ^~  hint: write PROFILE@START such as "3g.20gb@0", or leave the GPU out
     "#);
     assert_snapshot!(set("static = { 0 = [\"3g.20gb@0\", \"2g.10gb@2\"], 1 = [\"2g.11gb@0\"] }"), @r#"
-    tessera.toml:5:31: 2g.10gb@2 does not fit on one GPU together with the others
+    tessera.toml:5:31: 2g.10gb@2 does not fit on one GPU with the others
     static = { 0 = ["3g.20gb@0", "2g.10gb@2"], 1 = ["2g.11gb@0"] }
                                   ^~~~~~~~~
     tessera.toml:5:50: profile 2g.11gb does not exist on a100-40gb

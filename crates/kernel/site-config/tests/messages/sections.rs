@@ -183,7 +183,7 @@ fn how_sets_are_chosen() {
     ^~~~~~~  hint: one of them must be above 0
     "#);
     assert_snapshot!(beside("[bandwidth]\nmodel = \"mapa2021\"\nsends = 0.4"), @r#"
-    tessera.toml:3:1: sends cannot be combined with model mapa2021, whose coefficients are fixed
+    tessera.toml:3:1: sends is not for model mapa2021, whose coefficients are fixed
     sends = 0.4
     ^~~~~  hint: leave slowest and sends out, or use model = "bottleneck"
     "#);

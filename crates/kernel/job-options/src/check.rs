@@ -192,10 +192,7 @@ fn auto_power(isolation: &Isolation, given: &OptionValues, name: &dyn Fn(Opt) ->
         ));
     }
     let profile = name(Opt::App);
-    given
-        .app
-        .is_none()
-        .then(|| format!("{auto}: also needs {profile}: the cap follows from that application's counters"))
+    given.app.is_none().then(|| format!("{auto}: also needs {profile}, whose counters decide the cap"))
 }
 
 /// The line for a request that no known GPU model could satisfy.

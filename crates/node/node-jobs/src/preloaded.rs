@@ -18,10 +18,7 @@ pub enum LibraryError {
         source: std::io::Error,
     },
     /// Another user's code would run in users' programs.
-    #[error(
-        "{path}: users other than root can change it, so no program preloads it: run chown root and chmod go-w \
-         on it"
-    )]
+    #[error("{path}: users other than root can change it: run chown root and chmod go-w on it")]
     Unsafe { path: PathBuf },
 }
 

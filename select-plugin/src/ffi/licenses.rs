@@ -98,16 +98,16 @@ impl Licenses {
     fn list(&self, all: &CStr, job: Job) -> Option<*mut List> {
         let (all, counts, mut valid) = (all.as_ptr().cast_mut(), job.tres_req_cnt(), false);
         let is_valid = &raw mut valid;
-        // SAFETY: licenses.h: copies the text; the counts are the job's own, one for each TRES, or null. It takes its own locks,
-        // none of which slurmctld holds in this plugin's hooks. The prototype is that of the release.
-        let list = unsafe {
-            match version::license_call()? {
-                LicenseCall::OneList => (self.one_list)(all, false, true, counts, is_valid),
-                LicenseCall::Apart => (self.apart)(all, false, true, false, counts, is_valid),
-                LicenseCall::ApartFuzzy => {
-                    (self.apart_fuzzy)(all, false, true, false, counts, is_valid, null_mut())
-                }
-            }
+        let list = match version::license_call()? {
+            // SAFETY: licenses.h: copies the text; the counts are the job's own, one for each TRES, or null. It takes its own locks,
+            // none of which slurmctld holds in this plugin's hooks. The prototype is that of the release.
+            LicenseCall::OneList => unsafe { (self.one_list)(all, false, true, counts, is_valid) },
+            // SAFETY: as above.
+            LicenseCall::Apart => unsafe { (self.apart)(all, false, true, false, counts, is_valid) },
+            // SAFETY: as above.
+            LicenseCall::ApartFuzzy => unsafe {
+                (self.apart_fuzzy)(all, false, true, false, counts, is_valid, null_mut())
+            },
         };
         valid.then_some(list)
     }

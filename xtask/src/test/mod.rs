@@ -56,8 +56,9 @@ const FIRST: [&str; 12] = [
 /// The end-to-end programs that a whole run has on the oldest Slurm: those with a part that only this Slurm can run or answers in its own way,
 /// and one for each way in which Tessera enters Slurm. `--slurm` runs all of them, and so does a whole run that has no other
 /// Slurm of a supported series.
-const ON_OLDEST: [&str; 16] = [
+const ON_OLDEST: [&str; 17] = [
     "autodetect",
+    "billing",
     "disagreements",
     "file_against_slurm",
     "forgotten",

@@ -10,6 +10,7 @@ use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::nodes::DGX_1V;
 use lab::{Cluster, User};
+use serde_json::Value;
 
 /// A node for inference, beside a DGX-1V.
 const FOR_INFERENCE: &str = "\
@@ -21,9 +22,11 @@ count = 2
 
 /// How many jobs of a shape `tessera free` shows.
 fn could_start(cluster: &Cluster, shape: &str) -> usize {
-    let shown = run(cluster.command(User::Alice, "tessera").unwrap().arg("free")).unwrap().ok().unwrap();
-    let line = shown.lines().find_map(|line| line.strip_prefix(shape)).unwrap_or_else(|| panic!("{shown}"));
-    line.split_whitespace().next().unwrap().parse().unwrap()
+    let mut free = cluster.command(User::Alice, "tessera").unwrap();
+    let shown: Value =
+        serde_json::from_str(&run(free.args(["free", "--json"])).unwrap().ok().unwrap()).unwrap();
+    let row = shown["shapes"].as_array().unwrap().iter().find(|row| row["shape"] == shape);
+    row.and_then(|row| row["now"].as_u64()?.try_into().ok()).unwrap_or_else(|| panic!("{shown}"))
 }
 
 fn serves_whole_gpus_and_shares(cluster: &Cluster) {

@@ -191,7 +191,9 @@ fn is_in_an_image(root: &Root, package: &Path) {
     fs::write(root.at("tmp/plugstack.conf"), "include /usr/share/tessera/plugstack/*\n").unwrap();
     let help = root.run("SLURM_CONF=/tmp/slurm.conf sbatch --help").ok().unwrap();
     assert!(help.contains("--gpu-mem="), "{help}");
-    ["slurm.conf", "plugstack.conf"].map(|name| fs::remove_file(root.at("tmp").join(name)).unwrap());
+    for name in ["slurm.conf", "plugstack.conf"] {
+        fs::remove_file(root.at("tmp").join(name)).unwrap();
+    }
     fs::remove_dir_all(root.at("usr/share/tessera/plugstack")).unwrap();
 }
 

@@ -160,10 +160,12 @@ fn reserved_nodes_are_said_to_be() {
     exit 0
     ");
     assert_snapshot!(slurm::tessera(dir.path(), &["free", "--mem=20G"]), @r"
-    SHAPE             NOW  WHERE  ASK FOR ONE WITH
-    3g.20gb             2  n4 2   --gpu-isolation=mig:3g.20gb
-    4g.20gb             1  n4 1   --gpu-isolation=mig:4g.20gb
-    share of 20.0 GB    2  n4 2   --gpu-isolation=mps --gpu-mem=20G
+    SHAPE              MEMORY  SMs        NOW  WHERE  ASK FOR ONE WITH
+    3g.20gb           20.9 GB  42 of 108    2  n4 2   --gpu-isolation=mig:3g.20gb
+    4g.20gb           20.9 GB  56 of 108    1  n4 1   --gpu-isolation=mig:4g.20gb
+    share of 20.0 GB  20.0 GB  shared       2  n4 2   --gpu-isolation=mps --gpu-mem=20G
+
+    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
 
     Refused:
       7g.40gb: --gpu-isolation=mig:7g.40gb is too much for account lab: at most 20.0 GB

@@ -131,7 +131,7 @@ fn whole(n: u32, mem_mib: Option<u64>, models: &[&Model]) -> Shape {
         models.iter().map(|model| (model.full_gpu_sm, model.full_gpu_sm)).collect();
     sms.sort_unstable();
     sms.dedup();
-    let memory = |model: &&Model| model.total_memory_mib;
+    let memory = |model: &&Model| model.usable_mib();
     let mem = mem_mib.map(|mem| format!(" --gpu-mem={}", typed(mem))).unwrap_or_default();
     Shape {
         name: format!("{n} GPU{}", if n == 1 { "" } else { "s" }),

@@ -94,8 +94,8 @@ fn what_is_free_is_what_limits_leave() {
     4g.20gb           20.9 GB  56 of 108    0  n1 1   --gpu-isolation=mig:4g.20gb
     7g.40gb           42.1 GB  98 of 108    0  n1 1   --gpu-isolation=mig:7g.40gb
     share of 20.0 GB  20.0 GB  shared       0  n1 2   --gpu-isolation=mps --gpu-mem=20G
-    1 GPU             42.5 GB  all 108      0  n1 1   --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
-    2 GPUs            42.5 GB  all 108      0  -      --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
+    1 GPU             42.1 GB  all 108      0  n1 1   --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
+    2 GPUs            42.1 GB  all 108      0  -      --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
 
     --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
 
@@ -115,13 +115,15 @@ fn what_is_free_is_what_limits_leave() {
     );
     let unlimited = world("associations", "None", "gres:gpu:1");
     assert_snapshot!(slurm::tessera(unlimited.path(), &["free", "--mem", "20G"]), @r"
-    SHAPE             NOW  WHERE  ASK FOR ONE WITH
-    3g.20gb             2  n1 2   --gpu-isolation=mig:3g.20gb
-    4g.20gb             1  n1 1   --gpu-isolation=mig:4g.20gb
-    7g.40gb             1  n1 1   --gpu-isolation=mig:7g.40gb
-    share of 20.0 GB    2  n1 2   --gpu-isolation=mps --gpu-mem=20G
-    1 GPU               1  n1 1   --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
-    2 GPUs              0  -      --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
+    SHAPE              MEMORY  SMs        NOW  WHERE  ASK FOR ONE WITH
+    3g.20gb           20.9 GB  42 of 108    2  n1 2   --gpu-isolation=mig:3g.20gb
+    4g.20gb           20.9 GB  56 of 108    1  n1 1   --gpu-isolation=mig:4g.20gb
+    7g.40gb           42.1 GB  98 of 108    1  n1 1   --gpu-isolation=mig:7g.40gb
+    share of 20.0 GB  20.0 GB  shared       2  n1 2   --gpu-isolation=mps --gpu-mem=20G
+    1 GPU             42.1 GB  all 108      1  n1 1   --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
+    2 GPUs            42.1 GB  all 108      0  -      --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
+
+    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
     exit 0
     ");
 }

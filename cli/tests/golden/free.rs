@@ -206,7 +206,7 @@ fn what_could_start_now() {
           "sms": []
         },
         {
-          "memory_mib": 81559,
+          "memory_mib": 81152,
           "nodes": [
             {
               "node": "n2",
@@ -224,7 +224,7 @@ fn what_could_start_now() {
           ]
         },
         {
-          "memory_mib": 81559,
+          "memory_mib": 81152,
           "nodes": [],
           "now": 0,
           "options": "--gpu-isolation=whole --gpus-per-node=2",

@@ -48,7 +48,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "toml-tables",
             "topology",
         ],
-        thousands: 33.75,
+        thousands: 33.8,
     },
     Artefact {
         name: "job_submit_tessera.so (slurmctld)",
@@ -139,7 +139,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "slurm-tables",
             "step-accounting",
         ],
-        thousands: 7.45,
+        thousands: 7.5,
     },
     Artefact {
         name: "acct_gather_interconnect_tessera.so",
@@ -156,7 +156,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "slurm-tables",
             "step-accounting",
         ],
-        thousands: 7.65,
+        thousands: 7.7,
     },
     Artefact {
         name: "tessera-broker",

@@ -27,7 +27,9 @@ fn commands_go_by_the_last_good_version() {
     let out = tessera(here, layout);
     let said = String::from_utf8(out.stderr).unwrap();
     assert!(
-        !out.status.success() && said.contains("a100-41gb") && said.contains("hint: if it had a good version before"),
+        !out.status.success()
+            && said.contains("a100-41gb")
+            && said.contains("hint: if it had a good version before"),
         "{said}"
     );
 

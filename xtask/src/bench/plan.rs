@@ -156,7 +156,10 @@ mod tests {
             assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
         }
         assert!(
-            super::batch().lines().nth(1).is_some_and(|l| l.starts_with("task1,116s,58.6s,40s,30.5s,18.7s,case"))
+            super::batch()
+                .lines()
+                .nth(1)
+                .is_some_and(|l| l.starts_with("task1,116s,58.6s,40s,30.5s,18.7s,case"))
         );
     }
 }

@@ -34,7 +34,9 @@ fn shape(out: &mut String, places: &Places, model: Option<&Model>) {
         (Shape::Instance(profile), Some(model)) => {
             format!("{}, {}", display_gb(profile.memory_mib), model.sms_in_words(profile.sm))
         }
-        (Shape::Gpus(1), Some(model)) => format!("{}, {} SMs", display_gb(model.usable_mib()), model.full_gpu_sm),
+        (Shape::Gpus(1), Some(model)) => {
+            format!("{}, {} SMs", display_gb(model.usable_mib()), model.full_gpu_sm)
+        }
         _ => "on one node".to_owned(),
     };
     let none = if places.now == 0 { " class=\"none\"" } else { "" };

@@ -21,8 +21,39 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// Those of the legend; a GPU that is Slurm's or in the pool of GPU tasks says so itself.
-    pub(crate) const ALL: [Self; 5] = [Self::Isolated, Self::Shared, Self::Idle, Self::Whole, Self::Free];
+    /// Every owner, in the order of legends.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Isolated,
+        Self::Shared,
+        Self::Tasks,
+        Self::Idle,
+        Self::Whole,
+        Self::Free,
+        Self::Slurm,
+        Self::Sick,
+    ];
+    /// Owners that a terminal's legend explains; a GPU that is Slurm's or in the pool of GPU tasks says so itself.
+    pub(crate) const IN_TEXT: [Self; 5] = [Self::Isolated, Self::Shared, Self::Idle, Self::Whole, Self::Free];
+
+    /// Gives the owners of these pieces, in the order of legends.
+    pub(crate) fn of<'a>(pieces: impl Iterator<Item = &'a Piece>) -> impl Iterator<Item = Self> {
+        let there: Vec<Self> = pieces.map(|piece| piece.owner).collect();
+        Self::ALL.into_iter().filter(move |owner| there.contains(owner))
+    }
+
+    /// Explains the owner in a legend.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Isolated => "one job's instance",
+            Self::Shared => "shared (MPS)",
+            Self::Tasks => "GPU tasks",
+            Self::Idle => "idle, kept for reuse",
+            Self::Whole => "whole GPU",
+            Self::Free => "free",
+            Self::Slurm => "left to Slurm",
+            Self::Sick => "unhealthy",
+        }
+    }
 
     /// As the legend, the JSON and SVG classes say it.
     pub(crate) fn name(self) -> &'static str {

@@ -22,7 +22,7 @@ const TITLE: usize = 30;
 const UNITS: usize = 16;
 const TRY: usize = 24;
 
-/// What is special to layouts, besides the colours of the kinds.
+/// Rules of layouts, besides the colours of the kinds.
 const STYLE: &str = "\
 .free, .slurm { fill: #f3f4f6; stroke: #d0d7de; } .slurm { stroke-dasharray: 4 3; } .sick { fill: none; stroke: #b3261e; }
 .fits { fill: none; stroke: #1d7a4f; stroke-width: 1.5; } .taken { fill: none; stroke: #b3261e; stroke-width: 1.5; stroke-dasharray: 5 3; }
@@ -144,31 +144,10 @@ fn placements(body: &mut Svg, gpu: &GpuSeen, profile: &Profile, unit: usize, mut
 }
 
 fn legend(body: &mut Svg, nodes: &[NodeSeen], y: usize) -> usize {
-    let says = |owner| match owner {
-        Owner::Isolated => "one job's instance",
-        Owner::Shared => "shared (MPS)",
-        Owner::Tasks => "GPU tasks",
-        Owner::Idle => "idle, kept for reuse",
-        Owner::Whole => "whole GPU",
-        Owner::Free => "free",
-        Owner::Slurm => "left to Slurm",
-        Owner::Sick => "unhealthy",
-    };
-    let gpus = || nodes.iter().flat_map(|node| node.gpus.iter().flatten());
-    let there = |owner: &Owner| gpus().flat_map(|gpu| &gpu.pieces).any(|piece| piece.owner == *owner);
-    let all = [
-        Owner::Isolated,
-        Owner::Shared,
-        Owner::Tasks,
-        Owner::Idle,
-        Owner::Whole,
-        Owner::Free,
-        Owner::Slurm,
-        Owner::Sick,
-    ];
+    let gpus = nodes.iter().flat_map(|node| node.gpus.iter().flatten());
     let mut x = MARGIN + LABEL;
-    for owner in all.into_iter().filter(there) {
-        let (class, text) = (owner.name(), says(owner));
+    for owner in Owner::of(gpus.flat_map(|gpu| &gpu.pieces)) {
+        let (class, text) = (owner.name(), owner.words());
         body.of_class("rect", class).at(x, y).size(14, 14).set("rx", 3).end();
         body.of_class("text", "small dim").at(x + 20, y + 11).text(text);
         body.line();

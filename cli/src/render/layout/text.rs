@@ -18,7 +18,7 @@ pub(crate) fn picture(nodes: &[NodeSeen], paint: Paint, width: usize) -> String 
     let columns = (width.saturating_sub(LABEL + 1) / STEP * STEP).clamp(COLUMNS.0, COLUMNS.1);
     let mut blocks: Vec<String> = nodes.iter().map(|n| node(n, paint, columns)).collect();
     if paint.on && !nodes.is_empty() {
-        let words = Owner::ALL.into_iter().map(|o| paint.owner(o, &format!(" {} ", o.name())));
+        let words = Owner::IN_TEXT.into_iter().map(|o| paint.owner(o, &format!(" {} ", o.name())));
         blocks.push(words.collect::<Vec<_>>().join(" ") + "\n");
     }
     blocks.join("\n")

@@ -1,4 +1,4 @@
-//! One job: what it asked for and has, its part of each GPU, and what `tessera why` says.
+//! The page of a job: its request, its part of each GPU, and the answer of `tessera why`.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub(super) fn title(view: View<'_>, id: u32) -> String {
     format!("Job {}", job.map_or_else(|| id.to_string(), QueuedJob::number))
 }
 
-/// What is known of a job; `told` is what `tessera why` says of it.
+/// Writes the facts of a job; `told` is the answer of `tessera why`.
 pub(super) fn job(view: View<'_>, id: u32, told: &str, user: User<'_, '_>) -> String {
     let mut out = format!("<article class=\"job\"><h2>{}", escape(&title(view, id)));
     let known = view.seen.and_then(|seen| Some((seen, seen.jobs.iter().find(|job| job.id == id)?)));
@@ -81,19 +81,13 @@ mod tests {
     use super::*;
     use crate::cluster_snapshot::tests::seen;
     use crate::commands::exporter::changes::Changes;
+    use crate::commands::exporter::page::tests::view;
 
     #[test]
     fn a_job_has_its_facts_its_gpus_and_words() {
         let (mut seen, changes) = (seen(), Changes::default());
         seen.jobs[0].user = "<i>alice".to_owned();
-        let view = View {
-            seen: Some(&seen),
-            changes: &changes,
-            trouble: None,
-            names: true,
-            now: 10_005,
-            every_s: 15,
-        };
+        let view = View { names: true, ..view(&seen, &changes) };
         let shown = job(view, 11, "job 11 runs\n\non <n1>\n", &|_| Some("<i>alice"));
         insta::assert_snapshot!(shown, @r#"
         <article class="job"><h2>Job 11 <small class="state">running</small></h2>
@@ -126,15 +120,7 @@ mod tests {
             )
         };
         seen.nodes.extend((0..200).map(node));
-        let view = View {
-            seen: Some(&seen),
-            changes: &changes,
-            trouble: None,
-            names: false,
-            now: 10_005,
-            every_s: 15,
-        };
-        let shown = job(view, 13, "", &|_| None);
+        let shown = job(view(&seen, &changes), 13, "", &|_| None);
         assert_eq!(shown.matches("<section>").count(), MOST_NODES);
         // Two of the site's own nodes have it as well.
         assert!(shown.contains("It has GPUs on 186 more nodes."), "{shown}");

@@ -206,32 +206,13 @@ fn trouble(out: &mut String, view: View<'_>) {
 
 /// The kinds that these nodes have.
 fn legend(nodes: &[&NodeSeen]) -> String {
-    let words = |owner: Owner| match owner {
-        Owner::Isolated => "a job's instance",
-        Owner::Shared => "shared",
-        Owner::Tasks => "shared by GPU tasks",
-        Owner::Idle => "idle instance",
-        Owner::Whole => "whole GPU",
-        Owner::Free => "free",
-        Owner::Slurm => "left to Slurm",
-        Owner::Sick => "unhealthy",
-    };
-    let there = |owner: &Owner| {
-        let pieces = nodes.iter().flat_map(|node| node.gpus.iter().flatten()).flat_map(|gpu| &gpu.pieces);
-        pieces.clone().any(|piece| piece.owner == *owner)
-    };
-    let one = |owner: Owner| format!("<li><span class=\"key {}\"></span>{}</li>", owner.name(), words(owner));
-    let all = [
-        Owner::Isolated,
-        Owner::Shared,
-        Owner::Tasks,
-        Owner::Whole,
-        Owner::Idle,
-        Owner::Free,
-        Owner::Slurm,
-        Owner::Sick,
-    ];
-    format!("<ul class=\"legend\">{}</ul>\n", all.into_iter().filter(there).map(one).collect::<String>())
+    let gpus = nodes.iter().flat_map(|node| node.gpus.iter().flatten());
+    let one =
+        |owner: Owner| format!("<li><span class=\"key {}\"></span>{}</li>", owner.name(), owner.words());
+    format!(
+        "<ul class=\"legend\">{}</ul>\n",
+        Owner::of(gpus.flat_map(|gpu| &gpu.pieces)).map(one).collect::<String>()
+    )
 }
 
 #[cfg(test)]
@@ -239,7 +220,7 @@ mod tests {
     use super::*;
     use crate::cluster_snapshot::tests::{node, seen};
 
-    fn view<'a>(seen: &'a ClusterSnapshot, changes: &'a Changes) -> View<'a> {
+    pub(super) fn view<'a>(seen: &'a ClusterSnapshot, changes: &'a Changes) -> View<'a> {
         View { seen: Some(seen), changes, trouble: None, names: false, now: 10_005, every_s: 15 }
     }
 

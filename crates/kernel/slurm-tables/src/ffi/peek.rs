@@ -9,21 +9,29 @@ use std::os::unix::fs::FileExt as _;
 /// The kernel copies, and says so where there is nothing: nothing here follows the address.
 #[must_use]
 pub fn peek(address: usize, into: &mut [u8]) -> bool {
+    let asked = ask(address, into);
+    finished(asked, address, into)
+}
+
+/// Has the kernel copy; returns the number of bytes.
+fn ask(address: usize, into: &mut [u8]) -> io::Result<usize> {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
     // SAFETY: getpid(2) has no preconditions.
     let own = unsafe { libc::getpid() };
     // SAFETY: process_vm_readv(2): `local` is memory of this function's; a bad `remote` is an error, not a crash.
     let copied = unsafe { libc::process_vm_readv(own, &raw const local, 1, &raw const remote, 1, 0) };
-    match usize::try_from(copied) {
-        Ok(copied) => copied == into.len(),
-        Err(_) => is_forbidden(&io::Error::last_os_error()) && read_own(address, into),
-    }
+    usize::try_from(copied).map_err(|_| io::Error::last_os_error())
 }
 
-/// Tells whether the call itself is not there: under a seccomp profile or an emulator.
-fn is_forbidden(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
+/// Tells whether all was copied. If the call itself is not there (a seccomp profile, an emulator), copies in the other way.
+fn finished(asked: io::Result<usize>, address: usize, into: &mut [u8]) -> bool {
+    match asked {
+        Ok(copied) => copied == into.len(),
+        Err(error) => {
+            matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) && read_own(address, into)
+        }
+    }
 }
 
 /// Copies as [`peek`] does, by the process's own file of its memory.
@@ -67,6 +75,19 @@ mod tests {
         let endless = vec![b'x'; 80 * 1024];
         assert_eq!(peek_text(endless.as_ptr().addr()).map(|text| text.len() >= 64 * 1024), Some(true));
         assert_eq!(peek_text(8), None);
+    }
+
+    #[test]
+    fn a_call_that_is_forbidden_has_a_stand_in() {
+        let (there, mut copy) = ([1_u8, 2, 3, 4], [0; 4]);
+        let mut after = |error| {
+            copy = [0; 4];
+            finished(Err(io::Error::from_raw_os_error(error)), there.as_ptr().addr(), &mut copy)
+                && copy == there
+        };
+        assert!(after(libc::ENOSYS) && after(libc::EPERM));
+        assert!(!after(libc::EFAULT));
+        assert!(!finished(Ok(3), there.as_ptr().addr(), &mut copy));
     }
 
     #[test]

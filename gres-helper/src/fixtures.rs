@@ -27,7 +27,7 @@ impl Slurm for Fake {
 
     fn partition(&self, name: &str) -> Option<Partition> {
         let exclusive = name == "whole";
-        (exclusive || name == "gpu").then(|| Partition {
+        (exclusive || name.starts_with("gpu")).then(|| Partition {
             nodes: Some("n[1-2]".to_owned()),
             exclusive,
             minutes: 60,

@@ -1,17 +1,15 @@
 //! Jobs with GPUs that a limit of Slurm never lets start. Slurm accepts them, unless the QOS has the flag `DenyOnLimit`, and then names
 //! neither the limit's value nor what would fit. The user is told both; the job is left to Slurm.
 
+use std::cell::LazyCell;
+
 use admission::amounts::least;
-use admission::distinct;
 use admission::gres_list::Entry;
 use protocol::Request;
 use site_config::SiteConfig;
 use slurm_limits::{LimitKind, Need, SLICES, SlurmLimit, never};
 
-use crate::submission::{Described, JobOwner, Slurm, submitted};
-
-/// Most partitions of a job whose limits are read: slurmctld's locks on its accounting are taken for each. A job that names more is not told.
-const MOST_PARTITIONS: usize = 16;
+use crate::submission::{Described, JobOwner, Slurm, few_partitions, submitted};
 
 /// Says which limit never lets the job start, and what would fit; `None`: none does, or that is not known. `request`: of ours, with the
 /// GRES that it adds.
@@ -30,7 +28,7 @@ pub(crate) fn note(
     if !config.tell_slurm_limits || !has_gpus {
         return None;
     }
-    let named = job.partition.clone().or_else(|| slurm.default_partition())?;
+    let partitions = few_partitions(job, slurm)?;
     let of = |partition: &String| {
         slurm.limits(&JobOwner {
             user: job.user,
@@ -39,21 +37,17 @@ pub(crate) fn note(
             qos: job.qos.as_deref(),
         })
     };
-    let partitions = distinct(&named);
-    if partitions.len() > MOST_PARTITIONS {
-        return None;
-    }
     // A partition without limits lets it start.
     let kept: Option<Vec<Vec<SlurmLimit>>> =
         partitions.iter().map(|name| Some(of(name)).filter(|limits| !limits.is_empty())).collect();
     let mut kept = kept?;
-    if kept.iter().flatten().any(|limit| limit.kind == LimitKind::Least) && submitted(job, slurm).exclusive {
+    let submission = LazyCell::new(|| submitted(job, slurm));
+    if kept.iter().flatten().any(|limit| limit.kind == LimitKind::Least) && submission.exclusive {
         // Slurm counts whole GPUs for it once it has a node.
         kept.iter_mut().for_each(|limits| limits.retain(|limit| limit.kind != LimitKind::Least));
     }
     let counts_slices = kept.iter().flatten().any(|limit| limit.tres == SLICES) && slurm.counts_slices();
-    let slices =
-        if counts_slices { least(request, &counted, &submitted(job, slurm), config).slices } else { 0 };
+    let slices = if counts_slices { least(request, &counted, &submission, config).slices } else { 0 };
     let need = need(job, &counted, slices);
     let told: Option<Vec<String>> = kept.iter().map(|limits| never(limits, &need)).collect();
     told?.into_iter().next()

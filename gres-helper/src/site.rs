@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use admission::Refusal;
 use decision_counts::decisions::Reason;
@@ -42,6 +43,16 @@ impl<'a> Rules<'a> {
     }
 }
 
+/// Time of the last change of a file, and its length; `None`: there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileState(Option<(SystemTime, u64)>);
+
+impl FileState {
+    fn of(path: &Path) -> Self {
+        Self(std::fs::metadata(path).and_then(|meta| Ok((meta.modified()?, meta.len()))).ok())
+    }
+}
+
 /// The configuration in force.
 #[derive(Default)]
 pub(crate) struct Site {
@@ -50,6 +61,8 @@ pub(crate) struct Site {
     bad: Option<String>,
     /// slurmctld's time of its last reading, when ours was made.
     read_at: Option<i64>,
+    /// The file as ours was made; `None`: slurmctld cannot have read another one at that time.
+    may_change: Option<FileState>,
     /// Path and text of a good file whose partitions have not been compared with Slurm's since it was read.
     not_compared: Option<(PathBuf, String)>,
 }
@@ -62,13 +75,23 @@ impl Site {
     /// The machine's directory is asked for users when slurmctld starts, as slurmctld asks it then. A later reading happens in a
     /// submission, under slurmctld's locks, and a directory may take long: names that are new then are learnt from slurmctld's
     /// accounting ([`Self::learn_user`]).
-    pub(crate) fn refresh(&mut self, slurm_conf: &str, state: Option<&str>, slurm_read_at: i64) {
-        if self.read_at == Some(slurm_read_at) {
+    ///
+    /// slurmctld says to the second when it read its own, `slurm_read_at`, and may do so again in that second: what was read then is
+    /// compared with the file once more after it. `now`: seconds since 1970.
+    pub(crate) fn refresh(&mut self, slurm_conf: &str, state: Option<&str>, slurm_read_at: i64, now: i64) {
+        let is_read = self.read_at == Some(slurm_read_at);
+        if is_read && self.may_change.is_none() {
+            return;
+        }
+        let path = tessera_toml::beside(Path::new(slurm_conf));
+        let seen = FileState::of(&path);
+        let is_same = is_read && self.may_change == Some(seen);
+        self.may_change = (now <= slurm_read_at).then_some(seen);
+        if is_same {
             return;
         }
         let starts = self.read_at.is_none();
         self.read_at = Some(slurm_read_at);
-        let path = tessera_toml::beside(Path::new(slurm_conf));
         let in_force = match state {
             Some(state) => LastGood::in_dir(Path::new(state)).look(&path),
             None => tessera_toml::load(&path).map(InForce::from),
@@ -166,7 +189,7 @@ mod tests {
         std::fs::create_dir(&state).unwrap();
         let file = tessera_toml::beside(&conf);
         let refresh = |site: &mut Site, at| {
-            site.refresh(conf.to_str().unwrap(), state.to_str(), at);
+            site.refresh(conf.to_str().unwrap(), state.to_str(), at, at + 1);
             gpus(site)
         };
         let (mut site, mut later) = (Site::default(), Site::default());
@@ -184,6 +207,27 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_slurmctld_may_have_read_in_the_second_of_ours_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let conf = dir.path().join("slurm.conf");
+        let file = tessera_toml::beside(&conf);
+        let mut site = Site::default();
+        let mut refresh = |now| {
+            site.refresh(conf.to_str().unwrap(), None, 7, now);
+            gpus(&site)
+        };
+        let write = |count: u32| std::fs::write(&file, GOOD.replace("= 2", &format!("= {count}"))).unwrap();
+        write(2);
+        assert_eq!(refresh(7), Ok(2));
+        write(3);
+        assert_eq!(refresh(7), Ok(3));
+        write(4);
+        assert_eq!(refresh(9), Ok(4), "written before the second ended");
+        write(2);
+        assert_eq!(refresh(10), Ok(4), "slurmctld has not read its own file again");
+    }
+
+    #[test]
     fn only_slurmctlds_start_asks_the_machine_for_users() {
         let dir = tempfile::tempdir().unwrap();
         let conf = dir.path().join("slurm.conf");
@@ -192,7 +236,7 @@ mod tests {
         let read = |site: &mut Site, users: &[&str], at| {
             let text: String = users.iter().map(|user| limit(user)).collect();
             std::fs::write(tessera_toml::beside(&conf), format!("{text}{GOOD}")).unwrap();
-            site.refresh(conf.to_str().unwrap(), None, at);
+            site.refresh(conf.to_str().unwrap(), None, at, at + 1);
         };
         let uids = |site: &Site| -> Vec<Option<u32>> {
             site.config.iter().flat_map(|config| &config.limits).map(|limit| limit.uid).collect()
@@ -218,7 +262,7 @@ mod tests {
         let mut said = |text: &str| {
             std::fs::write(&file, text).unwrap();
             at += 1;
-            site.refresh(conf.to_str().unwrap(), None, at);
+            site.refresh(conf.to_str().unwrap(), None, at, at + 1);
             // The file as it was read counts, whatever it has become since.
             std::fs::write(&file, "y").unwrap();
             [(); 2].map(|()| site.unknown_partitions(&|name| name == "gpu").join("\n"))

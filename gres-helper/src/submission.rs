@@ -182,13 +182,23 @@ pub(crate) fn never_for_its_time(job: &Described, slurm: &impl Slurm) -> Option<
 /// not known. Slurm keeps such a job for ever.
 pub(crate) fn never_for_its_nodes(job: &Described, slurm: &impl Slurm) -> Option<String> {
     let asks = job.nodes.filter(|_| job.request.is_some() || !job.tres.gpu_entries().is_empty())?;
-    let named = job.partition.clone().or_else(|| slurm.default_partition()).filter(|_| asks > 1)?;
+    let partitions = few_partitions(job, slurm).filter(|_| asks > 1)?;
     let has = |name: &String| Some(expanded(&slurm.partition(name)?.nodes?)?.len());
-    let all: Option<Vec<usize>> = distinct(&named).iter().map(has).collect();
+    let all: Option<Vec<usize>> = partitions.iter().map(has).collect();
     let most = all?.into_iter().max()?;
     (u64::from(asks) > most as u64).then(|| {
+        let named = partitions.join(",");
         format!("-N{asks}: partition {named} has only {most}, so Slurm never starts this job; use -N{most} or fewer")
     })
+}
+
+/// Most partitions of a job that are looked at for a note, under slurmctld's locks. A job that names more is not told.
+const MOST_PARTITIONS: usize = 16;
+
+/// Gives the partitions that a job names, or the default one; `None`: there is none, or they are too many for a note.
+pub(crate) fn few_partitions(job: &Described, slurm: &impl Slurm) -> Option<Vec<String>> {
+    let named = job.partition.clone().or_else(|| slurm.default_partition())?;
+    Some(distinct(&named)).filter(|all| all.len() <= MOST_PARTITIONS)
 }
 
 /// The shortest time limit that one of these partitions gives a job that names none.
@@ -308,6 +318,10 @@ mod tests {
         );
         assert_eq!([of(2, None), of(1, None), of(9, Some("gpu,unknown"))], [None, None, None]);
         assert!(of(3, Some("gpu,whole")).is_some());
+        let many = |n: usize| (0..n).map(|i| format!("gpu{i}")).collect::<Vec<_>>().join(",");
+        let (few, many) = (many(16), many(17));
+        assert!(of(3, Some(&few)).is_some());
+        assert_eq!(of(3, Some(&many)), None, "too many to be looked at");
         let cores = Described { nodes: Some(3), ..Described::default() };
         assert_eq!(never_for_its_nodes(&cores, &Fake::default()), None, "it asks for no GPU");
     }

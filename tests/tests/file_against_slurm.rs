@@ -19,8 +19,6 @@ fn change(cluster: &Cluster, change: impl Fn(&str) -> String) -> String {
     let path = cluster.layout().etc("tessera.toml");
     let text = change(&std::fs::read_to_string(&path).unwrap());
     std::fs::write(&path, &text).unwrap();
-    // slurmctld says to the second when it read its file; in the second of its start this would be no news to a plugin.
-    std::thread::sleep(std::time::Duration::from_millis(1100));
     cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
     text
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use decision_counts::decisions::Ask;
 use plugin_rt::{guard_ok, log, set_job, text};
@@ -49,7 +49,8 @@ fn lock() -> MutexGuard<'static, Option<Site>> {
 fn fresh<'a>(host: &Host, site: &'a mut Option<Site>) -> Rules<'a> {
     let site = site.get_or_insert_default();
     if let Some((path, state, read_at)) = host.configuration() {
-        site.refresh(&path, state.as_deref(), read_at);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        site.refresh(&path, state.as_deref(), read_at, now.try_into().unwrap_or(i64::MAX));
     }
     site.rules()
 }

@@ -45,6 +45,15 @@ fn commands_go_by_the_last_good_version() {
     }
     assert!(String::from_utf8(tessera(here, layout).stdout).unwrap().contains("n1: 2 x a100-40gb"));
 
+    // Another user's directory is believed only if slurm.conf says that it is slurmctld's.
+    if std::os::unix::fs::chown(&state, Some(65_534), None).is_ok() {
+        assert!(!tessera(here, layout).status.success(), "anybody may have made it");
+        let conf = fs::read_to_string(here.join("slurm.conf")).unwrap();
+        fs::write(here.join("slurm.conf"), format!("{conf}SlurmUser=65534\n")).unwrap();
+        std::os::unix::fs::chown(&copy, Some(65_534), None).unwrap();
+        assert!(tessera(here, layout).status.success());
+    }
+
     // A file that somebody names is that file, and `check` judges the file itself.
     fs::copy(here.join("tessera.toml"), here.join("other.toml")).unwrap();
     assert!(!tessera(here, "--config other.toml layout --from layout").status.success());

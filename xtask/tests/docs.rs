@@ -111,7 +111,7 @@ fn panels() -> Vec<serde_json::Value> {
     all.into_iter().filter(|panel| panel["type"] != "row").collect()
 }
 
-/// What the panels ask, with every node for the variable.
+/// Gives the panels' expressions, with every node for the variable.
 fn expressions(panels: &[serde_json::Value]) -> Vec<String> {
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
     targets.map(|target| target["expr"].as_str().unwrap().replace("$node", ".*")).collect()

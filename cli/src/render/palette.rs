@@ -38,7 +38,7 @@ fn rules(fill: &str, edge: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What people without one kind of cones see, as a change of linear RGB; first people with all three.
+    /// Linear RGB as people without one kind of cones see it; first people with all three.
     ///
     /// Source: Machado, Oliveira, Fernandes 2009, severity 1.0.
     const SIGHTS: [[[f64; 3]; 3]; 4] = [

@@ -28,7 +28,7 @@ pub(crate) const NO_LIMIT_S: u64 = 182 * 86_400;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueuedJob {
     pub(crate) id: u32,
-    /// Of a component: the number of its heterogeneous job.
+    /// Number of the heterogeneous job that it is a component of.
     pub(crate) het: Option<u32>,
     /// Of an array: its number, and the task, or those that wait as Slurm lists them, `1-3`.
     pub(crate) array: Option<(u32, String)>,

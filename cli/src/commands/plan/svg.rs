@@ -24,7 +24,7 @@ const LANE: f64 = 30.0;
 const TITLE: f64 = 58.0;
 const AXIS: f64 = 34.0;
 
-/// What is special to plans.
+/// Rules of plans alone.
 const STYLE: &str = "\
 .lane { fill: #f3f4f6; stroke: #d0d7de; } .tick { stroke: #d0d7de; }
 .task { fill: #9bcbff; stroke: #3b7fc4; } .create { fill: #f8e47e; } .destroy { fill: #b3261e; }

@@ -41,11 +41,11 @@ const TICK: Duration = Duration::from_millis(200);
 enum News {
     Seen(Result<ClusterSnapshot, Failure>),
     Told(u32, String),
-    /// What scancel answered of a job's number.
+    /// Job's number, and scancel's answer.
     Cancelled(String, String),
 }
 
-/// What the screen asks others to do.
+/// Work that the screen leaves to other threads.
 struct Asks<'a> {
     tell: &'a dyn Fn(u32),
     cancel: &'a dyn Fn(String),

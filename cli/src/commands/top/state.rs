@@ -52,9 +52,9 @@ pub(super) enum Popup {
 pub(super) struct Cancelled {
     /// As scancel takes it: of an array that waits exactly the tasks that wait.
     pub(super) number: String,
-    /// What is lost: whose job it is, and how long it has run.
+    /// The job's user, and how long it has run: lost by the cancellation.
     pub(super) question: String,
-    /// What scancel answered; empty while it is asked. `None`: the person has not said yes.
+    /// scancel's answer, empty until it comes; `None`: the person has not said yes.
     pub(super) said: Option<String>,
 }
 
@@ -247,7 +247,7 @@ impl State {
         self.open(popup);
     }
 
-    /// What scancel answered has come.
+    /// Shows scancel's answer.
     pub(super) fn cancelled(&mut self, number: &str, text: String) {
         if let Some(Popup::Cancel(job)) = &mut self.popup
             && job.number == number

@@ -18,7 +18,7 @@ const HEIGHT: f64 = 300.0;
 const TITLE: f64 = 46.0;
 const LEGEND: f64 = 34.0;
 
-/// What is special to links.
+/// Rules of links alone.
 const STYLE: &str = "\
 line{stroke:#8a94a6;fill:none} .pcie{stroke-dasharray:2 5} .used{stroke:#c2410c} .bad{stroke:#7a3f9a}
 circle{fill:#e5e7eb;stroke:#475569;stroke-width:1.5} .chosen{fill:#ee9548} .slurms{fill:#b07acc} .busy{fill:#94a3b8}
@@ -33,7 +33,7 @@ struct LinkLine {
     used: bool,
 }
 
-/// One drawing of the node with a set of GPUs.
+/// Drawing of the node with a set of GPUs.
 struct Panel<'a> {
     picture: &'a Picture<'a>,
     set: Option<&'a Match>,

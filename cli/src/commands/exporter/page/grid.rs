@@ -106,7 +106,7 @@ fn tile(out: &mut String, node: &NodeSeen, common: usize) {
     );
 }
 
-/// What a tile shows.
+/// Explains the tiles.
 pub(super) const LEGEND: &str = "<ul class=\"legend grid-legend\"><li><span class=\"key f4\"></span>filled: slices that jobs have</li>\
     <li><b>3</b> GPUs without jobs</li><li><b>!</b> an unhealthy GPU</li>\
     <li><span class=\"key s\"></span>left to Slurm</li><li><span class=\"key away\"></span>takes no jobs</li></ul>\n";

@@ -13,7 +13,7 @@ const BAR: f64 = 10.0;
 const ROW: f64 = 30.0;
 const TITLE: f64 = 56.0;
 
-/// What is special to these bars.
+/// Rules of these bars alone.
 const STYLE: &str = "\
 .axis { stroke: #9aa3ae; } .paper { fill: #bcc4cd; stroke: #7c8793; } .ours { fill: #9bcbff; stroke: #3b7fc4; }
 ";

@@ -41,8 +41,22 @@ fn stock_picks_the_sets_measured_before_22_05() {
 
 #[test]
 fn stock_picks_the_worst_linked_pair_24_11() {
-    let cluster = common::builder().slurm(Release::V24_11).stock(true).start().unwrap();
+    let mut cluster = common::builder().slurm(Release::V24_11).stock(true).start().unwrap();
     assert_eq!(gpus(&cluster, 2), "0,5");
+    commands_share_a_namespace_and_do_without_it(&mut cluster);
+}
+
+fn commands_share_a_namespace_and_do_without_it(cluster: &mut Cluster) {
+    let look = |cluster: &Cluster| {
+        let mut shell = cluster.command(User::Bob, "sh").unwrap();
+        let by = shell.get_program().to_str().unwrap().to_owned();
+        (by, run(shell.args(["-c", "pwd; id -u; id -G; sinfo -ho %D"])).unwrap().ok().unwrap())
+    };
+    let (uid, gid) = User::Bob.ids().unwrap();
+    let said = format!("/\n{uid}\n{gid}\n2\n");
+    assert_eq!(look(cluster), ("nsenter".to_owned(), said.clone()));
+    cluster.kill9(&Daemon::Namespace).unwrap();
+    assert_eq!(look(cluster), ("unshare".to_owned(), said));
 }
 
 #[test]

@@ -202,6 +202,7 @@ impl Builder {
     pub fn start(self) -> Result<Cluster, HarnessError> {
         let (accounting, backup) = (self.accounting, self.backup);
         let mut cluster = self.lay_out()?;
+        cluster.start(&Daemon::Namespace)?;
         cluster.start(&Daemon::Munged)?;
         cluster.wait_munged()?;
         if accounting {

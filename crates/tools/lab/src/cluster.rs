@@ -157,7 +157,7 @@ impl Cluster {
 
     fn command_at(&self, host: &str, user: User, program: &str) -> Result<Command, HarnessError> {
         let ids = if user == User::Root { None } else { Some(user.ids()?) };
-        let mut command = self.inside.command(self.layout.dir(), host, ids, program, None);
+        let mut command = self.inside.user_command(self.layout.dir(), host, ids, program);
         command.envs(self.environment()).env("USER", user.name()).env("HOME", "/nonexistent");
         command.current_dir(self.layout.jobs());
         for (name, _) in

@@ -3,6 +3,8 @@
 /// A daemon of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Daemon {
+    /// No daemon, but recorded as one: a process in the mount namespace that commands share, on a cluster in a chroot.
+    Namespace,
     /// Authentication for this cluster alone.
     Munged,
     /// The database behind slurmdbd, on a cluster with accounting.
@@ -22,6 +24,7 @@ impl Daemon {
     #[must_use]
     pub fn name(&self) -> String {
         match self {
+            Self::Namespace => "namespace".to_owned(),
             Self::Munged => "munged".to_owned(),
             Self::Mariadbd => "mariadbd".to_owned(),
             Self::Slurmdbd => "slurmdbd".to_owned(),

@@ -19,6 +19,10 @@ impl Cluster {
     /// If it cannot be started; that it works is seen later, by [`Cluster::wait_ready`].
     pub fn start(&mut self, daemon: &Daemon) -> Result<(), HarnessError> {
         let mut command = match daemon {
+            Daemon::Namespace => match self.inside.namespace(self.layout.dir()) {
+                Some(command) => command,
+                None => return Ok(()),
+            },
             Daemon::Munged => self.munged(),
             Daemon::Mariadbd => crate::accounting::database(&self.layout),
             Daemon::Slurmdbd => crate::accounting::slurmdbd(self),

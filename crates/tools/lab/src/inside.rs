@@ -1,11 +1,14 @@
 //! Runs a program where the cluster's Slurm is: on the machine itself, or in the chroot of another Debian release.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::clock;
+use crate::daemon::Daemon;
+use crate::process::PidFile;
 
-/// Makes the place usable, in a mount namespace that ends with the program: `$1` root of the chroot or empty, `$2` cluster
+/// Makes a chroot usable, in a mount namespace that ends with the program: `$1` root of the chroot or empty, `$2` cluster
 /// directory, `$3` what is laid over `/etc`, or empty, `$4` the directory of a node whose GPUs are to be seen in `/dev`, `/proc` and
 /// `/sys`, or empty.
 const ENTER: &str = r#"set -e
@@ -47,6 +50,51 @@ impl Inside {
         Some(self.chroot.as_ref()?.join(cluster.strip_prefix("/").unwrap_or(cluster)))
     }
 
+    /// The process that [`Daemon::Namespace`] names: it has all mounts of the chroot and does nothing. To make them again for each command
+    /// would cost more processor time than the command.
+    pub(crate) fn namespace(&self, cluster: &Path) -> Option<Command> {
+        self.chroot.as_ref()?;
+        let mut command = Command::new("unshare");
+        command.args(self.entering(cluster, None, None)).args(["sleep", "infinity"]);
+        Some(command)
+    }
+
+    /// The id of that process, if it runs in the chroot already.
+    fn entered(&self, cluster: &Path) -> Option<i32> {
+        let root = self.chroot.as_ref()?;
+        let name = Daemon::Namespace.name();
+        let process = PidFile::new(cluster).read().into_iter().find(|process| process.name == name)?;
+        let is_there = fs::read_link(format!("/proc/{}/root", process.pid)).is_ok_and(|at| at == *root);
+        (is_there && process.is_alive()).then_some(process.pid)
+    }
+
+    /// The arguments of `unshare` for a namespace of its own.
+    fn entering(&self, cluster: &Path, etc: Option<&Path>, gpus_of: Option<&Path>) -> Vec<String> {
+        let path = |path: Option<&Path>| path.map_or(String::new(), |path| path.display().to_string());
+        let mut words = ["-m", "--", "sh", "-c", ENTER, "enter"].map(str::to_owned).to_vec();
+        words.extend([path(self.chroot.as_deref()), path(Some(cluster)), path(etc), path(gpus_of)]);
+        words
+    }
+
+    /// A command of a user, with the clock of a host. It shares the namespace of all such commands if it can.
+    pub(crate) fn user_command(
+        &self,
+        cluster: &Path,
+        host: &str,
+        user: Option<(u32, u32)>,
+        program: &str,
+    ) -> Command {
+        let shared = if clock::etc(cluster, host).is_none() { self.entered(cluster) } else { None };
+        let Some(pid) = shared else { return self.command(cluster, host, user, program, None) };
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--target={pid}")).args(["--mount", "--root", "--wd"]);
+        if let Some((uid, gid)) = user {
+            command.arg(format!("--setuid={uid}")).arg(format!("--setgid={gid}"));
+        }
+        command.args(["--", program]);
+        command
+    }
+
     /// A command there, with the clock of a host. The helpers in front of it exec it, so that the child's process id is the
     /// command's.
     pub(crate) fn command(
@@ -60,14 +108,8 @@ impl Inside {
         let mut words: Vec<String> = Vec::new();
         let etc = clock::etc(cluster, host);
         if self.chroot.is_some() || etc.is_some() || gpus_of.is_some() {
-            let path = |path: Option<&Path>| path.map_or(String::new(), |path| path.display().to_string());
-            words.extend(["unshare", "-m", "--", "sh", "-c", ENTER, "enter"].map(str::to_owned));
-            words.extend([
-                path(self.chroot.as_deref()),
-                path(Some(cluster)),
-                path(etc.as_deref()),
-                path(gpus_of),
-            ]);
+            words.push("unshare".to_owned());
+            words.extend(self.entering(cluster, etc.as_deref(), gpus_of));
         }
         if let Some((uid, gid)) = user {
             words.extend(["setpriv".to_owned(), format!("--reuid={uid}"), format!("--regid={gid}")]);

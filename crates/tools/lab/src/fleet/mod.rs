@@ -182,6 +182,7 @@ impl Fleet {
     pub fn start_nodes(&mut self, mut told: impl FnMut(usize)) -> Result<(), HarnessError> {
         /// A slurmd's start takes a third of that of a core.
         const PACE: Duration = Duration::from_millis(30);
+        self.cluster.start(&Daemon::Namespace)?;
         self.cluster.start(&Daemon::Munged)?;
         self.cluster.wait_munged()?;
         for (index, node) in self.cluster.nodes.clone().into_iter().enumerate() {

@@ -157,3 +157,18 @@ fn unsafe_code_is_forbidden_or_stands_in_ffi() {
         "neither forbid(unsafe_code), nor deny with one expect on `mod ffi`"
     );
 }
+
+/// rustdoc would compile it with libraries that nothing else needs: an example is a test, or its fence names another language.
+#[test]
+fn no_comment_has_an_example_for_rustdoc() {
+    let fences = |source: &String| {
+        let comments =
+            source.lines().map(str::trim_start).filter(|l| l.starts_with("//!") || l.starts_with("///"));
+        let fences: Vec<&str> = comments.map(|l| l[3..].trim()).filter(|l| l.starts_with("```")).collect();
+        fences.iter().step_by(2).filter(|opening| matches!(**opening, "```" | "```rust")).count()
+    };
+    let folders: BTreeSet<PathBuf> =
+        packages().iter().flat_map(roots).map(|root| root.parent().unwrap().to_path_buf()).collect();
+    let all: usize = folders.iter().flat_map(|folder| sources(folder)).map(|source| fences(&source)).sum();
+    assert_eq!(all, 0);
+}

@@ -3,7 +3,7 @@
 //! Set-up, format and one build come first; the chroots of other Slurms are set up during the build. Then three lanes run
 //! side by side. End-to-end tests mostly wait for daemons, so several of their programs run at a time, each with clusters
 //! of its own. Each program runs on the Slurm of the next Debian. On those of Debian 13 and 12 run the programs whose outcome may depend on
-//! Slurm's series. The second lane compiles, at a lower priority than the daemons: lints, documentation and the examples in it. The third runs the unit tests, two
+//! Slurm's series. The second lane compiles, at a lower priority than the daemons: lints and documentation. The third runs the unit tests, two
 //! programs at a time, all but gpu-node's at the lower priority too: it is the last to end, when nobody else needs the processors.
 //!
 //! The output of each part is printed whole when the part ends. The last line adds up all tests: `N passed, N failed`.
@@ -125,7 +125,7 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
     });
     let side_by_side = PER_PROCESSOR * thread::available_parallelism().map_or(1, usize::from);
     let whole = slurm.is_none();
-    let checks = if whole { compiling(filter) } else { Vec::new() };
+    let checks = if whole { compiling() } else { Vec::new() };
     // gpu-node's tests wait for real programs, each with a deadline: they take turns with the end-to-end tests as equals.
     let at_their_priority = |program: &Program| {
         let job = program.job(filter);
@@ -228,22 +228,19 @@ fn at_low_priority(jobs: Vec<Job>) -> impl Iterator<Item = Job> {
     jobs.into_iter().map(Job::at_low_priority)
 }
 
-/// Lints, documentation and the examples in it.
-fn compiling(filter: Option<&str>) -> Vec<Job> {
+/// Lints and documentation. No comment has an example that rustdoc would compile.
+fn compiling() -> Vec<Job> {
     let lints = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     // The command line's comments are its --help texts, in which [[nodes]] is no link.
     let mut doc = cargo(&["doc", "--quiet", "--workspace", "--exclude", "tessera-cli", "--no-deps"]);
     doc.arg("--document-private-items");
     doc.env("RUSTDOCFLAGS", "-D warnings");
-    let mut examples = cargo(&["test", "--quiet", "--no-fail-fast", "--workspace", "--doc"]);
-    examples.args(filter);
     let mut policy = Command::new(setup::cargo_deny::program());
     policy.args(["check", "--hide-inclusion-graph", "bans", "licenses", "sources"]).current_dir(workspace());
     vec![
         Job::check("lints", lints),
         Job::check("documentation", doc),
         Job::check("policy of dependencies", policy),
-        Job::tests("examples in documentation", examples),
     ]
 }
 

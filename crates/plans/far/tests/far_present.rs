@@ -13,6 +13,28 @@ use proptest::prelude::*;
 const MODELS: [&str; 4] = ["a30-24gb", "a100-40gb", "h100-80gb-sxm", "rtx-pro-6000-96gb"];
 const S: Micros = 1_000_000;
 
+/// Two tasks beside three jobs, and a GPU that a job has whole.
+#[test]
+fn a_plan_over_what_there_is() {
+    let instance = |profile: &str, start, until| PresentInstance { profile: profile.into(), start, until };
+    let mut n1 = PresentGpu::empty("n1", 0);
+    n1.instances = vec![
+        instance("3g.20gb", 4, Some(40 * S)), // a job that should end in 40 s
+        instance("2g.10gb", 0, Some(0)),      // idle
+        instance("1g.5gb", 3, None),          // a job without an end
+    ];
+    let n2 = PresentGpu { usable_from: Some(60 * S), ..PresentGpu::empty("n2", 0) };
+    let present = Present::new(Model::find("a100-40gb").unwrap(), vec![n1, n2]).unwrap();
+
+    // As `--gpu-times=1g:60s,2g:35s` says.
+    let tasks = vec![present.task(&[(1, 60 * S), (2, 35 * S)]).unwrap(); 2];
+    let plan = present.plan(&tasks, &Policy::Tessera, 10 * STEPS_PER_MS).unwrap();
+
+    assert!(plan.left_out.is_empty());
+    let (run, gpu) = (&plan.runs[0], &present.gpus()[plan.runs[0].at.gpu]);
+    assert_eq!((gpu.node.as_str(), run.at.profile, run.at.start, run.begin), ("n1", "2g.10gb", 0, 0));
+}
+
 /// An instance that exists, in the oracle's world.
 struct Alive {
     profile: String,

@@ -14,31 +14,7 @@
 //! - **Several models.** A plan is for one model, because times and sizes depend on it. [`Present::by_model`] makes one
 //!   `Present` per model; the caller decides which jobs go to which.
 //!
-//! ```
-//! use geometry::Model;
-//! use far::{Policy, Present, PresentGpu, PresentInstance, STEPS_PER_MS};
-//!
-//! let second = 1_000_000;
-//! let instance = |profile: &str, start, until| PresentInstance { profile: profile.into(), start, until };
-//! let mut n1 = PresentGpu::empty("n1", 0);
-//! n1.instances = vec![
-//!     instance("3g.20gb", 4, Some(40 * second)), // a job that should end in 40 s
-//!     instance("2g.10gb", 0, Some(0)),           // idle
-//!     instance("1g.5gb", 3, None),               // a job without an end
-//! ];
-//! let n2 = PresentGpu { usable_from: Some(60 * second), ..PresentGpu::empty("n2", 0) }; // a job has all of it
-//! let model = Model::find("a100-40gb").ok_or("no such model")?;
-//! let present = Present::new(model, vec![n1, n2])?;
-//!
-//! // As `--gpu-times=1g:60,2g:35` says.
-//! let tasks = vec![present.task(&[(1, 60 * second), (2, 35 * second)])?; 2];
-//! let plan = present.plan(&tasks, &Policy::Tessera, 10 * STEPS_PER_MS)?;
-//!
-//! assert!(plan.left_out.is_empty());
-//! let (run, gpu) = (&plan.runs[0], &present.gpus()[plan.runs[0].at.gpu]);
-//! assert_eq!((gpu.node.as_str(), run.at.profile, run.at.start, run.begin), ("n1", "2g.10gb", 0, 0));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! `tests/far_present.rs` begins with an example.
 
 mod state;
 mod translate;

@@ -192,6 +192,13 @@ fn text_of<'a>(files: &'a Files, change: &FileChange) -> Option<&'a str> {
     all.find(|file| file.path == change.path)?.text.as_deref()
 }
 
+/// Tells whether slurmctld sends its files to the nodes.
+fn sends_files(files: &Files) -> bool {
+    let lines = files.slurm.iter().flat_map(conf::ConfFile::logical);
+    let of = |line: conf::Logical| line.fields.field("SlurmctldParameters").map(str::to_ascii_lowercase);
+    lines.filter_map(of).any(|list| list.split(',').any(|one| one.trim() == "enable_configless"))
+}
+
 /// Says what to do when the files are changed.
 fn after(files: &Files, plan: &Plan, text: &mut String) {
     if plan.changes.is_empty() {
@@ -199,8 +206,20 @@ fn after(files: &Files, plan: &Plan, text: &mut String) {
         return;
     }
     let only_tessera = plan.changes.iter().all(|change| change.path == files.tessera.path);
-    let names: Vec<String> = plan.changes.iter().map(|change| change.path.display().to_string()).collect();
-    let _ = writeln!(text, "then: put the same {} on every machine", names.join(", "));
+    let sends = sends_files(files);
+    // A copy of slurm.conf on a node would end configless there.
+    let copied =
+        |change: &&FileChange| !sends || [&files.tessera.path, &files.health.path].contains(&&change.path);
+    let copied = plan.changes.iter().filter(copied).map(|change| change.path.display().to_string());
+    let names: Vec<String> = copied.collect();
+    if !names.is_empty() {
+        let _ = writeln!(text, "then: put the same {} on every machine", names.join(", "));
+    }
+    if sends {
+        text.push_str(
+            "then: copy no other file: slurmctld sends them, because slurm.conf has enable_configless\n",
+        );
+    }
     text.push_str(if only_tessera {
         "then: scontrol reconfigure\n"
     } else {
@@ -237,5 +256,32 @@ mod tests {
         assert_eq!(carry_out(&files, &plan, false, &mut String::new()).unwrap(), (1, true));
         assert_eq!(carry_out(&files, &plan, true, &mut String::new()).unwrap(), (0, true));
         assert!(files.gres.path.exists());
+    }
+    #[test]
+    fn slurm_conf_is_not_to_be_copied_where_slurmctld_sends_it() {
+        let file = |name: &str, text: &str| ConfFile { path: name.into(), text: Some(text.to_owned()) };
+        let change = |name: &str| FileChange {
+            path: name.into(),
+            is_new: false,
+            is_program: false,
+            edits: Vec::new(),
+        };
+        let mut plan = Plan::default();
+        plan.changes.extend(["/e/slurm.conf", "/e/tessera.toml"].map(change));
+        let said = |parameters: &str| {
+            let slurm = vec![file("/e/slurm.conf", parameters)];
+            let files = Files { slurm, tessera: file("/e/tessera.toml", ""), ..Files::default() };
+            let mut text = String::new();
+            after(&files, &plan, &mut text);
+            text.lines().take(2).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            said("slurmctldparameters=idle_on_node_suspend,Enable_Configless")[..],
+            [
+                "then: put the same /e/tessera.toml on every machine",
+                "then: copy no other file: slurmctld sends them, because slurm.conf has enable_configless"
+            ]
+        );
+        assert_eq!(said("")[0], "then: put the same /e/slurm.conf, /e/tessera.toml on every machine");
     }
 }

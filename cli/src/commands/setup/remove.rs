@@ -43,7 +43,7 @@ pub(super) fn run(dir: &Path, slurm_conf: Option<PathBuf>, apply: bool) -> Resul
         text.push_str("nothing of Tessera's is left to take back here\n");
     } else {
         text.push_str(
-            "while jobs run, follow docs/uninstall.md: it takes Tessera out in steps that lose no job\n",
+            "before this: tessera node hand-over on each node with GPUs, also without jobs; docs/uninstall.md has the steps that lose no job\n",
         );
     }
     Ok(ended(text, left, (!apply).then_some("tessera setup --remove --apply")))

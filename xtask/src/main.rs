@@ -90,7 +90,7 @@ enum Task {
         #[command(flatten)]
         slurm: install::For,
     },
-    /// Build a Debian or RPM package for one Slurm
+    /// Build a package for every Slurm: deb, rpm, tar.gz or a static program
     Package(package::Package),
     /// Compile CUDA programs that others wrote with the compiler pass, and print what it finds and whether they do the same
     Programs(programs::Programs),

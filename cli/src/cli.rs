@@ -54,7 +54,7 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  tessera layout                   every GPU of the cluster, drawn as slices
+  tessera layout                   every GPU of the cluster, drawn
   tessera free                     what could start now, and where
   tessera why 4711                 why this job waits, and until when
   tessera change 4711 --gpu-mem=5G let a job that waits ask for less

@@ -30,7 +30,7 @@ pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, Stri
             let at = |p: &&Profile| p.starts.contains(&instance.start);
             let profile = model.profile(&instance.profile).filter(at).ok_or_else(|| {
                 format!(
-                    "gpu{i}: a {} cannot start at slice {} ({})",
+                    "gpu{i}: a {} cannot start at memory slice {} ({})",
                     instance.profile, instance.start, model.key
                 )
             })?;

@@ -57,7 +57,7 @@ fn the_verdict_of_each_node_comes_first() {
     let dir = world();
     assert_snapshot!(explain(&dir, &["--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu, account lab
-    n[3-4]: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
+    n[3-4]: now: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
     n7: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
@@ -149,7 +149,7 @@ fn reserved_nodes_are_said_to_be() {
     slurm::program(dir.path(), "sinfo", &format!("printf '{}\\n'", states.replace('\n', "\\n")));
     assert_snapshot!(explain(&dir, &["--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
     as Slurm shows the nodes now, for carol, account lab
-    n4: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
+    n4: now: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n7: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
     n[1,3]: reserved by class for another 30 min
     n2: reserved by maint, which has no known end
@@ -225,7 +225,7 @@ fn nodes_are_narrowed_as_by_sbatch() {
     ");
     assert_snapshot!(of("--reservation=class"), @r"
     as Slurm shows the nodes now, for carol, partition gpu, account lab
-    n3: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
+    n3: now: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     counts in Slurm as gres/shard:10 per node
     --all shows every candidate with its score
@@ -317,7 +317,7 @@ fn a_command_line_of_sbatchs_is_understood() {
     assert_snapshot!(with(&["-N2", "-n2", "--gpu-isolation=mig:4g.20gb"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu, account lab
     It needs 2 nodes at once, and 2 have room now.
-    n[3-4]: now: 4g.20gb at slice 0 of GPU 0: as named; 56 of 108 SMs
+    n[3-4]: now: 4g.20gb at memory slice 0 of GPU 0: as named; 56 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
     n7: never: t4-16gb has no MIG; use --gpu-isolation=mps or whole
@@ -330,7 +330,7 @@ fn a_command_line_of_sbatchs_is_understood() {
     assert_snapshot!(with(&["-N3", "-x", "n7", "--gpu-isolation=mig:4g.20gb"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu, account lab
     It needs 3 nodes at once: 2 have room now; the job has room when job 11 (alice) ends, expected in 40 min.
-    n[3-4]: now: 4g.20gb at slice 0 of GPU 0: as named; 56 of 108 SMs
+    n[3-4]: now: 4g.20gb at memory slice 0 of GPU 0: as named; 56 of 108 SMs
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
     n6: never: the node is left to Slurm: it publishes no layout; use --gres alone, without Tessera's options

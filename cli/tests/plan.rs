@@ -41,7 +41,7 @@ fn command(dir: &Path, args: &[&str]) -> String {
 fn the_sample_file_of_the_tutorial_can_be_planned() {
     let sample = include_str!("../../contrib/example/tasks.csv");
     let said = run("tasks.csv", sample, &["--gpu", "a100-40gb"]);
-    assert!(said.starts_with("tasks.csv: 6 tasks on 1 x a100-40gb") && said.ends_with("exit 0"), "{said}");
+    assert!(said.starts_with("tasks.csv: 6 jobs on 1 x a100-40gb") && said.ends_with("exit 0"), "{said}");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn times_are_as_everywhere_and_semicolons_are_named() {
     let minutes = run("a.csv", "name,1g,7g\na,1:30,0:45\nb,1:01:00.5,50s\n", &["--gpu", "a100-40gb"]);
     assert_snapshot!(minutes, @r#"
     stderr: tessera: a.csv:3: field 1g: "1:01:00.5" is not a time
-    stderr: hint: 90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch; above 0, at most 10000000s; empty if the task cannot run there
+    stderr: hint: 90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch; above 0, at most 10000000s; empty if the job cannot run there
     exit 1
     "#);
     let chart = |times: &str| run("a.csv", &format!("name,1g,7g\na,{times}\n"), &["--gpu", "a100-40gb"]);
@@ -66,7 +66,7 @@ fn times_are_as_everywhere_and_semicolons_are_named() {
 #[test]
 fn a_chart_and_a_list() {
     assert_snapshot!(run("batch.csv", NAMED, &["--gpu", "a100-40gb"]), @r"
-    batch.csv: 6 tasks on 1 x a100-40gb, policy tessera
+    batch.csv: 6 jobs on 1 x a100-40gb, policy tessera
     68.580 s, proven the best possible
 
     GPU 0
@@ -80,7 +80,7 @@ fn a_chart_and_a_list() {
          0                                                                   68.6 s
          + create  x destroy
 
-    task      GPU  instance    begin     end
+    name      GPU  instance    begin     end
     infer       0  2g.10gb@2   0.170  11.170
     gaussian    0  2g.10gb@0   0.340   9.340
     train-b     0  3g.20gb@4   0.540  50.540
@@ -97,7 +97,7 @@ fn all_policies_side_by_side() {
     // The last column is the time planning took.
     let lines = text.lines().map(|l| l.rsplit_once("  ").map_or(l, |(rest, _)| rest).trim_end());
     assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
-    batch.csv: 6 tasks; 1 x a100-40gb
+    batch.csv: 6 jobs; 1 x a100-40gb
 
     policy                 makespan s  of tessera  of baseline  gap at most  proven  operations
     tessera                     68.58       1.000        1.107        0.0 %       1           6
@@ -138,23 +138,23 @@ fn bad_files_are_refused_with_line_and_field() {
     ];
     let all = all.join("\n").replace("\nexit 1", "");
     assert_snapshot!(all, @r#"
-    stderr: tessera: batch.csv:1: no task
+    stderr: tessera: batch.csv:1: no job
     stderr: tessera: batch.csv:1: field 5g: no such column
     stderr: hint: columns are name, the sizes of a100-40gb: 1g, 2g, 3g, 4g, 7g, and command
     stderr: tessera: batch.csv:2: field 2g: "x" is not a time
-    stderr: hint: 90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch; above 0, at most 10000000s; empty if the task cannot run there
+    stderr: hint: 90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch; above 0, at most 10000000s; empty if the job cannot run there
     stderr: tessera: batch.csv:2: 2 fields, the header has 3
-    stderr: tessera: batch.csv:2: the task has no time for any size
+    stderr: tessera: batch.csv:2: the job has no time for any size
     stderr: tessera: batch.csv:2: field 2g: "-2" is not a time
-    stderr: hint: 90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch; above 0, at most 10000000s; empty if the task cannot run there
+    stderr: hint: 90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch; above 0, at most 10000000s; empty if the job cannot run there
     stderr: tessera: batch.jsonl:1: field t[0]: 2 times, expected 3
     stderr: hint: a30-24gb has the sizes 1g, 2g, 4g
     stderr: tessera: batch.jsonl:2: field t[1][1]: 0 is not a time
-    stderr: hint: seconds, more than 0 and at most 10000000; null where the task cannot run
-    stderr: tessera: batch.jsonl:1: field n: 2, but t has 1 task
+    stderr: hint: seconds, more than 0 and at most 10000000; null if the job cannot run there
+    stderr: tessera: batch.jsonl:1: field n: 2, but t has 1 job
     stderr: tessera: batch.jsonl:1: field times: unknown
     stderr: hint: fields are id, gpu, n, t, name and command
-    stderr: tessera: batch.jsonl:1: field t[0]: the task has no time for any size
+    stderr: tessera: batch.jsonl:1: field t[0]: the job has no time for any size
     stderr: tessera: batch.jsonl:1: field t: missing
     stderr: tessera: batch.jsonl:1: column 14: not a JSON object: expected `,` or `]`
     stderr: tessera: batch.jsonl:1: no GPU model given
@@ -166,7 +166,7 @@ fn bad_files_are_refused_with_line_and_field() {
     stderr: tessera: --gpu: v100-16gb cannot be partitioned into MIG instances
     stderr: hint: `tessera profiles` lists the models and their instances
     stderr: tessera: batch.csv: the GPU has no partition 4,4; its partitions are 7 4,3 4,2,1 4,1,1,1 3,3 3,2,1 3,1,1,1 2,2,3 2,1,1,3 1,1,2,3 1,1,1,1,3 2,2,2,1 2,2,1,1,1 2,1,1,2,1 2,1,1,1,1,1 1,1,2,2,1 1,1,2,1,1,1 1,1,1,1,2,1 1,1,1,1,1,1,1
-    stderr: tessera: batch.csv: fixpart:1,1,1,1,1,1,1: some task runs at no size that this policy offers it
+    stderr: tessera: batch.csv: fixpart:1,1,1,1,1,1,1: some job runs at no size that this policy offers it
     stderr: tessera: batch.csv:2: "name,1g,2g,3g,4g,7g": expected size,create,destroy
     "#);
 }

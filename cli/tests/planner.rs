@@ -302,7 +302,7 @@ fn a_plan_under_which_a_limit_holds_its_job_is_taken_back() {
     ];
     let dir = world(&jobs.concat(), "priority/basic", "exit 0");
     assert_snapshot!(run(dir.path(), &["planner", "--once"]) + "\n" + &log(dir.path()), @r"
-    job 11: a limit holds it (QOSMaxGRESPerUser): its plan is withdrawn
+    job 11: a limit keeps it waiting (QOSMaxGRESPerUser): its plan is withdrawn
     exit 0
     <JobId=11> <AdminComment=tessera: asks v1 iso=mig times=1g:90,7g:40>
     ");

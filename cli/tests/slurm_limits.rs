@@ -135,21 +135,21 @@ fn a_job_that_a_limit_keeps_is_told_which_and_who_uses_it() {
     };
     assert_snapshot!(why("AssocGrpLicense", "gres:gpu:1", &[]), @r"
     job 20 of carol asks for 1 whole GPU
-    Slurm's reason is AssocGrpLicense: a limit of its account or user holds it.
+    Slurm's reason is AssocGrpLicense: a limit of its account or user keeps it waiting.
     A limit of Slurm keeps it: account bio may have 10 slices at once; 7 in use (alice 4, bob 3); this job needs 7 slices.
       n1: the GPUs have room now
     exit 0
     ");
     assert_snapshot!(why("AssocMaxGRESPerJob", "gres:gpu:2", &[]), @r"
     job 20 of carol asks for 2 whole GPUs
-    Slurm's reason is AssocMaxGRESPerJob: a limit of its account or user holds it.
+    Slurm's reason is AssocMaxGRESPerJob: a limit of its account or user keeps it waiting.
     A limit of Slurm never lets it start: a job of carol in account bio may have at most 1 GPU; this job needs 2 GPUs.
       n1: has room when jobs 11, 12 end; at least one of them has no known end
     exit 1
     ");
     assert_snapshot!(why("QOSMaxJobsPerUserLimit", "", &[]), @r"
     job 20 of carol waits; it asks for no GPUs
-    Slurm's reason is QOSMaxJobsPerUserLimit: a limit of its QOS holds it.
+    Slurm's reason is QOSMaxJobsPerUserLimit: a limit of its QOS keeps it waiting.
     Limits of Slurm for carol, account bio, QOS normal:
       carol in QOS normal may run 4 jobs at once; 0 running
       a job of carol in account bio may have at most 1 GPU
@@ -159,7 +159,7 @@ fn a_job_that_a_limit_keeps_is_told_which_and_who_uses_it() {
     let smaller = asking("limits", "AssocGrpLicense", "gres:shard:20", "tessera: asks v1 iso=mig:4g.20gb");
     assert_snapshot!(slurm::tessera(smaller.path(), &["why", "20"]), @r"
     job 20 of carol asks for an instance 4g.20gb
-    Slurm's reason is AssocGrpLicense: a limit of its account or user holds it.
+    Slurm's reason is AssocGrpLicense: a limit of its account or user keeps it waiting.
     A limit of Slurm keeps it: account bio may have 10 slices at once; 7 in use (alice 4, bob 3); this job needs 4 slices.
       n1: the GPUs have room now
     These would start now instead:
@@ -178,7 +178,7 @@ fn a_request_that_a_limit_would_keep_is_told_before_it_is_submitted() {
     let explain = |args: &[&str]| slurm::tessera(dir.path(), &[&["explain"], args].concat());
     assert_snapshot!(explain(&["--gpu-isolation=mig:7g.40gb"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu
-    n1: now: 7g.40gb at slice 0 of GPU 1: as named; 98 of 108 SMs
+    n1: now: 7g.40gb at memory slice 0 of GPU 1: as named; 98 of 108 SMs
     counts in Slurm as gres/shard:40 per node
     --all shows every candidate with its score
     A limit of Slurm keeps it: account bio may have 10 slices at once; 7 in use (alice 4, bob 3); this job needs 7 slices. `tessera free` shows what your limits leave.
@@ -186,7 +186,7 @@ fn a_request_that_a_limit_would_keep_is_told_before_it_is_submitted() {
     ");
     assert_snapshot!(explain(&["--gpu-isolation=mig:3g.20gb"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu
-    n1: now: 3g.20gb at slice 4 of GPU 1: as named; 42 of 108 SMs
+    n1: now: 3g.20gb at memory slice 4 of GPU 1: as named; 42 of 108 SMs
     counts in Slurm as gres/shard:20 per node
     --all shows every candidate with its score
     exit 0

@@ -164,7 +164,7 @@ fn the_node_that_comes_first_and_why() {
 fn what_else_keeps_it() {
     assert_snapshot!(why("QOSMaxGRESPerUser", "cannot start: mig is not for partition gpu; asks v1 iso=mig:1g.5gb", "gres:shard:5"), @r"
     job 20 of bob asks for an instance 1g.5gb
-    Slurm's reason is QOSMaxGRESPerUser: a limit of its QOS holds it.
+    Slurm's reason is QOSMaxGRESPerUser: a limit of its QOS keeps it waiting.
     A limit of the site keeps it from starting: mig is not for partition gpu
       n1: has room when job 12 (bob) ends, expected in 40 min
       n2: has room when job 13 (carol) ends, which has no known end

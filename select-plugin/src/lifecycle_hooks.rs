@@ -107,7 +107,7 @@ fn saved(engine: &Engine, job: JobId, text: Option<&str>) -> Option<JobPlacement
     match parse_placement(text?, &|node, gpu| engine.model_of(node, gpu)) {
         Ok(placement) => Some(placement).filter(|p| p.job == job),
         Err(e) => {
-            log::error(format_args!("job {}: its placement is unreadable: {e}", job.0));
+            log::error(format_args!("job {}: its saved allocation cannot be read: {e}", job.0));
             None
         }
     }

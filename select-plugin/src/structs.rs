@@ -80,8 +80,8 @@ impl Structs {
 /// Says what is wrong, and what to do. `version`: of this Slurm, as it calls itself.
 pub(crate) fn complaint(version: &str, why: &str) -> String {
     format!(
-        "select plugin: this is no Slurm {version} as it was published: {why}; GPU placement is off until Tessera has a table of \
-         this very Slurm"
+        "select plugin: this is no Slurm {version} as it was published: {why}; Tessera is off until it has a table of this \
+         very Slurm"
     )
 }
 
@@ -127,8 +127,8 @@ mod tests {
         let said = complaint("22.05.8", &odd().unwrap_err());
         assert_eq!(
             said,
-            "select plugin: this is no Slurm 22.05.8 as it was published: a job_record has 8 bytes here, and 9 by the table; GPU \
-             placement is off until Tessera has a table of this very Slurm"
+            "select plugin: this is no Slurm 22.05.8 as it was published: a job_record has 8 bytes here, and 9 by the table; \
+             Tessera is off until it has a table of this very Slurm"
         );
     }
 }

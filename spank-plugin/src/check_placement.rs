@@ -20,7 +20,7 @@ impl CheckedGrant {
     /// The job's grant on a node that its placement names.
     fn on(node: &ThisNode, placement: JobPlacement) -> Result<Self, String> {
         let given = placement.on(&node.name).cloned();
-        let given = given.ok_or_else(|| format!("the placement says nothing about {}", node.name))?;
+        let given = given.ok_or_else(|| format!("slurmctld's allocation does not name {}", node.name))?;
         let nodes = placement.nodes.into_iter().map(|(name, _)| name).collect();
         Ok(Self { given, nodes, shards: false })
     }
@@ -54,16 +54,18 @@ pub(crate) fn check_placement(
         return Ok(CheckedGrant::of_slurm(if ours.is_empty() { allocated } else { ours }, false));
     };
     let placement = parse_placement(text, &models(node))
-        .map_err(|e| format!("slurmctld's placement is malformed: {e}"))?;
+        .map_err(|e| format!("slurmctld's allocation cannot be read: {e}"))?;
     if placement.job.0 != job {
-        return Err(format!("the placement was made for job {}, not for this one", placement.job));
+        return Err(format!("slurmctld's allocation is for job {}, not for this one", placement.job));
     }
     let granted = CheckedGrant::on(node, placement)?;
     let grant = &granted.given.grant;
     let model_of = |gpu: GpuIndex| models(node)(&node.name, gpu);
     match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
         Some(_) if is_one_type_of(grant, &allocated, &model_of) => Ok(granted),
-        Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
+        Some(gpu) => {
+            Err(format!("slurmctld's allocation is on GPU {gpu}, which Slurm has not allocated to this job"))
+        }
         None => Ok(granted),
     }
 }
@@ -72,7 +74,7 @@ pub(crate) fn check_placement(
 pub(crate) fn check_started(node: &ThisNode, job: u32, started: &Started) -> Result<CheckedGrant, String> {
     let placement = started
         .placement(JobId(job), &models(node))
-        .map_err(|e| format!("slurmctld's placement is malformed: {e}"))?;
+        .map_err(|e| format!("slurmctld's allocation cannot be read: {e}"))?;
     CheckedGrant::on(node, placement)
 }
 
@@ -150,11 +152,11 @@ mod tests {
         for (placement, devices, want) in [
             (Some("v1 job=12;n1=whole:0,1"), Some("0"), "on GPU 1, which Slurm has not allocated"),
             (Some("v1 job=12;n1=whole:0"), None, "on GPU 0, which Slurm has not allocated"),
-            (Some("v1 job=11;n1=whole:0"), Some("0"), "made for job 11"),
-            (Some("v1 job=12;n2=whole:0"), Some("0"), "says nothing about n1"),
-            (Some("v1 job=12;n1=mig:0/9g.90gb@0"), Some("0"), "malformed"),
-            (Some("v1 job=12;n1=whole:7"), Some("7"), "malformed"),
-            (Some("../../etc/passwd"), Some("0"), "malformed"),
+            (Some("v1 job=11;n1=whole:0"), Some("0"), "is for job 11"),
+            (Some("v1 job=12;n2=whole:0"), Some("0"), "does not name n1"),
+            (Some("v1 job=12;n1=mig:0/9g.90gb@0"), Some("0"), "cannot be read"),
+            (Some("v1 job=12;n1=whole:7"), Some("7"), "cannot be read"),
+            (Some("../../etc/passwd"), Some("0"), "cannot be read"),
             (None, Some("0,x"), "not a list"),
         ] {
             let why = grant_of(placement, devices).unwrap_err();

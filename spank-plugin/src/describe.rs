@@ -54,7 +54,7 @@ pub(crate) fn asked(request: &Request) -> String {
         with.push(format!("job profile {name}"));
     }
     if let Some(place) = request.place {
-        with.push(format!("a wish for GPU {} from slice {}", place.gpu, place.start));
+        with.push(format!("a wish for GPU {} from memory slice {}", place.gpu, place.start));
     }
     if request.auto_cap {
         with.push("the most efficient power cap".to_owned());
@@ -140,9 +140,9 @@ fn instance(record: &InstanceRecord) -> String {
     }
     let last = record.start + record.size.saturating_sub(1);
     let slices = if last == record.start {
-        format!("slice {last}")
+        format!("memory slice {last}")
     } else {
-        format!("slices {}-{last}", record.start)
+        format!("memory slices {}-{last}", record.start)
     };
     format!("{} ({}) on GPU {}, {slices}, {uuid}", record.name, display_gb(record.memory_mib), record.gpu)
 }
@@ -179,7 +179,7 @@ mod tests {
             ("v1 iso=whole pattern=edges:0-1,1-2", "whole with a pattern of 2 edges"),
             (
                 "v1 iso=mig times=1g:60,2g:35 job-profile=bert place=3@4",
-                "mig with times for 1g, 2g, job profile bert, a wish for GPU 3 from slice 4",
+                "mig with times for 1g, 2g, job profile bert, a wish for GPU 3 from memory slice 4",
             ),
         ] {
             assert_eq!(asked(&parse_request(wire).unwrap()), want);

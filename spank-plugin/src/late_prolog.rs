@@ -119,7 +119,7 @@ fn placed(cells: Option<Cells>, uid: u32) -> Result<PlacedJob, String> {
     let whole = comment.strip_prefix(COMMENT).is_some_and(|text| text.contains(": "));
     match AdminComment::parse(&comment).says {
         CommentBody::Started(started) if whole => Ok(PlacedJob { restart, started }),
-        _ => Err("the job's AdminComment has no placement".to_owned()),
+        _ => Err("the job's AdminComment names no GPUs".to_owned()),
     }
 }
 
@@ -167,10 +167,10 @@ mod tests {
             (line(13, 1001, "R", "tessera: n1=whole:0: x"), "does not know the job"),
             (line(12, 1002, "R", "tessera: n1=whole:0: x"), "is uid 1002's"),
             (line(12, 1001, "PD", "tessera: n1=whole:0: x"), "in state PD"),
-            (line(12, 1001, "R", "ask Ann"), "has no placement"),
-            (line(12, 1001, "R", "tessera: n1=mig:3/2g.10gb@4;n2=wh"), "has no placement"),
-            (line(12, 1001, "R", "tessera: plan v1 size=7g.40gb until=9: x"), "has no placement"),
-            (line(12, 1001, "R", ""), "has no placement"),
+            (line(12, 1001, "R", "ask Ann"), "names no GPUs"),
+            (line(12, 1001, "R", "tessera: n1=mig:3/2g.10gb@4;n2=wh"), "names no GPUs"),
+            (line(12, 1001, "R", "tessera: plan v1 size=7g.40gb until=9: x"), "names no GPUs"),
+            (line(12, 1001, "R", ""), "names no GPUs"),
         ] {
             let why = placed(job_12(&text), 1001).unwrap_err();
             assert!(why.contains(want), "{text}: {why}");

@@ -53,7 +53,7 @@ fn is_shard(entry: &str) -> bool {
 pub(crate) fn asked_in_vain(request: Option<&str>) -> Option<String> {
     let asked = parse_request(request?).ok().filter(|asked| asked.isolation != Isolation::None)?;
     Some(format!(
-        "it asked for {}, but slurmctld gave it plain shards, because Tessera is off there; it can start once \
+        "it asked for {}, but slurmctld gave it shards only, because Tessera is off there; it can start once \
          slurmctld places GPUs again; or submit it again with --gres=shard:N",
         describe::asked(&asked)
     ))
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn only_a_request_for_more_than_shards_is_in_vain() {
         let of = |isolation| asked_in_vain(Some(&encode_request(&Request::new(isolation))));
-        assert!(of(Isolation::Mps).unwrap().contains("plain shards"));
+        assert!(of(Isolation::Mps).unwrap().contains("shards only"));
         assert!(of(Isolation::Tasks { probes: false }).is_some() && of(Isolation::Auto).is_some());
         assert_eq!(of(Isolation::None), None);
         assert_eq!((asked_in_vain(None), asked_in_vain(Some("?"))), (None, None));

@@ -114,7 +114,7 @@ fn unknown_here(
     slurmd: WaitingSlurmd,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Unfit> {
-    let why = format!("it has a placement, but this node does not know its GPUs: {what}");
+    let why = format!("slurmctld gave it GPUs here, but this node does not know its GPUs: {what}");
     log::error(format_args!("job {job}: {why}"));
     // A slurmctld that is being replaced may say yes and end the job a second later: slurmd begins its script meanwhile.
     if let Ok(node) = load_node(spank, args, IfAbsent::BeginJournal, env)

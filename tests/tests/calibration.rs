@@ -219,7 +219,7 @@ fn a_calibration_goes_on_after_every_interruption_and_its_model_predicts_the_sim
     assert_eq!((status, again.lines().next()), (Some(0), model.lines().next()));
     let (status, _, said) = end(all.start("out", "200"));
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("holds a calibration of caps_w [150], not [200]"), "{said}");
+    assert!(said.contains("has a calibration of caps_w [150], not [200]"), "{said}");
 
     // What goes wrong on the node is said, and leaves no job behind.
     let (status, _, said) = end(all.start("low", "50"));

@@ -192,7 +192,7 @@ fn a_plan_is_no_reason_to_wait_by_a_limit() {
         };
         let taken_back = wait(600);
         let said = planned(cluster);
-        assert!(said.contains("a limit holds it (AssocGrp"), "{said}");
+        assert!(said.contains("a limit keeps it waiting (AssocGrp"), "{said}");
         assert_eq!(cluster.wait_end(taken_back).unwrap().state(), "COMPLETED");
         // Without a planner it lapses: the limit is then checked with the size that it runs on.
         let lapsed = wait(30);

@@ -190,7 +190,7 @@ fn a_placed_job_keeps_its_gpu_when_slurmctld_loses_its_file() {
     let now = cluster.wait_job(later, "to be requeued", |job| job.get("Restarts") == "1").unwrap();
     assert!(!cluster.output(later).contains("ran"), "{now:?}");
     let log = std::fs::read_to_string(cluster.layout().log("slurmd-n2")).unwrap();
-    assert!(log.contains("gave it plain shards"), "{log}");
+    assert!(log.contains("gave it shards only"), "{log}");
     cancel(&cluster, later);
     // Slurm puts it onto the same GPU, which has shards left. It waits there for the placed job, and starts behind it.
     let waits = cluster.sbatch(User::Bob, &["-w", "n2", "--gres=shard:10"], "echo ran").unwrap();

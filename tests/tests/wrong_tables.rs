@@ -98,7 +98,7 @@ fn log_with(cluster: &mut Cluster, what: &str, text: &str) -> String {
 fn goes_on_without(cluster: &mut Cluster, what: &str, text: &str) {
     let log = log_with(cluster, what, text);
     let said =
-        log.lines().filter(|line| line.contains("GPU placement is off") || line.contains("left to Slurm"));
+        log.lines().filter(|line| line.contains("Tessera is off until") || line.contains("left to Slurm"));
     let said: Vec<&str> = said.collect();
     assert!((1..=6).contains(&said.len()), "{what}: {said:?}\n{log}");
     let doctor = cluster.run(User::Root, "tessera", &["doctor"]).unwrap();

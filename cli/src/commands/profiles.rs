@@ -12,7 +12,7 @@ use crate::render::table;
 /// List GPU models and their MIG profiles
 ///
 /// Without MODEL, lists every known model. With MODEL, lists memory, SMs, shards and placements of each of its profiles. A
-/// placement is a unit where an instance may start, with the number of units it takes.
+/// placement is a memory slice where an instance may start, with the number of memory slices it takes.
 #[derive(Args)]
 pub(crate) struct ProfilesArgs {
     /// A model's key or NVML name, such as a100-40gb or "NVIDIA A100-SXM4-40GB"
@@ -61,7 +61,7 @@ fn one(model: &Model) -> String {
     if !model.has_mig() {
         return whole_only(model);
     }
-    let head = ["PROFILE", "ID", "MEMORY", "", "SMs", "SHARDS", "MOST", "STARTS (UNITS TAKEN)"];
+    let head = ["PROFILE", "ID", "MEMORY", "", "SMs", "SHARDS", "MOST", "STARTS (MEMORY SLICES)"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(model.profiles.iter().map(|p| {
         let starts: Vec<String> = p.starts.iter().map(ToString::to_string).collect();
@@ -79,7 +79,7 @@ fn one(model: &Model) -> String {
     let estimated = model.profiles.iter().any(|p| !p.memory_known);
     let note = if estimated { "~ a cautious estimate: this memory has not been measured\n" } else { "" };
     format!(
-        "{}: {}\n{} ({}), {} SMs, {} compute slices, {} placement units, {} shards\n\n{}{note}",
+        "{}: {}\n{} ({}), {} SMs, {} compute slices, {} memory slices, {} shards\n\n{}{note}",
         model.key,
         model.names.join(", "),
         display_gb(model.total_memory_mib),

@@ -93,7 +93,7 @@ pub(crate) fn run(command: &SimulateCommand, globals: &Globals) -> Result<Outcom
     let graph = args.topology.one(globals, most)?;
     let model = options::model(&args.model)?;
     if args.communication.is_some_and(|c| !(0.0..=1.0).contains(&c)) {
-        return Err(Failure::new("--communication: expected a share from 0 to 1"));
+        return Err(Failure::new("--communication: expected a fraction from 0 to 1"));
     }
     let patience = match (args.refuse, args.wait_below) {
         (Some(least), _) => Patience::Refuse { least, last_links: args.refuse_last_links },

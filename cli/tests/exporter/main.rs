@@ -261,7 +261,7 @@ fn the_page_shows_slices_and_why_jobs_wait() {
         "<h3>a100-40gb</h3><ul class=\"shapes\"><li><b>3</b> 1g.5gb <small>5.1 GB, 14 of 108 SMs</small></li>",
         "<li class=\"isolated u4\" title=\"3g.20gb job 11\"><b>3g.20gb</b> <a href=\"/jobs/11\" data-job=\"11\">job 11</a></li>",
         "<li class=\"free u3\"",
-        "Its GPUs are not known: gpu0: a 9g cannot start at slice 0 (a100-40gb)",
+        "Its GPUs are not known: gpu0: a 9g cannot start at memory slice 0 (a100-40gb)",
         "takes no jobs now",
         "<td><a href=\"/jobs/20\" data-job=\"20\">20</a></td><td>4g.20gb</td>",
         "<b>whole</b> <a href=",

@@ -8,8 +8,8 @@ use super::{LAYOUT, Site, run};
 fn explain() {
     assert_snapshot!(run("explain --gpu-mem=10G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n2: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
-    n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
+    n2: now: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
+    n1: now: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n2 before n1: takes a smaller part of a GPU than on n1
     counts in Slurm as gres/shard:10 per node
     --all shows every candidate with its score
@@ -18,11 +18,11 @@ fn explain() {
     let all = run("explain --all --gpu-mem=10G");
     let nodes: Vec<&str> = all.lines().filter(|line| line.starts_with('n')).skip(1).collect();
     assert_snapshot!(nodes.join("\n"), @r"
-    n2: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
-    n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
+    n2: now: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
+    n1: now: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n2 before n1: takes a smaller part of a GPU than on n1
-    n2: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
-    n1: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
+    n2: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
+    n1: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     ");
     assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-sms=25%"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
@@ -110,7 +110,7 @@ fn explain() {
           "omitted": 0,
           "rivals": [],
           "room": "now",
-          "why": "1g.6gb at slices 0 and 1 of GPU 0: as named; 14 of 56 SMs each"
+          "why": "1g.6gb at memory slices 0 and 1 of GPU 0: as named; 14 of 56 SMs each"
         }
       ],
       "not_taking_jobs": [],
@@ -223,7 +223,7 @@ fn explain_on_a_busy_node() {
     let site = Site::new();
     let busy = LAYOUT.lines().nth(1).unwrap().trim_start_matches("n1").trim();
     assert_snapshot!(site.run(&["explain", "--node", "n1", "--busy", busy, "--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
-    n1: 1g.10gb at slice 6 of GPU 1: smallest instance with 10 GB; 14 of 108 SMs
+    n1: 1g.10gb at memory slice 6 of GPU 1: smallest instance with 10 GB; 14 of 108 SMs
       weighed: leaves 64 placements to others, best of 15
     counts in Slurm as gres/shard:10 per node
       mig   2 of 8 memory slices, chosen
@@ -323,7 +323,7 @@ fn explain_within_limits() {
 fn explain_moldable_jobs() {
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:60s,2g:35s,3g:0:20 --gpu-place=1@4"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n1: 1g.5gb at slice 4 of GPU 1: fewest slice-seconds of 1g, 2g, 3g, at the planned place; 14 of 108 SMs
+    n1: 1g.5gb at memory slice 4 of GPU 1: fewest slice-seconds of 1g, 2g, 3g, at the planned place; 14 of 108 SMs
       weighed: leaves 139 placements to others
     counts in Slurm as gres/shard:5 per node
     a planner may choose 1g.5gb (60 s), 2g.10gb (35 s), 3g.20gb (20 s)
@@ -340,7 +340,7 @@ fn explain_moldable_jobs() {
     ");
     assert_snapshot!(run("explain --node n1 --gpu-app=bert --gpu-mem=8G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n1: 1g.10gb at slice 6 of GPU 0: smallest instance with 8 GB; 14 of 108 SMs
+    n1: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 8 GB; 14 of 108 SMs
       weighed: leaves 140 placements to others, best of 32
     counts in Slurm as gres/shard:10 per node
     a planner may choose 2g.10gb (as learnt), 3g.20gb (as learnt), 4g.20gb (as learnt), 7g.40gb (as learnt)

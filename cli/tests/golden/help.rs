@@ -102,7 +102,7 @@ fn help() {
               Print version
 
     Examples:
-      tessera layout                   every GPU of the cluster, drawn as slices
+      tessera layout                   every GPU of the cluster, drawn
       tessera free                     what could start now, and where
       tessera why 4711                 why this job waits, and until when
       tessera change 4711 --gpu-mem=5G let a job that waits ask for less
@@ -120,7 +120,7 @@ fn help() {
     Draw each GPU as its slices
 
     Shows what the controller publishes for the nodes of tessera.toml: the instances, the jobs that have
-    them, and what is free. Each GPU is a row of placement units. If it is partitioned, the profiles are
+    them, and what is free. Each GPU is a row of memory slices. If it is partitioned, the profiles are
     above and their jobs below: "job 12" has an instance alone, "mps 13 14" share one, and "idle" is
     kept for the next job that needs it. If there is room, each job is followed by its user's name. More
     than 40 nodes are shown as groups that are used alike.
@@ -317,7 +317,7 @@ fn usage_errors() {
     exit 1
     ");
     assert_snapshot!(run("explain --gpu-sms=101"), @r"
-    stderr: tessera: refused at submission: --gpu-sms=101: is not a share of the GPU: expected 1 to 100, such as 25 or 25%
+    stderr: tessera: refused at submission: --gpu-sms=101: is not a part of the GPU: expected 1 to 100, such as 25 or 25%
     exit 1
     ");
     assert_snapshot!(run("explain --gpu-isolation=mug"), @r"

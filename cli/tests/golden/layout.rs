@@ -174,7 +174,7 @@ fn layouts_that_cannot_be() {
     let site = Site::new();
     fs::write(site.path().join("bad"), "n1 tessera gpu0=mig[9g.1gb@0:idle]\n").unwrap();
     assert_snapshot!(site.run(&["layout", "--from", "bad"]), @r"
-    stderr: tessera: layout of n1: gpu0: a 9g.1gb cannot start at slice 0 (a100-40gb)
+    stderr: tessera: layout of n1: gpu0: a 9g.1gb cannot start at memory slice 0 (a100-40gb)
     exit 1
     ");
     fs::write(site.path().join("bad"), "n1 tessera gpu0=fee\n").unwrap();

@@ -256,7 +256,7 @@ fn what_cannot_be_done_is_one_line() {
     exit 2
     ");
     assert_snapshot!(choose(&site, "--apps hgemm,lud --alpha=-1"), @r"
-    stderr: tessera: alpha -1 is not a share of performance: expected 0 to 1, such as 0.2
+    stderr: tessera: alpha -1 is not a fraction of the performance: expected 0 to 1, such as 0.2
     exit 1
     ");
     let model = fs::read_to_string(site.path().join("model.json")).unwrap();

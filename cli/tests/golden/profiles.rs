@@ -52,9 +52,9 @@ fn profiles() {
     ");
     assert_snapshot!(run("profiles a100-40gb"), @r"
     a100-40gb: NVIDIA A100-SXM4-40GB, NVIDIA A100-PCIE-40GB, A100-SXM4-40GB, A100-PCIE-40GB, NVIDIA A800-SXM4-40GB, NVIDIA A800 40GB Active
-    42.9 GB (40.0 GiB), 108 SMs, 7 compute slices, 8 placement units, 40 shards
+    42.9 GB (40.0 GiB), 108 SMs, 7 compute slices, 8 memory slices, 40 shards
 
-    PROFILE    ID   MEMORY            SMs  SHARDS  MOST  STARTS (UNITS TAKEN)
+    PROFILE    ID   MEMORY            SMs  SHARDS  MOST  STARTS (MEMORY SLICES)
     1g.5gb     19   5.1 GB   4.8 GiB   14       5     7  0 1 2 3 4 5 6 (1)
     1g.5gb+me  20   5.1 GB   4.8 GiB   14       5     1  0 1 2 3 4 5 6 (1)
     1g.10gb    15  10.3 GB   9.6 GiB   14      10     4  0 2 4 6 (2)
@@ -66,9 +66,9 @@ fn profiles() {
     ");
     assert_snapshot!(run("profiles b300-269gb"), @r"
     b300-269gb: NVIDIA B300 SXM6 AC
-    288.4 GB (268.6 GiB), 98 SMs, 7 compute slices, 8 placement units, 272 shards
+    288.4 GB (268.6 GiB), 98 SMs, 7 compute slices, 8 memory slices, 272 shards
 
-    PROFILE     ID     MEMORY             SMs  SHARDS  MOST  STARTS (UNITS TAKEN)
+    PROFILE     ID     MEMORY             SMs  SHARDS  MOST  STARTS (MEMORY SLICES)
     1g.34gb     19   ~32.4 GB   30.2 GiB   12      34     7  0 1 2 3 4 5 6 (1)
     1g.34gb+me  20   ~32.4 GB   30.2 GiB   12      34     1  0 1 2 3 4 5 6 (1)
     1g.67gb     15   ~64.8 GB   60.4 GiB   12      68     4  0 2 4 6 (2)

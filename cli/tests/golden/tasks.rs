@@ -33,7 +33,7 @@ fn an_explanation_says_why_a_device_is_not_joined() {
     let busy = "tessera gpu0=mig[1g.6gb@0:tasks[job12*3,job13*1],1g.6gb@1:tasks[job13*2>job20],2g.12gb@2:job9] gpu1=free";
     let ask = ["explain", "--gpu-isolation=gpu-tasks", "--gpu-mem=3G", "--ntasks-per-node=2", "--busy", busy];
     assert_snapshot!(run(&ask), @r"
-    n1: 2 seats on 1g.6gb at slice 0 of GPU 1: the first in the pool there
+    n1: 2 seats on 1g.6gb at memory slice 0 of GPU 1: the first in the pool there
       weighed: loses 3 placements, opens an unused GPU
     counts in Slurm as gres/shard:2 per node
     memory: 3.0 GB for each process (library, cooperative)

@@ -109,10 +109,10 @@ fn a_plan_becomes_jobs_that_follow_one_another() {
     let said =
         run(dir.path(), &[&SUBMIT[..], &["--submit", "--", "--partition=gpu", "--comment={task}"]].concat());
     assert_snapshot!(said + "\n" + &log(dir.path()), @r"
-    batch.csv: 4 tasks on 1 x a100-40gb, policy tessera
-    42.770 s with 0.3 s per task for Slurm; at most 0.00 % longer than the best
+    batch.csv: 4 jobs on 1 x a100-40gb, policy tessera
+    42.770 s with 0.3 s per job for Slurm; at most 0.00 % longer than the best
 
-    task     job  instance        after   begin     end
+    name     job  instance        after   begin     end
     lavamd   101  n1:1 2g.10gb@4          0.170  31.470
     train    102  n1:1 4g.20gb@0          0.380  40.680
     hotspot  103  n1:1 1g.5gb@6           0.540  33.840
@@ -155,7 +155,7 @@ fn a_refused_job_takes_the_others_back() {
     let said = run(dir.path(), &[&SUBMIT[..], &["--submit"]].concat());
     let last = log(dir.path()).lines().last().unwrap().to_owned();
     assert_snapshot!(said + "\n" + &last, @r"
-    stderr: tessera: task hotspot: sbatch: error: no
+    stderr: tessera: job hotspot: sbatch: error: no
     stderr: hint: the jobs submitted before it were cancelled: 101 102
     exit 1
     scancel 101 102
@@ -238,11 +238,11 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
         run(dir.path(), &["plan", "--reality", "8,900-905"]),
     ];
     assert_snapshot!(all.join("\n"), @r#"
-    stderr: tessera: task a b: it has no command
-    stderr: hint: add a last column command to the file of tasks, or give --script FILE
-    stderr: tessera: task "a b": this name cannot replace {task}
+    stderr: tessera: job a b: it has no command
+    stderr: hint: add a last column command to the file of jobs, or give --script FILE
+    stderr: tessera: job "a b": this name cannot replace {task}
     stderr: hint: use letters, digits, dots, underscores and hyphens
-    stderr: tessera: task a: it has a command, and --script is given
+    stderr: tessera: job a: it has a command, and --script is given
     stderr: tessera: batch.csv:1: field command: not the last column
     stderr: hint: a command may contain commas, so it goes to the end of its line
     stderr: tessera: --on n1:2: not a list of n1's GPUs such as 0-3,5
@@ -254,11 +254,11 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
     stderr: tessera: --on: a100-40gb and h100-80gb-sxm in one plan
     stderr: hint: a plan is for GPUs of one model: make a plan for each
     stderr: tessera: --on: GPU 0 of n1 is named twice
-    stderr: tessera: batch.csv: task a fits nowhere
-    stderr: hint: jobs without a time limit hold the GPUs: name others, or wait
+    stderr: tessera: batch.csv: job a fits nowhere
+    stderr: hint: jobs without a time limit have the GPUs: name others, or wait
     stderr: tessera: batch.csv: policy fixpart:7 plans on empty GPUs only
-    stderr: hint: jobs hold GPUs of --on: name others, or wait
-    stderr: tessera: batch.csv:1: no task after the header
+    stderr: hint: jobs have GPUs of --on: name others, or wait
+    stderr: tessera: batch.csv:1: no job after the header
     stderr: tessera: --array=1-3 after --: the plan decides this
     stderr: hint: the plan sets each job's place and order; other options of sbatch may follow --
     stderr: tessera: batch.csv:2: field name: "a\u{7}" has control characters

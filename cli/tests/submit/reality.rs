@@ -32,7 +32,7 @@ fn a_plan_is_found_in_slurm() {
     fs::write(dir.path().join("comments"), comments).unwrap();
     let by_jobs = run(dir.path(), &["plan", "--reality", "100-110"]);
     assert_snapshot!(by_jobs, @r"
-    task     job  state      instance        begin  actual    end  actual  deviation
+    name     job  state      instance        begin  actual    end  actual  deviation
     lavamd   101  COMPLETED  n1:1 2g.10gb@4   0.17       0  31.47      31    -1.49 %
     hotspot  103  COMPLETED  n1:1 1g.5gb@6    0.54       0  33.84      33    -2.48 %
     train    102  COMPLETED  n1:1 4g.20gb@0   0.38       0  40.68      32   -21.34 %
@@ -65,12 +65,12 @@ fn a_plan_is_found_in_slurm() {
     squeue(dir.path(), &planner);
     fs::write(dir.path().join("comments"), "").unwrap();
     assert_snapshot!(run(dir.path(), &["plan", "--reality", "201-204"]), @r"
-    task  job  state      instance               begin  actual    end  actual  deviation
+    name  job  state      instance               begin  actual    end  actual  deviation
     201   201  COMPLETED  n1:1 2g.10gb@4          0.00       0  31.00      33    +6.45 %
     202   202  RUNNING    n1:0 1g.5gb@6 (moved)  31.00      34  50.00       -          -
     203   203  PENDING    n1:0 7g.40gb@0         50.00       -  60.00       -          -
 
-    planner: planned 60.00 s; 1 of 3 tasks have ended
+    planner: planned 60.00 s; 1 of 3 jobs have ended
     1 ran on another instance, because the planned one was taken
     exit 1
     ");
@@ -103,15 +103,15 @@ fn plan_against_reality() {
     let rest = ["COMPLETED 1012 1045 tessera: n1=mig:0/1g.5gb@6: elsewhere", "FAILED 1045 1050 tessera: x"];
     let at_the_end = reality(&[("103", rest[0]), ("104", rest[1])], &[]);
     assert_snapshot!(partly + "\n" + &at_the_end, @r"
-    task     job  state      instance        begin  actual    end  actual  deviation
+    name     job  state      instance        begin  actual    end  actual  deviation
     lavamd   101  COMPLETED  n1:1 2g.10gb@4   0.17       0  31.47      11   -65.05 %
     hotspot  103  RUNNING    n1:1 1g.5gb@6    0.54      11  33.84       -          -
     train    102  COMPLETED  n1:1 4g.20gb@0   0.38       0  40.68      32   -21.34 %
     infer    104  PENDING    n1:1 2g.10gb@4  31.47       -  42.77       -          -
 
-    batch.csv: planned 42.77 s; 2 of 4 tasks have ended
+    batch.csv: planned 42.77 s; 2 of 4 jobs have ended
     exit 1
-    task     job  state      instance               begin  actual    end  actual  deviation
+    name     job  state      instance               begin  actual    end  actual  deviation
     lavamd   101  COMPLETED  n1:1 2g.10gb@4          0.17       0  31.47      11   -65.05 %
     hotspot  103  COMPLETED  n1:1 1g.5gb@6 (moved)   0.54      12  33.84      45   +32.98 %
     train    102  COMPLETED  n1:1 4g.20gb@0          0.38       0  40.68      32   -21.34 %

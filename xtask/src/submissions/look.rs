@@ -9,7 +9,7 @@ use lab::{Cluster, Daemon, User};
 use crate::command::TaskError;
 
 /// Words that no log may have.
-const FORBIDDEN: [&str; 4] = ["GPU placement is off", "bug in this plugin", "panicked at", "tessera unfit"];
+const FORBIDDEN: [&str; 4] = ["Tessera is off until", "bug in this plugin", "panicked at", "tessera unfit"];
 
 /// States of a node that nobody asked for.
 const BAD_STATES: [&str; 6] = ["drain", "down", "fail", "unknown", "inval", "*"];
@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn placement_that_is_off_and_a_bug_of_ours_are_found_in_a_log() {
-        let off = "error: tessera: select plugin: built for Slurm 22.05.8; GPU placement is off until it is rebuilt";
+        let off =
+            "error: tessera: select plugin: built for Slurm 22.05.8; Tessera is off until it is rebuilt";
         let bug = "error: tessera: bug in this plugin: index out of bounds";
         let log = format!("[1] debug: all is well\n{off}\n{bug}\n");
         assert_eq!(forbidden(&log).collect::<Vec<_>>(), [off, bug]);

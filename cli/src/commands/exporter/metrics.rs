@@ -106,7 +106,7 @@ fn idle(registry: &mut Registry, seen: &IdleSeen) {
         "Jobs that have not used a GPU of theirs for at least 10 minutes, by partition, and whether all of theirs are idle",
     );
     let slices: Ratios =
-        family(registry, "idle_slices", "Compute slices that such jobs hold idle, by partition");
+        family(registry, "idle_slices", "Compute slices that such jobs leave idle, by partition");
     for held in &seen.held {
         let own = || vec![("partition", held.job.partition.clone())];
         let all = ("all", if held.wholly { "yes" } else { "no" }.to_owned());

@@ -29,7 +29,7 @@ pub(super) fn ends(end: IdleEnd) -> &'static str {
 /// The warning, one line.
 pub(super) fn warning(job: &QueuedJob, idle_s: u64, promise: Option<Promise>, now: u64) -> String {
     let number = job.number();
-    let said = format!("job {number} holds GPUs and has used none of them for {}", span(idle_s));
+    let said = format!("job {number} has GPUs and has used none of them for {}", span(idle_s));
     match promise {
         Some(promise) => format!(
             "{said}. If it uses none until {} (in {}), it will be {}. If you need it no longer: scancel {number}",
@@ -160,7 +160,7 @@ mod tests {
         let promise = Some(Promise { end: IdleEnd::Cancel, at: 1_790_003_600 });
         assert_eq!(
             warning(&task(), 7300, promise, 1_790_000_000),
-            "job 9_3 holds GPUs and has used none of them for 2 h 2 min. If it uses none until 2026-09-21T15:13:20Z (in 60 min), \
+            "job 9_3 has GPUs and has used none of them for 2 h 2 min. If it uses none until 2026-09-21T15:13:20Z (in 60 min), \
              it will be cancelled. If you need it no longer: scancel 9_3"
         );
         assert!(!warning(&task(), 7300, None, 0).contains("until"));

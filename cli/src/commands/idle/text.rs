@@ -14,7 +14,7 @@ const USED_LITTLE: u64 = 67;
 pub(super) fn of(held: &[&IdleHeld], silent: &[String], now: u64, least_s: u64) -> String {
     let mut text = String::new();
     if held.is_empty() {
-        text.push_str(&format!("no job has held an idle GPU for {}\n", span(least_s)));
+        text.push_str(&format!("no job has had an idle GPU for {}\n", span(least_s)));
     } else {
         let head = [
             "JOB",
@@ -111,7 +111,7 @@ mod tests {
         not known of n4: `tessera node idle` has reported nothing there for an hour
         ");
         let none = of(&[], &seen.silent, 10_000, 7200);
-        assert!(none.starts_with("no job has held an idle GPU for 2 h\nnot known of n4"), "{none}");
+        assert!(none.starts_with("no job has had an idle GPU for 2 h\nnot known of n4"), "{none}");
         let value = json(&held, &seen.silent, 10_000);
         assert_eq!(value["silent"][0].as_str(), Some("n4"));
         let first = &value["jobs"][0];

@@ -11,7 +11,7 @@ use crate::render::colour::ColorWhen;
 /// Draw each GPU as its slices
 ///
 /// Shows what the controller publishes for the nodes of tessera.toml: the instances, the jobs that have them, and what is
-/// free. Each GPU is a row of placement units. If it is partitioned, the profiles are above and their jobs below: "job 12"
+/// free. Each GPU is a row of memory slices. If it is partitioned, the profiles are above and their jobs below: "job 12"
 /// has an instance alone, "mps 13 14" share one, and "idle" is kept for the next job that needs it. If there is room, each
 /// job is followed by its user's name. More than 40 nodes are shown as groups that are used alike.
 ///

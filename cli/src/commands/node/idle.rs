@@ -106,7 +106,7 @@ fn sample(seen: DeviceUse) -> DeviceSample {
 
 fn as_text(node: &str, word: &IdleWord) -> String {
     if word.jobs.is_empty() {
-        return format!("{node}: no job holds a GPU that it has not used for 10 minutes\n");
+        return format!("{node}: no job has a GPU that it has not used for 10 minutes\n");
     }
     let mut rows = vec![["JOB", "IDLE", "FOR", "MOST MEMORY"].map(str::to_owned).to_vec()];
     rows.extend(word.jobs.iter().map(|job| {

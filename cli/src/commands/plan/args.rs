@@ -12,7 +12,7 @@ use crate::options::{self, model_and_count};
 use crate::outcome::Failure;
 use crate::render::colour::ColorWhen;
 
-/// What is done with a plan.
+/// Actions on a plan.
 #[derive(Clone, Subcommand)]
 pub(super) enum Mode {
     Show(ShowArgs),
@@ -27,7 +27,7 @@ pub(super) enum Mode {
 /// `tessera plan --help` has the formats of FILE.
 #[derive(Args, Clone)]
 pub(super) struct ShowArgs {
-    /// The tasks; - for standard input
+    /// The jobs; - for standard input
     #[arg(value_name = "FILE")]
     pub(super) tasks: PathBuf,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(super) struct ShowArgs {
     pub(super) output: OutputArgs,
 }
 
-/// Compare policies for batches of moldable tasks
+/// Compare policies for batches of moldable jobs
 #[derive(Clone, Subcommand)]
 pub(crate) enum PlanStudy {
     Compare(CompareArgs),
@@ -51,7 +51,7 @@ pub(crate) enum PlanStudy {
 /// `tessera plan --help` has the formats of FILE.
 #[derive(Args, Clone)]
 pub(crate) struct CompareArgs {
-    /// The tasks; - for standard input
+    /// The jobs; - for standard input
     #[arg(value_name = "FILE")]
     pub(super) tasks: PathBuf,
     #[command(flatten)]
@@ -62,16 +62,15 @@ pub(crate) struct CompareArgs {
 
 /// Submit the plan as Slurm jobs
 ///
-/// The plan starts from what the GPUs of --on hold now. Every task becomes one Slurm job on its planned instance, which
-/// waits for the jobs that have its slices before it (afterany: a task that fails or runs late delays the plan but never
-/// stops it).
+/// The plan starts from what the GPUs of --on hold now. Each Slurm job names its planned instance and waits for
+/// the jobs that have its slices before it (afterany: a job that fails or runs late delays the plan but never stops it).
 ///
-/// A task runs its command: "command" in JSON, or the last column of the CSV, command, which may contain commas. Without
-/// commands, every task runs --script, with {task} replaced by the task's name. Options after -- go to sbatch, with
+/// A job runs its command: "command" in JSON, or the last column of the CSV, command, which may contain commas. Without
+/// commands, every job runs --script, with {task} replaced by the job's name. Options after -- go to sbatch, with
 /// {task} replaced there too.
 #[derive(Args, Clone)]
 pub(super) struct SubmitArgs {
-    /// The tasks; - for standard input
+    /// The jobs; - for standard input
     #[arg(value_name = "FILE")]
     pub(super) tasks: PathBuf,
     /// Plan on these GPUs as they are now: a node of tessera.toml and its GPUs, such as n1 or n1:0-3,5
@@ -89,13 +88,13 @@ pub(super) struct SubmitArgs {
 
 /// Compare a plan with what Slurm did
 ///
-/// Prints planned and actual begin and end of every task, counted from the plan's beginning, and by how much the end
+/// Prints planned and actual begin and end of every job, counted from the plan's beginning, and by how much the end
 /// deviates. If slurmctld has forgotten jobs of a file, sacct is asked.
 #[derive(Args, Clone)]
 pub(super) struct RealityArgs {
     /// The file that `tessera plan submit` wrote, a plan's name, or jobs, such as 12,15-20
     ///
-    /// A plan has the name of its tasks' file; only your own are searched. Jobs may be a submitted plan's or the planner's.
+    /// A plan has the name of its jobs' file; only your own are searched. Jobs may be a submitted plan's or the planner's.
     #[arg(value_name = "PLAN")]
     pub(super) plan: String,
     /// Print JSON
@@ -151,15 +150,15 @@ pub(super) struct OutputArgs {
 
 #[derive(Args, Clone)]
 pub(super) struct CarryArgs {
-    /// Run this batch script (- for standard input) for every task, with {task} replaced by its name
+    /// Run this batch script (- for standard input) for every job, with {task} replaced by its name
     #[arg(long, value_name = "FILE")]
     pub(super) script: Option<PathBuf>,
-    /// Time that Slurm adds to every task: scheduling, prolog and epilog
+    /// Time that Slurm adds to every job: scheduling, prolog and epilog
     ///
     /// The default was measured on an idle node; `tessera plan reality` prints the time for a plan that has run.
     #[arg(long, value_name = "TIME", default_value = "300ms", allow_hyphen_values = true, value_parser = duration)]
     pub(super) overhead: Duration,
-    /// End a task that takes more than FACTOR times its planned time, rounded up to minutes
+    /// End a job that takes more than FACTOR times its planned time, rounded up to minutes
     ///
     /// By default jobs have the time limit that --time after --, or the partition, sets.
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
@@ -167,7 +166,7 @@ pub(super) struct CarryArgs {
     /// Show the sbatch commands instead of running them
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Stay until the last task has ended, then compare plan and reality
+    /// Stay until the last job has ended, then compare plan and reality
     #[arg(long, conflicts_with = "dry_run")]
     pub(super) wait: bool,
     /// Keep the plan and its jobs in FILE; by default tessera-plan-JOB.json in this directory

@@ -119,8 +119,8 @@ fn compared(batches: &[Batch], problems: &[Problem], steps: u64) -> Result<Strin
     rows.extend(policies.iter().zip(&sums).map(|(p, s)| s.row(p, batches.len())));
     let tasks: usize = batches.iter().map(|b| b.tasks.len()).sum();
     let what = match batches {
-        [one] => format!("{}: {}", one.id, counted(tasks, "task")),
-        _ => format!("{} batches, {}; means per batch", batches.len(), counted(tasks, "task")),
+        [one] => format!("{}: {}", one.id, counted(tasks, "job")),
+        _ => format!("{} batches, {}; means per batch", batches.len(), counted(tasks, "job")),
     };
     let gpus = first.gpus.len();
     let title = format!("{what}; {gpus} x {}\n\n", batches[0].model.key);

@@ -22,7 +22,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// The batch of a CSV file, which may have names and commands.
 pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure> {
-    let (line, header) = rows(text).next().ok_or_else(|| context.error(1, "no task"))?;
+    let (line, header) = rows(text).next().ok_or_else(|| context.error(1, "no job"))?;
     if let [only] = header[..]
         && let Some(other) = [';', '\t'].into_iter().find(|c| only.contains(*c))
     {
@@ -59,12 +59,12 @@ pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure>
             }
         }
         if times.iter().all(Option::is_none) {
-            return Err(context.error(line, "the task has no time for any size"));
+            return Err(context.error(line, "the job has no time for any size"));
         }
         batch.tasks.push(NamedTask { name: own_name, command, task: Task { times } });
     }
     if batch.tasks.is_empty() {
-        return Err(context.error(line, "no task after the header"));
+        return Err(context.error(line, "no job after the header"));
     }
     Ok(batch)
 }
@@ -124,7 +124,7 @@ fn size(name: &str, sizes: &[u8]) -> Option<usize> {
 
 fn time(context: &Context<'_>, line: usize, field: &str, text: &str) -> Result<Micros, Failure> {
     span(text).filter(|micros| *micros > 0).ok_or_else(|| {
-        let hint = format!("{TIMES}; above 0, at most 10000000s; empty if the task cannot run there");
+        let hint = format!("{TIMES}; above 0, at most 10000000s; empty if the job cannot run there");
         context.error(line, format!("field {field}: {text:?} is not a time")).hint(hint)
     })
 }

@@ -24,7 +24,7 @@ use super::args::{
     mut_args(|arg| arg.hide_short_help(true)),
 )]
 pub(super) struct Flags {
-    /// Read tasks from FILE, - for standard input; alone the same as `tessera plan show FILE`
+    /// Read jobs from FILE, - for standard input; alone the same as `tessera plan show FILE`
     #[arg(long, value_name = "FILE", required_unless_present = "reality")]
     tasks: Option<PathBuf>,
     #[command(flatten)]

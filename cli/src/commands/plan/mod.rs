@@ -40,17 +40,17 @@ pub(crate) fn read_note(comment: &str) {
     let _ = note::parse(comment, 1);
 }
 
-/// Plan a batch of tasks on GPUs that repartition
+/// Plan a batch of jobs on GPUs that repartition
 ///
-/// Given how long each task takes on each instance size, decides which instance each task runs on and when instances are
-/// made and unmade, so that the last task ends early. The answer says by how much the plan can exceed the best one at
+/// Given how long each job takes on each instance size, decides which instance each job runs on and when instances are
+/// created and destroyed, so that the last job ends early. The answer says by how much the plan can exceed the best one at
 /// most. The same input and budget give the same plan on every machine. Times in JSON are
 /// seconds. In CSV they have a unit (90s, 20m) or are minutes, as for sbatch.
 ///
 /// FILE has one JSON object per line, or is CSV. A line whose "t" is a list of lists is a batch of its own:
-/// {"id":"a","t":[[60,35,30,28,20],[40,22,20,19,15]]}, with one list per task, one time per size, and null where the task
-/// cannot run. A line whose "t" is one list is one task of a single batch; "name" is optional. CSV has a header of "name"
-/// and sizes (name,1g,2g,3g,4g,7g), one task per line, and an empty field where the task cannot run.
+/// {"id":"a","t":[[60,35,30,28,20],[40,22,20,19,15]]}, with one list per job, one time per size, and null where the job
+/// cannot run. A line whose "t" is one list is one job of a single batch; "name" is optional. CSV has a header of "name"
+/// and sizes (name,1g,2g,3g,4g,7g), one job per line, and an empty field where the job cannot run.
 ///
 /// Policies: tessera (the default), far (the published algorithm), miso, fixpart-best, fixpart:SIZES such as
 /// fixpart:4,2,1. A fixed partition exists from the beginning and costs nothing.
@@ -79,7 +79,7 @@ pub(crate) struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// What is to be done, in whichever of the two ways it was said.
+    /// Returns the mode, in whichever of the two ways it was given.
     fn mode(&self) -> Mode {
         self.mode.clone().unwrap_or_else(|| self.flags.mode())
     }

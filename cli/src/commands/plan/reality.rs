@@ -127,7 +127,7 @@ fn deviation(planned: f64, real: Option<f64>) -> Option<f64> {
 pub(super) fn text(record: &SubmittedPlan) -> String {
     let zero = zero(record);
     let shown = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
-    let heads = ["task", "job", "state", "instance", "begin", "actual", "end", "actual", "deviation"];
+    let heads = ["name", "job", "state", "instance", "begin", "actual", "end", "actual", "deviation"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     let mut entries: Vec<&SubmittedTask> = record.jobs.iter().collect();
     entries.sort_by(|a, b| a.end.total_cmp(&b.end));
@@ -160,7 +160,7 @@ fn summary(record: &SubmittedPlan) -> String {
         None => {
             let ended = record.jobs.iter().filter(|e| e.ended()).count();
             format!(
-                "{}: planned {planned:.2} s; {ended} of {} tasks have ended\n",
+                "{}: planned {planned:.2} s; {ended} of {} jobs have ended\n",
                 record.batch,
                 record.jobs.len()
             )
@@ -168,7 +168,7 @@ fn summary(record: &SubmittedPlan) -> String {
     };
     if let Some(extra) = extra(record) {
         let was = record.overhead;
-        text += &format!("per task, in addition to its own time: planned {was:.2} s, actual {extra:.2} s\n");
+        text += &format!("per job, in addition to its own time: planned {was:.2} s, actual {extra:.2} s\n");
     }
     let moved = record.jobs.iter().filter(|e| e.moved() == Some(true)).count();
     if moved > 0 {
@@ -198,7 +198,7 @@ fn extra(record: &SubmittedPlan) -> Option<f64> {
             all.push(to - from - (entry.end - entry.begin - record.overhead));
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "as many as tasks")]
+    #[expect(clippy::cast_precision_loss, reason = "as many as jobs")]
     let count = all.len() as f64;
     (!all.is_empty()).then(|| all.iter().sum::<f64>() / count)
 }

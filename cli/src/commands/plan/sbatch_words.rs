@@ -32,17 +32,17 @@ pub(super) fn works(batch: &Batch, jobs: &[PlannedJob], args: &CarryArgs) -> Res
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         // The name goes into a script: it must not say anything there.
         if uses_name && !(job.name.chars().all(plain) && job.name.starts_with(|c: char| c != '-')) {
-            let what = format!("task {:?}: this name cannot replace {TASK}", job.name);
+            let what = format!("job {:?}: this name cannot replace {TASK}", job.name);
             return Err(Failure::new(what).hint("use letters, digits, dots, underscores and hyphens"));
         }
         match (&batch.tasks[job.task].command, &script) {
             (Some(command), None) => Ok(Work::Wrap(command.clone())),
             (None, Some(script)) => Ok(Work::Script(script.replace(TASK, &job.name))),
             (Some(_), Some(_)) => {
-                Err(Failure::new(format!("task {}: it has a command, and --script is given", job.name)))
+                Err(Failure::new(format!("job {}: it has a command, and --script is given", job.name)))
             }
-            (None, None) => Err(Failure::new(format!("task {}: it has no command", job.name))
-                .hint("add a last column command to the file of tasks, or give --script FILE")),
+            (None, None) => Err(Failure::new(format!("job {}: it has no command", job.name))
+                .hint("add a last column command to the file of jobs, or give --script FILE")),
         }
     };
     jobs.iter().map(one).collect()

@@ -60,7 +60,7 @@ pub(super) fn run(args: &SubmitArgs, globals: &Globals) -> Result<Outcome, Failu
                 // After each: whoever is interrupted here knows what runs.
                 record.write(&record_path(args, &record)).map_err(|e| e.what().to_owned())
             }
-            Err(why) => Err(format!("task {}: {why}", job.name)),
+            Err(why) => Err(format!("job {}: {why}", job.name)),
         };
         if let Err(why) = kept {
             if !ids.is_empty() {
@@ -90,7 +90,7 @@ fn planned(args: &SubmitArgs, on: &On) -> Result<CarriedOut, Failure> {
         return Err(Failure::new("only one batch can be submitted, and the file has several"));
     };
     if batch.tasks.is_empty() {
-        return Err(Failure::new(format!("{}: no task to submit", batch.id)));
+        return Err(Failure::new(format!("{}: no job to submit", batch.id)));
     }
     let overhead = Micros::try_from(args.carry.overhead.as_micros()).unwrap_or(Micros::MAX);
     let tasks = batch.far_tasks(overhead);
@@ -101,14 +101,14 @@ fn planned(args: &SubmitArgs, on: &On) -> Result<CarriedOut, Failure> {
         let plan =
             present.plan(&tasks, &args.policy.policy, steps(args.search.budget)).map_err(|e| wrong(&e))?;
         if let Some(&task) = plan.left_out.first() {
-            let hint = "jobs without a time limit hold the GPUs: name others, or wait";
-            return Err(wrong(&format!("task {} fits nowhere", batch.name(task))).hint(hint));
+            let hint = "jobs without a time limit have the GPUs: name others, or wait";
+            return Err(wrong(&format!("job {} fits nowhere", batch.name(task))).hint(hint));
         }
         (plan.runs, plan.makespan, plan.lower_bound)
     } else {
         if !on.is_idle() {
             return Err(wrong(&format!("policy {} plans on empty GPUs only", args.policy.policy))
-                .hint("jobs hold GPUs of --on: name others, or wait"));
+                .hint("jobs have GPUs of --on: name others, or wait"));
         }
         let mut problem = Problem::new(on.model(), on.holdings.len(), tasks).map_err(|e| wrong(&e))?;
         problem.costs = costs;
@@ -131,10 +131,10 @@ fn costs(args: &SubmitArgs, on: &On) -> Result<Costs, Failure> {
 }
 
 fn heading(plan: &CarriedOut) -> String {
-    let (tasks, gpus, key) = (counted(plan.jobs.len(), "task"), plan.n_gpus, &plan.batch.model.key);
+    let (tasks, gpus, key) = (counted(plan.jobs.len(), "job"), plan.n_gpus, &plan.batch.model.key);
     let gap = 100.0 * (seconds(plan.makespan) / seconds(plan.lower_bound.max(1)) - 1.0);
     format!(
-        "{}: {tasks} on {gpus} x {key}, policy {}\n{:.3} s with {} s per task for Slurm; at most {gap:.2} % longer than the best\n\n",
+        "{}: {tasks} on {gpus} x {key}, policy {}\n{:.3} s with {} s per job for Slurm; at most {gap:.2} % longer than the best\n\n",
         plan.batch.id,
         plan.policy,
         seconds(plan.makespan),
@@ -143,7 +143,7 @@ fn heading(plan: &CarriedOut) -> String {
 }
 
 fn list(record: &SubmittedPlan) -> String {
-    let mut rows = vec![["task", "job", "instance", "after", "begin", "end"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["name", "job", "instance", "after", "begin", "end"].map(str::to_owned).to_vec()];
     for entry in &record.jobs {
         let after: Vec<String> = entry.after.iter().map(u32::to_string).collect();
         rows.push(vec![

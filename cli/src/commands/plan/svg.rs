@@ -110,7 +110,7 @@ impl Scale {
 
 fn heading(body: &mut Svg, planned: &Planned<'_>) {
     let batch = planned.batch;
-    let title = format!("{}: {}, policy {}", batch.id, counted(batch.tasks.len(), "task"), planned.policy);
+    let title = format!("{}: {}, policy {}", batch.id, counted(batch.tasks.len(), "job"), planned.policy);
     let (makespan, bound) = (seconds(planned.makespan), seconds(planned.answer.lower_bound));
     let below = if planned.answer.proven_optimal {
         format!("{makespan:.2} s, proven the best possible")

@@ -17,7 +17,7 @@ pub(super) fn of_file(path: &Path, model: Option<&'static Model>) -> Result<Vec<
     let context = Context { file: &file, model };
     let batches = read(&context, &text)?;
     if batches.is_empty() {
-        return Err(context.error(1, "no task"));
+        return Err(context.error(1, "no job"));
     }
     Ok(batches)
 }
@@ -56,7 +56,7 @@ fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> 
             let id = context.file.rsplit('/').next().unwrap_or_default().to_owned();
             let batch = single.get_or_insert_with(|| Batch::new(id, model));
             if batch.model.key != model.key {
-                return Err(context.error(line, "field gpu: tasks of one batch name different GPUs"));
+                return Err(context.error(line, "field gpu: jobs of one batch name different GPUs"));
             }
             let task = task(context, line, model, "t", rows)?;
             let name = text("name")?.or(text("id")?);
@@ -71,7 +71,7 @@ fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> 
     }
     if let Some(single) = single {
         if !batches.is_empty() {
-            return Err(context.error(1, "some lines are tasks and some are batches"));
+            return Err(context.error(1, "some lines are jobs and some are batches"));
         }
         batches.push(single);
     }
@@ -96,7 +96,7 @@ fn batch(
     if let Some(n) = object.get("n")
         && n.as_u64() != Some(rows.len() as u64)
     {
-        return Err(context.error(line, format!("field n: {n}, but t has {}", counted(rows.len(), "task"))));
+        return Err(context.error(line, format!("field n: {n}, but t has {}", counted(rows.len(), "job"))));
     }
     let row = |(k, row): (usize, &Value)| {
         let field = format!("t[{k}]");
@@ -130,12 +130,12 @@ fn task(
             let what = format!("field {field}[{k}]: {value} is not a time");
             context
                 .error(line, what)
-                .hint("seconds, more than 0 and at most 10000000; null where the task cannot run")
+                .hint("seconds, more than 0 and at most 10000000; null if the job cannot run there")
         }),
     };
     let times: Vec<Option<Micros>> = values.iter().enumerate().map(time).collect::<Result<_, _>>()?;
     if times.iter().all(Option::is_none) {
-        return Err(context.error(line, format!("field {field}: the task has no time for any size")));
+        return Err(context.error(line, format!("field {field}: the job has no time for any size")));
     }
     Ok(Task { times })
 }

@@ -43,7 +43,7 @@ fn title(planned: &Planned<'_>) -> String {
     format!(
         "{}: {} on {gpus} x {}, policy {}",
         batch.id,
-        counted(tasks, "task"),
+        counted(tasks, "job"),
         batch.model.key,
         planned.policy
     )
@@ -114,7 +114,7 @@ fn lane(planned: &Planned<'_>, gpu: usize, unit: u8, paint: Paint, width: usize)
 /// Every task, by begin.
 fn list(planned: &Planned<'_>) -> String {
     let nodes = &planned.answer.problem.tree.nodes;
-    let mut rows = vec![["task", "GPU", "instance", "begin", "end"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["name", "GPU", "instance", "begin", "end"].map(str::to_owned).to_vec()];
     let mut runs = planned.answer.schedule.runs.clone();
     runs.sort_by_key(|r| (r.begin, r.gpu, nodes[r.node].start));
     for run in runs {

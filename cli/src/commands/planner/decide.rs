@@ -73,7 +73,7 @@ pub(super) fn decide(pending: &[Pending], mut gpus: Vec<Gpu>, learnt: &Learnt, s
                 }
             };
             let none = |&task: &usize| {
-                (batch[task].pending.job.id, "jobs without a known end hold every place".to_owned())
+                (batch[task].pending.job.id, "jobs without a known end have every place".to_owned())
             };
             decided.left.extend(plan.left_out.iter().map(none));
             assignments.extend(plan.runs.iter().map(|run| assigned(run, batch[run.task].pending, &present)));

@@ -197,7 +197,7 @@ impl<'a> Plans<'a> {
         for job in jobs.iter().filter(|job| jobs::is_limited(job)) {
             let comment = AdminComment::parse(&job.comment);
             if comment.plan().is_some() && comment.asks.is_some() {
-                self.take_back(job, &format!("a limit holds it ({})", job.reason), now, report);
+                self.take_back(job, &format!("a limit keeps it waiting ({})", job.reason), now, report);
             }
         }
     }

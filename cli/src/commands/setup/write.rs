@@ -59,7 +59,7 @@ fn failure(what: &str, path: &Path, why: &io::Error) -> Failure {
             "run this as root; if root is refused too, see `lsattr` and the log of SELinux".to_owned()
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "make room there, then run this again: it goes on".to_owned()
+            "free some space there, then run this again: it goes on".to_owned()
         }
         ErrorKind::NotFound => {
             "a link leads nowhere, or its directory is missing: correct that, then run this again".to_owned()

@@ -44,9 +44,9 @@ pub(super) fn reason(text: &str) -> Option<Reason> {
         _ if text.starts_with("QOSMin") => {
             Other("its QOS is for jobs that ask for more (MinTRES): ask for more, or take another QOS")
         }
-        _ if text.starts_with("QOS") => Other("a limit of its QOS holds it"),
+        _ if text.starts_with("QOS") => Other("a limit of its QOS keeps it waiting"),
         _ if text.starts_with("Assoc") || text.starts_with("MaxGRES") => {
-            Other("a limit of its account or user holds it")
+            Other("a limit of its account or user keeps it waiting")
         }
         _ => return None,
     })

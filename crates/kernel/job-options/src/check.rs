@@ -134,9 +134,13 @@ fn against_mps(given: &OptionValues) -> [Against; 4] {
 }
 
 fn against_tasks(given: &OptionValues) -> [Against; 5] {
-    let alone = "its tasks run on one device each; take whole";
+    let alone = "its GPU tasks run on one device each; take whole";
     [
-        (several(given), Opt::Instances, "tasks share devices of the site's choice; take mig for several"),
+        (
+            several(given),
+            Opt::Instances,
+            "GPU tasks share devices of the site's choice; take mig for several",
+        ),
         (given.sms.is_some(), Opt::Sms, "each GPU task says what it needs when it begins"),
         (linked(given), Opt::Pattern, alone),
         (given.policy.is_some(), Opt::SetPolicy, alone),

@@ -163,7 +163,7 @@ fn no_such_place(
         }
         _ => "the instance".to_owned(),
     };
-    Some(format!("{}={place}: {what} can only start at slice {}", name(Opt::Place), starts.join(", ")))
+    Some(format!("{}={place}: {what} can only start at memory slice {}", name(Opt::Place), starts.join(", ")))
 }
 
 #[cfg(test)]

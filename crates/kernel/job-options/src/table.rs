@@ -74,7 +74,7 @@ impl Spec {
             name: "gpu-sms",
             env: "TESSERA_GPU_SMS",
             arginfo: "percent",
-            usage: "[tessera] least share of a GPU's multiprocessors: see man tessera-options",
+            usage: "[tessera] least part of a GPU's multiprocessors: see man tessera-options",
         },
         Spec {
             opt: Opt::Pattern,

@@ -171,7 +171,7 @@ fn sms(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     whole_number(number, 100)
         .and_then(|n| u8::try_from(n).ok())
-        .ok_or_else(|| "is not a share of the GPU: expected 1 to 100, such as 25 or 25%".to_owned())
+        .ok_or_else(|| "is not a part of the GPU: expected 1 to 100, such as 25 or 25%".to_owned())
 }
 
 /// A plain decimal number from 1 to `most`, without sign or spaces.

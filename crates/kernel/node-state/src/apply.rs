@@ -18,7 +18,7 @@ pub enum ApplyError {
     #[error("the node has no GPU {0}")]
     NoGpu(GpuIndex),
     /// The GPU's model does not have the profile, or no instance of it can start there.
-    #[error("GPU {}: no profile {} at slice {}", .0.gpu, .0.profile, .0.start)]
+    #[error("GPU {}: no profile {} at memory slice {}", .0.gpu, .0.profile, .0.start)]
     NoPlace(MigSpec),
     /// The GPU instance has no such compute instance.
     #[error("GPU {}: no compute instance {}c at {} in profile {}", .0.gpu, .1.slices, .1.start, .0.profile)]

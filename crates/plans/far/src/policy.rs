@@ -86,7 +86,7 @@ pub enum PolicyError {
     #[error("the GPU has no partition {0}; its partitions are {1}")]
     NoPartition(String, String),
     /// Some task runs at no size that the policy's partitions have.
-    #[error("{0}: some task runs at no size that this policy offers it")]
+    #[error("{0}: some job runs at no size that this policy offers it")]
     NoSize(Policy),
     /// A policy that starts from empty GPUs was asked to plan on others.
     #[error("{0} plans on empty GPUs only")]

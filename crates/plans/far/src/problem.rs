@@ -138,7 +138,7 @@ pub enum ProblemError {
     #[error("no GPU to plan on")]
     NoGpu,
     /// A task without exactly one entry per size.
-    #[error("task {task} has {}, the GPU has {}", geometry::counted(*found, "time"), geometry::counted(*expected, "instance size"))]
+    #[error("job {task} has {}, the GPU has {}", geometry::counted(*found, "time"), geometry::counted(*expected, "instance size"))]
     Sizes {
         /// Index of the task.
         task: usize,
@@ -148,7 +148,7 @@ pub enum ProblemError {
         expected: usize,
     },
     /// A task whose every time is absent, or with one of zero or beyond [`MAX_TIME`].
-    #[error("task {task}: a time must be more than 0 and at most {} s, and one size must be possible", MAX_TIME / 1_000_000)]
+    #[error("job {task}: a time must be more than 0 and at most {} s, and one size must be possible", MAX_TIME / 1_000_000)]
     Time {
         /// Index of the task.
         task: usize,
@@ -160,10 +160,10 @@ pub enum ProblemError {
         gpu: usize,
     },
     /// Tasks that together last longer than [`MAX_TOTAL`].
-    #[error("the tasks' longest times sum to more than {} years", MAX_TOTAL / YEAR)]
+    #[error("the jobs' longest times sum to more than {} years", MAX_TOTAL / YEAR)]
     Total,
     /// More tasks than [`MAX_TASKS`].
-    #[error("a batch has at most {MAX_TASKS} tasks")]
+    #[error("a batch has at most {MAX_TASKS} jobs")]
     Many,
     /// Costs that are not one per size, or one beyond [`MAX_COST`].
     #[error("a reconfiguration cost per instance size is needed, each at most {} s", MAX_COST / 1_000_000)]
@@ -172,7 +172,7 @@ pub enum ProblemError {
     #[error("the present state reaches further than {} years, or backwards", MAX_TOTAL / YEAR)]
     Instant,
     /// No free place is large enough for the task: the instances in the way have no known end.
-    #[error("task {task} fits nowhere: every place of a size it can run on is held without a known end")]
+    #[error("job {task} fits nowhere: every place of a size it can run on is held without a known end")]
     Nowhere {
         /// Index of the task.
         task: usize,

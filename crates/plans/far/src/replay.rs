@@ -19,7 +19,7 @@ use super::schedule::{Op, OpKind, Run, Schedule};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A task does not run exactly once.
-    #[error("task {task} is run {times} times")]
+    #[error("job {task} is run {times} times")]
     NotOnce {
         /// Index of the task.
         task: usize,
@@ -174,7 +174,7 @@ fn events(schedule: &Schedule) -> Vec<ReplayEvent> {
 impl ReplayEvent {
     fn what(&self) -> String {
         match self.what {
-            What::Run(task) => format!("task {task}"),
+            What::Run(task) => format!("job {task}"),
             What::Create => "create".to_owned(),
             What::Destroy => "destroy".to_owned(),
         }

@@ -78,7 +78,7 @@ pub enum ChooseError {
         features: usize,
     },
     /// α is negative or no number.
-    #[error("alpha {0} is not a share of performance: expected 0 to 1, such as 0.2")]
+    #[error("alpha {0} is not a fraction of the performance: expected 0 to 1, such as 0.2")]
     Alpha(f64),
     /// The cap is below all calibrated ones.
     #[error("no runs at or below {cap}: the lowest calibrated cap is {lowest}")]

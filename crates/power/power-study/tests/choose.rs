@@ -166,7 +166,8 @@ fn questions_without_an_answer_say_why() {
         "no runs at or below 149 W: the lowest calibrated cap is 150 W"
     );
     for alpha in [-0.1, f64::NAN, f64::INFINITY] {
-        let want = format!("alpha {alpha} is not a share of performance: expected 0 to 1, such as 0.2");
+        let want =
+            format!("alpha {alpha} is not a fraction of the performance: expected 0 to 1, such as 0.2");
         assert_eq!(refused(&apps, &features, efficiency, alpha), want);
     }
     let (three, their) = calibration.of(&[1, 2, 3]);

@@ -14,7 +14,7 @@ use crate::status::Status;
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ControlError {
     /// No broker listens.
-    #[error("{socket}: no task broker answers; the prolog of the node's next `tasks` job starts one")]
+    #[error("{socket}: no task broker answers; the prolog of the node's next `gpu-tasks` job starts one")]
     NotRunning { socket: PathBuf },
     /// The broker did not answer in time.
     #[error("{socket}: the task broker did not answer within {waited_ms} ms")]

@@ -195,7 +195,7 @@ impl Flight {
                     started.got
                 );
                 return Err(Failure::new(what)
-                    .hint("does a power budget of the site hold? See `tessera power status`"));
+                    .hint("does a power budget of the site limit it? See `tessera power status`"));
             }
         }
         Ok(true)

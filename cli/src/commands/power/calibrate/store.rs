@@ -52,7 +52,7 @@ impl Store {
         if let Some(before) = before {
             let before = before.map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
             if let Some(other) = store.difference(campaign, &before, &asked) {
-                let what = format!("{} holds a calibration of {other}", store.dir.display());
+                let what = format!("{} has a calibration of {other}", store.dir.display());
                 return Err(Failure::new(what).hint("name another directory with --out"));
             }
         }

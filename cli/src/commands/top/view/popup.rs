@@ -28,7 +28,7 @@ x      show all again
 g      groups of nodes that are used alike, or each node
 q      quit                           Esc  closes this
 
-A character of a GPU is a placement unit, or half of one:
+A character of a GPU is a memory slice, or half of one:
 3g==  a job's instance      m==  shared, t== by GPU tasks
 3g--  idle, kept for reuse  ···  free     ×××  Slurm's own
 !     the node takes no jobs now

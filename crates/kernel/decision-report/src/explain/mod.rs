@@ -103,7 +103,7 @@ fn why_seats(score: SeatScore, gpus: usize) -> String {
         }
         ShareClass::Open | ShareClass::Carve => "the first in the pool there".to_owned(),
     };
-    if gpus > 1 { format!("{joins}; its tasks may use {gpus} GPUs") } else { joins }
+    if gpus > 1 { format!("{joins}; its GPU tasks may use {gpus} GPUs") } else { joins }
 }
 
 fn why_whole(n: usize, mb_s: u64, free: u32, inexact: bool) -> String {
@@ -157,7 +157,11 @@ impl Report {
         }
         let of = |((gpu, profile), starts): (&(GpuIndex, ProfileId), &Vec<String>)| {
             let s = if starts.len() == 1 { "" } else { "s" };
-            format!("{} at slice{s} {} of GPU {gpu}", self.profile_name(*gpu, *profile), starts.join(" and "))
+            format!(
+                "{} at memory slice{s} {} of GPU {gpu}",
+                self.profile_name(*gpu, *profile),
+                starts.join(" and ")
+            )
         };
         places.iter().map(of).collect::<Vec<_>>().join(", ")
     }

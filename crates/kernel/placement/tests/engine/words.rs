@@ -45,16 +45,16 @@ fn one_line() {
     let p = Policy::default();
     let why = |ask: &Ask| decide(&half_full(), ask, &p).why();
     assert_snapshot!(why(&ask(20, "auto", "10G")), @"a share of 10.0 GB and 24 % of the SMs of GPU 2: joins the least loaded shared device");
-    assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at slice 6 of GPU 0: smallest instance with 4 GB; 14 of 108 SMs; reuses an idle instance");
-    assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at slice 0 of GPU 0: as named; 28 of 108 SMs");
+    assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at memory slice 6 of GPU 0: smallest instance with 4 GB; 14 of 108 SMs; reuses an idle instance");
+    assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at memory slice 0 of GPU 0: as named; 28 of 108 SMs");
     assert_snapshot!(why(&ask(20, "mps", "3G")), @"a share of 3.0 GB and 8 % of the SMs of GPU 2: joins the least loaded shared device");
     assert_snapshot!(why(&ask(20, "whole", "")), @"GPU 3: the only free GPU");
     assert_snapshot!(why(&ask(20, "mig:2g.12gb", "")), @"nothing fits: GPUs 0-3: a100-40gb has no such profile");
-    assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at slice 0 of GPU 3: smallest instance with 41 GB; 98 of 108 SMs");
+    assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at memory slice 0 of GPU 3: smallest instance with 41 GB; 98 of 108 SMs");
     assert_snapshot!(why(&ask(20, "auto", "100G")), @"nothing fits: GPUs 0-3: 42.1 GB at most, 100.0 GB asked; GPU 2: 39.1 GB left, 100.0 GB asked; GPU 0: 5.1 GB at most, 100.0 GB asked; GPU 0: isolated for job 12; 3 more reasons");
     let mut two = ask(20, "mig:1g.5gb", "");
     two.request.instances = 2;
-    assert_snapshot!(why(&two), @"1g.5gb at slices 0 and 1 of GPU 0: as named; 14 of 108 SMs each");
+    assert_snapshot!(why(&two), @"1g.5gb at memory slices 0 and 1 of GPU 0: as named; 14 of 108 SMs each");
     let mut three = ask(20, "whole", "");
     three.request.gpus = Some(3);
     assert_snapshot!(why(&three), @"nothing fits: GPU 3: only 1 available; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; GPU 1: taken by job 13");
@@ -65,7 +65,7 @@ fn one_line() {
     assert_snapshot!(why(&many), @"nothing fits: GPU 0: only 1 available; GPU 3: only 2 available; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
     assert_snapshot!(why(&ask(20, "slurm", "")), @"nothing was asked for");
     let other = Ask { uid: Uid(1), ..ask(20, "mps", "3G") };
-    assert_snapshot!(why(&other), @"a share of 3.0 GB and 59 % of the SMs of 1g.5gb at slice 6 of GPU 0: the first share there");
+    assert_snapshot!(why(&other), @"a share of 3.0 GB and 59 % of the SMs of 1g.5gb at memory slice 6 of GPU 0: the first share there");
 }
 
 #[test]

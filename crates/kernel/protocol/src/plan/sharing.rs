@@ -64,7 +64,7 @@ impl Alone {
             }
             Self::Unlike => format!("the counters of {app} are unlike those that the power model knows"),
             Self::NoMemory => "it states no --gpu-mem".to_owned(),
-            Self::Limit => "its time limit leaves no room to run slower".to_owned(),
+            Self::Limit => "its time limit is too short to run slower".to_owned(),
             Self::NoPartner => "none of the next jobs goes well with it".to_owned(),
         }
     }

@@ -59,7 +59,10 @@ fn a_run_directory_that_a_user_filled_is_no_fault_of_the_node() {
         assert!(matches!(error, RealiseError::JobFailed(Fault::Mps(_))), "{error:?}");
         let why = error_chain::with_causes(&error);
         assert!(
-            why.contains(&format!("finds no room in {}: the most is used by uid {ALICE}", run.display())),
+            why.contains(&format!(
+                "finds no free space in {}: the most is used by uid {ALICE}",
+                run.display()
+            )),
             "{why}"
         );
         after.unwrap();

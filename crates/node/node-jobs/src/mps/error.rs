@@ -38,7 +38,7 @@ pub enum MpsError {
     #[error("MPS daemon {key} serves job {holder}: it cannot be ended or changed before that job ends")]
     Held { key: String, holder: JobId },
     /// Users have filled `run_dir`.
-    #[error("MPS daemon {key} finds no room in {run_dir}: {largest}")]
+    #[error("MPS daemon {key} finds no free space in {run_dir}: {largest}")]
     NoRoom {
         key: String,
         run_dir: PathBuf,

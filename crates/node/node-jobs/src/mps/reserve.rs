@@ -71,7 +71,7 @@ pub(super) fn make_room(settings: &Settings) -> Option<String> {
     }
     free(settings).then(|| {
         format!(
-            "{} was nearly full, so root freed the room that it keeps there: {}",
+            "{} was nearly full, so root freed the space that it reserves there: {}",
             settings.run_dir.display(),
             largest(settings)
         )

@@ -76,7 +76,7 @@ pub enum PresentError {
         index: GpuIndex,
     },
     /// No size of the model is among a task's times.
-    #[error("none of the task's sizes is one of the model's: {0}")]
+    #[error("none of the job's sizes is one of the model's: {0}")]
     NoSize(String),
     /// The tasks or the state cannot be planned.
     #[error(transparent)]

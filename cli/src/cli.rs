@@ -102,7 +102,7 @@ enum Command {
     /// links. Nothing here is part of a running cluster.
     #[command(subcommand, arg_required_else_help = true)]
     Lab(LabCommand),
-    /// The same as below `lab`.
+    /// Answers as below `lab`.
     #[command(flatten)]
     Directly(LabDirectly),
     Completions(CompletionsArgs),
@@ -213,7 +213,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
 mod tests {
     use super::*;
 
-    /// What stands below the options, of this command and those below it, with the command's name.
+    /// Lists the texts below the options, of this command and those below it, with the command's name.
     fn tails(command: &clap::Command, all: &mut Vec<(String, String)>) {
         all.extend(
             command.get_after_long_help().map(|text| (command.get_name().to_owned(), text.to_string())),

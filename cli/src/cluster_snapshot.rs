@@ -37,12 +37,12 @@ pub(crate) struct ClusterSnapshot {
     pub(crate) took_s: f64,
 }
 
-/// One node.
+/// A node as Slurm, its layout and the configuration show it.
 pub(crate) struct NodeSeen {
     pub(crate) name: String,
     /// The interconnect's name.
     pub(crate) links: String,
-    /// Whether Slurm starts jobs there.
+    /// True if Slurm starts jobs there.
     pub(crate) takes_jobs: bool,
     pub(crate) partitions: Vec<String>,
     pub(crate) health: Health,
@@ -52,16 +52,16 @@ pub(crate) struct NodeSeen {
     pub(crate) sick: Vec<SickGpu>,
     /// Watts that it draws now, as the site's energy plugin measures: of all of the node or of its GPUs.
     pub(crate) watts: Option<u32>,
-    /// Its GPUs; the error: why their state is not known.
+    /// GPUs of the node; the error says why their state is not known.
     pub(crate) gpus: Result<Vec<GpuSeen>, String>,
-    /// What the reader of a picture should know besides.
+    /// A note for the reader of a picture.
     pub(crate) note: Option<String>,
 }
 
-/// What a layout says of a node besides its GPUs.
+/// Health of a node, from the words of its layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// Its driver shows the GPUs that tessera.toml describes, and its journal can be used.
+    /// True if its driver shows the GPUs that tessera.toml describes and its journal can be used.
     pub(crate) fit: bool,
     /// slurmctld works with tessera.toml as it is, not with an earlier version or none.
     pub(crate) config_good: bool,
@@ -83,10 +83,10 @@ impl Health {
     }
 }
 
-/// One GPU.
+/// A GPU and the jobs on it.
 pub(crate) struct GpuSeen {
     pub(crate) model: &'static Model,
-    /// Its placement units in order, without gaps.
+    /// Memory slices in order, without gaps.
     pub(crate) pieces: Vec<Piece>,
     /// The part of it that jobs may have.
     pub(crate) can: Can,
@@ -138,7 +138,7 @@ pub(crate) fn look(config: &SiteConfig) -> Result<ClusterSnapshot, Failure> {
 }
 
 impl ClusterSnapshot {
-    /// What there is for jobs.
+    /// Counts the GPUs, slices and memory that jobs can have.
     pub(crate) fn room(&self) -> FreeRoom {
         room(&self.nodes.iter().collect::<Vec<_>>())
     }
@@ -192,7 +192,7 @@ fn used_as(spec: &NodeSpec, mut gpus: Vec<GpuSeen>) -> Vec<GpuSeen> {
     gpus
 }
 
-/// What is said of jobs that still have what they had although Slurm has ended or forgotten them.
+/// Names the jobs that still have GPUs although Slurm has ended or forgotten them.
 pub(crate) fn ending_note(ending: impl Iterator<Item = JobId>) -> Option<String> {
     let mut jobs: Vec<String> = ending.map(|job| job.to_string()).collect();
     jobs.sort_unstable_by_key(|job| (job.len(), job.clone()));
@@ -225,7 +225,7 @@ impl Use {
         }
     }
 
-    /// Whether nothing is free there for jobs, or nothing known.
+    /// True if nothing is free there for jobs, or nothing known.
     pub(crate) fn is_away(self) -> bool {
         matches!(self, Self::Away | Self::Unknown)
     }
@@ -358,14 +358,14 @@ impl NodeSeen {
 }
 
 impl GpuSeen {
-    /// Its slices: an instance that is idle counts as free.
+    /// Counts the slices; an idle instance counts as free.
     pub(crate) fn both(&self) -> Slices {
         let open = |owner: Owner| matches!(owner, Owner::Free | Owner::Idle);
         let one = |(owner, n): (Owner, u32)| Slices { free: if open(owner) { n } else { 0 }, all: n };
         self.slices().into_iter().map(one).sum()
     }
 
-    /// What the GPU as a whole is: an owner's name, or `instances`.
+    /// Names the state of the whole GPU: an owner's name, or `instances`.
     pub(crate) fn state(&self) -> &'static str {
         match &self.pieces[..] {
             [piece] if piece.profile.is_none() => piece.owner.name(),
@@ -422,7 +422,7 @@ impl GpuSeen {
         self.pieces.iter().all(|p| matches!(p.owner, Owner::Free | Owner::Idle))
     }
 
-    /// Its instances: profile, first unit, and whether a job has it.
+    /// Lists the instances: profile, first memory slice, and whether a job has it.
     pub(crate) fn instances(&self) -> impl Iterator<Item = (&str, u8, bool)> {
         self.pieces.iter().filter_map(|p| Some((p.profile.as_deref()?, p.start, p.owner != Owner::Idle)))
     }
@@ -471,7 +471,7 @@ fn whole(gpus: u64) -> String {
     format!("{gpus} GPU{}", if gpus == 1 { "" } else { "s" })
 }
 
-/// The same of one that asked Tessera.
+/// Returns the request of a job that asked Tessera.
 fn ours(job: &QueuedJob) -> Option<String> {
     let request = request(job)?;
     let size = request.mem_mib.map_or_else(String::new, |mib| format!(" {}", display_gb(mib)));
@@ -485,7 +485,7 @@ fn ours(job: &QueuedJob) -> Option<String> {
     })
 }
 
-/// What of Tessera's keeps a job that waits: a planner's plan, a wait for better GPUs, a limit of the site, power, or
+/// Names Tessera's rule that keeps a job waiting: a planner's plan, a wait for better GPUs, a limit of the site, power, or
 /// slices that are not free.
 pub(crate) fn held_by(job: &QueuedJob) -> &'static str {
     match AdminComment::parse(&job.comment).says {
@@ -608,12 +608,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn power_has_a_unit() {
+    fn watts_become_kilowatts_and_megawatts() {
         assert_eq!([999, 1250, 999_999, 1_242_700].map(power), ["999 W", "1.2 kW", "999.9 kW", "1.2 MW"]);
     }
 
     #[test]
-    fn requests_are_short() {
+    fn a_request_is_short_in_lists() {
         let of = |asked: &str| asks(&job(1, "alice", "PENDING", asked)).unwrap();
         let requests = [
             "iso=mig:1g.5gb inst=2",

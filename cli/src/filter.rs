@@ -1,4 +1,4 @@
-//! Which nodes and jobs of the cluster a person wants to see.
+//! Chooses the nodes and jobs of the cluster that a person wants to see.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::outcome::Failure;
 use crate::slurm::squeue::QueuedJob;
 use crate::unknown_name::{self, meant};
 
-/// What is wanted; empty: everything.
+/// A filter; empty: everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
     pub(crate) nodes: Vec<String>,
@@ -83,7 +83,7 @@ impl Filter {
         Some(unknown_name::unknown_node(name, known()))
     }
 
-    /// Whether a job is wanted. Nodes and their use say nothing of a job that waits.
+    /// True if a job is wanted. Nodes and their use say nothing of a job that waits.
     pub(crate) fn job(&self, job: &QueuedJob) -> bool {
         let listed = |partition: &String| job.partition.split(',').any(|name| name == partition);
         self.user.as_ref().is_none_or(|user| *user == job.user) && self.partition.as_ref().is_none_or(listed)

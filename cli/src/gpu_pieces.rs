@@ -4,7 +4,7 @@ use geometry::size::display_gb;
 use geometry::{JobId, Model, counted};
 use node_layout::{ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, Seats, Shares};
 
-/// What holds a piece of a GPU; decides its colour everywhere.
+/// Owner of a piece of a GPU; decides its colour everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Isolated,
@@ -91,7 +91,7 @@ pub(crate) struct PieceJob {
     pub(crate) id: JobId,
     /// Number in Slurm's commands, where that is another one: a task of an array, `4711_2`.
     pub(crate) task: Option<String>,
-    /// Its part, where it shares.
+    /// Part that it has, if it shares.
     pub(crate) share: Option<Share>,
     /// Whose it is, where that is known and may be shown.
     pub(crate) user: Option<String>,
@@ -109,7 +109,7 @@ pub(crate) enum Share {
 }
 
 impl PieceJob {
-    /// One that shares with nobody.
+    /// Makes a job that shares with nobody.
     fn alone(id: JobId) -> Self {
         Self { id, task: None, share: None, user: None }
     }
@@ -152,7 +152,7 @@ impl Piece {
         self.claimed.map_or_else(String::new, |job| format!(", then job {job}"))
     }
 
-    /// The same with the jobs' users, where they are known: `mps 13 (alice), 14 (bob)`, or `mps 13 14 (alice)`.
+    /// Names the jobs with their users, if known: `mps 13 (alice), 14 (bob)`, or `mps 13 14 (alice)`.
     fn named(&self) -> String {
         match &self.jobs[..] {
             [first, _, ..] if first.user.is_some() && self.jobs.iter().all(|job| job.user == first.user) => {
@@ -166,7 +166,7 @@ impl Piece {
         }
     }
 
-    /// What can be said of its holder, the longest first.
+    /// Lists the labels for its owner, the longest first.
     pub(crate) fn told(&self) -> [String; 4] {
         [self.detail(), self.named(), self.holder(), self.ids()]
     }

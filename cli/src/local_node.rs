@@ -78,7 +78,7 @@ pub(crate) fn require_root(what: &str) -> Result<(), Failure> {
 /// Job states in which a job has, or may still have, something on its nodes.
 const ON_THE_NODE: &str = "R,CG,CF,S,SI,SO,ST,RS";
 
-/// The same without completing jobs. A slurmd killed after it was told to end a job never runs that job's epilog: started
+/// States of jobs that run, without completing ones. A slurmd killed after it was told to end a job never runs that job's epilog: started
 /// again, it answers that the job is over. So what counts for them is whether they still live here: [`still_here`].
 const STILL_RUNNING: &str = "R,CF,S,SI,SO,ST,RS";
 

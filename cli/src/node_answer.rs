@@ -1,4 +1,4 @@
-//! What a node says to a job: it has room, it has room once some jobs end, it never has, or that is not Tessera's to say.
+//! A node's answer to a job: it has room, it has room once some jobs end, it never has, or that is not Tessera's to say.
 
 mod engine;
 mod needs;
@@ -21,7 +21,7 @@ pub(crate) use needs::Needs;
 pub(crate) use order::NodeOrder;
 pub(crate) use words::{json, soonest};
 
-/// What a node says to a job.
+/// A node's answer to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It has room: the engine's reason for the place.
@@ -80,7 +80,7 @@ pub(crate) fn by_verdict(
     all
 }
 
-/// The same for a job that has its nodes to itself. `company` are the jobs on each node, with GPUs or without.
+/// Answers for a job that has its nodes to itself. `company` are the jobs on each node, with GPUs or without.
 pub(crate) fn by_verdict_alone(
     live: &Live,
     ask: &Ask,
@@ -119,7 +119,7 @@ pub(crate) fn by_verdict_alone(
     all
 }
 
-/// What a node says to a job that would have all of it.
+/// Answers for a job that would have all of the node.
 fn alone(present: &Present, ends: &HashMap<JobId, Micros>, company: &HashMap<String, Vec<JobId>>) -> Verdict {
     if let Some(sick) = sick_list(&present.sick) {
         return Verdict::Unfit(sick);
@@ -136,7 +136,7 @@ fn alone(present: &Present, ends: &HashMap<JobId, Micros>, company: &HashMap<Str
     Verdict::After { jobs, within: within.map(|ends| ends.into_iter().max().unwrap_or(0)) }
 }
 
-/// What a node says where Tessera places no job.
+/// Answers for a node where Tessera places no job.
 fn without_tessera(aside: &Aside, ask: &Ask) -> Verdict {
     let why = &aside.why;
     match aside.whose {

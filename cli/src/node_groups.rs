@@ -8,13 +8,13 @@ use crate::cluster_snapshot::{self, GpuSeen, NodeSeen, Slices, Use};
 
 /// Nodes that are shown one by one. More are groups, unless the person wants each.
 pub(crate) const MOST_SINGLE: usize = 40;
-/// What the characters of a group's GPUs mean.
+/// Meaning of the characters of a group's GPUs.
 pub(crate) const MARKS: &str = "· free  ▄ partly  █ full  × Slurm's";
 /// Columns of a group's names.
 const LEAST_NAMES: usize = 12;
 const MOST_NAMES: usize = 60;
 
-/// What a GPU is in the picture of a group.
+/// A GPU in the picture of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Cell {
     Free,

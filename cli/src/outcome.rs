@@ -45,18 +45,18 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The same, said of a part of the input: `place: …`.
+    /// Puts a part of the input before the message: `place: …`.
     pub(crate) fn within(self, place: impl fmt::Display) -> Self {
         Self { what: format!("{place}: {}", self.what), ..self }
     }
 
-    /// What went wrong and the hint, where there is one line for both.
+    /// Joins message and hint, if there is one line for both.
     pub(crate) fn in_a_line(&self) -> String {
         let hint = self.hint.as_ref().map(|hint| format!("; {hint}"));
         format!("{}{}", self.what(), hint.unwrap_or_default())
     }
 
-    /// What went wrong, without the hint.
+    /// Returns the message without the hint.
     pub(crate) fn what(&self) -> &str {
         self.what.trim_end()
     }

@@ -4,12 +4,12 @@ use crate::commands::{plan, simulate};
 use crate::only_instance::OnlyInstance;
 use crate::slurm;
 
-/// What `squeue` prints in our columns.
+/// Reads the output of `squeue` in our columns.
 pub fn squeue(table: &[u8]) {
     let _ = slurm::squeue::read(table, false);
 }
 
-/// What `sacct` prints in our columns.
+/// Reads the output of `sacct` in our columns.
 pub fn sacct(table: &[u8]) {
     let _ = slurm::sacct::parse(table);
     let _ = slurm::sacct::jobs::parse(table);

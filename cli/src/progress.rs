@@ -13,7 +13,7 @@ impl Progress {
         Self::of("{wide_bar} {pos} of {len}{left}", len)
     }
 
-    /// The same, with a line under it for what is done now.
+    /// Makes one with a line under it for the present work.
     pub(crate) fn with_line(len: usize) -> Self {
         Self::of("{wide_bar} {pos} of {len}{left}\n{wide_msg}", len)
     }
@@ -40,7 +40,7 @@ impl Progress {
         self.0.reset_eta();
     }
 
-    /// What is done now.
+    /// Shows the present work.
     pub(crate) fn line(&self, text: String) {
         self.0.set_message(text);
     }

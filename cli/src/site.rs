@@ -96,7 +96,7 @@ pub(crate) fn in_force(named: Option<&Path>, name: Option<&str>, keep: bool) -> 
         .map_or_else(|| load(named).map(InForce::from), Ok)
 }
 
-/// Where last good versions may be: of the node first, then slurmctld's.
+/// Lists the paths where last good versions may be: of the node first, then slurmctld's.
 pub(crate) fn copies(name: Option<&str>) -> Vec<LastGood> {
     let conf = slurm_conf::path(&|name| env::var(name).ok());
     let node = name.and_then(|name| slurm_conf::spool_dir(&conf, name));

@@ -37,7 +37,7 @@ pub(crate) struct Present {
 #[derive(Default)]
 pub(crate) struct Live {
     pub(crate) nodes: Vec<Present>,
-    /// Those that start no job of the caller now: drained, down, reserved or in maintenance.
+    /// Nodes that start no job of the caller now: drained, down, reserved or in maintenance.
     pub(crate) not_taking: Vec<NotTaking>,
     /// Nodes where Tessera places no job now.
     pub(crate) aside: Vec<Aside>,

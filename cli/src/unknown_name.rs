@@ -17,7 +17,7 @@ pub(crate) fn meant<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -
     hint(typed, known, ["there is", "there are"])
 }
 
-/// The same with other words before one name and before several.
+/// Makes the hint with other words before one name and before several.
 fn hint<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>, [is, are]: [&str; 2]) -> String {
     let known: BTreeSet<&str> = known.into_iter().collect();
     let first: Vec<&str> = known.iter().copied().take(MOST).collect();

@@ -32,7 +32,7 @@ fn short(name: &str) -> String {
 }
 
 #[test]
-fn fig5() {
+fn case_figure_5_prints_the_same_values() {
     assert_snapshot!(short("fig5"), @r"
     fig5: throughput of Algorithm 3 over Algorithm 2, 4 V100
 
@@ -52,7 +52,7 @@ fn fig5() {
 }
 
 #[test]
-fn fig6() {
+fn case_figure_6_prints_the_same_values() {
     assert_snapshot!(short("fig6"), @r"
     fig6: throughput over single assignment
 
@@ -76,7 +76,7 @@ fn fig6() {
 }
 
 #[test]
-fn fig7() {
+fn case_figure_7_prints_the_same_values() {
     assert_snapshot!(short("fig7"), @r"
     fig7: mean utilisation in percent, W7 on 4 V100
 
@@ -95,7 +95,7 @@ fn fig7() {
 }
 
 #[test]
-fn fig8() {
+fn case_figure_8_prints_the_same_values() {
     assert_snapshot!(short("fig8"), @r"
     fig8: throughput over SchedGPU, 8 Darknet jobs on 4 V100
 
@@ -115,7 +115,7 @@ fn fig8() {
 }
 
 #[test]
-fn fig9() {
+fn case_figure_9_prints_the_same_values() {
     assert_snapshot!(short("fig9"), @r"
     fig9: mean utilisation in percent, 8 Darknet jobs on 4 V100
 
@@ -136,7 +136,7 @@ fn fig9() {
 }
 
 #[test]
-fn table3() {
+fn case_table_3_prints_the_same_values() {
     assert_snapshot!(short("table3"), @r"
     table3: crashed jobs of CG in percent
 
@@ -158,7 +158,7 @@ fn table3() {
 }
 
 #[test]
-fn table4() {
+fn case_table_4_prints_the_same_values() {
     assert_snapshot!(short("table4"), @r"
     table4: turnaround of single assignment over CASE's, mean over jobs
 
@@ -177,7 +177,7 @@ fn table4() {
 }
 
 #[test]
-fn table6() {
+fn case_table_6_prints_the_same_values() {
     assert_snapshot!(short("table6"), @r"
     table6: slowdown in percent, 4 V100
 
@@ -198,7 +198,7 @@ fn table6() {
 }
 
 #[test]
-fn table7() {
+fn case_table_7_prints_the_same_values() {
     assert_snapshot!(short("table7"), @r"
     table7: jobs per second
 
@@ -219,7 +219,7 @@ fn table7() {
 }
 
 #[test]
-fn mig_fig1() {
+fn case_mig_figure_1_prints_the_same_values() {
     assert_snapshot!(short("mig:fig1"), @r"
     mig:fig1: over Slurm, A30, jobs of 1 to 6 GB
 
@@ -241,7 +241,7 @@ fn mig_fig1() {
 }
 
 #[test]
-fn mig_fig2() {
+fn case_mig_figure_2_prints_the_same_values() {
     assert_snapshot!(short("mig:fig2"), @r"
     mig:fig2: over Slurm, A30, jobs of 0.3 to 6 GB
 
@@ -263,7 +263,7 @@ fn mig_fig2() {
 }
 
 #[test]
-fn mig_fig3() {
+fn case_mig_figure_3_prints_the_same_values() {
     assert_snapshot!(short("mig:fig3"), @r"
     mig:fig3: over Slurm, A100
 
@@ -286,7 +286,7 @@ fn mig_fig3() {
 }
 
 #[test]
-fn mig_fig4() {
+fn case_mig_figure_4_prints_the_same_values() {
     assert_snapshot!(short("mig:fig4"), @r"
     mig:fig4: memory utilisation over Slurm's, A30
 
@@ -307,7 +307,7 @@ fn mig_fig4() {
 }
 
 #[test]
-fn mig_table2() {
+fn case_mig_table_2_prints_the_same_values() {
     assert_snapshot!(short("mig:table2"), @r"
     mig:table2: slowdown in percent, A30
 

@@ -61,7 +61,7 @@ fn history(file: &str, args: &[&str]) -> String {
 }
 
 #[test]
-fn days_of_instances() {
+fn history_counts_instances_by_day() {
     assert_snapshot!(history(&jobs(), &["--from", "jobs"]), @r"
     2 nodes in 1 set; days begin at midnight UTC
 
@@ -77,7 +77,7 @@ fn days_of_instances() {
 }
 
 #[test]
-fn for_scripts() {
+fn history_json_keeps_its_keys() {
     assert_snapshot!(history(&job("1", "COMPLETED", [0, 60, 100], "n1=mig:0/2g.10gb@0"), &["--from", "jobs", "--json"]), @r#"
     {
       "days": [

@@ -30,22 +30,22 @@ fn page_has(page: &str, papers: &[&str]) {
 }
 
 #[test]
-fn mapa() {
+fn mapa_page_has_what_the_command_prints() {
     page_has("mapa.md", &["mapa"]);
 }
 
 #[test]
-fn case() {
+fn case_page_has_what_the_command_prints() {
     page_has("case.md", &["case", "case-mig"]);
 }
 
 #[test]
-fn far() {
+fn far_page_has_what_the_command_prints() {
     page_has("far.md", &["far"]);
 }
 
 #[test]
-fn power() {
+fn power_page_has_what_the_command_prints() {
     page_has("power.md", &["power"]);
 }
 

@@ -94,7 +94,7 @@ fn a_line_per_job() {
 }
 
 #[test]
-fn for_scripts() {
+fn replay_json_keeps_its_keys() {
     assert_snapshot!(replay(&october(), &["--json"]), @r#"
     {
       "from": 0,

@@ -63,7 +63,7 @@ fn one_line_per_job() {
 }
 
 #[test]
-fn for_scripts() {
+fn simulate_json_keeps_its_keys() {
     assert_snapshot!(run(JOBS, &["--policy", "preserve", "--at-once", "--wait-below", "40", "--json"]), @r#"
     {
       "eff_bw": {

@@ -98,7 +98,7 @@ fn a_line_for_each_event() {
 }
 
 #[test]
-fn for_scripts() {
+fn pack_json_keeps_its_keys() {
     assert_snapshot!(stream(JOBS, &["--policy", "tessera", "--json"]), @r#"
     {
       "accepted": 5,

@@ -84,14 +84,14 @@ fn an_unknown_name_is_an_error_and_not_nothing() {
 }
 
 #[test]
-fn names_are_single() {
+fn usage_refuses_lists_of_names_and_wrong_times() {
     for name in ["--user=a,b", "--account=", "--user=a b", "--since=0", "--since=4000d"] {
         assert!(usage(&JOBS, &[name]).contains("exit 2"), "{name}");
     }
 }
 
 #[test]
-fn programs_read_json() {
+fn usage_json_has_rows_and_a_total() {
     let json = usage(&JOBS[1..3], &["--json"]);
     let (json, _) = json.split_once("exit").unwrap();
     let value: serde_json::Value = serde_json::from_str(json).unwrap();

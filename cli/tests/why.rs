@@ -304,7 +304,7 @@ fn jobs_that_do_not_wait() {
 }
 
 #[test]
-fn as_json() {
+fn why_json_keeps_its_keys() {
     let dir = world("Resources", "tessera: asks v1 iso=mig:4g.20gb", "gres:shard:20");
     let said = slurm::tessera(dir.path(), &["why", "20", "--json"]);
     // The clock runs on between the stand-in's answer and ours.

@@ -166,7 +166,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_environment_panics(placement in ".*", devices in ".*") {
+        fn no_environment_panics_the_prolog(placement in ".*", devices in ".*") {
             let _ = grant_of(Some(&placement), Some(&devices));
         }
     }

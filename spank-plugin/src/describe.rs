@@ -69,7 +69,7 @@ pub(crate) fn asked(request: &Request) -> String {
     out
 }
 
-/// Describes the job's grant on this node: `2g.10gb (10.3 GB) on GPU 3, slices 4-5, MIG-…`.
+/// Describes the job's grant on this node: `2g.10gb (10.3 GB) on GPU 3, memory slices 4-5, MIG-…`.
 pub(crate) fn got(entry: &Entry) -> String {
     got_by_processes(entry, None)
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_in_words() {
+    fn a_request_is_described_in_words() {
         for (wire, want) in [
             ("v1 iso=mig:2g.10gb", "mig:2g.10gb"),
             ("v1 iso=auto mem=9537", "auto with at least 10.0 GB"),

@@ -11,7 +11,7 @@ use lab::{Cluster, User};
 use crate::command::{TaskError, absolute, at};
 use crate::which::Which;
 
-/// What to do with the cluster.
+/// Actions on the cluster.
 #[derive(Subcommand)]
 pub(crate) enum Action {
     /// Build, lay out and start a cluster, and leave it running
@@ -29,7 +29,7 @@ pub(crate) enum Action {
 /// Options of `cluster up`.
 #[derive(Args)]
 pub(crate) struct Up {
-    /// Where the cluster's files go
+    /// Directory for the cluster's files
     #[arg(long)]
     dir: PathBuf,
     /// A tessera.toml whose nodes are simulated, instead of the example's; one plain name per `[[nodes]]`
@@ -54,7 +54,7 @@ pub(crate) struct Up {
     fresh: bool,
 }
 
-/// Which cluster.
+/// Choice of the cluster.
 #[derive(Args)]
 pub(crate) struct Dir {
     /// The cluster's directory

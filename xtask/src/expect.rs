@@ -29,7 +29,7 @@ pub(crate) struct Expect {
     /// Groups of tests, such as 39, or single ones, such as 39.4
     #[arg(value_name = "TEST", required = true)]
     tests: Vec<String>,
-    /// Where logs and clusters go
+    /// Directory for logs and clusters
     #[arg(long)]
     dir: PathBuf,
     /// Hold tasks to their GPUs by a device cgroup
@@ -40,7 +40,7 @@ pub(crate) struct Expect {
     open: bool,
 }
 
-/// What became of a test.
+/// Outcome of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TestOutcome {
     Passed,
@@ -60,7 +60,7 @@ impl TestOutcome {
     }
 }
 
-/// One of the two clusters.
+/// A cluster of the two.
 struct Side {
     cluster: Cluster,
     /// A copy of the tests that the user may write to.

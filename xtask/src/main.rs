@@ -53,7 +53,7 @@ enum Task {
         /// Leave the cluster running
         #[arg(long)]
         keep: bool,
-        /// Where the cluster's files go; without it, in a directory of their own that is removed
+        /// Directory for the cluster's files; without it, in a directory of their own that is removed
         #[arg(long)]
         dir: Option<PathBuf>,
     },
@@ -81,10 +81,10 @@ enum Task {
     FuzzSubmissions(submissions::FuzzSubmissions),
     /// Build for release and install plugins, CLI, completions, documentation and examples
     Install {
-        /// Where they will be used from
+        /// Directory from which they will be used
         #[arg(long, default_value = "/usr/local")]
         prefix: PathBuf,
-        /// Where they are put instead, for packaging
+        /// Directory in which they are put instead, for packaging
         #[arg(long)]
         destdir: Option<PathBuf>,
         #[command(flatten)]

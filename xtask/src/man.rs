@@ -7,11 +7,11 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use crate::command::{TaskError, at};
 
-/// One page, named as `man` looks for it below `share/man`: `man1/tessera.1`.
+/// A page, named as `man` looks for it below `share/man`: `man1/tessera.1`.
 pub(crate) struct Page {
-    /// Its place.
+    /// Path of the page.
     pub(crate) file: String,
-    /// Its roff.
+    /// Text of the page in roff.
     pub(crate) text: String,
 }
 

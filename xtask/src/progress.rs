@@ -1,4 +1,4 @@
-//! What a long step does, and for how long already: on a terminal. In a pipe there is nothing.
+//! Shows the work of a long step, and its time so far: on a terminal. In a pipe there is nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which Slurm a task runs or builds for, as options.
+//! Options that choose the Slurm for which a task runs or builds.
 
 use std::path::PathBuf;
 

@@ -135,7 +135,7 @@ fn sources(folder: &Path) -> Vec<String> {
     entries.flat_map(of).collect()
 }
 
-/// Whether the compiler refuses unsafe code everywhere but in one module `ffi`.
+/// True if the compiler refuses unsafe code everywhere but in one module `ffi`.
 fn is_held(root: &Path) -> bool {
     let source = fs::read_to_string(root).unwrap();
     if source.contains("#![forbid(unsafe_code)]") {

@@ -1,4 +1,4 @@
-//! What `cargo xtask chaos` answers to a person who asks for help or types something wrong.
+//! Tests the answers of `cargo xtask chaos` to a person who asks for help or types something wrong.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

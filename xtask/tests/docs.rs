@@ -23,7 +23,7 @@ fn pages(dir: &Path, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Where the links of a page lead: not those to the web, and without the part after `#`.
+/// Lists the targets of a page's links: not those to the web, and without the part after `#`.
 fn links(text: &str) -> Vec<String> {
     let ends = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
     let local = ends.filter(|target| !target.contains("://") && !target.contains(char::is_whitespace));

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_sentences() {
+    fn a_limit_says_whose_it_is_and_who_uses_it() {
         let account = || Whose::Slurm(Holder::Account("bio".to_owned()));
         let own = Whose::Slurm(Holder::UserOfQos("alice".to_owned(), "normal".to_owned()));
         assert_eq!(

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<Outcome, Failur
     Ok(Outcome { text, status: 1 })
 }
 
-/// What a good file asks for in vain, as far as files show it. Paths may be those of other machines: `tessera doctor` on a node
+/// Lists what a good file asks for in vain, as far as files show it. Paths may be those of other machines: `tessera doctor` on a node
 /// checks them.
 fn problems(path: &Path) -> Vec<ConfigError> {
     let Ok((_, texts)) = tessera_toml::load(path) else { return Vec::new() };
@@ -70,7 +70,7 @@ fn slurm_conf(tessera_toml: &Path) -> Option<String> {
     [Some(beside), named].into_iter().flatten().find_map(|path| read_small(&path, CONFIG).ok())
 }
 
-/// One line per node set: what it was understood as.
+/// Describes each node set in a line, as it was understood.
 fn summary(config: &SiteConfig) -> String {
     let mut text = String::new();
     for spec in &config.nodes {

@@ -1,4 +1,4 @@
-//! One room per command: its arguments and what it does.
+//! A module per command: its arguments and what it does.
 
 pub(crate) mod change;
 pub(crate) mod check;

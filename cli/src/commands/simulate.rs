@@ -153,7 +153,7 @@ impl Simulated {
         quartiles(&of.filter_map(|(_, r)| r.as_ref()?.choice.scores.eff_bw).collect::<Vec<_>>())
     }
 
-    /// Which jobs could not start on the idle node, in words.
+    /// Names the jobs that could not start on the idle node.
     fn never(&self, jobs: &[SimJob]) -> Option<String> {
         let lost = jobs.iter().zip(&self.ran).enumerate().filter(|(_, (_, ran))| ran.is_none());
         let lost: Vec<String> = lost

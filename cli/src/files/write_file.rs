@@ -7,7 +7,7 @@ use std::os::unix::fs::{
 };
 use std::path::Path;
 
-/// Where FIFOs belong to whoever began the pipeline, and only root can plant one.
+/// Paths where FIFOs belong to the user who began the pipeline, and only root can plant one.
 const STREAMS: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"];
 
 /// Writes a file whole: if the disk is full, the old text stays. It keeps its owner and mode. A link of this user or of root is
@@ -37,7 +37,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Whether something belongs to this user or to root.
+/// True if a file belongs to this user or to root.
 fn is_trusted(there: &Metadata) -> bool {
     [0, rustix::process::geteuid().as_raw()].contains(&there.uid())
 }
@@ -46,7 +46,7 @@ fn is_stream(path: &Path) -> bool {
     path.to_str().is_some_and(|path| STREAMS.iter().any(|stream| path.starts_with(stream)))
 }
 
-/// Whether somebody may have put a file there to own what this process writes, as in /tmp.
+/// True if another user may have put a file there to own what this process writes, as in /tmp.
 fn is_planted(path: &Path, there: &Metadata) -> io::Result<bool> {
     let path = fs::canonicalize(path)?;
     let dir = fs::metadata(path.parent().unwrap_or(Path::new("/")))?;

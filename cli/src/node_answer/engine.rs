@@ -1,4 +1,4 @@
-//! What the engine says of a node, and which jobs must end for more.
+//! Asks the engine about a node, and which jobs must end for more.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -81,7 +81,7 @@ pub(super) fn verdict(
     Verdict::After { jobs, within: within.map(|ends| ends.into_iter().max().unwrap_or(0)) }
 }
 
-/// Those of `jobs` that must end: the others may run on. The jobs that end last are let off first.
+/// Returns those of `jobs` that must end: the others may run on. The jobs that end last are let off first.
 fn needed(
     mut jobs: Vec<JobId>,
     ends: &HashMap<JobId, Micros>,

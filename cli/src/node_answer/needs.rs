@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_counted() {
+    fn a_job_on_several_nodes_is_told_how_many_have_room() {
         let now = (vec!["n1".to_owned()], Verdict::Now("free".to_owned()));
         let said = |nodes, verdicts: &[_]| {
             Needs { nodes, away: 0 }.sentence(verdicts, &|_| None).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Which of several nodes with room a job gets, and why.
+//! Orders nodes with room as a job gets them, and says why.
 
 use std::collections::HashMap;
 

@@ -20,7 +20,7 @@ impl Verdict {
         self.words_with(name, MOST_JOBS)
     }
 
-    /// The same with so many jobs by name.
+    /// Puts the answer into words, with so many jobs by name.
     pub(crate) fn words_with(&self, name: &dyn Fn(JobId) -> Option<String>, most_jobs: usize) -> String {
         match self {
             Self::Now(why) => format!("now: {why}"),

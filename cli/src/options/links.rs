@@ -51,7 +51,7 @@ impl TopologyArgs {
         }
     }
 
-    /// Whether one was named.
+    /// True if one was named.
     pub(crate) fn named(&self) -> bool {
         self.topology.is_some()
     }

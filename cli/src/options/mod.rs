@@ -1,4 +1,4 @@
-//! What several commands read from their options: GPUs, patterns, policies, models.
+//! Options that several commands read: GPUs, patterns, policies, models.
 
 pub(crate) mod links;
 
@@ -11,7 +11,7 @@ use topology::{BandwidthModel, Coefficients, GpuSet, HardwareGraph, Pattern, Sel
 
 use crate::outcome::Failure;
 
-/// Whether bandwidth matters to a job.
+/// Sensitivity of a job to the bandwidth between its GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sensitivity {
     /// Well-linked GPUs make it faster
@@ -34,7 +34,7 @@ pub(crate) fn policy(text: &str) -> Result<Selection, String> {
     Selection::parse(text).ok_or_else(|| "expected baseline, topo-aware, greedy or preserve".to_owned())
 }
 
-/// One part of a list such as `0,3-5`: a number, or a range that does not descend.
+/// Reads a part of a list such as `0,3-5`: a number, or a range that does not descend.
 pub(crate) fn range(part: &str) -> Option<RangeInclusive<u32>> {
     let (first, last) = part.split_once('-').unwrap_or((part, part));
     let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_gpus() {
+    fn a_list_of_gpus_reads_numbers_and_ranges() {
         assert_eq!(gpu_list("0,3-5").map(|s| s.to_string()), Ok("0,3-5".to_owned()));
         assert_eq!(gpu_list(""), Ok(GpuSet::EMPTY));
         assert!(["a", "5-3", "64", "-1"].iter().all(|t| gpu_list(t).is_err()));

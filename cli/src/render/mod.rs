@@ -1,4 +1,4 @@
-//! What a person or a program reads: tables, pictures, colour.
+//! Output for people and programs: tables, pictures, colour.
 
 pub(crate) mod colour;
 pub(crate) mod hosts;

@@ -24,7 +24,7 @@ pub(crate) fn render(rows: &[Vec<String>], right: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn lines_up() {
+    fn columns_line_up_without_control_characters() {
         let row = |a: &str, b: &str| vec![a.to_owned(), b.to_owned()];
         assert_eq!(super::render(&[row("a", "1"), row("bb", "20")], &[1]), "a    1\nbb  20\n");
         assert_eq!(super::render(&[row("\u{1b}[1ma", "x\ny")], &[]), " [1ma  x y\n");

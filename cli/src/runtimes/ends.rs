@@ -48,7 +48,7 @@ fn expected(job: &QueuedJob, learnt: &Learnt) -> Option<u64> {
     Some(job.start? + seconds)
 }
 
-/// Whether only past jobs can tell how long this one runs.
+/// True if only past jobs can show how long this one runs.
 pub(crate) fn needs_learnt(job: &QueuedJob) -> bool {
     let comment = AdminComment::parse(&job.comment);
     let learnt = |started: &Started| {

@@ -22,7 +22,7 @@ pub(crate) struct Learnt {
     times: BTreeMap<Key, Vec<u64>>,
 }
 
-/// What a time belongs to.
+/// Key of a run time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     /// The user or the account.
@@ -53,7 +53,7 @@ impl Learnt {
         self.times.retain(|key, _| key.job_profile == job_profile);
     }
 
-    /// Whether nothing is known.
+    /// True if nothing is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.times.is_empty()
     }
@@ -68,7 +68,7 @@ impl Learnt {
         if self.from == LearnFrom::User { &job.user } else { &job.account }
     }
 
-    /// Whether any job of this profile is known that counts for `job`.
+    /// True if any job of this profile is known that counts for `job`.
     pub(crate) fn knows(&self, job: &QueuedJob, job_profile: &str) -> bool {
         let owner = self.owner(job);
         self.times.keys().any(|key| key.owner == owner && key.job_profile == job_profile)

@@ -1,6 +1,6 @@
 //! Median and spread of times.
 
-/// Where the middle half lies, and the rest.
+/// Quartiles and extremes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spread {
     pub(crate) median: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of ascending values; `None` of none. Nearest rank: each is a time that was measured.
+    /// Computes them from ascending values; `None` of none. Nearest rank: each is a time that was measured.
     pub(crate) fn of(sorted: &[u64]) -> Option<Self> {
         let last = sorted.len().checked_sub(1)?;
         let at = |quarters: usize| sorted[(last * quarters + 2) / 4];

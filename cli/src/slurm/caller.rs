@@ -4,7 +4,7 @@ use std::env;
 
 use super::command::run;
 
-/// Where a caller's job would go.
+/// Partition, account and QOS of a caller's job.
 #[derive(Debug, Default)]
 pub(crate) struct Caller {
     /// The login name.
@@ -39,7 +39,7 @@ pub(crate) fn uid_of(name: &str) -> Option<String> {
     run("id", &["-u", "--", name]).ok().map(|uid| uid.trim().to_owned())
 }
 
-/// Whether this machine knows a user of this name.
+/// True if this machine knows a user of this name.
 pub(crate) fn is_user(name: &str) -> bool {
     run("id", &["-u", "--", name]).is_ok()
 }

@@ -51,7 +51,7 @@ impl Constraint {
         }
     }
 
-    /// Whether a node with these features meets it.
+    /// True if a node with these features meets it.
     pub(crate) fn is_met(&self, has: &dyn Fn(&str) -> bool) -> bool {
         let term = |term: &Term| match term {
             Term::Feature(name) => has(name),
@@ -111,7 +111,7 @@ fn group(text: &str) -> Option<Vec<(Joined, String)>> {
 mod tests {
     use super::*;
 
-    /// Whether nodes with these features, one letter each, meet it.
+    /// Lists the nodes, with features of one letter each, that meet it.
     fn met(constraint: &str, nodes: &[&str]) -> Vec<bool> {
         let constraint = Constraint::parse(constraint).unwrap();
         nodes.iter().map(|node| constraint.is_met(&|name| node.contains(name))).collect()

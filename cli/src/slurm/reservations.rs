@@ -16,7 +16,7 @@ pub(crate) struct Reservation {
     /// Seconds since the epoch.
     pub(crate) end: u64,
     nodes: Vec<String>,
-    /// Of these, the nodes of which it has some cores only: other jobs may have the others.
+    /// Nodes of which it has some cores only: other jobs may have the others.
     partly: Vec<String>,
     flags: Vec<String>,
 }
@@ -31,12 +31,12 @@ impl Reservation {
         Some(self.end.saturating_sub(now)).filter(|left| *left < NO_LIMIT_S)
     }
 
-    /// Whether its jobs may run on this node.
+    /// True if its jobs may run on this node.
     pub(crate) fn admits(&self, node: &str) -> bool {
         self.has("FLEX") || self.has("ANY_NODES") || self.nodes.iter().any(|name| name == node)
     }
 
-    /// Whether it keeps jobs away from this node that are not its own: jobs of no reservation, or of `theirs`. Slurm's
+    /// True if it keeps jobs away from this node that are not its own: jobs of no reservation, or of `theirs`. Slurm's
     /// `job_test_resv` has the rule, the same in 22.05 and 24.11.
     pub(crate) fn keeps(&self, node: &str, theirs: Option<&Self>) -> bool {
         let passes = |own: &Self| {

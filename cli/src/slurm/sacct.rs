@@ -13,7 +13,7 @@ use super::squeue::MOST_IDS;
 use crate::only_instance::OnlyInstance;
 use crate::outcome::Failure;
 
-/// One completed job of a job profile.
+/// A completed job of a job profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Past {
     pub(crate) user: String,
@@ -35,7 +35,7 @@ const COLUMNS: [(&str, usize); 6] = [
 ];
 const TABLE: SlurmTable<'_> = SlurmTable { program: "sacct", columns: &COLUMNS, gap: 1 };
 
-/// What `-o` asks sacct for.
+/// Makes sacct's `-o` of columns.
 fn format(columns: &[(&str, usize)]) -> String {
     columns.iter().map(|(name, width)| format!("{name}%{width}")).collect::<Vec<_>>().join(",")
 }
@@ -55,10 +55,10 @@ pub(crate) fn completed(since_s: u64) -> Result<Vec<Past>, Failure> {
     parse(&answer(&mut command, hint)?)
 }
 
-/// What to do where sacct fails.
+/// Hint for a failure of sacct.
 const NEEDS: &str = "this needs Slurm's accounting: AccountingStorageType=accounting_storage/slurmdbd";
 
-/// What sacct prints.
+/// Runs sacct and returns its output.
 ///
 /// # Errors
 ///

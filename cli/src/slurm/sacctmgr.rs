@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::command::run;
 use crate::outcome::Failure;
 
-/// Whether a node was drained, down or otherwise away between two instants, seconds since 1970. `now`: the present.
+/// True if a node was drained, down or otherwise away between two instants, seconds since 1970. `now`: the present.
 pub(crate) fn has_events(node: &str, (from, to): (u64, u64), now: u64) -> Result<bool, Failure> {
     let ago = |name: &str, at: u64| format!("{name}=now-{}seconds", now.saturating_sub(at));
     let (nodes, start, end) = (format!("nodes={node}"), ago("start", from), ago("end", to));

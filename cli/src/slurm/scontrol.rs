@@ -47,7 +47,7 @@ fn partitions_in(text: &str) -> HashMap<String, HashMap<String, String>> {
     text.lines().filter_map(|line| named(fields(line))).collect()
 }
 
-/// What scontrol shows of all nodes.
+/// Runs `scontrol show nodes`.
 pub(crate) fn nodes() -> Result<String, Failure> {
     run("scontrol", &["show", "nodes"])
 }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_have_fields() {
+    fn a_partitions_fields_are_read() {
         let text = "PartitionName=gpu AllowQos=ALL QoS=part-gpu Nodes=n1\nPartitionName=open AllowQos=a,b QoS=N/A\n\n";
         let found = partitions_in(text);
         assert_eq!((found.len(), found["gpu"]["QoS"].as_str()), (2, "part-gpu"));

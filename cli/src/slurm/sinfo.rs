@@ -8,14 +8,14 @@ use crate::outcome::Failure;
 
 /// States of a node that takes jobs. `planned` is an idle one that backfill keeps for a pending job.
 const USABLE: [&str; 5] = ["idle", "planned", "mixed", "allocated", "completing"];
-/// Of these, those of a node without jobs.
+/// States of a node without jobs.
 const IDLE: [&str; 2] = ["idle", "planned"];
-/// What sinfo adds to such a state: backfill keeps the rest of the node for a pending job, or a job is just ending there.
+/// Marks that sinfo adds to such a state: backfill keeps the rest of the node for a pending job, or a job is just ending there.
 const STILL_USABLE: [char; 2] = ['-', '+'];
 
 /// States of an idle node that a reservation keeps for its jobs.
 const RESERVED: [&str; 2] = ["reserved", "maint"];
-/// What sinfo adds to the state of a node in a reservation for maintenance.
+/// Mark that sinfo adds to the state of a node in a reservation for maintenance.
 const IN_MAINTENANCE: char = '$';
 /// Mark that sinfo adds to the state of a node that does not answer.
 const SILENT: char = '*';
@@ -32,12 +32,12 @@ pub(crate) struct SinfoNode {
     /// No job is on it.
     pub(crate) idle: bool,
     pub(crate) partitions: Vec<String>,
-    /// Of these, the partitions that give jobs whole nodes (`OverSubscribe=EXCLUSIVE`, or `Exclusive=NODE`).
+    /// Partitions that give jobs whole nodes (`OverSubscribe=EXCLUSIVE`, or `Exclusive=NODE`).
     pub(crate) whole_in: Vec<String>,
 }
 
 impl SinfoNode {
-    /// Whether it is in one of these partitions.
+    /// True if it is in one of these partitions.
     pub(crate) fn is_in(&self, partitions: &[String]) -> bool {
         self.partitions.iter().any(|name| partitions.contains(name))
     }

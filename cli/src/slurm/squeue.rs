@@ -30,7 +30,7 @@ pub(crate) struct QueuedJob {
     pub(crate) id: u32,
     /// Number of the heterogeneous job that it is a component of.
     pub(crate) het: Option<u32>,
-    /// Of an array: its number, and the task, or those that wait as Slurm lists them, `1-3`.
+    /// Array of the job: its number, and the task, or the tasks that wait as Slurm lists them, `1-3`.
     pub(crate) array: Option<(u32, String)>,
     pub(crate) user: String,
     pub(crate) account: String,
@@ -57,12 +57,12 @@ pub(crate) struct QueuedJob {
     pub(crate) gres: [String; 4],
     /// It asked for its nodes to itself (`--exclusive`), or its partition says so.
     pub(crate) exclusive: bool,
-    /// Its AdminComment, which only an administrator, the planner and our plugins write.
+    /// AdminComment, which only an administrator, the planner and our plugins write.
     pub(crate) comment: String,
 }
 
 impl QueuedJob {
-    /// Its number as Slurm's commands write it: `4711`, a task of an array `4711_2`, those that wait `4711_[3-5]`.
+    /// Writes the number as Slurm's commands do: `4711`, a task of an array `4711_2`, those that wait `4711_[3-5]`.
     pub(crate) fn number(&self) -> String {
         match &self.array {
             None => self.id.to_string(),
@@ -99,7 +99,7 @@ impl QueuedJob {
         format!("{} ({})", self.number(), self.user)
     }
 
-    /// Whether it will not change any more.
+    /// True if it will not change any more.
     pub(crate) fn ended(&self) -> bool {
         !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STOPPED", "SIGNALING"]
             .contains(&self.state.as_str())
@@ -277,7 +277,7 @@ pub(crate) fn tres(job: u32) -> Result<Tres, Failure> {
     Ok(every_tres(Some(&[job]))?.remove(&job).unwrap_or_default())
 }
 
-/// The same of these jobs, or of all that Slurm knows.
+/// Asks about these jobs, or about all that Slurm knows.
 pub(crate) fn every_tres(only: Option<&[u32]>) -> Result<HashMap<u32, Tres>, Failure> {
     let lists = ["tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task"].map(|name| (name, 512));
     let columns: Vec<(&str, usize)> = [("JobID", 14)].into_iter().chain(lists).collect();
@@ -330,7 +330,7 @@ fn arguments(format: &str, only: Option<&[u32]>, own: bool) -> Vec<String> {
     arguments
 }
 
-/// What squeue prints in these columns, of these jobs or of all, of one's `own` alone.
+/// Returns squeue's output in these columns, of these jobs or of all, of one's `own` alone.
 fn printed(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<Vec<u8>, Failure> {
     let format: Vec<String> = columns.iter().map(|(name, width)| format!("{name}:{width}")).collect();
     let mut command = Command::new("squeue");
@@ -348,7 +348,7 @@ fn printed(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result
     Ok(out.stdout)
 }
 
-/// The same as cells.
+/// Returns squeue's output as cells.
 fn asked(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<Vec<Vec<String>>, Failure> {
     Ok(SlurmTable { program: "squeue", columns, gap: 0 }.read(&printed(columns, only, own)?)?)
 }
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_seconds() {
+    fn time_limits_read_as_seconds() {
         let limits = ["1:00", "2:03:04", "1-02:03:04", "365-00:00:00"].map(limit);
         assert_eq!(limits, [Some(60), Some(7384), Some(93_784), Some(31_536_000)]);
         for none in ["UNLIMITED", "NOT_SET", "INVALID", "", "5", "1:x"] {

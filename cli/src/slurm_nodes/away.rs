@@ -25,7 +25,7 @@ pub(crate) enum Away {
         /// Seconds; `None`: it has no end.
         left: Option<u64>,
     },
-    /// The same, by a reservation that Slurm does not show to the caller.
+    /// Reserved by a reservation that Slurm does not show to the caller.
     ReservedUnseen,
     /// In so many seconds it will be kept for the jobs of a reservation, and the caller's job may run longer.
     SoonReserved { by: String, wait: u64 },
@@ -35,7 +35,7 @@ pub(crate) enum Away {
 
 /// The caller's job.
 pub(super) struct CallersJob<'a> {
-    /// Its reservation.
+    /// Reservation of the caller's job.
     pub(super) own: Option<&'a Reservation>,
     /// Seconds since the epoch.
     pub(super) now: u64,
@@ -106,7 +106,7 @@ pub(crate) fn by_reason(nodes: &[NotTaking]) -> Vec<(Vec<String>, String)> {
     groups.into_iter().map(|(names, why)| (names, why.words())).collect()
 }
 
-/// The same for programs: the names of all, and which of them are reserved.
+/// Writes them as JSON: the names of all, and which of them are reserved.
 pub(crate) fn json(nodes: &[NotTaking]) -> (Value, Value) {
     let names = nodes.iter().map(|node| node.name.as_str()).collect();
     let reserved = nodes.iter().filter_map(|NotTaking { name, why }| match why {

@@ -1,4 +1,4 @@
-//! What Slurm knows of the nodes, and which of them a job may run on.
+//! Slurm's knowledge of the nodes, and which of them a job may run on.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,14 +16,14 @@ use crate::slurm::constraint::Constraint;
 use crate::slurm::reservations::{Reservation, reservations};
 use crate::slurm::{scontrol, sinfo, squeue};
 
-/// Where the layouts come from.
+/// Source of the layouts.
 pub(crate) struct Published {
     pub(super) layouts: HashMap<String, String>,
     /// `None`: every job is the caller's own, and every node takes jobs of every partition.
     pub(super) slurm: Option<Known>,
 }
 
-/// What else Slurm knows.
+/// Slurm's further knowledge.
 pub(super) struct Known {
     pub(super) owners: HashMap<JobId, Uid>,
     pub(super) nodes: HashMap<String, sinfo::SinfoNode>,
@@ -56,7 +56,7 @@ pub(crate) struct Among<'a> {
 }
 
 impl Published {
-    /// What Slurm says now.
+    /// Asks Slurm.
     pub(crate) fn by_slurm() -> Result<Self, Failure> {
         let shown = scontrol::nodes()?;
         let (layouts, gres) = (scontrol::layouts_in(&shown), scontrol::field_by_node(&shown, "Gres="));
@@ -81,19 +81,19 @@ impl Published {
         self.slurm.as_ref().and_then(|known| known.owners.get(&job)).copied()
     }
 
-    /// Whether Slurm shows a node of this partition.
+    /// True if Slurm shows a node of this partition.
     pub(crate) fn has_node_in(&self, partition: &str) -> bool {
         let nodes = self.slurm.iter().flat_map(|known| known.nodes.values());
         nodes.flat_map(|node| &node.partitions).any(|name| name == partition)
     }
 
-    /// Whether Slurm shows a reservation of this name that has not ended.
+    /// True if Slurm shows a reservation of this name that has not ended.
     pub(crate) fn has_reservation(&self, name: &str, now: u64) -> bool {
         let mut all = self.slurm.iter().flat_map(|known| &known.reservations);
         all.any(|known| known.name == name && known.end >= now)
     }
 
-    /// Whether some node has this feature.
+    /// True if some node has this feature.
     pub(crate) fn has_feature(&self, feature: &str) -> bool {
         let mut all = self.slurm.iter().flat_map(|known| known.features.values().flatten());
         all.any(|known| known == feature)
@@ -140,7 +140,7 @@ impl Published {
 }
 
 impl Known {
-    /// Whether a job may run on this node at all.
+    /// True if a job may run on this node at all.
     pub(super) fn allows(&self, name: &str, among: &Among<'_>) -> bool {
         let node = self.nodes.get(name);
         let inside = node.is_none_or(|node| among.partitions.is_empty() || node.is_in(among.partitions));

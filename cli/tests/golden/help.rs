@@ -9,7 +9,7 @@ use insta::assert_snapshot;
 use super::{Site, run};
 
 #[test]
-fn help() {
+fn help_texts_are_as_recorded() {
     assert_snapshot!(run("-h"), @r"
     See and explain what Tessera does with a cluster's GPUs
 
@@ -301,7 +301,7 @@ fn help() {
 }
 
 #[test]
-fn usage_errors() {
+fn wrong_usage_says_why_and_exits_with_2() {
     assert_snapshot!(run("layuot"), @r"
     stderr: error: unrecognized subcommand 'layuot'
     stderr: 

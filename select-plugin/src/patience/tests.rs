@@ -54,7 +54,7 @@ fn node(index: usize, name: &str) -> NodeView {
 }
 
 #[test]
-fn who_waits() {
+fn a_job_waits_by_its_own_threshold_or_the_sites() {
     let engine = engine();
     let waits = |view: &JobView| asked(&engine, view).1.map(|p| (p.wait.wire(), p.until));
     let site = Some(("25:60".to_owned(), None));

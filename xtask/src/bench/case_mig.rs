@@ -24,7 +24,7 @@ use crate::setup;
 
 /// The node, one GPU with MIG switched on.
 const NODE: &str = "[[nodes]]\nnames = \"g1\"\ngpu = \"a30-24gb\"\ncount = 1\nmig = \"on\"\n";
-/// The same node and layout for the simulator.
+/// Options by which the simulator has the same node and layout.
 const SIMULATED: [&str; 4] = ["--node", "a30-24gb,1/1g.6gb*4", "--mix", "mig:A:1-1"];
 const INSTANCES: usize = 4;
 /// How long a batch may take.
@@ -39,7 +39,7 @@ enum Way {
     OneQueue,
     /// Tessera with a partition for each of CASE-MIG's two queues, isolated jobs first.
     TwoQueues,
-    /// The same, with what an MPS client's context takes on the simulated GPU as `context_mib`.
+    /// As above, with the memory of an MPS client's context on the simulated GPU as `context_mib`.
     SmallContexts,
 }
 
@@ -152,7 +152,7 @@ impl Ran {
     }
 }
 
-/// One line of `tessera simulate case --print-jobs`: whether it is isolated, and the program's arguments.
+/// Reads a line of `tessera simulate case --print-jobs`: whether it is isolated, and the program's arguments.
 fn job_of(line: &str) -> Option<(bool, String)> {
     let value: Value = serde_json::from_str(line).ok()?;
     let phases = value["phases"].as_array()?;
@@ -212,7 +212,7 @@ fn seconds() -> f64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |t| t.as_secs_f64())
 }
 
-/// What the simulator says.
+/// Predictions of the simulator.
 struct Predicted {
     makespans: [f64; 2],
     throughput: f64,
@@ -256,7 +256,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
     Ok(rows)
 }
 
-/// One batch on all clusters side by side: its jobs mostly sleep.
+/// Runs a batch on all clusters side by side: its jobs mostly sleep.
 fn of_seed(clusters: &[(Way, Cluster)], release: Release, seed: &str) -> Result<Vec<Row>, TaskError> {
     let any = &clusters[0].1;
     let mut args = SIMULATED.to_vec();

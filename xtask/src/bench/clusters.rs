@@ -26,19 +26,19 @@ pub(super) fn tessera(bench: &Bench, driver: Driver) -> Result<Cluster, TaskErro
     start_in(bench, driver, false, None)
 }
 
-/// The same nodes under Slurm alone.
+/// Starts the nodes under Slurm alone.
 pub(super) fn stock(bench: &Bench) -> Result<Cluster, TaskError> {
     start_in(bench, Driver::Instant, true, None)
 }
 
-/// The same with a prolog and an epilog that do nothing. Without an epilog, Slurm 22.05 starts a fifth as many short jobs per second:
+/// Starts the nodes under Slurm with a prolog and an epilog that do nothing. Without an epilog, Slurm 22.05 starts a fifth as many short jobs per second:
 /// slurmctld then learns of a job's end in another way.
 pub(super) fn stock_with_scripts(bench: &Bench) -> Result<Cluster, TaskError> {
     let scripts = "Prolog=/bin/true\nEpilog=/bin/true";
     Ok(builder(bench, Driver::Instant, true, None)?.slurm_conf(scripts).start()?)
 }
 
-/// One of both; in `dir`, its files stay there and the daemons write down what they do.
+/// Starts either cluster; in `dir`, its files stay there and the daemons write down what they do.
 pub(super) fn start_in(
     bench: &Bench,
     driver: Driver,

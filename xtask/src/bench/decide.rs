@@ -1,4 +1,4 @@
-//! One decision of the engine: what `cargo bench -p placement --bench decide` measures.
+//! Measures a decision of the engine, by `cargo bench -p placement --bench decide`.
 
 use std::path::{Path, PathBuf};
 

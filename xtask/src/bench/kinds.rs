@@ -16,7 +16,7 @@ const fn kind(name: &'static str, ours: &'static [&'static str], stock: &'static
     JobKind { name, ours, stock }
 }
 
-/// What a stream is made of.
+/// Kinds of jobs in a stream.
 pub(super) const MIX: [JobKind; 16] = [
     kind("mig:1g.5gb", &["--gpu-isolation=mig:1g.5gb"], &["--gres=shard:5"]),
     kind("mig:2g.10gb", &["--gpu-isolation=mig:2g.10gb"], &["--gres=shard:10"]),
@@ -40,7 +40,7 @@ pub(super) const MIX: [JobKind; 16] = [
     kind("--gres=gpu:2", &["--gres=gpu:2"], &["--gres=gpu:2"]),
 ];
 
-/// What users of plain Slurm submit: none of our options.
+/// Requests of users of stock Slurm: none of our options.
 pub(super) const PLAIN: [JobKind; 4] = [
     kind("no GPU", &["-n1"], &["-n1"]),
     kind("no GPU, two tasks", &["-n2"], &["-n2"]),
@@ -48,7 +48,7 @@ pub(super) const PLAIN: [JobKind; 4] = [
     kind("--gres=gpu:2", &["--gres=gpu:2"], &["--gres=gpu:2"]),
 ];
 
-/// What `start` and `prolog` measure, one after the other in each round: the MIG kinds have one GPU of n1 to
+/// Kinds that `start` and `prolog` measure, one after the other in each round: the MIG kinds have one GPU of n1 to
 /// themselves, so that each finds what the one before it left there.
 ///
 /// A kind with a power cap follows the same one without. `tasks` and `mps` are measured alike, on the same node: the first job of

@@ -32,7 +32,7 @@ use crate::setup;
 use crate::which::Which;
 use table::Row;
 
-/// What to measure, and how often.
+/// Benchmark to run, and how often.
 #[derive(Args)]
 pub(crate) struct Bench {
     /// Only these; all when absent
@@ -88,7 +88,7 @@ pub(crate) struct Bench {
     debug: bool,
 }
 
-/// One benchmark.
+/// Names of the benchmarks.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
     /// From submission to the first line of the task, against plain Slurm
@@ -99,7 +99,7 @@ enum Name {
     Tasks,
     /// Many short mixed jobs: none lost, jobs per second against plain Slurm
     Stream,
-    /// One decision of the placement engine
+    /// A decision of the placement engine
     Decide,
     /// Compiling CUDA programs with the pass, against clang without it
     Pass,

@@ -55,7 +55,7 @@ fn times() -> Vec<[f64; 5]> {
     TASKS.iter().map(time).collect()
 }
 
-/// What a task runs: it sleeps by the size it got; a whole GPU counts as the largest.
+/// Returns the command of a job: it sleeps by the size it got; a whole GPU counts as the largest.
 fn command(times: &[f64; 5]) -> String {
     let case = |(size, time): (&u32, &f64)| format!("{size}g.*) sleep {time};;");
     let cases: Vec<String> = SIZES.iter().zip(times).map(case).collect();

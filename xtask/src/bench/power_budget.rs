@@ -23,9 +23,9 @@ use truth::Truth;
 const RACKS: [&str; 3] = ["r1", "r2", "r3"];
 const GPUS: u32 = 6;
 const ALL_GPUS: u32 = 18;
-/// What the budget allows, W: 190 W for each GPU.
+/// Watts of the budget: 190 W for each GPU.
 const BUDGET_W: u32 = 3420;
-/// What an idle GPU counts with, W.
+/// Watts of an idle GPU.
 const IDLE_W: u32 = 40;
 /// No job starts at less, W.
 const FLOOR_W: u32 = 150;
@@ -105,7 +105,7 @@ fn one(value: f64) -> Result<Spread, TaskError> {
     Spread::of(&[value]).ok_or_else(|| TaskError::Other("no value".to_owned()))
 }
 
-/// What a command of `tessera` prints with `--json`.
+/// Runs a command of `tessera` with `--json` and returns its output.
 fn tessera(cluster: &Cluster, args: &[&str]) -> Result<serde_json::Value, TaskError> {
     let mut command = cluster.command(User::Root, "tessera")?;
     let text = lab::command::run(command.args(args).arg("--json"))?.ok()?;

@@ -29,7 +29,7 @@ const SAMPLER: &str = "while :; do\n\
                        sleep 0.1\n\
                        done";
 
-/// What runs, and the options of each of its jobs, which share GPU 0.
+/// Cases, and the options of each of their jobs, which share GPU 0.
 const CASES: [(&str, &str, &[&str]); 3] = [
     ("hgemm on a whole GPU", "hgemm", &["--gpu-isolation=whole --gpus-per-node=1"]),
     (

@@ -16,10 +16,10 @@ struct Times {
     epilog: Option<f64>,
 }
 
-/// Of one kind of job: the times of all prologs and of all epilogs, in milliseconds.
+/// Times of all prologs and of all epilogs of a kind of job, ms.
 pub(super) type Both = [Vec<f64>; 2];
 
-/// What the logs say of these jobs.
+/// Reads the times of these jobs from the logs.
 pub(super) fn read(cluster: &Cluster, jobs: &[JobId]) -> Both {
     let read = |node: &String| std::fs::read(cluster.layout().log(&format!("slurmd-{node}"))).ok();
     let logs: Vec<String> = cluster

@@ -1,6 +1,6 @@
 //! The time that slurmctld's schedulers have taken, as `sdiag` tells it.
 
-/// What the main scheduler and backfill have done, under slurmctld's locks, since the counters were set to zero.
+/// Time of the main scheduler and backfill under slurmctld's locks, since the counters were set to zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spent {
     /// Microseconds in their cycles.
@@ -17,7 +17,7 @@ impl Spent {
         found.reduce(|a, b| Self { us: a.us + b.us, cycles: a.cycles + b.cycles })
     }
 
-    /// One section's cycles and their mean length; a scheduler that had no cycle yet shows no mean.
+    /// Reads a section's cycles and their mean length; a scheduler that had no cycle yet shows no mean.
     fn section(sdiag: &str, name: &str) -> Option<Self> {
         let lines = sdiag.lines().skip_while(|line| !line.starts_with(name)).skip(1);
         let lines: Vec<&str> = lines.take_while(|line| line.starts_with(char::is_whitespace)).collect();

@@ -34,7 +34,7 @@ const HOLDERS: [JobKind; 3] = [
     },
 ];
 
-/// One cluster, and what was measured on it: milliseconds and jobs, by kind.
+/// A cluster, and what was measured on it: milliseconds and jobs, by kind.
 struct Lane {
     cluster: Cluster,
     stock: bool,

@@ -1,6 +1,6 @@
 //! Median and spread.
 
-/// Where the middle half of the measurements lies, and its middle.
+/// Median and quartiles of measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -13,7 +13,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one measurement; `None` of none.
+    /// Computes them from at least one measurement; `None` of none.
     pub(super) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);

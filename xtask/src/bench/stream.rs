@@ -18,12 +18,12 @@ use super::stats::Spread;
 use super::table::{Reference, Row};
 use crate::command::TaskError;
 
-/// What the jobs do: between nothing and 0.2 s.
+/// Scripts of the jobs: they take between nothing and 0.2 s.
 const SCRIPTS: [&str; 3] = ["true", "sleep 0.1", "sleep 0.2"];
 /// How long a stream may take once all is submitted.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// One job of a stream: index of its kind and its script.
+/// A job of a stream: index of its kind and its script.
 pub(super) type Planned = (usize, &'static str);
 
 /// The stream of one user.
@@ -32,7 +32,7 @@ pub(super) struct Share {
     pub(super) jobs: Vec<Planned>,
 }
 
-/// What one stream took, and what was wrong.
+/// Times of a stream, and its faults.
 struct StreamTimes {
     jobs: f64,
     seconds: f64,
@@ -45,7 +45,7 @@ struct StreamTimes {
 /// A figure of a stream, and its unit.
 type Figure = (&'static str, &'static str, fn(&StreamTimes) -> f64);
 
-/// What the table tells of a stream besides its rate.
+/// Figures of a stream in the table besides its rate.
 const FIGURES: [Figure; 3] = [
     ("schedulers' time", "us/job", |stream| stream.schedulers.us / stream.jobs),
     ("schedulers' time", "us/cycle", |stream| stream.schedulers.us / stream.schedulers.cycles.max(1.0)),
@@ -105,7 +105,7 @@ fn clean(cluster: &mut Cluster, outcome: StreamTimes) -> Result<StreamTimes, Tas
     Err(TaskError::Other(format!("stream (logs: {}):\n  {list}", logs.display())))
 }
 
-/// The same jobs of so many kinds for the same seed (xorshift, Marsaglia 2003).
+/// Draws so many jobs of these kinds, the same for the same seed (xorshift, Marsaglia 2003).
 pub(super) fn plan(seed: u64, count: usize, kinds: usize) -> Vec<Share> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut below = |limit: usize| {

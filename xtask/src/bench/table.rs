@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::stats::Spread;
 use crate::command::{TaskError, at};
 
-/// One figure and what it is compared with.
+/// A figure and its reference.
 pub(super) struct Row {
     /// The benchmark's name.
     pub(super) bench: &'static str,
-    /// What was measured.
+    /// Case that was measured.
     pub(super) case: String,
     /// The unit of all times and rates in the row.
     pub(super) unit: &'static str,
@@ -21,7 +21,7 @@ pub(super) struct Row {
     pub(super) reference: Reference,
 }
 
-/// What a figure is compared with.
+/// Reference of a figure.
 pub(super) enum Reference {
     /// Measured in the same run.
     Measured(String, Spread),

@@ -1,4 +1,4 @@
-//! What an administrator does meanwhile: what docs/operations.md says, and no more. What has no excuse is reported.
+//! Acts as an administrator meanwhile: by docs/operations.md, and no more. Faults without an excuse are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -129,7 +129,7 @@ impl ChaosRun<'_> {
         Ok(())
     }
 
-    /// Whether Slurm has lost the launch of this job, as seen of stock 22.05.
+    /// True if Slurm has lost the launch of this job, as seen of stock 22.05.
     fn is_launch_lost(&self, seen: &Seen, id: u32) -> bool {
         let read = |daemon: &str| {
             let bytes = fs::read(self.cluster.layout().log(daemon)).unwrap_or_default();
@@ -140,7 +140,7 @@ impl ChaosRun<'_> {
         self.slurm() == Release::V22_05 && is_lost(id, &read("slurmctld"), &slurmd)
     }
 
-    /// What a daemon has logged since the last call.
+    /// Returns the lines that a daemon has logged since the last call.
     fn fresh_log(&mut self, daemon: &str) -> String {
         let path = self.cluster.layout().log(daemon);
         let bytes = fs::read(&path).unwrap_or_default();

@@ -35,7 +35,7 @@ pub(super) const OUR_REASON: &str = "chaos";
 pub(super) struct Judged(BTreeSet<(String, String, String)>);
 
 impl Judged {
-    /// Whether this drain has been judged before, and is there again only because a slurmctld was killed before it had saved
+    /// True if this drain has been judged before, and is there again only because a slurmctld was killed before it had saved
     /// that the node was resumed. A new drain has a time of its own. The node's drain counts as judged from now on.
     pub(super) fn is_back<'a>(
         &mut self,
@@ -48,7 +48,7 @@ impl Judged {
     }
 }
 
-/// Whether slurmctld may have forgotten what it had not saved (docs/slurm-quirks.md, "A slurmctld that was killed").
+/// True if slurmctld may have forgotten what it had not saved (docs/slurm-quirks.md, "A slurmctld that was killed").
 fn forgets(fault: &Fault) -> bool {
     matches!(fault, Fault::Kill(Daemon::Slurmctld) | Fault::Takeover { .. })
 }
@@ -82,7 +82,7 @@ pub(super) fn judge<'a>(
     Drain::Unexplained
 }
 
-/// Whether a prolog or epilog on this node has to fail, or is killed.
+/// True if a prolog or epilog on this node has to fail, or is killed.
 fn makes_unfit(fault: &Fault, node: &str) -> bool {
     match fault {
         Fault::KillWork(at, Work::Prolog | Work::Epilog) => at.name() == node,

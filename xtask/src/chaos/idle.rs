@@ -58,7 +58,7 @@ impl Idle {
         self.connections.len()
     }
 
-    /// What is wrong with the answer to somebody else, while the connections are open.
+    /// Describes the fault of the answer to another client, while the connections are open.
     pub(super) fn problem(&self) -> Result<Option<String>, HarnessError> {
         let done = run(Command::new("python3").args(["-c", ASK, &self.port.to_string()]))?;
         let is_good = done.stdout.starts_with("HTTP/1.1 200");

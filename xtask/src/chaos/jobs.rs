@@ -1,4 +1,4 @@
-//! What becomes of jobs: they have what they were promised, use it, and end as they should.
+//! Checks jobs: they have what they were promised, use it, and end as they should.
 
 use std::fs;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl ChaosRun<'_> {
         }
     }
 
-    /// Whether slurmd has refused to start it.
+    /// True if slurmd has refused to start it.
     fn is_known_as_over(&self, job: &Job) -> bool {
         let line = format!("Job {} already killed, do not launch batch job", job.id);
         job.nodes.iter().any(|node| {

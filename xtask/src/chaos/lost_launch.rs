@@ -8,7 +8,7 @@ const BESIDE_MS: u64 = 1_000;
 /// A step of Slurm's own on the way from allocation to launch.
 const RECONFIGURED: &str = "Processing Reconfiguration Request";
 
-/// Whether the launch of a batch job was lost in this way. `slurmd` has the log of each of the job's nodes. Lines begin with the
+/// True if the launch of a batch job was lost in this way. `slurmd` has the log of each of the job's nodes. Lines begin with the
 /// daemons' times; those of slurmctld are compared with each other, and slurmd's count if they are not older than the allocation.
 pub(super) fn is_lost(job: u32, slurmctld: &str, slurmd: &[String]) -> bool {
     let allocations =

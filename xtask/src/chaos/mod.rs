@@ -42,7 +42,7 @@ use plan::fault::NAMES;
 /// Options of `cargo xtask chaos`.
 #[derive(Args)]
 pub(crate) struct Chaos {
-    /// Which sequence of submissions and faults
+    /// Seed of the submissions and faults
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// For how long faults begin; the end, in which all jobs end, comes afterwards
@@ -63,7 +63,7 @@ pub(crate) struct Chaos {
     /// Print the sequence and start nothing
     #[arg(long)]
     plan: bool,
-    /// Where the cluster's files go and stay; without it, they stay only if something is wrong
+    /// Directory for the cluster's files, which stay there; without it, they stay only if something is wrong
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Begin with two forged jobs on one GPU, to see that a run finds them

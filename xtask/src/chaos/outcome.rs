@@ -1,4 +1,4 @@
-//! What a run tells while it goes on, and its last line.
+//! Messages of a run while it goes on, and its last line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use super::check::Finding;
 use super::plan::{Event, Plan};
 use crate::command::{TaskError, at};
 
-/// What has been counted and found.
+/// Counts and findings of a run.
 #[derive(Debug)]
 pub(super) struct ChaosOutcome {
     begin: Instant,
@@ -20,7 +20,7 @@ pub(super) struct ChaosOutcome {
     violations: Vec<Finding>,
     /// Each only once: rule and subject.
     told: BTreeSet<(&'static str, String)>,
-    /// What is Slurm's own doing, and how often.
+    /// Events of Slurm's own doing, and how often.
     stock: BTreeMap<String, u32>,
 }
 
@@ -62,7 +62,7 @@ impl ChaosOutcome {
         self.say(&format!("  Slurm's own: {what}"))
     }
 
-    /// What Slurm did by itself, and the last line.
+    /// Prints what Slurm did by itself, and the last line.
     pub(super) fn summary(&self, chaos: &Chaos) -> String {
         let mut text = String::new();
         for (what, count) in &self.stock {

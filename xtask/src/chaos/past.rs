@@ -1,4 +1,4 @@
-//! What has been done to the cluster of late, and what it may still explain.
+//! Recent faults of the cluster, and what they may still explain.
 
 use std::fs;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl ChaosRun<'_> {
         late.map(|(fault, _)| fault).chain(&self.fault)
     }
 
-    /// Those of the recent faults that a job has met: it began before they were mended, or at once afterwards.
+    /// Lists the recent faults that a job has met: it began before they were mended, or at once afterwards.
     pub(super) fn met(&self, job: &Job) -> impl Iterator<Item = &Fault> {
         let start = job.start.unwrap_or(0);
         let late = self.past.iter().filter(|(_, mended)| mended.moment.elapsed() < LATE);
@@ -39,14 +39,14 @@ impl ChaosRun<'_> {
         fs::read(self.cluster.layout().log("slurmctld-backup")).unwrap_or_default()
     }
 
-    /// Whether the second slurmctld was in charge during the last two faults: also when the first one came back too late.
+    /// True if the second slurmctld was in charge during the last two faults: also when the first one came back too late.
     pub(super) fn has_second_led(&self) -> bool {
         let log = self.read_second_log();
         let fresh = log.get(self.second_log[0]..).unwrap_or_default();
         String::from_utf8_lossy(fresh).contains("Running as primary controller")
     }
 
-    /// Whether slurmctld's clock was set back, and has not caught up.
+    /// True if slurmctld's clock was set back, and has not caught up.
     pub(super) fn clock_is_behind(&self) -> bool {
         let past = self.past.iter().map(|(fault, mended)| (fault, Some(mended.moment.elapsed())));
         let all = past.chain(self.fault.iter().map(|fault| (fault, None)));

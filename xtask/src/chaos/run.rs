@@ -42,7 +42,7 @@ pub(super) struct ChaosRun<'a> {
     pub(super) devices: Devices,
     /// The fault in force, until everything has settled after it.
     pub(super) fault: Option<Fault>,
-    /// Those since the last rest, and when each was mended.
+    /// Faults since the last rest, and when each was mended.
     pub(super) past: Vec<(Fault, Mended)>,
     wound: Wound,
     /// The GPU that is unhealthy.
@@ -115,7 +115,7 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
 }
 
 impl ChaosRun<'_> {
-    /// Which Slurm is hurt.
+    /// Returns the Slurm that is hurt.
     pub(super) fn slurm(&self) -> Release {
         self.chaos.slurm
     }
@@ -214,7 +214,7 @@ impl ChaosRun<'_> {
         }
     }
 
-    /// What must hold at every moment.
+    /// Checks what must hold at every moment.
     fn sample(&mut self) -> Result<(), TaskError> {
         let tasks = scan(&self.cluster).tasks;
         self.use_gpus(&tasks)?;

@@ -26,7 +26,7 @@ pub(super) fn bring_back(cluster: &Cluster, node: &str, gpu: u32) -> Result<(), 
     cluster.fault(node, &["clear", "--kind", "hidden", "--gpu", &gpu.to_string()])
 }
 
-/// Where the driver lists its GPUs, and where those are that it does not list.
+/// Returns the directories where the driver lists its GPUs, and where those are that it does not list.
 fn folders(cluster: &Cluster, node: &str) -> (PathBuf, PathBuf) {
     let root = cluster.layout().node(node);
     (root.join("proc/driver/nvidia/gpus"), root.join("gone"))

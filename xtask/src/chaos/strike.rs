@@ -200,7 +200,7 @@ pub(super) fn resume(cluster: &Cluster, node: &str) -> Result<(), HarnessError> 
     cluster.run(User::Root, "scontrol", &["update", &node, "state=resume"]).map(drop)
 }
 
-/// What docs/operations.md tells an administrator to do.
+/// Does what docs/operations.md tells an administrator to do.
 pub(super) fn reconcile(cluster: &Cluster, node: &str) -> Result<(), HarnessError> {
     let mut command = cluster.command_on(node, User::Root, "tessera")?;
     let config = cluster.layout().etc("tessera.toml");

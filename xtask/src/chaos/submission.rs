@@ -8,6 +8,6 @@ pub(super) struct Submission {
     pub(super) sbatch: Child,
     pub(super) order: u32,
     pub(super) kind: &'static str,
-    /// Its job is cancelled so many milliseconds later.
+    /// Milliseconds after which its job is cancelled.
     pub(super) cancel_after: Option<u32>,
 }

@@ -45,7 +45,7 @@ impl ChaosRun<'_> {
         self.meet(node, fault, runs, |promise| matches!(promise, Promise::Seats { preloaded: true }))
     }
 
-    /// The same for a share under MPS: only then has a user a directory in the node's run directory.
+    /// Waits for a share under MPS: only then has a user a directory in the node's run directory.
     pub(super) fn meet_share(&mut self, node: &str, fault: u32) -> Result<(), TaskError> {
         let runs = |seen: &Processes, node: &str| {
             seen.mps.iter().any(|daemon| daemon.node.as_deref() == Some(node) && daemon.uid != 0)

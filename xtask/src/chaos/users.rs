@@ -1,4 +1,4 @@
-//! What a hostile user does: fat environments, a full run directory, more processes than he may have. All of it is bounded, and
+//! Acts of a hostile user: fat environments, a full run directory, more processes than he may have. All of it is bounded, and
 //! ends when the fault is mended.
 
 use std::fs;

@@ -9,10 +9,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::idle::Idle;
 
-/// What has to be set right, and what is said of the fault.
+/// A fault that has to be set right, and its description.
 #[derive(Debug, Default)]
 pub(super) struct Wound {
-    /// What was met, for the line about the fault.
+    /// Description of what was met, for the line about the fault.
     pub(super) met: String,
     /// Jobs to be cancelled when it is mended.
     pub(super) cancel: Vec<u32>,

@@ -1,4 +1,4 @@
-//! What a fault may lead to without anything being wrong.
+//! Consequences that a fault may have without anything being wrong.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use super::plan::{Daemon, Driver, Fault, FileChange, Node, OrderKind, Promise};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Victim {
     pub(super) nodes: Vec<String>,
-    /// Of the two users, 0 or 1.
+    /// Index of the user, 0 or 1.
     pub(super) user: u32,
-    /// Whether it may have an MPS daemon of its user.
+    /// True if it may have an MPS daemon of its user.
     pub(super) has_daemon: bool,
     /// Nodes and numbers of the GPUs that it is known to have something of.
     pub(super) gpus: Vec<(String, u32)>,
@@ -26,7 +26,7 @@ impl Victim {
     }
 }
 
-/// Whether a job of this kind has an MPS daemon, or may get one under `auto`.
+/// True if a job of this kind has an MPS daemon, or may get one under `auto`.
 pub(super) fn needs_daemon(kind: &OrderKind) -> bool {
     [Some(kind.promise), kind.step]
         .into_iter()
@@ -34,7 +34,7 @@ pub(super) fn needs_daemon(kind: &OrderKind) -> bool {
         .any(|promise| matches!(promise, Promise::Share { .. } | Promise::Seats { .. } | Promise::Memory(_)))
 }
 
-/// Whether the driver may not answer when this task asks for its GPUs.
+/// True if the driver may not answer when this task asks for its GPUs.
 pub(super) fn silences_driver(fault: &Fault, task: &Victim) -> bool {
     match fault {
         Fault::Driver(at, _, Driver::Lost | Driver::ListTimeout) => task.is_on(at),
@@ -43,7 +43,7 @@ pub(super) fn silences_driver(fault: &Fault, task: &Victim) -> bool {
     }
 }
 
-/// Whether a job may fail without anybody being at fault but the fault.
+/// True if a job may fail and only the fault is to blame.
 pub(super) fn may_fail_job(fault: &Fault, job: &Victim) -> bool {
     let had = |node: &Node| job.is_on(node);
     match fault {
@@ -63,7 +63,7 @@ pub(super) fn may_fail_job(fault: &Fault, job: &Victim) -> bool {
     }
 }
 
-/// Whether a task's GPU tasks may fail, or ask for what they do not get. That their broker was killed is no reason.
+/// True if a task's GPU tasks may fail, or ask for what they do not get. That their broker was killed is no reason.
 pub(super) fn spoils_work(fault: &Fault, task: &Victim) -> bool {
     match fault {
         Fault::Driver(_, _, Driver::Slow) => false,
@@ -74,7 +74,7 @@ pub(super) fn spoils_work(fault: &Fault, task: &Victim) -> bool {
     }
 }
 
-/// Whether slurmctld's clock shows an earlier time than it did once, so long after the fault was mended (`None`: not yet). Until it has
+/// True if slurmctld's clock shows an earlier time than it did once, so long after the fault was mended (`None`: not yet). Until it has
 /// caught up, slurmd refuses jobs that were requeued before (docs/slurm-quirks.md, "A clock that is set back").
 pub(super) fn clock_is_behind(fault: &Fault, mended: Option<Duration>) -> bool {
     match (fault, mended) {
@@ -86,10 +86,10 @@ pub(super) fn clock_is_behind(fault: &Fault, mended: Option<Duration>) -> bool {
     }
 }
 
-/// What sbatch says of a job that no nodes could ever serve.
+/// Message of sbatch about a job that no nodes could ever serve.
 const IMPOSSIBLE: &str = "Requested node configuration is not available";
 
-/// Whether a submission may be refused with these words.
+/// True if a submission may be refused with these words.
 pub(super) fn may_refuse(fault: &Fault, words: &str) -> bool {
     match fault {
         // docs/slurm-quirks.md, "A second slurmctld"; some jobs need the node that is missing in the file.
@@ -102,7 +102,7 @@ pub(super) fn may_refuse(fault: &Fault, words: &str) -> bool {
     }
 }
 
-/// Whether Slurm may afterwards take jobs for running that are over, until somebody tells it. On 24.11 a first slurmctld that comes
+/// True if Slurm may afterwards take jobs for running that are over, until somebody tells it. On 24.11 a first slurmctld that comes
 /// back reads what the second one has saved before that one has saved the last (docs/slurm-quirks.md, "A second slurmctld").
 pub(super) fn leaves_phantoms(fault: &Fault) -> bool {
     matches!(

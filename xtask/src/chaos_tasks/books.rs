@@ -1,4 +1,4 @@
-//! What was written while the jobs ran: by the driver, by the broker, by the programs themselves.
+//! Records of the driver, the broker and the programs themselves, written while the jobs ran.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! One job: what its prolog says, its processes, who of them is killed, what its epilog says.
+//! A job: its prolog, its processes, which of them are killed, its epilog.
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const AT_MOST: Duration = Duration::from_secs(600);
 /// The largest task of a job, MiB: up to half of a device.
 const LARGEST_MIB: u64 = MEMORY_MIB / 2;
 
-/// What a job does.
+/// Plan of a job.
 pub(super) struct JobPlan {
     number: u32,
     seed: u64,
@@ -36,7 +36,7 @@ impl JobPlan {
     }
 }
 
-/// What became of jobs.
+/// Ends of jobs, counted.
 #[derive(Default)]
 pub(super) struct JobCounts {
     pub(super) completed: u64,

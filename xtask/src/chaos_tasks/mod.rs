@@ -23,7 +23,7 @@ use node::TaskNode;
 /// Options of `cargo xtask chaos-tasks`.
 #[derive(Args)]
 pub(crate) struct ChaosTasks {
-    /// Which jobs, kills and tasks
+    /// Seed of the jobs, kills and tasks
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How many jobs
@@ -47,7 +47,7 @@ pub(crate) struct ChaosTasks {
     /// Use debug builds, which check more and are slower
     #[arg(long)]
     debug: bool,
-    /// Where the node's files go and stay; without it, they stay only if something is wrong
+    /// Directory for the node's files, which stay there; without it, they stay only if something is wrong
     #[arg(long)]
     dir: Option<PathBuf>,
 }

@@ -168,7 +168,7 @@ impl TaskNode {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// What a job is given: some devices alone, or the group.
+    /// Chooses the devices of a job: some devices alone, or the group.
     pub(super) fn devices(&self, which: u64) -> Vec<Device> {
         let device = |uuid: &String, group: &str| Device {
             uuid: uuid.clone(),
@@ -211,7 +211,7 @@ impl TaskNode {
         program
     }
 
-    /// What the broker wrote, checked by `tessera`.
+    /// Checks the broker's log by `tessera`.
     pub(super) fn check_events(&self) -> Result<Value, TaskError> {
         let mut check = Command::new(self.at("tessera"));
         check.args(["simulate", "case", "--json", "--audit"]).arg(self.at("events"));

@@ -8,14 +8,14 @@ use error_chain::with_causes;
 use lab::command::wait_for;
 use lab::{Cluster, HarnessError, JobId, User};
 
-/// One job of the demo.
+/// A job of the demo.
 pub(super) struct DemoJob {
     pub(super) id: JobId,
 }
 
-/// What the job prints: its devices as CUDA and as `nvidia-smi` see them.
+/// Script of the job: it prints its devices as CUDA and as `nvidia-smi` see them.
 const LOOK: &str = "nvidia-smi -L\nenv | grep -E '^(CUDA|NVIDIA)_' | sort\n";
-/// The same, by two tasks.
+/// Script of the job, for two tasks.
 const LOOK_PER_TASK: &str = "srun -n 2 --label sh -c 'sleep 0.$SLURM_PROCID; echo CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES; nvidia-smi -L'\n";
 /// Then it waits for the file that lets it end.
 const HOLD: &str = "echo looked\nwhile [ ! -e go-$SLURM_JOB_ID ]; do sleep 0.1; done\n";

@@ -69,7 +69,7 @@ fn job(
     Ok((held, saw))
 }
 
-/// Where the job is in the layouts that the controller publishes.
+/// Finds the job in the layouts that the controller publishes.
 fn placed(cluster: &Cluster, held: &DemoJob) -> Result<Vec<String>, HarnessError> {
     let mark = format!("job{}", held.id);
     let holds = |part: &str| part.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == mark);

@@ -11,19 +11,19 @@ use crate::command::{TaskError, at};
 
 /// Directories of Slurm's commands that init systems and shells search by themselves.
 const SEARCHED: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/bin"];
-/// What follows Slurm's own directory in a PATH.
+/// End of a PATH behind Slurm's own directory.
 const REST: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What the files name.
+/// Directories that the files name.
 #[derive(Debug)]
 pub(super) struct Directories {
-    /// Of Tessera.
+    /// Prefix of Tessera.
     prefix: String,
-    /// Of Slurm's own plugins, if they are found.
+    /// Directory of Slurm's own plugins, if they are found.
     plugins: Option<String>,
-    /// Of Slurm's configuration.
+    /// Directory of Slurm's configuration.
     pub(super) etc: String,
-    /// Of Slurm's commands, where PATH does not have it.
+    /// Directory of Slurm's commands, if PATH does not have it.
     commands: Option<String>,
 }
 
@@ -116,7 +116,7 @@ mod tests {
         Directories::of(Path::new(prefix), here.as_ref())
     }
 
-    /// What is installed, by its place below the prefix.
+    /// Lists the installed examples, by their place below the prefix.
     fn installed(directories: &Directories) -> BTreeMap<String, String> {
         let dir = tempfile::tempdir().unwrap();
         install(directories, dir.path()).unwrap();

@@ -43,7 +43,7 @@ impl Here {
         Ok(Some(Self { version, plugins: plugin_dir(&prefix), commands: prefix.join("bin"), etc: None }))
     }
 
-    /// What `./configure` was told, if the Slurm of that tree is installed there.
+    /// Returns the options of `./configure`, if the Slurm of that tree is installed there.
     fn of_source(source: &Path) -> Option<Self> {
         let log = fs::read_to_string(source.join("config.log")).ok()?;
         let prefix = PathBuf::from(variable(&log, "prefix")?);
@@ -72,7 +72,7 @@ fn variable(log: &str, name: &str) -> Option<String> {
     }
 }
 
-/// Where the Slurm of this prefix keeps its own plugins, by the usual places.
+/// Returns the directory where the Slurm of this prefix keeps its own plugins, by the usual places.
 fn plugin_dir(prefix: &Path) -> Option<PathBuf> {
     let triple = format!("lib/{}-linux-gnu/slurm-wlm", std::env::consts::ARCH);
     let places = [triple.as_str(), "lib/slurm", "lib64/slurm", "lib/slurm-wlm"];

@@ -25,7 +25,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/tessera.fish"),
 ];
 
-/// What is built for any Slurm, and where it goes below the prefix.
+/// Programs that are built for any Slurm, and where they go below the prefix.
 const PROGRAMS: [(&str, &str); 3] =
     [("tessera", "bin"), ("tessera-broker", "sbin"), ("libtessera_task.so", "lib/tessera")];
 
@@ -62,11 +62,11 @@ impl Built {
     }
 }
 
-/// Where files are used from, and where they are put.
+/// Paths from which files are used, and where they are put.
 struct Places<'p> {
-    /// Where they are used from: an absolute path.
+    /// Prefix from which they are used: an absolute path.
     prefix: &'p Path,
-    /// Where they are put instead, for packaging.
+    /// Directory in which they are put instead, for packaging.
     destdir: Option<&'p Path>,
 }
 
@@ -157,7 +157,7 @@ fn install(
     Ok(directories.etc)
 }
 
-/// Whether a program is installed.
+/// True if a program is installed.
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())

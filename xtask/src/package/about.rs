@@ -1,23 +1,23 @@
-//! What a package says of itself, and what it does when it comes and goes.
+//! Description of a package, and its scripts for installation and removal.
 
 use super::portable::Arch;
 
 /// A package's name, on every distribution.
 pub(super) const NAME: &str = "tessera";
-/// One line for lists of packages.
+/// Description for lists of packages, one line.
 pub(super) const SUMMARY: &str =
     "GPU placement for Slurm: MIG at job start, GPU sets by interconnect, packing";
 
-/// What names Tessera's files in slurm.conf, as a regular expression.
+/// Keys that name Tessera's files in slurm.conf, as a regular expression.
 const KEYS: &str = "PluginDir|JobSubmitPlugins|AcctGather[a-z]*Type|HealthCheckProgram";
 
-/// What is known of one package.
+/// Facts about a package.
 pub(super) struct About {
     /// Tessera's version.
     pub(super) version: String,
     /// Slurm's configuration directory.
     pub(super) etc: String,
-    /// Whether the package is compressed, which takes most of the time.
+    /// True if the package is compressed, which takes most of the time.
     pub(super) compressed: bool,
     /// The processor.
     pub(super) arch: Arch,

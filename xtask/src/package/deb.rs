@@ -39,7 +39,7 @@ pub(super) fn build(about: &About, work: &Path, files: &Files, out: &Path) -> Re
     Ok(package)
 }
 
-/// What the programs and plugins are linked with, as dependencies. Slurm's own functions come from the daemon that loads a
+/// Lists the libraries that the programs and plugins are linked with, as dependencies. Slurm's own functions come from the daemon that loads a
 /// plugin, so nothing is missing where they are not found.
 fn libraries(work: &Path, files: &Files) -> Result<String, TaskError> {
     let debian = work.join("debian");

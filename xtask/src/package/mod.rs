@@ -31,7 +31,7 @@ pub(crate) struct Package {
     /// The kind of package
     #[arg(long)]
     format: Format,
-    /// Where the package is written
+    /// Directory for the package
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
     /// The processor that it is for

@@ -1,4 +1,4 @@
-//! What `cargo xtask install` has staged, as packages have it.
+//! Files that `cargo xtask install` has staged, as packages have them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use crate::command::{TaskError, at, output};
 pub(super) struct Files {
     /// Every file, as an absolute path of the machine that it is installed on.
     pub(super) all: Vec<PathBuf>,
-    /// Those of them that the dynamic linker loads, as paths below the staging directory.
+    /// Files that the dynamic linker loads, as paths below the staging directory.
     pub(super) linked: Vec<PathBuf>,
 }
 

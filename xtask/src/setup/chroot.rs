@@ -13,7 +13,7 @@ use super::once;
 use super::sources::KEYRING;
 use crate::command::{TaskError, at, output};
 
-/// What the chroot holds beyond a minimal Debian.
+/// Packages of the chroot beyond a minimal Debian.
 const PACKAGES: &str = "slurmctld,slurmd,slurm-client,slurm-wlm-basic-plugins,munge";
 
 /// Makes the chroot of `release` with debootstrap, checked against Debian's archive keys.

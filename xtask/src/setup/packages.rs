@@ -38,7 +38,7 @@ const PACKAGES: [(&str, &str); 21] = [
 
 /// The file that Debian's maintainer scripts ask whether they may start a service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
-/// Where the machine's own policy is kept while ours is in place. After a crash, the next run puts it back.
+/// Path where the machine's own policy is kept while ours is in place. After a crash, the next run puts it back.
 const POLICY_SAVED: &str = "/usr/sbin/policy-rc.d.before-tessera-setup";
 const POLICY_TEXT: &str =
     "#!/bin/sh\n# Written by `cargo xtask setup` while it installs packages: start no service.\nexit 101\n";

@@ -11,7 +11,7 @@ use super::apt::Apt;
 use super::once;
 use crate::command::{TaskError, at, output};
 
-/// Those of Debian's configure options for Slurm that change its headers.
+/// Debian's configure options for Slurm that change its headers.
 const CONFIGURE: [&str; 3] = ["--enable-multiple-slurmd", "--sysconfdir=/etc/slurm", "--without-hdf5"];
 
 /// Fetches the source of `release` and configures it.

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use crate::command::TaskError;
 
-/// One place Debian packages come from.
+/// A source of Debian packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mirror {
     /// Base address, as the machine's configuration has it.
     pub(super) uri: String,
-    /// What follows the release's code name: empty, `-updates` or `-security`.
+    /// Suffix of the release's code name: empty, `-updates` or `-security`.
     pub(super) suffix: String,
 }
 
@@ -67,7 +67,7 @@ fn suffix<'a>(suite: &'a str, codename: &str) -> Option<&'a str> {
     ["", "-updates", "-security"].contains(&rest).then_some(rest)
 }
 
-/// Whether an entry's key is Debian's. Other vendors use the same suite names with their own keys.
+/// True if an entry's key is Debian's. Other vendors use the same suite names with their own keys.
 fn is_debians(signed_by: Option<&str>) -> bool {
     signed_by.is_none_or(|key| key.contains("debian-archive"))
 }

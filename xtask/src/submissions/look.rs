@@ -1,4 +1,4 @@
-//! What must hold while anybody submits anything. The rules are functions of texts.
+//! Rules that must hold while anybody submits anything. They are functions of texts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +46,7 @@ fn bad_nodes(sinfo: &str) -> Vec<String> {
     sinfo.lines().filter(is_bad).map(|line| format!("node {}", line.trim())).collect()
 }
 
-/// What is wrong with the daemons, the nodes and the logs.
+/// Lists the faults of the daemons, the nodes and the logs.
 pub(super) fn wrong(cluster: &mut Cluster, logs: &mut Logs) -> Result<Vec<String>, TaskError> {
     cluster.reap();
     let nodes = cluster.nodes().iter().cloned().map(Daemon::Slurmd);
@@ -79,7 +79,7 @@ pub(super) fn without_instance(cluster: &Cluster) -> Result<Option<String>, Task
     Ok((!is_good).then(|| format!("a job of {args:?} ended as {state} and saw: {}", output.trim())))
 }
 
-/// Whether a job saw one instance and no other, in `nvidia-smi -L`.
+/// True if a job saw one instance and no other, in `nvidia-smi -L`.
 fn has_one_instance(list: &str) -> bool {
     list.lines().filter(|line| line.trim_start().starts_with("MIG ")).count() == 1
 }

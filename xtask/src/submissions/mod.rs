@@ -23,7 +23,7 @@ use program::{Sums, sums};
 /// Options of `cargo xtask fuzz-submissions`.
 #[derive(Args)]
 pub(crate) struct FuzzSubmissions {
-    /// Which submissions
+    /// Seed of the submissions
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How many
@@ -41,12 +41,12 @@ pub(crate) struct FuzzSubmissions {
     /// Slurm alone, without any part of Tessera: what ends its slurmctld too is Slurm's own
     #[arg(long)]
     stock: bool,
-    /// Where the cluster's files go and stay; without it, they stay only if something is wrong
+    /// Directory for the cluster's files, which stay there; without it, they stay only if something is wrong
     #[arg(long)]
     dir: Option<PathBuf>,
 }
 
-/// What slurmctld keeps of ended jobs is small, so that the number of jobs stays far from the limit.
+/// Limits on slurmctld's memory of ended jobs, so that the number of jobs stays far from the limit.
 /// slurmd 22.05 drains a node on which more than twice `MessageTimeout` prologs begin or end while it waits for another: see
 /// `docs/slurm-quirks.md`.
 const SLURM_CONF: &str = "MaxJobCount=20000\nMinJobAge=5\nMessageTimeout=90";
@@ -120,7 +120,7 @@ fn play(options: &FuzzSubmissions, cluster: &mut Cluster) -> Result<usize, TaskE
     Ok(found.len())
 }
 
-/// One run of the program, and what is wrong with how it ended.
+/// Runs the program once, and describes the fault of its end.
 fn submit(
     cluster: &Cluster,
     program: &Path,

@@ -59,7 +59,7 @@ fn is_library(path: &Path) -> bool {
     name.strip_prefix("libslurm.so.").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// What one run of the program did.
+/// Counts of one run of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) submitted: u64,

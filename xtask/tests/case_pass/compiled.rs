@@ -20,7 +20,7 @@ pub(crate) fn shapes() -> &'static Shapes {
 pub(crate) struct Compiled {
     /// The shape's name.
     pub(crate) name: &'static str,
-    /// What the program prints without the pass.
+    /// Output of the program without the pass.
     pub(crate) plain: String,
 }
 
@@ -38,7 +38,7 @@ impl Compiled {
         shapes().with_pass(self.name, level)
     }
 
-    /// What the pass reports at `-O2`: a line of JSON per function.
+    /// Returns the pass's report at `-O2`: a line of JSON per function.
     pub(crate) fn report(&self) -> String {
         shapes().report(self.name, "-O2").unwrap()
     }

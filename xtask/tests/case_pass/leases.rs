@@ -16,7 +16,7 @@ use crate::node;
 use crate::tools::succeeds;
 
 const JOB: u32 = 12;
-/// Of a V100, without what the driver keeps for itself.
+/// Memory of a V100, without the driver's own part.
 const DEVICE_MIB: u64 = 15 << 10;
 
 /// A node with its broker.
@@ -97,7 +97,7 @@ impl Drop for Leased {
     }
 }
 
-/// What a run left in the logs of broker and driver.
+/// Logs of broker and driver after a run.
 #[derive(Debug, Default)]
 struct Seen {
     grants: usize,

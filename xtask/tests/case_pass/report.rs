@@ -1,4 +1,4 @@
-//! What the pass reports of a shape.
+//! Report of the pass on a shape.
 
 use std::fmt::Write as _;
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::compiled::Compiled;
 use crate::node;
 
-/// What a program printed, and what the double's book says.
+/// Returns a program's output, and the double's book.
 fn run_with_book(on: &CaseNode, program: &Path, lazy: &str) -> (String, Value) {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("book.json");

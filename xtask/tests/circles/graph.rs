@@ -1,4 +1,4 @@
-//! Which modules of a crate use which.
+//! Graph of the modules of a crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 

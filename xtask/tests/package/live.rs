@@ -66,7 +66,7 @@ impl<'r> Live<'r> {
         live
     }
 
-    /// What a job saw when it began.
+    /// Returns what a job saw when it began.
     fn first(&self, job: JobId) -> String {
         wait_for("the job to see its GPUs", PATIENCE, || {
             let text = self.cluster.output(job);

@@ -81,7 +81,7 @@ impl Root {
     }
 }
 
-/// What a user and an admin find after the installation.
+/// Checks what a user and an admin find after the installation.
 fn is_usable(root: &Root) {
     let said = root.run("tessera --version").ok().unwrap();
     assert!(said.starts_with("tessera "), "{said}");
@@ -161,7 +161,7 @@ fn under_jobs(
     assert!(changed.is_empty(), "{changed:?}");
 }
 
-/// What a package with Slurm's daemons does to the plugins when it comes: they bear its stamp.
+/// Tests that a package with Slurm's daemons stamps the plugins when it comes.
 fn a_package_of_slurm_stamps_the_plugins_again(root: &Root) {
     let stamp = || root.run("tessera setup --plugins-only").ok().unwrap();
     let good = stamp();

@@ -1,4 +1,4 @@
-//! What slurmctld and root run, and the crates of it.
+//! Files that slurmctld and root run, and their crates.
 
 /// A plugin or program that slurmctld, slurmd, slurmstepd or root loads or runs.
 pub(crate) struct Artefact {

@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// What bash offers after this line, beside `--gpus-own` of a completion that was there before.
+    /// Lists what bash offers after this line, besides `--gpus-own` of a completion that was there before.
     fn offered(line: &str) -> Vec<String> {
         let before =
             "own() { [[ ${COMP_LINE} != *--gpu-s* ]] || COMPREPLY=(--gpus-own); }; complete -F own sbatch\n";

@@ -20,7 +20,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::site;
 use crate::this_machine::this_node;
 
-/// What one machine has.
+/// GPUs, links and names of a machine.
 struct Machine {
     name: String,
     driver: String,
@@ -146,7 +146,7 @@ fn toml(machine: &Machine) -> String {
     text
 }
 
-/// What holds shares to their memory, in the words of their jobs' logs.
+/// Names the level that limits shares to their memory, in the words of their jobs' logs.
 fn memory(machine: &Machine) -> &'static str {
     if machine.fenced {
         "memory_fence = true # memory of shares: kernel\n"

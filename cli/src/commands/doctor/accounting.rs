@@ -78,7 +78,7 @@ pub(super) fn check<'s>(setting: impl Fn(&str) -> &'s str, dirs: &[PathBuf], fin
 mod tests {
     use super::*;
 
-    /// What is said of settings, one `Key=value` per word, with the plugins' files in place if `installed`.
+    /// Checks settings, one `Key=value` per word, with the plugins' files in place if `installed`, and returns the findings.
     fn said(conf: &str, installed: bool) -> String {
         let dir = tempfile::tempdir().unwrap();
         if installed {

@@ -1,4 +1,4 @@
-//! What Slurm answered doctor, asked once.
+//! Slurm's answers to doctor, each asked once.
 
 use std::collections::HashMap;
 use std::fs;
@@ -40,7 +40,7 @@ impl SlurmAnswers {
         self.settings.get(key).map_or("", String::as_str)
     }
 
-    /// Where plugins are searched, in order.
+    /// Lists the directories where plugins are searched, in order.
     pub(super) fn plugin_dirs(&self) -> Vec<PathBuf> {
         self.setting("plugindir").split(':').filter(|d| !d.is_empty()).map(PathBuf::from).collect()
     }
@@ -99,7 +99,7 @@ impl SlurmAnswers {
     }
 }
 
-/// Whether a `SlurmctldHost` is this machine, `host` without its domain.
+/// True if a `SlurmctldHost` is this machine, `host` without its domain.
 fn names(value: &str, host: &str) -> bool {
     value.split(['(', '.']).next() == Some(host)
 }

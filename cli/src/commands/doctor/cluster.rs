@@ -17,7 +17,7 @@ use crate::sick_words::sick_words;
 use crate::slurm::scontrol;
 use crate::this_machine::host;
 
-/// Whether slurmctld counts its decisions for the exporter, and refusals by day for the history. Asked on its first machine alone: a second one may wait for its turn.
+/// Checks that slurmctld counts its decisions for the exporter, and refusals by day for the history. Asks on its first machine alone: a second one may wait for its turn.
 pub(crate) fn counts_decisions(slurm: &SlurmAnswers, findings: &mut Findings) {
     if !slurm.is_first_controller(&host()) {
         return;
@@ -53,7 +53,7 @@ fn counters(state: &str, user: u32, findings: &mut Findings) {
     }
 }
 
-/// Whether slurmctld works with the file as it is, by what it publishes.
+/// Checks that slurmctld works with the file as it is, by what it publishes.
 pub(crate) fn controllers_file(slurm: &SlurmAnswers, findings: &mut Findings) {
     let with = |version: ConfigInForce| {
         let of = |line: &String| parse_layout(line.trim()).is_ok_and(|l| l.config == version);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn gres_are_counted() {
+    fn gres_of_all_types_add_up() {
         assert_eq!(count("gpu:a100:8(S:0-1),shard:320(S:0,1)", "gpu"), 8);
         assert_eq!(count("gpu:a100:4,gpu:h100:2,shard:9", "gpu"), 6);
         assert_eq!(count("(null)", "shard"), 0);

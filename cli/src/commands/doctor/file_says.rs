@@ -119,7 +119,7 @@ fn accounts_are_hidden<'s>(setting: impl Fn(&str) -> &'s str, is_root: bool) -> 
     (hidden && !is_root).then_some("PrivateData hides them; only root may look")
 }
 
-/// Whether a directory is on a file system that a reboot empties, by what the kernel calls it.
+/// True if a directory is on a file system that a reboot empties, by the kernel's name for it.
 fn is_in_memory(dir: &Path) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     const RAMFS: i64 = 0x8584_58f6;

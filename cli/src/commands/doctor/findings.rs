@@ -1,4 +1,4 @@
-//! What the checks found.
+//! Results of doctor's checks.
 
 /// The result of one check.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -6,7 +6,7 @@ pub(crate) enum CheckResult {
     Ok,
     /// Two sources disagree, or one has an error.
     Bad,
-    /// This machine or this user cannot look.
+    /// Not checked: this machine or this user cannot.
     Skipped,
 }
 

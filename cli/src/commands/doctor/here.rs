@@ -58,7 +58,7 @@ pub(crate) fn check(
     }
 }
 
-/// Whether this node has a good version of `tessera.toml` to go on with if the file becomes bad.
+/// Checks that this node has a good version of `tessera.toml` to go on with if the file becomes bad.
 fn kept(name: &str, findings: &mut Findings) {
     let copy = slurm_conf::spool_dir(&slurm_conf::path(&|v| std::env::var(v).ok()), name);
     match copy.map(|dir| LastGood::in_dir(&dir).path()) {
@@ -199,7 +199,7 @@ fn fence(name: &str, says: bool, regions: &[usize], findings: &mut Findings) {
     }
 }
 
-/// Whether a directory within `parent` is on the same file system; also where it will be made there.
+/// True if a directory within `parent` is on the same file system, or will be when it is made there.
 fn shares_file_system(dir: &Path, parent: &Path) -> bool {
     let device = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
     dir.starts_with(parent) && device(dir).is_none_or(|own| Some(own) == device(parent))
@@ -248,7 +248,7 @@ fn compare(name: &str, published: &Layout, here: &Layout, ending: &HashSet<JobId
     }
 }
 
-/// What jobs hold of a GPU, in an order of its own.
+/// Sorts what jobs have of a GPU, so that two layouts compare.
 fn held(gpu: &GpuLayout) -> GpuLayout {
     let sorted = |shares: &Shares| {
         let mut shares = shares.clone();
@@ -290,7 +290,7 @@ mod tests {
         differences_while(&[], published, here)
     }
 
-    /// What is told while these jobs end.
+    /// Lists differences while these jobs end.
     fn differences_while(ending: &[u32], published: &str, here: &str) -> String {
         let mut findings = Findings::default();
         let ending = ending.iter().map(|job| JobId(*job)).collect();

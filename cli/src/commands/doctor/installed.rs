@@ -1,4 +1,4 @@
-//! What of Tessera is installed on this machine: where Slurm finds it, and of which version it is.
+//! Tessera's files on this machine: where Slurm finds them, and of which version they are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const GPU: &str = "gpu_nvml.so";
 /// A symbol of ours.
 const MARKER: &str = "tessera_version";
 
-/// Whether what is installed on this machine is of one version and fits the Slurm that runs.
+/// Checks that the installed files are of one version and fit the Slurm that runs.
 pub(super) fn check(slurm: &SlurmAnswers, config: &SiteConfig, findings: &mut Findings) {
     let dirs = slurm.plugin_dirs();
     let ours = |name: &str| {

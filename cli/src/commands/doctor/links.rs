@@ -34,7 +34,7 @@ pub(crate) fn check(local: &Local<'_>, findings: &mut Findings) {
     });
 }
 
-/// What is not as described, pairs with the same difference and a GPU in common in one line.
+/// Lists the links that are not as described, pairs with the same difference and a GPU in common in one line.
 ///
 /// GPUs in MIG mode are left out: an A100 turns their NVLinks off, and no job gets them whole.
 fn differences(described: &HardwareGraph, live: &HardwareGraph, mig: &[bool]) -> Vec<String> {
@@ -81,7 +81,7 @@ fn told(link: Link) -> String {
     }
 }
 
-/// Whether a link is what it is described as: lanes of NVLink, the level of PCIe; for a mere bandwidth, that.
+/// True if a link is as described: lanes of NVLink, the level of PCIe; for a mere bandwidth, that.
 fn alike(described: Link, live: Link) -> bool {
     match (described.kind, live.kind) {
         (LinkKind::NvLink { generation: 0, .. }, _) => described.mb_s == live.mb_s,

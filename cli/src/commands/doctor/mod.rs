@@ -90,7 +90,7 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
     Ok(Outcome { text, status })
 }
 
-/// Whether the file is good.
+/// Reports if the file is good.
 fn file(bad: Option<&LoadError>, findings: &mut Findings) {
     let Some(bad) = bad else { return };
     bad.lines().into_iter().for_each(|line| findings.bad(line));

@@ -9,7 +9,7 @@ use super::findings::Findings;
 use crate::commands::power::budgets::committed;
 use crate::local_node::Local;
 
-/// Whether more is committed in some budget than it allows; only those with one of these nodes.
+/// Reports the budgets in which more is committed than they allow; only those with one of these nodes.
 pub(super) fn budgets(slurm: &SlurmAnswers, names: &[&str], config: &SiteConfig, findings: &mut Findings) {
     let ours = |budget: &&PowerBudget| budget.nodes.iter().any(|node| names.contains(&node.as_str()));
     for budget in config.power_budgets.iter().filter(ours) {
@@ -32,7 +32,7 @@ fn branch(version: &str) -> &str {
     version.split('.').next().unwrap_or(version)
 }
 
-/// What is wrong with a model that was measured under another branch of the driver: clocks and limits may follow other rules.
+/// Warns of a model that was measured under another branch of the driver: clocks and limits may follow other rules.
 fn other_driver(node: &str, measured: &str, has: &str) -> Option<String> {
     (branch(measured) != branch(has)).then(|| {
         format!(
@@ -42,7 +42,7 @@ fn other_driver(node: &str, measured: &str, has: &str) -> Option<String> {
     })
 }
 
-/// Whether this node's GPUs take every cap that its power model was calibrated with.
+/// Checks that this node's GPUs take every cap that its power model was calibrated with.
 pub(super) fn model(local: &Local<'_>, findings: &mut Findings) {
     let (name, Some(model)) = (&local.name, &local.spec.power.model) else { return };
     let gpus = match power_status(&local.settings) {
@@ -75,7 +75,7 @@ pub(super) fn model(local: &Local<'_>, findings: &mut Findings) {
     });
 }
 
-/// Whether this node's GPUs draw no more than its budgets count. Whether they take its limits is compared with the file's lines.
+/// Checks that this node's GPUs draw no more than its budgets count. Another check compares the limits that they take with the file's.
 pub(super) fn limits(local: &Local<'_>, config: &SiteConfig, findings: &mut Findings) {
     let name = &local.name;
     let (true, Some(range)) = (config.in_power_budget(name), local.spec.power.range()) else { return };

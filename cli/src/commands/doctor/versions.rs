@@ -14,7 +14,7 @@ use super::findings::Findings;
 /// Tessera's version, which `tessera` and each library have from the workspace.
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
-/// What Slurm asks of a plugin's version.
+/// Ways in which Slurm compares a plugin's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     /// All of it: of select and job submit plugins.

@@ -1,4 +1,4 @@
-//! What a request gets on one node, before it is written as text or JSON.
+//! The answer to a request on one node, before it is written as text or JSON.
 
 use decision_report::Decision;
 use decision_report::report::KindTried;
@@ -8,23 +8,23 @@ use protocol::{SetWait, Size};
 use super::memory::ExplainedMemory;
 use super::rivals::Rival;
 
-/// One node, or several in the same state, and what the request gets there.
+/// The answer to a request on a node, or on several in the same state.
 pub(super) struct Explained {
     pub(super) names: Vec<String>,
     pub(super) decision: Decision,
-    /// What the node alone would count for it, or why the node could never satisfy it.
+    /// The count that the node alone would give, or the reason why it could never satisfy the request.
     pub(super) ever: Result<Admission, Never>,
-    /// What holds the job to its memory, if it gets anything.
+    /// The level that limits the job's memory, if it gets anything.
     pub(super) memory: Option<ExplainedMemory>,
     /// The job would first wait for better GPUs.
     pub(super) waits: Option<SetWait>,
     /// For a set of whole GPUs: what others would choose.
     pub(super) rivals: Vec<Rival>,
-    /// What a planner may choose instead, by size; only for a moldable job.
+    /// Sizes that a planner may choose instead; only for a moldable job.
     pub(super) sizes: Vec<Size>,
 }
 
-/// What trying a kind of isolation came to, in words.
+/// Says in words how the trial of a kind of isolation ended.
 pub(super) fn outcome(tried: &KindTried) -> String {
     match tried.outcome {
         Ok(takes) => takes.to_string(),

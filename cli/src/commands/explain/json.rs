@@ -55,7 +55,7 @@ pub(super) fn answer(
     value
 }
 
-/// One node; `counted` is what Slurm counts for the job, `None` if sbatch refuses it.
+/// Writes the answer on a node; `counted` is Slurm's count for the job, `None` if sbatch refuses it.
 fn node(explained: &Explained, counted: Option<&Counted>) -> Value {
     let Explained { names, decision, ever, memory, waits, rivals, sizes } = explained;
     let report = &decision.report;

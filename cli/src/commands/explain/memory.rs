@@ -1,4 +1,4 @@
-//! What holds a job to its GPU memory.
+//! Limits of a job's GPU memory, and the level that enforces them.
 
 use geometry::counted;
 use geometry::size::display_gb;

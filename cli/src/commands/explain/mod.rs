@@ -86,7 +86,7 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
     ))
 }
 
-/// What is asked of each node.
+/// The question put to each node.
 struct Question {
     request: Request,
     /// It uses none of Tessera's options.
@@ -97,9 +97,9 @@ struct Question {
     per_node: bool,
     /// It gets whole nodes, with all of their GPUs.
     alone: bool,
-    /// What Slurm counts for the job on whatever node it runs; or why sbatch refuses it.
+    /// Slurm's count for the job on any node; the error is sbatch's refusal.
     counts: Result<Counted, String>,
-    /// What sbatch says to the user of a job that it accepts.
+    /// Note that sbatch prints for a job that it accepts.
     note: Option<String>,
     policy: Policy,
 }
@@ -214,7 +214,7 @@ fn refused(why: &str) -> Failure {
     Failure::new(format!("refused at submission: {why}"))
 }
 
-/// What Slurm counts for a job per node, to which submission adds `add`.
+/// Counts what Slurm takes for the job on each node, to which submission adds `add`.
 fn counted(job: &Submission, add: Option<(&'static str, u32)>) -> Counted {
     let tasks = u64::from(job.tasks_per_node.unwrap_or(1));
     let here = |entry: &Entry| if entry.per_node { entry.count } else { entry.count.saturating_mul(tasks) };
@@ -231,7 +231,7 @@ fn counted(job: &Submission, add: Option<(&'static str, u32)>) -> Counted {
     }
 }
 
-/// What a refused request means, if only the nodes are in its way.
+/// Answers a refused request as if only the nodes were in its way.
 fn possible(job: &Submission, request: Option<Request>, config: &SiteConfig) -> Option<Request> {
     let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
     let request = meaning(request?, slurm, &config.defaults.of_requests()).ok()?;

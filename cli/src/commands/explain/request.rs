@@ -198,7 +198,7 @@ impl RequestArgs {
         self.gpu.request()
     }
 
-    /// What the options ask of Slurm itself.
+    /// Returns the resources that the options ask of Slurm itself.
     pub(crate) fn tres(&self) -> Tres {
         let of = |gpus: Option<u32>| gpus.map(|n| format!("gres:gpu:{n}"));
         let of_job = || of(self.gpus.map(|n| n.div_ceil(self.fewest_nodes())));
@@ -254,7 +254,7 @@ impl RequestArgs {
         self.exclude.as_ref().map_or(&[], |nodes| &nodes.0)
     }
 
-    /// Whether only Slurm knows which nodes the job means.
+    /// True if only Slurm knows which nodes the job means.
     pub(crate) fn needs_slurm(&self) -> bool {
         self.reservation.is_some() || self.constraint.is_some()
     }

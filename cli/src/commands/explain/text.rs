@@ -78,7 +78,7 @@ pub(super) fn answer(
     text + "--all shows every candidate with its score\n"
 }
 
-/// What is to be known of the job beside its place.
+/// Writes the notes about the job that are not about its place.
 fn notes(explained: &Explained, counted: Option<&Counted>) -> String {
     let Explained { ever, memory, waits, sizes, .. } = explained;
     let mut text = String::new();
@@ -101,7 +101,7 @@ fn notes(explained: &Explained, counted: Option<&Counted>) -> String {
     text
 }
 
-/// One node: what it would give, what that counts for, and every candidate.
+/// Writes a node's part of the answer: its offer, its count, and every candidate.
 fn block(explained: &Explained, counted: Option<&Counted>) -> String {
     let Explained { names, decision, ever, rivals, .. } = explained;
     let mut text = format!("{}: {}\n", hostlist::compress(names), decision.why());

@@ -1,4 +1,4 @@
-//! Whether a job would wait for better GPUs instead of taking those that are free.
+//! Predicts if a job would wait for better GPUs instead of taking those that are free.
 
 use decision_report::Decision;
 use decision_report::report::Fate;

@@ -1,4 +1,4 @@
-//! What changed from one look at the cluster to the next: instances made, unmade and used again, jobs started, and how busy
+//! Changes from one sample of the cluster to the next: instances made, unmade and used again, jobs started, and how busy
 //! each GPU was.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};

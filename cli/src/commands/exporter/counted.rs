@@ -1,4 +1,4 @@
-//! What slurmctld counts of its decisions, where it runs on this machine.
+//! Reads slurmctld's counts of its decisions, if it runs on this machine.
 
 use decision_counts::decisions::{Ask, BOUNDS_NS, Decisions, Hook, Placing};
 use prometheus_client::collector::Collector;
@@ -14,7 +14,7 @@ use crate::slurm::scontrol::state_and_user;
 /// slurmctld's counters, as they were seen last.
 #[derive(Clone, Default)]
 pub(super) struct Counted {
-    /// Where slurmctld keeps its state, and its user's id: by these its counters are found.
+    /// Directory of slurmctld's state, and its user's id: the counters are found by these.
     whose: Option<(String, u32)>,
     seen: Option<Decisions>,
 }

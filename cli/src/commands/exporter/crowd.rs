@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) all: usize,
-    /// Of one address.
+    /// Most connections of one address.
     pub(super) each: usize,
 }
 
@@ -33,10 +33,10 @@ impl Limits {
     }
 }
 
-/// One connection.
+/// A connection that is being served.
 struct Guest {
     from: IpAddr,
-    /// Its request has come.
+    /// True once its request has come.
     asked: bool,
 }
 
@@ -87,14 +87,14 @@ impl Crowd {
         self.guests.remove(&number);
     }
 
-    /// Of these, the oldest that has not asked, or else the oldest.
+    /// Chooses the connection to close: the oldest that has not asked, or else the oldest.
     fn first_to_go(&self, of: impl Fn(&Guest) -> bool) -> Option<u64> {
         let among = self.guests.iter().filter(|(_, guest)| of(guest));
         among.min_by_key(|(number, guest)| (guest.asked, **number)).map(|(number, _)| *number)
     }
 }
 
-/// What one client has: an IPv4 address, or the 64 bits of an IPv6 address below which a machine chooses its own.
+/// Returns the network of a client: its IPv4 address, or the 64 bits of an IPv6 address below which a machine chooses its own.
 fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64))),

@@ -181,7 +181,7 @@ fn nodes(registry: &mut Registry, seen: &ClusterSnapshot) {
     }
 }
 
-/// Of the compute slices that no job has, the part that the largest possible instance of each GPU leaves; `None`: none is free.
+/// Computes the part of the free compute slices that the largest possible instance of each GPU leaves; `None`: none is free.
 fn fragmentation(node: &NodeSeen) -> Option<f64> {
     let both = node.gpus.iter().flatten().map(GpuSeen::free);
     let (free, largest) = both.fold((0, 0), |sum, gpu| (sum.0 + gpu.0, sum.1 + gpu.1.min(gpu.0)));

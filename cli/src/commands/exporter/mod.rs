@@ -29,7 +29,7 @@ use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
 use crate::site;
 
-/// What the exporter knows now.
+/// The exporter's latest sample.
 struct Now {
     /// How often Slurm was looked at, in vain or not.
     looks: u64,
@@ -40,7 +40,7 @@ struct Now {
     failures: u64,
     changes: Changes,
     waits: Waits,
-    /// What slurmctld counts, if it runs on this machine.
+    /// slurmctld's counts, if it runs on this machine.
     counted: Counted,
 }
 
@@ -135,7 +135,7 @@ impl Exporter {
         state.failures += 1;
     }
 
-    /// What Slurm says of all jobs, on top of the last look; the error: why that is not known.
+    /// Asks Slurm about all jobs, in addition to the last sample; the error says why that failed.
     fn facts(&self) -> Result<Facts, String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let jobs = state.seen.as_ref().map(|seen| seen.jobs.clone());

@@ -18,11 +18,11 @@ use crate::filter::Filter;
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// What handlers share.
+/// State that all handlers share.
 #[derive(Clone)]
 struct Served {
     exporter: Arc<Exporter>,
-    /// Its lock is held while Slurm is asked: whoever comes meanwhile waits for the same answer.
+    /// Answers about jobs. The lock is held while Slurm is asked, so that requests that come meanwhile wait for the same answer.
     told: Arc<Queue<Told>>,
 }
 
@@ -65,14 +65,14 @@ async fn metrics(State(served): State<Served>) -> Response {
     typed("application/openmetrics-text; version=1.0.0; charset=utf-8", served.exporter.metrics())
 }
 
-/// What the page was asked to show, by field.
+/// Fields of a request for the page, by name.
 type Said = HashMap<String, String>;
 
 fn field<'s>(said: &'s Said, name: &str) -> &'s str {
     said.get(name).map_or("", String::as_str)
 }
 
-/// Where users are not named, nobody can be found out by asking for a user either.
+/// Reads the filter. If users are not named, it ignores a user's name, so that nobody can be found out by asking for one.
 fn filter(said: &Said, names: bool) -> Result<Filter, String> {
     let user = if names { field(said, "user") } else { "" };
     Filter::new(field(said, "node"), field(said, "partition"), user, field(said, "state"))
@@ -139,7 +139,7 @@ impl Exporter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).looks
     }
 
-    /// What `tell` makes of what was seen last.
+    /// Applies `tell` to the last sample.
     fn view<T>(&self, tell: impl FnOnce(page::View<'_>) -> T) -> T {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         tell(page::View {

@@ -1,16 +1,16 @@
-//! What the page says of jobs. Slurm is asked once for all of them between two looks, and not at all while nobody clicks.
+//! Texts of the page about jobs. Slurm is asked once for all of them between two samples, and not at all without a click.
 
 use std::collections::HashMap;
 
 use crate::commands::why::Facts;
 
-/// What was said since the last look.
+/// Texts since the last sample.
 #[derive(Default)]
 pub(super) struct Told {
     asked: Option<LookAnswer>,
 }
 
-/// What Slurm said when it was asked after a look.
+/// Slurm's answer after a sample.
 struct LookAnswer {
     /// The number of the look.
     look: u64,
@@ -21,7 +21,7 @@ struct LookAnswer {
 }
 
 impl Told {
-    /// What a job has, or why it waits, after this many looks. `ask` asks Slurm about all jobs.
+    /// Returns the text on a job, its GPUs or why it waits, after this many samples. `ask` asks Slurm about all jobs.
     pub(super) fn of(&mut self, id: u32, look: u64, ask: impl FnOnce() -> Result<Facts, String>) -> String {
         // A look may come while an earlier request still waits for its turn.
         let fresh = self.asked.take().filter(|asked| asked.look >= look);

@@ -17,7 +17,7 @@ pub(crate) struct Shape {
     /// The options of sbatch for one.
     pub(crate) options: String,
     pub(crate) request: Request,
-    /// What the options ask of Slurm itself.
+    /// Resources that the options ask of Slurm itself.
     pub(crate) tres: Tres,
     /// Memory of one device, MiB: the least of the models that have the shape. `None`: it differs by GPU.
     pub(crate) memory_mib: Option<u64>,

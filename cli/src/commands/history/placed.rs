@@ -1,4 +1,4 @@
-//! What the jobs of the accounting got, on the nodes of the configuration.
+//! Finds what the jobs of the accounting had, on the nodes of the configuration.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// Whether there is any job with GPUs.
+    /// True if any job has GPUs.
     pub(super) fn known(&self) -> bool {
         !self.placed.is_empty() || !self.never_started.is_empty() || self.unnamed > 0
     }
@@ -54,7 +54,7 @@ pub(super) fn of(jobs: &[Accounted], config: &SiteConfig) -> Past {
     past
 }
 
-/// Whether it was cancelled before it got anything: slurmctld then writes that it started when it was cancelled.
+/// True if the job was cancelled before it had anything: slurmctld then writes that it started when it was cancelled.
 fn was_pending(job: &Accounted) -> bool {
     job.state == "CANCELLED" && job.ran_s == 0 && job.comment.started().is_none()
 }

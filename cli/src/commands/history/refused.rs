@@ -10,7 +10,7 @@ use super::days::{DAY_S, Day};
 use crate::slurm::command::run;
 use crate::slurm::scontrol::state_and_user;
 
-/// What is known of refused submissions.
+/// Counts of refused submissions, as far as they are known.
 pub(super) enum Refused {
     Counted {
         by_day: RefusalsByDay,
@@ -22,7 +22,7 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    /// What is counted on this machine.
+    /// Reads the counts of this machine.
     pub(super) fn here(now: u64) -> Self {
         let whose = run("scontrol", &["show", "config"]).ok().as_deref().and_then(state_and_user);
         let Some((state, user)) = whose else {

@@ -113,7 +113,7 @@ fn date(seconds: u64) -> String {
     utc(seconds).chars().take_while(|c| *c != 'T').collect()
 }
 
-/// The same for programs; `refused` is `null` for a day of which nobody knows it.
+/// Writes the days as JSON; `refused` is `null` for a day without a count.
 pub(super) fn json(days: &Days, past: &Past, refused: &Refused) -> Value {
     let day = |day: &Day| {
         let Instances { created, destroyed, reused } = day.what.instances;

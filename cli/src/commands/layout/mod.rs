@@ -51,7 +51,7 @@ fn once(args: &LayoutArgs, config: &SiteConfig) -> Result<Outcome, Failure> {
     Ok(Outcome::ok(text::picture(&nodes, Paint::new(args.color), terminal::width()) + &said))
 }
 
-/// This node, from its own driver and journal.
+/// Reads this node from its own driver and journal.
 fn live(args: &LayoutArgs, config: &SiteConfig) -> Result<NodeSeen, Failure> {
     require_root("tessera layout --here")?;
     let local = Local::new(config, args.node.as_deref())?;

@@ -1,4 +1,4 @@
-//! Where the state of the nodes comes from.
+//! Sources of the state of the nodes.
 
 use std::collections::{HashMap, HashSet};
 

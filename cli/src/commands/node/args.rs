@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use crate::render::colour::ColorWhen;
 
-/// What to do on the node.
+/// Actions on the node.
 #[derive(Subcommand)]
 pub(crate) enum NodeCommand {
     /// Free everything that no live job owns

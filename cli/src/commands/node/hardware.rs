@@ -1,4 +1,4 @@
-//! Whether the node's GPUs are those that `tessera.toml` describes and its journal can be used, and what slurmctld is told of
+//! Compares the node's GPUs with those that `tessera.toml` describes, checks that its journal can be used, and tells slurmctld of
 //! it.
 
 use std::env;
@@ -8,7 +8,7 @@ use gpu_node::{NodeInSlurm, blocks_gpu_jobs, inspect, journal_problem, missing_i
 
 use crate::local_node::Local;
 
-/// Whether files of the kernel's show that a GPU is missing. Keeps no prolog waiting: the driver's library is not asked.
+/// True if files of the kernel's show that a GPU is missing. Keeps no prolog waiting: the driver's library is not asked.
 pub(super) fn lacks_gpu(local: &Local<'_>) -> bool {
     local.missing_gpu.is_some() || missing_in_proc(&local.settings).is_some()
 }

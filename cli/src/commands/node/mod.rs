@@ -117,7 +117,7 @@ fn reconcile_node(
     Ok(Outcome { text, status: u8::from(problems) })
 }
 
-/// What a reconciliation has done.
+/// Results of a reconciliation.
 #[derive(Default)]
 struct Done {
     /// As lines.

@@ -21,7 +21,7 @@ pub(super) fn slurmd_loads_us(name: &str) -> bool {
     loaded::read(&loaded::path(&slurm_conf::path(&env), name)).is_some()
 }
 
-/// One node's word to slurmctld.
+/// A node's word to slurmctld.
 pub(super) struct Word {
     name: String,
     state_dir: PathBuf,
@@ -53,7 +53,7 @@ impl Word {
         loaded::read(&self.note).filter(|now| now.is_of(&before))
     }
 
-    /// Whether slurmctld was told another file's fingerprint, or none: slurmd was started while there was no good file.
+    /// True if slurmctld has another file's fingerprint, or none: slurmd was started while there was no good file.
     pub(super) fn is_news(&self) -> bool {
         self.held().is_some_and(|held| held.told.is_none_or(|told| told != self.said(held, told.started)))
     }

@@ -79,7 +79,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
     compared(&batches, &problems, steps(args.search.budget)).map(Outcome::ok)
 }
 
-/// One row per policy, with its means over the batches.
+/// Makes a row per policy, with its means over the batches.
 fn compared(batches: &[Batch], problems: &[Problem], steps: u64) -> Result<String, Failure> {
     let Some(first) = problems.first() else { return Ok(String::new()) };
     if batches.iter().any(|b| b.model.key != batches[0].model.key) {

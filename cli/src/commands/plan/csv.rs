@@ -77,7 +77,7 @@ fn name_of(context: &Context<'_>, line: usize, field: &str) -> Result<Option<Str
     Ok(Some(field.to_owned()).filter(|name| !name.is_empty()))
 }
 
-/// What a column has.
+/// Content of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     Name,

@@ -108,7 +108,7 @@ fn of_jobs(ids: &[u32]) -> Result<SubmittedPlan, Failure> {
     plan.map(|record| record.with(entries)).ok_or_else(none)
 }
 
-/// What the planner has planned for a job, in seconds since 1970; [`SubmittedPlan::with`] counts from the first begin.
+/// Reads the planner's plan for a job, in seconds since 1970; [`SubmittedPlan::with`] counts from the first begin.
 #[expect(clippy::cast_precision_loss, reason = "seconds since the epoch")]
 fn planners(job: &squeue::QueuedJob) -> Option<(SubmittedPlan, SubmittedTask)> {
     let record = SubmittedPlan::new("planner", "tessera", 0.0, 0.0, 0);
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_jobs() {
+    fn a_list_of_jobs_reads_numbers_and_ranges() {
         assert_eq!(ids("12,15-17,12"), Some(vec![12, 15, 16, 17]));
         for bad in ["", "a", "3-1", "1,", "batch.csv", "0-4294967295", "-5"] {
             assert_eq!(ids(bad), None, "{bad}");

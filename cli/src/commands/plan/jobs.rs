@@ -121,7 +121,7 @@ mod tests {
         g == h && x.start < y.end && y.start < x.end
     }
 
-    /// Whether `b` cannot begin before `a` has ended, by the dependencies alone.
+    /// True if `b` cannot begin before `a` has ended, by the dependencies alone.
     fn follows(jobs: &[PlannedJob], b: usize, a: usize) -> bool {
         jobs[b].after.iter().any(|&c| c == a || follows(jobs, c, a))
     }

@@ -20,7 +20,7 @@ const LEARN_S: u64 = 30 * 86_400;
 /// GPUs of one model, in the order of the plan.
 pub(super) struct On {
     pub(super) present: Present,
-    /// What jobs have, per GPU.
+    /// Allocations of jobs, per GPU.
     pub(super) holdings: Vec<Vec<Holding>>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Holding {
     pub(super) mask: u16,
 }
 
-/// One GPU of the site.
+/// A GPU of the site, by node and number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct GpuAt {
     node: String,
@@ -110,7 +110,7 @@ fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result
     Ok(On { present, holdings })
 }
 
-/// What the controller publishes for the nodes of these GPUs.
+/// Reads the layouts that the controller publishes for the nodes of these GPUs.
 fn layouts(config: &SiteConfig, gpus: &[GpuAt]) -> Result<HashMap<String, Layout>, Failure> {
     let lines = scontrol::layouts()?;
     let mut layouts = HashMap::new();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_gpus() {
+    fn a_list_of_gpus_reads_numbers_and_ranges() {
         assert_eq!(index_list("0,3-5"), Some(vec![0, 3, 4, 5]));
         for bad in ["", "a", "3-1", "0,", "0-99999"] {
             assert_eq!(index_list(bad), None, "{bad}");

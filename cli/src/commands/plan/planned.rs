@@ -20,7 +20,7 @@ pub(super) struct Planned<'a> {
     pub(super) took: Duration,
 }
 
-/// What is planned for each batch of a file: its tasks on `gpus` empty GPUs of its model. `times` is a file of
+/// Plans each batch of a file: its jobs on `gpus` empty GPUs of its model. `times` is a file of
 /// reconfiguration times.
 pub(super) fn problems(
     batches: &[Batch],

@@ -104,7 +104,7 @@ fn from_sacct(record: &mut SubmittedPlan, ids: &[u32]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where the real times begin.
+/// Returns the instant from which real times count.
 fn zero(record: &SubmittedPlan) -> Option<u64> {
     record.jobs.iter().filter_map(|e| e.real_begin).min()
 }

@@ -1,4 +1,4 @@
-//! What was planned and submitted, kept in a file, so that reality can be compared with it later.
+//! A plan as it was submitted, kept in a file, so that reality can be compared with it later.
 
 use std::path::Path;
 
@@ -21,26 +21,26 @@ pub(super) struct SubmittedPlan {
     pub(super) batch: String,
     pub(super) policy: String,
     pub(super) makespan: f64,
-    /// What every task's time has been lengthened by.
+    /// Time that was added to each job's own, s.
     pub(super) overhead: f64,
     /// When submission began, seconds since the epoch.
     pub(super) submitted: u64,
     pub(super) jobs: Vec<SubmittedTask>,
 }
 
-/// One submitted task: what was planned for it, and what became of it.
+/// A submitted job: the plan for it, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SubmittedTask {
     pub(super) task: String,
     pub(super) job: u32,
-    /// Its planned instance.
+    /// The planned instance.
     #[serde(flatten)]
     pub(super) place: Place,
     /// Jobs of the plan that it follows.
     pub(super) after: Vec<u32>,
     pub(super) begin: f64,
     pub(super) end: f64,
-    /// Where it actually ran, in the words of AdminComment, once that is known.
+    /// The actual place, in the words of AdminComment, once that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) got: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -50,7 +50,7 @@ pub(super) struct SubmittedTask {
     pub(super) real_begin: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) real_end: Option<u64>,
-    /// Whether it ran elsewhere than planned, where the planned place itself is not known any more.
+    /// True if it ran elsewhere than planned; only if the planned place itself is not known any more.
     #[serde(skip)]
     pub(super) elsewhere: Option<bool>,
 }
@@ -87,7 +87,7 @@ impl SubmittedTask {
         }
     }
 
-    /// Whether it ran elsewhere than planned; `None` while that is not known.
+    /// True if it ran elsewhere than planned; `None` while that is not known.
     pub(super) fn moved(&self) -> Option<bool> {
         self.elsewhere.or_else(|| self.got.as_ref().map(|got| Place::got(got).as_ref() != Some(&self.place)))
     }

@@ -17,7 +17,7 @@ const LONG: [&str; 11] = [
     "wait",
     "wrap",
 ];
-/// The same as letters.
+/// Short forms of these options.
 const SHORT: [char; 5] = ['W', 'a', 'd', 'w', 'x'];
 /// Letters that take no argument: others may follow in the same word.
 const FLAGS: [char; 10] = ['H', 'O', 'Q', 'V', 'b', 'h', 'k', 's', 'u', 'v'];
@@ -40,7 +40,7 @@ pub(super) fn check_script(script: &str) -> Result<(), Failure> {
     })
 }
 
-/// Whether the user has a Comment of their own.
+/// True if the user has a Comment of their own.
 pub(super) fn has_comment(args: &CarryArgs, script: &str) -> bool {
     let mut words = args.sbatch.iter().map(String::as_str).chain(in_script(script).map(|(_, word)| word));
     words.any(|word| word.starts_with("--comment"))

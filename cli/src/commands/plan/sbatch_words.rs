@@ -1,4 +1,4 @@
-//! What sbatch is given for each job of a plan.
+//! Arguments of sbatch for each job of a plan.
 
 use super::args::CarryArgs;
 use super::batch::{Batch, seconds};
@@ -8,7 +8,7 @@ use super::{note, sbatch_options};
 use crate::files::read_text;
 use crate::outcome::Failure;
 
-/// What a task runs.
+/// The work of a job.
 pub(super) enum Work {
     /// A shell command.
     Wrap(String),
@@ -23,7 +23,7 @@ impl Work {
     }
 }
 
-/// What each job runs, in the order of the jobs.
+/// Lists the work of each job, in the order of the jobs.
 pub(super) fn works(batch: &Batch, jobs: &[PlannedJob], args: &CarryArgs) -> Result<Vec<Work>, Failure> {
     let script = args.script.as_deref().map(read_text).transpose()?;
     sbatch_options::check_script(script.as_deref().unwrap_or_default())?;

@@ -64,7 +64,7 @@ pub(super) fn picture(planned: &Planned<'_>) -> String {
 struct Scale {
     /// Width of the axis, px.
     width: f64,
-    /// What it spans, s.
+    /// Length of the time axis, s.
     whole: f64,
 }
 

@@ -73,7 +73,7 @@ fn column(planned: &Planned<'_>, at: Micros, width: usize) -> usize {
     usize::try_from(u128::from(at) * width as u128 / whole).unwrap_or(width).min(width)
 }
 
-/// One slice: tasks with their names where their instance begins, operations on top of the gaps.
+/// Draws one memory slice: jobs with their names where their instance begins, operations on top of the gaps.
 fn lane(planned: &Planned<'_>, gpu: usize, unit: u8, paint: Paint, width: usize) -> String {
     let nodes = &planned.answer.problem.tree.nodes;
     let mine = |g: usize, n: usize| g == gpu && nodes[n].mask >> unit & 1 == 1;

@@ -26,7 +26,7 @@ pub(super) struct Gpu {
     pub(super) partitions: Vec<String>,
 }
 
-/// What a job is to be given.
+/// A plan to give to a job.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Assignment {
     pub(super) job: u32,
@@ -94,7 +94,7 @@ pub(super) fn decide(pending: &[Pending], mut gpus: Vec<Gpu>, learnt: &Learnt, s
     decided
 }
 
-/// One batch on the GPUs `members`, all of one model.
+/// Plans one batch on the GPUs `members`, all of one model.
 fn planned(
     members: &[usize],
     batch: &[Sized<'_>],

@@ -34,7 +34,7 @@ impl Pending {
     }
 }
 
-/// Whether the job waits by a limit of its user, account or QOS.
+/// True if the job waits by a limit of its user, account or QOS.
 pub(super) fn is_limited(job: &QueuedJob) -> bool {
     job.state == "PENDING" && ["QOS", "Assoc"].iter().any(|who| job.reason.starts_with(who))
 }

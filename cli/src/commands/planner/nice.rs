@@ -9,9 +9,9 @@ use std::io::{Read as _, Seek as _, Write as _};
 /// Nice of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Given {
-    /// What it had before.
+    /// Nice before the planner changed it.
     own: i64,
-    /// What the planner gave it.
+    /// Nice that the planner gave it.
     ours: i64,
 }
 
@@ -20,7 +20,7 @@ struct Given {
 pub(super) struct Nices(HashMap<u32, Given>);
 
 impl Nices {
-    /// What an earlier planner left; other lines are ignored. A file that cannot be read is an error, not a file without
+    /// Reads the notes of an earlier planner; other lines are ignored. A file that cannot be read is an error, not a file without
     /// jobs: the planner's Nice would then count as the user's.
     pub(super) fn read(file: &mut File) -> std::io::Result<Self> {
         let mut text = Vec::new();
@@ -63,7 +63,7 @@ impl Nices {
         self.0.retain(|job, _| alive(*job));
     }
 
-    /// What a job with this Nice had before the planner: somebody else's change since then is its own.
+    /// Returns the Nice that a job had before the planner: a change by someone else since then counts as its own.
     pub(super) fn own(&self, job: u32, nice: i64) -> i64 {
         self.0.get(&job).filter(|given| given.ours == nice).map_or(nice, |given| given.own)
     }

@@ -3,7 +3,7 @@
 //! Nice only grows above what it was without the planner, so no priority is raised. No job passes another user's: if one
 //! stands between, even one that came later, all jobs get their own Nice back and Slurm's order holds.
 
-/// What decides a pending job's order.
+/// Sort key of a pending job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rank {
     pub(super) job: u32,
@@ -14,7 +14,7 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    /// Its priority if the planner had not touched it.
+    /// Returns the priority that the job would have without the planner.
     fn base(&self) -> i128 {
         i128::from(self.priority) + i128::from(self.nice) - i128::from(self.own_nice)
     }

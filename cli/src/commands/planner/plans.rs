@@ -61,7 +61,7 @@ impl From<&Paired> for Wanted {
 }
 
 impl Wanted {
-    /// Whether a plan is the same but for its times.
+    /// True if a plan differs in its times at most.
     fn is(&self, plan: &Plan) -> bool {
         plan.size == self.size && plan.place.as_ref() == Some(&self.place) && plan.sharing == self.sharing
     }
@@ -106,7 +106,7 @@ impl<'a> Plans<'a> {
         self.suspects.retain(|id| jobs.iter().any(|j| j.id == *id));
     }
 
-    /// Whether a job has lately not started on its planned place.
+    /// True if a job has lately not started on its planned place.
     pub(super) fn is_stuck(&self, job: u32) -> bool {
         self.stuck.contains_key(&job)
     }
@@ -226,7 +226,7 @@ fn change(job: &squeue::QueuedJob, fields: &[String]) -> Result<(), String> {
     scontrol::update(&name, fields)
 }
 
-/// What a new plan is, for the log.
+/// Describes a new plan for the log.
 fn told(wanted: &Wanted, p: &Pending, old: Option<&Plan>, raised: Option<u64>, now: u64) -> String {
     let before = old.map_or("no plan before".to_owned(), |plan| format!("{} before", plan.size));
     let at = |micros: u64| utc(now + micros / 1_000_000);

@@ -11,12 +11,12 @@ use crate::slurm::{scontrol, squeue};
 
 /// The order of pending jobs, kept by Nice.
 pub(super) struct NiceOrder {
-    /// Whether Nice orders jobs and does nothing else: under priority/basic an update also sends a job to the end.
+    /// True if Nice orders jobs and does nothing else: under priority/basic an update also sends a job to the end.
     multifactor: bool,
     dry_run: bool,
     /// Nice that the planner has given to pending jobs.
     nices: Nices,
-    /// Where they are kept, and what keeps a second planner out; `None` in a dry run.
+    /// Lock file of the notes, which also keeps a second planner out; `None` in a dry run.
     lock: Option<File>,
 }
 
@@ -25,7 +25,7 @@ impl NiceOrder {
         Self { multifactor, dry_run, nices, lock }
     }
 
-    /// Whether the planner orders jobs at all.
+    /// True if the planner orders jobs at all.
     pub(super) fn is_by_nice(&self) -> bool {
         self.multifactor
     }

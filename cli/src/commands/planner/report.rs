@@ -1,6 +1,6 @@
-//! What one round did, in lines for the log.
+//! Lines for the log on one round.
 
-/// Its lines, and whether Slurm refused anything.
+/// Lines of a round, and whether Slurm refused anything.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) lines: Vec<String>,

@@ -1,4 +1,4 @@
-//! One round: what Slurm has now, decided and carried out.
+//! A round: Slurm's present state, decided and carried out.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::slurm::{sacct, sinfo, squeue};
 /// How often learnt times are asked for again.
 const LEARN_AGAIN: Duration = Duration::from_secs(600);
 
-/// One cluster's planner.
+/// A cluster's planner.
 pub(super) struct Planner<'a> {
     pub(super) args: &'a PlannerArgs,
     config: SiteConfig,

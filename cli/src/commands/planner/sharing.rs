@@ -25,7 +25,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Whether a GPU is planned for one of them.
+    /// True if a GPU is planned for one of them.
     pub(super) fn has(&self, found: &Found<'_>) -> bool {
         let now = &found.gpu.now;
         self.plans.iter().any(|p| p.place.node == now.node && p.place.start.gpu.0 == now.index.0)
@@ -51,7 +51,7 @@ pub(super) fn shared(
     Shared { plans: pairs::decide(&waiting, &boards, &config.power), among }
 }
 
-/// Whether any partition of the site pairs jobs.
+/// True if any partition of the site pairs jobs.
 pub(super) fn pairs_anywhere(config: &SiteConfig) -> bool {
     let own = config.partitions.iter().filter_map(|p| p.objective);
     own.chain([config.power.objective]).any(|objective| objective != Objective::Off)
@@ -138,7 +138,7 @@ fn holders(layout: &GpuLayout) -> Option<Vec<JobId>> {
     Some(here)
 }
 
-/// What a job has on the GPU, as its AdminComment tells it; `None`: nobody may be put beside it.
+/// Reads a running job's part of the GPU from its AdminComment; `None`: no other job may be put beside it.
 fn running(config: &SiteConfig, found: &Found<'_>, job: JobId, jobs: &[QueuedJob]) -> Option<Running> {
     let (model, node) = (found.gpu.model, &found.gpu.now.node);
     let job = jobs.iter().find(|j| j.id == job.0 && j.state == "RUNNING")?;

@@ -1,4 +1,4 @@
-//! What is committed in the site's power budgets, as slurmctld publishes it with the nodes' layouts.
+//! Watts that are committed in the site's power budgets, as slurmctld publishes them with the nodes' layouts.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::render::table;
 
-/// What the GPUs of a budget's nodes commit together, W; `None`: a node does not tell.
+/// Adds up the watts that the GPUs of a budget's nodes commit; `None`: a node does not say.
 pub(crate) fn committed(budget: &PowerBudget, layouts: &HashMap<String, String>) -> Option<u32> {
     let on = |node: &String| parse_layout(layouts.get(node)?.trim()).ok()?.watts;
     budget.nodes.iter().map(on).sum()

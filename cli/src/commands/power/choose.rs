@@ -68,7 +68,7 @@ fn as_json(model: &Model, question: &Question<'_>, choice: &Choice, elapsed_us: 
     value
 }
 
-/// What is said of the chosen candidate and of every other.
+/// Writes a candidate, chosen or not.
 fn candidate(c: &Candidate) -> Value {
     json!({
         "state": c.state.to_string(), "cap_w": c.cap.watts(), "rperf": c.rperf, "low": c.low,

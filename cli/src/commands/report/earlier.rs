@@ -1,4 +1,4 @@
-//! Whether the job's node had a place before for what would have been enough.
+//! Finds out if the job's node had a place earlier for a request that would have been enough.
 
 use admission::{Ruling, Submission};
 use geometry::size::gigabytes_as_mib;
@@ -44,7 +44,7 @@ pub(super) fn look(
     among(job, node, start, gb, &runs, config)
 }
 
-/// The same among these runs on the node.
+/// Answers for these runs on the node.
 fn among(job: &str, node: &str, start: u64, gb: u32, runs: &[RunOn], config: &SiteConfig) -> Option<Earlier> {
     let is_own = |run: &&RunOn| run.job.id == job && run.job.start == Some(start);
     let own = runs.iter().find(is_own)?;
@@ -106,7 +106,7 @@ fn question(request: Request, config: &SiteConfig) -> Option<(Ask, Policy)> {
     Some((ask, policy))
 }
 
-/// What the job got on the node; `None`: the accounting does not say.
+/// Reads the job's grant on the node; `None`: the accounting does not say.
 fn grant(comment: &AdminComment, node: &str, spec: &NodeSpec) -> Option<Grant> {
     let model = |gpu: GpuIndex| spec.gpus.get(usize::from(gpu.0)).copied();
     let (_, grant) = comment.started()?.parts().find(|(name, _)| *name == node)?;

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_numbers() {
+    fn a_job_is_a_number_or_an_array_task() {
         assert!(["7", "4711_3"].iter().all(|text| job_id(text).is_ok()));
         assert!(
             ["", "x", "7_", "_3", "7_3_1", "-7", "7;id", "99999999999"]

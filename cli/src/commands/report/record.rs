@@ -7,7 +7,7 @@ use protocol::{AdminComment, Started};
 
 use crate::slurm::tres::{mib, tres};
 
-/// What sacct is asked for, behind the number of job or step.
+/// Columns of sacct behind the number of job or step, with their widths.
 pub(super) const COLUMNS: [(&str, usize); 13] = [
     ("User", 64),
     ("State", 40),
@@ -27,7 +27,7 @@ pub(super) const COLUMNS: [(&str, usize); 13] = [
 /// Energies above this are Slurm's way of saying that it knows none (`NO_VAL64` and its kin).
 const MOST_JOULES: u64 = 1 << 60;
 
-/// What a job got and used.
+/// GPUs and use of a job.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Record {
     pub(super) id: String,
@@ -54,7 +54,7 @@ pub(super) struct Record {
     pub(super) device_mib: Option<u64>,
     /// The highest utilisation of GPUs by one task or on one node, percent.
     pub(super) busy_percent: Option<u64>,
-    /// Its mean over time, percent.
+    /// Mean utilisation over time, percent.
     pub(super) busy_mean_percent: Option<u64>,
 }
 

@@ -75,7 +75,7 @@ fn memory(job: &Record) -> String {
     format!("at most {most}{asked}")
 }
 
-/// What to ask for that is enough for what the job used, with a quarter more.
+/// Computes the memory that would have been enough, with a quarter more, GB.
 pub(super) fn enough_gb(job: &Record) -> Option<u32> {
     let (used, asked) = (job.device_mib.filter(|used| *used > 0)?, job.asked_mib?);
     let wanted = used + used / 4;
@@ -111,7 +111,7 @@ pub(super) fn tenths(n: u64, unit: u64) -> String {
     format!("{}.{}", n / unit, n % unit * 10 / unit)
 }
 
-/// The same as JSON; `null` for what is not known.
+/// Writes the report as JSON; `null` for what is not known.
 pub(super) fn json(job: &Record, earlier: Option<&Earlier>) -> Value {
     json!({
         "job": job.number,

@@ -150,7 +150,7 @@ pub(super) fn run(args: &CaseArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::ok(summary::text(&runs, &base)))
 }
 
-/// Whether the mix is one of CASE-MIG's, whose baseline is Slurm.
+/// True if the mix is one of CASE-MIG's, whose baseline is Slurm.
 fn is_mig(args: &CaseArgs) -> bool {
     args.mix.as_deref().is_some_and(|mix| mix.starts_with("mig"))
 }

@@ -37,7 +37,7 @@ use crate::{clock, site};
 /// Longest time without a look at the keyboard and at what came from Slurm.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What comes from the threads that ask Slurm.
+/// Messages from the threads that ask Slurm.
 enum News {
     Seen(Result<ClusterSnapshot, Failure>),
     Told(u32, String),

@@ -19,14 +19,14 @@ pub(super) enum NodeSort {
 /// The order of the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobSort {
-    /// Those that wait, by priority, then those that run.
+    /// Waiting jobs by priority, then running ones.
     Queue,
     User,
     /// The longest in its state first.
     Time,
 }
 
-/// Which rows a person wants to see, and in which order.
+/// Rows that a person wants to see, and their order.
 pub(super) struct Shown<'a> {
     pub(super) filter: &'a Filter,
     /// `None`: groups if there are many nodes.
@@ -52,7 +52,7 @@ impl NodeRow<'_> {
 
 pub(super) struct Rows<'a> {
     pub(super) nodes: Vec<NodeRow<'a>>,
-    /// Whether the nodes are in groups.
+    /// True if the nodes are in groups.
     pub(super) grouped: bool,
     pub(super) jobs: Vec<&'a QueuedJob>,
 }

@@ -1,4 +1,4 @@
-//! What a person looks at, and what a key changes. Nothing here reads a clock, a terminal or Slurm.
+//! State of the screen, and the change that each key makes. Nothing here reads a clock, a terminal or Slurm.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -17,7 +17,7 @@ pub(super) enum Pane {
     Jobs,
 }
 
-/// What can be typed.
+/// Fields that can be typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     User,
@@ -35,7 +35,7 @@ impl Field {
     }
 }
 
-/// What lies over the rest.
+/// A window over the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Popup {
     Help,
@@ -58,7 +58,7 @@ pub(super) struct Cancelled {
     pub(super) said: Option<String>,
 }
 
-/// What the caller has to do after a key.
+/// Work that the caller has to do after a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Nothing,
@@ -117,7 +117,7 @@ impl State {
         Rows::of(&shown, seen)
     }
 
-    /// What a key changes.
+    /// Changes the state by a key.
     pub(super) fn press(&mut self, key: KeyEvent, seen: Option<&ClusterSnapshot>) -> Wish {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return if key.code == KeyCode::Char('c') { Wish::Quit } else { Wish::Nothing };
@@ -151,7 +151,7 @@ impl State {
         Wish::Nothing
     }
 
-    /// What is to be said of a job has come; it is shown if the job is still asked about.
+    /// Takes the text on a job; it is shown if the job is still asked about.
     pub(super) fn told(&mut self, id: u32, text: String) {
         if let Some(Popup::Job(shown, said)) = &mut self.popup
             && *shown == id

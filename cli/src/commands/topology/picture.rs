@@ -1,4 +1,4 @@
-//! What is shown, and which GPUs are marked in it.
+//! Content of the picture, and the GPUs that are marked in it.
 
 use geometry::GpuIndex;
 use mapa::Match;
@@ -6,7 +6,7 @@ use topology::HardwareGraph;
 
 use super::args::TopologyGraphArgs;
 
-/// What is shown: the node's links, and the set chosen on it.
+/// Links of the node, and the set chosen on it.
 pub(super) struct Picture<'a> {
     pub(super) graph: &'a HardwareGraph,
     pub(super) args: &'a TopologyGraphArgs,

@@ -1,4 +1,4 @@
-//! What Slurm says of all jobs and nodes at one moment: answers for any number of jobs, and Slurm is asked once.
+//! Slurm's state of all jobs and nodes at one moment: answers for any number of jobs, and Slurm is asked once.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::{Published, answer, find, text};
 use crate::outcome::Failure;
 use crate::slurm::squeue::{self, QueuedJob};
 
-/// What Slurm says of all jobs and nodes.
+/// Slurm's state of all jobs and nodes.
 pub(crate) struct Facts {
     config: SiteConfig,
     jobs: Vec<QueuedJob>,
@@ -27,7 +27,7 @@ impl Facts {
         Ok(Self { config, jobs, tres: squeue::every_tres(None)?, published: Published::by_slurm()? })
     }
 
-    /// What a job has, or what keeps it. Asks nobody.
+    /// Returns the text on a job: its GPUs, or the reason why it waits. Asks nobody.
     pub(crate) fn told(&self, id: u32) -> Result<String, Failure> {
         let job = find(&self.jobs, Number { job: id, task: None })?;
         if job.state != "PENDING" {

@@ -54,11 +54,11 @@ const MOST_COMPONENTS: usize = 16;
 /// Everything that is known of a pending job.
 struct PendingJob<'a> {
     job: &'a QueuedJob,
-    /// What its AdminComment says of its start.
+    /// AdminComment of the job, read.
     says: CommentBody,
     /// Note in its AdminComment about GPUs that it did not use.
     idle: Option<String>,
-    /// What it asks for; the error: why that is not known.
+    /// Request of the job; the error says why it is not known.
     asks: Result<Subject, String>,
     /// Nodes with the same verdict together, in the order of tessera.toml.
     verdicts: Vec<(Vec<String>, Verdict)>,
@@ -67,7 +67,7 @@ struct PendingJob<'a> {
     not_taking: Vec<NotTaking>,
     /// Pending jobs of the same partition with a higher priority.
     ahead: usize,
-    /// What would start at once: options and where.
+    /// Requests that would start at once: options and where.
     instead: Vec<free::Free>,
     /// All jobs that Slurm knows, by number.
     jobs: HashMap<JobId, &'a QueuedJob>,
@@ -92,7 +92,7 @@ impl PendingJob<'_> {
     }
 }
 
-/// What keeps a job, as text; with `names` false nobody is named.
+/// Writes why a job waits; with `names` false no user is named.
 pub(crate) fn told(id: u32, config: &SiteConfig, names: bool) -> Result<String, Failure> {
     let mut jobs = squeue::jobs(None)?;
     if !names {
@@ -338,7 +338,7 @@ fn order(live: &Live, job: &QueuedJob, subject: &Subject, uid: Uid, config: &Sit
     NodeOrder::of(live, fill, &ask, &policy)
 }
 
-/// What would start at once with the memory that the job needs, or fewer whole GPUs; nothing where the job itself has room or
+/// Lists requests that would start at once with the memory that the job needs, or fewer whole GPUs; nothing if the job itself has room or
 /// waits for something else than room.
 fn instead(
     verdicts: &[(Vec<String>, Verdict)],

@@ -1,6 +1,6 @@
 //! Slurm's reasons, in words.
 
-/// What a pending job's reason says.
+/// Meaning of a pending job's reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     /// The job waits for its turn or for room: what the nodes say matters.

@@ -1,4 +1,4 @@
-//! What a pending job asks for.
+//! Finds what a pending job asks for.
 
 use admission::Submission;
 use admission::gres_list::Tres;
@@ -18,7 +18,7 @@ pub(super) struct Subject {
     pub(super) plain: bool,
     /// Slurm counts it in shards.
     pub(super) shards: bool,
-    /// What the admission of such a job looks at.
+    /// The submission that admission judges.
     pub(super) submission: Submission,
 }
 
@@ -35,7 +35,7 @@ impl Subject {
     }
 }
 
-/// What `job` asks for; the error says why that cannot be known, or that Tessera has no part in the job.
+/// Reads the request of `job`; the error says why it cannot be known, or that Tessera has no part in the job.
 pub(super) fn subject(job: &QueuedJob, comment: &AdminComment, tres: Tres) -> Result<Subject, String> {
     let asks = comment.asks.as_deref();
     let request =

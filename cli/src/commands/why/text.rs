@@ -68,7 +68,7 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> String {
     text
 }
 
-/// What Slurm says: its reason, and when it expects a start.
+/// Writes Slurm's reason, and when it expects a start.
 fn by_slurm(answer: &PendingJob<'_>) -> String {
     let job = answer.job;
     let shown = if job.reason.is_empty() { "None" } else { &job.reason };
@@ -95,7 +95,7 @@ fn expected(seconds: u64) -> String {
     " Slurm cannot tell when it starts: a job in the way has no time limit.".to_owned()
 }
 
-/// What the AdminComment says of the start.
+/// Writes what the AdminComment says of the start.
 fn by_comment(answer: &PendingJob<'_>) -> String {
     match &answer.says {
         CommentBody::Plan(plan) => {

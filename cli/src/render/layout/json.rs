@@ -19,7 +19,7 @@ pub(crate) fn value(nodes: &[NodeSeen], whole: &Wholeness) -> Value {
     })
 }
 
-/// One node, as `tessera node status --json` has it too.
+/// Writes a node, as `tessera node status --json` has it too.
 pub(crate) fn node(seen: &NodeSeen) -> Value {
     let gpus = seen.gpus.iter().flatten().enumerate().map(|(index, gpu)| {
         let pieces: Vec<Value> = gpu.pieces.iter().map(piece).collect();

@@ -39,7 +39,7 @@ pub(super) fn title(node: &NodeSeen) -> String {
     format!("{}: {gpus}, links {}{note}", node.name, node.links)
 }
 
-/// One line, or two where the GPU is cut: profiles above, holders below.
+/// Draws a GPU in one line, or in two if it is cut: profiles above, holders below.
 fn row(index: usize, gpu: &GpuSeen, paint: Paint, columns: usize) -> String {
     let unit = columns / usize::from(gpu.model.placement_units.max(1));
     let cut = gpu.pieces.iter().any(|p| p.profile.is_some());

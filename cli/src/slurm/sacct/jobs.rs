@@ -14,10 +14,10 @@ use crate::slurm::tres::{mib, tres};
 
 const TABLE: SlurmTable<'_> = SlurmTable { program: "sacct", columns: &COLUMNS, gap: 1 };
 
-/// What is later is no time, and no job runs as long: sums of both must not run over.
+/// Latest time that counts as one, s, and longest run: sums of both must not overflow.
 const LATEST_S: u64 = 1 << 40;
 
-/// What a user types after `sacct -o` for [`parse`].
+/// Lists what a user types after `sacct -o` for [`parse`].
 pub(crate) fn columns() -> String {
     format(&COLUMNS)
 }
@@ -37,7 +37,7 @@ pub(crate) struct Accounted {
     /// `None`: no limit.
     pub(crate) limit_s: Option<u64>,
     pub(crate) nodes: usize,
-    /// What it asked Slurm for, all nodes together.
+    /// Resources that it asked Slurm for, all nodes together.
     pub(crate) asked: String,
     /// The most GPU memory that the tasks of one of its steps used together, MiB; `None`: not recorded.
     pub(crate) memory_mib: Option<u64>,
@@ -45,18 +45,18 @@ pub(crate) struct Accounted {
 }
 
 impl Accounted {
-    /// Whether it neither waits nor runs.
+    /// True if it neither waits nor runs.
     pub(crate) fn is_over(&self) -> bool {
         !["RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING"].contains(&self.state.as_str())
     }
 
-    /// Whether it asked for GPUs, or got some.
+    /// True if it asked for GPUs, or got some.
     pub(crate) fn has_gpus(&self) -> bool {
         counts_gpus(&self.asked) || self.comment.asks.is_some() || self.comment.started().is_some()
     }
 }
 
-/// Whether a list of trackable resources counts GPUs, in any of the ways in which a site may account them.
+/// True if a list of trackable resources counts GPUs, in any of the ways in which a site may account them.
 fn counts_gpus(list: &str) -> bool {
     ["gres/gpu", "gres/shard", "license/slice"].into_iter().any(|name| tres(list, name).is_some())
 }
@@ -97,7 +97,7 @@ pub(crate) struct RunOn {
 }
 
 impl RunOn {
-    /// Whether the job asked for GPUs, or got some.
+    /// True if the job asked for GPUs, or got some.
     pub(crate) fn has_gpus(&self) -> bool {
         counts_gpus(&self.allocated) || self.job.has_gpus()
     }

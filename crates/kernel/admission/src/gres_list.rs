@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_replaced() {
+    fn new_shards_replace_those_of_the_list() {
         assert_eq!(with_shards(Some("gres:shard:5"), "gres:shard:10"), "gres:shard:10");
         assert_eq!(with_shards(Some("gres/shard=5,gres/nic:1"), "gres/shard:10"), "gres/nic:1,gres/shard:10");
         assert_eq!(with_shards(None, "gres:shard:10"), "gres:shard:10");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_appended() {
+    fn an_entry_is_appended_to_the_list() {
         assert_eq!(with_entry(None, "gres:gpu:1"), "gres:gpu:1");
         assert_eq!(with_entry(Some("gres:nic:1"), "gres:gpu:1"), "gres:nic:1,gres:gpu:1");
     }

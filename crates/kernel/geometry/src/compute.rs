@@ -65,7 +65,7 @@ mod tests {
     use crate::model::Model;
 
     #[test]
-    fn names_are_split() {
+    fn a_compute_instances_name_splits_into_slices_and_profile() {
         assert_eq!(split_compute_name("4c.7g.40gb"), Some((4, "7g.40gb")));
         for other in ["7g.40gb", "c.7g.40gb", "04c.7g.40gb", "+4c.7g.40gb", "444c.7g.40gb", ""] {
             assert_eq!(split_compute_name(other), None, "{other}");

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn placement_masks() {
+    fn a_placements_mask_has_its_memory_slices() {
         assert_eq!(Placement { start: Slice(4), size: 4 }.mask(), 0xf0);
         assert_eq!(Placement { start: Slice(0), size: 12 }.mask(), 0xfff);
     }

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_read() {
+    fn the_table_of_whole_gpus_reads() {
         assert!(toml::from_str::<File>(WHOLE_GPUS).is_ok());
         assert_eq!(load().len(), 22);
     }

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted() {
+    fn options_of_one_instance_make_their_request() {
         for (options, want) in [
             ("--gpu-times=2g:35s,1g:0:01:00", "v1 iso=mig times=1g:60,2g:35"),
             ("--gpu-times=1g:1 --gpu-isolation=auto", "v1 iso=mig typed=1 times=1g:60"),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn wrong_options_of_one_instance_say_what_is_expected() {
         let cases = [
             "--gpu-times=",
             "--gpu-times=1g",

@@ -69,7 +69,7 @@ fn compute_instances_that_no_job_can_have() {
 }
 
 #[test]
-fn accepted() {
+fn accepted_options_make_their_request() {
     use Opt::{Bandwidth, Instances, Isolation, Mem, Pattern, Sms};
     let cases: &[(&[(Opt, &str)], &str)] = &[
         (&[], "nothing"),
@@ -116,7 +116,7 @@ fn accepted() {
 }
 
 #[test]
-fn refused_values() {
+fn a_wrong_value_says_what_is_expected() {
     let cases: &[(Opt, &[&str])] = &[
         (
             Opt::Isolation,
@@ -161,7 +161,7 @@ fn refused_values() {
 }
 
 #[test]
-fn refused_combinations() {
+fn options_that_exclude_each_other_are_named() {
     use Opt::{Bandwidth, Instances, Isolation, Mem, Pattern, Sms};
     let cases: &[&[(Opt, &str)]] = &[
         &[(Instances, "2")],
@@ -203,7 +203,7 @@ fn refused_combinations() {
 }
 
 #[test]
-fn refused_edge_lists() {
+fn a_wrong_edge_list_says_what_is_expected() {
     let many =
         (0..1100u16).map(|i| format!("{} {}\n", i % 1000, i % 1000 + 1 + i / 1000)).collect::<String>();
     for (file, want) in [
@@ -341,7 +341,7 @@ fn the_table_is_in_order_and_within_slurms_limits() {
 
 proptest! {
     #[test]
-    fn no_text_panics(opt in 0usize..11, text in ".*", file in any::<Vec<u8>>()) {
+    fn no_option_text_panics_the_check(opt in 0usize..11, text in ".*", file in any::<Vec<u8>>()) {
         let opt = Spec::ALL[opt].opt;
         let file = String::from_utf8_lossy(&file).into_owned();
         let _ = parse_with(&[(opt, &text), (Opt::Pattern, "file:x")], &file);

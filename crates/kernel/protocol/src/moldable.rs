@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn planned_starts() {
+    fn a_planned_start_reads_back() {
         assert_eq!(PlannedStart::parse("3@4").unwrap().to_string(), "3@4");
         for bad in ["", "3", "@4", "3@", "64@0", "0@16", "-1@0", "0@+1"] {
             assert_eq!(PlannedStart::parse(bad), None, "{bad}");

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_users_write() {
+    fn a_wait_reads_every_form_of_time() {
         let read = |text| SetWait::parse_wire(text).map(|w| (w.above_mb_s, w.seconds, w.wire()));
         assert_eq!(read("25:1200"), Some((25_000, 1200, "25:1200".to_owned())));
         assert_eq!(read("25:20:00"), Some((25_000, 1200, "25:1200".to_owned())));

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn expands() {
+    fn a_hostlist_expands_to_its_names() {
         check("n1", "n1");
         check("n[1-3]", "n1 n2 n3");
         check("n[1-2,7],login", "n1 n2 n7 login");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn compresses() {
+    fn names_compress_to_one_hostlist() {
         for (names, list) in [
             ("n1", "n1"),
             ("n1 n2 n3 n7 login gpu gpu01 gpu02", "n[1-3,7],login,gpu,gpu[01-02]"),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses() {
+    fn a_malformed_or_huge_hostlist_is_refused() {
         for text in
             ["", "n[1", "n1]", "n[[1]]", "n[2-1]", "n[a]", "n[1-]", "n1,", "n 1", "n[1-99999999]", "n%"]
         {

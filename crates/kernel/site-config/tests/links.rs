@@ -77,7 +77,7 @@ fn every_system_is_written_and_read_back() {
 }
 
 #[test]
-fn a_system_as_text() {
+fn a_named_system_prints_as_links_of_tessera_toml() {
     let text = |name: &str| {
         let system = System::find(name).unwrap();
         links_text(&system.graph(system.size).unwrap(), Some(PcieSlot::x16(4)))

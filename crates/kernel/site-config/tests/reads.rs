@@ -93,7 +93,7 @@ fn read(text: &str) -> SiteConfig {
 }
 
 #[test]
-fn everything_is_read() {
+fn every_key_of_a_full_file_is_read() {
     let config = read(FULL);
     assert_eq!(config.defaults.isolation, Isolation::Mig(None));
     assert_eq!(config.defaults.gpu_mem_mib, Some(4769));

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_edges() {
+    fn each_pattern_has_its_number_of_edges() {
         for n in 0..=16 {
             let count = |name: &str| Pattern::by_name(name).unwrap().edges(n).unwrap().len();
             assert_eq!(count("ring"), if n < 2 { 0 } else { n });

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lanes_and_generations() {
+    fn nvlink_bandwidth_follows_generation_and_lanes() {
         let gbps = |generation, lanes| Link::nvlink(generation, lanes).map(Link::gbps);
         assert_eq!(gbps(1, 1), Some(20.0));
         assert_eq!(gbps(2, 2), Some(50.0));

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn links_have_kinds() {
+    fn named_systems_have_their_published_links() {
         assert_eq!(["dgx-v", "dgx-p"].map(|s| link(s, 0, 3)), ["NV2 50", "NV1 20"]);
         assert_eq!(["dgx-v", "torus-2d"].map(|s| link(s, 0, 6)), ["SYS 10", "SYS 10"]);
         assert_eq!(link("torus-2d", 0, 2), "NODE 10");

@@ -61,7 +61,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn far_replays(p in problem(0..40)) {
+    fn every_plan_of_far_replays_without_conflict(p in problem(0..40)) {
         let schedule = far(&p).schedule;
         let replayed = replay(&p, &schedule).unwrap();
         prop_assert_eq!(replayed.makespan, schedule.makespan());

@@ -67,7 +67,7 @@ fn the_libraries_have_their_names() {
 }
 
 #[test]
-fn layouts_are_cudas() {
+fn the_properties_struct_has_cudas_size() {
     assert_eq!(cudart::ffi::PROPERTIES_SIZE, 1032);
 }
 

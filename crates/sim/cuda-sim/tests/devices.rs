@@ -86,7 +86,7 @@ fn an_instance_is_a_device_with_its_own_memory() {
 
 /// A user without a device's node has no such device, whatever the variable says.
 #[test]
-fn device_nodes_decide() {
+fn a_closed_device_node_hides_its_gpu() {
     let node = Node::new(V100);
     let close = |name: &str| {
         std::fs::set_permissions(node.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -159,7 +159,7 @@ fn the_forty_ninth_client_is_refused() {
 }
 
 #[test]
-fn compute_modes() {
+fn a_compute_mode_limits_who_makes_a_context() {
     let node = Node::new(V100);
     let mode = |mode| {
         let set = |s: &mut nvidia_ml::engine::state::State| {

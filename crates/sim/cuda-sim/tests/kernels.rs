@@ -35,7 +35,7 @@ fn a_vector_is_added() {
 }
 
 #[test]
-fn the_language() {
+fn every_construct_of_the_kernel_language_computes_right() {
     let node = Node::new(V100);
     let out = run(&mut node.command(program(&node, "language.cu")));
     let said = text(&out);

@@ -140,7 +140,7 @@ fn stand_ins_of_nvml_sim_take_memory_too() {
 }
 
 #[test]
-fn virtual_memory_management() {
+fn virtual_memory_is_counted_and_limited() {
     let node = Node::new(V100);
     assert_eq!(node.client("init context 0 vmm 6291456 info")[2..], ["vmm: 0", "info: 0 15826 16130"]);
     let too_much = (V100_MIB - V100_CONTEXT_MIB + 2) * MIB;
@@ -151,7 +151,7 @@ fn virtual_memory_management() {
 }
 
 #[test]
-fn threads_and_children() {
+fn threads_share_a_context_and_children_lose_it() {
     let node = Node::new(V100);
     let lines = node.client("init context 0 threads info fork alloc 1 count");
     assert_eq!(lines[2..], ["threads: 0", "info: 0 15826 16130", "fork: 0 33", "alloc: 0", "count: 0 2"]);

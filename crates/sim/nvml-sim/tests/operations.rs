@@ -125,7 +125,7 @@ fn faults_come_and_go() {
 }
 
 #[test]
-fn slow_is_slow() {
+fn the_slow_fault_delays_an_operation() {
     let node = Node::new(&format!("time_scale = 0.1\n{}", common::TWO_MIG));
     node.sim(&["fault", "add", "--gpu", "0", "--kind", "slow", "--factor", "20", "--count", "1"]);
     let slow = || {

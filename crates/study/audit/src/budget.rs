@@ -7,26 +7,26 @@ use topology::GpuSet;
 /// A node as its budgets see it.
 #[derive(Clone, Debug)]
 pub struct PoweredNode {
-    /// Its name.
+    /// Name of the budget.
     pub name: String,
     /// How many GPUs it has.
     pub gpus: u16,
-    /// What each of them draws.
+    /// Power range of each GPU.
     pub range: PowerRange,
 }
 
-/// What one job has on one node.
+/// A job's GPUs and cap on a node.
 #[derive(Clone, Debug)]
 pub struct CappedJob {
     /// The node's name.
     pub node: String,
-    /// Of which GPUs it has something.
+    /// GPUs of which it has something.
     pub gpus: GpuSet,
-    /// Its cap, W; `None`: as the node has it.
+    /// Power cap, W; `None`: as the node has it.
     pub cap_w: Option<u16>,
 }
 
-/// What a budget's GPUs may draw together, W: the highest cap of the jobs on each, and idle draw without jobs.
+/// Adds up the watts that a budget's GPUs may draw: the highest cap of the jobs on each, and idle draw without jobs.
 #[must_use]
 pub fn watts_in(budget: &PowerBudget, nodes: &[PoweredNode], jobs: &[CappedJob]) -> u32 {
     let mut sum = 0;
@@ -42,7 +42,7 @@ pub fn watts_in(budget: &PowerBudget, nodes: &[PoweredNode], jobs: &[CappedJob])
     sum
 }
 
-/// What is wrong with a job's start with `chosen_w` on all of `places`, or with its waiting if that is `None`. Its places' caps
+/// Lists the faults of a job's start with `chosen_w` on all of `places`, or of its waiting if that is `None`. Its places' caps
 /// are not looked at.
 #[must_use]
 pub fn audit_cap(

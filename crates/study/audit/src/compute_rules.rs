@@ -1,4 +1,4 @@
-//! Whether a compute instance may be where it is: its slices, the memory of its GPU instance, and who is beside it.
+//! Checks that a compute instance may be where it is: its slices, the memory of its GPU instance, and who is beside it.
 
 use geometry::Profile;
 use node_state::{Ask, ComputeHold, GpuState, Holder, Node, Policy, Purpose, SharedMemory};

@@ -1,4 +1,4 @@
-//! Whether compute instances fit together into their GPU instance.
+//! Checks that compute instances fit together into their GPU instance.
 
 use geometry::{ComputeProfile, Profile};
 use node_state::ComputeHold;

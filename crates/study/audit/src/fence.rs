@@ -9,7 +9,7 @@ pub struct CountedJob<'a> {
     pub job: JobId,
     /// The PCI address of its GPU as the kernel writes it, without the function: `0000:07:00`.
     pub gpu: &'a str,
-    /// What is counted for the job, MiB.
+    /// Memory that is counted for the job, MiB.
     pub mem_mib: u64,
     /// The text of its `dmem.max`.
     pub max: &'a str,

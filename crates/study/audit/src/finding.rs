@@ -1,4 +1,4 @@
-//! What the audit objects to.
+//! Findings of the audit.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use geometry::GpuIndex;
 pub struct Finding {
     /// The GPU concerned; `None`: the whole node or decision.
     pub gpu: Option<GpuIndex>,
-    /// What is wrong, as a phrase.
+    /// The fault, as a phrase.
     pub what: String,
 }
 

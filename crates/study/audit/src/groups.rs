@@ -1,13 +1,13 @@
-//! Whether jobs were put together as they should be.
+//! Checks that jobs were put together as they should be.
 
 use crate::finding::{Finding, finding};
 
-/// One GPU's jobs, by their places in the queue.
+/// Jobs of a GPU, by their places in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grouped {
     /// Who has it already has number `None`; else the job that opened it.
     pub first: Option<usize>,
-    /// Those that were put beside, in the order taken.
+    /// Jobs that were put beside, in the order taken.
     pub partners: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Which kind a grant is of, and which kinds a request may be given.
+//! Kinds of grants, and the kinds that a request may be given.
 
 use node_state::{Ask, Kind, Policy};
 use protocol::{Grant, Isolation};

@@ -1,4 +1,4 @@
-//! Whether a grant is one that the request may be given on a node.
+//! Checks that a request may be given a grant on a node.
 
 use crate::compute_rules::{check_compute, every_compute};
 use crate::finding::{Finding, finding};
@@ -47,7 +47,7 @@ pub fn legal(node: &Node, ask: &Ask, policy: &Policy, grant: &Grant) -> Vec<Find
     out
 }
 
-/// Of the GPUs that may be had whole and in parts, as many as the site says stay without instances and shares; those that
+/// Checks that as many of the GPUs that may be had whole and in parts as the site says stay without instances and shares; those that
 /// have some already may get more.
 fn check_uncut(node: &Node, grant: &Grant, out: &mut Vec<Finding>) {
     let (mut uncut, mut newly) = (0, 0);
@@ -99,7 +99,7 @@ fn suffices(model: &Model, profile: &Profile, ask: &Ask, policy: &Policy) -> boo
     sm_ok && profile.memory_mib >= instance_memory(ask, policy)
 }
 
-/// Whether no plain profile has as many compute slices in fewer units.
+/// True if no plain profile has as many compute slices in fewer memory slices.
 fn leanest(model: &Model, profile: &Profile) -> bool {
     let same = model.profiles.iter().filter(|p| plain(p) && p.compute_slices == profile.compute_slices);
     same.map(|p| p.size).min() == Some(profile.size)

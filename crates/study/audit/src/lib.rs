@@ -51,7 +51,7 @@ use kinds::kind_of;
 use node_state::{Ask, Kind, Node, Policy, Spread};
 use protocol::{Grant, TaskDevices, TaskGrant};
 
-/// Where a job's instances are to lie on as few GPUs as possible, drops grants of instances on more than others need.
+/// Drops grants of instances on more GPUs than others need, if a job's instances are to lie on as few GPUs as possible.
 pub fn keep_fewest_gpus(ask: &Ask, grants: &mut Vec<Grant>) {
     let gpus = |grant: &Grant| if let Grant::Mig(_) = grant { grant.gpus().len() } else { 0 };
     if matches!(ask.spread, Spread::Alike { .. }) {

@@ -1,4 +1,4 @@
-//! Which node of a small cluster a job should get, by weighing every legal grant on every node.
+//! Finds the node of a small cluster that a job should get, by weighing every legal grant on every node.
 //!
 //! A node offers the best of its legal grants by the rule inside nodes: the least [`price`]; of sets, which that rule takes by
 //! their links, the fastest. The node whose offer has the least [`node_price`] comes first. Sets are those of the policy *preserve*

@@ -1,4 +1,4 @@
-//! Whether new instances can exist on a GPU together with the held ones.
+//! Checks that new instances can exist on a GPU together with those of jobs.
 
 use geometry::{GpuIndex, Profile};
 use node_state::{Gpu, GpuState, Holder, MigPolicy, Purpose};

@@ -1,4 +1,4 @@
-//! What a grant costs, counted from scratch.
+//! Counts the cost of a grant from scratch.
 
 use crate::compute_rules::{holds, lost};
 use crate::kinds::kind_of;
@@ -14,7 +14,7 @@ use protocol::{Grant, MigSpec, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 pub struct Price {
     /// The grant's kind: prices of one kind compare by their scores.
     pub kind: Kind,
-    /// What is taken from everyone else: whether threads are promised twice, then 2520ths of GPUs, then the rank of the
+    /// Loss of everyone else: whether threads are promised twice, then 2520ths of GPUs, then the rank of the
     /// kind in the site's order.
     takes: (bool, u64, usize),
     /// The kind's own score; less is better.
@@ -24,13 +24,13 @@ pub struct Price {
 }
 
 impl Price {
-    /// Whether the grant is better than another of the same kind. No grant is better than itself.
+    /// True if the grant is better than another of the same kind. No grant is better than itself.
     #[must_use]
     pub fn beats_same_kind(&self, other: &Self) -> bool {
         (&self.score, &self.places) < (&other.score, &other.places)
     }
 
-    /// Whether `auto` prefers this, the best of its kind, to `other`, the best of another kind.
+    /// True if `auto` prefers this, the best of its kind, to `other`, the best of another kind.
     #[must_use]
     pub fn beats_other_kind(&self, other: &Self) -> bool {
         self.takes < other.takes

@@ -1,4 +1,4 @@
-//! Whether a set of whole GPUs is worth what the report says, and whether another one is worth more.
+//! Checks that a set of whole GPUs is worth what the report says, and that no other one is worth more.
 //!
 //! Every order of every set is weighed if there are at most [`MOST_ORDERS`]; else those that differ from the chosen one
 //! by one GPU or by two ranks.
@@ -165,7 +165,7 @@ pub(super) fn predicted(node: &Node, ask: &Ask, policy: &Policy, order: &[GpuInd
     eff_bw(node, &policy.sets.model, &edges(pattern, order.len())?, order)
 }
 
-/// What one order of a set is worth.
+/// Worth of one order of a set.
 struct Worth {
     xyz: [u32; 3],
     agg_bw: f64,
@@ -213,7 +213,7 @@ impl Case<'_> {
         worth
     }
 
-    /// What the report says about the set, counted again.
+    /// Counts again what the report says about the set.
     fn stated(&self, policy: &Policy, pattern: &Pattern, order: &[GpuIndex]) -> Vec<Finding> {
         let (said, own) = (self.said, self.worth(order));
         let request = &self.ask.request;
@@ -243,7 +243,7 @@ impl Case<'_> {
         wrong.map(|(what, _)| finding(None, format!("the set's {what} is not as said: {said:?}"))).collect()
     }
 
-    /// What the policy maximises, then what breaks ties; more is better.
+    /// Returns the value that the policy maximises, then the values that break ties; more is better.
     fn key(&self, order: &[GpuIndex]) -> (f64, f64) {
         let worth = self.worth(order);
         match self.said.policy {

@@ -1,4 +1,4 @@
-//! Whether a share may be on a device: its memory, its threads, and who shares it.
+//! Checks that a share may be on a device: its memory, its threads, and who shares it.
 
 use geometry::Profile;
 use node_state::{Ask, GpuState, Holder, MigPolicy, Node, Policy, Purpose, Share};

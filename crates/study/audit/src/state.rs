@@ -1,4 +1,4 @@
-//! What must hold of every node state.
+//! Checks of every node state.
 
 use crate::compute_slices::check_together;
 use crate::finding::{Finding, finding};
@@ -21,7 +21,7 @@ pub(super) fn held_units(gpu: &Gpu) -> Vec<u32> {
     .collect()
 }
 
-/// Whether no job has anything on the GPU.
+/// True if no job has anything on the GPU.
 pub(super) fn unused(state: &GpuState) -> bool {
     match state {
         GpuState::Free => true,
@@ -30,12 +30,12 @@ pub(super) fn unused(state: &GpuState) -> bool {
     }
 }
 
-/// Whether a job has a part of the GPU.
+/// True if a job has a part of the GPU.
 pub(super) fn cut(state: &GpuState) -> bool {
     !unused(state) && !matches!(state, GpuState::Whole(_))
 }
 
-/// Whether two profiles, by name, need engines that only one instance can have: `+me` and `+me.all` exclude each other
+/// True if two profiles, by name, need engines that only one instance can have: `+me` and `+me.all` exclude each other
 /// and themselves, and `+me.all` everything that is not `-me`.
 pub(super) fn media_clash(a: &str, b: &str) -> bool {
     let clash = |x: &str, y: &str| {
@@ -151,7 +151,7 @@ fn check_seats(seats: &[Seat], clients: u32, at: GpuIndex, out: &mut Vec<Finding
     }
 }
 
-/// One claim per place.
+/// Checks that there is one claim per place.
 fn check_claims(node: &Node, out: &mut Vec<Finding>) {
     for (i, claim) in node.claims.iter().enumerate() {
         let at = claim.on.gpu();

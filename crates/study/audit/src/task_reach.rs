@@ -76,7 +76,7 @@ pub fn audit_shards(node: &Node) -> Vec<Finding> {
     over.map(|(at, counted, of)| finding(at, format!("{counted} shards counted of {of}"))).collect()
 }
 
-/// Of the GPUs that may be had whole and in parts, enough stay uncut if these get seats.
+/// True if enough of the GPUs that may be had whole and in parts stay uncut when these get seats.
 fn keeps_enough(node: &Node, with: &[ShareOn]) -> bool {
     let flexible =
         node.gpus.iter().zip(0_u16..).filter(|(gpu, _)| {

@@ -1,4 +1,4 @@
-//! Whether a job of GPU tasks may have these seats.
+//! Checks that a job of GPU tasks may have these seats.
 
 use geometry::{GpuIndex, Model, Profile};
 use node_state::{Ask, Gpu, GpuState, MigPolicy, Node, Policy, Purpose};

@@ -1,4 +1,4 @@
-//! Whether a job may have these GPUs whole.
+//! Checks that a job may have these GPUs whole.
 
 use geometry::GpuIndex;
 use node_state::{Ask, MigPolicy, Node, Purpose};
@@ -13,7 +13,7 @@ pub(crate) fn offered(node: &Node, ask: &Ask, at: GpuIndex) -> bool {
     healthy && ask.allowed.is_none_or(|set| set.iter().any(|gpu| gpu == at))
 }
 
-/// Whether the GPU could be given whole to this request.
+/// True if the GPU could be given whole to this request.
 pub(crate) fn could_be_whole(node: &Node, ask: &Ask, at: GpuIndex) -> bool {
     let Some(gpu) = node.gpus.get(usize::from(at.0)) else { return false };
     let kept_for_others = match gpu.purpose {
@@ -28,7 +28,7 @@ pub(crate) fn could_be_whole(node: &Node, ask: &Ask, at: GpuIndex) -> bool {
         && ask.request.mem_mib.unwrap_or(0) <= gpu.model.usable_mib()
 }
 
-/// Whether a set has as many GPUs of each group as the job must have.
+/// True if a set has as many GPUs of each group as the job must have.
 pub(crate) fn meets_quotas(ask: &Ask, gpus: &[GpuIndex]) -> bool {
     ask.quotas.iter().all(|q| gpus.iter().filter(|g| q.of.iter().any(|of| of == **g)).count() == q.n)
 }

@@ -13,7 +13,7 @@ const TARGETS: [(Machine, &str, usize, f64, f64); 2] = [
     (Machine::V100, "v100", 16, (5.118 + 9.478) / 2.0, 1.986),
 ];
 
-/// Those jobs with other shares.
+/// Scales the shares of these jobs.
 fn with(jobs: &[Job], host: f64, demand: f64) -> Vec<Job> {
     let one = |job: &Job| {
         let [Phase::Host(before), Phase::Gpu { seconds, need, .. }] = job.phases[..] else {

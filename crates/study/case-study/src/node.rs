@@ -137,7 +137,7 @@ fn instances(model: &Model, layout: &str) -> Option<Result<Vec<Device>, NodeErro
     })
 }
 
-/// Whether instances of these profiles find places beside the units in `taken`.
+/// True if instances of these profiles find places beside the units in `taken`.
 fn have_places(profiles: &[&Profile], taken: u16) -> bool {
     let Some((first, rest)) = profiles.split_first() else { return true };
     let mut masks = first.starts.iter().map(|start| first.at(*start).mask());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes() {
+    fn a_node_has_its_devices_and_refuses_what_does_not_fit() {
         check("v100-16gb,4", Ok((4, 16)));
         check("p100-16gb,2", Ok((2, 10)));
         check("a30-24gb,4/1g.6gb*4", Ok((16, 64)));

@@ -10,7 +10,7 @@ use case_study::figures::{self, Figure, FigureError};
 use common::{MACHINES, MIXES, geometric_mean, jobs, run, sa};
 use task_sched::Order;
 
-/// What no assumption of ours reaches; each has its reason in the figure.
+/// Goals that no assumption of ours reaches; each has its reason in the figure.
 const MISSED: [(&str, &str); 7] = [
     ("fig7", "points from the paper, CASE"),
     ("fig9", "points from the paper, CASE"),

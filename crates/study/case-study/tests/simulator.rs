@@ -194,7 +194,7 @@ proptest! {
         }
     }
 
-    /// The same where the policy makes the instances.
+    /// Runs the mixes with instances that the policy makes.
     #[test]
     fn every_job_ends_where_instances_are_made(
         gpus in 1usize..3,

@@ -281,7 +281,7 @@ fn batches() {
     }
 }
 
-/// What this thread has had of a processor, ms: others on the machine do not count (Linux).
+/// Returns the processor time of this thread, ms: others on the machine do not count (Linux).
 fn on_cpu_ms() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e6

@@ -75,7 +75,7 @@ fn task(numbers: &mut Numbers, up_to: usize, mut memory_bound: bool, range: (f64
     Task { times: [0, 1, 2, 3, 6].iter().map(|&i| micros(times[i])).collect() }
 }
 
-/// Which of the tasks that scale are memory-bound at first: `psup` of section 6.3.
+/// Choice of the tasks that scale and are memory-bound at first: `psup` of section 6.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryBound {
     /// None, psup = 0.

@@ -1,4 +1,4 @@
-//! What the paper prints. Rows are Poor, Mixed and Good; where times matter, each with Narrow and Wide.
+//! Values that the paper prints. Rows are Poor, Mixed and Good; if times matter, each with Narrow and Wide.
 
 /// Table 4: ρ for 10, 15, 20, 25, 30 and 35 tasks, Wide.
 pub(crate) const TABLE_4: [[f64; 6]; 3] = [

@@ -58,7 +58,7 @@ fn cpu_us() -> f64 {
     t.tv_sec as f64 * 1e6 + t.tv_nsec as f64 / 1e3
 }
 
-/// Which GPUs are busy.
+/// Choice of the busy GPUs.
 #[derive(Clone, Copy)]
 enum Busy {
     /// None, and so many sets in all of up to a third; always the same ones.
@@ -95,7 +95,7 @@ struct Worst {
     bytes: usize,
 }
 
-/// One row per pattern, policy and model: the slowest occupancy's microseconds for each number of GPUs.
+/// Writes a row per pattern, policy and model: the slowest occupancy's microseconds for each number of GPUs.
 fn table(name: &str, graph: &HardwareGraph, busy: Busy) {
     tables(name, graph, busy, ("slurmctld's search", |query| choose(query).ok()));
     tables(name, graph, busy, ("exact search", |query| mapa_study::choose(query).ok()));

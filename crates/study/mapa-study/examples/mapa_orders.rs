@@ -21,24 +21,24 @@ use mapa::Query;
 use mapa_study::{Patience, Rules, SimJob, choose, parse_jobs, quartiles, simulate};
 use topology::{BandwidthModel, GpuSet, HardwareGraph, Pattern, Selection, System};
 
-/// What MAPA's program refuses for a sensitive job, GB/s: what Equation 2 gives one GPU, rounded up.
+/// Bandwidth that MAPA's program refuses for a sensitive job, GB/s: the result of Equation 2 for one GPU, rounded up.
 const REFUSED: f64 = 12.336;
 
-/// Which of the sets that tie.
+/// Choice among sets that tie.
 #[derive(Clone, Copy, PartialEq)]
 enum Ties {
     /// The first that MAPA's program meets: the lowest.
     Lowest,
     /// The one that leaves most among the free GPUs.
     Free,
-    /// Of these, the one that leaves most among all others.
+    /// The set that leaves most among all others.
     All,
-    /// Of those that leave most among the free GPUs, the one that leaves most among these and the GPUs of the jobs that
+    /// The set that leaves most among the free GPUs, then among these and the GPUs of the jobs that
     /// end first; then among all others. What the library does.
     Next,
-    /// The same where a job's end is foretold by a time limit of one to four times its run time.
+    /// As `Next`, but a job's end is foretold by a time limit of one to four times its run time.
     Limit,
-    /// The same where every job has the same limit, far above what it needs: the oldest is taken to end first.
+    /// As `Next`, but every job has the same limit, far above what it needs: the oldest is taken to end first.
     Oldest,
 }
 

@@ -60,7 +60,7 @@ fn finish(
     Match { gpus, order, scores, preserved_bw: query.graph.preserved_bw(rest), tied_sets, exact }
 }
 
-/// What orders of one set are judged by. Equation 2 orders ranks only where Algorithm 1 asks for EffBW, as MAPA's
+/// Returns the goal by which orders of one set are judged. Equation 2 orders ranks only if Algorithm 1 asks for EffBW, as MAPA's
 /// program does: elsewhere its order would be a slower one.
 fn aim(query: &Query<'_>) -> Aim {
     let by_eff = query.policy == Selection::Preserve && query.sensitive;

@@ -18,13 +18,13 @@ use topology::{BandwidthModel, GpuSet, HardwareGraph, PCIE_GBPS, Pattern, Select
 pub struct SimJob {
     /// Number of GPUs that the job needs.
     pub gpus: usize,
-    /// Which of its ranks talk to each other.
+    /// Pattern in which its ranks talk to each other.
     pub pattern: Pattern,
     /// Cycle of arrival.
     pub arrival: u64,
     /// Run time in cycles, as in the file.
     pub run: u64,
-    /// Whether it runs faster with more bandwidth between its GPUs.
+    /// True if it runs faster with more bandwidth between its GPUs.
     pub sensitive: bool,
     /// The job's name in the file.
     pub name: String,
@@ -67,7 +67,7 @@ fn parse_job(line: &str) -> Result<SimJob, &'static str> {
     })
 }
 
-/// What a sensitive job does if only a poor set is free.
+/// Behaviour of a sensitive job if only a poor set is free.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Patience {
     /// It takes the best set that is free.
@@ -89,11 +89,11 @@ pub enum Patience {
 /// The rules of one simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// What makes one set better than another.
+    /// Policy that ranks the sets.
     pub policy: Selection,
     /// How EffBW is predicted.
     pub model: BandwidthModel,
-    /// What sensitive jobs do if only a poor set is free.
+    /// Behaviour of sensitive jobs if only a poor set is free.
     pub patience: Patience,
     /// Under `greedy`, a job takes the first of the sets that tie, as MAPA's program does, and not the one that leaves the best links.
     pub first_of_ties: bool,
@@ -108,7 +108,7 @@ pub struct Ran {
     pub start: u64,
     /// First cycle after it.
     pub end: u64,
-    /// Its GPUs, their order and scores.
+    /// GPUs of the job, their order and scores.
     pub choice: Match,
 }
 

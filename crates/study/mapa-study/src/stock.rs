@@ -1,4 +1,4 @@
-//! What Slurm picks by itself when gres.conf has `Links`, for comparison.
+//! Slurm's own choice when gres.conf has `Links`, for comparison.
 //!
 //! Source: `select/cons_common` of 22.05.8 and `select/cons_tres` of 24.11.5, `gres_select_filter.c`, as read, and as
 //! measured on a DGX-1V's links: `gpu:2`, `gpu:3` and `gpu:4` give the sets of the tests below. Sockets, cores and

@@ -11,7 +11,7 @@ use topology::{BandwidthModel, GpuSet, HardwareGraph, Pattern, Selection};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/figures/mapa.md");
 
-/// What a job asks of a set.
+/// Lists the requests for a set.
 fn asked() -> [(&'static str, Selection, bool, BandwidthModel); 6] {
     let (default, mapa2021) = (BandwidthModel::default(), BandwidthModel::Mapa2021);
     [
@@ -24,7 +24,7 @@ fn asked() -> [(&'static str, Selection, bool, BandwidthModel); 6] {
     ]
 }
 
-/// One row: answers, those that are proven, those that are worth less and by how much at most, and those of another set
+/// A row: answers, those that are proven, those that are worth less and by how much at most, and those of another set
 /// that is worth as much.
 #[derive(Default)]
 struct Row {
@@ -35,7 +35,7 @@ struct Row {
     other_set: u32,
 }
 
-/// What an answer is worth to its policy, GB/s.
+/// Returns the worth of an answer to its policy, GB/s.
 fn worth(query: &Query<'_>, found: &Match) -> f64 {
     let eff_bw = found.scores.eff_bw.unwrap_or(0.0);
     match (query.policy, query.sensitive, query.model) {

@@ -177,7 +177,7 @@ fn ways_over_pcie_are_not_alike() {
 }
 
 #[test]
-fn refusals_are_said() {
+fn a_query_that_cannot_be_met_is_refused() {
     let graph = system("dgx-v");
     let pattern = Pattern::Ring;
     let ask = |free: u64, n| {

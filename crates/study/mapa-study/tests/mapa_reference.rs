@@ -10,7 +10,7 @@ use topology::{BandwidthModel, GpuSet, Pattern, Selection};
 
 /// Every row of its decisions on an idle machine: the same score, or a better one.
 #[test]
-fn idle_decisions() {
+fn decisions_on_an_idle_node_are_mapas_or_better() {
     let rows = include_str!("data/mapa/idle-decisions.csv").lines().skip(1);
     let (mut same, mut better) = (0, Vec::new());
     for row in rows {
@@ -60,7 +60,7 @@ fn idle_decisions() {
     assert_eq!((same, better.len()), (68, 12), "{better:#?}");
 }
 
-/// What slurmctld 22.05.8 and 24.11.5 gave on a DGX-1V's links.
+/// Compares with the GPUs that slurmctld 22.05.8 and 24.11.5 gave on a DGX-1V's links.
 #[test]
 fn what_slurm_picks_by_itself() {
     let graph = system("dgx-v");

@@ -33,7 +33,7 @@ fn row(name: &str, policy: Selection, patience: Patience) -> ([f64; 5], u64) {
 }
 
 #[test]
-fn beside_the_reference() {
+fn the_simulator_agrees_with_mapas_program() {
     for line in
         include_str!("data/mapa/jobs300-summary.csv").lines().filter(|l| l.starts_with("upstream-fifo"))
     {

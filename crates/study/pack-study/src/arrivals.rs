@@ -1,4 +1,4 @@
-//! Which task arrives when: by seed, trace and share alone.
+//! Order in which tasks arrive: by seed, trace and share alone.
 
 use crate::draw::Draw;
 use crate::trace::Trace;

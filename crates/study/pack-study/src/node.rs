@@ -1,4 +1,4 @@
-//! What is free on a node.
+//! Free resources of a node.
 
 use cluster_rank::NodeView;
 

@@ -1,4 +1,4 @@
-//! One policy over one stream of arrivals.
+//! Runs a policy over a stream of arrivals.
 
 use serde_json::json;
 

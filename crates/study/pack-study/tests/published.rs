@@ -7,7 +7,7 @@ use pack_study::stream::{Rule, StreamEvent, StreamJob, StreamNode, StreamSite, S
 use protocol::{Grant, Isolation, Request};
 use topology::LinkMatrix;
 
-/// One node with so many A100 of 40 GB.
+/// Makes a node with so many A100 of 40 GB.
 fn site(gpus: usize) -> StreamSite {
     let gpu = Gpu::new(Model::find("a100-40gb").unwrap(), MigPolicy::Dynamic);
     let node = Node::new(vec![gpu; gpus], LinkMatrix::uniform(gpus, 1.0));

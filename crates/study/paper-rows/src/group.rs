@@ -200,7 +200,7 @@ mod tests {
 
     /// Nearer in each row than the constant, and yet all of them too high.
     #[test]
-    fn a_bias_is_a_miss() {
+    fn a_constant_bias_counts_as_missed() {
         let high = group(&[(10.0, 25.0), (50.0, 65.0), (90.0, 105.0)], Measure::Points);
         assert!(high.error().unwrap() < high.constant().unwrap().error);
         assert_eq!(high.kind(), Agreement::Missed);

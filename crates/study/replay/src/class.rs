@@ -11,9 +11,9 @@ use crate::{Host, Job};
 
 /// The classes of some jobs.
 pub(crate) struct Classes {
-    /// What the jobs of each class ask; the job's number is to be filled in.
+    /// Request of the jobs of each class; the job's number is to be filled in.
     pub(crate) asks: Vec<Ask>,
-    /// What the jobs of each class have of a node's CPUs and memory, where these limit anything.
+    /// Use of a node's CPUs and memory by the jobs of each class, if these limit anything.
     pub(crate) needs: Vec<Host>,
     /// The class of each job.
     pub(crate) of: Vec<usize>,
@@ -37,7 +37,7 @@ impl Classes {
         Self { asks, needs, of }
     }
 
-    /// What this job asks, as the job `id`.
+    /// Returns the request of this job, as the job `id`.
     pub(crate) fn ask(&self, job: usize, id: JobId) -> Ask {
         Ask { job: id, ..self.asks[self.of[job]].clone() }
     }
@@ -48,7 +48,7 @@ fn ask(job: &Job, uid: Uid) -> Ask {
     Ask { spread: Spread::ALIKE, plain: job.plain, ..Ask::new(JobId(0), uid, job.request.clone()) }
 }
 
-/// Whether the job may be beside others of its user, and not of others'.
+/// True if the job may be beside others of its user, and not of others'.
 fn may_share(request: &Request) -> bool {
     match &request.isolation {
         Isolation::Auto | Isolation::Mps | Isolation::Tasks { .. } => true,

@@ -1,4 +1,4 @@
-//! Whether a smaller request had a place on a node before the job started there.
+//! Finds out if a smaller request had a place on a node before the job started there.
 //!
 //! # Problem
 //! A job asked for more than it used, and waited. Given what all jobs had on its node meanwhile, find the first instant from
@@ -23,7 +23,7 @@ use protocol::Grant;
 /// Most instants at which jobs started or ended that are looked at: beyond, nothing is said.
 const MOST_INSTANTS: usize = 1000;
 
-/// What a job had on the node, and when. Times are seconds since any epoch.
+/// A job's grant on the node, and when it had it. Times are seconds since any epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
     /// When it started.
@@ -32,7 +32,7 @@ pub struct Held {
     pub end: Option<u64>,
     /// Whose it is.
     pub uid: Uid,
-    /// What it had.
+    /// Grant of the job.
     pub grant: Grant,
 }
 
@@ -47,7 +47,7 @@ impl Held {
 pub struct Waited<'a> {
     /// The node without jobs.
     pub node: &'a Node,
-    /// What the other jobs had there.
+    /// Grants of the other jobs there.
     pub held: &'a [Held],
     /// When the job could have started, but for the GPUs.
     pub from: u64,
@@ -55,9 +55,9 @@ pub struct Waited<'a> {
     pub to: u64,
     /// How long before its start there may have been a place for what it asked, seconds.
     pub slack: u64,
-    /// What it asked.
+    /// Request of the job.
     pub asked: &'a Ask,
-    /// What it could have asked.
+    /// Request that it could have made.
     pub smaller: &'a Ask,
     /// The site's.
     pub policy: &'a Policy,
@@ -109,7 +109,7 @@ impl Waited<'_> {
         Some(node)
     }
 
-    /// Whether the smaller request has a place at the first of these instants and keeps it at the others.
+    /// True if the smaller request has a place at the first of these instants and keeps it at the others.
     fn stays(&self, instants: &[u64]) -> bool {
         let Some((first, later)) = instants.split_first() else { return false };
         let node = self.at(*first, None);

@@ -1,4 +1,4 @@
-//! What past placements did to a site's instances.
+//! Works out what past placements did to a site's instances.
 //!
 //! # Problem
 //! Slurm's accounting has what each job got, with GPU, profile and place, and from when to when. Find when instances were made,
@@ -16,18 +16,18 @@ use protocol::Grant;
 
 use crate::Instances;
 
-/// What a job got, and when.
+/// A job's grants, and when it had them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// When it started, seconds.
     pub start: u64,
     /// When it ended; `None`: it still runs.
     pub end: Option<u64>,
-    /// Its nodes, as places in the list of nodes, and what it got on each.
+    /// Nodes of the job, as places in the list of nodes, and its grant on each.
     pub parts: Vec<(usize, Grant)>,
 }
 
-/// What happened between two instants.
+/// Use of the GPUs between two instants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
     /// Jobs that started.
@@ -40,16 +40,16 @@ pub struct Interval {
     pub idle: u64,
 }
 
-/// What happened, interval by interval.
+/// Use of the GPUs, interval by interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
-    /// One fewer than the edges.
+    /// Intervals: one fewer than the edges.
     pub intervals: Vec<Interval>,
     /// Placements that do not fit what others of the time left: they are left out.
     pub misfits: usize,
 }
 
-/// What the jobs did on the nodes, which are without jobs at first, between each two of the ascending `edges`.
+/// Computes what the jobs did on the nodes, which are without jobs at first, between each two of the ascending `edges`.
 #[must_use]
 pub fn history(nodes: &[Node], placed: &[Placed], edges: &[u64]) -> History {
     let events = events(placed);

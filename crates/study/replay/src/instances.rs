@@ -26,7 +26,7 @@ impl AddAssign for Instances {
 }
 
 impl Instances {
-    /// What was done between two states of one node.
+    /// Counts what was done between two states of one node.
     #[must_use]
     pub fn between(before: &Node, after: &Node) -> Self {
         let (before, after) = (known(before), known(after));

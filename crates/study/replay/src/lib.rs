@@ -53,19 +53,19 @@ pub struct Job {
     pub submit: u64,
     /// How long it ran.
     pub run_s: u64,
-    /// Its time limit; `None`: none.
+    /// Time limit, s; `None`: none.
     pub limit_s: Option<u64>,
     /// Nodes that it ran on, 1 or more. It asks the same on each.
     pub nodes: usize,
-    /// Its user.
+    /// User of the job.
     pub uid: Uid,
     /// CPUs that it has on each node; 0 if nobody knows.
     pub cpus: u64,
     /// Memory that it has on each node, MiB; 0 if nobody knows.
     pub mem_mib: u64,
-    /// What it asks for on each node; never [`protocol::Isolation::None`].
+    /// Request on each node; never [`protocol::Isolation::None`].
     pub request: Request,
-    /// Whether it used none of Tessera's options, so that it may have GPUs that the site leaves to Slurm.
+    /// True if it used none of Tessera's options, so that it may have GPUs that the site leaves to Slurm.
     pub plain: bool,
 }
 
@@ -110,7 +110,7 @@ pub struct Site {
 pub struct Ran {
     /// When it started.
     pub start: u64,
-    /// Its nodes, as places in [`Site::nodes`], and what it got on each.
+    /// Nodes of the job, as places in [`Site::nodes`], and its grant on each.
     pub parts: Vec<(usize, Grant)>,
     /// Instances that were made, used again and unmade for it.
     pub instances: Instances,

@@ -1,4 +1,4 @@
-//! One node of the replay: its jobs, and what it has answered since they last changed.
+//! A node of the replay: its jobs, and what it has answered since they last changed.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{Host, Instances};
 /// When a job without a limit is expected to end, seconds from its start: later than all that have one.
 pub(crate) const UNLIMITED_S: u64 = 10 * 365 * 86_400;
 
-/// What a class of jobs was told.
+/// Answer to a class of jobs.
 #[derive(Clone, Copy, Default)]
 struct ClassAnswer {
     fits: Option<bool>,
@@ -25,7 +25,7 @@ struct ClassAnswer {
 
 pub(crate) struct ReplayedNode {
     node: Node,
-    /// Its jobs, and when each ends at the latest.
+    /// Jobs on the node, and when each ends at the latest.
     jobs: Vec<(JobId, u64)>,
     /// CPUs and memory that no job has.
     free: Host,
@@ -43,7 +43,7 @@ impl ReplayedNode {
         Self { node: node.clone(), jobs, free: host, held, answers, memo }
     }
 
-    /// Whether a job of this class could start here now.
+    /// True if a job of this class could start here now.
     pub(crate) fn fits(&mut self, class: usize, (ask, need): (&Ask, Host), policy: &Policy) -> bool {
         let (node, free) = (&self.node, self.free);
         *self.answers[class].fits.get_or_insert_with(|| free.has(need) && fits(node, ask, policy))

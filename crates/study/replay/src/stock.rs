@@ -1,4 +1,4 @@
-//! What stock Slurm gives: whole GPUs, or instances that the site has cut once and for all.
+//! Stock Slurm's choice: whole GPUs, or instances that the site has cut once and for all.
 //!
 //! Under stock Slurm a user names a type of GPU. A job that asks for part of a GPU is taken to name the smallest instance of the
 //! site's fixed cut that is enough for it, and a whole GPU for each instance where none is. Slurm gives a job that type or
@@ -71,7 +71,7 @@ fn cut(site: &Site) -> Vec<(&'static Model, &'static Profile)> {
     all
 }
 
-/// What an instance must have for a job.
+/// Needs of a job that an instance must meet.
 struct Need<'a> {
     mem_mib: u64,
     sm_percent: u8,

@@ -1,4 +1,4 @@
-//! Whether a smaller request had a place before, against a case that a person can follow and against a look at every second.
+//! Tests the search for an earlier place against a case that a person can follow and against a look at every second.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use geometry::{GpuIndex, JobId, Model, Slice, Uid};
@@ -83,7 +83,7 @@ fn units(grant: &Grant) -> u16 {
         .fold(0, |a, b| a | b)
 }
 
-/// The same by looking at every second: who is there is told from the times alone, and whether jobs go together from the
+/// Answers by looking at every second: who is there is told from the times alone, and whether jobs go together from the
 /// units that each takes. `None` for the units of jobs that do not.
 fn looked(held: &[Held], to: u64) -> Option<u64> {
     let there = |at: u64| {

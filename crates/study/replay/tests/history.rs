@@ -1,4 +1,4 @@
-//! What past placements did, against cases that a person can follow and against looks at every second.
+//! Tests the history against cases that a person can follow and against looks at every second.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use geometry::{GpuIndex, Model, Slice};

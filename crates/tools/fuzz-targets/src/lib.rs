@@ -15,10 +15,10 @@ mod words;
 
 pub use mutate::Mutator;
 
-/// One parser.
+/// A parser and its corpus.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, which is also that of its corpus.
+    /// Name of the parser, which is also that of its corpus.
     pub name: &'static str,
     /// Runs it on one input.
     pub run: fn(&[u8]),

@@ -37,7 +37,7 @@ pub struct Mutator {
 }
 
 impl Mutator {
-    /// The same seed makes the same inputs.
+    /// Makes a source of inputs; the same seed makes the same inputs.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed | 1 }

@@ -1,4 +1,4 @@
-//! What Slurm's commands print, in which users write some of the cells.
+//! Output of Slurm's commands, in which users write some of the cells.
 
 use tessera_cli::parsers;
 

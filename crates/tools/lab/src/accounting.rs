@@ -21,7 +21,7 @@ use crate::paths::real_parts;
 use crate::ports;
 use crate::user::User;
 
-/// Where Slurm's own plugins are. The database's plugin is not installed there but unpacked in [`real_parts`].
+/// Directory of Slurm's own plugins. The database's plugin is not installed there but unpacked in [`real_parts`].
 const SLURM_PLUGINS: &str = "usr/lib/x86_64-linux-gnu/slurm-wlm";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 /// The database's plugin.

@@ -20,7 +20,7 @@ use crate::slurm::Slurm;
 pub enum Profile {
     /// Quick to build, with all checks: what the tests use.
     Debug,
-    /// What a site installs: demo and benchmarks.
+    /// Files as a site installs them: demo and benchmarks.
     Release,
 }
 
@@ -158,7 +158,7 @@ pub fn plugins_below(from: &Path) -> Vec<(PathBuf, &'static str)> {
     PLUGIN_FILES.iter().map(|(built, name)| (from.join(built), *name)).collect()
 }
 
-/// Where the programs and libraries are that are built for any Slurm.
+/// Returns the directory of the programs and libraries that are built for any Slurm.
 #[must_use]
 pub fn programs(profile: Profile) -> PathBuf {
     target_dir().join(profile.dir())

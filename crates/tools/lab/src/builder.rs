@@ -298,7 +298,7 @@ impl Builder {
     }
 }
 
-/// Whether this machine has the cgroups that [`Builder::device_cgroup`] needs: version 1, and root may write to them.
+/// True if this machine has the cgroups that [`Builder::device_cgroup`] needs: version 1, and root may write to them.
 #[must_use]
 pub fn device_cgroups() -> bool {
     ["devices/devices.deny", "freezer/cgroup.procs"]

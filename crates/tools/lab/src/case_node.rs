@@ -19,7 +19,7 @@ const LIBRARIES: [(&str, &str); 3] = [
     ("libcudart.so", "libcudart.so.12"),
 ];
 
-/// Which `libtessera_task.so` programs find.
+/// Choice of the `libtessera_task.so` that programs find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskLibrary {
     /// A test double that grants everything and keeps book.

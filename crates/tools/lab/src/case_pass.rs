@@ -66,7 +66,7 @@ impl Shapes {
         self.dir.join(format!("{name}{level}"))
     }
 
-    /// What the pass reported of a shape at that level: a line of JSON per function, none if there is nothing to say.
+    /// Returns the pass's report on a shape at that level: a line of JSON per function, none if there is nothing to say.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! One cluster: its directory, the commands that run on it, and its end.
+//! A cluster: its directory, the commands that run on it, and its end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,9 +30,9 @@ pub struct Cluster {
     /// It holds the guardian's stdin open: when this process ends, however it ends, the guardian acts.
     pub(crate) guardian: Option<Child>,
     pub(crate) keep: bool,
-    /// Whether slurmd is started without its node's name.
+    /// True if slurmd is started without its node's name.
     pub(crate) by_host_name: bool,
-    /// Whether the directory was made by us and goes with the cluster.
+    /// True if the directory was made by us and goes with the cluster.
     pub(crate) remove_dir: bool,
 }
 
@@ -86,7 +86,7 @@ impl Cluster {
         at(&path, fs::write(&path, value.to_string()))
     }
 
-    /// Where its files lie.
+    /// Returns the paths of its files.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -110,7 +110,7 @@ impl Cluster {
         self.inside.chroot.as_deref()
     }
 
-    /// Where the Slurm it runs is installed; `None` for the packages of a Debian.
+    /// Returns the prefix of its Slurm; `None` for the packages of a Debian.
     #[must_use]
     pub fn prefix(&self) -> Option<&Path> {
         self.slurm.prefix.as_deref()
@@ -128,7 +128,7 @@ impl Cluster {
         self.slurm.headers()
     }
 
-    /// What `cluster env` prints: the variables under which Slurm's commands and Tessera's speak to this cluster.
+    /// Lists what `cluster env` prints: the variables under which Slurm's commands and Tessera's speak to this cluster.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let mut path = std::env::var("PATH").unwrap_or_default();
@@ -265,7 +265,7 @@ pub(crate) fn remove(dir: &Path) {
     let _ = fs::remove_dir_all(dir);
 }
 
-/// Where the slurmctld of the cluster in `dir` counts its decisions, and refused submissions by day: in memory, outside `dir`.
+/// Returns the pages in which the slurmctld of the cluster in `dir` counts its decisions, and refused submissions by day: in memory, outside `dir`.
 fn pages(dir: &Path) -> [PathBuf; 2] {
     let state = dir.join("state").display().to_string();
     [decisions::page_name(&state), refusals_by_day::page_name(&state)]

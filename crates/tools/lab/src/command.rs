@@ -12,14 +12,14 @@ pub struct Done {
     pub line: String,
     /// Exit code; `None` when a signal ended it.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Output of the command.
     pub stdout: String,
-    /// What it printed as errors.
+    /// Errors that it printed.
     pub stderr: String,
 }
 
 impl Done {
-    /// Its stdout.
+    /// Returns stdout.
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ impl Done {
         if self.code == Some(0) { Ok(self.stdout) } else { Err(self.unexpected("was to succeed")) }
     }
 
-    /// Its stderr, for a command that must be refused.
+    /// Returns stderr, for a command that must be refused.
     ///
     /// # Errors
     ///

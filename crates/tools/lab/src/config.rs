@@ -7,10 +7,10 @@ use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::paths::workspace;
 
-/// Where cgroups of version 1 are mounted.
+/// Mount point of cgroups of version 1.
 pub(crate) const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Where a package puts the plugins.
+/// Directory in which a package puts the plugins.
 const PACKAGED_PLUGINS: &str = "/usr/lib/tessera";
 
 /// The text of the configuration files, as shipped or as a test changes them.
@@ -97,21 +97,21 @@ fn without_cgroups(slurm_conf: &str) -> String {
     slurm_conf.lines().map(line).collect()
 }
 
-/// What differs between two clusters on one machine.
+/// Differences between two clusters on one machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Place<'a> {
     pub(crate) layout: &'a Layout,
-    /// This machine's host name.
+    /// Host name of this machine.
     pub(crate) host: &'a str,
     pub(crate) controller_port: u16,
-    /// One port per node, in the order of slurm.conf.
+    /// Ports of the nodes, in the order of slurm.conf.
     pub(crate) node_ports: &'a [u16],
     /// Directory of Slurm's own plugins, as the daemons see it.
     pub(crate) slurm_plugins: &'a str,
     pub(crate) variant: Variant,
 }
 
-/// What a cluster has and where it has it from.
+/// Parts of a cluster, and their origin.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Variant {
     /// Slurm alone, without any part of Tessera.

@@ -1,4 +1,4 @@
-//! Which daemons a cluster has.
+//! Daemons of a cluster.
 
 /// A daemon of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]

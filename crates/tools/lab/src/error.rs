@@ -30,11 +30,11 @@ pub enum HarnessError {
     /// Something did not happen in time.
     #[error("waited {seconds} s for {what}; last seen: {last}")]
     Timeout {
-        /// What was waited for.
+        /// Description of what was waited for.
         what: String,
         /// How long.
         seconds: u64,
-        /// What was there instead.
+        /// Last state that was seen instead.
         last: String,
     },
 }

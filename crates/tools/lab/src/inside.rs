@@ -36,7 +36,7 @@ fi
 [ -z "$root" ] || exec chroot "$root" "$@"
 exec "$@""#;
 
-/// Where programs of a cluster run.
+/// Root and namespace in which programs of a cluster run.
 #[derive(Debug, Clone)]
 pub(crate) struct Inside {
     pub(crate) chroot: Option<PathBuf>,

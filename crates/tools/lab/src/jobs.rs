@@ -22,7 +22,7 @@ impl fmt::Display for JobId {
     }
 }
 
-/// What `scontrol show job` says of a job.
+/// Output of `scontrol show job` on a job.
 #[derive(Debug, Clone)]
 pub struct Job {
     fields: BTreeMap<String, String>,
@@ -88,7 +88,7 @@ impl Cluster {
             .map_err(|_| HarnessError::Unexpected(format!("sbatch printed no job: {out}")))
     }
 
-    /// What Slurm knows of a job.
+    /// Asks Slurm about a job.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Cluster {
         })
     }
 
-    /// Whether slurmctld's file of jobs holds a text.
+    /// True if slurmctld's file of jobs contains a text.
     ///
     /// # Errors
     ///
@@ -192,7 +192,7 @@ impl Cluster {
         Err(HarnessError::Unexpected(format!("job {id} ended {} ({}): {output}", job.state(), job.reason())))
     }
 
-    /// What a job has printed so far.
+    /// Returns the output of a job so far.
     #[must_use]
     pub fn output(&self, id: JobId) -> String {
         let path = self.layout().jobs().join(format!("{id}.out"));

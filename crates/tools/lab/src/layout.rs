@@ -1,4 +1,4 @@
-//! Where a cluster's files lie, all under one directory.
+//! Paths of a cluster's files, all under one directory.
 
 use std::path::{Path, PathBuf};
 

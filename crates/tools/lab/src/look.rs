@@ -17,7 +17,7 @@ use crate::user::User;
 /// How long a slurmd may take to say that it loads Tessera.
 const SPOKEN: Duration = Duration::from_secs(60);
 const STEP_DAEMON: &str = "slurmstepd";
-/// What no node without jobs has.
+/// Names that a node without jobs does not have.
 const LASTING: [&str; 3] = ["nvidia-cuda-mps", "tessera-broker", STEP_DAEMON];
 
 impl Cluster {

@@ -11,7 +11,7 @@ use crate::error::{HarnessError, at};
 /// A process that was started here. Another process may have its id later, but not its id and its start time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// What it is, `slurmd-n1` for instance.
+    /// Name of the process, `slurmd-n1` for instance.
     pub name: String,
     /// Process id.
     pub pid: i32,
@@ -26,7 +26,7 @@ impl Started {
         Some(Self { name: name.to_owned(), pid, since: stat(pid)?.since })
     }
 
-    /// Whether it still runs.
+    /// True if it still runs.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         stat(self.pid).is_some_and(|now| now.since == self.since && now.is_alive())
@@ -60,13 +60,13 @@ impl Started {
     }
 }
 
-/// What is read of `/proc/PID/stat`.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
-    /// Of the first thread.
+    /// State of the first thread.
     state: char,
     parent: i32,
-    /// Those that have not ended, and the first one.
+    /// Number of threads that have not ended, and the first one.
     threads: u32,
     since: u64,
 }
@@ -167,14 +167,14 @@ pub fn leftovers(dir: &Path) -> Vec<Started> {
     }
 }
 
-/// Whether a text names `dir` or something below it, and not only another directory whose name begins alike.
+/// True if a text names `dir` or something below it, and not only another directory whose name begins alike.
 fn names(text: &[u8], dir: &[u8]) -> bool {
     let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let here = |at: usize| text[at..].starts_with(dir) && !text.get(at + dir.len()).is_some_and(goes_on);
     (0..text.len()).any(here)
 }
 
-/// Whether `dir` is a mount point in this mountinfo(5), whose fifth word names it.
+/// True if `dir` is a mount point in this mountinfo(5), whose fifth word names it.
 fn is_mounted(mounts: &[u8], dir: &[u8]) -> bool {
     let point = |line: &[u8]| line.split(|b| *b == b' ').nth(4).is_some_and(|point| point == dir);
     mounts.split(|b| *b == b'\n').any(point)

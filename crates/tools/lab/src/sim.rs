@@ -10,7 +10,7 @@ use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::user::User;
 
-/// What simulates a GPU that Tessera's tables do not have.
+/// Model that simulates a GPU which Tessera's tables do not have.
 const STAND_IN: &str = "l40s-48gb";
 
 /// Makes device nodes for a cluster without Tessera, where gres.conf names them. Nothing opens them; a device cgroup

@@ -22,13 +22,13 @@ pub const SOURCE: &str = "TESSERA_E2E_SOURCE";
 /// A Slurm: that of the machine, of a chroot, or one that somebody has built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slurm {
-    /// Its series.
+    /// Series of the Slurm.
     pub release: Release,
     /// Source tree; `None` for the packages of a Debian whose source is not always to be had.
     pub(crate) source: Option<PathBuf>,
-    /// Where it is installed; `None` for the packages of a Debian.
+    /// Prefix of its installation; `None` for the packages of a Debian.
     pub(crate) prefix: Option<PathBuf>,
-    /// Whether it comes from the set-up.
+    /// True if it comes from the set-up.
     pub(crate) packaged: bool,
 }
 
@@ -61,7 +61,7 @@ impl Slurm {
         Ok(Self { release, source: Some(source.to_path_buf()), prefix, packaged: false })
     }
 
-    /// What clusters run that say nothing: the machine's own, or what the environment names.
+    /// Returns the Slurm of clusters that name none: the machine's own, or what the environment names.
     ///
     /// # Errors
     ///
@@ -191,7 +191,7 @@ fn said_version(command: &mut Command) -> Result<String, HarnessError> {
 mod tests {
     use super::*;
 
-    /// What is wrong with a source tree of these files, without the directory's name.
+    /// Describes the fault of a source tree of these files, without the directory's name.
     fn refused(files: &[(&str, &str)]) -> String {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {

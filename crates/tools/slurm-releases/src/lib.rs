@@ -9,12 +9,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// One Slurm series, and all that differs between it and the others outside the plugins.
+/// A Slurm series, and all that differs between it and the others outside the plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release {
     /// Major and minor number, `24.11` for instance: on the command line, in directory names, in Slurm's own version.
     pub series: &'static str,
-    /// Where a test cluster's daemons of this series run.
+    /// Place where a test cluster's daemons of this series run.
     pub home: Home,
     /// `CgroupPlugin` of a test cluster, which may have no systemd and no writable cgroup tree, as in a container. When
     /// Slurm chooses by itself, slurmd ends where no tree is mounted.
@@ -26,11 +26,11 @@ pub struct Release {
 pub struct Debian {
     /// `VERSION_ID` in its `/etc/os-release`.
     pub number: &'static str,
-    /// Its code name, by which mirrors list it.
+    /// Code name of the Debian, by which mirrors list it.
     pub suite: &'static str,
     /// The package of its Slurm's public library.
     pub library: &'static str,
-    /// Its packages still change: tomorrow it may have another Slurm. The source of its Slurm is not always to be had.
+    /// True if its packages still change: tomorrow it may have another Slurm. The source of its Slurm is not always to be had.
     pub moves: bool,
 }
 
@@ -41,7 +41,7 @@ impl Debian {
     const FORKY: Self = Self { number: "14", suite: "forky", library: "libslurm45t64", moves: true };
 }
 
-/// Where Slurm's daemons and commands run in a test.
+/// Place where Slurm's daemons and commands run in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
     /// On the machine itself, from its own packages. One series only.
@@ -135,7 +135,7 @@ impl Release {
         known.ok_or_else(|| Unknown(version.to_owned()))
     }
 
-    /// Whether `version` is of this series: `24.11.5` is of `24.11`.
+    /// True if `version` is of this series: `24.11.5` is of `24.11`.
     #[must_use]
     pub fn is_series_of(self, version: &str) -> bool {
         version.strip_prefix(self.series).is_some_and(|micro| micro.is_empty() || micro.starts_with('.'))

@@ -1,4 +1,4 @@
-//! What an administrator would do after the kill, so that the stream can end.
+//! Does what an administrator would do after the kill, so that the stream can end.
 
 use lab::{Cluster, HarnessError, User};
 

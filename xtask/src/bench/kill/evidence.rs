@@ -9,7 +9,7 @@ use super::outcome::{StreamOutcome, lines};
 use super::submit::Submitted;
 use crate::command::{TaskError, at};
 
-/// What the controller and the scripts' traces say of each job.
+/// Collects what the controller and the scripts' traces say of each job.
 pub(super) fn tell(
     cluster: &Cluster,
     jobs: &[Submitted],

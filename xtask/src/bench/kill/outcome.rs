@@ -1,4 +1,4 @@
-//! What became of the jobs of a stream, as counts and as lines.
+//! Ends of the jobs of a stream, as counts and as lines.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::super::Bench;
 use super::super::stream::Arrival;
 
-/// What became of the jobs of one stream. Every list has one line per case.
+/// Ends of the jobs of one stream. Every list has one line per case.
 #[derive(Default)]
 pub(super) struct StreamOutcome {
     pub(super) submitted: usize,
@@ -27,14 +27,14 @@ pub(super) struct StreamOutcome {
     pub(super) unended: Vec<String>,
     /// Nodes that were drained at any time, with the reason.
     pub(super) drained: BTreeSet<String>,
-    /// What is in logs, journals and drivers that should not be.
+    /// Findings in logs, journals and drivers that should not be there.
     pub(super) findings: Vec<String>,
     pub(super) left_at_kill: usize,
     pub(super) seconds: u64,
 }
 
 impl StreamOutcome {
-    /// What must not be. A node that Slurm drains because it started a job twice is Slurm's, see `docs/slurm-quirks.md`.
+    /// Lists the faults. A node that Slurm drains because it started a job twice is Slurm's, see `docs/slurm-quirks.md`.
     pub(super) fn wrong(&self) -> Vec<String> {
         let ours = self.drained.iter().filter(|line| !line.contains("Duplicate jobid"));
         let drained = ours.map(|line| format!("drained: {line}"));

@@ -12,7 +12,7 @@ use super::super::kinds::MIX;
 use super::super::stream::Share;
 use crate::command::{TaskError, at};
 
-/// One job as it was submitted.
+/// A job as it was submitted.
 pub(super) struct Submitted {
     pub(super) job: JobId,
     pub(super) kind: &'static str,
@@ -36,7 +36,7 @@ pub(super) fn scripts(cluster: &Cluster, stock: bool) -> Result<(), TaskError> {
     Ok(())
 }
 
-/// One user's jobs, one after the other. While slurmctld is away, `sbatch` fails and is tried again.
+/// Submits a user's jobs, one after the other. While slurmctld is away, `sbatch` fails and is tried again.
 pub(super) fn submit(
     cluster: &Cluster,
     share: &Share,

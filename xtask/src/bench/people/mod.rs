@@ -1,4 +1,4 @@
-//! What people ask at a large site: `tessera free`, `why` and `layout`, and the exporter's answers, for 1,000 nodes of 8 GPUs.
+//! Measures what people ask at a large site: `tessera free`, `why` and `layout`, and the exporter's answers, for 1,000 nodes of 8 GPUs.
 //! Slurm's commands are stand-ins that print files, so that the time is Tessera's own.
 
 mod site;

@@ -21,7 +21,7 @@ pub(super) const PENDING: u32 = 200_000;
 /// Jobs that wait.
 const WAITING: u32 = 1000;
 
-/// What a GPU may have; `J` stands for the next job.
+/// States of a GPU; `J` stands for the next job.
 const GPUS: [&str; 10] = [
     "free",
     "free",

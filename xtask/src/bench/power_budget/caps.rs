@@ -7,7 +7,7 @@ pub(super) fn best(truth: &Truth, budget_w: u32, cap_w: u32) -> Option<f64> {
     highest(&truth.best_under(), budget_w, cap_w)
 }
 
-/// One choice of cap and value for each GPU, by the watts that are used so far.
+/// Chooses a cap and value for each GPU, by the watts that are used so far.
 fn highest(gpus: &[Vec<(u32, f64)>], budget_w: u32, cap_w: u32) -> Option<f64> {
     let size = budget_w as usize + 1;
     let mut reached = vec![f64::NEG_INFINITY; size];

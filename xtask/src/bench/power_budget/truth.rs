@@ -1,4 +1,4 @@
-//! What each workload reaches in each state and under each cap, and what a model makes of that.
+//! Performance of each workload in each state and under each cap, and a model's prediction of it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ pub(super) struct Truth {
 /// Throughput and the lower of both speeds, by applications as `--apps` takes them, state and cap.
 type Known = BTreeMap<(String, String, u32), (f64, f64)>;
 
-/// What the commands read: each a path.
+/// Paths of the files that the commands read.
 struct Files {
     counters: String,
     model: String,

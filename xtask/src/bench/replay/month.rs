@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 pub(super) const JOBS: u32 = 20_000;
 pub(super) const NODES: u32 = 50;
-/// Of each node.
+/// Number of GPUs of each node.
 const GPUS: u32 = 8;
 /// Midnight of 1 October 2026, UTC.
 const BEGIN: f64 = 1_790_812_800.0;
@@ -23,7 +23,7 @@ const DAYS: f64 = 30.0;
 const SHORTEST: f64 = 60.0;
 const LONGEST: f64 = 3.0 * DAY;
 
-/// What a job asks, by how many of a hundred: memory of a part in GB, or GPUs on each of some nodes.
+/// Request of a job, by how many of a hundred: memory of a part in GB, or GPUs on each of some nodes.
 enum MonthAsk {
     Part(u32),
     Gpus(u32, u32),
@@ -99,7 +99,7 @@ impl Random {
 struct Made {
     submit: f64,
     ran: f64,
-    /// Its limit in run times: users ask for up to four times as long as they need.
+    /// Time limit in run times: users ask for up to four times as long as they need.
     limit: f64,
     user: u64,
     ask: &'static MonthAsk,

@@ -15,7 +15,7 @@ pub(super) struct Client {
     program: PathBuf,
 }
 
-/// One accepted or refused submission.
+/// A submission that was accepted or refused.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Submitted {
     pub(super) us: f64,

@@ -3,7 +3,7 @@
 use super::Size;
 use crate::command::TaskError;
 
-/// One for slurmctld, and one for the slurmds and what submits.
+/// Cores that a round needs: one for slurmctld, and one for the slurmds and what submits.
 const CORES: usize = 2;
 /// Memory of a slurmd, kiB. It has 7 MiB and shares most of them with the others; its threads need more for moments.
 const SLURMD_KIB: usize = 5 * 1024;

@@ -1,4 +1,4 @@
-//! One round: a slurmctld from its start without any state to its end.
+//! A round: a slurmctld from its start without any state to its end.
 
 use std::fs;
 use std::time::Instant;

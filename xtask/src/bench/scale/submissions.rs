@@ -91,7 +91,7 @@ impl Round<'_> {
 
     /// Submissions and queries while both schedulers go.
     pub(super) fn under_load(&mut self) -> Result<(), TaskError> {
-        /// One for so many that wait.
+        /// Waiting jobs for each job of this kind.
         const SHARE: usize = 25;
         self.open(&KINDS.map(|(partition, _)| partition))?;
         let jobs = self.jobs()?.waiting((self.size.pending / SHARE).max(KINDS.len()));

@@ -9,7 +9,7 @@ use crate::chaos::seen::{Access, Holder, Instance, Seen, SeenGpu, SeenNode, Task
 const CLOSED: Access = Access { uid: 0, mode: 0o600 };
 const OPEN: Access = Access { uid: 0, mode: 0o666 };
 
-/// Where two of them differ.
+/// Lists the disagreements of two sources.
 pub(in crate::chaos) fn disagreements(seen: &Seen, devices: &Devices) -> Vec<Finding> {
     let mut found = Vec::new();
     for node in &seen.nodes {

@@ -26,9 +26,9 @@ pub(super) use sick::{LeftOut, sick_gpu};
 pub(super) struct Finding {
     /// The rule, in a word or two.
     pub(super) rule: &'static str,
-    /// What it is about: the same finding in two looks has the same subject.
+    /// Subject of the finding: the same finding in two looks has the same subject.
     pub(super) subject: String,
-    /// What was seen.
+    /// Description of what was seen.
     pub(super) seen: String,
 }
 

@@ -71,18 +71,18 @@ impl Devices {
         a == b || self.gpu(a) == b || a == self.gpu(b)
     }
 
-    /// Whether both are in one GPU instance.
+    /// True if both are in one GPU instance.
     fn together(&self, a: &str, b: &str) -> bool {
         self.homes.get(a).is_some_and(|home| self.homes.get(b) == Some(home))
     }
 }
 
-/// Whether both lived at one time. A task that ended while `/proc` was read, before the other began, did not.
+/// True if both lived at one time. A task that ended while `/proc` was read, before the other began, did not.
 fn lived_together(a: &Task, b: &Task) -> bool {
     a.since < b.seen && b.since < a.seen
 }
 
-/// Whether two jobs may use one device: those of one user, either by shares under one daemon, or by seats.
+/// True if two jobs may use one device: those of one user, either by shares under one daemon, or by seats.
 fn may_share(a: &Task, b: &Task) -> bool {
     a.uid == b.uid && a.has_seats == b.has_seats && a.mps.is_some() && (a.has_seats || a.mps == b.mps)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Finding;
 
-/// What the first of several looks has found, as long as every later look finds it too.
+/// Findings of the first of several looks, as long as every later look has them too.
 #[derive(Debug, Default)]
 pub(in crate::chaos) struct Patience {
     open: Option<BTreeMap<(&'static str, String), Finding>>,

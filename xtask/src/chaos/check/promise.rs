@@ -4,16 +4,16 @@ use super::Finding;
 use crate::chaos::plan::{OrderKind, Promise, Size};
 use crate::chaos::seen::report::Report;
 
-/// What else is known about the place where a report was written.
+/// Further facts about the place where a report was written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::chaos) struct Reality {
     /// GPUs of the node.
     pub(in crate::chaos) gpus: usize,
-    /// Whether the driver may not have told the job about its GPUs.
+    /// True if the driver may not have told the job about its GPUs.
     pub(in crate::chaos) driver_is_ill: bool,
 }
 
-/// What is wrong with a report of a job of this kind.
+/// Lists the faults of a report by a job of this kind.
 pub(in crate::chaos) fn broken_promise(
     report: &Report,
     kind: &OrderKind,
@@ -84,7 +84,7 @@ fn has_threads(report: &Report, percent: u32) -> bool {
     }
 }
 
-/// What is wrong with an instance, by the profile that the driver names for it.
+/// Describes the fault of an instance, by the profile that the driver names for it.
 fn wrong_size(report: &Report, name: &str, size: Size, reality: Reality) -> Option<String> {
     let Some(Some(profile)) = report.visible.get(name) else {
         let known = reality.driver_is_ill && name.starts_with("MIG-");
@@ -98,7 +98,7 @@ fn wrong_size(report: &Report, name: &str, size: Size, reality: Reality) -> Opti
     (!ok).then(|| format!("promised {size:?}, got {profile}"))
 }
 
-/// What is wrong with a job of GPU tasks: where it asks for them, and with what.
+/// Describes the fault of a job of GPU tasks: where it asks for them, and with what.
 fn wrong_seats(report: &Report, preloaded: bool) -> Option<String> {
     let own = format!("/nodes/{}/run/tasks/{}.sock", report.node, report.job);
     let has_library = report.preload.as_ref().is_some_and(|all| all.contains("libtessera_task.so"));
@@ -112,7 +112,7 @@ fn wrong_seats(report: &Report, preloaded: bool) -> Option<String> {
         .then(|| "the library is preloaded, or is not, against what was promised".to_owned())
 }
 
-/// What went wrong with a job's GPU tasks. A program that was told to end, or was killed with its job, has not failed.
+/// Describes the fault of a job's GPU tasks. A program that was told to end, or was killed with its job, has not failed.
 pub(in crate::chaos) fn failed_work(report: &Report, kind: &OrderKind) -> Option<Finding> {
     const KILLED: [i32; 2] = [137, 143];
     let (status, words) = report.work.as_ref().filter(|(status, _)| !KILLED.contains(status))?;
@@ -130,7 +130,7 @@ pub(in crate::chaos) fn failed_work(report: &Report, kind: &OrderKind) -> Option
     (*status != 0 || !well).then(|| Finding::new("GPU tasks failed", subject, report.to_string()))
 }
 
-/// Whether an instance, a share or a GPU has this much memory. Every simulated GPU has 40 GB or more.
+/// True if an instance, a share or a GPU has this much memory. Every simulated GPU has 40 GB or more.
 fn at_least(report: &Report, gb: u32, reality: Reality) -> Option<String> {
     if report.mps.is_some() {
         // GB to MiB, rounded up.

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::chaos::seen::{Holder, Seen, SeenNode};
 
-/// What should not be there. Idle instances should: they are kept for the next job.
+/// Lists what should not be there. Idle instances should: they are kept for the next job.
 pub(in crate::chaos) fn leftovers(seen: &Seen) -> Vec<Finding> {
     let mut found = Vec::new();
     for task in &seen.tasks {

@@ -33,7 +33,7 @@ impl Dice {
         self.below(100) < percent
     }
 
-    /// One of these.
+    /// Draws one of these.
     pub(super) fn one_of<T: Copy, const N: usize>(&mut self, all: [T; N]) -> T {
         all[self.index(N)]
     }

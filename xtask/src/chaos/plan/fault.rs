@@ -1,4 +1,4 @@
-//! What can go wrong, as data and in words.
+//! Faults, as data and in words.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ impl Node {
     }
 }
 
-/// Which of the jobs there are then: this number modulo how many there are, by job id.
+/// Choice among the jobs there are then: this number modulo how many there are, by job id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::chaos) struct Pick(pub(in crate::chaos) u32);
 
@@ -61,7 +61,7 @@ pub(in crate::chaos) const NAMES: [&str; 41] = [
     "xid-storm",
 ];
 
-/// One thing that goes wrong.
+/// A fault.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::chaos) enum Fault {
     /// A job of this state is cancelled.
@@ -142,7 +142,7 @@ impl Ailment {
     }
 }
 
-/// What a directory has no more room for.
+/// Kinds of full directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::chaos) enum FullOf {
     Bytes,
@@ -164,7 +164,7 @@ pub(in crate::chaos) enum Daemon {
     Slurmd(Node),
 }
 
-/// Which of the two processes of the broker: its child does the work, and its parent starts another child.
+/// Choice of the broker's process: its child does the work, and its parent starts another child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::chaos) enum Broker {
     Child,
@@ -180,7 +180,7 @@ pub(in crate::chaos) enum Work {
     Reconciliation,
 }
 
-/// What tessera.toml is like when slurmctld reads it again.
+/// State of tessera.toml when slurmctld reads it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::chaos) enum FileChange {
     Same,
@@ -201,7 +201,7 @@ pub(in crate::chaos) enum Driver {
 }
 
 impl Driver {
-    /// Its name at `nvml-sim fault`.
+    /// Returns the name at `nvml-sim fault`.
     pub(in crate::chaos) fn name(self) -> &'static str {
         match self {
             Self::Busy => "busy-destroy",

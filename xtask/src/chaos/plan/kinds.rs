@@ -7,13 +7,13 @@ pub(in crate::chaos) struct OrderKind {
     pub(in crate::chaos) name: &'static str,
     /// Options of sbatch.
     pub(in crate::chaos) options: &'static [&'static str],
-    /// What its batch script gets.
+    /// Grant that its batch script gets.
     pub(in crate::chaos) promise: Promise,
-    /// Whether it also runs a step, one task per node or as many as it asks for.
+    /// Step that it also runs, one task per node or as many as it asks for.
     pub(in crate::chaos) step: Option<Promise>,
 }
 
-/// What a task of a job must have on its node, no less and no more.
+/// Devices that a task of a job must have on its node, no less and no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::chaos) enum Promise {
     /// No GPU.
@@ -45,10 +45,10 @@ impl Promise {
     }
 }
 
-/// What an instance must be.
+/// Size of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::chaos) enum Size {
-    /// Of this profile.
+    /// An instance of this profile.
     Profile(&'static str),
     /// With at least this much memory, in GB.
     Memory(u32),

@@ -1,4 +1,4 @@
-//! What happens in a run: submissions and faults, in the order that a seed gives. Pure: the same seed is the same sequence.
+//! Events of a run: submissions and faults, in the order that a seed gives. Pure: the same seed is the same sequence.
 //!
 //! A run is made of rounds. In each, jobs are submitted, one thing goes wrong, more jobs are submitted, what went wrong is
 //! mended, and everything is looked at. Now and then all jobs may end, and the cluster must then be as it was in the
@@ -21,7 +21,7 @@ pub(super) use kinds::{KINDS, OrderKind, Promise, Size};
 pub(super) struct Order {
     /// Counts from 0. It is in the job's name, because Slurm may give a job id twice.
     pub(super) number: u32,
-    /// Of the two users, 0 or 1.
+    /// Index of the user, 0 or 1.
     pub(super) user: u32,
     /// Index in [`KINDS`].
     pub(super) kind: usize,
@@ -46,14 +46,14 @@ pub(super) enum Manner {
     Stubborn,
 }
 
-/// One thing that happens.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
     /// A job is submitted.
     Submit(Order),
     /// Something goes wrong. The number counts from 1.
     Strike(u32, Fault),
-    /// What went wrong last is set right, as an administrator would.
+    /// Sets right what went wrong last, as an administrator would.
     Mend,
     /// Everything is looked at while jobs run.
     Check,

@@ -79,7 +79,7 @@ fn instances(text: &str) -> Vec<(u32, Instance)> {
     text.lines().filter_map(row).collect()
 }
 
-/// What `nvidia-smi -q -x` says of a GPU.
+/// Facts of a GPU in `nvidia-smi -q -x`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Detail {
     uuid: String,

@@ -14,7 +14,7 @@ pub(in crate::chaos) struct Place {
 pub(in crate::chaos) enum Holder {
     /// Nobody.
     Idle,
-    /// One job alone.
+    /// Used by one job alone.
     Job(u32),
     /// Jobs that share it.
     Shared(Vec<u32>),

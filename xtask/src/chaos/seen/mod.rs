@@ -1,4 +1,4 @@
-//! What there is at one moment, read without any of Tessera's code: from `nvidia-smi`, `/dev`, `/proc`, Slurm's commands,
+//! State at one moment, read without any of Tessera's code: from `nvidia-smi`, `/dev`, `/proc`, Slurm's commands,
 //! the journal's files and the layout line. The types hold no live thing, so that tests can forge a state.
 
 mod driver;
@@ -16,7 +16,7 @@ pub(super) use node_files::journal;
 pub(super) use processes::{BrokerProcess, MpsDaemon, Processes, StepDaemon, Task, scan, ticks};
 pub(super) use slurm::{Job, name_of};
 
-/// One look at the cluster.
+/// State of the cluster at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) nodes: Vec<SeenNode>,
@@ -26,7 +26,7 @@ pub(super) struct Seen {
     pub(super) tasks: Vec<Task>,
 }
 
-/// One node.
+/// State of a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SeenNode {
     pub(super) name: String,
@@ -51,12 +51,12 @@ pub(super) struct SeenNode {
     pub(super) steps: Vec<StepDaemon>,
 }
 
-/// One GPU, as the driver says. A GPU that the driver has lost is not listed.
+/// A GPU, as the driver says. A GPU that the driver has lost is not listed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SeenGpu {
     pub(super) index: u32,
     pub(super) uuid: String,
-    /// Of its device node.
+    /// Access to its device node.
     pub(super) access: Access,
     pub(super) instances: Vec<Instance>,
     /// Processes that use it or an instance of it.
@@ -66,21 +66,21 @@ pub(super) struct SeenGpu {
 /// A GPU instance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Instance {
-    /// Its id on the GPU.
+    /// Id on the GPU.
     pub(super) id: u32,
     /// `1g.5gb` for instance.
     pub(super) profile: String,
     /// First placement unit.
     pub(super) start: u32,
-    /// Its compute instances. A user's jobs may have one each.
+    /// Compute instances. A user's jobs may have one each.
     pub(super) parts: Vec<Part>,
-    /// Of its own capability node; `None` where the driver has no entry for it, because the process that was its simulated driver
+    /// Access to its own capability node; `None` if the driver has no entry for it, because the process that was its simulated driver
     /// was killed just there.
     pub(super) access: Option<Access>,
 }
 
 impl Instance {
-    /// Whether the MIG device is in it.
+    /// True if the MIG device is in it.
     pub(super) fn has(&self, uuid: &str) -> bool {
         self.parts.iter().any(|part| part.uuid == uuid)
     }
@@ -89,11 +89,11 @@ impl Instance {
 /// A compute instance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Part {
-    /// Its id in the GPU instance.
+    /// Id in the GPU instance.
     pub(super) id: u32,
     /// `MIG-…`
     pub(super) uuid: String,
-    /// Of its capability node, as that of the [`Instance`].
+    /// Access to its capability node, as that of the [`Instance`].
     pub(super) access: Option<Access>,
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// What the journal says of a job.
+/// Entry of a job in the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::chaos) struct JournalEntry {
     pub(in crate::chaos) job: u32,
@@ -14,11 +14,11 @@ pub(in crate::chaos) struct JournalEntry {
     pub(in crate::chaos) phase: String,
     /// UUIDs of its GPUs, also of those that its instances are on.
     pub(in crate::chaos) gpus: Vec<String>,
-    /// Its instances: UUID of the MIG device.
+    /// Instances of the job: UUID of the MIG device.
     pub(in crate::chaos) instances: Vec<String>,
     /// Directories of the MPS daemons' pipes, for a share or for seats.
     pub(in crate::chaos) pipe_dirs: Vec<String>,
-    /// Whether it has seats among devices that GPU tasks share.
+    /// True if it has seats among devices that GPU tasks share.
     pub(in crate::chaos) has_seats: bool,
 }
 

@@ -22,13 +22,13 @@ pub(in crate::chaos) struct Task {
     pub(in crate::chaos) job: u32,
     pub(in crate::chaos) order: Option<u32>,
     pub(in crate::chaos) node: String,
-    /// What `CUDA_VISIBLE_DEVICES` names, or for a job of GPU tasks all devices that it may use.
+    /// Devices in `CUDA_VISIBLE_DEVICES`, or for a job of GPU tasks all devices that it may use.
     pub(in crate::chaos) devices: Vec<String>,
-    /// Whether it is a script, not one of the programs that the script runs.
+    /// True if it is a script, not one of the programs that the script runs.
     pub(in crate::chaos) is_script: bool,
     /// Directory of its MPS daemon's pipes.
     pub(in crate::chaos) mps: Option<String>,
-    /// Whether its job has seats among devices that GPU tasks share.
+    /// True if its job has seats among devices that GPU tasks share.
     pub(in crate::chaos) has_seats: bool,
 }
 
@@ -99,7 +99,7 @@ pub(in crate::chaos) fn scan(cluster: &Cluster) -> Processes {
     found
 }
 
-/// Whether it is a command of Slurm's, which has the environment of the script that it runs in and uses no GPU. An srun waits some
+/// True if it is a command of Slurm's, which has the environment of the script that it runs in and uses no GPU. An srun waits some
 /// seconds for its step, and can outlive its job where no control group ends it.
 fn is_slurms(comm: &str) -> bool {
     comm.trim() == "srun"

@@ -1,4 +1,4 @@
-//! What jobs write about themselves, when they begin and before they end.
+//! Reports that jobs write about themselves, when they begin and before they end.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::{fmt, fs};
 use super::processes::device_list;
 use super::slurm::order_of;
 
-/// What one task saw at one moment.
+/// Report of one task at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::chaos) struct Report {
     pub(in crate::chaos) moment: Moment,
@@ -18,9 +18,9 @@ pub(in crate::chaos) struct Report {
     /// `batch`, or the number of the step's task.
     pub(in crate::chaos) task: String,
     pub(in crate::chaos) devices: Vec<String>,
-    /// Which of them the driver shows to the user: UUID, and profile of an instance.
+    /// Devices that the driver shows to the user: UUID, and profile of an instance.
     pub(in crate::chaos) visible: BTreeMap<String, Option<String>>,
-    /// What the driver said of the others.
+    /// Answers of the driver about the others.
     pub(in crate::chaos) lacks: Vec<String>,
     /// `CUDA_MPS_PIPE_DIRECTORY`.
     pub(in crate::chaos) mps: Option<String>,

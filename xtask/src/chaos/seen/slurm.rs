@@ -24,7 +24,7 @@ pub(in crate::chaos) struct Job {
 }
 
 impl Job {
-    /// Whether it may have processes and devices on its nodes.
+    /// True if it may have processes and devices on its nodes.
     pub(in crate::chaos) fn is_there(&self) -> bool {
         ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"].contains(&self.state.as_str())
     }
@@ -87,7 +87,7 @@ fn node_list(text: &str) -> Vec<String> {
     numbers.map(|number| format!("{head}{number}")).collect()
 }
 
-/// What sinfo says of a node.
+/// State of a node in sinfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeState {
     pub(super) state: String,

@@ -30,7 +30,7 @@ const MOST_DRAWN: usize = 128;
 /// A job's user, where he may be named.
 type User<'a, 's> = &'a dyn Fn(u32) -> Option<&'s str>;
 
-/// What a page is made of.
+/// The data of a page.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     /// The last look that succeeded.
@@ -170,7 +170,7 @@ pub(super) fn job(view: View<'_>, id: u32, told: &str) -> (String, String) {
     (job::title(view, id), job::job(view, id, told, &user))
 }
 
-/// One node with the histories of its GPUs; `None`: there is no such node.
+/// Writes a node with the histories of its GPUs; `None`: there is no such node.
 pub(super) fn node(view: View<'_>, name: &str) -> Option<String> {
     let mut out = String::new();
     trouble(&mut out, view);

@@ -1,4 +1,4 @@
-//! One node of the page: each GPU a row of its slices, as `tessera layout` draws it, with its history.
+//! A node of the page: each GPU a row of its memory slices, as `tessera layout` draws it, with its history.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -124,7 +124,7 @@ fn gpu(
     }
 }
 
-/// Its jobs are links, which the page's script opens beside the cluster.
+/// Writes a piece of a GPU. Jobs are links, which the page's script opens beside the cluster.
 fn piece(out: &mut String, piece: &Piece, user: User<'_, '_>) {
     let profile = piece.profile.as_deref().unwrap_or("");
     let holder = if piece.jobs.is_empty() {

@@ -11,7 +11,7 @@ use crate::slurm::squeue::QueuedJob;
 /// Pending jobs that are listed.
 const MOST: usize = 200;
 
-/// Those that the filter wants, by priority. `names`: users may be named.
+/// Writes the waiting jobs that the filter wants, by priority. `names`: users may be named.
 pub(super) fn pending(out: &mut String, seen: &ClusterSnapshot, filter: &Filter, names: bool, now: u64) {
     let wanted = |job: &&QueuedJob| job.state == "PENDING" && filter.job(job);
     let mut waiting: Vec<&QueuedJob> = seen.jobs.iter().filter(wanted).collect();

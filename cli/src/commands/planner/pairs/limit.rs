@@ -1,4 +1,4 @@
-//! Whether a job that runs slower still ends before its time limit.
+//! Decides if a job that runs slower still ends before its time limit.
 
 /// The time limit of a pending job, and how far the planner may raise it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(in super::super) struct TimeLimit {
     pub(in super::super) own_s: Option<u64>,
     /// The planner may raise it to this, seconds; `None`: to anything. Where the site does not allow that, the job's own.
     pub(in super::super) most_s: Option<u64>,
-    /// What the application has taken at most at full speed, seconds.
+    /// The longest time that the application took at full speed, seconds.
     pub(in super::super) takes_s: Option<u64>,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Member<'a> {
     stands: Stands<'a>,
 }
 
-/// Whether it has begun.
+/// State of a member: running or yet to begin.
 #[derive(Clone, Debug)]
 enum Stands<'a> {
     Waits(TimeLimit),
@@ -173,12 +173,12 @@ fn fit(
     Some(Fit { speedup: candidate.throughput, cap_w, lies, speeds, limits_s })
 }
 
-/// Whether all that run keep their parts.
+/// True if all that run keep their parts.
 fn stays(members: &[Member<'_>], parts: &[Part]) -> bool {
     members.iter().zip(parts).all(|(m, part)| m.running().is_none_or(|job| job.part == *part))
 }
 
-/// Whether the memory that the members state is there for them. In one GPU instance it is everybody's.
+/// True if the memory that the members state is there for them. In one GPU instance they all draw on the same memory.
 fn has_memory(members: &[Member<'_>], parts: &[Part], lies: &[Lies], shared: SharedMemory) -> bool {
     let is_shared = parts.iter().any(|part| part.memory == Memory::Shared);
     if !is_shared {

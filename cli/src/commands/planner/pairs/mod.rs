@@ -54,11 +54,11 @@ pub(super) struct Waiting {
     pub(super) job: u32,
     pub(super) user: String,
     pub(super) app: String,
-    /// Its user's counters of the application.
+    /// Counters of the application that its user has recorded.
     pub(super) own: Vec<AppCounters>,
-    /// What it states, MiB.
+    /// Memory that it states, MiB.
     pub(super) mem_mib: Option<u64>,
-    /// Where it may run.
+    /// Partitions where it may run.
     pub(super) partitions: Vec<String>,
     pub(super) policy: PowerPolicy,
     pub(super) limit: TimeLimit,
@@ -78,7 +78,7 @@ pub(super) struct Running {
     pub(super) start: Slice,
     /// W; `None`: the GPU has the limit that it was found with.
     pub(super) cap_w: Option<u16>,
-    /// What it was promised of its speed, percent; `None`: nobody slows it down unless it has no time limit.
+    /// Speed that it was promised, percent; `None`: nobody slows it down unless it has no time limit.
     pub(super) low: Option<u8>,
     pub(super) has_limit: bool,
 }
@@ -100,7 +100,7 @@ pub(super) struct Board {
     pub(super) running: Vec<Running>,
 }
 
-/// What a pending job is to get.
+/// Part of a GPU that a pending job is to get.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Paired {
     pub(super) job: u32,
@@ -134,7 +134,7 @@ pub(super) fn decide(waiting: &[Waiting], boards: &[Board], site: &Power) -> Vec
     plans
 }
 
-/// Whether jobs are about to start beside those that a board has.
+/// True if jobs are about to start beside those that a board has.
 fn gets_more(board: &Board, plans: &[Paired]) -> bool {
     plans.iter().any(|p| p.place.node == board.node && p.place.start.gpu == board.index)
 }

@@ -3,7 +3,7 @@
 use geometry::{Model, Profile, Slice};
 use power::{Memory, Part};
 
-/// One part on a GPU.
+/// A part that has its place on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lies {
     /// As a job would name it: `4g.20gb`, `4c.7g.40gb`.
@@ -14,7 +14,7 @@ pub(super) struct Lies {
     pub(super) memory_mib: u64,
 }
 
-/// One part that has yet to find its place: starts to choose from, and the slices that each takes.
+/// A part that has yet to find its place: starts to choose from, and the slices that each takes.
 struct Piece {
     starts: Vec<(Slice, u16)>,
 }

@@ -26,7 +26,7 @@ fn fitted() -> &'static power_study::Model {
     &world().1
 }
 
-/// The same GPU, and a model that was fitted to runs of three applications too.
+/// A model that was also fitted to runs of three applications, for the same GPU.
 fn world_of_three() -> &'static Arc<power_study::Model> {
     static WORLD: std::sync::OnceLock<Arc<power_study::Model>> = std::sync::OnceLock::new();
     WORLD.get_or_init(|| {
@@ -148,7 +148,7 @@ fn strangers_share_no_memory() {
 }
 
 #[test]
-fn memory_must_fit() {
+fn jobs_whose_memory_does_not_fit_share_no_gpu() {
     let large = |id, app| Waiting { mem_mib: Some(30_000), ..job(id, "alice", app) };
     assert_eq!(run(&[large(1, "igemm4"), large(2, "stream")], &[board(0, 0)]).len(), 1, "alone, one GPU");
 }

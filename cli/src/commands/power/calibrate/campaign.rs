@@ -1,4 +1,4 @@
-//! What is measured where: the command line, the site's configuration and the files, checked.
+//! Plan of the measurements: the command line, the site's configuration and the files, checked.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::site;
 const OURS: [&str; 10] =
     ["--gpu-", "--gpus", "--gres", "--nodelist", "-w", "--array", "-a", "--wrap", "--output", "--exclusive"];
 
-/// One calibration.
+/// A calibration.
 pub(super) struct Campaign {
     pub(super) node: String,
     pub(super) gpu: &'static Model,

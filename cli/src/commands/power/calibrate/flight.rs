@@ -21,23 +21,23 @@ pub(super) struct Flight {
     pub(super) gpu: Option<u16>,
     pub(super) jobs: Vec<u32>,
     attempt: Attempt,
-    /// Whether all jobs were found where they should be, under the cap.
+    /// True if all jobs were found where they should be, under the cap.
     placed: bool,
     /// Looks at jobs that have ended without enough laps.
     over: u32,
-    /// Whether what it is for was kept, or given up: only its jobs' end is awaited.
+    /// True if its result was kept, or given up: only its jobs' end is awaited.
     pub(super) kept: bool,
-    /// Whether some of its jobs were not noted by the call that submitted them.
+    /// True if some of its jobs were not noted by the call that submitted them.
     has_unnoted: bool,
 }
 
-/// What one look finds.
+/// Outcome of one poll.
 pub(super) enum FlightState {
     /// It goes on.
     Runs,
-    /// Its applications take so long, seconds.
+    /// Seconds that its applications take.
     Measured(Vec<f64>),
-    /// Its jobs have ended.
+    /// All jobs have ended.
     Ended,
 }
 
@@ -99,19 +99,19 @@ impl Flight {
         self.jobs.len() < sides && !self.attempt.is_stopped()
     }
 
-    /// Whether an earlier call has left all of its jobs, so that they can be gone on with.
+    /// True if an earlier call has left all of its jobs, so that they can be gone on with.
     pub(super) fn is_whole(&self, campaign: &Campaign) -> bool {
         !self.has_unnoted
             && self.jobs.len() == campaign.settings[self.at].apps.len()
             && !self.attempt.is_stopped()
     }
 
-    /// Whether a job of it has not ended.
+    /// True if a job of it has not ended.
     pub(super) fn lives(&self, known: &HashMap<u32, QueuedJob>) -> bool {
         self.jobs.iter().any(|id| known.get(id).is_some_and(|job| !job.ended()))
     }
 
-    /// Whether a job of it may run: one that Slurm shows later ends at once if it finds the attempt stopped.
+    /// True if a job of it may run: one that Slurm shows later ends at once if it finds the attempt stopped.
     pub(super) fn may_live(&self, known: &HashMap<u32, QueuedJob>) -> bool {
         self.lives(known) || !self.attempt.is_stopped()
     }
@@ -154,7 +154,7 @@ impl Flight {
         Err(self.failed(campaign, side, state))
     }
 
-    /// Whether its jobs have ended without enough laps: an earlier call left it, and it has to be begun again.
+    /// True if its jobs have ended without enough laps: an earlier call left it, and it has to be begun again.
     pub(super) fn is_lost(&self, campaign: &Campaign, known: &HashMap<u32, QueuedJob>) -> bool {
         let sides = campaign.settings[self.at].apps.len();
         let logs = self.attempt.logs(sides);
@@ -165,7 +165,7 @@ impl Flight {
         has_failed || (!is_measured && self.jobs.iter().any(has_ended))
     }
 
-    /// Whether what Slurm says of the running jobs is what they were submitted for. slurmctld writes the comment at once, but
+    /// True if Slurm shows the running jobs as they were submitted. slurmctld writes the comment at once, but
     /// squeue may be asked in between.
     fn are_placed(&self, campaign: &Campaign, jobs: &[&QueuedJob]) -> Result<bool, Failure> {
         let setting = &campaign.settings[self.at];

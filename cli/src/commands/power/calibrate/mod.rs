@@ -99,7 +99,7 @@ fn measure(
     }
 }
 
-/// What Slurm says of the jobs.
+/// Asks Slurm about the jobs.
 fn jobs(flights: &[Flight]) -> Result<HashMap<u32, QueuedJob>, Failure> {
     let ids: Vec<u32> = flights.iter().flat_map(|flight| flight.jobs.iter().copied()).collect();
     if ids.is_empty() {

@@ -1,4 +1,4 @@
-//! What a calibration hands to sbatch.
+//! Scripts and options that a calibration gives to sbatch.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use super::campaign::Campaign;
 pub(super) struct Place<'a> {
     pub(super) campaign: &'a Campaign,
     pub(super) setting: &'a Setting,
-    /// Which application of the setting.
+    /// Index of the application in the setting.
     pub(super) side: usize,
     /// Slurm's number of the GPU. A whole GPU may be any.
     pub(super) gpu: u16,
-    /// Where logs are.
+    /// Directory of the logs.
     pub(super) dir: &'a Path,
 }
 

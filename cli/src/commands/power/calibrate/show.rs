@@ -1,4 +1,4 @@
-//! What a calibration says: first how long it takes, then how far it is.
+//! Messages of a calibration: first how long it takes, then how far it is.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::flight::Flight;
 use super::store::Store;
 use crate::progress::Progress;
 
-/// What is measured, and how long that takes. `measured` is by setting; empty: nothing yet.
+/// Describes the measurements and how long they take. `measured` is by setting; empty: nothing yet.
 pub(super) fn plan(campaign: &Campaign, measured: &[bool]) -> String {
     let is_left = |at: usize| !measured.get(at).copied().unwrap_or(false);
     let left: Vec<_> =
@@ -52,7 +52,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Where to put the result.
+/// Says where to put the result.
 pub(super) fn use_it(campaign: &Campaign, model: &Path, counters: &str) -> String {
     format!(
         "\nIn tessera.toml:\n\n[power]\ncounters = {counters:?}\n\n[[nodes]]    # {}, and others with such GPUs\n\
@@ -91,7 +91,7 @@ fn done(store: &Store) -> usize {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn durations_are_short() {
+    fn a_duration_has_one_unit() {
         let said = [0.4, 59.0, 60.0, 3599.0, 3600.0, 90_000.0].map(super::duration);
         assert_eq!(said, ["0 s", "59 s", "1 min", "59 min", "1 h", "25 h"]);
     }

@@ -61,7 +61,7 @@ impl Store {
         Ok(store)
     }
 
-    /// What was measured here before, where that cannot be gone on with. The command of an application that is not measured
+    /// Describes how an earlier measurement here differs, if it cannot be gone on with. The command of an application that is not measured
     /// yet may change.
     fn difference(&self, campaign: &Campaign, before: &Value, asked: &Value) -> Option<String> {
         for key in ["node", "gpu", "caps_w"] {
@@ -167,7 +167,7 @@ impl Attempt {
         text.split_inclusive('\n').filter_map(|line| one(line.strip_suffix('\n')?)).collect()
     }
 
-    /// What each of its jobs has written.
+    /// Reads the output of each of its jobs.
     pub(super) fn logs(&self, sides: usize) -> Vec<Log> {
         let read = |side: usize| read_small(&self.0.join(format!("{side}.laps")), TABLE).unwrap_or_default();
         (0..sides).map(|side| Log::parse(&read(side))).collect()
@@ -186,7 +186,7 @@ impl Attempt {
         self.0.join(format!("{side}.out"))
     }
 
-    /// Whether its jobs were told to end.
+    /// True if its jobs were told to end.
     pub(super) fn is_stopped(&self) -> bool {
         self.0.join("stop").exists()
     }
@@ -198,7 +198,7 @@ impl Attempt {
     }
 }
 
-/// What must be the same for runs to be of one calibration.
+/// Lists the settings that must be the same for runs to be of one calibration.
 fn identity(campaign: &Campaign) -> Value {
     let apps: Vec<_> =
         campaign.apps.iter().map(|app| json!({ "app": app.name, "command": app.command })).collect();

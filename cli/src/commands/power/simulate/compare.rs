@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::figures::{GEOMEAN, Row, Rule};
 use super::world::World;
 
-/// One printed number.
+/// A number of the paper with ours.
 #[derive(Serialize)]
 pub(super) struct Compared {
     pub(super) figure: u8,

@@ -17,7 +17,7 @@ pub(super) const GEOMEAN: &str = "geomean";
 /// α of Figures 9 and 10, and both of Figures 11 and 12.
 const ALPHAS: [f64; 2] = [0.20, 0.42];
 
-/// One value of a figure. In Figures 4, 5, 6 and 8 nothing is chosen: `worst` and `best` are the one measured value, and
+/// A value of a figure. In Figures 4, 5, 6 and 8 nothing is chosen: `worst` and `best` are the one measured value, and
 /// `proposal` is what the model predicts, where the figure has that.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
@@ -30,7 +30,7 @@ pub(super) struct Row {
     pub(super) best: Option<f64>,
     pub(super) state: Option<String>,
     pub(super) violates: Option<bool>,
-    /// What the values are: rperf, throughput, fairness, efficiency or `cap_w`.
+    /// Quantity of the values: rperf, throughput, fairness, efficiency or `cap_w`.
     pub(super) metric: &'static str,
 }
 

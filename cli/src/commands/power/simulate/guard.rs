@@ -16,7 +16,7 @@ const ALPHAS: [f64; 3] = [0.20, 0.35, 0.42];
 #[derive(Serialize)]
 pub(super) struct Kept {
     pub(super) basis: &'static str,
-    /// Whether no run of the workload's applications was in the fit.
+    /// True if no run of the workload's applications was in the fit.
     pub(super) unseen: bool,
     pub(super) guard: bool,
     pub(super) problem: u8,

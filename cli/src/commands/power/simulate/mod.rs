@@ -75,7 +75,7 @@ pub(crate) fn calibrated() -> (power::CounterTable, Vec<power_study::Run>) {
     (world.counters, world.runs)
 }
 
-/// The same, with runs of three applications on parts of the GPU, and of each alone on these parts.
+/// Calibrates also by runs of three applications on parts of the GPU, and of each alone on these parts.
 #[cfg(test)]
 pub(crate) fn calibrated_for_three() -> (power::CounterTable, Vec<power_study::Run>) {
     let mut world = World::new(1, 0.01).unwrap();

@@ -1,4 +1,4 @@
-//! What the simulated A100 measures: counters, runs, and the truth about every candidate.
+//! Measurements of the simulated A100: counters, runs, and the truth about every candidate.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! One line of JSON, field by field: every error is kept, as `FILE:LINE:FIELD: …`.
+//! Reads a line of JSON, field by field: every error is kept, as `FILE:LINE:FIELD: …`.
 
 use serde_json::{Map, Value};
 use task_sched::Bytes;
@@ -74,7 +74,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Where an object stands, `FILE:LINE`, and the object.
+/// Position of an object, `FILE:LINE`, and the object.
 type Object = (String, Map<String, Value>);
 
 /// The objects of a file with their places, `FILE:LINE`; empty lines are left out. A line whose fields come twice is an

@@ -17,7 +17,7 @@ const BINDING: [&str; 3] = ["sa", "cg", "slurm"];
 /// Events that are no question.
 const OTHERS: [&str; 8] = ["node", "layout", "job", "grant", "wait", "refuse", "crash", "end"];
 
-/// One line of the file.
+/// A line of the file.
 pub(super) enum ReplayLine {
     Begin(Begin),
     Free { t: f64, task: u64 },

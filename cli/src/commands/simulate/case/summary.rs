@@ -1,4 +1,4 @@
-//! What the runs gave: JSON for scripts, a table for people.
+//! Results of the runs: JSON for scripts, a table for people.
 
 use case_study::Node;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a past job asked for, from what Slurm's accounting has of it.
+//! Reads from Slurm's accounting what a past job asked for.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// What a job asked for on each of its nodes.
+/// Resources that a job asked for on each of its nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AskedPerNode {
     pub(super) request: Request,
@@ -57,7 +57,7 @@ pub(super) fn asked(job: &Accounted, as_used: bool) -> Result<AskedPerNode, Left
     Ok(asked)
 }
 
-/// What a job without a request asked Slurm for, or, where Tessera cut a GPU for it, what it got.
+/// Returns what a job without a request asked Slurm for, or what it had, if Tessera cut a GPU for it.
 fn by_slurm(job: &Accounted, as_used: bool) -> Result<AskedPerNode, LeftOut> {
     let instance = job.comment.started().and_then(|started| OnlyInstance::parse(&started.got));
     if let Some(instance) = instance {

@@ -9,10 +9,10 @@ use replay::Instances;
 /// A wait of at most so long counts as a start at once, s: Slurm's own cycles take as long.
 const AT_ONCE_S: u64 = 60;
 
-/// What kind of job it is, for people: by what it asked.
+/// Kinds of jobs by what they asked, for people.
 pub(super) const KINDS: [&str; 3] = ["part of a GPU", "one GPU", "several GPUs"];
 
-/// Its place in [`KINDS`].
+/// Returns the job's index in [`KINDS`].
 fn kind(asked: &AskedPerNode, nodes: usize) -> usize {
     match (&asked.request.isolation, asked.request.gpus) {
         (Isolation::Whole, gpus) => usize::from(gpus.unwrap_or(1) > 1 || nodes > 1) + 1,
@@ -21,7 +21,7 @@ fn kind(asked: &AskedPerNode, nodes: usize) -> usize {
     }
 }
 
-/// What became of the jobs under one set of rules. Waits are of the jobs that started, s.
+/// Results of the jobs under one set of rules. Waits are of the jobs that started, s.
 #[derive(Default)]
 pub(super) struct Figures {
     pub(super) started: usize,

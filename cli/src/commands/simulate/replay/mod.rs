@@ -92,7 +92,7 @@ struct Past {
     left_out: BTreeMap<LeftOut, usize>,
 }
 
-/// What became of the jobs under one set of rules.
+/// Results of the jobs under one set of rules.
 struct Played {
     rules: &'static str,
     /// The GPUs' compute slices; 0 where what jobs had is not known.
@@ -201,7 +201,7 @@ impl Past {
     }
 }
 
-/// What actually happened.
+/// Returns the actual starts and ends of the jobs.
 fn recorded(past: &Past) -> Played {
     let ran = past.jobs.iter().map(|job| job.start.map(|start| Start { start, ..Start::default() }));
     Played { rules: "as it was", slices: 0, ran: ran.collect() }
@@ -252,7 +252,7 @@ fn started(ran: &Ran, site: &Site, pool: node_state::PoolPolicy) -> Start {
 mod tests {
     use clap::{Args as _, Command};
 
-    /// What the help says to type is what is read.
+    /// The help names the columns that the command reads.
     #[test]
     fn the_help_names_the_columns_that_are_read() {
         let mut command = super::ReplayArgs::augment_args(Command::new("replay"));

@@ -20,7 +20,7 @@ use crate::node_groups::fit as cut;
 /// Columns from which nodes and jobs stand beside each other.
 const WIDE: u16 = 140;
 
-/// What is drawn.
+/// Data of the drawing.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) state: &'a State,
@@ -107,7 +107,7 @@ fn summary(view: View<'_>, width: u16) -> String {
     short.trim_end().to_owned()
 }
 
-/// What is typed, what is wrong, or what is shown.
+/// Draws the line that is typed, is wrong, or is shown.
 fn filter(view: View<'_>) -> Line<'static> {
     let state = view.state;
     if let Some((field, text)) = &state.input {

@@ -112,7 +112,7 @@ fn gpu_columns(gpu: &GpuSeen) -> usize {
     units * LEAST_GPU.div_ceil(units)
 }
 
-/// What it is at its beginning, and who has it by what fills it: a colour-blind reader needs no colour.
+/// Draws a piece: its profile at its beginning, and its owner by the fill, so that a colour-blind reader needs no colour.
 fn piece(view: View<'_>, piece: &Piece, unit: usize) -> Span<'static> {
     let width = usize::from(piece.size) * unit;
     let profile = piece.profile.as_deref().and_then(|name| name.split('.').next()).unwrap_or_default();

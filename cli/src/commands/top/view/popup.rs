@@ -1,4 +1,4 @@
-//! What lies over the panes: the keys, a row's nodes, or what is to be said of a job.
+//! Windows over the panes: the keys, a row's nodes, or the text on a job.
 
 use std::fmt::Write as _;
 

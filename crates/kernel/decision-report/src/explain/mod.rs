@@ -115,7 +115,7 @@ fn why_whole(n: usize, mb_s: u64, free: u32, inexact: bool) -> String {
 }
 
 impl Report {
-    /// A grant in words: `2g.10gb at slice 4 of GPU 3`.
+    /// A grant in words: `2g.10gb at memory slice 4 of GPU 3`.
     #[must_use]
     pub fn describe(&self, grant: &Grant) -> String {
         match grant {

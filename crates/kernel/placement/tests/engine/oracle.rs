@@ -43,13 +43,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn one_of_each((mut node, events) in (empty_nodes(4), events(12)), ask in asks(1), policy in site_policies()) {
+    fn a_decision_on_any_state_passes_the_audit((mut node, events) in (empty_nodes(4), events(12)), ask in asks(1), policy in site_policies()) {
         live(&mut node, &policy, &events);
         check(&node, &Ask { job: JobId(999), ..ask }, &policy)?;
     }
 
     #[test]
-    fn several_instances((mut node, events) in (empty_nodes(2), events(6)), ask in asks(3), policy in site_policies()) {
+    fn several_instances_on_any_state_pass_the_audit((mut node, events) in (empty_nodes(2), events(6)), ask in asks(3), policy in site_policies()) {
         live(&mut node, &policy, &events);
         check(&node, &Ask { job: JobId(999), ..ask }, &policy)?;
     }
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn whole_sets((mut node, events) in (empty_nodes(8), events(3)), whole in whole_asks(), policy in site_policies()) {
+    fn whole_gpu_sets_on_any_state_pass_the_audit((mut node, events) in (empty_nodes(8), events(3)), whole in whole_asks(), policy in site_policies()) {
         live(&mut node, &policy, &events);
         check(&node, &whole, &policy)?;
     }

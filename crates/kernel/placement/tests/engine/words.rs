@@ -23,7 +23,7 @@ fn half_full() -> Node {
 }
 
 #[test]
-fn layout() {
+fn a_layout_names_the_jobs_of_each_gpu() {
     assert_snapshot!(layout_of(&half_full()).to_string(), @"tessera gpu0=mig[2g.10gb@4:job12,1g.5gb@6:idle] gpu1=whole[job13] gpu2=mps[job14:2862M/8%] gpu3=free");
     assert_snapshot!(layout_of(&node(&["a30-24gb"; 8], MigPolicy::On)).to_string(), @"tessera gpu0-7=free");
     let mut shared = node(&["a100-40gb"], MigPolicy::Dynamic);
@@ -41,7 +41,7 @@ fn layout() {
 }
 
 #[test]
-fn one_line() {
+fn every_kind_of_grant_says_why_in_one_line() {
     let p = Policy::default();
     let why = |ask: &Ask| decide(&half_full(), ask, &p).why();
     assert_snapshot!(why(&ask(20, "auto", "10G")), @"a share of 10.0 GB and 24 % of the SMs of GPU 2: joins the least loaded shared device");
@@ -69,7 +69,7 @@ fn one_line() {
 }
 
 #[test]
-fn all_candidates() {
+fn every_candidate_says_why_it_was_not_chosen() {
     let p = Policy::default();
     assert_snapshot!(decide(&half_full(), &ask(20, "auto", "10G"), &p), @r"
     a share of 10.0 GB and 24 % of the SMs of GPU 2: joins the least loaded shared device
@@ -167,7 +167,7 @@ fn a_report_is_bounded() {
 }
 
 #[test]
-fn admission() {
+fn a_node_that_can_never_serve_a_request_says_why() {
     let p = Policy::default();
     let on = |keys: &[&str], policy, ask: &Ask| match admits_ever(&node(keys, policy), &ask.request, &p) {
         Ok(admission) => format!("{admission:?}"),

@@ -95,7 +95,7 @@ mig = "yes"
 }
 
 #[test]
-fn syntax() {
+fn a_syntax_error_names_line_and_column() {
     assert_snapshot!(errors("[defaults\ngpu_mem = 5G\n[[nodes]]\nnames = \"n1\n"), @r#"
     tessera.toml:1:10: unclosed table, expected `]`
     [defaults
@@ -112,7 +112,7 @@ fn syntax() {
 }
 
 #[test]
-fn nothing_described() {
+fn a_file_without_nodes_says_so() {
     assert_snapshot!(errors(""), @r"
     tessera.toml:1:1: the file describes no nodes
 
@@ -134,7 +134,7 @@ fn nothing_described() {
 }
 
 #[test]
-fn unknown_keys() {
+fn an_unknown_key_is_named_with_its_line() {
     assert_snapshot!(beside("[limit]\npartition = \"debug\""), @r"
     tessera.toml:1:2: unknown key limit
     [limit]
@@ -153,7 +153,7 @@ fn unknown_keys() {
 }
 
 #[test]
-fn wrong_types() {
+fn a_value_of_the_wrong_type_is_named_with_its_line() {
     assert_snapshot!(beside("[defaults]\ngpu_mem = 5000\nmps_threads = \"25%\"\nauto = \"mig\""), @r#"
     tessera.toml:2:11: gpu_mem is a number, not a string
     gpu_mem = 5000

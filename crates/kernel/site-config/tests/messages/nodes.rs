@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::{errors, of_nodes};
 
 #[test]
-fn node_names() {
+fn wrong_node_names_are_named_with_their_line() {
     let set = |names: &str| of_nodes(&format!("names = \"{names}\"\ngpu = \"a30-24gb\"\ncount = 4"));
     assert_snapshot!(set("n[1-"), @r#"
     tessera.toml:2:10: names = "n[1-" has a [ without a ]
@@ -30,7 +30,7 @@ fn node_names() {
 }
 
 #[test]
-fn models_and_counts() {
+fn wrong_models_and_counts_are_named_with_their_line() {
     assert_snapshot!(of_nodes("names = \"n1\"\ngpu = \"NVIDIA A100-SXM4-40G\"\ncount = 8"), @r#"
     tessera.toml:3:8: unknown GPU model "NVIDIA A100-SXM4-40G"
     gpu = "NVIDIA A100-SXM4-40G"
@@ -137,7 +137,7 @@ fn models_of_the_sites_own() {
 }
 
 #[test]
-fn interconnects() {
+fn wrong_interconnects_are_named_with_their_line() {
     let two = |lines: &str| of_nodes(&format!("names = \"n1\"\ngpu = \"a30-24gb\"\ncount = 2\n{lines}"));
     assert_snapshot!(two("interconnect = \"dgx-v\""), @r#"
     tessera.toml:5:17: interconnect dgx-v links 8 GPUs, not 2

@@ -60,7 +60,7 @@ fn impossible_defaults() {
 }
 
 #[test]
-fn mps_and_node() {
+fn wrong_mps_and_node_settings_are_named_with_their_line() {
     assert_snapshot!(beside("[mps]\nmax_threads = 0\nmemory_limit = \"cgroup\""), @r#"
     tessera.toml:2:15: max_threads = 0 is out of range
     max_threads = 0
@@ -104,7 +104,7 @@ fn mps_and_node() {
 }
 
 #[test]
-fn limits() {
+fn wrong_limits_are_named_with_their_line() {
     assert_snapshot!(beside("[[limits]]\nmax_instances = 2"), @r#"
     tessera.toml:1:1: [[limits]] names no partition, account, QOS or user
     [[limits]]
@@ -213,7 +213,7 @@ fn how_sets_are_chosen() {
 }
 
 #[test]
-fn power() {
+fn wrong_power_settings_are_named_with_their_line() {
     assert_snapshot!(beside("[power]\nshared_memory = \"all\"\nwatts = 5\nobjective = \"speed\""), @r#"
     tessera.toml:2:18: shared_memory cannot be "all"
     shared_memory = "all"

@@ -100,7 +100,7 @@ mod tests {
     use std::ptr::null;
 
     #[test]
-    fn null_is_nothing() {
+    fn a_null_pointer_reads_as_none() {
         // SAFETY: null is allowed.
         assert!(unsafe { struct_at::<u32>(null()) }.is_none());
         // SAFETY: null is allowed.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_read() {
+    fn an_array_element_is_read_at_its_index() {
         let array = [1_u16, 2, 3];
         // SAFETY: three elements.
         assert_eq!(unsafe { item(array.as_ptr(), 2) }, Some(3));

@@ -120,7 +120,7 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
         #[test]
-        fn no_text_panics(text in ".*", id in ".*") {
+        fn no_list_of_regions_panics_the_reader(text in ".*", id in ".*") {
             let all = regions(&text);
             let _ = (of_gpu(&all, &id), limit_of(&text, &id));
         }

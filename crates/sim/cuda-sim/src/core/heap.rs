@@ -74,7 +74,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sizes_in_granules() {
+    fn sizes_round_up_to_whole_granules() {
         assert_eq!(whole_granules(1), Some(GRANULE));
         assert_eq!(whole_granules(GRANULE), Some(GRANULE));
         assert_eq!(whole_granules(GRANULE + 1), Some(2 * GRANULE));
@@ -84,7 +84,7 @@ mod tests {
     proptest! {
         /// No two allocations overlap, each lies in a granule, and granules are given back exactly when empty.
         #[test]
-        fn any_history(steps in prop::collection::vec((any::<bool>(), 0..SHARED_BELOW, any::<usize>()), 1..200)) {
+        fn memory_never_overlaps_in_any_history(steps in prop::collection::vec((any::<bool>(), 0..SHARED_BELOW, any::<usize>()), 1..200)) {
             let mut heap = Shared::default();
             let mut live: Vec<(u64, u64)> = Vec::new();
             let mut granules: Vec<u64> = Vec::new();

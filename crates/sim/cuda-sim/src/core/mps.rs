@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pinned_limits() {
+    fn a_pinned_limit_is_that_of_the_named_device() {
         let check = |text, expect| assert_eq!(pinned_limit(text, 1, "GPU-1abc"), expect, "{text}");
         check("0=1G,1=512MB", Some(512 << 20));
         check("1=11445M", Some(11445 << 20));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_gpus() {
+    fn visible_devices_end_at_the_first_unknown_gpu() {
         let all = [gpu(0, 1, &[], false), gpu(1, 1, &[], false), gpu(2, 1, &[], false)];
         check(&all, None, &[(0, None), (1, None), (2, None)]);
         check(&all, Some(""), &[]);

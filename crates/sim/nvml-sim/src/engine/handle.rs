@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_and_back() {
+    fn a_handle_reads_back_from_its_bits() {
         let ci = CiRef { gpu: 31, gi: 14, ci: 7, serial: 65535 };
         for h in
             [Handle::Gpu(5), Handle::Gi(GiRef { gpu: 1, gi: 2, serial: 3 }), Handle::Ci(ci), Handle::Mig(ci)]

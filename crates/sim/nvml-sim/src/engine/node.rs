@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn pci_ids() {
+    fn a_pci_id_reads_domain_bus_and_device() {
         assert_eq!(pci_id("00000000:4E:00.0").unwrap(), [0, 0x4e, 0]);
         assert_eq!(pci_id("07:01.0").unwrap(), [0, 7, 1]);
         assert!(pci_id("x").is_err());

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_one() {
+    fn times_are_those_of_fars_table_1() {
         let ms = |key, arch, slices, create| duration(key, arch, slices, create, 1.0).as_millis();
         assert_eq!(ms("a30-24gb", "ampere", 4, true), 130);
         assert_eq!(ms("a100-40gb", "ampere", 7, false), 220);

@@ -1,4 +1,4 @@
-//! Whether the log of a node's broker is legal, from its lines alone.
+//! Checks the log of a node's broker, from its lines alone.
 //!
 //! The books are by UUID, because a broker numbers its devices anew when some come or go. What a broker withholds for
 //! contexts and for memory that nobody was promised is not in its lines: only what it promised is held against it. A section
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Violation;
 
-/// What a log says.
+/// Contents of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Account {
     /// Rules that it breaks. `at` counts lines from 0.

@@ -60,7 +60,7 @@ impl Audit {
         self.books = after;
     }
 
-    /// What is passed on when a task gets `dev`: the device, or the units of its instance, numbered through all GPUs.
+    /// Lists what is passed on when a task gets `dev`: the device, or the memory slices of its instance, numbered through all GPUs.
     pub(super) fn units_of(&self, dev: usize) -> Vec<usize> {
         match self.books.get(&dev).and_then(|book| book.instance) {
             Some(instance) => (0..16)
@@ -71,7 +71,7 @@ impl Audit {
         }
     }
 
-    /// Whether tasks that began later went, after the sixteenth, to every device or place that could serve this one.
+    /// True if tasks that began later went, after the sixteenth, to every device or place that could serve this one.
     pub(super) fn is_passed_everywhere(&self, seen: &BegunTask) -> bool {
         let is_passed = |units: Vec<usize>| units.iter().any(|unit| seen.passed_on.contains(unit));
         if self.gpus.is_none() {
@@ -108,7 +108,7 @@ impl Audit {
         self.places(need).next().is_some()
     }
 
-    /// Whether an instance for the task could be made where none is in use.
+    /// True if an instance for the task could be made at a place where none is in use.
     pub(super) fn could_make(&self, seen: &BegunTask) -> bool {
         let in_use = |book: &&Book| book.used > 0 || book.warps > 0 || book.owner.is_some();
         self.places(&seen.need).any(|place| {

@@ -1,4 +1,4 @@
-//! Whether a run was legal, from its events alone.
+//! Checks that a run was legal, from its events alone.
 //!
 //! The audit keeps its own books and decides again with its own, slower code; it uses no policy, pool or scheduler. It
 //! holds for every policy that
@@ -25,12 +25,12 @@ use task_sched::Event;
 use task_sched::{Gpus, Instance};
 use task_sched::{Need, TaskId, WorkerId};
 
-/// What a run did wrong, with the number of the event from 0.
+/// A fault of a run, with the number of the event from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The event's position.
     pub at: usize,
-    /// What is wrong.
+    /// The fault, as a phrase.
     pub what: String,
 }
 
@@ -55,7 +55,7 @@ impl BegunTask {
     }
 }
 
-/// One device's books.
+/// Books of a device.
 #[derive(Clone, Debug)]
 struct Book {
     device: Device,
@@ -65,7 +65,7 @@ struct Book {
     /// Blocks and warps in use per SM.
     sms: Vec<(u64, u64)>,
     pointer: usize,
-    /// Where the instance is, if the policy made it.
+    /// Place of the instance, if the policy made it.
     instance: Option<Instance>,
 }
 

@@ -1,4 +1,4 @@
-//! What each policy's rule allows, decided again from the books.
+//! Decides again from the books what each policy's rule allows.
 
 use super::{Audit, BegunTask};
 use task_sched::{Need, TaskId, WorkerId};
@@ -18,7 +18,7 @@ impl Audit {
         }
     }
 
-    /// Whether the policy's rule lets `dev` take the task now.
+    /// True if the policy's rule lets `dev` take the task now.
     fn can_take(&self, dev: usize, seen: &BegunTask) -> bool {
         let book = &self.books[&dev];
         if self.bound.get(&seen.job).is_some_and(|bound| *bound != dev) {
@@ -48,7 +48,7 @@ impl Audit {
         !jobs.contains(&job) && jobs.len() >= max as usize
     }
 
-    /// Whether `alg2` finds room on the SMs, or an empty device for a task above any.
+    /// True if `alg2` finds room on the SMs, or an empty device for a task above any.
     fn can_deal(&self, dev: usize, need: &Need) -> bool {
         let here = || self.tasks.iter().filter(|(_, s)| s.dev == Some(dev));
         if here().any(|(_, s)| s.blocks.is_empty()) {

@@ -10,7 +10,7 @@ const A30: [System; 3] = [System::A, System::B, System::C];
 
 const NOT_PRINTED: &str = "the paper shows a bar without a number";
 
-/// What one batch gains over Slurm.
+/// Gain of a batch over Slurm.
 #[derive(Clone, Copy)]
 struct Gain {
     throughput: f64,

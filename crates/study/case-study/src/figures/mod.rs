@@ -17,10 +17,10 @@ use task_sched::Device;
 use task_sched::Order;
 use task_sched::Pool;
 
-/// One value.
+/// A value of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is of: `W1 sa p100`.
+    /// Label: `W1 sa p100`.
     pub label: String,
     /// As printed; `None` where the paper shows a bar without a number.
     pub paper: Option<f64>,
@@ -30,21 +30,21 @@ pub struct Row {
     pub why: Option<&'static str>,
 }
 
-/// What a figure should reach.
+/// A goal that a figure should reach.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Goal {
     /// The measure: `rms log error of CASE`.
     pub what: &'static str,
     /// The least and the most that it may be.
     pub range: (f64, f64),
-    /// What it is.
+    /// Our value.
     pub ours: f64,
     /// Why it is not reached, or what it cannot show.
     pub why: Option<&'static str>,
 }
 
 impl Goal {
-    /// Whether the measure is in its range.
+    /// True if the measure is in its range.
     #[must_use]
     pub fn is_reached(&self) -> bool {
         (self.range.0..=self.range.1).contains(&self.ours)
@@ -54,13 +54,13 @@ impl Goal {
 /// A table or figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Its name in options.
+    /// Name of the figure in options.
     pub name: &'static str,
-    /// What it shows, with the unit.
+    /// Title, with the unit.
     pub title: &'static str,
     /// The values.
     pub rows: Vec<Row>,
-    /// What they should reach together.
+    /// Goals that the values should reach together.
     pub goals: Vec<Goal>,
 }
 
@@ -75,7 +75,7 @@ pub enum FigureError {
     Stuck(#[from] Stuck),
 }
 
-/// What computes a figure from the first of its seeds.
+/// Computes a figure from the first of its seeds.
 type Compute = fn(u64) -> Result<Figure, Stuck>;
 
 const FIGURES: [(&str, Compute); 14] = [

@@ -1,4 +1,4 @@
-//! What the papers print, and the bars of Fig. 6 as the artifact keeps them (`data/README.md`).
+//! Values that the papers print, and the bars of Fig. 6 as the artifact keeps them (`data/README.md`).
 //!
 //! Lists of eight are W1 to W8.
 

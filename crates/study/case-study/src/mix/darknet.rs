@@ -32,7 +32,7 @@ impl Darknet {
     /// All four.
     pub const ALL: [Darknet; 4] = [Darknet::Predict, Darknet::Detect, Darknet::Generate, Darknet::Train];
 
-    /// Its name in the paper, lower case.
+    /// Returns its name in the paper, lower case.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

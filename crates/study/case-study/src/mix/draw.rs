@@ -21,13 +21,13 @@ impl Draw {
         usize::try_from(number).unwrap_or(0)
     }
 
-    /// One of `pool`, each as likely as the others.
+    /// Draws an element of `pool`, each as likely as the others.
     pub(super) fn pick<'a, T>(&mut self, pool: &'a [T]) -> Option<&'a T> {
         let at = self.below(pool.len());
         pool.get(at)
     }
 
-    /// One of `pool`, each as likely as its weight says.
+    /// Draws an element of `pool`, each as likely as its weight says.
     pub(super) fn weighed<'a, T>(&mut self, pool: &'a [(T, u32)]) -> Option<&'a T> {
         let total = pool.iter().map(|(_, weight)| *weight as usize).sum();
         let mut at = self.below(total);

@@ -19,13 +19,13 @@ const MIG_DEMAND: f64 = 0.025;
 /// The systems of CASE-MIG Table 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
-    /// One A30 as four `1g.6gb`, 32 jobs.
+    /// An A30 as four `1g.6gb`, 32 jobs.
     A,
     /// Two of them, 64 jobs.
     B,
     /// Four of them, 128 jobs.
     C,
-    /// One A100 of 40 GB as two `2g.10gb` and three `1g.5gb`, 32 jobs.
+    /// An A100 of 40 GB as two `2g.10gb` and three `1g.5gb`, 32 jobs.
     D,
 }
 
@@ -38,7 +38,7 @@ impl Ratio {
     pub const ALL: [Ratio; 7] =
         [Ratio(1, 0), Ratio(4, 1), Ratio(2, 1), Ratio(1, 1), Ratio(1, 2), Ratio(1, 4), Ratio(0, 1)];
 
-    /// Whether it has both kinds: the paper takes its means over these.
+    /// True if it has both kinds: the paper takes its means over these.
     #[must_use]
     pub fn is_mixed(self) -> bool {
         self.0 > 0 && self.1 > 0
@@ -52,7 +52,7 @@ impl fmt::Display for Ratio {
 }
 
 impl System {
-    /// Its letter in the paper.
+    /// Returns its letter in the paper.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl System {
         }
     }
 
-    /// Its instances in the paper's layout, GPU by GPU.
+    /// Lists its instances in the paper's layout, GPU by GPU.
     #[must_use]
     pub fn devices(self) -> Vec<Device> {
         let instances = |model, profile, n| Device::instance(model, profile).into_iter().cycle().take(n);
@@ -94,7 +94,7 @@ impl System {
     }
 }
 
-/// What a job may be drawn from: memory, largest launch and seconds of its life.
+/// Values that a job may be drawn from: memory, largest launch and seconds of its life.
 struct DrawnJob {
     name: String,
     need: Need,

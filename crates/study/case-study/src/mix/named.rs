@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_name_mixes() {
+    fn each_mix_has_its_number_of_jobs() {
         let n = |name: &str| named(name, Machine::V100, 1).map(|jobs| jobs.len()).ok();
         assert_eq!((n("rodinia:W1"), n("rodinia:W8"), n("rodinia:2-1:128")), (Some(16), Some(32), Some(128)));
         assert_eq!((n("darknet:train"), n("darknet:mix")), (Some(8), Some(128)));

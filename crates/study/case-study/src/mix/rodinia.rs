@@ -27,7 +27,7 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// Its GPUs.
+    /// Lists its GPUs.
     #[must_use]
     pub fn devices(self) -> Vec<Device> {
         match self {
@@ -81,7 +81,7 @@ const V100_HOST_SHARE: f64 = 0.45;
 const P100_DEMAND: f64 = 0.35;
 const V100_DEMAND: f64 = 0.14;
 
-/// One command of CASE Table 1.
+/// A command of CASE Table 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Command {
     /// Family and size: `backprop-8388608`.

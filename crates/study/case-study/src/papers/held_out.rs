@@ -1,4 +1,4 @@
-//! What the artefact keeps and the paper does not print, and absolute times.
+//! Values that the artefact keeps and the paper does not print, and absolute times.
 
 use paper_rows::{Basis, Measure, PaperRow, PaperTable, RowGroup};
 

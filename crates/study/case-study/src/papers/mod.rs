@@ -13,7 +13,7 @@ use Measure::{Points, Ratio};
 
 /// Rows of a figure, by words of their labels.
 enum Labels {
-    /// One of the words is in the label.
+    /// Labels with one of these words.
     With(&'static [&'static str]),
     /// The label begins with one of the words, and is not that of a mean.
     Each(&'static [&'static str]),

@@ -111,7 +111,7 @@ impl Policy for Slurm {
 /// Source: CASE section 5.1: CG visits the devices round robin until each has its ratio of processes.
 #[derive(Clone, Debug, Default)]
 pub struct Cg {
-    /// Where each process is.
+    /// Device of each process.
     processes: BTreeMap<WorkerId, DeviceId>,
     /// The device behind the one that got the last process.
     next: usize,

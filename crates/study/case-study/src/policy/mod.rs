@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_name_policies() {
+    fn each_policy_reads_back_from_its_name() {
         assert!(NAMES.iter().all(|name| by_name(name).unwrap().name() == *name));
         assert!(by_name("case").is_none());
     }

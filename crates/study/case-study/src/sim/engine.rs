@@ -12,7 +12,7 @@ use task_sched::Pool;
 use task_sched::{Among, Ask, Need, TaskId, WorkerAsk, WorkerId};
 use task_sched::{Answer, Order, Scheduler};
 
-/// Where jobs run.
+/// Devices and rules under which jobs run.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The devices in the policy's order, without promises.
@@ -73,7 +73,7 @@ struct Engine<'a> {
     next_task: u64,
     /// Jobs that arrived and have no worker, in order.
     queue: VecDeque<usize>,
-    /// Those of them that start before waiting tasks: isolated jobs, if the policy puts them first.
+    /// Jobs that start before waiting tasks: isolated jobs, if the policy puts them first.
     isolated: VecDeque<usize>,
     /// By job.
     active: Vec<Active>,
@@ -373,7 +373,7 @@ impl Engine<'_> {
         WorkerAsk { job: id, mem, isolated }
     }
 
-    /// Whether the job left the queue.
+    /// Starts a job; true if it left the queue.
     fn start(&mut self, job: usize, then: &mut impl FnMut(&mut Self, usize)) -> bool {
         let ask = self.ask(job);
         let arrival = self.jobs[job].arrival;

@@ -1,18 +1,18 @@
-//! What a simulated job does.
+//! Phases of a simulated job.
 
 use task_sched::Bytes;
 use task_sched::{Need, WorkerId};
 
-/// One stretch of a job.
+/// A stretch of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
     /// Seconds without a device.
     Host(f64),
-    /// One task.
+    /// A GPU task.
     Gpu {
         /// Seconds that it takes alone on a V100 or P100.
         seconds: f64,
-        /// What its lease covers.
+        /// Memory and warps that its lease covers.
         need: Need,
         /// Part of that time in which its kernels hold the device, 0 to 1.
         demand: f64,
@@ -22,13 +22,13 @@ pub enum Phase {
 /// A process: when it comes, and what it does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its number, unique in a run.
+    /// Number of the job, unique in a run.
     pub id: WorkerId,
-    /// What it runs, for people.
+    /// Name of its program, for people.
     pub name: String,
     /// Seconds from the run's begin.
     pub arrival: f64,
-    /// Whether it shares its device with nobody.
+    /// True if it shares its device with nobody.
     pub isolated: bool,
     /// The memory that it declares; no task of it takes more.
     pub mem: Bytes,

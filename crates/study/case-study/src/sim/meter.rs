@@ -1,4 +1,4 @@
-//! What is counted while a run goes on.
+//! Counts while a run goes on.
 
 use crate::sim::summary::{JobTimes, Summary, mean};
 use task_sched::Pool;

@@ -1,4 +1,4 @@
-//! What a run gave, in the papers' measures.
+//! Results of a run, in the papers' measures.
 
 use task_sched::Event;
 use task_sched::WorkerId;
@@ -6,13 +6,13 @@ use task_sched::WorkerId;
 /// When one job came and went.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JobTimes {
-    /// Which.
+    /// Number of the job.
     pub job: WorkerId,
     /// When it came, seconds.
     pub arrival: f64,
     /// When it ended, seconds.
     pub end: f64,
-    /// Whether it ended by a crash or a refusal.
+    /// True if it ended by a crash or a refusal.
     pub crashed: bool,
 }
 
@@ -55,15 +55,15 @@ pub struct Summary {
 /// A run: its events in order, its jobs in theirs, its measures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What happened.
+    /// Events of the run.
     pub events: Vec<Event>,
-    /// One entry per job, in the jobs' order.
+    /// Times of each job, in the jobs' order.
     pub jobs: Vec<JobTimes>,
     /// The measures.
     pub summary: Summary,
 }
 
-/// One run measured by another, greater is better.
+/// A run measured by another, greater is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Versus {
     /// Throughput over the other's; `None` where the other finished no job.
@@ -73,7 +73,7 @@ pub struct Versus {
 }
 
 impl Outcome {
-    /// This run measured by `base`, a run of the same jobs.
+    /// Measures this run by `base`, a run of the same jobs.
     #[must_use]
     pub fn versus(&self, base: &Outcome) -> Versus {
         let both = self.jobs.iter().zip(&base.jobs).filter(|(a, b)| !a.crashed && !b.crashed);

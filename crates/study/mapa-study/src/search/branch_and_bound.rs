@@ -22,7 +22,7 @@ use super::hill_climb;
 use super::space::Space;
 use crate::limits::MOST_FREE;
 
-/// What a match is judged by. Both give two numbers; the larger first one wins, then the larger second one.
+/// Goal of a match. Both give two numbers; the larger first one wins, then the larger second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
     /// (rate of the slowest edge, sum).
@@ -48,7 +48,7 @@ pub(super) fn good_sum(pattern: &EdgeGraph, space: &Space, level: usize) -> Opti
 /// A complete match.
 #[derive(Clone, Debug)]
 pub(super) struct CompleteMatch {
-    /// Its two numbers by the [`Goal`].
+    /// Two numbers by the [`Goal`].
     pub(super) key: (f64, f64),
     /// The vertex of each rank.
     pub(super) order: Vec<usize>,

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn least_bytes() {
+    fn the_least_byte_of_each_row_is_found() {
         let byte = |i: usize| u8::try_from(i % 251).unwrap();
         let rows: [Bytes; 16] =
             std::array::from_fn(|r| u8x16::new(std::array::from_fn(|i| byte(i * 37 + r * 29 + 3))));

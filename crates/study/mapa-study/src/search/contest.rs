@@ -13,7 +13,7 @@ use super::subsets::{bits, subsets};
 use crate::unanswered::Unanswered;
 use mapa::{NoMatch, Query};
 
-/// What a search for the best set already found out about that set's best order.
+/// Facts about a set's best order that a search for the best set already found out.
 #[derive(Default)]
 pub(crate) struct KnownOrder {
     /// The order itself.
@@ -26,7 +26,7 @@ pub(crate) struct KnownOrder {
 
 /// The set that won.
 pub(crate) struct Winner {
-    /// Its vertices as a bit mask.
+    /// Vertices as a bit mask.
     pub(crate) mask: u32,
     /// Sets that are worth as much, itself included; `None` where they were not counted.
     pub(crate) tied: Option<u64>,
@@ -64,7 +64,7 @@ impl<'a> Contest<'a> {
         subsets(self.space.len(), self.query.n)
     }
 
-    /// Those sets in the order in which ties are broken.
+    /// Lists those sets in the order in which ties are broken.
     pub(super) fn ordered(&self) -> Vec<u32> {
         let key = |mask: u32| (self.taken(mask), u32::MAX - mask.reverse_bits());
         let mut sets: Vec<((LinksTaken, u32), u32)> = self.sets().map(|mask| (key(mask), mask)).collect();
@@ -72,7 +72,7 @@ impl<'a> Contest<'a> {
         sets.into_iter().map(|(_, mask)| mask).collect()
     }
 
-    /// What a set takes from others.
+    /// Counts the links that a set takes from others.
     #[inline]
     pub(crate) fn taken(&self, mask: u32) -> LinksTaken {
         let mut taken = [0; 3];

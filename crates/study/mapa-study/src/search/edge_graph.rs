@@ -4,7 +4,7 @@ use topology::Edge;
 
 use super::space::Space;
 
-/// One edge from a place to an earlier one: that place, the weight, and the weight over that of the heaviest edge.
+/// An edge from a place to an earlier one: that place, the weight, and the weight over that of the heaviest edge.
 pub(super) type BackEdge = (usize, f64, f64);
 
 /// A pattern whose ranks have places: rank `ranks[i]` is the `i`th that a search places.
@@ -58,7 +58,7 @@ impl EdgeGraph {
         Self { n, ranks, back, open, degrees }
     }
 
-    /// Whether two ranks have more than one edge between them. Such edges share one link.
+    /// True if two ranks have more than one edge between them. Such edges share one link.
     pub(super) fn has_parallel_edges(&self) -> bool {
         self.back.iter().any(|b| b.iter().any(|e| b.iter().filter(|f| f.0 == e.0).count() > 1))
     }

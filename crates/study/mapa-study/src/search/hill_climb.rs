@@ -9,7 +9,7 @@ use super::number::{Number, Weights};
 use crate::limits::MOST_FREE;
 use topology::Edge;
 
-/// What a missing link lacks, in units; the sum over twice [`MOST_EDGES`] fits. A match that lacks as much is not found
+/// Lack of a missing link, in units; the sum over twice [`MOST_EDGES`] fits. A match that lacks as much is not found
 /// here; that takes 17 edges in units of 1 MB/s.
 const MISSING: u32 = 1 << 24;
 
@@ -34,7 +34,7 @@ struct HillClimb {
 /// How often a climb goes on from its end after exchanging some places.
 const KICKS: usize = 8;
 
-/// What a good match of `n` ranks lacks; [`Number::NONE`] if none was found.
+/// Returns the lack of a good match of `n` ranks; [`Number::NONE`] if none was found.
 pub(super) fn limit<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -> T {
     good(weights, edges, n, None).map_or(T::NONE, |(lacks, _)| lacks)
 }

@@ -10,7 +10,7 @@ pub(super) trait FitTable {
     fn fits(&self, space: &Space, level: usize, n: usize) -> Vec<bool>;
 }
 
-/// Whether sets of `n` vertices have a match, by the slowest link that its edges may use.
+/// Tables of the sets of `n` vertices that have a match, by the slowest link that its edges may use.
 pub(super) struct LevelTables<'a> {
     pattern: &'a dyn FitTable,
     space: &'a Space,
@@ -18,7 +18,7 @@ pub(super) struct LevelTables<'a> {
     levels: Vec<Level>,
 }
 
-/// What is known about matches on links of one level or faster.
+/// Facts about matches on links of one level or faster.
 #[derive(Clone, Default)]
 struct Level {
     /// Questions so far.
@@ -48,7 +48,7 @@ impl<'a> LevelTables<'a> {
         Some(all.contains(&true))
     }
 
-    /// Whether a set has a match on links of at least this rate; for a set of more than `n` vertices, whether any `n`
+    /// Answers if a set has a match on links of at least this rate; for a set of more than `n` vertices, whether any `n`
     /// vertices of the space have one.
     pub(super) fn ask(&mut self, set: u32, mb_s: f64) -> bool {
         let level = self.level(mb_s);

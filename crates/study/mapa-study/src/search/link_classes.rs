@@ -37,7 +37,7 @@ pub(super) fn classes(space: &Space) -> Classes {
     (classes, near)
 }
 
-/// What a link of each class lacks of the best, by [`class_index`]; links of a class with `None` are not used.
+/// Lack of a link of each class, compared with the best, by [`class_index`]; links of a class with `None` are not used.
 pub(super) type Lacks = [Option<u32>; 3];
 
 /// The links among some vertices, when they lack something by their class.
@@ -48,7 +48,7 @@ pub(super) struct ClassLinks<'a> {
 }
 
 impl ClassLinks<'_> {
-    /// What each link lacks; vertices are numbered within the set.
+    /// Returns the lack of each link; vertices are numbered within the set.
     pub(super) fn weights(&self) -> Weights<Byte> {
         let part = self.space.part(self.vertices);
         let m = part.len();

@@ -8,9 +8,9 @@ use super::bytes::{Bytes, at_most, lanes_of, least, least_of_each};
 use super::subsets::bits;
 use crate::limits::MOST_FREE;
 
-/// What a sum lacks, in units. All widths are exact within [`Number::MOST`].
+/// Lack of a sum, in units. All widths are exact within [`Number::MOST`].
 pub(super) trait Number: Copy {
-    /// One number per vertex.
+    /// A number per vertex.
     type Row: Copy;
     /// No match, whatever is added.
     const NONE: Self;
@@ -20,7 +20,7 @@ pub(super) trait Number: Copy {
     const MOST: u32;
     /// Both together; more than fits is [`Number::NONE`].
     fn plus(self, other: Self) -> Self;
-    /// Whether it lacks less.
+    /// True if it lacks less.
     fn ahead(self, other: Self) -> bool;
     /// The number that lacks so many units, at most [`Number::MOST`].
     fn of(units: u32) -> Self;
@@ -30,7 +30,7 @@ pub(super) trait Number: Copy {
     fn row(lanes: [Self; MOST_FREE]) -> Self::Row;
     /// All lanes of a row.
     fn lanes(row: Self::Row) -> [Self; MOST_FREE];
-    /// One lane of a row.
+    /// Returns a lane of a row.
     fn lane(row: &Self::Row, v: usize) -> Self;
     /// Sums, lane by lane.
     fn rows_plus(a: Self::Row, b: Self::Row) -> Self::Row;
@@ -60,7 +60,7 @@ pub(super) trait Number: Copy {
         bits(set).for_each(|v| lanes[v] = Self::NONE);
         Self::row(lanes)
     }
-    /// The same in every lane.
+    /// Returns a row with this number in every lane.
     fn each(self) -> Self::Row {
         Self::row([self; MOST_FREE])
     }
@@ -235,17 +235,17 @@ impl Scale {
         Self { top_mb_s, unit_mb_s, range }
     }
 
-    /// Whether sums over so many edges fit.
+    /// True if sums over so many edges fit.
     pub(super) fn fits<T: Number>(&self, edges: usize) -> bool {
         u32::try_from(edges).is_ok_and(|e| e.saturating_mul(self.range) <= T::MOST)
     }
 
-    /// What an edge on this link lacks.
+    /// Returns the lack of an edge on this link.
     pub(super) fn lacks<T: Number>(&self, mb_s: u32) -> T {
         T::of((self.top_mb_s - mb_s) / self.unit_mb_s)
     }
 
-    /// What a sum over so many edges lacks.
+    /// Returns the lack of a sum over so many edges.
     pub(super) fn lacking<T: Number>(&self, edges: usize, sum_mb_s: i64) -> Option<T> {
         let ideal = i64::from(self.top_mb_s) * i64::try_from(edges).ok()?;
         u32::try_from((ideal - sum_mb_s) / i64::from(self.unit_mb_s))
@@ -266,7 +266,7 @@ fn divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { divisor(b, a % b) }
 }
 
-/// What each link lacks: by vertex, and as rows.
+/// Lack of each link: by vertex, and as rows.
 pub(super) struct Weights<T: Number> {
     pub(super) of: Vec<[T; MOST_FREE]>,
     pub(super) rows: Vec<T::Row>,

@@ -20,7 +20,7 @@ pub(super) struct PathTable<T: Number> {
     closed: bool,
 }
 
-/// Whether a path over this set can be part of one over `n` vertices. A ring begins at the lowest vertex of its set, so
+/// True if a path over this set can be part of one over `n` vertices. A ring begins at the lowest vertex of its set, so
 /// enough vertices must be above that.
 fn needed(mask: u32, m: usize, n: usize, closed: bool) -> bool {
     mask.count_ones() as usize <= n && (!closed || m - mask.trailing_zeros() as usize >= n)
@@ -62,7 +62,7 @@ impl<T: Number> PathTable<T> {
         rows
     }
 
-    /// What the best ring or chain of exactly this set lacks.
+    /// Returns the lack of the best ring or chain of exactly this set.
     pub(super) fn value(&self, weights: &Weights<T>, mask: u32) -> T {
         T::best_lane(self.ends(weights, mask))
     }

@@ -1,4 +1,4 @@
-//! What a policy asks about a pattern. Each pattern answers all of it, by the search that is exact for it.
+//! Questions of a policy about a pattern. Each pattern answers all of them, by the search that is exact for it.
 
 use super::budget::Budget;
 use super::contest::{Contest, Winner};

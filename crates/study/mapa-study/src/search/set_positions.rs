@@ -13,7 +13,7 @@ pub(super) struct SetPositions {
     count: [u8; 256],
     /// The parts of each byte's set one after the other, by size.
     parts: [u8; 6561],
-    /// Where the parts of a set begin that have so many vertices.
+    /// Position at which the parts of a set begin that have so many vertices.
     from: [[u16; 10]; 256],
 }
 
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_and_parts() {
+    fn a_set_is_found_at_its_position() {
         let positions = &POSITIONS;
         for k in 0..=MOST_FREE {
             assert!(subsets(MOST_FREE, k).enumerate().all(|(at, set)| positions.of(set) == at), "{k}");

@@ -157,7 +157,7 @@ impl Space {
         Scale::new(&self.levels)
     }
 
-    /// What the links of at least this level lack.
+    /// Returns the lacks of the links of at least this level.
     pub(super) fn weights<T: Number>(&self, level: usize, scale: &Scale) -> Weights<T> {
         let m = self.len();
         let of = |a: usize, b: usize| {

@@ -93,7 +93,7 @@ impl<'a> SpeedLadder<'a> {
         Some(self.fits.get_mut(rung)?.get_or_insert_with(|| FastLinks::new(pattern, space, rate)))
     }
 
-    /// Whether vertices of this set have a match on this rung.
+    /// True if vertices of this set have a match on this rung.
     ///
     /// Takes one step and searches with half of those that remain, or with few where there are tables.
     pub(super) fn is_on(&mut self, rung: usize, set: u32, budget: &mut Budget) -> bool {

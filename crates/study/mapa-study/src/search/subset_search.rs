@@ -13,7 +13,7 @@ use super::speed_ladder::SpeedLadder;
 use crate::limits::{MOST_PLACED, MOST_TABLED};
 use crate::unanswered::Unanswered;
 
-/// What such a pattern provides; [`PatternSearch`] follows from it.
+/// Parts that such a pattern provides; [`PatternSearch`] follows from them.
 pub(super) trait SubsetSearch: FitTable + ClassSums {
     /// The edges over `n` ranks, for searches over placements.
     fn graph(&self, n: usize) -> EdgeGraph;

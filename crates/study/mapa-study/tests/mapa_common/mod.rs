@@ -29,14 +29,14 @@ pub fn from_list(n: usize, list: &[f64]) -> HardwareGraph {
     HardwareGraph::new(n, None, n.div_ceil(2), &|a, b| Link::of_bandwidth(list[at(a, b) % list.len()]))
 }
 
-/// What a match is worth to a policy; larger is better, and only the first number counts.
+/// Worth of a match to a policy; larger is better, and only the first number counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Truth {
-    /// What the policy asks for.
+    /// Value that the policy asks for.
     pub worth: f64,
     /// Sets that have it.
     pub tied: u64,
-    /// What the one of them that leaves most leaves: among the free GPUs, these and the ones that come back next, and all.
+    /// Largest rest that any of them leaves: among the free GPUs, these and the ones that come back next, and all.
     /// MB/s, so that a sum has no order.
     pub left: [i64; 3],
 }
@@ -63,7 +63,7 @@ fn sum(graph: &HardwareGraph, gpus: &[GpuIndex]) -> f64 {
     links.map(|l| if pcie(&l) { l.gbps() - slowest } else { l.gbps() }).sum()
 }
 
-/// What a set leaves to others: [`Truth::left`].
+/// Returns what a set leaves to others: [`Truth::left`].
 pub fn left(query: &Query<'_>, set: &[GpuIndex]) -> [i64; 3] {
     let next = |g: &GpuIndex| query.free.contains(*g) || query.next.contains(*g);
     let free = |g: &GpuIndex| query.free.contains(*g);
@@ -121,7 +121,7 @@ pub fn permutations<T: Copy>(items: &mut Vec<T>, from: usize, f: &mut dyn FnMut(
     }
 }
 
-/// What one order is worth under greedy, or under preserve for a sensitive job.
+/// Returns the worth of an order under greedy, or under preserve for a sensitive job.
 pub fn worth(query: &Query<'_>, edges: &[Edge], order: &[GpuIndex]) -> f64 {
     let heaviest = edges.iter().map(|e| e.weight).fold(0.0, f64::max);
     let mut counts = [0.0; 3];

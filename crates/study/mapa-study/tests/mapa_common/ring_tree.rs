@@ -11,7 +11,7 @@ use topology::{BandwidthModel, Coefficients, HardwareGraph, LinkClass, Selection
 
 use super::{Truth, eq2, left, sends};
 
-/// What is known of the best order of some ranks.
+/// Facts about the best order of some ranks.
 trait Value: Clone {
     /// No order.
     fn none() -> Self;
@@ -228,7 +228,7 @@ impl<V: Value> Plain<V> {
     }
 }
 
-/// What the best set of each number of GPUs, from 4 on, is worth to greedy, or to preserve for a sensitive job.
+/// Returns the worth of the best set of each number of GPUs, from 4 on, to greedy, or to preserve for a sensitive job.
 pub fn best(query: &Query<'_>, numbers: RangeInclusive<usize>) -> Vec<Truth> {
     let gpus: Vec<GpuIndex> = query.free.iter().collect();
     match (query.policy, query.model) {

@@ -1,4 +1,4 @@
-//! What a stream reports while it runs.
+//! Reports of a stream while it runs.
 
 use protocol::Grant;
 

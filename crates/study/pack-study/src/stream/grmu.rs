@@ -31,7 +31,7 @@ pub(super) enum Basket {
     Heavy,
 }
 
-/// Which GPU is in which basket.
+/// Baskets of the GPUs.
 pub(crate) struct Grmu {
     pub(super) basket: Vec<Vec<Basket>>,
     pub(super) next_ms: u64,

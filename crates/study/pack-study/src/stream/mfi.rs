@@ -22,7 +22,7 @@ pub(crate) fn fragmentation(model: &Model, held: u16) -> i64 {
 mod tests {
     use super::*;
 
-    /// One `1g` on slice 0 of an A100 blocks one place of each profile that still fits; `7g` does not fit any more.
+    /// Tests that a `1g` on memory slice 0 of an A100 blocks one place of each profile that still fits; `7g` does not fit any more.
     #[test]
     fn an_empty_and_a_full_gpu_are_not_fragmented() {
         let model = Model::find("a100-40gb").unwrap();

@@ -1,4 +1,4 @@
-//! One node while a stream runs: its jobs, and what it has answered since they last changed.
+//! A node while a stream runs: its jobs, and what it has answered since they last changed.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What a stream came to under a rule.
+//! Results of a stream under a rule.
 
 use replay::Instances;
 

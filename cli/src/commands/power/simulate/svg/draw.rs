@@ -5,10 +5,10 @@ use std::fmt::Display;
 use super::axis::Axis;
 use crate::render::svg::{self, Svg, TEXT_STYLE, tenths};
 
-/// One plot with its axes.
+/// A plot with its axes.
 pub(super) struct Panel {
     pub(super) title: String,
-    /// What the places or the numbers below are; empty where the places speak for themselves.
+    /// Label of the places or numbers below; empty if the places speak for themselves.
     pub(super) x: &'static str,
     pub(super) y: &'static str,
     pub(super) plot: Plot,
@@ -102,7 +102,7 @@ impl Panel {
         labels + if self.x.is_empty() { 0.0 } else { NAME }
     }
 
-    /// Whether the places' names are too long to lie side by side.
+    /// True if the places' names are too long to lie side by side.
     fn stands(&self) -> bool {
         match &self.plot {
             Plot::Bars { places, .. } | Plot::Lines { places, .. } => {

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_pointers() {
+    fn a_kernels_signature_becomes_a_pointer_type() {
         let check = |name: &str, expect: &str| assert_eq!(pointer_type(name).unwrap(), expect, "{name}");
         check("add(float*, float const*, int, Big)", "void (*)(float*, float const*, int, Big)");
         check(

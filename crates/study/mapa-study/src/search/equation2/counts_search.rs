@@ -6,19 +6,19 @@ use crate::search::link_classes::{ClassLinks, Lacks};
 use crate::search::space::Space;
 use crate::search::swaps::{LONG, SHORT, Swaps};
 
-/// Whether a match lacks at most the limit that was asked about.
+/// Answer to the question if a match lacks at most a limit.
 pub(in crate::search) enum Within {
     /// All lack more.
     No,
     /// Some match lacks no more.
     Yes,
-    /// One lacks exactly the limit: the vertex of each rank, numbered within the set.
+    /// A match lacks exactly the limit: the vertex of each rank, numbered within the set.
     Exactly(Vec<usize>),
 }
 
-/// What a pattern's search for sums knows about matches when links lack something by their class.
+/// Facts that a pattern's search for sums knows about matches when links lack something by their class.
 pub(in crate::search) trait ClassSums {
-    /// Whether some match of `n` vertices lacks at most `limit` on these links.
+    /// Searches for a match of `n` vertices that lacks at most `limit` on these links.
     fn within(&self, links: &ClassLinks<'_>, n: usize, limit: u32) -> Within;
 
     /// The vertex of each rank, numbered within the set, of a match that lacks exactly `limit`; `None` if the search
@@ -53,7 +53,7 @@ pub(super) struct CountsSearch<'a, 's> {
 }
 
 impl CountsSearch<'_, '_> {
-    /// Whether any vertices have a match.
+    /// True if any vertices have a match.
     pub(super) fn on_any(&mut self, all: u32, budget: &mut Budget) -> bool {
         if let Some(done) = self.quickly(all, FEW_PLACED[0], budget) {
             return done.is_some();
@@ -135,7 +135,7 @@ impl CountsSearch<'_, '_> {
         known.unwrap_or_else(|| self.every_placement(set, budget).flatten())
     }
 
-    /// What the fewest PCIe links and the fewest single links of a match without double ones say: `Some(None)` if these
+    /// Answers from the fewest PCIe links and the fewest single links of a match without double ones: `Some(None)` if these
     /// are more than wanted, a match if they are as many. `None`: neither.
     fn by_bounds(&self, set: u32) -> Option<Option<Vec<usize>>> {
         let [x, y, z] = self.counts.map(|c| u32::try_from(c).unwrap_or(u32::MAX));

@@ -20,7 +20,7 @@ pub(super) struct Placing<'a> {
 }
 
 impl Placing<'_> {
-    /// Whether the links within a set have enough ends of each class: necessary, not sufficient.
+    /// True if the links within a set have enough ends of each class: necessary, not sufficient.
     pub(super) fn could(&self, set: u32, counts: Counts) -> bool {
         (0..3).all(|class| {
             let mut ends: Vec<u32> =
@@ -63,7 +63,7 @@ impl Placing<'_> {
         false
     }
 
-    /// What is left of the counts with the next rank on `v`.
+    /// Returns the rest of the counts with the next rank on `v`.
     fn with(&self, v: usize, back: &[BackEdge], mut counts: Counts) -> Option<Counts> {
         for (place, ..) in back {
             let to = 1 << self.at[*place];

@@ -1,4 +1,4 @@
-//! One search per pattern, all behind [`PatternSearch`].
+//! A search per pattern, all behind [`PatternSearch`].
 
 mod clique;
 mod edge_list;

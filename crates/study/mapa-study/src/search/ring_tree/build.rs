@@ -47,7 +47,7 @@ struct Build<'a, T: Number> {
 }
 
 impl<T: Number> Build<'_, T> {
-    /// What a stretch lacks on a set below `above`, with the far neighbour on `beyond`.
+    /// Returns the lack of a stretch on a set below `above`, with the far neighbour on `beyond`.
     fn hung(&self, set: u32, above: usize, beyond: usize) -> T {
         match set.count_ones() {
             0 => T::ZERO,

@@ -10,7 +10,7 @@ use crate::search::subsets::count;
 /// Sides as they are found, one per set.
 struct SideTable<T: Number> {
     sides: Vec<Side<T>>,
-    /// Where each set's is, from 1, by the set's position.
+    /// Position of each set's entry, from 1, by the set's position.
     at: Vec<u16>,
 }
 

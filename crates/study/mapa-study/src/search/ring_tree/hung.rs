@@ -14,7 +14,7 @@ pub(super) struct Part<T: Number> {
     pub(super) row: T::Row,
 }
 
-/// What stretches of one size lack, including the edges that leave them: from root and near end to the vertex above, and
+/// Lacks of stretches of one size, including the edges that leave them: from root and near end to the vertex above, and
 /// from the far end to the vertex of the lane.
 pub(super) struct Hung<T: Number> {
     /// By the vertex above, best first; only those that have a match.
@@ -48,7 +48,7 @@ impl<T: Number> Hung<T> {
         Self { below, least: Vec::new(), apart: Vec::new() }
     }
 
-    /// What `apart` holds, for these near halves.
+    /// Returns the part of `apart` for these near halves.
     pub(super) fn apart_from(&self, near: &[Vec<Part<T>>]) -> Vec<Vec<T>> {
         let of = |parts: &[Part<T>], a: &Part<T>| {
             parts.iter().find(|b| b.set & a.set == 0).map_or(T::NONE, |b| b.best)

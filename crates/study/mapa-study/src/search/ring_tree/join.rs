@@ -153,7 +153,7 @@ impl<T: Number> StretchSearch<'_, T> {
         }
     }
 
-    /// What the best side of seven on exactly this set lacks; [`Number::NONE`] if it cannot be within the limit together
+    /// Returns the lack of the best side of seven on exactly this set; [`Number::NONE`] if it cannot be within the limit together
     /// with `here`.
     fn side_on(&self, rows: &[Vec<T::Row>], set: u32, (top, zero): (usize, usize), here: T) -> T {
         let Some((limit, hung)) = self.limit.zip(self.hung[Stretch::MOST_HUNG].as_ref()) else {
@@ -177,7 +177,7 @@ impl<T: Number> StretchSearch<'_, T> {
     }
 }
 
-/// What a side may lack together with one of these, which are best first. `more`: what every side that is not among them
+/// Returns the lack that a side may have together with one of these, which are best first. `more`: the least lack of every side that is not among them
 /// lacks at least.
 fn room_beside<'a, T: Number>(
     ends: &Ends<'_, T>,

@@ -1,11 +1,11 @@
-//! What the near halves of composed sides lack for one top.
+//! Lacks of the near halves of composed sides for one top.
 
 use super::hung::Part;
 use crate::limits::MOST_FREE;
 use crate::search::number::Number;
 use crate::search::subsets::bits;
 
-/// What near halves lack with their root, by the root.
+/// Lacks of near halves with their root, by the root.
 pub(super) struct NearHalves<T: Number> {
     below: Vec<Vec<T::Row>>,
 }

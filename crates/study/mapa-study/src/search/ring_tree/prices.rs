@@ -52,22 +52,22 @@ impl<T: Number> Prices<T> {
         if limit + most > T::MOST { Self::none() } else { Self { of, most: T::of(most) } }
     }
 
-    /// Of one vertex.
+    /// Returns the price of a vertex.
     pub(super) fn of(&self, v: usize) -> T {
         T::lane(&self.of, v)
     }
 
-    /// Of a set.
+    /// Returns the price of a set.
     pub(super) fn of_set(&self, set: u32) -> T {
         bits(set).fold(T::ZERO, |sum, v| sum.plus(self.of(v)))
     }
 
-    /// Of a set and each vertex.
+    /// Returns the price of a set and each vertex.
     pub(super) fn with_each(&self, set: u32) -> T::Row {
         T::rows_plus(self.of, self.of_set(set).each())
     }
 
-    /// What a match pays at most.
+    /// Returns the most that a match pays.
     pub(super) fn most(&self) -> T {
         self.most
     }

@@ -11,14 +11,14 @@ use super::stretch::{Stretch, vertices};
 use crate::search::number::{Number, Weights};
 use crate::search::subsets::bits;
 
-/// Which matches a search looks for.
+/// Matches that a search looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// Every set that has a best match.
     Sets,
     /// Every set that has a match at the limit, unless one lacks less.
     SetsAt,
-    /// One best match.
+    /// A best match.
     One,
     /// Any match within the limit.
     Any,
@@ -52,7 +52,7 @@ impl<'a, T: Number> StretchSearch<'a, T> {
         Self { weights, m, n, prices, wanted, sides, hung, limit, found: FoundSets::new(m, n), example: None }
     }
 
-    /// What near halves of sides lack with their root and the edge to this top; empty unless sides are composed.
+    /// Returns the lacks of near halves of sides with their root and the edge to this top; empty unless sides are composed.
     pub(super) fn near_halves(&self, top: usize) -> NearHalves<T> {
         let composed = self.hung[Stretch::MOST_HUNG].as_ref().filter(|_| self.sides.0.is_composed());
         let near = composed.map_or(&[][..], |near| &near.below);
@@ -67,7 +67,7 @@ impl<'a, T: Number> StretchSearch<'a, T> {
         matches!(self.wanted, Wanted::Sets | Wanted::SetsAt)
     }
 
-    /// Whether nothing can be better than what is found.
+    /// True if nothing can be better than what is found.
     pub(super) fn only_new_sets(&self) -> bool {
         self.wants_sets() && self.limit.and_then(Number::units) == Some(0)
     }

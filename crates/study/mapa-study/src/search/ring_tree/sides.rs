@@ -12,24 +12,24 @@ pub(super) type Side<T> = Part<T>;
 #[derive(Clone, Copy)]
 pub(super) struct Ends<'a, T: Number> {
     pub(super) top: usize,
-    /// What the edge from the top to rank 0 lacks, with the prices of both.
+    /// Lack of the edge from the top to rank 0, with the prices of both.
     pub(super) edge: T::Row,
-    /// What near halves lack; empty unless sides are composed.
+    /// Lacks of near halves; empty unless sides are composed.
     pub(super) near: &'a NearHalves<T>,
-    /// What a match may lack at most, with prices.
+    /// Most that a match may lack, with prices.
     pub(super) limit: T,
 }
 
-/// What sides are made from.
+/// Inputs of the sides.
 pub(super) struct Sides<'a, T: Number> {
     pub(super) hung: &'a [Option<Hung<T>>; 4],
     pub(super) m: usize,
 }
 
-/// What a side may lack.
+/// Most that a side may lack.
 #[derive(Clone, Copy)]
 pub(super) struct SideSlack<'a, T: Number> {
-    /// What the rest of the match lacks at least, by rank 0.
+    /// Least lack of the rest of the match, by rank 0.
     pub(super) rest: T::Row,
     /// The other side lacks as much as this one or more, and `rest` is without it.
     pub(super) twice: bool,
@@ -39,11 +39,11 @@ pub(super) struct SideSlack<'a, T: Number> {
 /// The other sides that are known.
 #[derive(Clone, Copy)]
 pub(super) struct Others<'a, T: Number> {
-    /// Those within the limit, best first.
+    /// Sides within the limit, best first.
     pub(super) sides: &'a [Side<T>],
-    /// What each that is not among them lacks at least.
+    /// Least lack of each side that is not among them.
     pub(super) more: T,
-    /// What the edge from the top to rank 0 lacks at least.
+    /// Least lack of the edge from the top to rank 0.
     pub(super) edge: T,
 }
 
@@ -51,25 +51,25 @@ pub(super) struct Others<'a, T: Number> {
 const FEW: usize = 48;
 
 impl<T: Number> SideSlack<'_, T> {
-    /// What a match with a side like this row lacks at least.
+    /// Returns the least lack of a match with a side like this row.
     pub(super) fn whole(&self, row: T::Row) -> T::Row {
         let row = if self.twice { T::rows_plus(row, row) } else { row };
         T::rows_plus(row, self.rest)
     }
 
-    /// What a match lacks at least if its side lacks `lacks` more than a side whose match lacks `known`.
+    /// Returns the least lack of a match if its side lacks `lacks` more than a side whose match lacks `known`.
     pub(super) fn whole_with(&self, lacks: T, known: T) -> T {
         let lacks = if self.twice { lacks.plus(lacks) } else { lacks };
         lacks.plus(known)
     }
 
-    /// The same for a row of such sides.
+    /// Returns the least lack for a row of such sides.
     pub(super) fn rows_with(&self, lacks: T::Row, known: T) -> T::Row {
         let lacks = if self.twice { T::rows_plus(lacks, lacks) } else { lacks };
         T::rows_plus(lacks, known.each())
     }
 
-    /// Whether no other side on vertices outside `taken` makes a match within `limit` with one that lacks `lacks`.
+    /// True if no other side on vertices outside `taken` makes a match within `limit` with one that lacks `lacks`.
     pub(super) fn has_no_other(&self, lacks: T, taken: u32, limit: T) -> bool {
         let Some(Others { sides, more, edge }) = self.others else { return false };
         let apart = sides.iter().take(FEW).find(|b| b.set & taken == 0);
@@ -86,7 +86,7 @@ impl<'a, T: Number> Sides<'a, T> {
         self.hung[near.size].as_ref().zip(self.hung[far.size].as_ref())
     }
 
-    /// What a side lacks at least, by the vertex of rank 0; exact only where that is within the limit.
+    /// Returns the least lack of a side, by the vertex of rank 0; exact only if that is within the limit.
     pub(super) fn least(&self, side: Stretch, ends: &Ends<'_, T>) -> T::Row {
         match side.size {
             0 => T::ZERO.each(),

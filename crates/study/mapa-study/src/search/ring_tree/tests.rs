@@ -1,4 +1,4 @@
-//! Whether bounds are bounds, and what prices change: nothing.
+//! Tests that bounds are bounds, and that prices change nothing.
 
 use super::sides::{Ends, SideSlack};
 use super::*;
@@ -52,7 +52,7 @@ fn a_poor_limit_leads_to_the_same_sets() {
     same_from_poor_limits::<i16>(0..4);
 }
 
-/// What a side lacks at least is no more than what any of them lacks.
+/// Tests that the least lack of a side is no more than any side lacks.
 #[test]
 fn no_side_is_better_than_the_least() {
     for (seed, n) in [(0, 9), (1, 13), (2, 14), (3, 15)] {

@@ -1,10 +1,10 @@
-//! What a table holds per set of vertices: sums in lanes, or only whether a match exists.
+//! Contents of a table per set of vertices: sums in lanes, or only whether a match exists.
 
 use crate::limits::MOST_FREE;
 use crate::search::number::Number;
 use crate::search::subsets::bits;
 
-/// What a table holds per set: sums, with a lane per vertex of the root, or only the vertices where a match exists.
+/// Content of a table per set: sums, with a lane per vertex of the root, or only the vertices where a match exists.
 pub(in crate::search) trait Cell: Copy {
     /// The bound on what matches may lack.
     type Limit;
@@ -21,7 +21,7 @@ pub(in crate::search) trait Cell: Copy {
     fn most(limit: &Self::Limit) -> u32;
 }
 
-/// What the best match lacks, by the vertex of the root.
+/// Lack of the best match, by the vertex of the root.
 pub(in crate::search) struct SumsCell<T: Number>(pub(super) T::Row);
 
 impl<T: Number> Clone for SumsCell<T> {

@@ -130,7 +130,7 @@ pub(in crate::search) fn sums_within<T: Number>(
 }
 
 impl<T: Number> TreeTable<SumsCell<T>> {
-    /// What the best match of each set lacks, in the order of [`subsets`]; [`Number::NONE`] for sets without a match within
+    /// Returns the lack of the best match of each set, in the order of [`subsets`]; [`Number::NONE`] for sets without a match within
     /// the limit.
     pub(in crate::search) fn values(&self) -> Vec<T> {
         self.rooted.last().map(|rows| rows.iter().map(|s| T::best_lane(s.0)).collect()).unwrap_or_default()

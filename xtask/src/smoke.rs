@@ -1,5 +1,7 @@
 //! `cargo xtask smoke`: one job of each kind, restarts and a reconfiguration, on any Slurm of the table. One line for each.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -9,9 +11,10 @@ use lab::command::wait_for;
 use lab::config::Templates;
 use lab::nodes::DGX_1V;
 use lab::{Cluster, Daemon, HarnessError, JobId, User};
+use tempfile::TempDir;
 
 use crate::cluster::guardian;
-use crate::command::TaskError;
+use crate::command::{TaskError, at, output};
 use crate::slurm_table;
 use crate::which::Which;
 
@@ -36,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub(crate) struct Smoke {
     #[command(flatten)]
     which: Which,
+    /// Archive of `cargo xtask package --format tar` to try, instead of a build for debugging
+    #[arg(long, value_name = "FILE")]
+    package: Option<PathBuf>,
 }
 
 /// Runs all kinds. Whether all succeeded.
@@ -48,7 +54,12 @@ pub(crate) fn smoke(options: &Smoke) -> Result<bool, TaskError> {
     });
     artefacts::build(Profile::Debug)?;
     let templates = Templates::for_nodes(&format!("{DGX_1V}{NODE_WITH_MIG}"))?;
-    let builder = Cluster::builder().slurm(slurm).templates(templates).guardian(guardian()?);
+    let mut builder = Cluster::builder().slurm(slurm).templates(templates).guardian(guardian()?);
+    let unpacked = options.package.as_deref().map(unpack).transpose()?;
+    if let Some(root) = &unpacked {
+        builder = builder.unpacked(root.path());
+    }
+    show_sums(unpacked.as_ref().map(TempDir::path))?;
     let started = lines.of("start", || builder.start());
     let Some(mut cluster) = started else { return Ok(false) };
     kinds(&mut cluster, &mut lines);
@@ -57,6 +68,24 @@ pub(crate) fn smoke(options: &Smoke) -> Result<bool, TaskError> {
         eprintln!("{}", cluster.log_tails());
     }
     Ok(lines.failed == 0)
+}
+
+/// Unpacks an archive into a new directory.
+fn unpack(archive: &Path) -> Result<TempDir, TaskError> {
+    let root = at(archive, tempfile::tempdir())?;
+    output(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(root.path()))?;
+    Ok(root)
+}
+
+/// Prints the sum of each plugin before it is stamped: runs on several releases show that they tried one build.
+#[expect(clippy::print_stdout, reason = "the result of the task")]
+fn show_sums(unpacked: Option<&Path>) -> Result<(), TaskError> {
+    let built = || artefacts::plugins(Profile::Debug);
+    for (file, name) in unpacked.map_or_else(built, artefacts::packaged_plugins) {
+        let said = output(Command::new("sha256sum").arg(file))?;
+        println!("      sha256 {} {name}", said.split_whitespace().next().unwrap_or_default());
+    }
+    Ok(())
 }
 
 /// What a kind says when it succeeds.

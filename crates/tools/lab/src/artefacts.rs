@@ -65,6 +65,12 @@ const LIBRARIES: [(&str, &str); 4] = [
     ("libcudart.so", "libcudart.so.12"),
     ("libtessera_task.so", "libtessera_task.so"),
 ];
+/// Files of a package that a cluster has, and their paths in its directory.
+const PACKAGED: [(&str, &str); 3] = [
+    ("usr/bin/tessera", "bin/tessera"),
+    ("usr/sbin/tessera-broker", "bin/tessera-broker"),
+    ("usr/lib/tessera/libtessera_task.so", "lib/libtessera_task.so"),
+];
 
 /// Builds plugins, CLI and simulator.
 ///
@@ -122,6 +128,14 @@ pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), Ha
     Ok(())
 }
 
+/// Replaces the programs and the library that cargo has built by those of an unpacked package. The simulator stays.
+pub(crate) fn install_packaged(layout: &Layout, root: &Path) -> Result<(), HarnessError> {
+    for (file, to) in PACKAGED {
+        copy(&root.join(file), &layout.at(to))?;
+    }
+    Ok(())
+}
+
 /// Copies what slurmd needs to find GPUs by itself: Slurm's own gpu_nvml.so of the machine's series, which only a package that is not
 /// installed has, and the simulator under the name by which Slurm 22.05 looks for it.
 pub(crate) fn install_autodetect(
@@ -158,20 +172,30 @@ pub fn plugins_below(from: &Path) -> Vec<(PathBuf, &'static str)> {
     PLUGIN_FILES.iter().map(|(built, name)| (from.join(built), *name)).collect()
 }
 
+/// Gives the plugins of an unpacked package, each with the name that Slurm looks for.
+#[must_use]
+pub fn packaged_plugins(root: &Path) -> Vec<(PathBuf, &'static str)> {
+    let dir = root.join("usr/lib/tessera/unstamped");
+    PLUGIN_FILES.iter().map(|(_, name)| (dir.join(name), *name)).collect()
+}
+
 /// Returns the directory of the programs and libraries that are built for any Slurm.
 #[must_use]
 pub fn programs(profile: Profile) -> PathBuf {
     target_dir().join(profile.dir())
 }
 
-/// Puts the plugins into the cluster's plugin directory, stamped for its Slurm.
-pub(crate) fn install_plugins(layout: &Layout, slurm: &Slurm, profile: Profile) -> Result<(), HarnessError> {
+/// Puts plugins into the cluster's plugin directory, stamped for its Slurm.
+pub(crate) fn install_plugins(
+    layout: &Layout,
+    slurm: &Slurm,
+    plugins: &[(PathBuf, &str)],
+) -> Result<(), HarnessError> {
     let version = slurm.number()?;
-    for (from, name) in plugins(profile) {
+    for (from, name) in plugins {
         let to = layout.at("plugins").join(name);
         // Another process copies, as in `copy`; the stamp is written to a file that is not run.
-        plugin_stamp::stamp(&from, &to, version)
-            .map_err(|why| HarnessError::Unexpected(with_causes(&why)))?;
+        plugin_stamp::stamp(from, &to, version).map_err(|why| HarnessError::Unexpected(with_causes(&why)))?;
     }
     Ok(())
 }

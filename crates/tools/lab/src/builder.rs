@@ -23,6 +23,7 @@ pub struct Builder {
     dir: Option<PathBuf>,
     slurm: Option<Slurm>,
     package_root: Option<PathBuf>,
+    unpacked: Option<PathBuf>,
     profile: Profile,
     stock: bool,
     simulated: bool,
@@ -47,6 +48,7 @@ impl Cluster {
             dir: None,
             slurm: None,
             package_root: None,
+            unpacked: None,
             profile: Profile::Debug,
             stock: false,
             simulated: false,
@@ -84,6 +86,13 @@ impl Builder {
     #[must_use]
     pub fn package_root(mut self, root: &Path) -> Self {
         self.package_root = Some(root.to_path_buf());
+        self
+    }
+
+    /// Takes Tessera's programs and plugins from a directory in which a package was unpacked. cargo builds the simulator.
+    #[must_use]
+    pub fn unpacked(mut self, root: &Path) -> Self {
+        self.unpacked = Some(root.to_path_buf());
         self
     }
 
@@ -284,6 +293,9 @@ impl Builder {
         }
         if !self.stock || self.simulated {
             artefacts::install_common(&cluster.layout, self.profile)?;
+            if let Some(root) = &self.unpacked {
+                artefacts::install_packaged(&cluster.layout, root)?;
+            }
             if self.detects {
                 artefacts::install_autodetect(&cluster.layout, &cluster.slurm, self.profile)?;
             }
@@ -292,7 +304,9 @@ impl Builder {
         if self.stock {
             sim::plain_device_nodes(&cluster.layout, &templates)?;
         } else if !packaged {
-            artefacts::install_plugins(&cluster.layout, &cluster.slurm, self.profile)?;
+            let built = || artefacts::plugins(self.profile);
+            let plugins = self.unpacked.as_deref().map_or_else(built, artefacts::packaged_plugins);
+            artefacts::install_plugins(&cluster.layout, &cluster.slurm, &plugins)?;
         }
         Ok(cluster)
     }

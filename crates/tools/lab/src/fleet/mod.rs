@@ -113,7 +113,7 @@ impl Options {
             layout,
         };
         cluster.describe()?;
-        artefacts::install_plugins(&cluster.layout, &cluster.slurm, self.profile)?;
+        artefacts::install_plugins(&cluster.layout, &cluster.slurm, &artefacts::plugins(self.profile))?;
         artefacts::install_command(&cluster.layout, self.profile)?;
         let fleet = Fleet { cluster, ports, slurm_conf: self.slurm_conf };
         files::write_common(&fleet.cluster)?;

@@ -1,4 +1,4 @@
-//! Finds out whether a job without a placement has shards: slurmctld's part of Tessera is off, and Slurm alone has chosen.
+//! Finds out whether a job without a placement has shards, or no GPU at all: slurmctld's part of Tessera is off, and Slurm alone has chosen.
 //!
 //! A prolog's environment does not say it. For GPUs and for shards, Slurm writes the same list of devices there, and
 //! `SLURM_SHARDS_ON_NODE` is set for steps only [22.05 `gres_common_epilog_set_env`, 24.11 `gres_common_prep_set_env`]. So
@@ -39,13 +39,38 @@ pub(crate) fn has_shards(job: u32, env: &dyn Fn(&str) -> Option<String>) -> bool
 
 /// Reads the TRES that a job asked for.
 fn asks_for_shards(asked: &[String]) -> bool {
-    asked.iter().flat_map(|tres| tres.split([',', ' '])).any(is_shard)
+    asks_for(asked, &["shard"])
 }
 
-/// `gres:shard:10`, since 23.11 `gres/shard:10`, perhaps with a type.
-fn is_shard(entry: &str) -> bool {
-    let name = entry.strip_prefix("gres:").or_else(|| entry.strip_prefix("gres/")).unwrap_or(entry);
-    name.split([':', '=']).next() == Some("shard")
+/// Tells whether a job asked for one of these GRES: `gres:shard:10`, since 23.11 `gres/shard:10`, perhaps with a type.
+fn asks_for(asked: &[String], names: &[&str]) -> bool {
+    let name = |entry: &str| {
+        let entry = entry.strip_prefix("gres:").or_else(|| entry.strip_prefix("gres/")).unwrap_or(entry);
+        entry.split([':', '=']).next().is_some_and(|name| names.contains(&name))
+    };
+    asked.iter().flat_map(|tres| tres.split([',', ' '])).any(name)
+}
+
+/// Says why a job cannot start that asked for GPUs by Tessera's options and has none on this node: slurmctld took its submission without
+/// Tessera, which adds the GPUs. `None`: Slurm counts GPUs or shards for it, which other nodes have.
+pub(crate) fn got_nothing(job: u32, request: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let found = squeue::ask(job, &COLUMNS, &squeue::commands(env, ASK_TIMEOUT));
+    nothing(request, found)
+}
+
+/// Decides by slurmctld's answer.
+fn nothing(request: &str, found: Result<Option<[String; COLUMNS.len()]>, String>) -> Option<String> {
+    let also = match found {
+        Ok(Some([_, asked @ ..])) if asks_for(&asked, &["gpu", "shard"]) => return None,
+        Ok(_) => String::new(),
+        Err(e) => format!(" (slurmctld cannot be asked whether other nodes have its GPUs: {e})"),
+    };
+    let asked = parse_request(request)
+        .map_or_else(|_| "GPUs by Tessera's options".to_owned(), |asked| describe::asked(&asked));
+    Some(format!(
+        "it asked for {asked}, but slurmctld gave it no GPU, because Tessera's job submit plugin was off when the job \
+         was submitted; submit it again once `tessera doctor` finds nothing there{also}"
+    ))
 }
 
 /// Says why a job with shards and no placement cannot start, if it cannot: its request, made while placement was on, is for more
@@ -73,6 +98,24 @@ mod tests {
         assert!(of(Isolation::Tasks { probes: false }).is_some() && of(Isolation::Auto).is_some());
         assert_eq!(of(Isolation::None), None);
         assert_eq!((asked_in_vain(None), asked_in_vain(Some("?"))), (None, None));
+    }
+
+    #[test]
+    fn a_request_without_any_gpu_is_in_vain() {
+        let of = |request: &str, per_node: &str, per_job: &str| {
+            nothing(request, Ok(Some(["12", per_node, per_job, "N/A", "N/A"].map(str::to_owned))))
+        };
+        let auto = encode_request(&Request::new(Isolation::Auto));
+        assert!(
+            of(&auto, "N/A", "N/A").unwrap().starts_with("it asked for auto, but slurmctld gave it no GPU")
+        );
+        assert!(of(&auto, "gres:nic:1", "N/A").is_some());
+        assert!(of("v9 ?", "N/A", "N/A").unwrap().starts_with("it asked for GPUs by Tessera's options, "));
+        assert_eq!(of(&auto, "N/A", "gres:gpu:2"), None, "another node of the job has them");
+        assert_eq!(of(&auto, "gres/shard:5", "N/A"), None);
+        let unknown = nothing(&auto, Err("no answer in 10 s".to_owned())).unwrap();
+        assert!(unknown.ends_with("other nodes have its GPUs: no answer in 10 s)"), "{unknown}");
+        assert!(nothing(&auto, Ok(None)).is_some());
     }
 
     #[test]

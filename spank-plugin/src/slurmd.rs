@@ -21,10 +21,10 @@ use crate::args::Args;
 use crate::check_placement::{CheckedGrant, check_placement};
 use crate::describe;
 use crate::requeue::requeue;
-use crate::shards::{asked_in_vain, has_shards};
+use crate::shards::{asked_in_vain, got_nothing, has_shards};
 use crate::spank::{Spank, SpankError};
 use crate::spawn_reconcile::{self, load_node};
-use crate::this_node::{IfAbsent, NoNode, ThisNode, Untranslated};
+use crate::this_node::{IfAbsent, ThisNode, Untranslated};
 
 /// Why a prolog or epilog fails, and the node with it.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub(crate) enum Unfit {
     },
 }
 
-/// Makes the job's placement real. A job without GPUs costs two look-ups in the environment.
+/// Makes the job's placement real. A job without GPUs costs three look-ups in the environment.
 pub(crate) fn prolog(
     spank: &dyn Spank,
     args: &Args,
@@ -51,7 +51,7 @@ pub(crate) fn prolog(
     let placement = env(&job_variable(PLACEMENT_ENV));
     let devices = env("SLURM_JOB_GPUS").filter(|d| !d.is_empty());
     if placement.is_none() && devices.is_none() {
-        return Ok(());
+        return without_gpus(spank, args, slurmd, env);
     }
     let job = spank.job_id()?;
     set_job(job);
@@ -66,7 +66,10 @@ pub(crate) fn prolog(
             log::verbose(format_args!("job {job}: {e}: its GPUs are left as Slurm gave them"));
             return Ok(());
         }
-        Err(e) => return unknown_here(spank, args, (job, &here), &e, slurmd, env),
+        Err(e) => {
+            let why = format!("slurmctld gave it GPUs here, but this node does not know its GPUs: {e}");
+            return start_elsewhere(spank, args, (job, &here), &why, slurmd, env);
+        }
     };
     node.leave_for_accounting(env);
     let has_shards = || has_shards(job, env);
@@ -105,25 +108,41 @@ pub(crate) fn prolog(
     Ok(())
 }
 
-/// Refuses a job that slurmctld has placed on a node whose GPUs nobody describes, and has it start elsewhere.
-fn unknown_here(
+/// Lets a job start that Slurm gave no GPU on this node, unless it asked for GPUs by Tessera's options in vain.
+fn without_gpus(
     spank: &dyn Spank,
     args: &Args,
-    (job, here): (u32, &str),
-    what: &NoNode,
     slurmd: WaitingSlurmd,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Unfit> {
-    let why = format!("slurmctld gave it GPUs here, but this node does not know its GPUs: {what}");
+    let request = env(&job_variable(REQUEST_ENV)).filter(|text| !asks_for_none(text));
+    let Some(request) = request else { return Ok(()) };
+    let job = spank.job_id()?;
+    set_job(job);
+    let Some(why) = got_nothing(job, &request, env) else { return Ok(()) };
+    let here = env("SLURMD_NODENAME").unwrap_or_default();
+    args.env_on(&here).for_each(|(name, value)| spank.set_env(name, &value));
+    start_elsewhere(spank, args, (job, &here), &why, slurmd, env)
+}
+
+/// Refuses a job whose GPUs are not known on this node, and requeues it.
+fn start_elsewhere(
+    spank: &dyn Spank,
+    args: &Args,
+    (job, here): (u32, &str),
+    why: &str,
+    slurmd: WaitingSlurmd,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Unfit> {
     log::error(format_args!("job {job}: {why}"));
     // A slurmctld that is being replaced may say yes and end the job a second later: slurmd begins its script meanwhile.
     if let Ok(node) = load_node(spank, args, IfAbsent::BeginJournal, env)
-        && let Err(fault) = refuse(&node, &context(spank, NvmlGrant::nothing(), slurmd, env)?, &why)
+        && let Err(fault) = refuse(&node, &context(spank, NvmlGrant::nothing(), slurmd, env)?, why)
     {
         // Its steps ask slurmctld.
         log::error(format_args!("job {job}: {}", Chain(&fault)));
     }
-    requeue(job, here, &why, env);
+    requeue(job, here, why, env);
     Ok(())
 }
 

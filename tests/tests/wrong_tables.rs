@@ -108,6 +108,21 @@ fn goes_on_without(cluster: &mut Cluster, what: &str, text: &str) {
     );
 }
 
+/// The job submit plugin adds no GPU to a submission that it cannot read.
+fn no_job_of_ours_runs_without_a_gpu(cluster: &Cluster) {
+    let why = "slurmctld gave it no GPU, because Tessera's job submit plugin was off";
+    let job = cluster.sbatch(User::Alice, &["--gpu-mem=10G"], "echo ran").unwrap();
+    let now = cluster.wait_job(job, "to be requeued", |job| job.get("Restarts") == "1").unwrap();
+    assert!(now.get("AdminComment").contains(why), "{now:?}");
+    assert!(!cluster.output(job).contains("ran"), "{now:?}");
+    cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+    // slurmctld cannot requeue an srun: its step says why it does not start.
+    let done = cluster.run(User::Alice, "srun", &["-n1", "--gpu-mem=10G", "echo", "ran"]).unwrap();
+    assert!(done.code != Some(0) && !done.stdout.contains("ran") && done.stderr.contains(why), "{done:?}");
+    let saw = cluster.complete(User::Alice, &["--gpu-isolation=slurm"], "echo ran").unwrap();
+    assert!(saw.contains("ran"), "a job without GPUs asks nothing of Tessera: {saw}");
+}
+
 #[test]
 fn a_wrong_table_is_found_and_never_used() {
     let version = lab::Slurm::by_default().unwrap().number().unwrap();
@@ -140,6 +155,7 @@ fn a_wrong_table_is_found_and_never_used() {
     let log = log_with(&mut cluster, "job_desc_msg moved", &shifted(version, "job_desc_msg", 8));
     let left = format!("job submit plugin: this is no Slurm {version} as it was published: ");
     assert_eq!(log.lines().filter(|line| line.contains(&left)).count(), 1, "{log}");
+    no_job_of_ours_runs_without_a_gpu(&cluster);
 
     cluster.stop(&Daemon::Slurmctld).unwrap();
     std::fs::remove_file(cluster.layout().at("plugins").join(OWN_TABLE)).unwrap();

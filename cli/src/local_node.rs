@@ -94,8 +94,7 @@ pub(crate) fn still_here(node: &str, entries: &[Entry]) -> HashSet<JobId> {
     let Some(mut here) = live_steps::jobs_with_steps(node, &env) else {
         return entries.iter().map(Entry::job).collect();
     };
-    let silent = entries.iter().filter(|e| !here.contains(&e.job()));
-    let silent: Vec<(JobId, u32)> = silent.map(|e| (e.job(), e.uid)).collect();
+    let silent: Vec<&Entry> = entries.iter().filter(|e| !here.contains(&e.job())).collect();
     if !silent.is_empty() {
         here.extend(job_processes::jobs_with_processes(node, &env, &silent));
     }

@@ -97,6 +97,9 @@ impl Spank for FakeSpank {
     fn detects_gpus(&self) -> bool {
         false
     }
+    fn slurm_number(&self) -> u32 {
+        0
+    }
     fn effective_uid(&self) -> u32 {
         0
     }

@@ -74,6 +74,8 @@ pub(crate) fn realise(
         // Only told to the user; slurmctld does not show it.
         matched: None,
         live: None,
+        // Slurm tells a step's root nothing of it but by the control group itself.
+        group: None,
         slurmd: None,
     };
     let done = slurmd::realise_waiting(&node.settings, &mut context, &|| {

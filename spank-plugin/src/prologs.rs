@@ -80,6 +80,7 @@ mod tests {
             plain: false,
             cap_w: None,
             cap_problem: None,
+            group: None,
             fence: None,
             begun: false,
         }

@@ -11,6 +11,7 @@ use node_jobs::{
     Fault, JobContext, NodeInSlurm, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd,
     journal_problem,
 };
+use node_journal::is_sluid;
 use node_slurm::live_steps;
 use plugin_rt::{Chain, log, set_job};
 use protocol::Isolation;
@@ -201,9 +202,18 @@ fn context(
         plain: env(&job_variable(REQUEST_ENV)).is_none_or(|text| asks_for_none(&text)),
         matched: None,
         live: None,
+        group: group(spank.slurm_number(), env),
         slurmd: Some(slurmd),
     })
 }
+
+/// Gives [`node_journal::Entry::group`] from a prolog's environment. 25.11 has the variable, too, and names groups by the job's number.
+fn group(slurm_number: u32, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    env("SLURM_JOB_SLUID").filter(|name| slurm_number >= SLUID_GROUPS && is_sluid(name))
+}
+
+/// The first Slurm that names a job's control group by its SLUID: 26.05.0 [`cgroup_p_step_create`, `cgroup_v2.c`].
+const SLUID_GROUPS: u32 = 0x1a_0500;
 
 /// slurmctld's own words, else what was asked for.
 fn reason(env: &dyn Fn(&str) -> Option<String>) -> String {
@@ -432,6 +442,17 @@ mod tests {
         assert_eq!(of(&[("SLURM_JOB_UID", "0")]), Ended::Forgotten);
         assert_eq!(of(&[user, request]), Ended::Forgotten);
         assert_eq!(of(&[user]), Ended::WithoutGpus);
+    }
+
+    #[test]
+    fn slurm_26_05_names_the_control_group() {
+        let name = "s0AVJ3WCXM2T00";
+        let of = |number, name: Option<&str>| {
+            group(number, &|of| name.filter(|_| of == "SLURM_JOB_SLUID").map(str::to_owned))
+        };
+        assert_eq!(of(0x1a_0505, Some(name)).as_deref(), Some(name));
+        assert_eq!((of(0x19_0b07, Some(name)), of(0x1a_0500, None)), (None, None));
+        assert_eq!(of(0x1a_0500, Some("../s0AVJ3WCXM2")), None);
     }
 
     #[test]

@@ -112,6 +112,9 @@ pub(crate) trait Spank {
     /// Tells whether this slurmd takes MIG instances for GPUs: see [`protocol::Standing::Detects`].
     fn detects_gpus(&self) -> bool;
 
+    /// Number of the Slurm that this plugin was installed for: 0xMMmmuu. Slurm loads it if the series is its own.
+    fn slurm_number(&self) -> u32;
+
     /// The effective user id.
     fn effective_uid(&self) -> u32;
 

@@ -23,7 +23,7 @@ plugin_rt::exported_text!(plugin_name, "tessera");
 plugin_rt::exported_text!(plugin_type, "spank");
 plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
-plugin_rt::stamped_version!();
+plugin_rt::stamped_version!(pub(super) fn stamped);
 
 /// Version of the plugin itself; Slurm only wants it to be there.
 #[unsafe(no_mangle)]

@@ -195,6 +195,10 @@ impl Spank for Handle<'_> {
         plugin_rt::configured_node_name()
     }
 
+    fn slurm_number(&self) -> u32 {
+        super::entry::stamped()
+    }
+
     fn detects_gpus(&self) -> bool {
         host_symbols::detects_gpus()
     }

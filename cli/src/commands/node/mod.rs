@@ -311,6 +311,7 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
         plain: false,
         matched: None,
         live: None,
+        group: None,
         slurmd: None,
     };
     let realised = realise(&local.settings, &job).map_err(|e| {

@@ -136,6 +136,7 @@ fn context(settings: &Settings, job: u32, grant: &Grant) -> JobContext {
         plain: false,
         matched: None,
         live: None,
+        group: None,
         slurmd: None,
     }
 }

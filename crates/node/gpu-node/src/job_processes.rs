@@ -12,11 +12,12 @@ use job_usage::slurm_process;
 use node_driver::deadline::Deadline;
 use node_driver::process;
 use node_driver::process_environ::Unread;
+use node_journal::Entry;
 
 /// Longest time for reading environments. Only a reconciliation waits for it.
 const TIME: Duration = Duration::from_secs(30);
 
-/// Finds those of `jobs`, each with its user, that have a process on `node`. `env` is slurmd's environment: `SLURM_CONF`.
+/// Finds the jobs of these entries that have a process on `node`. `env` is slurmd's environment: `SLURM_CONF`.
 ///
 /// Reads all of `/proc` once. Where it cannot be read, every job counts as having one. So does each job of a user who has
 /// a process outside Slurm's groups that cannot be read in time, or more of them than can be read in 30 s.
@@ -24,29 +25,31 @@ const TIME: Duration = Duration::from_secs(30);
 pub fn jobs_with_processes(
     node: &str,
     env: &dyn Fn(&str) -> Option<String>,
-    jobs: &[(JobId, u32)],
+    jobs: &[&Entry],
 ) -> HashSet<JobId> {
     let mut processes = process::all().peekable();
     if processes.peek().is_none() {
-        return jobs.iter().map(|(job, _)| *job).collect();
+        return jobs.iter().map(|entry| entry.job()).collect();
     }
     let conf = env("SLURM_CONF");
     let deadline = Deadline::after(TIME);
     let mut found = HashSet::new();
     for pid in processes {
         let Some(uid) = process::owner(pid) else { continue };
-        let of_user = |(job, user): &&(JobId, u32)| *user == uid && !found.contains(job);
-        let asked: Vec<JobId> = jobs.iter().filter(of_user).map(|(job, _)| *job).collect();
+        let of_user = |entry: &&&Entry| entry.uid == uid && !found.contains(&entry.job());
+        let asked: Vec<&Entry> = jobs.iter().filter(of_user).copied().collect();
         if asked.is_empty() || process::start_time_of(pid).is_none() {
             continue;
         }
-        let in_group: HashSet<u32> = slurm_process::jobs_by_group(pid);
-        if !in_group.is_empty() {
-            found.extend(asked.into_iter().filter(|job| in_group.contains(&job.0)));
+        let groups = slurm_process::groups_of_jobs(pid);
+        if !groups.is_empty() {
+            let is_in = |entry: &&Entry| groups.iter().any(|group| entry.is_group(group));
+            found.extend(asked.into_iter().filter(is_in).map(Entry::job));
             continue;
         }
         let environ = if deadline.passed() { Err(Unread::Late) } else { process::environ(pid) };
-        found.extend(asked.into_iter().filter(|job| may_be_of(*job, &environ, node, conf.as_deref())));
+        let may_be = |job: &JobId| may_be_of(*job, &environ, node, conf.as_deref());
+        found.extend(asked.into_iter().map(Entry::job).filter(may_be));
     }
     found
 }
@@ -101,6 +104,14 @@ mod tests {
         assert!(!may_be(Ok("SLURM_JOB_ID=13\0")) && !may_be(Err(Unread::Gone)));
     }
 
+    fn entry(job: JobId, uid: u32) -> Entry {
+        serde_json::from_value(serde_json::json!({
+            "version": 2, "boot": "b", "job": job.0, "uid": uid, "gid": uid, "restart": 0, "decision": "",
+            "phase": "ready", "kind": "whole", "gpus": [], "instances": [], "share": null, "device_nodes": [],
+        }))
+        .unwrap()
+    }
+
     #[test]
     fn a_process_counts_without_its_first_thread() {
         let dir = tempfile::tempdir().unwrap();
@@ -108,14 +119,17 @@ mod tests {
         let mut program = Command::new(lab::threads::build(dir.path()).unwrap());
         program.arg("linger").env("SLURM_JOB_ID", job.to_string());
         let _running = Running::start(&mut program).unwrap().without_first_thread().unwrap();
-        assert!(jobs_with_processes("n1", &|_| None, &[(job, me)]).contains(&job));
+        assert!(jobs_with_processes("n1", &|_| None, &[&entry(job, me)]).contains(&job));
     }
 
     #[test]
     fn a_process_counts_while_it_lives_and_for_its_own_user_alone() {
         let (job, other) = (JobId(4_000_000_123), JobId(4_000_000_124));
         let me = rustix::process::geteuid().as_raw();
-        let found = |jobs: &[(JobId, u32)]| jobs_with_processes("n1", &|_| None, jobs);
+        let found = |jobs: &[(JobId, u32)]| {
+            let entries: Vec<Entry> = jobs.iter().map(|(job, uid)| entry(*job, *uid)).collect();
+            jobs_with_processes("n1", &|_| None, &entries.iter().collect::<Vec<_>>())
+        };
         let mut child =
             Command::new("sleep").arg("600").env("SLURM_JOB_ID", job.to_string()).spawn().unwrap();
         // Its environment is there a moment after the process.

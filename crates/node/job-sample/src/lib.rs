@@ -139,15 +139,14 @@ fn may_have_others(entry: &Entry) -> bool {
 }
 
 fn is_own(pid: u32, entry: &Entry) -> bool {
-    !may_have_others(entry) || slurm_process::job_of_process(pid) == Some(entry.job().0)
+    !may_have_others(entry) || slurm_process::is_of_job(pid, entry) == Some(true)
 }
 
 /// Tells whether a process is the job's for all that is known. Where Slurm makes no control groups, a program that has emptied its
 /// environment names no job: it may be of any job of its user.
 fn may_be_own(pid: u32, entry: &Entry) -> bool {
     !may_have_others(entry)
-        || slurm_process::job_of_process(pid)
-            .map_or_else(|| process::owner(pid) == Some(entry.uid), |job| job == entry.job().0)
+        || slurm_process::is_of_job(pid, entry).unwrap_or_else(|| process::owner(pid) == Some(entry.uid))
 }
 
 /// Utilisation of each of a job's whole GPUs, percent.

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use node_driver::process;
-use node_journal::Entry;
+use node_journal::{Entry, is_sluid};
 
 /// Most ancestors that are looked at.
 const MOST_ANCESTORS: usize = 100;
@@ -22,15 +22,17 @@ pub fn is_of_a_running_job(pid: u32, uid: u32, entries: &[Entry]) -> bool {
         || named().is_some_and(|id: u32| entries.iter().filter(own).any(|entry| entry.job().0 == id))
 }
 
-/// The job that a process is of: by its control group, or where Slurm made none for it by the environment that it was started
-/// with, which its user may have changed.
-pub fn job_of_process(pid: u32) -> Option<u32> {
-    jobs_of_groups(&groups_of(pid)).next().or_else(|| process::variable(pid, "SLURM_JOB_ID")?.parse().ok())
+/// Tells whether a process is of the job: by its control group, or where Slurm made none for it by the environment that it was
+/// started with, which its user may have changed. `None`: neither names a job.
+pub fn is_of_job(pid: u32, entry: &Entry) -> Option<bool> {
+    let by_group = jobs_of_groups(&groups_of(pid)).next().map(|group| entry.is_group(group));
+    let named = || process::variable(pid, "SLURM_JOB_ID")?.parse().ok().map(|id: u32| id == entry.job);
+    by_group.or_else(named)
 }
 
-/// The jobs whose control groups a process is in.
-pub fn jobs_by_group(pid: u32) -> HashSet<u32> {
-    jobs_of_groups(&groups_of(pid)).collect()
+/// Names of the jobs' control groups that a process is in: see [`Entry::is_group`].
+pub fn groups_of_jobs(pid: u32) -> HashSet<String> {
+    jobs_of_groups(&groups_of(pid)).map(str::to_owned).collect()
 }
 
 /// Reads its `/proc/PID/cgroup`; nothing for one that has ended.
@@ -47,17 +49,17 @@ fn is_below_a_step(pid: u32) -> bool {
 
 /// Tells whether `text`, a process's `/proc/PID/cgroup`, names the group of a job that holds something.
 fn is_in_a_group_of(text: &str, entries: &[Entry]) -> bool {
-    jobs_of_groups(text).any(|id| entries.iter().any(|entry| entry.holds() && entry.job().0 == id))
+    jobs_of_groups(text).any(|group| entries.iter().any(|entry| entry.holds() && entry.is_group(group)))
 }
 
-/// The jobs whose groups a `/proc/PID/cgroup` names: one, in as many hierarchies as Slurm uses.
-fn jobs_of_groups(text: &str) -> impl Iterator<Item = u32> {
-    text.lines().filter_map(|line| line.splitn(3, ':').nth(2).and_then(job_of))
+/// The jobs' groups that a `/proc/PID/cgroup` names: one, in as many hierarchies as Slurm uses.
+fn jobs_of_groups(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| line.splitn(3, ':').nth(2).and_then(group_of_job))
 }
 
-/// The job whose group this is, by Slurm's own groups [22.05 and 24.11: `cgroup/v1`, `cgroup/v2`]; below a user's group, a
-/// user chooses the names.
-fn job_of(path: &str) -> Option<u32> {
+/// The name of a job's group, by Slurm's own groups [22.05 and 24.11: `cgroup/v1`, `cgroup/v2`; 26.05: `cgroup_p_step_create` of
+/// `cgroup/v2`]; below a user's group, a user chooses the names.
+fn group_of_job(path: &str) -> Option<&str> {
     let mut parts = path.trim_start_matches('/').split('/');
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match parts.next() {
@@ -73,8 +75,8 @@ fn job_of(path: &str) -> Option<u32> {
         }
         _ => return None,
     }
-    let id = parts.next()?.strip_prefix("job_")?;
-    if is_number(id) { id.parse().ok() } else { None }
+    let name = parts.next()?;
+    (name.strip_prefix("job_").is_some_and(is_number) || is_sluid(name)).then_some(name)
 }
 
 #[cfg(test)]
@@ -101,6 +103,16 @@ mod tests {
         assert!(is_in_a_group_of("0::/system.slice/slurmstepd.scope/job_12/step_batch/user/task_0\n", &runs));
         assert!(!is_in_a_group_of(&of(13), &runs) && !is_in_a_group_of(&of(12), &[]));
         assert!(!is_in_a_group_of(&of(12), &[entry(r#"{"failed":"x"}"#)]));
+        // Slurm 26.05 names it by the job's SLUID, and in a tree of version 1 by its number.
+        let named = [Entry { group: Some("s0AVJ3WCXM2T00".to_owned()), ..entry(r#""ready""#) }];
+        let in_group = |name: &str| {
+            is_in_a_group_of(
+                &format!("0::/system.slice/slurmstepd.scope/{name}/step_0/user/task_0\n"),
+                &named,
+            )
+        };
+        assert!(in_group("s0AVJ3WCXM2T00") && !in_group("s0AVJ3WCXM2T01"));
+        assert!(is_in_a_group_of(&of(12), &named) && !is_in_a_group_of(&of(13), &named));
     }
 
     #[test]
@@ -111,8 +123,10 @@ mod tests {
             "/system.slice/slurmstepd.scope/job_12/step_0/user/task_0",
             "/system.slice/n1_slurmstepd.scope/job_12/step_extern",
         ] {
-            assert_eq!(job_of(path), Some(12), "{path}");
+            assert_eq!(group_of_job(path), Some("job_12"), "{path}");
         }
+        let path = "/system.slice/n1_slurmstepd.scope/s0AVJ3WCXM2T00/step_0/user/task_0";
+        assert_eq!(group_of_job(path), Some("s0AVJ3WCXM2T00"), "26.05");
         for path in [
             "/",
             "/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_12",
@@ -120,8 +134,12 @@ mod tests {
             "/system.slice/slurmd.service",
             "/slurm/system/job_12",
             "/slurm/uid_1000/job_x",
+            "/system.slice/n1_slurmstepd.scope/system",
+            "/system.slice/n1_slurmstepd.scope/s0AVJ3WCXM2T0",
+            "/system.slice/n1_slurmstepd.scope/s0AVJ3WCXM2TO0",
+            "/user.slice/n1_slurmstepd.scope/s0AVJ3WCXM2T00",
         ] {
-            assert_eq!(job_of(path), None, "{path}");
+            assert_eq!(group_of_job(path), None, "{path}");
         }
     }
 }

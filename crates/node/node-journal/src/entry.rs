@@ -1,5 +1,6 @@
 //! The journal's records of a job and of an MPS daemon.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -227,9 +228,21 @@ pub struct Entry {
     /// Why a power limit is not as the jobs on the GPUs ask for, for the job's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap_problem: Option<String>,
+    /// Name of its control group, if that is not `job_` and its number: in the tree of version 2, Slurm 26.05 names it by the
+    /// job's SLUID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Limits of its control group on its GPUs' memory, if the kernel has regions for them and the job is counted in MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<FenceRecord>,
+}
+
+/// Tells whether this is a SLUID, Slurm's second number of a job: `s` and 13 digits of Crockford's base 32 [`print_sluid`,
+/// `sluid.c` of 25.11 and 26.05].
+#[must_use]
+pub fn is_sluid(name: &str) -> bool {
+    let is_digit = |b: u8| b.is_ascii_digit() || b.is_ascii_uppercase() && !b"ILOU".contains(&b);
+    name.strip_prefix('s').is_some_and(|digits| digits.len() == 13 && digits.bytes().all(is_digit))
 }
 
 impl JournalRecord for Entry {
@@ -253,6 +266,19 @@ impl Entry {
     #[must_use]
     pub fn job(&self) -> JobId {
         JobId(self.job)
+    }
+
+    /// Name of its control group within that of slurmstepd, in the tree of version 2.
+    #[must_use]
+    pub fn group_name(&self) -> Cow<'_, str> {
+        self.group.as_deref().map_or_else(|| format!("job_{}", self.job).into(), Cow::from)
+    }
+
+    /// True for the name of its control group in any version of the kernel's trees.
+    #[must_use]
+    pub fn is_group(&self, name: &str) -> bool {
+        let by_number = || name.strip_prefix("job_").is_some_and(|id| id.parse() == Ok(self.job));
+        self.group.as_deref() == Some(name) || by_number()
     }
 
     /// True while GPUs, instances or shares are held for the job.

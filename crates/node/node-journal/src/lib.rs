@@ -32,7 +32,7 @@ pub use cap::CapRecord;
 pub use energy::{EnergyRecord, JobEnergy};
 pub use entry::{
     DaemonRecord, Entry, GpuRecord, GrantKind, InstanceRecord, LiveInstance, PartRecord, Phase, ShareRecord,
-    TaskDevice, TasksRecord,
+    TaskDevice, TasksRecord, is_sluid,
 };
 pub use fence::{FenceRecord, RegionLimit};
 pub use folder::{Contents, DamagedFile};

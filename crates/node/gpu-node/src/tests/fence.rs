@@ -12,6 +12,9 @@ fn share(gpu: u16, mem_mib: u64) -> Grant {
     Grant::Mps { on: ShareOn::Gpu(GpuIndex(gpu)), mem_mib, threads: 25 }
 }
 
+/// Name of a job's control group as Slurm 26.05 gives it.
+const SLUID: &str = "s0AVJ3WCXM2T00";
+
 /// The tree of a kernel that has a region for GPU 0 alone; jobs 1 to 4 have a group, as the kernel makes one with its files.
 fn tree(node: &TestNode) -> String {
     let nvml = node_driver::nvml::Nvml::load(&node.settings.nvml_library).unwrap();
@@ -24,8 +27,8 @@ fn tree(node: &TestNode) -> String {
     for dir in ["", "system.slice", scope] {
         fs::write(root.join(dir).join("cgroup.subtree_control"), "cpu memory").unwrap();
     }
-    for job in 1..5 {
-        let dir = root.join(scope).join(format!("job_{job}"));
+    for name in ["job_1", "job_2", "job_3", "job_4", SLUID] {
+        let dir = root.join(scope).join(name);
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("dmem.max"), format!("{region} max\n")).unwrap();
     }
@@ -33,7 +36,11 @@ fn tree(node: &TestNode) -> String {
 }
 
 fn max(node: &TestNode, job: u32) -> String {
-    let dir = format!("system.slice/slurmstepd.scope/job_{job}/dmem.max");
+    max_of(node, &format!("job_{job}"))
+}
+
+fn max_of(node: &TestNode, group: &str) -> String {
+    let dir = format!("system.slice/slurmstepd.scope/{group}/dmem.max");
     fs::read_to_string(node.settings.cgroup_root.join(dir)).unwrap()
 }
 
@@ -42,7 +49,7 @@ fn share_said(node: &TestNode, entry: &Entry) -> String {
     let mut entry = entry.clone();
     let own = node.settings.proc_root.join("self");
     fs::create_dir_all(&own).unwrap();
-    let text = format!("0::/system.slice/slurmstepd.scope/job_{}/step_0/slurm\n", entry.job);
+    let text = format!("0::/system.slice/slurmstepd.scope/{}/step_0/slurm\n", entry.group_name());
     fs::write(own.join("cgroup"), text).unwrap();
     assert_eq!(renew_fence(&node.settings.cgroup_root, &node.settings.proc_root, &mut entry), None);
     var(&crate::task_environment(&entry, 0, 1), "TESSERA_GPU_SHARE").to_owned()
@@ -80,6 +87,21 @@ fn the_kernel_holds_a_share_from_prolog_to_epilog() {
             node.release(job);
             assert_eq!(max(node, job), format!("{region} max\n"));
         }
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn the_kernel_holds_a_share_in_a_group_that_is_named_by_its_sluid() {
+    on_node("tests::fence::the_kernel_holds_a_share_in_a_group_that_is_named_by_its_sluid", |node| {
+        let region = tree(node);
+        let job = JobContext { group: Some(SLUID.to_owned()), ..node.job(1, ALICE, share(0, 2862)) };
+        let done = crate::realise(&node.settings, &job).unwrap();
+        assert_eq!(max_of(node, SLUID), format!("{region} {}\n", 2862_u64 << 20));
+        assert_eq!(max(node, 1), format!("{region} max\n"));
+        assert_eq!(share_said(node, &done.entry), "3.0 GB (kernel), 25% of SMs");
+        node.release(1);
+        assert_eq!(max_of(node, SLUID), format!("{region} max\n"));
         node.assert_clean(&[]);
     });
 }

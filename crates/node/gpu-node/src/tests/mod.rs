@@ -203,6 +203,7 @@ impl TestNode {
             plain: false,
             matched: None,
             live: None,
+            group: None,
             slurmd: None,
         }
     }

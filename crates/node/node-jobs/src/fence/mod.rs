@@ -65,7 +65,7 @@ fn begin_in(
         Err(why) => return Ok(Some(not_held(entry, &why))),
     };
     let Some(mut fence) = limits(&capacity, &ids, bytes) else { return Ok(None) };
-    fence.dir = scope(tree).map(|scope| scope.join(format!("job_{}", entry.job)));
+    fence.dir = scope(tree).map(|scope| scope.join(&*entry.group_name()));
     let Some(dir) = fence.dir.clone() else {
         entry.fence = Some(fence);
         return Ok(None);
@@ -112,11 +112,11 @@ pub fn renew_fence(cgroup_root: &Path, proc_root: &Path, entry: &mut Entry) -> O
 }
 
 fn renew_in(tree: &dyn Tree, own: &str, entry: &mut Entry) -> Option<String> {
-    let job = entry.job;
+    let dir = job_dir(own, &entry.group_name());
     let fence = entry.fence.as_mut()?;
     fence.in_force = false;
     // A process outside of the group is held by nothing in there.
-    let dir = job_dir(own, job)?;
+    let dir = dir?;
     let written = enable(tree, &dir).and_then(|()| tree.read(&dir.join(MAX))).map_err(NotFenced::Tree);
     let written = written.and_then(|now| apply(tree, fence, &dir, &now));
     fence.in_force = written.is_ok();

@@ -79,10 +79,9 @@ pub(super) fn lines_back(fence: &FenceRecord, now: &str) -> Vec<String> {
 }
 
 /// Returns a job's control group, relative to the tree's root, from `/proc/self/cgroup` of one of its steps. Slurm's layout above
-/// it differs by release and site: `system.slice/slurmstepd.scope/job_12/step_0/slurm`.
-pub(super) fn job_dir(own: &str, job: u32) -> Option<PathBuf> {
+/// it differs by release and site: `system.slice/slurmstepd.scope/job_12/step_0/slurm`. `name` is [`Entry::group_name`].
+pub(super) fn job_dir(own: &str, name: &str) -> Option<PathBuf> {
     let path = Path::new(own.lines().find_map(|line| line.strip_prefix("0::/"))?);
-    let name = format!("job_{job}");
     let mut dir = PathBuf::new();
     for part in path.components() {
         // A namespace shows what is outside of it as `..`.
@@ -187,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_step_knows_its_jobs_control_group() {
-        let of = |own: &str| job_dir(own, 12).map(|dir| dir.display().to_string());
+        let of = |own: &str| job_dir(own, "job_12").map(|dir| dir.display().to_string());
         assert_eq!(
             of("0::/system.slice/slurmstepd.scope/job_12/step_0/slurm\n").as_deref(),
             Some("system.slice/slurmstepd.scope/job_12")
@@ -195,6 +194,12 @@ mod tests {
         let of_one_of_several =
             "1:cpu:/x\n0::/a.slice/b.slice/n1_slurmstepd.scope/job_12/step_batch/user/task_0\n";
         assert_eq!(of(of_one_of_several).as_deref(), Some("a.slice/b.slice/n1_slurmstepd.scope/job_12"));
+        let sluid = "0::/system.slice/n1_slurmstepd.scope/s0AVJ3WCXM2T00/step_0/user/task_0\n";
+        assert_eq!(
+            job_dir(sluid, "s0AVJ3WCXM2T00"),
+            Some("system.slice/n1_slurmstepd.scope/s0AVJ3WCXM2T00".into()),
+            "Slurm 26.05"
+        );
         for other in ["0::/\n", "0::/x/job_120/step_0\n", "0::/../job_12\n", "1:cpu:/job_12\n", ""] {
             assert_eq!(of(other), None, "{other}");
         }

@@ -34,6 +34,8 @@ pub struct JobContext {
     /// Jobs known to be on this node now. A journalled job that is not among them is dead: its epilog was killed. What a
     /// dead job holds is taken from it if it is in the way. `None`: not known; nothing is taken from anybody.
     pub live: Option<HashSet<JobId>>,
+    /// Name of its control group, if that is not `job_` and its number: see [`Entry::group`].
+    pub group: Option<String>,
     /// The slurmd that waits for the outcome. If it is gone at the end, everything is given back. `None`: nothing waits.
     pub slurmd: Option<WaitingSlurmd>,
 }
@@ -66,6 +68,7 @@ impl JobContext {
             plain: self.plain,
             cap_w: self.cap_w,
             cap_problem: None,
+            group: self.group.clone(),
             fence: None,
         }
     }

@@ -24,13 +24,13 @@ fn help_texts_are_as_recorded() {
       usage    Show which GPUs jobs had, and how much of them they used
 
     For batches:
-      plan     Plan a batch of tasks on GPUs that repartition
+      plan     Plan a batch of jobs on GPUs that repartition
 
     For administrators:
       setup    Prepare the installed Slurm and its files for Tessera
       check    Check the file tessera.toml, before it is used
       doctor   Check the running cluster: do nodes, Slurm and tessera.toml agree?
-      layout   Draw each GPU as its slices
+      layout   Draw each GPU as its memory slices
 
     Other:
       lab      Simulate, score and fit: no job and no node is touched
@@ -68,14 +68,14 @@ fn help_texts_are_as_recorded() {
       profiles     List GPU models and their MIG profiles
 
     For batches:
-      plan         Plan a batch of tasks on GPUs that repartition
+      plan         Plan a batch of jobs on GPUs that repartition
       planner      Choose sizes, places and order of pending moldable jobs
 
     For administrators:
       setup        Prepare the installed Slurm and its files for Tessera
       check        Check the file tessera.toml, before it is used
       doctor       Check the running cluster: do nodes, Slurm and tessera.toml agree?
-      layout       Draw each GPU as its slices
+      layout       Draw each GPU as its memory slices
       exporter     Serve metrics for Prometheus, and a page that shows the cluster
       history      Show day by day how instances came and went, and how much jobs held
       idle         Show jobs that have GPUs without using them
@@ -117,7 +117,7 @@ fn help_texts_are_as_recorded() {
     exit 0
     ");
     assert_snapshot!(run("layout --help"), @r#"
-    Draw each GPU as its slices
+    Draw each GPU as its memory slices
 
     Shows what the controller publishes for the nodes of tessera.toml: the instances, the jobs that have
     them, and what is free. Each GPU is a row of memory slices. If it is partitioned, the profiles are
@@ -262,7 +262,7 @@ fn help_texts_are_as_recorded() {
     exit 0
     ");
     assert_snapshot!(run("plan -h"), @r"
-    Plan a batch of tasks on GPUs that repartition
+    Plan a batch of jobs on GPUs that repartition
 
     Usage: tessera plan <COMMAND>
            tessera plan [OPTIONS] --tasks <FILE>
@@ -290,7 +290,7 @@ fn help_texts_are_as_recorded() {
       idle       Find jobs that have GPUs without using them
       sick       Keep new jobs off a GPU, for a reason of yours
       accept     Let GPUs that were left out take jobs again, once they are well
-      realise    Create what a placement names, as the prolog does [alias: realize]
+      realise    Create what an allocation names, as the prolog does [alias: realize]
       release    Free what a job has, as the epilog does
 
     Options:

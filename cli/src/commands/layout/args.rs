@@ -8,7 +8,7 @@ use clap::Args;
 use crate::clock::often;
 use crate::render::colour::ColorWhen;
 
-/// Draw each GPU as its slices
+/// Draw each GPU as its memory slices
 ///
 /// Shows what the controller publishes for the nodes of tessera.toml: the instances, the jobs that have them, and what is
 /// free. Each GPU is a row of memory slices. If it is partitioned, the profiles are above and their jobs below: "job 12"

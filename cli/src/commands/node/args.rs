@@ -104,7 +104,7 @@ pub(crate) enum NodeCommand {
         /// Slurm's number of the GPU, or its UUID; all GPUs without it
         gpu: Option<String>,
     },
-    /// Create what a placement names, as the prolog does
+    /// Create what an allocation names, as the prolog does
     #[command(visible_alias = "realize")]
     Realise {
         /// The node's name

@@ -144,7 +144,7 @@ impl Cli {
 }
 
 /// The command with all below it. Those of the laboratory stand below `lab` alone in help, manual pages and completions.
-fn root() -> clap::Command {
+pub(crate) fn root() -> clap::Command {
     grouped(hide::<LabDirectly>(Cli::command()).mut_subcommand("power", hide::<PowerStudy>))
 }
 

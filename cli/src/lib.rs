@@ -24,6 +24,8 @@ mod node_groups;
 mod only_instance;
 mod options;
 mod outcome;
+#[cfg(test)]
+mod pages;
 pub mod parsers;
 mod plan_inputs;
 mod power_models;

@@ -28,6 +28,7 @@ mod jobs;
 mod layout;
 mod look;
 pub mod nodes;
+pub mod pages;
 pub mod paths;
 mod ports;
 pub mod process;

@@ -13,6 +13,8 @@ mod expect;
 mod install;
 mod man;
 mod package;
+#[cfg(test)]
+mod pages;
 mod programs;
 mod progress;
 mod setup;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
+mod pages;
 
 use admission::slices::slices_in;
 use common::{AT_ONCE, LOOK, builder, looked, on};
@@ -437,5 +438,8 @@ fn limits_and_bills_count_slices_and_whole_gpus_together() {
     // A cluster with accounting has the machine's Slurm unless a test chooses one.
     let slurm = Slurm::by_default().unwrap();
     let mut cluster = builder().slurm(slurm).accounting().slurm_conf(conf).start().unwrap();
+    if cluster.release() == Release::V26_05 {
+        pages::hold(&mut cluster);
+    }
     on(&mut cluster, limits);
 }

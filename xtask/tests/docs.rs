@@ -1,4 +1,4 @@
-//! The book: every page is in its table of contents, and what pages link to is there.
+//! The book: every page is in its table of contents, and the tests, alerts and panels that pages name are there.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ fn links(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_page_is_in_the_book_and_every_link_leads_somewhere() {
+fn every_page_is_in_the_book() {
     let docs = root().join("docs");
     let mut all = BTreeSet::new();
     pages(&docs, &mut all);
@@ -42,13 +42,6 @@ fn every_page_is_in_the_book_and_every_link_leads_somewhere() {
     let listed = links(&fs::read_to_string(&summary).unwrap()).into_iter().map(|page| docs.join(page));
     let listed: BTreeSet<PathBuf> = listed.chain([summary]).collect();
     assert_eq!(all.difference(&listed).collect::<Vec<_>>(), Vec::<&PathBuf>::new(), "not in docs/SUMMARY.md");
-    let others =
-        ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md"].map(|name| root().join(name));
-    for page in all.iter().chain(&others) {
-        for target in links(&fs::read_to_string(page).unwrap()) {
-            assert!(page.parent().unwrap().join(&target).exists(), "{}: {target}", page.display());
-        }
-    }
 }
 
 /// The source files below `dir`, without what was built.

@@ -1,5 +1,7 @@
 //! Example files and units, with the directories of this installation and of the Slurm that it is for.
 
+use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -88,13 +90,36 @@ fn sources() -> Result<Vec<(PathBuf, PathBuf)>, TaskError> {
     Ok(all)
 }
 
+/// Replaces links to pages that are not installed by their names in the sources.
+fn with_links_to(installed: &[&OsStr], page: &str) -> String {
+    let mut parts = page.split("](");
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (target, rest) = part.split_once(')').unwrap_or((part, ""));
+        let file = target.split('#').next().unwrap_or_default();
+        let there = file.is_empty() || file.contains("://") || installed.contains(&OsStr::new(file));
+        match whole.rfind('[') {
+            Some(label) if !there => {
+                whole.remove(label);
+                drop(write!(whole, " (docs/{file} of the sources){rest}"));
+            }
+            _ => drop(write!(whole, "]({target}){rest}")),
+        }
+    }
+    whole
+}
+
 /// Writes all of them below `root`.
 pub(super) fn install(directories: &Directories, root: &Path) -> Result<(), TaskError> {
-    for (from, below) in sources()? {
-        let (text, to) = (at(&from, fs::read_to_string(&from))?, root.join(&below));
+    let sources = sources()?;
+    let names: Vec<&OsStr> = sources.iter().filter_map(|(from, _)| from.file_name()).collect();
+    for (from, below) in &sources {
+        let (text, to) = (at(from, fs::read_to_string(from))?, root.join(below));
+        let text =
+            if below.extension() == Some(OsStr::new("md")) { with_links_to(&names, &text) } else { text };
         let name = below.file_name().unwrap_or_default().to_string_lossy();
         write(&to, &directories.adapted(&name, &text))?;
-        at(&to, fs::set_permissions(&to, at(&from, fs::metadata(&from))?.permissions()))?;
+        at(&to, fs::set_permissions(&to, at(from, fs::metadata(from))?.permissions()))?;
     }
     Ok(())
 }
@@ -138,8 +163,26 @@ mod tests {
         };
         let usual = installed(&Directories::of(Path::new("/usr/local"), Some(&here)));
         for (from, below) in sources().unwrap() {
-            assert_eq!(usual[&below.display().to_string()], fs::read_to_string(from).unwrap());
+            // Links of pages are another matter.
+            if below.extension() != Some(OsStr::new("md")) {
+                assert_eq!(usual[&below.display().to_string()], fs::read_to_string(from).unwrap());
+            }
         }
+        for page in ["upgrade", "uninstall"] {
+            let text = &usual[&format!("share/doc/tessera/{page}.md")];
+            let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+            let places = links.filter(|link| !link.is_empty() && !link.contains("://"));
+            places.for_each(|link| {
+                assert!(usual.contains_key(&format!("share/doc/tessera/{link}")), "{page}: {link}")
+            });
+        }
+    }
+
+    #[test]
+    fn a_link_to_a_page_that_is_not_installed_is_its_name() {
+        let text =
+            with_links_to(&[OsStr::new("a.md")], "x [A](a.md#s), [B b](b.md#s) and [C](https://c) [d] y\n");
+        assert_eq!(text, "x [A](a.md#s), B b (docs/b.md of the sources) and [C](https://c) [d] y\n");
     }
 
     #[test]

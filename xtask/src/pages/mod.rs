@@ -2,6 +2,7 @@
 //! `billing` runs those of Slurm and those of `tessera` that read, and `cargo` here reads those of cargo. This file names the tests of all others.
 
 mod cargo;
+mod links;
 mod samples;
 
 use std::collections::BTreeSet;

@@ -112,8 +112,8 @@ fn goes_on_without(cluster: &mut Cluster, what: &str, text: &str) {
 fn no_job_of_ours_runs_without_a_gpu(cluster: &Cluster) {
     let why = "slurmctld gave it no GPU, because Tessera's job submit plugin was off";
     let job = cluster.sbatch(User::Alice, &["--gpu-mem=10G"], "echo ran").unwrap();
-    let now = cluster.wait_job(job, "to be requeued", |job| job.get("Restarts") == "1").unwrap();
-    assert!(now.get("AdminComment").contains(why), "{now:?}");
+    let told = |job: &lab::Job| job.get("Restarts") == "1" && job.get("AdminComment").contains(why);
+    let now = cluster.wait_job(job, "to be requeued with the reason", told).unwrap();
     assert!(!cluster.output(job).contains("ran"), "{now:?}");
     cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
     // slurmctld cannot requeue an srun: its step says why it does not start.

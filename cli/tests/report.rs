@@ -8,6 +8,7 @@ mod slurm;
 #[allow(dead_code, reason = "each test file uses its own part of this")]
 mod columns;
 
+use std::cell::Cell;
 use std::fs;
 
 use insta::assert_snapshot;
@@ -15,10 +16,15 @@ use insta::assert_snapshot;
 /// The widths that sacct is asked for.
 const WIDTHS: [usize; 13] = [24, 64, 40, 20, 20, 12, 24, 256, 512, 512, 512, 512, 512];
 
+thread_local! {
+    /// What sacct has for `TRESUsageOutTot` of every line.
+    static SENT: Cell<&'static str> = const { Cell::new("") };
+}
+
 /// A line of a job or step that Slurm's commands call so.
 fn line(cells: [&str; 13], number: &str) -> String {
     let own: String = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$} ")).collect();
-    format!("{own}{number:>64} \n")
+    format!("{own}{number:>64} {:>512} \n", SENT.get())
 }
 
 fn report(lines: &[[&str; 13]], args: &[&str]) -> String {
@@ -110,7 +116,10 @@ fn a_job_that_used_little_is_told_what_to_ask() {
       "got": "n1=mig:3/3g.20gb@4",
       "gpus": null,
       "job": "20",
+      "label_contradicted": null,
       "memory_mib": 5632,
+      "nvlink_sent_bytes": null,
+      "pcie_sent_bytes": null,
       "place_earlier_s": null,
       "ran_s": 7500,
       "slices": 3,
@@ -366,4 +375,23 @@ fn an_array_is_summed() {
     }
     exit 0
     "#);
+}
+
+#[test]
+fn a_label_that_the_traffic_contradicts_is_told() {
+    let told = |label: &str, sent: &'static str, seconds: &'static str| {
+        let got = format!("tessera: n1=whole:0,1,2,3: why; asks v1 iso=whole bw={label} gpus=4");
+        let mut job = JOB;
+        (job[5], job[7], job[12]) = (seconds, "gres/gpu=4", &got);
+        SENT.set(sent);
+        let said = report(&[job], &["20"]);
+        let lines =
+            said.lines().filter(|line| line.starts_with("  links") || line.starts_with("  bandwidth"));
+        lines.map(str::trim_start).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(told("insensitive", "cpu=0,ic/nvlink=20000000000000,ic/pcie=1.50G", "7500"), @"");
+    assert_snapshot!(told("sensitive", "ic/nvlink=0", "7500"), @"");
+    assert_snapshot!(told("insensitive", "ic/pcie=20M", "7500"), @"");
+    assert_snapshot!(told("insensitive", "ic/nvlink=20000000000000", "30"), @"");
+    assert_snapshot!(told("insensitive", "cpu=0", "7500"), @"");
 }

@@ -1,4 +1,4 @@
-//! What jobs use of their GPUs reaches Slurm's accounting: energy, memory, utilisation.
+//! What jobs use of their GPUs reaches Slurm's accounting: energy, memory, utilisation, traffic.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -29,7 +29,7 @@ fn cluster() -> Builder {
         .slurm
         .replace("PrologFlags=Alloc", "PrologFlags=Alloc,Contain")
         .replace("jobacct_gather/none", if groups { "jobacct_gather/cgroup" } else { "jobacct_gather/linux" })
-        .replace("license/slice\n", "license/slice,gres/gpumem,gres/gpuutil\n");
+        .replace("license/slice\n", "license/slice,gres/gpumem,gres/gpuutil,ic/nvlink,ic/pcie\n");
     let builder = builder().slurm(slurm).templates(templates).slurm_conf(SLURM).accounting();
     if groups { builder.device_cgroup() } else { builder }
 }
@@ -150,7 +150,7 @@ fn memory_and_utilisation(cluster: &Cluster) {
         (&["-w", "e2", "--gpu-mem=20G"], work(5000), ["5000M", "5000M", "100"]),
         // A program uses the first of two.
         (&two, work(4000), ["4000M", "4000M", "50"]),
-        (&["-w", "e1", "--gres=gpu:2"], work(9000), ["18000M", "9000M", "100"]),
+        (&["-w", "e1", "--gres=gpu:2"], work(9000) + " --link-mbps 3000", ["18000M", "9000M", "100"]),
         (&["-w", "e1", "--gres=gpu:1"], "exec sleep 600".to_owned(), ["0", "0", "0"]),
         (&share, work(1000), ["1000M", "1000M", ""]),
         (&share, work(2000), ["2000M", "2000M", ""]),
@@ -171,6 +171,7 @@ fn memory_and_utilisation(cluster: &Cluster) {
         // The last sample finds nothing any more. What counts is the most.
         wait_sampled(cluster, "sacct", job, wanted);
     }
+    traffic(cluster, &started);
     let report = |job: JobId| {
         let mut report = cluster.command(User::Root, "tessera").unwrap();
         lab::command::run(report.args(["report", &job.to_string()])).unwrap().ok().unwrap()
@@ -185,4 +186,24 @@ fn memory_and_utilisation(cluster: &Cluster) {
         );
         assert!(said.contains(&format!("\n  GPU busy    {busy}")), "{said}");
     }
+}
+
+/// Of the jobs of [`memory_and_utilisation`], the fourth sends 3 GB/s between two GPUs with NVLinks, and the fifth has one idle GPU.
+fn traffic(cluster: &Cluster, started: &[JobId]) {
+    let sent = |job: JobId| {
+        let step = format!("{job}.extern");
+        let args = ["-n", "-P", "-j", &step, "--noconvert", "-o", "TRESUsageOutTot"];
+        let said = cluster.run(User::Root, "sacct", &args).unwrap().ok().unwrap();
+        ["ic/nvlink", "ic/pcie"].map(|name| {
+            said.trim().split(',').find_map(|entry| entry.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+        })
+    };
+    let [nvlink, pcie]: [Option<u64>; 2] = sent(started[3]);
+    assert!(nvlink.is_some_and(|bytes| bytes > 3_000_000_000), "{nvlink:?}");
+    assert_eq!(pcie, Some(0), "all of it went over NVLink");
+    assert_eq!(sent(started[4]), [Some(0); 2]);
+    assert_eq!(sent(started[0]), [None; 2], "the driver does not count for instances");
+    let mut report = cluster.command(User::Root, "tessera").unwrap();
+    let said = lab::command::run(report.args(["report", &started[3].to_string()])).unwrap().ok().unwrap();
+    assert!(said.contains("\n  links       ") && said.contains(" GB sent over NVLink"), "{said}");
 }

@@ -1,8 +1,8 @@
-//! `acct_gather_interconnect_tessera.so`: GPU memory and utilisation of jobs, for `sacct` and `tessera report`.
+//! `acct_gather_interconnect_tessera.so`: GPU memory, utilisation and traffic of jobs, for `sacct` and `tessera report`.
 //!
 //! Slurm's accounting of steps asks its interconnect plugins in the daemon of each step, as root, and hands them the array of
-//! everything that it counts. This plugin measures no interconnect. It writes `gres/gpumem` and `gres/gpuutil`, which Slurm
-//! itself fills only with `AutoDetect=nvml`, for whole GPUs. The extern step alone answers, for the whole job: it has one task, so
+//! everything that it counts. This plugin writes `gres/gpumem` and `gres/gpuutil`, which Slurm itself fills only with
+//! `AutoDetect=nvml`, for whole GPUs, and `ic/nvlink` and `ic/pcie`, the bytes that a job's whole GPUs send and receive. The extern step alone answers, for the whole job: it has one task, so
 //! nothing is counted twice.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
@@ -11,3 +11,4 @@
 mod ffi;
 mod peaks;
 mod step;
+mod traffic;

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn sample(memory: &[u64], busy_percent: Option<u32>) -> Sample {
-        Sample { memory: memory.to_vec(), busy_percent }
+        Sample { memory: memory.to_vec(), busy_percent, ..Sample::default() }
     }
 
     #[test]

@@ -3,18 +3,22 @@
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
-use job_sample::{has_devices, sample};
+use job_sample::{Wanted, has_devices, sample};
 use job_usage::Places;
 use step_accounting::{AccountedNode, NotAccounted};
 
 use crate::peaks::Peaks;
+use crate::traffic::Traffic;
 
 /// The job whose extern step this daemon serves.
 pub(crate) struct SampledJob {
     pub(crate) job: JobId,
     places: Places,
     looked: Option<Instant>,
+    /// Time of the last sample.
+    sampled: Option<Instant>,
     pub(crate) peaks: Peaks,
+    pub(crate) traffic: Traffic,
     /// True if a sample has failed.
     pub(crate) failed: bool,
 }
@@ -35,28 +39,39 @@ impl SampledJob {
     /// `node` is the node's name in Slurm.
     pub(crate) fn new(job: JobId, node: &str) -> Result<Self, NotAccounted> {
         let AccountedNode { places, .. } = AccountedNode::find(node)?;
-        Ok(Self { job, places, looked: None, peaks: Peaks::default(), failed: false })
+        Ok(Self {
+            job,
+            places,
+            looked: None,
+            sampled: None,
+            peaks: Peaks::default(),
+            traffic: Traffic::default(),
+            failed: false,
+        })
     }
 
     /// Looks at the job's devices. For a job without any, no driver is loaded.
-    pub(crate) fn look(&mut self) -> Result<(), NotAccounted> {
+    pub(crate) fn look(&mut self, wanted: Wanted) -> Result<(), NotAccounted> {
         if self.looked.is_some_and(|last| last.elapsed() < ONE_SAMPLE) {
             return Ok(());
         }
-        let looked = self.sample();
+        let looked = self.sample(wanted);
         // After the look: a driver that answers slowly is not asked all the time.
         self.looked = Some(Instant::now());
         looked
     }
 
-    fn sample(&mut self) -> Result<(), NotAccounted> {
+    fn sample(&mut self, wanted: Wanted) -> Result<(), NotAccounted> {
         if !has_devices(&self.places, self.job)? {
             return Ok(());
         }
         // The driver is loaded each time: the daemon of a step lives for days, and a driver that is replaced meanwhile must not be
         // held.
-        if let Some(sample) = sample(&self.places, self.job)? {
+        if let Some(sample) = sample(&self.places, self.job, wanted)? {
             self.peaks.add(&sample);
+            let now = Instant::now();
+            let last = self.sampled.replace(now).unwrap_or(now);
+            self.traffic.add(&sample.traffic, now.saturating_duration_since(last));
         }
         Ok(())
     }

@@ -5,15 +5,16 @@ mod records;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
 
+use job_sample::Wanted;
 use plugin_rt::{Chain, guard_ok, log, symbol, text};
 use step_accounting::ServedStep;
 
 use self::records::{Data, SlurmdConf, Tres};
-use crate::peaks::{Peaks, TresValue};
+use crate::peaks::TresValue;
 use crate::step::{SampledJob, extern_of};
 
 step_accounting::accounting_plugin!(
-    "Tessera: GPU memory and utilisation of jobs",
+    "Tessera: GPU memory, utilisation and traffic of jobs",
     "acct_gather_interconnect/tessera",
     STEP
 );
@@ -32,9 +33,9 @@ extern "C" fn acct_gather_interconnect_p_node_update() -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut c_void) -> c_int {
     guard_ok("get_data", (), || {
-        let Some(peaks) = STEP.with(begin, look) else { return };
-        for (name, value) in [(c"gpumem", peaks.memory()), (c"gpuutil", peaks.busy())] {
-            if let (Some(value), Some(position)) = (value, position(name)) {
+        let Some(values) = STEP.with(begin, look) else { return };
+        for (position, value) in values {
+            if let (Some(value), Some(position)) = (value, position) {
                 // SAFETY: common_jag.c: `data` has an element for every TRES that assoc_mgr knows, in its order.
                 unsafe { write(data, position, value) };
             }
@@ -43,14 +44,22 @@ unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut c_void) -> c
     SUCCESS
 }
 
-/// Samples the job's devices, and returns what the samples add up to.
-fn look(step: &mut SampledJob) -> Peaks {
-    if let Err(why) = step.look() {
+/// Samples the job's devices, and returns what the samples add up to, each value with its position in Slurm's array.
+fn look(step: &mut SampledJob) -> [(Option<usize>, Option<TresValue>); 4] {
+    let [nvlink, pcie] = [c"nvlink", c"pcie"].map(|name| position(c"ic", name));
+    // The driver is asked for nothing that the site does not account.
+    let wanted = Wanted { nvlink: nvlink.is_some(), pcie: pcie.is_some() };
+    if let Err(why) = step.look(wanted) {
         // Once for each job: after that the numbers are missing, or the driver answers again.
         let line = format!("job {}: GPU usage was not sampled: {}", step.job, Chain(&why));
         if mem::replace(&mut step.failed, true) { log::debug(line) } else { log::error(line) }
     }
-    step.peaks.clone()
+    [
+        (position(c"gres", c"gpumem"), step.peaks.memory()),
+        (position(c"gres", c"gpuutil"), step.peaks.busy()),
+        (nvlink, step.traffic.nvlink()),
+        (pcie, step.traffic.pcie()),
+    ]
 }
 
 /// # Safety
@@ -104,8 +113,8 @@ fn node_name() -> Option<String> {
 
 type FindTres = unsafe extern "C" fn(*mut u64, bool) -> c_int;
 
-/// Finds Slurm's position of `gres/NAME`; `None` where AccountingStorageTRES does not name it.
-fn position(name: &'static CStr) -> Option<usize> {
+/// Finds Slurm's position of `KIND/NAME`; `None` where AccountingStorageTRES does not name it.
+fn position(kind: &'static CStr, name: &'static CStr) -> Option<usize> {
     let find = symbol(c"assoc_mgr_find_tres_pos")?;
     // SAFETY: assoc_mgr.h: `int assoc_mgr_find_tres_pos(slurmdb_tres_rec_t *tres_rec, bool locked)`.
     let find = unsafe { mem::transmute::<*mut c_void, FindTres>(find.as_ptr()) };
@@ -118,7 +127,7 @@ fn position(name: &'static CStr) -> Option<usize> {
     // SAFETY: a field of it.
     unsafe { tres.name_at().write(text(name)) };
     // SAFETY: as above.
-    unsafe { tres.kind_at().write(text(c"gres")) };
+    unsafe { tres.kind_at().write(text(kind)) };
     // SAFETY: as above: it compares the record's strings and keeps nothing; jobacct_gather holds none of its locks here.
     let position = unsafe { find(record, false) };
     usize::try_from(position).ok()
@@ -154,7 +163,7 @@ mod tests {
 
     #[test]
     fn outside_slurm_nothing_is_found_and_nothing_written() {
-        assert_eq!(position(c"gpumem"), None);
+        assert_eq!(position(c"gres", c"gpumem"), None);
         // SAFETY: null is allowed.
         unsafe { write(null_mut(), 3, TresValue { usage_in: 1, usage_out: 1 }) };
         // SAFETY: as above.

@@ -22,7 +22,9 @@ use record::Record;
 /// compute slices that it was billed for, and the energy of its GPUs if the site accounts it. GPU memory and utilisation are
 /// shown if the site has AcctGatherInterconnectType=acct_gather_interconnect/tessera, or if Slurm itself records them: from
 /// 23.02 on, on nodes with AutoDetect=nvml, for whole GPUs. They are the highest of samples that are JobAcctGatherFrequency
-/// apart. The driver reports the utilisation of whole GPUs, and of instances from the H100 on, but not of shares. If a job
+/// apart. The driver reports the utilisation of whole GPUs, and of instances from the H100 on, but not of shares. With ic/nvlink and
+/// ic/pcie in AccountingStorageTRES it shows the bytes that a job's whole GPUs sent, and says if they contradict
+/// --gpu-bandwidth. If a job
 /// used much less memory than it asked for, the last line names a size for the next time. For an array it shows the sums of
 /// its tasks.
 #[derive(Args)]

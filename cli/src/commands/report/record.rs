@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
+use link_learning::Run;
 use protocol::wire::parse_request;
-use protocol::{AdminComment, Started};
+use protocol::{AdminComment, Bandwidth, Started};
 
-use crate::slurm::tres::{mib, tres};
+use crate::slurm::tres::{bytes, mib, tres};
 
 /// Columns of sacct behind the number of job or step, with their widths.
-pub(super) const COLUMNS: [(&str, usize); 13] = [
+pub(super) const COLUMNS: [(&str, usize); 14] = [
     ("User", 64),
     ("State", 40),
     ("Submit", 20),
@@ -22,6 +23,7 @@ pub(super) const COLUMNS: [(&str, usize); 13] = [
     ("TRESUsageOutAve", 512),
     ("AdminComment", 512),
     ("JobID", 64),
+    ("TRESUsageOutTot", 512),
 ];
 
 /// Energies above this are Slurm's way of saying that it knows none (`NO_VAL64` and its kin).
@@ -56,13 +58,19 @@ pub(super) struct Record {
     pub(super) busy_percent: Option<u64>,
     /// Mean utilisation over time, percent.
     pub(super) busy_mean_percent: Option<u64>,
+    /// Bytes that its GPUs have sent over NVLink.
+    pub(super) nvlink_sent: Option<u64>,
+    /// Bytes that its GPUs have sent over PCIe, to each other and to the host: an estimate.
+    pub(super) pcie_sent: Option<u64>,
+    /// Its user's label.
+    pub(super) label: Option<Bandwidth>,
 }
 
 impl Record {
     /// The jobs of these lines, the first cell of each being its number or its step's.
-    pub(super) fn all(lines: Vec<[String; 14]>) -> Vec<Self> {
+    pub(super) fn all(lines: Vec<[String; 15]>) -> Vec<Self> {
         let (jobs, steps): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| !line[0].contains('.'));
-        let mut of_job: HashMap<String, Vec<[String; 14]>> = HashMap::new();
+        let mut of_job: HashMap<String, Vec<[String; 15]>> = HashMap::new();
         for step in steps {
             let job = step[0].split('.').next().unwrap_or_default().to_owned();
             of_job.entry(job).or_default().push(step);
@@ -75,15 +83,17 @@ impl Record {
             .collect()
     }
 
-    fn of(job: [String; 14], steps: &[[String; 14]]) -> Self {
+    fn of(job: [String; 15], steps: &[[String; 15]]) -> Self {
         let most = |cell: usize, name: &str, unit: fn(&str) -> Option<u64>| {
             steps.iter().filter_map(|step| unit(tres(&step[cell], name)?)).max()
         };
         // What acct_gather_interconnect/tessera writes: see docs/decisions/0028. Then even none is something that was seen.
         let device_mib = most(10, "gres/gpumem", mib);
         let memory_mib = most(8, "gres/gpumem", mib).filter(|m| *m > 0 || device_mib.is_some());
-        let [id, user, state, submit, start, elapsed, energy, allocated, _, _, _, _, comment, number] = job;
+        let [id, user, state, submit, start, elapsed, energy, allocated, _, _, _, _, comment, number, _] =
+            job;
         let comment = AdminComment::parse(&comment);
+        let request = comment.asks.as_deref().and_then(|asks| parse_request(asks).ok());
         let start: Option<u64> = start.parse().ok();
         let submit: Option<u64> = submit.parse().ok();
         let counted = |name: &str| tres(&allocated, name)?.parse().ok();
@@ -96,7 +106,8 @@ impl Record {
             waited_s: start.zip(submit).map(|(start, submit)| start.saturating_sub(submit)),
             start,
             ran_s: elapsed.parse().unwrap_or(0),
-            asked_mib: comment.asks.as_deref().and_then(|asks| parse_request(asks).ok()?.mem_mib),
+            asked_mib: request.as_ref().and_then(|request| request.mem_mib),
+            label: request.and_then(|request| request.bandwidth),
             started: comment.started().cloned(),
             gpus: counted("gres/gpu"),
             slices: counted("license/slice"),
@@ -106,7 +117,26 @@ impl Record {
             device_mib: device_mib.or(memory_mib),
             busy_percent: most(9, "gres/gpuutil", |text| text.parse().ok()),
             busy_mean_percent: most(11, "gres/gpuutil", |text| text.parse().ok()),
+            nvlink_sent: most(14, "ic/nvlink", bytes),
+            pcie_sent: most(14, "ic/pcie", bytes),
         }
+    }
+}
+
+impl Record {
+    /// The job as a run from which its need for bandwidth can be learnt; `None`: its traffic was not counted.
+    pub(super) fn run(&self) -> Option<Run> {
+        let sent = match (self.nvlink_sent, self.pcie_sent) {
+            (None, None) => return None,
+            (nvlink, pcie) => nvlink.unwrap_or(0).saturating_add(pcie.unwrap_or(0)),
+        };
+        Some(Run { gpus: self.gpus?, seconds: self.ran_s, sent })
+    }
+
+    /// The label that this traffic contradicts.
+    pub(super) fn wrong_label(&self) -> Option<Bandwidth> {
+        let says = self.run()?.says()?;
+        self.label.filter(|label| *label != says)
     }
 }
 
@@ -117,7 +147,7 @@ mod tests {
     #[test]
     fn each_job_has_its_steps() {
         let line = |id: &str, usage: &str| {
-            let mut cells: [String; 14] = Default::default();
+            let mut cells: [String; 15] = Default::default();
             cells[0] = id.to_owned();
             cells[8] = usage.to_owned();
             cells

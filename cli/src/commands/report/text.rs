@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use geometry::size::{display_gb, gigabytes_as_mib};
+use link_learning::SENSITIVE_FROM;
+use protocol::Bandwidth;
 use serde_json::{Value, json};
 
 use super::earlier::Earlier;
@@ -44,10 +46,45 @@ pub(super) fn of(job: &Record, earlier: Option<&Earlier>, untold: Option<Untold>
     } else if let Some(untold) = untold {
         line("GPU busy", untold.why().to_owned());
     }
+    if let Some(links) = links(job) {
+        line("links", links);
+    }
+    if let Some(label) = job.wrong_label() {
+        line("bandwidth", contradiction(label));
+    }
     if let Some(next) = next_time(job, earlier) {
         line("next time", next);
     }
     out
+}
+
+/// Traffic of the job's GPUs, if some was counted.
+fn links(job: &Record) -> Option<String> {
+    let rate =
+        job.run()?.rate().map_or(String::new(), |rate| format!(": {} GB/s by each GPU", hundredths(rate)));
+    let nvlink = job.nvlink_sent.map(|sent| format!("{} GB sent over NVLink", hundredths(sent)));
+    let pcie = job.pcie_sent.map(|sent| format!("about {} GB sent over PCIe", hundredths(sent)));
+    let both: Vec<String> = nvlink.into_iter().chain(pcie).collect();
+    Some(format!("{}{rate}", both.join(", ")))
+}
+
+/// Bytes as GB with two decimals, rounded down.
+fn hundredths(bytes: u64) -> String {
+    format!("{}.{:02}", bytes / 1_000_000_000, bytes / 10_000_000 % 100)
+}
+
+/// What to do about a label that the job's traffic contradicts.
+fn contradiction(label: Bandwidth) -> String {
+    let least = hundredths(SENSITIVE_FROM);
+    match label {
+        Bandwidth::Insensitive => format!(
+            "the job asked for --gpu-bandwidth=insensitive, but {least} GB/s and more need good links: leave the option out"
+        ),
+        Bandwidth::Sensitive => format!(
+            "the job asked for --gpu-bandwidth=sensitive, but less than {least} GB/s needs no good links: with insensitive, it \
+             leaves them to other jobs"
+        ),
+    }
 }
 
 fn got(job: &Record) -> String {
@@ -130,6 +167,9 @@ pub(super) fn json(job: &Record, earlier: Option<&Earlier>) -> Value {
         "device_mib": job.device_mib,
         "busy_percent": job.busy_percent,
         "busy_mean_percent": job.busy_mean_percent,
+        "nvlink_sent_bytes": job.nvlink_sent,
+        "pcie_sent_bytes": job.pcie_sent,
+        "label_contradicted": job.wrong_label().map(Bandwidth::word),
         "enough_gb": enough_gb(job),
         "place_earlier_s": earlier.map(|earlier| earlier.seconds),
     })

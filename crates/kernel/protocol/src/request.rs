@@ -113,12 +113,29 @@ pub fn is_profile_name(text: &str) -> bool {
 }
 
 /// Dependence of a job's run time on the bandwidth between its GPUs (MAPA section 3.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bandwidth {
     /// GPUs with faster links make the job faster.
     Sensitive,
     /// The job is as fast on any GPUs.
     Insensitive,
+}
+
+impl Bandwidth {
+    /// The word for it, which users type too.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sensitive => "sensitive",
+            Self::Insensitive => "insensitive",
+        }
+    }
+
+    /// Reads [`Self::word`].
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Sensitive, Self::Insensitive].into_iter().find(|one| one.word() == word)
+    }
 }
 
 /// The request of one job on each of its nodes.

@@ -1,4 +1,4 @@
-//! Samples memory and utilisation of a job's devices, as the driver reports them. Changes no device and no entry, takes no lock.
+//! Samples memory, utilisation and traffic of a job's devices, as the driver reports them. Changes no device and no entry, takes no lock.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -11,9 +11,9 @@ use job_usage::present;
 use job_usage::slurm_process;
 use job_usage::{Places, UsageError};
 use node_driver::NvmlIndex;
-use node_driver::nvml::{BETWEEN_LOOKS, FirstLook, Nvml, NvmlError, Usage};
+use node_driver::nvml::{BETWEEN_LOOKS, BothWays, FirstLook, Nvml, NvmlError, Usage};
 use node_driver::process;
-use node_journal::{Entry, GrantKind, InstanceRecord, Journal};
+use node_journal::{Entry, GpuRecord, GrantKind, InstanceRecord, Journal};
 
 /// Present memory and utilisation of a job's devices on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,28 @@ pub struct Sample {
     /// Utilisation of its whole GPUs or its instances, percent, the mean over them. `None` for instances before Hopper, and
     /// where other jobs may use the same device or GPU instance: of these the driver tells no utilisation.
     pub busy_percent: Option<u32>,
+    /// Traffic of its whole GPUs.
+    pub traffic: Vec<GpuTraffic>,
+}
+
+/// Kinds of traffic that a sample asks the driver for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Bytes over NVLink.
+    pub nvlink: bool,
+    /// The present rate over PCIe. It takes 40 ms for each GPU.
+    pub pcie: bool,
+}
+
+/// Traffic of a GPU that the job has alone. Other jobs' bytes on a shared GPU cannot be told from the job's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuTraffic {
+    /// UUID of the GPU.
+    pub uuid: String,
+    /// Bytes over NVLink since the driver was loaded.
+    pub nvlink: Option<BothWays>,
+    /// Bytes per second over PCIe now, to and from other GPUs and the host.
+    pub pcie_rate: Option<BothWays>,
 }
 
 /// True where the job has a device here. Reads the journal alone.
@@ -41,19 +63,20 @@ pub fn has_devices(places: &Places, job: JobId) -> Result<bool, UsageError> {
 /// # Errors
 ///
 /// The journal cannot be read, the driver cannot be loaded, or it does not answer for one of the devices.
-pub fn sample(places: &Places, job: JobId) -> Result<Option<Sample>, UsageError> {
+pub fn sample(places: &Places, job: JobId, wanted: Wanted) -> Result<Option<Sample>, UsageError> {
     let Some(entry) = entry_of(places, job)? else { return Ok(None) };
     let nvml = Nvml::load(&places.nvml_library)?;
     let memory = |uuid: &str| Ok(memory_of(&nvml.usage(uuid)?, &entry, is_own));
     let memory: Result<Vec<Option<u64>>, NvmlError> = devices(&entry).into_iter().map(memory).collect();
     let memory: Vec<u64> = memory?.into_iter().flatten().collect();
+    let traffic = traffic_of(&nvml, &entry, wanted);
     // What the driver does not tell of the utilisation costs no memory.
     let busy = if entry.instances.is_empty() {
         whole_busy(&nvml, &entry)
     } else {
         watch(&places.nvml_library, nvml, &entry)
     };
-    Ok(Some(Sample { memory, busy_percent: busy.ok().flatten().and_then(|all| mean(&all)) }))
+    Ok(Some(Sample { memory, busy_percent: busy.ok().flatten().and_then(|all| mean(&all)), traffic }))
 }
 
 /// A device of a job at one moment.
@@ -147,6 +170,20 @@ fn is_own(pid: u32, entry: &Entry) -> bool {
 fn may_be_own(pid: u32, entry: &Entry) -> bool {
     !may_have_others(entry)
         || slurm_process::is_of_job(pid, entry).unwrap_or_else(|| process::owner(pid) == Some(entry.uid))
+}
+
+/// Traffic of a job's whole GPUs. A GPU or a number that the driver does not give is left out.
+fn traffic_of(nvml: &Nvml, entry: &Entry, wanted: Wanted) -> Vec<GpuTraffic> {
+    if !entry.has_whole_gpus() || wanted == Wanted::default() {
+        return Vec::new();
+    }
+    let one = |gpu: &GpuRecord| {
+        let index = present::find(nvml, gpu).ok()?.index;
+        let nvlink = if wanted.nvlink { nvml.nvlink_bytes(index) } else { None };
+        let pcie_rate = if wanted.pcie { nvml.pcie_rate(index) } else { None };
+        Some(GpuTraffic { uuid: gpu.uuid.clone(), nvlink, pcie_rate })
+    };
+    entry.gpus.iter().filter_map(one).collect()
 }
 
 /// Utilisation of each of a job's whole GPUs, percent.

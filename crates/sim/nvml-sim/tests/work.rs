@@ -13,6 +13,7 @@ use nvidia_ml::engine::handle::Handle;
 use nvidia_ml::engine::load::Load;
 use nvidia_ml::engine::meter::Reading;
 use nvidia_ml::engine::session::Session;
+use nvidia_ml::engine::traffic::{Rates, Traffic};
 use physics::{Board, Tenant};
 
 /// The paper's GPU.
@@ -322,4 +323,39 @@ fn gpm_tells_of_each_instance_what_physics_says() {
     for device in [&after["0"]["gi 1"], &after["0"]["gpu"], &after["1"]["gpu"]] {
         near(device, [0.0, 0.0]);
     }
+}
+
+/// GPUs 0 and 3 of a DGX-1V have two NVLinks between them; 0 and 5 have none.
+#[test]
+fn a_programs_gpus_send_to_each_other() {
+    let node = Node::new("interconnect = \"dgx-v\"\n[[gpus]]\nmodel = \"Tesla V100-SXM2-32GB\"\ncount = 8\n");
+    let s = session(&node);
+    let traffic = |gpu| s.state().unwrap().load(gpu).unwrap().traffic;
+    let talks = |devices| {
+        let mut command = node.command(env!("CARGO_BIN_EXE_nvml-sim"));
+        command.args(["work", "--app", "hgemm", "--every", "1ms", "--link-mbps", "3000"]);
+        let mut child = command.env("CUDA_VISIBLE_DEVICES", devices).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let mut rest = child.stdout.take().unwrap();
+        std::thread::spawn(move || std::io::copy(&mut rest, &mut std::io::sink()));
+        Program(child)
+    };
+    let rate = Rates { sent: 3_000_000_000, received: 3_000_000_000 };
+    let near = talks("0,3");
+    assert_eq!(traffic(0), Traffic { nvlink: rate, pcie: Rates::default() });
+    assert_eq!(traffic(1), Traffic::default());
+    std::thread::sleep(Duration::from_millis(100));
+    let sent = reading(&s).nvlink[0];
+    assert!((300_000_000..60_000_000_000).contains(&sent), "{sent}");
+    drop(near);
+    let far = talks("0,5");
+    assert_eq!(traffic(5), Traffic { nvlink: Rates::default(), pcie: rate });
+    drop(far);
+    let alone = talks("0");
+    assert_eq!(traffic(0), Traffic::default(), "it has nobody to send to");
+    drop(alone);
+    let end = reading(&s).nvlink;
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(reading(&s).nvlink, end);
 }

@@ -36,7 +36,7 @@ pub fn encode_request(request: &Request) -> String {
     field("seats", (request.seats != 1).then(|| request.seats.to_string()));
     field("threads", request.threads.map(|v| v.to_string()));
     field("pattern", request.pattern.as_ref().map(encode_pattern));
-    field("bw", request.bandwidth.map(|b| bandwidth_word(b).to_owned()));
+    field("bw", request.bandwidth.map(|b| b.word().to_owned()));
     field("gpus", request.gpus.map(|v| v.to_string()));
     field("policy", request.policy.map(|p| p.name().to_owned()));
     field("wait", request.wait.map(SetWait::wire));
@@ -143,19 +143,8 @@ fn parse_isolation(word: &str) -> Option<Isolation> {
     }
 }
 
-fn bandwidth_word(bandwidth: Bandwidth) -> &'static str {
-    match bandwidth {
-        Bandwidth::Sensitive => "sensitive",
-        Bandwidth::Insensitive => "insensitive",
-    }
-}
-
 fn parse_bandwidth(value: &str) -> Result<Bandwidth, WireError> {
-    match value {
-        "sensitive" => Ok(Bandwidth::Sensitive),
-        "insensitive" => Ok(Bandwidth::Insensitive),
-        _ => bad("unknown bandwidth", value),
-    }
+    Bandwidth::parse(value).map_or_else(|| bad("unknown bandwidth", value), Ok)
 }
 
 fn encode_pattern(pattern: &Pattern) -> String {

@@ -3,7 +3,7 @@
 use std::process::Child;
 
 use super::*;
-use job_sample::{Sample, has_devices, sample};
+use job_sample::{Sample, Wanted, has_devices, sample};
 use node_driver::process;
 
 /// A process on a GPU with 3000 MiB, of a job as its environment says; killed when dropped.
@@ -28,7 +28,7 @@ impl Drop for Process {
 }
 
 fn seen(node: &TestNode, job: u32) -> Option<Sample> {
-    sample(&node.settings.places(), JobId(job)).unwrap()
+    sample(&node.settings.places(), JobId(job), Wanted::default()).unwrap()
 }
 
 const MIB: u64 = 1 << 20;
@@ -44,11 +44,15 @@ fn each_job_has_what_is_on_its_own_devices() {
         let memory = vec![3000 * MIB, 0];
         assert_eq!(
             seen(node, 1),
-            Some(Sample { memory, busy_percent: None }),
+            Some(Sample { memory, busy_percent: None, ..Sample::default() }),
             "an A100 does not count for instances"
         );
         let memory = vec![6000 * MIB, 0];
-        assert_eq!(seen(node, 2), Some(Sample { memory, busy_percent: Some(50) }), "one of two is busy");
+        assert_eq!(
+            seen(node, 2),
+            Some(Sample { memory, busy_percent: Some(50), ..Sample::default() }),
+            "one of two is busy"
+        );
         assert_eq!(seen(node, 3), None);
         assert!(
             has_devices(&node.settings.places(), JobId(1)).unwrap()
@@ -84,9 +88,12 @@ fn instances_of_a_hopper_tell_how_busy_they_are() {
         let idle = |job| seen(node, job).unwrap().busy_percent;
         assert_eq!([idle(1), idle(2)], [Some(0), Some(0)]);
         let program = Process::of(node, 1, &["--gpu", "2", "--gi", &gi, "--ci", "0"]);
-        let sample = Sample { memory: vec![3000 * MIB, 0], busy_percent: Some(50) };
+        let sample = Sample { memory: vec![3000 * MIB, 0], busy_percent: Some(50), ..Sample::default() };
         assert_eq!(seen(node, 1), Some(sample), "one of two is busy");
-        assert_eq!(seen(node, 2), Some(Sample { memory: vec![0], busy_percent: Some(0) }));
+        assert_eq!(
+            seen(node, 2),
+            Some(Sample { memory: vec![0], busy_percent: Some(0), ..Sample::default() })
+        );
         drop(program);
         assert_eq!(seen(node, 1).unwrap().busy_percent, Some(0));
     });
@@ -100,7 +107,10 @@ fn nobody_tells_how_busy_one_job_keeps_what_others_use_as_well() {
         node.realise(1, ALICE, share).unwrap();
         node.realise(2, BOB, compute(2, "1c.3g.40gb", 0)).unwrap();
         for job in [1, 2] {
-            assert_eq!(seen(node, job), Some(Sample { memory: vec![0], busy_percent: None }));
+            assert_eq!(
+                seen(node, job),
+                Some(Sample { memory: vec![0], busy_percent: None, ..Sample::default() })
+            );
         }
     });
 }

@@ -59,6 +59,7 @@ mod gpm;
 mod health;
 mod links;
 mod mig;
+mod traffic;
 
 pub(super) use gpm::GpmSample;
 

@@ -12,6 +12,7 @@ mod links;
 mod mig;
 mod processes;
 mod profiles;
+mod traffic;
 mod usage;
 
 pub use calls::{GpuInfo, MigMode, Nvml};
@@ -23,4 +24,5 @@ pub use health::GpuHealth;
 pub use links::NvLink;
 pub use mig::{ComputeInstance, GpuInstance};
 pub use profiles::LiveProfile;
+pub use traffic::BothWays;
 pub use usage::Usage;

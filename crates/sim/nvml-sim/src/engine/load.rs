@@ -6,6 +6,7 @@ use super::activity::{Activity, SLOTS};
 use super::code::{Answer, Code};
 use super::fault::{self, Kind};
 use super::state::State;
+use super::traffic::Traffic;
 use super::worker::Worker;
 
 /// A GPU at one moment.
@@ -21,6 +22,8 @@ pub struct Load {
     pub speeds: Vec<(u32, f64)>,
     /// How busy each GPU instance is, by its id, and the whole GPU, at [`super::activity::WHOLE`].
     pub activity: [Activity; SLOTS],
+    /// Bytes that it sends and receives.
+    pub traffic: Traffic,
 }
 
 /// An idle GPU's graphics clock, MHz.
@@ -55,6 +58,7 @@ impl State {
             is_capped: !is_idle && running.clock_mhz < board.clocks_mhz.1,
             speeds: pids.zip(running.speeds).collect(),
             activity,
+            traffic: self.traffic(gpu),
         })
     }
 

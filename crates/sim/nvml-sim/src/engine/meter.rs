@@ -1,4 +1,4 @@
-//! Energy, throttled time and busy time of each GPU, integrated over what the GPU did.
+//! Energy, throttled time, busy time and NVLink traffic of each GPU, integrated over what the GPU did.
 //!
 //! Problem: no process runs all the time that could integrate, and a counter must never run backwards, whoever reads it and
 //! whatever process was killed when.
@@ -28,6 +28,8 @@ pub struct Reading {
     pub energy_nj: u64,
     /// Time at a clock that the power limit lowered, nanoseconds.
     pub capped_ns: u64,
+    /// Bytes over NVLink since the node was made: sent, received.
+    pub nvlink: [u64; 2],
     /// Busy time of each GPU instance, by its id, and of the whole GPU.
     pub busy: [Busy; SLOTS],
 }
@@ -53,7 +55,7 @@ impl Busy {
     }
 }
 
-/// 3 numbers and 2 for each instance, each of 20 digits and a blank; filled up to a part of a page, so that no line lies in two.
+/// 5 numbers and 2 for each instance, each of 20 digits and a blank; filled up to a part of a page, so that no line lies in two.
 const LINE: usize = 1024;
 
 /// The file of a node's sums.
@@ -98,17 +100,23 @@ impl Reading {
         let passed_ns = now_ns.saturating_sub(self.at_ns);
         // Milliwatts times nanoseconds are picojoules.
         let energy_nj = u128::from(load.power_mw) * u128::from(passed_ns) / 1000;
+        let rates = load.traffic.nvlink;
         Self {
             at_ns: now_ns,
             energy_nj: self.energy_nj.saturating_add(u64::try_from(energy_nj).unwrap_or(u64::MAX)),
             capped_ns: self.capped_ns.saturating_add(if load.is_capped { passed_ns } else { 0 }),
+            nvlink: [(self.nvlink[0], rates.sent), (self.nvlink[1], rates.received)].map(|(sum, rate)| {
+                let bytes = u128::from(rate) * u128::from(passed_ns) / 1_000_000_000;
+                sum.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX))
+            }),
             busy: std::array::from_fn(|slot| self.busy[slot].until(passed_ns, load.activity[slot])),
         }
     }
 
     fn line(self) -> String {
         let busy = self.busy.iter().flat_map(|busy| [busy.graphics_ns, busy.sm_ns]);
-        let all = [self.at_ns, self.energy_nj, self.capped_ns].into_iter().chain(busy);
+        let [sent, received] = self.nvlink;
+        let all = [self.at_ns, self.energy_nj, self.capped_ns, sent, received].into_iter().chain(busy);
         let mut text: String = all.map(|number| format!("{number:020} ")).collect();
         text.extend(std::iter::repeat_n(' ', LINE.saturating_sub(text.len() + 1)));
         text + "\n"
@@ -117,13 +125,13 @@ impl Reading {
     fn parse(line: &[u8]) -> Option<Self> {
         let text = str::from_utf8(line).ok()?;
         let numbers: Vec<u64> = text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
-        let [at_ns, energy_nj, capped_ns, ref busy @ ..] = numbers[..] else { return None };
+        let [at_ns, energy_nj, capped_ns, sent, received, ref busy @ ..] = numbers[..] else { return None };
         let pair = |pair: &[u64]| match *pair {
             [graphics_ns, sm_ns] => Some(Busy { graphics_ns, sm_ns }),
             _ => None,
         };
         let busy: Vec<Busy> = busy.chunks(2).map(pair).collect::<Option<_>>()?;
-        Some(Self { at_ns, energy_nj, capped_ns, busy: busy.try_into().ok()? })
+        Some(Self { at_ns, energy_nj, capped_ns, nvlink: [sent, received], busy: busy.try_into().ok()? })
     }
 }
 
@@ -136,13 +144,16 @@ fn now_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::traffic::{Rates, Traffic};
 
     #[test]
     fn sums_only_grow_and_a_line_keeps_its_length() {
         let load = |power_mw, is_capped| {
             let mut activity = [Activity::default(); SLOTS];
             activity[2] = Activity { graphics: MILLION, sm: MILLION / 4 };
-            Load { clock_mhz: 1, power_mw, is_capped, speeds: Vec::new(), activity }
+            let nvlink = Rates { sent: 2_000_000_000, received: 500 };
+            let traffic = Traffic { nvlink, ..Traffic::default() };
+            Load { clock_mhz: 1, power_mw, is_capped, speeds: Vec::new(), activity, traffic }
         };
         let start = Reading { at_ns: 5_000_000_000, energy_nj: 7, capped_ns: 1, ..Reading::default() };
         // 100 W for 2 s are 200 J.
@@ -151,6 +162,7 @@ mod tests {
             (later.at_ns, later.energy_nj, later.capped_ns),
             (7_000_000_000, 200_000_000_007, 2_000_000_001)
         );
+        assert_eq!(later.nvlink, [4_000_000_000, 1000]);
         assert_eq!(later.busy[2], Busy { graphics_ns: 2_000_000_000, sm_ns: 500_000_000 });
         assert_eq!(later.busy[1], Busy::default());
         assert_eq!(later.until(8_000_000_000, &load(0, false)).energy_nj, later.energy_nj);
@@ -160,6 +172,7 @@ mod tests {
             at_ns: u64::MAX,
             energy_nj: u64::MAX,
             capped_ns: u64::MAX,
+            nvlink: [u64::MAX; 2],
             busy: [Busy { graphics_ns: u64::MAX, sm_ns: u64::MAX }; SLOTS],
         };
         for reading in [start, later, most] {

@@ -25,6 +25,7 @@ pub mod state;
 pub mod store;
 pub mod timing;
 pub mod topology;
+pub mod traffic;
 pub mod tree;
 pub mod usage;
 pub mod worker;

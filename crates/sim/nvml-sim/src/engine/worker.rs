@@ -21,6 +21,9 @@ pub struct Worker {
     pub gpu: u32,
     /// The application of `physics` that it stands for.
     pub app: String,
+    /// MB/s that each of the program's GPUs sends to the next one, if the way has room for as much.
+    #[serde(default)]
+    pub link_mbps: u32,
 }
 
 /// The folder of a node's programs.

@@ -65,6 +65,14 @@ fn answer(session: &Session, state: &State, gpu: u32, field: u32, scope: u32) ->
             Value::Uint(link_mbps(state, gpu)?)
         }
         fi::NVML_FI_DEV_NVLINK_LINK_COUNT => Value::Uint(state.chip(gpu)?.board.links.max(n_links)),
+        // Of all links together; what each has carried is not simulated.
+        fi::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX | fi::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX
+            if scope == u32::MAX && !links.is_empty() =>
+        {
+            let [sent, received] = reading(session, state, gpu)?.nvlink;
+            let is_sent = field == fi::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX;
+            Value::Ullong(if is_sent { sent } else { received } / 1024)
+        }
         fi::NVML_FI_DEV_PCIE_REPLAY_COUNTER | fi::NVML_FI_DEV_PCIE_REPLAY_ROLLOVER_COUNTER => Value::Uint(0),
         fi::NVML_FI_DEV_REMAPPED_COR | fi::NVML_FI_DEV_REMAPPED_UNC => Value::Uint(0),
         fi::NVML_FI_DEV_REMAPPED_PENDING => Value::Uint(has(state, gpu, &Kind::RemapPending)?),

@@ -208,9 +208,15 @@ exports! {
         let mbps = [2500, 5000, 8000, 16000, 32000, 64000];
         out.put(*mbps.get(generation.saturating_sub(1) as usize).ok_or(Code::NotSupported)?)
     }
-    fn nvmlDeviceGetPcieThroughput(device: Ref, _counter: c_uint, out: Out<c_uint>) |session, state| {
-        device.gpu(session, state)?;
-        out.put(0)
+    fn nvmlDeviceGetPcieThroughput(device: Ref, counter: c_uint, out: Out<c_uint>) |session, state| {
+        let rates = state.load(device.gpu(session, state)?)?.traffic.pcie;
+        // NVML_PCIE_UTIL_TX_BYTES and NVML_PCIE_UTIL_RX_BYTES.
+        let rate = match counter {
+            0 => rates.sent,
+            1 => rates.received,
+            _ => return Err(Code::InvalidArgument),
+        };
+        out.put(c_uint::try_from(rate / 1000).unwrap_or(c_uint::MAX))
     }
     fn nvmlDeviceGetPcieReplayCounter(device: Ref, out: Out<c_uint>) |session, state| {
         device.gpu(session, state)?;

@@ -31,6 +31,9 @@ pub(super) struct WorkArgs {
     /// Memory that it holds on each device, MiB
     #[arg(long, value_name = "M", default_value_t = 512)]
     memory_mib: u64,
+    /// MB/s that each of its GPUs sends to the next one, over NVLink where there is one and else over PCIe
+    #[arg(long, value_name = "R", default_value_t = 0)]
+    link_mbps: u32,
 }
 
 /// How often the speed is asked for.
@@ -60,6 +63,7 @@ pub(super) fn run(path: &Path, args: &WorkArgs) -> Result<String, Failure> {
         },
         gpu: device.gpu,
         app: app.name.to_owned(),
+        link_mbps: args.link_mbps,
     };
     let workers: Vec<Worker> = devices.iter().map(worker).collect();
     let failed = |what: &str| {

@@ -1,0 +1,143 @@
+//! Learns from the traffic of past jobs whether the next one gains from faster links.
+//!
+//! A job whose GPUs each send `r` bytes per second spends at most the part `r/b` of its time on links that carry `b`. So faster links
+//! save at most that part. The slowest links between two GPUs, PCIe, carry 10 GB/s in Tessera's tables. A job below 0.5 GB/s for each
+//! GPU therefore gains at most 5 % from any links, and counts as insensitive. The bound holds for a job that was measured on
+//! faster links, too: on slower ones it takes longer and sends the same.
+//!
+//! Counted is what GPUs send: over NVLink to other GPUs, over PCIe to other GPUs and the host. The host's part makes the number too
+//! large, never too small, so a job that loads much data may count as sensitive, as every job does of which nothing is known.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+use protocol::Bandwidth;
+
+/// Traffic of one GPU from which on a job counts as sensitive, bytes per second.
+pub const SENSITIVE_FROM: u64 = 500_000_000;
+/// A shorter run says nothing: much of it is the program's start.
+pub const LEAST_S: u64 = 60;
+/// Fewer runs say nothing.
+pub const LEAST_RUNS: usize = 3;
+/// Runs that count, from the newest on.
+pub const MOST_RUNS: usize = 16;
+
+/// One run of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// GPUs on all of its nodes together.
+    pub gpus: u64,
+    /// Length, seconds.
+    pub seconds: u64,
+    /// Bytes that all of its GPUs have sent.
+    pub sent: u64,
+}
+
+impl Run {
+    /// Bytes per second that one of its GPUs sent. `None`: it says nothing about links, because it was too short or had one GPU.
+    #[must_use]
+    pub fn rate(&self) -> Option<u64> {
+        (self.gpus >= 2 && self.seconds >= LEAST_S)
+            .then(|| self.sent / self.gpus.saturating_mul(self.seconds).max(1))
+    }
+
+    /// What this run alone says.
+    #[must_use]
+    pub fn says(&self) -> Option<Bandwidth> {
+        self.rate().map(of)
+    }
+}
+
+fn of(rate: u64) -> Bandwidth {
+    if rate < SENSITIVE_FROM { Bandwidth::Insensitive } else { Bandwidth::Sensitive }
+}
+
+/// Learns from the runs of jobs that count as the same program, the newest first. `None`: they are too few, or do not agree.
+///
+/// A job that counts as insensitive without being so gets slower GPUs, and the opposite error takes good links from others. So
+/// *insensitive* needs all of the runs, and *sensitive* half of them.
+#[must_use]
+pub fn learn(newest_first: impl IntoIterator<Item = Run>) -> Option<Bandwidth> {
+    let says = newest_first.into_iter().filter_map(|run| run.says()).take(MOST_RUNS);
+    let (mut runs, mut sensitive) = (0, 0);
+    for one in says {
+        runs += 1;
+        sensitive += usize::from(one == Bandwidth::Sensitive);
+    }
+    match (runs, sensitive) {
+        (..LEAST_RUNS, _) => None,
+        (_, 0) => Some(Bandwidth::Insensitive),
+        _ if sensitive * 2 >= runs => Some(Bandwidth::Sensitive),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn run(rate: u64) -> Run {
+        Run { gpus: 4, seconds: 100, sent: rate * 400 }
+    }
+
+    #[test]
+    fn a_run_that_says_nothing_about_links_counts_for_nothing() {
+        assert_eq!(run(7).rate(), Some(7));
+        for silent in [Run { gpus: 1, ..run(7) }, Run { seconds: LEAST_S - 1, ..run(7) }] {
+            assert_eq!((silent.rate(), learn([silent; 9])), (None, None));
+        }
+        let huge = Run { gpus: u64::MAX, seconds: u64::MAX, sent: u64::MAX };
+        assert_eq!(huge.rate(), Some(1));
+    }
+
+    #[test]
+    fn insensitive_needs_all_runs_and_sensitive_half() {
+        let (low, high) = (run(SENSITIVE_FROM - 1), run(SENSITIVE_FROM));
+        assert_eq!(learn([low; 2]), None, "too few");
+        assert_eq!(learn([low; 3]), Some(Bandwidth::Insensitive));
+        assert_eq!(learn([low, low, high]), None);
+        assert_eq!(learn([low, high, high, low]), Some(Bandwidth::Sensitive));
+        assert_eq!(
+            learn([low; MOST_RUNS].into_iter().chain([high])),
+            Some(Bandwidth::Insensitive),
+            "long ago"
+        );
+    }
+
+    /// A job that computes for a second and then sends so much, over links of these rates, bytes per second.
+    fn seconds(sent: f64, link: f64) -> f64 {
+        1.0 + sent / link
+    }
+
+    proptest! {
+        /// The bound of the module: what counts as insensitive gains at most 5 % from any links, wherever it was measured.
+        #[test]
+        fn an_insensitive_job_gains_little(sent in 0.0..3e10, measured in 1e10..9e11, better in 1e10..9e11) {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "far below 2^53")]
+            let rate = (sent / seconds(sent, measured)) as u64;
+            if of(rate) == Bandwidth::Insensitive {
+                let gain = 1.0 - seconds(sent, better) / seconds(sent, 1e10);
+                prop_assert!(gain <= 0.05 + 1e-6, "{gain}");
+            }
+        }
+
+        #[test]
+        fn more_traffic_never_makes_a_job_insensitive(
+            rates in prop::collection::vec(0_u64..2 * SENSITIVE_FROM, 1..30), more in 0_u64..SENSITIVE_FROM, at: prop::sample::Index,
+        ) {
+            let before = learn(rates.iter().map(|rate| run(*rate)));
+            let mut raised = rates.clone();
+            raised[at.index(rates.len())] += more;
+            let after = learn(raised.iter().map(|rate| run(*rate)));
+            prop_assert!(after != Some(Bandwidth::Insensitive) || before == Some(Bandwidth::Insensitive));
+            prop_assert!(before != Some(Bandwidth::Sensitive) || after == Some(Bandwidth::Sensitive));
+        }
+
+        #[test]
+        fn the_order_of_recent_runs_does_not_matter(mut rates in prop::collection::vec(0_u64..2 * SENSITIVE_FROM, 0..=MOST_RUNS)) {
+            let before = learn(rates.iter().map(|rate| run(*rate)));
+            rates.reverse();
+            prop_assert_eq!(learn(rates.iter().map(|rate| run(*rate))), before);
+        }
+    }
+}

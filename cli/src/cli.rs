@@ -29,6 +29,7 @@ use crate::commands::tasks::{self, TasksArgs};
 use crate::commands::times::{self, TimesArgs};
 use crate::commands::top::{self, TopArgs};
 use crate::commands::topology::{self, TopologyCommand};
+use crate::commands::traffic::{self, TrafficArgs};
 use crate::commands::usage::{self, UsageArgs};
 use crate::commands::why::{self, WhyArgs};
 use crate::globals::Globals;
@@ -87,6 +88,7 @@ enum Command {
     Planner(PlannerArgs),
     Exporter(ExporterArgs),
     Times(TimesArgs),
+    Traffic(TrafficArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Power(PowerCommand),
     Profiles(ProfilesArgs),
@@ -199,6 +201,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Planner(args) => planner::run(args, globals),
         Command::Exporter(args) => exporter::run(args, globals),
         Command::Times(args) => times::run(args, globals),
+        Command::Traffic(args) => traffic::run(args, globals),
         Command::Lab(command) => run_lab(command, globals),
         Command::Directly(command) => run_directly(command, globals),
         Command::Power(command) => power::run(command, globals),

@@ -14,6 +14,7 @@ mod fixtures;
 mod harm;
 mod het;
 mod kept;
+mod learnt;
 mod long_texts;
 mod modify;
 mod request_change;

@@ -7,11 +7,15 @@ use std::time::SystemTime;
 use admission::Refusal;
 use decision_counts::decisions::Reason;
 use plugin_rt::log;
+use protocol::Bandwidth;
 use site_config::{Limit, SiteConfig};
 use site_files::last_good::{InForce, LastGood};
 use site_files::tessera_toml::{self, LoadError};
 use slurm_names::{SlurmNames, unknown_to_slurm};
 use slurmctld_rt::uid_of;
+
+use crate::learnt::{LearntFile, row_of};
+use crate::submission::Described;
 
 /// Rules for submissions.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +69,7 @@ pub(crate) struct Site {
     may_change: Option<FileState>,
     /// Path and text of a good file whose partitions have not been compared with Slurm's since it was read.
     not_compared: Option<(PathBuf, String)>,
+    learnt: LearntFile,
 }
 
 impl Site {
@@ -134,6 +139,12 @@ impl Site {
     fn users(&self) -> HashMap<String, u32> {
         let known = |limit: &Limit| Some((limit.user.clone()?, limit.uid?));
         self.config.iter().flat_map(|config| &config.limits).filter_map(known).collect()
+    }
+
+    /// What is known of the traffic of such jobs, if the site lets it be used. `state`: slurmctld's directory.
+    pub(crate) fn learnt(&mut self, job: &Described, state: Option<&str>) -> Option<Bandwidth> {
+        self.config.as_ref().filter(|config| config.learn_bandwidth)?;
+        self.learnt.find(state?, &row_of(job)?)
     }
 
     /// Says in slurmctld's log which partitions of the file Slurm does not have, once per reading. Slurm's partitions are

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use admission::gres_list::Tres;
 use admission::{Submission, distinct};
 use protocol::wire::parse_request;
-use protocol::{Isolation, Request};
+use protocol::{Bandwidth, Isolation, Request};
 use site_config::{SiteConfig, hostlist};
 use slurm_limits::SlurmLimit;
 use slurmctld_rt::spank_env::BadEnv;
@@ -38,6 +38,10 @@ pub(crate) struct Described {
     pub(crate) tasks_per_node: Option<u32>,
     pub(crate) account: Option<String>,
     pub(crate) user: u32,
+    /// Name of the job.
+    pub(crate) name: Option<String>,
+    /// Dependence of such jobs on bandwidth, as their traffic says it.
+    pub(crate) learnt: Option<Bandwidth>,
     /// QOS; `None`: none is named.
     pub(crate) qos: Option<String>,
     /// Time limit, minutes; `None`: none is named.

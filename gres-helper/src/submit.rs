@@ -8,6 +8,7 @@ use protocol::{AdminComment, Isolation};
 use crate::answer::{Answer, Effect};
 use crate::harm::{self, Harm};
 use crate::kept;
+use crate::learnt;
 use crate::site::Rules;
 use crate::slices::slices_named;
 use crate::submission::{
@@ -18,7 +19,7 @@ use crate::too_much;
 
 /// Decides about a submission.
 pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
-    let answer = ruled(job, rules, slurm);
+    let answer = learnt::noted(job, ruled(job, rules, slurm));
     if answer.refused.is_some() {
         return answer;
     }

@@ -148,7 +148,7 @@ impl Effect {
     }
 
     /// Says this in a job's AdminComment, with what it `asks` behind it. `None` where somebody else has written `before`:
-    /// that stays. A note about idle GPUs stays until the job starts again.
+    /// that stays. A note about idle GPUs stays until the job starts again, and what was learnt of such jobs stays.
     pub(crate) fn comment(before: &AdminComment, says: CommentBody, asks: Option<String>) -> Option<Self> {
         if !before.is_ours() {
             return None;
@@ -157,7 +157,9 @@ impl Effect {
         let mut text = AdminComment::from(says).to_string();
         let end = (0..=MAX_COMMENT.min(text.len())).rev().find(|i| text.is_char_boundary(*i));
         text.truncate(end.unwrap_or(0));
-        Some(Self::Comment(AdminComment { idle, asks, ..AdminComment::parse(&text) }.to_string()))
+        Some(Self::Comment(
+            AdminComment { idle, learnt: before.learnt, asks, ..AdminComment::parse(&text) }.to_string(),
+        ))
     }
 }
 

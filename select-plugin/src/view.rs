@@ -123,6 +123,10 @@ impl JobView {
             // It neither waits for links nor takes any from others.
             request.bandwidth = Some(Bandwidth::Insensitive);
         }
+        if request.isolation == Isolation::Whole {
+            // What its user says counts more.
+            request.bandwidth = request.bandwidth.or(self.comment.learnt);
+        }
         let keep_choice = self.gres.len() > 1 || self.gres.iter().any(|g| g.per_socket);
         let (partition, most_gpus) = (self.partition.clone(), self.most_gpus);
         let (plan, lapsed) = (None, false);
@@ -312,6 +316,18 @@ mod tests {
         // A user wrote two halves of more than a number can be.
         let most = job(None, &[(GresKind::Gpu, u64::MAX), (GresKind::Gpu, 2)]).want().unwrap();
         assert_eq!(most.request.gpus, Some(u32::MAX));
+    }
+
+    #[test]
+    fn what_was_learnt_counts_for_whole_gpus_without_a_label() {
+        let bandwidth = |request, kind| {
+            let mut view = job(request, &[(kind, 3)]);
+            view.comment = AdminComment::parse("tessera: learnt insensitive");
+            view.want().unwrap().request.bandwidth
+        };
+        assert_eq!(bandwidth(None, GresKind::Gpu), Some(Bandwidth::Insensitive));
+        assert_eq!(bandwidth(Some("v1 iso=whole bw=sensitive"), GresKind::Gpu), Some(Bandwidth::Sensitive));
+        assert_eq!(bandwidth(None, GresKind::Shard), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ fn cluster() -> Builder {
     let mut templates = Templates::shipped().unwrap();
     // Slurm names a control group after its node, and the test of several GPUs may run at the same time.
     templates.rename_nodes(|name| format!("e{}", &name[1..]));
-    templates.tessera.push_str("\n[power]\nenergy = true\n");
+    templates.tessera.push_str("\n[power]\nenergy = true\n[bandwidth]\nlearn = true\n");
     templates.slurm = templates
         .slurm
         .replace("PrologFlags=Alloc", "PrologFlags=Alloc,Contain")
@@ -70,6 +70,7 @@ fn sacct_shows_what_jobs_have_used_of_their_gpus() {
     doctor(&cluster);
     energy(&cluster);
     memory_and_utilisation(&cluster);
+    what_was_learnt_counts(&cluster);
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
 }
@@ -206,4 +207,27 @@ fn traffic(cluster: &Cluster, started: &[JobId]) {
     let mut report = cluster.command(User::Root, "tessera").unwrap();
     let said = lab::command::run(report.args(["report", &started[3].to_string()])).unwrap().ok().unwrap();
     assert!(said.contains("\n  links       ") && said.contains(" GB sent over NVLink"), "{said}");
+}
+
+/// A user's job counts as the table says, if it does not say itself.
+fn what_was_learnt_counts(cluster: &Cluster) {
+    let mut write = cluster.command(User::Root, "tessera").unwrap();
+    let said = lab::command::run(write.args(["traffic", "--write"])).unwrap().ok().unwrap();
+    let path = said.trim_end().lines().next_back().unwrap().strip_suffix(": 0 rows").unwrap();
+    let row = format!("{} name quiet 2 insensitive\n", User::Alice.ids().unwrap().0);
+    std::fs::write(path, std::fs::read_to_string(path).unwrap() + &row).unwrap();
+    let cases: [(User, &[&str], &str); 3] = [
+        (User::Alice, &[], "insensitive"),
+        (User::Alice, &["--gpu-bandwidth=sensitive"], "sensitive"),
+        (User::Bob, &[], "sensitive"),
+    ];
+    let submit = |(user, own, expected): (User, &[&str], &'static str)| {
+        let options = [&["-w", "e1", "-J", "quiet", "--gres=gpu:2"], own].concat();
+        (cluster.sbatch(user, &options, "echo $TESSERA_GPU_MATCH").unwrap(), expected)
+    };
+    for (job, expected) in cases.map(submit) {
+        assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+        let said = cluster.output(job);
+        assert!(said.contains(&format!(" bandwidth={expected} ")), "job {job}: {said}");
+    }
 }

@@ -27,5 +27,6 @@ pub(crate) mod tasks;
 pub(crate) mod times;
 pub(crate) mod top;
 pub(crate) mod topology;
+pub(crate) mod traffic;
 pub(crate) mod usage;
 pub(crate) mod why;

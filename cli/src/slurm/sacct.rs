@@ -141,6 +141,7 @@ pub(crate) fn job_and_steps<const M: usize, const N: usize>(
 
 /// Whose jobs are asked for.
 pub(crate) enum Whose {
+    All,
     User(String),
     Account(String),
 }
@@ -159,11 +160,29 @@ pub(crate) fn jobs_and_steps<const M: usize, const N: usize>(
     let mut command = Command::new("sacct");
     command.args(["-n", "-S", &ago(since_s), "-E", "now", "-o", &format(&all)]);
     match whose {
+        Whose::All => command.arg("-a"),
         Whose::User(name) => command.args(["-u", name]),
         Whose::Account(name) => command.args(["-a", "-A", name]),
     };
     let out = answer(&mut command, NEEDS)?;
     let records = SlurmTable { program: "sacct", columns: &all, gap: 1 }.read(&out)?;
+    Ok(records.into_iter().filter_map(|cells| <[String; N]>::try_from(cells).ok()).collect())
+}
+
+/// Reads a table as [`jobs_and_steps`] asks for it.
+///
+/// # Errors
+///
+/// It is no such table: with the call of sacct that prints one.
+pub(crate) fn read_jobs_and_steps<const M: usize, const N: usize>(
+    table: &[u8],
+    columns: [(&str, usize); M],
+) -> Result<Vec<[String; N]>, Failure> {
+    let all: Vec<(&str, usize)> = [("JobIDRaw", 24)].into_iter().chain(columns).collect();
+    let records = (SlurmTable { program: "sacct", columns: &all, gap: 1 }).read(table);
+    let records = records.map_err(|e| {
+        Failure::from(e).hint(format!("the file must be what sacct -a -n -o {} prints", format(&all)))
+    })?;
     Ok(records.into_iter().filter_map(|cells| <[String; N]>::try_from(cells).ok()).collect())
 }
 

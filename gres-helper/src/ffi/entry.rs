@@ -126,7 +126,12 @@ fn submit(job: Desc, message: *mut *mut c_char) -> c_int {
         site.compare_partitions(&|name| host.partition(name).is_some());
         site.learn_user(job.user_id(), || host.user_name(job.user_id()));
     }
-    let (described, rules) = (desc::described(job), fresh(host, &mut site));
+    let mut described = desc::described(job);
+    if let Some(site) = site.as_mut() {
+        let state = host.configuration().and_then(|(_, state, _)| state);
+        described.learnt = site.learnt(&described, state.as_deref());
+    }
+    let rules = fresh(host, &mut site);
     let alone = judge_submission(&described, rules, host);
     let mut components = COMPONENTS.lock().unwrap_or_else(PoisonError::into_inner);
     let answer = het::together(&described, this_thread(), alone, rules, host, &mut components);

@@ -19,6 +19,7 @@ record! {
         licenses: *mut c_char;
         max_nodes: u32;
         min_nodes: u32;
+        name: *mut c_char;
         ntasks_per_node: u16;
         ntasks_per_socket: u16;
         ntasks_per_tres: u16;

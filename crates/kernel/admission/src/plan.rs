@@ -25,7 +25,7 @@ pub fn judge(
     now: u64,
     config: Option<&SiteConfig>,
 ) -> Result<Option<u32>, Refusal> {
-    let AdminComment { says, idle, asks } = AdminComment::parse(comment);
+    let AdminComment { says, idle, asks, .. } = AdminComment::parse(comment);
     let was = AdminComment::parse(before);
     if idle.is_some() && (&says, &asks) == (&was.says, &was.asks) {
         return Ok(None);

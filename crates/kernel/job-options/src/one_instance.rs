@@ -33,6 +33,10 @@ pub(super) fn contradictions(
         }
     };
     let refused = |opt: Opt| {
+        // Of whole GPUs, the application's traffic is learnt.
+        if opt == Opt::App && *isolation == Isolation::Whole {
+            return None;
+        }
         if let Some(why) = other {
             return Some(format!(
                 "{} cannot be combined with {}={isolation}: {why}",

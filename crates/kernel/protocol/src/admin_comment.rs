@@ -15,6 +15,7 @@
 //! tessera: change refused: gres shard:20 …                                    why a user could not change a pending job
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
 //! tessera: n1=mig:3/2g.10gb@4: why; node: 300 GB/s, 52 GB/s on n2                  and why it is on that node
+//! tessera: learnt insensitive                                                 what the traffic of such jobs says of a job
 //! tessera: n1=mig:3/2g.10gb@4: why; idle: job 12 holds GPUs and …; asks v1 …  a warning that it does not use its GPUs
 //! ```
 //!
@@ -23,7 +24,7 @@
 use std::fmt;
 
 use crate::plan::Plan;
-use crate::request::Request;
+use crate::request::{Bandwidth, Request};
 use crate::started::Started;
 use crate::strict::WireError;
 use crate::time::{parse_utc, utc};
@@ -48,6 +49,8 @@ const REQUEUED: &str = "requeued ";
 const UNCHANGED: &str = "change refused: ";
 /// Begins the note about a job with idle GPUs, behind [`OURS`] or behind what a comment says and [`BETWEEN`].
 const IDLE: &str = "idle: ";
+/// Begins what was learnt of such jobs, behind [`OURS`] or [`BETWEEN`].
+const LEARNT: &str = "learnt ";
 /// Begins the request at the end of a comment, behind [`OURS`] or [`BETWEEN`].
 const ASKS: &str = "asks ";
 /// Stands between the parts of a comment.
@@ -61,6 +64,8 @@ pub struct AdminComment {
     /// A note about a job that does not use its GPUs, for people: that it will end, or that it was ended or requeued for that.
     /// It stays until the job starts again.
     pub idle: Option<String>,
+    /// Dependence of such jobs on bandwidth, as their traffic says it. The job's own label counts more.
+    pub learnt: Option<Bandwidth>,
     /// The job's request as [`crate::wire::encode_request`] writes it, for planners and `tessera why`: no command of Slurm's
     /// shows the SPANK environment.
     pub asks: Option<String>,
@@ -118,10 +123,12 @@ impl AdminComment {
             return Self::from(CommentBody::Foreign(comment.to_owned()));
         };
         let (text, asks) = split_at(text, ASKS);
+        let (text, learnt) = text.map_or((None, None), |text| split_at(text, LEARNT));
         let (text, idle) = text.map_or((None, None), |text| split_at(text, IDLE));
         Self {
             says: text.map_or(CommentBody::Nothing, CommentBody::parse),
             idle: idle.map(str::to_owned),
+            learnt: learnt.and_then(|word| Bandwidth::parse(word.trim_end())),
             asks: asks.map(|request| request.trim_end().to_owned()),
         }
     }
@@ -240,6 +247,10 @@ impl fmt::Display for AdminComment {
         }
         if let Some(note) = &self.idle {
             write!(f, "{before}{IDLE}{note}")?;
+            before = BETWEEN;
+        }
+        if let Some(learnt) = self.learnt {
+            write!(f, "{before}{LEARNT}{}", learnt.word())?;
             before = BETWEEN;
         }
         self.asks.as_ref().map_or(Ok(()), |request| write!(f, "{before}{ASKS}{request}"))

@@ -2,7 +2,7 @@
 
 use geometry::{Model, Profile};
 
-use crate::request::Request;
+use crate::request::{Isolation, Request};
 
 /// A size that a moldable job may have on a GPU model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,8 @@ impl Request {
     /// Tells whether a planner may choose the job's size. A job that names a compute instance gets just that.
     #[must_use]
     pub fn is_moldable(&self) -> bool {
-        let may_be_resized = self.compute_name().is_none() && !self.auto_cap;
+        let may_be_resized =
+            self.compute_name().is_none() && !self.auto_cap && self.isolation != Isolation::Whole;
         (!self.times.is_empty() || self.job_profile.is_some()) && may_be_resized
     }
 

@@ -82,7 +82,7 @@ fn sections(
     nodes: nodes::Nodes,
     read_file: &dyn Fn(&str) -> io::Result<String>,
 ) -> SiteConfig {
-    let bandwidth_model = sets::bandwidth(root);
+    let (bandwidth_model, learn_bandwidth) = sets::bandwidth(root);
     SiteConfig {
         defaults: sections::defaults(root, &nodes.models),
         mps: sections::mps(root),
@@ -92,6 +92,7 @@ fn sections(
         power: power::read(root, read_file),
         power_budgets: budgets::read(root, nodes.complete.then_some(&nodes.specs[..])),
         bandwidth_model,
+        learn_bandwidth,
         partitions: sets::partitions(root, bandwidth_model),
         limits: limits::limits(root, &nodes.models),
         tell_slurm_limits: sections::submission(root),

@@ -37,9 +37,10 @@ pub(crate) fn wait(table: &TableReader<'_, '_>) -> Option<SetWait> {
     table.parsed("gpu_wait", read).map(|at| at.value)
 }
 
-/// Reads `[bandwidth]`: the site's model of bandwidth.
-pub(crate) fn bandwidth(root: &mut TableReader<'_, '_>) -> BandwidthModel {
-    let Some(table) = root.table("bandwidth") else { return BandwidthModel::default() };
+/// Reads `[bandwidth]`: the site's model of bandwidth, and whether jobs' need for it may be learnt.
+pub(crate) fn bandwidth(root: &mut TableReader<'_, '_>) -> (BandwidthModel, bool) {
+    let Some(table) = root.table("bandwidth") else { return (BandwidthModel::default(), false) };
+    let learn = table.boolean("learn").unwrap_or(false);
     let model = table.word("model", &models()).unwrap_or_default();
     let given = ["slowest", "sends"].map(|key| table.decimal(key, 0.0..=10.0));
     let both = table.has("slowest") && table.has("sends");
@@ -70,7 +71,7 @@ pub(crate) fn bandwidth(root: &mut TableReader<'_, '_>) -> BandwidthModel {
         _ => model,
     };
     table.finish();
-    read
+    (read, learn)
 }
 
 fn models() -> [(&'static str, BandwidthModel); 2] {

@@ -36,6 +36,8 @@ pub struct SiteConfig {
     pub power_budgets: Vec<PowerBudget>,
     /// `[bandwidth]`: how bandwidth between GPUs is predicted.
     pub bandwidth_model: BandwidthModel,
+    /// `learn` in `[bandwidth]`: jobs that do not say how they depend on bandwidth count as their traffic says.
+    pub learn_bandwidth: bool,
     /// `[[partitions]]`, each named once.
     pub partitions: Vec<Partition>,
     /// `[[limits]]`, in the order of the file.

@@ -25,6 +25,7 @@ auto = ["mps", "whole"]
 model = "bottleneck"
 slowest = 0.7
 sends = 1
+learn = true
 
 [mps]
 share_between_users = true
@@ -98,6 +99,7 @@ fn every_key_of_a_full_file_is_read() {
     assert_eq!(config.defaults.isolation, Isolation::Mig(None));
     assert_eq!(config.defaults.gpu_mem_mib, Some(4769));
     assert_eq!(config.defaults.bandwidth, Bandwidth::Insensitive);
+    assert!(config.learn_bandwidth);
     assert_eq!(config.defaults.auto, [Isolation::Mps, Isolation::Whole]);
     assert_eq!(config.policy().auto, [Kind::Mps, Kind::Whole]);
     assert_eq!(config.mps.memory_limit, MemoryLimit::Advisory);

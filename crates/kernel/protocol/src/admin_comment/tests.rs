@@ -143,9 +143,10 @@ proptest! {
     fn plans_survive_being_written(
         plan in any_plan(),
         idle in prop::option::of("[a-z0-9:;,. ]{0,20}"),
+        learnt in prop::option::of(prop::sample::select(vec![Bandwidth::Sensitive, Bandwidth::Insensitive])),
         asks in prop::option::of("v1 iso=mig times=1g:[1-9]"),
     ) {
-        let comment = AdminComment { says: CommentBody::Plan(plan), idle, asks };
+        let comment = AdminComment { says: CommentBody::Plan(plan), idle, learnt, asks };
         prop_assert_eq!(AdminComment::parse(&comment.to_string()), comment);
     }
 

@@ -26,6 +26,8 @@ pub struct SimJob {
     pub run: u64,
     /// True if it runs faster with more bandwidth between its GPUs.
     pub sensitive: bool,
+    /// Whether it counts as such a job when its GPUs are chosen.
+    pub label: bool,
     /// The job's name in the file.
     pub name: String,
 }
@@ -52,17 +54,19 @@ fn parse_job(line: &str) -> Result<SimJob, &'static str> {
     };
     let gpus = gpus.parse().ok().filter(|n| (1..=HardwareGraph::MOST_GPUS).contains(n));
     let cycles = |text: &str| text.parse().ok().filter(|t| *t < u64::MAX / 4);
+    let sensitive = match sensitive {
+        "0" => false,
+        "1" => true,
+        _ => return Err("SENSITIVE: expected 0 or 1"),
+    };
     Ok(SimJob {
         gpus: gpus.ok_or("GPUS: expected 1 to 64")?,
         pattern: Pattern::by_name(pattern)
             .ok_or("PATTERN: expected ring, tree, chain, star, all, none or ring+tree")?,
         arrival: cycles(arrival).ok_or("ARRIVAL: expected a cycle, from 0")?,
         run: cycles(run).ok_or("RUN: expected a number of cycles")?,
-        sensitive: match sensitive {
-            "0" => false,
-            "1" => true,
-            _ => return Err("SENSITIVE: expected 0 or 1"),
-        },
+        sensitive,
+        label: sensitive,
         name: name.to_owned(),
     })
 }
@@ -241,7 +245,7 @@ impl SimState<'_> {
             next: self.next,
             n: job.gpus,
             pattern: &job.pattern,
-            sensitive: job.sensitive,
+            sensitive: job.label,
             policy: rules.policy,
             model: rules.model,
         };
@@ -264,7 +268,7 @@ impl SimState<'_> {
         }
         match job.gpus {
             1 => last_links && choice.preserved_bw <= 0.0,
-            _ => job.sensitive && choice.scores.eff_bw.is_some_and(|eff| eff <= least),
+            _ => job.label && choice.scores.eff_bw.is_some_and(|eff| eff <= least),
         }
     }
 }

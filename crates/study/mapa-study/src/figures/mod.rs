@@ -3,9 +3,11 @@
 use paper_rows::{Basis, Measure, PaperRow, PaperTable, RowGroup};
 use topology::{BandwidthModel, GpuSet, HardwareGraph, Selection, System};
 
+mod learnt;
 mod table_3;
 mod worth;
 
+use learnt::learnt_labels;
 use table_3::table_3;
 use worth::worth;
 
@@ -25,6 +27,7 @@ pub fn tables(seeds: u64) -> Vec<PaperTable> {
         figure_13(&graph, &jobs),
         table_3(&graph, &jobs),
         worth(&graph, &jobs, seeds),
+        learnt_labels(&jobs, seeds),
     ]
 }
 

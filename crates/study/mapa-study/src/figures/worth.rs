@@ -7,10 +7,10 @@ use super::{as_f64, cycles, rules};
 use crate::simulator::{SimJob, simulate};
 
 /// A sequence of numbers that the seed alone decides (splitmix64).
-struct Numbers(u64);
+pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
-    fn unit(&mut self) -> f64 {
+    pub(super) fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,7 +35,8 @@ fn stream(jobs: &[SimJob], (share, load): (f64, f64), gpus: usize, seed: u64) ->
         };
         let job = &jobs[at.min(jobs.len() - 1)];
         let run = job.run * SCALE_CYCLES;
-        SimJob { arrival, run, sensitive: numbers.unit() < share, pattern: Pattern::Ring, ..job.clone() }
+        let sensitive = numbers.unit() < share;
+        SimJob { arrival, run, sensitive, label: sensitive, pattern: Pattern::Ring, ..job.clone() }
     };
     jobs.iter().map(one).collect()
 }
@@ -118,7 +119,7 @@ const WORTH_NOTE: &str = "Over a greedy that takes the first of ties, Preserve i
                           greedy that breaks ties as Tessera's does, it is worth nothing on eight GPUs. On 16 GPUs, where more sets \
                           tie and fewer are as good, it is.";
 
-fn mean_and_error(values: &[f64]) -> (f64, f64) {
+pub(super) fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let n = as_f64(values.len().max(1));
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

@@ -12,7 +12,7 @@ pub(crate) const GROUPS: [Group; 4] = [
     (
         "For users",
         &["explain", "free", "why", "change", "report", "usage"],
-        &["top", "times", "tasks", "profiles"],
+        &["top", "times", "traffic", "tasks", "profiles"],
     ),
     ("For batches", &["plan"], &["planner"]),
     (

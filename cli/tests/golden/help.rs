@@ -64,6 +64,7 @@ fn help_texts_are_as_recorded() {
       usage        Show which GPUs jobs had, and how much of them they used
       top          Watch nodes, GPUs and jobs in the terminal
       times        Show how long the jobs of each profile took on each instance size
+      traffic      Show how much jobs send between their GPUs, and learn which need good links
       tasks        Show the GPU tasks that run and wait in this node's pool
       profiles     List GPU models and their MIG profiles
 
@@ -397,6 +398,7 @@ fn the_man_page_has_every_command_and_option() {
         "free",
         "why",
         "times",
+        "traffic",
         "usage",
         "idle",
         "lab power calibrate",

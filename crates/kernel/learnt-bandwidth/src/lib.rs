@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn key() -> impl Strategy<Value = Key> {
-        let name = "[A-Za-z0-9._+@=,:-]{1,64}";
+        let name = "[a-cX0._+@=,:-]{1,3}";
         let jobs = prop_oneof![
             name.prop_map(Jobs::App),
             (name, 2_u32..5000).prop_map(|(name, gpus)| Jobs::Name(name, gpus)),
@@ -224,8 +224,10 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
-        fn tables_come_back(rows in prop::collection::vec((key(), bandwidth()), 0..300)) {
+        fn tables_come_back(rows in prop::collection::vec((key(), bandwidth()), 0..50)) {
             let table = LearntTable::of(rows);
             prop_assert_eq!(LearntTable::parse(&table.to_string()), Ok(table));
         }
@@ -233,7 +235,7 @@ mod tests {
         #[test]
         fn one_users_rows_depend_on_no_other_user_while_there_is_room(
             mine in prop::collection::vec((key(), bandwidth()), 0..80),
-            theirs in prop::collection::vec((key(), bandwidth()), 0..300),
+            theirs in prop::collection::vec((key(), bandwidth()), 0..80),
         ) {
             let own = |(key, bandwidth): (Key, Bandwidth)| (Key { uid: 9, ..key }, bandwidth);
             let mine: Vec<_> = mine.into_iter().map(own).collect();

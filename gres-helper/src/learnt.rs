@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use learnt_bandwidth::{FILE, Key, LearntTable, MOST_BYTES};
+use learnt_bandwidth::{FILE, LearntTable, MOST_BYTES, ProgramKey};
 use plugin_rt::Chain;
 use plugin_rt::kept_file::KeptFile;
 use plugin_rt::log;
@@ -18,7 +18,7 @@ use crate::submission::Described;
 
 /// The row that is for a job; `None`: it says itself how it depends on bandwidth, asks for something else than several whole GPUs,
 /// or cannot be learnt by.
-pub(crate) fn row_of(job: &Described) -> Option<Key> {
+pub(crate) fn row_of(job: &Described) -> Option<ProgramKey> {
     let request = job.request.as_deref().map(parse_request).transpose().ok()?;
     let app = match request {
         Some(request) if request.bandwidth.is_some() => return None,
@@ -28,7 +28,7 @@ pub(crate) fn row_of(job: &Described) -> Option<Key> {
         },
         None => None,
     };
-    Key::of(job.user, app.as_deref(), job.name.as_deref(), gpus_of(job))
+    ProgramKey::of(job.user, app.as_deref(), job.name.as_deref(), gpus_of(job))
 }
 
 /// GPUs on all nodes together, as far as a submission tells.
@@ -73,7 +73,7 @@ pub(crate) struct LearntFile {
 impl LearntFile {
     /// What is known of such jobs. Reads the table in the directory `state` again if it has changed; one that cannot be read is
     /// empty.
-    pub(crate) fn find(&mut self, state: &str, key: &Key) -> Option<Bandwidth> {
+    pub(crate) fn find(&mut self, state: &str, key: &ProgramKey) -> Option<Bandwidth> {
         let file = KeptFile::in_dir(Path::new(state), FILE);
         let seen = std::fs::symlink_metadata(file.path())
             .and_then(|meta| Ok((file.path(), meta.modified()?, meta.len())))
@@ -168,7 +168,7 @@ mod tests {
     fn the_table_is_read_when_it_changes_and_only_from_its_owner() {
         let dir = tempfile::tempdir().unwrap();
         let (state, path) = (dir.path().to_str().unwrap(), dir.path().join(FILE));
-        let key = Key::of(7, None, Some("train.sh"), 2).unwrap();
+        let key = ProgramKey::of(7, None, Some("train.sh"), 2).unwrap();
         let mut file = LearntFile::default();
         assert_eq!(file.find(state, &key), None);
         let row = |word: &str| format!("tessera-bandwidth 1\n7 name train.sh 2 {word}\n");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
-use job_sample::{Wanted, has_devices, sample};
+use job_sample::{TrafficWanted, has_devices, sample};
 use job_usage::Places;
 use step_accounting::{AccountedNode, NotAccounted};
 
@@ -51,7 +51,7 @@ impl SampledJob {
     }
 
     /// Looks at the job's devices. For a job without any, no driver is loaded.
-    pub(crate) fn look(&mut self, wanted: Wanted) -> Result<(), NotAccounted> {
+    pub(crate) fn look(&mut self, wanted: TrafficWanted) -> Result<(), NotAccounted> {
         if self.looked.is_some_and(|last| last.elapsed() < ONE_SAMPLE) {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl SampledJob {
         looked
     }
 
-    fn sample(&mut self, wanted: Wanted) -> Result<(), NotAccounted> {
+    fn sample(&mut self, wanted: TrafficWanted) -> Result<(), NotAccounted> {
         if !has_devices(&self.places, self.job)? {
             return Ok(());
         }

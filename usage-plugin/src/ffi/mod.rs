@@ -5,7 +5,7 @@ mod records;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
 
-use job_sample::Wanted;
+use job_sample::TrafficWanted;
 use plugin_rt::{Chain, guard_ok, log, symbol, text};
 use step_accounting::ServedStep;
 
@@ -48,7 +48,7 @@ unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut c_void) -> c
 fn look(step: &mut SampledJob) -> [(Option<usize>, Option<TresValue>); 4] {
     let [nvlink, pcie] = [c"nvlink", c"pcie"].map(|name| position(c"ic", name));
     // The driver is asked for nothing that the site does not account.
-    let wanted = Wanted { nvlink: nvlink.is_some(), pcie: pcie.is_some() };
+    let wanted = TrafficWanted { nvlink: nvlink.is_some(), pcie: pcie.is_some() };
     if let Err(why) = step.look(wanted) {
         // Once for each job: after that the numbers are missing, or the driver answers again.
         let line = format!("job {}: GPU usage was not sampled: {}", step.job, Chain(&why));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use link_learning::Run;
+use link_learning::CountedRun;
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Bandwidth, Started};
 
@@ -125,12 +125,12 @@ impl Record {
 
 impl Record {
     /// The job as a run from which its need for bandwidth can be learnt; `None`: its traffic was not counted.
-    pub(super) fn run(&self) -> Option<Run> {
+    pub(super) fn run(&self) -> Option<CountedRun> {
         let sent = match (self.nvlink_sent, self.pcie_sent) {
             (None, None) => return None,
             (nvlink, pcie) => nvlink.unwrap_or(0).saturating_add(pcie.unwrap_or(0)),
         };
-        Some(Run { gpus: self.gpus?, seconds: self.ran_s, sent })
+        Some(CountedRun { gpus: self.gpus?, seconds: self.ran_s, sent })
     }
 
     /// The label that this traffic contradicts.

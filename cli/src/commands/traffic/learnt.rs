@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use learnt_bandwidth::{Jobs, Key, LearntTable};
-use link_learning::{MOST_RUNS, Run, learn};
+use learnt_bandwidth::{Jobs, LearntTable, ProgramKey};
+use link_learning::{CountedRun, MOST_RUNS, learn};
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Bandwidth};
 
@@ -29,8 +29,8 @@ const MOST_GROUPS: usize = 100_000;
 
 /// Runs of jobs that count as the same program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) key: Key,
+pub(super) struct TrafficRow {
+    pub(super) key: ProgramKey,
     /// Name of the user.
     pub(super) user: String,
     /// Rates of the runs that count, bytes per second and GPU, ascending. At least one.
@@ -39,7 +39,7 @@ pub(super) struct Row {
     pub(super) learnt: Option<Bandwidth>,
 }
 
-impl Row {
+impl TrafficRow {
     /// The middle of the rates, bytes per second.
     pub(super) fn median(&self) -> u64 {
         self.rates.get(self.rates.len() / 2).copied().unwrap_or(0)
@@ -55,7 +55,7 @@ impl Row {
 }
 
 /// The rows of this accounting, those with the newest runs first. `lines` are in the order of time, and a job's steps follow it.
-pub(super) fn rows(lines: Vec<Cells>) -> Vec<Row> {
+pub(super) fn rows(lines: Vec<Cells>) -> Vec<TrafficRow> {
     let mut jobs: Vec<(Cells, Option<u64>)> = Vec::new();
     for line in lines {
         match line[0].split_once('.') {
@@ -68,8 +68,8 @@ pub(super) fn rows(lines: Vec<Cells>) -> Vec<Row> {
             }
         }
     }
-    let mut rows: Vec<(Row, Vec<Run>)> = Vec::new();
-    let mut places: HashMap<Key, usize> = HashMap::new();
+    let mut rows: Vec<(TrafficRow, Vec<CountedRun>)> = Vec::new();
+    let mut places: HashMap<ProgramKey, usize> = HashMap::new();
     for (job, sent) in jobs.into_iter().rev() {
         let Some((key, run)) = sent.and_then(|sent| of(&job, sent)) else { continue };
         let place = match places.get(&key) {
@@ -78,7 +78,7 @@ pub(super) fn rows(lines: Vec<Cells>) -> Vec<Row> {
             None => {
                 places.insert(key.clone(), rows.len());
                 let user = job[2].clone();
-                rows.push((Row { key, user, rates: Vec::new(), learnt: None }, Vec::new()));
+                rows.push((TrafficRow { key, user, rates: Vec::new(), learnt: None }, Vec::new()));
                 rows.len() - 1
             }
         };
@@ -89,10 +89,10 @@ pub(super) fn rows(lines: Vec<Cells>) -> Vec<Row> {
     rows.into_iter().map(|(row, runs)| judged(row, &runs)).collect()
 }
 
-fn judged(row: Row, runs: &[Run]) -> Row {
-    let mut rates: Vec<u64> = runs.iter().filter_map(Run::rate).collect();
+fn judged(row: TrafficRow, runs: &[CountedRun]) -> TrafficRow {
+    let mut rates: Vec<u64> = runs.iter().filter_map(CountedRun::rate).collect();
     rates.sort_unstable();
-    Row { rates, learnt: learn(runs.iter().copied()), ..row }
+    TrafficRow { rates, learnt: learn(runs.iter().copied()), ..row }
 }
 
 /// Bytes that a step's list says the job's GPUs have sent.
@@ -105,21 +105,21 @@ fn sent(list: &str) -> Option<u64> {
 }
 
 /// A completed job whose GPUs sent so much, and the jobs that it is one of; `None`: it says nothing.
-fn of(job: &Cells, sent: u64) -> Option<(Key, Run)> {
+fn of(job: &Cells, sent: u64) -> Option<(ProgramKey, CountedRun)> {
     let [_, uid, _, state, elapsed, allocated, _, comment, name] = job;
     if state != "COMPLETED" {
         return None;
     }
     let gpus: u32 = tres(allocated, "gres/gpu")?.parse().ok()?;
-    let run = Run { gpus: gpus.into(), seconds: elapsed.parse().ok()?, sent };
+    let run = CountedRun { gpus: gpus.into(), seconds: elapsed.parse().ok()?, sent };
     run.rate()?;
     let asks = AdminComment::parse(comment).asks;
     let app = asks.and_then(|asks| parse_request(&asks).ok()?.job_profile);
-    Some((Key::of(uid.parse().ok()?, app.as_deref(), Some(name), gpus)?, run))
+    Some((ProgramKey::of(uid.parse().ok()?, app.as_deref(), Some(name), gpus)?, run))
 }
 
 /// The table that slurmctld reads.
-pub(super) fn table(rows: &[Row]) -> LearntTable {
+pub(super) fn table(rows: &[TrafficRow]) -> LearntTable {
     LearntTable::of(rows.iter().filter_map(|row| Some((row.key.clone(), row.learnt?))))
 }
 

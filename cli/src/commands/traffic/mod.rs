@@ -22,7 +22,7 @@ use crate::render::table;
 use crate::site;
 use crate::slurm::sacct::{self, Whose};
 use crate::slurm::scontrol;
-use learnt::{COLUMNS, Row};
+use learnt::{COLUMNS, TrafficRow};
 
 /// Show how much jobs send between their GPUs, and learn which need good links
 ///
@@ -115,7 +115,7 @@ fn gb_s(rate: u64) -> String {
     format!("{}.{:02}", rate / 1_000_000_000, rate / 10_000_000 % 100)
 }
 
-fn text(rows: &[Row]) -> String {
+fn text(rows: &[TrafficRow]) -> String {
     if rows.is_empty() {
         return "no completed job with several GPUs has traffic in sacct; docs/energy-and-usage.md, \"Traffic between GPUs\", says \
                 what records it\n"
@@ -131,7 +131,7 @@ fn text(rows: &[Row]) -> String {
     table::render(&lines, &[2, 3, 4])
 }
 
-fn as_json(row: &Row) -> serde_json::Value {
+fn as_json(row: &TrafficRow) -> serde_json::Value {
     json!({
         "uid": row.key.uid, "user": row.user, "jobs": row.jobs(), "runs": row.rates.len(), "median_bytes_s": row.median(),
         "most_bytes_s": row.rates.last(), "bandwidth": row.learnt.map(Bandwidth::word),

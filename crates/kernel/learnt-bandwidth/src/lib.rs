@@ -32,7 +32,7 @@ const HEAD: &str = "tessera-bandwidth 1";
 
 /// Jobs that one row is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct ProgramKey {
     /// The user's number.
     pub uid: u32,
     /// What these jobs have in common.
@@ -54,7 +54,7 @@ fn is_plain(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+@=,:-".contains(&b))
 }
 
-impl Key {
+impl ProgramKey {
     /// The row for a job. `None`: it has fewer than two GPUs, or neither an application nor a name that can be learnt by.
     #[must_use]
     pub fn of(uid: u32, app: Option<&str>, name: Option<&str>, gpus: u32) -> Option<Self> {
@@ -85,20 +85,20 @@ pub enum BadTable {
 
 /// What is known of users' jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LearntTable(BTreeMap<Key, Bandwidth>);
+pub struct LearntTable(BTreeMap<ProgramKey, Bandwidth>);
 
 impl LearntTable {
     /// Keeps as many of these rows as a table may have. Those of a user come in the order of their worth to the user; where rows
     /// are too many, each user's first ones stay, then each user's second ones, and so on.
     #[must_use]
-    pub fn of(rows: impl IntoIterator<Item = (Key, Bandwidth)>) -> Self {
+    pub fn of(rows: impl IntoIterator<Item = (ProgramKey, Bandwidth)>) -> Self {
         let mut of_user: BTreeMap<u32, usize> = BTreeMap::new();
-        let rank = |(key, bandwidth): (Key, Bandwidth)| {
+        let rank = |(key, bandwidth): (ProgramKey, Bandwidth)| {
             let rank = of_user.entry(key.uid).or_default();
             *rank += 1;
             (*rank, key, bandwidth)
         };
-        let mut ranked: Vec<(usize, Key, Bandwidth)> = rows.into_iter().map(rank).collect();
+        let mut ranked: Vec<(usize, ProgramKey, Bandwidth)> = rows.into_iter().map(rank).collect();
         ranked.retain(|(rank, ..)| *rank <= MOST_OF_USER);
         ranked.sort();
         ranked.truncate(MOST_ROWS);
@@ -130,7 +130,7 @@ impl LearntTable {
 
     /// What is known of such jobs.
     #[must_use]
-    pub fn find(&self, key: &Key) -> Option<Bandwidth> {
+    pub fn find(&self, key: &ProgramKey) -> Option<Bandwidth> {
         self.0.get(key).copied()
     }
 
@@ -147,20 +147,20 @@ impl LearntTable {
     }
 }
 
-fn row(line: &str) -> Option<(Key, Bandwidth)> {
+fn row(line: &str) -> Option<(ProgramKey, Bandwidth)> {
     let fields: Vec<&str> = line.split(' ').collect();
     let (uid, app, name, gpus, word) = match fields[..] {
         [uid, "app", app, word] => (uid, Some(app), None, 2, word),
         [uid, "name", name, gpus, word] => (uid, None, Some(name), gpus.parse().ok()?, word),
         _ => return None,
     };
-    Some((Key::of(uid.parse().ok()?, app, name, gpus)?, Bandwidth::parse(word)?))
+    Some((ProgramKey::of(uid.parse().ok()?, app, name, gpus)?, Bandwidth::parse(word)?))
 }
 
 impl fmt::Display for LearntTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{HEAD}")?;
-        self.0.iter().try_for_each(|(Key { uid, jobs }, bandwidth)| match jobs {
+        self.0.iter().try_for_each(|(ProgramKey { uid, jobs }, bandwidth)| match jobs {
             Jobs::App(app) => writeln!(f, "{uid} app {app} {}", bandwidth.word()),
             Jobs::Name(name, gpus) => writeln!(f, "{uid} name {name} {gpus} {}", bandwidth.word()),
         })
@@ -172,13 +172,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn key() -> impl Strategy<Value = Key> {
+    fn key() -> impl Strategy<Value = ProgramKey> {
         let name = "[a-cX0._+@=,:-]{1,3}";
         let jobs = prop_oneof![
             name.prop_map(Jobs::App),
             (name, 2_u32..5000).prop_map(|(name, gpus)| Jobs::Name(name, gpus)),
         ];
-        (0_u32..5, jobs).prop_map(|(uid, jobs)| Key { uid, jobs })
+        (0_u32..5, jobs).prop_map(|(uid, jobs)| ProgramKey { uid, jobs })
     }
 
     fn bandwidth() -> impl Strategy<Value = Bandwidth> {
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn only_names_that_are_one_word_are_learnt_by() {
-        let of = |app, name, gpus| Key::of(7, app, name, gpus);
+        let of = |app, name, gpus| ProgramKey::of(7, app, name, gpus);
         assert_eq!(of(None, Some("train.sh"), 4).map(|key| key.jobs), Some(Jobs::Name("train.sh".into(), 4)));
         assert_eq!(of(Some("bert"), Some("x y"), 4).map(|key| key.jobs), Some(Jobs::App("bert".into())));
         let long = "n".repeat(65);
@@ -212,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_user_with_many_rows_takes_none_from_others() {
-        let row = |uid, n: usize| (Key { uid, jobs: Jobs::App(format!("a{n}")) }, Bandwidth::Sensitive);
+        let row =
+            |uid, n: usize| (ProgramKey { uid, jobs: Jobs::App(format!("a{n}")) }, Bandwidth::Sensitive);
         let flood = (0..100_000).map(|n| row(1, n));
         let others = (2..4000).map(|uid| row(uid, 0));
         let table = LearntTable::of(flood.chain(others));
@@ -237,7 +238,7 @@ mod tests {
             mine in prop::collection::vec((key(), bandwidth()), 0..80),
             theirs in prop::collection::vec((key(), bandwidth()), 0..80),
         ) {
-            let own = |(key, bandwidth): (Key, Bandwidth)| (Key { uid: 9, ..key }, bandwidth);
+            let own = |(key, bandwidth): (ProgramKey, Bandwidth)| (ProgramKey { uid: 9, ..key }, bandwidth);
             let mine: Vec<_> = mine.into_iter().map(own).collect();
             let (alone, all) = (LearntTable::of(mine.clone()), LearntTable::of(mine.iter().cloned().chain(theirs)));
             for (key, _) in mine {

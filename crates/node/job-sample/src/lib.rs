@@ -30,7 +30,7 @@ pub struct Sample {
 
 /// Kinds of traffic that a sample asks the driver for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct TrafficWanted {
     /// Bytes over NVLink.
     pub nvlink: bool,
     /// The present rate over PCIe. It takes 40 ms for each GPU.
@@ -63,7 +63,7 @@ pub fn has_devices(places: &Places, job: JobId) -> Result<bool, UsageError> {
 /// # Errors
 ///
 /// The journal cannot be read, the driver cannot be loaded, or it does not answer for one of the devices.
-pub fn sample(places: &Places, job: JobId, wanted: Wanted) -> Result<Option<Sample>, UsageError> {
+pub fn sample(places: &Places, job: JobId, wanted: TrafficWanted) -> Result<Option<Sample>, UsageError> {
     let Some(entry) = entry_of(places, job)? else { return Ok(None) };
     let nvml = Nvml::load(&places.nvml_library)?;
     let memory = |uuid: &str| Ok(memory_of(&nvml.usage(uuid)?, &entry, is_own));
@@ -173,8 +173,8 @@ fn may_be_own(pid: u32, entry: &Entry) -> bool {
 }
 
 /// Traffic of a job's whole GPUs. A GPU or a number that the driver does not give is left out.
-fn traffic_of(nvml: &Nvml, entry: &Entry, wanted: Wanted) -> Vec<GpuTraffic> {
-    if !entry.has_whole_gpus() || wanted == Wanted::default() {
+fn traffic_of(nvml: &Nvml, entry: &Entry, wanted: TrafficWanted) -> Vec<GpuTraffic> {
+    if !entry.has_whole_gpus() || wanted == TrafficWanted::default() {
         return Vec::new();
     }
     let one = |gpu: &GpuRecord| {

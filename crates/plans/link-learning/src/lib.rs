@@ -23,7 +23,7 @@ pub const MOST_RUNS: usize = 16;
 
 /// One run of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct CountedRun {
     /// GPUs on all of its nodes together.
     pub gpus: u64,
     /// Length, seconds.
@@ -32,7 +32,7 @@ pub struct Run {
     pub sent: u64,
 }
 
-impl Run {
+impl CountedRun {
     /// Bytes per second that one of its GPUs sent. `None`: it says nothing about links, because it was too short or had one GPU.
     #[must_use]
     pub fn rate(&self) -> Option<u64> {
@@ -56,7 +56,7 @@ fn of(rate: u64) -> Bandwidth {
 /// A job that counts as insensitive without being so gets slower GPUs, and the opposite error takes good links from others. So
 /// *insensitive* needs all of the runs, and *sensitive* half of them.
 #[must_use]
-pub fn learn(newest_first: impl IntoIterator<Item = Run>) -> Option<Bandwidth> {
+pub fn learn(newest_first: impl IntoIterator<Item = CountedRun>) -> Option<Bandwidth> {
     let says = newest_first.into_iter().filter_map(|run| run.says()).take(MOST_RUNS);
     let (mut runs, mut sensitive) = (0, 0);
     for one in says {
@@ -76,17 +76,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn run(rate: u64) -> Run {
-        Run { gpus: 4, seconds: 100, sent: rate * 400 }
+    fn run(rate: u64) -> CountedRun {
+        CountedRun { gpus: 4, seconds: 100, sent: rate * 400 }
     }
 
     #[test]
     fn a_run_that_says_nothing_about_links_counts_for_nothing() {
         assert_eq!(run(7).rate(), Some(7));
-        for silent in [Run { gpus: 1, ..run(7) }, Run { seconds: LEAST_S - 1, ..run(7) }] {
+        for silent in [CountedRun { gpus: 1, ..run(7) }, CountedRun { seconds: LEAST_S - 1, ..run(7) }] {
             assert_eq!((silent.rate(), learn([silent; 9])), (None, None));
         }
-        let huge = Run { gpus: u64::MAX, seconds: u64::MAX, sent: u64::MAX };
+        let huge = CountedRun { gpus: u64::MAX, seconds: u64::MAX, sent: u64::MAX };
         assert_eq!(huge.rate(), Some(1));
     }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::Fault;
-use job_sample::{Wanted, sample};
+use job_sample::{TrafficWanted, sample};
 use job_usage::energy_of;
 use node_driver::nvml::Nvml;
 use node_journal::{Journal, Phase};
@@ -148,8 +148,9 @@ fn energy_and_utilisation_are_those_of_the_jobs_own_gpu() {
         node.sim(&["proc", "add", "--pid", &pid, "--memory-mib", "3000", "--gpu", "2"]);
         std::thread::sleep(Duration::from_millis(300));
         let used = |job| energy_of(&settings.places(), JobId(job));
-        let busy =
-            |job| sample(&settings.places(), JobId(job), Wanted::default()).unwrap().unwrap().busy_percent;
+        let busy = |job| {
+            sample(&settings.places(), JobId(job), TrafficWanted::default()).unwrap().unwrap().busy_percent
+        };
         assert_eq!((busy(2), busy(3)), (Some(0), Some(100)));
         take_out(node, 0);
         assert_eq!((busy(2), busy(3)), (Some(0), Some(100)));

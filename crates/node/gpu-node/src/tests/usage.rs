@@ -3,7 +3,7 @@
 use std::process::Child;
 
 use super::*;
-use job_sample::{Sample, Wanted, has_devices, sample};
+use job_sample::{Sample, TrafficWanted, has_devices, sample};
 use node_driver::process;
 
 /// A process on a GPU with 3000 MiB, of a job as its environment says; killed when dropped.
@@ -28,7 +28,7 @@ impl Drop for Process {
 }
 
 fn seen(node: &TestNode, job: u32) -> Option<Sample> {
-    sample(&node.settings.places(), JobId(job), Wanted::default()).unwrap()
+    sample(&node.settings.places(), JobId(job), TrafficWanted::default()).unwrap()
 }
 
 const MIB: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use link_learning::{Run, learn};
+use link_learning::{CountedRun, learn};
 use paper_rows::{Basis, Measure, PaperRow, PaperTable, RowGroup};
 use protocol::Bandwidth;
 use topology::{HardwareGraph, Selection, System};
@@ -18,9 +18,9 @@ const LITTLE: f64 = 0.03 / 4.0;
 const FULL_RATE: f64 = 5e10;
 
 /// The runs of a simulation, as the accounting would have them, by the job's name. One cycle is a second.
-fn runs<'a>(jobs: &'a [SimJob], ran: &[Option<Ran>], seed: u64) -> BTreeMap<&'a str, Vec<(u64, Run)>> {
+fn runs<'a>(jobs: &'a [SimJob], ran: &[Option<Ran>], seed: u64) -> BTreeMap<&'a str, Vec<(u64, CountedRun)>> {
     let mut numbers = Numbers(seed);
-    let mut all: BTreeMap<&str, Vec<(u64, Run)>> = BTreeMap::new();
+    let mut all: BTreeMap<&str, Vec<(u64, CountedRun)>> = BTreeMap::new();
     for (job, ran) in jobs.iter().zip(ran) {
         let part = if job.sensitive { COMMUNICATION } else { LITTLE };
         // No two runs of a program send the same.
@@ -31,13 +31,13 @@ fn runs<'a>(jobs: &'a [SimJob], ran: &[Option<Ran>], seed: u64) -> BTreeMap<&'a 
         let sent = (varied * FULL_RATE * cycles(job.run) * as_f64(job.gpus)) as u64;
         // The file's jobs take some seconds, which is too short to say anything: they stand for as many minutes.
         let (seconds, sent) = ((ran.end - ran.start) * 60, sent.saturating_mul(60));
-        all.entry(job.name.as_str()).or_default().push((ran.end, Run { gpus, seconds, sent }));
+        all.entry(job.name.as_str()).or_default().push((ran.end, CountedRun { gpus, seconds, sent }));
     }
     all
 }
 
 /// Whether each job counts as sensitive, from the runs of jobs with its name. One of which nothing is known does.
-fn learnt(jobs: &[SimJob], past: &BTreeMap<&str, Vec<(u64, Run)>>) -> Vec<SimJob> {
+fn learnt(jobs: &[SimJob], past: &BTreeMap<&str, Vec<(u64, CountedRun)>>) -> Vec<SimJob> {
     let of = |name: &str| {
         let mut runs = past.get(name).cloned().unwrap_or_default();
         runs.sort_by_key(|(end, _)| std::cmp::Reverse(*end));

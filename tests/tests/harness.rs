@@ -53,7 +53,7 @@ fn commands_share_a_namespace_and_do_without_it(cluster: &mut Cluster) {
         (by, run(shell.args(["-c", "pwd; id -u; id -G; sinfo -ho %D"])).unwrap().ok().unwrap())
     };
     let (uid, gid) = User::Bob.ids().unwrap();
-    let said = format!("/\n{uid}\n{gid}\n2\n");
+    let said = format!("{}\n{uid}\n{gid}\n2\n", cluster.layout().jobs().display());
     assert_eq!(look(cluster), ("nsenter".to_owned(), said.clone()));
     cluster.kill9(&Daemon::Namespace).unwrap();
     assert_eq!(look(cluster), ("unshare".to_owned(), said));

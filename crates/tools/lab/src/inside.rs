@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::clock;
 use crate::daemon::Daemon;
+use crate::layout::Layout;
 use crate::process::PidFile;
 
 /// Makes a chroot usable, in a mount namespace that ends with the program: `$1` root of the chroot or empty, `$2` cluster
@@ -55,7 +56,8 @@ impl Inside {
     pub(crate) fn namespace(&self, cluster: &Path) -> Option<Command> {
         self.chroot.as_ref()?;
         let mut command = Command::new("unshare");
-        command.args(self.entering(cluster, None, None)).args(["sleep", "infinity"]);
+        command.args(self.entering(cluster, None, None)).args(["env", "-C"]);
+        command.arg(Layout::new(cluster).jobs()).args(["sleep", "infinity"]);
         Some(command)
     }
 
@@ -76,7 +78,7 @@ impl Inside {
         words
     }
 
-    /// A command of a user, with the clock of a host. It shares the namespace of all such commands if it can.
+    /// A command of a user in the directory of jobs, with the clock of a host. It shares the namespace of all such commands if it can.
     pub(crate) fn user_command(
         &self,
         cluster: &Path,
@@ -85,7 +87,14 @@ impl Inside {
         program: &str,
     ) -> Command {
         let shared = if clock::etc(cluster, host).is_none() { self.entered(cluster) } else { None };
-        let Some(pid) = shared else { return self.command(cluster, host, user, program, None) };
+        let Some(pid) = shared else {
+            if self.chroot.is_none() {
+                return self.command(cluster, host, user, program, None);
+            }
+            let mut command = self.command(cluster, host, user, "env", None);
+            command.arg("-C").arg(Layout::new(cluster).jobs()).arg(program);
+            return command;
+        };
         let mut command = Command::new("nsenter");
         command.arg(format!("--target={pid}")).args(["--mount", "--root", "--wd"]);
         if let Some((uid, gid)) = user {

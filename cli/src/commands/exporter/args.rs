@@ -31,7 +31,7 @@ pub(crate) struct ExporterArgs {
     /// Serve the page as well
     #[arg(long)]
     pub(crate) page: bool,
-    /// Name the users of jobs on the page; without it nobody is named
+    /// Show the users, names and use of jobs on the page; without it no user is named
     #[arg(long, requires = "page")]
     pub(crate) users: bool,
 }

@@ -14,6 +14,7 @@ use super::told::Told;
 use super::{Exporter, page};
 use crate::clock;
 use crate::filter::Filter;
+use crate::job_use::JobUse;
 
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -105,12 +106,16 @@ async fn node(State(served): State<Served>, Path(name): Path<String>, Query(said
 async fn job(State(served): State<Served>, Path(id): Path<u32>, Query(said): Query<Said>) -> Response {
     let exporter = Arc::clone(&served.exporter);
     let mut told = Arc::clone(&served.told).lock_owned().await;
-    let asked = tokio::task::spawn_blocking(move || told.of(id, exporter.looks(), || exporter.facts())).await;
+    let asked = tokio::task::spawn_blocking(move || {
+        let ask_use: Option<&dyn Fn(u32) -> JobUse> = if exporter.users { Some(&JobUse::ask) } else { None };
+        told.of(id, exporter.looks(), || exporter.facts(), ask_use)
+    })
+    .await;
     let exporter = &served.exporter;
     asked.map_or_else(
         |_| StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        |text| {
-            let (title, part) = exporter.view(|view| page::job(view, id, &text));
+        |(text, known)| {
+            let (title, part) = exporter.view(|view| page::job(view, id, &text, &known));
             let part_alone = said.contains_key("part");
             typed(
                 HTML,

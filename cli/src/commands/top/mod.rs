@@ -5,7 +5,6 @@ mod rows;
 mod state;
 #[cfg(test)]
 mod tests;
-mod uses;
 mod view;
 
 use std::io::{IsTerminal as _, stdin, stdout};
@@ -29,6 +28,7 @@ use view::View;
 use crate::cluster_snapshot::{self, ClusterSnapshot};
 use crate::commands::why;
 use crate::globals::Globals;
+use crate::job_use::JobUse;
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::{ColorWhen, Paint};
 use crate::slurm::command;
@@ -122,7 +122,7 @@ fn tell(send: Sender<News>, config: Option<PathBuf>, id: u32) {
         let told = site::load(config.as_deref()).and_then(|config| why::told(id, &config, true));
         let told = told.unwrap_or_else(|failure| failure.what().to_owned());
         // An error: the command has ended.
-        let _ = send.send(News::Told(id, format!("{}{told}", uses::told(id))));
+        let _ = send.send(News::Told(id, format!("{}{told}", JobUse::ask(id).text())));
     });
 }
 

@@ -19,6 +19,7 @@ use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen, Use};
 use crate::filter::Filter;
 use crate::fragmentation::wholeness;
 use crate::gpu_pieces::Owner;
+use crate::job_use::JobUse;
 use crate::render::palette;
 use crate::render::svg::escape;
 use geometry::counted;
@@ -163,11 +164,11 @@ fn by_use(uses: &Uses) -> String {
     uses.iter().filter(|(_, n)| *n > 0).map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// A job, with what `tessera why` says of it, as a title and what goes into a page.
-pub(super) fn job(view: View<'_>, id: u32, told: &str) -> (String, String) {
+/// Writes a job with the answer of `tessera why`, its name and its use, as a title and what goes into a page.
+pub(super) fn job(view: View<'_>, id: u32, told: &str, known: &JobUse) -> (String, String) {
     let users = view.seen.map(users).unwrap_or_default();
     let user = |id: u32| users.get(&id).filter(|_| view.names).copied();
-    (job::title(view, id), job::job(view, id, told, &user))
+    (job::title(view, id), job::job(view, id, (told, known), &user))
 }
 
 /// Writes a node with the histories of its GPUs; `None`: there is no such node.

@@ -1,0 +1,85 @@
+//! A job's name, and the memory and utilisation of its GPUs while it runs, where Slurm knows them.
+
+use geometry::size::display_gb;
+
+use crate::render::printable;
+use crate::slurm::command;
+use crate::slurm::tres::{mib, tres};
+
+/// Characters of a name that are shown.
+const MOST: usize = 80;
+
+/// A job's name and use, each `None` if Slurm does not tell it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobUse {
+    pub(crate) name: Option<String>,
+    /// Memory and utilisation of its GPUs so far, in words.
+    pub(crate) used: Option<String>,
+}
+
+impl JobUse {
+    /// Asks Slurm. It tells a user's numbers only to that user, SlurmUser and root.
+    pub(crate) fn ask(id: u32) -> Self {
+        let id = id.to_string();
+        let name = command::run("squeue", &["-h", "-j", &id, "-o", "%j"]).ok().and_then(|text| name(&text));
+        let step = format!("{id}.extern");
+        let columns = "TRESUsageInTot,TRESUsageInMax,TRESUsageOutAve";
+        let used = command::run("sstat", &["-n", "-P", "-j", &step, "-o", columns]).ok();
+        Self { name, used: used.and_then(|text| used_by(&text)) }
+    }
+
+    /// Writes a line for each of both that is known.
+    pub(crate) fn text(&self) -> String {
+        let line = |what: &str, value: Option<&str>| {
+            value.map_or_else(String::new, |value| format!("{what}: {value}\n"))
+        };
+        line("name", self.name.as_deref()) + &line("used", self.used.as_deref())
+    }
+}
+
+fn name(text: &str) -> Option<String> {
+    let name: String = printable(text.lines().next().unwrap_or_default().trim()).chars().take(MOST).collect();
+    (!name.is_empty()).then_some(name)
+}
+
+/// Reads one line of sstat. A job that was not seen to use anything yet has no numbers.
+fn used_by(text: &str) -> Option<String> {
+    let cells: Vec<&str> = text.lines().next()?.split('|').collect();
+    let [total, most, mean] = cells[..] else { return None };
+    let memory = tres(total, "gres/gpumem")
+        .and_then(mib)
+        .map(|mib| format!("at most {} of GPU memory", display_gb(mib)));
+    let percent =
+        |list, what: &str| tres(list, "gres/gpuutil")?.parse::<u32>().ok().map(|n| format!("{n} % {what}"));
+    let busy: Vec<String> =
+        [percent(mean, "on average"), percent(most, "at most")].into_iter().flatten().collect();
+    let busy = (!busy.is_empty()).then(|| format!("GPUs busy {}", busy.join(", ")));
+    let said: Vec<String> = [memory, busy].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sstat_knows_is_said() {
+        let line =
+            "cpu=00:00:01,gres/gpumem=12000M|cpu=1,gres/gpumem=6000M,gres/gpuutil=93|gres/gpuutil=61\n";
+        assert_eq!(
+            used_by(line).unwrap(),
+            "at most 12.6 GB of GPU memory; GPUs busy 61 % on average, 93 % at most"
+        );
+        assert_eq!(used_by("cpu=00:00:01|cpu=1|\n"), None);
+        assert_eq!(used_by(""), None);
+    }
+
+    #[test]
+    fn a_name_moves_no_cursor() {
+        assert_eq!(name("train\x1b[2Jnet\nsecond line").unwrap(), "train [2Jnet");
+        assert_eq!(name(&"x".repeat(500)).unwrap().len(), MOST);
+        assert_eq!(name("\n"), None);
+        let known = JobUse { name: Some("net".to_owned()), used: None };
+        assert_eq!((known.text().as_str(), JobUse::default().text().as_str()), ("name: net\n", ""));
+    }
+}

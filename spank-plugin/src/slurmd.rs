@@ -25,7 +25,7 @@ use crate::requeue::requeue;
 use crate::shards::{asked_in_vain, got_nothing, has_shards};
 use crate::spank::{Spank, SpankError};
 use crate::spawn_reconcile::{self, load_node};
-use crate::this_node::{IfAbsent, ThisNode, Untranslated};
+use crate::this_node::{IfAbsent, NoNode, ThisNode, Untranslated};
 
 /// Why a prolog or epilog fails, and the node with it.
 #[derive(Debug, thiserror::Error)]
@@ -67,10 +67,7 @@ pub(crate) fn prolog(
             log::verbose(format_args!("job {job}: {e}: its GPUs are left as Slurm gave them"));
             return Ok(());
         }
-        Err(e) => {
-            let why = format!("slurmctld gave it GPUs here, but this node does not know its GPUs: {e}");
-            return start_elsewhere(spank, args, (job, &here), &why, slurmd, env);
-        }
+        Err(e) => return start_elsewhere(spank, args, (job, &here), &unknown_here(&e), slurmd, env),
     };
     node.leave_for_accounting(env);
     let has_shards = || has_shards(job, env);
@@ -107,6 +104,11 @@ pub(crate) fn prolog(
     }
     spawn_reconcile::for_forgotten_jobs(spank, args, &node, &context);
     Ok(())
+}
+
+/// Says why a job that slurmctld has placed on a node cannot start there if nothing describes the node's GPUs.
+fn unknown_here(what: &NoNode) -> String {
+    format!("slurmctld gave it GPUs here, but this node does not know its GPUs: {what}")
 }
 
 /// Lets a job start that Slurm gave no GPU on this node, unless it asked for GPUs by Tessera's options in vain.

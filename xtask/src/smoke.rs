@@ -267,7 +267,9 @@ fn keeps_all(
     })?;
     for job in jobs {
         let now = cluster.job(*job)?;
-        expect(now.state() == "RUNNING", || format!("job {job} is {}", now.state()))?;
+        let goes_on = now.state() == "RUNNING" && now.get("Restarts") == "0";
+        let found = || format!("job {job} is {}, after {} restarts", now.state(), now.get("Restarts"));
+        expect(goes_on, found)?;
     }
     Ok(before.into_iter().map(|(node, layout)| format!("{node} {layout}")).collect::<Vec<_>>().join("; "))
 }

@@ -101,9 +101,11 @@ fn with_links_to(installed: &[&OsStr], page: &str) -> String {
         match whole.rfind('[') {
             Some(label) if !there => {
                 whole.remove(label);
-                drop(write!(whole, " (docs/{file} of the sources){rest}"));
+                let _ = write!(whole, " (docs/{file} of the sources){rest}");
             }
-            _ => drop(write!(whole, "]({target}){rest}")),
+            _ => {
+                let _ = write!(whole, "]({target}){rest}");
+            }
         }
     }
     whole

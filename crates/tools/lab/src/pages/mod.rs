@@ -177,7 +177,7 @@ impl Reader<'_> {
     fn block(&mut self, language: &str, range: &Range<usize>, text: &str) {
         match language {
             "" | "sh" => {
-                for command in shell::lines(text) {
+                for command in lines(text) {
                     self.push(range, command, Place::Command { root: false, output: Vec::new() });
                 }
             }

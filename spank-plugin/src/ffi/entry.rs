@@ -1,6 +1,6 @@
 //! The symbols Slurm looks for. Each converts, guards, calls one Rust function and returns.
 //!
-//! Slurm stops a hook's caller on a negative value only up to 25.04, on any other than 0 later: a failure is always
+//! Slurm stops a hook's caller on a negative value only up to 24.11, on any other than 0 later: a failure is always
 //! [`FAILED`].
 
 use std::convert::Infallible;
@@ -22,8 +22,6 @@ pub(super) const FAILED: c_int = -1;
 plugin_rt::exported_text!(plugin_name, "tessera");
 plugin_rt::exported_text!(plugin_type, "spank");
 plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
-
-plugin_rt::stamped_version!(pub(super) fn stamped);
 
 /// Version of the plugin itself; Slurm only wants it to be there.
 #[unsafe(no_mangle)]

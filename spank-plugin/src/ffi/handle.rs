@@ -196,7 +196,7 @@ impl Spank for Handle<'_> {
     }
 
     fn slurm_number(&self) -> u32 {
-        super::entry::stamped()
+        host_symbols::stamped()
     }
 
     fn detects_gpus(&self) -> bool {

@@ -10,6 +10,8 @@ use plugin_rt::{symbol, text};
 
 use crate::gpu_plugins::gpu_plugins;
 
+plugin_rt::stamped_version!(pub(super) fn stamped);
+
 /// Tells whether Slurm's device cgroup holds each task to its own GPUs (`ConstrainDevices` with task/cgroup); `None`: this
 /// Slurm does not say.
 ///

@@ -13,6 +13,8 @@ use crate::command::{TaskError, at};
 
 /// Directories of Slurm's commands that init systems and shells search by themselves.
 const SEARCHED: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/bin"];
+/// Name of a file beside a unit of Slurm's.
+const DROP_IN: &str = "tessera.conf";
 /// End of a PATH behind Slurm's own directory.
 const REST: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -63,6 +65,7 @@ impl Directories {
             "tessera-planner.service" => {
                 text.replace("\nExecStart=", &format!("\nEnvironment=PATH={commands}:{REST}\nExecStart="))
             }
+            DROP_IN => text.replace("=-+", &format!("=-+/usr/bin/env PATH={commands}:{REST} ")),
             _ => text,
         }
     }
@@ -75,9 +78,13 @@ fn sources() -> Result<Vec<(PathBuf, PathBuf)>, TaskError> {
     for from in ["slurm.conf.example", "LICENSE", "docs/upgrade.md", "docs/uninstall.md"].map(Path::new) {
         all.push((workspace().join(from), doc.join(from.file_name().unwrap_or_default())));
     }
-    for (from, to) in
-        [("contrib/example", doc.join("examples")), ("contrib/systemd", "lib/systemd/system".into())]
-    {
+    let units = Path::new("lib/systemd/system");
+    for (from, to) in [
+        ("contrib/example", doc.join("examples")),
+        ("contrib/systemd", units.to_owned()),
+        ("contrib/systemd/slurmctld.service.d", units.join("slurmctld.service.d")),
+        ("contrib/systemd/slurmd.service.d", units.join("slurmd.service.d")),
+    ] {
         let dir = workspace().join(from);
         for entry in at(&dir, fs::read_dir(&dir))? {
             let entry = at(&dir, entry)?;
@@ -229,6 +236,11 @@ mod tests {
             (
                 "lib/systemd/system/tessera-planner.service",
                 "Environment=PATH=/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            ),
+            (
+                "lib/systemd/system/slurmctld.service.d/tessera.conf",
+                "ExecStartPre=-+/usr/bin/env PATH=/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+                 /opt/tessera/bin/tessera setup --plugins-only --apply",
             ),
         ] {
             let text = &files[place];

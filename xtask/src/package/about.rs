@@ -59,8 +59,8 @@ impl About {
 pub(super) const RELOAD_UNITS: &str =
     "if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi\n";
 
-/// Slurm's daemons: a package that brings another version of them brings a Slurm that needs other stamps.
-pub(super) const DAEMONS: [&str; 2] = ["/usr/sbin/slurmctld", "/usr/sbin/slurmd"];
+/// Programs of Slurm's: a package that brings another version of them brings a Slurm that needs other stamps. A login node has the last alone.
+pub(super) const PROGRAMS: [&str; 3] = ["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/bin/sinfo"];
 
 /// Stamps the plugins for the Slurm that is there: the lines of a shell script. Without one, `tessera setup` is for later.
 pub(super) const STAMP: &str = "if ! tessera setup --plugins-only --apply; then\n\

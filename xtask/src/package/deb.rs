@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::about::{About, DAEMONS, NAME, RELOAD_UNITS, STAMP, SUMMARY, UNSTAMP};
+use super::about::{About, NAME, PROGRAMS, RELOAD_UNITS, STAMP, SUMMARY, UNSTAMP};
 use super::portable;
 use super::stage::Files;
 use crate::command::{TaskError, at, output};
@@ -72,9 +72,9 @@ fn before_removal(about: &About) -> String {
     format!("#!/bin/sh\nset -e\n[ \"$1\" = remove ] || exit 0\n{}{UNSTAMP}", about.refuse_removal())
 }
 
-/// Has `postinst triggered` called when a package changes Slurm's daemons.
+/// Has `postinst triggered` called when a package changes one of Slurm's programs.
 fn triggers() -> String {
-    DAEMONS.map(|daemon| format!("interest-noawait {daemon}\n")).concat()
+    PROGRAMS.map(|program| format!("interest-noawait {program}\n")).concat()
 }
 
 /// The journal goes with `purge`: by then Slurm names Tessera no more.

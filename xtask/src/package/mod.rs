@@ -1,7 +1,7 @@
 //! `cargo xtask package`: a Debian or RPM package for every Slurm, an archive of the same files, or the command alone.
 //!
 //! The package holds what `cargo xtask install` installs below `/usr`, with plugins that bear no stamp. When it is installed, and when a
-//! package changes Slurm's daemons, `tessera setup` stamps copies of them. It is built for glibc 2.28, so it runs on each distribution
+//! package changes Slurm's programs, `tessera setup` stamps copies of them. It is built for glibc 2.28, so it runs on each distribution
 //! since RHEL 8 and Debian 10; with `--native`, it is built by the distribution's own linker and needs its glibc. It never touches a daemon: an
 //! upgrade replaces files, as docs/upgrade.md wants it, and removal is refused while Slurm's files still name Tessera, because Slurm would not
 //! start again.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::about::{About, DAEMONS, NAME, RELOAD_UNITS, STAMP, SUMMARY, UNSTAMP};
+use super::about::{About, NAME, PROGRAMS, RELOAD_UNITS, STAMP, SUMMARY, UNSTAMP};
 use super::stage::Files;
 use crate::command::{TaskError, at, output};
 
@@ -56,12 +56,12 @@ fn text(about: &About, root: &Path, files: &[PathBuf]) -> String {
          %post\n{STAMP}{RELOAD_UNITS}\n\
          %preun\n[ \"$1\" = 0 ] || exit 0\n{refuse}{UNSTAMP}\n\
          %postun\n{RELOAD_UNITS}\n\
-         %filetriggerin -- {daemons}\n{STAMP}\n\
+         %filetriggerin -- {programs}\n{STAMP}\n\
          %files\n%defattr(-,root,root)\n{listed}",
         version = about.version.as_str(),
         description = about.description(""),
         root = root.display(),
-        daemons = DAEMONS.join(" "),
+        programs = PROGRAMS.join(" "),
         refuse = about.refuse_removal(),
     )
 }
@@ -117,7 +117,7 @@ mod tests {
         %postun
         if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 
-        %filetriggerin -- /usr/sbin/slurmctld /usr/sbin/slurmd
+        %filetriggerin -- /usr/sbin/slurmctld /usr/sbin/slurmd /usr/bin/sinfo
         if ! tessera setup --plugins-only --apply; then
             echo "tessera: run tessera setup --plugins-only --apply once Slurm is installed; until then Slurm does not load Tessera" >&2
         fi

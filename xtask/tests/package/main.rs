@@ -161,21 +161,28 @@ fn under_jobs(
     assert!(changed.is_empty(), "{changed:?}");
 }
 
-/// Tests that a package with Slurm's daemons stamps the plugins when it comes.
-fn a_package_of_slurm_stamps_the_plugins_again(root: &Root) {
+/// Tests that a package with one of Slurm's programs stamps the plugins when it comes, and each start of a daemon if they need it.
+fn another_slurm_stamps_the_plugins_again(root: &Root) {
     let stamp = || root.run("tessera setup --plugins-only").ok().unwrap();
     let good = stamp();
     assert!(good.lines().skip(1).all(|line| line.ends_with(": good")) && good.lines().count() == 7, "{good}");
-    root.run("tessera setup --plugins-only --apply --slurm 25.05.3").ok().unwrap();
-    let other = root.run("tessera setup --plugins-only");
-    assert!(
-        other.code == Some(1) && other.stdout.contains("to be stamped, now for Slurm 25.05.3"),
-        "{other:?}"
-    );
-    root.run("dpkg-trigger --by-package=slurmctld /usr/sbin/slurmctld && dpkg --triggers-only -a")
-        .ok()
-        .unwrap();
-    assert_eq!(stamp(), good);
+    let before_start =
+        "sed -n 's/^ExecStartPre=-+//p' /usr/lib/systemd/system/UNIT.service.d/tessera.conf | sh -e";
+    for way in [
+        "dpkg-trigger --by-package=slurmctld /usr/sbin/slurmctld && dpkg --triggers-only -a",
+        "dpkg-trigger --by-package=slurm-client /usr/bin/sinfo && dpkg --triggers-only -a",
+        &before_start.replace("UNIT", "slurmctld"),
+        &before_start.replace("UNIT", "slurmd"),
+    ] {
+        root.run("tessera setup --plugins-only --apply --slurm 25.05.3").ok().unwrap();
+        let other = root.run("tessera setup --plugins-only");
+        assert!(
+            other.code == Some(1) && other.stdout.contains("to be stamped, now for Slurm 25.05.3"),
+            "{other:?}"
+        );
+        root.run(way).ok().unwrap();
+        assert_eq!(stamp(), good, "{way}");
+    }
 }
 
 /// Installs a package as `contrib/container/Containerfile` does, and finds its options through the include of a plugstack.conf.
@@ -213,7 +220,7 @@ fn debian(release: Release) {
         install("0.1.0");
     }
     is_usable(&root);
-    a_package_of_slurm_stamps_the_plugins_again(&root);
+    another_slurm_stamps_the_plugins_again(&root);
     under_jobs(&root, release, || install(UPGRADE), || root.run("dpkg -r tessera"), &before);
 }
 

@@ -374,7 +374,7 @@ fn warned(cluster: &Cluster, jobs: &IdleJobs, said: &Path) {
     let note = |job: JobId| admin_comment(cluster, job).idle.unwrap_or_default();
     assert!(note(jobs.srun).contains("it will be cancelled"), "{}", note(jobs.srun));
     assert!(
-        note(jobs.kept).contains("holds GPUs") && !note(jobs.kept).contains("will be"),
+        note(jobs.kept).contains("has GPUs") && !note(jobs.kept).contains("will be"),
         "{}",
         note(jobs.kept)
     );
@@ -382,11 +382,11 @@ fn warned(cluster: &Cluster, jobs: &IdleJobs, said: &Path) {
     assert!(comment.started().is_some() && comment.asks.is_some(), "{comment:?}");
     assert!(note(jobs.share).contains("it will be requeued"), "{comment:?}");
     let sent = fs::read_to_string(mail.with_extension("sent")).unwrap();
-    let one = format!("-s|Slurm job {0} does not use its GPUs|tessera-alice|job {0} holds GPUs", jobs.share);
+    let one = format!("-s|Slurm job {0} does not use its GPUs|tessera-alice|job {0} has GPUs", jobs.share);
     assert!(sent.contains(&one) && sent.lines().count() == 4, "{sent}");
     wait_for("srun to print the warning", PATIENCE, || {
         let text = fs::read_to_string(said).unwrap();
-        if text.contains(&format!("tessera: job {} holds GPUs", jobs.srun)) { Ok(()) } else { Err(text) }
+        if text.contains(&format!("tessera: job {} has GPUs", jobs.srun)) { Ok(()) } else { Err(text) }
     })
     .unwrap();
     assert_eq!(act(cluster, &[]).ok().unwrap(), "nothing to do\n", "the announced time is not over");

@@ -55,9 +55,12 @@ pub(super) fn holds(cluster: &Cluster, page: &str, left_out: &[&str]) {
     let mut jobs = BTreeMap::new();
     let typed = on_page(page, &text).into_iter().filter(|shown| matches!(shown.place, Place::Command { .. }));
     for shown in typed.filter(|shown| !left_out.iter().any(|begin| shown.text.starts_with(begin))) {
-        // Numbers of jobs stand for others only where a command names a job.
-        let line =
-            if shown.text.starts_with("for ") { shown.text.clone() } else { with_jobs(&shown.text, &jobs) };
+        // Numbers of jobs stand for others only where a command names a job. A busy machine needs more than a minute to the next command.
+        let line = if shown.text.starts_with("for ") {
+            shown.text.replace("'sleep 60'", "'sleep 600'")
+        } else {
+            with_jobs(&shown.text, &jobs)
+        };
         let output: Vec<String> = shown.output().iter().filter(|line| !line.is_empty()).cloned().collect();
         let line = format!("cd {} && {line}", cluster.layout().jobs().display());
         let once = || run(cluster.command(User::Bob, "sh").unwrap().args(["-ec", &line])).unwrap();
@@ -81,4 +84,5 @@ pub(super) fn holds(cluster: &Cluster, page: &str, left_out: &[&str]) {
         })
         .unwrap();
     }
+    cluster.run(User::Bob, "scancel", &["--user", User::Bob.name()]).unwrap().ok().unwrap();
 }

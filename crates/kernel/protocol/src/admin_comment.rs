@@ -16,7 +16,7 @@
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
 //! tessera: n1=mig:3/2g.10gb@4: why; node: 300 GB/s, 52 GB/s on n2                  and why it is on that node
 //! tessera: learnt insensitive                                                 what the traffic of such jobs says of a job
-//! tessera: n1=mig:3/2g.10gb@4: why; idle: job 12 holds GPUs and …; asks v1 …  a warning that it does not use its GPUs
+//! tessera: n1=mig:3/2g.10gb@4: why; idle: job 12 has GPUs and …; asks v1 …  a warning that it does not use its GPUs
 //! ```
 //!
 //! Tessera never replaces a comment that somebody else wrote.

@@ -87,7 +87,9 @@ pub(crate) fn scripts_run(cluster: &Cluster) {
     one_each(&log("sweep"), 7);
     one_each(&log("four"), 4);
     let jupyter = log("jupyter");
-    assert!(one_each(&jupyter, 1)[0].contains(": jupyter lab ") && jupyter.contains("-L 40000:127.0.0.1:40000 "));
+    assert!(
+        one_each(&jupyter, 1)[0].contains(": jupyter lab ") && jupyter.contains("-L 40000:127.0.0.1:40000 ")
+    );
 
     let ring = log("ddp");
     let [(devices, _)] = &saw(&ring)[..] else { panic!("{ring}") };

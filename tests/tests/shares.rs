@@ -13,6 +13,7 @@ use common::{builder, on};
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, JobId, User, paths};
+use slurm_releases::Release;
 
 /// GPUs for instances and shares, and GPUs that jobs of GPU tasks share whole.
 const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"on\"\nmemory_fence = true\n\
@@ -168,8 +169,8 @@ impl Kernel {
     }
 
     /// Makes the group of a job, and lets slurmstepd find itself in it.
-    fn group(&self, job: JobId) -> PathBuf {
-        let group = format!("system.slice/slurmstepd.scope/job_{job}");
+    fn group(&self, name: &str) -> PathBuf {
+        let group = format!("system.slice/slurmstepd.scope/{name}");
         let dir = self.root.join(&group);
         fs::create_dir(&dir).unwrap();
         let max = |line: &str| line.split(' ').next().unwrap().to_owned() + " max\n";
@@ -180,6 +181,15 @@ impl Kernel {
     }
 }
 
+/// Gives the name of a job's control group, which Slurm 26.05 takes from its SLUID.
+fn group_name(cluster: &Cluster, job: JobId) -> String {
+    if cluster.release() != Release::V26_05 {
+        return format!("job_{job}");
+    }
+    let asked = ["-h", "-j", &job.to_string(), "-O", "SLUID:40"];
+    cluster.run(User::Root, "squeue", &asked).unwrap().ok().unwrap().trim().to_owned()
+}
+
 /// Where the kernel has regions for the GPUs, the job's control group holds the share, and everybody says so.
 fn the_kernel_holds_a_share(cluster: &Cluster) {
     let kernel = Kernel::boot(&cluster.layout().node("n1"));
@@ -187,7 +197,7 @@ fn the_kernel_holds_a_share(cluster: &Cluster) {
     let options = ["-H", "-n1", "-t5", "--gpu-isolation=mps", "--gpu-mem=3G", "-w", "n1"];
     let script = format!("until [ -e {} ]; do sleep 0.2; done; echo $TESSERA_GPU_SHARE", go.display());
     let job = cluster.sbatch(User::Alice, &options, &script).unwrap();
-    let max = kernel.group(job);
+    let max = kernel.group(&group_name(cluster, job));
     cluster.run(User::Root, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
     cluster.wait_running(job).unwrap();
     wait_for("the job's log", PATIENCE, || {

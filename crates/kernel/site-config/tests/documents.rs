@@ -12,14 +12,10 @@ fn errors(text: &str) -> Vec<site_config::ConfigError> {
     site_config::parse("tessera.toml", text, &|_| Err(io::ErrorKind::NotFound.into())).1
 }
 
-/// The indented block after a line of the man page.
+/// The block after a line of the man page.
 fn block(page: &str, after: &str) -> String {
-    let lines = page
-        .lines()
-        .skip_while(|l| *l != after)
-        .skip(2)
-        .take_while(|l| l.starts_with("    ") || l.is_empty());
-    lines.map(|l| l.strip_prefix("    ").unwrap_or(l).to_owned() + "\n").collect()
+    let behind = page.lines().skip_while(|l| *l != after).skip_while(|l| !l.starts_with("```")).skip(1);
+    behind.take_while(|l| *l != "```").map(|l| l.to_owned() + "\n").collect()
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn how_sets_are_chosen() {
              ^
     tessera.toml:8:1: unknown key coefficients in [bandwidth]
     coefficients = [1, 2]
-    ^~~~~~~~~~~~  hint: use one of model, slowest, sends
+    ^~~~~~~~~~~~  hint: use one of learn, model, slowest, sends
     "#);
     assert_snapshot!(beside("[bandwidth]\nslowest = 0.6"), @r#"
     tessera.toml:2:1: slowest needs sends

@@ -31,7 +31,7 @@ const READ: [&str; 14] = [
 
 /// Lines that are not run here, and why.
 const NOT_RUN: [(&str, &str); 6] = [
-    ("--gpu-isolation=gpu-tasks --gpu-mem=3G", "this cluster has no pool of GPU tasks; task_tutorial has"),
+    ("--gpu-isolation=gpu-tasks", "this cluster has no pool of GPU tasks; task_tutorial has"),
     ("tessera check", "this cluster's directories are below /tmp, which it reports"),
     ("tessera doctor | grep ^bad", "nothing is bad here; wrong_slurm has such a cluster"),
     ("tessera idle", "this cluster has no [idle]; sick_gpu has"),

@@ -1,10 +1,9 @@
-//! What is known of the traffic of jobs like a submitted one, and what follows for it.
+//! Uses what the traffic of earlier jobs says about a submitted one.
 //!
 //! `tessera traffic --write` leaves a table in slurmctld's directory. A job that says nothing of bandwidth gets the word of its row
 //! into its AdminComment, where the select plugin finds it.
 
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
 use learnt_bandwidth::{FILE, LearntTable, MOST_BYTES, ProgramKey};
 use plugin_rt::Chain;
@@ -14,6 +13,7 @@ use protocol::wire::parse_request;
 use protocol::{AdminComment, Bandwidth, Isolation};
 
 use crate::answer::{Answer, Effect};
+use crate::file_state::FileState;
 use crate::submission::Described;
 
 /// The row that is for a job; `None`: it says itself how it depends on bandwidth, asks for something else than several whole GPUs,
@@ -66,20 +66,18 @@ pub(crate) fn noted(job: &Described, answer: Answer) -> Answer {
 #[derive(Debug, Default)]
 pub(crate) struct LearntFile {
     table: LearntTable,
-    /// Path, time of the last change and length of the file that it was read from; `None`: there was none.
-    seen: Option<(PathBuf, SystemTime, u64)>,
+    /// The file that it was read from.
+    seen: FileState,
 }
 
 impl LearntFile {
-    /// What is known of such jobs. Reads the table in the directory `state` again if it has changed; one that cannot be read is
+    /// Finds the word for such jobs. Reads the table in the directory `state` again if it has changed; one that cannot be read is
     /// empty.
-    pub(crate) fn find(&mut self, state: &str, key: &ProgramKey) -> Option<Bandwidth> {
-        let file = KeptFile::in_dir(Path::new(state), FILE);
-        let seen = std::fs::symlink_metadata(file.path())
-            .and_then(|meta| Ok((file.path(), meta.modified()?, meta.len())))
-            .ok();
+    pub(crate) fn find(&mut self, state: &Path, key: &ProgramKey) -> Option<Bandwidth> {
+        let file = KeptFile::in_dir(state, FILE);
+        let seen = FileState::of(&file.path());
         if seen != self.seen {
-            self.table = if seen.is_some() { read(&file) } else { LearntTable::default() };
+            self.table = if seen.0.is_some() { read(&file) } else { LearntTable::default() };
             self.seen = seen;
         }
         self.table.find(key)
@@ -167,7 +165,7 @@ mod tests {
     #[test]
     fn the_table_is_read_when_it_changes_and_only_from_its_owner() {
         let dir = tempfile::tempdir().unwrap();
-        let (state, path) = (dir.path().to_str().unwrap(), dir.path().join(FILE));
+        let (state, path) = (dir.path(), dir.path().join(FILE));
         let key = ProgramKey::of(7, None, Some("train.sh"), 2).unwrap();
         let mut file = LearntFile::default();
         assert_eq!(file.find(state, &key), None);

@@ -9,6 +9,7 @@ mod answer;
 mod components;
 #[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]
 mod ffi;
+mod file_state;
 #[cfg(test)]
 mod fixtures;
 mod harm;

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use admission::Refusal;
 use decision_counts::decisions::Reason;
@@ -14,6 +13,7 @@ use site_files::tessera_toml::{self, LoadError};
 use slurm_names::{SlurmNames, unknown_to_slurm};
 use slurmctld_rt::uid_of;
 
+use crate::file_state::FileState;
 use crate::learnt::{LearntFile, row_of};
 use crate::submission::Described;
 
@@ -47,16 +47,6 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Time of the last change of a file, and its length; `None`: there is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileState(Option<(SystemTime, u64)>);
-
-impl FileState {
-    fn of(path: &Path) -> Self {
-        Self(std::fs::metadata(path).and_then(|meta| Ok((meta.modified()?, meta.len()))).ok())
-    }
-}
-
 /// The configuration in force.
 #[derive(Default)]
 pub(crate) struct Site {
@@ -69,6 +59,8 @@ pub(crate) struct Site {
     may_change: Option<FileState>,
     /// Path and text of a good file whose partitions have not been compared with Slurm's since it was read.
     not_compared: Option<(PathBuf, String)>,
+    /// slurmctld's directory.
+    state: Option<PathBuf>,
     learnt: LearntFile,
 }
 
@@ -97,6 +89,7 @@ impl Site {
         }
         let starts = self.read_at.is_none();
         self.read_at = Some(slurm_read_at);
+        self.state = state.map(PathBuf::from);
         let in_force = match state {
             Some(state) => LastGood::in_dir(Path::new(state)).look(&path),
             None => tessera_toml::load(&path).map(InForce::from),
@@ -141,10 +134,10 @@ impl Site {
         self.config.iter().flat_map(|config| &config.limits).filter_map(known).collect()
     }
 
-    /// What is known of the traffic of such jobs, if the site lets it be used. `state`: slurmctld's directory.
-    pub(crate) fn learnt(&mut self, job: &Described, state: Option<&str>) -> Option<Bandwidth> {
+    /// Gives the word of such jobs' traffic, if the site lets it be used.
+    pub(crate) fn learnt(&mut self, job: &Described) -> Option<Bandwidth> {
         self.config.as_ref().filter(|config| config.learn_bandwidth)?;
-        self.learnt.find(state?, &row_of(job)?)
+        self.learnt.find(self.state.as_deref()?, &row_of(job)?)
     }
 
     /// Says in slurmctld's log which partitions of the file Slurm does not have, once per reading. Slurm's partitions are
@@ -182,6 +175,7 @@ impl Site {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use admission::gres_list::Tres;
 
     const GOOD: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
 
@@ -236,6 +230,24 @@ mod tests {
         assert_eq!(refresh(9), Ok(4), "written before the second ended");
         write(2);
         assert_eq!(refresh(10), Ok(4), "slurmctld has not read its own file again");
+    }
+
+    #[test]
+    fn what_was_learnt_is_used_only_if_the_file_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let conf = dir.path().join("slurm.conf");
+        let table = "tessera-bandwidth 1\n7 name train.sh 2 insensitive\n";
+        std::fs::write(dir.path().join(learnt_bandwidth::FILE), table).unwrap();
+        let tres = Tres { per_node: Some("gres:gpu:2".to_owned()), ..Tres::default() };
+        let job = Described { tres, user: 7, name: Some("train.sh".to_owned()), ..Described::default() };
+        let learnt = |more: &str| {
+            std::fs::write(tessera_toml::beside(&conf), format!("{GOOD}{more}")).unwrap();
+            let mut site = Site::default();
+            site.refresh(conf.to_str().unwrap(), dir.path().to_str(), 1, 2);
+            site.learnt(&job)
+        };
+        assert_eq!(learnt("[bandwidth]\nlearn = true\n"), Some(Bandwidth::Insensitive));
+        assert_eq!(learnt(""), None);
     }
 
     #[test]

@@ -26,22 +26,7 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
 
 /// An amount of memory as sacct prints it, `6100M`, `5.96G` or bytes, in MiB rounded up.
 pub(crate) fn mib(text: &str) -> Option<u64> {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let bytes_per_unit = match &text[number.len()..] {
-        "" => 1.0,
-        "K" => 1024.0,
-        "M" => 1024.0 * 1024.0,
-        "G" => 1024.0 * 1024.0 * 1024.0,
-        "T" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        _ => return None,
-    };
-    let mib = (number.parse::<f64>().ok()? * bytes_per_unit / (1024.0 * 1024.0)).ceil();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "within the range that is checked"
-    )]
-    (0.0..1e12).contains(&mib).then_some(mib as u64)
+    bytes(text).map(|bytes| bytes.div_ceil(1 << 20))
 }
 
 #[cfg(test)]
@@ -54,7 +39,7 @@ mod tests {
             ["6100M", "5.5G", "1048577", "0", "2T"].map(mib),
             [Some(6100), Some(5632), Some(2), Some(0), Some(2 << 20)]
         );
-        assert_eq!(["", "x", "6P", "-1M", "NaN"].map(mib), [None; 5]);
+        assert_eq!(["", "x", "6X", "-1M", "NaN"].map(mib), [None; 5]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::components::Components;
 use crate::het;
 use crate::modify::{Asker, modify as judge_change, refusal_noted};
 use crate::request_change::settle;
-use crate::site::{Rules, Site};
+use crate::site::Site;
 use crate::submission::Slurm as _;
 use crate::submit::submit as judge_submission;
 
@@ -45,14 +45,14 @@ fn lock() -> MutexGuard<'static, Option<Site>> {
     SITE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives the rules for submissions, read again if slurmctld has read its own configuration since.
-fn fresh<'a>(host: &Host, site: &'a mut Option<Site>) -> Rules<'a> {
+/// Gives the configuration for submissions, read again if slurmctld has read its own since.
+fn fresh<'a>(host: &Host, site: &'a mut Option<Site>) -> &'a mut Site {
     let site = site.get_or_insert_default();
     if let Some((path, state, read_at)) = host.configuration() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         site.refresh(&path, state.as_deref(), read_at, now.try_into().unwrap_or(i64::MAX));
     }
-    site.rules()
+    site
 }
 
 /// Never an error: a slurmctld that cannot load one of its job submit plugins does not start.
@@ -121,17 +121,12 @@ fn submit(job: Desc, message: *mut *mut c_char) -> c_int {
         };
     };
     let mut site = lock();
-    fresh(host, &mut site);
-    if let Some(site) = site.as_mut() {
-        site.compare_partitions(&|name| host.partition(name).is_some());
-        site.learn_user(job.user_id(), || host.user_name(job.user_id()));
-    }
+    let site = fresh(host, &mut site);
+    site.compare_partitions(&|name| host.partition(name).is_some());
+    site.learn_user(job.user_id(), || host.user_name(job.user_id()));
     let mut described = desc::described(job);
-    if let Some(site) = site.as_mut() {
-        let state = host.configuration().and_then(|(_, state, _)| state);
-        described.learnt = site.learnt(&described, state.as_deref());
-    }
-    let rules = fresh(host, &mut site);
+    described.learnt = site.learnt(&described);
+    let rules = site.rules();
     let alone = judge_submission(&described, rules, host);
     let mut components = COMPONENTS.lock().unwrap_or_else(PoisonError::into_inner);
     let answer = het::together(&described, this_thread(), alone, rules, host, &mut components);
@@ -179,7 +174,7 @@ unsafe extern "C" fn job_modify(
         let Some(job) = (unsafe { Job::at(job) }) else { return SUCCESS };
         set_job(job.job_id());
         let mut site = lock();
-        let rules = fresh(host, &mut site);
+        let rules = fresh(host, &mut site).rules();
         let described = desc::described(change);
         let mut recorded = desc::recorded(job, described.new_request.is_some());
         // What Slurm has made of the last change shows now.

@@ -62,7 +62,7 @@ pub(super) struct Record {
     pub(super) nvlink_sent: Option<u64>,
     /// Bytes that its GPUs have sent over PCIe, to each other and to the host: an estimate.
     pub(super) pcie_sent: Option<u64>,
-    /// Its user's label.
+    /// Label that the user gave by `--gpu-bandwidth`.
     pub(super) label: Option<Bandwidth>,
 }
 
@@ -126,10 +126,7 @@ impl Record {
 impl Record {
     /// The job as a run from which its need for bandwidth can be learnt; `None`: its traffic was not counted.
     pub(super) fn run(&self) -> Option<CountedRun> {
-        let sent = match (self.nvlink_sent, self.pcie_sent) {
-            (None, None) => return None,
-            (nvlink, pcie) => nvlink.unwrap_or(0).saturating_add(pcie.unwrap_or(0)),
-        };
+        let sent = CountedRun::all_sent(self.nvlink_sent, self.pcie_sent)?;
         Some(CountedRun { gpus: self.gpus?, seconds: self.ran_s, sent })
     }
 

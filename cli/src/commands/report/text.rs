@@ -11,6 +11,7 @@ use super::earlier::Earlier;
 use super::record::Record;
 use super::untold::Untold;
 use crate::clock::span;
+use crate::render::gigabytes;
 
 /// A job is told to ask for less if it used less than this part of what it asked for, in percent.
 const USED_LITTLE: u64 = 67;
@@ -61,21 +62,16 @@ pub(super) fn of(job: &Record, earlier: Option<&Earlier>, untold: Option<Untold>
 /// Traffic of the job's GPUs, if some was counted.
 fn links(job: &Record) -> Option<String> {
     let rate =
-        job.run()?.rate().map_or(String::new(), |rate| format!(": {} GB/s by each GPU", hundredths(rate)));
-    let nvlink = job.nvlink_sent.map(|sent| format!("{} GB sent over NVLink", hundredths(sent)));
-    let pcie = job.pcie_sent.map(|sent| format!("about {} GB sent over PCIe", hundredths(sent)));
+        job.run()?.rate().map_or(String::new(), |rate| format!(": {} GB/s by each GPU", gigabytes(rate)));
+    let nvlink = job.nvlink_sent.map(|sent| format!("{} GB sent over NVLink", gigabytes(sent)));
+    let pcie = job.pcie_sent.map(|sent| format!("about {} GB sent over PCIe", gigabytes(sent)));
     let both: Vec<String> = nvlink.into_iter().chain(pcie).collect();
     Some(format!("{}{rate}", both.join(", ")))
 }
 
-/// Bytes as GB with two decimals, rounded down.
-fn hundredths(bytes: u64) -> String {
-    format!("{}.{:02}", bytes / 1_000_000_000, bytes / 10_000_000 % 100)
-}
-
-/// What to do about a label that the job's traffic contradicts.
+/// Says what to do about a label that the job's traffic contradicts.
 fn contradiction(label: Bandwidth) -> String {
-    let least = hundredths(SENSITIVE_FROM);
+    let least = gigabytes(SENSITIVE_FROM);
     match label {
         Bandwidth::Insensitive => format!(
             "the job asked for --gpu-bandwidth=insensitive, but {least} GB/s and more need good links: leave the option out"

@@ -35,7 +35,7 @@ pub(super) struct TrafficRow {
     pub(super) user: String,
     /// Rates of the runs that count, bytes per second and GPU, ascending. At least one.
     pub(super) rates: Vec<u64>,
-    /// What follows; `None`: too few runs, or they do not agree.
+    /// Word that follows from the runs; `None`: they are too few, or do not agree.
     pub(super) learnt: Option<Bandwidth>,
 }
 
@@ -98,10 +98,7 @@ fn judged(row: TrafficRow, runs: &[CountedRun]) -> TrafficRow {
 /// Bytes that a step's list says the job's GPUs have sent.
 fn sent(list: &str) -> Option<u64> {
     let of = |name| tres(list, name).and_then(bytes);
-    match (of("ic/nvlink"), of("ic/pcie")) {
-        (None, None) => None,
-        (nvlink, pcie) => Some(nvlink.unwrap_or(0).saturating_add(pcie.unwrap_or(0))),
-    }
+    CountedRun::all_sent(of("ic/nvlink"), of("ic/pcie"))
 }
 
 /// A completed job whose GPUs sent so much, and the jobs that it is one of; `None`: it says nothing.

@@ -18,7 +18,7 @@ use crate::clock::since;
 use crate::files::read_text;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
-use crate::render::table;
+use crate::render::{gigabytes, table};
 use crate::site;
 use crate::slurm::sacct::{self, Whose};
 use crate::slurm::scontrol;
@@ -110,11 +110,6 @@ fn word(learnt: Option<Bandwidth>) -> &'static str {
     learnt.map_or("not known", Bandwidth::word)
 }
 
-/// GB/s with two decimals.
-fn gb_s(rate: u64) -> String {
-    format!("{}.{:02}", rate / 1_000_000_000, rate / 10_000_000 % 100)
-}
-
 fn text(rows: &[TrafficRow]) -> String {
     if rows.is_empty() {
         return "no completed job with several GPUs has traffic in sacct; docs/energy-and-usage.md, \"Traffic between GPUs\", says \
@@ -125,8 +120,15 @@ fn text(rows: &[TrafficRow]) -> String {
     let mut lines = vec![heads.map(str::to_owned).to_vec()];
     for row in rows {
         let most = row.rates.last().copied().unwrap_or(0);
-        let (runs, median) = (row.rates.len().to_string(), gb_s(row.median()));
-        lines.push(vec![row.user.clone(), row.jobs(), runs, median, gb_s(most), word(row.learnt).to_owned()]);
+        let (runs, median) = (row.rates.len().to_string(), gigabytes(row.median()));
+        lines.push(vec![
+            row.user.clone(),
+            row.jobs(),
+            runs,
+            median,
+            gigabytes(most),
+            word(row.learnt).to_owned(),
+        ]);
     }
     table::render(&lines, &[2, 3, 4])
 }

@@ -6,7 +6,7 @@
 //! faster links, too: on slower ones it takes longer and sends the same.
 //!
 //! Counted is what GPUs send: over NVLink to other GPUs, over PCIe to other GPUs and the host. The host's part makes the number too
-//! large, never too small, so a job that loads much data may count as sensitive, as every job does of which nothing is known.
+//! large, never too small, so a job that loads much data may count as sensitive, as an unknown job does.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -21,7 +21,7 @@ pub const LEAST_RUNS: usize = 3;
 /// Runs that count, from the newest on.
 pub const MOST_RUNS: usize = 16;
 
-/// One run of a job.
+/// Run of a job, as accounting has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedRun {
     /// GPUs on all of its nodes together.
@@ -33,6 +33,12 @@ pub struct CountedRun {
 }
 
 impl CountedRun {
+    /// Adds up the bytes sent over both kinds of links; `None`: neither was counted.
+    #[must_use]
+    pub fn all_sent(nvlink: Option<u64>, pcie: Option<u64>) -> Option<u64> {
+        [nvlink, pcie].into_iter().flatten().reduce(u64::saturating_add)
+    }
+
     /// Bytes per second that one of its GPUs sent. `None`: it says nothing about links, because it was too short or had one GPU.
     #[must_use]
     pub fn rate(&self) -> Option<u64> {
@@ -40,7 +46,7 @@ impl CountedRun {
             .then(|| self.sent / self.gpus.saturating_mul(self.seconds).max(1))
     }
 
-    /// What this run alone says.
+    /// Gives the word that follows from this run alone.
     #[must_use]
     pub fn says(&self) -> Option<Bandwidth> {
         self.rate().map(of)

@@ -17,7 +17,7 @@ use insta::assert_snapshot;
 const WIDTHS: [usize; 13] = [24, 64, 40, 20, 20, 12, 24, 256, 512, 512, 512, 512, 512];
 
 thread_local! {
-    /// What sacct has for `TRESUsageOutTot` of every line.
+    /// Value of `TRESUsageOutTot` in every line of sacct.
     static SENT: Cell<&'static str> = const { Cell::new("") };
 }
 
@@ -384,14 +384,25 @@ fn a_label_that_the_traffic_contradicts_is_told() {
         let mut job = JOB;
         (job[5], job[7], job[12]) = (seconds, "gres/gpu=4", &got);
         SENT.set(sent);
-        let said = report(&[job], &["20"]);
+        let mut step = job;
+        step[0] = "20.extern";
+        let said = report(&[job, step], &["20"]);
         let lines =
             said.lines().filter(|line| line.starts_with("  links") || line.starts_with("  bandwidth"));
         lines.map(str::trim_start).collect::<Vec<_>>().join("\n")
     };
-    assert_snapshot!(told("insensitive", "cpu=0,ic/nvlink=20000000000000,ic/pcie=1.50G", "7500"), @"");
-    assert_snapshot!(told("sensitive", "ic/nvlink=0", "7500"), @"");
-    assert_snapshot!(told("insensitive", "ic/pcie=20M", "7500"), @"");
-    assert_snapshot!(told("insensitive", "ic/nvlink=20000000000000", "30"), @"");
-    assert_snapshot!(told("insensitive", "cpu=0", "7500"), @"");
+    assert_snapshot!(told("insensitive", "cpu=0,ic/nvlink=20000000000000,ic/pcie=1.50G", "7500"), @r"
+    links       20000.00 GB sent over NVLink, about 1.61 GB sent over PCIe: 0.66 GB/s by each GPU
+    bandwidth   the job asked for --gpu-bandwidth=insensitive, but 0.50 GB/s and more need good links: leave the option out
+    ");
+    assert_snapshot!(told("sensitive", "ic/nvlink=0", "7500"), @r"
+    links       0.00 GB sent over NVLink: 0.00 GB/s by each GPU
+    bandwidth   the job asked for --gpu-bandwidth=sensitive, but less than 0.50 GB/s needs no good links: with insensitive, it leaves them to other jobs
+    ");
+    assert_snapshot!(
+        told("insensitive", "ic/pcie=20M", "7500"),
+        @"links       about 0.02 GB sent over PCIe: 0.00 GB/s by each GPU"
+    );
+    assert_snapshot!(told("insensitive", "ic/nvlink=20000000000000", "30"), @"links       20000.00 GB sent over NVLink");
+    assert_eq!(told("insensitive", "cpu=0", "7500"), "", "nothing was counted");
 }

@@ -192,6 +192,8 @@ fn a_job_whose_cap_cannot_be_set_is_requeued() {
     let said = said.stdout + &said.stderr;
     assert!(said.contains("700 W is less than the 12 idle GPUs of n[1-2] draw, 800 W"), "{said}");
     assert_eq!(cluster.try_sbatch(User::Alice, &four, STAY).unwrap().refused().unwrap(), many);
+    // Slurm alone would start a plain GPU job on a node whose slurmd, new since the reconfiguration, has not spoken.
+    cluster.wait_spoken(PATIENCE).unwrap();
     let last = submit(&cluster, &["-w", "n1", "--gres=gpu:1"]);
     assert!(started(&cluster, last).contains("/cap=400: "));
     cancel(&cluster, last);

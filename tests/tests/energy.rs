@@ -1,4 +1,4 @@
-//! What jobs use of their GPUs reaches Slurm's accounting: energy, memory, utilisation, traffic.
+//! Energy, memory, utilisation and traffic of jobs' GPUs reach Slurm's accounting.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -189,7 +189,7 @@ fn memory_and_utilisation(cluster: &Cluster) {
     }
 }
 
-/// Of the jobs of [`memory_and_utilisation`], the fourth sends 3 GB/s between two GPUs with NVLinks, and the fifth has one idle GPU.
+/// Checks the traffic of [`memory_and_utilisation`]'s jobs: the fourth sends 3 GB/s between two GPUs with NVLinks, and the fifth has one idle GPU.
 fn traffic(cluster: &Cluster, started: &[JobId]) {
     let sent = |job: JobId| {
         let step = format!("{job}.extern");

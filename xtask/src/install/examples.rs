@@ -13,7 +13,7 @@ use crate::command::{TaskError, at};
 
 /// Directories of Slurm's commands that init systems and shells search by themselves.
 const SEARCHED: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/bin"];
-/// Name of a file beside a unit of Slurm's.
+/// Name of a file that adds to a unit of Slurm's.
 const DROP_IN: &str = "tessera.conf";
 /// End of a PATH behind Slurm's own directory.
 const REST: &str = "/usr/sbin:/usr/bin:/sbin:/bin";

@@ -35,7 +35,7 @@ const HEAD: &str = "tessera-bandwidth 1";
 pub struct ProgramKey {
     /// The user's number.
     pub uid: u32,
-    /// What these jobs have in common.
+    /// Property that these jobs share.
     pub jobs: Jobs,
 }
 
@@ -83,7 +83,7 @@ pub enum BadTable {
     TooMany,
 }
 
-/// What is known of users' jobs.
+/// Words for users' jobs, by row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LearntTable(BTreeMap<ProgramKey, Bandwidth>);
 
@@ -128,7 +128,7 @@ impl LearntTable {
         Ok(Self(rows))
     }
 
-    /// What is known of such jobs.
+    /// Finds the word for such jobs.
     #[must_use]
     pub fn find(&self, key: &ProgramKey) -> Option<Bandwidth> {
         self.0.get(key).copied()

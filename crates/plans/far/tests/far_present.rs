@@ -13,7 +13,7 @@ use proptest::prelude::*;
 const MODELS: [&str; 4] = ["a30-24gb", "a100-40gb", "h100-80gb-sxm", "rtx-pro-6000-96gb"];
 const S: Micros = 1_000_000;
 
-/// Two tasks beside three jobs, and a GPU that a job has whole.
+/// Plans two tasks on a GPU with three jobs and a GPU that a job has whole.
 #[test]
 fn a_plan_over_what_there_is() {
     let instance = |profile: &str, start, until| PresentInstance { profile: profile.into(), start, until };

@@ -353,7 +353,7 @@ fn a_programs_gpus_send_to_each_other() {
     assert_eq!(traffic(5), Traffic { nvlink: Rates::default(), pcie: rate });
     drop(far);
     let alone = talks("0");
-    assert_eq!(traffic(0), Traffic::default(), "it has nobody to send to");
+    assert_eq!(traffic(0), Traffic::default(), "there is no other GPU to send to");
     drop(alone);
     let end = reading(&s).nvlink;
     std::thread::sleep(Duration::from_millis(20));

@@ -26,7 +26,7 @@ pub struct SimJob {
     pub run: u64,
     /// True if it runs faster with more bandwidth between its GPUs.
     pub sensitive: bool,
-    /// Whether it counts as such a job when its GPUs are chosen.
+    /// True if it counts as such a job when its GPUs are chosen.
     pub label: bool,
     /// The job's name in the file.
     pub name: String,

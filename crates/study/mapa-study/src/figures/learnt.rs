@@ -1,4 +1,4 @@
-//! The 300 jobs without any label, with what their traffic says, beside full labels.
+//! The 300 jobs without any label, with what their traffic says, compared with full labels.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn runs<'a>(jobs: &'a [SimJob], ran: &[Option<Ran>], seed: u64) -> BTreeMap<&'a 
     all
 }
 
-/// Whether each job counts as sensitive, from the runs of jobs with its name. One of which nothing is known does.
+/// Tells for each job whether it counts as sensitive, by the runs of jobs with its name. An unknown job does.
 fn learnt(jobs: &[SimJob], past: &BTreeMap<&str, Vec<(u64, CountedRun)>>) -> Vec<SimJob> {
     let of = |name: &str| {
         let mut runs = past.get(name).cloned().unwrap_or_default();

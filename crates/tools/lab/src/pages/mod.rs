@@ -17,7 +17,7 @@ use crate::paths;
 
 pub use shell::{commands, filled, lines};
 
-/// What a page shows at one place.
+/// Command, sample or mention on a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     /// The page, from the workspace's root.
@@ -26,11 +26,11 @@ pub struct Shown {
     pub line: usize,
     /// The text as it is on the page; a command's continued lines are one.
     pub text: String,
-    /// Where it is.
+    /// Kind of place.
     pub place: Place,
 }
 
-/// Where a page shows something.
+/// Kinds of places at which a page shows something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// A command in a block, with the lines that a transcript shows after it.

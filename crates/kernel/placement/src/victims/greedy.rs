@@ -23,6 +23,7 @@ pub(super) fn best(case: &Case<'_>, pools: &Pools) -> Option<Vec<usize>> {
     };
     let mut sets = vec![thinned(case, &all, MOST_SPARED as usize / case.node.gpus.len().max(1), &will_do)?];
     let largest = largest(case);
+    let fits = |set: &Vec<usize>| case.makes_room(&|i| set.binary_search(&i).is_ok(), case.node, case.ask);
     match pools {
         Pools::Any(pools) => {
             let looks: usize = pools.iter().map(|pool| pool.node.gpus.len()).sum();
@@ -32,13 +33,12 @@ pub(super) fn best(case: &Case<'_>, pools: &Pools) -> Option<Vec<usize>> {
                 sets.extend(thinned(case, &and_the_rest(&largest, all.len()), tries, &will_do));
             }
             let sets_of = pools.iter().flat_map(|pool| of_pool(case, pool, tries));
-            sets.extend(sets_of.filter_map(|set| with_room(case, &largest, set)));
+            // With the jobs that give back cores or memory, the last may end that the request would have joined.
+            sets.extend(sets_of.filter_map(|set| with_room(case, &largest, set)).filter(fits));
         }
         Pools::Emptied(n, gpus) => {
             let set = emptied(case, *n, gpus).and_then(|set| with_room(case, &largest, set));
             // GPUs that may each be emptied are not yet a set that the request may have.
-            let fits =
-                |set: &Vec<usize>| case.makes_room(&|i| set.binary_search(&i).is_ok(), case.node, case.ask);
             sets.extend(set.filter(fits));
         }
     }
@@ -61,7 +61,7 @@ fn thinned(
     if !will_do(&first(order.len())) {
         return None;
     }
-    // The end of one more job takes no room away.
+    // The end of one more job hardly ever takes room away: what is returned was tried.
     let (mut too_few, mut needed) = (0, order.len());
     while too_few < needed {
         let n = usize::midpoint(too_few, needed);

@@ -24,7 +24,7 @@ mod search;
 use std::collections::HashMap;
 
 use geometry::{GpuIndex, JobId};
-use node_state::{Ask, Claim, Node, Policy, Spread};
+use node_state::{Ask, Claim, Gpu, Node, Policy, Spread};
 use protocol::Isolation;
 use topology::{GpuSet, LinkMatrix};
 
@@ -172,12 +172,14 @@ impl Case<'_> {
         Pools::Any(pools)
     }
 
-    /// The jobs of one GPU, and the question whether the request fits that. Where nothing ties the GPU to the others, it is
-    /// looked at alone.
+    /// The jobs of one GPU, and the question whether the request fits that or a GPU that its emptying opens. Where nothing ties
+    /// the GPU to the others, it is looked at alone.
     fn pool_of(&self, gpu: GpuIndex) -> Pool {
-        let jobs = self.on(gpu);
-        let only: GpuSet = [gpu].into_iter().collect();
-        let allowed = Some(self.ask.allowed.map_or(only, |of| of.and(only)));
+        let gpus: GpuSet = self.opened_by(gpu).chain([gpu]).collect();
+        let mut jobs: Vec<usize> = gpus.iter().flat_map(|gpu| self.on(gpu)).collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        let allowed = Some(self.ask.allowed.map_or(gpus, |of| of.and(gpus)));
         let is_tied = self.node.keep_uncut > 0 || self.ask.request.place.is_some();
         match self.alone(gpu).filter(|_| !is_tied && self.ask.permits(gpu)) {
             Some(node) => {
@@ -186,6 +188,14 @@ impl Case<'_> {
             }
             None => Pool { node: self.node.clone(), ask: Ask { allowed, ..self.ask.clone() }, jobs },
         }
+    }
+
+    /// The GPUs of which one may get its first part once `gpu` has none: all uncut ones, where none of them may be cut now.
+    fn opened_by(&self, gpu: GpuIndex) -> impl Iterator<Item = GpuIndex> {
+        let closes = |gpu: &Gpu| gpu.is_flexible() && gpu.is_cut() && self.node.may_be_cut() == 0;
+        let opens = self.node.gpus.get(usize::from(gpu.0)).is_some_and(closes);
+        let of = self.gpus().zip(&self.node.gpus);
+        of.filter(move |(_, other)| opens && other.is_flexible() && !other.is_cut()).map(|(index, _)| index)
     }
 
     /// The jobs of each GPU that one of the `n` whole GPUs may come from once all victims have ended.

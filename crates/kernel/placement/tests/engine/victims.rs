@@ -122,6 +122,41 @@ fn a_device_that_a_waiting_job_has_claimed_makes_no_room() {
 }
 
 #[test]
+fn a_gpu_that_is_kept_uncut_is_opened_by_emptying_another() {
+    let mut n = node(&["a30-24gb", "a30-24gb", A100], MigPolicy::Dynamic);
+    held(&mut n, 1, 0, "1g.6gb", 0);
+    held(&mut n, 2, 0, "1g.6gb", 1);
+    held(&mut n, 3, 1, "1g.6gb", 0);
+    n.keep_uncut = 1;
+    // Only the A100 has so much, and it is the last uncut GPU.
+    let share = ask(9, "mps", "30G");
+    assert_eq!(going(&n, &share, &all(&[1, 2, 3])), Some(vec![3]));
+    assert_eq!(going(&n, &share, &all(&[1, 2])), Some(vec![1, 2]));
+    assert_eq!(going(&n, &share, &all(&[1])), None);
+}
+
+#[test]
+fn a_pool_that_the_request_joins_does_not_end_for_memory_alone() {
+    let mut n = node(&["rtx-pro-6000-96gb"], MigPolicy::Dynamic);
+    held(&mut n, 1, 0, "1g.24gb", 0);
+    held(&mut n, 3, 0, "1g.24gb", 6);
+    let pool = Policy { tasks: Some(PoolPolicy::default()), ..Policy::default() };
+    let _ = run(&mut n, &ask(2, "tasks:probes", "20G"), &pool);
+    assert_eq!(
+        layout_of(&n).to_string(),
+        "tessera gpu0=mig[1g.24gb@0:job1,1g.24gb@3:tasks[job2*1],1g.24gb@6:job3]"
+    );
+    let mut five = ask(9, "tasks:probes", "20G");
+    five.request.seats = 5;
+    // Three seats beside job 2 and four on a new instance; without job 2, no instance has five until job 3 ends, too.
+    let gives = |memory_mib| HostResources { cores: 0, memory_mib };
+    let victims = [(2, 28), (3, 0)].map(|(job, has)| Victim { job: JobId(job), has: gives(has) });
+    let least = |lacks| least_victims(&n, &five, &pool, &victims, gives(lacks));
+    assert_eq!(least(0), Some(vec![]));
+    assert_eq!(least(1), Some(vec![JobId(2), JobId(3)]));
+}
+
+#[test]
 fn cores_and_memory_come_from_somebody_too() {
     let mut n = node(&[A100, A100], MigPolicy::Dynamic);
     held(&mut n, 1, 0, "7g.40gb", 0);

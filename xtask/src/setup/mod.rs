@@ -26,9 +26,11 @@ use slurm_releases::{Debian, Release};
 use crate::command::{TaskError, at};
 use crate::progress::ShownStep;
 
+pub(crate) use packages::check_machine;
+
 /// Sets up for one Slurm series, or for all.
 pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
-    packages::check_machine()?;
+    check_machine()?;
     let target = target_dir();
     at(&target, fs::create_dir_all(&target))?;
     if let Some(warning) = disk::warning(&target) {

@@ -44,7 +44,7 @@ const POLICY_TEXT: &str =
     "#!/bin/sh\n# Written by `cargo xtask setup` while it installs packages: start no service.\nexit 101\n";
 
 /// Refuses a machine that this cannot set up, and names the programs that are missing there.
-pub(super) fn check_machine() -> Result<(), TaskError> {
+pub(crate) fn check_machine() -> Result<(), TaskError> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let field = |name: &str| {
         release

@@ -113,9 +113,9 @@ const UNITS_FIRST: [(&str, &str); 4] =
 /// Sets up, builds, and runs all checks and every test whose name contains `filter`, the end-to-end tests on each packaged
 /// Slurm. With `slurm`, only the end-to-end tests, on that Slurm. Whether all succeeded.
 pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bool, TaskError> {
-    setup::run(Some(Release::MACHINE))?;
+    setup::check_machine()?;
     timed("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
-    let programs = while_setting_up_the_rest(|| timed("build", build))?;
+    let programs = while_setting_up(|| timed("build", build))?;
     let (daemons, mut units): (Vec<Program>, Vec<Program>) =
         programs.into_iter().partition(|program| program.package == END_TO_END);
     units.sort_by_key(|program| {
@@ -164,12 +164,16 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
     Ok(failed.is_empty())
 }
 
-/// Runs `work`, and meanwhile sets up what the Slurms in chroots need.
-fn while_setting_up_the_rest<T>(work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
+/// Runs `work`, and meanwhile sets up what the tests need: a build needs nothing that compiling this program did not.
+fn while_setting_up<T>(work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
     thread::scope(|scope| {
-        let rest = scope.spawn(|| setup::run(None));
+        let tools = scope.spawn(|| {
+            let done = setup::run(None);
+            // Said at once: the work takes minutes.
+            done.inspect_err(|error| eprintln!("setup: {}", with_causes(error)))
+        });
         let done = work();
-        rest.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        tools.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         done
     })
 }

@@ -76,7 +76,8 @@ pub fn line(command: &Command) -> String {
 /// Only a failure takes that long.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Calls `look` every 0.1 s until it returns a value, at most for `limit`. Its `Err` says what it saw instead.
+/// Calls `look` until it returns a value, at most for `limit`: every 0.1 s in the first second, later every 0.25 s, for a look is
+/// often a command of Slurm. Its `Err` says what it saw instead.
 ///
 /// # Errors
 ///
@@ -93,7 +94,10 @@ pub fn wait_for<T>(
             Err(last) if begin.elapsed() >= limit => {
                 return Err(HarnessError::Timeout { what: what.to_owned(), seconds: limit.as_secs(), last });
             }
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            Err(_) => {
+                let soon = begin.elapsed() < Duration::from_secs(1);
+                std::thread::sleep(Duration::from_millis(if soon { 100 } else { 250 }));
+            }
         }
     }
 }

@@ -100,7 +100,8 @@ mod tests {
         let other = holding(dir.path(), GpuMinor(30));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(found, [GpuClient { pid: child.id(), name: "sleep".to_owned() }]);
+        // Another test may have forked just now: its child has our open files until it becomes its own program.
+        assert!(found.contains(&GpuClient { pid: child.id(), name: "sleep".to_owned() }), "{found:?}");
         assert_eq!(other, []);
     }
 }

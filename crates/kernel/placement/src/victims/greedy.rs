@@ -21,9 +21,10 @@ pub(super) fn best(case: &Case<'_>, pools: &Pools) -> Option<Vec<usize>> {
         let going = || (0..jobs.len()).filter(|i| jobs[*i]);
         case.lacking_after(going()).is_nothing() && case.makes_room(&|i| jobs[i], case.node, case.ask)
     };
-    let mut sets = vec![thinned(case, &all, MOST_SPARED as usize / case.node.gpus.len().max(1), &will_do)?];
+    let looks_at_node = MOST_SPARED as usize / case.node.gpus.len().max(1);
+    let certain = thinned(case, &all, looks_at_node, &will_do)?;
     let largest = largest(case);
-    let fits = |set: &Vec<usize>| case.makes_room(&|i| set.binary_search(&i).is_ok(), case.node, case.ask);
+    let mut sets = Vec::new();
     match pools {
         Pools::Any(pools) => {
             let looks: usize = pools.iter().map(|pool| pool.node.gpus.len()).sum();
@@ -33,16 +34,19 @@ pub(super) fn best(case: &Case<'_>, pools: &Pools) -> Option<Vec<usize>> {
                 sets.extend(thinned(case, &and_the_rest(&largest, all.len()), tries, &will_do));
             }
             let sets_of = pools.iter().flat_map(|pool| of_pool(case, pool, tries));
-            // With the jobs that give back cores or memory, the last may end that the request would have joined.
-            sets.extend(sets_of.filter_map(|set| with_room(case, &largest, set)).filter(fits));
+            sets.extend(sets_of.filter_map(|set| with_room(case, &largest, set)));
         }
         Pools::Emptied(n, gpus) => {
-            let set = emptied(case, *n, gpus).and_then(|set| with_room(case, &largest, set));
-            // GPUs that may each be emptied are not yet a set that the request may have.
-            sets.extend(set.filter(fits));
+            sets.extend(emptied(case, *n, gpus).and_then(|set| with_room(case, &largest, set)));
         }
     }
-    sets.into_iter().min_by_key(|set| (set.len(), set.iter().rev().copied().collect::<Vec<_>>()))
+    // GPUs that may each be emptied are not yet a set that the request may have; and with the jobs that give back cores or memory,
+    // the last may end that the request would have joined.
+    let fits = |set: &Vec<usize>| case.makes_room(&|i| set.binary_search(&i).is_ok(), case.node, case.ask);
+    let key = |set: &Vec<usize>| (set.len(), set.iter().rev().copied().collect::<Vec<_>>());
+    sets.retain(|set| key(set) < key(&certain));
+    sets.sort_by_key(key);
+    sets.into_iter().take(looks_at_node).find(fits).or(Some(certain))
 }
 
 /// As few as can be had by taking jobs in this order, then sparing from the end, many at a time first. Ascending.

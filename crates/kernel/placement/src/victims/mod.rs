@@ -7,10 +7,11 @@
 //!
 //! # Approach
 //! A request that lies on one GPU needs jobs to go from one GPU: `search` tries every set of the jobs there, small ones
-//! first. A job without whose end the request cannot fit on that GPU is in each of these sets. A request for several whole
-//! GPUs needs all jobs to go from some GPUs: every set of GPUs is tried. To each set that makes room on the GPUs the fewest
-//! jobs are added that give back what is still lacking. As a set of jobs is a number whose highest bit is its most important
-//! job, sets of one size are tried in ascending order.
+//! first. Where no further GPU may be cut, one that gets empty opens an uncut one as well. A job without whose end the
+//! request cannot fit on that GPU is in each of these sets. A request for several whole GPUs needs all jobs to go from some
+//! GPUs: every set of GPUs is tried. To each set that makes room on the GPUs the fewest jobs are added that give back what is
+//! still lacking. As a set of jobs is a number whose highest bit is its most important job, sets of one size are tried in
+//! ascending order.
 //!
 //! # Limits
 //! slurmctld holds its locks meanwhile. At most [`MOST_WEIGHED`] GPUs are weighed, over all sets that are tried. Then, and with

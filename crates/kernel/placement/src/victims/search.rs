@@ -64,9 +64,12 @@ impl Search<'_> {
         let in_order = || greedy::with_room(self.case, &self.largest, members(set).collect()).map(set_of);
         let Some(all) = least.map(|extra| set | extra).or_else(in_order) else { return };
         let key = |set: Set| (set.count_ones(), set);
+        if key(all) >= key(self.best) {
+            return;
+        }
         // The end of a job that the request would have joined takes room away.
-        let still_fits = || all == set || self.makes_room(all, self.case.node, self.case.ask);
-        if key(all) < key(self.best) && still_fits() {
+        let (node, ask) = (self.case.node, self.case.ask);
+        if all == set || (self.weigh(node.gpus.len()) && self.makes_room(all, node, ask)) {
             self.best = all;
         }
     }

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use lab::{Cluster, User};
 
 use crate::command::{TaskError, absolute, at};
+use crate::setup::Purpose;
 use crate::which::Which;
 
 /// Actions on the cluster.
@@ -122,7 +123,7 @@ fn run_inside(inside: &Inside) -> Result<(), TaskError> {
 }
 
 fn start(up: &Up) -> Result<(), TaskError> {
-    let slurm = up.which.set_up()?;
+    let slurm = up.which.set_up(Purpose::Clusters)?;
     let dir = absolute(&up.dir)?;
     if Cluster::open(&dir).is_ok() {
         eprintln!("cluster: ending the cluster of {} that was there before", dir.display());

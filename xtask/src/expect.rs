@@ -71,7 +71,7 @@ struct Side {
 /// Runs the tests. Whether all that pass on plain Slurm pass here.
 #[expect(clippy::print_stdout, reason = "the result of the task")]
 pub(crate) fn compare(options: &Expect) -> Result<bool, TaskError> {
-    setup::run(Some(Release::MACHINE))?;
+    setup::run(Some(Release::MACHINE), setup::Purpose::Tests)?;
     if Command::new("expect").arg("-v").output().is_err() {
         return Err(TaskError::Other("no expect here: apt-get install expect gcc".to_owned()));
     }

@@ -110,7 +110,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
-        Task::Setup { slurm } => setup::run(slurm),
+        Task::Setup { slurm } => setup::run(slurm, setup::Purpose::Tests),
         Task::Cluster(action) => cluster::run(action),
         Task::Demo { keep, dir } => demo::run(keep, dir),
         Task::Test { filter, slurm } => match test::run_all(filter.as_deref(), slurm) {

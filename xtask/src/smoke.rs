@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use crate::cluster::guardian;
 use crate::command::{TaskError, at, output};
+use crate::setup::Purpose;
 use crate::slurm_table;
 use crate::which::Which;
 
@@ -46,7 +47,7 @@ pub(crate) struct Smoke {
 
 /// Runs all kinds. Whether all succeeded.
 pub(crate) fn smoke(options: &Smoke) -> Result<bool, TaskError> {
-    let slurm = options.which.set_up()?;
+    let slurm = options.which.set_up(Purpose::Tests)?;
     let mut lines = Lines { failed: 0 };
     lines.of("its table", || match slurm.source() {
         Some(source) => slurm_table::compare(source),

@@ -7,7 +7,7 @@ use lab::Slurm;
 use slurm_releases::Release;
 
 use crate::command::{TaskError, absolute};
-use crate::setup;
+use crate::setup::{self, Purpose};
 
 /// A Slurm of the set-up, or one that somebody has built.
 #[derive(Args)]
@@ -30,15 +30,15 @@ impl Which {
     }
 
     /// Sets the machine up for it.
-    pub(crate) fn set_up(&self) -> Result<Slurm, TaskError> {
+    pub(crate) fn set_up(&self, purpose: Purpose) -> Result<Slurm, TaskError> {
         let (Some(prefix), Some(source)) = (&self.slurm_prefix, &self.slurm_source) else {
             let release = self.slurm.unwrap_or(Release::MACHINE);
-            setup::run(Some(release))?;
+            setup::run(Some(release), purpose)?;
             return Ok(release.into());
         };
         let slurm = Slurm::by_hand(&absolute(source)?, Some(&absolute(prefix)?))?;
         // Munge, the test users and NVIDIA's programs are the machine's own.
-        setup::run(Some(Release::MACHINE))?;
+        setup::run(Some(Release::MACHINE), purpose)?;
         Ok(slurm)
     }
 }

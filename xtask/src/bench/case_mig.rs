@@ -240,7 +240,7 @@ fn predict(cluster: &Cluster, seed: &str) -> Result<Predicted, TaskError> {
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
     let mut rows = Vec::new();
     for release in [Release::V22_05, Release::V24_11] {
-        setup::run(Some(release))?;
+        setup::run(Some(release), setup::Purpose::Tests)?;
         let clusters: Vec<(Way, Cluster)> = std::iter::once(Way::Static)
             .chain(Way::TESSERA)
             .map(|way| Ok((way, way.cluster(bench, release)?)))

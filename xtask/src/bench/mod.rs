@@ -140,7 +140,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
         return scale::measure(bench);
     }
     refuse_mixed(bench)?;
-    setup::run(Some(slurm_releases::Release::MACHINE))?;
+    setup::run(Some(slurm_releases::Release::MACHINE), setup::Purpose::Tests)?;
     if bench.kill {
         return kill::measure(bench);
     }

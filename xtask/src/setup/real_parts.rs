@@ -55,8 +55,13 @@ pub(super) fn unpack() -> Result<(), TaskError> {
             let link = root.join("usr/bin/nvidia-smi");
             at(&link, symlink("../lib/nvidia/current/nvidia-smi", &link))
         },
-    )?;
+    )
+}
+
+/// Installs NVIDIA's Python bindings beside the real parts.
+pub(super) fn bindings() -> Result<(), TaskError> {
     let python = real_python();
+    let dir = python.parent().unwrap_or(&python).to_path_buf();
     once(&dir.join("python.done"), &format!("{PYTHON}\n"), PYTHON, || {
         let mut pip = Command::new("/usr/bin/pip3");
         pip.args(["install", "--quiet", "--upgrade", "--no-deps", "--target"]).arg(&python).arg(PYTHON);

@@ -53,7 +53,7 @@ const SLURM_CONF: &str = "MaxJobCount=20000\nMinJobAge=5\nMessageTimeout=90";
 
 /// Runs it. False if a rule was broken.
 pub(crate) fn run(options: &FuzzSubmissions) -> Result<bool, TaskError> {
-    crate::setup::run(Some(options.slurm))?;
+    crate::setup::run(Some(options.slurm), crate::setup::Purpose::Tests)?;
     let mut builder = Cluster::builder().slurm(options.slurm).stock(options.stock).guardian(guardian()?);
     builder = builder.slurm_conf(SLURM_CONF);
     if let Some(dir) = &options.dir {

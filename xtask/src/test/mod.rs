@@ -13,7 +13,6 @@ mod programs;
 mod tally;
 
 use std::io::Write as _;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -26,7 +25,7 @@ use lab::paths::{target_dir, workspace};
 use slurm_releases::Release;
 
 use crate::command::{TaskError, at, run};
-use crate::setup;
+use crate::setup::{self, Purpose};
 use lanes::{Job, Lane, Outcome};
 use programs::Program;
 use tally::{Series, Tally};
@@ -115,7 +114,7 @@ const UNITS_FIRST: [(&str, &str); 4] =
 pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bool, TaskError> {
     setup::check_machine()?;
     timed("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
-    let programs = while_setting_up(|| timed("build", build))?;
+    let programs = setup::beside(None, Purpose::Tests, || timed("build", build))?;
     let (daemons, mut units): (Vec<Program>, Vec<Program>) =
         programs.into_iter().partition(|program| program.package == END_TO_END);
     units.sort_by_key(|program| {
@@ -162,20 +161,6 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
     }
     say(&format!("{total}\n"))?;
     Ok(failed.is_empty())
-}
-
-/// Runs `work`, and meanwhile sets up what the tests need: a build needs nothing that compiling this program did not.
-fn while_setting_up<T>(work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
-    thread::scope(|scope| {
-        let tools = scope.spawn(|| {
-            let done = setup::run(None);
-            // Said at once: the work takes minutes.
-            done.inspect_err(|error| eprintln!("setup: {}", with_causes(error)))
-        });
-        let done = work();
-        tools.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-        done
-    })
 }
 
 /// Builds everything once and lists the test programs.

@@ -82,18 +82,20 @@ impl Slurm {
         }
     }
 
-    /// The version of its source tree, `24.11.5`; without one, what its own slurmctld says.
+    /// The version that its packaged slurmctld prints, `24.11.5`; of one built by hand, that of its source tree.
     ///
     /// # Errors
     ///
-    /// There is neither.
+    /// There is no such program or tree.
     pub fn version(&self) -> Result<String, HarnessError> {
-        let Some(source) = &self.source else {
-            let root = self.chroot().unwrap_or_else(|| "/".into());
-            at(&root, fs::metadata(&root))?;
-            return said_version(Command::new("chroot").arg(&root).args(["slurmctld", "-V"]));
-        };
-        version_of(source)
+        match &self.source {
+            Some(source) if !self.packaged => version_of(source),
+            _ => {
+                let root = self.chroot().unwrap_or_else(|| "/".into());
+                at(&root, fs::metadata(&root))?;
+                said_version(Command::new("chroot").arg(&root).args(["/usr/sbin/slurmctld", "-V"]))
+            }
+        }
     }
 
     /// Gives the source tree, if there is one.
@@ -129,7 +131,7 @@ impl Slurm {
     ///
     /// # Errors
     ///
-    /// There is no source tree, or its version is none.
+    /// There is no such Slurm, or its version is none.
     pub fn number(&self) -> Result<Version, HarnessError> {
         self.version()?.parse().map_err(|why: BadVersion| HarnessError::Unexpected(why.to_string()))
     }

@@ -79,7 +79,7 @@ pub(super) fn parse_pending(text: &str) -> Result<usize, String> {
 pub(super) fn measure(bench: &Bench) -> Result<(), TaskError> {
     let size = Size { nodes: bench.nodes, pending: bench.pending };
     machine::check(size)?;
-    let slurm = bench.which.set_up()?;
+    let slurm = bench.which.set_up(crate::setup::Purpose::Tests)?;
     let version = slurm.version()?;
     let before = table::load();
     let mut fleet = lay_out(bench, slurm)?;

@@ -165,7 +165,7 @@ fn reserved_nodes_are_said_to_be() {
     4g.20gb           20.9 GB  56 of 108    1  n4 1   --gpu-isolation=mig:4g.20gb
     share of 20.0 GB  20.0 GB  shared       2  n4 2   --gpu-isolation=mps --gpu-mem=20G
 
-    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
+    --gpu-mem=SIZE alone takes the one with SIZE that leaves most of a GPU to other jobs.
 
     Refused:
       7g.40gb: --gpu-isolation=mig:7g.40gb is too much for account lab: at most 20.0 GB

@@ -97,7 +97,7 @@ fn what_is_free_is_what_limits_leave() {
     1 GPU             42.1 GB  all 108      0  n1 1   --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
     2 GPUs            42.1 GB  all 108      0  -      --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
 
-    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
+    --gpu-mem=SIZE alone takes the one with SIZE that leaves most of a GPU to other jobs.
 
     Limits of Slurm for carol, account bio, QOS normal: NOW is what they leave, WHERE what the GPUs have room for
       carol in QOS normal may run 4 jobs at once; 0 running
@@ -123,7 +123,7 @@ fn what_is_free_is_what_limits_leave() {
     1 GPU             42.1 GB  all 108      1  n1 1   --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
     2 GPUs            42.1 GB  all 108      0  -      --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
 
-    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
+    --gpu-mem=SIZE alone takes the one with SIZE that leaves most of a GPU to other jobs.
     exit 0
     ");
 }

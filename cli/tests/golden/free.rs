@@ -25,13 +25,13 @@ fn what_could_start_now() {
     4g.40gb          42.4 GB  64 of 132                 1  n2 1          --gpu-isolation=mig:4g.40gb
     7g.40gb          42.1 GB  98 of 108                 3  n1 3          --gpu-isolation=mig:7g.40gb
     7g.80gb          85.1 GB  all 132                   1  n2 1          --gpu-isolation=mig:7g.80gb
-    share of 5.0 GB   5.0 GB  shared                   72  n2 32, n1 40  --gpu-isolation=mps --gpu-mem=5G
+    share of 5.0 GB   5.0 GB  shared                   70  n2 30, n1 40  --gpu-isolation=mps --gpu-mem=5G
     1 GPU                  -  all                       4  n2 1, n1 3    --gpu-isolation=whole --gpus-per-node=1
     2 GPUs                 -  all                       1  n1 1          --gpu-isolation=whole --gpus-per-node=2
     4 GPUs                 -  all                       0  -             --gpu-isolation=whole --gpus-per-node=4
     8 GPUs                 -  all                       0  -             --gpu-isolation=whole --gpus-per-node=8
 
-    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
+    --gpu-mem=SIZE alone takes the one with SIZE that leaves most of a GPU to other jobs.
     exit 0
     ");
     assert_snapshot!(free("--gpu-mem 20G"), @r"
@@ -50,14 +50,14 @@ fn what_could_start_now() {
     4 GPUs                  -  all          0  -           --gpu-isolation=whole --gpus-per-node=4 --gpu-mem=20G
     8 GPUs                  -  all          0  -           --gpu-isolation=whole --gpus-per-node=8 --gpu-mem=20G
 
-    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
+    --gpu-mem=SIZE alone takes the one with SIZE that leaves most of a GPU to other jobs.
     exit 0
     ");
     assert_snapshot!(free("--partition debug"), @r"
     SHAPE            MEMORY  SMs     NOW  WHERE         ASK FOR ONE WITH
-    share of 5.0 GB  5.0 GB  shared   72  n2 32, n1 40  --gpu-isolation=mps --gpu-mem=5G
+    share of 5.0 GB  5.0 GB  shared   70  n2 30, n1 40  --gpu-isolation=mps --gpu-mem=5G
 
-    --gpu-mem=SIZE alone takes the smallest of these that has SIZE.
+    --gpu-mem=SIZE alone takes the one with SIZE that leaves most of a GPU to other jobs.
 
     Refused:
       1g.5gb: --gpu-isolation=mig:1g.5gb is not allowed in partition debug: use mps, whole
@@ -197,10 +197,10 @@ fn what_could_start_now() {
           "nodes": [
             {
               "node": "n2",
-              "now": 32
+              "now": 30
             }
           ],
-          "now": 32,
+          "now": 30,
           "options": "--gpu-isolation=mps --gpu-mem=5G",
           "shape": "share of 5.0 GB",
           "sms": []

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 
 use admission::meaning::Counted;
 use admission::{Ruling, Submission};
+use geometry::size::shards;
 use geometry::{JobId, Uid};
 use mapa::Memo;
-use node_state::{Ask, Node, Policy, Spread};
+use node_state::{Ask, Gpu, GpuState, Node, Policy, Spread};
 use placement::{NodeCost, decide_with};
-use protocol::Request;
 use protocol::wire::encode_request;
+use protocol::{Isolation, Request};
 use site_config::SiteConfig;
 
 use super::shapes::Shape;
@@ -69,6 +70,12 @@ pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mu
     for present in nodes {
         let OnNode { n, cost, .. } = *known.entry(present.alike).or_insert_with(|| {
             let found = on_node(&present.node, &request, policy, uid, memo);
+            let found = match add {
+                Some(("shard", each)) if request.isolation == Isolation::Mps => {
+                    OnNode { n: found.n.min(by_shards(&present.node, each)), ..found }
+                }
+                _ => found,
+            };
             // Such a job gets a whole node, with no unhealthy GPU.
             let whole = present.idle && present.sick.is_empty();
             let n = if who.exclusive { found.n.min(whole.into()) } else { found.n };
@@ -88,6 +95,18 @@ pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mu
     };
     let allowed = allowance.and_then(|allowance| allowance.most(&need_on(1, counted, slices, minutes)));
     Free { shape, nodes: Ok(free.into_iter().map(|(_, name, n)| (name, n)).collect()), allowed }
+}
+
+/// Counts the shares for which Slurm has shards: it takes all of a share's from one GPU, which has fewer shards than gigabytes.
+fn by_shards(node: &Node, each: u32) -> u32 {
+    let left = |gpu: &Gpu| {
+        let taken = match &gpu.state {
+            GpuState::Mps(shares) => shares.iter().map(|share| shards(share.mem_mib)).sum(),
+            _ => 0,
+        };
+        gpu.model.shards().saturating_sub(taken)
+    };
+    node.gpus.iter().map(|gpu| left(gpu) / each.max(1)).sum()
 }
 
 /// The jobs that could start on a node.

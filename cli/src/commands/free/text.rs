@@ -39,7 +39,9 @@ pub(super) fn table(
     }
     let mut text = table::render(&rows, &[1, 3]);
     if rows.len() > 1 {
-        text.push_str("\n--gpu-mem=SIZE alone takes the smallest of these that has SIZE.\n");
+        text.push_str(
+            "\n--gpu-mem=SIZE alone takes the one with SIZE that leaves most of a GPU to other jobs.\n",
+        );
     }
     text.extend(default.map(|names| {
         format!("\nIn your default partition, {}; --partition counts another.\n", names.join(","))

@@ -86,7 +86,7 @@ fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool() {
         let saw = looked(cluster, first);
         let socket = variable(&saw, "TESSERA_TASK_SOCKET").unwrap();
         assert!(socket.ends_with(&format!("/run/tasks/{first}.sock")), "{saw}");
-        assert_eq!(variable(&saw, "TESSERA_ISOLATION").as_deref(), Some("tasks"));
+        assert_eq!(variable(&saw, "TESSERA_ISOLATION").as_deref(), Some("gpu-tasks"));
         assert!(variable(&saw, "LD_PRELOAD").unwrap().ends_with("/libtessera_task.so"), "{saw}");
         assert!(variable(&saw, "CUDA_MPS_PIPE_DIRECTORY").unwrap().ends_with("/mps/gpu0/pipe"), "{saw}");
         assert_eq!(layout(cluster, "n2"), format!("tessera gpu0=tasks[job{first}*2] gpu1-3=free"));

@@ -179,7 +179,7 @@ fn tasks(entry: &Entry, env: &mut Env) {
     let at = seated.filter(|_| entry.instances.is_empty()).unwrap_or(0);
     let first =
         if record.own { all.clone() } else { uuids.get(at).map_or(String::new(), |u| (*u).to_owned()) };
-    env.devices("tasks", &first, &all);
+    env.devices("gpu-tasks", &first, &all);
     if let Some(device) = record.devices.get(at) {
         env.set(Variable::MpsPipe, &device.pipe_dir.display().to_string());
         env.set(Variable::MpsLog, &device.log_dir.display().to_string());

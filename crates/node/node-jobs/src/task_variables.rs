@@ -50,7 +50,7 @@ impl Variable {
 /// only from a share does it inherit a share's variables.
 #[must_use]
 pub fn stale_variables(set: &[(String, String)], isolation: Option<&str>) -> Vec<&'static str> {
-    let under_mps = matches!(isolation, Some("mps" | "tasks"));
+    let under_mps = matches!(isolation, Some("mps" | "gpu-tasks"));
     let ours = |v: &&Variable| under_mps || !v.may_be_the_users();
     let absent = |name: &&str| !set.iter().any(|(own, _)| own == name);
     Variable::ALL.iter().filter(ours).map(|v| v.name()).filter(absent).collect()

@@ -142,7 +142,7 @@ fn environment(proc: &Path) -> Environment {
 fn task(pid: i32, uid: u32, environment: &Environment, mark: &str) -> Option<Task> {
     let get = |key: &str| environment.get(key).map(String::as_str);
     get("NVML_SIM_STATE").filter(|path| path.starts_with(mark))?;
-    let has_seats = get("TESSERA_ISOLATION") == Some("tasks");
+    let has_seats = get("TESSERA_ISOLATION") == Some("gpu-tasks");
     // The library chooses one of the job's devices for each process, and sets the other variable then.
     let names = if has_seats { "NVIDIA_VISIBLE_DEVICES" } else { "CUDA_VISIBLE_DEVICES" };
     let devices = get(names).map(device_list).unwrap_or_default();
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(found.devices, ["MIG-a", "MIG-b"]);
         assert!(!found.has_seats);
         let mut seated = all.clone();
-        seated.insert("TESSERA_ISOLATION".to_owned(), "tasks".to_owned());
+        seated.insert("TESSERA_ISOLATION".to_owned(), "gpu-tasks".to_owned());
         seated.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "MIG-a,MIG-c".to_owned());
         let found = task(own, 1001, &seated, "/tmp/x/").unwrap();
         assert_eq!(found.devices, ["MIG-a", "MIG-c"]);

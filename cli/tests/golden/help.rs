@@ -226,7 +226,7 @@ fn help_texts_are_as_recorded() {
                                      10G
           --gpu-instances <N>        MIG instances per node (2) or for each Slurm task (1/task)
           --gpu-sms <PERCENT>        Least percentage of the GPU's SMs; a share is limited to it as well
-          --gpu-pattern <SHAPE>      How whole GPUs talk to each other: ring, tree, chain, star, all,
+          --gpu-pattern <PATTERN>    How whole GPUs talk to each other: ring, tree, chain, star, all,
                                      none or ring+tree
           --gpu-bandwidth <NEED>     sensitive or insensitive to the bandwidth between whole GPUs
           --gpu-set-policy <POLICY>  Policy that selects a set of whole GPUs: preserve, greedy,

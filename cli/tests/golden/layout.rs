@@ -193,7 +193,7 @@ fn pictures() {
     let site = Site::new();
     let picture = site.run(&["layout", "--from", "layout", "--node", "n2", "--svg", "-"]);
     assert_snapshot!(picture, @r#"
-    <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 856 204" width="856" height="204" role="img" aria-label="GPUs of n2">
+    <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 856 216" width="856" height="216" role="img" aria-label="GPUs of n2">
     <style>text { font: 13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; fill: #1c2128; }
     .title { font-weight: 600; font-size: 15px; } .small { font-size: 12px; } .dim { fill: #6b7280; } .ink { fill: #14181d; }
     .bg { fill: #ffffff; stroke: #d0d7de; } .grid { stroke: #d0d7de; fill: none; }
@@ -214,25 +214,25 @@ fn pictures() {
       .hit { fill: #ff8a80; } .yes { fill: #4cc38a; } .no { fill: #ff8a80; }
     }
     </style>
-    <rect class="bg" x="0.5" y="0.5" width="855" height="203" rx="10"/>
+    <rect class="bg" x="0.5" y="0.5" width="855" height="215" rx="10"/>
     <text class="title" x="16" y="32">n2: 2 x h100-80gb-sxm, links pcie</text>
-    <text class="small dim" x="81" y="54">0</text><text class="small dim" x="177" y="54">1</text><text class="small dim" x="273" y="54">2</text><text class="small dim" x="369" y="54">3</text><text class="small dim" x="465" y="54">4</text><text class="small dim" x="561" y="54">5</text><text class="small dim" x="657" y="54">6</text><text class="small dim" x="753" y="54">7</text><text class="small dim" x="16" y="54">unit</text>
-    <text class="dim" x="16" y="89">GPU 0</text>
-    <g><title>mps 14 15 16 +12</title><rect class="shared" x="73" y="62" width="766" height="46" rx="5"/>
-    <text class="ink" x="81" y="89">mps 14 15 16 +12</text>
+    <text class="small dim" x="81" y="66">0</text><text class="small dim" x="177" y="66">1</text><text class="small dim" x="273" y="66">2</text><text class="small dim" x="369" y="66">3</text><text class="small dim" x="465" y="66">4</text><text class="small dim" x="561" y="66">5</text><text class="small dim" x="657" y="66">6</text><text class="small dim" x="753" y="66">7</text><text class="small dim" x="16" y="54">memory</text><text class="small dim" x="16" y="66">slice</text>
+    <text class="dim" x="16" y="101">GPU 0</text>
+    <g><title>mps 14 15 16 +12</title><rect class="shared" x="73" y="74" width="766" height="46" rx="5"/>
+    <text class="ink" x="81" y="101">mps 14 15 16 +12</text>
     </g>
-    <text class="dim" x="16" y="141">GPU 1</text>
-    <g><title>free</title><rect class="free" x="73" y="114" width="766" height="46" rx="5"/>
-    <path class="grid" d="M168 120v34" stroke-dasharray="2 4"/>
-    <path class="grid" d="M264 120v34" stroke-dasharray="2 4"/>
-    <path class="grid" d="M360 120v34" stroke-dasharray="2 4"/>
-    <path class="grid" d="M456 120v34" stroke-dasharray="2 4"/>
-    <path class="grid" d="M552 120v34" stroke-dasharray="2 4"/>
-    <path class="grid" d="M648 120v34" stroke-dasharray="2 4"/>
-    <path class="grid" d="M744 120v34" stroke-dasharray="2 4"/>
+    <text class="dim" x="16" y="153">GPU 1</text>
+    <g><title>free</title><rect class="free" x="73" y="126" width="766" height="46" rx="5"/>
+    <path class="grid" d="M168 132v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M264 132v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M360 132v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M456 132v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M552 132v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M648 132v34" stroke-dasharray="2 4"/>
+    <path class="grid" d="M744 132v34" stroke-dasharray="2 4"/>
     </g>
-    <rect class="shared" x="72" y="172" width="14" height="14" rx="3"/><text class="small dim" x="92" y="183">shared (MPS)</text>
-    <rect class="free" x="188" y="172" width="14" height="14" rx="3"/><text class="small dim" x="208" y="183">free</text>
+    <rect class="shared" x="72" y="184" width="14" height="14" rx="3"/><text class="small dim" x="92" y="195">shared (MPS)</text>
+    <rect class="free" x="188" y="184" width="14" height="14" rx="3"/><text class="small dim" x="208" y="195">free</text>
     </svg>
     exit 0
     "#);

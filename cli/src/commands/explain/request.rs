@@ -28,7 +28,7 @@ pub(crate) struct GpuOptions {
     #[arg(long, alias = "gpu-threads", value_name = "PERCENT", allow_hyphen_values = true)]
     gpu_sms: Option<String>,
     /// How whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree
-    #[arg(long, value_name = "SHAPE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     gpu_pattern: Option<String>,
     /// sensitive or insensitive to the bandwidth between whole GPUs
     #[arg(long, value_name = "NEED", allow_hyphen_values = true)]

@@ -18,8 +18,8 @@ const GPU: usize = 768;
 const ROW: usize = 46;
 const GAP: usize = 6;
 const TITLE: usize = 30;
-/// Height of the numbers of the units, and of a line of placements.
-const UNITS: usize = 16;
+/// Height of the numbers of the memory slices, whose label has two lines, and of a line of placements.
+const UNITS: usize = 28;
 const TRY: usize = 24;
 
 /// Rules of layouts, besides the colours of the kinds.
@@ -110,14 +110,16 @@ fn labels(body: &mut Svg, piece: &Piece, x: usize, room: usize, y: usize) {
     }
 }
 
-/// Numbers the placement units above the GPUs, if all GPUs of the node have as many.
+/// Numbers the memory slices above the GPUs, if all GPUs of the node have as many.
 fn units(body: &mut Svg, node: &NodeSeen, y: usize) -> usize {
     let mut all = node.gpus.iter().flatten().map(|gpu| usize::from(gpu.model.placement_units.max(1)));
     let Some(n) = all.next().filter(|n| *n > 1 && all.all(|other| other == *n)) else { return y };
     for unit in 0..n {
-        body.of_class("text", "small dim").at(MARGIN + LABEL + unit * (GPU / n) + 9, y + 8).text(unit);
+        body.of_class("text", "small dim").at(MARGIN + LABEL + unit * (GPU / n) + 9, y + 20).text(unit);
     }
-    body.of_class("text", "small dim").at(MARGIN, y + 8).text("unit");
+    for (line, word) in ["memory", "slice"].into_iter().enumerate() {
+        body.of_class("text", "small dim").at(MARGIN, y + 8 + 12 * line).text(word);
+    }
     body.line();
     y + UNITS
 }

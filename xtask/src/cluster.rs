@@ -6,9 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use lab::artefacts::{self, Profile};
 use lab::{Cluster, User};
 
 use crate::command::{TaskError, absolute, at};
+use crate::progress::ShownStep;
 use crate::setup::Purpose;
 use crate::which::Which;
 
@@ -123,7 +125,9 @@ fn run_inside(inside: &Inside) -> Result<(), TaskError> {
 }
 
 fn start(up: &Up) -> Result<(), TaskError> {
-    let slurm = up.which.set_up(Purpose::Clusters)?;
+    let profile = if up.release { Profile::Release } else { Profile::Debug };
+    let slurm =
+        up.which.set_up_beside(Purpose::Clusters, || if up.stock { Ok(()) } else { build(profile) })?;
     let dir = absolute(&up.dir)?;
     if Cluster::open(&dir).is_ok() {
         eprintln!("cluster: ending the cluster of {} that was there before", dir.display());
@@ -157,6 +161,14 @@ fn start(up: &Up) -> Result<(), TaskError> {
     }
     eprintln!("cluster: `cargo xtask cluster down --dir {dir}` ends it");
     Ok(())
+}
+
+/// Builds what a cluster loads, and shows how long that takes.
+pub(crate) fn build(profile: Profile) -> Result<(), TaskError> {
+    let what = "building plugins, programs and the simulator";
+    eprintln!("cluster: {what}: one to four minutes the first time, on two processors");
+    let _step = ShownStep::new(what);
+    Ok(artefacts::build(profile)?)
 }
 
 /// Refuses a tessera.toml with errors: slurmctld would start all the same, and leave GPUs to Slurm.

@@ -55,6 +55,8 @@ enum Task {
         /// Leave the cluster running
         #[arg(long)]
         keep: bool,
+        #[command(flatten)]
+        which: which::Which,
         /// Directory for the cluster's files; without it, in a directory of their own that is removed
         #[arg(long)]
         dir: Option<PathBuf>,
@@ -112,7 +114,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Setup { slurm } => setup::run(slurm, setup::Purpose::Tests),
         Task::Cluster(action) => cluster::run(action),
-        Task::Demo { keep, dir } => demo::run(keep, dir),
+        Task::Demo { keep, which, dir } => demo::run(&which, keep, dir),
         Task::Test { filter, slurm } => match test::run_all(filter.as_deref(), slurm) {
             Ok(true) => Ok(()),
             // What failed is already listed, and the count must stay the last line.

@@ -31,14 +31,23 @@ impl Which {
 
     /// Sets the machine up for it.
     pub(crate) fn set_up(&self, purpose: Purpose) -> Result<Slurm, TaskError> {
+        self.set_up_beside(purpose, || Ok(()))
+    }
+
+    /// Sets the machine up for it beside `work`.
+    pub(crate) fn set_up_beside(
+        &self,
+        purpose: Purpose,
+        work: impl FnOnce() -> Result<(), TaskError>,
+    ) -> Result<Slurm, TaskError> {
         let (Some(prefix), Some(source)) = (&self.slurm_prefix, &self.slurm_source) else {
             let release = self.slurm.unwrap_or(Release::MACHINE);
-            setup::run(Some(release), purpose)?;
+            setup::beside(Some(release), purpose, work)?;
             return Ok(release.into());
         };
         let slurm = Slurm::by_hand(&absolute(source)?, Some(&absolute(prefix)?))?;
         // Munge, the test users and NVIDIA's programs are the machine's own.
-        setup::run(Some(Release::MACHINE), purpose)?;
+        setup::beside(Some(Release::MACHINE), purpose, work)?;
         Ok(slurm)
     }
 }

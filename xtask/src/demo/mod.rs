@@ -11,12 +11,11 @@ use std::path::PathBuf;
 use lab::config::Templates;
 use lab::nodes::DGX_1V;
 use lab::{Cluster, User, artefacts};
-use slurm_releases::Release;
 
-use crate::cluster::guardian;
+use crate::cluster::{build, guardian};
 use crate::command::TaskError;
-use crate::progress::ShownStep;
-use crate::setup::{self, Purpose};
+use crate::setup::Purpose;
+use crate::which::Which;
 use show::Show;
 
 /// Nodes with MIG, beside a DGX-1V.
@@ -35,12 +34,12 @@ mig = \"dynamic\"
 ";
 
 /// Sets up, builds, and runs the demo; with `keep`, its cluster stays.
-pub(crate) fn run(keep: bool, dir: Option<PathBuf>) -> Result<(), TaskError> {
-    setup::beside(Some(Release::MACHINE), Purpose::Clusters, build)?;
+pub(crate) fn run(which: &Which, keep: bool, dir: Option<PathBuf>) -> Result<(), TaskError> {
+    let slurm = which.set_up_beside(Purpose::Clusters, || build(artefacts::Profile::Debug))?;
     let mut templates = Templates::for_nodes(&format!("{DGX_1V}{NODES_WITH_MIG}"))?;
-    // As long as the real driver takes.
+    // Compiled as for the tests: a release build takes three times as long. The simulated driver takes as long as the real one.
     templates.time_scale = 1.0;
-    let mut builder = Cluster::builder().templates(templates).guardian(guardian()?);
+    let mut builder = Cluster::builder().slurm(slurm).templates(templates).guardian(guardian()?);
     if let Some(dir) = dir {
         builder = builder.dir(&crate::command::absolute(&dir)?);
     }
@@ -58,14 +57,6 @@ pub(crate) fn run(keep: bool, dir: Option<PathBuf>) -> Result<(), TaskError> {
     }
     outcome?;
     show.verdict().map_err(TaskError::Other)
-}
-
-/// Builds what the cluster loads. Compiled as for the tests, it is there in a third of the time of a release build.
-fn build() -> Result<(), TaskError> {
-    let what = "building plugins, programs and simulator";
-    eprintln!("demo: {what}: two to six minutes the first time, on two processors");
-    let _step = ShownStep::new(what);
-    Ok(artefacts::build(artefacts::Profile::Debug)?)
 }
 
 /// Name of a user in the demo's prompts.

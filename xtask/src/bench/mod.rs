@@ -2,6 +2,8 @@
 //!
 //! Absolute times depend on the machine and its other load. Compare the ratios.
 
+mod batch;
+mod case;
 mod case_mig;
 mod clusters;
 mod decide;
@@ -53,6 +55,9 @@ pub(crate) struct Bench {
     /// stream, case-mig, power-budget, replay: seed of the job mix
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// case-mig: isolated jobs to others, 1-1, 2-1 or 1-2
+    #[arg(long, default_value = "1-1")]
+    ratio: String,
     /// stream: only jobs without an option of Tessera's, those without a GPU among them
     #[arg(long)]
     plain: bool,
@@ -107,6 +112,8 @@ enum Name {
     People,
     /// A made-up month through `tessera simulate replay`: waits under Tessera beside those under stock Slurm
     Replay,
+    /// CASE's mixes W1 to W8 through sbatch, against single assignment and the simulator (10 minutes; only when named)
+    Case,
     /// CASE-MIG's batch through sbatch on both Slurms, against static MIG and the simulator (10 minutes; only when named)
     CaseMig,
     /// A power budget over three racks: what the caps of live jobs are worth beside the best known, and the largest sum of
@@ -128,8 +135,9 @@ fn refuse_mixed(bench: &Bench) -> Result<(), TaskError> {
     if bench.names.contains(&Name::Scale) {
         return Err(TaskError::Other("bench: name `scale` alone".to_owned()));
     }
-    if bench.which.is_given() {
-        return Err(TaskError::Other("bench: only `scale` runs another Slurm than the machine's".to_owned()));
+    if bench.which.is_given() && bench.names != [Name::Case] {
+        let only = "bench: only `scale` and `case`, each alone, run another Slurm than the machine's";
+        return Err(TaskError::Other(only.to_owned()));
     }
     Ok(())
 }
@@ -165,6 +173,9 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     }
     if wanted(Name::Start) || wanted(Name::Prolog) {
         rows.extend(start::measure(bench, wanted(Name::Start), wanted(Name::Prolog))?);
+    }
+    if bench.names.contains(&Name::Case) {
+        rows.extend(case::measure(bench)?);
     }
     if bench.names.contains(&Name::CaseMig) {
         rows.extend(case_mig::measure(bench)?);

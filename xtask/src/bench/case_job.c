@@ -1,5 +1,5 @@
-/* A job of CASE-MIG's batch: case-mig HOST_MS MEM THREADS BLOCKS GPU_MS. It works on the host, asks for its GPU task if compiled
- * with TASKS, takes MEM bytes and uses its device for GPU_MS. */
+/* A job of a CASE or CASE-MIG batch: case-job HOST_MS MEM THREADS BLOCKS GPU_MS. It works on the host, asks for its GPU task if
+ * compiled with TASKS, takes MEM bytes and uses its device for GPU_MS. Prints its result and when it ended, in seconds since 1970. */
 #include <cuda.h>
 #include <tessera_task.h>
 
@@ -13,9 +13,9 @@
 #define tessera_task_free(task) (void)(task)
 #endif
 
-static double now(void) {
+static double now(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
@@ -33,14 +33,14 @@ int main(int count, char **words) {
         result = result ? result : cuCtxSetCurrent(context);
     }
     result = result ? result : cuMemAlloc(&memory, mem);
-    double end = now() + atoi(words[5]) / 1e3;
-    while (!result && now() < end) {
+    double end = now(CLOCK_MONOTONIC) + atoi(words[5]) / 1e3;
+    while (!result && now(CLOCK_MONOTONIC) < end) {
         result = cuMemsetD8(memory, 1, 64 << 10);
         usleep(10000);
     }
     if (!result)
         cuMemFree(memory);
     tessera_task_free(task);
-    printf("ended with %d\n", result);
+    printf("ended with %d at %.3f\n", result, now(CLOCK_REALTIME));
     return result != 0;
 }

@@ -25,7 +25,7 @@ const FOR_CLUSTERS: [(&str, &str); 8] = [
 ];
 
 /// Packages that only tests, benchmarks and packages of Tessera need.
-const FOR_TESTS: [(&str, &str); 13] = [
+const FOR_TESTS: [(&str, &str); 15] = [
     ("libslurm-dev", "headers for the SPANK plugin"),
     ("libmunge-dev", "needed by Slurm's configure"),
     ("clang-19", "tessera-clang++"),
@@ -39,6 +39,8 @@ const FOR_TESTS: [(&str, &str); 13] = [
     ("hyperfine", "benchmarks of whole commands"),
     ("man-db", "the manual pages as a reader sees them"),
     ("chromium", "the exporter's page as a browser shows it"),
+    ("prometheus", "promtool, which reads the alert rules and the dashboard"),
+    ("ruby", "the form of Open OnDemand"),
 ];
 
 /// The file that Debian's maintainer scripts ask whether they may start a service.

@@ -98,7 +98,7 @@ pub(super) fn play(cluster: &Cluster, how: &Submission, jobs: &str) -> Result<Ra
 }
 
 /// Waits until no job of the batch is pending or running.
-fn over(cluster: &Cluster, ids: &[JobId]) -> Result<(), TaskError> {
+pub(super) fn over(cluster: &Cluster, ids: &[JobId]) -> Result<(), TaskError> {
     const RUNS: [&str; 4] = ["PENDING", "RUNNING", "COMPLETING", "CONFIGURING"];
     let list = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     wait_for("the batch to be over", LIMIT, || {

@@ -9,6 +9,7 @@ mod clusters;
 mod decide;
 mod kill;
 mod kinds;
+mod mapa;
 mod pass;
 mod people;
 mod plan;
@@ -114,6 +115,8 @@ enum Name {
     Replay,
     /// CASE's mixes W1 to W8 through sbatch, against single assignment and the simulator (10 minutes; only when named)
     Case,
+    /// MAPA's 300 jobs through slurmctld under each policy, against the simulator (12 minutes; only when named)
+    Mapa,
     /// CASE-MIG's batch through sbatch on both Slurms, against static MIG and the simulator (10 minutes; only when named)
     CaseMig,
     /// A power budget over three racks: what the caps of live jobs are worth beside the best known, and the largest sum of
@@ -135,8 +138,8 @@ fn refuse_mixed(bench: &Bench) -> Result<(), TaskError> {
     if bench.names.contains(&Name::Scale) {
         return Err(TaskError::Other("bench: name `scale` alone".to_owned()));
     }
-    if bench.which.is_given() && bench.names != [Name::Case] {
-        let only = "bench: only `scale` and `case`, each alone, run another Slurm than the machine's";
+    if bench.which.is_given() && !matches!(bench.names[..], [Name::Case | Name::Mapa]) {
+        let only = "bench: only `scale`, `case` and `mapa`, each alone, run another Slurm than the machine's";
         return Err(TaskError::Other(only.to_owned()));
     }
     Ok(())
@@ -176,6 +179,9 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     }
     if bench.names.contains(&Name::Case) {
         rows.extend(case::measure(bench)?);
+    }
+    if bench.names.contains(&Name::Mapa) {
+        rows.extend(mapa::measure(bench)?);
     }
     if bench.names.contains(&Name::CaseMig) {
         rows.extend(case_mig::measure(bench)?);

@@ -25,7 +25,7 @@ fn what_could_start_now() {
     4g.40gb          42.4 GB  64 of 132                 1  n2 1          --gpu-isolation=mig:4g.40gb
     7g.40gb          42.1 GB  98 of 108                 3  n1 3          --gpu-isolation=mig:7g.40gb
     7g.80gb          85.1 GB  all 132                   1  n2 1          --gpu-isolation=mig:7g.80gb
-    share of 5.0 GB   5.0 GB  shared                   70  n2 30, n1 40  --gpu-isolation=mps --gpu-mem=5G
+    share of 5.0 GB   5.0 GB  shared                   69  n2 30, n1 39  --gpu-isolation=mps --gpu-mem=5G
     1 GPU                  -  all                       4  n2 1, n1 3    --gpu-isolation=whole --gpus-per-node=1
     2 GPUs                 -  all                       1  n1 1          --gpu-isolation=whole --gpus-per-node=2
     4 GPUs                 -  all                       0  -             --gpu-isolation=whole --gpus-per-node=4
@@ -55,7 +55,7 @@ fn what_could_start_now() {
     ");
     assert_snapshot!(free("--partition debug"), @r"
     SHAPE            MEMORY  SMs     NOW  WHERE         ASK FOR ONE WITH
-    share of 5.0 GB  5.0 GB  shared   70  n2 30, n1 40  --gpu-isolation=mps --gpu-mem=5G
+    share of 5.0 GB  5.0 GB  shared   69  n2 30, n1 39  --gpu-isolation=mps --gpu-mem=5G
 
     --gpu-mem=SIZE alone takes the one with SIZE that leaves most of a GPU to other jobs.
 

@@ -11,7 +11,7 @@ use mapa::Memo;
 use node_state::{Ask, Gpu, GpuState, Node, Policy, Spread};
 use placement::{NodeCost, decide_with};
 use protocol::wire::encode_request;
-use protocol::{Isolation, Request};
+use protocol::{Grant, Request, ShareOn};
 use site_config::SiteConfig;
 
 use super::shapes::Shape;
@@ -69,13 +69,8 @@ pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mu
     let mut free = Vec::new();
     for present in nodes {
         let OnNode { n, cost, .. } = *known.entry(present.alike).or_insert_with(|| {
-            let found = on_node(&present.node, &request, policy, uid, memo);
-            let found = match add {
-                Some(("shard", each)) if request.isolation == Isolation::Mps => {
-                    OnNode { n: found.n.min(by_shards(&present.node, each)), ..found }
-                }
-                _ => found,
-            };
+            let each = add.filter(|(name, _)| *name == "shard").map_or(0, |(_, each)| each);
+            let found = on_node(&present.node, &request, each, policy, uid, memo);
             // Such a job gets a whole node, with no unhealthy GPU.
             let whole = present.idle && present.sick.is_empty();
             let n = if who.exclusive { found.n.min(whole.into()) } else { found.n };
@@ -97,16 +92,13 @@ pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mu
     Free { shape, nodes: Ok(free.into_iter().map(|(_, name, n)| (name, n)).collect()), allowed }
 }
 
-/// Counts the shares for which Slurm has shards: it takes all of a share's from one GPU, which has fewer shards than gigabytes.
-fn by_shards(node: &Node, each: u32) -> u32 {
-    let left = |gpu: &Gpu| {
-        let taken = match &gpu.state {
-            GpuState::Mps(shares) => shares.iter().map(|share| shards(share.mem_mib)).sum(),
-            _ => 0,
-        };
-        gpu.model.shards().saturating_sub(taken)
+/// Shards that Slurm has left for shares of a GPU, which has fewer shards than gigabytes.
+fn shards_left(gpu: &Gpu) -> u32 {
+    let taken = match &gpu.state {
+        GpuState::Mps(shares) => shares.iter().map(|share| shards(share.mem_mib)).sum(),
+        _ => 0,
     };
-    node.gpus.iter().map(|gpu| left(gpu) / each.max(1)).sum()
+    gpu.model.shards().saturating_sub(taken)
 }
 
 /// The jobs that could start on a node.
@@ -119,8 +111,10 @@ struct OnNode {
     slices: u64,
 }
 
-fn on_node(node: &Node, request: &Request, policy: &Policy, uid: Uid, memo: &mut Memo) -> OnNode {
+/// Lets jobs start one after another until the node has no room. A share counts only while Slurm has shards for it, `each`, on its GPU.
+fn on_node(node: &Node, request: &Request, each: u32, policy: &Policy, uid: Uid, memo: &mut Memo) -> OnNode {
     let mut node = node.clone();
+    let mut left: Vec<u32> = node.gpus.iter().map(shards_left).collect();
     let mut found = OnNode { n: 0, cost: None, slices: 0 };
     // Real jobs have numbers from 1: these count down from the largest.
     for n in 0_u32.. {
@@ -136,7 +130,33 @@ fn on_node(node: &Node, request: &Request, policy: &Policy, uid: Uid, memo: &mut
         if node.apply(job, uid, &grant).is_err() {
             return found;
         }
-        found.n = n + 1;
+        if let Grant::Mps { on: ShareOn::Gpu(gpu), .. } = &grant {
+            let Some(rest) = left[usize::from(gpu.0)].checked_sub(each) else { continue };
+            left[usize::from(gpu.0)] = rest;
+        }
+        found.n += 1;
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use geometry::Model;
+    use geometry::size::gigabytes_as_mib;
+    use node_state::MigPolicy;
+    use protocol::Isolation;
+    use topology::LinkMatrix;
+
+    use super::*;
+
+    /// By memory 17 shares of 5 GB fit on an H100 of 80 GB; Slurm has 80 shards for them, and none of the other GPU's are of use.
+    #[test]
+    fn a_share_counts_while_slurm_has_shards_for_it_on_its_gpu() {
+        let gpu = || Gpu::new(Model::find("h100-80gb-sxm").unwrap(), MigPolicy::Off);
+        let mut node = Node::new(vec![gpu(), gpu()], LinkMatrix::uniform(2, 25.0));
+        node.gpus[0].state = GpuState::Whole(JobId(1));
+        let request = Request { mem_mib: Some(gigabytes_as_mib(5)), ..Request::new(Isolation::Mps) };
+        let n = |each| on_node(&node, &request, each, &Policy::default(), Uid(1000), &mut Memo::default()).n;
+        assert_eq!((n(0), n(5)), (17, 16));
+    }
 }

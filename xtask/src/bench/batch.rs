@@ -69,22 +69,12 @@ pub(super) struct Submission<'a> {
 
 /// Runs the jobs that the simulator printed, and waits for the last.
 pub(super) fn play(cluster: &Cluster, how: &Submission, jobs: &str) -> Result<Ran, TaskError> {
-    let set = |state: &str| -> Result<(), HarnessError> {
-        for name in how.partitions {
-            let partition = format!("partitionname={name}");
-            cluster.run(User::Root, "scontrol", &["update", &partition, state])?.ok()?;
-        }
-        Ok(())
-    };
-    set("state=down")?;
-    let mut ids: Vec<JobId> = Vec::new();
-    for (is_isolated, words) in jobs.lines().filter_map(job_of) {
+    let submit = |(is_isolated, words): (bool, String)| {
         let script = format!("{}exec case-job {words}", how.prelude);
-        ids.push(cluster.sbatch(User::Alice, &(how.options)(is_isolated), &script)?);
-    }
-    let begin = seconds();
-    set("state=up")?;
-    over(cluster, &ids)?;
+        cluster.sbatch(User::Alice, &(how.options)(is_isolated), &script)
+    };
+    let (ids, begin) =
+        queued(cluster, how.partitions, || jobs.lines().filter_map(job_of).map(submit).collect())?;
     let mut ends = Vec::new();
     for id in &ids {
         let said = cluster.output(*id);
@@ -97,8 +87,30 @@ pub(super) fn play(cluster: &Cluster, how: &Submission, jobs: &str) -> Result<Ra
     Ok(Ran { ends })
 }
 
+/// Submits jobs while no partition lets one start, then lets them start, and waits for the last. Their ids, and when the first could
+/// start, in seconds since 1970.
+pub(super) fn queued(
+    cluster: &Cluster,
+    partitions: &[&str],
+    submit: impl FnOnce() -> Result<Vec<JobId>, HarnessError>,
+) -> Result<(Vec<JobId>, f64), TaskError> {
+    let set = |state: &str| -> Result<(), HarnessError> {
+        for name in partitions {
+            let partition = format!("partitionname={name}");
+            cluster.run(User::Root, "scontrol", &["update", &partition, state])?.ok()?;
+        }
+        Ok(())
+    };
+    set("state=down")?;
+    let ids = submit()?;
+    let begin = seconds();
+    set("state=up")?;
+    over(cluster, &ids)?;
+    Ok((ids, begin))
+}
+
 /// Waits until no job of the batch is pending or running.
-pub(super) fn over(cluster: &Cluster, ids: &[JobId]) -> Result<(), TaskError> {
+fn over(cluster: &Cluster, ids: &[JobId]) -> Result<(), TaskError> {
     const RUNS: [&str; 4] = ["PENDING", "RUNNING", "COMPLETING", "CONFIGURING"];
     let list = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     wait_for("the batch to be over", LIMIT, || {
@@ -120,7 +132,7 @@ fn seconds() -> f64 {
 const MEMORY: (u64, u64) = (14_000, 16_130);
 const CONTEXT: u64 = 512;
 
-/// The jobs that the simulator printed, for a V100 as it is on a node: with its memory and a context for each process, and no job slows
+/// Changes the jobs that the simulator printed to those of a V100 as it is on a node: with its memory and a context for each process, and no job slows
 /// another down.
 pub(super) fn as_on_a_node(jobs: &str) -> String {
     let on_node = |bytes: u64| (bytes + (CONTEXT << 20)) / MEMORY.1 * MEMORY.0;
@@ -136,7 +148,7 @@ pub(super) fn as_on_a_node(jobs: &str) -> String {
     changed.collect()
 }
 
-/// What the simulator says of a batch under single assignment and under a policy.
+/// Predictions of the simulator for a batch under single assignment and under a policy.
 pub(super) struct Predicted {
     pub(super) makespans: [f64; 2],
     pub(super) throughput: f64,
@@ -165,7 +177,7 @@ pub(super) fn predict(
     Ok(Predicted { makespans, throughput: ratio("throughput")?, turnaround: ratio("turnaround")? })
 }
 
-/// What a batch's rows say.
+/// Labels of a batch's rows.
 pub(super) struct Batch {
     pub(super) bench: &'static str,
     /// Slurm, mix and way.
@@ -175,7 +187,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// The rows of a batch as it went, beside the simulator's.
+    /// Returns the rows of a batch as it went, with the simulator's values.
     pub(super) fn rows(&self, own: &Ran, base: &Ran, said: &Predicted) -> Vec<Row> {
         let (throughput, turnaround) = own.over(base);
         let row = |what: &str, unit, ours, simulated| {
@@ -190,7 +202,7 @@ impl Batch {
     }
 }
 
-/// One measured value beside the simulator's.
+/// Pairs a measured value with the simulator's.
 pub(super) fn row(
     bench: &'static str,
     case: String,

@@ -16,7 +16,7 @@ use crate::setup::Purpose;
 
 /// The node. The papers' sixteen workers are its sixteen cores.
 const NODE: &str = "[[nodes]]\nnames = \"g1\"\ngpu = \"v100-16gb\"\ncount = 4\n";
-/// The same node for the simulator.
+/// Names the node for the simulator.
 const SIMULATED: [&str; 2] = ["--gpu", "v100-16gb,4"];
 /// The mixes of each of two pairs of clusters that run side by side. Both take as long.
 const MIXES: [[&str; 4]; 2] = [["W1", "W4", "W5", "W8"], ["W2", "W3", "W6", "W7"]];

@@ -18,7 +18,7 @@ use crate::setup;
 
 /// The node, one GPU with MIG switched on.
 const NODE: &str = "[[nodes]]\nnames = \"g1\"\ngpu = \"a30-24gb\"\ncount = 1\nmig = \"on\"\n";
-/// The same node and layout for the simulator.
+/// Names the node and its layout for the simulator.
 const SIMULATED: [&str; 2] = ["--gpu", "a30-24gb,1/1g.6gb*4"];
 const INSTANCES: usize = 4;
 

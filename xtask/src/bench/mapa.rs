@@ -7,10 +7,10 @@ use std::thread;
 
 use lab::config::Templates;
 use lab::nodes::DGX_1V;
-use lab::{Cluster, HarnessError, JobId, User, paths};
+use lab::{Cluster, HarnessError, User, paths};
 
 use super::Bench;
-use super::batch::over;
+use super::batch::queued;
 use super::stats::Spread;
 use super::table::{self, Reference, Row};
 use crate::cluster::guardian;
@@ -20,7 +20,7 @@ use crate::setup::Purpose;
 /// MAPA's jobs: `GPUS,PATTERN,ARRIVAL,RUN,SENSITIVE,NAME`.
 const JOBS: &str = "crates/study/mapa-study/tests/data/mapa/jobs300.txt";
 const POLICIES: [&str; 4] = ["baseline", "topo-aware", "greedy", "preserve"];
-/// Length of a cycle of the simulator, s: ten times what Slurm takes between two jobs.
+/// Length of a cycle of the simulator, s: a job runs for 5 to 24 cycles, long compared with the time that Slurm takes between two jobs.
 const CYCLE: f64 = 0.3;
 
 /// A line of the file.
@@ -52,7 +52,7 @@ impl Job {
     }
 }
 
-/// What sensitive jobs with several GPUs got, in GB/s by Equation 2, by the job's place in the file; and the cycles until all had ended.
+/// Bandwidths that sensitive jobs with several GPUs got, in GB/s by Equation 2, by the job's place in the file; and the cycles until all had ended.
 struct Got {
     bandwidths: BTreeMap<usize, f64>,
     makespan: f64,
@@ -94,22 +94,14 @@ fn templates() -> Result<Templates, HarnessError> {
 
 /// Queues all jobs, and then lets them start.
 fn live(cluster: &Cluster, jobs: &[Job], policy: &str) -> Result<Got, TaskError> {
-    let set = |state: &str| -> Result<(), HarnessError> {
-        cluster.run(User::Root, "scontrol", &["update", "partitionname=gpu", state])?.ok().map(drop)
-    };
-    set("state=down")?;
-    let mut ids: Vec<JobId> = Vec::new();
-    for job in jobs {
+    let submit = |job: &Job| {
         let options = job.options(policy);
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let script =
             format!("echo got=$TESSERA_GPU_BANDWIDTH_GBPS\nsleep {}\ndate +end=%s.%N", job.cycles * CYCLE);
-        ids.push(cluster.sbatch(User::Alice, &options, &script)?);
-    }
-    let begin = std::time::SystemTime::now();
-    set("state=up")?;
-    over(cluster, &ids)?;
-    let begin = begin.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |t| t.as_secs_f64());
+        cluster.sbatch(User::Alice, &options, &script)
+    };
+    let (ids, begin) = queued(cluster, &["gpu"], || jobs.iter().map(submit).collect())?;
     let mut got = Got { bandwidths: BTreeMap::new(), makespan: 0.0 };
     for (place, (job, id)) in jobs.iter().zip(&ids).enumerate() {
         let said = cluster.output(*id);

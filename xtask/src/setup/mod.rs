@@ -30,7 +30,7 @@ use crate::progress::ShownStep;
 
 pub(crate) use packages::check_machine;
 
-/// What the machine is set up for.
+/// Purpose for which the machine is set up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Test clusters, the demo among them

@@ -22,9 +22,8 @@ impl JobUse {
     pub(crate) fn ask(id: u32) -> Self {
         let id = id.to_string();
         let name = command::run("squeue", &["-h", "-j", &id, "-o", "%j"]).ok().and_then(|text| name(&text));
-        let step = format!("{id}.extern");
-        let columns = "TRESUsageInTot,TRESUsageInMax,TRESUsageOutAve";
-        let used = command::run("sstat", &["-n", "-P", "-j", &step, "-o", columns]).ok();
+        let columns = "TRESUsageInTot,TRESUsageInMax,TRESUsageOutMax";
+        let used = command::run("sstat", &["-a", "-n", "-P", "-j", &id, "-o", columns]).ok();
         Self { name, used: used.and_then(|text| used_by(&text)) }
     }
 
@@ -42,17 +41,18 @@ fn name(text: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Reads one line of sstat. A job that was not seen to use anything yet has no numbers.
+/// Reads sstat's lines, one of each step, and takes the highest of each number. A job that was not seen to use anything yet has no numbers.
 fn used_by(text: &str) -> Option<String> {
-    let cells: Vec<&str> = text.lines().next()?.split('|').collect();
-    let [total, most, mean] = cells[..] else { return None };
-    let memory = tres(total, "gres/gpumem")
-        .and_then(mib)
-        .map(|mib| format!("at most {} of GPU memory", display_gb(mib)));
-    let percent =
-        |list, what: &str| tres(list, "gres/gpuutil")?.parse::<u32>().ok().map(|n| format!("{n} % {what}"));
-    let busy: Vec<String> =
-        [percent(mean, "on average"), percent(most, "at most")].into_iter().flatten().collect();
+    let highest = |column: usize, name: &'static str, unit: fn(&str) -> Option<u64>| {
+        let of = |line: &str| unit(tres(line.split('|').nth(column)?, name)?);
+        text.lines().filter_map(of).max()
+    };
+    let memory =
+        highest(0, "gres/gpumem", mib).map(|mib| format!("at most {} of GPU memory", display_gb(mib)));
+    let percent = |column, what: &str| {
+        highest(column, "gres/gpuutil", |n| n.parse().ok()).map(|n| format!("{n} % {what}"))
+    };
+    let busy: Vec<String> = [percent(2, "on average"), percent(1, "at most")].into_iter().flatten().collect();
     let busy = (!busy.is_empty()).then(|| format!("GPUs busy {}", busy.join(", ")));
     let said: Vec<String> = [memory, busy].into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join("; "))
@@ -64,10 +64,11 @@ mod tests {
 
     #[test]
     fn what_sstat_knows_is_said() {
-        let line =
+        let script =
             "cpu=00:00:01,gres/gpumem=12000M|cpu=1,gres/gpumem=6000M,gres/gpuutil=93|gres/gpuutil=61\n";
+        let step = "cpu=00:00:01,gres/gpumem=1M|cpu=1|\n";
         assert_eq!(
-            used_by(line).unwrap(),
+            used_by(&[step, script].concat()).unwrap(),
             "at most 12.6 GB of GPU memory; GPUs busy 61 % on average, 93 % at most"
         );
         assert_eq!(used_by("cpu=00:00:01|cpu=1|\n"), None);

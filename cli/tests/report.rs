@@ -14,17 +14,18 @@ use std::fs;
 use insta::assert_snapshot;
 
 /// The widths that sacct is asked for.
-const WIDTHS: [usize; 13] = [24, 64, 40, 20, 20, 12, 24, 256, 512, 512, 512, 512, 512];
+const WIDTHS: [usize; 13] = [24, 64, 40, 20, 20, 12, 24, 256, 512, 512, 512, 12, 512];
 
 thread_local! {
-    /// Value of `TRESUsageOutTot` in every line of sacct.
+    /// What `TRESUsageOutTot` ends with in every line of sacct.
     static SENT: Cell<&'static str> = const { Cell::new("") };
 }
 
-/// A line of a job or step that Slurm's commands call so.
-fn line(cells: [&str; 13], number: &str) -> String {
+/// A line of a job or step that Slurm's commands call so, on one node. The last but one of `cells` is what `TRESUsageOutTot` begins with.
+fn line(mut cells: [&str; 13], number: &str) -> String {
+    let out = format!("{},{}", std::mem::replace(&mut cells[11], "1"), SENT.get());
     let own: String = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$} ")).collect();
-    format!("{own}{number:>64} {:>512} \n", SENT.get())
+    format!("{own}{number:>64} {:>512} \n", out.trim_matches(','))
 }
 
 fn report(lines: &[[&str; 13]], args: &[&str]) -> String {

@@ -9,10 +9,10 @@ use std::fs;
 use insta::assert_snapshot;
 
 /// The widths that sacct is asked for.
-const WIDTHS: [usize; 7] = [24, 64, 64, 40, 12, 256, 512];
+const WIDTHS: [usize; 8] = [24, 64, 64, 40, 12, 256, 12, 512];
 
-fn usage(lines: &[[&str; 7]], args: &[&str]) -> String {
-    let line = |cells: &[&str; 7]| {
+fn usage(lines: &[[&str; 8]], args: &[&str]) -> String {
+    let line = |cells: &[&str; 8]| {
         let cells = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$} "));
         cells.collect::<String>() + "\n"
     };
@@ -26,15 +26,15 @@ fn usage(lines: &[[&str; 7]], args: &[&str]) -> String {
     let said = slurm::tessera(dir.path(), &[&["usage"], args].concat());
     let asked = fs::read_to_string(dir.path().join("asked")).unwrap_or_default();
     let whose = asked.split(',').next_back().unwrap_or_default();
-    format!("{said}\n{}", whose.trim().trim_start_matches("TRESUsageOutAve%512 "))
+    format!("{said}\n{}", whose.trim().trim_start_matches("TRESUsageOutTot%512 "))
 }
 
-const JOBS: [[&str; 7]; 5] = [
-    ["9", "9", "bob", "COMPLETED", "1800", "gres/gpu=8,license/slice=56", ""],
-    ["15", "14_1", "bob", "COMPLETED", "3600", "gres/shard=5,license/slice=2", ""],
-    ["15.batch", "14_1.batch", "", "COMPLETED", "3600", "", "gres/gpuutil=25"],
-    ["14", "14_2", "bob", "RUNNING", "3600", "license/slice=2", ""],
-    ["16", "16", "bob", "COMPLETED", "3600", "cpu=2", ""],
+const JOBS: [[&str; 8]; 5] = [
+    ["9", "9", "bob", "COMPLETED", "1800", "gres/gpu=8,license/slice=56", "1", ""],
+    ["15", "14_1", "bob", "COMPLETED", "3600", "gres/shard=5,license/slice=2", "1", ""],
+    ["15.batch", "14_1.batch", "", "COMPLETED", "3600", "", "1", "gres/gpuutil=25"],
+    ["14", "14_2", "bob", "RUNNING", "3600", "license/slice=2", "1", ""],
+    ["16", "16", "bob", "COMPLETED", "3600", "cpu=2", "1", ""],
 ];
 
 #[test]

@@ -16,6 +16,7 @@ use node_jobs::{
     task_environment,
 };
 use node_journal::{Entry, GpuRecord, GrantKind, Journal};
+use node_slurm::step_number::StepNumber;
 use plugin_rt::{Chain, log, set_job, slurm_conf};
 use site_config::{NodeSettings, VisibleDevices};
 use site_files::loaded;
@@ -127,7 +128,7 @@ pub(crate) fn init_post_opt(
         job,
         uid: spank.job_uid()?,
         restart: spank.restart_count(),
-        batch: spank.step_id().is_ok_and(|id| id == BATCH_SCRIPT),
+        batch: spank.step_id().is_ok_and(|id| StepNumber(id) == StepNumber::BATCH_SCRIPT),
         has_gpus: slurms.given(),
     };
     let share = look_up(&step, args, spank, &slurms, env);
@@ -135,9 +136,6 @@ pub(crate) fn init_post_opt(
     *SHARE.lock().unwrap_or_else(PoisonError::into_inner) = share;
     Ok(())
 }
-
-/// `SLURM_BATCH_SCRIPT` of slurm/slurm.h.
-const BATCH_SCRIPT: u32 = 0xffff_fffb;
 
 /// The request as Slurm shows it to the job's steps.
 const REQUESTED: &CStr = c"SLURM_SPANK_TESSERA_REQUEST";

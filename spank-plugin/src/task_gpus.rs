@@ -17,6 +17,7 @@ use geometry::GpuIndex;
 use node_driver::NvmlIndex;
 use node_jobs::{gpus_of_task, numbers, uuids, uuids_of_part};
 use node_journal::{Entry, GpuRecord, GrantKind};
+use node_slurm::step_number::StepNumber;
 
 use crate::spank::Spank;
 
@@ -37,9 +38,6 @@ pub(crate) struct SlurmVariables {
 
 /// The variable that Slurm sets where there is none.
 pub(crate) const NO_DEVICES: &str = "NoDevFiles";
-
-/// `SLURM_BATCH_SCRIPT` and `SLURM_INTERACTIVE_STEP` of slurm/slurm.h.
-const WITHOUT_SRUN: [u32; 2] = [0xffff_fffb, 0xffff_fffa];
 
 /// The GPUs of one task.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,7 +65,7 @@ impl SlurmVariables {
             step: get(c"SLURM_STEP_GPUS"),
             job: get(c"SLURM_JOB_GPUS"),
             cuda: get(c"CUDA_VISIBLE_DEVICES").filter(|list| list != NO_DEVICES),
-            is_job: spank.step_id().is_ok_and(|id| WITHOUT_SRUN.contains(&id)),
+            is_job: spank.step_id().is_ok_and(|id| StepNumber(id).is_job_script()),
             unbound: None,
         }
     }

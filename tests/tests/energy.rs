@@ -70,6 +70,7 @@ fn sacct_shows_what_jobs_have_used_of_their_gpus() {
     doctor(&cluster);
     energy(&cluster);
     memory_and_utilisation(&cluster);
+    steps(&cluster);
     what_was_learnt_counts(&cluster);
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
@@ -116,10 +117,14 @@ fn energy(cluster: &Cluster) {
     );
 }
 
-/// What `sacct` or `sstat` says of a job's extern step: GPU memory of all devices, of the largest, utilisation. Empty: nothing.
-fn sampled(cluster: &Cluster, program: &str, job: JobId) -> [String; 3] {
-    let step = format!("{job}.extern");
-    let args = ["-n", "-P", "-j", &step, "-o", "TRESUsageInTot,TRESUsageOutMax"];
+/// True if a job's steps tell what its GPUs do; up to 24.11 its extern step does.
+fn by_steps(cluster: &Cluster) -> bool {
+    cluster.release().series >= "25.05"
+}
+
+/// What `sacct` or `sstat` says of a step: GPU memory of all devices, of the largest, utilisation. Empty: nothing.
+fn sampled(cluster: &Cluster, program: &str, step: &str) -> [String; 3] {
+    let args = ["-n", "-P", "-j", step, "-o", "TRESUsageInTot,TRESUsageOutMax"];
     let said = cluster.run(User::Root, program, &args).unwrap().stdout;
     let (used, out) = said.trim().split_once('|').unwrap_or_default();
     let of = |list: &str, name: &str| {
@@ -129,19 +134,16 @@ fn sampled(cluster: &Cluster, program: &str, job: JobId) -> [String; 3] {
     [of(used, "gres/gpumem"), of(out, "gres/gpumem"), of(used, "gres/gpuutil")]
 }
 
-fn wait_sampled(cluster: &Cluster, program: &str, job: JobId, wanted: [&str; 3]) {
-    wait_for(&format!("{program} to have the samples of job {job}"), PATIENCE, || {
-        let now = sampled(cluster, program, job);
+fn wait_sampled(cluster: &Cluster, program: &str, step: &str, wanted: [&str; 3]) {
+    wait_for(&format!("{program} to have the samples of step {step}"), PATIENCE, || {
+        let now = sampled(cluster, program, step);
         if now == wanted { Ok(()) } else { Err(format!("{now:?}")) }
     })
     .unwrap();
 }
 
 fn memory_and_utilisation(cluster: &Cluster) {
-    if cluster.release().series >= "25.05" {
-        // docs/slurm-quirks.md: its extern step has no process, and Slurm asks the plugin for processes alone.
-        return skipped("memory and utilisation of GPUs in sacct: not on Slurm 25.05 and later");
-    }
+    let step = |job: JobId| format!("{job}.{}", if by_steps(cluster) { "batch" } else { "extern" });
     let work = |memory_mib: u32| format!("exec nvml-sim work --app stream --memory-mib {memory_mib}");
     let share = ["-w", "e1", "--gpu-isolation=mps", "--gpu-mem=10G"];
     let two = ["-w", "e2", "--gpu-isolation=mig:1g.10gb", "--gpu-instances=2"];
@@ -162,7 +164,7 @@ fn memory_and_utilisation(cluster: &Cluster) {
         .collect();
     let all = || started.iter().copied().zip(jobs.iter().map(|(_, _, wanted)| *wanted));
     for (job, wanted) in all() {
-        wait_sampled(cluster, "sstat", job, wanted);
+        wait_sampled(cluster, "sstat", &step(job), wanted);
     }
     for job in &started {
         cluster.run(User::Alice, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
@@ -170,7 +172,7 @@ fn memory_and_utilisation(cluster: &Cluster) {
     for (job, wanted) in all() {
         cluster.wait_end(job).unwrap();
         // The last sample finds nothing any more. What counts is the most.
-        wait_sampled(cluster, "sacct", job, wanted);
+        wait_sampled(cluster, "sacct", &step(job), wanted);
     }
     traffic(cluster, &started);
     let report = |job: JobId| {
@@ -189,16 +191,19 @@ fn memory_and_utilisation(cluster: &Cluster) {
     }
 }
 
+/// Bytes that a step says were sent over NVLink and over PCIe.
+fn sent(cluster: &Cluster, step: &str) -> [Option<u64>; 2] {
+    let args = ["-n", "-P", "-j", step, "--noconvert", "-o", "TRESUsageOutTot"];
+    let said = cluster.run(User::Root, "sacct", &args).unwrap().ok().unwrap();
+    ["ic/nvlink", "ic/pcie"].map(|name| {
+        said.trim().split(',').find_map(|entry| entry.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+    })
+}
+
 /// Checks the traffic of [`memory_and_utilisation`]'s jobs: the fourth sends 3 GB/s between two GPUs with NVLinks, and the fifth has one idle GPU.
 fn traffic(cluster: &Cluster, started: &[JobId]) {
-    let sent = |job: JobId| {
-        let step = format!("{job}.extern");
-        let args = ["-n", "-P", "-j", &step, "--noconvert", "-o", "TRESUsageOutTot"];
-        let said = cluster.run(User::Root, "sacct", &args).unwrap().ok().unwrap();
-        ["ic/nvlink", "ic/pcie"].map(|name| {
-            said.trim().split(',').find_map(|entry| entry.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
-        })
-    };
+    let sent =
+        |job: JobId| sent(cluster, &format!("{job}.{}", if by_steps(cluster) { "batch" } else { "extern" }));
     let [nvlink, pcie]: [Option<u64>; 2] = sent(started[3]);
     assert!(nvlink.is_some_and(|bytes| bytes > 3_000_000_000), "{nvlink:?}");
     assert_eq!(pcie, Some(0), "all of it went over NVLink");
@@ -207,6 +212,48 @@ fn traffic(cluster: &Cluster, started: &[JobId]) {
     let mut report = cluster.command(User::Root, "tessera").unwrap();
     let said = lab::command::run(report.args(["report", &started[3].to_string()])).unwrap().ok().unwrap();
     assert!(said.contains("\n  links       ") && said.contains(" GB sent over NVLink"), "{said}");
+}
+
+/// Checks jobs with several steps, tasks and nodes: one step answers on each node, for the whole job, and no byte counts twice.
+fn steps(cluster: &Cluster) {
+    if !by_steps(cluster) {
+        return;
+    }
+    let task = "timeout -s INT 6 nvml-sim work --app stream --memory-mib 1000 --link-mbps 500";
+    // Two tasks that use two GPUs in each of two steps, side by side.
+    let step = format!("srun -n2 --overlap {task}");
+    let script = format!("{step} & {step}; wait");
+    let one = cluster.sbatch(User::Alice, &["-w", "e1", "-n2", "--gres=gpu:2"], &script).unwrap();
+    // The first node has the script, the second one only the step.
+    let both = ["-N2", "-w", "e1,e2", "-n4", "--ntasks-per-node=2", "--gres=gpu:2"];
+    let two = cluster.sbatch(User::Alice, &both, &format!("srun {task}")).unwrap();
+    // No script: several tasks of one step.
+    let bare = ["-w", "e1", "-n2", "--gres=gpu:2", "sh", "-c", &format!("echo $SLURM_JOB_ID; exec {task}")];
+    let said = cluster.run(User::Alice, "srun", &bare).unwrap().stdout;
+    let three = JobId(said.lines().find_map(|line| line.parse().ok()).unwrap());
+    let [none, of_one, of_two] = [["", "", ""], ["8000M", "4000M", "100"], ["4000M", "2000M", "100"]];
+    let wanted = [
+        (one, "batch", of_one),
+        (one, "0", none),
+        (one, "1", none),
+        (two, "batch", of_two),
+        (two, "0", of_two),
+        (three, "0", of_two),
+    ];
+    for (job, step, wanted) in wanted {
+        cluster.wait_end(job).unwrap();
+        let step = format!("{job}.{step}");
+        wait_sampled(cluster, "sacct", &step, wanted);
+        let [nvlink, _] = sent(cluster, &step);
+        eprintln!("{step}: {nvlink:?} bytes over NVLink");
+        assert_eq!(nvlink.is_some_and(|bytes| bytes > 1_000_000_000), wanted != none, "{step}: {nvlink:?}");
+    }
+    let nvlink = |step: String| sent(cluster, &step)[0].unwrap();
+    let sum = nvlink(format!("{two}.batch")) + nvlink(format!("{two}.0"));
+    let mut report = cluster.command(User::Root, "tessera").unwrap();
+    let said = lab::command::run(report.args(["report", &two.to_string(), "--json"])).unwrap().ok().unwrap();
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(json["nvlink_sent_bytes"], sum, "{json}");
 }
 
 /// A user's job counts as the table says, if it does not say itself.

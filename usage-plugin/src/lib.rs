@@ -2,8 +2,8 @@
 //!
 //! Slurm's accounting of steps asks its interconnect plugins in the daemon of each step, as root, and hands them the array of
 //! everything that it counts. This plugin writes `gres/gpumem` and `gres/gpuutil`, which Slurm itself fills only with
-//! `AutoDetect=nvml`, for whole GPUs, and `ic/nvlink` and `ic/pcie`, the bytes that a job's whole GPUs send and receive. The extern step alone answers, for the whole job: it has one task, so
-//! nothing is counted twice.
+//! `AutoDetect=nvml`, for whole GPUs, and `ic/nvlink` and `ic/pcie`, the bytes that a job's whole GPUs send and receive. One step of a job
+//! answers on each node, for the whole job ([`turn`]).
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -12,3 +12,4 @@ mod ffi;
 mod peaks;
 mod step;
 mod traffic;
+mod turn;

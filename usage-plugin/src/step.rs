@@ -1,4 +1,4 @@
-//! The extern step of a job, and what the job's devices do while it runs.
+//! A job that this process answers for, and what the job's devices do while it runs.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,12 @@ use step_accounting::{AccountedNode, NotAccounted};
 
 use crate::peaks::Peaks;
 use crate::traffic::Traffic;
+use crate::turn::Turn;
 
-/// The job whose extern step this daemon serves.
+/// The job of the step that this daemon serves.
 pub(crate) struct SampledJob {
     pub(crate) job: JobId,
+    pub(crate) turn: Turn,
     places: Places,
     looked: Option<Instant>,
     /// Time of the last sample.
@@ -23,24 +25,16 @@ pub(crate) struct SampledJob {
     pub(crate) failed: bool,
 }
 
-/// Slurm 22.05 asks once for each process that was adopted by the extern step. They are one sample.
+/// Slurm asks for one task of a step after the other, and 22.05 for each process of the extern step. They are one sample.
 const ONE_SAMPLE: Duration = Duration::from_millis(500);
-
-/// The job whose extern step a process with this command line serves. slurmstepd sets `slurmstepd: [4711.extern]`, and from
-/// 24.05 on `[4711.extern stepmgr]` where it manages the job's steps.
-pub(crate) fn extern_of(command_line: &str) -> Option<JobId> {
-    let (title, _) = command_line.split_once("slurmstepd: [")?.1.split_once(']')?;
-    let (job, step) = title.split_once('.')?;
-    let step = step.split(' ').next()?;
-    if step == "extern" { job.parse().ok().map(JobId) } else { None }
-}
 
 impl SampledJob {
     /// `node` is the node's name in Slurm.
-    pub(crate) fn new(job: JobId, node: &str) -> Result<Self, NotAccounted> {
+    pub(crate) fn new(job: JobId, turn: Turn, node: &str) -> Result<Self, NotAccounted> {
         let AccountedNode { places, .. } = AccountedNode::find(node)?;
         Ok(Self {
             job,
+            turn,
             places,
             looked: None,
             sampled: None,
@@ -50,12 +44,12 @@ impl SampledJob {
         })
     }
 
-    /// Looks at the job's devices. For a job without any, no driver is loaded.
-    pub(crate) fn look(&mut self, wanted: TrafficWanted) -> Result<(), NotAccounted> {
+    /// Looks at the job's devices. For a job without any, no driver is loaded. False: this is not the place for an answer.
+    pub(crate) fn look(&mut self, wanted: TrafficWanted) -> Result<bool, NotAccounted> {
         if self.looked.is_some_and(|last| last.elapsed() < ONE_SAMPLE) {
-            return Ok(());
+            return Ok(self.turn.answers_again());
         }
-        let looked = self.sample(wanted);
+        let looked = if self.turn.answers() { self.sample(wanted).map(|()| true) } else { Ok(false) };
         // After the look: a driver that answers slowly is not asked all the time.
         self.looked = Some(Instant::now());
         looked
@@ -74,32 +68,5 @@ impl SampledJob {
             self.traffic.add(&sample.traffic, now.saturating_duration_since(last));
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_extern_step_is_meant() {
-        for own in ["slurmstepd: [4711.extern]\0", "slurmstepd: [4711.extern stepmgr]\0\0"] {
-            assert_eq!(extern_of(own), Some(JobId(4711)), "{own}");
-        }
-        let others = [
-            "[4711.batch]",
-            "[4711.0]",
-            "[x.extern]",
-            "[4711.external]",
-            "[4711]",
-            "[4711.extern",
-            "[4711.0 extern]",
-        ];
-        for other in others.map(|title| format!("slurmstepd: {title}\0")) {
-            assert_eq!(extern_of(&other), None, "{other}");
-        }
-        for other in ["slurmd", ""] {
-            assert_eq!(extern_of(other), None, "{other}");
-        }
     }
 }

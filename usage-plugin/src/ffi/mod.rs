@@ -7,11 +7,13 @@ use std::mem;
 
 use job_sample::TrafficWanted;
 use plugin_rt::{Chain, guard_ok, log, symbol, text};
+use slurm_tables::Version;
 use step_accounting::ServedStep;
 
 use self::records::{Data, SlurmdConf, Tres};
 use crate::peaks::TresValue;
-use crate::step::{SampledJob, extern_of};
+use crate::step::SampledJob;
+use crate::turn::{Turn, own_step};
 
 step_accounting::accounting_plugin!(
     "Tessera: GPU memory, utilisation and traffic of jobs",
@@ -21,7 +23,7 @@ step_accounting::accounting_plugin!(
 
 const SUCCESS: c_int = 0;
 
-/// The job whose extern step this process serves; none in other steps, and none if the node is not Tessera's.
+/// The job that this process answers for; none in other steps, and none if the node is not Tessera's.
 static STEP: ServedStep<SampledJob> = ServedStep::new();
 
 /// Profiles of the network are other plugins'.
@@ -33,11 +35,13 @@ extern "C" fn acct_gather_interconnect_p_node_update() -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut c_void) -> c_int {
     guard_ok("get_data", (), || {
-        let Some(values) = STEP.with(begin, look) else { return };
+        let Some((values, over)) = STEP.with(begin, |step| (look(step), step.turn.writes_over())) else {
+            return;
+        };
         for (position, value) in values {
             if let (Some(value), Some(position)) = (value, position) {
                 // SAFETY: common_jag.c: `data` has an element for every TRES that assoc_mgr knows, in its order.
-                unsafe { write(data, position, value) };
+                unsafe { write(data, position, value, over) };
             }
         }
     });
@@ -49,10 +53,18 @@ fn look(step: &mut SampledJob) -> [(Option<usize>, Option<TresValue>); 4] {
     let [nvlink, pcie] = [c"nvlink", c"pcie"].map(|name| position(c"ic", name));
     // The driver is asked for nothing that the site does not account.
     let wanted = TrafficWanted { nvlink: nvlink.is_some(), pcie: pcie.is_some() };
-    if let Err(why) = step.look(wanted) {
+    let here = step.look(wanted).unwrap_or_else(|why| {
         // Once for each job: after that the numbers are missing, or the driver answers again.
         let line = format!("job {}: GPU usage was not sampled: {}", step.job, Chain(&why));
-        if mem::replace(&mut step.failed, true) { log::debug(line) } else { log::error(line) }
+        if mem::replace(&mut step.failed, true) {
+            log::debug(line)
+        } else {
+            log::error(line)
+        }
+        true
+    });
+    if !here {
+        return [(None, None); 4];
     }
     [
         (position(c"gres", c"gpumem"), step.peaks.memory()),
@@ -62,10 +74,15 @@ fn look(step: &mut SampledJob) -> [(Option<usize>, Option<TresValue>); 4] {
     ]
 }
 
+/// Slurm's word for an entry that nobody has filled in yet: `INFINITE64`.
+const EMPTY: u64 = u64::MAX;
+
+/// Fills in an entry; `over`: also one that is not empty.
+///
 /// # Safety
 ///
 /// `data` is null or has more than `position` elements, which nobody else uses meanwhile.
-unsafe fn write(data: *mut c_void, position: usize, value: TresValue) {
+unsafe fn write(data: *mut c_void, position: usize, value: TresValue, over: bool) {
     if data.is_null() {
         return;
     }
@@ -73,7 +90,8 @@ unsafe fn write(data: *mut c_void, position: usize, value: TresValue) {
     // SAFETY: the caller's promise: inside the array.
     let element = unsafe { data.cast::<u8>().add(position * known.size) };
     // SAFETY: as above, and nobody else has it.
-    if let Some(element) = unsafe { Data::at(element) } {
+    let element = unsafe { Data::at(element) };
+    if let Some(element) = element.filter(|element| over || element.size_read() == EMPTY) {
         // SAFETY: a field of it.
         unsafe { element.size_read_at().write(value.usage_in) };
         // SAFETY: as above.
@@ -84,7 +102,7 @@ unsafe fn write(data: *mut c_void, position: usize, value: TresValue) {
 /// Finds out whose daemon this is.
 fn begin() -> Option<SampledJob> {
     let command_line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let job = extern_of(&String::from_utf8_lossy(&command_line))?;
+    let (job, step) = own_step(&String::from_utf8_lossy(&command_line))?;
     let layout = own_layout()?;
     if let Err(why) = records::learn(&layout) {
         log::error(format_args!("GPU usage is not accounted: {why}"));
@@ -94,7 +112,8 @@ fn begin() -> Option<SampledJob> {
         log::error("GPU usage is not accounted: this Slurm does not give the node's name");
         return None;
     };
-    SampledJob::new(job, &node).map_err(|why| why.log(job, "GPU usage")).ok()
+    let turn = Turn::of(Version(stamped()), job, step, &node)?;
+    SampledJob::new(job, turn, &node).map_err(|why| why.log(job, "GPU usage")).ok()
 }
 
 /// This node's name in Slurm, as slurmstepd has it from slurmd.
@@ -165,7 +184,7 @@ mod tests {
     fn outside_slurm_nothing_is_found_and_nothing_written() {
         assert_eq!(position(c"gres", c"gpumem"), None);
         // SAFETY: null is allowed.
-        unsafe { write(null_mut(), 3, TresValue { usage_in: 1, usage_out: 1 }) };
+        unsafe { write(null_mut(), 3, TresValue { usage_in: 1, usage_out: 1 }, true) };
         // SAFETY: as above.
         assert_eq!(unsafe { acct_gather_interconnect_p_get_data(null_mut()) }, SUCCESS);
     }

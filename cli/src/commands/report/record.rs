@@ -6,7 +6,7 @@ use link_learning::CountedRun;
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Bandwidth, Started};
 
-use crate::slurm::tres::{bytes, mib, tres};
+use crate::slurm::tres::{bytes, mean_percent, mib, tres};
 
 /// Columns of sacct behind the number of job or step, with their widths.
 pub(super) const COLUMNS: [(&str, usize); 14] = [
@@ -20,7 +20,7 @@ pub(super) const COLUMNS: [(&str, usize); 14] = [
     ("TRESUsageInTot", 512),
     ("TRESUsageInMax", 512),
     ("TRESUsageOutMax", 512),
-    ("TRESUsageOutAve", 512),
+    ("NNodes", 12),
     ("AdminComment", 512),
     ("JobID", 64),
     ("TRESUsageOutTot", 512),
@@ -84,9 +84,12 @@ impl Record {
     }
 
     fn of(job: [String; 15], steps: &[[String; 15]]) -> Self {
-        let most = |cell: usize, name: &str, unit: fn(&str) -> Option<u64>| {
-            steps.iter().filter_map(|step| unit(tres(&step[cell], name)?)).max()
+        let each = |cell: usize, name: &'static str, unit: fn(&str) -> Option<u64>| {
+            steps.iter().filter_map(move |step| unit(tres(&step[cell], name)?))
         };
+        let most = |cell, name, unit| each(cell, name, unit).max();
+        // Steps that count do so one after the other, or on different nodes.
+        let sum = |name| each(14, name, bytes).reduce(u64::saturating_add);
         // What acct_gather_interconnect/tessera writes: see docs/decisions/0028. Then even none is something that was seen.
         let device_mib = most(10, "gres/gpumem", mib);
         let memory_mib = most(8, "gres/gpumem", mib).filter(|m| *m > 0 || device_mib.is_some());
@@ -116,9 +119,9 @@ impl Record {
             memory_mib,
             device_mib: device_mib.or(memory_mib),
             busy_percent: most(9, "gres/gpuutil", |text| text.parse().ok()),
-            busy_mean_percent: most(11, "gres/gpuutil", |text| text.parse().ok()),
-            nvlink_sent: most(14, "ic/nvlink", bytes),
-            pcie_sent: most(14, "ic/pcie", bytes),
+            busy_mean_percent: steps.iter().filter_map(|step| mean_percent(&step[14], &step[11])).max(),
+            nvlink_sent: sum("ic/nvlink"),
+            pcie_sent: sum("ic/pcie"),
         }
     }
 }
@@ -159,5 +162,21 @@ mod tests {
         let told: Vec<_> = jobs.iter().map(|job| (job.id.as_str(), job.memory_mib)).collect();
         assert_eq!(told, [("7", Some(9)), ("8", Some(5))]);
         assert_eq!(Record::all(Vec::new()), []);
+    }
+
+    #[test]
+    fn bytes_of_steps_add_up_and_their_peaks_do_not() {
+        let step = |id: &str, nodes: &str| {
+            let mut cells: [String; 15] = Default::default();
+            cells[0] = id.to_owned();
+            cells[8] = "gres/gpumem=9M".to_owned();
+            cells[11] = nodes.to_owned();
+            cells[14] = "gres/gpuutil=80,ic/nvlink=5".to_owned();
+            cells
+        };
+        let jobs = Record::all(vec![step("7", ""), step("7.batch", "1"), step("7.0", "2")]);
+        let [job] = &jobs[..] else { panic!("{jobs:?}") };
+        assert_eq!((job.nvlink_sent, job.pcie_sent), (Some(10), None));
+        assert_eq!((job.memory_mib, job.busy_mean_percent), (Some(9), Some(80)));
     }
 }

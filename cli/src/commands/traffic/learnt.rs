@@ -62,8 +62,9 @@ pub(super) fn rows(lines: Vec<Cells>) -> Vec<TrafficRow> {
             None => jobs.push((line, None)),
             Some((of, _)) => {
                 let sent = sent(&line[6]);
-                if let Some((_, most)) = jobs.last_mut().filter(|(job, _)| job[0] == of) {
-                    *most = sent.max(*most);
+                if let Some((_, all)) = jobs.last_mut().filter(|(job, _)| job[0] == of) {
+                    // Steps that count do so one after the other, or on different nodes.
+                    *all = sent.into_iter().chain(*all).reduce(u64::saturating_add);
                 }
             }
         }
@@ -164,6 +165,20 @@ mod tests {
             table.to_string(),
             "tessera-bandwidth 1\n7 app bert sensitive\n7 name train.sh 2 insensitive\n8 name train.sh 2 sensitive\n"
         );
+    }
+
+    #[test]
+    fn a_run_is_all_that_its_steps_sent() {
+        let (mut run, half) = (Vec::new(), "ic/nvlink=600000000000");
+        for id in 1..=3 {
+            let [cells, script] = job(id, ["7", "COMPLETED", "1000", "2", "", "train.sh"], half);
+            let mut step = script.clone();
+            step[0] = format!("{id}.0");
+            run.extend([cells, script, step]);
+        }
+        let rows = rows(run);
+        let [row] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!((row.median(), row.learnt), (600_000_000, Some(Bandwidth::Sensitive)));
     }
 
     #[test]

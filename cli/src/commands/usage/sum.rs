@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::slurm::tres::tres;
+use crate::slurm::tres::{mean_percent, tres};
 
 /// Fields that sacct is asked for, behind the raw number of job or step.
-pub(super) const COLUMNS: [(&str, usize); 6] = [
+pub(super) const COLUMNS: [(&str, usize); 7] = [
     ("JobID", 64),
     ("User", 64),
     ("State", 40),
     ("ElapsedRaw", 12),
     ("AllocTRES", 256),
-    ("TRESUsageOutAve", 512),
+    ("NNodes", 12),
+    ("TRESUsageOutTot", 512),
 ];
 
 /// No job runs as long, seconds: sums must not run over.
@@ -57,14 +58,14 @@ pub(super) struct Sums {
 
 impl Sums {
     /// Adds up lines as sacct prints them: steps stand behind their job. Jobs without GPUs are left out.
-    pub(super) fn of(lines: Vec<[String; 7]>, by_user: bool) -> Self {
-        let mut jobs: Vec<([String; 7], Option<u64>)> = Vec::new();
+    pub(super) fn of(lines: Vec<[String; 8]>, by_user: bool) -> Self {
+        let mut jobs: Vec<([String; 8], Option<u64>)> = Vec::new();
         for line in lines {
             let Some((of, _)) = line[0].split_once('.') else {
                 jobs.push((line, None));
                 continue;
             };
-            let mean = tres(&line[6], "gres/gpuutil").and_then(|text| text.parse().ok());
+            let mean = mean_percent(&line[7], &line[6]);
             if let Some((_, most)) = jobs.last_mut().filter(|(job, _)| job[0] == of) {
                 *most = mean.max(*most);
             }
@@ -82,7 +83,7 @@ impl Sums {
 }
 
 /// The row of a job, with what orders it: the user, or its number, that of its array for a task.
-fn key(job: &[String; 7], by_user: bool) -> (u64, String) {
+fn key(job: &[String; 8], by_user: bool) -> (u64, String) {
     if by_user {
         return (0, job[2].clone());
     }
@@ -92,7 +93,7 @@ fn key(job: &[String; 7], by_user: bool) -> (u64, String) {
 }
 
 /// Gives what a job held; `None`: no GPU.
-fn one(job: &[String; 7], mean: Option<u64>) -> Option<Sum> {
+fn one(job: &[String; 8], mean: Option<u64>) -> Option<Sum> {
     let counted = |name: &str| tres(&job[5], name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
     let seconds = job[4].parse::<u64>().unwrap_or(0).min(LONGEST_S);
     let (gpus, slices) = (counted("gres/gpu"), counted("license/slice"));
@@ -116,19 +117,19 @@ fn one(job: &[String; 7], mean: Option<u64>) -> Option<Sum> {
 mod tests {
     use super::*;
 
-    fn line(cells: [&str; 7]) -> [String; 7] {
+    fn line(cells: [&str; 8]) -> [String; 8] {
         cells.map(str::to_owned)
     }
 
     #[test]
     fn an_array_is_one_row_and_its_steps_say_what_it_used() {
         let lines = vec![
-            line(["15", "14_1", "bob", "COMPLETED", "3600", "gres/shard=5,license/slice=2", ""]),
-            line(["15.batch", "14_1.batch", "", "COMPLETED", "3600", "", "gres/gpuutil=50"]),
-            line(["15.0", "14_1.0", "", "COMPLETED", "60", "", "gres/gpuutil=0"]),
-            line(["14", "14_2", "bob", "RUNNING", "3600", "license/slice=2", ""]),
-            line(["9", "9", "bob", "COMPLETED", "1800", "gres/gpu=8,license/slice=56", ""]),
-            line(["10", "10", "bob", "COMPLETED", "1800", "cpu=8", ""]),
+            line(["15", "14_1", "bob", "COMPLETED", "3600", "gres/shard=5,license/slice=2", "1", ""]),
+            line(["15.batch", "14_1.batch", "", "COMPLETED", "3600", "", "1", "gres/gpuutil=50"]),
+            line(["15.0", "14_1.0", "", "COMPLETED", "60", "", "1", "gres/gpuutil=0"]),
+            line(["14", "14_2", "bob", "RUNNING", "3600", "license/slice=2", "1", ""]),
+            line(["9", "9", "bob", "COMPLETED", "1800", "gres/gpu=8,license/slice=56", "1", ""]),
+            line(["10", "10", "bob", "COMPLETED", "1800", "cpu=8", "1", ""]),
         ];
         let sums = Sums::of(lines.clone(), false);
         let names: Vec<&str> = sums.rows.iter().map(|(name, _)| name.as_str()).collect();

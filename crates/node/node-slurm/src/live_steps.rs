@@ -1,4 +1,4 @@
-//! Lists jobs with a step on this node, from the kernel's list of sockets.
+//! Lists the steps on this node and their jobs, from the kernel's list of sockets.
 //!
 //! A slurmstepd listens on `SlurmdSpoolDir/NODE_JOB.STEP` for as long as it lives, a batch script's and an extern
 //! step's too [`stepd_api.c`, 22.05 and 24.11]. Its file stays behind when it is killed; the kernel's list of bound
@@ -6,7 +6,7 @@
 //! as the kernel prints names as they are, one with a newline in it looks like a line of its own: so each is called.
 //! Several slurmds on one machine differ by node name, several clusters by the directory that slurm.conf names.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -16,48 +16,70 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use plugin_rt::slurm_conf;
 
+use crate::step_number::StepNumber;
+
 const SOCKETS: &str = "/proc/net/unix";
 
 /// Jobs with a live step on `node`. `None` where the kernel does not tell, or where others than root can write to Slurm's
 /// directory: an empty set would mean that every job is dead. `env` is slurmd's environment: `SLURM_CONF`.
 #[must_use]
 pub fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<HashSet<JobId>> {
+    Some(live(node, env, &|_| true)?.into_iter().map(|(job, _)| job).collect())
+}
+
+/// Steps of `job` that live on `node`, those of `srun` and others. `None` as in [`jobs_with_steps`].
+#[must_use]
+pub fn steps_of(
+    job: JobId,
+    node: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Option<BTreeSet<StepNumber>> {
+    Some(live(node, env, &|of| of == job)?.into_iter().map(|(_, step)| step).collect())
+}
+
+/// Steps on `node` of the jobs that are `wanted`.
+fn live(
+    node: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+    wanted: &dyn Fn(JobId) -> bool,
+) -> Option<HashSet<(JobId, StepNumber)>> {
     let spool = env("SLURM_CONF")
         .and_then(|path| std::fs::read_to_string(path).ok())
         .and_then(|conf| slurm_conf::named_spool_dir(&conf, node));
     if spool.as_ref().is_some_and(|dir| !only_roots(dir)) {
         return None;
     }
-    let ours = |path: &Path| {
-        path.parent().is_some_and(|dir| spool.as_ref().is_none_or(|s| s == dir) && only_roots(dir))
+    let ours = |job: JobId, path: &Path| {
+        wanted(job)
+            && path.parent().is_some_and(|dir| spool.as_ref().is_none_or(|s| s == dir) && only_roots(dir))
             && may_listen(path)
     };
-    jobs_listed(|| std::fs::read(SOCKETS).ok(), node, &ours)
+    steps_listed(|| std::fs::read(SOCKETS).ok(), node, &ours)
 }
 
 /// The kernel tells its sockets in pieces, and one that goes between two pieces can hide another that stays: it is asked
 /// twice, and both answers count.
-fn jobs_listed(
+fn steps_listed(
     mut read: impl FnMut() -> Option<Vec<u8>>,
     node: &str,
-    ours: &dyn Fn(&Path) -> bool,
-) -> Option<HashSet<JobId>> {
+    ours: &dyn Fn(JobId, &Path) -> bool,
+) -> Option<HashSet<(JobId, StepNumber)>> {
     // Paths are bytes; a name that is not UTF-8 is nobody's stepd.
-    let mut jobs = || Some(jobs_of(&String::from_utf8_lossy(&read()?), node, ours));
-    Some(&jobs()? | &jobs()?)
+    let mut steps = || Some(steps_in(&String::from_utf8_lossy(&read()?), node, ours));
+    Some(&steps()? | &steps()?)
 }
 
 /// From `/proc/net/unix`, whose eighth column is the path that a socket was bound to.
-fn jobs_of(sockets: &str, node: &str, ours: &dyn Fn(&Path) -> bool) -> HashSet<JobId> {
-    let job_of = |line: &str| {
+fn steps_in(sockets: &str, node: &str, ours: &dyn Fn(JobId, &Path) -> bool) -> HashSet<(JobId, StepNumber)> {
+    let step_of = |line: &str| {
         let path = Path::new(line.split_ascii_whitespace().nth(7)?);
         let rest = path.file_name()?.to_str()?.strip_prefix(node)?.strip_prefix('_')?;
         let (job, step) = rest.split_once('.')?;
-        let _step: u32 = step.split('.').next()?.parse().ok()?;
+        let step = StepNumber(step.split('.').next()?.parse().ok()?);
         let job = JobId(job.parse().ok()?);
-        ours(path).then_some(job)
+        ours(job, path).then_some((job, step))
     };
-    sockets.lines().skip(1).filter_map(job_of).collect()
+    sockets.lines().skip(1).filter_map(step_of).collect()
 }
 
 /// Tells whether a process answers at a socket; true also if that cannot be found out. A step daemon takes no offence at a
@@ -93,10 +115,12 @@ mod tests {
 
     #[test]
     fn steps_are_told_by_their_sockets() {
-        let ours = |path: &Path| path.parent() == Some(Path::new("/var/spool/slurmd/n1"));
-        assert_eq!(jobs_of(LIST, "n1", &ours), [JobId(12), JobId(14)].into());
-        assert_eq!(jobs_of(LIST, "n10", &ours), [JobId(15)].into());
-        assert_eq!(jobs_of("", "n1", &ours), HashSet::new());
+        let ours = |_, path: &Path| path.parent() == Some(Path::new("/var/spool/slurmd/n1"));
+        let zero = StepNumber(0);
+        let of_n1 = [(JobId(12), StepNumber::BATCH_SCRIPT), (JobId(12), zero), (JobId(14), zero)];
+        assert_eq!(steps_in(LIST, "n1", &ours), of_n1.into());
+        assert_eq!(steps_in(LIST, "n10", &ours), [(JobId(15), zero)].into());
+        assert_eq!(steps_in("", "n1", &ours), HashSet::new());
     }
 
     #[test]
@@ -107,7 +131,9 @@ mod tests {
         };
         let listed = |answers: [Option<Vec<u8>>; 2]| {
             let mut answers = answers.into_iter();
-            jobs_listed(|| answers.next()?, "n1", &|path| path.starts_with("/var/spool"))
+            let ours = |_, path: &Path| path.starts_with("/var/spool");
+            let steps = steps_listed(|| answers.next()?, "n1", &ours)?;
+            Some(steps.into_iter().map(|(job, _)| job).collect::<HashSet<_>>())
         };
         let both = Some([JobId(12), JobId(14)].into());
         assert_eq!(listed([Some(without("n1_14.")), Some(without("n1_12."))]), both);
@@ -124,6 +150,8 @@ mod tests {
         let socket = UnixListener::bind(dir.path().join("unit_77.0")).unwrap();
         let roots = std::fs::metadata(dir.path()).unwrap().uid() == 0;
         assert_eq!(live(), roots.then(|| [JobId(77)].into()));
+        let of = |job| steps_of(JobId(job), "unit", &env);
+        assert_eq!([of(77), of(7)], [roots.then(|| [StepNumber(0)].into()), roots.then(BTreeSet::new)]);
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(dir.path(), open).unwrap();
         assert_eq!(live(), None, "anybody could have made it");

@@ -38,9 +38,9 @@ use crate::outcome::{Failure, Outcome};
 
 /// See and explain what Tessera does with a cluster's GPUs
 ///
-/// Tessera gives Slurm jobs MIG instances made at job start, memory-limited shares and well-linked sets of whole GPUs.
-/// This command shows the layout of each GPU, explains why a request gets what it gets, writes the configuration for
-/// new nodes and checks that everything agrees.
+/// Tessera gives Slurm jobs MIG instances made at job start, shares with cooperative memory limits, and well-linked
+/// sets of whole GPUs. This command shows the layout of each GPU, explains why a request gets what it gets, writes the
+/// configuration for new nodes and checks that everything agrees.
 ///
 /// Results go to stdout, messages to stderr. Exit status: 0 for success, 1 for a problem that you or the site can fix,
 /// 2 for wrong usage, 70 for a bug in tessera.

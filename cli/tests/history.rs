@@ -65,10 +65,10 @@ fn history_counts_instances_by_day() {
     assert_snapshot!(history(&jobs(), &["--from", "jobs"]), @r"
     2 nodes in 1 set; days begin at midnight UTC
 
-                started   mean wait  never started  made  used again  destroyed  held  idle  free
-    2024-10-04        4  3 h 30 min              2     2           1          1  52 %   7 %  41 %
-    2024-10-05        1         5 h              0     0           0          1  59 %   0 %  41 %
-    2024-10-06        0           -              0     0           0          0  50 %   0 %  50 %
+                started   mean wait  never started  made  used again  destroyed  in jobs  idle  free
+    2024-10-04        4  3 h 30 min              2     2           1          1     52 %   7 %  41 %
+    2024-10-05        1         5 h              0     0           0          1     59 %   0 %  41 %
+    2024-10-06        0           -              0     0           0          0     50 %   0 %  50 %
 
     Not counted: 1 job with GPUs. The accounting does not say which GPUs.
     Not shown: refused submissions are not in Slurm's accounting: see --help.
@@ -86,8 +86,8 @@ fn history_json_keeps_its_keys() {
           "destroyed": 0,
           "free_percent": 92,
           "from": 0,
-          "held_percent": 8,
           "idle_percent": 0,
+          "in_jobs_percent": 8,
           "mean_wait_s": 60,
           "never_started": 0,
           "refused": null,

@@ -59,11 +59,11 @@ fn waits_side_by_side() {
     assert_snapshot!(replay(&october(), &["--stock", "fixed.toml"]), @r"
     7 jobs of 1970-01-01T00:00:00Z to 1970-01-01T01:06:40Z, on 1 node in 1 set; left out: 1 asked for no GPU that the accounting knows of, 1 never started, 1 not over yet
 
-                            started  refused  at once  mean wait  median  9 in 10  longest  GPUs held
-    as it was                     7        0        3     51 min  62 min  114 min  114 min          -
-    stock, whole GPUs             6        1        2     45 min  29 min  112 min  112 min       98 %
-    stock, fixed instances        5        2        3     24 min     0 s   60 min   60 min       36 %
-    Tessera                       6        1        4     10 min     0 s   52 min   52 min       48 %
+                            started  refused  at once  mean wait  median  9 in 10  longest  GPUs in jobs
+    as it was                     7        0        3     51 min  62 min  114 min  114 min             -
+    stock, whole GPUs             6        1        2     45 min  29 min  112 min  112 min          98 %
+    stock, fixed instances        5        2        3     24 min     0 s   60 min   60 min          36 %
+    Tessera                       6        1        4     10 min     0 s   52 min   52 min          48 %
 
     mean wait of jobs for   part of a GPU  one GPU  several GPUs
     as it was                      33 min      5 s       113 min
@@ -107,7 +107,7 @@ fn replay_json_keeps_its_keys() {
       "rules": [
         {
           "at_once": 3,
-          "held_percent": null,
+          "in_jobs_percent": null,
           "instances_created": 0,
           "instances_destroyed": 0,
           "instances_reused": 0,
@@ -126,7 +126,7 @@ fn replay_json_keeps_its_keys() {
         },
         {
           "at_once": 2,
-          "held_percent": 98,
+          "in_jobs_percent": 98,
           "instances_created": 0,
           "instances_destroyed": 0,
           "instances_reused": 0,
@@ -145,7 +145,7 @@ fn replay_json_keeps_its_keys() {
         },
         {
           "at_once": 4,
-          "held_percent": 48,
+          "in_jobs_percent": 48,
           "instances_created": 4,
           "instances_destroyed": 3,
           "instances_reused": 0,
@@ -181,10 +181,10 @@ fn jobs_may_ask_for_what_they_used() {
     assert_snapshot!(replay(&all, &["--as-used"]), @r"
     3 jobs of 1970-01-01T00:00:00Z to 1970-01-01T00:00:00Z, on 1 node in 1 set
 
-                       started  refused  at once  mean wait  median  9 in 10  longest  GPUs held
-    as it was                3        0        3        5 s     5 s      5 s      5 s          -
-    stock, whole GPUs        3        0        2     10 min     0 s   30 min   30 min          -
-    Tessera                  3        0        3        0 s     0 s      0 s      0 s          -
+                       started  refused  at once  mean wait  median  9 in 10  longest  GPUs in jobs
+    as it was                3        0        3        5 s     5 s      5 s      5 s             -
+    stock, whole GPUs        3        0        2     10 min     0 s   30 min   30 min             -
+    Tessera                  3        0        3        0 s     0 s      0 s      0 s             -
 
     mean wait of jobs for  part of a GPU  one GPU  several GPUs
     as it was                        5 s        -             -

@@ -111,7 +111,7 @@ pub(crate) fn holds_all_instances(
     let shards: u32 = first.rsplit_once('.')?.1.strip_suffix("gb")?.parse().ok()?;
     (n > 1).then(|| {
         format!(
-            "this step holds all {n} instances of the job, and other steps wait for it: for one {first} each, use srun \
+            "this step has all {n} instances of the job, and other steps wait for it: for one {first} each, use srun \
              --exact --gres=shard:{shards}"
         )
     })
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(
             said(two, true, false).as_deref(),
             Some(
-                "this step holds all 2 instances of the job, and other steps wait for it: for one 3g.20gb each, use srun \
+                "this step has all 2 instances of the job, and other steps wait for it: for one 3g.20gb each, use srun \
                  --exact --gres=shard:20"
             )
         );

@@ -1,4 +1,4 @@
-//! `tessera times`: how long the jobs of each job profile took.
+//! `tessera times`: how long the jobs of each application took.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::runtimes::{Key, Learnt, Spread};
 use crate::site;
 use crate::slurm::sacct;
 
-/// Show how long the jobs of each profile took on each instance size
+/// Show how long the jobs of each application took on each instance size
 ///
 /// Counts jobs that were submitted with --gpu-app=NAME and completed on one MIG instance; sacct keeps both in their
 /// AdminComment. For each user, or each account where the site says so, it prints their number and the median, quartiles and
@@ -30,7 +30,7 @@ Examples:
   sacct -a -X -n -S now-30days -o $columns > past
   tessera times --from past")]
 pub(crate) struct TimesArgs {
-    /// Only this profile
+    /// Only this application
     #[arg(long = "app", alias = "profile", value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// How far back to look: 7d or 12h; a number alone is minutes

@@ -196,7 +196,7 @@ fn metrics_say_who_has_what() {
             "tessera_instances_created_total{node=\"n1\"} 0",
             "tessera_node_fit{node=\"n1\"} 1",
             "tessera_node_ending_jobs{node=\"n2\"} 0",
-            "tessera_pending_jobs_held{kind=\"mig\",by=\"none\"} 1",
+            "tessera_pending_jobs_by_rule{kind=\"mig\",by=\"none\"} 1",
         ],
     );
     assert!(exporter.get("/").starts_with("HTTP/1.1 404"), "the page is off by default");
@@ -222,7 +222,7 @@ fn what_ails_a_node_or_holds_a_job_is_told() {
             "tessera_node_ending_jobs{node=\"n2\"} 1",
         ],
     );
-    has(&answer, &["tessera_pending_jobs_held{kind=\"mig\",by=\"better_gpus\"} 1"]);
+    has(&answer, &["tessera_pending_jobs_by_rule{kind=\"mig\",by=\"better_gpus\"} 1"]);
 }
 
 #[test]

@@ -46,9 +46,9 @@ fn help_texts_are_as_recorded() {
     assert_snapshot!(run("--help"), @r"
     See and explain what Tessera does with a cluster's GPUs
 
-    Tessera gives Slurm jobs MIG instances made at job start, memory-limited shares and well-linked sets
-    of whole GPUs. This command shows the layout of each GPU, explains why a request gets what it gets,
-    writes the configuration for new nodes and checks that everything agrees.
+    Tessera gives Slurm jobs MIG instances made at job start, shares with cooperative memory limits, and
+    well-linked sets of whole GPUs. This command shows the layout of each GPU, explains why a request
+    gets what it gets, writes the configuration for new nodes and checks that everything agrees.
 
     Results go to stdout, messages to stderr. Exit status: 0 for success, 1 for a problem that you or
     the site can fix, 2 for wrong usage, 70 for a bug in tessera.
@@ -63,7 +63,7 @@ fn help_texts_are_as_recorded() {
       report       Show what a job got, what it used and what it cost
       usage        Show which GPUs jobs had, and how much of them they used
       top          Watch nodes, GPUs and jobs in the terminal
-      times        Show how long the jobs of each profile took on each instance size
+      times        Show how long the jobs of each application took on each instance size
       traffic      Show how much jobs send between their GPUs, and learn which need good links
       tasks        Show the GPU tasks that run and wait in this node's pool
       profiles     List GPU models and their MIG profiles
@@ -78,7 +78,7 @@ fn help_texts_are_as_recorded() {
       doctor       Check the running cluster: do nodes, Slurm and tessera.toml agree?
       layout       Draw each GPU as its memory slices
       exporter     Serve metrics for Prometheus, and a page that shows the cluster
-      history      Show day by day how instances came and went, and how much jobs held
+      history      Show day by day how instances came and went, and how much of the GPUs jobs had
       idle         Show jobs that have GPUs without using them
       power        See power limits and budgets of the cluster's GPUs
       discover     Write the configuration for this machine's GPUs

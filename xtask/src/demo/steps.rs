@@ -96,7 +96,7 @@ fn whole(cluster: &Cluster, show: &mut Show) -> Result<(DemoJob, String), Harnes
 }
 
 fn auto(cluster: &Cluster, show: &mut Show) -> Result<(DemoJob, String), HarnessError> {
-    show.title("10 GB, however: the cheapest thing that gives them");
+    show.title("10 GB of GPU memory: the smallest piece that has it");
     let (held, saw) = job(cluster, show, User::Alice, &["--gpu-mem=10G", "--nodelist=n2"], false)?;
     let own = instances(&saw);
     show.check(own.len() == 1, "nvidia-smi lists one instance");

@@ -236,8 +236,8 @@ fn jobs(registry: &mut Registry, seen: &ClusterSnapshot, whole: &Wholeness, now:
     );
     let held: Gauges = family(
         registry,
-        "pending_jobs_held",
-        "Waiting jobs, by kind and the rule of Tessera that holds them",
+        "pending_jobs_by_rule",
+        "Waiting jobs, by kind and the rule of Tessera that makes them wait",
     );
     let mut oldest: BTreeMap<&str, u64> = BTreeMap::new();
     for job in seen.jobs.iter().filter(|job| !job.ended()) {

@@ -18,7 +18,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::site;
 use crate::slurm::sacct::jobs;
 
-/// Show day by day how instances came and went, and how much jobs held
+/// Show day by day how instances came and went, and how much of the GPUs jobs had
 ///
 /// Slurm's accounting keeps what each job got, with GPU and place. This command works out from it what slurmctld did with the
 /// instances: when a job ends, its instance stays idle for the next job of its shape, until something else needs its place.

@@ -29,7 +29,7 @@ pub(super) fn text(days: &Days, past: &Past, refused: &Refused, nodes: &str) -> 
     let mut out = format!("{nodes}; days begin at midnight UTC\n\n");
     let mut heads = vec!["", "started", "mean wait", "never started"];
     heads.extend(refused.since().map(|_| "refused"));
-    heads.extend(["made", "used again", "destroyed", "held", "idle", "free"]);
+    heads.extend(["made", "used again", "destroyed", "in jobs", "idle", "free"]);
     let columns: Vec<usize> = (1..heads.len()).collect();
     let mut rows = vec![heads.into_iter().map(str::to_owned).collect()];
     for day in &days.all {
@@ -124,7 +124,7 @@ pub(super) fn json(days: &Days, past: &Past, refused: &Refused) -> Value {
         json!({
             "from": day.from, "to": day.to, "started": day.what.started, "mean_wait_s": day.mean_wait_s,
             "never_started": day.never_started, "created": created, "reused": reused, "destroyed": destroyed,
-            "held_percent": held, "idle_percent": idle, "free_percent": free, "refused": refused.on(day).map(by_reason),
+            "in_jobs_percent": held, "idle_percent": idle, "free_percent": free, "refused": refused.on(day).map(by_reason),
         })
     };
     json!({

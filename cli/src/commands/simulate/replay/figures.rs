@@ -35,7 +35,7 @@ pub(super) struct Figures {
     /// Mean wait of each of [`KINDS`]; `None`: no such job started.
     pub(super) by_kind_s: [Option<u64>; 3],
     /// The part of all slices that jobs held from the first submission to the last, percent; `None`: not known.
-    pub(super) held_percent: Option<u64>,
+    pub(super) in_jobs_percent: Option<u64>,
     pub(super) instances: Instances,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn of(past: &Past, played: &Played) -> Figures {
         most_s: percentile(90),
         longest_s: percentile(100),
         by_kind_s: of_kind.map(|waits| mean(&waits)),
-        held_percent: held(past, played),
+        in_jobs_percent: held(past, played),
         instances,
     }
 }

@@ -29,10 +29,10 @@ pub(super) fn text(past: &Past, rules: &[Played], nodes: &str, by_host: bool) ->
     let all: Vec<(&str, Figures)> =
         rules.iter().map(|played| (played.rules, figures::of(past, played))).collect();
     let heads =
-        ["", "started", "refused", "at once", "mean wait", "median", "9 in 10", "longest", "GPUs held"];
+        ["", "started", "refused", "at once", "mean wait", "median", "9 in 10", "longest", "GPUs in jobs"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for (name, f) in &all {
-        let held = f.held_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent} %"));
+        let held = f.in_jobs_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent} %"));
         let waits = [f.mean_s, f.median_s, f.most_s, f.longest_s].map(span);
         let counts = [f.started, f.refused, f.at_once].map(|n| n.to_string());
         rows.push([vec![(*name).to_owned()], counts.to_vec(), waits.to_vec(), vec![held]].concat());
@@ -75,7 +75,7 @@ pub(super) fn json(past: &Past, rules: &[Played]) -> Value {
         json!({
             "rules": played.rules, "started": f.started, "refused": f.refused, "at_once": f.at_once,
             "mean_wait_s": f.mean_s, "median_wait_s": f.median_s, "p90_wait_s": f.most_s, "longest_wait_s": f.longest_s,
-            "mean_wait_by_kind_s": kinds, "held_percent": f.held_percent, "instances_created": f.instances.created,
+            "mean_wait_by_kind_s": kinds, "in_jobs_percent": f.in_jobs_percent, "instances_created": f.instances.created,
             "instances_destroyed": f.instances.destroyed, "instances_reused": f.instances.reused,
         })
     };

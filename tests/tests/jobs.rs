@@ -166,6 +166,11 @@ fn the_scripts_of_the_cookbook_run() {
 }
 
 #[test]
+fn containers_of_the_cookbook_see_their_jobs_devices() {
+    with(|cluster| cookbook::podman_shows_the_jobs_devices(cluster));
+}
+
+#[test]
 fn interactive_recipes_of_the_cookbook_see_a_gpu() {
     with(|cluster| {
         cookbook::a_shell_of_salloc_is_on_the_node(cluster);

@@ -304,6 +304,30 @@ fn a_profile_becomes_a_line_of_counters() {
     ");
 }
 
+/// Runs the commands of `docs/power-caps.md` that turn a report into counters. `ncu` is a stand-in that prints a report.
+#[test]
+fn the_commands_of_the_page_make_a_users_counters() {
+    let page = include_str!("../../../docs/power-caps.md");
+    let block = page.lines().skip_while(|line| !line.contains("mkdir -p ~/.config/tessera"));
+    let script: String = block.take_while(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
+    let site = Site::new();
+    let at = |name: &str| site.path().join(name);
+    fs::create_dir(at("bin")).unwrap();
+    fs::write(at("profile"), PROFILE).unwrap();
+    let ncu = "#!/bin/sh\n[ \"$*\" = '--import report.ncu-rep --csv --page raw' ] && exec cat profile\n";
+    fs::write(at("bin/ncu"), ncu).unwrap();
+    fs::set_permissions(at("bin/ncu"), fs::Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tessera"), at("bin/tessera")).unwrap();
+    let path = format!("{}:/usr/bin:/bin", at("bin").display());
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-e", "-c", &script]).current_dir(site.path()).env("HOME", site.path()).env("PATH", path);
+    assert!(shell.status().unwrap().success(), "{script}");
+    assert_snapshot!(fs::read_to_string(at(".config/tessera/counters.csv")).unwrap(), @r"
+    app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8
+    bert,a100-40gb,ncu,50,70,50,30,40,20,0,1
+    ");
+}
+
 /// Runs `tessera lab power divide` on the fitted model, the groups in a file.
 fn divide(site: &Site, groups: &str, rest: &str) -> String {
     fs::write(site.path().join("groups"), groups).unwrap();

@@ -9,6 +9,7 @@ use std::process::Command;
 use lab::command::run;
 use lab::paths::workspace;
 use lab::{Cluster, User};
+use slurm_releases::Release;
 
 use crate::common::{skipped, variable};
 
@@ -130,4 +131,59 @@ pub(crate) fn answers_to_the_form_are_jobs(cluster: &Cluster) {
         variable(&said, "got").unwrap()
     });
     assert_eq!(got.collect::<Vec<_>>(), ["mig", "mig", "mps", "whole", "nothing"]);
+}
+
+/// An image with NVIDIA's nvidia-smi and nothing else; C's libraries come from the machine.
+const IMAGE: &str = "mkdir -p image/{bin,dev,etc,lib,lib64,proc,run,sys,tmp} && cp \"$SMI\" image/bin && \
+                     tar -C image -c . | podman import -q - image > imported && ";
+
+/// The page's recipe for podman as a job's script, in a directory where Alice may write.
+fn recipe_of_podman(cluster: &Cluster, begin: &str) -> String {
+    let page = std::fs::read_to_string(workspace().join("docs/cookbook.md")).unwrap();
+    let (_, recipe) = page.split_once("```sh\ndevices=()").unwrap();
+    let (recipe, _) = recipe.split_once("```").unwrap();
+    let layout = cluster.layout();
+    // The simulator's devices are elsewhere.
+    let recipe = recipe.replace("/dev/nvidia", &format!("{}/dev/nvidia", layout.node("n1").display()));
+    let (lib, state, smi) = (layout.at("lib"), layout.sim_state("n1"), layout.at("bin/nvidia-smi"));
+    let libraries = format!(
+        "--network=none --volume /lib:/lib:ro --volume /lib64:/lib64:ro --volume {0}:{0}:ro --volume {1}:{1} \
+         --env LD_LIBRARY_PATH={0} --env NVML_SIM_STATE={1}",
+        lib.display(),
+        state.display()
+    );
+    let smi = smi.display();
+    format!("#!/bin/bash\nset -e\n{begin}\nSMI={smi}\n{IMAGE}libraries='{libraries}'\ndevices=(){recipe}")
+}
+
+/// A container of podman has the devices of its job, and not those of another user on the same GPU.
+pub(crate) fn podman_shows_the_jobs_devices(cluster: &Cluster) {
+    if cluster.release() != Release::MACHINE {
+        return;
+    }
+    let dir = cluster.layout().jobs().join("podman");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::set_permissions(&dir, Permissions::from_mode(0o1777)).unwrap();
+    // crun refuses a machine that has both versions of control groups.
+    std::fs::write(dir.join("conf"), "[engine]\nruntime = \"runc\"\n").unwrap();
+    let begin =
+        format!("cd {} && export HOME=$PWD/home CONTAINERS_CONF=$PWD/conf && mkdir -p $HOME", dir.display());
+    let mut probe = cluster.command(User::Alice, "sh").unwrap();
+    let probe = run(probe.args(["-c", &format!("{begin} && podman unshare true")])).unwrap();
+    if probe.code != Some(0) {
+        return skipped(&format!("containers of users: {}", probe.stderr.trim()));
+    }
+    executable(&dir.join("job.sh"), &recipe_of_podman(cluster, &begin));
+    let other = cluster.sbatch(User::Bob, &["-w", "n1", "--gpu-isolation=mig:1g.5gb"], "sleep 600").unwrap();
+    cluster.wait_job(other, "running", |job| job.state() == "RUNNING").unwrap();
+    let sees = |options: &[&str], gpus: usize, instances: usize| {
+        let script = format!("exec {}/job.sh", dir.display());
+        let said = cluster.complete(User::Alice, &[&["-w", "n1"], options].concat(), &script).unwrap();
+        let names = |what: &str| said.lines().filter(|line| line.trim_start().starts_with(what)).count();
+        assert_eq!((names("GPU "), names("MIG ")), (gpus, instances), "{said}");
+    };
+    sees(&["--gpu-isolation=mig:1g.5gb"], 1, 1);
+    sees(&["--gpu-isolation=whole", "--gpus-per-node=2"], 2, 0);
+    cluster.run(User::Root, "scancel", &[&other.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_end(other).unwrap();
 }

@@ -25,7 +25,7 @@ const FOR_CLUSTERS: [(&str, &str); 8] = [
 ];
 
 /// Packages that only tests, benchmarks and packages of Tessera need.
-const FOR_TESTS: [(&str, &str); 15] = [
+const FOR_TESTS: [(&str, &str); 18] = [
     ("libslurm-dev", "headers for the SPANK plugin"),
     ("libmunge-dev", "needed by Slurm's configure"),
     ("clang-19", "tessera-clang++"),
@@ -41,6 +41,9 @@ const FOR_TESTS: [(&str, &str); 15] = [
     ("chromium", "the exporter's page as a browser shows it"),
     ("prometheus", "promtool, which reads the alert rules and the dashboard"),
     ("ruby", "the form of Open OnDemand"),
+    ("podman", "the recipe for containers"),
+    ("runc", "podman's runtime, on machines that have both versions of control groups"),
+    ("uidmap", "podman, for users"),
 ];
 
 /// The file that Debian's maintainer scripts ask whether they may start a service.

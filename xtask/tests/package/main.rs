@@ -295,3 +295,22 @@ fn an_rpm_is_installed_upgraded_and_removed() {
     assert!(!offers.contains(".so"), "{offers}");
     under_jobs(&root, release, || drop(install(UPGRADE)), || rpm(&["-e", "tessera"]), &before);
 }
+
+/// Goes from stock Slurm to a job with `--gpu-mem`, in a root without Rust and without sources: `docs/compatibility.md`. The script uses
+/// fixed ports, so the roots take turns.
+#[test]
+fn from_a_package_to_the_first_job() {
+    let out = tempfile::tempdir_in(paths::target_dir()).unwrap();
+    for (release, format) in [(Release::V24_11, "tar"), (Release::V26_05, "deb")] {
+        let mut script = Command::new(paths::workspace().join("tests/first-job.sh"));
+        script.arg(paths::debian_root(release)).arg(package(format, "0.1.0", out.path()));
+        let said = ok(script.arg(paths::target_dir().join("debug")));
+        let devices = |begin: &str| {
+            let line = said.lines().find(|line| line.starts_with(begin));
+            line.and_then(|line| line.split_once("CUDA_VISIBLE_DEVICES=")).map(|(_, devices)| devices)
+        };
+        assert_eq!(devices("plain Slurm: "), Some("0"), "{said}");
+        assert!(devices("with Tessera: ").is_some_and(|uuid| uuid.starts_with("MIG-")), "{said}");
+        assert!(said.contains(" setup ") && said.contains(" together "), "{said}");
+    }
+}

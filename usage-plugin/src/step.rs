@@ -44,20 +44,20 @@ impl SampledJob {
         })
     }
 
-    /// Looks at the job's devices. For a job without any, no driver is loaded. False: this is not the place for an answer.
+    /// Looks at the job's devices. For a job without any, no driver is loaded. False: nothing is to be answered here.
     pub(crate) fn look(&mut self, wanted: TrafficWanted) -> Result<bool, NotAccounted> {
         if self.looked.is_some_and(|last| last.elapsed() < ONE_SAMPLE) {
             return Ok(self.turn.answers_again());
         }
-        let looked = if self.turn.answers() { self.sample(wanted).map(|()| true) } else { Ok(false) };
+        let looked = self.sample(wanted);
         // After the look: a driver that answers slowly is not asked all the time.
         self.looked = Some(Instant::now());
         looked
     }
 
-    fn sample(&mut self, wanted: TrafficWanted) -> Result<(), NotAccounted> {
-        if !has_devices(&self.places, self.job)? {
-            return Ok(());
+    fn sample(&mut self, wanted: TrafficWanted) -> Result<bool, NotAccounted> {
+        if !has_devices(&self.places, self.job)? || !self.turn.answers() {
+            return Ok(false);
         }
         // The driver is loaded each time: the daemon of a step lives for days, and a driver that is replaced meanwhile must not be
         // held.
@@ -67,6 +67,6 @@ impl SampledJob {
             let last = self.sampled.replace(now).unwrap_or(now);
             self.traffic.add(&sample.traffic, now.saturating_duration_since(last));
         }
-        Ok(())
+        Ok(true)
     }
 }

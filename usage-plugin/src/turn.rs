@@ -102,14 +102,12 @@ fn first_task_runs(most: &mut usize, tasks: Option<usize>) -> bool {
     *most <= 1 || tasks == *most
 }
 
-/// Children of this process: slurmstepd's tasks.
+/// Children of this process: slurmstepd's tasks. `None`: the kernel does not list them.
 fn children() -> Option<usize> {
-    let mut count = 0;
-    for thread in fs::read_dir("/proc/self/task").ok()? {
-        let listed = fs::read_to_string(thread.ok()?.path().join("children")).ok()?;
-        count += listed.split_ascii_whitespace().count();
-    }
-    Some(count)
+    let threads = fs::read_dir("/proc/self/task").ok()?.flatten();
+    // A thread may end meanwhile.
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.map(|list| list.split_ascii_whitespace().count()).reduce(|sum, more| sum + more)
 }
 
 #[cfg(test)]

@@ -11,10 +11,8 @@ use crate::profile::Profile;
 /// The geometry file itself, with sources and engines that [`Model`] leaves out.
 pub const GEOMETRY: &str = include_str!("../data/models.toml");
 
-#[derive(Deserialize)]
-struct File {
-    model: Vec<RawModel>,
-}
+/// Its rows as `build.rs` writes them.
+const ROWS: &str = include_str!(concat!(env!("OUT_DIR"), "/models.json"));
 
 #[derive(Deserialize)]
 struct RawModel {
@@ -56,9 +54,9 @@ struct RawProfile {
 }
 
 pub(crate) fn load() -> Vec<Model> {
-    // The file is part of the program and a unit test reads it, so an unreadable one need not panic here.
-    let file: File = toml::from_str(GEOMETRY).unwrap_or(File { model: Vec::new() });
-    file.model.into_iter().filter(|m| m.simulate != Some(false)).filter_map(model).collect()
+    // The rows are part of the program and a unit test reads them, so unreadable ones need not panic here.
+    let rows: Vec<RawModel> = serde_json::from_str(ROWS).unwrap_or_default();
+    rows.into_iter().filter(|m| m.simulate != Some(false)).filter_map(model).collect()
 }
 
 /// Most memory that the driver keeps of a GPU with MIG, MiB.
@@ -150,7 +148,7 @@ mod tests {
 
     #[test]
     fn all_usable_models_are_read() {
-        assert!(toml::from_str::<File>(GEOMETRY).is_ok());
+        assert!(serde_json::from_str::<Vec<RawModel>>(ROWS).is_ok());
         assert_eq!(load().len(), 16, "18 in the file, two marked simulate = false");
         assert!(load().iter().all(|m| m.profiles.iter().all(|p| p.memory_mib > 0 && p.sm > 0)));
     }

@@ -13,10 +13,8 @@ pub const WHOLE_GPUS: &str = include_str!("../data/whole-models.toml");
 /// takes about 500.
 const CONTEXT_MIB: u64 = 512;
 
-#[derive(Deserialize)]
-struct File {
-    model: Vec<Raw>,
-}
+/// Its rows as `build.rs` writes them.
+const ROWS: &str = include_str!(concat!(env!("OUT_DIR"), "/whole-models.json"));
 
 #[derive(Deserialize)]
 struct Raw {
@@ -93,9 +91,9 @@ fn cautious_mib(total_mib: u64) -> u64 {
 }
 
 pub(crate) fn load() -> Vec<Model> {
-    // The file is part of the program and a unit test reads it, so an unreadable one need not panic here.
-    let file: File = toml::from_str(WHOLE_GPUS).unwrap_or(File { model: Vec::new() });
-    file.model.into_iter().map(model).collect()
+    // The rows are part of the program and a unit test reads them, so unreadable ones need not panic here.
+    let rows: Vec<Raw> = serde_json::from_str(ROWS).unwrap_or_default();
+    rows.into_iter().map(model).collect()
 }
 
 fn model(raw: Raw) -> Model {
@@ -122,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_table_of_whole_gpus_reads() {
-        assert!(toml::from_str::<File>(WHOLE_GPUS).is_ok());
+        assert!(serde_json::from_str::<Vec<Raw>>(ROWS).is_ok());
         assert_eq!(load().len(), 22);
     }
     #[test]

@@ -61,7 +61,7 @@ fn look(step: &mut SampledJob) -> [(Option<usize>, Option<TresValue>); 4] {
         } else {
             log::error(line)
         }
-        true
+        step.turn.answers_again()
     });
     if !here {
         return [(None, None); 4];

@@ -22,9 +22,9 @@ impl JobUse {
     pub(crate) fn ask(id: u32) -> Self {
         let id = id.to_string();
         let name = command::run("squeue", &["-h", "-j", &id, "-o", "%j"]).ok().and_then(|text| name(&text));
-        let columns = "TRESUsageInTot,TRESUsageInMax,TRESUsageOutMax";
+        let columns = "JobID,TRESUsageInTot,TRESUsageInMax,TRESUsageOutMax";
         let used = command::run("sstat", &["-a", "-n", "-P", "-j", &id, "-o", columns]).ok();
-        Self { name, used: used.and_then(|text| used_by(&text)) }
+        Self { name, used: used.and_then(|text| used_by(&text, &id)) }
     }
 
     /// Writes a line for each of both that is known.
@@ -41,18 +41,20 @@ fn name(text: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Reads sstat's lines, one of each step, and takes the highest of each number. A job that was not seen to use anything yet has no numbers.
-fn used_by(text: &str) -> Option<String> {
+/// Reads sstat's lines, one of each step, and takes the highest of each number: on several nodes, that of the busiest. A job that was
+/// not seen to use anything yet has no numbers. For the first task of an array, sstat prints the steps of all.
+fn used_by(text: &str, id: &str) -> Option<String> {
+    let is_own = |line: &&str| line.split_once('.').is_some_and(|(of, _)| of == id);
     let highest = |column: usize, name: &'static str, unit: fn(&str) -> Option<u64>| {
         let of = |line: &str| unit(tres(line.split('|').nth(column)?, name)?);
-        text.lines().filter_map(of).max()
+        text.lines().filter(is_own).filter_map(of).max()
     };
     let memory =
-        highest(0, "gres/gpumem", mib).map(|mib| format!("at most {} of GPU memory", display_gb(mib)));
+        highest(1, "gres/gpumem", mib).map(|mib| format!("at most {} of GPU memory", display_gb(mib)));
     let percent = |column, what: &str| {
         highest(column, "gres/gpuutil", |n| n.parse().ok()).map(|n| format!("{n} % {what}"))
     };
-    let busy: Vec<String> = [percent(2, "on average"), percent(1, "at most")].into_iter().flatten().collect();
+    let busy: Vec<String> = [percent(3, "on average"), percent(2, "at most")].into_iter().flatten().collect();
     let busy = (!busy.is_empty()).then(|| format!("GPUs busy {}", busy.join(", ")));
     let said: Vec<String> = [memory, busy].into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join("; "))
@@ -64,15 +66,15 @@ mod tests {
 
     #[test]
     fn what_sstat_knows_is_said() {
-        let script =
-            "cpu=00:00:01,gres/gpumem=12000M|cpu=1,gres/gpumem=6000M,gres/gpuutil=93|gres/gpuutil=61\n";
-        let step = "cpu=00:00:01,gres/gpumem=1M|cpu=1|\n";
+        let script = "7.batch|cpu=00:00:01,gres/gpumem=12000M|cpu=1,gres/gpumem=6000M,gres/gpuutil=93|gres/gpuutil=61\n";
+        let step = "7.0|cpu=00:00:01,gres/gpumem=1M|cpu=1|\n";
+        let other = "8.batch|gres/gpumem=99000M||\n";
         assert_eq!(
-            used_by(&[step, script].concat()).unwrap(),
+            used_by(&[step, script, other].concat(), "7").unwrap(),
             "at most 12.6 GB of GPU memory; GPUs busy 61 % on average, 93 % at most"
         );
-        assert_eq!(used_by("cpu=00:00:01|cpu=1|\n"), None);
-        assert_eq!(used_by(""), None);
+        assert_eq!(used_by("7.batch|cpu=00:00:01|cpu=1|\n", "7"), None);
+        assert_eq!(used_by("", "7"), None);
     }
 
     #[test]

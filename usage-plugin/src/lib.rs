@@ -3,7 +3,7 @@
 //! Slurm's accounting of steps asks its interconnect plugins in the daemon of each step, as root, and hands them the array of
 //! everything that it counts. This plugin writes `gres/gpumem` and `gres/gpuutil`, which Slurm itself fills only with
 //! `AutoDetect=nvml`, for whole GPUs, and `ic/nvlink` and `ic/pcie`, the bytes that a job's whole GPUs send and receive. One step of a job
-//! answers on each node, for the whole job ([`turn`]).
+//! answers on each node, for the whole job (module `turn`).
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

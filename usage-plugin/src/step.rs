@@ -23,9 +23,11 @@ pub(crate) struct SampledJob {
     pub(crate) traffic: Traffic,
     /// True if a sample has failed.
     pub(crate) failed: bool,
+    /// Entries that Slurm has filled in once. After the task's end they are empty, and still Slurm's.
+    pub(crate) is_slurms: [bool; 4],
 }
 
-/// Slurm asks for one task of a step after the other, and 22.05 for each process of the extern step. They are one sample.
+/// Slurm 22.05 asks once for each process that was adopted by the extern step, and `sstat` makes every Slurm ask. They are one sample.
 const ONE_SAMPLE: Duration = Duration::from_millis(500);
 
 impl SampledJob {
@@ -41,13 +43,17 @@ impl SampledJob {
             peaks: Peaks::default(),
             traffic: Traffic::default(),
             failed: false,
+            is_slurms: [false; 4],
         })
     }
 
     /// Looks at the job's devices. For a job without any, no driver is loaded. False: nothing is to be answered here.
     pub(crate) fn look(&mut self, wanted: TrafficWanted) -> Result<bool, NotAccounted> {
+        if !self.turn.asked_first() {
+            return Ok(false);
+        }
         if self.looked.is_some_and(|last| last.elapsed() < ONE_SAMPLE) {
-            return Ok(self.turn.answers_again());
+            return Ok(true);
         }
         let looked = self.sample(wanted);
         // After the look: a driver that answers slowly is not asked all the time.
@@ -56,7 +62,7 @@ impl SampledJob {
     }
 
     fn sample(&mut self, wanted: TrafficWanted) -> Result<bool, NotAccounted> {
-        if !has_devices(&self.places, self.job)? || !self.turn.answers() {
+        if !has_devices(&self.places, self.job)? || !self.turn.is_own() {
             return Ok(false);
         }
         // The driver is loaded each time: the daemon of a step lives for days, and a driver that is replaced meanwhile must not be

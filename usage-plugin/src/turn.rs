@@ -29,8 +29,7 @@ pub(crate) struct OldestStep {
     step: StepNumber,
     /// The node's name in Slurm.
     node: String,
-    /// The most tasks that ran at one time.
-    most_tasks: usize,
+    tasks: Tasks,
 }
 
 impl Turn {
@@ -39,27 +38,33 @@ impl Turn {
         match (slurm.since(25, 5), step == StepNumber::EXTERN) {
             (false, true) => Some(Self::Extern),
             (true, false) => {
-                Some(Self::Oldest(OldestStep { job, step, node: node.to_owned(), most_tasks: 0 }))
+                let (node, tasks) = (node.to_owned(), Tasks::default());
+                Some(Self::Oldest(OldestStep { job, step, node, tasks }))
             }
             (false, false) | (true, true) => None,
         }
     }
 
-    /// Tells whether the first question of a sample is to be answered.
-    pub(crate) fn answers(&mut self) -> bool {
+    /// Tells whether this question is for the step's first task, the only one that gets an answer. Each question is to be told once.
+    pub(crate) fn asked_first(&mut self) -> bool {
         match self {
             Self::Extern => true,
-            Self::Oldest(own) => {
-                let steps = live_steps::steps_of(own.job, &own.node, &|variable| env::var(variable).ok());
-                is_oldest(own.step, steps.as_ref())
-                    && (own.step.is_job_script() || first_task_runs(&mut own.most_tasks, children()))
-            }
+            Self::Oldest(own) => own.step.is_job_script() || own.tasks.asked_first(children),
         }
     }
 
-    /// Tells whether the other questions of a sample have the same answer: they are for other processes of the same task.
-    pub(crate) fn answers_again(&self) -> bool {
-        matches!(self, Self::Extern)
+    /// Tells whether no other step answers for the job on this node.
+    pub(crate) fn is_own(&self) -> bool {
+        match self {
+            Self::Extern => true,
+            Self::Oldest(own) if own.step.is_job_script() => true,
+            Self::Oldest(own) => {
+                let before = |step| step == own.step || is_older(step, own.step);
+                let env = |variable: &str| env::var(variable).ok();
+                live_steps::steps_of(own.job, &own.node, &env, &before)
+                    .is_some_and(|steps| is_alone(own.step, &steps))
+            }
+        }
     }
 
     /// Tells whether entries that somebody else has filled in are the plugin's. Before 25.05 they can be its own of the last sample. Since then
@@ -84,30 +89,57 @@ pub(crate) fn own_step(command_line: &str) -> Option<(JobId, StepNumber)> {
     Some((JobId(job.parse().ok()?), step))
 }
 
-/// Tells whether no older step of the job lives on the node. `None`: the kernel does not tell, and the job's script alone is sure.
-fn is_oldest(own: StepNumber, steps: Option<&BTreeSet<StepNumber>>) -> bool {
-    let age = |step: StepNumber| (!step.is_job_script(), step);
-    match steps {
-        Some(steps) => !steps.iter().any(|other| *other != StepNumber::EXTERN && age(*other) < age(own)),
-        None => own.is_job_script(),
+/// Tells whether a step began before another one of its job.
+fn is_older(step: StepNumber, than: StepNumber) -> bool {
+    step != StepNumber::EXTERN && !than.is_job_script() && (step.is_job_script() || step < than)
+}
+
+/// Tells whether a step is the only one of a list. Two components of a heterogeneous step have one number, and neither answers.
+fn is_alone(own: StepNumber, steps: &BTreeSet<(StepNumber, u32)>) -> bool {
+    steps.len() == 1 && steps.iter().all(|(step, _)| *step == own)
+}
+
+/// The tasks of a step of `srun`. At each sample, Slurm asks once for each of them, in an order that does not change, and does not say for which. It adds
+/// up the last answers of all, so that a second task with an answer would count the same bytes twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Tasks {
+    /// Processes at the first question, all tasks; empty before it, and if the kernel does not list them.
+    pids: BTreeSet<u32>,
+    /// Number of questions.
+    questions: usize,
+    /// Questions can no longer be told apart: one of several tasks has ended.
+    over: bool,
+}
+
+impl Tasks {
+    /// Counts a question, and tells whether it is for the first task.
+    fn asked_first(&mut self, children: impl FnOnce() -> BTreeSet<u32>) -> bool {
+        let at = self.questions;
+        self.questions += 1;
+        if at == 0 {
+            self.pids = children();
+            return !self.pids.is_empty();
+        }
+        // A single task is asked for once more after its end.
+        if self.pids.len() <= 1 || self.over || !at.is_multiple_of(self.pids.len()) {
+            return self.pids.len() == 1;
+        }
+        self.over = !self.pids.is_subset(&children());
+        !self.over
     }
 }
 
-/// Tells whether the first question is still for the same task as ever. Slurm asks for the tasks in an order that does not change. If
-/// one has ended, the first of the others may be a different one, and the sum over tasks would count the same bytes twice.
-fn first_task_runs(most: &mut usize, tasks: Option<usize>) -> bool {
-    let Some(tasks) = tasks else { return false };
-    *most = tasks.max(*most);
-    // A single task is asked for once more after its end.
-    *most <= 1 || tasks == *most
-}
-
-/// Children of this process: slurmstepd's tasks. `None`: the kernel does not list them.
-fn children() -> Option<usize> {
-    let threads = fs::read_dir("/proc/self/task").ok()?.flatten();
+/// Children of this process, of which all are slurmstepd's tasks when Slurm asks first.
+fn children() -> BTreeSet<u32> {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return BTreeSet::new() };
     // A thread may end meanwhile.
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists.map(|list| list.split_ascii_whitespace().count()).reduce(|sum, more| sum + more)
+    let lists =
+        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -159,25 +191,38 @@ mod tests {
             (&all[1..], BATCH),
             (&all[2..], StepNumber(0)),
             (&all[3..], StepNumber(1)),
-            (&[all[0], all[2]], StepNumber::INTERACTIVE),
+            (&[all[0], all[2], all[3]], StepNumber::INTERACTIVE),
         ] {
-            let listed: BTreeSet<StepNumber> = listed.iter().copied().collect();
-            let answering =
-                listed.iter().copied().filter(|step| *step != EXTERN && is_oldest(*step, Some(&listed)));
-            assert_eq!(answering.collect::<Vec<_>>(), [oldest], "{listed:?}");
+            let answers = |own: &StepNumber| {
+                let before = listed.iter().filter(|step| *step == own || is_older(**step, *own));
+                *own != EXTERN && is_alone(*own, &before.map(|step| (*step, 0)).collect())
+            };
+            assert_eq!(listed.iter().copied().filter(answers).collect::<Vec<_>>(), [oldest], "{listed:?}");
         }
-        assert_eq!([BATCH, StepNumber(0)].map(|step| is_oldest(step, None)), [true, false]);
+        let zero = StepNumber(0);
+        assert!(!is_alone(zero, &BTreeSet::new()), "the kernel's list does not have the step that asks");
+        assert!(!is_alone(zero, &[(zero, 0), (zero, 1)].into()));
+    }
+
+    /// The questions that are answered, of samples with these children.
+    fn answered(samples: &[&[u32]], tasks: usize) -> Vec<usize> {
+        let mut own = Tasks::default();
+        let questions = samples.iter().flat_map(|children| vec![*children; tasks]).enumerate();
+        let first = questions.filter(|(_, children)| own.asked_first(|| children.iter().copied().collect()));
+        first.map(|(question, _)| question).collect()
     }
 
     #[test]
-    fn answers_end_with_the_first_of_several_tasks() {
-        let told = |counts: &[usize]| {
-            let mut most = 0;
-            counts.iter().map(|tasks| first_task_runs(&mut most, Some(*tasks))).collect::<Vec<_>>()
-        };
-        assert_eq!(told(&[1, 1, 0]), [true; 3], "the last question comes after the end of the only task");
-        assert_eq!(told(&[4, 4, 3, 2, 1, 0]), [true, true, false, false, false, false]);
-        assert!(!first_task_runs(&mut 0, None), "this kernel does not list children");
-        assert_eq!(children(), Some(0));
+    fn one_task_of_several_is_answered_and_none_once_one_has_ended() {
+        assert_eq!(
+            answered(&[&[7], &[7], &[]], 1),
+            [0, 1, 2],
+            "the last question comes after the task's end"
+        );
+        let four: &[u32] = &[4, 5, 6, 7];
+        assert_eq!(answered(&[four, four, &[4, 5, 6], four], 4), [0, 4]);
+        assert_eq!(answered(&[four, &[4, 5, 6, 7, 8], &[5, 6, 7, 8]], 4), [0, 4], "a child that is no task");
+        assert_eq!(answered(&[&[], &[]], 2), [0; 0], "this kernel does not list children");
+        assert_eq!(children(), BTreeSet::new());
     }
 }

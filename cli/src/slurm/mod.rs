@@ -13,4 +13,5 @@ pub(crate) mod sbatch;
 pub(crate) mod scontrol;
 pub(crate) mod sinfo;
 pub(crate) mod squeue;
+pub(crate) mod step_use;
 pub(crate) mod tres;

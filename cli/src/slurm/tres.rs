@@ -29,12 +29,6 @@ pub(crate) fn mib(text: &str) -> Option<u64> {
     bytes(text).map(|bytes| bytes.div_ceil(1 << 20))
 }
 
-/// Utilisation of a step's GPUs, percent, the mean over its nodes: `total` has the sum over nodes.
-pub(crate) fn mean_percent(total: &str, nodes: &str) -> Option<u64> {
-    let sum: u64 = tres(total, "gres/gpuutil")?.parse().ok()?;
-    sum.checked_div(nodes.parse().ok()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,16 +49,6 @@ mod tests {
             [Some(0), Some(1023), Some(3 << 29), Some(3 << 50), Some(12_345_678_901)]
         );
         assert_eq!(["", "x", "5KM", "6X", "-1", "NaN", "9E"].map(bytes), [None; 7]);
-    }
-
-    #[test]
-    fn a_mean_needs_nodes() {
-        let list = "gres/gpumem=5,gres/gpuutil=161";
-        assert_eq!(
-            ["2", "1", "0", ""].map(|nodes| mean_percent(list, nodes)),
-            [Some(80), Some(161), None, None]
-        );
-        assert_eq!(mean_percent("gres/gpumem=5", "2"), None);
     }
 
     #[test]

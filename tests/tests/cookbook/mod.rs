@@ -184,6 +184,8 @@ pub(crate) fn podman_shows_the_jobs_devices(cluster: &Cluster) {
     };
     sees(&["--gpu-isolation=mig:1g.5gb"], 1, 1);
     sees(&["--gpu-isolation=whole", "--gpus-per-node=2"], 2, 0);
+    // A process of podman keeps the user's namespace.
+    as_alice(cluster, &format!("{begin} && podman system migrate"));
     cluster.run(User::Root, "scancel", &[&other.to_string()]).unwrap().ok().unwrap();
     cluster.wait_end(other).unwrap();
 }

@@ -35,15 +35,16 @@ extern "C" fn acct_gather_interconnect_p_node_update() -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut c_void) -> c_int {
     guard_ok("get_data", (), || {
-        let Some((values, over)) = STEP.with(begin, |step| (look(step), step.turn.writes_over())) else {
-            return;
-        };
-        for (position, value) in values {
-            if let (Some(value), Some(position)) = (value, position) {
-                // SAFETY: common_jag.c: `data` has an element for every TRES that assoc_mgr knows, in its order.
-                unsafe { write(data, position, value, over) };
+        STEP.with(begin, |step| {
+            for (entry, (position, value)) in look(step).into_iter().enumerate() {
+                let (Some(value), Some(position)) = (value, position) else { continue };
+                let over = step.turn.writes_over();
+                if over || !step.is_slurms[entry] {
+                    // SAFETY: common_jag.c: `data` has an element for every TRES that assoc_mgr knows, in its order.
+                    step.is_slurms[entry] = !unsafe { write(data, position, value, over) };
+                }
             }
-        }
+        });
     });
     SUCCESS
 }
@@ -61,7 +62,7 @@ fn look(step: &mut SampledJob) -> [(Option<usize>, Option<TresValue>); 4] {
         } else {
             log::error(line)
         }
-        step.turn.answers_again()
+        true
     });
     if !here {
         return [(None, None); 4];
@@ -77,26 +78,25 @@ fn look(step: &mut SampledJob) -> [(Option<usize>, Option<TresValue>); 4] {
 /// Slurm's word for an entry that nobody has filled in yet: `INFINITE64`.
 const EMPTY: u64 = u64::MAX;
 
-/// Fills in an entry; `over`: also one that is not empty.
+/// Fills in an entry; `over`: also one that is not empty. False: Slurm has filled it in.
 ///
 /// # Safety
 ///
 /// `data` is null or has more than `position` elements, which nobody else uses meanwhile.
-unsafe fn write(data: *mut c_void, position: usize, value: TresValue, over: bool) {
-    if data.is_null() {
-        return;
-    }
-    let Some(known) = Data::described() else { return };
+unsafe fn write(data: *mut c_void, position: usize, value: TresValue, over: bool) -> bool {
+    let Some(known) = Data::described().filter(|_| !data.is_null()) else { return true };
     // SAFETY: the caller's promise: inside the array.
     let element = unsafe { data.cast::<u8>().add(position * known.size) };
     // SAFETY: as above, and nobody else has it.
-    let element = unsafe { Data::at(element) };
-    if let Some(element) = element.filter(|element| over || element.size_read() == EMPTY) {
-        // SAFETY: a field of it.
-        unsafe { element.size_read_at().write(value.usage_in) };
-        // SAFETY: as above.
-        unsafe { element.size_write_at().write(value.usage_out) };
+    let Some(element) = (unsafe { Data::at(element) }) else { return true };
+    if !over && element.size_read() != EMPTY {
+        return false;
     }
+    // SAFETY: a field of it.
+    unsafe { element.size_read_at().write(value.usage_in) };
+    // SAFETY: as above.
+    unsafe { element.size_write_at().write(value.usage_out) };
+    true
 }
 
 /// Finds out whose daemon this is.
@@ -184,7 +184,7 @@ mod tests {
     fn outside_slurm_nothing_is_found_and_nothing_written() {
         assert_eq!(position(c"gres", c"gpumem"), None);
         // SAFETY: null is allowed.
-        unsafe { write(null_mut(), 3, TresValue { usage_in: 1, usage_out: 1 }, true) };
+        assert!(unsafe { write(null_mut(), 3, TresValue { usage_in: 1, usage_out: 1 }, true) });
         // SAFETY: as above.
         assert_eq!(unsafe { acct_gather_interconnect_p_get_data(null_mut()) }, SUCCESS);
     }

@@ -19,7 +19,7 @@ pub(crate) struct Artefact {
     /// select went up by 0.1 for slices on Slurm 25.05 and later.
     /// job_submit went up by 0.35 for the table of what jobs' traffic says, usage by 0.25 for counting it, and each of the others by 0.1 for NVML's
     /// counters or for what was learnt in the AdminComment. spank went up by 0.1 for control groups that Slurm 26.05 names by a job's SLUID, and for
-    /// jobs that slurmctld took without Tessera. usage went up by 0.25, energy and spank by 0.05, for steps that answer for their job from Slurm 25.05 on.
+    /// jobs that slurmctld took without Tessera. usage went up by 0.3, energy and spank by 0.1, for steps that answer for their job from Slurm 25.05 on.
     pub(crate) thousands: f64,
 }
 
@@ -105,7 +105,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "toml-tables",
             "topology",
         ],
-        thousands: 29.0,
+        thousands: 29.05,
     },
     Artefact {
         name: "gpu_nvml.so",
@@ -143,7 +143,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "slurm-tables",
             "step-accounting",
         ],
-        thousands: 7.65,
+        thousands: 7.7,
     },
     Artefact {
         name: "acct_gather_interconnect_tessera.so",
@@ -161,7 +161,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "slurm-tables",
             "step-accounting",
         ],
-        thousands: 8.2,
+        thousands: 8.25,
     },
     Artefact {
         name: "tessera-broker",

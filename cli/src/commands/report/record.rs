@@ -6,7 +6,8 @@ use link_learning::CountedRun;
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Bandwidth, Started};
 
-use crate::slurm::tres::{bytes, mean_percent, mib, tres};
+use crate::slurm::step_use::{StepUse, mean_busy, most_memory};
+use crate::slurm::tres::{bytes, mib, tres};
 
 /// Columns of sacct behind the number of job or step, with their widths.
 pub(super) const COLUMNS: [(&str, usize); 14] = [
@@ -92,9 +93,11 @@ impl Record {
         let sum = |name| each(14, name, bytes).reduce(u64::saturating_add);
         // What acct_gather_interconnect/tessera writes: see docs/decisions/0028. Then even none is something that was seen.
         let device_mib = most(10, "gres/gpumem", mib);
-        let memory_mib = most(8, "gres/gpumem", mib).filter(|m| *m > 0 || device_mib.is_some());
-        let [id, user, state, submit, start, elapsed, energy, allocated, _, _, _, _, comment, number, _] =
+        let uses: Vec<StepUse> = steps.iter().map(step_use).collect();
+        let [id, user, state, submit, start, elapsed, energy, allocated, _, _, _, nodes, comment, number, _] =
             job;
+        let nodes = nodes.parse().unwrap_or(1);
+        let memory_mib = most_memory(&uses, nodes).filter(|m| *m > 0 || device_mib.is_some());
         let comment = AdminComment::parse(&comment);
         let request = comment.asks.as_deref().and_then(|asks| parse_request(asks).ok());
         let start: Option<u64> = start.parse().ok();
@@ -119,10 +122,20 @@ impl Record {
             memory_mib,
             device_mib: device_mib.or(memory_mib),
             busy_percent: most(9, "gres/gpuutil", |text| text.parse().ok()),
-            busy_mean_percent: steps.iter().filter_map(|step| mean_percent(&step[14], &step[11])).max(),
+            busy_mean_percent: mean_busy(&uses, nodes),
             nvlink_sent: sum("ic/nvlink"),
             pcie_sent: sum("ic/pcie"),
         }
+    }
+}
+
+fn step_use(line: &[String; 15]) -> StepUse<'_> {
+    StepUse {
+        name: line[0].split_once('.').map_or("", |(_, step)| step),
+        nodes: &line[11],
+        elapsed_s: &line[5],
+        total_in: &line[8],
+        total_out: &line[14],
     }
 }
 
@@ -165,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_steps_add_up_and_their_peaks_do_not() {
+    fn bytes_of_steps_add_up_and_so_does_memory_of_nodes() {
         let step = |id: &str, nodes: &str| {
             let mut cells: [String; 15] = Default::default();
             cells[0] = id.to_owned();
@@ -174,9 +187,9 @@ mod tests {
             cells[14] = "gres/gpuutil=80,ic/nvlink=5".to_owned();
             cells
         };
-        let jobs = Record::all(vec![step("7", ""), step("7.batch", "1"), step("7.0", "2")]);
+        let jobs = Record::all(vec![step("7", "2"), step("7.batch", "1"), step("7.0", "2")]);
         let [job] = &jobs[..] else { panic!("{jobs:?}") };
         assert_eq!((job.nvlink_sent, job.pcie_sent), (Some(10), None));
-        assert_eq!((job.memory_mib, job.busy_mean_percent), (Some(9), Some(80)));
+        assert_eq!((job.memory_mib, job.busy_mean_percent), (Some(18), Some(80)));
     }
 }

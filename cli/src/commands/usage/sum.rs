@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::slurm::tres::{mean_percent, tres};
+use crate::slurm::step_use::{StepUse, mean_busy};
+use crate::slurm::tres::tres;
 
 /// Fields that sacct is asked for, behind the raw number of job or step.
 pub(super) const COLUMNS: [(&str, usize); 7] = [
@@ -59,27 +60,32 @@ pub(super) struct Sums {
 impl Sums {
     /// Adds up lines as sacct prints them: steps stand behind their job. Jobs without GPUs are left out.
     pub(super) fn of(lines: Vec<[String; 8]>, by_user: bool) -> Self {
-        let mut jobs: Vec<([String; 8], Option<u64>)> = Vec::new();
+        let mut jobs: Vec<([String; 8], Vec<[String; 8]>)> = Vec::new();
         for line in lines {
-            let Some((of, _)) = line[0].split_once('.') else {
-                jobs.push((line, None));
-                continue;
-            };
-            let mean = mean_percent(&line[7], &line[6]);
-            if let Some((_, most)) = jobs.last_mut().filter(|(job, _)| job[0] == of) {
-                *most = mean.max(*most);
+            match line[0].split_once('.') {
+                None => jobs.push((line, Vec::new())),
+                Some((of, _)) => {
+                    let own = jobs.last_mut().filter(|(job, _)| job[0] == of);
+                    own.into_iter().for_each(|(_, steps)| steps.push(line.clone()));
+                }
             }
         }
         let mut rows: BTreeMap<(u64, String), Sum> = BTreeMap::new();
         let mut total = Sum::default();
-        for (job, mean) in jobs {
-            let Some(sum) = one(&job, mean) else { continue };
+        for (job, steps) in jobs {
+            let uses: Vec<StepUse> = steps.iter().map(step_use).collect();
+            let Some(sum) = one(&job, mean_busy(&uses, job[6].parse().unwrap_or(1))) else { continue };
             total.add(&sum);
             rows.entry(key(&job, by_user)).or_default().add(&sum);
         }
         let rows = rows.into_iter().map(|((_, name), sum)| (name, sum)).collect();
         Self { rows, total, by_user }
     }
+}
+
+fn step_use(line: &[String; 8]) -> StepUse<'_> {
+    let name = line[0].split_once('.').map_or("", |(_, step)| step);
+    StepUse { name, nodes: &line[6], elapsed_s: &line[4], total_in: "", total_out: &line[7] }
 }
 
 /// The row of a job, with what orders it: the user, or its number, that of its array for a task.

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use geometry::JobId;
 use rustix::io::Errno;
@@ -24,61 +24,77 @@ const SOCKETS: &str = "/proc/net/unix";
 /// directory: an empty set would mean that every job is dead. `env` is slurmd's environment: `SLURM_CONF`.
 #[must_use]
 pub fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<HashSet<JobId>> {
-    Some(live(node, env, &|_| true)?.into_iter().map(|(job, _)| job).collect())
+    Some(live(node, env, &|_, _| true)?.into_iter().map(|step| step.job).collect())
 }
 
-/// Steps of `job` that live on `node`, those of `srun` and others. `None` as in [`jobs_with_steps`].
+/// Steps of `job` that live on `node` and are `wanted`, with their components: 0, but for heterogeneous steps. `None` as in
+/// [`jobs_with_steps`].
 #[must_use]
 pub fn steps_of(
     job: JobId,
     node: &str,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Option<BTreeSet<StepNumber>> {
-    Some(live(node, env, &|of| of == job)?.into_iter().map(|(_, step)| step).collect())
+    wanted: &dyn Fn(StepNumber) -> bool,
+) -> Option<BTreeSet<(StepNumber, u32)>> {
+    let listed = live(node, env, &|of, step| of == job && wanted(step))?;
+    Some(listed.into_iter().map(|step| (step.number, step.component)).collect())
 }
 
-/// Steps on `node` of the jobs that are `wanted`.
+/// A step that the kernel's list names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ListedStep {
+    job: JobId,
+    number: StepNumber,
+    component: u32,
+    /// Its socket.
+    path: PathBuf,
+}
+
+impl ListedStep {
+    /// Reads the path that a socket was bound to: `SPOOL/NODE_JOB.STEP`, for a component of a heterogeneous step with `.COMPONENT`.
+    fn at(path: &str, node: &str) -> Option<Self> {
+        let path = PathBuf::from(path);
+        let rest = path.file_name()?.to_str()?.strip_prefix(node)?.strip_prefix('_')?;
+        let (job, step) = rest.split_once('.')?;
+        let mut numbers = step.split('.');
+        let number = StepNumber(numbers.next()?.parse().ok()?);
+        let component = numbers.next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let job = JobId(job.parse().ok()?);
+        Some(Self { job, number, component, path })
+    }
+}
+
+/// Steps on `node` that are `wanted`.
 fn live(
     node: &str,
     env: &dyn Fn(&str) -> Option<String>,
-    wanted: &dyn Fn(JobId) -> bool,
-) -> Option<HashSet<(JobId, StepNumber)>> {
+    wanted: &dyn Fn(JobId, StepNumber) -> bool,
+) -> Option<HashSet<ListedStep>> {
     let spool = env("SLURM_CONF")
         .and_then(|path| std::fs::read_to_string(path).ok())
         .and_then(|conf| slurm_conf::named_spool_dir(&conf, node));
     if spool.as_ref().is_some_and(|dir| !only_roots(dir)) {
         return None;
     }
-    let ours = |job: JobId, path: &Path| {
-        wanted(job)
-            && path.parent().is_some_and(|dir| spool.as_ref().is_none_or(|s| s == dir) && only_roots(dir))
-            && may_listen(path)
-    };
-    steps_listed(|| std::fs::read(SOCKETS).ok(), node, &ours)
+    let in_spool = |dir: &Path| spool.as_ref().is_none_or(|spool| spool.as_path() == dir) && only_roots(dir);
+    let mut listed = steps_listed(|| std::fs::read(SOCKETS).ok(), node)?;
+    listed.retain(|step| {
+        wanted(step.job, step.number) && step.path.parent().is_some_and(in_spool) && may_listen(&step.path)
+    });
+    Some(listed)
 }
 
 /// The kernel tells its sockets in pieces, and one that goes between two pieces can hide another that stays: it is asked
 /// twice, and both answers count.
-fn steps_listed(
-    mut read: impl FnMut() -> Option<Vec<u8>>,
-    node: &str,
-    ours: &dyn Fn(JobId, &Path) -> bool,
-) -> Option<HashSet<(JobId, StepNumber)>> {
+fn steps_listed(mut read: impl FnMut() -> Option<Vec<u8>>, node: &str) -> Option<HashSet<ListedStep>> {
     // Paths are bytes; a name that is not UTF-8 is nobody's stepd.
-    let mut steps = || Some(steps_in(&String::from_utf8_lossy(&read()?), node, ours));
+    let mut steps = || Some(steps_in(&String::from_utf8_lossy(&read()?), node));
     Some(&steps()? | &steps()?)
 }
 
 /// From `/proc/net/unix`, whose eighth column is the path that a socket was bound to.
-fn steps_in(sockets: &str, node: &str, ours: &dyn Fn(JobId, &Path) -> bool) -> HashSet<(JobId, StepNumber)> {
-    let step_of = |line: &str| {
-        let path = Path::new(line.split_ascii_whitespace().nth(7)?);
-        let rest = path.file_name()?.to_str()?.strip_prefix(node)?.strip_prefix('_')?;
-        let (job, step) = rest.split_once('.')?;
-        let step = StepNumber(step.split('.').next()?.parse().ok()?);
-        let job = JobId(job.parse().ok()?);
-        ours(job, path).then_some((job, step))
-    };
+fn steps_in(sockets: &str, node: &str) -> HashSet<ListedStep> {
+    let step_of = |line: &str| ListedStep::at(line.split_ascii_whitespace().nth(7)?, node);
     sockets.lines().skip(1).filter_map(step_of).collect()
 }
 
@@ -113,14 +129,21 @@ mod tests {
 0000000000000000: 00000002 00000000 00010000 0001 01 30868 /var/spool/slurmd/n1/n1_x.0
 ";
 
+    /// The steps of a list whose sockets are in n1's directory.
+    fn told(sockets: &str, node: &str) -> Vec<(u32, StepNumber, u32)> {
+        let ours = |step: &ListedStep| step.path.parent() == Some(Path::new("/var/spool/slurmd/n1"));
+        let steps = steps_in(sockets, node).into_iter().filter(ours);
+        let mut all: Vec<_> = steps.map(|step| (step.job.0, step.number, step.component)).collect();
+        all.sort_unstable();
+        all
+    }
+
     #[test]
     fn steps_are_told_by_their_sockets() {
-        let ours = |_, path: &Path| path.parent() == Some(Path::new("/var/spool/slurmd/n1"));
         let zero = StepNumber(0);
-        let of_n1 = [(JobId(12), StepNumber::BATCH_SCRIPT), (JobId(12), zero), (JobId(14), zero)];
-        assert_eq!(steps_in(LIST, "n1", &ours), of_n1.into());
-        assert_eq!(steps_in(LIST, "n10", &ours), [(JobId(15), zero)].into());
-        assert_eq!(steps_in("", "n1", &ours), HashSet::new());
+        assert_eq!(told(LIST, "n1"), [(12, zero, 0), (12, StepNumber::BATCH_SCRIPT, 0), (14, zero, 1)]);
+        assert_eq!(told(LIST, "n10"), [(15, zero, 0)]);
+        assert_eq!(told("", "n1"), []);
     }
 
     #[test]
@@ -131,9 +154,9 @@ mod tests {
         };
         let listed = |answers: [Option<Vec<u8>>; 2]| {
             let mut answers = answers.into_iter();
-            let ours = |_, path: &Path| path.starts_with("/var/spool");
-            let steps = steps_listed(|| answers.next()?, "n1", &ours)?;
-            Some(steps.into_iter().map(|(job, _)| job).collect::<HashSet<_>>())
+            let steps = steps_listed(|| answers.next()?, "n1")?;
+            let ours = steps.into_iter().filter(|step| step.path.starts_with("/var/spool"));
+            Some(ours.map(|step| step.job).collect::<HashSet<_>>())
         };
         let both = Some([JobId(12), JobId(14)].into());
         assert_eq!(listed([Some(without("n1_14.")), Some(without("n1_12."))]), both);
@@ -150,8 +173,9 @@ mod tests {
         let socket = UnixListener::bind(dir.path().join("unit_77.0")).unwrap();
         let roots = std::fs::metadata(dir.path()).unwrap().uid() == 0;
         assert_eq!(live(), roots.then(|| [JobId(77)].into()));
-        let of = |job| steps_of(JobId(job), "unit", &env);
-        assert_eq!([of(77), of(7)], [roots.then(|| [StepNumber(0)].into()), roots.then(BTreeSet::new)]);
+        let of = |job| steps_of(JobId(job), "unit", &env, &|_| true);
+        assert_eq!([of(77), of(7)], [roots.then(|| [(StepNumber(0), 0)].into()), roots.then(BTreeSet::new)]);
+        assert_eq!(steps_of(JobId(77), "unit", &env, &|_| false), roots.then(BTreeSet::new));
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(dir.path(), open).unwrap();
         assert_eq!(live(), None, "anybody could have made it");

@@ -29,7 +29,7 @@ pub(crate) struct OldestStep {
     step: StepNumber,
     /// The node's name in Slurm.
     node: String,
-    tasks: Tasks,
+    tasks: StepTasks,
 }
 
 impl Turn {
@@ -38,7 +38,7 @@ impl Turn {
         match (slurm.since(25, 5), step == StepNumber::EXTERN) {
             (false, true) => Some(Self::Extern),
             (true, false) => {
-                let (node, tasks) = (node.to_owned(), Tasks::default());
+                let (node, tasks) = (node.to_owned(), StepTasks::default());
                 Some(Self::Oldest(OldestStep { job, step, node, tasks }))
             }
             (false, false) | (true, true) => None,
@@ -102,7 +102,7 @@ fn is_alone(own: StepNumber, steps: &BTreeSet<(StepNumber, u32)>) -> bool {
 /// The tasks of a step of `srun`. At each sample, Slurm asks once for each of them, in an order that does not change, and does not say for which. It adds
 /// up the last answers of all, so that a second task with an answer would count the same bytes twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Tasks {
+struct StepTasks {
     /// Processes at the first question, all tasks; empty before it, and if the kernel does not list them.
     pids: BTreeSet<u32>,
     /// Number of questions.
@@ -111,7 +111,7 @@ struct Tasks {
     over: bool,
 }
 
-impl Tasks {
+impl StepTasks {
     /// Counts a question, and tells whether it is for the first task.
     fn asked_first(&mut self, children: impl FnOnce() -> BTreeSet<u32>) -> bool {
         let at = self.questions;
@@ -206,7 +206,7 @@ mod tests {
 
     /// The questions that are answered, of samples with these children.
     fn answered(samples: &[&[u32]], tasks: usize) -> Vec<usize> {
-        let mut own = Tasks::default();
+        let mut own = StepTasks::default();
         let questions = samples.iter().flat_map(|children| vec![*children; tasks]).enumerate();
         let first = questions.filter(|(_, children)| own.asked_first(|| children.iter().copied().collect()));
         first.map(|(question, _)| question).collect()

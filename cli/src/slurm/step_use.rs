@@ -20,7 +20,7 @@ pub(crate) struct StepUse<'a> {
 
 /// What a step is to its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum StepKind {
     Extern,
     /// The batch script, or salloc's shell on the node.
     Script,
@@ -29,11 +29,11 @@ enum Kind {
 }
 
 impl StepUse<'_> {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> StepKind {
         match self.name {
-            "extern" => Kind::Extern,
-            "batch" | "interactive" => Kind::Script,
-            _ => Kind::Srun,
+            "extern" => StepKind::Extern,
+            "batch" | "interactive" => StepKind::Script,
+            _ => StepKind::Srun,
         }
     }
 
@@ -60,7 +60,7 @@ impl StepUse<'_> {
 /// The most memory that a job on so many nodes had on all devices together, MiB.
 pub(crate) fn most_memory(steps: &[StepUse], job_nodes: u64) -> Option<u64> {
     let most = |kind| steps.iter().filter(|step| step.kind() == kind).filter_map(StepUse::memory).max();
-    let [all, script, srun] = [Kind::Extern, Kind::Script, Kind::Srun].map(most);
+    let [all, script, srun] = [StepKind::Extern, StepKind::Script, StepKind::Srun].map(most);
     if job_nodes > 1 && all.is_none() {
         // The script is on the first node, and the steps answer on the others.
         return script.into_iter().chain(srun).reduce(u64::saturating_add);
@@ -72,16 +72,16 @@ pub(crate) fn most_memory(steps: &[StepUse], job_nodes: u64) -> Option<u64> {
 pub(crate) fn mean_busy(steps: &[StepUse], job_nodes: u64) -> Option<u64> {
     let of = |kind| steps.iter().filter(move |step| step.kind() == kind);
     let told = |kind| of(kind).find_map(|step| Some((step.busy()?, step.nodes())));
-    if let Some((sum, nodes)) = told(Kind::Extern) {
+    if let Some((sum, nodes)) = told(StepKind::Extern) {
         return Some(sum / nodes);
     }
-    match told(Kind::Script) {
+    match told(StepKind::Script) {
         Some((first, _)) if job_nodes > 1 => {
-            let others = over_time(of(Kind::Srun), |_| 1);
+            let others = over_time(of(StepKind::Srun), |_| 1);
             Some(others.map_or(first, |others| (first + others) / job_nodes))
         }
         Some((only, _)) => Some(only),
-        None => over_time(of(Kind::Srun), StepUse::nodes),
+        None => over_time(of(StepKind::Srun), StepUse::nodes),
     }
 }
 

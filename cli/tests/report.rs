@@ -17,7 +17,7 @@ use insta::assert_snapshot;
 const WIDTHS: [usize; 13] = [24, 64, 40, 20, 20, 12, 24, 256, 512, 512, 512, 12, 512];
 
 thread_local! {
-    /// What `TRESUsageOutTot` ends with in every line of sacct.
+    /// End of `TRESUsageOutTot` in every line of sacct.
     static SENT: Cell<&'static str> = const { Cell::new("") };
 }
 

@@ -122,7 +122,12 @@ fn by_steps(cluster: &Cluster) -> bool {
     cluster.release().series >= "25.05"
 }
 
-/// What `sacct` or `sstat` says of a step: GPU memory of all devices, of the largest, utilisation. Empty: nothing.
+/// The step that tells what a job of one node uses.
+fn telling_step(cluster: &Cluster, job: JobId) -> String {
+    format!("{job}.{}", if by_steps(cluster) { "batch" } else { "extern" })
+}
+
+/// Asks `sacct` or `sstat` for a step's GPU memory on all devices, on the largest, and its utilisation. Empty: not told.
 fn sampled(cluster: &Cluster, program: &str, step: &str) -> [String; 3] {
     let args = ["-n", "-P", "-j", step, "-o", "TRESUsageInTot,TRESUsageOutMax"];
     let said = cluster.run(User::Root, program, &args).unwrap().stdout;
@@ -143,7 +148,6 @@ fn wait_sampled(cluster: &Cluster, program: &str, step: &str, wanted: [&str; 3])
 }
 
 fn memory_and_utilisation(cluster: &Cluster) {
-    let step = |job: JobId| format!("{job}.{}", if by_steps(cluster) { "batch" } else { "extern" });
     let work = |memory_mib: u32| format!("exec nvml-sim work --app stream --memory-mib {memory_mib}");
     let share = ["-w", "e1", "--gpu-isolation=mps", "--gpu-mem=10G"];
     let two = ["-w", "e2", "--gpu-isolation=mig:1g.10gb", "--gpu-instances=2"];
@@ -164,7 +168,7 @@ fn memory_and_utilisation(cluster: &Cluster) {
         .collect();
     let all = || started.iter().copied().zip(jobs.iter().map(|(_, _, wanted)| *wanted));
     for (job, wanted) in all() {
-        wait_sampled(cluster, "sstat", &step(job), wanted);
+        wait_sampled(cluster, "sstat", &telling_step(cluster, job), wanted);
     }
     for job in &started {
         cluster.run(User::Alice, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
@@ -172,7 +176,7 @@ fn memory_and_utilisation(cluster: &Cluster) {
     for (job, wanted) in all() {
         cluster.wait_end(job).unwrap();
         // The last sample finds nothing any more. What counts is the most.
-        wait_sampled(cluster, "sacct", &step(job), wanted);
+        wait_sampled(cluster, "sacct", &telling_step(cluster, job), wanted);
     }
     traffic(cluster, &started);
     let report = |job: JobId| {
@@ -202,8 +206,7 @@ fn sent(cluster: &Cluster, step: &str) -> [Option<u64>; 2] {
 
 /// Checks the traffic of [`memory_and_utilisation`]'s jobs: the fourth sends 3 GB/s between two GPUs with NVLinks, and the fifth has one idle GPU.
 fn traffic(cluster: &Cluster, started: &[JobId]) {
-    let sent =
-        |job: JobId| sent(cluster, &format!("{job}.{}", if by_steps(cluster) { "batch" } else { "extern" }));
+    let sent = |job: JobId| sent(cluster, &telling_step(cluster, job));
     let [nvlink, pcie]: [Option<u64>; 2] = sent(started[3]);
     assert!(nvlink.is_some_and(|bytes| bytes > 3_000_000_000), "{nvlink:?}");
     assert_eq!(pcie, Some(0), "all of it went over NVLink");
@@ -253,7 +256,7 @@ fn steps(cluster: &Cluster) {
         wait_sampled(cluster, "sacct", &step, wanted);
         let [nvlink, _] = sent(cluster, &step);
         eprintln!("{step}: {nvlink:?} bytes over NVLink");
-        // Both ways of sampling miss the ends, and none adds what was not sent.
+        // Bytes before the first sample and after the last one are missed.
         let most = senders * 15 * 2 * 500_000_000;
         let right = |bytes: u64| bytes > most / 10 && bytes < most * 3 / 2;
         assert!(nvlink.map_or(senders == 0, right), "{step}: {nvlink:?} of at most {most}");

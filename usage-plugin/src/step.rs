@@ -9,7 +9,7 @@ use step_accounting::{AccountedNode, NotAccounted};
 
 use crate::peaks::Peaks;
 use crate::traffic::Traffic;
-use crate::turn::Turn;
+use crate::turn::{SlurmsEntries, Turn};
 
 /// The job of the step that this daemon serves.
 pub(crate) struct SampledJob {
@@ -23,8 +23,7 @@ pub(crate) struct SampledJob {
     pub(crate) traffic: Traffic,
     /// True if a sample has failed.
     pub(crate) failed: bool,
-    /// Entries that Slurm has filled in once. After the task's end they are empty, and still Slurm's.
-    pub(crate) is_slurms: [bool; 4],
+    pub(crate) slurms: SlurmsEntries,
 }
 
 /// Slurm 22.05 asks once for each process that was adopted by the extern step, and `sstat` makes every Slurm ask. They are one sample.
@@ -43,7 +42,7 @@ impl SampledJob {
             peaks: Peaks::default(),
             traffic: Traffic::default(),
             failed: false,
-            is_slurms: [false; 4],
+            slurms: SlurmsEntries::default(),
         })
     }
 

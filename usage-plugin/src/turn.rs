@@ -67,10 +67,23 @@ impl Turn {
         }
     }
 
-    /// Tells whether entries that somebody else has filled in are the plugin's. Before 25.05 they can be its own of the last sample. Since then
+    /// Tells whether entries that are filled in are the plugin's. Before 25.05 they can be its own of the last sample. Since then
     /// they are Slurm's, with `AutoDetect=nvml`, and Slurm adds those of a task's processes to the plugin's.
     pub(crate) fn writes_over(&self) -> bool {
         matches!(self, Self::Extern)
+    }
+}
+
+/// The plugin's entries in Slurm's array that Slurm has filled in once. After the task's end they are empty, and still Slurm's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SlurmsEntries([bool; 4]);
+
+impl SlurmsEntries {
+    /// Tells whether the plugin may fill in an entry that is empty now or not; `over`: also one that is not.
+    pub(crate) fn may_fill(&mut self, entry: usize, is_empty: bool, over: bool) -> bool {
+        let Some(is_slurms) = self.0.get_mut(entry) else { return false };
+        *is_slurms |= !is_empty && !over;
+        !*is_slurms
     }
 }
 
@@ -120,12 +133,16 @@ impl StepTasks {
             self.pids = children();
             return !self.pids.is_empty();
         }
-        // A single task is asked for once more after its end.
-        if self.pids.len() <= 1 || self.over || !at.is_multiple_of(self.pids.len()) {
-            return self.pids.len() == 1;
+        match self.pids.len() {
+            0 => false,
+            // A single task is asked for once more after its end.
+            1 => true,
+            tasks if self.over || !at.is_multiple_of(tasks) => false,
+            _ => {
+                self.over = !self.pids.is_subset(&children());
+                !self.over
+            }
         }
-        self.over = !self.pids.is_subset(&children());
-        !self.over
     }
 }
 
@@ -182,6 +199,19 @@ mod tests {
             let all = [EXTERN, BATCH, StepNumber(0)].map(|step| answers(version, step));
             assert_eq!(all, [by_extern, !by_extern, !by_extern], "{version}");
         }
+    }
+
+    #[test]
+    fn an_entry_that_slurm_fills_stays_slurms() {
+        let mut entries = SlurmsEntries::default();
+        assert!(entries.may_fill(0, true, false));
+        assert!(!entries.may_fill(0, false, false), "AutoDetect=nvml has counted");
+        assert!(!entries.may_fill(0, true, false), "the task has ended");
+        assert!(
+            entries.may_fill(1, true, false)
+                && entries.may_fill(1, false, true)
+                && !entries.may_fill(4, true, true)
+        );
     }
 
     #[test]

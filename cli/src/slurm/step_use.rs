@@ -8,8 +8,8 @@ use crate::slurm::tres::{mib, tres};
 /// A step as sacct prints it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepUse<'a> {
-    /// What is behind the job's number and the dot: `extern`, `batch`, `interactive` or a number.
-    pub(crate) name: &'a str,
+    /// The job's number, a dot, and `extern`, `batch`, `interactive` or the step's number.
+    pub(crate) id: &'a str,
     pub(crate) nodes: &'a str,
     pub(crate) elapsed_s: &'a str,
     /// `TRESUsageInTot`.
@@ -18,7 +18,7 @@ pub(crate) struct StepUse<'a> {
     pub(crate) total_out: &'a str,
 }
 
-/// What a step is to its job.
+/// Role of a step in its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StepKind {
     Extern,
@@ -30,9 +30,9 @@ enum StepKind {
 
 impl StepUse<'_> {
     fn kind(&self) -> StepKind {
-        match self.name {
-            "extern" => StepKind::Extern,
-            "batch" | "interactive" => StepKind::Script,
+        match self.id.split_once('.').map(|(_, step)| step) {
+            Some("extern") => StepKind::Extern,
+            Some("batch" | "interactive") => StepKind::Script,
             _ => StepKind::Srun,
         }
     }
@@ -51,7 +51,7 @@ impl StepUse<'_> {
         self.nodes.parse().unwrap_or(1).max(1)
     }
 
-    /// No step runs as long as it takes to run over.
+    /// Seconds that it ran, bounded: products with them do not overflow.
     fn seconds(&self) -> u64 {
         self.elapsed_s.parse().unwrap_or(0).clamp(1, 1 << 40)
     }
@@ -102,24 +102,22 @@ mod tests {
 
     /// Name, nodes, seconds, memory in MiB, utilisation summed over nodes.
     fn check(steps: &[(&str, u64, u64, u64, u64)], job_nodes: u64) -> (Option<u64>, Option<u64>) {
-        let texts: Vec<[String; 4]> = steps
+        let texts: Vec<[String; 5]> = steps
             .iter()
-            .map(|(_, nodes, seconds, memory, busy)| {
+            .map(|(name, nodes, seconds, memory, busy)| {
+                let id = format!("7.{name}");
                 let [memory, busy] = [format!("gres/gpumem={memory}M"), format!("gres/gpuutil={busy}")];
-                [nodes.to_string(), seconds.to_string(), memory, busy]
+                [id, nodes.to_string(), seconds.to_string(), memory, busy]
             })
             .collect();
-        let steps: Vec<StepUse> = steps
-            .iter()
-            .zip(&texts)
-            .map(|((name, ..), [nodes, elapsed_s, total_in, total_out])| StepUse {
-                name,
-                nodes,
-                elapsed_s,
-                total_in,
-                total_out,
-            })
-            .collect();
+        let uses = texts.iter().map(|[id, nodes, elapsed_s, total_in, total_out]| StepUse {
+            id,
+            nodes,
+            elapsed_s,
+            total_in,
+            total_out,
+        });
+        let steps: Vec<StepUse> = uses.collect();
         (most_memory(&steps, job_nodes), mean_busy(&steps, job_nodes))
     }
 

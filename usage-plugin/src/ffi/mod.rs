@@ -36,12 +36,14 @@ extern "C" fn acct_gather_interconnect_p_node_update() -> c_int {
 unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut c_void) -> c_int {
     guard_ok("get_data", (), || {
         STEP.with(begin, |step| {
-            for (entry, (position, value)) in look(step).into_iter().enumerate() {
-                let (Some(value), Some(position)) = (value, position) else { continue };
-                let over = step.turn.writes_over();
-                if over || !step.is_slurms[entry] {
-                    // SAFETY: common_jag.c: `data` has an element for every TRES that assoc_mgr knows, in its order.
-                    step.is_slurms[entry] = !unsafe { write(data, position, value, over) };
+            let over = step.turn.writes_over();
+            for (entry, (position, value)) in look(step).into_iter().flatten().enumerate() {
+                let Some(position) = position else { continue };
+                // SAFETY: common_jag.c: `data` has an element for every TRES that assoc_mgr knows, in its order.
+                let Some(element) = (unsafe { element(data, position) }) else { continue };
+                let may_fill = step.slurms.may_fill(entry, element.size_read() == EMPTY, over);
+                if let Some(value) = value.filter(|_| may_fill) {
+                    fill(element, value);
                 }
             }
         });
@@ -49,8 +51,9 @@ unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut c_void) -> c
     SUCCESS
 }
 
-/// Samples the job's devices, and returns what the samples add up to, each value with its position in Slurm's array.
-fn look(step: &mut SampledJob) -> [(Option<usize>, Option<TresValue>); 4] {
+/// Samples the job's devices, and returns what the samples add up to, each value with its position in Slurm's array. `None`: nothing is to be
+/// answered here.
+fn look(step: &mut SampledJob) -> Option<[(Option<usize>, Option<TresValue>); 4]> {
     let [nvlink, pcie] = [c"nvlink", c"pcie"].map(|name| position(c"ic", name));
     // The driver is asked for nothing that the site does not account.
     let wanted = TrafficWanted { nvlink: nvlink.is_some(), pcie: pcie.is_some() };
@@ -64,39 +67,37 @@ fn look(step: &mut SampledJob) -> [(Option<usize>, Option<TresValue>); 4] {
         }
         true
     });
-    if !here {
-        return [(None, None); 4];
-    }
-    [
-        (position(c"gres", c"gpumem"), step.peaks.memory()),
-        (position(c"gres", c"gpuutil"), step.peaks.busy()),
-        (nvlink, step.traffic.nvlink()),
-        (pcie, step.traffic.pcie()),
-    ]
+    here.then(|| {
+        [
+            (position(c"gres", c"gpumem"), step.peaks.memory()),
+            (position(c"gres", c"gpuutil"), step.peaks.busy()),
+            (nvlink, step.traffic.nvlink()),
+            (pcie, step.traffic.pcie()),
+        ]
+    })
 }
 
 /// Slurm's word for an entry that nobody has filled in yet: `INFINITE64`.
 const EMPTY: u64 = u64::MAX;
 
-/// Fills in an entry; `over`: also one that is not empty. False: Slurm has filled it in.
+/// Gives the entry at a position.
 ///
 /// # Safety
 ///
 /// `data` is null or has more than `position` elements, which nobody else uses meanwhile.
-unsafe fn write(data: *mut c_void, position: usize, value: TresValue, over: bool) -> bool {
-    let Some(known) = Data::described().filter(|_| !data.is_null()) else { return true };
+unsafe fn element(data: *mut c_void, position: usize) -> Option<Data> {
+    let known = Data::described().filter(|_| !data.is_null())?;
     // SAFETY: the caller's promise: inside the array.
     let element = unsafe { data.cast::<u8>().add(position * known.size) };
     // SAFETY: as above, and nobody else has it.
-    let Some(element) = (unsafe { Data::at(element) }) else { return true };
-    if !over && element.size_read() != EMPTY {
-        return false;
-    }
+    unsafe { Data::at(element) }
+}
+
+fn fill(element: Data, value: TresValue) {
     // SAFETY: a field of it.
     unsafe { element.size_read_at().write(value.usage_in) };
     // SAFETY: as above.
     unsafe { element.size_write_at().write(value.usage_out) };
-    true
 }
 
 /// Finds out whose daemon this is.
@@ -184,7 +185,7 @@ mod tests {
     fn outside_slurm_nothing_is_found_and_nothing_written() {
         assert_eq!(position(c"gres", c"gpumem"), None);
         // SAFETY: null is allowed.
-        assert!(unsafe { write(null_mut(), 3, TresValue { usage_in: 1, usage_out: 1 }, true) });
+        assert!(unsafe { element(null_mut(), 3) }.is_none());
         // SAFETY: as above.
         assert_eq!(unsafe { acct_gather_interconnect_p_get_data(null_mut()) }, SUCCESS);
     }

@@ -87,8 +87,8 @@ pub(super) fn play(cluster: &Cluster, how: &Submission, jobs: &str) -> Result<Ra
     Ok(Ran { ends })
 }
 
-/// Submits jobs while no partition lets one start, then lets them start, and waits for the last. Their ids, and when the first could
-/// start, in seconds since 1970.
+/// Submits jobs while no partition lets one start, then lets them start, and waits for the last. Returns their ids, and when the first
+/// could start, in seconds since 1970.
 pub(super) fn queued(
     cluster: &Cluster,
     partitions: &[&str],

@@ -19,7 +19,7 @@ pub(crate) struct Artefact {
     /// select went up by 0.1 for slices on Slurm 25.05 and later.
     /// job_submit went up by 0.35 for the table of what jobs' traffic says, usage by 0.25 for counting it, and each of the others by 0.1 for NVML's
     /// counters or for what was learnt in the AdminComment. spank went up by 0.1 for control groups that Slurm 26.05 names by a job's SLUID, and for
-    /// jobs that slurmctld took without Tessera. usage went up by 0.3, energy and spank by 0.1, for steps that answer for their job from Slurm 25.05 on.
+    /// jobs that slurmctld took without Tessera. usage went up by 0.35, energy and spank by 0.1, for steps that answer for their job from Slurm 25.05 on.
     pub(crate) thousands: f64,
 }
 
@@ -161,7 +161,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "slurm-tables",
             "step-accounting",
         ],
-        thousands: 8.25,
+        thousands: 8.3,
     },
     Artefact {
         name: "tessera-broker",

@@ -130,13 +130,7 @@ impl Record {
 }
 
 fn step_use(line: &[String; 15]) -> StepUse<'_> {
-    StepUse {
-        name: line[0].split_once('.').map_or("", |(_, step)| step),
-        nodes: &line[11],
-        elapsed_s: &line[5],
-        total_in: &line[8],
-        total_out: &line[14],
-    }
+    StepUse { id: &line[0], nodes: &line[11], elapsed_s: &line[5], total_in: &line[8], total_out: &line[14] }
 }
 
 impl Record {

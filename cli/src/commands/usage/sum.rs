@@ -62,12 +62,12 @@ impl Sums {
     pub(super) fn of(lines: Vec<[String; 8]>, by_user: bool) -> Self {
         let mut jobs: Vec<([String; 8], Vec<[String; 8]>)> = Vec::new();
         for line in lines {
-            match line[0].split_once('.') {
-                None => jobs.push((line, Vec::new())),
-                Some((of, _)) => {
-                    let own = jobs.last_mut().filter(|(job, _)| job[0] == of);
-                    own.into_iter().for_each(|(_, steps)| steps.push(line.clone()));
-                }
+            let Some((of, _)) = line[0].split_once('.') else {
+                jobs.push((line, Vec::new()));
+                continue;
+            };
+            if let Some((_, steps)) = jobs.last_mut().filter(|(job, _)| job[0] == of) {
+                steps.push(line);
             }
         }
         let mut rows: BTreeMap<(u64, String), Sum> = BTreeMap::new();
@@ -84,8 +84,7 @@ impl Sums {
 }
 
 fn step_use(line: &[String; 8]) -> StepUse<'_> {
-    let name = line[0].split_once('.').map_or("", |(_, step)| step);
-    StepUse { name, nodes: &line[6], elapsed_s: &line[4], total_in: "", total_out: &line[7] }
+    StepUse { id: &line[0], nodes: &line[6], elapsed_s: &line[4], total_in: "", total_out: &line[7] }
 }
 
 /// The row of a job, with what orders it: the user, or its number, that of its array for a task.

@@ -11,7 +11,7 @@ use crate::profile::Profile;
 /// The geometry file itself, with sources and engines that [`Model`] leaves out.
 pub const GEOMETRY: &str = include_str!("../data/models.toml");
 
-/// Its rows as `build.rs` writes them.
+/// Rows of [`GEOMETRY`] as `build.rs` writes them.
 const ROWS: &str = include_str!(concat!(env!("OUT_DIR"), "/models.json"));
 
 #[derive(Deserialize)]

@@ -13,7 +13,7 @@ pub const WHOLE_GPUS: &str = include_str!("../data/whole-models.toml");
 /// takes about 500.
 const CONTEXT_MIB: u64 = 512;
 
-/// Its rows as `build.rs` writes them.
+/// Rows of [`WHOLE_GPUS`] as `build.rs` writes them.
 const ROWS: &str = include_str!(concat!(env!("OUT_DIR"), "/whole-models.json"));
 
 #[derive(Deserialize)]

@@ -7,6 +7,8 @@
 //! Several slurmds on one machine differ by node name, several clusters by the directory that slurm.conf names.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +21,8 @@ use plugin_rt::slurm_conf;
 use crate::step_number::StepNumber;
 
 const SOCKETS: &str = "/proc/net/unix";
+/// Longest list that is read: half a million sockets. Users make sockets, and a longer list counts as one that the kernel does not tell.
+const LONGEST_LIST: u64 = 64 << 20;
 
 /// Jobs with a live step on `node`. `None` where the kernel does not tell, or where others than root can write to Slurm's
 /// directory: an empty set would mean that every job is dead. `env` is slurmd's environment: `SLURM_CONF`.
@@ -46,7 +50,7 @@ struct ListedStep {
     job: JobId,
     number: StepNumber,
     component: u32,
-    /// Its socket.
+    /// Path of the socket on which its daemon listens.
     path: PathBuf,
 }
 
@@ -77,7 +81,7 @@ fn live(
         return None;
     }
     let in_spool = |dir: &Path| spool.as_ref().is_none_or(|spool| spool.as_path() == dir) && only_roots(dir);
-    let mut listed = steps_listed(|| std::fs::read(SOCKETS).ok(), node)?;
+    let mut listed = steps_listed(|| bounded(File::open(SOCKETS).ok()?, LONGEST_LIST), node)?;
     listed.retain(|step| {
         wanted(step.job, step.number) && step.path.parent().is_some_and(in_spool) && may_listen(&step.path)
     });
@@ -90,6 +94,13 @@ fn steps_listed(mut read: impl FnMut() -> Option<Vec<u8>>, node: &str) -> Option
     // Paths are bytes; a name that is not UTF-8 is nobody's stepd.
     let mut steps = || Some(steps_in(&String::from_utf8_lossy(&read()?), node));
     Some(&steps()? | &steps()?)
+}
+
+/// Reads a list; `None`: it cannot be read, or is longer than `most` bytes.
+fn bounded(list: impl Read, most: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let length = list.take(most + 1).read_to_end(&mut bytes).ok()?;
+    (length as u64 <= most).then_some(bytes)
 }
 
 /// From `/proc/net/unix`, whose eighth column is the path that a socket was bound to.
@@ -144,6 +155,13 @@ mod tests {
         assert_eq!(told(LIST, "n1"), [(12, zero, 0), (12, StepNumber::BATCH_SCRIPT, 0), (14, zero, 1)]);
         assert_eq!(told(LIST, "n10"), [(15, zero, 0)]);
         assert_eq!(told("", "n1"), []);
+    }
+
+    #[test]
+    fn a_list_that_users_make_too_long_is_none() {
+        let list = LIST.as_bytes();
+        let most = |bytes: usize| bounded(list, bytes as u64);
+        assert_eq!([most(list.len()), most(list.len() - 1)], [Some(list.to_vec()), None]);
     }
 
     #[test]

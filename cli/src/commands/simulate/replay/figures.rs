@@ -34,7 +34,7 @@ pub(super) struct Figures {
     pub(super) longest_s: u64,
     /// Mean wait of each of [`KINDS`]; `None`: no such job started.
     pub(super) by_kind_s: [Option<u64>; 3],
-    /// The part of all slices that jobs held from the first submission to the last, percent; `None`: not known.
+    /// The part of all slices that was in jobs from the first submission to the last, percent; `None`: not known.
     pub(super) in_jobs_percent: Option<u64>,
     pub(super) instances: Instances,
 }

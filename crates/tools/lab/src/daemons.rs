@@ -3,13 +3,18 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::clock::CONTROLLER;
 use crate::cluster::Cluster;
 use crate::command::{PATIENCE, wait_for};
 use crate::daemon::Daemon;
 use crate::error::{HarnessError, at};
+use crate::lost_answer;
 use crate::process::{PidFile, Started};
+
+/// A slurmctld waits 10 s for scripts that it has told to end.
+const LOST_AFTER: Duration = Duration::from_secs(30);
 
 impl Cluster {
     /// Starts a daemon and records it.
@@ -132,7 +137,8 @@ impl Cluster {
         self.wait_gone(&process)
     }
 
-    /// Asks a daemon to end, as an init system does, and waits until it is gone.
+    /// Asks a daemon to end, as an init system does, and waits until it is gone. A slurmctld that will never end by a
+    /// fault of Slurm's is killed, which is said.
     ///
     /// # Errors
     ///
@@ -142,6 +148,16 @@ impl Cluster {
             .process(daemon)
             .ok_or_else(|| HarnessError::Unexpected(format!("{} is not running", daemon.name())))?;
         process.signal(rustix::process::Signal::TERM);
+        let begin = Instant::now();
+        wait_for("a daemon to be gone, or to be lost", PATIENCE, || {
+            self.reap();
+            let lost = begin.elapsed() > LOST_AFTER && lost_answer::waits_for_scripts(process.pid);
+            if lost {
+                eprintln!("cluster: killed {}, which waits for its script process for ever", process.name);
+                process.signal(rustix::process::Signal::KILL);
+            }
+            if lost || !process.is_alive() { Ok(()) } else { Err("alive".to_owned()) }
+        })?;
         self.wait_gone(&process)
     }
 

@@ -27,6 +27,7 @@ mod inside;
 mod jobs;
 mod layout;
 mod look;
+mod lost_answer;
 pub mod nodes;
 pub mod pages;
 pub mod paths;

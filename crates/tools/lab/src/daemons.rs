@@ -147,6 +147,11 @@ impl Cluster {
         let process = self
             .process(daemon)
             .ok_or_else(|| HarnessError::Unexpected(format!("{} is not running", daemon.name())))?;
+        self.end(&process)
+    }
+
+    /// See [`Cluster::stop`].
+    pub(crate) fn end(&mut self, process: &Started) -> Result<(), HarnessError> {
         process.signal(rustix::process::Signal::TERM);
         let begin = Instant::now();
         wait_for("a daemon to be gone, or to be lost", PATIENCE, || {
@@ -158,7 +163,7 @@ impl Cluster {
             }
             if lost || !process.is_alive() { Ok(()) } else { Err("alive".to_owned()) }
         })?;
-        self.wait_gone(&process)
+        self.wait_gone(process)
     }
 
     fn wait_gone(&mut self, process: &Started) -> Result<(), HarnessError> {

@@ -1,4 +1,4 @@
-//! Small file systems for each node's state and run directory, so that a test can fill them.
+//! File systems in memory over directories of a cluster: small ones, so that a test can fill them, and one for speed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,13 @@ pub(crate) fn mount(
     inodes: Option<u32>,
 ) -> Result<(), HarnessError> {
     let inodes = inodes.map_or(String::new(), |inodes| format!(",nr_inodes={inodes}"));
-    let options = format!("size={kib}k,mode=0755{inodes}");
+    mount_at(&layout.node(node).join(name), &format!("size={kib}k,mode=0755{inodes}"))
+}
+
+/// Mounts one with these options of tmpfs over a directory.
+pub(crate) fn mount_at(dir: &Path, options: &str) -> Result<(), HarnessError> {
     let mut command = Command::new("mount");
-    command.args(["-t", "tmpfs", "-o", &options, "tessera-lab"]).arg(layout.node(node).join(name));
+    command.args(["-t", "tmpfs", "-o", options, "tessera-lab"]).arg(dir);
     run(&mut command).and_then(Done::ok).map(drop)
 }
 

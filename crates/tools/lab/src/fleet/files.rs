@@ -12,7 +12,7 @@ use crate::command::run;
 use crate::config::{Place, Templates, Variant};
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
-use crate::ports;
+use crate::{ports, small_disk};
 
 /// The model of every GPU, and what gres.conf calls it.
 const MODEL: (&str, &str) = ("a100-40gb", "a100");
@@ -88,13 +88,23 @@ pub(super) fn write_common(cluster: &Cluster) -> Result<(), HarnessError> {
     crate::files::write_munge_key(&cluster.layout)
 }
 
+/// Keeps what slurmctld saves in memory: the more files a disk's file system has deleted, the longer it takes for a new one (ext4), and
+/// whichever controller is second would pay for the first one's.
+pub(super) fn keep_state_in_memory(layout: &Layout) -> Result<(), HarnessError> {
+    let state = layout.at("state");
+    let owner = at(&state, fs::metadata(&state)).map(|meta| std::os::unix::fs::MetadataExt::uid(&meta))?;
+    small_disk::mount_at(&state, "mode=0755")?;
+    at(&state, chown(&state, Some(owner), None))
+}
+
 /// Removes what an earlier slurmctld has saved.
 pub(super) fn empty_state(layout: &Layout) -> Result<(), HarnessError> {
     let state = layout.at("state");
-    let owner = at(&state, fs::metadata(&state)).map(|meta| std::os::unix::fs::MetadataExt::uid(&meta))?;
-    at(&state, fs::remove_dir_all(&state))?;
-    at(&state, fs::create_dir(&state))?;
-    at(&state, chown(&state, Some(owner), None))
+    for entry in at(&state, fs::read_dir(&state))? {
+        let path = at(&state, entry)?.path();
+        at(&path, if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) })?;
+    }
+    Ok(())
 }
 
 /// Writes a controller's files, with these lines at the end of slurm.conf.

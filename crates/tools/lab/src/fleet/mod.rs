@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use crate::artefacts::{self, Profile};
 use crate::clock::CONTROLLER;
 use crate::cluster::Cluster;
-use crate::command::{PATIENCE, wait_for};
+use crate::command::PATIENCE;
 use crate::daemon::Daemon;
 use crate::error::{HarnessError, at};
 use crate::files::fresh_dir;
@@ -113,6 +113,7 @@ impl Options {
             layout,
         };
         cluster.describe()?;
+        files::keep_state_in_memory(&cluster.layout)?;
         artefacts::install_plugins(&cluster.layout, &cluster.slurm, &artefacts::plugins(self.profile))?;
         artefacts::install_command(&cluster.layout, self.profile)?;
         let fleet = Fleet { cluster, ports, slurm_conf: self.slurm_conf };
@@ -251,11 +252,7 @@ impl Fleet {
     /// If it does not end.
     pub fn stop(&mut self) -> Result<(), HarnessError> {
         let Some(process) = self.controller() else { return Ok(()) };
-        process.signal(Signal::TERM);
-        wait_for("slurmctld to be gone", PATIENCE, || {
-            self.cluster.reap();
-            if process.is_alive() { Err("alive".to_owned()) } else { Ok(()) }
-        })
+        self.cluster.end(&process)
     }
 
     /// A command that reads a controller's own configuration, as `sbatch` has to, which loads its SPANK plugins.
@@ -289,6 +286,10 @@ impl Drop for Fleet {
         // The cluster ends one process after the other, and waits for each: most have ended by then.
         let all = PidFile::new(self.cluster.layout.dir()).read();
         all.iter().filter(|process| process.name.starts_with("slurmd-")).for_each(|p| p.signal(Signal::TERM));
+        if self.cluster.process(&Daemon::Slurmctld).is_none() {
+            // Nobody reads what the last controller has saved; else it would be copied to the disk.
+            let _ = files::empty_state(&self.cluster.layout);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod slurm;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use admission::gres_list::Tres;
 use admission::meaning::{Counted, as_counted};
@@ -232,7 +233,7 @@ fn mixed_site(dir: &Path) {
 fn known_to_slurm(job: Submission, config: &SiteConfig) -> Submission {
     let partition = job.partitions.first().map_or("all", String::as_str);
     let (_, nodes) = PARTITIONS.iter().find(|(name, _)| *name == partition).unwrap();
-    let nodes = Some(nodes.iter().map(|name| (*name).to_owned()).collect());
+    let nodes = Some(Arc::new(nodes.iter().map(|name| (*name).to_owned()).collect()));
     let exclusive = job.exclusive || partition == "alone";
     let job = Submission { partitions: vec![partition.to_owned()], partition_nodes: nodes, exclusive, ..job };
     let gres = |name: &str| KNOWN.iter().find(|known| known.0 == name).map(|known| known.1.to_owned());

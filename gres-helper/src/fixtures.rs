@@ -1,9 +1,12 @@
 //! Fixtures of this crate's tests: a slurmctld, a site, a submission.
 
+use std::sync::Arc;
+
 use admission::gres_list::Tres;
 use site_config::SiteConfig;
 use slurm_limits::SlurmLimit;
 
+use crate::node_lists::expanded;
 use crate::submission::{Described, JobOwner, Partition, Slurm};
 
 /// A request of a moldable job.
@@ -28,7 +31,7 @@ impl Slurm for Fake {
     fn partition(&self, name: &str) -> Option<Partition> {
         let exclusive = name == "whole";
         (exclusive || name.starts_with("gpu")).then(|| Partition {
-            nodes: Some("n[1-2]".to_owned()),
+            nodes: expanded("n[1-2]").map(Arc::new),
             exclusive,
             minutes: 60,
             most_minutes: 120,

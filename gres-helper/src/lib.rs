@@ -18,6 +18,7 @@ mod kept;
 mod learnt;
 mod long_texts;
 mod modify;
+mod node_lists;
 mod request_change;
 mod site;
 mod slices;

@@ -1,16 +1,18 @@
 //! A submission as plain values: from what slurmctld has read of it, and what it knows of partitions and accounts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use admission::gres_list::Tres;
 use admission::{Submission, distinct};
 use protocol::wire::parse_request;
 use protocol::{Bandwidth, Isolation, Request};
-use site_config::{SiteConfig, hostlist};
+use site_config::SiteConfig;
 use slurm_limits::SlurmLimit;
 use slurmctld_rt::spank_env::BadEnv;
 
 use crate::harm::Harm;
+use crate::node_lists::expanded;
 
 /// A job description as it was sent: a submission, or a change that names only what it changes. Of the texts, only
 /// partition and comment can be empty.
@@ -96,8 +98,8 @@ pub(crate) struct Recorded {
 /// A partition as it is configured now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Partition {
-    /// Nodes, as a host list; `None`: not known.
-    pub(crate) nodes: Option<String>,
+    /// Nodes; `None`: not known.
+    pub(crate) nodes: Option<Arc<BTreeSet<String>>>,
     /// Gives whole nodes (`OverSubscribe=EXCLUSIVE`).
     pub(crate) exclusive: bool,
     /// Time limit of jobs that name none, minutes.
@@ -187,7 +189,7 @@ pub(crate) fn never_for_its_time(job: &Described, slurm: &impl Slurm) -> Option<
 pub(crate) fn never_for_its_nodes(job: &Described, slurm: &impl Slurm) -> Option<String> {
     let asks = job.nodes.filter(|_| job.request.is_some() || !job.tres.gpu_entries().is_empty())?;
     let partitions = few_partitions(job, slurm).filter(|_| asks > 1)?;
-    let has = |name: &String| Some(expanded(&slurm.partition(name)?.nodes?)?.len());
+    let has = |name: &String| Some(slurm.partition(name)?.nodes?.len());
     let all: Option<Vec<usize>> = partitions.iter().map(has).collect();
     let most = all?.into_iter().max()?;
     (u64::from(asks) > most as u64).then(|| {
@@ -271,14 +273,13 @@ pub(crate) fn concerns_us(text: &str) -> bool {
 }
 
 /// The nodes of all these partitions; `None`: not known of one, or no partition.
-fn nodes_of(partitions: Vec<Option<Partition>>) -> Option<BTreeSet<String>> {
-    let sets: Option<Vec<_>> = partitions.into_iter().map(|p| expanded(&p?.nodes?)).collect();
-    sets.filter(|sets| !sets.is_empty()).map(|sets| sets.into_iter().flatten().collect())
-}
-
-/// The names in a host list; `None` for one that cannot be read.
-fn expanded(list: &str) -> Option<BTreeSet<String>> {
-    hostlist::expand(list).ok().map(|names| names.into_iter().collect())
+fn nodes_of(partitions: Vec<Option<Partition>>) -> Option<Arc<BTreeSet<String>>> {
+    let sets: Option<Vec<_>> = partitions.into_iter().map(|p| p?.nodes).collect();
+    match &sets?[..] {
+        [] => None,
+        [one] => Some(Arc::clone(one)),
+        several => Some(Arc::new(several.iter().flat_map(|set| set.iter().cloned()).collect())),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A job that a limit of the site forbids, though it was submitted: the limit is newer, or an administrator moved the job.
 
+use std::sync::Arc;
+
 use admission::amounts::{Amount, least, never};
 use admission::gres_list::Entry;
 use admission::{Submission, forbids_counted, limits_of};
@@ -51,7 +53,7 @@ pub(crate) fn why(
         GresKind::Shard => Entry::per_node("shard", entry.per_node),
     });
     let counted: Vec<Entry> = counted.collect();
-    job.partition_nodes = Some(reach().into_iter().collect());
+    job.partition_nodes = Some(Arc::new(reach().into_iter().collect()));
     let request = view.request.as_ref();
     forbids_counted(request, &job, &counted, config)
         .or_else(|| engine.running().keeps(least(request, &counted, &job, config), &job, config))

@@ -1,6 +1,7 @@
 //! Slurm's knowledge of the nodes, and which of them a job may run on.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use admission::{Counted, Submission};
 use geometry::{JobId, Uid};
@@ -112,7 +113,7 @@ impl Published {
         let within: BTreeSet<String> = within.map(|(name, _)| name.clone()).collect();
         let mut whole = known.nodes.values().flat_map(|node| &node.whole_in);
         let exclusive = whole.any(|name| job.partitions.contains(name));
-        let job = Submission { partition_nodes: Some(within), exclusive, ..job };
+        let job = Submission { partition_nodes: Some(Arc::new(within)), exclusive, ..job };
         let left_to_slurm = admission::left_to_slurm(&job, config, &|name| known.gres.get(name).cloned());
         Submission { left_to_slurm, ..job }
     }

@@ -1,6 +1,7 @@
 //! Symbols that this plugin takes from slurmctld, looked up by name: unit tests have none of it.
 
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use admission::amounts::time_limit;
@@ -12,6 +13,7 @@ use slurmctld_rt::Heap;
 
 use super::records::{AccountLocks, Conf, Node, NodeLine, Partition as PartitionRecord, User};
 use super::{accounting, version};
+use crate::node_lists::NodeLists;
 use crate::submission::{JobOwner, Partition, Slurm};
 
 slurmctld_rt::slurmctlds! {
@@ -28,6 +30,9 @@ slurmctld_rt::slurmctlds! {
         static default_partition = c"default_part_name", "src/slurmctld/slurmctld.h": *mut c_char;
     }
 }
+
+/// The nodes of slurmctld's partitions.
+static LISTS: LazyLock<Mutex<NodeLists>> = LazyLock::new(Mutex::default);
 
 /// slurm.conf as slurmctld has read it.
 pub(super) fn conf() -> Option<Conf> {
@@ -107,6 +112,9 @@ impl Slurm for Host {
         let record = self.partition_record(name)?;
         // SAFETY: null or NUL-terminated.
         let nodes = unsafe { text(record.nodes()) };
+        // A panic while it was held has been logged; what is known is then whole, or missing.
+        let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = nodes.and_then(|list| lists.names(&list));
         let times = [record.default_time(), record.max_time()];
         let minutes = time_limit(numbers::NO_VAL, times[0], times[1], numbers::NO_VAL);
         let most_minutes = time_limit(times[1], times[1], times[1], numbers::NO_VAL);

@@ -1,5 +1,7 @@
 //! Every way to ask for a GPU, on a GPU of every use: what the job gets, or who refuses it. None of them waits for ever.
 
+use std::sync::Arc;
+
 use admission::gres_list::Tres;
 use admission::{Ruling, Submission, judge};
 use protocol::wire::encode_request;
@@ -60,7 +62,7 @@ fn outcome((_, request, per_node, exclusive): Way, lines: &str) -> String {
     let job = Submission {
         request: request.map(str::to_owned),
         tres: Tres { per_node: per_node.map(str::to_owned), ..Tres::default() },
-        partition_nodes: Some([String::from("n1")].into_iter().collect()),
+        partition_nodes: Some(Arc::new([String::from("n1")].into())),
         exclusive,
         ..Submission::default()
     };

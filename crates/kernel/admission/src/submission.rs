@@ -1,6 +1,7 @@
 //! A job submission as plain values.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use site_config::{Limit, NodeSpec, SiteConfig, Whose};
 
@@ -16,7 +17,7 @@ pub struct Submission {
     /// Partitions that the job may run in; the default one if it names none.
     pub partitions: Vec<String>,
     /// The nodes of those partitions; `None`: not known, so any node.
-    pub partition_nodes: Option<BTreeSet<String>>,
+    pub partition_nodes: Option<Arc<BTreeSet<String>>>,
     /// Nodes that the job requires; `None`: none in particular.
     pub required_nodes: Option<BTreeSet<String>>,
     /// Nodes in `tessera.toml` that Tessera leaves to Slurm ([`crate::Counted::left_to_slurm`]). Only looked up for a
@@ -44,8 +45,8 @@ impl Submission {
     /// Tells whether the job may run on the node.
     #[must_use]
     pub fn reaches(&self, node: &str) -> bool {
-        let within = |set: &Option<BTreeSet<String>>| set.as_ref().is_none_or(|s| s.contains(node));
-        within(&self.partition_nodes) && within(&self.required_nodes)
+        let within = |set: Option<&BTreeSet<String>>| set.is_none_or(|set| set.contains(node));
+        within(self.partition_nodes.as_deref()) && within(self.required_nodes.as_ref())
     }
 }
 

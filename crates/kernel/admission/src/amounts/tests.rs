@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::gres_list::Tres;
 use protocol::wire::parse_request;
@@ -16,7 +18,7 @@ fn site(limits: &str) -> SiteConfig {
 fn job() -> Submission {
     Submission {
         partitions: vec!["gpu".to_owned()],
-        partition_nodes: Some(["n1", "n2"].map(str::to_owned).into()),
+        partition_nodes: Some(Arc::new(["n1", "n2"].map(str::to_owned).into())),
         account: Some("bio".to_owned()),
         user: Some(1001),
         qos: Some("normal".to_owned()),
@@ -61,7 +63,7 @@ fn gpus_by_slurms_own_options_are_counted() {
     assert_eq!(of(Tres { per_node: list("gres:shard:20"), ..Tres::default() }, two.clone()), amount(0, 8));
     assert_eq!(of(Tres::default(), Submission { exclusive: true, ..two }), amount(2, 14));
     assert_eq!(of(Tres::default(), job()), Amount::default());
-    let elsewhere = Submission { partition_nodes: Some(["x1".to_owned()].into()), ..job() };
+    let elsewhere = Submission { partition_nodes: Some(Arc::new(["x1".to_owned()].into())), ..job() };
     assert_eq!(of(Tres { per_node: list("gres:gpu:1"), ..Tres::default() }, elsewhere), amount(1, 7));
     let most = Tres { per_node: list("gres:gpu:18446744073709551615"), ..Tres::default() };
     assert_eq!(of(most, Submission { nodes: u32::MAX, ..job() }), amount(u64::MAX, u64::MAX));

@@ -1,5 +1,7 @@
 //! Verdicts on submissions.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::gres_list::Tres;
 use protocol::wire::encode_request;
@@ -400,7 +402,7 @@ fn auto_and_moldable_jobs_stay_within_a_limit_on_memory() {
 #[test]
 fn shards_are_counted_per_node_or_not_at_all() {
     let said = |change: &dyn Fn(&mut Submission)| {
-        let nodes = [String::from("n1")].into_iter().collect();
+        let nodes = Arc::new([String::from("n1")].into());
         let mut job = Submission { partition_nodes: Some(nodes), ..Submission::default() };
         change(&mut job);
         match judge(&job, Some(&site(""))) {
@@ -422,7 +424,7 @@ fn shards_are_counted_per_node_or_not_at_all() {
     assert_eq!(said(&|job| job.tres.per_node = list("gres:shard:10")), "Untouched");
     let elsewhere = |job: &mut Submission| {
         job.tres.per_task = list("gres:shard:10");
-        job.partition_nodes.as_mut().unwrap().insert("x1".to_owned());
+        job.partition_nodes = Some(Arc::new(["n1", "x1"].map(str::to_owned).into()));
     };
     assert_eq!(said(&elsewhere), "Untouched", "of a node that we do not manage, Slurm says what it gives");
 }
@@ -435,7 +437,7 @@ fn shards_that_no_gpu_gives_are_refused_with_the_reason() {
         assert_eq!(errors, [], "{text}");
         let job = Submission {
             tres: Tres { per_node: Some(format!("gres:shard:{shards}")), ..Tres::default() },
-            partition_nodes: Some(reached.iter().map(|name| (*name).to_owned()).collect()),
+            partition_nodes: Some(Arc::new(reached.iter().map(|name| (*name).to_owned()).collect())),
             ..Submission::default()
         };
         match judge(&job, config.as_ref()) {

@@ -52,7 +52,8 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     let succeeds = rc == SUCCESS;
     let on_failure = test.as_ref().map_or(Opinion::AsSlurmSays, |test| test.if_we_fail(succeeds));
     let opinion = guard_ok("job_test", on_failure, || {
-        decide(call, test.as_mut(), succeeds, |test, memory, slurm| {
+        let looks = succeeds && test.as_ref().is_some_and(PendingTest::looks_after);
+        decide(call, test.as_mut(), looks, |test, memory, slurm| {
             if succeeds { test.after(memory, slurm) } else { test.merely_waits() }
         })
     });
@@ -112,7 +113,8 @@ fn count_arrival(memory: &mut Memory, host: &Host, job: Job, call: &Call) {
     }
 }
 
-/// Lets `body` decide, and writes what it wants. A test that fails may leave anything in the bitmap of nodes: then they are not `looked` at.
+/// Lets `body` decide, and writes what it wants. Nodes are `looked` at only where they may count. A test that fails may leave anything in the
+/// bitmap of nodes: then they are not.
 fn decide(
     call: &Call,
     test: Option<&mut PendingTest>,

@@ -144,6 +144,15 @@ impl PendingTest {
         }
     }
 
+    /// Tells whether [`Self::after`] looks at the nodes.
+    pub(crate) fn looks_after(&self) -> bool {
+        match self.test.ask {
+            Ask::RunNow => true,
+            Ask::WillRun => self.want.is_some(),
+            Ask::TestOnly => false,
+        }
+    }
+
     fn start<'a>(&'a self, want: &'a Want) -> Start<'a> {
         let Self { test, view, per_instance, victims, costs, .. } = self;
         Start { test, view, want, per_instance: *per_instance, victims, costs }

@@ -3,9 +3,12 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use lab::fleet::Controller;
+
 use super::counters::Counters;
 use super::jobs::KINDS;
-use super::round::Round;
+use super::node_words;
+use super::round::{BUSY, Round};
 use crate::command::TaskError;
 
 /// The threads of both schedulers, as every series of Slurm names them.
@@ -17,10 +20,32 @@ const LIMIT: Duration = Duration::from_secs(600);
 impl Round<'_> {
     /// Measures each kind, then all together.
     pub(super) fn schedulers(&mut self) -> Result<(), TaskError> {
-        for (partition, name) in KINDS {
-            self.cycles(&[partition], name)?;
+        self.each_kind("")
+    }
+
+    /// Measures both controllers on the same running and waiting jobs: those of Tessera's round. Slurm's own work depends on where jobs
+    /// run, which the controllers choose differently.
+    pub(super) fn same_jobs(&mut self, running: usize) -> Result<(), TaskError> {
+        for controller in Controller::BOTH {
+            self.fleet.stop()?;
+            self.controller = controller;
+            self.configure(BUSY)?;
+            self.start(false)?;
+            self.still_run(running)?;
+            if controller == Controller::Tessera {
+                node_words::speak(self.fleet)?;
+            }
+            self.each_kind(", same jobs")?;
         }
-        self.cycles(&KINDS.map(|(partition, _)| partition), "mixed")
+        Ok(())
+    }
+
+    /// `on` tells the cases apart.
+    fn each_kind(&mut self, on: &str) -> Result<(), TaskError> {
+        for (partition, name) in KINDS {
+            self.cycles(&[partition], &format!("{name}{on}"))?;
+        }
+        self.cycles(&KINDS.map(|(partition, _)| partition), &format!("mixed{on}"))
     }
 
     fn cycles(&mut self, open: &[&str], name: &str) -> Result<(), TaskError> {

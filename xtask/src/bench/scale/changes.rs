@@ -28,7 +28,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Ends slurmctld and starts it again, after which as many jobs have to run as before.
+    /// Ends slurmctld and starts it again.
     pub(super) fn restart(&mut self, running: usize) -> Result<(), TaskError> {
         self.tell("restarts");
         self.configure(BUSY)?;
@@ -41,14 +41,17 @@ impl Round<'_> {
             // Since 24.11, a slurmd starts again when it is told to reconfigure.
             node_words::speak(self.fleet)?;
         }
-        let now = self.fleet.run("squeue", &["-h", "-t", "running", "-o", "%i"])?.lines().count();
-        if now != running {
-            return Err(TaskError::Other(format!(
-                "{}: {running} jobs ran, {now} after restarts",
-                self.controller
-            )));
-        }
+        self.still_run(running)?;
         self.memory("restarted")
+    }
+
+    /// After a restart as many jobs have to run as before.
+    pub(super) fn still_run(&self, running: usize) -> Result<(), TaskError> {
+        let now = self.fleet.run("squeue", &["-h", "-t", "running", "-o", "%i"])?.lines().count();
+        if now == running {
+            return Ok(());
+        }
+        Err(TaskError::Other(format!("{}: {running} jobs ran, {now} after a restart", self.controller)))
     }
 
     /// Ends running jobs, so that others start.

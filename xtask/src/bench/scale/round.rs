@@ -45,6 +45,9 @@ impl Round<'_> {
         self.reconfigure()?;
         self.restart(running.len())?;
         self.schedulers()?;
+        if self.controller == Controller::Tessera {
+            self.same_jobs(running.len())?;
+        }
         self.under_load()?;
         self.churn(&running)?;
         self.memory("at the end")?;

@@ -27,7 +27,7 @@ use crate::effect::Effect;
 use crate::learnt::Learnt;
 use crate::lifecycle_hooks as lifecycle;
 use crate::memory::{Boots, Memory};
-use crate::seen;
+use crate::seen::{self, RawNode};
 use crate::state::{State, lock};
 use crate::view::GresKind;
 
@@ -112,9 +112,10 @@ pub(super) fn allocated(job: *mut c_void) {
     with(job, |memory, host, job| {
         // At its start slurmctld calls this for finished jobs as well.
         if jobs::runs(job) {
-            // Before the job's own instances are among those that are there.
-            nodes_have_booted(memory, host);
-            nodes_have_spoken(memory, host);
+            // Before the job's own instances are among those that are there. Only its nodes: at slurmctld's start this is called for each job.
+            let own = jobs::nodes_of(host, job);
+            nodes_have_booted(memory, host, nodes::these(host, &own));
+            nodes_have_spoken(memory, host, nodes::these(host, &own));
             apply::settle_request(host, job);
             let (effects, layouts) = lifecycle::allocated(memory, &jobs::running(host, job));
             apply::on_job(host, job, &effects);
@@ -164,8 +165,8 @@ pub(super) fn nodes_are_shown() {
     }
     show_off(host);
     with_memory(|memory| {
-        nodes_have_booted(memory, host);
-        nodes_have_spoken(memory, host);
+        nodes_have_booted(memory, host, nodes::all(host));
+        nodes_have_spoken(memory, host, nodes::all(host));
         apply::layouts(host, &lifecycle::epilogs_over(memory, || seen::completing(nodes::all(host))));
     });
 }
@@ -180,15 +181,14 @@ fn show_off(host: &Host) {
 }
 
 /// Nodes may have booted since they were last looked at.
-fn nodes_have_booted(memory: &mut Memory, host: &Host) {
-    let booted =
-        lifecycle::after_boots(memory, seen::boots(nodes::all(host)), |node| name_of(host.node(node)?));
+fn nodes_have_booted<'a>(memory: &mut Memory, host: &Host, nodes: impl Iterator<Item = RawNode<'a>>) {
+    let booted = lifecycle::after_boots(memory, seen::boots(nodes), |node| name_of(host.node(node)?));
     apply::layouts(host, &booted);
 }
 
 /// Nodes may have said that they load Tessera, or registered without saying so.
-fn nodes_have_spoken(memory: &mut Memory, host: &Host) {
-    let news = memory.listen(nodes::all(host));
+fn nodes_have_spoken<'a>(memory: &mut Memory, host: &Host, nodes: impl Iterator<Item = RawNode<'a>>) {
+    let news = memory.listen(nodes);
     let (words, layouts) = lifecycle::heard(memory, news);
     apply::words(host, &words);
     apply::layouts(host, &layouts);
@@ -220,7 +220,7 @@ pub(super) fn rebuild() {
     }
     with_memory(|memory| {
         let gpus = nodes::gpus(host);
-        nodes_have_spoken(memory, host);
+        nodes_have_spoken(memory, host, nodes::all(host));
         apply::layouts(host, &lifecycle::leave_unmanaged(&mut memory.engine, &gpus));
         apply::layouts(host, &lifecycle::without_a_file(&memory.engine, &gpus));
         let ours = host.named_nodes().filter(|(_, name, _)| memory.engine.described_gpus(name).is_some());

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use lab::fleet::Controller;
 
 use super::counters::Counters;
+use super::in_turn;
 use super::jobs::KINDS;
 use super::node_words;
 use super::round::{BUSY, Round};
@@ -20,32 +21,37 @@ const LIMIT: Duration = Duration::from_secs(600);
 impl Round<'_> {
     /// Measures each kind, then all together.
     pub(super) fn schedulers(&mut self) -> Result<(), TaskError> {
-        self.each_kind("")
+        cases().into_iter().try_for_each(|(open, name)| self.cycles(&open, name))
     }
 
-    /// Measures both controllers on the same running and waiting jobs: those of Tessera's round. Slurm's own work depends on where jobs
-    /// run, which the controllers choose differently.
+    /// Measures both controllers on the same running and waiting jobs, in turn and soon after each other: those of Tessera's round. Slurm's
+    /// own work depends on where jobs run, which the controllers choose differently, and a machine is faster and slower by the minute.
     pub(super) fn same_jobs(&mut self, running: usize) -> Result<(), TaskError> {
-        for controller in Controller::BOTH {
-            self.fleet.stop()?;
-            self.controller = controller;
-            self.configure(BUSY)?;
-            self.start(false)?;
-            self.still_run(running)?;
-            if controller == Controller::Tessera {
-                node_words::speak(self.fleet)?;
+        for (open, name) in cases() {
+            let turns = self.size.repeats().turns;
+            for turn in 0..turns {
+                self.sample = self.number / 2 * turns + turn;
+                for controller in in_turn(turn) {
+                    self.take_over(controller, running)?;
+                    self.cycles(&open, &format!("{name}, same jobs"))?;
+                }
             }
-            self.each_kind(", same jobs")?;
+        }
+        self.sample = self.number / 2;
+        self.take_over(Controller::Tessera, running)
+    }
+
+    /// Ends the controller of the moment, and starts one that finds its jobs.
+    fn take_over(&mut self, controller: Controller, running: usize) -> Result<(), TaskError> {
+        self.fleet.stop()?;
+        self.controller = controller;
+        self.configure(BUSY)?;
+        self.start(false)?;
+        self.still_run(running)?;
+        if controller == Controller::Tessera {
+            node_words::speak(self.fleet)?;
         }
         Ok(())
-    }
-
-    /// `on` tells the cases apart.
-    fn each_kind(&mut self, on: &str) -> Result<(), TaskError> {
-        for (partition, name) in KINDS {
-            self.cycles(&[partition], &format!("{name}{on}"))?;
-        }
-        self.cycles(&KINDS.map(|(partition, _)| partition), &format!("mixed{on}"))
     }
 
     fn cycles(&mut self, open: &[&str], name: &str) -> Result<(), TaskError> {
@@ -86,6 +92,13 @@ impl Round<'_> {
             }
         }
     }
+}
+
+/// The partitions to open, and the case's name: each kind, then all together.
+fn cases() -> Vec<(Vec<&'static str>, &'static str)> {
+    let alone = KINDS.map(|(partition, name)| (vec![partition], name));
+    let mixed = (KINDS.map(|(partition, _)| partition).to_vec(), "mixed");
+    alone.into_iter().chain([mixed]).collect()
 }
 
 fn too_slow(name: &str, now: &Counters) -> TaskError {

@@ -41,6 +41,8 @@ pub(super) const NODES_STEP: usize = 20;
 struct Repeats {
     /// Cycles of backfill for each kind of job.
     cycles: usize,
+    /// Turns of both controllers on the same jobs.
+    turns: usize,
     /// Restarts and reconfigurations.
     restarts: usize,
     /// Commands and queries of each kind.
@@ -53,9 +55,9 @@ impl Size {
         /// Nodes from which times are worth something.
         const LARGE: usize = 200;
         if self.nodes < LARGE {
-            return Repeats { cycles: 1, restarts: 1, commands: 3 };
+            return Repeats { cycles: 1, turns: 1, restarts: 1, commands: 3 };
         }
-        Repeats { cycles: 3, restarts: 3, commands: 30 }
+        Repeats { cycles: 3, turns: 5, restarts: 3, commands: 30 }
     }
 }
 
@@ -128,7 +130,9 @@ fn all_rounds(bench: &Bench, size: Size, fleet: &mut Fleet) -> Result<Figures, T
         for (second, controller) in in_turn(round).into_iter().enumerate() {
             eprintln!("scale: round {} of {}, {controller}", round + 1, bench.repeat);
             let number = 2 * round + second;
-            Round { fleet, client: &client, controller, number, size, figures: &mut figures }.run()?;
+            let sample = round;
+            Round { fleet, client: &client, controller, number, sample, size, figures: &mut figures }
+                .run()?;
         }
     }
     Ok(figures)

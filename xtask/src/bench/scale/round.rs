@@ -31,6 +31,8 @@ pub(super) struct Round<'a> {
     pub(super) controller: Controller,
     /// Among all rounds of both controllers.
     pub(super) number: usize,
+    /// The round or turn to which values belong.
+    pub(super) sample: usize,
     pub(super) size: Size,
     pub(super) figures: &'a mut Figures,
 }
@@ -60,7 +62,7 @@ impl Round<'_> {
     }
 
     pub(super) fn add(&mut self, case: &str, unit: &'static str, value: f64) {
-        self.figures.add((self.controller, self.number / 2), case, unit, value);
+        self.figures.add((self.controller, self.sample), case, unit, value);
     }
 
     pub(super) fn counters(&self) -> Result<Counters, TaskError> {

@@ -1,6 +1,7 @@
 //! Slurm's lists and bit strings, read and written by its own functions.
 
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 
 pub use slurm_tables::List;
 
@@ -72,6 +73,8 @@ crate::found_symbols! {
     pub struct Bits {
         fn bit_test = c"slurm_bit_test", "src/common/bitstring.h": fn(*mut BitString, i64) -> c_int;
         fn bit_size = c"slurm_bit_size", "src/common/bitstring.h": fn(*mut BitString) -> i64;
+        fn bit_ffs = c"slurm_bit_ffs", "src/common/bitstring.h": fn(*mut BitString) -> i64;
+        fn bit_fls = c"slurm_bit_fls", "src/common/bitstring.h": fn(*mut BitString) -> i64;
         fn bit_set = c"slurm_bit_set", "src/common/bitstring.h": fn(*mut BitString, i64);
         fn bit_clear = c"slurm_bit_clear", "src/common/bitstring.h": fn(*mut BitString, i64);
     }
@@ -101,7 +104,23 @@ impl BitsAt<'_> {
     /// Gives the bits below `limit` that are set.
     #[must_use]
     pub fn below(self, limit: usize) -> Vec<usize> {
-        (0..self.size().min(limit)).filter(|i| self.test(*i)).collect()
+        self.span().take_while(|i| *i < limit).filter(|i| self.test(*i)).collect()
+    }
+
+    /// Gives the indices from the first bit that is set to the last. A job has few of many nodes, and rarely far from each other.
+    fn span(self) -> Range<usize> {
+        if self.at.is_null() {
+            return 0..0;
+        }
+        // SAFETY: the promise of `Bits::at`; not null.
+        let first = unsafe { (self.functions.bit_ffs)(self.at) };
+        // SAFETY: as above.
+        let last = unsafe { (self.functions.bit_fls)(self.at) };
+        match (usize::try_from(first), usize::try_from(last)) {
+            (Ok(first), Ok(last)) => first..last + 1,
+            // None is set.
+            _ => 0..0,
+        }
     }
 
     /// Gives its length.
@@ -130,5 +149,87 @@ impl BitsAt<'_> {
         let change = if value { self.functions.bit_set } else { self.functions.bit_clear };
         // SAFETY: the promise of `Bits::at`; not null, since the bit is inside.
         unsafe { change(self.at, index) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bit string of these tests: its length, then its bits, one each.
+    fn bits(at: *mut BitString) -> &'static mut [BitString] {
+        // SAFETY: made by `of`, and alive to the end of the test.
+        let length = usize::try_from(unsafe { *at }).unwrap();
+        // SAFETY: as above.
+        let first = unsafe { at.add(1) };
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(first, length) }
+    }
+
+    fn place(found: Option<usize>) -> i64 {
+        found.map_or(-1, |at| i64::try_from(at).unwrap())
+    }
+
+    unsafe extern "C" fn test(at: *mut BitString, index: i64) -> c_int {
+        c_int::try_from(bits(at)[usize::try_from(index).unwrap()]).unwrap()
+    }
+
+    unsafe extern "C" fn size(at: *mut BitString) -> i64 {
+        place(Some(bits(at).len()))
+    }
+
+    unsafe extern "C" fn first(at: *mut BitString) -> i64 {
+        place(bits(at).iter().position(|bit| *bit == 1))
+    }
+
+    unsafe extern "C" fn last(at: *mut BitString) -> i64 {
+        place(bits(at).iter().rposition(|bit| *bit == 1))
+    }
+
+    unsafe extern "C" fn set(at: *mut BitString, index: i64) {
+        bits(at)[usize::try_from(index).unwrap()] = 1;
+    }
+
+    unsafe extern "C" fn clear(at: *mut BitString, index: i64) {
+        bits(at)[usize::try_from(index).unwrap()] = 0;
+    }
+
+    const FUNCTIONS: Bits = Bits {
+        bit_test: test,
+        bit_size: size,
+        bit_ffs: first,
+        bit_fls: last,
+        bit_set: set,
+        bit_clear: clear,
+    };
+
+    #[test]
+    fn the_bits_below_a_limit_are_those_that_are_set() {
+        for pattern in 0..1_u32 << 8 {
+            let mut string: Vec<BitString> =
+                std::iter::once(8).chain((0..8).map(|bit| i64::from(pattern >> bit & 1))).collect();
+            // SAFETY: alive to the end of this turn.
+            let bits = unsafe { FUNCTIONS.at(string.as_mut_ptr()) };
+            for limit in [0, 1, 5, 8, 9, usize::MAX] {
+                let set: Vec<usize> = (0..8.min(limit)).filter(|bit| pattern >> bit & 1 == 1).collect();
+                assert_eq!(bits.below(limit), set, "{pattern:08b} below {limit}");
+            }
+        }
+    }
+
+    #[test]
+    fn bits_beyond_the_end_are_neither_read_nor_written() {
+        let mut string: Vec<BitString> = vec![2, 0, 1];
+        // SAFETY: alive to the end of this test.
+        let bits = unsafe { FUNCTIONS.at(string.as_mut_ptr()) };
+        assert_eq!([bits.test(0), bits.test(1), bits.test(2)], [false, true, false]);
+        bits.put(0, true);
+        bits.put(1, false);
+        bits.put(2, true);
+        assert_eq!(bits.below(9), [0]);
+        // SAFETY: null has no bits.
+        let none = unsafe { FUNCTIONS.at(std::ptr::null_mut()) };
+        none.put(0, true);
+        assert_eq!((none.size(), none.below(9), none.test(0)), (0, Vec::new(), false));
     }
 }

@@ -32,6 +32,11 @@ impl NodeLists {
         self.known.insert(list.to_owned(), names.clone());
         names
     }
+
+    /// How many names are kept, and how many may be.
+    pub(crate) fn count(&self) -> [usize; 2] {
+        [self.names, Self::MOST_NAMES]
+    }
 }
 
 /// The names in a host list; `None` for one that cannot be read.

@@ -166,5 +166,11 @@ fn a_wrong_table_is_found_and_never_used() {
     cluster.wait_ready(PATIENCE).unwrap();
     let saw = cluster.complete(User::Alice, &["--gpu-isolation=mig:1g.5gb"], "nvidia-smi -L").unwrap();
     assert!(saw.contains("MIG 1g.5gb"), "{saw}");
+    let doctor = cluster.run(User::Root, "tessera", &["doctor"]).unwrap().stdout;
+    let keeps = doctor.lines().find(|line| line.contains("ok   slurmctld keeps ")).unwrap_or(&doctor);
+    assert!(
+        keeps.contains(" requests (at most 1024), ") && keeps.contains(" names of nodes (at most 100000)"),
+        "{keeps}"
+    );
     cluster.assert_clean().unwrap();
 }

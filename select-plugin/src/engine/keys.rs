@@ -20,6 +20,13 @@ impl Default for Keys {
     }
 }
 
+impl Keys {
+    /// How many questions have a number, and how many may have one.
+    pub(super) fn count(&self) -> [usize; 2] {
+        [self.numbers.len(), MOST]
+    }
+}
+
 impl Engine {
     /// Returns the number of a question. The question keeps it.
     pub(super) fn number(&mut self, question: &Question) -> Number {

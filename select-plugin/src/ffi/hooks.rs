@@ -19,6 +19,7 @@ use std::ffi::c_void;
 
 use plugin_rt::{Chain, set_job};
 use protocol::wire::PLACEMENT_ENV;
+use shared_pages::decisions;
 
 use super::host::{Host, name_of};
 use super::records::{Job, Node, Step};
@@ -29,7 +30,7 @@ use crate::lifecycle_hooks as lifecycle;
 use crate::memory::{Boots, Memory};
 use crate::seen::{self, RawNode};
 use crate::state::{State, lock};
-use crate::view::GresKind;
+use crate::view::{GresKind, JobView};
 
 /// Without a configuration, takes away what an earlier one placed: a requeued job, or the rest of an array, would have
 /// it carried out on whatever GPUs Slurm now gives it.
@@ -117,22 +118,22 @@ pub(super) fn allocated(job: *mut c_void) {
             nodes_have_booted(memory, host, nodes::these(host, &own));
             nodes_have_spoken(memory, host, nodes::these(host, &own));
             apply::settle_request(host, job);
-            let (effects, layouts) = lifecycle::allocated(memory, &jobs::running(host, job));
+            let running = jobs::running(host, job);
+            let (effects, layouts) = lifecycle::allocated(memory, &running);
             apply::on_job(host, job, &effects);
             apply::layouts(host, &layouts);
-            job_takes_cpus(memory, host, job);
+            job_takes_cpus(memory, host, job, &running.view);
         }
     });
 }
 
 /// Takes note of the CPUs of a job that runs, and counts it if no test has: tasks of an array get their ids when they start.
-fn job_takes_cpus(memory: &mut Memory, host: &Host, job: Job) {
-    let id = JobId(job.job_id());
+fn job_takes_cpus(memory: &mut Memory, host: &Host, job: Job, view: &JobView) {
     let has = resources::cpus_of_job(host, job, |node| memory.learnt.cpus.knows(node));
-    if !has.is_empty() && memory.learnt.meets(id) {
-        memory.learnt.arrived(&jobs::view(host, job));
+    if !has.is_empty() && memory.learnt.meets(view.id) {
+        memory.learnt.arrived(view);
     }
-    memory.learnt.cpus.begin(id, has);
+    memory.learnt.cpus.begin(view.id, has);
 }
 
 /// A step has its devices, and its credential is not made yet.
@@ -168,6 +169,8 @@ pub(super) fn nodes_are_shown() {
         nodes_have_booted(memory, host, nodes::all(host));
         nodes_have_spoken(memory, host, nodes::all(host));
         apply::layouts(host, &lifecycle::epilogs_over(memory, || seen::completing(nodes::all(host))));
+        let kept = memory.engine.kept().into_iter().chain([memory.learnt.kept()]);
+        kept.for_each(|(what, counts)| decisions::say_kept(what, counts));
     });
 }
 
@@ -231,8 +234,9 @@ pub(super) fn rebuild() {
     for job in host.jobs() {
         with(job, |memory, host, job| {
             if jobs::runs(job) {
-                apply::layouts(host, &lifecycle::found_running(memory, &jobs::running(host, job)));
-                job_takes_cpus(memory, host, job);
+                let running = jobs::running(host, job);
+                apply::layouts(host, &lifecycle::found_running(memory, &running));
+                job_takes_cpus(memory, host, job, &running.view);
             } else if jobs::completes(job) {
                 lifecycle::found_ending(memory, &jobs::running(host, job));
             }

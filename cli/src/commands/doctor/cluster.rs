@@ -1,6 +1,6 @@
 //! Compares what Slurm says with what `tessera.toml` says.
 
-use decision_counts::decisions::{Decisions, Placing};
+use decision_counts::decisions::{Decisions, Kept, Placing};
 use node_layout::parse_layout;
 use node_layout::{ConfigInForce, OFF};
 use protocol::node_word::UNFIT;
@@ -29,6 +29,27 @@ pub(crate) fn counts_decisions(slurm: &SlurmAnswers, findings: &mut Findings) {
             return;
         };
         counters(state, user, f);
+    });
+    if let Some(page) = scontrol::user_id(user).and_then(|user| decisions::read(state, user).ok()) {
+        kept(&page, findings);
+    }
+}
+
+/// Says how much the plugins keep in slurmctld's memory, as far as they have said so, and complains of more than they may.
+fn kept(page: &Decisions, findings: &mut Findings) {
+    let said = Kept::ALL.map(|what| (what.name(), page.kept(what)));
+    let said: Vec<_> = said.into_iter().filter(|(_, [_, most])| *most > 0).collect();
+    if said.is_empty() {
+        return;
+    }
+    let counts = said.iter().map(|(name, [now, most])| format!("{now} {name} (at most {most})"));
+    findings.group(format!("slurmctld keeps {}", counts.collect::<Vec<_>>().join(", ")), |f| {
+        for (name, [now, most]) in said.iter().filter(|(_, [now, most])| now > most) {
+            f.bad(format!(
+                "slurmctld keeps {now} {name}, and at most {most} are allowed: this is a bug of Tessera's; restart slurmctld, and \
+                 report it"
+            ));
+        }
     });
 }
 
@@ -125,8 +146,39 @@ pub(crate) fn node(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use decision_counts::decisions::{MARK, SLOTS};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_slurmctld_keeps_is_counted_against_its_bounds() {
+        let found = |pages: &[(Kept, [u64; 2])]| {
+            let mut numbers = vec![0; SLOTS];
+            numbers[0] = MARK;
+            for (what, counts) in pages {
+                what.slots().into_iter().zip(counts).for_each(|(slot, count)| numbers[slot] = *count);
+            }
+            let mut findings = Findings::default();
+            kept(&Decisions::of(numbers).unwrap(), &mut findings);
+            findings
+                .list
+                .into_iter()
+                .map(|(result, said)| format!("{} {said}", result.word()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[]), [""; 0]);
+        let names = (Kept::NodeNames, [3, 100_000]);
+        assert_eq!(
+            found(&[(Kept::Requests, [37, 1024]), names]),
+            ["ok slurmctld keeps 37 requests (at most 1024), 3 names of nodes (at most 100000)"]
+        );
+        assert_eq!(
+            found(&[(Kept::Answers, [9, 8]), names]),
+            [
+                "bad slurmctld keeps 9 answers, and at most 8 are allowed: this is a bug of Tessera's; restart slurmctld, and report it"
+            ]
+        );
+    }
 
     #[test]
     fn both_pages_of_counters_are_read() {

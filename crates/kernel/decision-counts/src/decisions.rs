@@ -3,11 +3,11 @@
 //!
 //! The page is a row of 64-bit numbers in the machine's byte order: [`MARK`], then for each [`Ask`] the numbers of accepted and
 //! refused ones, by [`Reason`], then a histogram of the time that they took, and that time in all. Then the same histogram for each
-//! [`Hook`]. The last number is a [`Placing`].
+//! [`Hook`], then a [`Placing`]. Last, for each [`Kept`], how many there are and how many there may be.
 
 /// The first number of a page, of this very arrangement: whoever changes that, changes the number. Its bytes are `tess` and a
 /// version.
-pub const MARK: u64 = 0x7465_7373_0000_0003;
+pub const MARK: u64 = 0x7465_7373_0000_0004;
 
 /// The directory of the pages: a file system in memory, on which a write to a page waits for no disk.
 pub const DIR: &str = "/dev/shm";
@@ -83,6 +83,45 @@ impl Placing {
                 "this slurmctld is not the Slurm that the plugin was built for: its log names the difference; install the \
                  build for this very Slurm",
             ),
+        }
+    }
+}
+
+/// Things that the plugins keep in slurmctld, so that they need not find them out again. Each has a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Different requests that have a number.
+    Requests,
+    /// Answers of nodes, and of kinds of nodes, to those.
+    Answers,
+    /// Sets of whole GPUs that were chosen, for whichever nodes have the same links and free GPUs.
+    GpuSets,
+    /// Jobs whose requests have been learnt.
+    Jobs,
+    /// Names of nodes in the host lists of partitions.
+    NodeNames,
+}
+
+impl Kept {
+    /// All of them, in the order of the page.
+    pub const ALL: [Self; 5] = [Self::Requests, Self::Answers, Self::GpuSets, Self::Jobs, Self::NodeNames];
+
+    /// The places of the number that there are, and of the number that there may be.
+    #[must_use]
+    pub fn slots(self) -> [usize; 2] {
+        let first = FIRST_KEPT + 2 * self as usize;
+        [first, first + 1]
+    }
+
+    /// What they are called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Answers => "answers",
+            Self::GpuSets => "sets of GPUs",
+            Self::Jobs => "jobs that it has met",
+            Self::NodeNames => "names of nodes",
         }
     }
 }
@@ -227,11 +266,12 @@ const ANSWERS: usize = Reason::ALL.len() + 1;
 const ROW: usize = ANSWERS + BUCKETS + 1;
 
 /// Numbers of a page.
-pub const SLOTS: usize = PLACING + 1;
+pub const SLOTS: usize = FIRST_KEPT + 2 * Kept::ALL.len();
 
 /// The place of the number that is a [`Placing`].
 pub const PLACING: usize = FIRST_HOOK + Hook::ALL.len() * HOOK_ROW;
 
+const FIRST_KEPT: usize = PLACING + 1;
 const FIRST_HOOK: usize = 1 + Ask::ALL.len() * ROW;
 const HOOK_ROW: usize = BUCKETS + 1;
 
@@ -277,6 +317,12 @@ impl Decisions {
     #[must_use]
     pub fn placing(&self) -> Option<Placing> {
         Placing::ALL.into_iter().find(|placing| *placing as u64 == self.0[PLACING])
+    }
+
+    /// How many of these the plugins keep, and how many they may keep at most; 0 and 0: they have not said so yet.
+    #[must_use]
+    pub fn kept(&self, what: Kept) -> [u64; 2] {
+        what.slots().map(|slot| self.0[slot])
     }
 
     /// Questions that were answered with yes.
@@ -381,6 +427,23 @@ mod tests {
             numbers[PLACING] = placing as u64;
             assert_eq!(said(&numbers), Some(placing));
             assert_eq!(placing.off().is_none(), placing == Placing::On);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_stands_where_nothing_else_does() {
+        for (i, kept) in Kept::ALL.into_iter().enumerate() {
+            assert_eq!(kept as usize, i);
+            let mut numbers = vec![0; SLOTS];
+            numbers[0] = MARK;
+            let [now, most] = kept.slots();
+            (numbers[now], numbers[most]) = (3, 9);
+            let page = Decisions::of(numbers).unwrap();
+            for other in Kept::ALL {
+                assert_eq!(page.kept(other), if other == kept { [3, 9] } else { [0, 0] });
+            }
+            let hooks = Hook::ALL.iter().all(|hook| page.hook(*hook).0.iter().all(|n| *n == 0));
+            assert!(hooks && page.placing().is_none());
         }
     }
 

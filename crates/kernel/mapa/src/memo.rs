@@ -55,6 +55,12 @@ pub struct Memo {
 }
 
 impl Memo {
+    /// Tells how many answers are kept, and how many may be.
+    #[must_use]
+    pub fn count(&self) -> [usize; 2] {
+        [self.answers.len(), MOST_KEPT]
+    }
+
     /// The answer of [`choose`], from memory if the question was asked before.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use geometry::JobId;
 use protocol::wire::JobPlacement;
+use shared_pages::decisions;
 
 use crate::engine::{Engine, Heard};
 use crate::learnt::Learnt;
@@ -45,6 +46,12 @@ impl Memory {
     /// Looks at these nodes, and gives what those said whose records have changed since the last time.
     pub(crate) fn listen<'a>(&mut self, nodes: impl Iterator<Item = RawNode<'a>>) -> Vec<(String, Heard)> {
         self.seen.listen(&mut self.engine, nodes)
+    }
+
+    /// Says how much is kept, for `tessera doctor`.
+    pub(crate) fn say_kept(&self) {
+        let kept = self.engine.kept().into_iter().chain([self.learnt.kept()]);
+        kept.for_each(|(what, counts)| decisions::say_kept(what, counts));
     }
 
     /// Tells whether the last decision is for the job of this record.

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use admission::amounts::time_limit;
 use admission::slices::names_slices;
-use decision_counts::decisions::Kept;
+use decision_counts::decisions::Cached;
 use plugin_rt::{symbol, text};
 use shared_pages::decisions;
 use slurm_limits::SlurmLimit;
@@ -117,7 +117,7 @@ impl Slurm for Host {
         // A panic while it was held has been logged; what is known is then whole, or missing.
         let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
         let nodes = nodes.and_then(|list| lists.names(&list));
-        decisions::say_kept(Kept::NodeNames, lists.count());
+        decisions::say_kept(Cached::NodeNames, lists.count());
         let times = [record.default_time(), record.max_time()];
         let minutes = time_limit(numbers::NO_VAL, times[0], times[1], numbers::NO_VAL);
         let most_minutes = time_limit(times[1], times[1], times[1], numbers::NO_VAL);

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use admission::amounts::RunningJobs;
-use decision_counts::decisions::Kept;
+use decision_counts::decisions::Cached;
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
 use node_layout::ConfigInForce;
@@ -254,13 +254,13 @@ impl Engine {
     }
 
     /// Tells how many requests have a number, and how many answers and sets are kept, each with the most that there may be.
-    pub(crate) fn kept(&self) -> [(Kept, [usize; 2]); 3] {
+    pub(crate) fn kept(&self) -> [(Cached, [usize; 2]); 3] {
         let of_nodes = self.nodes.iter().map(|(_, e)| e.now.len() + e.best.len() + e.costs.len());
         let of_kinds = [self.ever.len(), self.best_ever.len(), self.counted.len()];
         let most = CACHE_LIMIT * (3 * self.nodes.iter().count() + of_kinds.len());
         let answers = of_nodes.sum::<usize>() + of_kinds.iter().sum::<usize>();
         let sets = self.memo.lock().unwrap_or_else(PoisonError::into_inner).count();
-        [(Kept::Requests, self.keys.count()), (Kept::Answers, [answers, most]), (Kept::GpuSets, sets)]
+        [(Cached::Requests, self.keys.count()), (Cached::Answers, [answers, most]), (Cached::GpuSets, sets)]
     }
 
     /// The jobs that hold something on the node.

@@ -19,7 +19,6 @@ use std::ffi::c_void;
 
 use plugin_rt::{Chain, set_job};
 use protocol::wire::PLACEMENT_ENV;
-use shared_pages::decisions;
 
 use super::host::{Host, name_of};
 use super::records::{Job, Node, Step};
@@ -114,9 +113,10 @@ pub(super) fn allocated(job: *mut c_void) {
         // At its start slurmctld calls this for finished jobs as well.
         if jobs::runs(job) {
             // Before the job's own instances are among those that are there. Only its nodes: at slurmctld's start this is called for each job.
-            let own = jobs::nodes_of(host, job);
-            nodes_have_booted(memory, host, nodes::these(host, &own));
-            nodes_have_spoken(memory, host, nodes::these(host, &own));
+            let places = jobs::nodes_of(host, job);
+            let own = || places.iter().filter_map(|index| nodes::record(host, *index));
+            nodes_have_booted(memory, host, own());
+            nodes_have_spoken(memory, host, own());
             apply::settle_request(host, job);
             let running = jobs::running(host, job);
             let (effects, layouts) = lifecycle::allocated(memory, &running);
@@ -169,8 +169,7 @@ pub(super) fn nodes_are_shown() {
         nodes_have_booted(memory, host, nodes::all(host));
         nodes_have_spoken(memory, host, nodes::all(host));
         apply::layouts(host, &lifecycle::epilogs_over(memory, || seen::completing(nodes::all(host))));
-        let kept = memory.engine.kept().into_iter().chain([memory.learnt.kept()]);
-        kept.for_each(|(what, counts)| decisions::say_kept(what, counts));
+        memory.say_kept();
     });
 }
 

@@ -113,8 +113,7 @@ fn count_arrival(memory: &mut Memory, host: &Host, job: Job, call: &Call) {
     }
 }
 
-/// Lets `body` decide, and writes what it wants. Nodes are `looked` at only where they may count. A test that fails may leave anything in the
-/// bitmap of nodes: then they are not.
+/// Lets `body` decide, and writes what it wants. Nodes are `looked` at where they count; after a test that fails the bitmap may hold any.
 fn decide(
     call: &Call,
     test: Option<&mut PendingTest>,

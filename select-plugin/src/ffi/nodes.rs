@@ -33,12 +33,7 @@ pub(super) fn all(host: &Host) -> impl Iterator<Item = RawNode<'_>> {
     (0..host.node_count()).filter_map(|index| record(host, index))
 }
 
-/// The records of the nodes in these places.
-pub(super) fn these<'a>(host: &'a Host, places: &'a [usize]) -> impl Iterator<Item = RawNode<'a>> {
-    places.iter().filter_map(|index| record(host, *index))
-}
-
-fn record(host: &Host, index: usize) -> Option<RawNode<'_>> {
+pub(super) fn record(host: &Host, index: usize) -> Option<RawNode<'_>> {
     let node = host.node(index)?;
     let time = |at: i64| u64::try_from(at).unwrap_or(0);
     Some(RawNode {

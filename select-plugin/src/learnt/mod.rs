@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use cluster_rank::{Extent, Models, NodeView, Outlook, Shape, Taken, free_milli, part_milli};
-use decision_counts::decisions::Kept;
+use decision_counts::decisions::Cached;
 use geometry::{JobId, Model};
 use node_state::Node;
 use protocol::Isolation;
@@ -57,8 +57,8 @@ impl Learnt {
     }
 
     /// Tells how many jobs have been met, and how many may be known.
-    pub(crate) fn kept(&self) -> (Kept, [usize; 2]) {
-        (Kept::Jobs, [self.met.len(), Self::MOST_MET])
+    pub(crate) fn kept(&self) -> (Cached, [usize; 2]) {
+        (Cached::Jobs, [self.met.len(), Self::MOST_MET])
     }
 
     /// Counts a job that is met for the first time, at nodes of the site.

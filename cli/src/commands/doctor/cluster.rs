@@ -1,6 +1,6 @@
 //! Compares what Slurm says with what `tessera.toml` says.
 
-use decision_counts::decisions::{Decisions, Kept, Placing};
+use decision_counts::decisions::{Cached, Decisions, Placing};
 use node_layout::parse_layout;
 use node_layout::{ConfigInForce, OFF};
 use protocol::node_word::UNFIT;
@@ -37,7 +37,7 @@ pub(crate) fn counts_decisions(slurm: &SlurmAnswers, findings: &mut Findings) {
 
 /// Says how much the plugins keep in slurmctld's memory, as far as they have said so, and complains of more than they may.
 fn kept(page: &Decisions, findings: &mut Findings) {
-    let said = Kept::ALL.map(|what| (what.name(), page.kept(what)));
+    let said = Cached::ALL.map(|what| (what.name(), page.kept(what)));
     let said: Vec<_> = said.into_iter().filter(|(_, [_, most])| *most > 0).collect();
     if said.is_empty() {
         return;
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_slurmctld_keeps_is_counted_against_its_bounds() {
-        let found = |pages: &[(Kept, [u64; 2])]| {
+        let found = |pages: &[(Cached, [u64; 2])]| {
             let mut numbers = vec![0; SLOTS];
             numbers[0] = MARK;
             for (what, counts) in pages {
@@ -167,13 +167,13 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(found(&[]), [""; 0]);
-        let names = (Kept::NodeNames, [3, 100_000]);
+        let names = (Cached::NodeNames, [3, 100_000]);
         assert_eq!(
-            found(&[(Kept::Requests, [37, 1024]), names]),
+            found(&[(Cached::Requests, [37, 1024]), names]),
             ["ok slurmctld keeps 37 requests (at most 1024), 3 names of nodes (at most 100000)"]
         );
         assert_eq!(
-            found(&[(Kept::Answers, [9, 8]), names]),
+            found(&[(Cached::Answers, [9, 8]), names]),
             [
                 "bad slurmctld keeps 9 answers, and at most 8 are allowed: this is a bug of Tessera's; restart slurmctld, and report it"
             ]

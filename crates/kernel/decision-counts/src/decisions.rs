@@ -3,7 +3,7 @@
 //!
 //! The page is a row of 64-bit numbers in the machine's byte order: [`MARK`], then for each [`Ask`] the numbers of accepted and
 //! refused ones, by [`Reason`], then a histogram of the time that they took, and that time in all. Then the same histogram for each
-//! [`Hook`], then a [`Placing`]. Last, for each [`Kept`], how many there are and how many there may be.
+//! [`Hook`], then a [`Placing`]. Last, for each [`Cached`], how many there are and how many there may be.
 
 /// The first number of a page, of this very arrangement: whoever changes that, changes the number. Its bytes are `tess` and a
 /// version.
@@ -89,7 +89,7 @@ impl Placing {
 
 /// Things that the plugins keep in slurmctld, so that they need not find them out again. Each has a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum Cached {
     /// Different requests that have a number.
     Requests,
     /// Answers of nodes, and of kinds of nodes, to those.
@@ -102,14 +102,14 @@ pub enum Kept {
     NodeNames,
 }
 
-impl Kept {
+impl Cached {
     /// All of them, in the order of the page.
     pub const ALL: [Self; 5] = [Self::Requests, Self::Answers, Self::GpuSets, Self::Jobs, Self::NodeNames];
 
     /// The places of the number that there are, and of the number that there may be.
     #[must_use]
     pub fn slots(self) -> [usize; 2] {
-        let first = FIRST_KEPT + 2 * self as usize;
+        let first = FIRST_CACHED + 2 * self as usize;
         [first, first + 1]
     }
 
@@ -266,12 +266,12 @@ const ANSWERS: usize = Reason::ALL.len() + 1;
 const ROW: usize = ANSWERS + BUCKETS + 1;
 
 /// Numbers of a page.
-pub const SLOTS: usize = FIRST_KEPT + 2 * Kept::ALL.len();
+pub const SLOTS: usize = FIRST_CACHED + 2 * Cached::ALL.len();
 
 /// The place of the number that is a [`Placing`].
 pub const PLACING: usize = FIRST_HOOK + Hook::ALL.len() * HOOK_ROW;
 
-const FIRST_KEPT: usize = PLACING + 1;
+const FIRST_CACHED: usize = PLACING + 1;
 const FIRST_HOOK: usize = 1 + Ask::ALL.len() * ROW;
 const HOOK_ROW: usize = BUCKETS + 1;
 
@@ -321,7 +321,7 @@ impl Decisions {
 
     /// How many of these the plugins keep, and how many they may keep at most; 0 and 0: they have not said so yet.
     #[must_use]
-    pub fn kept(&self, what: Kept) -> [u64; 2] {
+    pub fn kept(&self, what: Cached) -> [u64; 2] {
         what.slots().map(|slot| self.0[slot])
     }
 
@@ -432,14 +432,14 @@ mod tests {
 
     #[test]
     fn what_is_kept_stands_where_nothing_else_does() {
-        for (i, kept) in Kept::ALL.into_iter().enumerate() {
+        for (i, kept) in Cached::ALL.into_iter().enumerate() {
             assert_eq!(kept as usize, i);
             let mut numbers = vec![0; SLOTS];
             numbers[0] = MARK;
             let [now, most] = kept.slots();
             (numbers[now], numbers[most]) = (3, 9);
             let page = Decisions::of(numbers).unwrap();
-            for other in Kept::ALL {
+            for other in Cached::ALL {
                 assert_eq!(page.kept(other), if other == kept { [3, 9] } else { [0, 0] });
             }
             let hooks = Hook::ALL.iter().all(|hook| page.hook(*hook).0.iter().all(|n| *n == 0));

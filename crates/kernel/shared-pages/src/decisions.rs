@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use decision_counts::decisions::{
-    Ask, Decisions, Hook, Kept, MARK, PLACING, Placing, Reason, SLOTS, page_name, raised, raised_by_hook,
+    Ask, Cached, Decisions, Hook, MARK, PLACING, Placing, Reason, SLOTS, page_name, raised, raised_by_hook,
 };
 
 use crate::ffi::SharedPage;
@@ -37,7 +37,7 @@ pub fn say_placing(placing: Placing) {
 }
 
 /// Says how many of these are kept, and how many may be at most, for `tessera doctor`.
-pub fn say_kept(what: Kept, counts: [usize; 2]) {
+pub fn say_kept(what: Cached, counts: [usize; 2]) {
     if let Some(page) = PAGE.page() {
         for (slot, count) in what.slots().into_iter().zip(counts) {
             page.numbers()[slot].store(count as u64, Relaxed);
@@ -159,7 +159,7 @@ mod tests {
         count(Ask::RunNow, Ok(()), Duration::ZERO);
         count_hook(Hook::JobTest, Duration::ZERO);
         say_placing(Placing::On);
-        say_kept(Kept::Answers, [1, 2]);
+        say_kept(Cached::Answers, [1, 2]);
         assert!(PAGE.page().is_none(), "only `begin` opens one");
     }
 }

@@ -86,6 +86,13 @@ fn restart_slurmctld(cluster: &mut Cluster) {
     cluster.kill9(&Daemon::Slurmctld).unwrap();
     cluster.start(&Daemon::Slurmctld).unwrap();
     cluster.wait_ready(PATIENCE).unwrap();
+    // A slurmd that has just read its files again may have spoken to the slurmctld that was killed: it speaks once more.
+    wait_for("the nodes to say that they load Tessera", PATIENCE, || {
+        let asked =
+            cluster.run(User::Alice, "tessera", &["explain", "--gpu-mem=4G"]).map_err(|e| with_causes(&e))?;
+        if asked.code == Some(0) { Ok(()) } else { Err(asked.stdout) }
+    })
+    .unwrap();
 }
 
 /// Waits until both layouts say that the last good version holds.

@@ -156,7 +156,9 @@ impl Cluster {
         let begin = Instant::now();
         wait_for("a daemon to be gone, or to be lost", PATIENCE, || {
             self.reap();
-            let lost = begin.elapsed() > LOST_AFTER && lost_answer::waits_for_scripts(process.pid);
+            let lost = begin.elapsed() > LOST_AFTER
+                && lost_answer::can_be_lost(&self.slurm)
+                && lost_answer::waits_for_scripts(process.pid);
             if lost {
                 eprintln!("cluster: killed {}, which waits for its script process for ever", process.name);
                 process.signal(rustix::process::Signal::KILL);

@@ -8,9 +8,17 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
+use slurm_tables::Version;
+
+use crate::slurm::Slurm;
 
 /// How much of the first thread's stack is read, in bytes: several times the frames between this wait and `main`.
 const STACK: usize = 2048;
+
+/// True of a Slurm that can lose the answer.
+pub(crate) fn can_be_lost(slurm: &Slurm) -> bool {
+    slurm.number().is_ok_and(|version| version < Version::new(24, 11, 6))
+}
 
 /// True if the first thread of a slurmctld waits in Slurm's functions for its script process.
 pub(crate) fn waits_for_scripts(slurmctld: i32) -> bool {

@@ -286,7 +286,7 @@ impl Drop for Fleet {
         // The cluster ends one process after the other, and waits for each: most have ended by then.
         let all = PidFile::new(self.cluster.layout.dir()).read();
         all.iter().filter(|process| process.name.starts_with("slurmd-")).for_each(|p| p.signal(Signal::TERM));
-        if self.cluster.process(&Daemon::Slurmctld).is_none() {
+        if self.controller().is_none() && !self.cluster.keep {
             // Nobody reads what the last controller has saved; else it would be copied to the disk.
             let _ = files::empty_state(&self.cluster.layout);
         }

@@ -27,6 +27,8 @@ pub fn path(state_save_location: &str) -> PathBuf {
 /// Counts from now on, if the page can be had; else the log says why, and nothing is counted. For a plugin's `init`.
 pub fn begin(state_save_location: &str) {
     PAGE.begin(&path(state_save_location), open, "decisions are not counted for `tessera exporter`");
+    // The process before this one has taken what it kept with it.
+    Cached::ALL.into_iter().for_each(|what| say_kept(what, [0, 0]));
 }
 
 /// Says whether slurmctld places GPUs, for `tessera doctor` and the exporter.

@@ -21,8 +21,8 @@ const PHASES: [(&str, usize); 13] = [
     ("sbatch, ", 3),
     ("reconfigure ", 1),
     ("restart ", 1),
-    ("backfill, ", 10),
-    ("main scheduler's cycle, ", 10),
+    ("backfill, ", 12),
+    ("main scheduler's cycle, ", 12),
     ("churn", 3),
 ];
 

@@ -27,8 +27,10 @@ impl Round<'_> {
     /// Measures both controllers on the same running and waiting jobs, in turn and soon after each other: those of Tessera's round. Slurm's
     /// own work depends on where jobs run, which the controllers choose differently, and a machine is faster and slower by the minute.
     pub(super) fn same_jobs(&mut self, running: usize) -> Result<(), TaskError> {
-        for (open, name) in cases() {
-            let turns = self.size.repeats().turns;
+        let turns = self.size.repeats().turns;
+        // One turn only shows that this works: all kinds together are enough.
+        let alone = if turns > 1 { 0 } else { KINDS.len() };
+        for (open, name) in cases().into_iter().skip(alone) {
             for turn in 0..turns {
                 self.sample = self.number / 2 * turns + turn;
                 for controller in in_turn(turn) {
@@ -42,7 +44,7 @@ impl Round<'_> {
     }
 
     /// Ends the controller of the moment, and starts one that finds its jobs.
-    fn take_over(&mut self, controller: Controller, running: usize) -> Result<(), TaskError> {
+    pub(super) fn take_over(&mut self, controller: Controller, running: usize) -> Result<(), TaskError> {
         self.fleet.stop()?;
         self.controller = controller;
         self.configure(BUSY)?;

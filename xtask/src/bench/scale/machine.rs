@@ -9,6 +9,8 @@ const CORES: usize = 2;
 const SLURMD_KIB: usize = 5 * 1024;
 /// Memory of slurmctld for each node and each job, kiB.
 const CONTROLLER_KIB: usize = 20;
+/// Files of a waiting job in slurmctld's state, which lies in memory, kiB.
+const STATE_KIB: usize = 15;
 /// Memory for all else, kiB.
 const REST_KIB: usize = 512 * 1024;
 /// Ports between those of other clusters and those that the kernel gives to clients.
@@ -22,7 +24,7 @@ const KIB_PER_GIB: f64 = 1024.0 * 1024.0;
 fn needed_kib(size: Size) -> usize {
     // Four jobs a node run.
     let jobs = size.pending + 4 * size.nodes;
-    size.nodes * SLURMD_KIB + (size.nodes + jobs) * CONTROLLER_KIB + REST_KIB
+    size.nodes * SLURMD_KIB + (size.nodes + jobs) * CONTROLLER_KIB + size.pending * STATE_KIB + REST_KIB
 }
 
 /// Says what a run takes.
@@ -73,7 +75,7 @@ mod tests {
         let small = judge(LARGE, 2, 4 * gib).unwrap_err();
         assert_eq!(
             small,
-            "1000 nodes and 10000 waiting jobs take 2 cores and 5.7 GiB of memory; this machine has 2 and 4.0 GiB free; \
+            "1000 nodes and 10000 waiting jobs take 2 cores and 5.8 GiB of memory; this machine has 2 and 4.0 GiB free; \
              take fewer --nodes"
         );
         assert!(judge(LARGE, 1, 64 * gib).unwrap_err().ends_with("this machine has 1 and 64.0 GiB free"));

@@ -49,6 +49,9 @@ impl Round<'_> {
         self.schedulers()?;
         if self.controller == Controller::Tessera {
             self.same_jobs(running.len())?;
+        } else {
+            // What follows is of a slurmctld that has just started, as Tessera's is then.
+            self.take_over(Controller::Stock, running.len())?;
         }
         self.under_load()?;
         self.churn(&running)?;

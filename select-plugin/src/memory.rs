@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use decision_counts::decisions::Cached;
 use geometry::JobId;
 use protocol::wire::JobPlacement;
-use shared_pages::decisions;
 
 use crate::engine::{Engine, Heard};
 use crate::learnt::Learnt;
@@ -48,10 +48,9 @@ impl Memory {
         self.seen.listen(&mut self.engine, nodes)
     }
 
-    /// Says how much is kept, for `tessera doctor`.
-    pub(crate) fn say_kept(&self) {
-        let kept = self.engine.kept().into_iter().chain([self.learnt.kept()]);
-        kept.for_each(|(what, counts)| decisions::say_kept(what, counts));
+    /// Tells how much is kept of each, and how much may be.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (Cached, [usize; 2])> {
+        self.engine.kept().into_iter().chain([self.learnt.kept()])
     }
 
     /// Tells whether the last decision is for the job of this record.

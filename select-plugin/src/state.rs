@@ -60,6 +60,11 @@ pub(crate) fn say_other_slurm(saved: Option<&str>) {
     }
 }
 
+/// Tells `tessera doctor` how much is kept.
+pub(crate) fn say_kept(memory: &Memory) {
+    memory.kept().for_each(|(what, counts)| decisions::say_kept(what, counts));
+}
+
 /// Describes the file's error in a process that is to take over from a slurmctld that goes on if it fails.
 pub(crate) fn bad_at_reconfiguration() -> Option<String> {
     std::env::var(WAITING_PARENT).ok().and_then(|_| site().bad().map(str::to_owned))

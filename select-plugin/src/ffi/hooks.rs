@@ -28,7 +28,7 @@ use crate::learnt::Learnt;
 use crate::lifecycle_hooks as lifecycle;
 use crate::memory::{Boots, Memory};
 use crate::seen::{self, RawNode};
-use crate::state::{State, lock};
+use crate::state::{State, lock, say_kept};
 use crate::view::{GresKind, JobView};
 
 /// Without a configuration, takes away what an earlier one placed: a requeued job, or the rest of an array, would have
@@ -169,7 +169,7 @@ pub(super) fn nodes_are_shown() {
         nodes_have_booted(memory, host, nodes::all(host));
         nodes_have_spoken(memory, host, nodes::all(host));
         apply::layouts(host, &lifecycle::epilogs_over(memory, || seen::completing(nodes::all(host))));
-        memory.say_kept();
+        say_kept(memory);
     });
 }
 

@@ -92,7 +92,24 @@ fn succeeds(
 ) -> (Opinion, Vec<Effect>) {
     let mut case = case(ask, true, view);
     case.before(memory, offered);
-    case.after(memory, chosen)
+    let looks = case.looks_after();
+    let reads = chosen.reads.get();
+    let after = case.after(memory, chosen);
+    assert!(looks || chosen.reads.get() == reads, "{ask:?} looks at nodes, and would find none");
+    after
+}
+
+#[test]
+fn nodes_are_looked_at_after_a_test_only_where_they_count() {
+    let gpus = Fake::with(&["n1", "n2"]);
+    for ask in [Ask::RunNow, Ask::WillRun, Ask::TestOnly] {
+        succeeds(&mut memory(), ask, &instance(), &gpus, &gpus);
+    }
+    let looks = |ask, view: &JobView| case(ask, true, view).looks_after();
+    assert_eq!(
+        [Ask::RunNow, Ask::WillRun, Ask::TestOnly].map(|ask| looks(ask, &instance())),
+        [true, true, false]
+    );
 }
 
 #[test]

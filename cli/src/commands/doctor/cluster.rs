@@ -22,22 +22,30 @@ pub(crate) fn counts_decisions(slurm: &SlurmAnswers, findings: &mut Findings) {
     if !slurm.is_first_controller(&host()) {
         return;
     }
-    let (user, state) = (slurm.setting("slurmuser"), slurm.setting("statesavelocation"));
-    findings.group("slurmctld's counters of decisions", |f| {
-        let Some(user) = scontrol::user_id(user) else {
-            f.bad(format!("`scontrol show config` gives no user id in SlurmUser = {user}"));
-            return;
-        };
-        counters(state, user, f);
+    let (name, state) = (slurm.setting("slurmuser"), slurm.setting("statesavelocation"));
+    let user = scontrol::user_id(name);
+    findings.group("slurmctld's counters of decisions", |f| match user {
+        Some(user) => counters(state, user, f),
+        None => f.bad(format!("`scontrol show config` gives no user id in SlurmUser = {name}")),
     });
-    if let Some(page) = scontrol::user_id(user).and_then(|user| decisions::read(state, user).ok()) {
+    if let Some(page) = user.and_then(|user| decisions::read(state, user).ok()) {
         kept(&page, findings);
+    }
+}
+
+fn name(of: Cached) -> &'static str {
+    match of {
+        Cached::Requests => "requests",
+        Cached::Answers => "answers",
+        Cached::GpuSets => "sets of GPUs",
+        Cached::Jobs => "jobs that it has met",
+        Cached::NodeNames => "names of nodes",
     }
 }
 
 /// Says how much the plugins keep in slurmctld's memory, as far as they have said so, and complains of more than they may.
 fn kept(page: &Decisions, findings: &mut Findings) {
-    let said = Cached::ALL.map(|what| (what.name(), page.kept(what)));
+    let said = Cached::ALL.map(|what| (name(what), page.kept(what)));
     let said: Vec<_> = said.into_iter().filter(|(_, [_, most])| *most > 0).collect();
     if said.is_empty() {
         return;

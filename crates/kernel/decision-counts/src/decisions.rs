@@ -112,18 +112,6 @@ impl Cached {
         let first = FIRST_CACHED + 2 * self as usize;
         [first, first + 1]
     }
-
-    /// What they are called.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Answers => "answers",
-            Self::GpuSets => "sets of GPUs",
-            Self::Jobs => "jobs that it has met",
-            Self::NodeNames => "names of nodes",
-        }
-    }
 }
 
 /// Why the answer is no.
@@ -362,14 +350,17 @@ impl Decisions {
 mod tests {
     use super::*;
 
-    /// A page after these decisions.
-    fn after(decisions: &[(Ask, Result<(), Reason>, u64)]) -> Decisions {
+    /// A page on which these numbers were raised.
+    fn page(raised: impl IntoIterator<Item = (usize, u64)>) -> Decisions {
         let mut numbers = vec![0; SLOTS];
         numbers[0] = MARK;
-        for (ask, answer, took_ns) in decisions {
-            raised(*ask, *answer, *took_ns).iter().for_each(|(slot, n)| numbers[*slot] += n);
-        }
+        raised.into_iter().for_each(|(slot, n)| numbers[slot] += n);
         Decisions::of(numbers).unwrap()
+    }
+
+    /// A page after these decisions.
+    fn after(decisions: &[(Ask, Result<(), Reason>, u64)]) -> Decisions {
+        page(decisions.iter().flat_map(|(ask, answer, took_ns)| raised(*ask, *answer, *took_ns)))
     }
 
     #[test]
@@ -403,10 +394,7 @@ mod tests {
     fn each_call_is_found_where_it_was_counted_and_nowhere_else() {
         for (i, hook) in Hook::ALL.into_iter().enumerate() {
             assert_eq!(hook as usize, i);
-            let mut numbers = vec![0; SLOTS];
-            numbers[0] = MARK;
-            raised_by_hook(hook, 5_000_000).iter().for_each(|(slot, n)| numbers[*slot] += n);
-            let page = Decisions::of(numbers).unwrap();
+            let page = page(raised_by_hook(hook, 5_000_000));
             assert_eq!((page.placing(), page.times(Ask::ALL[4])[12]), (None, 0));
             for other in Hook::ALL {
                 let here = u64::from(other == hook);
@@ -419,13 +407,9 @@ mod tests {
 
     #[test]
     fn a_page_says_whether_gpus_are_placed() {
-        let mut numbers = vec![0; SLOTS];
-        numbers[0] = MARK;
-        let said = |numbers: &[u64]| Decisions::of(numbers.to_vec()).unwrap().placing();
-        assert_eq!(said(&numbers), None);
+        assert_eq!(page([]).placing(), None);
         for placing in Placing::ALL {
-            numbers[PLACING] = placing as u64;
-            assert_eq!(said(&numbers), Some(placing));
+            assert_eq!(page([(PLACING, placing as u64)]).placing(), Some(placing));
             assert_eq!(placing.off().is_none(), placing == Placing::On);
         }
     }
@@ -434,11 +418,8 @@ mod tests {
     fn what_is_kept_stands_where_nothing_else_does() {
         for (i, kept) in Cached::ALL.into_iter().enumerate() {
             assert_eq!(kept as usize, i);
-            let mut numbers = vec![0; SLOTS];
-            numbers[0] = MARK;
             let [now, most] = kept.slots();
-            (numbers[now], numbers[most]) = (3, 9);
-            let page = Decisions::of(numbers).unwrap();
+            let page = page([(now, 3), (most, 9)]);
             for other in Cached::ALL {
                 assert_eq!(page.kept(other), if other == kept { [3, 9] } else { [0, 0] });
             }

@@ -26,9 +26,14 @@ pub fn path(state_save_location: &str) -> PathBuf {
 
 /// Counts from now on, if the page can be had; else the log says why, and nothing is counted. For a plugin's `init`.
 pub fn begin(state_save_location: &str) {
-    PAGE.begin(&path(state_save_location), open, "decisions are not counted for `tessera exporter`");
-    // The process before this one has taken what it kept with it.
-    Cached::ALL.into_iter().for_each(|what| say_kept(what, [0, 0]));
+    PAGE.begin(&path(state_save_location), take_over, "decisions are not counted for `tessera exporter`");
+}
+
+/// Opens the page of a process before, which has taken with it what it kept.
+fn take_over(path: &Path) -> io::Result<SharedPage<SLOTS>> {
+    let page = open(path)?;
+    Cached::ALL.iter().flat_map(|what| what.slots()).for_each(|slot| page.numbers()[slot].store(0, Relaxed));
+    Ok(page)
 }
 
 /// Says whether slurmctld places GPUs, for `tessera doctor` and the exporter.
@@ -123,6 +128,21 @@ mod tests {
         assert_eq!(seen.refused(Ask::Submit, Reason::Limit), 1);
         assert_eq!(seen.total_ns(Ask::RunNow), 2_000_005_000);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
+    }
+
+    #[test]
+    fn a_later_process_keeps_nothing_yet() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("page");
+        let first = open(&path).unwrap();
+        add(&first, Ask::RunNow, Ok(()), Duration::ZERO);
+        let all = || Cached::ALL.map(|what| read_page(&path, &[me()]).unwrap().kept(what));
+        let slots = Cached::ALL.iter().flat_map(|what| what.slots());
+        slots.for_each(|slot| first.numbers()[slot].store(7, Relaxed));
+        assert_eq!(all(), [[7, 7]; Cached::ALL.len()]);
+        drop(take_over(&path).unwrap());
+        assert_eq!(all(), [[0, 0]; Cached::ALL.len()]);
+        assert_eq!(read_page(&path, &[me()]).unwrap().accepted(Ask::RunNow), 1);
     }
 
     #[test]

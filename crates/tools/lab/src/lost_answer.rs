@@ -80,6 +80,9 @@ fn script_functions<'a>(functions: impl Iterator<Item = (&'a str, Range<u64>)>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::{PATIENCE, run, wait_for};
+    use crate::threads::Running;
+    use std::process::Command;
 
     #[test]
     fn functions_without_a_name_belong_to_the_file_that_their_neighbours_are_of() {
@@ -104,6 +107,37 @@ mod tests {
         assert_eq!(parts("", "slurmctld"), [(0x1000, 0x2000), (0x2000, 0x3000)]);
         assert_eq!(parts("r-xp", "slurmctld"), [(0x2000, 0x3000)]);
         assert_eq!(parts("r-xp", ".so"), [(0x7000, 0x8000)]);
+    }
+
+    /// Waits in the function that its argument names.
+    const WAITING: &str = "
+        #include <unistd.h>
+        __attribute__((noinline)) void slurmscriptd_flush(void) { pause(); __asm__ volatile(\"\"); }
+        __attribute__((noinline)) void srun_ping(void) { pause(); __asm__ volatile(\"\"); }
+        int main(int count, char **words) { (void)words; if (count > 1) slurmscriptd_flush(); else srun_ping(); return 0; }
+    ";
+
+    #[test]
+    fn a_process_waits_for_scripts_only_in_those_functions() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, program) = (dir.path().join("waits.c"), dir.path().join("waits"));
+        fs::write(&source, WAITING).unwrap();
+        let mut cc = Command::new("cc");
+        run(cc.args(["-O1", "-pie", "-fPIE", "-rdynamic", "-o"]).args([&program, &source]))
+            .unwrap()
+            .ok()
+            .unwrap();
+        for (words, is_lost) in [(&["scripts"][..], true), (&[], false)] {
+            let child = Running::start(Command::new(&program).args(words)).unwrap();
+            let pid = i32::try_from(child.0.id()).unwrap();
+            wait_for("the program to wait", PATIENCE, || {
+                let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+                let is_there = fs::read_link(format!("/proc/{pid}/exe")).unwrap() == program;
+                if is_there && stat.contains(") S ") { Ok(()) } else { Err(stat) }
+            })
+            .unwrap();
+            assert_eq!(waits_for_scripts(pid), is_lost, "{words:?}");
+        }
     }
 
     #[test]

@@ -8,8 +8,7 @@ use lab::fleet::Controller;
 use super::counters::Counters;
 use super::in_turn;
 use super::jobs::KINDS;
-use super::node_words;
-use super::round::{BUSY, Round};
+use super::round::Round;
 use crate::command::TaskError;
 
 /// The threads of both schedulers, as every series of Slurm names them.
@@ -40,20 +39,7 @@ impl Round<'_> {
             }
         }
         self.sample = self.number / 2;
-        self.take_over(Controller::Tessera, running)
-    }
-
-    /// Ends the controller of the moment, and starts one that finds its jobs.
-    pub(super) fn take_over(&mut self, controller: Controller, running: usize) -> Result<(), TaskError> {
-        self.fleet.stop()?;
-        self.controller = controller;
-        self.configure(BUSY)?;
-        self.start(false)?;
-        self.still_run(running)?;
-        if controller == Controller::Tessera {
-            node_words::speak(self.fleet)?;
-        }
-        Ok(())
+        self.take_over(Controller::Tessera, running).map(drop)
     }
 
     fn cycles(&mut self, open: &[&str], name: &str) -> Result<(), TaskError> {

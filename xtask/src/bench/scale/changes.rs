@@ -31,27 +31,29 @@ impl Round<'_> {
     /// Ends slurmctld and starts it again.
     pub(super) fn restart(&mut self, running: usize) -> Result<(), TaskError> {
         self.tell("restarts");
-        self.configure(BUSY)?;
         for _ in 0..self.size.repeats().restarts {
-            self.fleet.stop()?;
-            let answered = self.start(false)?;
+            let answered = self.take_over(self.controller, running)?;
             self.add("restart until it answers", "s", answered);
         }
-        if self.controller == Controller::Tessera {
-            // Since 24.11, a slurmd starts again when it is told to reconfigure.
-            node_words::speak(self.fleet)?;
-        }
-        self.still_run(running)?;
         self.memory("restarted")
     }
 
-    /// After a restart as many jobs have to run as before.
-    pub(super) fn still_run(&self, running: usize) -> Result<(), TaskError> {
+    /// Ends the controller of the moment, and starts one that finds its jobs, of which as many have to run as before: seconds until it
+    /// answers.
+    pub(super) fn take_over(&mut self, controller: Controller, running: usize) -> Result<f64, TaskError> {
+        self.fleet.stop()?;
+        self.controller = controller;
+        self.configure(BUSY)?;
+        let answered = self.start(false)?;
         let now = self.fleet.run("squeue", &["-h", "-t", "running", "-o", "%i"])?.lines().count();
-        if now == running {
-            return Ok(());
+        if now != running {
+            return Err(TaskError::Other(format!("{controller}: {running} jobs ran, {now} after a restart")));
         }
-        Err(TaskError::Other(format!("{}: {running} jobs ran, {now} after a restart", self.controller)))
+        if controller == Controller::Tessera {
+            // Since 24.11, a slurmd starts again when it is told to reconfigure.
+            node_words::speak(self.fleet)?;
+        }
+        Ok(answered)
     }
 
     /// Ends running jobs, so that others start.

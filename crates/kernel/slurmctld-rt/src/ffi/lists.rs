@@ -158,7 +158,7 @@ mod tests {
 
     /// A bit string of these tests: its length, then its bits, one each.
     fn bits(at: *mut BitString) -> &'static mut [BitString] {
-        // SAFETY: made by `of`, and alive to the end of the test.
+        // SAFETY: a test's own string, which lives as long as the test uses it.
         let length = usize::try_from(unsafe { *at }).unwrap();
         // SAFETY: as above.
         let first = unsafe { at.add(1) };

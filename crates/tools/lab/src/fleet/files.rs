@@ -1,7 +1,7 @@
 //! A fleet's directories and configuration files.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
 use geometry::Model;
@@ -92,9 +92,8 @@ pub(super) fn write_common(cluster: &Cluster) -> Result<(), HarnessError> {
 /// whichever controller is second would pay for the first one's.
 pub(super) fn keep_state_in_memory(layout: &Layout) -> Result<(), HarnessError> {
     let state = layout.at("state");
-    let owner = at(&state, fs::metadata(&state)).map(|meta| std::os::unix::fs::MetadataExt::uid(&meta))?;
-    small_disk::mount_at(&state, "mode=0755")?;
-    at(&state, chown(&state, Some(owner), None))
+    let owner = at(&state, fs::metadata(&state))?.uid();
+    small_disk::mount_at(&state, &format!("mode=0755,uid={owner}"))
 }
 
 /// Removes what an earlier slurmctld has saved.

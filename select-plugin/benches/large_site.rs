@@ -1,5 +1,5 @@
 //! How long the plugin holds slurmctld's locks at a site of 1000 nodes with 8 GPUs each, half of them full, the rest half
-//! full: `cargo bench -p select-plugin --bench large_site`.
+//! full, and how that grows with the site: `cargo bench -p select-plugin --bench large_site`.
 //!
 //! The plugin is a library for Slurm alone, so its pure half is compiled into this once more.
 #![allow(
@@ -62,13 +62,15 @@ fn occupy(engine: &mut Engine, job: JobId, node: usize, gpus: &[u16]) {
     assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
 }
 
-fn site() -> Engine {
-    let text = format!(
-        "[[nodes]]\nnames = \"n[1-{NODES}]\"\ngpu = \"a100-40gb\"\ncount = 8\nmig = \"dynamic\"\ninterconnect = \"dgx-v\"\n"
-    );
+fn empty(nodes: usize, gpus: usize, more: &str) -> Engine {
+    let text = format!("[[nodes]]\nnames = \"n[1-{nodes}]\"\ngpu = \"a100-40gb\"\ncount = {gpus}\n{more}");
     let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
     assert_eq!(errors, []);
-    let mut engine = Engine::new(config.unwrap());
+    Engine::new(config.unwrap())
+}
+
+fn site() -> Engine {
+    let mut engine = empty(NODES, 8, "interconnect = \"dgx-v\"\n");
     for node in 0..NODES {
         let gpus: &[u16] = if node % 2 == 0 { &[0, 1, 2, 3, 4, 5, 6, 7] } else { &[0, 2, 4, 6] };
         occupy(&mut engine, holder(node), node, gpus);
@@ -116,19 +118,19 @@ fn learnt(engine: &Engine) -> Learnt {
     learnt
 }
 
+fn views(engine: &Engine, count: usize) -> Vec<NodeView> {
+    let view = |index: usize| {
+        let name = format!("n{}", index + 1);
+        let slot = engine.slot(&name);
+        let (config, name) = (7, name.into());
+        let (completing, registered, unfit, required) = (false, true, false, false);
+        NodeView { index, name, slot, config, completing, registered, unfit, required }
+    };
+    (0..count).map(view).collect()
+}
+
 fn tests(c: &mut Criterion) {
-    let nodes: Vec<NodeView> = (0..NODES)
-        .map(|i| NodeView {
-            index: i,
-            name: format!("n{}", i + 1).into(),
-            slot: None,
-            config: 7,
-            completing: false,
-            registered: true,
-            unfit: false,
-            required: false,
-        })
-        .collect();
+    let nodes = views(&site(), NODES);
     let victims: HashSet<JobId> = (0..NODES).map(holder).collect();
     let modes = [
         ("run now", Mode::RunNow),
@@ -224,5 +226,70 @@ fn tests(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, tests);
+/// A site that is measured with others which differ in one number.
+#[derive(Clone, Copy)]
+struct Grown {
+    nodes: usize,
+    gpus: usize,
+    /// Jobs with an instance each on every node.
+    running: usize,
+    /// Different requests that come in turn.
+    shapes: usize,
+}
+
+const MIDDLE: Grown = Grown { nodes: 1000, gpus: 8, running: 8, shapes: 4 };
+
+impl Grown {
+    fn all() -> Vec<(&'static str, usize, Self)> {
+        let nodes = [200, 1000, 5000].map(|nodes| ("nodes", nodes, Self { nodes, ..MIDDLE }));
+        let gpus = [4, 8, 16].map(|gpus| ("GPUs per node", gpus, Self { gpus, ..MIDDLE }));
+        let running =
+            [0, 8, 32].map(|running| ("running jobs per node", running, Self { running, ..MIDDLE }));
+        let shapes = [4, 64, 2048].map(|shapes| ("shapes of request", shapes, Self { shapes, ..MIDDLE }));
+        nodes.into_iter().chain(gpus).chain(running).chain(shapes).collect()
+    }
+
+    fn site(self) -> Engine {
+        let mut engine = empty(self.nodes, self.gpus, "");
+        let model = engine.model_of("n1", GpuIndex(0)).unwrap();
+        for job in 0..self.nodes * self.running {
+            let (node, nth) = (job / self.running, job % self.running);
+            let (gpu, start) = (nth % self.gpus, nth / self.gpus);
+            let place = format!("v1 job={};n{}=mig:{gpu}/1g.5gb@{start}", job + 1, node + 1);
+            let placement = protocol::wire::parse_placement(&place, &|_, _| Some(model)).unwrap();
+            assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
+        }
+        engine
+    }
+
+    fn want(self, nth: usize) -> Want {
+        want(Some(&format!("v1 iso=auto mem={}", 5000 + nth % self.shapes)), GresKind::Shard, 10)
+    }
+}
+
+/// Tests of waiting jobs, each for another shape than the one before.
+fn growth(c: &mut Criterion) {
+    let mut group = c.benchmark_group("growth");
+    group.sample_size(10);
+    for (what, size, grown) in Grown::all() {
+        for (name, mode) in [("will run", Mode::WillRun), ("test only", Mode::TestOnly)] {
+            let mut engine = grown.site();
+            let nodes = views(&engine, grown.nodes);
+            let mut nth = 0;
+            let mut test = || {
+                nth += 1;
+                let want = grown.want(nth);
+                let question = engine.question(JOB, USER, &want);
+                black_box(narrow(&mut engine, &question, &want, mode, 1, &nodes).out.len())
+            };
+            for _ in 0..grown.shapes {
+                let _warm: usize = test();
+            }
+            group.bench_function(format!("{what}/{size}/{name}"), |b| b.iter(&mut test));
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, tests, growth);
 criterion_main!(benches);

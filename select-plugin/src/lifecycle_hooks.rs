@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use admission::Counted;
 use geometry::JobId;
 use node_layout::{ConfigInForce, OFF};
 use plugin_rt::log;
@@ -15,7 +14,7 @@ use crate::limited;
 use crate::memory::{JobAddress, Memory, Pending};
 use crate::place_on_node::{encoded, unmanaged};
 use crate::slices;
-use crate::view::{Allocated, GresKind, JobView};
+use crate::view::{Allocated, GresKind, JobView, NodeCounts};
 use crate::whole_node::in_order;
 
 /// A job that holds something, as its record shows it.
@@ -38,7 +37,7 @@ pub(crate) fn may_begin_undecided(view: &JobView) -> bool {
     view.want().is_none_or(|w| w.kind == GresKind::Gpu)
 }
 
-/// Decides what follows when Slurm has allocated a job, or found it running at its own start.
+/// Decides what follows when Slurm has allocated a job.
 pub(crate) fn allocated(memory: &mut Memory, job: &Running) -> (Vec<Effect>, Vec<Layout>) {
     let pending = memory.pending.take().filter(|p| p.record == job.record);
     let mut effects = Vec::new();
@@ -55,18 +54,13 @@ pub(crate) fn allocated(memory: &mut Memory, job: &Running) -> (Vec<Effect>, Vec
         None => saved(&memory.engine, job.view.id, job.placement.as_deref())
             .or_else(|| started_whole(memory, job, &mut effects)),
     };
-    if memory.rebuilt {
-        let held = slices::held(&memory.engine, &job.view, placement.as_ref(), &job.allocated);
-        effects.push(Effect::Slices(held.iter().map(|(_, amount)| amount.slices).sum()));
-    }
+    let held = slices::held(&memory.engine, &job.view, placement.as_ref(), &job.allocated);
+    effects.push(Effect::Slices(held.iter().map(|(_, amount)| amount.slices).sum()));
     (effects, take_over(memory, job, placement))
 }
 
-/// Places a job that has every GPU of its nodes and starts now, not one that ran before slurmctld did.
+/// Places a job that has every GPU of its nodes.
 fn started_whole(memory: &Memory, job: &Running, effects: &mut Vec<Effect>) -> Option<JobPlacement> {
-    if !memory.rebuilt {
-        return None;
-    }
     let whole = in_order(&memory.engine, &job.view, &job.allocated)?;
     let told = explain(&memory.engine, &job.view, &whole.placement, (None, None), Some(&whole.why));
     effects.extend([
@@ -115,6 +109,7 @@ fn saved(engine: &Engine, job: JobId, text: Option<&str>) -> Option<JobPlacement
 
 /// Makes what a running job has part of the state and shows it.
 fn take_over(memory: &mut Memory, job: &Running, placement: Option<JobPlacement>) -> Vec<Layout> {
+    memory.running.insert(job.view.id);
     let engine = &mut memory.engine;
     let held = slices::held(engine, &job.view, placement.as_ref(), &job.allocated);
     engine.runs(job.view.id, &limited::submission(&job.view), held);
@@ -137,6 +132,7 @@ fn layouts(engine: &Engine, names: &[String]) -> Vec<Layout> {
 
 /// Decides what follows when a job has begun to end.
 pub(crate) fn ended(memory: &mut Memory, job: JobId) -> Vec<Layout> {
+    memory.running.remove(&job);
     let names = memory.engine.begin_end(job);
     layouts(&memory.engine, &names)
 }
@@ -223,6 +219,7 @@ pub(crate) fn found_running(memory: &mut Memory, job: &Running) -> Vec<Layout> {
 pub(crate) fn found_ending(memory: &mut Memory, job: &Running) {
     let placement = saved(&memory.engine, job.view.id, job.placement.as_deref());
     take_over(memory, job, placement);
+    memory.running.remove(&job.view.id);
     memory.engine.begin_end(job.view.id);
 }
 
@@ -243,7 +240,7 @@ pub(crate) fn rebuilt(memory: &mut Memory, published: &[(String, String)]) -> Ve
 }
 
 /// While the file is bad and no good version is known, every node that Slurm counts GPUs on says so.
-pub(crate) fn without_a_file(engine: &Engine, nodes: &[NodeGpus]) -> Vec<Layout> {
+pub(crate) fn without_a_file(engine: &Engine, nodes: &[NodeCounts]) -> Vec<Layout> {
     if engine.version() != ConfigInForce::Bad {
         return Vec::new();
     }
@@ -260,18 +257,12 @@ fn bad_file_line() -> String {
     node_layout::Layout { config: ConfigInForce::Bad, ..node_layout::Layout::default() }.to_string()
 }
 
-/// Slurm's counts of a node's GPUs.
-pub(crate) struct NodeGpus {
-    pub(crate) node: String,
-    pub(crate) counted: Counted,
-}
-
 /// Leaves nodes to Slurm where its GPU numbers may differ from ours, or where its jobs take nothing from each other. Jobs
 /// then wait, or run elsewhere, for a reason that nothing but this line tells. Earlier layouts of these nodes go.
-pub(crate) fn leave_unmanaged(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<Layout> {
+pub(crate) fn leave_unmanaged(engine: &mut Engine, nodes: &[NodeCounts]) -> Vec<Layout> {
     let mut left = Vec::new();
     let mut cleared = Vec::new();
-    for NodeGpus { node, counted } in nodes {
+    for NodeCounts { node, counted, .. } in nodes {
         let Some(ours) = engine.described_gpus(node) else { continue };
         let Some(why) = counted.left_to_slurm(ours) else { continue };
         engine.leave_unmanaged(node);
@@ -291,6 +282,7 @@ pub(crate) fn leave_unmanaged(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<La
 mod tests {
     use super::*;
     use crate::view::GresRequest;
+    use admission::Counted;
     use geometry::GpuIndex;
     use protocol::Grant;
     use topology::GpuSet;
@@ -382,7 +374,7 @@ mod tests {
             "{effects:?}"
         );
         let mut restarted = Memory { rebuilt: false, ..self::memory() };
-        assert_eq!(allocated(&mut restarted, &job), (vec![], vec![]));
+        assert_eq!(found_running(&mut restarted, &job), []);
         assert!(restarted.engine.holds(JobId(5)));
     }
 
@@ -426,18 +418,20 @@ mod tests {
     #[test]
     fn nodes_that_slurm_counts_otherwise_are_left_to_it() {
         let mut memory = memory();
-        let on = |node: &str, gpus, no_consume| NodeGpus {
+        let on = |node: &str, gpus, no_consume| NodeCounts {
+            place: 0,
             node: node.to_owned(),
             counted: Counted { gpus, no_consume, mps: false },
+            cpus: 8,
         };
         let nodes = [on("n1", Some(2), false), on("n2", Some(3), false), on("other", Some(9), true)];
         let cleared = leave_unmanaged(&mut memory.engine, &nodes);
         assert_eq!(cleared, [Layout { node: "n2".to_owned(), text: String::new() }]);
         assert_eq!(memory.engine.node_names().collect::<Vec<_>>(), ["n1"]);
         let mut with_mps = self::memory();
-        let with_mps_on = |node: &str| NodeGpus {
-            node: node.to_owned(),
+        let with_mps_on = |node: &str| NodeCounts {
             counted: Counted { gpus: Some(2), mps: true, ..Counted::default() },
+            ..on(node, None, false)
         };
         let cleared = leave_unmanaged(&mut with_mps.engine, &[with_mps_on("n1")]);
         assert_eq!((cleared.len(), with_mps.engine.node_names().collect::<Vec<_>>()), (1, vec!["n2"]));

@@ -1,6 +1,7 @@
 //! The plugin's memory between hooks. Never more than a bounded number of jobs, whatever users submit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use decision_counts::decisions::Cached;
 use geometry::JobId;
@@ -9,7 +10,7 @@ use protocol::wire::JobPlacement;
 use crate::engine::{Engine, Heard};
 use crate::learnt::Learnt;
 use crate::seen::{LastSeen, RawNode};
-use crate::view::NodeView;
+use crate::view::{NodeCounts, NodeView};
 
 /// Everything that is remembered while the plugin places jobs.
 pub(crate) struct Memory {
@@ -21,26 +22,78 @@ pub(crate) struct Memory {
     pub(crate) tried: Tried,
     /// The state knows all running jobs. Before that, the layouts from before a restart must stay readable.
     pub(crate) rebuilt: bool,
+    /// Rebuilding has begun. Before that, slurmctld starts, and no job does.
+    pub(crate) begun: bool,
     /// Boot times of the nodes.
     pub(crate) boots: Boots,
     /// Requests that arrived, and the CPUs that jobs leave.
     pub(crate) learnt: Learnt,
     /// Nodes as they were read last.
     pub(crate) seen: LastSeen,
+    /// The last glance.
+    pub(crate) lately: Lately,
+    /// Jobs that run.
+    pub(crate) running: HashSet<JobId>,
+    /// Slurm's counts of the nodes when the state was rebuilt.
+    pub(crate) counts: Vec<NodeCounts>,
 }
 
 impl Memory {
     /// A site with nothing running.
     pub(crate) fn new(engine: Engine) -> Self {
         let learnt = Learnt::new(engine.site(), &[]);
-        let (tried, boots) = (Tried::default(), Boots::default());
-        Self { engine, pending: None, tried, rebuilt: false, boots, learnt, seen: LastSeen::default() }
+        Self {
+            engine,
+            pending: None,
+            tried: Tried::default(),
+            rebuilt: false,
+            begun: false,
+            boots: Boots::default(),
+            learnt,
+            seen: LastSeen::default(),
+            lately: Lately::default(),
+            running: HashSet::new(),
+            counts: Vec::new(),
+        }
+    }
+
+    /// Takes Slurm's counts of the nodes, whose CPUs count if the file describes them.
+    pub(crate) fn count(&mut self, counts: Vec<NodeCounts>) {
+        let ours = counts.iter().filter(|node| self.engine.described_gpus(&node.node).is_some());
+        let cpus: Vec<(usize, u32)> = ours.map(|node| (node.place, node.cpus)).collect();
+        self.learnt = Learnt::new(self.engine.site(), &cpus);
+        self.counts = counts;
+    }
+
+    /// Tells whether the state is of these nodes and of exactly these jobs that run.
+    pub(crate) fn is_of(&self, counts: &[NodeCounts], running: impl Iterator<Item = JobId>) -> bool {
+        let mut known = 0;
+        let all_known = |job| {
+            known += 1;
+            self.running.contains(&job)
+        };
+        self.rebuilt && self.counts == counts && { running }.all(all_known) && known == self.running.len()
     }
 
     /// Looks at these nodes for a job.
-    pub(crate) fn look<'a>(&mut self, nodes: impl Iterator<Item = RawNode<'a>>) -> Vec<NodeView> {
+    pub(crate) fn look<'a>(&mut self, nodes: impl Iterator<Item = RawNode<'a>>) -> Arc<Vec<NodeView>> {
         let Self { seen, engine, .. } = self;
-        nodes.filter_map(|node| seen.look(engine, &node)).collect()
+        Arc::new(nodes.filter_map(|node| seen.look(engine, &node)).collect())
+    }
+
+    /// As [`Self::look`], for a test that only predicts: what was seen at these places of the node table in this second still counts.
+    /// Thousands of submissions come with the same places. `now`: seconds since 1970.
+    pub(crate) fn glance<'a>(
+        &mut self,
+        now: u64,
+        places: Vec<usize>,
+        read: impl FnMut(usize) -> Option<RawNode<'a>>,
+    ) -> Arc<Vec<NodeView>> {
+        if self.lately.second != now || self.lately.places != places {
+            let nodes = self.look(places.iter().copied().filter_map(read));
+            self.lately = Lately { second: now, places, nodes };
+        }
+        Arc::clone(&self.lately.nodes)
     }
 
     /// Looks at these nodes, and gives what those said whose records have changed since the last time.
@@ -57,6 +110,16 @@ impl Memory {
     pub(crate) fn has_decided(&self, record: JobAddress) -> bool {
         self.pending.as_ref().is_some_and(|p| p.record == record)
     }
+}
+
+/// Nodes as a glance saw them.
+#[derive(Debug, Default)]
+pub(crate) struct Lately {
+    /// Seconds since 1970.
+    second: u64,
+    /// Places in the node table.
+    places: Vec<usize>,
+    nodes: Arc<Vec<NodeView>>,
 }
 
 /// Boot times of the nodes, by their places in the node table, seconds since 1970. A new configuration, which may change
@@ -164,6 +227,8 @@ impl Tried {
 
 #[cfg(test)]
 mod tests {
+    use admission::Counted;
+
     use super::*;
 
     #[test]
@@ -179,6 +244,64 @@ mod tests {
         assert!(!boots.is_new(7, 999_000), "it booted before");
         assert!(boots.is_new(9, 1_000_100), "it booted while slurmctld ran");
         assert!(boots.is_new(7, 1_000_100));
+    }
+
+    fn memory() -> Memory {
+        let text = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        Memory::new(Engine::new(config.unwrap()))
+    }
+
+    #[test]
+    fn a_state_is_of_its_nodes_and_of_the_jobs_that_run() {
+        let counts = |cpus: [u32; 2]| -> Vec<NodeCounts> {
+            let node = |(place, cpus)| NodeCounts {
+                place,
+                node: format!("n{}", place + 1),
+                counted: Counted::default(),
+                cpus,
+            };
+            cpus.into_iter().enumerate().map(node).collect()
+        };
+        let mut memory = memory();
+        memory.count(counts([8, 8]));
+        memory.running.extend([JobId(1), JobId(2)]);
+        let of = |memory: &Memory, cpus, running: &[u32]| {
+            memory.is_of(&counts(cpus), running.iter().copied().map(JobId))
+        };
+        assert!(!of(&memory, [8, 8], &[1, 2]), "it does not know all jobs yet");
+        memory.rebuilt = true;
+        assert!(of(&memory, [8, 8], &[2, 1]));
+        for (cpus, running) in
+            [([8, 9], &[1, 2][..]), ([8, 8], &[1]), ([8, 8], &[1, 2, 3]), ([8, 8], &[1, 3]), ([8, 8], &[])]
+        {
+            assert!(!of(&memory, cpus, running), "{cpus:?} {running:?}");
+        }
+        assert!(!memory.is_of(&counts([8, 8])[..1], [1, 2].into_iter().map(JobId)));
+    }
+
+    #[test]
+    fn a_glance_counts_for_a_second_and_for_its_places_alone() {
+        let mut memory = memory();
+        let mut read = Vec::new();
+        let names = [b"n1", b"n2"];
+        let mut glance = |now, places: &[usize]| {
+            let views = memory.glance(now, places.to_vec(), |index| {
+                read.push((now, index));
+                let name = &names.get(index)?[..];
+                let (extra, started, booted) = (&b""[..], 5, 0);
+                let (config, completing, required) = (7, false, false);
+                Some(RawNode { index, name, extra, started, booted, config, completing, required })
+            });
+            views.iter().map(|view| view.index).collect::<Vec<_>>()
+        };
+        for (now, places) in [(10, &[0, 1][..]), (10, &[0, 1]), (10, &[1]), (10, &[1]), (9, &[1]), (11, &[1])]
+        {
+            assert_eq!(glance(now, places), places);
+        }
+        assert_eq!(glance(11, &[]), [0_usize; 0]);
+        assert_eq!(read, [(10, 0), (10, 1), (10, 1), (9, 1), (11, 1)]);
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) struct Narrowed {
     pub(crate) out: Vec<usize>,
     /// Nodes that preemption could free are among them.
     pub(crate) held_back: bool,
-    /// Number of nodes that have room now.
+    /// Number of nodes that have room now; any number for [`Mode::TestOnly`].
     pub(crate) ready: u32,
     /// Nodes that could serve the job later, once their jobs end, by their place in the list of nodes.
     pub(crate) later: Vec<usize>,
@@ -95,7 +95,7 @@ pub(crate) fn narrow(
     min_nodes: u32,
     nodes: &[NodeView],
 ) -> Narrowed {
-    let judge = |node| (node, judge(engine, question, want, node));
+    let judge = |node| (node, judge_for(mode, engine, question, want, node));
     let judged: Vec<(&NodeView, Availability)> = nodes.iter().map(judge).collect();
     let mut ready_alike: BTreeMap<usize, u32> = BTreeMap::new();
     for (node, _) in judged.iter().filter(|(_, room)| *room == Availability::Now) {
@@ -202,6 +202,33 @@ enum Availability {
     /// file, or the job needs a GPU there that is unhealthy, or might get one: it waits until somebody mends that, and nothing is
     /// kept free for it.
     Unknown,
+}
+
+/// Tells whether the node is sure to be able to serve the job now or later: a submission need not know which. It reads less than
+/// [`judge`], which decides where this is false.
+fn could_serve(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> bool {
+    let could = !node.unfit
+        && !engine.is_away(node)
+        && !engine.has_sick(node)
+        && engine.fits_ever(node, question) == Some(true);
+    if cfg!(debug_assertions) && could {
+        let judged = judge(engine, question, want, node);
+        assert!(matches!(judged, Availability::Now | Availability::Later), "{}", node.name);
+    }
+    could
+}
+
+fn judge_for(
+    mode: Mode<'_>,
+    engine: &mut Engine,
+    question: &Question,
+    want: &Want,
+    node: &NodeView,
+) -> Availability {
+    match mode {
+        Mode::TestOnly if could_serve(engine, question, want, node) => Availability::Later,
+        _ => judge(engine, question, want, node),
+    }
 }
 
 fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Availability {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use geometry::counted;
 use plugin_rt::{Chain, log};
+use site_config::SiteConfig;
 use site_files::last_good::LastGood;
 use site_files::tessera_toml::{self, LoadError};
 use slurmctld_rt::uid_of;
@@ -18,7 +19,7 @@ pub(crate) const WAITING_PARENT: &str = "SLURMCTLD_RECONF_PARENT_FD";
 /// Result of reading the file.
 pub(crate) enum Reading {
     /// A good file.
-    New(Box<Engine>),
+    New(Box<SiteConfig>),
     /// There is no file: Slurm places GPUs alone.
     Missing,
     /// A bad file, and what holds unless a good version is in memory.
@@ -73,9 +74,9 @@ impl Site {
                 "select plugin: this machine knows no user {user}: the limit in line {line} of tessera.toml applies to no job"
             ));
         }
-        let mut engine = Engine::new(config);
         if let Some(bad) = &in_force.bad {
             self.say(bad, "select plugin: the last good version of tessera.toml stays in force");
+            let mut engine = Engine::new(config);
             engine.is_last_good();
             return Reading::Bad(Box::new(engine));
         }
@@ -83,11 +84,8 @@ impl Site {
             log::info("select plugin: tessera.toml is good again");
         }
         self.say_not_kept(in_force.not_kept.map(|e| Chain(&e).to_string()));
-        log::info(format_args!(
-            "select plugin: {} in tessera.toml",
-            counted(engine.site().nodes.len(), "node set")
-        ));
-        Reading::New(Box::new(engine))
+        log::info(format_args!("select plugin: {} in tessera.toml", counted(config.nodes.len(), "node set")));
+        Reading::New(Box::new(config))
     }
 
     /// Says what is wrong with the file and what holds instead, once until that changes.
@@ -122,8 +120,8 @@ mod tests {
     /// Reads the file: its state, the version of the engine and the number of its nodes.
     fn read(site: &mut Site, dir: &Path) -> (&'static str, Option<ConfigInForce>, usize) {
         let (word, engine) = match site.read(&dir.join("slurm.conf"), Some(dir)) {
-            Reading::New(engine) => ("new", engine),
-            Reading::Bad(engine) => ("bad", engine),
+            Reading::New(config) => ("new", Engine::new(*config)),
+            Reading::Bad(engine) => ("bad", *engine),
             Reading::Missing => return ("missing", None, 0),
         };
         (word, Some(engine.version()), engine.node_names().count())
@@ -152,10 +150,10 @@ mod tests {
     fn a_layout_tells_which_version_holds() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("tessera.toml"), GOOD).unwrap();
-        let Reading::New(mut engine) = Site::new().read(&dir.path().join("slurm.conf"), Some(dir.path()))
-        else {
+        let Reading::New(config) = Site::new().read(&dir.path().join("slurm.conf"), Some(dir.path())) else {
             panic!("it is good")
         };
+        let mut engine = Engine::new(*config);
         assert_eq!(engine.layout("n1").as_deref(), Some("tessera gpu0-1=free"));
         engine.is_last_good();
         assert_eq!(engine.layout("n1").as_deref(), Some("tessera config=last-good gpu0-1=free"));

@@ -44,12 +44,34 @@ fn site() -> MutexGuard<'static, Site> {
     SITE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads the configuration beside slurm.conf and, if it is new, starts from an empty state. `saved` is slurmctld's directory.
-pub(crate) fn configure(slurm_conf: &Path, saved: Option<&str>, built_for: u32) {
+/// Reads the configuration beside slurm.conf and, if it is new, starts from an empty state. `saved` is slurmctld's directory. Tells
+/// whether it is the one that the state is of.
+pub(crate) fn configure(slurm_conf: &Path, saved: Option<&str>, built_for: u32) -> bool {
     if let Some(dir) = saved {
         decisions::begin(dir);
     }
-    set(site().read(slurm_conf, saved.map(Path::new)), built_for);
+    let reading = site().read(slurm_conf, saved.map(Path::new));
+    let same = lock().as_mut().and_then(State::memory).is_some_and(|memory| is_of(memory, &reading));
+    if !same {
+        set(reading, built_for);
+    }
+    same
+}
+
+/// Tells whether the state of all running jobs is of this configuration.
+fn is_of(memory: &Memory, reading: &Reading) -> bool {
+    let Reading::New(config) = reading else { return false };
+    memory.rebuilt && memory.engine.version() == ConfigInForce::Current && memory.engine.site() == &**config
+}
+
+/// Starts from an empty state with the same configuration, if there is one that says something.
+pub(crate) fn begin_anew() {
+    if let Some(memory) = lock().as_mut().and_then(State::memory)
+        && memory.rebuilt
+        && memory.engine.version() == ConfigInForce::Current
+    {
+        *memory = Memory::new(Engine::new(memory.engine.site().clone()));
+    }
 }
 
 /// Shows commands and the exporter that slurmctld lacks what the plugin needs. `saved` is slurmctld's directory.
@@ -73,7 +95,7 @@ pub(crate) fn bad_at_reconfiguration() -> Option<String> {
 /// Sets or replaces the configuration; the state is empty until it is rebuilt.
 fn set(reading: Reading, built_for: u32) {
     let engine = match reading {
-        Reading::New(engine) => Some(*engine),
+        Reading::New(config) => Some(Engine::new(*config)),
         Reading::Missing => None,
         // What is in memory is that version, with the state it has.
         Reading::Bad(kept) => match lock().as_mut().and_then(State::memory) {
@@ -154,13 +176,34 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use site_config::SiteConfig;
+
     use super::*;
 
-    fn configured() -> State {
-        let file = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+    const FILE: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+
+    fn config(file: &str) -> SiteConfig {
         let (config, errors) = site_config::parse("t", file, &|_| Err(std::io::ErrorKind::NotFound.into()));
         assert_eq!(errors, []);
-        State::new(config.map(Engine::new), 0x16_0508)
+        config.unwrap()
+    }
+
+    fn configured() -> State {
+        State::new(Some(Engine::new(config(FILE))), 0x16_0508)
+    }
+
+    #[test]
+    fn a_file_that_says_the_same_leaves_the_state_as_it_is() {
+        let mut memory = Memory::new(Engine::new(config(FILE)));
+        let new = |file: &str| Reading::New(Box::new(config(file)));
+        assert!(!is_of(&memory, &new(FILE)), "it does not know all jobs yet");
+        memory.rebuilt = true;
+        assert!(is_of(&memory, &new(&format!("# more words\n{FILE}"))));
+        assert!(!is_of(&memory, &new(&format!("{FILE}keep_uncut = 1\n"))));
+        assert!(!is_of(&memory, &Reading::Missing));
+        // The file was bad meanwhile, and the nodes' layouts say so.
+        memory.engine.is_last_good();
+        assert!(!is_of(&memory, &new(FILE)));
     }
 
     #[test]

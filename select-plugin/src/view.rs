@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use admission::Counted as CountedGpus;
 use admission::meaning::{Counted, CountedRequest, as_counted};
 use geometry::{JobId, Uid};
 use protocol::{AdminComment, Bandwidth, Isolation, Plan, Request};
@@ -209,6 +210,17 @@ pub(crate) struct NodeView {
     pub(crate) unfit: bool,
     /// The job insists on it.
     pub(crate) required: bool,
+}
+
+/// Slurm's counts of a node.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NodeCounts {
+    /// Place in the node table.
+    pub(crate) place: usize,
+    pub(crate) node: String,
+    /// Its GPUs.
+    pub(crate) counted: CountedGpus,
+    pub(crate) cpus: u32,
 }
 
 /// Slurm's choice of devices for a job on one node.

@@ -76,7 +76,7 @@ fn begin() {
             return log::error(format_args!("select plugin: {missing}: GPUs are left to Slurm"));
         }
     }
-    guard_ok("init", (), configure);
+    guard_ok("init", false, configure);
     if let Some(bad) = guard_ok("init", None, state::bad_at_reconfiguration) {
         host::fatal(&format!("tessera: {bad}"));
     }
@@ -92,19 +92,18 @@ fn places_jobs() -> Result<bool, MissingSymbol> {
     }
 }
 
-/// Reads the configuration and, if it is new, starts from an empty state.
-fn configure() {
-    let Some(slurm_conf) = host::conf_string(Conf::slurm_conf) else { return };
+/// Reads the configuration and, if it is new, starts from an empty state. Tells whether it is the one that the state is of.
+fn configure() -> bool {
+    let Some(slurm_conf) = host::conf_string(Conf::slurm_conf) else { return false };
     let saved = host::conf_string(Conf::state_save_location);
-    state::configure(Path::new(&slurm_conf), saved.as_deref(), version::slurm().0);
+    state::configure(Path::new(&slurm_conf), saved.as_deref(), version::slurm().0)
 }
 
 around!(fn select_p_reconfigure() -> c_int, else ERROR, |real| {
-    if places_jobs() == Ok(true) {
-        timed(Hook::Reconfigure, || guard_ok("reconfigure", (), configure));
-    }
+    let same_file = places_jobs() == Ok(true)
+        && timed(Hook::Reconfigure, || guard_ok("reconfigure", false, configure));
     let rc = real();
-    timed(Hook::Reconfigure, || guard_ok("reconfigure", (), hooks::rebuild));
+    timed(Hook::Reconfigure, || guard_ok("reconfigure", (), || hooks::rebuild(same_file)));
     rc
 });
 

@@ -24,11 +24,10 @@ use super::host::{Host, name_of};
 use super::records::{Job, Node, Step};
 use super::{accounts, apply, fit, jobs, licenses, nodes, resources, version};
 use crate::effect::Effect;
-use crate::learnt::Learnt;
 use crate::lifecycle_hooks as lifecycle;
 use crate::memory::{Boots, Memory};
 use crate::seen::{self, RawNode};
-use crate::state::{State, lock, say_kept};
+use crate::state::{self, State, lock, say_kept};
 use crate::view::{GresKind, JobView};
 
 /// Without a configuration, takes away what an earlier one placed: a requeued job, or the rest of an array, would have
@@ -107,12 +106,12 @@ pub(super) fn may_begin(job: *mut c_void) -> bool {
     }
 }
 
-/// After Slurm has allocated a job, or found it running at its start.
+/// After Slurm has allocated a job. At its start slurmctld also calls this for all jobs that it knows, and has the state rebuilt from
+/// them a moment later.
 pub(super) fn allocated(job: *mut c_void) {
     with(job, |memory, host, job| {
-        // At its start slurmctld calls this for finished jobs as well.
-        if jobs::runs(job) {
-            // Before the job's own instances are among those that are there. Only its nodes: at slurmctld's start this is called for each job.
+        if memory.begun && jobs::runs(job) {
+            // Before the job's own instances are among those that are there. Only its nodes: many jobs start on a large site.
             let places = jobs::nodes_of(host, job);
             let own = || places.iter().filter_map(|index| nodes::record(host, *index));
             nodes_have_booted(memory, host, own());
@@ -214,21 +213,24 @@ pub(super) fn lost_node(job: *mut c_void, node: *mut c_void) {
     });
 }
 
-/// Rebuilds the state from the running jobs, after a new configuration.
-pub(super) fn rebuild() {
+/// Rebuilds the state from the running jobs, after a reconfiguration or a change of a partition. `same_file`: `tessera.toml` has not
+/// changed. If the nodes and the jobs that run have not either, the state stays as it is.
+pub(super) fn rebuild(same_file: bool) {
     let Some(host) = Host::get() else { return };
     if !fit::is_learnt() || !nodes_fit(host) {
         return;
     }
+    let counts = nodes::counts(host);
+    if same_file && with_memory(|memory| memory.is_of(&counts, jobs::running_ids(host))) == Some(true) {
+        return;
+    }
+    state::begin_anew();
     with_memory(|memory| {
-        let gpus = nodes::gpus(host);
+        memory.begun = true;
         nodes_have_spoken(memory, host, nodes::all(host));
-        apply::layouts(host, &lifecycle::leave_unmanaged(&mut memory.engine, &gpus));
-        apply::layouts(host, &lifecycle::without_a_file(&memory.engine, &gpus));
-        let ours = host.named_nodes().filter(|(_, name, _)| memory.engine.described_gpus(name).is_some());
-        let cpus: Vec<(usize, u32)> =
-            ours.map(|(node, ..)| (node, resources::cpus_of_node(host, node))).collect();
-        memory.learnt = Learnt::new(memory.engine.site(), &cpus);
+        apply::layouts(host, &lifecycle::leave_unmanaged(&mut memory.engine, &counts));
+        apply::layouts(host, &lifecycle::without_a_file(&memory.engine, &counts));
+        memory.count(counts);
     });
     for job in host.jobs() {
         with(job, |memory, host, job| {
@@ -248,10 +250,8 @@ pub(super) fn rebuild() {
     });
 }
 
-fn with_memory(body: impl FnOnce(&mut Memory)) {
-    if let Some(memory) = lock().as_mut().and_then(State::memory) {
-        body(memory);
-    }
+fn with_memory<T>(body: impl FnOnce(&mut Memory) -> T) -> Option<T> {
+    lock().as_mut().and_then(State::memory).map(body)
 }
 
 /// Tells whether the allocations of two jobs can be merged: not if either has GPUs here, or slices, of which slurmctld makes licenses that

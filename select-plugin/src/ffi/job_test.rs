@@ -4,6 +4,7 @@
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 use std::time::Instant;
 
 use decision_counts::decisions::Hook;
@@ -19,7 +20,7 @@ use super::host::Host;
 use super::records::Job;
 use super::{accounts, apply, hooks, jobs, licenses, nodes, resources, version, weights};
 use crate::effect::Effect;
-use crate::job_test::{Opinion, PendingTest};
+use crate::job_test::{Look, Opinion, PendingTest};
 use crate::memory::Memory;
 use crate::seen;
 use crate::slurm::{Ask, Slurm, Test};
@@ -37,7 +38,7 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     });
     let mut order = None;
     guard_ok("job_test", (), || {
-        let _slurm_answers = decide(call, test.as_mut(), true, |test, memory, slurm| {
+        let _slurm_answers = decide(call, test.as_mut(), PendingTest::look_before, |test, memory, slurm| {
             let effects = test.before(memory, slurm);
             order = effects.iter().find_map(Effect::order).map(|order| weights::write(slurm.host, order));
             (Opinion::AsSlurmSays, effects)
@@ -52,8 +53,8 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     let succeeds = rc == SUCCESS;
     let on_failure = test.as_ref().map_or(Opinion::AsSlurmSays, |test| test.if_we_fail(succeeds));
     let opinion = guard_ok("job_test", on_failure, || {
-        let looks = succeeds && test.as_ref().is_some_and(PendingTest::looks_after);
-        decide(call, test.as_mut(), looks, |test, memory, slurm| {
+        let look = |test: &PendingTest| if succeeds { test.look_after() } else { Look::No };
+        decide(call, test.as_mut(), look, |test, memory, slurm| {
             if succeeds { test.after(memory, slurm) } else { test.merely_waits() }
         })
     });
@@ -113,17 +114,16 @@ fn count_arrival(memory: &mut Memory, host: &Host, job: Job, call: &Call) {
     }
 }
 
-/// Lets `body` decide, and writes what it wants. Nodes are `looked` at where they count; after a test that fails the bitmap may hold any.
+/// Lets `body` decide, and writes what it wants. Nodes are looked at where they count; after a test that fails the bitmap may hold any.
 fn decide(
     call: &Call,
     test: Option<&mut PendingTest>,
-    looked: bool,
+    look: impl FnOnce(&PendingTest) -> Look,
     body: impl FnOnce(&mut PendingTest, &mut Memory, &Live<'_>) -> (Opinion, Vec<Effect>),
 ) -> Opinion {
     test.and_then(|test| {
         hooks::again(call.job, |memory, host, job| {
-            let looked = looked.then(|| memory.look(nodes::of_job(host, job, call.bitmap)));
-            let nodes = looked.unwrap_or_default();
+            let nodes = nodes::of_test(memory, host, job, (call.bitmap, look(test)));
             let reach = OnceCell::new();
             let (opinion, effects) = body(test, memory, &Live { call, host, job, nodes, reach });
             apply::in_test(host, job, call, &effects);
@@ -138,7 +138,7 @@ struct Live<'a> {
     call: &'a Call,
     host: &'a Host,
     job: Job,
-    nodes: Vec<NodeView>,
+    nodes: Arc<Vec<NodeView>>,
     reach: OnceCell<Vec<String>>,
 }
 

@@ -121,6 +121,13 @@ pub(super) fn runs(job: Job) -> bool {
     [numbers::JOB_RUNNING, numbers::JOB_SUSPENDED].contains(&(job.job_state() & numbers::JOB_STATE_BASE))
 }
 
+/// The jobs that hold what they were given. No more of each is read than that: there are many.
+pub(super) fn running_ids(host: &Host) -> impl Iterator<Item = JobId> {
+    // SAFETY: elements of slurmctld's list of jobs are records of live jobs.
+    let records = host.jobs().into_iter().filter_map(|job| unsafe { Job::at(job) });
+    records.filter(|job| runs(*job)).map(|job| JobId(job.job_id()))
+}
+
 /// Tells whether a job that has ended has an epilog to come.
 pub(super) fn completes(job: Job) -> bool {
     job.job_state() & numbers::JOB_COMPLETING != 0

@@ -1,25 +1,48 @@
 //! Slurm's records of nodes, read as plain values.
 
 use std::ffi::{CStr, c_char};
+use std::sync::Arc;
 
 use slurmctld_rt::BitString;
 
-use super::accounts;
 use super::host::Host;
 use super::records::{Details, Job};
-use crate::lifecycle_hooks::NodeGpus;
+use super::{accounts, resources};
+use crate::job_test::Look;
+use crate::memory::Memory;
 use crate::seen::RawNode;
 use crate::slurm_rules::count_gpus;
+use crate::view::{NodeCounts, NodeView};
 
 /// The records of the nodes whose bits are set, in relation to a job.
 pub(super) fn of_job(host: &Host, job: Job, bitmap: *mut BitString) -> impl Iterator<Item = RawNode<'_>> {
-    // SAFETY: null or live details of a live job.
-    let required =
-        unsafe { Details::at(job.details()) }.map_or(std::ptr::null_mut(), Details::req_node_bitmap);
+    let required = required(job);
     // SAFETY: null or a live bitmap over the node table.
     let insists = move |index| unsafe { host.bits.at(required) }.test(index);
     let of_job = move |index| Some(RawNode { required: insists(index), ..record(host, index)? });
     set(host, bitmap).into_iter().filter_map(of_job)
+}
+
+/// The nodes that a job insists on; null: none.
+fn required(job: Job) -> *mut BitString {
+    // SAFETY: null or live details of a live job.
+    unsafe { Details::at(job.details()) }.map_or(std::ptr::null_mut(), Details::req_node_bitmap)
+}
+
+/// Looks at the nodes whose bits are set, for a test. A job that insists on some has them looked at now.
+pub(super) fn of_test(
+    memory: &mut Memory,
+    host: &Host,
+    job: Job,
+    (bitmap, look): (*mut BitString, Look),
+) -> Arc<Vec<NodeView>> {
+    match look {
+        Look::No => Arc::default(),
+        Look::Lately if required(job).is_null() => {
+            memory.glance(host.now(), set(host, bitmap), |index| record(host, index))
+        }
+        Look::Lately | Look::Now => memory.look(of_job(host, job, bitmap)),
+    }
 }
 
 /// The places of the nodes whose bits are set.
@@ -54,9 +77,12 @@ fn bytes<'a>(string: *const c_char) -> &'a [u8] {
     if string.is_null() { &[] } else { unsafe { CStr::from_ptr(string) }.to_bytes() }
 }
 
-/// Reads Slurm's counts of every node's GPUs.
-pub(super) fn gpus(host: &Host) -> Vec<NodeGpus> {
-    let count = |(_, node, record)| NodeGpus { node, counted: count_gpus(&accounts::counted(host, record)) };
+/// Reads Slurm's counts of every node.
+pub(super) fn counts(host: &Host) -> Vec<NodeCounts> {
+    let count = |(place, node, record)| {
+        let counted = count_gpus(&accounts::counted(host, record));
+        NodeCounts { place, node, counted, cpus: resources::cpus_of_node(host, place) }
+    };
     host.named_nodes().map(count).collect()
 }
 

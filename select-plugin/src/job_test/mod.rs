@@ -60,6 +60,14 @@ pub(crate) enum Opinion {
     Possible,
 }
 
+/// How nodes are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Now,
+    Lately,
+    No,
+}
+
 /// A job in one test, read once before Slurm's own.
 #[derive(Debug)]
 pub(crate) struct PendingTest {
@@ -144,12 +152,17 @@ impl PendingTest {
         }
     }
 
-    /// Tells whether [`Self::after`] looks at the nodes.
-    pub(crate) fn looks_after(&self) -> bool {
+    /// The look at the nodes for [`Self::before`]. A test that only predicts takes what was seen in this second.
+    pub(crate) fn look_before(&self) -> Look {
+        if self.starts() { Look::Now } else { Look::Lately }
+    }
+
+    /// The look at the nodes for [`Self::after`].
+    pub(crate) fn look_after(&self) -> Look {
         match self.test.ask {
-            Ask::RunNow => true,
-            Ask::WillRun => self.want.is_some(),
-            Ask::TestOnly => false,
+            Ask::RunNow => Look::Now,
+            Ask::WillRun if self.want.is_some() => Look::Now,
+            Ask::WillRun | Ask::TestOnly => Look::No,
         }
     }
 

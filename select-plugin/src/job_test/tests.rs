@@ -19,6 +19,7 @@ use protocol::wire::JobPlacement;
 use super::{Opinion, PendingTest};
 use crate::effect::Effect;
 use crate::engine::{Engine, Heard};
+use crate::job_test::Look;
 use crate::memory::{JobAddress, Memory};
 use crate::slurm::{Ask, Test};
 use crate::view::{GresKind, GresRequest, JobView};
@@ -92,7 +93,7 @@ fn succeeds(
 ) -> (Opinion, Vec<Effect>) {
     let mut case = case(ask, true, view);
     case.before(memory, offered);
-    let looks = case.looks_after();
+    let looks = case.look_after() != Look::No;
     let reads = chosen.reads.get();
     let after = case.after(memory, chosen);
     assert!(looks || chosen.reads.get() == reads, "{ask:?} looks at nodes, and would find none");
@@ -105,11 +106,13 @@ fn nodes_are_looked_at_after_a_test_only_where_they_count() {
     for ask in [Ask::RunNow, Ask::WillRun, Ask::TestOnly] {
         succeeds(&mut memory(), ask, &instance(), &gpus, &gpus);
     }
-    let looks = |ask, view: &JobView| case(ask, true, view).looks_after();
-    assert_eq!(
-        [Ask::RunNow, Ask::WillRun, Ask::TestOnly].map(|ask| looks(ask, &instance())),
-        [true, true, false]
-    );
+    let looks = |ask| {
+        let case = case(ask, true, &instance());
+        [case.look_before(), case.look_after()]
+    };
+    assert_eq!(looks(Ask::RunNow), [Look::Now, Look::Now]);
+    assert_eq!(looks(Ask::WillRun), [Look::Lately, Look::Now]);
+    assert_eq!(looks(Ask::TestOnly), [Look::Lately, Look::No]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::idle::Idle;
 use crate::limit::{Limit, Whose};
 
 /// A whole `tessera.toml` without errors.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SiteConfig {
     /// `[defaults]`: what holds for jobs that do not say.
     pub defaults: Defaults,
@@ -312,7 +312,7 @@ impl NodeSettings {
 }
 
 /// A set of nodes that are alike.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NodeSpec {
     /// Names of the nodes, in the order of the hostlist; never empty.
     pub names: Vec<String>,

@@ -7,8 +7,8 @@ use lab::fleet::Controller;
 
 use super::counters::Counters;
 use super::in_turn;
-use super::jobs::KINDS;
-use super::round::Round;
+use super::jobs::{KINDS, ODD};
+use super::round::{BUSY, MANY, Round};
 use crate::command::TaskError;
 
 /// The threads of both schedulers, as every series of Slurm names them.
@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 impl Round<'_> {
     /// Measures each kind, then all together.
     pub(super) fn schedulers(&mut self) -> Result<(), TaskError> {
-        cases().into_iter().try_for_each(|(open, name)| self.cycles(&open, name))
+        cases().into_iter().try_for_each(|case| self.cycles(&case.open, case.name))
     }
 
     /// Measures both controllers on the same running and waiting jobs, in turn and soon after each other: those of Tessera's round. Slurm's
@@ -29,17 +29,18 @@ impl Round<'_> {
         let turns = self.size.repeats().turns;
         // One turn only shows that this works: all kinds together are enough.
         let alone = if turns > 1 { 0 } else { KINDS.len() };
-        for (open, name) in cases().into_iter().skip(alone) {
+        let odd = Case { open: vec![ODD.0], name: ODD.1, schedulers: MANY };
+        for Case { open, name, schedulers } in cases().into_iter().skip(alone).chain([odd]) {
             for turn in 0..turns {
                 self.sample = self.number / 2 * turns + turn;
                 for controller in in_turn(turn) {
-                    self.take_over(controller, running)?;
+                    self.take_over(controller, schedulers, running)?;
                     self.cycles(&open, &format!("{name}, same jobs"))?;
                 }
             }
         }
         self.sample = self.number / 2;
-        self.take_over(Controller::Tessera, running).map(drop)
+        self.take_over(Controller::Tessera, BUSY, running).map(drop)
     }
 
     fn cycles(&mut self, open: &[&str], name: &str) -> Result<(), TaskError> {
@@ -82,11 +83,19 @@ impl Round<'_> {
     }
 }
 
-/// The partitions to open, and the case's name: each kind, then all together.
-fn cases() -> Vec<(Vec<&'static str>, &'static str)> {
-    let alone = KINDS.map(|(partition, name)| (vec![partition], name));
-    let mixed = (KINDS.map(|(partition, _)| partition).to_vec(), "mixed");
-    alone.into_iter().chain([mixed]).collect()
+/// Waiting jobs that are measured together.
+struct Case {
+    /// Their partitions.
+    open: Vec<&'static str>,
+    name: &'static str,
+    schedulers: &'static str,
+}
+
+/// Each kind, then all together.
+fn cases() -> Vec<Case> {
+    let alone = KINDS.map(|(partition, name)| Case { open: vec![partition], name, schedulers: BUSY });
+    let open = KINDS.map(|(partition, _)| partition).to_vec();
+    alone.into_iter().chain([Case { open, name: "mixed", schedulers: BUSY }]).collect()
 }
 
 fn too_slow(name: &str, now: &Counters) -> TaskError {

@@ -32,7 +32,7 @@ impl Round<'_> {
     pub(super) fn restart(&mut self, running: usize) -> Result<(), TaskError> {
         self.tell("restarts");
         for _ in 0..self.size.repeats().restarts {
-            let answered = self.take_over(self.controller, running)?;
+            let answered = self.take_over(self.controller, BUSY, running)?;
             self.add("restart until it answers", "s", answered);
         }
         self.memory("restarted")
@@ -40,10 +40,15 @@ impl Round<'_> {
 
     /// Ends the controller of the moment, and starts one that finds its jobs, of which as many have to run as before: seconds until it
     /// answers.
-    pub(super) fn take_over(&mut self, controller: Controller, running: usize) -> Result<f64, TaskError> {
+    pub(super) fn take_over(
+        &mut self,
+        controller: Controller,
+        schedulers: &str,
+        running: usize,
+    ) -> Result<f64, TaskError> {
         self.fleet.stop()?;
         self.controller = controller;
-        self.configure(BUSY)?;
+        self.configure(schedulers)?;
         let answered = self.start(false)?;
         let now = self.fleet.run("squeue", &["-h", "-t", "running", "-o", "%i"])?.lines().count();
         if now != running {

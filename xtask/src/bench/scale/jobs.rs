@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use lab::fleet::{CORES_PER_NODE, Controller, GPUS_PER_NODE};
 
 /// A part of a GPU: the request to Tessera, the GRES to Slurm alone, cores.
-type Part = (&'static str, &'static str, u32);
+type Part<'a> = (&'a str, &'static str, u32);
 
 /// Half a GPU, two of which fill one.
-const HALF: Part = ("v1 iso=mig:3g.20gb", "gres:shard:20", 8);
-const PARTS: [Part; 5] = [
+const HALF: Part<'_> = ("v1 iso=mig:3g.20gb", "gres:shard:20", 8);
+const PARTS: [Part<'_>; 5] = [
     ("v1 iso=mig:1g.5gb", "gres:shard:5", 2),
     ("v1 iso=mig:2g.10gb", "gres:shard:10", 4),
     HALF,
@@ -23,6 +23,9 @@ const CORES_PER_GPU: u32 = CORES_PER_NODE / GPUS_PER_NODE;
 /// Kinds of waiting jobs: each in a partition of its own, with the words of the table.
 pub(super) const KINDS: [(&str, &str); 4] =
     [("pcpu", "no GPU"), ("pgpu", "gres/gpu"), ("ppart", "parts of GPUs"), ("pmulti", "several nodes")];
+
+/// Waiting jobs that each ask for something else, so that no answer to one serves another.
+pub(super) const ODD: (&str, &str) = ("podd", "distinct requests");
 
 /// Writes jobs for one controller.
 pub(super) struct Jobs {
@@ -79,10 +82,28 @@ impl Jobs {
     /// Jobs that wait, each kind in its own partition, in turn.
     pub(super) fn waiting(mut self, count: usize) -> String {
         for index in 0..count {
-            let (partition, label) = KINDS[index % KINDS.len()];
-            self.one_of_kind(partition, To { label, mode: Mode::Batch, partition });
+            let turn = index % (KINDS.len() + 1);
+            let (partition, label) = KINDS.get(turn).copied().unwrap_or(ODD);
+            let to = To { label, mode: Mode::Batch, partition };
+            if turn == KINDS.len() { self.odd(to, index) } else { self.one_of_kind(partition, to) }
         }
         self.out
+    }
+
+    /// A share of its own size, or a list of sizes with times of its own.
+    fn odd(&mut self, to: To, index: usize) {
+        let number = index / (KINDS.len() + 1);
+        let request = match number % 3 {
+            0 => format!("v1 iso=mps mem={}", 5000 + number),
+            1 => format!("v1 iso=auto mem={}", 5000 + number),
+            _ => format!(
+                "v1 iso=mig times=1g:{number},2g:{},3g:{},7g:{}",
+                number / 2 + 1,
+                number / 3 + 1,
+                number / 7 + 1
+            ),
+        };
+        self.part(to, (&request, "gres:shard:5", 2));
     }
 
     /// Jobs that take the places of those that end, in the partition of those.
@@ -121,7 +142,7 @@ impl Jobs {
         self.line(to, &AskedKind { gres: Some(&gres), request: None, cores, nodes });
     }
 
-    fn part(&mut self, to: To, (request, gres, cores): Part) {
+    fn part(&mut self, to: To, (request, gres, cores): Part<'_>) {
         let (gres, request) = match self.controller {
             Controller::Stock => (Some(gres), None),
             Controller::Tessera => (None, Some(request)),
@@ -164,6 +185,8 @@ impl Jobs {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn jobs(controller: Controller) -> Jobs {
@@ -193,19 +216,23 @@ mod tests {
         let [stock, tessera] = Controller::BOTH.map(|controller| jobs(controller).waiting(400));
         let mut parts = 0;
         for (stock, tessera) in stock.lines().zip(tessera.lines()) {
-            let is_part = field(stock, 0) == "parts of GPUs";
+            let is_part = ["parts of GPUs", ODD.1].contains(&field(stock, 0));
             parts += usize::from(is_part);
             for at in 0..10 {
                 let differs = is_part && (at == 2 || at == 7);
                 assert_eq!(field(stock, at) != field(tessera, at), differs, "{stock}\n{tessera}");
             }
         }
-        assert_eq!((stock.lines().count(), tessera.lines().count(), parts), (400, 400, 100));
+        assert_eq!((stock.lines().count(), tessera.lines().count(), parts), (400, 400, 160));
     }
 
     #[test]
     fn requests_are_those_that_tessera_reads() {
-        for (request, ..) in PARTS {
+        let waiting = jobs(Controller::Tessera).waiting(1500);
+        let odd = waiting.lines().filter(|line| field(line, 0) == ODD.1).map(|line| field(line, 7));
+        let odd: BTreeSet<&str> = odd.collect();
+        assert_eq!(odd.len(), 300, "each is another");
+        for request in PARTS.map(|(request, ..)| request).into_iter().chain(odd) {
             protocol::wire::parse_request(request).unwrap();
         }
     }

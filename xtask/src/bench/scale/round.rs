@@ -22,6 +22,9 @@ const RESTING: &str =
 /// How they go while they are measured.
 pub(super) const BUSY: &str = "SchedulerParameters=bf_max_job_test=1000,bf_max_job_part=60,bf_interval=2,bf_max_time=600,sched_interval=4,bf_continue";
 
+/// How they go with more jobs of a partition than answers are kept for each node.
+pub(super) const MANY: &str = "SchedulerParameters=bf_max_job_test=1000,bf_max_job_part=300,bf_interval=2,bf_max_time=600,sched_interval=4,bf_continue";
+
 /// No slurmd sees the number of a job twice: it would take the second job for the first.
 const JOBS_PER_ROUND: usize = 1_000_000;
 
@@ -51,7 +54,7 @@ impl Round<'_> {
             self.same_jobs(running.len())?;
         } else {
             // What follows is of a slurmctld that has just started, as Tessera's is then.
-            self.take_over(Controller::Stock, running.len())?;
+            self.take_over(Controller::Stock, BUSY, running.len())?;
         }
         self.under_load()?;
         self.churn(&running)?;

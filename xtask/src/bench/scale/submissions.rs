@@ -7,7 +7,7 @@ use lab::command::{PATIENCE, run, wait_for};
 use lab::fleet::Controller;
 
 use super::client::Submitted;
-use super::jobs::KINDS;
+use super::jobs::{KINDS, ODD};
 use super::node_words;
 use super::round::Round;
 use crate::command::TaskError;
@@ -53,7 +53,7 @@ impl Round<'_> {
         if refused > 0 {
             return Err(TaskError::Other(format!("{}: {refused} submissions were refused", self.controller)));
         }
-        for (_, name) in KINDS {
+        for (_, name) in KINDS.into_iter().chain([ODD]) {
             for one in all.iter().filter(|one| one.label == name) {
                 self.add(&format!("a submission{when}, {name}"), "ms", one.us / 1000.0);
             }
@@ -94,7 +94,7 @@ impl Round<'_> {
         /// Waiting jobs for each job of this kind.
         const SHARE: usize = 25;
         self.open(&KINDS.map(|(partition, _)| partition))?;
-        let jobs = self.jobs()?.waiting((self.size.pending / SHARE).max(KINDS.len()));
+        let jobs = self.jobs()?.waiting((self.size.pending / SHARE).max(KINDS.len() + 1));
         let (all, _) =
             self.timed("submissions under load", |round| round.client.submit(round.fleet, &jobs))?;
         self.submissions(&all, " under load")?;

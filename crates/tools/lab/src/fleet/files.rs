@@ -18,7 +18,7 @@ use crate::{ports, small_disk};
 const MODEL: (&str, &str) = ("a100-40gb", "a100");
 
 /// Partitions over all nodes: a site's usual one, and one for each kind of job that is measured alone.
-pub const PARTITIONS: [&str; 5] = ["gpu", "pcpu", "pgpu", "ppart", "pmulti"];
+pub const PARTITIONS: [&str; 6] = ["gpu", "pcpu", "pgpu", "ppart", "pmulti", "podd"];
 
 /// Lines of the shipped slurm.conf that a fleet has otherwise, or not at all: nobody looks after its nodes' health.
 const REPLACED: [&str; 6] =

@@ -109,8 +109,11 @@ pub(super) fn may_begin(job: *mut c_void) -> bool {
 /// After Slurm has allocated a job. At its start slurmctld also calls this for all jobs that it knows, and has the state rebuilt from
 /// them a moment later.
 pub(super) fn allocated(job: *mut c_void) {
+    if with_memory(|memory| memory.begun) != Some(true) {
+        return;
+    }
     with(job, |memory, host, job| {
-        if memory.begun && jobs::runs(job) {
+        if jobs::runs(job) {
             // Before the job's own instances are among those that are there. Only its nodes: many jobs start on a large site.
             let places = jobs::nodes_of(host, job);
             let own = || places.iter().filter_map(|index| nodes::record(host, *index));
@@ -232,13 +235,13 @@ pub(super) fn rebuild(same_file: bool) {
         apply::layouts(host, &lifecycle::without_a_file(&memory.engine, &counts));
         memory.count(counts);
     });
-    for job in host.jobs() {
+    for job in jobs::holders(host) {
         with(job, |memory, host, job| {
             if jobs::runs(job) {
                 let running = jobs::running(host, job);
                 apply::layouts(host, &lifecycle::found_running(memory, &running));
                 job_takes_cpus(memory, host, job, &running.view);
-            } else if jobs::completes(job) {
+            } else {
                 lifecycle::found_ending(memory, &jobs::running(host, job));
             }
         });

@@ -121,11 +121,18 @@ pub(super) fn runs(job: Job) -> bool {
     [numbers::JOB_RUNNING, numbers::JOB_SUSPENDED].contains(&(job.job_state() & numbers::JOB_STATE_BASE))
 }
 
-/// The jobs that hold what they were given. No more of each is read than that: there are many.
+/// The jobs that run. No more of each is read than that: there are many.
 pub(super) fn running_ids(host: &Host) -> impl Iterator<Item = JobId> {
-    // SAFETY: elements of slurmctld's list of jobs are records of live jobs.
-    let records = host.jobs().into_iter().filter_map(|job| unsafe { Job::at(job) });
+    // SAFETY: as in `holders`.
+    let records = holders(host).filter_map(|job| unsafe { Job::at(job) });
     records.filter(|job| runs(*job)).map(|job| JobId(job.job_id()))
+}
+
+/// The jobs that run, or have epilogs to come.
+pub(super) fn holders(host: &Host) -> impl Iterator<Item = *mut c_void> {
+    // SAFETY: elements of slurmctld's list of jobs are records of live jobs.
+    let holds = |job: &*mut c_void| unsafe { Job::at(*job) }.is_some_and(|job| runs(job) || completes(job));
+    host.jobs().into_iter().filter(holds)
 }
 
 /// Tells whether a job that has ended has an epilog to come.

@@ -10,7 +10,7 @@
 //! | `job_fini` | | what the job held is given back; its node stays COMPLETING until the epilog is over (before 23.11: see `accounts::restore_shared_bits`) |
 //! | `select_nodeinfo_set_all` | jobs whose epilogs are over are no longer shown, and what nodes say of themselves is judged | |
 //! | `job_resized` | | the same on one node |
-//! | `reconfigure` | a new `tessera.toml` is read | the state is rebuilt from the running jobs |
+//! | `reconfigure` | a new `tessera.toml` is read | the state is rebuilt from the running jobs, if the file, the nodes or these jobs have changed |
 //!
 //! Slurm's own plugin is asked exactly once in each, outside every guard.
 

@@ -198,7 +198,8 @@ pub(crate) fn lost_node(
 ) -> (Vec<Effect>, Vec<Layout>) {
     let engine = &mut memory.engine;
     engine.runs_on_less(job, node);
-    if !engine.release_on(job, node) {
+    // While slurmctld starts, its record alone says what the job has: the state is rebuilt from that.
+    if !engine.release_on(job, node) && memory.begun {
         return (Vec::new(), Vec::new());
     }
     // Or the node would be the job's again after a restart of slurmctld.
@@ -293,7 +294,7 @@ mod tests {
         let text = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
         let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
         assert_eq!(errors, []);
-        Memory { rebuilt: true, ..Memory::new(Engine::new(config.unwrap())) }
+        Memory { rebuilt: true, begun: true, ..Memory::new(Engine::new(config.unwrap())) }
     }
 
     /// Job 5 with both GPUs of `n1`.
@@ -388,6 +389,10 @@ mod tests {
         assert_eq!(effects, [Effect::Placement(Some("v1 job=5;n2=whole:1".to_owned()))]);
         assert_eq!(layouts.len(), 1);
         assert_eq!(lost_node(&mut memory, JobId(5), "n1", Some(saved)), (vec![], vec![]));
+        // slurmctld's start finds the node down before the state is rebuilt.
+        let mut starting = Memory { rebuilt: false, begun: false, ..self::memory() };
+        let (effects, _) = lost_node(&mut starting, JobId(5), "n1", Some(saved));
+        assert_eq!(effects, [Effect::Placement(Some("v1 job=5;n2=whole:1".to_owned()))]);
     }
 
     #[test]

@@ -22,8 +22,10 @@ pub(crate) struct Memory {
     pub(crate) tried: Tried,
     /// The state knows all running jobs. Before that, the layouts from before a restart must stay readable.
     pub(crate) rebuilt: bool,
-    /// Rebuilding has begun. Before that, slurmctld starts, and no job does.
+    /// Rebuilding has begun. Before that, slurmctld starts or reads its files, and no job starts.
     pub(crate) begun: bool,
+    /// Slurm has told of a job a second time: slurmctld reads all jobs again, as a backup does that takes over once more.
+    pub(crate) told_again: bool,
     /// Boot times of the nodes.
     pub(crate) boots: Boots,
     /// Requests that arrived, and the CPUs that jobs leave.
@@ -48,6 +50,7 @@ impl Memory {
             tried: Tried::default(),
             rebuilt: false,
             begun: false,
+            told_again: false,
             boots: Boots::default(),
             learnt,
             seen: LastSeen::default(),
@@ -65,6 +68,12 @@ impl Memory {
         self.counts = counts;
     }
 
+    /// Takes note that Slurm tells of a job's allocation. Of a job that does not run, or is known, only a slurmctld does that
+    /// reads all jobs.
+    pub(crate) fn told_of(&mut self, job: JobId, runs: bool) {
+        self.told_again |= !runs || self.running.contains(&job);
+    }
+
     /// Tells whether the state is of these nodes and of exactly these jobs that run.
     pub(crate) fn is_of(&self, counts: &[NodeCounts], running: impl Iterator<Item = JobId>) -> bool {
         let mut known = 0;
@@ -72,7 +81,11 @@ impl Memory {
             known += 1;
             self.running.contains(&job)
         };
-        self.rebuilt && self.counts == counts && { running }.all(all_known) && known == self.running.len()
+        self.rebuilt
+            && !self.told_again
+            && self.counts == counts
+            && { running }.all(all_known)
+            && known == self.running.len()
     }
 
     /// Looks at these nodes for a job.
@@ -279,6 +292,13 @@ mod tests {
             assert!(!of(&memory, cpus, running), "{cpus:?} {running:?}");
         }
         assert!(!memory.is_of(&counts([8, 8])[..1], [1, 2].into_iter().map(JobId)));
+        memory.told_of(JobId(3), true);
+        assert!(of(&memory, [8, 8], &[1, 2]), "a job that is new");
+        memory.told_of(JobId(2), true);
+        assert!(!of(&memory, [8, 8], &[1, 2]));
+        memory.told_again = false;
+        memory.told_of(JobId(4), false);
+        assert!(!of(&memory, [8, 8], &[1, 2]));
     }
 
     #[test]

@@ -64,7 +64,8 @@ fn is_of(memory: &Memory, reading: &Reading) -> bool {
     memory.rebuilt && memory.engine.version() == ConfigInForce::Current && memory.engine.site() == &**config
 }
 
-/// Starts from an empty state with the same configuration, if there is one that says something.
+/// Starts from an empty state with the same configuration, if the state has been rebuilt and is of the current file. That of a last good version
+/// stays, and is rebuilt as it is.
 pub(crate) fn begin_anew() {
     if let Some(memory) = lock().as_mut().and_then(State::memory)
         && memory.rebuilt

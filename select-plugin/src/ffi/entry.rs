@@ -2,11 +2,12 @@
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
+use std::time::Instant;
 
 use decision_counts::decisions::Hook;
 use plugin_front::around;
 use plugin_rt::{Chain, guard_ok, log};
-use shared_pages::decisions::timed;
+use shared_pages::decisions::{count_hook, timed};
 use slurm_numbers as numbers;
 use slurm_tables::Version;
 use slurmctld_rt::fit::state_dir;
@@ -100,10 +101,13 @@ fn configure() -> bool {
 }
 
 around!(fn select_p_reconfigure() -> c_int, else ERROR, |real| {
-    let same_file = places_jobs() == Ok(true)
-        && timed(Hook::Reconfigure, || guard_ok("reconfigure", false, configure));
+    let began = Instant::now();
+    let same_file = places_jobs() == Ok(true) && guard_ok("reconfigure", false, configure);
+    let before = began.elapsed();
     let rc = real();
-    timed(Hook::Reconfigure, || guard_ok("reconfigure", (), || hooks::rebuild(same_file)));
+    let began = Instant::now();
+    guard_ok("reconfigure", (), || hooks::rebuild(same_file));
+    count_hook(Hook::Reconfigure, before + began.elapsed());
     rc
 });
 

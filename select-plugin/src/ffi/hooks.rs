@@ -113,6 +113,7 @@ pub(super) fn allocated(job: *mut c_void) {
         return;
     }
     with(job, |memory, host, job| {
+        memory.told_of(JobId(job.job_id()), jobs::runs(job));
         if jobs::runs(job) {
             // Before the job's own instances are among those that are there. Only its nodes: many jobs start on a large site.
             let places = jobs::nodes_of(host, job);
@@ -216,8 +217,8 @@ pub(super) fn lost_node(job: *mut c_void, node: *mut c_void) {
     });
 }
 
-/// Rebuilds the state from the running jobs, after a reconfiguration or a change of a partition. `same_file`: `tessera.toml` has not
-/// changed. If the nodes and the jobs that run have not either, the state stays as it is.
+/// Rebuilds the state from the running jobs, at slurmctld's start, after a reconfiguration, or after a change of a partition, of nodes or of
+/// `DebugFlags`. `same_file`: `tessera.toml` has not changed. If the nodes and the jobs that run have not either, the state stays as it is.
 pub(super) fn rebuild(same_file: bool) {
     let Some(host) = Host::get() else { return };
     if !fit::is_learnt() || !nodes_fit(host) {
@@ -235,9 +236,12 @@ pub(super) fn rebuild(same_file: bool) {
         apply::layouts(host, &lifecycle::without_a_file(&memory.engine, &counts));
         memory.count(counts);
     });
-    for job in jobs::holders(host) {
+    // The first one says whether records are as they are known here.
+    let known = host.jobs().into_iter().any(|job| record_fits(job) == Some(true));
+    for job in jobs::holders(host).filter(|_| known) {
         with(job, |memory, host, job| {
             if jobs::runs(job) {
+                apply::settle_request(host, job);
                 let running = jobs::running(host, job);
                 apply::layouts(host, &lifecycle::found_running(memory, &running));
                 job_takes_cpus(memory, host, job, &running.view);

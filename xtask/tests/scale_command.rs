@@ -9,7 +9,7 @@ fn bad_input_is_refused_before_anything_starts() {
     let cases: [(&[&str], i32, &str); 6] = [
         (&["--nodes", "30"], 2, "a multiple of 20, at most 8000, is wanted"),
         (&["--nodes", "many"], 2, "'many' for '--nodes"),
-        (&["--pending", "0"], 2, "4 to 100000 are wanted"),
+        (&["--pending", "0"], 2, "5 to 100000 are wanted"),
         (&["--slurm", "19.05"], 2, "Slurm 19.05 is not one that Tessera knows"),
         (&["--slurm", "24.11", "--slurm-prefix", "/opt/slurm"], 2, "cannot be used with"),
         (&["decide"], 1, "bench: name `scale` alone"),

@@ -292,9 +292,7 @@ mod tests {
 
     fn memory() -> Memory {
         let text = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
-        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert_eq!(errors, []);
-        Memory { rebuilt: true, begun: true, ..Memory::new(Engine::new(config.unwrap())) }
+        Memory { rebuilt: true, begun: true, ..Memory::new(Engine::of_tests(text)) }
     }
 
     /// Job 5 with both GPUs of `n1`.
@@ -377,6 +375,20 @@ mod tests {
         let mut restarted = Memory { rebuilt: false, ..self::memory() };
         assert_eq!(found_running(&mut restarted, &job), []);
         assert!(restarted.engine.holds(JobId(5)));
+    }
+
+    #[test]
+    fn a_job_is_known_to_run_from_its_start_to_its_end() {
+        let runs = |memory: &Memory| memory.running.contains(&JobId(5));
+        let mut memory = memory();
+        allocated(&mut memory, &running());
+        assert!(runs(&memory));
+        ended(&mut memory, JobId(5));
+        assert!(!runs(&memory));
+        found_running(&mut memory, &running());
+        assert!(runs(&memory));
+        found_ending(&mut memory, &running());
+        assert!(!runs(&memory));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use decision_counts::decisions::Cached;
 use geometry::JobId;
+use node_layout::ConfigInForce;
 use protocol::wire::JobPlacement;
 
 use crate::engine::{Engine, Heard};
@@ -58,6 +59,19 @@ impl Memory {
             running: HashSet::new(),
             counts: Vec::new(),
         }
+    }
+
+    /// Tells whether it knows all running jobs by the file as it is, not by its last good version.
+    pub(crate) fn is_rebuilt_from_file(&self) -> bool {
+        self.rebuilt && self.engine.version() == ConfigInForce::Current
+    }
+
+    /// Begins to be rebuilt: from nothing, if it was before. The state by a last good version stays and is rebuilt as it is.
+    pub(crate) fn begin(&mut self) {
+        if self.is_rebuilt_from_file() {
+            *self = Self::new(Engine::new(self.engine.site().clone()));
+        }
+        self.begun = true;
     }
 
     /// Takes Slurm's counts of the nodes, whose CPUs count if the file describes them.
@@ -261,9 +275,7 @@ mod tests {
 
     fn memory() -> Memory {
         let text = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\n";
-        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert_eq!(errors, []);
-        Memory::new(Engine::new(config.unwrap()))
+        Memory::new(Engine::of_tests(text))
     }
 
     #[test]
@@ -299,6 +311,23 @@ mod tests {
         memory.told_again = false;
         memory.told_of(JobId(4), false);
         assert!(!of(&memory, [8, 8], &[1, 2]));
+    }
+
+    #[test]
+    fn what_is_rebuilt_begins_with_nothing_unless_only_the_last_good_version_is_known() {
+        let known = || {
+            let mut memory = Memory { rebuilt: true, told_again: true, ..memory() };
+            memory.running.insert(JobId(1));
+            memory
+        };
+        let mut anew = known();
+        anew.begin();
+        assert!(anew.begun && !anew.rebuilt && !anew.told_again && anew.running.is_empty());
+        assert_eq!(anew.engine.node_names().count(), 2, "the file is the same");
+        let mut last_good = known();
+        last_good.engine.is_last_good();
+        last_good.begin();
+        assert!(last_good.begun && last_good.rebuilt && last_good.running.contains(&JobId(1)));
     }
 
     #[test]

@@ -137,9 +137,7 @@ mod tests {
 
     fn engine() -> Engine {
         let file = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\n";
-        let (config, errors) = site_config::parse("t", file, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert_eq!(errors, []);
-        Engine::new(config.unwrap())
+        Engine::of_tests(file)
     }
 
     fn record<'a>(index: usize, name: &'a str, extra: &'a str) -> RawNode<'a> {

@@ -123,9 +123,7 @@ mod tests {
     fn engine() -> Engine {
         let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
                     [[nodes]]\nnames = \"n2\"\ngpu = \"a30\"\ncount = 2\nmig = \"dynamic\"\n";
-        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert_eq!(errors, []);
-        Engine::new(config.unwrap())
+        Engine::of_tests(text)
     }
 
     fn view(exclusive: bool) -> JobView {

@@ -61,18 +61,7 @@ pub(crate) fn configure(slurm_conf: &Path, saved: Option<&str>, built_for: u32) 
 /// Tells whether the state of all running jobs is of this configuration.
 fn is_of(memory: &Memory, reading: &Reading) -> bool {
     let Reading::New(config) = reading else { return false };
-    memory.rebuilt && memory.engine.version() == ConfigInForce::Current && memory.engine.site() == &**config
-}
-
-/// Starts from an empty state with the same configuration, if the state has been rebuilt and is of the current file. That of a last good version
-/// stays, and is rebuilt as it is.
-pub(crate) fn begin_anew() {
-    if let Some(memory) = lock().as_mut().and_then(State::memory)
-        && memory.rebuilt
-        && memory.engine.version() == ConfigInForce::Current
-    {
-        *memory = Memory::new(Engine::new(memory.engine.site().clone()));
-    }
+    memory.is_rebuilt_from_file() && memory.engine.site() == &**config
 }
 
 /// Shows commands and the exporter that slurmctld lacks what the plugin needs. `saved` is slurmctld's directory.

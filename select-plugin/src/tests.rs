@@ -22,9 +22,7 @@ fn engine() -> Engine {
     let text = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
                 interconnect = \"matrix\"\nmatrix = [[0, 20], [20, 0]]\n";
     let text = text.replace("interconnect = \"matrix\"\n", "");
-    let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    Engine::new(config.unwrap())
+    Engine::of_tests(&text)
 }
 
 fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {

@@ -187,9 +187,7 @@ mod tests {
 
     fn engine() -> Engine {
         let text = "[tasks]\n[[nodes]]\nnames = \"a1\"\ngpu = \"a30-24gb\"\ncount = 1\nmig = \"on\"\n";
-        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert_eq!(errors, []);
-        Engine::new(config.unwrap())
+        Engine::of_tests(text)
     }
 
     /// A seat of the pool on the first `1g.6gb`.

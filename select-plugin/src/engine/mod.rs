@@ -246,6 +246,14 @@ impl Engine {
         self.nodes.get(node).and_then(|entry| self.files.get(entry.spec)).copied().unwrap_or_default()
     }
 
+    /// A site with nothing running, of a `tessera.toml` without errors.
+    #[cfg(test)]
+    pub(crate) fn of_tests(file: &str) -> Self {
+        let (config, errors) = site_config::parse("t", file, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        Self::new(config.unwrap())
+    }
+
     /// The most answers that are kept in one place.
     #[cfg(test)]
     pub(crate) fn most_kept(&self) -> usize {

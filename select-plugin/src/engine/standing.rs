@@ -90,9 +90,7 @@ mod tests {
     use super::*;
 
     fn engine_of(text: &str) -> Engine {
-        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert_eq!(errors, []);
-        Engine::new(config.unwrap())
+        Engine::of_tests(text)
     }
 
     fn heard(word: Option<NodeWord>, started: u64) -> Heard {

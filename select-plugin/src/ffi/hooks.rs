@@ -27,7 +27,7 @@ use crate::effect::Effect;
 use crate::lifecycle_hooks as lifecycle;
 use crate::memory::{Boots, Memory};
 use crate::seen::{self, RawNode};
-use crate::state::{self, State, lock, say_kept};
+use crate::state::{State, lock, say_kept};
 use crate::view::{GresKind, JobView};
 
 /// Without a configuration, takes away what an earlier one placed: a requeued job, or the rest of an array, would have
@@ -228,9 +228,8 @@ pub(super) fn rebuild(same_file: bool) {
     if same_file && with_memory(|memory| memory.is_of(&counts, jobs::running_ids(host))) == Some(true) {
         return;
     }
-    state::begin_anew();
     with_memory(|memory| {
-        memory.begun = true;
+        memory.begin();
         nodes_have_spoken(memory, host, nodes::all(host));
         apply::layouts(host, &lifecycle::leave_unmanaged(&mut memory.engine, &counts));
         apply::layouts(host, &lifecycle::without_a_file(&memory.engine, &counts));

@@ -34,9 +34,7 @@ fn memory() -> Memory {
     let text = "[defaults]\ngpu_wait = \"25GB/s,60s\"\n\
                 [[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
                 [[nodes]]\nnames = \"v[1-2]\"\ngpu = \"a100-40gb\"\ncount = 8\ninterconnect = \"dgx-v\"\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    Memory::new(Engine::new(config.unwrap()))
+    Memory::new(Engine::of_tests(text))
 }
 
 fn occupy(memory: &mut Memory, job: u32, name: &str, gpus: &[u16]) {
@@ -496,9 +494,7 @@ fn of_two_nodes_the_one_with_less_bandwidth_says_why() {
 fn a_job_that_a_new_limit_forbids_waits_and_says_why() {
     let text = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
                 [[limits]]\naccount = \"lab\"\nisolation = [\"mps\"]\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    let mut memory = Memory::new(Engine::new(config.unwrap()));
+    let mut memory = Memory::new(Engine::of_tests(text));
     let slurm = Fake::with(&["n1", "n2"]);
     let of = |account: &str, comment: &str| JobView {
         account: Some(account.to_owned()),
@@ -533,9 +529,7 @@ fn what_slurm_gives_on_nodes_of_its_own_counts_in_the_test_as_well() {
         let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
                     [[nodes]]\nnames = \"s1\"\ngpu = \"a100-40gb\"\ncount = 2\n\
                     gpu_use = { \"0-1\" = \"slurm\" }\n";
-        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert_eq!(errors, []);
-        let mut memory = Memory::new(Engine::new(config.unwrap()));
+        let mut memory = Memory::new(Engine::of_tests(text));
         let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, view, slurm, slurm);
         assert_eq!(opinion, Opinion::AsSlurmSays, "{effects:?}");
         effects.into_iter().find_map(|e| if let Effect::Slices(n) = e { Some(n) } else { None })
@@ -580,9 +574,7 @@ fn no_job_gets_gpus_whole_by_shards_where_a_limit_forbids_it() {
     let starts = |limits: &str| {
         let text =
             format!("[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n{limits}");
-        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert_eq!(errors, []);
-        let mut memory = Memory::new(Engine::new(config.unwrap()));
+        let mut memory = Memory::new(Engine::of_tests(&text));
         let view = JobView { partition: Some("gpu".to_owned()), ..job("", GresKind::Shard, 50) };
         let view = JobView { request: None, ..view };
         let slurm = Fake::with(&["n1"]).choosing("n1", 0b11, 0b11);

@@ -12,9 +12,7 @@ fn engine() -> Engine {
     let text = "[[partitions]]\nname = \"hurried\"\ngpu_wait = \"none\"\n[defaults]\ngpu_wait = \"25GB/s,60s\"\n\
                 [[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 8\ninterconnect = \"dgx-v\"\n\
                 [[nodes]]\nnames = \"slow\"\ngpu = \"a100-40gb\"\ncount = 8\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    Engine::new(config.unwrap())
+    Engine::of_tests(text)
 }
 
 fn occupy(engine: &mut Engine, job: u32, name: &str, gpus: &[u16]) {

@@ -17,9 +17,7 @@ fn only_devices_slurm_could_choose_are_given() {
 fn linked() -> Engine {
     let text = "[defaults]\nbandwidth = \"insensitive\"\n[[partitions]]\nname = \"plain\"\ngpu_set_policy = \"baseline\"\n\
                 [[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 8\ninterconnect = \"dgx-v\"\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    let mut engine = Engine::new(config.unwrap());
+    let mut engine = Engine::of_tests(text);
     occupy(&mut engine, 1, "n1", &[0]);
     engine
 }

@@ -22,9 +22,7 @@ const ASKS: [(Option<&str>, GresKind, u64); 7] = [
 fn site() -> Engine {
     let text = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 4\nmig = \"dynamic\"\n\
                 [[nodes]]\nnames = \"plain\"\ngpu = \"a100-80gb\"\ncount = 2\nmig = \"off\"\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    Engine::new(config.unwrap())
+    Engine::of_tests(text)
 }
 
 #[derive(Clone, Debug)]

@@ -9,9 +9,7 @@ use crate::effect::Layout;
 /// Nodes with one A30 each, of which only instances can be had.
 fn site() -> Memory {
     let text = "[tasks]\n[[nodes]]\nnames = \"a[1-2]\"\ngpu = \"a30-24gb\"\ncount = 1\nmig = \"on\"\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    Memory::new(Engine::new(config.unwrap()))
+    Memory::new(Engine::of_tests(text))
 }
 
 /// Gives a job one seat on each of these `1g.6gb`, by their starts.

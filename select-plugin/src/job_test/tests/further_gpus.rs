@@ -8,9 +8,7 @@ fn site() -> Memory {
     let text = "[tasks]\ngpus_per_job = 3\n\
                 [[nodes]]\nnames = \"v1\"\ngpu = \"v100-16gb\"\ncount = 4\nmig = \"off\"\n\
                 [[nodes]]\nnames = \"v2\"\ngpu = \"v100-16gb\"\ncount = 2\nmig = \"off\"\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    Memory::new(Engine::new(config.unwrap()))
+    Memory::new(Engine::of_tests(text))
 }
 
 /// The devices in Slurm's accounts and the placement of a job with two seats, where Slurm could give these GPUs of each node.

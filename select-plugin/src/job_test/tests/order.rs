@@ -59,9 +59,7 @@ fn nodes_that_only_slurm_manages_come_first() {
 fn what_a_partition_says_of_sets_is_not_taken_for_anothers() {
     let text = "[[nodes]]\nnames = \"v[1-2]\"\ngpu = \"a100-40gb\"\ncount = 8\ninterconnect = \"dgx-v\"\n\
                 [[partitions]]\nname = \"careless\"\nbandwidth = \"insensitive\"\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    let mut memory = Memory::new(Engine::new(config.unwrap()));
+    let mut memory = Memory::new(Engine::of_tests(text));
     // GPUs 0 and 5 of v1 have no link, 0 and 3 of v2 have two. v1 has fewer GPUs left for the careless.
     occupy(&mut memory, 1, "v1", &[1, 2, 3, 4, 6, 7]);
     occupy(&mut memory, 2, "v2", &[1, 2, 4, 6, 7]);
@@ -79,9 +77,7 @@ fn a_partition_may_keep_slurms_order_or_spread() {
     let text = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
                 [[partitions]]\nname = \"plain\"\nnode_order = \"slurm\"\n\
                 [[partitions]]\nname = \"apart\"\nnode_order = \"spread\"\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    let mut memory = Memory::new(Engine::new(config.unwrap()));
+    let mut memory = Memory::new(Engine::of_tests(text));
     occupy(&mut memory, 1, "n1", &[0]);
     let mut on = |partition: &str| {
         let view = JobView { partition: Some(partition.to_owned()), ..small() };

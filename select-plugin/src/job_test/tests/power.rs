@@ -13,9 +13,7 @@ const RACKS: &str = "[[power_budgets]]\nnodes = \"n[1-2]\"\nwatts = 560\nfloor_w
                      cap_w = 250\nidle_w = 50\n";
 
 fn racks() -> Memory {
-    let (config, errors) = site_config::parse("t", RACKS, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    Memory { rebuilt: true, ..Memory::new(Engine::new(config.unwrap())) }
+    Memory { rebuilt: true, ..Memory::new(Engine::of_tests(RACKS)) }
 }
 
 fn watts(memory: &Memory, node: &str) -> u32 {

@@ -8,7 +8,7 @@ use lab::fleet::Controller;
 use super::counters::Counters;
 use super::in_turn;
 use super::jobs::{KINDS, ODD};
-use super::round::{BUSY, MANY, Round};
+use super::round::{FEW, MANY, Round};
 use crate::command::TaskError;
 
 /// The threads of both schedulers, as every series of Slurm names them.
@@ -29,18 +29,18 @@ impl Round<'_> {
         let turns = self.size.repeats().turns;
         // One turn only shows that this works: all kinds together are enough.
         let alone = if turns > 1 { 0 } else { KINDS.len() };
-        let odd = Case { open: vec![ODD.0], name: ODD.1, schedulers: MANY };
-        for Case { open, name, schedulers } in cases().into_iter().skip(alone).chain([odd]) {
+        let odd = Case { open: vec![ODD.0], name: ODD.1, tested: MANY };
+        for Case { open, name, tested } in cases().into_iter().skip(alone).chain([odd]) {
             for turn in 0..turns {
                 self.sample = self.number / 2 * turns + turn;
                 for controller in in_turn(turn) {
-                    self.take_over(controller, schedulers, running)?;
+                    self.take_over(controller, tested, running)?;
                     self.cycles(&open, &format!("{name}, same jobs"))?;
                 }
             }
         }
         self.sample = self.number / 2;
-        self.take_over(Controller::Tessera, BUSY, running).map(drop)
+        self.take_over(Controller::Tessera, FEW, running).map(drop)
     }
 
     fn cycles(&mut self, open: &[&str], name: &str) -> Result<(), TaskError> {
@@ -88,14 +88,15 @@ struct Case {
     /// Their partitions.
     open: Vec<&'static str>,
     name: &'static str,
-    schedulers: &'static str,
+    /// Jobs that backfill tests in each cycle, of each partition.
+    tested: usize,
 }
 
 /// Each kind, then all together.
 fn cases() -> Vec<Case> {
-    let alone = KINDS.map(|(partition, name)| Case { open: vec![partition], name, schedulers: BUSY });
+    let alone = KINDS.map(|(partition, name)| Case { open: vec![partition], name, tested: FEW });
     let open = KINDS.map(|(partition, _)| partition).to_vec();
-    alone.into_iter().chain([Case { open, name: "mixed", schedulers: BUSY }]).collect()
+    alone.into_iter().chain([Case { open, name: "mixed", tested: FEW }]).collect()
 }
 
 fn too_slow(name: &str, now: &Counters) -> TaskError {

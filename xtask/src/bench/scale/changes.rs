@@ -8,7 +8,7 @@ use lab::command::{PATIENCE, run};
 use lab::fleet::Controller;
 
 use super::node_words;
-use super::round::{BUSY, Round};
+use super::round::{FEW, Round, busy};
 use crate::command::TaskError;
 
 impl Round<'_> {
@@ -32,7 +32,7 @@ impl Round<'_> {
     pub(super) fn restart(&mut self, running: usize) -> Result<(), TaskError> {
         self.tell("restarts");
         for _ in 0..self.size.repeats().restarts {
-            let answered = self.take_over(self.controller, BUSY, running)?;
+            let answered = self.take_over(self.controller, FEW, running)?;
             self.add("restart until it answers", "s", answered);
         }
         self.memory("restarted")
@@ -43,12 +43,12 @@ impl Round<'_> {
     pub(super) fn take_over(
         &mut self,
         controller: Controller,
-        schedulers: &str,
+        of_partition: usize,
         running: usize,
     ) -> Result<f64, TaskError> {
         self.fleet.stop()?;
         self.controller = controller;
-        self.configure(schedulers)?;
+        self.configure(&busy(of_partition))?;
         let answered = self.start(false)?;
         let now = self.fleet.run("squeue", &["-h", "-t", "running", "-o", "%i"])?.lines().count();
         if now != running {

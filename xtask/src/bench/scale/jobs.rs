@@ -27,6 +27,9 @@ pub(super) const KINDS: [(&str, &str); 4] =
 /// Waiting jobs that each ask for something else, so that no answer to one serves another.
 pub(super) const ODD: (&str, &str) = ("podd", "distinct requests");
 
+/// Kinds of waiting jobs and distinct requests.
+pub(super) const ALL_KINDS: usize = KINDS.len() + 1;
+
 /// Writes jobs for one controller.
 pub(super) struct Jobs {
     controller: Controller,
@@ -82,17 +85,17 @@ impl Jobs {
     /// Jobs that wait, each kind in its own partition, in turn.
     pub(super) fn waiting(mut self, count: usize) -> String {
         for index in 0..count {
-            let turn = index % (KINDS.len() + 1);
-            let (partition, label) = KINDS.get(turn).copied().unwrap_or(ODD);
-            let to = To { label, mode: Mode::Batch, partition };
-            if turn == KINDS.len() { self.odd(to, index) } else { self.one_of_kind(partition, to) }
+            let to = |(partition, label)| To { label, mode: Mode::Batch, partition };
+            match KINDS.get(index % ALL_KINDS) {
+                Some(kind) => self.one_of_kind(kind.0, to(*kind)),
+                None => self.odd(to(ODD), index / ALL_KINDS),
+            }
         }
         self.out
     }
 
     /// A share of its own size, or a list of sizes with times of its own.
-    fn odd(&mut self, to: To, index: usize) {
-        let number = index / (KINDS.len() + 1);
+    fn odd(&mut self, to: To, number: usize) {
         let request = match number % 3 {
             0 => format!("v1 iso=mps mem={}", 5000 + number),
             1 => format!("v1 iso=auto mem={}", 5000 + number),

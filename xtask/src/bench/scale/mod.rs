@@ -73,7 +73,7 @@ pub(super) fn parse_nodes(text: &str) -> Result<usize, String> {
 /// Reads `--pending`.
 pub(super) fn parse_pending(text: &str) -> Result<usize, String> {
     let pending: usize = text.parse().map_err(|_| "not a number".to_owned())?;
-    let (least, most) = (jobs::KINDS.len() + 1, machine::MOST_PENDING);
+    let (least, most) = (jobs::ALL_KINDS, machine::MOST_PENDING);
     if (least..=most).contains(&pending) { Ok(pending) } else { Err(format!("{least} to {most} are wanted")) }
 }
 

@@ -19,11 +19,17 @@ use crate::command::TaskError;
 /// How schedulers go while jobs are submitted: hardly. Each submission has its own test.
 const RESTING: &str =
     "SchedulerParameters=bf_max_job_test=1000,bf_interval=3600,bf_max_time=600,sched_interval=60,bf_continue";
-/// How they go while they are measured.
-pub(super) const BUSY: &str = "SchedulerParameters=bf_max_job_test=1000,bf_max_job_part=60,bf_interval=2,bf_max_time=600,sched_interval=4,bf_continue";
+/// Jobs of a partition that backfill tests in each cycle.
+pub(super) const FEW: usize = 60;
+/// More than answers are kept for each node.
+pub(super) const MANY: usize = 300;
 
-/// How they go with more jobs of a partition than answers are kept for each node.
-pub(super) const MANY: &str = "SchedulerParameters=bf_max_job_test=1000,bf_max_job_part=300,bf_interval=2,bf_max_time=600,sched_interval=4,bf_continue";
+/// How they go while they are measured.
+pub(super) fn busy(of_partition: usize) -> String {
+    format!(
+        "SchedulerParameters=bf_max_job_test=1000,bf_max_job_part={of_partition},bf_interval=2,bf_max_time=600,sched_interval=4,bf_continue"
+    )
+}
 
 /// No slurmd sees the number of a job twice: it would take the second job for the first.
 const JOBS_PER_ROUND: usize = 1_000_000;
@@ -54,7 +60,7 @@ impl Round<'_> {
             self.same_jobs(running.len())?;
         } else {
             // What follows is of a slurmctld that has just started, as Tessera's is then.
-            self.take_over(Controller::Stock, BUSY, running.len())?;
+            self.take_over(Controller::Stock, FEW, running.len())?;
         }
         self.under_load()?;
         self.churn(&running)?;

@@ -7,7 +7,7 @@ use lab::command::{PATIENCE, run, wait_for};
 use lab::fleet::Controller;
 
 use super::client::Submitted;
-use super::jobs::{KINDS, ODD};
+use super::jobs::{ALL_KINDS, KINDS, ODD};
 use super::node_words;
 use super::round::Round;
 use crate::command::TaskError;
@@ -94,7 +94,7 @@ impl Round<'_> {
         /// Waiting jobs for each job of this kind.
         const SHARE: usize = 25;
         self.open(&KINDS.map(|(partition, _)| partition))?;
-        let jobs = self.jobs()?.waiting((self.size.pending / SHARE).max(KINDS.len() + 1));
+        let jobs = self.jobs()?.waiting((self.size.pending / SHARE).max(ALL_KINDS));
         let (all, _) =
             self.timed("submissions under load", |round| round.client.submit(round.fleet, &jobs))?;
         self.submissions(&all, " under load")?;

@@ -12,19 +12,24 @@ const OPENING: i64 = 7;
 pub(crate) struct Place {
     /// Expected loss of the cluster, in millionths of a GPU; the least is the best.
     pub(crate) cost: i64,
+    /// True if one whole GPU is asked for, and the node has other idle ones. Of equal costs, nodes without come first: a set has no room there
+    /// anyway.
+    pub(crate) splits_idle: bool,
     /// The GPU of which a part is taken, counted in the node. `None`: idle GPUs, or none.
     pub(crate) gpu: Option<usize>,
 }
 
 /// Finds the cheapest place of a request on a node; of equal GPUs the first. `None`: it has no room.
 ///
-/// Of nodes with the same cost, the caller takes the first in the site's order.
+/// Of nodes with the same cost, the caller takes one that is not split ([`Place::splits_idle`]), and the first in the site's order.
 pub(crate) fn rank(tables: &Tables, node: &NodeView<'_>, shape: &Shape) -> Option<Place> {
     let cost = tables.costs(node, shape)?;
     if !shape.is_part() {
         let cost = cost(Taken::Idle)?;
+        let idle = node.free_milli.iter().filter(|&&free| free >= 1000).count();
         return Some(Place {
             cost: if shape.gpus == 0 { rounded(cost, CORES_STEP) } else { cost },
+            splits_idle: shape.gpus == 1 && idle > 1,
             gpu: None,
         });
     }
@@ -34,7 +39,7 @@ pub(crate) fn rank(tables: &Tables, node: &NodeView<'_>, shape: &Shape) -> Optio
         Some((if *free >= 1000 { cost - discount } else { cost }, gpu))
     };
     let (cost, gpu) = node.free_milli.iter().enumerate().filter_map(on).min()?;
-    Some(Place { cost, gpu: Some(gpu) })
+    Some(Place { cost, splits_idle: false, gpu: Some(gpu) })
 }
 
 #[cfg(test)]
@@ -74,6 +79,8 @@ mod tests {
             let place = rank(&tables, &node, &asked);
             prop_assert_eq!(place.is_some(), node.fits(&asked));
             let (Some(place), Some(cost)) = (place, tables.costs(&node, &asked)) else { return Ok(()) };
+            let idle = free.iter().filter(|&&free| free == 1000).count();
+            prop_assert_eq!(place.splits_idle, asked.total_milli() == 1000 && idle > 1);
             let Some(chosen) = place.gpu else {
                 prop_assert!((place.cost - cost(Taken::Idle).unwrap()).abs() <= CORES_STEP / 2);
                 return Ok(());

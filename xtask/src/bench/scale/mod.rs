@@ -85,12 +85,15 @@ pub(super) fn measure(bench: &Bench) -> Result<(), TaskError> {
     let version = slurm.version()?;
     let before = table::load();
     let mut fleet = lay_out(bench, slurm)?;
-    let measured = all_rounds(bench, size, &mut fleet);
+    let mut figures = Figures::default();
+    let measured = all_rounds(bench, size, &mut fleet, &mut figures);
+    let rows = figures.rows();
     if measured.is_err() {
         fleet.keep_files();
         eprintln!("scale: logs stay in {}", fleet.cluster().layout().at("log").display());
+        eprintln!("scale: measured until then:\n{}", table::markdown(&rows));
     }
-    let rows = measured?.rows();
+    measured?;
     let build = if bench.debug { "debug" } else { "release" };
     let head = format!(
         "Slurm {version}, {} nodes of {} GPUs, {} waiting jobs, rounds of each in turn: {}, {build} build",
@@ -117,7 +120,7 @@ fn lay_out(bench: &Bench, slurm: lab::Slurm) -> Result<Fleet, TaskError> {
     Ok(options.lay_out()?)
 }
 
-fn all_rounds(bench: &Bench, size: Size, fleet: &mut Fleet) -> Result<Figures, TaskError> {
+fn all_rounds(bench: &Bench, size: Size, fleet: &mut Fleet, figures: &mut Figures) -> Result<(), TaskError> {
     eprintln!("scale: starts {} slurmds", size.nodes);
     fleet.start_nodes(|started| {
         if started % 100 == 0 {
@@ -125,17 +128,15 @@ fn all_rounds(bench: &Bench, size: Size, fleet: &mut Fleet) -> Result<Figures, T
         }
     })?;
     let client = Client::build(fleet)?;
-    let mut figures = Figures::default();
     for round in 0..bench.repeat {
         for (second, controller) in in_turn(round).into_iter().enumerate() {
             eprintln!("scale: round {} of {}, {controller}", round + 1, bench.repeat);
             let number = 2 * round + second;
             let sample = round;
-            Round { fleet, client: &client, controller, number, sample, size, figures: &mut figures }
-                .run()?;
+            Round { fleet, client: &client, controller, number, sample, size, figures }.run()?;
         }
     }
-    Ok(figures)
+    Ok(())
 }
 
 /// The order of a round: what grows slower or faster during the run falls on both alike.

@@ -89,17 +89,13 @@ impl NodeEntry {
 mod tests {
     use super::*;
 
-    fn engine_of(text: &str) -> Engine {
-        Engine::of_tests(text)
-    }
-
     fn heard(word: Option<NodeWord>, started: u64) -> Heard {
         Heard { word, started, ..Heard::default() }
     }
 
     #[test]
     fn unhealthy_gpus_are_left_out_until_the_node_says_otherwise() {
-        let mut engine = engine_of(FILE);
+        let mut engine = Engine::of_tests(FILE);
         let mut hear = |extra: &str| {
             engine.hear("n1", Heard::from_extra(extra.as_bytes(), 5));
             let gpus = &engine.nodes.get("n1").unwrap().node.gpus;
@@ -139,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_word_counts_for_the_slurmd_that_said_it() {
-        let mut engine = engine_of(FILE);
+        let mut engine = Engine::of_tests(FILE);
         let file = engine.files[0];
         let mut hear = |word, started| {
             engine.hear("n1", heard(word, started));
@@ -167,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_slurmctld_that_starts_anew_judges_as_the_one_before() {
-        let mut engine = engine_of(FILE);
+        let mut engine = Engine::of_tests(FILE);
         let file = engine.files[0];
         engine.hear("n1", heard(Some(NodeWord::Same(said(100, file))), 0));
         engine.hear("n2", heard(Some(NodeWord::Silent), 0));

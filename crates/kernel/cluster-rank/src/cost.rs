@@ -50,7 +50,7 @@ impl Tables {
 impl OfModel {
     /// Adds up the sets for which the node has room now, and not with so many idle GPUs fewer and these cores.
     fn lost(&self, node: &NodeView<'_>, idle: usize, cores_milli: u32) -> i64 {
-        let now = node.free_milli.iter().filter(|&&free| free >= 1000).count();
+        let now = node.idle_gpus();
         let then = now.saturating_sub(idle);
         let lost = self.sets.iter().filter(|set| {
             let has = |gpus: usize, cores: u32| gpus >= usize::from(set.gpus) && cores >= set.cores_milli;

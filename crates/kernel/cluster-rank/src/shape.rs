@@ -62,6 +62,12 @@ pub struct NodeView<'a> {
 }
 
 impl NodeView<'_> {
+    /// Counts the GPUs that nobody has a part of.
+    #[must_use]
+    pub fn idle_gpus(&self) -> usize {
+        self.free_milli.iter().filter(|&&free| free >= 1000).count()
+    }
+
     /// Tells whether a request of this shape has room.
     #[must_use]
     pub fn fits(&self, shape: &Shape) -> bool {

@@ -14,9 +14,9 @@ use crate::command::TaskError;
 /// The threads of both schedulers, as every series of Slurm names them.
 const BACKFILL: &str = "bckfl";
 const MAIN: &str = "sched_agent";
-/// How long the first cycle of one kind may take.
+/// How long one kind may take until a cycle of backfill and one of the main scheduler are counted.
 const LIMIT: Duration = Duration::from_secs(900);
-/// How long there may be more cycles of a kind. On 22.05, one of all kinds takes minutes on a large site.
+/// How long more cycles of a kind are waited for. On 22.05, one of all kinds takes minutes on a large site.
 const ENOUGH: Duration = Duration::from_secs(120);
 
 impl Round<'_> {

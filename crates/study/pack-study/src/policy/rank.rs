@@ -26,10 +26,9 @@ pub(crate) fn rank(tables: &Tables, node: &NodeView<'_>, shape: &Shape) -> Optio
     let cost = tables.costs(node, shape)?;
     if !shape.is_part() {
         let cost = cost(Taken::Idle)?;
-        let idle = node.free_milli.iter().filter(|&&free| free >= 1000).count();
         return Some(Place {
             cost: if shape.gpus == 0 { rounded(cost, CORES_STEP) } else { cost },
-            splits_idle: shape.gpus == 1 && idle > 1,
+            splits_idle: shape.gpus == 1 && node.idle_gpus() > 1,
             gpu: None,
         });
     }

@@ -43,28 +43,27 @@ pub fn conf_fits(known: Option<&Record>, plugin_dir: impl FnOnce() -> Option<Str
     if plugin_dir().is_some_and(names_us) { Ok(()) } else { Err(Unfit::Named("PluginDir")) }
 }
 
-/// The texts in slurm.conf as this process has read it, by looking at every word of `slurm_conf`: this needs no table.
-#[must_use]
-pub fn conf_texts() -> Vec<String> {
+/// The texts in slurm.conf as this process has read it, by looking at every word of `slurm_conf`: this needs no table. A text is
+/// read when it is asked for: each of Slurm's commands looks for one.
+pub fn conf_texts() -> impl Iterator<Item = String> {
     /// Most bytes that are looked at: more than any version has.
     const MOST: usize = 4096;
-    let Some(conf) = symbol(c"slurm_conf") else { return Vec::new() };
-    let size = symbol_size(conf).and_then(|size| usize::try_from(size).ok()).unwrap_or(MOST);
-    let text_at = |position: usize| {
-        let mut pointer = [0; 8];
-        let there = peek(conf.as_ptr().addr() + position, &mut pointer);
-        let text = there.then(|| peek_text(usize::from_ne_bytes(pointer)))??;
-        String::from_utf8(text).ok()
-    };
-    (0..size.min(MOST) / 8).filter_map(|word| text_at(word * 8)).collect()
+    let conf = symbol(c"slurm_conf");
+    let size = conf.and_then(symbol_size).and_then(|size| usize::try_from(size).ok()).unwrap_or(MOST);
+    let mut copy = vec![0; size.min(MOST)];
+    if !conf.is_some_and(|conf| peek(conf.as_ptr().addr(), &mut copy)) {
+        copy.clear();
+    }
+    let words: Vec<usize> = copy.as_chunks().0.iter().map(|word| usize::from_ne_bytes(*word)).collect();
+    // No text lies below: most of these words are numbers.
+    let pointers = words.into_iter().filter(|word| *word >= MOST);
+    pointers.filter_map(|pointer| String::from_utf8(peek_text(pointer)?).ok())
 }
 
 /// slurmctld's own directory, by its looks: the one in slurm.conf with the file that slurmctld writes there first.
 #[must_use]
 pub fn state_dir() -> Option<String> {
-    conf_texts()
-        .into_iter()
-        .find(|text| text.starts_with('/') && Path::new(text).join("clustername").is_file())
+    conf_texts().find(|text| text.starts_with('/') && Path::new(text).join("clustername").is_file())
 }
 
 /// Compares a record; null fits.

@@ -67,7 +67,7 @@ impl Real {
 /// table of Slurm's structures: every process that loads the plugin, in every version, has to find Slurm's own.
 fn plugin_dirs(own: &Path) -> Option<String> {
     let dir = own.parent()?;
-    conf_texts().into_iter().find(|text| text.split(':').any(|named| Path::new(named) == dir))
+    conf_texts().find(|text| text.split(':').any(|named| Path::new(named) == dir))
 }
 
 /// Opens a plugin; `None` if it is another copy of this one.

@@ -11,11 +11,11 @@ mod common;
 
 /// Phases of the table, and how many rows each has: one for each kind of job, of message or of moment, and for the schedulers one more of processor time.
 const PHASES: [(&str, usize); 13] = [
-    ("memory, ", 5),
+    ("memory, ", 6),
     ("fill ", 1),
     ("submissions ", 2),
     ("a submission, ", 5),
-    ("a submission under load, ", 5),
+    ("a submission under load, ", 10),
     ("query at rest, ", 4),
     ("query under load, ", 4),
     ("sbatch, ", 3),

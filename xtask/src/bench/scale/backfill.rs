@@ -28,21 +28,33 @@ impl Round<'_> {
     /// Measures both controllers on the same running and waiting jobs, in turn and soon after each other: those of Tessera's round. Slurm's
     /// own work depends on where jobs run, which the controllers choose differently, and a machine is faster and slower by the minute.
     pub(super) fn same_jobs(&mut self, running: usize) -> Result<(), TaskError> {
-        let turns = self.size.repeats().turns;
+        self.turns(FEW, running, Self::submissions_that_end)?;
         // One turn only shows that this works: all kinds together are enough.
-        let alone = if turns > 1 { 0 } else { KINDS.len() };
+        let alone = if self.size.repeats().turns > 1 { 0 } else { KINDS.len() };
         let odd = Case { open: vec![ODD.0], name: ODD.1, tested: MANY };
         for Case { open, name, tested } in cases().into_iter().skip(alone).chain([odd]) {
-            for turn in 0..turns {
-                self.sample = self.number / 2 * turns + turn;
-                for controller in in_turn(turn) {
-                    self.take_over(controller, tested, running)?;
-                    self.cycles(&open, &format!("{name}, same jobs"))?;
-                }
+            self.turns(tested, running, |round| round.cycles(&open, &format!("{name}, same jobs")))?;
+        }
+        self.take_over(Controller::Tessera, FEW, running).map(drop)
+    }
+
+    /// Does the same on both controllers, which take over from each other.
+    fn turns(
+        &mut self,
+        of_partition: usize,
+        running: usize,
+        work: impl Fn(&mut Self) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError> {
+        let (turns, sample) = (self.size.repeats().turns, self.sample);
+        for turn in 0..turns {
+            self.sample = sample * turns + turn;
+            for controller in in_turn(turn) {
+                self.take_over(controller, of_partition, running)?;
+                work(self)?;
             }
         }
-        self.sample = self.number / 2;
-        self.take_over(Controller::Tessera, FEW, running).map(drop)
+        self.sample = sample;
+        Ok(())
     }
 
     fn cycles(&mut self, open: &[&str], name: &str) -> Result<(), TaskError> {

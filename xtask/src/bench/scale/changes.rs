@@ -54,10 +54,8 @@ impl Round<'_> {
         if now != running {
             return Err(TaskError::Other(format!("{controller}: {running} jobs ran, {now} after a restart")));
         }
-        if controller == Controller::Tessera {
-            // Since 24.11, a slurmd starts again when it is told to reconfigure.
-            node_words::speak(self.fleet)?;
-        }
+        // Since 24.11, a slurmd starts again when it is told to reconfigure.
+        node_words::speak(self.fleet, controller)?;
         Ok(answered)
     }
 

@@ -168,9 +168,7 @@ impl Round<'_> {
         self.tell("starts without jobs");
         self.configure(RESTING)?;
         self.start(true)?;
-        if self.controller == Controller::Tessera {
-            node_words::speak(self.fleet)?;
-        }
+        node_words::speak(self.fleet, self.controller)?;
         self.open(&PARTITIONS)?;
         self.memory("empty")
     }

@@ -1,4 +1,5 @@
-use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 
 use super::*;
@@ -12,12 +13,18 @@ struct Stand {
 const SINFO: &str = "#!/bin/sh\ncat \"$0.extra\"\nsleep 0.02\n";
 const SCONTROL: &str = "#!/bin/sh\nfor last; do :; done\nsleep 0.02\nprintf '%s\\n' \"${last#Extra=}\" > \"${0%/*}/sinfo.extra\"\n";
 
+/// Writes a program. Another process does, since a child that another test starts meanwhile has this process's open files until its exec,
+/// and a program that is open for writing cannot be run.
+fn program(path: &Path, text: &str) {
+    let write = "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\"";
+    assert!(Command::new("sh").args(["-c", write]).arg(path).arg(text).status().unwrap().success());
+}
+
 impl Stand {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in [("sinfo", SINFO), ("scontrol", SCONTROL)] {
-            fs::write(dir.path().join(name), text).unwrap();
-            fs::set_permissions(dir.path().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+            program(&dir.path().join(name), text);
         }
         let text = format!(
             "[node]\nstate_dir = \"{0}/state\"\nrun_dir = \"{0}/run\"\n[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n",
@@ -111,10 +118,7 @@ fn a_directory_that_has_no_locks_keeps_no_node_from_saying_that_it_is_unfit() {
 #[test]
 fn one_task_of_an_array_is_requeued() {
     let stand = Stand::new();
-    let program = |name: &str, text: &str| {
-        fs::write(stand.dir.path().join(name), text).unwrap();
-        fs::set_permissions(stand.dir.path().join(name), fs::Permissions::from_mode(0o755)).unwrap();
-    };
+    let program = |name: &str, text: &str| program(&stand.dir.path().join(name), text);
     program("scontrol", "#!/bin/sh\necho \"$*\" > \"${0%/*}/ran\"\n");
     let requeued = |shown: &str| {
         program("squeue", &format!("#!/bin/sh\nprintf '{shown}'\n"));

@@ -55,8 +55,8 @@ pub fn conf_texts() -> impl Iterator<Item = String> {
         copy.clear();
     }
     let words: Vec<usize> = copy.as_chunks().0.iter().map(|word| usize::from_ne_bytes(*word)).collect();
-    // No text lies below: most of these words are numbers.
-    let pointers = words.into_iter().filter(|word| *word >= MOST);
+    // Most words are numbers. Nothing lies in the first page.
+    let pointers = words.into_iter().filter(|word| *word >= 4096);
     pointers.filter_map(|pointer| String::from_utf8(peek_text(pointer)?).ok())
 }
 

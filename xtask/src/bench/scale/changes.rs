@@ -54,8 +54,10 @@ impl Round<'_> {
         if now != running {
             return Err(TaskError::Other(format!("{controller}: {running} jobs ran, {now} after a restart")));
         }
-        // Since 24.11, a slurmd starts again when it is told to reconfigure.
-        node_words::speak(self.fleet, controller)?;
+        if controller == Controller::Tessera {
+            // Since 24.11, a slurmd starts again when it is told to reconfigure.
+            node_words::speak(self.fleet)?;
+        }
         Ok(answered)
     }
 

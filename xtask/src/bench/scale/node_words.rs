@@ -4,21 +4,17 @@ use std::collections::BTreeMap;
 
 use lab::User;
 use lab::command::run;
-use lab::fleet::{Controller, Fleet};
+use lab::fleet::Fleet;
 use protocol::node_word::join;
 use protocol::{NodeWord, Said};
 
 use crate::command::TaskError;
 
-/// Writes the word of each node behind its layout. Slurm alone only answers the question for the nodes: the memory of the answer stays
-/// with slurmctld.
-pub(super) fn speak(fleet: &Fleet, controller: Controller) -> Result<(), TaskError> {
+/// Writes the word of each node behind its layout.
+pub(super) fn speak(fleet: &Fleet) -> Result<(), TaskError> {
+    let file = fingerprint(&fleet.tessera_toml()?, &fleet.cluster().nodes()[0])?;
     let mut show = fleet.cluster().command(User::Root, "scontrol")?;
     let shown = run(show.env("SLURM_TIME_FORMAT", "%s").args(["-o", "show", "nodes"]))?.ok()?;
-    if controller == Controller::Stock {
-        return Ok(());
-    }
-    let file = fingerprint(&fleet.tessera_toml()?, &fleet.cluster().nodes()[0])?;
     for (started, names) in by_start(&shown) {
         let word = NodeWord::Says(Said { started, file });
         let update =

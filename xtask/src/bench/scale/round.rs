@@ -168,7 +168,9 @@ impl Round<'_> {
         self.tell("starts without jobs");
         self.configure(RESTING)?;
         self.start(true)?;
-        node_words::speak(self.fleet, self.controller)?;
+        if self.controller == Controller::Tessera {
+            node_words::speak(self.fleet)?;
+        }
         self.open(&PARTITIONS)?;
         self.memory("empty")
     }

@@ -91,23 +91,25 @@ impl Round<'_> {
 
     /// Submissions and queries while both schedulers go.
     pub(super) fn under_load(&mut self) -> Result<(), TaskError> {
-        self.timed("submissions under load", |round| round.submit_under_load(" under load"))?;
+        self.open(&KINDS.map(|(partition, _)| partition))?;
+        self.timed("submissions under load", |round| round.submit_some(" under load"))?;
         self.queries("under load")
     }
 
     /// Submissions while both schedulers go, of jobs that end before the next turn.
     pub(super) fn submissions_that_end(&mut self) -> Result<(), TaskError> {
         self.tell("submissions under load, same jobs");
-        let all = self.submit_under_load(" under load, same jobs")?;
+        self.open(&KINDS.map(|(partition, _)| partition))?;
+        let all = self.submit_some(" under load, same jobs")?;
         self.memory("same jobs")?;
         let jobs: Vec<u32> = all.iter().filter_map(|one| one.job).collect();
         self.client.cancel(self.fleet, &jobs)
     }
 
-    fn submit_under_load(&mut self, when: &str) -> Result<Vec<Submitted>, TaskError> {
+    /// Submits a part of the waiting jobs again.
+    fn submit_some(&mut self, when: &str) -> Result<Vec<Submitted>, TaskError> {
         /// Waiting jobs for each job of this kind.
         const SHARE: usize = 25;
-        self.open(&KINDS.map(|(partition, _)| partition))?;
         let jobs = self.jobs()?.waiting((self.size.pending / SHARE).max(ALL_KINDS));
         let all = self.client.submit(self.fleet, &jobs)?;
         self.submissions(&all, when)?;

@@ -437,6 +437,44 @@ fn a_full_table_is_an_answer() {
     assert_eq!(granted_on(&core.begin(2, process(12), &begin(1, 0), 0.0)).len(), 1, "other jobs go on");
 }
 
+#[test]
+fn one_user_leaves_room_in_the_table_for_others() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    for id in 10..15 {
+        let own = Job { uid: 7, ..job(id, &[device(0, 0)], None) };
+        core.add_job(&own, &opened(&[device(0, 0)], 1000), 0.0).unwrap();
+    }
+    let mut asked = (0..5 * 1024_u64).map(|n| {
+        let job = 10 + u32::try_from(n / 1024).unwrap();
+        refusals(&core.begin(job, process(job), &begin(n, 0), 0.0))
+    });
+    assert!(asked.by_ref().take(4 * 1024).all(|refused| refused.is_empty()));
+    let beyond: Vec<_> = asked.by_ref().take(2).collect();
+    assert!(beyond.iter().all(|refused| matches!(refused[..], [(_, Code::TableFull)])), "{beyond:?}");
+    drop(asked);
+    assert!(refusals(&core.begin(1, process(99), &begin(1, 0), 0.0)).is_empty(), "another user goes on");
+}
+
+#[test]
+fn no_size_of_managed_memory_ends_the_broker() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    let id = core.uuids().next().unwrap().0;
+    let mut saved = Vec::new();
+    for nonce in 1..=3 {
+        let effects = core.begin(1, process(10), &Begin { managed: u64::MAX, ..begin(nonce, 100) }, 0.0);
+        assert_eq!(granted_on(&effects), [(nonce, "GPU-0".to_owned())]);
+        saved.extend(effects.iter().filter_map(|e| if let Effect::Save(r) = e { Some(*r) } else { None }));
+    }
+    let seen = Seen { process: process(10), used: Some(u64::MAX), is_server: false };
+    let sample = Sample { used: u64::MAX, processes: vec![seen, Seen { process: process(11), ..seen }] };
+    core.sampled(id, &sample, 1.0);
+    // Nor one that a broker before had taken up.
+    let mut again = self::core("tessera", &[device(0, 0)], 1000);
+    again.restore(&saved, 2.0);
+    again.sampled(id, &sample, 3.0);
+    assert_eq!(again.status(3.0).devices[0].leased_mib, 300);
+}
+
 /// A step of a random run; numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
 enum Step {

@@ -17,6 +17,9 @@ const WARP: u32 = 32;
 /// Most threads of a block on every GPU.
 const MAX_THREADS: u64 = 1024;
 
+/// Most managed memory of a task: more than any host has, and little enough that sums of it fit.
+const MAX_MANAGED: Bytes = Bytes(1 << 50);
+
 /// Needs that one lease covers: memory, and the largest grid and block of the launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
@@ -55,10 +58,11 @@ impl Need {
         }
     }
 
-    /// Returns the need with this much managed memory, which the driver can move to the host.
+    /// Returns the need with this much managed memory, which the driver can move to the host; 1 PiB counts for whatever is
+    /// above it.
     #[must_use]
     pub fn with_managed(self, managed: Bytes) -> Need {
-        Need { managed, ..self }
+        Need { managed: managed.min(MAX_MANAGED), ..self }
     }
 
     /// Returns the need for a policy that treats managed memory like any other.

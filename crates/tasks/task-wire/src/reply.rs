@@ -79,7 +79,7 @@ pub enum Code {
     Growth = 3,
     /// The task neither lives nor waits.
     Unknown = 4,
-    /// The job has as many tasks as the broker remembers.
+    /// The job, its user or all jobs have as many tasks as the broker remembers of them.
     TableFull = 5,
     /// The process is bound to a device that the job does not have.
     NotItsDevice = 6,

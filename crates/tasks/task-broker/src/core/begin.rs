@@ -4,8 +4,8 @@ use task_sched::{Among, Answer, Ask, Bytes, DeviceId, Event, Need, Refusal, Task
 use task_wire::{Begin, Code, Grant, Refused, Reply, Text};
 
 use super::{
-    ALL_TASKS, Core, Effect, Image, JOB_TASKS, Key, Of, Process, Record, Stage, Task, TaskRecord, Worker,
-    round_up,
+    ALL_TASKS, Core, Effect, Image, JOB_TASKS, Key, Of, Process, Record, Stage, Task, TaskRecord, USER_TASKS,
+    Worker, round_up,
 };
 
 const JOB_ENDED: &str = "the job ended";
@@ -189,17 +189,32 @@ impl Core {
         Bytes(largest.0.saturating_sub(server))
     }
 
+    /// Refuses a task of a job, or of a user, with as many as one may have, or when all together have too many.
+    fn has_room_for_a_task(&self, worker: WorkerId) -> Result<(), Placed> {
+        let job_of = |worker| self.workers.get(&worker).map(|state| state.job);
+        let uid_of = |job: Option<u32>| self.jobs.get(&job?).map(|job| job.uid);
+        let (job, uid) = (job_of(worker), uid_of(job_of(worker)));
+        // Counted only where there are as many at all.
+        let are_full = |most, are_own: &dyn Fn(&Task) -> bool| {
+            self.tasks.len() >= most && self.tasks.values().filter(|task| are_own(task)).count() >= most
+        };
+        let why = if are_full(JOB_TASKS, &|task| job_of(task.worker) == job) {
+            format!("the job has {JOB_TASKS} tasks")
+        } else if are_full(USER_TASKS, &|task| uid_of(job_of(task.worker)) == uid) {
+            format!("the user's jobs together have {USER_TASKS} tasks on this node")
+        } else if self.tasks.len() >= ALL_TASKS {
+            format!("all jobs together have {ALL_TASKS} tasks on this node")
+        } else {
+            return Ok(());
+        };
+        let why = format!("{why}: free some first");
+        Err(Placed::Refused { code: Code::TableFull, need: 0, most: 0, why })
+    }
+
     /// Gives the need of a task: as it says, or as its job declared, or a whole device.
     fn need_of(&self, worker: WorkerId, begin: &Begin, usable: &[DeviceId]) -> Result<Need, Placed> {
+        self.has_room_for_a_task(worker)?;
         let job = self.workers.get(&worker).map(|state| state.job);
-        let of_job = |task: &&Task| self.workers.get(&task.worker).map(|w| w.job) == job;
-        let job_is_full =
-            || self.tasks.len() >= JOB_TASKS && self.tasks.values().filter(of_job).count() >= JOB_TASKS;
-        if self.tasks.len() >= ALL_TASKS || job_is_full() {
-            let why =
-                format!("the job has {JOB_TASKS} tasks, or all jobs together {ALL_TASKS}: free some first");
-            return Err(Placed::Refused { code: Code::TableFull, need: 0, most: 0, why });
-        }
         let bad = |why: task_sched::NeedError| Placed::Refused {
             code: Code::BadLaunch,
             need: 0,

@@ -49,6 +49,9 @@ pub const GRANULE: u64 = 2 << 20;
 /// Most tasks of one job: begun and neither freed nor buried.
 pub const JOB_TASKS: usize = 1024;
 
+/// Most tasks of the jobs of one user: what one fills leaves room for others.
+const USER_TASKS: usize = ALL_TASKS / 4;
+
 /// Most tasks of all jobs.
 pub const ALL_TASKS: usize = 16 * 1024;
 

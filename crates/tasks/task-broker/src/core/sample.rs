@@ -99,13 +99,13 @@ impl Core {
         for worker in self.workers.iter().filter(|(_, w)| w.present.contains(&device)).map(|(id, _)| *id) {
             let Some(state) = self.workers.get(&worker) else { continue };
             let leased = self.promised(worker, device);
-            let promised = leased + held.context_of(worker).0;
+            let promised = leased.saturating_add(held.context_of(worker).0);
             let shown = sample.processes.iter().find(|seen| seen.process == state.image.process);
             let Some(used) = shown.map(|seen| seen.used.unwrap_or(promised)) else { continue };
-            explained += used.min(promised);
+            explained = explained.saturating_add(used.min(promised));
             if leased == 0 && state.is_alive && used > context.0 && used <= LARGEST_CONTEXT {
                 context = round_up(Bytes(used));
-            } else if used > promised + context.0 / SLACK {
+            } else if used.saturating_sub(promised) > context.0 / SLACK {
                 over.push((state.image.process, used - promised));
             }
         }
@@ -146,6 +146,6 @@ impl Core {
         let records =
             self.tasks.of(worker).into_iter().filter_map(|id| self.tasks.get(id)).map(|task| task.record);
         let here = records.filter(|r| r.stage.device() == Some(device) && r.stage != Stage::Waiting);
-        here.map(|r| r.need.total().0).sum()
+        here.fold(0, |sum, r| sum.saturating_add(r.need.total().0))
     }
 }

@@ -78,7 +78,16 @@ impl Folder {
 
     /// The lock of whoever serves; `None` while another does.
     pub(super) fn lock(&self) -> Result<Option<File>, ServeError> {
-        let file = self.open("lock", OpenOptions::new().write(true))?;
+        self.locked("lock")
+    }
+
+    /// The lock of the parent that was started in the background; `None` while it lives.
+    pub(super) fn parent_lock(&self) -> Result<Option<File>, ServeError> {
+        self.locked("parent.lock")
+    }
+
+    fn locked(&self, name: &str) -> Result<Option<File>, ServeError> {
+        let file = self.open(name, OpenOptions::new().write(true))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(file)),
             Err(rustix::io::Errno::AGAIN) => Ok(None),
@@ -150,7 +159,7 @@ impl Folder {
         jobs
     }
 
-    /// Removes everything but the lock: there are no jobs.
+    /// Removes everything but the locks: there are no jobs.
     pub(super) fn clear(&self) {
         for name in ["control.sock", "leases", "boot"] {
             // It may be gone.

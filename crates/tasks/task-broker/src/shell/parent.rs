@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use task_control::Broker;
@@ -59,7 +59,7 @@ pub fn keep_alive(arguments: Vec<OsString>) -> Result<ExitCode, ServeError> {
     loop {
         let start = Instant::now();
         let mut child = Command::new(&program);
-        child.args(&arguments).arg("--serve").current_dir("/");
+        child.args(&arguments).arg("--serve").current_dir("/").stdin(Stdio::null());
         child.env("MALLOC_TRIM_THRESHOLD_", KEPT_FREE).env("MALLOC_MMAP_THRESHOLD_", KEPT_FREE);
         let status = child.status().map_err(ServeError::io("start the broker"))?;
         match (status.code(), status.signal()) {
@@ -92,24 +92,18 @@ pub fn start(options: &Options) -> Result<ExitCode, ServeError> {
         return Ok(ExitCode::SUCCESS);
     }
     let folder = Folder::make(&options.run_dir)?;
-    let log = folder.messages()?;
-    let second = |log: &File| log.try_clone().map_err(ServeError::io("open the file of messages again"));
-    let (out, err) = (second(&log)?, second(&log)?);
-    let mut parent = Command::new(program()?);
-    parent
-        .arg(PARENT)
-        .args(options.arguments())
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(err);
-    let mut parent = parent.spawn().map_err(ServeError::io("start the broker"))?;
+    let mut parent = None;
     let start = Instant::now();
     while start.elapsed() < START {
         if answers() {
             return Ok(ExitCode::SUCCESS);
         }
-        let ended = parent.try_wait().map_err(ServeError::io("look after the broker"))?;
+        // A parent whose broker keeps failing tries on, and one is enough. It may also be about to end.
+        if parent.is_none() {
+            parent = folder.parent_lock()?.map(|lock| background(options, &folder, lock)).transpose()?;
+        }
+        let ended = parent.as_mut().map(Child::try_wait).transpose();
+        let ended = ended.map_err(ServeError::io("look after the broker"))?.flatten();
         // Another one may just have been started.
         if ended.is_some_and(|status| status.code() != Some(i32::from(ANOTHER_SERVES))) {
             break;
@@ -117,4 +111,14 @@ pub fn start(options: &Options) -> Result<ExitCode, ServeError> {
         std::thread::sleep(Duration::from_millis(5));
     }
     Err(ServeError::NoAnswer { messages: folder.path().join("broker.log") })
+}
+
+/// Starts the parent in the background. It keeps `lock`, as its standard input, for as long as it lives.
+fn background(options: &Options, folder: &Folder, lock: File) -> Result<Child, ServeError> {
+    let log = folder.messages()?;
+    let second = |log: &File| log.try_clone().map_err(ServeError::io("open the file of messages again"));
+    let (out, err) = (second(&log)?, second(&log)?);
+    let mut parent = Command::new(program()?);
+    parent.arg(PARENT).args(options.arguments()).current_dir("/").stdin(lock).stdout(out).stderr(err);
+    parent.spawn().map_err(ServeError::io("start the broker"))
 }

@@ -230,6 +230,31 @@ fn started_twice_in_the_background_it_serves_once() {
     );
 }
 
+#[test]
+fn a_broker_that_cannot_serve_is_tried_by_one_parent_however_many_start_it() {
+    let node = Node::new();
+    let leases = node.run_dir().join("tasks/leases");
+    std::fs::create_dir_all(&leases).unwrap();
+    let start = |_| node.command().arg("--daemon").stderr(Stdio::null()).spawn().unwrap();
+    for mut started in (0..3).map(start).collect::<Vec<_>>() {
+        assert!(!started.wait().unwrap().success());
+    }
+    let run_dir = node.run_dir().display().to_string();
+    let is_parent = |words: &str| words.contains("\0parent\0") && words.contains(&run_dir);
+    let commands = std::fs::read_dir("/proc").unwrap().flatten().map(|dir| dir.path().join("cmdline"));
+    let commands: Vec<String> = commands
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .filter(|words| is_parent(words))
+        .collect();
+    assert_eq!(commands.len(), 1, "{commands:?}");
+    // It serves as soon as it can.
+    std::fs::remove_dir(leases).unwrap();
+    wait("a broker", || node.broker().status().ok());
+    node.broker().stop().unwrap();
+    assert!(node.command().arg("--daemon").status().unwrap().success(), "the parent's lock went with it");
+    node.broker().stop().unwrap();
+}
+
 /// Does nothing unless another test starts it: threads that begin and free tasks through the C interface.
 #[test]
 fn uses_the_library() {

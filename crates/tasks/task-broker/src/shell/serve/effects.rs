@@ -20,8 +20,8 @@ impl Broker {
                         Of::Task(task) => task.stage.device(),
                     };
                     let uuid = device.and_then(|id| self.core.uuid(id)).unwrap_or_default().to_owned();
-                    if !self.table.save(&Stored { record, uuid }) {
-                        message("the table of leases is full: a lease would not outlive the broker");
+                    if let Err(e) = self.table.save(&Stored { record, uuid }) {
+                        message(&format!("the table of leases: {e}: a lease would not outlive the broker"));
                     }
                 }
                 Effect::Erase(key) => self.table.erase(key),

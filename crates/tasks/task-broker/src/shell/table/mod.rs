@@ -9,6 +9,7 @@ mod ffi;
 use std::collections::BTreeMap;
 use std::fs::File;
 
+use rustix::fs::{FallocateFlags, fallocate};
 use task_sched::{Bytes, Need, TaskId, WorkerId};
 
 use crate::core::{ALL_TASKS, Image, Key, Of, Process, Record, Stage, TaskRecord};
@@ -19,14 +20,25 @@ const SLOT: usize = 256;
 /// Slots: a record for each task and each context, one for a record that changes, and the first, which counts them.
 const SLOTS: usize = ALL_TASKS + 8 * 1024;
 
+/// Slots that the file system gives memory at a time.
+const RESERVE: usize = 256;
+
 /// The open table.
 pub(super) struct Table {
     map: Map,
+    file: File,
     used: BTreeMap<Key, usize>,
     /// Given up; others from `next` on are new.
     free: Vec<usize>,
     next: usize,
+    /// Slots before it have memory.
+    reserved: usize,
     sequence: u64,
+}
+
+/// Has the file system give the first `slots` memory: a write to memory that cannot be had would end the broker.
+fn reserve(file: &File, slots: usize) -> std::io::Result<()> {
+    Ok(fallocate(file, FallocateFlags::empty(), 0, (slots * SLOT) as u64)?)
 }
 
 /// A record as it stands in the file: devices by UUID, because their numbers change.
@@ -43,11 +55,14 @@ impl Table {
         number: impl Fn(&str) -> Option<task_sched::DeviceId>,
     ) -> std::io::Result<(Table, Vec<Record>)> {
         file.set_len((SLOTS * SLOT) as u64)?;
-        let mut table =
-            Table { map: Map::new(file)?, used: BTreeMap::new(), free: Vec::new(), next: 1, sequence: 0 };
+        reserve(file, 1)?;
+        let (map, file) = (Map::new(file)?, file.try_clone()?);
+        let (used, free) = (BTreeMap::new(), Vec::new());
+        let mut table = Table { map, file, used, free, next: 1, reserved: 1, sequence: 0 };
         let mut found: BTreeMap<Key, (u64, usize, Record)> = BTreeMap::new();
         // To look further would make the whole file resident.
         let last = table.map.taken();
+        reserve(&table.file, last)?;
         for slot in 1..last {
             let decoded = table.map.is_used(slot).then(|| decode(&table.map.read(slot), &number)).flatten();
             let Some((sequence, record)) = decoded else {
@@ -63,7 +78,7 @@ impl Table {
             };
             old.into_iter().for_each(|slot| table.clear(slot));
         }
-        table.next = last;
+        (table.next, table.reserved) = (last, last);
         table.used = found.iter().map(|(key, (_, slot, _))| (*key, *slot)).collect();
         Ok((table, found.into_values().map(|(.., record)| record).collect()))
     }
@@ -73,23 +88,34 @@ impl Table {
         self.free.push(slot);
     }
 
-    /// Writes a record. `false` where no slot is left.
-    pub(super) fn save(&mut self, stored: &Stored) -> bool {
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None if self.next < SLOTS => {
-                self.next += 1;
-                self.map.set_taken(u32::try_from(self.next).unwrap_or(u32::MAX));
-                self.next - 1
-            }
-            None => return false,
-        };
+    /// A slot that nobody took before, if there is one and the file system has room for it.
+    fn take(&mut self) -> std::io::Result<usize> {
+        if self.next >= SLOTS {
+            return Err(std::io::Error::other("it is full"));
+        }
+        if self.next >= self.reserved {
+            let reserved = (self.next + RESERVE).min(SLOTS);
+            reserve(&self.file, reserved)?;
+            self.reserved = reserved;
+        }
+        self.next += 1;
+        self.map.set_taken(u32::try_from(self.next).unwrap_or(u32::MAX));
+        Ok(self.next - 1)
+    }
+
+    /// Writes a record.
+    ///
+    /// # Errors
+    ///
+    /// No slot is left, or the file system is full.
+    pub(super) fn save(&mut self, stored: &Stored) -> std::io::Result<()> {
+        let slot = self.free.pop().map_or_else(|| self.take(), Ok)?;
         self.sequence += 1;
         self.map.write(slot, &encode(stored, self.sequence));
         if let Some(old) = self.used.insert(stored.record.key(), slot) {
             self.clear(old);
         }
-        true
+        Ok(())
     }
 
     /// Removes a record.
@@ -195,7 +221,7 @@ mod tests {
             record(2, Stage::Waiting),
             record(1, Stage::Running(DeviceId(5))),
         ] {
-            assert!(save(&mut table, new));
+            save(&mut table, new).unwrap();
         }
         table.erase(Key::Task(TaskId(2)));
         drop(table);
@@ -226,8 +252,35 @@ mod tests {
         let (mut table, _) = Table::open(&file, |_| Some(DeviceId(0))).unwrap();
         table.next = SLOTS;
         let stored = Stored { record: record(1, Stage::Waiting), uuid: String::new() };
-        assert!(!table.save(&stored));
+        assert!(table.save(&stored).is_err());
         table.free.push(3);
-        assert!(table.save(&stored));
+        table.save(&stored).unwrap();
+    }
+
+    #[test]
+    fn every_slot_that_is_written_has_memory() {
+        use std::os::unix::fs::MetadataExt;
+        let file = tempfile::tempfile().unwrap();
+        let (mut table, _) = Table::open(&file, |_| Some(DeviceId(0))).unwrap();
+        let has = |slots: usize| file.metadata().unwrap().blocks() * 512 >= (slots * SLOT) as u64;
+        assert!(has(1) && !has(SLOTS));
+        for task in 1..=RESERVE as u64 + 1 {
+            let before = table.next;
+            table.save(&Stored { record: record(task, Stage::Waiting), uuid: String::new() }).unwrap();
+            assert!(has(table.reserved) && table.reserved > before);
+        }
+    }
+
+    #[test]
+    fn a_full_file_system_is_an_answer_and_not_a_signal() {
+        // What is no file of a file system has no room to give.
+        let file = tempfile::tempfile().unwrap();
+        let (mut table, _) = Table::open(&file, |_| Some(DeviceId(0))).unwrap();
+        table.file = File::open("/dev/null").unwrap();
+        let stored = |task| Stored { record: record(task, Stage::Waiting), uuid: String::new() };
+        assert!(table.save(&stored(1)).is_err());
+        assert_eq!((table.next, table.map.taken()), (1, 1), "the slot is not taken");
+        table.file = file.try_clone().unwrap();
+        table.save(&stored(1)).unwrap();
     }
 }

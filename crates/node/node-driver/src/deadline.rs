@@ -1,5 +1,6 @@
 //! Waiting, always with an end.
 
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// A moment after which an operation gives up.
@@ -67,4 +68,16 @@ impl Backoff {
         self.next = (self.next * 3 / 2).min(self.longest);
         true
     }
+}
+
+/// Longest wait for a child that was killed.
+const DYING: Duration = Duration::from_secs(1);
+
+/// Kills a child and waits until it has ended, for a second at most: users can keep its end back, by a trace of what runs as
+/// them, or by a file system of theirs that does not answer. Such a child is left to end by itself.
+pub fn kill_child(mut child: Child) {
+    // Fails only for one that has ended.
+    let _ = child.kill();
+    let (deadline, mut backoff) = (Deadline::after(DYING), Backoff::quick());
+    while matches!(child.try_wait(), Ok(None)) && backoff.pause(&deadline) {}
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 
-use crate::deadline::{Backoff, Deadline};
+use crate::deadline::{Backoff, Deadline, kill_child};
 
 /// Longest time without progress of a reader that waits for nothing but the memory's lock.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -71,9 +71,7 @@ fn within(path: &Path, patience: Duration) -> Result<Vec<u8>, Unread> {
             Ok(Some(status)) => break status,
             Ok(None) if stands_since.elapsed() < patience && backoff.pause(&deadline) => {}
             _ => {
-                // Nothing but its own end keeps it from being killed.
-                let _ = child.kill();
-                let _ = child.wait();
+                kill_child(child);
                 return Err(Unread::Late);
             }
         }

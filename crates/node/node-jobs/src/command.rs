@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 
-use node_driver::deadline::{Backoff, Deadline};
+use node_driver::deadline::{Backoff, Deadline, kill_child};
 use node_driver::scarce::users_can_cause;
 
 /// A program that did not do its work.
@@ -23,7 +23,7 @@ pub enum CommandError {
         #[source]
         source: std::io::Error,
     },
-    /// Did not end in time and was killed.
+    /// Did not end in time and was told to end.
     #[error("{program} did not end within {timeout_ms} ms")]
     Timeout { program: PathBuf, timeout_ms: u128 },
     /// Ended with an error.
@@ -159,9 +159,7 @@ impl ToolRun<'_> {
                 break status;
             }
             if !backoff.pause(deadline) {
-                // Both fail only for a child that has ended by itself.
-                let _ = child.kill();
-                let _ = child.wait();
+                kill_child(child);
                 let timeout_ms = deadline.timeout.as_millis();
                 return Err(CommandError::Timeout { program, timeout_ms });
             }
@@ -230,6 +228,19 @@ mod tests {
         let failed = run("/bin/ls", &["/nonexistent"], "", 60_000).unwrap_err().to_string();
         assert!(failed.contains("/nonexistent"), "{failed}");
         assert!(matches!(run("/nonexistent", &[], "", 50), Err(CommandError::Start { .. })));
+    }
+
+    /// What runs as a user is one of the user's processes: another one may trace it, and the kernel then keeps its end from us.
+    #[test]
+    fn a_child_whose_end_a_user_keeps_back_is_not_waited_for() {
+        let ended = tempfile::tempdir().unwrap().keep().join("ended");
+        let ptrace = if cfg!(target_arch = "x86_64") { 101 } else { 117 };
+        let end = format!("sleep 20; open(F, q(>), q({}))", ended.display());
+        let seize = format!("syscall({ptrace}, 0x4206, getppid(), 0, 0) == 0 or die $!; {end}");
+        let traced = format!("perl -e '{seize}' & exec sleep 60");
+        let late = run("/bin/sh", &["-c", &traced], "", 1000);
+        assert!(matches!(late, Err(CommandError::Timeout { .. })), "{late:?}");
+        assert!(!ended.exists(), "it came back only when the tracer had ended");
     }
 
     #[test]

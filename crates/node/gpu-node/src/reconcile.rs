@@ -90,8 +90,17 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
         if entry.is_live(journal.boot(), only) {
             kept.push(entry);
         } else {
-            report.problems.extend(finish(settings, &journal, &entry)?.problems);
-            report.finished.push(entry.job());
+            match finish(settings, &journal, &entry) {
+                Ok(released) => {
+                    report.problems.extend(released.problems);
+                    report.finished.push(entry.job());
+                }
+                // Its entry stays, and with it the place of what could not be taken back.
+                Err(e) => {
+                    report.problems.push(Chain(&e).to_string());
+                    kept.push(entry);
+                }
+            }
         }
     }
     report.problems.extend(complaint(settings));

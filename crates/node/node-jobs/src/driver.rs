@@ -7,7 +7,7 @@ use geometry::Model;
 
 use crate::command::{CommandError, ToolRun};
 use crate::fault::Fault;
-use crate::gpu_clients;
+use crate::gpu_clients::{self, InTheWay};
 use crate::gpu_settings::GpuSettings;
 use crate::power;
 use crate::settings::Settings;
@@ -148,7 +148,7 @@ impl<'a> Driver<'a> {
                 }
             }
             if !backoff.pause(deadline) {
-                let clients = self.in_the_way(gpu)?;
+                let clients = self.in_the_way(gpu)?.words;
                 let what =
                     format!("the GPU, whose MIG mode must be {},{clients}", if on { "on" } else { "off" });
                 return Err(Fault::Busy { gpu, what, timeout: deadline.timeout });
@@ -157,7 +157,7 @@ impl<'a> Driver<'a> {
     }
 
     /// See [`gpu_clients::in_the_way`].
-    fn in_the_way(&mut self, gpu: NvmlIndex) -> Result<String, NvmlError> {
+    fn in_the_way(&mut self, gpu: NvmlIndex) -> Result<InTheWay, NvmlError> {
         let minor = self.nvml()?.minor(gpu)?;
         Ok(gpu_clients::in_the_way(self.settings, minor))
     }
@@ -177,8 +177,8 @@ impl<'a> Driver<'a> {
         let run = ToolRun { program, args: words.collect(), env: Vec::new(), input: "", user: None };
         node_journal::crash::point("before a reset");
         if let Err(source) = run.output(deadline) {
-            let clients = self.in_the_way(gpu)?;
-            return Err(Fault::Reset { gpu, clients, source });
+            let InTheWay { words: clients, may_be_people } = self.in_the_way(gpu)?;
+            return Err(Fault::Reset { gpu, clients, may_be_people, source });
         }
         node_journal::crash::point("after a reset");
         power::after_reset(settings, self.nvml()?, &record)

@@ -115,6 +115,8 @@ pub enum Fault {
         gpu: NvmlIndex,
         /// Other programs that have the GPU open, ` (…)`; empty if none has.
         clients: String,
+        /// True if a process of people may be one of them, or may use the GPU unseen.
+        may_be_people: bool,
         #[source]
         source: CommandError,
     },
@@ -136,7 +138,7 @@ impl Fault {
         match self {
             Self::NotRoot(_) | Self::UnknownModel { .. } => true,
             Self::Device(e) => !e.users_can_cause(),
-            Self::Reset { source, .. } => !source.users_can_cause(),
+            Self::Reset { source, may_be_people, .. } => !may_be_people && !source.users_can_cause(),
             Self::Nvml(e) => e.drains_node(),
             Self::Mps(e) => e.drains_node(),
             Self::State(_)
@@ -174,7 +176,7 @@ impl Fault {
         match self {
             Self::State(e) | Self::Lock(LockError::State(e)) => e.users_can_cause(),
             Self::Device(e) => e.users_can_cause(),
-            Self::Reset { source, .. } => source.users_can_cause(),
+            Self::Reset { source, may_be_people, .. } => *may_be_people || source.users_can_cause(),
             Self::Nvml(e) => matches!(e, NvmlError::Scarce { .. }),
             _ => false,
         }
@@ -236,7 +238,12 @@ mod tests {
     #[test]
     fn a_cause_is_said_once() {
         let clients = String::new;
-        let fault = || Fault::Reset { gpu: NvmlIndex(0), clients: clients(), source: command() };
+        let fault = || Fault::Reset {
+            gpu: NvmlIndex(0),
+            clients: clients(),
+            may_be_people: false,
+            source: command(),
+        };
         let why = "GPU 0: cannot be reset to switch its MIG mode: cannot run nvidia-smi: entity not found";
         assert_eq!(with_causes(&RealiseError::JobFailed(fault())), why);
         assert_eq!(
@@ -255,7 +262,12 @@ mod tests {
             Fault::Device(DeviceError::Io { path: "/dev/nvidia0".into(), what: "look at it", source: io() }),
             Fault::Mps(MpsError::State(state())),
             Fault::Mps(MpsError::Start { key: key(), source: command().into() }),
-            Fault::Reset { gpu: NvmlIndex(0), clients: String::new(), source: command() },
+            Fault::Reset {
+                gpu: NvmlIndex(0),
+                clients: String::new(),
+                may_be_people: false,
+                source: command(),
+            },
             Fault::Broker(BrokerError::Start(command())),
         ];
         for fault in faults {
@@ -280,7 +292,12 @@ mod tests {
             MpsError::Start { key: key(), source: command().into() }.into(),
             MpsError::Limits { key: key(), source: command().into() }.into(),
             DeviceError::Io { path: path(), what: "create it", source: source() }.into(),
-            Fault::Reset { gpu: NvmlIndex(0), clients: String::new(), source: command() },
+            Fault::Reset {
+                gpu: NvmlIndex(0),
+                clients: String::new(),
+                may_be_people: false,
+                source: command(),
+            },
         ]
     }
 

@@ -13,6 +13,7 @@ use node_driver::{GpuMinor, process};
 use crate::access::gpu_node;
 use crate::command::{CommandError, ToolRun};
 use crate::settings::Settings;
+use crate::stale_processes::is_of_people;
 
 /// Longest time to look at all processes' files.
 const LOOK: Duration = Duration::from_secs(1);
@@ -39,21 +40,37 @@ impl fmt::Display for GpuClient {
 /// Finds the programs that have a GPU open, but for this one. Those that cannot be looked at within a second are left out.
 #[must_use]
 pub fn holding(dev_root: &Path, gpu: GpuMinor) -> Vec<GpuClient> {
-    let node = dev_root.join(gpu_node(gpu)).into_os_string().into_encoded_bytes();
-    let deadline = Deadline::after(LOOK);
-    let holds = |pid: &u32| {
-        let (found, _) = process::open_files(*pid, &|path| path == node, &mut { MOST_FILES }, &deadline);
-        !found.is_empty()
-    };
-    let others = process::all().filter(|pid| *pid != std::process::id()).filter(holds);
-    others.map(|pid| GpuClient { pid, name: process::name(pid).unwrap_or_default() }).collect()
+    look(dev_root, gpu).0
 }
 
-/// Says who has a GPU open and what an administrator can do about it, as the end of a message; empty if nobody has.
-pub(crate) fn in_the_way(settings: &Settings, gpu: GpuMinor) -> String {
-    let clients = holding(&settings.dev_root, gpu);
+/// As [`holding`]; true with it if one of them is a process of people, or one of theirs was left out.
+fn look(dev_root: &Path, gpu: GpuMinor) -> (Vec<GpuClient>, bool) {
+    let node = dev_root.join(gpu_node(gpu)).into_os_string().into_encoded_bytes();
+    let deadline = Deadline::after(LOOK);
+    let mut may_be_people = false;
+    let mut holds = |pid: &u32| {
+        let (found, all) = process::open_files(*pid, &|path| path == node, &mut { MOST_FILES }, &deadline);
+        may_be_people |= (!found.is_empty() || !all) && process::owner(*pid).is_some_and(is_of_people);
+        !found.is_empty()
+    };
+    let others: Vec<u32> = process::all().filter(|pid| *pid != std::process::id() && holds(pid)).collect();
+    let client = |pid| GpuClient { pid, name: process::name(pid).unwrap_or_default() };
+    (others.into_iter().map(client).collect(), may_be_people)
+}
+
+/// What keeps a GPU's MIG mode from being changed.
+pub(crate) struct InTheWay {
+    /// Who has the GPU open and what an administrator can do about it, as the end of a message; empty if nobody has.
+    pub(crate) words: String,
+    /// True if it may be a process of people, which no administrator could have stopped before.
+    pub(crate) may_be_people: bool,
+}
+
+/// Looks who has a GPU open.
+pub(crate) fn in_the_way(settings: &Settings, gpu: GpuMinor) -> InTheWay {
+    let (clients, may_be_people) = look(&settings.dev_root, gpu);
     if clients.is_empty() {
-        return String::new();
+        return InTheWay { words: String::new(), may_be_people };
     }
     let named: Vec<String> = clients.iter().take(MOST_NAMED).map(ToString::to_string).collect();
     let more = clients.len().saturating_sub(MOST_NAMED);
@@ -63,7 +80,8 @@ pub(crate) fn in_the_way(settings: &Settings, gpu: GpuMinor) -> String {
     } else {
         "gpu_clients_command of tessera.toml has not stopped them"
     };
-    format!(" (it is open in {}{more}: {advice})", named.join(", "))
+    let words = format!(" (it is open in {}{more}: {advice})", named.join(", "));
+    InTheWay { words, may_be_people }
 }
 
 /// Has the site's command stop or start the programs that have a GPU open: `%a` in it is `stop` or `start`.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 
 use error_chain::with_causes;
@@ -14,11 +15,21 @@ struct Monitor(Child);
 
 impl Monitor {
     /// It has the device node open, which no driver stands behind here.
-    fn of(node: &TestNode, device: &str) -> Self {
+    fn of(node: &TestNode, device: &str, uid: u32) -> Self {
         let flags = i32::try_from(OFlags::PATH.bits()).unwrap();
         let open =
             OpenOptions::new().read(true).custom_flags(flags).open(node.settings.dev_root.join(device));
-        Self(Command::new("sleep").arg("600").stdin(Stdio::from(open.unwrap())).spawn().unwrap())
+        let mut sleep = Command::new("sleep");
+        Self(
+            sleep
+                .arg("600")
+                .env("SLURM_JOB_ID", "9")
+                .stdin(Stdio::from(open.unwrap()))
+                .uid(uid)
+                .gid(uid)
+                .spawn()
+                .unwrap(),
+        )
     }
 }
 
@@ -35,7 +46,7 @@ fn other_programs_are_named_or_stopped_and_started() {
         node.reconcile(&[]);
         let (running, told, script) =
             ["running", "told", "gpu-clients"].map(|name| node.dir.join(name)).into();
-        let monitor = Monitor::of(node, "nvidia0");
+        let monitor = Monitor::of(node, "nvidia0", 0);
         // As nvidia-smi, this resets no GPU that is in use.
         fs::write(&running, "").unwrap();
         let reset = node.settings.gpu_reset_command.join(" ");
@@ -65,5 +76,27 @@ fn other_programs_are_named_or_stopped_and_started() {
         let note = "GPU 0: gpu_clients_command has stopped other programs, for a change of MIG mode";
         assert_eq!(done.notes.first().map(String::as_str), Some(note), "{:?}", done.notes);
         node.release(2);
+    });
+}
+
+/// An administrator can be asked to stop a monitoring program. What a user's job has kept open is no reason to drain the node.
+#[test]
+fn only_the_systems_own_programs_can_be_why_a_reset_drains_the_node() {
+    on_node("tests::clients::only_the_systems_own_programs_can_be_why_a_reset_drains_the_node", |node| {
+        node.reconcile(&[]);
+        let mut settings = node.settings.clone();
+        settings.gpu_reset_command = vec!["/bin/false".into()];
+        // A process of a running job is left alone, even if it has a node of another GPU open.
+        node.realise(9, ALICE, whole(&[1])).unwrap();
+        for (job, (uid, drains)) in (1..).zip([(0, true), (999, true), (ALICE, false)]) {
+            let _open = Monitor::of(node, "nvidia0", uid);
+            let why = crate::realise(&settings, &node.job(job, BOB, mig(&[(0, "1g.5gb", 0)]))).unwrap_err();
+            assert_eq!(matches!(why, RealiseError::NodeUnfit(_)), drains, "{uid}: {why:?}");
+            node.release(job);
+        }
+        node.realise(5, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        node.release(5);
+        node.release(9);
+        node.assert_clean(&[]);
     });
 }

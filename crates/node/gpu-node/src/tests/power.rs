@@ -397,6 +397,25 @@ fn a_gpus_energy_is_charged_to_the_jobs_that_have_it() {
     });
 }
 
+/// A record of energy that cannot be written, as on a full disk, keeps no job's GPUs from others.
+#[test]
+fn a_job_gives_back_what_it_has_though_its_energy_cannot_be_noted() {
+    on_node("tests::power::a_job_gives_back_what_it_has_though_its_energy_cannot_be_noted", |node| {
+        node.reconcile(&[]);
+        let settings = node.settings.clone().with_energy(true);
+        crate::realise(&settings, &node.job(1, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap();
+        let records = std::fs::read_dir(settings.state_dir.join("energy")).unwrap().flatten();
+        let records: Vec<_> = records.map(|record| record.path()).collect();
+        let [record] = &records[..] else { panic!("{records:?}") };
+        std::fs::remove_file(record).unwrap();
+        std::fs::create_dir(record).unwrap();
+        let released = crate::release(&settings, JobId(1)).unwrap();
+        assert!(released.problems.iter().any(|why| why.contains("energy")), "{:?}", released.problems);
+        std::fs::remove_dir(record).unwrap();
+        node.assert_clean(&[]);
+    });
+}
+
 /// Acts as one of many prologs or epilogs: `start JOB KIND WATTS`, or `end JOB`.
 fn any(node: &TestNode, what: &str) {
     let words: Vec<&str> = what.split(' ').collect();

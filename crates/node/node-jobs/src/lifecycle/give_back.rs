@@ -23,7 +23,9 @@ pub struct Released {
 
 /// Takes back everything and forgets the job. The caller holds the locks.
 pub fn finish(settings: &Settings, journal: &Journal, entry: &Entry) -> Result<Released, Fault> {
-    let (Settled { mut problems, notes }, _power) = power::end(settings, journal, entry)?;
+    // Whatever becomes of its limits: reconciliation finishes what their records say.
+    let (Settled { mut problems, notes }, _power) = power::end(settings, journal, entry)
+        .unwrap_or_else(|e| (Settled { problems: vec![Chain(&e).to_string()], ..Settled::default() }, None));
     let (more, _nodes) = revoke(settings, journal, entry)?;
     problems.extend(more);
     journal.remove(entry.job())?;

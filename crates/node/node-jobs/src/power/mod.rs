@@ -109,11 +109,13 @@ pub(crate) fn end(
                     }
                 };
                 if limited {
-                    settle(journal, &nvml, &gpu, &holders.caps_on(&gpu.uuid), &mut settled)?;
+                    let done = settle(journal, &nvml, &gpu, &holders.caps_on(&gpu.uuid), &mut settled);
+                    settled.problems.extend(done.err().map(|e| Chain(&e).to_string()));
                 }
                 if settings.energy {
                     let gpu = (&gpu, settings.compute_slices(gpu.index));
-                    energy::turn(journal, &nvml, gpu, &holders.entries, &mut settled.notes)?;
+                    let done = energy::turn(journal, &nvml, gpu, &holders.entries, &mut settled.notes);
+                    settled.problems.extend(done.err().map(|e| Chain(&e).to_string()));
                 }
             }
         }

@@ -13,6 +13,7 @@ mod open_nodes;
 use std::fmt;
 use std::path::Path;
 
+pub(crate) use open_nodes::is_of_people;
 pub use open_nodes::{OpenNodes, Unread, end};
 
 use job_usage::slurm_process;

@@ -122,9 +122,14 @@ pub fn end(processes: &[Unread]) {
     }
 }
 
+/// Tells a person's user id from root's and the system's own.
+pub(crate) fn is_of_people(uid: u32) -> bool {
+    uid >= FIRST_USER
+}
+
 fn of_people(pid: u32) -> Option<Unread> {
     let (uid, table) = process::owner_and_table(pid)?;
-    (uid >= FIRST_USER).then_some(Unread { pid, uid, table, start_time: 0 })
+    is_of_people(uid).then_some(Unread { pid, uid, table, start_time: 0 })
 }
 
 /// Users with few files come first, and of each user the processes with few: a user with many does not keep others from being seen.

@@ -106,7 +106,7 @@ fn of_file(path: &str) -> Result<HardwareGraph, Failure> {
     let text = read_text(path.as_ref())?;
     let (matrix, errors) = site_config::links_of_file(path, &text);
     let shown: Vec<String> = errors.iter().map(site_config::ConfigError::render).collect();
-    matrix.map(|m| HardwareGraph::from_matrix(&m)).ok_or_else(|| {
+    matrix.map(|m| HardwareGraph::clone(m.graph())).ok_or_else(|| {
         Failure::new(format!("{path} has no links\n{}", shown.join("\n")))
             .hint("matrix = [[0, 50], [50, 0]], or what `tessera discover` writes")
     })

@@ -21,7 +21,7 @@ pub(crate) struct Artefact {
     /// counters or for what was learnt in the AdminComment. spank went up by 0.1 for control groups that Slurm 26.05 names by a job's SLUID, and for
     /// jobs that slurmctld took without Tessera. usage went up by 0.35, energy and spank by 0.1, for steps that answer for their job from Slurm 25.05 on.
     /// select went up by 0.2 for a state that a change of a partition leaves as it is.
-    /// spank and the broker went up by 0.05 for bounds on what a user can size, keep or hold that a review found missing.
+    /// The broker went up by 0.05 for bounds on what a user can size, keep or hold that a review found missing.
     pub(crate) thousands: f64,
 }
 
@@ -107,7 +107,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "toml-tables",
             "topology",
         ],
-        thousands: 29.1,
+        thousands: 29.05,
     },
     Artefact {
         name: "gpu_nvml.so",

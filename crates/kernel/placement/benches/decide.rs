@@ -19,8 +19,7 @@ fn node(n: usize) -> Node {
         let seed = u32::try_from(i * 64 + j + 1).unwrap().wrapping_mul(2_654_435_761);
         f64::from((seed ^ (seed >> 15)) >> 8 & 7) * 12.5
     };
-    let row = |i: usize| (0..n).map(|j| if i == j { 0.0 } else { bw(i.min(j), i.max(j)) }).collect();
-    let links = LinkMatrix::from_rows(&(0..n).map(row).collect::<Vec<_>>()).unwrap();
+    let links = LinkMatrix::of_bandwidths(n, &|i, j| bw(i.min(j), i.max(j)));
     Node::new(gpus, links)
 }
 

@@ -96,7 +96,9 @@ mod tests {
 
     #[test]
     fn errors_and_panics_become_the_fallback_and_one_line() {
-        log::set_sink(|_, line| LINES.with_borrow_mut(|lines| lines.push(line.to_string_lossy().into())));
+        log::tests::SINK.get_or_init(|| {
+            |_, line| LINES.with_borrow_mut(|lines| lines.push(line.to_string_lossy().into()))
+        });
         install_panic_hook();
         assert_eq!(guard("ok", 1, || Ok::<_, Bad>(2)), 2);
         assert_eq!(guard("bad", 1, || Err::<i32, _>(Bad)), 1);

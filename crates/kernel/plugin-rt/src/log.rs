@@ -3,22 +3,11 @@
 //! Levels as the plugins use them: *error* means an admin must act, *info* a rare change of state, *verbose* a
 //! decision, *debug* its report, *user* a line for the person at the terminal. Every line begins with `tessera: `.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::fmt;
-use std::sync::OnceLock;
 
 use crate::ffi;
 pub use crate::level::Level;
-
-/// Takes one finished line. The text holds no newline and must never be used as a format.
-pub type Sink = fn(Level, &CStr);
-
-static SINK: OnceLock<Sink> = OnceLock::new();
-
-/// Sends all further lines to `sink` instead of Slurm's log; the first call wins. For tests and tools.
-pub fn set_sink(sink: Sink) {
-    let _first_wins = SINK.set(sink);
-}
 
 /// Logs at [`Level::Error`].
 pub fn error(text: impl fmt::Display) {
@@ -46,8 +35,12 @@ pub fn user(text: impl fmt::Display) {
 }
 
 fn write(level: Level, text: impl fmt::Display) {
-    let sink = SINK.get().copied().unwrap_or(ffi::slurm_sink);
-    sink(level, &line(&text));
+    let line = line(&text);
+    #[cfg(test)]
+    if let Some(sink) = tests::SINK.get() {
+        return sink(level, &line);
+    }
+    ffi::slurm_sink(level, &line);
 }
 
 /// Returns `tessera: ` and the text as one line: control characters become spaces, so a user's newline cannot
@@ -59,8 +52,14 @@ fn line(text: &dyn fmt::Display) -> CString {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::ffi::CStr;
+    use std::sync::OnceLock;
+
     use super::*;
+
+    /// Takes lines instead of Slurm's log.
+    pub(crate) static SINK: OnceLock<fn(Level, &CStr)> = OnceLock::new();
 
     #[test]
     fn folds_newlines_and_nuls() {

@@ -18,32 +18,16 @@ pub struct LinkMatrix {
 }
 
 impl LinkMatrix {
-    /// A matrix from rows in GB/s. `None` unless square, symmetric, finite, non-negative and zero on the diagonal.
-    ///
-    /// Kinds of links are told from the bandwidths: see [`HardwareGraph::of_bandwidths`].
-    #[must_use]
-    pub fn from_rows(rows: &[Vec<f64>]) -> Option<Self> {
-        let n = rows.len();
-        let square = rows.iter().all(|r| r.len() == n);
-        let valid = square
-            && (0..n).all(|i| {
-                rows[i][i] == 0.0
-                    && (0..n).all(|j| {
-                        rows[i][j].is_finite()
-                            && rows[i][j] >= 0.0
-                            && (rows[i][j] - rows[j][i]).abs() < f64::EPSILON
-                    })
-            });
-        valid.then(|| Self::of_bandwidths(n, &|a, b| rows[a][b]))
-    }
-
     /// A matrix of `n` GPUs that all have the same bandwidth to each other, GB/s.
     #[must_use]
     pub fn uniform(n: usize, bw_gbps: f64) -> Self {
         Self::of_bandwidths(n, &|_, _| bw_gbps)
     }
 
-    fn of_bandwidths(n: usize, bw_gbps: &dyn Fn(usize, usize) -> f64) -> Self {
+    /// A matrix of `n` GPUs with these bandwidths between any two, GB/s: symmetric, finite and not negative. Kinds of links are told
+    /// from them: see [`HardwareGraph::of_bandwidths`].
+    #[must_use]
+    pub fn of_bandwidths(n: usize, bw_gbps: &dyn Fn(usize, usize) -> f64) -> Self {
         let cell = |k: usize| if k / n == k % n { 0.0 } else { bw_gbps(k / n, k % n) };
         let graph = Arc::new(HardwareGraph::of_bandwidths(n, bw_gbps));
         Self { n, bw_gbps: (0..n * n).map(cell).collect(), graph }
@@ -81,13 +65,5 @@ impl LinkMatrix {
     pub fn bw_gbps(&self, a: GpuIndex, b: GpuIndex) -> f64 {
         let (a, b) = (usize::from(a.0), usize::from(b.0));
         if a < self.n && b < self.n { self.bw_gbps[a * self.n + b] } else { 0.0 }
-    }
-}
-
-impl HardwareGraph {
-    /// A copy of the graph behind a matrix.
-    #[must_use]
-    pub fn from_matrix(matrix: &LinkMatrix) -> Self {
-        Self::clone(matrix.graph())
     }
 }

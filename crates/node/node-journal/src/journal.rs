@@ -191,15 +191,6 @@ impl Journal {
         self.caps().map(drop)
     }
 
-    /// Files moved aside so far.
-    ///
-    /// # Errors
-    ///
-    /// The directory cannot be read.
-    pub fn bad_files(&self) -> Result<Vec<String>, StateError> {
-        self.bad.names()
-    }
-
     /// Jobs of whose resources nothing is known, and which may be live: they have no entry, and their files are damaged.
     /// `entries` and `damaged` are what [`Self::jobs`] has just returned.
     pub fn lost_jobs(&self, entries: &[Entry], damaged: &[DamagedFile]) -> Result<Vec<JobId>, StateError> {

@@ -45,8 +45,7 @@ pub(crate) fn dgx1() -> LinkMatrix {
         [0, 0, 1, 0, 1, 2, 0, 2],
         [0, 0, 0, 1, 2, 1, 2, 0],
     ];
-    let row = |r: &[i32; 8]| r.iter().map(|l| f64::from(*l) * 25.0).collect();
-    LinkMatrix::from_rows(&links.iter().map(row).collect::<Vec<_>>()).unwrap()
+    LinkMatrix::of_bandwidths(8, &|i, j| f64::from(links[i][j]) * 25.0)
 }
 
 /// GPUs of these models, all under one policy, evenly linked.
@@ -90,10 +89,8 @@ pub(crate) fn empty_nodes(most: usize) -> impl Strategy<Value = Node> {
     (gpus, policies(), prop::collection::vec(0..4_u8, 256)).prop_map(|(models, policy, links)| {
         let n = models.len();
         let bw = |i: usize, j: usize| f64::from(links[i.min(j) * 16 + i.max(j)]) * 12.5;
-        let row = |i: usize| (0..n).map(|j| if i == j { 0.0 } else { bw(i, j) }).collect();
-        let rows: Vec<Vec<f64>> = (0..n).map(row).collect();
         let gpu = |m: &usize| Gpu::new(Model::find(MODELS[*m]).unwrap(), policy);
-        let links = LinkMatrix::from_rows(&rows).unwrap();
+        let links = LinkMatrix::of_bandwidths(n, &bw);
         Node::new(models.iter().map(gpu).collect(), links)
     })
 }

@@ -41,9 +41,7 @@ fn sixteen_gpus_stay_within_the_limit() {
             f64::from(u32::try_from(seed >> 33).unwrap() % (round + 2)) * 12.5
         };
         let half: Vec<f64> = (0..256).map(|_| draw()).collect();
-        let bw = |i: usize, j: usize| if i == j { 0.0 } else { half[i.min(j) * 16 + i.max(j)] };
-        let rows: Vec<Vec<f64>> = (0..16).map(|i| (0..16).map(|j| bw(i, j)).collect()).collect();
-        let links = LinkMatrix::from_rows(&rows).unwrap();
+        let links = LinkMatrix::of_bandwidths(16, &|i, j| half[i.min(j) * 16 + i.max(j)]);
         for n in 1..=16 {
             let q = Question { free: GpuSet::from_bits(0xffff), n, links: &links };
             let best = best_set(&q).unwrap();

@@ -3,7 +3,6 @@
 use protocol::ShareOn;
 
 use super::*;
-use node_journal::Journal;
 
 const ACT: &str = "tests::crash::act";
 
@@ -84,7 +83,7 @@ fn check(node: &TestNode, neighbour: &node_journal::Entry, which: usize, at: &st
     assert_eq!(node.access(&neighbour.device_nodes[0]), (BOB, 0o400), "{at}");
     assert_eq!(node.daemons().len(), 0, "{at}");
     assert!(node.reconcile(&[2]).is_clean(), "{at}: a second reconciliation has nothing to do");
-    assert!(Journal::open(&node.settings.state_dir).unwrap().bad_files().unwrap().is_empty());
+    assert_eq!(node.bad_files(), 0);
     node.realise(7, user(which), grants()[which].1.clone()).unwrap_or_else(|e| panic!("{at}: {e}"));
     node.release(7);
 }

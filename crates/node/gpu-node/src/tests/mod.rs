@@ -234,6 +234,11 @@ impl TestNode {
         seen.disagreements.iter().map(ToString::to_string).collect()
     }
 
+    /// Number of the journal's files that were moved aside.
+    pub(super) fn bad_files(&self) -> usize {
+        std::fs::read_dir(self.settings.state_dir.join("bad")).map_or(0, Iterator::count)
+    }
+
     #[track_caller]
     pub(super) fn assert_clean(&self, live: &[u32]) {
         assert_eq!(self.disagreements(live), Vec::<String>::new());

@@ -149,16 +149,6 @@ impl Nvml {
         self.lib.minor(self.device(gpu)?).map(GpuMinor).map_err(at(gpu, "cannot read its minor number"))
     }
 
-    /// Used memory, MiB.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
-    pub fn used_mib(&self, gpu: NvmlIndex) -> Result<u64, NvmlError> {
-        let memory = self.lib.memory(self.device(gpu)?).map_err(at(gpu, "cannot read its memory"))?;
-        Ok(memory.1 >> 20)
-    }
-
     /// Processes on a device, MPS clients included.
     pub(super) fn shown(&self, device: ffi::Device<'_>) -> Result<Vec<Shown>, Code> {
         let all = self.lib.compute_processes(device)?;

@@ -4,10 +4,11 @@ use geometry::JobId;
 use protocol::node_word::{Extra, UNFIT};
 use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
-use protocol::{AdminComment, CommentBody, NodeWord};
+use protocol::{AdminComment, CommentBody, NodeWord, Request};
 use topology::GpuSet;
 
 use crate::node_order::Placed;
+use crate::view::JobView;
 
 /// A change of a job's record, or of the answer to the test that is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,6 +148,28 @@ impl Effect {
         [Self::Placement(None), Self::Unallocate]
     }
 
+    /// Says in the AdminComment of a pending job what keeps it waiting, or takes that back. What a planner, a wait for better GPUs or
+    /// a start has written there stays, because the job still needs it; so does why a node has requeued it, or why a change was
+    /// refused, unless it is a limit, power or a node that it waits for.
+    pub(crate) fn said(view: &JobView, now: CommentBody) -> Option<Self> {
+        let is_moldable = || view.request.as_ref().is_some_and(Request::is_moldable);
+        let is_news = match &view.comment.says {
+            CommentBody::Nothing => now != CommentBody::Nothing,
+            CommentBody::Limited(_)
+            | CommentBody::Power(_)
+            | CommentBody::Slices(_)
+            | CommentBody::Nodes(_) => true,
+            CommentBody::Requeued(_) | CommentBody::Unchanged(_) => {
+                !matches!(now, CommentBody::Nothing | CommentBody::Slices(_))
+            }
+            CommentBody::Started(_) => now != CommentBody::Nothing && !is_moldable(),
+            _ => false,
+        };
+        (is_news && now != view.comment.says)
+            .then(|| Self::comment(&view.comment, now, view.comment.asks.clone()))
+            .flatten()
+    }
+
     /// Says this in a job's AdminComment, with what it `asks` behind it. `None` where somebody else has written `before`:
     /// that stays. A note about idle GPUs stays until the job starts again, and what was learnt of such jobs stays.
     pub(crate) fn comment(before: &AdminComment, says: CommentBody, asks: Option<String>) -> Option<Self> {
@@ -229,6 +252,45 @@ mod tests {
         assert_eq!(said("benchmark of June", "why"), None);
         let long = format!("{}é", "x".repeat(390));
         assert_eq!(said("tessera: asks v1 iso=mig", &long).map(|text| text.len()), Some(399));
+    }
+
+    #[test]
+    fn a_note_replaces_no_plan_no_wait_and_no_size_that_the_job_still_needs() {
+        let said = |before: &str, request: &str, says: &str| {
+            let comment = AdminComment::parse(before);
+            assert!(!matches!(comment.says, CommentBody::Unknown(_)), "{before}");
+            let request = protocol::wire::parse_request(request).ok();
+            let view = JobView { comment, request, ..JobView::of_tests() };
+            Effect::said(&view, AdminComment::parse(says).says).is_some()
+        };
+        let (fixed, sizes) = ("v1 iso=mig:1g.5gb", "v1 iso=mig times=1g:60,2g:35");
+        let notes = [
+            "tessera: cannot start: 7 slices",
+            "tessera: waits for power: 10 W",
+            "tessera: waits for slices: none",
+        ];
+        for (before, request, news) in [
+            ("", fixed, [true, true, true]),
+            ("tessera: cannot start: 4 slices", fixed, [true, true, true]),
+            ("tessera: requeued n1: busy", fixed, [true, true, false]),
+            ("tessera: n1=mig:0/1g.5gb@4: why", fixed, [true, true, true]),
+            ("tessera: n1=mig:0/1g.5gb@4: why", sizes, [false, false, false]),
+            (
+                "tessera: waits until 2026-11-30T08:00:00Z for GPUs above 25 GB/s",
+                fixed,
+                [false, false, false],
+            ),
+            (
+                "tessera: plan v1 size=2g.10gb place=n1:3@4 begin=1790000000 end=1790000035 until=1790000600",
+                sizes,
+                [false, false, false],
+            ),
+            ("benchmark of June", fixed, [false, false, false]),
+        ] {
+            assert_eq!(notes.map(|note| said(before, request, note)), news, "{before}, {request}");
+        }
+        assert!(said(notes[0], fixed, ""), "taken back");
+        assert!(!said("tessera: waits until 2026-11-30T08:00:00Z for GPUs above 25 GB/s", fixed, ""));
     }
 
     #[test]

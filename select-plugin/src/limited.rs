@@ -73,8 +73,7 @@ pub(crate) fn why_not_with(
 
 /// Refuses a start for such a reason. What an earlier test said has been taken back before Slurm's own.
 pub(crate) fn refuse(view: &JobView, why: String) -> Vec<Effect> {
-    let note = Effect::comment(&view.comment, CommentBody::Limited(why), view.comment.asks.clone());
-    note.into_iter().chain(Effect::refusal()).collect()
+    Effect::said(view, CommentBody::Limited(why)).into_iter().chain(Effect::refusal()).collect()
 }
 
 /// Why a job that asks for shards must not have the GPUs of one of `nodes` as a whole, which it gets where Slurm takes its shards
@@ -94,21 +93,15 @@ pub(crate) fn counts_otherwise(view: &JobView) -> bool {
 /// Keeps the job from these nodes, which are all, and says why in its AdminComment.
 pub(crate) fn block_on_limit(view: &JobView, why: String, nodes: &[NodeView]) -> Vec<Effect> {
     let all = Effect::RuleOut(nodes.iter().map(|node| node.index).collect());
-    limit_note(view, CommentBody::Limited(why)).into_iter().chain([all]).collect()
+    Effect::said(view, CommentBody::Limited(why)).into_iter().chain([all]).collect()
 }
 
 /// Takes back what an earlier limit had said.
-pub(crate) fn clear_limit_note(view: &JobView) -> Option<Effect> {
-    matches!(view.comment.says, CommentBody::Limited(_))
-        .then(|| limit_note(view, CommentBody::Nothing))
-        .flatten()
-}
-
-fn limit_note(view: &JobView, says: CommentBody) -> Option<Effect> {
-    if view.comment.says == says {
-        return None;
-    }
-    Effect::comment(&view.comment, says, view.comment.asks.clone())
+pub(crate) fn clear_limit_note(view: &mut JobView) -> Option<Effect> {
+    let CommentBody::Limited(_) = view.comment.says else { return None };
+    let cleared = Effect::said(view, CommentBody::Nothing);
+    view.comment.says = CommentBody::Nothing;
+    cleared
 }
 
 #[cfg(test)]

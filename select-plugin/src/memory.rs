@@ -11,7 +11,7 @@ use protocol::wire::JobPlacement;
 use crate::engine::{Engine, Heard};
 use crate::learnt::Learnt;
 use crate::seen::{LastSeen, RawNode};
-use crate::view::{NodeCounts, NodeView};
+use crate::view::{JobView, NodeCounts, NodeView};
 
 /// Everything that is remembered while the plugin places jobs.
 pub(crate) struct Memory {
@@ -213,6 +213,8 @@ pub(crate) struct Ways {
     pub(crate) good: bool,
     /// The job was kept to GPUs with room for all of its instances.
     pub(crate) together: bool,
+    /// The job was kept to nodes that all have power for it at once.
+    pub(crate) powered: bool,
 }
 
 impl Ways {
@@ -223,32 +225,34 @@ impl Ways {
             planned: self.planned || more.planned,
             good: self.good || more.good,
             together: self.together || more.together,
+            powered: self.powered || more.powered,
         }
     }
 }
 
-/// The ways that the last tests of jobs went.
+/// The ways that the last tests of jobs went, in each of their partitions: Slurm tests a job once in each.
 #[derive(Debug, Default)]
-pub(crate) struct Tried(HashMap<JobId, Ways>);
+pub(crate) struct Tried(HashMap<(JobId, Option<String>), Ways>);
 
 impl Tried {
     /// Most jobs remembered at a time. All are forgotten when there would be more: that costs each of them one test at most.
     const LIMIT: usize = 4096;
 
-    /// Remembers a job's ways, if it went any, until [`Self::take`].
-    pub(crate) fn set(&mut self, job: JobId, ways: Ways) {
+    /// Adds ways to those that a job went in the partition of its test, until [`Self::take`].
+    pub(crate) fn add(&mut self, view: &JobView, ways: Ways) {
         if ways == Ways::default() {
             return;
         }
         if self.0.len() >= Self::LIMIT {
             self.0.clear();
         }
-        self.0.insert(job, ways);
+        let known = self.0.entry((view.id, view.partition.clone())).or_default();
+        *known = known.and(ways);
     }
 
     /// Takes a job's ways: it may go all of them in the test after this one, or Slurm can start it.
-    pub(crate) fn take(&mut self, job: JobId) -> Ways {
-        self.0.remove(&job).unwrap_or_default()
+    pub(crate) fn take(&mut self, view: &JobView) -> Ways {
+        self.0.remove(&(view.id, view.partition.clone())).unwrap_or_default()
     }
 }
 
@@ -357,13 +361,20 @@ mod tests {
     fn ways_are_taken_once_and_bounded() {
         let mut tried = Tried::default();
         let good = Ways { good: true, ..Ways::default() };
-        tried.set(JobId(1), good.and(Ways { planned: true, ..Ways::default() }));
-        assert_eq!(tried.take(JobId(1)), Ways { good: true, planned: true, ..Ways::default() });
-        assert_eq!(tried.take(JobId(1)), Ways::default());
-        (0..10_000).for_each(|id| tried.set(JobId(id), good));
+        let view = |id, partition: &str| JobView {
+            id: JobId(id),
+            partition: Some(partition.to_owned()),
+            ..JobView::of_tests()
+        };
+        tried.add(&view(1, "a"), good);
+        tried.add(&view(1, "a"), Ways { planned: true, ..Ways::default() });
+        assert_eq!(tried.take(&view(1, "b")), Ways::default(), "another partition has other nodes");
+        assert_eq!(tried.take(&view(1, "a")), Ways { good: true, planned: true, ..Ways::default() });
+        assert_eq!(tried.take(&view(1, "a")), Ways::default());
+        (0..10_000).for_each(|id| tried.add(&view(id, "a"), good));
         assert!(tried.0.len() <= Tried::LIMIT);
         let known = tried.0.len();
-        tried.set(JobId(20_000), Ways::default());
+        tried.add(&view(20_000, "a"), Ways::default());
         assert_eq!(tried.0.len(), known, "nothing to remember");
     }
 }

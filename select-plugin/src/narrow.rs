@@ -124,11 +124,8 @@ pub(crate) fn narrow(
             required.is_empty() && enough(ready_alike.get(&node.config).copied().unwrap_or(0))
         }
     };
-    let mut out: Vec<usize> =
+    let out: Vec<usize> =
         judged.iter().filter(|(node, room)| is_out(node, *room)).map(|(node, _)| node.index).collect();
-    if min_nodes > 1 && matches!(mode, Mode::RunNow | Mode::Preempt { .. }) {
-        out.extend(without_power_together(engine, question, nodes, &out));
-    }
     let later = || judged.iter().filter(|(_, room)| *room == Availability::Later).map(|(node, _)| *node);
     let waits =
         |(n, room): &(&NodeView, Availability)| *room == Availability::Later && n.registered && !n.completing;
@@ -146,18 +143,6 @@ pub(crate) fn narrow(
         insists_on_unknown: required.contains(&Availability::Unknown),
         unknown: judged.iter().any(|(_, room)| *room == Availability::Unknown),
     }
-}
-
-/// The nodes to take out beside those that are `out`: each has power for the job, and all of them together may not.
-fn without_power_together(
-    engine: &Engine,
-    question: &Question,
-    nodes: &[NodeView],
-    out: &[usize],
-) -> Vec<usize> {
-    let kept: Vec<&str> = nodes.iter().filter(|n| !out.contains(&n.index)).map(|n| &*n.name).collect();
-    let surplus = engine.too_many(&kept, question);
-    nodes.iter().filter(|n| surplus.contains(&&*n.name)).map(|n| n.index).collect()
 }
 
 /// Lists the other nodes to take out, so that a planned job gets the place its plan names: none unless that can be had now.

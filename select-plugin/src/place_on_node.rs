@@ -36,6 +36,14 @@ pub(crate) struct Placed {
 pub(crate) struct Veto {
     /// The first node, by name, that ruled the start out.
     pub(crate) node: String,
+    /// Its GPUs alone rule it out, not what the job gets on others.
+    pub(crate) by_itself: bool,
+}
+
+impl Veto {
+    fn on(slurm: &ChosenView) -> Self {
+        Self { node: slurm.name.clone(), by_itself: true }
+    }
 }
 
 /// Decides for one of the nodes that cons_tres chose; `None`: the node is not managed.
@@ -55,7 +63,7 @@ pub(crate) fn place(
         let whole = question.of_whole(slurm.chosen());
         let many = SlurmsGpus { gpus: Some(slurm.chosen().len() as u64), asked_w: None, fixed: true };
         let powered = engine.without_power(&[&slurm.name], many, false).is_empty();
-        return if powered && whole.fits(node) { None } else { Some(Err(Veto { node: slurm.name.clone() })) };
+        return if powered && whole.fits(node) { None } else { Some(Err(Veto::on(slurm))) };
     }
     let left = engine.left_to_slurm(&slurm.name, slurm.chosen());
     if want.kind == GresKind::Shard && !want.managed && !left.is_empty() && left == slurm.chosen() {
@@ -88,7 +96,7 @@ pub(crate) fn place(
     let matched = decision.set_summary();
     let gbps = predicted(&decision);
     let placed = |grant| Placed { devices: devices(&grant, want.kind), grant, entries, why, gbps, matched };
-    Some(decision.chosen.map(placed).ok_or_else(|| Veto { node: slurm.name.clone() }))
+    Some(decision.chosen.map(placed).ok_or_else(|| Veto::on(slurm)))
 }
 
 /// The question among those devices that Slurm lets the job have.
@@ -202,17 +210,28 @@ pub(crate) fn unmanaged(
     allocated: &[Allocated],
 ) -> JobPlacement {
     let mut all = placement.unwrap_or(JobPlacement { job, nodes: Vec::new() });
+    // Slurm has an entry for each type of device. Shards of one GPU are a part of it, anything else is whole GPUs.
+    let mut found: Vec<(&str, GpuSet, Option<u64>)> = Vec::new();
     for Allocated { node, kind, gpus, amount } in allocated {
         let left = engine.left_to_slurm(node, *gpus);
         let ours = |gpu: &GpuIndex| *kind == GresKind::Gpu || !left.contains(*gpu);
         let known = gpus.iter().filter(|g| engine.model_of(node, *g).is_some());
-        let free: GpuSet = known.filter(ours).collect();
+        let (free, shards) = (known.filter(ours).collect(), (*kind == GresKind::Shard).then_some(*amount));
+        match found.iter_mut().find(|(known, ..)| known == node) {
+            Some((_, gpus, all)) => {
+                *gpus = union([*gpus, free].into_iter());
+                *all = all.zip(shards).map(|(a, b)| a.saturating_add(b));
+            }
+            None => found.push((node, free, shards)),
+        }
+    }
+    for (node, free, shards) in found {
         if free.is_empty() || all.on(node).is_some() {
             continue;
         }
-        let grant = match (kind, free.iter().next()) {
-            (GresKind::Shard, Some(gpu)) if free.len() == 1 => {
-                let count = u32::try_from(*amount).unwrap_or(u32::MAX);
+        let grant = match (shards, free.iter().next()) {
+            (Some(amount), Some(gpu)) if free.len() == 1 => {
+                let count = u32::try_from(amount).unwrap_or(u32::MAX);
                 let model = engine.model_of(node, gpu);
                 let total = model.map_or(1, |m| m.total_memory_mib.max(1));
                 let mem_mib = model.map_or(1, |m| m.shards_mib(count)).clamp(1, total);
@@ -221,7 +240,7 @@ pub(crate) fn unmanaged(
             }
             _ => Grant::Whole(free.iter().collect()),
         };
-        all.nodes.push((node.clone(), grant.into()));
+        all.nodes.push((node.to_owned(), grant.into()));
     }
     all
 }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use geometry::{GpuIndex, JobId, Uid};
-use protocol::Grant;
 use protocol::wire::JobPlacement;
+use protocol::{Grant, NodeGrant};
 use topology::GpuSet;
 
 use crate::engine::{Engine, Question};
@@ -330,6 +330,15 @@ fn what_slurm_gave_without_us_is_taken() {
     assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
     let nodes = [node(0, "n1", 7)];
     assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::RunNow, 1, &nodes), [0]);
+    // Two types, or a mixture of GRES, are several entries for one node.
+    for second in [GresKind::Gpu, GresKind::Shard] {
+        let both = [allocated(GresKind::Gpu, &[0], 1), allocated(second, &[1], 1)];
+        let nodes = unmanaged(&engine, JobId(7), None, &both).nodes;
+        assert!(
+            matches!(&nodes[..], [(_, NodeGrant { grant: Grant::Whole(gpus), .. })] if gpus.len() == 2),
+            "{nodes:?}"
+        );
+    }
     // A GPU the configuration does not have is no business of ours.
     let beyond = unmanaged(&engine, JobId(6), None, &[allocated(GresKind::Gpu, &[7], 1)]);
     assert_eq!(beyond.nodes, []);

@@ -32,11 +32,12 @@ impl Engine {
     }
 
     /// Makes the job of the question claim devices on `wanted` of these nodes, those that it gets soonest, instead of what it
-    /// had claimed before. It claims nothing if fewer nodes would do.
+    /// had claimed before. It claims nothing if fewer nodes would do. What it has claimed on none of the nodes of this test, which
+    /// are those of one of its partitions, lasts as it is.
     pub(crate) fn claim<'n>(
         &mut self,
         question: &Question,
-        nodes: impl Iterator<Item = &'n NodeView>,
+        (all, nodes): (&[NodeView], impl Iterator<Item = &'n NodeView>),
         wanted: usize,
         now: u64,
         end: &dyn Fn(JobId) -> i64,
@@ -44,6 +45,10 @@ impl Engine {
         let job = question.ask.job;
         if self.pool_grants == 0 {
             return self.unclaim(job);
+        }
+        let elsewhere = |names: &BTreeSet<String>| !all.iter().any(|node| names.contains(&*node.name));
+        if self.claims.jobs.get(&job).is_some_and(|(names, until)| *until > now && elsewhere(names)) {
+            return;
         }
         let await_on = |view: &NodeView| {
             let node = self.node(view).filter(|node| node.pool().next().is_some())?;

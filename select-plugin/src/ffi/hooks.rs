@@ -133,7 +133,7 @@ pub(super) fn allocated(job: *mut c_void) {
 /// Takes note of the CPUs of a job that runs, and counts it if no test has: tasks of an array get their ids when they start.
 fn job_takes_cpus(memory: &mut Memory, host: &Host, job: Job, view: &JobView) {
     let has = resources::cpus_of_job(host, job, |node| memory.learnt.cpus.knows(node));
-    if !has.is_empty() && memory.learnt.meets(view.id) {
+    if !has.is_empty() && memory.learnt.meets(view.id, 0, |_| true) {
         memory.learnt.arrived(view);
     }
     memory.learnt.cpus.begin(view.id, has);

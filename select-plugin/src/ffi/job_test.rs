@@ -102,14 +102,12 @@ fn look(call: &Call) -> Option<PendingTest> {
     .flatten()
 }
 
-/// Counts a job that Slurm tests for the first time, if it may run on nodes of the site.
+/// Counts a job that Slurm tests for the first time on nodes of the site.
 fn count_arrival(memory: &mut Memory, host: &Host, job: Job, call: &Call) {
-    if !memory.learnt.meets(JobId(job.job_id())) {
-        return;
-    }
     // SAFETY: select.h: a live bitmap over the node table.
     let nodes = unsafe { host.bits.at(call.bitmap) };
-    if memory.learnt.cpus.nodes().any(|node| nodes.test(node)) {
+    let partition = job.part_ptr().addr();
+    if memory.learnt.meets(JobId(job.job_id()), partition, |node| nodes.test(node)) {
         memory.learnt.arrived(&jobs::view(host, job));
     }
 }

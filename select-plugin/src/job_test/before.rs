@@ -14,7 +14,7 @@ use crate::engine::{Engine, Question, SEARCHES};
 use crate::learnt::Learnt;
 use crate::lifecycle_hooks::epilogs_over;
 use crate::limited;
-use crate::memory::{Memory, Ways};
+use crate::memory::{Memory, Tried, Ways};
 use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
 use crate::node_order::Costs;
 use crate::patience::Patient;
@@ -34,7 +34,7 @@ impl PendingTest {
             }
         }
         if self.want.is_none() {
-            effects.extend(self.wait_without_placement(engine, slurm));
+            effects.extend(self.wait_without_placement(engine, tried, slurm));
             return effects;
         }
         let question = self.question(engine, nodes);
@@ -42,7 +42,7 @@ impl PendingTest {
         let (view, test) = (&self.view, self.test);
         let run_now = self.test.ask == Ask::RunNow;
         self.victims = if run_now && test.may_preempt { slurm.victims() } else { Vec::new() };
-        let gone_before = if run_now { tried.take(view.id) } else { Ways::default() };
+        let gone_before = if run_now { tried.take(view) } else { Ways::default() };
         let asking = Asking { test, view, want, question, nodes, slurm, gone_before };
 
         effects.extend(asking.own_size(engine));
@@ -54,6 +54,7 @@ impl PendingTest {
         asking.expire_claims(engine);
         let mut narrowed = asking.candidates(engine, &self.victims);
         self.lack = narrowed.lack(run_now, test.min_nodes);
+        ways = ways.and(asking.keep_to_powered(engine, &mut narrowed));
         asking.keep_to_bound(&mut narrowed);
         ways = ways.and(asking.keep_to_plan(engine, &mut narrowed));
         let (has_good, keeps_to_good) = asking.keep_to_good(engine, &mut narrowed);
@@ -65,8 +66,8 @@ impl PendingTest {
             effects.extend(claims_shown(engine));
             let (says, lack) = asking.why_it_waits(engine, &narrowed, self.lack);
             self.lack = lack;
-            effects.extend(wait::said(view, Some(want), says));
-            tried.set(view.id, ways);
+            effects.extend(Effect::said(view, says));
+            tried.add(view, ways);
         }
         self.once_registered = narrowed.once_registered();
         let costs = asking.costs(engine, learnt, &narrowed);
@@ -106,17 +107,17 @@ impl PendingTest {
             }
             effects.push(Effect::RuleOut(ours));
         }
-        effects.extend(limited::clear_limit_note(&self.view));
+        effects.extend(limited::clear_limit_note(&mut self.view));
         effects
     }
 
     /// Keeps a job without a placement of ours from nodes that cannot take it.
-    fn wait_without_placement(&self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
+    fn wait_without_placement(&self, engine: &Engine, tried: &mut Tried, slurm: &impl Slurm) -> Vec<Effect> {
         let held = [
             self.say_that_it_waits_for_nodes(engine, slurm),
             self.rule_out_unfit(engine, slurm),
             self.rule_out_unregistered(engine, slurm),
-            self.rule_out_without_power(engine, slurm),
+            self.rule_out_without_power(engine, tried, slurm),
         ];
         held.into_iter().flatten().collect()
     }
@@ -202,6 +203,19 @@ impl<S: Slurm> Asking<'_, S> {
         narrow(engine, &self.question, self.want, mode, self.test.min_nodes, self.nodes)
     }
 
+    /// Keeps a job of several nodes to as many as have power for it at once: each has, and all of them together may not.
+    fn keep_to_powered(&self, engine: &Engine, narrowed: &mut Narrowed) -> Ways {
+        if !self.run_now() || self.test.min_nodes < 2 || self.gone_before.powered {
+            return Ways::default();
+        }
+        let kept = self.nodes.iter().filter(|node| !narrowed.out.contains(&node.index));
+        let kept: Vec<&str> = kept.map(|node| &*node.name).collect();
+        let surplus = engine.too_many(&kept, &self.question);
+        let out = self.nodes.iter().filter(|node| surplus.contains(&&*node.name)).map(|node| node.index);
+        narrowed.out.extend(out);
+        Ways { powered: !surplus.is_empty(), ..Ways::default() }
+    }
+
     /// Keeps a job that is planned beside others to its plan's node.
     fn keep_to_bound(&self, narrowed: &mut Narrowed) {
         if self.test.ask != Ask::TestOnly {
@@ -268,7 +282,7 @@ impl<S: Slurm> Asking<'_, S> {
         }
         let missing = usize::try_from(wanted - narrowed.ready).unwrap_or(usize::MAX);
         let later = narrowed.later.iter().filter_map(|at| self.nodes.get(*at));
-        engine.claim(&self.question, later, missing, now, &|job| self.slurm.end_of(job));
+        engine.claim(&self.question, (self.nodes, later), missing, now, &|job| self.slurm.end_of(job));
     }
 
     /// Tells the job's user why it waits: for power, or for slices. The lack is then that of power.

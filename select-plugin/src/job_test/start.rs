@@ -13,7 +13,7 @@ use protocol::{CommentBody, Grant, NodeGrant};
 
 use super::Opinion;
 use super::chosen::{Asked, Decided};
-use super::wait::{said, wait_alone, wait_later, wait_now};
+use super::wait::{wait_alone, wait_later, wait_now};
 use crate::effect::{Counted, Devices, Effect};
 use crate::engine::Engine;
 use crate::limited;
@@ -42,7 +42,7 @@ impl Start<'_> {
     /// A decision, the jobs that must go first, or a refusal.
     pub(super) fn now(&self, memory: &mut Memory, slurm: &impl Slurm) -> (Opinion, Vec<Effect>) {
         let Self { test, view, want, per_instance, victims, costs } = *self;
-        let _ways = memory.tried.take(view.id);
+        let _ways = memory.tried.take(view);
         let mut effects = Vec::new();
         let engine = &mut memory.engine;
         let asked = Asked::new(view, want, engine, slurm);
@@ -107,7 +107,8 @@ impl Start<'_> {
             return (if held { Opinion::Refused(Reason::BetterGpus) } else { Opinion::AsSlurmSays }, effects);
         }
         // Devices near the job's cores and of its type change with other things than the node's GPUs.
-        if want.managed && want.kind == GresKind::Shard && !want.keep_choice && !view.enforce_bind {
+        let by_slices = want.managed && want.kind == GresKind::Shard && !want.keep_choice;
+        if veto.by_itself && by_slices && !view.enforce_bind {
             engine.refused(&veto.node, &asked.question);
         }
         log::debug(format_args!("job {}: {veto}", view.id.0));
@@ -127,7 +128,7 @@ fn without_power<S: Slurm>(
         // Of several, some may have power enough.
         engine.refused_everywhere(asked.nodes, &asked.question);
     }
-    effects.extend(said(asked.view, Some(asked.want), CommentBody::Power(short.to_string())));
+    effects.extend(Effect::said(asked.view, CommentBody::Power(short.to_string())));
     effects.extend(Effect::refusal());
     (Opinion::Refused(Reason::Power), effects)
 }
@@ -172,7 +173,8 @@ fn decide_alike<S: Slurm>(
     loop {
         let mut devices = Vec::new();
         let question = asked.question.clone().spread(Spread::Alike { most });
-        let decided = decide(&Asked { question, ..*asked }, engine, &mut devices)?;
+        let decided = decide(&Asked { question, ..*asked }, engine, &mut devices);
+        let decided = decided.map_err(|veto| Veto { by_itself: most == u32::MAX, ..veto })?;
         let parts =
             || devices.iter().filter_map(Effect::devices).flat_map(|d| &d.devices).map(|(_, parts)| *parts);
         let (least, largest) = (parts().min().unwrap_or(1), parts().max().unwrap_or(1));

@@ -12,9 +12,9 @@ use decision_counts::decisions::Reason;
 use protocol::{AdminComment, NodeWord, Said};
 use std::collections::HashSet;
 
-use geometry::{GpuIndex, JobId, Uid};
-use protocol::Grant;
+use geometry::{GpuIndex, JobId, Slice, Uid};
 use protocol::wire::JobPlacement;
+use protocol::{Grant, MigSpec};
 
 use super::{Opinion, PendingTest};
 use crate::effect::Effect;
@@ -188,11 +188,7 @@ fn each_gpu_carries_the_same_number_of_a_jobs_instances_on_all_nodes() {
     assert_eq!(both, [(vec![(0, 2), (1, 2)], shards(40, 80, 80))]);
     // On n2 one GPU is left with room for one instance: the job takes one per GPU there, and so on n1.
     let two = job("v1 iso=mig:3g.20gb inst=2", GresKind::Shard, 40);
-    let spec = |gpu: u16| protocol::MigSpec {
-        gpu: GpuIndex(gpu),
-        profile: geometry::ProfileId(9),
-        start: geometry::Slice(0),
-    };
+    let spec = |gpu: u16| MigSpec { gpu: GpuIndex(gpu), profile: geometry::ProfileId(9), start: Slice(0) };
     for (id, gpu) in [(5, 0), (6, 1)] {
         let grant = Grant::Mig(vec![spec(gpu)]);
         let placement = JobPlacement { job: JobId(id), nodes: vec![("n2".to_owned(), grant.into())] };
@@ -704,4 +700,25 @@ fn slurms_choice_on_a_silent_node_is_no_placement_of_ours() {
         !effects.iter().any(|e| matches!(e, Effect::Devices(_) | Effect::Placement(Some(_)))),
         "{effects:?}"
     );
+}
+
+/// Its GPUs carry as many instances each, on all nodes: n2 has room for two on each GPU, n1 for four on its only one.
+#[test]
+fn what_a_job_cannot_have_beside_another_node_is_no_lack_of_the_node() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[1]);
+    let model = memory.engine.model_of("n2", GpuIndex(0)).unwrap();
+    let profile = model.profile("4g.20gb").unwrap().id;
+    let specs = [0, 1].map(|gpu| MigSpec { gpu: GpuIndex(gpu), profile, start: Slice(0) });
+    let nodes = vec![("n2".to_owned(), Grant::Mig(specs.to_vec()).into())];
+    assert_eq!(memory.engine.commit(USER, &JobPlacement { job: JobId(2), nodes }), Vec::<String>::new());
+    let four = job("v1 iso=mig:1g.5gb inst=4", GresKind::Shard, 20);
+    let two = Test { ask: Ask::RunNow, min_nodes: 2, may_preempt: false, record: RECORD };
+    let mut test = PendingTest::new(two, four.clone());
+    let slurm = Fake::with(&["n1", "n2"]).choosing("n1", 1, 0b11).choosing("n2", 1, 0b11);
+    let out = test.before(&mut memory, &slurm);
+    assert!(out.contains(&Effect::RuleOut(vec![])), "each has room: {out:?}");
+    assert!(matches!(test.after(&mut memory, &slurm).0, Opinion::Refused(Reason::NoRoom)));
+    let alone = case(Ask::RunNow, false, &four).before(&mut memory, &Fake::with(&["n1"]));
+    assert!(alone.contains(&Effect::RuleOut(vec![])), "n1 has room for all four: {alone:?}");
 }

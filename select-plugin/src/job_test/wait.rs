@@ -13,7 +13,7 @@ use crate::effect::Effect;
 use crate::engine::{Engine, SEARCHES};
 use crate::patience::Patient;
 use crate::slurm::Slurm;
-use crate::view::{JobView, NodeView, Want};
+use crate::view::NodeView;
 
 /// A start now on GPUs that the job rather lets pass. If it takes them, `decided` says why.
 pub(super) fn wait_now<S: Slurm>(
@@ -95,25 +95,6 @@ fn hold<S: Slurm>(
     effects.push(Effect::JobsChanged);
     effects.extend(Effect::refusal());
     true
-}
-
-/// Says in the AdminComment of a pending job that it waits for power, slices or a node, or takes that back. What a planner, a wait for
-/// better GPUs or a start has written there stays, because the job still needs it; so does why a node has requeued it, or why a
-/// change was refused, unless it is power or a node that it waits for.
-pub(super) fn said(view: &JobView, want: Option<&Want>, now: CommentBody) -> Option<Effect> {
-    let is_moldable = want.is_some_and(|want| want.request.is_moldable());
-    let is_news = match &view.comment.says {
-        CommentBody::Nothing => now != CommentBody::Nothing,
-        CommentBody::Power(_) | CommentBody::Slices(_) | CommentBody::Nodes(_) => true,
-        CommentBody::Requeued(_) | CommentBody::Unchanged(_) => {
-            matches!(now, CommentBody::Power(_) | CommentBody::Nodes(_))
-        }
-        CommentBody::Started(_) => now != CommentBody::Nothing && !is_moldable,
-        _ => false,
-    };
-    (is_news && now != view.comment.says)
-        .then(|| Effect::comment(&view.comment, now, view.comment.asks.clone()))
-        .flatten()
 }
 
 /// Message to a job for which the GPUs have no place. The text is the same at every test.

@@ -4,6 +4,7 @@ use super::{PendingTest, wait};
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::engine::power::SlurmsGpus;
+use crate::memory::{Tried, Ways};
 use crate::slurm::{Ask, Slurm};
 use crate::view::{GresKind, GresRequest, NodeView};
 use crate::whole_node;
@@ -21,7 +22,7 @@ impl PendingTest {
         let too_few = serve < self.test.min_nodes.max(1) as usize;
         let waits = too_few || nodes.iter().any(|node| node.required && away(&node));
         let says = waits.then(|| wait::for_nodes(engine, nodes)).flatten().unwrap_or_default();
-        wait::said(&self.view, None, says)
+        Effect::said(&self.view, says)
     }
 
     /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of
@@ -55,12 +56,20 @@ impl PendingTest {
     }
 
     /// A job that gets GPUs by another way than a placement of ours starts only where the power budgets leave what its GPUs may
-    /// draw: the whole node's for an exclusive job, at the highest cap for one whose cap nobody sets.
-    pub(super) fn rule_out_without_power(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
+    /// draw: the whole node's for an exclusive job, at the highest cap for one whose cap nobody sets. One of several nodes is kept
+    /// to as many as have power at once, but not in two tests after each other: see [`Ways`].
+    pub(super) fn rule_out_without_power(
+        &self,
+        engine: &Engine,
+        tried: &mut Tried,
+        slurm: &impl Slurm,
+    ) -> Option<Effect> {
         if self.test.ask != Ask::RunNow || !self.draws_unplaced(engine) {
             return None;
         }
-        let out = self.short_of_power(engine, slurm.nodes(), self.test.min_nodes > 1);
+        let at_once = self.test.min_nodes > 1 && !tried.take(&self.view).powered;
+        let out = self.short_of_power(engine, slurm.nodes(), at_once);
+        tried.add(&self.view, Ways { powered: at_once && !out.is_empty(), ..Ways::default() });
         (!out.is_empty()).then_some(Effect::RuleOut(out))
     }
 

@@ -20,22 +20,25 @@ use cpus::Cpus;
 
 /// Most GPUs of a node: a set of GPUs is one word.
 const MOST_GPUS: usize = 64;
+/// Stands for the partition of a job that has been counted.
+const COUNTED: usize = usize::MAX;
 /// Stands for the model of nodes that there are none of: requests that are served by instances alone.
 const INSTANCES: u8 = 63;
 
 /// Requests and CPUs; see the module.
 pub(crate) struct Learnt {
     outlook: Outlook,
-    /// Jobs that have been met and may be tested again.
-    met: HashSet<JobId>,
+    /// Jobs that have been met and may be tested again, with the addresses of the partitions in which they were: [`COUNTED`] for one
+    /// that has been counted.
+    met: HashSet<(JobId, usize)>,
     /// Model by which the size of a share is learnt: that of the most GPUs.
     usual: Option<&'static Model>,
     pub(crate) cpus: Cpus,
 }
 
 impl Learnt {
-    /// Most jobs that are known. All are forgotten when there would be more, and pending ones count once more.
-    const MOST_MET: usize = 65_536;
+    /// Most jobs that are known, once for each of their partitions and once when they are counted. All are forgotten when there would be more, and pending ones count once more.
+    const MOST_MET: usize = 131_072;
 
     /// Begins with nothing. `cpus` has the places in the node table of the site's nodes, with their CPUs.
     pub(crate) fn new(site: &SiteConfig, cpus: &[(usize, u32)]) -> Self {
@@ -47,13 +50,15 @@ impl Learnt {
         Self { outlook, met, usual: usual_model(site), cpus: Cpus::new(cpus) }
     }
 
-    /// Takes one step in what takes time, and tells whether a job is met for the first time.
-    pub(crate) fn meets(&mut self, job: JobId) -> bool {
+    /// Takes one step in what takes time, and tells whether a job is met for the first time on nodes of the site: `on` says which
+    /// nodes the partition of its test has.
+    pub(crate) fn meets(&mut self, job: JobId, partition: usize, on: impl Fn(usize) -> bool) -> bool {
         self.outlook.work();
         if self.met.len() >= Self::MOST_MET {
             self.met.clear();
         }
-        self.met.insert(job)
+        // Of each partition once: many have none of the site's nodes, and to look for one takes a step for each.
+        self.met.insert((job, partition)) && self.cpus.nodes().any(on) && self.met.insert((job, COUNTED))
     }
 
     /// Tells how many jobs have been met, and how many may be known.

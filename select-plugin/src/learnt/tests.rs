@@ -51,15 +51,17 @@ fn shapes_are_those_of_one_node() {
 fn a_job_is_met_once_and_memory_is_bounded() {
     let mut learnt = learnt();
     let whole = |id| job(id, None, Some((GresKind::Gpu, 1)), 8);
-    assert!(learnt.meets(JobId(7)) && !learnt.meets(JobId(7)) && learnt.meets(JobId(8)));
+    let mut meets = |id, partition, on: bool| learnt.meets(JobId(id), partition, |_| on);
+    assert!(meets(7, 1, true) && !meets(7, 1, true) && !meets(7, 2, true));
+    assert!(!meets(8, 1, false) && meets(8, 2, true), "its first partition has none of the site's nodes");
     (1..16).for_each(|id| learnt.arrived(&whole(id)));
     learnt.rebuilt();
     assert!(learnt.outlook.tables().is_none(), "fifteen requests are none to learn from");
-    for id in 0..70_000 {
-        let _new = learnt.meets(JobId(id));
+    for id in 0..140_000 {
+        let _new = learnt.meets(JobId(id), 1, |_| true);
         assert!(learnt.met.len() <= Learnt::MOST_MET);
     }
-    assert!(!learnt.meets(JobId(69_999)));
+    assert!(!learnt.meets(JobId(139_999), 1, |_| true));
 }
 
 #[test]

@@ -125,6 +125,24 @@ fn of_several_nodes_the_one_that_frees_soonest_is_claimed() {
 }
 
 #[test]
+fn what_a_job_claims_in_one_partition_lasts_through_its_tests_in_another() {
+    let mut memory = site();
+    for (job, name) in [(1, "a1"), (2, "a2")] {
+        seated(&mut memory, job, name, &[0, 1, 2, 3]);
+    }
+    let ends = [(1, 3000), (2, 2000)];
+    before(&mut memory, &slurm(&["a1"], &ends), &isolated());
+    let claimed = |memory: &Memory| ["a1", "a2"].map(|name| memory.engine.node(name).unwrap().claims.len());
+    assert_eq!(claimed(&memory), [1, 0]);
+    before(&mut memory, &slurm(&["a2"], &ends), &isolated());
+    assert_eq!(claimed(&memory), [1, 0]);
+    // Its first partition tests it no more.
+    let later = JobView { now: 2000, ..isolated() };
+    before(&mut memory, &slurm(&["a2"], &ends), &later);
+    assert_eq!(claimed(&memory), [0, 1]);
+}
+
+#[test]
 fn a_claim_ends_when_its_job_is_not_pending_or_not_tested_any_more() {
     let claims = |pending: bool, now: u64| {
         let mut memory = site();

@@ -248,7 +248,7 @@ impl TaskNode {
         left.extend(pids.iter().filter(|pid| lives(pid)).map(|pid| format!("process {pid} of the broker")));
         let files = std::fs::read_dir(self.at("run/tasks")).into_iter().flatten().flatten();
         let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-        left.extend(names.filter(|name| !["lock", "broker.log"].contains(&name.as_str())));
+        left.extend(names.filter(|name| !["lock", "parent.lock", "broker.log"].contains(&name.as_str())));
         left
     }
 }

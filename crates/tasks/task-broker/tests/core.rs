@@ -456,6 +456,26 @@ fn one_user_leaves_room_in_the_table_for_others() {
 }
 
 #[test]
+fn a_broker_that_starts_again_grants_nothing_before_its_first_look() {
+    let mut before = core("tessera", &[device(0, 0)], 1000);
+    let waits = begin(2, 700);
+    let mut saved = Vec::new();
+    for effects in
+        [before.begin(1, process(10), &begin(1, 200), 0.0), before.begin(2, process(11), &waits, 1.0)]
+    {
+        saved.extend(effects.iter().filter_map(|e| if let Effect::Save(r) = e { Some(*r) } else { None }));
+    }
+    let mut again = core("tessera", &[device(0, 0)], 1000);
+    let id = again.uuids().next().unwrap().0;
+    // The first process ended while the old broker ran, which saw it gone; the driver has not freed its memory yet.
+    saved.retain(|record| record.image.process.pid == 11);
+    assert!(granted_on(&again.restore(&saved, 2.0)).is_empty());
+    let late = Sample { used: 307 * MIB, processes: Vec::new() };
+    assert!(granted_on(&again.sampled(id, &late, 3.0)).is_empty(), "700 and a context do not fit beside 300");
+    assert_eq!(granted_on(&again.sampled(id, &NOBODY, 4.0)), [(2, "GPU-0".to_owned())]);
+}
+
+#[test]
 fn no_size_of_managed_memory_ends_the_broker() {
     let mut core = core("tessera", &[device(0, 0)], 1000);
     let id = core.uuids().next().unwrap().0;

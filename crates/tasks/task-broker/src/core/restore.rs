@@ -10,6 +10,9 @@ impl Core {
     /// Takes over what the table says. The jobs were added before. Records of jobs or devices that are not there are erased.
     /// Processes that ended meanwhile are the caller's to report next. The log begins anew with what lives: the broker before
     /// may have died between a change and its line.
+    ///
+    /// No device grants anything before the first look at it: the driver may not have freed yet what a process held that the broker before
+    /// saw end, and only that one knew how much.
     pub fn restore(&mut self, records: &[Record], t: f64) -> Vec<Effect> {
         let mut records = records.to_vec();
         if !self.devices.is_empty() {
@@ -46,6 +49,9 @@ impl Core {
             }
         }
         self.ended_before(t);
+        let all: Vec<task_sched::DeviceId> = self.devices.keys().copied().collect();
+        all.into_iter()
+            .for_each(|id| self.is_lost(id, "NVML was not asked about it since the broker started"));
         waiting.into_iter().for_each(|id| self.restore_waiting(id, t));
         self.settle(t);
         self.take()

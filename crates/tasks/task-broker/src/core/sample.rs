@@ -56,11 +56,15 @@ impl Core {
 
     /// NVML does not answer for a device: it grants nothing until it does.
     pub fn lost(&mut self, device: DeviceId, why: &str) -> Vec<Effect> {
+        self.is_lost(device, why);
+        self.take()
+    }
+
+    pub(super) fn is_lost(&mut self, device: DeviceId, why: &str) {
         if let Some(dev) = self.devices.get_mut(&device) {
             dev.lost = Some(why.to_owned());
         }
         self.apply_closed(device);
-        self.take()
     }
 
     /// The jobs whose log is to name a process that uses too much of a device: its own, or where nothing was ever granted to it,

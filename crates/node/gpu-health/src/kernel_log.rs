@@ -1,8 +1,8 @@
 //! The driver's errors in the kernel's log.
 //!
 //! A record is `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT` and may be followed by lines that begin with a space
-//! (Documentation/ABI/testing/dev-kmsg). The driver writes `NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, …`. Programs that may write to
-//! the device add records, too, for themselves or for others that log through them. Their facility, the part of PRIORITY above its
+//! (Documentation/ABI/testing/dev-kmsg). The driver writes `NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, …`, and of an error that it finds
+//! in an instance, `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)` (krcReportXid of its open kernel modules). Programs that may write to the device add records, too, for themselves or for others that log through them. Their facility, the part of PRIORITY above its
 //! three lowest bits, is never the kernel's, which is 0: such records are passed over.
 
 /// Place of a GPU on the PCI bus: domain, bus, device.
@@ -51,7 +51,8 @@ fn record(line: &str) -> Option<(u64, &str)> {
 fn xid(sequence: u64, text: &str) -> Option<KernelXid> {
     let (place, rest) = text.strip_prefix("NVRM: Xid (PCI:")?.split_once("): ")?;
     let number = rest.split([',', ' ']).next()?;
-    Some(KernelXid { sequence, at: bus_id(place)?, xid: number.parse().ok()? })
+    // Behind the place stands the instance.
+    Some(KernelXid { sequence, at: bus_id(place.split(' ').next()?)?, xid: number.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -64,6 +65,8 @@ mod tests {
         3,340,5140901,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n \
         SUBSYSTEM=pci\n\
         4,341,5140902,c;NVRM: Xid (PCI:0000:5e:00): 43, pid=7\n\
+        4,341,5140902,-;NVRM: Xid (PCI:0000:5e:00 GPU-I:05): 94, pid=7, name=python, Contained\n\
+        4,341,5140902,-;NVRM: Xid (PCI:0000:5e:00 GPU-I:05 GPU-CI:00): 109, pid=7\n\
         3,342,5140903,-;NVRM: Xid (PCI:zz:5e:00): 43, pid=7\n\
         3,343,5140903,-;myprog: NVRM: Xid (PCI:0000:5e:00): 79, forged by a user\n\
         11,344,5140904,-;NVRM: Xid (PCI:0000:5e:00): 79, written by a program\n\
@@ -73,7 +76,8 @@ mod tests {
     fn the_drivers_own_records_are_read() {
         let first = KernelXid { sequence: 340, at: (0, 0x3b, 0), xid: 79 };
         let second = KernelXid { sequence: 341, at: (0, 0x5e, 0), xid: 43 };
-        assert_eq!(xids(LOG), [first, second]);
+        let of_an_instance = [94, 109].map(|xid| KernelXid { xid, ..second });
+        assert_eq!(xids(LOG), [&[first, second], &of_an_instance[..]].concat());
         assert_eq!(xids(""), []);
     }
 

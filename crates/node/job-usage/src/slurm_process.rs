@@ -37,7 +37,7 @@ pub fn groups_of_jobs(pid: u32) -> HashSet<String> {
 
 /// Reads its `/proc/PID/cgroup`; nothing for one that has ended.
 fn groups_of(pid: u32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default()
+    process::text(pid, "cgroup").unwrap_or_default()
 }
 
 fn is_below_a_step(pid: u32) -> bool {
@@ -63,7 +63,8 @@ fn group_of_job(path: &str) -> Option<&str> {
     let mut parts = path.trim_start_matches('/').split('/');
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match parts.next() {
-        Some("system.slice") => {
+        // Administrators can choose another slice from Slurm 25.11 on: `CgroupSlice`.
+        Some(slice) if slice.ends_with(".slice") && !["user.slice", "machine.slice"].contains(&slice) => {
             if !parts.next().is_some_and(|scope| scope.ends_with("slurmstepd.scope")) {
                 return None;
             }
@@ -122,6 +123,7 @@ mod tests {
             "/slurm_n1/uid_1000/job_12/step_batch",
             "/system.slice/slurmstepd.scope/job_12/step_0/user/task_0",
             "/system.slice/n1_slurmstepd.scope/job_12/step_extern",
+            "/slurm.slice/slurmstepd.scope/job_12/step_0/user/task_0",
         ] {
             assert_eq!(group_of_job(path), Some("job_12"), "{path}");
         }
@@ -132,6 +134,8 @@ mod tests {
             "/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_12",
             "/user.slice/slurm/uid_1000/job_12",
             "/system.slice/slurmd.service",
+            "/slurm.slice/other.scope/job_12",
+            "/machine.slice/slurmstepd.scope/job_12",
             "/slurm/system/job_12",
             "/slurm/uid_1000/job_x",
             "/system.slice/n1_slurmstepd.scope/system",

@@ -48,14 +48,28 @@ pub fn all() -> impl Iterator<Item = u32> {
     entries.filter_map(|e| e.file_name().to_string_lossy().parse().ok())
 }
 
+/// A file of a process in `/proc`; `None` for one that has ended. A user chooses the name of his process, and whatever bytes it has, the
+/// kernel puts it there: they need not be UTF-8.
+pub fn text(pid: u32, file: &str) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/{file}")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// A process's user.
 pub fn owner(pid: u32) -> Option<u32> {
-    number_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "Uid:")
+    number_in(&text(pid, "status")?, "Uid:")
+}
+
+/// A process's users: real, effective, saved, and that of its files.
+pub fn users(pid: u32) -> Vec<u32> {
+    let status = text(pid, "status").unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    ids.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
 /// A process's user, and how many files its table has had room for: more than it has open.
 pub fn owner_and_table(pid: u32) -> Option<(u32, u32)> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = text(pid, "status")?;
     Some((number_in(&status, "Uid:")?, number_in(&status, "FDSize:")?))
 }
 
@@ -67,7 +81,7 @@ fn number_in(status: &str, name: &str) -> Option<u32> {
 
 /// Parent.
 pub fn parent(pid: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = text(pid, "stat")?;
     // The name in parentheses may hold anything; the parent is the second field after it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
@@ -164,8 +178,7 @@ pub fn variable_in(environ: &[u8], name: &str) -> Option<String> {
 
 /// Program's name, of which the kernel keeps the first 15 characters. A user may have changed it.
 pub fn name(pid: u32) -> Option<String> {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    Some(name.trim().chars().map(|c| if c.is_control() { '?' } else { c }).collect())
+    Some(text(pid, "comm")?.trim().chars().map(|c| if c.is_control() { '?' } else { c }).collect())
 }
 
 /// Start time of a process, clock ticks since boot; `None` for one that has ended.
@@ -178,7 +191,7 @@ pub fn start_time_of(pid: u32) -> Option<u64> {
 #[must_use]
 pub fn start_and_parent_of(pid: u32) -> Option<(u64, u32)> {
     // It is read again if its first thread went meanwhile: then the process has ended, or another thread has taken its place.
-    let read = || Stat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+    let read = || Stat::parse(&text(pid, "stat")?);
     let stat = read().filter(|stat| stat.threads > 0).or_else(read)?;
     stat.lives.then_some((stat.start_time, stat.parent))
 }
@@ -241,6 +254,24 @@ mod tests {
         )
         .unwrap();
         assert!(HeldProcess::open(held.pid).is_none(), "nobody has waited for it");
+    }
+
+    /// A program's file may be called so, and the kernel keeps 15 bytes of a name: half a letter may be the last.
+    #[test]
+    fn a_process_may_have_any_bytes_as_its_name() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join(std::ffi::OsString::from_vec(b"a\xff) Z\n(".to_vec()));
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let mut child = std::process::Command::new(&program).arg("600").spawn().unwrap();
+        let pid = child.id();
+        let held = HeldProcess::open(pid).expect("it lives");
+        assert!(held.alive() && owner(pid).is_some() && parent(pid) == Some(std::process::id()));
+        assert_eq!(users(pid).len(), 4);
+        assert_eq!(name(pid).as_deref(), Some("a\u{fffd}) Z?("));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!held.alive());
     }
 
     #[test]

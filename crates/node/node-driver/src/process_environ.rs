@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::MemfdFlags;
 
 use crate::deadline::{Backoff, Deadline, kill_child};
+use crate::scarce::users_can_cause;
 
 /// Longest time without progress of a reader that waits for nothing but the memory's lock.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -53,24 +54,26 @@ pub fn of(process: &Path) -> Result<Vec<u8>, Unread> {
 fn within(path: &Path, patience: Duration) -> Result<Vec<u8>, Unread> {
     let mut output = rustix::fs::memfd_create("tessera", MemfdFlags::CLOEXEC)
         .map(std::fs::File::from)
-        .map_err(|_| Unread::Gone)?;
+        .map_err(|e| without(&e.into()))?;
     let mut command = Command::new("head");
     command.arg(format!("--bytes={MOST_BYTES}")).arg(path).current_dir("/");
     command.env_clear().env("PATH", "/usr/bin:/bin");
     command.stdin(Stdio::null()).stderr(Stdio::null());
-    command.stdout(output.try_clone().map_err(|_| Unread::Gone)?);
-    let mut child = command.spawn().map_err(|_| Unread::Gone)?;
+    command.stdout(output.try_clone().map_err(|e| without(&e))?);
+    let mut child = command.spawn().map_err(|e| without(&e))?;
     let deadline = Deadline::after(BUSY);
     let mut backoff = Backoff::new(Duration::from_micros(200), Duration::from_millis(2));
     let mut stands_since = Instant::now();
-    let status = loop {
+    let has_succeeded = loop {
         if wants_processor(child.id()) {
             stands_since = Instant::now();
         }
         match child.try_wait() {
-            Ok(Some(status)) => break status,
+            Ok(Some(status)) => break status.success(),
+            // slurmstepd waits for any child of its own from 25.05 on, and has taken its end [interfaces/proctrack.c].
+            Err(_) => break true,
             Ok(None) if stands_since.elapsed() < patience && backoff.pause(&deadline) => {}
-            _ => {
+            Ok(None) => {
                 kill_child(child);
                 return Err(Unread::Late);
             }
@@ -78,7 +81,12 @@ fn within(path: &Path, patience: Duration) -> Result<Vec<u8>, Unread> {
     };
     let mut read = Vec::new();
     let whole = output.rewind().and_then(|()| output.read_to_end(&mut read));
-    if status.success() && whole.is_ok() { Ok(read) } else { Err(Unread::Gone) }
+    if has_succeeded && whole.is_ok() { Ok(read) } else { Err(Unread::Gone) }
+}
+
+/// Nothing can be read without a file or a child of our own. Where users may have used them up, the process may live.
+fn without(e: &std::io::Error) -> Unread {
+    if users_can_cause(e) { Unread::Late } else { Unread::Gone }
 }
 
 /// Tells whether a child runs, or waits for nothing but a processor.

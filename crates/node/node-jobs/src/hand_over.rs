@@ -19,6 +19,9 @@ use node_journal::Entry;
 const PART_IN_USE: u64 = 128;
 const LEAST_IN_USE_MIB: u64 = 128;
 
+/// Most processes that are held at a time, which takes a file each: with none left to open, nobody would be seen any more.
+const MOST_HELD: usize = 256;
+
 /// Empties devices before a job gets them.
 pub(crate) struct HandOver<'a> {
     settings: &'a Settings,
@@ -111,7 +114,7 @@ impl<'a> HandOver<'a> {
                 // Only one that was held before it was named again: its id may have been another's the first time.
                 held.retain(|h| h.alive() && now.iter().any(|l| l.pid == h.pid));
                 held.iter().for_each(|h| h.signal(Signal::KILL));
-                held = now.iter().filter_map(|l| HeldProcess::open(l.pid)).collect();
+                held = now.iter().filter_map(|l| HeldProcess::open(l.pid)).take(MOST_HELD).collect();
             }
             let new = now.iter().filter(|l| !self.met.contains(l)).cloned().collect::<Vec<_>>();
             self.met.extend(new);

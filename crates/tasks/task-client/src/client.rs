@@ -20,6 +20,8 @@ use crate::no_device::NoDevice;
 /// Time that a broker gets to come back.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
+/// A connection that lasted longer was to a broker that served.
+const SERVED: Duration = Duration::from_secs(1);
 
 /// How far a begin is whose caller waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,16 +121,23 @@ impl Client {
                 }
                 None => request,
             };
-            if rustix::net::send(&*connection, &request.encode(), SendFlags::NOSIGNAL).is_err() {
+            let is_sent = rustix::net::send(&*connection, &request.encode(), SendFlags::NOSIGNAL).is_ok();
+            if !is_sent {
                 break_off(&mut state, generation);
                 self.changed.notify_all();
-                continue;
             }
             drop(state);
-            since = Instant::now();
-            if let Some(reply) = self.answer(nonce, &connection, generation) {
+            let sent = Instant::now();
+            if let Some(reply) = is_sent.then(|| self.answer(nonce, &connection, generation)).flatten() {
                 return Some(reply);
             }
+            // A broker that ended had served for a while. One that is full hangs up at once.
+            if sent.elapsed() > SERVED {
+                since = Instant::now();
+            } else if since.elapsed() >= PATIENCE {
+                return None;
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 
@@ -252,5 +261,32 @@ fn nonce_of(reply: &Reply) -> u64 {
         Reply::Refused(refused) => refused.nonce,
         Reply::Freed { nonce } => *nonce,
         Reply::Welcome(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a broker with too many connections does. The call goes on for [`PATIENCE`].
+    #[test]
+    fn who_hangs_up_at_once_is_not_called_without_a_pause() {
+        let path = std::env::temp_dir().join(format!("tessera-hangs-up-{}", std::process::id()));
+        let flags = SocketFlags::CLOEXEC;
+        let listener =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 8).unwrap();
+        let client = Client::new(&path, 1);
+        std::thread::spawn(move || client.hello());
+        let began = Instant::now();
+        let mut calls = 0;
+        while calls < 20 {
+            drop(rustix::net::accept(&listener).unwrap());
+            calls += 1;
+        }
+        let paused = began.elapsed();
+        std::fs::remove_file(&path).unwrap();
+        assert!(paused >= PAUSE * (calls - 1) / 2, "{calls} calls within {paused:?}");
     }
 }

@@ -89,6 +89,32 @@ fn a_process_whose_first_thread_has_ended_is_ended_too() {
     });
 }
 
+/// A user chooses the name, and the kernel puts it into `/proc` as it is.
+#[test]
+fn a_process_whose_name_is_no_text_is_ended_too() {
+    use std::os::unix::ffi::OsStringExt as _;
+    on_node("tests::leftovers::a_process_whose_name_is_no_text_is_ended_too", |node| {
+        node.reconcile(&[]);
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join(std::ffi::OsString::from_vec(b"a\xff".to_vec()));
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let start = |open: std::process::Stdio| {
+            let mut sleep = Command::new(&program);
+            Process(sleep.arg("600").stdin(open).uid(ALICE).gid(ALICE).spawn().unwrap())
+        };
+        let mut left = start(std::process::Stdio::null());
+        let pid = left.0.id().to_string();
+        node.sim(&["proc", "add", "--pid", &pid, "--memory-mib", "4000", "--gpu", "2"]);
+        let mut opener = start(device(node, "nvidia2").into());
+        let done = node.realise(1, BOB, whole(&[2])).unwrap();
+        assert!(!left.lives() && !opener.lives());
+        assert_eq!(done.leftovers.iter().map(|l| l.pid).collect::<Vec<_>>(), [left.0.id(), opener.0.id()]);
+        node.release(1);
+        node.assert_clean(&[]);
+    });
+}
+
 /// The site's own instance cannot be made anew: it is emptied as it is, and memory that stays in use stops the job.
 #[test]
 fn the_sites_own_instance_is_emptied_as_it_is() {

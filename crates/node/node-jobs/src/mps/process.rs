@@ -4,6 +4,7 @@
 //! of it: the file that it runs, its user, and what it inherited.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
@@ -55,7 +56,12 @@ pub(super) struct Own {
     /// As in the environment that the daemon was started with, and its servers inherit.
     variable: String,
     life: PathBuf,
+    /// Users can run many copies of the programs, and make the kernel take its time with each: no environment is read after this.
+    until: Deadline,
 }
+
+/// Longest time to look at environments.
+const ENVIRONMENTS: Duration = Duration::from_secs(5);
 
 /// Most open files among which a process's hold on its daemon's directory is searched: it is among the first.
 const MOST_FILES: usize = 64;
@@ -70,6 +76,7 @@ impl Own {
             uid,
             variable: format!("CUDA_MPS_PIPE_DIRECTORY={}", pipe.display()),
             life: life_path(settings, key),
+            until: Deadline::after(ENVIRONMENTS),
         }
     }
 
@@ -89,6 +96,9 @@ impl Own {
     }
 
     fn was_started_here(&self, pid: u32) -> bool {
+        if self.until.passed() {
+            return false;
+        }
         let environment = environ(pid).unwrap_or_default();
         environment.split(|b| *b == 0).any(|variable| variable == self.variable.as_bytes())
     }
@@ -97,7 +107,7 @@ impl Own {
     /// that a script of the site's started.
     fn holds_life(&self, pid: u32) -> bool {
         let wanted = |link: &[u8]| link == self.life.as_os_str().as_encoded_bytes();
-        let look = Deadline::after(std::time::Duration::from_millis(100));
+        let look = Deadline::after(Duration::from_millis(100));
         let (found, all) = open_files(pid, &wanted, &mut { MOST_FILES }, &look);
         all && !found.is_empty()
     }

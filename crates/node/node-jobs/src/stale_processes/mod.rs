@@ -12,15 +12,20 @@ mod open_nodes;
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 pub(crate) use open_nodes::is_of_people;
 pub use open_nodes::{OpenNodes, Unread, end};
 
 use job_usage::slurm_process;
 use node_driver::NvmlIndex;
+use node_driver::deadline::Deadline;
 use node_driver::nvml::{Code, Nvml, NvmlError};
 use node_driver::process;
 use node_journal::Entry;
+
+/// Longest time to learn to which jobs those belong that have one device open.
+const ENVIRONMENTS: Duration = Duration::from_secs(5);
 
 /// A process on a GPU or instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,13 +86,15 @@ pub fn on(
     let mut found = Found { leftovers, ..Found::default() };
     let is_of_a_running_job =
         |l: &Leftover| l.uid.is_some_and(|uid| slurm_process::is_of_a_running_job(l.pid, uid, entries));
+    // A user can have very many of them, and make the kernel take its time with each: what was not looked at is left alone.
+    let deadline = Deadline::after(ENVIRONMENTS);
     for pid in open.by(node) {
         // A process can have it open more than once.
         if found.leftovers.iter().chain(&found.bystanders).any(|l| l.pid == pid) {
             continue;
         }
         let holder = leftover((pid, gi));
-        if is_of_a_running_job(&holder) {
+        if deadline.passed() || is_of_a_running_job(&holder) {
             found.bystanders.push(holder)
         } else {
             found.leftovers.push(holder)

@@ -36,7 +36,8 @@ impl Process {
 /// lives as long as others go on.
 #[must_use]
 pub fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
     // The command's name may hold spaces and parentheses: fields count from the last one.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let threads: u32 = fields.get(17)?.parse().ok()?;

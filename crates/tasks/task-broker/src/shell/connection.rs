@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use node_driver::process::{start_time_of, users};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags};
@@ -65,23 +66,18 @@ pub(super) fn accept(listener: impl AsFd, uid: u32) -> Result<Option<(OwnedFd, P
     if peer.uid.as_raw() != uid {
         return Ok(None);
     }
-    // Whoever connected may have ended already, and its number may be another user's process by now.
-    Ok(process(peer.pid).filter(|_| is_users(peer.pid, uid)).map(|(process, handle)| (fd, process, handle)))
+    // Whoever connected may have ended already, and its number may be another user's process by now. A program that takes on another
+    // user's rights keeps one of its user's.
+    Ok(process(peer.pid)
+        .filter(|(process, _)| users(process.pid).contains(&uid))
+        .map(|(process, handle)| (fd, process, handle)))
 }
 
 /// A live process with a handle on it: what /proc says after the handle was opened is about this process or about nothing.
 fn process(pid: Pid) -> Option<(Process, OwnedFd)> {
     let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let pid = u32::try_from(pid.as_raw_nonzero().get()).ok()?;
-    Some((Process { pid, start: node_driver::process::start_time_of(pid)? }, handle))
-}
-
-/// Tells whether a process is a user's: by any of its user ids, because a program that takes on another user's rights keeps one.
-fn is_users(pid: Pid, uid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
-    let status = status.unwrap_or_default();
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-    ids.split_whitespace().any(|id| id.parse() == Ok(uid))
+    Some((Process { pid, start: start_time_of(pid)? }, handle))
 }
 
 /// A handle on a process that is still the one that it was.

@@ -66,7 +66,7 @@ impl Broker {
         let pid = process.pid;
         let mib = excess.div_ceil(1 << 20);
         // Of a process that has been ended, and that its parent has waited for, nothing is left to ask.
-        let owner = overuse::owner(process);
+        let owner = node_driver::process::owner(process.pid);
         let text = if !lasts {
             format!(
                 "process {pid} uses {mib} MiB of {uuid} that it was not promised; other tasks get that much less"

@@ -1,8 +1,8 @@
 //! Directories and lock files that a command goes on with later, and that nobody else may write.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -52,7 +52,8 @@ fn sudo_user() -> Option<u32> {
     std::env::var("SUDO_UID").ok()?.parse().ok()
 }
 
-/// Opens a file that only this user, or the owner of its directory, has made; makes it where it is missing and `write` is true.
+/// Opens a file that only this user, or the owner of its directory, has made; makes it where it is missing and `write` is true. Then
+/// nobody else can open it: whoever may read a file can lock it.
 ///
 /// # Errors
 ///
@@ -61,7 +62,7 @@ pub(crate) fn own_file(path: &Path, write: bool) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let mut options = OpenOptions::new();
-    options.read(true).write(write).create(write).mode(0o644).custom_flags(flags);
+    options.read(true).write(write).create(write).mode(0o600).custom_flags(flags);
     let file = options.open(path).map_err(|e| {
         let is_link = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
         if is_link { denied("it is a link") } else { e }
@@ -73,6 +74,9 @@ pub(crate) fn own_file(path: &Path, write: bool) -> io::Result<File> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !is_ours(&there, &fs::metadata(dir)?) {
         return Err(denied("another user may have written it"));
+    }
+    if write && there.mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(file)
 }
@@ -90,7 +94,7 @@ fn denied(why: &str) -> io::Error {
 mod tests {
     use super::*;
     use std::fs::Permissions;
-    use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+    use std::os::unix::fs::{chown, lchown, symlink};
 
     /// Not the user who tests.
     const EVE: u32 = 65_534;
@@ -150,7 +154,12 @@ mod tests {
     fn a_lock_that_another_user_planted_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        own_file(&path("lock"), true).unwrap().try_lock().unwrap();
+        fs::write(path("lock"), "").unwrap();
+        fs::set_permissions(path("lock"), Permissions::from_mode(0o644)).unwrap();
+        for name in ["lock", "new"] {
+            own_file(&path(name), true).unwrap().try_lock().unwrap();
+            assert_eq!(fs::metadata(path(name)).unwrap().mode() & 0o777, 0o600, "nobody else can lock it");
+        }
         own_file(&path("lock"), false).unwrap();
         assert_eq!(own_file(&path("none"), false).unwrap_err().kind(), ErrorKind::NotFound);
         let why = |name: &str| own_file(&path(name), true).unwrap_err().to_string();

@@ -1,11 +1,12 @@
 //! Changes from one sample of the cluster to the next: instances made, unmade and used again, jobs started, and how busy
 //! each GPU was.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen, kind};
 use crate::fragmentation::{Places, Wholeness, wholeness};
 use crate::gpu_pieces::Owner;
+use crate::slurm::squeue::QueuedJob;
 
 /// Looks that a GPU's history goes back.
 pub(super) const HISTORY: usize = 120;
@@ -37,8 +38,8 @@ pub(super) struct Changes {
     /// By model and shape, the places that are lost to fragmentation, in percent, the newest last.
     pub(super) lost: BTreeMap<(String, String), VecDeque<u8>>,
     known: HashMap<String, Known>,
-    /// Jobs that have been seen pending and not yet running.
-    waiting: HashSet<u32>,
+    /// Jobs that the last look saw, and whether they were pending.
+    jobs: HashMap<u32, bool>,
 }
 
 impl Changes {
@@ -49,11 +50,18 @@ impl Changes {
             self.add_node(node);
         }
         self.add_places(&wholeness(&seen.nodes.iter().collect::<Vec<_>>()));
-        let started = seen.jobs.iter().filter(|job| job.state != "PENDING" && self.waiting.contains(&job.id));
+        let started = seen.jobs.iter().filter(|job| self.has_started(job));
         let waits = started.filter_map(|job| Some((kind(job)?, job.start?.saturating_sub(job.submit?))));
         let waits = waits.collect();
-        self.waiting = seen.jobs.iter().filter(|job| job.state == "PENDING").map(|job| job.id).collect();
+        self.jobs = seen.jobs.iter().map(|job| (job.id, job.state == "PENDING")).collect();
         waits
+    }
+
+    /// Tells whether a job waited at the last look and has started since. A task of an array gets a number of its own then, and one that was
+    /// cancelled while it waited has no nodes.
+    fn has_started(&self, job: &QueuedJob) -> bool {
+        let before = self.jobs.get(&job.id).or_else(|| self.jobs.get(&job.array.as_ref()?.0));
+        before == Some(&true) && job.state != "PENDING" && !job.nodes.is_empty()
     }
 
     fn add_places(&mut self, whole: &Wholeness) {
@@ -108,4 +116,41 @@ fn push(history: &mut VecDeque<u8>, value: u8) {
 
 fn percent(part: u32, all: u32) -> u8 {
     u8::try_from(100 * u64::from(part) / u64::from(all.max(1))).unwrap_or(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster_snapshot::tests::{job, seen};
+
+    fn of(jobs: Vec<QueuedJob>) -> ClusterSnapshot {
+        ClusterSnapshot { jobs, ..seen() }
+    }
+
+    #[test]
+    fn tasks_of_arrays_have_started_once_and_who_was_cancelled_never_has() {
+        let mut changes = Changes::default();
+        let on = |job: QueuedJob, nodes: &str| QueuedJob { nodes: nodes.to_owned(), ..job };
+        let task = |id, state, tasks: &str, nodes: &str| {
+            on(
+                QueuedJob {
+                    array: Some((30, tasks.to_owned())),
+                    ..job(id, "alice", state, "iso=mig:1g.5gb")
+                },
+                nodes,
+            )
+        };
+        let waits = |id| job(id, "bob", "PENDING", "iso=mps mem=4769");
+        assert_eq!(changes.add(&of(vec![task(30, "PENDING", "0-2", ""), waits(40), waits(41)])), []);
+        let cancelled = QueuedJob { start: Some(99_000), ..job(40, "bob", "CANCELLED", "iso=mps mem=4769") };
+        let now = vec![
+            task(30, "PENDING", "1-2", ""),
+            task(31, "RUNNING", "0", "n1"),
+            cancelled.clone(),
+            on(job(41, "bob", "RUNNING", "iso=mps mem=4769"), "n4"),
+        ];
+        assert_eq!(changes.add(&of(now)), [("mig", 400), ("mps", 400)]);
+        let later = vec![task(31, "RUNNING", "0", "n1"), task(30, "RUNNING", "2", "n1"), cancelled];
+        assert_eq!(changes.add(&of(later)), [("mig", 400)]);
+    }
 }

@@ -29,7 +29,8 @@ impl<M: Clone> Family<M> {
     /// Gives the metric with these labels, a new one if there is none yet. Its copies count together.
     pub(super) fn get_or_insert(&self, labels: &Labels, new: impl FnOnce() -> M) -> M {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(labels.clone()).or_insert_with(new).clone()
+        let labels = labels.iter().map(|(name, value)| (*name, escaped(value))).collect();
+        all.entry(labels).or_insert_with(new).clone()
     }
 
     /// Gives the metric with these labels, which begins at zero.
@@ -56,6 +57,11 @@ impl<M: EncodeMetric + TypedMetric> EncodeMetric for Family<M> {
     }
 }
 
+/// A label's value as the text format has it. The library writes it as it is, and a reason to wait may have been written by a plugin.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
 pub(super) fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
     let gauge = Gauge::default();
     registry.register(name, help, gauge.clone());
@@ -71,6 +77,16 @@ pub(super) fn family<F: Clone + Default + Metric>(registry: &mut Registry, name:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_value_of_a_label_ends_its_line() {
+        let mut registry = Registry::with_prefix("t");
+        let all: Gauges = family(&mut registry, "first", "One");
+        all.get_or_create(&vec![("reason", "a\"} 1\nforged{b=\"c\\".to_owned())]).inc();
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        assert!(text.contains("t_first{reason=\"a\\\"} 1\\nforged{b=\\\"c\\\\\"} 1\n"), "{text}");
+    }
 
     #[test]
     fn lines_of_a_name_stand_together_in_the_order_of_their_labels() {

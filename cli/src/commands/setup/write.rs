@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::files::own_dir::own_file;
 use crate::files::write_file;
 use crate::outcome::Failure;
 
@@ -21,10 +22,18 @@ pub(super) fn remove(path: &Path) -> Result<(), Failure> {
     fs::remove_file(path).map_err(|why| failure("remove", path, &why))
 }
 
-/// Holds the directory of a file, so that no two runs write at once. The hold ends with the process.
+/// Holds the directory of a file, so that no two runs write at once. The hold ends with the process. Whoever may open a file can lock
+/// it, and anybody may open the directory of slurm.conf: root holds a file of its own for it.
 pub(super) fn hold(path: &Path) -> Result<fs::File, Failure> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let held = fs::File::open(dir).map_err(|why| failure("open", dir, &why))?;
+    let there = held.metadata().map_err(|why| failure("look at", dir, &why))?;
+    let own = PathBuf::from(format!("/run/tessera-setup-{}-{}.lock", there.dev(), there.ino()));
+    let held = if rustix::process::geteuid().is_root() {
+        own_file(&own, true).map_err(|why| failure("open", &own, &why))?
+    } else {
+        held
+    };
     match rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => {
             Err(Failure::new(format!("another `tessera setup` writes into {}", dir.display()))
@@ -87,6 +96,21 @@ mod tests {
         assert_eq!(fs::metadata(path("real")).unwrap().mode() & 0o777, 0o640);
         write(&path("script"), "#!/bin/sh\n", true).unwrap();
         assert_eq!(fs::metadata(path("script")).unwrap().mode() & 0o777, 0o755);
+    }
+
+    /// Anybody may open the directory of slurm.conf, and so lock it.
+    #[test]
+    fn who_locks_the_directory_does_not_keep_root_from_writing() {
+        let dir = tempfile::tempdir().unwrap();
+        let conf = dir.path().join("slurm.conf");
+        let directory = fs::File::open(dir.path()).unwrap();
+        rustix::fs::flock(&directory, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        assert_eq!(hold(&conf).is_ok(), rustix::process::geteuid().is_root());
+        drop(directory);
+        let held = hold(&conf).unwrap();
+        assert!(hold(&conf).unwrap_err().in_a_line().contains("another `tessera setup`"));
+        drop(held);
+        hold(&conf).unwrap();
     }
 
     #[test]

@@ -19,7 +19,8 @@ use sum::Sums;
 /// hours of GPUs, compute slices times hours, and how much of that was used. With --account, a line for each user of the
 /// account. Slices are known if the site counts them (Licenses=slice:N in slurm.conf). Use is the mean utilisation of the
 /// GPUs over time, if the site has AcctGatherInterconnectType=acct_gather_interconnect/tessera or Slurm records it. Jobs
-/// whose use is not recorded count neither as used nor as wasted.
+/// whose use is not recorded count neither as used nor as wasted. A job that ran at any time since then counts with all of its time, and
+/// one that was requeued with its last run.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -154,6 +154,13 @@ fn job_submit(draft: &mut Draft, plan: &mut Plan) {
 /// These flags have `Alloc` in them [read_config.c].
 fn prolog_flags(draft: &mut Draft, plan: &mut Plan) {
     let list = draft.value("PrologFlags").unwrap_or_default().to_owned();
+    if has_word(&list, "RunInJob") {
+        plan.problems.push(
+            "PrologFlags=RunInJob is not supported: before Slurm 25.11 the prologs of a job's further nodes do not learn their GPUs, and a \
+             daemon that a prolog starts would get the job's limits; take RunInJob out, then run this again"
+                .to_owned(),
+        );
+    }
     if !["Alloc", "Contain", "NoHold", "X11", "RunInJob"].iter().any(|flag| has_word(&list, flag)) {
         draft.add_word("PrologFlags", "Alloc", plan);
     }

@@ -1,7 +1,7 @@
 //! Plain requests for GPUs that no node can give. Slurm refuses them with one sentence for every cause; the user is told the cause.
 //! The job is left to Slurm all the same.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use admission::gres_list::{Entry, Tres};
 use admission::only_ours;
@@ -51,13 +51,17 @@ pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> 
             if most == 1 { "" } else { "s" }
         ));
     }
-    let has = |kind: &str, name: &str| {
-        slurm.node_gres(name).is_some_and(|gres| gpu_types_in(&gres).iter().any(|t| t == kind))
-    };
+    // Each node once: a user may name hundreds of types.
+    let mut most_of: HashMap<String, u64> = HashMap::new();
+    for (spec, name) in reached().filter(|_| all.iter().any(|entry| kind_of(entry).is_some())) {
+        for kind in slurm.node_gres(name).iter().flat_map(|gres| gpu_types_in(gres)) {
+            let most = most_of.entry(kind).or_default();
+            *most = (*most).max(spec.gpus.len() as u64);
+        }
+    }
     all.iter().find_map(|entry| {
         let (kind, asked) = (kind_of(entry)?, format!("{}={}", entry.option, entry.text));
-        let of_kind = reached().filter(|(_, name)| has(kind, name)).map(|(spec, _)| spec.gpus.len() as u64).max();
-        match of_kind {
+        match most_of.get(kind).copied() {
             None => Some(format!(
                 "{asked}: no node that this job may use has GPUs of type {kind}; {}",
                 instead(kind, entry.option, &types)

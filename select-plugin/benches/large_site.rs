@@ -130,6 +130,7 @@ fn views(engine: &Engine, count: usize) -> Vec<NodeView> {
 }
 
 fn tests(c: &mut Criterion) {
+    let job = view(None, GresKind::Gpu, 1);
     let nodes = views(&site(), NODES);
     let victims: HashSet<JobId> = (0..NODES).map(holder).collect();
     let modes = [
@@ -145,7 +146,7 @@ fn tests(c: &mut Criterion) {
         ("whole", want(None, GresKind::Gpu, 4)),
     ] {
         let test = |engine: &mut Engine, mode: Mode<'_>| {
-            let question = engine.question(JOB, USER, &want);
+            let question = engine.question(&job, &want);
             black_box(narrow(engine, &question, &want, mode, 1, &nodes).out.len())
         };
         group.bench_function(format!("{what}/run now, nothing cached"), |b| {
@@ -162,7 +163,7 @@ fn tests(c: &mut Criterion) {
     ] {
         let learnt = learnt(&site());
         let order = |engine: &mut Engine| {
-            let question = engine.question(JOB, USER, &want);
+            let question = engine.question(&job, &want);
             let mut searches = SEARCHES;
             let mut cost = |node: &NodeView| {
                 let expected = |state: &_, takes| learnt.expected(node.index, state, takes, 2);
@@ -183,7 +184,7 @@ fn tests(c: &mut Criterion) {
     }
     let waits = view(Some("v1 iso=whole wait=43:60"), GresKind::Gpu, 3);
     let split = |engine: &mut Engine| {
-        let question = engine.question(JOB, USER, &waits.want().unwrap());
+        let question = engine.question(&waits, &waits.want().unwrap());
         black_box(Patient::of(&question, &waits).unwrap().split(engine, &question, &nodes).good)
     };
     group.bench_function("whole/nodes with better GPUs, nothing cached", |b| {
@@ -207,7 +208,7 @@ fn tests(c: &mut Criterion) {
         near: GpuSet::from_bits(0xff),
     };
     group.bench_function("whole/the set on the chosen node", |b| {
-        b.iter(|| place(&engine, engine.question(JOB, USER, &three), &three, &chosen).unwrap().unwrap());
+        b.iter(|| place(&engine, engine.question(&job, &three), &three, &chosen).unwrap().unwrap());
     });
     group.bench_function("commit and release", |b| {
         b.iter(|| {
@@ -269,6 +270,7 @@ impl Grown {
 
 /// Tests of waiting jobs, each for another shape than the one before.
 fn growth(c: &mut Criterion) {
+    let job = view(None, GresKind::Gpu, 1);
     let mut group = c.benchmark_group("growth");
     group.sample_size(10);
     for (what, size, grown) in Grown::all() {
@@ -279,7 +281,7 @@ fn growth(c: &mut Criterion) {
             let mut test = || {
                 nth += 1;
                 let want = grown.want(nth);
-                let question = engine.question(JOB, USER, &want);
+                let question = engine.question(&job, &want);
                 black_box(narrow(&mut engine, &question, &want, mode, 1, &nodes).out.len())
             };
             for _ in 0..grown.shapes {

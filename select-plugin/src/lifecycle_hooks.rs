@@ -10,7 +10,6 @@ use protocol::{CommentBody, NodeWord, Started};
 
 use crate::effect::{Effect, Layout, Word};
 use crate::engine::{Engine, Heard};
-use crate::limited;
 use crate::memory::{JobAddress, Memory, Pending};
 use crate::place_on_node::{encoded, unmanaged};
 use crate::slices;
@@ -112,7 +111,7 @@ fn take_over(memory: &mut Memory, job: &Running, placement: Option<JobPlacement>
     memory.running.insert(job.view.id);
     let engine = &mut memory.engine;
     let held = slices::held(engine, &job.view, placement.as_ref(), &job.allocated);
-    engine.runs(job.view.id, &limited::submission(&job.view), held);
+    engine.runs(job.view.id, &job.view.submission(), held);
     let placement = unmanaged(engine, job.view.id, placement, &job.allocated);
     if placement.nodes.is_empty() {
         return Vec::new();

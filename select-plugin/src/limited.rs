@@ -17,22 +17,9 @@ use crate::view::{GresKind, GresRequest, JobView, NodeView};
 /// src/slurmctld/reservation.c.
 const NO_JOB: JobId = JobId(0);
 
-/// The job as a submission: what limits are chosen by, and held against.
-pub(crate) fn submission(view: &JobView) -> Submission {
-    Submission {
-        partitions: view.partition.iter().cloned().collect(),
-        account: view.account.clone(),
-        user: Some(view.uid.0),
-        qos: view.qos.clone(),
-        minutes: Some(view.minutes),
-        exclusive: view.exclusive,
-        ..Submission::default()
-    }
-}
-
 /// The job with its limits; `None`: it has none.
 fn limited(view: &JobView, config: &SiteConfig) -> Option<Submission> {
-    let job = Some(view).filter(|view| view.id != NO_JOB).map(submission)?;
+    let job = Some(view).filter(|view| view.id != NO_JOB).map(JobView::submission)?;
     (!limits_of(&job, config).is_empty()).then_some(job)
 }
 
@@ -54,7 +41,10 @@ pub(crate) fn why(
     });
     let counted: Vec<Entry> = counted.collect();
     job.partition_nodes = Some(Arc::new(reach().into_iter().collect()));
-    let request = view.request.as_ref();
+    // By what Slurm has counted: a job can have been given another GRES than its request asks for.
+    let asked =
+        view.request.as_ref().map(|asked| view.want().map_or_else(|| asked.clone(), |want| want.request));
+    let request = asked.as_ref();
     forbids_counted(request, &job, &counted, config)
         .or_else(|| engine.running().keeps(least(request, &counted, &job, config), &job, config))
 }
@@ -106,6 +96,7 @@ pub(crate) fn clear_limit_note(view: &mut JobView) -> Option<Effect> {
 
 #[cfg(test)]
 mod tests {
+    use protocol::Grant;
 
     use super::*;
 
@@ -138,11 +129,48 @@ mod tests {
     }
 
     #[test]
+    fn what_slurm_has_counted_is_held_to_limits_whatever_the_request_says() {
+        let engine = Engine::new(site("[[limits]]\npartition = \"gpu\"\nisolation = [\"mig\", \"mps\"]\n"));
+        let on = |kind| why(&job(Some("v1 iso=mig:1g.5gb"), kind, 4), 1, || vec!["n1".to_owned()], &engine);
+        assert_eq!(on(GresKind::Shard), None);
+        assert!(on(GresKind::Gpu).unwrap().starts_with("--gpu-isolation=whole is not allowed"));
+    }
+
+    /// The job was submitted elsewhere, or the limit is newer.
+    #[test]
+    fn auto_and_unnamed_instances_are_chosen_among_what_limits_allow() {
+        let limits = "[[limits]]\npartition = \"gpu\"\nisolation = [\"mig:2g.10gb\"]\n";
+        let (free, bound) = (Engine::new(site("")), Engine::new(site(limits)));
+        let chosen = |engine: &Engine, request: &str| {
+            let view = job(Some(request), GresKind::Shard, 5);
+            let question = engine.question(&view, &view.want().unwrap());
+            let node = engine.node("n1").unwrap();
+            let name = |spec: &protocol::MigSpec| {
+                let model = node.gpus[0].model;
+                model.profile_by_id(spec.profile).unwrap().name.clone()
+            };
+            match question.decide(node).chosen {
+                Some(Grant::Mig(specs)) => specs.iter().map(name).collect::<Vec<_>>().join(" "),
+                other => format!("{other:?}"),
+            }
+        };
+        let (mig, auto) = ("v1 iso=mig mem=4769", "v1 iso=auto mem=4769");
+        assert_eq!([chosen(&free, mig), chosen(&bound, mig)], ["1g.5gb", "2g.10gb"]);
+        assert_eq!(chosen(&bound, auto), "2g.10gb");
+        assert_eq!(chosen(&free, "v1 iso=mig mem=19073"), "3g.20gb");
+        assert_eq!(chosen(&bound, "v1 iso=mig mem=19073"), "None");
+        let whole = Engine::new(site("[[limits]]\npartition = \"gpu\"\nisolation = [\"whole\"]\n"));
+        let auto = job(Some("v1 iso=auto mem=4769"), GresKind::Shard, 5);
+        let said = why(&auto, 1, || vec!["n1".to_owned()], &whole).unwrap();
+        assert!(said.starts_with("no kind that auto may choose is allowed in partition gpu"), "{said}");
+    }
+
+    #[test]
     fn a_job_waits_for_what_running_jobs_have_until_they_end() {
         let mut engine = Engine::new(site("[[limits]]\npartition = \"gpu\"\nrunning_slices = 7\n"));
         let running = job(Some("v1 iso=mig:3g.20gb"), GresKind::Shard, 20);
         let held = vec![("n1".to_owned(), Amount { gpus: 0, slices: 3 })];
-        engine.runs(JobId(5), &submission(&running), held);
+        engine.runs(JobId(5), &running.submission(), held);
         let on = |request: &str, engine: &Engine| {
             why(&job(Some(request), GresKind::Shard, 20), 1, || vec!["n1".to_owned()], engine)
         };

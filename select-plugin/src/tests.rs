@@ -40,7 +40,7 @@ fn mig(profile: &str) -> Want {
 }
 
 fn question(engine: &Engine, want: &Want) -> Question {
-    engine.question(JobId(9), USER, want)
+    engine.question(&JobView { id: JobId(9), uid: USER, ..JobView::of_tests() }, want)
 }
 
 fn node(index: usize, name: &str, config: usize) -> NodeView {
@@ -289,7 +289,7 @@ fn a_start_moves_to_the_end_of_the_job_in_the_way() {
     occupy(&mut engine, 2, "n1", &[1]);
     let ends = vec![(300, JobId(2)), (200, JobId(1))];
     let ask = |w: &Want, start| {
-        let question = engine.question(JobId(9), USER, w);
+        let question = question(&engine, w);
         first_fit(engine.node("n1").unwrap(), &question, ends.clone(), start)
     };
     assert_eq!(ask(&mig("1g.5gb"), 100), Some(200));

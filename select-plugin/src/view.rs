@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use admission::Counted as CountedGpus;
 use admission::meaning::{Counted, CountedRequest, as_counted};
+use admission::{Counted as CountedGpus, Submission};
 use geometry::{JobId, Uid};
 use protocol::{AdminComment, Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
@@ -140,6 +140,19 @@ impl JobView {
             Some((plan, request)) => Want { plan: Some(plan.clone()), request, ..want },
             None => Want { lapsed: self.had_plan(), ..want },
         })
+    }
+
+    /// The job as a submission: what limits are chosen by, and held against.
+    pub(crate) fn submission(&self) -> Submission {
+        Submission {
+            partitions: self.partition.iter().cloned().collect(),
+            account: self.account.clone(),
+            user: Some(self.uid.0),
+            qos: self.qos.clone(),
+            minutes: Some(self.minutes),
+            exclusive: self.exclusive,
+            ..Submission::default()
+        }
     }
 
     /// Derives the job's need where its plan cannot be carried out.

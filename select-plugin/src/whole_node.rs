@@ -29,7 +29,7 @@ pub(crate) fn wanted(view: &JobView) -> Option<Want> {
 /// order.
 pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated]) -> Option<WholeNodes> {
     let want = wanted(view)?;
-    let question = engine.question(view.id, view.uid, &want);
+    let question = engine.question(view, &want);
     let mut placement = JobPlacement { job: view.id, nodes: Vec::new() };
     let (mut whys, mut matched) = (Vec::new(), Vec::new());
     for (node, all) in gpus_by_node(allocated) {

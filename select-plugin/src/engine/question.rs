@@ -4,17 +4,19 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use admission::limits_of;
 use decision_report::Decision;
-use geometry::{GpuIndex, JobId, SHARD_MIB, Uid};
+use geometry::{GpuIndex, SHARD_MIB, Uid};
 use mapa::Memo;
 use node_state::{Ask, Kind, Node, Policy, Spread};
 use placement::{decide_with, fits};
 use protocol::moldable::PlannedStart;
 use protocol::{Bandwidth, Isolation, Plan, Request};
+use site_config::Limit;
 use topology::GpuSet;
 
 use super::Engine;
-use crate::view::{GresKind, Want};
+use crate::view::{GresKind, JobView, Want};
 
 /// The need of a job on one node, as `decide` takes it.
 #[derive(Clone)]
@@ -53,6 +55,8 @@ pub(super) struct Key {
     /// The GPU that it waits for, beside others of its plan.
     only: Option<GpuIndex>,
     spread: Spread,
+    /// Those of [`Engine::limits_on_choice`], by their places in the file.
+    limits: Vec<usize>,
 }
 
 impl Question {
@@ -152,8 +156,18 @@ impl Question {
 }
 
 impl Engine {
+    /// The limits on what is chosen for a job: of a kind, or of an instance, that it does not name.
+    fn limits_on_choice(&self, view: &JobView, want: &Want) -> Vec<&Limit> {
+        let chooses = matches!(want.request.isolation, Isolation::Auto | Isolation::Mig(None));
+        if !chooses || self.config.limits.is_empty() {
+            return Vec::new();
+        }
+        limits_of(&view.submission(), &self.config)
+    }
+
     /// Makes a question of what a job wants, with the site's defaults filled in.
-    pub(crate) fn question(&self, job: JobId, uid: Uid, want: &Want) -> Question {
+    pub(crate) fn question(&self, view: &JobView, want: &Want) -> Question {
+        let (job, uid) = (view.id, view.uid);
         let mut ask = Ask::new(job, uid, want.request.clone());
         let wish = ask.request.place.take();
         ask.spread = Spread::ALIKE;
@@ -161,7 +175,9 @@ impl Engine {
         let bound = want.plan.as_ref().filter(|plan| plan.is_bound()).and_then(|plan| plan.place.as_ref());
         let only = bound.map(|place| place.start.gpu);
         ask.allowed = only.map(|gpu| [gpu].into_iter().collect());
-        let mut policy = self.policy.clone();
+        let limits = self.limits_on_choice(view, want);
+        let mut policy =
+            if limits.is_empty() { self.policy.clone() } else { self.config.policy_under(&limits) };
         policy.sets = self.config.sets(want.partition.as_deref());
         if want.kind == GresKind::Shard {
             // Slurm accounts for it by shards: a whole GPU would be used behind its back.
@@ -178,6 +194,7 @@ impl Engine {
             plain: ask.plain,
             only,
             spread: ask.spread,
+            limits: limits.iter().map(|limit| limit.number).collect(),
         };
         let shards = || u32::try_from(ask.request.mem_mib? / SHARD_MIB).ok();
         let plain_shards = if ask.plain && want.kind == GresKind::Shard { shards() } else { None };

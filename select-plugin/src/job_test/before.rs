@@ -126,7 +126,7 @@ impl PendingTest {
     /// node may be missing here because it is full or completing: another model's coming free first must not undo the plan.
     fn question(&mut self, engine: &mut Engine, nodes: &[NodeView]) -> Option<Question> {
         let want = self.want.as_ref()?;
-        let question = engine.question(self.view.id, self.view.uid, want);
+        let question = engine.question(&self.view, want);
         let Some(plan) = &want.plan else { return Some(question) };
         let own = plan.place.as_ref().map(|place| place.node.as_str());
         let mut names = nodes.iter().map(|n| &*n.name).chain(own);
@@ -134,7 +134,7 @@ impl PendingTest {
             return Some(question);
         }
         self.want = self.view.want_unplanned();
-        self.want.as_ref().map(|want| engine.question(self.view.id, self.view.uid, want))
+        self.want.as_ref().map(|want| engine.question(&self.view, want))
     }
 }
 

@@ -60,7 +60,7 @@ impl Decided {
 
 impl<'a, S: Slurm> Asked<'a, S> {
     pub(super) fn new(view: &'a JobView, want: &'a Want, engine: &Engine, slurm: &'a S) -> Self {
-        let question = engine.question(view.id, view.uid, want);
+        let question = engine.question(view, want);
         Self { question, view, want, nodes: slurm.nodes(), slurm }
     }
 

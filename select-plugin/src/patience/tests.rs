@@ -33,7 +33,7 @@ fn job(request: Option<&str>, gpus: u64, comment: &str) -> JobView {
 }
 
 fn asked(engine: &Engine, view: &JobView) -> (Question, Option<Patient>) {
-    let question = engine.question(view.id, view.uid, &view.want().unwrap());
+    let question = engine.question(view, &view.want().unwrap());
     let patient = Patient::of(&question, view);
     (question, patient)
 }

@@ -1,7 +1,7 @@
 //! Rules for changes that a user makes to a pending job.
 
 use crate::gres_list::{Entry, Tres};
-use crate::meaning::{SlurmAsks, meaning};
+use crate::meaning::{SlurmAsks, meaning, not_exclusively};
 use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
 use site_config::SiteConfig;
@@ -57,6 +57,10 @@ fn keeps_its_gres(
     job: &Submission,
     config: Option<&SiteConfig>,
 ) -> Result<(), Refusal> {
+    let has_shards = || job.tres.gpu_entries().iter().any(|entry| entry.name == "shard" && entry.count > 0);
+    if job.exclusive && change.pending && change.matters && has_shards() {
+        return Err(not_exclusively(request).into());
+    }
     let new = change.tres.gpu_entries();
     if let (Isolation::Whole, Some(config), true) = (&request.isolation, config, change.pending)
         && !new.is_empty()
@@ -177,6 +181,19 @@ mod tests {
         assert!(
             why("v1 iso=whole gpus=3 pattern=edges:0-1,1-2", "gres:gpu:2", true).contains("--gpu-pattern")
         );
+    }
+
+    #[test]
+    fn a_job_with_a_part_of_a_gpu_is_not_moved_to_whole_nodes() {
+        let none = Tres::default();
+        let moved = |request: &str, tres: &str, exclusive| {
+            let job = Submission { tres: gres(tres), exclusive, ..job(Some(request)) };
+            judge(by_user(&none, &none), &job, None).map_err(|why| why.text)
+        };
+        assert_eq!(moved("v1 iso=mig mem=9537", "gres:shard:10", false), Ok(()));
+        assert_eq!(moved("v1 iso=whole gpus=1", "gres:gpu:1", true), Ok(()));
+        let said = moved("v1 iso=mig mem=9537", "gres:shard:10", true).unwrap_err();
+        assert!(said.starts_with("--exclusive, or a partition of whole nodes"), "{said}");
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entr
     let parts = list.unwrap_or_default().split([',', ';']).map(str::trim);
     parts
         .filter_map(|part| {
-            let text = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
+            let text = named(part);
             let mut fields = text.split([':', '=']);
             let name = fields.next().filter(|n| *n == "gpu" || *n == "shard")?.to_owned();
             let count = fields.next_back().and_then(number).unwrap_or(1);
@@ -87,6 +87,17 @@ fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entr
             Some(Entry { name, count, option, per_node, text: text.chars().take(MOST_TEXT).collect() })
         })
         .collect()
+}
+
+/// An entry from the name of its GRES on. Slurm looks for `gres` anywhere, with or without a separator behind it [24.11:
+/// `slurm_get_next_tres`]: what a user puts before it hides nothing from Slurm.
+fn named(part: &str) -> &str {
+    let behind = part.match_indices("gres").filter_map(|(at, word)| part.get(at + word.len()..));
+    let behind = behind.map(|text| text.strip_prefix([':', '/']).unwrap_or(text));
+    let is_ours =
+        |text: &&str| text.split([':', '=']).next().is_some_and(|name| name == "gpu" || name == "shard");
+    let usual = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
+    behind.into_iter().find(is_ours).unwrap_or(usual)
 }
 
 /// Names the source of shards in the list of an option for GPUs: `scontrol update` has a name for each list.
@@ -118,7 +129,7 @@ pub fn with_shards(list: Option<&str>, entry: &str) -> String {
 #[must_use]
 pub fn without(list: Option<&str>, names: &[&str]) -> Option<String> {
     let others = list.unwrap_or_default().split([',', ';']).map(str::trim).filter(|part| {
-        let text = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
+        let text = named(part);
         !part.is_empty() && !text.split([':', '=']).next().is_some_and(|name| names.contains(&name))
     });
     let kept: Vec<&str> = others.collect();
@@ -169,6 +180,24 @@ pub fn gpu_bind(list: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Slurm 24.11 reads 4 GPUs in each of the first three, and stops there.
+    #[test]
+    fn what_stands_before_gres_hides_nothing() {
+        let names = |list: &str| -> Vec<(String, u64)> {
+            let tres = Tres { per_node: Some(list.to_owned()), ..Tres::default() };
+            tres.gpu_entries().into_iter().map(|entry| (entry.name, entry.count)).collect()
+        };
+        for hidden in ["xgres/gpu:4", "gresgpu:4", "gres/xgres:gpu:4"] {
+            assert_eq!(
+                names(&format!("{hidden},shard:5")),
+                [("gpu".to_owned(), 4), ("shard".to_owned(), 5)],
+                "{hidden}"
+            );
+            assert_eq!(without(Some(hidden), &["gpu"]), None, "{hidden}");
+        }
+        assert_eq!(names("gres/nic:1,congress:2,gres:shardlike:3"), []);
+    }
 
     #[test]
     fn counts_are_added_up_to_the_largest_number() {

@@ -166,12 +166,16 @@ fn exclusively(request: Request) -> Result<Request, String> {
     match request.isolation {
         Isolation::Auto if request.instances <= 1 => Ok(Request { isolation: Isolation::Whole, ..request }),
         Isolation::Whole | Isolation::None => Ok(request),
-        _ => Err(format!(
-            "--exclusive, or a partition of whole nodes (OverSubscribe=EXCLUSIVE), cannot be combined with {}: such a job gets every \
-             GPU of its nodes as a whole; leave --exclusive out, take another partition, or use --gpu-isolation=whole",
-            in_options(&request)
-        )),
+        _ => Err(not_exclusively(&request)),
     }
+}
+
+pub(crate) fn not_exclusively(request: &Request) -> String {
+    format!(
+        "--exclusive, or a partition of whole nodes (OverSubscribe=EXCLUSIVE), cannot be combined with {}: such a job gets every \
+         GPU of its nodes as a whole; leave --exclusive out, take another partition, or use --gpu-isolation=whole",
+        in_options(request)
+    )
 }
 
 /// The request as the options that a user types, with the isolation that was made of them.

@@ -50,16 +50,18 @@ impl Submission {
     }
 }
 
-/// The limits that hold for a job. Slurm may start it in any of its partitions, so all of theirs do.
+/// The limits that hold for a job, each once. Slurm may start it in any of its partitions, so all of theirs do.
 #[must_use]
-pub fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Limit> {
-    let (account, qos) = (job.account.as_deref(), job.qos.as_deref());
-    let whose = Whose { partition: None, account, uid: job.user, qos };
-    if job.partitions.is_empty() {
-        return config.limits_for(whose).collect();
-    }
-    let of = |name: &'a String| config.limits_for(Whose { partition: Some(name.as_str()), ..whose });
-    job.partitions.iter().flat_map(of).collect()
+pub fn limits_of<'c>(job: &Submission, config: &'c SiteConfig) -> Vec<&'c Limit> {
+    let (account, qos, uid) = (job.account.as_deref(), job.qos.as_deref(), job.user);
+    let is_for = |limit: &Limit, partition| limit.is_for(Whose { partition, account, uid, qos });
+    let holds = |limit: &&Limit| match &job.partitions[..] {
+        [] => is_for(limit, None),
+        // A user may name many: one is enough for a limit for all.
+        all if limit.partition.is_none() => is_for(limit, all.first().map(String::as_str)),
+        all => all.iter().any(|name| is_for(limit, Some(name))),
+    };
+    config.limits.iter().filter(holds).collect()
 }
 
 /// Tells whether the job may run on any of these nodes.

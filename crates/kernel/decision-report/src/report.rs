@@ -235,6 +235,8 @@ pub enum Constraint {
     MigOff,
     /// The node's GPUs are always in MIG mode, so none can be had whole; the largest instance can.
     MigAlways,
+    /// The site's limits leave the job none of the profiles that would do.
+    BeyondLimit,
     /// The GPU's model does not have the profile asked for.
     NoSuchProfile(&'static Model),
     /// The largest thing of this kind that the GPU could give has too little memory.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::pool::PoolPolicy;
-use geometry::{GpuIndex, JobId, Uid};
+use geometry::{GpuIndex, JobId, Profile, Uid};
 use protocol::{Bandwidth, Request, SetWait};
 use topology::{BandwidthModel, GpuSet, Pattern, Quota, Selection};
 
@@ -172,6 +172,29 @@ pub struct Policy {
     pub tasks: Option<PoolPolicy>,
     /// Rules for choosing sets of whole GPUs.
     pub sets: SetPolicy,
+    /// The instances that the site's limits leave.
+    pub instances: InstanceLimit,
+}
+
+/// The instances that the site's limits leave a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct InstanceLimit {
+    /// Most memory by the profile's name, MiB; `None`: any.
+    pub most_mib: Option<u64>,
+    /// Names of the only profiles; `None`: any.
+    pub only: Option<Vec<String>>,
+}
+
+impl InstanceLimit {
+    /// No limit.
+    pub const NONE: &'static InstanceLimit = &InstanceLimit { most_mib: None, only: None };
+
+    /// Tells whether a job may have an instance of this profile.
+    #[must_use]
+    pub fn allows(&self, profile: &Profile) -> bool {
+        self.most_mib.is_none_or(|most| profile.nominal_mib() <= most)
+            && self.only.as_ref().is_none_or(|only| only.contains(&profile.name))
+    }
 }
 
 impl Default for Policy {
@@ -185,6 +208,7 @@ impl Default for Policy {
             shared_memory: SharedMemory::SameUser,
             tasks: None,
             sets: SetPolicy::default(),
+            instances: InstanceLimit::default(),
         }
     }
 }

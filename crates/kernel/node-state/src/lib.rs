@@ -12,7 +12,7 @@ pub mod slices;
 mod state;
 
 pub use apply::ApplyError;
-pub use ask::{Ask, Fill, Kind, Policy, SetPolicy, SharedMemory, Spread};
+pub use ask::{Ask, Fill, InstanceLimit, Kind, Policy, SetPolicy, SharedMemory, Spread};
 pub use budget::{PowerBudget, PowerRange};
 pub use pool::{PoolDevice, PoolPolicy};
 pub use state::{Claim, ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};

@@ -132,6 +132,7 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
             };
             (format!("{} has no profile for {asked}", model.key), Some(format!("it has {}", names())))
         }
+        Constraint::BeyondLimit => (constraint.to_string(), Some(LIMIT_HINT.to_owned())),
         Constraint::TooLittleMemory { need, has } => too_little_memory(gpu, request, need, has),
         Constraint::TooFewSms { need, has } => {
             let reason =
@@ -163,6 +164,8 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
     let gives_mib = if let Constraint::TooLittleMemory { has, .. } = constraint { has } else { 0 };
     Never { reason, nearest, gives_mib }
 }
+
+const LIMIT_HINT: &str = "ask for less, or name a profile that is allowed";
 
 /// Suggests a request for GPUs that the site keeps for something else.
 fn purpose_hint(purpose: Purpose) -> Option<String> {

@@ -35,14 +35,24 @@ impl Request {
         plain.into_iter().map(|profile| Size { profile, millis: time(profile) }).collect()
     }
 
-    /// The size of [`Request::sizes_on`] with the least work, run time times compute slices; of two alike the smaller.
+    /// The size of [`Request::sizes_on`] with the least work, run time times compute slices, of those that it `may` have; of two alike
+    /// the smaller.
     /// A job that lists times and names no profile gets it unless a plan chooses another. `None`: the job lists no times,
     /// or none of its sizes will do on this model.
     #[must_use]
-    pub fn least_work(&self, model: &'static Model) -> Option<&'static Profile> {
+    pub fn least_work(
+        &self,
+        model: &'static Model,
+        may: impl Fn(&Profile) -> bool,
+    ) -> Option<&'static Profile> {
         let work = |s: &Size| Some((s.millis? * u64::from(s.profile.compute_slices), s.profile));
         let sizes = self.sizes_on(model);
-        sizes.iter().filter_map(work).min_by_key(|(work, _)| *work).map(|(_, profile)| profile)
+        sizes
+            .iter()
+            .filter(|size| may(size.profile))
+            .filter_map(work)
+            .min_by_key(|(work, _)| *work)
+            .map(|(_, profile)| profile)
     }
 
     /// Tells whether the profile has the memory and the SMs that the request itself names. The site's default memory does
@@ -76,7 +86,7 @@ mod tests {
             let request = parse_request(text).unwrap();
             let model = Model::find(model).unwrap();
             let list: Vec<&str> = request.sizes_on(model).iter().map(|s| s.profile.name.as_str()).collect();
-            (list.join(" "), request.least_work(model).map(|p| p.name.as_str()))
+            (list.join(" "), request.least_work(model, |_| true).map(|p| p.name.as_str()))
         };
         let all = "v1 iso=mig times=1g:60,2g:35,3g:20,4g:15,7g:10";
         assert_eq!(

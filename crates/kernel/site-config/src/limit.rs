@@ -2,6 +2,7 @@
 
 use geometry::size::display_gb;
 use geometry::{Model, Profile, split_compute_name};
+use node_state::InstanceLimit;
 use protocol::{Isolation, Request};
 
 /// Whole GPUs and compute slices that a limit leaves; `None`: any number.
@@ -63,7 +64,7 @@ impl Limit {
     /// Tells whether a job may have this isolation.
     ///
     /// `mig` in the file allows every profile, `mig:PROFILE` only that one. [`Isolation::Mig`] without a profile is allowed
-    /// in both cases. `mig-shared:INSTANCE` is allowed only by name, because it shares memory with other jobs. `auto` and `slurm` are
+    /// in both cases: [`crate::SiteConfig::policy_under`] says which instances it may get. `mig-shared:INSTANCE` is allowed only by name, because it shares memory with other jobs. `auto` and `slurm` are
     /// always allowed.
     #[must_use]
     pub fn allows(&self, isolation: &Isolation) -> bool {
@@ -80,6 +81,24 @@ impl Limit {
             Isolation::Tasks { .. } => allowed.iter().any(|a| matches!(a, Isolation::Tasks { .. })),
             Isolation::Mps | Isolation::Whole => allowed.contains(isolation),
         }
+    }
+
+    /// The names of the only profiles that are allowed; `None`: any.
+    fn profiles(&self) -> Option<Vec<&str>> {
+        let allowed = self.isolation.as_ref().filter(|all| !all.contains(&Isolation::Mig(None)))?;
+        let names = allowed
+            .iter()
+            .map(|isolation| if let Isolation::Mig(name) = isolation { name.as_deref() } else { None });
+        Some(names.flatten().collect())
+    }
+
+    /// Leaves the kinds and instances of which this limit allows a job one.
+    pub(crate) fn narrow(&self, left: &mut InstanceLimit) {
+        left.most_mib = left.most_mib.into_iter().chain(self.max_mem_mib).min();
+        let Some(profiles) = self.profiles() else { return };
+        let before = left.only.take();
+        let stays = |name: &&&str| before.as_ref().is_none_or(|before| before.iter().any(|b| b == **name));
+        left.only = Some(profiles.iter().filter(stays).map(|name| (*name).to_owned()).collect());
     }
 
     /// Why a request is refused: a line that names the option, its value and what would work. `None` if it is allowed.

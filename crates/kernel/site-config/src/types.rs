@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use geometry::{GpuIndex, Model, ProfileId, Slice};
 use node_state::{
-    Fill, Gpu, Kind, MigPolicy, Node, Policy, PoolPolicy, PowerBudget, PowerRange, Purpose, SetPolicy,
-    SharedMemory,
+    Fill, Gpu, InstanceLimit, Kind, MigPolicy, Node, Policy, PoolPolicy, PowerBudget, PowerRange, Purpose,
+    SetPolicy, SharedMemory,
 };
 use power::CounterTable;
 use protocol::RequestDefaults;
@@ -15,7 +15,7 @@ use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
 
 use crate::health::HealthRule;
 use crate::idle::Idle;
-use crate::limit::{Limit, Whose};
+use crate::limit::Limit;
 
 /// A whole `tessera.toml` without errors.
 #[derive(Clone, Debug, PartialEq)]
@@ -475,6 +475,15 @@ impl SiteConfig {
     /// Gives the site's preferences in the form that the placement engine takes.
     #[must_use]
     pub fn policy(&self) -> Policy {
+        self.policy_under(&[])
+    }
+
+    /// The policy for jobs that these limits bind: what they ask for without naming it is chosen among what is allowed.
+    #[must_use]
+    pub fn policy_under(&self, limits: &[&Limit]) -> Policy {
+        let mut instances = InstanceLimit::default();
+        limits.iter().for_each(|limit| limit.narrow(&mut instances));
+        let allowed = |isolation: &&Isolation| limits.iter().all(|limit| limit.allows(isolation));
         let kind = |isolation: &Isolation| match isolation {
             Isolation::Mig(_) => Some(Kind::Mig),
             Isolation::Mps => Some(Kind::Mps),
@@ -483,7 +492,7 @@ impl SiteConfig {
             Isolation::Auto | Isolation::None => None,
         };
         Policy {
-            auto: self.defaults.auto.iter().filter_map(kind).collect(),
+            auto: self.defaults.auto.iter().filter(allowed).filter_map(kind).collect(),
             share_between_users: self.mps.share_between_users,
             max_threads: self.mps.max_threads,
             mps_threads: self.defaults.mps_threads,
@@ -491,6 +500,7 @@ impl SiteConfig {
             shared_memory: self.power.shared_memory,
             tasks: self.tasks.as_ref().map(|tasks| tasks.pool),
             sets: self.sets(None),
+            instances,
         }
     }
 
@@ -504,11 +514,6 @@ impl SiteConfig {
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&NodeSpec> {
         self.nodes.iter().find(|spec| spec.names.iter().any(|n| n == name))
-    }
-
-    /// The limits that apply to such jobs.
-    pub fn limits_for<'a>(&'a self, job: Whose<'a>) -> impl Iterator<Item = &'a Limit> {
-        self.limits.iter().filter(move |limit| limit.is_for(job))
     }
 
     /// Fills in the numbers of the users whom limits name; gives the limits of those who are not known.

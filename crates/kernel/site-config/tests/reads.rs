@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use geometry::GpuIndex;
 use node_state::{Kind, MigPolicy, SetPolicy};
 use protocol::{Bandwidth, Isolation, Request, SetWait};
-use site_config::{LearnFrom, MemoryLimit, Most, SiteConfig, VisibleDevices, Whose, config_path, parse};
+use site_config::{
+    LearnFrom, Limit, MemoryLimit, Most, SiteConfig, VisibleDevices, Whose, config_path, parse,
+};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 const FULL: &str = r#"
@@ -166,6 +168,10 @@ fn in_partition(name: &str) -> Whose<'_> {
     Whose { partition: Some(name), ..Whose::default() }
 }
 
+fn limits_in<'a>(partition: &'a str, config: &'a SiteConfig) -> impl Iterator<Item = &'a Limit> {
+    config.limits.iter().filter(move |limit| limit.is_for(in_partition(partition)))
+}
+
 #[test]
 fn a_limit_is_for_the_jobs_that_all_of_its_keys_name() {
     let text = FULL.replacen(
@@ -194,9 +200,8 @@ fn a_limit_is_for_the_jobs_that_all_of_its_keys_name() {
 #[test]
 fn limits_hold_for_their_partition() {
     let config = read(FULL);
-    let refusal = |partition, request: &Request| {
-        config.limits_for(in_partition(partition)).find_map(|l| l.refusal(request))
-    };
+    let refusal =
+        |partition, request: &Request| limits_in(partition, &config).find_map(|l| l.refusal(request));
     let mut request = Request::new(Isolation::Whole);
     assert_eq!(refusal("other", &request), None);
     let said = refusal("debug", &request).unwrap();
@@ -222,7 +227,7 @@ fn a_profiles_name_does_not_pass_a_limit_on_memory() {
     let config = read(&text);
     let refusal = |profile: &str| {
         let request = Request::new(Isolation::Mig(Some(profile.to_owned())));
-        config.limits_for(in_partition("small")).find_map(|l| l.refusal(&request))
+        limits_in("small", &config).find_map(|l| l.refusal(&request))
     };
     assert_eq!([refusal("2g.10gb"), refusal("1g.5gb+me")], [None, None]);
     let said = "--gpu-isolation=mig:3g.20gb is too much in partition small: at most 10.0 GB";
@@ -235,7 +240,7 @@ fn a_limit_to_mig_allows_no_instance_whose_memory_is_shared() {
         let limit = format!("[[limits]]\npartition = \"small\"\nisolation = [{list}]\n\n[[limits]]");
         let config = read(&FULL.replacen("[[limits]]", &limit, 1));
         let request = Request::new(Isolation::Mig(Some(profile.to_owned())));
-        config.limits_for(in_partition("small")).find_map(|l| l.refusal(&request))
+        limits_in("small", &config).find_map(|l| l.refusal(&request))
     };
     assert_eq!(allows("\"mig\"", "2g.10gb"), None);
     let said = "--gpu-isolation=mig-shared:1c.2g.10gb is not allowed in partition small: use mig";

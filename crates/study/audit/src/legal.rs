@@ -96,7 +96,19 @@ fn plain(profile: &Profile) -> bool {
 fn suffices(model: &Model, profile: &Profile, ask: &Ask, policy: &Policy) -> bool {
     let all_sm: u32 = model.profiles.iter().map(|p| p.sm).max().unwrap_or(0);
     let sm_ok = ask.request.threads.is_none_or(|t| profile.sm * 100 + 2 * all_sm >= u32::from(t) * all_sm);
-    sm_ok && profile.memory_mib >= instance_memory(ask, policy)
+    sm_ok && profile.memory_mib >= instance_memory(ask, policy) && is_within_limits(profile, policy)
+}
+
+/// The memory of a profile's name counts: 10 GB of `2g.10gb`.
+fn is_within_limits(profile: &Profile, policy: &Policy) -> bool {
+    let gigabytes =
+        profile.name.split_once('.').and_then(|(_, rest)| rest.split_once("gb")?.0.parse::<u64>().ok());
+    let limit = &policy.instances;
+    let is_named = limit.only.iter().all(|only| only.contains(&profile.name));
+    is_named
+        && limit.most_mib.zip(gigabytes).is_none_or(|(most, gigabytes)| {
+            geometry::size::gigabytes_as_mib(u32::try_from(gigabytes).unwrap_or(u32::MAX)) <= most
+        })
 }
 
 /// True if no plain profile has as many compute slices in fewer memory slices.

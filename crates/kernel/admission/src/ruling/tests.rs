@@ -235,6 +235,38 @@ fn auto_stays_within_the_limits_of_the_partition() {
     }
 }
 
+/// A request that names no profile means the smallest that will do, and a limit binds that one too.
+#[test]
+fn limits_bind_an_instance_that_is_not_named() {
+    let profiles = "[[limits]]\npartition = \"debug\"\nisolation = [\"mig:1g.5gb\", \"mps\"]\n";
+    let memory = "[[limits]]\npartition = \"debug\"\nmax_mem = \"10G\"\n";
+    let shards = |request: &str, limit: &str| match verdict(request, None, limit) {
+        Ruling::Accepted { add, .. } => add,
+        Ruling::Refused(why) => panic!("{request}: {why:?}"),
+        Ruling::Untouched => None,
+    };
+    assert_eq!(shards("v1 iso=mig mem=4769", profiles), Some(("shard", 5)));
+    assert_eq!(shards("v1 iso=mig threads=25", memory), Some(("shard", 10)));
+    for (request, limit) in [
+        ("v1 iso=mig mem=28610", profiles),
+        ("v1 iso=mig threads=100", memory),
+        ("v1 iso=mig times=7g:60", memory),
+    ] {
+        let said = refusal(request, None, limit);
+        assert!(said.contains("limits of the site leave this job no such instance; ask for less"), "{said}");
+    }
+}
+
+#[test]
+fn a_limit_holds_once_however_many_partitions_a_job_names() {
+    let config = site(
+        "[[limits]]\naccount = \"lab\"\nmax_mem = \"10G\"\n[[limits]]\npartition = \"b\"\nmax_gpus = 1\n",
+    );
+    let partitions = ('a'..='z').map(String::from).collect();
+    let job = Submission { account: Some("lab".to_owned()), partitions, ..Submission::default() };
+    assert_eq!(limits_of(&job, &config).iter().map(|limit| limit.number).collect::<Vec<_>>(), [0, 1]);
+}
+
 #[test]
 fn a_crafted_request_is_refused_not_believed() {
     for text in ["", "v2 iso=mig", "v1 iso=mig mem=-1", "v1 iso=mig inst=99999999999", "v1 iso=../../x"] {

@@ -180,6 +180,7 @@ impl fmt::Display for Constraint {
             Self::NoMig => f.write_str("cannot be cut into MIG instances"),
             Self::MigOff => f.write_str("never in MIG mode (mig = \"off\")"),
             Self::MigAlways => f.write_str("always in MIG mode (mig = \"on\"), instances only"),
+            Self::BeyondLimit => f.write_str("limits of the site leave this job no such instance"),
             Self::NoSuchProfile(model) => write!(f, "{} has no such profile", model.key),
             Self::TooLittleMemory { need, has } => {
                 write!(f, "{} at most, {} asked", display_gb(*has), display_gb(*need))

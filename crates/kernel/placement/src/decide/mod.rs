@@ -135,6 +135,7 @@ impl Search<'_> {
                     mem_mib,
                     sm_percent: request.threads.unwrap_or(0),
                     least_work: Some(request).filter(|r| !r.times.is_empty()),
+                    limit: &self.policy.instances,
                 };
                 let found = mig::search(views, self.node.may_be_cut(), self.ask, want, report)?;
                 Best { grant: Grant::Mig(found.specs), takes: found.takes, fate: Fate::Costs(found.cost) }

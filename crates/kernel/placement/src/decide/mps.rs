@@ -33,7 +33,7 @@ use decision_report::report::{
 };
 use geometry::load::{Load, fits};
 use geometry::{JobId, Profile, Slice};
-use node_state::{Ask, GpuState, Holder, Kind, MigPolicy, Policy, Purpose, Seat, Share};
+use node_state::{Ask, GpuState, Holder, InstanceLimit, Kind, MigPolicy, Policy, Purpose, Seat, Share};
 use protocol::{MigSpec, ShareOn};
 
 /// The best device for the share, and the share there.
@@ -109,7 +109,13 @@ pub(super) fn search(
     report: &mut Report,
 ) -> Option<BestShare> {
     let sm_percent = ask.request.threads.unwrap_or(0);
-    let mut profiles = Profiles::new(Want { profile: None, mem_mib, sm_percent, least_work: None });
+    let mut profiles = Profiles::new(Want {
+        profile: None,
+        mem_mib,
+        sm_percent,
+        least_work: None,
+        limit: InstanceLimit::NONE,
+    });
     let mut search = Search { ask, policy, mem_mib, report, best: None };
     for view in views {
         search.gpu(view, &mut profiles);

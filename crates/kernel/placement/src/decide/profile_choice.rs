@@ -4,7 +4,7 @@
 use super::view::View;
 use decision_report::report::Constraint;
 use geometry::Profile;
-use node_state::Ask;
+use node_state::{Ask, InstanceLimit};
 use protocol::Request;
 
 /// Requirements on an instance.
@@ -18,6 +18,8 @@ pub(super) struct Want<'a> {
     pub(super) sm_percent: u8,
     /// Choose the size with the least work for this request, see [`Request::least_work`], instead of the smallest.
     pub(super) least_work: Option<&'a Request>,
+    /// What the site's limits leave.
+    pub(super) limit: &'a InstanceLimit,
 }
 
 /// The profile per model: nodes have few models, so the last one asked is nearly always the next one.
@@ -60,13 +62,15 @@ impl Profiles<'_> {
     }
 }
 
-/// Checks that a profile has the memory and the SMs that are wanted.
+/// Checks that a profile has the memory and the SMs that are wanted, and that no limit forbids it.
 fn enough(view: &View<'_>, want: Want<'_>, profile: &Profile) -> Result<(), Constraint> {
     let sm_need = view.model.least_sm(want.sm_percent);
     if profile.memory_mib < want.mem_mib {
         Err(Constraint::TooLittleMemory { need: want.mem_mib, has: profile.memory_mib })
     } else if profile.sm < sm_need {
         Err(Constraint::TooFewSms { need: sm_need, has: profile.sm })
+    } else if !want.limit.allows(profile) {
+        Err(Constraint::BeyondLimit)
     } else {
         Ok(())
     }
@@ -85,7 +89,7 @@ fn smallest(view: &View<'_>, want: Want<'_>) -> Result<&'static Profile, Constra
         let listed = |p: &&Profile| request.times.iter().any(|t| t.slices == p.compute_slices);
         let largest = base.rfind(listed).ok_or(Constraint::NoSuchProfile(model))?;
         let none = || enough(largest).err().unwrap_or(Constraint::NoSuchProfile(model));
-        return request.least_work(model).ok_or_else(none);
+        return request.least_work(model, |p| want.limit.allows(p)).ok_or_else(none);
     }
     let Some(found) = base.clone().find(|p| enough(p).is_ok()) else {
         let none = Constraint::TooLittleMemory { need: want.mem_mib, has: 0 };

@@ -236,12 +236,18 @@ pub(crate) fn site_policies() -> impl Strategy<Value = Policy> {
         context_mib,
         gpus_per_job,
     });
-    (orders, shares, (memory, prop::option::weighted(0.9, pool)), set_policies()).prop_map(
+    let names = vec!["1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb", "1g.10gb", "1g.6gb"];
+    let only = prop::collection::vec(prop::sample::select(names).prop_map(str::to_owned), 1..3);
+    let most = prop::sample::select(vec![5_u32, 10, 12, 20]).prop_map(size::gigabytes_as_mib);
+    let limits = (prop::option::weighted(0.2, most), prop::option::weighted(0.1, only));
+    let limits = limits.prop_map(|(most_mib, only)| InstanceLimit { most_mib, only });
+    let of_jobs = (set_policies(), limits);
+    (orders, shares, (memory, prop::option::weighted(0.9, pool)), of_jobs).prop_map(
         |(
             auto,
             (share_between_users, max_threads, mps_threads, default_mem_mib),
             (shared_memory, tasks),
-            sets,
+            (sets, instances),
         )| Policy {
             auto,
             shared_memory,
@@ -251,6 +257,7 @@ pub(crate) fn site_policies() -> impl Strategy<Value = Policy> {
             default_mem_mib,
             tasks,
             sets,
+            instances,
         },
     )
 }

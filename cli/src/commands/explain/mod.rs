@@ -71,7 +71,8 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
             None => return Err(refused(&why.text)),
         },
     };
-    let mut policy = Policy { sets: config.sets(asked.caller.partition.as_deref()), ..config.policy() };
+    let of_job = config.policy_under(&admission::limits_of(&job, config));
+    let mut policy = Policy { sets: config.sets(asked.caller.partition.as_deref()), ..of_job };
     if matches!(counts, Ok(Counted::Shards(_))) {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);

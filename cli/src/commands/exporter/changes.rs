@@ -61,7 +61,7 @@ impl Changes {
     /// cancelled while it waited has no nodes.
     fn has_started(&self, job: &QueuedJob) -> bool {
         let before = self.jobs.get(&job.id).or_else(|| self.jobs.get(&job.array.as_ref()?.0));
-        before == Some(&true) && job.state != "PENDING" && !job.nodes.is_empty()
+        before == Some(&true) && (job.state == "RUNNING" || job.state != "PENDING" && !job.nodes.is_empty())
     }
 
     fn add_places(&mut self, whole: &Wholeness) {

@@ -105,7 +105,8 @@ pub(crate) fn now(
     under: Under<'_>,
 ) -> Vec<Free> {
     let partition = who.partitions.first().map(String::as_str);
-    let policy = Policy { sets: config.sets(partition), ..config.policy() };
+    let policy = config.policy_under(&admission::limits_of(who, config));
+    let policy = Policy { sets: config.sets(partition), ..policy };
     let uid = Uid(rustix::process::getuid().as_raw());
     let mut models: Vec<&Model> = Vec::new();
     for gpu in live.nodes.iter().flat_map(|n| &n.node.gpus) {

@@ -317,7 +317,16 @@ fn minutes(job: &QueuedJob) -> Option<u64> {
 
 /// The job's question to each node, and the site's policy for it.
 fn question(job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -> (Ask, Policy) {
-    let mut policy = Policy { sets: config.sets(subject.partition()), ..config.policy() };
+    let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let bound = Submission {
+        partitions: subject.partition().map(str::to_owned).into_iter().collect(),
+        account: text(&job.account),
+        qos: text(&job.qos),
+        user: Some(uid.0),
+        ..Submission::default()
+    };
+    let of_job = config.policy_under(&admission::limits_of(&bound, config));
+    let mut policy = Policy { sets: config.sets(subject.partition()), ..of_job };
     if subject.shards {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);

@@ -36,7 +36,7 @@ pub(crate) struct Placed {
 pub(crate) struct Veto {
     /// The first node, by name, that ruled the start out.
     pub(crate) node: String,
-    /// Its GPUs alone rule it out, not what the job gets on others.
+    /// True if the node's GPUs alone rule it out, not what the job gets on others.
     pub(crate) by_itself: bool,
 }
 

@@ -143,10 +143,11 @@ fn the_shards_of_a_size_are_those_of_the_node_that_counts_fewest() {
     let mut engine = engine();
     let nodes = ["n1".to_owned(), "n3".to_owned()];
     let (want, _) = planned(&engine, "");
-    assert_eq!(engine.shards(&want.request, &nodes), Some(10));
+    let question = question(&engine, &want);
+    assert_eq!(engine.shards(&want.request, &question, &nodes), Some(10));
     let unplanned = protocol::wire::parse_request("v1 iso=mig times=1g:60,2g:35").unwrap();
-    assert_eq!(engine.shards(&unplanned, &nodes), Some(5));
-    assert_eq!(engine.shards(&unplanned, &["elsewhere".to_owned()]), None);
+    assert_eq!(engine.shards(&unplanned, &question, &nodes), Some(5));
+    assert_eq!(engine.shards(&unplanned, &question, &["elsewhere".to_owned()]), None);
 }
 
 #[test]

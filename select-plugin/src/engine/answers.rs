@@ -76,19 +76,19 @@ impl Engine {
     }
 
     /// The shards that a request counts for in Slurm, on whichever of these nodes counts fewest; `None`: none of them
-    /// could ever serve it with a part of a GPU.
-    pub(crate) fn shards(&mut self, request: &Request, names: &[String]) -> Option<u32> {
+    /// could ever serve it with a part of a GPU. The request is of the question's job, whose limits bind it.
+    pub(crate) fn shards(&mut self, request: &Request, question: &Question, names: &[String]) -> Option<u32> {
         let specs: BTreeSet<usize> = names.iter().filter_map(|n| self.managed(n)).map(|e| e.spec).collect();
-        specs.into_iter().filter_map(|spec| self.shards_of_spec(spec, request)).min()
+        specs.into_iter().filter_map(|spec| self.shards_of_spec(spec, request, question)).min()
     }
 
-    fn shards_of_spec(&mut self, spec: usize, request: &Request) -> Option<u32> {
-        let key = (spec, request.clone());
+    fn shards_of_spec(&mut self, spec: usize, request: &Request, question: &Question) -> Option<u32> {
+        let key = (spec, request.clone(), question.key.limits.clone());
         if let Some(known) = self.counted.get(&key) {
             return *known;
         }
         let node = self.config.nodes.get(spec)?.to_node();
-        let counted = match placement::admits_ever(&node, request, &self.policy) {
+        let counted = match placement::admits_ever(&node, request, &question.policy) {
             Ok(Admission::Shards(count)) => Some(count),
             Ok(Admission::Gpus(_)) | Err(_) => None,
         };

@@ -28,7 +28,7 @@ use decision_counts::decisions::Cached;
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
 use node_layout::ConfigInForce;
-use node_state::{Gpu, Node, Policy, Purpose};
+use node_state::{Gpu, Node, Purpose};
 use placement::{Budgets, NodeCost};
 use protocol::{NodeGrant, Request, Said, Standing};
 use site_config::SiteConfig;
@@ -50,7 +50,6 @@ type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState
 /// The state of every GPU of the site.
 pub(crate) struct Engine {
     config: SiteConfig,
-    policy: Policy,
     /// Sets of whole GPUs chosen before: nodes with the same links and free GPUs share them.
     memo: Arc<Mutex<Memo>>,
     nodes: nodes::Nodes,
@@ -66,8 +65,8 @@ pub(crate) struct Engine {
     ever: HashMap<(usize, question::Number), bool>,
     /// GB/s of the best set there.
     best_ever: HashMap<(usize, question::Number), f64>,
-    /// The shards that a request counts for there, if it can have a part of a GPU.
-    counted: HashMap<(usize, Request), Option<u32>>,
+    /// The shards that a request counts for there under these limits, if it can have a part of a GPU.
+    counted: HashMap<(usize, Request, Vec<usize>), Option<u32>>,
     /// The fingerprint of what the file says of each node set.
     files: Vec<u64>,
     /// Version of the file.
@@ -134,7 +133,6 @@ impl Engine {
         }
         let budgets = admission::budgets_of(&config);
         Self {
-            policy: config.policy(),
             budgets,
             files: config.nodes.iter().map(|set| config.fingerprint_of(set)).collect(),
             config,

@@ -55,8 +55,8 @@ pub(super) struct Key {
     /// The GPU that it waits for, beside others of its plan.
     only: Option<GpuIndex>,
     spread: Spread,
-    /// Those of [`Engine::limits_on_choice`], by their places in the file.
-    limits: Vec<usize>,
+    /// The limits on what is chosen for the job, by their places in the file.
+    pub(super) limits: Vec<usize>,
 }
 
 impl Question {
@@ -176,9 +176,7 @@ impl Engine {
         let only = bound.map(|place| place.start.gpu);
         ask.allowed = only.map(|gpu| [gpu].into_iter().collect());
         let limits = self.limits_on_choice(view, want);
-        let mut policy =
-            if limits.is_empty() { self.policy.clone() } else { self.config.policy_under(&limits) };
-        policy.sets = self.config.sets(want.partition.as_deref());
+        let mut policy = self.config.policy_for(want.partition.as_deref(), &limits);
         if want.kind == GresKind::Shard {
             // Slurm accounts for it by shards: a whole GPU would be used behind its back.
             policy.auto.retain(|k| *k != Kind::Whole);

@@ -167,14 +167,14 @@ impl<S: Slurm> Asking<'_, S> {
         if want.kind != GresKind::Shard || !self.view.was_resized() || !want.request.is_moldable() {
             return None;
         }
-        engine.shards(&want.request, self.slurm.within_reach()).map(Effect::Shards)
+        engine.shards(&want.request, &self.question, self.slurm.within_reach()).map(Effect::Shards)
     }
 
     /// Has Slurm look for all instances on one GPU if enough nodes have such a GPU free now, else for one of them. `None`: the
     /// job has one instance, or something else.
     fn instances(&self, engine: &mut Engine) -> (Option<Instances>, Ways) {
         let one = several_instances(self.want).filter(|_| self.test.ask != Ask::TestOnly);
-        let shards = one.and_then(|one| engine.shards(&one, self.slurm.within_reach()));
+        let shards = one.and_then(|one| engine.shards(&one, &self.question, self.slurm.within_reach()));
         let Some(shards_of_one) = shards else { return (None, Ways::default()) };
         let on_one = self.question.clone().spread(Spread::OneGpu);
         let may_wait = self.run_now() && !self.gone_before.together;

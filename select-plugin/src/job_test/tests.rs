@@ -172,6 +172,24 @@ fn slurm_looks_for_one_gpu_with_room_for_all_instances_in_every_other_test() {
 }
 
 #[test]
+fn slurm_searches_for_the_instances_that_a_limit_leaves() {
+    let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+                [[limits]]\npartition = \"gpu\"\nisolation = [\"mig:2g.10gb\"]\n";
+    let mut memory = Memory::new(Engine::of_tests(text));
+    let slurm = Fake::with(&["n1"]);
+    let two = |partition: &str| JobView {
+        partition: Some(partition.to_owned()),
+        ..job("v1 iso=mig mem=4769 inst=2", GresKind::Shard, 20)
+    };
+    let mut searched = |partition: &str| {
+        let effects = case(Ask::WillRun, false, &two(partition)).before(&mut memory, &slurm);
+        effects.into_iter().find_map(|e| if let Effect::SearchShards(n) = e { Some(n) } else { None })
+    };
+    // The same request counts for less where nothing keeps the job from the smallest instance.
+    assert_eq!([searched("gpu"), searched("debug"), searched("gpu")], [Some(10), Some(5), Some(10)]);
+}
+
+#[test]
 fn each_gpu_carries_the_same_number_of_a_jobs_instances_on_all_nodes() {
     let mut memory = memory();
     let counted = |memory: &mut Memory, view: &JobView, nodes: &[&str]| {
@@ -702,7 +720,7 @@ fn slurms_choice_on_a_silent_node_is_no_placement_of_ours() {
     );
 }
 
-/// Its GPUs carry as many instances each, on all nodes: n2 has room for two on each GPU, n1 for four on its only one.
+/// A job has as many instances on each of its GPUs, on all nodes: n2 has room for two on each GPU, n1 for four on its only one.
 #[test]
 fn what_a_job_cannot_have_beside_another_node_is_no_lack_of_the_node() {
     let mut memory = memory();

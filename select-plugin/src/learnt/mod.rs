@@ -37,7 +37,8 @@ pub(crate) struct Learnt {
 }
 
 impl Learnt {
-    /// Most jobs that are known, once for each of their partitions and once when they are counted. All are forgotten when there would be more, and pending ones count once more.
+    /// Most jobs that are known, once for each of their partitions and once when they are counted. All are forgotten when
+    /// there would be more, and pending ones count once more.
     const MOST_MET: usize = 131_072;
 
     /// Begins with nothing. `cpus` has the places in the node table of the site's nodes, with their CPUs.

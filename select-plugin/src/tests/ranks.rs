@@ -177,7 +177,7 @@ fn requests_of_any_number_of_shapes_take_bounded_memory() {
             engine.fits_ever(node, &question);
             engine.cost_now(node, &question, Fill::Pack, &mut searches, |_, _| Some(0));
         }
-        engine.shards(&want.request, &NODES.map(str::to_owned));
+        engine.shards(&want.request, &question, &NODES.map(str::to_owned));
     }
     assert!(engine.most_kept() <= crate::engine::CACHE_LIMIT, "{}", engine.most_kept());
     assert!(engine.most_kept() > 100, "{}", engine.most_kept());

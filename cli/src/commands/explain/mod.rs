@@ -71,8 +71,8 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
             None => return Err(refused(&why.text)),
         },
     };
-    let of_job = config.policy_under(&admission::limits_of(&job, config));
-    let mut policy = Policy { sets: config.sets(asked.caller.partition.as_deref()), ..of_job };
+    let limits = admission::limits_of(&job, config);
+    let mut policy = config.policy_for(asked.caller.partition.as_deref(), &limits);
     if matches!(counts, Ok(Counted::Shards(_))) {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);

@@ -8,7 +8,6 @@ mod text;
 use admission::Submission;
 use geometry::{Model, Uid};
 use mapa::Memo;
-use node_state::Policy;
 use serde_json::json;
 use site_config::SiteConfig;
 
@@ -105,8 +104,7 @@ pub(crate) fn now(
     under: Under<'_>,
 ) -> Vec<Free> {
     let partition = who.partitions.first().map(String::as_str);
-    let policy = config.policy_under(&admission::limits_of(who, config));
-    let policy = Policy { sets: config.sets(partition), ..policy };
+    let policy = config.policy_for(partition, &admission::limits_of(who, config));
     let uid = Uid(rustix::process::getuid().as_raw());
     let mut models: Vec<&Model> = Vec::new();
     for gpu in live.nodes.iter().flat_map(|n| &n.node.gpus) {

@@ -325,8 +325,7 @@ fn question(job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -
         user: Some(uid.0),
         ..Submission::default()
     };
-    let of_job = config.policy_under(&admission::limits_of(&bound, config));
-    let mut policy = Policy { sets: config.sets(subject.partition()), ..of_job };
+    let mut policy = config.policy_for(subject.partition(), &admission::limits_of(&bound, config));
     if subject.shards {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);

@@ -143,7 +143,7 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
         let why = format!("{}: no node that this job may use is managed by Tessera", in_options(&request));
         return Err(Refusal::impossible(why));
     }
-    let policy = config.policy_under(&limits_of(job, config));
+    let policy = config.policy_for(None, &limits_of(job, config));
     let answers: Vec<_> =
         candidates.iter().map(|s| placement::admits_ever(&s.to_node(), &request, &policy)).collect();
     let admitted = answers.iter().filter_map(|a| a.as_ref().ok().copied());

@@ -64,8 +64,8 @@ impl Limit {
     /// Tells whether a job may have this isolation.
     ///
     /// `mig` in the file allows every profile, `mig:PROFILE` only that one. [`Isolation::Mig`] without a profile is allowed
-    /// in both cases: [`crate::SiteConfig::policy_under`] says which instances it may get. `mig-shared:INSTANCE` is allowed only by name, because it shares memory with other jobs. `auto` and `slurm` are
-    /// always allowed.
+    /// in both cases: [`crate::SiteConfig::policy_for`] says which instances it may get. `mig-shared:INSTANCE` is allowed
+    /// only by name, because it shares memory with other jobs. `auto` and `slurm` are always allowed.
     #[must_use]
     pub fn allows(&self, isolation: &Isolation) -> bool {
         let Some(allowed) = &self.isolation else { return true };
@@ -92,7 +92,7 @@ impl Limit {
         Some(names.flatten().collect())
     }
 
-    /// Leaves the kinds and instances of which this limit allows a job one.
+    /// Leaves the instances of which this limit allows a job one.
     pub(crate) fn narrow(&self, left: &mut InstanceLimit) {
         left.most_mib = left.most_mib.into_iter().chain(self.max_mem_mib).min();
         let Some(profiles) = self.profiles() else { return };

@@ -475,12 +475,13 @@ impl SiteConfig {
     /// Gives the site's preferences in the form that the placement engine takes.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        self.policy_under(&[])
+        self.policy_for(None, &[])
     }
 
-    /// The policy for jobs that these limits bind: what they ask for without naming it is chosen among what is allowed.
+    /// The policy for jobs of a partition that these limits bind: what they ask for without naming it is chosen among what
+    /// is allowed.
     #[must_use]
-    pub fn policy_under(&self, limits: &[&Limit]) -> Policy {
+    pub fn policy_for(&self, partition: Option<&str>, limits: &[&Limit]) -> Policy {
         let mut instances = InstanceLimit::default();
         limits.iter().for_each(|limit| limit.narrow(&mut instances));
         let allowed = |isolation: &&Isolation| limits.iter().all(|limit| limit.allows(isolation));
@@ -499,7 +500,7 @@ impl SiteConfig {
             default_mem_mib: self.defaults.gpu_mem_mib,
             shared_memory: self.power.shared_memory,
             tasks: self.tasks.as_ref().map(|tasks| tasks.pool),
-            sets: self.sets(None),
+            sets: self.sets(partition),
             instances,
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A record is `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT` and may be followed by lines that begin with a space
 //! (Documentation/ABI/testing/dev-kmsg). The driver writes `NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, …`, and of an error that it finds
-//! in an instance, `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)` (krcReportXid of its open kernel modules). Programs that may write to the device add records, too, for themselves or for others that log through them. Their facility, the part of PRIORITY above its
+//! in an instance, `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)` (krcReportXid of its open kernel modules). Programs that may write to the
+//! device add records, too, for themselves or for others that log through them. Their facility, the part of PRIORITY above its
 //! three lowest bits, is never the kernel's, which is 0: such records are passed over.
 
 /// Place of a GPU on the PCI bus: domain, bus, device.

@@ -230,7 +230,7 @@ mod tests {
         assert!(matches!(run("/nonexistent", &[], "", 50), Err(CommandError::Start { .. })));
     }
 
-    /// What runs as a user is one of the user's processes: another one may trace it, and the kernel then keeps its end from us.
+    /// A command of a user's is one of the user's processes: another one may trace it, and the kernel then keeps its end from us.
     #[test]
     fn a_child_whose_end_a_user_keeps_back_is_not_waited_for() {
         let ended = tempfile::tempdir().unwrap().keep().join("ended");

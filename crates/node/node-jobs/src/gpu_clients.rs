@@ -58,7 +58,7 @@ fn look(dev_root: &Path, gpu: GpuMinor) -> (Vec<GpuClient>, bool) {
     (others.into_iter().map(client).collect(), may_be_people)
 }
 
-/// What keeps a GPU's MIG mode from being changed.
+/// Processes that keep a GPU's MIG mode from being changed.
 pub(crate) struct InTheWay {
     /// Who has the GPU open and what an administrator can do about it, as the end of a message; empty if nobody has.
     pub(crate) words: String,

@@ -278,6 +278,8 @@ fn what_cannot_be_done_is_said() {
     /etc/slurm/gres.conf: it has 8 shards for n1, whose GPUs come to 80: correct Count= of its shards, then run this again
     /etc/slurm/slurm.conf:3: Gres=gpu:8 has 8 GPUs, the driver finds 2: correct it, then run this again
     ");
+    let run_in_job = problems(&site(&format!("{PLAIN}PrologFlags=Contain,RunInJob\n")), "24.11.5");
+    assert!(run_in_job.contains("take RunInJob out"), "{run_in_job}");
     let missing = problems(&site("SelectType=select/cons_tres\n"), "24.11.5");
     assert!(missing.contains("no NodeName= of slurm.conf has n1"), "{missing}");
 }

@@ -18,7 +18,7 @@ pub(super) struct Want<'a> {
     pub(super) sm_percent: u8,
     /// Choose the size with the least work for this request, see [`Request::least_work`], instead of the smallest.
     pub(super) least_work: Option<&'a Request>,
-    /// What the site's limits leave.
+    /// Instances that the site's limits leave.
     pub(super) limit: &'a InstanceLimit,
 }
 

@@ -33,6 +33,24 @@ fn a_job_of_an_earlier_boot_is_dead() {
 }
 
 #[test]
+fn a_dead_job_that_cannot_be_finished_keeps_no_other_from_it() {
+    on_node("tests::journal::a_dead_job_that_cannot_be_finished_keeps_no_other_from_it", |node| {
+        node.realise(1, ALICE, whole(&[2])).unwrap();
+        node.realise(2, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        let file = node.settings.state_dir.join("jobs/1.json");
+        let none = HashSet::new();
+        // A mount point can neither be removed nor replaced.
+        let held = Mounted::over(&file, &["--bind", file.to_str().unwrap()]);
+        let report = reconcile(&node.settings, LiveJobs::Exactly(&none)).unwrap();
+        assert_eq!(report.finished, [JobId(2)]);
+        assert!(report.problems.iter().any(|why| why.contains("jobs/1.json")), "{report:?}");
+        drop(held);
+        assert_eq!(reconcile(&node.settings, LiveJobs::Exactly(&none)).unwrap().finished, [JobId(1)]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
 fn directories_that_others_could_redirect_are_refused() {
     on_node("tests::journal::directories_that_others_could_redirect_are_refused", |node| {
         let theirs = node.dir.join("theirs");

@@ -86,8 +86,9 @@ impl Own {
         if self.uid != 0 && user != self.uid {
             return false;
         }
+        // The file first: a user can make an environment slow to read.
         let runs_here = || self.runs_program(pid) && self.was_started_here(pid);
-        runs_here() || (user == self.uid && self.holds_life(pid))
+        (user == self.uid && self.holds_life(pid)) || runs_here()
     }
 
     /// Tells whether it runs one of the programs. Users cannot make another file that one.

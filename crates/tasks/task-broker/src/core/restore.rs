@@ -51,7 +51,7 @@ impl Core {
         self.ended_before(t);
         let all: Vec<task_sched::DeviceId> = self.devices.keys().copied().collect();
         all.into_iter()
-            .for_each(|id| self.is_lost(id, "NVML was not asked about it since the broker started"));
+            .for_each(|id| self.mark_lost(id, "NVML was not asked about it since the broker started"));
         waiting.into_iter().for_each(|id| self.restore_waiting(id, t));
         self.settle(t);
         self.take()

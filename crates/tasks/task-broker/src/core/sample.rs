@@ -56,11 +56,12 @@ impl Core {
 
     /// NVML does not answer for a device: it grants nothing until it does.
     pub fn lost(&mut self, device: DeviceId, why: &str) -> Vec<Effect> {
-        self.is_lost(device, why);
+        self.mark_lost(device, why);
         self.take()
     }
 
-    pub(super) fn is_lost(&mut self, device: DeviceId, why: &str) {
+    /// Has a device grant nothing before NVML answers for it.
+    pub(super) fn mark_lost(&mut self, device: DeviceId, why: &str) {
         if let Some(dev) = self.devices.get_mut(&device) {
             dev.lost = Some(why.to_owned());
         }

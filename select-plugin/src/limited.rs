@@ -6,12 +6,12 @@ use admission::amounts::{Amount, least, never};
 use admission::gres_list::Entry;
 use admission::{Submission, forbids_counted, limits_of};
 use geometry::JobId;
-use protocol::CommentBody;
+use protocol::{CommentBody, Isolation};
 use site_config::SiteConfig;
 
 use crate::effect::Effect;
-use crate::engine::Engine;
-use crate::view::{GresKind, GresRequest, JobView, NodeView};
+use crate::engine::{Engine, Question};
+use crate::view::{GresKind, GresRequest, JobView, NodeView, Want};
 
 /// The id of the record by which Slurm asks where to put an administrator's reservation of GRES, from 23.11 on: `_resv_select`,
 /// src/slurmctld/reservation.c.
@@ -41,12 +41,32 @@ pub(crate) fn why(
     });
     let counted: Vec<Entry> = counted.collect();
     job.partition_nodes = Some(Arc::new(reach().into_iter().collect()));
-    // By what Slurm has counted: a job can have been given another GRES than its request asks for.
-    let asked =
-        view.request.as_ref().map(|asked| view.want().map_or_else(|| asked.clone(), |want| want.request));
+    // By what Slurm has counted: a job can have been given another GRES than its request asks for, and one that leaves its GPUs to
+    // Slurm asks for what is counted.
+    let asked = view.request.as_ref().map(|asked| match view.want() {
+        Some(want) if asked.isolation != Isolation::None => want.request,
+        _ => asked.clone(),
+    });
     let request = asked.as_ref();
     forbids_counted(request, &job, &counted, config)
         .or_else(|| engine.running().keeps(least(request, &counted, &job, config), &job, config))
+}
+
+/// Says that limits leave the job no instance on any of these nodes, now or ever, while one could serve it without them.
+pub(crate) fn none_left(
+    view: &JobView,
+    want: &Want,
+    question: &Question,
+    nodes: &[NodeView],
+    engine: &mut Engine,
+) -> Option<String> {
+    if !question.is_limited() {
+        return None;
+    }
+    let unlimited = engine.unlimited(view, want);
+    let mut served = |question| nodes.iter().any(|node| engine.fits_ever(node, question) == Some(true));
+    let none = !served(question) && served(&unlimited);
+    none.then(|| admission::none_left(&want.request, &limits_of(&view.submission(), engine.site())))
 }
 
 /// Why the job must not start with what it would get, or not yet; `None`: it may.
@@ -134,6 +154,18 @@ mod tests {
         let on = |kind| why(&job(Some("v1 iso=mig:1g.5gb"), kind, 4), 1, || vec!["n1".to_owned()], &engine);
         assert_eq!(on(GresKind::Shard), None);
         assert!(on(GresKind::Gpu).unwrap().starts_with("--gpu-isolation=whole is not allowed"));
+    }
+
+    /// A share's shards are a little more than the gigabytes that its user wrote.
+    #[test]
+    fn shards_that_are_left_to_slurm_are_held_to_limits_as_their_user_wrote_them() {
+        let engine = Engine::new(site("[[limits]]\npartition = \"gpu\"\nmax_mem = \"10G\"\n"));
+        let on = |request, n| {
+            why(&job(request, GresKind::Shard, n), 1, || vec!["n1".to_owned()], &engine).is_some()
+        };
+        for request in [None, Some("v1 iso=none")] {
+            assert_eq!([on(request, 10), on(request, 11)], [false, true], "{request:?}");
+        }
     }
 
     /// The job was submitted elsewhere, or the limit is newer.

@@ -215,6 +215,8 @@ pub(crate) struct Ways {
     pub(crate) together: bool,
     /// The job was kept to nodes that all have power for it at once.
     pub(crate) powered: bool,
+    /// Slurm chose this node, by its place in the node table, and the job had no place there beside the other nodes.
+    pub(crate) vetoed: Option<usize>,
 }
 
 impl Ways {
@@ -226,6 +228,7 @@ impl Ways {
             good: self.good || more.good,
             together: self.together || more.together,
             powered: self.powered || more.powered,
+            vetoed: self.vetoed.or(more.vetoed),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! From Slurm's choice of nodes to a placement. Pure: it only says what to write.
 
+use std::collections::{BTreeMap, HashSet};
+
 use decision_report::Decision;
 use decision_report::report::Fate;
 use geometry::{GpuIndex, JobId};
@@ -210,25 +212,23 @@ pub(crate) fn unmanaged(
     allocated: &[Allocated],
 ) -> JobPlacement {
     let mut all = placement.unwrap_or(JobPlacement { job, nodes: Vec::new() });
+    let placed: HashSet<String> = all.nodes.iter().map(|(name, _)| name.clone()).collect();
     // Slurm has an entry for each type of device. Shards of one GPU are a part of it, anything else is whole GPUs.
-    let mut found: Vec<(&str, GpuSet, Option<u64>)> = Vec::new();
-    for Allocated { node, kind, gpus, amount } in allocated {
+    let mut found: BTreeMap<&str, (GpuSet, Option<u64>)> = BTreeMap::new();
+    for Allocated { node, kind, gpus, amount } in allocated.iter().filter(|on| !placed.contains(&on.node)) {
         let left = engine.left_to_slurm(node, *gpus);
         let ours = |gpu: &GpuIndex| *kind == GresKind::Gpu || !left.contains(*gpu);
         let known = gpus.iter().filter(|g| engine.model_of(node, *g).is_some());
         let (free, shards) = (known.filter(ours).collect(), (*kind == GresKind::Shard).then_some(*amount));
-        match found.iter_mut().find(|(known, ..)| known == node) {
-            Some((_, gpus, all)) => {
+        found
+            .entry(node)
+            .and_modify(|(gpus, all)| {
                 *gpus = union([*gpus, free].into_iter());
                 *all = all.zip(shards).map(|(a, b)| a.saturating_add(b));
-            }
-            None => found.push((node, free, shards)),
-        }
+            })
+            .or_insert((free, shards));
     }
-    for (node, free, shards) in found {
-        if free.is_empty() || all.on(node).is_some() {
-            continue;
-        }
+    for (node, (free, shards)) in found.into_iter().filter(|(_, (free, _))| !free.is_empty()) {
         let grant = match (shards, free.iter().next()) {
             (Some(amount), Some(gpu)) if free.len() == 1 => {
                 let count = u32::try_from(amount).unwrap_or(u32::MAX);

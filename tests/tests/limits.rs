@@ -59,13 +59,20 @@ fn no_option_and_no_change_walks_round_a_limit() {
     let update = |user, job: lab::JobId, what: &str| {
         cluster.run(user, "scontrol", &["update", &format!("JobId={job}"), what]).unwrap()
     };
-    update(User::Alice, job, "Partition=gpu").refused().unwrap();
-    assert_eq!(cluster.job(job).unwrap().get("Partition"), "open");
+    // All SMs are those of a whole GPU's instance, which has more memory than the limit leaves.
+    let all_sms = &["--hold", "-p", "open", "--gpu-isolation=mig", "--gpu-sms=100"];
+    let unserved = cluster.sbatch(User::Alice, all_sms, "true").unwrap();
+    for job in [job, unserved] {
+        update(User::Alice, job, "Partition=gpu").refused().unwrap();
+        assert_eq!(cluster.job(job).unwrap().get("Partition"), "open");
+    }
     update(User::Alice, shares, "Partition=gpu").ok().unwrap();
     assert_eq!(cluster.job(shares).unwrap().get("Partition"), "gpu");
     // Whoever runs the cluster may; the job then waits until the limit allows it, and says so.
-    update(User::Root, job, "Partition=gpu").ok().unwrap();
-    for job in [job, shares] {
+    for job in [job, unserved] {
+        update(User::Root, job, "Partition=gpu").ok().unwrap();
+    }
+    for job in [job, unserved, shares] {
         cluster.run(User::Root, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
     }
     assert_eq!(cluster.wait_end(shares).unwrap().state(), "COMPLETED");
@@ -74,12 +81,25 @@ fn no_option_and_no_change_walks_round_a_limit() {
         other => Err(format!("{other:?}")),
     })
     .unwrap();
-    assert_eq!(cluster.job(job).unwrap().state(), "PENDING");
+    wait_for("the other to say why it waits", PATIENCE, || {
+        match common::admin_comment(&cluster, unserved).says {
+            CommentBody::Limited(why) if why.contains("no instance that would do is allowed") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .unwrap();
+    for job in [job, unserved] {
+        let job = cluster.job(job).unwrap();
+        assert_eq!(job.state(), "PENDING");
+        assert_ne!(job.get("Priority"), "0", "Slurm holds it for good: {}", job.get("Reason"));
+    }
     let file = cluster.layout().etc("tessera.toml");
     let limited = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, limited.split("[[limits]]").next().unwrap()).unwrap();
     cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
-    assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+    for job in [job, unserved] {
+        assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+    }
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
 }

@@ -122,7 +122,7 @@ impl Engine {
         lacks: HostResources,
     ) -> Option<Vec<JobId>> {
         let node = without(&self.managed(node)?.node, &going.iter().copied().collect());
-        least_victims(&node, &question.asked_of(&node), &question.policy, victims, lacks)
+        least_victims(&node, &question.ask.on(&node), &question.policy, victims, lacks)
     }
 
     /// Tells whether the request would fit the node once these are gone.

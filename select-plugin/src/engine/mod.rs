@@ -230,7 +230,11 @@ impl Engine {
     /// Tells whether a job asks for more plain shards than any device of the node has: later Slurms can take them from several.
     pub(crate) fn exceeds_devices<N: Named + ?Sized>(&self, node: &N, question: &Question) -> bool {
         let gpus = self.managed(node).map(|entry| &entry.node.gpus);
-        question.plain_shards.zip(gpus).is_some_and(|(n, gpus)| gpus.iter().all(|g| g.model.shards() < n))
+        question
+            .ask
+            .plain_shards()
+            .zip(gpus)
+            .is_some_and(|(n, gpus)| gpus.iter().all(|g| g.model.shards() < n))
     }
 
     /// The node's state; `None`: Slurm alone places jobs there.

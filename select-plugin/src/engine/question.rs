@@ -1,12 +1,12 @@
 //! The question of a job to a node.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use admission::limits_of;
+use admission::meaning::chooses;
 use decision_report::Decision;
-use geometry::{GpuIndex, SHARD_MIB, Uid};
+use geometry::{GpuIndex, Uid};
 use mapa::Memo;
 use node_state::{Ask, Kind, Node, Policy, Spread};
 use placement::{decide_with, fits};
@@ -32,8 +32,6 @@ pub(crate) struct Question {
     wish: Option<PlannedStart>,
     /// The planner's decision that the request follows.
     pub(crate) plan: Option<Plan>,
-    /// The shards of a job that asks for nothing else.
-    pub(super) plain_shards: Option<u32>,
     /// The partition that its job is tested in.
     pub(super) partition: Option<String>,
 }
@@ -62,7 +60,7 @@ pub(super) struct Key {
 impl Question {
     /// Decides. A build for tests has every decision audited by code that shares nothing with it.
     pub(crate) fn decide(&self, node: &Node) -> Decision {
-        let ask = self.asked_of(node);
+        let ask = self.ask.on(node);
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
         let decision = decide_with(node, &ask, &self.policy, &mut memo);
         drop(memo);
@@ -78,25 +76,9 @@ impl Question {
         decision
     }
 
-    /// Gives the request to this node. Plain shards are the memory that they stand for on those of its GPUs that have so
-    /// many: where memory goes to ECC, all shards of a GPU are less than the gigabytes that it is named by.
-    pub(super) fn asked_of(&self, node: &Node) -> Cow<'_, Ask> {
-        let least = |count: u32| {
-            let gpus = node.gpus.iter().filter(|gpu| gpu.model.shards() >= count);
-            gpus.map(|gpu| gpu.model.shards_mib(count)).min()
-        };
-        match self.plain_shards.and_then(least).filter(|least| self.ask.request.mem_mib != Some(*least)) {
-            Some(mem_mib) => {
-                let request = Request { mem_mib: Some(mem_mib), ..self.ask.request.clone() };
-                Cow::Owned(Ask { request, ..self.ask.clone() })
-            }
-            None => Cow::Borrowed(&self.ask),
-        }
-    }
-
     /// Tells whether anything would be chosen.
     pub(crate) fn fits(&self, node: &Node) -> bool {
-        let fits = fits(node, &self.asked_of(node), &self.policy);
+        let fits = fits(node, &self.ask.on(node), &self.policy);
         if cfg!(debug_assertions) {
             assert_eq!(
                 fits,
@@ -126,6 +108,11 @@ impl Question {
         self
     }
 
+    /// Tells whether limits bind what is chosen for its job.
+    pub(crate) fn is_limited(&self) -> bool {
+        !self.key.limits.is_empty()
+    }
+
     /// The question with these GPUs permitted and no others.
     pub(crate) fn within(mut self, gpus: GpuSet) -> Self {
         self.ask.allowed = Some(self.ask.allowed.map_or(gpus, |allowed| allowed.and(gpus)));
@@ -136,7 +123,6 @@ impl Question {
     pub(crate) fn of_whole(mut self, gpus: GpuSet) -> Self {
         let count = u32::try_from(gpus.len()).ok();
         self.ask.request = Request { gpus: count, ..Request::new(Isolation::Whole) };
-        self.plain_shards = None;
         self.ask.allowed = Some(gpus);
         self.ask.quotas.clear();
         self
@@ -158,8 +144,7 @@ impl Question {
 impl Engine {
     /// The limits on what is chosen for a job: of a kind, or of an instance, that it does not name.
     fn limits_on_choice(&self, view: &JobView, want: &Want) -> Vec<&Limit> {
-        let chooses = matches!(want.request.isolation, Isolation::Auto | Isolation::Mig(None));
-        if !chooses || self.config.limits.is_empty() {
+        if !chooses(&want.request) || self.config.limits.is_empty() {
             return Vec::new();
         }
         limits_of(&view.submission(), &self.config)
@@ -167,6 +152,15 @@ impl Engine {
 
     /// Makes a question of what a job wants, with the site's defaults filled in.
     pub(crate) fn question(&self, view: &JobView, want: &Want) -> Question {
+        self.question_under(view, want, &self.limits_on_choice(view, want))
+    }
+
+    /// Makes the question as if no limit bound the job.
+    pub(crate) fn unlimited(&self, view: &JobView, want: &Want) -> Question {
+        self.question_under(view, want, &[])
+    }
+
+    fn question_under(&self, view: &JobView, want: &Want, limits: &[&Limit]) -> Question {
         let (job, uid) = (view.id, view.uid);
         let mut ask = Ask::new(job, uid, want.request.clone());
         let wish = ask.request.place.take();
@@ -175,8 +169,7 @@ impl Engine {
         let bound = want.plan.as_ref().filter(|plan| plan.is_bound()).and_then(|plan| plan.place.as_ref());
         let only = bound.map(|place| place.start.gpu);
         ask.allowed = only.map(|gpu| [gpu].into_iter().collect());
-        let limits = self.limits_on_choice(view, want);
-        let mut policy = self.config.policy_for(want.partition.as_deref(), &limits);
+        let mut policy = self.config.policy_for(want.partition.as_deref(), limits);
         if want.kind == GresKind::Shard {
             // Slurm accounts for it by shards: a whole GPU would be used behind its back.
             policy.auto.retain(|k| *k != Kind::Whole);
@@ -194,8 +187,6 @@ impl Engine {
             spread: ask.spread,
             limits: limits.iter().map(|limit| limit.number).collect(),
         };
-        let shards = || u32::try_from(ask.request.mem_mib? / SHARD_MIB).ok();
-        let plain_shards = if ask.plain && want.kind == GresKind::Shard { shards() } else { None };
         Question {
             ask,
             policy,
@@ -204,7 +195,6 @@ impl Engine {
             memo: Arc::clone(&self.memo),
             wish,
             plan: want.plan.clone(),
-            plain_shards,
             partition: want.partition.clone(),
         }
     }

@@ -27,8 +27,9 @@ impl PendingTest {
         let mut effects = Vec::from_iter(self.ended_draws_nothing(memory, slurm));
         let Memory { engine, tried, learnt, .. } = memory;
         let nodes = slurm.nodes();
+        let question = self.question(engine, nodes);
         if self.test.ask != Ask::TestOnly {
-            effects.extend(self.keep_to_limits(engine, slurm));
+            effects.extend(self.keep_to_limits(engine, question.as_ref(), nodes, slurm));
             if self.lack.is_some() {
                 return effects;
             }
@@ -37,7 +38,6 @@ impl PendingTest {
             effects.extend(self.wait_without_placement(engine, tried, slurm));
             return effects;
         }
-        let question = self.question(engine, nodes);
         let (Some(want), Some(question)) = (&self.want, question) else { return effects };
         let (view, test) = (&self.view, self.test);
         let run_now = self.test.ask == Ask::RunNow;
@@ -56,6 +56,8 @@ impl PendingTest {
         self.lack = narrowed.lack(run_now, test.min_nodes);
         ways = ways.and(asking.keep_to_powered(engine, &mut narrowed));
         asking.keep_to_bound(&mut narrowed);
+        // Slurm would choose the same nodes again.
+        narrowed.out.extend(asking.gone_before.vetoed);
         ways = ways.and(asking.keep_to_plan(engine, &mut narrowed));
         let (has_good, keeps_to_good) = asking.keep_to_good(engine, &mut narrowed);
         self.has_good = has_good;
@@ -89,16 +91,21 @@ impl PendingTest {
 
     /// Holds a job that a limit forbids, or whose shards nobody counts: then [`Self::lack`] says so. Else takes back what was said
     /// of that before, and rules out the nodes that count otherwise.
-    fn keep_to_limits(&mut self, engine: &Engine, slurm: &impl Slurm) -> Vec<Effect> {
-        if let Some(why) =
-            limited::why(&self.view, self.test.min_nodes, || slurm.within_reach().to_vec(), engine)
-        {
+    fn keep_to_limits(
+        &mut self,
+        engine: &mut Engine,
+        question: Option<&Question>,
+        nodes: &[NodeView],
+        slurm: &impl Slurm,
+    ) -> Vec<Effect> {
+        let why = limited::why(&self.view, self.test.min_nodes, || slurm.within_reach().to_vec(), engine);
+        let none_left = || limited::none_left(&self.view, self.want.as_ref()?, question?, nodes, engine);
+        if let Some(why) = why.or_else(none_left) {
             self.lack = Some(Reason::Limit);
-            return limited::block_on_limit(&self.view, why, slurm.nodes());
+            return limited::block_on_limit(&self.view, why, nodes);
         }
         let mut effects = Vec::new();
         if limited::counts_otherwise(&self.view) {
-            let nodes = slurm.nodes();
             let ours = nodes.iter().filter(|node| engine.node(*node).is_some());
             let ours: Vec<usize> = ours.map(|node| node.index).collect();
             if ours.len() == nodes.len() {
@@ -126,7 +133,13 @@ impl PendingTest {
     /// node may be missing here because it is full or completing: another model's coming free first must not undo the plan.
     fn question(&mut self, engine: &mut Engine, nodes: &[NodeView]) -> Option<Question> {
         let want = self.want.as_ref()?;
-        let question = engine.question(&self.view, want);
+        let ask = self.test.ask;
+        let ask_for = |engine: &Engine, view: &JobView, want: &Want| match ask {
+            // Slurm holds a job for good that could never start. One that a limit forbids waits.
+            Ask::TestOnly => engine.unlimited(view, want),
+            Ask::RunNow | Ask::WillRun => engine.question(view, want),
+        };
+        let question = ask_for(engine, &self.view, want);
         let Some(plan) = &want.plan else { return Some(question) };
         let own = plan.place.as_ref().map(|place| place.node.as_str());
         let mut names = nodes.iter().map(|n| &*n.name).chain(own);
@@ -134,7 +147,7 @@ impl PendingTest {
             return Some(question);
         }
         self.want = self.view.want_unplanned();
-        self.want.as_ref().map(|want| engine.question(&self.view, want))
+        self.want.as_ref().map(|want| ask_for(engine, &self.view, want))
     }
 }
 

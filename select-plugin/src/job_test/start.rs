@@ -17,7 +17,7 @@ use super::wait::{wait_alone, wait_later, wait_now};
 use crate::effect::{Counted, Devices, Effect};
 use crate::engine::Engine;
 use crate::limited;
-use crate::memory::{Memory, Pending};
+use crate::memory::{Memory, Pending, Tried, Ways};
 use crate::narrow::first_fit;
 use crate::node_order::Costs;
 use crate::place_on_node::{Placed, Veto, encoded, place, why_of_all};
@@ -83,7 +83,7 @@ impl Start<'_> {
             }
             Err(veto) => veto,
         };
-        self.vetoed(&asked, &veto, engine, effects)
+        self.vetoed(&asked, &veto, engine, &mut memory.tried, effects)
     }
 
     /// The jobs that must go first, or a refusal, where a node has no place for the job.
@@ -92,6 +92,7 @@ impl Start<'_> {
         asked: &Asked<'_, S>,
         veto: &Veto,
         engine: &mut Engine,
+        tried: &mut Tried,
         mut effects: Vec<Effect>,
     ) -> (Opinion, Vec<Effect>) {
         let Self { view, want, victims, .. } = *self;
@@ -110,6 +111,9 @@ impl Start<'_> {
         let by_slices = want.managed && want.kind == GresKind::Shard && !want.keep_choice;
         if veto.by_itself && by_slices && !view.enforce_bind {
             engine.refused(&veto.node, &asked.question);
+        } else {
+            let vetoed = asked.nodes.iter().find(|node| *node.name == *veto.node).map(|node| node.index);
+            tried.add(view, Ways { vetoed, ..Ways::default() });
         }
         log::debug(format_args!("job {}: {veto}", view.id.0));
         effects.extend(Effect::refusal());

@@ -536,6 +536,37 @@ fn a_job_that_a_new_limit_forbids_waits_and_says_why() {
     assert!(matches!(&effects[0], Effect::Comment(why) if why.contains("--gres=gpu:2 asks for whole GPUs")));
 }
 
+/// Slurm gives a job that could never run priority 0, and only an administrator brings it back.
+#[test]
+fn a_job_whose_instance_a_new_limit_takes_away_waits_and_says_why() {
+    let text = |limits: &str| {
+        format!("[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n{limits}")
+    };
+    let limits = "[[limits]]\npartition = \"gpu\"\nisolation = [\"mig:1g.5gb\"]\n";
+    let before = |limits: &str, ask, request: &str| {
+        let mut memory = Memory::new(Engine::of_tests(&text(limits)));
+        let view = JobView { partition: Some("gpu".to_owned()), ..job(request, GresKind::Shard, 20) };
+        case(ask, false, &view).before(&mut memory, &Fake::with(&["n1", "n2"]))
+    };
+    let large = "v1 iso=mig mem=19073";
+    assert_eq!(before(limits, Ask::TestOnly, large), [Effect::RuleOut(Vec::new())]);
+    for ask in [Ask::RunNow, Ask::WillRun] {
+        let said = "tessera: cannot start: --gpu-mem=20.0GB (taken as --gpu-isolation=mig): no instance that would do is allowed in \
+                    partition gpu (line 6 of tessera.toml)";
+        let effects = before(limits, ask, large);
+        assert_eq!(effects, [Effect::Comment(said.to_owned()), Effect::RuleOut(vec![0, 1])]);
+    }
+    assert_eq!(before(limits, Ask::RunNow, "v1 iso=mig mem=4000"), [Effect::RuleOut(Vec::new())]);
+    // No limit takes away what no node has.
+    let huge = "v1 iso=mig mem=190730";
+    for limits in ["", limits] {
+        assert_eq!(before(limits, Ask::TestOnly, huge), [Effect::RuleOut(vec![0, 1])]);
+        assert_eq!(before(limits, Ask::RunNow, huge), [Effect::RuleOut(vec![0, 1])]);
+    }
+    let whole = limits.replace("mig:1g.5gb", "whole");
+    assert_eq!(before(&whole, Ask::TestOnly, "v1 iso=auto mem=19073"), [Effect::RuleOut(Vec::new())]);
+}
+
 #[test]
 fn what_slurm_gives_on_nodes_of_its_own_counts_in_the_test_as_well() {
     let (gpu, shard) = (GresKind::Gpu, GresKind::Shard);
@@ -737,6 +768,37 @@ fn what_a_job_cannot_have_beside_another_node_is_no_lack_of_the_node() {
     let out = test.before(&mut memory, &slurm);
     assert!(out.contains(&Effect::RuleOut(vec![])), "each has room: {out:?}");
     assert!(matches!(test.after(&mut memory, &slurm).0, Opinion::Refused(Reason::NoRoom)));
-    let alone = case(Ask::RunNow, false, &four).before(&mut memory, &Fake::with(&["n1"]));
+    let another = JobView { id: JobId(10), ..four };
+    let alone = case(Ask::RunNow, false, &another).before(&mut memory, &Fake::with(&["n1"]));
     assert!(alone.contains(&Effect::RuleOut(vec![])), "n1 has room for all four: {alone:?}");
+}
+
+/// Slurm takes the same two nodes again as long as nothing has changed, though n2 and n3 would do.
+#[test]
+fn a_node_that_does_not_go_with_the_others_is_left_out_of_every_other_test() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[1]);
+    let model = memory.engine.model_of("n2", GpuIndex(0)).unwrap();
+    let profile = model.profile("4g.20gb").unwrap().id;
+    let specs =
+        || Grant::Mig([0, 1].map(|gpu| MigSpec { gpu: GpuIndex(gpu), profile, start: Slice(0) }).to_vec());
+    let nodes = ["n2", "n3"].map(|node| (node.to_owned(), specs().into())).to_vec();
+    assert_eq!(memory.engine.commit(USER, &JobPlacement { job: JobId(2), nodes }), Vec::<String>::new());
+    let four = job("v1 iso=mig:1g.5gb inst=4", GresKind::Shard, 20);
+    let two = Test { ask: Ask::RunNow, min_nodes: 2, may_preempt: false, record: RECORD };
+    let all = Fake::with(&["n1", "n2", "n3"]);
+    let mut tested = |chosen: &[&str]| {
+        let mut test = PendingTest::new(two, four.clone());
+        let before = test.before(&mut memory, &all);
+        let mut slurm = Fake { nodes: all.nodes.clone(), ..all.clone() };
+        slurm.nodes.retain(|node| chosen.contains(&&*node.name));
+        let slurm = chosen.iter().fold(slurm, |slurm, node| slurm.choosing(node, 1, 0b11));
+        let out =
+            before.into_iter().find_map(|e| if let Effect::RuleOut(out) = e { Some(out) } else { None });
+        (out.unwrap(), test.after(&mut memory, &slurm).0)
+    };
+    let no_room = Opinion::Refused(Reason::NoRoom);
+    assert_eq!(tested(&["n1", "n2"]), (vec![], no_room));
+    assert_eq!(tested(&["n2", "n3"]), (vec![0], Opinion::AsSlurmSays));
+    assert_eq!(tested(&["n1", "n2"]).0, Vec::<usize>::new(), "the others are tried again");
 }

@@ -16,12 +16,14 @@ use std::ops::Add;
 
 use geometry::size::gigabytes_as_mib;
 use geometry::{JobId, Model, counted};
+use node_state::InstanceLimit;
 use node_state::slices::{OF_UNCUT_GPU, slices_for_gpu};
 use protocol::{Isolation, Request};
-use site_config::{Limit, Most, SiteConfig};
+use site_config::{Limit, Most, SiteConfig, instances_under};
 
 use crate::Submission;
 use crate::gres_list::Entry;
+use crate::meaning::chooses;
 use crate::submission::{can_run, limits_of};
 
 /// Jobs that a line names.
@@ -73,7 +75,7 @@ fn measures(most: Most) -> [Measure; 2] {
 #[must_use]
 pub fn least(request: Option<&Request>, counted: &[Entry], job: &Submission, config: &SiteConfig) -> Amount {
     let nodes = u64::from(job.nodes.max(1));
-    let mut models: Vec<&Model> = Vec::new();
+    let mut models: Vec<&'static Model> = Vec::new();
     for model in config.nodes.iter().filter(|spec| can_run(job, spec)).flat_map(|spec| &spec.gpus) {
         if !models.iter().any(|known| std::ptr::eq(*known, *model)) {
             models.push(model);
@@ -99,7 +101,12 @@ pub fn least(request: Option<&Request>, counted: &[Entry], job: &Submission, con
         return Amount { gpus, slices: gpus.saturating_mul(each) };
     }
     let slices = match request {
-        Some(request) => part(request, &models).saturating_mul(nodes),
+        Some(request) => {
+            let limits = if chooses(request) { limits_of(job, config) } else { Vec::new() };
+            // A need of more slices than a limit leaves is what is asked for here.
+            let left = InstanceLimit { most_slices: None, ..instances_under(&limits) };
+            part(request, &models, &left).saturating_mul(nodes)
+        }
         None if shards > 0 => {
             let mib = gigabytes_as_mib(u32::try_from(shards / nodes).unwrap_or(u32::MAX));
             models.iter().map(|model| share(model, mib)).min().unwrap_or(0).saturating_mul(nodes)
@@ -117,12 +124,14 @@ fn is_whole(request: &Request) -> bool {
     }
 }
 
-/// The fewest slices of parts of GPUs of these models on a node, at least 1.
-fn part(request: &Request, models: &[&Model]) -> u64 {
-    let memory = request.mem_mib.unwrap_or(0);
+/// The fewest slices of parts of GPUs of these models on a node, at least 1, with the instances that limits have `left`.
+fn part(request: &Request, models: &[&'static Model], left: &InstanceLimit) -> u64 {
+    let (memory, threads) = (request.mem_mib.unwrap_or(0), request.threads.unwrap_or(0));
     let instance = |model: &Model| {
-        let has =
-            model.profiles.iter().filter(|profile| profile.memory_mib.max(profile.nominal_mib()) >= memory);
+        let has = model.profiles.iter().filter(|profile| {
+            let memory_mib = profile.memory_mib.max(profile.nominal_mib());
+            memory_mib >= memory && profile.sm >= model.least_sm(threads) && left.allows(profile)
+        });
         has.map(|profile| u64::from(profile.compute_slices)).min()
     };
     let on = |model: &&Model| match &request.isolation {
@@ -135,7 +144,9 @@ fn part(request: &Request, models: &[&Model]) -> u64 {
         Isolation::Auto => Some(share(model, memory)).into_iter().chain(instance(model)).min(),
         _ => None,
     };
-    let sizes = request.times.iter().map(|time| u64::from(time.slices)).min();
+    let sizes = models.iter().flat_map(|model| request.sizes_on(model));
+    let sizes = sizes.filter(|size| left.allows(size.profile));
+    let sizes = sizes.map(|size| u64::from(size.profile.compute_slices)).min();
     let one = sizes.or_else(|| models.iter().filter_map(on).min()).unwrap_or(1).max(1);
     let several = if is_counted(request) { request.instances.max(1) } else { 1 };
     one.saturating_mul(several.into())

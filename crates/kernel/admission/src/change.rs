@@ -215,4 +215,24 @@ mod tests {
         assert_eq!(moved(None, "gres:shard:10", false), Ok(()));
         assert!(moved(Some("v1 iso=whole gpus=1"), "gres:gpu:1", false).is_err());
     }
+
+    #[test]
+    fn a_job_is_not_moved_to_where_limits_leave_it_no_instance() {
+        let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+                    [[limits]]\npartition = \"gpu\"\nisolation = [\"mig:1g.5gb\"]\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let config = config.unwrap();
+        let moved = |request: &str, partition: &str| {
+            let partitions = vec![partition.to_owned()];
+            let job = Submission { tres: gres("gres:shard:20"), partitions, ..job(Some(request)) };
+            let tres = Tres::default();
+            judge(by_user(&tres, &tres), &job, Some(&config))
+        };
+        let why = "--gpu-mem=20.0GB (taken as --gpu-isolation=mig): no instance that would do is allowed in partition gpu \
+                   (line 6 of tessera.toml)";
+        assert_eq!(moved("v1 iso=mig mem=19073", "gpu"), Err(Refusal::limit(why.to_owned())));
+        assert_eq!(moved("v1 iso=mig mem=19073", "debug"), Ok(()));
+        assert_eq!(moved("v1 iso=mig mem=4000", "gpu"), Ok(()));
+    }
 }

@@ -21,7 +21,7 @@ pub mod slices;
 mod submission;
 
 pub use aside::{Counted, left_to_slurm};
-pub use limits::{forbids, forbids_counted, refusal};
+pub use limits::{forbids, forbids_counted, none_left, refusal};
 pub use power::budgets_of;
 pub use refusal::Refusal;
 pub use ruling::{Ruling, judge};

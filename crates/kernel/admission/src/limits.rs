@@ -5,11 +5,12 @@ use std::cell::OnceCell;
 use crate::gres_list::Entry;
 use geometry::Model;
 use geometry::size::{display_gb, gigabytes_as_mib};
-use node_state::MigPolicy;
+use node_state::{InstanceLimit, MigPolicy};
 use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
-use site_config::{Limit, NodeSpec, SiteConfig};
+use site_config::{Limit, NodeSpec, SiteConfig, instances_under};
 
+use crate::meaning::{chooses, in_options};
 use crate::submission::{can_run, limits_of};
 use crate::{Submission, amounts};
 
@@ -82,7 +83,31 @@ impl<'a> Limits<'a> {
 #[must_use]
 pub fn forbids(job: &Submission, config: &SiteConfig) -> Option<String> {
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
-    forbids_counted(request.as_ref(), job, &job.tres.gpu_entries(), config)
+    let none_left = || leaves_none(request.as_ref()?, job, config);
+    forbids_counted(request.as_ref(), job, &job.tres.gpu_entries(), config).or_else(none_left)
+}
+
+/// Says that no node could ever serve the request with an instance that the limits leave, while one could without them.
+fn leaves_none(request: &Request, job: &Submission, config: &SiteConfig) -> Option<String> {
+    let limits = Some(limits_of(job, config)).filter(|limits| !limits.is_empty() && chooses(request))?;
+    let nodes: Vec<&NodeSpec> = config.nodes.iter().filter(|spec| can_run(job, spec)).collect();
+    let served = |limits: &[&Limit]| {
+        let policy = config.policy_for(None, limits);
+        nodes.iter().any(|spec| placement::admits_ever(&spec.to_node(), request, &policy).is_ok())
+    };
+    (!served(&limits) && served(&[])).then(|| none_left(request, &limits))
+}
+
+/// Says that these limits leave no instance that would do.
+#[must_use]
+pub fn none_left(request: &Request, limits: &[&Limit]) -> String {
+    let bounds = |limit: &&&Limit| instances_under(&[limit]) != InstanceLimit::default();
+    let places: Vec<String> = limits
+        .iter()
+        .filter(bounds)
+        .map(|limit| format!("{} (line {} of tessera.toml)", limit.whom(), limit.line))
+        .collect();
+    format!("{}: no instance that would do is allowed {}", in_options(request), places.join(", "))
 }
 
 /// Explains why a limit forbids a job with this `request` of which Slurm has counted this, whatever it was submitted with.
@@ -141,12 +166,12 @@ pub(crate) fn possible_sizes(mut request: Request, nodes: &[&NodeSpec], limits: 
     if request.times.is_empty() {
         return request;
     }
-    let most = limits.iter().filter_map(|limit| limit.max_mem_mib).min().unwrap_or(u64::MAX);
+    let left = instances_under(limits);
     let gpus = nodes.iter().flat_map(|spec| spec.to_node().gpus).filter(|g| g.policy != MigPolicy::Off);
     let mut models: Vec<_> = gpus.map(|g| g.model).collect();
     models.dedup_by_key(|m| m.key.as_str());
     let sizes = models.iter().flat_map(|m| request.sizes_on(m)).map(|s| s.profile);
-    let possible: Vec<u8> = sizes.filter(|p| p.nominal_mib() <= most).map(|p| p.compute_slices).collect();
+    let possible: Vec<u8> = sizes.filter(|p| left.allows(p)).map(|p| p.compute_slices).collect();
     request.times.retain(|t| possible.contains(&t.slices));
     request
 }

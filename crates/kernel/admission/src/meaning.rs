@@ -258,6 +258,12 @@ pub fn as_counted(asked: Option<Request>, counted: Counted) -> Option<CountedReq
     }
 }
 
+/// Tells whether what a request gets is chosen for it: its kind, or its instance.
+#[must_use]
+pub fn chooses(request: &Request) -> bool {
+    matches!(request.isolation, Isolation::Auto | Isolation::Mig(None))
+}
+
 /// A number of GPUs as a request has it; more than anybody has stays more than anybody has.
 fn some(count: u64) -> Option<u32> {
     (count > 0).then(|| u32::try_from(count).unwrap_or(u32::MAX))

@@ -174,7 +174,10 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
             let request = Request { isolation, ..request };
             Ok(Ruling::Accepted { request, add: (!has_gpus).then_some(("gpu", gpus)), note: None })
         }
-        (None, None) => Err(Refusal::impossible(never(&request, &answers))),
+        (None, None) => {
+            fits(&request, &[])?;
+            Err(Refusal::impossible(never(&request, &answers)))
+        }
     }
 }
 

@@ -59,6 +59,5 @@ fn share_mib(node: &Node, count: u32) -> Option<u64> {
     if node.gpus.iter().any(|gpu| gpu.purpose == Purpose::Slurm) {
         return None;
     }
-    let has_so_many = node.gpus.iter().filter(|gpu| gpu.model.shards() >= count);
-    has_so_many.map(|gpu| gpu.model.shards_mib(count)).min()
+    node.shards_mib(count)
 }

@@ -1,10 +1,12 @@
 //! A job's request to one node, what Slurm permits it there, and what the site prefers.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::pool::PoolPolicy;
-use geometry::{GpuIndex, JobId, Profile, Uid};
-use protocol::{Bandwidth, Request, SetWait};
+use crate::state::Node;
+use geometry::{GpuIndex, JobId, Profile, SHARD_MIB, Uid};
+use protocol::{Bandwidth, Isolation, Request, SetWait};
 use topology::{BandwidthModel, GpuSet, Pattern, Quota, Selection};
 
 /// A job's request to one node, with what slurmctld permits there.
@@ -70,6 +72,27 @@ impl Ask {
             quotas: Vec::new(),
             plain: false,
             spread: Spread::Any,
+        }
+    }
+
+    /// Returns the shards of a job that asks for nothing else; `None`: it asks for something else.
+    #[must_use]
+    pub fn plain_shards(&self) -> Option<u32> {
+        let mib = self.request.mem_mib.filter(|_| self.plain && self.request.isolation == Isolation::Mps)?;
+        u32::try_from(mib / SHARD_MIB).ok()
+    }
+
+    /// Gives the request to this node. Plain shards are the memory that they stand for on those of its GPUs that have so many:
+    /// where memory goes to ECC, all shards of a GPU are less than the gigabytes that it is named by.
+    #[must_use]
+    pub fn on(&self, node: &Node) -> Cow<'_, Self> {
+        let least = self.plain_shards().and_then(|count| node.shards_mib(count));
+        match least.filter(|least| self.request.mem_mib != Some(*least)) {
+            Some(mem_mib) => {
+                let request = Request { mem_mib: Some(mem_mib), ..self.request.clone() };
+                Cow::Owned(Self { request, ..self.clone() })
+            }
+            None => Cow::Borrowed(self),
         }
     }
 
@@ -183,17 +206,20 @@ pub struct InstanceLimit {
     pub most_mib: Option<u64>,
     /// Names of the only profiles; `None`: any.
     pub only: Option<Vec<String>>,
+    /// Most compute slices of one instance; `None`: any number.
+    pub most_slices: Option<u64>,
 }
 
 impl InstanceLimit {
     /// No limit.
-    pub const NONE: &'static InstanceLimit = &InstanceLimit { most_mib: None, only: None };
+    pub const NONE: &'static InstanceLimit = &InstanceLimit { most_mib: None, only: None, most_slices: None };
 
     /// Tells whether a job may have an instance of this profile.
     #[must_use]
     pub fn allows(&self, profile: &Profile) -> bool {
         self.most_mib.is_none_or(|most| profile.nominal_mib() <= most)
             && self.only.as_ref().is_none_or(|only| only.contains(&profile.name))
+            && self.most_slices.is_none_or(|most| u64::from(profile.compute_slices) <= most)
     }
 }
 

@@ -245,6 +245,13 @@ impl Gpu {
 }
 
 impl Node {
+    /// Gives the memory that so many plain shards stand for on its GPUs, where that is least, MiB; `None`: no GPU has so many.
+    #[must_use]
+    pub fn shards_mib(&self, count: u32) -> Option<u64> {
+        let gpus = self.gpus.iter().filter(|gpu| gpu.model.shards() >= count);
+        gpus.map(|gpu| gpu.model.shards_mib(count)).min()
+    }
+
     /// GPUs with these links, and nothing said about what is kept of them.
     #[must_use]
     pub fn new(gpus: Vec<Gpu>, links: LinkMatrix) -> Self {

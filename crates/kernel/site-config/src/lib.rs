@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 pub use gres_conf::{AutoDetect, GpuOrder, gpu_order};
 pub use health::{HealthAction, HealthEvent, HealthReturn, HealthRule, health_rules};
 pub use idle::{Idle, IdleEnd, IdleKind, IdleRule, IdleTell};
-pub use limit::{Limit, Most, Whose};
+pub use limit::{Limit, Most, Whose, instances_under};
 pub use matrix::links_of_file;
 pub use sections::{RUN_DIR, STATE_DIR};
 pub use toml_tables::{ConfigError, nearest};

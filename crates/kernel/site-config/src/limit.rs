@@ -60,6 +60,14 @@ pub struct Limit {
     pub each_user: bool,
 }
 
+/// Gives the instances that all of these limits leave a job.
+#[must_use]
+pub fn instances_under(limits: &[&Limit]) -> InstanceLimit {
+    let mut left = InstanceLimit::default();
+    limits.iter().for_each(|limit| limit.narrow(&mut left));
+    left
+}
+
 impl Limit {
     /// Tells whether a job may have this isolation.
     ///
@@ -93,8 +101,10 @@ impl Limit {
     }
 
     /// Leaves the instances of which this limit allows a job one.
-    pub(crate) fn narrow(&self, left: &mut InstanceLimit) {
+    fn narrow(&self, left: &mut InstanceLimit) {
         left.most_mib = left.most_mib.into_iter().chain(self.max_mem_mib).min();
+        let slices = self.per_job.slices.into_iter().chain(self.running.slices);
+        left.most_slices = left.most_slices.into_iter().chain(slices).min();
         let Some(profiles) = self.profiles() else { return };
         let before = left.only.take();
         let stays = |name: &&&str| before.as_ref().is_none_or(|before| before.iter().any(|b| b == **name));

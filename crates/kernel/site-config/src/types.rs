@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use geometry::{GpuIndex, Model, ProfileId, Slice};
 use node_state::{
-    Fill, Gpu, InstanceLimit, Kind, MigPolicy, Node, Policy, PoolPolicy, PowerBudget, PowerRange, Purpose,
-    SetPolicy, SharedMemory,
+    Fill, Gpu, Kind, MigPolicy, Node, Policy, PoolPolicy, PowerBudget, PowerRange, Purpose, SetPolicy,
+    SharedMemory,
 };
 use power::CounterTable;
 use protocol::RequestDefaults;
@@ -15,7 +15,7 @@ use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
 
 use crate::health::HealthRule;
 use crate::idle::Idle;
-use crate::limit::Limit;
+use crate::limit::{Limit, instances_under};
 
 /// A whole `tessera.toml` without errors.
 #[derive(Clone, Debug, PartialEq)]
@@ -482,8 +482,6 @@ impl SiteConfig {
     /// is allowed.
     #[must_use]
     pub fn policy_for(&self, partition: Option<&str>, limits: &[&Limit]) -> Policy {
-        let mut instances = InstanceLimit::default();
-        limits.iter().for_each(|limit| limit.narrow(&mut instances));
         let allowed = |isolation: &&Isolation| limits.iter().all(|limit| limit.allows(isolation));
         let kind = |isolation: &Isolation| match isolation {
             Isolation::Mig(_) => Some(Kind::Mig),
@@ -501,7 +499,7 @@ impl SiteConfig {
             shared_memory: self.power.shared_memory,
             tasks: self.tasks.as_ref().map(|tasks| tasks.pool),
             sets: self.sets(partition),
-            instances,
+            instances: instances_under(limits),
         }
     }
 

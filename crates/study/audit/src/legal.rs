@@ -99,13 +99,15 @@ fn suffices(model: &Model, profile: &Profile, ask: &Ask, policy: &Policy) -> boo
     sm_ok && profile.memory_mib >= instance_memory(ask, policy) && is_within_limits(profile, policy)
 }
 
-/// The memory of a profile's name counts: 10 GB of `2g.10gb`.
+/// The numbers of a profile's name count: 2 compute slices and 10 GB of `2g.10gb`.
 fn is_within_limits(profile: &Profile, policy: &Policy) -> bool {
     let gigabytes =
         profile.name.split_once('.').and_then(|(_, rest)| rest.split_once("gb")?.0.parse::<u64>().ok());
     let limit = &policy.instances;
     let is_named = limit.only.iter().all(|only| only.contains(&profile.name));
+    let slices = profile.name.split_once('g').and_then(|(slices, _)| slices.parse::<u64>().ok());
     is_named
+        && limit.most_slices.zip(slices).is_none_or(|(most, slices)| slices <= most)
         && limit.most_mib.zip(gigabytes).is_none_or(|(most, gigabytes)| {
             geometry::size::gigabytes_as_mib(u32::try_from(gigabytes).unwrap_or(u32::MAX)) <= most
         })

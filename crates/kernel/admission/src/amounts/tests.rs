@@ -52,6 +52,30 @@ fn a_job_takes_at_the_least_the_smallest_part_that_does() {
     assert_eq!(of("v1 iso=mig:1g.5gb", &anywhere), amount(0, 3));
 }
 
+/// Else such a job would be accepted, and refused at each start.
+#[test]
+fn sms_and_limits_on_instances_make_the_smallest_part_larger() {
+    let slices = |limits: &str, request: &str| {
+        let limits = format!("[[limits]]\npartition = \"gpu\"\n{limits}\n");
+        least(Some(&parse_request(&format!("v1 {request}")).unwrap()), &[], &job(), &site(&limits)).slices
+    };
+    assert_eq!(
+        [slices("max_time_min = 90", "iso=mig threads=100"), slices("max_time_min = 90", "iso=mig")],
+        [7, 1]
+    );
+    let large = "isolation = [\"mig:3g.20gb\"]";
+    assert_eq!([slices(large, "iso=mig mem=4000"), slices(large, "iso=auto mem=4000 inst=2")], [3, 1]);
+    assert_eq!(
+        [slices(large, "iso=mig times=1g:60,2g:30,3g:20"), slices("", "iso=mig times=2g:30,3g:20")],
+        [3, 2]
+    );
+    let job = |limits: &str, request: &str| {
+        let config = site(&format!("[[limits]]\npartition = \"gpu\"\n{limits}\n"));
+        never(least(Some(&parse_request(request).unwrap()), &[], &job(), &config), &job(), &config)
+    };
+    assert!(job("max_slices = 3", "v1 iso=mig threads=100").unwrap().starts_with("it needs 7 slices"));
+}
+
 #[test]
 fn gpus_by_slurms_own_options_are_counted() {
     let config = site("");

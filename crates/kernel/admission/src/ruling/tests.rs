@@ -419,15 +419,19 @@ fn limits_bind_every_way_to_a_gpu() {
 }
 
 #[test]
-fn auto_and_moldable_jobs_stay_within_a_limit_on_memory() {
+fn auto_and_moldable_jobs_stay_within_limits() {
     let limit = "[[limits]]\npartition = \"debug\"\nmax_mem = \"20G\"\n";
-    let meant = |request: &str| match verdict(request, None, limit) {
+    let meant = |request: &str, limit: &str| match verdict(request, None, limit) {
         Ruling::Accepted { request, .. } => encode_request(&request),
         other => panic!("{request}: {other:?}"),
     };
     // Never a whole GPU of 40 GB, nor the sizes above 20.
-    assert_eq!(meant("v1 iso=auto mem=9537"), "v1 iso=mig mem=9537");
-    assert_eq!(meant("v1 iso=mig times=1g:60,3g:20,7g:10"), "v1 iso=mig times=1g:60,3g:20");
+    assert_eq!(meant("v1 iso=auto mem=9537", limit), "v1 iso=mig mem=9537");
+    let sizes = "v1 iso=mig times=1g:60,3g:20,7g:10";
+    assert_eq!(meant(sizes, limit), "v1 iso=mig times=1g:60,3g:20");
+    let by_name = limit.replace("max_mem = \"20G\"", "isolation = [\"mig:3g.20gb\"]");
+    assert_eq!(meant(sizes, &by_name), "v1 iso=mig times=3g:20");
+    assert_eq!(meant(sizes, &limit.replace("max_mem = \"20G\"", "max_slices = 2")), "v1 iso=mig times=1g:60");
     assert!(refusal("v1 iso=whole typed=1", Some("gres:gpu:1"), limit).contains("a whole GPU (a100-40gb"));
 }
 

@@ -239,8 +239,10 @@ pub(crate) fn site_policies() -> impl Strategy<Value = Policy> {
     let names = vec!["1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb", "1g.10gb", "1g.6gb"];
     let only = prop::collection::vec(prop::sample::select(names).prop_map(str::to_owned), 1..3);
     let most = prop::sample::select(vec![5_u32, 10, 12, 20]).prop_map(size::gigabytes_as_mib);
-    let limits = (prop::option::weighted(0.2, most), prop::option::weighted(0.1, only));
-    let limits = limits.prop_map(|(most_mib, only)| InstanceLimit { most_mib, only });
+    let slices = prop::option::weighted(0.1, 1..5_u64);
+    let limits = (prop::option::weighted(0.2, most), prop::option::weighted(0.1, only), slices);
+    let limits =
+        limits.prop_map(|(most_mib, only, most_slices)| InstanceLimit { most_mib, only, most_slices });
     let of_jobs = (set_policies(), limits);
     (orders, shares, (memory, prop::option::weighted(0.9, pool)), of_jobs).prop_map(
         |(

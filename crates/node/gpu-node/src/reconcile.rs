@@ -79,7 +79,7 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
     let journal = Journal::open(&settings.state_dir)?;
     journal.sweep()?;
     let mut report = ReconcileReport::default();
-    let mut kept = Vec::new();
+    let (mut kept, mut unfinished) = (Vec::new(), Vec::new());
     let (entries, damaged) = journal.jobs()?.into_parts();
     report.damaged = journal.set_aside_jobs(damaged)?;
     let only = match live {
@@ -95,21 +95,22 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
                     report.problems.extend(released.problems);
                     report.finished.push(entry.job());
                 }
-                // Its entry stays, and with it the place of what could not be taken back.
+                // Its entry stays, and with it the place of what could not be taken back. The job gets nothing again.
                 Err(e) => {
                     report.problems.push(Chain(&e).to_string());
-                    kept.push(entry);
+                    unfinished.push(entry);
                 }
             }
         }
     }
+    let in_place = [&kept[..], &unfinished].concat();
     report.problems.extend(complaint(settings));
     let held_unknown = unknown_holders(&journal, &report.damaged, live)?;
     if held_unknown {
         let why = "device nodes and MPS daemons are left as they are: the journal of a live job is damaged";
         report.problems.push(why.to_owned());
     } else {
-        end_daemons(settings, &journal, &kept, &mut report)?;
+        end_daemons(settings, &journal, &in_place, &mut report)?;
         let broker = broker_jobs::reconcile(settings, &journal, &kept);
         (report.broker_started, report.broker_jobs) = (broker.started, broker.ended);
         report.problems.extend(broker.problems);
@@ -119,7 +120,7 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
         Ok(nvml) => {
             let all = (0..nvml.count().unwrap_or(0)).map(NvmlIndex);
             let gpus: Vec<NvmlIndex> = all.filter(|gpu| !settings.is_fixed(*gpu)).collect();
-            let cleared = stale_instances::clear(&nvml, &gpus, &kept);
+            let cleared = stale_instances::clear(&nvml, &gpus, &in_place);
             report.destroyed = cleared.destroyed;
             report.modes = cleared.modes;
             report.problems.extend(cleared.problems);

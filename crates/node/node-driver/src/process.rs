@@ -1,14 +1,10 @@
 //! Processes, held so that their ids cannot come to mean others.
 
-use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::deadline::Deadline;
 use crate::process_environ::{self, Unread};
 
 /// A process whose id keeps meaning it.
@@ -87,67 +83,8 @@ pub fn parent(pid: u32) -> Option<u32> {
 }
 
 /// The directories of its threads. The first thread's, which is `/proc/PID` itself, shows nothing any more once that has ended.
-fn threads(pid: u32) -> impl Iterator<Item = PathBuf> {
+pub fn threads(pid: u32) -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().map(|thread| thread.path())
-}
-
-/// The wanted ones of the files that it has open, each once. Those of threads with a table of their own are left out, unless the first
-/// one has none. `left` is the number of files that may still be looked at, and becomes smaller. False: it has more than that, or
-/// the deadline has passed. A user may have millions open.
-pub fn open_files(
-    pid: u32,
-    wanted: &dyn Fn(&[u8]) -> bool,
-    left: &mut usize,
-    deadline: &Deadline,
-) -> (Vec<PathBuf>, bool) {
-    let most = *left;
-    let mut look = FilesLook { found: Vec::new(), wanted, left, deadline };
-    let mut all = look.at(&PathBuf::from(format!("/proc/{pid}/fd"))).is_some();
-    if all && *look.left == most {
-        all = threads(pid).all(|thread| look.at(&thread.join("fd")).is_some());
-    }
-    (look.found, all)
-}
-
-/// A look at open files that ends in time.
-struct FilesLook<'a> {
-    found: Vec<PathBuf>,
-    wanted: &'a dyn Fn(&[u8]) -> bool,
-    /// Number of files that it may still look at.
-    left: &'a mut usize,
-    deadline: &'a Deadline,
-}
-
-impl FilesLook<'_> {
-    /// Looks at the links of one directory. `None`: there are too many.
-    fn at(&mut self, dir: &Path) -> Option<()> {
-        if self.deadline.passed() {
-            return None;
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // A process that has ended has no files open.
-        let Ok(fd) = rustix::fs::open(dir, flags, Mode::empty()) else { return Some(()) };
-        let Ok(entries) = rustix::fs::Dir::read_from(&fd) else { return Some(()) };
-        let mut target = Vec::new();
-        for name in entries.flatten().map(|entry| entry.file_name().to_owned()) {
-            if matches!(name.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            // To ask for the time takes less than to read a link, but not nothing.
-            if *self.left == 0 || (self.left.is_multiple_of(64) && self.deadline.passed()) {
-                return None;
-            }
-            *self.left -= 1;
-            let Ok(link) = rustix::fs::readlinkat(&fd, &name, std::mem::take(&mut target)) else { continue };
-            // A user may have one file open very many times.
-            let file = Path::new(OsStr::from_bytes(link.to_bytes()));
-            if (self.wanted)(link.to_bytes()) && !self.found.iter().any(|found| found == file) {
-                self.found.push(file.to_path_buf());
-            }
-            target = link.into_bytes();
-        }
-        Some(())
-    }
 }
 
 /// A variable of the environment that it was started with. A user may have changed it.
@@ -233,19 +170,12 @@ mod tests {
     #[test]
     fn a_process_is_held_without_its_first_thread() {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("open");
-        std::fs::write(&file, "").unwrap();
         let mut program = std::process::Command::new(lab::threads::build(dir.path()).unwrap());
-        program.arg("linger").env("A", "b").stdin(std::fs::File::open(&file).unwrap());
-        program.stderr(std::fs::File::open(&file).unwrap());
+        program.arg("linger").env("A", "b");
         let running = Running::start(&mut program).unwrap().without_first_thread().unwrap();
         let held = HeldProcess::open(running.0.id()).expect("it lives");
         assert!(held.alive());
-        let open = |mut most| open_files(held.pid, &|_| true, &mut most, &Deadline::after(PATIENCE));
-        let (found, all) = open(100);
-        assert!(all && found.contains(&file) && variable(held.pid, "A").as_deref() == Some("b"));
-        assert!(!open(1).1, "it has more open");
-        assert_eq!(found.iter().filter(|found| **found == file).count(), 1, "{found:?}");
+        assert_eq!(variable(held.pid, "A").as_deref(), Some("b"));
         held.signal(Signal::KILL);
         wait_for(
             "all its threads to end",

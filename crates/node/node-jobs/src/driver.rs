@@ -7,7 +7,7 @@ use geometry::Model;
 
 use crate::command::{CommandError, ToolRun};
 use crate::fault::Fault;
-use crate::gpu_clients::{self, InTheWay};
+use crate::gpu_clients;
 use crate::gpu_settings::GpuSettings;
 use crate::power;
 use crate::settings::Settings;
@@ -148,7 +148,7 @@ impl<'a> Driver<'a> {
                 }
             }
             if !backoff.pause(deadline) {
-                let clients = self.in_the_way(gpu)?.words;
+                let clients = self.in_the_way(gpu)?.0;
                 let what =
                     format!("the GPU, whose MIG mode must be {},{clients}", if on { "on" } else { "off" });
                 return Err(Fault::Busy { gpu, what, timeout: deadline.timeout });
@@ -157,7 +157,7 @@ impl<'a> Driver<'a> {
     }
 
     /// See [`gpu_clients::in_the_way`].
-    fn in_the_way(&mut self, gpu: NvmlIndex) -> Result<InTheWay, NvmlError> {
+    fn in_the_way(&mut self, gpu: NvmlIndex) -> Result<(String, bool), NvmlError> {
         let minor = self.nvml()?.minor(gpu)?;
         Ok(gpu_clients::in_the_way(self.settings, minor))
     }
@@ -177,7 +177,9 @@ impl<'a> Driver<'a> {
         let run = ToolRun { program, args: words.collect(), env: Vec::new(), input: "", user: None };
         node_journal::crash::point("before a reset");
         if let Err(source) = run.output(deadline) {
-            let InTheWay { words: clients, may_be_people } = self.in_the_way(gpu)?;
+            let (clients, may_be_people) = self.in_the_way(gpu)?;
+            // No user can have been in the way of a command that did not run.
+            let may_be_people = may_be_people && !matches!(source, CommandError::Start { .. });
             return Err(Fault::Reset { gpu, clients, may_be_people, source });
         }
         node_journal::crash::point("after a reset");

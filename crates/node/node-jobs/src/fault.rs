@@ -160,9 +160,7 @@ impl Fault {
             | Self::Abandoned => false,
         }
     }
-}
 
-impl Fault {
     /// True where the node's GPUs are not those that the site describes: no job with GPUs belongs here, others do.
     #[must_use]
     pub fn blocks_gpu_jobs(&self) -> bool {

@@ -12,6 +12,7 @@ use node_driver::{GpuMinor, process};
 
 use crate::access::gpu_node;
 use crate::command::{CommandError, ToolRun};
+use crate::open_files::{FileId, open_files};
 use crate::settings::Settings;
 use crate::stale_processes::is_of_people;
 
@@ -43,34 +44,29 @@ pub fn holding(dev_root: &Path, gpu: GpuMinor) -> Vec<GpuClient> {
     look(dev_root, gpu).0
 }
 
-/// As [`holding`]; true with it if one of them is a process of people, or one of theirs was left out.
+/// As [`holding`]; true with it if one of them is a process of people, or one of theirs was left out, or nobody was seen: a file
+/// that a user sends to himself over a socket is open in no process meanwhile.
 fn look(dev_root: &Path, gpu: GpuMinor) -> (Vec<GpuClient>, bool) {
-    let node = dev_root.join(gpu_node(gpu)).into_os_string().into_encoded_bytes();
+    let node = FileId::of(&dev_root.join(gpu_node(gpu)));
     let deadline = Deadline::after(LOOK);
     let mut may_be_people = false;
     let mut holds = |pid: &u32| {
-        let (found, all) = process::open_files(*pid, &|path| path == node, &mut { MOST_FILES }, &deadline);
+        let (found, all) = open_files(*pid, node.as_slice(), &mut { MOST_FILES }, &deadline);
         may_be_people |= (!found.is_empty() || !all) && process::owner(*pid).is_some_and(is_of_people);
         !found.is_empty()
     };
     let others: Vec<u32> = process::all().filter(|pid| *pid != std::process::id() && holds(pid)).collect();
+    may_be_people |= others.is_empty();
     let client = |pid| GpuClient { pid, name: process::name(pid).unwrap_or_default() };
     (others.into_iter().map(client).collect(), may_be_people)
 }
 
-/// Processes that keep a GPU's MIG mode from being changed.
-pub(crate) struct InTheWay {
-    /// Who has the GPU open and what an administrator can do about it, as the end of a message; empty if nobody has.
-    pub(crate) words: String,
-    /// True if it may be a process of people, which no administrator could have stopped before.
-    pub(crate) may_be_people: bool,
-}
-
-/// Looks who has a GPU open.
-pub(crate) fn in_the_way(settings: &Settings, gpu: GpuMinor) -> InTheWay {
+/// Says who has a GPU open and what an administrator can do about it, as the end of a message; empty if nobody has. True with it if
+/// it may be a process of people, which no administrator could have stopped before.
+pub(crate) fn in_the_way(settings: &Settings, gpu: GpuMinor) -> (String, bool) {
     let (clients, may_be_people) = look(&settings.dev_root, gpu);
     if clients.is_empty() {
-        return InTheWay { words: String::new(), may_be_people };
+        return (String::new(), may_be_people);
     }
     let named: Vec<String> = clients.iter().take(MOST_NAMED).map(ToString::to_string).collect();
     let more = clients.len().saturating_sub(MOST_NAMED);
@@ -80,8 +76,7 @@ pub(crate) fn in_the_way(settings: &Settings, gpu: GpuMinor) -> InTheWay {
     } else {
         "gpu_clients_command of tessera.toml has not stopped them"
     };
-    let words = format!(" (it is open in {}{more}: {advice})", named.join(", "));
-    InTheWay { words, may_be_people }
+    (format!(" (it is open in {}{more}: {advice})", named.join(", ")), may_be_people)
 }
 
 /// Has the site's command stop or start the programs that have a GPU open: `%a` in it is `stop` or `start`.

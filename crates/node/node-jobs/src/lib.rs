@@ -39,6 +39,7 @@ pub mod instances;
 pub mod lifecycle;
 pub mod mps;
 mod numbering;
+mod open_files;
 pub mod power;
 mod preloaded;
 mod settings;

@@ -79,7 +79,8 @@ fn other_programs_are_named_or_stopped_and_started() {
     });
 }
 
-/// An administrator can be asked to stop a monitoring program. What a user's job has kept open is no reason to drain the node.
+/// An administrator can be asked to stop a monitoring program. What a user's job has kept open is no reason to drain the node,
+/// under whatever name, and while nobody can see it: it may be on its way through a socket.
 #[test]
 fn only_the_systems_own_programs_can_be_why_a_reset_drains_the_node() {
     on_node("tests::clients::only_the_systems_own_programs_can_be_why_a_reset_drains_the_node", |node| {
@@ -88,14 +89,30 @@ fn only_the_systems_own_programs_can_be_why_a_reset_drains_the_node() {
         settings.gpu_reset_command = vec!["/bin/false".into()];
         // A process of a running job is left alone, even if it has a node of another GPU open.
         node.realise(9, ALICE, whole(&[1])).unwrap();
-        for (job, (uid, drains)) in (1..).zip([(0, true), (999, true), (ALICE, false)]) {
-            let _open = Monitor::of(node, "nvidia0", uid);
+        let x = settings.dev_root.join("x");
+        fs::hard_link(settings.dev_root.join("nvidia0"), &x).unwrap();
+        let holders = [
+            (Some(("nvidia0", 0)), true),
+            (Some(("nvidia0", 999)), true),
+            (Some(("nvidia0", ALICE)), false),
+            (Some(("x", ALICE)), false),
+            (None, false),
+        ];
+        for (job, (holder, drains)) in (1..).zip(holders) {
+            let _open = holder.map(|(name, uid)| Monitor::of(node, name, uid));
             let why = crate::realise(&settings, &node.job(job, BOB, mig(&[(0, "1g.5gb", 0)]))).unwrap_err();
-            assert_eq!(matches!(why, RealiseError::NodeUnfit(_)), drains, "{uid}: {why:?}");
+            assert_eq!(matches!(why, RealiseError::NodeUnfit(_)), drains, "{holder:?}: {why:?}");
+            let is_named = with_causes(&why).contains("it is open in sleep");
+            assert_eq!(is_named, holder.is_some(), "{holder:?}: {why:?}");
             node.release(job);
         }
-        node.realise(5, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
-        node.release(5);
+        fs::remove_file(x).unwrap();
+        settings.gpu_reset_command = vec!["/no/such/program".into()];
+        let why = crate::realise(&settings, &node.job(6, BOB, mig(&[(0, "1g.5gb", 0)]))).unwrap_err();
+        assert!(matches!(why, RealiseError::NodeUnfit(_)), "{why:?}");
+        node.release(6);
+        node.realise(7, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        node.release(7);
         node.release(9);
         node.assert_clean(&[]);
     });

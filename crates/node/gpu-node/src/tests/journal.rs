@@ -44,6 +44,7 @@ fn a_dead_job_that_cannot_be_finished_keeps_no_other_from_it() {
         let report = reconcile(&node.settings, LiveJobs::Exactly(&none)).unwrap();
         assert_eq!(report.finished, [JobId(2)]);
         assert!(report.problems.iter().any(|why| why.contains("jobs/1.json")), "{report:?}");
+        assert_eq!(node.access("nvidia2"), (0, 0o600), "a dead job's GPU is not given to its user again");
         drop(held);
         assert_eq!(reconcile(&node.settings, LiveJobs::Exactly(&none)).unwrap().finished, [JobId(1)]);
         node.assert_clean(&[]);

@@ -300,17 +300,15 @@ fn give(settings: &Settings, journal: &Journal, devices: &Devices, entry: &mut E
         let ours = entry.gpus.iter().filter(|g| !settings.must_not_touch(g.index));
         entry.device_nodes.extend(ours.map(|g| gpu_node(g.minor)));
     }
-    {
-        let _nodes = Locks::for_nodes(&settings.state_dir, &access::lock_deadline())?;
-        journal.note(entry)?;
-        let failed = access::settle(settings, journal, devices, entry, true)?;
-        if let Some(e) = failed.into_iter().next() {
-            return Err(e.into());
-        }
-        // Under the same lock: the nodes of a GPU instance may be another job's as well.
-        for (name, access) in access::caps_now(settings, journal, entry, true)? {
-            devices.set(&name, access)?;
-        }
+    let _nodes = Locks::for_nodes(&settings.state_dir, &access::lock_deadline())?;
+    journal.note(entry)?;
+    let failed = access::settle(settings, journal, devices, entry, true)?;
+    if let Some(e) = failed.into_iter().next() {
+        return Err(e.into());
+    }
+    // Under the same lock: the nodes of a GPU instance may be another job's as well.
+    for (name, access) in access::caps_now(settings, journal, entry, true)? {
+        devices.set(&name, access)?;
     }
     Ok(())
 }

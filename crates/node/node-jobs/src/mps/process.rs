@@ -3,17 +3,16 @@
 //! A process may have any name, and a user chooses the name of his own. So a process is a daemon's by what the kernel says
 //! of it: the file that it runs, its user, and what it inherited.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
 use super::folders::{Paths, life_path};
+use crate::open_files::{FileId, open_files};
 use crate::settings::Settings;
 use node_driver::deadline::Deadline;
-use node_driver::process::{HeldProcess, all, environ, open_files, owner};
+use node_driver::process::{HeldProcess, all, environ, owner};
 
 /// Finds the daemon that was recorded with this process and start time, if it still runs as `uid`.
 pub(super) fn recorded(pid: u32, start_time: u64, uid: u32) -> Option<HeldProcess> {
@@ -55,7 +54,7 @@ pub(super) struct Own {
     uid: u32,
     /// As in the environment that the daemon was started with, and its servers inherit.
     variable: String,
-    life: PathBuf,
+    life: Option<FileId>,
     /// Users can run many copies of the programs, and make the kernel take its time with each: no environment is read after this.
     until: Deadline,
 }
@@ -72,10 +71,10 @@ impl Own {
         let programs = [settings.mps_control.clone(), server];
         let pipe = Paths::of(settings, key).pipe;
         Self {
-            programs: programs.into_iter().filter_map(FileId::of).collect(),
+            programs: programs.iter().filter_map(|program| FileId::of(program)).collect(),
             uid,
             variable: format!("CUDA_MPS_PIPE_DIRECTORY={}", pipe.display()),
-            life: life_path(settings, key),
+            life: FileId::of(&life_path(settings, key)),
             until: Deadline::after(ENVIRONMENTS),
         }
     }
@@ -93,7 +92,7 @@ impl Own {
 
     /// Tells whether it runs one of the programs. Users cannot make another file that one.
     fn runs_program(&self, pid: u32) -> bool {
-        FileId::of(format!("/proc/{pid}/exe").into()).is_some_and(|file| self.programs.contains(&file))
+        FileId::of(format!("/proc/{pid}/exe").as_ref()).is_some_and(|file| self.programs.contains(&file))
     }
 
     fn was_started_here(&self, pid: u32) -> bool {
@@ -107,25 +106,9 @@ impl Own {
     /// Tells whether it inherited the file that only a daemon's processes have open: one whose program has been replaced since, or
     /// that a script of the site's started.
     fn holds_life(&self, pid: u32) -> bool {
-        let wanted = |link: &[u8]| link == self.life.as_os_str().as_encoded_bytes();
         let look = Deadline::after(Duration::from_millis(100));
-        let (found, all) = open_files(pid, &wanted, &mut { MOST_FILES }, &look);
+        let (found, all) = open_files(pid, self.life.as_slice(), &mut { MOST_FILES }, &look);
         all && !found.is_empty()
-    }
-}
-
-/// Names a file by what the kernel knows it by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileId {
-    device: (u32, u32),
-    inode: u64,
-}
-
-impl FileId {
-    /// Follows links. The file system is not asked what it knows already: a user's own need not answer.
-    fn of(path: PathBuf) -> Option<Self> {
-        let stat = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
-        Some(Self { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino })
     }
 }
 
@@ -149,8 +132,8 @@ mod tests {
         std::fs::write(&program, "").unwrap();
         std::fs::write(&copy, "").unwrap();
         std::os::unix::fs::symlink(&program, &link).unwrap();
-        assert_eq!(FileId::of(program.clone()), FileId::of(link));
-        assert_ne!(FileId::of(program), FileId::of(copy));
-        assert_eq!(FileId::of(dir.path().join("none")), None);
+        assert_eq!(FileId::of(&program), FileId::of(&link));
+        assert_ne!(FileId::of(&program), FileId::of(&copy));
+        assert_eq!(FileId::of(&dir.path().join("none")), None);
     }
 }

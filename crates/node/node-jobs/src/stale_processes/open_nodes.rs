@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use job_usage::slurm_process;
@@ -16,6 +16,7 @@ use node_driver::process::{self, HeldProcess};
 use node_journal::Entry;
 use rustix::process::Signal;
 
+use crate::open_files::{FileId, open_files};
 use crate::settings::Settings;
 
 /// The first user id that people have (`UID_MIN` of login.defs).
@@ -50,7 +51,7 @@ impl fmt::Display for Unread {
 /// The device nodes of the driver that processes of people have open.
 #[derive(Default)]
 pub struct OpenNodes {
-    found: Vec<(u32, PathBuf)>,
+    found: Vec<(u32, FileId)>,
     /// Processes of no running job that have more files open than could be looked at in time.
     pub outside: Vec<Unread>,
     /// Processes of running jobs that have more open than that, and processes that could not be told from them in time.
@@ -69,10 +70,10 @@ impl OpenNodes {
     }
 
     fn below(dev_root: &Path, share: usize, rest: Duration, is_of_a_job: &dyn Fn(&Unread) -> bool) -> Self {
-        let begin = dev_root.join("nvidia").into_os_string().into_encoded_bytes();
+        let nodes = nodes(dev_root);
         let mut open = Self::default();
         let all = in_order(process::all().filter_map(of_people).collect());
-        let over = open.read(all, &begin, share, &Deadline::after(SHARES_LIMIT));
+        let over = open.read(all, &nodes, share, &Deadline::after(SHARES_LIMIT));
         let deadline = Deadline::after(rest);
         let mut outside = Vec::new();
         for mut process in over {
@@ -80,7 +81,7 @@ impl OpenNodes {
             let is_left_alone = deadline.passed() || is_of_a_job(&process);
             if is_left_alone { open.of_jobs.push(process) } else { outside.push(process) }
         }
-        open.outside = open.read(outside, &begin, usize::MAX, &Deadline::after(rest));
+        open.outside = open.read(outside, &nodes, usize::MAX, &Deadline::after(rest));
         open
     }
 
@@ -88,18 +89,17 @@ impl OpenNodes {
     fn read(
         &mut self,
         processes: Vec<Unread>,
-        begin: &[u8],
+        nodes: &[FileId],
         share: usize,
         deadline: &Deadline,
     ) -> Vec<Unread> {
-        let is_node = |path: &[u8]| path.starts_with(begin);
         let mut left_of: HashMap<u32, usize> = HashMap::new();
         let mut over = Vec::new();
         for process in processes {
             let left = left_of.entry(process.uid).or_insert(share);
             *left = left.saturating_sub(PROCESS);
-            let (files, all) = process::open_files(process.pid, &is_node, left, deadline);
-            self.found.extend(files.into_iter().map(|path| (process.pid, path)));
+            let (files, all) = open_files(process.pid, nodes, left, deadline);
+            self.found.extend(files.into_iter().map(|file| (process.pid, file)));
             if !all {
                 over.push(process);
             }
@@ -108,8 +108,18 @@ impl OpenNodes {
     }
 
     pub(super) fn by(&self, node: &Path) -> impl Iterator<Item = u32> {
-        self.found.iter().filter(move |(_, path)| path == node).map(|(pid, _)| *pid)
+        let node = FileId::of(node);
+        self.found.iter().filter(move |(_, file)| Some(*file) == node).map(|(pid, _)| *pid)
     }
+}
+
+/// The driver's device nodes, those of instances included.
+fn nodes(dev_root: &Path) -> Vec<FileId> {
+    let names = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_drivers =
+        |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"nvidia"));
+    let all = names(dev_root).chain(names(&dev_root.join("nvidia-caps")));
+    all.filter(|path| is_drivers(path)).filter_map(|path| FileId::of(&path)).collect()
 }
 
 /// Ends those of the processes that are still what they were.

@@ -267,6 +267,37 @@ fn who_uses_more_than_it_was_promised_is_charged() {
 }
 
 #[test]
+fn a_device_has_the_memory_that_others_have_left_since_it_was_opened() {
+    let shown = [Opened { uuid: "GPU-0".to_owned(), free: 700 * MIB, used: 307 * MIB }];
+    let new = || {
+        let mut core = Core::new("tessera", Bytes(CONTEXT)).unwrap();
+        core.add_job(&job(1, &[device(0, 0)], None), &shown, 0.0).unwrap();
+        core
+    };
+    let mut core = new();
+    let id = core.uuids().next().unwrap().0;
+    assert_eq!(refusals(&core.begin(1, process(10), &begin(1, 800), 0.0)), [(1, Code::TooLarge)]);
+    core.sampled(id, &NOBODY, 1.0);
+    let granted = core.begin(1, process(10), &begin(2, 800), 2.0);
+    assert_eq!(granted_on(&granted).len(), 1);
+    let saved: Vec<_> =
+        granted.iter().filter_map(|e| if let Effect::Save(r) = e { Some(*r) } else { None }).collect();
+    // Others are back: that is charged, and not promised again.
+    let own = Seen { process: process(10), used: Some(900 * MIB), is_server: false };
+    let full = Sample { used: 1007 * MIB, processes: vec![own] };
+    core.sampled(id, &full, 3.0);
+    assert_eq!(core.status(3.0).devices[0].overhead_mib, 200, "a context and what others have");
+    assert_eq!(granted_on(&core.begin(1, process(11), &begin(3, 2), 4.0)), []);
+    // A broker that knows only what was there at first keeps the lease, and promises nothing that is in use.
+    let mut again = new();
+    again.restore(&saved, 5.0);
+    again.sampled(id, &full, 6.0);
+    assert_eq!(again.status(6.0).devices[0].leased_mib, 800);
+    assert_eq!(granted_on(&again.begin(1, process(11), &begin(3, 2), 7.0)), []);
+    assert_eq!(granted_on(&again.free(image(10), 2, 8.0)).len(), 1);
+}
+
+#[test]
 fn a_context_that_is_a_little_larger_or_came_before_the_first_task_is_charged_and_not_named() {
     let mut core = core("tessera", &[device(0, 0)], 1000);
     core.begin(1, process(10), &begin(1, 300), 0.0);
@@ -337,6 +368,32 @@ fn exec_and_fork_make_other_workers() {
     core.process_ended(process(11), 1.0);
     let id = core.uuids().next().unwrap().0;
     assert_eq!(granted_on(&core.sampled(id, &NOBODY, 2.0)), [(1, "GPU-0".to_owned())]);
+}
+
+/// NVML shows the process as soon as its new program has a context: what the old one had would stay quarantined for ever.
+#[test]
+fn a_program_after_exec_waits_until_nvml_does_not_show_its_process() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    let id = core.uuids().next().unwrap().0;
+    core.begin(1, process(10), &begin(1, 500), 0.0);
+    let after = |image, nonce| Begin { image, ..begin(nonce, 100) };
+    assert_eq!(replies(&core.begin(1, process(10), &after(2, 2), 1.0)), [], "although there is room");
+    assert!(core.awaits_ends());
+    let still = Seen { process: process(10), used: Some(600 * MIB), is_server: false };
+    let sample = Sample { used: 607 * MIB, processes: vec![still] };
+    assert_eq!(replies(&core.sampled(id, &sample, 2.0)), []);
+    // The driver has not freed it yet: that is charged before anything is granted.
+    let late = Sample { used: 907 * MIB, processes: Vec::new() };
+    assert_eq!(replies(&core.sampled(id, &late, 3.0)), []);
+    assert_eq!(granted_on(&core.sampled(id, &NOBODY, 4.0)), [(2, "GPU-0".to_owned())]);
+    // If NVML goes on to show the process, that is not for what the old program had.
+    let again = core.begin(1, process(10), &after(4, 4), 4.0);
+    assert_eq!(granted_on(&again), []);
+    let looks: Vec<usize> = (0..9).map(|_| granted_on(&core.sampled(id, &sample, 4.0)).len()).collect();
+    assert_eq!(looks, [0, 0, 0, 0, 0, 0, 0, 1, 0]);
+    // One that had made its context before it asked would wait for itself.
+    let bound = Begin { bound: Text::cut("GPU-0"), ..after(3, 3) };
+    assert_eq!(granted_on(&core.begin(1, process(10), &bound, 5.0)), [(3, "GPU-0".to_owned())]);
 }
 
 #[test]
@@ -476,6 +533,27 @@ fn a_broker_that_starts_again_grants_nothing_before_its_first_look() {
 }
 
 #[test]
+fn managed_memory_counts_like_any_other_where_the_policy_says_so() {
+    let managed = |nonce, mib| Begin { managed: mib * MIB, ..begin(nonce, 0) };
+    for policy in ["alg2", "alg3"] {
+        let mut core = core(policy, &[device(0, 0)], 1000);
+        let effects = core.begin(1, process(10), &managed(1, 500), 0.0);
+        let saved: Vec<_> =
+            effects.iter().filter_map(|e| if let Effect::Save(r) = e { Some(*r) } else { None }).collect();
+        // It would wait for itself.
+        assert_eq!(refusals(&core.begin(1, process(10), &managed(2, 420), 0.0)), [(2, Code::Growth)]);
+        assert_eq!(granted_on(&core.begin(1, process(11), &managed(3, 200), 0.0)).len(), 1, "{policy}");
+        let mut again = self::core(policy, &[device(0, 0)], 1000);
+        again.restore(&saved, 1.0);
+        let seen = Seen { process: process(10), used: Some(110 * MIB), is_server: false };
+        let id = again.uuids().next().unwrap().0;
+        again.sampled(id, &Sample { used: 117 * MIB, processes: vec![seen] }, 2.0);
+        assert_eq!(granted_on(&again.begin(1, process(11), &managed(3, 320), 3.0)), [], "{policy}");
+        assert_eq!(again.status(3.0).devices[0].leased_mib, 500);
+    }
+}
+
+#[test]
 fn no_size_of_managed_memory_ends_the_broker() {
     let mut core = core("tessera", &[device(0, 0)], 1000);
     let id = core.uuids().next().unwrap().0;
@@ -498,7 +576,7 @@ fn no_size_of_managed_memory_ends_the_broker() {
 /// A step of a random run; numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
 enum Step {
-    Begin { pid: u32, mib: u64 },
+    Begin { pid: u32, mib: u64, managed_mib: u64 },
     Free { at: usize },
     Kill { pid: u32 },
     Look,
@@ -507,7 +585,8 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => (1..8u32, prop_oneof![0..300u64, 300..950u64]).prop_map(|(pid, mib)| Step::Begin { pid, mib }),
+        6 => (1..8u32, prop_oneof![0..300u64, 300..950u64], prop_oneof![Just(0), 0..500u64])
+            .prop_map(|(pid, mib, managed_mib)| Step::Begin { pid, mib, managed_mib }),
         4 => (0..64usize).prop_map(|at| Step::Free { at }),
         1 => (1..8u32).prop_map(|pid| Step::Kill { pid }),
         1 => Just(Step::Look),
@@ -519,7 +598,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// The oracle's books.
 #[derive(Default)]
 struct Books {
-    /// Task by process and nonce: what it asked for, and its device once it is granted.
+    /// Task by process and nonce: memory that it may have to wait for, and its device once it is granted.
     tasks: BTreeMap<(u32, u64), (u64, Option<usize>)>,
     /// What ended processes held, until NVML is looked at.
     dead: Vec<(u32, usize, u64)>,
@@ -640,11 +719,12 @@ impl Run {
     fn step(&mut self, step: &Step) {
         self.t += 1.0;
         match step {
-            Step::Begin { pid, mib } => {
+            Step::Begin { pid, mib, managed_mib } => {
                 let (nonce, process) = (self.next_nonce, self.process(*pid));
                 self.next_nonce += 1;
-                let asked = begin(nonce, *mib);
-                self.books.tasks.insert((*pid, nonce), (asked.mem.next_multiple_of(2 * MIB), None));
+                let asked = Begin { managed: managed_mib * MIB, ..begin(nonce, *mib) };
+                let hard = if self.policy == "tessera" { 0 } else { asked.managed };
+                self.books.tasks.insert((*pid, nonce), (asked.mem.next_multiple_of(2 * MIB) + hard, None));
                 let effects = self.core.begin(1 + pid % 2, process, &asked, self.t);
                 self.see(&effects);
             }

@@ -276,6 +276,13 @@ impl Pool {
         }
     }
 
+    /// Sets a device's memory. It may be less than what is promised.
+    pub(crate) fn set_mem(&mut self, id: DeviceId, mem: Bytes) {
+        if let Some(held) = self.get_mut(id) {
+            held.device.mem = mem;
+        }
+    }
+
     /// Keeps this much of a device's memory from everybody. It may exceed what is free.
     pub(crate) fn withhold(&mut self, id: DeviceId, mem: Bytes) {
         if let Some(held) = self.get_mut(id) {

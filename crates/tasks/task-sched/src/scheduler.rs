@@ -96,11 +96,8 @@ impl Scheduler {
     }
 
     /// A task begins: it is answered at once, and joins the queue if there is no room.
-    pub fn begin(&mut self, mut ask: Ask) -> Answer {
-        if !self.policy.is_managed_soft() {
-            ask.need = ask.need.all_hard();
-            ask.job_mem = ask.job_mem.max(ask.need.mem());
-        }
+    pub fn begin(&mut self, ask: Ask) -> Answer {
+        let ask = self.as_counted(ask);
         if self.live.contains_key(&ask.task) || self.waiting.iter().any(|w| w.task == ask.task) {
             return Answer::Refused(Refusal::Begun(ask.task.0));
         }
@@ -115,6 +112,15 @@ impl Scheduler {
             Verdict::Refuse(why) => Answer::Refused(why),
             Verdict::Crash => Answer::Crashed,
         }
+    }
+
+    /// The request as the policy counts it.
+    fn as_counted(&self, mut ask: Ask) -> Ask {
+        if !self.policy.is_managed_soft() {
+            ask.need = ask.need.all_hard();
+            ask.job_mem = ask.job_mem.max(ask.need.mem());
+        }
+        ask
     }
 
     /// A task is over, or no longer waits. Call [`Scheduler::retry`] next.
@@ -206,6 +212,11 @@ impl Scheduler {
         self.pool.leave(job);
     }
 
+    /// Sets a device's memory. It may be less than what is promised.
+    pub fn set_mem(&mut self, id: DeviceId, mem: Bytes) {
+        self.pool.set_mem(id, mem);
+    }
+
     /// Keeps this much of a device's memory from everybody. It may exceed what is free.
     pub fn withhold(&mut self, id: DeviceId, mem: Bytes) {
         self.pool.withhold(id, mem);
@@ -229,9 +240,10 @@ impl Scheduler {
     /// Puts a task in the place that it had before its scheduler died. `false`, and nothing changes, where the device does
     /// not hold it.
     pub fn restore(&mut self, ask: &Ask, device: DeviceId) -> bool {
-        let is_held = !self.live.contains_key(&ask.task) && self.hold(ask, device);
+        let ask = self.as_counted(*ask);
+        let is_held = !self.live.contains_key(&ask.task) && self.hold(&ask, device);
         if is_held {
-            self.policy.restored(&self.pool, ask, device);
+            self.policy.restored(&self.pool, &ask, device);
         }
         is_held
     }

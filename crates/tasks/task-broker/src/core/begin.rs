@@ -3,6 +3,7 @@
 use task_sched::{Among, Answer, Ask, Bytes, DeviceId, Event, Need, Refusal, TaskId, Warps, WorkerId};
 use task_wire::{Begin, Code, Grant, Refused, Reply, Text};
 
+use super::sample::MOST_LOOKS;
 use super::{
     ALL_TASKS, Core, Effect, Image, JOB_TASKS, Key, Of, Process, Record, Stage, Task, TaskRecord, USER_TASKS,
     Worker, round_up,
@@ -66,20 +67,17 @@ impl Core {
 
     /// The begin of a task that is known, in a new section of the log.
     pub(super) fn log_begin(&mut self, id: TaskId, t: f64) {
-        let Some(Task { worker, record }) = self.tasks.get(id).copied() else { return };
-        let need = record.need;
-        let (mem, managed, blocks, threads) =
-            (need.mem().0, need.managed(), need.blocks(), need.threads().into());
-        self.log_line(
-            worker,
-            &task_sched::event_line::Begin { t, task: id.0, job: worker.0, mem, managed, blocks, threads },
-        );
+        if let Some(Task { worker, record }) = self.tasks.get(id).copied() {
+            self.log_asked(id, worker, sizes(&record.need), t);
+        }
     }
 
-    fn log_line(&mut self, worker: WorkerId, begin: &task_sched::event_line::Begin) {
+    fn log_asked(&mut self, id: TaskId, worker: WorkerId, (mem, managed, blocks, threads): Sizes, t: f64) {
         if !self.is_logged {
             return;
         }
+        let (task, job, mem) = (id.0, worker.0, mem.0);
+        let begin = task_sched::event_line::Begin { t, task, job, mem, managed, blocks, threads };
         let mut line = begin.json();
         line["pid"] = self.workers.get(&worker).map(|w| w.image.process.pid).into();
         self.effects.push(Effect::Log(line));
@@ -87,7 +85,8 @@ impl Core {
 
     pub(super) fn insert_worker(&mut self, id: WorkerId, job: u32, image: Image) {
         let present = std::collections::BTreeSet::new();
-        self.workers.insert(id, Worker { image, job, group: None, single: None, is_alive: true, present });
+        self.workers
+            .insert(id, Worker { image, job, group: None, single: None, is_alive: true, looks: 0, present });
         self.images.insert(image, id);
     }
 
@@ -103,18 +102,7 @@ impl Core {
         let need = usable.and_then(|usable| self.need_of(worker, begin, &usable));
         // The log has what the worker asked for, even if that is refused.
         let asked = (round_up(Bytes(begin.mem)), Bytes(begin.managed), begin.blocks, begin.threads);
-        let (mem, managed, blocks, threads) =
-            need.as_ref().map_or(asked, |n| (n.mem(), n.managed(), n.blocks(), n.threads().into()));
-        let line = task_sched::event_line::Begin {
-            t,
-            task: id.0,
-            job: worker.0,
-            mem: mem.0,
-            managed,
-            blocks,
-            threads,
-        };
-        self.log_line(worker, &line);
+        self.log_asked(id, worker, need.as_ref().map_or(asked, sizes), t);
         let placed = match need {
             Err(refused) => refused,
             Ok(need) => {
@@ -243,6 +231,9 @@ impl Core {
             Ok(usable) => usable,
             Err(refused) => return refused,
         };
+        if self.waits_for_exec(task.worker) {
+            return Placed::Waits;
+        }
         if self.tasks.holds(task.worker) || self.waits_for_exits(id, &usable) {
             return self.grow(id, &usable);
         }
@@ -259,6 +250,16 @@ impl Core {
                 Placed::Waits
             }
         }
+    }
+
+    /// Tells whether NVML may still show what the program before `exec` had. Once a worker has a context, NVML shows the process,
+    /// and nobody could see that its memory of before is free. After [`MOST_LOOKS`], NVML may show it for another reason.
+    fn waits_for_exec(&self, worker: WorkerId) -> bool {
+        let is_ended = |id: WorkerId| {
+            self.workers.get(&id).is_some_and(|state| !state.is_alive && state.looks < MOST_LOOKS)
+        };
+        let new = self.workers.get(&worker).filter(|state| state.group.is_none());
+        new.is_some_and(|state| self.images_of(state.image.process).any(is_ended))
     }
 
     pub(super) fn is_waiting(&self, id: TaskId) -> bool {
@@ -354,6 +355,13 @@ impl Core {
             grants.iter().for_each(|grant| self.reconsider_worker_of(grant.task, t));
         }
     }
+}
+
+/// Memory, managed memory, blocks and threads per block.
+type Sizes = (Bytes, Bytes, u64, u64);
+
+fn sizes(need: &Need) -> Sizes {
+    (need.mem(), need.managed(), need.blocks(), need.threads().into())
 }
 
 /// The answer to a begin whose job is over.

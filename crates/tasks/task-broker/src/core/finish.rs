@@ -113,8 +113,7 @@ impl Core {
 }
 
 /// The answer to a free that nothing is known of.
-#[must_use]
-pub(super) fn unknown(nonce: u64) -> Reply {
+pub(crate) fn unknown(nonce: u64) -> Reply {
     let why = Text::cut("the task neither lives nor waits");
     Reply::Refused(Refused { nonce, code: Code::Unknown, need: 0, most: 0, why })
 }

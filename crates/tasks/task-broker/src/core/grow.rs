@@ -4,7 +4,7 @@ use task_sched::{Answer, DeviceId, Event, TaskId, WorkerId};
 use task_wire::{Code, Refused, Reply, Text};
 
 use super::begin::{Placed, refusal};
-use super::{Core, Grower};
+use super::{Core, Grower, Task};
 
 impl Core {
     /// Tries a task of a worker that holds: at once, or first in its group, or not at all.
@@ -27,9 +27,9 @@ impl Core {
         };
         let grower = self.growers.get(&group).copied();
         let kept = match grower {
-            Some(other) if other.worker != worker => return busy(task.record.need.mem().0),
+            Some(other) if other.worker != worker => return busy(self.tasks.hard(&task)),
             Some(own) if able.contains(&own.device) => own.device,
-            Some(_) => return busy(task.record.need.mem().0),
+            Some(_) => return busy(self.tasks.hard(&task)),
             None => self.most_free(&able),
         };
         self.growers.insert(group, Grower { worker, device: kept });
@@ -66,7 +66,7 @@ impl Core {
     /// Memory that the task would take together with its worker's other tasks.
     fn beside_own(&self, id: TaskId, device: DeviceId) -> u64 {
         let Some(task) = self.tasks.get(id) else { return u64::MAX };
-        self.tasks.held(task.worker, device).saturating_add(task.record.need.mem().0)
+        self.tasks.held(task.worker, device).saturating_add(self.tasks.hard(task))
     }
 
     fn is_below(&self, sum: u64, most: u64) -> bool {
@@ -81,7 +81,7 @@ impl Core {
 
     fn never(&self, id: TaskId, usable: &[DeviceId]) -> Placed {
         let task = self.tasks.get(id);
-        let need = task.map_or(0, |task| task.record.need.mem().0);
+        let need = task.map_or(0, |task| self.tasks.hard(task));
         let left = |device: &DeviceId| {
             let certain = self.sched.pool().get(*device)?.certain().0;
             Some(certain.saturating_sub(self.tasks.held(task?.worker, *device)))
@@ -109,17 +109,20 @@ impl Core {
                     last = None;
                 }
                 Placed::Waits => {}
-                Placed::Refused { code, need, most, why } => {
-                    let nonce = self.tasks.get(id).map_or(0, |task| task.record.nonce);
-                    // The log has no refusal of a task that waited: it is withdrawn.
-                    self.log(&Event::Free { t, task: id }, Some(worker), None);
-                    self.forget_task(id);
-                    let refused = Refused { nonce, code, need, most, why: Text::cut(&why) };
-                    self.tell(worker, Reply::Refused(refused));
-                }
+                Placed::Refused { code, need, most, why } => self.refuse(id, (code, need, most, &why), t),
             }
         }
         self.stops_growing(worker);
+    }
+
+    /// Refuses a task that waited and is in nobody's queue.
+    pub(super) fn refuse(&mut self, id: TaskId, (code, need, most, why): (Code, u64, u64, &str), t: f64) {
+        let Some(Task { worker, record }) = self.tasks.get(id).copied() else { return };
+        // The log has no refusal of a task that waited: it is withdrawn.
+        self.log(&Event::Free { t, task: id }, Some(worker), None);
+        self.forget_task(id);
+        let refused = Refused { nonce: record.nonce, code, need, most, why: Text::cut(why) };
+        self.tell(worker, Reply::Refused(refused));
     }
 
     /// Takes a waiting task out of the scheduler's queue.

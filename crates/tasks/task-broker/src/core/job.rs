@@ -11,7 +11,7 @@ use super::{Core, Dev, Effect, Job, device_of};
 pub struct Opened {
     /// The device.
     pub uuid: String,
-    /// Bytes free.
+    /// Bytes free, or as many of them as can be promised.
     pub free: u64,
     /// Bytes in use.
     pub used: u64,
@@ -129,6 +129,8 @@ impl Core {
             group: described.group.clone(),
             mps_pipe: described.mps_pipe.as_ref().map(|pipe| pipe.to_string_lossy().into_owned()),
             baseline: shown.used,
+            total: shown.free.saturating_add(shown.used),
+            described: Bytes::from_mib(described.memory_mib).0,
             held: None,
             lost: None,
             is_without_mps: false,
@@ -192,10 +194,6 @@ impl Core {
         if is_changed {
             self.log_devices(t, false);
         }
-    }
-
-    pub(super) fn device(&self, uuid: &str) -> Option<DeviceId> {
-        self.devices.iter().find(|(_, dev)| dev.uuid == uuid).map(|(id, _)| *id)
     }
 
     /// Begins a new section of the log: the pool has other devices. `anew`: what lives is named again in it.

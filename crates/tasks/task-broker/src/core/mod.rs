@@ -38,6 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use task_sched::{Bytes, Device, DeviceId, Event, Order, Pool, Scheduler, TaskId, WorkerId, policy};
 use task_wire::Reply;
 
+pub(crate) use finish::unknown;
 pub use job::{AddError, Opened};
 pub use record::{Image, Key, Of, Process, Record, Stage, TaskRecord};
 pub use sample::{Sample, Seen};
@@ -90,8 +91,11 @@ struct Dev {
     uuid: String,
     group: String,
     mps_pipe: Option<String>,
-    /// In use when it was opened, bytes.
+    /// The least that was seen in use since it was opened, bytes.
     baseline: u64,
+    /// In use and free when it was opened, and what is described, bytes.
+    total: u64,
+    described: u64,
     /// Why root holds it back.
     held: Option<String>,
     /// Why NVML does not answer for it.
@@ -105,6 +109,13 @@ struct Dev {
     withheld: u64,
     /// Processes that used more than promised at the last look.
     over: BTreeSet<Process>,
+}
+
+impl Dev {
+    /// Memory that can be promised if others leave no more than this.
+    fn mem(&self, others: u64) -> Bytes {
+        Bytes(self.total.saturating_sub(others).min(self.described))
+    }
 }
 
 /// A job of Slurm's.
@@ -126,6 +137,8 @@ struct Worker {
     /// The only device that it sees, if it is bound to one of a group.
     single: Option<DeviceId>,
     is_alive: bool,
+    /// Number of looks at its devices since it ended.
+    looks: u32,
     /// Devices on which it was granted something.
     present: BTreeSet<DeviceId>,
 }
@@ -173,13 +186,13 @@ impl Core {
         Some(Core {
             is_logged: true,
             is_strict: policy == "alg3",
+            tasks: Tasks::new(chosen.is_managed_soft()),
             sched: Scheduler::new(Pool::new(&[]), chosen, Order::Arrival),
             context: round_up(context),
             devices: BTreeMap::new(),
             jobs: BTreeMap::new(),
             workers: BTreeMap::new(),
             images: BTreeMap::new(),
-            tasks: Tasks::default(),
             growers: BTreeMap::new(),
             next_task: 1,
             next_worker: 1,
@@ -248,8 +261,8 @@ impl Core {
 
     /// The number of the device with this UUID.
     #[must_use]
-    pub fn number(&self, uuid: &str) -> Option<DeviceId> {
-        self.device(uuid)
+    pub fn device(&self, uuid: &str) -> Option<DeviceId> {
+        self.devices.iter().find(|(_, dev)| dev.uuid == uuid).map(|(id, _)| *id)
     }
 
     /// The UUID of a device.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use task_sched::{DeviceId, Event, WorkerId};
-use task_wire::{Code, Refused, Reply, Text};
+use task_sched::{DeviceId, WorkerId};
+use task_wire::Code;
 
 use super::begin::Placed;
 use super::{Core, Effect, Process, Sample, Worker};
@@ -87,13 +87,8 @@ impl Core {
                 if !self.is_waiting(task) {
                     continue;
                 }
-                let nonce = self.tasks.get(task).map_or(0, |task| task.record.nonce);
-                self.log(&Event::Free { t, task }, Some(worker), None);
                 self.unqueue(task);
-                self.forget_task(task);
-                let why = Text::cut(LOST);
-                let refused = Refused { nonce, code: Code::DeviceLost, need: 0, most: 0, why };
-                self.tell(worker, Reply::Refused(refused));
+                self.refuse(task, (Code::DeviceLost, 0, 0, LOST), t);
             }
             self.stops_growing(worker);
         }

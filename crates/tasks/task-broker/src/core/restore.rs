@@ -1,7 +1,6 @@
 //! The state again, from the table of a broker that died.
 
 use task_sched::{Bytes, Event, TaskId, WorkerId};
-use task_wire::{Refused, Reply, Text};
 
 use super::begin::Placed;
 use super::{Core, Effect, Key, Of, Record, Stage, Task};
@@ -24,6 +23,8 @@ impl Core {
             Key::Context(worker, device) => (0, worker.0, device.0),
             Key::Task(task) => (1, task.0, 0),
         });
+        // Others may have had less of a device than when it was opened, so that leases had more of it.
+        self.devices.iter().for_each(|(id, dev)| self.sched.set_mem(*id, dev.mem(0)));
         let mut waiting = Vec::new();
         for record in &records {
             if !self.is_usable(record) {
@@ -48,10 +49,10 @@ impl Core {
                 }
             }
         }
+        self.devices.iter().for_each(|(id, dev)| self.sched.set_mem(*id, dev.mem(dev.baseline)));
         self.ended_before(t);
         let all: Vec<task_sched::DeviceId> = self.devices.keys().copied().collect();
-        all.into_iter()
-            .for_each(|id| self.mark_lost(id, "NVML was not asked about it since the broker started"));
+        all.into_iter().for_each(|id| self.lost(id, "NVML was not asked about it since the broker started"));
         waiting.into_iter().for_each(|id| self.restore_waiting(id, t));
         self.settle(t);
         self.take()
@@ -109,21 +110,15 @@ impl Core {
     }
 
     fn restore_waiting(&mut self, id: TaskId, t: f64) {
-        let Some(task) = self.tasks.get(id).copied().filter(|task| task.record.stage == Stage::Waiting)
-        else {
+        if !self.is_waiting(id) {
             return;
-        };
+        }
         // A grant to its worker may have queued it already.
         self.unqueue(id);
         match self.place(id) {
             Placed::On(device) => self.granted(id, device, t),
             Placed::Waits => {}
-            Placed::Refused { code, need, most, why } => {
-                self.log(&Event::Free { t, task: id }, Some(task.worker), None);
-                self.forget_task(id);
-                let refused = Refused { nonce: task.record.nonce, code, need, most, why: Text::cut(&why) };
-                self.tell(task.worker, Reply::Refused(refused));
-            }
+            Placed::Refused { code, need, most, why } => self.refuse(id, (code, need, most, &why), t),
         }
     }
 }

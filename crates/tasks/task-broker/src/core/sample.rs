@@ -33,6 +33,9 @@ const LARGEST_CONTEXT: u64 = 2 << 30;
 /// one on an H100 had 6 MiB more than the 512 of the default.
 const SLACK: u64 = 8;
 
+/// Number of looks at a program that `exec` ended, after which the next program of its process waits no more: 1 to 4 s.
+pub(super) const MOST_LOOKS: u32 = 8;
+
 impl Core {
     /// NVML shows this of a device.
     pub fn sampled(&mut self, device: DeviceId, sample: &Sample, t: f64) -> Vec<Effect> {
@@ -41,27 +44,21 @@ impl Core {
             self.apply_closed(device);
         }
         self.look_for_servers(device, sample, t);
-        self.bury(device, sample, t);
-        let before = self.sched.pool().get(device).map(task_sched::Held::context);
-        self.charge(device, sample);
-        if before != self.sched.pool().get(device).map(task_sched::Held::context) {
-            // Less is certain now.
-            let workers: Vec<WorkerId> = self.workers.keys().copied().collect();
-            workers.into_iter().for_each(|worker| self.reconsider(worker, t));
-        }
+        let gone = self.bury(device, sample, t);
+        let is_certain_less = self.charge(device, sample);
+        let workers: Vec<WorkerId> = if is_certain_less {
+            self.workers.keys().copied().collect()
+        } else {
+            gone.into_iter().flat_map(|process| self.images_of(process)).collect()
+        };
+        workers.into_iter().for_each(|worker| self.reconsider(worker, t));
         self.settle(t);
         self.close_unused(t);
         self.take()
     }
 
     /// NVML does not answer for a device: it grants nothing until it does.
-    pub fn lost(&mut self, device: DeviceId, why: &str) -> Vec<Effect> {
-        self.mark_lost(device, why);
-        self.take()
-    }
-
-    /// Has a device grant nothing before NVML answers for it.
-    pub(super) fn mark_lost(&mut self, device: DeviceId, why: &str) {
+    pub fn lost(&mut self, device: DeviceId, why: &str) {
         if let Some(dev) = self.devices.get_mut(&device) {
             dev.lost = Some(why.to_owned());
         }
@@ -83,23 +80,31 @@ impl Core {
         self.jobs.iter().filter(|(_, job)| shares(job)).map(|(id, _)| *id).collect()
     }
 
-    /// Ended workers that NVML no longer shows are gone from the device.
-    fn bury(&mut self, device: DeviceId, sample: &Sample, t: f64) {
-        let is_shown = |process| sample.processes.iter().any(|seen| seen.process == process);
-        let ended = self.workers.iter().filter(|(_, w)| !w.is_alive && w.present.contains(&device));
-        let gone: Vec<WorkerId> =
-            ended.filter(|(_, w)| !is_shown(w.image.process)).map(|(id, _)| *id).collect();
+    /// Ended workers that NVML no longer shows are gone from the device. Returns the processes whose programs after `exec` wait no more.
+    fn bury(&mut self, device: DeviceId, sample: &Sample, t: f64) -> Vec<Process> {
+        let (mut gone, mut processes) = (Vec::new(), Vec::new());
+        for (id, worker) in
+            self.workers.iter_mut().filter(|(_, w)| !w.is_alive && w.present.contains(&device))
+        {
+            let process = worker.image.process;
+            worker.looks = worker.looks.saturating_add(1);
+            let is_gone = !sample.processes.iter().any(|seen| seen.process == process);
+            gone.extend(is_gone.then_some(*id));
+            processes.extend((is_gone || worker.looks == MOST_LOOKS).then_some(process));
+        }
         for worker in gone {
             self.leaves_device(worker, device);
             self.bury_if_gone(worker, t);
         }
+        processes
     }
 
     /// Withholds what no promise explains: contexts larger than thought, processes above their leases or without any, and
     /// memory of ended processes that the driver has not freed yet. Names the processes that took it, except for what a context may be.
-    fn charge(&mut self, device: DeviceId, sample: &Sample) {
-        let Some(held) = self.sched.pool().get(device) else { return };
-        let mut context = held.context();
+    /// Returns whether a context is larger than thought: less is certain then.
+    fn charge(&mut self, device: DeviceId, sample: &Sample) -> bool {
+        let Some(held) = self.sched.pool().get(device) else { return false };
+        let (before, mut context) = (held.context(), held.context());
         let (mut explained, mut over) = (0_u64, Vec::new());
         for worker in self.workers.iter().filter(|(_, w)| w.present.contains(&device)).map(|(id, _)| *id) {
             let Some(state) = self.workers.get(&worker) else { continue };
@@ -114,18 +119,20 @@ impl Core {
                 over.push((state.image.process, used - promised));
             }
         }
-        let Some(dev) = self.devices.get_mut(&device) else { return };
+        let Some(dev) = self.devices.get_mut(&device) else { return false };
+        dev.baseline = dev.baseline.min(sample.used);
+        self.sched.set_mem(device, dev.mem(dev.baseline));
         dev.withheld = sample.used.saturating_sub(dev.baseline).saturating_sub(explained);
         let last = std::mem::replace(&mut dev.over, over.iter().map(|(process, _)| *process).collect());
         let (withheld, uuid) = (dev.withheld, dev.uuid.clone());
         self.sched.withhold(device, Bytes(withheld));
         self.sched.set_context(device, context);
         over.extend(self.strangers(device, sample));
-        let lasts = |process: &Process, last: &BTreeSet<Process>| last.contains(process);
         for (process, excess) in over {
-            let lasts = lasts(&process, &last);
+            let lasts = last.contains(&process);
             self.effects.push(Effect::Overuse { process, uuid: uuid.clone(), excess, lasts });
         }
+        context != before
     }
 
     /// Processes on a device to which nothing was granted there. An MPS server is none: its memory is its clients', and is

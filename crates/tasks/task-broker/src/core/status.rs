@@ -40,7 +40,7 @@ impl Core {
 
     fn device_status(&self, id: DeviceId, dev: &Dev, held: &Held) -> DeviceStatus {
         let on = |stage: Stage| self.tasks.values().filter(move |task| task.record.stage == stage);
-        let mib = |stage| on(stage).map(|task| up(task.record.need.mem().0)).sum();
+        let mib = |stage| on(stage).map(|task| up(self.tasks.hard(task))).sum();
         DeviceStatus {
             uuid: dev.uuid.clone(),
             group: dev.group.clone(),
@@ -72,7 +72,7 @@ impl Core {
             task: record.task.0,
             pid: worker.map_or(0, |worker| worker.image.process.pid),
             device: device.map(|dev| dev.uuid.clone()),
-            mem_mib: up(record.need.mem().0),
+            mem_mib: up(self.tasks.hard(task)),
             warps: record.need.blocks().saturating_mul(record.need.threads().div_ceil(32).into()),
             state: match record.stage {
                 Stage::Waiting => TaskState::Waiting,

@@ -16,9 +16,15 @@ pub(super) struct Tasks {
     waiting: BTreeSet<(WorkerId, TaskId)>,
     /// Number of tasks of a worker that run on a device, and their bytes.
     running: BTreeMap<(WorkerId, DeviceId), (usize, u128)>,
+    /// True if the policy places tasks without room for their managed memory.
+    is_managed_soft: bool,
 }
 
 impl Tasks {
+    pub(super) fn new(is_managed_soft: bool) -> Self {
+        Self { is_managed_soft, ..Self::default() }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
@@ -62,7 +68,13 @@ impl Tasks {
         self.running.range(first..=last).next().is_some()
     }
 
-    /// Memory that the running tasks of a worker hold on a device, bytes.
+    /// Memory for which a task may have to wait, bytes.
+    pub(super) fn hard(&self, task: &Task) -> u64 {
+        let need = task.record.need;
+        if self.is_managed_soft { need.mem().0 } else { need.total().0 }
+    }
+
+    /// Memory of this kind that the running tasks of a worker hold on a device, bytes.
     pub(super) fn held(&self, worker: WorkerId, device: DeviceId) -> u64 {
         let bytes = self.running.get(&(worker, device)).map_or(0, |(_, bytes)| *bytes);
         u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -94,24 +106,26 @@ impl Tasks {
     }
 
     fn enters(&mut self, id: TaskId, task: Task) {
+        let mem = u128::from(self.hard(&task));
         match task.record.stage {
             Stage::Waiting => drop(self.waiting.insert((task.worker, id))),
             Stage::Running(device) => {
                 let (count, bytes) = self.running.entry((task.worker, device)).or_default();
                 *count += 1;
-                *bytes += u128::from(task.record.need.mem().0);
+                *bytes += mem;
             }
             Stage::Quarantined(_) => {}
         }
     }
 
     fn leaves(&mut self, id: TaskId, task: Task) {
+        let mem = u128::from(self.hard(&task));
         match task.record.stage {
             Stage::Waiting => drop(self.waiting.remove(&(task.worker, id))),
             Stage::Running(device) => {
                 let Some((count, bytes)) = self.running.get_mut(&(task.worker, device)) else { return };
                 *count -= 1;
-                *bytes -= u128::from(task.record.need.mem().0);
+                *bytes -= mem;
                 if *count == 0 {
                     self.running.remove(&(task.worker, device));
                 }

@@ -1,5 +1,6 @@
 //! The broker's folder: sockets, what jobs were added, the table.
 
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -36,6 +37,9 @@ pub(super) fn event_log(path: &Path) -> std::io::Result<File> {
     }
     Ok(file)
 }
+
+/// A parent in the background: its process id, its start time in clock ticks since boot, and the arguments of its broker.
+pub(super) type NotedParent = (u32, u64, Vec<OsString>);
 
 /// A job as it was added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +88,16 @@ impl Folder {
     /// The lock of the parent that was started in the background; `None` while it lives.
     pub(super) fn parent_lock(&self) -> Result<Option<File>, ServeError> {
         self.locked("parent.lock")
+    }
+
+    /// Notes a parent that was started in the background, and the broker's arguments.
+    pub(super) fn note_parent(&self, parent: &NotedParent) -> std::io::Result<()> {
+        self.write("parent", &serde_json::to_vec(parent)?)
+    }
+
+    /// The parent that was noted last.
+    pub(super) fn noted_parent(&self) -> Option<NotedParent> {
+        serde_json::from_slice(&std::fs::read(self.path.join("parent")).ok()?).ok()
     }
 
     fn locked(&self, name: &str) -> Result<Option<File>, ServeError> {
@@ -161,7 +175,7 @@ impl Folder {
 
     /// Removes everything but the locks: there are no jobs.
     pub(super) fn clear(&self) {
-        for name in ["control.sock", "leases", "boot"] {
+        for name in ["control.sock", "leases", "boot", "parent"] {
             // It may be gone.
             let _ = std::fs::remove_file(self.path.join(name));
         }

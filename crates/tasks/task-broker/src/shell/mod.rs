@@ -9,7 +9,6 @@ mod files;
 mod mps;
 mod nvml;
 mod options;
-mod overuse;
 mod parent;
 mod privilege;
 mod serve;

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use node_driver::process::HeldProcess;
+use rustix::process::Signal;
 use task_control::Broker;
 
 use super::files::Folder;
@@ -100,7 +102,10 @@ pub fn start(options: &Options) -> Result<ExitCode, ServeError> {
         }
         // A parent whose broker keeps failing tries on, and one is enough. It may also be about to end.
         if parent.is_none() {
-            parent = folder.parent_lock()?.map(|lock| background(options, &folder, lock)).transpose()?;
+            parent = match folder.parent_lock()? {
+                Some(lock) => Some(background(options, &folder, lock)?),
+                None => end_other(options, &folder).map(|()| None)?,
+            };
         }
         let ended = parent.as_mut().map(Child::try_wait).transpose();
         let ended = ended.map_err(ServeError::io("look after the broker"))?.flatten();
@@ -113,6 +118,22 @@ pub fn start(options: &Options) -> Result<ExitCode, ServeError> {
     Err(ServeError::NoAnswer { messages: folder.path().join("broker.log") })
 }
 
+/// Ends a parent with other arguments while no broker serves: with those, none may ever do.
+fn end_other(options: &Options, folder: &Folder) -> Result<(), ServeError> {
+    let noted = folder.noted_parent().filter(|(.., arguments)| *arguments != options.arguments());
+    let Some((pid, start, _)) = noted else { return Ok(()) };
+    // Kept until the parent is gone: the broker that it may be starting now ends.
+    if let Some(_lock) = folder.lock()?
+        && let Some(parent) = HeldProcess::open(pid).filter(|held| held.start_time == start)
+    {
+        parent.signal(Signal::KILL);
+        while parent.alive() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    Ok(())
+}
+
 /// Starts the parent in the background. It keeps `lock`, as its standard input, for as long as it lives.
 fn background(options: &Options, folder: &Folder, lock: File) -> Result<Child, ServeError> {
     let log = folder.messages()?;
@@ -120,5 +141,10 @@ fn background(options: &Options, folder: &Folder, lock: File) -> Result<Child, S
     let (out, err) = (second(&log)?, second(&log)?);
     let mut parent = Command::new(program()?);
     parent.arg(PARENT).args(options.arguments()).current_dir("/").stdin(lock).stdout(out).stderr(err);
-    parent.spawn().map_err(ServeError::io("start the broker"))
+    let parent = parent.spawn().map_err(ServeError::io("start the broker"))?;
+    if let Some(held) = HeldProcess::open(parent.id()) {
+        // One that could not be noted is left to try on.
+        let _ = folder.note_parent(&(held.pid, held.start_time, options.arguments()));
+    }
+    Ok(parent)
 }

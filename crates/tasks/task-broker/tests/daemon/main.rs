@@ -241,17 +241,35 @@ fn a_broker_that_cannot_serve_is_tried_by_one_parent_however_many_start_it() {
     }
     let run_dir = node.run_dir().display().to_string();
     let is_parent = |words: &str| words.contains("\0parent\0") && words.contains(&run_dir);
-    let commands = std::fs::read_dir("/proc").unwrap().flatten().map(|dir| dir.path().join("cmdline"));
-    let commands: Vec<String> = commands
-        .filter_map(|path| std::fs::read_to_string(path).ok())
-        .filter(|words| is_parent(words))
-        .collect();
-    assert_eq!(commands.len(), 1, "{commands:?}");
+    let parents = || -> Vec<String> {
+        let all = std::fs::read_dir("/proc").unwrap().flatten().map(|dir| dir.path().join("cmdline"));
+        all.filter_map(|path| std::fs::read_to_string(path).ok()).filter(|words| is_parent(words)).collect()
+    };
+    assert_eq!(parents().len(), 1, "{:?}", parents());
+    // One with other arguments makes way: it would never serve with those of now.
+    let mut started = node.command().args(["--policy", "alg2", "--daemon"]).spawn().unwrap();
+    wait("the other parent", || matches!(&parents()[..], [one] if one.contains("alg2")).then_some(()));
     // It serves as soon as it can.
     std::fs::remove_dir(leases).unwrap();
-    wait("a broker", || node.broker().status().ok());
+    assert_eq!(wait("a broker", || node.broker().status().ok()).policy, "alg2");
+    started.wait().unwrap();
+    // One that serves goes on, whatever the arguments of the next start are.
+    let before = node.status();
+    assert!(node.command().arg("--daemon").status().unwrap().success());
+    assert_eq!((node.status().parent, node.status().policy), (before.parent, before.policy));
     node.broker().stop().unwrap();
     assert!(node.command().arg("--daemon").status().unwrap().success(), "the parent's lock went with it");
+    node.broker().stop().unwrap();
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_keeps_no_broker_from_serving() {
+    let node = Node::new();
+    let started = node.command().args(["--log", "/no/such/directory/log", "--daemon"]).output().unwrap();
+    assert!(started.status.success(), "{started:?}");
+    let messages = std::fs::read_to_string(node.run_dir().join("tasks/broker.log")).unwrap();
+    let why = "the event log cannot be opened, and gets no decisions: No such file or directory";
+    assert!(messages.contains(why), "{messages}");
     node.broker().stop().unwrap();
 }
 

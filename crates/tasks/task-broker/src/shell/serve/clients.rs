@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use task_wire::{Code, REQUEST_LEN, Refused, Reply, Text, Welcome};
 
 use super::{Broker, Source, message, now};
-use crate::core::{Image, Process};
+use crate::core::{Image, Process, unknown};
 use crate::shell::connection::Connection;
 
 /// Most connections of one job. A process needs one.
@@ -58,13 +58,8 @@ impl Broker {
         let effects = match decoded {
             Err(why) => {
                 let why = Text::cut(&why.to_string());
-                connection.send(&Reply::Refused(Refused {
-                    nonce: 0,
-                    code: Code::Unreadable,
-                    need: 0,
-                    most: 0,
-                    why,
-                }));
+                let refused = Refused { nonce: 0, code: Code::Unreadable, need: 0, most: 0, why };
+                connection.send(&Reply::Refused(refused));
                 return self.hang_up(token);
             }
             Ok(task_wire::Request::Hello { .. }) => {
@@ -80,19 +75,17 @@ impl Broker {
                 if let Some(Source::Connection(connection)) = self.sources.get_mut(&token) {
                     connection.asked.insert((image, begin.nonce));
                 }
-                self.core.begin(job, process, &begin, now())
+                let was_awaited = self.core.awaits_ends();
+                let effects = self.core.begin(job, process, &begin, now());
+                if !was_awaited && self.core.awaits_ends() {
+                    self.look_soon();
+                }
+                effects
             }
             Ok(task_wire::Request::Free { image, nonce }) => {
                 let effects = self.core.free(Image { process, image }, nonce, now());
                 if effects.is_empty() {
-                    let why = Text::cut("the task neither lives nor waits");
-                    connection.send(&Reply::Refused(Refused {
-                        nonce,
-                        code: Code::Unknown,
-                        need: 0,
-                        most: 0,
-                        why,
-                    }));
+                    connection.send(&unknown(nonce));
                 }
                 effects
             }

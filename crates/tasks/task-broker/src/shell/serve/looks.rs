@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use node_driver::process::{owner, users};
+use rustix::process::{Signal, pidfd_send_signal};
+
 use super::{Broker, IDLE, IN_USE, SOON, message, now};
 use crate::core::Process;
+use crate::shell::connection::hold;
 use crate::shell::mps::Found;
 use crate::shell::options::Overuse;
-use crate::shell::overuse;
 
 /// The longest time between two looks while somebody's end is awaited.
 const LATER: Duration = Duration::from_millis(500);
@@ -35,11 +38,13 @@ impl Broker {
         self.look_at_daemons();
         let devices: Vec<_> = self.core.uuids().map(|(id, uuid)| (id, uuid.to_owned())).collect();
         for (id, uuid) in devices {
-            let effects = match self.looker.look(&uuid, &mut self.daemons) {
-                Ok(sample) => self.core.sampled(id, &sample, now()),
+            match self.looker.look(&uuid, &mut self.daemons) {
+                Ok(sample) => {
+                    let effects = self.core.sampled(id, &sample, now());
+                    self.carry_out(effects);
+                }
                 Err(why) => self.core.lost(id, &why),
-            };
-            self.carry_out(effects);
+            }
         }
         let wait = if self.core.awaits_ends() {
             self.look_after = (self.look_after * 2).min(LATER);
@@ -66,12 +71,12 @@ impl Broker {
         let pid = process.pid;
         let mib = excess.div_ceil(1 << 20);
         // Of a process that has been ended, and that its parent has waited for, nothing is left to ask.
-        let owner = node_driver::process::owner(process.pid);
+        let owner = owner(process.pid);
         let text = if !lasts {
             format!(
                 "process {pid} uses {mib} MiB of {uuid} that it was not promised; other tasks get that much less"
             )
-        } else if self.may_end(process) && overuse::end(process) {
+        } else if self.may_end(process) && end(process) {
             format!("process {pid} was ended: it used {mib} MiB of {uuid} that it was not promised")
         } else {
             return;
@@ -83,4 +88,12 @@ impl Broker {
             }
         }
     }
+}
+
+/// Ends a process. Root's processes stay. The caller keeps the MPS programs out: a process's name says nothing, because its user can
+/// change it.
+fn end(process: Process) -> bool {
+    let Some(handle) = hold(process) else { return false };
+    let users = users(process.pid);
+    !users.is_empty() && !users.contains(&0) && pidfd_send_signal(handle, Signal::KILL).is_ok()
 }

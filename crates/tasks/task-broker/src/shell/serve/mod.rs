@@ -119,12 +119,8 @@ impl Broker {
         let unknown = || ServeError::Policy(options.policy.clone());
         let mut core =
             Core::new(&options.policy, Bytes::from_mib(options.context_mib)).ok_or_else(unknown)?;
-        let log = options
-            .log
-            .as_deref()
-            .map(files::event_log)
-            .transpose()
-            .map_err(ServeError::io("open the event log"))?;
+        let unlogged = |e| message(&format!("the event log cannot be opened, and gets no decisions: {e}"));
+        let log = options.log.as_deref().and_then(|path| files::event_log(path).map_err(unlogged).ok());
         if log.is_none() {
             core.stop_log();
         }
@@ -139,7 +135,7 @@ impl Broker {
             }
         }
         let file = folder.table()?;
-        let opened = Table::open(&file, |uuid| core.number(uuid));
+        let opened = Table::open(&file, |uuid| core.device(uuid));
         let (table, records) = opened.map_err(ServeError::io("map the table of leases"))?;
         let effects = core.restore(&records, t);
         let mut broker = Broker {

@@ -20,25 +20,14 @@ const SLOT: usize = 256;
 /// Slots: a record for each task and each context, one for a record that changes, and the first, which counts them.
 const SLOTS: usize = ALL_TASKS + 8 * 1024;
 
-/// Slots that the file system gives memory at a time.
-const RESERVE: usize = 256;
-
 /// The open table.
 pub(super) struct Table {
     map: Map,
-    file: File,
     used: BTreeMap<Key, usize>,
     /// Given up; others from `next` on are new.
     free: Vec<usize>,
     next: usize,
-    /// Slots before it have memory.
-    reserved: usize,
     sequence: u64,
-}
-
-/// Has the file system give the first `slots` memory: a write to memory that cannot be had would end the broker.
-fn reserve(file: &File, slots: usize) -> std::io::Result<()> {
-    Ok(fallocate(file, FallocateFlags::empty(), 0, (slots * SLOT) as u64)?)
 }
 
 /// A record as it stands in the file: devices by UUID, because their numbers change.
@@ -50,19 +39,21 @@ pub(super) struct Stored {
 impl Table {
     /// Opens the table in `file`, and what stands there, in no order. `number` finds a device by its UUID; records of devices
     /// that it does not find are dropped, and so is everything written before this boot.
+    ///
+    /// # Errors
+    ///
+    /// The file system does not have room for the whole table, 6 MiB. Without it, a write would end the broker, or a lease would
+    /// not outlive it.
     pub(super) fn open(
         file: &File,
         number: impl Fn(&str) -> Option<task_sched::DeviceId>,
     ) -> std::io::Result<(Table, Vec<Record>)> {
-        file.set_len((SLOTS * SLOT) as u64)?;
-        reserve(file, 1)?;
-        let (map, file) = (Map::new(file)?, file.try_clone()?);
+        fallocate(file, FallocateFlags::empty(), 0, (SLOTS * SLOT) as u64)?;
         let (used, free) = (BTreeMap::new(), Vec::new());
-        let mut table = Table { map, file, used, free, next: 1, reserved: 1, sequence: 0 };
+        let mut table = Table { map: Map::new(file)?, used, free, next: 1, sequence: 0 };
         let mut found: BTreeMap<Key, (u64, usize, Record)> = BTreeMap::new();
         // To look further would make the whole file resident.
         let last = table.map.taken();
-        reserve(&table.file, last)?;
         for slot in 1..last {
             let decoded = table.map.is_used(slot).then(|| decode(&table.map.read(slot), &number)).flatten();
             let Some((sequence, record)) = decoded else {
@@ -78,7 +69,7 @@ impl Table {
             };
             old.into_iter().for_each(|slot| table.clear(slot));
         }
-        (table.next, table.reserved) = (last, last);
+        table.next = last;
         table.used = found.iter().map(|(key, (_, slot, _))| (*key, *slot)).collect();
         Ok((table, found.into_values().map(|(.., record)| record).collect()))
     }
@@ -88,15 +79,10 @@ impl Table {
         self.free.push(slot);
     }
 
-    /// A slot that nobody took before, if there is one and the file system has room for it.
+    /// A slot that nobody took before, if there is one.
     fn take(&mut self) -> std::io::Result<usize> {
         if self.next >= SLOTS {
             return Err(std::io::Error::other("it is full"));
-        }
-        if self.next >= self.reserved {
-            let reserved = (self.next + RESERVE).min(SLOTS);
-            reserve(&self.file, reserved)?;
-            self.reserved = reserved;
         }
         self.next += 1;
         self.map.set_taken(u32::try_from(self.next).unwrap_or(u32::MAX));
@@ -107,7 +93,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// No slot is left, or the file system is full.
+    /// No slot is left.
     pub(super) fn save(&mut self, stored: &Stored) -> std::io::Result<()> {
         let slot = self.free.pop().map_or_else(|| self.take(), Ok)?;
         self.sequence += 1;
@@ -258,29 +244,11 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_that_is_written_has_memory() {
+    fn every_slot_has_memory_before_the_first_lease() {
         use std::os::unix::fs::MetadataExt;
         let file = tempfile::tempfile().unwrap();
-        let (mut table, _) = Table::open(&file, |_| Some(DeviceId(0))).unwrap();
-        let has = |slots: usize| file.metadata().unwrap().blocks() * 512 >= (slots * SLOT) as u64;
-        assert!(has(1) && !has(SLOTS));
-        for task in 1..=RESERVE as u64 + 1 {
-            let before = table.next;
-            table.save(&Stored { record: record(task, Stage::Waiting), uuid: String::new() }).unwrap();
-            assert!(has(table.reserved) && table.reserved > before);
-        }
-    }
-
-    #[test]
-    fn a_full_file_system_is_an_answer_and_not_a_signal() {
-        // What is no file of a file system has no room to give.
-        let file = tempfile::tempfile().unwrap();
-        let (mut table, _) = Table::open(&file, |_| Some(DeviceId(0))).unwrap();
-        table.file = File::open("/dev/null").unwrap();
-        let stored = |task| Stored { record: record(task, Stage::Waiting), uuid: String::new() };
-        assert!(table.save(&stored(1)).is_err());
-        assert_eq!((table.next, table.map.taken()), (1, 1), "the slot is not taken");
-        table.file = file.try_clone().unwrap();
-        table.save(&stored(1)).unwrap();
+        let _table = Table::open(&file, |_| Some(DeviceId(0))).unwrap();
+        assert!(file.metadata().unwrap().blocks() * 512 >= (SLOTS * SLOT) as u64);
+        assert!(Table::open(&File::open("/dev/null").unwrap(), |_| None).is_err(), "it has no room to give");
     }
 }

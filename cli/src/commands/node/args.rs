@@ -17,7 +17,7 @@ pub(crate) enum NodeCommand {
         /// The node's name
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
-        /// Do nothing unless a journalled job has left the node or it takes no jobs with GPUs; for health checks
+        /// Act only if something has changed: a job has left, a GPU is missing, a daemon has died, tessera.toml is another
         #[arg(long)]
         if_dead: bool,
         /// Then wait up to 10 minutes for jobs that Slurm has ended and that still live here, and free what they have

@@ -5,6 +5,7 @@ mod follow;
 mod hardware;
 mod health;
 mod idle;
+mod reconciled;
 mod says;
 
 use std::fmt::Write as _;
@@ -14,8 +15,8 @@ use std::time::Duration;
 use error_chain::with_causes;
 use geometry::JobId;
 use gpu_node::{
-    JobContext, LiveJobs, Numbering, RealiseError, ReconcileReport, blocks_gpu_jobs, hand_over, inspect,
-    lacks_broker, lacks_daemon, mps, realise, reconcile, release, release_dead,
+    JobContext, LiveJobs, Numbering, RealiseError, blocks_gpu_jobs, hand_over, inspect, lacks_broker,
+    lacks_daemon, mps, realise, reconcile, release, release_dead,
 };
 use node_driver::NvmlIndex;
 use node_journal::{Entry, Phase};
@@ -163,7 +164,7 @@ fn put_right(local: &Local<'_>, if_dead: bool) -> Result<Done, Failure> {
     };
     let live = live.as_ref().map_or(LiveJobs::Unknown, LiveJobs::AtLeast);
     let report = reconcile(&local.settings, live).map_err(|e| Failure::of(&e))?;
-    text.push_str(&reconciled(&report));
+    text.push_str(&reconciled::lines(&report));
     if changed {
         // Every prolog that was at work then has ended: reconciliation has waited for it.
         give_back(local, compare(local, true)?.dead, &mut text)?;
@@ -181,7 +182,9 @@ fn hand_over_node(local: &Local<'_>) -> Result<Outcome, Failure> {
             local.name,
             jobs.join(", ")
         ))
-        .hint("let them end, or cancel them; nothing was changed"));
+        .hint(
+            "let them end, or cancel them; if they have ended, `tessera node reconcile` frees what they had; nothing was changed",
+        ));
     }
     let s = if done.gpus.len() == 1 { "" } else { "s" };
     let mut text = format!("{}: {} GPU{s} left to Slurm\n", local.name, done.gpus.len());
@@ -203,41 +206,6 @@ fn give_back(local: &Local<'_>, dead: Vec<Entry>, text: &mut String) -> Result<b
         done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
     }
     Ok(changed)
-}
-
-fn reconciled(report: &ReconcileReport) -> String {
-    let mut text = String::new();
-    for job in &report.finished {
-        let _ = writeln!(text, "job {job} was from before the boot: released");
-    }
-    for (gpu, id) in &report.destroyed {
-        let _ = writeln!(text, "GPU {gpu}: half-made GPU instance {id} destroyed");
-    }
-    for name in &report.device_nodes {
-        let _ = writeln!(text, "device node {name} set right");
-    }
-    for gpu in &report.limits {
-        let _ = writeln!(text, "GPU {gpu}: its power limit is as it was before jobs changed it");
-    }
-    for key in &report.daemons {
-        let _ = writeln!(text, "MPS daemon {key} ended");
-    }
-    for key in &report.daemons_started {
-        let _ = writeln!(text, "MPS daemon {key} had ended: started again");
-    }
-    if report.broker_started {
-        text.push_str("the task broker did not run: started again\n");
-    }
-    for job in &report.broker_jobs {
-        let _ = writeln!(text, "the task broker still had job {job}: ended");
-    }
-    for file in &report.damaged {
-        let _ = writeln!(text, "damaged journal file ({}) kept as {}", file.why, file.path.display());
-    }
-    for problem in &report.problems {
-        let _ = writeln!(text, "problem: {problem}");
-    }
-    text
 }
 
 fn status(local: &Local<'_>, as_json: bool, paint: Paint) -> Result<Outcome, Failure> {

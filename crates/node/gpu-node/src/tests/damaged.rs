@@ -158,3 +158,19 @@ fn a_copy_of_a_journal_file_keeps_nothing_for_a_job_that_has_ended() {
         node.assert_clean(&[2]);
     });
 }
+
+#[test]
+fn a_node_is_not_handed_over_while_a_live_jobs_file_may_be_damaged() {
+    on_node("tests::damaged::a_node_is_not_handed_over_while_a_live_jobs_file_may_be_damaged", |node| {
+        node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        std::fs::write(node.settings.state_dir.join("jobs/1.json"), "").unwrap();
+        let instances = || node.inspect().gpus[0].instances.len();
+        let busy = || crate::hand_over(&node.settings).unwrap().busy;
+        assert_eq!((busy(), instances()), (vec![JobId(1)], 1));
+        // A reconciliation has moved the file aside.
+        node.reconcile(&[1]);
+        assert_eq!((busy(), instances()), (vec![JobId(1)], 1));
+        node.reconcile(&[]);
+        assert_eq!((busy(), instances()), (vec![], 0));
+    });
+}

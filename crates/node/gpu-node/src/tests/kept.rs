@@ -173,3 +173,47 @@ fn gpus_that_neither_slurm_nor_the_site_counts_are_not_touched() {
         assert_eq!(node.access("nvidia0"), (0, 0o600));
     });
 }
+
+#[test]
+fn handing_over_leaves_the_sites_instances_and_what_is_slurms() {
+    on_node("tests::kept::handing_over_leaves_the_sites_instances_and_what_is_slurms", |node| {
+        let node = kept(
+            node,
+            &[(0, Purpose::Static), (1, Purpose::Slurm)],
+            &[(0, "3g.20gb", 0), (1, "3g.20gb", 0), (2, "1g.10gb", 0)],
+        );
+        node.reconcile(&[]);
+        let restricted = PermissionsExt::from_mode(0o640);
+        std::fs::set_permissions(node.settings.dev_root.join("nvidia1"), restricted).unwrap();
+        let cap = {
+            let devices = crate::access::Devices::open(&node.settings).unwrap();
+            let site = &node.inspect().gpus[0].instances[0];
+            devices.caps(node_driver::GpuMinor(0), site.id, site.compute[0].id).unwrap()
+        };
+        let before = [0, 1].map(|gpu| uuids(&node, gpu));
+        assert!(before.iter().all(|gpu| gpu.len() == 1));
+        let done = crate::hand_over(&node.settings).unwrap();
+        assert_eq!((done.busy, done.gpus), (vec![], vec![NvmlIndex(0), NvmlIndex(2)]));
+        assert_eq!(done.problems, [""; 0]);
+        assert_eq!(([0, 1].map(|gpu| uuids(&node, gpu)), uuids(&node, 2).len()), (before, 0));
+        assert_eq!(node.access("nvidia1"), (0, 0o640));
+        assert_eq!([0, 2].map(|n| node.access(&format!("nvidia{n}"))), [(0, 0o666); 2]);
+        assert_eq!(cap.map(|name| node.access(&name)), [(0, 0o444); 2]);
+    });
+}
+
+/// A site may describe the GPUs that Slurm counts, in Slurm's order: the second of NVML's is then its first.
+#[test]
+fn handing_over_asks_for_the_mode_of_the_gpu_that_slurm_means() {
+    on_node("tests::kept::handing_over_asks_for_the_mode_of_the_gpu_that_slurm_means", |node| {
+        let mut node = kept(node, &[], &[(0, "3g.20gb", 0), (1, "3g.20gb", 0)]);
+        let file = |n: u16| node.settings.dev_root.join(format!("nvidia{n}")).display().to_string();
+        let order = site_config::GpuOrder::Files([1, 0, 2].map(file).to_vec());
+        node.settings.gpus[0].policy = MigPolicy::On;
+        node.settings.numbering = Numbering::of(&node.settings, &order).unwrap();
+        assert_eq!(crate::hand_over(&node.settings).unwrap().problems, [""; 0]);
+        let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+        let is_on = |gpu| nvml.mig_mode(NvmlIndex(gpu)).unwrap().current;
+        assert_eq!([is_on(0), is_on(1)], [false, true]);
+    });
+}

@@ -1,12 +1,12 @@
 //! The node this command runs on.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use geometry::JobId;
 use gpu_node::{Inspection, Numbering, Settings, job_processes};
 use node_journal::{Entry, Journal};
 use node_slurm::live_steps;
+use plugin_rt::slurm_conf;
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::cluster_snapshot::{self, Health, NodeSeen, ending_note};
@@ -35,8 +35,7 @@ impl<'c> Local<'c> {
             .with_tasks(config.tasks.as_ref(), &name)
             .with_budget(config.in_power_budget(&name))
             .with_energy(config.power.energy);
-        let conf = std::env::var("SLURM_CONF").ok().filter(|path| !path.is_empty());
-        let gres = Path::new(conf.as_deref().unwrap_or("/etc/slurm/slurm.conf")).with_file_name("gres.conf");
+        let gres = slurm_conf::path(&|name| std::env::var(name).ok()).with_file_name("gres.conf");
         // `tessera doctor` says where it cannot be told.
         let numbering = Numbering::read(&settings, &gres, &name);
         let missing_gpu = numbering.as_ref().err().filter(|e| e.gpu_is_missing).map(ToString::to_string);

@@ -55,7 +55,7 @@ pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
         // The site may have closed the file to this user, and has a reason.
         Err(e) => return Err(unreadable(&path, &e)),
     };
-    if path != tessera_toml::beside(&slurm_conf::path(&|name| env::var(name).ok())) {
+    if path != site_config::config_path(&|name| env::var(name).ok().filter(|_| name == "SLURM_CONF")) {
         return Err(failure);
     }
     let good = copies(this_node().as_deref()).into_iter().try_fold(bad, |bad, copy| {

@@ -17,6 +17,15 @@ const STREAMS: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"];
 ///
 /// The file cannot be written, or another user may have planted what stands there.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    put(path, bytes, None)
+}
+
+/// Writes a file as [`write`] does. A new one gets this mode, whatever the umask.
+pub(crate) fn write_with_mode(path: &Path, bytes: &[u8], new_mode: u32) -> io::Result<()> {
+    put(path, bytes, Some(new_mode))
+}
+
+fn put(path: &Path, bytes: &[u8], new_mode: Option<u32>) -> io::Result<()> {
     let refused = |what: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, what.to_owned()));
     let link = fs::symlink_metadata(path).ok().filter(Metadata::is_symlink);
     if link.as_ref().is_some_and(|link| !is_trusted(link)) {
@@ -26,14 +35,14 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Ok(there) if there.is_file() && is_planted(path, &there)? => {
             refused("it is a file of another user, in a directory that any user may write to")
         }
-        Ok(there) if there.is_file() => replace(path, Some(&there), bytes),
+        Ok(there) if there.is_file() => replace(path, Some(&there), bytes, None),
         Ok(there) if there.is_dir() => refused("it is a directory"),
         Ok(there) if there.file_type().is_fifo() && !is_trusted(&there) && !is_stream(path) => {
             refused("it is a FIFO of another user")
         }
         Ok(there) => stream(path, &there, bytes),
         Err(e) if link.is_some() => Err(e),
-        Err(_) => replace(path, None, bytes),
+        Err(_) => replace(path, None, bytes, new_mode),
     }
 }
 
@@ -68,7 +77,7 @@ fn libc_flags() -> i32 {
 }
 
 /// Puts a new file in the place of what is there. Nothing that is there is opened.
-fn replace(path: &Path, there: Option<&Metadata>, bytes: &[u8]) -> io::Result<()> {
+fn replace(path: &Path, there: Option<&Metadata>, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     // A link stays, and what it names is replaced.
     let path = if there.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -79,7 +88,9 @@ fn replace(path: &Path, there: Option<&Metadata>, bytes: &[u8]) -> io::Result<()
     if let Some(there) = there {
         // Only root can, and need, give it back.
         let _ = fchown(file.as_file(), Some(there.uid()), Some(there.gid()));
-        file.as_file().set_permissions(Permissions::from_mode(there.mode() & 0o777))?;
+    }
+    if let Some(mode) = there.map(|there| there.mode() & 0o777).or(mode) {
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
     }
     file.write_all(bytes)?;
     file.as_file().sync_all()?;

@@ -197,6 +197,8 @@ mod tests {
     #[test]
     fn no_file_names_a_directory_of_another_installation() {
         for (place, text) in installed(&directories("/opt/tessera/", Some("/opt/slurm"))) {
+            // Its path has the usual directory in it.
+            let text = text.replace("/opt/slurm/etc/slurm.conf", "slurm.conf");
             for elsewhere in
                 ["/usr/local", "/etc/slurm", "/usr/lib/", "/usr/bin/tessera", "/usr/sbin/tessera", "//"]
             {
@@ -225,6 +227,10 @@ mod tests {
                  env=PATH=/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             ),
             ("share/doc/tessera/examples/tessera-health", "export PATH=\"/opt/slurm/bin:$PATH\""),
+            (
+                "share/doc/tessera/examples/tessera-health",
+                "if [ -e /opt/slurm/etc/slurm.conf ]; then export SLURM_CONF=/opt/slurm/etc/slurm.conf; fi",
+            ),
             (
                 "share/doc/tessera/examples/tessera-health",
                 "setsid /opt/tessera/bin/tessera --config /opt/slurm/etc/tessera.toml node reconcile --if-dead &",

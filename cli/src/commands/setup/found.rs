@@ -1,24 +1,22 @@
 //! Finds Slurm's files and reads them.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
-use object::Endianness;
-use object::elf::{DT_RPATH, DT_RUNPATH, FileHeader64};
-use object::read::elf::{Dyn as _, FileHeader as _};
-use plugin_rt::read_file::{TABLE, read_small};
-use slurm_tables::Version;
+use plugin_rt::read_file::{CONFIG, TABLE, read_small};
+use plugin_rt::slurm_conf;
 
 use super::conf::{ConfFile, Logical};
 use super::plan::Files;
+use super::read_order::Lines;
 use super::stamp;
 use crate::outcome::Failure;
 
-/// Link of slurmd's to the files that slurmctld has sent it: Slurm's commands look there behind /etc [read_config.c].
-const SENT: &str = "/run/slurm/conf/slurm.conf";
 /// File in a directory whose files plugstack.conf includes: before pyxis.conf.
 const PART: &str = "10-tessera.conf";
 /// Wildcards match no slash, and no dot at a name's beginning.
@@ -28,17 +26,18 @@ const AS_IN_C: MatchOptions =
 const MOST_FILES: usize = 200;
 
 /// Reads the files beside this slurm.conf.
-pub(super) fn files(slurm_conf: &Path) -> Result<Files, Failure> {
-    let beside = |name: &str| slurm_conf.with_file_name(name);
+pub(super) fn files(conf: &Path) -> Result<Files, Failure> {
+    let beside = |name: &str| conf.with_file_name(name);
     let mut files = Files { tessera: found(beside("tessera.toml"))?, ..Files::default() };
+    files.parts_of_tessera = parts(&files.tessera);
     files.health = found(beside("tessera-health"))?;
-    let main = found(slurm_conf.to_owned())?;
+    let main = found(conf.to_owned())?;
     if main.text.is_none() {
-        if Path::new(SENT).exists() || is_configless() {
+        if Path::new(slurm_conf::SENT).exists() || is_configless() {
             files.is_configless = true;
             return Ok(files);
         }
-        return Err(Failure::new(format!("{} is not there", slurm_conf.display()))
+        return Err(Failure::new(format!("{} is not there", conf.display()))
             .hint("name it by --slurm-conf or SLURM_CONF, or stamp the plugins alone by --plugins-only"));
     }
     files.gres = found(beside("gres.conf"))?;
@@ -50,15 +49,16 @@ pub(super) fn files(slurm_conf: &Path) -> Result<Files, Failure> {
             ));
             return Vec::new();
         }
-        vec![slurm_conf.parent().unwrap_or(Path::new("/")).join(file)]
+        vec![conf.parent().unwrap_or(Path::new("/")).join(file)]
     })?;
-    let mut named =
-        files.slurm.iter().flat_map(ConfFile::logical).filter(|line| line.fields.begins("PlugStackConfig"));
-    let named = named.next_back().and_then(|line| line.fields.field("PlugStackConfig").map(PathBuf::from));
+    let named = Lines::of(&files.slurm).value("PlugStackConfig").map(PathBuf::from);
     let plugstack = found(named.unwrap_or_else(|| beside("plugstack.conf")))?;
+    let dirs = Lines::of(&files.slurm).value("PluginDir").unwrap_or_default().to_owned();
+    files.plugin_dirs_of_tessera =
+        dirs.split(':').filter(|dir| stamp::is_ours(Path::new(dir))).map(str::to_owned).collect();
     let mut part = None;
     files.plugstack = with_included(plugstack, &mut |file, _| {
-        let pattern = slurm_conf.parent().unwrap_or(Path::new("/")).join(file);
+        let pattern = conf.parent().unwrap_or(Path::new("/")).join(file);
         part = part.take().or_else(|| place_for_part(&pattern));
         matching(&pattern)
     })?;
@@ -74,6 +74,18 @@ fn found(path: PathBuf) -> Result<ConfFile, Failure> {
         Err(error) => Err(Failure::new(format!("cannot read {}: {error}", path.display()))
             .hint("run this as root; the file has to be a regular file of text")),
     }
+}
+
+/// Reads the files beside tessera.toml that it names. One that cannot be read is missing.
+fn parts(tessera: &ConfFile) -> BTreeMap<String, String> {
+    let parts = RefCell::new(BTreeMap::new());
+    let read = |name: &str| {
+        let text = read_small(&tessera.path.with_file_name(name), CONFIG)?;
+        parts.borrow_mut().insert(name.to_owned(), text.clone());
+        Ok(text)
+    };
+    let _errors_are_the_plans = site_config::parse("", tessera.text.as_deref().unwrap_or_default(), &read);
+    parts.into_inner()
 }
 
 /// A file and what it includes, one level deep and in order. `find` gets the name and the place of each include.
@@ -137,42 +149,6 @@ fn is_configless() -> bool {
     })
 }
 
-/// Finds the directory of the plugins of the Slurm with this version: where its programs look for their library, which is with the plugins.
-/// Another Slurm on the machine has others.
-pub(super) fn slurm_plugins(slurm: Version) -> Option<PathBuf> {
-    plugins_of(stamp::programs().into_iter().filter(|program| stamp::version_of(program) == Some(slurm)))
-}
-
-/// Finds the directory of plugins that belongs to the first of these programs that has one.
-fn plugins_of(programs: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
-    let mut candidates = programs.flat_map(|program| {
-        let beside = program.canonicalize().unwrap_or_default();
-        let prefix = beside.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
-        run_paths(&program)
-            .into_iter()
-            .chain(["lib64/slurm", "lib/slurm"].map(|dir| prefix.join(dir)))
-            .collect::<Vec<_>>()
-    });
-    candidates.find(|dir| dir.join("select_cons_tres.so").is_file())
-}
-
-/// Directories in which the dynamic linker looks for a program's libraries.
-fn run_paths(program: &Path) -> Vec<PathBuf> {
-    let read = || {
-        let bytes = fs::read(program).ok()?;
-        let header = FileHeader64::<Endianness>::parse(&*bytes).ok()?;
-        let endian = header.endian().ok()?;
-        let sections = header.sections(endian, &*bytes).ok()?;
-        let (entries, link) = sections.dynamic(endian, &*bytes).ok()??;
-        let strings = sections.strings(endian, &*bytes, link).ok()?;
-        let paths = entries.iter().filter(|entry| [DT_RPATH, DT_RUNPATH].contains(&entry.tag(endian)));
-        let paths = paths.filter_map(|entry| entry.string(endian, strings).ok());
-        let paths = paths.flat_map(|text| text.split(|byte| *byte == b':'));
-        Some(paths.map(|dir| PathBuf::from(String::from_utf8_lossy(dir).into_owned())).collect())
-    };
-    read().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,27 +177,20 @@ mod tests {
     }
 
     #[test]
-    fn the_plugins_are_those_of_the_slurm_that_was_named() {
+    fn parts_of_tessera_toml_and_directories_of_its_plugins_are_found() {
         let dir = tempfile::tempdir().unwrap();
-        let programs: Vec<PathBuf> = ["none", "a", "b"]
-            .into_iter()
-            .map(|name| {
-                let prefix = dir.path().join(name);
-                fs::create_dir_all(prefix.join("sbin")).unwrap();
-                fs::create_dir_all(prefix.join("lib/slurm")).unwrap();
-                if name != "none" {
-                    fs::write(prefix.join("lib/slurm/select_cons_tres.so"), "").unwrap();
-                }
-                fs::write(prefix.join("sbin/slurmctld"), "").unwrap();
-                prefix.join("sbin/slurmctld")
-            })
-            .collect();
-        let plugins = |of: &[PathBuf]| plugins_of(of.iter().cloned());
-        assert_eq!(plugins(&programs), Some(dir.path().join("a/lib/slurm")));
-        assert_eq!(plugins(&programs[2..]), Some(dir.path().join("b/lib/slurm")));
-        assert_eq!(plugins(&programs[..1]), None);
-        // No Slurm of this machine has such a version.
-        assert_eq!(slurm_plugins("22.05.99".parse().unwrap()), None);
+        let path = |name: &str| dir.path().join(name);
+        let links = "[[nodes]]\nmatrix = [[0, 25], [25, 0]]\n";
+        fs::create_dir_all(path("old/unstamped")).unwrap();
+        fs::write(path("old/unstamped/spank_tessera.so"), "").unwrap();
+        let old = path("old").display().to_string();
+        fs::write(path("slurm.conf"), format!("PluginDir={old}:/usr/lib/slurm\n")).unwrap();
+        fs::write(path("links.toml"), links).unwrap();
+        let node = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+        fs::write(path("tessera.toml"), format!("{node}discovered = \"links.toml\"\n")).unwrap();
+        let files = files(&path("slurm.conf")).unwrap();
+        assert_eq!(files.parts_of_tessera, [("links.toml".to_owned(), links.to_owned())].into());
+        assert_eq!(files.plugin_dirs_of_tessera, [old]);
     }
 
     #[test]

@@ -182,6 +182,13 @@ pub(super) fn written(text: &str) -> Result<Vec<Range<usize>>, BadMarks> {
     Ok(blocks.iter().map(|block| block.now_at..block.now_at + block.now.len()).collect())
 }
 
+/// Finds the lines that `tessera setup` wrote and nobody has changed since, by their numbers from 0; none if the comments are damaged.
+pub(super) fn untouched(text: &str) -> Vec<Range<usize>> {
+    let blocks = blocks(&split(text)).unwrap_or_default();
+    let own = blocks.iter().filter(|block| block.is_untouched());
+    own.map(|block| block.now_at..block.now_at + block.now.len()).collect()
+}
+
 /// A file without the changes.
 pub(super) struct Undone {
     /// `None`: the file goes, because `tessera setup` made it and nothing else is in it.

@@ -5,9 +5,11 @@ mod discovered;
 mod found;
 mod marks;
 mod plan;
+mod read_order;
 mod remove;
 mod retire;
 mod slurm_conf_file;
+mod slurm_dirs;
 mod stamp;
 mod write;
 
@@ -24,7 +26,7 @@ use crate::files::read_text;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use discovered::Discovered;
-use plan::{FileChange, Files, Installed, Plan, plan};
+use plan::{FileChange, Files, Installed, Plan, is_sent_to_nodes, plan};
 pub(crate) use slurm_conf_file::SlurmConfFile;
 
 /// Prepare the installed Slurm and its files for Tessera
@@ -32,8 +34,8 @@ pub(crate) use slurm_conf_file::SlurmConfFile;
 /// Slurm loads a plugin only if it bears Slurm's own version: this command stamps copies of the plugins with it. It reads
 /// slurm.conf, gres.conf, plugstack.conf and tessera.toml with the files that they include, asks the driver for GPUs, and
 /// shows which lines are missing, what stays as it is, and what to restart. Without --apply nothing is changed. It puts each
-/// changed line between two comments, so that --remove can take it back. Run it again after every upgrade of Slurm. Exit
-/// status 1 if there is something left to do.
+/// changed line between two comments, so that --remove can take it back. After an upgrade of Slurm without a package, run it
+/// again with --plugins-only --apply. Exit status 1 if there is something left to do.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -77,7 +79,7 @@ pub(crate) struct SetupArgs {
 }
 
 pub(crate) fn run(args: &SetupArgs, globals: &Globals) -> Result<Outcome, Failure> {
-    let dir = args.plugins.clone().map_or_else(stamp::beside_this_program, Ok)?;
+    let dir = args.plugins.clone().map_or_else(stamp::beside_this_program, |dir| Ok(absolute(dir)))?;
     if args.keep_jobs {
         return retire::run(&dir, &slurm_conf_of(args), args.apply);
     }
@@ -101,7 +103,8 @@ pub(crate) fn run(args: &SetupArgs, globals: &Globals) -> Result<Outcome, Failur
         kinds.dedup();
         let installed = Installed {
             slurm,
-            slurm_plugins: found::slurm_plugins(slurm),
+            slurm_plugins: slurm_dirs::slurm_plugins(slurm),
+            slurm_commands: slurm_dirs::slurm_commands(slurm),
             plugins: dir,
             program: env::current_exe().and_then(|program| program.canonicalize()).unwrap_or_default(),
         };
@@ -128,7 +131,14 @@ fn ended(mut text: String, left: usize, does_it: Option<&str>) -> Outcome {
 }
 
 fn slurm_conf_of(args: &SetupArgs) -> PathBuf {
-    args.slurm_conf.clone().unwrap_or_else(|| slurm_conf::path(&|name| env::var(name).ok()))
+    let named = || env::var("SLURM_CONF").ok().filter(|path| !path.is_empty()).map(PathBuf::from);
+    // Never the files that slurmctld has sent: the next ones would replace what is changed there.
+    absolute(args.slurm_conf.clone().or_else(named).unwrap_or_else(|| slurm_conf::DEFAULT.into()))
+}
+
+/// Makes a path one that Slurm's files can name.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// Reads the kinds of nodes that are to be described: of the files that were named, or else this machine's.
@@ -192,21 +202,18 @@ fn text_of<'a>(files: &'a Files, change: &FileChange) -> Option<&'a str> {
     all.find(|file| file.path == change.path)?.text.as_deref()
 }
 
-/// Tells whether slurmctld sends its files to the nodes.
-fn sends_files(files: &Files) -> bool {
-    let lines = files.slurm.iter().flat_map(conf::ConfFile::logical);
-    let of = |line: conf::Logical| line.fields.field("SlurmctldParameters").map(str::to_ascii_lowercase);
-    lines.filter_map(of).any(|list| list.split(',').any(|one| one.trim() == "enable_configless"))
-}
-
 /// Says what to do when the files are changed.
 fn after(files: &Files, plan: &Plan, text: &mut String) {
     if plan.changes.is_empty() {
         text.push_str("Slurm's files have all that Tessera needs\n");
         return;
     }
-    let only_tessera = plan.changes.iter().all(|change| change.path == files.tessera.path);
-    let sends = sends_files(files);
+    // slurmd reads a script that it has already whenever it runs it.
+    let is_read_again = |change: &FileChange| {
+        change.path == files.tessera.path || change.path == files.health.path && !change.is_new
+    };
+    let without_restart = plan.changes.iter().all(is_read_again);
+    let sends = is_sent_to_nodes(files);
     // A copy of slurm.conf on a node would end configless there.
     let copied =
         |change: &&FileChange| !sends || [&files.tessera.path, &files.health.path].contains(&&change.path);
@@ -220,7 +227,7 @@ fn after(files: &Files, plan: &Plan, text: &mut String) {
             "then: copy no other file: slurmctld sends them, because slurm.conf has enable_configless\n",
         );
     }
-    text.push_str(if only_tessera {
+    text.push_str(if without_restart {
         "then: scontrol reconfigure\n"
     } else {
         "then: systemctl restart slurmctld; after it slurmd on each node that has no job with GPUs at that moment\n"
@@ -257,6 +264,20 @@ mod tests {
         assert_eq!(carry_out(&files, &plan, true, &mut String::new()).unwrap(), (0, true));
         assert!(files.gres.path.exists());
     }
+
+    #[test]
+    fn relative_paths_become_absolute() {
+        #[derive(clap::Parser)]
+        struct Parsed {
+            #[command(flatten)]
+            args: SetupArgs,
+        }
+        let parsed: Parsed = clap::Parser::parse_from(["setup", "--slurm-conf", "etc/slurm.conf"]);
+        let here = env::current_dir().unwrap();
+        assert_eq!(slurm_conf_of(&parsed.args), here.join("etc/slurm.conf"));
+        assert_eq!(absolute("./lib/tessera".into()), here.join("lib/tessera"));
+    }
+
     #[test]
     fn slurm_conf_is_not_to_be_copied_where_slurmctld_sends_it() {
         let file = |name: &str, text: &str| ConfFile { path: name.into(), text: Some(text.to_owned()) };
@@ -283,5 +304,19 @@ mod tests {
             ]
         );
         assert_eq!(said("")[0], "then: put the same /e/slurm.conf, /e/tessera.toml on every machine");
+    }
+
+    #[test]
+    fn a_script_that_slurmd_has_already_needs_no_restart() {
+        let health = ConfFile { path: "/e/tessera-health".into(), text: Some(String::new()) };
+        let files = Files { health, ..Files::default() };
+        let asks_for_restart = |is_new: bool| {
+            let path = files.health.path.clone();
+            let changes = vec![FileChange { path, is_new, is_program: true, edits: Vec::new() }];
+            let mut text = String::new();
+            after(&files, &Plan { changes, ..Plan::default() }, &mut text);
+            text.contains("restart")
+        };
+        assert_eq!([asks_for_restart(false), asks_for_restart(true)], [false, true]);
     }
 }

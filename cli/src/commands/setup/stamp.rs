@@ -55,6 +55,11 @@ pub(super) fn beside_this_program() -> Result<PathBuf, Failure> {
 /// The directory of plugins without a stamp, below that of the stamped ones.
 const UNSTAMPED: &str = "unstamped";
 
+/// Tells whether a directory is one of stamped plugins, of whichever installation.
+pub(super) fn is_ours(dir: &Path) -> bool {
+    dir.join(UNSTAMPED).join("spank_tessera.so").is_file()
+}
+
 /// Lists the plugins without a stamp.
 fn originals(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let from = dir.join(UNSTAMPED);

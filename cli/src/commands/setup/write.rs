@@ -2,20 +2,20 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::files::own_dir::own_file;
 use crate::files::write_file;
 use crate::outcome::Failure;
 
-/// Puts a new text in the place of a file. It keeps its mode, its owner and the link that leads to it.
+/// Puts a new text in the place of a file. It keeps its mode, its owner and the link that leads to it. All users can read a new file:
+/// the programs that submit jobs read Slurm's files as the user.
 pub(super) fn write(path: &Path, text: &str, is_program: bool) -> Result<(), Failure> {
-    let written = keeps_owner(path).and_then(|()| write_file::write(path, text.as_bytes()));
-    let written = written.and_then(|()| {
-        if is_program { fs::set_permissions(path, fs::Permissions::from_mode(0o755)) } else { Ok(()) }
-    });
-    written.map_err(|why| failure("write", path, &why))
+    let new_mode = if is_program { 0o755 } else { 0o644 };
+    keeps_owner(path)
+        .and_then(|()| write_file::write_with_mode(path, text.as_bytes(), new_mode))
+        .map_err(|why| failure("write", path, &why))
 }
 
 pub(super) fn remove(path: &Path) -> Result<(), Failure> {
@@ -81,7 +81,11 @@ fn failure(what: &str, path: &Path, why: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::process::Command;
+
+    /// Set in the process that writes under another umask: the directory to write into.
+    const WRITES_INTO: &str = "SETUP_TEST_WRITES_INTO";
 
     #[test]
     fn a_link_and_a_mode_stay() {
@@ -96,6 +100,28 @@ mod tests {
         assert_eq!(fs::metadata(path("real")).unwrap().mode() & 0o777, 0o640);
         write(&path("script"), "#!/bin/sh\n", true).unwrap();
         assert_eq!(fs::metadata(path("script")).unwrap().mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn all_users_can_read_new_files_whatever_roots_umask() {
+        if let Some(dir) = std::env::var_os(WRITES_INTO) {
+            let path = |name: &str| Path::new(&dir).join(name);
+            write(&path("plugstack.conf"), "", false).unwrap();
+            write(&path("tessera-health"), "", true).unwrap();
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let test = "commands::setup::write::tests::all_users_can_read_new_files_whatever_roots_umask";
+        let done = Command::new("sh")
+            .args(["-c", r#"umask 077; exec "$0" "$@""#])
+            .arg(std::env::current_exe().unwrap())
+            .args([test, "--exact"])
+            .env(WRITES_INTO, dir.path())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{done:?}");
+        let mode = |name: &str| fs::metadata(dir.path().join(name)).unwrap().mode() & 0o777;
+        assert_eq!((mode("plugstack.conf"), mode("tessera-health")), (0o644, 0o755));
     }
 
     /// Anybody may open the directory of slurm.conf, and so lock it.

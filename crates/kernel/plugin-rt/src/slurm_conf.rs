@@ -3,14 +3,21 @@
 use std::path::{Path, PathBuf};
 
 /// Path where Slurm looks for its configuration when none is named.
-const DEFAULT: &str = "/etc/slurm/slurm.conf";
+pub const DEFAULT: &str = "/etc/slurm/slurm.conf";
+/// Link of slurmd's to the files that slurmctld has sent it: Slurm looks there if [`DEFAULT`] is not there [read_config.c].
+pub const SENT: &str = "/run/slurm/conf/slurm.conf";
 /// Slurm's own default of `SlurmdSpoolDir`.
 const DEFAULT_SPOOL: &str = "/var/spool/slurmd";
 
-/// The path of slurm.conf: the value of `SLURM_CONF`, which slurmd sets for prologs, else Slurm's default.
+/// The path of slurm.conf: the value of `SLURM_CONF`, which slurmd sets for prologs, else where Slurm finds it.
 #[must_use]
 pub fn path(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
-    env("SLURM_CONF").filter(|path| !path.is_empty()).map_or_else(|| DEFAULT.into(), PathBuf::from)
+    let named = env("SLURM_CONF").filter(|path| !path.is_empty());
+    named.unwrap_or_else(|| found(&|path| Path::new(path).exists()).to_owned()).into()
+}
+
+fn found(is_there: &dyn Fn(&str) -> bool) -> &'static str {
+    if !is_there(DEFAULT) && is_there(SENT) { SENT } else { DEFAULT }
 }
 
 /// `SlurmdSpoolDir` as a slurm.conf with this text has it. `None` where it is not there, or has more than the node's name
@@ -25,31 +32,26 @@ pub fn named_spool_dir(text: &str, node: &str) -> Option<PathBuf> {
 #[must_use]
 pub fn spool_dir(conf: &Path, node: &str) -> Option<PathBuf> {
     let text = std::fs::read_to_string(conf).ok()?;
-    match value(&text, "SlurmdSpoolDir") {
-        Some(_) => named_spool_dir(&text, node),
-        None => Some(DEFAULT_SPOOL.into()),
-    }
+    let is_named = value(&text, "SlurmdSpoolDir").is_some();
+    if is_named { named_spool_dir(&text, node) } else { Some(DEFAULT_SPOOL.into()) }
 }
 
 /// `StateSaveLocation`: where slurmctld keeps its state. `None` where that cannot be told.
 #[must_use]
 pub fn state_dir(conf: &Path) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(conf).ok()?;
-    value(&text, "StateSaveLocation").map(PathBuf::from)
+    value(&std::fs::read_to_string(conf).ok()?, "StateSaveLocation").map(PathBuf::from)
 }
 
 /// `SlurmUser`: a name or a number. `None` where that cannot be told, or is Slurm's default, root.
 #[must_use]
 pub fn slurm_user(conf: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(conf).ok()?;
-    value(&text, "SlurmUser").map(str::to_owned)
+    value(&std::fs::read_to_string(conf).ok()?, "SlurmUser").map(str::to_owned)
 }
 
 /// `LaunchParameters`, empty without any. `None` where that cannot be told.
 #[must_use]
 pub fn launch_parameters(conf: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(conf).ok()?;
-    Some(value(&text, "LaunchParameters").unwrap_or_default().to_owned())
+    Some(value(&std::fs::read_to_string(conf).ok()?, "LaunchParameters").unwrap_or_default().to_owned())
 }
 
 /// The last value of a key.
@@ -62,6 +64,13 @@ fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_file_of_its_own_a_node_has_the_one_that_slurmctld_has_sent() {
+        let of = |there: &[&str]| found(&|path| there.contains(&path));
+        assert_eq!([of(&[DEFAULT, SENT]), of(&[SENT]), of(&[])], [DEFAULT, SENT, DEFAULT]);
+        assert_eq!(path(&|_| Some("/x/slurm.conf".to_owned())), Path::new("/x/slurm.conf"));
+    }
 
     #[test]
     fn the_spool_directory_is_slurms() {

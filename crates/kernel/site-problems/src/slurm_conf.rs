@@ -27,7 +27,7 @@ pub fn names_in_slurm_conf(text: &str) -> SlurmNames {
             let (list, gres) =
                 (line.field("NodeName").unwrap_or_default(), line.field("Gres").map(gpu_types_in));
             if list.eq_ignore_ascii_case("DEFAULT") {
-                default_gres = gres;
+                default_gres = gres.or(default_gres);
             } else if let Some(types) = gres.or_else(|| default_gres.clone()) {
                 let nodes = expand(list).unwrap_or_default();
                 gpu_types.extend(nodes.into_iter().map(|node| (node, types.clone())));
@@ -37,7 +37,8 @@ pub fn names_in_slurm_conf(text: &str) -> SlurmNames {
     SlurmNames { partitions: Some(partitions), gpu_types, ..SlurmNames::default() }
 }
 
-/// Reads each node's `Gres=`, with that of `NodeName=DEFAULT` where its line has none.
+/// Reads each node's `Gres=`, with that of the `NodeName=DEFAULT` before it where its line has none. A later one without `Gres=` changes
+/// nothing [read_config.c, `_parse_nodename`].
 #[must_use]
 pub fn gres_in_slurm_conf(text: &str) -> HashMap<String, String> {
     let (mut found, mut default) = (HashMap::new(), None);
@@ -49,7 +50,7 @@ pub fn gres_in_slurm_conf(text: &str) -> HashMap<String, String> {
         let (list, gres) =
             (line.field("NodeName").unwrap_or_default(), line.field("Gres").map(str::to_owned));
         if list.eq_ignore_ascii_case("DEFAULT") {
-            default = gres;
+            default = gres.or(default);
         } else if let Some(gres) = gres.or_else(|| default.clone()) {
             found.extend(expand(list).unwrap_or_default().into_iter().map(|node| (node, gres.clone())));
         }
@@ -93,6 +94,14 @@ mod tests {
         let text = "Name=shard Count=3\nNodeName=n1 Name=shard Count=40 File=/dev/nvidia0\nNodeName=n2 Name=gpu Count=9\n";
         assert_eq!(["n1", "n2"].map(|node| shards_in_gres_conf(text, node)), [Some(43), Some(3)]);
         assert_eq!(shards_in_gres_conf("Name=gpu Count=9\nName=shard Count=9G\n", "n1"), None);
+    }
+
+    #[test]
+    fn a_default_stays_until_another_default_replaces_it() {
+        let text = "NodeName=DEFAULT Gres=gpu:a100:4\nNodeName=DEFAULT CPUs=8\nNodeName=n1\nNodeName=DEFAULT Gres=gpu:h100:2\nNodeName=n2\n";
+        let (gres, types) = (gres_in_slurm_conf(text), names_in_slurm_conf(text).gpu_types);
+        assert_eq!(["n1", "n2"].map(|node| gres[node].as_str()), ["gpu:a100:4", "gpu:h100:2"]);
+        assert_eq!(["n1", "n2"].map(|node| types[node][0].as_str()), ["a100", "h100"]);
     }
 
     #[test]

@@ -259,10 +259,9 @@ impl Place<'_> {
     /// tessera-health for this place. slurmd starts it with hardly any environment.
     pub(crate) fn health(&self, text: &str) -> String {
         let simulator = format!(
-            "export NVML_SIM_STATE={}\nexport LD_LIBRARY_PATH={}\nexport SLURM_CONF={}\n",
+            "export NVML_SIM_STATE={}\nexport LD_LIBRARY_PATH={}\n",
             self.layout.sim_state("$SLURMD_NODENAME").display(),
             self.path("lib"),
-            self.path("etc/slurm.conf"),
         );
         text.replace("/etc/slurm/", &format!("{}/", self.path("etc")))
             .replace("setsid /usr/local/bin/", &format!("{simulator}setsid {}/", self.programs()))

@@ -7,13 +7,15 @@ mod tessera_toml;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use slurm_tables::Version;
 
 use super::conf::{ConfFile, Logical};
 use super::discovered::Discovered;
-use super::marks::Edit;
+use super::marks::{self, At, Edit};
+pub(super) use slurm_conf::is_sent_to_nodes;
 
 /// The files of this machine that Slurm and Tessera read.
 #[derive(Debug, Clone, Default)]
@@ -23,9 +25,13 @@ pub(super) struct Files {
     pub(super) gres: ConfFile,
     /// plugstack.conf, then the files that it includes.
     pub(super) plugstack: Vec<ConfFile>,
+    /// Directories in PluginDir, as they are written there, that have plugins of Tessera's.
+    pub(super) plugin_dirs_of_tessera: Vec<String>,
     /// A file that an include of plugstack.conf with a wildcard would find.
     pub(super) plugstack_part: Option<PathBuf>,
     pub(super) tessera: ConfFile,
+    /// Texts of the files beside tessera.toml that it names, by these names.
+    pub(super) parts_of_tessera: BTreeMap<String, String>,
     pub(super) health: ConfFile,
     /// Includes that nobody could follow, each with the reason.
     pub(super) not_followed: Vec<String>,
@@ -39,6 +45,8 @@ pub(super) struct Installed {
     pub(super) slurm: Version,
     /// Directory of Slurm's own plugins, where no slurm.conf names it.
     pub(super) slurm_plugins: Option<PathBuf>,
+    /// Directory of Slurm's commands, if programs without PATH do not find them.
+    pub(super) slurm_commands: Option<PathBuf>,
     /// Directory of Tessera's stamped plugins.
     pub(super) plugins: PathBuf,
     /// The `tessera` program.
@@ -107,7 +115,7 @@ pub(super) fn plan(files: &Files, installed: &Installed, kinds: &[Discovered]) -
     if with_health {
         health(files, installed, &mut plan);
     }
-    let is_sent = slurm_conf::is_sent_to_nodes(files);
+    let is_sent = is_sent_to_nodes(files);
     plugstack::plan(files, installed, is_sent, &mut plan);
     slurm_conf::plan(files, installed, kinds, &mut plan);
     if is_sent {
@@ -121,22 +129,55 @@ pub(super) fn plan(files: &Files, installed: &Installed, kinds: &[Discovered]) -
     plan
 }
 
-/// Plans the script that HealthCheckProgram names.
+/// Plans the script that HealthCheckProgram names. One that a person has written or changed stays.
 fn health(files: &Files, installed: &Installed, plan: &mut Plan) {
-    if files.health.text.is_some() {
-        return;
+    let lines: Vec<String> = health_script(files, installed).lines().map(str::to_owned).collect();
+    let text = files.health.text.as_deref();
+    let own = text.and_then(|text| marks::untouched(text).into_iter().next());
+    let edit = match (text, own) {
+        (None, _) => Edit::add(&lines),
+        (Some(text), Some(own)) => {
+            let was: Vec<String> = text.split('\n').map(str::to_owned).collect();
+            Edit { at: At::Line(own.start), was: was[own].to_vec(), now: lines[1..].to_vec() }
+        }
+        (Some(text), None) => {
+            let (path, program) = (files.health.path.display(), quoted(&installed.program));
+            if !text.contains(&program) {
+                plan.notes.push(format!(
+                    "{path} stays, because it was written or changed by hand: it does not run {program}"
+                ));
+            }
+            return;
+        }
+    };
+    if edit.was != edit.now {
+        let (path, is_new) = (files.health.path.clone(), files.health.text.is_none());
+        plan.changes.push(FileChange { path, is_new, is_program: true, edits: vec![edit] });
     }
-    let example = include_str!("../../../../../contrib/example/tessera-health");
-    let script = example
-        .replace("/usr/local/bin/tessera", &installed.program.display().to_string())
-        .replace("/etc/slurm/tessera.toml", &files.tessera.path.display().to_string());
-    let lines: Vec<String> = script.lines().map(str::to_owned).collect();
-    plan.changes.push(FileChange {
-        path: files.health.path.clone(),
-        is_new: true,
-        is_program: true,
-        edits: vec![Edit::add(&lines)],
-    });
+}
+
+/// Writes the script for this installation. slurmd starts it with hardly any environment.
+fn health_script(files: &Files, installed: &Installed) -> String {
+    let slurm_conf = files.slurm.first().map(|file| file.path.clone());
+    let slurm_conf = slurm_conf.unwrap_or_else(|| files.tessera.path.with_file_name("slurm.conf"));
+    let script = include_str!("../../../../../contrib/example/tessera-health")
+        .replace("/etc/slurm/slurm.conf", &quoted(&slurm_conf))
+        .replace("/usr/local/bin/tessera", &quoted(&installed.program))
+        .replace("/etc/slurm/tessera.toml", &quoted(&files.tessera.path));
+    match &installed.slurm_commands {
+        Some(dir) => {
+            let path = format!("\nexport PATH={}:/usr/sbin:/usr/bin:/sbin:/bin\nsetsid ", quoted(dir));
+            script.replacen("\nsetsid ", &path, 1)
+        }
+        None => script,
+    }
+}
+
+/// Quotes a path for the shell, if it needs that.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._+-".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// `file:line` of a line.

@@ -1,21 +1,28 @@
 //! The line of plugstack.conf that loads Tessera's SPANK plugin.
 
 use super::super::conf::{ConfFile, Logical};
-use super::super::marks::{At, Edit};
+use super::super::marks::{self, At, Edit};
 use super::{Files, Installed, Plan, place};
 
 /// Plans the line. `is_sent` says that Slurm sends the file to the nodes, without what it includes from other directories.
 pub(super) fn plan(files: &Files, installed: &Installed, is_sent: bool, plan: &mut Plan) {
     let Some(main) = files.plugstack.first() else { return };
     let pyxis = pyxis(files);
-    if files.plugstack.iter().any(|file| file.logical().iter().any(|line| loads(line, "spank_tessera.so"))) {
+    let words = [("config=", &files.tessera.path), ("tessera=", &installed.program)]
+        .map(|(key, path)| (key, path.display()));
+    let words = words.map(|(key, path)| (key, format!("{key}{path}")));
+    let mut is_there = false;
+    for file in &files.plugstack {
+        let ours: Vec<Logical> =
+            file.logical().into_iter().filter(|line| loads(line, "spank_tessera.so")).collect();
+        is_there |= !ours.is_empty();
+        let edits = ours.iter().filter_map(|line| correct(file, line, &words, plan)).collect();
+        plan.change(file, edits);
+    }
+    if is_there {
         return;
     }
-    let line = format!(
-        "required spank_tessera.so config={} tessera={}",
-        files.tessera.path.display(),
-        installed.program.display()
-    );
+    let line = format!("required spank_tessera.so {} {}", words[0].1, words[1].1);
     if let Some((place, _)) = &pyxis {
         plan.notes.push(format!(
             "{place}: pyxis stays. Tessera's line comes before it, so that a container gets the devices that Tessera has set"
@@ -30,6 +37,31 @@ pub(super) fn plan(files: &Files, installed: &Installed, is_sent: bool, plan: &m
     }
     let at = pyxis.map_or(At::End, |(_, before)| At::Line(before));
     plan.change(main, vec![Edit { at, was: Vec::new(), now: vec![line] }]);
+}
+
+/// Gives a line of Tessera's the paths of this installation, if `tessera setup` wrote it. `words` are the options' names, and the words
+/// that they should be.
+fn correct(file: &ConfFile, line: &Logical, words: &[(&str, String)], plan: &mut Plan) -> Option<Edit> {
+    let now = || line.text.split_whitespace();
+    let wrong = words.iter().flat_map(|(key, wanted)| {
+        now().filter(move |word| word.starts_with(key) && word != wanted).map(move |word| (word, wanted))
+    });
+    let wrong: Vec<(&str, &String)> = wrong.collect();
+    if wrong.is_empty() {
+        return None;
+    }
+    let text = file.text.as_deref().unwrap_or_default();
+    if marks::untouched(text).iter().any(|own| own.contains(&line.first)) {
+        let corrected = |raw: &str| {
+            wrong.iter().fold(raw.to_owned(), |raw, (word, wanted)| raw.replacen(word, wanted, 1))
+        };
+        return Some(line.with_text(corrected));
+    }
+    let place = place(&file.path, line);
+    plan.problems.extend(wrong.iter().map(|(word, wanted)| {
+        format!("{place}: this line has {word}, and this installation needs {wanted}: correct it by hand, then run this again")
+    }));
+    None
 }
 
 /// Finds pyxis: where it is, and the line of the first file that loads or includes it.

@@ -8,51 +8,42 @@ use site_config::hostlist::expand;
 use super::super::conf::{ConfFile, Logical, has_word};
 use super::super::discovered::{Discovered, count, with_shards};
 use super::super::marks::Edit;
+use super::super::read_order::{At, Lines};
 use super::{Files, Installed, Plan, place};
 
 /// slurm.conf with what it includes, and the changes so far: of existing lines per file, and new lines.
 struct Draft<'a> {
-    files: Vec<(&'a ConfFile, Vec<Logical>, Vec<Edit>)>,
+    files: &'a [ConfFile],
+    lines: Lines,
+    edits: Vec<Vec<Edit>>,
     added: Vec<String>,
 }
 
 impl<'a> Draft<'a> {
     fn of(files: &'a Files) -> Self {
-        let files = files.slurm.iter().map(|file| (file, file.logical(), Vec::new())).collect();
-        Self { files, added: Vec::new() }
-    }
-
-    /// Finds the last line that matches: the one that Slurm goes by.
-    fn last(&self, matches: impl Fn(&Logical) -> bool) -> Option<(usize, &Logical)> {
-        let all =
-            self.files.iter().enumerate().flat_map(|(i, file)| file.1.iter().map(move |line| (i, line)));
-        all.filter(|(_, line)| matches(line)).last()
-    }
-
-    /// Finds the line that sets a key.
-    fn line_of(&self, key: &str) -> Option<(usize, &Logical)> {
-        self.last(|line| line.fields.begins(key))
+        let files = &files.slurm[..];
+        Self { files, lines: Lines::of(files), edits: vec![Vec::new(); files.len()], added: Vec::new() }
     }
 
     fn value(&self, key: &str) -> Option<&str> {
-        self.line_of(key).and_then(|(_, line)| line.fields.field(key))
+        self.lines.value(key)
     }
 
-    fn place(&self, (file, line): (usize, &Logical)) -> String {
-        place(&self.files[file].0.path, line)
+    fn place(&self, at: &At<'_>) -> String {
+        place(&self.files[at.file].path, at.line)
     }
 
     /// Gives a key another value, or adds a line for it.
     fn set(&mut self, key: &str, value: &str, plan: &mut Plan) {
-        let Some((file, line)) = self.line_of(key) else {
+        let Some(at) = self.lines.line_of(key) else {
             self.added.push(format!("{key}={value}"));
             return;
         };
-        match line.with_value(key, value) {
-            Some(edit) => self.files[file].2.push(edit),
+        match at.line.with_value(key, value) {
+            Some(edit) => self.edits[at.file].push(edit),
             None => plan.problems.push(format!(
                 "{}: this line cannot be changed safely: make it {key}={value} by hand, then run this again",
-                self.place((file, line))
+                self.place(&at)
             )),
         }
     }
@@ -68,7 +59,7 @@ impl<'a> Draft<'a> {
 }
 
 /// Tells whether slurmctld sends its files to the nodes.
-pub(super) fn is_sent_to_nodes(files: &Files) -> bool {
+pub(in super::super) fn is_sent_to_nodes(files: &Files) -> bool {
     Draft::of(files).value("SlurmctldParameters").is_some_and(|list| has_word(list, "enable_configless"))
 }
 
@@ -81,19 +72,19 @@ pub(super) fn wants_health(files: &Files) -> bool {
 pub(super) fn plan(files: &Files, installed: &Installed, kinds: &[Discovered], plan: &mut Plan) {
     let mut draft = Draft::of(files);
     select_type(&draft, installed, plan);
-    plugin_dir(&mut draft, installed, plan);
+    plugin_dir(&mut draft, installed, &files.plugin_dirs_of_tessera, plan);
     job_submit(&mut draft, plan);
     prolog_flags(&mut draft, plan);
     gres_types(&mut draft, plan);
     health_check(&mut draft, files, plan);
     kinds.iter().for_each(|kind| nodes(&mut draft, kind, plan));
     programs_of_the_site(&draft, plan);
-    let Draft { mut files, added } = draft;
-    if let (Some((_, _, edits)), false) = (files.first_mut(), added.is_empty()) {
+    let Draft { files, mut edits, added, .. } = draft;
+    if let (Some(edits), false) = (edits.first_mut(), added.is_empty()) {
         edits.push(Edit::add(&added));
     }
     // What slurm.conf includes is written before slurm.conf.
-    files.into_iter().rev().for_each(|(file, _, edits)| plan.change(file, edits));
+    files.iter().zip(edits).rev().for_each(|(file, edits)| plan.change(file, edits));
 }
 
 /// Slurm's default was select/linear before 23.11 [CHANGELOG/slurm-23.11.md].
@@ -110,7 +101,8 @@ fn select_type(draft: &Draft, installed: &Installed, plan: &mut Plan) {
     }
 }
 
-fn plugin_dir(draft: &mut Draft, installed: &Installed, plan: &mut Plan) {
+/// Puts the directory of Tessera's plugins first, in the place of those of other installations of Tessera.
+fn plugin_dir(draft: &mut Draft, installed: &Installed, of_tessera: &[String], plan: &mut Plan) {
     let ours = installed.plugins.display().to_string();
     let now = draft.value("PluginDir").map(str::to_owned);
     let slurms = installed.slurm_plugins.as_ref().map(|dir| dir.display().to_string());
@@ -121,20 +113,23 @@ fn plugin_dir(draft: &mut Draft, installed: &Installed, plan: &mut Plan) {
         );
         return;
     };
-    let others: Vec<&str> = list.split(':').filter(|dir| dir.trim_end_matches('/') != ours).collect();
+    let is_ours = |dir: &str| dir.trim_end_matches('/') == ours || of_tessera.iter().any(|of| of == dir);
+    let others: Vec<&str> = list.split(':').filter(|dir| !is_ours(dir)).collect();
     let wanted = format!("{ours}:{}", others.join(":"));
     if now.as_deref() != Some(&wanted) {
         draft.set("PluginDir", &wanted, plan);
     }
 }
 
-/// Slurm calls the plugins in their order, and each may change the job [job_submit.c, `job_submit_g_submit`].
+/// Slurm calls the plugins in their order, and each may change the job [job_submit.c, `job_submit_g_submit`]. It takes
+/// `job_submit/NAME` for NAME.
 fn job_submit(draft: &mut Draft, plan: &mut Plan) {
     let list = draft.value("JobSubmitPlugins").unwrap_or_default().to_owned();
-    let others: Vec<&str> =
-        list.split(',').map(str::trim).filter(|word| !word.is_empty() && *word != "tessera").collect();
-    if has_word(&list, "tessera") {
-        if list.split(',').next_back().map(str::trim) != Some("tessera") {
+    let is_ours = |word: &str| word.strip_prefix("job_submit/").unwrap_or(word) == "tessera";
+    let words = || list.split(',').map(str::trim);
+    let others: Vec<&str> = words().filter(|word| !word.is_empty() && !is_ours(word)).collect();
+    if words().any(is_ours) {
+        if !words().next_back().is_some_and(is_ours) {
             plan.notes.push(format!(
                 "JobSubmitPlugins={list}: plugins behind tessera change jobs that it has already ruled on; better {},tessera",
                 others.join(",")
@@ -178,13 +173,13 @@ fn gres_types(draft: &mut Draft, plan: &mut Plan) {
 
 fn health_check(draft: &mut Draft, files: &Files, plan: &mut Plan) {
     let ours = files.health.path.display().to_string();
-    match draft.line_of("HealthCheckProgram") {
+    match draft.lines.line_of("HealthCheckProgram") {
         Some(at) if !wants_health(files) => {
-            let program = at.1.fields.field("HealthCheckProgram").unwrap_or_default();
+            let program = at.line.fields.field("HealthCheckProgram").unwrap_or_default();
             plan.notes.push(format!(
                 "{}: HealthCheckProgram={program} stays, because Slurm has room for one: have it run what tessera-health runs, `tessera node \
                  reconcile --if-dead` and `tessera node health`, both in the background",
-                draft.place(at)
+                draft.place(&at)
             ));
         }
         Some(_) => {}
@@ -206,10 +201,8 @@ fn nodes(draft: &mut Draft, kind: &Discovered, plan: &mut Plan) {
     };
     // The last line of a node is the one that Slurm goes by.
     let mut line_of = BTreeMap::new();
-    for (file, (_, lines, _)) in draft.files.iter().enumerate() {
-        for (number, line) in lines.iter().enumerate() {
-            named(line).into_iter().flatten().for_each(|name| _ = line_of.insert(name, (file, number)));
-        }
+    for at in draft.lines.iter() {
+        named(at.line).into_iter().flatten().for_each(|name| _ = line_of.insert(name, (at.file, at.number)));
     }
     let (mut done, ours) = (BTreeSet::new(), kind.nodes.iter().collect::<BTreeSet<_>>());
     for node in &kind.nodes {
@@ -223,8 +216,8 @@ fn nodes(draft: &mut Draft, kind: &Discovered, plan: &mut Plan) {
         if !done.insert((file, number)) {
             continue;
         }
-        let line = &draft.files[file].1[number];
-        let at = draft.place((file, line));
+        let line = draft.lines.at(file, number);
+        let at = draft.place(&At { file, number, line });
         let others: Vec<String> =
             named(line).unwrap_or_default().into_iter().filter(|name| !ours.contains(name)).collect();
         if !others.is_empty() {
@@ -237,21 +230,16 @@ fn nodes(draft: &mut Draft, kind: &Discovered, plan: &mut Plan) {
             ));
             continue;
         }
-        match gres(draft, line, kind) {
-            Ok(Some(edit)) => draft.files[file].2.push(edit),
+        match gres(line, draft.lines.default_gres((file, number)), kind) {
+            Ok(Some(edit)) => draft.edits[file].push(edit),
             Ok(None) => {}
             Err(why) => plan.problems.push(format!("{at}: {why}")),
         }
     }
 }
 
-/// Changes the `Gres=` of one line; `None` if it is right.
-fn gres(draft: &Draft, line: &Logical, kind: &Discovered) -> Result<Option<Edit>, String> {
-    let is_default = |line: &Logical| {
-        line.fields.field("NodeName").is_some_and(|name| name.eq_ignore_ascii_case("DEFAULT"))
-    };
-    let default = draft.last(|line| line.fields.begins("NodeName") && is_default(line));
-    let default = default.and_then(|(_, line)| line.fields.field("Gres"));
+/// Changes the `Gres=` of one line, which has the default's if it has none of its own; `None` if it is right.
+fn gres(line: &Logical, default: Option<&str>, kind: &Discovered) -> Result<Option<Edit>, String> {
     let own = line.fields.field("Gres");
     let by_hand = |gres: &str| {
         format!("this line cannot be changed safely: make it Gres={gres} by hand, then run this again")
@@ -297,9 +285,9 @@ fn programs_of_the_site(draft: &Draft, plan: &mut Plan) {
             "it runs after Tessera has set a task's environment: it must not set CUDA_VISIBLE_DEVICES",
         ),
     ] {
-        if let Some(at) = draft.line_of(key) {
-            let program = at.1.fields.field(key).unwrap_or_default();
-            plan.notes.push(format!("{}: {key}={program} stays: {why}", draft.place(at)));
+        if let Some(at) = draft.lines.line_of(key) {
+            let program = at.line.fields.field(key).unwrap_or_default();
+            plan.notes.push(format!("{}: {key}={program} stays: {why}", draft.place(&at)));
         }
     }
 }

@@ -42,8 +42,10 @@ pub(super) fn plan(files: &Files, kinds: &[Discovered], plan: &mut Plan) {
 fn nodes(files: &Files, plan: &mut Plan) -> Option<BTreeSet<String>> {
     let text = files.tessera.text.as_deref()?;
     let name = files.tessera.path.display().to_string();
-    // A part in a file of its own is not read: `tessera check` knows it.
-    let (config, errors) = site_config::parse(&name, text, &|_| Err(std::io::ErrorKind::Unsupported.into()));
+    let part = |part: &str| {
+        files.parts_of_tessera.get(part).cloned().ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    };
+    let (config, errors) = site_config::parse(&name, text, &part);
     if let Some(config) = config {
         return Some(config.nodes.into_iter().flat_map(|spec| spec.names).collect());
     }

@@ -24,14 +24,20 @@ fn site(slurm_conf: &str) -> Files {
     }
 }
 
-fn planned(files: &Files, slurm: &str) -> Plan {
-    let installed = Installed {
+/// Tessera below this prefix, for a Slurm of this version.
+fn installed(prefix: &str, slurm: &str) -> Installed {
+    let prefix = Path::new(prefix);
+    Installed {
         slurm: slurm.parse().unwrap(),
         slurm_plugins: Some("/usr/lib/slurm".into()),
-        plugins: "/usr/lib/tessera".into(),
-        program: "/usr/bin/tessera".into(),
-    };
-    plan(files, &installed, &[Discovered::read(EXAMPLE).unwrap()])
+        slurm_commands: None,
+        plugins: prefix.join("lib/tessera"),
+        program: prefix.join("bin/tessera"),
+    }
+}
+
+fn planned(files: &Files, slurm: &str) -> Plan {
+    plan(files, &installed("/usr", slurm), &[Discovered::read(EXAMPLE).unwrap()])
 }
 
 /// The plan in words, without the script, which is the same everywhere.
@@ -183,6 +189,39 @@ fn a_directory_of_parts_gets_a_file() {
     assert!(text.contains("put both on every node"), "{text}");
 }
 
+/// slurmd gives the script no SLURM_CONF and no PATH.
+#[test]
+fn the_health_check_finds_a_slurm_that_is_elsewhere() {
+    let script = |etc: &str, commands: Option<&str>| {
+        let mut files = site(PLAIN);
+        files.slurm[0].path = Path::new(etc).join("slurm.conf");
+        files.tessera.path = Path::new(etc).join("tessera.toml");
+        let slurm_commands = commands.map(PathBuf::from);
+        health_script(&files, &Installed { slurm_commands, ..installed("/usr", "24.11.5") })
+    };
+    let usual = include_str!("../../../../../contrib/example/tessera-health");
+    assert_eq!(script("/etc/slurm", None), usual.replace("/usr/local/bin/", "/usr/bin/"));
+    let elsewhere = script("/opt/it's slurm/etc", Some("/opt/slurm/bin"));
+    let lines = elsewhere.lines().filter(|line| !line.starts_with('#')).take(4).collect::<Vec<_>>();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    exec >/dev/null 2>&1 </dev/null
+    if [ -e '/opt/it'\''s slurm/etc/slurm.conf' ]; then export SLURM_CONF='/opt/it'\''s slurm/etc/slurm.conf'; fi
+    export PATH=/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin
+    setsid /usr/bin/tessera --config '/opt/it'\''s slurm/etc/tessera.toml' node reconcile --if-dead &
+    ");
+    // The shell reads what was meant.
+    let dir = tempfile::tempdir().unwrap();
+    let etc = dir.path().join("it's etc");
+    std::fs::create_dir(&etc).unwrap();
+    std::fs::write(etc.join("slurm.conf"), "").unwrap();
+    let text = script(etc.to_str().unwrap(), Some("/opt/slurm/bin"));
+    let sets = text.lines().filter(|line| line.contains("export ")).collect::<Vec<_>>().join("\n");
+    let mut shell = std::process::Command::new("/bin/sh");
+    let done = shell.arg("-c").arg(format!("{sets}\necho $SLURM_CONF:$PATH")).env_clear().output().unwrap();
+    let want = format!("{}:/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin\n", etc.join("slurm.conf").display());
+    assert_eq!(String::from_utf8(done.stdout).unwrap(), want);
+}
+
 #[test]
 fn a_node_without_files_gets_tesseras_own() {
     let mut files = site("");
@@ -243,7 +282,7 @@ fn a_run_that_was_killed_is_finished_by_the_next() {
 }
 
 #[test]
-fn another_prefix_replaces_the_line_that_setup_wrote() {
+fn a_line_that_a_person_changed_is_corrected_by_a_person() {
     let mut files = site(&format!("{PLAIN}PluginDir=/usr/lib/slurm\n"));
     let mut once = applied(&files);
     let installed = once.slurm[0].text.as_mut().unwrap();
@@ -255,6 +294,65 @@ fn another_prefix_replaces_the_line_that_setup_wrote() {
     let plan = planned(&files, "24.11.5");
     let why = marks::apply(files.slurm[0].text.as_deref(), &plan.changes[0].edits).unwrap_err();
     assert!(why.1.contains("was edited by hand"), "{why:?}");
+}
+
+#[test]
+fn another_prefix_replaces_what_setup_wrote() {
+    let mut files = site(&format!("{PLAIN}PluginDir=/usr/lib/slurm\n"));
+    files.plugin_dirs_of_tessera = vec!["/usr/lib/tessera".to_owned()];
+    let once = applied(&files);
+    let moved = |files: &Files| shown(&plan(files, &installed("/opt/t", "24.11.5"), &[]));
+    insta::assert_snapshot!(moved(&once), @r"
+    /etc/slurm/tessera-health
+    /etc/slurm/plugstack.conf
+         2 - required spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera
+           + required spank_tessera.so config=/etc/slurm/tessera.toml tessera=/opt/t/bin/tessera
+    /etc/slurm/slurm.conf
+        10 - PluginDir=/usr/lib/tessera:/usr/lib/slurm
+           + PluginDir=/opt/t/lib/tessera:/usr/lib/slurm
+    ");
+    // What a person wrote or changed stays, and is named.
+    let mut by_hand = once.clone();
+    by_hand.slurm[0].text = Some("PluginDir=/opt/t/lib/tessera:/usr/lib/slurm\nGresTypes=gpu,shard\nJobSubmitPlugins=job_submit/tessera\n\
+                                 SelectType=select/cons_tres\nPrologFlags=Alloc\nHealthCheckProgram=/etc/slurm/tessera-health\n".to_owned());
+    by_hand.plugstack[0].text =
+        Some("required spank_tessera.so config=/etc/tessera.toml notice=off\n".to_owned());
+    by_hand.health.text = by_hand.health.text.map(|text| text.replace("setsid", "nice setsid"));
+    insta::assert_snapshot!(moved(&by_hand), @r"
+    to do: /etc/slurm/plugstack.conf:1: this line has config=/etc/tessera.toml, and this installation needs config=/etc/slurm/tessera.toml: correct it by hand, then run this again
+    note: /etc/slurm/tessera-health stays, because it was written or changed by hand: it does not run /opt/t/bin/tessera
+    ");
+}
+
+#[test]
+fn a_node_has_the_default_that_comes_before_it() {
+    let with = |gpus: u32| {
+        format!(
+            "NodeName=DEFAULT Gres=gpu:a100:{gpus},shard:80\nNodeName=DEFAULT CPUs=8\nNodeName=n1\nNodeName=DEFAULT Gres=gpu:h100:4\n"
+        )
+    };
+    let rest = PLAIN.replace("NodeName=n1 CPUs=8\n", "");
+    let mut files = site(&format!("{rest}Include nodes.conf\nNodeName=DEFAULT Gres=gpu:8\n"));
+    files.slurm.push(found("nodes.conf", Some(&with(2))));
+    let plan = planned(&files, "24.11.5");
+    assert!(plan.problems.is_empty(), "{:?}", plan.problems);
+    assert!(plan.changes.iter().all(|change| !change.path.ends_with("nodes.conf")), "{}", shown(&plan));
+    files.slurm[1].text = Some(with(3));
+    let why = "/etc/slurm/nodes.conf:3: Gres=gpu:a100:3,shard:80 has 3 GPUs, the driver finds 2: correct it, then run this again";
+    assert_eq!(planned(&files, "24.11.5").problems, [why]);
+}
+
+#[test]
+fn a_part_of_tessera_toml_in_a_file_of_its_own_is_read() {
+    let mut files = site(PLAIN);
+    let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\ndiscovered = \"n1.links\"\n";
+    files.tessera.text = Some(text.to_owned());
+    let problems = |files: &Files| planned(files, "24.11.5").problems.join("\n");
+    assert!(problems(&files).contains("tessera.toml has errors"), "{}", problems(&files));
+    files
+        .parts_of_tessera
+        .insert("n1.links".to_owned(), "[[nodes]]\nmatrix = [[0, 25], [25, 0]]\n".to_owned());
+    assert_eq!(problems(&files), "");
 }
 
 #[test]
@@ -286,12 +384,7 @@ fn what_cannot_be_done_is_said() {
 
 #[test]
 fn a_controller_without_gpus_needs_the_nodes_words() {
-    let installed = Installed {
-        slurm: "24.11.5".parse().unwrap(),
-        slurm_plugins: None,
-        plugins: "/usr/lib/tessera".into(),
-        program: "/usr/bin/tessera".into(),
-    };
+    let installed = Installed { slurm_plugins: None, ..installed("/usr", "24.11.5") };
     let plan = plan(&site(PLAIN), &installed, &[]);
     assert!(plan.problems[0].contains("tessera setup --from FILE"), "{:?}", plan.problems);
     assert!(

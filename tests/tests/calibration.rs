@@ -21,7 +21,7 @@ const APPS: [&str; 6] = ["stream", "leukocyte", "kmeans", "needle", "lud", "hgem
 const WORKLOADS: [&str; 5] =
     ["stream+leukocyte", "leukocyte+kmeans", "kmeans+needle", "needle+lud", "lud+hgemm"];
 const STATES: [&str; 4] = ["4c+3c", "3c+4c", "4g+3g", "3g+4g"];
-const SETTINGS: usize = 6 + 6 * 4 + 6 * 4;
+const SETTINGS: usize = 6 + 6 * 5 + 6 * 4;
 
 /// A calibration in a directory of Alice's.
 struct Calibration<'c> {

@@ -293,9 +293,19 @@ fn a_profile_becomes_a_line_of_counters() {
         "{command}"
     );
     assert_snapshot!(run("power import hgemm ncu.csv --gpu h100-80gb-sxm"), @r"
-    stderr: tessera: ncu.csv: the profile is of compute capability 8.0, h100-80gb-sxm has another
+    stderr: tessera: ncu.csv: the profile is of compute capability 8.0, h100-80gb-sxm has 9.0
     stderr: hint: name the GPU model with --gpu
     exit 1
+    ");
+    fs::write(site.path().join("ncu.csv"), PROFILE.replace("\"8.0\"", "\"8.9\"")).unwrap();
+    assert_snapshot!(run("power import hgemm ncu.csv"), @r"
+    stderr: tessera: ncu.csv: the profile is of compute capability 8.9, a100-40gb has 8.0
+    stderr: hint: name the GPU model with --gpu
+    exit 1
+    ");
+    assert_snapshot!(run("power import hgemm ncu.csv --gpu l40s-48gb"), @r"
+    hgemm,l40s-48gb,ncu,50,70,50,30,40,20,0,1
+    exit 0
     ");
     fs::write(site.path().join("ncu.csv"), PROFILE.replace("gpu__time_duration.sum", "other")).unwrap();
     assert_snapshot!(run("power import hgemm ncu.csv"), @r"
@@ -401,14 +411,14 @@ fn a_calibration_says_first_how_long_it_takes() {
     };
     assert_snapshot!(calibrate("--counters counters.csv --gpus 0"), @r"
     9 applications on n1, a100-40gb under 150, 170, 190, 210, 230, 250 W, on GPU 0
-    9 alone on a whole GPU, 216 alone on a part, 216 next to another
-    about 57 h 19 min from when the node is free
+    9 alone on a whole GPU, 270 alone on a part, 216 next to another
+    about 60 h 10 min from when the node is free
     exit 0
     ");
     assert_snapshot!(calibrate("--counters counters.csv --design small --gpus 0,1"), @r"
     9 applications on n1, a100-40gb under 150, 250 W, on GPU 0, 1
-    9 alone on a whole GPU, 72 alone on a part, 72 next to another
-    about 9 h 42 min from when the node is free
+    9 alone on a whole GPU, 90 alone on a part, 72 next to another
+    about 10 h 11 min from when the node is free
     exit 0
     ");
     assert!(!site.path().join("there").exists());
@@ -422,6 +432,14 @@ fn a_calibration_says_first_how_long_it_takes() {
     stderr: hint: it sets each job's node, GPU, part and cap; options such as --partition may follow --
     exit 1
     ");
+    for word in ["-oFILE", "--output=x", "-G2", "-e", "--error=x", "--nodes=2", "-N2", "-wn2", "--nodefile=x"]
+    {
+        let said = calibrate(&format!("--counters counters.csv -- --partition=gpu {word}"));
+        assert!(
+            said.starts_with(&format!("stderr: tessera: {word} after --: the calibration decides")),
+            "{said}"
+        );
+    }
     // Who may write there could hold its lock, hang it by a FIFO, or lead it elsewhere by a link.
     fs::create_dir(site.path().join("there")).unwrap();
     fs::set_permissions(site.path().join("there"), fs::Permissions::from_mode(0o777)).unwrap();

@@ -2,6 +2,7 @@
 
 use gpu_node::{GpuPower, GpuPowerView, driver_version, power_status};
 use node_state::{PowerBudget, PowerRange};
+use power::{AloneError, choose_alone};
 use site_config::SiteConfig;
 
 use super::answers::SlurmAnswers;
@@ -42,7 +43,21 @@ fn other_driver(node: &str, measured: &str, has: &str) -> Option<String> {
     })
 }
 
-/// Checks that this node's GPUs take every cap that its power model was calibrated with.
+/// Warns of a model without what `--gpu-power=auto` needs: runs of applications alone on all compute slices.
+fn without_auto(node: &str, model: &power::Model) -> Option<String> {
+    let slices = geometry::Model::find(model.gpu())?.compute_slices;
+    // Only whether there are such runs matters, so any counters and any alpha will do.
+    match choose_alone(model, slices, &model.range().min, 0.0, false) {
+        Err(AloneError::NoRuns(_)) => Some(format!(
+            "{node}: --gpu-power=auto never chooses a cap there: its power model has no runs alone on {slices}g or {slices}c; \
+             `tessera lab power calibrate`, called again for the same directory, measures them and fits the model again"
+        )),
+        _ => None,
+    }
+}
+
+/// Checks this node's power model: whether a job's cap can be chosen by it, and whether these GPUs take every cap that it was
+/// calibrated with.
 pub(super) fn model(local: &Local<'_>, findings: &mut Findings) {
     let (name, Some(model)) = (&local.name, &local.spec.power.model) else { return };
     let gpus = match power_status(&local.settings) {
@@ -53,6 +68,7 @@ pub(super) fn model(local: &Local<'_>, findings: &mut Findings) {
         Ok(whole) => whole,
         Err(e) => return findings.bad(format!("{name}: its power model: {e}")),
     };
+    without_auto(name, model).into_iter().for_each(|why| findings.bad(why));
     if let Some(measured) = whole.driver() {
         match driver_version(&local.settings) {
             Ok(has) => other_driver(name, measured, &has).into_iter().for_each(|why| findings.bad(why)),
@@ -119,6 +135,7 @@ mod tests {
     use node_driver::NvmlIndex;
 
     use super::*;
+    use crate::commands::power::calibrated;
 
     fn told(found_w: u32, draw_w: u32, jobs: &[u32]) -> String {
         let power = GpuPower {
@@ -140,6 +157,21 @@ mod tests {
     fn a_model_is_for_one_branch_of_the_driver() {
         assert_eq!(other_driver("n1", "535.104.05", "535.54.03"), None);
         insta::assert_snapshot!(other_driver("n1", "535.104.05", "550.54").unwrap(), @"n1: its power model was measured under driver 535.104.05, the node has 550.54: fit one to new runs, or compare a few of them and note the new driver with `tessera lab power fit --driver`");
+    }
+
+    #[test]
+    fn a_model_without_runs_alone_on_all_slices_chooses_no_cap() {
+        let gpu = geometry::Model::find("a100-40gb").unwrap();
+        let (counters, runs) = calibrated();
+        let mut file = power_study::fit_best(gpu, &counters, &runs).unwrap().to_json();
+        let why = |file: &serde_json::Value| {
+            without_auto("n1", &power::Model::from_json(&file.to_string()).unwrap())
+        };
+        insta::assert_snapshot!(why(&file).unwrap(), @"n1: --gpu-power=auto never chooses a cap there: its power model has no runs alone on 7g or 7c; `tessera lab power calibrate`, called again for the same directory, measures them and fits the model again");
+        for row in file["solo"].as_array_mut().unwrap().iter_mut().filter(|row| row["part"] == "4c") {
+            row["part"] = "7g".into();
+        }
+        assert_eq!(why(&file), None);
     }
 
     #[test]

@@ -19,10 +19,16 @@ pub(super) fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
     }
     let file = path.display().to_string();
     let profile = ncu::parse(&file, &files::read_text(path)?).map_err(|e| Failure::of(&e))?;
+    let known = capabilities(&gpu.arch);
     if let Some(found) = &profile.compute_capability
-        && !generations(&gpu.arch).iter().any(|major| found.split('.').next() == Some(major))
+        && !known.is_empty()
+        && !known.contains(&found.as_str())
     {
-        let what = format!("{file}: the profile is of compute capability {found}, {} has another", gpu.key);
+        let what = format!(
+            "{file}: the profile is of compute capability {found}, {} has {}",
+            gpu.key,
+            known.join(" or ")
+        );
         return Err(Failure::new(what).hint("name the GPU model with --gpu"));
     }
     if args.json {
@@ -36,11 +42,35 @@ pub(super) fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::ok(format!("{name},{},ncu,{features}\n", gpu.key)))
 }
 
-/// Major numbers of the compute capabilities of an architecture.
-fn generations(arch: &str) -> &'static [&'static str] {
+/// Lists the compute capabilities of the GPUs of an architecture, as NVIDIA's CUDA programming guide has them; none of one that is not
+/// known.
+fn capabilities(arch: &str) -> &'static [&'static str] {
     match arch {
-        "ampere" => &["8"],
-        "hopper" => &["9"],
-        _ => &["10", "11", "12"],
+        "pascal" => &["6.0"],
+        "pascal-gp102" | "pascal-gp104" => &["6.1"],
+        "volta" => &["7.0"],
+        "turing" | "turing-tu102" => &["7.5"],
+        "ampere" => &["8.0"],
+        "ampere-ga102" | "ampere-ga107" => &["8.6"],
+        "ada" => &["8.9"],
+        "hopper" => &["9.0"],
+        "blackwell" => &["10.0", "10.3"],
+        "blackwell-gb202" | "blackwell-gb203" => &["12.0"],
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use geometry::Model;
+
+    use super::capabilities;
+
+    #[test]
+    fn every_model_has_a_compute_capability() {
+        let missing = Model::all().iter().find(|model| capabilities(&model.arch).is_empty());
+        assert_eq!(missing.map(|model| &model.key), None);
+        let of = |key: &str| capabilities(&Model::find(key).unwrap().arch);
+        assert_eq!(["a100-40gb", "a40-48gb", "l40s-48gb"].map(of), [["8.0"], ["8.6"], ["8.9"]]);
     }
 }

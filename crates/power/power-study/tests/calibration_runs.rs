@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use geometry::Model;
-use power::{Cap, CounterTable};
+use power::{Cap, CounterTable, choose_alone};
 use power_study::calibration::{
-    App, Design, LAPS, Lap, Log, MAX_PAUSE_MS, Progress, beside, check, progress, settings,
+    App, Design, LAPS, Lap, Log, MAX_PAUSE_MS, Progress, Setting, beside, check, progress, settings,
 };
-use power_study::{FitError, Run};
+use power_study::{FitError, Run, fit_best};
 use proptest::prelude::*;
 
 fn caps(design: Design) -> Vec<Cap> {
@@ -23,13 +23,18 @@ fn apps(n: usize) -> Vec<App> {
 
 /// Counters that differ enough to be told apart.
 fn counters(n: usize) -> CounterTable {
+    CounterTable::parse("c", &counters_of("a100-40gb", n)).unwrap()
+}
+
+/// Such counters of a GPU model, CSV.
+fn counters_of(gpu: &str, n: usize) -> String {
     let row = |at: usize| {
         let f = |k: usize| 5 + (at * (7 + 6 * k) + k * k) % 89;
         let rest: Vec<String> = (0..8).map(|k| f(k).to_string()).collect();
-        format!("app{at},a100-40gb,ncu,{}\n", rest.join(","))
+        format!("app{at},{gpu},ncu,{}\n", rest.join(","))
     };
     let text: String = (0..n).map(row).collect();
-    CounterTable::parse("c", &format!("app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8\n{text}")).unwrap()
+    format!("app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8\n{text}")
 }
 
 #[test]
@@ -38,16 +43,16 @@ fn the_papers_design_has_every_application_in_every_state_under_every_cap() {
     let all = settings(gpu, &caps(Design::Paper), 24).unwrap();
     let count = |state: &str| all.iter().filter(|s| s.state.to_string() == state).count();
     assert_eq!(count("full"), 24);
-    for state in ["4c", "3c", "4g", "3g", "4c+3c", "3c+4c", "4g+3g", "3g+4g"] {
+    for state in ["4c", "3c", "4g", "3g", "4c+3c", "3c+4c", "4g+3g", "3g+4g", "7g"] {
         assert_eq!(count(state), 24 * 6, "{state}");
     }
-    assert_eq!(all.len(), 24 + 8 * 24 * 6);
+    assert_eq!(all.len(), 24 + 9 * 24 * 6);
     // References come first: without them no time can be compared.
     assert!(all[..24].iter().all(|s| s.state.is_full() && s.cap.watts() == 250));
-    // A GPU changes its state eight times.
+    // A GPU changes its state nine times.
     let mut states: Vec<String> = all.iter().map(|s| s.state.to_string()).collect();
     states.dedup();
-    assert_eq!(states, ["full", "4c", "4c+3c", "3c+4c", "3c", "4g", "4g+3g", "3g+4g", "3g"]);
+    assert_eq!(states, ["full", "4c", "4c+3c", "3c+4c", "3c", "4g", "4g+3g", "3g+4g", "3g", "7g"]);
 }
 
 #[test]
@@ -56,7 +61,7 @@ fn equal_parts_are_one_state() {
     let all = settings(gpu, &caps(Design::Small), 6).unwrap();
     let mut states: Vec<String> = all.iter().map(|s| s.state.to_string()).collect();
     states.dedup();
-    assert_eq!(states, ["full", "2c", "2c+2c", "2g", "2g+2g"]);
+    assert_eq!(states, ["full", "2c", "2c+2c", "2g", "2g+2g", "4g"]);
 }
 
 #[test]
@@ -67,7 +72,7 @@ fn every_setting_fits_its_gpu_and_is_measured_once() {
         for (at, setting) in all.iter().enumerate() {
             setting.state.fits(gpu).unwrap();
             assert_eq!(setting.apps.len(), setting.state.applications());
-            let run = |s: &power_study::calibration::Setting| Run {
+            let run = |s: &Setting| Run {
                 state: s.state.clone(),
                 cap: s.cap,
                 apps: s.names(&apps),
@@ -89,6 +94,35 @@ fn what_cannot_be_fitted_is_said_before_it_is_measured() {
     assert!(matches!(few, FitError::TooFewRuns { runs: 4, needed: 6, .. }), "{few}");
     let unknown = check(gpu, &counters(8), &apps(9), &all(9)).unwrap_err();
     assert!(unknown.to_string().contains("`app8`"), "{unknown}");
+}
+
+/// On every GPU model, slurmctld can choose a cap for an application alone by the model that a calibration of it gives.
+#[test]
+fn a_model_of_a_calibration_serves_an_application_that_is_alone() {
+    for gpu in Model::with_mig() {
+        let Ok(all) = settings(gpu, &caps(Design::Small), 20) else { continue };
+        let (apps, text) = (apps(20), counters_of(&gpu.key, 20));
+        let counters = CounterTable::parse("c", &text).unwrap();
+        // Speed by the compute slices and the cap, a little different for each application.
+        let rperf = |setting: &Setting, at: usize| {
+            let slices = setting.state.parts().get(at).map_or(gpu.compute_slices, |part| part.slices);
+            let share = f64::from(slices) / f64::from(gpu.compute_slices);
+            let watts = f64::from(setting.cap.watts()) / 250.0;
+            share * (0.9 + 0.1 * watts) - 0.001 * f64::from(u32::try_from(setting.apps[at]).unwrap())
+        };
+        let run = |setting: &Setting| Run {
+            state: setting.state.clone(),
+            cap: setting.cap,
+            apps: setting.names(&apps),
+            rperf: (0..setting.apps.len()).map(|at| rperf(setting, at)).collect(),
+        };
+        let runs: Vec<Run> = all.iter().map(run).collect();
+        let file = fit_best(gpu, &counters, &runs).unwrap().to_json().to_string();
+        let model = power::Model::from_json(&file).unwrap();
+        let features = counters.features(model.inputs(), "app3").unwrap();
+        let chosen = choose_alone(&model, gpu.compute_slices, &features, 0.8, false).unwrap();
+        assert_eq!(chosen.cap.watts(), 150, "{}", gpu.key);
+    }
 }
 
 /// Laps one after the other: pauses and lengths, ms.

@@ -13,8 +13,9 @@ use crate::options;
 ///
 /// APPS is CSV with the header app,seconds,command: the application's name in the counters, about how long a run takes alone
 /// on a whole GPU, and the shell command of one run, which goes to the end of its line. Give at least six applications, better
-/// twenty of all kinds. Each is measured alone on a whole GPU, alone on each part, and beside the next one of the file, under
-/// every cap, three runs each. A run beside another application counts only if that one ran all the while.
+/// twenty of all kinds. Each is measured alone on a whole GPU, alone on an instance of the whole GPU and on each smaller part, and
+/// beside the next one of the file, under every cap, three runs each. A run beside another application counts only if that one ran
+/// all the while.
 ///
 /// A command may measure its own seconds, without its start-up, and write them to the file that TESSERA_SECONDS names.
 ///

@@ -15,8 +15,26 @@ use crate::outcome::Failure;
 use crate::site;
 
 /// Options of sbatch that would change what is measured.
-const OURS: [&str; 10] =
-    ["--gpu-", "--gpus", "--gres", "--nodelist", "-w", "--array", "-a", "--wrap", "--output", "--exclusive"];
+const OURS: [&str; 18] = [
+    "--gpu-",
+    "--gpus",
+    "-G",
+    "--gres",
+    "--nodelist",
+    "-w",
+    "--nodes",
+    "-N",
+    "--nodefile",
+    "-F",
+    "--array",
+    "-a",
+    "--wrap",
+    "--output",
+    "-o",
+    "--error",
+    "-e",
+    "--exclusive",
+];
 
 /// A calibration.
 pub(super) struct Campaign {

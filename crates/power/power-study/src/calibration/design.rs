@@ -106,7 +106,8 @@ fn parts(gpu: &Model) -> Result<[u8; 2], UnevenGpu> {
 /// Every setting of `n_apps` applications under these caps, ascending; references first, then state by state, so that a GPU
 /// is seldom divided anew.
 ///
-/// Each application is beside the next, and the last beside the first, on either side of each state.
+/// Each application is alone on the part with all compute slices, which [`power::choose_alone`] needs, and on each smaller part.
+/// On either side of each state it is beside the next one, and the last beside the first.
 ///
 /// # Errors
 ///
@@ -127,19 +128,23 @@ pub fn settings(gpu: &Model, caps: &[Cap], n_apps: usize) -> Result<Vec<Setting>
     let full = State::new(Vec::new()).map_err(|_| UnevenGpu { gpu: gpu.key.clone() })?;
     let mut all: Vec<Setting> =
         alone.iter().map(|apps| Setting { state: full.clone(), cap: *highest, apps: apps.clone() }).collect();
+    let mut states = Vec::new();
     for memory in [Memory::Shared, Memory::Private] {
-        let mut states = vec![(state(&[first], memory)?, &alone), (state(&[first, second], memory)?, &pairs)];
+        states.push((state(&[first], memory)?, &alone));
+        states.push((state(&[first, second], memory)?, &pairs));
         if first != second {
             states.push((state(&[second, first], memory)?, &pairs));
             states.push((state(&[second], memory)?, &alone));
         }
-        for (state, groups) in states {
-            let of = |cap: &Cap| {
-                let (state, cap) = (state.clone(), *cap);
-                groups.iter().map(move |apps| Setting { state: state.clone(), cap, apps: apps.clone() })
-            };
-            all.extend(caps.iter().flat_map(of));
-        }
+    }
+    // Last: a calibration from before these were measured goes on, and its directory names settings by their place.
+    states.push((state(&[gpu.compute_slices], Memory::Private)?, &alone));
+    for (state, groups) in states {
+        let of = |cap: &Cap| {
+            let (state, cap) = (state.clone(), *cap);
+            groups.iter().map(move |apps| Setting { state: state.clone(), cap, apps: apps.clone() })
+        };
+        all.extend(caps.iter().flat_map(of));
     }
     Ok(all)
 }

@@ -102,7 +102,7 @@ fn held(
         word.jobs.iter().for_each(|idle| named.entry(idle.job.0).or_default().push((node, idle)));
     }
     let one = |job: &QueuedJob| {
-        let mut here = named.get(&job.id).filter(|_| !job.ended() && job.state != "PENDING")?.clone();
+        let mut here = named.get(&job.id).filter(|_| !job.ended() && !job.waits())?.clone();
         here.sort_unstable_by_key(|(node, _)| *node);
         let mut held = IdleHeld {
             job: job.clone(),

@@ -61,8 +61,14 @@ fn compute_fits(profile: &Profile, parts: &[ComputeLayout]) -> Result<(), String
     Ok(())
 }
 
-/// Puts a layout onto a node. Layouts do not name users: `owner` tells whose a job is. Shares that a layout only counts
-/// are left out. GPUs that it does not have stay as they are.
+/// Stands for each job whose share a layout does not list.
+pub(crate) const UNLISTED: JobId = JobId(0);
+
+/// Most shares that are taken over for jobs that a layout does not list: MPS has 48 clients on a device.
+const MOST_UNLISTED: u64 = 64;
+
+/// Puts a layout onto a node. Layouts do not name users: `owner` tells whose a job is. Shares that a layout only adds up belong to
+/// [`UNLISTED`], each with an equal part of the sum. GPUs that it does not have stay as they are.
 pub(crate) fn take_over(layout: &Layout, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) {
     node.claims = claims(layout, node);
     for (gpu, says) in node.gpus.iter_mut().zip(&layout.gpus) {
@@ -132,7 +138,16 @@ fn shares(list: &Shares, owner: &dyn Fn(JobId) -> Uid) -> Vec<Share> {
         mem_mib: s.mem_mib,
         threads: s.threads,
     };
-    list.listed.iter().map(share).collect()
+    let count = (list.more as u64).min(MOST_UNLISTED);
+    let part =
+        |sum: u64, i: u64| (sum.saturating_mul(i + 1) / count).saturating_sub(sum.saturating_mul(i) / count);
+    let unlisted = (0..count).map(|i| Share {
+        job: UNLISTED,
+        uid: owner(UNLISTED),
+        mem_mib: part(list.rest.0, i),
+        threads: u8::try_from(part(list.rest.1, i)).unwrap_or(u8::MAX),
+    });
+    list.listed.iter().map(share).chain(unlisted).collect()
 }
 
 #[cfg(test)]
@@ -150,6 +165,22 @@ mod tests {
                     gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3=mig[7g.40gb@0:ci[4c@0:job15:9537M,3c@4:job16:9537M]]";
         take_over(&read(line, &[model; 4]).unwrap(), &mut node, &|_| Uid(7));
         assert_eq!(node_layout::layout_of(&node).to_string(), line);
+    }
+
+    #[test]
+    fn shares_that_a_layout_does_not_list_take_what_they_take() {
+        let model = Model::find("a100-40gb").unwrap();
+        let mut node = Node::new(vec![Gpu::new(model, MigPolicy::Off)], LinkMatrix::uniform(1, 10.0));
+        let listed: Vec<String> = (1..=8).map(|job| format!("job{job}:1000M/3%")).collect();
+        let line = format!("tessera gpu0=mps[{}+7:20000M/74%]", listed.join(","));
+        take_over(&read(&line, &[model]).unwrap(), &mut node, &|_| Uid(7));
+        assert_eq!(node_layout::layout_of(&node).to_string(), line);
+        let GpuState::Mps(shares) = &node.gpus[0].state else { panic!("{node:?}") };
+        let sum = |of: &dyn Fn(&Share) -> u64| shares[8..].iter().map(of).sum::<u64>();
+        assert_eq!(
+            [sum(&|s| s.mem_mib), sum(&|s| u64::from(s.threads)), shares.len() as u64],
+            [20_000, 74, 15]
+        );
     }
 
     #[test]

@@ -40,14 +40,13 @@ pub(crate) enum Verdict {
     Unfit(String),
 }
 
-/// By how soon the job could start: where it can, where Slurm may start it, where jobs must end first, and the others.
+/// By how soon the job could start: where it can or Slurm may start it, where jobs must end first, and the others.
 pub(crate) fn rank(verdict: &Verdict) -> (u8, Micros) {
     match verdict {
-        Verdict::Now(_) => (0, 0),
-        Verdict::Slurm(_) => (1, 0),
-        Verdict::After { within, .. } => (2, within.unwrap_or(Micros::MAX)),
-        Verdict::Unfit(_) => (3, 0),
-        Verdict::Never(_) => (4, 0),
+        Verdict::Now(_) | Verdict::Slurm(_) => (0, 0),
+        Verdict::After { within, .. } => (1, within.unwrap_or(Micros::MAX)),
+        Verdict::Unfit(_) => (2, 0),
+        Verdict::Never(_) => (3, 0),
     }
 }
 
@@ -99,7 +98,7 @@ pub(crate) fn by_verdict_alone(
     let mut of = |present: &Present| {
         let known = never.entry(present.state).or_insert_with(|| {
             let node = seen_by(&present.node, ask);
-            admits_ever(&node, &ask.request, policy).err().map(|never| never.to_string())
+            admits_ever(&node, &ask.on(&node).request, policy).err().map(|never| never.to_string())
         });
         match known {
             Some(never) => Verdict::Never(never.clone()),

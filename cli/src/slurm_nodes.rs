@@ -13,10 +13,10 @@ use site_config::SiteConfig;
 
 use crate::outcome::Failure;
 use crate::{clock, layout_line};
-use away::{Away, NotTaking};
+use away::NotTaking;
 pub(crate) use known::{Among, Published};
 
-/// The user whose shares the caller may not join: no real user has this id.
+/// The user whose shares nobody else may join: no real user has this id.
 const SOMEBODY: Uid = Uid(u32::MAX);
 
 /// A node as it is now.
@@ -27,9 +27,11 @@ pub(crate) struct Present {
     pub(crate) sick: Vec<SickGpu>,
     /// No job is there, with GPUs or without.
     pub(crate) idle: bool,
+    /// `Weight` in Slurm, which takes nodes with less first; 0 if it is not known.
+    pub(crate) weight: u64,
     /// Equal for nodes that are in the same state, with the same jobs.
     pub(crate) state: usize,
-    /// Equal for nodes that differ in their jobs' numbers alone: they have room for the same further jobs of the caller.
+    /// Equal for nodes that differ in their jobs' numbers alone: they have room for the same further jobs of the user who is asked for.
     pub(crate) alike: usize,
 }
 
@@ -48,6 +50,8 @@ pub(crate) struct Aside {
     pub(crate) name: String,
     pub(crate) whose: Whose,
     pub(crate) why: String,
+    /// As [`Present::weight`].
+    pub(crate) weight: u64,
 }
 
 /// Whose the GPUs of such a node are.
@@ -71,7 +75,7 @@ impl Live {
 /// The nodes with a published layout that a job may run on.
 pub(crate) fn nodes(config: &SiteConfig, published: &Published, among: Among<'_>) -> Result<Live, Failure> {
     let now = clock::epoch_seconds();
-    let own = Uid(rustix::process::getuid().as_raw());
+    let own = among.user.unwrap_or_else(|| Uid(rustix::process::getuid().as_raw()));
     let owner = |job: JobId| match &published.slurm {
         Some(known) => known.owners.get(&job).copied().unwrap_or(SOMEBODY),
         None => own,
@@ -87,14 +91,14 @@ pub(crate) fn nodes(config: &SiteConfig, published: &Published, among: Among<'_>
             if !known.allows(name, &among) {
                 continue;
             }
-            let job = away::CallersJob { own: known.reservation(&among), now, runs_s: among.runs_s };
-            if let Some(why) = Away::of(name, known.nodes.get(name), &known.reservations, &job) {
+            if let Some(why) = known.away(name, &among, now) {
                 live.not_taking.push(NotTaking { name: name.clone(), why });
                 continue;
             }
         }
+        let weight = published.weight(name);
         if let Some((whose, why)) = published.aside(name, spec.gpus.len()) {
-            live.aside.push(Aside { name: name.clone(), whose, why });
+            live.aside.push(Aside { name: name.clone(), whose, why, weight });
             continue;
         }
         let Some(line) = published.layouts.get(name) else { continue };
@@ -118,12 +122,12 @@ pub(crate) fn nodes(config: &SiteConfig, published: &Published, among: Among<'_>
         let fresh = kinds.len();
         let kind = (set, idle, left_out, without_numbers(line, &|job| owner(job) == own));
         let alike = *kinds.entry(kind).or_insert(fresh);
-        live.nodes.push(Present { name: name.clone(), node, sick, idle, state, alike });
+        live.nodes.push(Present { name: name.clone(), node, sick, idle, weight, state, alike });
     }
     Ok(live)
 }
 
-/// A layout with its jobs counted from 0 in the order of the line, and the caller's own marked.
+/// A layout with its jobs counted from 0 in the order of the line, and the user's own marked.
 fn without_numbers(line: &str, own: &dyn Fn(JobId) -> bool) -> String {
     let (mut text, mut seen) = (String::with_capacity(line.len()), Vec::new());
     let mut parts = line.split("job");

@@ -201,6 +201,16 @@ fn nodes_are_narrowed_as_by_sbatch() {
     --all shows every candidate with its score
     exit 1
     ");
+    assert_snapshot!(of("--reservation=class,next"), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    n3: now: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
+    n1: has room when job 11 (alice) ends, expected in 40 min
+    n4: the reservation next begins in 30 min
+    counts in Slurm as gres/shard:10 per node
+    --all shows every candidate with its score
+    exit 0
+    ");
+    assert!(of("--reservation=class,other").contains("--reservation=other: Slurm shows you no such"));
     assert_snapshot!(of("--constraint=[nvlink|pcie]"), @r"
     stderr: error: invalid value '[nvlink|pcie]' for '--constraint <LIST>': explain reads features with & and | and parentheses, one node at a time, but no counts (*) and no sets ([…]): leave these out
     stderr: 
@@ -292,12 +302,12 @@ fn without_slurm_the_answer_says_so() {
     let said = explain(&dir, &["--gpu-isolation=whole"]);
     assert!(
         said.starts_with(
-            "no Slurm answers here, so all nodes are taken as empty (`scontrol show nodes` failed"
+            "no Slurm answers here, so all nodes are taken as empty (`scontrol -a show nodes` failed"
         ),
         "{said}"
     );
     assert_snapshot!(explain(&dir, &["--gpu-isolation=whole", "--live"]), @r"
-    stderr: tessera: `scontrol show nodes` failed: slurm_load_node error: Unable to contact slurm controller
+    stderr: tessera: `scontrol -a show nodes` failed: slurm_load_node error: Unable to contact slurm controller
     exit 1
     ");
     assert!(explain(&dir, &["--gpu-isolation=whole", "--empty"]).starts_with("n[1-7]: now: "));
@@ -354,4 +364,71 @@ fn a_command_line_of_sbatchs_is_understood() {
     let hint = "With --gpus=2 the job may get several nodes, so Slurm alone picks them, without regard to links. Add -N1 to get the best-linked node.\n";
     assert!(said.contains(hint), "{said}");
     assert!(!with(&["-G", "2", "-N1"]).contains("-N1"));
+}
+
+/// A node's `Weight` comes before what Tessera compares, and a node that is left to Slurm before one that serves other jobs, too.
+#[test]
+fn nodes_come_in_slurmctlds_order() {
+    let dir = world();
+    slurm::program(dir.path(), "sacctmgr", "echo free");
+    let weigh = |weight_of_n3: u32| {
+        let line =
+            |weight| format!("A=x\n   State=IDLE ThreadsPerCore=1 TmpDisk=0 Weight={weight} Owner=N/A\n");
+        let nodes = NODES
+            .replace("A=x\n", &line(1))
+            .replace(&("n3 ".to_owned() + &line(1)), &("n3 ".to_owned() + &line(weight_of_n3)));
+        fs::write(dir.path().join("nodes"), nodes).unwrap();
+    };
+    let order = |weight_of_n3, asked: &[&str]| {
+        weigh(weight_of_n3);
+        let said = explain(&dir, asked);
+        let of_order =
+            |line: &&str| [": now: ", " before ", "Slurm alone"].iter().any(|part| line.contains(part));
+        said.lines().filter(of_order).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_snapshot!(order(1, &["--gpu-isolation=mig:1g.5gb", "--all"]), @"n[3-4]: now: 1g.5gb at memory slice 6 of GPU 0: as named; 14 of 108 SMs");
+    assert_snapshot!(order(9, &["--gpu-isolation=mig:1g.5gb", "--all"]), @r"
+    n4: now: 1g.5gb at memory slice 6 of GPU 0: as named; 14 of 108 SMs
+    n3: now: 1g.5gb at memory slice 6 of GPU 0: as named; 14 of 108 SMs
+    n4 before n3: Weight=1 in Slurm, Weight=9 on n3
+    ");
+    assert_snapshot!(order(1, &["--gres=gpu:1"]), @r"
+    n6: Slurm alone decides: the node is left to it: it publishes no layout
+    n[3-4,7]: now: GPU 0: the only free GPU
+    n6 before n[3-4,7]: left to Slurm, where no job with Tessera's options can run
+    ");
+    let of_free = |weight_of_n3| {
+        weigh(weight_of_n3);
+        let said = slurm::tessera(dir.path(), &["free", "--gpu-mem=40G", "--json"]);
+        said.find("\"n4\"") < said.find("\"n3\"")
+    };
+    assert_eq!([of_free(1), of_free(9)], [false, true]);
+}
+
+/// Each node has GPUs of one type.
+#[test]
+fn a_gpu_type_leaves_out_the_nodes_without_it() {
+    let dir = world();
+    slurm::program(dir.path(), "sacctmgr", "echo free");
+    let mut nodes = NODES.to_owned();
+    for (node, gres) in [("n3", "gpu:a100:1"), ("n4", "gpu:a100:1"), ("n7", "gpu:t4:1(S:0)")] {
+        nodes =
+            nodes.replace(&format!("NodeName={node} A=x"), &format!("NodeName={node} A=x\n   Gres={gres}"));
+    }
+    fs::write(dir.path().join("nodes"), nodes).unwrap();
+    let said = explain(&dir, &["--gres=gpu:t4:1", "--node=n[3-4,7]"]);
+    assert!(said.contains("\nn7: GPU 0: the only free GPU\n") && !said.contains("n3"), "{said}");
+    assert_snapshot!(explain(&dir, &["--gres=gpu:h100:1"]), @r"
+    stderr: tessera: refused at submission: --gres: no node has GPUs of type h100
+    stderr: hint: sinfo -o '%N %G'
+    exit 1
+    ");
+    assert_snapshot!(explain(&dir, &["--gres=gpu:h100:1", "--empty", "--node=n7"]), @r"
+    Not looked at: the GPU type h100. Slurm may rule out nodes that are listed here.
+    n7: GPU 0: the only free GPU
+    counts in Slurm as gres/gpu:1 per node
+      whole 1 of 1 memory slices, chosen
+         *GPU 0: leaves 0 GB/s of links, of 1 free GPUs
+    exit 0
+    ");
 }

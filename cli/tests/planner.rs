@@ -72,7 +72,7 @@ fn world(jobs: &str, priority: &str, update: &str) -> TempDir {
     program(
         "scontrol",
         &format!(
-            "case $1-$2 in show-config) cat config ;; show-nodes) cat nodes ;; esac\ncase $1 in {update} esac"
+            "case $1-$2 in show-config) cat config ;; -a-show) cat nodes ;; esac\ncase $1 in {update} esac"
         ),
     );
     dir

@@ -67,8 +67,9 @@ fn world(reason: &str, comment: &str, gres: &str) -> TempDir {
     let program = |name: &str, text: &str| slurm::program(dir.path(), name, text);
     program(
         "squeue",
-        "case \"$*\" in *admin_comment*) cat jobs ;; *tres-per-task*) cat tres ;; *) cat owners ;; esac",
+        "case \"$*\" in *admin_comment*) cat jobs ;; *tres-per-task*) cat tres ;; *%14A*) cat options ;; *) cat owners ;; esac",
     );
+    fs::write(at("options"), "").unwrap();
     program("sinfo", "printf 'n1 mixed gpu\\nn2 mixed gpu\\nn3 drained gpu\\nn4 idle gpu\\n'");
     program("scontrol", "case \"$*\" in *reservations*) cat reservations ;; *) cat nodes ;; esac");
     fs::write(at("reservations"), "No reservations in the system\n").unwrap();
@@ -275,6 +276,8 @@ fn what_a_reservation_keeps() {
       n1: reserved by soon in 20 min, before the job's time limit
     exit 0
     ");
+    let several = why(&[("TimeLimit", "10:00"), ("Reservation", "class,soon")]);
+    assert_eq!(several, why(&[("TimeLimit", "10:00"), ("Reservation", "class")]), "it may start in either");
     assert_snapshot!(why(&[("TimeLimit", "1:00:00"), ("Reservation", "soon")]), @r"
     job 20 of bob asks for 1 whole GPU
     Slurm's reason is Resources: no node has room for it now.
@@ -419,4 +422,83 @@ fn as_many_as_are_free_are_offered() {
         offered(four, "gres:shard:80", &busy(7)),
         "  --gpu-isolation=mig:3g.20gb --gpu-instances=2 on n1\nexit 0"
     );
+}
+
+/// A user's variables for squeue, sinfo and scontrol change what these print.
+#[test]
+fn variables_for_slurms_commands_change_no_answer() {
+    let dir = world("Resources", "", "gres:gpu:1");
+    let plain = slurm::tessera(dir.path(), &["why", "20"]);
+    let set = ["SQUEUE_ARRAY", "SQUEUE_USERS", "SINFO_PARTITION", "SCONTROL_FUTURE", "SLURM_CLUSTERS"];
+    for name in ["squeue", "sinfo", "scontrol"] {
+        let before = fs::read_to_string(dir.path().join("bin").join(name)).unwrap();
+        let text = before.lines().skip(2).collect::<Vec<_>>().join("\n");
+        let changed = set.map(|name| format!("${name}")).concat();
+        slurm::program(dir.path(), name, &format!("[ -z \"{changed}\" ] || exit 1\n{text}"));
+    }
+    let mut command = slurm::command(dir.path(), &["why", "20"]);
+    assert_eq!(slurm::said(command.envs(set.map(|name| (name, "1")))), plain);
+}
+
+/// Job 20 waits for its constraint, its excluded nodes or its GPU type: nodes that these rule out have no room for it.
+#[test]
+fn nodes_that_the_job_rules_out_have_no_room_for_it() {
+    let said = |features: &str, excluded: &str, gres: &str| {
+        let dir = world("Resources", "", gres);
+        let options = format!("{:<14}{features:<512}{excluded:<512}\n", 20);
+        fs::write(dir.path().join("options"), options).unwrap();
+        let mut nodes = NODES.to_owned();
+        for (node, model) in [("n1", "a100"), ("n2", "a100"), ("n3", "a100"), ("n4", "t4")] {
+            let of_node =
+                format!("NodeName={node} A=x\n   ActiveFeatures={model},all\n   Gres=gpu:{model}:1(S:0)");
+            nodes = nodes.replace(&format!("NodeName={node} A=x"), &of_node);
+        }
+        fs::write(dir.path().join("nodes"), nodes).unwrap();
+        slurm::tessera(dir.path(), &["why", "20"])
+    };
+    let plain = said("(null)", "", "gres:gpu:1");
+    assert!(plain.contains("\n  n4: the GPUs have room now;"), "{plain}");
+    assert_snapshot!(said("a100", "", "gres:gpu:1"), @r"
+    job 20 of bob asks for 1 whole GPU
+    Slurm's reason is Resources: no node has room for it now.
+      n1: has room when jobs 11 (alice), 12 (bob) end, expected in 5 h
+      n2: has room when job 13 (carol) ends, which has no known end
+      n3: takes no jobs now; `sinfo -R` says why
+    exit 0
+    ");
+    for narrowed in [said("(null)", "n4", "gres:gpu:1"), said("(null)", "", "gres/gpu:a100:1")] {
+        assert_eq!(narrowed, said("a100", "", "gres:gpu:1"));
+    }
+    assert_snapshot!(said("[t4*1&a100*1]", "", "gres:gpu:1"), @r"
+    job 20 of bob asks for 1 whole GPU
+    Slurm's reason is Resources: no node has room for it now.
+    Not looked at: --constraint=[t4*1&a100*1]. Slurm may rule out nodes that are listed here.
+      n4: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
+      n1: has room when jobs 11 (alice), 12 (bob) end, expected in 5 h
+      n2: has room when job 13 (carol) ends, which has no known end
+      n3: takes no jobs now; `sinfo -R` says why
+    exit 0
+    ");
+}
+
+/// A share joins those of the job's own user, whoever asks. The caller takes n4 and n5 for alike: both are somebody else's.
+#[test]
+fn other_requests_are_offered_as_to_the_jobs_user() {
+    let of_user = |owner_of_12: u32| {
+        let dir = world("Resources", "tessera: asks v1 iso=mig mem=4769", "gres:shard:5");
+        fs::write(dir.path().join("tessera.toml"), SITE.replace("\"n4\"", "\"n[4-5]\"")).unwrap();
+        let (of_14, of_12) = ("gpu0=mps[job14:4769M/25%]", "gpu0=mps[job12:4769M/25%]");
+        let nodes = NODES.replace("4:job12]", "4:job11]").replace("gpu0=free", of_14);
+        let n5 = format!("\nNodeName=n5 A=x\n   Extra=tessera {of_12}\n");
+        fs::write(dir.path().join("nodes"), nodes + &n5).unwrap();
+        slurm::program(dir.path(), "sinfo", "for n in 1 2 4 5; do echo n$n mixed gpu; done");
+        let owners = [(11, 7), (12, owner_of_12), (13, 8), (14, 9), (20, 4_000_000_020)];
+        let owner = |(job, user): (u32, u32)| format!("{job:<14}{user:<14}\n");
+        fs::write(dir.path().join("owners"), owners.map(owner).concat()).unwrap();
+        slurm::tessera(dir.path(), &["why", "20"])
+    };
+    let own = of_user(4_000_000_020);
+    assert!(own.contains("would start now instead:\n  --gpu-isolation=mps --gpu-mem=5G on n5\n"), "{own}");
+    let of_another = of_user(rustix::process::getuid().as_raw());
+    assert!(!of_another.contains("instead"), "{of_another}");
 }

@@ -8,7 +8,7 @@ use site_config::{Limit, SiteConfig};
 use super::rule::{self, Subject};
 use super::{Allowance, Use};
 use crate::outcome::Failure;
-use crate::slurm::{assoc_mgr, caller, sacctmgr, scontrol, squeue};
+use crate::slurm::{assoc_mgr, caller, sacctmgr, scontrol, squeue, version};
 
 /// Whose jobs are asked about. What is `None` is what Slurm takes by default.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +89,11 @@ fn of_slurm(asker: Asker<'_>) -> Result<Option<Allowance>, Failure> {
     let mut bounds = rule::bounds(&held, &subject, &by_name);
     let named = asker.partition.and_then(|name| Some((name, partitions.get(name)?)));
     bounds.extend(named.into_iter().flat_map(|(name, fields)| rule::of_partition(fields, name)));
-    let barred = asker.partition.and_then(|name| rule::barred(partitions.get(name)?, &subject));
+    let parents = rule::parents(&held);
+    let inherited = version::known().is_none_or(|version| version.since(23, 2)).then_some(&parents);
+    let barred = asker.partition.and_then(|name| rule::barred(partitions.get(name)?, &subject, inherited));
     let uses = if bounds.is_empty() { Vec::new() } else { uses(&of_partitions)? };
-    Ok(Some(Allowance { bounds, barred, qos, account, uses, parents: rule::parents(&held) }))
+    Ok(Some(Allowance { bounds, barred, qos, account, uses, parents }))
 }
 
 /// Running jobs with what they have.

@@ -88,7 +88,7 @@ impl Bound {
             LimitKind::RunMinutes => among(timed?, left),
             LimitKind::Minutes { .. } | LimitKind::Wall if left == 0 => Some(Room::Jobs(0)),
             LimitKind::Minutes { safe: true } => among(timed?, left.saturating_sub(self.reserved)),
-            LimitKind::Jobs => among(1, left),
+            LimitKind::Jobs | LimitKind::MaxJobs => among(1, left),
             _ => None,
         }
     }
@@ -97,7 +97,9 @@ impl Bound {
     pub(crate) fn matters(&self) -> bool {
         let of_gpus =
             self.tres.starts_with("gres/gpu") || self.tres.starts_with("gres/shard") || self.tres == SLICES;
-        of_gpus || matches!(self.kind, LimitKind::Jobs) || self.used >= self.most && !self.is_of_one_job()
+        of_gpus
+            || matches!(self.kind, LimitKind::Jobs | LimitKind::MaxJobs)
+            || self.used >= self.most && !self.is_of_one_job()
     }
 
     /// Tells whether it holds for each job alone, whatever others have.

@@ -22,7 +22,10 @@ pub(crate) fn slices_of(grant: &Grant, node: &Node, policy: &Policy) -> u64 {
 
 /// The fewest slices that a request takes on one of these nodes, as they are or, if none has room, empty; 0 if none ever has.
 pub(crate) fn slices_for(live: &Live, ask: &Ask, policy: &Policy, config: &SiteConfig) -> u64 {
-    let on = |node: &Node| decide(node, ask, policy).chosen.map(|grant| slices_of(&grant, node, policy));
+    let on = |node: &Node| {
+        let chosen = decide(node, &ask.on(node), policy).chosen;
+        chosen.map(|grant| slices_of(&grant, node, policy))
+    };
     let states: BTreeMap<usize, &_> = live.nodes.iter().map(|present| (present.state, present)).collect();
     let now = states.values().filter_map(|present| on(&present.node)).min();
     let empty = || {

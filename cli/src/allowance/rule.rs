@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use slurm_limits::{Holder, QosRecord, in_force};
 
-use super::{Bound, LimitKind, Whose};
+use super::{Bound, LimitKind, Whose, uses};
 use crate::slurm::assoc_mgr::{Fields, Held, LimitRecord, TresLimit, entries, entry};
 use crate::slurm::sacctmgr::QosLimits;
 use crate::slurm::squeue;
@@ -175,7 +175,7 @@ fn of_associations(held: &Held, subject: &Subject) -> Vec<Bound> {
     let whose = Holder::User(subject.user.clone(), subject.account.clone());
     let mut all = of_group(&own.fields, &whose, subject.safe);
     all.extend(of_job(&own.fields, &whose));
-    all.extend(number(&own.fields, "MaxJobs", LimitKind::Jobs).and_then(|limit| bound(limit, &whose)));
+    all.extend(number(&own.fields, "MaxJobs", LimitKind::MaxJobs).and_then(|limit| bound(limit, &whose)));
     let mut next = Some(subject.account.clone());
     let mut seen = BTreeSet::new();
     while let Some(account) = next.filter(|name| seen.insert(name.clone())) {
@@ -198,23 +198,31 @@ pub(super) fn own_qos(partition: &Fields) -> Option<String> {
     partition.get("QoS").filter(|name| !["N/A", "(null)", ""].contains(&name.as_str())).cloned()
 }
 
-/// Why a partition takes no jobs of this account or QOS; `None`: it does.
-pub(super) fn barred(partition: &Fields, subject: &Subject) -> Option<String> {
-    let among = |list: &str, name: &str| list.split(',').any(|one| one.eq_ignore_ascii_case(name));
-    let check = |what: &str, name: &str, [allow, deny]: [&str; 2]| {
-        let allowed =
-            partition.get(allow).is_none_or(|list| list.eq_ignore_ascii_case("ALL") || among(list, name));
-        let denied = partition.get(deny).filter(|list| among(list, name));
-        let (key, list) = match denied {
-            Some(list) => (deny, list),
-            None if !allowed => (allow, partition.get(allow)?),
-            None => return None,
+/// Why a partition takes no jobs of this account or QOS; `None`: it does. `parents`: each account's parent, if an account in the partition's
+/// lists stands for those below it, too, as from 23.02 on (`part_policy_valid_acct`).
+pub(super) fn barred(
+    partition: &Fields,
+    subject: &Subject,
+    parents: Option<&HashMap<String, String>>,
+) -> Option<String> {
+    let among = |list: &str, names: &[&str]| {
+        list.split(',').any(|one| names.iter().any(|name| one.eq_ignore_ascii_case(name)))
+    };
+    let check = |what: &str, names: &[&str], [allow, deny]: [&str; 2]| {
+        // Slurm does not read what is denied where it reads what is allowed.
+        let allowed = partition.get(allow).filter(|list| !list.eq_ignore_ascii_case("ALL"));
+        let (key, list) = match allowed {
+            Some(list) => (allow, Some(list).filter(|list| !among(list, names))?),
+            None => (deny, partition.get(deny).filter(|list| among(list, names))?),
         };
+        let name = names.first()?;
         Some(format!("partition {} takes no jobs of {what} {name} ({key}={list})", subject.partition))
     };
     let account = Some(subject.account.as_str()).filter(|name| !name.is_empty());
-    let by_account = account.and_then(|name| check("account", name, ["AllowAccounts", "DenyAccounts"]));
-    by_account.or_else(|| check("QOS", subject.qos.as_deref()?, ["AllowQos", "DenyQos"]))
+    let with_parents = |own| uses::ancestry(own, parents).collect::<Vec<_>>();
+    let by_account =
+        account.and_then(|own| check("account", &with_parents(own), ["AllowAccounts", "DenyAccounts"]));
+    by_account.or_else(|| check("QOS", &[subject.qos.as_deref()?], ["AllowQos", "DenyQos"]))
 }
 
 /// Each account's parent.
@@ -295,7 +303,7 @@ mod tests {
                 "Together gres/gpu 4/8",
                 "Together license/slice 7/14",
                 "Together license/slice 7/20",
-                "Jobs  1/3",
+                "MaxJobs  1/3",
                 "Together license/slice 8/50",
                 "Together license/slice 9/99"
             ],
@@ -363,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_partition_may_take_no_jobs_of_an_account_or_a_qos() {
-        let barred = |pairs: &[(&str, &str)]| barred(&record(pairs).fields, &subject());
+        let barred = |pairs: &[(&str, &str)]| barred(&record(pairs).fields, &subject(), None);
         assert_eq!(barred(&[("AllowAccounts", "ALL"), ("AllowQos", "ALL"), ("QoS", "N/A")]), None);
         assert_eq!(barred(&[("AllowAccounts", "art,Bio"), ("DenyQos", "idle")]), None);
         assert_eq!(
@@ -371,7 +379,22 @@ mod tests {
             Some("partition gpu takes no jobs of account bio (AllowAccounts=art)")
         );
         assert!(barred(&[("DenyAccounts", "bio")]).is_some() && barred(&[("AllowQos", "idle")]).is_some());
+        assert_eq!(
+            barred(&[("AllowAccounts", "bio"), ("DenyAccounts", "bio")]),
+            None,
+            "Slurm reads the first"
+        );
+        assert!(barred(&[("AllowAccounts", "ALL"), ("DenyAccounts", "bio")]).is_some());
         assert_eq!(own_qos(&record(&[("QoS", "N/A")]).fields), None);
+    }
+
+    #[test]
+    fn an_account_in_a_partitions_list_stands_for_those_below_it_from_23_02_on() {
+        let parents = parents(&held());
+        let of =
+            |list: &str, parents| barred(&record(&[(list, "root")]).fields, &subject(), parents).is_some();
+        assert_eq!([of("AllowAccounts", None), of("AllowAccounts", Some(&parents))], [true, false]);
+        assert_eq!([of("DenyAccounts", None), of("DenyAccounts", Some(&parents))], [false, true]);
     }
 
     #[test]

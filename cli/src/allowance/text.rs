@@ -47,7 +47,7 @@ impl Bound {
             LimitKind::Together => {
                 format!("{limit}{}; {used} in use{}", self.whose.place(), self.by(users))
             }
-            LimitKind::Jobs => format!("{limit}; {used} running{}", self.by(users)),
+            LimitKind::Jobs | LimitKind::MaxJobs => format!("{limit}; {used} running{}", self.by(users)),
             LimitKind::Minutes { .. } | LimitKind::Wall => format!("{limit}; {used} used up"),
             LimitKind::RunMinutes => format!("{limit}; they have {used}"),
             LimitKind::PerJob
@@ -131,7 +131,7 @@ pub(crate) fn json(allowance: &Allowance) -> Value {
         LimitKind::Minutes { .. } => "minutes",
         LimitKind::RunMinutes => "run_minutes",
         LimitKind::MinutesPerJob => "minutes_per_job",
-        LimitKind::Jobs => "jobs",
+        LimitKind::Jobs | LimitKind::MaxJobs => "jobs",
         LimitKind::Wall => "wall_minutes",
         LimitKind::WallPerJob => "wall_minutes_per_job",
     };

@@ -25,13 +25,13 @@ impl Allowance {
         if let Whose::Site { users, .. } = &bound.whose {
             return users.clone();
         }
-        if !matches!(bound.kind, LimitKind::Together | LimitKind::Jobs) {
+        if !matches!(bound.kind, LimitKind::Together | LimitKind::Jobs | LimitKind::MaxJobs) {
             return Vec::new();
         }
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for used in self.uses.iter().filter(|used| counts(&bound.whose, used, &self.parents)) {
             let amount = match bound.kind {
-                LimitKind::Jobs => 1,
+                LimitKind::Jobs | LimitKind::MaxJobs => 1,
                 _ => tres(&used.given, &bound.tres).and_then(|n| n.parse().ok()).unwrap_or(0),
             };
             let sum = sums.entry(&used.user).or_default();
@@ -60,9 +60,17 @@ fn counts(whose: &Whose, used: &Use, parents: &HashMap<String, String>) -> bool 
 
 /// Tells whether an account is `above` or below it.
 fn within(account: &str, above: &str, parents: &HashMap<String, String>) -> bool {
-    let up = std::iter::successors(Some(account), |name| parents.get(*name).map(String::as_str));
+    ancestry(account, Some(parents)).any(|name| name == above)
+}
+
+/// Gives an account and those above it, by each account's parent.
+pub(super) fn ancestry<'a>(
+    account: &'a str,
+    parents: Option<&'a HashMap<String, String>>,
+) -> impl Iterator<Item = &'a str> {
+    let up = std::iter::successors(Some(account), move |name| parents?.get(*name).map(String::as_str));
     // A tree of accounts is no deeper than it has accounts.
-    up.take(parents.len() + 1).any(|name| name == above)
+    up.take(parents.map_or(0, HashMap::len) + 1)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use far::Micros;
-use geometry::{JobId, SHARD_MIB};
+use geometry::JobId;
 use node_state::{Ask, Node, Policy, Purpose};
 use placement::{admits_ever, decide};
-use protocol::{Isolation, SickGpu};
+use protocol::SickGpu;
 
 use super::Verdict;
 use crate::sick_words::sick_list;
@@ -31,11 +31,11 @@ fn leaves_some(node: &Node) -> bool {
 /// Why Slurm alone finds the plain shards that a job asks for on a node whose other GPUs do not give them; `None`: it asks
 /// for something else, or Slurm does not.
 fn shards_by_slurm(node: &Node, ask: &Ask) -> Option<&'static str> {
-    let shards = ask.request.mem_mib.filter(|_| ask.plain && ask.request.isolation == Isolation::Mps)?;
+    let shards = ask.plain_shards()?;
     if leaves_some(node) {
         return Some("it counts the shards of the GPUs that are left to it");
     }
-    let exceeds = node.gpus.iter().all(|gpu| u64::from(gpu.model.shards()) < shards / SHARD_MIB);
+    let exceeds = node.gpus.iter().all(|gpu| gpu.model.shards() < shards);
     exceeds.then_some("no GPU has so many shards; some versions of Slurm take them from several")
 }
 
@@ -48,7 +48,7 @@ pub(super) fn verdict(
     ends: &HashMap<JobId, Micros>,
 ) -> Verdict {
     let by_slurm = shards_by_slurm(node, ask);
-    let node = &*seen_by(node, ask);
+    let (node, ask) = (&*seen_by(node, ask), &*ask.on(node));
     let decision = decide(node, ask, policy);
     if decision.chosen.is_some() {
         return Verdict::Now(decision.why());
@@ -133,6 +133,25 @@ mod tests {
         assert_eq!(of(BUSY, "7g.40gb", &[(1, 90), (2, 5), (3, 20), (4, 30)]), after(&[3, 4], Some(30)));
         // What has no known end comes last.
         assert_eq!(of(BUSY, "7g.40gb", &[(3, 20), (2, 5)]), after(&[1, 2], None));
+    }
+
+    /// A T4 has 16 shards and less than 16 GB for jobs.
+    #[test]
+    fn all_plain_shards_of_a_gpu_can_be_had_whatever_ecc_takes_of_its_memory() {
+        let model = Model::find("t4-16gb").unwrap();
+        let of = |shards: u64, line: &str| {
+            let request =
+                Request { mem_mib: Some(shards * geometry::SHARD_MIB), ..Request::new(Isolation::Mps) };
+            let ask = Ask { plain: true, ..Ask::new(JobId(99), Uid(7), request) };
+            let mut node = Node::new(vec![Gpu::new(model, MigPolicy::Off)], LinkMatrix::uniform(1, 10.0));
+            let layout = crate::layout_line::read(line, &[model]).unwrap();
+            crate::layout_line::take_over(&layout, &mut node, &|_| Uid(7));
+            verdict(&node, &[], &ask, &site_config::of_nodes(Vec::new()).policy(), &HashMap::new())
+        };
+        assert!(matches!(of(16, "tessera gpu0=free"), Verdict::Now(_)));
+        let half = format!("tessera gpu0=mps[job1:{}M/50%]", model.shards_mib(8));
+        assert!(matches!(of(8, &half), Verdict::Now(_)));
+        assert!(matches!(of(9, &half), Verdict::After { .. }));
     }
 
     #[test]

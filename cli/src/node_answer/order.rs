@@ -8,43 +8,72 @@ use serde_json::{Value, json};
 
 use super::{Verdict, rank, seen_by};
 use crate::render::hosts;
-use crate::slurm_nodes::Live;
+use crate::slurm_nodes::{Live, Whose};
 
-/// Nodes with room, those that cost the others least first; nodes of one cost together. Empty where Slurm's own order holds.
+/// A node's place for a job, as the select plugin gives it to Slurm: least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// `Weight` in Slurm.
+    weight: u64,
+    /// `None`: the node is left to Slurm and serves no other jobs.
+    cost: Option<NodeCost>,
+}
+
+impl Place {
+    /// Says what nodes of this place have over `others` of the next; `None`: nothing that a user needs to know.
+    fn advantage_over(&self, next: &Self, others: &str) -> Option<String> {
+        if self.weight != next.weight {
+            return Some(format!("Weight={} in Slurm, Weight={} on {others}", self.weight, next.weight));
+        }
+        match (self.cost, next.cost) {
+            (Some(own), Some(next)) => own.advantage_over(&next, others),
+            (None, Some(_)) => Some("left to Slurm, where no job with Tessera's options can run".to_owned()),
+            (_, None) => None,
+        }
+    }
+}
+
+/// Nodes where a job may start, in the order in which it gets them; nodes of one place together. Empty where Slurm's own order holds.
 #[derive(Default)]
-pub(crate) struct NodeOrder(Vec<(NodeCost, Vec<String>)>);
+pub(crate) struct NodeOrder(Vec<(Place, Vec<String>)>);
 
 impl NodeOrder {
     /// The order for a job that gets one node, on nodes that the site fills this way; `None`: by Slurm.
     pub(crate) fn of(live: &Live, fill: Option<Fill>, ask: &Ask, policy: &Policy) -> Self {
         let Some(fill) = fill else { return Self::default() };
         let mut known: HashMap<usize, Option<NodeCost>> = HashMap::new();
-        let mut all: Vec<(NodeCost, Vec<String>)> = Vec::new();
+        let mut all: Vec<(Place, Vec<String>)> = Vec::new();
+        let mut put = |place: Place, name: &String| match all.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, names)) => names.push(name.clone()),
+            None => all.push((place, vec![name.clone()])),
+        };
         for present in &live.nodes {
             let cost = *known.entry(present.state).or_insert_with(|| {
                 let node = seen_by(&present.node, ask);
-                placement::rank(&node, &decide(&node, ask, policy)).map(|cost| cost.under(fill))
+                placement::rank(&node, &decide(&node, &ask.on(&node), policy)).map(|cost| cost.under(fill))
             });
-            let Some(cost) = cost else { continue };
-            match all.iter_mut().find(|(known, _)| *known == cost) {
-                Some((_, names)) => names.push(present.name.clone()),
-                None => all.push((cost, vec![present.name.clone()])),
+            if cost.is_some() {
+                put(Place { weight: present.weight, cost }, &present.name);
             }
         }
-        all.sort_by_key(|(cost, _)| *cost);
+        for left in live.aside.iter().filter(|left| ask.plain && left.whose == Whose::Slurms) {
+            put(Place { weight: left.weight, cost: None }, &left.name);
+        }
+        all.sort_by_key(|(place, _)| *place);
         Self(all)
     }
 
     /// The place of the first of these nodes; after all others if none of them has room.
     pub(crate) fn place(&self, names: &[String]) -> usize {
-        let has_one = |(_, all): &(NodeCost, Vec<String>)| all.iter().any(|name| names.contains(name));
+        let has_one = |(_, all): &(Place, Vec<String>)| all.iter().any(|name| names.contains(name));
         self.0.iter().position(has_one).unwrap_or(self.0.len())
     }
 
-    /// Puts verdicts in the order in which the job gets the nodes: where it has room by this order, then where Slurm decides, and
-    /// the others as they come.
+    /// Puts verdicts in the order in which the job gets the nodes: where it has room or Slurm decides by this order, and the others as
+    /// they come. Where the order does not say which of two comes first, it is the one with room.
     pub(crate) fn sort(&self, verdicts: &mut [(Vec<String>, Verdict)]) {
-        verdicts.sort_by_key(|(names, verdict)| (rank(verdict).0, self.place(names)));
+        let by_slurm = |verdict: &Verdict| matches!(verdict, Verdict::Slurm(_));
+        verdicts.sort_by_key(|(names, verdict)| (rank(verdict).0, self.place(names), by_slurm(verdict)));
     }
 
     /// Splits nodes that say the same into those of one cost, so that each has its place.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Verdict, rank};
 use crate::clock::span;
+use crate::layout_line::UNLISTED;
 
 /// Most jobs that a line names.
 const MOST_JOBS: usize = 4;
@@ -58,7 +59,8 @@ pub(crate) fn json(names: &[String], verdict: &Verdict) -> Value {
 
 /// `12 (bob), 13 (carol) and 3 more`.
 fn named(jobs: &[JobId], name: &dyn Fn(JobId) -> Option<String>, most: usize) -> String {
-    let or_number = |id: &JobId| name(*id).unwrap_or_else(|| id.to_string());
+    let number = |id: &JobId| if *id == UNLISTED { "(not listed)".to_owned() } else { id.to_string() };
+    let or_number = |id: &JobId| name(*id).unwrap_or_else(|| number(id));
     let mut words = jobs.iter().take(most).map(or_number).collect::<Vec<_>>().join(", ");
     if jobs.len() > most {
         let _ = write!(words, " and {} more", jobs.len() - most);

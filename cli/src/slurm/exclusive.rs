@@ -1,20 +1,11 @@
 //! How Slurm's commands show that a job has its nodes to itself.
 
-use std::sync::OnceLock;
-
-use plugin_stamp::said;
-use slurm_tables::Version;
-
-use super::command::run;
+use super::version;
 
 /// Tells whether Slurm's commands have a field of its own for it. Before 26.05 the field for sharing says it too: `NO` of a job,
 /// `EXCLUSIVE` of a partition. From then on, that field says `NO` of nearly every job.
 pub(crate) fn has_its_field() -> bool {
-    /// A squeue that does not answer is asked again: the exporter runs for months.
-    static KNOWN: OnceLock<Version> = OnceLock::new();
-    let ask = || said::of_program(&run("squeue", &["--version"]).ok()?);
-    let version = KNOWN.get().copied().or_else(|| ask().map(|version| *KNOWN.get_or_init(|| version)));
-    version.is_some_and(|version| version.since(26, 5))
+    version::known().is_some_and(|version| version.since(26, 5))
 }
 
 /// Tells whether a value of that field says that nodes are given as a whole. Others are `NO`, `USER` and `MCS`.

@@ -1,9 +1,8 @@
 //! `scontrol show reservations`: which nodes Slurm keeps for the jobs of a reservation, and when.
 
-use std::process::Command;
-
 use site_config::hostlist;
 
+use super::command::prepare;
 use super::squeue::NO_LIMIT_S;
 use crate::outcome::Failure;
 
@@ -56,7 +55,7 @@ impl Reservation {
 pub(crate) fn reservations() -> Result<Vec<Reservation>, Failure> {
     let arguments = ["-o", "show", "reservations"];
     let out =
-        Command::new("scontrol").args(arguments).env("SLURM_TIME_FORMAT", "%s").output().map_err(|e| {
+        prepare("scontrol").args(arguments).env("SLURM_TIME_FORMAT", "%s").output().map_err(|e| {
             Failure::new(format!("cannot run scontrol: {e}")).hint("is Slurm installed here?")
         })?;
     if !out.status.success() {

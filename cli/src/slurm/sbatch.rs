@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use super::command::prepare;
+
 /// Submits a job: a batch script, or what `words` wrap. Returns its id, or what sbatch says where it refuses.
 ///
 /// `without` are variables that sbatch must not see.
@@ -29,5 +31,5 @@ pub(crate) fn submit(words: &[String], script: Option<&str>, without: &[&str]) -
 
 /// Cancels jobs; whether that worked.
 pub(crate) fn cancel(ids: &[String]) -> bool {
-    Command::new("scancel").args(ids).output().is_ok_and(|out| out.status.success())
+    prepare("scancel").args(ids).output().is_ok_and(|out| out.status.success())
 }

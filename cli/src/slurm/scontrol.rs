@@ -1,12 +1,11 @@
 //! `scontrol`: settings, nodes, and changes to jobs.
 
 use std::collections::{HashMap, HashSet};
-use std::process::Command;
 
 use protocol::node_word::split;
 use protocol::{Extra, IdleWord, SickGpu, Standing, sick};
 
-use super::command::run;
+use super::command::{prepare, run};
 use super::exclusive;
 use crate::outcome::Failure;
 
@@ -47,9 +46,9 @@ fn partitions_in(text: &str) -> HashMap<String, HashMap<String, String>> {
     text.lines().filter_map(|line| named(fields(line))).collect()
 }
 
-/// Runs `scontrol show nodes`.
+/// Runs `scontrol show nodes`, with the nodes of hidden partitions as sinfo and squeue are asked.
 pub(crate) fn nodes() -> Result<String, Failure> {
-    run("scontrol", &["show", "nodes"])
+    run("scontrol", &["-a", "show", "nodes"])
 }
 
 /// The layouts that the controller publishes, by node.
@@ -106,6 +105,15 @@ pub(crate) fn watts_in(text: &str) -> HashMap<String, u32> {
     field_by_node(text, "CurrentWatts=").into_iter().filter_map(number).collect()
 }
 
+/// Reads each node's `Weight` from `scontrol show nodes`.
+pub(crate) fn weights_in(text: &str) -> HashMap<String, u64> {
+    let weight = |(node, line): (String, String)| {
+        let weight = line.split(' ').find_map(|word| word.strip_prefix("Weight="));
+        Some((node, weight?.parse().ok()?))
+    };
+    field_by_node(text, "State=").into_iter().filter_map(weight).collect()
+}
+
 /// A field at the beginning of a line of `scontrol show nodes`, with the rest of the line, by node.
 pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> {
     let (mut found, mut name) = (HashMap::new(), String::new());
@@ -136,10 +144,8 @@ pub(crate) struct JobRecord {
 /// The records of a job, of all tasks of an array and of all components; none if Slurm does not know the job.
 pub(crate) fn job_records(job: u32) -> Result<Vec<JobRecord>, Failure> {
     // Without it, a long list of tasks is cut.
-    let out = Command::new("scontrol")
-        .env("SLURM_BITSTR_LEN", "0")
-        .args(["show", "job", &job.to_string()])
-        .output();
+    let out =
+        prepare("scontrol").env("SLURM_BITSTR_LEN", "0").args(["show", "job", &job.to_string()]).output();
     let out =
         out.map_err(|e| Failure::new(format!("cannot run scontrol: {e}")).hint("is Slurm installed here?"))?;
     let said = String::from_utf8_lossy(&out.stderr);
@@ -176,7 +182,7 @@ fn job_records_in(text: &str) -> Vec<JobRecord> {
 
 /// Sets fields of a job, all or none; what Slurm says if it refuses. `job`: its number, `12` or `12_[3-5]`.
 pub(crate) fn update(job: &str, fields: &[String]) -> Result<(), String> {
-    let out = Command::new("scontrol").args(["update", &format!("JobId={job}")]).args(fields).output();
+    let out = prepare("scontrol").args(["update", &format!("JobId={job}")]).args(fields).output();
     match out {
         Ok(out) if out.status.success() => Ok(()),
         Ok(out) => {
@@ -250,6 +256,13 @@ mod tests {
         let text = "NodeName=n1 A=x\n   CurrentWatts=1250 AveWatts=0\n\nNodeName=n2 A=x\n   CurrentWatts=n/s AveWatts=n/s\n\n\
                     NodeName=n3 A=x\n   CurrentWatts=0 AveWatts=0\n";
         assert_eq!(watts_in(text), HashMap::from([("n1".to_owned(), 1250)]));
+    }
+
+    #[test]
+    fn weights_are_read_from_the_line_of_states() {
+        let text = "NodeName=n1 A=x\n   State=MIXED+PLANNED ThreadsPerCore=2 TmpDisk=0 Weight=10 Owner=N/A\n   \
+                    Comment=Weight=3\n\nNodeName=n2 A=x\n   Comment=State=IDLE Weight=3\n";
+        assert_eq!(weights_in(text), HashMap::from([("n1".to_owned(), 10)]));
     }
 
     #[test]

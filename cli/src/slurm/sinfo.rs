@@ -13,6 +13,10 @@ const IDLE: [&str; 2] = ["idle", "planned"];
 /// Marks that sinfo adds to such a state: backfill keeps the rest of the node for a pending job, or a job is just ending there.
 const STILL_USABLE: [char; 2] = ['-', '+'];
 
+/// Mark that sinfo adds to the state of a node that is to be rebooted. One with jobs takes further ones until it is idle; slurmctld drains a node
+/// that is to be rebooted as soon as possible.
+const REBOOTS_LATER: char = '@';
+
 /// States of an idle node that a reservation keeps for its jobs.
 const RESERVED: [&str; 2] = ["reserved", "maint"];
 /// Mark that sinfo adds to the state of a node in a reservation for maintenance.
@@ -90,7 +94,8 @@ fn nodes_in(text: &str) -> HashMap<String, SinfoNode> {
             continue;
         };
         let node = nodes.entry(node.to_owned()).or_default();
-        node.takes_jobs |= USABLE.contains(&state.trim_end_matches(STILL_USABLE));
+        let until_idle = state.strip_suffix(REBOOTS_LATER).filter(|state| !IDLE.contains(state));
+        node.takes_jobs |= USABLE.contains(&until_idle.unwrap_or(state).trim_end_matches(STILL_USABLE));
         node.silent |= state.strip_suffix(SILENT).is_some_and(|state| USABLE.contains(&state));
         let bare = state.trim_end_matches(IN_MAINTENANCE);
         node.reserved |= RESERVED.contains(&bare) || bare != state && USABLE.contains(&bare);
@@ -108,7 +113,8 @@ mod tests {
     #[test]
     fn only_nodes_that_take_jobs() {
         let text = "n1   idle     gpu YES:4\nn1   idle     debug EXCLUSIVE\nn2   drained  gpu\nn3   mixed    gpu\nn4 reserved gpu\nn5\n\
-                    n6 mixed- gpu\nn7 planned gpu\nn8 allocated+ gpu\nn9 idle* gpu\nn10 mixed@ gpu\nn11 down* gpu\n";
+                    n6 mixed- gpu\nn7 planned gpu\nn8 allocated+ gpu\nn9 idle* gpu\nn10 mixed@ gpu\nn11 down* gpu\n\
+                    n12 idle@ gpu\nn13 draining@ gpu\nn14 mixed^ gpu\n";
         let nodes = nodes_in(text);
         assert_eq!(nodes["n1"].partitions, ["gpu", "debug"]);
         assert_eq!(nodes["n1"].whole_in, ["debug"]);
@@ -118,7 +124,7 @@ mod tests {
         let usable = nodes.iter().filter(|(_, node)| node.takes_jobs);
         let mut names: Vec<_> = usable.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
-        assert_eq!(names, ["n1", "n3", "n6", "n7", "n8"]);
+        assert_eq!(names, ["n1", "n10", "n3", "n6", "n7", "n8"]);
         let silent: Vec<_> =
             nodes.iter().filter(|(_, node)| node.silent).map(|(name, _)| name.as_str()).collect();
         assert_eq!(silent, ["n9"], "a node that is down has a reason");

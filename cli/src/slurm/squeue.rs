@@ -4,19 +4,20 @@
 //! mixes users' words with fields. These columns are the same in 22.05 and 24.11; in 26.05 one has another name.
 
 mod columns;
+mod node_options;
 
 use std::collections::{HashMap, HashSet};
-use std::process::Command;
 
 use admission::gres_list::Tres;
 use geometry::{JobId, Uid};
 use site_config::hostlist;
 
-use super::command::run;
+use super::command::{prepare, run};
 use super::exclusive;
 use super::records::SlurmTable;
 use crate::outcome::Failure;
 use columns::COLUMNS;
+pub(crate) use node_options::{NodeOptions, node_options};
 
 /// How many jobs one command line names at most.
 pub(crate) const MOST_IDS: usize = 5000;
@@ -99,11 +100,46 @@ impl QueuedJob {
         format!("{} ({})", self.number(), self.user)
     }
 
-    /// True if it will not change any more.
+    /// True if it has ended and its nodes are free.
     pub(crate) fn ended(&self) -> bool {
-        !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STOPPED", "SIGNALING"]
-            .contains(&self.state.as_str())
+        ENDED.contains(&self.state.as_str())
     }
+
+    /// True if it waits for its start, held or not.
+    pub(crate) fn waits(&self) -> bool {
+        WAITING.contains(&self.state.as_str())
+    }
+}
+
+/// States of jobs that have ended; of one in `STAGE_OUT`, only files are still written. Any other state can change (`job_state_string`).
+const ENDED: [&str; 12] = [
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "STAGE_OUT",
+    "TIMEOUT",
+    "?",
+];
+
+/// States of jobs that wait. Slurm shows the last three of jobs that are pending and that it holds.
+const WAITING: [&str; 4] = ["PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"];
+
+/// Finds a task of an array: the record of that task alone comes before the one that lists several, whose list squeue may have cut.
+pub(crate) fn task_of<'a>(
+    jobs: impl Iterator<Item = &'a QueuedJob>,
+    array: u32,
+    task: u32,
+) -> Option<&'a QueuedJob> {
+    let tasks =
+        |job: &'a QueuedJob| job.array.as_ref().filter(|(of, _)| *of == array).map(|(_, tasks)| tasks);
+    let with_it = jobs.filter(|job| tasks(job).is_some_and(|tasks| has_task(tasks, task)));
+    with_it.min_by_key(|job| tasks(job).is_some_and(|tasks| tasks.parse() != Ok(task)))
 }
 
 /// Tells whether a list of tasks as squeue writes it, `1-3,7%2` or `0-8:2`, has this one. What squeue has cut may have any.
@@ -194,7 +230,7 @@ impl JobNames {
 /// The jobs that have started and not ended, by node. A list of nodes that squeue has cut is passed over.
 pub(crate) fn by_node(jobs: &[QueuedJob]) -> HashMap<String, Vec<JobId>> {
     let mut found: HashMap<String, Vec<JobId>> = HashMap::new();
-    for job in jobs.iter().filter(|job| !job.ended() && job.state != "PENDING" && !job.nodes.is_empty()) {
+    for job in jobs.iter().filter(|job| !job.ended() && !job.waits() && !job.nodes.is_empty()) {
         for node in hostlist::expand(&job.nodes).unwrap_or_default() {
             found.entry(node).or_default().push(JobId(job.id));
         }
@@ -317,8 +353,8 @@ pub(crate) fn on_node(node: &str, states: &str) -> Result<HashSet<JobId>, Failur
     Ok(text.lines().filter_map(|l| l.trim().parse().ok()).map(JobId).collect())
 }
 
-fn arguments(format: &str, only: Option<&[u32]>, own: bool) -> Vec<String> {
-    let mut arguments: Vec<String> = ["-h", "-a", "-t", "all", "-O", format].map(str::to_owned).to_vec();
+fn arguments([option, format]: [&str; 2], only: Option<&[u32]>, own: bool) -> Vec<String> {
+    let mut arguments: Vec<String> = ["-h", "-a", "-t", "all", option, format].map(str::to_owned).to_vec();
     // A longer list would not fit into an argument: then all jobs are asked for.
     if let Some(ids) = only.filter(|ids| ids.len() <= MOST_IDS) {
         let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
@@ -333,13 +369,17 @@ fn arguments(format: &str, only: Option<&[u32]>, own: bool) -> Vec<String> {
 /// Returns squeue's output in these columns, of these jobs or of all, of one's `own` alone.
 fn printed(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<Vec<u8>, Failure> {
     let format: Vec<String> = columns.iter().map(|(name, width)| format!("{name}:{width}")).collect();
-    let mut command = Command::new("squeue");
-    let out =
-        command
-            .args(arguments(&format.join(","), only, own))
-            .env("SLURM_TIME_FORMAT", "%s")
-            .output()
-            .map_err(|e| Failure::new(format!("cannot run squeue: {e}")).hint("is Slurm installed here?"))?;
+    output(["-O", &format.join(",")], only, own)
+}
+
+/// Runs squeue with this option for its columns.
+fn output(format: [&str; 2], only: Option<&[u32]>, own: bool) -> Result<Vec<u8>, Failure> {
+    let mut command = prepare("squeue");
+    let out = command
+        .args(arguments(format, only, own))
+        .env("SLURM_TIME_FORMAT", "%s")
+        .output()
+        .map_err(|e| Failure::new(format!("cannot run squeue: {e}")).hint("is Slurm installed here?"))?;
     let said = String::from_utf8_lossy(&out.stderr);
     // Slurm forgets a job MinJobAge after its end, and squeue fails when it knows none of those asked for.
     if !out.status.success() && !said.contains("Invalid job id specified") {
@@ -386,8 +426,8 @@ fn job(cells: &[String], has_exclusive: bool) -> Option<QueuedJob> {
         gres: [column(), column(), column(), column()],
         exclusive: match column() {
             value if has_exclusive => exclusive::is_whole(&value),
-            // The other values are OK, YES, and those of jobs that exclude some users alone.
-            value => value == "NO",
+            // From 24.05 on TOPO, too. The other values are OK, YES, and those of jobs that exclude some users alone.
+            value => value == "NO" || exclusive::is_whole(&value),
         },
         comment: column(),
     })
@@ -481,7 +521,7 @@ mod tests {
 
     #[test]
     fn ones_own_jobs_are_asked_for_by_me() {
-        let of = |only: Option<&[u32]>, own| arguments("JobID:14", only, own)[6..].join(" ");
+        let of = |only: Option<&[u32]>, own| arguments(["-O", "JobID:14"], only, own)[6..].join(" ");
         assert_eq!((of(None, false), of(None, true)), (String::new(), "--me".to_owned()));
         assert_eq!(of(Some(&[7, 9]), false), "--jobs=7,9");
         assert_eq!(of(Some(&[1; MOST_IDS + 1]), false), "");
@@ -515,6 +555,31 @@ mod tests {
     }
 
     #[test]
+    fn a_held_job_waits_and_has_not_ended() {
+        let of = |state: &str| {
+            let job = QueuedJob { state: state.to_owned(), nodes: "n1".to_owned(), ..QueuedJob::default() };
+            (job.waits(), job.ended(), by_node(&[job]).len())
+        };
+        for held in ["PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"] {
+            assert_eq!(of(held), (true, false, 0), "{held}");
+        }
+        for runs in ["RUNNING", "COMPLETING", "RESIZING", "SUSPENDED", "SIGNALING", "STOPPED"] {
+            assert_eq!(of(runs), (false, false, 1), "{runs}");
+        }
+        assert_eq!(["COMPLETED", "STAGE_OUT"].map(of), [(false, true, 0); 2]);
+    }
+
+    #[test]
+    fn a_task_that_runs_is_found_before_a_list_that_squeue_has_cut() {
+        let job =
+            |id, tasks: &str| QueuedJob { id, array: Some((12, tasks.to_owned())), ..QueuedJob::default() };
+        let jobs = [job(12, "17,22,..."), job(13, "3"), job(14, "4")];
+        let id = |task| task_of(jobs.iter(), 12, task).map(|job| job.id);
+        assert_eq!([id(3), id(4), id(17), id(99)], [Some(13), Some(14), Some(12), Some(12)]);
+        assert_eq!([task_of(jobs[1..].iter(), 12, 5), task_of(jobs.iter(), 13, 3)], [None; 2]);
+    }
+
+    #[test]
     fn a_job_that_has_its_nodes_to_itself_has_a_column_of_its_own_from_26_05_on() {
         let has = |has_exclusive, wanted| columns(has_exclusive).iter().any(|(name, _)| *name == wanted);
         assert!(has(false, "OverSubscribe") && !has(false, "Exclusive"));
@@ -523,6 +588,13 @@ mod tests {
             let text = line(&[("JobID", "7"), ("OverSubscribe", value)]);
             let jobs = read(format!("{text}\n").as_bytes(), true).unwrap();
             assert_eq!(jobs[0].exclusive, alone, "{value}");
+        }
+        for (value, alone) in [("NO", true), ("TOPO", true), ("OK", false), ("YES", false), ("USER", false)] {
+            assert_eq!(
+                one(&line(&[("JobID", "7"), ("OverSubscribe", value)])).unwrap().exclusive,
+                alone,
+                "{value}"
+            );
         }
     }
 }

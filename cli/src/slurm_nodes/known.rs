@@ -12,10 +12,11 @@ use protocol::{SickGpu, Standing};
 use site_config::SiteConfig;
 
 use super::Whose;
+use super::away::{Away, CallersJob};
 use crate::outcome::Failure;
 use crate::slurm::constraint::Constraint;
 use crate::slurm::reservations::{Reservation, reservations};
-use crate::slurm::{scontrol, sinfo, squeue};
+use crate::slurm::{gres_type, scontrol, sinfo, squeue};
 
 /// Source of the layouts.
 pub(crate) struct Published {
@@ -32,6 +33,8 @@ pub(super) struct Known {
     features: HashMap<String, Vec<String>>,
     /// Each node's `Gres`.
     gres: HashMap<String, String>,
+    /// Each node's `Weight`.
+    weights: HashMap<String, u64>,
     /// How slurmctld judges what each node says of itself.
     standings: HashMap<String, Standing>,
     /// The unhealthy GPUs that nodes name.
@@ -50,8 +53,12 @@ pub(crate) struct Among<'a> {
     pub(crate) excluded: &'a [String],
     /// Only nodes with these features.
     pub(crate) constraint: Option<&'a Constraint>,
-    /// The reservation that the job is to run in.
+    /// Only nodes with GPUs of these types, as far as Slurm says which they have.
+    pub(crate) types: &'a [String],
+    /// The reservation that the job is to run in, or several with commas: it may run in any of them.
     pub(crate) reservation: Option<&'a str>,
+    /// Whose job it is; `None`: the caller's.
+    pub(crate) user: Option<Uid>,
     /// How long the job may run, seconds: no reservation may begin before its end. `None`: nobody said.
     pub(crate) runs_s: Option<u64>,
 }
@@ -65,10 +72,11 @@ impl Published {
         let features = scontrol::field_by_node(&shown, "ActiveFeatures=").into_iter();
         let features =
             features.map(|(node, list)| (node, list.split(',').map(str::to_owned).collect())).collect();
+        let weights = scontrol::weights_in(&shown);
         let (owners, nodes, reservations) = (squeue::owners()?, sinfo::nodes()?, reservations()?);
         Ok(Self {
             layouts,
-            slurm: Some(Known { owners, nodes, features, gres, standings, sick, reservations }),
+            slurm: Some(Known { owners, nodes, features, gres, weights, standings, sick, reservations }),
         })
     }
 
@@ -82,6 +90,11 @@ impl Published {
         self.slurm.as_ref().and_then(|known| known.owners.get(&job)).copied()
     }
 
+    /// A node's `Weight`; 0 if it is not known.
+    pub(super) fn weight(&self, node: &str) -> u64 {
+        self.slurm.as_ref().and_then(|known| known.weights.get(node)).copied().unwrap_or(0)
+    }
+
     /// True if Slurm shows a node of this partition.
     pub(crate) fn has_node_in(&self, partition: &str) -> bool {
         let nodes = self.slurm.iter().flat_map(|known| known.nodes.values());
@@ -92,6 +105,12 @@ impl Published {
     pub(crate) fn has_reservation(&self, name: &str, now: u64) -> bool {
         let mut all = self.slurm.iter().flat_map(|known| &known.reservations);
         all.any(|known| known.name == name && known.end >= now)
+    }
+
+    /// True if some node has GPUs of this type, or Slurm shows no node's GPUs.
+    pub(crate) fn has_gpu_type(&self, name: &str) -> bool {
+        let mut all = self.slurm.iter().flat_map(|known| known.gres.values()).peekable();
+        all.peek().is_none() || all.any(|gres| gres_type::has(gres, name))
     }
 
     /// True if some node has this feature.
@@ -148,10 +167,33 @@ impl Known {
         let has = |feature: &str| self.features.get(name).is_some_and(|own| own.iter().any(|f| f == feature));
         inside
             && among.constraint.is_none_or(|wanted| wanted.is_met(&has))
-            && self.reservation(among).is_none_or(|own| own.admits(name))
+            && self
+                .gres
+                .get(name)
+                .is_none_or(|gres| among.types.iter().all(|name| gres_type::has(gres, name)))
+            && self.own_reservations(among, name).is_none_or(|own| !own.is_empty())
     }
 
-    pub(super) fn reservation(&self, among: &Among<'_>) -> Option<&Reservation> {
-        self.reservations.iter().find(|known| Some(known.name.as_str()) == among.reservation)
+    /// The job's reservations that admit it to this node; `None`: it has none that Slurm shows.
+    fn own_reservations(&self, among: &Among<'_>, node: &str) -> Option<Vec<&Reservation>> {
+        let names = || among.reservation.into_iter().flat_map(|list| list.split(','));
+        let own = self.reservations.iter().filter(|known| names().any(|name| name == known.name));
+        let own: Vec<&Reservation> = own.collect();
+        (!own.is_empty()).then(|| own.into_iter().filter(|own| own.admits(node)).collect())
+    }
+
+    /// Why a node starts no such job now; `None`: it may. Of several reservations, one that lets the job start is enough.
+    pub(super) fn away(&self, name: &str, among: &Among<'_>, now: u64) -> Option<Away> {
+        let of = |own| {
+            let job = CallersJob { own, now, runs_s: among.runs_s };
+            Away::of(name, self.nodes.get(name), &self.reservations, &job)
+        };
+        match self.own_reservations(among, name) {
+            None => of(None),
+            Some(own) => {
+                let all: Option<Vec<Away>> = own.into_iter().map(|own| of(Some(own))).collect();
+                all?.into_iter().next()
+            }
+        }
     }
 }

@@ -94,14 +94,14 @@ fn clicks_on_jobs_ask_slurm_once() {
     let asked = || std::fs::read_to_string(exporter.dir.path().join("asked")).unwrap().lines().count();
     let after_look = asked();
     assert!(exporter.get("/jobs/20").contains("job 20 of a user asks for an instance 4g.20gb"));
-    // The users of all jobs, and what each asks Slurm for. The jobs are those of the look.
-    assert_eq!(asked(), after_look + 2);
+    // The users of all jobs, what each asks Slurm for, and which nodes it rules out. The jobs are those of the look.
+    assert_eq!(asked(), after_look + 3);
     for id in 0..60 {
         let answer = exporter.get(&format!("/jobs/{id}"));
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     }
     assert!(exporter.get("/jobs/11").contains("job 11 does not wait: it is RUNNING"));
-    assert_eq!(asked(), after_look + 2);
+    assert_eq!(asked(), after_look + 3);
 }
 
 /// When Slurm does not answer a click, it is not asked again by the next one.

@@ -7,7 +7,7 @@ use super::{LAYOUT, Site, run};
 #[test]
 fn explain() {
     assert_snapshot!(run("explain --gpu-mem=10G"), @r"
-    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol -a show nodes`: No such file or directory (os error 2))
     n2: now: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 16 of 132 SMs
     n1: now: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     n2 before n1: takes a smaller part of a GPU than on n1
@@ -25,7 +25,7 @@ fn explain() {
     n1: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 10 GB; 14 of 108 SMs
     ");
     assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-sms=25%"), @r"
-    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol -a show nodes`: No such file or directory (os error 2))
     n2: a share of 3.0 GB and 25 % of the SMs of GPU 0: the first share there
       weighed: loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:3 per node
@@ -129,7 +129,7 @@ fn explain() {
     exit 0
     "#);
     assert_snapshot!(run("explain --node n2 --gpu-isolation=mig:2g.10gb"), @r"
-    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol -a show nodes`: No such file or directory (os error 2))
     n2: nothing fits: GPUs 0-1: h100-80gb-sxm has no such profile
     never on this node: h100-80gb-sxm has no profile for mig:2g.10gb; it has 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb
       mig   nothing fits
@@ -140,7 +140,7 @@ fn explain() {
     assert_snapshot!(run("explain --gpu-mem=200G"), @r"
     refused at submission: --gpu-mem=200.0GB (taken as --gpu-isolation=auto): no node could ever satisfy this: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; use --gpu-mem=85G or less
 
-    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol -a show nodes`: No such file or directory (os error 2))
     n1: never: largest instance on a100-40gb is 7g.40gb with 42.1 GB; use --gpu-mem=42G or less
     n2: never: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; use --gpu-mem=85G or less
     --all shows every candidate with its score
@@ -299,7 +299,7 @@ fn more_gpus_than_any_number_are_more_than_there_are() {
 #[test]
 fn explain_within_limits() {
     assert_snapshot!(run("explain --node n2 --partition debug --gpu-mem=5G"), @r"
-    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol -a show nodes`: No such file or directory (os error 2))
     n2: a share of 5.0 GB and 6 % of the SMs of GPU 0: the first share there
       weighed: loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:5 per node
@@ -322,7 +322,7 @@ fn explain_within_limits() {
 #[test]
 fn explain_moldable_jobs() {
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:60s,2g:35s,3g:0:20 --gpu-place=1@4"), @r"
-    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol -a show nodes`: No such file or directory (os error 2))
     n1: 1g.5gb at memory slice 4 of GPU 1: fewest slice-seconds of 1g, 2g, 3g, at the planned place; 14 of 108 SMs
       weighed: leaves 139 placements to others
     counts in Slurm as gres/shard:5 per node
@@ -339,7 +339,7 @@ fn explain_moldable_jobs() {
     exit 0
     ");
     assert_snapshot!(run("explain --node n1 --gpu-app=bert --gpu-mem=8G"), @r"
-    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol -a show nodes`: No such file or directory (os error 2))
     n1: 1g.10gb at memory slice 6 of GPU 0: smallest instance with 8 GB; 14 of 108 SMs
       weighed: leaves 140 placements to others, best of 32
     counts in Slurm as gres/shard:10 per node

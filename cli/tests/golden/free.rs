@@ -25,7 +25,7 @@ fn what_could_start_now() {
     4g.40gb          42.4 GB  64 of 132                 1  n2 1          --gpu-isolation=mig:4g.40gb
     7g.40gb          42.1 GB  98 of 108                 3  n1 3          --gpu-isolation=mig:7g.40gb
     7g.80gb          85.1 GB  all 132                   1  n2 1          --gpu-isolation=mig:7g.80gb
-    share of 5.0 GB   5.0 GB  shared                   69  n2 30, n1 39  --gpu-isolation=mps --gpu-mem=5G
+    share of 5.0 GB   5.0 GB  shared                   62  n1 39, n2 23  --gpu-isolation=mps --gpu-mem=5G
     1 GPU                  -  all                       4  n2 1, n1 3    --gpu-isolation=whole --gpus-per-node=1
     2 GPUs                 -  all                       1  n1 1          --gpu-isolation=whole --gpus-per-node=2
     4 GPUs                 -  all                       0  -             --gpu-isolation=whole --gpus-per-node=4
@@ -44,7 +44,7 @@ fn what_could_start_now() {
     4g.40gb           42.4 GB  64 of 132    1  n2 1        --gpu-isolation=mig:4g.40gb
     7g.40gb           42.1 GB  98 of 108    3  n1 3        --gpu-isolation=mig:7g.40gb
     7g.80gb           85.1 GB  all 132      1  n2 1        --gpu-isolation=mig:7g.80gb
-    share of 20.0 GB  20.0 GB  shared      15  n2 7, n1 8  --gpu-isolation=mps --gpu-mem=20G
+    share of 20.0 GB  20.0 GB  shared      13  n1 8, n2 5  --gpu-isolation=mps --gpu-mem=20G
     1 GPU                   -  all          4  n2 1, n1 3  --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
     2 GPUs                  -  all          1  n1 1        --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
     4 GPUs                  -  all          0  -           --gpu-isolation=whole --gpus-per-node=4 --gpu-mem=20G
@@ -55,7 +55,7 @@ fn what_could_start_now() {
     ");
     assert_snapshot!(free("--partition debug"), @r"
     SHAPE            MEMORY  SMs     NOW  WHERE         ASK FOR ONE WITH
-    share of 5.0 GB  5.0 GB  shared   69  n2 30, n1 39  --gpu-isolation=mps --gpu-mem=5G
+    share of 5.0 GB  5.0 GB  shared   62  n1 39, n2 23  --gpu-isolation=mps --gpu-mem=5G
 
     --gpu-mem=SIZE alone takes the one with SIZE that leaves most of a GPU to other jobs.
 
@@ -197,10 +197,10 @@ fn what_could_start_now() {
           "nodes": [
             {
               "node": "n2",
-              "now": 30
+              "now": 23
             }
           ],
-          "now": 30,
+          "now": 23,
           "options": "--gpu-isolation=mps --gpu-mem=5G",
           "shape": "share of 5.0 GB",
           "sms": []
@@ -256,7 +256,7 @@ fn what_could_start_now() {
 #[test]
 fn without_slurm() {
     assert_snapshot!(Site::new().run(&["free"]), @r"
-    stderr: tessera: cannot run `scontrol show nodes`: No such file or directory (os error 2)
+    stderr: tessera: cannot run `scontrol -a show nodes`: No such file or directory (os error 2)
     stderr: hint: is Slurm installed here?
     exit 1
     ");

@@ -163,7 +163,7 @@ fn layout() {
     exit 1
     ");
     assert_snapshot!(run("layout"), @r"
-    stderr: tessera: cannot run `scontrol show nodes`: No such file or directory (os error 2)
+    stderr: tessera: cannot run `scontrol -a show nodes`: No such file or directory (os error 2)
     stderr: hint: is Slurm installed here?
     exit 1
     ");

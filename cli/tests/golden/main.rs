@@ -43,7 +43,7 @@ max_mem = "20G"
 const LAYOUT: &str = "\
 NODELIST            EXTRA
 n1                  tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@2:idle,1g.5gb@3:mps[job31:1000M/10%],3g.20gb@4:mps[job18:2862M/25%,job19:2862M/25%]] gpu1=mig[1g.5gb@0:job123456] gpu2=mps[job14:2862M/25%,job15:2862M/25%] gpu3-4=whole[job13] gpu5-7=free
-n2                  tessera gpu0=mps[job14:2862M/25%,job15:2862M/25%,job16:2862M/25%+12] gpu1=free
+n2                  tessera gpu0=mps[job14:2862M/25%,job15:2862M/25%,job16:2862M/25%+12:34344M/300%] gpu1=free
 ";
 
 /// A scratch directory with the site's files.

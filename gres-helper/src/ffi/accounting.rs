@@ -244,7 +244,7 @@ impl<'a> Locked<'a> {
                 self.amounts(association.max_tres_pn_ctld(), LimitKind::PerNode, &holder, &mut all);
                 self.amounts(association.max_tres_mins_ctld(), LimitKind::MinutesPerJob, &holder, &mut all);
                 number(association.max_wall_pj(), LimitKind::WallPerJob, &holder, &mut all);
-                number(association.max_jobs(), LimitKind::Jobs, &holder, &mut all);
+                number(association.max_jobs(), LimitKind::MaxJobs, &holder, &mut all);
             }
             // SAFETY: slurmdb.h: each association that slurmctld keeps has its usage.
             let usage = unsafe { AssociationUsage::at(association.usage()) };

@@ -30,6 +30,7 @@ use crate::allowance::{self, need_on};
 use crate::globals::Globals;
 use crate::node_answer::{Needs, NodeOrder, by_verdict, by_verdict_alone, seen_by};
 use crate::outcome::{self, Failure, Outcome};
+use crate::slurm::gres_type;
 
 /// The job that asks: no real job has this id.
 const ASKER: JobId = JobId(0);
@@ -164,14 +165,18 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
     }
     // One node is always explained; of several each on demand, and the best one's notes.
     let in_detail = args.all || args.node.is_some() || args.model.is_some() || args.busy.is_some();
-    let best = verdicts.first().and_then(|(names, _)| names.first());
+    // Nothing more is known of a node that is left to Slurm.
+    let is_ours = |name: &&String| live.nodes.iter().any(|present| present.name == **name);
+    let best = verdicts.iter().filter_map(|(names, _)| names.first()).find(is_ours);
     let shown = asked
         .alike(&order)
         .into_iter()
         .filter(|(names, _)| in_detail || best.is_some_and(|b| names.contains(b)));
     let shown: Vec<Explained> = shown.map(explained).collect();
     let at_once = needs.sentence(&verdicts, &|job| asked.name(job));
-    let of_nodes: Vec<String> = at_once.into_iter().chain(by_slurm_alone(args, asked)).collect();
+    let left_out = gres_type::left_out(&left_out(args, asked));
+    let of_nodes: Vec<String> =
+        at_once.into_iter().chain(by_slurm_alone(args, asked)).chain(left_out).collect();
     let mut text = text::answer(asked, question, &verdicts, (&shown, &order), in_detail, &of_nodes);
     text.extend(kept.map(|sentence| sentence + " `tessera free` shows what your limits leave.\n"));
     Outcome { text, status }
@@ -181,6 +186,15 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
 fn needs(args: &ExplainArgs, asked: &AskedNodes) -> Needs {
     let nodes = usize::try_from(args.request.fewest_nodes()).unwrap_or(usize::MAX);
     Needs { nodes, away: asked.live.not_taking.len() }
+}
+
+/// The options that rule out nodes and are not looked at: types of shards, and without Slurm those of GPUs.
+fn left_out(args: &ExplainArgs, asked: &AskedNodes) -> Vec<String> {
+    let (types, mut all) = gres_type::named(&args.request.tres().gpu_entries());
+    if !matches!(asked.seen, NodesKnown::Now) {
+        all.extend(types.iter().map(|name| format!("the GPU type {name}")));
+    }
+    all
 }
 
 /// Says what a job misses that counts its GPUs for all of its nodes together.
@@ -241,8 +255,8 @@ fn possible(job: &Submission, request: Option<Request>, config: &SiteConfig) -> 
 }
 
 fn explain(names: Vec<String>, node: &Node, ask: &Ask, policy: &Policy) -> Explained {
+    let (node, ask) = (&*seen_by(node, ask), &*ask.on(node));
     let request = &ask.request;
-    let node = &*seen_by(node, ask);
     let ever = placement::admits_ever(node, request, policy);
     let decision = decide(node, ask, policy);
     let rivals = rivals::of(node, ask, policy, &decision);

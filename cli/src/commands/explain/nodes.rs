@@ -19,7 +19,7 @@ use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
 use crate::slurm::caller::{Caller, caller};
 use crate::slurm::constraint::Constraint;
-use crate::slurm::squeue;
+use crate::slurm::{gres_type, squeue};
 use crate::slurm_nodes::{self, Among, Live, Present, Published};
 use crate::{clock, layout_line, options, site, unknown_name};
 
@@ -120,8 +120,15 @@ fn put(line: &str, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) -> Result<(), 
 fn made_up(key: &str, count: usize, args: &ExplainArgs, globals: &Globals) -> Result<AskedNodes, Failure> {
     let spec = described(key, count, &args.links)?;
     let name = format!("{count} x {}", spec.gpus[0].key);
-    let nodes =
-        vec![Present { name, node: spec.to_node(), sick: Vec::new(), idle: true, state: 0, alike: 0 }];
+    let nodes = vec![Present {
+        name,
+        node: spec.to_node(),
+        sick: Vec::new(),
+        idle: true,
+        weight: 0,
+        state: 0,
+        alike: 0,
+    }];
     let config = match site::load(globals.config.as_deref()) {
         Ok(config) => SiteConfig { nodes: vec![spec], ..config },
         Err(_) => site_config::of_nodes(vec![spec]),
@@ -204,8 +211,10 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<AskedNodes, Fail
         partitions: &who.partitions,
         excluded: args.request.excluded(),
         constraint: args.request.constraint.as_ref(),
+        types: &gres_type::named(&args.request.tres().gpu_entries()).0,
         reservation: args.request.reservation.as_deref(),
         runs_s: args.request.runs_s(),
+        user: None,
     };
     let live = slurm_nodes::nodes(&config, &published, among)?;
     let asker = Asker {
@@ -230,11 +239,14 @@ fn as_sbatch_knows(args: &ExplainArgs, published: &Published) -> Result<(), Fail
     let refused = |why: String, hint: &str| {
         Err(Failure::new(format!("refused at submission: {why}")).hint(hint.to_owned()))
     };
-    if let Some(name) =
-        reservation.as_ref().filter(|name| !published.has_reservation(name, clock::epoch_seconds()))
-    {
+    let mut reservations = reservation.iter().flat_map(|list| list.split(','));
+    if let Some(name) = reservations.find(|name| !published.has_reservation(name, clock::epoch_seconds())) {
         let why = format!("--reservation={name}: Slurm shows you no such reservation, or it has ended");
         return refused(why, "scontrol show reservations");
+    }
+    let types = gres_type::named(&args.request.tres().gpu_entries()).0;
+    if let Some(name) = types.iter().find(|name| !published.has_gpu_type(name)) {
+        return refused(format!("--gres: no node has GPUs of type {name}"), "sinfo -o '%N %G'");
     }
     let mut features = constraint.iter().flat_map(Constraint::features);
     match features.find(|feature| !published.has_feature(feature)) {
@@ -254,6 +266,7 @@ fn empty(config: &SiteConfig, wanted: Option<&[String]>, excluded: &[String]) ->
         node: spec.to_node(),
         sick: Vec::new(),
         idle: true,
+        weight: 0,
         state,
         alike: state,
     };

@@ -215,7 +215,7 @@ fn places(registry: &mut Registry, whole: &Wholeness) {
 }
 
 fn jobs(registry: &mut Registry, seen: &ClusterSnapshot, whole: &Wholeness, now: u64) {
-    let lost = seen.jobs.iter().filter(|job| job.state == "PENDING");
+    let lost = seen.jobs.iter().filter(|job| job.waits());
     let lost = lost.filter(|job| request(job).is_some_and(|request| whole.is_lost(&request)));
     let lost = lost.map(|job| job.jobs()).fold(0, usize::saturating_add);
     gauge(
@@ -245,7 +245,7 @@ fn jobs(registry: &mut Registry, seen: &ClusterSnapshot, whole: &Wholeness, now:
         let own = || ("kind", kind.to_owned());
         let n = i64::try_from(job.jobs()).unwrap_or(i64::MAX);
         count.get_or_create(&vec![own(), ("state", job.state.to_lowercase())]).inc_by(n);
-        if job.state == "PENDING" {
+        if job.waits() {
             pending.get_or_create(&vec![own(), ("reason", job.reason.clone())]).inc_by(n);
             held.get_or_create(&vec![own(), ("by", held_by(job).to_owned())]).inc_by(n);
             let waits = job.submit.map_or(0, |submit| now.saturating_sub(submit));

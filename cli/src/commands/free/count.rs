@@ -77,11 +77,12 @@ pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mu
             OnNode { n, ..found }
         });
         if n > 0 {
-            free.push((cost.zip(fill).map(|(cost, fill)| cost.under(fill)), present.name.clone(), n));
+            let cost = cost.zip(fill).map(|(cost, fill)| cost.under(fill));
+            free.push(((present.weight, cost), present.name.clone(), n));
         }
     }
-    // Where Slurm's own order holds, the nodes with most come first.
-    free.sort_by_key(|(cost, _, n)| (*cost, if cost.is_none() { Reverse(*n) } else { Reverse(0) }));
+    // Where Slurm's own order holds, the nodes with most come first among those of one weight.
+    free.sort_by_key(|(place, _, n)| (*place, if place.1.is_none() { Reverse(*n) } else { Reverse(0) }));
     let slices = known.values().filter(|found| found.n > 0).map(|found| found.slices).min().unwrap_or(0);
     let counted = match add {
         Some(("shard", shards)) => Counted::Shards(u64::from(shards)),

@@ -94,8 +94,8 @@ fn limits(
     Ok(allowance::ask(asker, config)?.map(|allowance| (caller.user.clone(), allowance)))
 }
 
-/// Lists the wanted shapes that these nodes' GPUs could have, and the jobs of each that the caller could start
-/// now as `who`, a job with partitions and account, under what Slurm's limits leave.
+/// Lists the wanted shapes that these nodes' GPUs could have, and the jobs of each that could start now as `who`, a job with user, partitions
+/// and account, under what Slurm's limits leave. Without a user it is the caller's.
 pub(crate) fn now(
     config: &SiteConfig,
     live: &Live,
@@ -105,7 +105,7 @@ pub(crate) fn now(
 ) -> Vec<Free> {
     let partition = who.partitions.first().map(String::as_str);
     let policy = config.policy_for(partition, &admission::limits_of(who, config));
-    let uid = Uid(rustix::process::getuid().as_raw());
+    let uid = who.user.map_or_else(|| Uid(rustix::process::getuid().as_raw()), Uid);
     let mut models: Vec<&Model> = Vec::new();
     for gpu in live.nodes.iter().flat_map(|n| &n.node.gpus) {
         if !models.iter().any(|known| std::ptr::eq(*known, gpu.model)) {

@@ -82,7 +82,7 @@ fn state_dir() -> Result<PathBuf, Failure> {
 
 /// The jobs that run, with the use of their GPUs.
 fn held(seen: &ClusterSnapshot) -> Result<Vec<HeldJob>, Failure> {
-    let runs = |job: &&QueuedJob| !job.ended() && job.state != "PENDING";
+    let runs = |job: &&QueuedJob| !job.ended() && !job.waits();
     let none = HashMap::new();
     let words = seen.idle_words.as_ref().unwrap_or(&none);
     let jobs: Vec<(&QueuedJob, Stretch)> =

@@ -7,10 +7,10 @@ use clap::Args;
 /// For a pending job: what it asks for, Slurm's reason, and for each node what holds the GPUs that the job needs, which jobs
 /// must end first and when that is expected, and what would start at once instead. The expected end of a job comes from its
 /// plan, the run time that it states, or its time limit. Jobs of higher priority may take the room first. Slurm alone decides
-/// on cores and memory: if the GPUs are free, look at Slurm's reason. Nodes with room are listed in the order in which the
-/// job gets them. For a running job it says what the job has, and why it is on its node. If a limit of Slurm keeps the job,
-/// the answer names the limit's use and its users. Exit status 1 if the job can start on no node, or a limit never lets it
-/// start.
+/// on cores and memory: if the GPUs are free, look at Slurm's reason. Nodes that the job rules out (--constraint,
+/// --exclude, a GPU type) are left out. Nodes with room are listed in the order in which the job gets them. For a running
+/// job it says what the job has, and why it is on its node. If a limit of Slurm keeps the job, the answer names the limit's
+/// use and its users. Exit status 1 if the job can start on no node, or a limit never lets it start.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

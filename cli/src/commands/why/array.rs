@@ -21,12 +21,14 @@ impl<'a> Array<'a> {
     pub(super) fn find(id: u32, jobs: &'a [QueuedJob]) -> Option<Self> {
         let is_task = |job: &&QueuedJob| job.array.as_ref().is_some_and(|(array, _)| *array == id);
         let tasks: Vec<&QueuedJob> = jobs.iter().filter(is_task).collect();
-        (tasks.len() > 1).then_some(Self { id, tasks })
+        // Of the last task, Slurm may know nothing but its own number.
+        let alone = matches!(tasks[..], [task] if task.id == id);
+        (!tasks.is_empty() && !alone).then_some(Self { id, tasks })
     }
 
     /// A record with tasks that wait: the one that Slurm splits the next from, if there is one.
     pub(super) fn waiting(&self) -> Option<&'a QueuedJob> {
-        let waits = |job: &&&QueuedJob| job.state == "PENDING";
+        let waits = |job: &&&QueuedJob| job.waits();
         let whole = self.tasks.iter().filter(waits).find(|job| job.id == self.id);
         whole.or_else(|| self.tasks.iter().find(waits)).copied()
     }
@@ -34,7 +36,7 @@ impl<'a> Array<'a> {
     /// The states of the other tasks, as a sentence: `Of the array 12, 3 tasks are RUNNING and 1 is COMPLETED.`
     pub(super) fn others(&self) -> String {
         let mut states: BTreeMap<&str, usize> = BTreeMap::new();
-        for task in self.tasks.iter().filter(|task| task.state != "PENDING") {
+        for task in self.tasks.iter().filter(|task| !task.waits()) {
             *states.entry(&task.state).or_default() += 1;
         }
         let states: Vec<String> = states
@@ -90,6 +92,12 @@ mod tests {
         assert_eq!(array.waiting().map(|job| job.id), Some(12));
         assert_eq!(array.others(), "Of array 12, 1 task is COMPLETED, 2 tasks are RUNNING.\n");
         assert!(Array::find(13, &jobs).is_none() && Array::find(12, &jobs[2..3]).is_none());
+        let last = Array::find(12, &jobs[..1]).unwrap();
+        assert_eq!(
+            last.not_pending(),
+            "job 12_1 does not wait: it is RUNNING on n1\n",
+            "Slurm has forgotten the others"
+        );
     }
 
     #[test]

@@ -6,15 +6,16 @@ use admission::gres_list::Tres;
 use site_config::SiteConfig;
 
 use super::args::Number;
-use super::{Published, answer, find, text};
+use super::{OfSlurm, Published, answer, find, text};
 use crate::outcome::Failure;
-use crate::slurm::squeue::{self, QueuedJob};
+use crate::slurm::squeue::{self, NodeOptions, QueuedJob};
 
 /// Slurm's state of all jobs and nodes.
 pub(crate) struct Facts {
     config: SiteConfig,
     jobs: Vec<QueuedJob>,
     tres: HashMap<u32, Tres>,
+    options: HashMap<u32, NodeOptions>,
     published: Published,
 }
 
@@ -24,17 +25,21 @@ impl Facts {
         if !names {
             jobs.iter_mut().for_each(|job| "a user".clone_into(&mut job.user));
         }
-        Ok(Self { config, jobs, tres: squeue::every_tres(None)?, published: Published::by_slurm()? })
+        let (tres, options) = (squeue::every_tres(None)?, squeue::node_options(None)?);
+        Ok(Self { config, jobs, tres, options, published: Published::by_slurm()? })
     }
 
     /// Returns the text on a job: its GPUs, or the reason why it waits. Asks nobody.
     pub(crate) fn told(&self, id: u32) -> Result<String, Failure> {
         let job = find(&self.jobs, Number { job: id, task: None })?;
-        if job.state != "PENDING" {
+        if !job.waits() {
             return Ok(text::not_pending(job));
         }
-        let tres = self.tres.get(&id).cloned().unwrap_or_default();
-        let answer = answer((job, &self.jobs), &self.config, tres, None, || Ok(&self.published))?;
+        let asks = OfSlurm {
+            tres: self.tres.get(&id).cloned().unwrap_or_default(),
+            options: self.options.get(&id).cloned().unwrap_or_default(),
+        };
+        let answer = answer((job, &self.jobs), &self.config, asks, None, || Ok(&self.published))?;
         Ok(text::answer(&answer))
     }
 }

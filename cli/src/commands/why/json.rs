@@ -25,6 +25,9 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> Value {
             "nodes": free.nodes.iter().flatten().map(|(name, _)| name).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     });
+    if !answer.left_out.is_empty() {
+        value["not_looked_at"] = answer.left_out.clone().into();
+    }
     if let Some(allowance) = &answer.allowance {
         value["limits"] = allowance::json(allowance);
         value["kept_by_limit"] = answer.need.and_then(|need| allowance.keeps(&need)).into();

@@ -7,6 +7,7 @@ mod facts;
 mod json;
 mod nodes;
 mod reason;
+mod rules_out;
 mod subject;
 mod text;
 
@@ -27,6 +28,7 @@ pub(crate) use args::WhyArgs;
 use array::Array;
 pub(crate) use facts::Facts;
 use reason::Reason;
+use rules_out::RulesOut;
 use subject::Subject;
 
 use crate::allowance::{self, Allowance, Asker, Need, need_on};
@@ -37,7 +39,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
 use crate::slurm::caller;
-use crate::slurm::squeue::{self, QueuedJob};
+use crate::slurm::squeue::{self, NodeOptions, QueuedJob};
 use crate::slurm_nodes::away::NotTaking;
 use crate::slurm_nodes::{self, Among, Live, Published};
 use crate::{clock, site};
@@ -65,6 +67,8 @@ struct PendingJob<'a> {
     /// In which order the job gets the nodes that have room.
     order: NodeOrder,
     not_taking: Vec<NotTaking>,
+    /// Options of the job that are not looked at, though they rule out nodes.
+    left_out: Vec<String>,
     /// Pending jobs of the same partition with a higher priority.
     ahead: usize,
     /// Requests that would start at once: options and where.
@@ -99,22 +103,17 @@ pub(crate) fn told(id: u32, config: &SiteConfig, names: bool) -> Result<String, 
         jobs.iter_mut().for_each(|job| "a user".clone_into(&mut job.user));
     }
     let job = find(&jobs, Number { job: id, task: None })?;
-    Ok(if job.state == "PENDING" {
-        text::answer(&asked(job, &jobs, config, names)?)
-    } else {
-        text::not_pending(job)
-    })
+    Ok(if job.waits() { text::answer(&asked(job, &jobs, config, names)?) } else { text::not_pending(job) })
 }
 
 /// A job. A task of an array that waits with others stands for them.
 fn find(jobs: &[QueuedJob], number: Number) -> Result<&QueuedJob, Failure> {
     let Number { job: id, task } = number;
-    let is = |job: &&QueuedJob| match (task, &job.array) {
-        (None, _) => job.id == id,
-        (Some(task), Some((array, tasks))) => *array == id && squeue::has_task(tasks, task),
-        (Some(_), None) => false,
+    let found = match task {
+        None => jobs.iter().find(|job| job.id == id),
+        Some(task) => squeue::task_of(jobs.iter(), id, task),
     };
-    jobs.iter().find(is).ok_or_else(|| {
+    found.ok_or_else(|| {
         let task = task.map_or_else(String::new, |task| format!("_{task}"));
         Failure::new(format!("Slurm knows no job {id}{task}"))
             .hint("sacct -j ID shows jobs that ended long ago")
@@ -132,7 +131,7 @@ pub(crate) fn run(args: &WhyArgs, globals: &Globals) -> Result<Outcome, Failure>
             Some(job) => job,
         },
     };
-    if job.state != "PENDING" {
+    if !job.waits() {
         return Ok(Outcome::ok(text::not_pending(job)));
     }
     let answer = asked(job, &jobs, &config, true)?;
@@ -162,11 +161,11 @@ fn asked<'a>(
     let allowance = if names { allowance::ask(asker, config)? } else { None };
     let others = if allowance.is_some() { other_components(job, jobs) } else { Vec::new() };
     if others.is_empty() {
-        return answer((job, jobs), config, squeue::tres(job.id)?, allowance, Published::by_slurm);
+        return answer((job, jobs), config, OfSlurm::ask(job.id)?, allowance, Published::by_slurm);
     }
     let published = Published::by_slurm()?;
     let of = |job: &'a QueuedJob, allowance| {
-        answer((job, jobs), config, squeue::tres(job.id)?, allowance, || Ok(&published))
+        answer((job, jobs), config, OfSlurm::ask(job.id)?, allowance, || Ok(&published))
     };
     let mut found = of(job, allowance)?;
     // All components start together.
@@ -190,7 +189,7 @@ fn other_components<'a>(job: &QueuedJob, jobs: &'a [QueuedJob]) -> Vec<&'a Queue
 /// Says which limit never lets a pending job, or a task of an array, start as it asks now; `None`: none does, or that is not known.
 pub(crate) fn never_by_limit((job, task): (u32, Option<u32>), config: &SiteConfig) -> Option<String> {
     let jobs = squeue::jobs(None).ok()?;
-    let job = find(&jobs, Number { job, task }).ok().filter(|job| job.state == "PENDING")?;
+    let job = find(&jobs, Number { job, task }).ok().filter(|job| job.waits())?;
     let answer = asked(job, &jobs, config, true).ok()?;
     let (allowance, need) = (answer.allowance.as_ref()?, answer.need?);
     allowance.never(&need).then(|| allowance.keeps(&need)).flatten()
@@ -202,11 +201,25 @@ fn uid_for_limits(user: &str, config: &SiteConfig) -> Option<u32> {
     by_user.then(|| caller::uid_of(user)).flatten()?.parse().ok()
 }
 
-/// The answer for a job among all jobs. `tres`: what it asks Slurm for. `published` is called if the job's request is known.
+/// The options of a job that Slurm itself reads.
+#[derive(Default)]
+struct OfSlurm {
+    tres: Tres,
+    options: NodeOptions,
+}
+
+impl OfSlurm {
+    fn ask(job: u32) -> Result<Self, Failure> {
+        let options = squeue::node_options(Some(&[job]))?.remove(&job).unwrap_or_default();
+        Ok(Self { tres: squeue::tres(job)?, options })
+    }
+}
+
+/// The answer for a job among all jobs. `published` is called if the job's request is known.
 fn answer<'a, P: Borrow<Published>>(
     (job, jobs): (&'a QueuedJob, &'a [QueuedJob]),
     config: &SiteConfig,
-    tres: Tres,
+    OfSlurm { tres, options }: OfSlurm,
     allowance: Option<Allowance>,
     published: impl FnOnce() -> Result<P, Failure>,
 ) -> Result<PendingJob<'a>, Failure> {
@@ -221,6 +234,7 @@ fn answer<'a, P: Borrow<Published>>(
         verdicts: Vec::new(),
         order: NodeOrder::default(),
         not_taking: Vec::new(),
+        left_out: Vec::new(),
         ahead: ahead(job, jobs),
         instead: Vec::new(),
         jobs: jobs.iter().map(|job| (JobId(job.id), job)).collect(),
@@ -244,13 +258,17 @@ fn answer<'a, P: Borrow<Published>>(
             ..published.submission(config, own.partitions, own.account)
         };
         subject.submission.exclusive |= job.exclusive;
+        let rules = RulesOut::read(&options, &subject.submission.tres);
         let among = Among {
             names: wanted.as_deref(),
             partitions: &subject.submission.partitions,
+            excluded: &rules.excluded,
+            constraint: rules.constraint.as_ref(),
+            types: &rules.types,
+            user: Some(uid),
             reservation: Some(job.reservation.as_str()).filter(|name| !name.is_empty()),
             // Without a limit a job may run for ever.
             runs_s: Some(job.limit.unwrap_or(u64::MAX)),
-            ..Among::default()
         };
         let live = slurm_nodes::nodes(config, published, among)?;
         let company = squeue::by_node(jobs);
@@ -261,6 +279,7 @@ fn answer<'a, P: Borrow<Published>>(
         answer.instead = instead(&answer.verdicts, (&live, allowance), job, subject, config);
         answer.need = allowance.map(|_| need(&live, job, subject, uid, config));
         answer.not_taking = live.not_taking;
+        answer.left_out = rules.left_out;
     }
     Ok(answer)
 }

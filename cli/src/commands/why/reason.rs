@@ -9,6 +9,9 @@ pub(super) enum Reason {
     Other(&'static str),
 }
 
+const RESERVATION_GONE: &str = "Slurm holds it because its reservation is gone: give it another or none (scontrol update), then scontrol \
+                                release ID";
+
 /// A reason as squeue prints it; `None`: one that Slurm's manual explains (`man squeue`, "JOB REASON CODES").
 pub(super) fn reason(text: &str) -> Option<Reason> {
     use Reason::{Other, Room};
@@ -26,6 +29,12 @@ pub(super) fn reason(text: &str) -> Option<Reason> {
         "DependencyNeverSatisfied" => Other("it depends on a job that failed: it never starts; cancel it"),
         "JobHeldUser" => Other("its user holds it: scontrol release ID"),
         "JobHeldAdmin" => Other("an administrator holds it"),
+        "job requeued in held state" | "job requeued in special exit state" => {
+            Other("Slurm holds it after a requeue: scontrol release ID")
+        }
+        "ReservationDeleted" | "ReservationInvalid" => Other(RESERVATION_GONE),
+        // `Reservation NAME was deleted`, which a column of squeue may cut.
+        _ if text.starts_with("Reservation ") => Other(RESERVATION_GONE),
         "JobHoldMaxRequeue" | "launch_failed_requeued_held" => {
             Other("Slurm holds it after failed starts: scontrol release ID")
         }
@@ -45,16 +54,15 @@ pub(super) fn reason(text: &str) -> Option<Reason> {
             Other("its QOS is for jobs that ask for more (MinTRES): ask for more, or take another QOS")
         }
         _ if text.starts_with("QOS") => Other("a limit of its QOS keeps it waiting"),
-        _ if text.starts_with("Assoc") || text.starts_with("MaxGRES") => {
-            Other("a limit of its account or user keeps it waiting")
-        }
+        _ if is_limit(text) => Other("a limit of its account or user keeps it waiting"),
         _ => return None,
     })
 }
 
 /// Tells whether a limit of a QOS or an association keeps the job.
 pub(super) fn is_limit(text: &str) -> bool {
-    ["QOS", "Assoc", "MaxGRES"].iter().any(|word| text.starts_with(word))
+    let of_member = || text.starts_with("Max") && (text.ends_with("PerAccount") || text.ends_with("PerUser"));
+    text.starts_with("QOS") || text.starts_with("Assoc") || of_member()
 }
 
 #[cfg(test)]
@@ -64,9 +72,22 @@ mod tests {
     #[test]
     fn limits_are_told_from_room() {
         assert!(matches!(reason("Resources"), Some(Reason::Room(_))));
-        for limit in ["QOSMaxGRESPerUser", "QOSGrpGRES", "AssocGrpGRESMinutes", "AssocMaxJobsLimit"] {
-            assert!(matches!(reason(limit), Some(Reason::Other(_))), "{limit}");
+        for limit in [
+            "QOSMaxGRESPerUser",
+            "QOSGrpGRES",
+            "AssocGrpGRESMinutes",
+            "AssocMaxJobsLimit",
+            "MaxGRESPerAccount",
+            "MaxLicensePerAccount",
+            "MaxJobsPerAccount",
+            "MaxLicenseRunMinsPerUser",
+        ] {
+            assert!(matches!(reason(limit), Some(Reason::Other(_))) && is_limit(limit), "{limit}");
         }
+        for held in ["job requeued in held state", "Reservation maint was deleted", "ReservationDeleted"] {
+            assert!(matches!(reason(held), Some(Reason::Other(text)) if text.contains("release")), "{held}");
+        }
+        assert!(!is_limit("JobHoldMaxRequeue") && !is_limit("MaxPoweredUpNodes"));
         assert!(matches!(reason("QOSMinGRES"), Some(Reason::Other(text)) if text.contains("another QOS")));
         assert!(matches!(reason("JobArrayTaskLimit"), Some(Reason::Other(_))));
         for room in ["ReqNodeNotAvail", "ReqNodeNotAvail, May be reserved for oth"] {

@@ -14,7 +14,7 @@ pub(crate) const COLUMNS: [(&str, usize); 27] = [
     ("Nice", 14),
     ("State", 20),
     ("Reason", 40),
-    ("Dependency", 64),
+    ("Dependency", 1024),
     ("NumNodes", 10),
     ("NodeList", 256),
     ("ReqNodes", 256),

@@ -124,6 +124,8 @@ pub struct Shares {
     pub listed: Vec<ShareLayout>,
     /// Number of shares that are not listed.
     pub more: usize,
+    /// Memory and SMs of these together, MiB and percent.
+    pub rest: (u64, u64),
 }
 
 /// A job's share of a device.
@@ -261,7 +263,7 @@ impl fmt::Display for Shares {
             write!(f, "{comma}job{}:{}M/{}%", s.job, s.mem_mib, s.threads)?;
         }
         if self.more > 0 {
-            write!(f, "+{}", self.more)?;
+            write!(f, "+{}:{}M/{}%", self.more, self.rest.0, self.rest.1)?;
         }
         f.write_str("]")
     }

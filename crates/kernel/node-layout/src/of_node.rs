@@ -49,10 +49,9 @@ fn compute(hold: &ComputeHold) -> ComputeLayout {
 
 fn share_layout(shares: &[Share]) -> Shares {
     let one = |s: &Share| ShareLayout { job: s.job, mem_mib: s.mem_mib, threads: s.threads };
-    Shares {
-        listed: shares.iter().take(MAX_SHARES).map(one).collect(),
-        more: shares.len().saturating_sub(MAX_SHARES),
-    }
+    let (listed, more) = shares.split_at(shares.len().min(MAX_SHARES));
+    let rest = (more.iter().map(|s| s.mem_mib).sum(), more.iter().map(|s| u64::from(s.threads)).sum());
+    Shares { listed: listed.iter().map(one).collect(), more: more.len(), rest }
 }
 
 fn seat_layout(node: &Node, on: ShareOn, seats: &[Seat]) -> Seats {

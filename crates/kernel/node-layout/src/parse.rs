@@ -196,7 +196,11 @@ impl<'a> Parser<'a> {
             }
             if self.eat("+") {
                 shares.more = self.number()?;
-                self.expect("]")?;
+                self.expect(":")?;
+                let mem_mib = self.number()?;
+                self.expect("M/")?;
+                shares.rest = (mem_mib, self.number()?);
+                self.expect("%]")?;
                 return Ok(shares);
             }
             self.expect(",")?;

@@ -49,15 +49,17 @@ pub fn in_force<L: Limited>(
     own: Option<QosRecord<L>>,
     mut of_accounts: Vec<L>,
 ) -> Vec<L> {
-    let own_name = own.as_ref().map(|own| own.name.clone());
-    let of_partition = of_partition.filter(|qos| Some(&qos.name) != own_name.as_ref());
+    let of_partition = of_partition.filter(|qos| own.as_ref().is_none_or(|own| own.name != qos.name));
     let over = own.as_ref().is_some_and(|own| own.over_partition);
     let order = if over { [own, of_partition] } else { [of_partition, own] };
-    let (mut set, mut all) = (BTreeSet::new(), Vec::new());
-    let mut factor = None;
+    let (mut set, mut all, mut factor) = (BTreeSet::new(), Vec::new(), None);
     for qos in order.into_iter().flatten() {
         factor = factor.or(qos.factor);
         keep_new(qos.limits, &mut set, &mut all);
+    }
+    // A limit for each user or account of a QOS replaces `MaxJobs` of an association; `GrpJobs` of a QOS does not.
+    if [1, 2].into_iter().any(|group| set.contains(&(LimitKind::Jobs, group, String::new()))) {
+        set.insert((LimitKind::MaxJobs, 0, String::new()));
     }
     of_accounts.iter_mut().for_each(|limit| scale(limit, factor.unwrap_or(1.0)));
     keep_new(of_accounts, &mut set, &mut all);
@@ -80,12 +82,10 @@ fn keep_new<L: Limited>(here: Vec<L>, set: &mut BTreeSet<Slot>, all: &mut Vec<L>
         };
         Some((kind, group, tres))
     };
-    let new: Vec<(Slot, L)> = here.into_iter().filter_map(|limit| Some((slot(&limit)?, limit))).collect();
-    let new: Vec<(Slot, L)> = new.into_iter().filter(|(slot, _)| !set.contains(slot)).collect();
-    for (slot, limit) in new {
-        set.insert(slot);
-        all.push(limit);
-    }
+    let slotted = here.into_iter().filter_map(|limit| Some((slot(&limit)?, limit)));
+    let (slots, new): (Vec<Slot>, Vec<L>) = slotted.filter(|(slot, _)| !set.contains(slot)).unzip();
+    set.extend(slots);
+    all.extend(new);
 }
 
 /// Scales a limit of an association by the `LimitFactor` of a QOS.
@@ -150,6 +150,21 @@ mod tests {
         assert_eq!(most(&in_force(None, Some(each), Vec::new())), [4, 8, 1], "a user's is another one");
         assert_eq!(most(&in_force(Some(own()), Some(own()), Vec::new())), [4, 8], "it is the same QOS");
         assert_eq!(most(&in_force(None, None, accounts())), [1, 60, 90]);
+    }
+
+    #[test]
+    fn only_a_qos_that_limits_jobs_of_members_replaces_an_associations_max_jobs() {
+        let jobs = |kind, most, holder| SlurmLimit { kind, tres: String::new(), most, holder };
+        let user = || Holder::User("alice".to_owned(), "bio".to_owned());
+        let with = |holder| {
+            let qos = QosRecord { limits: vec![jobs(LimitKind::Jobs, 100, holder)], ..qos("normal", &[]) };
+            let own = vec![jobs(LimitKind::Jobs, 3, user()), jobs(LimitKind::MaxJobs, 2, user())];
+            most(&in_force(None, Some(qos), own))
+        };
+        let name = || "normal".to_owned();
+        assert_eq!(with(Holder::Qos(name())), [100, 2], "GrpJobs stands for GrpJobs");
+        assert_eq!(with(Holder::UserOfQos("alice".to_owned(), name())), [100, 3], "MaxJobsPU");
+        assert_eq!(with(Holder::AccountOfQos("bio".to_owned(), name())), [100, 3], "MaxJobsPA");
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub enum LimitKind {
     MinutesPerJob,
     /// Jobs that run together.
     Jobs,
+    /// Jobs of an association that run together (`MaxJobs`). It holds unless a QOS limits the jobs of each user or account.
+    MaxJobs,
     /// Minutes that jobs have run.
     Wall,
     /// The time limit of a job, minutes.

@@ -25,7 +25,7 @@ impl LimitKind {
             Self::Minutes { safe } => safe && times(),
             Self::RunMinutes | Self::MinutesPerJob => times(),
             Self::WallPerJob => need.minutes.is_some_and(|minutes| minutes > most),
-            Self::Jobs => most == 0,
+            Self::Jobs | Self::MaxJobs => most == 0,
             Self::Wall => false,
         }
     }
@@ -54,8 +54,8 @@ impl SlurmLimit {
 
     fn sentence(&self, need: &Need) -> String {
         let limit = phrase(self.kind, &self.holder.words(), self.most, &self.tres);
-        let needs = need.words(self.kind, &self.tres);
-        let needs = needs.map_or_else(String::new, |needs| format!(", and {needs}"));
+        let needs =
+            need.words(self.kind, &self.tres).map(|needs| format!(", and {needs}")).unwrap_or_default();
         format!("a limit of Slurm never lets this job start: {limit}{needs}; {}", self.instead(need))
     }
 }

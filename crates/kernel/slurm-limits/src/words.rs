@@ -49,7 +49,7 @@ fn minutes(n: u64, tres: &str) -> String {
 pub fn phrase(kind: LimitKind, whose: &str, most: u64, tres: &str) -> String {
     match kind {
         LimitKind::Together => format!("{whose} may have {} at once", tres_amount(most, tres)),
-        LimitKind::Jobs => format!("{whose} may run {} at once", counted(most, "job")),
+        LimitKind::Jobs | LimitKind::MaxJobs => format!("{whose} may run {} at once", counted(most, "job")),
         LimitKind::PerJob => format!("a job of {whose} may have at most {}", tres_amount(most, tres)),
         LimitKind::PerNode => {
             format!("a job of {whose} may have at most {} on a node", tres_amount(most, tres))

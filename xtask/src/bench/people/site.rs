@@ -128,7 +128,7 @@ pub(super) fn write(dir: &Path) -> Result<(), TaskError> {
         ("sinfo", "cat states"),
         (
             "squeue",
-            "case \"$*\" in *admin_comment*) cat jobs ;; *tres-per-task*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
+            "case \"$*\" in *admin_comment*) cat jobs ;; *tres-per-task*) cat tres ;; *UserID*) cat owners ;; *%14A*) ;; *) cat jobs ;; esac",
         ),
     ] {
         let path = bin.join(name);

@@ -41,7 +41,7 @@ pub(super) fn job(view: View<'_>, id: u32, (told, known): (&str, &JobUse), user:
 
 fn facts(out: &mut String, job: &QueuedJob, view: View<'_>, known: &JobUse) {
     let since = |at: Option<u64>| at.map(|at| span(view.now.saturating_sub(at)));
-    let waits = job.state == "PENDING";
+    let waits = job.waits();
     let left = job.end.filter(|_| job.state == "RUNNING").map(|end| span(end.saturating_sub(view.now)));
     let some = |text: &str| (!text.is_empty() && text != "N/A").then(|| text.to_owned());
     let facts = [

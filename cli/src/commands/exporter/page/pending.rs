@@ -13,7 +13,7 @@ const MOST: usize = 200;
 
 /// Writes the waiting jobs that the filter wants, by priority. `names`: users may be named.
 pub(super) fn pending(out: &mut String, seen: &ClusterSnapshot, filter: &Filter, names: bool, now: u64) {
-    let wanted = |job: &&QueuedJob| job.state == "PENDING" && filter.job(job);
+    let wanted = |job: &&QueuedJob| job.waits() && filter.job(job);
     let mut waiting: Vec<&QueuedJob> = seen.jobs.iter().filter(wanted).collect();
     waiting.sort_by_key(|job| (std::cmp::Reverse(job.priority), job.id));
     if waiting.is_empty() {

@@ -8,6 +8,7 @@ use crate::clock::span;
 use crate::cluster_snapshot::{ClusterSnapshot, Use};
 use crate::fragmentation::Wholeness;
 use crate::render::svg::escape;
+use crate::slurm::squeue::QueuedJob;
 use geometry::counted;
 
 /// GPUs without jobs with their history, jobs that wait, the longest wait, and nodes that take no jobs.
@@ -43,14 +44,15 @@ pub(super) fn tiles(
 }
 
 fn waiting(out: &mut String, seen: &ClusterSnapshot, now: u64) {
-    let of_state = |state: &'static str| seen.jobs.iter().filter(move |job| job.state == state);
-    let in_state = |state| of_state(state).map(|job| job.jobs()).fold(0, usize::saturating_add);
-    let waiting = in_state("PENDING");
-    let running = format!("{} running", counted(in_state("RUNNING"), "job"));
+    let count = |wanted: &dyn Fn(&&QueuedJob) -> bool| {
+        seen.jobs.iter().filter(wanted).map(|job| job.jobs()).fold(0, usize::saturating_add)
+    };
+    let waiting = count(&|job| job.waits());
+    let running = format!("{} running", counted(count(&|job| job.state == "RUNNING"), "job"));
     tile(out, &waiting.to_string(), if waiting == 1 { "job waits" } else { "jobs wait" }, &running, "");
-    let first = of_state("PENDING")
-        .filter_map(|job| Some((job.submit?, job)))
-        .min_by_key(|(submit, job)| (*submit, job.id));
+    let of_waiting = seen.jobs.iter().filter(|job| job.waits());
+    let first =
+        of_waiting.filter_map(|job| Some((job.submit?, job))).min_by_key(|(submit, job)| (*submit, job.id));
     let (longest, which) = first.map_or_else(
         || ("none".to_owned(), "no job waits".to_owned()),
         |(submit, job)| {

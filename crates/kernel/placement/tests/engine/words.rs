@@ -30,7 +30,7 @@ fn a_layout_names_the_jobs_of_each_gpu() {
     for job in 1..12 {
         let _ = run(&mut shared, &ask(job, "mps", "1G"), &Policy::default());
     }
-    assert_snapshot!(layout_of(&shared).to_string(), @"tessera gpu0=mps[job1:954M/3%,job2:954M/3%,job3:954M/3%,job4:954M/3%,job5:954M/3%,job6:954M/3%,job7:954M/3%,job8:954M/3%+3]");
+    assert_snapshot!(layout_of(&shared).to_string(), @"tessera gpu0=mps[job1:954M/3%,job2:954M/3%,job3:954M/3%,job4:954M/3%,job5:954M/3%,job6:954M/3%,job7:954M/3%,job8:954M/3%+3:2862M/9%]");
     assert_snapshot!(parse_layout("tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@x:idle]").unwrap_err(), @"not a number at byte 40 of the layout");
     assert_eq!(parse_layout("tessera gpu0-63=free ...").unwrap().gpus.len(), 64);
     let ending = "tessera config=last-good ending=job3,job12 gpu0=whole[job3]";

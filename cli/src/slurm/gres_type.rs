@@ -1,0 +1,73 @@
+//! Types of GPUs: those that a job names (`--gres=gpu:h100:1`), and those that a node has (`Gres=gpu:h100:8(S:0-1)`).
+
+use admission::gres_list::Entry;
+
+/// Returns the GPU types that a job names, and the entries whose type no node's `Gres` has: those of shards.
+pub(crate) fn named(entries: &[Entry]) -> (Vec<String>, Vec<String>) {
+    let typed = entries.iter().filter_map(|entry| Some((entry, type_of(entry)?)));
+    let (gpus, others): (Vec<_>, Vec<_>) = typed.partition(|(entry, _)| entry.name == "gpu");
+    let texts = others.into_iter().map(|(entry, _)| format!("{}={}", entry.option, entry.text));
+    (gpus.into_iter().map(|(_, name)| name.to_owned()).collect(), texts.collect())
+}
+
+/// The type in an entry such as `gpu:h100:2`, or `h100:2` of an option that is for GPUs alone.
+fn type_of(entry: &Entry) -> Option<&str> {
+    let fields: Vec<&str> = entry.text.split([':', '=']).collect();
+    let fields = fields.strip_prefix(&[entry.name.as_str()]).unwrap_or(&fields);
+    let first = fields.first().filter(|text| !text.is_empty())?;
+    let is_count = first.trim_end_matches(['k', 'K']).bytes().all(|b| b.is_ascii_digit());
+    (!is_count).then_some(*first)
+}
+
+/// Tells whether a node with this `Gres` has GPUs of a type. Like Slurm, it compares whole names.
+pub(crate) fn has(gres: &str, name: &str) -> bool {
+    // Sockets behind a count can have a comma: the part after it is no GPU.
+    gres.split(',').any(|part| {
+        let part = part.split('(').next().unwrap_or_default();
+        part.trim().strip_prefix("gpu:").and_then(|rest| rest.split(':').next()) == Some(name)
+    })
+}
+
+/// Says which options of a job the answer leaves out; `None`: none.
+pub(crate) fn left_out(options: &[String]) -> Option<String> {
+    let list = options.join(", ");
+    (!options.is_empty())
+        .then(|| format!("Not looked at: {list}. Slurm may rule out nodes that are listed here."))
+}
+
+#[cfg(test)]
+mod tests {
+    use admission::gres_list::Tres;
+
+    use super::*;
+
+    #[test]
+    fn the_types_of_a_job_are_read_from_any_of_its_lists() {
+        let of = |tres: Tres| named(&tres.gpu_entries());
+        let per_node = |list: &str| of(Tres { per_node: Some(list.to_owned()), ..Tres::default() });
+        let per_task = |list: &str| of(Tres { per_task: Some(list.to_owned()), ..Tres::default() });
+        let h100 = || (vec!["h100".to_owned()], Vec::new());
+        for typed in ["gres:gpu:h100:1", "gres/gpu:h100", "gres/gpu:h100=2", "gpu:h100:1,nic:a:1"] {
+            assert_eq!(per_node(typed), h100(), "{typed}");
+        }
+        assert_eq!([per_task("gres:gpu:h100:1"), per_task("gres/gpu:h100")], [h100(), h100()]);
+        for plain in ["gres:gpu:2", "gres:gpu", "gpu:1K", "gres/gpu=4", "nic:h100:1", ""] {
+            assert_eq!(
+                [per_node(plain), per_task(plain)],
+                [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())]
+            );
+        }
+        let shards = (Vec::new(), vec!["--gres=shard:h100:5".to_owned()]);
+        assert_eq!(per_node("gres:shard:h100:5"), shards);
+    }
+
+    #[test]
+    fn a_node_has_the_types_of_its_gres() {
+        let gres = "gpu:a100:4(S:0,2),gpu:h100:4(S:1),shard:80,nic:x:1";
+        assert_eq!(
+            ["a100", "h100", "x", "4", "a10"].map(|name| has(gres, name)),
+            [true, true, false, false, false]
+        );
+        assert!(!has("gpu:8(S:0-1)", "a100") && !has("(null)", "a100") && has("gpu:a100", "a100"));
+    }
+}

@@ -4,16 +4,17 @@ pub(crate) mod kept;
 pub(crate) mod own_dir;
 pub(crate) mod write_file;
 
+use std::io::{self, Read};
 use std::path::Path;
 
-use plugin_rt::read_file::{NotText, TABLE, read_bounded, read_small};
+use plugin_rt::read_file::{NotText, TABLE, open_regular, read_bounded, read_small};
 
 use crate::outcome::{Failure, Outcome};
 
 /// The text of a small regular file, or of standard input for `-`, without a byte order mark.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     let read =
-        if path.as_os_str() == "-" { read_bounded(std::io::stdin(), TABLE) } else { read_small(path, TABLE) };
+        if path.as_os_str() == "-" { read_bounded(io::stdin(), TABLE) } else { read_small(path, TABLE) };
     let text = read.map_err(|e| {
         let file = path.display();
         match e.get_ref().and_then(|inner| inner.downcast_ref::<NotText>()) {
@@ -23,6 +24,17 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     })?;
     // Spreadsheets begin a file with a byte order mark.
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+/// Opens a regular file of any size, or standard input for `-`, for a reader that does not keep all of it.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdin()));
+    }
+    match open_regular(path) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(e) => Err(Failure::new(format!("cannot read {}: {e}", path.display()))),
+    }
 }
 
 /// Writes a file that a command line names; standard output for `-`, whose text is handed back.

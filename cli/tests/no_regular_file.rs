@@ -30,6 +30,7 @@ const COMMANDS: &[&str] = &[
     "power choose --model @ --counters runs.csv --apps a,b",
     "layout --from @ --config site.toml",
     "times --from @",
+    "traffic --from @",
 ];
 
 fn refused(dir: &Path, command: &str, file: &str) -> (bool, String) {

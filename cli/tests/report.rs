@@ -134,6 +134,55 @@ fn a_job_that_used_little_is_told_what_to_ask() {
 }
 
 #[test]
+fn a_running_job_has_what_slurmctld_says() {
+    let running = |allocated| {
+        let mut job = JOB;
+        (job[2], job[6], job[7], job[12]) = ("RUNNING", "", allocated, "");
+        line(job, job[0])
+    };
+    let said = |allocated, queued: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("bin")).unwrap();
+        fs::write(dir.path().join("records"), running(allocated)).unwrap();
+        fs::write(dir.path().join("queue"), queued).unwrap();
+        slurm::program(dir.path(), "sacct", "cat records");
+        slurm::program(dir.path(), "squeue", "cat queue");
+        slurm::tessera(dir.path(), &["report", "20"])
+    };
+    let queue = slurm::line(&[("JobID", "20"), ("State", "RUNNING"), ("admin_comment", GOT)]) + "\n";
+    assert_snapshot!(said("billing=3,license/slice=3", &queue), @r"
+    job 20 of bob: RUNNING
+      got         n1=mig:3/3g.20gb@4 (smallest instance with 20 GB)
+      waited      14 min
+      ran         2 h 5 min
+      slices      3 (6.2 slice hours), billed as 3
+      energy      known at the job's end
+      GPU memory  known at the job's end
+    exit 0
+    ");
+    // Without slurmctld's answer.
+    assert_snapshot!(said("billing=3,license/slice=3", "slurm_load_jobs error"), @r"
+    job 20 of bob: RUNNING
+      got         known at the job's end
+      waited      14 min
+      ran         2 h 5 min
+      slices      3 (6.2 slice hours), billed as 3
+      energy      known at the job's end
+      GPU memory  known at the job's end
+    exit 0
+    ");
+    assert_snapshot!(said("billing=2,gres/gpu=2", ""), @r"
+    job 20 of bob: RUNNING
+      got         2 GPUs
+      waited      14 min
+      ran         2 h 5 min
+      energy      known at the job's end
+      GPU memory  known at the job's end
+    exit 0
+    ");
+}
+
+#[test]
 fn what_is_not_recorded_is_said() {
     let plain = [
         "21",
@@ -396,8 +445,9 @@ fn a_label_that_the_traffic_contradicts_is_told() {
     links       20000.00 GB sent over NVLink, about 1.61 GB sent over PCIe: 0.66 GB/s by each GPU
     bandwidth   the job asked for --gpu-bandwidth=insensitive, but 0.50 GB/s and more need good links: leave the option out
     ");
-    assert_snapshot!(told("sensitive", "ic/nvlink=0", "7500"), @r"
-    links       0.00 GB sent over NVLink: 0.00 GB/s by each GPU
+    assert_snapshot!(told("sensitive", "ic/nvlink=0", "7500"), @"links       0.00 GB sent over NVLink: 0.00 GB/s by each GPU");
+    assert_snapshot!(told("sensitive", "ic/nvlink=0,ic/pcie=20M", "7500"), @r"
+    links       0.00 GB sent over NVLink, about 0.02 GB sent over PCIe: 0.00 GB/s by each GPU
     bandwidth   the job asked for --gpu-bandwidth=sensitive, but less than 0.50 GB/s needs no good links: with insensitive, it leaves them to other jobs
     ");
     assert_snapshot!(

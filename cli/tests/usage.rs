@@ -64,6 +64,37 @@ fn jobs_and_arrays_have_a_line_each() {
 }
 
 #[test]
+fn without_slices_nobody_knows_what_a_busy_job_used() {
+    let busy = [
+        ["9", "9", "bob", "COMPLETED", "3600", "gres/gpu=2", "1", ""],
+        ["9.extern", "9.extern", "", "COMPLETED", "3600", "", "1", "gres/gpuutil=97"],
+    ];
+    assert_snapshot!(usage(&busy, &[]), @r"
+    JOB    JOBS  GPU HOURS  SLICE HOURS  USED  WASTED
+    9         1        2.0            -     -       -
+    total     1        2.0            -     -       -
+    Slices are counted for 0 of 1 jobs; USED and WASTED are in slice hours.
+    To count them, add Licenses=slice:N to slurm.conf and license/slice to AccountingStorageTRES.
+    exit 0
+    -u bob
+    ");
+    let json = usage(&busy, &["--json"]);
+    let value: serde_json::Value = serde_json::from_str(json.split_once("exit").unwrap().0).unwrap();
+    let total = &value["total"];
+    assert!(total["used_slice_s"].is_null() && total["wasted_slice_s"].is_null(), "{json}");
+    assert_snapshot!(usage(&[&busy[..], &JOBS[1..3]].concat(), &[]), @r"
+    JOB    JOBS  GPU HOURS  SLICE HOURS  USED  WASTED
+    9         1        2.0            -     -       -
+    14        1        0.0          2.0  0.50     1.5
+    total     2        2.0          2.0  0.50     1.5
+    Slices are counted for 1 of 2 jobs; USED and WASTED are in slice hours.
+    To count them, add Licenses=slice:N to slurm.conf and license/slice to AccountingStorageTRES.
+    exit 0
+    -u bob
+    ");
+}
+
+#[test]
 fn an_unknown_name_is_an_error_and_not_nothing() {
     assert_snapshot!(usage(&[], &["--account", "bios"]), @r"
     stderr: tessera: Slurm's accounting shows you no account bios

@@ -3,11 +3,13 @@
 mod columns;
 mod fields;
 pub(crate) mod jobs;
+pub(crate) mod lines;
 
 use protocol::AdminComment;
 use std::collections::HashMap;
 use std::process::Command;
 
+use super::command::prepare;
 use super::records::SlurmTable;
 use super::squeue::MOST_IDS;
 use crate::only_instance::OnlyInstance;
@@ -48,7 +50,7 @@ fn ago(seconds: u64) -> String {
 /// Lists the jobs that completed in the last `since_s` seconds, of all users that the caller may see.
 pub(crate) fn completed(since_s: u64) -> Result<Vec<Past>, Failure> {
     let since = ago(since_s);
-    let mut command = Command::new("sacct");
+    let mut command = prepare("sacct");
     command.args(["-a", "-X", "-n", "-s", "CD", "-S", &since, "-E", "now", "-o", &format(&COLUMNS)]);
     let hint = "times are learnt from Slurm's accounting, which needs AccountingStorageType=accounting_storage/slurmdbd; \
                 jobs can also give their times with --gpu-times";
@@ -64,15 +66,19 @@ const NEEDS: &str = "this needs Slurm's accounting: AccountingStorageType=accoun
 ///
 /// It cannot be run, or fails: with this hint.
 fn answer(command: &mut Command, hint: &str) -> Result<Vec<u8>, Failure> {
-    let out = command.output().map_err(|e| {
-        Failure::new(format!("cannot run sacct: {e}")).hint("is Slurm's client package installed here?")
-    })?;
-    if out.status.success() {
-        return Ok(out.stdout);
-    }
-    let said = String::from_utf8_lossy(&out.stderr);
+    let out = command.output().map_err(|e| not_run(&e))?;
+    if out.status.success() { Ok(out.stdout) } else { Err(failed(&out.stderr, hint)) }
+}
+
+fn not_run(why: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot run sacct: {why}")).hint("is Slurm's client package installed here?")
+}
+
+/// Makes a failure of what sacct says on stderr.
+fn failed(said: &[u8], hint: &str) -> Failure {
+    let said = String::from_utf8_lossy(said);
     let said = said.trim().trim_start_matches("sacct: ").trim_start_matches("error: ");
-    Err(Failure::new(format!("sacct: {}", said.replace('\n', ": "))).hint(hint))
+    Failure::new(format!("sacct: {}", said.replace('\n', ": "))).hint(hint)
 }
 
 /// Records of sacct in [`COLUMNS`]; those that are not a completed job of a job profile on one instance are passed over.
@@ -106,7 +112,7 @@ pub(crate) fn rows<const N: usize>(
     let mut rows = HashMap::new();
     for ids in ids.chunks(MOST_IDS) {
         let list: Vec<String> = ids.iter().map(u32::to_string).collect();
-        let mut command = Command::new("sacct");
+        let mut command = prepare("sacct");
         command.args(["-X", "-n", "-o", &format(&all), "-j", &list.join(",")]);
         let Ok(out) = command.env("SLURM_TIME_FORMAT", "%s").output() else { continue };
         if !out.status.success() {
@@ -132,7 +138,7 @@ pub(crate) fn job_and_steps<const M: usize, const N: usize>(
     columns: [(&str, usize); M],
 ) -> Result<Vec<[String; N]>, Failure> {
     let all: Vec<(&str, usize)> = [("JobIDRaw", 24)].into_iter().chain(columns).collect();
-    let mut command = Command::new("sacct");
+    let mut command = prepare("sacct");
     command.args(["-n", "-o", &format(&all), "-j", job]).env("SLURM_TIME_FORMAT", "%s");
     let out = answer(&mut command, NEEDS)?;
     let records = SlurmTable { program: "sacct", columns: &all, gap: 1 }.read(&out)?;
@@ -141,7 +147,6 @@ pub(crate) fn job_and_steps<const M: usize, const N: usize>(
 
 /// Whose jobs are asked for.
 pub(crate) enum Whose {
-    All,
     User(String),
     Account(String),
 }
@@ -157,32 +162,14 @@ pub(crate) fn jobs_and_steps<const M: usize, const N: usize>(
     columns: [(&str, usize); M],
 ) -> Result<Vec<[String; N]>, Failure> {
     let all: Vec<(&str, usize)> = [("JobIDRaw", 24)].into_iter().chain(columns).collect();
-    let mut command = Command::new("sacct");
+    let mut command = prepare("sacct");
     command.args(["-n", "-S", &ago(since_s), "-E", "now", "-o", &format(&all)]);
     match whose {
-        Whose::All => command.arg("-a"),
         Whose::User(name) => command.args(["-u", name]),
         Whose::Account(name) => command.args(["-a", "-A", name]),
     };
     let out = answer(&mut command, NEEDS)?;
     let records = SlurmTable { program: "sacct", columns: &all, gap: 1 }.read(&out)?;
-    Ok(records.into_iter().filter_map(|cells| <[String; N]>::try_from(cells).ok()).collect())
-}
-
-/// Reads a table as [`jobs_and_steps`] asks for it.
-///
-/// # Errors
-///
-/// It is no such table: with the call of sacct that prints one.
-pub(crate) fn read_jobs_and_steps<const M: usize, const N: usize>(
-    table: &[u8],
-    columns: [(&str, usize); M],
-) -> Result<Vec<[String; N]>, Failure> {
-    let all: Vec<(&str, usize)> = [("JobIDRaw", 24)].into_iter().chain(columns).collect();
-    let records = (SlurmTable { program: "sacct", columns: &all, gap: 1 }).read(table);
-    let records = records.map_err(|e| {
-        Failure::from(e).hint(format!("the file must be what sacct -a -n -o {} prints", format(&all)))
-    })?;
     Ok(records.into_iter().filter_map(|cells| <[String; N]>::try_from(cells).ok()).collect())
 }
 

@@ -12,7 +12,7 @@ use site_config::SiteConfig;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use crate::site;
-use crate::slurm::sacct;
+use crate::slurm::{sacct, squeue};
 use earlier::Earlier;
 use record::Record;
 
@@ -24,7 +24,7 @@ use record::Record;
 /// 23.02 on, on nodes with AutoDetect=nvml, for whole GPUs. They are the highest of samples that are JobAcctGatherFrequency
 /// apart. The driver reports the utilisation of whole GPUs, and of instances from the H100 on, but not of shares. With ic/nvlink and
 /// ic/pcie in AccountingStorageTRES it shows the bytes that a job's whole GPUs sent, and says if they contradict
-/// --gpu-bandwidth. If a job
+/// --gpu-bandwidth. Energy and use of a running job are known at its end. If a job
 /// used much less memory than it asked for, the last line names a size for the next time. For an array it shows the sums of
 /// its tasks.
 #[derive(Args)]
@@ -60,13 +60,19 @@ pub(crate) fn run(args: &ReportArgs, globals: &Globals) -> Result<Outcome, Failu
         let array = array::of(&args.job, &jobs).ok_or_else(|| several(&args.job, jobs.len()))?;
         return Ok(if args.json { Outcome::json(&array.json(), 0) } else { Outcome::ok(array.text()) });
     }
-    let job = jobs.pop().ok_or_else(|| {
+    let mut job = jobs.pop().ok_or_else(|| {
         Failure::new(format!("Slurm's accounting knows no job {}", args.job))
             .hint("sacct shows other users' jobs only where the site lets it (PrivateData)")
     })?;
     if job.start.is_none() {
         return Err(Failure::new(format!("job {} has not started: it is {}", args.job, job.state))
             .hint(format!("tessera why {} says what a pending job waits for", args.job)));
+    }
+    if job.is_unnamed() {
+        // slurmctld hands a job's comment to the accounting at its end. If it does not answer, less is known.
+        let known = job.id.parse().ok().and_then(|id| squeue::jobs(Some(&[id])).ok()).unwrap_or_default();
+        let own = known.iter().find(|known| known.id.to_string() == job.id);
+        own.into_iter().for_each(|known| job.name(&known.comment));
     }
     // The report needs no tessera.toml: without one that can be read, less is said.
     let config = site::load(globals.config.as_deref()).ok();

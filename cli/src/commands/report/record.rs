@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use link_learning::CountedRun;
+use link_learning::{CountedRun, SentBytes};
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Bandwidth, Started};
 
+use crate::slurm::sacct::jobs::is_over;
 use crate::slurm::step_use::{StepUse, mean_busy, most_memory};
 use crate::slurm::tres::{bytes, mib, tres};
 
@@ -98,12 +99,10 @@ impl Record {
             job;
         let nodes = nodes.parse().unwrap_or(1);
         let memory_mib = most_memory(&uses, nodes).filter(|m| *m > 0 || device_mib.is_some());
-        let comment = AdminComment::parse(&comment);
-        let request = comment.asks.as_deref().and_then(|asks| parse_request(asks).ok());
         let start: Option<u64> = start.parse().ok();
         let submit: Option<u64> = submit.parse().ok();
         let counted = |name: &str| tres(&allocated, name)?.parse().ok();
-        Self {
+        let mut record = Self {
             id,
             number,
             user,
@@ -112,9 +111,9 @@ impl Record {
             waited_s: start.zip(submit).map(|(start, submit)| start.saturating_sub(submit)),
             start,
             ran_s: elapsed.parse().unwrap_or(0),
-            asked_mib: request.as_ref().and_then(|request| request.mem_mib),
-            label: request.and_then(|request| request.bandwidth),
-            started: comment.started().cloned(),
+            asked_mib: None,
+            label: None,
+            started: None,
             gpus: counted("gres/gpu"),
             slices: counted("license/slice"),
             billing: counted("billing"),
@@ -125,7 +124,28 @@ impl Record {
             busy_mean_percent: mean_busy(&uses, nodes),
             nvlink_sent: sum("ic/nvlink"),
             pcie_sent: sum("ic/pcie"),
-        }
+        };
+        record.name(&comment);
+        record
+    }
+
+    /// Takes what the job's AdminComment says of it.
+    pub(super) fn name(&mut self, comment: &str) {
+        let comment = AdminComment::parse(comment);
+        let request = comment.asks.as_deref().and_then(|asks| parse_request(asks).ok());
+        self.asked_mib = request.as_ref().and_then(|request| request.mem_mib);
+        self.label = request.and_then(|request| request.bandwidth);
+        self.started = comment.started().cloned();
+    }
+
+    /// True if its end is still to come: much of it is in the accounting only then.
+    pub(super) fn goes_on(&self) -> bool {
+        !is_over(&self.state)
+    }
+
+    /// True if it goes on and the accounting does not say what it got.
+    pub(super) fn is_unnamed(&self) -> bool {
+        self.goes_on() && self.started.is_none()
     }
 }
 
@@ -136,7 +156,7 @@ fn step_use(line: &[String; 15]) -> StepUse<'_> {
 impl Record {
     /// The job as a run from which its need for bandwidth can be learnt; `None`: its traffic was not counted.
     pub(super) fn run(&self) -> Option<CountedRun> {
-        let sent = CountedRun::all_sent(self.nvlink_sent, self.pcie_sent)?;
+        let sent = SentBytes::of(self.nvlink_sent, self.pcie_sent)?;
         Some(CountedRun { gpus: self.gpus?, seconds: self.ran_s, sent })
     }
 

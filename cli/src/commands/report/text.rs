@@ -18,6 +18,9 @@ const USED_LITTLE: u64 = 67;
 /// Least wait that is worth a word, seconds.
 const LEAST_S: u64 = 60;
 
+/// Stands for a value that Slurm's accounting has only of jobs that are over.
+const AT_END: &str = "known at the job's end";
+
 /// The report, a line for each thing that is known.
 pub(super) fn of(job: &Record, earlier: Option<&Earlier>, untold: Option<Untold>) -> String {
     let mut out = format!("job {} of {}: {}\n", job.number, job.user, job.state);
@@ -36,6 +39,7 @@ pub(super) fn of(job: &Record, earlier: Option<&Earlier>, untold: Option<Untold>
     }
     match job.energy_j {
         Some(j) => line("energy", format!("{} kJ{}", tenths(j, 1000), mean_power(j, job.ran_s))),
+        None if job.goes_on() => line("energy", AT_END.to_owned()),
         None => {
             line("energy", "not accounted; docs/energy-and-usage.md, \"Energy of jobs\", says how".to_owned())
         }
@@ -87,6 +91,9 @@ fn got(job: &Record) -> String {
     match (&job.started, job.gpus) {
         (Some(started), _) if started.why.is_empty() => started.got.clone(),
         (Some(started), _) => format!("{} ({})", started.got, started.why),
+        // slurmctld has not said what it gave to a job that runs.
+        (None, Some(gpus)) if job.goes_on() => geometry::counted(gpus, "GPU"),
+        (None, None) if job.goes_on() => AT_END.to_owned(),
         (None, Some(gpus)) => format!("{}, by Slurm alone", geometry::counted(gpus, "GPU")),
         (None, None) => "no GPU that Slurm's accounting knows of".to_owned(),
     }
@@ -94,6 +101,9 @@ fn got(job: &Record) -> String {
 
 fn memory(job: &Record) -> String {
     let (Some(all), Some(device)) = (job.memory_mib, job.device_mib) else {
+        if job.goes_on() {
+            return AT_END.to_owned();
+        }
         return "not recorded; `tessera report --help` says what records it".to_owned();
     };
     if all == 0 {

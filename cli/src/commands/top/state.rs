@@ -226,8 +226,9 @@ impl State {
     /// Opens the question whether the chosen job is to be cancelled.
     fn may_cancel(&mut self, seen: Option<&ClusterSnapshot>) {
         let rows = self.rows(seen);
-        let job = rows.jobs.get(self.job_at.min(rows.jobs.len().saturating_sub(1)));
-        let (Some(job), Some(seen), Pane::Jobs) = (job, seen, self.pane) else { return };
+        let (Some(job), Some(seen), Pane::Jobs) = (row_at(&rows.jobs, self.job_at), seen, self.pane) else {
+            return;
+        };
         let since = if job.state == "PENDING" { job.submit } else { job.start };
         let time =
             since.map_or_else(String::new, |since| format!(" for {}", span(seen.at.saturating_sub(since))));
@@ -281,9 +282,10 @@ impl State {
 
     fn enter(&mut self, seen: Option<&ClusterSnapshot>) -> Wish {
         let rows = self.rows(seen);
+        // Fewer rows than before: the screen marks the last one.
         let popup = match self.pane {
-            Pane::Nodes => rows.nodes.get(self.node_at).map(|row| Popup::Nodes(row.names())),
-            Pane::Jobs => rows.jobs.get(self.job_at).map(|job| Popup::Job(job.id, None)),
+            Pane::Nodes => row_at(&rows.nodes, self.node_at).map(|row| Popup::Nodes(row.names())),
+            Pane::Jobs => row_at(&rows.jobs, self.job_at).map(|job| Popup::Job(job.id, None)),
         };
         let Some(popup) = popup else { return Wish::Nothing };
         let wish = if let Popup::Job(id, _) = popup { Wish::Explain(id) } else { Wish::Nothing };
@@ -309,4 +311,9 @@ impl State {
             _ => now,
         };
     }
+}
+
+/// Gives the chosen row, the last one if there are fewer by now.
+fn row_at<T>(rows: &[T], at: usize) -> Option<&T> {
+    rows.get(at.min(rows.len().saturating_sub(1)))
 }

@@ -200,6 +200,17 @@ fn a_job_is_explained() {
 }
 
 #[test]
+fn the_last_row_opens_after_those_behind_it_have_gone() {
+    let (mut state, mut seen) = (state(), seen());
+    press(&mut state, &seen, &[KeyCode::End, KeyCode::Tab, KeyCode::End]);
+    seen.nodes.truncate(2);
+    seen.jobs.retain(|job| job.id == 11);
+    assert_eq!(press(&mut state, &seen, &[KeyCode::Enter]), Wish::Explain(11));
+    press(&mut state, &seen, &[KeyCode::Esc, KeyCode::Tab, KeyCode::Enter]);
+    assert_eq!(state.popup, Some(Popup::Nodes(vec!["n2".to_owned()])));
+}
+
+#[test]
 fn a_job_is_cancelled_after_a_question() {
     let (mut state, seen) = (state(), seen());
     // Only a job can be cancelled, and only by y.

@@ -2,9 +2,6 @@
 
 mod learnt;
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,22 +12,22 @@ use protocol::Bandwidth;
 use serde_json::json;
 
 use crate::clock::since;
-use crate::files::read_text;
+use crate::files;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use crate::render::{gigabytes, table};
 use crate::site;
-use crate::slurm::sacct::{self, Whose};
+use crate::slurm::sacct::lines;
 use crate::slurm::scontrol;
-use learnt::{COLUMNS, TrafficRow};
+use learnt::{COLUMNS, Programs, TrafficRow};
 
 /// Show how much jobs send between their GPUs, and learn which need good links
 ///
 /// Counts completed jobs with several whole GPUs that ran for a minute or longer, if the site accounts ic/nvlink and ic/pcie. Jobs of
 /// a user count as one program if they name the same application (--gpu-app), and else if they have the same name and number
-/// of GPUs. A program is sensitive to bandwidth if each of its GPUs sends 0.5 GB/s or more: links then save 5 % of its time or
-/// more. Insensitive needs three runs that all send less. With --write, slurmctld uses what was learnt for jobs that do not
-/// say --gpu-bandwidth themselves.
+/// of GPUs. A program is sensitive to bandwidth if its GPUs send 0.5 GB/s or more on average. Below that, faster links save at most
+/// 5 % of its time, if its GPUs all send about the same. Insensitive needs three runs that all send less, with both ic/nvlink and
+/// ic/pcie counted. With --write, slurmctld uses what was learnt for jobs that do not say --gpu-bandwidth themselves.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -57,11 +54,15 @@ pub(crate) struct TrafficArgs {
 pub(crate) fn run(args: &TrafficArgs, globals: &Globals) -> Result<Outcome, Failure> {
     // Before sacct is asked: a site that has named no file is told so at once.
     let target = if args.write { Some(target(globals)?) } else { None };
-    let lines = match &args.from {
-        Some(path) => sacct::read_jobs_and_steps(read_text(path)?.as_bytes(), COLUMNS)?,
-        None => sacct::jobs_and_steps(&Whose::All, args.since, COLUMNS)?,
+    let programs = match &args.from {
+        Some(path) => programs_in(path)?,
+        None => {
+            let mut programs = Programs::default();
+            lines::of_completed_jobs(args.since, COLUMNS, |line| programs.take(line))?;
+            programs
+        }
     };
-    let rows = learnt::rows(lines);
+    let rows = programs.rows();
     let mut said = if args.json {
         format!("{:#}\n", json!(rows.iter().map(as_json).collect::<Vec<_>>()))
     } else {
@@ -70,7 +71,8 @@ pub(crate) fn run(args: &TrafficArgs, globals: &Globals) -> Result<Outcome, Fail
     if let Some(file) = target {
         let table = learnt::table(&rows);
         let path = file.path();
-        write(&file, &table.to_string()).map_err(|e| {
+        // Always another file: slurmctld reads one again only if its time has changed.
+        file.replace(table.to_string().as_bytes(), Readers::All).map_err(|e| {
             Failure::new(format!("cannot write {}: {e}", path.display()))
                 .hint("run it as root or SlurmUser, on slurmctld's machine")
         })?;
@@ -79,6 +81,14 @@ pub(crate) fn run(args: &TrafficArgs, globals: &Globals) -> Result<Outcome, Fail
         }
     }
     Ok(Outcome::ok(said))
+}
+
+/// Reads the programs from a file.
+fn programs_in(path: &Path) -> Result<Programs, Failure> {
+    let mut programs = Programs::default();
+    lines::of_file(files::open(path)?, COLUMNS, |line| programs.take(line))
+        .map_err(|e| e.within(path.display()))?;
+    Ok(programs)
 }
 
 /// The file in slurmctld's directory, if the site lets what is learnt be used.
@@ -91,19 +101,6 @@ fn target(globals: &Globals) -> Result<KeptFile, Failure> {
     let dir = scontrol::setting(&settings, "StateSaveLocation").filter(|dir| dir.starts_with('/'));
     let dir = dir.ok_or_else(|| Failure::new("Slurm names no StateSaveLocation"))?;
     Ok(KeptFile::in_dir(Path::new(dir), FILE))
-}
-
-/// Replaces the file as a whole, for the owner of its directory: slurmctld takes it from no other user.
-fn write(file: &KeptFile, text: &str) -> io::Result<()> {
-    file.keep(text.as_bytes(), Readers::All)?;
-    let path = file.path();
-    let dir = path.parent().map(fs::metadata).transpose()?;
-    match dir {
-        Some(dir) if fs::metadata(&path)?.uid() != dir.uid() => {
-            lchown(&path, Some(dir.uid()), Some(dir.gid()))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn word(learnt: Option<Bandwidth>) -> &'static str {
@@ -130,7 +127,12 @@ fn text(rows: &[TrafficRow]) -> String {
             word(row.learnt).to_owned(),
         ]);
     }
-    table::render(&lines, &[2, 3, 4])
+    let mut text = table::render(&lines, &[2, 3, 4]);
+    if rows.iter().any(|row| row.in_part && row.learnt.is_none()) {
+        text += "Of some runs only NVLink or only PCIe was counted: such runs never count as insensitive. AccountingStorageTRES must have \
+                 ic/nvlink and ic/pcie.\n";
+    }
+    text
 }
 
 fn as_json(row: &TrafficRow) -> serde_json::Value {
@@ -142,17 +144,45 @@ fn as_json(row: &TrafficRow) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
-    #[test]
-    fn slurmctlds_user_can_read_what_root_wrote() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = KeptFile::in_dir(dir.path(), FILE);
-        for text in ["one\n", "two\n", "two\n"] {
-            write(&file, text).unwrap();
-            assert_eq!(fs::read_to_string(file.path()).unwrap(), text);
+    /// The line that sacct prints of a job or step with these cells, the name as bytes.
+    fn line(cells: [&str; 8], name: &[u8]) -> Vec<u8> {
+        let widths = [24].into_iter().chain(COLUMNS.map(|(_, width)| width));
+        let mut line = Vec::new();
+        for (cell, width) in cells.iter().map(|cell| cell.as_bytes()).chain([name]).zip(widths) {
+            line.resize(line.len() + width - cell.len(), b' ');
+            line.extend(cell);
+            line.push(b' ');
         }
-        let owner = fs::metadata(dir.path()).unwrap().uid();
-        assert_eq!(fs::metadata(file.path()).unwrap().uid(), owner);
+        line.push(b'\n');
+        line
+    }
+
+    #[test]
+    fn a_name_that_sacct_cuts_in_the_middle_of_a_letter_keeps_no_other_job_from_being_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sacct");
+        let mut table = line(["9", "8", "eve", "COMPLETED", "9", "", "", ""], b"na\xc3");
+        for id in 1..=3 {
+            let step = format!("{id}.extern");
+            table.extend(line(
+                [&id.to_string(), "7", "bob", "COMPLETED", "1000", "gres/gpu=2", "", ""],
+                b"train.sh",
+            ));
+            table.extend(line(
+                [&step, "", "", "COMPLETED", "1000", "", "ic/nvlink=0,ic/pcie=9", ""],
+                b"extern",
+            ));
+        }
+        fs::write(&path, table).unwrap();
+        let rows = programs_in(&path).unwrap().rows();
+        let [row] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!((row.jobs().as_str(), row.learnt), ("train.sh on 2 GPUs", Some(Bandwidth::Insensitive)));
+        fs::write(&path, "12|bob\n").unwrap();
+        let why = programs_in(&path).err().unwrap().to_string();
+        assert!(why.contains("the file must be what sacct -a -n -o JobIDRaw%24,UID%12,"), "{why}");
     }
 }

@@ -16,8 +16,8 @@ use sum::Sums;
 /// Show which GPUs jobs had, and how much of them they used
 ///
 /// Reads Slurm's accounting. Without options, a line for each of your own jobs of the last 30 days, an array as one line:
-/// hours of GPUs, compute slices times hours, and how much of that was used. With --account, a line for each user of the
-/// account. Slices are known if the site counts them (Licenses=slice:N in slurm.conf). Use is the mean utilisation of the
+/// hours of GPUs, compute slices times hours, and how many of these slice hours were used. With --account, a line for each user of
+/// the account. Slices are known if the site counts them (Licenses=slice:N in slurm.conf); without them nobody knows what was used. Use is the mean utilisation of the
 /// GPUs over time, if the site has AcctGatherInterconnectType=acct_gather_interconnect/tessera or Slurm records it. Jobs
 /// whose use is not recorded count neither as used nor as wasted. A job that ran at any time since then counts with all of its time, and
 /// one that was requeued with its last run.

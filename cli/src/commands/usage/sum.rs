@@ -26,6 +26,8 @@ pub(super) struct Sum {
     pub(super) jobs: u64,
     /// Jobs among these whose utilisation is recorded.
     pub(super) recorded: u64,
+    /// Jobs whose slices Slurm does not count: nobody knows how much of them was used.
+    pub(super) uncounted: u64,
     /// Whole GPUs that Slurm counts, times seconds.
     pub(super) gpu_s: u64,
     /// Compute slices, times seconds.
@@ -37,9 +39,15 @@ pub(super) struct Sum {
 }
 
 impl Sum {
+    /// True if how much was used is known of any job: its utilisation is recorded, and its slices are counted.
+    pub(super) fn knows_use(&self) -> bool {
+        self.used_s > 0 || self.wasted_s > 0
+    }
+
     fn add(&mut self, other: &Self) {
         self.jobs += other.jobs;
         self.recorded += other.recorded;
+        self.uncounted += other.uncounted;
         self.gpu_s = self.gpu_s.saturating_add(other.gpu_s);
         self.slice_s = self.slice_s.saturating_add(other.slice_s);
         self.used_s = self.used_s.saturating_add(other.used_s);
@@ -111,6 +119,7 @@ fn one(job: &[String; 8], mean: Option<u64>) -> Option<Sum> {
     Some(Sum {
         jobs: 1,
         recorded: mean.is_some().into(),
+        uncounted: (slices == 0).into(),
         gpu_s: gpus.saturating_mul(seconds),
         slice_s,
         used_s,

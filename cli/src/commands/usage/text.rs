@@ -23,11 +23,19 @@ pub(super) fn of(sums: &Sums, whose: &str, since_s: u64) -> String {
             sums.total.recorded, sums.total.jobs
         ));
     }
+    if sums.total.uncounted > 0 {
+        text.push_str(&format!(
+            "Slices are counted for {} of {} jobs; USED and WASTED are in slice hours.\n\
+             To count them, add Licenses=slice:N to slurm.conf and license/slice to AccountingStorageTRES.\n",
+            sums.total.jobs - sums.total.uncounted,
+            sums.total.jobs
+        ));
+    }
     text
 }
 
 fn row(name: &str, sum: &Sum) -> Vec<String> {
-    let known = |seconds: u64| if sum.recorded > 0 { hours(seconds) } else { "-".to_owned() };
+    let known = |seconds: u64| if sum.knows_use() { hours(seconds) } else { "-".to_owned() };
     let slices = if sum.slice_s > 0 { hours(sum.slice_s) } else { "-".to_owned() };
     vec![
         name.to_owned(),
@@ -51,13 +59,13 @@ fn hours(seconds: u64) -> String {
     }
 }
 
-/// `{"of", "since_s", "rows": [{"job" or "user", "jobs", …}], "total"}`, times in seconds.
+/// `{"of", "since_s", "rows": [{"job" or "user", "jobs", …}], "total"}`, times in seconds; `null` for what is not known.
 pub(super) fn json(sums: &Sums, whose: &str, since_s: u64) -> Value {
     let first = if sums.by_user { "user" } else { "job" };
     let one = |sum: &Sum| {
         json!({
-            "jobs": sum.jobs, "recorded": sum.recorded, "gpu_s": sum.gpu_s, "slice_s": sum.slice_s, "used_slice_s": sum.used_s,
-            "wasted_slice_s": sum.wasted_s,
+            "jobs": sum.jobs, "recorded": sum.recorded, "gpu_s": sum.gpu_s, "slice_s": sum.slice_s,
+            "used_slice_s": sum.knows_use().then_some(sum.used_s), "wasted_slice_s": sum.knows_use().then_some(sum.wasted_s),
         })
     };
     let rows = sums.rows.iter().map(|(name, sum)| {

@@ -1,13 +1,13 @@
 //! Whole months of jobs, as the accounting has them: what each asked, got and used, and when.
 
 use std::collections::HashMap;
-use std::process::Command;
 
 use protocol::AdminComment;
 
 use super::columns::COLUMNS;
 use super::{fields, format};
 use crate::outcome::Failure;
+use crate::slurm::command::prepare;
 use crate::slurm::records::SlurmTable;
 use crate::slurm::squeue;
 use crate::slurm::tres::{mib, tres};
@@ -47,13 +47,18 @@ pub(crate) struct Accounted {
 impl Accounted {
     /// True if it neither waits nor runs.
     pub(crate) fn is_over(&self) -> bool {
-        !["RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING"].contains(&self.state.as_str())
+        is_over(&self.state)
     }
 
     /// True if it asked for GPUs, or got some.
     pub(crate) fn has_gpus(&self) -> bool {
         counts_gpus(&self.asked) || self.comment.asks.is_some() || self.comment.started().is_some()
     }
+}
+
+/// True if a job in this state neither waits nor runs. The state is the first word that sacct prints.
+pub(crate) fn is_over(state: &str) -> bool {
+    !["RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING"].contains(&state)
 }
 
 /// True if a list of trackable resources counts GPUs, in any of the ways in which a site may account them.
@@ -63,7 +68,7 @@ fn counts_gpus(list: &str) -> bool {
 
 /// Lists the jobs of the last `since_s` seconds, of all users that the caller may see.
 pub(crate) fn since(since_s: u64) -> Result<Vec<Accounted>, Failure> {
-    let mut command = Command::new("sacct");
+    let mut command = prepare("sacct");
     command.args(["-a", "-X", "-n", "-S", &super::ago(since_s), "-E", "now", "-o", &columns()]);
     let mut jobs = parse(&super::answer(command.env("SLURM_TIME_FORMAT", "%s"), super::NEEDS)?)?;
     name_running(jobs.iter_mut());
@@ -111,7 +116,7 @@ pub(crate) fn on_node(node: &str, (from, to): (u64, u64), now: u64) -> Result<Ve
     // Several runs of a job have the same number, and no two this.
     let all: Vec<(&str, usize)> =
         [("DBIndex", 20)].into_iter().chain(COLUMNS).chain([("AllocTRES", 256)]).collect();
-    let mut command = Command::new("sacct");
+    let mut command = prepare("sacct");
     command.args(["-a", "-X", "-n", "-D", "-N", node, "-S", &ago(from.saturating_sub(5)), "-E"]);
     command.args([&ago((to + 5).min(now)), "-o", &format(&all)]).env("SLURM_TIME_FORMAT", "%s");
     let table = super::answer(&mut command, super::NEEDS)?;

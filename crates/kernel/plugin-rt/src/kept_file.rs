@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 /// Users who may read a file that a daemon keeps.
@@ -54,7 +54,7 @@ impl KeptFile {
         let dir = self.checked_dir()?;
         let file = self.open()?;
         let meta = file.metadata()?;
-        let own = [rustix::process::geteuid().as_raw(), dir.uid()].contains(&meta.uid());
+        let own = [0, rustix::process::geteuid().as_raw(), dir.uid()].contains(&meta.uid());
         if !(meta.is_file() && own && meta.mode() & 0o022 == 0) {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "another user may have written it"));
         }
@@ -106,16 +106,18 @@ impl KeptFile {
         ))
     }
 
-    /// Replaces the file, whatever it has.
+    /// Replaces the file, whatever it has. A file that root puts into another user's directory is that user's from the moment at which it
+    /// appears.
     ///
     /// # Errors
     ///
     /// The directory cannot be written to, or has no room.
     pub fn replace(&self, bytes: &[u8], readers: Readers) -> io::Result<()> {
+        let dir = fs::metadata(&self.dir)?;
         let new = self.dir.join(format!("{}.{}", self.name, std::process::id()));
         // What a killed process of this number has left.
         let _gone = fs::remove_file(&new);
-        let written = OpenOptions::new()
+        OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
@@ -125,13 +127,34 @@ impl KeptFile {
                 file.write_all(bytes)?;
                 // The daemon's umask has no say.
                 file.set_permissions(fs::Permissions::from_mode(readers.mode()))?;
+                // Only root can give it to another user, and needs to.
+                let _ = fchown(&file, Some(dir.uid()), Some(dir.gid()));
                 file.sync_all()
             })
             .and_then(|()| fs::rename(&new, self.path()))
-            .and_then(|()| File::open(&self.dir)?.sync_all());
-        if written.is_err() {
-            let _gone = fs::remove_file(&new);
+            .and_then(|()| File::open(&self.dir)?.sync_all())
+            .inspect_err(|_| drop(fs::remove_file(&new)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_root_keeps_is_of_the_directorys_owner_at_once() {
+        if !rustix::process::geteuid().is_root() {
+            return;
         }
-        written
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(dir.path(), Some(51_001), Some(51_002)).unwrap();
+        let file = KeptFile::in_dir(dir.path(), "kept");
+        // Whoever sees the new file sees it with its owner: both are on the temporary file already.
+        file.replace(b"1", Readers::All).unwrap();
+        let owner = |meta: fs::Metadata| (meta.uid(), meta.gid());
+        assert_eq!(owner(fs::metadata(file.path()).unwrap()), (51_001, 51_002));
+        // One that an earlier version left to root is read too, by every user who may read it.
+        std::os::unix::fs::chown(file.path(), Some(0), Some(0)).unwrap();
+        assert_eq!(file.read(9).unwrap(), b"1");
     }
 }

@@ -1,7 +1,7 @@
 //! Reads files that a user or an administrator names: regular ones, up to a size. A FIFO, a device or a directory is
 //! refused at once: reading one could block for ever, fill the memory, or move a tape.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -19,15 +19,23 @@ pub const TABLE: u64 = 64 << 20;
 ///
 /// It cannot be opened, is not a regular file, is larger than `most` bytes, or is not UTF-8.
 pub fn read_small(path: &Path, most: u64) -> io::Result<String> {
-    let regular = |meta: fs::Metadata| {
-        if meta.is_file() { Ok(()) } else { Err(invalid("not a regular file".to_owned())) }
-    };
+    read_bounded(open_regular(path)?, most)
+}
+
+/// Opens a regular file of any size, for a reader that does not keep all of it.
+///
+/// # Errors
+///
+/// It cannot be opened, or is not a regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let regular =
+        |meta: fs::Metadata| meta.is_file().then_some(()).ok_or(invalid("not a regular file".into()));
     // Before it is opened, for opening a device can do something; and after, for another may stand there by then.
     regular(fs::metadata(path)?)?;
     let flags = libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     regular(file.metadata()?)?;
-    read_bounded(file, most)
+    Ok(file)
 }
 
 /// The text of a stream, such as standard input, up to a size.

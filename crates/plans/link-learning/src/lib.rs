@@ -3,10 +3,12 @@
 //! A job whose GPUs each send `r` bytes per second spends at most the part `r/b` of its time on links that carry `b`. So faster links
 //! save at most that part. The slowest links between two GPUs, PCIe, carry 10 GB/s in Tessera's tables. A job below 0.5 GB/s for each
 //! GPU therefore gains at most 5 % from any links, and counts as insensitive. The bound holds for a job that was measured on
-//! faster links, too: on slower ones it takes longer and sends the same.
+//! faster links, too: on slower ones it takes longer and sends the same. It holds for traffic that is even: the accounting has one sum for
+//! all GPUs of a job, so the rate is their mean. If one of eight GPUs sends everything, it may send 4 GB/s.
 //!
 //! Counted is what GPUs send: over NVLink to other GPUs, over PCIe to other GPUs and the host. The host's part makes the number too
-//! large, never too small, so a job that loads much data may count as sensitive, as an unknown job does.
+//! large, never too small, so a job that loads much data may count as sensitive, as an unknown job does. A count of one kind of link alone
+//! may be too small: it can show that a job is sensitive, never that it is not.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -29,27 +31,45 @@ pub struct CountedRun {
     /// Length, seconds.
     pub seconds: u64,
     /// Bytes that all of its GPUs have sent.
-    pub sent: u64,
+    pub sent: SentBytes,
+}
+
+/// Sum of bytes that GPUs have sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentBytes {
+    /// Bytes over the links that were counted.
+    pub counted: u64,
+    /// True if both NVLink and PCIe were counted: otherwise the GPUs may have sent more.
+    pub all: bool,
+}
+
+impl SentBytes {
+    /// Adds up the bytes sent over both kinds of links; `None`: neither was counted.
+    #[must_use]
+    pub fn of(nvlink: Option<u64>, pcie: Option<u64>) -> Option<Self> {
+        let counted = [nvlink, pcie].into_iter().flatten().reduce(u64::saturating_add)?;
+        Some(Self { counted, all: nvlink.is_some() && pcie.is_some() })
+    }
+
+    /// Adds the bytes of another step of the same job.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { counted: self.counted.saturating_add(other.counted), all: self.all && other.all }
+    }
 }
 
 impl CountedRun {
-    /// Adds up the bytes sent over both kinds of links; `None`: neither was counted.
-    #[must_use]
-    pub fn all_sent(nvlink: Option<u64>, pcie: Option<u64>) -> Option<u64> {
-        [nvlink, pcie].into_iter().flatten().reduce(u64::saturating_add)
-    }
-
-    /// Bytes per second that one of its GPUs sent. `None`: it says nothing about links, because it was too short or had one GPU.
+    /// Bytes per second that one of its GPUs sent on average. `None`: it says nothing about links, because it was too short or had one GPU.
     #[must_use]
     pub fn rate(&self) -> Option<u64> {
         (self.gpus >= 2 && self.seconds >= LEAST_S)
-            .then(|| self.sent / self.gpus.saturating_mul(self.seconds).max(1))
+            .then(|| self.sent.counted / self.gpus.saturating_mul(self.seconds).max(1))
     }
 
-    /// Gives the word that follows from this run alone.
+    /// Gives the word that follows from this run alone. `None`: it says nothing, also if it is low and not all was counted.
     #[must_use]
     pub fn says(&self) -> Option<Bandwidth> {
-        self.rate().map(of)
+        self.rate().map(of).filter(|word| *word == Bandwidth::Sensitive || self.sent.all)
     }
 }
 
@@ -83,7 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn run(rate: u64) -> CountedRun {
-        CountedRun { gpus: 4, seconds: 100, sent: rate * 400 }
+        CountedRun { gpus: 4, seconds: 100, sent: SentBytes { counted: rate * 400, all: true } }
     }
 
     #[test]
@@ -92,8 +112,30 @@ mod tests {
         for silent in [CountedRun { gpus: 1, ..run(7) }, CountedRun { seconds: LEAST_S - 1, ..run(7) }] {
             assert_eq!((silent.rate(), learn([silent; 9])), (None, None));
         }
-        let huge = CountedRun { gpus: u64::MAX, seconds: u64::MAX, sent: u64::MAX };
-        assert_eq!(huge.rate(), Some(1));
+        let sent = SentBytes { counted: u64::MAX, all: true };
+        assert_eq!(CountedRun { gpus: u64::MAX, seconds: u64::MAX, sent }.rate(), Some(1));
+    }
+
+    #[test]
+    fn one_kind_of_traffic_alone_never_makes_a_job_insensitive() {
+        let says = |nvlink: Option<u64>, pcie: Option<u64>| {
+            let sent = SentBytes::of(nvlink, pcie)?;
+            learn([CountedRun { gpus: 4, seconds: 100, sent }; 3])
+        };
+        let high = 400 * SENSITIVE_FROM;
+        assert_eq!(
+            says(Some(0), Some(9)),
+            Some(Bandwidth::Insensitive),
+            "GPUs without NVLink send 0 over it"
+        );
+        // GPUs with NVLinks that nobody counts, and a pair that PCIe alone joins.
+        assert_eq!((says(None, Some(9)), says(Some(9), None), says(None, None)), (None, None, None));
+        for sent in [(None, Some(high)), (Some(high), None), (Some(high / 2), Some(high / 2))] {
+            assert_eq!(says(sent.0, sent.1), Some(Bandwidth::Sensitive), "{sent:?}");
+        }
+        let both = SentBytes::of(Some(1), Some(2)).unwrap();
+        let one = SentBytes::of(None, Some(4)).unwrap();
+        assert_eq!((both.and(both).all, both.and(one)), (true, SentBytes { counted: 7, all: false }));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::process::Child;
 
 use super::*;
 use job_sample::{Sample, TrafficWanted, has_devices, sample};
+use node_driver::nvml::{BothWays, Nvml};
 use node_driver::process;
 
 /// A process on a GPU with 3000 MiB, of a job as its environment says; killed when dropped.
@@ -112,5 +113,13 @@ fn nobody_tells_how_busy_one_job_keeps_what_others_use_as_well() {
                 Some(Sample { memory: vec![0], busy_percent: None, ..Sample::default() })
             );
         }
+    });
+}
+
+#[test]
+fn a_gpu_without_active_nvlinks_sends_nothing_over_them() {
+    on_node("tests::usage::a_gpu_without_active_nvlinks_sends_nothing_over_them", |node| {
+        let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+        assert_eq!(nvml.nvlink_bytes(NvmlIndex(0)), Some(BothWays::default()));
     });
 }

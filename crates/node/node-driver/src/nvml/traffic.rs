@@ -1,6 +1,6 @@
 //! Bytes that a GPU sends to others and to the host, and receives.
 
-use super::calls::Nvml;
+use super::{calls::Nvml, code::Code};
 use crate::gpu_ids::NvmlIndex;
 
 /// A number for each direction.
@@ -13,12 +13,14 @@ pub struct BothWays {
 }
 
 impl Nvml {
-    /// Bytes over all NVLinks of a GPU since the driver was loaded; `None` if it has none, or the driver does not count them.
+    /// Bytes over all NVLinks of a GPU since the driver was loaded, 0 if none is active; `None` if the driver does not count them.
     #[must_use]
     pub fn nvlink_bytes(&self, gpu: NvmlIndex) -> Option<BothWays> {
-        let (sent, received) = self.device(gpu).ok().and_then(|device| self.lib.nvlink_kib(device).ok())?;
-        let bytes = |kib: u64| kib.saturating_mul(1024);
-        Some(BothWays { sent: bytes(sent), received: bytes(received) })
+        let (sent, received) = match self.lib.nvlink_kib(self.device(gpu).ok()?) {
+            Err(Code::NOT_SUPPORTED) if self.nvlinks(gpu, &[]).is_ok_and(|links| links.is_empty()) => (0, 0),
+            answer => answer.ok()?,
+        };
+        Some(BothWays { sent: sent.saturating_mul(1024), received: received.saturating_mul(1024) })
     }
 
     /// Bytes per second over PCIe now, the mean over 20 ms; `None` if the driver does not say. Takes 40 ms.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use link_learning::{CountedRun, learn};
+use link_learning::{CountedRun, SentBytes, learn};
 use paper_rows::{Basis, Measure, PaperRow, PaperTable, RowGroup};
 use protocol::Bandwidth;
 use topology::{HardwareGraph, Selection, System};
@@ -30,7 +30,8 @@ fn runs<'a>(jobs: &'a [SimJob], ran: &[Option<Ran>], seed: u64) -> BTreeMap<&'a 
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "far below 2^63")]
         let sent = (varied * FULL_RATE * cycles(job.run) * as_f64(job.gpus)) as u64;
         // The file's jobs take some seconds, which is too short to say anything: they stand for as many minutes.
-        let (seconds, sent) = ((ran.end - ran.start) * 60, sent.saturating_mul(60));
+        let (seconds, counted) = ((ran.end - ran.start) * 60, sent.saturating_mul(60));
+        let sent = SentBytes { counted, all: true };
         all.entry(job.name.as_str()).or_default().push((ran.end, CountedRun { gpus, seconds, sent }));
     }
     all

@@ -90,11 +90,10 @@ impl<'a> Rows<'a> {
 fn jobs<'a>(shown: &Shown<'_>, seen: &'a ClusterSnapshot) -> Vec<&'a QueuedJob> {
     let mut jobs: Vec<&QueuedJob> =
         seen.jobs.iter().filter(|job| !job.ended() && shown.filter.job(job)).collect();
-    let since =
-        |job: &QueuedJob| job.start.filter(|_| job.state != "PENDING").or(job.submit).unwrap_or(u64::MAX);
+    let since = |job: &QueuedJob| job.start.filter(|_| !job.waits()).or(job.submit).unwrap_or(u64::MAX);
     match shown.job_sort {
         JobSort::Queue => jobs.sort_by_key(|job| {
-            let waits = job.state == "PENDING";
+            let waits = job.waits();
             (!waits, Reverse(if waits { job.priority } else { 0 }), job.id)
         }),
         JobSort::User => jobs.sort_by(|a, b| (&a.user, a.id).cmp(&(&b.user, b.id))),

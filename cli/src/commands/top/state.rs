@@ -229,11 +229,11 @@ impl State {
         let (Some(job), Some(seen), Pane::Jobs) = (row_at(&rows.jobs, self.job_at), seen, self.pane) else {
             return;
         };
-        let since = if job.state == "PENDING" { job.submit } else { job.start };
+        let since = if job.waits() { job.submit } else { job.start };
         let time =
             since.map_or_else(String::new, |since| format!(" for {}", span(seen.at.saturating_sub(since))));
         let does = match job.state.as_str() {
-            "PENDING" => "waits".to_owned(),
+            _ if job.waits() => "waits".to_owned(),
             "RUNNING" => "runs".to_owned(),
             other => format!("is {}", other.to_lowercase()),
         };

@@ -46,6 +46,18 @@ fn screen(
 }
 
 #[test]
+fn a_held_job_waits_like_others() {
+    let mut seen = seen();
+    for job in seen.jobs.iter_mut().filter(|job| job.id == 21) {
+        job.state = "REQUEUE_HOLD".to_owned();
+    }
+    let shown = screen(&state(), Some(&seen), None, (80, 16));
+    assert!(shown.contains("2 running 2 waiting"), "{shown}");
+    let line = shown.lines().find(|line| line.contains(" 21 ")).unwrap();
+    assert!(line.contains("requeue_") && line.ends_with("Resources"), "{line}");
+}
+
+#[test]
 fn eighty_columns_hold_everything() {
     assert_snapshot!(screen(&state(), Some(&seen()), None, (80, 16)), @r"
     11/28 slices free  2 running 2 waiting  3/4 nodes  5 s ago

@@ -49,7 +49,7 @@ fn idle(seen: &ClusterSnapshot, now: u64) -> HashMap<u32, String> {
 }
 
 fn told(job: &QueuedJob, now: u64, longest: usize) -> String {
-    let waits = job.state == "PENDING";
+    let waits = job.waits();
     let since = if waits { job.submit } else { job.start };
     let time = since.map_or_else(String::new, |since| span(now.saturating_sub(since)));
     let place = if waits { &job.reason } else { &job.nodes };

@@ -85,8 +85,8 @@ fn bold() -> Style {
 fn summary(view: View<'_>, width: u16) -> String {
     let Some(seen) = view.seen else { return "tessera top: asking Slurm…".to_owned() };
     let room = seen.room();
-    let in_state = |state: &str| seen.jobs.iter().filter(|job| job.state == state).count();
-    let (running, pending) = (in_state("RUNNING"), in_state("PENDING"));
+    let running = seen.jobs.iter().filter(|job| job.state == "RUNNING").count();
+    let pending = seen.jobs.iter().filter(|job| job.waits()).count();
     let age = span(view.now.saturating_sub(seen.at));
     let watts = seen.watts().map_or_else(String::new, power);
     let draw = if watts.is_empty() { String::new() } else { format!(" Nodes draw {watts}.") };

@@ -98,10 +98,10 @@ enum Command {
     /// Run these as root on the node. --node names it; the default is SLURMD_NODENAME, else the host name.
     #[command(subcommand, arg_required_else_help = true)]
     Node(NodeCommand),
-    /// Simulate, score and fit: no job and no node is touched
+    /// Simulate, score and fit, away from the running cluster
     ///
     /// What the papers behind Tessera do, on files: policies on past or made-up jobs, models fitted to measurements, pictures of
-    /// links. Nothing here is part of a running cluster.
+    /// links. Only `lab power calibrate` submits jobs: it measures on a node of yours.
     #[command(subcommand, arg_required_else_help = true)]
     Lab(LabCommand),
     /// Answers as below `lab`.

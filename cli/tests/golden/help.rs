@@ -33,7 +33,7 @@ fn help_texts_are_as_recorded() {
       layout   Draw each GPU as its memory slices
 
     Other:
-      lab      Simulate, score and fit: no job and no node is touched
+      lab      Simulate, score and fit, away from the running cluster
 
     All commands: tessera --help. One of them: tessera COMMAND --help
 
@@ -85,7 +85,7 @@ fn help_texts_are_as_recorded() {
       node         Do by hand what Slurm's prolog and epilog do on a node
 
     Other:
-      lab          Simulate, score and fit: no job and no node is touched
+      lab          Simulate, score and fit, away from the running cluster
       completions  Print the completion script of a shell
       man-pages    Write a man page of each command
 

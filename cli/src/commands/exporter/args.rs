@@ -12,8 +12,8 @@ use crate::clock::often;
 /// Asks Slurm at an interval, as `tessera layout` and squeue do, and answers from the last result: more readers do not cause
 /// more questions to slurmctld. /metrics has the GPUs, slices and instances of each node by what holds them, jobs and their
 /// waits, and whether all of that could be read. On slurmctld's machine it also has slurmctld's decisions, rejections by
-/// reason, and the time that they took. With --page, / shows the cluster as `tessera layout` draws it, or many nodes as
-/// groups that are used alike; a click on a job shows what it has, or why it waits, and a click on a GPU its history. Its
+/// reason, and the time that they took. With --page, / shows the cluster as `tessera layout` draws it, or, above
+/// 128 GPUs, as a tile for each node; a click on a job shows what it has, or why it waits, and a click on a GPU its history. Its
 /// clients cannot change anything. Anyone who can reach the address can read it.
 #[derive(Args)]
 #[command(after_long_help = "\

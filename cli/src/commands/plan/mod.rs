@@ -44,7 +44,7 @@ pub(crate) fn read_note(comment: &str) {
 ///
 /// Given how long each job takes on each instance size, decides which instance each job runs on and when instances are
 /// created and destroyed, so that the last job ends early. The answer says by how much the plan can exceed the best one at
-/// most. The same input and budget give the same plan on every machine. Times in JSON are
+/// most. The same input and search time give the same plan on every machine. Times in JSON are
 /// seconds. In CSV they have a unit (90s, 20m) or are minutes, as for sbatch.
 ///
 /// FILE has one JSON object per line, or is CSV. A line whose "t" is a list of lists is a batch of its own:

@@ -42,6 +42,12 @@ fn begin(nonce: u64, mib: u64) -> Begin {
     Begin { image: 1, nonce, mem, managed: 0, blocks: 10, threads: 64, whole: false, sticky: false, bound }
 }
 
+/// The lines of the log among these effects.
+fn lines(effects: &[Effect]) -> String {
+    let logged = effects.iter().filter_map(|e| if let Effect::Log(line) = e { Some(line) } else { None });
+    logged.map(|line| format!("{line}\n")).collect()
+}
+
 /// A core with these devices and jobs 1 and 2 that may use all of them.
 fn core(policy: &str, devices: &[Device], free_mib: u64) -> Core {
     let mut core = Core::new(policy, Bytes(CONTEXT)).unwrap();
@@ -271,15 +277,21 @@ fn a_device_has_the_memory_that_others_have_left_since_it_was_opened() {
     let shown = [Opened { uuid: "GPU-0".to_owned(), free: 700 * MIB, used: 307 * MIB }];
     let new = || {
         let mut core = Core::new("tessera", Bytes(CONTEXT)).unwrap();
-        core.add_job(&job(1, &[device(0, 0)], None), &shown, 0.0).unwrap();
-        core
+        let added = core.add_job(&job(1, &[device(0, 0)], None), &shown, 0.0).unwrap();
+        (core, lines(&added))
     };
-    let mut core = new();
+    let (mut core, mut log) = new();
     let id = core.uuids().next().unwrap().0;
-    assert_eq!(refusals(&core.begin(1, process(10), &begin(1, 800), 0.0)), [(1, Code::TooLarge)]);
-    core.sampled(id, &NOBODY, 1.0);
+    let refused = core.begin(1, process(10), &begin(1, 800), 0.0);
+    assert_eq!(refusals(&refused), [(1, Code::TooLarge)]);
+    log += &lines(&refused);
+    let looked = lines(&core.sampled(id, &NOBODY, 1.0));
+    assert!(looked.contains(r#""ev":"node""#), "{looked}");
+    log += &looked;
+    assert_eq!(lines(&core.sampled(id, &NOBODY, 1.0)), "", "nothing changed");
     let granted = core.begin(1, process(10), &begin(2, 800), 2.0);
     assert_eq!(granted_on(&granted).len(), 1);
+    log += &lines(&granted);
     let saved: Vec<_> =
         granted.iter().filter_map(|e| if let Effect::Save(r) = e { Some(*r) } else { None }).collect();
     // Others are back: that is charged, and not promised again.
@@ -289,12 +301,14 @@ fn a_device_has_the_memory_that_others_have_left_since_it_was_opened() {
     assert_eq!(core.status(3.0).devices[0].overhead_mib, 200, "a context and what others have");
     assert_eq!(granted_on(&core.begin(1, process(11), &begin(3, 2), 4.0)), []);
     // A broker that knows only what was there at first keeps the lease, and promises nothing that is in use.
-    let mut again = new();
-    again.restore(&saved, 5.0);
+    let (mut again, _) = new();
+    log += &lines(&again.restore(&saved, 5.0));
     again.sampled(id, &full, 6.0);
     assert_eq!(again.status(6.0).devices[0].leased_mib, 800);
     assert_eq!(granted_on(&again.begin(1, process(11), &begin(3, 2), 7.0)), []);
     assert_eq!(granted_on(&again.free(image(10), 2, 8.0)).len(), 1);
+    let account = case_study::audit::daemon(&log);
+    assert_eq!((account.violations, account.granted), (vec![], 1), "{log}");
 }
 
 #[test]
@@ -370,6 +384,41 @@ fn exec_and_fork_make_other_workers() {
     assert_eq!(granted_on(&core.sampled(id, &NOBODY, 2.0)), [(1, "GPU-0".to_owned())]);
 }
 
+/// Counts the grants of a round of looks. NVML does not answer for devices without a sample.
+fn granted_in_round(core: &mut Core, round: &[(task_sched::DeviceId, Option<&Sample>)]) -> usize {
+    let mut effects = Vec::new();
+    for (id, sample) in round {
+        match sample {
+            Some(sample) => effects.extend(core.sampled(*id, sample, 4.0)),
+            None => core.lost(*id, "GPU is lost"),
+        }
+    }
+    effects.extend(core.looked(4.0));
+    granted_on(&effects).len()
+}
+
+#[test]
+fn a_program_after_exec_waits_for_rounds_however_many_devices_there_are_or_answer() {
+    for answers in [true, false] {
+        let mut core = core("tessera", &[device(0, 0), device(1, 0)], 1000);
+        let ids: Vec<_> = core.uuids().map(|(id, _)| id).collect();
+        core.begin(1, process(10), &begin(1, 600), 0.0);
+        if answers {
+            core.begin(1, process(10), &begin(2, 600), 0.0);
+        }
+        core.begin(1, process(10), &Begin { image: 2, ..begin(3, 100) }, 1.0);
+        let still = Seen { process: process(10), used: Some(700 * MIB), is_server: false };
+        let shown = Sample { used: 707 * MIB, processes: vec![still] };
+        let round = if answers {
+            [(ids[0], Some(&shown)), (ids[1], Some(&shown))]
+        } else {
+            [(ids[0], None), (ids[1], Some(&NOBODY))]
+        };
+        let rounds: Vec<usize> = (0..9).map(|_| granted_in_round(&mut core, &round)).collect();
+        assert_eq!(rounds, [0, 0, 0, 0, 0, 0, 0, 1, 0], "{answers}");
+    }
+}
+
 /// NVML shows the process as soon as its new program has a context: what the old one had would stay quarantined for ever.
 #[test]
 fn a_program_after_exec_waits_until_nvml_does_not_show_its_process() {
@@ -389,7 +438,7 @@ fn a_program_after_exec_waits_until_nvml_does_not_show_its_process() {
     // If NVML goes on to show the process, that is not for what the old program had.
     let again = core.begin(1, process(10), &after(4, 4), 4.0);
     assert_eq!(granted_on(&again), []);
-    let looks: Vec<usize> = (0..9).map(|_| granted_on(&core.sampled(id, &sample, 4.0)).len()).collect();
+    let looks: Vec<usize> = (0..9).map(|_| granted_in_round(&mut core, &[(id, Some(&sample))])).collect();
     assert_eq!(looks, [0, 0, 0, 0, 0, 0, 0, 1, 0]);
     // One that had made its context before it asked would wait for itself.
     let bound = Begin { bound: Text::cut("GPU-0"), ..after(3, 3) };

@@ -126,11 +126,13 @@ impl Books {
             return self.report(format!("task {id} is granted device {uuid}, which is not there"));
         };
         task.uuid = Some(uuid.to_owned());
-        *used += u128::from(task.mem);
+        let asked = task.mem;
+        *used += u128::from(asked);
         self.account.granted += 1;
         self.account.longest_wait_s = self.account.longest_wait_s.max(t - task.began);
         let (mem, used) = (*mem, *used);
-        if used > u128::from(mem) {
+        // A device may have become smaller than what is promised: nothing more is too much then.
+        if asked > 0 && used > u128::from(mem) {
             self.report(format!("device {uuid} promises {used} of its {mem} bytes"));
         }
     }
@@ -178,6 +180,8 @@ mod tests {
         check(&[NODE, &a, &a, &fa, &fa], &["task 1 begins twice", "task 1 ends and has not begun"]);
         check(&[NODE, &ga], &["task 1 is granted and has not begun"]);
         check(&[NODE, &a, r#"{"ev":"end","t":3,"job":1}"#], &["job 1 ends with live tasks"]);
+        let (smaller, nothing) = (NODE.replace("100", "50"), begin(2, 0));
+        check(&[NODE, &a, &ga, &smaller, &nothing, &gb], &[]);
         check(
             &[NODE, &a, &ga, r#"{"ev":"node","devices":[]}"#],
             &["a device goes with a live task of job 1"],

@@ -106,14 +106,9 @@ impl Core {
         let placed = match need {
             Err(refused) => refused,
             Ok(need) => {
-                let record = TaskRecord {
-                    task: id,
-                    nonce: begin.nonce,
-                    stage: Stage::Waiting,
-                    need,
-                    single: begin.whole || begin.sticky,
-                    since: t,
-                };
+                let (task, nonce, stage) = (id, begin.nonce, Stage::Waiting);
+                let single = begin.whole || begin.sticky;
+                let record = TaskRecord { task, nonce, stage, need, single, since: t };
                 self.tasks.insert(id, Task { worker, record });
                 self.place(id)
             }
@@ -203,11 +198,9 @@ impl Core {
     fn need_of(&self, worker: WorkerId, begin: &Begin, usable: &[DeviceId]) -> Result<Need, Placed> {
         self.has_room_for_a_task(worker)?;
         let job = self.workers.get(&worker).map(|state| state.job);
-        let bad = |why: task_sched::NeedError| Placed::Refused {
-            code: Code::BadLaunch,
-            need: 0,
-            most: 0,
-            why: why.to_string(),
+        let bad = |why: task_sched::NeedError| {
+            let why = why.to_string();
+            Placed::Refused { code: Code::BadLaunch, need: 0, most: 0, why }
         };
         if !begin.whole {
             let need = Need::new(round_up(Bytes(begin.mem)), begin.blocks, begin.threads).map_err(bad)?;
@@ -253,7 +246,8 @@ impl Core {
     }
 
     /// Tells whether NVML may still show what the program before `exec` had. Once a worker has a context, NVML shows the process,
-    /// and nobody could see that its memory of before is free. After [`MOST_LOOKS`], NVML may show it for another reason.
+    /// and nobody could see that its memory of before is free. After [`MOST_LOOKS`], NVML may show it for another reason
+    /// or does not answer for its device.
     fn waits_for_exec(&self, worker: WorkerId) -> bool {
         let is_ended = |id: WorkerId| {
             self.workers.get(&id).is_some_and(|state| !state.is_alive && state.looks < MOST_LOOKS)

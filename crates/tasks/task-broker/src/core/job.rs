@@ -97,12 +97,8 @@ impl Core {
             }
             let too_long = |what| Err(AddError::TooLong { group: device.group.clone(), what });
             let pipe = device.mps_pipe.as_ref().map_or(0, |pipe| pipe.as_os_str().len());
-            let visible = job
-                .devices
-                .iter()
-                .filter(|d| d.group == device.group)
-                .map(|d| d.uuid.len() + 1)
-                .sum::<usize>();
+            let group = job.devices.iter().filter(|d| d.group == device.group);
+            let visible: usize = group.map(|d| d.uuid.len() + 1).sum();
             match () {
                 () if uuid.len() > 64 => return too_long("a UUID"),
                 () if pipe > 128 => return too_long("the MPS pipe directory"),
@@ -196,7 +192,7 @@ impl Core {
         }
     }
 
-    /// Begins a new section of the log: the pool has other devices. `anew`: what lives is named again in it.
+    /// Begins a new section of the log: the pool has other devices, or other memory. `anew`: what lives is named again in it.
     pub(super) fn log_devices(&mut self, t: f64, anew: bool) {
         if !self.is_logged {
             return;

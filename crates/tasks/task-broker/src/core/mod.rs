@@ -137,7 +137,7 @@ struct Worker {
     /// The only device that it sees, if it is bound to one of a group.
     single: Option<DeviceId>,
     is_alive: bool,
-    /// Number of looks at its devices since it ended.
+    /// Rounds of looks since it ended.
     looks: u32,
     /// Devices on which it was granted something.
     present: BTreeSet<DeviceId>,

@@ -14,6 +14,8 @@ impl Core {
     /// saw end, and only that one knew how much.
     pub fn restore(&mut self, records: &[Record], t: f64) -> Vec<Effect> {
         let mut records = records.to_vec();
+        // Others may have had less of a device than when it was opened, so that leases had more of it.
+        self.devices.iter().for_each(|(id, dev)| self.sched.set_mem(*id, dev.mem(0)));
         if !self.devices.is_empty() {
             self.log_devices(t, true);
         }
@@ -23,8 +25,6 @@ impl Core {
             Key::Context(worker, device) => (0, worker.0, device.0),
             Key::Task(task) => (1, task.0, 0),
         });
-        // Others may have had less of a device than when it was opened, so that leases had more of it.
-        self.devices.iter().for_each(|(id, dev)| self.sched.set_mem(*id, dev.mem(0)));
         let mut waiting = Vec::new();
         for record in &records {
             if !self.is_usable(record) {

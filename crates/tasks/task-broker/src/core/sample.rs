@@ -33,7 +33,7 @@ const LARGEST_CONTEXT: u64 = 2 << 30;
 /// one on an H100 had 6 MiB more than the 512 of the default.
 const SLACK: u64 = 8;
 
-/// Number of looks at a program that `exec` ended, after which the next program of its process waits no more: 1 to 4 s.
+/// Rounds of looks at a program that `exec` ended, after which the next program of its process waits no more: 1 to 4 s.
 pub(super) const MOST_LOOKS: u32 = 8;
 
 impl Core {
@@ -45,12 +45,25 @@ impl Core {
         }
         self.look_for_servers(device, sample, t);
         let gone = self.bury(device, sample, t);
-        let is_certain_less = self.charge(device, sample);
+        let is_certain_less = self.charge(device, sample, t);
         let workers: Vec<WorkerId> = if is_certain_less {
             self.workers.keys().copied().collect()
         } else {
             gone.into_iter().flat_map(|process| self.images_of(process)).collect()
         };
+        self.reconsider_all(workers, t)
+    }
+
+    /// Counts a round of looks: NVML was asked once about each device, whether or not it answered.
+    pub fn looked(&mut self, t: f64) -> Vec<Effect> {
+        let ended = self.workers.values_mut().filter(|worker| !worker.is_alive);
+        ended.for_each(|worker| worker.looks = worker.looks.saturating_add(1));
+        let waited_for = self.workers.values().filter(|worker| worker.looks == MOST_LOOKS);
+        let workers = waited_for.flat_map(|worker| self.images_of(worker.image.process)).collect();
+        self.reconsider_all(workers, t)
+    }
+
+    fn reconsider_all(&mut self, workers: Vec<WorkerId>, t: f64) -> Vec<Effect> {
         workers.into_iter().for_each(|worker| self.reconsider(worker, t));
         self.settle(t);
         self.close_unused(t);
@@ -80,31 +93,25 @@ impl Core {
         self.jobs.iter().filter(|(_, job)| shares(job)).map(|(id, _)| *id).collect()
     }
 
-    /// Ended workers that NVML no longer shows are gone from the device. Returns the processes whose programs after `exec` wait no more.
+    /// Ended workers that NVML no longer shows are gone from the device. Returns their processes, whose programs after `exec` may wait no more.
     fn bury(&mut self, device: DeviceId, sample: &Sample, t: f64) -> Vec<Process> {
-        let (mut gone, mut processes) = (Vec::new(), Vec::new());
-        for (id, worker) in
-            self.workers.iter_mut().filter(|(_, w)| !w.is_alive && w.present.contains(&device))
-        {
-            let process = worker.image.process;
-            worker.looks = worker.looks.saturating_add(1);
-            let is_gone = !sample.processes.iter().any(|seen| seen.process == process);
-            gone.extend(is_gone.then_some(*id));
-            processes.extend((is_gone || worker.looks == MOST_LOOKS).then_some(process));
+        let is_shown = |process| sample.processes.iter().any(|seen| seen.process == process);
+        let ended = self.workers.iter().filter(|(_, w)| !w.is_alive && w.present.contains(&device));
+        let ended = ended.map(|(id, worker)| (*id, worker.image.process));
+        let gone: Vec<(WorkerId, Process)> = ended.filter(|(_, process)| !is_shown(*process)).collect();
+        for (worker, _) in &gone {
+            self.leaves_device(*worker, device);
+            self.bury_if_gone(*worker, t);
         }
-        for worker in gone {
-            self.leaves_device(worker, device);
-            self.bury_if_gone(worker, t);
-        }
-        processes
+        gone.into_iter().map(|(_, process)| process).collect()
     }
 
     /// Withholds what no promise explains: contexts larger than thought, processes above their leases or without any, and
     /// memory of ended processes that the driver has not freed yet. Names the processes that took it, except for what a context may be.
     /// Returns whether a context is larger than thought: less is certain then.
-    fn charge(&mut self, device: DeviceId, sample: &Sample) -> bool {
+    fn charge(&mut self, device: DeviceId, sample: &Sample, t: f64) -> bool {
         let Some(held) = self.sched.pool().get(device) else { return false };
-        let (before, mut context) = (held.context(), held.context());
+        let (before, mem_before, mut context) = (held.context(), held.device().mem, held.context());
         let (mut explained, mut over) = (0_u64, Vec::new());
         for worker in self.workers.iter().filter(|(_, w)| w.present.contains(&device)).map(|(id, _)| *id) {
             let Some(state) = self.workers.get(&worker) else { continue };
@@ -121,12 +128,16 @@ impl Core {
         }
         let Some(dev) = self.devices.get_mut(&device) else { return false };
         dev.baseline = dev.baseline.min(sample.used);
-        self.sched.set_mem(device, dev.mem(dev.baseline));
+        let mem = dev.mem(dev.baseline);
+        self.sched.set_mem(device, mem);
         dev.withheld = sample.used.saturating_sub(dev.baseline).saturating_sub(explained);
         let last = std::mem::replace(&mut dev.over, over.iter().map(|(process, _)| *process).collect());
         let (withheld, uuid) = (dev.withheld, dev.uuid.clone());
         self.sched.withhold(device, Bytes(withheld));
         self.sched.set_context(device, context);
+        if mem != mem_before {
+            self.log_devices(t, false);
+        }
         over.extend(self.strangers(device, sample));
         for (process, excess) in over {
             let lasts = last.contains(&process);

@@ -68,11 +68,8 @@ impl Folder {
     }
 
     fn open(&self, name: &str, options: &mut OpenOptions) -> Result<File, ServeError> {
-        options
-            .create(true)
-            .mode(0o600)
-            .open(self.path.join(name))
-            .map_err(ServeError::io("open a file of its folder"))
+        let opened = options.create(true).mode(0o600).open(self.path.join(name));
+        opened.map_err(ServeError::io("open a file of its folder"))
     }
 
     /// Opens the file for messages that no process waits for.
@@ -157,10 +154,8 @@ impl Folder {
         let mut jobs: Vec<AddedJob> = names
             .filter(|path| path.extension().is_some_and(|end| end == "job"))
             .filter_map(|path| {
-                match std::fs::read(&path)
-                    .map_err(serde_json::Error::io)
-                    .and_then(|text| serde_json::from_slice(&text))
-                {
+                let text = std::fs::read(&path).map_err(serde_json::Error::io);
+                match text.and_then(|text| serde_json::from_slice(&text)) {
                     Ok(job) => Some(job),
                     Err(e) => {
                         report(format!("{}: cannot read what job was added: {e}", path.display()));

@@ -46,6 +46,8 @@ impl Broker {
                 Err(why) => self.core.lost(id, &why),
             }
         }
+        let effects = self.core.looked(now());
+        self.carry_out(effects);
         let wait = if self.core.awaits_ends() {
             self.look_after = (self.look_after * 2).min(LATER);
             Some(self.look_after)

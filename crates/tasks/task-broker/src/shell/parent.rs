@@ -109,8 +109,8 @@ pub fn start(options: &Options) -> Result<ExitCode, ServeError> {
         }
         let ended = parent.as_mut().map(Child::try_wait).transpose();
         let ended = ended.map_err(ServeError::io("look after the broker"))?.flatten();
-        // Another one may just have been started.
-        if ended.is_some_and(|status| status.code() != Some(i32::from(ANOTHER_SERVES))) {
+        // Another one may just have been started: by a start with other arguments, if this one was killed.
+        if ended.and_then(|status| status.code()).is_some_and(|code| code != i32::from(ANOTHER_SERVES)) {
             break;
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -127,7 +127,8 @@ fn end_other(options: &Options, folder: &Folder) -> Result<(), ServeError> {
         && let Some(parent) = HeldProcess::open(pid).filter(|held| held.start_time == start)
     {
         parent.signal(Signal::KILL);
-        while parent.alive() {
+        let sent = Instant::now();
+        while parent.alive() && sent.elapsed() < SHORT_LIFE {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -249,10 +249,13 @@ fn a_broker_that_cannot_serve_is_tried_by_one_parent_however_many_start_it() {
     // One with other arguments makes way: it would never serve with those of now.
     let mut started = node.command().args(["--policy", "alg2", "--daemon"]).spawn().unwrap();
     wait("the other parent", || matches!(&parents()[..], [one] if one.contains("alg2")).then_some(()));
-    // It serves as soon as it can.
+    // A third one kills that parent while the second still waits.
+    let mut third = node.command().args(["--policy", "alg3", "--daemon"]).spawn().unwrap();
+    wait("the third parent", || matches!(&parents()[..], [one] if one.contains("alg3")).then_some(()));
+    // It serves as soon as it can, for both.
     std::fs::remove_dir(leases).unwrap();
-    assert_eq!(wait("a broker", || node.broker().status().ok()).policy, "alg2");
-    started.wait().unwrap();
+    assert_eq!(wait("a broker", || node.broker().status().ok()).policy, "alg3");
+    assert!(third.wait().unwrap().success() && started.wait().unwrap().success());
     // One that serves goes on, whatever the arguments of the next start are.
     let before = node.status();
     assert!(node.command().arg("--daemon").status().unwrap().success());

@@ -99,8 +99,11 @@ pub(crate) fn prolog(
         return refuse_job(&node, &context, (job, &why), own_fault, env);
     }
     let live = || live_steps::jobs_with_steps(&node.name, env);
-    if let Some(why) = realise(&node, &mut context, begin, &live, env)? {
-        requeue(job, &node.name, &why, env);
+    if let Some(fault) = realise(&node, &mut context, begin, &live, env)? {
+        if let Some(uuid) = fault.unwell_gpu() {
+            spawn_reconcile::leave_out(spank, args, &node, uuid, job);
+        }
+        requeue(job, &node.name, &Chain(&fault).to_string(), env);
     }
     spawn_reconcile::for_forgotten_jobs(spank, args, &node, &context);
     Ok(())
@@ -275,7 +278,7 @@ fn realise(
     begin: Instant,
     live: FindLiveJobs<'_>,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<String>, Unfit> {
+) -> Result<Option<Fault>, Unfit> {
     let job = context.job.0;
     match realise_waiting(&node.settings, context, live) {
         Ok(done) => {
@@ -296,7 +299,7 @@ fn realise(
         Err(RealiseError::JobFailed(fault)) => {
             // Journalled by `realise`; unless the job is requeued, its steps will be refused with this reason.
             job_failed(node, job, &fault, env);
-            Ok(Some(Chain(&fault).to_string()))
+            Ok(Some(fault))
         }
     }
 }

@@ -1,5 +1,5 @@
 //! On the node as root: starts `tessera node reconcile`, when slurmd starts, when `tessera.toml` has changed and when a job seems
-//! to be forgotten.
+//! to be forgotten, and `tessera node sick` when a GPU could not be reset.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) fn load_node(
 ) -> Result<ThisNode, NoNode> {
     let loaded = ThisNode::load(args, if_absent, env);
     if let Some(node) = loaded.to_reconcile.filter(|_| args.tessera.is_file()) {
-        start(spank, args, Some(&node), &[], Errors::Nowhere);
+        start(spank, args, Some(&node), &["reconcile"], Errors::Nowhere);
     }
     loaded.node
 }
@@ -36,14 +36,14 @@ pub(crate) fn for_forgotten_jobs(spank: &dyn Spank, args: &Args, node: &ThisNode
     if let Some(live) = &context.live
         && node_jobs::seems_forgotten(&node.settings, context.job, live, FORGOTTEN_AFTER)
     {
-        start(spank, args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
+        start(spank, args, Some(&node.name), &["reconcile", "--if-dead"], Errors::Nowhere);
     }
 }
 
 /// slurmctld has forgotten a job: lets the command ask Slurm, without waiting for it, whether what the job has is given back.
 pub(crate) fn for_journalled_job(spank: &dyn Spank, args: &Args, node: &ThisNode, job: JobId) {
     if node_jobs::is_journalled(&node.settings, job) {
-        start(spank, args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
+        start(spank, args, Some(&node.name), &["reconcile", "--if-dead"], Errors::Nowhere);
     }
 }
 
@@ -70,13 +70,19 @@ pub(crate) fn at_slurmds_start(spank: &dyn Spank, args: &Args) {
             "this node takes no jobs with --gpu options, because slurmctld cannot be told that it loads Tessera: {e}"
         ));
     }
-    start(spank, args, node.as_deref(), &["--until-ended"], Errors::Ours);
+    start(spank, args, node.as_deref(), &["reconcile", "--until-ended"], Errors::Ours);
 }
 
-/// Starts `tessera node reconcile` and does not wait for it.
-fn start(spank: &dyn Spank, args: &Args, node: Option<&str>, options: &[&str], errors: Errors) {
+/// A GPU could not be reset for a job: has it left out, so that the next job does not fail there, until an administrator accepts it.
+pub(crate) fn leave_out(spank: &dyn Spank, args: &Args, node: &ThisNode, uuid: &str, job: u32) {
+    let why = format!("its reset failed in job {job}");
+    start(spank, args, Some(&node.name), &["sick", uuid, "--reason", &why], Errors::Nowhere);
+}
+
+/// Starts `tessera node` with these words and does not wait for it.
+fn start(spank: &dyn Spank, args: &Args, node: Option<&str>, words: &[&str], errors: Errors) {
     let program = args.tessera.display().to_string();
-    let words = [program.as_str(), "node", "reconcile"].into_iter().chain(options.iter().copied());
+    let words = [program.as_str(), "node"].into_iter().chain(words.iter().copied());
     let argv: Vec<String> = words.map(str::to_owned).collect();
     let mut env: Vec<String> = std::env::vars_os()
         .filter_map(|(name, value)| Some(format!("{}={}", name.to_str()?, value.to_str()?)))

@@ -113,6 +113,7 @@ pub enum Fault {
     #[error("GPU {gpu}: cannot be reset to switch its MIG mode{clients}")]
     Reset {
         gpu: NvmlIndex,
+        uuid: String,
         /// Other programs that have the GPU open, ` (…)`; empty if none has.
         clients: String,
         /// True if a process of people may be one of them, or may use the GPU unseen.
@@ -158,6 +159,17 @@ impl Fault {
             | Self::Leftovers { .. }
             | Self::NotCapped(_)
             | Self::Abandoned => false,
+        }
+    }
+
+    /// The UUID of a GPU that cannot be reset though nobody was seen with it open: the next job would fail there as well.
+    #[must_use]
+    pub fn unwell_gpu(&self) -> Option<&str> {
+        match self {
+            Self::Reset { uuid, clients, source, .. } if clients.is_empty() && !source.users_can_cause() => {
+                Some(uuid)
+            }
+            _ => None,
         }
     }
 
@@ -238,6 +250,7 @@ mod tests {
         let clients = String::new;
         let fault = || Fault::Reset {
             gpu: NvmlIndex(0),
+            uuid: String::new(),
             clients: clients(),
             may_be_people: false,
             source: command(),
@@ -262,6 +275,7 @@ mod tests {
             Fault::Mps(MpsError::Start { key: key(), source: command().into() }),
             Fault::Reset {
                 gpu: NvmlIndex(0),
+                uuid: String::new(),
                 clients: String::new(),
                 may_be_people: false,
                 source: command(),
@@ -292,6 +306,7 @@ mod tests {
             DeviceError::Io { path: path(), what: "create it", source: source() }.into(),
             Fault::Reset {
                 gpu: NvmlIndex(0),
+                uuid: String::new(),
                 clients: String::new(),
                 may_be_people: false,
                 source: command(),

@@ -52,19 +52,24 @@ pub(crate) fn why(
         .or_else(|| engine.running().keeps(least(request, &counted, &job, config), &job, config))
 }
 
-/// Says that limits leave the job no instance on any of these nodes, now or ever, while one could serve it without them.
+/// Says that limits leave the job no instance on as many of the nodes within its `reach` as it needs, now or ever, while it could
+/// have them without limits.
 pub(crate) fn none_left(
     view: &JobView,
     want: &Want,
     question: &Question,
-    nodes: &[NodeView],
+    (nodes, reach): (u32, &[String]),
     engine: &mut Engine,
 ) -> Option<String> {
     if !question.is_limited() {
         return None;
     }
     let unlimited = engine.unlimited(view, want);
-    let mut served = |question| nodes.iter().any(|node| engine.fits_ever(node, question) == Some(true));
+    let needs = usize::try_from(nodes.max(1)).unwrap_or(usize::MAX);
+    let mut served = |question| {
+        reach.iter().filter(|node| engine.fits_ever(*node, question) == Some(true)).take(needs).count()
+            == needs
+    };
     let none = !served(question) && served(&unlimited);
     none.then(|| admission::none_left(&want.request, &limits_of(&view.submission(), engine.site())))
 }

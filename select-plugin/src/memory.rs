@@ -253,6 +253,11 @@ impl Tried {
         *known = known.and(ways);
     }
 
+    /// Gives the node where a job had no place, without taking the job's ways.
+    pub(crate) fn vetoed(&self, view: &JobView) -> Option<usize> {
+        self.0.get(&(view.id, view.partition.clone()))?.vetoed
+    }
+
     /// Takes a job's ways: it may go all of them in the test after this one, or Slurm can start it.
     pub(crate) fn take(&mut self, view: &JobView) -> Ways {
         self.0.remove(&(view.id, view.partition.clone())).unwrap_or_default()

@@ -42,7 +42,12 @@ impl PendingTest {
         let (view, test) = (&self.view, self.test);
         let run_now = self.test.ask == Ask::RunNow;
         self.victims = if run_now && test.may_preempt { slurm.victims() } else { Vec::new() };
-        let gone_before = if run_now { tried.take(view) } else { Ways::default() };
+        let gone_before = match test.ask {
+            Ask::RunNow => tried.take(view),
+            // Backfill starts a job only on the nodes that are foretold.
+            Ask::WillRun => Ways { vetoed: tried.vetoed(view), ..Ways::default() },
+            Ask::TestOnly => Ways::default(),
+        };
         let asking = Asking { test, view, want, question, nodes, slurm, gone_before };
 
         effects.extend(asking.own_size(engine));
@@ -56,8 +61,7 @@ impl PendingTest {
         self.lack = narrowed.lack(run_now, test.min_nodes);
         ways = ways.and(asking.keep_to_powered(engine, &mut narrowed));
         asking.keep_to_bound(&mut narrowed);
-        // Slurm would choose the same nodes again.
-        narrowed.out.extend(asking.gone_before.vetoed);
+        asking.keep_from_vetoed(&mut narrowed);
         ways = ways.and(asking.keep_to_plan(engine, &mut narrowed));
         let (has_good, keeps_to_good) = asking.keep_to_good(engine, &mut narrowed);
         self.has_good = has_good;
@@ -99,7 +103,10 @@ impl PendingTest {
         slurm: &impl Slurm,
     ) -> Vec<Effect> {
         let why = limited::why(&self.view, self.test.min_nodes, || slurm.within_reach().to_vec(), engine);
-        let none_left = || limited::none_left(&self.view, self.want.as_ref()?, question?, nodes, engine);
+        let none_left = || {
+            let (want, nodes) = (self.want.as_ref()?, self.test.min_nodes);
+            limited::none_left(&self.view, want, question?, (nodes, slurm.within_reach()), engine)
+        };
         if let Some(why) = why.or_else(none_left) {
             self.lack = Some(Reason::Limit);
             return limited::block_on_limit(&self.view, why, nodes);
@@ -233,6 +240,17 @@ impl<S: Slurm> Asking<'_, S> {
     fn keep_to_bound(&self, narrowed: &mut Narrowed) {
         if self.test.ask != Ask::TestOnly {
             narrowed.out.extend(not_bound_for(&self.question, self.nodes));
+        }
+    }
+
+    /// Keeps the job from a node where it had no place beside its others, if enough others have room: Slurm would choose the same again.
+    fn keep_from_vetoed(&self, narrowed: &mut Narrowed) {
+        let Some(vetoed) = self.gone_before.vetoed.filter(|vetoed| !narrowed.out.contains(vetoed)) else {
+            return;
+        };
+        let required = self.nodes.iter().any(|node| node.required && node.index == vetoed);
+        if !required && narrowed.ready > self.test.min_nodes.max(1) {
+            narrowed.out.push(vetoed);
         }
     }
 

@@ -768,8 +768,7 @@ fn what_a_job_cannot_have_beside_another_node_is_no_lack_of_the_node() {
     let out = test.before(&mut memory, &slurm);
     assert!(out.contains(&Effect::RuleOut(vec![])), "each has room: {out:?}");
     assert!(matches!(test.after(&mut memory, &slurm).0, Opinion::Refused(Reason::NoRoom)));
-    let another = JobView { id: JobId(10), ..four };
-    let alone = case(Ask::RunNow, false, &another).before(&mut memory, &Fake::with(&["n1"]));
+    let alone = case(Ask::RunNow, false, &four).before(&mut memory, &Fake::with(&["n1"]));
     assert!(alone.contains(&Effect::RuleOut(vec![])), "n1 has room for all four: {alone:?}");
 }
 
@@ -787,18 +786,28 @@ fn a_node_that_does_not_go_with_the_others_is_left_out_of_every_other_test() {
     let four = job("v1 iso=mig:1g.5gb inst=4", GresKind::Shard, 20);
     let two = Test { ask: Ask::RunNow, min_nodes: 2, may_preempt: false, record: RECORD };
     let all = Fake::with(&["n1", "n2", "n3"]);
-    let mut tested = |chosen: &[&str]| {
+    let out = |effects: Vec<Effect>| -> Vec<usize> {
+        effects.into_iter().find_map(|e| if let Effect::RuleOut(out) = e { Some(out) } else { None }).unwrap()
+    };
+    let tested = |memory: &mut Memory, chosen: &[&str]| {
         let mut test = PendingTest::new(two, four.clone());
-        let before = test.before(&mut memory, &all);
-        let mut slurm = Fake { nodes: all.nodes.clone(), ..all.clone() };
+        let before = test.before(memory, &all);
+        let mut slurm = all.clone();
         slurm.nodes.retain(|node| chosen.contains(&&*node.name));
         let slurm = chosen.iter().fold(slurm, |slurm, node| slurm.choosing(node, 1, 0b11));
-        let out =
-            before.into_iter().find_map(|e| if let Effect::RuleOut(out) = e { Some(out) } else { None });
-        (out.unwrap(), test.after(&mut memory, &slurm).0)
+        (out(before), test.after(memory, &slurm).0)
     };
-    let no_room = Opinion::Refused(Reason::NoRoom);
-    assert_eq!(tested(&["n1", "n2"]), (vec![], no_room));
-    assert_eq!(tested(&["n2", "n3"]), (vec![0], Opinion::AsSlurmSays));
-    assert_eq!(tested(&["n1", "n2"]).0, Vec::<usize>::new(), "the others are tried again");
+    let foretold = |memory: &mut Memory, ask, offered: &Fake| {
+        out(PendingTest::new(Test { ask, ..two }, four.clone()).before(memory, offered))
+    };
+    assert_eq!(tested(&mut memory, &["n1", "n2"]), (vec![], Opinion::Refused(Reason::NoRoom)));
+    // Backfill starts a job only on the nodes that were foretold.
+    for _ in 0..2 {
+        assert_eq!(foretold(&mut memory, Ask::WillRun, &all), [0]);
+        assert_eq!(foretold(&mut memory, Ask::TestOnly, &all), Vec::<usize>::new());
+    }
+    let few = Fake { nodes: all.nodes[..2].to_vec(), ..all.clone() };
+    assert_eq!(foretold(&mut memory, Ask::WillRun, &few), Vec::<usize>::new(), "no others would do");
+    assert_eq!(tested(&mut memory, &["n2", "n3"]), (vec![0], Opinion::AsSlurmSays));
+    assert_eq!(tested(&mut memory, &["n1", "n2"]).0, Vec::<usize>::new(), "the others are tried again");
 }

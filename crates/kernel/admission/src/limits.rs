@@ -90,10 +90,13 @@ pub fn forbids(job: &Submission, config: &SiteConfig) -> Option<String> {
 /// Says that no node could ever serve the request with an instance that the limits leave, while one could without them.
 fn leaves_none(request: &Request, job: &Submission, config: &SiteConfig) -> Option<String> {
     let limits = Some(limits_of(job, config)).filter(|limits| !limits.is_empty() && chooses(request))?;
-    let nodes: Vec<&NodeSpec> = config.nodes.iter().filter(|spec| can_run(job, spec)).collect();
     let served = |limits: &[&Limit]| {
         let policy = config.policy_for(None, limits);
-        nodes.iter().any(|spec| placement::admits_ever(&spec.to_node(), request, &policy).is_ok())
+        let serves = |spec: &&NodeSpec| placement::admits_ever(&spec.to_node(), request, &policy).is_ok();
+        let nodes = config.nodes.iter().filter(|spec| can_run(job, spec)).filter(serves);
+        let names = nodes.flat_map(|spec| &spec.names).filter(|name| job.reaches(name));
+        let needs = usize::try_from(job.nodes.max(1)).unwrap_or(usize::MAX);
+        names.take(needs).count() == needs
     };
     (!served(&limits) && served(&[])).then(|| none_left(request, &limits))
 }

@@ -1,5 +1,7 @@
 //! A published layout, read for a node that `tessera.toml` describes.
 
+use std::collections::BTreeSet;
+
 use geometry::{GpuIndex, JobId, Model, Profile, Slice, Uid, counted};
 use node_layout::{ComputeLayout, GpuLayout, HolderLayout, OFF, Seats, Shares};
 use node_layout::{Layout, parse_layout};
@@ -66,6 +68,21 @@ pub(crate) const UNLISTED: JobId = JobId(0);
 
 /// Most shares that are taken over for jobs that a layout does not list: MPS has 48 clients on a device.
 const MOST_UNLISTED: u64 = 64;
+
+/// Lists the jobs on a node, and [`UNLISTED`] for those that its layout does not list.
+pub(crate) fn holders(node: &Node) -> BTreeSet<JobId> {
+    let layout = node_layout::layout_of(node);
+    let hides = |state: &GpuState| match state {
+        GpuState::Mps(shares) => shares.iter().any(|share| share.job == UNLISTED),
+        GpuState::Mig(instances) => instances.iter().any(|instance| match &instance.holder {
+            Holder::Shared(shares) => shares.iter().any(|share| share.job == UNLISTED),
+            _ => false,
+        }),
+        _ => false,
+    };
+    let hidden = node.gpus.iter().any(|gpu| hides(&gpu.state)).then_some(UNLISTED);
+    layout.gpus.iter().flat_map(|gpu| gpu.jobs()).chain(hidden).collect()
+}
 
 /// Puts a layout onto a node. Layouts do not name users: `owner` tells whose a job is. Shares that a layout only adds up belong to
 /// [`UNLISTED`], each with an equal part of the sum. GPUs that it does not have stay as they are.
@@ -141,9 +158,13 @@ fn shares(list: &Shares, owner: &dyn Fn(JobId) -> Uid) -> Vec<Share> {
     let count = (list.more as u64).min(MOST_UNLISTED);
     let part =
         |sum: u64, i: u64| (sum.saturating_mul(i + 1) / count).saturating_sub(sum.saturating_mul(i) / count);
+    // Where users do not share, a device has one: else nobody knows whose they are.
+    let mut uids = list.listed.iter().map(|share| owner(share.job));
+    let first = uids.next();
+    let uid = first.filter(|uid| uids.all(|other| other == *uid)).unwrap_or_else(|| owner(UNLISTED));
     let unlisted = (0..count).map(|i| Share {
         job: UNLISTED,
-        uid: owner(UNLISTED),
+        uid,
         mem_mib: part(list.rest.0, i),
         threads: u8::try_from(part(list.rest.1, i)).unwrap_or(u8::MAX),
     });
@@ -173,14 +194,21 @@ mod tests {
         let mut node = Node::new(vec![Gpu::new(model, MigPolicy::Off)], LinkMatrix::uniform(1, 10.0));
         let listed: Vec<String> = (1..=8).map(|job| format!("job{job}:1000M/3%")).collect();
         let line = format!("tessera gpu0=mps[{}+7:20000M/74%]", listed.join(","));
-        take_over(&read(&line, &[model]).unwrap(), &mut node, &|_| Uid(7));
+        // Where all that are listed are one user's, the others are his: users do not share.
+        let owner = |job: JobId| if job == UNLISTED { Uid(u32::MAX) } else { Uid(7) };
+        take_over(&read(&line, &[model]).unwrap(), &mut node, &owner);
         assert_eq!(node_layout::layout_of(&node).to_string(), line);
+        assert!(holders(&node).contains(&UNLISTED));
         let GpuState::Mps(shares) = &node.gpus[0].state else { panic!("{node:?}") };
         let sum = |of: &dyn Fn(&Share) -> u64| shares[8..].iter().map(of).sum::<u64>();
         assert_eq!(
             [sum(&|s| s.mem_mib), sum(&|s| u64::from(s.threads)), shares.len() as u64],
             [20_000, 74, 15]
         );
+        assert!(shares.iter().all(|share| share.uid == Uid(7)));
+        take_over(&read(&line, &[model]).unwrap(), &mut node, &|job| Uid(job.0));
+        let GpuState::Mps(shares) = &node.gpus[0].state else { panic!("{node:?}") };
+        assert_eq!(shares[8].uid, Uid(0), "somebody's");
     }
 
     #[test]

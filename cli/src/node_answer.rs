@@ -13,6 +13,7 @@ use node_state::{Ask, Policy};
 use placement::admits_ever;
 use protocol::Isolation;
 
+use crate::layout_line;
 use crate::sick_words::sick_list;
 use crate::slurm_nodes::{Aside, Live, Present, Whose};
 pub(crate) use engine::seen_by;
@@ -127,8 +128,7 @@ fn alone(present: &Present, ends: &HashMap<JobId, Micros>, company: &HashMap<Str
         let n = present.node.gpus.len();
         return Verdict::Now(format!("the whole node with its {}", counted(n, "GPU")));
     }
-    let layout = node_layout::layout_of(&present.node);
-    let holders = layout.gpus.iter().flat_map(|gpu| gpu.jobs());
+    let holders = layout_line::holders(&present.node).into_iter();
     let others = company.get(&present.name).into_iter().flatten().copied();
     let jobs: Vec<JobId> = holders.chain(others).collect::<BTreeSet<_>>().into_iter().collect();
     let within = jobs.iter().map(|job| ends.get(job).copied()).collect::<Option<Vec<_>>>();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use far::Micros;
 use geometry::JobId;
@@ -11,6 +11,7 @@ use placement::{admits_ever, decide};
 use protocol::SickGpu;
 
 use super::Verdict;
+use crate::layout_line;
 use crate::sick_words::sick_list;
 
 /// The node as the engine sees it for this job: GPUs that are left to Slurm are whole GPUs like others for a job without
@@ -66,9 +67,7 @@ pub(super) fn verdict(
         }
         decide(&node, ask, policy).chosen.is_some()
     };
-    let layout = node_layout::layout_of(node);
-    let holders: BTreeSet<JobId> = layout.gpus.iter().flat_map(|gpu| gpu.jobs()).collect();
-    let mut order: Vec<JobId> = holders.into_iter().collect();
+    let mut order: Vec<JobId> = layout_line::holders(node).into_iter().collect();
     order.sort_by_key(|job| (ends.get(job).copied().unwrap_or(Micros::MAX), *job));
     if let Some(sick) = sick_list(sick).filter(|_| !fits(&order)) {
         return Verdict::Unfit(sick);
@@ -109,8 +108,8 @@ mod tests {
         let model = Model::find("a100-40gb").unwrap();
         let gpus = vec![Gpu::new(model, MigPolicy::Dynamic); 2];
         let mut node = Node { gpus, links: LinkMatrix::uniform(2, 10.0), keep_uncut: 0, claims: Vec::new() };
-        let layout = crate::layout_line::read(line, &[model; 2]).unwrap();
-        crate::layout_line::take_over(&layout, &mut node, &|_| Uid(7));
+        let layout = layout_line::read(line, &[model; 2]).unwrap();
+        layout_line::take_over(&layout, &mut node, &|_| Uid(7));
         node
     }
 
@@ -144,14 +143,26 @@ mod tests {
                 Request { mem_mib: Some(shards * geometry::SHARD_MIB), ..Request::new(Isolation::Mps) };
             let ask = Ask { plain: true, ..Ask::new(JobId(99), Uid(7), request) };
             let mut node = Node::new(vec![Gpu::new(model, MigPolicy::Off)], LinkMatrix::uniform(1, 10.0));
-            let layout = crate::layout_line::read(line, &[model]).unwrap();
-            crate::layout_line::take_over(&layout, &mut node, &|_| Uid(7));
+            let layout = layout_line::read(line, &[model]).unwrap();
+            layout_line::take_over(&layout, &mut node, &|_| Uid(7));
             verdict(&node, &[], &ask, &site_config::of_nodes(Vec::new()).policy(), &HashMap::new())
         };
         assert!(matches!(of(16, "tessera gpu0=free"), Verdict::Now(_)));
         let half = format!("tessera gpu0=mps[job1:{}M/50%]", model.shards_mib(8));
         assert!(matches!(of(8, &half), Verdict::Now(_)));
         assert!(matches!(of(9, &half), Verdict::After { .. }));
+    }
+
+    #[test]
+    fn jobs_that_a_layout_does_not_list_must_end_as_well() {
+        let listed: Vec<String> = (1..=8).map(|job| format!("job{job}:1000M/3%")).collect();
+        let line = format!("tessera gpu0=mps[{}+4:4000M/12%] gpu1=whole[job9]", listed.join(","));
+        let ends: Vec<(u32, u64)> = (1..=9).map(|job| (job, 30)).collect();
+        // Job 9 ends before all that are on the other GPU.
+        assert!(matches!(of(&line, "7g.40gb", &ends), Verdict::After { within: Some(30), .. }));
+        let later = of(&line, "7g.40gb", &ends[..8]);
+        let Verdict::After { jobs, within } = later else { panic!("{later:?}") };
+        assert_eq!((jobs.first(), jobs.len(), within), (Some(&layout_line::UNLISTED), 9, None));
     }
 
     #[test]

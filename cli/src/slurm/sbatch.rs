@@ -7,11 +7,11 @@ use super::command::prepare;
 
 /// Submits a job: a batch script, or what `words` wrap. Returns its id, or what sbatch says where it refuses.
 ///
-/// `without` are variables that sbatch must not see.
+/// `without` are variables that sbatch must not see. It submits to the cluster that all other commands ask.
 pub(crate) fn submit(words: &[String], script: Option<&str>, without: &[&str]) -> Result<u32, String> {
     let mut command = Command::new("sbatch");
     command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
-    for variable in without {
+    for variable in ["SLURM_CLUSTERS", "SBATCH_CLUSTERS"].iter().chain(without) {
         command.env_remove(variable);
     }
     command.stdin(if script.is_some() { Stdio::piped() } else { Stdio::null() });

@@ -107,8 +107,13 @@ impl QueuedJob {
 
     /// True if it waits for its start, held or not.
     pub(crate) fn waits(&self) -> bool {
-        WAITING.contains(&self.state.as_str())
+        is_waiting(&self.state)
     }
+}
+
+/// True if a job in this state waits for its start, held or not.
+pub(crate) fn is_waiting(state: &str) -> bool {
+    WAITING.contains(&state)
 }
 
 /// States of jobs that have ended; of one in `STAGE_OUT`, only files are still written. Any other state can change (`job_state_string`).
@@ -128,7 +133,7 @@ const ENDED: [&str; 12] = [
 ];
 
 /// States of jobs that wait. Slurm shows the last three of jobs that are pending and that it holds.
-const WAITING: [&str; 4] = ["PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"];
+const WAITING: [&str; 5] = ["PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "EXPEDITING"];
 
 /// Finds a task of an array: the record of that task alone comes before the one that lists several, whose list squeue may have cut.
 pub(crate) fn task_of<'a>(

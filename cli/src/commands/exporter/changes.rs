@@ -53,7 +53,7 @@ impl Changes {
         let started = seen.jobs.iter().filter(|job| self.has_started(job));
         let waits = started.filter_map(|job| Some((kind(job)?, job.start?.saturating_sub(job.submit?))));
         let waits = waits.collect();
-        self.jobs = seen.jobs.iter().map(|job| (job.id, job.state == "PENDING")).collect();
+        self.jobs = seen.jobs.iter().map(|job| (job.id, job.waits())).collect();
         waits
     }
 
@@ -61,7 +61,7 @@ impl Changes {
     /// cancelled while it waited has no nodes.
     fn has_started(&self, job: &QueuedJob) -> bool {
         let before = self.jobs.get(&job.id).or_else(|| self.jobs.get(&job.array.as_ref()?.0));
-        before == Some(&true) && (job.state == "RUNNING" || job.state != "PENDING" && !job.nodes.is_empty())
+        before == Some(&true) && (job.state == "RUNNING" || !job.waits() && !job.nodes.is_empty())
     }
 
     fn add_places(&mut self, whole: &Wholeness) {

@@ -138,7 +138,8 @@ fn slurm_conf_of(args: &SetupArgs) -> PathBuf {
 
 /// Makes a path one that Slurm's files can name.
 fn absolute(path: PathBuf) -> PathBuf {
-    std::path::absolute(&path).unwrap_or(path)
+    // Without a slash at its end: the directory has one name in Slurm's files.
+    std::path::absolute(&path).unwrap_or(path).components().collect()
 }
 
 /// Reads the kinds of nodes that are to be described: of the files that were named, or else this machine's.

@@ -111,9 +111,9 @@ impl KeptFile {
     ///
     /// # Errors
     ///
-    /// The directory cannot be written to, or has no room.
+    /// Anybody may write to the directory, or nobody, or it has no room.
     pub fn replace(&self, bytes: &[u8], readers: Readers) -> io::Result<()> {
-        let dir = fs::metadata(&self.dir)?;
+        let dir = self.checked_dir()?;
         let new = self.dir.join(format!("{}.{}", self.name, std::process::id()));
         // What a killed process of this number has left.
         let _gone = fs::remove_file(&new);

@@ -11,6 +11,12 @@ pub(super) fn plan(files: &Files, installed: &Installed, is_sent: bool, plan: &m
     let words = [("config=", &files.tessera.path), ("tessera=", &installed.program)]
         .map(|(key, path)| (key, path.display()));
     let words = words.map(|(key, path)| (key, format!("{key}{path}")));
+    if let Some((_, word)) = words.iter().find(|(_, word)| word.contains(char::is_whitespace)) {
+        plan.problems.push(format!(
+            "{word}: SPANK takes no path with a blank in it: install to another, then run this again"
+        ));
+        return;
+    }
     let mut is_there = false;
     for file in &files.plugstack {
         let ours: Vec<Logical> =
@@ -58,8 +64,9 @@ fn correct(file: &ConfFile, line: &Logical, words: &[(&str, String)], plan: &mut
         return Some(line.with_text(corrected));
     }
     let place = place(&file.path, line);
-    plan.problems.extend(wrong.iter().map(|(word, wanted)| {
-        format!("{place}: this line has {word}, and this installation needs {wanted}: correct it by hand, then run this again")
+    // It may be another name of the same file.
+    plan.notes.extend(wrong.iter().map(|(word, wanted)| {
+        format!("{place}: this line has {word}, and stays. `tessera setup` would write {wanted}: correct it by hand if it is another file")
     }));
     None
 }

@@ -114,7 +114,11 @@ fn plugin_dir(draft: &mut Draft, installed: &Installed, of_tessera: &[String], p
         return;
     };
     let is_ours = |dir: &str| dir.trim_end_matches('/') == ours || of_tessera.iter().any(|of| of == dir);
-    let others: Vec<&str> = list.split(':').filter(|dir| !is_ours(dir)).collect();
+    let mut others: Vec<&str> = list.split(':').filter(|dir| !is_ours(dir)).collect();
+    if others.is_empty() {
+        // Slurm's own plugins are in one of them.
+        others = list.split(':').filter(|dir| dir.trim_end_matches('/') != ours).collect();
+    }
     let wanted = format!("{ours}:{}", others.join(":"));
     if now.as_deref() != Some(&wanted) {
         draft.set("PluginDir", &wanted, plan);

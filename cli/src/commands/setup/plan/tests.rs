@@ -319,8 +319,8 @@ fn another_prefix_replaces_what_setup_wrote() {
         Some("required spank_tessera.so config=/etc/tessera.toml notice=off\n".to_owned());
     by_hand.health.text = by_hand.health.text.map(|text| text.replace("setsid", "nice setsid"));
     insta::assert_snapshot!(moved(&by_hand), @r"
-    to do: /etc/slurm/plugstack.conf:1: this line has config=/etc/tessera.toml, and this installation needs config=/etc/slurm/tessera.toml: correct it by hand, then run this again
     note: /etc/slurm/tessera-health stays, because it was written or changed by hand: it does not run /opt/t/bin/tessera
+    note: /etc/slurm/plugstack.conf:1: this line has config=/etc/tessera.toml, and stays. `tessera setup` would write config=/etc/slurm/tessera.toml: correct it by hand if it is another file
     ");
 }
 

@@ -97,6 +97,12 @@ impl Args {
         self.env.iter().map(move |(name, value)| (name.as_str(), value.replace("%n", node)))
     }
 
+    /// Lists the options with their positions in [`Spec::all_and_old`]. A site may have given one its old name, which counts once.
+    pub(crate) fn options(&self) -> impl Iterator<Item = (u8, &'static Spec)> {
+        let is_new = |spec: &Spec| !spec.is_old() || self.name_of(spec.opt.spec()) != spec.name;
+        (0..).zip(Spec::all_and_old()).filter(move |(_, spec)| is_new(spec))
+    }
+
     /// The name under which this site shows an option, without dashes. Old names are not renamed.
     pub(crate) fn name_of<'a>(&'a self, spec: &'a Spec) -> &'a str {
         if spec.is_old() {
@@ -148,6 +154,21 @@ mod tests {
         let (args, _) = Args::parse(["rename=gpu-threads:site-sms"]);
         assert_eq!(args.name_of(Opt::Sms.spec()), "site-sms");
         assert_eq!(args.name_of(&Spec::OLD[0]), "gpu-threads");
+    }
+
+    #[test]
+    fn an_options_old_name_is_registered_once_as_its_present_one() {
+        let names = |args: &[&str]| {
+            let (args, problems) = Args::parse(args.iter().copied());
+            assert_eq!(problems, Vec::<String>::new());
+            let of = |spec: &'static Spec| (args.name_of(spec).to_owned(), spec.is_old());
+            args.options()
+                .map(|(_, spec)| of(spec))
+                .filter(|(name, _)| name == "gpu-threads")
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]), [("gpu-threads".to_owned(), true)]);
+        assert_eq!(names(&["rename=gpu-sms:gpu-threads"]), [("gpu-threads".to_owned(), false)]);
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(crate) fn init(
         Context::Local | Context::Allocator if !args.options => {}
         Context::Local | Context::Allocator => {
             submission(|all| all.in_part = submit::job_has_part_of_a_gpu(env));
-            submit::inherited_variables(args, env).iter().for_each(|name| spank.forget_env(name));
+            submit::inherited_variables(context, args, env).iter().for_each(|name| spank.forget_env(name));
             register_options(spank, args)?;
         }
         Context::Remote => register_options(spank, args)?,
@@ -63,7 +63,7 @@ pub(crate) fn init(
 }
 
 fn register_options(spank: &dyn Spank, args: &Args) -> Result<(), SpankError> {
-    let mut options: Vec<_> = (0..).zip(Spec::all_and_old()).collect();
+    let mut options: Vec<_> = args.options().collect();
     // Slurm's help lists them in this order: the memory first, because the others narrow what it gives.
     options.sort_by_key(|(_, spec)| spec.opt != Opt::Mem);
     options.into_iter().try_for_each(|(at, spec)| spank.register(args.name_of(spec), at, spec))
@@ -204,6 +204,23 @@ mod tests {
             spank.process.borrow().contains_key("SLURM_TESSERA_QUIET")
         };
         assert!(quiet(Context::Local) && !quiet(Context::Allocator));
+    }
+
+    /// sbatch and salloc export it themselves.
+    #[test]
+    fn a_step_of_srun_knows_what_its_job_has_asked() {
+        let request = submit::REQUESTED.to_str().unwrap();
+        assert_eq!(request, format!("SLURM_SPANK_{}", protocol::wire::REQUEST_ENV));
+        let spank = FakeSpank::default();
+        let mut all = Submission { typed: typed(Opt::Mem, "10G"), in_part: false, components: 0 };
+        all.complete(&spank, Context::Local, &Args::default(), &none).unwrap();
+        assert_eq!(spank.process.borrow().get(request).map(String::as_str), Some("v1 iso=auto mem=9537"));
+
+        let in_job = |name: &str| (name == "SLURM_JOB_ID").then(|| "7".to_owned());
+        init(&spank, Context::Local, &Args::default(), &in_job).unwrap();
+        assert!(spank.process.borrow().contains_key(request), "in a script or salloc's shell");
+        init(&spank, Context::Allocator, &Args::default(), &in_job).unwrap();
+        assert!(!spank.process.borrow().contains_key(request), "a job of its own");
     }
 
     #[test]

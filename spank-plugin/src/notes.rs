@@ -24,15 +24,15 @@ pub(crate) fn begin(socket: &Path) {
 pub(crate) fn untold() -> Vec<String> {
     let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((path, told)) = notes.as_mut() else { return Vec::new() };
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let read = File::open(path).and_then(|mut file| {
         file.seek(SeekFrom::Start(*told))?;
-        file.take(MOST).read_to_string(&mut text)
+        file.take(MOST).read_to_end(&mut bytes)
     });
     // Without the file nothing was noted. A line that is still being written is told the next time.
-    let whole = read.ok().and_then(|_| text.rfind('\n')).map_or(0, |end| end + 1);
+    let whole = read.ok().and_then(|_| bytes.iter().rposition(|b| *b == b'\n')).map_or(0, |end| end + 1);
     *told += whole as u64;
-    text[..whole].lines().map(str::to_owned).collect()
+    String::from_utf8_lossy(&bytes[..whole]).lines().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -55,5 +55,8 @@ mod tests {
         assert_eq!((untold(), untold()), (vec!["two".to_owned()], Vec::new()));
         begin(&dir.path().join("7.sock"));
         assert!(untold().is_empty(), "noted before the step");
+        // What is told at a time ends within a letter of two bytes.
+        file.write_all(format!("{}\n", "é".repeat(100)).repeat(100).as_bytes()).unwrap();
+        assert_eq!((untold().len(), untold().len()), (81, 19));
     }
 }

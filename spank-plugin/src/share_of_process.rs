@@ -5,7 +5,7 @@
 
 use std::ffi::CStr;
 
-use node_journal::ShareRecord;
+use geometry::JobId;
 use protocol::memory_level::of_each_process;
 
 /// Among how many processes a share is divided.
@@ -48,11 +48,11 @@ fn most(layout: &str) -> Option<u32> {
     layout.split(',').map(number).collect::<Option<Vec<u32>>>()?.into_iter().max()
 }
 
-/// Returns the limit in MiB that a process of the same share has put into the step's environment; `None` for another share's
-/// limit, and for one in other words than ours.
-pub(crate) fn inherited_mib(share: &ShareRecord, env: &dyn Fn(&CStr) -> Option<String>) -> Option<u64> {
+/// Returns the limit in MiB that a process of the same job has put into the step's environment, perhaps on another node; `None` for
+/// another job's limit, and for one in other words than ours.
+pub(crate) fn inherited_mib(job: JobId, env: &dyn Fn(&CStr) -> Option<String>) -> Option<u64> {
     let is_ours = env(c"TESSERA_ISOLATION").as_deref() == Some("mps")
-        && env(c"CUDA_MPS_PIPE_DIRECTORY").is_some_and(|pipe| share.pipe_dir.as_os_str() == pipe.as_str());
+        && env(c"TESSERA_JOB_ID").is_some_and(|id| id == job.to_string());
     let limit = env(c"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT").filter(|_| is_ours)?;
     limit.strip_prefix("0=")?.strip_suffix('M')?.parse().ok().filter(|mib| *mib > 0)
 }
@@ -106,25 +106,23 @@ mod tests {
     }
 
     #[test]
-    fn only_the_limit_of_the_same_share_is_inherited() {
-        let share: ShareRecord = serde_json::from_str(
-            r#"{"daemon":"gpu0","mem_mib":2862,"threads":1,"memory_enforced":true,"pipe_dir":"/p","log_dir":"/l"}"#,
-        )
-        .unwrap();
-        let of = |isolation: &str, pipe: &str, limit: &str| {
-            inherited_mib(&share, &|name| {
+    fn only_the_limit_of_the_same_job_is_inherited() {
+        let of = |isolation: &str, job: &str, limit: &str| {
+            inherited_mib(JobId(12), &|name| {
                 Some(match name.to_str().unwrap() {
                     "TESSERA_ISOLATION" => isolation.to_owned(),
-                    "CUDA_MPS_PIPE_DIRECTORY" => pipe.to_owned(),
+                    "TESSERA_JOB_ID" => job.to_owned(),
+                    // Each node numbers its daemons by its own GPUs.
+                    "CUDA_MPS_PIPE_DIRECTORY" => "/of/another/node".to_owned(),
                     _ => limit.to_owned(),
                 })
             })
         };
-        assert_eq!(of("mps", "/p", "0=715M"), Some(715));
-        for (isolation, pipe, limit) in
-            [("whole", "/p", "0=715M"), ("mps", "/q", "0=715M"), ("mps", "/p", "0=0M"), ("mps", "/p", "0=1G")]
+        assert_eq!(of("mps", "12", "0=715M"), Some(715));
+        for (isolation, job, limit) in
+            [("whole", "12", "0=715M"), ("mps", "11", "0=715M"), ("mps", "12", "0=0M"), ("mps", "12", "0=1G")]
         {
-            assert_eq!(of(isolation, pipe, limit), None, "{isolation} {pipe} {limit}");
+            assert_eq!(of(isolation, job, limit), None, "{isolation} {job} {limit}");
         }
     }
 

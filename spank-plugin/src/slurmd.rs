@@ -100,9 +100,7 @@ pub(crate) fn prolog(
     }
     let live = || live_steps::jobs_with_steps(&node.name, env);
     if let Some(fault) = realise(&node, &mut context, begin, &live, env)? {
-        if let Some(uuid) = fault.unwell_gpu() {
-            spawn_reconcile::leave_out(spank, args, &node, uuid, job);
-        }
+        fault.unwell_gpu().inspect(|uuid| spawn_reconcile::leave_out(spank, args, &node, uuid, job));
         requeue(job, &node.name, &Chain(&fault).to_string(), env);
     }
     spawn_reconcile::for_forgotten_jobs(spank, args, &node, &context);

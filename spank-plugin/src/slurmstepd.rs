@@ -7,7 +7,7 @@
 use std::ffi::CStr;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use geometry::{GpuIndex, JobId, counted};
@@ -29,7 +29,7 @@ use crate::slurmd::asks_for_none;
 use crate::spank::{Spank, SpankError};
 use crate::spawn_reconcile::load_node;
 use crate::step_instances::{cores, of_step};
-use crate::submit::QUIET_ENV;
+use crate::submit::{QUIET_ENV, REQUESTED};
 use crate::task_gpus::{NO_DEVICES, Sight, SlurmVariables, TaskGpus};
 use crate::this_node::{IfAbsent, NoNode, ThisNode};
 use crate::{describe, late_prolog, notes};
@@ -136,9 +136,6 @@ pub(crate) fn init_post_opt(
     *SHARE.lock().unwrap_or_else(PoisonError::into_inner) = share;
     Ok(())
 }
-
-/// The request as Slurm shows it to the job's steps.
-const REQUESTED: &CStr = c"SLURM_SPANK_TESSERA_REQUEST";
 
 fn look_up(
     step: &StepCredential,
@@ -297,7 +294,9 @@ pub(crate) fn task_init(spank: &dyn Spank, args: &Args) -> Result<(), TaskError>
     }
     let before = STEP.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
     let slurms = SlurmVariables::of(spank).in_step(&before);
-    let Some((entry, node)) = share_of_task(share, &slurms, spank, job)? else { return Ok(()) };
+    let Some((entry, node)) = share_of_task(share, &slurms, spank, job)? else {
+        return forget_other_job(spank);
+    };
     let mut entry = of_step(*entry, spank.job_cores().as_deref(), spank.step_cores().as_deref());
     let place = (spank.local_task()?, spank.local_task_count()?);
     let each_mib = share_of_process(&entry, spank, slurms.is_job(), place.1);
@@ -314,10 +313,14 @@ pub(crate) fn task_init(spank: &dyn Spank, args: &Args) -> Result<(), TaskError>
     if let (Some(share), Some(each)) = (&mut entry.share, each_mib) {
         share.mem_mib = each;
     }
-    preload_library(spank, &entry, &node)?;
+    let tasks = entry.tasks.as_ref();
+    let library = tasks.map_or(&node.task_library, |tasks| &tasks.library);
+    preload_library(spank, library, tasks.is_some_and(|tasks| !tasks.probes))?;
     set_environment(spank, &entry, place, &devices)?;
     if place.0 == 0 && !quiet {
-        tell(&node, &entry, (&job_number(spank, job), place.1), (&got, &devices), args.notice);
+        let says = spank.step_id().is_ok_and(|id| says_what_it_got(StepNumber(id), entry.begun));
+        let notice = says && args.notice && node.notice;
+        tell(&node, &entry, (&job_number(spank, job), place.1), (&got, &devices), notice);
     }
     Ok(())
 }
@@ -343,13 +346,22 @@ fn share_of_task(
     Err(TaskError::NoGpus { job, why })
 }
 
-/// Puts the library of GPU tasks into the task's `LD_PRELOAD`, or takes it out. The user's own list stays as it is.
-fn preload_library(spank: &dyn Spank, entry: &Entry, node: &Here) -> Result<(), TaskError> {
-    let library = entry.tasks.as_ref().map_or(node.task_library.as_path(), |tasks| tasks.library.as_path());
-    let wanted = entry.tasks.as_ref().is_some_and(|tasks| !tasks.probes);
+/// Takes away what the task inherits from the job that it was submitted in, or from its own job's script on another node. Slurm
+/// sets `CUDA_VISIBLE_DEVICES` itself.
+fn forget_other_job(spank: &dyn Spank) -> Result<(), TaskError> {
+    let Some(isolation) = spank.getenv(c"TESSERA_ISOLATION") else { return Ok(()) };
+    let stale = stale_variables(&[], Some(&isolation));
+    stale.into_iter().filter(|name| *name != CUDA).for_each(|name| spank.unsetenv(name));
+    preload_library(spank, Path::new("libtessera_task.so"), false)
+}
+
+/// Puts the library of GPU tasks into the task's `LD_PRELOAD` if it is `wanted` there, or takes it out, in whichever folder. The user's
+/// own list stays as it is.
+fn preload_library(spank: &dyn Spank, library: &Path, wanted: bool) -> Result<(), TaskError> {
     let users = spank.getenv(c"LD_PRELOAD");
-    match preload(users.as_deref(), &library.display().to_string(), wanted) {
-        Some(list) if wanted || users.as_ref().is_some_and(|u| u.contains(&*library.to_string_lossy())) => {
+    let name = library.file_name().unwrap_or_default().to_string_lossy();
+    match preload(users.as_deref(), &library.to_string_lossy(), wanted) {
+        Some(list) if wanted || users.as_ref().is_some_and(|u| u.contains(&*name)) => {
             spank.setenv("LD_PRELOAD", &list)?;
         }
         None if users.is_some() => spank.unsetenv("LD_PRELOAD"),
@@ -393,7 +405,13 @@ fn job_number(spank: &dyn Spank, job: u32) -> String {
     }
 }
 
-/// Says on this node's first task what the job got, and what is odd about it.
+/// Tells whether a step says what its job got on the node: the script or interactive step, and the first one of srun where no script
+/// has begun.
+fn says_what_it_got(step: StepNumber, begun: bool) -> bool {
+    !begun && (step == StepNumber(0) || step.is_job_script())
+}
+
+/// Says in a step's first task on this node what the job got, if `notice` is true, and what is odd about it.
 fn tell(
     node: &Here,
     entry: &Entry,
@@ -401,14 +419,12 @@ fn tell(
     (got, devices): (&str, &TaskGpus),
     notice: bool,
 ) {
-    // A batch script that has begun has said it on this node already.
-    let wanted = notice && node.notice && !entry.begun;
     // A step without GPUs of its own, in a job that has all of the node's because of `--exclusive`, did not ask for any.
     let given = !matches!(devices, TaskGpus::None | TaskGpus::AsSlurmSays);
-    if wanted && given {
+    if notice && given {
         log::user(format_args!("job {job} on {}: {got}: {}", node.name, entry.decision));
     }
-    if let (true, Some(problem)) = (wanted, &entry.cap_problem) {
+    if let (true, Some(problem)) = (notice, &entry.cap_problem) {
         log::user(format_args!("job {job} on {}: it runs without its power cap: {problem}", node.name));
     }
     let (n, uneven) = (entry.instances.len(), instances_per_task(entry, tasks).is_none());
@@ -430,7 +446,7 @@ fn share_of_process(entry: &Entry, spank: &dyn Spank, is_job: bool, step_tasks: 
     let processes = Processes {
         tasks: if is_job { tasks_of_job(&env) } else { step_tasks },
         cores: if is_job { None } else { cores() },
-        inherited_mib: if is_job { None } else { inherited_mib(share, &env) },
+        inherited_mib: if is_job { None } else { inherited_mib(entry.job(), &env) },
     };
     Some(processes.each_mib(share.mem_mib))
 }
@@ -473,6 +489,47 @@ mod tests {
             spank.step.borrow_mut().insert(name.to_owned(), value.to_owned());
         }
         assert_eq!(job_number(&spank, 12), "9_2");
+    }
+
+    #[test]
+    fn of_many_steps_one_says_what_the_job_got() {
+        let says = |begun| {
+            [StepNumber::BATCH_SCRIPT, StepNumber::INTERACTIVE, StepNumber(0), StepNumber(1)]
+                .map(|step| says_what_it_got(step, begun))
+        };
+        assert_eq!(says(false), [true, true, true, false]);
+        assert_eq!(says(true), [false; 4], "its script has said it");
+    }
+
+    /// Submitted from a job of GPU tasks, to a node that Tessera does not manage.
+    #[test]
+    fn a_job_that_has_nothing_of_ours_inherits_nothing_of_another() {
+        let left = |outer: &[(&str, &str)]| {
+            let spank = FakeSpank::default();
+            for (name, value) in outer {
+                spank.step.borrow_mut().insert((*name).to_owned(), (*value).to_owned());
+            }
+            task_init(&spank, &Args::default()).unwrap();
+            spank.step.take().into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        };
+        let of_tasks = [
+            ("CUDA_VISIBLE_DEVICES", "0"),
+            ("CUDA_MPS_PIPE_DIRECTORY", "/p"),
+            ("LD_PRELOAD", "/a.so:/usr/lib/tessera/libtessera_task.so"),
+            ("NVIDIA_VISIBLE_DEVICES", "MIG-1"),
+            ("TESSERA_ISOLATION", "gpu-tasks"),
+            ("TESSERA_TASK_SOCKET", "/s"),
+        ];
+        assert_eq!(left(&of_tasks), ["CUDA_VISIBLE_DEVICES=0", "LD_PRELOAD=/a.so"]);
+        let of_user = [
+            ("CUDA_MPS_PIPE_DIRECTORY", "/p"),
+            ("LD_PRELOAD", "/a.so /b.so"),
+            ("NVIDIA_VISIBLE_DEVICES", "all"),
+        ];
+        assert_eq!(left(&of_user), of_user.map(|(name, value)| format!("{name}={value}")));
+        let of_mig =
+            [("TESSERA_ISOLATION", "mig"), of_user[0], of_user[1], ("NVIDIA_VISIBLE_DEVICES", "MIG-1")];
+        assert_eq!(left(&of_mig), ["CUDA_MPS_PIPE_DIRECTORY=/p", "LD_PRELOAD=/a.so /b.so"]);
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(crate) trait Spank {
     /// This task's number on this node, from 0.
     fn local_task(&self) -> Result<u32, SpankError>;
 
-    /// A variable of the step's environment; `None` if it is unset or longer than 4095 bytes.
+    /// A variable of the step's environment; `None` if it is unset or longer than 128 KiB.
     fn getenv(&self, name: &CStr) -> Option<String>;
 
     /// Sets a variable in the environment of the step, or of the task in a task hook.

@@ -19,6 +19,9 @@ use job_options::{Refusal, Source, Spec, Typed};
 /// `SLURM_` even under `--export=NONE`.
 pub(crate) const QUIET_ENV: &CStr = c"SLURM_TESSERA_QUIET";
 
+/// The request as the job's steps see it. sbatch and salloc export it, srun does not.
+pub(crate) const REQUESTED: &CStr = c"SLURM_SPANK_TESSERA_REQUEST";
+
 /// Decision about the submission.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SubmitOutcome {
@@ -33,14 +36,19 @@ pub(crate) enum SubmitOutcome {
 /// sbatch and salloc export `SLURM_SPANK_<variable of the option>`; commands inside the job read it back as if it had
 /// been typed. For pyxis-like options of a step that is wanted; ours belong to one job, and a second job made inside
 /// it would ask for the same GPUs without having said so. Outside a job somebody set the variable on purpose, and it
-/// stays.
-pub(crate) fn inherited_variables(args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+/// stays. In a job srun starts a step, which learns from [`REQUESTED`] that its job has asked for GPUs of ours.
+pub(crate) fn inherited_variables(
+    context: Context,
+    args: &Args,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Vec<String> {
     if !inside_a_job(env) {
         return Vec::new();
     }
     Spec::all_and_old()
         .map(|spec| option_variable(args, spec))
-        .chain([REQUEST_ENV, PLACEMENT_ENV, WHY_ENV, MATCH_ENV].map(|name| format!("SLURM_SPANK_{name}")))
+        .chain([PLACEMENT_ENV, WHY_ENV, MATCH_ENV].map(|name| format!("SLURM_SPANK_{name}")))
+        .chain((context != Context::Local).then(|| REQUESTED.to_string_lossy().into_owned()))
         .collect()
 }
 
@@ -49,7 +57,7 @@ pub(crate) fn inherited_variables(args: &Args, env: &dyn Fn(&str) -> Option<Stri
 /// sbatch and salloc export an option for the job's steps before they parse the next component, where the exported
 /// value then comes back through the option's callback, besides what was typed for that component.
 pub(crate) fn drop_previous_component(typed: &mut Typed, args: &Args, env: &dyn Fn(&str) -> Option<String>) {
-    for spec in Spec::all_and_old() {
+    for (_, spec) in args.options() {
         if let Some(value) = env(&option_variable(args, spec)) {
             typed.drop_one(spec.opt, &value);
         }
@@ -82,7 +90,7 @@ fn inside_a_job(env: &dyn Fn(&str) -> Option<String>) -> bool {
 /// Tells whether the command runs in a job that has instances or a share. The task environment says what the job got. salloc's shell
 /// has only what the job asked for when it was submitted, which `tessera change` may have changed.
 pub(crate) fn job_has_part_of_a_gpu(env: &dyn Fn(&str) -> Option<String>) -> bool {
-    let request = || env(&format!("SLURM_SPANK_{REQUEST_ENV}")).and_then(|text| parse_request(&text).ok());
+    let request = || env(&REQUESTED.to_string_lossy()).and_then(|text| parse_request(&text).ok());
     let asked = || request().is_some_and(|r| matches!(r.isolation, Isolation::Mig(_) | Isolation::Mps));
     let got = env("TESSERA_ISOLATION").map(|kind| ["mig", "mps"].contains(&kind.as_str()));
     inside_a_job(env) && got.unwrap_or_else(asked)
@@ -148,7 +156,11 @@ pub(crate) fn init_post_opt(
                 Ok(counters) => request.counters = counters,
                 Err(why) => return Ok(SubmitOutcome::Refuse(vec![Refusal::new(why)])),
             }
-            spank.control_setenv(REQUEST_ENV, &encode_request(&request))?;
+            let request = encode_request(&request);
+            spank.control_setenv(REQUEST_ENV, &request)?;
+            if context == Context::Local {
+                spank.set_env(&REQUESTED.to_string_lossy(), &request);
+            }
             if let Some(hint) =
                 salloc_shell::hint(env).filter(|_| args.notice && context == Context::Allocator)
             {

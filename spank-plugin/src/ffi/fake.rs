@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
 use slurm_numbers as numbers;
 
@@ -50,10 +50,17 @@ extern "C" fn spank_get_item(_: *mut c_void, item: c_uint, out: *mut u32) -> c_u
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn spank_getenv(_: *mut c_void, name: *const c_char, _: *mut c_char, _: c_int) -> c_uint {
-    // Only absence matters to the tests.
-    assert!(STEP.with_borrow(|s| !s.contains_key(&text(name))));
-    numbers::ESPANK_ENV_NOEXIST
+extern "C" fn spank_getenv(_: *mut c_void, name: *const c_char, value: *mut c_char, len: c_int) -> c_uint {
+    let Some(found) = STEP.with_borrow(|s| s.get(&text(name)).cloned()) else {
+        return numbers::ESPANK_ENV_NOEXIST;
+    };
+    if found.len() >= usize::try_from(len).unwrap() {
+        return numbers::ESPANK_NOSPACE;
+    }
+    let found = CString::new(found).unwrap();
+    // SAFETY: the code under test passes a buffer of `len` bytes, and the value with its NUL is no longer.
+    unsafe { value.copy_from_nonoverlapping(found.as_ptr(), found.count_bytes() + 1) };
+    numbers::ESPANK_SUCCESS
 }
 
 #[unsafe(no_mangle)]

@@ -35,8 +35,8 @@ fn checked(call: &'static str, code: sys::spank_err_t) -> Result<(), SpankError>
     if code == numbers::ESPANK_SUCCESS { Ok(()) } else { Err(SpankError { call, code }) }
 }
 
-/// Longest value read back from a step's environment.
-const MAX_VALUE: usize = 4096;
+/// Bytes for a value of a step's environment, with its NUL: for most, and for the longest that Linux passes to a program.
+const VALUE: [usize; 2] = [4 << 10, 128 << 10];
 
 impl Handle<'_> {
     /// Wraps a hook's handle.
@@ -124,13 +124,18 @@ impl Spank for Handle<'_> {
     }
 
     fn getenv(&self, name: &CStr) -> Option<String> {
-        let mut buffer = [0u8; MAX_VALUE];
-        let len = c_int::try_from(buffer.len()).ok()?;
-        let at = buffer.as_mut_ptr().cast::<c_char>();
-        // SAFETY: slurm/spank.h: writes at most `len` bytes, the NUL included, to a buffer of that size.
-        let code = unsafe { sys::spank_getenv(self.raw, name.as_ptr(), at, len) };
-        checked("spank_getenv", code).ok()?;
-        CStr::from_bytes_until_nul(&buffer).ok().map(|s| s.to_string_lossy().into_owned())
+        for size in VALUE {
+            let mut buffer = vec![0u8; size];
+            let len = c_int::try_from(size).ok()?;
+            let at = buffer.as_mut_ptr().cast::<c_char>();
+            // SAFETY: slurm/spank.h: writes at most `len` bytes, the NUL included, to a buffer of that size.
+            let code = unsafe { sys::spank_getenv(self.raw, name.as_ptr(), at, len) };
+            if code != numbers::ESPANK_NOSPACE {
+                checked("spank_getenv", code).ok()?;
+                return CStr::from_bytes_until_nul(&buffer).ok().map(|s| s.to_string_lossy().into_owned());
+            }
+        }
+        None
     }
 
     fn setenv(&self, name: &str, value: &str) -> Result<(), SpankError> {

@@ -7,11 +7,12 @@ use super::fake::{CONTEXT, CONTROL, OPTIONS, STEP};
 use job_options::Spec;
 
 use super::entry::*;
+use super::handle::Handle;
 use super::process::spawn_detached;
 use slurm_numbers as numbers;
 
 use super::sys;
-use crate::spank::Errors;
+use crate::spank::{Errors, Spank as _};
 
 /// Calls a hook with the arguments of a `plugstack.conf` line.
 fn call(hook: unsafe extern "C" fn(sys::spank_t, c_int, *mut *mut c_char) -> c_int, args: &[&str]) -> c_int {
@@ -63,6 +64,17 @@ fn a_step_of_a_job_that_is_not_ours_is_left_alone() {
     CONTEXT.set(numbers::S_CTX_JOB_SCRIPT);
     assert_eq!(call(slurm_spank_job_prolog, &args), OK);
     assert_eq!(call(slurm_spank_job_epilog, &args), OK);
+}
+
+#[test]
+fn a_variable_of_many_libraries_is_read_whole() {
+    // SAFETY: the fake SPANK never reads the handle.
+    let handle = unsafe { Handle::from_raw(null_mut(), None) };
+    for (bytes, is_read) in [(4095, true), (4096, true), ((128 << 10) - 1, true), (128 << 10, false)] {
+        let list = "x".repeat(bytes);
+        STEP.with_borrow_mut(|s| s.insert("LD_PRELOAD".to_owned(), list.clone()));
+        assert_eq!(handle.getenv(c"LD_PRELOAD"), is_read.then_some(list), "{bytes} bytes");
+    }
 }
 
 #[test]

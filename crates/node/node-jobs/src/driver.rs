@@ -180,6 +180,7 @@ impl<'a> Driver<'a> {
             let (clients, may_be_people) = self.in_the_way(gpu)?;
             // No user can have been in the way of a command that did not run.
             let may_be_people = may_be_people && !matches!(source, CommandError::Start { .. });
+            let (uuid, source) = (uuid.into(), source.into());
             return Err(Fault::Reset { gpu, uuid, clients, may_be_people, source });
         }
         node_journal::crash::point("after a reset");

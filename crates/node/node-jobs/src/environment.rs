@@ -165,6 +165,8 @@ fn share(entry: &Entry, env: &mut Env) {
         env.set(Variable::MpsMemory, &format!("0={}M", share.mem_mib));
     }
     env.set(Variable::MemoryMib, &share.mem_mib.to_string());
+    // Its steps, also on other nodes, know the limit by it.
+    env.set(Variable::JobId, &entry.job.to_string());
     let level = MemoryLevel::of_share(share.memory_enforced).fenced(entry.is_fenced());
     env.set(Variable::Share, &format!("{} ({level}), {}% of SMs", display_gb(share.mem_mib), share.threads));
 }

@@ -113,13 +113,13 @@ pub enum Fault {
     #[error("GPU {gpu}: cannot be reset to switch its MIG mode{clients}")]
     Reset {
         gpu: NvmlIndex,
-        uuid: String,
+        uuid: Box<str>,
         /// Other programs that have the GPU open, ` (…)`; empty if none has.
         clients: String,
         /// True if a process of people may be one of them, or may use the GPU unseen.
         may_be_people: bool,
         #[source]
-        source: CommandError,
+        source: Box<CommandError>,
     },
 }
 
@@ -247,13 +247,12 @@ mod tests {
 
     #[test]
     fn a_cause_is_said_once() {
-        let clients = String::new;
         let fault = || Fault::Reset {
             gpu: NvmlIndex(0),
-            uuid: String::new(),
-            clients: clients(),
+            uuid: Box::default(),
+            clients: String::new(),
             may_be_people: false,
-            source: command(),
+            source: command().into(),
         };
         let why = "GPU 0: cannot be reset to switch its MIG mode: cannot run nvidia-smi: entity not found";
         assert_eq!(with_causes(&RealiseError::JobFailed(fault())), why);
@@ -275,10 +274,10 @@ mod tests {
             Fault::Mps(MpsError::Start { key: key(), source: command().into() }),
             Fault::Reset {
                 gpu: NvmlIndex(0),
-                uuid: String::new(),
+                uuid: Box::default(),
                 clients: String::new(),
                 may_be_people: false,
-                source: command(),
+                source: command().into(),
             },
             Fault::Broker(BrokerError::Start(command())),
         ];
@@ -306,10 +305,10 @@ mod tests {
             DeviceError::Io { path: path(), what: "create it", source: source() }.into(),
             Fault::Reset {
                 gpu: NvmlIndex(0),
-                uuid: String::new(),
+                uuid: Box::default(),
                 clients: String::new(),
                 may_be_people: false,
-                source: command(),
+                source: command().into(),
             },
         ]
     }

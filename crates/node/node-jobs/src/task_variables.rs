@@ -31,6 +31,7 @@ variables! {
     Match = "TESSERA_GPU_MATCH",
     BandwidthGbps = "TESSERA_GPU_BANDWIDTH_GBPS",
     Share = "TESSERA_GPU_SHARE",
+    JobId = "TESSERA_JOB_ID",
     Why = "TESSERA_WHY",
     TaskSocket = "TESSERA_TASK_SOCKET",
     MpsPipe = "CUDA_MPS_PIPE_DIRECTORY",
@@ -56,12 +57,13 @@ pub fn stale_variables(set: &[(String, String)], isolation: Option<&str>) -> Vec
     Variable::ALL.iter().filter(ours).map(|v| v.name()).filter(absent).collect()
 }
 
-/// `LD_PRELOAD` for a task: `library` first if it is `wanted`, nowhere otherwise, and what the user has there. `None`: the
-/// variable is to be unset.
+/// `LD_PRELOAD` for a task: `library` first if it is `wanted`, and what the user has there. Files of its name are taken out: another
+/// node may have it in another folder. `None`: the variable is to be unset.
 #[must_use]
 pub fn preload(users: Option<&str>, library: &str, wanted: bool) -> Option<String> {
-    let users =
-        users.unwrap_or_default().split([':', ' ']).filter(|path| !path.is_empty() && *path != library);
+    let name = |path: &str| path.rsplit('/').next().map(str::to_owned);
+    let is_other = |path: &&str| !path.is_empty() && name(path) != name(library);
+    let users = users.unwrap_or_default().split([':', ' ']).filter(is_other);
     let all: Vec<&str> = wanted.then_some(library).into_iter().chain(users).collect();
     (!all.is_empty()).then(|| all.join(":"))
 }
@@ -78,5 +80,6 @@ mod tests {
         assert_eq!(of(Some("/t.so:/a.so"), true).as_deref(), Some("/t.so:/a.so"));
         assert_eq!(of(Some("/t.so:/a.so"), false).as_deref(), Some("/a.so"));
         assert_eq!(of(Some("/t.so"), false), None);
+        assert_eq!(of(Some("/lib64/t.so:/a.so:/not-t.so"), false).as_deref(), Some("/a.so:/not-t.so"));
     }
 }

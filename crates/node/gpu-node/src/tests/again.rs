@@ -46,6 +46,25 @@ fn a_second_attempt_that_fails_takes_back_what_the_first_gave() {
 }
 
 #[test]
+fn a_requeued_job_waits_for_whoever_works_on_its_old_daemon() {
+    on_node("tests::again::a_requeued_job_waits_for_whoever_works_on_its_old_daemon", |node| {
+        let share = Grant::Mps { on: ShareOn::Gpu(GpuIndex(0)), mem_mib: 1000, threads: 25 };
+        let had = node.realise(1, ALICE, share).unwrap().entry;
+        let daemons: Vec<String> = had.daemons().into_iter().map(str::to_owned).collect();
+        let deadline = Deadline::after(Duration::from_secs(5));
+        let lock = Locks::for_job(&node.settings.state_dir, JobId(2), &[], &daemons, &deadline).unwrap();
+        let hurried = Settings { operation_timeout: Duration::from_millis(200), ..node.settings.clone() };
+        let again = JobContext { restart: 1, ..node.job(1, ALICE, whole(&[1])) };
+        let error = crate::realise(&hurried, &again).unwrap_err();
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Lock(_))), "{error}");
+        drop(lock);
+        crate::realise(&node.settings, &again).unwrap();
+        node.reconcile(&[1]);
+        node.assert_clean(&[1]);
+    });
+}
+
+#[test]
 fn an_epilog_waits_for_a_prolog_that_has_written_nothing_yet() {
     on_node("tests::again::an_epilog_waits_for_a_prolog_that_has_written_nothing_yet", |node| {
         let had = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;

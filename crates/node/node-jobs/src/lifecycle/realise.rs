@@ -56,10 +56,11 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
     let driver_time = nvml::driver_time();
     let journal = Journal::open(&settings.state_dir)?;
     let mut gpus: Vec<NvmlIndex> = job.grant.gpus().iter().map(|g| g.index).collect();
+    let mut daemons = job.grant.daemon_keys();
     if let Some(old) = journal.job(job.job)? {
         gpus.extend(old.gpus.iter().map(|g| g.index));
+        daemons.extend(old.daemons().into_iter().map(str::to_owned));
     }
-    let daemons = job.grant.daemon_keys();
     let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, &daemons, deadline)?;
     let own_damaged = journal.set_aside_job(job.job)?;
     let mut entry = job.first_entry(journal.boot());

@@ -3,20 +3,21 @@
 
 use std::cell::LazyCell;
 
+use admission::Submission;
 use admission::amounts::least;
 use admission::gres_list::Entry;
 use protocol::Request;
 use site_config::SiteConfig;
 use slurm_limits::{LimitKind, Need, SLICES, SlurmLimit, never};
 
-use crate::submission::{Described, JobOwner, Slurm, few_partitions, submitted};
+use crate::submission::{Described, JobOwner, Slurm, few_partitions};
 
 /// Says which limit never lets the job start, and what would fit; `None`: none does, or that is not known. `request`: of ours, with the
-/// GRES that it adds.
+/// GRES that it adds. `submission`: the job, read once.
 pub(crate) fn note(
     job: &Described,
-    request: Option<&Request>,
-    add: Option<(&'static str, u32)>,
+    submission: &LazyCell<Submission, impl FnOnce() -> Submission>,
+    (request, add): (Option<&Request>, Option<(&'static str, u32)>),
     config: &SiteConfig,
     slurm: &impl Slurm,
 ) -> Option<String> {
@@ -41,16 +42,24 @@ pub(crate) fn note(
     let kept: Option<Vec<Vec<SlurmLimit>>> =
         partitions.iter().map(|name| Some(of(name)).filter(|limits| !limits.is_empty())).collect();
     let mut kept = kept?;
-    let submission = LazyCell::new(|| submitted(job, slurm));
+    if !counts_per_node(job, &counted) {
+        kept.iter_mut().for_each(|limits| limits.retain(|limit| limit.kind != LimitKind::PerNode));
+    }
     if kept.iter().flatten().any(|limit| limit.kind == LimitKind::Least) && submission.exclusive {
         // Slurm counts whole GPUs for it once it has a node.
         kept.iter_mut().for_each(|limits| limits.retain(|limit| limit.kind != LimitKind::Least));
     }
     let counts_slices = kept.iter().flatten().any(|limit| limit.tres == SLICES) && slurm.counts_slices();
-    let slices = if counts_slices { least(request, &counted, &submission, config).slices } else { 0 };
+    let slices = if counts_slices { least(request, &counted, submission, config).slices } else { 0 };
     let need = need(job, &counted, slices);
     let told: Option<Vec<String>> = kept.iter().map(|limits| never(limits, &need)).collect();
     told?.into_iter().next()
+}
+
+/// Tells whether the fewest nodes say how many GPUs are on each: Slurm may spread those of `--gpus` over more.
+fn counts_per_node(job: &Described, counted: &[Entry]) -> bool {
+    let fewest = job.nodes.unwrap_or(1).max(1);
+    job.most_nodes == Some(fewest) || counted.iter().all(|entry| entry.per_node || entry.count == 0)
 }
 
 /// The least that Slurm counts for the job. A time limit that its user does not name Slurm cuts to what the limits leave.
@@ -72,7 +81,12 @@ mod tests {
     use super::*;
     use crate::fixtures::{Fake, asking, site};
     use crate::site::Rules;
+    use crate::submission::submitted;
     use crate::submit::submit;
+
+    fn note(job: &Described, config: &SiteConfig, slurm: &Fake) -> Option<String> {
+        super::note(job, &LazyCell::new(|| submitted(job, slurm)), (None, None), config, slurm)
+    }
 
     fn limit(tres: &str, most: u64) -> SlurmLimit {
         let holder = Holder::Account("bio".to_owned());
@@ -135,13 +149,29 @@ mod tests {
         );
         let alone = Described { exclusive: true, ..part };
         let slurm = Fake { limits: vec![("gpu", least)], ..Fake::default() };
-        assert_eq!(note(&alone, None, None, &site(), &slurm), None);
+        assert_eq!(note(&alone, &site(), &slurm), None);
+    }
+
+    #[test]
+    fn gpus_of_the_whole_job_may_be_spread_over_more_nodes() {
+        let per_node = SlurmLimit { kind: LimitKind::PerNode, ..limit("gres/gpu", 8) };
+        let told = |tres: Tres, nodes, most_nodes| {
+            let job = Described { tres, nodes, most_nodes, ..plain("", "gpu") };
+            let slurm = Fake { limits: vec![("gpu", per_node.clone())], ..Fake::default() };
+            note(&job, &site(), &slurm).is_some()
+        };
+        let gpus = |n: u32| Tres { per_job: Some(format!("gres/gpu:{n}")), ..Tres::default() };
+        assert!(!told(gpus(16), Some(1), Some(2)), "8 on each of two nodes");
+        assert!(!told(gpus(16), None, None) && !told(gpus(16), Some(2), Some(2)));
+        assert!(told(gpus(16), Some(1), Some(1)) && told(gpus(18), Some(2), Some(2)));
+        let each = Tres { per_node: Some("gres/gpu:9".to_owned()), ..Tres::default() };
+        assert!(told(each, Some(1), Some(2)));
     }
 
     #[test]
     fn a_site_can_leave_it_off() {
         let config = SiteConfig { tell_slurm_limits: false, ..site() };
         let slurm = Fake { limits: vec![("gpu", limit("gres/gpu", 3))], ..Fake::default() };
-        assert_eq!(note(&plain("gres:gpu:2", "gpu"), None, None, &config, &slurm), None);
+        assert_eq!(note(&plain("gres:gpu:2", "gpu"), &config, &slurm), None);
     }
 }

@@ -39,6 +39,13 @@ impl NodeLists {
     }
 }
 
+/// Gives the nodes in a user's host list, of a job whose partitions have `nodes`; `None`: not known. A list with more names than these
+/// is not read to its end: no such job starts, and slurmctld holds its locks.
+pub(crate) fn required(list: &str, nodes: Option<&BTreeSet<String>>) -> Option<BTreeSet<String>> {
+    let names = hostlist::expand_at_most(list, nodes?.len()).ok()?;
+    Some(names.into_iter().collect())
+}
+
 /// The names in a host list; `None` for one that cannot be read.
 pub(crate) fn expanded(list: &str) -> Option<BTreeSet<String>> {
     hostlist::expand(list).ok().map(|names| names.into_iter().collect())
@@ -56,6 +63,17 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &lists.names("n[1-2]").unwrap()));
         assert_eq!((lists.names("n[1"), lists.names("n[1")), (None, None));
         assert_eq!((lists.names, lists.known.len()), (3, 2));
+    }
+
+    #[test]
+    fn a_users_list_is_read_as_far_as_the_partition_has_nodes() {
+        let nodes = expanded("n[1-3]");
+        let of = |list| required(list, nodes.as_ref()).map(|names| names.len());
+        assert_eq!(
+            [of("n[1-2]"), of("n1,m[1-2]"), of("n[1-4]"), of("n[1-65536]")],
+            [Some(2), Some(3), None, None]
+        );
+        assert_eq!(required("n1", None), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use slurm_limits::SlurmLimit;
 use slurmctld_rt::spank_env::BadEnv;
 
 use crate::harm::Harm;
-use crate::node_lists::expanded;
+use crate::node_lists::required;
 
 /// A job description as it was sent: a submission, or a change that names only what it changes. Of the texts, only
 /// partition and comment can be empty.
@@ -151,6 +151,7 @@ pub(crate) fn submitted(job: &Described, slurm: &impl Slurm) -> Submission {
     if job.request.is_none() && !exclusive && job.tres.gpu_entries().is_empty() {
         return Submission::default();
     }
+    let nodes = nodes_of(&known);
     Submission {
         request: job.request.clone(),
         tres: job.tres.clone(),
@@ -158,8 +159,8 @@ pub(crate) fn submitted(job: &Described, slurm: &impl Slurm) -> Submission {
         gpu_bind: job.gpu_bind.clone(),
         exclusive,
         minutes: job.minutes.or_else(|| minutes_of(&known)),
-        partition_nodes: nodes_of(known),
-        required_nodes: job.required_nodes.as_deref().and_then(expanded),
+        required_nodes: job.required_nodes.as_deref().and_then(|list| required(list, nodes.as_deref())),
+        partition_nodes: nodes,
         left_to_slurm: BTreeSet::new(),
         account: job.account.clone().or_else(|| slurm.default_account(job.user)),
         user: Some(job.user),
@@ -216,7 +217,8 @@ fn minutes_of(known: &[Option<Partition>]) -> Option<u32> {
 pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) -> Submission {
     let partitions = distinct(&first(&change.partition, &job.partition).unwrap_or_default());
     let known: Vec<Option<Partition>> = partitions.iter().map(|p| slurm.partition(p)).collect();
-    let required = first(&change.required_nodes, &job.required_nodes);
+    let list = first(&change.required_nodes, &job.required_nodes);
+    let nodes = nodes_of(&known);
     Submission {
         gpu_bind: None,
         tasks_per_node: None,
@@ -224,8 +226,8 @@ pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) ->
         tres: tres_after(&change.tres, &job.tres),
         exclusive: change.exclusive || job.exclusive || known.iter().flatten().any(|p| p.exclusive),
         minutes: change.minutes.or(job.minutes).or_else(|| minutes_of(&known)),
-        partition_nodes: nodes_of(known),
-        required_nodes: required.as_deref().and_then(expanded),
+        required_nodes: list.and_then(|list| required(&list, nodes.as_deref())),
+        partition_nodes: nodes,
         left_to_slurm: BTreeSet::new(),
         account: first(&change.account, &job.account),
         user: Some(job.user),
@@ -273,8 +275,8 @@ pub(crate) fn concerns_us(text: &str) -> bool {
 }
 
 /// The nodes of all these partitions; `None`: not known of one, or no partition.
-fn nodes_of(partitions: Vec<Option<Partition>>) -> Option<Arc<BTreeSet<String>>> {
-    let sets: Option<Vec<_>> = partitions.into_iter().map(|p| p?.nodes).collect();
+fn nodes_of(partitions: &[Option<Partition>]) -> Option<Arc<BTreeSet<String>>> {
+    let sets: Option<Vec<_>> = partitions.iter().map(|p| p.as_ref()?.nodes.as_ref()).collect();
     match &sets?[..] {
         [] => None,
         [one] => Some(Arc::clone(one)),

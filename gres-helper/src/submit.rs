@@ -1,7 +1,9 @@
 //! A submission as a whole.
 
+use std::cell::LazyCell;
+
 use admission::gres_list::with_entry;
-use admission::{Refusal, Ruling};
+use admission::{Refusal, Ruling, Submission};
 use protocol::wire::encode_request;
 use protocol::{AdminComment, Isolation};
 
@@ -57,23 +59,26 @@ fn ruled(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
     }
     // Without limits there is nothing to ask of a job that asks nothing of us, unless no GPU may give what it asks for.
     let unlimited = config.is_none_or(|config| config.limits.is_empty());
+    // A user's list of nodes may be long, and slurmctld holds its locks: it is read once.
+    let asked = LazyCell::new(|| {
+        let asked = submitted(job, slurm);
+        Submission { left_to_slurm: left_to_slurm(&asked, config, slurm), ..asked }
+    });
     let plain = || {
-        let note =
-            config.filter(|_| job.request.is_none()).and_then(|config| too_much::note(job, config, slurm));
-        let kept = config.and_then(|config| kept::note(job, None, None, config, slurm));
+        let ours = config.filter(|_| job.request.is_none());
+        let note = ours.and_then(|config| too_much::note(job, &asked, config, slurm));
+        let kept = config.and_then(|config| kept::note(job, &asked, (None, None), config, slurm));
         Answer { note: note.or(kept), ..Answer::accepted(vec![Effect::Env(None)]) }
     };
     if unlimited && job.request.is_none() && !asks_for_shards(&job.tres) {
         return plain();
     }
-    let mut asked = submitted(job, slurm);
-    asked.left_to_slurm = left_to_slurm(&asked, config, slurm);
     let (request, add, note) = match admission::judge(&asked, config) {
         Ruling::Untouched => return plain(),
         Ruling::Refused(why) => return Answer::refused(Vec::new(), why),
         Ruling::Accepted { request, add, note } => (request, add, note),
     };
-    let kept = config.and_then(|config| kept::note(job, Some(&request), add, config, slurm));
+    let kept = config.and_then(|config| kept::note(job, &asked, (Some(&request), add), config, slurm));
     let note = joined(note.into_iter().chain(kept));
     let wire = encode_request(&request);
     let mut effects = vec![Effect::Env(Some(wire.clone()))];

@@ -1,20 +1,27 @@
 //! Plain requests for GPUs that no node can give. Slurm refuses them with one sentence for every cause; the user is told the cause.
 //! The job is left to Slurm all the same.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 
 use admission::gres_list::{Entry, Tres};
-use admission::only_ours;
-use site_config::{SiteConfig, nearest};
+use admission::{Submission, only_ours};
+use site_config::{NodeSpec, SiteConfig, nearest};
 use slurm_names::gpu_types_in;
 
-use crate::submission::{Described, Slurm, submitted};
+use crate::submission::{Described, Slurm};
 
 /// Most types that a message lists.
 const MOST: usize = 8;
 
 /// Says what no node that the job may use has; `None`: one may have it, or that is not for us to say.
-pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> Option<String> {
+/// `submission`: the job, read once.
+pub(crate) fn note(
+    job: &Described,
+    submission: &LazyCell<Submission, impl FnOnce() -> Submission>,
+    config: &SiteConfig,
+    slurm: &impl Slurm,
+) -> Option<String> {
     let all = of_gpus(&job.tres);
     let asked: Vec<&Entry> = all.iter().filter(|entry| entry.per_node).collect();
     let few = config.nodes.iter().map(|spec| spec.gpus.len() as u64).min()?;
@@ -29,8 +36,7 @@ pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> 
     if sum <= few && in_all.is_none() && kinds.all(|kind| types.contains(kind)) {
         return None;
     }
-    let submission = submitted(job, slurm);
-    if !only_ours(&submission, config) {
+    if !only_ours(submission, config) {
         return None;
     }
     let nodes = || config.nodes.iter().flat_map(|spec| spec.names.iter().map(move |name| (spec, name)));
@@ -51,14 +57,8 @@ pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> 
             if most == 1 { "" } else { "s" }
         ));
     }
-    // Each node once: a user may name hundreds of types.
-    let mut most_of: HashMap<String, u64> = HashMap::new();
-    for (spec, name) in reached().filter(|_| all.iter().any(|entry| kind_of(entry).is_some())) {
-        for kind in slurm.node_gres(name).iter().flat_map(|gres| gpu_types_in(gres)) {
-            let most = most_of.entry(kind).or_default();
-            *most = (*most).max(spec.gpus.len() as u64);
-        }
-    }
+    let most_of =
+        most_of_kinds(reached().filter(|_| all.iter().any(|entry| kind_of(entry).is_some())), slurm);
     all.iter().find_map(|entry| {
         let (kind, asked) = (kind_of(entry)?, format!("{}={}", entry.option, entry.text));
         match most_of.get(kind).copied() {
@@ -74,6 +74,21 @@ pub(crate) fn note(job: &Described, config: &SiteConfig, slurm: &impl Slurm) -> 
             Some(_) => None,
         }
     })
+}
+
+/// Gives the most GPUs that one of these nodes has, by their types. Each node is looked at once: a user may name hundreds of types.
+fn most_of_kinds<'c>(
+    nodes: impl Iterator<Item = (&'c NodeSpec, &'c String)>,
+    slurm: &impl Slurm,
+) -> HashMap<String, u64> {
+    let mut most_of: HashMap<String, u64> = HashMap::new();
+    for (spec, name) in nodes {
+        for kind in slurm.node_gres(name).iter().flat_map(|gres| gpu_types_in(gres)) {
+            let most = most_of.entry(kind).or_default();
+            *most = (*most).max(spec.gpus.len() as u64);
+        }
+    }
+    most_of
 }
 
 /// Types of GPUs of the first node of each `[[nodes]]`.
@@ -129,6 +144,11 @@ fn is_count(text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::fixtures::Fake;
+    use crate::submission::submitted;
+
+    fn note(job: &Described, config: &SiteConfig, slurm: &Fake) -> Option<String> {
+        super::note(job, &LazyCell::new(|| submitted(job, slurm)), config, slurm)
+    }
 
     fn said(list: &str) -> String {
         let text = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\n";

@@ -1,5 +1,7 @@
 //! The lists of trackable resources in a job description: `gres:gpu:a100:2,gres:nic:1`.
 
+use std::collections::BTreeSet;
+
 /// A job's four lists as it was submitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tres {
@@ -72,21 +74,31 @@ impl Entry {
 
 const MOST_TEXT: usize = 60;
 
+/// Reads the entries of one list. Of several with the same GRES and type Slurm takes the last one with a count
+/// [24.11: `_get_next_job_gres`], so `gres/gpu:4,gres/gpu:2` stands for 2 GPUs.
 fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entry> {
     let parts = list.unwrap_or_default().split([',', ';']).map(str::trim);
-    parts
+    let mut seen = BTreeSet::new();
+    let mut all: Vec<Entry> = parts
+        .rev()
         .filter_map(|part| {
             let text = named(part);
-            let mut fields = text.split([':', '=']);
-            let name = fields.next().filter(|n| *n == "gpu" || *n == "shard")?.to_owned();
-            let count = fields.next_back().and_then(number).unwrap_or(1);
+            let name = text.split([':', '=']).next().filter(|n| *n == "gpu" || *n == "shard")?;
+            let counted = text.rsplit_once([':', '=']).and_then(|(kind, n)| Some((kind, number(n)?)));
+            let (kind, count) = counted.unwrap_or((text, 1));
+            if count > 0 && !seen.insert(kind) {
+                return None;
+            }
             let option = if name == "shard" { of_shards(option) } else { option };
             // `--gpus` and its like do not name the GRES.
             let nameless = text.strip_prefix("gpu").and_then(|rest| rest.strip_prefix([':', '=']));
             let text = nameless.filter(|_| option.starts_with("--gpus")).unwrap_or(text);
-            Some(Entry { name, count, option, per_node, text: text.chars().take(MOST_TEXT).collect() })
+            let text = text.chars().take(MOST_TEXT).collect();
+            Some(Entry { name: name.to_owned(), count, option, per_node, text })
         })
-        .collect()
+        .collect();
+    all.reverse();
+    all
 }
 
 /// An entry from the name of its GRES on. Slurm looks for `gres` anywhere, with or without a separator behind it [24.11:
@@ -253,6 +265,20 @@ mod tests {
         check("gres:nic:1,gres:shard:2K", &[("shard", 2048)]);
         check("gres:nic:1;license:gpu:2", &[]);
         check("", &[]);
+    }
+
+    /// `sbatch --gpus-per-node=4` with `--gres=gpu:4` in the script sends both in one list.
+    #[test]
+    fn the_last_entry_of_a_gres_and_type_counts() {
+        check("gres/gpu:4,gres/gpu:4", &[("gpu", 4)]);
+        check("gres/gpu:8,gres:gpu=2,gres:nic:1", &[("gpu", 2)]);
+        check("gres/gpu:a100:2,gres/gpu:h100:3,gres/gpu:a100", &[("gpu", 3), ("gpu", 1)]);
+        check("gres/shard:5,gres/gpu:1,shard:7", &[("gpu", 1), ("shard", 7)]);
+        // Slurm passes over a count of 0.
+        check("gres/gpu:4,gres/gpu:0", &[("gpu", 4), ("gpu", 0)]);
+        let both = || Some("gres/gpu:4".to_owned());
+        let tres = Tres { per_job: both(), per_node: both(), ..Tres::default() };
+        assert_eq!(tres.gpu_entries().len(), 2, "each list counts something else");
     }
 
     #[test]

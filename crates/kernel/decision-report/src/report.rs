@@ -279,6 +279,8 @@ pub enum Constraint {
     },
     /// The MPS daemon of this other user serves the device.
     OtherUser(Uid),
+    /// The device has as many shares as MPS serves clients there.
+    NoClientLeft(u32),
     /// Too few compute slices of the GPU instance are free beside each other for a compute instance of this size.
     NoComputeSlices(u8),
     /// The site gives out no compute instances.

@@ -39,5 +39,5 @@ mod search;
 pub use limits::MOST_FREE;
 pub use memo::Memo;
 pub use model::{equation_2, score};
-pub use policy::choose;
+pub use policy::{choose, has_few_orders};
 pub use query::{Match, NoMatch, Query};

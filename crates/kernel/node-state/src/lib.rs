@@ -14,5 +14,5 @@ mod state;
 pub use apply::ApplyError;
 pub use ask::{Ask, Fill, InstanceLimit, Kind, Policy, SetPolicy, SharedMemory, Spread};
 pub use budget::{PowerBudget, PowerRange};
-pub use pool::{PoolDevice, PoolPolicy};
+pub use pool::{PoolDevice, PoolPolicy, clients};
 pub use state::{Claim, ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};

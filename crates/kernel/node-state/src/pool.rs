@@ -8,8 +8,9 @@ use crate::state::{Claim, Gpu, GpuState, Holder, Node, Seat};
 /// Most clients of one MPS daemon (NVIDIA's documentation of MPS, "Limitations", since Volta).
 const MPS_CLIENTS: u32 = 48;
 
-/// Most clients of MPS on a device, a part of them on a part of the GPU; `profile` is `None` for the whole GPU.
-pub(crate) fn clients(model: &Model, profile: Option<&Profile>) -> u32 {
+/// Gives the most clients of MPS on a device, a part of them on a part of the GPU; `profile` is `None` for the whole GPU.
+#[must_use]
+pub fn clients(model: &Model, profile: Option<&Profile>) -> u32 {
     let all = u32::from(model.compute_slices.max(1));
     MPS_CLIENTS * profile.map_or(all, |p| u32::from(p.compute_slices)) / all
 }

@@ -17,7 +17,16 @@ const MOST_DIGITS: usize = 9;
 ///
 /// What is wrong with the text, as the end of a sentence that names it.
 pub fn expand(text: &str) -> Result<Vec<String>, String> {
-    expand_with(text, "-_.")
+    expand_with(text, "-_.", MOST_NAMES)
+}
+
+/// As [`expand`], for a list that is of no use with more than `most` names: it takes no longer than so many need.
+///
+/// # Errors
+///
+/// As [`expand`]; more names than `most`.
+pub fn expand_at_most(text: &str, most: usize) -> Result<Vec<String>, String> {
+    expand_with(text, "-_.", most.min(MOST_NAMES))
 }
 
 /// The shortest hostlist of at most one bracket per name that stands for these names, in their order: `n[1-4,7],login`.
@@ -59,23 +68,23 @@ fn follows(a: &str, b: &str) -> bool {
 ///
 /// As [`expand`].
 pub fn expand_files(text: &str) -> Result<Vec<String>, String> {
-    expand_with(text, "-_./:")
+    expand_with(text, "-_./:", MOST_NAMES)
 }
 
 /// `marks` are the characters that a name may have in addition to letters and digits.
-fn expand_with(text: &str, marks: &str) -> Result<Vec<String>, String> {
+fn expand_with(text: &str, marks: &str, most: usize) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for part in split_outside_brackets(text)? {
-        names.extend(expand_one(part, marks)?);
-        if names.len() > MOST_NAMES {
-            return Err(too_many());
+        names.extend(expand_one(part, marks, most)?);
+        if names.len() > most {
+            return Err(too_many(most));
         }
     }
     Ok(names)
 }
 
-fn too_many() -> String {
-    format!("stands for more than {MOST_NAMES} names")
+fn too_many(most: usize) -> String {
+    format!("stands for more than {most} names")
 }
 
 fn split_outside_brackets(text: &str) -> Result<Vec<&str>, String> {
@@ -99,7 +108,7 @@ fn split_outside_brackets(text: &str) -> Result<Vec<&str>, String> {
     Ok(parts)
 }
 
-fn expand_one(part: &str, marks: &str) -> Result<Vec<String>, String> {
+fn expand_one(part: &str, marks: &str, most: usize) -> Result<Vec<String>, String> {
     let (mut names, mut rest, mut length, mut brackets) = (vec![String::new()], part, 0, 0);
     if part.is_empty() {
         return Err("has an empty name".to_owned());
@@ -110,7 +119,7 @@ fn expand_one(part: &str, marks: &str) -> Result<Vec<String>, String> {
         if brackets > MOST_BRACKETS {
             return Err(format!("has more than {MOST_BRACKETS} [ ] in one name"));
         }
-        names = product(&names, literal(text, length, marks)?, ranges)?;
+        names = product(&names, literal(text, length, marks)?, ranges, most)?;
         rest = after;
     }
     let tail = literal(rest, length + rest.len(), marks)?;
@@ -119,12 +128,12 @@ fn expand_one(part: &str, marks: &str) -> Result<Vec<String>, String> {
 }
 
 /// Each of `names` with `text` and each number of `ranges` behind it.
-fn product(names: &[String], text: &str, ranges: &str) -> Result<Vec<String>, String> {
+fn product(names: &[String], text: &str, ranges: &str, most: usize) -> Result<Vec<String>, String> {
     let mut tails = Vec::new();
     for range in ranges.split(',') {
-        tails.extend(numbers(range)?.take(MOST_NAMES + 1));
-        if tails.len() * names.len() > MOST_NAMES {
-            return Err(too_many());
+        tails.extend(numbers(range)?.take(most + 1));
+        if tails.len() * names.len() > most {
+            return Err(too_many(most));
         }
     }
     let with_tails =
@@ -213,6 +222,16 @@ mod tests {
             assert!(expand(text).is_err(), "{text}");
         }
         assert!(expand("a[1-999]b[1-999]").is_err());
+    }
+
+    #[test]
+    fn a_list_has_no_more_names_than_are_of_use() {
+        assert_eq!(expand_at_most("n[1-2],n4", 3).unwrap(), ["n1", "n2", "n4"]);
+        for list in ["n[1-2],n4,n5", "n[1-4]", "a[1-2]b[1-2]", "n[1-65536]"] {
+            assert_eq!(expand_at_most(list, 3).unwrap_err(), "stands for more than 3 names", "{list}");
+        }
+        assert!(expand_at_most("n[1-65536]", usize::MAX).is_ok());
+        assert!(expand_at_most("n[1-65537]", usize::MAX).is_err());
     }
 
     /// Lists that a user may write after `--nodelist`, on a stack of the size that slurmctld gives its threads.

@@ -2,7 +2,7 @@
 
 use geometry::Profile;
 use node_state::{Ask, GpuState, Holder, MigPolicy, Node, Policy, Purpose, Share};
-use protocol::{Isolation, ShareOn};
+use protocol::{Isolation, MigSpec, ShareOn};
 
 use crate::finding::{Finding, finding};
 use crate::places::check_places;
@@ -44,6 +44,18 @@ fn memory(node: &Node, on: ShareOn) -> Option<u64> {
         ShareOn::Instance(spec) => {
             let profile = gpu.model.profiles.iter().find(|p| p.id == spec.profile)?;
             Some(profile.memory_mib)
+        }
+    }
+}
+
+/// Clients that MPS serves on a device: 48 on a GPU, and the part of an instance by its compute slices.
+fn served(node: &Node, on: ShareOn) -> usize {
+    let model = node.gpus[usize::from(on.gpu().0)].model;
+    let of = |spec: MigSpec| model.profiles.iter().find(|p| p.id == spec.profile);
+    match on {
+        ShareOn::Gpu(_) => 48,
+        ShareOn::Instance(spec) => {
+            of(spec).map_or(0, |p| 48 * usize::from(p.compute_slices) / usize::from(model.compute_slices))
         }
     }
 }
@@ -90,6 +102,9 @@ pub(crate) fn check_share(
     let promised: u64 = sharers_now.unwrap_or_default().iter().map(|s| s.mem_mib).sum();
     if promised + mem_mib > memory_mib {
         out.push(finding(at, format!("{} MiB promised of {memory_mib}", promised + mem_mib)));
+    }
+    if sharers_now.is_some_and(|shares| shares.len() + 1 > served(node, on)) {
+        out.push(finding(at, "more shares than MPS serves clients"));
     }
     if !policy.share_between_users && sharers_now.unwrap_or_default().iter().any(|s| s.uid != ask.uid) {
         out.push(finding(at, "shared by another user"));

@@ -197,6 +197,7 @@ impl fmt::Display for Constraint {
             Self::MemoryPromised { need, left } => {
                 write!(f, "{} left, {} asked", display_gb(*left), display_gb(*need))
             }
+            Self::NoClientLeft(n) => write!(f, "has {n} shares, as many as MPS serves clients there"),
             Self::NoComputeSlices(n) => write!(f, "no {n} adjacent free compute slices"),
             Self::NoSharedMemory => {
                 f.write_str("no compute instances on this site (shared_memory = \"never\")")

@@ -2,7 +2,7 @@
 //!
 //! # Rules
 //! Memory is a hard limit: the shares on a device never add up to more than it holds (`Model::usable_mib` for a GPU
-//! outside MIG mode). Threads are a soft one between jobs; but a job that asks for a part of the GPU's SMs gets no share of an
+//! outside MIG mode). A device has no more shares than MPS serves clients there. Threads are a soft one between jobs; but a job that asks for a part of the GPU's SMs gets no share of an
 //! instance that has fewer, and of a larger instance that part of its threads. The site's default is a part of the device, whatever that is, and
 //! rules none out. A device has one user unless the site says otherwise, because one MPS
 //! daemon serves one user. An instance that a job has to itself takes no shares; other instances of that GPU may.
@@ -33,7 +33,9 @@ use decision_report::report::{
 };
 use geometry::load::{Load, fits};
 use geometry::{JobId, Profile, Slice};
-use node_state::{Ask, GpuState, Holder, InstanceLimit, Kind, MigPolicy, Policy, Purpose, Seat, Share};
+use node_state::{
+    Ask, GpuState, Holder, InstanceLimit, Kind, MigPolicy, Policy, Purpose, Seat, Share, clients,
+};
 use protocol::{MigSpec, ShareOn};
 
 /// The best device for the share, and the share there.
@@ -223,6 +225,10 @@ impl Search<'_> {
         if !fits(self.mem_mib, left) {
             let constraint = Constraint::MemoryPromised { need: self.mem_mib, left };
             return self.rule_out(view, Some(device), constraint);
+        }
+        let most = clients(view.model, device.profile);
+        if shares.len() >= most as usize {
+            return self.rule_out(view, Some(device), Constraint::NoClientLeft(most));
         }
         let in_use: u32 = shares.iter().map(|s| u32::from(s.threads)).sum();
         let threads = match threads((self.ask, self.policy), view, device, self.mem_mib) {

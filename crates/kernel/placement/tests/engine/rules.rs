@@ -179,6 +179,21 @@ fn shares_fill_a_gpu_before_another_is_opened() {
     assert_eq!(on(run(&mut n, &Ask { uid: Uid(9), ..ask(7, "mps", "1G") }, &together)).0, 1);
 }
 
+/// MPS serves 48 clients on a GPU, and on an instance of one of seven compute slices the seventh part.
+#[test]
+fn a_device_has_no_more_shares_than_mps_serves_clients() {
+    let shares = |policy| {
+        let mut n = node(&["h100-80gb-sxm"], policy);
+        let mut start = |job| run(&mut n, &ask(job, "mps", "1G"), &Policy::default());
+        (1..100).take_while(|job| start(*job).chosen.is_some()).count()
+    };
+    assert_eq!([shares(MigPolicy::Off), shares(MigPolicy::On)], [48, 7 * 6]);
+    let mut n = node(&["h100-80gb-sxm"], MigPolicy::Off);
+    let told = (1..50).map(|job| run(&mut n, &ask(job, "mps", "1G"), &Policy::default()).to_string()).last();
+    let told = told.unwrap();
+    assert!(told.contains("has 48 shares, as many as MPS serves clients there"), "{told}");
+}
+
 /// Devices of different size compare by the part that is promised, as for GPU tasks: 60 % of 14 SMs are fewer warps than 40 %
 /// of 42, but more in the way of the next share.
 #[test]

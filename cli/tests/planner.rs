@@ -72,7 +72,8 @@ fn world(jobs: &str, priority: &str, update: &str) -> TempDir {
     program(
         "scontrol",
         &format!(
-            "case $1-$2 in show-config) cat config ;; -a-show) cat nodes ;; esac\ncase $1 in {update} esac"
+            "case $1-$2 in show-config) cat config ;; -a-show) cat nodes ;; -o-show) cat reservations 2>/dev/null ;; esac\n\
+             case $1 in {update} esac"
         ),
     );
     dir
@@ -174,6 +175,20 @@ fn one_users_jobs_are_ordered_by_nice() {
     assert!(log(dir.path()).contains("AdminComment") && !log(dir.path()).contains("Nice"));
 }
 
+/// A planner that is killed at a change finds the Nice that is there among its notes, whether slurmctld has made the change or not.
+#[test]
+fn nice_before_and_after_a_change_is_noted_until_it_is_made() {
+    let wait = |id, priority, nice, times| job(id, priority, nice, "PENDING", "Priority", &asks(times));
+    let jobs = [wait(23, 200, 7, "times=1g:100,7g:20"), wait(24, 100, 0, "times=1g:9,2g:8")].concat();
+    let dir = world(&jobs, "priority/multifactor", "cat tessera-planner.lock > seen; exit 0");
+    run(dir.path(), &["planner", "--once"]);
+    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    assert_eq!(
+        (read("seen").as_str(), read("tessera-planner.lock").as_str()),
+        ("23 7 108 7\n", "23 7 108\n")
+    );
+}
+
 #[test]
 fn nice_that_cannot_be_noted_is_not_given() {
     let wait = |id, priority, times| job(id, priority, 0, "PENDING", "Priority", &asks(times));
@@ -212,12 +227,15 @@ fn nice_that_an_earlier_planner_gave_is_taken_back_and_other_nice_is_not() {
         wait(32, 100, 1000, "times=7g:9"),
         job(33, 50, 11, "PENDING", "Dependency", &asks("times=1g:5")),
         job(34, 0, 11, "PENDING", "JobHeldUser", &asks("times=1g:5")),
+        job(35, 50, 11, "RUNNING", "None", "tessera: n2=mig:0/1g.5gb@0: why"),
+        job(36, 50, 11, "COMPLETED", "None", "tessera: n2=mig:0/1g.5gb@0: why"),
     ];
     let dir = world(&jobs.concat(), "priority/multifactor", "exit 0");
     let lock = dir.path().join("tessera-planner.lock");
-    fs::write(&lock, "31 3 303\n32 0 4\n33 1 11\n34 0 11\n40 0 5\n").unwrap();
+    let notes = "31 3 303\n32 0 4\n33 1 11\n34 0 11\n35 0 11\n36 0 11\n40 0 5\n";
+    fs::write(&lock, notes).unwrap();
     let dry = run(dir.path(), &["planner", "--once", "--dry-run"]);
-    assert_eq!(fs::read_to_string(&lock).unwrap(), "31 3 303\n32 0 4\n33 1 11\n34 0 11\n40 0 5\n");
+    assert_eq!(fs::read_to_string(&lock).unwrap(), notes);
     let said = run(dir.path(), &["planner", "--once"]);
     assert_eq!(said, dry);
     assert_snapshot!(said, @r"
@@ -229,8 +247,8 @@ fn nice_that_an_earlier_planner_gave_is_taken_back_and_other_nice_is_not() {
     ");
     assert_eq!(
         fs::read_to_string(&lock).unwrap(),
-        "32 0 4\n34 0 11\n",
-        "held: it would be released with its Nice"
+        "32 0 4\n34 0 11\n35 0 11\n",
+        "held, or requeued later: it would have the Nice as its own"
     );
 }
 
@@ -259,6 +277,76 @@ fn a_plan_that_stands_is_not_set_again() {
     let dir = world(&job(11, 500, 0, "PENDING", "Resources", &late), "priority/basic", "exit 0");
     assert_eq!(run(dir.path(), &["planner", "--once"]), "exit 0");
     assert_eq!(log(dir.path()).lines().count(), 1);
+    // It would count for longer than any that this planner makes.
+    let long = plan.replace(&until.to_string(), &(until + 86_400).to_string());
+    let dir = world(&job(11, 500, 0, "PENDING", "Resources", &long), "priority/basic", "exit 0");
+    assert_eq!(run(dir.path(), &["planner", "--once"]), "exit 0");
+    assert_eq!(log(dir.path()).lines().count(), 1);
+}
+
+/// Jobs whose limit was raised from 10 to 36 minutes, on a site that pairs none any more.
+#[test]
+fn a_raised_time_limit_goes_back_when_its_job_is_not_paired_any_more() {
+    let until = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 500;
+    let plan =
+        format!("plan v1 size=3c.7g.40gb place=n1:0@0 cap=150 with=18 speed=40 low=27 until={until}; ");
+    let got = "n1=mig:0/7g.40gb@0/3c@0/mem=9537/cap=150 job-profile=bert low=27: why; ";
+    let limited = |id, state, reason, says: &str, limit| {
+        let comment = format!("tessera: limit 10>36; {says}asks v1 iso=mig mem=9537 job-profile=bert");
+        job(id, 500, 0, state, reason, &comment).replace("UNLIMITED", &format!("{limit:<9}"))
+    };
+    let jobs = [
+        limited(11, "PENDING", "Priority", &plan, "36:00"),
+        limited(12, "PENDING", "JobHeldUser", &plan, "36:00"),
+        limited(13, "PENDING", "BeginTime", got, "36:00"),
+        limited(14, "PENDING", "Dependency", "", "36:00"),
+        limited(15, "PENDING", "Dependency", "", "2:00:00"),
+        limited(16, "RUNNING", "None", got, "36:00"),
+        limited(17, "REQUEUE_HOLD", "job_requeued_in_held_state", got, "36:00"),
+    ];
+    let dir = world(&jobs.concat(), "priority/basic", "exit 0");
+    let said = run(dir.path(), &["planner", "--once"]);
+    assert_snapshot!(said + "\n" + &log(dir.path()), @r"
+    job 11 of alice: 7g.40gb at n1:0@0, TIME to TIME; time limit 10 min (3c.7g.40gb before; of job profile bert)
+    job 12: not planned in this round: its plan is withdrawn; time limit 10 min again
+    job 13: not planned in this round: time limit 10 min again
+    job 14: not planned in this round: time limit 10 min again
+    job 15: not planned in this round: its time limit counts as its own
+    job 17: not planned in this round: time limit 10 min again
+    exit 0
+    <JobId=11> <AdminComment=tessera: plan v1 size=7g.40gb place=n1:0@0 begin=SECONDS end=SECONDS until=SECONDS; asks v1 iso=mig mem=9537 job-profile=bert> <TimeLimit=10> 
+    <JobId=12> <AdminComment=tessera: asks v1 iso=mig mem=9537 job-profile=bert> <TimeLimit=10> 
+    <JobId=13> <AdminComment=tessera: n1=mig:0/7g.40gb@0/3c@0/mem=9537/cap=150 job-profile=bert low=27: why; asks v1 iso=mig mem=9537 job-profile=bert> <TimeLimit=10> 
+    <JobId=14> <AdminComment=tessera: asks v1 iso=mig mem=9537 job-profile=bert> <TimeLimit=10> 
+    <JobId=15> <AdminComment=tessera: asks v1 iso=mig mem=9537 job-profile=bert> 
+    <JobId=17> <AdminComment=tessera: n1=mig:0/7g.40gb@0/3c@0/mem=9537/cap=150 job-profile=bert low=27: why; asks v1 iso=mig mem=9537 job-profile=bert> <TimeLimit=10>
+    ");
+    let dir = world(&jobs[1..].concat(), "priority/basic", "exit 0");
+    run(dir.path(), &["planner", "--once"]);
+    assert_eq!(log(dir.path()).matches("<TimeLimit=10>").count(), 4, "with nothing to plan, too");
+}
+
+#[test]
+fn unhealthy_gpus_and_nodes_without_jobs_of_tesseras_are_not_planned() {
+    let one = job(11, 500, 0, "PENDING", "Resources", &asks("times=1g:90,7g:40"));
+    let planned = |word: &str, reservations: &str| {
+        let dir = world(&one, "priority/basic", "exit 0");
+        fs::write(dir.path().join("nodes"), format!("NodeName=n1 A=x\n   Extra=tessera gpu0=free{word}\n\n"))
+            .unwrap();
+        fs::write(dir.path().join("reservations"), reservations).unwrap();
+        run(dir.path(), &["planner", "--once"])
+    };
+    let none = "job 11: not planned: no GPU of its partition offers one of its sizes\nexit 0";
+    for word in [" sick=0:7:xid_79", " node=silent", " node=other:5:00000000000000ab"] {
+        assert_eq!(planned(word, ""), none, "{word}");
+    }
+    let reserved = |start| {
+        format!("ReservationName=maint StartTime={start} EndTime=9000000000 Nodes=n1 Flags=SPEC_NODES\n")
+    };
+    assert_eq!(planned("", &reserved(1000)), none);
+    for (word, reservations) in [(" node=same:5:00000000000000ab", ""), ("", &reserved(8_000_000_000_u64))] {
+        assert!(planned(word, reservations).starts_with("job 11 of alice: 7g.40gb at n1:0@0"), "{word}");
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub(crate) fn modify(
         Ok(Some(shards)) => {
             let list = with_shards(job.tres.per_node.as_deref(), &slurm.gres("shard", shards));
             effects.push(Effect::PerNode(list));
-            effects.extend(shown_still(change.comment.as_deref(), job.request.as_deref()));
+            effects.extend(shown_still(change.comment.as_deref(), job));
             Answer::accepted(effects)
         }
         Err(why) => Answer::refused(effects, why),
@@ -113,12 +113,12 @@ pub(crate) fn refusal_noted(change: &Described, job: &Recorded, asker: Asker, wh
     (told && replaceable).then(|| noted.to_string())
 }
 
-/// Lets a new AdminComment of ours still show what the job asks.
-fn shown_still(comment: Option<&str>, request: Option<&str>) -> Option<Effect> {
+/// Lets a new AdminComment of ours still show what the job asks, and which limit the planner has raised.
+fn shown_still(comment: Option<&str>, job: &Recorded) -> Option<Effect> {
     let comment = AdminComment::parse(comment?);
     let comment = Some(comment).filter(|c| c.is_ours() && c.asks.is_none())?;
-    let asks = Some(request?.to_owned());
-    Some(Effect::Comment(AdminComment { asks, ..comment }.to_string()))
+    let (asks, before) = (Some(job.request.clone()?), AdminComment::parse(&job.comment));
+    Some(Effect::Comment(AdminComment { asks, limit: comment.limit.or(before.limit), ..comment }.to_string()))
 }
 
 #[cfg(test)]
@@ -146,10 +146,16 @@ mod tests {
         let found = modify(&change(plan), &job);
         let shown = format!("{plan}; asks {MOLDABLE}");
         let shards = |n: u32| Effect::PerNode(format!("gres:nic:1,gres:shard:{n}"));
-        assert_eq!(found.effects, [Effect::Env(None), shards(10), Effect::Comment(shown)]);
+        assert_eq!(found.effects, [Effect::Env(None), shards(10), Effect::Comment(shown.clone())]);
         assert_eq!(found.refused, None);
         let cleared = Effect::Comment(format!("tessera: asks {MOLDABLE}"));
         assert_eq!(modify(&change(""), &job).effects, [Effect::Env(None), shards(5), cleared]);
+        let raised = Recorded {
+            comment: format!("tessera: limit 10>36; {}", &shown["tessera: ".len()..]),
+            ..job.clone()
+        };
+        let cleared = Effect::Comment(format!("tessera: limit 10>36; asks {MOLDABLE}"));
+        assert_eq!(modify(&change(""), &raised).effects, [Effect::Env(None), shards(5), cleared]);
         let theirs = modify(&change("benchmark of June"), &job);
         assert_eq!(theirs.effects, [Effect::Env(None), shards(5)]);
         let running = modify(&change(plan), &Recorded { pending: false, ..job.clone() });

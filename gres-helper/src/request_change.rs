@@ -102,7 +102,12 @@ fn may_change(change: &Described, job: &Recorded, owner: bool) -> Result<(), Str
     let named = [
         ("its partition", change.partition.is_some()),
         ("its account", change.account.is_some()),
-        ("its nodes", change.required_nodes.is_some()),
+        ("its QOS", change.qos.is_some()),
+        ("its time limit", change.minutes.is_some()),
+        (
+            "its nodes",
+            change.required_nodes.is_some() || change.nodes.is_some() || change.most_nodes.is_some(),
+        ),
         ("its use of whole nodes", change.exclusive),
         ("its licenses", change.licenses.is_some()),
         ("its AdminComment", change.comment.is_some()),
@@ -233,6 +238,17 @@ mod tests {
     }
 
     #[test]
+    fn a_new_request_keeps_the_raise_of_the_time_limit() {
+        let planned = Recorded {
+            comment: format!("tessera: limit 10>36; plan v1 size=1g.5gb until=5; asks {ASKS}"),
+            ..job("gres:shard:5")
+        };
+        let answer = judged(&to("v1 iso=mig:2g.10gb typed=1"), &planned, &site());
+        let shown = "tessera: limit 10>36; asks v1 iso=mig:2g.10gb typed=1";
+        assert_eq!(answer.on_record[1..], [OnRecord::Comment(shown.to_owned())]);
+    }
+
+    #[test]
     fn a_refused_change_takes_nothing_from_another_comment() {
         let before = Recorded { change: Some("gres:shard:10|v1 iso=mps".to_owned()), ..job("gres:shard:5") };
         for comment in ["benchmark of June", "", "tessera: plan v1 size=1g.5gb until=200; asks v1 iso=mig"] {
@@ -301,6 +317,15 @@ mod tests {
         assert!(why(&to("v1 iso=mps"), &started).1.starts_with("the job has started"));
         let moved = Described { partition: Some("gpu".to_owned()), ..to("v1 iso=mps") };
         assert_eq!(why(&moved, &shards).1, "the change also names its partition; change that by itself");
+        // Slurm may refuse these after the plugin, and the request would count all the same if its GRES stay.
+        for (what, change) in [
+            ("QOS", Described { qos: Some("big".to_owned()), ..to("v1 iso=mps") }),
+            ("time limit", Described { minutes: Some(9), ..to("v1 iso=mps") }),
+            ("nodes", Described { nodes: Some(2), ..to("v1 iso=mps") }),
+        ] {
+            let said = format!("the change also names its {what}; change that by itself");
+            assert_eq!(why(&change, &shards).1, said);
+        }
         let by = |asker, rules| modify(&to("v1 iso=mps mem=4769"), &shards, asker, rules, &Fake::default());
         assert!(by(Asker::Other, Rules::Of(&config)).refused.is_some());
         assert_eq!(by(Asker::Root, Rules::Of(&config)).refused, None);

@@ -171,7 +171,8 @@ impl Effect {
     }
 
     /// Says this in a job's AdminComment, with what it `asks` behind it. `None` where somebody else has written `before`:
-    /// that stays. A note about idle GPUs stays until the job starts again, and what was learnt of such jobs stays.
+    /// that stays. A note about idle GPUs stays until the job starts again; what was learnt of such jobs, and the raise of its time
+    /// limit, stay.
     pub(crate) fn comment(before: &AdminComment, says: CommentBody, asks: Option<String>) -> Option<Self> {
         if !before.is_ours() {
             return None;
@@ -180,9 +181,8 @@ impl Effect {
         let mut text = AdminComment::from(says).to_string();
         let end = (0..=MAX_COMMENT.min(text.len())).rev().find(|i| text.is_char_boundary(*i));
         text.truncate(end.unwrap_or(0));
-        Some(Self::Comment(
-            AdminComment { idle, learnt: before.learnt, asks, ..AdminComment::parse(&text) }.to_string(),
-        ))
+        let says = AdminComment::parse(&text).says;
+        Some(Self::Comment(AdminComment { says, idle, asks, ..before.clone() }.to_string()))
     }
 }
 
@@ -304,5 +304,14 @@ mod tests {
         let waits = "tessera: waits for slices: no place is free for a whole GPU";
         assert_eq!(said(waits), format!("{waits}; idle: requeued"));
         assert_eq!(said("tessera: n2=whole:1: why"), "tessera: n2=whole:1: why");
+    }
+
+    #[test]
+    fn a_job_that_starts_keeps_the_raise_of_its_time_limit_for_a_requeue() {
+        let plan = AdminComment::parse("tessera: limit 10>36; plan v1 size=2g.10gb until=5");
+        let says = AdminComment::parse("tessera: n1=mig:0/2g.10gb@0: why").says;
+        let started =
+            Effect::Comment("tessera: limit 10>36; n1=mig:0/2g.10gb@0: why; asks v1 iso=mig".to_owned());
+        assert_eq!(Effect::comment(&plan, says, Some("v1 iso=mig".to_owned())), Some(started));
     }
 }

@@ -100,7 +100,7 @@ pub(crate) fn prolog(
     }
     let live = || live_steps::jobs_with_steps(&node.name, env);
     if let Some(fault) = realise(&node, &mut context, begin, &live, env)? {
-        fault.unwell_gpu().inspect(|uuid| spawn_reconcile::leave_out(spank, args, &node, uuid, job));
+        spawn_reconcile::leave_out(spank, args, &node, fault.unwell_gpu(), job);
         requeue(job, &node.name, &Chain(&fault).to_string(), env);
     }
     spawn_reconcile::for_forgotten_jobs(spank, args, &node, &context);

@@ -73,8 +73,10 @@ pub(crate) fn at_slurmds_start(spank: &dyn Spank, args: &Args) {
     start(spank, args, node.as_deref(), &["reconcile", "--until-ended"], Errors::Ours);
 }
 
-/// A GPU could not be reset for a job: has it left out, so that the next job does not fail there, until an administrator accepts it.
-pub(crate) fn leave_out(spank: &dyn Spank, args: &Args, node: &ThisNode, uuid: &str, job: u32) {
+/// Has the GPU left out, if any, that could not be reset for a job: the next job would fail there. It stays out until an administrator
+/// accepts it.
+pub(crate) fn leave_out(spank: &dyn Spank, args: &Args, node: &ThisNode, uuid: Option<&str>, job: u32) {
+    let Some(uuid) = uuid else { return };
     let why = format!("its reset failed in job {job}");
     start(spank, args, Some(&node.name), &["sick", uuid, "--reason", &why], Errors::Nowhere);
 }

@@ -153,7 +153,7 @@ fn jobs_share_as_the_model_says() {
         .ok()
         .unwrap();
     assert_ne!(limit.trim(), "10:00", "{said}");
-    assert_eq!(plans[0].sharing.limit_min, Some(10), "{said}");
+    assert_eq!(admin_comment(&cluster, first).limit.map(|raise| raise.own_min), Some(10), "{said}");
     assert_eq!(plan(&cluster, unknown, &said).size, "7g.40gb");
 
     // A partner that never starts: the other one has the part, the cap and the promise of the pair.

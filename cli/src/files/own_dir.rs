@@ -2,7 +2,9 @@
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
+};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -53,7 +55,7 @@ fn sudo_user() -> Option<u32> {
 }
 
 /// Opens a file that only this user, or the owner of its directory, has made; makes it where it is missing and `write` is true. Then
-/// nobody else can open it: whoever may read a file can lock it.
+/// nobody else can open it: whoever may read a file can lock it. What root makes belongs to the owner of its directory.
 ///
 /// # Errors
 ///
@@ -62,8 +64,17 @@ pub(crate) fn own_file(path: &Path, write: bool) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let mut options = OpenOptions::new();
-    options.read(true).write(write).create(write).mode(0o600).custom_flags(flags);
-    let file = options.open(path).map_err(|e| {
+    options.read(true).write(write).mode(0o600).custom_flags(flags);
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = fs::metadata(dir)?;
+    let opened = match options.open(path) {
+        // Only a file that is certainly new is given away: another could be a link to any of root's.
+        Err(e) if e.kind() == ErrorKind::NotFound && write => {
+            options.create_new(true).open(path).and_then(|file| given_to_owner(file, &dir))
+        }
+        opened => opened,
+    };
+    let file = opened.map_err(|e| {
         let is_link = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
         if is_link { denied("it is a link") } else { e }
     })?;
@@ -71,12 +82,19 @@ pub(crate) fn own_file(path: &Path, write: bool) -> io::Result<File> {
     if !there.is_file() {
         return Err(denied("it is not a regular file"));
     }
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !is_ours(&there, &fs::metadata(dir)?) {
+    if !is_ours(&there, &dir) {
         return Err(denied("another user may have written it"));
     }
     if write && there.mode() & 0o077 != 0 {
         file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+/// Gives a file that root has made to its directory's owner, who otherwise could not open it later.
+fn given_to_owner(file: File, dir: &Metadata) -> io::Result<File> {
+    if rustix::process::geteuid().is_root() && dir.uid() != 0 {
+        fchown(&file, Some(dir.uid()), Some(dir.gid()))?;
     }
     Ok(file)
 }
@@ -148,6 +166,21 @@ mod tests {
         lchown(dir.path().join("link"), Some(EVE), Some(EVE)).unwrap();
         let why = own_dir(&dir.path().join("link")).unwrap_err().to_string();
         assert!(why.contains("a link of another user"), "{why}");
+    }
+
+    #[test]
+    fn a_lock_that_root_makes_belongs_to_the_owner_of_its_directory() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("roots"), "").unwrap();
+        chown(dir.path(), Some(EVE), Some(EVE)).unwrap();
+        for (name, owner) in [("lock", EVE), ("lock", EVE), ("roots", 0)] {
+            own_file(&dir.path().join(name), true).unwrap();
+            let made = fs::metadata(dir.path().join(name)).unwrap();
+            assert_eq!((made.uid(), made.mode() & 0o777), (owner, 0o600), "{name}");
+        }
     }
 
     #[test]

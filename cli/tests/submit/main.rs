@@ -296,6 +296,42 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
 }
 
 #[test]
+fn gpus_that_get_no_jobs_are_refused_by_name() {
+    let on = |extra: &str| run(world(extra, &[]).path(), &[&SUBMIT[..], &["--submit"]].concat());
+    let all = [on("tessera gpu0-1=free sick=1:7:xid_79"), on("tessera gpu0-1=free node=silent")].join("\n");
+    assert_snapshot!(all, @r"
+    stderr: tessera: --on: GPU 1 of n1 is unhealthy: xid 79
+    stderr: hint: it gets no new jobs until the node's health check passes: name other GPUs
+    exit 1
+    stderr: tessera: --on: Tessera places no jobs on n1
+    stderr: hint: `tessera doctor` on that node says where Slurm and tessera.toml differ
+    exit 1
+    ");
+    let other = on("tessera gpu0-1=free sick=0:7:xid_79");
+    assert!(other.ends_with("exit 0"), "{other}");
+}
+
+#[test]
+fn names_that_would_change_the_terminal_are_refused() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    let batch = "{\"id\":\"a\\u001b[31m\",\"gpu\":\"a100-40gb\",\"t\":[[60,35,30,28,20]]}\n";
+    fs::write(dir.path().join("b.jsonl"), batch).unwrap();
+    run(dir.path(), &[&SUBMIT[..], &["--submit", "--record", "plan.json"]].concat());
+    let path = dir.path().join("plan.json");
+    let record = fs::read_to_string(&path).unwrap().replace("\"batch.csv\"", "\"a\\u001b[31m\"");
+    fs::write(&path, record).unwrap();
+    let all =
+        [run(dir.path(), &["plan", "show", "b.jsonl"]), run(dir.path(), &["plan", "reality", "plan.json"])];
+    assert_snapshot!(all.join("\n"), @r"
+    stderr: tessera: b.jsonl:1: field id: has control characters
+    exit 1
+    stderr: tessera: plan.json: a text in it has control characters
+    stderr: hint: `tessera plan reality` reads what `tessera plan submit` wrote
+    exit 1
+    ");
+}
+
+#[test]
 fn commands_and_flags_do_the_same() {
     let submitted = |args: &[&str]| {
         let dir = world("tessera gpu0-1=free", &[]);

@@ -8,7 +8,7 @@ use protocol::AdminComment;
 
 use crate::outcome::Failure;
 use crate::slurm::scontrol::{self, JobRecord};
-use crate::slurm::squeue::{has_task, listed_for_scontrol};
+use crate::slurm::squeue::{has_task, is_waiting, listed_for_scontrol};
 
 /// A job as the user names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ fn among(all: &[JobRecord], of: Number) -> Result<FoundJobs, Failure> {
         ))
         .hint(format!("name one, such as {job}+0")));
     }
-    let pending: Vec<&&JobRecord> = found.iter().filter(|record| record.state == "PENDING").collect();
+    let pending: Vec<&&JobRecord> = found.iter().filter(|record| is_waiting(&record.state)).collect();
     if pending.is_empty() {
         return Err(Failure::new(format!("job {} is {}: it keeps its GPUs", shown(of), first.state))
             .hint("cancel it and submit it again with the new options"));
@@ -179,6 +179,8 @@ mod tests {
         assert_eq!(to_change(&all[2..], "12"), Ok((vec!["12".to_owned()], 0)));
         let plain = JobRecord { state: "PENDING".to_owned(), ..JobRecord::default() };
         assert_eq!(to_change(&[plain], "20"), Ok((vec!["20".to_owned()], 0)));
+        let held = JobRecord { state: "REQUEUE_HOLD".to_owned(), ..JobRecord::default() };
+        assert_eq!(to_change(&[held], "20"), Ok((vec!["20".to_owned()], 0)));
         assert_eq!(to_change(&[], "20"), Err("Slurm knows no job 20".to_owned()));
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use far::{Micros, Present};
 use geometry::{GpuIndex, JobId, Model};
 use node_layout::{GpuLayout, HolderLayout, Layout, Seats, Shares};
+use protocol::{SickGpu, Standing};
 use site_config::{LearnFrom, SiteConfig};
 
 use crate::globals::Globals;
@@ -92,7 +93,11 @@ fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result
             Failure::new(what).hint("`sinfo` says why; a plan starts at once, so its nodes must take jobs")
         );
     }
-    let layouts = layouts(config, &gpus)?;
+    let shown = scontrol::nodes()?;
+    if let Some(unhealthy) = unhealthy(&scontrol::sick_in(&shown), &gpus) {
+        return Err(unhealthy);
+    }
+    let layouts = layouts(config, &gpus, &shown)?;
     let ends = ends(config.learn_from)?;
     let end = |job: JobId| ends.get(&job).copied();
     let (mut present, mut holdings) = (Vec::new(), Vec::new());
@@ -110,11 +115,22 @@ fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result
     Ok(On { present, holdings })
 }
 
-/// Reads the layouts that the controller publishes for the nodes of these GPUs.
-fn layouts(config: &SiteConfig, gpus: &[GpuAt]) -> Result<HashMap<String, Layout>, Failure> {
-    let lines = scontrol::layouts()?;
+/// Names the first of the GPUs that is unhealthy.
+fn unhealthy(sick: &HashMap<String, Vec<SickGpu>>, gpus: &[GpuAt]) -> Option<Failure> {
+    let why = |at: &GpuAt| {
+        let here = sick.get(&at.node)?.iter().find(|sick| usize::from(sick.gpu.0) == at.gpu)?;
+        Some(Failure::new(format!("--on: GPU {} of {} is unhealthy: {}", at.gpu, at.node, here.why)))
+    };
+    let hint = "it gets no new jobs until the node's health check passes: name other GPUs";
+    gpus.iter().find_map(why).map(|failure| failure.hint(hint))
+}
+
+/// Reads from `scontrol show nodes` the layouts of the nodes of these GPUs, but not of those to which slurmctld gives no jobs of Tessera's.
+fn layouts(config: &SiteConfig, gpus: &[GpuAt], shown: &str) -> Result<HashMap<String, Layout>, Failure> {
+    let (lines, standings) = (scontrol::layouts_in(shown), scontrol::standings_in(shown));
+    let is_away = |node: &str| standings.get(node).is_some_and(|standing| *standing != Standing::Same);
     let mut layouts = HashMap::new();
-    for node in gpus.iter().map(|at| &at.node) {
+    for node in gpus.iter().map(|at| &at.node).filter(|node| !is_away(node)) {
         let Some((line, spec)) = lines.get(node).zip(config.node(node)) else { continue };
         let layout = layout_line::read(line, &spec.gpus)
             .map_err(|why| Failure::new(format!("layout of {node}: {why}")))?;

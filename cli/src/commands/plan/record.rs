@@ -126,7 +126,20 @@ impl SubmittedPlan {
         if record.version != VERSION {
             return Err(wrong(format!("version {}, expected {VERSION}", record.version)));
         }
+        if record.has_control() {
+            return Err(wrong("a text in it has control characters".to_owned()).hint(hint));
+        }
         Ok(record)
+    }
+
+    /// True if a text that people are shown has control characters; in JSON they are escaped.
+    fn has_control(&self) -> bool {
+        let of_job = |job: &SubmittedTask| {
+            let seen = [&job.got, &job.state].map(|text| text.as_deref().unwrap_or_default());
+            [&job.task, &job.place.to_string(), seen[0], seen[1]].concat()
+        };
+        let texts = [self.batch.clone(), self.policy.clone()].into_iter().chain(self.jobs.iter().map(of_job));
+        texts.into_iter().any(|text| text.chars().any(char::is_control))
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {

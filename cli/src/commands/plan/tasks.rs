@@ -48,6 +48,9 @@ fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> 
             Some(Value::String(s)) => Ok(Some(s.as_str())),
             Some(_) => Err(context.error(line, format!("field {key}: not a string"))),
         };
+        if text("id")?.is_some_and(has_control) {
+            return Err(context.error(line, "field id: has control characters"));
+        }
         let model = model(context, line, text("gpu")?)?;
         let times = object.get("t").ok_or_else(|| context.error(line, "field t: missing"))?;
         let rows = times.as_array().ok_or_else(|| context.error(line, "field t: not a list"))?;
@@ -60,7 +63,7 @@ fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> 
             }
             let task = task(context, line, model, "t", rows)?;
             let name = text("name")?.or(text("id")?);
-            if name.is_some_and(|name| name.chars().any(char::is_control)) {
+            if name.is_some_and(has_control) {
                 return Err(context.error(line, "field name: has control characters"));
             }
             let (name, command) = (name.map(str::to_owned), text("command")?.map(str::to_owned));
@@ -76,6 +79,10 @@ fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> 
         batches.push(single);
     }
     Ok(batches)
+}
+
+fn has_control(text: &str) -> bool {
+    text.chars().any(char::is_control)
 }
 
 /// serde counts lines from the object's own first, which is the file's only by chance.

@@ -15,6 +15,7 @@ use protocol::moldable::PlannedStart;
 use protocol::plan::PlannedPlace;
 
 use super::jobs::{Pending, Standing};
+use super::time_limit;
 use crate::runtimes::Learnt;
 
 /// A GPU of the site that may be planned.
@@ -184,7 +185,8 @@ fn why_not(pending: &Pending, learnt: &Learnt) -> String {
 /// Compute slices and µs of each size that a job may have on a model: the time it gives, else the learnt one. Sizes on
 /// which the job would reach its time limit are left out.
 fn times(pending: &Pending, model: &'static Model, learnt: &Learnt) -> Vec<(u8, Micros)> {
-    let most = pending.job.limit.map_or(MAX_TIME, |limit| limit.saturating_mul(1_000_000).min(MAX_TIME));
+    let most =
+        time_limit::own(&pending.job).map_or(MAX_TIME, |limit| limit.saturating_mul(1_000_000).min(MAX_TIME));
     let time = |size: &Size| {
         let slices = size.profile.compute_slices;
         let own = size.millis.map(|ms| ms * 1000);

@@ -36,14 +36,11 @@ impl Pending {
 
 /// True if the job waits by a limit of its user, account or QOS.
 pub(super) fn is_limited(job: &QueuedJob) -> bool {
-    job.state == "PENDING" && ["QOS", "Assoc"].iter().any(|who| job.reason.starts_with(who))
-}
-
-/// The time limit that the job has without the planner, seconds; `None`: none.
-pub(super) fn own_limit(job: &QueuedJob) -> Option<u64> {
-    let comment = AdminComment::parse(&job.comment);
-    let before = comment.plan().and_then(|plan| plan.sharing.limit_min);
-    before.map(|minutes| u64::from(minutes) * 60).or(job.limit)
+    let reason = &job.reason;
+    // A QOS also has limits per account and user: MaxGRESPerAccount.
+    let per =
+        reason.starts_with("Max") && ["PerAccount", "PerUser"].iter().any(|whose| reason.contains(whose));
+    job.state == "PENDING" && (per || ["QOS", "Assoc"].iter().any(|who| reason.starts_with(who)))
 }
 
 /// The job as one to plan; `None` if it is not a planner's business.
@@ -92,6 +89,23 @@ mod tests {
             let found = pending(&job(comment)).unwrap();
             assert_eq!(found.asks, "v1 iso=mig times=1g:60,2g:35");
             assert_eq!(found.request.times.len(), 2);
+        }
+    }
+
+    #[test]
+    fn limits_are_told_from_other_reasons() {
+        let waits_by = |reason: &str| is_limited(&QueuedJob { reason: reason.to_owned(), ..job("") });
+        for limit in [
+            "QOSMaxJobsPerUserLimit",
+            "AssocGrpGRES",
+            "MaxGRESPerAccount",
+            "MaxJobsPerAccount",
+            "MaxCpuPerUser",
+        ] {
+            assert!(waits_by(limit), "{limit}");
+        }
+        for other in ["Priority", "Resources", "Dependency", "MaxRequeue", "JobHeldUser"] {
+            assert!(!waits_by(other), "{other}");
         }
     }
 

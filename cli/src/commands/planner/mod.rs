@@ -12,6 +12,7 @@ mod report;
 mod round;
 mod sharing;
 mod site;
+mod time_limit;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -13,6 +13,8 @@ struct Given {
     own: i64,
     /// Nice that the planner gave it.
     ours: i64,
+    /// Nice that it has until slurmctld has made the change; `None`: that is made.
+    until_made: Option<i64>,
 }
 
 /// By job id.
@@ -32,7 +34,9 @@ impl Nices {
         let one = |line: &str| {
             let mut words = line.split(' ');
             let job = words.next()?.parse().ok()?;
-            Some((job, Given { own: words.next()?.parse().ok()?, ours: words.next()?.parse().ok()? }))
+            let (own, ours) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            let until_made = words.next().map(str::parse).transpose().ok()?;
+            Some((job, Given { own, ours, until_made }))
         };
         Self(text.lines().filter_map(one).collect())
     }
@@ -42,7 +46,11 @@ impl Nices {
         lines.sort_by_key(|(job, _)| **job);
         lines.iter().fold(String::new(), |mut text, (job, given)| {
             // Written to a String: cannot fail.
-            let _ = writeln!(text, "{job} {} {}", given.own, given.ours);
+            let _ = write!(text, "{job} {} {}", given.own, given.ours);
+            let _ = match given.until_made {
+                Some(nice) => writeln!(text, " {nice}"),
+                None => writeln!(text),
+            };
             text
         })
     }
@@ -65,16 +73,21 @@ impl Nices {
 
     /// Returns the Nice that a job had before the planner: a change by someone else since then counts as its own.
     pub(super) fn own(&self, job: u32, nice: i64) -> i64 {
-        self.0.get(&job).filter(|given| given.ours == nice).map_or(nice, |given| given.own)
+        let is_ours = |given: &&Given| given.ours == nice || given.until_made == Some(nice);
+        self.0.get(&job).filter(is_ours).map_or(nice, |given| given.own)
     }
 
-    /// Notes that a job whose own Nice is `own` gets `ours`.
-    pub(super) fn note(&mut self, job: u32, own: i64, ours: i64) {
-        if own == ours {
-            self.0.remove(&job);
-        } else {
-            self.0.insert(job, Given { own, ours });
-        }
+    /// Notes that a job whose own Nice is `own`, and that has `now`, is about to get `ours`.
+    pub(super) fn note(&mut self, job: u32, own: i64, ours: i64, now: i64) {
+        self.0.insert(job, Given { own, ours, until_made: Some(now) });
+    }
+
+    /// Notes that all changes were made; true if there were any.
+    pub(super) fn settle(&mut self) -> bool {
+        let mut any = false;
+        self.0.values_mut().for_each(|given| any |= given.until_made.take().is_some());
+        self.0.retain(|_, given| given.own != given.ours);
+        any
     }
 }
 
@@ -85,10 +98,24 @@ mod tests {
     #[test]
     fn somebody_elses_nice_is_not_taken_for_the_planners() {
         let mut nices = Nices::default();
-        nices.note(7, 5, 16);
+        nices.note(7, 5, 16, 5);
+        assert!(nices.settle() && !nices.settle());
         assert_eq!((nices.own(7, 16), nices.own(7, 1000), nices.own(8, 3)), (5, 1000, 3));
-        nices.note(7, 5, 5);
+        nices.note(7, 5, 5, 16);
+        assert!(nices.settle());
         assert_eq!(nices, Nices::default());
+    }
+
+    #[test]
+    fn a_planner_that_was_killed_at_a_change_knows_the_nice_before_and_after_it() {
+        for ours in [20, 5] {
+            let mut nices = Nices::default();
+            nices.note(7, 5, 16, 5);
+            nices.settle();
+            nices.note(7, 5, ours, 16);
+            let next = Nices::parse(&nices.text());
+            assert_eq!((next.own(7, 16), next.own(7, ours), next.own(7, 1000)), (5, 5, 1000));
+        }
     }
 
     #[test]
@@ -103,8 +130,8 @@ mod tests {
     fn a_file_is_replaced_whole() {
         let mut file = tempfile::tempfile().unwrap();
         let (mut many, mut few) = (Nices::default(), Nices::default());
-        (1..50).for_each(|job| many.note(job, 0, 1000));
-        few.note(49, 0, 1000);
+        (1..50).for_each(|job| many.note(job, 0, 1000, 0));
+        few.note(49, 0, 1000, 0);
         for nices in [&few, &many, &few] {
             nices.write(&mut file).unwrap();
             file.rewind().unwrap();
@@ -117,11 +144,15 @@ mod tests {
     #[test]
     fn it_is_read_back_as_it_was_written() {
         let mut nices = Nices::default();
-        nices.note(7, -5, 16);
-        nices.note(12, 0, 1);
+        nices.note(7, -5, 16, -5);
+        nices.settle();
+        nices.note(12, 0, 1, -3);
+        assert_eq!(nices.text(), "7 -5 16\n12 0 1 -3\n");
+        assert_eq!(Nices::parse(&nices.text()), nices);
+        nices.settle();
         assert_eq!(nices.text(), "7 -5 16\n12 0 1\n");
         assert_eq!(Nices::parse(&nices.text()), nices);
-        assert_eq!(Nices::parse("rubbish\n7 -5\n\n12 0 1\nx 1 2\n").text(), "12 0 1\n");
+        assert_eq!(Nices::parse("rubbish\n7 -5\n\n12 0 1\nx 1 2\n8 0 1 x\n").text(), "12 0 1\n");
         nices.keep(|job| job == 7);
         assert_eq!(nices.text(), "7 -5 16\n");
     }

@@ -1,22 +1,25 @@
-//! Each job's plan in its AdminComment: written, kept true, and taken back.
+//! Each job's plan in its AdminComment: written and kept true.
+
+mod withdraw;
 
 use far::Micros;
 use protocol::plan::PlannedPlace;
 use protocol::time::utc;
-use protocol::{AdminComment, CommentBody, Plan, Sharing};
+use protocol::{AdminComment, CommentBody, Plan, RaisedLimit, Sharing};
 use std::collections::{HashMap, HashSet};
 
 use super::args::PlannerArgs;
 use super::decide::Assignment;
-use super::jobs::{self, Pending};
+use super::jobs::Pending;
 use super::pairs::Paired;
 use super::report::Report;
+use super::time_limit;
 use crate::slurm::{scontrol, squeue};
 
 /// How many intervals a plan counts: the planner may miss two before jobs run as they asked.
 const LIVES: u64 = 3;
 /// How many seconds a plan counts at least; `--once` has no next interval.
-const SHORTEST: u64 = 600;
+pub(super) const SHORTEST: u64 = 600;
 /// How many seconds a job may start late, at least, before it counts as stuck.
 const GRACE: u64 = 60;
 /// A place counts as free if a job could begin there within this many µs: making and unmaking instances takes time.
@@ -30,8 +33,8 @@ pub(super) struct Wanted {
     /// µs from now; `None`: nobody knows.
     begin: Option<Micros>,
     end: Option<Micros>,
-    /// The time limit that it needs, minutes; `None`: as it is.
-    limit_min: Option<u64>,
+    /// The time limit that it needs, minutes; `None`: the job's own.
+    limit_min: Option<u32>,
 }
 
 impl From<&Assignment> for Wanted {
@@ -55,7 +58,7 @@ impl From<&Paired> for Wanted {
             sharing: of.sharing.clone(),
             begin: of.begin,
             end: None,
-            limit_min: of.limit_s.map(|seconds| seconds.div_ceil(60)),
+            limit_min: of.limit_s.map(time_limit::minutes),
         }
     }
 }
@@ -70,8 +73,8 @@ impl Wanted {
         self.begin.is_some_and(|begin| begin < AT_ONCE)
     }
 
-    /// The AdminComment with the request behind it.
-    fn comment(&self, asks: &str, now: u64, until: u64) -> AdminComment {
+    /// The AdminComment with the request behind it, and the raise of the time limit.
+    fn comment(&self, asks: &str, limit: Option<RaisedLimit>, now: u64, until: u64) -> AdminComment {
         let at = |micros: u64| now + micros / 1_000_000;
         let plan = Plan {
             size: self.size.clone(),
@@ -81,7 +84,7 @@ impl Wanted {
             end: self.end.map(at),
             until,
         };
-        AdminComment { says: CommentBody::Plan(plan), ..AdminComment::asking(asks) }
+        AdminComment { limit, says: CommentBody::Plan(plan), ..AdminComment::asking(asks) }
     }
 }
 
@@ -93,15 +96,18 @@ pub(super) struct Plans<'a> {
     stuck: HashMap<u32, u64>,
     /// Jobs that looked like that in the last round.
     suspects: HashSet<u32>,
+    /// Jobs whose plan was made, kept or withdrawn in this round.
+    judged: HashSet<u32>,
 }
 
 impl<'a> Plans<'a> {
     pub(super) fn new(args: &'a PlannerArgs) -> Self {
-        Self { args, stuck: HashMap::new(), suspects: HashSet::new() }
+        Self { args, stuck: HashMap::new(), suspects: HashSet::new(), judged: HashSet::new() }
     }
 
-    /// Forgets jobs that are gone, and lets jobs be planned again whose time has come.
+    /// Begins a round: forgets jobs that are gone, and lets jobs be planned again whose time has come.
     pub(super) fn forget(&mut self, jobs: &[squeue::QueuedJob], now: u64) {
+        self.judged.clear();
         self.stuck.retain(|_, until| *until > now);
         self.suspects.retain(|id| jobs.iter().any(|j| j.id == *id));
     }
@@ -117,14 +123,12 @@ impl<'a> Plans<'a> {
     }
 
     /// Writes the plan unless the job has it already and it lasts long enough.
-    pub(super) fn set(&mut self, mut wanted: Wanted, p: &Pending, now: u64, until: u64, report: &mut Report) {
+    pub(super) fn set(&mut self, wanted: Wanted, p: &Pending, now: u64, until: u64, report: &mut Report) {
+        self.judged.insert(p.job.id);
         let comment_before = AdminComment::parse(&p.job.comment);
         let old = comment_before.plan();
-        // What the job had before it was raised for the first time is what it goes back to.
-        let own_min = jobs::own_limit(&p.job).map(|seconds| seconds.div_ceil(60));
-        wanted.sharing.limit_min = own_min
-            .filter(|own| wanted.limit_min.is_some_and(|m| m != *own))
-            .and_then(|m| u32::try_from(m).ok());
+        let (raise, new_limit) = time_limit::to_have(&p.job, wanted.limit_min);
+        let has_limit = raise == comment_before.limit && new_limit.is_none();
         let grace = (2 * self.args.interval.as_secs()).max(GRACE);
         let late = |plan: &Plan| plan.begin.is_some_and(|begin| begin + grace < now);
         if wanted.at_once() && old.is_some_and(|plan| wanted.is(plan) && late(plan)) {
@@ -149,14 +153,12 @@ impl<'a> Plans<'a> {
             let any_moment = wanted.at_once() && plan.begin.is_some_and(|was| was <= now);
             !far_off || any_moment
         };
-        let lasts = |plan: &Plan| plan.until > fresh.min(until - SHORTEST / 2);
-        if old.is_some_and(|plan| wanted.is(plan) && holds(plan) && lasts(plan)) {
+        let lasts = |plan: &Plan| plan.until > fresh.min(until - SHORTEST / 2) && plan.until <= until;
+        if has_limit && old.is_some_and(|plan| wanted.is(plan) && holds(plan) && lasts(plan)) {
             return;
         }
-        let mut fields = vec![format!("AdminComment={}", wanted.comment(&p.asks, now, until))];
-        let limit_now = p.job.limit.map(|seconds| seconds.div_ceil(60));
-        let raised = wanted.limit_min.filter(|m| limit_now.is_some_and(|now| now != *m));
-        fields.extend(raised.map(|minutes| format!("TimeLimit={minutes}")));
+        let mut fields = vec![format!("AdminComment={}", wanted.comment(&p.asks, raise, now, until))];
+        fields.extend(new_limit.map(|minutes| format!("TimeLimit={minutes}")));
         if !self.args.dry_run
             && let Err(why) = change(&p.job, &fields)
         {
@@ -164,59 +166,10 @@ impl<'a> Plans<'a> {
             report.lines.push(format!("job {}: slurmctld refuses the plan: {why}\n", p.job.number()));
             return;
         }
-        if old.is_some_and(|plan| wanted.is(plan)) {
+        if new_limit.is_none() && old.is_some_and(|plan| wanted.is(plan)) {
             return;
         }
-        report.lines.push(told(&wanted, p, old, raised, now));
-    }
-
-    /// Takes plans of shared GPUs back for which no GPU is left: whoever was to be beside these jobs may be elsewhere.
-    pub(super) fn without_place<'j>(
-        &mut self,
-        jobs: impl Iterator<Item = &'j squeue::QueuedJob>,
-        report: &mut Report,
-    ) {
-        for job in jobs {
-            let comment = AdminComment::parse(&job.comment);
-            if comment.plan().is_some_and(Plan::is_bound) {
-                self.withdraw(job, "no GPU is left for it in this round", report);
-            }
-        }
-    }
-
-    /// Withdraws a plan whose place is free although the job does not start, and does not plan it again at once. The node
-    /// lacks cores, memory or something else, and without a plan the job may start elsewhere.
-    fn take_back(&mut self, job: &squeue::QueuedJob, why: &str, now: u64, report: &mut Report) {
-        self.stuck.insert(job.id, now + SHORTEST);
-        self.withdraw(job, why, report);
-    }
-
-    /// Withdraws a plan that would run into a limit: the requested size may be within a limit on shards that the planned
-    /// one exceeds.
-    pub(super) fn without_limited(&mut self, jobs: &[squeue::QueuedJob], now: u64, report: &mut Report) {
-        for job in jobs.iter().filter(|job| jobs::is_limited(job)) {
-            let comment = AdminComment::parse(&job.comment);
-            if comment.plan().is_some() && comment.asks.is_some() {
-                self.take_back(job, &format!("a limit keeps it waiting ({})", job.reason), now, report);
-            }
-        }
-    }
-
-    /// Puts the job's request, and its own time limit, back.
-    fn withdraw(&mut self, job: &squeue::QueuedJob, why: &str, report: &mut Report) {
-        let Some(asks) = AdminComment::parse(&job.comment).asks else { return };
-        let mut fields = vec![format!("AdminComment={}", AdminComment::asking(&asks))];
-        let own = jobs::own_limit(job).filter(|own| job.limit != Some(*own));
-        fields.extend(own.map(|seconds| format!("TimeLimit={}", seconds.div_ceil(60))));
-        let done = if self.args.dry_run { Ok(()) } else { change(job, &fields) };
-        let id = job.number();
-        report.lines.push(match done {
-            Ok(()) => format!("job {id}: {why}: its plan is withdrawn\n"),
-            Err(refused) => {
-                report.failed = true;
-                format!("job {id}: slurmctld refuses to withdraw its plan: {refused}\n")
-            }
-        });
+        report.lines.push(told(&wanted, p, old, new_limit, now));
     }
 }
 
@@ -227,7 +180,7 @@ fn change(job: &squeue::QueuedJob, fields: &[String]) -> Result<(), String> {
 }
 
 /// Describes a new plan for the log.
-fn told(wanted: &Wanted, p: &Pending, old: Option<&Plan>, raised: Option<u64>, now: u64) -> String {
+fn told(wanted: &Wanted, p: &Pending, old: Option<&Plan>, new_limit: Option<u32>, now: u64) -> String {
     let before = old.map_or("no plan before".to_owned(), |plan| format!("{} before", plan.size));
     let at = |micros: u64| utc(now + micros / 1_000_000);
     let when = match (wanted.begin, wanted.end) {
@@ -237,7 +190,7 @@ fn told(wanted: &Wanted, p: &Pending, old: Option<&Plan>, raised: Option<u64>, n
     };
     let app = p.request.job_profile.as_deref().unwrap_or_default();
     let shares = wanted.sharing.in_words(app);
-    let limit = raised.map(|minutes| format!("; time limit {minutes} min")).unwrap_or_default();
+    let limit = new_limit.map(|minutes| format!("; time limit {minutes} min")).unwrap_or_default();
     format!(
         "job {} of {}: {} at {}:{}{shares}{when}{limit} ({before}; of {})\n",
         p.job.number(),

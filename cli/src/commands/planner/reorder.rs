@@ -14,7 +14,7 @@ pub(super) struct NiceOrder {
     /// True if Nice orders jobs and does nothing else: under priority/basic an update also sends a job to the end.
     multifactor: bool,
     dry_run: bool,
-    /// Nice that the planner has given to pending jobs.
+    /// Nice that the planner has given to jobs.
     nices: Nices,
     /// Lock file of the notes, which also keeps a second planner out; `None` in a dry run.
     lock: Option<File>,
@@ -30,9 +30,9 @@ impl NiceOrder {
         self.multifactor
     }
 
-    /// Forgets the Nice of jobs that are not pending any more.
-    pub(super) fn keep(&mut self, pending: impl Fn(u32) -> bool) {
-        self.nices.keep(pending);
+    /// Forgets the Nice of jobs that have ended.
+    pub(super) fn keep(&mut self, alive: impl Fn(u32) -> bool) {
+        self.nices.keep(alive);
     }
 
     /// Puts the jobs of one standing, `mine`, into the planned order.
@@ -56,6 +56,7 @@ impl NiceOrder {
             let Some(job) = jobs.iter().find(|j| j.id == job) else { continue };
             self.set_nice(job, own, nice, report);
         }
+        self.keep_settled(report);
     }
 
     /// Gives jobs that are no longer ordered their own Nice back.
@@ -70,16 +71,17 @@ impl NiceOrder {
                 self.set_nice(job, own, own, report);
             }
         }
+        self.keep_settled(report);
     }
 
     fn set_nice(&mut self, of: &squeue::QueuedJob, own: i64, nice: i64, report: &mut Report) {
         let (job, number) = (of.id, of.number());
         let Some(name) = of.to_change() else { return };
         if !self.dry_run {
-            // Before the change: a planner that is killed in between has noted a Nice that is not there. One that is
-            // there and not noted would be taken for the user's, for ever.
+            // A planner that is killed before the change, or after it, has noted the Nice that is there. One that is not noted
+            // would be taken for the user's, for ever.
             let before = self.nices.clone();
-            self.nices.note(job, own, nice);
+            self.nices.note(job, own, nice, of.nice);
             let given = self.keep_nices().and_then(|()| {
                 scontrol::update(&name, &[format!("Nice={nice}")])
                     .map_err(|why| format!("job {number}: slurmctld refuses nice {nice}: {why}\n"))
@@ -94,6 +96,16 @@ impl NiceOrder {
         }
         let why = if nice == own { "its own value again" } else { "to run in the planned order" };
         report.lines.push(format!("job {number}: nice {nice}, {why}\n"));
+    }
+
+    /// Records that the changes so far were made.
+    fn keep_settled(&mut self, report: &mut Report) {
+        if self.nices.settle()
+            && let Err(why) = self.keep_nices()
+        {
+            report.failed = true;
+            report.lines.push(why);
+        }
     }
 
     fn keep_nices(&mut self) -> Result<(), String> {

@@ -54,9 +54,11 @@ impl<'a> Planner<'a> {
         self.plans.without_limited(&jobs, now, &mut report);
         let free = |p: &Pending| !self.plans.is_stuck(p.job.id);
         let pending: Vec<Pending> = jobs.iter().filter_map(jobs::pending).filter(free).collect();
-        let waiting: HashSet<u32> = jobs.iter().filter(|j| j.state == "PENDING").map(|j| j.id).collect();
-        self.order.keep(|id| waiting.contains(&id));
+        // One that runs may be requeued, and then still has its Nice.
+        let known: HashSet<u32> = jobs.iter().filter(|j| !j.ended()).map(|j| j.id).collect();
+        self.order.keep(|id| known.contains(&id));
         if pending.is_empty() {
+            self.plans.give_limits_back(&jobs, &mut report);
             self.order.give_back(&Decided::default(), &jobs, &mut report);
             return Ok(report);
         }
@@ -81,6 +83,7 @@ impl<'a> Planner<'a> {
             u64::try_from(self.args.budget.as_millis()).unwrap_or(u64::MAX).saturating_mul(STEPS_PER_MS);
         let decided = decide::decide(&pending, gpus, &self.learnt, steps);
         self.carry_out(&decided, &pending, &jobs, now, &mut report);
+        self.plans.give_limits_back(&jobs, &mut report);
         self.order.give_back(&decided, &jobs, &mut report);
         Ok(report)
     }

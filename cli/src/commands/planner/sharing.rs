@@ -2,16 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use geometry::{GpuIndex, JobId};
+use geometry::{GpuIndex, JobId, Model};
 use node_layout::{GpuLayout, HolderLayout};
 use power::{Memory, Part};
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Grant, NodeGrant, Request};
 use site_config::{Objective, PowerPolicy, SiteConfig};
 
-use super::jobs::{self, Pending};
+use super::jobs::Pending;
 use super::pairs::{self, Board, Paired, Running, TimeLimit, Waiting, full_size};
 use super::site::Found;
+use super::time_limit;
 use crate::power_models::PowerModels;
 use crate::runtimes::Learnt;
 use crate::slurm::squeue::QueuedJob;
@@ -43,10 +44,13 @@ pub(super) fn shared(
     longest: &HashMap<String, Option<u64>>,
 ) -> Shared {
     let boards: Vec<Board> = found.iter().filter_map(|found| board(config, models, found, jobs)).collect();
+    let mut gpu_models: Vec<&'static Model> = boards.iter().map(|b| b.model).collect();
+    gpu_models.sort_by_key(|model| &model.key);
+    gpu_models.dedup_by_key(|model| &model.key);
     let mut sorted: Vec<&Pending> = pending.iter().collect();
     sorted.sort_by_key(|p| (std::cmp::Reverse(p.job.priority), p.job.id));
     let waiting: Vec<Waiting> =
-        sorted.iter().filter_map(|p| waiting(config, &boards, p, learnt, longest)).collect();
+        sorted.iter().filter_map(|p| waiting(config, (&boards, &gpu_models), p, learnt, longest)).collect();
     let among = waiting.iter().map(|w| w.job).collect();
     Shared { plans: pairs::decide(&waiting, &boards, &config.power), among }
 }
@@ -72,19 +76,23 @@ fn pairing(config: &SiteConfig, job: &QueuedJob, request: &Request) -> Option<(V
 
 fn waiting(
     config: &SiteConfig,
-    boards: &[Board],
+    (boards, models): (&[Board], &[&'static Model]),
     p: &Pending,
     learnt: &Learnt,
     longest: &HashMap<String, Option<u64>>,
 ) -> Option<Waiting> {
     let (partitions, policy) = pairing(config, &p.job, &p.request)?;
     let app = p.request.job_profile.clone()?;
-    let on = || boards.iter().filter(|b| b.partitions.iter().any(|name| partitions.contains(name)));
+    let mut models = models.to_vec();
+    models.retain(|model| !p.request.sizes_on(model).is_empty());
+    let fits = |b: &&Board| models.iter().any(|model| model.key == b.model.key);
+    let on =
+        || boards.iter().filter(|b| b.partitions.iter().any(|name| partitions.contains(name))).filter(fits);
     if !p.job.wanted_nodes.is_empty() || on().next().is_none() {
         return None;
     }
     let takes = |b: &Board| learnt.longest(&p.job, &app, &full_size(b.model)?.name);
-    let own_s = jobs::own_limit(&p.job);
+    let own_s = time_limit::own(&p.job);
     // The strictest of its partitions; one that nobody knows allows no more than the job has.
     let most = |name: &String| longest.get(name).copied().unwrap_or(own_s);
     let strictest = partitions.iter().filter_map(most).min();
@@ -101,6 +109,7 @@ fn waiting(
         partitions,
         policy,
         app,
+        models,
     })
 }
 

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use far::Micros;
 use geometry::{GpuIndex, JobId};
 use node_layout::GpuLayout;
+use protocol::Standing;
 use site_config::{NodeSpec, SiteConfig};
 
 use super::decide::Gpu;
+use crate::clock;
 use crate::layout_line;
 use crate::outcome::Failure;
-use crate::slurm::{scontrol, sinfo};
+use crate::slurm::{reservations, scontrol, sinfo};
 
 /// A GPU that may be planned.
 pub(super) struct Found<'c> {
@@ -19,19 +21,28 @@ pub(super) struct Found<'c> {
     pub(super) spec: &'c NodeSpec,
 }
 
-/// All GPUs that may be planned. A node that is drained, down, reserved or in maintenance is left out.
-/// A node whose layout cannot be read is named in `lines` and left out as well.
+/// All GPUs that may be planned. Left out are nodes that are drained, down, reserved or in maintenance, those to which slurmctld gives no
+/// jobs of Tessera's, and unhealthy GPUs. A node whose layout cannot be read is named in `lines` and left out as well.
 pub(super) fn gpus<'c>(
     config: &'c SiteConfig,
     ends: &HashMap<JobId, Micros>,
     lines: &mut Vec<String>,
 ) -> Result<Vec<Found<'c>>, Failure> {
     let nodes = sinfo::usable()?;
-    let layouts = scontrol::layouts()?;
+    let shown = scontrol::nodes()?;
+    let layouts = scontrol::layouts_in(&shown);
+    let (standings, sick) = (scontrol::standings_in(&shown), scontrol::sick_in(&shown));
+    let (reservations, now) = (reservations::reservations()?, clock::epoch_seconds());
+    let is_kept = |node: &str| reservations.iter().any(|r| r.is_active(now) && r.keeps(node, None));
+    let is_away = |node: &str| standings.get(node).is_some_and(|standing| *standing != Standing::Same);
+    let is_sick = |node: &str, gpu| sick.get(node).is_some_and(|all| all.iter().any(|sick| sick.gpu == gpu));
     let end = |job: JobId| ends.get(&job).copied();
     let mut gpus = Vec::new();
     for (spec, name) in config.nodes.iter().flat_map(|s| s.names.iter().map(move |n| (s, n))) {
         let (Some(partitions), Some(line)) = (nodes.get(name), layouts.get(name)) else { continue };
+        if is_away(name) || is_kept(name) {
+            continue;
+        }
         let layout = match layout_line::read(line, &spec.gpus) {
             Ok(layout) => layout,
             Err(why) => {
@@ -40,7 +51,7 @@ pub(super) fn gpus<'c>(
             }
         };
         for (index, &model) in (0_u16..).zip(&spec.gpus) {
-            if !spec.makes_instances(usize::from(index)) {
+            if !spec.makes_instances(usize::from(index)) || is_sick(name, GpuIndex(index)) {
                 continue;
             }
             let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);

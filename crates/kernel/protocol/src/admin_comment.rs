@@ -16,6 +16,7 @@
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
 //! tessera: n1=mig:3/2g.10gb@4: why; node: 300 GB/s, 52 GB/s on n2                  and why it is on that node
 //! tessera: learnt insensitive                                                 what the traffic of such jobs says of a job
+//! tessera: limit 10>36; plan v1 …                                             a time limit that a planner has raised, minutes
 //! tessera: n1=mig:3/2g.10gb@4: why; idle: job 12 has GPUs and …; asks v1 …  a warning that it does not use its GPUs
 //! ```
 //!
@@ -23,7 +24,7 @@
 
 use std::fmt;
 
-use crate::plan::Plan;
+use crate::plan::{Plan, RaisedLimit};
 use crate::request::{Bandwidth, Request};
 use crate::started::Started;
 use crate::strict::WireError;
@@ -35,17 +36,12 @@ const OURS: &str = "tessera: ";
 const PLAN: &str = "plan ";
 /// Begins a wait, behind [`OURS`].
 const WAITS: &str = "waits until ";
-/// Begins what a job is told that a limit keeps from starting, behind [`OURS`].
+// These begin texts for people, behind [`OURS`].
 const LIMITED: &str = "cannot start: ";
-/// Begins why a power budget keeps its job waiting, behind [`OURS`].
 const POWER: &str = "waits for power: ";
-/// Begins what a job needs that no GPUs have a place for, behind [`OURS`].
 const SLICES: &str = "waits for slices: ";
-/// Begins why no node takes the job that could serve it, behind [`OURS`].
 const NODES: &str = "waits for a node: ";
-/// Begins why a node has requeued its job, behind [`OURS`].
 const REQUEUED: &str = "requeued ";
-/// Begins why a change was refused, behind [`OURS`].
 const UNCHANGED: &str = "change refused: ";
 /// Begins the note about a job with idle GPUs, behind [`OURS`] or behind what a comment says and [`BETWEEN`].
 const IDLE: &str = "idle: ";
@@ -59,6 +55,9 @@ const BETWEEN: &str = "; ";
 /// A job's AdminComment, in parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminComment {
+    /// The raise of the job's time limit. Stands first, where no text that a user has a part in can look like it, and stays when the
+    /// job starts: a requeued job still has the raised limit.
+    pub limit: Option<RaisedLimit>,
     /// The comment's statement about the job's start.
     pub says: CommentBody,
     /// A note about a job that does not use its GPUs, for people: that it will end, or that it was ended or requeued for that.
@@ -122,10 +121,15 @@ impl AdminComment {
         let Some(text) = comment.strip_prefix(OURS) else {
             return Self::from(CommentBody::Foreign(comment.to_owned()));
         };
-        let (text, asks) = split_at(text, ASKS);
+        let (first, rest) =
+            text.split_once(BETWEEN).map_or((text, None), |(first, rest)| (first, Some(rest)));
+        let limit = RaisedLimit::parse(first);
+        let text = if limit.is_some() { rest } else { Some(text) };
+        let (text, asks) = text.map_or((None, None), |text| split_at(text, ASKS));
         let (text, learnt) = text.map_or((None, None), |text| split_at(text, LEARNT));
         let (text, idle) = text.map_or((None, None), |text| split_at(text, IDLE));
         Self {
+            limit,
             says: text.map_or(CommentBody::Nothing, CommentBody::parse),
             idle: idle.map(str::to_owned),
             learnt: learnt.and_then(|word| Bandwidth::parse(word.trim_end())),
@@ -190,31 +194,23 @@ impl CommentBody {
         if text.trim_end() == PLAN.trim_end() {
             return Self::UnreadablePlan(text.to_owned(), WireError::new("an empty plan", "tessera: plan"));
         }
-        let wait = || {
-            let text = text.strip_prefix(WAITS)?;
-            let (until, what) = text.split_at_checked(UTC_LEN)?;
-            Some(Waits { until: parse_utc(until)?, what: what.trim_start().to_owned() })
-        };
-        if let Some(why) = text.strip_prefix(LIMITED) {
-            return Self::Limited(why.to_owned());
+        type Form = fn(String) -> CommentBody;
+        let for_people: [(&str, Form); 6] = [
+            (LIMITED, Self::Limited),
+            (POWER, Self::Power),
+            (SLICES, Self::Slices),
+            (NODES, Self::Nodes),
+            (REQUEUED, Self::Requeued),
+            (UNCHANGED, Self::Unchanged),
+        ];
+        let said = for_people.iter().find_map(|(key, form)| Some(form(text.strip_prefix(key)?.to_owned())));
+        if let Some(said) = said {
+            return said;
         }
-        if let Some(why) = text.strip_prefix(POWER) {
-            return Self::Power(why.to_owned());
-        }
-        if let Some(why) = text.strip_prefix(SLICES) {
-            return Self::Slices(why.to_owned());
-        }
-        if let Some(why) = text.strip_prefix(NODES) {
-            return Self::Nodes(why.to_owned());
-        }
-        if let Some(why) = text.strip_prefix(REQUEUED) {
-            return Self::Requeued(why.to_owned());
-        }
-        if let Some(why) = text.strip_prefix(UNCHANGED) {
-            return Self::Unchanged(why.to_owned());
-        }
-        if let Some(waits) = wait() {
-            return Self::Waits(waits);
+        if let Some((until, what)) = text.strip_prefix(WAITS).and_then(|text| text.split_at_checked(UTC_LEN))
+            && let Some(until) = parse_utc(until)
+        {
+            return Self::Waits(Waits { until, what: what.trim_start().to_owned() });
         }
         Started::parse(text).map_or_else(|| Self::Unknown(text.to_owned()), Self::Started)
     }
@@ -241,6 +237,10 @@ impl fmt::Display for AdminComment {
             return f.write_str(text);
         }
         let mut before = OURS;
+        if let Some(limit) = self.limit {
+            write!(f, "{before}{limit}")?;
+            before = BETWEEN;
+        }
         if self.says != CommentBody::Nothing {
             write!(f, "{before}{}", self.says)?;
             before = BETWEEN;

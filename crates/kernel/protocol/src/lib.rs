@@ -28,7 +28,7 @@ pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, Task
 pub use idle::{IdleJob, IdleWord};
 pub use memory_level::MemoryLevel;
 pub use node_word::{Extra, NodeWord, Said, Standing};
-pub use plan::{Alone, Plan, Sharing};
+pub use plan::{Alone, Plan, RaisedLimit, Sharing};
 pub use request::{
     Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request, RequestDefaults, UnknownIsolation,
     is_profile_name,

@@ -20,8 +20,8 @@
 //!
 //! `size` is the name of a MIG profile or a compute instance, `4c.7g.40gb`; the optional `place` gives node, GPU and first
 //! memory slice; the optional `begin` and `end` are what the planner predicts; `until` is when the plan lapses. Times are
-//! seconds since 1970. Where a site pairs jobs, `cap=190 with=18 speed=81 low=74 limit=60`, or `alone=unprofiled`, stand
-//! behind the place: see [`Sharing`].
+//! seconds since 1970. Where a site pairs jobs, `cap=190 with=18 speed=81 low=74`, or `alone=unprofiled`, stand behind
+//! the place: see [`Sharing`].
 //!
 //! - `job_submit_tessera` refuses a plan that it cannot read, or that is not for that job. In the same update it changes
 //!   the job's shards to those of the planned size. Clearing the comment restores those of the requested size.
@@ -45,15 +45,14 @@ use crate::request::{Isolation, Request, is_profile_name};
 use crate::strict::{WireError, bad, number};
 use crate::time::utc;
 
-pub use sharing::{Alone, Sharing};
+pub use sharing::{Alone, RaisedLimit, Sharing};
 
 /// Longest plan that is read, in bytes.
 const MAX_PLAN: usize = 500;
 /// Latest instant that can be written, seconds since 1970: in the year 2286.
 pub(crate) const MAX_INSTANT: u64 = 9_999_999_999;
 /// The keys of a plan, in the order in which they stand there.
-const KEYS: [&str; 11] =
-    ["size", "place", "cap", "with", "speed", "low", "limit", "alone", "begin", "end", "until"];
+const KEYS: [&str; 10] = ["size", "place", "cap", "with", "speed", "low", "alone", "begin", "end", "until"];
 
 /// A planner's decision for one pending job.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,8 +16,8 @@
 //!
 //! 1. Jobs that share a GPU already get partners for what is left of it. Their parts stay, their cap does not fall, and
 //!    each keeps the low that it began with.
-//! 2. Of the others, the one of highest priority gets the GPU that comes free first, and of the next 32 the partner with
-//!    whom the weighted speedup is highest, if that exceeds 1; then more as long as it grows. One without counters, or
+//! 2. Of the others, the one of highest priority gets the GPU that comes free first, within ten minutes, and of the next 32 the
+//!    partner with whom the weighted speedup is highest, if that exceeds 1; then more as long as it grows. One without counters, or
 //!    without partner, gets a full-size instance alone, without cap.
 //!
 //! Only jobs that state their memory share a GPU, and on compute instances only those of one user, unless the site says
@@ -45,8 +45,12 @@ pub(super) use limit::TimeLimit;
 use member::{Fit, Member};
 pub(super) use parts::full_size;
 
+use super::plans::SHORTEST;
+
 /// Among how many of the next jobs a partner is looked for.
 const NEXT: usize = 32;
+/// Within how many µs a GPU must come free to be planned: as long as a plan counts at least.
+const SOON: Micros = SHORTEST * 1_000_000;
 
 /// A pending job that may share a GPU.
 #[derive(Clone, Debug)]
@@ -60,6 +64,8 @@ pub(super) struct Waiting {
     pub(super) mem_mib: Option<u64>,
     /// Partitions where it may run.
     pub(super) partitions: Vec<String>,
+    /// GPU models that offer one of its sizes.
+    pub(super) models: Vec<&'static Model>,
     pub(super) policy: PowerPolicy,
     pub(super) limit: TimeLimit,
 }
@@ -113,7 +119,8 @@ pub(super) struct Paired {
     pub(super) limit_s: Option<u64>,
 }
 
-/// Plans for jobs in the order of their priority. Jobs for which no GPU is left have none.
+/// Plans for jobs in the order of their priority. Jobs for which no GPU is free, or comes free soon, have none: their plan would keep
+/// them from every other node meanwhile.
 pub(super) fn decide(waiting: &[Waiting], boards: &[Board], site: &Power) -> Vec<Paired> {
     let mut queue: Vec<&Waiting> = waiting.iter().collect();
     let mut plans = Vec::new();
@@ -123,9 +130,10 @@ pub(super) fn decide(waiting: &[Waiting], boards: &[Board], site: &Power) -> Vec
             if here.len() == 1 { 1.0 } else { member::weigh(board, &here, site).map_or(1.0, |f| f.speedup) };
         plans.extend(beside(board, here, least, &mut queue, site));
     }
-    let mut free: Vec<&Board> =
-        boards.iter().filter(|b| b.running.is_empty() || !gets_more(b, &plans)).collect();
-    free.sort_by_key(|b| (b.free_at.is_none(), b.free_at));
+    let is_free_soon = |b: &&Board| b.free_at.is_some_and(|at| at < SOON);
+    let may_open = |b: &&Board| b.running.is_empty() || !gets_more(b, &plans);
+    let mut free: Vec<&Board> = boards.iter().filter(is_free_soon).filter(may_open).collect();
+    free.sort_by_key(|b| b.free_at);
     for board in free {
         let Some(at) = queue.iter().position(|job| may_run(job, board)) else { continue };
         let first = queue.remove(at);
@@ -141,6 +149,7 @@ fn gets_more(board: &Board, plans: &[Paired]) -> bool {
 
 fn may_run(job: &Waiting, board: &Board) -> bool {
     job.partitions.iter().any(|p| board.partitions.contains(p))
+        && job.models.iter().any(|model| model.key == board.model.key)
 }
 
 /// Partners from the queue for jobs that have a GPU.
@@ -211,7 +220,6 @@ fn told(board: &Board, members: &[Member<'_>], fit: &Fit) -> Vec<Paired> {
             with,
             speed: Some(percent(fit.speeds[at].predicted)),
             low: Some(percent(fit.speeds[at].low)),
-            limit_min: None,
             alone: None,
         };
         let lies = &fit.lies[at];

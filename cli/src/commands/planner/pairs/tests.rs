@@ -70,6 +70,7 @@ fn job(job: u32, user: &str, app: &str) -> Waiting {
         own: Vec::new(),
         mem_mib: Some(9000),
         partitions: vec!["gpu".to_owned()],
+        models: vec![Model::find("a100-40gb").unwrap()],
         policy: policy(Objective::Efficiency, 0.2, false),
         limit: UNLIMITED,
     }
@@ -132,6 +133,23 @@ fn who_cannot_share_gets_a_full_size_instance_alone() {
             "2 7g.40gb n1@1@0 None [] Some(NoMemory)",
             "3 7g.40gb n1@2@0 None [] Some(NoPartner)",
         ]
+    );
+}
+
+#[test]
+fn no_job_is_bound_to_a_gpu_that_is_busy_for_long() {
+    let jobs = [job(1, "alice", "igemm4"), job(2, "alice", "stream")];
+    let planned = |free_at| run(&jobs, &[Board { free_at, ..board(0, 0) }]).len();
+    assert_eq!([Some(0), Some(SOON - 1), Some(SOON), None].map(planned), [2, 2, 0, 0]);
+    assert_eq!(SOON, 600_000_000);
+}
+
+#[test]
+fn a_job_without_a_size_on_a_gpu_leaves_it_to_others() {
+    let too_large = Waiting { models: vec![Model::find("a100-80gb").unwrap()], ..job(1, "alice", "lud") };
+    assert_eq!(
+        run(&[too_large, job(2, "alice", "lud")], &[board(0, 0)]),
+        ["2 7g.40gb n1@0@0 None [] Some(NoPartner)"]
     );
 }
 

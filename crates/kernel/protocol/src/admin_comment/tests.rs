@@ -74,6 +74,25 @@ fn a_note_about_idle_gpus_stands_before_the_request_and_changes_nothing_else() {
 }
 
 #[test]
+fn a_raised_time_limit_stands_first_where_no_other_text_can_pretend_it() {
+    let limit = Some(RaisedLimit { own_min: 10, raised_min: 36 });
+    for says in ["", PLANNED, WAITING, HAD, "tessera: plan v1 rubbish", "tessera: hello"] {
+        for asks in [None, Some(REQUEST.to_owned())] {
+            let without = AdminComment { asks, ..read(says) };
+            let with = AdminComment { limit, ..without.clone() };
+            assert!(with.to_string().starts_with("tessera: limit 10>36"), "{with}");
+            assert_eq!(read(&with.to_string()), with, "{says}");
+            assert_eq!(AdminComment { limit: None, ..with }, without);
+        }
+    }
+    let pretended = read("tessera: cannot start: a user's text; limit 10>36; asks v1 iso=mig");
+    assert_eq!((pretended.limit, pretended.asks.as_deref()), (None, Some("v1 iso=mig")));
+    for other in ["tessera: limit 0>36", "tessera: limit 10", "tessera: limit 10>x; asks v1 iso=mig"] {
+        assert_eq!(read(other).limit, None, "{other}");
+    }
+}
+
+#[test]
 fn a_plan_is_for_its_job_until_it_lapses() {
     let moldable = parse_request(REQUEST).unwrap();
     let at = |comment: &str, now| read(comment).plan_for(&moldable, now).map(|(_, request)| request);
@@ -94,24 +113,16 @@ fn what_a_job_had_is_read_back() {
 }
 
 fn any_sharing() -> impl Strategy<Value = Sharing> {
-    use crate::plan::Alone::{Limit, NoMemory, NoPartner, Unlike, Unprofiled};
-    let alone = prop::sample::select(vec![Unprofiled, Unlike, NoMemory, Limit, NoPartner]);
+    use crate::plan::Alone::{NoMemory, NoPartner, Unlike, Unprofiled};
+    let alone = prop::sample::select(vec![Unprofiled, Unlike, NoMemory, NoPartner]);
     (
         prop::option::of(1..=2000_u16),
         prop::collection::vec(1..=u32::MAX, 0..=6),
         prop::option::of(any::<u8>()),
         prop::option::of(any::<u8>()),
-        prop::option::of(1..=500_000_u32),
         prop::option::of(alone),
     )
-        .prop_map(|(cap_w, with, speed, low, limit_min, alone)| Sharing {
-            cap_w,
-            with,
-            speed,
-            low,
-            limit_min,
-            alone,
-        })
+        .prop_map(|(cap_w, with, speed, low, alone)| Sharing { cap_w, with, speed, low, alone })
 }
 
 fn any_plan() -> impl Strategy<Value = Plan> {
@@ -145,13 +156,15 @@ proptest! {
         idle in prop::option::of("[a-z0-9:;,. ]{0,20}"),
         learnt in prop::option::of(prop::sample::select(vec![Bandwidth::Sensitive, Bandwidth::Insensitive])),
         asks in prop::option::of("v1 iso=mig times=1g:[1-9]"),
+        limit in prop::option::of((1..=u32::MAX, 1..=u32::MAX)),
     ) {
-        let comment = AdminComment { says: CommentBody::Plan(plan), idle, learnt, asks };
+        let limit = limit.map(|(own_min, raised_min)| RaisedLimit { own_min, raised_min });
+        let comment = AdminComment { limit, says: CommentBody::Plan(plan), idle, learnt, asks };
         prop_assert_eq!(AdminComment::parse(&comment.to_string()), comment);
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in "(tessera: )?(plan |waits until |idle: )?(v1 )?(size=1g.5gb )?[a-z0-9=:;,/@. \\PC]{0,80}(; idle: )?[a-z;: ]{0,9}(; asks )?[a-z;: ]{0,9}") {
+    fn no_text_makes_the_parser_panic(text in "(tessera: )?(limit [0-9]{1,2}>[0-9]{1,2}(; )?)?(plan |waits until |idle: )?(v1 )?(size=1g.5gb )?[a-z0-9=:;,/@. \\PC]{0,80}(; idle: )?[a-z;: ]{0,9}(; asks )?[a-z;: ]{0,9}") {
         let comment = AdminComment::parse(&text);
         prop_assert_eq!(AdminComment::parse(&comment.to_string()), comment);
     }

@@ -1,5 +1,7 @@
 //! The part of a plan about jobs that share a GPU under a power cap.
 
+use std::fmt;
+
 use crate::strict::{WireError, bad, number};
 use crate::wire::MAX_CAP_W;
 
@@ -7,8 +9,6 @@ use crate::wire::MAX_CAP_W;
 const MOST_BESIDE: usize = 6;
 /// Largest number of a Slurm job.
 const MAX_JOB: u64 = u32::MAX as u64;
-/// Longest time limit that a plan keeps, minutes: a year.
-const MAX_LIMIT_MIN: u64 = 366 * 24 * 60;
 
 /// Predicted sharing of a job's GPU. The default is a plan that says nothing of that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,8 +21,6 @@ pub struct Sharing {
     pub speed: Option<u8>,
     /// Speed that it keeps at least, percent, as far as the model can tell. Later partners must leave it that.
     pub low: Option<u8>,
-    /// Time limit before the planner raised it, minutes.
-    pub limit_min: Option<u32>,
     /// Why nobody is beside it.
     pub alone: Option<Alone>,
 }
@@ -36,21 +34,18 @@ pub enum Alone {
     Unlike,
     /// Does not state its memory.
     NoMemory,
-    /// Would end by its time limit.
-    Limit,
     /// With none of the next jobs more is done than one after the other.
     NoPartner,
 }
 
 impl Alone {
-    const ALL: [Self; 5] = [Self::Unprofiled, Self::Unlike, Self::NoMemory, Self::Limit, Self::NoPartner];
+    const ALL: [Self; 4] = [Self::Unprofiled, Self::Unlike, Self::NoMemory, Self::NoPartner];
 
     fn word(self) -> &'static str {
         match self {
             Self::Unprofiled => "unprofiled",
             Self::Unlike => "unlike",
             Self::NoMemory => "no-memory",
-            Self::Limit => "limit",
             Self::NoPartner => "no-partner",
         }
     }
@@ -64,7 +59,6 @@ impl Alone {
             }
             Self::Unlike => format!("the counters of {app} are unlike those that the power model knows"),
             Self::NoMemory => "it states no --gpu-mem".to_owned(),
-            Self::Limit => "its time limit is too short to run slower".to_owned(),
             Self::NoPartner => "none of the next jobs goes well with it".to_owned(),
         }
     }
@@ -72,7 +66,7 @@ impl Alone {
 
 impl Sharing {
     /// The keys of a plan that are read here, in their order.
-    pub(super) const KEYS: [&'static str; 6] = ["cap", "with", "speed", "low", "limit", "alone"];
+    pub(super) const KEYS: [&'static str; 5] = ["cap", "with", "speed", "low", "alone"];
 
     /// The fields as a plan has them.
     pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
@@ -82,7 +76,6 @@ impl Sharing {
             (!with.is_empty()).then(|| with.join("+")),
             self.speed.map(|n| n.to_string()),
             self.low.map(|n| n.to_string()),
-            self.limit_min.map(|n| n.to_string()),
             self.alone.map(|why| why.word().to_owned()),
         ];
         Self::KEYS.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?))).collect()
@@ -98,7 +91,6 @@ impl Sharing {
             }
             "speed" => self.speed = Some(number(value, 0, u64::from(u8::MAX))?),
             "low" => self.low = Some(number(value, 0, u64::from(u8::MAX))?),
-            "limit" => self.limit_min = Some(number(value, 1, MAX_LIMIT_MIN)?),
             _ => match Alone::ALL.into_iter().find(|why| why.word() == value) {
                 Some(why) => self.alone = Some(why),
                 None => return bad("unknown reason", value),
@@ -125,5 +117,29 @@ impl Sharing {
             out.push_str(&format!(" to run alone: {}", why.in_words(app)));
         }
         out
+    }
+}
+
+/// Time limits of a job before and after the planner has raised it, minutes: `limit 10>36`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RaisedLimit {
+    /// The job's own, to which it goes back.
+    pub own_min: u32,
+    /// The limit that the planner has set.
+    pub raised_min: u32,
+}
+
+impl RaisedLimit {
+    /// Reads the text; `None` if it is something else.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (own, raised) = text.strip_prefix("limit ")?.split_once('>')?;
+        let minutes = |text| number(text, 1, u32::MAX.into()).ok();
+        Some(Self { own_min: minutes(own)?, raised_min: minutes(raised)? })
+    }
+}
+
+impl fmt::Display for RaisedLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "limit {}>{}", self.own_min, self.raised_min)
     }
 }

@@ -88,7 +88,7 @@ fn words_name_the_choice_its_alternatives_and_the_end() {
     assert_eq!(plan("v1 size=2g.10gb until=1").in_words(&learnt), "2g.10gb chosen by the planner");
 }
 
-const BESIDE: &str = "v1 size=4c.7g.40gb place=n1:0@0 cap=190 with=18+19 speed=81 low=74 limit=60 until=5";
+const BESIDE: &str = "v1 size=4c.7g.40gb place=n1:0@0 cap=190 with=18+19 speed=81 low=74 until=5";
 
 #[test]
 fn a_plan_beside_others_is_for_who_states_his_memory() {
@@ -111,7 +111,7 @@ fn a_plan_beside_others_is_for_who_states_his_memory() {
         "7g.40gb chosen by the planner to run alone: lud has no counters on this GPU model: profile it, see tessera \
          lab power import"
     );
-    for bad in ["cap=0", "with=", "with=1+2+3+4+5+6+7", "with=-1", "alone=so", "speed=300", "limit=0"] {
+    for bad in ["cap=0", "with=", "with=1+2+3+4+5+6+7", "with=-1", "alone=so", "speed=300", "limit=60"] {
         assert!(Plan::parse(&format!("v1 size=7g.40gb {bad} until=5")).is_err(), "{bad}");
     }
 }

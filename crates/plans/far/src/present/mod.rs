@@ -27,6 +27,7 @@ use super::replay::{Violation, replay};
 use super::schedule::OpKind;
 use super::tree::{Tree, TreeError};
 use geometry::{GpuIndex, Model, Slice};
+use std::collections::{HashMap, HashSet};
 
 /// GPUs of one model as they are now, checked.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Present {
     tree: Tree,
     costs: Costs,
     gpus: Vec<PresentGpu>,
+    /// Number of each GPU's node, by first GPU.
+    lanes: Vec<usize>,
 }
 
 /// Why a present state or a task cannot be planned.
@@ -164,14 +167,17 @@ impl Present {
     pub fn new(model: &'static Model, gpus: Vec<PresentGpu>) -> Result<Self, PresentError> {
         let tree = Tree::of(model)?;
         let costs = Costs::table_1(model, &tree);
+        let (mut seen, mut first) = (HashSet::new(), HashMap::new());
+        let mut lanes = Vec::new();
         for (k, gpu) in gpus.iter().enumerate() {
-            let (node, index) = (&gpu.node, gpu.index);
-            if gpus[..k].iter().any(|g| g.node == *node && g.index == index) {
-                return Err(PresentError::Twice { node: node.clone(), index });
+            let (node, index) = (gpu.node.as_str(), gpu.index);
+            if !seen.insert((node, index)) {
+                return Err(PresentError::Twice { node: node.to_owned(), index });
             }
             check_instances(model, gpu)?;
+            lanes.push(*first.entry(node).or_insert(k));
         }
-        Ok(Self { model, tree, costs, gpus })
+        Ok(Self { model, tree, costs, gpus, lanes })
     }
 
     /// One [`Present`] per model, in order of the first GPU of each.

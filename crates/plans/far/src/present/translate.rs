@@ -31,11 +31,6 @@ impl Present {
         (0..self.gpus.len()).filter(|&g| known(self.gpus[g].usable_from).is_some()).collect()
     }
 
-    /// The number of a GPU's node.
-    fn lane(&self, gpu: usize) -> usize {
-        self.gpus.iter().position(|g| g.node == self.gpus[gpu].node).unwrap_or(gpu)
-    }
-
     fn mask(&self, instance: &PresentInstance) -> u16 {
         self.model.profile(&instance.profile).map_or(0, |p| p.at(Slice(instance.start)).mask())
     }
@@ -54,14 +49,14 @@ impl Present {
         for gpu in self.used() {
             problem.gpus.push(self.gpu_now(gpu, &removals));
         }
-        let busy = |r: &Removal| Busy { lane: self.lane(r.gpu), begin: r.begin, end: r.end };
+        let busy = |r: &Removal| Busy { lane: self.lanes[r.gpu], begin: r.begin, end: r.end };
         problem.busy = removals.iter().map(busy).collect();
         problem
     }
 
     fn gpu_now(&self, gpu: usize, removals: &[Removal]) -> GpuNow {
         let from = known(self.gpus[gpu].usable_from).unwrap_or(0);
-        let mut now = GpuNow { lane: self.lane(gpu), ..GpuNow::default() };
+        let mut now = GpuNow { lane: self.lanes[gpu], ..GpuNow::default() };
         if from > 0 {
             let all = self.tree.nodes.iter().fold(0, |all, n| all | n.mask);
             now.blocked.push(Blocked { mask: all, until: Some(from) });
@@ -91,7 +86,7 @@ impl Present {
         due.sort_unstable();
         let mut lane_free = vec![0; self.gpus.len()];
         let removal = |(free, gpu, instance): (Micros, usize, usize)| {
-            let lane = &mut lane_free[self.lane(gpu)];
+            let lane = &mut lane_free[self.lanes[gpu]];
             let begin = free.max(*lane);
             *lane = begin + self.removal_time(&self.gpus[gpu].instances[instance]);
             Removal { gpu, instance, begin, end: *lane }

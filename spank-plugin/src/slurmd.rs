@@ -12,7 +12,7 @@ use node_jobs::{
     journal_problem,
 };
 use node_journal::is_sluid;
-use node_slurm::live_steps;
+use node_slurm::live_steps::jobs_with_steps;
 use plugin_rt::{Chain, log, set_job};
 use protocol::Isolation;
 use protocol::set_summary::{MATCH_ENV, on_node};
@@ -98,8 +98,7 @@ pub(crate) fn prolog(
     if let Some(why) = refused {
         return refuse_job(&node, &context, (job, &why), own_fault, env);
     }
-    let live = || live_steps::jobs_with_steps(&node.name, env);
-    if let Some(fault) = realise(&node, &mut context, begin, &live, env)? {
+    if let Some(fault) = realise(&node, &mut context, begin, &|| jobs_with_steps(&node.name, env), env)? {
         spawn_reconcile::leave_out(spank, args, &node, fault.unwell_gpu(), job);
         requeue(job, &node.name, &Chain(&fault).to_string(), env);
     }

@@ -2,8 +2,6 @@
 
 use admission::gres_list::Entry;
 
-use crate::render::printable;
-
 /// Returns the GPU types that a job names, and the entries whose type no node's `Gres` has: those of shards.
 pub(crate) fn named(entries: &[Entry]) -> (Vec<String>, Vec<String>) {
     let typed = entries.iter().filter_map(|entry| Some((entry, type_of(entry)?)));
@@ -32,8 +30,7 @@ pub(crate) fn has(gres: &str, name: &str) -> bool {
 
 /// Says which options of a job the answer leaves out; `None`: none.
 pub(crate) fn left_out(options: &[String]) -> Option<String> {
-    // A user wrote them.
-    let list = printable(&options.join(", "));
+    let list = options.join(", ");
     (!options.is_empty())
         .then(|| format!("Not looked at: {list}. Slurm may rule out nodes that are listed here."))
 }

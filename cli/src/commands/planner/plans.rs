@@ -14,12 +14,11 @@ use super::jobs::Pending;
 use super::pairs::Paired;
 use super::report::Report;
 use super::time_limit;
+use super::time_limit::SHORTEST;
 use crate::slurm::{scontrol, squeue};
 
 /// How many intervals a plan counts: the planner may miss two before jobs run as they asked.
 const LIVES: u64 = 3;
-/// How many seconds a plan counts at least; `--once` has no next interval.
-pub(super) const SHORTEST: u64 = 600;
 /// How many seconds a job may start late, at least, before it counts as stuck.
 const GRACE: u64 = 60;
 /// A place counts as free if a job could begin there within this many µs: making and unmaking instances takes time.

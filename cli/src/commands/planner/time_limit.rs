@@ -4,6 +4,9 @@ use protocol::{AdminComment, RaisedLimit};
 
 use crate::slurm::squeue::QueuedJob;
 
+/// How many seconds a plan counts at least; `--once` has no next interval.
+pub(super) const SHORTEST: u64 = 600;
+
 /// Minutes in which so many seconds fit.
 pub(super) fn minutes(seconds: u64) -> u32 {
     u32::try_from(seconds.div_ceil(60)).unwrap_or(u32::MAX)

@@ -9,7 +9,7 @@ use super::reason::{Reason, is_limit, reason};
 use super::{PendingJob, dependency, nodes};
 use crate::clock::span;
 use crate::node_answer::{Verdict, soonest};
-use crate::render::hosts;
+use crate::render::{hosts, printable};
 use crate::slurm::gres_type;
 use crate::slurm::squeue::{NO_LIMIT_S, QueuedJob};
 use crate::slurm_nodes::away;
@@ -47,7 +47,7 @@ pub(super) fn answer(answer: &PendingJob<'_>) -> String {
     text.push_str(&by_comment(answer));
     text.extend(answer.idle.iter().map(|note| format!("Idle GPUs: {note}\n")));
     text.push_str(&by_limit(answer));
-    text.extend(gres_type::left_out(&answer.left_out).map(|sentence| sentence + "\n"));
+    text.extend(gres_type::left_out(&answer.left_out).map(|sentence| printable(&sentence) + "\n"));
     let name = |id| answer.jobs.get(&id).map(|job| job.named());
     let at_once = answer.needs().sentence(&answer.verdicts, &name);
     text.extend(at_once.map(|sentence| sentence + "\n"));

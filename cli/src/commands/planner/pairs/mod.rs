@@ -45,7 +45,7 @@ pub(super) use limit::TimeLimit;
 use member::{Fit, Member};
 pub(super) use parts::full_size;
 
-use super::plans::SHORTEST;
+use super::time_limit::SHORTEST;
 
 /// Among how many of the next jobs a partner is looked for.
 const NEXT: usize = 32;

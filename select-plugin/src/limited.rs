@@ -64,14 +64,17 @@ pub(crate) fn none_left(
     if !question.is_limited() {
         return None;
     }
-    let unlimited = engine.unlimited(view, want);
     let needs = usize::try_from(nodes.max(1)).unwrap_or(usize::MAX);
-    let mut served = |question| {
-        reach.iter().filter(|node| engine.fits_ever(*node, question) == Some(true)).take(needs).count()
-            == needs
+    let served = |engine: &mut Engine, question: &Question| {
+        let serving = reach.iter().filter(|node| engine.fits_ever(*node, question) == Some(true));
+        serving.take(needs).count() == needs
     };
-    let none = !served(question) && served(&unlimited);
-    none.then(|| admission::none_left(&want.request, &limits_of(&view.submission(), engine.site())))
+    if served(engine, question) {
+        return None;
+    }
+    let unlimited = engine.unlimited(view, want);
+    served(engine, &unlimited)
+        .then(|| admission::none_left(&want.request, &limits_of(&view.submission(), engine.site())))
 }
 
 /// Why the job must not start with what it would get, or not yet; `None`: it may.

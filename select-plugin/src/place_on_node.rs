@@ -212,10 +212,10 @@ pub(crate) fn unmanaged(
     allocated: &[Allocated],
 ) -> JobPlacement {
     let mut all = placement.unwrap_or(JobPlacement { job, nodes: Vec::new() });
-    let placed: HashSet<String> = all.nodes.iter().map(|(name, _)| name.clone()).collect();
+    let placed: HashSet<&str> = all.nodes.iter().map(|(name, _)| name.as_str()).collect();
     // Slurm has an entry for each type of device. Shards of one GPU are a part of it, anything else is whole GPUs.
     let mut found: BTreeMap<&str, (GpuSet, Option<u64>)> = BTreeMap::new();
-    for Allocated { node, kind, gpus, amount } in allocated.iter().filter(|on| !placed.contains(&on.node)) {
+    for Allocated { node, kind, gpus, amount } in allocated.iter().filter(|on| !placed.contains(&*on.node)) {
         let left = engine.left_to_slurm(node, *gpus);
         let ours = |gpu: &GpuIndex| *kind == GresKind::Gpu || !left.contains(*gpu);
         let known = gpus.iter().filter(|g| engine.model_of(node, *g).is_some());

@@ -563,6 +563,18 @@ fn a_job_whose_instance_a_new_limit_takes_away_waits_and_says_why() {
         assert_eq!(before(limits, Ask::TestOnly, huge), [Effect::RuleOut(vec![0, 1])]);
         assert_eq!(before(limits, Ask::RunNow, huge), [Effect::RuleOut(vec![0, 1])]);
     }
+    // A job of two nodes is served by one as little as by none.
+    let mixed = text("[[limits]]\npartition = \"gpu\"\nisolation = [\"mig:4g.40gb\"]\n")
+        .replace("names = \"n[1-2]\"", "names = \"n1\"")
+        + "[[nodes]]\nnames = \"n2\"\ngpu = \"a100-80gb\"\ncount = 2\nmig = \"dynamic\"\n";
+    let said = |min_nodes| {
+        let mut memory = Memory::new(Engine::of_tests(&mixed));
+        let view = JobView { partition: Some("gpu".to_owned()), ..job(large, GresKind::Shard, 20) };
+        let test = Test { ask: Ask::RunNow, min_nodes, may_preempt: false, record: RECORD };
+        let effects = PendingTest::new(test, view).before(&mut memory, &Fake::with(&["n1", "n2"]));
+        effects.iter().any(|e| matches!(e, Effect::Comment(why) if why.contains("no instance that would do")))
+    };
+    assert_eq!([said(1), said(2)], [false, true]);
     let whole = limits.replace("mig:1g.5gb", "whole");
     assert_eq!(before(&whole, Ask::TestOnly, "v1 iso=auto mem=19073"), [Effect::RuleOut(Vec::new())]);
 }
@@ -808,6 +820,9 @@ fn a_node_that_does_not_go_with_the_others_is_left_out_of_every_other_test() {
     }
     let few = Fake { nodes: all.nodes[..2].to_vec(), ..all.clone() };
     assert_eq!(foretold(&mut memory, Ask::WillRun, &few), Vec::<usize>::new(), "no others would do");
+    let mut insists = all.clone();
+    insists.nodes[0].required = true;
+    assert_eq!(foretold(&mut memory, Ask::WillRun, &insists), Vec::<usize>::new(), "the job insists on it");
     assert_eq!(tested(&mut memory, &["n2", "n3"]), (vec![0], Opinion::AsSlurmSays));
     assert_eq!(tested(&mut memory, &["n1", "n2"]).0, Vec::<usize>::new(), "the others are tried again");
 }

@@ -234,5 +234,16 @@ mod tests {
         assert_eq!(moved("v1 iso=mig mem=19073", "gpu"), Err(Refusal::limit(why.to_owned())));
         assert_eq!(moved("v1 iso=mig mem=19073", "debug"), Ok(()));
         assert_eq!(moved("v1 iso=mig mem=4000", "gpu"), Ok(()));
+        // One node that serves the job is enough for one node alone.
+        let text = text.replace("mig:1g.5gb", "mig:4g.40gb")
+            + "[[nodes]]\nnames = \"n2\"\ngpu = \"a100-80gb\"\ncount = 2\nmig = \"dynamic\"\n";
+        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let on = |nodes| {
+            let partitions = vec!["gpu".to_owned()];
+            let job = Submission { partitions, nodes, ..job(Some("v1 iso=mig mem=19073")) };
+            judge(by_user(&Tres::default(), &Tres::default()), &job, config.as_ref()).is_ok()
+        };
+        assert_eq!([on(1), on(2)], [true, false]);
     }
 }

@@ -433,6 +433,9 @@ fn auto_and_moldable_jobs_stay_within_limits() {
     assert_eq!(meant(sizes, &by_name), "v1 iso=mig times=3g:20");
     assert_eq!(meant(sizes, &limit.replace("max_mem = \"20G\"", "max_slices = 2")), "v1 iso=mig times=1g:60");
     assert!(refusal("v1 iso=whole typed=1", Some("gres:gpu:1"), limit).contains("a whole GPU (a100-40gb"));
+    // The limit is named, not that no such instance is left.
+    let slices = limit.replace("max_mem = \"20G\"", "max_slices = 3");
+    assert!(refusal("v1 iso=mig threads=100", None, &slices).contains("it needs 7 slices"));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use protocol::{AdminComment, CommentBody, Started};
 use crate::args::Args;
 use crate::check_placement::check_started;
 use crate::spank::{Spank, SpankError};
-use crate::submit::REQUESTED;
+use crate::submit::asks_for_ours;
 use crate::this_node::ThisNode;
 use crate::{describe, slurmd, squeue};
 
@@ -71,7 +71,7 @@ pub(crate) fn realise(
         cap_w: granted.given.cap_w,
         decision: describe::why_on(&node.name, &granted.nodes, &plain_why(&started.why)),
         // The user's own variable: it decides only how the GPUs are named to the user's tasks.
-        plain: spank.getenv(REQUESTED).is_none_or(|text| slurmd::asks_for_none(&text)),
+        plain: !asks_for_ours(spank),
         // Only told to the user; slurmctld does not show it.
         matched: None,
         live: None,

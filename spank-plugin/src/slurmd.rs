@@ -14,7 +14,6 @@ use node_jobs::{
 use node_journal::is_sluid;
 use node_slurm::live_steps::jobs_with_steps;
 use plugin_rt::{Chain, log, set_job};
-use protocol::Isolation;
 use protocol::set_summary::{MATCH_ENV, on_node};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, plain_why};
 
@@ -25,6 +24,7 @@ use crate::requeue::requeue;
 use crate::shards::{asked_in_vain, got_nothing, has_shards};
 use crate::spank::{Spank, SpankError};
 use crate::spawn_reconcile::{self, load_node};
+use crate::submit::asks_for_none;
 use crate::this_node::{IfAbsent, NoNode, ThisNode, Untranslated};
 
 /// Why a prolog or epilog fails, and the node with it.
@@ -99,7 +99,7 @@ pub(crate) fn prolog(
         return refuse_job(&node, &context, (job, &why), own_fault, env);
     }
     if let Some(fault) = realise(&node, &mut context, begin, &|| jobs_with_steps(&node.name, env), env)? {
-        spawn_reconcile::leave_out(spank, args, &node, fault.unwell_gpu(), job);
+        spawn_reconcile::leave_out(spank, args, &node.name, fault.unwell_gpu(), job);
         requeue(job, &node.name, &Chain(&fault).to_string(), env);
     }
     spawn_reconcile::for_forgotten_jobs(spank, args, &node, &context);
@@ -223,11 +223,6 @@ fn reason(env: &dyn Fn(&str) -> Option<String>) -> String {
     let asked = || env(&job_variable(REQUEST_ENV)).and_then(|text| parse_request(&text).ok());
     why.or_else(|| asked().map(|r| format!("asked for {}", describe::asked(&r))))
         .unwrap_or_else(|| "GPUs by --gres".to_owned())
-}
-
-/// Tells whether a request asks to be left to Slurm.
-pub(crate) fn asks_for_none(request: &str) -> bool {
-    parse_request(request).is_ok_and(|r| r.isolation == Isolation::None)
 }
 
 /// Lists the jobs that have a step on this node now.

@@ -25,11 +25,10 @@ use crate::args::Args;
 use crate::prologs::{Left, StepCredential, prologs};
 use crate::requeue::requeue;
 use crate::share_of_process::{Processes, inherited_mib, tasks_of_job};
-use crate::slurmd::asks_for_none;
 use crate::spank::{Spank, SpankError};
 use crate::spawn_reconcile::load_node;
 use crate::step_instances::{cores, of_step};
-use crate::submit::{QUIET_ENV, REQUESTED};
+use crate::submit::{QUIET_ENV, asks_for_ours};
 use crate::task_gpus::{NO_DEVICES, Sight, SlurmVariables, TaskGpus};
 use crate::this_node::{IfAbsent, NoNode, ThisNode};
 use crate::{describe, late_prolog, notes};
@@ -52,8 +51,6 @@ struct Here {
     by_number: bool,
     /// A line says what the job got.
     notice: bool,
-    /// The library that is preloaded for GPU tasks.
-    task_library: PathBuf,
 }
 
 impl Here {
@@ -69,7 +66,6 @@ impl Here {
             dev_root: node.settings.dev_root,
             proc_root: node.settings.proc_root,
             cgroup_root: node.settings.cgroup_root,
-            task_library: node.settings.task_library,
         }
     }
 }
@@ -153,7 +149,7 @@ fn look_up(
         Err(NoNode::Nameless) => return Share::None,
         Err(e) if e.unmanaged() => return left_to_slurm(step, GONE, args, spank, env),
         // Nothing is known of the GPUs: a job that asked nothing of us has those that Slurm gave it.
-        Err(_) if spank.getenv(REQUESTED).is_none() => return Share::None,
+        Err(_) if !asks_for_ours(spank) => return Share::None,
         Err(e) => return Share::Unreadable(e.to_string()),
     };
     let kept = node.kept_from_whole_jobs();
@@ -250,8 +246,7 @@ fn left_to_slurm(
     spank: &dyn Spank,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Share {
-    let asks = spank.getenv(REQUESTED).is_some_and(|text| !asks_for_none(&text));
-    if !(asks && step.has_gpus) {
+    if !(asks_for_ours(spank) && step.has_gpus) {
         return Share::None;
     }
     let node = env("SLURMD_NODENAME").unwrap_or_default();
@@ -314,13 +309,12 @@ pub(crate) fn task_init(spank: &dyn Spank, args: &Args) -> Result<(), TaskError>
         share.mem_mib = each;
     }
     let tasks = entry.tasks.as_ref();
-    let library = tasks.map_or(&node.task_library, |tasks| &tasks.library);
-    preload_library(spank, library, tasks.is_some_and(|tasks| !tasks.probes))?;
+    preload_library(spank, tasks.filter(|tasks| !tasks.probes).map(|tasks| &*tasks.library))?;
     set_environment(spank, &entry, place, &devices)?;
     if place.0 == 0 && !quiet {
         let says = spank.step_id().is_ok_and(|id| says_what_it_got(StepNumber(id), entry.begun));
-        let notice = says && args.notice && node.notice;
-        tell(&node, &entry, (&job_number(spank, job), place.1), (&got, &devices), notice);
+        let noticed = (args.notice && node.notice && !entry.begun).then_some(says);
+        tell(&node, &entry, (&job_number(spank, job), place.1), (&got, &devices), noticed);
     }
     Ok(())
 }
@@ -346,26 +340,22 @@ fn share_of_task(
     Err(TaskError::NoGpus { job, why })
 }
 
-/// Takes away what the task inherits from the job that it was submitted in, or from its own job's script on another node. Slurm
-/// sets `CUDA_VISIBLE_DEVICES` itself.
+/// Takes away what the task inherits from the job that it was submitted in, or from its own job's script on another node, but for
+/// what Slurm sets itself.
 fn forget_other_job(spank: &dyn Spank) -> Result<(), TaskError> {
     let Some(isolation) = spank.getenv(c"TESSERA_ISOLATION") else { return Ok(()) };
     let stale = stale_variables(&[], Some(&isolation));
-    stale.into_iter().filter(|name| *name != CUDA).for_each(|name| spank.unsetenv(name));
-    preload_library(spank, Path::new("libtessera_task.so"), false)
+    stale.into_iter().filter(|name| !OF_SLURM.contains(name)).for_each(|name| spank.unsetenv(name));
+    preload_library(spank, None)
 }
 
-/// Puts the library of GPU tasks into the task's `LD_PRELOAD` if it is `wanted` there, or takes it out, in whichever folder. The user's
-/// own list stays as it is.
-fn preload_library(spank: &dyn Spank, library: &Path, wanted: bool) -> Result<(), TaskError> {
-    let users = spank.getenv(c"LD_PRELOAD");
-    let name = library.file_name().unwrap_or_default().to_string_lossy();
-    match preload(users.as_deref(), &library.to_string_lossy(), wanted) {
-        Some(list) if wanted || users.as_ref().is_some_and(|u| u.contains(&*name)) => {
-            spank.setenv("LD_PRELOAD", &list)?;
-        }
-        None if users.is_some() => spank.unsetenv("LD_PRELOAD"),
-        _ => {}
+/// Puts the library of GPU tasks into the task's `LD_PRELOAD` if it is `wanted` there, or takes it out.
+fn preload_library(spank: &dyn Spank, wanted: Option<&Path>) -> Result<(), TaskError> {
+    let wanted = wanted.map(Path::to_string_lossy);
+    match preload(spank.getenv(c"LD_PRELOAD").as_deref(), wanted.as_deref()) {
+        Some(list) if list.is_empty() => spank.unsetenv("LD_PRELOAD"),
+        Some(list) => spank.setenv("LD_PRELOAD", &list)?,
+        None => {}
     }
     Ok(())
 }
@@ -411,20 +401,21 @@ fn says_what_it_got(step: StepNumber, begun: bool) -> bool {
     !begun && (step == StepNumber(0) || step.is_job_script())
 }
 
-/// Says in a step's first task on this node what the job got, if `notice` is true, and what is odd about it.
+/// Says in a step's first task on this node what is odd about what the job got, if the step gives notice, and before that what the
+/// job got, if `notice` is true.
 fn tell(
     node: &Here,
     entry: &Entry,
     (job, tasks): (&str, u32),
     (got, devices): (&str, &TaskGpus),
-    notice: bool,
+    notice: Option<bool>,
 ) {
     // A step without GPUs of its own, in a job that has all of the node's because of `--exclusive`, did not ask for any.
     let given = !matches!(devices, TaskGpus::None | TaskGpus::AsSlurmSays);
-    if notice && given {
+    if notice == Some(true) && given {
         log::user(format_args!("job {job} on {}: {got}: {}", node.name, entry.decision));
     }
-    if let (true, Some(problem)) = (notice, &entry.cap_problem) {
+    if let (Some(_), Some(problem)) = (notice, &entry.cap_problem) {
         log::user(format_args!("job {job} on {}: it runs without its power cap: {problem}", node.name));
     }
     let (n, uneven) = (entry.instances.len(), instances_per_task(entry, tasks).is_none());
@@ -460,6 +451,8 @@ pub(crate) fn task_exit(spank: &dyn Spank) -> Result<(), SpankError> {
 }
 
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
+/// What Slurm sets itself for a job with GPUs or MPS shares of its own.
+const OF_SLURM: [&str; 2] = [CUDA, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"];
 const CONTAINERS: &str = "NVIDIA_VISIBLE_DEVICES";
 
 /// Tells whether this task, already the user's and in its cgroup, may open a GPU of its job. That no driver answers is not
@@ -514,13 +507,15 @@ mod tests {
         };
         let of_tasks = [
             ("CUDA_VISIBLE_DEVICES", "0"),
+            ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50"),
             ("CUDA_MPS_PIPE_DIRECTORY", "/p"),
             ("LD_PRELOAD", "/a.so:/usr/lib/tessera/libtessera_task.so"),
             ("NVIDIA_VISIBLE_DEVICES", "MIG-1"),
             ("TESSERA_ISOLATION", "gpu-tasks"),
             ("TESSERA_TASK_SOCKET", "/s"),
         ];
-        assert_eq!(left(&of_tasks), ["CUDA_VISIBLE_DEVICES=0", "LD_PRELOAD=/a.so"]);
+        let slurms = ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50", "CUDA_VISIBLE_DEVICES=0"];
+        assert_eq!(left(&of_tasks), [slurms[0], slurms[1], "LD_PRELOAD=/a.so"]);
         let of_user = [
             ("CUDA_MPS_PIPE_DIRECTORY", "/p"),
             ("LD_PRELOAD", "/a.so /b.so"),

@@ -75,10 +75,10 @@ pub(crate) fn at_slurmds_start(spank: &dyn Spank, args: &Args) {
 
 /// Has the GPU left out, if any, that could not be reset for a job: the next job would fail there. It stays out until an administrator
 /// accepts it.
-pub(crate) fn leave_out(spank: &dyn Spank, args: &Args, node: &ThisNode, uuid: Option<&str>, job: u32) {
+pub(crate) fn leave_out(spank: &dyn Spank, args: &Args, node: &str, uuid: Option<&str>, job: u32) {
     let Some(uuid) = uuid else { return };
     let why = format!("its reset failed in job {job}");
-    start(spank, args, Some(&node.name), &["sick", uuid, "--reason", &why], Errors::Nowhere);
+    start(spank, args, Some(node), &["sick", uuid, "--reason", &why], Errors::Nowhere);
 }
 
 /// Starts `tessera node` with these words and does not wait for it.
@@ -104,5 +104,28 @@ fn start(spank: &dyn Spank, args: &Args, node: Option<&str>, words: &[&str], err
     match spank.spawn_detached(&argv, &env, errors) {
         Ok(()) => log::verbose(format_args!("started {}", argv.join(" "))),
         Err(e) => log::error(format_args!("cannot start {}: {e}", argv.join(" "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_spank::FakeSpank;
+
+    #[test]
+    fn a_gpu_whose_reset_failed_is_left_out_by_its_uuid_on_this_node() {
+        let spank = FakeSpank::default();
+        let (args, problems) = Args::parse(["tessera=/opt/tessera", "config=/etc/t.toml"]);
+        assert!(problems.is_empty());
+        leave_out(&spank, &args, "n7", None, 4);
+        assert_eq!(*spank.started.borrow(), []);
+        leave_out(&spank, &args, "n7", Some("GPU-1"), 5);
+        let started = spank.started.take();
+        let [(argv, env)] = &*started else { panic!("{started:?}") };
+        assert_eq!(argv[..4], ["/opt/tessera", "node", "sick", "GPU-1"]);
+        assert_eq!(argv[4..], ["--reason", "its reset failed in job 5"]);
+        for variable in ["SLURMD_NODENAME=n7", "TESSERA_CONF=/etc/t.toml"] {
+            assert!(env.iter().any(|v| v == variable), "{env:?}");
+        }
     }
 }

@@ -19,7 +19,8 @@ use job_options::{Refusal, Source, Spec, Typed};
 /// `SLURM_` even under `--export=NONE`.
 pub(crate) const QUIET_ENV: &CStr = c"SLURM_TESSERA_QUIET";
 
-/// The request as the job's steps see it. sbatch and salloc export it, srun does not.
+/// The request as the job's steps see it. sbatch and salloc export it. srun does not: a step of `srun --jobid` from outside the job
+/// does not know it.
 pub(crate) const REQUESTED: &CStr = c"SLURM_SPANK_TESSERA_REQUEST";
 
 /// Decision about the submission.
@@ -81,6 +82,16 @@ pub(crate) fn source(comm: &str, command_line: Option<Range<usize>>, text: usize
         Some(range) if comm == "sbatch" && !range.contains(&text) => Source::Script,
         _ => Source::CommandLine,
     }
+}
+
+/// Tells whether a request asks to be left to Slurm.
+pub(crate) fn asks_for_none(request: &str) -> bool {
+    parse_request(request).is_ok_and(|r| r.isolation == Isolation::None)
+}
+
+/// Tells whether a step's job has asked for GPUs of ours, as far as the step knows. The variable is the user's own.
+pub(crate) fn asks_for_ours(spank: &dyn Spank) -> bool {
+    spank.getenv(REQUESTED).is_some_and(|text| !asks_for_none(&text))
 }
 
 fn inside_a_job(env: &dyn Fn(&str) -> Option<String>) -> bool {

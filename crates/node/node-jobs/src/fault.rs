@@ -162,11 +162,14 @@ impl Fault {
         }
     }
 
-    /// The UUID of a GPU that cannot be reset though nobody was seen with it open: the next job would fail there as well.
+    /// The UUID of a GPU whose reset failed though nobody was seen with it open: the next job would fail there as well. A reset that did
+    /// not end, or could not be started, says nothing of the GPU.
     #[must_use]
     pub fn unwell_gpu(&self) -> Option<&str> {
         match self {
-            Self::Reset { uuid, clients, source, .. } if clients.is_empty() && !source.users_can_cause() => {
+            Self::Reset { uuid, clients, source, .. }
+                if clients.is_empty() && matches!(**source, CommandError::Failed { .. }) =>
+            {
                 Some(uuid)
             }
             _ => None,

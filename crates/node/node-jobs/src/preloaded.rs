@@ -4,6 +4,9 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+/// The file name of the library. The library finds itself in `LD_PRELOAD` by it.
+pub(crate) const LIBRARY: &str = "libtessera_task.so";
+
 /// A library that is not preloaded.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
@@ -17,6 +20,9 @@ pub enum LibraryError {
         #[source]
         source: std::io::Error,
     },
+    /// Programs would load it, and it would do nothing.
+    #[error("{path}: must be named {LIBRARY}; correct task_library in tessera.toml")]
+    Named { path: PathBuf },
     /// Another user's code would run in users' programs.
     #[error("{path}: users other than root can change it: run chown root and chmod go-w on it")]
     Unsafe { path: PathBuf },
@@ -26,8 +32,11 @@ pub enum LibraryError {
 ///
 /// # Errors
 ///
-/// It is missing, or others than root can change or replace it.
+/// It is missing or has another name, or others than root can change or replace it.
 pub(crate) fn check(library: &Path) -> Result<(), LibraryError> {
+    if library.file_name().is_none_or(|name| name != LIBRARY) {
+        return Err(LibraryError::Named { path: library.to_owned() });
+    }
     let missing = |source| LibraryError::Missing { path: library.to_owned(), source };
     let target = library.canonicalize().map_err(missing)?;
     for path in library.ancestors().chain(target.ancestors()).filter(|path| !path.as_os_str().is_empty()) {

@@ -3,6 +3,8 @@
 //! `srun` hands a batch script's environment, which is that of its own node, to the tasks on all nodes, and a job submitted
 //! from within a job inherits that one's. Whatever is not set for a task is therefore taken away from it.
 
+use crate::preloaded::LIBRARY;
+
 /// The variables, once: what is not here can neither be set nor be forgotten.
 macro_rules! variables {
     ($($variable:ident = $name:literal),* $(,)?) => {
@@ -57,15 +59,21 @@ pub fn stale_variables(set: &[(String, String)], isolation: Option<&str>) -> Vec
     Variable::ALL.iter().filter(ours).map(|v| v.name()).filter(absent).collect()
 }
 
-/// `LD_PRELOAD` for a task: `library` first if it is `wanted`, and what the user has there. Files of its name are taken out: another
-/// node may have it in another folder. `None`: the variable is to be unset.
+fn is_library(path: &str) -> bool {
+    path.rsplit('/').next() == Some(LIBRARY)
+}
+
+/// `LD_PRELOAD` for a task: the library of GPU tasks first, if it is `wanted`, and what the user has there. The library is taken out
+/// of that in whichever folder: another node may have it in another one. `None`: nothing of that is to be changed.
 #[must_use]
-pub fn preload(users: Option<&str>, library: &str, wanted: bool) -> Option<String> {
-    let name = |path: &str| path.rsplit('/').next().map(str::to_owned);
-    let is_other = |path: &&str| !path.is_empty() && name(path) != name(library);
-    let users = users.unwrap_or_default().split([':', ' ']).filter(is_other);
-    let all: Vec<&str> = wanted.then_some(library).into_iter().chain(users).collect();
-    (!all.is_empty()).then(|| all.join(":"))
+pub fn preload(users: Option<&str>, wanted: Option<&str>) -> Option<String> {
+    let users: Vec<&str> =
+        users.unwrap_or_default().split([':', ' ']).filter(|path| !path.is_empty()).collect();
+    if wanted.is_none() && !users.iter().any(|path| is_library(path)) {
+        return None;
+    }
+    let others = users.into_iter().filter(|path| !is_library(path));
+    Some(wanted.into_iter().chain(others).collect::<Vec<_>>().join(":"))
 }
 
 #[cfg(test)]
@@ -74,12 +82,17 @@ mod tests {
 
     #[test]
     fn the_library_is_preloaded_once_and_only_to_who_wants_it() {
-        let of = |users, wanted| preload(users, "/t.so", wanted);
-        assert_eq!(of(None, true).as_deref(), Some("/t.so"));
-        assert_eq!(of(Some("/a.so /b.so"), true).as_deref(), Some("/t.so:/a.so:/b.so"));
-        assert_eq!(of(Some("/t.so:/a.so"), true).as_deref(), Some("/t.so:/a.so"));
-        assert_eq!(of(Some("/t.so:/a.so"), false).as_deref(), Some("/a.so"));
-        assert_eq!(of(Some("/t.so"), false), None);
-        assert_eq!(of(Some("/lib64/t.so:/a.so:/not-t.so"), false).as_deref(), Some("/a.so:/not-t.so"));
+        let of = |users, wanted| preload(users, wanted);
+        let ours = Some("/x/libtessera_task.so");
+        assert_eq!(of(None, ours).as_deref(), ours);
+        assert_eq!(of(Some("/a.so /b.so"), ours).as_deref(), Some("/x/libtessera_task.so:/a.so:/b.so"));
+        assert_eq!(
+            of(Some("/libtessera_task.so:/a.so"), ours).as_deref(),
+            Some("/x/libtessera_task.so:/a.so")
+        );
+        assert_eq!(of(Some("libtessera_task.so:/a.so"), None).as_deref(), Some("/a.so"));
+        assert_eq!(of(ours, None).as_deref(), Some(""));
+        assert_eq!(of(Some("/a.so /not-libtessera_task.so"), None), None);
+        assert_eq!(of(None, None), None);
     }
 }

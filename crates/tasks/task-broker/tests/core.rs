@@ -302,7 +302,10 @@ fn a_device_has_the_memory_that_others_have_left_since_it_was_opened() {
     assert_eq!(granted_on(&core.begin(1, process(11), &begin(3, 2), 4.0)), []);
     // A broker that knows only what was there at first keeps the lease, and promises nothing that is in use.
     let (mut again, _) = new();
-    log += &lines(&again.restore(&saved, 5.0));
+    let restored = lines(&again.restore(&saved, 5.0));
+    let last = restored.lines().rfind(|line| line.contains(r#""ev":"node""#)).unwrap();
+    assert!(last.contains(&format!(r#""mem":{}"#, 700 * MIB)), "{last}");
+    log += &restored;
     again.sampled(id, &full, 6.0);
     assert_eq!(again.status(6.0).devices[0].leased_mib, 800);
     assert_eq!(granted_on(&again.begin(1, process(11), &begin(3, 2), 7.0)), []);

@@ -102,6 +102,8 @@ fn only_the_systems_own_programs_can_be_why_a_reset_drains_the_node() {
             let _open = holder.map(|(name, uid)| Monitor::of(node, name, uid));
             let why = crate::realise(&settings, &node.job(job, BOB, mig(&[(0, "1g.5gb", 0)]))).unwrap_err();
             assert_eq!(matches!(why, RealiseError::NodeUnfit(_)), drains, "{holder:?}: {why:?}");
+            let (RealiseError::NodeUnfit(fault) | RealiseError::JobFailed(fault)) = &why;
+            assert_eq!(fault.unwell_gpu().is_some(), holder.is_none(), "{holder:?}: {why:?}");
             let is_named = with_causes(&why).contains("it is open in sleep");
             assert_eq!(is_named, holder.is_some(), "{holder:?}: {why:?}");
             node.release(job);
@@ -109,7 +111,8 @@ fn only_the_systems_own_programs_can_be_why_a_reset_drains_the_node() {
         fs::remove_file(x).unwrap();
         settings.gpu_reset_command = vec!["/no/such/program".into()];
         let why = crate::realise(&settings, &node.job(6, BOB, mig(&[(0, "1g.5gb", 0)]))).unwrap_err();
-        assert!(matches!(why, RealiseError::NodeUnfit(_)), "{why:?}");
+        let RealiseError::NodeUnfit(fault) = &why else { panic!("{why:?}") };
+        assert_eq!(fault.unwell_gpu(), None, "the program is missing");
         node.release(6);
         node.realise(7, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
         node.release(7);

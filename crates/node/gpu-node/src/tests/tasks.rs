@@ -401,6 +401,10 @@ fn the_library_cannot_be_swapped() {
             why
         };
         assert!(refused(&node, 1).contains("cannot be preloaded to the job's programs"), "missing");
+        // It would be loaded and do nothing.
+        node.settings.task_library = folder.join("ours.so");
+        assert!(refused(&node, 1).contains("ours.so: must be named libtessera_task.so"));
+        node.settings.task_library.clone_from(&library);
         // Written to, replaced in its directory, or behind a link.
         std::fs::write(&library, "").unwrap();
         mode(&library, 0o666);
@@ -408,13 +412,15 @@ fn the_library_cannot_be_swapped() {
         mode(&library, 0o644);
         mode(&folder, 0o777);
         assert!(refused(&node, 3).contains("lib: users other than root can change it"));
-        let link = node.dir.join("link.so");
+        let links = node.dir.join("links");
+        std::fs::create_dir(&links).unwrap();
+        let link = links.join("libtessera_task.so");
         std::os::unix::fs::symlink(&library, &link).unwrap();
         node.settings.task_library.clone_from(&link);
         assert!(refused(&node, 4).contains("lib: users other than root can change it"));
         mode(&folder, 0o755);
         std::os::unix::fs::chown(&library, Some(BOB), None).unwrap();
-        assert!(refused(&node, 5).contains("link.so: users other than root can change it"));
+        assert!(refused(&node, 5).contains("links/libtessera_task.so: users other than root can change it"));
         std::os::unix::fs::chown(&library, Some(0), None).unwrap();
         node.realise(6, ALICE, seats(&[(0, 1)])).unwrap();
         // No user does what the checks would refuse.

@@ -194,7 +194,7 @@ impl Core {
 
     /// Begins a new section of the log: the pool has other devices, or other memory. `anew`: what lives is named again in it.
     pub(super) fn log_devices(&mut self, t: f64, anew: bool) {
-        if !self.is_logged {
+        if !self.is_logged || self.devices.is_empty() {
             return;
         }
         let devices = self.sched.pool().iter().map(|(id, held)| {

@@ -16,9 +16,7 @@ impl Core {
         let mut records = records.to_vec();
         // Others may have had less of a device than when it was opened, so that leases had more of it.
         self.devices.iter().for_each(|(id, dev)| self.sched.set_mem(*id, dev.mem(0)));
-        if !self.devices.is_empty() {
-            self.log_devices(t, true);
-        }
+        self.log_devices(t, true);
         // Contexts first: they bind their workers, and leases then take nothing for a context. Tasks in the order in which
         // they began.
         records.sort_by_key(|record| match record.key() {
@@ -50,6 +48,7 @@ impl Core {
             }
         }
         self.devices.iter().for_each(|(id, dev)| self.sched.set_mem(*id, dev.mem(dev.baseline)));
+        self.log_devices(t, false);
         self.ended_before(t);
         let all: Vec<task_sched::DeviceId> = self.devices.keys().copied().collect();
         all.into_iter().for_each(|id| self.lost(id, "NVML was not asked about it since the broker started"));

@@ -67,20 +67,12 @@ fn compute_fits(profile: &Profile, parts: &[ComputeLayout]) -> Result<(), String
 pub(crate) const UNLISTED: JobId = JobId(0);
 
 /// Most shares that are taken over for jobs that a layout does not list: MPS has 48 clients on a device.
-const MOST_UNLISTED: u64 = 64;
+const MOST_UNLISTED: usize = 64;
 
 /// Lists the jobs on a node, and [`UNLISTED`] for those that its layout does not list.
 pub(crate) fn holders(node: &Node) -> BTreeSet<JobId> {
     let layout = node_layout::layout_of(node);
-    let hides = |state: &GpuState| match state {
-        GpuState::Mps(shares) => shares.iter().any(|share| share.job == UNLISTED),
-        GpuState::Mig(instances) => instances.iter().any(|instance| match &instance.holder {
-            Holder::Shared(shares) => shares.iter().any(|share| share.job == UNLISTED),
-            _ => false,
-        }),
-        _ => false,
-    };
-    let hidden = node.gpus.iter().any(|gpu| hides(&gpu.state)).then_some(UNLISTED);
+    let hidden = node.gpus_of(UNLISTED).next().map(|_| UNLISTED);
     layout.gpus.iter().flat_map(|gpu| gpu.jobs()).chain(hidden).collect()
 }
 
@@ -124,7 +116,10 @@ fn holder(holder: &HolderLayout, owner: &dyn Fn(JobId) -> Uid) -> Holder {
 }
 
 fn seats(pool: &Seats, owner: &dyn Fn(JobId) -> Uid) -> Vec<Seat> {
-    pool.listed.iter().map(|(job, seats)| Seat { job: *job, uid: owner(*job), seats: *seats }).collect()
+    let listed = pool.listed.iter().map(|(job, seats)| Seat { job: *job, uid: owner(*job), seats: *seats });
+    // Each has one seat at least.
+    let unlisted = Seat { job: UNLISTED, uid: owner(UNLISTED), seats: 1 };
+    listed.chain(std::iter::repeat_n(unlisted, pool.more.min(MOST_UNLISTED))).collect()
 }
 
 /// The claims that a layout shows.
@@ -155,7 +150,7 @@ fn shares(list: &Shares, owner: &dyn Fn(JobId) -> Uid) -> Vec<Share> {
         mem_mib: s.mem_mib,
         threads: s.threads,
     };
-    let count = (list.more as u64).min(MOST_UNLISTED);
+    let count = list.more.min(MOST_UNLISTED) as u64;
     let part =
         |sum: u64, i: u64| (sum.saturating_mul(i + 1) / count).saturating_sub(sum.saturating_mul(i) / count);
     // Where users do not share, a device has one: else nobody knows whose they are.

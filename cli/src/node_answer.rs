@@ -128,8 +128,11 @@ fn alone(present: &Present, ends: &HashMap<JobId, Micros>, company: &HashMap<Str
         let n = present.node.gpus.len();
         return Verdict::Now(format!("the whole node with its {}", counted(n, "GPU")));
     }
-    let holders = layout_line::holders(&present.node).into_iter();
-    let others = company.get(&present.name).into_iter().flatten().copied();
+    let others = company.get(&present.name);
+    // squeue lists all of them.
+    let is_known = |job: &JobId| others.is_none() || *job != layout_line::UNLISTED;
+    let holders = layout_line::holders(&present.node).into_iter().filter(is_known);
+    let others = others.into_iter().flatten().copied();
     let jobs: Vec<JobId> = holders.chain(others).collect::<BTreeSet<_>>().into_iter().collect();
     let within = jobs.iter().map(|job| ends.get(job).copied()).collect::<Option<Vec<_>>>();
     Verdict::After { jobs, within: within.map(|ends| ends.into_iter().max().unwrap_or(0)) }

@@ -156,19 +156,19 @@ fn a_running_job_has_what_slurmctld_says() {
       waited      14 min
       ran         2 h 5 min
       slices      3 (6.2 slice hours), billed as 3
-      energy      known at the job's end
-      GPU memory  known at the job's end
+      energy      not known before the job's end
+      GPU memory  not known before the job's end
     exit 0
     ");
     // Without slurmctld's answer.
     assert_snapshot!(said("billing=3,license/slice=3", "slurm_load_jobs error"), @r"
     job 20 of bob: RUNNING
-      got         known at the job's end
+      got         not known before the job's end
       waited      14 min
       ran         2 h 5 min
       slices      3 (6.2 slice hours), billed as 3
-      energy      known at the job's end
-      GPU memory  known at the job's end
+      energy      not known before the job's end
+      GPU memory  not known before the job's end
     exit 0
     ");
     assert_snapshot!(said("billing=2,gres/gpu=2", ""), @r"
@@ -176,8 +176,8 @@ fn a_running_job_has_what_slurmctld_says() {
       got         2 GPUs
       waited      14 min
       ran         2 h 5 min
-      energy      known at the job's end
-      GPU memory  known at the job's end
+      energy      not known before the job's end
+      GPU memory  not known before the job's end
     exit 0
     ");
 }

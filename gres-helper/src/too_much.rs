@@ -26,7 +26,7 @@ pub(crate) fn note(
     let asked: Vec<&Entry> = all.iter().filter(|entry| entry.per_node).collect();
     let few = config.nodes.iter().map(|spec| spec.gpus.len() as u64).min()?;
     let sum = sum(&asked);
-    let mut kinds = all.iter().filter_map(kind_of).peekable();
+    let mut kinds = all.iter().filter_map(Entry::kind).peekable();
     let types = kinds.peek().map(|_| types_of(config, slurm)).unwrap_or_default();
     let nodes_at_most = u64::from(job.most_nodes.unwrap_or(u32::MAX));
     // `--gpus=9 -N1`.
@@ -57,10 +57,9 @@ pub(crate) fn note(
             if most == 1 { "" } else { "s" }
         ));
     }
-    let most_of =
-        most_of_kinds(reached().filter(|_| all.iter().any(|entry| kind_of(entry).is_some())), slurm);
+    let most_of = most_of_kinds(reached().filter(|_| all.iter().any(|entry| entry.kind().is_some())), slurm);
     all.iter().find_map(|entry| {
-        let (kind, asked) = (kind_of(entry)?, format!("{}={}", entry.option, entry.text));
+        let (kind, asked) = (entry.kind()?, format!("{}={}", entry.option, entry.text));
         match most_of.get(kind).copied() {
             None => Some(format!(
                 "{asked}: no node that this job may use has GPUs of type {kind}; {}",
@@ -122,22 +121,6 @@ fn of_gpus(tres: &Tres) -> Vec<Entry> {
 
 fn sum(entries: &[&Entry]) -> u64 {
     entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.count))
-}
-
-/// The type of GPU that an entry names: `a100` of `gpu:a100:2`, of `gpu:a100`, and of `a100:2` for `--gpus`.
-fn kind_of(entry: &Entry) -> Option<&str> {
-    let counted =
-        entry.text.strip_prefix("gpu").filter(|rest| rest.is_empty() || rest.starts_with([':', '=']));
-    let fields = counted.unwrap_or(&entry.text).split([':', '=']);
-    let mut fields = fields.filter(|field| !field.is_empty() && *field != "no_consume");
-    let named = fields.next()?;
-    (fields.next().is_some() || !is_count(named)).then_some(named)
-}
-
-/// Tells whether it is a number as Slurm reads it, with K for 1024.
-fn is_count(text: &str) -> bool {
-    let digits = text.strip_suffix(['k', 'K']).unwrap_or(text);
-    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]

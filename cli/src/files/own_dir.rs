@@ -70,7 +70,11 @@ pub(crate) fn own_file(path: &Path, write: bool) -> io::Result<File> {
     let opened = match options.open(path) {
         // Only a file that is certainly new is given away: another could be a link to any of root's.
         Err(e) if e.kind() == ErrorKind::NotFound && write => {
-            options.create_new(true).open(path).and_then(|file| given_to_owner(file, &dir))
+            match options.clone().create_new(true).open(path) {
+                // Somebody has just made it.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => options.open(path),
+                made => made.and_then(|file| given_to_owner(file, &dir)),
+            }
         }
         opened => opened,
     };

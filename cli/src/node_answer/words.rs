@@ -50,9 +50,13 @@ pub(crate) fn json(names: &[String], verdict: &Verdict) -> Value {
         Verdict::Slurm(why) => json!({ "names": names, "room": "slurm", "why": why }),
         Verdict::Unfit(why) => json!({ "names": names, "room": "unfit", "why": why }),
         Verdict::After { jobs, within } => {
-            let ids: Vec<u32> = jobs.iter().map(|job| job.0).collect();
+            let ids: Vec<u32> = jobs.iter().filter(|job| **job != UNLISTED).map(|job| job.0).collect();
             let within = within.map(|micros| micros.div_ceil(1_000_000));
-            json!({ "names": names, "room": "later", "jobs": ids, "within_s": within })
+            let mut value = json!({ "names": names, "room": "later", "jobs": ids, "within_s": within });
+            if jobs.contains(&UNLISTED) {
+                value["others"] = true.into();
+            }
+            value
         }
     }
 }

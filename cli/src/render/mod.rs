@@ -13,6 +13,10 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+pub(crate) fn has_control(text: &str) -> bool {
+    text.chars().any(char::is_control)
+}
+
 /// Writes bytes as GB with two decimals, rounded down.
 pub(crate) fn gigabytes(bytes: u64) -> String {
     format!("{}.{:02}", bytes / 1_000_000_000, bytes / 10_000_000 % 100)

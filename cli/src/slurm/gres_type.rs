@@ -1,31 +1,21 @@
 //! Types of GPUs: those that a job names (`--gres=gpu:h100:1`), and those that a node has (`Gres=gpu:h100:8(S:0-1)`).
 
 use admission::gres_list::Entry;
+use site_problems::gpu_types_in;
 
-/// Returns the GPU types that a job names, and the entries whose type no node's `Gres` has: those of shards.
+/// Returns the GPU types that a job names, and the entries whose type no node's `Gres` has: those of shards. Slurm passes over a count of
+/// 0.
 pub(crate) fn named(entries: &[Entry]) -> (Vec<String>, Vec<String>) {
-    let typed = entries.iter().filter_map(|entry| Some((entry, type_of(entry)?)));
+    let asked = entries.iter().filter(|entry| entry.count > 0);
+    let typed = asked.filter_map(|entry| Some((entry, entry.kind()?)));
     let (gpus, others): (Vec<_>, Vec<_>) = typed.partition(|(entry, _)| entry.name == "gpu");
     let texts = others.into_iter().map(|(entry, _)| format!("{}={}", entry.option, entry.text));
     (gpus.into_iter().map(|(_, name)| name.to_owned()).collect(), texts.collect())
 }
 
-/// The type in an entry such as `gpu:h100:2`, or `h100:2` of an option that is for GPUs alone.
-fn type_of(entry: &Entry) -> Option<&str> {
-    let fields: Vec<&str> = entry.text.split([':', '=']).collect();
-    let fields = fields.strip_prefix(&[entry.name.as_str()]).unwrap_or(&fields);
-    let first = fields.first().filter(|text| !text.is_empty())?;
-    let is_count = first.trim_end_matches(['k', 'K']).bytes().all(|b| b.is_ascii_digit());
-    (!is_count).then_some(*first)
-}
-
 /// Tells whether a node with this `Gres` has GPUs of a type. Like Slurm, it compares whole names.
 pub(crate) fn has(gres: &str, name: &str) -> bool {
-    // Sockets behind a count can have a comma: the part after it is no GPU.
-    gres.split(',').any(|part| {
-        let part = part.split('(').next().unwrap_or_default();
-        part.trim().strip_prefix("gpu:").and_then(|rest| rest.split(':').next()) == Some(name)
-    })
+    gpu_types_in(gres).iter().any(|kind| kind == name)
 }
 
 /// Says which options of a job the answer leaves out; `None`: none.
@@ -51,12 +41,14 @@ mod tests {
             assert_eq!(per_node(typed), h100(), "{typed}");
         }
         assert_eq!([per_task("gres:gpu:h100:1"), per_task("gres/gpu:h100")], [h100(), h100()]);
-        for plain in ["gres:gpu:2", "gres:gpu", "gpu:1K", "gres/gpu=4", "nic:h100:1", ""] {
+        for plain in ["gres:gpu:2", "gres:gpu", "gpu:1K", "gres/gpu=4", "nic:h100:1", "gpu:h100:0", ""] {
             assert_eq!(
                 [per_node(plain), per_task(plain)],
                 [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())]
             );
         }
+        let digits = (vec!["3090".to_owned()], Vec::new());
+        assert_eq!([per_node("gres:gpu:3090:1"), per_task("gres:gpu:3090:1")], [digits.clone(), digits]);
         let shards = (Vec::new(), vec!["--gres=shard:h100:5".to_owned()]);
         assert_eq!(per_node("gres:shard:h100:5"), shards);
     }
@@ -68,6 +60,6 @@ mod tests {
             ["a100", "h100", "x", "4", "a10"].map(|name| has(gres, name)),
             [true, true, false, false, false]
         );
-        assert!(!has("gpu:8(S:0-1)", "a100") && !has("(null)", "a100") && has("gpu:a100", "a100"));
+        assert!(!has("gpu:8(S:0-1)", "a100") && !has("(null)", "a100"));
     }
 }

@@ -116,6 +116,14 @@ pub(crate) fn is_waiting(state: &str) -> bool {
     WAITING.contains(&state)
 }
 
+/// Tells whether by this reason a limit of a QOS or an association keeps a job. A QOS also has limits for each account and user:
+/// `MaxGRESPerAccount`.
+pub(crate) fn is_limit(reason: &str) -> bool {
+    let of_member =
+        || reason.starts_with("Max") && (reason.ends_with("PerAccount") || reason.ends_with("PerUser"));
+    reason.starts_with("QOS") || reason.starts_with("Assoc") || of_member()
+}
+
 /// States of jobs that have ended; of one in `STAGE_OUT`, only files are still written. Any other state can change (`job_state_string`).
 const ENDED: [&str; 12] = [
     "BOOT_FAIL",
@@ -208,6 +216,13 @@ fn columns(has_exclusive: bool) -> [(&'static str, usize); COLUMNS.len()] {
 pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<QueuedJob>, Failure> {
     let has_exclusive = exclusive::has_its_field();
     read(&printed(&columns(has_exclusive), only, false)?, has_exclusive)
+}
+
+/// Gives the AdminComments of jobs, all or some, by their numbers: slurmctld hands a job's comment to the accounting only at its end. None if
+/// it does not answer.
+pub(crate) fn admin_comments(only: Option<&[u32]>) -> HashMap<String, String> {
+    let known = jobs(only).unwrap_or_default();
+    known.into_iter().map(|job| (job.id.to_string(), job.comment)).collect()
 }
 
 /// Names of jobs as Slurm's commands write them: `4711_2` for a task of an array.

@@ -158,6 +158,10 @@ fn answer(args: &ExplainArgs, asked: &AskedNodes, question: &Question) -> Outcom
         if needs.nodes > 1 {
             value["needs_nodes"] = needs.nodes.into();
         }
+        let left_out = left_out(args, asked);
+        if !left_out.is_empty() {
+            value["not_looked_at"] = left_out.into();
+        }
         return Outcome::json(&value, status);
     }
     if let Some(note) = &question.note {

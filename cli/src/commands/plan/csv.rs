@@ -10,6 +10,7 @@ use protocol::time::{TIMES, parse_span};
 use super::batch::{Batch, Context, NamedTask, micros, model, names, sizes};
 use crate::files::read_text;
 use crate::outcome::Failure;
+use crate::render::{has_control, printable};
 
 /// The lines that say something, numbered from 1, as trimmed fields.
 fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
@@ -35,7 +36,7 @@ pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure>
     let model = model(context, line, None)?;
     let sizes = sizes(context, line, model)?;
     let columns = columns(context, line, model, &sizes, &header)?;
-    let id = context.file.rsplit('/').next().unwrap_or_default().to_owned();
+    let id = printable(context.file.rsplit('/').next().unwrap_or_default());
     let mut batch = Batch::new(id, model);
     for (line, content) in lines(text).skip(1) {
         let fields: Vec<&str> = if columns.contains(&Column::Command) {
@@ -71,7 +72,7 @@ pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure>
 
 /// A task's name; `None` where it has none. Names go to the terminal and to Slurm.
 fn name_of(context: &Context<'_>, line: usize, field: &str) -> Result<Option<String>, Failure> {
-    if field.chars().any(char::is_control) {
+    if has_control(field) {
         return Err(context.error(line, format!("field name: {field:?} has control characters")));
     }
     Ok(Some(field.to_owned()).filter(|name| !name.is_empty()))

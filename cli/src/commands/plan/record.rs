@@ -10,6 +10,7 @@ use super::jobs::PlannedJob;
 use super::place::Place;
 use crate::files::write_text;
 use crate::outcome::Failure;
+use crate::render::has_control;
 
 /// The format of the file; there has been one so far.
 const VERSION: u32 = 1;
@@ -139,7 +140,7 @@ impl SubmittedPlan {
             [&job.task, &job.place.to_string(), seen[0], seen[1]].concat()
         };
         let texts = [self.batch.clone(), self.policy.clone()].into_iter().chain(self.jobs.iter().map(of_job));
-        texts.into_iter().any(|text| text.chars().any(char::is_control))
+        texts.into_iter().any(|text| has_control(&text))
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {

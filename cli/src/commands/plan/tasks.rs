@@ -10,6 +10,7 @@ use super::batch::{Batch, Context, NamedTask, micros, model, names, sizes};
 use super::csv;
 use crate::files::read_text;
 use crate::outcome::Failure;
+use crate::render::has_control;
 
 /// The batches of a file, at least one. All are for `model` if it is given; otherwise each names its own.
 pub(super) fn of_file(path: &Path, model: Option<&'static Model>) -> Result<Vec<Batch>, Failure> {
@@ -79,10 +80,6 @@ fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> 
         batches.push(single);
     }
     Ok(batches)
-}
-
-fn has_control(text: &str) -> bool {
-    text.chars().any(char::is_control)
 }
 
 /// serde counts lines from the object's own first, which is the file's only by chance.

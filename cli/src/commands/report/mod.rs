@@ -69,10 +69,8 @@ pub(crate) fn run(args: &ReportArgs, globals: &Globals) -> Result<Outcome, Failu
             .hint(format!("tessera why {} says what a pending job waits for", args.job)));
     }
     if job.is_unnamed() {
-        // slurmctld hands a job's comment to the accounting at its end. If it does not answer, less is known.
-        let known = job.id.parse().ok().and_then(|id| squeue::jobs(Some(&[id])).ok()).unwrap_or_default();
-        let own = known.iter().find(|known| known.id.to_string() == job.id);
-        own.into_iter().for_each(|known| job.name(&known.comment));
+        let known = job.id.parse().map(|id| squeue::admin_comments(Some(&[id]))).unwrap_or_default();
+        known.get(&job.id).into_iter().for_each(|comment| job.name(comment));
     }
     // The report needs no tessera.toml: without one that can be read, less is said.
     let config = site::load(globals.config.as_deref()).ok();

@@ -19,7 +19,7 @@ const USED_LITTLE: u64 = 67;
 const LEAST_S: u64 = 60;
 
 /// Stands for a value that Slurm's accounting has only of jobs that are over.
-const AT_END: &str = "known at the job's end";
+const AT_END: &str = "not known before the job's end";
 
 /// The report, a line for each thing that is known.
 pub(super) fn of(job: &Record, earlier: Option<&Earlier>, untold: Option<Untold>) -> String {

@@ -379,7 +379,7 @@ fn instead(
     let lacks_room =
         have_room < nodes::fewest(job).max(1) && matches!(reason::reason(&job.reason), Some(Reason::Room(_)));
     // A smaller one may be within a limit that keeps the job.
-    let lacks_allowance = allowance.is_some() && reason::is_limit(&job.reason);
+    let lacks_allowance = allowance.is_some() && squeue::is_limit(&job.reason);
     if !lacks_room && !lacks_allowance {
         return Vec::new();
     }

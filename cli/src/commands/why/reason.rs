@@ -1,5 +1,9 @@
 //! Slurm's reasons, in words.
 
+use crate::slurm::squeue::is_limit;
+
+const FAILED_STARTS: &str = "Slurm holds it after failed starts: scontrol release ID";
+
 /// Meaning of a pending job's reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
@@ -35,9 +39,9 @@ pub(super) fn reason(text: &str) -> Option<Reason> {
         "ReservationDeleted" | "ReservationInvalid" => Other(RESERVATION_GONE),
         // `Reservation NAME was deleted`, which a column of squeue may cut.
         _ if text.starts_with("Reservation ") => Other(RESERVATION_GONE),
-        "JobHoldMaxRequeue" | "launch_failed_requeued_held" => {
-            Other("Slurm holds it after failed starts: scontrol release ID")
-        }
+        "JobHoldMaxRequeue" => Other(FAILED_STARTS),
+        // `launch failed requeued held`, and from 24.11 on `launch failure limit exceeded requeued held`, which a column cuts.
+        _ if text.starts_with("launch fail") => Other(FAILED_STARTS),
         "PartitionDown" | "PartitionInactive" => Other("its partition starts no jobs now"),
         "PartitionTimeLimit" => Other("its time limit is above the partition's: lower it"),
         "PartitionNodeLimit" => Other("it asks for more nodes than the partition gives"),
@@ -59,12 +63,6 @@ pub(super) fn reason(text: &str) -> Option<Reason> {
     })
 }
 
-/// Tells whether a limit of a QOS or an association keeps the job.
-pub(super) fn is_limit(text: &str) -> bool {
-    let of_member = || text.starts_with("Max") && (text.ends_with("PerAccount") || text.ends_with("PerUser"));
-    text.starts_with("QOS") || text.starts_with("Assoc") || of_member()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,7 +82,12 @@ mod tests {
         ] {
             assert!(matches!(reason(limit), Some(Reason::Other(_))) && is_limit(limit), "{limit}");
         }
-        for held in ["job requeued in held state", "Reservation maint was deleted", "ReservationDeleted"] {
+        for held in [
+            "job requeued in held state",
+            "launch failed requeued held",
+            "Reservation maint was deleted",
+            "ReservationDeleted",
+        ] {
             assert!(matches!(reason(held), Some(Reason::Other(text)) if text.contains("release")), "{held}");
         }
         assert!(!is_limit("JobHoldMaxRequeue") && !is_limit("MaxPoweredUpNodes"));

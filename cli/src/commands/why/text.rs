@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use protocol::wire::split_node;
 use protocol::{AdminComment, CommentBody};
 
-use super::reason::{Reason, is_limit, reason};
+use super::reason::{Reason, reason};
 use super::{PendingJob, dependency, nodes};
 use crate::clock::span;
 use crate::node_answer::{Verdict, soonest};
 use crate::render::{hosts, printable};
 use crate::slurm::gres_type;
-use crate::slurm::squeue::{NO_LIMIT_S, QueuedJob};
+use crate::slurm::squeue::{NO_LIMIT_S, QueuedJob, is_limit};
 use crate::slurm_nodes::away;
 
 /// A job that does not wait.

@@ -1,7 +1,5 @@
 //! Whole months of jobs, as the accounting has them: what each asked, got and used, and when.
 
-use std::collections::HashMap;
-
 use protocol::AdminComment;
 
 use super::columns::COLUMNS;
@@ -82,10 +80,7 @@ fn name_running<'a>(jobs: impl Iterator<Item = &'a mut Accounted>) {
     if silent.is_empty() {
         return;
     }
-    // Where slurmctld does not answer, nobody knows what they have.
-    let known = squeue::jobs(None).unwrap_or_default();
-    let comments: HashMap<String, &str> =
-        known.iter().map(|job| (job.id.to_string(), job.comment.as_str())).collect();
+    let comments = squeue::admin_comments(None);
     for job in silent {
         if let Some(comment) = comments.get(&job.id) {
             job.comment = AdminComment::parse(comment);

@@ -38,7 +38,8 @@ pub(crate) fn of_completed_jobs<const M: usize, const N: usize>(
     let status = sacct.wait().map_err(|e| not_run(&e))?;
     let said = said.join().unwrap_or_default();
     // If its table is refused, sacct is ended by the pipe that nobody reads any more.
-    if status.success() || (read.is_err() && status.code().is_none()) {
+    // A shell around it ends with a status of its own then, and without a word.
+    if status.success() || (read.is_err() && (status.code().is_none() || said.is_empty())) {
         read
     } else {
         Err(failed(&said, NEEDS))

@@ -18,7 +18,7 @@ pub(crate) const COLUMNS: [(&str, usize); 27] = [
     ("NumNodes", 10),
     ("NodeList", 256),
     ("ReqNodes", 256),
-    ("Reservation", 64),
+    ("Reservation", 512),
     ("SubmitTime", 22),
     ("StartTime", 22),
     ("EndTime", 22),

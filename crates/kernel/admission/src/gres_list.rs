@@ -70,6 +70,23 @@ impl Entry {
         let text = format!("{name}:{count}");
         Self { name: name.to_owned(), count, option: "--gres", per_node: true, text }
     }
+
+    /// Returns the type that it names: `a100` of `gpu:a100:2`, of `gpu:a100`, and of `a100:2` for `--gpus`.
+    #[must_use]
+    pub fn kind(&self) -> Option<&str> {
+        let counted = self.text.strip_prefix(&*self.name);
+        let counted = counted.filter(|rest| rest.is_empty() || rest.starts_with([':', '=']));
+        let fields = counted.unwrap_or(&self.text).split([':', '=']);
+        let mut fields = fields.filter(|field| !field.is_empty() && *field != "no_consume");
+        let named = fields.next()?;
+        (fields.next().is_some() || !is_count(named)).then_some(named)
+    }
+}
+
+/// Tells whether it is a number as Slurm reads it, with K for 1024.
+fn is_count(text: &str) -> bool {
+    let digits = text.strip_suffix(['k', 'K']).unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
 const MOST_TEXT: usize = 60;

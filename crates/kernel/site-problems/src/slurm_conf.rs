@@ -11,8 +11,7 @@ use slurm_names::{SlurmNames, gpu_types_in};
 /// If the file includes others, no names are known: those others could have any. Accounts are never known from files.
 #[must_use]
 pub fn names_in_slurm_conf(text: &str) -> SlurmNames {
-    let (mut partitions, mut gpu_types) = (Vec::new(), HashMap::new());
-    let mut default_gres = None;
+    let mut partitions = Vec::new();
     for line in lines(text) {
         if line.trim_start().get(..7).is_some_and(|word| word.eq_ignore_ascii_case("include")) {
             return SlurmNames::default();
@@ -23,17 +22,10 @@ pub fn names_in_slurm_conf(text: &str) -> SlurmNames {
             if !name.eq_ignore_ascii_case("DEFAULT") {
                 partitions.push(name.to_owned());
             }
-        } else if line.begins("NodeName") {
-            let (list, gres) =
-                (line.field("NodeName").unwrap_or_default(), line.field("Gres").map(gpu_types_in));
-            if list.eq_ignore_ascii_case("DEFAULT") {
-                default_gres = gres.or(default_gres);
-            } else if let Some(types) = gres.or_else(|| default_gres.clone()) {
-                let nodes = expand(list).unwrap_or_default();
-                gpu_types.extend(nodes.into_iter().map(|node| (node, types.clone())));
-            }
         }
     }
+    let types = |(node, gres): (String, String)| (node, gpu_types_in(&gres));
+    let gpu_types = gres_in_slurm_conf(text).into_iter().map(types).collect();
     SlurmNames { partitions: Some(partitions), gpu_types, ..SlurmNames::default() }
 }
 

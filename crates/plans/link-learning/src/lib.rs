@@ -83,16 +83,15 @@ fn of(rate: u64) -> Bandwidth {
 /// *insensitive* needs all of the runs, and *sensitive* half of them.
 #[must_use]
 pub fn learn(newest_first: impl IntoIterator<Item = CountedRun>) -> Option<Bandwidth> {
-    let says = newest_first.into_iter().filter_map(|run| run.says()).take(MOST_RUNS);
-    let (mut runs, mut sensitive) = (0, 0);
-    for one in says {
-        runs += 1;
-        sensitive += usize::from(one == Bandwidth::Sensitive);
-    }
-    match (runs, sensitive) {
+    let counted = newest_first.into_iter().filter(|run| run.rate().is_some()).take(MOST_RUNS);
+    let says: Vec<Option<Bandwidth>> = counted.map(|run| run.says()).collect();
+    let number = |word| says.iter().filter(|says| **says == Some(word)).count();
+    let (low, high) = (number(Bandwidth::Insensitive), number(Bandwidth::Sensitive));
+    match (low + high, high) {
         (..LEAST_RUNS, _) => None,
         (_, 0) => Some(Bandwidth::Insensitive),
-        _ if sensitive * 2 >= runs => Some(Bandwidth::Sensitive),
+        // A low run of which only a part was counted is none of those that are high.
+        _ if high * 2 >= says.len() => Some(Bandwidth::Sensitive),
         _ => None,
     }
 }
@@ -114,6 +113,13 @@ mod tests {
         }
         let sent = SentBytes { counted: u64::MAX, all: true };
         assert_eq!(CountedRun { gpus: u64::MAX, seconds: u64::MAX, sent }.rate(), Some(1));
+    }
+
+    #[test]
+    fn low_runs_that_were_counted_in_part_are_no_high_ones() {
+        let low = CountedRun { sent: SentBytes { counted: 7, all: false }, ..run(7) };
+        let runs = |high| std::iter::repeat_n(run(SENSITIVE_FROM), high).chain([low; 8]);
+        assert_eq!([3, 7, 8].map(|high| learn(runs(high))), [None, None, Some(Bandwidth::Sensitive)]);
     }
 
     #[test]

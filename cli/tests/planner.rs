@@ -185,7 +185,8 @@ fn nice_before_and_after_a_change_is_noted_until_it_is_made() {
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     assert_eq!(
         (read("seen").as_str(), read("tessera-planner.lock").as_str()),
-        ("23 7 108 7\n", "23 7 108\n")
+        ("23 7 108 7\n", "23 7 108 7\n"),
+        "the next round sees what came of it"
     );
 }
 
@@ -247,7 +248,7 @@ fn nice_that_an_earlier_planner_gave_is_taken_back_and_other_nice_is_not() {
     ");
     assert_eq!(
         fs::read_to_string(&lock).unwrap(),
-        "32 0 4\n34 0 11\n35 0 11\n",
+        "31 3 3 303\n32 0 4\n33 1 1 11\n34 0 11\n35 0 11\n",
         "held, or requeued later: it would have the Nice as its own"
     );
 }
@@ -302,11 +303,13 @@ fn a_raised_time_limit_goes_back_when_its_job_is_not_paired_any_more() {
         limited(14, "PENDING", "Dependency", "", "36:00"),
         limited(15, "PENDING", "Dependency", "", "2:00:00"),
         limited(16, "RUNNING", "None", got, "36:00"),
-        limited(17, "REQUEUE_HOLD", "job_requeued_in_held_state", got, "36:00"),
+        limited(17, "REQUEUE_HOLD", "job requeued in held state", got, "36:00"),
+        limited(18, "PENDING", "QOSMaxJobsPerUserLimit", &plan, "36:00"),
     ];
     let dir = world(&jobs.concat(), "priority/basic", "exit 0");
     let said = run(dir.path(), &["planner", "--once"]);
     assert_snapshot!(said + "\n" + &log(dir.path()), @r"
+    job 18: a limit keeps it waiting (QOSMaxJobsPerUserLimit): its plan is withdrawn; time limit 10 min again
     job 11 of alice: 7g.40gb at n1:0@0, TIME to TIME; time limit 10 min (3c.7g.40gb before; of job profile bert)
     job 12: not planned in this round: its plan is withdrawn; time limit 10 min again
     job 13: not planned in this round: time limit 10 min again
@@ -314,6 +317,7 @@ fn a_raised_time_limit_goes_back_when_its_job_is_not_paired_any_more() {
     job 15: not planned in this round: its time limit counts as its own
     job 17: not planned in this round: time limit 10 min again
     exit 0
+    <JobId=18> <AdminComment=tessera: asks v1 iso=mig mem=9537 job-profile=bert> <TimeLimit=10> 
     <JobId=11> <AdminComment=tessera: plan v1 size=7g.40gb place=n1:0@0 begin=SECONDS end=SECONDS until=SECONDS; asks v1 iso=mig mem=9537 job-profile=bert> <TimeLimit=10> 
     <JobId=12> <AdminComment=tessera: asks v1 iso=mig mem=9537 job-profile=bert> <TimeLimit=10> 
     <JobId=13> <AdminComment=tessera: n1=mig:0/7g.40gb@0/3c@0/mem=9537/cap=150 job-profile=bert low=27: why; asks v1 iso=mig mem=9537 job-profile=bert> <TimeLimit=10> 
@@ -323,7 +327,7 @@ fn a_raised_time_limit_goes_back_when_its_job_is_not_paired_any_more() {
     ");
     let dir = world(&jobs[1..].concat(), "priority/basic", "exit 0");
     run(dir.path(), &["planner", "--once"]);
-    assert_eq!(log(dir.path()).matches("<TimeLimit=10>").count(), 4, "with nothing to plan, too");
+    assert_eq!(log(dir.path()).matches("<TimeLimit=10>").count(), 5, "with nothing to plan, too");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Request};
 
-use crate::slurm::squeue::QueuedJob;
+use crate::slurm::squeue::{QueuedJob, is_limit};
 
 /// A pending moldable job.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,11 +36,7 @@ impl Pending {
 
 /// True if the job waits by a limit of its user, account or QOS.
 pub(super) fn is_limited(job: &QueuedJob) -> bool {
-    let reason = &job.reason;
-    // A QOS also has limits per account and user: MaxGRESPerAccount.
-    let per =
-        reason.starts_with("Max") && ["PerAccount", "PerUser"].iter().any(|whose| reason.contains(whose));
-    job.state == "PENDING" && (per || ["QOS", "Assoc"].iter().any(|who| reason.starts_with(who)))
+    job.state == "PENDING" && is_limit(&job.reason)
 }
 
 /// The job as one to plan; `None` if it is not a planner's business.
@@ -89,23 +85,6 @@ mod tests {
             let found = pending(&job(comment)).unwrap();
             assert_eq!(found.asks, "v1 iso=mig times=1g:60,2g:35");
             assert_eq!(found.request.times.len(), 2);
-        }
-    }
-
-    #[test]
-    fn limits_are_told_from_other_reasons() {
-        let waits_by = |reason: &str| is_limited(&QueuedJob { reason: reason.to_owned(), ..job("") });
-        for limit in [
-            "QOSMaxJobsPerUserLimit",
-            "AssocGrpGRES",
-            "MaxGRESPerAccount",
-            "MaxJobsPerAccount",
-            "MaxCpuPerUser",
-        ] {
-            assert!(waits_by(limit), "{limit}");
-        }
-        for other in ["Priority", "Resources", "Dependency", "MaxRequeue", "JobHeldUser"] {
-            assert!(!waits_by(other), "{other}");
         }
     }
 

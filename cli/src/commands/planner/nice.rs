@@ -13,7 +13,7 @@ struct Given {
     own: i64,
     /// Nice that the planner gave it.
     ours: i64,
-    /// Nice that it has until slurmctld has made the change; `None`: that is made.
+    /// Nice that it has until slurmctld has made the change; `None`: squeue has shown which of the two it has.
     until_made: Option<i64>,
 }
 
@@ -66,9 +66,15 @@ impl Nices {
         file.set_len(text.len() as u64)
     }
 
-    /// Forgets jobs that are not among these any more.
-    pub(super) fn keep(&mut self, alive: impl Fn(u32) -> bool) {
-        self.0.retain(|job, _| alive(*job));
+    /// Forgets jobs that have ended, and learns from the Nice that the others have now which changes were made.
+    pub(super) fn keep(&mut self, nice_of: impl Fn(u32) -> Option<i64>) {
+        self.0.retain(|job, given| {
+            let Some(now) = nice_of(*job) else { return false };
+            if given.until_made.take() == Some(now) {
+                given.ours = now;
+            }
+            given.own != given.ours
+        });
     }
 
     /// Returns the Nice that a job had before the planner: a change by someone else since then counts as its own.
@@ -81,14 +87,6 @@ impl Nices {
     pub(super) fn note(&mut self, job: u32, own: i64, ours: i64, now: i64) {
         self.0.insert(job, Given { own, ours, until_made: Some(now) });
     }
-
-    /// Notes that all changes were made; true if there were any.
-    pub(super) fn settle(&mut self) -> bool {
-        let mut any = false;
-        self.0.values_mut().for_each(|given| any |= given.until_made.take().is_some());
-        self.0.retain(|_, given| given.own != given.ours);
-        any
-    }
 }
 
 #[cfg(test)]
@@ -99,10 +97,10 @@ mod tests {
     fn somebody_elses_nice_is_not_taken_for_the_planners() {
         let mut nices = Nices::default();
         nices.note(7, 5, 16, 5);
-        assert!(nices.settle() && !nices.settle());
+        nices.keep(|_| Some(16));
         assert_eq!((nices.own(7, 16), nices.own(7, 1000), nices.own(8, 3)), (5, 1000, 3));
         nices.note(7, 5, 5, 16);
-        assert!(nices.settle());
+        nices.keep(|_| Some(5));
         assert_eq!(nices, Nices::default());
     }
 
@@ -111,10 +109,17 @@ mod tests {
         for ours in [20, 5] {
             let mut nices = Nices::default();
             nices.note(7, 5, 16, 5);
-            nices.settle();
+            nices.keep(|_| Some(16));
             nices.note(7, 5, ours, 16);
             let next = Nices::parse(&nices.text());
             assert_eq!((next.own(7, 16), next.own(7, ours), next.own(7, 1000)), (5, 5, 1000));
+            // The next round sees which it was. Whatever it does to other jobs changes nothing of that.
+            for now in [16, ours] {
+                let mut next = next.clone();
+                next.keep(|_| Some(now));
+                next.note(8, 0, 3, 0);
+                assert_eq!(next.own(7, now), 5, "{now}");
+            }
         }
     }
 
@@ -145,15 +150,15 @@ mod tests {
     fn it_is_read_back_as_it_was_written() {
         let mut nices = Nices::default();
         nices.note(7, -5, 16, -5);
-        nices.settle();
+        nices.keep(|_| Some(16));
         nices.note(12, 0, 1, -3);
         assert_eq!(nices.text(), "7 -5 16\n12 0 1 -3\n");
         assert_eq!(Nices::parse(&nices.text()), nices);
-        nices.settle();
+        nices.keep(|job| Some(if job == 7 { 16 } else { 1 }));
         assert_eq!(nices.text(), "7 -5 16\n12 0 1\n");
         assert_eq!(Nices::parse(&nices.text()), nices);
         assert_eq!(Nices::parse("rubbish\n7 -5\n\n12 0 1\nx 1 2\n8 0 1 x\n").text(), "12 0 1\n");
-        nices.keep(|job| job == 7);
+        nices.keep(|job| (job == 7).then_some(16));
         assert_eq!(nices.text(), "7 -5 16\n");
     }
 }

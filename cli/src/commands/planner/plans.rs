@@ -95,18 +95,15 @@ pub(super) struct Plans<'a> {
     stuck: HashMap<u32, u64>,
     /// Jobs that looked like that in the last round.
     suspects: HashSet<u32>,
-    /// Jobs whose plan was made, kept or withdrawn in this round.
-    judged: HashSet<u32>,
 }
 
 impl<'a> Plans<'a> {
     pub(super) fn new(args: &'a PlannerArgs) -> Self {
-        Self { args, stuck: HashMap::new(), suspects: HashSet::new(), judged: HashSet::new() }
+        Self { args, stuck: HashMap::new(), suspects: HashSet::new() }
     }
 
     /// Begins a round: forgets jobs that are gone, and lets jobs be planned again whose time has come.
     pub(super) fn forget(&mut self, jobs: &[squeue::QueuedJob], now: u64) {
-        self.judged.clear();
         self.stuck.retain(|_, until| *until > now);
         self.suspects.retain(|id| jobs.iter().any(|j| j.id == *id));
     }
@@ -123,7 +120,7 @@ impl<'a> Plans<'a> {
 
     /// Writes the plan unless the job has it already and it lasts long enough.
     pub(super) fn set(&mut self, wanted: Wanted, p: &Pending, now: u64, until: u64, report: &mut Report) {
-        self.judged.insert(p.job.id);
+        report.judged.insert(p.job.id);
         let comment_before = AdminComment::parse(&p.job.comment);
         let old = comment_before.plan();
         let (raise, new_limit) = time_limit::to_have(&p.job, wanted.limit_min);

@@ -30,9 +30,9 @@ impl NiceOrder {
         self.multifactor
     }
 
-    /// Forgets the Nice of jobs that have ended.
-    pub(super) fn keep(&mut self, alive: impl Fn(u32) -> bool) {
-        self.nices.keep(alive);
+    /// As [`Nices::keep`].
+    pub(super) fn keep(&mut self, nice_of: impl Fn(u32) -> Option<i64>) {
+        self.nices.keep(nice_of);
     }
 
     /// Puts the jobs of one standing, `mine`, into the planned order.
@@ -56,7 +56,6 @@ impl NiceOrder {
             let Some(job) = jobs.iter().find(|j| j.id == job) else { continue };
             self.set_nice(job, own, nice, report);
         }
-        self.keep_settled(report);
     }
 
     /// Gives jobs that are no longer ordered their own Nice back.
@@ -71,41 +70,27 @@ impl NiceOrder {
                 self.set_nice(job, own, own, report);
             }
         }
-        self.keep_settled(report);
     }
 
     fn set_nice(&mut self, of: &squeue::QueuedJob, own: i64, nice: i64, report: &mut Report) {
         let (job, number) = (of.id, of.number());
         let Some(name) = of.to_change() else { return };
         if !self.dry_run {
-            // A planner that is killed before the change, or after it, has noted the Nice that is there. One that is not noted
-            // would be taken for the user's, for ever.
-            let before = self.nices.clone();
+            // The note stays whatever becomes of the change: a planner that is killed, and one whose answer is lost, learn from squeue
+            // which Nice the job has. A value that is not noted would be taken for the user's, for ever.
             self.nices.note(job, own, nice, of.nice);
             let given = self.keep_nices().and_then(|()| {
                 scontrol::update(&name, &[format!("Nice={nice}")])
                     .map_err(|why| format!("job {number}: slurmctld refuses nice {nice}: {why}\n"))
             });
             if let Err(why) = given {
-                self.nices = before;
                 report.failed = true;
                 report.lines.push(why);
-                report.lines.extend(self.keep_nices().err());
                 return;
             }
         }
         let why = if nice == own { "its own value again" } else { "to run in the planned order" };
         report.lines.push(format!("job {number}: nice {nice}, {why}\n"));
-    }
-
-    /// Records that the changes so far were made.
-    fn keep_settled(&mut self, report: &mut Report) {
-        if self.nices.settle()
-            && let Err(why) = self.keep_nices()
-        {
-            report.failed = true;
-            report.lines.push(why);
-        }
     }
 
     fn keep_nices(&mut self) -> Result<(), String> {

@@ -55,8 +55,8 @@ impl<'a> Planner<'a> {
         let free = |p: &Pending| !self.plans.is_stuck(p.job.id);
         let pending: Vec<Pending> = jobs.iter().filter_map(jobs::pending).filter(free).collect();
         // One that runs may be requeued, and then still has its Nice.
-        let known: HashSet<u32> = jobs.iter().filter(|j| !j.ended()).map(|j| j.id).collect();
-        self.order.keep(|id| known.contains(&id));
+        let known: HashMap<u32, i64> = jobs.iter().filter(|j| !j.ended()).map(|j| (j.id, j.nice)).collect();
+        self.order.keep(|id| known.get(&id).copied());
         if pending.is_empty() {
             self.plans.give_limits_back(&jobs, &mut report);
             self.order.give_back(&Decided::default(), &jobs, &mut report);

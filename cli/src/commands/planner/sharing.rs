@@ -49,8 +49,9 @@ pub(super) fn shared(
     gpu_models.dedup_by_key(|model| &model.key);
     let mut sorted: Vec<&Pending> = pending.iter().collect();
     sorted.sort_by_key(|p| (std::cmp::Reverse(p.job.priority), p.job.id));
+    let known = (&boards[..], &gpu_models[..], found);
     let waiting: Vec<Waiting> =
-        sorted.iter().filter_map(|p| waiting(config, (&boards, &gpu_models), p, learnt, longest)).collect();
+        sorted.iter().filter_map(|p| waiting(config, known, p, learnt, longest)).collect();
     let among = waiting.iter().map(|w| w.job).collect();
     Shared { plans: pairs::decide(&waiting, &boards, &config.power), among }
 }
@@ -76,7 +77,7 @@ fn pairing(config: &SiteConfig, job: &QueuedJob, request: &Request) -> Option<(V
 
 fn waiting(
     config: &SiteConfig,
-    (boards, models): (&[Board], &[&'static Model]),
+    (boards, models, found): (&[Board], &[&'static Model], &[Found<'_>]),
     p: &Pending,
     learnt: &Learnt,
     longest: &HashMap<String, Option<u64>>,
@@ -106,11 +107,25 @@ fn waiting(
             most_s: if config.power.stretch_limits { strictest } else { own_s },
             takes_s: on().map(takes).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()),
         },
+        elsewhere: found.iter().any(|found| could_take(found, boards, p, &partitions)),
         partitions,
         policy,
         app,
         models,
     })
+}
+
+/// Tells whether a job could have a GPU that is none of the boards for which it is paired, in these `partitions`.
+fn could_take(found: &Found<'_>, boards: &[Board], p: &Pending, partitions: &[String]) -> bool {
+    let now = &found.gpu.now;
+    let is_paired = || {
+        let is_it = |b: &&Board| b.node == now.node && b.index.0 == now.index.0;
+        boards.iter().find(is_it).is_some_and(|b| b.partitions.iter().any(|name| partitions.contains(name)))
+    };
+    let is_of_job = |name: &String| p.job.partition.split(',').any(|of| of == name);
+    found.gpu.partitions.iter().any(is_of_job)
+        && !p.request.sizes_on(found.gpu.model).is_empty()
+        && !is_paired()
 }
 
 fn board(config: &SiteConfig, models: &PowerModels, found: &Found<'_>, jobs: &[QueuedJob]) -> Option<Board> {

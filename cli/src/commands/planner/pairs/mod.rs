@@ -16,7 +16,7 @@
 //!
 //! 1. Jobs that share a GPU already get partners for what is left of it. Their parts stay, their cap does not fall, and
 //!    each keeps the low that it began with.
-//! 2. Of the others, the one of highest priority gets the GPU that comes free first, within ten minutes, and of the next 32 the
+//! 2. Of the others, the one of highest priority gets the GPU that comes free first, and of the next 32 the
 //!    partner with whom the weighted speedup is highest, if that exceeds 1; then more as long as it grows. One without counters, or
 //!    without partner, gets a full-size instance alone, without cap.
 //!
@@ -49,7 +49,7 @@ use super::time_limit::SHORTEST;
 
 /// Among how many of the next jobs a partner is looked for.
 const NEXT: usize = 32;
-/// Within how many µs a GPU must come free to be planned: as long as a plan counts at least.
+/// Within how many µs a GPU must come free for a job that could run elsewhere: as long as a plan counts at least.
 const SOON: Micros = SHORTEST * 1_000_000;
 
 /// A pending job that may share a GPU.
@@ -66,6 +66,8 @@ pub(super) struct Waiting {
     pub(super) partitions: Vec<String>,
     /// GPU models that offer one of its sizes.
     pub(super) models: Vec<&'static Model>,
+    /// A GPU that is no [`Board`] could take it, or one of a partition that does not pair.
+    pub(super) elsewhere: bool,
     pub(super) policy: PowerPolicy,
     pub(super) limit: TimeLimit,
 }
@@ -119,8 +121,7 @@ pub(super) struct Paired {
     pub(super) limit_s: Option<u64>,
 }
 
-/// Plans for jobs in the order of their priority. Jobs for which no GPU is free, or comes free soon, have none: their plan would keep
-/// them from every other node meanwhile.
+/// Plans for jobs in the order of their priority. Jobs for which no GPU is left have none, nor do those that [`may_wait`] rules out.
 pub(super) fn decide(waiting: &[Waiting], boards: &[Board], site: &Power) -> Vec<Paired> {
     let mut queue: Vec<&Waiting> = waiting.iter().collect();
     let mut plans = Vec::new();
@@ -130,12 +131,12 @@ pub(super) fn decide(waiting: &[Waiting], boards: &[Board], site: &Power) -> Vec
             if here.len() == 1 { 1.0 } else { member::weigh(board, &here, site).map_or(1.0, |f| f.speedup) };
         plans.extend(beside(board, here, least, &mut queue, site));
     }
-    let is_free_soon = |b: &&Board| b.free_at.is_some_and(|at| at < SOON);
-    let may_open = |b: &&Board| b.running.is_empty() || !gets_more(b, &plans);
-    let mut free: Vec<&Board> = boards.iter().filter(is_free_soon).filter(may_open).collect();
-    free.sort_by_key(|b| b.free_at);
+    let mut free: Vec<&Board> =
+        boards.iter().filter(|b| b.running.is_empty() || !gets_more(b, &plans)).collect();
+    free.sort_by_key(|b| (b.free_at.is_none(), b.free_at));
     for board in free {
-        let Some(at) = queue.iter().position(|job| may_run(job, board)) else { continue };
+        let first = queue.iter().position(|job| may_run(job, board) && may_wait(job, board));
+        let Some(at) = first else { continue };
         let first = queue.remove(at);
         plans.extend(fresh(board, first, &mut queue, site));
     }
@@ -152,7 +153,13 @@ fn may_run(job: &Waiting, board: &Board) -> bool {
         && job.models.iter().any(|model| model.key == board.model.key)
 }
 
-/// Partners from the queue for jobs that have a GPU.
+/// Tells whether a job may be bound to a GPU until that comes free: meanwhile it starts on no other, which it could have sooner if any may
+/// take it that these plans are not about.
+fn may_wait(job: &Waiting, board: &Board) -> bool {
+    !job.elsewhere || board.free_at.is_some_and(|at| at < SOON)
+}
+
+/// Partners from the queue for jobs that have a GPU, or get it when it comes free.
 fn beside<'w>(
     board: &Board,
     here: Vec<Member<'w>>,
@@ -160,7 +167,9 @@ fn beside<'w>(
     queue: &mut Vec<&'w Waiting>,
     site: &Power,
 ) -> Vec<Paired> {
-    let next: Vec<&Waiting> = queue.iter().copied().filter(|job| may_run(job, board)).take(NEXT).collect();
+    let at_once = here.iter().any(Member::is_running);
+    let may_join = |job: &&Waiting| may_run(job, board) && (at_once || may_wait(job, board));
+    let next: Vec<&Waiting> = queue.iter().copied().filter(may_join).take(NEXT).collect();
     let others: Vec<Option<Member<'_>>> =
         next.iter().map(|job| Member::waiting(job, board, site).ok()).collect();
     let group = |places: &[usize]| -> Option<Vec<Member<'w>>> {

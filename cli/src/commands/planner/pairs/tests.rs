@@ -71,6 +71,7 @@ fn job(job: u32, user: &str, app: &str) -> Waiting {
         mem_mib: Some(9000),
         partitions: vec!["gpu".to_owned()],
         models: vec![Model::find("a100-40gb").unwrap()],
+        elsewhere: false,
         policy: policy(Objective::Efficiency, 0.2, false),
         limit: UNLIMITED,
     }
@@ -137,11 +138,17 @@ fn who_cannot_share_gets_a_full_size_instance_alone() {
 }
 
 #[test]
-fn no_job_is_bound_to_a_gpu_that_is_busy_for_long() {
-    let jobs = [job(1, "alice", "igemm4"), job(2, "alice", "stream")];
-    let planned = |free_at| run(&jobs, &[Board { free_at, ..board(0, 0) }]).len();
-    assert_eq!([Some(0), Some(SOON - 1), Some(SOON), None].map(planned), [2, 2, 0, 0]);
-    assert_eq!(SOON, 600_000_000);
+fn no_job_that_could_run_elsewhere_is_bound_to_a_gpu_that_is_busy_for_long() {
+    let planned = |elsewhere: [bool; 2], free_at| {
+        let jobs = [(1, "igemm4"), (2, "stream")].map(|(id, app)| job(id, "alice", app));
+        let jobs = std::iter::zip(jobs, elsewhere).map(|(job, elsewhere)| Waiting { elsewhere, ..job });
+        run(&jobs.collect::<Vec<_>>(), &[Board { free_at, ..board(0, 0) }]).len()
+    };
+    let times = [Some(0), Some(SOON - 1), Some(SOON), None];
+    assert_eq!(times.map(|at| planned([true; 2], at)), [2, 2, 0, 0]);
+    // Where there is nothing else, a busy GPU is the only one to plan.
+    assert_eq!(times.map(|at| planned([false; 2], at)), [2; 4]);
+    assert_eq!(planned([false, true], None), 1, "the second is no partner there");
 }
 
 #[test]

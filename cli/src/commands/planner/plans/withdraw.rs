@@ -25,7 +25,7 @@ impl Plans<'_> {
     /// Gives jobs that wait and have no plan any more their own time limits back: those that are held, for example, or were requeued.
     pub(in super::super) fn give_limits_back(&mut self, jobs: &[squeue::QueuedJob], report: &mut Report) {
         for job in jobs.iter().filter(|job| job.waits()) {
-            if AdminComment::parse(&job.comment).limit.is_some() && !self.judged.contains(&job.id) {
+            if AdminComment::parse(&job.comment).limit.is_some() && !report.judged.contains(&job.id) {
                 self.withdraw(job, "not planned in this round", report);
             }
         }
@@ -56,7 +56,7 @@ impl Plans<'_> {
 
     /// Takes the job's plan out of its AdminComment, which keeps the rest, and gives its own time limit back.
     fn withdraw(&mut self, job: &squeue::QueuedJob, why: &str, report: &mut Report) {
-        self.judged.insert(job.id);
+        report.judged.insert(job.id);
         let before = AdminComment::parse(&job.comment);
         if before.asks.is_none() {
             return;

@@ -26,7 +26,8 @@ pub(super) fn in_test(host: &Host, job: Job, call: &Call, effects: &[Effect]) {
             Effect::Order(_) => {}
             // A test that fails may leave anything in it.
             Effect::Offer(nodes) => {
-                (0..host.node_count()).for_each(|node| candidates.put(node, nodes.contains(&node)));
+                (0..host.node_count()).for_each(|node| candidates.put(node, false));
+                nodes.iter().for_each(|node| candidates.put(*node, true));
             }
             Effect::Preempt(jobs) => preempt(host, call, jobs),
             Effect::Layouts(all) => layouts(host, all),
@@ -190,8 +191,8 @@ fn show<'a, F: FnOnce(&str) -> Option<String>>(host: &Host, all: impl Iterator<I
         let Some(node) = host.node_by_name(name) else { continue };
         // SAFETY: null or NUL-terminated.
         let Some(after) = shown(&unsafe { text(node.extra()) }.unwrap_or_default()) else { continue };
-        // SAFETY: node_conf.h: null or a string that Slurm allocated.
-        unsafe { host.heap.replace(node.extra_at(), &after) };
+        // SAFETY: node_conf.h: null or a string that Slurm allocated. From 26.05 on another thread may read it to save it.
+        unsafe { host.heap.replace_beside_readers(node.extra_at(), &after) };
         changed = true;
     }
     if changed {

@@ -1,7 +1,11 @@
 //! Slurm's memory: strings and arrays that slurmctld frees.
 
+use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use plugin_rt::text;
 
@@ -20,6 +24,18 @@ crate::found_symbols! {
     }
 }
 
+/// Nobody reads a string for so long after it was replaced.
+const READ_BY: Duration = Duration::from_secs(60);
+
+/// A string that nothing points to any more.
+struct Old(*mut c_char);
+
+// SAFETY: memory of the process, which only its owner frees.
+unsafe impl Send for Old {}
+
+/// Strings that a reader may still have, in the order in which they were replaced.
+static REPLACED: Mutex<VecDeque<(Instant, Old)>> = Mutex::new(VecDeque::new());
+
 impl Heap {
     /// Replaces a string; text with a NUL in it leaves it as it is.
     ///
@@ -34,6 +50,35 @@ impl Heap {
         let new = unsafe { (self.duplicate)(line.as_ptr()) };
         // SAFETY: the caller's promise.
         unsafe { field.write(new) };
+    }
+
+    /// Replaces a string that another thread may be reading, as [`Heap::replace`]: it is never null in between, the old one is freed
+    /// [`READ_BY`] later, and the new one has at least its room, so that a reader who has measured the old one may copy the new one.
+    ///
+    /// # Safety
+    ///
+    /// As [`Heap::replace`].
+    pub unsafe fn replace_beside_readers(&self, field: *mut *mut c_char, text: &str) {
+        let Ok(line) = CString::new(text) else { return };
+        // SAFETY: the caller's promise.
+        let old = unsafe { field.read() };
+        // SAFETY: as above: null or NUL-terminated.
+        let had = if old.is_null() { 0 } else { unsafe { libc::strlen(old) } };
+        let (line, mut new) = (line.as_bytes_with_nul(), ptr::null_mut::<c_void>());
+        let (room, file, function) = (line.len().max(had + 1), c"tessera".as_ptr(), c"replace".as_ptr());
+        // SAFETY: xmalloc.h: allocates zeroed memory for a null pointer; it ends the process rather than fail.
+        unsafe { (self.grow)(&raw mut new, room, 1, true, false, file, 0, function) };
+        // SAFETY: the new string has at least this room.
+        unsafe { ptr::copy_nonoverlapping(line.as_ptr(), new.cast(), line.len()) };
+        // SAFETY: the caller's promise: an aligned pointer, which no other thread writes.
+        unsafe { AtomicPtr::from_ptr(field) }.store(new.cast(), Ordering::Release);
+        let mut replaced = REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
+        while replaced.front().is_some_and(|(at, _)| at.elapsed() > READ_BY) {
+            let Some((_, Old(mut string))) = replaced.pop_front() else { break };
+            // SAFETY: xmalloc.h: a string that Slurm allocated, and to which nothing points any more.
+            unsafe { (self.free)((&raw mut string).cast()) };
+        }
+        replaced.extend((!old.is_null()).then(|| (Instant::now(), Old(old))));
     }
 
     /// Frees a string and makes it null.
@@ -231,7 +276,29 @@ mod tests {
         let field = unsafe { &mut *field };
         // SAFETY: null, or grown before.
         *field = unsafe { libc::realloc(*field, n * each) };
+        // SAFETY: it has this room; tests do not grow what they have filled.
+        unsafe { ptr::write_bytes(field.cast::<u8>(), 0, n * each) };
         *field
+    }
+
+    #[test]
+    fn who_has_measured_the_old_string_may_copy_the_new_one_and_read_the_old_one_on() {
+        let heap = Heap { duplicate, free, grow };
+        let mut field = ptr::null_mut();
+        // SAFETY: null at first, and made by `heap` then.
+        unsafe { heap.replace_beside_readers(&mut field, "a long word of a node") };
+        let old = field;
+        // SAFETY: as above.
+        unsafe { heap.replace_beside_readers(&mut field, "short") };
+        // SAFETY: freed a minute later.
+        assert_eq!(unsafe { text(old) }.as_deref(), Some("a long word of a node"));
+        // SAFETY: as above.
+        let measured = unsafe { libc::strlen(old) } + 1;
+        // SAFETY: the new string has the room of the old one.
+        let copied = unsafe { std::slice::from_raw_parts(field.cast::<u8>(), measured) };
+        assert_eq!(copied.strip_prefix(b"short\0"), Some(&[0; 16][..]), "zeroed to its end");
+        // SAFETY: made by `grow`.
+        unsafe { heap.clear(&mut field) };
     }
 
     #[test]

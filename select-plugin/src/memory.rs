@@ -233,15 +233,23 @@ impl Ways {
     }
 }
 
-/// The ways that the last tests of jobs went, in each of their partitions: Slurm tests a job once in each.
+/// The ways that the last tests of jobs went, in each of their partitions and from 24.11 on with each of their QOS: Slurm tests a job
+/// once for each.
 #[derive(Debug, Default)]
-pub(crate) struct Tried(HashMap<(JobId, Option<String>), Ways>);
+pub(crate) struct Tried(HashMap<TestOf, Ways>);
+
+/// A job, its partition and its QOS.
+type TestOf = (JobId, Option<String>, Option<String>);
+
+fn test_of(view: &JobView) -> TestOf {
+    (view.id, view.partition.clone(), view.qos.clone())
+}
 
 impl Tried {
     /// Most jobs remembered at a time. All are forgotten when there would be more: that costs each of them one test at most.
     const LIMIT: usize = 4096;
 
-    /// Adds ways to those that a job went in the partition of its test, until [`Self::take`].
+    /// Adds ways to those that a job went in such a test, until [`Self::take`].
     pub(crate) fn add(&mut self, view: &JobView, ways: Ways) {
         if ways == Ways::default() {
             return;
@@ -249,18 +257,18 @@ impl Tried {
         if self.0.len() >= Self::LIMIT {
             self.0.clear();
         }
-        let known = self.0.entry((view.id, view.partition.clone())).or_default();
+        let known = self.0.entry(test_of(view)).or_default();
         *known = known.and(ways);
     }
 
     /// Gives the node where a job had no place, without taking the job's ways.
     pub(crate) fn vetoed(&self, view: &JobView) -> Option<usize> {
-        self.0.get(&(view.id, view.partition.clone()))?.vetoed
+        self.0.get(&test_of(view))?.vetoed
     }
 
     /// Takes a job's ways: it may go all of them in the test after this one, or Slurm can start it.
     pub(crate) fn take(&mut self, view: &JobView) -> Ways {
-        self.0.remove(&(view.id, view.partition.clone())).unwrap_or_default()
+        self.0.remove(&test_of(view)).unwrap_or_default()
     }
 }
 
@@ -353,7 +361,8 @@ mod tests {
                 let name = &names.get(index)?[..];
                 let (extra, started, booted) = (&b""[..], 5, 0);
                 let (config, completing, required) = (7, false, false);
-                Some(RawNode { index, name, extra, started, booted, config, completing, required })
+                let in_cloud = false;
+                Some(RawNode { index, name, extra, started, booted, config, in_cloud, completing, required })
             });
             views.iter().map(|view| view.index).collect::<Vec<_>>()
         };

@@ -11,15 +11,15 @@
 //!   out: without the busy ones slurmctld would reject a job that merely has to wait.
 //! - *Will run* asks when. cons_tres answers by taking running jobs away in the order of their end. So busy nodes must
 //!   stay, or backfill would never reserve anything for the job. But it counts shards, not slices, and may say "now,
-//!   on n1" where only n2 has room. A busy node is therefore ruled out when enough nodes *of the same configuration
-//!   record* have room now and the job insists on none: they can serve whatever the busy one could. If Slurm foretells a
-//!   start on a busy node that is left, [`first_fit`] moves it to the end of the jobs in the way.
+//!   on n1" where only n2 has room. A busy node is therefore left aside when enough nodes *of the same configuration
+//!   record* have room now and the job insists on none. They may lack what we do not count, such as cores, or Slurm may need more
+//!   nodes than the fewest: if the job cannot start on them now, Slurm is asked again with the busy nodes. If it foretells a
+//!   start on one of these, [`first_fit`] moves it to the end of the jobs in the way.
 
 use std::collections::{BTreeMap, HashSet};
 
 use decision_counts::decisions::Reason;
 use geometry::JobId;
-use node_layout::ConfigInForce;
 use node_state::Node;
 use protocol::plan::PlannedPlace;
 
@@ -48,7 +48,9 @@ pub(crate) enum Mode<'a> {
 pub(crate) struct Narrowed {
     /// The indices of the nodes.
     pub(crate) out: Vec<usize>,
-    /// Nodes that preemption could free are among them.
+    /// Busy nodes that are left aside while others have room, where Slurm is asked when the job can start.
+    pub(crate) aside: Vec<usize>,
+    /// Nodes that preemption could free are among [`Self::out`].
     pub(crate) held_back: bool,
     /// Number of nodes that have room now; any number for [`Mode::TestOnly`].
     pub(crate) ready: u32,
@@ -107,7 +109,7 @@ pub(crate) fn narrow(
     let required = judged.iter().filter(|(node, _)| node.required).map(|(_, room)| *room);
     let required: Vec<Availability> = required.collect();
     let insists_on_busy = required.iter().any(|room| *room != Availability::Now);
-    let mut held_back = false;
+    let (mut held_back, mut aside) = (false, Vec::new());
     let mut is_out = |node: &NodeView, room| match (room, mode) {
         (Availability::Never, _) | (Availability::Later, Mode::RunNow) => true,
         (Availability::Now, _) | (Availability::Later | Availability::Unknown, Mode::TestOnly) => false,
@@ -121,7 +123,10 @@ pub(crate) fn narrow(
             !keep
         }
         (Availability::Later, Mode::WillRun) => {
-            required.is_empty() && enough(ready_alike.get(&node.config).copied().unwrap_or(0))
+            if required.is_empty() && enough(ready_alike.get(&node.config).copied().unwrap_or(0)) {
+                aside.push(node.index);
+            }
+            false
         }
     };
     let out: Vec<usize> =
@@ -134,6 +139,7 @@ pub(crate) fn narrow(
     let able = judged.iter().filter(|(node, room)| node.registered && serves(*room));
     Narrowed {
         out,
+        aside,
         held_back,
         ready,
         later: waiting.collect(),
@@ -183,7 +189,7 @@ enum Availability {
     Now,
     Later,
     Never,
-    /// The site's file is bad, or the node's GPUs are not those of the file, or its slurmd does not load Tessera or has another
+    /// The site's file is bad, or does not describe the node, or the node's GPUs are not those of the file, or its slurmd does not load Tessera or has another
     /// file, or the job needs a GPU there that is unhealthy, or might get one: it waits until somebody mends that, and nothing is
     /// kept free for it.
     Unknown,
@@ -225,9 +231,8 @@ fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView)
     }
     let plain_shards = !want.managed && want.kind == GresKind::Shard;
     match engine.fits_now(node, question) {
-        None if want.managed && engine.version() == ConfigInForce::Bad => Availability::Unknown,
         // Slurm alone decides on nodes that Tessera does not manage, for jobs that do not ask for it.
-        None if want.managed => Availability::Never,
+        None if want.managed => Availability::Unknown,
         None => Availability::Now,
         // What the last job held is not given back before its epilog is over; and a job that starts before Slurm knows
         // the node's devices would get none.

@@ -22,6 +22,8 @@ pub(crate) struct RawNode<'a> {
     pub(crate) booted: u64,
     /// See [`NodeView::config`].
     pub(crate) config: usize,
+    /// slurmctld knows its devices before its slurmd registers.
+    pub(crate) in_cloud: bool,
     /// See [`NodeView::completing`].
     pub(crate) completing: bool,
     /// See [`NodeView::required`].
@@ -87,7 +89,7 @@ impl LastSeen {
             slot: seen.slot,
             config: record.config,
             completing: record.completing,
-            registered: record.started != 0,
+            registered: record.started != 0 || record.in_cloud,
             unfit: seen.unfit,
             required: record.required,
         })
@@ -142,7 +144,17 @@ mod tests {
 
     fn record<'a>(index: usize, name: &'a str, extra: &'a str) -> RawNode<'a> {
         let (name, extra) = (name.as_bytes(), extra.as_bytes());
-        RawNode { index, name, extra, started: 5, booted: 0, config: 7, completing: false, required: false }
+        RawNode {
+            index,
+            name,
+            extra,
+            started: 5,
+            booted: 0,
+            config: 7,
+            in_cloud: false,
+            completing: false,
+            required: false,
+        }
     }
 
     #[test]
@@ -175,6 +187,10 @@ mod tests {
         let view = seen.look(&mut engine, &later).unwrap();
         assert!(view.completing && view.required && view.registered && !view.unfit);
         assert_eq!(view.config, 8);
+        let before_its_boot = |in_cloud| RawNode { started: 0, in_cloud, ..first };
+        let registered =
+            [false, true].map(|cloud| seen.look(&mut engine, &before_its_boot(cloud)).unwrap().registered);
+        assert_eq!(registered, [false, true], "slurmctld knows the devices of a cloud's nodes");
         let other = seen.look(&mut engine, &record(3, "x", "")).unwrap();
         assert_eq!((&*other.name, other.slot), ("x", None), "another node has the place in the table");
         assert!(seen.look(&mut engine, &record(3, "", "")).is_none(), "it was deleted");

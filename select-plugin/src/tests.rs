@@ -71,7 +71,8 @@ fn ruled_out(
     nodes: &[NodeView],
 ) -> Vec<usize> {
     let question = question(engine, want);
-    narrow(engine, &question, want, mode, min_nodes, nodes).out
+    let narrowed = narrow(engine, &question, want, mode, min_nodes, nodes);
+    [narrowed.out, narrowed.aside].concat()
 }
 
 /// With `victims` to preempt: what goes, and whether some of it is only held back.
@@ -281,6 +282,15 @@ fn nodes_without_tessera_serve_only_plain_requests() {
     let now = Mode::RunNow;
     assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), now, 1, &nodes), [0]);
     assert_eq!(ruled_out(&mut engine, &want(None, GresKind::Gpu, 1), now, 1, &nodes), [0_usize; 0]);
+}
+
+/// Slurm would hold it for good, also once the files agree again.
+#[test]
+fn a_job_whose_node_is_not_described_any_more_waits() {
+    let mut engine = engine();
+    let nodes = [node(0, "other", 7)];
+    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::TestOnly, 1, &nodes), [0_usize; 0]);
+    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::WillRun, 1, &nodes), [0]);
 }
 
 #[test]

@@ -217,7 +217,8 @@ pub(crate) struct NodeView {
     pub(crate) config: usize,
     /// A job's epilog is not over.
     pub(crate) completing: bool,
-    /// slurmd has registered since slurmctld's start: before that Slurm knows how many devices there are, but not which.
+    /// slurmd has registered since slurmctld's start, or the node is one of a cloud: of others Slurm knows before that how many devices
+    /// there are, but not which.
     pub(crate) registered: bool,
     /// Says of itself that its GPUs are not those that the site describes.
     pub(crate) unfit: bool,

@@ -121,6 +121,20 @@ fn sets_go_where_links_are_good(cluster: &mut Cluster) {
     is_told(cluster, job, "50 GB/s, 10 GB/s on n1");
 }
 
+/// n1 has GPUs and no core for days, n2's jobs end in an hour: the job is promised n2, and nothing that would delay it starts there.
+fn a_start_is_foretold_where_cores_are(cluster: &mut Cluster) {
+    let cores =
+        cluster.run(User::Root, "sinfo", &["-h", "-n", "n1", "-p", "two", "-o", "%c"]).unwrap().ok().unwrap();
+    start(cluster, User::Bob, &["-w", "n1", "-t", "10-0", "-c", cores.trim()]);
+    start(cluster, User::Bob, &["-w", "n2", "-t", "60", "--gres=gpu:8"]);
+    for asked in ["--gpus-per-node=8", "--gpu-isolation=mig:7g.40gb"] {
+        let words = ["sbatch", "--test-only", "-p", "two", "-t", "30", asked, "--wrap", "true"];
+        let said = cluster.run(User::Alice, words[0], &words[1..]).unwrap();
+        let said = said.stdout + &said.stderr;
+        assert!(said.contains(" on nodes n2 ") || said.contains(" on node n2 "), "{asked}: {said}");
+    }
+}
+
 fn the_model_and_its_links(cluster: &mut Cluster) {
     assert_eq!(start(cluster, User::Alice, &["--gpus-per-node=4"]).1, "n4", "300 GB/s rather than 50");
 }
@@ -205,6 +219,7 @@ fn a_job_gets_the_node_that_costs_the_others_least() {
         small_jobs_leave_nodes_whole,
         sets_go_where_links_are_good,
         pairs_find_good_links_on_both_nodes,
+        a_start_is_foretold_where_cores_are,
         the_model_and_its_links,
         least_is_taken,
         a_share_joins,

@@ -30,7 +30,7 @@ const SUCCESS: c_int = 0;
 const ERROR: c_int = -1;
 
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
-pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
+pub(super) fn run(call: &Call, real: impl Fn() -> c_int) -> c_int {
     let began = Instant::now();
     let mut test = guard_ok("job_test", None, || look(call));
     let per_node = guard_ok("job_test", None, || {
@@ -49,6 +49,13 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     if let (Some(order), Ok(host)) = (&order, Host::found()) {
         guard_ok("job_test", (), || weights::restore(host, order));
     }
+    let widened = guard_ok("job_test", None, || {
+        hooks::again(call.job, |_, host, job| {
+            let wider = test.as_ref()?.widened((rc == SUCCESS).then(|| job.start_time()), host.now());
+            wider.map(|wider| apply::in_test(host, job, call, &[wider]))
+        })?
+    });
+    let rc = widened.map_or(rc, |()| real());
     let began = Instant::now();
     let succeeds = rc == SUCCESS;
     let on_failure = test.as_ref().map_or(Opinion::AsSlurmSays, |test| test.if_we_fail(succeeds));

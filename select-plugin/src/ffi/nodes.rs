@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 
-use slurmctld_rt::BitString;
+use slurmctld_rt::{BitString, is_in_cloud};
 
 use super::host::Host;
 use super::records::{Details, Job};
@@ -64,6 +64,7 @@ pub(super) fn record(host: &Host, index: usize) -> Option<RawNode<'_>> {
         name: bytes(node.name()),
         extra: bytes(node.extra()),
         started: time(node.slurmd_start_time()),
+        in_cloud: is_in_cloud(index),
         booted: time(node.boot_time()),
         config: node.config_ptr().addr(),
         completing: host.completing(index),

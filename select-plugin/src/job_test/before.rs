@@ -76,6 +76,8 @@ impl PendingTest {
             tried.add(view, ways);
         }
         self.once_registered = narrowed.once_registered();
+        self.wider = asking.wider(&narrowed);
+        narrowed.out.append(&mut narrowed.aside);
         let costs = asking.costs(engine, learnt, &narrowed);
         let order = costs.places();
         effects.extend((!order.is_empty()).then_some(Effect::Order(order)));
@@ -223,9 +225,11 @@ impl<S: Slurm> Asking<'_, S> {
         narrow(engine, &self.question, self.want, mode, self.test.min_nodes, self.nodes)
     }
 
-    /// Keeps a job of several nodes to as many as have power for it at once: each has, and all of them together may not.
+    /// Keeps a job to as many nodes as have power for it at once: each has, and all of them together may not. A job of one node whatever
+    /// Slurm chooses needs one.
     fn keep_to_powered(&self, engine: &Engine, narrowed: &mut Narrowed) -> Ways {
-        if !self.run_now() || self.test.min_nodes < 2 || self.gone_before.powered {
+        let gets_one = self.test.min_nodes < 2 && self.view.ranked;
+        if !self.run_now() || gets_one || self.gone_before.powered {
             return Ways::default();
         }
         let kept = self.nodes.iter().filter(|node| !narrowed.out.contains(&node.index));
@@ -276,6 +280,15 @@ impl<S: Slurm> Asking<'_, S> {
             narrowed.out.extend(split.poor);
         }
         (has_good, Ways { good, ..Ways::default() })
+    }
+
+    /// Names the nodes that are left with those that were left aside; none if no node was.
+    fn wider(&self, narrowed: &Narrowed) -> Vec<usize> {
+        if narrowed.aside.is_empty() {
+            return Vec::new();
+        }
+        let out: HashSet<usize> = narrowed.out.iter().copied().collect();
+        self.nodes.iter().map(|node| node.index).filter(|index| !out.contains(index)).collect()
     }
 
     /// Finds what the job's best choice on each node that is left costs everybody else. A job that Slurm may give several nodes keeps

@@ -11,7 +11,8 @@
 //!    devices of the pool of GPU tasks, or has let them go; `Order` for a job that gets one node of several; `RuleOut` for the nodes that cannot serve the job, and for those
 //!    that it is led away from ([`Ways`](crate::memory::Ways)). Slurm looks for a job's shards on one GPU. For a job with several instances, `SearchShards`
 //!    makes it look for one GPU with room for all of them, or, where enough nodes do not have that, for one of them.
-//! 2. Slurm's own test runs, exactly once.
+//! 2. Slurm's own test runs once. It runs a second time after [`PendingTest::widened`]: where *will run* has left busy nodes aside and
+//!    the job cannot start on the others now.
 //! 3. *After a failure* [`PendingTest::merely_waits`] may `Offer` nodes that have not registered. Nothing else is written.
 //! 4. *After a success* of *run now*:
 //!    - A job that wants nothing from us loses every `Placement`. `Slices` follows: those of the GPUs that Slurm gives it, else 0.
@@ -78,6 +79,8 @@ pub(crate) struct PendingTest {
     /// Nodes that could serve the job once all have registered: first those of whose devices Slurm does not know yet. Empty if
     /// Slurm knows all devices.
     once_registered: Vec<usize>,
+    /// The nodes for a second test, if the job cannot start now on those that were left to Slurm. Empty: there is no second test.
+    wider: Vec<usize>,
     /// Enough nodes have GPUs above what the job waits for.
     has_good: bool,
     /// Shards of each of its instances, if it has several.
@@ -98,6 +101,7 @@ impl PendingTest {
             want: view.want(),
             view,
             once_registered: Vec::new(),
+            wider: Vec::new(),
             has_good: false,
             per_instance: None,
             victims: Vec::new(),
@@ -150,6 +154,13 @@ impl PendingTest {
             }
             _ => (Opinion::AsSlurmSays, Vec::new()),
         }
+    }
+
+    /// Gives the nodes for a second test, where Slurm has left busy nodes aside and foretells no start now: those that it was left
+    /// with may lack cores for long, or be too few. `starts_at`: the start that it foretells, if any.
+    pub(crate) fn widened(&self, starts_at: Option<i64>, now: u64) -> Option<Effect> {
+        let starts_now = starts_at.is_some_and(|start| u64::try_from(start).unwrap_or(0) <= now);
+        (!self.wider.is_empty() && !starts_now).then(|| Effect::Offer(self.wider.clone()))
     }
 
     /// The look at the nodes for [`Self::before`]. A test that only predicts takes what was seen in this second.

@@ -66,6 +66,11 @@ fn case(ask: Ask, may_preempt: bool, view: &JobView) -> PendingTest {
     PendingTest::new(Test { ask, min_nodes: 1, may_preempt, record: RECORD }, view.clone())
 }
 
+/// Lists the nodes that Slurm is asked to leave out.
+fn out(effects: Vec<Effect>) -> Vec<usize> {
+    effects.into_iter().find_map(|e| if let Effect::RuleOut(out) = e { Some(out) } else { None }).unwrap()
+}
+
 /// Lists the nodes that Slurm is asked to leave out before its own test of a start now, which then fails.
 fn left_out(memory: &mut Memory, slurm: &Fake, may_preempt: bool, view: &JobView) -> Vec<usize> {
     let mut case = case(Ask::RunNow, may_preempt, view);
@@ -96,6 +101,45 @@ fn succeeds(
     let after = case.after(memory, chosen);
     assert!(looks || chosen.reads.get() == reads, "{ask:?} looks at nodes, and would find none");
     after
+}
+
+/// The node that has GPUs may lack cores for days, or Slurm may need more nodes than the fewest: the job would be promised nothing.
+#[test]
+fn a_job_that_cannot_start_now_where_gpus_are_free_is_promised_a_busy_node_too() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[0, 1]);
+    occupy(&mut memory, 2, "v1", &[0]);
+    let slurm = Fake::with(&["n1", "n2", "v1"]);
+    let both = job("v1 iso=whole", GresKind::Gpu, 2);
+    let mut test = case(Ask::WillRun, false, &both);
+    assert_eq!(out(test.before(&mut memory, &slurm)), [0], "n1 is busy and n2 is not");
+    let all = Some(Effect::Offer(vec![0, 1, 2]));
+    assert_eq!(test.widened(None, 1000), all, "Slurm finds no start on the others");
+    assert_eq!(test.widened(Some(1001), 1000), all);
+    assert_eq!(test.widened(Some(1000), 1000), None, "it starts now");
+    // None is left aside.
+    for (ask, nodes) in [(Ask::WillRun, 2), (Ask::RunNow, 1), (Ask::TestOnly, 1)] {
+        let mut test = PendingTest::new(
+            Test { ask, min_nodes: nodes, may_preempt: false, record: RECORD },
+            both.clone(),
+        );
+        let few = Fake { nodes: slurm.nodes[..2].to_vec(), ..slurm.clone() };
+        test.before(&mut memory, &few);
+        assert_eq!(test.widened(None, 1000), None, "{ask:?}");
+    }
+}
+
+/// Of several QOS of a job, each has its own tests.
+#[test]
+fn what_was_tried_with_one_qos_is_not_tried_with_another() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[0, 1]);
+    let mut slurm = Fake::with(&["n1", "n2"]);
+    slurm.victims = vec![JobId(1)];
+    let with = |qos: &str| JobView { qos: Some(qos.to_owned()), ..instance() };
+    let mut tested = |qos: &str| left_out(&mut memory, &slurm, true, &with(qos));
+    assert_eq!([tested("urgent"), tested("normal")], [[0], [0]], "n2 has room");
+    assert_eq!([tested("urgent"), tested("normal")], [[0_usize; 0]; 2], "the end of job 1 would free n1");
 }
 
 #[test]
@@ -798,9 +842,6 @@ fn a_node_that_does_not_go_with_the_others_is_left_out_of_every_other_test() {
     let four = job("v1 iso=mig:1g.5gb inst=4", GresKind::Shard, 20);
     let two = Test { ask: Ask::RunNow, min_nodes: 2, may_preempt: false, record: RECORD };
     let all = Fake::with(&["n1", "n2", "n3"]);
-    let out = |effects: Vec<Effect>| -> Vec<usize> {
-        effects.into_iter().find_map(|e| if let Effect::RuleOut(out) = e { Some(out) } else { None }).unwrap()
-    };
     let tested = |memory: &mut Memory, chosen: &[&str]| {
         let mut test = PendingTest::new(two, four.clone());
         let before = test.before(memory, &all);

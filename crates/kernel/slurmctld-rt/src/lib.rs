@@ -12,6 +12,7 @@ pub mod fit;
 mod license_call;
 pub mod spank_env;
 
+pub use ffi::clouds::is_in_cloud;
 pub use ffi::heap::{Heap, entries, variable};
 pub use ffi::lists::{BitString, Bits, BitsAt, List, Lists};
 pub use ffi::qos::{learn_qos, qos_name};

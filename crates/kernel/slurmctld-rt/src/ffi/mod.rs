@@ -1,5 +1,6 @@
 //! slurmctld: its symbols, memory, lists and bit strings.
 
+pub(crate) mod clouds;
 mod found;
 pub(crate) mod heap;
 pub(crate) mod lists;

@@ -15,7 +15,7 @@ use crate::view::{GresKind, GresRequest, JobView, NodeView, Want};
 
 /// The id of the record by which Slurm asks where to put an administrator's reservation of GRES, from 23.11 on: `_resv_select`,
 /// src/slurmctld/reservation.c.
-const NO_JOB: JobId = JobId(0);
+pub(crate) const NO_JOB: JobId = JobId(0);
 
 /// The job with its limits; `None`: it has none.
 fn limited(view: &JobView, config: &SiteConfig) -> Option<Submission> {

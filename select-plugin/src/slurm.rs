@@ -70,8 +70,6 @@ pub(crate) trait Slurm {
     fn start_time(&self) -> i64;
     /// Backfill asks: it reserves nodes for a job that could start, and passes over one that could not.
     fn in_backfill(&self) -> bool;
-    /// A reservation holds some of the devices: only Slurm's own choice of whole GPUs is known to be allowed.
-    fn reserves_devices(&self) -> bool;
     /// Seconds since 1970.
     fn now(&self) -> u64;
 }

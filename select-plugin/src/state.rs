@@ -131,7 +131,7 @@ impl State {
         &mut self,
         now: u64,
         is_marked: impl FnOnce() -> bool,
-        carefully: impl FnOnce() -> Result<(), String>,
+        carefully: impl FnOnce() -> Result<bool, String>,
     ) -> bool {
         let memory = &mut self.memory;
         let ours = || {
@@ -201,14 +201,14 @@ mod tests {
         let mut state = configured();
         assert!(state.places_jobs(0) && state.take_unshown().is_none());
         assert!(!state.fits(0, || true, || Err("odd".to_owned())));
-        assert!(!state.places_jobs(0) && !state.fits(0, || true, || Ok(())));
+        assert!(!state.places_jobs(0) && !state.fits(0, || true, || Ok(true)));
         assert_eq!(state.take_unshown(), Some(vec!["n1".to_owned()]));
     }
 
     #[test]
     fn one_odd_record_turns_nothing_off() {
         let mut state = configured();
-        assert!(state.fits(0, || true, || Ok(())) && !state.fits(0, || false, || Ok(())));
+        assert!(state.fits(0, || true, || Ok(true)) && !state.fits(0, || false, || Ok(true)));
         assert!(state.places_jobs(0) && !state.is_unconfigured());
     }
 

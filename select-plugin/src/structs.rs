@@ -31,19 +31,20 @@ pub(crate) enum Verdict {
 
 impl Structs {
     /// Judges a job's record. `is_marked`: a look at the record once it is known what records look like. `carefully`: the look before
-    /// that, at this record and those of nodes, with what is wrong. `ours`: the nodes that have to show it if nothing is placed any
+    /// that, at this record and those of nodes, with what is wrong; false: this record tells nothing. `ours`: the nodes that have to show it if nothing is placed any
     /// more.
     pub(crate) fn judge(
         &mut self,
         is_marked: impl FnOnce() -> bool,
-        carefully: impl FnOnce() -> Result<(), String>,
+        carefully: impl FnOnce() -> Result<bool, String>,
         ours: impl FnOnce() -> Vec<String>,
     ) -> Verdict {
         match self {
             Self::Fit if is_marked() => Verdict::Usable,
             Self::Fit | Self::Other { .. } => Verdict::NotUsable,
             Self::NotChecked => match carefully() {
-                Ok(()) => {
+                Ok(false) => Verdict::NotUsable,
+                Ok(true) => {
                     *self = Self::Fit;
                     Verdict::Usable
                 }
@@ -97,17 +98,26 @@ mod tests {
         panic!("not asked for")
     }
 
-    fn odd() -> Result<(), String> {
+    fn odd() -> Result<bool, String> {
         Err("a job_record has 8 bytes here, and 9 by the table".to_owned())
     }
 
     #[test]
     fn an_odd_record_after_a_good_one_concerns_its_own_job() {
         let mut structs = Structs::default();
-        assert_eq!(structs.judge(never, || Ok(()), never), Verdict::Usable);
+        assert_eq!(structs.judge(never, || Ok(true), never), Verdict::Usable);
         assert_eq!(structs.judge(|| false, never, never), Verdict::NotUsable);
         assert_eq!(structs.judge(|| true, never, never), Verdict::Usable, "the next job is placed");
         assert!(!structs.differ() && structs.take_unshown().is_none());
+    }
+
+    /// Slurm asks with one where to put a reservation of GPUs, maybe before there is a job.
+    #[test]
+    fn a_record_that_is_no_jobs_turns_nothing_off() {
+        let mut structs = Structs::default();
+        assert_eq!(structs.judge(never, || Ok(false), never), Verdict::NotUsable);
+        assert!(!structs.differ());
+        assert_eq!(structs.judge(never, || Ok(true), never), Verdict::Usable);
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod common;
 
 use common::{LOOK, LOOK_AND_STAY, builder, instances, looked, profiles};
 use lab::config::Templates;
-use lab::{Cluster, User};
+use lab::{Builder, Cluster, Slurm, User};
 
 /// n2's GPU 0 is cut by the site, GPU 3 is left to Slurm.
 const N2: &str = "gpu_use = { \"3\" = \"slurm\" }\nstatic = { \"0\" = [\"3g.40gb@0\", \"3g.40gb@4\"] }\n";
@@ -14,10 +14,14 @@ const N2: &str = "gpu_use = { \"3\" = \"slurm\" }\nstatic = { \"0\" = [\"3g.40gb
 const N1: &str = "keep_uncut = 6\n";
 
 fn cluster() -> Cluster {
+    cluster_of(builder())
+}
+
+fn cluster_of(builder: Builder) -> Cluster {
     let mut templates = Templates::shipped().unwrap();
     templates.tessera = templates.tessera.replace("names = \"n2\"\n", &format!("names = \"n2\"\n{N2}"));
     templates.tessera = templates.tessera.replace("names = \"n1\"\n", &format!("names = \"n1\"\n{N1}"));
-    let cluster = builder().templates(templates).start().unwrap();
+    let cluster = builder.templates(templates).start().unwrap();
     for args in ["-i 0 -mig 1", "mig -i 0 -cgi 9,9 -C"] {
         smi(&cluster, args);
     }
@@ -159,4 +163,23 @@ fn some_gpus_stay_uncut_for_whole_jobs() {
     scancel(&cluster, &[jobs[0]]);
     assert_eq!(profiles(&looked(&cluster, jobs[2])), ["7g.40gb"]);
     cancel(&cluster, &[jobs[1], jobs[2], share]);
+}
+
+/// Slurm would give GPU 0 of n2, which is cut. It tests a reservation of GPUs like a job, here the first that slurmctld sees.
+#[test]
+fn a_reservation_of_gpus_holds_no_job_off_from_gpus_elsewhere() {
+    let cluster = cluster_of(builder().slurm(Slurm::by_default().unwrap()).accounting());
+    let bobs = format!("Users={}", User::Bob.name());
+    let reserve = ["create", "reservation", "Reservation=class", &bobs, "Nodes=n1", "TRES=gres/gpu=4"];
+    let times = ["StartTime=now", "Duration=300"];
+    cluster.run(User::Root, "scontrol", &[&reserve[..], &times].concat()).unwrap().ok().unwrap();
+    let whole = cluster.sbatch(User::Alice, &["-w", "n2", "--gres=gpu:1"], LOOK_AND_STAY).unwrap();
+    cluster.wait_running(whole).unwrap();
+    assert_ne!(cluster.gpus_of(whole).unwrap(), [0]);
+    let options = ["--reservation=class", "-w", "n1", "--gres=gpu:4"];
+    let member = cluster.sbatch(User::Bob, &options, LOOK_AND_STAY).unwrap();
+    cluster.wait_running(member).unwrap();
+    let shown = layout(&cluster, "n1");
+    assert!(shown.contains(&format!("whole[job{member}]")), "{shown}");
+    scancel(&cluster, &[whole, member]);
 }

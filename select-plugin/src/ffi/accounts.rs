@@ -10,7 +10,8 @@ use super::host::Host;
 use super::records::{Gres, Job, JobGres, Node, NodeGres, Step, StepGres};
 use super::version;
 use crate::slurm_rules::{
-    Account, AskedNumbers, CountedEntry, Given, ReadEntry, Topology, choice, kind_of, missing_gpus,
+    Account, AskedNumbers, CountedEntry, Given, ReadEntry, Reservation, Topology, choice, kind_of,
+    missing_gpus,
 };
 use crate::view::{ChosenView, GresKind, NodeView};
 
@@ -114,8 +115,16 @@ pub(super) fn choice_on(
     host: &Host,
     job: Job,
     node: &NodeView,
-    (cores, binds): (&[usize], bool),
+    (cores, binds, reserved): (&[usize], bool, *mut c_void),
 ) -> Option<ChosenView> {
+    // The lists of reservations are like a job's, with bits over the node table.
+    let held = |(kind, state): (GresKind, JobGres)| {
+        (kind, state.type_id(), gpus_at(host, state.gres_bit_alloc(), node.index))
+    };
+    let reserved = version::reserved(reserved).map(|(keeps_to, list)| Reservation {
+        keeps_to,
+        devices: states(host, list).into_iter().map(held).collect(),
+    });
     let record = host.node(node.index)?;
     let of_node = states::<NodeGres>(host, record.gres_list());
     let read = |(kind, state): (GresKind, JobGres)| {
@@ -129,6 +138,7 @@ pub(super) fn choice_on(
             is_per_socket: state.gres_per_socket() > 0,
             account: account(host, account_of_node),
             sharing: version::sharing(account_of_node).map(|state| account(host, state)),
+            reserved: reserved.clone(),
         })
     };
     let entries: Vec<ReadEntry> = requested(host, job).into_iter().map(read).collect::<Option<_>>()?;

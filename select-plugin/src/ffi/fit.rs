@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use geometry::JobId;
 use plugin_rt::Chain;
 use slurm_tables::{Record, own_layout};
 use slurmctld_rt::fit::{Unfit, check, conf_fits};
@@ -17,6 +18,7 @@ use slurmctld_rt::text;
 use super::host::{Host, conf_string, name_of};
 use super::records::{self, Conf, Details, Gres, Job, JobGres, Node, NodeGres, Partition, Resources};
 use super::version;
+use crate::limited::NO_JOB;
 use crate::reminder::Reminder;
 use crate::structs::complaint;
 
@@ -86,11 +88,13 @@ pub(super) fn nodes(host: &Host) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// Compares the record of a job, and those that it points to.
-pub(super) fn job(host: &Host, pointer: *mut c_void) -> Result<(), Unfit> {
+/// Compares the record of a job, and those that it points to; false: it is no job's, so that it cannot be compared.
+pub(super) fn job(host: &Host, pointer: *mut c_void) -> Result<bool, Unfit> {
     check(Job::described(), pointer)?;
     // SAFETY: the record of a live job, which was just found to be one.
-    let Some(job) = (unsafe { Job::at(pointer) }) else { return Ok(()) };
+    let Some(job) = (unsafe { Job::at(pointer) }).filter(|job| JobId(job.job_id()) != NO_JOB) else {
+        return Ok(false);
+    };
     if host.job_record(job.job_id()) != pointer {
         return Err(Unfit::Named("job"));
     }
@@ -106,7 +110,8 @@ pub(super) fn job(host: &Host, pointer: *mut c_void) -> Result<(), Unfit> {
         }
     }
     entries(host, job.gres_list_req(), JobGres::described())?;
-    entries(host, job.gres_list_alloc(), JobGres::described())
+    entries(host, job.gres_list_alloc(), JobGres::described())?;
+    Ok(true)
 }
 
 /// Compares the entries of a list of GRES, and their data. The list was found to be one.

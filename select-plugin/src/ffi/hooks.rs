@@ -72,8 +72,11 @@ pub(super) fn again<T>(job: *mut c_void, body: impl FnOnce(&mut Memory, &Host, J
 
 /// Tells whether this job's record is as it is known here.
 fn structs_fit(state: &mut State, host: &Host, job: *mut c_void) -> bool {
-    let carefully =
-        || fit::job(host, job).and_then(|()| fit::nodes(host)).map_err(|why| Chain(&why).to_string());
+    let carefully = || {
+        fit::job(host, job)
+            .and_then(|known| fit::nodes(host).map(|()| known))
+            .map_err(|why| Chain(&why).to_string())
+    };
     // SAFETY: select.h: the record of a live job, under slurmctld's job lock.
     let marked = || unsafe { Job::at(job) }.is_some_and(jobs::is_marked);
     state.fits(host.now(), marked, carefully)

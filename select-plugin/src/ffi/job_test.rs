@@ -18,7 +18,7 @@ use slurmctld_rt::struct_at;
 use super::call::Call;
 use super::host::Host;
 use super::records::Job;
-use super::{accounts, apply, hooks, jobs, licenses, nodes, resources, version, weights};
+use super::{accounts, apply, hooks, jobs, licenses, nodes, resources, weights};
 use crate::effect::Effect;
 use crate::job_test::{Look, Opinion, PendingTest};
 use crate::memory::Memory;
@@ -181,7 +181,8 @@ impl Slurm for Live<'_> {
 
     fn choice(&self, node: &NodeView) -> Option<ChosenView> {
         let cores = resources::cores_of_job(self.host, self.job, node.index);
-        accounts::choice_on(self.host, self.job, node, (&cores, jobs::enforces_binding(self.job)))
+        let binds = jobs::enforces_binding(self.job);
+        accounts::choice_on(self.host, self.job, node, (&cores, binds, self.call.reserved))
     }
 
     fn gpus(&self, node: &NodeView) -> Option<u64> {
@@ -206,10 +207,6 @@ impl Slurm for Live<'_> {
 
     fn in_backfill(&self) -> bool {
         self.job.bit_flags() & numbers::BACKFILL_TEST != 0
-    }
-
-    fn reserves_devices(&self) -> bool {
-        version::reserves_devices(self.call.reserved)
     }
 
     fn now(&self) -> u64 {

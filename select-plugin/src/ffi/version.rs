@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use slurm_numbers as numbers;
 use slurm_tables::Version;
-use slurmctld_rt::{LicenseCall, is_exclusive, item};
+use slurmctld_rt::{LicenseCall, List, is_exclusive, item};
 
 use super::records::{Gres, JobGres, Node, NodeGres, Reserved};
 
@@ -60,12 +60,13 @@ pub(super) fn keeps_cores_per_gpu(node: Node) -> bool {
     node.res_cores_per_gpu().is_some_and(|cores| cores > 0)
 }
 
-/// Tells whether reservations keep devices from the job, or keep it to some: cons_tres alone knows which. Before 23.11 they hold
-/// whole nodes or cores.
-pub(super) fn reserves_devices(reserved: *mut c_void) -> bool {
+/// Gives the GRES that reservations keep from the job, or keep it to (`true`). Before 23.11 they hold whole nodes or cores.
+pub(super) fn reserved(reserved: *mut c_void) -> Option<(bool, *mut List)> {
     // SAFETY: select.h: null, or a `resv_exc_t` that lives through the test; `job_test` gives none before 23.11.
-    let Some(reserved) = (unsafe { Reserved::at(reserved) }) else { return false };
-    [reserved.gres_list_exc(), reserved.gres_list_inc()].into_iter().flatten().any(|list| !list.is_null())
+    let reserved = unsafe { Reserved::at(reserved) }?;
+    // cons_tres looks at the second only if there is no first.
+    let lists = [(false, reserved.gres_list_exc()), (true, reserved.gres_list_inc())];
+    lists.into_iter().find_map(|(keeps_to, list)| Some((keeps_to, list.filter(|list| !list.is_null())?)))
 }
 
 /// Gives how this slurmctld reads a list of licenses.

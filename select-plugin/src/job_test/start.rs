@@ -234,16 +234,12 @@ fn decide<S: Slurm>(
     engine: &Engine,
     effects: &mut Vec<Effect>,
 ) -> Result<Decided, Veto> {
-    let fixed = asked.want.kind == GresKind::Gpu && asked.slurm.reserves_devices();
     let mut grants = Vec::new();
     let mut whys: Vec<(f64, String)> = Vec::new();
     let mut matched = Vec::new();
     let mut poorest: Option<(String, f64)> = None;
     for node in asked.nodes {
-        let Some(mut slurms) = asked.slurm.choice(node).filter(|c| !c.chosen().is_empty()) else { continue };
-        if fixed {
-            slurms.entries.iter_mut().for_each(|entry| entry.available = entry.chosen);
-        }
+        let Some(slurms) = asked.slurm.choice(node).filter(|c| !c.chosen().is_empty()) else { continue };
         let ends = asked.ends(engine, &node.name);
         let question = engine.with_next(asked.question.clone(), &node.name, &ends);
         let Some(placed) = place(engine, question, asked.want, &slurms) else { continue };

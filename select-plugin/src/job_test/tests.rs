@@ -490,26 +490,6 @@ fn no_job_with_gpus_starts_where_they_are_not_those_of_the_file() {
 }
 
 #[test]
-fn where_a_reservation_holds_devices_slurms_own_choice_stands() {
-    let mut memory = memory();
-    // 0 and 1 have one link between them, other pairs have two.
-    let chosen = Fake::with(&["v1"]).choosing("v1", 0b0000_0011, 0xff);
-    let view = JobView {
-        request: protocol::wire::parse_request("v1 iso=whole bw=sensitive wait=none").ok(),
-        ..pair()
-    };
-    let mut gpus = |slurm: &Fake| {
-        let (_, effects) = succeeds(&mut memory, Ask::RunNow, &view, slurm, slurm);
-        let Some(Effect::Devices(on_node)) = effects.first() else { panic!("{effects:?}") };
-        let mut gpus: Vec<usize> = on_node.devices.iter().map(|(gpu, _)| *gpu).collect();
-        gpus.sort_unstable();
-        gpus
-    };
-    assert_ne!(gpus(&chosen), [0, 1]);
-    assert_eq!(gpus(&Fake { reserves_devices: true, ..chosen }), [0, 1]);
-}
-
-#[test]
 fn a_placement_and_slices_of_before_go_where_nothing_is_wanted() {
     let mut memory = memory();
     let slurm = Fake::with(&["n1"]);

@@ -74,6 +74,30 @@ impl Account {
     }
 }
 
+/// Devices of a node that reservations hold, as far as they concern a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Reservation {
+    /// The job is in the reservation: it may use these devices alone. Else it may use the others alone.
+    pub(crate) keeps_to: bool,
+    /// Kind, number of the type, and devices of each entry.
+    pub(crate) devices: Vec<(GresKind, u32, GpuSet)>,
+}
+
+impl Reservation {
+    /// Leaves the devices that a job's entry may use. Slurm holds whole GPUs by entries of the same type alone
+    /// [gres_sock_list.c, `gres_find_job_by_key_exact_type`], and shards by no reservation of GPUs.
+    fn leaves(&self, kind: GresKind, type_id: u32, gpus: GpuSet) -> GpuSet {
+        let concerns =
+            |held: &&(GresKind, u32, GpuSet)| kind == GresKind::Shard || (held.0, held.1) == (kind, type_id);
+        let mut held = self.devices.iter().filter(concerns).map(|held| held.2).peekable();
+        if held.peek().is_none() {
+            return gpus;
+        }
+        let held = union(held);
+        gpus.iter().filter(|gpu| held.contains(*gpu) == self.keeps_to).collect()
+    }
+}
+
 /// A job's GRES entry and the account that it is taken from, on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadEntry {
@@ -90,6 +114,7 @@ pub(crate) struct ReadEntry {
     pub(crate) account: Account,
     /// Account of the GRES that shares the same devices: shards for GPUs, and the other way round.
     pub(crate) sharing: Option<Account>,
+    pub(crate) reserved: Option<Reservation>,
 }
 
 impl ReadEntry {
@@ -113,6 +138,11 @@ impl ReadEntry {
         };
         account.all().filter(is_free).filter(|gpu| account.suits(*gpu, self.type_id, cores)).collect()
     }
+
+    /// Leaves the devices that no reservation keeps from the job.
+    fn unreserved(&self, gpus: GpuSet) -> GpuSet {
+        self.reserved.as_ref().map_or(gpus, |reserved| reserved.leaves(self.kind, self.type_id, gpus))
+    }
 }
 
 /// Puts together Slurm's choice on one node over all entries of the job, and what else it had. `cores` are those that cons_tres chose
@@ -131,6 +161,7 @@ pub(crate) fn choice(
         let chosen = entry.chosen;
         // Cores that Slurm keeps for one GPU go with that GPU: then only its own choice has its cores.
         let available = if keeps_cores { chosen } else { union([entry.free(bound), chosen].into_iter()) };
+        let available = entry.unreserved(available);
         let sockets = entry.account.sockets(available);
         let is_near = |at: &[usize]| at.is_empty() || at.iter().any(|core| cores.contains(core));
         let local = sockets.iter().filter(|(at, _)| is_near(at)).map(|(_, gpus)| *gpus);
@@ -179,6 +210,7 @@ mod tests {
             is_per_socket: false,
             account,
             sharing,
+            reserved: None,
         }
     }
 
@@ -234,6 +266,31 @@ mod tests {
         let kept = choice("n1".to_owned(), &[gpus], &[3], false, true);
         assert_eq!((kept.entries[0].available, kept.near), (set(1), GpuSet::EMPTY));
         assert!(kept.entries[0].sockets.is_empty());
+    }
+
+    #[test]
+    fn reservations_of_gpus_keep_parts_of_them_too() {
+        let held = |keeps_to, devices| Some(Reservation { keeps_to, devices });
+        let available = |kind, type_id, reserved: Option<Reservation>| {
+            let entry = ReadEntry { type_id, chosen: set(1), reserved, ..entry(kind, account(0), None) };
+            choice("n1".to_owned(), &[entry], &[], false, false).entries[0].available
+        };
+        for kind in [GresKind::Gpu, GresKind::Shard] {
+            assert_eq!(available(kind, 0, None), set(0b1111));
+            let of = |type_id, devices| vec![(GresKind::Gpu, type_id, set(devices))];
+            assert_eq!(available(kind, 0, held(false, of(0, 0b0110))), set(0b1001), "{kind:?}");
+            assert_eq!(available(kind, 0, held(true, of(0, 0b0011))), set(0b0011), "{kind:?}");
+            assert_eq!(available(kind, 0, held(true, Vec::new())), set(0b1111), "no GPUs are reserved");
+            assert_eq!(available(kind, 0, held(true, of(0, 0))), GpuSet::EMPTY, "none on this node");
+        }
+        // Slurm compares types of whole GPUs; a part has none.
+        let typed = || held(false, vec![(GresKind::Gpu, 7, set(0b0011))]);
+        assert_eq!(available(GresKind::Gpu, 0, typed()), set(0b1111));
+        assert_eq!(available(GresKind::Gpu, 7, typed()), GpuSet::EMPTY);
+        assert_eq!(available(GresKind::Shard, 0, typed()), set(0b1100));
+        // Shards that are reserved hold their devices.
+        let shards = held(false, vec![(GresKind::Shard, 0, set(0b1000))]);
+        assert_eq!(available(GresKind::Shard, 0, shards), set(0b0111));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) use asked::{
     AskedNumbers, CountedEntry, count_gpus, cpus, cpus_per_node, gets_one_node, kind_of, requests,
     says_unfit, within_reach,
 };
-pub(crate) use devices::{Account, ReadEntry, Topology, choice};
+pub(crate) use devices::{Account, ReadEntry, Reservation, Topology, choice};
 pub(crate) use licenses::LicenseChange;
 pub(crate) use preemption::{PreemptMode, jobs_to_list};
 pub(crate) use shards::{ShardRequest, amount, amounts_by_device, devices_of_entries};

@@ -32,7 +32,6 @@ pub(super) struct Fake {
     pub(super) pending: Vec<JobId>,
     pub(super) start_time: i64,
     pub(super) in_backfill: bool,
-    pub(super) reserves_devices: bool,
     pub(super) now: u64,
 }
 
@@ -118,10 +117,6 @@ impl Slurm for Fake {
 
     fn in_backfill(&self) -> bool {
         self.in_backfill
-    }
-
-    fn reserves_devices(&self) -> bool {
-        self.reserves_devices
     }
 
     fn now(&self) -> u64 {

@@ -52,6 +52,7 @@ pub(crate) fn check(
         Ok(local) => {
             node(&local, slurm, findings);
             power::limits(&local, config, findings);
+            power::persistence(&local, config, findings);
             power::model(&local, findings);
         }
         Err(e) => findings.bad(e.to_string()),

@@ -105,6 +105,32 @@ pub(super) fn limits(local: &Local<'_>, config: &SiteConfig, findings: &mut Find
     }
 }
 
+/// Names the GPUs whose driver forgets a limit as soon as no program has them open, where the site or a job limits power.
+pub(super) fn persistence(local: &Local<'_>, config: &SiteConfig, findings: &mut Findings) {
+    let (name, power) = (&local.name, &local.spec.power);
+    let site_caps = config.in_power_budget(name) || power.cap_w.is_some() || power.model.is_some();
+    // Another check says why the driver does not answer.
+    let views = power_status(&local.settings).unwrap_or_default();
+    forgetful(name, site_caps, &views).into_iter().for_each(|why| findings.bad(why));
+}
+
+/// Says what follows for the GPUs in `views` that have no persistence mode; `None`: nothing, or the driver does not say it.
+fn forgetful(node: &str, site_caps: bool, views: &[GpuPowerView]) -> Option<String> {
+    let is_capped = |view: &&GpuPowerView| site_caps || view.jobs.iter().any(|(_, cap)| cap.is_some());
+    let forgets =
+        |view: &&GpuPowerView| view.power.as_ref().is_ok_and(|power| power.is_persistent == Some(false));
+    let gpus = views.iter().filter(is_capped).filter(forgets).map(|view| view.gpu.to_string());
+    let gpus: Vec<String> = gpus.collect();
+    let s = if gpus.len() == 1 { "" } else { "s" };
+    (!gpus.is_empty()).then(|| {
+        format!(
+            "{node}: persistence mode is off on GPU{s} {}: the driver forgets a power cap as soon as no program has the GPU open, so \
+             a job may run without its cap; start nvidia-persistenced, before slurmd",
+            gpus.join(", ")
+        )
+    })
+}
+
 fn of_gpu(node: &str, view: &GpuPowerView, range: PowerRange, findings: &mut Findings) {
     let PowerRange { cap_w, idle_w } = range;
     let place = format!("{node}: GPU {}", view.gpu);
@@ -137,7 +163,7 @@ mod tests {
     use super::*;
     use crate::commands::power::calibrated;
 
-    fn told(found_w: u32, draw_w: u32, jobs: &[u32]) -> String {
+    fn view(found_w: u32, draw_w: u32, jobs: &[u32]) -> GpuPowerView {
         let power = GpuPower {
             found_mw: found_w * 1000,
             set_mw: found_w * 1000,
@@ -145,9 +171,14 @@ mod tests {
             draw_mw: draw_w * 1000,
             range_mw: Some((100_000, 300_000)),
             counted_mj: None,
+            is_persistent: Some(true),
         };
         let jobs = jobs.iter().map(|job| (JobId(*job), None)).collect();
-        let view = GpuPowerView { gpu: NvmlIndex(3), power: Ok(power), jobs, used: Vec::new() };
+        GpuPowerView { gpu: NvmlIndex(3), power: Ok(power), jobs, used: Vec::new() }
+    }
+
+    fn told(found_w: u32, draw_w: u32, jobs: &[u32]) -> String {
+        let view = view(found_w, draw_w, jobs);
         let mut findings = Findings::default();
         of_gpu("n1", &view, PowerRange { cap_w: 250, idle_w: 50 }, &mut findings);
         findings.list.into_iter().map(|(_, what)| what + "\n").collect()
@@ -182,5 +213,26 @@ mod tests {
         n1: GPU 3: its power limit is 300 W, cap_w = 250 is less: a job whose limit is not set could draw more than its budget counts
         n1: GPU 3: draws 60 W without a job, idle_w = 50: raise idle_w, or see who uses it
         ");
+    }
+
+    #[test]
+    fn a_gpu_that_forgets_its_limit_is_named_if_anything_limits_it() {
+        let with = |gpu, is_persistent, cap| {
+            let mut view = view(250, 40, &[7]);
+            view.gpu = NvmlIndex(gpu);
+            view.jobs[0].1 = cap;
+            view.power.as_mut().unwrap().is_persistent = is_persistent;
+            view
+        };
+        let all = [
+            with(0, Some(false), None),
+            with(1, Some(true), Some(200)),
+            with(2, None, Some(200)),
+            with(3, Some(false), Some(200)),
+        ];
+        let said = |site_caps, views: &[GpuPowerView]| forgetful("n1", site_caps, views);
+        assert_eq!(said(false, &all[..3]), None);
+        insta::assert_snapshot!(said(false, &all).unwrap(), @"n1: persistence mode is off on GPU 3: the driver forgets a power cap as soon as no program has the GPU open, so a job may run without its cap; start nvidia-persistenced, before slurmd");
+        assert!(said(true, &all).unwrap().starts_with("n1: persistence mode is off on GPUs 0, 3: "));
     }
 }

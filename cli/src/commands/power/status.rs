@@ -130,6 +130,7 @@ mod tests {
                 draw_mw,
                 range_mw: Some((100_000, 400_000)),
                 counted_mj: None,
+                is_persistent: None,
             })
         };
         let used = [

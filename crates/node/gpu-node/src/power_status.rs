@@ -27,6 +27,8 @@ pub struct GpuPower {
     pub range_mw: Option<(u32, u32)>,
     /// Energy used since the driver was loaded, mJ, if the driver counts it.
     pub counted_mj: Option<u64>,
+    /// Whether the driver keeps the limit while no program has the GPU open (persistence mode), where it says so.
+    pub is_persistent: Option<bool>,
 }
 
 /// A GPU with its power and the jobs on it.
@@ -97,5 +99,6 @@ fn of_gpu(journal: &Journal, nvml: &Nvml, gpu: NvmlIndex) -> Result<GpuPower, Fa
     let draw_mw = nvml.power_draw_mw(gpu)?;
     let range_mw = nvml.power_range_mw(gpu).ok();
     let counted_mj = nvml.energy_mj(gpu).ok();
-    Ok(GpuPower { found_mw, set_mw, enforced_mw, draw_mw, range_mw, counted_mj })
+    let is_persistent = nvml.is_persistent(gpu).ok();
+    Ok(GpuPower { found_mw, set_mw, enforced_mw, draw_mw, range_mw, counted_mj, is_persistent })
 }

@@ -117,6 +117,24 @@ fn somebody_elses_limit_stays_and_is_reported() {
     });
 }
 
+/// A driver without persistence mode forgets it as soon as no program has the GPU open.
+#[test]
+fn a_cap_that_the_driver_has_lost_is_reported() {
+    on_node("tests::power::a_cap_that_the_driver_has_lost_is_reported", |node| {
+        node.reconcile(&[]);
+        start(node, 1, whole(&[1]), 200);
+        admin_sets(node, 1, 400);
+        assert_eq!(
+            node.disagreements(&[1]),
+            [
+                "GPU 1: its power limit is 400 W, not the 200 W of its jobs: the driver has lost the limit, or another program changed it"
+            ]
+        );
+        node.release(1);
+        assert_eq!((limits(node)[1], is_journalled(node)), (400, false));
+    });
+}
+
 #[test]
 fn a_cap_that_cannot_be_set_is_said_and_the_job_runs() {
     on_node("tests::power::a_cap_that_cannot_be_set_is_said_and_the_job_runs", |node| {

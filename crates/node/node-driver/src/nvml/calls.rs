@@ -245,6 +245,16 @@ impl Nvml {
         })
     }
 
+    /// Tells whether the driver keeps the GPU's settings while no program has it open.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn is_persistent(&self, gpu: NvmlIndex) -> Result<bool, NvmlError> {
+        let mode = self.lib.persistence_mode(self.device(gpu)?);
+        mode.map(|mode| mode == 1).map_err(at(gpu, "cannot read its persistence mode"))
+    }
+
     /// The GPU's MIG mode; off where it has none.
     ///
     /// # Errors

@@ -55,6 +55,18 @@ macro_rules! call {
     }};
 }
 
+/// Defines questions about a device that have one number for an answer.
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident: $number:ty = $call:ident;)*) => { $(
+        $(#[$doc])*
+        pub(super) fn $name(&self, device: Device<'_>) -> Result<$number, Code> {
+            let mut number = 0;
+            call!(self, $call(device.raw, &raw mut number))?;
+            Ok(number)
+        }
+    )* };
+}
+
 mod gpm;
 mod health;
 mod links;
@@ -156,12 +168,6 @@ impl Lib {
         Ok(text(&buf))
     }
 
-    pub(super) fn minor(&self, device: Device<'_>) -> Result<u32, Code> {
-        let mut n = 0;
-        call!(self, nvmlDeviceGetMinorNumber(device.raw, &raw mut n))?;
-        Ok(n)
-    }
-
     /// Bus id, lower case as the kernel writes it: `00000000:07:00.0`.
     pub(super) fn pci_bus_id(&self, device: Device<'_>) -> Result<String, Code> {
         let mut pci = sys::nvmlPciInfo_t::zeroed();
@@ -200,32 +206,23 @@ impl Lib {
         Ok(Code::check(activation))
     }
 
-    /// Power limit, milliwatts.
-    pub(super) fn power_limit(&self, device: Device<'_>) -> Result<u32, Code> {
-        let mut limit = 0;
-        call!(self, nvmlDeviceGetPowerManagementLimit(device.raw, &raw mut limit))?;
-        Ok(limit)
-    }
-
-    /// Default power limit, milliwatts.
-    pub(super) fn power_default(&self, device: Device<'_>) -> Result<u32, Code> {
-        let mut limit = 0;
-        call!(self, nvmlDeviceGetPowerManagementDefaultLimit(device.raw, &raw mut limit))?;
-        Ok(limit)
-    }
-
-    /// Power limit in force, milliwatts.
-    pub(super) fn power_enforced(&self, device: Device<'_>) -> Result<u32, Code> {
-        let mut limit = 0;
-        call!(self, nvmlDeviceGetEnforcedPowerLimit(device.raw, &raw mut limit))?;
-        Ok(limit)
-    }
-
-    /// Power draw, milliwatts.
-    pub(super) fn power_draw(&self, device: Device<'_>) -> Result<u32, Code> {
-        let mut draw = 0;
-        call!(self, nvmlDeviceGetPowerUsage(device.raw, &raw mut draw))?;
-        Ok(draw)
+    numbers! {
+        /// N of /dev/nvidiaN.
+        minor: u32 = nvmlDeviceGetMinorNumber;
+        /// Persistence mode, 0 or 1.
+        persistence_mode: u32 = nvmlDeviceGetPersistenceMode;
+        /// Why the clock is lowered, as bits of `nvmlClocksEventReasons`.
+        clock_reasons: u64 = nvmlDeviceGetCurrentClocksThrottleReasons;
+        /// Power limit, milliwatts.
+        power_limit: u32 = nvmlDeviceGetPowerManagementLimit;
+        /// Default power limit, milliwatts.
+        power_default: u32 = nvmlDeviceGetPowerManagementDefaultLimit;
+        /// Power limit in force, milliwatts.
+        power_enforced: u32 = nvmlDeviceGetEnforcedPowerLimit;
+        /// Power draw, milliwatts.
+        power_draw: u32 = nvmlDeviceGetPowerUsage;
+        /// Energy since the driver was loaded, millijoules.
+        energy: u64 = nvmlDeviceGetTotalEnergyConsumption;
     }
 
     /// Percent of the last moments in which a kernel ran: nvml.h says between 1/6 s and 1 s, by product.
@@ -233,13 +230,6 @@ impl Lib {
         let mut rates = sys::nvmlUtilization_t::zeroed();
         call!(self, nvmlDeviceGetUtilizationRates(device.raw, &raw mut rates))?;
         Ok(rates.gpu)
-    }
-
-    /// Energy since the driver was loaded, millijoules.
-    pub(super) fn energy(&self, device: Device<'_>) -> Result<u64, Code> {
-        let mut energy = 0;
-        call!(self, nvmlDeviceGetTotalEnergyConsumption(device.raw, &raw mut energy))?;
-        Ok(energy)
     }
 
     /// Least and greatest power limit, milliwatts.

@@ -190,6 +190,11 @@ pub fn disagreements(
                 gpu.index,
                 format!("its power is limited to {now} W, and no job asks for that: it was {was} W"),
             ));
+        } else if let LimitStep::Set(change) = step
+            && change.to_mw != now_mw
+        {
+            let wanted = watts(change.to_mw);
+            found.push((gpu.index, format!("its power limit is {now} W, not the {wanted} W of its jobs: the driver has lost the limit, or another program changed it")));
         }
     }
     Ok(found)

@@ -32,13 +32,6 @@ impl Lib {
         Ok((pending, failed))
     }
 
-    /// Why the clock is lowered, as bits of `nvmlClocksEventReasons`.
-    pub(in crate::nvml) fn clock_reasons(&self, device: Device<'_>) -> Result<u64, Code> {
-        let mut reasons = 0;
-        call!(self, nvmlDeviceGetCurrentClocksThrottleReasons(device.raw, &raw mut reasons))?;
-        Ok(reasons)
-    }
-
     /// Number of times that an NVLink had to be started again.
     pub(in crate::nvml) fn nvlink_recoveries(&self, device: Device<'_>, link: u32) -> Result<u64, Code> {
         let mut count = 0;

@@ -44,9 +44,14 @@ fn with_errors(path: &Path, errors: &[ConfigError]) -> Failure {
 ///
 /// While the site's own file is bad, that is its last good version, and stderr says so. Any other file is only read.
 pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
+    load_with_state(named).map(|(config, _)| config)
+}
+
+/// As [`load`]; true with it if the file itself is good.
+pub(crate) fn load_with_state(named: Option<&Path>) -> Result<(SiteConfig, bool), Failure> {
     let path = path(named);
     let (failure, bad) = match tessera_toml::read(&path) {
-        Ok((Some(config), _)) => return Ok(with_users(config)),
+        Ok((Some(config), _)) => return Ok((with_users(config), true)),
         Ok((None, errors)) => (with_errors(&path, &errors), LoadError::Bad { path: path.clone(), errors }),
         // Not text, or too large: daemons go on with the last good version then, too.
         Err(source) if matches!(source.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput) => {
@@ -67,7 +72,7 @@ pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
     SAID.call_once(|| {
         status(&format!("{}\nTessera works with the last good version of this file.\n", failure.what()))
     });
-    Ok(with_users(good.config))
+    Ok((with_users(good.config), false))
 }
 
 /// Advice to a user if no copy of the last good version is here that he may read.

@@ -248,6 +248,21 @@ fn what_changes_is_counted() {
     has(&answer, &["tessera_compute_slices{node=\"n2\",state=\"whole\"} 7"]);
 }
 
+/// Where nobody may read a copy of the last good version: on a machine of neither slurmctld nor a node.
+#[test]
+fn a_mistake_in_tessera_toml_is_not_slurms_silence() {
+    let exporter = Exporter::start(&[]);
+    has(&exporter.get("/metrics"), &["tessera_file_good 1"]);
+    exporter.put("tessera.toml", "[[nodes]]\nnames = \"n[1-3\"\n");
+    let answer = exporter.until("/metrics", "tessera_file_good 0");
+    has(&answer, &["tessera_slurm_up 1", "tessera_refresh_failures_total 0"]);
+    // What Slurm says now is shown, by the file that was good.
+    exporter.put("nodes", &NODES.replace("tessera gpu0=whole[job13]", "tessera config=last-good gpu0=free"));
+    exporter.until("/metrics", "tessera_node_config_good{node=\"n2\"} 0");
+    exporter.put("tessera.toml", SITE);
+    has(&exporter.until("/metrics", "tessera_file_good 1"), &["tessera_slurm_up 1"]);
+}
+
 #[test]
 fn the_page_shows_slices_and_why_jobs_wait() {
     let exporter = Exporter::start(&["--page"]);

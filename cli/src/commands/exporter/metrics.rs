@@ -1,6 +1,7 @@
 //! The cluster as Prometheus reads it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -34,21 +35,50 @@ impl Waits {
     }
 }
 
-/// Everything, in the OpenMetrics text format. `seen`: the last look that succeeded. `fails`: looks that failed since the
-/// exporter began, and whether the last one did. `now` is in seconds since 1970.
+/// Longest time that Slurm's commands may take for one look, s. A command that waits for a file system or for munge has no limit
+/// of its own.
+const LONGEST_LOOK_S: u64 = 300;
+
+/// How the exporter has asked Slurm.
+pub(super) struct LookState {
+    /// Looks that failed since the exporter began.
+    pub(super) failures: u64,
+    pub(super) last_failed: bool,
+    /// The interval between two looks.
+    pub(super) every: Duration,
+    /// tessera.toml was good when it was read last.
+    pub(super) file_is_good: bool,
+}
+
+impl LookState {
+    /// Tells whether Slurm answers: the last look did not fail, and it is not so old that the next one must hang. `seen` is the last that
+    /// succeeded.
+    fn is_up(&self, seen: Option<&ClusterSnapshot>, now: u64) -> bool {
+        let age = seen.map(|seen| now.saturating_sub(seen.at));
+        !self.last_failed && age.is_some_and(|age| age <= self.every.as_secs() + LONGEST_LOOK_S)
+    }
+}
+
+/// Everything, in the OpenMetrics text format. `seen`: the last look that succeeded. `now` is in seconds since 1970.
 pub(super) fn text(
     seen: Option<&ClusterSnapshot>,
     changes: &Changes,
     waits: &Waits,
     counted: &Counted,
-    fails: (u64, bool),
+    asked: &LookState,
     now: u64,
 ) -> String {
     let mut registry = Registry::with_prefix("tessera");
-    let is_up = seen.is_some() && !fails.1;
-    gauge(&mut registry, "slurm_up", "1 if the last question to Slurm was answered").set(i64::from(is_up));
+    gauge(&mut registry, "slurm_up", "1 if the last question to Slurm was answered")
+        .set(i64::from(asked.is_up(seen, now)));
+    gauge(
+        &mut registry,
+        "file_good",
+        "1 if tessera.toml on the exporter's machine has no errors; at 0 the numbers are by its last good version",
+    )
+    .set(i64::from(asked.file_is_good));
     let failed = Counter::<u64>::default();
-    failed.inc_by(fails.0);
+    failed.inc_by(asked.failures);
     registry.register("refresh_failures", "Times that Slurm could not be asked", failed);
     if let Some(seen) = seen {
         let ratio = |registry: &mut Registry, name, help, value| {
@@ -283,10 +313,18 @@ fn instances(registry: &mut Registry, changes: &Changes) {
 mod tests {
     use super::*;
 
+    fn asked(failures: u64, last_failed: bool) -> LookState {
+        LookState { failures, last_failed, every: Duration::from_secs(15), file_is_good: true }
+    }
+
+    fn at(seen: Option<&ClusterSnapshot>, asked: &LookState, now: u64) -> String {
+        text(seen, &Changes::default(), &Waits::default(), &Counted::default(), asked, now)
+    }
+
     #[test]
     fn idle_jobs_are_counted_where_the_site_wants_it() {
         let shown = |seen: &ClusterSnapshot| {
-            text(Some(seen), &Changes::default(), &Waits::default(), &Counted::default(), (0, false), 0)
+            text(Some(seen), &Changes::default(), &Waits::default(), &Counted::default(), &asked(0, false), 0)
         };
         assert!(!shown(&crate::cluster_snapshot::tests::seen()).contains("tessera_idle"));
         let text = shown(&crate::idle_jobs::tests::seen());
@@ -304,8 +342,14 @@ mod tests {
     fn each_task_of_an_array_that_waits_counts() {
         let mut seen = crate::cluster_snapshot::tests::seen();
         seen.jobs[2].array = Some((20, "1-3,7%2".to_owned()));
-        let shown =
-            text(Some(&seen), &Changes::default(), &Waits::default(), &Counted::default(), (0, false), 0);
+        let shown = text(
+            Some(&seen),
+            &Changes::default(),
+            &Waits::default(),
+            &Counted::default(),
+            &asked(0, false),
+            0,
+        );
         for line in [
             "tessera_jobs{kind=\"mig\",state=\"pending\"} 4",
             "tessera_jobs{kind=\"mig\",state=\"running\"} 1",
@@ -316,11 +360,17 @@ mod tests {
 
     #[test]
     fn before_the_first_answer_slurm_is_not_up() {
-        let shown =
-            |seen, fails| text(seen, &Changes::default(), &Waits::default(), &Counted::default(), fails, 0);
-        assert!(shown(None, (0, false)).contains("\ntessera_slurm_up 0\n"));
         let seen = crate::cluster_snapshot::tests::seen();
-        assert!(shown(Some(&seen), (0, false)).contains("\ntessera_slurm_up 1\n"));
-        assert!(shown(Some(&seen), (1, true)).contains("\ntessera_slurm_up 0\n"));
+        assert!(at(None, &asked(0, false), 0).contains("\ntessera_slurm_up 0\n"));
+        assert!(at(Some(&seen), &asked(0, false), 0).contains("\ntessera_slurm_up 1\n"));
+        assert!(at(Some(&seen), &asked(1, true), 0).contains("\ntessera_slurm_up 0\n"));
+    }
+
+    #[test]
+    fn a_question_to_slurm_that_hangs_is_no_answer() {
+        let seen = crate::cluster_snapshot::tests::seen();
+        let up =
+            |age: u64| at(Some(&seen), &asked(0, false), seen.at + age).contains("\ntessera_slurm_up 1\n");
+        assert_eq!([0, 100, 315, 316, 9000].map(up), [true, true, true, false, false]);
     }
 }

@@ -28,6 +28,7 @@ use crate::commands::why::Facts;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
 use crate::site;
+use site_config::SiteConfig;
 
 /// The exporter's latest sample.
 struct Now {
@@ -38,6 +39,10 @@ struct Now {
     /// Why the last look failed, if it did.
     trouble: Option<String>,
     failures: u64,
+    /// tessera.toml as it was read last while it was good.
+    config: SiteConfig,
+    /// tessera.toml was good when it was read last.
+    file_is_good: bool,
     changes: Changes,
     waits: Waits,
     /// slurmctld's counts, if it runs on this machine.
@@ -55,8 +60,10 @@ struct Exporter {
 
 pub(crate) fn run(args: &ExporterArgs, globals: &Globals) -> Result<Outcome, Failure> {
     // Said at once, not in a metric an hour later.
-    site::load(globals.config.as_deref())?;
+    let (config, file_is_good) = site::load_with_state(globals.config.as_deref())?;
     let now = Now {
+        config,
+        file_is_good,
         looks: 0,
         seen: None,
         trouble: None,
@@ -104,7 +111,7 @@ async fn bind(listen: SocketAddr) -> Result<(tokio::net::TcpListener, SocketAddr
 impl Exporter {
     /// Looks at the cluster. tessera.toml is read anew: what the site changed shows at once.
     fn look(&self) {
-        let seen = site::load(self.config.as_deref()).and_then(|config| cluster_snapshot::look(&config));
+        let seen = cluster_snapshot::look(&self.read_config());
         // Slurm is asked while nobody has to wait for the lock.
         let mut counted = self.state.lock().unwrap_or_else(PoisonError::into_inner).counted.clone();
         counted.look();
@@ -128,6 +135,23 @@ impl Exporter {
         }
     }
 
+    /// Reads tessera.toml. While it has errors, and no copy of its last good version can be read, what was read before stays: Slurm is
+    /// asked all the same.
+    fn read_config(&self) -> SiteConfig {
+        let read = site::load_with_state(self.config.as_deref());
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match read {
+            Ok((config, is_good)) => (state.config, state.file_is_good) = (config, is_good),
+            Err(failure) => {
+                if state.file_is_good {
+                    status(&failure.to_string());
+                }
+                state.file_is_good = false;
+            }
+        }
+        state.config.clone()
+    }
+
     /// A look failed: what was seen last stays, and everybody who asks is told that it is old.
     fn failed(&self, why: String) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,8 +168,6 @@ impl Exporter {
         let Some(jobs) = jobs else {
             return Err(trouble.unwrap_or_else(|| "Slurm is being asked for the first time".to_owned()));
         };
-        let facts =
-            site::load(self.config.as_deref()).and_then(|config| Facts::ask(config, jobs, self.users));
-        facts.map_err(|failure| failure.what().to_owned())
+        Facts::ask(self.read_config(), jobs, self.users).map_err(|failure| failure.what().to_owned())
     }
 }

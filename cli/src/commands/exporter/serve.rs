@@ -128,13 +128,18 @@ async fn job(State(served): State<Served>, Path(id): Path<u32>, Query(said): Que
 impl Exporter {
     fn metrics(&self) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = (state.failures, state.trouble.is_some());
+        let asked = super::metrics::LookState {
+            failures: state.failures,
+            last_failed: state.trouble.is_some(),
+            every: self.every,
+            file_is_good: state.file_is_good,
+        };
         super::metrics::text(
             state.seen.as_ref(),
             &state.changes,
             &state.waits,
             &state.counted,
-            failed,
+            &asked,
             clock::epoch_seconds(),
         )
     }

@@ -1,11 +1,13 @@
 //! Slurm's answers to doctor, each asked once.
 
 use std::collections::HashMap;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::{SickGpu, Standing};
 
+use plugin_rt::slurm_conf;
 use plugin_stamp::said;
 use slurm_tables::Version;
 
@@ -17,9 +19,12 @@ use crate::slurm::command::run;
 use crate::slurm::scontrol;
 
 /// Slurm's answers, asked once.
+#[derive(Default)]
 pub(crate) struct SlurmAnswers {
     /// `scontrol show config`, by lower-case key.
     settings: HashMap<String, String>,
+    /// The slurm.conf that Slurm reads on this machine; `None` if it is not here as a file.
+    pub(super) conf_here: Option<PathBuf>,
     /// Each node's `Gres`.
     pub(super) gres: HashMap<String, String>,
     /// Each node's published layout.
@@ -60,16 +65,40 @@ impl SlurmAnswers {
         names(self.setting("slurmctldhost[0]"), host)
     }
 
-    /// The daemons of this machine, `host` without its domain; slurmctld if there are none, as it decides.
-    pub(super) fn daemons_here(&self, host: &str, node: Option<&str>) -> Vec<Daemon> {
-        let slurmctld = said::of_release(self.setting("slurm_version")).ok();
-        let slurmctld = slurmctld.map(|version| Daemon { name: "slurmctld".to_owned(), version });
+    /// Tells whether slurmctld may run on `host`, a name without its domain.
+    fn is_controller(&self, host: &str) -> bool {
         let mut hosts = self.settings.iter().filter(|(key, _)| key.starts_with("slurmctldhost["));
-        let controls = hosts.any(|(_, value)| names(value, host));
-        let slurmd = node.and_then(|node| Some((node, *self.slurmds.get(node)?)));
-        let slurmd = slurmd.map(|(node, version)| Daemon { name: format!("slurmd of {node}"), version });
-        let slurmctld = slurmctld.filter(|_| controls || slurmd.is_none());
-        slurmctld.into_iter().chain(slurmd).collect()
+        hosts.any(|(_, value)| names(value, host))
+    }
+
+    /// The parts of Slurm on this machine, `host` without its domain, that load plugins: its daemons, or else its commands.
+    pub(super) fn daemons_here(
+        &self,
+        host: &str,
+        node: Option<&str>,
+        commands: impl Fn() -> Option<Version>,
+    ) -> Vec<Daemon> {
+        let daemon = |name: &str, version| Daemon { name: name.to_owned(), version };
+        let mut daemons = Vec::new();
+        if self.is_controller(host) {
+            let version = said::of_release(self.setting("slurm_version")).ok();
+            daemons.extend(version.map(|version| daemon("slurmctld", version)));
+        }
+        let slurmd = node.and_then(|node| Some((node, self.slurmds.get(node)?)));
+        daemons.extend(slurmd.map(|(node, version)| daemon(&format!("slurmd of {node}"), *version)));
+        if daemons.is_empty() {
+            daemons.extend(commands().map(|version| daemon("Slurm on this machine", version)));
+        }
+        daemons
+    }
+
+    /// Tells whether the files beside this machine's slurm.conf, `host` without its domain, are those of every node: slurmctld sends
+    /// them.
+    pub(super) fn has_files_of_all(&self, host: &str) -> bool {
+        let is_sent = self.conf_here.as_deref() == Some(Path::new(slurm_conf::SENT));
+        let parameters = self.setting_of("SlurmctldParameters");
+        let sends = || parameters.split(',').any(|one| one.trim().eq_ignore_ascii_case("enable_configless"));
+        is_sent || self.is_controller(host) && sends()
     }
 
     /// The types of each node's GPUs.
@@ -79,18 +108,22 @@ impl SlurmAnswers {
 
     /// The text of slurm.conf; `None` if it cannot be read on this machine.
     pub(super) fn slurm_conf(&self) -> Option<String> {
-        fs::read_to_string(self.settings.get("slurm_conf")?).ok()
+        fs::read_to_string(self.conf_here.as_ref()?).ok()
     }
 
     /// slurm.conf with all that it includes; `None` if it cannot be read on this machine.
     pub(super) fn slurm_conf_file(&self) -> Option<SlurmConfFile> {
-        SlurmConfFile::read(Path::new(self.settings.get("slurm_conf")?))
+        SlurmConfFile::read(self.conf_here.as_deref()?)
     }
 
     /// The text of gres.conf in slurm.conf's directory; `None` if it cannot be read on this machine.
     pub(crate) fn gres_conf(&self) -> Option<String> {
-        let slurm_conf = Path::new(self.settings.get("slurm_conf")?);
-        fs::read_to_string(slurm_conf.with_file_name("gres.conf")).ok()
+        self.beside_slurm_conf("gres.conf")
+    }
+
+    /// The text of a file in slurm.conf's directory; `None` if it cannot be read on this machine.
+    pub(super) fn beside_slurm_conf(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.conf_here.as_ref()?.with_file_name(name)).ok()
     }
 
     /// Tells whether slurmd on this node may ask NVML for its GPUs.
@@ -119,13 +152,33 @@ pub(crate) fn ask(findings: &mut Findings) -> Option<SlurmAnswers> {
                 .for_each(|line| *line = line.split(' ').next().unwrap_or_default().to_owned());
             let reasons = scontrol::field_by_node(&nodes, "Reason=");
             let settings = settings_in(&config);
-            Some(SlurmAnswers { settings, gres, layouts, standings, sick, states, reasons, slurmds })
+            let conf_here = conf_here(&settings, &|name| env::var(name).ok());
+            Some(SlurmAnswers {
+                settings,
+                conf_here,
+                gres,
+                layouts,
+                standings,
+                sick,
+                states,
+                reasons,
+                slurmds,
+            })
         }
         Err(e) => {
             findings.bad(format!("Slurm: {}", e.what()));
             None
         }
     }
+}
+
+/// Finds the slurm.conf of this machine: that of `SLURM_CONF`, else the file where slurmctld has its own, else where Slurm looks. slurmctld
+/// shows its own path, and a node to which it sends the file has nothing there.
+fn conf_here(settings: &HashMap<String, String>, env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let named = env("SLURM_CONF").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let slurmctlds = || settings.get("slurm_conf").map(PathBuf::from).filter(|path| path.is_file());
+    let path = named.or_else(slurmctlds).unwrap_or_else(|| slurm_conf::path(env));
+    path.is_file().then_some(path)
 }
 
 fn settings_in(text: &str) -> HashMap<String, String> {
@@ -149,6 +202,14 @@ fn versions_in(text: &str) -> HashMap<String, Version> {
 }
 
 #[cfg(test)]
+impl SlurmAnswers {
+    /// Makes answers with these settings alone, as `scontrol show config` shows them.
+    pub(super) fn of_config(config: &str) -> Self {
+        Self { settings: settings_in(config), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -157,24 +218,34 @@ mod tests {
         let config = "SLURM_VERSION           = 24.11.5\nSlurmctldHost[0]        = head(10.0.0.1)\n";
         let nodes =
             "NodeName=n1 Arch=x86_64\n   NodeAddr=n1 NodeHostName=n1 Version=24.05.8\n\nNodeName=n2\n";
-        let slurm = SlurmAnswers {
-            settings: settings_in(config),
-            gres: HashMap::new(),
-            layouts: HashMap::new(),
-            standings: HashMap::new(),
-            sick: HashMap::new(),
-            states: HashMap::new(),
-            reasons: HashMap::new(),
-            slurmds: versions_in(nodes),
-        };
+        let slurm = SlurmAnswers { slurmds: versions_in(nodes), ..SlurmAnswers::of_config(config) };
         let here = |host, node| {
             let told = |d: Daemon| format!("{} {}", d.name, d.version);
-            slurm.daemons_here(host, node).into_iter().map(told).collect::<Vec<_>>().join(", ")
+            let commands = || said::of_release("24.11.4").ok();
+            slurm.daemons_here(host, node, commands).into_iter().map(told).collect::<Vec<_>>().join(", ")
         };
         assert_eq!(here("head", None), "slurmctld 24.11.5");
-        assert_eq!(here("login", None), "slurmctld 24.11.5");
+        // Commands load plugins of their own version, whatever slurmctld is.
+        assert_eq!(here("login", None), "Slurm on this machine 24.11.4");
         assert_eq!(here("n1", Some("n1")), "slurmd of n1 24.05.8");
         assert_eq!(here("head", Some("n1")), "slurmctld 24.11.5, slurmd of n1 24.05.8");
-        assert_eq!(here("n2", Some("n2")), "slurmctld 24.11.5", "its slurmd has not registered");
+        assert_eq!(here("n2", Some("n2")), "Slurm on this machine 24.11.4", "its slurmd has not registered");
+    }
+
+    #[test]
+    fn slurmctlds_path_is_not_this_machines_if_no_file_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, other) = (dir.path().join("slurm.conf"), dir.path().join("other.conf"));
+        fs::write(&own, "").unwrap();
+        let settings = |path: &Path| settings_in(&format!("SLURM_CONF = {}\n", path.display()));
+        let here = |of_slurmctld: &Path, named: Option<&Path>| {
+            let env =
+                |name: &str| named.filter(|_| name == "SLURM_CONF").map(|path| path.display().to_string());
+            conf_here(&settings(of_slurmctld), &env)
+        };
+        assert_eq!(here(&own, None), Some(own.clone()));
+        assert_eq!(here(&other, Some(&own)), Some(own.clone()), "SLURM_CONF comes first");
+        assert_eq!(here(&own, Some(&other)), None);
+        assert_ne!(here(&other, None), Some(other), "slurmctld sends its files to this machine");
     }
 }

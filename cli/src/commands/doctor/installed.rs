@@ -10,6 +10,8 @@ use slurm_tables::Version;
 use super::answers::SlurmAnswers;
 use super::findings::Findings;
 use super::versions::{self, Installed, Needs};
+use crate::commands::setup::Plugstack;
+use crate::slurm::version;
 use crate::this_machine::{host, this_node};
 
 /// The file of both select plugins, Slurm's and ours.
@@ -57,7 +59,7 @@ pub(super) fn check(slurm: &SlurmAnswers, config: &SiteConfig, findings: &mut Fi
             Err(why) => findings.bad(why),
         }
     }
-    versions::compare(&installed, &slurm.daemons_here(&host(), node), findings);
+    versions::compare(&installed, &slurm.daemons_here(&host(), node, version::known), findings);
     if let Ok(slurmctld) = said::of_release(slurm.setting("slurm_version")) {
         let others = slurm.slurmds.iter().filter(|(name, _)| Some(name.as_str()) != node);
         let known = others.filter(|(name, _)| config.node(name).is_some());
@@ -112,14 +114,22 @@ fn no_gpu_plugin(node: &str, dirs: &[PathBuf]) -> String {
     )
 }
 
-pub(super) fn plugstack(path: &Path, findings: &mut Findings) {
-    match fs::read_to_string(path) {
-        Err(e) => findings.bad(format!("PlugStackConfig {}: {e}", path.display())),
-        Ok(text) => {
-            let loads = |l: &str| !l.trim_start().starts_with('#') && l.contains("spank_tessera.so");
-            // The line may be in an included file, which is not read here.
-            if !text.lines().any(|l| loads(l) || l.trim_start().starts_with("include ")) {
-                findings.bad(format!("{} does not load spank_tessera.so", path.display()));
+/// Checks that plugstack.conf, or a file that it includes, loads Tessera's plugin. `slurm_conf` is this machine's.
+pub(super) fn plugstack(slurm_conf: Option<&Path>, findings: &mut Findings) {
+    let Some(slurm_conf) = slurm_conf else {
+        return findings.skipped(
+            "plugstack.conf: Slurm has no files on this machine, slurmctld sends them to each command",
+        );
+    };
+    match Plugstack::read(slurm_conf) {
+        Err(why) => findings.skipped(format!("plugstack.conf: {}", why.what())),
+        Ok(Plugstack { path, plugins: None, .. }) => {
+            findings.bad(format!("{} does not exist, so nothing loads spank_tessera.so", path.display()));
+        }
+        Ok(Plugstack { path, plugins: Some(plugins), includes }) => {
+            if !plugins.iter().any(|plugin| plugin.ends_with("spank_tessera.so")) {
+                let others = if includes { ", nor does a file that it includes" } else { "" };
+                findings.bad(format!("{} does not load spank_tessera.so{others}", path.display()));
             }
         }
     }
@@ -153,5 +163,30 @@ mod tests {
         assert!(said(std::slice::from_ref(&slurms)).contains("no job_submit_tessera.so"));
         fs::remove_dir_all(ours).unwrap();
         fs::remove_dir_all(slurms).unwrap();
+    }
+
+    #[test]
+    fn an_include_in_plugstack_conf_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        let said = || {
+            let mut findings = Findings::default();
+            plugstack(Some(&dir.path().join("slurm.conf")), &mut findings);
+            let said = findings.list.into_iter().map(|(_, what)| what).collect::<String>();
+            said.replace(&dir.path().display().to_string(), "/e")
+        };
+        write("slurm.conf", "ClusterName=c\n");
+        assert_eq!(said(), "/e/plugstack.conf does not exist, so nothing loads spank_tessera.so");
+        write("plugstack.conf", "# required spank_tessera.so\ninclude parts/*.conf\n");
+        fs::create_dir(dir.path().join("parts")).unwrap();
+        write("parts/pyxis.conf", "required /opt/spank_pyxis.so\n");
+        assert_eq!(
+            said(),
+            "/e/plugstack.conf does not load spank_tessera.so, nor does a file that it includes"
+        );
+        write("parts/10-tessera.conf", "required /usr/lib/tessera/spank_tessera.so config=/e/tessera.toml\n");
+        assert_eq!(said(), "");
+        write("slurm.conf", "PlugStackConfig=/none/plugstack.conf\n");
+        assert_eq!(said(), "/none/plugstack.conf does not exist, so nothing loads spank_tessera.so");
     }
 }

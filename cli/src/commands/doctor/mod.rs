@@ -7,6 +7,7 @@ mod cluster;
 mod counts;
 mod file_says;
 mod findings;
+mod health_check;
 mod here;
 mod installed;
 mod links;
@@ -68,6 +69,8 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
     if let Some(slurm) = &slurm {
         settings::check(slurm, &mut findings);
         installed::check(slurm, &config, &mut findings);
+        let node = here.as_deref().filter(|name| config.node(name).is_some());
+        health_check::check(slurm, node, &mut findings);
         cluster::controllers_file(slurm, &mut findings);
         cluster::counts_decisions(slurm, &mut findings);
         let files = SlurmsFiles::read(slurm);

@@ -1,7 +1,6 @@
 //! Compares the settings that load Tessera: those that slurmctld works with, and those in slurm.conf on this machine.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 use super::accounting;
 use super::answers::SlurmAnswers;
@@ -39,13 +38,8 @@ pub(super) fn check(slurm: &SlurmAnswers, findings: &mut Findings) {
         compare(&running, in_file.as_ref(), f);
         plugins(&slurm.plugin_dirs(), f);
         accounting::check(|key| slurm.setting_of(key), &slurm.plugin_dirs(), f);
-        plugstack(&plugstack_of(slurm.setting_of("PlugStackConfig"), slurm.setting_of("SLURM_CONF")), f);
+        plugstack(slurm.conf_here.as_deref(), f);
     });
-}
-
-/// Gives the path of plugstack.conf. Without a setting, newer slurmctlds name none, and Slurm takes the file beside slurm.conf.
-fn plugstack_of(setting: &str, slurm_conf: &str) -> PathBuf {
-    if setting == "(null)" { Path::new(slurm_conf).with_file_name("plugstack.conf") } else { setting.into() }
 }
 
 /// Compares what slurmctld works with and what the file says; `in_file` is `None` where it cannot be read.
@@ -129,12 +123,6 @@ mod tests {
             "",
             "the default"
         );
-    }
-
-    #[test]
-    fn plugstack_conf_is_beside_slurm_conf_unless_it_is_named() {
-        assert_eq!(plugstack_of("(null)", "/etc/slurm/slurm.conf"), Path::new("/etc/slurm/plugstack.conf"));
-        assert_eq!(plugstack_of("/p/q.conf", "/etc/slurm/slurm.conf"), Path::new("/p/q.conf"));
     }
 
     #[test]

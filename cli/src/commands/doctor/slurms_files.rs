@@ -2,24 +2,43 @@
 
 use std::collections::HashMap;
 
+use site_config::slurm_lines::{Line, lines};
 use site_config::{GpuOrder, SiteConfig, gpu_order};
 use site_problems::{gres_in_slurm_conf, shards_in_gres_conf};
 
 use super::answers::SlurmAnswers;
 use super::counts::{count, counts_of};
 use super::findings::Findings;
+use crate::this_machine::{host, this_node};
 
 /// The two files, as far as they can be read here.
 pub(super) struct SlurmsFiles {
     /// Each node's `Gres=` in slurm.conf.
     gres_of: HashMap<String, String>,
     gres_conf: Option<String>,
+    /// The lines of gres.conf without `NodeName=` are about this node alone; `None`: about every node.
+    only: Option<String>,
 }
 
 impl SlurmsFiles {
     pub(super) fn read(slurm: &SlurmAnswers) -> Self {
         let gres_of = slurm.slurm_conf().map(|text| gres_in_slurm_conf(&text)).unwrap_or_default();
-        Self { gres_of, gres_conf: slurm.gres_conf() }
+        let only = (!slurm.has_files_of_all(&host())).then(|| this_node().unwrap_or_default());
+        Self { gres_of, gres_conf: slurm.gres_conf(), only }
+    }
+
+    /// The lines of gres.conf that are about a node. A site may have another file on each node, whose lines name none.
+    fn gres_conf_for(&self, node: &str) -> Option<String> {
+        let text = self.gres_conf.as_ref()?;
+        if self.only.as_ref().is_none_or(|only| only == node) {
+            return Some(text.clone());
+        }
+        // An include stays, so that the reader says that there is more.
+        let counts = |line: &String| {
+            Line::read(line).field("NodeName").is_some()
+                || line.trim_start().to_ascii_lowercase().starts_with("include")
+        };
+        Some(lines(text).into_iter().filter(counts).collect::<Vec<_>>().join("\n"))
     }
 
     /// Reports each number of GPUs or shards of a node that is not that of `tessera.toml`.
@@ -57,7 +76,7 @@ impl SlurmsFiles {
                 }
             }
         }
-        let Some(text) = &self.gres_conf else { return found };
+        let Some(text) = &self.gres_conf_for(name) else { return found };
         let [(_, gpus), (_, shards)] = want;
         let files = match gpu_order(text, name) {
             Ok(GpuOrder::Files(files) | GpuOrder::IfDrivers(files, _)) => u32::try_from(files.len()).ok(),
@@ -82,6 +101,7 @@ mod tests {
         let files = SlurmsFiles {
             gres_of: gres_in_slurm_conf(&format!("NodeName=n[1-2] Gres={slurm_conf}\n")),
             gres_conf: Some(format!("NodeName=n[1-2] Name=gpu File=/dev/nvidia[0-{gres_conf}\n")),
+            only: None,
         };
         files.differences("n1", [("gpu", 8), ("shard", 320)], Some(counted)).join("\n")
     }
@@ -104,7 +124,20 @@ mod tests {
         let files = SlurmsFiles {
             gres_of: gres_in_slurm_conf("Include x\n"),
             gres_conf: Some("AutoDetect=nvml\n".to_owned()),
+            only: None,
         };
         assert!(files.differences("n1", [("gpu", 8), ("shard", 320)], None).is_empty());
+    }
+
+    #[test]
+    fn lines_of_a_nodes_own_gres_conf_are_not_about_other_nodes() {
+        let said = |only: Option<&str>, node: &str| {
+            let gres_conf = "Name=gpu File=/dev/nvidia[0-3]\nNodeName=n3 Name=gpu File=/dev/nvidia[0-1]\n";
+            let (gres_of, gres_conf) = (HashMap::new(), Some(gres_conf.to_owned()));
+            let files = SlurmsFiles { gres_of, gres_conf, only: only.map(str::to_owned) };
+            files.differences(node, [("gpu", 8), ("shard", 320)], None).len()
+        };
+        assert_eq!(["n1", "n2", "n3"].map(|node| said(Some("n1"), node)), [1, 0, 1]);
+        assert_eq!(["n1", "n2", "n3"].map(|node| said(None, node)), [1, 1, 1], "slurmctld sends it to all");
     }
 }

@@ -36,10 +36,10 @@ impl Needs {
     }
 }
 
-/// A daemon whose plugins are on this machine.
+/// A daemon whose plugins are on this machine, or Slurm's commands here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Daemon {
-    /// `slurmctld`, or `slurmd` of a node.
+    /// `slurmctld`, `slurmd` of a node, or `Slurm on this machine`.
     pub(super) name: String,
     /// The version that Slurm shows for it.
     pub(super) version: Version,

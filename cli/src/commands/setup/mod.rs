@@ -27,7 +27,7 @@ use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use discovered::Discovered;
 use plan::{FileChange, Files, Installed, Plan, is_sent_to_nodes, plan};
-pub(crate) use slurm_conf_file::SlurmConfFile;
+pub(crate) use slurm_conf_file::{Plugstack, SlurmConfFile};
 
 /// Prepare the installed Slurm and its files for Tessera
 ///

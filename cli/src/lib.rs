@@ -17,6 +17,7 @@ mod globals;
 mod gpu_pieces;
 mod groups;
 mod idle_jobs;
+mod job_namespace;
 mod job_use;
 mod layout_line;
 mod local_node;

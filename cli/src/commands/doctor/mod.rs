@@ -10,6 +10,7 @@ mod findings;
 mod health_check;
 mod here;
 mod installed;
+mod job_namespace;
 mod links;
 mod out_of_service;
 mod power;
@@ -71,6 +72,7 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
         installed::check(slurm, &config, &mut findings);
         let node = here.as_deref().filter(|name| config.node(name).is_some());
         health_check::check(slurm, node, &mut findings);
+        job_namespace::check(slurm, node, &config, &mut findings);
         cluster::controllers_file(slurm, &mut findings);
         cluster::counts_decisions(slurm, &mut findings);
         let files = SlurmsFiles::read(slurm);

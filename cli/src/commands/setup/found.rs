@@ -12,7 +12,7 @@ use plugin_rt::read_file::{CONFIG, TABLE, read_small};
 use plugin_rt::slurm_conf;
 
 use super::conf::{ConfFile, Logical};
-use super::plan::Files;
+use super::plan::{Files, named_job_namespace};
 use super::read_order::Lines;
 use super::stamp;
 use crate::outcome::Failure;
@@ -51,6 +51,8 @@ pub(super) fn files(conf: &Path) -> Result<Files, Failure> {
         }
         vec![conf.parent().unwrap_or(Path::new("/")).join(file)]
     })?;
+    let namespace = named_job_namespace(&Lines::of(&files.slurm)).map(|(.., namespace)| namespace.file());
+    files.job_namespace = namespace.map(|file| found(beside(file))).transpose()?;
     let named = Lines::of(&files.slurm).value("PlugStackConfig").map(PathBuf::from);
     let plugstack = found(named.unwrap_or_else(|| beside("plugstack.conf")))?;
     let dirs = Lines::of(&files.slurm).value("PluginDir").unwrap_or_default().to_owned();
@@ -191,6 +193,20 @@ mod tests {
         let files = files(&path("slurm.conf")).unwrap();
         assert_eq!(files.parts_of_tessera, [("links.toml".to_owned(), links.to_owned())].into());
         assert_eq!(files.plugin_dirs_of_tessera, [old]);
+    }
+
+    #[test]
+    fn the_file_of_a_job_namespace_is_read_where_slurm_conf_names_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        let read = || files(&dir.path().join("slurm.conf")).unwrap().job_namespace.map(|file| file.text);
+        write("slurm.conf", "ClusterName=a\n");
+        write("namespace.yaml", "defaults:\n");
+        assert_eq!(read(), None);
+        write("slurm.conf", "NamespaceType=namespace/linux\n");
+        assert_eq!(read(), Some(Some("defaults:\n".to_owned())));
+        write("slurm.conf", "NamespaceType=namespace/tmpfs\n");
+        assert_eq!(read(), Some(None));
     }
 
     #[test]

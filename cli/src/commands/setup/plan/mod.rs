@@ -1,6 +1,7 @@
 //! Needs of Slurm's files for Tessera: changes, reasons why they cannot be made, and notes about what stays. No file is opened here.
 
 mod gres_conf;
+mod job_namespace;
 mod plugstack;
 mod slurm_conf;
 mod tessera_toml;
@@ -15,6 +16,7 @@ use slurm_tables::Version;
 use super::conf::{ConfFile, Logical};
 use super::discovered::Discovered;
 use super::marks::{self, At, Edit};
+pub(super) use job_namespace::named as named_job_namespace;
 pub(super) use slurm_conf::is_sent_to_nodes;
 
 /// The files of this machine that Slurm and Tessera read.
@@ -33,6 +35,8 @@ pub(super) struct Files {
     /// Texts of the files beside tessera.toml that it names, by these names.
     pub(super) parts_of_tessera: BTreeMap<String, String>,
     pub(super) health: ConfFile,
+    /// The file of the plugin that gives jobs a mount namespace, if slurm.conf names one.
+    pub(super) job_namespace: Option<ConfFile>,
     /// Includes that nobody could follow, each with the reason.
     pub(super) not_followed: Vec<String>,
     /// Slurm's files come from slurmctld: none of them is here.
@@ -118,6 +122,7 @@ pub(super) fn plan(files: &Files, installed: &Installed, kinds: &[Discovered]) -
     let is_sent = is_sent_to_nodes(files);
     plugstack::plan(files, installed, is_sent, &mut plan);
     slurm_conf::plan(files, installed, kinds, &mut plan);
+    job_namespace::plan(files, kinds, &mut plan);
     if is_sent {
         plan.notes.push(format!(
             "SlurmctldParameters=enable_configless: Slurm sends slurm.conf, gres.conf and plugstack.conf to the nodes, but neither {} nor {}: \

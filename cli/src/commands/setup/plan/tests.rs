@@ -393,3 +393,18 @@ fn a_controller_without_gpus_needs_the_nodes_words() {
         plan.problems
     );
 }
+
+#[test]
+fn a_site_whose_jobs_have_their_own_shm_is_told_that_mps_fails_there() {
+    let noted = |setting: &str, file: Option<&str>| {
+        let mut files = site(&format!("{PLAIN}{setting}"));
+        files.job_namespace = Some(found("job_container.conf", file));
+        planned(&files, "24.11.5").notes.join("\n")
+    };
+    let tmpfs = "JobContainerType=job_container/tmpfs\n";
+    assert_eq!(noted(tmpfs, Some("BasePath=/nvme Dirs=/tmp\n")), "");
+    assert_eq!(noted("JobContainerType=job_container/none\n", None), "");
+    let own = noted(tmpfs, Some("BasePath=/nvme\n"));
+    assert!(own.starts_with("n1: JobContainerType=job_container/tmpfs gives each job a /dev/shm"), "{own}");
+    assert!(noted(tmpfs, None).contains("unless job_container.conf there leaves /dev/shm out"));
+}

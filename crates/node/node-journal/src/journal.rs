@@ -76,7 +76,7 @@ impl Journal {
         self.jobs.write(&file_of(entry.job()), entry, Outlive::Machine)
     }
 
-    /// Writes a job's entry before a change that only matters while the machine runs.
+    /// Writes a job's entry before a change that only matters while the machine runs. A power failure may leave the file empty.
     pub fn note(&self, entry: &Entry) -> Result<(), StateError> {
         self.jobs.write(&file_of(entry.job()), entry, Outlive::Process)
     }
@@ -195,7 +195,8 @@ impl Journal {
     /// `entries` and `damaged` are what [`Self::jobs`] has just returned.
     pub fn lost_jobs(&self, entries: &[Entry], damaged: &[DamagedFile]) -> Result<Vec<JobId>, StateError> {
         let name = |file: &DamagedFile| Some(file.path.file_name()?.to_string_lossy().into_owned());
-        let mut lost: Vec<JobId> = damaged.iter().filter_map(name).filter_map(|n| job_of(&n)).collect();
+        let now = damaged.iter().filter(|file| !is_of_earlier_boot(&file.path));
+        let mut lost: Vec<JobId> = now.filter_map(name).filter_map(|n| job_of(&n)).collect();
         lost.extend(self.lost_files()?.into_iter().map(|(job, _)| job));
         lost.retain(|job| entries.iter().all(|e| e.job() != *job));
         Ok(lost)
@@ -210,9 +211,10 @@ impl Journal {
         Ok(!self.lost_files()?.is_empty())
     }
 
-    /// Files of jobs in `bad/`, but for those of jobs that are known to be over.
+    /// Files of jobs in `bad/`, but for those of jobs that are known to be over: whatever a job of an earlier boot had on the GPUs is gone.
     pub fn lost_files(&self) -> Result<Vec<(JobId, String)>, StateError> {
         let open = self.bad.names()?.into_iter().filter(|name| !name.ends_with(OVER));
+        let open = open.filter(|name| !is_of_earlier_boot(&self.bad.path_of(name)));
         Ok(open.filter_map(|name| Some((job_of(&name)?, name))).collect())
     }
 
@@ -251,6 +253,16 @@ impl Journal {
 
 /// Ending of the name of a file in `bad/` once its job is over.
 const OVER: &str = ".over";
+
+/// True for a file that was last written before the machine was started. A clock that was wrong by more than munge tolerates has let no job
+/// start.
+fn is_of_earlier_boot(path: &Path) -> bool {
+    let written = std::fs::symlink_metadata(path).and_then(|file| file.modified());
+    let age = written.ok().and_then(|at| at.elapsed().ok());
+    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let up = u64::try_from(boot.tv_sec).map_or(Duration::MAX, Duration::from_secs);
+    age.is_some_and(|age| age > up + Duration::from_secs(1))
+}
 
 /// Reads the id of this boot. Without it every entry would seem to be of another one, and its job dead.
 fn boot_id(path: &Path) -> Result<String, StateError> {

@@ -1,9 +1,10 @@
 //! The node's memory: one file per job, per MPS daemon and per changed power limit, written before each change and after it.
 //!
-//! A file is replaced whole (temporary file, fsync, rename), so that a crash of any kind leaves the old one or the new
-//! one, never half of one. The directory is not synced: a power failure may undo the last replacement or removal, but
-//! instances, device nodes and daemons do not survive a boot either, and entries of an earlier boot count as dead. An
-//! fsync costs 2 to 7 ms on a busy disk, which is most of a prolog's own time.
+//! A file is replaced whole (temporary file, rename), so that a process that is killed leaves the old one or the new one,
+//! never half of one. That holds for a power failure if the file is synced before it is renamed: [`Journal::store`] does
+//! that, and power limits are written so. [`Journal::note`], daemons and energy are not, and their files may be left empty; nor is the directory, so the last replacement or removal may be undone. But instances, device nodes and daemons do
+//! not survive a boot either: entries of an earlier boot count as dead, and a damaged file that is older than this boot says
+//! nothing of a live job. An fsync costs 2 to 7 ms on a busy disk, which is most of a prolog's own time.
 //!
 //! Reading changes nothing. What becomes of a file that is no good entry depends on why:
 //!

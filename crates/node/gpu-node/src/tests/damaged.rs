@@ -92,6 +92,35 @@ fn a_live_job_whose_file_lies_in_bad_keeps_what_it_has() {
     });
 }
 
+/// XFS may leave a file empty that was written a moment before the power failed.
+#[test]
+fn a_file_that_a_power_failure_has_left_empty_keeps_nothing_open_after_the_boot() {
+    on_node(
+        "tests::damaged::a_file_that_a_power_failure_has_left_empty_keeps_nothing_open_after_the_boot",
+        |node| {
+            node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+            node.release(1);
+            let file = node.settings.state_dir.join("jobs/9.json");
+            let journal = Journal::open(&node.settings.state_dir).unwrap();
+            let busy = || crate::hand_over(&node.settings).unwrap().busy;
+            for live in [LiveJobs::Unknown, LiveJobs::AtLeast(&HashSet::new())] {
+                // As the driver makes them at a boot.
+                let gpu = node.settings.dev_root.join("nvidia1");
+                std::fs::set_permissions(&gpu, PermissionsExt::from_mode(0o666)).unwrap();
+                std::fs::write(&file, "").unwrap();
+                assert_eq!(busy(), [JobId(9)], "it is of this boot");
+                let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(86_400);
+                std::fs::File::options().write(true).open(&file).unwrap().set_modified(long_ago).unwrap();
+                let report = reconcile(&node.settings, live).unwrap();
+                assert_eq!((report.damaged.len(), &*report.problems), (1, &[][..]), "{live:?}");
+                assert_eq!(node.access("nvidia1"), (0, 0o600), "{live:?}");
+                assert!(!journal.has_lost_files().unwrap());
+            }
+            node.assert_clean(&[]);
+        },
+    );
+}
+
 #[test]
 fn who_comes_and_goes_takes_no_access_from_a_job_whose_file_is_damaged() {
     on_node("tests::damaged::who_comes_and_goes_takes_no_access_from_a_job_whose_file_is_damaged", |node| {

@@ -209,6 +209,42 @@ fn a_missing_capability_node_is_made() {
     });
 }
 
+/// A driver that is loaded again may have another major number, and the nodes of the last one stay.
+#[test]
+fn a_capability_node_of_an_earlier_load_of_the_driver_is_made_again() {
+    on_node(
+        "tests::driver_faults::a_capability_node_of_an_earlier_load_of_the_driver_is_made_again",
+        |node| {
+            let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+            node.release(1);
+            let path = node.settings.dev_root.join(&entry.device_nodes[0]);
+            let major_now = || rustix::fs::major(std::fs::symlink_metadata(&path).unwrap().rdev());
+            let loaded = |major: u32| {
+                let table = format!(
+                    "Character devices:\n195 nvidia\n{major} nvidia-caps\n{} nvidia-caps-imex-channels\n",
+                    major + 1
+                );
+                std::fs::write(node.settings.proc_root.join("devices"), table).unwrap();
+            };
+            let first = major_now();
+            node.reconcile(&[]);
+            loaded(first);
+            node.assert_clean(&[]);
+            loaded(first + 7);
+            assert!(
+                node.disagreements(&[]).iter().any(|d| d.contains("nvidia-cap") && d.contains("is missing"))
+            );
+            node.realise(2, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
+            assert_eq!((major_now(), node.access(&entry.device_nodes[0])), (first + 7, (BOB, 0o400)));
+            node.release(2);
+            loaded(first + 9);
+            assert!(!node.reconcile(&[]).device_nodes.is_empty());
+            assert_eq!((major_now(), node.access(&entry.device_nodes[0])), (first + 9, (0, 0o400)));
+            node.assert_clean(&[]);
+        },
+    );
+}
+
 #[test]
 fn an_idle_instance_gives_up_the_media_engines() {
     on_node("tests::driver_faults::an_idle_instance_gives_up_the_media_engines", |node| {

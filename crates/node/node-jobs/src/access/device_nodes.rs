@@ -34,6 +34,9 @@ pub enum DeviceError {
         /// Major and minor that were expected.
         want: String,
     },
+    /// The driver was loaded again since the capability node was made, and has another major number now.
+    #[error("{path}: is of an earlier load of the driver")]
+    Stale { path: PathBuf },
     /// The driver's table lacks an instance.
     #[error("{path}: has no line for {name}")]
     NoMinor { path: PathBuf, name: String },
@@ -46,6 +49,14 @@ impl DeviceError {
     /// True for an error that users can cause; see [`users_can_cause`].
     pub(crate) fn users_can_cause(&self) -> bool {
         matches!(self, Self::Io { source, .. } if users_can_cause(source))
+    }
+
+    /// True where the present driver has no such node.
+    pub(crate) fn is_absent(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+            other => matches!(other, Self::Stale { .. }),
+        }
     }
 }
 
@@ -86,6 +97,8 @@ pub struct Devices {
     root: PathBuf,
     proc_root: PathBuf,
     dir: OwnedFd,
+    /// Major number of capability nodes, by the kernel's table.
+    caps_major: Option<u32>,
     manage: bool,
 }
 
@@ -107,7 +120,8 @@ impl Devices {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::openat(CWD, &root, flags, Mode::empty()).map_err(io(&root, "open it"))?;
         let proc_root = settings.proc_root.clone();
-        Ok(Self { root, proc_root, dir, manage: settings.manage_device_nodes })
+        let caps_major = caps_major(&proc_root);
+        Ok(Self { root, proc_root, dir, caps_major, manage: settings.manage_device_nodes })
     }
 
     /// The capability nodes of an instance, relative to the root: the GPU instance's, the compute instance's.
@@ -129,7 +143,7 @@ impl Devices {
         ])
     }
 
-    /// Sets owner and mode of a node; makes a capability node that is missing. Nothing is done where device nodes are
+    /// Sets owner and mode of a node; makes a capability node that is missing or of an earlier load of the driver. Nothing is done where device nodes are
     /// not ours to manage.
     pub fn set(&self, name: &str, access: Access) -> Result<(), DeviceError> {
         if !self.manage {
@@ -137,9 +151,10 @@ impl Devices {
         }
         let path = self.root.join(name);
         let node = match self.look(name) {
-            Err(DeviceError::Io { source, .. })
-                if source.kind() == std::io::ErrorKind::NotFound && name.starts_with(CAPS) =>
-            {
+            Err(e) if e.is_absent() && name.starts_with(CAPS) => {
+                if matches!(e, DeviceError::Stale { .. }) {
+                    node_journal::own_dirs::unlink(&self.dir, name).map_err(io(&path, "remove it"))?;
+                }
                 self.make_cap(name)?;
                 self.look(name)?
             }
@@ -177,7 +192,7 @@ impl Devices {
     /// Owner and mode of a node; `None` where there is none.
     pub fn get(&self, name: &str) -> Result<Option<Access>, DeviceError> {
         match self.look(name) {
-            Err(DeviceError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) if e.is_absent() => Ok(None),
             other => other.map(|n| Some(n.access)),
         }
     }
@@ -224,7 +239,6 @@ impl Devices {
         let is_char = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
         let right = match (gpu_minor, cap_minor) {
             (Some(n), _) => device == (GPU_MAJOR, n),
-            // The major of capability nodes is the driver's choice at load time.
             (None, Some(n)) => device.1 == n,
             (None, None) => true,
         };
@@ -236,6 +250,10 @@ impl Devices {
             };
             return Err(DeviceError::NotTheDevice { path, want });
         }
+        // The major of capability nodes is the driver's choice at load time.
+        if cap_minor.is_some() && self.caps_major.is_some_and(|now| now != device.0) {
+            return Err(DeviceError::Stale { path });
+        }
         Ok(DeviceFile {
             fd,
             access: Access { uid: stat.st_uid, mode: stat.st_mode & 0o7777 },
@@ -246,7 +264,7 @@ impl Devices {
     fn make_cap(&self, name: &str) -> Result<(), DeviceError> {
         let path = self.root.join(name);
         let cap_minor: u32 = name.rsplit("nvidia-cap").next().and_then(|n| n.parse().ok()).unwrap_or(0);
-        let device = makedev(self.caps_major()?, cap_minor);
+        let device = makedev(self.major_of_caps()?, cap_minor);
         match rustix::fs::mkdirat(&self.dir, CAPS, Mode::from_bits_truncate(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(e) => return Err(io(&path, "make its directory")(e)),
@@ -259,16 +277,19 @@ impl Devices {
     }
 
     /// From the kernel's table, else from a node that the driver's own tools made.
-    fn caps_major(&self) -> Result<u32, DeviceError> {
-        let path = self.proc_root.join("devices");
-        let table = std::fs::read_to_string(&path).unwrap_or_default();
-        let listed = table.lines().find_map(|l| {
-            let (number, name) = l.trim().split_once(' ')?;
-            (name.trim() == CAPS).then(|| number.parse().ok()).flatten()
-        });
+    fn major_of_caps(&self) -> Result<u32, DeviceError> {
         let copied = || self.cap_nodes().iter().find_map(|n| self.look(n).ok()).map(|n| major(n.device));
-        listed.or_else(copied).ok_or(DeviceError::NoMajor { path })
+        let path = || self.proc_root.join("devices");
+        self.caps_major.or_else(copied).ok_or_else(|| DeviceError::NoMajor { path: path() })
     }
+}
+
+fn caps_major(proc_root: &Path) -> Option<u32> {
+    let table = std::fs::read_to_string(proc_root.join("devices")).ok()?;
+    table.lines().find_map(|l| {
+        let (number, name) = l.trim().split_once(' ')?;
+        (name.trim() == CAPS).then(|| number.parse().ok()).flatten()
+    })
 }
 
 struct DeviceFile {

@@ -2,7 +2,7 @@
 
 use error_chain::Chain;
 
-use crate::access::{self, DeviceError, Devices};
+use crate::access::{self, Devices};
 use crate::fault::Fault;
 use crate::power::{self, Settled};
 use crate::settings::Settings;
@@ -51,13 +51,8 @@ pub(super) fn revoke(
     let nodes = nodes.map_err(|e| problems.push(Chain(&e).to_string())).ok();
     revoke_caps(settings, journal, &devices, entry, &mut problems)?;
     let failed = access::settle(settings, journal, &devices, entry, false)?;
-    problems.extend(failed.iter().filter(|e| !missing(e)).map(|e| Chain(e).to_string()));
+    problems.extend(failed.iter().filter(|e| !e.is_absent()).map(|e| Chain(e).to_string()));
     Ok((problems, nodes))
-}
-
-/// The driver takes an instance's nodes away with it.
-fn missing(e: &DeviceError) -> bool {
-    matches!(e, DeviceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// Ends the job's share or seats, unless other jobs use the same daemon.
@@ -90,7 +85,8 @@ fn revoke_caps(
 ) -> Result<(), Fault> {
     for (name, access) in access::caps_now(settings, journal, entry, false)? {
         match devices.set(&name, access) {
-            Err(e) if !missing(&e) => problems.push(Chain(&e).to_string()),
+            // The driver takes an instance's nodes away with it.
+            Err(e) if !e.is_absent() => problems.push(Chain(&e).to_string()),
             _ => {}
         }
     }

@@ -66,7 +66,7 @@ pub fn has_devices(places: &Places, job: JobId) -> Result<bool, UsageError> {
 pub fn sample(places: &Places, job: JobId, wanted: TrafficWanted) -> Result<Option<Sample>, UsageError> {
     let Some(entry) = entry_of(places, job)? else { return Ok(None) };
     let nvml = Nvml::load(&places.nvml_library)?;
-    let memory = |uuid: &str| Ok(memory_of(&nvml.usage(uuid)?, &entry, is_own));
+    let memory = |uuid: &str| Ok(memory_of(&nvml.usage(entry.gpu_with(uuid), uuid)?, &entry, is_own));
     let memory: Result<Vec<Option<u64>>, NvmlError> = devices(&entry).into_iter().map(memory).collect();
     let memory: Vec<u64> = memory?.into_iter().flatten().collect();
     let traffic = traffic_of(&nvml, &entry, wanted);
@@ -100,7 +100,7 @@ pub struct DeviceUse {
 pub fn each_device(nvml_library: &Path, entry: &Entry) -> Result<Vec<DeviceUse>, NvmlError> {
     let nvml = Nvml::load(nvml_library)?;
     let one = |uuid: &str| {
-        let usage = nvml.usage(uuid)?;
+        let usage = nvml.usage(entry.gpu_with(uuid), uuid)?;
         let processes = usage.processes.iter().filter(|(pid, _)| may_be_own(*pid, entry)).count();
         let memory = memory_of(&usage, entry, may_be_own).unwrap_or(0);
         Ok(DeviceUse { uuid: uuid.to_owned(), memory, processes, busy_percent: None })

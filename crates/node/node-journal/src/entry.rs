@@ -349,6 +349,14 @@ impl Entry {
         self.gpus.iter().find(|g| g.index == instance.gpu)
     }
 
+    /// NVML's number of the GPU that has this UUID, or on which the instance with it is, as it was when the job was started.
+    #[must_use]
+    pub fn gpu_with(&self, uuid: &str) -> Option<NvmlIndex> {
+        let has = |i: &&InstanceRecord| i.live.as_ref().is_some_and(|live| live.uuid == uuid);
+        let with_instance = || self.instances.iter().find(has).map(|i| i.gpu);
+        self.gpus.iter().find(|g| g.uuid == uuid).map(|g| g.index).or_else(with_instance)
+    }
+
     /// The job's instances on the GPU with this UUID.
     pub fn instances_on(&self, uuid: &str) -> impl Iterator<Item = &InstanceRecord> {
         self.instances.iter().filter(move |i| self.gpu_of(i).is_some_and(|g| g.uuid == uuid))

@@ -183,3 +183,24 @@ fn own_time() {
     }
     eprintln!("GPU and compute instance, created and destroyed: {:?}", start.elapsed() / 50);
 }
+
+/// nvml.h: the search for a UUID opens GPUs on its way, and ends at the first that is lost.
+#[test]
+fn a_search_by_uuid_opens_each_gpu_on_its_way_and_ends_at_a_lost_one() {
+    let node = Node::new("[[gpus]]\nmodel = \"a100-40gb\"\ncount = 4\n");
+    let s = session(&node);
+    let uuid = |gpu: usize| s.state().unwrap().node.gpus[gpu].uuid.clone();
+    let is_open = |gpu: u32| {
+        let path = node.path("root").join(format!("dev/nvidia{gpu}"));
+        let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|target| target == path)
+    };
+    assert_eq!(s.search_uuid(&uuid(1)), Ok(Handle::Gpu(1)));
+    assert_eq!([0, 1, 2, 3].map(is_open), [true, true, false, false]);
+    node.sim(&["fault", "add", "--gpu", "2", "--kind", "gpu-lost"]);
+    assert_eq!(s.search_uuid(&uuid(1)), Ok(Handle::Gpu(1)));
+    assert_eq!(s.search_uuid(&uuid(3)), Err(Code::GpuIsLost));
+    assert_eq!(s.by_uuid(&uuid(3)), Ok(Handle::Gpu(3)), "as CUDA names it");
+    drop(s);
+    assert!(!is_open(0));
+}

@@ -148,14 +148,6 @@ impl Lib {
         Ok(Device::of(self, raw))
     }
 
-    /// A GPU or an instance.
-    pub(super) fn device_by_uuid(&self, uuid: &str) -> Result<Device<'_>, Code> {
-        let uuid = std::ffi::CString::new(uuid).map_err(|_| Code::NOT_FOUND)?;
-        let mut raw = std::ptr::null_mut();
-        call!(self, nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &raw mut raw))?;
-        Ok(Device::of(self, raw))
-    }
-
     pub(super) fn uuid(&self, device: Device<'_>) -> Result<String, Code> {
         let mut buf = [0; TEXT];
         call!(self, nvmlDeviceGetUUID(device.raw, buf.as_mut_ptr(), TEXT_LEN))?;

@@ -32,7 +32,7 @@ pub fn revive(
 ) -> Result<Revived, StateError> {
     let mut revived = Revived::default();
     for (record, entry) in dead(journal, entries)? {
-        let done = match has_clients(settings, nvml, &record) {
+        let done = match has_clients(settings, nvml, &record, entry) {
             Ok(true) => continue,
             Ok(false) => ensure(settings, journal, &record.key, entry, &record.device, deadline)
                 .map(drop)
@@ -59,13 +59,15 @@ pub fn lacks_daemon(settings: &Settings) -> bool {
     let look = || {
         let journal = Journal::open(&settings.state_dir).ok()?;
         let (entries, _damaged) = journal.jobs().ok()?.into_parts();
-        let dead: Vec<DaemonRecord> =
-            dead(&journal, &entries).ok()?.into_iter().map(|(record, _)| record).collect();
+        let dead = dead(&journal, &entries).ok()?;
         if dead.is_empty() {
             return Some(false);
         }
         let nvml = Nvml::load(&settings.nvml_library).ok()?;
-        Some(dead.iter().any(|record| matches!(has_clients(settings, &nvml, record), Ok(false))))
+        let may_start = |(record, entry): &(DaemonRecord, &Entry)| {
+            matches!(has_clients(settings, &nvml, record, entry), Ok(false))
+        };
+        Some(dead.iter().any(may_start))
     };
     look() == Some(true)
 }
@@ -86,11 +88,16 @@ fn dead<'a>(journal: &Journal, entries: &'a [Entry]) -> Result<Vec<(DaemonRecord
         .collect())
 }
 
-/// Tells whether a process other than the daemon's own is on a device that the daemon serves.
-fn has_clients(settings: &Settings, nvml: &Nvml, record: &DaemonRecord) -> Result<bool, NvmlError> {
+/// Tells whether a process other than the daemon's own is on a device that the daemon serves. `entry` is of a job that has them.
+fn has_clients(
+    settings: &Settings,
+    nvml: &Nvml,
+    record: &DaemonRecord,
+    entry: &Entry,
+) -> Result<bool, NvmlError> {
     let own = process::Own::of(settings, &record.key, record.uid);
     for uuid in record.device.split(',') {
-        if nvml.usage(uuid)?.processes.iter().any(|(pid, _)| !own.has(*pid)) {
+        if nvml.usage(entry.gpu_with(uuid), uuid)?.processes.iter().any(|(pid, _)| !own.has(*pid)) {
             return Ok(true);
         }
     }

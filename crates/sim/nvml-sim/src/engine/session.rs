@@ -4,11 +4,12 @@
 //! and writing, and a MIG device if it can also open the capability nodes of its GPU instance and its compute instance. The list
 //! of GPUs is taken at `nvmlInit`; MIG devices are asked each time.
 
-use std::fs::OpenOptions;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::code::{Answer, Code};
 use super::fault::{self, Kind};
@@ -26,6 +27,8 @@ pub struct Session {
     pub(crate) store: Store,
     visible: Vec<u32>,
     is_root: bool,
+    /// Device nodes that this process has open for its handles.
+    opened: Mutex<BTreeMap<u32, File>>,
 }
 
 /// True if this process could open the node: "no driver behind it" counts as could, permission denied or no such file does not.
@@ -73,7 +76,7 @@ impl Session {
             .filter(|&gpu| is_root || can_open(&tree::gpu_node(&state.root, gpu), true))
             .filter(|&gpu| !is_hidden(gpu))
             .collect();
-        Ok(Session { store, visible, is_root })
+        Ok(Session { store, visible, is_root, opened: Mutex::default() })
     }
 
     /// The state now.
@@ -216,18 +219,56 @@ impl Session {
     pub fn by_uuid(&self, uuid: &str) -> Answer<Handle> {
         let state = self.state()?;
         for &gpu in &self.visible {
-            let spec = state.node.gpus.get(gpu as usize).ok_or(Code::Unknown)?;
-            if spec.uuid == uuid {
+            if let Some(handle) = self.on_gpu(&state, gpu, uuid)? {
                 self.alive(&state, gpu)?;
-                return Ok(Handle::Gpu(gpu));
-            }
-            for r in self.mig_devices(&state, gpu)? {
-                let older = format!("MIG-{}/{}/{}", spec.uuid, r.gi, r.ci);
-                if state.ci(r)?.1.uuid == uuid || older == uuid {
-                    return Ok(Handle::Mig(r));
-                }
+                return Ok(handle);
             }
         }
         Err(Code::NotFound)
+    }
+
+    /// As [`Session::by_uuid`], as NVML searches: it opens each GPU on its way.
+    ///
+    /// # Errors
+    ///
+    /// As there; [`Code::GpuIsLost`] also if a GPU on the way is lost (`nvmlDeviceGetHandleByUUID` in nvml.h).
+    pub fn search_uuid(&self, uuid: &str) -> Answer<Handle> {
+        let state = self.state()?;
+        for &gpu in &self.visible {
+            self.alive(&state, gpu)?;
+            self.open_node(&state, gpu);
+            if let Some(handle) = self.on_gpu(&state, gpu, uuid)? {
+                return Ok(handle);
+            }
+        }
+        Err(Code::NotFound)
+    }
+
+    fn on_gpu(&self, state: &State, gpu: u32, uuid: &str) -> Answer<Option<Handle>> {
+        let spec = state.node.gpus.get(gpu as usize).ok_or(Code::Unknown)?;
+        if spec.uuid == uuid {
+            return Ok(Some(Handle::Gpu(gpu)));
+        }
+        for r in self.mig_devices(state, gpu)? {
+            let older = format!("MIG-{}/{}/{}", spec.uuid, r.gi, r.ci);
+            if state.ci(r)?.1.uuid == uuid || older == uuid {
+                return Ok(Some(Handle::Mig(r)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has a GPU's device node open until the session ends, as root's NVML has it from the first handle of the GPU on. No driver is
+    /// behind the node here, so it is open as a path alone.
+    pub fn open_node(&self, state: &State, gpu: u32) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_root || opened.contains_key(&gpu) {
+            return;
+        }
+        let path = tree::gpu_node(&state.root, gpu);
+        // A test may have taken the node away.
+        if let Ok(file) = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path) {
+            opened.insert(gpu, file);
+        }
     }
 }

@@ -38,8 +38,9 @@ fn by_bus_id(session: &Session, state: &State, text: &str) -> Answer<u32> {
     let wanted = node::pci_id(text).map_err(|_| Code::InvalidArgument)?;
     let mut visible = session.visible().iter();
     let found = visible.find(|g| spec(state, **g).is_ok_and(|s| s.pci == wanted));
-    let gpu = *found.ok_or(Code::NotFound)?;
-    session.gpu(state, Handle::Gpu(gpu))
+    let gpu = session.gpu(state, Handle::Gpu(*found.ok_or(Code::NotFound)?))?;
+    session.open_node(state, gpu);
+    Ok(gpu)
 }
 
 fn name(session: &Session, state: &State, device: Ref) -> Answer<String> {
@@ -56,21 +57,23 @@ fn count(session: &Session, out: Out<c_uint>) -> Answer<()> {
     out.put(c_uint::try_from(session.visible().len()).map_err(|_| Code::Unknown)?)
 }
 
-fn by_index(session: &Session, index: c_uint, out: Out<sys::nvmlDevice_t>) -> Answer<()> {
-    out.put(pointer(Handle::Gpu(session.by_index(index)?)))
+fn by_index(session: &Session, state: &State, index: c_uint, out: Out<sys::nvmlDevice_t>) -> Answer<()> {
+    let gpu = session.by_index(index)?;
+    session.open_node(state, gpu);
+    out.put(pointer(Handle::Gpu(gpu)))
 }
 
 exports! {
     fn nvmlDeviceGetCount(out: Out<c_uint>) |session, state| { count(session, out) }
     fn nvmlDeviceGetCount_v2(out: Out<c_uint>) |session, state| { count(session, out) }
     fn nvmlDeviceGetHandleByIndex(index: c_uint, out: Out<sys::nvmlDevice_t>) |session, state| {
-        by_index(session, index, out)
+        by_index(session, state, index, out)
     }
     fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, out: Out<sys::nvmlDevice_t>) |session, state| {
-        by_index(session, index, out)
+        by_index(session, state, index, out)
     }
     fn nvmlDeviceGetHandleByUUID(uuid: CText, out: Out<sys::nvmlDevice_t>) |session, state| {
-        out.put(pointer(session.by_uuid(&uuid.get()?)?))
+        out.put(pointer(session.search_uuid(&uuid.get()?)?))
     }
     fn nvmlDeviceGetHandleByPciBusId(id: CText, out: Out<sys::nvmlDevice_t>) |session, state| {
         out.put(pointer(Handle::Gpu(by_bus_id(session, state, &id.get()?)?)))

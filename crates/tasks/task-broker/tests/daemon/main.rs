@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crowd;
+mod gpus;
 mod node;
 mod security;
 mod stuck_processes;

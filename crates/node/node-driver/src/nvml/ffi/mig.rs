@@ -167,6 +167,33 @@ impl Lib {
         Ok((Device::of(self, info.device), info.id, info.placement.start))
     }
 
+    /// The MIG device with this UUID, if it is on this GPU.
+    pub(in crate::nvml) fn mig_device(
+        &self,
+        gpu: Device<'_>,
+        uuid: &str,
+    ) -> Result<Option<Device<'_>>, Code> {
+        let mut most = 0;
+        match call!(self, nvmlDeviceGetMaxMigDeviceCount(gpu.raw, &raw mut most)) {
+            Err(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND) => return Ok(None),
+            counted => counted?,
+        }
+        for index in 0..most {
+            let mut raw = std::ptr::null_mut();
+            match call!(self, nvmlDeviceGetMigDeviceHandleByIndex(gpu.raw, index, &raw mut raw)) {
+                // There may be others behind an empty place, and none where MIG mode is off.
+                Err(Code::NOT_FOUND | Code::NOT_SUPPORTED) => continue,
+                opened => opened?,
+            }
+            let device = Device::of(self, raw);
+            // One that does not say its UUID is being destroyed.
+            if self.uuid(device).is_ok_and(|of| of == uuid) {
+                return Ok(Some(device));
+            }
+        }
+        Ok(None)
+    }
+
     pub(in crate::nvml) fn destroy_ci(&self, ci: Ci<'_>) -> Result<(), Code> {
         call!(self, nvmlComputeInstanceDestroy(ci.raw))
     }

@@ -56,10 +56,13 @@ impl Broker {
         } else {
             self.core.uuids().next().map(|_| IDLE)
         };
-        if wait.is_none() {
-            self.looker.unload();
-        }
+        self.let_go();
         self.next_look = wait.map(|wait| Instant::now() + wait);
+    }
+
+    /// Lets go of the GPUs on which no job shares a device any more.
+    pub(super) fn let_go(&mut self) {
+        self.looker.keep(self.core.uuids().map(|(_, uuid)| uuid));
     }
 
     /// Tells whether the site wants such processes ended and this one may be. An MPS server's memory is its clients'.

@@ -50,9 +50,10 @@ impl Broker {
 
     pub(super) fn add(&mut self, job: &task_control::Job) -> Result<(), String> {
         let new: Vec<String> = self.core.unopened(job).into_iter().map(str::to_owned).collect();
-        let opened = new.iter().map(|uuid| self.looker.opened(uuid)).collect::<Result<Vec<_>, String>>()?;
+        let opened = new.iter().map(|uuid| self.looker.opened(uuid)).collect::<Result<Vec<_>, String>>();
         let is_new = self.core.job(job.job).is_none();
-        let effects = self.core.add_job(job, &opened, now()).map_err(|e| e.to_string())?;
+        let added = opened.and_then(|all| self.core.add_job(job, &all, now()).map_err(|e| e.to_string()));
+        let effects = added.inspect_err(|_| self.let_go())?;
         self.carry_out(effects);
         if !is_new {
             return Ok(());

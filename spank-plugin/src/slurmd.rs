@@ -99,7 +99,7 @@ pub(crate) fn prolog(
         return refuse_job(&node, &context, (job, &why), own_fault, env);
     }
     if let Some(fault) = realise(&node, &mut context, begin, &|| jobs_with_steps(&node.name, env), env)? {
-        spawn_reconcile::leave_out(spank, args, &node.name, fault.unwell_gpu(), job);
+        spawn_reconcile::leave_out_unwell(spank, args, &node, &context, &fault);
         requeue(job, &node.name, &Chain(&fault).to_string(), env);
     }
     spawn_reconcile::for_forgotten_jobs(spank, args, &node, &context);

@@ -1,10 +1,10 @@
 //! On the node as root: starts `tessera node reconcile`, when slurmd starts, when `tessera.toml` has changed and when a job seems
-//! to be forgotten, and `tessera node sick` when a GPU could not be reset.
+//! to be forgotten, and `tessera node sick` when a job has found a GPU unfit for any job.
 
 use std::time::Duration;
 
-use geometry::JobId;
-use node_jobs::JobContext;
+use geometry::{GpuIndex, JobId};
+use node_jobs::{Fault, JobContext};
 use plugin_rt::{log, node_name, slurm_conf};
 use site_files::loaded;
 
@@ -73,12 +73,23 @@ pub(crate) fn at_slurmds_start(spank: &dyn Spank, args: &Args) {
     start(spank, args, node.as_deref(), &["reconcile", "--until-ended"], Errors::Ours);
 }
 
-/// Has the GPU left out, if any, that could not be reset for a job: the next job would fail there. It stays out until an administrator
-/// accepts it.
-pub(crate) fn leave_out(spank: &dyn Spank, args: &Args, node: &str, uuid: Option<&str>, job: u32) {
-    let Some(uuid) = uuid else { return };
-    let why = format!("its reset failed in job {job}");
-    start(spank, args, Some(node), &["sick", uuid, "--reason", &why], Errors::Nowhere);
+/// Has the GPU left out, if any, on which the next job would fail as this one did.
+pub(crate) fn leave_out_unwell(
+    spank: &dyn Spank,
+    args: &Args,
+    node: &ThisNode,
+    context: &JobContext,
+    fault: &Fault,
+) {
+    let Some((index, why)) = fault.unwell_gpu() else { return };
+    if let Some(gpu) = context.grant.gpus().iter().find(|gpu| gpu.index == index) {
+        leave_out(spank, args, &node.name, gpu.number, &format!("{why} in job {}", context.job));
+    }
+}
+
+/// Has a GPU left out, named by Slurm's number: one that is lost says no UUID. It stays out until an administrator accepts it.
+fn leave_out(spank: &dyn Spank, args: &Args, node: &str, gpu: GpuIndex, why: &str) {
+    start(spank, args, Some(node), &["sick", &gpu.to_string(), "--reason", why], Errors::Nowhere);
 }
 
 /// Starts `tessera node` with these words and does not wait for it.
@@ -113,17 +124,15 @@ mod tests {
     use crate::fake_spank::FakeSpank;
 
     #[test]
-    fn a_gpu_whose_reset_failed_is_left_out_by_its_uuid_on_this_node() {
+    fn a_gpu_that_failed_in_a_job_is_left_out_by_its_number_on_this_node() {
         let spank = FakeSpank::default();
         let (args, problems) = Args::parse(["tessera=/opt/tessera", "config=/etc/t.toml"]);
         assert!(problems.is_empty());
-        leave_out(&spank, &args, "n7", None, 4);
-        assert_eq!(*spank.started.borrow(), []);
-        leave_out(&spank, &args, "n7", Some("GPU-1"), 5);
+        leave_out(&spank, &args, "n7", GpuIndex(3), "the GPU is lost (NVML 15) in job 5");
         let started = spank.started.take();
         let [(argv, env)] = &*started else { panic!("{started:?}") };
-        assert_eq!(argv[..4], ["/opt/tessera", "node", "sick", "GPU-1"]);
-        assert_eq!(argv[4..], ["--reason", "its reset failed in job 5"]);
+        assert_eq!(argv[..4], ["/opt/tessera", "node", "sick", "3"]);
+        assert_eq!(argv[4..], ["--reason", "the GPU is lost (NVML 15) in job 5"]);
         for variable in ["SLURMD_NODENAME=n7", "TESSERA_CONF=/etc/t.toml"] {
             assert!(env.iter().any(|v| v == variable), "{env:?}");
         }

@@ -39,7 +39,7 @@ pub struct HandedOver {
 pub fn hand_over(settings: &Settings) -> Result<HandedOver, Fault> {
     require_root()?;
     let deadline = Deadline::after(settings.operation_timeout);
-    let _lock = Locks::for_node(&settings.state_dir, &deadline)?;
+    let lock = Locks::for_node(&settings.state_dir, &deadline)?;
     let journal = Journal::open(&settings.state_dir)?;
     let (entries, damaged) = journal.jobs()?.into_parts();
     let mut done = HandedOver { busy: journal.lost_jobs(&entries, &damaged)?, ..HandedOver::default() };
@@ -58,6 +58,8 @@ pub fn hand_over(settings: &Settings) -> Result<HandedOver, Fault> {
             Err(fault) => done.problems.push(Chain(&fault).to_string()),
         }
     }
+    drop(lock);
+    driver.start_clients();
     Ok(done)
 }
 

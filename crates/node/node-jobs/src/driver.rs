@@ -1,6 +1,6 @@
 //! The driver during one operation: loaded when first needed, and unloaded for a GPU reset, which our handle would block.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use error_chain::Chain;
 use geometry::Model;
@@ -19,10 +19,15 @@ use node_journal::lock::ResetLock;
 /// Longest time that the site's command may take to stop or to start other programs.
 const CLIENTS_LIMIT: Duration = Duration::from_secs(30);
 
+/// Time that a reset has to have beyond twice that of the last one, or it is not tried again.
+const RESET_SPARE: Duration = Duration::from_secs(1);
+
 /// The driver's library, if it is loaded now.
 pub struct Driver<'a> {
     settings: &'a Settings,
     nvml: Option<Nvml>,
+    /// GPUs whose other clients the site's command has stopped, and their UUIDs.
+    stopped: Vec<(NvmlIndex, String)>,
     /// Sentences for the log.
     notes: Vec<String>,
 }
@@ -31,7 +36,7 @@ impl<'a> Driver<'a> {
     /// A driver that is not loaded yet.
     #[must_use]
     pub fn new(settings: &'a Settings) -> Self {
-        Self { settings, nvml: None, notes: Vec::new() }
+        Self { settings, nvml: None, stopped: Vec::new(), notes: Vec::new() }
     }
 
     /// Takes the sentences for the log.
@@ -64,26 +69,35 @@ impl<'a> Driver<'a> {
     /// Brings a GPU into a MIG mode. The caller has made sure that nobody uses the GPU and, for switching it off,
     /// that no instance is left.
     ///
-    /// If other programs have the GPU open, the site's command stops them once, and starts them at the end whatever becomes of the mode.
+    /// If other programs have the GPU open, the site's command stops them once; see [`Self::start_clients`].
     pub fn set_mode(&mut self, gpu: NvmlIndex, on: bool, deadline: &Deadline) -> Result<(), Fault> {
-        let mut stopped = None;
-        let done = self.switch(gpu, on, &mut stopped, deadline);
-        if let Some(uuid) = stopped {
+        let mut backoff = Backoff::driver();
+        while !self.switch(gpu, on, deadline)? {
+            if !backoff.pause(deadline) {
+                let clients = self.in_the_way(gpu)?.0;
+                let what =
+                    format!("the GPU, whose MIG mode must be {},{clients}", if on { "on" } else { "off" });
+                return Err(Fault::Busy { gpu, what, timeout: deadline.timeout });
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the site's command start again whatever it has stopped. The caller has given back the GPUs' locks: the command takes as long as
+    /// it likes, and other jobs' prologs wait for those locks.
+    pub fn start_clients(&mut self) {
+        self.nvml = None;
+        for (gpu, uuid) in std::mem::take(&mut self.stopped) {
             let deadline = Deadline::after(CLIENTS_LIMIT);
             let started = gpu_clients::tell(self.settings, "start", &gpu.to_string(), &uuid, &deadline);
             self.note_clients(gpu, "started", started);
         }
-        done
     }
 
     /// Has the site's command stop other programs that have the GPU open, unless it did so before. True: it may help to try again.
-    fn stop_clients(
-        &mut self,
-        gpu: NvmlIndex,
-        stopped: &mut Option<String>,
-        deadline: &Deadline,
-    ) -> Result<bool, Fault> {
-        if stopped.is_some() || self.settings.gpu_clients_command.is_empty() {
+    fn stop_clients(&mut self, gpu: NvmlIndex, deadline: &Deadline) -> Result<bool, Fault> {
+        let was_stopped = self.stopped.iter().any(|(of, _)| *of == gpu);
+        if was_stopped || self.settings.gpu_clients_command.is_empty() {
             return Ok(false);
         }
         let minor = self.nvml()?.minor(gpu)?;
@@ -93,7 +107,7 @@ impl<'a> Driver<'a> {
         let uuid = self.nvml()?.uuid(gpu)?;
         let limit = deadline.at_most(CLIENTS_LIMIT);
         let done = gpu_clients::tell(self.settings, "stop", &gpu.to_string(), &uuid, &limit);
-        *stopped = Some(uuid);
+        self.stopped.push((gpu, uuid));
         self.note_clients(gpu, "stopped", done);
         Ok(true)
     }
@@ -107,53 +121,45 @@ impl<'a> Driver<'a> {
         });
     }
 
-    fn switch(
-        &mut self,
-        gpu: NvmlIndex,
-        on: bool,
-        stopped: &mut Option<String>,
-        deadline: &Deadline,
-    ) -> Result<(), Fault> {
-        let mut backoff = Backoff::driver();
-        loop {
-            let mode = self.nvml()?.mig_mode(gpu)?;
-            if mode.current == on && mode.pending == on {
-                return Ok(());
-            }
-            node_journal::crash::point("before MIG mode");
-            let activation = match self.nvml()?.set_mig_mode(gpu, on) {
-                Ok(activation) => activation,
-                Err(e) if e.code() == Some(Code::IN_USE) => Err(Code::IN_USE),
-                Err(e) => return Err(e.into()),
-            };
-            node_journal::crash::point("after MIG mode");
-            let mode = self.nvml()?.mig_mode(gpu)?;
-            match activation {
-                Ok(()) | Err(Code::RESET_REQUIRED) if mode.current == on && mode.pending == on => {
-                    return Ok(());
-                }
-                Ok(()) | Err(Code::RESET_REQUIRED) if mode.pending == on => match self.reset(gpu, deadline) {
-                    Err(Fault::Reset { .. }) if self.stop_clients(gpu, stopped, deadline)? => continue,
-                    done => done?,
-                },
-                Err(Code::IN_USE) if self.stop_clients(gpu, stopped, deadline)? => continue,
-                Ok(()) | Err(Code::IN_USE | Code::NOT_READY | Code::RESET_REQUIRED) => {}
-                Err(code) => {
-                    return Err(NvmlError::Gpu {
-                        gpu,
-                        what: "cannot activate its MIG mode".to_owned(),
-                        code,
-                    }
-                    .into());
-                }
-            }
-            if !backoff.pause(deadline) {
-                let clients = self.in_the_way(gpu)?.0;
-                let what =
-                    format!("the GPU, whose MIG mode must be {},{clients}", if on { "on" } else { "off" });
-                return Err(Fault::Busy { gpu, what, timeout: deadline.timeout });
+    /// Tries once to bring the GPU into the mode. False: it is not there yet, and another try may help.
+    fn switch(&mut self, gpu: NvmlIndex, on: bool, deadline: &Deadline) -> Result<bool, Fault> {
+        let mode = self.nvml()?.mig_mode(gpu)?;
+        if mode.current == on && mode.pending == on {
+            return Ok(true);
+        }
+        node_journal::crash::point("before MIG mode");
+        let activation = match self.nvml()?.set_mig_mode(gpu, on) {
+            Ok(activation) => activation,
+            Err(e) if e.code() == Some(Code::IN_USE) => Err(Code::IN_USE),
+            Err(e) => return Err(e.into()),
+        };
+        node_journal::crash::point("after MIG mode");
+        let mode = self.nvml()?.mig_mode(gpu)?;
+        match activation {
+            Ok(()) | Err(Code::RESET_REQUIRED) if mode.current == on && mode.pending == on => Ok(true),
+            Ok(()) | Err(Code::RESET_REQUIRED) if mode.pending == on => self.reset_or_wait(gpu, deadline),
+            Ok(()) | Err(Code::NOT_READY | Code::RESET_REQUIRED) => Ok(false),
+            Err(Code::IN_USE) => self.stop_clients(gpu, deadline).map(|_| false),
+            Err(code) => {
+                Err(NvmlError::Gpu { gpu, what: "cannot activate its MIG mode".to_owned(), code }.into())
             }
         }
+    }
+
+    /// Resets a GPU whose change of mode is pending. False if programs that had the GPU open may be gone at the next try, and there is
+    /// time for another: a command that counts GPUs, Tessera's own ones among them, has each of them open for a moment.
+    fn reset_or_wait(&mut self, gpu: NvmlIndex, deadline: &Deadline) -> Result<bool, Fault> {
+        let begun = Instant::now();
+        let fault = match self.reset(gpu, deadline) {
+            Ok(()) => return Ok(false),
+            Err(fault) => fault,
+        };
+        let stopped = matches!(fault, Fault::Reset { .. }) && self.stop_clients(gpu, deadline)?;
+        // A reset that the deadline ends says nothing, and leaves the GPU in the middle of it.
+        if stopped || fault.may_pass() && deadline.left() > begun.elapsed() * 2 + RESET_SPARE {
+            return Ok(false);
+        }
+        Err(fault)
     }
 
     /// See [`gpu_clients::in_the_way`].
@@ -180,8 +186,7 @@ impl<'a> Driver<'a> {
             let (clients, may_be_people) = self.in_the_way(gpu)?;
             // No user can have been in the way of a command that did not run.
             let may_be_people = may_be_people && !matches!(source, CommandError::Start { .. });
-            let (uuid, source) = (uuid.into(), source.into());
-            return Err(Fault::Reset { gpu, uuid, clients, may_be_people, source });
+            return Err(Fault::Reset { gpu, clients, may_be_people, source: source.into() });
         }
         node_journal::crash::point("after a reset");
         power::after_reset(settings, self.nvml()?, &record)

@@ -113,7 +113,6 @@ pub enum Fault {
     #[error("GPU {gpu}: cannot be reset to switch its MIG mode{clients}")]
     Reset {
         gpu: NvmlIndex,
-        uuid: Box<str>,
         /// Other programs that have the GPU open, ` (…)`; empty if none has.
         clients: String,
         /// True if a process of people may be one of them, or may use the GPU unseen.
@@ -162,18 +161,26 @@ impl Fault {
         }
     }
 
-    /// The UUID of a GPU whose reset failed though nobody was seen with it open: the next job would fail there as well. A reset that did
-    /// not end, or could not be started, says nothing of the GPU.
+    /// Names a GPU on which the next job would fail as well, and says why: the driver says so, or its reset failed though nobody was
+    /// seen with it open. A reset that did not end, or could not be started, says nothing of the GPU.
     #[must_use]
-    pub fn unwell_gpu(&self) -> Option<&str> {
+    pub fn unwell_gpu(&self) -> Option<(NvmlIndex, String)> {
         match self {
-            Self::Reset { uuid, clients, source, .. }
+            Self::Reset { gpu, clients, source, .. }
                 if clients.is_empty() && matches!(**source, CommandError::Failed { .. }) =>
             {
-                Some(uuid)
+                Some((*gpu, "its reset failed".to_owned()))
             }
+            Self::Nvml(e) => e.unwell_gpu().map(|(gpu, code)| (gpu, code.to_string())),
             _ => None,
         }
+    }
+
+    /// True for a reset that failed though no process of people was seen with the GPU open: a program of the system's that had it open
+    /// may be gone at the next try.
+    pub(crate) fn may_pass(&self) -> bool {
+        let Self::Reset { clients, may_be_people, source, .. } = self else { return false };
+        matches!(**source, CommandError::Failed { .. }) && (clients.is_empty() || !may_be_people)
     }
 
     /// True where the node's GPUs are not those that the site describes: no job with GPUs belongs here, others do.
@@ -252,7 +259,6 @@ mod tests {
     fn a_cause_is_said_once() {
         let fault = || Fault::Reset {
             gpu: NvmlIndex(0),
-            uuid: Box::default(),
             clients: String::new(),
             may_be_people: false,
             source: command().into(),
@@ -277,7 +283,6 @@ mod tests {
             Fault::Mps(MpsError::Start { key: key(), source: command().into() }),
             Fault::Reset {
                 gpu: NvmlIndex(0),
-                uuid: Box::default(),
                 clients: String::new(),
                 may_be_people: false,
                 source: command().into(),
@@ -308,7 +313,6 @@ mod tests {
             DeviceError::Io { path: path(), what: "create it", source: source() }.into(),
             Fault::Reset {
                 gpu: NvmlIndex(0),
-                uuid: Box::default(),
                 clients: String::new(),
                 may_be_people: false,
                 source: command().into(),

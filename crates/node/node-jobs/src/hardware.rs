@@ -86,6 +86,14 @@ pub(crate) fn compare_profile(
     Ok(())
 }
 
+/// Tells whether the driver answers for any GPU. If it does not, no GPU is at fault alone.
+pub(crate) fn any_answers(settings: &Settings) -> bool {
+    match Nvml::load(&settings.nvml_library) {
+        Ok(nvml) => nvml.count().is_ok_and(|n| (0..n).map(NvmlIndex).any(|gpu| nvml.uuid(gpu).is_ok())),
+        Err(e) => !e.drains_node(),
+    }
+}
+
 fn is_less(found_mib: u64, promised_mib: u64, least_percent: u64) -> bool {
     found_mib * 100 < promised_mib * least_percent
 }

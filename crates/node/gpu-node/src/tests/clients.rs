@@ -53,6 +53,7 @@ fn other_programs_are_named_or_stopped_and_started() {
         let only_if_free = format!("test ! -e {} && exec {reset}", running.display());
         let mut settings = node.settings.clone();
         settings.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), only_if_free];
+        settings.operation_timeout = Duration::from_secs(10);
 
         let why = with_causes(
             &crate::realise(&settings, &node.job(1, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap_err(),
@@ -64,18 +65,44 @@ fn other_programs_are_named_or_stopped_and_started() {
         assert!(why.contains(&named), "{why}");
 
         let body = format!(
-            "#!/bin/sh\necho $1 $2 >> {}\ntest $1 = start || rm {}\n",
+            "#!/bin/sh\nexec >> {}\necho $1 $2\ntest $1 = start || exec rm {}\nflock -n {}/locks/gpu-$2 echo free\n",
             told.display(),
-            running.display()
+            running.display(),
+            settings.state_dir.display()
         );
         fs::write(&script, body).unwrap();
         fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
         settings.gpu_clients_command = vec![script.display().to_string(), "%a".into(), "%i".into()];
         let done = crate::realise(&settings, &node.job(2, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap();
-        assert_eq!(fs::read_to_string(&told).unwrap(), "stop 0\nstart 0\n");
-        let note = "GPU 0: gpu_clients_command has stopped other programs, for a change of MIG mode";
-        assert_eq!(done.notes.first().map(String::as_str), Some(note), "{:?}", done.notes);
+        assert_eq!(fs::read_to_string(&told).unwrap(), "stop 0\nstart 0\nfree\n", "another prolog may go on");
+        let note =
+            |verb| format!("GPU 0: gpu_clients_command has {verb} other programs, for a change of MIG mode");
+        assert_eq!(done.notes[done.notes.len() - 2..], [note("stopped"), note("started")]);
         node.release(2);
+    });
+}
+
+/// `nvidia-smi`, a health check or a sample of usage opens each GPU for a moment, and a reset fails in that moment.
+#[test]
+fn a_reset_is_tried_again_once_a_passing_program_has_closed_the_gpu() {
+    on_node("tests::clients::a_reset_is_tried_again_once_a_passing_program_has_closed_the_gpu", |node| {
+        node.reconcile(&[]);
+        let reset = node.settings.gpu_reset_command.join(" ");
+        let mut settings = node.settings.clone();
+        // It has the GPU open until after the first reset, or has closed it before anybody looks.
+        for (job, gpu, stays_s) in [(1, 0, "2"), (2, 1, "0")] {
+            let tried = node.dir.join(format!("tried{gpu}"));
+            let mut monitor = Monitor::of(node, &format!("nvidia{gpu}"), 0);
+            let first = format!("(sleep {stays_s}; kill {}) & test {stays_s} != 0 || wait", monitor.0.id());
+            let script = format!("test -e {} && exec {reset}; touch {0}; {first}; exit 1", tried.display());
+            settings.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), script];
+            let reaps = std::thread::spawn(move || monitor.0.wait().unwrap());
+            crate::realise(&settings, &node.job(job, ALICE, mig(&[(gpu, "1g.5gb", 0)]))).unwrap();
+            assert!(tried.exists());
+            reaps.join().unwrap();
+            node.release(job);
+        }
+        node.assert_clean(&[]);
     });
 }
 
@@ -87,6 +114,7 @@ fn only_the_systems_own_programs_can_be_why_a_reset_drains_the_node() {
         node.reconcile(&[]);
         let mut settings = node.settings.clone();
         settings.gpu_reset_command = vec!["/bin/false".into()];
+        settings.operation_timeout = Duration::from_secs(4);
         // A process of a running job is left alone, even if it has a node of another GPU open.
         node.realise(9, ALICE, whole(&[1])).unwrap();
         let x = settings.dev_root.join("x");

@@ -93,3 +93,26 @@ fn an_epilog_does_not_wait_for_a_busy_gpu() {
         node.assert_clean(&[]);
     });
 }
+
+#[test]
+fn the_time_of_a_neighbours_prolog_is_not_taken_from_a_jobs_own() {
+    on_node("tests::concurrency::the_time_of_a_neighbours_prolog_is_not_taken_from_a_jobs_own", |node| {
+        node.reconcile(&[]);
+        let mut settings = node.settings.clone();
+        settings.operation_timeout = Duration::from_secs(4);
+        let deadline = Deadline::after(Duration::from_secs(1));
+        let gpu = Locks::for_job(&settings.state_dir, JobId(3), &[NvmlIndex(0)], &[], &deadline).unwrap();
+        // It needs a reset, which takes its time.
+        let reset = settings.gpu_reset_command.join(" ");
+        settings.gpu_reset_command =
+            ["/bin/sh", "-c", &format!("sleep 1; exec {reset}")].map(str::to_owned).to_vec();
+        let works = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(4500));
+            drop(gpu);
+        });
+        crate::realise(&settings, &node.job(4, BOB, mig(&[(0, "1g.5gb", 1)]))).unwrap();
+        works.join().unwrap();
+        node.release(4);
+        node.assert_clean(&[]);
+    });
+}

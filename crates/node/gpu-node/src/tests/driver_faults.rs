@@ -70,8 +70,14 @@ fn out_of_resources_is_tried_again_once() {
 #[test]
 fn a_broken_node_is_drained() {
     on_node("tests::driver_faults::a_broken_node_is_drained", |node| {
-        for (kind, words) in [("no-permission", "no permission"), ("gpu-lost", "the GPU is lost")] {
-            node.sim(&["fault", "add", "--gpu", "0", "--kind", kind]);
+        // A right that this process lacks, though it asks for one GPU only, and a driver that answers for no GPU.
+        for (kind, gpus, words) in [
+            ("no-permission", &["0"][..], "no permission"),
+            ("gpu-lost", &["0", "1", "2"], "the GPU is lost"),
+        ] {
+            for gpu in gpus {
+                node.sim(&["fault", "add", "--gpu", gpu, "--kind", kind]);
+            }
             let error = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap_err();
             assert!(matches!(error, RealiseError::NodeUnfit(_)), "{error}");
             assert!(Chain(&error).to_string().contains(words), "{error}");
@@ -90,6 +96,23 @@ fn a_broken_node_is_drained() {
         node.release(1);
         // Another GPU is no worse for it.
         node.realise(2, BOB, mig(&[(1, "1g.5gb", 0)])).unwrap();
+    });
+}
+
+#[test]
+fn one_lost_gpu_fails_its_own_job_and_leaves_the_node_to_others() {
+    on_node("tests::driver_faults::one_lost_gpu_fails_its_own_job_and_leaves_the_node_to_others", |node| {
+        node.sim(&["fault", "add", "--gpu", "1", "--kind", "gpu-lost"]);
+        for (job, grant) in (1..).zip([whole(&[1]), whole(&[0, 1]), mig(&[(1, "1g.5gb", 0)])]) {
+            let error = node.realise(job, ALICE, grant).unwrap_err();
+            let RealiseError::JobFailed(fault) = error else { panic!("{error}") };
+            let lost = "the GPU is lost (NVML 15)".to_owned();
+            assert_eq!(fault.unwell_gpu(), Some((NvmlIndex(1), lost)), "{fault}");
+            assert!(!fault.drains_node() && !fault.blocks_gpu_jobs(), "{fault}");
+            node.release(job);
+        }
+        node.realise(4, BOB, whole(&[0, 2])).unwrap();
+        node.release(4);
     });
 }
 

@@ -41,13 +41,20 @@ impl Code {
         if raw == 0 { Ok(()) } else { Err(Self(raw)) }
     }
 
-    /// True for codes after which no job can be started on this node: the driver or the GPU is broken, or this
-    /// process lacks a right that the node's set-up should give it.
+    /// True for codes after which no job can be started on this node: the driver is broken, or this process lacks a right
+    /// that the node's set-up should give it.
     #[must_use]
-    pub fn drains_node(self) -> bool {
-        // UNINITIALIZED, NO_PERMISSION, DRIVER_NOT_LOADED, IRQ_ISSUE, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND,
-        // CORRUPTED_INFOROM, GPU_IS_LOST, RESET_REQUIRED, OPERATING_SYSTEM, LIB_RM_VERSION_MISMATCH, UNKNOWN
-        matches!(self.0, 1 | 4 | 9 | 11 | 12 | 13 | 14 | 15 | 16 | 17 | 18 | 999)
+    pub(super) fn is_of_driver(self) -> bool {
+        // UNINITIALIZED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, OPERATING_SYSTEM,
+        // LIB_RM_VERSION_MISMATCH
+        matches!(self.0, 1 | 4 | 9 | 12 | 13 | 17 | 18)
+    }
+
+    /// True for codes after which no job can use the GPU that the call was about. The node's other GPUs may be well.
+    #[must_use]
+    pub(super) fn is_of_gpu(self) -> bool {
+        // IRQ_ISSUE, CORRUPTED_INFOROM, GPU_IS_LOST, RESET_REQUIRED, UNKNOWN
+        matches!(self.0, 11 | 14 | 15 | 16 | 999)
     }
 
     fn meaning(self) -> &'static str {

@@ -43,8 +43,19 @@ impl NvmlError {
     #[must_use]
     pub fn drains_node(&self) -> bool {
         match self {
+            Self::Load { .. } => true,
             Self::Scarce { .. } => false,
-            other => other.code().is_none_or(Code::drains_node),
+            Self::Node { code, .. } => code.is_of_driver() || code.is_of_gpu(),
+            Self::Gpu { code, .. } | Self::Device { code, .. } => code.is_of_driver(),
+        }
+    }
+
+    /// Names the GPU that is unfit for any job, and says why. The node's other GPUs may be well.
+    #[must_use]
+    pub fn unwell_gpu(&self) -> Option<(NvmlIndex, Code)> {
+        match self {
+            Self::Gpu { gpu, code, .. } if code.is_of_gpu() => Some((*gpu, *code)),
+            _ => None,
         }
     }
 }

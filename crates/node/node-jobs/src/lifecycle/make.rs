@@ -184,7 +184,6 @@ pub(super) fn carry_out(
     notes.extend(fence::begin(settings, journal, driver.nvml()?, entry)?);
     notes.extend(begin_daemons(settings, journal, entry, deadline)?);
     notes.extend(of_neighbours(&hand_over));
-    notes.extend(driver.take_notes());
     Ok(Made { leftovers: hand_over.met, notes })
 }
 

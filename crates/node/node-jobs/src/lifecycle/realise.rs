@@ -14,6 +14,7 @@ use super::job::{JobContext, require_root};
 use super::make;
 use crate::driver::Driver;
 use crate::fault::{Fault, RealiseError};
+use crate::hardware;
 use crate::settings::Settings;
 use crate::stale_processes::Leftover;
 use node_driver::NvmlIndex;
@@ -21,6 +22,9 @@ use node_driver::deadline::Deadline;
 use node_driver::nvml;
 use node_journal::lock::{LockError, Locks};
 use node_journal::{DamagedFile, Entry, Journal, Phase};
+
+/// Longest wait for locks, in times that one job has for its own work.
+const LOCK_TURNS: u32 = 3;
 
 /// A job's resources exist and are the job's.
 #[derive(Clone, Debug)]
@@ -47,11 +51,24 @@ pub struct Realised {
 /// [`RealiseError::NodeUnfit`] where no job could be started here, [`RealiseError::JobFailed`] where only this one
 /// cannot; the latter is journalled, so that the job's tasks can be refused with the reason, unless there is no journal.
 pub fn realise(settings: &Settings, job: &JobContext) -> Result<Realised, RealiseError> {
-    let deadline = Deadline::after(settings.operation_timeout);
-    realise_until(settings, job, &deadline).map_err(RealiseError::from)
+    let mut driver = Driver::new(settings);
+    let done = realise_locked(settings, job, &mut driver);
+    driver.start_clients();
+    match done {
+        Ok(mut realised) => {
+            realised.notes.extend(driver.take_notes());
+            Ok(realised)
+        }
+        Err(fault) if fault.unwell_gpu().is_some() && !hardware::any_answers(settings) => {
+            Err(RealiseError::NodeUnfit(fault))
+        }
+        Err(fault) => Err(fault.into()),
+    }
 }
 
-fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> Result<Realised, Fault> {
+/// Makes it under the locks of the job, its GPUs and its daemons. The job's own time begins when it has them: prologs that are at work
+/// on the same GPU may need all of theirs.
+fn realise_locked(settings: &Settings, job: &JobContext, driver: &mut Driver<'_>) -> Result<Realised, Fault> {
     require_root()?;
     let driver_time = nvml::driver_time();
     let journal = Journal::open(&settings.state_dir)?;
@@ -61,7 +78,9 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
         gpus.extend(old.gpus.iter().map(|g| g.index));
         daemons.extend(old.daemons().into_iter().map(str::to_owned));
     }
-    let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, &daemons, deadline)?;
+    let turn = Deadline::after(settings.operation_timeout * LOCK_TURNS);
+    let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, &daemons, &turn)?;
+    let deadline = &Deadline::after(settings.operation_timeout);
     let own_damaged = journal.set_aside_job(job.job)?;
     let mut entry = job.first_entry(journal.boot());
     let mut made_before = false;
@@ -75,7 +94,7 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
         Some(old) => drop(finish(settings, &journal, &old)?),
         None => {}
     }
-    let result = attempt(settings, &journal, job, &mut entry, made_before, deadline);
+    let result = attempt(settings, &journal, job, driver, &mut entry, made_before, deadline);
     if !made_before && job.abandoned() {
         finish(settings, &journal, &entry)?;
         return Err(Fault::Abandoned);
@@ -113,13 +132,13 @@ fn attempt(
     settings: &Settings,
     journal: &Journal,
     job: &JobContext,
+    driver: &mut Driver<'_>,
     entry: &mut Entry,
     again: bool,
     deadline: &Deadline,
 ) -> Result<Met, Fault> {
-    let mut driver = Driver::new(settings);
     let mut evicted = Vec::new();
-    make::plan(settings, &mut driver, &job.grant, entry)?;
+    make::plan(settings, driver, &job.grant, entry)?;
     let mut others = Vec::new();
     let (entries, damaged) = journal.jobs()?.into_parts();
     for other in entries {
@@ -139,7 +158,7 @@ fn attempt(
     }
     journal.store(entry)?;
     let before = make::Before { others: &others, again };
-    let made = make::carry_out(settings, journal, &mut driver, &job.grant, entry, before, deadline)?;
+    let made = make::carry_out(settings, journal, driver, &job.grant, entry, before, deadline)?;
     entry.phase = Phase::Ready;
     journal.store(entry)?;
     Ok(Met { evicted, damaged, made })

@@ -1,5 +1,6 @@
 //! The driver during one operation: loaded when first needed, and unloaded for a GPU reset, which our handle would block.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use error_chain::Chain;
@@ -26,8 +27,8 @@ const RESET_SPARE: Duration = Duration::from_secs(1);
 pub struct Driver<'a> {
     settings: &'a Settings,
     nvml: Option<Nvml>,
-    /// GPUs whose other clients the site's command has stopped, and their UUIDs.
-    stopped: Vec<(NvmlIndex, String)>,
+    /// The site's command has stopped other clients of these GPUs: each GPU's UUID, and the process ids of the last ones.
+    stopped: BTreeMap<NvmlIndex, (String, Vec<u32>)>,
     /// Sentences for the log.
     notes: Vec<String>,
 }
@@ -36,7 +37,7 @@ impl<'a> Driver<'a> {
     /// A driver that is not loaded yet.
     #[must_use]
     pub fn new(settings: &'a Settings) -> Self {
-        Self { settings, nvml: None, stopped: Vec::new(), notes: Vec::new() }
+        Self { settings, nvml: None, stopped: BTreeMap::new(), notes: Vec::new() }
     }
 
     /// Takes the sentences for the log.
@@ -69,7 +70,7 @@ impl<'a> Driver<'a> {
     /// Brings a GPU into a MIG mode. The caller has made sure that nobody uses the GPU and, for switching it off,
     /// that no instance is left.
     ///
-    /// If other programs have the GPU open, the site's command stops them once; see [`Self::start_clients`].
+    /// If other programs have the GPU open, the site's command stops them; see [`Self::start_clients`].
     pub fn set_mode(&mut self, gpu: NvmlIndex, on: bool, deadline: &Deadline) -> Result<(), Fault> {
         let mut backoff = Backoff::driver();
         while !self.switch(gpu, on, deadline)? {
@@ -87,27 +88,30 @@ impl<'a> Driver<'a> {
     /// it likes, and other jobs' prologs wait for those locks.
     pub fn start_clients(&mut self) {
         self.nvml = None;
-        for (gpu, uuid) in std::mem::take(&mut self.stopped) {
+        for (gpu, (uuid, _)) in std::mem::take(&mut self.stopped) {
             let deadline = Deadline::after(CLIENTS_LIMIT);
             let started = gpu_clients::tell(self.settings, "start", &gpu.to_string(), &uuid, &deadline);
             self.note_clients(gpu, "started", started);
         }
     }
 
-    /// Has the site's command stop other programs that have the GPU open, unless it did so before. True: it may help to try again.
+    /// Has the site's command stop other programs that have the GPU open, unless it was to stop these before: another job's prolog may
+    /// have started them again meanwhile. True: it may help to try again.
     fn stop_clients(&mut self, gpu: NvmlIndex, deadline: &Deadline) -> Result<bool, Fault> {
-        let was_stopped = self.stopped.iter().any(|(of, _)| *of == gpu);
-        if was_stopped || self.settings.gpu_clients_command.is_empty() {
+        if self.settings.gpu_clients_command.is_empty() {
             return Ok(false);
         }
         let minor = self.nvml()?.minor(gpu)?;
-        if gpu_clients::holding(&self.settings.dev_root, minor).is_empty() {
+        let clients = gpu_clients::holding(&self.settings.dev_root, minor);
+        let clients: Vec<u32> = clients.into_iter().map(|client| client.pid).collect();
+        let before = self.stopped.get(&gpu).map_or(&[][..], |(_, clients)| clients);
+        if clients.iter().all(|pid| before.contains(pid)) {
             return Ok(false);
         }
         let uuid = self.nvml()?.uuid(gpu)?;
         let limit = deadline.at_most(CLIENTS_LIMIT);
         let done = gpu_clients::tell(self.settings, "stop", &gpu.to_string(), &uuid, &limit);
-        self.stopped.push((gpu, uuid));
+        self.stopped.insert(gpu, (uuid, clients));
         self.note_clients(gpu, "stopped", done);
         Ok(true)
     }

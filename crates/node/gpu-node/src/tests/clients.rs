@@ -82,6 +82,38 @@ fn other_programs_are_named_or_stopped_and_started() {
     });
 }
 
+/// Eight jobs begin on a node: the first that is ready starts DCGM while the others are still resetting their GPUs.
+#[test]
+fn programs_that_another_prolog_has_started_again_are_stopped_again() {
+    on_node("tests::clients::programs_that_another_prolog_has_started_again_are_stopped_again", |node| {
+        node.reconcile(&[]);
+        let monitor = Monitor::of(node, "nvidia0", 0);
+        let (dir, device) = (node.dir.display(), node.settings.dev_root.join("nvidia0"));
+        fs::write(node.dir.join("pid"), monitor.0.id().to_string()).unwrap();
+        let reset = node.settings.gpu_reset_command.join(" ");
+        let is_open = |pid: &str| format!("ls -l /proc/{pid}/fd 2>&1 | grep -q nvidia0");
+        let only_if_free = format!("{} && exit 1; exec {reset}", is_open(&format!("$(cat {dir}/pid)")));
+        let open = "sysopen(F, shift, 010000000) or die; sleep 60";
+        let body = format!(
+            "#!/bin/sh\necho $1 >> {dir}/told\ntest $1 = stop || exit 0\nkill $(cat {dir}/pid)\ntest -e {dir}/again && exit 0\n\
+             touch {dir}/again\nperl -e '{open}' {} &\necho $! > {dir}/pid\nuntil {}; do sleep 0.01; done\n",
+            device.display(),
+            is_open("$!")
+        );
+        let script = node.dir.join("gpu-clients");
+        fs::write(&script, body).unwrap();
+        fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+        let mut settings = node.settings.clone();
+        settings.operation_timeout = Duration::from_secs(20);
+        settings.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), only_if_free];
+        settings.gpu_clients_command = vec![script.display().to_string(), "%a".into()];
+        crate::realise(&settings, &node.job(1, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap();
+        assert_eq!(fs::read_to_string(node.dir.join("told")).unwrap(), "stop\nstop\nstart\n");
+        node.release(1);
+        node.assert_clean(&[]);
+    });
+}
+
 /// `nvidia-smi`, a health check or a sample of usage opens each GPU for a moment, and a reset fails in that moment.
 #[test]
 fn a_reset_is_tried_again_once_a_passing_program_has_closed_the_gpu() {

@@ -81,7 +81,7 @@ pub(super) fn run(node: &TaskNode, plan: &JobPlan) -> JobCounts {
         return JobCounts::wrong(format!("job {}: prolog: {why}", plan.number));
     }
     let socket = task_control::socket(&node.at("run"), plan.number).display().to_string();
-    let mut outcome = supervise(programs(node, plan, &(task_control::SOCKET_VARIABLE, socket)), plan);
+    let mut outcome = supervise(programs(node, plan, &("TESSERA_TASK_SOCKET", socket)), plan);
     if let Err(why) = node.ask(|broker| broker.end(plan.number)) {
         outcome.wrong.push(format!("job {}: epilog: {why}", plan.number));
     }

@@ -12,10 +12,10 @@ mod summary;
 use std::path::PathBuf;
 
 use case_study::sim::{Job, Outcome as Run, Setup, simulate};
-use case_study::{Node, mix, policy};
+use case_study::{Node, event, mix, policy};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
-use task_sched::{Order, event_line};
+use task_sched::Order;
 
 use crate::files::{read_text, write_text};
 use crate::outcome::{Failure, Outcome};
@@ -133,7 +133,7 @@ pub(super) fn run(args: &CaseArgs) -> Result<Outcome, Failure> {
     let runs: Vec<Compared> = args.policy.iter().map(|name| of(name)).collect::<Result<_, _>>()?;
     drop(bar);
     if let Some(path) = &args.events {
-        let lines: String = runs.iter().flat_map(|c| &c.run.events).map(event_line::line).collect();
+        let lines: String = runs.iter().flat_map(|c| &c.run.events).map(event::line).collect();
         if path.as_os_str() == "-" {
             return Ok(Outcome::ok(lines));
         }

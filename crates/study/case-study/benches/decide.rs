@@ -3,6 +3,7 @@
 
 use std::hint::black_box;
 
+use case_study::devices::V100;
 use case_study::mix::{Machine, commands, job};
 use case_study::policy;
 use case_study::sim::{Job, Setup, simulate};
@@ -26,7 +27,7 @@ fn ask(task: u64, blocks: u64, threads: u64) -> Ask {
 /// The choice alone.
 fn place(c: &mut Criterion) {
     let mut group = c.benchmark_group("place");
-    let h100 = Device { mem: Bytes(80_000_000_000), sms: 132, ..Device::V100 };
+    let h100 = Device { mem: Bytes(80_000_000_000), sms: 132, ..V100 };
     for (devices, name) in [(4, "4"), (8, "8"), (56, "56")] {
         for policy in ["alg3", "alg2", "tessera", "case-mig"] {
             let pool = Pool::new(&vec![h100; devices]);
@@ -44,7 +45,7 @@ fn place(c: &mut Criterion) {
 fn place_nowhere(c: &mut Criterion) {
     let mut group = c.benchmark_group("place-nowhere");
     for policy in ["alg3", "alg2", "tessera"] {
-        let pool = Pool::new(&[Device::V100; 8]);
+        let pool = Pool::new(&[V100; 8]);
         let mut scheduler = Scheduler::new(pool, policy::by_name(policy).unwrap(), Order::Arrival);
         (0..8 * 13).for_each(|task| {
             let _ = scheduler.begin(ask(task, 380, 256));
@@ -67,7 +68,7 @@ fn place_nowhere(c: &mut Criterion) {
 fn begin_and_free(c: &mut Criterion) {
     let mut group = c.benchmark_group("begin-and-free");
     for policy in ["alg3", "alg2", "tessera"] {
-        let pool = Pool::new(&[Device::V100; 8]);
+        let pool = Pool::new(&[V100; 8]);
         let mut scheduler = Scheduler::new(pool, policy::by_name(policy).unwrap(), Order::Arrival);
         group.bench_function(policy, |b| {
             b.iter(|| {

@@ -6,6 +6,7 @@
 //!   [`policy::CaseMig`] to the policies of [`task_sched`].
 //! - [`sim`] runs jobs against a [`task_sched::Scheduler`] and measures; [`audit`] checks the events of a run and shares no code
 //!   with the policies.
+//! - [`event`] has the events of a run and their lines, [`devices`] GPUs that only the studies use.
 //! - [`mix`] holds the papers' jobs, [`figures`] their tables and figures again, each with the printed value, and [`papers`] the kind
 //!   of each row.
 //!
@@ -16,6 +17,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 pub mod audit;
+pub mod devices;
+pub mod event;
 pub mod figures;
 pub mod mix;
 mod node;
@@ -23,4 +26,5 @@ pub mod papers;
 pub mod policy;
 pub mod sim;
 
+pub use event::RunEvent;
 pub use node::{Node, NodeError};

@@ -2,6 +2,7 @@
 
 use geometry::{Model, Profile, coexist};
 
+use crate::devices::{V100, unmanaged, whole};
 use crate::mix::Machine;
 use task_sched::Device;
 use task_sched::Gpus;
@@ -74,13 +75,13 @@ impl Node {
         }
         let (machine, gpu, open) = match (model, layout) {
             ("p100-16gb", None) => (Machine::P100, vec![Device::P100], None),
-            ("v100-16gb", None) => (Machine::V100, vec![Device::V100], None),
+            ("v100-16gb", None) => (Machine::V100, vec![V100], None),
             ("p100-16gb" | "v100-16gb", Some(_)) => return Err(NodeError::NoMig(model.to_owned())),
             _ => {
                 let model = Model::find(model).ok_or_else(|| NodeError::Model(model.to_owned()))?;
                 match layout {
                     Some(layout) => (Machine::V100, instances(model, layout).ok_or_else(form)??, None),
-                    None => (Machine::V100, vec![Device::whole(model)], Some(Gpus::new(model, n))),
+                    None => (Machine::V100, vec![whole(model)], Some(Gpus::new(model, n))),
                 }
             }
         };
@@ -106,7 +107,7 @@ impl Node {
     #[must_use]
     pub fn pool(&self, policy: &str) -> Pool {
         let unmanaged =
-            |device: &Device| if device.max_workers.is_none() { device.unmanaged() } else { *device };
+            |device: &Device| if device.max_workers.is_none() { unmanaged(device) } else { *device };
         match (policy, &self.gpus) {
             ("tessera", Some(gpus)) => Pool::of_gpus(gpus.clone()),
             ("cg", _) => Pool::new(&self.devices.iter().map(unmanaged).collect::<Vec<_>>()),

@@ -1,12 +1,12 @@
 //! CASE-MIG's batches on its systems.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
-use case_study::Node;
 use case_study::audit::audit;
 use case_study::mix::{Ratio, System, mig};
 use case_study::policy;
 use case_study::sim::{Job, Outcome, Setup, simulate};
-use task_sched::{Bytes, Event, Order, Pool};
+use case_study::{Node, RunEvent};
+use task_sched::{Bytes, Order, Pool};
 
 /// Slurm has a worker per instance, the others the paper's numbers.
 fn run(system: System, jobs: &[Job], name: &str) -> Outcome {
@@ -67,7 +67,7 @@ fn layouts_made_on_demand_gain_over_the_papers() {
             let ours = simulate(&setup, &jobs, policy::by_name("tessera").unwrap()).unwrap();
             assert_eq!(audit(&ours.events), [], "{ratio} {seed}");
             assert_eq!(ours.summary.crashed, 0);
-            assert!(ours.events.iter().any(|event| matches!(event, Event::Layout { .. })));
+            assert!(ours.events.iter().any(|event| matches!(event, RunEvent::Layout { .. })));
             gains.push(ours.versus(&run(System::D, &jobs, "case-mig")).throughput.unwrap());
         }
         let of_ratio = &gains[gains.len() - 10..];

@@ -1,11 +1,13 @@
 //! Any begins and frees, in any order, on any pool: the audit finds nothing, and everything comes back.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
+use case_study::RunEvent;
 use case_study::audit::audit;
+use case_study::devices::V100;
 use case_study::policy::{self, OVERTAKEN_AT_MOST};
 use proptest::prelude::*;
 use task_sched::{
-    Among, Answer, Ask, Bytes, Device, DeviceId, Event, Gpus, Instance, Need, Order, Pool, Refusal,
+    Among, Answer, Ask, Bytes, Device, DeviceId, Event as Sched, Gpus, Instance, Need, Order, Pool, Refusal,
     Scheduler, TaskId, WorkerId,
 };
 
@@ -17,7 +19,7 @@ fn device() -> impl Strategy<Value = Device> {
         mem: Bytes(mem),
         sms,
         max_workers,
-        ..Device::V100
+        ..V100
     })
 }
 
@@ -51,7 +53,7 @@ fn ask(task: u64, job: u64, need: Need) -> Ask {
 /// A scheduler, and the events of what was done with it.
 struct Log {
     scheduler: Scheduler,
-    events: Vec<Event>,
+    events: Vec<RunEvent>,
 }
 
 impl Log {
@@ -61,7 +63,7 @@ impl Log {
 
     fn on(name: &str, order: Order, pool: Pool) -> Log {
         let policy = policy::by_name(name).unwrap();
-        let node = Event::node(policy.name(), order, &pool, None);
+        let node = RunEvent::node(policy.name(), order, &pool, None);
         Log { scheduler: Scheduler::new(pool, policy, order), events: vec![node] }
     }
 
@@ -72,12 +74,12 @@ impl Log {
             return answer;
         }
         self.note_layout();
-        self.events.push(Event::Begin { t, task, job: ask.job, need: ask.need });
+        self.events.push(RunEvent::Begin { t, task, job: ask.job, need: ask.need });
         self.events.push(match answer {
-            Answer::Granted(dev) => Event::Grant { t, task, dev },
-            Answer::Waits => Event::Wait { t, task },
-            Answer::Refused(why) => Event::Refuse { t, task, why: why.to_string() },
-            Answer::Crashed => Event::Crash { t, task },
+            Answer::Granted(dev) => RunEvent::Sched(Sched::Grant { t, task, dev }),
+            Answer::Waits => RunEvent::Sched(Sched::Wait { t, task }),
+            Answer::Refused(why) => RunEvent::Sched(Sched::Refuse { t, task, why: why.to_string() }),
+            Answer::Crashed => RunEvent::Crash { t, task },
         });
         answer
     }
@@ -85,7 +87,7 @@ impl Log {
     /// Instances are made before what they were made for.
     fn note_layout(&mut self) {
         if self.scheduler.take_remade() {
-            self.events.push(Event::layout(0.0, self.scheduler.pool()));
+            self.events.push(RunEvent::layout(0.0, self.scheduler.pool()));
         }
     }
 
@@ -93,11 +95,11 @@ impl Log {
         if self.scheduler.free(TaskId(task)).is_err() {
             return;
         }
-        self.events.push(Event::Free { t: 0.0, task: TaskId(task) });
+        self.events.push(RunEvent::Sched(Sched::Free { t: 0.0, task: TaskId(task) }));
         let grants = self.scheduler.retry();
         self.note_layout();
         for grant in grants {
-            self.events.push(Event::Grant { t: 0.0, task: grant.task, dev: grant.device });
+            self.events.push(RunEvent::Sched(Sched::Grant { t: 0.0, task: grant.task, dev: grant.device }));
         }
     }
 }
@@ -213,20 +215,20 @@ fn a_place_is_kept_for_a_large_task() {
 #[test]
 fn the_audit_sees_bad_layouts() {
     let a100 = geometry::Model::find("a100-40gb").unwrap();
-    let node = Event::node("tessera", Order::Arrival, &gpus("a100-40gb", 1), None);
+    let node = RunEvent::node("tessera", Order::Arrival, &gpus("a100-40gb", 1), None);
     let instance = |name: &str, start| {
         let profile = a100.profile(name).unwrap();
         let place = Instance { gpu: 0, profile, start: geometry::Slice(start) };
         (DeviceId(start.into()), Device::instance("a100-40gb", name).unwrap(), place)
     };
-    let layout = |of: &[(&str, u8)]| Event::Layout {
+    let layout = |of: &[(&str, u8)]| RunEvent::Layout {
         t: 0.0,
         devices: of.iter().map(|(name, start)| instance(name, *start)).collect(),
     };
-    let begin = Event::Begin { t: 0.0, task: TaskId(1), job: WorkerId(1), need: need(GB) };
-    let grant = Event::Grant { t: 0.0, task: TaskId(1), dev: DeviceId(0) };
-    let wait = Event::Wait { t: 0.0, task: TaskId(1) };
-    let finds = |events: &[Event], word: &str| {
+    let begin = RunEvent::Begin { t: 0.0, task: TaskId(1), job: WorkerId(1), need: need(GB) };
+    let grant = RunEvent::Sched(Sched::Grant { t: 0.0, task: TaskId(1), dev: DeviceId(0) });
+    let wait = RunEvent::Sched(Sched::Wait { t: 0.0, task: TaskId(1) });
+    let finds = |events: &[RunEvent], word: &str| {
         let found = audit(&[std::slice::from_ref(&node), events].concat());
         assert!(found.iter().any(|v| v.what.contains(word)), "{word}: {found:?}");
     };
@@ -239,9 +241,9 @@ fn the_audit_sees_bad_layouts() {
     finds(&[layout(&[("1g.5gb", 0)]), begin.clone(), grant.clone(), layout(&[])], "while in use");
     finds(&[begin.clone(), wait], "waits although");
     finds(&[begin, grant], "does not exist");
-    let refuse = Event::Refuse { t: 0.0, task: TaskId(1), why: String::new() };
+    let refuse = RunEvent::Sched(Sched::Refuse { t: 0.0, task: TaskId(1), why: String::new() });
     finds(
-        &[Event::Begin { t: 0.0, task: TaskId(1), job: WorkerId(1), need: need(39 * GB) }, refuse],
+        &[RunEvent::Begin { t: 0.0, task: TaskId(1), job: WorkerId(1), need: need(39 * GB) }, refuse],
         "refused although",
     );
     let fine = audit(&[node.clone(), layout(&[("3g.20gb", 0), ("3g.20gb", 4)])]);
@@ -254,7 +256,7 @@ fn need(mem: u64) -> Need {
 
 #[test]
 fn bad_begins_and_frees_change_nothing() {
-    let device = Device { mem: Bytes(10), ..Device::V100 };
+    let device = Device { mem: Bytes(10), ..V100 };
     for name in SHARING {
         let mut log = Log::new(name, Order::Arrival, &[device; 2]);
         assert!(matches!(log.begin(ask(1, 1, need(4))), Answer::Granted(_)), "{name}");
@@ -271,7 +273,7 @@ fn bad_begins_and_frees_change_nothing() {
 
 #[test]
 fn only_alg3_leaves_memory_free() {
-    let device = Device { mem: Bytes(10), ..Device::V100 };
+    let device = Device { mem: Bytes(10), ..V100 };
     for (name, fits) in
         [("alg2", true), ("tessera", true), ("schedgpu", true), ("alg3", false), ("case-mig", false)]
     {
@@ -287,7 +289,7 @@ fn only_alg3_leaves_memory_free() {
 /// The driver keeps managed memory on the host while a device has no room for it; the papers do not know it.
 #[test]
 fn managed_memory_is_soft_for_tessera_alone() {
-    let device = Device { mem: Bytes(10), ..Device::V100 };
+    let device = Device { mem: Bytes(10), ..V100 };
     let managed = |mem, managed| need(mem).with_managed(Bytes(managed));
     let mut log = Log::new("tessera", Order::Arrival, &[device; 2]);
     assert_eq!(log.begin(ask(1, 1, managed(2, 6))), Answer::Granted(DeviceId(0)));
@@ -331,7 +333,7 @@ fn instances_are_made_for_managed_memory_too() {
 /// `schedgpu` uses one device, which need not be the largest.
 #[test]
 fn a_refusal_names_the_device_that_counts() {
-    let device = |mem| Device { mem: Bytes(mem), ..Device::V100 };
+    let device = |mem| Device { mem: Bytes(mem), ..V100 };
     let mut log = Log::new("schedgpu", Order::Arrival, &[device(5), device(10)]);
     let Answer::Refused(why) = log.begin(ask(1, 1, need(6))) else { panic!("not refused") };
     assert_eq!(why.to_string(), "the task needs 6 bytes; its device has 5 bytes");
@@ -339,7 +341,7 @@ fn a_refusal_names_the_device_that_counts() {
 
 #[test]
 fn alg3_takes_the_fewest_warps_and_the_first_of_equals() {
-    let mut log = Log::new("alg3", Order::Arrival, &[Device::V100; 3]);
+    let mut log = Log::new("alg3", Order::Arrival, &[V100; 3]);
     let wide = Need::new(Bytes(1), 100, 1024).unwrap();
     let to = |log: &mut Log, task, need| log.begin(ask(task, task, need));
     assert_eq!(to(&mut log, 1, wide), Answer::Granted(DeviceId(0)));
@@ -351,7 +353,7 @@ fn alg3_takes_the_fewest_warps_and_the_first_of_equals() {
 
 #[test]
 fn alg2_gives_a_task_above_any_device_one_of_its_own() {
-    let mut log = Log::new("alg2", Order::Arrival, &[Device::V100; 2]);
+    let mut log = Log::new("alg2", Order::Arrival, &[V100; 2]);
     let above = Need::new(Bytes(1), 1_000_000, 128).unwrap();
     assert_eq!(log.begin(ask(1, 1, need(1))), Answer::Granted(DeviceId(0)));
     assert_eq!(log.begin(ask(2, 2, above)), Answer::Granted(DeviceId(1)));
@@ -365,7 +367,7 @@ fn alg2_gives_a_task_above_any_device_one_of_its_own() {
 /// Small tasks come and go in pairs, so that the large one never finds both halves free on its own.
 #[test]
 fn tessera_lets_nobody_starve() {
-    let device = Device { mem: Bytes(10), ..Device::V100 };
+    let device = Device { mem: Bytes(10), ..V100 };
     for (name, most) in [("tessera", Some(OVERTAKEN_AT_MOST + 4)), ("alg3", None)] {
         let mut log = Log::new(name, Order::Arrival, &[device; 2]);
         for task in 0..4 {
@@ -392,14 +394,15 @@ fn tessera_lets_nobody_starve() {
 /// The audit must not be blind: each broken log has a finding.
 #[test]
 fn the_audit_sees_what_is_wrong() {
-    let node = |policy| Event::node(policy, Order::Arrival, &Pool::new(&[Device::V100; 2]), None);
+    let node = |policy| RunEvent::node(policy, Order::Arrival, &Pool::new(&[V100; 2]), None);
     let begin =
-        |task: u64, mem| Event::Begin { t: 0.0, task: TaskId(task), job: WorkerId(task), need: need(mem) };
-    let grant = |task: u64, dev| Event::Grant { t: 0.0, task: TaskId(task), dev: DeviceId(dev) };
-    let wait = |task| Event::Wait { t: 0.0, task: TaskId(task) };
-    let free = |task| Event::Free { t: 0.0, task: TaskId(task) };
-    let half = Device::V100.mem.0 / 2 + 1;
-    let finds = |events: Vec<Event>, word: &str| {
+        |task: u64, mem| RunEvent::Begin { t: 0.0, task: TaskId(task), job: WorkerId(task), need: need(mem) };
+    let grant =
+        |task: u64, dev| RunEvent::Sched(Sched::Grant { t: 0.0, task: TaskId(task), dev: DeviceId(dev) });
+    let wait = |task| RunEvent::Sched(Sched::Wait { t: 0.0, task: TaskId(task) });
+    let free = |task| RunEvent::Sched(Sched::Free { t: 0.0, task: TaskId(task) });
+    let half = V100.mem.0 / 2 + 1;
+    let finds = |events: Vec<RunEvent>, word: &str| {
         let found = audit(&events);
         assert!(found.iter().any(|v| v.what.contains(word)), "{word}: {found:?}");
     };
@@ -408,8 +411,8 @@ fn the_audit_sees_what_is_wrong() {
     finds(vec![node("alg3"), begin(1, 1), grant(1, 0), grant(1, 0)], "twice");
     finds(vec![node("alg2"), begin(1, 1), wait(1)], "waits although");
     finds(vec![node("alg2"), begin(1, 1), grant(1, 0), free(1), free(1)], "not begun");
-    finds(vec![node("alg3"), begin(1, 1), Event::Crash { t: 0.0, task: TaskId(1) }], "only cg");
-    let refuse = Event::Refuse { t: 0.0, task: TaskId(1), why: String::new() };
+    finds(vec![node("alg3"), begin(1, 1), RunEvent::Crash { t: 0.0, task: TaskId(1) }], "only cg");
+    let refuse = RunEvent::Sched(Sched::Refuse { t: 0.0, task: TaskId(1), why: String::new() });
     finds(vec![node("alg3"), begin(1, 1), refuse], "refused although");
     let mut starve = vec![node("tessera"), begin(1, half), grant(1, 0), begin(2, half), grant(2, 1)];
     starve.extend([begin(3, half), wait(3)]);
@@ -421,8 +424,8 @@ fn the_audit_sees_what_is_wrong() {
 
 #[test]
 fn tessera_compares_devices_by_share() {
-    let small = Device { sms: 14, ..Device::V100 };
-    let mut log = Log::new("tessera", Order::Arrival, &[small, Device::V100]);
+    let small = Device { sms: 14, ..V100 };
+    let mut log = Log::new("tessera", Order::Arrival, &[small, V100]);
     let warps = |n| Need::new(Bytes(1), n, 32).unwrap();
     assert_eq!(log.begin(ask(1, 1, warps(100))), Answer::Granted(DeviceId(0)), "the first of two idle ones");
     assert_eq!(log.begin(ask(2, 2, warps(200))), Answer::Granted(DeviceId(1)));
@@ -432,7 +435,7 @@ fn tessera_compares_devices_by_share() {
 
 #[test]
 fn alg2_deals_on_from_the_last_block() {
-    let device = Device { sms: 2, warps_per_sm: 48, ..Device::V100 };
+    let device = Device { sms: 2, warps_per_sm: 48, ..V100 };
     let block = |warps: u64| Need::new(Bytes(1), 1, warps * 32).unwrap();
     let mut log = Log::new("alg2", Order::Arrival, &[device]);
     assert_eq!(log.begin(ask(1, 1, block(24))), Answer::Granted(DeviceId(0)));
@@ -443,7 +446,7 @@ fn alg2_deals_on_from_the_last_block() {
 
 #[test]
 fn case_mig_keeps_jobs_in_their_class() {
-    let device = |mem| Device { mem: Bytes(mem), ..Device::V100 };
+    let device = |mem| Device { mem: Bytes(mem), ..V100 };
     let mut log = Log::new("case-mig", Order::Arrival, &[device(10), device(5)]);
     assert_eq!(log.begin(ask(1, 1, need(4))), Answer::Granted(DeviceId(1)));
     assert_eq!(

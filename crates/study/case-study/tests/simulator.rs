@@ -1,12 +1,13 @@
 //! Small runs whose every number can be worked out by hand.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
-use case_study::Node;
 use case_study::audit::audit;
+use case_study::devices::V100;
 use case_study::policy;
 use case_study::sim::{Job, JobError, Outcome, Phase, Setup, Stuck, simulate};
+use case_study::{Node, RunEvent};
 use proptest::prelude::*;
-use task_sched::{Bytes, Device, DeviceId, Event, Need, Order, Pool, WorkerId};
+use task_sched::{Bytes, Device, DeviceId, Event as Sched, Need, Order, Pool, WorkerId};
 
 const GB: u64 = 1_000_000_000;
 
@@ -24,7 +25,7 @@ fn job(id: u64, arrival: f64, phases: &[Phase]) -> Job {
 }
 
 fn run(devices: usize, workers: usize, policy: &str, jobs: &[Job]) -> Result<Outcome, Stuck> {
-    let setup = Setup { pool: Pool::new(&vec![Device::V100; devices]), workers, order: Order::Arrival };
+    let setup = Setup { pool: Pool::new(&vec![V100; devices]), workers, order: Order::Arrival };
     simulate(&setup, jobs, policy::by_name(policy).unwrap())
 }
 
@@ -43,7 +44,7 @@ fn tasks_slow_each_other_by_their_demand() {
     close(run.summary.throughput, 2.0 / 7.0);
     close(run.summary.turnaround_mean, 5.0);
     close(run.summary.slowdown_mean, (0.5 + 1.0 / 6.0) / 2.0);
-    close(run.summary.mem_util, (2.0 * 3.0 + 4.0) * GB as f64 / (7.0 * Device::V100.mem.0 as f64));
+    close(run.summary.mem_util, (2.0 * 3.0 + 4.0) * GB as f64 / (7.0 * V100.mem.0 as f64));
     close(run.summary.busy_util, (1.0 * 3.0 + 0.5 * 4.0) / 7.0);
 }
 
@@ -68,7 +69,7 @@ fn crashed_and_refused_jobs_count_nowhere_else() {
     let refused = run(1, 3, "tessera", &[job(1, 0.0, &fits), job(2, 0.0, &[gpu(1.0, 20, 0.0)])]).unwrap();
     assert_eq!(refused.summary.crashed, 1);
     let why = refused.events.iter().find_map(|event| match event {
-        Event::Refuse { why, .. } => Some(why.as_str()),
+        RunEvent::Sched(Sched::Refuse { why, .. }) => Some(why.as_str()),
         _ => None,
     });
     assert_eq!(why, Some("the task needs 20000000000 bytes; the largest device has 14680064000 bytes"));
@@ -113,26 +114,25 @@ fn a_refused_job_begins_and_ends_like_others() {
     }
 }
 
-fn kind(event: &Event) -> &'static str {
+fn kind(event: &RunEvent) -> &'static str {
     match event {
-        Event::Node { .. } => "node",
-        Event::Layout { .. } => "layout",
-        Event::Job { .. } => "job",
-        Event::Begin { .. } => "begin",
-        Event::Grant { .. } => "grant",
-        Event::Wait { .. } => "wait",
-        Event::Refuse { .. } => "refuse",
-        Event::Crash { .. } => "crash",
-        Event::Free { .. } => "free",
-        Event::End { .. } => "end",
+        RunEvent::Node { .. } => "node",
+        RunEvent::Layout { .. } => "layout",
+        RunEvent::Sched(Sched::Job { .. }) => "job",
+        RunEvent::Begin { .. } => "begin",
+        RunEvent::Sched(Sched::Grant { .. }) => "grant",
+        RunEvent::Sched(Sched::Wait { .. }) => "wait",
+        RunEvent::Sched(Sched::Refuse { .. }) => "refuse",
+        RunEvent::Crash { .. } => "crash",
+        RunEvent::Sched(Sched::Free { .. }) => "free",
+        RunEvent::Sched(Sched::End { .. }) => "end",
     }
 }
 
 /// CASE-MIG prints `==`: a job that needs all of an instance belongs to it. A task that shares leaves some memory free.
 #[test]
 fn an_isolated_job_may_fill_its_instance() {
-    let devices =
-        vec![Device { mem: Bytes(5 * GB), ..Device::V100 }, Device { mem: Bytes(9 * GB), ..Device::V100 }];
+    let devices = vec![Device { mem: Bytes(5 * GB), ..V100 }, Device { mem: Bytes(9 * GB), ..V100 }];
     let setup = Setup { pool: Pool::new(&devices), workers: 4, order: Order::Arrival };
     let full = job(1, 0.0, &[gpu(1.0, 5, 0.0)]);
     let jobs = [Job { isolated: true, ..full.clone() }, Job { id: WorkerId(2), ..full }];
@@ -141,7 +141,7 @@ fn an_isolated_job_may_fill_its_instance() {
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::Grant { dev, .. } => Some(*dev),
+            RunEvent::Sched(Sched::Grant { dev, .. }) => Some(*dev),
             _ => None,
         })
         .collect();
@@ -166,7 +166,7 @@ fn any_device() -> impl Strategy<Value = Device> {
         mem: Bytes(gb * GB),
         sms,
         max_workers,
-        ..Device::V100
+        ..V100
     })
 }
 
@@ -188,7 +188,7 @@ proptest! {
         prop_assert_eq!(run.events.iter().filter(|e| kind(e) == "end").count(), jobs.len());
         prop_assert_eq!(run.events.iter().filter(|e| kind(e) == "job").count(), jobs.len());
         for event in &run.events {
-            if let Event::Job { t, arrival, .. } = event {
+            if let RunEvent::Sched(Sched::Job { t, arrival, .. }) = event {
                 prop_assert!(t >= arrival);
             }
         }

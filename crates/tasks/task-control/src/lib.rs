@@ -31,11 +31,8 @@ pub fn control_socket(run_dir: &Path) -> PathBuf {
     folder(run_dir).join("control.sock")
 }
 
-/// Path of the socket on which the broker listens for the processes of a job: the value of [`SOCKET_VARIABLE`].
+/// Path of the socket on which the broker listens for the processes of a job: the value of `TESSERA_TASK_SOCKET`.
 #[must_use]
 pub fn socket(run_dir: &Path, job: u32) -> PathBuf {
     folder(run_dir).join(format!("{job}.sock"))
 }
-
-/// The environment variable that names the job's socket to the library.
-pub const SOCKET_VARIABLE: &str = "TESSERA_TASK_SOCKET";

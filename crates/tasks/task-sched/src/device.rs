@@ -27,7 +27,8 @@ pub struct Device {
 const USABLE_16GB: Bytes = Bytes::from_mib(14_000);
 
 /// CASE-MIG's workers per gigabyte class: 4 for 5 and 6 GB, 8 for 10 GB (section 3.1).
-fn workers_of(nominal_gb: u32) -> u32 {
+#[must_use]
+pub fn workers_of(nominal_gb: u32) -> u32 {
     if nominal_gb < 10 { 4 } else { nominal_gb / 10 * 8 }
 }
 
@@ -35,28 +36,6 @@ impl Device {
     /// A Tesla P100 of 16 GB.
     pub const P100: Device =
         Device { mem: USABLE_16GB, sms: 56, warps_per_sm: 64, blocks_per_sm: 32, max_workers: None };
-    /// A Tesla V100 of 16 GB.
-    pub const V100: Device = Device { sms: 80, ..Device::P100 };
-
-    /// This 16 GB GPU without a scheduler that keeps memory back: what the driver refuses is above 16 GB.
-    #[must_use]
-    pub fn unmanaged(&self) -> Device {
-        Device { mem: Bytes(16_000_000_000), ..*self }
-    }
-
-    /// A GPU of `model` outside MIG mode. Its memory is the model's nominal gigabytes, 10^9 bytes each, or what can be promised
-    /// where that is less.
-    #[must_use]
-    pub fn whole(model: &Model) -> Device {
-        let nominal_gb = model.shards();
-        Device {
-            mem: Bytes(u64::from(nominal_gb) * 1_000_000_000).min(Bytes::from_mib(model.usable_mib())),
-            sms: model.full_gpu_sm,
-            max_workers: Some(workers_of(nominal_gb)),
-            ..Device::P100
-        }
-    }
-
     /// The instance of `profile` on `model`, both by name. Its memory is the profile's nominal gigabytes, 10^9 bytes each,
     /// or what the driver reports where that is less.
     #[must_use]

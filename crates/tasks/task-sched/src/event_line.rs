@@ -2,11 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::device::{Device, DeviceId};
+use crate::device::Device;
 use crate::event::Event;
-use crate::layout::{Gpus, Instance};
-use crate::scheduler::Order;
-use crate::task::{Need, TaskId, WorkerId};
 use crate::units::Bytes;
 
 /// A device of a `node` line.
@@ -16,35 +13,6 @@ pub fn device(dev: usize, device: &Device) -> Value {
         "dev": dev, "mem": device.mem.0, "sms": device.sms, "warps_per_sm": device.warps_per_sm,
         "blocks_per_sm": device.blocks_per_sm, "max_workers": device.max_workers,
     })
-}
-
-fn made(dev: DeviceId, of: &Device, instance: &Instance) -> Value {
-    let mut value = device(dev.0, of);
-    value["gpu"] = json!(instance.gpu);
-    value["profile"] = json!(instance.profile.name);
-    value["start"] = json!(instance.start.0);
-    value
-}
-
-fn node(
-    policy: &str,
-    order: Order,
-    workers: Option<usize>,
-    devices: &[Device],
-    gpus: Option<&Gpus>,
-) -> Value {
-    let order = match order {
-        Order::Arrival => "arrival",
-        Order::Largest => "largest",
-    };
-    let devices: Vec<Value> = devices.iter().enumerate().map(|(dev, of)| device(dev, of)).collect();
-    let mut value =
-        json!({ "ev": "node", "policy": policy, "order": order, "workers": workers, "devices": devices });
-    if let Some(gpus) = gpus {
-        value["model"] = json!(gpus.model().key);
-        value["gpus"] = json!(gpus.count());
-    }
-    value
 }
 
 /// A begin as it was asked for: one that is refused need not be a legal launch.
@@ -81,37 +49,16 @@ impl Begin {
     }
 }
 
-fn begin(t: f64, task: TaskId, job: WorkerId, need: &Need) -> Value {
-    let (mem, managed, threads) = (need.mem().0, need.managed(), need.threads().into());
-    Begin { t, task: task.0, job: job.0, mem, managed, blocks: need.blocks(), threads }.json()
-}
-
-/// An event as a line.
-#[must_use]
-pub fn line(event: &Event) -> String {
-    format!("{}\n", value(event))
-}
-
 /// An event as an object.
 #[must_use]
 pub fn value(event: &Event) -> Value {
     match event {
-        Event::Node { policy, order, devices, gpus, workers } => {
-            node(policy, *order, *workers, devices, gpus.as_ref())
-        }
-        Event::Layout { t, devices } => {
-            let devices: Vec<Value> =
-                devices.iter().map(|(dev, of, instance)| made(*dev, of, instance)).collect();
-            json!({ "ev": "layout", "t": t, "devices": devices })
-        }
         Event::Job { t, job, arrival, isolated, dev } => json!({
             "ev": "job", "t": t, "job": job.0, "arrival": arrival, "isolated": isolated, "dev": dev.map(|d| d.0),
         }),
-        Event::Begin { t, task, job, need } => begin(*t, *task, *job, need),
         Event::Grant { t, task, dev } => json!({ "ev": "grant", "t": t, "task": task.0, "dev": dev.0 }),
         Event::Wait { t, task } => json!({ "ev": "wait", "t": t, "task": task.0 }),
         Event::Refuse { t, task, why } => json!({ "ev": "refuse", "t": t, "task": task.0, "why": why }),
-        Event::Crash { t, task } => json!({ "ev": "crash", "t": t, "task": task.0 }),
         Event::Free { t, task } => json!({ "ev": "free", "t": t, "task": task.0 }),
         Event::End { t, job } => json!({ "ev": "end", "t": t, "job": job.0 }),
     }

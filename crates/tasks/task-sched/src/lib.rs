@@ -36,7 +36,7 @@ mod scheduler;
 mod task;
 mod units;
 
-pub use device::{Device, DeviceId};
+pub use device::{Device, DeviceId, workers_of};
 pub use event::Event;
 pub use layout::{Gpus, Instance};
 pub use policy::{Policy, Refusal, Start, Verdict, Want};

@@ -118,20 +118,6 @@ impl Pool {
         able.map(|(_, held)| held.largest_task()).max().unwrap_or_default()
     }
 
-    /// Memory and warps that all devices hold together; of GPUs whose instances come and go, one instance as large as each.
-    #[must_use]
-    pub fn capacity(&self) -> (u128, Warps) {
-        let sum = |devices: &mut dyn Iterator<Item = Device>| {
-            devices.fold((0, Warps(0)), |(mem, warps), d| {
-                (mem + u128::from(d.mem.0), Warps(warps.0 + d.warps().0))
-            })
-        };
-        match &self.gpus {
-            Some(gpus) => sum(&mut gpus.largest().into_iter().cycle().take(gpus.count())),
-            None => sum(&mut self.devices().map(|held| held.device)),
-        }
-    }
-
     /// Tells whether some device, or some place for one, is unused.
     #[must_use]
     pub fn has_room(&self) -> bool {

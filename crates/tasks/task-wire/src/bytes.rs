@@ -39,7 +39,6 @@ impl<const N: usize> Writer<N> {
     }
 }
 
-/// Reads them.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use case_study::event::{self, RunEvent};
 use case_study::{Node, policy};
-use task_sched::{Among, Answer, Ask, Bytes, Event, Need, Order, Scheduler, TaskId, WorkerId};
+use task_sched::{Among, Answer, Ask, Bytes, Event as Sched, Need, Order, Scheduler, TaskId, WorkerId};
 
 use super::fields::{Fields, objects};
 use crate::files::read_text;
 use crate::outcome::{Failure, Outcome};
-use task_sched::event_line::{self, Begin};
+use task_sched::event_line::Begin;
 
 /// Policies that bind whole jobs, which a file of tasks does not name.
 const BINDING: [&str; 3] = ["sa", "cg", "slurm"];
@@ -35,7 +36,7 @@ pub(super) fn run(node: &Node, policies: &[String], order: Order, file: &Path) -
             policy::by_name(name).ok_or_else(|| Failure::new(format!("--policy {name}: unknown policy")))?;
         // A replay has tasks only: no limit of workers holds.
         let pool = node.pool(name).without_workers();
-        out.push_str(&event_line::line(&Event::node(chosen.name(), order, &pool, None)));
+        out.push_str(&event::line(&RunEvent::node(chosen.name(), order, &pool, None)));
         let mut scheduler = Scheduler::new(pool, chosen, order);
         steps.iter().for_each(|step| answer(&mut scheduler, step, &mut out));
     }
@@ -45,47 +46,51 @@ pub(super) fn run(node: &Node, policies: &[String], order: Order, file: &Path) -
 fn answer(scheduler: &mut Scheduler, step: &ReplayLine, out: &mut String) {
     match *step {
         ReplayLine::Begin(ref begin) => {
-            let event = answer_begin(scheduler, begin);
+            let answer = answer_begin(scheduler, begin);
             note_layout(scheduler, begin.t, out);
             let _ = writeln!(out, "{}", begin.json());
-            out.push_str(&event_line::line(&event));
+            out.push_str(&event::line(&answer));
         }
         ReplayLine::Free { t, task } => {
             let task = TaskId(task);
-            out.push_str(&event_line::line(&Event::Free { t, task }));
+            out.push_str(&event::line(&RunEvent::Sched(Sched::Free { t, task })));
             if let Err(why) = scheduler.free(task) {
-                out.push_str(&event_line::line(&Event::Refuse { t, task, why: why.to_string() }));
+                out.push_str(&event::line(&RunEvent::Sched(Sched::Refuse { t, task, why: why.to_string() })));
                 return;
             }
             let grants = scheduler.retry();
             note_layout(scheduler, t, out);
             for grant in grants {
-                out.push_str(&event_line::line(&Event::Grant { t, task: grant.task, dev: grant.device }));
+                out.push_str(&event::line(&RunEvent::Sched(Sched::Grant {
+                    t,
+                    task: grant.task,
+                    dev: grant.device,
+                })));
             }
         }
     }
 }
 
-fn answer_begin(scheduler: &mut Scheduler, begin: &Begin) -> Event {
+fn answer_begin(scheduler: &mut Scheduler, begin: &Begin) -> RunEvent {
     let (t, task, job) = (begin.t, TaskId(begin.task), WorkerId(begin.job));
     let need = match Need::new(Bytes(begin.mem), begin.blocks, begin.threads) {
-        Err(e) => return Event::Refuse { t, task, why: e.to_string() },
+        Err(e) => return RunEvent::Sched(Sched::Refuse { t, task, why: e.to_string() }),
         Ok(need) => need.with_managed(begin.managed),
     };
     let (among, job_mem) = (Among::ALL, need.mem());
     let ask = Ask { task, job, need, job_mem, bound: None, among, isolated: false, holds: false };
     match scheduler.begin(ask) {
-        Answer::Granted(dev) => Event::Grant { t, task, dev },
-        Answer::Waits => Event::Wait { t, task },
-        Answer::Refused(why) => Event::Refuse { t, task, why: why.to_string() },
-        Answer::Crashed => Event::Crash { t, task },
+        Answer::Granted(dev) => RunEvent::Sched(Sched::Grant { t, task, dev }),
+        Answer::Waits => RunEvent::Sched(Sched::Wait { t, task }),
+        Answer::Refused(why) => RunEvent::Sched(Sched::Refuse { t, task, why: why.to_string() }),
+        Answer::Crashed => RunEvent::Crash { t, task },
     }
 }
 
 /// Instances are made before what they were made for.
 fn note_layout(scheduler: &mut Scheduler, t: f64, out: &mut String) {
     if scheduler.take_remade() {
-        out.push_str(&event_line::line(&Event::layout(t, scheduler.pool())));
+        out.push_str(&event::line(&RunEvent::layout(t, scheduler.pool())));
     }
 }
 

@@ -20,8 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use daemon::{Account, daemon};
 
+use crate::event::RunEvent;
 use task_sched::Device;
-use task_sched::Event;
+use task_sched::Event as Sched;
 use task_sched::{Gpus, Instance};
 use task_sched::{Need, TaskId, WorkerId};
 
@@ -93,12 +94,12 @@ struct Audit {
 
 /// Every rule that `events` breaks, in their order.
 #[must_use]
-pub fn audit(events: &[Event]) -> Vec<Violation> {
+pub fn audit(events: &[RunEvent]) -> Vec<Violation> {
     let mut audit = Audit::default();
     for (at, event) in events.iter().enumerate() {
         audit.at = at;
         // A free and its grants are one step, and so are a begin and its answer: between two steps nobody may wait in vain.
-        if matches!(event, Event::Begin { .. }) {
+        if matches!(event, RunEvent::Begin { .. }) {
             audit.nobody_waits_in_vain(None);
         }
         audit.step(event);
@@ -111,16 +112,18 @@ impl Audit {
         self.found.push(Violation { at: self.at, what });
     }
 
-    fn step(&mut self, event: &Event) {
+    fn step(&mut self, event: &RunEvent) {
         match event {
-            Event::Node { policy, devices, gpus, .. } => {
+            RunEvent::Node { policy, devices, gpus, .. } => {
                 self.policy = policy;
                 self.gpus.clone_from(gpus);
                 self.books = devices.iter().map(|d| Book::new(*d, None)).enumerate().collect();
             }
-            Event::Layout { devices, .. } => self.layout(devices),
-            Event::Job { job, isolated, dev, .. } => self.job(*job, *isolated, dev.map(|d| d.0)),
-            Event::Begin { task, job, need, .. } => {
+            RunEvent::Layout { devices, .. } => self.layout(devices),
+            RunEvent::Sched(Sched::Job { job, isolated, dev, .. }) => {
+                self.job(*job, *isolated, dev.map(|d| d.0))
+            }
+            RunEvent::Begin { task, job, need, .. } => {
                 if self.tasks.iter().any(|(id, _)| id == task) {
                     self.report(format!("task {} begins twice", task.0));
                 }
@@ -128,12 +131,12 @@ impl Audit {
                 let need = if self.policy == "tessera" { *need } else { need.all_hard() };
                 self.tasks.push((*task, BegunTask::new(*job, need)));
             }
-            Event::Grant { task, dev, .. } => self.grant(*task, dev.0),
-            Event::Wait { task, .. } => self.nobody_waits_in_vain(Some(*task)),
-            Event::Refuse { task, .. } => self.refuse(*task),
-            Event::Crash { task, .. } => self.crash(*task),
-            Event::Free { task, .. } => self.free(*task),
-            Event::End { job, .. } => self.end(*job),
+            RunEvent::Sched(Sched::Grant { task, dev, .. }) => self.grant(*task, dev.0),
+            RunEvent::Sched(Sched::Wait { task, .. }) => self.nobody_waits_in_vain(Some(*task)),
+            RunEvent::Sched(Sched::Refuse { task, .. }) => self.refuse(*task),
+            RunEvent::Crash { task, .. } => self.crash(*task),
+            RunEvent::Sched(Sched::Free { task, .. }) => self.free(*task),
+            RunEvent::Sched(Sched::End { job, .. }) => self.end(*job),
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn alg2(machine: Machine, jobs: &[Job]) -> Result<Outcome, Stuck> {
 
 /// Nobody keeps memory back for CG.
 fn cg(machine: Machine, jobs: &[Job], workers: usize) -> Result<Outcome, Stuck> {
-    let devices: Vec<_> = machine.devices().iter().map(task_sched::Device::unmanaged).collect();
+    let devices: Vec<_> = machine.devices().iter().map(crate::devices::unmanaged).collect();
     run::<Cg>(&devices, jobs, workers)
 }
 

@@ -1,6 +1,7 @@
 //! CASE's Rodinia commands and mixes.
 
 use super::draw::Draw;
+use crate::devices::V100;
 use crate::sim::{Job, Phase};
 use task_sched::Bytes;
 use task_sched::Device;
@@ -32,7 +33,7 @@ impl Machine {
     pub fn devices(self) -> Vec<Device> {
         match self {
             Machine::P100 => vec![Device::P100; 2],
-            Machine::V100 => vec![Device::V100; 4],
+            Machine::V100 => vec![V100; 4],
             Machine::K80 => {
                 let usable = Bytes(11_000 << 20);
                 vec![Device { mem: usable, sms: 13, blocks_per_sm: 16, ..Device::P100 }; 2]

@@ -2,12 +2,13 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use crate::event::RunEvent;
 use crate::policy::{Policy, Start};
 use crate::sim::job::{Job, JobError, Phase};
 use crate::sim::meter::Meter;
 use crate::sim::summary::{JobTimes, Outcome};
 use task_sched::DeviceId;
-use task_sched::Event;
+use task_sched::Event as Sched;
 use task_sched::Pool;
 use task_sched::{Among, Ask, Need, TaskId, WorkerAsk, WorkerId};
 use task_sched::{Answer, Order, Scheduler};
@@ -78,7 +79,7 @@ struct Engine<'a> {
     /// By job.
     active: Vec<Active>,
     times: Vec<Option<JobTimes>>,
-    events: Vec<Event>,
+    events: Vec<RunEvent>,
     meter: Meter,
 }
 
@@ -100,7 +101,7 @@ pub fn simulate(setup: &Setup, jobs: &[Job], policy: Box<dyn Policy>) -> Result<
         }
     }
     let name = policy.name();
-    let node = Event::node(name, setup.order, &setup.pool, Some(setup.workers));
+    let node = RunEvent::node(name, setup.order, &setup.pool, Some(setup.workers));
     let mut engine = Engine {
         jobs,
         workers: setup.workers,
@@ -217,7 +218,7 @@ impl Engine<'_> {
     fn free(&mut self, job: usize, task: &SimulatedTask) {
         let freed = self.sched.free(task.id);
         debug_assert!(freed.is_ok(), "the simulator frees what it began");
-        self.events.push(Event::Free { t: self.now, task: task.id });
+        self.events.push(RunEvent::Sched(Sched::Free { t: self.now, task: task.id }));
         if let Some((granted, _)) = task.granted {
             self.meter.task(job, granted - task.begun, self.now - granted, task.seconds);
         }
@@ -251,22 +252,22 @@ impl Engine<'_> {
         };
         let answer = self.sched.begin(ask);
         self.note_layout();
-        self.events.push(Event::Begin { t, task: id, job: spec.id, need });
+        self.events.push(RunEvent::Begin { t, task: id, job: spec.id, need });
         let granted = match answer {
             Answer::Granted(dev) => {
-                self.events.push(Event::Grant { t, task: id, dev });
+                self.events.push(RunEvent::Sched(Sched::Grant { t, task: id, dev }));
                 Some((t, dev))
             }
             Answer::Waits => {
-                self.events.push(Event::Wait { t, task: id });
+                self.events.push(RunEvent::Sched(Sched::Wait { t, task: id }));
                 None
             }
             Answer::Refused(why) => {
-                self.events.push(Event::Refuse { t, task: id, why: why.to_string() });
+                self.events.push(RunEvent::Sched(Sched::Refuse { t, task: id, why: why.to_string() }));
                 return self.end(job, true);
             }
             Answer::Crashed => {
-                self.events.push(Event::Crash { t, task: id });
+                self.events.push(RunEvent::Crash { t, task: id });
                 return self.end(job, true);
             }
         };
@@ -278,7 +279,7 @@ impl Engine<'_> {
         self.active.retain(|a| a.job != job);
         let spec = &self.jobs[job];
         self.sched.end(spec.id);
-        self.events.push(Event::End { t: self.now, job: spec.id });
+        self.events.push(RunEvent::Sched(Sched::End { t: self.now, job: spec.id }));
         self.over(job, crashed);
     }
 
@@ -303,7 +304,7 @@ impl Engine<'_> {
     /// Instances are made before what they were made for.
     fn note_layout(&mut self) {
         if self.sched.take_remade() {
-            self.events.push(Event::layout(self.now, self.sched.pool()));
+            self.events.push(RunEvent::layout(self.now, self.sched.pool()));
         }
     }
 
@@ -311,7 +312,11 @@ impl Engine<'_> {
         let grants = self.sched.retry();
         self.note_layout();
         for grant in grants {
-            self.events.push(Event::Grant { t: self.now, task: grant.task, dev: grant.device });
+            self.events.push(RunEvent::Sched(Sched::Grant {
+                t: self.now,
+                task: grant.task,
+                dev: grant.device,
+            }));
             let mut tasks = self.active.iter_mut().filter_map(|a| a.task.as_mut());
             if let Some(task) = tasks.find(|task| task.id == grant.task) {
                 task.granted = Some((self.now, grant.device));
@@ -388,7 +393,7 @@ impl Engine<'_> {
         };
         self.note_layout();
         let isolated = ask.isolated;
-        self.events.push(Event::Job { t: self.now, job: ask.job, arrival, isolated, dev });
+        self.events.push(RunEvent::Sched(Sched::Job { t: self.now, job: ask.job, arrival, isolated, dev }));
         self.active.push(Active { job, phase: 0, left: 0.0, dev, task: None });
         then(self, job);
         true
@@ -398,7 +403,7 @@ impl Engine<'_> {
     fn refuse(&mut self, job: usize, id: WorkerId, why: &str) {
         let t = self.now;
         let Job { arrival, isolated, .. } = self.jobs[job];
-        self.events.push(Event::Job { t, job: id, arrival, isolated, dev: None });
+        self.events.push(RunEvent::Sched(Sched::Job { t, job: id, arrival, isolated, dev: None }));
         let largest = self.jobs[job].phases.iter().filter_map(|phase| match phase {
             Phase::Gpu { need, .. } => Some(*need),
             Phase::Host(_) => None,
@@ -406,10 +411,10 @@ impl Engine<'_> {
         if let Some(need) = largest.max_by_key(Need::mem) {
             let task = TaskId(self.next_task);
             self.next_task += 1;
-            self.events.push(Event::Begin { t, task, job: id, need });
-            self.events.push(Event::Refuse { t, task, why: why.to_owned() });
+            self.events.push(RunEvent::Begin { t, task, job: id, need });
+            self.events.push(RunEvent::Sched(Sched::Refuse { t, task, why: why.to_owned() }));
         }
-        self.events.push(Event::End { t, job: id });
+        self.events.push(RunEvent::Sched(Sched::End { t, job: id }));
         self.over(job, true);
     }
 

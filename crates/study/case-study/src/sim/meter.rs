@@ -1,7 +1,7 @@
 //! Counts while a run goes on.
 
 use crate::sim::summary::{JobTimes, Summary, mean};
-use task_sched::Pool;
+use task_sched::{Device, Pool, Warps};
 
 /// Sums of a run.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl Meter {
             mem += (held.device().mem.0 - held.free().0) as f64;
             warps += held.warps().min(held.device().warps()).0 as f64;
         }
-        let (all, all_warps) = pool.capacity();
+        let (all, all_warps) = capacity(pool);
         let busy: f64 = demands.iter().map(|d| d.min(1.0)).sum();
         let parts = [
             mem / f64::max(all as f64, 1.0),
@@ -66,5 +66,17 @@ impl Meter {
             busy_util: rate(busy),
             slowdown_mean: mean(slowdowns.iter().copied()),
         }
+    }
+}
+
+/// Memory and warps that all devices hold together; of GPUs whose instances come and go, one instance as large as each.
+fn capacity(pool: &Pool) -> (u128, Warps) {
+    let sum = |devices: &mut dyn Iterator<Item = Device>| {
+        devices
+            .fold((0, Warps(0)), |(mem, warps), d| (mem + u128::from(d.mem.0), Warps(warps.0 + d.warps().0)))
+    };
+    match pool.gpus() {
+        Some(gpus) => sum(&mut gpus.largest().into_iter().cycle().take(gpus.count())),
+        None => sum(&mut pool.devices().map(|held| *held.device())),
     }
 }

@@ -1,6 +1,6 @@
 //! Results of a run, in the papers' measures.
 
-use task_sched::Event;
+use crate::event::RunEvent;
 use task_sched::WorkerId;
 
 /// When one job came and went.
@@ -56,7 +56,7 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Events of the run.
-    pub events: Vec<Event>,
+    pub events: Vec<RunEvent>,
     /// Times of each job, in the jobs' order.
     pub jobs: Vec<JobTimes>,
     /// The measures.

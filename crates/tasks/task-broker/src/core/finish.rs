@@ -87,6 +87,10 @@ impl Core {
             self.forget_task(id);
         }
         self.sched.leave(worker);
+        self.forget_worker(worker, t);
+    }
+
+    fn forget_worker(&mut self, worker: WorkerId, t: f64) {
         self.log(&Event::End { t, job: worker }, Some(worker), None);
         if let Some(state) = self.workers.remove(&worker) {
             self.images.remove(&state.image);
@@ -97,10 +101,7 @@ impl Core {
     pub(super) fn forget_if_unused(&mut self, worker: WorkerId, t: f64) {
         let is_new = self.workers.get(&worker).is_some_and(|w| w.is_alive && w.present.is_empty());
         if is_new && !self.tasks.is_any_of(worker) {
-            self.log(&Event::End { t, job: worker }, Some(worker), None);
-            if let Some(state) = self.workers.remove(&worker) {
-                self.images.remove(&state.image);
-            }
+            self.forget_worker(worker, t);
         }
     }
 

@@ -8,7 +8,6 @@ use task_sched::{DeviceId, TaskId, WorkerId};
 
 use super::{Stage, Task};
 
-/// All tasks.
 #[derive(Default)]
 pub(super) struct Tasks {
     all: BTreeMap<TaskId, Task>,
@@ -37,7 +36,6 @@ impl Tasks {
         self.all.values()
     }
 
-    /// The task of this name.
     pub(super) fn named(&self, worker: WorkerId, nonce: u64) -> Option<TaskId> {
         self.names.get(&(worker, nonce)).copied()
     }

@@ -41,7 +41,6 @@ pub(super) fn event_log(path: &Path) -> std::io::Result<File> {
 /// A parent in the background: its process id, its start time in clock ticks since boot, and the arguments of its broker.
 pub(super) type NotedParent = (u32, u64, Vec<OsString>);
 
-/// A job as it was added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AddedJob {
     pub(super) job: Job,
@@ -125,7 +124,6 @@ impl Folder {
         std::fs::rename(temporary, self.path.join(name))
     }
 
-    /// Notes a job that was added.
     pub(super) fn note(&self, added: &AddedJob) -> std::io::Result<()> {
         self.write(&format!("{}.job", added.job.job), &serde_json::to_vec(added)?)
     }

@@ -39,7 +39,6 @@ struct Daemon {
 }
 
 impl Daemons {
-    /// Looks at a daemon.
     pub(super) fn look(&mut self, pipe: &str) -> Found {
         let known = self.seen.remove(pipe);
         let had_one = known.is_some();

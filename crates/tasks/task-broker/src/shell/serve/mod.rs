@@ -64,7 +64,6 @@ impl Source {
     }
 }
 
-/// The broker.
 struct Broker {
     core: Core,
     folder: Folder,

@@ -46,7 +46,6 @@ impl Map {
         self.state(slot).load(Ordering::Acquire) == 1
     }
 
-    /// The body of a slot.
     pub(super) fn read(&self, slot: usize) -> [u8; BODY] {
         let mut body = [0; BODY];
         // SAFETY: `at` returns SLOT bytes of the mapping, of which the body is all but the first 4; one thread of one

@@ -34,7 +34,6 @@ pub(crate) struct Reading {
 }
 
 impl EnergyStep {
-    /// A step that begins now.
     pub(crate) fn begin(name: StepName) -> Result<Self, NotAccounted> {
         let AccountedNode { places, energy } = AccountedNode::find(&name.node)?;
         if !energy {

@@ -327,9 +327,7 @@ fn block_gpu_jobs(node: &ThisNode, why: &str, env: &dyn Fn(&str) -> Option<Strin
 /// Facts about the job in an epilog's environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// Had no GPUs.
     WithoutGpus,
-    /// Had GPUs.
     WithGpus,
     /// slurmctld does not say what it had. One that was killed may have forgotten the job, or that it began, and has it aborted
     /// when a node tells of it: the epilog then gets no placement and no GPUs, but at most the job's request, and user 0 for a

@@ -43,7 +43,6 @@ struct Here {
     cgroup_root: PathBuf,
     /// GPUs that no job gets whole, by Slurm's numbers.
     kept: Vec<GpuIndex>,
-    /// Number of its GPUs.
     gpus: usize,
     /// See [`node_jobs::Settings::leaves_gpus_open`].
     open: bool,

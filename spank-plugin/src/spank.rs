@@ -53,10 +53,8 @@ pub(crate) struct OptionsOfSrun {
 
 /// A hook of the job, step or submission, and the process that runs it.
 pub(crate) trait Spank {
-    /// The job's id.
     fn job_id(&self) -> Result<u32, SpankError>;
 
-    /// The job's user.
     fn job_uid(&self) -> Result<u32, SpankError>;
 
     /// The job's group.
@@ -115,7 +113,6 @@ pub(crate) trait Spank {
     /// Number of the Slurm that this plugin was installed for: 0xMMmmuu. Slurm loads it if the series is its own.
     fn slurm_number(&self) -> u32;
 
-    /// The effective user id.
     fn effective_uid(&self) -> u32;
 
     /// Sets a variable of this process, unless it has that value already.

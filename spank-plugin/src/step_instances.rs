@@ -36,7 +36,6 @@ fn instances_at(instances: usize, cores: usize, places: &[usize]) -> Vec<usize> 
     (0..instances).rev().find(|i| first(*i) <= lowest).into_iter().collect()
 }
 
-/// Most cores of a node.
 const MOST_CORES: usize = 4096;
 
 /// The cores of a list, ascending; `None` for any other text.

@@ -39,7 +39,6 @@ pub(crate) struct SlurmVariables {
 /// The variable that Slurm sets where there is none.
 pub(crate) const NO_DEVICES: &str = "NoDevFiles";
 
-/// The GPUs of one task.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TaskGpus {
     /// All of the job's instances, or its share, as the journal has them.

@@ -7,7 +7,6 @@ use node_driver::nvml::BothWays;
 
 use crate::peaks::TresValue;
 
-/// Most GPUs of a node.
 const MOST_GPUS: usize = 64;
 
 /// The traffic of a job's GPUs on this node so far, bytes.

@@ -118,7 +118,6 @@ fn is_alone(own: StepNumber, steps: &BTreeSet<(StepNumber, u32)>) -> bool {
 struct StepTasks {
     /// Processes at the first question, all tasks; empty before it, and if the kernel does not list them.
     pids: BTreeSet<u32>,
-    /// Number of questions.
     questions: usize,
     /// Questions can no longer be told apart: one of several tasks has ended.
     over: bool,

@@ -32,7 +32,7 @@ pub(crate) static spank_plugin_version: c_uint = 1;
 /// # Safety
 ///
 /// The three arguments are those of a SPANK hook, as Slurm passed them.
-unsafe fn hook<E: std::error::Error>(
+unsafe fn run<E: std::error::Error>(
     name: &'static str,
     raw: sys::spank_t,
     argc: c_int,
@@ -52,22 +52,26 @@ unsafe fn hook<E: std::error::Error>(
     })
 }
 
-/// Every process: registers the options; in slurmd, starts the reconciliation instead.
-///
-/// # Safety
-///
-/// For Slurm only: see `slurm/spank.h`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn slurm_spank_init(
-    raw: sys::spank_t,
-    argc: c_int,
-    argv: *mut *mut c_char,
-) -> c_int {
-    // SAFETY: Slurm's arguments, passed on as they came.
-    unsafe {
-        hook("init", raw, argc, argv, |spank, args| {
-            hooks::init(spank, handle::context(), args, &env).map(|()| OK)
-        })
+/// Exports a hook: its symbol, its name in messages, and its body.
+macro_rules! hook {
+    ($(#[$doc:meta])* $symbol:ident, $name:literal, |$spank:pat_param, $args:pat_param| $body:expr) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// For Slurm only: see `slurm/spank.h`.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $symbol(raw: sys::spank_t, argc: c_int, argv: *mut *mut c_char) -> c_int {
+            // SAFETY: Slurm's arguments, passed on as they came.
+            unsafe { run($name, raw, argc, argv, |$spank, $args| $body) }
+        }
+    };
+}
+
+hook! {
+    /// Every process: registers the options; in slurmd, starts the reconciliation instead.
+    slurm_spank_init, "init", |spank, args| {
+        hooks::init(spank, handle::context(), args, &env).map(|()| OK)
     }
 }
 
@@ -85,120 +89,50 @@ pub(super) unsafe extern "C" fn option_given(position: c_int, text: *const c_cha
     })
 }
 
-/// Options are complete: in a submitting command they become the request, in slurmstepd (still root) the step's share
-/// of the node is read.
-///
-/// # Safety
-///
-/// For Slurm only: see `slurm/spank.h`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn slurm_spank_init_post_opt(
-    raw: sys::spank_t,
-    argc: c_int,
-    argv: *mut *mut c_char,
-) -> c_int {
-    // SAFETY: Slurm's arguments, passed on as they came.
-    unsafe {
-        hook("init_post_opt", raw, argc, argv, |spank, args| {
-            match hooks::init_post_opt(spank, handle::context(), args, &env)? {
-                Next::GoOn => Ok::<_, SpankError>(OK),
-                Next::EndCommand(status) => process::end_command(status),
-            }
-        })
+hook! {
+    /// Options are complete: in a submitting command they become the request, in slurmstepd (still root) the step's share
+    /// of the node is read.
+    slurm_spank_init_post_opt, "init_post_opt", |spank, args| {
+        match hooks::init_post_opt(spank, handle::context(), args, &env)? {
+            Next::GoOn => Ok::<_, SpankError>(OK),
+            Next::EndCommand(status) => process::end_command(status),
+        }
     }
 }
 
-/// Root, before the job's first process on the node: makes the placement real.
-///
-/// # Safety
-///
-/// For Slurm only: see `slurm/spank.h`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn slurm_spank_job_prolog(
-    raw: sys::spank_t,
-    argc: c_int,
-    argv: *mut *mut c_char,
-) -> c_int {
-    // SAFETY: Slurm's arguments, passed on as they came.
-    unsafe {
-        hook("job_prolog", raw, argc, argv, |spank, args| slurmd::prolog(spank, args, &env).map(|()| OK))
+hook! {
+    /// Root, before the job's first process on the node: makes the placement real.
+    slurm_spank_job_prolog, "job_prolog", |spank, args| slurmd::prolog(spank, args, &env).map(|()| OK)
+}
+
+hook! {
+    /// Root, after the job's last process on the node: takes everything back.
+    slurm_spank_job_epilog, "job_epilog", |spank, args| slurmd::epilog(spank, args, &env).map(|()| OK)
+}
+
+hook! {
+    /// Root, in each task before it becomes the user's: the limits of the job's control group.
+    slurm_spank_task_init_privileged, "task_init_privileged", |_, _| {
+        slurmstepd::task_init_privileged();
+        Ok::<_, Infallible>(OK)
     }
 }
 
-/// Root, after the job's last process on the node: takes everything back.
-///
-/// # Safety
-///
-/// For Slurm only: see `slurm/spank.h`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn slurm_spank_job_epilog(
-    raw: sys::spank_t,
-    argc: c_int,
-    argv: *mut *mut c_char,
-) -> c_int {
-    // SAFETY: Slurm's arguments, passed on as they came.
-    unsafe {
-        hook("job_epilog", raw, argc, argv, |spank, args| slurmd::epilog(spank, args, &env).map(|()| OK))
+hook! {
+    /// The user, in each task before exec: the environment of what it got.
+    slurm_spank_task_init, "task_init", |spank, args| {
+        if let Err(e) = slurmstepd::task_init(spank, args) {
+            // For the user: without the hook's name.
+            log::error(Chain(&e));
+            return Ok(FAILED);
+        }
+        Ok::<_, Infallible>(OK)
     }
 }
 
-/// Root, in each task before it becomes the user's: the limits of the job's control group.
-///
-/// # Safety
-///
-/// For Slurm only: see `slurm/spank.h`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn slurm_spank_task_init_privileged(
-    raw: sys::spank_t,
-    argc: c_int,
-    argv: *mut *mut c_char,
-) -> c_int {
-    // SAFETY: Slurm's arguments, passed on as they came.
-    unsafe {
-        hook("task_init_privileged", raw, argc, argv, |_, _| {
-            slurmstepd::task_init_privileged();
-            Ok::<_, Infallible>(OK)
-        })
-    }
-}
-
-/// The user, in each task before exec: the environment of what it got.
-///
-/// # Safety
-///
-/// For Slurm only: see `slurm/spank.h`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn slurm_spank_task_init(
-    raw: sys::spank_t,
-    argc: c_int,
-    argv: *mut *mut c_char,
-) -> c_int {
-    // SAFETY: Slurm's arguments, passed on as they came.
-    unsafe {
-        hook("task_init", raw, argc, argv, |spank, args| {
-            if let Err(e) = slurmstepd::task_init(spank, args) {
-                // For the user: without the hook's name.
-                log::error(Chain(&e));
-                return Ok(FAILED);
-            }
-            Ok::<_, Infallible>(OK)
-        })
-    }
-}
-
-/// Root, in slurmstepd, after a task has ended: the job's log.
-///
-/// # Safety
-///
-/// For Slurm only: see `slurm/spank.h`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn slurm_spank_task_exit(
-    raw: sys::spank_t,
-    argc: c_int,
-    argv: *mut *mut c_char,
-) -> c_int {
-    // SAFETY: Slurm's arguments, passed on as they came.
-    unsafe { hook("task_exit", raw, argc, argv, |spank, _| slurmstepd::task_exit(spank).map(|()| OK)) }
+hook! {
+    /// Root, in slurmstepd, after a task has ended: the job's log.
+    slurm_spank_task_exit, "task_exit", |spank, _| slurmstepd::task_exit(spank).map(|()| OK)
 }
 
 /// A variable of this process; one that is not UTF-8 counts as unset.

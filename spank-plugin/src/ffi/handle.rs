@@ -58,33 +58,25 @@ impl Handle<'_> {
     }
 }
 
+/// Functions that read one number of the job or step.
+macro_rules! numbers_of_the_step {
+    ($($name:ident: $value:ty = $item:ident;)*) => { $(
+        fn $name(&self) -> Result<u32, SpankError> {
+            let mut value: $value = 0;
+            // SAFETY: slurm/spank.h: the item takes a pointer to a value of the row's type; the handle is this hook's.
+            let code = unsafe { sys::spank_get_item(self.raw, numbers::$item, &raw mut value) };
+            checked(stringify!($item), code).map(|()| value)
+        }
+    )* };
+}
+
 impl Spank for Handle<'_> {
-    fn job_id(&self) -> Result<u32, SpankError> {
-        let mut value: u32 = 0;
-        // SAFETY: slurm/spank.h: S_JOB_ID takes a `uint32_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_ID, &raw mut value) };
-        checked("S_JOB_ID", code).map(|()| value)
-    }
-
-    fn job_uid(&self) -> Result<u32, SpankError> {
-        let mut value: libc::uid_t = 0;
-        // SAFETY: slurm/spank.h: S_JOB_UID takes a `uid_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_UID, &raw mut value) };
-        checked("S_JOB_UID", code).map(|()| value)
-    }
-
-    fn job_gid(&self) -> Result<u32, SpankError> {
-        let mut value: libc::gid_t = 0;
-        // SAFETY: slurm/spank.h: S_JOB_GID takes a `gid_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_GID, &raw mut value) };
-        checked("S_JOB_GID", code).map(|()| value)
-    }
-
-    fn step_id(&self) -> Result<u32, SpankError> {
-        let mut value: u32 = 0;
-        // SAFETY: slurm/spank.h: S_JOB_STEPID takes a `uint32_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_STEPID, &raw mut value) };
-        checked("S_JOB_STEPID", code).map(|()| value)
+    numbers_of_the_step! {
+        job_id: u32 = S_JOB_ID;
+        job_uid: libc::uid_t = S_JOB_UID;
+        job_gid: libc::gid_t = S_JOB_GID;
+        step_id: u32 = S_JOB_STEPID;
+        local_task_count: u32 = S_JOB_LOCAL_TASK_COUNT;
     }
 
     fn job_cores(&self) -> Option<String> {
@@ -106,13 +98,6 @@ impl Spank for Handle<'_> {
         // SAFETY: slurm/spank.h: S_SLURM_RESTART_COUNT takes a `uint32_t *`; the handle is this hook's.
         let code = unsafe { sys::spank_get_item(self.raw, numbers::S_SLURM_RESTART_COUNT, &raw mut value) };
         if code == numbers::ESPANK_SUCCESS { value } else { 0 }
-    }
-
-    fn local_task_count(&self) -> Result<u32, SpankError> {
-        let mut value: u32 = 0;
-        // SAFETY: slurm/spank.h: S_JOB_LOCAL_TASK_COUNT takes a `uint32_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, numbers::S_JOB_LOCAL_TASK_COUNT, &raw mut value) };
-        checked("S_JOB_LOCAL_TASK_COUNT", code).map(|()| value)
     }
 
     fn local_task(&self) -> Result<u32, SpankError> {

@@ -7,9 +7,7 @@ use std::ops::Range;
 
 use crate::spank::Errors;
 
-/// Removes a variable from this process's environment, before Slurm reads it for itself.
-///
-/// Only for `slurm_spank_init` in a submitting command: sbatch, salloc and srun call it before their first thread.
+/// See [`crate::spank::Spank::forget_env`].
 pub(super) fn forget_env(name: &str) {
     let Ok(name) = CString::new(name) else { return };
     // SAFETY: POSIX unsetenv with a NUL-terminated name; the command is single-threaded at this point.
@@ -27,17 +25,13 @@ pub(super) fn command_line() -> Option<Range<usize>> {
     (!range.is_empty()).then_some(range)
 }
 
-/// Sets a variable of this process, unless it has that value already.
-///
-/// Only for prolog and epilog, which Slurm runs in a process without threads, and for a step that stands in for a prolog
-/// before it has tasks. Beside that one is slurmstepd's thread for messages, which reads no variable [22.05 and 24.11
-/// `slurmstepd/req.c`].
+/// See [`crate::spank::Spank::set_env`].
 pub(super) fn set_env(name: &str, value: &str) {
     if std::env::var_os(name).is_some_and(|now| now == value) {
         return;
     }
     let (Ok(name), Ok(value)) = (CString::new(name), CString::new(value)) else { return };
-    // SAFETY: POSIX setenv with NUL-terminated strings, which it copies; no other thread reads variables, as said above.
+    // SAFETY: POSIX setenv with NUL-terminated strings, which it copies; no other thread reads variables, as the trait says.
     let _only_fails_without_memory = unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
 }
 
@@ -47,20 +41,12 @@ pub(super) fn end_command(status: c_int) -> ! {
     unsafe { libc::exit(status) }
 }
 
-/// The effective user id.
 pub(super) fn effective_uid() -> u32 {
     // SAFETY: POSIX geteuid takes nothing and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Starts `argv` in a session of its own, adopted by init: no zombie, no wait. stdin and stdout are `/dev/null`; every
-/// descriptor above stderr is closed (a listening socket of slurmd would outlive slurmd in it).
-///
-/// An `execve` that fails is silent: the caller checks the program beforehand.
-///
-/// # Errors
-///
-/// A string with a NUL in it, or a `fork` that failed.
+/// See [`crate::spank::Spank::spawn_detached`].
 pub(super) fn spawn_detached(argv: &[String], env: &[String], errors: Errors) -> io::Result<()> {
     let own = |texts: &[String]| -> io::Result<Vec<CString>> {
         texts.iter().map(|t| CString::new(t.as_str()).map_err(io::Error::other)).collect()

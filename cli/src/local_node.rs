@@ -125,7 +125,7 @@ pub(crate) fn compare(local: &Local<'_>, entries_only: bool) -> Result<Compared,
     let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::of(&e))?;
     // The reconciliation that follows sets damaged files aside and reports them.
     let (mut entries, damaged) = journal.jobs().map_err(|e| Failure::of(&e))?.into_parts();
-    let lost = !damaged.is_empty() || journal.has_lost_files().map_err(|e| Failure::of(&e))?;
+    let lost = !damaged.is_empty() || !journal.lost_files().map_err(|e| Failure::of(&e))?.is_empty();
     if entries.is_empty() && (entries_only || !lost) {
         return Ok(Compared::default());
     }

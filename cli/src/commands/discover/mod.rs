@@ -74,7 +74,7 @@ fn look(name: String, library: &Path, cgroup_root: &Path) -> Result<Machine, nod
     nvml.count()?;
     let gpus: Vec<GpuInfo> = indices().map(|i| nvml.info(i)).collect::<Result<_, _>>()?;
     let models = gpus.iter().filter_map(GpuInfo::model).collect();
-    let (links, driver) = (LinkAnswers::read(&nvml)?, nvml.driver_version()?);
+    let (links, driver) = (LinkAnswers::read(&nvml)?, gpu_survey::driver_version(&nvml)?);
     let ids: Vec<&str> = gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()).collect();
     let fenced = memory_regions(cgroup_root, &ids).iter().all(|regions| *regions == 1);
     Ok(Machine { name, driver, gpus, models, links, fenced })

@@ -1,6 +1,6 @@
 //! Configuration for made-up machines. `tests/links.rs` has simulated ones.
 
-use node_driver::nvml::NvLink;
+use gpu_survey::NvLink;
 use node_driver::{GpuMinor, NvmlIndex};
 use topology::PcieSlot;
 

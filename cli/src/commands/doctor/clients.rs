@@ -23,7 +23,7 @@ pub(super) fn check(local: &Local<'_>, inspection: &Inspection, findings: &mut F
         inspection.entries.iter().flat_map(|entry| &entry.gpus).map(|gpu| gpu.minor).collect();
     let mut open: Vec<(Vec<u16>, Vec<GpuClient>)> = Vec::new();
     for gpu in inspection.gpus.iter().map(|view| &view.info) {
-        let described = settings.gpu(gpu.index);
+        let described = settings.gpus.get(usize::from(gpu.index.0));
         let changes = described.is_some_and(|described| described.policy == MigPolicy::Dynamic);
         if !changes || with_jobs.contains(&gpu.minor) {
             continue;

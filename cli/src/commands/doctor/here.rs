@@ -153,14 +153,14 @@ fn look_once(
 /// Compares the order of the GPUs in gres.conf with the driver's. The answer is what gres.conf lists, by NVML's numbers.
 fn order(local: &Local<'_>, gres: &str, count: usize, findings: &mut Findings) -> Option<Vec<NvmlIndex>> {
     let name = &local.name;
-    let mut listed = None;
+    let mut listed: Option<Vec<NvmlIndex>> = None;
     match gpu_order(gres, name) {
         Err(why) => findings.bad(format!("{name}: gres.conf: {why}: cannot tell which GPUs Slurm means")),
         Ok(order @ (GpuOrder::Drivers | GpuOrder::Minors | GpuOrder::DriversOrMinors)) => {
             match Numbering::of(&local.settings, &order) {
                 Err(e) => findings.bad(format!("{name}: {}", with_causes(&e))),
                 Ok(numbering) => {
-                    listed = numbering.listed();
+                    listed = numbering.listed().map(|all| all.into_iter().flatten().collect());
                     findings.skipped(format!("{name}: gres.conf does not name the GPUs' device files"));
                 }
             }
@@ -170,7 +170,7 @@ fn order(local: &Local<'_>, gres: &str, count: usize, findings: &mut Findings) -
                 match Numbering::of(&local.settings, &order) {
                     Err(e) => f.bad(format!("{name}: {}", with_causes(&e))),
                     Ok(numbering) => {
-                        listed = numbering.listed();
+                        listed = numbering.listed().map(|all| all.into_iter().flatten().collect());
                         in_order(name, listed.as_deref().unwrap_or_default(), count, f);
                     }
                 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use error_chain::with_causes;
 use gpu_idle::Promise;
-use gpu_node::{CommandError, ask, fed};
+use gpu_node::{CommandError, ToolRun, ask};
+use node_driver::deadline::Deadline;
 use protocol::AdminComment;
 use protocol::time::utc;
 use site_config::{Idle, IdleEnd, IdleTell};
@@ -122,7 +123,9 @@ fn mail(idle: &Idle, job: &QueuedJob, text: &str) -> Result<(), String> {
     }
     let subject = format!("Slurm job {} does not use its GPUs", job.number());
     let args = ["-s", &subject, &job.user].map(str::to_owned).to_vec();
-    fed(program, args, &format!("{text}\n"), PATIENCE).map_err(words)
+    let input = &format!("{text}\n");
+    let run = ToolRun { program: program.into(), args, env: Vec::new(), input, user: None };
+    run.output(&Deadline::after(PATIENCE)).map(|_| ()).map_err(words)
 }
 
 /// Why the program that sends mail cannot be run on this machine; `None`: it can, or the site has none.

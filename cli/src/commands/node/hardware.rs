@@ -4,7 +4,9 @@
 use std::env;
 
 use error_chain::with_causes;
-use gpu_node::{NodeInSlurm, blocks_gpu_jobs, inspect, journal_problem, missing_in_proc, unlike_described};
+use gpu_node::{
+    NodeInSlurm, blocks_gpu_jobs, inspect, journal_problem, missing_in_proc, node_extra, unlike_described,
+};
 
 use crate::local_node::Local;
 
@@ -31,7 +33,7 @@ pub(super) fn check(local: &Local<'_>) -> String {
                 .map(|i| node_layout::layout_of(&i.node).to_string())
                 .unwrap_or_default();
             let again = || format!("{}: takes jobs with GPUs again\n", local.name);
-            let unblocked = slurm.unblock_gpu_jobs(&local.settings, &layout);
+            let unblocked = node_extra::unblock_gpu_jobs(&slurm, &local.settings, &layout);
             unblocked.map(|is_new| is_new.then(again).unwrap_or_default())
         }
         (compared, no_journal) => {

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use error_chain::with_causes;
 use gpu_idle::{DeviceSample, IdleRecord, JobSample};
-use gpu_node::NodeInSlurm;
-use job_sample::{DeviceUse, each_device};
+use gpu_node::node_extra::name_idle;
+use gpu_node::{DeviceUse, NodeInSlurm, each_device};
 use node_journal::{Entry, Journal};
 use protocol::IdleWord;
 use site_config::SiteConfig;
@@ -33,7 +33,7 @@ pub(super) fn run(local: &Local<'_>, config: &SiteConfig, json: bool) -> Result<
     let Some(idle) = &config.idle else {
         if kept.is_there() {
             // The section was there before.
-            slurm.name_idle("").map_err(|e| Failure::of(&e))?;
+            name_idle(&slurm, "").map_err(|e| Failure::of(&e))?;
             kept.remove()?;
         }
         let text = format!("{}: tessera.toml has no [idle], so no GPU was looked at\n", local.name);
@@ -48,7 +48,7 @@ pub(super) fn run(local: &Local<'_>, config: &SiteConfig, json: bool) -> Result<
     record.look(&samples, idle.busy_percent, now);
     let word = record.word(now);
     if record.is_due(&word) {
-        match slurm.name_idle(&word.encode()) {
+        match name_idle(&slurm, &word.encode()) {
             Ok(()) => record.told(&word),
             Err(e) => problems.push(format!("slurmctld cannot be told: {}", with_causes(&e))),
         }

@@ -18,7 +18,6 @@ use gpu_node::{
     JobContext, LiveJobs, Numbering, RealiseError, blocks_gpu_jobs, hand_over, inspect, lacks_broker,
     lacks_daemon, mps, realise, reconcile, release, release_dead,
 };
-use node_driver::NvmlIndex;
 use node_journal::{Entry, Phase};
 use protocol::wire::parse_placement;
 use serde_json::json;
@@ -257,7 +256,7 @@ fn entry_row(entry: &Entry, names: &JobNames, ending: bool) -> Vec<String> {
 
 fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result<Outcome, Failure> {
     let model_of = |node: &str, gpu: geometry::GpuIndex| {
-        if node == local.name { local.settings.gpu(NvmlIndex(gpu.0)).map(|g| g.model) } else { None }
+        if node == local.name { local.settings.gpus.get(usize::from(gpu.0)).map(|g| g.model) } else { None }
     };
     let placed = parse_placement(placement, &model_of).map_err(|e| {
         Failure::new(format!("--placement: {e}")).hint("such as 'v1 job=12;n1=mig:3/2g.10gb@4'")

@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use error_chain::with_causes;
+use gpu_node::node_extra::{say, slurmd_started};
 use gpu_node::{NodeInSlurm, SAVED_AFTER};
 use plugin_rt::slurm_conf;
 use protocol::Said;
@@ -71,7 +72,7 @@ impl Word {
                 self.name
             );
         };
-        match self.slurm().slurmd_started() {
+        match slurmd_started(&self.slurm()) {
             Ok(Some(started)) => self.tell(held, started),
             Ok(None) => format!("problem: {} has not registered with slurmctld\n", self.name),
             Err(e) => self.untold(&e),
@@ -82,7 +83,7 @@ impl Word {
     pub(super) fn say_when_registered(&self) -> String {
         let mut pause = Duration::from_millis(250);
         while let Some(held) = self.held() {
-            if let Ok(Some(started)) = self.slurm().slurmd_started()
+            if let Ok(Some(started)) = slurmd_started(&self.slurm())
                 && started >= held.since
             {
                 return self.tell(held, started);
@@ -106,7 +107,7 @@ impl Word {
 
     fn tell(&self, held: Loaded, started: u64) -> String {
         let said = self.said(held, started);
-        match self.slurm().say(said) {
+        match say(&self.slurm(), said) {
             Ok(new) => {
                 if held.told != Some(said) {
                     let _said_again_by_the_health_check = loaded::tell(&self.note, &held, said);

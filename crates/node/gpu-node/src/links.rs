@@ -1,8 +1,9 @@
 //! The links between a node's GPUs: the hardware graph from the driver's answers.
 
 use geometry::Model;
+use gpu_survey::{NvLink, numa_node, nvlinks, pcie_level, pcie_slot};
 use node_driver::NvmlIndex;
-use node_driver::nvml::{NvLink, Nvml, NvmlError};
+use node_driver::nvml::{Nvml, NvmlError};
 use topology::{
     HardwareGraph, Link, LinkKind, PCIE_GBPS, PcieSlot, newest_nvlink, nvlink_generation, nvlink_of,
 };
@@ -52,11 +53,11 @@ impl LinkAnswers {
         let bus_ids: Vec<&str> = infos.iter().map(|i| i.pci_bus_id.as_str()).collect();
         let mut answers = Self::default();
         for gpu in &gpus {
-            answers.nvlinks.push(nvml.nvlinks(*gpu, &bus_ids)?);
-            let level = |other: &NvmlIndex| nvml.pcie_level(*gpu, *other).map(kind_of);
+            answers.nvlinks.push(nvlinks(nvml, *gpu, &bus_ids)?);
+            let level = |other: &NvmlIndex| pcie_level(nvml, *gpu, *other).map(kind_of);
             answers.levels.push(gpus.iter().map(level).collect::<Result<_, _>>()?);
-            answers.numa.push(nvml.numa_node(*gpu));
-            answers.slots.push(nvml.pcie_slot(*gpu).and_then(slot_of));
+            answers.numa.push(numa_node(nvml, *gpu));
+            answers.slots.push(pcie_slot(nvml, *gpu).and_then(slot_of));
             answers.mig.push(nvml.mig_mode(*gpu)?.current);
         }
         answers.names = infos.into_iter().map(|i| i.name).collect();

@@ -3,14 +3,15 @@
 use error_chain::Chain;
 use geometry::JobId;
 
+use crate::power_limits as power;
+use gpu_survey::{is_persistent, power_draw_mw, power_enforced_mw};
 use job_usage::energy::{self, Used};
 use node_driver::NvmlIndex;
 use node_driver::nvml::Nvml;
 use node_jobs::Fault;
 use node_jobs::Settings;
 use node_jobs::lifecycle::require_root;
-use node_jobs::power;
-use node_journal::{Entry, Journal};
+use node_journal::{Entry, GpuRecord, JobEnergy, Journal, StateError};
 
 /// A GPU's power, mW.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +77,7 @@ pub fn power_status(settings: &Settings) -> Result<Vec<GpuPowerView>, Fault> {
 ///
 /// The driver cannot be loaded or does not answer.
 pub fn driver_version(settings: &Settings) -> Result<String, Fault> {
-    Ok(Nvml::load(&settings.nvml_library)?.driver_version()?)
+    Ok(gpu_survey::driver_version(&Nvml::load(&settings.nvml_library)?)?)
 }
 
 fn used(
@@ -88,17 +89,30 @@ fn used(
     if !settings.energy {
         return Ok(Vec::new());
     }
-    Ok(energy::on_gpu(journal, nvml, &power::record(nvml, gpu)?)?)
+    Ok(on_gpu(journal, nvml, &power::record(nvml, gpu)?)?)
+}
+
+/// Gives the energy that each job on a GPU has used until now; none where the driver does not tell.
+fn on_gpu(journal: &Journal, nvml: &Nvml, gpu: &GpuRecord) -> Result<Vec<(JobId, Used)>, StateError> {
+    let (Some(record), Ok(counter_mj)) = (energy::recorded(journal, gpu)?, nvml.energy_mj(gpu.index)) else {
+        return Ok(Vec::new());
+    };
+    let used = |job: &JobEnergy| {
+        let mut used = Used::default();
+        used.add(job);
+        (job.job(), used)
+    };
+    Ok(energy::charged(record, counter_mj).iter().map(used).collect())
 }
 
 fn of_gpu(journal: &Journal, nvml: &Nvml, gpu: NvmlIndex) -> Result<GpuPower, Fault> {
     let set_mw = nvml.power_limit_mw(gpu)?;
     let found_mw = power::found_mw(journal, nvml, gpu, set_mw)?;
     // Not every board says what is enforced.
-    let enforced_mw = nvml.power_enforced_mw(gpu).unwrap_or(set_mw);
-    let draw_mw = nvml.power_draw_mw(gpu)?;
+    let enforced_mw = power_enforced_mw(nvml, gpu).unwrap_or(set_mw);
+    let draw_mw = power_draw_mw(nvml, gpu)?;
     let range_mw = nvml.power_range_mw(gpu).ok();
     let counted_mj = nvml.energy_mj(gpu).ok();
-    let is_persistent = nvml.is_persistent(gpu).ok();
+    let is_persistent = is_persistent(nvml, gpu).ok();
     Ok(GpuPower { found_mw, set_mw, enforced_mw, draw_mw, range_mw, counted_mj, is_persistent })
 }

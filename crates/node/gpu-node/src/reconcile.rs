@@ -7,6 +7,7 @@ use geometry::JobId;
 
 use crate::broker_jobs;
 use crate::driver_params::complaint;
+use crate::power_limits as power;
 use node_driver::NvmlIndex;
 use node_driver::deadline::Deadline;
 use node_driver::nvml::Nvml;
@@ -15,7 +16,7 @@ use node_jobs::Settings;
 use node_jobs::access::{Devices, GpuFacts, device_nodes};
 use node_jobs::lifecycle::finish;
 use node_jobs::lifecycle::require_root;
-use node_jobs::{mps, power, stale_instances};
+use node_jobs::{mps, stale_instances};
 use node_journal::lock::Locks;
 use node_journal::{DamagedFile, Entry, GpuRecord, Journal, Phase};
 

@@ -12,7 +12,6 @@ use job_usage::slurm_process;
 use job_usage::{Places, UsageError};
 use node_driver::NvmlIndex;
 use node_driver::nvml::{BETWEEN_LOOKS, BothWays, FirstLook, Nvml, NvmlError, Usage};
-use node_driver::process;
 use node_journal::{Entry, GpuRecord, GrantKind, InstanceRecord, Journal};
 
 /// Present memory and utilisation of a job's devices on this node.
@@ -79,66 +78,14 @@ pub fn sample(places: &Places, job: JobId, wanted: TrafficWanted) -> Result<Opti
     Ok(Some(Sample { memory, busy_percent: busy.ok().flatten().and_then(|all| mean(&all)), traffic }))
 }
 
-/// A device of a job at one moment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DeviceUse {
-    /// UUID of the GPU or instance.
-    pub uuid: String,
-    /// Memory of these processes, bytes.
-    pub memory: u64,
-    /// The processes there that are the job's, or may be.
-    pub processes: usize,
-    /// Utilisation by the job, percent. On a GPU that several jobs share: 0 if none of them computes, else `None`.
-    pub busy_percent: Option<f64>,
-}
-
-/// Looks at each device of a job. Takes [`BETWEEN_LOOKS`] as [`sample`] does.
-///
-/// # Errors
-///
-/// The driver cannot be loaded, or it does not answer for one of the devices.
-pub fn each_device(nvml_library: &Path, entry: &Entry) -> Result<Vec<DeviceUse>, NvmlError> {
-    let nvml = Nvml::load(nvml_library)?;
-    let one = |uuid: &str| {
-        let usage = nvml.usage(entry.gpu_with(uuid), uuid)?;
-        let processes = usage.processes.iter().filter(|(pid, _)| may_be_own(*pid, entry)).count();
-        let memory = memory_of(&usage, entry, may_be_own).unwrap_or(0);
-        Ok(DeviceUse { uuid: uuid.to_owned(), memory, processes, busy_percent: None })
-    };
-    let all: Result<Vec<DeviceUse>, NvmlError> = devices(entry).into_iter().map(one).collect();
-    let mut all = all?;
-    let busy = match (entry.instances.is_empty(), entry.has_whole_gpus()) {
-        (false, _) => watch(nvml_library, nvml, entry),
-        (true, true) => whole_busy(&nvml, entry),
-        (true, false) => Ok(None),
-    };
-    match busy {
-        Ok(Some(busy)) if busy.len() == all.len() => {
-            all.iter_mut().zip(busy).for_each(|(device, busy)| device.busy_percent = Some(busy));
-        }
-        _ if entry.instances.is_empty() => unused(nvml_library, entry, &mut all)?,
-        _ => {}
-    }
-    Ok(all)
-}
-
-/// Marks shared GPUs on which no job computes.
-fn unused(nvml_library: &Path, entry: &Entry, all: &mut [DeviceUse]) -> Result<(), NvmlError> {
-    let nvml = Nvml::load(nvml_library)?;
-    for (device, gpu) in all.iter_mut().zip(&entry.gpus) {
-        let busy = nvml.busy_percent(present::find(&nvml, gpu)?.index);
-        device.busy_percent = busy.ok().filter(|busy| *busy == 0).map(f64::from);
-    }
-    Ok(())
-}
-
 fn entry_of(places: &Places, job: JobId) -> Result<Option<Entry>, UsageError> {
     let journal = Journal::open(&places.state_dir)?;
     Ok(journal.job(job)?.filter(|entry| entry.holds() && entry.boot == journal.boot()))
 }
 
 /// UUIDs of the job's devices: its instances, or without any its GPUs.
-fn devices(entry: &Entry) -> Vec<&str> {
+#[must_use]
+pub fn devices(entry: &Entry) -> Vec<&str> {
     if entry.instances.is_empty() {
         return entry.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
     }
@@ -148,14 +95,16 @@ fn devices(entry: &Entry) -> Vec<&str> {
 /// The job's part of a device's memory, bytes. On a device that others share, a process is the job's by its control group, and
 /// without one by its environment: a user who changes that misleads nothing but reports. `None`: the driver does not tell one
 /// job from another.
-fn memory_of(usage: &Usage, entry: &Entry, own: fn(u32, &Entry) -> bool) -> Option<u64> {
+#[must_use]
+pub fn memory_of(usage: &Usage, entry: &Entry, own: fn(u32, &Entry) -> bool) -> Option<u64> {
     let own = usage.processes.iter().filter(|(pid, _)| own(*pid, entry));
     let used: Option<u64> = own.map(|(_, used)| *used).sum();
     used.or_else(|| (!may_have_others(entry)).then_some(usage.used))
 }
 
 /// Tells whether other jobs' processes may be on the same devices. A compute instance's memory is that of its GPU instance.
-fn may_have_others(entry: &Entry) -> bool {
+#[must_use]
+pub fn may_have_others(entry: &Entry) -> bool {
     entry.shares_device()
         || entry.kind == GrantKind::Shards
         || entry.instances.iter().any(|i| i.part.is_some())
@@ -163,13 +112,6 @@ fn may_have_others(entry: &Entry) -> bool {
 
 fn is_own(pid: u32, entry: &Entry) -> bool {
     !may_have_others(entry) || slurm_process::is_of_job(pid, entry) == Some(true)
-}
-
-/// Tells whether a process is the job's for all that is known. Where Slurm makes no control groups, a program that has emptied its
-/// environment names no job: it may be of any job of its user.
-fn may_be_own(pid: u32, entry: &Entry) -> bool {
-    !may_have_others(entry)
-        || slurm_process::is_of_job(pid, entry).unwrap_or_else(|| process::owner(pid) == Some(entry.uid))
 }
 
 /// Traffic of a job's whole GPUs. A GPU or a number that the driver does not give is left out.
@@ -187,7 +129,11 @@ fn traffic_of(nvml: &Nvml, entry: &Entry, wanted: TrafficWanted) -> Vec<GpuTraff
 }
 
 /// Utilisation of each of a job's whole GPUs, percent.
-fn whole_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<Vec<f64>>, NvmlError> {
+///
+/// # Errors
+///
+/// The driver does not answer for one of them.
+pub fn whole_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<Vec<f64>>, NvmlError> {
     if !entry.has_whole_gpus() {
         return Ok(None);
     }
@@ -195,8 +141,12 @@ fn whole_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<Vec<f64>>, NvmlError>
     entry.gpus.iter().map(busy).collect::<Result<_, _>>().map(Some)
 }
 
-/// Watches a job's instances, if the driver counts for each what the job alone does.
-fn watch(nvml_library: &Path, nvml: Nvml, entry: &Entry) -> Result<Option<Vec<f64>>, NvmlError> {
+/// Watches a job's instances for [`BETWEEN_LOOKS`], if the driver counts for each what the job alone does.
+///
+/// # Errors
+///
+/// The driver does not answer for one of them.
+pub fn watch(nvml_library: &Path, nvml: Nvml, entry: &Entry) -> Result<Option<Vec<f64>>, NvmlError> {
     // The driver counts for a GPU instance, whoever computes in it.
     if entry.shares_device() || entry.instances.iter().any(|i| i.part.is_some()) {
         return Ok(None);
@@ -247,10 +197,12 @@ fn mean(percent: &[f64]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use node_driver::process;
+
     use super::*;
 
     #[test]
-    fn a_program_that_names_no_job_may_be_its_users() {
+    fn a_program_that_names_no_job_is_nobodys() {
         let entry = |uid: u32, kind: &str| -> Entry {
             serde_json::from_value(serde_json::json!({
                 "version": 2, "boot": "b", "job": 12, "uid": uid, "gid": uid, "restart": 0, "decision": "",
@@ -269,22 +221,17 @@ mod tests {
                 .unwrap()
         };
         let uid = process::owner(std::process::id()).unwrap();
-        for (job, is_own, may_be) in [
-            (None, [false, false], [true, false]),
-            (Some("12"), [true, true], [true, true]),
-            (Some("7"), [false; 2], [false; 2]),
-        ] {
+        for (job, expected) in [(None, false), (Some("12"), true), (Some("7"), false)] {
             let mut running = program(job);
             let pid = running.id();
             // It has its environment a moment after it is there.
             let begun = (0..1000).any(|_| process::variable(pid, "A").as_deref() == Some("b"));
-            let of = |own: fn(u32, &Entry) -> bool| [uid, uid + 1].map(|uid| own(pid, &entry(uid, "shards")));
-            let (found, whole) =
-                ((super::is_own(pid, &entry(uid, "whole")), of(super::is_own), of(may_be_own)), is_own);
+            let of = |kind: &str| [uid, uid + 1].map(|uid| is_own(pid, &entry(uid, kind)));
+            let found = (of("whole"), of("shards"));
             running.kill().unwrap();
             running.wait().unwrap();
             assert!(begun);
-            assert_eq!(found, (true, whole, may_be), "{job:?}");
+            assert_eq!(found, ([true; 2], [expected; 2]), "{job:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -74,26 +74,18 @@ pub fn printed(
     run.printed(&Deadline::after(timeout))
 }
 
-/// As [`ask`], for a program that reads `input`.
-///
-/// # Errors
-///
-/// As of [`ask`].
-pub fn fed(program: &Path, args: Vec<String>, input: &str, timeout: Duration) -> Result<(), CommandError> {
-    let run = ToolRun { program: program.into(), args, env: Vec::new(), input, user: None };
-    run.output(&Deadline::after(timeout)).map(|_| ())
-}
-
 /// A program to run.
-pub(crate) struct ToolRun<'a> {
-    pub(crate) program: PathBuf,
-    pub(crate) args: Vec<String>,
+pub struct ToolRun<'a> {
+    /// Its path, or a name in `PATH`.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
     /// Beside ours, from which everything that a job can influence is removed.
-    pub(crate) env: Vec<(&'a str, String)>,
+    pub env: Vec<(&'a str, String)>,
     /// Fed to its standard input.
-    pub(crate) input: &'a str,
+    pub input: &'a str,
     /// User and group to run as; `None`: as we are.
-    pub(crate) user: Option<(u32, u32)>,
+    pub user: Option<(u32, u32)>,
 }
 
 /// Most of a program's output that is kept for messages.
@@ -107,7 +99,7 @@ impl ToolRun<'_> {
     /// # Errors
     ///
     /// It cannot be started, fails, or does not end in time.
-    pub(crate) fn output(self, deadline: &Deadline) -> Result<String, CommandError> {
+    pub fn output(self, deadline: &Deadline) -> Result<String, CommandError> {
         let output = scratch().map_err(|source| self.cannot_start(source))?;
         let failed = output.try_clone().map_err(|source| self.cannot_start(source))?;
         Ok(String::from_utf8_lossy(&self.run(output, failed, OUTPUT_LIMIT, deadline)?).into_owned())

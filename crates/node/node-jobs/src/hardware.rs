@@ -5,7 +5,7 @@ use node_state::Purpose;
 
 use crate::fault::Fault;
 use crate::gpu_settings::GpuSettings;
-use crate::numbering::{Numbering, minors_by_bus};
+use crate::numbering::Numbering;
 use crate::settings::Settings;
 use node_driver::NvmlIndex;
 use node_driver::nvml::{GpuInfo, LiveProfile, Nvml};
@@ -16,38 +16,13 @@ const LEAST_PERCENT: u64 = 95;
 /// 9 % less (`geometry/data/models.toml`, `memory_mib_also_seen`); the same profile of the next smaller model has half.
 const LEAST_PROFILE_PERCENT: u64 = 90;
 
-/// Lists the GPUs that are other than described, and the first that is missing.
-///
-/// # Errors
-///
-/// The driver does not answer.
-pub fn unlike_described(settings: &Settings, numbering: &Numbering) -> Result<Vec<String>, Fault> {
-    let nvml = Nvml::load(&settings.nvml_library)?;
-    let count = nvml.count()?;
-    let mut wrong = Vec::new();
-    for gpu in (0..count).map(NvmlIndex) {
-        let compared = compare(&nvml.info(gpu)?, numbering.description(settings, gpu));
-        wrong.extend(compared.err().map(|fault| fault.to_string()));
-    }
-    wrong.extend(are_enough(settings, numbering, count.into()).err().map(|fault| fault.to_string()));
-    Ok(wrong)
-}
-
-/// Why the kernel driver's own list of GPUs is too short; `None`: it is not, or cannot be read. Loads no library, so no prolog
-/// waits for it.
-#[must_use]
-pub fn missing_in_proc(settings: &Settings) -> Option<String> {
-    let shown = minors_by_bus(&settings.proc_root.join("driver/nvidia/gpus"))?.len();
-    are_enough(settings, &settings.numbering, shown).err().map(|fault| fault.to_string())
-}
-
 /// Checks that the driver, which shows this number of GPUs, has all that the site describes and does not leave to Slurm. Where
 /// one is missing, NVML's numbers of those behind it mean other GPUs than before.
 ///
 /// # Errors
 ///
 /// It shows fewer.
-pub(crate) fn are_enough(settings: &Settings, numbering: &Numbering, shown: usize) -> Result<(), Fault> {
+pub fn are_enough(settings: &Settings, numbering: &Numbering, shown: usize) -> Result<(), Fault> {
     let described = settings.gpus.len();
     if described > shown + numbering.may_be_missing(settings, shown) {
         return Err(Fault::FewerGpus { described, shown });
@@ -56,7 +31,11 @@ pub(crate) fn are_enough(settings: &Settings, numbering: &Numbering, shown: usiz
 }
 
 /// Compares a GPU with the site's description. One that is left to Slurm may be anything.
-pub(crate) fn compare(found: &GpuInfo, described: Option<GpuSettings>) -> Result<(), Fault> {
+///
+/// # Errors
+///
+/// It is another model, or has less memory.
+pub fn compare(found: &GpuInfo, described: Option<GpuSettings>) -> Result<(), Fault> {
     let ours = described.filter(|d| d.purpose != Purpose::Slurm);
     let Some(GpuSettings { model, .. }) = ours else { return Ok(()) };
     let other_model = found.model().is_some_and(|known| known.key != model.key);

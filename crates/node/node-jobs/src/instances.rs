@@ -18,7 +18,7 @@ use crate::hand_over::HandOver;
 use crate::hardware::compare_profile;
 use node_driver::NvmlIndex;
 use node_driver::deadline::{Backoff, Deadline};
-use node_driver::nvml::{Code, GpuInstance, LiveProfile, Nvml, NvmlError};
+use node_driver::nvml::{Code, ComputeInstance, GpuInstance, LiveProfile, Nvml, NvmlError};
 use node_journal::{InstanceRecord, LiveInstance, PartRecord};
 
 /// An instance as planned, before it exists: size and name from the geometry table, because a driver may not list
@@ -73,13 +73,14 @@ pub(crate) fn make(
             Some(instance) => instance.clone(),
             None => create(nvml, devices, gpu, profile, record.placement(), (kept, &needed), deadline)?,
         };
-        record.live = instance.compute.first().map(|ci| LiveInstance {
-            gi: instance.id,
-            ci: ci.id,
-            uuid: ci.uuid.clone(),
-        });
+        record.live = live_of(&instance);
     }
     Ok(())
+}
+
+fn live_of(instance: &GpuInstance) -> Option<LiveInstance> {
+    let all = |ci: &ComputeInstance| LiveInstance { gi: instance.id, ci: ci.id, uuid: ci.uuid.clone() };
+    instance.compute.first().map(all)
 }
 
 /// The driver's profile for a planned instance, which it must be able to place as planned; fills in the instance's size.
@@ -128,11 +129,7 @@ pub(crate) fn take_static<'r>(
         if !kept.contains(&instance.placement) {
             hand_over.fixed_instance(nvml, gpu, &instance)?;
         }
-        record.live = instance.compute.first().map(|ci| LiveInstance {
-            gi: instance.id,
-            ci: ci.id,
-            uuid: ci.uuid.clone(),
-        });
+        record.live = live_of(&instance);
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub mod fence;
 pub mod gpu_clients;
 mod gpu_settings;
 mod hand_over;
-mod hardware;
+pub mod hardware;
 pub mod instances;
 pub mod lifecycle;
 pub mod mps;
@@ -48,20 +48,21 @@ pub mod stale_processes;
 mod task_variables;
 
 pub use access::DeviceError;
-pub use blocks_gpu_jobs::{NodeInSlurm, SAVED_AFTER, blocks_gpu_jobs, journal_problem, one_job};
+pub use blocks_gpu_jobs::{NodeInSlurm, journal_problem, one_job, unfit_notes};
 pub use broker::BrokerError;
-pub use command::{CommandError, ask, fed, printed};
+pub use command::{CommandError, ToolRun, ask, printed};
 pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
 pub use fault::{Fault, RealiseError};
 pub use fence::{memory_regions, renew_fence};
 pub use gpu_settings::GpuSettings;
-pub use hardware::{missing_in_proc, unlike_described};
 pub use lifecycle::{
     JobContext, Realised, Released, WaitingSlurmd, begin_batch, is_journalled, realise, realise_waiting,
-    refuse, release, release_dead, seems_forgotten, serve_tasks,
+    refuse, release, release_if, seems_forgotten, serve_tasks,
 };
-pub use mps::{MpsError, lacks_daemon};
-pub use numbering::{DescribedNode, GrantedGpu, Numbering, NumberingError, NvmlGrant, Unnumbered};
+pub use mps::MpsError;
+pub use numbering::{
+    DescribedNode, GrantedGpu, Numbering, NumberingError, NvmlGrant, Unnumbered, minors_by_bus,
+};
 pub use preloaded::LibraryError;
 pub use settings::Settings;
 pub use stale_processes::Leftover;

@@ -144,13 +144,6 @@ impl Settings {
     pub fn leaves_gpus_open(&self) -> bool {
         !self.manage_device_nodes && self.gpus.iter().all(|gpu| gpu.policy == MigPolicy::Off)
     }
-
-    /// The description of one GPU, if the site describes all of the node in NVML's order; `None` for a GPU that it does not
-    /// describe.
-    #[must_use]
-    pub fn gpu(&self, gpu: NvmlIndex) -> Option<GpuSettings> {
-        self.gpus.get(usize::from(gpu.0)).cloned()
-    }
 }
 
 impl DescribedNode for Settings {

@@ -202,15 +202,6 @@ impl Journal {
         Ok(lost)
     }
 
-    /// Tells whether a file was moved aside whose job may still be live.
-    ///
-    /// # Errors
-    ///
-    /// The directory cannot be read.
-    pub fn has_lost_files(&self) -> Result<bool, StateError> {
-        Ok(!self.lost_files()?.is_empty())
-    }
-
     /// Files of jobs in `bad/`, but for those of jobs that are known to be over: whatever a job of an earlier boot had on the GPUs is gone.
     pub fn lost_files(&self) -> Result<Vec<(JobId, String)>, StateError> {
         let open = self.bad.names()?.into_iter().filter(|name| !name.ends_with(OVER));

@@ -6,9 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use gpu_health::{HealthRecord, KernelXid, KnownGpu, Look, Reading, Seen, xids};
-use gpu_node::Numbering;
+use gpu_node::{Numbering, number_of};
+use gpu_survey::GpuHealth;
 use node_driver::NvmlIndex;
-use node_driver::nvml::{Code, GpuHealth, Nvml};
+use node_driver::nvml::{Code, Nvml};
 
 use crate::clock::epoch_seconds;
 use crate::local_node::Local;
@@ -50,11 +51,11 @@ struct DriverLook<'a> {
 
 impl DriverLook<'_> {
     fn gpu(&self, index: NvmlIndex) -> Result<Seen, Failure> {
-        let number = self.numbering.number_of(index);
+        let number = number_of(self.numbering, index);
         let error = match self.nvml.info(index) {
             Ok(info) => {
                 let known = self.known.gpus.iter().find(|known| known.uuid == info.uuid);
-                let reading = match self.nvml.health(index) {
+                let reading = match gpu_survey::health(self.nvml, index) {
                     Ok(health) => Some(reading(health, known)),
                     Err(e) if e.code() == Some(Code::GPU_IS_LOST) => None,
                     Err(_) => Some(known.map(unchanged).unwrap_or_default()),
@@ -76,7 +77,7 @@ impl DriverLook<'_> {
     fn is_shifted(&self) -> bool {
         (0..self.count).map(NvmlIndex).any(|index| {
             let Ok(uuid) = self.nvml.uuid(index) else { return false };
-            let number = self.numbering.number_of(index).map(|number| number.0);
+            let number = number_of(self.numbering, index).map(|number| number.0);
             let known = self.known.gpus.iter().find(|known| known.uuid == uuid);
             known.is_none_or(|known| known.number != number)
         })

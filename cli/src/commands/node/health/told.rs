@@ -2,7 +2,7 @@
 
 use error_chain::with_causes;
 use gpu_health::{HealthRecord, Rules};
-use gpu_node::{CommandError, NodeInSlurm};
+use gpu_node::{CommandError, NodeInSlurm, node_extra};
 use node_journal::{Entry, Journal};
 use protocol::sick;
 
@@ -26,7 +26,7 @@ pub(super) fn tell(
     let mut done = Done::default();
     let word = sick::encode(&record.left_out(rules));
     if record.is_due(&word, now) {
-        match slurm.name_sick(&word) {
+        match node_extra::name_sick(slurm, &word) {
             Ok(_is_new) => record.told = Some((word, now)),
             Err(e) => {
                 done.problems.push(format!("slurmctld cannot be told about its GPUs: {}", with_causes(&e)));
@@ -50,7 +50,7 @@ fn requeue(slurm: &NodeInSlurm<'_>, local: &Local<'_>, record: &mut HealthRecord
     for gpu in record.gpus.iter_mut().filter(|gpu| due(gpu)) {
         let mut answered = true;
         for entry in entries.iter().filter(|entry| entry.uses(&gpu.uuid)) {
-            match slurm.requeue(entry.job()) {
+            match node_extra::requeue(slurm, entry.job()) {
                 Ok(()) => done.lines.push(format!("job {} is requeued", entry.job())),
                 Err(e @ CommandError::Failed { .. }) => {
                     done.lines.push(format!("job {} stays: {}", entry.job(), with_causes(&e)));

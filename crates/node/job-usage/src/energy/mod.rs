@@ -32,7 +32,8 @@ impl Used {
         (self.exact_mj + self.estimated_mj) / 1000
     }
 
-    fn add(&mut self, job: &JobEnergy) {
+    /// Adds what a ledger says of a job.
+    pub fn add(&mut self, job: &JobEnergy) {
         self.exact_mj = self.exact_mj.saturating_add(job.exact_mj);
         self.estimated_mj = self.estimated_mj.saturating_add(job.estimated_mj);
     }
@@ -63,25 +64,14 @@ pub fn turn(
     Ok(())
 }
 
-/// Gives the energy that each job on a GPU has used until now; none where the driver does not tell.
-pub fn on_gpu(journal: &Journal, nvml: &Nvml, gpu: &GpuRecord) -> Result<Vec<(JobId, Used)>, StateError> {
-    let (Some(record), Ok(counter_mj)) = (recorded(journal, gpu)?, nvml.energy_mj(gpu.index)) else {
-        return Ok(Vec::new());
-    };
-    let used = |job: &JobEnergy| {
-        let mut used = Used::default();
-        used.add(job);
-        (job.job(), used)
-    };
-    Ok(charged(record, counter_mj).iter().map(used).collect())
-}
-
-fn recorded(journal: &Journal, gpu: &GpuRecord) -> Result<Option<EnergyRecord>, StateError> {
+/// The ledger of a GPU, if it is of this boot.
+pub fn recorded(journal: &Journal, gpu: &GpuRecord) -> Result<Option<EnergyRecord>, StateError> {
     Ok(journal.energy(&gpu.uuid)?.filter(|record| record.boot == journal.boot()))
 }
 
 /// The jobs of a ledger, with what they have used until the counter stands so.
-fn charged(mut record: EnergyRecord, counter_mj: u64) -> Vec<JobEnergy> {
+#[must_use]
+pub fn charged(mut record: EnergyRecord, counter_mj: u64) -> Vec<JobEnergy> {
     charge(&mut record.jobs, between(record.counter_mj, counter_mj));
     record.jobs
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use geometry::Model;
+use nvml_wrapper_sys::bindings as sys;
 
 use super::code::Code;
 use super::error::{NvmlError, at};
@@ -53,6 +54,33 @@ pub struct MigMode {
     pub pending: bool,
 }
 
+/// Calls that read one value of a GPU.
+macro_rules! reads {
+    ($($(#[$doc:meta])* $name:ident: $value:ty = $call:ident, $what:literal;)*) => { impl Nvml { $(
+        $(#[$doc])*
+        pub fn $name(&self, gpu: NvmlIndex) -> Result<$value, NvmlError> {
+            self.lib.$call(self.device(gpu)?).map_err(at(gpu, $what))
+        }
+    )* } };
+}
+reads! {
+    /// The GPU's model name.
+    name: String = name, "cannot read its name";
+    /// The GPU's UUID.
+    uuid: String = uuid, "cannot read its UUID";
+    /// The power limit that was set, milliwatts.
+    power_limit_mw: u32 = power_limit, "cannot read its power limit";
+    /// The power limit that the driver starts with, milliwatts.
+    power_default_mw: u32 = power_default, "cannot read its default power limit";
+    /// Least and greatest power limit, milliwatts.
+    power_range_mw: (u32, u32) = power_range, "cannot read its power range";
+    /// The GPU's utilisation in the last moments, percent of the time in which a kernel ran. The driver does not tell it in MIG mode.
+    busy_percent: u32 = utilisation, "cannot read its utilisation";
+    /// The energy that the GPU has used since the driver was loaded, millijoules. GPUs before Volta do not count it.
+    energy_mj: u64 = energy, "cannot read its energy counter";
+}
+
+/// Every call of a loaded library fails as NVML answers.
 impl Nvml {
     /// Loads and initialises the library.
     ///
@@ -82,22 +110,7 @@ impl Nvml {
         })
     }
 
-    /// The driver's version.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
-    pub fn driver_version(&self) -> Result<String, NvmlError> {
-        self.lib
-            .driver_version()
-            .map_err(|code| NvmlError::Node { what: "cannot read the driver version", code })
-    }
-
     /// Number of GPUs that this process can see.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn count(&self) -> Result<u16, NvmlError> {
         let n =
             self.lib.device_count().map_err(|code| NvmlError::Node { what: "cannot count GPUs", code })?;
@@ -122,29 +135,7 @@ impl Nvml {
         })
     }
 
-    /// The GPU's model name.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
-    pub fn name(&self, gpu: NvmlIndex) -> Result<String, NvmlError> {
-        self.lib.name(self.device(gpu)?).map_err(at(gpu, "cannot read its name"))
-    }
-
-    /// The GPU's UUID.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
-    pub fn uuid(&self, gpu: NvmlIndex) -> Result<String, NvmlError> {
-        self.lib.uuid(self.device(gpu)?).map_err(at(gpu, "cannot read its UUID"))
-    }
-
     /// N of /dev/nvidiaN.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn minor(&self, gpu: NvmlIndex) -> Result<GpuMinor, NvmlError> {
         self.lib.minor(self.device(gpu)?).map(GpuMinor).map_err(at(gpu, "cannot read its minor number"))
     }
@@ -159,76 +150,9 @@ impl Nvml {
     }
 
     /// Processes with a CUDA context on the GPU, MPS clients included: pid, and the GPU instance each is in.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn processes(&self, gpu: NvmlIndex) -> Result<Vec<(u32, Option<u32>)>, NvmlError> {
         let all = self.shown(self.device(gpu)?).map_err(at(gpu, "cannot list its processes"))?;
         Ok(all.into_iter().map(|p| (p.pid, p.gpu_instance)).collect())
-    }
-
-    /// The power limit that was set, milliwatts.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
-    pub fn power_limit_mw(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
-        self.lib.power_limit(self.device(gpu)?).map_err(at(gpu, "cannot read its power limit"))
-    }
-
-    /// The power limit that the driver starts with, milliwatts.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
-    pub fn power_default_mw(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
-        self.lib.power_default(self.device(gpu)?).map_err(at(gpu, "cannot read its default power limit"))
-    }
-
-    /// The power limit in force, milliwatts: lower than the one that was set where somebody limits the board out of band.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
-    pub fn power_enforced_mw(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
-        self.lib.power_enforced(self.device(gpu)?).map_err(at(gpu, "cannot read its enforced power limit"))
-    }
-
-    /// Reads the draw of the GPU, milliwatts.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
-    pub fn power_draw_mw(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
-        self.lib.power_draw(self.device(gpu)?).map_err(at(gpu, "cannot read its power draw"))
-    }
-
-    /// Reads the GPU's utilisation in the last moments, percent of the time in which a kernel ran.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers: it does not tell in MIG mode.
-    pub fn busy_percent(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
-        self.lib.utilisation(self.device(gpu)?).map_err(at(gpu, "cannot read its utilisation"))
-    }
-
-    /// Reads the energy that the GPU has used since the driver was loaded, millijoules.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers: GPUs before Volta do not count it.
-    pub fn energy_mj(&self, gpu: NvmlIndex) -> Result<u64, NvmlError> {
-        self.lib.energy(self.device(gpu)?).map_err(at(gpu, "cannot read its energy counter"))
-    }
-
-    /// Least and greatest power limit, milliwatts.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
-    pub fn power_range_mw(&self, gpu: NvmlIndex) -> Result<(u32, u32), NvmlError> {
-        self.lib.power_range(self.device(gpu)?).map_err(at(gpu, "cannot read its power range"))
     }
 
     /// Sets the power limit, milliwatts.
@@ -245,21 +169,7 @@ impl Nvml {
         })
     }
 
-    /// Tells whether the driver keeps the GPU's settings while no program has it open.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
-    pub fn is_persistent(&self, gpu: NvmlIndex) -> Result<bool, NvmlError> {
-        let mode = self.lib.persistence_mode(self.device(gpu)?);
-        mode.map(|mode| mode == 1).map_err(at(gpu, "cannot read its persistence mode"))
-    }
-
     /// The GPU's MIG mode; off where it has none.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn mig_mode(&self, gpu: NvmlIndex) -> Result<MigMode, NvmlError> {
         match self.lib.mig_mode(self.device(gpu)?) {
             Ok((current, pending)) => Ok(MigMode { current: current == 1, pending: pending == 1 }),
@@ -272,15 +182,26 @@ impl Nvml {
 
     /// Asks for a MIG mode. The inner result is the activation status: an error there means that the mode is pending
     /// (`RESET_REQUIRED`) or that something holds the GPU (`IN_USE`).
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn set_mig_mode(&self, gpu: NvmlIndex, on: bool) -> Result<Result<(), Code>, NvmlError> {
         let what = if on { "cannot switch MIG mode on" } else { "cannot switch MIG mode off" };
         // What a GPU offers may depend on its mode.
         self.known.take();
         self.lib.set_mig_mode(self.device(gpu)?, u32::from(on)).map_err(at(gpu, what))
+    }
+
+    /// Calls a function of the library, for crates with questions of their own. `call` returns the function's code, or `None` if the
+    /// library lacks it.
+    ///
+    /// # Errors
+    ///
+    /// The function's code if it is not success; [`Code::FUNCTION_NOT_FOUND`] if there is none.
+    pub fn ask(&self, call: impl FnOnce(&sys::NvmlLib) -> Option<u32>) -> Result<(), Code> {
+        self.lib.ask(call)
+    }
+
+    /// A GPU's handle for [`ask`](Self::ask). It is valid while this library is loaded.
+    pub fn raw_device(&self, gpu: NvmlIndex) -> Result<sys::nvmlDevice_t, NvmlError> {
+        Ok(self.device(gpu)?.raw)
     }
 
     pub(super) fn device(&self, gpu: NvmlIndex) -> Result<ffi::Device<'_>, NvmlError> {

@@ -21,7 +21,7 @@ macro_rules! handle {
     ($(#[$doc:meta])* $name:ident, $raw:ty) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
-        pub(super) struct $name<'lib> { raw: $raw, lib: PhantomData<&'lib Lib> }
+        pub(super) struct $name<'lib> { pub(super) raw: $raw, lib: PhantomData<&'lib Lib> }
         impl<'lib> $name<'lib> {
             fn of(_: &'lib Lib, raw: $raw) -> Self { Self { raw, lib: PhantomData } }
         }
@@ -42,34 +42,38 @@ const TEXT: usize = 96;
 const TEXT_LEN: c_uint = 96;
 
 macro_rules! call {
-    ($lib:expr, $name:ident ( $($arg:expr),* )) => {{
-        let start = Instant::now();
-        let answer = match $lib.raw.$name.as_ref() {
+    ($lib:expr, $name:ident ( $($arg:expr),* )) => {
+        $lib.ask(|raw| {
+            let function = raw.$name.as_ref().ok()?;
             // SAFETY: nvml.h: the signature is that of the bindings; the library is initialised; handles come from
             // this library and borrow it; pointers are to locals of at least the size that nvml.h names.
-            Ok(function) => Code::check(unsafe { function($($arg),*) }),
-            Err(_) => Err(Code::FUNCTION_NOT_FOUND),
-        };
-        count_since(start);
-        answer
-    }};
+            Some(unsafe { function($($arg),*) })
+        })
+    };
 }
 
-/// Defines questions about a device that have one number for an answer.
+/// Calls that read one number of a GPU.
 macro_rules! numbers {
-    ($($(#[$doc:meta])* $name:ident: $number:ty = $call:ident;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident: $number:ty = $call:ident;)*) => { impl Lib { $(
         $(#[$doc])*
         pub(super) fn $name(&self, device: Device<'_>) -> Result<$number, Code> {
             let mut number = 0;
             call!(self, $call(device.raw, &raw mut number))?;
             Ok(number)
         }
-    )* };
+    )* } };
+}
+numbers! {
+    minor: u32 = nvmlDeviceGetMinorNumber;
+    /// Power limit, milliwatts.
+    power_limit: u32 = nvmlDeviceGetPowerManagementLimit;
+    /// Default power limit, milliwatts.
+    power_default: u32 = nvmlDeviceGetPowerManagementDefaultLimit;
+    /// Energy since the driver was loaded, millijoules.
+    energy: u64 = nvmlDeviceGetTotalEnergyConsumption;
 }
 
 mod gpm;
-mod health;
-mod links;
 mod mig;
 mod traffic;
 
@@ -104,7 +108,8 @@ plain!(
     gpm::GpmQuestion
 );
 
-fn text(chars: &[c_char]) -> String {
+/// A text of C, up to its end.
+pub fn text(chars: &[c_char]) -> String {
     let bytes: Vec<u8> = chars.iter().map(|c| c.to_ne_bytes()[0]).take_while(|b| *b != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -130,10 +135,12 @@ impl Lib {
         Ok(Self { raw })
     }
 
-    pub(super) fn driver_version(&self) -> Result<String, Code> {
-        let mut buf = [0; TEXT];
-        call!(self, nvmlSystemGetDriverVersion(buf.as_mut_ptr(), TEXT_LEN))?;
-        Ok(text(&buf))
+    /// Calls one of the library's functions. `call` returns the function's code, or `None` if the library lacks it.
+    pub(super) fn ask(&self, call: impl FnOnce(&sys::NvmlLib) -> Option<u32>) -> Result<(), Code> {
+        let start = Instant::now();
+        let answer = call(&self.raw).map_or(Err(Code::FUNCTION_NOT_FOUND), Code::check);
+        count_since(start);
+        answer
     }
 
     pub(super) fn device_count(&self) -> Result<u32, Code> {
@@ -196,25 +203,6 @@ impl Lib {
         let mut activation = 0;
         call!(self, nvmlDeviceSetMigMode(device.raw, mode, &raw mut activation))?;
         Ok(Code::check(activation))
-    }
-
-    numbers! {
-        /// N of /dev/nvidiaN.
-        minor: u32 = nvmlDeviceGetMinorNumber;
-        /// Persistence mode, 0 or 1.
-        persistence_mode: u32 = nvmlDeviceGetPersistenceMode;
-        /// Why the clock is lowered, as bits of `nvmlClocksEventReasons`.
-        clock_reasons: u64 = nvmlDeviceGetCurrentClocksThrottleReasons;
-        /// Power limit, milliwatts.
-        power_limit: u32 = nvmlDeviceGetPowerManagementLimit;
-        /// Default power limit, milliwatts.
-        power_default: u32 = nvmlDeviceGetPowerManagementDefaultLimit;
-        /// Power limit in force, milliwatts.
-        power_enforced: u32 = nvmlDeviceGetEnforcedPowerLimit;
-        /// Power draw, milliwatts.
-        power_draw: u32 = nvmlDeviceGetPowerUsage;
-        /// Energy since the driver was loaded, millijoules.
-        energy: u64 = nvmlDeviceGetTotalEnergyConsumption;
     }
 
     /// Percent of the last moments in which a kernel ran: nvml.h says between 1/6 s and 1 s, by product.

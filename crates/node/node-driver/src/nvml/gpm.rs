@@ -22,10 +22,6 @@ pub struct FirstLook<'nvml> {
 
 impl Nvml {
     /// Tells whether the driver counts how busy each of the GPU's instances is: from Hopper on.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn counts_for_instances(&self, gpu: NvmlIndex) -> Result<bool, NvmlError> {
         match self.lib.has_gpm(self.device(gpu)?) {
             // Old drivers lack the function.
@@ -35,10 +31,6 @@ impl Nvml {
     }
 
     /// Looks at the GPU instance with this id.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn first_look(&self, gpu: NvmlIndex, gi: u32) -> Result<FirstLook<'_>, NvmlError> {
         let sample = self.lib.gpm_sample(self.device(gpu)?, gi).map_err(at(gpu, UNREADABLE))?;
         Ok(FirstLook { nvml: self, gpu, gi, sample })

@@ -60,10 +60,6 @@ const CI_PROFILE_NUMBERS: u32 = 16;
 
 impl Nvml {
     /// Every GPU instance profile that the GPU offers now. Needs MIG mode on older drivers.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn profiles(&self, gpu: NvmlIndex) -> Result<Vec<LiveProfile>, NvmlError> {
         if let Some(known) = self.known.borrow().profiles.get(&gpu) {
             return Ok(known.clone());
@@ -123,10 +119,6 @@ impl Nvml {
     }
 
     /// Every GPU instance with its compute instances, half-made ones too, by start.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn instances(&self, gpu: NvmlIndex) -> Result<Vec<GpuInstance>, NvmlError> {
         if !self.mig_mode(gpu)?.current {
             return Ok(Vec::new());
@@ -151,10 +143,6 @@ impl Nvml {
     }
 
     /// Total and used memory of an instance, MiB; `None` if it has no compute instance.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn instance_memory_mib(
         &self,
         gpu: NvmlIndex,
@@ -192,10 +180,6 @@ impl Nvml {
     }
 
     /// Makes the compute instance that takes all of a GPU instance.
-    ///
-    /// # Errors
-    ///
-    /// As NVML answers.
     pub fn create_compute_instance(
         &self,
         gpu: NvmlIndex,

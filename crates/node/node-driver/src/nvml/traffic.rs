@@ -1,6 +1,6 @@
 //! Bytes that a GPU sends to others and to the host, and receives.
 
-use super::{calls::Nvml, code::Code};
+use super::{calls::Nvml, code::Code, ffi::Device};
 use crate::gpu_ids::NvmlIndex;
 
 /// A number for each direction.
@@ -12,12 +12,25 @@ pub struct BothWays {
     pub received: u64,
 }
 
+/// No GPU has more NVLinks.
+pub const MAX_LINKS: u32 = 18;
+
 impl Nvml {
+    /// Tells whether the driver says that no NVLink of a GPU is active.
+    fn has_no_link(&self, gpu: Device<'_>) -> bool {
+        let past_last = |link: &_| matches!(link, Err(Code::INVALID_ARGUMENT | Code::FUNCTION_NOT_FOUND));
+        let states = (0..MAX_LINKS).map(|link| self.lib.nvlink_active(gpu, link));
+        states
+            .take_while(|link| !past_last(link))
+            .all(|link| matches!(link, Ok(false) | Err(Code::NOT_SUPPORTED)))
+    }
+
     /// Bytes over all NVLinks of a GPU since the driver was loaded, 0 if none is active; `None` if the driver does not count them.
     #[must_use]
     pub fn nvlink_bytes(&self, gpu: NvmlIndex) -> Option<BothWays> {
-        let (sent, received) = match self.lib.nvlink_kib(self.device(gpu).ok()?) {
-            Err(Code::NOT_SUPPORTED) if self.nvlinks(gpu, &[]).is_ok_and(|links| links.is_empty()) => (0, 0),
+        let gpu = self.device(gpu).ok()?;
+        let (sent, received) = match self.lib.nvlink_kib(gpu) {
+            Err(Code::NOT_SUPPORTED) if self.has_no_link(gpu) => (0, 0),
             answer => answer.ok()?,
         };
         Some(BothWays { sent: sent.saturating_mul(1024), received: received.saturating_mul(1024) })

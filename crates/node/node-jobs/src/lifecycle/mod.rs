@@ -22,7 +22,7 @@ pub use give_back::{Released, finish};
 pub use job::{JobContext, require_root};
 pub use realise::{Realised, realise};
 pub use refuse::refuse;
-pub use release::{release, release_dead};
+pub use release::{release, release_if};
 pub use retry::realise_waiting;
 pub use serve_tasks::serve_tasks;
 pub use waiting_slurmd::WaitingSlurmd;

@@ -29,17 +29,16 @@ pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
     release_if(settings, job, &|_| true)
 }
 
-/// Takes back what a job had that was found dead with this entry. Does nothing if the job has another entry by now: it may
-/// have been started again while whoever asked Slurm waited for locks.
+/// As [`release`], if `wanted` says so of the entry that the job has once its locks are had.
 ///
 /// # Errors
 ///
 /// The same as of [`release`].
-pub fn release_dead(settings: &Settings, dead: &Entry) -> Result<Released, Fault> {
-    release_if(settings, dead.job(), &|now| now == dead)
-}
-
-fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) -> Result<Released, Fault> {
+pub fn release_if(
+    settings: &Settings,
+    job: JobId,
+    wanted: &dyn Fn(&Entry) -> bool,
+) -> Result<Released, Fault> {
     require_root()?;
     let journal = Journal::open(&settings.state_dir)?;
     let deadline = Deadline::after(settings.operation_timeout);

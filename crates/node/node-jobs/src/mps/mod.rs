@@ -32,7 +32,7 @@ pub use error::MpsError;
 pub(crate) use folders::Paths;
 pub use folders::{left_dirs, still_there};
 pub(crate) use revive::any_dead;
-pub use revive::{Revived, lacks_daemon, revive};
+pub use revive::{Revived, dead, has_clients, revive};
 
 /// Longest time that a daemon gets to end by itself before it is killed.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -52,28 +52,11 @@ pub(crate) fn any_dead(journal: &Journal, entries: &[Entry]) -> Result<bool, Sta
     Ok(!dead(journal, entries)?.is_empty())
 }
 
-/// Tells whether a daemon ended under a job here and could be started again. False if that cannot be
-/// found out.
-#[must_use]
-pub fn lacks_daemon(settings: &Settings) -> bool {
-    let look = || {
-        let journal = Journal::open(&settings.state_dir).ok()?;
-        let (entries, _damaged) = journal.jobs().ok()?.into_parts();
-        let dead = dead(&journal, &entries).ok()?;
-        if dead.is_empty() {
-            return Some(false);
-        }
-        let nvml = Nvml::load(&settings.nvml_library).ok()?;
-        let may_start = |(record, entry): &(DaemonRecord, &Entry)| {
-            matches!(has_clients(settings, &nvml, record, entry), Ok(false))
-        };
-        Some(dead.iter().any(may_start))
-    };
-    look() == Some(true)
-}
-
 /// The recorded daemons that do not run, each with a job that needs it.
-fn dead<'a>(journal: &Journal, entries: &'a [Entry]) -> Result<Vec<(DaemonRecord, &'a Entry)>, StateError> {
+pub fn dead<'a>(
+    journal: &Journal,
+    entries: &'a [Entry],
+) -> Result<Vec<(DaemonRecord, &'a Entry)>, StateError> {
     let (daemons, _damaged) = journal.daemons()?.into_parts();
     let needs = |entry: &&Entry, key: &str| {
         entry.phase == Phase::Ready && entry.boot == journal.boot() && entry.daemons().contains(&key)
@@ -89,7 +72,7 @@ fn dead<'a>(journal: &Journal, entries: &'a [Entry]) -> Result<Vec<(DaemonRecord
 }
 
 /// Tells whether a process other than the daemon's own is on a device that the daemon serves. `entry` is of a job that has them.
-fn has_clients(
+pub fn has_clients(
     settings: &Settings,
     nvml: &Nvml,
     record: &DaemonRecord,

@@ -4,5 +4,4 @@ mod grant;
 mod table;
 
 pub use grant::{GrantedGpu, NvmlGrant};
-pub(crate) use table::minors_by_bus;
-pub use table::{DescribedNode, Numbering, NumberingError, Unnumbered};
+pub use table::{DescribedNode, Numbering, NumberingError, Unnumbered, minors_by_bus};

@@ -217,14 +217,6 @@ impl Numbering {
         found.map(|l| l.gpu).ok_or(NumberingError::Unlisted { number: gpu, listed: listed.len() })
     }
 
-    /// Slurm's number of a GPU; `None`: Slurm does not count it.
-    #[must_use]
-    pub fn number_of(&self, gpu: NvmlIndex) -> Option<GpuIndex> {
-        let Some(listed) = &self.listed else { return Some(GpuIndex(gpu.0)) };
-        let at = listed.iter().position(|l| l.is_some_and(|l| l.gpu == gpu))?;
-        u16::try_from(at).ok().map(GpuIndex)
-    }
-
     /// Finds the site's description of a GPU: a site that describes as many GPUs as Slurm counts describes those, in
     /// Slurm's order; any other describes all of the node, in NVML's.
     #[must_use]
@@ -263,10 +255,11 @@ impl Numbering {
         }
     }
 
-    /// NVML's indices in Slurm's order; `None`: Slurm counts as NVML does.
+    /// NVML's indices in Slurm's order; `None`: Slurm counts as NVML does. In it, `None` is a GPU that is left to Slurm and that the
+    /// driver does not show.
     #[must_use]
-    pub fn listed(&self) -> Option<Vec<NvmlIndex>> {
-        Some(self.listed.as_ref()?.iter().flatten().map(|l| l.gpu).collect())
+    pub fn listed(&self) -> Option<Vec<Option<NvmlIndex>>> {
+        Some(self.listed.as_ref()?.iter().map(|listed| listed.map(|l| l.gpu)).collect())
     }
 }
 
@@ -292,7 +285,8 @@ fn minors(node: &impl DescribedNode) -> Result<Vec<GpuMinor>, NvmlError> {
 }
 
 /// From the kernel driver's own list, a directory per bus id; `None` where it is not there or not as expected.
-pub(crate) fn minors_by_bus(dir: &Path) -> Option<Vec<GpuMinor>> {
+#[must_use]
+pub fn minors_by_bus(dir: &Path) -> Option<Vec<GpuMinor>> {
     let mut gpus: Vec<PathBuf> =
         std::fs::read_dir(dir).ok()?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>().ok()?;
     gpus.sort_unstable();

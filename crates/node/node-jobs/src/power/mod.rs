@@ -4,7 +4,7 @@
 //! limit to what the jobs that the journal has then ask for (`plan`); so the order of starts and ends does not matter, and
 //! a killed process is made good by the next. The lock is taken after the job's and the GPUs' own, before that of device nodes.
 
-mod plan;
+pub mod plan;
 
 use std::time::Duration;
 
@@ -124,28 +124,6 @@ pub(crate) fn end(
     Ok((settled, power))
 }
 
-/// Finishes every change that the journal knows. The caller has the node to itself; `kept` are the live jobs.
-pub fn reconcile(journal: &Journal, nvml: &Nvml, kept: &[Entry]) -> Result<(Settled, Vec<NvmlIndex>), Fault> {
-    let (mut settled, mut restored) = (Settled::default(), Vec::new());
-    let (records, damaged) = journal.caps()?.into_parts();
-    settled.problems.extend(damaged.iter().map(ToString::to_string));
-    let holders = Holders { entries: kept.to_vec(), has_unknown: false };
-    for record in records {
-        match by_uuid(nvml, &record.uuid) {
-            Ok(gpu) => {
-                settle(journal, nvml, &gpu, &holders.caps_on(&gpu.uuid), &mut settled)?;
-                if journal.cap(&record.uuid)?.is_none() {
-                    restored.push(gpu.index);
-                }
-            }
-            // Nothing of an earlier boot is left.
-            Err(_) if record.boot != journal.boot() => journal.remove_cap(&record.uuid)?,
-            Err(e) => settled.problems.push(not_put_back(&record, &e)),
-        }
-    }
-    Ok((settled, restored))
-}
-
 /// Describes the work that is left undone for a GPU that the driver does not show. Its record stays until the GPU is back
 /// and is reconciled.
 fn gone(journal: &Journal, gpu: &GpuRecord, e: &NvmlError) -> Result<Option<String>, StateError> {
@@ -155,49 +133,11 @@ fn gone(journal: &Journal, gpu: &GpuRecord, e: &NvmlError) -> Result<Option<Stri
     }))
 }
 
-fn not_put_back(record: &CapRecord, e: &NvmlError) -> String {
+/// The message about a limit that stays changed.
+#[must_use]
+pub fn not_put_back(record: &CapRecord, e: &NvmlError) -> String {
     let was = watts(record.found_mw);
     format!("the power limit of {} was {was} W and is not put back: {}", record.uuid, Chain(e))
-}
-
-/// The limit that the last job on a GPU will put back, where `now_mw` is in force.
-pub fn found_mw(journal: &Journal, nvml: &Nvml, gpu: NvmlIndex, now_mw: u32) -> Result<u32, Fault> {
-    let change = recorded(journal, &record(nvml, gpu)?)?.filter(|change| change.explains(now_mw));
-    Ok(change.map_or(now_mw, |change| change.found_mw))
-}
-
-/// Lists the differences between limits and the journal, for `tessera doctor` and the like.
-pub fn disagreements(
-    settings: &Settings,
-    journal: &Journal,
-    nvml: &Nvml,
-) -> Result<Vec<(NvmlIndex, String)>, StateError> {
-    let (mut found, holders) = (Vec::new(), Holders::now(journal)?);
-    let (records, _damaged) = journal.caps()?.into_parts();
-    for record in records.iter().filter(|record| record.boot == journal.boot()) {
-        let Ok(gpu) = by_uuid(nvml, &record.uuid) else { continue };
-        let (false, Ok(now_mw)) = (settings.must_not_touch(gpu.index), nvml.power_limit_mw(gpu.index)) else {
-            continue;
-        };
-        let LimitPlan { step, is_foreign } =
-            plan(recorded(journal, &gpu)?, now_mw, &holders.caps_on(&gpu.uuid));
-        let (now, to) = (watts(now_mw), watts(record.to_mw));
-        if is_foreign {
-            found.push((gpu.index, format!("its power limit is {now} W, not the {to} W that was set for jobs: another program changed it")));
-        } else if let LimitStep::Restore(found_mw) = step {
-            let was = watts(found_mw);
-            found.push((
-                gpu.index,
-                format!("its power is limited to {now} W, and no job asks for that: it was {was} W"),
-            ));
-        } else if let LimitStep::Set(change) = step
-            && change.to_mw != now_mw
-        {
-            let wanted = watts(change.to_mw);
-            found.push((gpu.index, format!("its power limit is {now} W, not the {wanted} W of its jobs: the driver has lost the limit, or another program changed it")));
-        }
-    }
-    Ok(found)
 }
 
 /// Journals that a reset is about to lose a GPU's limit. The caller drops the answer when [`after_reset`] is done.
@@ -238,21 +178,18 @@ pub fn record(nvml: &Nvml, gpu: NvmlIndex) -> Result<GpuRecord, NvmlError> {
     Ok(GpuRecord { index: gpu, minor, uuid, number: GpuIndex(gpu.0) })
 }
 
-/// The GPU with a UUID. A GPU that does not answer may be the one, and then none is found.
-fn by_uuid(nvml: &Nvml, uuid: &str) -> Result<GpuRecord, NvmlError> {
-    record(nvml, present::index_of(nvml, uuid)?)
-}
-
 /// The jobs whose caps count.
 #[derive(Clone)]
-struct Holders {
-    entries: Vec<Entry>,
+pub struct Holders {
+    /// Those in the journal.
+    pub entries: Vec<Entry>,
     /// A job's file is damaged: it may be on any GPU, and is not to be slowed.
-    has_unknown: bool,
+    pub has_unknown: bool,
 }
 
 impl Holders {
-    fn now(journal: &Journal) -> Result<Self, StateError> {
+    /// As the journal has them.
+    pub fn now(journal: &Journal) -> Result<Self, StateError> {
         let (mut entries, damaged) = journal.jobs()?.into_parts();
         let has_unknown = !journal.lost_jobs(&entries, &damaged)?.is_empty();
         entries.retain(|entry| entry.holds() && entry.boot == journal.boot());
@@ -260,7 +197,8 @@ impl Holders {
     }
 
     /// The cap of each job on a GPU, mW.
-    fn caps_on(&self, uuid: &str) -> Vec<Option<u32>> {
+    #[must_use]
+    pub fn caps_on(&self, uuid: &str) -> Vec<Option<u32>> {
         let here = self.entries.iter().filter(|entry| entry.holds() && entry.uses(uuid));
         let mut caps: Vec<Option<u32>> = here.map(|entry| entry.cap_w.map(|w| u32::from(w) * 1000)).collect();
         caps.extend(self.has_unknown.then_some(None));
@@ -274,7 +212,7 @@ fn concerns(journal: &Journal, gpu: &GpuRecord, caps: &[Option<u32>]) -> Result<
 }
 
 /// The journal's change of this boot. After a reboot the limit is the driver's default again, and the record is over.
-fn recorded(journal: &Journal, gpu: &GpuRecord) -> Result<Option<Change>, StateError> {
+pub fn recorded(journal: &Journal, gpu: &GpuRecord) -> Result<Option<Change>, StateError> {
     let record = journal.cap(&gpu.uuid)?.filter(|record| record.boot == journal.boot());
     Ok(record.map(|r| Change { found_mw: r.found_mw, was_mw: r.was_mw, to_mw: r.to_mw }))
 }
@@ -292,7 +230,7 @@ fn store(journal: &Journal, gpu: &GpuRecord, change: Change) -> Result<(), State
 }
 
 /// Plans and carries out, for one GPU whose power lock the caller holds.
-fn settle(
+pub fn settle(
     journal: &Journal,
     nvml: &Nvml,
     gpu: &GpuRecord,
@@ -374,6 +312,7 @@ fn set(nvml: &Nvml, gpu: NvmlIndex, was_mw: u32, to_mw: u32) -> Result<(), NotSe
 }
 
 /// For messages: whole watts where they are whole.
-fn watts(mw: u32) -> f64 {
+#[must_use]
+pub fn watts(mw: u32) -> f64 {
     f64::from(mw) / 1000.0
 }

@@ -5,25 +5,26 @@
 
 /// A change of a GPU's limit, as the journal has it, mW.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
+pub struct Change {
     /// In force before the first change; the last job that ends puts it back.
-    pub(crate) found_mw: u32,
+    pub found_mw: u32,
     /// In force before this change.
-    pub(crate) was_mw: u32,
+    pub was_mw: u32,
     /// In force after it.
-    pub(crate) to_mw: u32,
+    pub to_mw: u32,
 }
 
 impl Change {
     /// Tells whether Tessera may have set this limit: the change was not made yet, was made, or was taken back.
-    pub(super) fn explains(&self, limit_mw: u32) -> bool {
+    #[must_use]
+    pub fn explains(&self, limit_mw: u32) -> bool {
         [self.found_mw, self.was_mw, self.to_mw].contains(&limit_mw)
     }
 }
 
 /// The action that a GPU's limit needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LimitStep {
+pub enum LimitStep {
     /// As it was found: what the journal says of it is over.
     Forget,
     /// The jobs' limit is in force.
@@ -36,15 +37,17 @@ pub(crate) enum LimitStep {
 
 /// A step, and whether somebody else has changed the limit since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LimitPlan {
-    pub(crate) step: LimitStep,
+pub struct LimitPlan {
+    /// The action.
+    pub step: LimitStep,
     /// The limit in force is neither ours nor what we found: what the journal says of it is over.
-    pub(crate) is_foreign: bool,
+    pub is_foreign: bool,
 }
 
 /// Decides for one GPU. `recorded` is the journal's change of this boot, `now_mw` the limit in force, `caps_mw` has one
 /// entry for each job on the GPU: its cap, or none.
-pub(crate) fn plan(recorded: Option<Change>, now_mw: u32, caps_mw: &[Option<u32>]) -> LimitPlan {
+#[must_use]
+pub fn plan(recorded: Option<Change>, now_mw: u32, caps_mw: &[Option<u32>]) -> LimitPlan {
     let ours = recorded.filter(|change| change.explains(now_mw));
     let found_mw = ours.map_or(now_mw, |change| change.found_mw);
     let to_mw = wanted(found_mw, caps_mw);

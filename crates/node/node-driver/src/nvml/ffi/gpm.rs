@@ -1,10 +1,8 @@
 //! Calls about GPM, the counters that the driver keeps for each GPU instance from Hopper on.
 
-use std::time::Instant;
-
 use nvml_wrapper_sys::bindings as sys;
 
-use super::{Code, Device, Lib, Plain as _, count_since};
+use super::{Code, Device, Lib, Plain as _};
 
 /// Buffer of a question about metrics, with room behind it: newer headers have more metrics in the same version of the struct.
 #[repr(C)]

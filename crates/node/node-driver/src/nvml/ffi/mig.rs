@@ -1,11 +1,10 @@
 //! Calls about MIG instances: profiles, placements, GPU and compute instances.
 
 use std::ffi::c_uint;
-use std::time::Instant;
 
 use nvml_wrapper_sys::bindings as sys;
 
-use super::{Ci, Code, Device, Gi, Lib, Plain as _, count_since, text};
+use super::{Ci, Code, Device, Gi, Lib, Plain as _, text};
 
 /// More instances than any GPU has. NVML does not check the length of the arrays it fills and says they need hold
 /// as many entries as the profile's count, which is wrong on the A30.

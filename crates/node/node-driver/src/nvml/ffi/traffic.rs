@@ -1,10 +1,8 @@
 //! Calls about bytes that a GPU sends and receives.
 
-use std::time::Instant;
-
 use nvml_wrapper_sys::bindings::{self as sys, field_id};
 
-use super::{Code, Device, Lib, Plain as _, count_since};
+use super::{Code, Device, Lib, Plain as _};
 
 /// Scope of a counter: all NVLinks of the GPU (nvml.h, on `NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX`).
 const ALL_LINKS: u32 = u32::MAX;
@@ -14,6 +12,13 @@ const SENT: u32 = 0;
 const RECEIVED: u32 = 1;
 
 impl Lib {
+    /// True for an active NVLink.
+    pub(in crate::nvml) fn nvlink_active(&self, device: Device<'_>, link: u32) -> Result<bool, Code> {
+        let mut active = 0;
+        call!(self, nvmlDeviceGetNvLinkState(device.raw, link, &raw mut active))?;
+        Ok(active != 0)
+    }
+
     /// KiB that all NVLinks of the GPU have sent and received since the driver was loaded, without what the protocol adds.
     pub(in crate::nvml) fn nvlink_kib(&self, device: Device<'_>) -> Result<(u64, u64), Code> {
         let fields = [

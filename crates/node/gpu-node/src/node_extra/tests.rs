@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
@@ -58,12 +58,12 @@ impl Stand {
     }
 
     fn unblock(&self) -> bool {
-        self.slurm().unblock_gpu_jobs(&self.settings, "tessera gpu0-1=free").unwrap()
+        unblock_gpu_jobs(&self.slurm(), &self.settings, "tessera gpu0-1=free").unwrap()
     }
 
     /// Makes the notes look as if they had been written a while ago.
     fn age(&self) {
-        for note in notes(&self.settings) {
+        for note in unfit_notes(&self.settings) {
             let long_ago = SystemTime::now() - 2 * SAVED_AFTER;
             File::options().append(true).open(note).unwrap().set_modified(long_ago).unwrap();
         }
@@ -98,8 +98,8 @@ fn what_one_process_says_of_a_node_is_not_written_over_by_another() {
         stand.slurm().block_gpu_jobs(&stand.settings, "GPU 1 is missing").unwrap();
         let word = format!("sick=1:{round}:xid_79");
         thread::scope(|scope| {
-            scope.spawn(|| stand.slurm().name_sick(&word).unwrap());
-            scope.spawn(|| stand.slurm().say(said).unwrap());
+            scope.spawn(|| name_sick(&stand.slurm(), &word).unwrap());
+            scope.spawn(|| say(&stand.slurm(), said).unwrap());
             scope.spawn(|| stand.unblock());
         });
         assert_eq!(stand.extra(), format!("tessera gpu0-1=free {word} {}", NodeWord::Says(said)));
@@ -122,7 +122,7 @@ fn one_task_of_an_array_is_requeued() {
     program("scontrol", "#!/bin/sh\necho \"$*\" > \"${0%/*}/ran\"\n");
     let requeued = |shown: &str| {
         program("squeue", &format!("#!/bin/sh\nprintf '{shown}'\n"));
-        stand.slurm().requeue(JobId(12)).unwrap();
+        requeue(&stand.slurm(), JobId(12)).unwrap();
         fs::read_to_string(stand.dir.path().join("ran")).unwrap().trim().to_owned()
     };
     let line = |job: u32, task: &str| format!("{job:<12}{:<12}{task:<12}\\n", 12);

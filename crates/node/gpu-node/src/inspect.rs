@@ -10,15 +10,16 @@ use node_state::{MigPolicy, Node, Purpose};
 use crate::broker_jobs;
 use crate::driver_params::complaint;
 use crate::engine_view::{GpuView, engine_view, view};
+use crate::fences;
 use crate::power_limits as power;
 use node_driver::NvmlIndex;
 use node_driver::nvml::{GpuInstance, Nvml};
 use node_jobs::Fault;
 use node_jobs::access::{Devices, GpuFacts, device_nodes, gpu_node};
 use node_jobs::lifecycle::require_root;
+use node_jobs::mps;
 use node_jobs::stale_processes::{self, Leftover, OpenNodes};
 use node_jobs::{GpuSettings, Settings};
-use node_jobs::{fence, mps};
 use node_journal::{DamagedFile, Entry, GrantKind, InstanceRecord, Journal, Phase};
 
 /// Two sources that say different things about one GPU or job.
@@ -260,7 +261,7 @@ impl Disagreements {
     /// Limits of control groups for GPU memory.
     fn fences(&mut self, settings: &Settings, entries: &[Entry]) {
         for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
-            for what in fence::disagreements(settings, entry) {
+            for what in fences::disagreements(settings, entry) {
                 self.job(entry, None, what);
             }
         }

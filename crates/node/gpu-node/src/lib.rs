@@ -17,6 +17,7 @@ mod described;
 mod device_use;
 mod driver_params;
 mod engine_view;
+mod fences;
 mod hand_over;
 mod inspect;
 pub mod job_processes;

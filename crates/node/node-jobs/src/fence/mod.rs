@@ -16,17 +16,18 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use error_chain::Chain;
-use geometry::size::display_gb;
 
 use crate::settings::Settings;
 use node_driver::nvml::Nvml;
 use node_journal::own_dirs::StateError;
 use node_journal::{Entry, FenceRecord, Journal};
-use plan::{counted_bytes, job_dir, limits, lines, lines_back, missing, note_found};
+pub use plan::missing;
+use plan::{counted_bytes, job_dir, limits, lines, lines_back, note_found};
 use tree::{Mounted, Tree, enable, scope};
 
 const CAPACITY: &str = "dmem.capacity";
-const MAX: &str = "dmem.max";
+/// File of a control group with its limits.
+pub const MAX: &str = "dmem.max";
 
 /// Limits that are not in force.
 #[derive(Debug, thiserror::Error)]
@@ -141,28 +142,6 @@ fn end_in(tree: &dyn Tree, entry: &Entry) -> Option<String> {
     let _ = tree.remove(dir);
     let failed = put_back.err().filter(|e| e.kind() != ErrorKind::NotFound)?;
     Some(format!("the limits of {} are not put back: {failed}", file.display()))
-}
-
-/// Returns where a running job's control group lets it take more than is counted for it, for whoever looks.
-pub fn disagreements(settings: &Settings, entry: &Entry) -> Vec<String> {
-    disagreements_in(&Mounted(&settings.cgroup_root), entry)
-}
-
-fn disagreements_in(tree: &dyn Tree, entry: &Entry) -> Vec<String> {
-    let Some(fence) = &entry.fence else { return Vec::new() };
-    // Slurm has not made the group, or has removed it: no process of the job is in it.
-    let Some(now) = fence.dir.as_ref().and_then(|dir| tree.read(&dir.join(MAX)).ok()) else {
-        return Vec::new();
-    };
-    let gb = |bytes: u64| display_gb(bytes >> 20);
-    let say = |(limit, now): (&node_journal::RegionLimit, Option<u64>)| {
-        let (region, is) = (&limit.region, gb(limit.max_bytes));
-        let may = now.map_or_else(|| "all".to_owned(), gb);
-        format!(
-            "its control group may take {may} of {region}, and {is} is counted for it: the kernel does not hold it"
-        )
-    };
-    missing(fence, &now).into_iter().map(say).collect()
 }
 
 /// Returns how many regions the kernel has for the memory of each GPU; the GPUs have these PCI bus ids, as NVML writes them.

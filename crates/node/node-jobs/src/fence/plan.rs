@@ -58,7 +58,8 @@ pub(super) fn lines(fence: &FenceRecord, now: &str) -> Vec<String> {
 }
 
 /// Returns the limits that `dmem.max` does not hold the job to: the region, and what the job may take of it instead.
-pub(super) fn missing<'f>(fence: &'f FenceRecord, now: &str) -> Vec<(&'f RegionLimit, Option<u64>)> {
+#[must_use]
+pub fn missing<'f>(fence: &'f FenceRecord, now: &str) -> Vec<(&'f RegionLimit, Option<u64>)> {
     let above = fence.limits.iter().filter(|limit| is_above(limit, now));
     above.map(|limit| (limit, limit_of(now, &limit.region).and_then(RegionMax::bytes))).collect()
 }

@@ -1,7 +1,7 @@
 //! The arguments of our line in `plugstack.conf`.
 //!
 //! ```text
-//! required spank_tessera.so config=/etc/slurm/tessera.toml rename=gpu-mem:site-gpu-mem notice=off
+//! required /usr/lib/tessera/spank_tessera.so config=/etc/slurm/tessera.toml rename=gpu-mem:site-gpu-mem notice=off
 //! ```
 
 use std::path::PathBuf;

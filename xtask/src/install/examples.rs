@@ -223,7 +223,7 @@ mod tests {
             ("share/doc/tessera/slurm.conf.example", "HealthCheckProgram=/opt/slurm/etc/tessera-health"),
             (
                 "share/doc/tessera/examples/plugstack.conf",
-                "required spank_tessera.so config=/opt/slurm/etc/tessera.toml tessera=/opt/tessera/bin/tessera \
+                "required /opt/tessera/lib/tessera/spank_tessera.so config=/opt/slurm/etc/tessera.toml tessera=/opt/tessera/bin/tessera \
                  env=PATH=/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             ),
             ("share/doc/tessera/examples/tessera-health", "export PATH=\"/opt/slurm/bin:$PATH\""),

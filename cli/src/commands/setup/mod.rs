@@ -231,7 +231,7 @@ fn after(files: &Files, plan: &Plan, text: &mut String) {
     text.push_str(if without_restart {
         "then: scontrol reconfigure\n"
     } else {
-        "then: systemctl restart slurmctld; after it slurmd on each node that has no job with GPUs at that moment\n"
+        "then: systemctl restart slurmctld; after it slurmd on each node that has no job with GPUs at that moment, and sackd where it runs\n"
     });
     text.push_str("then: tessera doctor, on slurmctld's machine and on each node\n");
 }

@@ -221,7 +221,7 @@ impl Place<'_> {
     }
 
     /// plugstack.conf for this place. Slurm starts prolog and epilog with an environment of its own: the simulator's
-    /// has to be named here.
+    /// has to be named here. The plugin loses its directory, so that a cluster with another PluginDir has another plugin.
     pub(crate) fn plugstack(&self, text: &str) -> String {
         let simulator = format!(
             "required spank_tessera.so env=NVML_SIM_STATE={} env=LD_LIBRARY_PATH={}",
@@ -230,7 +230,7 @@ impl Place<'_> {
         );
         text.replace("=/etc/slurm/", &format!("={}/", self.path("etc")))
             .replace("=/usr/local/bin/", &format!("={}/", self.programs()))
-            .replace("required spank_tessera.so", &simulator)
+            .replace("required /usr/local/lib/tessera/spank_tessera.so", &simulator)
     }
 
     /// tessera.toml for this place.

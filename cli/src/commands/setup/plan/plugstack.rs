@@ -8,9 +8,13 @@ use super::{Files, Installed, Plan, place};
 pub(super) fn plan(files: &Files, installed: &Installed, is_sent: bool, plan: &mut Plan) {
     let Some(main) = files.plugstack.first() else { return };
     let pyxis = pyxis(files);
-    let words = [("config=", &files.tessera.path), ("tessera=", &installed.program)]
-        .map(|(key, path)| (key, path.display()));
-    let words = words.map(|(key, path)| (key, format!("{key}{path}")));
+    // Without its directory, Slurm looks for the plugin in PluginDir: a slurmd and its steps in the one that slurmd had at its start.
+    let plugin = installed.plugins.join("spank_tessera.so");
+    let words = [
+        ("/", plugin.display().to_string()),
+        ("config=", format!("config={}", files.tessera.path.display())),
+        ("tessera=", format!("tessera={}", installed.program.display())),
+    ];
     if let Some((_, word)) = words.iter().find(|(_, word)| word.contains(char::is_whitespace)) {
         plan.problems.push(format!(
             "{word}: SPANK takes no path with a blank in it: install to another, then run this again"
@@ -28,7 +32,7 @@ pub(super) fn plan(files: &Files, installed: &Installed, is_sent: bool, plan: &m
     if is_there {
         return;
     }
-    let line = format!("required spank_tessera.so {} {}", words[0].1, words[1].1);
+    let line = words.iter().fold("required".to_owned(), |line, (_, word)| format!("{line} {word}"));
     if let Some((place, _)) = &pyxis {
         plan.notes.push(format!(
             "{place}: pyxis stays. Tessera's line comes before it, so that a container gets the devices that Tessera has set"
@@ -45,8 +49,8 @@ pub(super) fn plan(files: &Files, installed: &Installed, is_sent: bool, plan: &m
     plan.change(main, vec![Edit { at, was: Vec::new(), now: vec![line] }]);
 }
 
-/// Gives a line of Tessera's the paths of this installation, if `tessera setup` wrote it. `words` are the options' names, and the words
-/// that they should be.
+/// Gives a line of Tessera's the paths of this installation, if `tessera setup` wrote it. `words` are beginnings of words, and the words
+/// that they should be. A plugin without a directory stays: Slurm finds it in PluginDir, where an earlier `tessera setup` left it.
 fn correct(file: &ConfFile, line: &Logical, words: &[(&str, String)], plan: &mut Plan) -> Option<Edit> {
     let now = || line.text.split_whitespace();
     let wrong = words.iter().flat_map(|(key, wanted)| {

@@ -29,6 +29,10 @@ impl<'a> Draft<'a> {
         self.lines.value(key)
     }
 
+    fn is_sent_to_nodes(&self) -> bool {
+        self.value("SlurmctldParameters").is_some_and(|list| has_word(list, "enable_configless"))
+    }
+
     fn place(&self, at: &At<'_>) -> String {
         place(&self.files[at.file].path, at.line)
     }
@@ -60,7 +64,7 @@ impl<'a> Draft<'a> {
 
 /// Tells whether slurmctld sends its files to the nodes.
 pub(in super::super) fn is_sent_to_nodes(files: &Files) -> bool {
-    Draft::of(files).value("SlurmctldParameters").is_some_and(|list| has_word(list, "enable_configless"))
+    Draft::of(files).is_sent_to_nodes()
 }
 
 /// Tells whether HealthCheckProgram is free, or names Tessera's script.
@@ -119,7 +123,14 @@ fn plugin_dir(draft: &mut Draft, installed: &Installed, of_tessera: &[String], p
         // Slurm's own plugins are in one of them.
         others = list.split(':').filter(|dir| dir.trim_end_matches('/') != ours).collect();
     }
-    let wanted = format!("{ours}:{}", others.join(":"));
+    let others = others.join(":");
+    let wanted = format!("{ours}:{others}");
+    if now.is_none() && draft.is_sent_to_nodes() {
+        plan.notes.push(format!(
+            "PluginDir={wanted} is new, and slurmctld sends it to every machine: where Slurm has its plugins elsewhere, as another distribution \
+             does, make {others} a link to them, or no daemon and no command of Slurm's starts there"
+        ));
+    }
     if now.as_deref() != Some(&wanted) {
         draft.set("PluginDir", &wanted, plan);
     }

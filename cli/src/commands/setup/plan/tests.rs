@@ -97,7 +97,7 @@ fn a_plain_slurm_gets_everything() {
            + NodeName=n1 Name=shard Count=80
     /etc/slurm/tessera-health (new)
     /etc/slurm/plugstack.conf (new)
-           + required spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera
+           + required /usr/lib/tessera/spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera
     /etc/slurm/slurm.conf
          3 - NodeName=n1 CPUs=8
            + NodeName=n1 Gres=gpu:a100:2,shard:80 CPUs=8
@@ -138,7 +138,7 @@ fn what_a_site_has_stays() {
       at the end:
            + NodeName=n1 Name=shard Count=80
     /etc/slurm/plugstack.conf
-         2 + required spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera
+         2 + required /usr/lib/tessera/spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera
     /etc/slurm/nodes.conf
          2 - NodeName=n1 \
            -   CPUs=8
@@ -169,7 +169,9 @@ fn a_directory_of_parts_gets_a_file() {
     files.plugstack_part = Some("/etc/slurm/plugstack.conf.d/10-tessera.conf".into());
     let text = said(&files);
     assert!(
-        text.contains("plugstack.conf.d/10-tessera.conf (new)\n       + required spank_tessera.so "),
+        text.contains(
+            "plugstack.conf.d/10-tessera.conf (new)\n       + required /usr/lib/tessera/spank_tessera.so "
+        ),
         "{text}"
     );
     assert!(text.contains("note: /etc/slurm/plugstack.conf.d/pyxis.conf:1: pyxis stays"), "{text}");
@@ -178,15 +180,24 @@ fn a_directory_of_parts_gets_a_file() {
     files.plugstack.push(found(part, Some("# kept\n")));
     let text = said(&files);
     assert!(
-        text.contains(&format!("/etc/slurm/{part}\n  at the end:\n       + required spank_tessera.so ")),
+        text.contains(&format!(
+            "/etc/slurm/{part}\n  at the end:\n       + required /usr/lib/tessera/spank_tessera.so "
+        )),
         "{text}"
     );
     files.plugstack.pop();
     // Slurm does not send what a path with directories includes.
     files.slurm[0].text = Some(format!("{PLAIN}SlurmctldParameters=enable_configless\n"));
     let text = said(&files);
-    assert!(text.contains("/etc/slurm/plugstack.conf\n     1 + required spank_tessera.so "), "{text}");
+    assert!(
+        text.contains("/etc/slurm/plugstack.conf\n     1 + required /usr/lib/tessera/spank_tessera.so "),
+        "{text}"
+    );
     assert!(text.contains("put both on every node"), "{text}");
+    // Slurm's plugins may be elsewhere on a machine that is sent this line.
+    assert!(text.contains("make /usr/lib/slurm a link to them"), "{text}");
+    files.slurm[0].text.as_mut().unwrap().push_str("PluginDir=/usr/lib/slurm\n");
+    assert!(!said(&files).contains("a link to them"));
 }
 
 /// slurmd gives the script no SLURM_CONF and no PATH.
@@ -305,8 +316,8 @@ fn another_prefix_replaces_what_setup_wrote() {
     insta::assert_snapshot!(moved(&once), @r"
     /etc/slurm/tessera-health
     /etc/slurm/plugstack.conf
-         2 - required spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera
-           + required spank_tessera.so config=/etc/slurm/tessera.toml tessera=/opt/t/bin/tessera
+         2 - required /usr/lib/tessera/spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera
+           + required /opt/t/lib/tessera/spank_tessera.so config=/etc/slurm/tessera.toml tessera=/opt/t/bin/tessera
     /etc/slurm/slurm.conf
         10 - PluginDir=/usr/lib/tessera:/usr/lib/slurm
            + PluginDir=/opt/t/lib/tessera:/usr/lib/slurm
@@ -322,6 +333,16 @@ fn another_prefix_replaces_what_setup_wrote() {
     note: /etc/slurm/tessera-health stays, because it was written or changed by hand: it does not run /opt/t/bin/tessera
     note: /etc/slurm/plugstack.conf:1: this line has config=/etc/tessera.toml, and stays. `tessera setup` would write config=/etc/slurm/tessera.toml: correct it by hand if it is another file
     ");
+}
+
+/// An earlier `tessera setup` wrote the plugin without its directory.
+#[test]
+fn a_plugin_without_its_directory_stays() {
+    let mut files = applied(&site(PLAIN));
+    let line = "required spank_tessera.so config=/etc/slurm/tessera.toml tessera=/usr/bin/tessera";
+    files.plugstack[0].text = Some(marks::apply(None, &[Edit::add(&[line.to_owned()])]).unwrap());
+    assert_eq!(planned(&files, "24.11.5").changes, []);
+    assert_eq!(undone(&files.plugstack[0]), None);
 }
 
 #[test]

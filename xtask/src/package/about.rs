@@ -67,8 +67,15 @@ pub(super) const STAMP: &str = "if ! tessera setup --plugins-only --apply; then\
     \x20   echo \"tessera: run tessera setup --plugins-only --apply once Slurm is installed; until then Slurm does not load Tessera\" >&2\n\
     fi\n";
 
-/// Takes the stamped plugins away, which no package has: the line of a shell script.
-pub(super) const UNSTAMP: &str = "tessera setup --plugins-only --remove --apply >/dev/null 2>&1 || true\n";
+/// Takes the stamped plugins away, which no package has, unless files that Slurm's include, or that slurmctld has sent, name them: the lines
+/// of a shell script.
+pub(super) const UNSTAMP: &str = "said=$(tessera setup --plugins-only --remove --apply 2>&1) || case $said in\n\
+    *'still names Tessera'*)\n\
+    \x20   echo \"$said\" >&2\n\
+    \x20   echo \"tessera: follow /usr/share/doc/tessera/uninstall.md, then remove the package.\" >&2\n\
+    \x20   exit 1\n\
+    \x20   ;;\n\
+    esac\n";
 
 #[cfg(test)]
 pub(super) fn example() -> About {

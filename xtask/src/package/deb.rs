@@ -120,7 +120,13 @@ mod tests {
         }
         refuse_if_named /etc/slurm/slurm.conf '^[[:space:]]*(PluginDir|JobSubmitPlugins|AcctGather[a-z]*Type|HealthCheckProgram)[[:space:]]*=.*tessera'
         refuse_if_named /etc/slurm/plugstack.conf '^[^#]*tessera'
-        tessera setup --plugins-only --remove --apply >/dev/null 2>&1 || true
+        said=$(tessera setup --plugins-only --remove --apply 2>&1) || case $said in
+        *'still names Tessera'*)
+            echo "$said" >&2
+            echo "tessera: follow /usr/share/doc/tessera/uninstall.md, then remove the package." >&2
+            exit 1
+            ;;
+        esac
         "#);
     }
 }

@@ -1,5 +1,7 @@
 //! RPM packages, by rpmbuild.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,10 +35,22 @@ pub(super) fn build(about: &About, work: &Path, files: &Files, out: &Path) -> Re
     Ok(package)
 }
 
+/// The directories that no other package has, so that they go with this one.
+fn own_directories(files: &[PathBuf]) -> BTreeSet<&Path> {
+    let is_own = |dir: &Path| {
+        let is_named = |part: &OsStr| part == NAME || part.as_encoded_bytes().ends_with(b".service.d");
+        dir.components().any(|part| is_named(part.as_os_str()))
+    };
+    files.iter().flat_map(|file| file.ancestors().skip(1)).filter(|dir| is_own(dir)).collect()
+}
+
 /// The spec file. The staged files go in as they are: they are stripped and compressed, and what a daemon loads is offered to
 /// nobody else.
 fn text(about: &About, root: &Path, files: &[PathBuf]) -> String {
     let mut listed = String::new();
+    for dir in own_directories(files) {
+        let _ = writeln!(listed, "%dir \"{}\"", dir.display());
+    }
     for file in files {
         let doc = if file.starts_with("/usr/share/doc") { "%doc " } else { "" };
         let _ = writeln!(listed, "{doc}\"{}\"", file.display());
@@ -73,7 +87,13 @@ mod tests {
 
     #[test]
     fn the_spec_file_names_no_slurm() {
-        let files = ["/usr/bin/tessera", "/usr/share/doc/tessera/LICENSE"].map(PathBuf::from);
+        let files = [
+            "/usr/bin/tessera",
+            "/usr/lib/systemd/system/slurmd.service.d/tessera.conf",
+            "/usr/lib/tessera/unstamped/spank_tessera.so",
+            "/usr/share/doc/tessera/LICENSE",
+        ];
+        let files = files.map(PathBuf::from);
         insta::assert_snapshot!(text(&example(), Path::new("/stage"), &files), @r#"
         %global debug_package %{nil}
         %global __os_install_post %{nil}
@@ -112,7 +132,13 @@ mod tests {
         }
         refuse_if_named /etc/slurm/slurm.conf '^[[:space:]]*(PluginDir|JobSubmitPlugins|AcctGather[a-z]*Type|HealthCheckProgram)[[:space:]]*=.*tessera'
         refuse_if_named /etc/slurm/plugstack.conf '^[^#]*tessera'
-        tessera setup --plugins-only --remove --apply >/dev/null 2>&1 || true
+        said=$(tessera setup --plugins-only --remove --apply 2>&1) || case $said in
+        *'still names Tessera'*)
+            echo "$said" >&2
+            echo "tessera: follow /usr/share/doc/tessera/uninstall.md, then remove the package." >&2
+            exit 1
+            ;;
+        esac
 
         %postun
         if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
@@ -124,7 +150,13 @@ mod tests {
 
         %files
         %defattr(-,root,root)
+        %dir "/usr/lib/systemd/system/slurmd.service.d"
+        %dir "/usr/lib/tessera"
+        %dir "/usr/lib/tessera/unstamped"
+        %dir "/usr/share/doc/tessera"
         "/usr/bin/tessera"
+        "/usr/lib/systemd/system/slurmd.service.d/tessera.conf"
+        "/usr/lib/tessera/unstamped/spank_tessera.so"
         %doc "/usr/share/doc/tessera/LICENSE"
         "#);
     }

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &SetupArgs, globals: &Globals) -> Result<Outcome, Failur
         return retire::run(&dir, &slurm_conf_of(args), args.apply);
     }
     if args.remove {
-        return remove::run(&dir, (!args.plugins_only).then(|| slurm_conf_of(args)), args.apply);
+        return remove::run(&dir, &slurm_conf_of(args), args.plugins_only, args.apply);
     }
     let slurm = args.slurm.map_or_else(stamp::slurm_here, Ok)?;
     let stamps = stamp::stamp(&dir, slurm, args.apply)?;

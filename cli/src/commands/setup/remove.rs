@@ -1,37 +1,48 @@
 //! `tessera setup --remove`: takes back what `--apply` has changed, and nothing else.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use plugin_rt::slurm_conf;
 
 use super::conf::ConfFile;
 use super::plan::Files;
 use super::{ended, found, marks, stamp, write};
 use crate::outcome::{Failure, Outcome};
 
-/// Takes the changes back, if there is a slurm.conf to look beside, and removes the stamped plugins.
-pub(super) fn run(dir: &Path, slurm_conf: Option<PathBuf>, apply: bool) -> Result<Outcome, Failure> {
-    let (mut text, mut left, mut stays) = (String::new(), 0, Vec::new());
-    if let Some(path) = slurm_conf {
-        let _held = if apply { Some(write::hold(&path)?) } else { None };
-        let files = found::files(&path)?;
+/// Takes the changes back, unless only the plugins are to go, and removes the stamped plugins unless Slurm needs them.
+pub(super) fn run(
+    dir: &Path,
+    slurm_conf: &Path,
+    plugins_only: bool,
+    apply: bool,
+) -> Result<Outcome, Failure> {
+    let (mut text, mut left) = (String::new(), 0);
+    let stays: Vec<String> = if plugins_only {
+        // A package may be removed where there is no Slurm.
+        let files = found::files(slurm_conf).unwrap_or_default();
+        named(&files, dir).into_iter().map(by_hand).chain(named_in_sent(&files, dir)).collect()
+    } else {
+        let _held = if apply { Some(write::hold(slurm_conf)?) } else { None };
+        let files = found::files(slurm_conf)?;
         let undone = undo_all(&files)?;
+        let mut stays: Vec<_> = named_in_sent(&files, dir).collect();
         for (file, undone) in &undone {
             left += show(file, undone, &mut text);
-            stays.extend(names_tessera(file, undone.text.as_deref(), dir));
+            stays.extend(names_tessera(file, undone.text.as_deref(), dir).into_iter().map(by_hand));
         }
         if apply {
             carry_out(&undone, &mut text)?;
             left = undone.iter().map(|(_, undone)| undone.kept.len()).sum();
         }
-    }
+        stays
+    };
     if stays.is_empty() {
         let stamps = stamp::remove(dir, apply)?;
         text.push_str(&stamps.text);
         left += stamps.left;
     } else {
-        for place in &stays {
-            let _ = writeln!(text, "to do: {place} still names Tessera: take that out by hand");
-        }
+        stays.iter().for_each(|place| _ = writeln!(text, "to do: {place}"));
         let _ = writeln!(
             text,
             "the plugins in {} stay, because Slurm does not start without them",
@@ -49,10 +60,11 @@ pub(super) fn run(dir: &Path, slurm_conf: Option<PathBuf>, apply: bool) -> Resul
     Ok(ended(text, left, (!apply).then_some("tessera setup --remove --apply")))
 }
 
-/// Takes back the changes of every file, in the order of writing: what switches Tessera on comes first.
+/// Takes back the changes of every file, in the order of writing. plugstack.conf comes first: until slurm.conf is restored, Slurm finds a
+/// plugin without a directory there by its PluginDir, and every `sbatch` would fail. What switches Tessera on comes next.
 fn undo_all(files: &Files) -> Result<Vec<(&ConfFile, marks::Undone)>, Failure> {
     let single = [&files.gres, &files.health, &files.tessera];
-    let all = files.slurm.iter().chain(&files.plugstack).chain(single);
+    let all = files.plugstack.iter().chain(&files.slurm).chain(single);
     let undone = all.filter_map(|file| Some((file, file.text.as_deref()?))).map(|(file, text)| {
         let undone = marks::undo(text).map_err(|marks::BadMarks(line, why)| {
             Failure::new(format!("{}:{line}: {why}", file.path.display()))
@@ -95,6 +107,25 @@ fn carry_out(undone: &[(&ConfFile, marks::Undone)], text: &mut String) -> Result
     Ok(())
 }
 
+/// Places at which these files name Tessera.
+fn named(files: &Files, plugins: &Path) -> Vec<String> {
+    let all = files.slurm.iter().chain(&files.plugstack);
+    all.flat_map(|file| names_tessera(file, file.text.as_deref(), plugins)).collect()
+}
+
+/// Says what to do about places in the files that slurmctld has sent, if this machine has no others.
+fn named_in_sent(files: &Files, plugins: &Path) -> impl Iterator<Item = String> {
+    let sent = files.is_configless.then(|| found::files(Path::new(slurm_conf::SENT)).ok()).flatten();
+    named(&sent.unwrap_or_default(), plugins).into_iter().map(|place| {
+        format!("{place} still names Tessera: slurmctld has sent this file, so change it there, then restart slurmd or sackd here")
+    })
+}
+
+/// Says what to do about a place in a file of this machine's own.
+fn by_hand(place: String) -> String {
+    format!("{place} still names Tessera: take that out by hand")
+}
+
 /// Places at which a file still names Tessera, such that Slurm would not start without it.
 fn names_tessera(file: &ConfFile, text: Option<&str>, plugins: &Path) -> Vec<String> {
     let left = ConfFile { path: file.path.clone(), text: text.map(str::to_owned) };
@@ -112,10 +143,46 @@ fn names_tessera(file: &ConfFile, text: Option<&str>, plugins: &Path) -> Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn named(name: &str, text: &str) -> Vec<String> {
         let file = ConfFile { path: name.into(), text: Some(text.to_owned()) };
         names_tessera(&file, Some(text), Path::new("/usr/lib/tessera"))
+    }
+
+    /// `dpkg -r` and `rpm -e` come to this.
+    #[test]
+    fn plugins_that_an_included_file_names_are_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (conf, plugins) = (dir.path().join("slurm.conf"), dir.path().join("lib"));
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        std::fs::create_dir_all(plugins.join("unstamped")).unwrap();
+        std::fs::create_dir(dir.path().join("parts")).unwrap();
+        ["lib/spank_tessera.so", "lib/unstamped/spank_tessera.so"].iter().for_each(|name| write(name, ""));
+        write("slurm.conf", "ClusterName=tessera\n");
+        write("plugstack.conf", "include parts/*\n");
+        write("parts/10-tessera.conf", "required /usr/lib/tessera/spank_tessera.so\n");
+        let refused = run(&plugins, &conf, true, true).unwrap();
+        assert!(refused.status == 1 && refused.text.contains("parts/10-tessera.conf:1 still names Tessera"));
+        assert!(plugins.join("spank_tessera.so").exists());
+        write("parts/10-tessera.conf", "");
+        assert_eq!(run(&plugins, &conf, true, true).unwrap().status, 0);
+        assert!(!plugins.join("spank_tessera.so").exists());
+    }
+
+    #[test]
+    fn no_plugin_is_named_any_more_when_slurm_conf_is_restored() {
+        let file = |name: &str| {
+            let text = marks::apply(None, &[marks::Edit::add(&["x".to_owned()])]).unwrap();
+            ConfFile { path: name.into(), text: Some(text) }
+        };
+        let files = Files {
+            slurm: vec![file("slurm.conf")],
+            plugstack: vec![file("plugstack.conf")],
+            ..Files::default()
+        };
+        let order: Vec<_> = undo_all(&files).unwrap().iter().map(|(file, _)| file.path.clone()).collect();
+        assert_eq!(order, ["plugstack.conf", "slurm.conf"].map(PathBuf::from));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod discovered;
 mod found;
 mod marks;
 mod plan;
+mod programs;
 mod read_order;
 mod remove;
 mod retire;

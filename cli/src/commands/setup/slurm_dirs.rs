@@ -8,7 +8,8 @@ use object::elf::{DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader as _};
 use slurm_tables::Version;
 
-use super::{absolute, stamp};
+use super::absolute;
+use super::programs::{programs, version_of};
 
 /// Directories in which a program without PATH finds commands.
 const SEARCHED: [&str; 2] = ["/usr/bin", "/bin"];
@@ -16,7 +17,7 @@ const SEARCHED: [&str; 2] = ["/usr/bin", "/bin"];
 /// Finds the directory of the plugins of the Slurm with this version: where its programs look for their library, which is with the plugins.
 /// Another Slurm on the machine has others.
 pub(super) fn slurm_plugins(slurm: Version) -> Option<PathBuf> {
-    plugins_of(stamp::programs().into_iter().filter(|program| stamp::version_of(program) == Some(slurm)))
+    plugins_of(programs().into_iter().filter(|program| version_of(program) == Some(slurm)))
 }
 
 /// Finds the directory of plugins that belongs to the first of these programs that has one.
@@ -34,7 +35,7 @@ fn plugins_of(programs: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
 
 /// Finds the directory of the commands of the Slurm with this version. `None`: programs find them without PATH, or there are none.
 pub(super) fn slurm_commands(slurm: Version) -> Option<PathBuf> {
-    commands_of(stamp::programs().iter().filter(|program| stamp::version_of(program) == Some(slurm)))
+    commands_of(programs().iter().filter(|program| version_of(program) == Some(slurm)))
 }
 
 fn commands_of<'a>(programs: impl Iterator<Item = &'a PathBuf>) -> Option<PathBuf> {

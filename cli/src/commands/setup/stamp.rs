@@ -6,11 +6,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use plugin_stamp::said;
 use slurm_tables::Version;
 
+use super::programs::{self, version_of};
 use crate::outcome::Failure;
 
 /// Lines for stdout, and how much is left to do.
@@ -35,7 +34,7 @@ pub(super) fn stamp(dir: &Path, version: Version, apply: bool) -> Result<Report,
 
 /// The Slurm of this machine, which its programs name.
 pub(super) fn slurm_here() -> Result<Version, Failure> {
-    only(&installed())
+    only(&versions(programs::of_this_machine()))
 }
 
 /// Finds `lib/tessera` where this program is installed.
@@ -127,23 +126,9 @@ pub(super) fn remove(dir: &Path, apply: bool) -> Result<Report, Failure> {
     Ok(Report { text, left })
 }
 
-/// Finds Slurm's programs: in PATH, and where root's PATH may end too early.
-pub(super) fn programs() -> Vec<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let dirs = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-    let all = dirs.flat_map(|dir| ["slurmctld", "slurmd", "sinfo"].map(|name| dir.join(name)));
-    all.filter(|program| program.is_file()).collect()
-}
-
-/// Asks a program of Slurm's for its version.
-pub(super) fn version_of(program: &Path) -> Option<Version> {
-    let said = Command::new(program).arg("-V").output().ok()?;
-    said::of_program(&String::from_utf8_lossy(&said.stdout))
-}
-
-/// Asks each of Slurm's programs that is found for its version.
-fn installed() -> BTreeMap<Version, PathBuf> {
-    let asked = programs().into_iter().filter_map(|program| Some((version_of(&program)?, program)));
+/// Asks each of these programs for its version.
+fn versions(programs: Vec<PathBuf>) -> BTreeMap<Version, PathBuf> {
+    let asked = programs.into_iter().filter_map(|program| Some((version_of(&program)?, program)));
     let mut all = BTreeMap::new();
     asked.for_each(|(version, program)| _ = all.entry(version).or_insert(program));
     all
@@ -154,8 +139,10 @@ fn only(found: &BTreeMap<Version, PathBuf>) -> Result<Version, Failure> {
     let mut versions = found.keys();
     match (versions.next(), versions.next()) {
         (Some(one), None) => Ok(*one),
-        (None, _) => Err(Failure::new("no Slurm is found: slurmctld, slurmd and sinfo are not in PATH")
-            .hint("name its version: tessera setup --slurm 24.11.5")),
+        (None, _) => Err(Failure::new(
+            "no Slurm is found: slurmctld, slurmd and sinfo are neither in PATH nor started by systemd",
+        )
+        .hint("name its version: tessera setup --slurm 24.11.5")),
         (Some(_), Some(_)) => {
             let all: Vec<String> =
                 found.iter().map(|(version, program)| format!("{version} ({})", program.display())).collect();

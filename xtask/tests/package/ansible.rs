@@ -11,8 +11,8 @@ use lab::artefacts::{Profile, programs};
 use lab::command::{PATIENCE, run, wait_for};
 use lab::paths::{target_dir, workspace};
 
-/// slurmctld's machine has no GPU. The node has GPUs, and no file of Slurm's but what slurmctld has sent.
-const HOSTS: [&str; 2] = ["ctl", "n1"];
+/// slurmctld's machine has no GPU. The node has GPUs, and no file of Slurm's but what slurmctld has sent. sackd runs on the login node.
+const HOSTS: [&str; 3] = ["ctl", "n1", "login1"];
 
 const SLURM_CONF: &str = "ClusterName=c\nSlurmctldHost=ctl\nNodeName=n1 Gres=gpu:2\nPartitionName=p Nodes=ALL\nGresTypes=gpu\n\
                           SelectType=select/cons_tres\n";
@@ -20,10 +20,14 @@ const GPUS: &str =
     "name = \"n1\"\ninterconnect = \"nvswitch\"\n[[gpus]]\nmodel = \"a100-40gb\"\ncount = 2\nmig = \"off\"\n";
 
 /// A stand-in for a command. slurmctld drains the node itself when it knows of shards and slurmd does not, until the role gives another reason.
+/// Machines to which slurmctld sends its files get them when sackd or slurmd starts.
 const STAND_IN: &str = r#"#!/bin/sh
 name=${0##*/}
-[ "$1" = -V ] || echo "$name $*" >> /calls
+case "$*" in -V | *is-active* | *ExecStart*) ;; *) echo "$name $*" >> /calls ;; esac
 case "$name $*" in
+systemctl*is-active*) exec grep --quiet --line-regexp "$3" /active ;;
+systemctl\ restart\ slurmctld) rm -rf SENT && mkdir SENT && cp /etc/slurm/*.conf SENT ;;
+systemctl\ restart\ s*) rm -f /run/slurm/conf/* && cp SENT/* /run/slurm/conf ;;
 systemctl\ show*) echo LoadState=loaded; echo ActiveState=active ;;
 sinfo\ --noheader*) cat /reason ;;
 scontrol*reason=*) echo "${*##*reason=}" > /reason ;;
@@ -93,8 +97,9 @@ impl Machines {
     }
 
     fn prepare(&self, host: &str) {
+        let stand_in = STAND_IN.replace("SENT", &self.dir.path().join("shared/sent").display().to_string());
         for name in ["systemctl", "scontrol", "sinfo", "squeue"] {
-            write_program(&self.at(host, "usr/local/bin").join(name), STAND_IN);
+            write_program(&self.at(host, "usr/local/bin").join(name), &stand_in);
         }
         // dpkg would have it read every manual page of this machine.
         write_program(&self.at(host, "usr/bin/mandb"), "#!/bin/sh\n");
@@ -103,6 +108,12 @@ impl Machines {
         fs::create_dir_all(self.at(host, "etc/slurm")).unwrap();
         fs::create_dir_all(self.at(host, etc)).unwrap();
         fs::write(self.at(host, etc).join("slurm.conf"), SLURM_CONF).unwrap();
+        let active = ["tessera-exporter\n", "", "sackd\n"];
+        let active = HOSTS.iter().zip(active).find(|(name, _)| **name == host).unwrap().1;
+        fs::write(self.at(host, "active"), active).unwrap();
+        if host == "login1" {
+            return;
+        }
         if host == "ctl" {
             let reason = "gres/shard count reported lower than configured (0 < 80)\n";
             return fs::write(self.at(host, "reason"), reason).unwrap();
@@ -130,7 +141,8 @@ impl Machines {
         let dir = self.dir.path().display();
         let inventory = format!(
             "[slurmctld]\nctl ansible_shell_executable={dir}/shell-ctl\n\
-             [gpu_nodes]\nn1 ansible_shell_executable={dir}/shell-n1\n[login]\n\
+             [gpu_nodes]\nn1 ansible_shell_executable={dir}/shell-n1\n\
+             [login]\nlogin1 ansible_shell_executable={dir}/shell-login1\n\
              [all:vars]\nansible_connection=local\nansible_python_interpreter=/usr/bin/python3\n\
              ansible_remote_tmp={dir}/shared/tmp\ntessera_wait_min=0\n\
              tessera_kinds=[{{\"host\": \"n1\", \"nodes\": \"n1\"}}]\n"
@@ -188,6 +200,7 @@ fn the_role_installs_sets_up_and_removes() {
     insta::assert_snapshot!(machines.calls("ctl"), @r"
     systemctl show slurmctld
     systemctl restart slurmctld
+    systemctl restart tessera-exporter
     sinfo --noheader --nodes n1 --format %E
     scontrol update nodename=n1 state=drain reason=Tessera is installed
     squeue --noheader --nodelist n1 --states running,suspended,completing
@@ -195,17 +208,31 @@ fn the_role_installs_sets_up_and_removes() {
     scontrol update nodename=n1 state=resume
     ");
     assert_eq!(machines.calls("n1"), "systemctl show slurmd\nsystemctl restart slurmd\n");
+    assert_eq!(machines.calls("login1"), "systemctl restart sackd\n");
+    assert!(machines.read("login1", "run/slurm/conf/plugstack.conf").contains("spank_tessera.so"));
 
     // With --check, the role still asks setup what is missing: nothing.
     let again = machines.play("site.yml", &[&install[..], &["--check"]].concat());
     assert_eq!(again.matches("changed=0").count(), HOSTS.len(), "{again}");
     assert_eq!(machines.calls("n1"), "");
 
+    // A machine that lacks its files restarts nothing on the others.
+    fs::remove_file(machines.at("login1", "etc/slurm/tessera.toml")).unwrap();
+    machines.play("site.yml", &install);
+    let toml = |host| machines.read(host, "etc/slurm/tessera.toml");
+    assert_eq!(toml("login1"), toml("ctl"));
+    assert_eq!(HOSTS.map(|host| machines.calls(host)), ["", "", "systemctl restart sackd\n"]);
+
     machines.play("remove.yml", &[]);
     assert_eq!(machines.read("ctl", "etc/slurm/slurm.conf"), SLURM_CONF);
     for path in ["usr/bin/tessera", "usr/lib/tessera", "etc/slurm/tessera.toml", "var/cache/tessera"] {
         HOSTS.iter().for_each(|host| assert!(!machines.at(host, path).exists(), "{host}: {path}"));
     }
-    let restarts = |host| machines.calls(host).matches("systemctl restart").count();
-    assert_eq!((restarts("ctl"), restarts("n1")), (2, 2));
+    let calls = HOSTS.map(|host| machines.calls(host));
+    assert_eq!(calls.each_ref().map(|calls| calls.matches("systemctl restart").count()), [4, 2, 2]);
+    assert!(
+        calls[0].contains("systemctl restart tessera-exporter\nscontrol reconfigure\nsystemctl disable"),
+        "{}",
+        calls[0]
+    );
 }

@@ -59,19 +59,19 @@ pub(crate) struct NodeSeen {
 }
 
 /// Health of a node, from the words of its layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Health {
     /// True if its driver shows the GPUs that tessera.toml describes and its journal can be used.
     pub(crate) fit: bool,
     /// slurmctld works with tessera.toml as it is, not with an earlier version or none.
     pub(crate) config_good: bool,
     /// Jobs that were told to end and whose epilogs are not over.
-    pub(crate) ending: usize,
+    pub(crate) ending: Vec<JobId>,
 }
 
 impl Default for Health {
     fn default() -> Self {
-        Self { fit: true, config_good: true, ending: 0 }
+        Self { fit: true, config_good: true, ending: Vec::new() }
     }
 }
 
@@ -79,7 +79,7 @@ impl Health {
     fn of(line: &str) -> Self {
         let layout = parse_layout(line.trim()).unwrap_or_default();
         let fit = !line.trim_start().starts_with(UNFIT);
-        Self { fit, config_good: layout.config == ConfigInForce::Current, ending: layout.ending.len() }
+        Self { fit, config_good: layout.config == ConfigInForce::Current, ending: layout.ending }
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use geometry::JobId;
+
 use crate::cluster_snapshot::{ClusterSnapshot, NodeSeen, kind};
 use crate::fragmentation::{Places, Wholeness, wholeness};
 use crate::gpu_pieces::Owner;
@@ -38,6 +40,8 @@ pub(super) struct Changes {
     /// By model and shape, the places that are lost to fragmentation, in percent, the newest last.
     pub(super) lost: BTreeMap<(String, String), VecDeque<u8>>,
     known: HashMap<String, Known>,
+    /// By node, the jobs that are ending, and when a look first saw it, in seconds since 1970.
+    ending: HashMap<String, HashMap<JobId, u64>>,
     /// Jobs that the last look saw, and whether they were pending.
     jobs: HashMap<u32, bool>,
 }
@@ -48,6 +52,7 @@ impl Changes {
     pub(super) fn add(&mut self, seen: &ClusterSnapshot) -> Vec<Started> {
         for node in &seen.nodes {
             self.add_node(node);
+            self.add_ending(node, seen.at);
         }
         self.add_places(&wholeness(&seen.nodes.iter().collect::<Vec<_>>()));
         let started = seen.jobs.iter().filter(|job| self.has_started(job));
@@ -62,6 +67,22 @@ impl Changes {
     fn has_started(&self, job: &QueuedJob) -> bool {
         let before = self.jobs.get(&job.id).or_else(|| self.jobs.get(&job.array.as_ref()?.0));
         before == Some(&true) && (job.state == "RUNNING" || !job.waits() && !job.nodes.is_empty())
+    }
+
+    fn add_ending(&mut self, node: &NodeSeen, at: u64) {
+        // What cannot be read has not changed.
+        if node.gpus.is_err() {
+            return;
+        }
+        let before = self.ending.remove(&node.name).unwrap_or_default();
+        let since = |job: &JobId| (*job, before.get(job).copied().unwrap_or(at));
+        self.ending.insert(node.name.clone(), node.health.ending.iter().map(since).collect());
+    }
+
+    /// Returns for how many seconds the job that has been ending longest on a node has been seen, 0 without one.
+    pub(super) fn ending_longest(&self, node: &NodeSeen, now: u64) -> u64 {
+        let since = self.ending.get(&node.name).and_then(|jobs| jobs.values().min());
+        since.map_or(0, |since| now.saturating_sub(*since))
     }
 
     fn add_places(&mut self, whole: &Wholeness) {
@@ -125,6 +146,26 @@ mod tests {
 
     fn of(jobs: Vec<QueuedJob>) -> ClusterSnapshot {
         ClusterSnapshot { jobs, ..seen() }
+    }
+
+    #[test]
+    fn a_job_that_hangs_is_told_from_jobs_that_end_one_after_the_other() {
+        let mut changes = Changes::default();
+        let mut longest = |at, ending: &[u32], is_known: bool| {
+            let mut seen = ClusterSnapshot { at, ..seen() };
+            seen.nodes[0].health.ending = ending.iter().copied().map(JobId).collect();
+            if !is_known {
+                seen.nodes[0].gpus = Err("no layout published".to_owned());
+            }
+            changes.add(&seen);
+            changes.ending_longest(&seen.nodes[0], at)
+        };
+        assert_eq!(longest(1000, &[], true), 0);
+        assert_eq!(longest(1010, &[7], true), 0);
+        assert_eq!(longest(1020, &[8, 7], true), 10);
+        assert_eq!(longest(1030, &[9], true), 0);
+        assert_eq!(longest(1040, &[], false), 10);
+        assert_eq!(longest(2830, &[9, 10], true), 1800);
     }
 
     #[test]

@@ -93,6 +93,7 @@ pub(super) fn text(
         let whole = wholeness(&seen.nodes.iter().collect::<Vec<_>>());
         nodes(&mut registry, seen);
         unhealthy(&mut registry, seen);
+        ending(&mut registry, seen, changes);
         if let Some(found) = IdleSeen::of(seen) {
             idle(&mut registry, &found);
         }
@@ -125,6 +126,21 @@ fn unhealthy(registry: &mut Registry, seen: &ClusterSnapshot) {
             let labels: Labels = [("node", node.name.clone())].into_iter().chain(gpu).collect();
             since.get_or_create(&labels).set(i64::try_from(sick.since).unwrap_or(i64::MAX));
         }
+    }
+}
+
+/// How long jobs have been ending. Other jobs may end all the time, so their number does not say that one hangs.
+fn ending(registry: &mut Registry, seen: &ClusterSnapshot, changes: &Changes) {
+    let longest = Gauges::default();
+    registry.register_with_unit(
+        "node_ending_longest",
+        "How long the exporter has seen the job that has been ending longest on the node, 0 without one",
+        Unit::Seconds,
+        longest.clone(),
+    );
+    for node in &seen.nodes {
+        let seconds = i64::try_from(changes.ending_longest(node, seen.at)).unwrap_or(i64::MAX);
+        longest.get_or_create(&vec![("node", node.name.clone())]).set(seconds);
     }
 }
 
@@ -191,7 +207,7 @@ fn nodes(registry: &mut Registry, seen: &ClusterSnapshot) {
         known.get_or_create(&own()).set(i64::from(node.gpus.is_ok()));
         fit.get_or_create(&own()).set(i64::from(node.health.fit));
         config.get_or_create(&own()).set(i64::from(node.health.config_good));
-        ending.get_or_create(&own()).set(i64::try_from(node.health.ending).unwrap_or(i64::MAX));
+        ending.get_or_create(&own()).set(i64::try_from(node.health.ending.len()).unwrap_or(i64::MAX));
         let with = |labels: Labels| own().into_iter().chain(labels).collect::<Labels>();
         for gpu in node.gpus.iter().flatten() {
             let labels = vec![("model", gpu.model.key.clone()), ("state", gpu.state().to_owned())];

@@ -2,7 +2,7 @@
 //! client in such a job does not find it.
 
 use site_config::hostlist::{compress, expand};
-use site_config::slurm_lines::{Line, lines};
+use slurm_files::{Line, lines};
 
 /// Directories that both plugins replace unless their file names others [`SLURM_TMPFS_DEF_DIRS`, `SLURM_NEWNS_DEF_DIRS`].
 const DEFAULT_DIRS: &str = "/tmp,/dev/shm";

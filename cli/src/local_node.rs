@@ -6,7 +6,7 @@ use geometry::JobId;
 use gpu_node::{Inspection, Numbering, Settings, job_processes};
 use node_journal::{Entry, Journal};
 use node_slurm::live_steps;
-use plugin_rt::slurm_conf;
+use node_slurm::slurm_conf;
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::cluster_snapshot::{self, Health, NodeSeen, ending_note};
@@ -31,10 +31,11 @@ impl<'c> Local<'c> {
     pub(crate) fn new(config: &'c SiteConfig, named: Option<&str>) -> Result<Self, Failure> {
         let name = named.map(str::to_owned).or_else(this_node).unwrap_or_default();
         let spec = config.node(&name).ok_or_else(|| site::unknown_node(&name, config))?;
-        let mut settings = Settings::new(&config.node.for_node(&name), &config.mps, &spec.to_node().gpus)
-            .with_tasks(config.tasks.as_ref(), &name)
-            .with_budget(config.in_power_budget(&name))
-            .with_energy(config.power.energy);
+        let mut settings =
+            Settings::new(&node_jobs::for_node(&config.node, &name), &config.mps, &spec.to_node().gpus)
+                .with_tasks(config.tasks.as_ref(), &name)
+                .with_budget(config, &name)
+                .with_energy(config.power.energy);
         let gres = slurm_conf::path(&|name| std::env::var(name).ok()).with_file_name("gres.conf");
         // `tessera doctor` says where it cannot be told.
         let numbering = Numbering::read(&settings, &gres, &name);

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use geometry::counted;
-use node_state::Node;
-use plugin_rt::slurm_conf;
+use node_slurm::slurm_conf;
+use node_state::{MigPolicy, Node, Purpose};
 use site_config::{ConfigError, NodeSpec, SiteConfig};
 use site_files::last_good::{InForce, LastGood};
 use site_files::tessera_toml;
@@ -23,6 +23,12 @@ use crate::unknown_name;
 /// The file to read: the one named on the command line, else the usual one.
 pub(crate) fn path(named: Option<&Path>) -> PathBuf {
     named.map_or_else(|| site_config::config_path(&|name| env::var(name).ok()), Path::to_path_buf)
+}
+
+/// Tells whether instances may be made on this GPU of each node; false for one that the node does not have.
+pub(crate) fn makes_instances(spec: &NodeSpec, gpu: usize) -> bool {
+    let of = spec.gpus.get(gpu).zip(spec.uses.get(gpu)).map(|(model, of)| of.gpu(model, spec.mig));
+    of.is_some_and(|gpu| gpu.purpose == Purpose::Any && gpu.policy != MigPolicy::Off)
 }
 
 /// Reads and parses a file.

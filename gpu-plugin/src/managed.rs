@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use node_slurm::slurm_conf;
 use plugin_rt::read_file::{CONFIG, read_small};
-use plugin_rt::slurm_conf;
 use site_config::{GpuUse, SiteConfig};
 use site_files::last_good::LastGood;
 use site_files::tessera_toml::{self, LoadError};

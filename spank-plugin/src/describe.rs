@@ -2,8 +2,9 @@
 
 use geometry::counted;
 use geometry::size::display_gb;
+use node_jobs::MemoryLevel;
 use node_journal::{Entry, GrantKind, InstanceRecord};
-use protocol::{Bandwidth, Isolation, MemoryLevel, Request};
+use protocol::{Bandwidth, Isolation, Request};
 use topology::Pattern;
 
 /// Why a job got what it has on `node`, which is one of `nodes`. slurmctld says it of the node with the least bandwidth, and

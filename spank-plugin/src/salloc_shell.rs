@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plugin_rt::slurm_conf;
+use node_slurm::slurm_conf;
 
 /// A flag of `LaunchParameters` with which salloc starts its shell on the job's first node.
 const ON_THE_NODE: &str = "use_interactive_step";

@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 
 use geometry::JobId;
-use protocol::memory_level::of_each_process;
+use node_jobs::memory_level::of_each_process;
 
 /// Among how many processes a share is divided.
 #[derive(Clone, Copy, Debug)]

@@ -11,15 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use geometry::{GpuIndex, JobId, counted};
+use node_jobs::loaded;
 use node_jobs::{
     Fault, begin_batch, instances_per_task, preload, renew_fence, serve_tasks, stale_variables,
     task_environment,
 };
 use node_journal::{Entry, GpuRecord, GrantKind, Journal};
+use node_slurm::slurm_conf;
 use node_slurm::step_number::StepNumber;
-use plugin_rt::{Chain, log, set_job, slurm_conf};
+use plugin_rt::{Chain, log, set_job};
 use site_config::{NodeSettings, VisibleDevices};
-use site_files::loaded;
 
 use crate::args::Args;
 use crate::prologs::{Left, StepCredential, prologs};

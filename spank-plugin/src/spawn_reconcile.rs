@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use geometry::{GpuIndex, JobId};
-use node_jobs::{Fault, JobContext};
-use plugin_rt::{log, node_name, slurm_conf};
-use site_files::loaded;
+use node_jobs::{Fault, JobContext, loaded};
+use node_slurm::{node_name, slurm_conf};
+use plugin_rt::log;
 
 use crate::args::Args;
 use crate::spank::{Errors, Spank};

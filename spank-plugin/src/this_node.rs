@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use geometry::GpuIndex;
 use node_jobs::{Numbering, NvmlGrant, Settings};
 use node_slurm::accounting::Accounting;
-use plugin_rt::{Chain, log, slurm_conf};
+use node_slurm::slurm_conf;
+use plugin_rt::{Chain, log};
 use protocol::Grant;
 use site_config::SiteConfig;
 use site_files::last_good::{InForce, LastGood};
@@ -117,9 +118,9 @@ impl ThisNode {
             None if if_absent == IfAbsent::UseJournal && had_jobs(&site, &name) => Vec::new(),
             None => return Err(NoNode::NotListed { path, node: name }),
         };
-        let mut settings = Settings::new(&site.node.for_node(&name), &site.mps, &gpus)
+        let mut settings = Settings::new(&node_jobs::for_node(&site.node, &name), &site.mps, &gpus)
             .with_tasks(site.tasks.as_ref(), &name)
-            .with_budget(site.in_power_budget(&name))
+            .with_budget(&site, &name)
             .with_energy(site.power.energy);
         // Where it cannot be told, a job that has GPUs is refused for that: see `translate`.
         settings.numbering = Numbering::read(&settings, &gres_conf(env), &name).unwrap_or_default();
@@ -142,7 +143,9 @@ impl ThisNode {
         let Some(spec) = self.site.node(&self.name) else { return Vec::new() };
         let all = (0_u16..).map(GpuIndex).take(spec.gpus.len());
         let unseen = all.filter(|gpu| self.settings.numbering.is_unseen(*gpu));
-        spec.kept_from_whole_jobs().into_iter().chain(unseen).collect()
+        let numbered = (0_u16..).map(GpuIndex).zip(spec.to_node().gpus);
+        let kept = numbered.filter(|(_, gpu)| !gpu.is_ever_whole()).map(|(number, _)| number);
+        kept.chain(unseen).collect()
     }
 
     /// Tells whether Slurm has given a job nothing but GPUs that are left to it and that the driver does not show.
@@ -171,7 +174,7 @@ impl ThisNode {
 
 /// Tells whether a node that the file does not list has had jobs of ours: it has a journal.
 fn had_jobs(site: &SiteConfig, name: &str) -> bool {
-    site.node.for_node(name).state_dir.is_dir()
+    node_jobs::for_node(&site.node, name).state_dir.is_dir()
 }
 
 /// The gres.conf beside the slurm.conf that the environment names.
@@ -248,7 +251,7 @@ mod tests {
         let mut site = site.unwrap();
         site.node.proc_root = dir.path().to_owned();
         let gpus = site.node("n1").unwrap().to_node().gpus;
-        let settings = Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
+        let settings = Settings::new(&node_jobs::for_node(&site.node, "n1"), &site.mps, &gpus);
         let node = ThisNode { name: "n1".to_owned(), site, settings };
         for minor in 0..4 {
             let gpu = dir.path().join(format!("driver/nvidia/gpus/0000:0{minor}:00.0"));

@@ -27,7 +27,7 @@ pub(crate) fn pattern(text: &str) -> Result<Pattern, String> {
     }
     let path = text.strip_prefix("file:").ok_or(Pattern::EXPECTED)?;
     let list = read_small(path.as_ref(), EDGE_LIST).map_err(|e| format!("cannot read {path}: {e}"))?;
-    Pattern::parse_edges(&list).map_err(|e| format!("{path}: {e}"))
+    job_options::parse_edges(&list).map_err(|e| format!("{path}: {e}"))
 }
 
 pub(crate) fn policy(text: &str) -> Result<Selection, String> {

@@ -72,7 +72,7 @@ around!(
 fn hide() -> Option<Hidden> {
     let handle = REAL.handle()?;
     let env = |name: &str| std::env::var(name).ok();
-    let node = plugin_rt::node_name(std::env::args(), &env, plugin_rt::configured_node_name);
+    let node = node_slurm::node_name(std::env::args(), &env, node_slurm::configured_node_name);
     let managed = match managed::gpus(node.as_deref(), &env) {
         Ok(managed) => managed,
         Err(why) if why.is_meant() => {

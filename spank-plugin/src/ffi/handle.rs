@@ -182,7 +182,7 @@ impl Spank for Handle<'_> {
     }
 
     fn configured_node_name(&self) -> Option<String> {
-        plugin_rt::configured_node_name()
+        node_slurm::configured_node_name()
     }
 
     fn slurm_number(&self) -> u32 {

@@ -106,6 +106,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "protocol",
             "site-config",
             "site-files",
+            "slurm-files",
             "slurm-numbers",
             "task-control",
             "toml-tables",
@@ -119,6 +120,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
         crates: &[
             "error-chain",
             "geometry",
+            "node-slurm",
             "node-state",
             "plugin-front",
             "plugin-rt",

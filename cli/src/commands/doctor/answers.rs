@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::{SickGpu, Standing};
 
-use plugin_rt::slurm_conf;
+use node_slurm::slurm_conf;
 use plugin_stamp::said;
 use slurm_tables::Version;
 
@@ -128,7 +128,7 @@ impl SlurmAnswers {
 
     /// Tells whether slurmd on this node may ask NVML for its GPUs.
     pub(super) fn asks_nvml(&self, node: &str) -> bool {
-        self.gres_conf().is_some_and(|text| site_config::AutoDetect::of(&text).asks_nvml(node))
+        self.gres_conf().is_some_and(|text| slurm_files::AutoDetect::of(&text).asks_nvml(node))
     }
 }
 

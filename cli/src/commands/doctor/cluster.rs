@@ -1,6 +1,8 @@
 //! Compares what Slurm says with what `tessera.toml` says.
 
-use decision_counts::decisions::{Cached, Decisions, Placing};
+use decision_counts::decisions::Cached;
+use decision_pages::decisions::{self as pages, Decisions};
+use decision_pages::words;
 use node_layout::parse_layout;
 use node_layout::{ConfigInForce, OFF};
 use protocol::node_word::UNFIT;
@@ -28,7 +30,7 @@ pub(crate) fn counts_decisions(slurm: &SlurmAnswers, findings: &mut Findings) {
         Some(user) => counters(state, user, f),
         None => f.bad(format!("`scontrol show config` gives no user id in SlurmUser = {name}")),
     });
-    if let Some(page) = user.and_then(|user| decisions::read(state, user).ok()) {
+    if let Some(page) = user.and_then(|user| pages::read(state, user).ok()) {
         kept(&page, findings);
     }
 }
@@ -63,12 +65,12 @@ fn kept(page: &Decisions, findings: &mut Findings) {
 
 /// Reads the pages of the slurmctld with this `StateSaveLocation`, which runs as `user`.
 fn counters(state: &str, user: u32, findings: &mut Findings) {
-    let of_decisions = decisions::read(state, user);
-    if let Some(why) = of_decisions.as_ref().ok().and_then(Decisions::placing).and_then(Placing::off) {
+    let of_decisions = pages::read(state, user);
+    if let Some(why) = of_decisions.as_ref().ok().and_then(Decisions::placing).and_then(words::off) {
         findings.bad(format!("slurmctld leaves all GPUs to Slurm: {why}"));
     }
     let of_decisions = of_decisions.map(drop);
-    let by_day = refusals_by_day::read(state, user).map(drop);
+    let by_day = decision_pages::refusals_by_day::read(state, user).map(drop);
     for (read, path, lacks) in [
         (of_decisions, decisions::path(state), "`tessera exporter` shows no decisions and no rejections"),
         (by_day, refusals_by_day::path(state), "`tessera history` shows no refused submissions"),

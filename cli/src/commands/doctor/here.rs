@@ -13,9 +13,10 @@ use node_driver::NvmlIndex;
 use node_journal::Journal;
 use node_layout::{GpuLayout, HolderLayout, Seats, Shares};
 use node_layout::{Layout, parse_layout};
-use plugin_rt::slurm_conf;
-use site_config::{GpuOrder, SiteConfig, gpu_order};
+use node_slurm::slurm_conf;
+use site_config::SiteConfig;
 use site_files::last_good::LastGood;
+use slurm_files::{GpuOrder, gpu_order};
 
 use super::answers::SlurmAnswers;
 use super::clients;
@@ -51,8 +52,8 @@ pub(crate) fn check(
     match Local::new(config, Some(&name)) {
         Ok(local) => {
             node(&local, slurm, findings);
-            power::limits(&local, config, findings);
-            power::persistence(&local, config, findings);
+            power::limits(&local, findings);
+            power::persistence(&local, findings);
             power::model(&local, findings);
         }
         Err(e) => findings.bad(e.to_string()),

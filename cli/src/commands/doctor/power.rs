@@ -92,9 +92,9 @@ pub(super) fn model(local: &Local<'_>, findings: &mut Findings) {
 }
 
 /// Checks that this node's GPUs draw no more than its budgets count. Another check compares the limits that they take with the file's.
-pub(super) fn limits(local: &Local<'_>, config: &SiteConfig, findings: &mut Findings) {
+pub(super) fn limits(local: &Local<'_>, findings: &mut Findings) {
     let name = &local.name;
-    let (true, Some(range)) = (config.in_power_budget(name), local.spec.power.range()) else { return };
+    let (true, Some(range)) = (local.settings.in_power_budget, local.spec.power.range()) else { return };
     match power_status(&local.settings) {
         Err(e) => findings.bad(format!("{name}: {}", error_chain::with_causes(&e))),
         Ok(gpus) => {
@@ -106,9 +106,9 @@ pub(super) fn limits(local: &Local<'_>, config: &SiteConfig, findings: &mut Find
 }
 
 /// Names the GPUs whose driver forgets a limit as soon as no program has them open, where the site or a job limits power.
-pub(super) fn persistence(local: &Local<'_>, config: &SiteConfig, findings: &mut Findings) {
+pub(super) fn persistence(local: &Local<'_>, findings: &mut Findings) {
     let (name, power) = (&local.name, &local.spec.power);
-    let site_caps = config.in_power_budget(name) || power.cap_w.is_some() || power.model.is_some();
+    let site_caps = local.settings.in_power_budget || power.cap_w.is_some() || power.model.is_some();
     // Another check says why the driver does not answer.
     let views = power_status(&local.settings).unwrap_or_default();
     forgetful(name, site_caps, &views).into_iter().for_each(|why| findings.bad(why));

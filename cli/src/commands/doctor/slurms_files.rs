@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use site_config::slurm_lines::{Line, lines};
-use site_config::{GpuOrder, SiteConfig, gpu_order};
+use site_config::SiteConfig;
 use site_problems::{gres_in_slurm_conf, shards_in_gres_conf};
+use slurm_files::{GpuOrder, Line, gpu_order, lines};
 
 use super::answers::SlurmAnswers;
 use super::counts::{count, counts_of};

@@ -1,7 +1,6 @@
 //! The answer to a request on one node, before it is written as text or JSON.
 
 use decision_report::Decision;
-use decision_report::report::KindTried;
 use placement::{Admission, Never};
 use protocol::{SetWait, Size};
 
@@ -22,13 +21,4 @@ pub(super) struct Explained {
     pub(super) rivals: Vec<Rival>,
     /// Sizes that a planner may choose instead; only for a moldable job.
     pub(super) sizes: Vec<Size>,
-}
-
-/// Says in words how the trial of a kind of isolation ended.
-pub(super) fn outcome(tried: &KindTried) -> String {
-    match tried.outcome {
-        Ok(takes) => takes.to_string(),
-        Err(Some(why)) => format!("not tried: {why}"),
-        Err(None) => "nothing fits".to_owned(),
-    }
 }

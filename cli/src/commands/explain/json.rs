@@ -7,7 +7,7 @@ use protocol::{Grant, MigSpec, PoolSeats, ShareOn, Size, TaskDevices};
 use serde_json::{Value, json};
 use site_config::hostlist;
 
-use super::explained::{Explained, outcome};
+use super::explained::Explained;
 use super::nodes::{AskedNodes, NodesKnown};
 use super::{Question, rivals};
 use crate::node_answer::{self, NodeOrder, Verdict};
@@ -60,7 +60,7 @@ fn node(explained: &Explained, counted: Option<&Counted>) -> Value {
     let Explained { names, decision, ever, memory, waits, rivals, sizes } = explained;
     let report = &decision.report;
     let kinds = report.kinds.iter().map(|k| {
-        json!({ "kind": k.kind.name(), "fits": k.outcome.is_ok(), "chosen": k.chosen, "outcome": outcome(k) })
+        json!({ "kind": k.kind.name(), "fits": k.outcome.is_ok(), "chosen": k.chosen, "outcome": decision_text::outcome(k) })
     });
     let admission = match (ever, counted) {
         (Err(never), _) => json!({ "never": never.to_string() }),
@@ -130,6 +130,6 @@ fn candidate_json(candidate: &Candidate) -> Value {
     json!({
         "kind": candidate.kind.name(), "gpu": candidate.gpu.0, "profile": candidate.instances.map(|(p, _)| &p.name),
         "starts": starts, "possible": !matches!(candidate.fate, Fate::Ruled(_)),
-        "verdict": candidate.fate.to_string(),
+        "verdict": decision_text::fate(&candidate.fate),
     })
 }

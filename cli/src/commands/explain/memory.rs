@@ -2,8 +2,9 @@
 
 use geometry::counted;
 use geometry::size::display_gb;
-use protocol::memory_level::of_each_process;
-use protocol::{Grant, Isolation, MemoryLevel, Request, TaskDevices};
+use node_jobs::MemoryLevel;
+use node_jobs::memory_level::of_each_process;
+use protocol::{Grant, Isolation, Request, TaskDevices};
 use site_config::{MemoryLimit, SiteConfig};
 
 /// The level on some nodes, and what each process may take there.

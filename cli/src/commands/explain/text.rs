@@ -10,7 +10,7 @@ use protocol::{Grant, MigSpec, ShareOn, Size};
 use site_config::hostlist;
 
 use super::Question;
-use super::explained::{Explained, outcome};
+use super::explained::Explained;
 use super::memory::ExplainedMemory;
 use super::nodes::AskedNodes;
 use crate::node_answer::{NodeOrder, Verdict, soonest};
@@ -108,7 +108,7 @@ fn block(explained: &Explained, counted: Option<&Counted>) -> String {
     if let Err(never) = ever {
         let _ = writeln!(text, "never on this node: {never}");
     }
-    if let Some(scores) = decision.scores() {
+    if let Some(scores) = decision_text::scores(decision) {
         let _ = writeln!(text, "  weighed: {scores}");
     }
     text.push_str(&notes(explained, counted));
@@ -116,7 +116,7 @@ fn block(explained: &Explained, counted: Option<&Counted>) -> String {
     let width = kinds.iter().map(|tried| tried.kind.name().len()).fold(5, usize::max);
     for tried in kinds {
         let chosen = if tried.chosen { ", chosen" } else { "" };
-        let _ = writeln!(text, "  {:width$} {}{chosen}", tried.kind.name(), outcome(tried));
+        let _ = writeln!(text, "  {:width$} {}{chosen}", tried.kind.name(), decision_text::outcome(tried));
         text.push_str(&candidates(decision, tried.kind));
     }
     if decision.report.omitted > 0 {
@@ -177,7 +177,7 @@ fn candidates(decision: &Decision, kind: Kind) -> String {
 }
 
 fn without_gpu(candidate: &Candidate) -> String {
-    let text = candidate.to_string();
+    let text = decision_text::candidate(candidate);
     let rest = text.strip_prefix(&format!("GPU {}", candidate.gpu)).unwrap_or(&text);
     match candidate.fate {
         // A set of whole GPUs names them all.

@@ -1,11 +1,12 @@
 //! Reads slurmctld's counts of its decisions, if it runs on this machine.
 
-use decision_counts::decisions::{Ask, BOUNDS_NS, Decisions, Hook, Placing};
+use decision_counts::decisions::{Ask, BOUNDS_NS, Hook, Placing};
+use decision_pages::decisions::{self, Decisions};
+use decision_pages::words;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use shared_pages::decisions;
 
 use super::registered::{Counters, family, gauge};
 use crate::slurm::command::run;
@@ -49,11 +50,11 @@ impl Counted {
             family(registry, "rejections", "Questions that they answered with no, by the reason");
         let Some(seen) = &self.seen else { return };
         for ask in Ask::ALL {
-            let label = || ("ask", ask.word().to_owned());
+            let label = || ("ask", words::ask(ask).to_owned());
             let mut no = 0;
-            for why in ask.reasons() {
+            for why in words::reasons(ask) {
                 let n = seen.refused(ask, *why);
-                refused.get_or_create(&vec![label(), ("reason", why.word().to_owned())]).inc_by(n);
+                refused.get_or_create(&vec![label(), ("reason", words::reason(*why).to_owned())]).inc_by(n);
                 no += n;
             }
             for (answer, n) in [("yes", seen.accepted(ask)), ("no", no)] {
@@ -75,13 +76,13 @@ impl Collector for Times {
         let mut family =
             encoder.encode_descriptor("decision", help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for ask in Ask::ALL {
-            histogram(&mut family, ("ask", ask.word()), (self.0.times(ask), self.0.total_ns(ask)))?;
+            histogram(&mut family, ("ask", words::ask(ask)), (self.0.times(ask), self.0.total_ns(ask)))?;
         }
         let help = "Time that Tessera's part of a call of Slurm's took in slurmctld, under its locks, without Slurm's own";
         let mut family =
             encoder.encode_descriptor("hook", help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for hook in Hook::ALL {
-            histogram(&mut family, ("hook", hook.word()), self.0.hook(hook))?;
+            histogram(&mut family, ("hook", words::hook(hook)), self.0.hook(hook))?;
         }
         Ok(())
     }

@@ -3,8 +3,9 @@
 use std::io::ErrorKind;
 
 use decision_counts::decisions::{Ask, Reason};
-use decision_counts::refusals_by_day::{DAYS, RefusalsByDay};
-use shared_pages::refusals_by_day::read;
+use decision_counts::refusals_by_day::DAYS;
+use decision_pages::refusals_by_day::{RefusalsByDay, read};
+use decision_pages::words::reasons;
 
 use super::days::{DAY_S, Day};
 use crate::slurm::command::run;
@@ -52,6 +53,6 @@ impl Refused {
         let [this, first, today] = [day.from, by_day.since(), *now].map(|seconds| seconds / DAY_S);
         let count = |why: &Reason| (*why, by_day.refused(*why, day.from));
         let known = this >= first && this + DAYS as u64 > today;
-        known.then(|| Ask::Submit.reasons().iter().map(count).collect())
+        known.then(|| reasons(Ask::Submit).iter().map(count).collect())
     }
 }

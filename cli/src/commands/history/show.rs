@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use decision_counts::decisions::Reason;
+use decision_pages::words;
 use geometry::counted;
 use node_state::slices::slices_for_gpu;
 use protocol::time::utc;
@@ -100,7 +101,7 @@ fn in_words(why: Reason) -> &'static str {
         Reason::Impossible => "that no node could ever serve",
         Reason::Config => "because tessera.toml was bad",
         Reason::Licenses => "that named the license slice",
-        other => other.word(),
+        other => words::reason(other),
     }
 }
 
@@ -119,7 +120,9 @@ pub(super) fn json(days: &Days, past: &Past, refused: &Refused) -> Value {
         let Instances { created, destroyed, reused } = day.what.instances;
         let [held, idle, free] = shares(day, past);
         let by_reason = |all: Vec<(Reason, u32)>| {
-            all.into_iter().map(|(why, n)| (why.word().to_owned(), Value::from(n))).collect::<Map<_, _>>()
+            all.into_iter()
+                .map(|(why, n)| (words::reason(why).to_owned(), Value::from(n)))
+                .collect::<Map<_, _>>()
         };
         json!({
             "from": day.from, "to": day.to, "started": day.what.started, "mean_wait_s": day.mean_wait_s,

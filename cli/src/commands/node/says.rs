@@ -8,10 +8,10 @@ use std::time::Duration;
 use error_chain::with_causes;
 use gpu_node::node_extra::{say, slurmd_started};
 use gpu_node::{NodeInSlurm, SAVED_AFTER};
-use plugin_rt::slurm_conf;
+use node_jobs::loaded::{self, Loaded};
+use node_slurm::slurm_conf;
 use protocol::Said;
 use site_config::SiteConfig;
-use site_files::loaded::{self, Loaded};
 
 /// The longest pause between two questions to slurmctld.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -41,9 +41,9 @@ impl Word {
         let env = |name: &str| std::env::var(name).ok();
         let note = loaded::path(&slurm_conf::path(&env), name);
         let held = loaded::read(&note);
-        let state_dir = config.node.for_node(name).state_dir;
+        let state_dir = node_jobs::for_node(&config.node, name).state_dir;
         let spec = config.node(name)?;
-        let makes_instances = (0..spec.gpus.len()).any(|gpu| spec.makes_instances(gpu));
+        let makes_instances = (0..spec.gpus.len()).any(|gpu| crate::site::makes_instances(spec, gpu));
         let file = config.fingerprint_of(spec);
         Some(Self { name: name.to_owned(), state_dir, file, makes_instances, note, held })
     }

@@ -5,12 +5,15 @@ use std::path::Path;
 
 use far::{Costs, Micros, Task};
 use geometry::Model;
-use protocol::time::{TIMES, parse_span};
+use protocol::time::parse_span;
 
 use super::batch::{Batch, Context, NamedTask, micros, model, names, sizes};
 use crate::files::read_text;
 use crate::outcome::Failure;
 use crate::render::{has_control, printable};
+
+/// Forms of the times that people write, as the end of a sentence.
+const TIMES: &str = "90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch";
 
 /// The lines that say something, numbered from 1, as trimmed fields.
 fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {

@@ -67,7 +67,7 @@ pub(super) fn resolve(names: &[String], globals: &Globals) -> Result<On, Failure
         let indices = if list.is_empty() { Some((0..spec.gpus.len()).collect()) } else { index_list(list) };
         for gpu in indices.ok_or_else(wrong)? {
             models.push(spec.gpus.get(gpu).ok_or_else(wrong)?);
-            if !spec.makes_instances(gpu) {
+            if !site::makes_instances(spec, gpu) {
                 let what = format!("--on {text}: no instances are made on GPU {gpu} of {node}");
                 return Err(Failure::new(what).hint("tessera.toml says so: mig, gpu_use or static"));
             }

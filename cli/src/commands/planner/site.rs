@@ -51,7 +51,7 @@ pub(super) fn gpus<'c>(
             }
         };
         for (index, &model) in (0_u16..).zip(&spec.gpus) {
-            if !spec.makes_instances(usize::from(index)) || is_sick(name, GpuIndex(index)) {
+            if !crate::site::makes_instances(spec, usize::from(index)) || is_sick(name, GpuIndex(index)) {
                 continue;
             }
             let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);

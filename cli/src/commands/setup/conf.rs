@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use site_config::slurm_lines::{Line, lines};
+use slurm_files::{Line, lines};
 
 use super::marks::{At, Edit};
 

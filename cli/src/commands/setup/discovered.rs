@@ -1,7 +1,7 @@
 //! GPUs of one kind of node, as `tessera discover --format all` prints them.
 
 use site_config::hostlist::expand;
-use site_config::slurm_lines::Line;
+use slurm_files::Line;
 
 /// Needs of a kind of node in each file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
+use node_slurm::slurm_conf;
 use plugin_rt::read_file::{CONFIG, TABLE, read_small};
-use plugin_rt::slurm_conf;
 
 use super::conf::{ConfFile, Logical};
 use super::plan::{Files, named_job_namespace};

@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use plugin_rt::slurm_conf;
+use node_slurm::slurm_conf;
 use slurm_tables::Version;
 
 use crate::commands::discover;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use plugin_rt::slurm_conf;
+use node_slurm::slurm_conf;
 
 use super::conf::ConfFile;
 use super::plan::Files;

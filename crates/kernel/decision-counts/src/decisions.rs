@@ -67,26 +67,6 @@ pub enum Placing {
     OtherSlurm = 4,
 }
 
-impl Placing {
-    const ALL: [Self; 4] = [Self::On, Self::NoFile, Self::BadFile, Self::OtherSlurm];
-
-    /// Returns why slurmctld leaves GPUs to Slurm, with what to do; `None` if it places them.
-    #[must_use]
-    pub fn off(self) -> Option<&'static str> {
-        match self {
-            Self::On => None,
-            Self::NoFile => Some("slurmctld's machine has no tessera.toml in the directory of slurm.conf"),
-            Self::BadFile => Some(
-                "tessera.toml has errors and no good version is known: correct it, then `scontrol reconfigure`",
-            ),
-            Self::OtherSlurm => Some(
-                "this slurmctld is not the Slurm that the plugin was built for: its log names the difference; install the \
-                 build for this very Slurm",
-            ),
-        }
-    }
-}
-
 /// Things that the plugins keep in slurmctld, so that they need not find them out again. Each has a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
@@ -151,53 +131,11 @@ impl Hook {
         Self::NodesShown,
         Self::Reconfigure,
     ];
-
-    /// The word for it in a metric's label: Slurm's own name of the call, without `select_p_`.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::JobTest => "job_test",
-            Self::JobBegin => "job_begin",
-            Self::Allocated => "select_nodeinfo_set",
-            Self::JobEnded => "job_fini",
-            Self::JobResized => "job_resized",
-            Self::StepStart => "step_start",
-            Self::NodesShown => "select_nodeinfo_set_all",
-            Self::Reconfigure => "reconfigure",
-        }
-    }
 }
 
 impl Ask {
     /// All of them, in the order of the page.
     pub const ALL: [Self; 5] = [Self::Submit, Self::Change, Self::RunNow, Self::WillRun, Self::TestOnly];
-
-    /// The word for it in a metric's label.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Submit => "submit",
-            Self::Change => "change",
-            Self::RunNow => "run_now",
-            Self::WillRun => "will_run",
-            Self::TestOnly => "test_only",
-        }
-    }
-
-    /// Why the answer can be no.
-    #[must_use]
-    pub fn reasons(self) -> &'static [Reason] {
-        use Reason::{
-            BetterGpus, Config, Failure, Impossible, Licenses, Limit, NoRoom, Options, Power, Slurm,
-        };
-        match self {
-            Self::Submit | Self::Change => &[Options, Limit, Impossible, Config, Licenses],
-            Self::RunNow | Self::WillRun => {
-                &[Limit, Impossible, Config, Power, BetterGpus, NoRoom, Slurm, Failure]
-            }
-            Self::TestOnly => &[Impossible, Config, Slurm],
-        }
-    }
 }
 
 impl Reason {
@@ -214,23 +152,6 @@ impl Reason {
         Self::Slurm,
         Self::Failure,
     ];
-
-    /// The word for it in a metric's label.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Options => "options",
-            Self::Limit => "limit",
-            Self::Impossible => "impossible",
-            Self::Config => "config",
-            Self::Licenses => "licenses",
-            Self::Power => "power",
-            Self::BetterGpus => "better_gpus",
-            Self::NoRoom => "no_room",
-            Self::Slurm => "slurm",
-            Self::Failure => "failure",
-        }
-    }
 }
 
 /// Upper bounds of the times that are told apart, ns: from 10 microseconds to a second. Longer ones have a bucket of their own.
@@ -249,8 +170,10 @@ pub const BOUNDS_NS: [u64; 12] = [
     1_000_000_000,
 ];
 
-const BUCKETS: usize = BOUNDS_NS.len() + 1;
-const ANSWERS: usize = Reason::ALL.len() + 1;
+/// Numbers of a histogram: one for each of [`BOUNDS_NS`], and one for longer times.
+pub const BUCKETS: usize = BOUNDS_NS.len() + 1;
+/// Numbers of an [`Ask`] before its histogram: accepted ones, then refused ones by [`Reason`].
+pub const ANSWERS: usize = Reason::ALL.len() + 1;
 const ROW: usize = ANSWERS + BUCKETS + 1;
 
 /// Numbers of a page.
@@ -282,157 +205,21 @@ fn bucket(took_ns: u64) -> usize {
     BOUNDS_NS.iter().position(|bound| took_ns <= *bound).unwrap_or(BOUNDS_NS.len())
 }
 
-fn hook_row(hook: Hook) -> usize {
+/// The place of a call's histogram; the time in all is behind it.
+#[must_use]
+pub fn hook_row(hook: Hook) -> usize {
     FIRST_HOOK + hook as usize * HOOK_ROW
 }
 
-fn row(ask: Ask) -> usize {
+/// The place of a question's first number, of [`ANSWERS`]; its histogram is behind these, and then the time in all.
+#[must_use]
+pub fn row(ask: Ask) -> usize {
     1 + ask as usize * ROW
-}
-
-/// The numbers of a page at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decisions(Vec<u64>);
-
-impl Decisions {
-    /// From the numbers of a page; `None`: it is not one of this arrangement.
-    #[must_use]
-    pub fn of(numbers: Vec<u64>) -> Option<Self> {
-        (numbers.len() == SLOTS && numbers[0] == MARK).then_some(Self(numbers))
-    }
-
-    /// Tells whether slurmctld places GPUs; `None`: it has not said so yet.
-    #[must_use]
-    pub fn placing(&self) -> Option<Placing> {
-        Placing::ALL.into_iter().find(|placing| *placing as u64 == self.0[PLACING])
-    }
-
-    /// How many of these the plugins keep, and how many they may keep at most; 0 and 0: they have not said so yet.
-    #[must_use]
-    pub fn kept(&self, what: Cached) -> [u64; 2] {
-        what.slots().map(|slot| self.0[slot])
-    }
-
-    /// Questions that were answered with yes.
-    #[must_use]
-    pub fn accepted(&self, ask: Ask) -> u64 {
-        self.0[row(ask)]
-    }
-
-    /// Questions that were answered with no, for this reason.
-    #[must_use]
-    pub fn refused(&self, ask: Ask, why: Reason) -> u64 {
-        self.0[row(ask) + 1 + why as usize]
-    }
-
-    /// Number of decisions that took at most each of [`BOUNDS_NS`] and longer than the one before, and last of those that
-    /// took longer than all.
-    #[must_use]
-    pub fn times(&self, ask: Ask) -> &[u64] {
-        &self.0[row(ask) + ANSWERS..][..BUCKETS]
-    }
-
-    /// The time that all of them took, ns.
-    #[must_use]
-    pub fn total_ns(&self, ask: Ask) -> u64 {
-        self.0[row(ask) + ANSWERS + BUCKETS]
-    }
-
-    /// Number of calls that lasted as [`Self::times`] tells it, and the time of all, ns: of Tessera's part, without Slurm's own.
-    #[must_use]
-    pub fn hook(&self, hook: Hook) -> (&[u64], u64) {
-        let row = hook_row(hook);
-        (&self.0[row..][..BUCKETS], self.0[row + BUCKETS])
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A page on which these numbers were raised.
-    fn page(raised: impl IntoIterator<Item = (usize, u64)>) -> Decisions {
-        let mut numbers = vec![0; SLOTS];
-        numbers[0] = MARK;
-        raised.into_iter().for_each(|(slot, n)| numbers[slot] += n);
-        Decisions::of(numbers).unwrap()
-    }
-
-    /// A page after these decisions.
-    fn after(decisions: &[(Ask, Result<(), Reason>, u64)]) -> Decisions {
-        page(decisions.iter().flat_map(|(ask, answer, took_ns)| raised(*ask, *answer, *took_ns)))
-    }
-
-    #[test]
-    fn each_decision_is_found_where_it_was_counted_and_nowhere_else() {
-        for (i, ask) in Ask::ALL.into_iter().enumerate() {
-            assert_eq!(ask as usize, i);
-            for answer in [Ok(())].into_iter().chain(Reason::ALL.into_iter().map(Err)) {
-                let page = after(&[(ask, answer, 7)]);
-                for other in Ask::ALL {
-                    let here = u64::from(other == ask);
-                    assert_eq!(page.accepted(other), if answer.is_ok() { here } else { 0 });
-                    for why in Reason::ALL {
-                        assert_eq!(page.refused(other, why), if answer == Err(why) { here } else { 0 });
-                    }
-                    assert_eq!((page.times(other)[0], page.total_ns(other)), (here, 7 * here));
-                }
-            }
-        }
-        assert_eq!(Reason::ALL.map(|why| why as usize), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    }
-
-    #[test]
-    fn times_fall_into_their_buckets() {
-        let took = [0, 10_000, 10_001, 1_000_000_000, 1_000_000_001, u64::MAX / 2];
-        let page = after(&took.map(|ns| (Ask::RunNow, Ok(()), ns)));
-        assert_eq!(page.times(Ask::RunNow), [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
-        assert_eq!(page.times(Ask::RunNow).iter().sum::<u64>(), 6);
-    }
-
-    #[test]
-    fn each_call_is_found_where_it_was_counted_and_nowhere_else() {
-        for (i, hook) in Hook::ALL.into_iter().enumerate() {
-            assert_eq!(hook as usize, i);
-            let page = page(raised_by_hook(hook, 5_000_000));
-            assert_eq!((page.placing(), page.times(Ask::ALL[4])[12]), (None, 0));
-            for other in Hook::ALL {
-                let here = u64::from(other == hook);
-                let (times, total_ns) = page.hook(other);
-                assert_eq!((times[6], times.iter().sum(), total_ns), (here, here, 5_000_000 * here));
-            }
-        }
-        assert_eq!(BOUNDS_NS[6], 5_000_000);
-    }
-
-    #[test]
-    fn a_page_says_whether_gpus_are_placed() {
-        assert_eq!(page([]).placing(), None);
-        for placing in Placing::ALL {
-            assert_eq!(page([(PLACING, placing as u64)]).placing(), Some(placing));
-            assert_eq!(placing.off().is_none(), placing == Placing::On);
-        }
-    }
-
-    #[test]
-    fn what_is_kept_stands_where_nothing_else_does() {
-        for (i, kept) in Cached::ALL.into_iter().enumerate() {
-            assert_eq!(kept as usize, i);
-            let [now, most] = kept.slots();
-            let page = page([(now, 3), (most, 9)]);
-            for other in Cached::ALL {
-                assert_eq!(page.kept(other), if other == kept { [3, 9] } else { [0, 0] });
-            }
-            let hooks = Hook::ALL.iter().all(|hook| page.hook(*hook).0.iter().all(|n| *n == 0));
-            assert!(hooks && page.placing().is_none());
-        }
-    }
-
-    #[test]
-    fn another_arrangement_is_not_read() {
-        assert_eq!(Decisions::of(vec![MARK; SLOTS - 1]), None);
-        assert_eq!(Decisions::of(vec![0; SLOTS]), None);
-    }
 
     #[test]
     fn a_page_is_named_by_its_slurmctld() {

@@ -1,4 +1,4 @@
-//! The decision for a job on a node and the weighed alternatives, both also in words.
+//! The decision for a job on a node and the weighed alternatives, and in words what slurmctld writes of them.
 //!
 //! This crate decides nothing: the placement crate fills a [`Report`] while it decides, and people read it.
 #![forbid(unsafe_code)]
@@ -11,4 +11,5 @@ pub mod report;
 
 pub use cost::Cost;
 pub use decision::Decision;
+pub use explain::{gbps, number, prediction};
 pub use report::Report;

@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod check;
+mod edge_list;
 mod names;
 mod one_instance;
 mod option_values;
@@ -23,6 +24,7 @@ use protocol::Request;
 
 use names::shown;
 
+pub use edge_list::{EdgeListError, parse_edges};
 pub use names::Renames;
 pub use table::{Opt, Spec};
 pub use value::MOST_DRAW_W;

@@ -3,11 +3,13 @@
 use geometry::Model;
 use geometry::size::parse_mib;
 use protocol::SetWait;
-use protocol::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_typed_times};
+use protocol::moldable::{PlannedStart, SizeTime, is_job_profile_name, times};
+use protocol::time::parse_span;
 use protocol::{Bandwidth, Isolation, MAX_INSTANCES};
 use toml_tables::nearest;
 use topology::{Pattern, Selection};
 
+use crate::edge_list::parse_edges;
 use crate::table::Opt;
 
 /// The highest power limit of all boards that Tessera knows, W.
@@ -81,7 +83,7 @@ pub(super) fn read(
             SetWait::renamed(text)
                 .unwrap_or_else(|| format!("is not a bandwidth with a time: {}", SetWait::EXPECTED))
         }),
-        Opt::Times => parse_typed_times(text).map(Value::Times).map_err(|e| e.to_string()),
+        Opt::Times => times(text, parse_span).map(Value::Times).map_err(|e| e.to_string()),
         Opt::App => application(text).map(Value::App),
         Opt::Power if text == "auto" => Ok(Value::AutoPower),
         Opt::Power => power(text).map(Value::Power),
@@ -193,6 +195,6 @@ fn pattern(text: &str, read_file: &dyn Fn(&str) -> Result<String, String>) -> Re
             Err(format!("is unknown: {meant}{}", Pattern::EXPECTED))
         }
         Some("") => Err(format!("names no file: {}", Pattern::EXPECTED)),
-        Some(path) => Pattern::parse_edges(&read_file(path)?).map_err(|e| e.to_string()),
+        Some(path) => parse_edges(&read_file(path)?).map_err(|e| e.to_string()),
     }
 }

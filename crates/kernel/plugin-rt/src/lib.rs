@@ -17,13 +17,9 @@ mod guard;
 pub mod kept_file;
 mod level;
 pub mod log;
-mod node_name;
 pub mod read_file;
-pub mod slurm_conf;
 
 pub use error_chain::Chain;
 pub use ffi::Text;
-pub use ffi::node_name::configured_node_name;
 pub use ffi::symbols::{own_file, symbol, symbol_size, text};
 pub use guard::{guard, guard_ok, install_panic_hook, set_job};
-pub use node_name::node_name;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::strict::is_word;
+
 /// Most sets of counters in a request: GPU models and tools that one application was profiled with.
 pub const MAX_COUNTERS: usize = 8;
 
@@ -32,11 +34,7 @@ impl AppCounters {
                 Some(_) => return None,
             };
         }
-        let is_good = |name: &str| {
-            (1..=32).contains(&name.len())
-                && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
-        };
-        (is_good(gpu) && is_good(source)).then(|| Self {
+        (is_word(gpu, 32) && is_word(source, 32)).then(|| Self {
             gpu: gpu.to_owned(),
             source: source.to_owned(),
             milli,

@@ -16,12 +16,6 @@ pub struct MigSpec<G = GpuIndex> {
     pub start: Slice,
 }
 
-impl<G: Copy> MigSpec<G> {
-    fn try_map<H, E>(self, number: impl FnOnce(G) -> Result<H, E>) -> Result<MigSpec<H>, E> {
-        Ok(MigSpec { gpu: number(self.gpu)?, profile: self.profile, start: self.start })
-    }
-}
-
 /// A compute instance: some of the compute slices of a GPU instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComputeSpec {
@@ -75,13 +69,6 @@ impl<G: Copy> ShareOn<G> {
             Self::Gpu(_) => Self::Gpu(gpu),
             Self::Instance(spec) => Self::Instance(MigSpec { gpu, ..spec }),
         }
-    }
-
-    fn try_map<H, E>(self, number: &impl Fn(G) -> Result<H, E>) -> Result<ShareOn<H>, E> {
-        Ok(match self {
-            Self::Gpu(gpu) => ShareOn::Gpu(number(gpu)?),
-            Self::Instance(spec) => ShareOn::Instance(spec.try_map(number)?),
-        })
     }
 }
 
@@ -137,20 +124,6 @@ impl<G: Copy> TaskGrant<G> {
             TaskDevices::Pool(pool) => pool.iter().map(|seat| seat.seats).sum(),
             TaskDevices::Own { seats, .. } => *seats,
         }
-    }
-
-    fn try_map<H, E>(&self, number: &impl Fn(G) -> Result<H, E>) -> Result<TaskGrant<H>, E> {
-        let on = match &self.on {
-            TaskDevices::Pool(pool) => {
-                let one = |s: &PoolSeats<G>| Ok(PoolSeats { on: s.on.try_map(number)?, seats: s.seats });
-                TaskDevices::Pool(pool.iter().map(one).collect::<Result<_, E>>()?)
-            }
-            TaskDevices::Own { gpus, seats } => {
-                let gpus = gpus.iter().map(|g| number(*g)).collect::<Result<_, _>>()?;
-                TaskDevices::Own { gpus, seats: *seats }
-            }
-        };
-        Ok(TaskGrant { on, mem_mib: self.mem_mib, probes: self.probes })
     }
 }
 
@@ -213,27 +186,6 @@ impl<G: Copy + Ord> Grant<G> {
             Self::Tasks(tasks) => tasks.devices().filter_map(instance).collect(),
             Self::Whole(_) => Vec::new(),
         }
-    }
-
-    /// Converts the GPU numbers of the grant to another numbering.
-    ///
-    /// # Errors
-    ///
-    /// The first of `number`'s.
-    pub fn try_map<H, E>(&self, number: impl Fn(G) -> Result<H, E>) -> Result<Grant<H>, E> {
-        Ok(match self {
-            Self::Mig(specs) => {
-                Grant::Mig(specs.iter().map(|s| s.try_map(&number)).collect::<Result<_, _>>()?)
-            }
-            Self::Compute { within, part, mem_mib } => {
-                Grant::Compute { within: within.try_map(number)?, part: *part, mem_mib: *mem_mib }
-            }
-            Self::Mps { on, mem_mib, threads } => {
-                Grant::Mps { on: on.try_map(&number)?, mem_mib: *mem_mib, threads: *threads }
-            }
-            Self::Tasks(tasks) => Grant::Tasks(tasks.try_map(&number)?),
-            Self::Whole(gpus) => Grant::Whole(gpus.iter().map(|g| number(*g)).collect::<Result<_, _>>()?),
-        })
     }
 }
 

@@ -7,7 +7,6 @@ mod admin_comment;
 mod counters;
 mod grant;
 pub mod idle;
-pub mod memory_level;
 pub mod moldable;
 pub mod node_word;
 pub mod plan;
@@ -26,7 +25,6 @@ pub use admin_comment::{AdminComment, CommentBody, Waits};
 pub use counters::{AppCounters, MAX_COUNTERS};
 pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 pub use idle::{IdleJob, IdleWord};
-pub use memory_level::MemoryLevel;
 pub use node_word::{Extra, NodeWord, Said, Standing};
 pub use plan::{Alone, Plan, RaisedLimit, Sharing};
 pub use request::{

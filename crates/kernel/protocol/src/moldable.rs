@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::time::{digits, parse_millis, parse_span};
+use crate::strict::is_word;
+use crate::time::{digits, parse_millis};
 
 use geometry::{GpuIndex, Slice};
 
@@ -20,17 +21,6 @@ pub struct SizeTime {
     pub slices: u8,
     /// Run time in milliseconds, from 1 to [`MAX_MILLIS`].
     pub millis: u64,
-}
-
-impl SizeTime {
-    /// The time in seconds.
-    #[must_use]
-    pub fn seconds(self) -> f64 {
-        // Below 2^35: exact.
-        #[expect(clippy::cast_precision_loss, reason = "at most MAX_MILLIS, far below 2^52")]
-        let millis = self.millis as f64;
-        millis / 1000.0
-    }
 }
 
 impl fmt::Display for SizeTime {
@@ -51,25 +41,21 @@ impl fmt::Display for SizeTime {
 )]
 pub struct BadTimes(String);
 
-/// Reads what a user writes: `1g:60s,2g:35s,7g:0:01:30`; the result ascends by size. A number alone is minutes.
-///
-/// # Errors
-///
-/// A part is not a size with its time, a size is listed twice, or there are more than [`MAX_SIZES`].
-pub fn parse_typed_times(text: &str) -> Result<Vec<SizeTime>, BadTimes> {
-    times(text, parse_span)
-}
-
 /// Reads what requests have: `1g:60,2g:35`, in seconds; the result ascends by size.
 ///
 /// # Errors
 ///
-/// As [`parse_typed_times`].
+/// As [`times`].
 pub fn parse_times(text: &str) -> Result<Vec<SizeTime>, BadTimes> {
     times(text, parse_millis)
 }
 
-fn times(text: &str, millis: fn(&str) -> Option<u64>) -> Result<Vec<SizeTime>, BadTimes> {
+/// Reads a list of sizes with run times that `millis` reads; the result ascends by size.
+///
+/// # Errors
+///
+/// A part is not a size with its time, a size is listed twice, or there are more than [`MAX_SIZES`].
+pub fn times(text: &str, millis: fn(&str) -> Option<u64>) -> Result<Vec<SizeTime>, BadTimes> {
     let mut times: Vec<SizeTime> = Vec::new();
     for part in text.split(',') {
         let shown: String = part.chars().take(20).collect();
@@ -124,8 +110,7 @@ impl fmt::Display for PlannedStart {
 /// Tells whether a job profile may have this name: 1 to [`MAX_PROFILE_NAME`] letters, digits, `.`, `_` and `-`.
 #[must_use]
 pub fn is_job_profile_name(text: &str) -> bool {
-    (1..=MAX_PROFILE_NAME).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+    is_word(text, MAX_PROFILE_NAME)
 }
 
 #[cfg(test)]
@@ -138,7 +123,7 @@ mod tests {
             |text| parse_times(text).map(|t| t.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
         assert_eq!(shown("7g:10,1g:60").unwrap(), "1g:60,7g:10");
         assert_eq!(shown("1g:1:30,2g:1:00:05,3g:0.25,4g:1.5").unwrap(), "1g:90,2g:3605,3g:0.25,4g:1.5");
-        let typed = parse_typed_times("1g:1:30,2g:1h,3g:0.25s,4g:2").unwrap();
+        let typed = times("1g:1:30,2g:1h,3g:0.25s,4g:2", crate::time::parse_span).unwrap();
         assert_eq!(typed.iter().map(|t| t.millis).collect::<Vec<_>>(), [90_000, 3_600_000, 250, 120_000]);
     }
 

@@ -42,7 +42,7 @@ use geometry::Model;
 
 use crate::moldable::PlannedStart;
 use crate::request::{Isolation, Request, is_profile_name};
-use crate::strict::{WireError, bad, number};
+use crate::strict::{WireError, bad, is_word, number};
 use crate::time::utc;
 
 pub use sharing::{Alone, RaisedLimit, Sharing};
@@ -151,9 +151,7 @@ impl Plan {
 }
 
 fn parse_place(text: &str) -> Result<PlannedPlace, WireError> {
-    let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
-    let place =
-        text.rsplit_once(':').filter(|(node, _)| (1..=64).contains(&node.len()) && node.bytes().all(plain));
+    let place = text.rsplit_once(':').filter(|(node, _)| is_word(node, 64));
     match place.and_then(|(node, start)| Some((node.to_owned(), PlannedStart::parse(start)?))) {
         Some((node, start)) => Ok(PlannedPlace { node, start }),
         None => bad("not NODE:GPU@START", text),

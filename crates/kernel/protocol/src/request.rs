@@ -186,6 +186,16 @@ pub const MAX_INSTANCES: u32 = 1024;
 pub const MAX_SEATS: u32 = 65_535;
 
 impl Request {
+    /// Tells whether the job is to have whole GPUs of its own, for GPU tasks too.
+    #[must_use]
+    pub fn is_for_whole_gpus(&self) -> bool {
+        match self.isolation {
+            Isolation::Whole => true,
+            Isolation::Tasks { .. } => self.gpus.is_some(),
+            _ => false,
+        }
+    }
+
     /// The compute instance that the request names, such as `4c.7g.40gb`; `None` if it asks for something else.
     #[must_use]
     pub fn compute_name(&self) -> Option<&str> {

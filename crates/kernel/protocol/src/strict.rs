@@ -29,6 +29,12 @@ pub(crate) fn bad<T>(what: &'static str, part: &str) -> Result<T, WireError> {
     Err(WireError::new(what, part))
 }
 
+/// Tells whether a text is a name of 1 to `most` letters, digits, `.`, `_` and `-`.
+pub(crate) fn is_word(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
 /// The text after `v1 `.
 pub(crate) fn versioned(text: &str) -> Result<&str, WireError> {
     if text.len() > MAX_LEN {

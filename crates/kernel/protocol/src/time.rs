@@ -56,9 +56,6 @@ pub fn parse_millis(text: &str) -> Option<u64> {
     Some(digits(whole, 8)? * 1000 + digits(fraction, 3)? * scale)
 }
 
-/// Forms of the times that people write, as the end of a sentence.
-pub const TIMES: &str = "90s, 20m, 2h, 1d, MM:SS, H:MM:SS or D-HH; a number alone is minutes, as for sbatch";
-
 /// Reads a time that a person has written, as milliseconds: a number with a unit (`90s`, `0.25s`, `20m`, `2h`, `7d`, `50ms`), or as for
 /// sbatch minutes, `MM:SS`, `H:MM:SS`, `D-HH`, `D-HH:MM` and `D-HH:MM:SS`. `None` for anything else.
 #[must_use]

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use decision_counts::decisions::{
-    Ask, Cached, Decisions, Hook, MARK, PLACING, Placing, Reason, SLOTS, page_name, raised, raised_by_hook,
+    Ask, Cached, Hook, MARK, PLACING, Placing, Reason, SLOTS, page_name, raised, raised_by_hook,
 };
 
 use crate::ffi::SharedPage;
@@ -88,22 +88,10 @@ fn open(path: &Path) -> io::Result<SharedPage<SLOTS>> {
     page::open(path, MARK)
 }
 
-/// Reads the counts of the slurmctld with this `StateSaveLocation`, which runs as `user`, on this machine.
-///
-/// # Errors
-///
-/// There is no such page here, this process may not read it, or another version of Tessera, or another user, wrote it.
-pub fn read(state_save_location: &str, user: u32) -> io::Result<Decisions> {
-    read_page(&path(state_save_location), &[user, 0])
-}
-
-fn read_page(path: &Path, users: &[u32]) -> io::Result<Decisions> {
-    page::read::<SLOTS, _>(path, users, Decisions::of)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use decision_pages::decisions::read_page;
     use std::fs::{self, Permissions};
     use std::io::ErrorKind;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};

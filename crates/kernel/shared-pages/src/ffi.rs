@@ -9,7 +9,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// The numbers of a mapped file, as long as this lives.
 #[derive(Debug)]
-pub(crate) struct SharedPage<const N: usize> {
+pub struct SharedPage<const N: usize> {
     numbers: &'static [AtomicU64; N],
 }
 
@@ -20,7 +20,7 @@ impl<const N: usize> SharedPage<N> {
     /// # Errors
     ///
     /// The file is too short, or the system maps no more.
-    pub(crate) fn map(file: &File, writable: bool) -> io::Result<Self> {
+    pub fn map(file: &File, writable: bool) -> io::Result<Self> {
         if file.metadata()?.len() < Self::BYTES as u64 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is too short"));
         }
@@ -36,7 +36,8 @@ impl<const N: usize> SharedPage<N> {
     const BYTES: usize = N * size_of::<AtomicU64>();
 
     /// The numbers. Those of a page that is not writable can only be loaded.
-    pub(crate) fn numbers(&self) -> &[AtomicU64; N] {
+    #[must_use]
+    pub fn numbers(&self) -> &[AtomicU64; N] {
         self.numbers
     }
 }

@@ -1,4 +1,4 @@
-//! Counts that slurmctld's plugins keep in shared memory, and that other programs on its machine read.
+//! Counts that slurmctld's plugins keep in shared memory, and that other programs on its machine read (`decision-pages`).
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -7,3 +7,6 @@ pub mod decisions;
 mod ffi;
 mod page;
 pub mod refusals_by_day;
+
+pub use ffi::SharedPage;
+pub use page::is_of;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use decision_counts::decisions::Reason;
-use decision_counts::refusals_by_day::{MARK, RefusalsByDay, SINCE, SLOTS, cell, page_name, raised};
+use decision_counts::refusals_by_day::{MARK, SINCE, SLOTS, cell, page_name, raised};
 
 use crate::ffi::SharedPage;
 use crate::page::{self, Counting};
@@ -54,22 +54,10 @@ fn open(path: &Path, at_s: u64) -> io::Result<SharedPage<SLOTS>> {
     Ok(page)
 }
 
-/// Reads the counts of the slurmctld with this `StateSaveLocation`, which runs as `user`, on this machine.
-///
-/// # Errors
-///
-/// There is no such page here, this process may not read it, or another version of Tessera, or another user, wrote it.
-pub fn read(state_save_location: &str, user: u32) -> io::Result<RefusalsByDay> {
-    read_page(&path(state_save_location), &[user, 0])
-}
-
-fn read_page(path: &Path, users: &[u32]) -> io::Result<RefusalsByDay> {
-    page::read::<SLOTS, _>(path, users, RefusalsByDay::of)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use decision_pages::refusals_by_day::{RefusalsByDay, read_page};
     use rustix::process::geteuid;
     use std::fs;
     use std::thread;

@@ -3,13 +3,6 @@
 use crate::types::{NodeSpec, SiteConfig};
 
 impl SiteConfig {
-    /// The fingerprint of what the file says of a node and the node's own programs use. `None`: the file does not describe the
-    /// node.
-    #[must_use]
-    pub fn fingerprint(&self, node: &str) -> Option<u64> {
-        self.node(node).map(|spec| self.fingerprint_of(spec))
-    }
-
     /// Gives the fingerprint of one of the file's node sets: its GPUs, `[node]`, `[mps]`, `[tasks]`, the power limit and
     /// energy. Comments, the order of keys, limits and other nodes do not count.
     #[must_use]
@@ -35,7 +28,8 @@ mod tests {
     fn of(text: &str, node: &str) -> Option<u64> {
         let (config, errors) = crate::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
         assert_eq!(errors, []);
-        config.unwrap().fingerprint(node)
+        let config = config.unwrap();
+        config.node(node).map(|spec| config.fingerprint_of(spec))
     }
 
     const FILE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";

@@ -3,7 +3,7 @@
 //! slurmctld reads users' lists with this, under its locks and on a small stack. So time, memory and depth are bounded.
 
 /// Most names of a list; no cluster has as many. `n[1-999999999]` must not exhaust the memory.
-const MOST_NAMES: usize = 65536;
+pub const MOST_NAMES: usize = 65536;
 /// Longest name, in bytes. Many long names must not exhaust the memory either.
 const MOST_BYTES: usize = 255;
 /// Most brackets in one name; no cluster has as many dimensions.
@@ -62,17 +62,12 @@ fn follows(a: &str, b: &str) -> bool {
     next && (a.len() == b.len() || !padded)
 }
 
-/// As [`expand`], for a list of files as in gres.conf: `/dev/nvidia[0-3]`.
+/// As [`expand_at_most`], for names that may have `marks` in addition to letters and digits.
 ///
 /// # Errors
 ///
-/// As [`expand`].
-pub fn expand_files(text: &str) -> Result<Vec<String>, String> {
-    expand_with(text, "-_./:", MOST_NAMES)
-}
-
-/// `marks` are the characters that a name may have in addition to letters and digits.
-fn expand_with(text: &str, marks: &str, most: usize) -> Result<Vec<String>, String> {
+/// As [`expand_at_most`].
+pub fn expand_with(text: &str, marks: &str, most: usize) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for part in split_outside_brackets(text)? {
         names.extend(expand_one(part, marks, most)?);
@@ -184,10 +179,6 @@ mod tests {
         check("n[1-2,7],login", "n1 n2 n7 login");
         check("a[01-03]b", "a01b a02b a03b");
         check("a[8-10]", "a8 a9 a10");
-        assert_eq!(
-            expand_files("/dev/nvidia[2-3],/dev/x").unwrap(),
-            ["/dev/nvidia2", "/dev/nvidia3", "/dev/x"]
-        );
         check("r[1-2]n[1-2]", "r1n1 r1n2 r2n1 r2n2");
     }
 

@@ -9,7 +9,6 @@
 
 mod budgets;
 mod fingerprint;
-mod gres_conf;
 mod health;
 pub mod hostlist;
 mod idle;
@@ -22,7 +21,6 @@ mod nodes;
 mod power;
 mod sections;
 mod sets;
-pub mod slurm_lines;
 mod tasks;
 mod types;
 mod uses;
@@ -30,7 +28,6 @@ mod uses;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use gres_conf::{AutoDetect, GpuOrder, gpu_order};
 pub use health::{HealthAction, HealthEvent, HealthReturn, HealthRule, health_rules};
 pub use idle::{Idle, IdleEnd, IdleKind, IdleRule, IdleTell};
 pub use limit::{Limit, Most, Whose, instances_under};

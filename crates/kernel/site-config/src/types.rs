@@ -26,7 +26,7 @@ pub struct SiteConfig {
     pub mps: Mps,
     /// `[tasks]`: the pool of GPU tasks; `None`: jobs cannot have `gpu-tasks` here.
     pub tasks: Option<Tasks>,
-    /// `[node]`, with `%n` not yet replaced: see [`NodeSettings::for_node`].
+    /// `[node]`, with `%n` not yet replaced.
     pub node: NodeSettings,
     /// `[planner]`: whose past jobs tell how long a job takes.
     pub learn_from: LearnFrom,
@@ -180,15 +180,6 @@ pub struct Tasks {
     pub log: Option<PathBuf>,
 }
 
-impl Tasks {
-    /// The settings on one node: `%n` is its name.
-    #[must_use]
-    pub fn for_node(&self, name: &str) -> Self {
-        let log = self.log.as_ref().map(|p| PathBuf::from(p.to_string_lossy().replace("%n", name)));
-        Self { log, ..self.clone() }
-    }
-}
-
 /// Policy by which the broker chooses a task's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskPolicy {
@@ -288,29 +279,6 @@ pub enum LeftoverProcesses {
     Fail,
 }
 
-impl NodeSettings {
-    /// The settings on one node: `%n` is its name.
-    #[must_use]
-    pub fn for_node(&self, name: &str) -> Self {
-        let text = |s: &str| s.replace("%n", name);
-        let path = |p: &PathBuf| PathBuf::from(text(&p.to_string_lossy()));
-        Self {
-            dev_root: path(&self.dev_root),
-            proc_root: path(&self.proc_root),
-            cgroup_root: path(&self.cgroup_root),
-            state_dir: path(&self.state_dir),
-            run_dir: path(&self.run_dir),
-            nvml_library: text(&self.nvml_library),
-            mps_control: path(&self.mps_control),
-            task_broker: path(&self.task_broker),
-            task_library: path(&self.task_library),
-            gpu_reset_command: self.gpu_reset_command.iter().map(|s| text(s)).collect(),
-            gpu_clients_command: self.gpu_clients_command.iter().map(|s| text(s)).collect(),
-            ..*self
-        }
-    }
-}
-
 /// A set of nodes that are alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeSpec {
@@ -387,20 +355,6 @@ impl GpuUse {
 }
 
 impl NodeSpec {
-    /// Tells whether instances may be made on this GPU of each node; false for one that the node does not have.
-    #[must_use]
-    pub fn makes_instances(&self, gpu: usize) -> bool {
-        let of = self.gpus.get(gpu).zip(self.uses.get(gpu)).map(|(model, of)| of.gpu(model, self.mig));
-        of.is_some_and(|gpu| gpu.purpose == Purpose::Any && gpu.policy != MigPolicy::Off)
-    }
-
-    /// The GPUs of each node that no job gets whole.
-    #[must_use]
-    pub fn kept_from_whole_jobs(&self) -> Vec<GpuIndex> {
-        let numbered = (0_u16..).map(GpuIndex).zip(self.to_node().gpus);
-        numbered.filter(|(_, gpu)| !gpu.is_ever_whole()).map(|(number, _)| number).collect()
-    }
-
     /// The GPUs of each node that the site leaves to Slurm.
     #[must_use]
     pub fn left_to_slurm(&self) -> Vec<GpuIndex> {
@@ -440,10 +394,14 @@ pub struct Partition {
 }
 
 impl SiteConfig {
+    fn own(&self, partition: Option<&str>) -> Option<&Partition> {
+        partition.and_then(|name| self.partitions.iter().find(|p| p.name == name))
+    }
+
     /// Gives the rules for jobs of this partition that share GPUs under power caps; `None`: of no known partition.
     #[must_use]
     pub fn power_policy(&self, partition: Option<&str>) -> PowerPolicy {
-        let own = partition.and_then(|name| self.partitions.iter().find(|p| p.name == name));
+        let own = self.own(partition);
         PowerPolicy {
             objective: own.and_then(|p| p.objective).unwrap_or(self.power.objective),
             alpha: own.and_then(|p| p.alpha).unwrap_or(self.power.alpha),
@@ -455,7 +413,7 @@ impl SiteConfig {
     #[must_use]
     pub fn sets(&self, partition: Option<&str>) -> SetPolicy {
         let Defaults { pattern, bandwidth, selection, wait, .. } = &self.defaults;
-        let own = partition.and_then(|name| self.partitions.iter().find(|p| p.name == name));
+        let own = self.own(partition);
         SetPolicy {
             selection: own.and_then(|p| p.selection).unwrap_or(*selection),
             model: own.and_then(|p| p.model).unwrap_or(self.bandwidth_model),
@@ -468,8 +426,7 @@ impl SiteConfig {
     /// Gives the nodes that jobs of this partition fill first; `None`: of no known partition. The answer `None` is Slurm's own order.
     #[must_use]
     pub fn node_order(&self, partition: Option<&str>) -> Option<Fill> {
-        let own = partition.and_then(|name| self.partitions.iter().find(|p| p.name == name));
-        own.and_then(|p| p.node_order).unwrap_or(self.defaults.node_order)
+        self.own(partition).and_then(|p| p.node_order).unwrap_or(self.defaults.node_order)
     }
 
     /// Gives the site's preferences in the form that the placement engine takes.
@@ -501,12 +458,6 @@ impl SiteConfig {
             sets: self.sets(partition),
             instances: instances_under(limits),
         }
-    }
-
-    /// Tells whether a node is in a power budget.
-    #[must_use]
-    pub fn in_power_budget(&self, node: &str) -> bool {
-        self.power_budgets.iter().any(|budget| budget.nodes.iter().any(|name| name == node))
     }
 
     /// The node set that this node is in; `None` for a node that the file does not describe.

@@ -106,7 +106,7 @@ fn every_key_of_a_full_file_is_read() {
     assert_eq!(config.policy().auto, [Kind::Mps, Kind::Whole]);
     assert_eq!(config.mps.memory_limit, MemoryLimit::Advisory);
     assert_eq!(config.mps.max_threads, 200);
-    let node = config.node.for_node("n2");
+    let node = node_jobs::for_node(&config.node, "n2");
     assert_eq!(node.dev_root, Path::new("/tmp/n2/dev"));
     assert_eq!(node.cgroup_root, Path::new("/tmp/n2/cgroup"));
     assert_eq!(node.gpu_reset_command, ["reset", "n2", "%i"]);

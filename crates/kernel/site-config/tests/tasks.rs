@@ -34,10 +34,10 @@ fn every_key_is_read() {
                 [defaults]\nauto = [\"gpu-tasks\", \"mig\"]";
     let config = read(text).unwrap();
     assert_eq!(config.policy().auto, [Kind::Tasks, Kind::Mig]);
-    let tasks = config.tasks.unwrap().for_node("n1");
+    let tasks = config.tasks.unwrap();
     assert_eq!(
         (tasks.policy, tasks.overuse, tasks.log),
-        (TaskPolicy::Alg3, Overuse::End, Some(PathBuf::from("/l/n1")))
+        (TaskPolicy::Alg3, Overuse::End, Some(PathBuf::from("/l/%n")))
     );
     assert_eq!(tasks.pool, PoolPolicy { workers_per_slice: 6, context_mib: 300, gpus_per_job: 8 });
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use site_config::hostlist::expand;
-use site_config::slurm_lines::{Line, lines};
+use slurm_files::{Line, lines};
 use slurm_names::{SlurmNames, gpu_types_in};
 
 /// Reads the partitions and types of GPUs that a slurm.conf names.

@@ -19,7 +19,7 @@ mod selection;
 mod systems;
 
 pub use bandwidth_model::{BandwidthModel, Bounds, Coefficients, Scores, THETA};
-pub use edge_list::{EdgeListError, MAX_EDGES, MAX_RANK, parse_weight};
+pub use edge_list::{MAX_EDGES, MAX_RANK, parse_weight};
 pub use edges::{Edge, PatternError};
 pub use gpu_set::{GpuSet, Quota};
 pub use graph::HardwareGraph;

@@ -2,9 +2,9 @@
 
 use geometry::GpuIndex;
 use geometry::size::display_gb;
-use protocol::MemoryLevel;
 use protocol::set_summary::SetSummary;
 
+use crate::memory_level::MemoryLevel;
 use crate::task_variables::Variable;
 use node_driver::NvmlIndex;
 use node_journal::{Entry, GpuRecord, GrantKind, InstanceRecord};

@@ -15,7 +15,7 @@
 //! Modules, lowest first; imports only point down, and no two files import each other: `command`, `gpu_settings`; `numbering`;
 //! `settings`; `access`, `mps`; `gpu_clients`, `stale_processes`, `broker`; `fault`; `power`, `fence`; `hand_over`, `hardware`, `driver`,
 //! `instances`, `compute_instances`, `stale_instances`; `lifecycle`. `environment` and `task_variables` need the journal alone,
-//! `blocks_gpu_jobs` also `command` and the locks.
+//! `blocks_gpu_jobs` also `command` and the locks, `loaded` and `memory_level` none of them.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
 //! journalled job's resources are only taken from it when it is known to be dead.
@@ -37,6 +37,8 @@ mod hand_over;
 pub mod hardware;
 pub mod instances;
 pub mod lifecycle;
+pub mod loaded;
+pub mod memory_level;
 pub mod mps;
 mod numbering;
 mod open_files;
@@ -59,11 +61,12 @@ pub use lifecycle::{
     JobContext, Realised, Released, WaitingSlurmd, begin_batch, is_journalled, realise, realise_waiting,
     refuse, release, release_if, seems_forgotten, serve_tasks,
 };
+pub use memory_level::MemoryLevel;
 pub use mps::MpsError;
 pub use numbering::{
     DescribedNode, GrantedGpu, Numbering, NumberingError, NvmlGrant, Unnumbered, minors_by_bus,
 };
 pub use preloaded::LibraryError;
-pub use settings::Settings;
+pub use settings::{Settings, for_node};
 pub use stale_processes::Leftover;
 pub use task_variables::{preload, stale_variables};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use job_usage::Places;
 use node_state::{Gpu, MigPolicy, Purpose};
-use site_config::{LeftoverProcesses, MemoryLimit, Mps, NodeSettings, Tasks};
+use site_config::{LeftoverProcesses, MemoryLimit, Mps, NodeSettings, SiteConfig, Tasks};
 
 use crate::gpu_settings::GpuSettings;
 use crate::numbering::{DescribedNode, Numbering};
@@ -59,8 +59,29 @@ pub struct Settings {
     pub numbering: Numbering,
 }
 
+/// Gives `[node]` on one node: `%n` is its name.
+#[must_use]
+pub fn for_node(settings: &NodeSettings, name: &str) -> NodeSettings {
+    let text = |s: &str| s.replace("%n", name);
+    let path = |p: &PathBuf| PathBuf::from(text(&p.to_string_lossy()));
+    NodeSettings {
+        dev_root: path(&settings.dev_root),
+        proc_root: path(&settings.proc_root),
+        cgroup_root: path(&settings.cgroup_root),
+        state_dir: path(&settings.state_dir),
+        run_dir: path(&settings.run_dir),
+        nvml_library: text(&settings.nvml_library),
+        mps_control: path(&settings.mps_control),
+        task_broker: path(&settings.task_broker),
+        task_library: path(&settings.task_library),
+        gpu_reset_command: settings.gpu_reset_command.iter().map(|s| text(s)).collect(),
+        gpu_clients_command: settings.gpu_clients_command.iter().map(|s| text(s)).collect(),
+        ..*settings
+    }
+}
+
 impl Settings {
-    /// The settings of one node. `node` has its `%n` replaced already ([`NodeSettings::for_node`]); `gpus` are the
+    /// The settings of one node. `node` has its `%n` replaced already ([`for_node`]); `gpus` are the
     /// node's as [`site_config::NodeSpec::to_node`] gives them; none where nobody describes them.
     #[must_use]
     pub fn new(node: &NodeSettings, mps: &Mps, gpus: &[Gpu]) -> Self {
@@ -107,16 +128,19 @@ impl Settings {
         Self { energy, ..self }
     }
 
-    /// Returns the settings for a node that is in one of the site's power budgets, or in none.
+    /// Returns the settings with whether the node of this name is in one of the site's power budgets.
     #[must_use]
-    pub fn with_budget(self, in_power_budget: bool) -> Self {
+    pub fn with_budget(self, site: &SiteConfig, name: &str) -> Self {
+        let in_power_budget = site.power_budgets.iter().any(|budget| budget.nodes.iter().any(|n| n == name));
         Self { in_power_budget, ..self }
     }
 
     /// Returns the settings with the site's pool of GPU tasks, on the node of this name.
     #[must_use]
     pub fn with_tasks(self, tasks: Option<&Tasks>, name: &str) -> Self {
-        Self { tasks: tasks.map(|tasks| tasks.for_node(name)), ..self }
+        let here = |path: &PathBuf| PathBuf::from(path.to_string_lossy().replace("%n", name));
+        let tasks = tasks.map(|tasks| Tasks { log: tasks.log.as_ref().map(here), ..tasks.clone() });
+        Self { tasks, ..self }
     }
 
     /// The description of one GPU, whichever the site describes; `None` for a GPU that it does not describe.

@@ -12,7 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use plugin_rt::kept_file::{KeptFile, Readers};
-use plugin_rt::slurm_conf;
+
+use crate::slurm_conf;
 
 /// Name in `SlurmdSpoolDir`.
 const NAME: &str = "tessera.accounting";

@@ -16,7 +16,7 @@ use geometry::JobId;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use plugin_rt::slurm_conf;
+use crate::slurm_conf;
 
 use crate::step_number::StepNumber;
 

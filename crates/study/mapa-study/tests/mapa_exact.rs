@@ -4,6 +4,7 @@
 
 mod mapa_common;
 
+use job_options::parse_edges;
 use mapa::{NoMatch, Query};
 use mapa_common::{check, from_list, patterns, system};
 use mapa_study::choose;
@@ -91,7 +92,7 @@ fn edge_lists_with_cycles() {
                 free: GpuSet::from_bits(free),
                 next: GpuSet::EMPTY,
                 n: 6,
-                pattern: &Pattern::parse_edges(list).unwrap(),
+                pattern: &parse_edges(list).unwrap(),
                 sensitive: true,
                 policy: Selection::Preserve,
                 model: BandwidthModel::default(),
@@ -107,7 +108,7 @@ fn edge_lists_on_sixteen_gpus_are_exact_by_their_slowest_edge() {
     // The middle has four edges, and no GPU of these has more than three links of 50 GB/s.
     for name in ["torus-2d", "cubemesh-16"] {
         let graph = system(name);
-        let pattern = Pattern::parse_edges(grid).unwrap();
+        let pattern = parse_edges(grid).unwrap();
         let query = |policy| Query {
             graph: &graph,
             free: graph.all(),
@@ -131,7 +132,7 @@ fn edge_lists_on_sixteen_gpus_are_exact_by_their_slowest_edge() {
 #[test]
 fn what_cannot_be_proven_is_good_and_said() {
     let triangles = (0..5).map(|i| format!("{} {}\n{1} {}\n{2} {0}", 3 * i, 3 * i + 1, 3 * i + 2));
-    let pattern = Pattern::parse_edges(&triangles.collect::<Vec<_>>().join("\n")).unwrap();
+    let pattern = parse_edges(&triangles.collect::<Vec<_>>().join("\n")).unwrap();
     let graph = system("cubemesh-16");
     let choice = choose(&Query {
         graph: &graph,

@@ -2,14 +2,14 @@
 
 use std::io;
 
-use site_config::{gpu_order, links_of_file, parse};
-use topology::Pattern;
+use site_config::{links_of_file, parse};
+use slurm_files::gpu_order;
 
 use crate::text;
 
 pub(crate) fn edge_list(input: &[u8]) {
     let text = text(input);
-    if let Ok(pattern) = Pattern::parse_edges(&text) {
+    if let Ok(pattern) = job_options::parse_edges(&text) {
         let _ = pattern.name();
     }
     let _ = geometry::size::parse_mib(&text);

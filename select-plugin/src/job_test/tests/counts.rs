@@ -1,6 +1,6 @@
 //! What is counted of a test, with Slurm's answer and ours.
 
-use decision_counts::decisions::{self, Ask as Asked};
+use decision_counts::decisions::Ask as Asked;
 
 use super::*;
 
@@ -49,6 +49,6 @@ fn what_is_counted_is_what_the_metric_names() {
     assert_eq!(case.counts(true, Opinion::AsSlurmSays), Some((Asked::RunNow, Ok(()))));
     for why in [Reason::Power, Reason::BetterGpus, Reason::NoRoom, Reason::Failure] {
         assert_eq!(case.counts(true, Opinion::Refused(why)), Some((Asked::RunNow, Err(why))));
-        assert!(decisions::Ask::RunNow.reasons().contains(&why));
+        assert!(decision_pages::words::reasons(Asked::RunNow).contains(&why));
     }
 }

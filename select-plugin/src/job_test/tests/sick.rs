@@ -8,7 +8,7 @@ const FILE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 
 fn nodes(same_file: bool) -> (Memory, Fake) {
     let (config, _) = site_config::parse("t", FILE, &|_| Err(std::io::ErrorKind::NotFound.into()));
     let config = config.unwrap();
-    let file = config.fingerprint("n1").unwrap() ^ u64::from(!same_file);
+    let file = config.fingerprint_of(config.node("n1").unwrap()) ^ u64::from(!same_file);
     let mut memory = Memory::new(Engine::new(config));
     let extra = format!("tessera gpu0-1=free sick=1:7:xid_79 node=says:5:{file:016x}");
     memory.engine.hear("n1", Heard::from_extra(extra.as_bytes(), 5));

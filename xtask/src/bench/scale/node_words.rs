@@ -34,7 +34,8 @@ fn fingerprint(text: &str, node: &str) -> Result<u64, TaskError> {
     let (config, errors) =
         site_config::parse("tessera.toml", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
     let missing = || TaskError::Other(format!("tessera.toml does not describe {node}: {errors:?}"));
-    config.and_then(|config| config.fingerprint(node)).ok_or_else(missing)
+    let of = |config: site_config::SiteConfig| Some(config.fingerprint_of(config.node(node)?));
+    config.and_then(of).ok_or_else(missing)
 }
 
 /// The nodes by the time at which their slurmds started, as `scontrol -o show nodes` has it in seconds since 1970.

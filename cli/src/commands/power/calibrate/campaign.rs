@@ -115,7 +115,7 @@ fn gpus(args: &CalibrateArgs, spec: &NodeSpec) -> Result<(&'static Model, Vec<u1
     let usable = |at: usize| {
         let model = spec.gpus.get(at)?;
         // The reference needs a whole GPU without MIG.
-        let both = spec.makes_instances(at) && matches!(spec.mig, node_state::MigPolicy::Dynamic);
+        let both = site::makes_instances(spec, at) && matches!(spec.mig, node_state::MigPolicy::Dynamic);
         both.then_some(*model)
     };
     let wanted: Vec<usize> = match args.gpus {

@@ -1,8 +1,8 @@
 //! The lines of gres.conf: shards for every node, GPUs only where no line has them.
 
 use site_config::hostlist::expand;
-use site_config::{GpuOrder, gpu_order};
 use site_problems::shards_in_gres_conf;
+use slurm_files::{GpuOrder, gpu_order};
 
 use super::super::conf::{ConfFile, Logical};
 use super::super::discovered::Discovered;
@@ -60,7 +60,7 @@ fn check(file: &ConfFile, kind: &Discovered, node: &str) -> Result<(), String> {
 
 /// Tells whether slurmd finds this node's GPUs without lines for them.
 fn finds_gpus_itself(file: &ConfFile, node: &str) -> bool {
-    site_config::AutoDetect::of(file.text.as_deref().unwrap_or_default()).on(node)
+    slurm_files::AutoDetect::of(file.text.as_deref().unwrap_or_default()).on(node)
 }
 
 /// Tells whether any line is about this node's GPUs.

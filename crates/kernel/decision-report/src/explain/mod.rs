@@ -1,19 +1,19 @@
-//! Decisions as text: one line for users, every candidate for administrators.
+//! Decisions as text: one line for users.
 
 mod parts;
 mod set;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::cost::Cost;
 use crate::decision::Decision;
-use crate::report::{ComputeScore, Fate, KindTried, Report, SeatScore, ShareClass, ShareScore};
+use crate::report::{ComputeScore, Fate, Report, SeatScore, ShareClass, ShareScore};
 use geometry::size::display_gb;
-use geometry::{GpuIndex, Profile, ProfileId, counted};
+use geometry::{GpuIndex, Profile, ProfileId};
 use node_state::Kind;
-use parts::{Outcome, WARPS_PER_SM, gbps};
 use protocol::{Grant, MigSpec, ShareOn, TaskDevices};
+
+pub use set::{number, prediction};
 
 impl Decision {
     /// A line for the user: what was chosen and why, or what stands in the way.
@@ -23,8 +23,7 @@ impl Decision {
         format!("{}: {}", self.report.describe(grant), self.reason())
     }
 
-    /// Why this grant was chosen, for a reader who sees the grant; empty if nothing was chosen. The numbers behind it are
-    /// [`Self::scores`].
+    /// Why this grant was chosen, for a reader who sees the grant; empty if nothing was chosen.
     #[must_use]
     pub fn reason(&self) -> String {
         let Some(grant) = &self.chosen else { return String::new() };
@@ -43,48 +42,6 @@ impl Decision {
             }
             _ => String::new(),
         }
-    }
-
-    /// Gives the scores by which the choice was made, for those who ask for all of them:
-    /// `leaves 140 placements to others, best of 32`. `None` where [`Self::reason`] says everything.
-    #[must_use]
-    pub fn scores(&self) -> Option<String> {
-        let report = &self.report;
-        let score = match (self.chosen.as_ref()?, report.best?) {
-            (Grant::Mig(specs), Fate::Costs(cost)) => Some(report.mig_scores(specs, cost)),
-            (_, Fate::Compute(score)) if !score.joins => Some(report.leaves(score.cost)),
-            (_, Fate::Share(score)) => Some(match score.class {
-                ShareClass::Join | ShareClass::Oversubscribe => {
-                    format!("{} in use", counted(score.in_use_sm_percent * WARPS_PER_SM / 100, "warp"))
-                }
-                ShareClass::Open | ShareClass::Carve => score.cost.to_string(),
-            }),
-            (_, Fate::Seats(SeatScore { class: ShareClass::Open | ShareClass::Carve, cost, .. })) => {
-                Some(cost.to_string())
-            }
-            _ => None,
-        };
-        let parts: Vec<String> = score.into_iter().chain(report.other_kinds()).collect();
-        (!parts.is_empty()).then(|| parts.join("; "))
-    }
-}
-
-impl fmt::Display for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.why())?;
-        if let Some(scores) = self.scores() {
-            writeln!(f, "{scores}")?;
-        }
-        for tried in &self.report.kinds {
-            writeln!(f, "{:5} {}", tried.kind.name(), Outcome(tried))?;
-            for candidate in self.report.weighed.iter().filter(|c| c.kind == tried.kind) {
-                writeln!(f, "  {candidate}")?;
-            }
-        }
-        if self.report.omitted > 0 {
-            writeln!(f, "  and {} more", self.report.omitted)?;
-        }
-        Ok(())
     }
 }
 
@@ -194,24 +151,6 @@ impl Report {
         Some(model.sms_in_words(of(model.profile_by_id(spec.profile)?)?))
     }
 
-    fn mig_scores(&self, specs: &[MigSpec], cost: Cost) -> String {
-        let of = self.tried(Kind::Mig).filter(|t| specs.len() == 1 && t.feasible > 1);
-        let of = of.filter(|_| !matches!(self.planned, Some((_, true))));
-        let of = of.map_or_else(String::new, |t| format!(", best of {}", t.feasible));
-        format!("{}{of}", self.leaves(cost))
-    }
-
-    fn tried(&self, kind: Kind) -> Option<&KindTried> {
-        self.kinds.iter().find(|tried| tried.kind == kind)
-    }
-
-    fn leaves(&self, cost: Cost) -> String {
-        match self.placements_before.saturating_sub(cost.lost) {
-            1 => "leaves 1 placement to others".to_owned(),
-            left => format!("leaves {left} placements to others"),
-        }
-    }
-
     fn planned_place(&self) -> String {
         match self.planned {
             Some((_, true)) => ", at the planned place".to_owned(),
@@ -229,21 +168,6 @@ impl Report {
         let sms = self.sms(within, |profile| profile.compute(slices).map(|size| size.sm));
         let has = sms.map_or_else(String::new, |sms| format!("{sms}, "));
         format!("as named{}; {has}{how}", self.planned_place())
-    }
-
-    /// Lists what each kind that `auto` tried takes; `None` where one kind was asked for.
-    fn other_kinds(&self) -> Option<String> {
-        let chosen = self.kinds.iter().find(|k| k.chosen).filter(|_| self.kinds.len() > 1)?;
-        let takes = chosen.outcome.ok().map(|takes| takes.to_string()).unwrap_or_default();
-        let mut text = format!("{} takes {takes}", chosen.kind);
-        for other in self.kinds.iter().filter(|k| !k.chosen) {
-            match other.outcome {
-                Ok(takes) => text.push_str(&format!(", {} would take {takes}", other.kind)),
-                Err(None) => text.push_str(&format!(", {} does not fit", other.kind)),
-                Err(Some(_)) => {}
-            }
-        }
-        Some(text)
     }
 
     /// Gives the number of instances that fit on each GPU, if some do but not as many as asked for where they are asked for.
@@ -287,6 +211,13 @@ impl Report {
             format!("nothing fits: {}", parts.join("; "))
         }
     }
+}
+
+/// Writes bandwidth as people read it: `25 GB/s`.
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+#[must_use]
+pub fn gbps(mb_s: u64) -> String {
+    format!("{} GB/s", mb_s as f64 / 1000.0)
 }
 
 fn describe_gpus(gpus: &[GpuIndex]) -> String {

@@ -1,39 +1,10 @@
-//! The parts of a report as text.
+//! Why a candidate or a kind is not possible, as text.
 
 use std::fmt;
 
-use crate::cost::Cost;
-use crate::report::{
-    Candidate, ComputeScore, Constraint, Fate, KindTried, SeatScore, ShareClass, ShareScore, Starts, Takes,
-    Unsuitable,
-};
+use crate::report::{Constraint, Unsuitable};
 use geometry::counted;
 use geometry::size::display_gb;
-
-/// Outcome for one kind: what it takes, or why it gives nothing.
-pub(super) struct Outcome<'a>(pub(super) &'a KindTried);
-
-impl fmt::Display for Outcome<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.outcome {
-            Ok(takes) => {
-                write!(f, "{takes}{}", if self.0.chosen { ", chosen" } else { "" })
-            }
-            Err(Some(why)) => write!(f, "not tried: {why}"),
-            Err(None) => f.write_str("nothing fits"),
-        }
-    }
-}
-
-impl fmt::Display for Takes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.oversubscribed, self.units) {
-            (true, _) => f.write_str("an oversubscribed device"),
-            (false, 0) => f.write_str("a device already shared"),
-            (false, units) => write!(f, "{units} of {} memory slices", self.of_units),
-        }
-    }
-}
 
 impl fmt::Display for Unsuitable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,125 +17,6 @@ impl fmt::Display for Unsuitable {
         })
     }
 }
-
-impl fmt::Display for Starts {
-    /// The starts, ascending: `0, 2`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let starts: Vec<String> = (0..16).filter(|s| self.0 >> s & 1 == 1).map(|s| s.to_string()).collect();
-        f.write_str(&starts.join(", "))
-    }
-}
-
-impl fmt::Display for Candidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let set = match self.fate {
-            Fate::Set(score) => Some(score.gpus),
-            Fate::Links { set, .. } => Some(topology::GpuSet::from_bits(set)),
-            _ => None,
-        };
-        if let Some(set) = set {
-            write!(f, "GPU {set}: ")?;
-        } else if let Some((profile, starts)) = &self.instances {
-            write!(f, "GPU {} {} at {starts}: ", self.gpu, profile.name)?;
-        } else {
-            write!(f, "GPU {}: ", self.gpu)?;
-        }
-        self.fate.fmt(f)?;
-        let created = match self.fate {
-            Fate::Costs(cost) | Fate::Compute(ComputeScore { joins: false, cost, .. }) => cost.created,
-            Fate::Share(ShareScore { class: ShareClass::Open | ShareClass::Carve, cost, .. })
-            | Fate::Seats(SeatScore { class: ShareClass::Open | ShareClass::Carve, cost, .. }) => {
-                cost.created
-            }
-            _ => return Ok(()),
-        };
-        if self.instances.is_some() && created == 0 {
-            f.write_str(", reuses an idle instance")
-        } else {
-            Ok(())
-        }
-    }
-}
-
-impl fmt::Display for Fate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Costs(cost) => cost.fmt(f),
-            Self::Share(score) => score.fmt(f),
-            Self::Compute(score) => score.fmt(f),
-            Self::Seats(score) => score.fmt(f),
-            Self::Set(score) => score.fmt(f),
-            Self::Links { mb_s, free, .. } => {
-                write!(f, "links of {}, of {}", gbps(*mb_s), counted(*free, "free GPU"))
-            }
-            Self::Ruled(constraint) => write!(f, "no: {constraint}"),
-        }
-    }
-}
-
-impl fmt::Display for Cost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let times = |n, what: &str| match n {
-            0 => None,
-            1 => Some(what.to_owned()),
-            n => Some(format!("{what} {n} times")),
-        };
-        // A GPU without MIG has no placements to lose.
-        let lost = (self.lost > 0).then(|| format!("loses {}", counted(self.lost, "placement")));
-        let does = [
-            lost,
-            times(self.opened, "opens an unused GPU"),
-            times(self.switched, "switches MIG mode on"),
-            times(self.destroyed, "destroys an idle instance"),
-        ];
-        let does: Vec<String> = does.into_iter().flatten().collect();
-        f.write_str(if does.is_empty() { "loses nothing" } else { "" })?;
-        f.write_str(&does.join(", "))
-    }
-}
-
-impl fmt::Display for ShareScore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let warps = self.in_use_sm_percent * WARPS_PER_SM / 100;
-        match self.class {
-            ShareClass::Join => write!(f, "shared already, {warps} warps in use"),
-            ShareClass::Open => write!(f, "to be opened, {}", self.cost),
-            ShareClass::Carve => write!(f, "a new instance, {}", self.cost),
-            ShareClass::Oversubscribe => {
-                write!(f, "shared already, all threads promised, {warps} warps in use")
-            }
-        }
-    }
-}
-
-impl fmt::Display for ComputeScore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { part, joins, lost, cost } = self;
-        write!(f, "{}c at compute slice {}, loses {lost} compute instances, ", part.slices, part.start)?;
-        if *joins { f.write_str("joins others") } else { write!(f, "a new GPU instance, {cost}") }
-    }
-}
-
-impl fmt::Display for SeatScore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.class {
-            ShareClass::Join | ShareClass::Oversubscribe => {
-                write!(f, "in the pool, {} of {} seats taken", self.taken, self.of)
-            }
-            ShareClass::Open => write!(f, "to be opened, {}", self.cost),
-            ShareClass::Carve => write!(f, "a new instance, {}", self.cost),
-        }
-    }
-}
-
-/// Bandwidth as people read it: `25 GB/s`.
-#[expect(clippy::cast_precision_loss, reason = "for people")]
-pub(super) fn gbps(mb_s: u64) -> String {
-    format!("{} GB/s", mb_s as f64 / 1000.0)
-}
-
-/// Warps that an SM of an A100, A30 or H100 holds.
-pub(super) const WARPS_PER_SM: u64 = 64;
 
 impl fmt::Display for Constraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,5 @@
 //! Sets of whole GPUs in words.
 
-use std::fmt;
-
 use crate::report::SetScore;
 use topology::Selection;
 
@@ -25,8 +23,9 @@ pub(super) fn why(score: &SetScore, exact: bool) -> String {
     format!("{prefix}{aim} of {free} free GPUs ({})", policy.name())
 }
 
-/// `ring at 52 GB/s (bottleneck)`; `None` if nothing is predicted.
-fn prediction(score: &SetScore) -> Option<String> {
+/// Writes what is predicted for a set, `ring at 52 GB/s (bottleneck)`; `None` if nothing is.
+#[must_use]
+pub fn prediction(score: &SetScore) -> Option<String> {
     let eff_bw = score.scores.eff_bw.filter(|_| has_edges(score))?;
     Some(format!("{} at {} GB/s ({})", score.pattern, number(eff_bw), score.model.name()))
 }
@@ -48,22 +47,9 @@ fn alike(score: &SetScore) -> bool {
     score.tied_sets.is_some_and(|tied| tied >= sets)
 }
 
-/// With one decimal, or none for a whole number.
-fn number(value: f64) -> String {
+/// Writes a number with one decimal, or none for a whole number.
+#[must_use]
+pub fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
-}
-
-impl fmt::Display for SetScore {
-    /// As in the table of candidates.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(prediction) = prediction(self) {
-            write!(f, "{prediction}, AggBW {} GB/s, ", number(self.scores.agg_bw))?;
-        }
-        write!(f, "leaves {} GB/s of links", number(self.preserved_bw))?;
-        if let Some(tied) = self.tied_sets.filter(|tied| *tied > 1) {
-            write!(f, ", {tied} sets as good")?;
-        }
-        write!(f, ", of {} free GPUs", self.free)
-    }
 }

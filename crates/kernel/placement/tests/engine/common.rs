@@ -14,7 +14,7 @@ pub(crate) const A100: &str = "a100-40gb";
 
 /// The instances of a decision: GPU, profile, start.
 pub(crate) fn mig(decision: &Decision) -> Vec<(u16, String, u8)> {
-    let Some(Grant::Mig(specs)) = &decision.chosen else { panic!("{decision}") };
+    let Some(Grant::Mig(specs)) = &decision.chosen else { panic!("{}", decision_text::decision(decision)) };
     let name = |s: &MigSpec| {
         let models = &decision.report.models;
         models[usize::from(s.gpu.0)].profile_by_id(s.profile).unwrap().name.clone()
@@ -66,10 +66,22 @@ pub(crate) fn ask(job: u32, isolation: &str, mem: &str) -> Ask {
 /// Decides, audits, applies, audits again.
 pub(crate) fn run(node: &mut Node, ask: &Ask, policy: &Policy) -> Decision {
     let decision = decide(node, ask, policy);
-    assert_eq!(audit::audit(node, ask, policy, &decision), [], "{decision}\n{}", layout_of(node));
+    assert_eq!(
+        audit::audit(node, ask, policy, &decision),
+        [],
+        "{}\n{}",
+        decision_text::decision(&decision),
+        layout_of(node)
+    );
     if let Some(grant) = &decision.chosen {
         node.apply(ask.job, ask.uid, grant).unwrap();
-        assert_eq!(audit::audit_node(node), [], "{decision}\n{}", layout_of(node));
+        assert_eq!(
+            audit::audit_node(node),
+            [],
+            "{}\n{}",
+            decision_text::decision(&decision),
+            layout_of(node)
+        );
     }
     decision
 }

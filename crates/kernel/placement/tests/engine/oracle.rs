@@ -33,7 +33,9 @@ fn check(node: &Node, ask: &Ask, policy: &Policy) -> Result<(), TestCaseError> {
         {
             prop_assert_eq!(a.gpus().len(), b.gpus().len());
         }
-        (chosen, best) => prop_assert_eq!(chosen, &best, "{}\n{}", decision, layout_of(node)),
+        (chosen, best) => {
+            prop_assert_eq!(chosen, &best, "{}\n{}", decision_text::decision(&decision), layout_of(node))
+        }
     }
     prop_assert_eq!(fits(node, ask, policy), decision.chosen.is_some());
     Ok(())

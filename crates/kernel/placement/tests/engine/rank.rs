@@ -221,7 +221,7 @@ proptest! {
         prop_assert_eq!(first.is_some(), cheapest.is_some());
         let Some(first) = first else { return Ok(()) };
         let decision = decide(&nodes[first], &ask, &Policy::default());
-        let Some(Grant::Mig(specs)) = &decision.chosen else { panic!("{decision}") };
+        let Some(Grant::Mig(specs)) = &decision.chosen else { panic!("{}", decision_text::decision(&decision)) };
         prop_assert_eq!(counted(&nodes[first], specs[0]), cheapest.unwrap());
     }
 

@@ -189,8 +189,8 @@ fn a_device_has_no_more_shares_than_mps_serves_clients() {
     };
     assert_eq!([shares(MigPolicy::Off), shares(MigPolicy::On)], [48, 7 * 6]);
     let mut n = node(&["h100-80gb-sxm"], MigPolicy::Off);
-    let told = (1..50).map(|job| run(&mut n, &ask(job, "mps", "1G"), &Policy::default()).to_string()).last();
-    let told = told.unwrap();
+    let told = (1..50).map(|job| run(&mut n, &ask(job, "mps", "1G"), &Policy::default())).last();
+    let told = decision_text::decision(&told.unwrap());
     assert!(told.contains("has 48 shares, as many as MPS serves clients there"), "{told}");
 }
 
@@ -249,9 +249,9 @@ fn auto_takes_what_costs_others_least() {
     assert_eq!(mig(&run(&mut n, &ask(1, "auto", "10G"), &p))[0].1, "1g.10gb");
     let _ = run(&mut n, &ask(2, "mps", "3G"), &p);
     let joined = run(&mut n, &ask(3, "auto", "3G"), &p);
-    assert!(matches!(joined.chosen, Some(Grant::Mps { .. })), "{joined}");
+    assert!(matches!(joined.chosen, Some(Grant::Mps { .. })), "{}", decision_text::decision(&joined));
     let off = run(&mut node(&[A100], MigPolicy::Off), &ask(1, "auto", "10G"), &p);
-    assert!(matches!(off.chosen, Some(Grant::Mps { .. })), "{off}");
+    assert!(matches!(off.chosen, Some(Grant::Mps { .. })), "{}", decision_text::decision(&off));
     let mut three = ask(1, "auto", "10G");
     three.request.gpus = Some(3);
     let whole = run(&mut node(&[A100; 4], MigPolicy::Dynamic), &three, &p);
@@ -272,7 +272,7 @@ fn auto_oversubscribes_only_where_nothing_else_fits() {
     let mut n = node(&[A100], MigPolicy::Dynamic);
     let _ = run(&mut n, &wide, &p);
     let crowded = run(&mut n, &ask(2, "auto", "10G"), &p);
-    assert!(matches!(crowded.chosen, Some(Grant::Mps { .. })), "{crowded}");
+    assert!(matches!(crowded.chosen, Some(Grant::Mps { .. })), "{}", decision_text::decision(&crowded));
 }
 
 /// 40192 MiB is what an A100 promises, as a 7g.40gb does.
@@ -292,13 +292,19 @@ fn memory_limits_hold_to_the_last_mebibyte() {
 fn defaults_fill_in_memory_but_never_against_a_named_profile() {
     let p = Policy { default_mem_mib: Some(9000), mps_threads: Some(25), ..Policy::default() };
     let d = run(&mut node(&[A100], MigPolicy::Dynamic), &ask(1, "mps", ""), &p);
-    assert!(matches!(d.chosen, Some(Grant::Mps { mem_mib: 9000, threads: 25, .. })), "{d}");
+    assert!(
+        matches!(d.chosen, Some(Grant::Mps { mem_mib: 9000, threads: 25, .. })),
+        "{}",
+        decision_text::decision(&d)
+    );
     assert_eq!(mig(&run(&mut node(&[A100], MigPolicy::On), &ask(1, "mig", ""), &p))[0].1, "1g.10gb");
     assert_eq!(mig(&run(&mut node(&[A100], MigPolicy::On), &ask(1, "mig:1g.5gb", ""), &p))[0].1, "1g.5gb");
     // The site's threads are a part of the instance, and rule none out.
     let small = Policy { default_mem_mib: Some(4000), mps_threads: Some(50), ..Policy::default() };
     let d = run(&mut node(&[A100], MigPolicy::On), &ask(1, "mps", ""), &small);
-    let Some(Grant::Mps { on: ShareOn::Instance(on), threads: 50, .. }) = d.chosen else { panic!("{d}") };
+    let Some(Grant::Mps { on: ShareOn::Instance(on), threads: 50, .. }) = d.chosen else {
+        panic!("{}", decision_text::decision(&d))
+    };
     assert_eq!(Model::find(A100).unwrap().profile_by_id(on.profile).unwrap().name, "1g.5gb");
     let none = run(&mut node(&[A100], MigPolicy::On), &ask(1, "mps", ""), &Policy::default());
     assert_eq!(none.chosen, None);

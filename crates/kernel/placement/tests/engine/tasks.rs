@@ -21,7 +21,7 @@ fn tasks(job: u32, seats: u32, mem: &str) -> Ask {
 /// Device by device: the start, or 99 for a GPU, and the seats.
 fn seats(decision: &Decision) -> Vec<(u16, u8, u32)> {
     let Some(Grant::Tasks(TaskGrant { on: TaskDevices::Pool(pool), .. })) = &decision.chosen else {
-        panic!("{decision}")
+        panic!("{}", decision_text::decision(decision))
     };
     pool.iter().map(|s| (s.on.gpu().0, s.on.start().unwrap_or(99), s.seats)).collect()
 }
@@ -104,7 +104,7 @@ fn whole_gpus_of_a_jobs_own_are_one_group() {
     a.request.gpus = Some(2);
     let d = run(&mut n, &a, &pool());
     let Some(Grant::Tasks(TaskGrant { on: TaskDevices::Own { gpus, seats }, .. })) = &d.chosen else {
-        panic!("{d}")
+        panic!("{}", decision_text::decision(&d))
     };
     assert_eq!((gpus.len(), *seats), (2, 40));
     assert_eq!(layout_of(&n).to_string(), "tessera gpu0-1=whole[job1] gpu2=free");

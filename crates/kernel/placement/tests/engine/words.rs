@@ -71,7 +71,7 @@ fn every_kind_of_grant_says_why_in_one_line() {
 #[test]
 fn every_candidate_says_why_it_was_not_chosen() {
     let p = Policy::default();
-    assert_snapshot!(decide(&half_full(), &ask(20, "auto", "10G"), &p), @r"
+    assert_snapshot!(decision_text::decision(&decide(&half_full(), &ask(20, "auto", "10G"), &p)), @r"
     a share of 10.0 GB and 24 % of the SMs of GPU 2: joins the least loaded shared device
     552 warps in use; mps takes a device already shared, mig would take 2 of 8 memory slices, whole would take 8 of 8 memory slices
     mig   2 of 8 memory slices
@@ -101,7 +101,7 @@ fn every_candidate_says_why_it_was_not_chosen() {
       GPU 2: no: shared through MPS by job 14
       GPU 3: leaves 0 GB/s of links, of 1 free GPUs
     ");
-    assert_snapshot!(decide(&half_full(), &ask(20, "mig:1g.6gb", ""), &p), @r#"
+    assert_snapshot!(decision_text::decision(&decide(&half_full(), &ask(20, "mig:1g.6gb", ""), &p)), @r#"
     nothing fits: GPUs 0-3: a100-40gb has no such profile
     mig   nothing fits
       GPU 0: no: a100-40gb has no such profile
@@ -147,7 +147,7 @@ fn sets_of_whole_gpus() {
     assert_snapshot!(why(&n, 3, &insensitive), @"GPUs 1, 2, 5: ring at 18 GB/s (bottleneck), leaves 125 GB/s of links to other jobs, the most of 6 free GPUs (preserve)");
     let mut two = ask(20, "whole", "");
     two.request.gpus = Some(2);
-    assert_snapshot!(decide(&n, &two, &p), @r#"
+    assert_snapshot!(decision_text::decision(&decide(&n, &two, &p)), @r#"
     GPUs 1, 2: ring at 50 GB/s (bottleneck), the best of 6 free GPUs (preserve)
     whole 16 of 16 memory slices, chosen
       GPU 0: no: taken by job 1
@@ -163,7 +163,7 @@ fn a_report_is_bounded() {
     let n = node(&["a100-40gb"; 60], MigPolicy::On);
     let d = decide(&n, &ask(1, "auto", "1G"), &Policy::default());
     assert_eq!(d.report.weighed.len(), report::MAX_WEIGHED);
-    assert!(d.to_string().ends_with("more\n"));
+    assert!(decision_text::decision(&d).ends_with("more\n"));
 }
 
 #[test]

@@ -3,7 +3,6 @@
 //! Symbols are looked up rather than linked, so that the same crate works in slurmctld, slurmd and the commands, and
 //! in tests where there is no Slurm. The log functions are those `slurm/spank.h` declares; libslurmfull has them all.
 
-pub(crate) mod node_name;
 pub(crate) mod symbols;
 
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -162,7 +162,7 @@ fn gpus_that_neither_slurm_nor_the_site_counts_are_not_touched() {
     on_node("tests::kept::gpus_that_neither_slurm_nor_the_site_counts_are_not_touched", |node| {
         let mut node = kept(node, &[], &[(1, "3g.20gb", 0)]);
         let files = |n: u16| node.settings.dev_root.join(format!("nvidia{n}")).display().to_string();
-        let order = site_config::GpuOrder::Files(vec![files(2), files(0)]);
+        let order = slurm_files::GpuOrder::Files(vec![files(2), files(0)]);
         node.settings.gpus = vec![node.settings.gpus[2].clone(), node.settings.gpus[0].clone()];
         node.settings.numbering = Numbering::of(&node.settings, &order).unwrap();
         let path = node.settings.dev_root.join("nvidia1");
@@ -208,7 +208,7 @@ fn handing_over_asks_for_the_mode_of_the_gpu_that_slurm_means() {
     on_node("tests::kept::handing_over_asks_for_the_mode_of_the_gpu_that_slurm_means", |node| {
         let mut node = kept(node, &[], &[(0, "3g.20gb", 0), (1, "3g.20gb", 0)]);
         let file = |n: u16| node.settings.dev_root.join(format!("nvidia{n}")).display().to_string();
-        let order = site_config::GpuOrder::Files([1, 0, 2].map(file).to_vec());
+        let order = slurm_files::GpuOrder::Files([1, 0, 2].map(file).to_vec());
         node.settings.gpus[0].policy = MigPolicy::On;
         node.settings.numbering = Numbering::of(&node.settings, &order).unwrap();
         assert_eq!(crate::hand_over(&node.settings).unwrap().problems, [""; 0]);

@@ -1,7 +1,7 @@
 //! GPUs that Slurm counts otherwise than NVML: a part of them, or in another order.
 
 use node_state::Purpose;
-use site_config::GpuOrder;
+use slurm_files::GpuOrder;
 
 use super::*;
 use crate::{NumberingError, gpus_of_task, task_environment, uuids, uuids_of_part};

@@ -336,7 +336,7 @@ fn an_epilog_after_a_killed_prolog_puts_the_limit_back() {
 fn under_a_budget_a_job_whose_cap_cannot_be_set_does_not_start() {
     on_node("tests::power::under_a_budget_a_job_whose_cap_cannot_be_set_does_not_start", |node| {
         node.reconcile(&[]);
-        let settings = node.settings.clone().with_budget(true);
+        let settings = Settings { in_power_budget: true, ..node.settings.clone() };
         for kind in ["limit-refused", "limit-ignored"] {
             fault(node, 1, &format!("{kind} --count 1"));
             let refused = crate::realise(&settings, &capped(node, 1, whole(&[1]), 200)).unwrap_err();
@@ -360,7 +360,7 @@ fn under_a_budget_a_job_whose_cap_cannot_be_set_does_not_start() {
 fn a_cap_that_the_gpu_does_not_take_is_no_cap_beside_others_either() {
     on_node("tests::power::a_cap_that_the_gpu_does_not_take_is_no_cap_beside_others_either", |node| {
         node.reconcile(&[]);
-        let settings = node.settings.clone().with_budget(true);
+        let settings = Settings { in_power_budget: true, ..node.settings.clone() };
         let slice = |start| mig(&[(1, "1g.5gb", start)]);
         crate::realise(&settings, &capped(node, 1, slice(0), 250)).unwrap();
         let refused = crate::realise(&settings, &capped(node, 2, slice(1), 1)).unwrap_err();
@@ -539,7 +539,7 @@ fn a_gpu_that_is_lost_when_its_job_starts_has_no_cap_later() {
     on_node("tests::power::a_gpu_that_is_lost_when_its_job_starts_has_no_cap_later", |node| {
         node.reconcile(&[]);
         admin_sets(node, 1, 350);
-        for settings in [node.settings.clone(), node.settings.clone().with_budget(true)] {
+        for settings in [node.settings.clone(), Settings { in_power_budget: true, ..node.settings.clone() }] {
             fault(node, 1, "gpu-lost");
             assert!(crate::realise(&settings, &capped(node, 1, whole(&[1]), 200)).is_err());
             drop(crate::release(&settings, JobId(1)));

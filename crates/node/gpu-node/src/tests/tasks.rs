@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 
 use node_state::{GpuState, Holder};
 use protocol::{PoolSeats, ShareOn, TaskDevices, TaskGrant};
-use site_config::{GpuOrder, Overuse, TaskPolicy, Tasks};
+use site_config::{Overuse, TaskPolicy, Tasks};
+use slurm_files::GpuOrder;
 use task_control::message::{Answer, Ended, Line, Request};
 use task_control::status::JobStatus;
 use task_control::{Broker, ControlError, Job, Status, control_socket, folder};

@@ -1,7 +1,7 @@
 //! The grant of a job, in NVML's numbers.
 
 use geometry::{GpuIndex, ProfileId};
-use protocol::{Grant, MigSpec, ShareOn, TaskDevices, TaskGrant};
+use protocol::{Grant, MigSpec, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 
 use crate::gpu_settings::GpuSettings;
 use node_driver::{GpuMinor, NvmlIndex};
@@ -146,4 +146,41 @@ type Seats = (u32, Option<u64>, bool, bool);
 
 fn seats_of(record: &TasksRecord) -> Seats {
     (record.seats, record.mem_mib, record.probes, record.own)
+}
+
+/// Converts the GPU numbers of a grant to NVML's.
+///
+/// # Errors
+///
+/// The first of `number`'s.
+pub(super) fn in_nvml_numbers<E>(
+    grant: &Grant,
+    number: impl Fn(GpuIndex) -> Result<NvmlIndex, E>,
+) -> Result<Grant<NvmlIndex>, E> {
+    let gpus = |gpus: &[GpuIndex]| gpus.iter().map(|gpu| number(*gpu)).collect::<Result<Vec<_>, E>>();
+    let spec = |s: &MigSpec| number(s.gpu).map(|gpu| MigSpec { gpu, profile: s.profile, start: s.start });
+    let device = |on: &ShareOn| match on {
+        ShareOn::Gpu(gpu) => number(*gpu).map(ShareOn::Gpu),
+        ShareOn::Instance(of) => spec(of).map(ShareOn::Instance),
+    };
+    Ok(match grant {
+        Grant::Mig(specs) => Grant::Mig(specs.iter().map(spec).collect::<Result<_, E>>()?),
+        Grant::Compute { within, part, mem_mib } => {
+            Grant::Compute { within: spec(within)?, part: *part, mem_mib: *mem_mib }
+        }
+        Grant::Mps { on, mem_mib, threads } => {
+            Grant::Mps { on: device(on)?, mem_mib: *mem_mib, threads: *threads }
+        }
+        Grant::Tasks(TaskGrant { on, mem_mib, probes }) => {
+            let seat = |s: &PoolSeats| device(&s.on).map(|on| PoolSeats { on, seats: s.seats });
+            let on = match on {
+                TaskDevices::Pool(pool) => {
+                    TaskDevices::Pool(pool.iter().map(seat).collect::<Result<_, E>>()?)
+                }
+                TaskDevices::Own { gpus: own, seats } => TaskDevices::Own { gpus: gpus(own)?, seats: *seats },
+            };
+            Grant::Tasks(TaskGrant { on, mem_mib: *mem_mib, probes: *probes })
+        }
+        Grant::Whole(whole) => Grant::Whole(gpus(whole)?),
+    })
 }

@@ -15,9 +15,9 @@ use error_chain::Chain;
 use geometry::GpuIndex;
 use node_state::Purpose;
 use protocol::{Grant, TaskDevices, TaskGrant};
-use site_config::GpuOrder;
+use slurm_files::GpuOrder;
 
-use super::grant::{GrantedGpu, NvmlGrant};
+use super::grant::{GrantedGpu, NvmlGrant, in_nvml_numbers};
 use crate::gpu_settings::GpuSettings;
 use node_driver::gpu_ids::GPU_MAJOR;
 use node_driver::nvml::{Nvml, NvmlError};
@@ -158,7 +158,7 @@ impl Numbering {
     pub fn read(described: &impl DescribedNode, path: &Path, node: &str) -> Result<Self, Unnumbered> {
         let order = std::fs::read_to_string(path)
             .map_err(|e| e.to_string())
-            .and_then(|text| site_config::gpu_order(&text, node))
+            .and_then(|text| slurm_files::gpu_order(&text, node))
             .map_err(|why| Unnumbered {
                 why: format!(
                     "which GPUs Slurm means is not known: {}: {why}; list {node}'s GPUs there with File=, one line per type",
@@ -184,7 +184,7 @@ impl Numbering {
             }
             other => other.clone(),
         };
-        let mut by_nvml = grant.try_map(|gpu| self.nvml_index(gpu))?;
+        let mut by_nvml = in_nvml_numbers(grant, |gpu| self.nvml_index(gpu))?;
         if let Grant::Tasks(TaskGrant { on: TaskDevices::Pool(pool), .. }) = &mut by_nvml {
             // As the GPUs below: the journal finds a device's GPU by its place. The sort keeps the order on one GPU.
             pool.sort_by_key(|seat| seat.on.gpu());

@@ -12,6 +12,7 @@
 pub mod ring_tree;
 
 use geometry::GpuIndex;
+use job_options::parse_edges;
 use mapa::{Match, Query};
 use topology::{
     BandwidthModel, Coefficients, Edge, GpuSet, HardwareGraph, Link, LinkClass, Pattern, Selection, System,
@@ -196,9 +197,9 @@ fn check_one(query: &Query<'_>, found: &Match, expect: Truth) {
 pub fn patterns(n: usize) -> Vec<Pattern> {
     let mut all: Vec<Pattern> = Pattern::NAMED.into_iter().map(|(_, pattern)| pattern).collect();
     if n >= 4 {
-        all.push(Pattern::parse_edges("0 1\n1 2\n2 0\n2 3").unwrap());
-        all.push(Pattern::parse_edges("0 1 3\n1 2\n2 3 0.5").unwrap());
-        all.push(Pattern::parse_edges("0 1\n0 2\n2 3").unwrap());
+        all.push(parse_edges("0 1\n1 2\n2 0\n2 3").unwrap());
+        all.push(parse_edges("0 1 3\n1 2\n2 3 0.5").unwrap());
+        all.push(parse_edges("0 1\n0 2\n2 3").unwrap());
     }
     all
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char};
 
-use super::symbols::{symbol, text};
+use plugin_rt::{symbol, text};
 
 /// Finds the node that a slurmd without `-N` serves: that whose NodeHostname in slurm.conf is this machine's host name, as slurmd
 /// itself finds it. `None` where Slurm's functions do not say.

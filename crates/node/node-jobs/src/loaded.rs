@@ -16,9 +16,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use node_slurm::slurm_conf;
 use protocol::Said;
-
-use plugin_rt::slurm_conf;
+use rustix::fs::OFlags;
 
 const NAME: &str = "tessera.loaded";
 const DETECTS: &str = "detects";
@@ -56,13 +56,14 @@ pub fn path(slurm_conf: &Path, node: &str) -> PathBuf {
 }
 
 fn open(path: &Path, create: bool) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     OpenOptions::new()
         .read(true)
         .write(true)
         .create(create)
         .truncate(false)
         .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .custom_flags(flags)
         .open(path)
 }
 

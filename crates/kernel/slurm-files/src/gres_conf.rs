@@ -8,8 +8,12 @@
 
 use std::collections::HashMap;
 
-use crate::hostlist::{expand, expand_files};
-use crate::slurm_lines::{Line, lines};
+use site_config::hostlist::{MOST_NAMES, expand, expand_with};
+
+use crate::{Line, lines};
+
+/// The characters that a file in a list like `/dev/nvidia[0-3]` may have in addition to letters and digits.
+const FILE_MARKS: &str = "-_./:";
 
 /// Order in which Slurm numbers a node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +62,8 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
             return Err("MultipleFiles= gives GPUs several device files".to_owned());
         }
         if let Some(list) = line.field("File").or_else(|| line.field("Files")) {
-            let files = expand_files(list).map_err(|why| format!("File={list} {why}"))?;
+            let files =
+                expand_with(list, FILE_MARKS, MOST_NAMES).map_err(|why| format!("File={list} {why}"))?;
             let kind = line.field("Type").map(str::to_ascii_lowercase);
             if own { &mut of_node } else { &mut of_all }.push((kind, files));
         }
@@ -178,6 +183,9 @@ mod tests {
         assert_eq!(gpu_order(text, "n3"), Ok(GpuOrder::Drivers));
         assert_eq!(gpu_order("Name=gpu File=/dev/gpu/by-id/x", "n1").unwrap(), {
             GpuOrder::Files(vec!["/dev/gpu/by-id/x".to_owned()])
+        });
+        assert_eq!(gpu_order("Name=gpu File=/dev/nvidia[2-3],/dev/x", "n1").unwrap(), {
+            GpuOrder::Files(["/dev/nvidia2", "/dev/nvidia3", "/dev/x"].map(str::to_owned).to_vec())
         });
     }
 

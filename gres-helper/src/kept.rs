@@ -67,8 +67,7 @@ fn need(job: &Described, counted: &[Entry], slices: u64) -> Need {
     let nodes = u64::from(job.nodes.unwrap_or(1).max(1));
     let sum = |name: &str| {
         let all = counted.iter().filter(|entry| entry.name == name);
-        let counts = all.map(|entry| entry.count.saturating_mul(if entry.per_node { nodes } else { 1 }));
-        counts.fold(0, u64::saturating_add)
+        all.map(|entry| entry.on(nodes)).fold(0, u64::saturating_add)
     };
     Need { gpus: sum("gpu"), shards: sum("shard"), slices, nodes, minutes: job.minutes.map(u64::from) }
 }

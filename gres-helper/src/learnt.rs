@@ -37,9 +37,8 @@ fn gpus_of(job: &Described) -> u32 {
     let tasks = nodes.saturating_mul(job.tasks_per_node.unwrap_or(1).into());
     let entries = job.tres.gpu_entries().into_iter().filter(|entry| entry.name == "gpu");
     let all = entries.map(|entry| match entry.option {
-        _ if entry.per_node => entry.count.saturating_mul(nodes),
-        "--gpus-per-task" => entry.count.saturating_mul(tasks),
-        _ => entry.count,
+        "--gpus-per-task" if !entry.per_node => entry.count.saturating_mul(tasks),
+        _ => entry.on(nodes),
     });
     u32::try_from(all.fold(0, u64::saturating_add)).unwrap_or(u32::MAX)
 }

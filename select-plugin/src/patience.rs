@@ -18,7 +18,7 @@ use geometry::JobId;
 use node_state::Node;
 use protocol::{SetWait, Turn};
 
-use crate::engine::{Engine, Question, SEARCHES};
+use crate::engine::{Engine, Question, SEARCHES, without};
 use crate::view::{JobView, NodeView};
 
 /// A job that still refuses sets below its threshold.
@@ -109,10 +109,7 @@ impl Patient {
     ) -> Option<(&'a str, f64)> {
         let mut searches = SEARCHES;
         let best = nodes.iter().filter_map(|n| {
-            let mut node = engine.node(n)?.clone();
-            gone.iter().for_each(|id| {
-                node.release(*id);
-            });
+            let node = without(engine.node(n)?, gone);
             Some((&*n.name, question.best_within(&node, &mut searches)?))
         });
         self.least(best)

@@ -20,7 +20,7 @@ pub(crate) fn held(
     placement: Option<&JobPlacement>,
     allocated: &[Allocated],
 ) -> Vec<(String, Amount)> {
-    if !may_have_gpus(view) && placement.is_none() {
+    if !view.may_have_gpus() && placement.is_none() {
         return Vec::new();
     }
     let decided = placement.into_iter().flat_map(|placement| &placement.nodes);
@@ -38,7 +38,7 @@ pub(crate) fn held(
 
 /// Counts the GPUs and slices of a job without a decision of ours, on the nodes that Slurm's test has chosen.
 pub(crate) fn taken_without_decision(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Amount {
-    if may_have_gpus(view) {
+    if view.may_have_gpus() {
         taken_in_test(engine, view, None, slurm.nodes(), slurm)
     } else {
         Amount::default()
@@ -75,10 +75,6 @@ fn of_slurms_choice(engine: &Engine, view: &JobView, node: &NodeView, slurm: &im
     };
     let given: Vec<Allocated> = entries.map(given).collect();
     of_allocated(engine, &node.name, &given.iter().collect::<Vec<_>>())
-}
-
-fn may_have_gpus(view: &JobView) -> bool {
-    view.exclusive || !view.gres.is_empty()
 }
 
 fn of_whole(engine: &Engine, node: &str, gpus: impl Iterator<Item = GpuIndex>) -> Amount {

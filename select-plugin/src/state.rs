@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use decision_counts::decisions::Placing;
 use node_layout::ConfigInForce;
 use shared_pages::decisions;
+use slurm_tables::Version;
 use slurmctld_rt::spank_env::BadEnv;
-use slurmctld_rt::version;
 
 use crate::engine::Engine;
 use crate::memory::Memory;
@@ -148,7 +148,8 @@ impl State {
 
     fn say_structs_differ(&mut self, now: u64) {
         let (slurm, structs) = (self.built_for, &self.structs);
-        self.reminder.say(now, &|| complaint(&version(slurm), structs.difference().unwrap_or_default()));
+        self.reminder
+            .say(now, &|| complaint(&Version(slurm).to_string(), structs.difference().unwrap_or_default()));
     }
 
     /// Takes the nodes that have yet to show that placement is off; `None`: it is not, for that reason.

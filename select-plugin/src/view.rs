@@ -165,6 +165,11 @@ impl JobView {
         self.comment.plan().is_some()
     }
 
+    /// Tells whether Slurm may give it GPUs: those that it counts, or all of a node that it has for itself.
+    pub(crate) fn may_have_gpus(&self) -> bool {
+        self.exclusive || !self.gres.is_empty()
+    }
+
     /// Tells whether it has a request of ours, rather than one that leaves its GPUs to Slurm.
     pub(crate) fn asks_us(&self) -> bool {
         self.request.as_ref().is_some_and(|asked| asked.isolation != Isolation::None)

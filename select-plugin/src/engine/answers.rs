@@ -7,7 +7,7 @@ use node_state::Node;
 use placement::{Admission, HostResources, Victim, least_victims};
 use protocol::{Request, Standing};
 
-use super::{CACHE_LIMIT, Engine, Named, Question};
+use super::{Engine, Named, Question, keep};
 use crate::view::NodeView;
 
 impl Engine {
@@ -24,10 +24,7 @@ impl Engine {
         } else {
             entry.weigh(number, question).is_some()
         };
-        if entry.now.len() >= CACHE_LIMIT {
-            entry.now.clear();
-        }
-        entry.now.insert(number, fits);
+        keep(&mut entry.now, number, fits);
         Some(fits)
     }
 
@@ -39,10 +36,7 @@ impl Engine {
             return Some(*known);
         }
         let fits = question.fits(&self.config.nodes.get(spec)?.to_node());
-        if self.ever.len() >= CACHE_LIMIT {
-            self.ever.clear();
-        }
-        self.ever.insert(key, fits);
+        keep(&mut self.ever, key, fits);
         Some(fits)
     }
 
@@ -92,10 +86,7 @@ impl Engine {
             Ok(Admission::Shards(count)) => Some(count),
             Ok(Admission::Gpus(_)) | Err(_) => None,
         };
-        if self.counted.len() >= CACHE_LIMIT {
-            self.counted.clear();
-        }
-        self.counted.insert(key, counted);
+        keep(&mut self.counted, key, counted);
         counted
     }
 
@@ -146,7 +137,8 @@ impl Engine {
     }
 }
 
-fn without(node: &Node, jobs: &HashSet<JobId>) -> Node {
+/// A node once these jobs are gone.
+pub(crate) fn without(node: &Node, jobs: &HashSet<JobId>) -> Node {
     let mut node = node.clone();
     node.release_all(&|job| jobs.contains(&job));
     node

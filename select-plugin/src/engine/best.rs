@@ -5,7 +5,7 @@ use decision_report::report::Fate;
 use node_state::Node;
 use protocol::{SetWait, Standing};
 
-use super::{CACHE_LIMIT, Engine, Named, Question};
+use super::{Engine, Named, Question, keep};
 
 /// Number of searches without an answer in memory that one test may make, in units of a node with up to 8 free GPUs: each
 /// takes some ten microseconds there, and milliseconds with 16.
@@ -58,10 +58,7 @@ impl Engine {
             return Some(*known);
         }
         let best = question.best_within(&entry.node, searches)?;
-        if entry.best.len() >= CACHE_LIMIT {
-            entry.best.clear();
-        }
-        entry.best.insert(number, best);
+        keep(&mut entry.best, number, best);
         Some(best)
     }
 
@@ -79,10 +76,7 @@ impl Engine {
             return *known;
         }
         let best = self.config.nodes.get(spec).map_or(0.0, |set| question.best_on(&set.to_node()));
-        if self.best_ever.len() >= CACHE_LIMIT {
-            self.best_ever.clear();
-        }
-        self.best_ever.insert(key, best);
+        keep(&mut self.best_ever, key, best);
         best
     }
 }

@@ -5,7 +5,7 @@ use admission::amounts::{Amount, RunningJobs};
 use geometry::{JobId, Uid};
 use node_layout::layout_of;
 use node_layout::{Layout, forget_idle, parse_layout, remember_idle};
-use node_state::{Gpu, GpuState, Holder, Node, Purpose};
+use node_state::{Gpu, GpuState, Node, Purpose};
 use protocol::wire::JobPlacement;
 use protocol::{Grant, NodeGrant};
 
@@ -162,13 +162,8 @@ fn in_pool(given: &NodeGrant) -> usize {
 
 /// Gives a job its grant's GPUs whole, where nobody else is on them; how many.
 fn block(node: &mut Node, job: JobId, grant: &Grant) -> usize {
-    let idle = |state: &GpuState| match state {
-        GpuState::Free => true,
-        GpuState::Mig(list) => list.iter().all(|i| i.holder == Holder::Idle),
-        GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_) => false,
-    };
     let mut blocked = 0;
-    let may_be = |gpu: &&mut Gpu| idle(&gpu.state) && gpu.purpose != Purpose::Static;
+    let may_be = |gpu: &&mut Gpu| !gpu.has_job() && gpu.purpose != Purpose::Static;
     for index in grant.gpus() {
         if let Some(gpu) = node.gpus.get_mut(usize::from(index.0)).filter(may_be) {
             gpu.state = GpuState::Whole(job);

@@ -35,6 +35,7 @@ use site_config::SiteConfig;
 use topology::GpuSet;
 
 use crate::view::NodeSlot;
+pub(crate) use answers::without;
 pub(crate) use best::{SEARCHES, predicted};
 pub(crate) use node_cost::{CostNow, Takes};
 pub(crate) use nodes::Named;
@@ -43,6 +44,14 @@ pub(crate) use standing::Heard;
 
 /// Most cached answers per node; a site's jobs ask for far fewer shapes.
 pub(crate) const CACHE_LIMIT: usize = 256;
+
+/// Keeps an answer. Of [`CACHE_LIMIT`] answers all are forgotten first.
+fn keep<K: Eq + std::hash::Hash, V>(kept: &mut HashMap<K, V>, key: K, value: V) {
+    if kept.len() >= CACHE_LIMIT {
+        kept.clear();
+    }
+    kept.insert(key, value);
+}
 
 /// Answers are looked up by the question's number in every test. The hashes have a seed of each process.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

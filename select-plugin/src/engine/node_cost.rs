@@ -5,7 +5,7 @@ use placement::{NodeCost, rank};
 use protocol::{Grant, Isolation, ShareOn, Standing};
 
 use super::question::Number;
-use super::{CACHE_LIMIT, Engine, Named, NodeEntry, Question};
+use super::{Engine, Named, NodeEntry, Question, keep};
 
 /// A node's cost for a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,10 +45,7 @@ impl NodeEntry {
         let decision = question.decide(&self.node);
         let takes = decision.chosen.as_ref().map(Takes::of);
         let cost = rank(&self.node, &decision).zip(takes);
-        if self.costs.len() >= CACHE_LIMIT {
-            self.costs.clear();
-        }
-        self.costs.insert(number, cost.map(Box::new));
+        keep(&mut self.costs, number, cost.map(Box::new));
         cost
     }
 }

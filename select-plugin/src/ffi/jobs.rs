@@ -18,8 +18,6 @@ use crate::memory::JobAddress;
 use crate::slurm_rules::{self, PreemptMode, starts_by};
 use crate::view::{Allocated, GresRequest, JobView};
 
-const _: () = assert!(numbers::NO_VAL == slurm_rules::NO_VAL && numbers::INFINITE == slurm_rules::INFINITE);
-
 /// Tells whether a job's record, its details and its partition have their marks. Nothing that a user can fill counts.
 pub(super) fn is_marked(job: Job) -> bool {
     // SAFETY: null or the record of a job's partition; slurmctld fills it, as `details`, before it tests a job.

@@ -16,7 +16,7 @@ impl PendingTest {
         if self.test.ask != Ask::RunNow || !self.view.asks_us() {
             return None;
         }
-        let nodes = if self.gets_gpus() { slurm.nodes() } else { &[] };
+        let nodes = if self.view.may_have_gpus() { slurm.nodes() } else { &[] };
         let away = |node: &&NodeView| engine.is_away(*node) || engine.has_sick(*node);
         let serve = nodes.iter().filter(|node| !node.unfit && !away(node)).count();
         let too_few = serve < self.test.min_nodes.max(1) as usize;
@@ -28,7 +28,7 @@ impl PendingTest {
     /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of
     /// `tessera.toml` or with an unhealthy GPU, and with a request of ours on none that does not load Tessera.
     pub(super) fn rule_out_unfit(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
-        if !self.gets_gpus() || self.test.ask == Ask::TestOnly {
+        if !self.view.may_have_gpus() || self.test.ask == Ask::TestOnly {
             return None;
         }
         let asks = self.view.asks_us();
@@ -37,10 +37,6 @@ impl PendingTest {
         let unfit: Vec<usize> =
             slurm.nodes().iter().filter(|node| unfit(node)).map(|node| node.index).collect();
         (!unfit.is_empty()).then_some(Effect::RuleOut(unfit))
-    }
-
-    fn gets_gpus(&self) -> bool {
-        self.view.exclusive || !self.view.gres.is_empty()
     }
 
     /// An exclusive job gets every device of its nodes, but only those that Slurm knows by then: before a node has
@@ -75,7 +71,7 @@ impl PendingTest {
 
     /// Tells whether power counts for the job although it gets no placement of ours at its start.
     pub(super) fn draws_unplaced(&self, engine: &Engine) -> bool {
-        engine.has_budgets() && self.want.is_none() && (self.view.exclusive || !self.view.gres.is_empty())
+        engine.has_budgets() && self.want.is_none() && self.view.may_have_gpus()
     }
 
     /// Lists those of these nodes that have no power for such a job: each by itself, or all `at_once`.

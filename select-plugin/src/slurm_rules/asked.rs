@@ -110,7 +110,7 @@ pub(crate) fn cpus(of_node: u32, cores_of_node: usize, cores: usize) -> u32 {
 
 /// CPUs per node of a job that asks for so many on at least so many nodes, rounded up.
 pub(crate) fn cpus_per_node(cpus: u32, min_nodes: u32) -> u32 {
-    if cpus == super::NO_VAL { 0 } else { cpus.div_ceil(min_nodes.max(1)) }
+    if cpus == slurm_numbers::NO_VAL { 0 } else { cpus.div_ceil(min_nodes.max(1)) }
 }
 
 #[cfg(test)]

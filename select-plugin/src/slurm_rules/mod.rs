@@ -18,4 +18,4 @@ pub(crate) use licenses::LicenseChange;
 pub(crate) use preemption::{PreemptMode, jobs_to_list};
 pub(crate) use shards::{ShardRequest, amount, amounts_by_device, devices_of_entries};
 pub(crate) use steps::{Given, missing_gpus};
-pub(crate) use times::{INFINITE, NO_VAL, starts_by};
+pub(crate) use times::starts_by;

@@ -1,8 +1,6 @@
 //! Times that Slurm holds a job to.
 
-/// Slurm's numbers for "not set" and "without limit" (`slurm.h`). `ffi` compares them with those of the Slurm that it is built for.
-pub(crate) const NO_VAL: u32 = 0xffff_fffe;
-pub(crate) const INFINITE: u32 = 0xffff_ffff;
+use slurm_numbers::{INFINITE, NO_VAL};
 
 /// Gives the last start that a job's deadline leaves, seconds since 1970: Slurm cancels it when its least run time does not fit any more.
 /// `run_minutes` has its least and its most run time, as Slurm's record has them.

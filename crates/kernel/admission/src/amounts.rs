@@ -81,15 +81,15 @@ pub fn least(request: Option<&Request>, counted: &[Entry], job: &Submission, con
             models.push(model);
         }
     }
-    let of_all = |entry: &Entry| if entry.per_node { entry.count.saturating_mul(nodes) } else { entry.count };
     let count = |name: &str| {
-        let counts = counted.iter().filter(|entry| entry.name == name).map(of_all);
+        let counts = counted.iter().filter(|entry| entry.name == name).map(|entry| entry.on(nodes));
         counts.fold(0, u64::saturating_add)
     };
     let (gpus, shards) = (count("gpu"), count("shard"));
     let request = request.filter(|request| request.isolation != Isolation::None);
-    let whole =
-        request.filter(|request| is_whole(request)).map(|r| nodes.saturating_mul(r.gpus.unwrap_or(1).into()));
+    let whole = request
+        .filter(|request| request.is_for_whole_gpus())
+        .map(|r| nodes.saturating_mul(r.gpus.unwrap_or(1).into()));
     let gpus = match whole {
         _ if gpus > 0 => gpus,
         Some(gpus) => gpus,
@@ -114,14 +114,6 @@ pub fn least(request: Option<&Request>, counted: &[Entry], job: &Submission, con
         None => 0,
     };
     Amount { gpus: 0, slices }
-}
-
-fn is_whole(request: &Request) -> bool {
-    match request.isolation {
-        Isolation::Whole => true,
-        Isolation::Tasks { .. } => request.gpus.is_some(),
-        _ => false,
-    }
 }
 
 /// The fewest slices of parts of GPUs of these models on a node, at least 1, with the instances that limits have `left`.

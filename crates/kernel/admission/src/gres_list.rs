@@ -32,6 +32,14 @@ pub struct Entry {
     pub text: String,
 }
 
+impl Entry {
+    /// Number of them on so many nodes.
+    #[must_use]
+    pub fn on(&self, nodes: u64) -> u64 {
+        if self.per_node { self.count.saturating_mul(nodes) } else { self.count }
+    }
+}
+
 impl Tres {
     /// The entries for `gpu` and `shard`, and one for the GPUs that Slurm counts by the job's tasks.
     #[must_use]

@@ -44,12 +44,7 @@ impl<'a> Limits<'a> {
     }
 
     fn whole_is_too_much(&self, request: &Request, limit: &Limit) -> Option<String> {
-        let whole = match request.isolation {
-            Isolation::Whole => true,
-            Isolation::Tasks { .. } => request.gpus.is_some(),
-            _ => false,
-        };
-        let most = limit.max_mem_mib.filter(|_| whole)?;
+        let most = limit.max_mem_mib.filter(|_| request.is_for_whole_gpus())?;
         let find = || {
             let nodes = self.config.nodes.iter().filter(|spec| can_run(self.job, spec));
             nodes.flat_map(|spec| spec.gpus.iter().copied()).max_by_key(|model| model.nominal_mib())

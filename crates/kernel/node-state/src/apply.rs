@@ -155,15 +155,6 @@ fn gpu(gpus: &mut [Gpu], index: GpuIndex) -> Result<&mut Gpu, ApplyError> {
     gpus.get_mut(usize::from(index.0)).ok_or(ApplyError::NoGpu(index))
 }
 
-/// Tells whether no job is on the GPU.
-fn unheld(gpu: &Gpu) -> bool {
-    match &gpu.state {
-        GpuState::Free => true,
-        GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_) => false,
-        GpuState::Mig(instances) => instances.iter().all(|i| i.holder == Holder::Idle),
-    }
-}
-
 /// Puts an instance onto a GPU. An idle one of the same profile and place is reused; idle ones in the way are dropped.
 fn place(gpus: &mut [Gpu], spec: MigSpec, holder: Holder) -> Result<(), ApplyError> {
     let gpu = gpu(gpus, spec.gpu)?;
@@ -252,7 +243,7 @@ fn add_share(gpus: &mut [Gpu], on: ShareOn, share: Share) -> Result<(), ApplyErr
             if let GpuState::Mps(shares) = &mut gpu.state {
                 fits(shares, memory_mib)?;
                 shares.push(share);
-            } else if gpu.policy != MigPolicy::On && gpu.purpose != Purpose::Whole && unheld(gpu) {
+            } else if gpu.policy != MigPolicy::On && gpu.purpose != Purpose::Whole && !gpu.has_job() {
                 fits(&[], memory_mib)?;
                 gpu.state = GpuState::Mps(vec![share]);
             } else {
@@ -324,7 +315,7 @@ fn add_compute(gpus: &mut [Gpu], within: MigSpec, hold: ComputeHold) -> Result<(
 fn take_whole(gpus: &mut [Gpu], whole: &[GpuIndex], job: JobId) -> Result<(), ApplyError> {
     for index in whole {
         let gpu = gpu(gpus, *index)?;
-        if gpu.policy == MigPolicy::On || gpu.purpose == Purpose::Shares || !unheld(gpu) {
+        if gpu.policy == MigPolicy::On || gpu.purpose == Purpose::Shares || gpu.has_job() {
             return Err(ApplyError::Busy(*index));
         }
         gpu.state = GpuState::Whole(job);
@@ -348,7 +339,8 @@ fn add_seat(gpus: &mut [Gpu], on: ShareOn, seat: Seat) -> Result<(), ApplyError>
         ShareOn::Gpu(index) => {
             if let GpuState::Tasks(seats) = &mut target.state {
                 seats.push(seat);
-            } else if target.policy != MigPolicy::On && target.purpose != Purpose::Whole && unheld(target) {
+            } else if target.policy != MigPolicy::On && target.purpose != Purpose::Whole && !target.has_job()
+            {
                 target.state = GpuState::Tasks(vec![seat]);
             } else {
                 return Err(ApplyError::Busy(index));

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use slurmctld_rt::version;
+use slurm_tables::Version;
 
 /// Slurm's own plugin cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum RealError {
         dirs: String,
     },
     /// Built for another Slurm than `ours`, by its version.
-    #[error("built for Slurm {}, but {path} is of Slurm {}", version(*.ours), version(*.found))]
+    #[error("built for Slurm {}, but {path} is of Slurm {}", Version(*.ours), Version(*.found))]
     OfAnother {
         /// The file.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum RealError {
         found: u32,
     },
     /// Built for another Slurm than `ours`, by the first symbol that it lacks.
-    #[error("built for Slurm {}, but {path} has no {symbol}", version(*.ours))]
+    #[error("built for Slurm {}, but {path} has no {symbol}", Version(*.ours))]
     Incomplete {
         /// The file.
         path: PathBuf,

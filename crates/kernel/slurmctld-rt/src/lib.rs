@@ -16,7 +16,7 @@ pub use ffi::clouds::is_in_cloud;
 pub use ffi::heap::{Heap, entries, variable};
 pub use ffi::lists::{BitString, Bits, BitsAt, List, Lists};
 pub use ffi::qos::{learn_qos, qos_name};
-pub use ffi::symbols::{MissingSymbol, in_slurmctld, item, required, struct_at, version};
+pub use ffi::symbols::{MissingSymbol, in_slurmctld, item, required, struct_at};
 pub use ffi::users::uid_of;
 pub use license_call::LicenseCall;
 pub use plugin_rt::{symbol, text};

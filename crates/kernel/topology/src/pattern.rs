@@ -75,15 +75,6 @@ impl Pattern {
     /// Name; `edges` for a list.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Ring => "ring",
-            Self::Tree => "tree",
-            Self::Chain => "chain",
-            Self::Star => "star",
-            Self::All => "all",
-            Self::None => "none",
-            Self::RingTree => "ring+tree",
-            Self::Edges(_) => "edges",
-        }
+        Self::NAMED.iter().find(|(_, pattern)| pattern == self).map_or("edges", |(name, _)| *name)
     }
 }

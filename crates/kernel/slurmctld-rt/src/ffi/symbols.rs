@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use plugin_rt::symbol;
 use slurm_numbers::IS_SLURMCTLD;
+use slurm_tables::Version;
 
 /// The hosting process lacks a symbol: it is another Slurm than the plugin was written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,17 +17,11 @@ impl MissingSymbol {
     /// with its own version before it loaded the plugin, so this is a Slurm of the same number that somebody has changed.
     #[must_use]
     pub fn built_for(self, number: u32) -> String {
-        let (version, symbol) = (version(number), self.0.to_string_lossy());
+        let (version, symbol) = (Version(number), self.0.to_string_lossy());
         format!(
             "built for Slurm {version}, but this Slurm, which calls itself {version} too, has no symbol {symbol}"
         )
     }
-}
-
-/// A `SLURM_VERSION_NUMBER`, 0xMMmmuu, as Slurm prints it.
-#[must_use]
-pub fn version(number: u32) -> String {
-    format!("{:02}.{:02}.{}", number >> 16 & 0xff, number >> 8 & 0xff, number & 0xff)
 }
 
 /// The address of a symbol that the plugin cannot do without.

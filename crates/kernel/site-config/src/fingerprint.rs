@@ -1,16 +1,82 @@
 //! A number by which slurmctld and a node find out that their files say the same of the node.
 
-use crate::types::{NodeSpec, SiteConfig};
+use std::fmt::{Debug, Write as _};
+
+use node_state::{MigPolicy, PoolPolicy};
+
+use crate::types::{GpuUse, Mps, NodeSettings, NodeSpec, Overuse, SiteConfig, TaskPolicy, Tasks};
+
+/// The keys whose values are not the default ones, one in a line.
+#[derive(Default)]
+struct Changed(String);
+
+impl Changed {
+    fn add<T: Debug + PartialEq>(&mut self, key: &str, value: &T, default: &T) {
+        if value != default {
+            let _infallible = writeln!(self.0, "{key}={value:?}");
+        }
+    }
+}
+
+/// Adds all keys of a section. Every field of the type has to be named, so that none is forgotten.
+macro_rules! add_section {
+    ($changed:ident, $section:literal, $type:ident { $($key:ident),+ $(,)? }, $of:expr) => {
+        let ($type { $($key),+ }, default) = ($of, $type::default());
+        $($changed.add(concat!($section, ".", stringify!($key)), $key, &default.$key);)+
+    };
+}
 
 impl SiteConfig {
     /// Gives the fingerprint of one of the file's node sets: its GPUs, `[node]`, `[mps]`, `[tasks]`, the power limit and
     /// energy. Comments, the order of keys, limits and other nodes do not count.
+    ///
+    /// A key counts by its name, and only if its value is not the default one. So a key that a later version adds changes no fingerprint
+    /// until a file sets it, and nodes and slurmctld can be upgraded one after the other.
     #[must_use]
     pub fn fingerprint_of(&self, spec: &NodeSpec) -> u64 {
-        let models: Vec<&str> = spec.gpus.iter().map(|model| model.key.as_str()).collect();
-        let of_gpus = (models, spec.mig, &spec.uses, spec.memory_fence, spec.power.cap_w);
-        let of_node = (&self.node, &self.mps, &self.tasks, self.power.energy);
-        fnv_1a(format!("{of_gpus:?} {of_node:?}").as_bytes())
+        let mut changed = Changed::default();
+        changed.add("gpus", &spec.gpus.iter().map(|model| model.key.as_str()).collect(), &Vec::new());
+        changed.add("mig", &spec.mig, &MigPolicy::Dynamic);
+        changed.add("gpu_use", &spec.uses, &vec![GpuUse::default(); spec.uses.len()]);
+        changed.add("memory_fence", &spec.memory_fence, &false);
+        changed.add("power.cap", &spec.power.cap_w, &None);
+        changed.add("power.energy", &self.power.energy, &false);
+        add_section!(changed, "mps", Mps { share_between_users, max_threads, memory_limit }, &self.mps);
+        if let Some(Tasks { policy, pool, overuse, log }) = &self.tasks {
+            changed.add("tasks", &true, &false);
+            changed.add("tasks.policy", policy, &TaskPolicy::Tessera);
+            changed.add("tasks.overuse", overuse, &Overuse::Charge);
+            changed.add("tasks.log", log, &None);
+            add_section!(changed, "tasks", PoolPolicy { workers_per_slice, context_mib, gpus_per_job }, pool);
+        }
+        self.add_node(&mut changed);
+        fnv_1a(changed.0.as_bytes())
+    }
+
+    fn add_node(&self, changed: &mut Changed) {
+        add_section!(
+            changed,
+            "node",
+            NodeSettings {
+                dev_root,
+                proc_root,
+                cgroup_root,
+                state_dir,
+                run_dir,
+                nvml_library,
+                mps_control,
+                task_broker,
+                task_library,
+                gpu_reset_command,
+                gpu_clients_command,
+                operation_timeout_ms,
+                manage_device_nodes,
+                visible_devices,
+                plain_notice,
+                leftover_processes,
+            },
+            &self.node
+        );
     }
 }
 
@@ -61,6 +127,22 @@ mod tests {
             format!("{FILE}[[limits]]\npartition = \"gpu\"\nmax_mem = \"10G\"\n"),
         ] {
             assert_eq!(of(&alike, "n1"), same, "{alike}");
+        }
+    }
+
+    /// What other versions of Tessera make of the same files, with keys that this one does not have: upgrades depend on it.
+    #[test]
+    fn only_keys_that_are_set_count_and_by_their_names() {
+        let gpus = "gpus=[\"a100-40gb\", \"a100-40gb\"]\n";
+        for (section, lines) in [
+            ("", ""),
+            ("[node]\nplain_notice = true\n", ""),
+            ("[mps]\nmemory_limit = \"advisory\"\n", "mps.memory_limit=Advisory\n"),
+            ("[tasks]\ncontext_mib = 300\n", "tasks=true\ntasks.context_mib=300\n"),
+            ("[node]\nstate_dir = \"/s/%n\"\n", "node.state_dir=\"/s/%n\"\n"),
+        ] {
+            let said = of(&format!("{section}{FILE}"), "n1");
+            assert_eq!(said, Some(fnv_1a(format!("{gpus}{lines}").as_bytes())), "{section}");
         }
     }
 

@@ -140,8 +140,14 @@ pub(crate) fn memory(key: &str, text: &str, models: &[&Model]) -> Read<u64> {
     }
 }
 
+impl Default for Mps {
+    fn default() -> Self {
+        Self { share_between_users: false, max_threads: 100, memory_limit: MemoryLimit::Mps }
+    }
+}
+
 pub(crate) fn mps(root: &mut TableReader<'_, '_>) -> Mps {
-    let unset = Mps { share_between_users: false, max_threads: 100, memory_limit: MemoryLimit::Mps };
+    let unset = Mps::default();
     let Some(table) = root.table("mps") else { return unset };
     let backends = [("mps", MemoryLimit::Mps), ("advisory", MemoryLimit::Advisory)];
     let read = Mps {
@@ -156,25 +162,31 @@ pub(crate) fn mps(root: &mut TableReader<'_, '_>) -> Mps {
     read
 }
 
+impl Default for NodeSettings {
+    fn default() -> Self {
+        Self {
+            dev_root: PathBuf::from("/dev"),
+            proc_root: PathBuf::from("/proc"),
+            cgroup_root: PathBuf::from(CGROUP_ROOT),
+            state_dir: PathBuf::from(STATE_DIR),
+            run_dir: PathBuf::from(RUN_DIR),
+            nvml_library: "libnvidia-ml.so.1".to_owned(),
+            mps_control: PathBuf::from("/usr/bin/nvidia-cuda-mps-control"),
+            task_broker: Path::new(PREFIX).join("sbin/tessera-broker"),
+            task_library: Path::new(PREFIX).join("lib/tessera/libtessera_task.so"),
+            gpu_reset_command: ["nvidia-smi", "--gpu-reset", "-i", "%i"].map(str::to_owned).to_vec(),
+            gpu_clients_command: Vec::new(),
+            operation_timeout_ms: 30_000,
+            manage_device_nodes: true,
+            visible_devices: VisibleDevices::Numbers,
+            plain_notice: true,
+            leftover_processes: LeftoverProcesses::End,
+        }
+    }
+}
+
 pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
-    let unset = NodeSettings {
-        dev_root: PathBuf::from("/dev"),
-        proc_root: PathBuf::from("/proc"),
-        cgroup_root: PathBuf::from(CGROUP_ROOT),
-        state_dir: PathBuf::from(STATE_DIR),
-        run_dir: PathBuf::from(RUN_DIR),
-        nvml_library: "libnvidia-ml.so.1".to_owned(),
-        mps_control: PathBuf::from("/usr/bin/nvidia-cuda-mps-control"),
-        task_broker: Path::new(PREFIX).join("sbin/tessera-broker"),
-        task_library: Path::new(PREFIX).join("lib/tessera/libtessera_task.so"),
-        gpu_reset_command: ["nvidia-smi", "--gpu-reset", "-i", "%i"].map(str::to_owned).to_vec(),
-        gpu_clients_command: Vec::new(),
-        operation_timeout_ms: 30_000,
-        manage_device_nodes: true,
-        visible_devices: VisibleDevices::Numbers,
-        plain_notice: true,
-        leftover_processes: LeftoverProcesses::End,
-    };
+    let unset = NodeSettings::default();
     let leftovers = [
         ("end", LeftoverProcesses::End),
         ("wait", LeftoverProcesses::Wait),

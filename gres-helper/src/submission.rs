@@ -121,9 +121,7 @@ pub(crate) struct JobOwner<'a> {
 
 /// slurmctld's answers about its configuration.
 pub(crate) trait Slurm {
-    /// The name of the default partition.
     fn default_partition(&self) -> Option<String>;
-    /// The partition of this name.
     fn partition(&self, name: &str) -> Option<Partition>;
     /// The account that a user is charged to who names none; `None` without accounting.
     fn default_account(&self, user: u32) -> Option<String>;

@@ -193,7 +193,6 @@ pub(crate) struct JobAddress(pub(crate) usize);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
     pub(crate) record: JobAddress,
-    /// The placement of its job.
     pub(crate) placement: JobPlacement,
     /// Begin and end that its plan predicts, seconds since 1970.
     pub(crate) planned: Option<(u64, u64)>,

@@ -31,7 +31,6 @@ pub(crate) struct State {
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
-/// Locks the state.
 pub(crate) fn lock() -> MutexGuard<'static, Option<State>> {
     // A panic while it was held has been logged by the guard; every change of the state is a single step.
     STATE.lock().unwrap_or_else(PoisonError::into_inner)

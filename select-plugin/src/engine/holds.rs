@@ -114,7 +114,6 @@ impl Engine {
         self.recount(node);
     }
 
-    /// Tells whether a job holds anything.
     pub(crate) fn holds(&self, job: JobId) -> bool {
         self.held.contains_key(&job)
     }

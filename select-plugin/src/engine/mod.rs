@@ -210,7 +210,6 @@ impl Engine {
         self.nodes.get(node).map(|e| e.node.gpus.len() as u64)
     }
 
-    /// The model of a GPU.
     pub(crate) fn model_of(&self, node: &str, gpu: GpuIndex) -> Option<&'static Model> {
         self.nodes.get(node)?.node.gpus.get(usize::from(gpu.0)).map(|g| g.model)
     }

@@ -71,7 +71,6 @@ impl Nodes {
         Some(&mut self[slot])
     }
 
-    /// The name of the node in a slot.
     pub(super) fn name(&self, slot: NodeSlot) -> &str {
         &self.all[slot.0].0
     }

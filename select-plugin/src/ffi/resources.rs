@@ -46,7 +46,6 @@ pub(super) fn cpus_of_job(host: &Host, job: Job, wanted: impl Fn(usize) -> bool)
     has
 }
 
-/// CPUs of a node.
 pub(super) fn cpus_of_node(host: &Host, node: usize) -> u32 {
     host.node(node).map_or(0, |record| u32::from(record.cpus()))
 }

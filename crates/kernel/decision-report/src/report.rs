@@ -71,6 +71,13 @@ pub struct Takes {
 }
 
 impl Takes {
+    /// Makes it of `units` of a GPU's placement units, or of none where others share the device already.
+    #[must_use]
+    #[inline]
+    pub fn of_units(units: u32, of_units: u32) -> Self {
+        Self { oversubscribed: false, parts: units * GPU_PARTS / of_units.max(1), units, of_units }
+    }
+
     /// Tells whether it takes strictly less from everyone else.
     #[must_use]
     #[inline]

@@ -98,16 +98,8 @@ pub struct NodeCost {
     /// Capacity that is expected to stay unused because of the choice, millionths of a GPU, less if negative: `cluster_rank` has it
     /// for shares and whole GPUs. [`rank`] leaves it 0.
     pub expected: i64,
-    /// GPUs on which there is no job yet.
-    pub opened: u32,
-    /// Placements on the node that can no longer be made afterwards.
-    pub lost: u32,
-    /// GPUs whose MIG mode must be switched on.
-    pub switched: u32,
-    /// Instances that do not exist yet.
-    pub created: u32,
-    /// Idle instances that must be destroyed.
-    pub destroyed: u32,
+    /// As inside the node, without the sizes.
+    pub cost: Cost,
     /// GPUs of the node without jobs, before this one.
     pub free: u32,
 }
@@ -129,11 +121,7 @@ pub fn rank(node: &Node, decision: &Decision) -> Option<NodeCost> {
         busy: count(busy),
         opens_node: busy == 0 && set < node.gpus.len(),
         expected: 0,
-        opened: cost.opened,
-        lost: cost.lost,
-        switched: cost.switched,
-        created: cost.created,
-        destroyed: cost.destroyed,
+        cost: cost.without_size(),
         free: count(node.gpus.len() - busy),
     })
 }
@@ -177,7 +165,8 @@ impl NodeCost {
     /// `300 GB/s, 52 GB/s on n1`. `None` if `other` is as good or better.
     #[must_use]
     pub fn advantage_over(&self, other: &Self, name: &str) -> Option<String> {
-        let fills = if self.opened == 0 { "fills a GPU that is in use already; " } else { "" };
+        let (cost, its) = (self.cost, other.cost);
+        let fills = if cost.opened == 0 { "fills a GPU that is in use already; " } else { "" };
         let fields = [
             (self.slower.cmp(&other.slower), format!("{}, {} on {name}", self.slower, other.slower)),
             (
@@ -191,11 +180,11 @@ impl NodeCost {
                 self.expected.cmp(&other.expected),
                 format!("{fills}less of what the job gets stays unused than on {name}"),
             ),
-            (self.opened.cmp(&other.opened), format!("{fills}keeps a GPU of {name} whole")),
-            (self.lost.cmp(&other.lost), format!("leaves more room for other instances than on {name}")),
-            (self.switched.cmp(&other.switched), format!("switches fewer GPUs to MIG than on {name}")),
-            (self.created.cmp(&other.created), format!("makes fewer instances than on {name}")),
-            (self.destroyed.cmp(&other.destroyed), format!("destroys fewer idle instances than on {name}")),
+            (cost.opened.cmp(&its.opened), format!("{fills}keeps a GPU of {name} whole")),
+            (cost.lost.cmp(&its.lost), format!("leaves more room for other instances than on {name}")),
+            (cost.switched.cmp(&its.switched), format!("switches fewer GPUs to MIG than on {name}")),
+            (cost.created.cmp(&its.created), format!("makes fewer instances than on {name}")),
+            (cost.destroyed.cmp(&its.destroyed), format!("destroys fewer idle instances than on {name}")),
             (self.free.cmp(&other.free), format!("fewer GPUs are free; those of {name} stay together")),
         ];
         let (order, why) = fields.into_iter().find(|(order, _)| order.is_ne())?;

@@ -19,7 +19,6 @@ use plugin_rt::log;
 /// A file has whole pages of memory.
 const BYTES: usize = 4096;
 
-/// Path of the page of this name.
 pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(DIR).join(name)
 }

@@ -106,7 +106,6 @@ pub struct HealthRule {
     pub advice: Option<String>,
 }
 
-/// Most rules of a file.
 const MOST_RULES: usize = 256;
 /// Longest advice, bytes.
 const MOST_ADVICE: usize = 200;

@@ -81,7 +81,6 @@ pub struct IdleRule {
     pub end: Option<(IdleEnd, u64)>,
 }
 
-/// Most rules of a file.
 const MOST_RULES: usize = 64;
 /// Shortest time between two steps, minutes. A node speaks of a job that is idle as long.
 const LEAST_MIN: u64 = 10;

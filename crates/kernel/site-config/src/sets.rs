@@ -17,7 +17,6 @@ pub(crate) fn policy(table: &TableReader<'_, '_>) -> Option<Selection> {
     table.word("gpu_set_policy", &Selection::ALL.map(|policy| (policy.name(), policy)))
 }
 
-/// Reads `node_order`.
 pub(crate) fn node_order(table: &TableReader<'_, '_>) -> Option<Option<Fill>> {
     table.word("node_order", &[("pack", Some(Fill::Pack)), ("spread", Some(Fill::Spread)), ("slurm", None)])
 }

@@ -12,7 +12,7 @@ use crate::fitted::Fitted;
 use crate::held_out;
 use crate::model::{Model, View, by_apps};
 use crate::runs::Run;
-use crate::terms::Terms;
+use crate::terms::{Terms, takes};
 use crate::training::{FitError, Training};
 
 /// Fits a model of `gpu` with the better basis: [`Basis::Tessera`] if it predicts applications that it has not seen better
@@ -144,7 +144,7 @@ fn profiles<'a>(
     let (mut complete, mut error) = (Vec::new(), None);
     let sources = counters.sources(gpu);
     let (fitting, other): (Vec<&str>, Vec<&str>) =
-        sources.into_iter().partition(|source| basis.takes(source));
+        sources.into_iter().partition(|source| takes(basis, source));
     if fitting.is_empty() && !other.is_empty() {
         return Err(FitError::OtherBasis { basis, found: other.join(", ") });
     }

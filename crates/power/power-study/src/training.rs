@@ -9,7 +9,7 @@ use crate::least_squares::solve;
 use crate::model::View;
 use crate::runs::Run;
 use crate::state::StateError;
-use crate::terms::{Terms, partners};
+use crate::terms::{Terms, partner_terms, partners};
 
 /// Why no model was fitted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -97,7 +97,7 @@ impl<'a> Training<'a> {
         }
         let rows: Vec<(&[f64], f64)> = rows.iter().map(|(terms, rest)| (terms.as_slice(), *rest)).collect();
         let what = || format!("{} beside {}", view.part, view.beside());
-        fitted(&rows, self.basis.partner_terms(), what, cap)
+        fitted(&rows, partner_terms(self.basis), what, cap)
     }
 }
 

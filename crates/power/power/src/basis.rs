@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::features::{Features, PARTIAL_SOURCES};
+use crate::features::Features;
 
 /// Chooses the functions of the counters: H of the application itself, J of each application beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,15 +53,6 @@ impl Basis {
         }
     }
 
-    /// Counts the functions J: coefficients of D.
-    #[must_use]
-    pub fn partner_terms(self) -> usize {
-        match self {
-            Self::Arima2022 => 3,
-            Self::Tessera | Self::Dcgm => 4,
-        }
-    }
-
     /// Calculates H of an application, H1 first. F1 must not be 0.
     #[must_use]
     pub fn own(self, [f1, f2, f3, f4, f5, f6, f7, f8]: &Features) -> Vec<f64> {
@@ -74,27 +65,10 @@ impl Basis {
         }
     }
 
-    /// Calculates J of one application beside, J1 first.
-    #[must_use]
-    pub fn partner(self, [f1, _, f3, f4, _, f6, f7, f8]: &Features) -> Vec<f64> {
-        let tensor = (f6 + f7 + f8) / 100.0;
-        let compute = f1 / 100.0 - tensor;
-        match self {
-            Self::Arima2022 => vec![f3 / 100.0, f4 / 100.0, 1.0],
-            Self::Tessera | Self::Dcgm => vec![f3 / 100.0, compute, tensor, 1.0],
-        }
-    }
-
     /// Tells whether a counter is needed: 0 is F1.
     #[must_use]
     pub fn needs(self, counter: usize) -> bool {
         self != Self::Dcgm || !matches!(counter, 1 | 3)
-    }
-
-    /// Tells whether counters from this source go with it.
-    #[must_use]
-    pub fn takes(self, source: &str) -> bool {
-        (self == Self::Dcgm) == PARTIAL_SOURCES.contains(&source)
     }
 
     /// Tells whether predictions are made to never fall where the cap rises.
@@ -125,24 +99,24 @@ mod tests {
 
     const F: Features = [80.0, 20.0, 12.0, 75.0, 40.0, 10.0, 5.0, 15.0];
 
-    fn check(basis: Basis, own: &[f64], partner: &[f64]) {
+    fn check(basis: Basis, own: &[f64]) {
         let near = |have: &[f64], want: &[f64]| {
             have.len() == want.len() && have.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-12)
         };
-        assert!(near(&basis.own(&F), own) && near(&basis.partner(&F), partner), "{basis}");
-        assert_eq!((basis.own_terms(), basis.partner_terms()), (own.len(), partner.len()), "{basis}");
+        assert!(near(&basis.own(&F), own), "{basis}");
+        assert_eq!(basis.own_terms(), own.len(), "{basis}");
         assert_eq!(basis.name().parse(), Ok(basis));
     }
 
     #[test]
     fn arima2022_is_table_4() {
-        check(Basis::Arima2022, &[0.5, 0.3, 0.25, 0.75, 0.4, 1.0], &[0.12, 0.75, 1.0]);
+        check(Basis::Arima2022, &[0.5, 0.3, 0.25, 0.75, 0.4, 1.0]);
     }
 
     #[test]
-    fn ours_know_what_a_neighbour_draws() {
-        check(Basis::Tessera, &[0.5, 0.3, 0.2, 0.12, 0.4, 1.0], &[0.12, 0.5, 0.3, 1.0]);
-        check(Basis::Dcgm, &[0.5, 0.3, 12.0 / 92.0, 0.4, 1.0], &[0.12, 0.5, 0.3, 1.0]);
+    fn ours_are_bounded() {
+        check(Basis::Tessera, &[0.5, 0.3, 0.2, 0.12, 0.4, 1.0]);
+        check(Basis::Dcgm, &[0.5, 0.3, 12.0 / 92.0, 0.4, 1.0]);
     }
 
     #[test]
@@ -150,7 +124,6 @@ mod tests {
         for (f2, f4) in [(0.0, 0.0), (90.0, 10.0)] {
             let other = [80.0, f2, 12.0, f4, 40.0, 10.0, 5.0, 15.0];
             assert_eq!(Basis::Dcgm.own(&other), Basis::Dcgm.own(&F));
-            assert_eq!(Basis::Dcgm.partner(&other), Basis::Dcgm.partner(&F));
         }
         assert_eq!((0..8).filter(|at| !Basis::Dcgm.needs(*at)).collect::<Vec<_>>(), [1, 3]);
     }

@@ -7,4 +7,4 @@ pub const COUNTERS: [&str; 8] = ["f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8"]
 pub type Features = [f64; 8];
 
 /// Lists the sources without F2 and F4: their lines leave these empty.
-pub(crate) const PARTIAL_SOURCES: [&str; 2] = ["dcgm", "gpm"];
+pub const PARTIAL_SOURCES: [&str; 2] = ["dcgm", "gpm"];

@@ -46,7 +46,7 @@ pub use cap::{Cap, CapError};
 pub use counters::{CounterTable, ProfileError};
 pub use csv::CsvError;
 pub use error::{FORMAT, ModelError};
-pub use features::{COUNTERS, Features};
+pub use features::{COUNTERS, Features, PARTIAL_SOURCES};
 pub use model::{Model, OutOfRange, Range};
 pub use monotone::never_falling;
 pub use part::{Memory, Part, PartError};

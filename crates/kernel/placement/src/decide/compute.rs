@@ -15,7 +15,7 @@
 use super::starts::{bit, cost_of, free_starts};
 use super::view::{View, first_job};
 use decision_report::Cost;
-use decision_report::report::{Candidate, ComputeScore, Constraint, Fate, GPU_PARTS, Report, Starts, Takes};
+use decision_report::report::{Candidate, ComputeScore, Constraint, Fate, Report, Starts, Takes};
 use geometry::{ComputeProfile, Profile, Slice};
 use node_state::{Ask, ComputeHold, Holder, Kind, Policy, Purpose, SharedMemory};
 use protocol::{ComputeSpec, MigSpec};
@@ -108,14 +108,13 @@ fn at(
 ) -> Result<BestCompute, Constraint> {
     let (profile, size) = named;
     let within = MigSpec { gpu: view.gpu, profile: profile.id, start };
-    let of_units = u32::from(view.model.placement_units);
     let here = view.instances().iter().find(|i| i.profile == profile.id && i.start == start);
     if let Some(Holder::Compute(holds)) = here.map(|i| &i.holder) {
         may_join(ask, policy, holds, profile, mem_mib)?;
         let (start, lost) = best_start(profile, size, holds)?;
         let part = ComputeSpec { slices: size.slices, start };
         let score = ComputeScore { part, joins: true, lost, cost: Cost::default() };
-        let takes = Takes { oversubscribed: false, parts: 0, units: 0, of_units };
+        let takes = Takes::of_units(0, view.units());
         return Ok(BestCompute { within, takes, score });
     }
     if view.room_for(profile) == 0 || free_starts(view, profile) & bit(start) == 0 {
@@ -126,8 +125,7 @@ fn at(
     let (first, lost) = best_start(profile, size, &[])?;
     let part = ComputeSpec { slices: size.slices, start: first };
     let cost = cost_of(view, profile, bit(start), profile.at(start).mask());
-    let units = u32::from(profile.size);
-    let takes = Takes { oversubscribed: false, parts: units * GPU_PARTS / of_units.max(1), units, of_units };
+    let takes = Takes::of_units(profile.size.into(), view.units());
     Ok(BestCompute { within, takes, score: ComputeScore { part, joins: false, lost, cost } })
 }
 

@@ -133,12 +133,9 @@ fn planned(
     if view.room_for(profile) == 0 || free_starts(view, profile) & bit == 0 {
         return None;
     }
-    let of_units = u32::from(view.model.placement_units);
-    let units = u32::from(profile.size);
-    let parts = units * GPU_PARTS / of_units.max(1);
     Some(BestInstances {
         specs: vec![MigSpec { gpu: view.gpu, profile: profile.id, start: place.start }],
-        takes: Takes { oversubscribed: false, parts, units, of_units },
+        takes: Takes::of_units(profile.size.into(), view.units()),
         cost: cost_of(view, profile, bit, profile.at(place.start).mask()),
     })
 }

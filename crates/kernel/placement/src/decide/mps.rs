@@ -25,12 +25,10 @@
 //! may be filled ([`geometry::load::fits`]).
 
 use super::profile_choice::{Profiles, Want};
-use super::starts::{cost_of, free_starts};
+use super::starts::{idle_instance, new_instances};
 use super::view::{View, first_job};
 use decision_report::Cost;
-use decision_report::report::{
-    Candidate, Constraint, Fate, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes,
-};
+use decision_report::report::{Candidate, Constraint, Fate, Report, ShareClass, ShareScore, Starts, Takes};
 use geometry::load::{Load, fits};
 use geometry::{JobId, Profile, Slice};
 use node_state::{
@@ -147,8 +145,7 @@ impl Search<'_> {
             GpuState::Mps(shares) => self.join(view, &whole, shares),
             GpuState::Tasks(seats) => self.in_pool(view, None, seats),
             GpuState::Free if view.policy != MigPolicy::On => {
-                let cost = Cost { opened: 1, lost: view.left(0, None), ..Cost::default() };
-                self.open(view, &whole, ShareClass::Open, cost);
+                self.open(view, &whole, ShareClass::Open, Ok(view.opened()));
             }
             GpuState::Free => self.new_instances(view, profiles),
             GpuState::Mig(_) if view.purpose == Purpose::Static => self.instances(view),
@@ -163,26 +160,21 @@ impl Search<'_> {
         for instance in view.instances() {
             let Some(profile) = view.model.profile_by_id(instance.profile) else { continue };
             let device = Device::instance(view, profile, instance.start);
-            match &instance.holder {
-                Holder::Isolated(job) => self.rule_out(view, Some(&device), Constraint::IsolatedFor(*job)),
-                Holder::Shared(shares) => self.join(view, &device, shares),
-                Holder::Compute(_) => {
-                    let job = first_job(&instance.holder).unwrap_or(JobId(0));
-                    self.rule_out(view, Some(&device), Constraint::IsolatedFor(job));
+            let cost = match &instance.holder {
+                Holder::Shared(shares) => {
+                    self.join(view, &device, shares);
+                    continue;
                 }
-                Holder::Pool(seats) => self.in_pool(view, Some(&device), seats),
-                Holder::Idle if profile.is_variant() => {
-                    self.rule_out(view, Some(&device), Constraint::VariantNotNamed);
+                Holder::Pool(seats) => {
+                    self.in_pool(view, Some(&device), seats);
+                    continue;
                 }
-                Holder::Idle if view.room_for(profile) == 0 => {
-                    self.rule_out(view, Some(&device), Constraint::ProfileLimit);
+                Holder::Isolated(_) | Holder::Compute(_) => {
+                    Err(Constraint::IsolatedFor(first_job(&instance.holder).unwrap_or(JobId(0))))
                 }
-                Holder::Idle => {
-                    let units = profile.at(instance.start).mask();
-                    let cost = cost_of(view, profile, 1 << instance.start.0, units).without_size();
-                    self.open(view, &device, ShareClass::Open, cost);
-                }
-            }
+                Holder::Idle => idle_instance(view, profile, instance.start),
+            };
+            self.open(view, &device, ShareClass::Open, cost);
         }
     }
 
@@ -192,25 +184,8 @@ impl Search<'_> {
             Err(constraint) => return self.rule_out(view, None, constraint),
         };
         let class = if view.policy == MigPolicy::On { ShareClass::Open } else { ShareClass::Carve };
-        let free = if view.room_for(profile) == 0 { 0 } else { free_starts(view, profile) };
-        let idle = |start: Slice| {
-            view.instances()
-                .iter()
-                .any(|i| i.holder == Holder::Idle && i.profile == profile.id && i.start == start)
-        };
-        for start in profile.starts.iter().copied().filter(|s| !idle(*s)) {
-            let device = Device::instance(view, profile, start);
-            if free >> start.0 & 1 == 1 {
-                let cost = cost_of(view, profile, 1 << start.0, profile.at(start).mask()).without_size();
-                self.open(view, &device, class, cost);
-            } else {
-                let holder = view.holder_of(profile.at(start));
-                self.rule_out(
-                    view,
-                    Some(&device),
-                    holder.map_or(Constraint::ProfileLimit, Constraint::Taken),
-                );
-            }
+        for (start, cost) in new_instances(view, profile) {
+            self.open(view, &Device::instance(view, profile, start), class, cost);
         }
     }
 
@@ -241,7 +216,7 @@ impl Search<'_> {
             in_use_sm_percent: u64::from(in_use) * u64::from(device.sm),
             cost: Cost::default(),
         };
-        let takes = Takes { oversubscribed: crowded, parts: 0, units: 0, of_units: units_of(view) };
+        let takes = Takes { oversubscribed: crowded, ..Takes::of_units(0, view.units()) };
         let share = BestShare { on: device.on, threads, takes, score, load: promised_threads(in_use) };
         self.weigh(view, device, share);
     }
@@ -251,7 +226,12 @@ impl Search<'_> {
         self.rule_out(view, device, Constraint::InPool(job));
     }
 
-    fn open(&mut self, view: &View<'_>, device: &Device, class: ShareClass, cost: Cost) {
+    /// Weighs a device that has no shares, unless something stands in the way.
+    fn open(&mut self, view: &View<'_>, device: &Device, class: ShareClass, cost: Result<Cost, Constraint>) {
+        let cost = match cost {
+            Ok(cost) => cost,
+            Err(why) => return self.rule_out(view, Some(device), why),
+        };
         if !fits(self.mem_mib, device.memory_mib) {
             let has = device.memory_mib;
             let constraint = Constraint::TooLittleMemory { need: self.mem_mib, has };
@@ -261,10 +241,8 @@ impl Search<'_> {
             Ok(threads) => threads,
             Err(too_few) => return self.rule_out(view, Some(device), too_few),
         };
-        let units = device.profile.map_or(units_of(view), |p| u32::from(p.size));
-        let of_units = units_of(view);
-        let parts = units * GPU_PARTS / of_units.max(1);
-        let takes = Takes { oversubscribed: false, parts, units, of_units };
+        let units = device.profile.map_or(view.units(), |p| u32::from(p.size));
+        let takes = Takes::of_units(units, view.units());
         let score = ShareScore { class, in_use_sm_percent: 0, cost };
         let share = BestShare { on: device.on, threads, takes, score, load: promised_threads(0) };
         self.weigh(view, device, share);
@@ -299,10 +277,6 @@ impl Device {
         };
         Candidate { kind: Kind::Mps, gpu: view.gpu, instances, fate }
     }
-}
-
-fn units_of(view: &View<'_>) -> u32 {
-    u32::from(view.model.placement_units)
 }
 
 /// Sort key among equally good devices: lowest GPU, then lowest start.

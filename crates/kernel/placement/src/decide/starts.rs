@@ -2,6 +2,7 @@
 
 use super::view::View;
 use decision_report::Cost;
+use decision_report::report::Constraint;
 use geometry::{Profile, Slice};
 use node_state::{GpuState, Holder, MigPolicy, Purpose};
 
@@ -14,7 +15,40 @@ pub(super) fn free_starts(view: &View<'_>, profile: &Profile) -> u16 {
     free.fold(0, |mask, s| mask | bit(*s))
 }
 
-/// The bit of a start.
+/// Lists the starts of `profile` that have no idle instance of it: each with what a new instance costs there, without its size, or with
+/// what stands in its way.
+pub(super) fn new_instances(
+    view: &View<'_>,
+    profile: &'static Profile,
+) -> impl Iterator<Item = (Slice, Result<Cost, Constraint>)> {
+    let free = if view.room_for(profile) == 0 { 0 } else { free_starts(view, profile) };
+    let is_idle = move |start: Slice| {
+        let mut idle = view.instances().iter().filter(|i| i.holder == Holder::Idle);
+        idle.any(|i| i.profile == profile.id && i.start == start)
+    };
+    let cost = move |start: Slice| match free & bit(start) {
+        0 => Err(view.holder_of(profile.at(start)).map_or(Constraint::ProfileLimit, Constraint::Taken)),
+        _ => Ok(cost_of(view, profile, bit(start), profile.at(start).mask()).without_size()),
+    };
+    profile
+        .starts
+        .iter()
+        .copied()
+        .filter(move |start| !is_idle(*start))
+        .map(move |start| (start, cost(start)))
+}
+
+/// What an idle instance costs, without its size, or why no share or seat comes there.
+pub(super) fn idle_instance(view: &View<'_>, profile: &Profile, start: Slice) -> Result<Cost, Constraint> {
+    if profile.is_variant() {
+        return Err(Constraint::VariantNotNamed);
+    }
+    if view.room_for(profile) == 0 {
+        return Err(Constraint::ProfileLimit);
+    }
+    Ok(cost_of(view, profile, bit(start), profile.at(start).mask()).without_size())
+}
+
 pub(super) fn bit(start: Slice) -> u16 {
     1_u16.checked_shl(u32::from(start.0)).unwrap_or(0)
 }

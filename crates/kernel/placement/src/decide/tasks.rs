@@ -20,14 +20,12 @@
 
 mod reach;
 
-use super::starts::{cost_of, free_starts};
+use super::starts::{idle_instance, new_instances};
 use super::view::View;
 use decision_report::Cost;
-use decision_report::report::{
-    Candidate, Constraint, Fate, GPU_PARTS, Report, SeatScore, ShareClass, Starts, Takes,
-};
+use decision_report::report::{Candidate, Constraint, Fate, Report, SeatScore, ShareClass, Starts, Takes};
+use geometry::Profile;
 use geometry::load::{Load, fits};
-use geometry::{Profile, Slice};
 use node_state::{Ask, GpuState, Holder, Kind, MigPolicy, Node, Policy, PoolDevice, PoolPolicy, Purpose};
 use protocol::{MigSpec, PoolSeats, ShareOn};
 
@@ -66,14 +64,6 @@ struct Seated {
     on: ShareOn,
     of: u32,
     taken: u32,
-}
-
-/// A device that could join the pool.
-struct Opened {
-    on: ShareOn,
-    profile: Option<&'static Profile>,
-    class: ShareClass,
-    cost: Cost,
 }
 
 /// Finds the devices for a job of GPU tasks.
@@ -122,9 +112,8 @@ impl Search<'_> {
             }
             GpuState::Tasks(_) => {}
             GpuState::Free if view.policy != MigPolicy::On => {
-                let cost = Cost { opened: 1, lost: view.left(0, None), ..Cost::default() };
-                let (on, class) = (ShareOn::Gpu(view.gpu), ShareClass::Open);
-                self.open(view, &joined, &Opened { on, profile: None, class, cost });
+                let device = (ShareOn::Gpu(view.gpu), None);
+                self.open(view, &joined, device, ShareClass::Open, Ok(view.opened()));
             }
             GpuState::Free => self.new_instances(view, &joined),
             GpuState::Mig(_) => {
@@ -174,22 +163,17 @@ impl Search<'_> {
         for instance in view.instances() {
             let Some(profile) = view.model.profile_by_id(instance.profile) else { continue };
             let on = ShareOn::Instance(MigSpec { gpu: view.gpu, profile: profile.id, start: instance.start });
-            let why = match &instance.holder {
+            let idle = || idle_instance(view, profile, instance.start);
+            let cost = match &instance.holder {
                 Holder::Pool(_) => continue,
-                Holder::Isolated(job) => Some(Constraint::IsolatedFor(*job)),
-                Holder::Shared(shares) => shares.first().map(|s| Constraint::Taken(s.job)),
-                Holder::Compute(holds) => holds.first().map(|h| Constraint::IsolatedFor(h.job)),
-                Holder::Idle if profile.is_variant() => Some(Constraint::VariantNotNamed),
-                Holder::Idle if view.room_for(profile) == 0 => Some(Constraint::ProfileLimit),
-                Holder::Idle => None,
+                Holder::Isolated(job) => Err(Constraint::IsolatedFor(*job)),
+                Holder::Shared(shares) => shares.first().map_or_else(idle, |s| Err(Constraint::Taken(s.job))),
+                Holder::Compute(holds) => {
+                    holds.first().map_or_else(idle, |h| Err(Constraint::IsolatedFor(h.job)))
+                }
+                Holder::Idle => idle(),
             };
-            if let Some(why) = why {
-                self.rule_out(view, Some((on, Some(profile))), why);
-                continue;
-            }
-            let units = profile.at(instance.start).mask();
-            let cost = cost_of(view, profile, 1 << instance.start.0, units).without_size();
-            self.open(view, joined, &Opened { on, profile: Some(profile), class: ShareClass::Open, cost });
+            self.open(view, joined, (on, Some(profile)), ShareClass::Open, cost);
         }
     }
 
@@ -199,21 +183,9 @@ impl Search<'_> {
             Err(constraint) => return self.rule_out(view, None, constraint),
         };
         let class = if view.policy == MigPolicy::On { ShareClass::Open } else { ShareClass::Carve };
-        let free = if view.room_for(profile) == 0 { 0 } else { free_starts(view, profile) };
-        let idle = |start: Slice| {
-            let here = |i: &&node_state::Instance| i.profile == profile.id && i.start == start;
-            view.instances().iter().find(here).is_some_and(|i| i.holder == Holder::Idle)
-        };
-        for start in profile.starts.iter().copied().filter(|s| !idle(*s)) {
+        for (start, cost) in new_instances(view, profile) {
             let on = ShareOn::Instance(MigSpec { gpu: view.gpu, profile: profile.id, start });
-            if free >> start.0 & 1 == 1 {
-                let cost = cost_of(view, profile, 1 << start.0, profile.at(start).mask()).without_size();
-                self.open(view, joined, &Opened { on, profile: Some(profile), class, cost });
-            } else {
-                let holder = view.holder_of(profile.at(start));
-                let why = holder.map_or(Constraint::ProfileLimit, Constraint::Taken);
-                self.rule_out(view, Some((on, Some(profile))), why);
-            }
+            self.open(view, joined, (on, Some(profile)), class, cost);
         }
     }
 
@@ -245,15 +217,26 @@ impl Search<'_> {
     fn join(&mut self, view: &View<'_>, joined: &[Seated]) {
         let (of, taken) = joined.iter().fold((0, 0), |(of, taken), d| (of + d.of, taken + d.taken));
         let score = SeatScore { class: ShareClass::Join, taken, of, cost: Cost::default() };
-        let takes = Takes { oversubscribed: false, parts: 0, units: 0, of_units: units_of(view) };
+        let takes = Takes::of_units(0, view.units());
         let load = Load::new(taken.into(), of.into());
         let on = dealt(joined.to_vec(), self.ask.request.seats);
         self.weigh(view, None, BestSeats { on, takes, score, load, place: (view.gpu.0, 0) });
     }
 
-    fn open(&mut self, view: &View<'_>, joined: &[Seated], opened: &Opened) {
-        let Opened { on, profile, class, cost } = *opened;
+    /// Weighs a device that joins the pool with those that the job may use already, unless something stands in the way.
+    fn open(
+        &mut self,
+        view: &View<'_>,
+        joined: &[Seated],
+        (on, profile): Device,
+        class: ShareClass,
+        cost: Result<Cost, Constraint>,
+    ) {
         let device = Some((on, profile));
+        let cost = match cost {
+            Ok(cost) => cost,
+            Err(why) => return self.rule_out(view, device, why),
+        };
         if let Some(claim) = self.node.claim_on(on) {
             return self.rule_out(view, device, Constraint::ClaimedBy(claim.job));
         }
@@ -264,14 +247,11 @@ impl Search<'_> {
         if has < need {
             return self.rule_out(view, device, Constraint::TooFewSeats { need, has });
         }
-        let of_units = units_of(view);
-        let units = profile.map_or(of_units, |p| u32::from(p.size));
-        let parts = units * GPU_PARTS / of_units.max(1);
-        let takes = Takes { oversubscribed: false, parts, units, of_units };
+        let takes = Takes::of_units(profile.map_or(view.units(), |p| u32::from(p.size)), view.units());
         let mut all = joined.to_vec();
         all.push(Seated { on, of: has, taken: 0 });
+        let start = on.start().unwrap_or(0);
         let on = dealt(all, self.ask.request.seats);
-        let start = opened.on.start().unwrap_or(0);
         let score = SeatScore { class, taken: 0, of: has, cost };
         let load = Load::new(0, 1);
         self.weigh(view, device, BestSeats { on, takes, score, load, place: (view.gpu.0, start) });
@@ -326,8 +306,4 @@ fn dealt(mut devices: Vec<Seated>, n: u32) -> Vec<PoolSeats> {
         place.seats += 1;
     }
     dealt
-}
-
-fn units_of(view: &View<'_>) -> u32 {
-    u32::from(view.model.placement_units)
 }

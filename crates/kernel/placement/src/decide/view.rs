@@ -1,5 +1,6 @@
 //! The state of one GPU as the searches need it, computed once per decision.
 
+use decision_report::Cost;
 use decision_report::report::Constraint;
 use geometry::{GpuIndex, JobId, Model, Placement, Profile, ProfileId, Slice};
 use node_state::{Ask, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose};
@@ -100,6 +101,16 @@ impl<'a> View<'a> {
             GpuState::Mig(instances) => instances,
             _ => &[],
         }
+    }
+
+    /// Placement units of the GPU.
+    pub(super) fn units(&self) -> u32 {
+        u32::from(self.model.placement_units)
+    }
+
+    /// Cost of opening the GPU without MIG.
+    pub(super) fn opened(&self) -> Cost {
+        Cost { opened: 1, lost: self.left(0, None), ..Cost::default() }
     }
 
     /// Base placements that remain if the units in `more` are held too, by instances of `profile`.

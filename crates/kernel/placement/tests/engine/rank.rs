@@ -1,6 +1,7 @@
 //! The node of a cluster: starts where Slurm's own choice is poor, and an oracle that enumerates small clusters.
 
 use crate::common::*;
+use decision_report::Cost;
 use geometry::*;
 use node_state::*;
 use placement::*;
@@ -134,8 +135,8 @@ fn tasks_own_gpus_open_as_many_and_may_take_a_node_whole() {
         ask.request.gpus = Some(count);
         rank(&node, &decide(&node, &ask, &policy)).unwrap()
     };
-    assert_eq!((cost(1).opened, cost(1).opens_node), (1, true));
-    assert_eq!((cost(2).opened, cost(2).opens_node), (2, false));
+    assert_eq!((cost(1).cost.opened, cost(1).opens_node), (1, true));
+    assert_eq!((cost(2).cost.opened, cost(2).opens_node), (2, false));
 }
 
 /// Counts the cost of a place for one instance from the node before and after. Shares no code with `rank`.
@@ -244,7 +245,7 @@ proptest! {
             slower: Slowness::of_gbps([100.0, 50.0][of[0] as usize]),
             parts: of[1],
             opens_node: of[2] == 1,
-            created: of[3],
+            cost: Cost { created: of[3], ..Cost::default() },
             free: of[4],
             expected: i64::from(of[5]) - 1,
             ..NodeCost::default()
@@ -268,7 +269,8 @@ fn the_advantage_is_a_sentence_with_numbers() {
         says(expected(-1), none),
         "fills a GPU that is in use already; less of what the job gets stays unused than on n1"
     );
-    let opens = |opened, opens_node| NodeCost { opened, opens_node, ..none };
+    let opens =
+        |opened, opens_node| NodeCost { cost: Cost { opened, ..Cost::default() }, opens_node, ..none };
     assert_eq!(says(none, opens(1, true)), "fills a GPU that is in use already; keeps n1 whole");
     assert_eq!(says(opens(4, false), opens(4, true)), "keeps n1 whole");
     assert_eq!(says(none, opens(1, false)), "fills a GPU that is in use already; keeps a GPU of n1 whole");

@@ -10,6 +10,7 @@ use crate::fitted::Fitted;
 use crate::model::{Model, View, by_apps};
 use crate::runs::Run;
 use crate::state::{State, StateError};
+use crate::terms::partner_terms;
 use rows::{Corun, FileCompared, FileErrors, FileRange, Measured, ModelRows, Over, Solo};
 
 /// Why a file is no model.
@@ -102,7 +103,7 @@ impl Model {
         let solo = file.solo.into_iter().map(Solo::row).collect::<Result<Vec<_>, _>>()?;
         let corun = file.corun.into_iter().map(Corun::row).collect::<Result<Vec<_>, _>>()?;
         let solo = table("solo", basis.own_terms(), &caps, solo, Part::to_string)?;
-        let corun = table("corun", basis.partner_terms(), &caps, corun, View::words)?;
+        let corun = table("corun", partner_terms(basis), &caps, corun, View::words)?;
         let measured = file.measured.into_iter().map(Measured::run).collect::<Result<Vec<_>, _>>()?;
         let model = Self {
             gpu: file.gpu,

@@ -20,7 +20,7 @@ use geometry::{GpuIndex, JobId};
 use node_state::{GpuState, MigPolicy, Purpose};
 use protocol::{PoolSeats, ShareOn};
 
-use super::{BestSeats, Search, units_of};
+use super::{BestSeats, Search};
 use crate::decide::view::View;
 
 /// Seats of each job in the pool, on all of its devices.
@@ -53,8 +53,8 @@ impl Search<'_> {
         let free = others().filter(|view| self.could_be_opened(view));
         for view in free.filter(may_open).take(further.saturating_sub(joined.len())) {
             best.takes.parts += GPU_PARTS;
-            best.takes.units += units_of(view);
-            best.takes.of_units += units_of(view);
+            best.takes.units += view.units();
+            best.takes.of_units += view.units();
             best.score.cost.opened += 1;
             best.score.cost.lost += view.left(0, None);
             best.on.push(PoolSeats { on: ShareOn::Gpu(view.gpu), seats: 0 });

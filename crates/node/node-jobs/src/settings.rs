@@ -183,3 +183,23 @@ impl DescribedNode for Settings {
         &self.nvml_library
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_nodes_name_stands_in_its_paths() {
+        let text = "[node]\nstate_dir = \"/s/%n\"\n[tasks]\nlog = \"/l/%n\"\n\
+                    [[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\n";
+        let (site, errors) = site_config::parse("t", text, &|_| Err(ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let site = site.unwrap();
+        let settings =
+            Settings::new(&for_node(&site.node, "n1"), &site.mps, &[]).with_tasks(site.tasks.as_ref(), "n1");
+        assert_eq!(settings.state_dir, Path::new("/s/n1"));
+        assert_eq!(settings.tasks.and_then(|tasks| tasks.log).as_deref(), Some(Path::new("/l/n1")));
+    }
+}

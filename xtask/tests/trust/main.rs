@@ -15,7 +15,7 @@ use sources::{functions, product};
 use workspace::Workspace;
 
 /// The most product lines of all of them together, in thousands.
-const TOGETHER: f64 = 63.0;
+const TOGETHER: f64 = 62.45;
 /// Crates that none of them may link, from whatever registry: a command line for people, and what only tests and studies need.
 const NEVER: [&str; 6] = ["clap", "criterion", "proptest", "insta", "audit", "physics"];
 

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use decision_counts::decisions::Reason;
 use geometry::JobId;
+use node_layout::ConfigInForce;
 use node_state::Node;
 use protocol::plan::PlannedPlace;
 
@@ -189,7 +190,7 @@ enum Availability {
     Now,
     Later,
     Never,
-    /// The site's file is bad, or does not describe the node, or the node's GPUs are not those of the file, or its slurmd does not load Tessera or has another
+    /// The site's file is bad, or the node's GPUs are not those of the file, or its slurmd does not load Tessera or has another
     /// file, or the job needs a GPU there that is unhealthy, or might get one: it waits until somebody mends that, and nothing is
     /// kept free for it.
     Unknown,
@@ -231,8 +232,9 @@ fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView)
     }
     let plain_shards = !want.managed && want.kind == GresKind::Shard;
     match engine.fits_now(node, question) {
+        None if want.managed && engine.version() == ConfigInForce::Bad => Availability::Unknown,
         // Slurm alone decides on nodes that Tessera does not manage, for jobs that do not ask for it.
-        None if want.managed => Availability::Unknown,
+        None if want.managed => Availability::Never,
         None => Availability::Now,
         // What the last job held is not given back before its epilog is over; and a job that starts before Slurm knows
         // the node's devices would get none.

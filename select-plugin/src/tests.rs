@@ -284,15 +284,6 @@ fn nodes_without_tessera_serve_only_plain_requests() {
     assert_eq!(ruled_out(&mut engine, &want(None, GresKind::Gpu, 1), now, 1, &nodes), [0_usize; 0]);
 }
 
-/// Slurm would hold it for good, also once the files agree again.
-#[test]
-fn a_job_whose_node_is_not_described_any_more_waits() {
-    let mut engine = engine();
-    let nodes = [node(0, "other", 7)];
-    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::TestOnly, 1, &nodes), [0_usize; 0]);
-    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::WillRun, 1, &nodes), [0]);
-}
-
 #[test]
 fn a_start_moves_to_the_end_of_the_job_in_the_way() {
     let mut engine = engine();

@@ -14,6 +14,7 @@ mod job_namespace;
 mod links;
 mod out_of_service;
 mod power;
+mod queue;
 mod settings;
 mod slurms_files;
 mod versions;
@@ -80,6 +81,7 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
             cluster::node(slurm, &files, name, &config, &mut findings);
         }
         power::budgets(slurm, &names, &config, &mut findings);
+        queue::check(slurm, &config, &mut findings);
     }
     here::check(&config, args.node.as_deref(), slurm.as_ref(), &mut findings);
     if let Some(file) = &file {

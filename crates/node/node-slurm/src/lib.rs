@@ -1,6 +1,6 @@
 //! Answers of Slurm for a node's programs: the tables that its commands print ([`slurm_table`]), which jobs and steps are here
 //! ([`live_steps`]), what each prolog leaves for the accounting plugins ([`accounting`]), the lines of slurm.conf that the node side
-//! reads by itself ([`slurm_conf`]) and the node that a slurmd serves ([`node_name`]). slurmctld's plugins link none of it.
+//! reads by itself ([`slurm_conf`]) and the node that a slurmd serves ([`node_name()`]). slurmctld's plugins link none of it.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

@@ -317,13 +317,13 @@ fn nvml_wrapper_reads_links_load_and_limits() {
 #[test]
 fn nvidia_smi_settings_and_links() {
     let node = Node::new(DGX_V);
-    assert!(node.smi("-i 0 -pm 1").contains("Enabled persistence mode"));
+    assert!(node.smi("-i 0 -pm 0").contains("Disabled persistence mode"));
     assert!(node.smi("-i 0 -c 3").contains("EXCLUSIVE_PROCESS"));
     assert!(node.smi("-i 0 -ac 1215,1200").contains("(MEM 1215, SM 1200)"));
     let set = node.smi(
         "-i 0 --query-gpu=persistence_mode,compute_mode,clocks.applications.graphics --format=csv,noheader",
     );
-    assert_eq!(set, "Enabled, Exclusive_Process, 1200 MHz\n");
+    assert_eq!(set, "Disabled, Exclusive_Process, 1200 MHz\n");
     assert_eq!(node.smi("nvlink -s -i 0").matches("25.781 GB/s").count(), 6);
     let p2p = node.smi("topo -p2p n");
     let row: Vec<&str> =

@@ -53,7 +53,7 @@ impl Heap {
     }
 
     /// Replaces a string that another thread may be reading, as [`Heap::replace`]: it is never null in between, the old one is freed
-    /// [`READ_BY`] later, and the new one has at least its room, so that a reader who has measured the old one may copy the new one.
+    /// a minute later, and the new one has at least its room, so that a reader who has measured the old one may copy the new one.
     ///
     /// # Safety
     ///

@@ -105,7 +105,8 @@ impl State {
                 processes: Vec::new(),
                 faults: Vec::new(),
                 power_limit_mw: spec.power_default_mw,
-                persistence: false,
+                // As with nvidia-persistenced.
+                persistence: true,
                 compute_mode: 0,
                 clocks: None,
             })

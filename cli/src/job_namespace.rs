@@ -30,7 +30,7 @@ impl JobNamespace {
         }
     }
 
-    /// Its file, beside slurm.conf.
+    /// Names the plugin's own file, beside slurm.conf.
     pub(crate) fn file(self) -> &'static str {
         match self {
             Self::Tmpfs => "job_container.conf",

@@ -451,7 +451,7 @@ pub(crate) fn task_exit(spank: &dyn Spank) -> Result<(), SpankError> {
 }
 
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
-/// What Slurm sets itself for a job with GPUs or MPS shares of its own.
+/// Variables that Slurm sets itself for a job with GPUs or MPS shares of its own.
 const OF_SLURM: [&str; 2] = [CUDA, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"];
 const CONTAINERS: &str = "NVIDIA_VISIBLE_DEVICES";
 

@@ -116,7 +116,7 @@ fn a_job_that_cannot_start_now_where_gpus_are_free_is_promised_a_busy_node_too()
     let all = Some(Effect::Offer(vec![0, 1, 2]));
     assert_eq!(test.widened(None, 1000), all, "Slurm finds no start on the others");
     assert_eq!(test.widened(Some(1001), 1000), all);
-    assert_eq!(test.widened(Some(1000), 1000), None, "it starts now");
+    assert_eq!(test.widened(Some(1000), 1000), None, "it starts now, or once the jobs in its way have gone");
     // None is left aside.
     for (ask, nodes) in [(Ask::WillRun, 2), (Ask::RunNow, 1), (Ask::TestOnly, 1)] {
         let mut test = PendingTest::new(

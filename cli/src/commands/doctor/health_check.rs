@@ -7,7 +7,7 @@ use std::path::Path;
 use super::answers::SlurmAnswers;
 use super::findings::Findings;
 
-/// What a node goes without if nothing runs Tessera's commands there.
+/// Names the work that is not done on a node where nothing runs Tessera's commands.
 const WITHOUT: &str =
     "Tessera finds no unhealthy GPU, and what a job holds that Slurm has forgotten stays with it";
 

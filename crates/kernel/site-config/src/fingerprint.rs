@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// What other versions of Tessera make of the same files, with keys that this one does not have: upgrades depend on it.
+    /// Other versions of Tessera have other keys, and upgrades need the same fingerprint of the same files.
     #[test]
     fn only_keys_that_are_set_count_and_by_their_names() {
         let gpus = "gpus=[\"a100-40gb\", \"a100-40gb\"]\n";

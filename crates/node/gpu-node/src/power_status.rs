@@ -28,7 +28,7 @@ pub struct GpuPower {
     pub range_mw: Option<(u32, u32)>,
     /// Energy used since the driver was loaded, mJ, if the driver counts it.
     pub counted_mj: Option<u64>,
-    /// Whether the driver keeps the limit while no program has the GPU open (persistence mode), where it says so.
+    /// The driver keeps the limit while no program has the GPU open (persistence mode); `None`: it does not say.
     pub is_persistent: Option<bool>,
 }
 

@@ -8,7 +8,7 @@ use node_journal::Entry;
 ///
 /// # Errors
 ///
-/// The same as of [`node_jobs::release`].
+/// As [`node_jobs::release`].
 pub fn release_dead(settings: &Settings, dead: &Entry) -> Result<Released, Fault> {
     release_if(settings, dead.job(), &|now| now == dead)
 }

@@ -7,7 +7,7 @@ use task_sched::{Device, DeviceId, Event as Sched, Gpus, Instance, Need, Order, 
 /// A line of a run's log. Times are seconds from the run's begin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEvent {
-    /// One that a broker logs, too.
+    /// An event that a broker logs, too.
     Sched(Sched),
     /// First: who chooses, among which devices.
     Node {

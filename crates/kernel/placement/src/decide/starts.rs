@@ -38,7 +38,7 @@ pub(super) fn new_instances(
         .map(move |start| (start, cost(start)))
 }
 
-/// What an idle instance costs, without its size, or why no share or seat comes there.
+/// Gives the cost of an idle instance, without its size, or why no share or seat comes there.
 pub(super) fn idle_instance(view: &View<'_>, profile: &Profile, start: Slice) -> Result<Cost, Constraint> {
     if profile.is_variant() {
         return Err(Constraint::VariantNotNamed);

@@ -3,7 +3,7 @@
 use super::lists::{BitString, Bits};
 
 crate::slurmctlds! {
-    /// What names them, from 23.02 on.
+    /// slurmctld's list of them, from 23.02 on.
     struct Clouds {
         part bits: Bits;
         static nodes = c"cloud_node_bitmap", "src/slurmctld/slurmctld.h": *mut BitString;

@@ -26,6 +26,8 @@ crate::found_symbols! {
 
 /// Nobody reads a string for so long after it was replaced.
 const READ_BY: Duration = Duration::from_secs(60);
+/// Most strings that wait for that: of more, the first are freed earlier. Each start and end of a job may replace one.
+const MOST_REPLACED: usize = 4096;
 
 /// A string that nothing points to any more.
 struct Old(*mut c_char);
@@ -73,7 +75,8 @@ impl Heap {
         // SAFETY: the caller's promise: an aligned pointer, which no other thread writes.
         unsafe { AtomicPtr::from_ptr(field) }.store(new.cast(), Ordering::Release);
         let mut replaced = REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
-        while replaced.front().is_some_and(|(at, _)| at.elapsed() > READ_BY) {
+        let is_over = |at: Instant, waiting: usize| waiting >= MOST_REPLACED || at.elapsed() > READ_BY;
+        while replaced.front().is_some_and(|(at, _)| is_over(*at, replaced.len())) {
             let Some((_, Old(mut string))) = replaced.pop_front() else { break };
             // SAFETY: xmalloc.h: a string that Slurm allocated, and to which nothing points any more.
             unsafe { (self.free)((&raw mut string).cast()) };
@@ -297,6 +300,11 @@ mod tests {
         // SAFETY: the new string has the room of the old one.
         let copied = unsafe { std::slice::from_raw_parts(field.cast::<u8>(), measured) };
         assert_eq!(copied.strip_prefix(b"short\0"), Some(&[0; 16][..]), "zeroed to its end");
+        for _ in 0..2 * MOST_REPLACED {
+            // SAFETY: made by `grow`.
+            unsafe { heap.replace_beside_readers(&mut field, "word") };
+        }
+        assert_eq!(REPLACED.lock().unwrap().len(), MOST_REPLACED, "as many jobs as may start in a minute");
         // SAFETY: made by `grow`.
         unsafe { heap.clear(&mut field) };
     }

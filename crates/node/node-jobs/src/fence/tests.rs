@@ -63,7 +63,7 @@ fn takes(kernel: &Kernel, region: &str) -> u64 {
     (0..100).filter(|_| kernel.allocate(&dir, region, 64 << 20)).count() as u64 * (64 << 20)
 }
 
-/// Where the job's control group lets it take more than is counted for it.
+/// Lists the files in which the job's control group lets it take more than is counted for it.
 fn above(kernel: &Kernel, entry: &Entry) -> Vec<(String, Option<u64>)> {
     let Some(fence) = &entry.fence else { return Vec::new() };
     let dir = fence.dir.as_ref().unwrap();

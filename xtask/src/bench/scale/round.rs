@@ -1,7 +1,7 @@
 //! A round: a slurmctld from its start without any state to its end.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use error_chain::with_causes;
 use lab::command::{PATIENCE, wait_for};
@@ -30,6 +30,9 @@ pub(super) fn busy(of_partition: usize) -> String {
         "SchedulerParameters=bf_max_job_test=1000,bf_max_job_part={of_partition},bf_interval=2,bf_max_time=600,sched_interval=4,bf_continue"
     )
 }
+
+/// slurmctld 24.11 defers connections above 50 at a time: a registration can get lost, and it asks that node again after five minutes.
+const UNTIL_REGISTERED: Duration = Duration::from_secs(900);
 
 /// No slurmd sees the number of a job twice: it would take the second job for the first.
 const JOBS_PER_ROUND: usize = 1_000_000;
@@ -149,7 +152,7 @@ impl Round<'_> {
         self.fleet.start(self.controller, fresh)?;
         self.answers()?;
         let answered = begin.elapsed().as_secs_f64();
-        wait_for("all nodes to register", PATIENCE, || {
+        wait_for("all nodes to register", UNTIL_REGISTERED, || {
             let shown = self.fleet.run("sinfo", &["-h", "-p", PARTITIONS[0], "-o", "%T %D"]);
             let shown = shown.map_err(|error| with_causes(&error))?;
             if shown.lines().all(is_up) && !shown.is_empty() { Ok(()) } else { Err(shown) }

@@ -236,9 +236,11 @@ struct Grown {
     running: usize,
     /// Different requests that come in turn.
     shapes: usize,
+    /// Every GPU is full: a job has each half of it.
+    full: bool,
 }
 
-const MIDDLE: Grown = Grown { nodes: 1000, gpus: 8, running: 8, shapes: 4 };
+const MIDDLE: Grown = Grown { nodes: 1000, gpus: 8, running: 8, shapes: 4, full: false };
 
 impl Grown {
     fn all() -> Vec<(&'static str, usize, Self)> {
@@ -247,7 +249,9 @@ impl Grown {
         let running =
             [0, 8, 32].map(|running| ("running jobs per node", running, Self { running, ..MIDDLE }));
         let shapes = [4, 64, 2048].map(|shapes| ("shapes of request", shapes, Self { shapes, ..MIDDLE }));
-        nodes.into_iter().chain(gpus).chain(running).chain(shapes).collect()
+        let full = Self { running: 16, full: true, ..MIDDLE };
+        let full = [4, 64, 2048].map(|shapes| ("shapes on full nodes", shapes, Self { shapes, ..full }));
+        nodes.into_iter().chain(gpus).chain(running).chain(shapes).chain(full).collect()
     }
 
     fn site(self) -> Engine {
@@ -255,8 +259,9 @@ impl Grown {
         let model = engine.model_of("n1", GpuIndex(0)).unwrap();
         for job in 0..self.nodes * self.running {
             let (node, nth) = (job / self.running, job % self.running);
-            let (gpu, start) = (nth % self.gpus, nth / self.gpus);
-            let place = format!("v1 job={};n{}=mig:{gpu}/1g.5gb@{start}", job + 1, node + 1);
+            let (gpu, row) = (nth % self.gpus, nth / self.gpus);
+            let (profile, start) = if self.full { ("3g.20gb", 4 * row) } else { ("1g.5gb", row) };
+            let place = format!("v1 job={};n{}=mig:{gpu}/{profile}@{start}", job + 1, node + 1);
             let placement = protocol::wire::parse_placement(&place, &|_, _| Some(model)).unwrap();
             assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
         }

@@ -15,6 +15,9 @@ impl Engine {
     pub(crate) fn fits_now<N: Named + ?Sized>(&mut self, node: &N, question: &Question) -> Option<bool> {
         let number = self.number(question);
         let entry = self.nodes.get_mut(node).filter(|e| !e.unmanaged && e.standing == Standing::Same)?;
+        if !question.may_fit(entry.room, &entry.node) {
+            return Some(false);
+        }
         if let Some(known) = entry.now.get(&number) {
             return Some(*known);
         }

@@ -29,7 +29,7 @@ use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
 use node_layout::ConfigInForce;
 use node_state::{Gpu, Node, Purpose};
-use placement::{Budgets, NodeCost};
+use placement::{Budgets, NodeCost, Room};
 use protocol::{NodeGrant, Request, Said, Standing};
 use site_config::SiteConfig;
 use topology::GpuSet;
@@ -92,7 +92,9 @@ struct NodeEntry {
     jobs: BTreeMap<JobId, (Uid, NodeGrant)>,
     /// Grants of jobs whose epilogs are not over. Their GPUs are free for others, who must not start before that.
     ending: BTreeMap<JobId, (Uid, NodeGrant)>,
-    /// Answers for the state as it is now.
+    /// The most that is left for another job in the state as it is now.
+    room: Room,
+    /// Answers for the same state.
     now: HashMap<question::Number, bool>,
     /// GB/s of the best set, for the same state.
     best: HashMap<question::Number, f64>,
@@ -112,6 +114,7 @@ struct NodeEntry {
 impl NodeEntry {
     /// Forgets what was answered for the state before.
     fn changed(&mut self) {
+        self.room = Room::of(&self.node);
         self.now.clear();
         self.best.clear();
         self.costs.clear();
@@ -124,9 +127,11 @@ impl Engine {
         let mut nodes = nodes::Nodes::default();
         for (spec, set) in config.nodes.iter().enumerate() {
             for name in &set.names {
+                let node = set.to_node();
                 let entry = NodeEntry {
                     spec,
-                    node: set.to_node(),
+                    room: Room::of(&node),
+                    node,
                     jobs: BTreeMap::new(),
                     ending: BTreeMap::new(),
                     now: HashMap::default(),

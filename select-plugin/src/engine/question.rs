@@ -9,7 +9,7 @@ use decision_report::Decision;
 use geometry::{GpuIndex, Uid};
 use mapa::Memo;
 use node_state::{Ask, Kind, Node, Policy, Spread};
-use placement::{decide_with, fits};
+use placement::{Least, Room, decide_with, fits};
 use protocol::moldable::PlannedStart;
 use protocol::{Bandwidth, Isolation, Plan, Request};
 use site_config::Limit;
@@ -24,6 +24,8 @@ pub(crate) struct Question {
     /// The request, and who asks.
     pub(crate) ask: Ask,
     pub(super) policy: Policy,
+    /// The least that it needs of a node.
+    least: Least,
     pub(super) key: Key,
     /// Generation and number of the key, once it was asked for; see `keys`.
     pub(super) number: Cell<(u32, Number)>,
@@ -76,6 +78,15 @@ impl Question {
         decision
     }
 
+    /// Tells whether anything may be chosen on a node with this room.
+    pub(super) fn may_fit(&self, room: Room, node: &Node) -> bool {
+        let may = room.may_fit(&self.least);
+        if cfg!(debug_assertions) {
+            assert!(may || !self.fits(node), "{:?} on {}", self.ask, node_layout::layout_of(node));
+        }
+        may
+    }
+
     /// Tells whether anything would be chosen.
     pub(crate) fn fits(&self, node: &Node) -> bool {
         let fits = fits(node, &self.ask.on(node), &self.policy);
@@ -125,6 +136,7 @@ impl Question {
         self.ask.request = Request { gpus: count, ..Request::new(Isolation::Whole) };
         self.ask.allowed = Some(gpus);
         self.ask.quotas.clear();
+        self.least = Least::of(&self.ask, &self.policy);
         self
     }
 
@@ -188,6 +200,7 @@ impl Engine {
             limits: limits.iter().map(|limit| limit.number).collect(),
         };
         Question {
+            least: Least::of(&ask, &policy),
             ask,
             policy,
             key,

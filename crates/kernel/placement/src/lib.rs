@@ -12,6 +12,7 @@ mod claim;
 pub mod decide;
 mod never;
 pub mod rank;
+mod room;
 pub mod victims;
 
 pub use admit::{Admission, admits_ever};
@@ -20,4 +21,5 @@ pub use claim::{Awaited, await_pool};
 pub use decide::{decide, decide_with, fits};
 pub use never::Never;
 pub use rank::{NodeCost, Slowness, rank};
+pub use room::{Least, Room};
 pub use victims::{HostResources, Needs, Victim, lacking, least_victims};

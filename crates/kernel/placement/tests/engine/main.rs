@@ -10,6 +10,7 @@ mod lacking;
 mod oracle;
 mod planned;
 mod rank;
+mod room;
 mod rules;
 mod streams;
 mod tasks;

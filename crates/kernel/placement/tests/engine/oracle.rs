@@ -38,6 +38,11 @@ fn check(node: &Node, ask: &Ask, policy: &Policy) -> Result<(), TestCaseError> {
         }
     }
     prop_assert_eq!(fits(node, ask, policy), decision.chosen.is_some());
+    prop_assert!(
+        Room::of(node).may_fit(&Least::of(ask, policy)) || decision.chosen.is_none(),
+        "{}",
+        layout_of(node)
+    );
     Ok(())
 }
 

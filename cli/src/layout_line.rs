@@ -170,13 +170,13 @@ fn shares(list: &Shares, owner: &dyn Fn(JobId) -> Uid) -> Vec<Share> {
 mod tests {
     use super::*;
     use node_state::{Gpu, MigPolicy};
-    use topology::LinkMatrix;
+    use topology::HardwareGraph;
 
     #[test]
     fn a_layout_comes_back_from_the_node_it_is_put_onto() {
         let model = Model::find("a100-40gb").unwrap();
         let gpu = Gpu::new(model, MigPolicy::Dynamic);
-        let mut node = Node::new(vec![gpu; 4], LinkMatrix::uniform(4, 10.0));
+        let mut node = Node::new(vec![gpu; 4], HardwareGraph::uniform(4, 10.0));
         let line = "tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@2:mps[job3:100M/5%,job4:200M/6%],1g.5gb@3:idle] \
                     gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3=mig[7g.40gb@0:ci[4c@0:job15:9537M,3c@4:job16:9537M]]";
         take_over(&read(line, &[model; 4]).unwrap(), &mut node, &|_| Uid(7));
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn shares_that_a_layout_does_not_list_take_what_they_take() {
         let model = Model::find("a100-40gb").unwrap();
-        let mut node = Node::new(vec![Gpu::new(model, MigPolicy::Off)], LinkMatrix::uniform(1, 10.0));
+        let mut node = Node::new(vec![Gpu::new(model, MigPolicy::Off)], HardwareGraph::uniform(1, 10.0));
         let listed: Vec<String> = (1..=8).map(|job| format!("job{job}:1000M/3%")).collect();
         let line = format!("tessera gpu0=mps[{}+7:20000M/74%]", listed.join(","));
         // Where all that are listed are one user's, the others are his: users do not share.

@@ -91,13 +91,13 @@ impl Machine {
 fn read_back(text: &str) -> HardwareGraph {
     let (config, errors) = site_config::parse("f", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
     assert_eq!(errors, [], "{text}");
-    let inline = HardwareGraph::clone(config.unwrap().nodes[0].links.graph());
+    let inline = HardwareGraph::clone(&config.unwrap().nodes[0].links);
     // The same as a file of its own.
     let own = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = ";
     let config = format!("{own}{}\ndiscovered = \"found.toml\"\n", inline.len());
     let (config, errors) = site_config::parse("f", &config, &|_| Ok(text.to_owned()));
     assert_eq!(errors, [], "{text}");
-    assert!(*config.unwrap().nodes[0].links.graph().as_ref() == inline, "{text}");
+    assert!(*config.unwrap().nodes[0].links == inline, "{text}");
     inline
 }
 

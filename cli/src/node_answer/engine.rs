@@ -102,12 +102,13 @@ mod tests {
     use geometry::{Model, Uid};
     use node_state::{Gpu, MigPolicy};
     use protocol::{Isolation, Request};
-    use topology::LinkMatrix;
+    use topology::HardwareGraph;
 
     fn node(line: &str) -> Node {
         let model = Model::find("a100-40gb").unwrap();
         let gpus = vec![Gpu::new(model, MigPolicy::Dynamic); 2];
-        let mut node = Node { gpus, links: LinkMatrix::uniform(2, 10.0), keep_uncut: 0, claims: Vec::new() };
+        let mut node =
+            Node { gpus, links: HardwareGraph::uniform(2, 10.0).into(), keep_uncut: 0, claims: Vec::new() };
         let layout = layout_line::read(line, &[model; 2]).unwrap();
         layout_line::take_over(&layout, &mut node, &|_| Uid(7));
         node
@@ -142,7 +143,7 @@ mod tests {
             let request =
                 Request { mem_mib: Some(shards * geometry::SHARD_MIB), ..Request::new(Isolation::Mps) };
             let ask = Ask { plain: true, ..Ask::new(JobId(99), Uid(7), request) };
-            let mut node = Node::new(vec![Gpu::new(model, MigPolicy::Off)], LinkMatrix::uniform(1, 10.0));
+            let mut node = Node::new(vec![Gpu::new(model, MigPolicy::Off)], HardwareGraph::uniform(1, 10.0));
             let layout = layout_line::read(line, &[model]).unwrap();
             layout_line::take_over(&layout, &mut node, &|_| Uid(7));
             verdict(&node, &[], &ask, &site_config::of_nodes(Vec::new()).policy(), &HashMap::new())

@@ -81,7 +81,7 @@ fn load(globals: &Globals) -> Result<SiteConfig, Failure> {
 }
 
 fn of_spec(spec: &NodeSpec) -> HardwareGraph {
-    HardwareGraph::clone(spec.links.graph())
+    HardwareGraph::clone(&spec.links)
 }
 
 /// The hardware graph of a named system, a file, or a node of tessera.toml, in this order.
@@ -104,9 +104,9 @@ pub(crate) fn graph(topology: &str, globals: &Globals, gpus: usize) -> Result<Ha
 
 fn of_file(path: &str) -> Result<HardwareGraph, Failure> {
     let text = read_text(path.as_ref())?;
-    let (matrix, errors) = site_config::links_of_file(path, &text);
+    let (graph, errors) = site_config::links_of_file(path, &text);
     let shown: Vec<String> = errors.iter().map(site_config::ConfigError::render).collect();
-    matrix.map(|m| HardwareGraph::clone(m.graph())).ok_or_else(|| {
+    graph.ok_or_else(|| {
         Failure::new(format!("{path} has no links\n{}", shown.join("\n")))
             .hint("matrix = [[0, 50], [50, 0]], or what `tessera discover` writes")
     })

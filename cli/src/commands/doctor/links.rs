@@ -13,7 +13,7 @@ use crate::local_node::Local;
 /// Compares the links of the node that this runs on.
 pub(crate) fn check(local: &Local<'_>, findings: &mut Findings) {
     let name = &local.name;
-    let described = local.spec.links.graph();
+    let described = &local.spec.links;
     if described.len() < 2 {
         return;
     }

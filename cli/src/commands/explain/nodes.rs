@@ -164,7 +164,7 @@ fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> 
         let names: Vec<&str> = site_config::systems().iter().map(|s| s.name.as_str()).collect();
         Failure::new(format!("unknown interconnect {links:?}")).hint(format!("one of {}", names.join(", ")))
     })?;
-    let matrix = system.matrix(count).ok_or_else(|| {
+    let graph = system.graph(count).ok_or_else(|| {
         Failure::new(format!("interconnect {links} links {} GPUs, not {count}", system.size))
     })?;
     let interconnect = system.name.clone();
@@ -174,7 +174,7 @@ fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> 
         mig: MigPolicy::Dynamic,
         uses: vec![GpuUse::AsMig; count],
         keep_uncut: 0,
-        links: matrix,
+        links: graph.into(),
         interconnect,
         memory_fence: false,
         power: NodePower::default(),

@@ -36,7 +36,7 @@ pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -
     }
     let ruled = decision.report.weighed.iter().filter(|c| matches!(c.fate, Fate::Ruled(_)));
     let ruled: GpuSet = ruled.map(|c| c.gpu).collect();
-    let graph = node.links.graph();
+    let graph = &node.links;
     let free = GpuSet::from_bits(graph.all().bits() & !ruled.bits());
     let pattern = ask.request.pattern.as_ref().unwrap_or(&policy.sets.pattern);
     let rules = [("Slurm to 23.11", StockRule::MostLinks), ("Slurm from 24.05", StockRule::FewestLinks)];

@@ -146,7 +146,7 @@ mod tests {
     use geometry::size::gigabytes_as_mib;
     use node_state::MigPolicy;
     use protocol::Isolation;
-    use topology::LinkMatrix;
+    use topology::HardwareGraph;
 
     use super::*;
 
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_share_counts_while_slurm_has_shards_for_it_on_its_gpu() {
         let gpu = || Gpu::new(Model::find("h100-80gb-sxm").unwrap(), MigPolicy::Off);
-        let mut node = Node::new(vec![gpu(), gpu()], LinkMatrix::uniform(2, 25.0));
+        let mut node = Node::new(vec![gpu(), gpu()], HardwareGraph::uniform(2, 25.0));
         node.gpus[0].state = GpuState::Whole(JobId(1));
         let request = Request { mem_mib: Some(gigabytes_as_mib(5)), ..Request::new(Isolation::Mps) };
         let n = |each| on_node(&node, &request, each, &Policy::default(), Uid(1000), &mut Memo::default()).n;

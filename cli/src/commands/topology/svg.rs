@@ -160,12 +160,12 @@ impl Panel<'_> {
             )
         });
         let edges = edges.unwrap_or_default();
-        let graph = self.picture.graph.graph();
-        let lines = graph.edge_indices().filter_map(|edge| {
-            let (a, b) = graph.edge_endpoints(edge)?;
-            let (a, b) = (graph[a], graph[b]);
+        let graph = self.picture.graph;
+        let gpus = graph.all();
+        let pairs = gpus.iter().flat_map(|a| gpus.iter().filter(move |b| a < *b).map(move |b| (a, b)));
+        let lines = pairs.filter_map(|(a, b)| {
             let used = edges.contains(&(a, b)) || edges.contains(&(b, a));
-            Some(LinkLine { ends: (a, b), link: graph[edge], used })
+            Some(LinkLine { ends: (a, b), link: graph.link(a, b)?, used })
         });
         lines.filter(|line| line.used || line.link.class() != LinkClass::Pcie).collect()
     }

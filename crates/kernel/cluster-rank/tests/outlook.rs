@@ -6,7 +6,7 @@ use cluster_rank::{Extent, Models, Outlook, Shape, free_milli, part_milli};
 use geometry::{GpuIndex, JobId, Model, Uid};
 use node_state::{Gpu, MigPolicy, Node, Purpose};
 use protocol::{Grant, MigSpec, ShareOn};
-use topology::LinkMatrix;
+use topology::HardwareGraph;
 
 const LARGEST: Extent = Extent { gpus: 8, cores_milli: 128_000 };
 
@@ -41,7 +41,7 @@ fn tables_come_after_sixteen_requests_and_a_bounded_number_of_steps() {
 fn shares_leave_what_is_not_promised_and_instances_leave_nothing() {
     let model = Model::find("a100-40gb").unwrap();
     let gpu = |purpose| Gpu::kept(model, purpose, &[]);
-    let links = LinkMatrix::uniform(3, 0.0);
+    let links = HardwareGraph::uniform(3, 0.0);
     let mut node = Node::new(vec![gpu(Purpose::Any), gpu(Purpose::Any), gpu(Purpose::Slurm)], links);
     let free = |node: &Node| node.gpus.iter().map(free_milli).collect::<Vec<_>>();
     assert_eq!(free(&node), [1000, 1000, 0]);

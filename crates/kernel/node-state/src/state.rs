@@ -1,8 +1,10 @@
 //! A node's GPUs and who holds them, as the placement engine sees them.
 
+use std::sync::Arc;
+
 use geometry::{JobId, Model, Placement, Profile, ProfileId, Slice, Uid};
 use protocol::{ComputeSpec, ShareOn};
-use topology::LinkMatrix;
+use topology::HardwareGraph;
 
 /// Rule for partitioning a node's GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,8 +166,8 @@ pub struct Gpu {
 pub struct Node {
     /// In the order of Slurm's numbers: entry `i` is the GPU of [`GpuIndex`](geometry::GpuIndex) `i`.
     pub gpus: Vec<Gpu>,
-    /// Bandwidths in the order of `gpus`, with as many rows.
-    pub links: LinkMatrix,
+    /// Links in the order of `gpus`, among as many.
+    pub links: Arc<HardwareGraph>,
     /// Number of flexible GPUs ([`Gpu::is_flexible`]) that stay without jobs' instances
     /// and shares.
     pub keep_uncut: usize,
@@ -254,8 +256,8 @@ impl Node {
 
     /// GPUs with these links, and nothing said about what is kept of them.
     #[must_use]
-    pub fn new(gpus: Vec<Gpu>, links: LinkMatrix) -> Self {
-        Self { gpus, links, keep_uncut: 0, claims: Vec::new() }
+    pub fn new(gpus: Vec<Gpu>, links: impl Into<Arc<HardwareGraph>>) -> Self {
+        Self { gpus, links: links.into(), keep_uncut: 0, claims: Vec::new() }
     }
 
     /// Returns the node without jobs, with all GPUs healthy, and without instances but the static ones.

@@ -19,7 +19,7 @@ fn node(n: usize) -> Node {
         let seed = u32::try_from(i * 64 + j + 1).unwrap().wrapping_mul(2_654_435_761);
         f64::from((seed ^ (seed >> 15)) >> 8 & 7) * 12.5
     };
-    let links = LinkMatrix::of_bandwidths(n, &|i, j| bw(i.min(j), i.max(j)));
+    let links = HardwareGraph::of_bandwidths(n, &|i, j| bw(i.min(j), i.max(j)));
     Node::new(gpus, links)
 }
 
@@ -93,7 +93,7 @@ fn cases() -> Vec<(String, Node, Ask)> {
         whole.request.gpus = Some(u32::try_from(n / 2).unwrap());
         case("empty, whole half", node(n), whole.clone());
         let mut even = node(n);
-        even.links = LinkMatrix::uniform(n, 450.0);
+        even.links = HardwareGraph::uniform(n, 450.0).into();
         case("empty, whole half, NVSwitch", even, whole);
     }
     let mut cut = ask("whole", "");

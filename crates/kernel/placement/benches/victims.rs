@@ -9,7 +9,7 @@ use geometry::*;
 use node_state::*;
 use placement::*;
 use protocol::*;
-use topology::LinkMatrix;
+use topology::HardwareGraph;
 
 /// The same numbers in every run (xorshift).
 struct Random(u64);
@@ -30,7 +30,7 @@ impl Random {
 fn node(n: usize) -> Node {
     let model = Model::find("a100-40gb").unwrap();
     let gpus = (0..n).map(|_| Gpu::new(model, MigPolicy::Dynamic)).collect();
-    Node::new(gpus, LinkMatrix::uniform(n, 25.0))
+    Node::new(gpus, HardwareGraph::uniform(n, 25.0))
 }
 
 fn ask(isolation: &str, mem: &str, gpus: u32, instances: u32) -> Ask {

@@ -82,7 +82,7 @@ fn fewest_shards(node: &Node, kind: Kind, request: &Request, policy: &Policy) ->
         return Some(request.seats);
     }
     let per_gpu = node.gpus.iter().enumerate().filter_map(|(i, gpu)| {
-        let links = topology::LinkMatrix::uniform(1, 0.0);
+        let links = topology::HardwareGraph::uniform(1, 0.0);
         let alone = Node::new(vec![gpu.clone()], links);
         let isolation = match (&request.isolation, kind) {
             (Isolation::Mig(profile), _) => Isolation::Mig(profile.clone()),

@@ -5,12 +5,10 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 
 use geometry::Model;
 use topology::{
-    HardwareGraph, Link, LinkKind, LinkMatrix, PcieSlot, System, newest_nvlink, newest_pcie, nvlink_of,
-    pcie_of,
+    HardwareGraph, Link, LinkKind, PcieSlot, System, newest_nvlink, newest_pcie, nvlink_of, pcie_of,
 };
 
 use crate::matrix_cells::{Cell, Row, cells};
@@ -29,7 +27,7 @@ pub(crate) fn discovered(
     file: &At<String>,
     gpus: Option<&[&'static Model]>,
     read_file: ReadFile<'_>,
-) -> Option<(String, LinkMatrix)> {
+) -> Option<(String, HardwareGraph)> {
     let text = match read_file(&file.value) {
         Ok(text) => text,
         Err(e) => {
@@ -52,14 +50,14 @@ pub(crate) fn discovered(
 
 /// Reads links from a file of their own: `matrix = [[…]]`, or the first `[[nodes]]` with a matrix or a known
 /// interconnect, as `tessera discover` writes it. If there are none, the errors say why.
-pub fn links_of_file(file_name: &str, text: &str) -> (Option<LinkMatrix>, Vec<ConfigError>) {
+pub fn links_of_file(file_name: &str, text: &str) -> (Option<HardwareGraph>, Vec<ConfigError>) {
     let errors = Errors::new(file_name, text);
     let read = links_of_text(text, None, &errors);
     let found = errors.into_sorted();
     (read.filter(|_| found.is_empty()), found)
 }
 
-fn links_of_text(text: &str, gpus: Option<&[&'static Model]>, errors: &Errors<'_>) -> Option<LinkMatrix> {
+fn links_of_text(text: &str, gpus: Option<&[&'static Model]>, errors: &Errors<'_>) -> Option<HardwareGraph> {
     let (root, syntax) = crate::tables(text, errors);
     if syntax > 0 {
         return None;
@@ -76,7 +74,7 @@ fn links_of_text(text: &str, gpus: Option<&[&'static Model]>, errors: &Errors<'_
         let system = named.get_ref().as_str().and_then(System::find);
         let count = first.has("count").then(|| first.number("count", 1..65)).flatten();
         let count = n.or_else(|| count.and_then(|c| usize::try_from(c.value).ok()));
-        let known = system.and_then(|s| s.matrix(count.unwrap_or(s.size)));
+        let known = system.and_then(|s| s.graph(count.unwrap_or(s.size)));
         if known.is_none() {
             let what = format!(
                 "no interconnect of this name links {}",
@@ -95,7 +93,7 @@ pub(crate) fn matrix(
     table: &TableReader<'_, '_>,
     n: Option<usize>,
     model: Option<&'static Model>,
-) -> Option<LinkMatrix> {
+) -> Option<HardwareGraph> {
     let value = table.get("matrix")?;
     let cells = cells(value, n, table.errors);
     let small =
@@ -131,7 +129,7 @@ pub(crate) fn matrix(
     } else {
         HardwareGraph::new(n, None, socket.map_or(n.div_ceil(2), usize::from), &at)
     };
-    Some(LinkMatrix::of_graph(Arc::new(graph)))
+    Some(graph)
 }
 
 /// The links of all cells, row by row.

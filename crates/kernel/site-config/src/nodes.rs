@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use geometry::Model;
 use node_state::MigPolicy;
-use topology::{LinkMatrix, System, systems};
+use topology::{HardwareGraph, System, systems};
 
 use crate::budgets;
 use crate::hostlist;
@@ -84,7 +84,7 @@ fn node_set(
     let model = power::model(&table, gpus.as_deref(), read_file);
     let power = power.zip(model.ok()).map(|(power, model)| NodePower { model, ..power });
     table.finish();
-    let (interconnect, links) = links?;
+    let (interconnect, links) = links.map(|(name, graph)| (name, graph.into()))?;
     let (uses, keep_uncut, power) = (uses?, keep_uncut?, power?);
     let (names, gpus, mig) = (names?, gpus?, mig?);
     Some(NodeSpec { names, gpus, mig, uses, keep_uncut, links, interconnect, memory_fence, power })
@@ -173,7 +173,7 @@ fn links(
     table: &TableReader<'_, '_>,
     gpus: Option<&[&'static Model]>,
     read_file: ReadFile<'_>,
-) -> Option<(String, LinkMatrix)> {
+) -> Option<(String, HardwareGraph)> {
     let ways = ["interconnect", "matrix", "discovered"];
     let given: Vec<&str> = ways.into_iter().filter(|w| table.has(w)).collect();
     let system = table.parsed("interconnect", system);
@@ -194,7 +194,7 @@ fn links(
         }
     }
     match given.first() {
-        None => Some(("pcie".to_owned(), System::find("pcie")?.matrix(n?)?)),
+        None => Some(("pcie".to_owned(), System::find("pcie")?.graph(n?)?)),
         Some(&"interconnect") => of_system(table, &system?, n?),
         Some(&"matrix") => {
             let model = gpus.and_then(|g| g.first()).copied();
@@ -215,9 +215,9 @@ fn of_system(
     table: &TableReader<'_, '_>,
     system: &At<&'static System>,
     n: usize,
-) -> Option<(String, LinkMatrix)> {
+) -> Option<(String, HardwareGraph)> {
     let At { value: system, span } = system;
-    let matrix = system.matrix(n);
+    let matrix = system.graph(n);
     if matrix.is_none() {
         let what = format!("interconnect {} links {} GPUs, not {n}", system.name, system.size);
         let hint = "for another number of GPUs, give a matrix or discovered = FILE".to_owned();

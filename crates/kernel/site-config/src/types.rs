@@ -11,7 +11,7 @@ use node_state::{
 use power::CounterTable;
 use protocol::RequestDefaults;
 use protocol::{Bandwidth, Isolation, SetWait};
-use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
+use topology::{BandwidthModel, HardwareGraph, Pattern, Selection};
 
 use crate::health::HealthRule;
 use crate::idle::Idle;
@@ -293,7 +293,7 @@ pub struct NodeSpec {
     /// So many of the GPUs that jobs may have whole stay without instances and shares.
     pub keep_uncut: usize,
     /// The links between the GPUs of one node, in the order of `gpus` and with as many rows.
-    pub links: LinkMatrix,
+    pub links: Arc<HardwareGraph>,
     /// Source of `links`: a system's name, `matrix`, or the name of the file that `discovered` gives.
     pub interconnect: String,
     /// The kernel of these nodes can hold a share to its memory: it has a region for each GPU.

@@ -3,7 +3,7 @@
 use geometry::{GpuIndex, JobId, Model, ProfileId, Slice, Uid};
 use node_state::{Gpu, MigPolicy, Node};
 use protocol::{Grant, MigSpec};
-use topology::LinkMatrix;
+use topology::HardwareGraph;
 
 use crate::types::GpuUse;
 use toml_tables::suggest;
@@ -117,7 +117,7 @@ fn instances(
         errors.push(value.span(), "static has no instances", Some(hint));
         return None;
     }
-    let mut alone = Node::new(vec![Gpu::new(model, MigPolicy::On)], LinkMatrix::uniform(1, 0.0));
+    let mut alone = Node::new(vec![Gpu::new(model, MigPolicy::On)], HardwareGraph::uniform(1, 0.0));
     let mut all = Vec::new();
     for (item, job) in array.iter().zip(1..) {
         let text = table.as_string(item, "static")?;

@@ -117,11 +117,11 @@ fn every_key_of_a_full_file_is_read() {
     assert_eq!(node.visible_devices, VisibleDevices::Uuids);
     let n2 = config.node("n2").unwrap();
     assert_eq!((n2.gpus.len(), n2.mig, n2.gpus[7].key.as_str()), (8, MigPolicy::Dynamic, "a100-40gb"));
-    assert_eq!(n2.links.bw_gbps(GpuIndex(0), GpuIndex(3)), 50.0);
+    assert_eq!(n2.links.link(GpuIndex(0), GpuIndex(3)).unwrap().gbps(), 50.0);
     assert!(n2.memory_fence && !config.node("mixed").unwrap().memory_fence);
     let mixed = config.node("mixed").unwrap().to_node();
     assert_eq!((mixed.gpus[1].model.key.as_str(), mixed.gpus[1].policy), ("a30-24gb", MigPolicy::Off));
-    assert_eq!(mixed.links.bw_gbps(GpuIndex(1), GpuIndex(0)), 12.5);
+    assert_eq!(mixed.links.link(GpuIndex(1), GpuIndex(0)).unwrap().gbps(), 12.5);
     assert!(config.node("n3").is_none());
 }
 

@@ -2,8 +2,6 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use petgraph::graph::{NodeIndex, UnGraph};
-
 use crate::gpu_set::GpuSet;
 use crate::link::Link;
 use crate::link_kind::{LinkClass, LinkKind};
@@ -12,8 +10,7 @@ use geometry::GpuIndex;
 /// A node's GPUs and links (MAPA section 3.2): complete, each edge the best link between its two GPUs.
 #[derive(Clone, Debug)]
 pub struct HardwareGraph {
-    graph: UnGraph<GpuIndex, Link>,
-    /// The edges again, row by row: searches look them up by the million.
+    /// Row by row; that of a GPU to itself counts for nothing.
     links: Vec<Link>,
     /// Rate at which each GPU can send to all others together, MB/s.
     sends_mb_s: Vec<u32>,
@@ -58,14 +55,10 @@ impl HardwareGraph {
         link: &dyn Fn(usize, usize) -> Link,
     ) -> Self {
         let n = n.min(Self::MOST_GPUS);
-        let mut graph = UnGraph::with_capacity(n, n * n / 2);
-        let gpu = |i: usize| GpuIndex(u16::try_from(i).unwrap_or(u16::MAX));
-        let nodes: Vec<NodeIndex> = (0..n).map(|i| graph.add_node(gpu(i))).collect();
         let mut links = vec![Link { kind: LinkKind::Pix, mb_s: 0 }; n * n];
         for a in 0..n {
             for b in a + 1..n {
                 let best = link(a, b);
-                graph.add_edge(nodes[a], nodes[b], best);
                 links[a * n + b] = best;
                 links[b * n + a] = best;
             }
@@ -76,9 +69,10 @@ impl HardwareGraph {
         let mut hash = DefaultHasher::new();
         (n, &sends_mb_s, socket).hash(&mut hash);
         links.iter().for_each(|l| (l.kind, l.mb_s).hash(&mut hash));
-        let over_pcie = graph.edge_weights().filter(|l| l.class() == LinkClass::Pcie).map(|l| l.mb_s);
+        let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| a * n + b));
+        let over_pcie = pairs.map(|at| links[at]).filter(|l| l.class() == LinkClass::Pcie).map(|l| l.mb_s);
         let least_pcie_mb_s = over_pcie.min().unwrap_or(u32::MAX);
-        Self { graph, links, sends_mb_s, socket, least_pcie_mb_s, fingerprint: hash.finish() }
+        Self { links, sends_mb_s, socket, least_pcie_mb_s, fingerprint: hash.finish() }
     }
 
     /// A hash: graphs with the same GPUs, links and sockets have the same one within this process.
@@ -108,23 +102,23 @@ impl HardwareGraph {
         Self::new(n, switch, n.div_ceil(2), &|a, b| Link::of_bandwidth(bw_gbps(a, b)))
     }
 
+    /// The graph of `n` GPUs that all have the same bandwidth to each other, GB/s.
+    #[must_use]
+    pub fn uniform(n: usize, bw_gbps: f64) -> Self {
+        Self::of_bandwidths(n, &|_, _| bw_gbps)
+    }
+
     /// Number of GPUs.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.graph.node_count()
+        self.sends_mb_s.len()
     }
 
     /// True if the node has no GPU.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// The graph for algorithms of `petgraph`: nodes in the order of GPU indices.
-    #[must_use]
-    pub fn graph(&self) -> &UnGraph<GpuIndex, Link> {
-        &self.graph
     }
 
     /// The link between two GPUs; `None` if they are the same GPU or one of them does not exist.
@@ -138,7 +132,7 @@ impl HardwareGraph {
     /// The set of all GPUs of the node.
     #[must_use]
     pub fn all(&self) -> GpuSet {
-        self.graph.node_weights().copied().collect()
+        (0..self.len()).filter_map(|gpu| u16::try_from(gpu).ok()).map(GpuIndex).collect()
     }
 
     /// GPUs per CPU socket; all of them if the node has one socket.

@@ -12,7 +12,6 @@ mod gpu_set;
 mod graph;
 mod link;
 mod link_kind;
-mod matrix;
 mod pattern;
 mod rates;
 mod selection;
@@ -25,7 +24,6 @@ pub use gpu_set::{GpuSet, Quota};
 pub use graph::HardwareGraph;
 pub use link::{Link, PCIE_GBPS};
 pub use link_kind::{LinkClass, LinkKind};
-pub use matrix::LinkMatrix;
 pub use pattern::{Pattern, PatternEdge};
 pub use rates::{
     PcieSlot, newest_nvlink, newest_pcie, nvlink_generation, nvlink_lane_gbps, nvlink_of, nvml_version,

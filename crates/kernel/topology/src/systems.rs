@@ -1,13 +1,12 @@
 //! Interconnects with a name, such as `dgx-v`: `data/systems.toml`, each row with its source.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 
 use crate::graph::HardwareGraph;
 use crate::link::Link;
 use crate::link_kind::LinkKind;
-use crate::matrix::LinkMatrix;
 use crate::rates::{PcieSlot, nvlink_lane_gbps};
 
 /// An interconnect with a name.
@@ -77,12 +76,6 @@ impl System {
         let sends = nvlink_lane_gbps(self.nvlink).map(|lane| lane * f64::from(self.switch_lanes));
         let sends = sends.filter(|_| self.switch_lanes > 0);
         self.fits(n).then(|| HardwareGraph::new(n, sends, self.socket(n), &|a, b| self.link(a, b, n)))
-    }
-
-    /// The link matrix of `n` GPUs; `None` if the system has another number of GPUs.
-    #[must_use]
-    pub fn matrix(&self, n: usize) -> Option<LinkMatrix> {
-        self.graph(n).map(|graph| LinkMatrix::of_graph(Arc::new(graph)))
     }
 
     /// The NVLink generation of its GPUs; `None` without NVLink.
@@ -169,10 +162,11 @@ mod tests {
     /// Pairs of GPUs by bandwidth: (10, 20 or 25, 50).
     fn counts(name: &str) -> (usize, usize, usize) {
         let system = System::find(name).unwrap();
-        let matrix = system.matrix(system.size).unwrap();
+        let graph = system.graph(system.size).unwrap();
         let n = u16::try_from(system.size).unwrap();
         let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
-        let all: Vec<f64> = pairs.map(|(a, b)| matrix.bw_gbps(GpuIndex(a), GpuIndex(b))).collect();
+        let all: Vec<f64> =
+            pairs.map(|(a, b)| graph.link(GpuIndex(a), GpuIndex(b)).unwrap().gbps()).collect();
         let among = |low: f64, high: f64| all.iter().filter(|w| (low..=high).contains(*w)).count();
         (among(10.0, 10.0), among(20.0, 25.0), among(50.0, 50.0))
     }
@@ -207,15 +201,15 @@ mod tests {
     }
 
     #[test]
-    fn every_system_has_a_matrix() {
+    fn every_system_has_links() {
         assert_eq!(systems().len(), 12);
         let rated = |s: &System| {
             let n = if s.size == 0 { 3 } else { s.size };
-            s.matrix(n).is_some_and(|m| {
-                (1..n).all(|b| m.bw_gbps(GpuIndex(0), GpuIndex(u16::try_from(b).unwrap())) > 0.0)
+            s.graph(n).is_some_and(|graph| {
+                (1..u16::try_from(n).unwrap()).all(|b| graph.link(GpuIndex(0), GpuIndex(b)).unwrap().mb_s > 0)
             })
         };
         assert!(systems().iter().all(rated));
-        assert!(System::find("dgx-v").unwrap().matrix(4).is_none());
+        assert!(System::find("dgx-v").unwrap().graph(4).is_none());
     }
 }

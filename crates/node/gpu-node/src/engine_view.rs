@@ -43,7 +43,7 @@ pub(crate) fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entr
         node.push(node_state::Gpu { model, policy, purpose, state: state(view, entries), left_out: false });
     }
     let n = node.len();
-    Node::new(node, topology::LinkMatrix::uniform(n, 0.0))
+    Node::new(node, topology::HardwareGraph::uniform(n, 0.0))
 }
 
 fn state(view: &GpuView, entries: &[Entry]) -> GpuState {

@@ -61,11 +61,8 @@ pub(super) fn check(
 fn sum(node: &Node, gpus: &[GpuIndex]) -> u64 {
     let mut links = 0;
     for (i, a) in gpus.iter().enumerate() {
-        links += gpus[..i]
-            .iter()
-            .filter_map(|b| node.links.graph().link(*a, *b))
-            .map(|l| u64::from(l.mb_s))
-            .sum::<u64>();
+        links +=
+            gpus[..i].iter().filter_map(|b| node.links.link(*a, *b)).map(|l| u64::from(l.mb_s)).sum::<u64>();
     }
     links
 }
@@ -108,7 +105,7 @@ fn tree_parent(rank: usize, n: usize) -> usize {
 
 /// Bandwidth of a link, GB/s, and its lanes if it is NVLink.
 fn link(node: &Node, a: GpuIndex, b: GpuIndex) -> (f64, Option<u8>) {
-    match node.links.graph().link(a, b) {
+    match node.links.link(a, b) {
         Some(l) => match l.kind {
             LinkKind::NvLink { lanes, .. } => (f64::from(l.mb_s) / 1000.0, Some(lanes)),
             _ => (f64::from(l.mb_s) / 1000.0, None),
@@ -128,7 +125,7 @@ fn sends(node: &Node, set: &[GpuIndex]) -> f64 {
                 None => pcie = pcie.max(gbps),
             }
         }
-        pcie + nvlink.min(f64::from(node.links.graph().sends_mb_s(a)) / 1000.0)
+        pcie + nvlink.min(f64::from(node.links.sends_mb_s(a)) / 1000.0)
     };
     set.iter().map(|a| of(*a)).fold(f64::INFINITY, f64::min)
 }
@@ -198,7 +195,7 @@ impl Case<'_> {
             worth.agg_bw += link(self.node, order[*a], order[*b]).0 * weight;
         }
         let rest: Vec<GpuIndex> = self.free.iter().copied().filter(|g| !order.contains(g)).collect();
-        let gpus: Vec<GpuIndex> = self.node.links.graph().all().iter().collect();
+        let gpus: Vec<GpuIndex> = self.node.links.all().iter().collect();
         let pairs =
             gpus.iter().flat_map(|a| gpus.iter().filter(move |b| a < *b).map(|b| link(self.node, *a, *b)));
         let slowest_pcie =

@@ -203,7 +203,7 @@ fn a_query_that_cannot_be_met_is_refused() {
 
 #[test]
 fn alike_links_need_no_search() {
-    let graph = topology::HardwareGraph::clone(topology::LinkMatrix::uniform(64, 300.0).graph());
+    let graph = topology::HardwareGraph::uniform(64, 300.0);
     let pattern = Pattern::Ring;
     let (policy, model) = (Selection::Preserve, BandwidthModel::default());
     let found = mapa::choose(&Query {

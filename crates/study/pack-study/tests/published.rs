@@ -5,12 +5,12 @@ use geometry::Model;
 use node_state::{Gpu, MigPolicy, Node, Policy};
 use pack_study::stream::{Rule, StreamEvent, StreamJob, StreamNode, StreamSite, StreamSummary, simulate};
 use protocol::{Grant, Isolation, Request};
-use topology::LinkMatrix;
+use topology::HardwareGraph;
 
 /// Makes a node with so many A100 of 40 GB.
 fn site(gpus: usize) -> StreamSite {
     let gpu = Gpu::new(Model::find("a100-40gb").unwrap(), MigPolicy::Dynamic);
-    let node = Node::new(vec![gpu; gpus], LinkMatrix::uniform(gpus, 1.0));
+    let node = Node::new(vec![gpu; gpus], HardwareGraph::uniform(gpus, 1.0));
     let spec = StreamNode { name: "n1".to_owned(), node, cpus: 64, mem_mib: 1024 };
     StreamSite { nodes: vec![spec], policy: Policy::default() }
 }

@@ -6,14 +6,14 @@ use node_state::{Ask, Gpu, MigPolicy, Node, Policy};
 use proptest::prelude::*;
 use protocol::{Grant, Isolation, MigSpec, Request};
 use replay::earlier::{Held, Waited, earlier};
-use topology::LinkMatrix;
+use topology::HardwareGraph;
 
 fn a100() -> &'static Model {
     Model::find("a100-40gb").unwrap()
 }
 
 fn node() -> Node {
-    Node::new(vec![Gpu::new(a100(), MigPolicy::Dynamic)], LinkMatrix::uniform(1, 25.0))
+    Node::new(vec![Gpu::new(a100(), MigPolicy::Dynamic)], HardwareGraph::uniform(1, 25.0))
 }
 
 fn policy() -> Policy {

@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use protocol::{Grant, Isolation, MigSpec, Request};
 use replay::history::{Interval, Placed, history};
 use replay::{Instances, Job, NodeChoice, Site, replay};
-use topology::LinkMatrix;
+use topology::HardwareGraph;
 
 fn a100() -> &'static Model {
     Model::find("a100-40gb").unwrap()
 }
 
 fn node(gpus: usize) -> Node {
-    Node::new(vec![Gpu::new(a100(), MigPolicy::Dynamic); gpus], LinkMatrix::uniform(gpus, 25.0))
+    Node::new(vec![Gpu::new(a100(), MigPolicy::Dynamic); gpus], HardwareGraph::uniform(gpus, 25.0))
 }
 
 fn instance(name: &str, start: u8) -> Grant {

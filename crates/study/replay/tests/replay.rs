@@ -8,11 +8,11 @@ use node_state::{Gpu, MigPolicy, Node, Policy};
 use proptest::prelude::*;
 use protocol::{Grant, Isolation, Request, ShareOn};
 use replay::{Host, Instances, Job, NodeChoice, Ran, Site, replay, stock};
-use topology::LinkMatrix;
+use topology::HardwareGraph;
 
 fn node(key: &str, gpus: usize, mig: MigPolicy) -> Node {
     let model = Model::find(key).unwrap();
-    Node::new(vec![Gpu::new(model, mig); gpus], LinkMatrix::uniform(gpus, 25.0))
+    Node::new(vec![Gpu::new(model, mig); gpus], HardwareGraph::uniform(gpus, 25.0))
 }
 
 fn site(nodes: Vec<Node>) -> Site {
@@ -275,7 +275,7 @@ fn stock_gives_the_smallest_instance_of_the_fixed_cut() {
     let cut = [instance("3g.20gb", 0), instance("2g.10gb", 4), instance("1g.5gb", 6)];
     let fixed = Gpu::kept(model, node_state::Purpose::Static, &cut);
     let gpus = vec![fixed, Gpu::new(model, MigPolicy::Dynamic)];
-    let stock = stock::site(&[Node::new(gpus, LinkMatrix::uniform(2, 25.0))]);
+    let stock = stock::site(&[Node::new(gpus, HardwareGraph::uniform(2, 25.0))]);
     let named = |request: Request| stock::job(&job(0, 1, request), &stock).request.isolation.to_string();
     assert_eq!(named(part(Isolation::Auto, 4_000)), "mig:1g.5gb");
     assert_eq!(named(part(Isolation::Mps, 8_000)), "mig:2g.10gb");

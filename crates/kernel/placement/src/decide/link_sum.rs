@@ -15,7 +15,7 @@
 //! The set that comes first in lexicographic order.
 
 use geometry::GpuIndex;
-use topology::{GpuSet, LinkMatrix};
+use topology::{GpuSet, HardwareGraph};
 
 /// Most branches that one search enters.
 pub const MAX_STEPS: u32 = 1 << 17;
@@ -28,7 +28,7 @@ pub struct Question<'a> {
     /// Number of GPUs of the set, from 1.
     pub n: usize,
     /// Links of the whole node.
-    pub links: &'a LinkMatrix,
+    pub links: &'a HardwareGraph,
 }
 
 /// The set with the largest sum of links that was found.
@@ -62,7 +62,7 @@ pub fn best_set(question: &Question<'_>) -> Option<LargestSum> {
         return None;
     }
     let link: Vec<u64> =
-        gpus.iter().flat_map(|a| gpus.iter().map(|b| mb_s(question.links.bw_gbps(*a, *b)))).collect();
+        gpus.iter().flat_map(|a| gpus.iter().map(|b| mb_s(question.links, *a, *b))).collect();
     let half_top = half_top(&link, gpus.len(), n);
     let mut search = Search { gpus: &gpus, n, link, half_top, best: None, steps: 0 };
     let mut to_taken = vec![0; gpus.len() * n];
@@ -72,21 +72,14 @@ pub fn best_set(question: &Question<'_>) -> Option<LargestSum> {
 }
 
 /// Sum of the links over all pairs of a set, thousandths of GB/s.
-pub(super) fn links_mb_s(gpus: GpuSet, links: &LinkMatrix) -> u64 {
+pub(super) fn links_mb_s(gpus: GpuSet, links: &HardwareGraph) -> u64 {
     let pairs = gpus.iter().flat_map(|a| gpus.iter().filter(move |b| a < *b).map(move |b| (a, b)));
-    pairs.map(|(a, b)| mb_s(links.bw_gbps(a, b))).sum()
+    pairs.map(|(a, b)| mb_s(links, a, b)).sum()
 }
 
-/// From GB/s to whole MB/s.
-fn mb_s(gbps: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "LinkMatrix is finite and >= 0; saturates"
-    )]
-    let thousandths = (gbps * 1000.0).round() as u64;
-    // Far above any link, and small enough that sums over all pairs of 64 GPUs cannot overflow.
-    thousandths.min(u64::from(u32::MAX))
+/// The bandwidth of a link, MB/s; 0 of a GPU to itself.
+fn mb_s(links: &HardwareGraph, a: GpuIndex, b: GpuIndex) -> u64 {
+    links.link(a, b).map_or(0, |link| link.mb_s.into())
 }
 
 fn half_top(link: &[u64], gpus: usize, n: usize) -> Vec<u64> {

@@ -22,7 +22,7 @@ use geometry::GpuIndex;
 use mapa::{Match, Memo, Query};
 use node_state::{Ask, Kind, MigPolicy, Policy, PoolPolicy, Purpose};
 use protocol::Bandwidth;
-use topology::{GpuSet, LinkMatrix, Quota};
+use topology::{GpuSet, HardwareGraph, Quota};
 
 /// The set that the policy in force asks for.
 pub(super) struct BestSet {
@@ -35,7 +35,7 @@ pub(super) struct BestSet {
 /// Place and purpose of the search.
 pub(super) struct Place<'a> {
     pub(super) views: &'a [View<'a>],
-    pub(super) links: &'a LinkMatrix,
+    pub(super) links: &'a HardwareGraph,
     pub(super) ask: &'a Ask,
     pub(super) policy: &'a Policy,
     /// Memory that each GPU must have, MiB.
@@ -119,7 +119,7 @@ fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Match,
     let (request, sets) = (&place.ask.request, &place.policy.sets);
     let pattern = request.pattern.as_ref().unwrap_or(&sets.pattern);
     let asked = Query {
-        graph: place.links.graph(),
+        graph: place.links,
         free,
         next: place.ask.next,
         n: place.wanted(),

@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use geometry::{GpuIndex, JobId};
 use node_state::{Ask, Claim, Gpu, Node, Policy, Spread};
 use protocol::Isolation;
-use topology::{GpuSet, LinkMatrix};
+use topology::{GpuSet, HardwareGraph};
 
 use crate::decide::fits;
 
@@ -147,7 +147,7 @@ impl Case<'_> {
         let here = |claim: &&Claim| claim.on.gpu() == gpu;
         let as_first = |claim: &Claim| Claim { job: claim.job, on: claim.on.with_gpu(GpuIndex(0)) };
         let claims = self.node.claims.iter().filter(here).map(as_first).collect();
-        Some(Node { gpus, links: LinkMatrix::uniform(1, 0.0), keep_uncut: 0, claims })
+        Some(Node { gpus, links: HardwareGraph::uniform(1, 0.0).into(), keep_uncut: 0, claims })
     }
 
     fn gpus(&self) -> impl Iterator<Item = GpuIndex> + use<> {

@@ -34,7 +34,7 @@ pub(crate) fn held(node: &mut Node, job: u32, gpu: u16, profile: &str, start: u8
 }
 
 /// NVLinks of a DGX-1 with V100: 0 none, 1 single, 2 double, of 25 GB/s each.
-pub(crate) fn dgx1() -> LinkMatrix {
+pub(crate) fn dgx1() -> HardwareGraph {
     let links = [
         [0, 1, 1, 2, 2, 0, 0, 0],
         [1, 0, 2, 1, 0, 2, 0, 0],
@@ -45,13 +45,13 @@ pub(crate) fn dgx1() -> LinkMatrix {
         [0, 0, 1, 0, 1, 2, 0, 2],
         [0, 0, 0, 1, 2, 1, 2, 0],
     ];
-    LinkMatrix::of_bandwidths(8, &|i, j| f64::from(links[i][j]) * 25.0)
+    HardwareGraph::of_bandwidths(8, &|i, j| f64::from(links[i][j]) * 25.0)
 }
 
 /// GPUs of these models, all under one policy, evenly linked.
 pub(crate) fn node(keys: &[&str], policy: MigPolicy) -> Node {
     let gpu = |key: &&str| Gpu::new(Model::find(key).unwrap(), policy);
-    Node::new(keys.iter().map(gpu).collect(), LinkMatrix::uniform(keys.len(), 25.0))
+    Node::new(keys.iter().map(gpu).collect(), HardwareGraph::uniform(keys.len(), 25.0))
 }
 
 /// A request of user 1000.
@@ -102,7 +102,7 @@ pub(crate) fn empty_nodes(most: usize) -> impl Strategy<Value = Node> {
         let n = models.len();
         let bw = |i: usize, j: usize| f64::from(links[i.min(j) * 16 + i.max(j)]) * 12.5;
         let gpu = |m: &usize| Gpu::new(Model::find(MODELS[*m]).unwrap(), policy);
-        let links = LinkMatrix::of_bandwidths(n, &bw);
+        let links = HardwareGraph::of_bandwidths(n, &bw);
         Node::new(models.iter().map(gpu).collect(), links)
     })
 }
@@ -134,7 +134,7 @@ pub(crate) fn ruled_nodes(most: usize) -> impl Strategy<Value = Node> {
 /// Instances that can be beside each other on a GPU of this model, at least one.
 fn some_instances(model: &'static Model, picks: &[prop::sample::Index]) -> Vec<(ProfileId, Slice)> {
     let gpus = vec![Gpu::new(model, MigPolicy::On)];
-    let mut alone = Node::new(gpus, LinkMatrix::uniform(1, 0.0));
+    let mut alone = Node::new(gpus, HardwareGraph::uniform(1, 0.0));
     let places: Vec<MigSpec> = audit::every_place(&alone).collect();
     let mut all = Vec::new();
     for (pick, job) in picks.iter().zip(1..) {

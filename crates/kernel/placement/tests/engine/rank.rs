@@ -7,7 +7,7 @@ use node_state::*;
 use placement::*;
 use proptest::prelude::*;
 use protocol::*;
-use topology::LinkMatrix;
+use topology::HardwareGraph;
 
 /// The node on which the request costs least, the first of several; `None` if it fits none.
 fn best(nodes: &[Node], ask: &Ask, fill: Fill) -> Option<usize> {
@@ -82,7 +82,7 @@ fn jobs_are_spread_if_the_site_says_so() {
 #[test]
 fn a_set_goes_where_its_links_are_good() {
     let mut nodes = [dgx(), dgx()];
-    nodes.iter_mut().for_each(|node| node.links = dgx1());
+    nodes.iter_mut().for_each(|node| node.links = dgx1().into());
     whole(&mut nodes[0], 1, &[1, 2, 3, 4, 6, 7]);
     whole(&mut nodes[1], 2, &[1, 2, 4, 5, 6, 7]);
     assert_eq!(pick(&nodes, &several(3, 2)), 1);
@@ -92,8 +92,8 @@ fn a_set_goes_where_its_links_are_good() {
     assert_eq!(pick(&nodes, &ask), 0);
 
     let mut mixed = [node(&["v100-16gb"; 8], MigPolicy::Off), dgx()];
-    mixed[0].links = dgx1();
-    mixed[1].links = LinkMatrix::uniform(8, 300.0);
+    mixed[0].links = dgx1().into();
+    mixed[1].links = HardwareGraph::uniform(8, 300.0).into();
     assert_eq!(pick(&mixed, &several(3, 4)), 1);
 }
 

@@ -10,7 +10,7 @@ use topology::*;
 #[test]
 fn whole_gpus_are_the_best_linked_free_ones() {
     let mut n = node(&[A100; 8], MigPolicy::Dynamic);
-    n.links = dgx1();
+    n.links = dgx1().into();
     for (count, want, links) in
         [(2, &[0, 3][..], 50_000), (3, &[0, 2, 3], 125_000), (4, &[0, 1, 2, 3], 225_000)]
     {
@@ -41,7 +41,7 @@ fn sixteen_gpus_stay_within_the_limit() {
             f64::from(u32::try_from(seed >> 33).unwrap() % (round + 2)) * 12.5
         };
         let half: Vec<f64> = (0..256).map(|_| draw()).collect();
-        let links = LinkMatrix::of_bandwidths(16, &|i, j| half[i.min(j) * 16 + i.max(j)]);
+        let links = HardwareGraph::of_bandwidths(16, &|i, j| half[i.min(j) * 16 + i.max(j)]);
         for n in 1..=16 {
             let q = Question { free: GpuSet::from_bits(0xffff), n, links: &links };
             let best = best_set(&q).unwrap();
@@ -49,7 +49,7 @@ fn sixteen_gpus_stay_within_the_limit() {
             let sum = |set: u32| {
                 let of: Vec<GpuIndex> = GpuSet::from_bits(u64::from(set)).iter().collect();
                 let pairs = of.iter().enumerate().flat_map(|(i, a)| of[..i].iter().map(move |b| (*a, *b)));
-                pairs.map(|(a, b)| links.bw_gbps(a, b)).sum::<f64>()
+                pairs.filter_map(|(a, b)| links.link(a, b)).map(|link| link.gbps()).sum::<f64>()
             };
             if round % 7 == 0 {
                 let all = (0_u32..1 << 16).filter(|s| s.count_ones() as usize == n);

@@ -114,7 +114,7 @@ fn every_candidate_says_why_it_was_not_chosen() {
 #[test]
 fn sets_of_whole_gpus() {
     let mut n = node(&["a100-40gb"; 8], MigPolicy::Dynamic);
-    n.links = dgx1();
+    n.links = dgx1().into();
     let p = Policy::default();
     let why = |n: &Node, count, change: &dyn Fn(&mut Request)| {
         let mut asked = ask(20, "whole", "");

@@ -59,8 +59,9 @@ fn sum(graph: &HardwareGraph, gpus: &[GpuIndex]) -> f64 {
     let links = pairs.map(|(a, b)| graph.link(a, b).unwrap());
     let pcie = |l: &Link| l.class() == LinkClass::Pcie;
     // Of PCIe counts what it has over the slowest way on the node.
-    let slowest =
-        graph.graph().edge_weights().filter(|l| pcie(l)).map(|l| l.gbps()).fold(f64::INFINITY, f64::min);
+    let all = graph.all();
+    let every = all.iter().flat_map(|a| all.iter().filter_map(move |b| graph.link(a, b)));
+    let slowest = every.filter(pcie).map(|l| l.gbps()).fold(f64::INFINITY, f64::min);
     links.map(|l| if pcie(&l) { l.gbps() - slowest } else { l.gbps() }).sum()
 }
 

@@ -3,7 +3,7 @@
 use geometry::Model;
 use node_state::{Gpu, MigPolicy, Node, Policy};
 use protocol::{Bandwidth, Isolation, Request};
-use topology::{LinkMatrix, System};
+use topology::{HardwareGraph, System};
 
 use crate::draw::Draw;
 
@@ -48,12 +48,12 @@ pub const INSTANCE_MIXES: [Mix; 4] = [
 /// alike.
 #[must_use]
 pub fn named_site(name: &str) -> Option<StreamSite> {
-    let system = |name: &str| System::find(name)?.matrix(8);
+    let system = |name: &str| System::find(name)?.graph(8);
     let (nodes, gpus, key, links) = match name {
         "13x8-a100-80" => (13, 8, "a100-80gb", system("pcie-8-bridged")?),
         "50x8-a100-40" => (50, 8, "a100-40gb", system("dgx-a100")?),
         // Six NVLinks of 25 GB/s between each two.
-        "25x4-h100" => (25, 4, "h100-80gb-sxm", LinkMatrix::uniform(4, 150.0)),
+        "25x4-h100" => (25, 4, "h100-80gb-sxm", HardwareGraph::uniform(4, 150.0)),
         _ => return None,
     };
     let model = Model::find(key)?;

@@ -102,7 +102,7 @@ fn put_together(node: &Node, at: usize, i: usize, profile: &geometry::Profile) -
     let mut jobs = alone_on(gpu, i)?;
     let size = |spec: &MigSpec| gpu.model.profile_by_id(spec.profile).map_or(0, |p| p.size);
     jobs.sort_by_key(|(job, spec)| (std::cmp::Reverse(size(spec)), *job));
-    let mut mock = Node::new(vec![Gpu::new(gpu.model, gpu.policy)], topology::LinkMatrix::uniform(1, 1.0));
+    let mut mock = Node::new(vec![Gpu::new(gpu.model, gpu.policy)], topology::HardwareGraph::uniform(1, 1.0));
     let mut moves = Vec::new();
     for (job, spec) in jobs {
         let start = roomiest(&mock.gpus[0], gpu.model.profile_by_id(spec.profile)?)?;

@@ -93,7 +93,7 @@ impl Run<'_> {
         let each = parts.iter().filter_map(|(node, grant)| {
             let Grant::Whole(order) = grant else { return None };
             let edges = pattern.edges(order.len()).ok()?;
-            mapa::score(self.nodes[*node].node.links.graph(), &edges, order, sets.model).eff_bw
+            mapa::score(&self.nodes[*node].node.links, &edges, order, sets.model).eff_bw
         });
         each.filter(|gbps| gbps.is_finite()).reduce(f64::min).filter(|_| request.gpus.is_some_and(|n| n > 1))
     }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use admission::gres_list::Tres;
 use geometry::size::display_gb;
 use geometry::{JobId, Model};
 use node_layout::Layout;
@@ -15,6 +14,7 @@ use protocol::node_word::UNFIT;
 use protocol::wire::parse_request;
 use protocol::{AdminComment, CommentBody, IdleWord, Isolation, Request, SickGpu, Standing};
 use site_config::{NodeSpec, SiteConfig};
+use site_limits::tres::Tres;
 
 use crate::gpu_pieces::{self, Owner, Piece, PieceJob};
 use crate::outcome::Failure;

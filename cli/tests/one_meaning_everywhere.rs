@@ -9,14 +9,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use admission::gres_list::Tres;
-use admission::meaning::{Counted, as_counted};
-use admission::{Ruling, Submission, judge};
+use admission::{Ruling, judge};
 use insta::assert_snapshot;
 use job_options::{Renames, Source, Spec, Typed};
 use protocol::wire::{encode_request, parse_request};
 use serde_json::Value;
 use site_config::SiteConfig;
+use site_limits::Submission;
+use site_limits::counted::{Counted, as_counted};
+use site_limits::tres::Tres;
 
 const SITE: &str = "[defaults]\ngpu_mem = \"8G\"\nmps_threads = 20\n\
     [[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 8\nmig = \"dynamic\"\ninterconnect = \"dgx-v\"\n\

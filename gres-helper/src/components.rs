@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use admission::amounts::{Amount, together_over};
-use admission::{Submission, limits_of};
 use site_config::SiteConfig;
+use site_limits::amounts::{Amount, together_over};
+use site_limits::{Submission, limits_of};
 
 /// Origin of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

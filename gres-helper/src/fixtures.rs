@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use admission::gres_list::Tres;
 use site_config::SiteConfig;
+use site_limits::tres::Tres;
 use slurm_limits::SlurmLimit;
 
 use crate::node_lists::expanded;

@@ -1,8 +1,8 @@
 //! Submissions that hurt more than their own job on any Slurm: slurmctld and slurmd do not check them.
 
 use admission::Refusal;
-use admission::gres_list::Tres;
 use decision_counts::decisions::Reason;
+use site_limits::tres::Tres;
 use slurmctld_rt::spank_env::BadEnv;
 
 /// Most variables of a job's environment. `slurmstepd` copies them in a time that grows with the square of their number, and

@@ -1,11 +1,12 @@
 //! Components of heterogeneous jobs, held together to the limits on running jobs.
 
-use admission::amounts::{Amount, least};
-use admission::gres_list::Tres;
-use admission::{Refusal, Submission};
+use admission::Refusal;
 use decision_counts::decisions::Reason;
 use protocol::wire::parse_request;
 use site_config::SiteConfig;
+use site_limits::Submission;
+use site_limits::amounts::{Amount, least};
+use site_limits::tres::Tres;
 
 use crate::answer::{Answer, Effect};
 use crate::components::{Components, Sender};

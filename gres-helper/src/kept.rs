@@ -3,11 +3,11 @@
 
 use std::cell::LazyCell;
 
-use admission::Submission;
-use admission::amounts::least;
-use admission::gres_list::Entry;
 use protocol::Request;
 use site_config::SiteConfig;
+use site_limits::Submission;
+use site_limits::amounts::least;
+use site_limits::tres::Entry;
 use slurm_limits::{LimitKind, Need, SLICES, SlurmLimit, never};
 
 use crate::submission::{Described, JobOwner, Slurm, few_partitions};
@@ -74,7 +74,7 @@ fn need(job: &Described, counted: &[Entry], slices: u64) -> Need {
 
 #[cfg(test)]
 mod tests {
-    use admission::gres_list::Tres;
+    use site_limits::tres::Tres;
     use slurm_limits::Holder;
 
     use super::*;

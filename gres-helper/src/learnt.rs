@@ -114,8 +114,8 @@ mod tests {
     use crate::fixtures::{Fake, asking, site};
     use crate::site::Rules;
     use crate::submit::submit;
-    use admission::gres_list::Tres;
     use learnt_bandwidth::Jobs;
+    use site_limits::tres::Tres;
 
     fn plain(list: &str) -> Described {
         let tres = Tres { per_node: Some(list.to_owned()), ..Tres::default() };

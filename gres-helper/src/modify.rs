@@ -1,9 +1,10 @@
 //! A change of a job as a whole.
 
 use admission::change::{self, Change};
-use admission::gres_list::{Tres, with_gpus_of, with_shards};
+use admission::gres_list::{with_gpus_of, with_shards};
 use admission::plan;
 use protocol::{AdminComment, CommentBody};
+use site_limits::tres::Tres;
 
 use crate::answer::{Answer, Effect};
 use crate::harm::{self, Harm};

@@ -4,10 +4,12 @@
 //! accepted it. So the request stands beside the old one, with the list of GRES that comes with it ([`protocol::wire::encode_change`]), and counts
 //! once the job's record has that list.
 
-use admission::gres_list::{Tres, with_entry, without};
-use admission::{Refusal, Ruling, Submission};
+use admission::gres_list::{with_entry, without};
+use admission::{Refusal, Ruling};
 use protocol::wire::{CHANGE_ENV, REQUEST_ENV, encode_change, encode_request, request_of_change};
 use protocol::{AdminComment, CommentBody, Isolation, Request};
+use site_limits::Submission;
+use site_limits::tres::Tres;
 use slurmctld_rt::spank_env::{MAX_BYTES, MAX_ENTRY_BYTES};
 
 use crate::answer::{Answer, Effect, OnRecord};

@@ -175,7 +175,7 @@ impl Site {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admission::gres_list::Tres;
+    use site_limits::tres::Tres;
 
     const GOOD: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
 

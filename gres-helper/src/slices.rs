@@ -1,8 +1,8 @@
 //! Licenses by which Slurm counts the slices of jobs' GPUs: users neither ask for them nor give them back.
 
 use admission::Refusal;
-use admission::slices::{LICENSE, names_slices, names_slices_per_task, slices_in};
 use decision_counts::decisions::Reason;
+use site_limits::slices::{LICENSE, names_slices, names_slices_per_task, slices_in};
 
 use crate::submission::{Described, Recorded, Slurm};
 
@@ -40,7 +40,7 @@ mod tests {
     use crate::modify::{Asker, modify};
     use crate::site::Rules;
     use crate::submit::submit;
-    use admission::gres_list::Tres;
+    use site_limits::tres::Tres;
 
     #[test]
     fn users_neither_ask_for_slices_nor_give_them_back() {

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use admission::gres_list::Tres;
-use admission::{Submission, distinct};
+use admission::distinct;
 use protocol::wire::parse_request;
 use protocol::{Bandwidth, Isolation, Request};
 use site_config::SiteConfig;
+use site_limits::Submission;
+use site_limits::tres::Tres;
 use slurm_limits::SlurmLimit;
 use slurmctld_rt::spank_env::BadEnv;
 

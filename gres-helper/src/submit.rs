@@ -3,9 +3,10 @@
 use std::cell::LazyCell;
 
 use admission::gres_list::with_entry;
-use admission::{Refusal, Ruling, Submission};
+use admission::{Refusal, Ruling};
 use protocol::wire::encode_request;
 use protocol::{AdminComment, Isolation};
+use site_limits::Submission;
 
 use crate::answer::{Answer, Effect};
 use crate::harm::{self, Harm};
@@ -98,9 +99,9 @@ fn ruled(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
 mod tests {
     use super::*;
     use crate::fixtures::{Fake, MOLDABLE, asking, site};
-    use admission::gres_list::Tres;
     use decision_counts::decisions::Reason;
     use protocol::wire::request_in_gres;
+    use site_limits::tres::Tres;
 
     #[test]
     fn a_submission_gets_its_gres_and_loses_what_claims_to_be_a_placement() {

@@ -4,9 +4,10 @@
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 
-use admission::gres_list::{Entry, Tres};
-use admission::{Submission, only_ours};
+use admission::only_ours;
 use site_config::{NodeSpec, SiteConfig, nearest};
+use site_limits::Submission;
+use site_limits::tres::{Entry, Tres};
 use slurm_names::gpu_types_in;
 
 use crate::submission::{Described, Slurm};

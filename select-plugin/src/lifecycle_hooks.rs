@@ -282,9 +282,9 @@ pub(crate) fn leave_unmanaged(engine: &mut Engine, nodes: &[NodeCounts]) -> Vec<
 mod tests {
     use super::*;
     use crate::view::GresRequest;
-    use admission::Counted;
     use geometry::GpuIndex;
     use protocol::Grant;
+    use site_limits::NodeGres;
     use topology::GpuSet;
 
     use crate::memory::Boots;
@@ -437,7 +437,7 @@ mod tests {
         let on = |node: &str, gpus, no_consume| NodeCounts {
             place: 0,
             node: node.to_owned(),
-            counted: Counted { gpus, no_consume, mps: false },
+            counted: NodeGres { gpus, no_consume, mps: false },
             cpus: 8,
         };
         let nodes = [on("n1", Some(2), false), on("n2", Some(3), false), on("other", Some(9), true)];
@@ -446,7 +446,7 @@ mod tests {
         assert_eq!(memory.engine.node_names().collect::<Vec<_>>(), ["n1"]);
         let mut with_mps = self::memory();
         let with_mps_on = |node: &str| NodeCounts {
-            counted: Counted { gpus: Some(2), mps: true, ..Counted::default() },
+            counted: NodeGres { gpus: Some(2), mps: true, ..NodeGres::default() },
             ..on(node, None, false)
         };
         let cleared = leave_unmanaged(&mut with_mps.engine, &[with_mps_on("n1")]);

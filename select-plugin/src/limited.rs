@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use admission::amounts::{Amount, least, never};
-use admission::gres_list::Entry;
-use admission::{Submission, forbids_counted, limits_of};
 use geometry::JobId;
 use protocol::{CommentBody, Isolation};
 use site_config::SiteConfig;
+use site_limits::amounts::{Amount, least, never};
+use site_limits::tres::Entry;
+use site_limits::{Submission, forbids_counted, limits_of};
 
 use crate::effect::Effect;
 use crate::engine::{Engine, Question};
@@ -74,7 +74,7 @@ pub(crate) fn none_left(
     }
     let unlimited = engine.unlimited(view, want);
     served(engine, &unlimited)
-        .then(|| admission::none_left(&want.request, &limits_of(&view.submission(), engine.site())))
+        .then(|| site_limits::none_left(&want.request, &limits_of(&view.submission(), engine.site())))
 }
 
 /// Why the job must not start with what it would get, or not yet; `None`: it may.

@@ -273,7 +273,7 @@ impl Tried {
 
 #[cfg(test)]
 mod tests {
-    use admission::Counted;
+    use site_limits::NodeGres;
 
     use super::*;
 
@@ -303,7 +303,7 @@ mod tests {
             let node = |(place, cpus)| NodeCounts {
                 place,
                 node: format!("n{}", place + 1),
-                counted: Counted::default(),
+                counted: NodeGres::default(),
                 cpus,
             };
             cpus.into_iter().enumerate().map(node).collect()

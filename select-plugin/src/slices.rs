@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use admission::amounts::Amount;
 use geometry::GpuIndex;
 use node_state::slices;
 use protocol::wire::JobPlacement;
 use protocol::{Grant, ShareOn};
+use site_limits::amounts::Amount;
 
 use crate::engine::Engine;
 use crate::slurm::Slurm;

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use admission::meaning::{Counted, CountedRequest, as_counted};
-use admission::{Counted as CountedGpus, Submission};
 use geometry::{JobId, Uid};
 use protocol::{AdminComment, Bandwidth, Isolation, Plan, Request};
+use site_limits::counted::{Counted, CountedRequest, as_counted};
+use site_limits::{NodeGres, Submission};
 use topology::GpuSet;
 
 /// The kinds of GRES this plugin knows.
@@ -238,7 +238,7 @@ pub(crate) struct NodeCounts {
     pub(crate) place: usize,
     pub(crate) node: String,
     /// Its GPUs.
-    pub(crate) counted: CountedGpus,
+    pub(crate) counted: NodeGres,
     pub(crate) cpus: u32,
 }
 

@@ -5,13 +5,13 @@
 mod common;
 mod pages;
 
-use admission::slices::slices_in;
 use common::{AT_ONCE, LOOK, builder, looked, on};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, Job, JobId, Slurm, User};
 use serde_json::Value;
+use site_limits::slices::slices_in;
 use slurm_releases::Release;
 
 /// Tells whether Slurm keeps what a job asks for and what it has apart.

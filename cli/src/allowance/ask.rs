@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use admission::Submission;
 use site_config::{Limit, SiteConfig};
+use site_limits::Submission;
 
 use super::rule::{self, Subject};
 use super::{Allowance, Use};

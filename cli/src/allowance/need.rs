@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use admission::meaning::Counted;
 use geometry::Model;
 use node_state::{Ask, Node, Policy, slices};
 use placement::decide;
 use protocol::Grant;
 use site_config::SiteConfig;
+use site_limits::counted::Counted;
 
 use super::Need;
 use crate::slurm_nodes::Live;

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use admission::Submission;
-use admission::amounts::{Amount, RunningJobs};
 use geometry::{GpuIndex, JobId, Uid};
 use node_state::slices::{OF_UNCUT_GPU, slices_for_grant, whole_gpus};
 use node_state::{GpuState, Holder, Node, Policy, Seat, Share};
 use protocol::{ComputeSpec, Grant, MigSpec, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 use site_config::{Limit, Most, SiteConfig};
+use site_limits::Submission;
+use site_limits::amounts::{Amount, RunningJobs};
 
 use super::{Bound, LimitKind, SLICES, Whose};
 use crate::layout_line;
@@ -23,7 +23,7 @@ use crate::slurm::{scontrol, squeue};
 ///
 /// Slurm does not answer.
 pub(super) fn bounds(config: &SiteConfig, job: &Submission, user: &str) -> Result<Vec<Bound>, Failure> {
-    let limits: Vec<&Limit> = admission::limits_of(job, config)
+    let limits: Vec<&Limit> = site_limits::limits_of(job, config)
         .into_iter()
         .filter(|limit| limit.running != Most::default())
         .collect();

@@ -1,6 +1,6 @@
 //! Types of GPUs: those that a job names (`--gres=gpu:h100:1`), and those that a node has (`Gres=gpu:h100:8(S:0-1)`).
 
-use admission::gres_list::Entry;
+use site_limits::tres::Entry;
 use site_problems::gpu_types_in;
 
 /// Returns the GPU types that a job names, and the entries whose type no node's `Gres` has: those of shards. Slurm passes over a count of
@@ -27,7 +27,7 @@ pub(crate) fn left_out(options: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use admission::gres_list::Tres;
+    use site_limits::tres::Tres;
 
     use super::*;
 

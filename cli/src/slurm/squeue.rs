@@ -8,15 +8,15 @@ mod node_options;
 
 use std::collections::{HashMap, HashSet};
 
-use admission::gres_list::Tres;
+use columns::COLUMNS;
 use geometry::{JobId, Uid};
 use site_config::hostlist;
+use site_limits::tres::Tres;
 
 use super::command::{prepare, run};
 use super::exclusive;
 use super::records::SlurmTable;
 use crate::outcome::Failure;
-use columns::COLUMNS;
 pub(crate) use node_options::{NodeOptions, node_options};
 
 /// How many jobs one command line names at most.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use admission::{Counted, Submission};
 use geometry::{JobId, Uid};
 use node_layout::ConfigInForce;
 use node_layout::parse_layout;
 use protocol::node_word::UNFIT;
 use protocol::{SickGpu, Standing};
 use site_config::SiteConfig;
+use site_limits::{NodeGres, Submission};
 
 use super::Whose;
 use super::away::{Away, CallersJob};
@@ -141,7 +141,7 @@ impl Published {
     pub(super) fn aside(&self, name: &str, described: usize) -> Option<(Whose, String)> {
         let known = self.slurm.as_ref();
         let gres = known.and_then(|known| known.gres.get(name));
-        if let Some(why) = gres.and_then(|gres| Counted::of_gres(gres).left_to_slurm(described as u64)) {
+        if let Some(why) = gres.and_then(|gres| NodeGres::of_gres(gres).left_to_slurm(described as u64)) {
             return Some((Whose::Slurms, why));
         }
         let Some(line) = self.layouts.get(name) else {

@@ -2,8 +2,10 @@
 
 use std::ffi::c_char;
 
+use admission::gres_list::{gpu_bind, names_none};
 use plugin_rt::text;
 use protocol::wire::{CHANGE_ENV, REQUEST_ENV, request_in_gres};
+use site_limits::tres::Tres;
 use slurm_numbers as numbers;
 use slurmctld_rt::spank_env::{MAX_BYTES, MAX_ENTRIES, MAX_RECORDED_ENTRIES, check_names, is_named};
 use slurmctld_rt::{entries, qos_name, variable};
@@ -15,7 +17,6 @@ use crate::answer::{Effect, OnRecord};
 use crate::harm::{Fields, Harm};
 use crate::long_texts::{MAX_LONG_TEXT, MAX_TEXT, too_long};
 use crate::submission::{Described, Recorded};
-use admission::gres_list::{Tres, gpu_bind, names_none};
 
 /// A string of Slurm's that is there and not empty.
 ///

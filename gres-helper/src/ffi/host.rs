@@ -4,11 +4,11 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use admission::amounts::time_limit;
-use admission::slices::names_slices;
 use decision_counts::decisions::Cached;
 use plugin_rt::{symbol, text};
 use shared_pages::decisions;
+use site_limits::amounts::time_limit;
+use site_limits::slices::names_slices;
 use slurm_limits::SlurmLimit;
 use slurm_numbers as numbers;
 use slurmctld_rt::Heap;

@@ -1,13 +1,13 @@
 //! Grants of jobs, from the commit of an allocation to the end of the last epilog.
 
-use admission::Submission;
-use admission::amounts::{Amount, RunningJobs};
 use geometry::{JobId, Uid};
 use node_layout::layout_of;
 use node_layout::{Layout, forget_idle, parse_layout, remember_idle};
 use node_state::{Gpu, GpuState, Node, Purpose};
 use protocol::wire::JobPlacement;
 use protocol::{Grant, NodeGrant};
+use site_limits::Submission;
+use site_limits::amounts::{Amount, RunningJobs};
 
 use super::Engine;
 

@@ -23,7 +23,6 @@ mod standing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use admission::amounts::RunningJobs;
 use decision_counts::decisions::Cached;
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
@@ -32,6 +31,7 @@ use node_state::{Gpu, Node, Purpose};
 use placement::{Budgets, NodeCost, Room};
 use protocol::{NodeGrant, Request, Said, Standing};
 use site_config::SiteConfig;
+use site_limits::amounts::RunningJobs;
 use topology::GpuSet;
 
 use crate::view::NodeSlot;
@@ -145,7 +145,7 @@ impl Engine {
                 nodes.insert(name, entry);
             }
         }
-        let budgets = admission::budgets_of(&config);
+        let budgets = site_limits::budgets_of(&config);
         Self {
             budgets,
             files: config.nodes.iter().map(|set| config.fingerprint_of(set)).collect(),

@@ -3,8 +3,6 @@
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use admission::limits_of;
-use admission::meaning::chooses;
 use decision_report::Decision;
 use geometry::{GpuIndex, Uid};
 use mapa::Memo;
@@ -13,6 +11,8 @@ use placement::{Least, Room, decide_with, fits};
 use protocol::moldable::PlannedStart;
 use protocol::{Bandwidth, Isolation, Plan, Request};
 use site_config::Limit;
+use site_limits::counted::chooses;
+use site_limits::limits_of;
 use topology::GpuSet;
 
 use super::Engine;

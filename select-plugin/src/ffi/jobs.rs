@@ -2,10 +2,10 @@
 
 use std::ffi::c_void;
 
-use admission::amounts::time_limit;
 use geometry::{JobId, Uid};
 use protocol::AdminComment;
 use protocol::wire::{CHANGE_ENV, PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, request_of_change};
+use site_limits::amounts::time_limit;
 use slurm_numbers as numbers;
 use slurmctld_rt::spank_env::{BadEnv, MAX_RECORDED_ENTRIES};
 use slurmctld_rt::{List, entries, item, qos_name, text, variable};

@@ -9,8 +9,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use admission::slices::{LICENSE, names_slices, with_slices};
 use plugin_rt::log;
+use site_limits::slices::{LICENSE, names_slices, with_slices};
 use slurmctld_rt::{LicenseCall, List, item, text};
 
 use super::host::{Host, conf_string};

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use admission::COUNTED_PER_NODE;
 use decision_counts::decisions::Reason;
 use geometry::JobId;
 use node_state::{Node, Spread};
 use protocol::{CommentBody, Request};
+use site_limits::COUNTED_PER_NODE;
 
 use super::{PendingTest, wait};
 use crate::effect::{Effect, Layout};

@@ -1,7 +1,7 @@
 //! A job's GRES entries, the nodes that it can reach, and Slurm's counts of a node's GPUs.
 
-use admission::Counted;
 use protocol::node_word::UNFIT;
+use site_limits::NodeGres;
 
 use crate::view::{GresKind, GresRequest};
 
@@ -85,8 +85,8 @@ pub(crate) struct CountedEntry {
 }
 
 /// Counts a node's GPUs by its GRES entries.
-pub(crate) fn count_gpus(entries: &[CountedEntry]) -> Counted {
-    let mut counted = Counted::default();
+pub(crate) fn count_gpus(entries: &[CountedEntry]) -> NodeGres {
+    let mut counted = NodeGres::default();
     for entry in entries {
         match kind_of(&entry.name) {
             None => counted.mps |= entry.name == "mps" && entry.count > 0,
@@ -158,7 +158,7 @@ mod tests {
         let entry = |name: &str, count, no_consume| CountedEntry { name: name.to_owned(), count, no_consume };
         let gpus = entry("gpu", 8, false);
         let counted = count_gpus(&[gpus.clone(), entry("nic", 2, true), entry("mps", 0, false)]);
-        assert_eq!(counted, Counted { gpus: Some(8), ..Counted::default() });
+        assert_eq!(counted, NodeGres { gpus: Some(8), ..NodeGres::default() });
         assert!(count_gpus(&[gpus.clone(), entry("mps", 100, true)]).mps);
         assert!(count_gpus(&[gpus, entry("shard", 4, true)]).no_consume);
         assert_eq!(count_gpus(&[]).gpus, None);

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use admission::slices::{LICENSE, names_slices, with_slices};
+use site_limits::slices::{LICENSE, names_slices, with_slices};
 
 /// A change of a job's licenses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl LicenseChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admission::slices::slices_in;
+    use site_limits::slices::slices_in;
 
     #[test]
     fn a_job_without_slices_is_not_held_to_those_of_an_earlier_test() {

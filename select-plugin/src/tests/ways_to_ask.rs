@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use admission::gres_list::Tres;
-use admission::{Ruling, Submission, judge};
+use admission::{Ruling, judge};
 use protocol::wire::encode_request;
+use site_limits::Submission;
+use site_limits::tres::Tres;
 
 use super::*;
 

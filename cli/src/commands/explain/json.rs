@@ -1,11 +1,11 @@
 //! An explanation as JSON.
 
-use admission::meaning::Counted;
 use decision_report::report::{Candidate, Fate};
 use protocol::wire::encode_request;
 use protocol::{Grant, MigSpec, PoolSeats, ShareOn, Size, TaskDevices};
 use serde_json::{Value, json};
 use site_config::hostlist;
+use site_limits::counted::Counted;
 
 use super::explained::Explained;
 use super::nodes::{AskedNodes, NodesKnown};

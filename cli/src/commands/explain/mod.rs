@@ -10,15 +10,17 @@ mod rivals;
 mod text;
 mod waits;
 
-use admission::gres_list::Entry;
-use admission::meaning::{Counted, SlurmAsks, as_counted, meaning};
-use admission::{Ruling, Submission};
+use admission::Ruling;
+use admission::meaning::{SlurmAsks, meaning};
 use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Node, Policy, Spread};
 use placement::decide;
 use protocol::wire::encode_request;
 use protocol::{Isolation, Request, Size};
 use site_config::SiteConfig;
+use site_limits::Submission;
+use site_limits::counted::{Counted, as_counted};
+use site_limits::tres::Entry;
 
 pub(crate) use args::ExplainArgs;
 use explained::Explained;
@@ -72,7 +74,7 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
             None => return Err(refused(&why.text)),
         },
     };
-    let limits = admission::limits_of(&job, config);
+    let limits = site_limits::limits_of(&job, config);
     let mut policy = config.policy_for(asked.caller.partition.as_deref(), &limits);
     if matches!(counts, Ok(Counted::Shards(_))) {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
@@ -255,7 +257,8 @@ fn possible(job: &Submission, request: Option<Request>, config: &SiteConfig) -> 
     let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
     let request = meaning(request?, slurm, &config.defaults.of_requests()).ok()?;
     let entries = job.tres.gpu_entries();
-    Some(request).filter(|request| admission::forbids_counted(Some(request), job, &entries, config).is_none())
+    Some(request)
+        .filter(|request| site_limits::forbids_counted(Some(request), job, &entries, config).is_none())
 }
 
 fn explain(names: Vec<String>, node: &Node, ask: &Ask, policy: &Policy) -> Explained {

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use admission::Submission;
 use far::Micros;
 use geometry::{JobId, Uid};
 use node_state::{MigPolicy, Node};
 use site_config::{GpuUse, NodePower, NodeSpec, SiteConfig, System};
+use site_limits::Submission;
 
 use super::ExplainArgs;
 use super::request::RequestArgs;

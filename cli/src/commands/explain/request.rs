@@ -1,11 +1,11 @@
 //! The options of sbatch that make a request, as `tessera explain` takes them.
 
-use admission::gres_list::Tres;
 use clap::Args;
 use job_options::{Opt, Refusal, Renames, Source, Typed};
 use plugin_rt::read_file::{EDGE_LIST, read_small};
 use protocol::Request;
 use site_config::hostlist;
+use site_limits::tres::Tres;
 
 use crate::slurm::constraint::Constraint;
 

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use admission::meaning::Counted;
 use decision_report::Decision;
 use decision_report::report::{Candidate, Fate};
 use node_state::Kind;
 use protocol::{Grant, MigSpec, ShareOn, Size};
 use site_config::hostlist;
+use site_limits::counted::Counted;
 
 use super::Question;
 use super::explained::Explained;

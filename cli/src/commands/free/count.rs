@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use admission::meaning::Counted;
-use admission::{Ruling, Submission};
+use admission::Ruling;
 use geometry::size::shards;
 use geometry::{JobId, Uid};
 use mapa::Memo;
@@ -13,6 +12,8 @@ use placement::{NodeCost, decide_with};
 use protocol::wire::encode_request;
 use protocol::{Grant, Request, ShareOn};
 use site_config::SiteConfig;
+use site_limits::Submission;
+use site_limits::counted::Counted;
 
 use super::shapes::Shape;
 use crate::allowance::{Allowance, need_on, slices_of};

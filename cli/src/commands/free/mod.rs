@@ -5,11 +5,11 @@ mod count;
 mod shapes;
 mod text;
 
-use admission::Submission;
 use geometry::{Model, Uid};
 use mapa::Memo;
 use serde_json::json;
 use site_config::SiteConfig;
+use site_limits::Submission;
 
 pub(crate) use args::FreeArgs;
 pub(crate) use count::Free;
@@ -104,7 +104,7 @@ pub(crate) fn now(
     under: Under<'_>,
 ) -> Vec<Free> {
     let partition = who.partitions.first().map(String::as_str);
-    let policy = config.policy_for(partition, &admission::limits_of(who, config));
+    let policy = config.policy_for(partition, &site_limits::limits_of(who, config));
     let uid = who.user.map_or_else(|| Uid(rustix::process::getuid().as_raw()), Uid);
     let mut models: Vec<&Model> = Vec::new();
     for gpu in live.nodes.iter().flat_map(|n| &n.node.gpus) {

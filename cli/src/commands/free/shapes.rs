@@ -1,10 +1,10 @@
 //! The shapes that are counted, and how a user asks for one.
 
-use admission::gres_list::Tres;
 use geometry::Model;
 use geometry::size::{display_gb, gigabytes_as_mib, parse_mib};
 use protocol::{Isolation, Request};
 use site_config::SiteConfig;
+use site_limits::tres::Tres;
 
 /// Share that is counted where neither the user nor the site names one, GB.
 const SHARE_GB: u32 = 5;

@@ -1,6 +1,6 @@
 //! Finds out if the job's node had a place earlier for a request that would have been enough.
 
-use admission::{Ruling, Submission};
+use admission::Ruling;
 use geometry::size::gigabytes_as_mib;
 use geometry::{GpuIndex, JobId, Uid};
 use node_state::{Ask, Kind, Policy, Spread};
@@ -8,6 +8,7 @@ use protocol::wire::{encode_request, parse_grant, parse_request};
 use protocol::{AdminComment, Grant, Isolation, Request, Started};
 use replay::earlier::{Held, Waited, earlier};
 use site_config::{NodeSpec, SiteConfig};
+use site_limits::Submission;
 
 use crate::clock::epoch_seconds;
 use crate::slurm::sacct::jobs::{self, RunOn};

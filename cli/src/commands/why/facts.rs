@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use admission::gres_list::Tres;
 use site_config::SiteConfig;
+use site_limits::tres::Tres;
 
 use super::args::Number;
 use super::{OfSlurm, Published, answer, find, text};

@@ -14,21 +14,20 @@ mod text;
 use std::borrow::Borrow;
 use std::collections::HashMap;
 
-use admission::Submission;
-use admission::gres_list::Tres;
-use admission::meaning::Counted;
-use far::Micros;
-use geometry::{JobId, Uid};
-use node_state::{Ask, Kind, Node, Policy, Spread};
-use protocol::{AdminComment, CommentBody, Isolation};
-use site_config::{SiteConfig, hostlist};
-
 use args::Number;
 pub(crate) use args::WhyArgs;
 use array::Array;
 pub(crate) use facts::Facts;
+use far::Micros;
+use geometry::{JobId, Uid};
+use node_state::{Ask, Kind, Node, Policy, Spread};
+use protocol::{AdminComment, CommentBody, Isolation};
 use reason::Reason;
 use rules_out::RulesOut;
+use site_config::{SiteConfig, hostlist};
+use site_limits::Submission;
+use site_limits::counted::Counted;
+use site_limits::tres::Tres;
 use subject::Subject;
 
 use crate::allowance::{self, Allowance, Asker, Need, need_on};
@@ -171,9 +170,21 @@ fn asked<'a>(
     // All components start together.
     for other in others {
         let amounts = of(other, Some(Allowance::default()))?;
-        found.need = found.need.zip(amounts.need).map(|(own, other)| own.and(&other));
+        found.need = found.need.zip(amounts.need).map(|(own, other)| together(&own, &other));
     }
     Ok(found)
+}
+
+/// Adds up the needs of two components of a job. They run at the same time, so that the longer time counts.
+fn together(one: &Need, other: &Need) -> Need {
+    let sum = u64::saturating_add;
+    Need {
+        gpus: sum(one.gpus, other.gpus),
+        shards: sum(one.shards, other.shards),
+        slices: sum(one.slices, other.slices),
+        nodes: sum(one.nodes, other.nodes),
+        minutes: one.minutes.max(other.minutes),
+    }
 }
 
 /// The other components of a heterogeneous job that the same limits count. A longer job is answered by its first ones alone.
@@ -344,7 +355,7 @@ fn question(job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -
         user: Some(uid.0),
         ..Submission::default()
     };
-    let mut policy = config.policy_for(subject.partition(), &admission::limits_of(&bound, config));
+    let mut policy = config.policy_for(subject.partition(), &site_limits::limits_of(&bound, config));
     if subject.shards {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
@@ -419,6 +430,14 @@ fn devices_of(node: &Node) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn components_of_a_job_need_their_amounts_together() {
+        let need = |gpus, slices, nodes, minutes| Need { gpus, slices, nodes, minutes, shards: 0 };
+        let (one, other) = (need(4, 28, 2, Some(100)), need(1, 7, 1, Some(200)));
+        assert_eq!(together(&one, &other), need(5, 35, 3, Some(200)));
+        assert_eq!(together(&one, &need(1, 7, 1, None)).minutes, Some(100));
+    }
 
     #[test]
     fn components_that_the_same_limits_count_are_found() {

@@ -1,7 +1,7 @@
 //! Which nodes a job rules out: by features, by name, and by the type of their GPUs.
 
-use admission::gres_list::Tres;
 use site_config::hostlist;
+use site_limits::tres::Tres;
 
 use crate::slurm::constraint::Constraint;
 use crate::slurm::gres_type;

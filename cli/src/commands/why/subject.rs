@@ -1,12 +1,12 @@
 //! Finds what a pending job asks for.
 
-use admission::Submission;
-use admission::gres_list::Tres;
-use admission::meaning::{Counted, as_counted};
 use geometry::Model;
 use geometry::size::gigabytes_as_mib;
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Isolation, Request};
+use site_limits::Submission;
+use site_limits::counted::{Counted, as_counted};
+use site_limits::tres::Tres;
 
 use crate::slurm::squeue::QueuedJob;
 

@@ -1,14 +1,15 @@
 //! Rules for changes that a user makes to a pending job.
 
-use crate::gres_list::{Entry, Tres};
-use crate::meaning::{SlurmAsks, meaning, not_exclusively};
 use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
 use site_config::SiteConfig;
+use site_limits::Submission;
+use site_limits::tres::{Entry, Tres};
 
 use crate::limits::forbids;
+use crate::meaning::{SlurmAsks, meaning, not_exclusively};
 use crate::ruling::admit;
-use crate::{Refusal, Submission, shares};
+use crate::{Refusal, shares};
 
 /// A change to a job.
 #[derive(Clone, Copy, Debug)]

@@ -1,15 +1,13 @@
 //! The meaning of a request, once Slurm's own counts and the site's defaults are known.
 //!
 //! This is the one place that decides it. `sbatch` checks options against each other and calls [`Request::implied_isolation`]. slurmctld
-//! and `tessera explain` call [`meaning`] when a job is submitted. The engine calls [`as_counted`] when a job is to
-//! start, because Slurm accounts by what it has counted, whatever the request says.
+//! and `tessera explain` call [`meaning`] when a job is submitted. The engine calls [`as_counted`](site_limits::counted::as_counted) when
+//! a job is to start, because Slurm accounts by what it has counted, whatever the request says.
 
-use geometry::SHARD_MIB;
-use geometry::size::display_gb;
-use protocol::{Bandwidth, Isolation, MAX_SEATS, Request, RequestDefaults};
+use protocol::{Bandwidth, Isolation, Request, RequestDefaults};
+use site_limits::in_options;
+use site_limits::tres::Tres;
 use topology::Pattern;
-
-use crate::gres_list::Tres;
 
 /// GPUs that a job asks Slurm for by Slurm's own options.
 #[derive(Clone, Copy, Debug)]
@@ -176,95 +174,4 @@ pub(crate) fn not_exclusively(request: &Request) -> String {
          GPU of its nodes as a whole; leave --exclusive out, take another partition, or use --gpu-isolation=whole",
         in_options(request)
     )
-}
-
-/// The request as the options that a user types, with the isolation that was made of them.
-#[must_use]
-pub fn in_options(request: &Request) -> String {
-    let mut out = Vec::new();
-    out.extend(request.isolation_typed.then(|| format!("--gpu-isolation={}", request.isolation)));
-    out.extend(request.mem_mib.map(|m| format!("--gpu-mem={}", display_gb(m).replace(' ', ""))));
-    let each = if request.per_task { "/task" } else { "" };
-    let several = request.instances > 1 || request.per_task;
-    out.extend(several.then(|| format!("--gpu-instances={}{each}", request.instances)));
-    out.extend(request.threads.map(|t| format!("--gpu-sms={t}")));
-    out.extend(
-        (!request.times.is_empty()).then(|| format!("--gpu-times={}", request.listed().replace(", ", ","))),
-    );
-    out.extend(request.gpus.map(|n| format!("--gpus-per-node={n}")));
-    out.extend(request.cap_w.map(|w| format!("--gpu-power={w}")));
-    out.extend(request.auto_cap.then(|| "--gpu-power=auto".to_owned()));
-    if !request.isolation_typed {
-        let meaning = format!("--gpu-isolation={}", request.isolation);
-        out.push(if out.is_empty() { meaning } else { format!("(taken as {meaning})") });
-    }
-    out.join(" ")
-}
-
-/// GPUs or shards that Slurm has counted for a job, per node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
-    /// Whole GPUs; 0 if they were counted per job on several nodes, per socket or per task.
-    Gpus(u64),
-    /// Shards, nominal gigabytes of one GPU.
-    Shards(u64),
-}
-
-/// A request as Slurm has counted it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CountedRequest {
-    /// The request to decide on; its isolation is never `none`.
-    pub request: Request,
-    /// True if it came from Tessera's options, so that only nodes that Tessera manages can serve it.
-    pub managed: bool,
-}
-
-/// Derives the request to serve for a job with the request `asked` if Slurm has counted `counted` for it; `None`: Slurm's
-/// own choice.
-///
-/// Once a submission was admitted, the two agree. They may differ for a job that was submitted without
-/// `job_submit_tessera`. Then the count is right, because Slurm accounts by it: shards alone are an MPS share of as many
-/// GB, GPUs alone are whole GPUs.
-#[must_use]
-pub fn as_counted(asked: Option<Request>, counted: Counted) -> Option<CountedRequest> {
-    match (counted, asked) {
-        (Counted::Gpus(_), Some(Request { isolation: Isolation::None, .. })) => None,
-        (Counted::Gpus(count), Some(request @ Request { isolation: Isolation::Tasks { .. }, .. })) => {
-            Some(CountedRequest { request: Request { gpus: some(count), ..request }, managed: true })
-        }
-        (Counted::Gpus(count), asked) => {
-            let managed =
-                matches!(&asked, Some(r) if matches!(r.isolation, Isolation::Whole | Isolation::Auto));
-            let asked = asked.unwrap_or_else(|| Request::new(Isolation::Whole));
-            let request = Request { isolation: Isolation::Whole, instances: 1, gpus: some(count), ..asked };
-            Some(CountedRequest { request, managed })
-        }
-        (Counted::Shards(count), Some(request @ Request { isolation: Isolation::Tasks { .. }, .. })) => {
-            let seats = u32::try_from(count).unwrap_or(MAX_SEATS).clamp(1, MAX_SEATS);
-            Some(CountedRequest { request: Request { seats, gpus: None, ..request }, managed: true })
-        }
-        (Counted::Shards(_), Some(request))
-            if matches!(request.isolation, Isolation::Mig(_) | Isolation::Mps | Isolation::Auto) =>
-        {
-            Some(CountedRequest { request, managed: true })
-        }
-        (Counted::Shards(count), _) => {
-            let mem_mib = Some(count.max(1).saturating_mul(SHARD_MIB));
-            Some(CountedRequest {
-                request: Request { mem_mib, ..Request::new(Isolation::Mps) },
-                managed: false,
-            })
-        }
-    }
-}
-
-/// Tells whether what a request gets is chosen for it: its kind, or its instance.
-#[must_use]
-pub fn chooses(request: &Request) -> bool {
-    matches!(request.isolation, Isolation::Auto | Isolation::Mig(None))
-}
-
-/// A number of GPUs as a request has it; more than anybody has stays more than anybody has.
-fn some(count: u64) -> Option<u32> {
-    (count > 0).then(|| u32::try_from(count).unwrap_or(u32::MAX))
 }

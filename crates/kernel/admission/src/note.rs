@@ -1,8 +1,7 @@
 //! A note for the user of an accepted job: it gets whole GPUs, though the user said how much of one it needs.
 
 use protocol::{Isolation, Request};
-
-use crate::Submission;
+use site_limits::Submission;
 
 /// The note for a job that was accepted with the request `asked`, as the user made it; `None`: it gets what the options say.
 ///
@@ -24,7 +23,7 @@ pub(crate) fn whole_instead_of_part(
     if asked.isolation != Isolation::Auto || (gpus.is_none() && !job.exclusive) {
         return None;
     }
-    let without = Submission { tres: crate::gres_list::Tres::default(), exclusive: false, ..job.clone() };
+    let without = Submission { tres: site_limits::tres::Tres::default(), exclusive: false, ..job.clone() };
     if !gets_part(&without) {
         return None;
     }

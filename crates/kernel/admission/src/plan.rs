@@ -4,9 +4,10 @@
 use protocol::wire::parse_request;
 use protocol::{AdminComment, CommentBody, Isolation, Plan};
 use site_config::SiteConfig;
+use site_limits::Submission;
 
+use crate::Refusal;
 use crate::ruling::{Ruling, admit};
-use crate::{Refusal, Submission};
 
 /// Derives the shards per node that a new AdminComment gives a job; `None`: nothing. `job` is what its record says,
 /// `before` its AdminComment so far, `now` seconds since 1970.
@@ -90,7 +91,7 @@ fn exists(plan: &Plan, config: &SiteConfig) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gres_list::Tres;
+    use site_limits::tres::Tres;
 
     fn site(extra: &str) -> SiteConfig {
         let text = format!(

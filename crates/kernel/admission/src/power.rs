@@ -1,22 +1,9 @@
-//! The site's power budgets, and whether they could ever leave what a job needs.
+//! Whether the site's power budgets could ever leave what a job needs.
 
-use placement::{Budgets, Need};
+use placement::Need;
 use protocol::Request;
 use site_config::{NodeSpec, SiteConfig};
-use topology::GpuSet;
-
-use crate::Submission;
-
-/// The site's budgets without jobs.
-#[must_use]
-pub fn budgets_of(config: &SiteConfig) -> Budgets {
-    let nodes = config.nodes.iter().filter_map(|spec| Some((spec, spec.power.range()?)));
-    let named = nodes.flat_map(|(spec, range)| {
-        let unseen: GpuSet = spec.left_to_slurm().into_iter().collect();
-        spec.names.iter().map(move |name| (name.as_str(), spec.gpus.len(), unseen, range))
-    });
-    Budgets::new(&config.power_budgets, named)
-}
+use site_limits::{Submission, budgets_of};
 
 /// Why no node of these sets could ever give a job so many whole GPUs within its power budgets; `None`: one could.
 pub(crate) fn never(

@@ -2,18 +2,17 @@
 
 use std::cmp::Reverse;
 
+use decision_counts::decisions::Reason;
 use placement::Admission;
 use protocol::wire::parse_request;
 use protocol::{Isolation, MAX_INSTANCES, MAX_SEATS, Request};
 use site_config::{NodeSpec, SiteConfig};
+use site_limits::tres::Entry;
+use site_limits::{Submission, amounts, can_run, forbids_counted, in_options, limits_of, refusal};
 
-use crate::limits::{forbids_counted, possible_sizes, refusal};
-use crate::submission::{can_run, limits_of};
-
-use crate::gres_list::Entry;
-use crate::meaning::{SlurmAsks, in_options, meaning};
-use crate::{Refusal, Submission, amounts, note, power, shares};
-use decision_counts::decisions::Reason;
+use crate::limits::possible_sizes;
+use crate::meaning::{SlurmAsks, meaning};
+use crate::{Refusal, note, power, shares};
 
 /// Decision about a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,7 @@ use node_state::{Node, Purpose};
 use placement::admits_ever;
 use protocol::{Isolation, Request};
 use site_config::SiteConfig;
-
-use crate::Submission;
-use crate::submission::can_run;
-
-/// Advice on how a job that shares GPUs has to count its shards. Of other counts nobody knows before Slurm's choice what a
-/// node is to give, and Slurm 22.05 takes one shard of each GPU for them.
-pub const COUNTED_PER_NODE: &str = "a share is counted per node here: use --gres=shard:N";
+use site_limits::{COUNTED_PER_NODE, Submission, can_run};
 
 /// Why no GPU that the job may use could ever give it the shards that it asks Slurm for; `None` where one could, and where
 /// that is not for us to say: on nodes that are not managed, on GPUs that are left to Slurm, and for more shards than a GPU

@@ -1,7 +1,7 @@
 //! Bounds what a node can give as it is now: on a full cluster most nodes have no room, and are told apart without a decision.
 
 use geometry::{Profile, load};
-use node_state::{Ask, Gpu, GpuState, Holder, Instance, Kind, Node, Policy, Purpose};
+use node_state::{Ask, Gpu, GpuState, Holder, Kind, Node, Policy, Purpose};
 use protocol::Isolation;
 
 use crate::decide::{memory, unsuitable};
@@ -79,14 +79,15 @@ impl Room {
 fn part_mib(gpu: &Gpu) -> Option<u64> {
     let left = |device: u64, taken: u64| Some(device.saturating_sub(taken));
     match (&gpu.state, gpu.purpose) {
-        (_, Purpose::Whole | Purpose::Slurm) => None,
-        (GpuState::Whole(_) | GpuState::Tasks(_), _) => None,
+        (_, Purpose::Whole | Purpose::Slurm) | (GpuState::Whole(_) | GpuState::Tasks(_), _) => None,
         (GpuState::Free, _) => Some(u64::MAX),
         (GpuState::Mps(shares), _) => {
             left(gpu.model.usable_mib(), shares.iter().map(|share| share.mem_mib).sum())
         }
         (GpuState::Mig(instances), _) => {
-            let held = held(gpu, instances);
+            let held = instances.iter().filter(|instance| instance.holder != Holder::Idle);
+            let held = held.filter_map(|i| Some(gpu.profile_of(i)?.at(i.start).mask()));
+            let held = held.fold(0, |all, mask| all | mask);
             let starts = |p: &&Profile| p.starts.iter().any(|start| p.at(*start).mask() & held == 0);
             let new = gpu.model.profiles.iter().filter(starts).map(|p| p.memory_mib);
             let joined = instances.iter().filter_map(|instance| {
@@ -101,10 +102,4 @@ fn part_mib(gpu: &Gpu) -> Option<u64> {
             new.chain(joined).max()
         }
     }
-}
-
-/// Units that jobs hold, as a bit mask.
-fn held(gpu: &Gpu, instances: &[Instance]) -> u16 {
-    let held = instances.iter().filter(|instance| instance.holder != Holder::Idle);
-    held.filter_map(|i| Some(gpu.profile_of(i)?.at(i.start).mask())).fold(0, |all, mask| all | mask)
 }

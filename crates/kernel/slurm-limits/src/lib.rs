@@ -104,17 +104,4 @@ impl Need {
             _ => 0,
         }
     }
-
-    /// Adds the amounts of another component of the same job. The components run at the same time, so that the longer time counts.
-    #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
-        let sum = u64::saturating_add;
-        Self {
-            gpus: sum(self.gpus, other.gpus),
-            shards: sum(self.shards, other.shards),
-            slices: sum(self.slices, other.slices),
-            nodes: sum(self.nodes, other.nodes),
-            minutes: self.minutes.max(other.minutes),
-        }
-    }
 }

@@ -1,13 +1,14 @@
 //! Words of command lines and of Slurm's options.
 
-use admission::gres_list::{Tres, gpu_bind, with_gpus_of};
-use admission::slices::{names_slices, names_slices_per_task, slices_in, with_slices};
+use admission::gres_list::{gpu_bind, with_gpus_of};
 use case_study::Node;
 use power::Cap;
 use power_study::State;
 use protocol::time::{parse_millis, parse_utc, utc};
 use protocol::{SetWait, moldable};
 use site_config::hostlist;
+use site_limits::slices::{names_slices, names_slices_per_task, slices_in, with_slices};
+use site_limits::tres::Tres;
 use topology::{BandwidthModel, Selection};
 
 use crate::text;

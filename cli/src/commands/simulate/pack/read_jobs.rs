@@ -1,13 +1,14 @@
 //! The jobs of a stream, a line of JSON each.
 
-use admission::meaning::{Counted, as_counted};
-use admission::{Ruling, Submission};
+use admission::Ruling;
 use clap::Parser;
 use pack_study::stream::StreamJob;
 use protocol::Request;
 use protocol::wire::encode_request;
 use serde::Deserialize;
 use site_config::SiteConfig;
+use site_limits::Submission;
+use site_limits::counted::{Counted, as_counted};
 
 use crate::commands::explain::RequestArgs;
 use crate::outcome::Failure;

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use admission::meaning::{Counted, as_counted};
+use admission::Ruling;
 use node_state::Node;
 use protocol::Request;
 use protocol::wire::encode_request;
 use replay::{Job, NodeChoice, Site};
 use site_config::SiteConfig;
+use site_limits::Submission;
+use site_limits::counted::{Counted, as_counted};
 
 use super::ask::AskedPerNode;
 use crate::site;
-use admission::{Ruling, Submission};
 
 /// The nodes of a configuration, without jobs, in its order.
 pub(super) fn nodes(config: &SiteConfig) -> Vec<Node> {

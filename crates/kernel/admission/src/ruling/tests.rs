@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::*;
-use crate::gres_list::Tres;
 use protocol::wire::encode_request;
+use site_limits::tres::Tres;
+
+use super::*;
 
 fn site(extra: &str) -> SiteConfig {
     let text = format!(

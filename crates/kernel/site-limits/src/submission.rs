@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use site_config::{Limit, NodeSpec, SiteConfig, Whose};
 
-use crate::gres_list::Tres;
+use crate::tres::Tres;
 
 /// Facts about a submitted job that concern its GPUs.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ pub struct Submission {
     pub partition_nodes: Option<Arc<BTreeSet<String>>>,
     /// Nodes that the job requires; `None`: none in particular.
     pub required_nodes: Option<BTreeSet<String>>,
-    /// Nodes in `tessera.toml` that Tessera leaves to Slurm ([`crate::Counted::left_to_slurm`]). Only looked up for a
+    /// Nodes in `tessera.toml` that Tessera leaves to Slurm ([`crate::NodeGres::left_to_slurm`]). Only looked up for a
     /// job that asks for shards.
     pub left_to_slurm: BTreeSet<String>,
     /// Slurm tasks per node; `None`: as the request says.
@@ -65,26 +65,7 @@ pub fn limits_of<'c>(job: &Submission, config: &'c SiteConfig) -> Vec<&'c Limit>
 }
 
 /// Tells whether the job may run on any of these nodes.
-pub(crate) fn can_run(job: &Submission, spec: &NodeSpec) -> bool {
-    spec.names.iter().any(|name| job.reaches(name))
-}
-
-/// The names in a list of partitions, each once. A user may write a name a thousand times, and each is looked up with all
-/// its nodes under slurmctld's locks.
 #[must_use]
-pub fn distinct(list: &str) -> Vec<String> {
-    let mut seen = BTreeSet::new();
-    list.split(',').filter(|name| !name.is_empty() && seen.insert(*name)).map(str::to_owned).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_partition_that_is_named_often_is_looked_up_once() {
-        assert_eq!(distinct("gpu,,debug,gpu,"), ["gpu", "debug"]);
-        assert_eq!(distinct(&"debug,".repeat(20_000)), ["debug"]);
-        assert_eq!(distinct(""), Vec::<String>::new());
-    }
+pub fn can_run(job: &Submission, spec: &NodeSpec) -> bool {
+    spec.names.iter().any(|name| job.reaches(name))
 }

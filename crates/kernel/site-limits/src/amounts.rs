@@ -22,9 +22,9 @@ use protocol::{Isolation, Request};
 use site_config::{Limit, Most, SiteConfig, instances_under};
 
 use crate::Submission;
-use crate::gres_list::Entry;
-use crate::meaning::chooses;
+use crate::counted::chooses;
 use crate::submission::{can_run, limits_of};
+use crate::tres::Entry;
 
 /// Jobs that a line names.
 const MOST_NAMED: usize = 3;

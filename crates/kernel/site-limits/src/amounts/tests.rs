@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::gres_list::Tres;
+use crate::tres::Tres;
 use protocol::wire::parse_request;
 
 fn site(limits: &str) -> SiteConfig {

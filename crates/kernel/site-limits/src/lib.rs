@@ -1,0 +1,25 @@
+//! What a job asks Slurm for, what Slurm counts for it, and the site's limits on both, for a job that waits and for one that runs.
+//!
+//! A pure crate. The select plugin asks here in every test of a job; `admission` has what only a submission or a change needs.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+pub mod amounts;
+pub mod counted;
+mod in_options;
+mod limits;
+mod node_gres;
+mod power;
+pub mod slices;
+mod submission;
+pub mod tres;
+
+pub use in_options::in_options;
+pub use limits::{forbids_counted, none_left, refusal};
+pub use node_gres::NodeGres;
+pub use power::budgets_of;
+pub use submission::{Submission, can_run, limits_of};
+
+/// Advice on how a job that shares GPUs has to count its shards. Of other counts nobody knows before Slurm's choice what a
+/// node is to give, and Slurm 22.05 takes one shard of each GPU for them.
+pub const COUNTED_PER_NODE: &str = "a share is counted per node here: use --gres=shard:N";

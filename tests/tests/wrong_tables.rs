@@ -6,6 +6,7 @@ mod common;
 
 use common::{LOOK, builder};
 use lab::command::{PATIENCE, wait_for};
+use lab::table_entry::entry;
 use lab::{Cluster, Daemon, User};
 use slurm_tables::table::Cell;
 use slurm_tables::{OWN_TABLE, TABLES, Tables, Version};
@@ -16,7 +17,7 @@ fn written(of: Version, called: Version, change: &mut dyn FnMut(&str, Cell) -> C
     let mut text = format!("releases {called}\n");
     for (name, row) in &table.rows {
         let Some((_, cell)) = row.range(..=of).next_back() else { continue };
-        text.push_str(&format!("{name} {called}={}\n", change(name, *cell)));
+        text.push_str(&format!("{name} {called}={}\n", entry(change(name, *cell))));
     }
     text
 }

@@ -13,6 +13,7 @@ use std::process::Command;
 
 use clap::Args;
 use lab::paths::workspace;
+use lab::table_entry::entry;
 use slurm_tables::table::{BadRow, Cell};
 use slurm_tables::{TABLES, Tables, Version};
 
@@ -205,7 +206,7 @@ fn written(table: &Tables, head: &str) -> String {
     for (name, row) in &table.rows {
         text.push_str(name);
         for (from, cell) in row {
-            let _ = write!(text, " {from}={cell}");
+            let _ = write!(text, " {from}={}", entry(*cell));
         }
         text.push('\n');
     }

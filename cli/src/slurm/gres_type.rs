@@ -1,6 +1,6 @@
-//! Types of GPUs: those that a job names (`--gres=gpu:h100:1`), and those that a node has (`Gres=gpu:h100:8(S:0-1)`).
+//! GPUs that a job names and their types (`--gres=gpu:h100:1`), and the types that a node has (`Gres=gpu:h100:8(S:0-1)`).
 
-use site_limits::tres::Entry;
+use site_limits::tres::{Entry, Tres};
 use site_problems::gpu_types_in;
 
 /// Returns the GPU types that a job names, and the entries whose type no node's `Gres` has: those of shards. Slurm passes over a count of
@@ -11,6 +11,12 @@ pub(crate) fn named(entries: &[Entry]) -> (Vec<String>, Vec<String>) {
     let (gpus, others): (Vec<_>, Vec<_>) = typed.partition(|(entry, _)| entry.name == "gpu");
     let texts = others.into_iter().map(|(entry, _)| format!("{}={}", entry.option, entry.text));
     (gpus.into_iter().map(|(_, name)| name.to_owned()).collect(), texts.collect())
+}
+
+/// Sums what a job's lists of GRES count of `gpu` or `shard`, whatever each counts them for; the largest number where a user wrote more.
+pub(crate) fn count_of(tres: &Tres, name: &str) -> u64 {
+    let entries = tres.gpu_entries().into_iter().filter(|entry| entry.name == name);
+    entries.map(|entry| entry.count).fold(0, u64::saturating_add)
 }
 
 /// Tells whether a node with this `Gres` has GPUs of a type. Like Slurm, it compares whole names.
@@ -27,8 +33,6 @@ pub(crate) fn left_out(options: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use site_limits::tres::Tres;
-
     use super::*;
 
     #[test]
@@ -61,5 +65,14 @@ mod tests {
             [true, true, false, false, false]
         );
         assert!(!has("gpu:8(S:0-1)", "a100") && !has("(null)", "a100"));
+    }
+
+    #[test]
+    fn counts_are_added_up_to_the_largest_number() {
+        let tres = |list: &str| Tres { per_node: Some(list.to_owned()), ..Tres::default() };
+        let mixed = tres("gres:gpu:a100:2,gpu:h100:1,shard:20,nic:4");
+        assert_eq!([count_of(&mixed, "gpu"), count_of(&mixed, "shard")], [3, 20]);
+        let half = u64::MAX / 2 + 1;
+        assert_eq!(count_of(&tres(&format!("gres:gpu:a100:{half},gpu:h100:{half}")), "gpu"), u64::MAX);
     }
 }

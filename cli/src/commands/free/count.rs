@@ -17,6 +17,7 @@ use site_limits::counted::Counted;
 
 use super::shapes::Shape;
 use crate::allowance::{Allowance, need_on, slices_of};
+use crate::slurm::gres_type;
 use crate::slurm_nodes::Present;
 
 /// A shape and the jobs of it that could start.
@@ -88,7 +89,7 @@ pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mu
     let counted = match add {
         Some(("shard", shards)) => Counted::Shards(u64::from(shards)),
         Some((_, gpus)) => Counted::Gpus(u64::from(gpus)),
-        None => Counted::Gpus(shape.tres.count_of("gpu")),
+        None => Counted::Gpus(gres_type::count_of(&shape.tres, "gpu")),
     };
     let allowed = allowance.and_then(|allowance| allowance.most(&need_on(1, counted, slices, minutes)));
     Free { shape, nodes: Ok(free.into_iter().map(|(_, name, n)| (name, n)).collect()), allowed }

@@ -37,8 +37,8 @@ use crate::node_answer::{Needs, NodeOrder, Verdict, by_verdict, by_verdict_alone
 use crate::outcome::{Failure, Outcome};
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
-use crate::slurm::caller;
 use crate::slurm::squeue::{self, NodeOptions, QueuedJob};
+use crate::slurm::{caller, gres_type};
 use crate::slurm_nodes::away::NotTaking;
 use crate::slurm_nodes::{self, Among, Live, Published};
 use crate::{clock, site};
@@ -332,8 +332,8 @@ fn need(live: &Live, job: &QueuedJob, subject: &Subject, uid: Uid, config: &Site
     let (ask, policy) = question(job, subject, uid, config);
     let tres = &subject.submission.tres;
     let counted = match subject.shards {
-        true => Counted::Shards(tres.count_of("shard")),
-        false => Counted::Gpus(tres.count_of("gpu")),
+        true => Counted::Shards(gres_type::count_of(tres, "shard")),
+        false => Counted::Gpus(gres_type::count_of(tres, "gpu")),
     };
     let slices = allowance::slices_for(live, &ask, &policy, config);
     let nodes = u64::try_from(nodes::fewest(job).max(1)).unwrap_or(u64::MAX);

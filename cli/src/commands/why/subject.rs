@@ -8,6 +8,7 @@ use site_limits::Submission;
 use site_limits::counted::{Counted, as_counted};
 use site_limits::tres::Tres;
 
+use crate::slurm::gres_type;
 use crate::slurm::squeue::QueuedJob;
 
 /// A pending job's request, as the engine will read it.
@@ -52,7 +53,7 @@ pub(super) fn subject(job: &QueuedJob, comment: &AdminComment, tres: Tres) -> Re
                 .to_owned(),
         );
     }
-    let (shards, gpus) = (tres.count_of("shard"), tres.count_of("gpu"));
+    let (shards, gpus) = (gres_type::count_of(&tres, "shard"), gres_type::count_of(&tres, "gpu"));
     let counted = if shards > 0 { Counted::Shards(shards) } else { Counted::Gpus(gpus) };
     let plain = request.is_none();
     let Some(read) = as_counted(request, counted) else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use geometry::{JobId, Model, Placement, Profile, ProfileId, Slice, Uid};
+use geometry::{JobId, Model, Profile, ProfileId, Slice, Uid};
 use protocol::{ComputeSpec, ShareOn};
 use topology::HardwareGraph;
 
@@ -236,13 +236,6 @@ impl Gpu {
     #[inline]
     pub fn profile_of(&self, instance: &Instance) -> Option<&'static Profile> {
         self.model.profile_by_id(instance.profile)
-    }
-
-    /// Gives the place of an instance; `None` for a profile that this model does not have.
-    #[must_use]
-    #[inline]
-    pub fn placement_of(&self, instance: &Instance) -> Option<Placement> {
-        self.profile_of(instance).map(|p| p.at(instance.start))
     }
 }
 

@@ -68,7 +68,6 @@ impl Room {
 
     /// Tells whether a request that needs at least this may fit. If not, [`decide`](crate::decide()) would choose nothing.
     #[must_use]
-    #[inline]
     pub fn may_fit(&self, least: &Least) -> bool {
         let part = || least.part_mib.zip(self.part_mib).is_some_and(|(need, most)| load::fits(need, most));
         least.seats || least.gpus.is_some_and(|gpus| gpus <= self.free) || part()

@@ -6,7 +6,6 @@
 
 pub mod amounts;
 pub mod counted;
-mod in_options;
 mod limits;
 mod node_gres;
 mod power;
@@ -14,8 +13,7 @@ pub mod slices;
 mod submission;
 pub mod tres;
 
-pub use in_options::in_options;
-pub use limits::{forbids_counted, none_left, refusal};
+pub use limits::{forbids_counted, in_options, none_left, refusal};
 pub use node_gres::NodeGres;
 pub use power::budgets_of;
 pub use submission::{Submission, can_run, limits_of};

@@ -2,15 +2,14 @@
 
 use std::cell::OnceCell;
 
-use crate::tres::Entry;
 use geometry::Model;
 use geometry::size::{display_gb, gigabytes_as_mib};
 use node_state::InstanceLimit;
 use protocol::{Isolation, Request};
 use site_config::{Limit, SiteConfig, instances_under};
 
-use crate::in_options;
 use crate::submission::{can_run, limits_of};
+use crate::tres::Entry;
 use crate::{Submission, amounts};
 
 /// Why the limits forbid this request to the job; `None` if they do not.
@@ -70,6 +69,29 @@ impl<'a> Limits<'a> {
         let limit = self.all.iter().find(|limit| limit.isolation.is_some())?;
         Some(format!("no kind that auto may choose is allowed {}: name one", limit.whom()))
     }
+}
+
+/// The request as the options that a user types, with the isolation that was made of them.
+#[must_use]
+pub fn in_options(request: &Request) -> String {
+    let mut out = Vec::new();
+    out.extend(request.isolation_typed.then(|| format!("--gpu-isolation={}", request.isolation)));
+    out.extend(request.mem_mib.map(|m| format!("--gpu-mem={}", display_gb(m).replace(' ', ""))));
+    let each = if request.per_task { "/task" } else { "" };
+    let several = request.instances > 1 || request.per_task;
+    out.extend(several.then(|| format!("--gpu-instances={}{each}", request.instances)));
+    out.extend(request.threads.map(|t| format!("--gpu-sms={t}")));
+    out.extend(
+        (!request.times.is_empty()).then(|| format!("--gpu-times={}", request.listed().replace(", ", ","))),
+    );
+    out.extend(request.gpus.map(|n| format!("--gpus-per-node={n}")));
+    out.extend(request.cap_w.map(|w| format!("--gpu-power={w}")));
+    out.extend(request.auto_cap.then(|| "--gpu-power=auto".to_owned()));
+    if !request.isolation_typed {
+        let meaning = format!("--gpu-isolation={}", request.isolation);
+        out.push(if out.is_empty() { meaning } else { format!("(taken as {meaning})") });
+    }
+    out.join(" ")
 }
 
 /// Says that these limits leave no instance that would do.

@@ -61,14 +61,6 @@ impl Tres {
         }
         all
     }
-
-    /// Sums the counts of `gpu` or `shard` over the list's entries, whatever each counts them for; the largest number where
-    /// a user wrote more.
-    #[must_use]
-    pub fn count_of(&self, name: &str) -> u64 {
-        let entries = self.gpu_entries().into_iter().filter(|entry| entry.name == name);
-        entries.map(|entry| entry.count).fold(0, u64::saturating_add)
-    }
 }
 
 impl Entry {
@@ -178,15 +170,6 @@ mod tests {
             );
         }
         assert_eq!(names("gres/nic:1,congress:2,gres:shardlike:3"), []);
-    }
-
-    #[test]
-    fn counts_are_added_up_to_the_largest_number() {
-        let tres = |list: &str| Tres { per_node: Some(list.to_owned()), ..Tres::default() };
-        let mixed = tres("gres:gpu:a100:2,gpu:h100:1,shard:20,nic:4");
-        assert_eq!([mixed.count_of("gpu"), mixed.count_of("shard")], [3, 20]);
-        let half = u64::MAX / 2 + 1;
-        assert_eq!(tres(&format!("gres:gpu:a100:{half},gpu:h100:{half}")).count_of("gpu"), u64::MAX);
     }
 
     fn check(per_node: &str, expect: &[(&str, u64)]) {

@@ -13,7 +13,6 @@
 //! as in the one before.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 use crate::version::Version;
 use crate::{AARCH64, TABLES};
@@ -44,16 +43,6 @@ impl Cell {
             Some((position, bytes)) => {
                 Some(Self::Field { position: position.parse().ok()?, bytes: bytes.parse().ok()? })
             }
-        }
-    }
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent => f.write_str("-"),
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Field { position, bytes } => write!(f, "{position}:{bytes}"),
         }
     }
 }

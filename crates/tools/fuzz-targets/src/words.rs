@@ -36,7 +36,6 @@ pub(crate) fn words(input: &[u8]) {
     let tres =
         Tres { per_job: list(), per_node: list(), per_socket: list(), per_task: list(), tasks_per_gpu: None };
     assert!(tres.gpu_entries().iter().all(|entry| entry.text.chars().count() <= 60), "{word}");
-    let _ = (tres.count_of("gpu"), tres.count_of("shard"));
     let _ = (gpu_bind(word), with_gpus_of(word, "gres:gpu:1"), names_slices_per_task(word));
     // A user's licenses, among which no slices stay but those that are counted.
     if let Some(none) = with_slices(word, 0) {

@@ -37,6 +37,7 @@ mod ready;
 mod sim;
 pub mod slurm;
 mod small_disk;
+pub mod table_entry;
 pub mod threads;
 mod user;
 

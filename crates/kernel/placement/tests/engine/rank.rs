@@ -155,7 +155,9 @@ fn counted(node: &Node, spec: MigSpec) -> (u32, bool, usize, usize, bool, bool, 
             .iter()
             .filter(|i| i.holder == Holder::Idle)
             .filter(|i| (i.profile == spec.profile && i.start == spec.start) == exact)
-            .filter(|i| exact || units(gpu.placement_of(i).unwrap()).any(|u| units(place).contains(&u)))
+            .filter(|i| {
+                exact || units(gpu.profile_of(i).unwrap().at(i.start)).any(|u| units(place).contains(&u))
+            })
             .count(),
         _ => 0,
     };

@@ -167,6 +167,7 @@ fn changes(gpu: &Gpu, profile: ProfileId, start: Slice, mask: u16) -> (bool, usi
     if idle().any(|i| i.profile == profile && i.start == start) {
         return (false, 0);
     }
-    let in_the_way = |i: &&node_state::Instance| gpu.placement_of(i).is_some_and(|p| p.mask() & mask != 0);
+    let in_the_way =
+        |i: &&node_state::Instance| gpu.profile_of(i).is_some_and(|p| p.at(i.start).mask() & mask != 0);
     (true, idle().filter(in_the_way).count())
 }

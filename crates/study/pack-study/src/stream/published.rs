@@ -1,6 +1,6 @@
 //! Places of a request on one node, as first-fit, best-fit, NVIDIA's default and MFI weigh them.
 
-use geometry::{GpuIndex, Placement, Profile, Slice};
+use geometry::{GpuIndex, Profile, Slice};
 use node_state::{Ask, Gpu, GpuState, Holder, MigPolicy, Node, Purpose};
 use protocol::{Grant, MigSpec};
 
@@ -27,7 +27,7 @@ pub(crate) fn held(gpu: &Gpu) -> u16 {
         (GpuState::Mig(all), Purpose::Any) => all
             .iter()
             .filter(|i| i.holder != Holder::Idle)
-            .map(|i| gpu.placement_of(i).map_or(u16::MAX, Placement::mask))
+            .map(|i| gpu.profile_of(i).map_or(u16::MAX, |p| p.at(i.start).mask()))
             .fold(0, |held, mask| held | mask),
         _ => u16::MAX,
     }

@@ -10,6 +10,9 @@ use lab::{Cluster, JobId, User};
 const PARTITIONS: &str = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n\
     PartitionName=urgent Nodes=n2 PriorityTier=2 PreemptMode=OFF\n";
 
+/// Backfill alone starts heterogeneous jobs.
+const AT_ONCE: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1";
+
 const STAY: &str = "exec sleep 600";
 
 /// Starts jobs on n2 in this order, and waits until all run. Their prologs run side by side.
@@ -43,7 +46,7 @@ fn victims(cluster: &Cluster, low: &[JobId], options: &[&str]) -> Vec<JobId> {
 
 #[test]
 fn the_fewest_jobs_that_make_room_go() {
-    let cluster = common::builder().slurm_conf(PARTITIONS).slurm_conf(common::AT_ONCE).start().unwrap();
+    let cluster = common::builder().slurm_conf(PARTITIONS).slurm_conf(AT_ONCE).start().unwrap();
     // Slurm takes the oldest first, of jobs of one partition. Three of these make room together, the youngest alone.
     let low = fill(&cluster, &[("mig:2g.20gb", 9), ("mig:7g.80gb", 1)]);
     let gone = victims(&cluster, &low, &["--gpu-isolation=mig:7g.80gb"]);
@@ -62,5 +65,19 @@ fn the_fewest_jobs_that_make_room_go() {
     let low = fill(&cluster, &[("mig:7g.80gb", 4)]);
     let gone = victims(&cluster, &low, &["--gpu-isolation=mig:3g.40gb"]);
     assert_eq!(gone, low[..1]);
+    whichever_component_has_the_gpus_the_job_goes(&cluster);
     assert_eq!(cluster.leftovers().unwrap(), [""; 0]);
+}
+
+/// Slurm lists a heterogeneous job by its first component.
+fn whichever_component_has_the_gpus_the_job_goes(cluster: &Cluster) {
+    let instances = &["--gpu-isolation=mig:7g.80gb", "--gpu-instances=4"][..];
+    let whole = &["--gpu-isolation=whole", "--gpus-per-node=4"][..];
+    for (has, wants) in [(instances, "--gpu-isolation=mig:7g.80gb"), (whole, "--gres=gpu:1")] {
+        let first = ["-p", "gpu", "-w", "n1", "--mem=10"];
+        let options = [&first[..], &[":", "-p", "gpu", "-w", "n2", "--mem=10"], has].concat();
+        let low = cluster.sbatch(User::Bob, &options, STAY).unwrap();
+        cluster.wait_running(low).unwrap();
+        assert_eq!(victims(cluster, &[low], &[wants]), [low]);
+    }
 }

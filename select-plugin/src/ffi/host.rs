@@ -50,6 +50,7 @@ slurmctld_rt::slurmctlds! {
         fn find_node = c"find_node_record2", "src/common/node_conf.h": fn(*mut c_char) -> *mut c_void;
         fn find_partition = c"find_part_record", "src/slurmctld/slurmctld.h": fn(*mut c_char) -> *mut c_void;
         fn find_job = c"find_job_record", "src/slurmctld/slurmctld.h": fn(u32) -> *mut c_void;
+        fn find_component = c"find_het_job_record", "src/slurmctld/slurmctld.h": fn(u32, u32) -> *mut c_void;
         static table = c"node_record_table_ptr", "src/common/node_conf.h": *mut *mut c_void;
         static count = c"node_record_count", "src/common/node_conf.h": c_int;
         static all_jobs = c"job_list", "src/slurmctld/slurmctld.h": *mut List;
@@ -145,6 +146,15 @@ impl Host {
     pub(super) fn job(&self, id: JobId) -> Option<Job> {
         // SAFETY: null or live.
         unsafe { Job::at(self.job_record(id.0)) }
+    }
+
+    /// Finds the number of another component of a heterogeneous job, by the number of its first one and the place behind that; `None`:
+    /// there is none.
+    pub(super) fn component(&self, first: u32, place: u32) -> Option<u32> {
+        // SAFETY: slurmctld.h: finds a job under the job lock.
+        let job = unsafe { (self.find_component)(first, place) };
+        // SAFETY: null or live.
+        unsafe { Job::at(job) }.map(Job::job_id)
     }
 
     /// Tells whether a job's epilog is not over on a node.

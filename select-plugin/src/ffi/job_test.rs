@@ -165,8 +165,7 @@ impl Slurm for Live<'_> {
         let list = *unsafe { struct_at(self.call.preempted) }?;
         // SAFETY: null or a live list of job records.
         let jobs = unsafe { self.host.lists.elements::<c_void>(list) };
-        // SAFETY: elements of that list are records of live jobs.
-        Some(jobs.iter().filter_map(|j| unsafe { Job::at(*j) }).map(|j| JobId(j.job_id())).collect())
+        Some(jobs.into_iter().flat_map(|job| jobs::with_components(self.host, job)).collect())
     }
 
     fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<HostResources> {

@@ -175,7 +175,15 @@ pub(super) fn changed_request(job: Job) -> Option<String> {
     request_of_change(&change, per_node.as_deref()).map(str::to_owned)
 }
 
-/// Finds the jobs of a list that preemption ends, in its order.
+/// Gives the numbers of a job and, if it is the first component of a heterogeneous one, of the others: Slurm preempts all by that record.
+pub(super) fn with_components(host: &Host, job: *mut c_void) -> impl Iterator<Item = JobId> {
+    // SAFETY: null or the record of a live job.
+    let first = unsafe { Job::at(job) }.map(Job::job_id);
+    let others = move |first| (1..).map_while(move |place| host.component(first, place));
+    first.into_iter().chain(first.into_iter().flat_map(others)).map(JobId)
+}
+
+/// Finds the jobs of a list that preemption ends, in its order. Each component of a heterogeneous job has the record of the first one.
 pub(super) fn victims(host: &Host, list: *mut List) -> Vec<(JobId, *mut c_void)> {
     // SAFETY: select.h: null or a live list of job records.
     let jobs = unsafe { host.lists.elements::<c_void>(list) };
@@ -189,8 +197,7 @@ pub(super) fn victims(host: &Host, list: *mut List) -> Vec<(JobId, *mut c_void)>
     };
     jobs.into_iter()
         .filter(|job| mode(*job).ends_the_job())
-        // SAFETY: a live job's record.
-        .filter_map(|job| unsafe { Job::at(job) }.map(|r| (JobId(r.job_id()), job)))
+        .flat_map(|job| with_components(host, job).map(move |id| (id, job)))
         .collect()
 }
 

@@ -19,7 +19,7 @@ impl PreemptMode {
 }
 
 /// Makes the list of jobs that have to go: the `going` ones, behind those of `listed` whose end frees nothing. `victims` are the
-/// candidates whose end frees what they hold.
+/// candidates whose end frees what they hold; components of one job have one record, which is listed once.
 pub(crate) fn jobs_to_list<T: Copy + PartialEq>(
     listed: Vec<T>,
     victims: &[(JobId, T)],
@@ -27,7 +27,13 @@ pub(crate) fn jobs_to_list<T: Copy + PartialEq>(
 ) -> Vec<T> {
     let others = listed.into_iter().filter(|job| victims.iter().all(|(_, victim)| victim != job));
     let chosen = going.iter().filter_map(|id| victims.iter().find(|(known, _)| known == id));
-    others.chain(chosen.map(|(_, record)| *record)).collect()
+    let mut list = Vec::new();
+    for record in others.chain(chosen.map(|(_, record)| *record)) {
+        if !list.contains(&record) {
+            list.push(record);
+        }
+    }
+    list
 }
 
 #[cfg(test)]
@@ -39,6 +45,12 @@ mod tests {
         let ends =
             [PreemptMode::Requeue, PreemptMode::Cancel, PreemptMode::Other].map(PreemptMode::ends_the_job);
         assert_eq!(ends, [true, true, false]);
+    }
+
+    #[test]
+    fn the_components_of_a_job_go_by_one_record() {
+        let victims = [(JobId(1), 'a'), (JobId(2), 'b'), (JobId(3), 'b')];
+        assert_eq!(jobs_to_list(vec!['b'], &victims, &[JobId(3), JobId(2), JobId(1)]), ['b', 'a']);
     }
 
     #[test]

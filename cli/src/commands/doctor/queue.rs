@@ -1,4 +1,4 @@
-//! Checks that one user's waiting jobs keep nobody else's from the schedulers.
+//! Checks that jobs keep no others waiting for longer than they have to: one user's in the queue, and one with all memory of its node.
 
 use site_config::{Most, SiteConfig};
 
@@ -12,7 +12,18 @@ const JOBS_OF_CYCLE: u64 = 500;
 
 pub(super) fn check(slurm: &SlurmAnswers, config: &SiteConfig, findings: &mut Findings) {
     let told = crowded_out(slurm.setting_of("SchedulerParameters"), config);
-    told.into_iter().for_each(|what| findings.skipped(what));
+    let told = told.into_iter().chain(takes_all_memory(|key| slurm.setting_of(key)));
+    told.for_each(|what| findings.skipped(what));
+}
+
+/// Says that a job without `--mem` gets all of its node's memory; `None`: it does not, or Slurm does not count memory.
+fn takes_all_memory<'s>(setting: impl Fn(&str) -> &'s str) -> Option<String> {
+    let counts = setting("SelectTypeParameters").to_ascii_uppercase().contains("MEMORY");
+    (counts && setting("DefMemPerNode").eq_ignore_ascii_case("UNLIMITED")).then(|| {
+        "a job with a part of a GPU and without --mem gets all memory of its node, and no other job starts there, unless its partition has \
+         DefMemPerCPU: set that (DefMemPerGPU, which may stay, counts for whole GPUs only)"
+            .to_owned()
+    })
 }
 
 /// Says by how many jobs at a limit of `tessera.toml` a user keeps the others' waiting; `None`: there is no such limit, or a bound.
@@ -36,6 +47,19 @@ fn crowded_out(parameters: &str, config: &SiteConfig) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_gpus_need_a_default_of_memory() {
+        let told = |parameters, per_node| {
+            takes_all_memory(|key| if key == "DefMemPerNode" { per_node } else { parameters }).is_some()
+        };
+        assert!(told("CR_CPU_MEMORY", "UNLIMITED") && told("CR_Core_Memory,CR_LLN", "UNLIMITED"));
+        assert!(
+            !told("CR_CPU_MEMORY", "4000") && !told("CR_CPU_MEMORY", ""),
+            "DefMemPerCPU has no such line"
+        );
+        assert!(!told("CR_CORE", "UNLIMITED"), "it counts no memory");
+    }
 
     #[test]
     fn limits_on_running_jobs_need_a_bound_on_a_users_jobs_in_backfill() {

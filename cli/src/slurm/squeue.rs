@@ -3,206 +3,33 @@
 //! `squeue --json` differs from release to release and needs a plugin that not every site installs; `scontrol show job`
 //! mixes users' words with fields. These columns are the same in 22.05 and 24.11; in 26.05 one has another name.
 
+mod ask;
 mod columns;
+mod job;
 mod node_options;
+mod questions;
+mod tasks;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use columns::COLUMNS;
-use geometry::{JobId, Uid};
+use geometry::JobId;
 use site_config::hostlist;
-use site_limits::tres::Tres;
 
-use super::command::{prepare, run};
 use super::exclusive;
 use super::records::SlurmTable;
 use crate::outcome::Failure;
+pub(crate) use ask::MOST_IDS;
+use ask::printed;
+use columns::COLUMNS;
+pub(crate) use job::{QueuedJob, is_limit, is_waiting, task_of};
 pub(crate) use node_options::{NodeOptions, node_options};
-
-/// How many jobs one command line names at most.
-pub(crate) const MOST_IDS: usize = 5000;
+pub(crate) use questions::{
+    RunningJob, Submitted, comments, every_tres, on_node, outputs, owners, running, submitted, tres,
+};
+pub(crate) use tasks::{count_tasks, has_task, listed_for_scontrol};
 
 /// Half a year, seconds. A longer time limit tells no end: a job without one has a year's from backfill, and Slurm expects starts by that.
 pub(crate) const NO_LIMIT_S: u64 = 182 * 86_400;
-
-/// A job as squeue shows it; a column that squeue leaves empty is an empty text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct QueuedJob {
-    pub(crate) id: u32,
-    /// Number of the heterogeneous job that it is a component of.
-    pub(crate) het: Option<u32>,
-    /// Array of the job: its number, and the task, or the tasks that wait as Slurm lists them, `1-3`.
-    pub(crate) array: Option<(u32, String)>,
-    pub(crate) user: String,
-    pub(crate) account: String,
-    pub(crate) partition: String,
-    pub(crate) qos: String,
-    pub(crate) priority: u64,
-    pub(crate) nice: i64,
-    pub(crate) state: String,
-    pub(crate) reason: String,
-    pub(crate) dependency: String,
-    pub(crate) n_nodes: String,
-    pub(crate) nodes: String,
-    pub(crate) wanted_nodes: String,
-    pub(crate) reservation: String,
-    /// Seconds since the epoch.
-    pub(crate) submit: Option<u64>,
-    /// Seconds since the epoch; for a running job its begin, for a pending one what Slurm expects, if anything.
-    pub(crate) start: Option<u64>,
-    /// Seconds since the epoch; for a running job when its time limit ends it.
-    pub(crate) end: Option<u64>,
-    /// Seconds; `None` if the job has no limit or squeue shows none.
-    pub(crate) limit: Option<u64>,
-    /// The GRES that it asked for, of the whole job, of each node, socket and task, as Slurm lists them.
-    pub(crate) gres: [String; 4],
-    /// It asked for its nodes to itself (`--exclusive`), or its partition says so.
-    pub(crate) exclusive: bool,
-    /// AdminComment, which only an administrator, the planner and our plugins write.
-    pub(crate) comment: String,
-}
-
-impl QueuedJob {
-    /// Writes the number as Slurm's commands do: `4711`, a task of an array `4711_2`, those that wait `4711_[3-5]`.
-    pub(crate) fn number(&self) -> String {
-        match &self.array {
-            None => self.id.to_string(),
-            Some((array, task)) if task.bytes().all(|b| b.is_ascii_digit()) => format!("{array}_{task}"),
-            Some((array, tasks)) => format!("{array}_[{tasks}]"),
-        }
-    }
-
-    /// Gives the number of the job as scontrol takes it in a change, for an array exactly the tasks that wait: by its number alone, those that have started
-    /// would be changed, too. `None`: squeue has cut the list, or it is too long for scontrol.
-    pub(crate) fn to_change(&self) -> Option<String> {
-        match &self.array {
-            Some((array, tasks)) if *array == self.id => {
-                listed_for_scontrol(tasks).map(|list| format!("{array}_[{list}]"))
-            }
-            _ => Some(self.id.to_string()),
-        }
-    }
-
-    /// Counts the jobs of this line, as `squeue -r` lists them: of an array all tasks that wait. Tasks that squeue has cut are left out.
-    pub(crate) fn jobs(&self) -> usize {
-        self.array.as_ref().map_or(1, |(_, tasks)| count_tasks(tasks))
-    }
-
-    /// How many jobs wait in this line: the tasks of an array, no more than it lets run at once.
-    pub(crate) fn waiting(&self) -> usize {
-        let Some((_, tasks)) = &self.array else { return 1 };
-        let most = tasks.split_once('%').and_then(|(_, most)| most.parse().ok());
-        count_tasks(tasks).min(most.unwrap_or(usize::MAX)).max(1)
-    }
-
-    /// Gives number and user, `4711_2 (bob)`.
-    pub(crate) fn named(&self) -> String {
-        format!("{} ({})", self.number(), self.user)
-    }
-
-    /// True if it has ended and its nodes are free.
-    pub(crate) fn ended(&self) -> bool {
-        ENDED.contains(&self.state.as_str())
-    }
-
-    /// True if it waits for its start, held or not.
-    pub(crate) fn waits(&self) -> bool {
-        is_waiting(&self.state)
-    }
-}
-
-/// True if a job in this state waits for its start, held or not.
-pub(crate) fn is_waiting(state: &str) -> bool {
-    WAITING.contains(&state)
-}
-
-/// Tells whether by this reason a limit of a QOS or an association keeps a job. A QOS also has limits for each account and user:
-/// `MaxGRESPerAccount`.
-pub(crate) fn is_limit(reason: &str) -> bool {
-    let of_member =
-        || reason.starts_with("Max") && (reason.ends_with("PerAccount") || reason.ends_with("PerUser"));
-    reason.starts_with("QOS") || reason.starts_with("Assoc") || of_member()
-}
-
-/// States of jobs that have ended; of one in `STAGE_OUT`, only files are still written. Any other state can change (`job_state_string`).
-const ENDED: [&str; 12] = [
-    "BOOT_FAIL",
-    "CANCELLED",
-    "COMPLETED",
-    "DEADLINE",
-    "FAILED",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "PREEMPTED",
-    "REVOKED",
-    "STAGE_OUT",
-    "TIMEOUT",
-    "?",
-];
-
-/// States of jobs that wait. Slurm shows the last three of jobs that are pending and that it holds.
-const WAITING: [&str; 5] = ["PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "EXPEDITING"];
-
-/// Finds a task of an array: the record of that task alone comes before the one that lists several, whose list squeue may have cut.
-pub(crate) fn task_of<'a>(
-    jobs: impl Iterator<Item = &'a QueuedJob>,
-    array: u32,
-    task: u32,
-) -> Option<&'a QueuedJob> {
-    let tasks =
-        |job: &'a QueuedJob| job.array.as_ref().filter(|(of, _)| *of == array).map(|(_, tasks)| tasks);
-    let with_it = jobs.filter(|job| tasks(job).is_some_and(|tasks| has_task(tasks, task)));
-    with_it.min_by_key(|job| tasks(job).is_some_and(|tasks| tasks.parse() != Ok(task)))
-}
-
-/// Tells whether a list of tasks as squeue writes it, `1-3,7%2` or `0-8:2`, has this one. What squeue has cut may have any.
-pub(crate) fn has_task(tasks: &str, task: u32) -> bool {
-    let (list, _) = tasks.split_once('%').unwrap_or((tasks, ""));
-    list.split(',').any(|part| {
-        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        match (first.parse::<u32>(), last.parse::<u32>(), step.parse::<u32>()) {
-            (Ok(first), Ok(last), Ok(step)) if step > 0 => {
-                (first..=last).contains(&task) && (task - first).is_multiple_of(step)
-            }
-            _ => part.ends_with("..."),
-        }
-    })
-}
-
-/// Most tasks that are written one by one.
-const MOST_TASKS: usize = 4096;
-
-/// Gives tasks of an array as scontrol takes them: `0-8:4%2` is `0,4,8`. With a colon in it, scontrol takes a number for the name of a job. `None`: it is no
-/// list, or has too many tasks.
-pub(crate) fn listed_for_scontrol(tasks: &str) -> Option<String> {
-    let list = tasks.split('%').next().unwrap_or_default();
-    let parts = list.split(',').map(|part| {
-        let Some((range, step)) = part.split_once(':') else {
-            return part.bytes().all(|b| b.is_ascii_digit() || b == b'-').then(|| part.to_owned());
-        };
-        let (first, last) = range.split_once('-')?;
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        let tasks = (first..=last).step_by(step.parse().ok().filter(|step| *step > 0)?);
-        let tasks: Vec<String> = tasks.take(MOST_TASKS + 1).map(|task| task.to_string()).collect();
-        (tasks.len() <= MOST_TASKS).then(|| tasks.join(","))
-    });
-    let parts: Option<Vec<String>> = parts.collect();
-    parts.map(|parts| parts.join(",")).filter(|list| list.split(',').count() <= MOST_TASKS)
-}
-
-/// The tasks in a list of an array's, `1-3,7` or `0-8:2%4`; 1 in what is no list.
-pub(crate) fn count_tasks(tasks: &str) -> usize {
-    let count = |part: &str| {
-        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        let step = step.parse::<usize>().ok().filter(|step| *step > 0)?;
-        Some((last.saturating_sub(first) / step).saturating_add(1))
-    };
-    let list = tasks.split('%').next().unwrap_or_default();
-    list.split(',').filter_map(count).fold(0, usize::saturating_add).max(1)
-}
 
 /// The column that says whether a job has its nodes to itself, and the one that says it from 26.05 on.
 const ALONE: [&str; 2] = ["OverSubscribe", "Exclusive"];
@@ -262,155 +89,6 @@ pub(crate) fn by_node(jobs: &[QueuedJob]) -> HashMap<String, Vec<JobId>> {
 pub(crate) fn read(table: &[u8], has_exclusive: bool) -> Result<Vec<QueuedJob>, Failure> {
     let table = SlurmTable { program: "squeue", columns: &COLUMNS, gap: 0 }.read(table)?;
     Ok(table.iter().filter_map(|cells| job(cells, has_exclusive)).collect())
-}
-
-/// A running job with the TRES that Slurm has given it.
-pub(crate) struct RunningJob {
-    pub(crate) id: JobId,
-    pub(crate) user: String,
-    pub(crate) account: String,
-    pub(crate) qos: String,
-    pub(crate) partition: String,
-    pub(crate) given: String,
-}
-
-/// All jobs that count against limits: those that have started and not ended.
-pub(crate) fn running() -> Result<Vec<RunningJob>, Failure> {
-    let columns = [
-        ("JobID", 14),
-        ("State", 20),
-        ("UserName", 64),
-        ("Account", 64),
-        ("QOS", 64),
-        ("Partition", 128),
-        ("tres-alloc", 512),
-    ];
-    let counts = ["RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING"];
-    let one = |cells: Vec<String>| match <[String; 7]>::try_from(cells) {
-        Ok([id, state, user, account, qos, partition, given]) if counts.contains(&state.as_str()) => {
-            Some(RunningJob { id: JobId(id.parse().ok()?), user, account, qos, partition, given })
-        }
-        _ => None,
-    };
-    Ok(asked(&columns, None, false)?.into_iter().filter_map(one).collect())
-}
-
-/// How a job was submitted, and for how long it has run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Submitted {
-    /// By `sbatch`.
-    pub(crate) is_batch: bool,
-    /// Without `--no-requeue`.
-    pub(crate) requeue: bool,
-    /// Seconds, without the time for which it was suspended.
-    pub(crate) ran_s: Option<u64>,
-}
-
-/// How these jobs were submitted.
-pub(crate) fn submitted(ids: &[u32]) -> Result<HashMap<u32, Submitted>, Failure> {
-    let columns = [("JobID", 14), ("BatchFlag", 10), ("Requeue", 10), ("TimeUsed", 22)];
-    let one = |cells: Vec<String>| match &cells[..] {
-        [id, batch, requeue, used] => {
-            let (is_batch, requeue) = (batch == "1", requeue == "1");
-            Some((id.parse().ok()?, Submitted { is_batch, requeue, ran_s: limit(used) }))
-        }
-        _ => None,
-    };
-    Ok(asked(&columns, Some(ids), false)?.into_iter().filter_map(one).collect())
-}
-
-/// Whose each job that Slurm knows is.
-pub(crate) fn owners() -> Result<HashMap<JobId, Uid>, Failure> {
-    let one = |cells: &Vec<String>| match &cells[..] {
-        [id, uid] => Some((JobId(id.parse().ok()?), Uid(uid.parse().ok()?))),
-        _ => None,
-    };
-    Ok(asked(&[("JobID", 14), ("UserID", 14)], None, false)?.iter().filter_map(one).collect())
-}
-
-/// The lists of GRES that a job asks Slurm for.
-pub(crate) fn tres(job: u32) -> Result<Tres, Failure> {
-    Ok(every_tres(Some(&[job]))?.remove(&job).unwrap_or_default())
-}
-
-/// Asks about these jobs, or about all that Slurm knows.
-pub(crate) fn every_tres(only: Option<&[u32]>) -> Result<HashMap<u32, Tres>, Failure> {
-    let lists = ["tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task"].map(|name| (name, 512));
-    let columns: Vec<(&str, usize)> = [("JobID", 14)].into_iter().chain(lists).collect();
-    let of_job = |cells: Vec<String>| {
-        let [id, per_job, per_node, per_socket, per_task] = <[String; 5]>::try_from(cells).ok()?;
-        let list = |text: String| Some(text).filter(|text| !text.is_empty());
-        let [per_job, per_node, per_socket, per_task] = [per_job, per_node, per_socket, per_task].map(list);
-        Some((id.parse().ok()?, Tres { per_job, per_node, per_socket, per_task, tasks_per_gpu: None }))
-    };
-    Ok(asked(&columns, only, false)?.into_iter().filter_map(of_job).collect())
-}
-
-/// The Comment of each of these jobs; without a list, of the caller's own jobs, or of all if root asks. A Comment is
-/// whatever the job's user wrote.
-pub(crate) fn comments(only: Option<&[u32]>) -> Result<Vec<(u32, String)>, Failure> {
-    let own = only.is_none() && !rustix::process::geteuid().is_root();
-    let one = |cells: Vec<String>| match <[String; 2]>::try_from(cells) {
-        Ok([id, comment]) => Some((id.parse().ok()?, comment)),
-        Err(_) => None,
-    };
-    Ok(asked(&[("JobID", 14), ("Comment", 1024)], only, own)?.into_iter().filter_map(one).collect())
-}
-
-/// The file to which each of the caller's own jobs writes its output; of all jobs if root asks.
-pub(crate) fn outputs() -> Result<Vec<(u32, String)>, Failure> {
-    let own = !rustix::process::geteuid().is_root();
-    let one = |cells: Vec<String>| match <[String; 2]>::try_from(cells) {
-        Ok([id, path]) => Some((id.parse().ok()?, path)),
-        Err(_) => None,
-    };
-    Ok(asked(&[("JobID", 14), ("StdOut", 4096)], None, own)?.into_iter().filter_map(one).collect())
-}
-
-/// The jobs on a node that are in one of these states, a list of squeue's abbreviations.
-pub(crate) fn on_node(node: &str, states: &str) -> Result<HashSet<JobId>, Failure> {
-    let text = run("squeue", &["--noheader", "--nodelist", node, "--states", states, "--format", "%A"])?;
-    Ok(text.lines().filter_map(|l| l.trim().parse().ok()).map(JobId).collect())
-}
-
-fn arguments([option, format]: [&str; 2], only: Option<&[u32]>, own: bool) -> Vec<String> {
-    let mut arguments: Vec<String> = ["-h", "-a", "-t", "all", option, format].map(str::to_owned).to_vec();
-    // A longer list would not fit into an argument: then all jobs are asked for.
-    if let Some(ids) = only.filter(|ids| ids.len() <= MOST_IDS) {
-        let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
-        arguments.push(format!("--jobs={}", ids.join(",")));
-    }
-    if own {
-        arguments.push("--me".to_owned());
-    }
-    arguments
-}
-
-/// Returns squeue's output in these columns, of these jobs or of all, of one's `own` alone.
-fn printed(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<Vec<u8>, Failure> {
-    let format: Vec<String> = columns.iter().map(|(name, width)| format!("{name}:{width}")).collect();
-    output(["-O", &format.join(",")], only, own)
-}
-
-/// Runs squeue with this option for its columns.
-fn output(format: [&str; 2], only: Option<&[u32]>, own: bool) -> Result<Vec<u8>, Failure> {
-    let mut command = prepare("squeue");
-    let out = command
-        .args(arguments(format, only, own))
-        .env("SLURM_TIME_FORMAT", "%s")
-        .output()
-        .map_err(|e| Failure::new(format!("cannot run squeue: {e}")).hint("is Slurm installed here?"))?;
-    let said = String::from_utf8_lossy(&out.stderr);
-    // Slurm forgets a job MinJobAge after its end, and squeue fails when it knows none of those asked for.
-    if !out.status.success() && !said.contains("Invalid job id specified") {
-        return Err(Failure::new(format!("squeue failed: {}", said.trim())));
-    }
-    Ok(out.stdout)
-}
-
-/// Returns squeue's output as cells.
-fn asked(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<Vec<Vec<String>>, Failure> {
-    Ok(SlurmTable { program: "squeue", columns, gap: 0 }.read(&printed(columns, only, own)?)?)
 }
 
 /// A job in the cells of [`COLUMNS`].
@@ -506,16 +184,6 @@ mod tests {
     }
 
     #[test]
-    fn tasks_for_scontrol_have_no_colon() {
-        let listed = |tasks: &str| listed_for_scontrol(tasks);
-        assert_eq!(listed("1-43:21,50-60%4").as_deref(), Some("1,22,43,50-60"));
-        assert_eq!(listed("0-8190:2").map(|list| list.split(',').count()), Some(4096));
-        for none in ["1,3,...", "0-4000000000:2", "0-8192:2", "1-5:0", "1-x:2", "5:2"] {
-            assert_eq!(listed(none), None, "{none}");
-        }
-    }
-
-    #[test]
     fn an_array_that_waits_has_the_number_of_its_first_job() {
         let of = |tasks| {
             let ids = [("JobID", "12"), ("ArrayJobID", "12"), ("ArrayTaskID", tasks), ("HetJobID", "N/A")];
@@ -537,14 +205,6 @@ mod tests {
         let task = [("JobID", "15"), ("ArrayJobID", "12"), ("ArrayTaskID", "4"), ("HetJobID", "N/A")];
         let names = JobNames::listed(&[one(&line(&task)).unwrap()]);
         assert_eq!([15, 16].map(|job| names.name(JobId(job))), ["12_4", "16"]);
-    }
-
-    #[test]
-    fn ones_own_jobs_are_asked_for_by_me() {
-        let of = |only: Option<&[u32]>, own| arguments(["-O", "JobID:14"], only, own)[6..].join(" ");
-        assert_eq!((of(None, false), of(None, true)), (String::new(), "--me".to_owned()));
-        assert_eq!(of(Some(&[7, 9]), false), "--jobs=7,9");
-        assert_eq!(of(Some(&[1; MOST_IDS + 1]), false), "");
     }
 
     #[test]
@@ -572,31 +232,6 @@ mod tests {
         let job = one(&array).unwrap();
         assert!(job.ended() && job.exclusive);
         assert_eq!((job.number(), job.to_change()), ("9_2".to_owned(), Some("12".to_owned())));
-    }
-
-    #[test]
-    fn a_held_job_waits_and_has_not_ended() {
-        let of = |state: &str| {
-            let job = QueuedJob { state: state.to_owned(), nodes: "n1".to_owned(), ..QueuedJob::default() };
-            (job.waits(), job.ended(), by_node(&[job]).len())
-        };
-        for held in ["PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"] {
-            assert_eq!(of(held), (true, false, 0), "{held}");
-        }
-        for runs in ["RUNNING", "COMPLETING", "RESIZING", "SUSPENDED", "SIGNALING", "STOPPED"] {
-            assert_eq!(of(runs), (false, false, 1), "{runs}");
-        }
-        assert_eq!(["COMPLETED", "STAGE_OUT"].map(of), [(false, true, 0); 2]);
-    }
-
-    #[test]
-    fn a_task_that_runs_is_found_before_a_list_that_squeue_has_cut() {
-        let job =
-            |id, tasks: &str| QueuedJob { id, array: Some((12, tasks.to_owned())), ..QueuedJob::default() };
-        let jobs = [job(12, "17,22,..."), job(13, "3"), job(14, "4")];
-        let id = |task| task_of(jobs.iter(), 12, task).map(|job| job.id);
-        assert_eq!([id(3), id(4), id(17), id(99)], [Some(13), Some(14), Some(12), Some(12)]);
-        assert_eq!([task_of(jobs[1..].iter(), 12, 5), task_of(jobs.iter(), 13, 3)], [None; 2]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use node_slurm::slurm_table::SlurmTable;
 
-use super::output;
+use super::ask::output;
 use crate::outcome::Failure;
 
 /// The options by which a job rules out nodes, as squeue shows them.

@@ -71,8 +71,10 @@ pub(crate) fn say_other_slurm(saved: Option<&str>) {
     }
 }
 
-/// Tells `tessera doctor` how much is kept.
+/// Tells `tessera doctor` how much is kept, and that this process places jobs: one that was to take over from it, and failed, has said
+/// the same of itself.
 pub(crate) fn say_kept(memory: &Memory) {
+    decisions::say_placing(placing(Some(&memory.engine)));
     memory.kept().for_each(|(what, counts)| decisions::say_kept(what, counts));
 }
 
@@ -92,12 +94,16 @@ fn set(reading: Reading, built_for: u32) {
             None => Some(*kept),
         },
     };
-    decisions::say_placing(match engine.as_ref().map(Engine::version) {
+    decisions::say_placing(placing(engine.as_ref()));
+    *lock() = Some(State::new(engine, built_for));
+}
+
+fn placing(engine: Option<&Engine>) -> Placing {
+    match engine.map(Engine::version) {
         None => Placing::NoFile,
         Some(ConfigInForce::Bad) => Placing::BadFile,
         Some(_) => Placing::On,
-    });
-    *lock() = Some(State::new(engine, built_for));
+    }
 }
 
 impl State {

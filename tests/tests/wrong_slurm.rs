@@ -127,4 +127,7 @@ fn a_plugin_of_another_version_leaves_gpus_to_slurm() {
     let path = cluster.layout().at("plugins").display().to_string();
     let said = |line: &&str| line.contains("ncompatible") && line.contains(&path) && line.contains("21.08.5");
     assert!(log.lines().any(|line| said(&line)), "{log}");
+    // The page of counters is that of the slurmctld before, which placed GPUs.
+    let told = doctor(&cluster).stdout;
+    assert!(told.contains("slurmctld leaves all GPUs to Slurm: it has not loaded Tessera's"), "{told}");
 }

@@ -66,7 +66,13 @@ fn kept(page: &Decisions, findings: &mut Findings) {
 /// Reads the pages of the slurmctld with this `StateSaveLocation`, which runs as `user`.
 fn counters(state: &str, user: u32, findings: &mut Findings) {
     let of_decisions = pages::read(state, user);
-    if let Some(why) = of_decisions.as_ref().ok().and_then(Decisions::placing).and_then(words::off) {
+    let placing = of_decisions.as_ref().map(Decisions::placing);
+    let off = match placing {
+        Ok(Some(placing)) => words::off(placing),
+        Ok(None) => Some("it has not loaded Tessera's select plugin; its log says why"),
+        Err(_) => None,
+    };
+    if let Some(why) = off {
         findings.bad(format!("slurmctld leaves all GPUs to Slurm: {why}"));
     }
     let of_decisions = of_decisions.map(drop);

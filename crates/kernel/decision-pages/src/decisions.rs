@@ -6,6 +6,8 @@ use std::path::Path;
 use decision_counts::decisions::{
     ANSWERS, Ask, BUCKETS, Cached, Hook, MARK, PLACING, Placing, Reason, SLOTS, hook_row, row,
 };
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use shared_pages::decisions::path;
 
 use crate::page;
@@ -27,7 +29,12 @@ pub fn read(state_save_location: &str, user: u32) -> io::Result<Decisions> {
 ///
 /// As [`read`].
 pub fn read_page(path: &Path, users: &[u32]) -> io::Result<Decisions> {
-    page::read::<SLOTS, _>(path, users, Decisions::of)
+    let mut page = page::read::<SLOTS, _>(path, users, Decisions::of)?;
+    // The slurmctld that runs now may not have loaded the select plugin, which says it.
+    if !page.placer_runs() {
+        page.0[PLACING] = 0;
+    }
+    Ok(page)
 }
 
 /// The numbers of a page at one moment.
@@ -41,10 +48,16 @@ impl Decisions {
         (numbers.len() == SLOTS && numbers[0] == MARK).then_some(Self(numbers))
     }
 
-    /// Tells whether slurmctld places GPUs; `None`: it has not said so yet.
+    /// Tells whether slurmctld places GPUs; `None`: no slurmctld that runs has said so.
     #[must_use]
     pub fn placing(&self) -> Option<Placing> {
-        ALL_PLACING.into_iter().find(|placing| *placing as u64 == self.0[PLACING])
+        ALL_PLACING.into_iter().find(|placing| *placing as u64 == self.0[PLACING] & 0xff)
+    }
+
+    /// Tells whether the process runs that has said so. One that the caller may not signal runs, too.
+    fn placer_runs(&self) -> bool {
+        let process = i32::try_from(self.0[PLACING] >> 8).ok().and_then(Pid::from_raw);
+        process.is_some_and(|process| test_kill_process(process) != Err(Errno::SRCH))
     }
 
     /// How many of these the plugins keep, and how many they may keep at most; 0 and 0: they have not said so yet.
@@ -88,7 +101,7 @@ impl Decisions {
 
 #[cfg(test)]
 mod tests {
-    use decision_counts::decisions::{BOUNDS_NS, raised, raised_by_hook};
+    use decision_counts::decisions::{BOUNDS_NS, placed_by, raised, raised_by_hook};
 
     use super::*;
 
@@ -151,7 +164,7 @@ mod tests {
     fn a_page_says_whether_gpus_are_placed() {
         assert_eq!(page([]).placing(), None);
         for placing in ALL_PLACING {
-            assert_eq!(page([(PLACING, placing as u64)]).placing(), Some(placing));
+            assert_eq!(page([(PLACING, placed_by(placing, 4_194_303))]).placing(), Some(placing));
             assert_eq!(crate::words::off(placing).is_none(), placing == Placing::On);
         }
     }

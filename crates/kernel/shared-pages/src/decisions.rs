@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use decision_counts::decisions::{
-    Ask, Cached, Hook, MARK, PLACING, Placing, Reason, SLOTS, page_name, raised, raised_by_hook,
+    Ask, Cached, Hook, MARK, PLACING, Placing, Reason, SLOTS, page_name, placed_by, raised, raised_by_hook,
 };
 
 use crate::ffi::SharedPage;
@@ -36,10 +36,10 @@ fn take_over(path: &Path) -> io::Result<SharedPage<SLOTS>> {
     Ok(page)
 }
 
-/// Says whether slurmctld places GPUs, for `tessera doctor` and the exporter.
+/// Says whether this slurmctld places GPUs, for `tessera doctor` and the exporter.
 pub fn say_placing(placing: Placing) {
     if let Some(page) = PAGE.page() {
-        page.numbers()[PLACING].store(placing as u64, Relaxed);
+        page.numbers()[PLACING].store(placed_by(placing, std::process::id()), Relaxed);
     }
 }
 
@@ -131,6 +131,20 @@ mod tests {
         drop(take_over(&path).unwrap());
         assert_eq!(all(), [[0, 0]; Cached::ALL.len()]);
         assert_eq!(read_page(&path, &[me()]).unwrap().accepted(Ask::RunNow), 1);
+    }
+
+    #[test]
+    fn whether_gpus_are_placed_is_unknown_once_the_process_has_ended_that_said_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("page");
+        let mut placer = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let page = open(&path).unwrap();
+        page.numbers()[PLACING].store(placed_by(Placing::On, placer.id()), Relaxed);
+        let placing = || read_page(&path, &[me()]).unwrap().placing();
+        assert_eq!(placing(), Some(Placing::On));
+        placer.kill().unwrap();
+        placer.wait().unwrap();
+        assert_eq!(placing(), None);
     }
 
     #[test]

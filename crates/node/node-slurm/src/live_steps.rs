@@ -75,7 +75,7 @@ fn live(
     wanted: &dyn Fn(JobId, StepNumber) -> bool,
 ) -> Option<HashSet<ListedStep>> {
     let spool = env("SLURM_CONF")
-        .and_then(|path| std::fs::read_to_string(path).ok())
+        .and_then(|path| slurm_conf::read(path.as_ref()))
         .and_then(|conf| slurm_conf::named_spool_dir(&conf, node));
     if spool.as_ref().is_some_and(|dir| !only_roots(dir)) {
         return None;

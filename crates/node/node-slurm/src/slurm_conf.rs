@@ -1,11 +1,14 @@
 //! The lines of slurm.conf that the node side reads by itself: prolog and epilog are separate processes without Slurm's settings.
 
+use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
 /// Path where Slurm looks for its configuration when none is named.
 pub const DEFAULT: &str = "/etc/slurm/slurm.conf";
 /// Link of slurmd's to the files that slurmctld has sent it: Slurm looks there if [`DEFAULT`] is not there [read_config.c].
 pub const SENT: &str = "/run/slurm/conf/slurm.conf";
+/// Most files that are read because slurm.conf includes them.
+const MOST_INCLUDED: usize = 100;
 /// Slurm's own default of `SlurmdSpoolDir`.
 const DEFAULT_SPOOL: &str = "/var/spool/slurmd";
 
@@ -20,6 +23,29 @@ fn found(is_there: &dyn Fn(&str) -> bool) -> &'static str {
     if !is_there(DEFAULT) && is_there(SENT) { SENT } else { DEFAULT }
 }
 
+/// Reads a slurm.conf, each file that it includes in the place of the line that says so. `None` where it cannot be read.
+#[must_use]
+pub fn read(conf: &Path) -> Option<String> {
+    with_included(conf, conf.parent()?, &mut 0)
+}
+
+fn with_included(file: &Path, dir: &Path, n_included: &mut usize) -> Option<String> {
+    let mut text = String::new();
+    for line in read_to_string(file).ok()?.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let is_include = words.next().is_some_and(|word| word.eq_ignore_ascii_case("include"));
+        match words.next().filter(|_| is_include && *n_included < MOST_INCLUDED) {
+            Some(name) => {
+                *n_included += 1;
+                text += &with_included(&dir.join(name), dir, n_included).unwrap_or_default();
+            }
+            None => text += line,
+        }
+        text.push('\n');
+    }
+    Some(text)
+}
+
 /// `SlurmdSpoolDir` as a slurm.conf with this text has it. `None` where it is not there, or has more than the node's name
 /// in it.
 #[must_use]
@@ -31,7 +57,7 @@ pub fn named_spool_dir(text: &str, node: &str) -> Option<PathBuf> {
 /// Finds the directory in which slurmd keeps its state on this node. `None` where that cannot be told.
 #[must_use]
 pub fn spool_dir(conf: &Path, node: &str) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(conf).ok()?;
+    let text = read(conf)?;
     let is_named = value(&text, "SlurmdSpoolDir").is_some();
     if is_named { named_spool_dir(&text, node) } else { Some(DEFAULT_SPOOL.into()) }
 }
@@ -39,19 +65,19 @@ pub fn spool_dir(conf: &Path, node: &str) -> Option<PathBuf> {
 /// `StateSaveLocation`: where slurmctld keeps its state. `None` where that cannot be told.
 #[must_use]
 pub fn state_dir(conf: &Path) -> Option<PathBuf> {
-    value(&std::fs::read_to_string(conf).ok()?, "StateSaveLocation").map(PathBuf::from)
+    value(&read(conf)?, "StateSaveLocation").map(PathBuf::from)
 }
 
 /// `SlurmUser`: a name or a number. `None` where that cannot be told, or is Slurm's default, root.
 #[must_use]
 pub fn slurm_user(conf: &Path) -> Option<String> {
-    value(&std::fs::read_to_string(conf).ok()?, "SlurmUser").map(str::to_owned)
+    value(&read(conf)?, "SlurmUser").map(str::to_owned)
 }
 
 /// `LaunchParameters`, empty without any. `None` where that cannot be told.
 #[must_use]
 pub fn launch_parameters(conf: &Path) -> Option<String> {
-    Some(value(&std::fs::read_to_string(conf).ok()?, "LaunchParameters").unwrap_or_default().to_owned())
+    Some(value(&read(conf)?, "LaunchParameters").unwrap_or_default().to_owned())
 }
 
 /// The last value of a key.
@@ -94,5 +120,21 @@ mod tests {
         std::fs::write(&conf, "SlurmUser=slurm\n").unwrap();
         assert_eq!(slurm_user(&conf).as_deref(), Some("slurm"));
         assert_eq!(path(&|_| Some(String::new())), Path::new(DEFAULT));
+    }
+
+    #[test]
+    fn a_setting_in_an_included_file_counts_where_it_is_included() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        let spool = || spool_dir(&dir.path().join("slurm.conf"), "n1").unwrap().display().to_string();
+        write("common.conf", "SlurmdSpoolDir=/var/lib/%n\n");
+        write("slurm.conf", "SlurmdSpoolDir=/a\n Include common.conf # all nodes\n");
+        assert_eq!(spool(), "/var/lib/n1");
+        write("slurm.conf", "SlurmdSpoolDir=/a\n#Include common.conf\n");
+        assert_eq!(spool(), "/a");
+        write("slurm.conf", &format!("Include {}/common.conf\nSlurmdSpoolDir=/a\n", dir.path().display()));
+        assert_eq!(spool(), "/a");
+        write("slurm.conf", "Include gone.conf\nInclude slurm.conf\n");
+        assert_eq!(spool(), DEFAULT_SPOOL, "a file that includes itself has an end");
     }
 }

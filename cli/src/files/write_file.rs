@@ -1,16 +1,22 @@
 //! Writes files that a command line names. Root may name one in a directory where others can plant links, FIFOs and files.
 
-use std::fs::{self, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{
     FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
 };
 use std::path::Path;
 
+use rustix::fs::{XattrFlags, fsetxattr, getxattr};
+
+/// Attribute with a file's POSIX ACL.
+const ACL: &str = "system.posix_acl_access";
+/// Most bytes of an attribute (`XATTR_SIZE_MAX`).
+const LONGEST_ACL: usize = 65_536;
 /// Paths where FIFOs belong to the user who began the pipeline, and only root can plant one.
 const STREAMS: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"];
 
-/// Writes a file whole: if the disk is full, the old text stays. It keeps its owner and mode. A link of this user or of root is
+/// Writes a file whole: if the disk is full, the old text stays. It keeps its owner, mode and ACL. A link of this user or of root is
 /// followed; a device, and this user's own FIFO, take the text as a stream.
 ///
 /// # Errors
@@ -92,10 +98,22 @@ fn replace(path: &Path, there: Option<&Metadata>, bytes: &[u8], mode: Option<u32
     if let Some(mode) = there.map(|there| there.mode() & 0o777).or(mode) {
         file.as_file().set_permissions(Permissions::from_mode(mode))?;
     }
+    if there.is_some() {
+        copy_acl(&path, file.as_file())?;
+    }
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(&path)?;
     Ok(())
+}
+
+/// Gives a new file the ACL of an old one, whose mode it has. Not every file system has them, and few files have one.
+fn copy_acl(from: &Path, to: &File) -> io::Result<()> {
+    let mut acl = vec![0; LONGEST_ACL];
+    match getxattr(from, ACL, &mut acl[..]) {
+        Ok(length) => Ok(fsetxattr(to, ACL, &acl[..length], XattrFlags::empty())?),
+        Err(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -142,6 +160,29 @@ mod tests {
         assert_eq!(write(&path("dangling"), b"").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(write(&path("none/out.csv"), b"").is_err());
         write(Path::new("/dev/null"), b"text").unwrap();
+    }
+
+    /// slurm.conf may have passwords, and be for root and `SlurmUser` alone.
+    #[test]
+    fn a_file_keeps_its_acl() {
+        // Version 2, then each entry's tag, rights and id: the owner, a user, the group, the mask, others.
+        let entry = |tag: u16, rights: u16, id: u32| {
+            [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
+        };
+        let none = u32::MAX;
+        let entries = [(1, 6, none), (2, 4, EVE), (4, 0, none), (0x10, 4, none), (0x20, 0, none)];
+        let entries = entries.into_iter().flat_map(|(tag, rights, id)| entry(tag, rights, id));
+        let acl: Vec<u8> = 2_u32.to_le_bytes().into_iter().chain(entries).collect();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slurm.conf");
+        fs::write(&path, "old").unwrap();
+        if rustix::fs::setxattr(&path, ACL, &acl, XattrFlags::empty()) == Err(rustix::io::Errno::OPNOTSUPP) {
+            return;
+        }
+        write(&path, b"new").unwrap();
+        let mut kept = vec![0; LONGEST_ACL];
+        let length = getxattr(&path, ACL, &mut kept[..]).unwrap();
+        assert_eq!((&kept[..length], fs::metadata(&path).unwrap().mode() & 0o777), (&acl[..], 0o640));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::files::own_dir::own_file;
 use crate::files::write_file;
 use crate::outcome::Failure;
 
-/// Puts a new text in the place of a file. It keeps its mode, its owner and the link that leads to it. All users can read a new file:
+/// Puts a new text in the place of a file. It keeps its mode, its ACL, its owner and the link that leads to it. All users can read a new file:
 /// the programs that submit jobs read Slurm's files as the user.
 pub(super) fn write(path: &Path, text: &str, is_program: bool) -> Result<(), Failure> {
     let new_mode = if is_program { 0o755 } else { 0o644 };

@@ -41,7 +41,7 @@ mod slurm_nodes;
 mod this_machine;
 mod unknown_name;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::panic;
 use std::process::ExitCode;
 
@@ -69,9 +69,14 @@ fn main_guarded() -> ExitCode {
     match cli::run(&cli) {
         Ok(Outcome { text, status }) => {
             let mut out = std::io::stdout().lock();
-            // A reader that has seen enough (`| head`) closes the pipe: not an error.
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            ExitCode::from(status)
+            match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+                // A reader that has seen enough (`| head`) closes the pipe: not an error.
+                Err(why) if why.kind() != ErrorKind::BrokenPipe => {
+                    complain(&format!("tessera: cannot write the answer: {why}\n"));
+                    ExitCode::from(1)
+                }
+                _ => ExitCode::from(status),
+            }
         }
         Err(failure) => {
             complain(&failure.to_string());

@@ -1,4 +1,4 @@
-//! A FIFO, a device or a directory where a command expects a file is refused at once, whatever the command.
+//! A FIFO, a device or a directory where a command expects a file is refused at once, whatever the command; and answers that nobody can have.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -108,4 +108,20 @@ fn standard_input_may_be_a_pipe() {
     ]);
     let out = cat.output().unwrap();
     assert!(out.status.success(), "{out:?}");
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_a_failure_and_a_reader_that_has_seen_enough_is_none() {
+    let profiles = |out: Stdio| {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_tessera"));
+        run.arg("profiles").stdout(out).stderr(Stdio::piped()).output().unwrap()
+    };
+    let full = profiles(fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into());
+    assert_eq!(full.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&full.stderr);
+    assert!(said.starts_with("tessera: cannot write the answer: No space left"), "{said}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let closed = profiles(writer.into());
+    assert_eq!((closed.status.code(), closed.stderr), (Some(0), Vec::new()));
 }

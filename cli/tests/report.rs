@@ -222,11 +222,11 @@ fn what_is_not_recorded_is_said() {
     ");
     assert_snapshot!(report(&[JOB, plain], &["20"]), @r"
     stderr: tessera: job 20 has 2 parts in Slurm's accounting
-    stderr: hint: give the own number of one of them
+    stderr: hint: sacct -j ID shows them: give the number of one of them
     exit 1
     ");
     assert_snapshot!(report(&[], &["20;id"]), @r"
-    stderr: error: invalid value '20;id' for '<JOBID>': a job is a number, as in 4711, and a task of an array is two, as in 4711_3
+    stderr: error: invalid value '20;id' for '<JOBID>': a job is a number, as in 4711; a task of an array is two, as in 4711_3, and so is a component of a heterogeneous job, as in 4711+1
     stderr: 
     stderr: For more information, try '--help'.
     exit 2
@@ -456,4 +456,35 @@ fn a_label_that_the_traffic_contradicts_is_told() {
     );
     assert_snapshot!(told("insensitive", "ic/nvlink=20000000000000", "30"), @"links       20000.00 GB sent over NVLink");
     assert_eq!(told("insensitive", "cpu=0", "7500"), "", "nothing was counted");
+}
+
+#[test]
+fn a_heterogeneous_job_shows_each_component() {
+    let mut second = JOB;
+    second[0] = "21";
+    let lines = [(JOB, "20+0"), (second, "20+1")];
+    let heads = |args: &[&str]| {
+        let said = numbered(&lines, args);
+        let heads = said.lines().filter(|line| line.starts_with("job ") || line.starts_with("exit "));
+        heads.map(str::to_owned).collect::<Vec<_>>().join(", ")
+    };
+    let both = "job 20+0 of bob: COMPLETED, job 20+1 of bob: COMPLETED, exit 0";
+    assert_eq!(heads(&["20"]), both, "the leader's own number is that of all");
+    let one = numbered(&lines[1..], &["20+1"]);
+    assert!(one.starts_with("job 20+1 of bob: COMPLETED\n"), "{one}");
+    let json = numbered(&lines, &["20", "--json"]);
+    assert!(json.contains("\"components\": [") && json.contains("\"job\": \"20\""), "{json}");
+}
+
+#[test]
+fn without_slurmdbd_nobody_is_told_to_configure_accounting() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("bin")).unwrap();
+    let said = "echo 'sacct: error: Problem talking to the database: Connection refused' >&2; exit 1";
+    slurm::program(dir.path(), "sacct", said);
+    assert_snapshot!(slurm::tessera(dir.path(), &["report", "20"]), @r"
+    stderr: tessera: sacct: Problem talking to the database: Connection refused
+    stderr: hint: slurmdbd does not answer: try again when it runs
+    exit 1
+    ");
 }

@@ -299,7 +299,7 @@ fn jobs_that_do_not_wait() {
     exit 1
     ");
     assert_snapshot!(slurm::tessera(dir.path(), &["why", "x"]), @r"
-    stderr: error: invalid value 'x' for '<JOBID>': expected a number such as 4711 or 4711_2
+    stderr: error: invalid value 'x' for '<JOBID>': expected a number such as 4711, 4711_2 or 4711+1
     stderr: 
     stderr: For more information, try '--help'.
     exit 2

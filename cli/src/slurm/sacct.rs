@@ -78,6 +78,8 @@ fn not_run(why: &std::io::Error) -> Failure {
 fn failed(said: &[u8], hint: &str) -> Failure {
     let said = String::from_utf8_lossy(said);
     let said = said.trim().trim_start_matches("sacct: ").trim_start_matches("error: ");
+    let is_silent = said.contains("talking to the database");
+    let hint = if is_silent { "slurmdbd does not answer: try again when it runs" } else { hint };
     Failure::new(format!("sacct: {}", said.replace('\n', ": "))).hint(hint)
 }
 

@@ -31,7 +31,7 @@ impl Facts {
 
     /// Returns the text on a job: its GPUs, or the reason why it waits. Asks nobody.
     pub(crate) fn told(&self, id: u32) -> Result<String, Failure> {
-        let job = find(&self.jobs, Number { job: id, task: None })?;
+        let job = find(&self.jobs, Number::of(id))?;
         if !job.waits() {
             return Ok(text::not_pending(job));
         }

@@ -101,20 +101,19 @@ pub(crate) fn told(id: u32, config: &SiteConfig, names: bool) -> Result<String, 
     if !names {
         jobs.iter_mut().for_each(|job| "a user".clone_into(&mut job.user));
     }
-    let job = find(&jobs, Number { job: id, task: None })?;
+    let job = find(&jobs, Number::of(id))?;
     Ok(if job.waits() { text::answer(&asked(job, &jobs, config, names)?) } else { text::not_pending(job) })
 }
 
 /// A job. A task of an array that waits with others stands for them.
 fn find(jobs: &[QueuedJob], number: Number) -> Result<&QueuedJob, Failure> {
-    let Number { job: id, task } = number;
-    let found = match task {
-        None => jobs.iter().find(|job| job.id == id),
-        Some(task) => squeue::task_of(jobs.iter(), id, task),
+    let is_component = |job: &QueuedJob| number.leader.is_none_or(|leader| job.het == Some(leader));
+    let found = match number.task {
+        None => jobs.iter().find(|job| job.id == number.job && is_component(job)),
+        Some(task) => squeue::task_of(jobs.iter(), number.job, task),
     };
     found.ok_or_else(|| {
-        let task = task.map_or_else(String::new, |task| format!("_{task}"));
-        Failure::new(format!("Slurm knows no job {id}{task}"))
+        Failure::new(format!("Slurm knows no job {number}"))
             .hint("sacct -j ID shows jobs that ended long ago")
     })
 }
@@ -200,7 +199,7 @@ fn other_components<'a>(job: &QueuedJob, jobs: &'a [QueuedJob]) -> Vec<&'a Queue
 /// Says which limit never lets a pending job, or a task of an array, start as it asks now; `None`: none does, or that is not known.
 pub(crate) fn never_by_limit((job, task): (u32, Option<u32>), config: &SiteConfig) -> Option<String> {
     let jobs = squeue::jobs(None).ok()?;
-    let job = find(&jobs, Number { job, task }).ok().filter(|job| job.waits())?;
+    let job = find(&jobs, Number { task, ..Number::of(job) }).ok().filter(|job| job.waits())?;
     let answer = asked(job, &jobs, config, true).ok()?;
     let (allowance, need) = (answer.allowance.as_ref()?, answer.need?);
     allowance.never(&need).then(|| allowance.keeps(&need)).flatten()

@@ -1,6 +1,7 @@
 //! Slurm's health check, by which Tessera finds unhealthy GPUs and jobs that Slurm has forgotten.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -48,6 +49,8 @@ enum Program {
 
 fn program_here(path: &Path) -> Program {
     match fs::metadata(path) {
+        // Only root may look into every directory.
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => return Program::Good,
         Err(e) => return Program::Missing(format!("cannot be run ({e})")),
         Ok(meta) if !meta.is_file() || meta.permissions().mode() & 0o111 == 0 => {
             return Program::Missing("is not executable".to_owned());

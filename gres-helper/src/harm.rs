@@ -55,6 +55,9 @@ pub(crate) enum Harm {
     NoTasksPerSocket,
     /// `--spread-job` with GRES that are counted for the job as a whole.
     SpreadGres,
+    /// Other nodes for a running job that has more than one GRES, or GPUs of several types: if a step has them, too, slurmctld frees
+    /// their bit strings twice (`gres_stepmgr_step_state_rebase`, before 24.05 `gres_ctld_step_state_rebase`).
+    FewerNodes,
 }
 
 impl Harm {
@@ -109,6 +112,11 @@ impl Harm {
             Harm::SpreadGres => {
                 "the job has --spread-job and counts GPUs for the whole job or per task, with which this Slurm ends slurmctld; use \
                  --gpus-per-node or --gres, or leave out --spread-job"
+                    .to_owned()
+            }
+            Harm::FewerNodes => {
+                "the job runs with several GRES, or with GPUs of several types, and Slurm ends slurmctld when such a job gives up a node \
+                 under its steps; leave its nodes as they are, or let an administrator change them while the job has no steps of srun"
                     .to_owned()
             }
         };

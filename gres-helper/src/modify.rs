@@ -33,7 +33,7 @@ pub(crate) fn modify(
     slurm: &impl Slurm,
 ) -> Answer {
     let (config, root) = (rules.config(), asker == Asker::Root);
-    let harm = || harm_of_change(change, job).map(|harm| harm.refusal());
+    let harm = || harm_of_change(change, job, root).map(|harm| harm.refusal());
     if let Some(why) = harm::of_env(change.bad_env.as_ref()).or_else(harm) {
         return Answer::refused(Vec::new(), why);
     }
@@ -85,8 +85,12 @@ pub(crate) fn modify(
 }
 
 /// Names the harm of a change: slurmctld divides by its tasks per socket, too. If it names lists of GRES, slurmctld checks them
-/// with the job's own.
-fn harm_of_change(change: &Described, job: &Recorded) -> Option<Harm> {
+/// with the job's own. An administrator can see whether a running job has steps; without any it can give up nodes.
+fn harm_of_change(change: &Described, job: &Recorded, root: bool) -> Option<Harm> {
+    let other_nodes = change.nodes.is_some() || change.required_nodes.is_some();
+    if other_nodes && !root && !job.pending && job.kinds_of_gres > 1 {
+        return Some(Harm::FewerNodes);
+    }
     let counts = |harm: &Harm| matches!(harm, Harm::NoTasksPerSocket | Harm::TooLong(..));
     let own = change.harm.clone().filter(counts);
     let lists = (change.tres != Tres::default()).then(|| tres_after(&change.tres, &job.tres));
@@ -271,6 +275,23 @@ mod tests {
         assert!(modify(&zero, &Recorded::default()).is_some_and(|why| why.contains("0 tasks per socket")));
         let x11 = Described { harm: Some(Harm::ArrayWithX11), ..Described::default() };
         assert_eq!(modify(&x11, &Recorded::default()), None);
+    }
+
+    #[test]
+    fn a_running_job_with_two_types_of_gpu_keeps_its_nodes() {
+        let fewer = || Described { nodes: Some(1), ..Described::default() };
+        let of = |change: Described, kinds_of_gres, pending, asker| {
+            let job = Recorded { kinds_of_gres, pending, ..Recorded::default() };
+            modify(&change, &job, asker, Rules::None, &Fake::default()).refused.map(|why| why.text)
+        };
+        let named = Described { required_nodes: Some("n1".to_owned()), ..Described::default() };
+        for change in [fewer(), named] {
+            assert!(of(change, 2, false, Asker::Owner).is_some_and(|why| why.contains("ends slurmctld")));
+        }
+        assert_eq!(of(fewer(), 1, false, Asker::Owner), None, "Slurm has one list for it");
+        assert_eq!(of(fewer(), 2, true, Asker::Owner), None, "it has no steps");
+        assert_eq!(of(fewer(), 2, false, Asker::Root), None, "an administrator looks first");
+        assert_eq!(of(Described::default(), 2, false, Asker::Owner), None, "its nodes stay");
     }
 
     #[test]

@@ -94,6 +94,8 @@ pub(crate) struct Recorded {
     /// Licenses that it has, else those that it asks for; empty without any.
     pub(crate) licenses: String,
     pub(crate) pending: bool,
+    /// Number of GRES that it was allocated, each type of GPU on its nodes being one.
+    pub(crate) kinds_of_gres: usize,
 }
 
 /// A partition as it is configured now.

@@ -160,3 +160,23 @@ fn tasks_components_and_plain_jobs_get_new_requests() {
         }
     });
 }
+
+/// n1 and n2 have GPUs of different types, which Slurm keeps apart for a job and its steps from 23.02 on. It frees some of it twice when
+/// such a job gives up a node under a step.
+#[test]
+fn a_running_job_with_two_types_of_gpu_gives_up_no_node() {
+    common::with(|cluster| {
+        let options = ["-N2", "-n2", "--mem-per-cpu=50", "--gres=gpu:1"];
+        let job =
+            cluster.sbatch(User::Alice, &options, "srun -n2 sh -c 'echo looked; exec sleep 600'").unwrap();
+        looked(cluster, job);
+        let done = update(cluster, job, "NumNodes=1");
+        if cluster.release() != Release::V22_05 {
+            let said = done.refused().unwrap();
+            assert!(said.contains("GPUs of several types"), "{said}");
+        }
+        cluster.run(User::Alice, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+        cluster.wait_idle().unwrap();
+        cluster.complete(User::Alice, &["-w", "n1", ONE], LOOK).unwrap();
+    });
+}

@@ -1,6 +1,6 @@
 //! Job descriptions and records as plain values, and effects written into a description.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 
 use admission::gres_list::{gpu_bind, names_none};
 use plugin_rt::text;
@@ -141,7 +141,7 @@ fn spread(tasks: u32, nodes: u32) -> Option<u32> {
 }
 
 /// Reads slurmctld's record of a job; `counts_env`: with the size of its SPANK environment.
-pub(super) fn recorded(job: Job, counts_env: bool) -> Recorded {
+pub(super) fn recorded(host: &Host, job: Job, counts_env: bool) -> Recorded {
     // SAFETY: slurmctld.h: strings of a job's record are null or NUL-terminated.
     let string = |field: *mut c_char| unsafe { filled(field) };
     // SAFETY: slurmctld.h: null or the live details of a live job.
@@ -177,6 +177,8 @@ pub(super) fn recorded(job: Job, counts_env: bool) -> Recorded {
             .or_else(|| string(job.licenses()))
             .unwrap_or_default(),
         pending: job.job_state() & numbers::JOB_STATE_BASE == numbers::JOB_PENDING,
+        // SAFETY: slurmctld.h: null or a live list of a live job, under the job lock.
+        kinds_of_gres: unsafe { host.lists.elements::<c_void>(job.gres_list_alloc()) }.len(),
     }
 }
 

@@ -176,7 +176,7 @@ unsafe extern "C" fn job_modify(
         let mut site = lock();
         let rules = fresh(host, &mut site).rules();
         let described = desc::described(change);
-        let mut recorded = desc::recorded(job, described.new_request.is_some());
+        let mut recorded = desc::recorded(host, job, described.new_request.is_some());
         // What Slurm has made of the last change shows now.
         desc::write(host, job, &settle(&mut recorded));
         let asker = asker(uid, recorded.user);

@@ -11,7 +11,7 @@ use site_limits::amounts::time_limit;
 use site_limits::slices::names_slices;
 use slurm_limits::SlurmLimit;
 use slurm_numbers as numbers;
-use slurmctld_rt::Heap;
+use slurmctld_rt::{Heap, Lists};
 
 use super::records::{AccountLocks, Conf, Node, NodeLine, Partition as PartitionRecord, User};
 use super::{accounting, version};
@@ -22,6 +22,7 @@ slurmctld_rt::slurmctlds! {
     /// The functions and globals used.
     pub(super) struct Host {
         part heap: Heap;
+        part lists: Lists;
         fn find_partition = c"find_part_record", "src/slurmctld/slurmctld.h": fn(*mut c_char) -> *mut c_void;
         fn find_node = c"find_node_record2", "src/common/node_conf.h": fn(*mut c_char) -> *mut c_void;
         fn lock_accounts = c"assoc_mgr_lock", "src/common/assoc_mgr.h": fn(*mut u64);

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use slurm_tables::table::BadTable;
-use slurm_tables::{Layout, record};
+use slurm_tables::{Layout, List, record};
 use slurmctld_rt::learn_qos;
 
 record! {
@@ -48,6 +48,7 @@ record! {
         admin_comment: *mut c_char, at admin_comment_at;
         bit_flags: u64;
         details: *mut c_void;
+        gres_list_alloc: *mut List;
         job_id: u32;
         job_state: u32;
         licenses: *mut c_char;

@@ -148,15 +148,6 @@ impl Host {
         unsafe { Job::at(self.job_record(id.0)) }
     }
 
-    /// Finds the number of another component of a heterogeneous job, by the number of its first one and the place behind that; `None`:
-    /// there is none.
-    pub(super) fn component(&self, first: u32, place: u32) -> Option<u32> {
-        // SAFETY: slurmctld.h: finds a job under the job lock.
-        let job = unsafe { (self.find_component)(first, place) };
-        // SAFETY: null or live.
-        unsafe { Job::at(job) }.map(Job::job_id)
-    }
-
     /// Tells whether a job's epilog is not over on a node.
     pub(super) fn completing(&self, index: usize) -> bool {
         // SAFETY: slurmctld.h: `extern bitstr_t *cg_node_bitmap`.

@@ -178,9 +178,12 @@ pub(super) fn changed_request(job: Job) -> Option<String> {
 /// Gives the numbers of a job and, if it is the first component of a heterogeneous one, of the others: Slurm preempts all by that record.
 pub(super) fn with_components(host: &Host, job: *mut c_void) -> impl Iterator<Item = JobId> {
     // SAFETY: null or the record of a live job.
-    let first = unsafe { Job::at(job) }.map(Job::job_id);
-    let others = move |first| (1..).map_while(move |place| host.component(first, place));
-    first.into_iter().chain(first.into_iter().flat_map(others)).map(JobId)
+    let id = |job| unsafe { Job::at(job) }.map(Job::job_id);
+    let first = id(job);
+    // SAFETY: slurmctld.h: finds a job under the job lock; null: there is none.
+    let component = move |place| Some(unsafe { (host.find_component)(first?, place) });
+    let others = (1..).map_while(move |place| id(component(place)?));
+    first.into_iter().chain(others).map(JobId)
 }
 
 /// Finds the jobs of a list that preemption ends, in its order. Each component of a heterogeneous job has the record of the first one.

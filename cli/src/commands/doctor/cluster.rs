@@ -66,14 +66,16 @@ fn kept(page: &Decisions, findings: &mut Findings) {
 /// Reads the pages of the slurmctld with this `StateSaveLocation`, which runs as `user`.
 fn counters(state: &str, user: u32, findings: &mut Findings) {
     let of_decisions = pages::read(state, user);
-    let placing = of_decisions.as_ref().map(Decisions::placing);
-    let off = match placing {
-        Ok(Some(placing)) => words::off(placing),
-        Ok(None) => Some("it has not loaded Tessera's select plugin; its log says why"),
-        Err(_) => None,
-    };
-    if let Some(why) = off {
-        findings.bad(format!("slurmctld leaves all GPUs to Slurm: {why}"));
+    match of_decisions.as_ref().map(Decisions::placing) {
+        Ok(Some(placing)) => {
+            let why = words::off(placing).into_iter();
+            why.for_each(|why| findings.bad(format!("slurmctld leaves all GPUs to Slurm: {why}")));
+        }
+        Ok(None) => findings.bad(
+            "no slurmctld that runs here has loaded Tessera's select plugin: unless one on another machine is in charge, Slurm alone gives \
+             out the GPUs; slurmctld's log says why",
+        ),
+        Err(_) => {}
     }
     let of_decisions = of_decisions.map(drop);
     let by_day = decision_pages::refusals_by_day::read(state, user).map(drop);

@@ -33,7 +33,7 @@ use record::Record;
 Examples:
   tessera report 4711
   tessera report 4711_3            a task of a job array; 4711 sums all of them
-  tessera report 4711+1            a component of a heterogeneous job; 4711 has all
+  tessera report 4711+1            a component of a heterogeneous job
   tessera report 4711 --json")]
 pub(crate) struct ReportArgs {
     /// The job's number, JOB_TASK for a task of an array, or JOB+COMPONENT

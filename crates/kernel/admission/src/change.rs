@@ -90,8 +90,8 @@ fn keeps_its_gres(
     };
     match new.iter().find(|e| !ours(e)) {
         Some(entry) => {
-            let (gres, isolation) = (&entry.text, &request.isolation);
-            Err(format!("gres {gres} cannot be combined with --gpu-isolation={isolation}: {instead}").into())
+            let (gres, n, kind) = (&entry.name, entry.count, &request.isolation);
+            Err(format!("gres {gres}:{n} cannot be combined with --gpu-isolation={kind}: {instead}").into())
         }
         None => Ok(()),
     }
@@ -137,6 +137,8 @@ mod tests {
         assert_eq!(judged(&had), Ok(()));
         let per_job = Tres { per_job: Some("gres:shard:10".to_owned()), ..had.clone() };
         assert!(judged(&per_job).is_err(), "a limit for the job beside that per node");
+        let gpus = Tres { per_job: Some("gres:gpu:2".to_owned()), ..Tres::default() };
+        assert!(judged(&gpus).unwrap_err().text.starts_with("gres gpu:2 cannot be combined with"));
         assert!(judged(&gres("gres:shard:11")).is_err());
     }
 

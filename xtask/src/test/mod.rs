@@ -55,7 +55,7 @@ const FIRST: [&str; 12] = [
 /// The end-to-end programs that a whole run has on the oldest Slurm: those with a part that only this Slurm can run or answers in its own way,
 /// and one for each way in which Tessera enters Slurm. `--slurm` runs all of them, and so does a whole run that has no other
 /// Slurm of a supported series.
-const ON_OLDEST: [&str; 17] = [
+const ON_OLDEST: [&str; 18] = [
     "autodetect",
     "billing",
     "disagreements",
@@ -63,6 +63,7 @@ const ON_OLDEST: [&str; 17] = [
     "forgotten",
     "gres_conf",
     "harness",
+    "host_name",
     "jobs",
     "mps",
     "plain",

@@ -27,9 +27,10 @@ pub(crate) fn jobs_to_list<T: Copy + PartialEq>(
 ) -> Vec<T> {
     let others = listed.into_iter().filter(|job| victims.iter().all(|(_, victim)| victim != job));
     let chosen = going.iter().filter_map(|id| victims.iter().find(|(known, _)| known == id));
-    let all: Vec<T> = others.chain(chosen.map(|(_, record)| *record)).collect();
-    let first = |(place, record): &(usize, &T)| !all[..*place].contains(record);
-    all.iter().enumerate().filter(first).map(|(_, record)| *record).collect()
+    // Few jobs go, of thousands that are listed.
+    let chosen: Vec<T> = chosen.map(|(_, record)| *record).collect();
+    let first = |(place, record): &(usize, &T)| !chosen[..*place].contains(record);
+    others.chain(chosen.iter().enumerate().filter(first).map(|(_, record)| *record)).collect()
 }
 
 #[cfg(test)]

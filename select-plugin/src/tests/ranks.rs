@@ -185,3 +185,16 @@ fn requests_of_any_number_of_shapes_take_bounded_memory() {
     assert!(kept.iter().all(|(_, [now, most])| now <= most), "{kept:?}");
     assert!(kept[..2].iter().all(|(_, [now, _])| *now > 100), "{kept:?}");
 }
+
+/// A queue of odd requests would have each of them decided on each node of a full cluster.
+#[test]
+fn what_no_gpu_has_room_for_is_answered_without_a_decision() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0, 1]);
+    for mem in 1..100 {
+        let asked = want(Some(&format!("v1 iso=mps mem={mem}")), GresKind::Shard, 5);
+        let question = question(&engine, &asked);
+        assert_eq!(engine.fits_now("n1", &question), Some(false));
+    }
+    assert_eq!(engine.kept()[1].1[0], 0, "each decision keeps its answer");
+}

@@ -3,7 +3,7 @@
 //!
 //! The page is a row of 64-bit numbers in the machine's byte order: [`MARK`], then for each [`Ask`] the numbers of accepted and
 //! refused ones, by [`Reason`], then a histogram of the time that they took, and that time in all. Then the same histogram for each
-//! [`Hook`], then a [`Placing`]. Last, for each [`Cached`], how many there are and how many there may be.
+//! [`Hook`], then what [`placed_by`] gives. Last, for each [`Cached`], how many there are and how many there may be.
 
 /// The first number of a page, of this very arrangement: whoever changes that, changes the number. Its bytes are `tess` and a
 /// version.
@@ -179,12 +179,19 @@ const ROW: usize = ANSWERS + BUCKETS + 1;
 /// Numbers of a page.
 pub const SLOTS: usize = FIRST_CACHED + 2 * Cached::ALL.len();
 
-/// The place of the number whose lowest byte is a [`Placing`]. The rest is the id of the process that says so: the page outlives it.
+/// The place of the number that [`placed_by`] gives.
 pub const PLACING: usize = FIRST_HOOK + Hook::ALL.len() * HOOK_ROW;
 
 const FIRST_CACHED: usize = PLACING + 1;
 const FIRST_HOOK: usize = 1 + Ask::ALL.len() * ROW;
 const HOOK_ROW: usize = BUCKETS + 1;
+
+/// The number that says how the process with this id places: its lowest byte is the [`Placing`], the rest the id. The page outlives the
+/// process.
+#[must_use]
+pub fn placed_by(placing: Placing, process: u32) -> u64 {
+    u64::from(process) << 8 | placing as u64
+}
 
 /// The numbers that one decision raises, each with what is added to it.
 #[must_use]

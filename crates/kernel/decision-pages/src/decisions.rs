@@ -101,7 +101,7 @@ impl Decisions {
 
 #[cfg(test)]
 mod tests {
-    use decision_counts::decisions::{BOUNDS_NS, raised, raised_by_hook};
+    use decision_counts::decisions::{BOUNDS_NS, placed_by, raised, raised_by_hook};
 
     use super::*;
 
@@ -164,7 +164,7 @@ mod tests {
     fn a_page_says_whether_gpus_are_placed() {
         assert_eq!(page([]).placing(), None);
         for placing in ALL_PLACING {
-            assert_eq!(page([(PLACING, 4_194_303 << 8 | placing as u64)]).placing(), Some(placing));
+            assert_eq!(page([(PLACING, placed_by(placing, 4_194_303))]).placing(), Some(placing));
             assert_eq!(crate::words::off(placing).is_none(), placing == Placing::On);
         }
     }

@@ -94,8 +94,8 @@ fn part_mib(gpu: &Gpu) -> Option<u64> {
                 match &instance.holder {
                     Holder::Shared(shares) => left(device, shares.iter().map(|s| s.mem_mib).sum()),
                     Holder::Compute(holds) => left(device, holds.iter().map(|h| h.mem_mib).sum()),
-                    Holder::Idle => Some(device),
-                    Holder::Isolated(_) | Holder::Pool(_) => None,
+                    // An idle instance is in nobody's way: its place counts among the new ones.
+                    Holder::Idle | Holder::Isolated(_) | Holder::Pool(_) => None,
                 }
             });
             new.chain(joined).max()

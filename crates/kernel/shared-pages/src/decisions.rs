@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use decision_counts::decisions::{
-    Ask, Cached, Hook, MARK, PLACING, Placing, Reason, SLOTS, page_name, raised, raised_by_hook,
+    Ask, Cached, Hook, MARK, PLACING, Placing, Reason, SLOTS, page_name, placed_by, raised, raised_by_hook,
 };
 
 use crate::ffi::SharedPage;
@@ -39,7 +39,7 @@ fn take_over(path: &Path) -> io::Result<SharedPage<SLOTS>> {
 /// Says whether this slurmctld places GPUs, for `tessera doctor` and the exporter.
 pub fn say_placing(placing: Placing) {
     if let Some(page) = PAGE.page() {
-        page.numbers()[PLACING].store(u64::from(std::process::id()) << 8 | placing as u64, Relaxed);
+        page.numbers()[PLACING].store(placed_by(placing, std::process::id()), Relaxed);
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
         let path = dir.path().join("page");
         let mut placer = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let page = open(&path).unwrap();
-        page.numbers()[PLACING].store(u64::from(placer.id()) << 8 | Placing::On as u64, Relaxed);
+        page.numbers()[PLACING].store(placed_by(Placing::On, placer.id()), Relaxed);
         let placing = || read_page(&path, &[me()]).unwrap().placing();
         assert_eq!(placing(), Some(Placing::On));
         placer.kill().unwrap();

@@ -95,10 +95,12 @@ impl Word {
     }
 
     /// Says it again a while later: a slurmctld that was killed meanwhile has forgotten it, and a slurmd that was quickly restarted
-    /// may have registered only now.
+    /// may have registered only now. If the node has said something else since, with a newer file, that stands.
     pub(super) fn say_again(&self) -> String {
         sleep(SAVED_AFTER);
-        self.say_when_registered()
+        let said_otherwise =
+            |held: Loaded| held.told.is_some_and(|told| told != self.said(held, told.started));
+        if self.held().is_some_and(said_otherwise) { String::new() } else { self.say_when_registered() }
     }
 
     fn slurm(&self) -> NodeInSlurm<'_> {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{AT_ONCE, LOOK_AND_STAY, builder, looked, release};
+use common::{LOOK_AND_STAY, builder, looked, release};
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, User};
@@ -24,7 +24,7 @@ fn started() -> Cluster {
     let lines =
         |(node, way)| format!("NodeName={node} AutoDetect={way}\nNodeName={node} Name=shard Count=320\n");
     templates.gres = ["n1", "n2"].into_iter().zip(ways()).map(lines).collect();
-    builder().autodetect().slurm_conf(AT_ONCE).templates(templates).start().unwrap()
+    builder().autodetect().templates(templates).start().unwrap()
 }
 
 fn restart(cluster: &mut Cluster, node: &str) {

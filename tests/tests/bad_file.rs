@@ -8,7 +8,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
-use common::{AT_ONCE, LOOK, LOOK_AND_STAY, builder, instances, looked, profiles, start_now};
+use common::{LOOK, LOOK_AND_STAY, builder, instances, looked, profiles, start_now};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
@@ -362,7 +362,7 @@ fn a_step_that_begins_although_its_node_has_given_the_job_back_sees_no_gpu() {
 /// Slurm 22.05 by itself gives a device whole to the next job when one of the jobs with shards there ends.
 #[test]
 fn a_node_that_the_file_does_not_describe_gives_no_gpu_whole_while_a_job_has_shards_of_it() {
-    let cluster = builder().slurm_conf(AT_ONCE).start().unwrap();
+    let cluster = builder().start().unwrap();
     let good = take_out(&cluster, "n2");
     let sleeps = |user, gres: &str| cluster.sbatch(user, &["-w", "n2", gres], "exec sleep 600").unwrap();
     let [first, second] = [User::Alice, User::Bob].map(|user| sleeps(user, "--gres=shard:2"));

@@ -5,7 +5,7 @@
 mod common;
 mod pages;
 
-use common::{AT_ONCE, LOOK, builder, looked, on};
+use common::{LOOK, builder, looked, on};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
@@ -194,7 +194,7 @@ fn slices_are_counted_for_every_way_to_ask() {
         .replace("GresTypes=gpu,shard", "GresTypes=gpu,shard,nic")
         .replace("Gres=gpu:a100:8,", "Gres=nic:2,gpu:a100:8,");
     templates.gres.push_str("NodeName=n1 Name=nic Count=2\n");
-    let mut cluster = builder().templates(templates).slurm_conf(AT_ONCE).start().unwrap();
+    let mut cluster = builder().templates(templates).start().unwrap();
     on(&mut cluster, every_way);
     on(&mut cluster, gives_up);
     on(&mut cluster, nothing_stays);

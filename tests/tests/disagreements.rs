@@ -7,7 +7,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{AT_ONCE, LOOK_AND_STAY, builder, looked, start_now, with};
+use common::{LOOK_AND_STAY, builder, looked, start_now, with};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
@@ -275,8 +275,7 @@ fn no_job_starts_on_less_than_it_was_promised() {
 
 /// Lets n1's health check look, and waits until the node takes jobs with GPUs again.
 fn recovers(cluster: &Cluster) {
-    let check = cluster.layout().etc("tessera-health");
-    run(std::process::Command::new(check).env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
+    cluster.health_check("n1").unwrap();
     wait_for("the node to take jobs again", PATIENCE, || {
         let line = shown(cluster);
         if line.starts_with("tessera gpu0") { Ok(()) } else { Err(line) }
@@ -306,7 +305,7 @@ fn takes_no_gpu_jobs(cluster: &Cluster, why: &str) -> JobId {
 #[test]
 fn a_state_directory_that_cannot_be_used_drains_no_node() {
     const NOBODY: u32 = 65534;
-    let cluster = builder().slurm_conf(AT_ONCE).small_state(512).start().unwrap();
+    let cluster = builder().small_state(512).start().unwrap();
     let state = cluster.layout().at("nodes/n1/state");
     let runs =
         |user| cluster.sbatch(user, &["-w", "n1", "--gpu-isolation=mig:1g.5gb"], LOOK_AND_STAY).unwrap();

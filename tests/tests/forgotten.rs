@@ -157,8 +157,7 @@ fn what_a_forgotten_job_has_is_given_back_by_the_health_check() {
             if cluster.leftovers().unwrap().is_empty() { Err("clean".to_owned()) } else { Ok(()) }
         })
         .unwrap();
-        let check = cluster.layout().etc("tessera-health");
-        run(Command::new(check).env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
+        cluster.health_check("n1").unwrap();
         wait_for("the job to be gone", PATIENCE, || {
             cluster.assert_clean().map_err(|error| with_causes(&error))
         })

@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::process::{Child, Stdio};
 
 use common::processes::wait_quiet;
-use common::{AT_ONCE, LOOK, LOOK_AND_STAY, looked, profiles, skipped};
+use common::{LOOK, LOOK_AND_STAY, looked, profiles, skipped};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
@@ -88,8 +88,7 @@ fn a_node_that_comes_and_goes_takes_jobs_each_time() {
     let mut templates = Templates::for_nodes(ONE_NODE).unwrap();
     templates.tessera += &ONE_NODE.replace("n1", "n2");
     templates.gres += &templates.gres.replace("NodeName=n1", "NodeName=n2");
-    let conf = format!("{AT_ONCE}\nMaxNodeCount=4");
-    let mut cluster = common::builder().templates(templates).slurm_conf(&conf).start().unwrap();
+    let mut cluster = common::builder().templates(templates).slurm_conf("MaxNodeCount=4").start().unwrap();
     add_n2(&cluster);
     let stays = cluster.sbatch(User::Alice, &["-w", "n1", MIG], LOOK_AND_STAY).unwrap();
     looked(&cluster, stays);

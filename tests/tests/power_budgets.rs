@@ -13,9 +13,6 @@ use serde_json::Value;
 
 const STAY: &str = "sleep 1000";
 
-/// Behind a job that waits for power, others start by backfill alone: every 30 s by default.
-const SOON: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1";
-
 /// 8 idle A100s and 4 idle H100s count as 800 W of 1700 W.
 fn cluster() -> Cluster {
     let mut templates = Templates::shipped().unwrap();
@@ -24,7 +21,7 @@ fn cluster() -> Cluster {
         templates.tessera = templates.tessera.replace(&names, &format!("{names}{power}"));
     }
     templates.tessera.push_str("\n[[power_budgets]]\nnodes = \"n[1-2]\"\nwatts = 1700\nfloor_w = 200\n");
-    builder().templates(templates).slurm_conf(SOON).start().unwrap()
+    builder().templates(templates).start().unwrap()
 }
 
 fn status(cluster: &Cluster, node: &str) -> Value {

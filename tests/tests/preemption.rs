@@ -10,9 +10,6 @@ use lab::{Cluster, JobId, User};
 const PARTITIONS: &str = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n\
     PartitionName=urgent Nodes=n2 PriorityTier=2 PreemptMode=OFF\n";
 
-/// Backfill alone starts heterogeneous jobs.
-const AT_ONCE: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1";
-
 const STAY: &str = "exec sleep 600";
 
 /// Starts jobs on n2 in this order, and waits until all run. Their prologs run side by side.
@@ -46,7 +43,7 @@ fn victims(cluster: &Cluster, low: &[JobId], options: &[&str]) -> Vec<JobId> {
 
 #[test]
 fn the_fewest_jobs_that_make_room_go() {
-    let cluster = common::builder().slurm_conf(PARTITIONS).slurm_conf(AT_ONCE).start().unwrap();
+    let cluster = common::builder().slurm_conf(PARTITIONS).start().unwrap();
     // Slurm takes the oldest first, of jobs of one partition. Three of these make room together, the youngest alone.
     let low = fill(&cluster, &[("mig:2g.20gb", 9), ("mig:7g.80gb", 1)]);
     let gone = victims(&cluster, &low, &["--gpu-isolation=mig:7g.80gb"]);

@@ -16,8 +16,6 @@ use lab::{Cluster, Daemon, JobId, User};
 use serde_json::Value;
 
 const ON_N1: &str = "-wn1";
-/// Jobs start at once, and backfill looks each second whether one goes by those that wait.
-const SOON: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1";
 
 /// A command of `tessera` as root on n1.
 fn tessera(cluster: &Cluster, args: &[&str]) -> Done {
@@ -76,7 +74,7 @@ fn cancel(cluster: &Cluster, jobs: &[JobId]) {
 fn an_unhealthy_gpu_gets_no_new_jobs_until_it_is_well() {
     let mut templates = Templates::shipped().unwrap();
     templates.tessera.push_str(IDLE);
-    let mut cluster = builder().templates(templates).slurm_conf(SOON).start().unwrap();
+    let mut cluster = builder().templates(templates).start().unwrap();
     idle_jobs(&cluster);
     assert!(tessera(&cluster, &["node", "health"]).ok().unwrap().contains("all GPUs are healthy"));
     let runs = cluster.sbatch(User::Alice, &[ON_N1, "--gres=gpu:1", "--requeue"], "sleep 300").unwrap();

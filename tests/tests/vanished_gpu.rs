@@ -5,10 +5,9 @@
 mod common;
 
 use std::path::PathBuf;
-use std::process::Command;
 
-use common::{AT_ONCE, builder, start_now};
-use lab::command::{PATIENCE, run, wait_for};
+use common::{builder, start_now};
+use lab::command::{PATIENCE, wait_for};
 use lab::{Cluster, JobId, User};
 
 const PLAIN: [&str; 3] = ["-w", "n1", "--gres=gpu:1"];
@@ -37,13 +36,8 @@ fn becomes_unfit(cluster: &Cluster, why: &str) {
     .unwrap();
 }
 
-fn health_check(cluster: &Cluster) {
-    let check = cluster.layout().etc("tessera-health");
-    run(Command::new(check).env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
-}
-
 fn is_fit_again(cluster: &Cluster) {
-    health_check(cluster);
+    cluster.health_check("n1").unwrap();
     wait_for("n1 to take jobs with GPUs", PATIENCE, || {
         let line = shown(cluster);
         if line.starts_with("tessera gpu0") { Ok(()) } else { Err(line) }
@@ -80,7 +74,7 @@ fn runs_now(cluster: &Cluster, job: JobId) {
 
 #[test]
 fn a_node_without_one_of_its_gpus_takes_no_gpu_jobs_until_it_is_back() {
-    let cluster = builder().slurm_conf(AT_ONCE).start().unwrap();
+    let cluster = builder().start().unwrap();
     let (entry, away) = proc_entry(&cluster);
     let hide = ["add", "--gpu", "0", "--kind", "hidden"];
     cluster.complete(User::Alice, &PLAIN, "true").unwrap();
@@ -90,7 +84,7 @@ fn a_node_without_one_of_its_gpus_takes_no_gpu_jobs_until_it_is_back() {
     std::fs::rename(&entry, &away).unwrap();
     let job = requeued(&cluster, "the driver shows no GPU with minor number 0");
     sends_gpu_jobs_elsewhere(&cluster);
-    health_check(&cluster);
+    cluster.health_check("n1").unwrap();
     std::thread::sleep(std::time::Duration::from_secs(3));
     becomes_unfit(&cluster, "the driver shows no GPU with minor number 0");
     cluster.fault("n1", &["clear"]).unwrap();
@@ -109,7 +103,7 @@ fn a_node_without_one_of_its_gpus_takes_no_gpu_jobs_until_it_is_back() {
     // The health check finds it before any job comes.
     cluster.fault("n1", &hide).unwrap();
     std::fs::rename(&entry, &away).unwrap();
-    health_check(&cluster);
+    cluster.health_check("n1").unwrap();
     becomes_unfit(&cluster, "the driver shows no GPU with minor number 0");
     let waits = cluster.sbatch(User::Bob, &PLAIN, "echo ran").unwrap();
     cluster.fault("n1", &["clear"]).unwrap();

@@ -26,6 +26,9 @@ pub(crate) const STALLS: &str = "MessageTimeout=30\nKillWait=5";
 /// slurmctld looks for a batch job's place within a second of its submission. Its own way is up to three seconds.
 pub(crate) const AT_ONCE: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0";
 
+/// The same, and backfill goes each second instead of each 30: what clusters have unless a test says otherwise.
+pub(crate) const SOON: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1";
+
 /// The series that clusters run unless a test says another. `cargo xtask test` runs every program once for each series that
 /// Debian packages, except that tests whose name ends in a series run on that one alone.
 pub(crate) fn release() -> Release {
@@ -71,7 +74,7 @@ pub(crate) fn skipped(what: &str) {
 /// A builder whose cluster ends with the test's process, however the process ends.
 pub(crate) fn builder() -> Builder {
     let guard = vec![env!("CARGO_BIN_EXE_cluster-guard").to_owned()];
-    Cluster::builder().guardian(guard).slurm_conf(STALLS)
+    Cluster::builder().guardian(guard).slurm_conf(STALLS).slurm_conf(SOON)
 }
 
 /// The cluster that the tests of one file share, one test at a time. The guardian ends it.

@@ -124,11 +124,14 @@ impl Builder {
         self
     }
 
-    /// Adds lines to slurm.conf.
+    /// Adds lines to slurm.conf. They replace added ones that set the same option.
     #[must_use]
     pub fn slurm_conf(mut self, lines: &str) -> Self {
-        self.extra_slurm_conf.push_str(lines);
-        self.extra_slurm_conf.push('\n');
+        let option = |line: &str| line.split('=').next().unwrap_or("").to_owned();
+        let new: Vec<String> = lines.lines().map(option).collect();
+        let stays = |line: &&str| option(line).ends_with("Name") || !new.contains(&option(line));
+        let before = self.extra_slurm_conf.lines().filter(stays);
+        self.extra_slurm_conf = before.chain(lines.lines()).map(|line| format!("{line}\n")).collect();
         self
     }
 

@@ -188,6 +188,17 @@ impl Cluster {
         Ok(command)
     }
 
+    /// Runs a node's health check as its slurmd does: where its Slurm is, and with hardly any environment.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started, or fails. What it starts goes on.
+    pub fn health_check(&self, node: &str) -> Result<(), HarnessError> {
+        let mut command = self.inside.user_command(self.layout.dir(), node, None, "env");
+        command.args(["-i", &format!("SLURMD_NODENAME={node}")]).arg(self.layout.etc("tessera-health"));
+        run(&mut command)?.ok().map(drop)
+    }
+
     /// Ends everything that was started, newest first, and removes the directory if it was made for this cluster.
     pub fn down(&mut self) {
         end(self.layout.dir());

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use geometry::JobId;
-use plugin_rt::{Chain, guard_ok, log, text};
+use plugin_rt::{Chain, guard_ok, log};
 use slurm_numbers as numbers;
 use step_accounting::ServedStep;
 
@@ -110,8 +110,7 @@ fn learn(step: *const c_void) -> bool {
 }
 
 fn named(record: StepRecord) -> Option<StepName> {
-    // SAFETY: slurmstepd_job.h: null, or a NUL-terminated string that lives as long as the step.
-    let node = unsafe { text(record.node_name()) }?;
+    let node = record.node_name()?;
     let is_extern = record.step_id() == numbers::SLURM_EXTERN_CONT;
     Some(StepName { job: JobId(record.job_id()), is_extern, node })
 }

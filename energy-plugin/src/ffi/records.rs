@@ -1,9 +1,7 @@
 //! Slurm's records, as far as they are read or written here. Where their fields lie: [`slurm_tables`].
 
-use std::ffi::c_char;
-
 use slurm_tables::table::BadTable;
-use slurm_tables::{Layout, record};
+use slurm_tables::{Layout, Text, record};
 
 record! {
     /// Energy that a plugin answers [slurm/slurm.h].
@@ -19,7 +17,7 @@ record! {
 record! {
     /// The step that a slurmstepd serves [src/slurmd/slurmstepd/slurmstepd_job.h].
     pub(super) struct StepRecord, StepRecordLayout = "stepd_step_rec" {
-        node_name: *mut c_char;
+        node_name: Text;
         job_id = "step_id.job_id": u32;
         step_id = "step_id.step_id": u32;
     }

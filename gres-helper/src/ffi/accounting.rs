@@ -135,10 +135,7 @@ impl<'a> Locked<'a> {
         };
         // SAFETY: null or a live record, under the lock for associations.
         let found = unsafe { Association::at(found) }?;
-        let is_one = || {
-            check(Association::described(), found.address())
-                .and_then(|()| check(AssociationUsage::described(), found.usage()))
-        };
+        let is_one = || Association::check(Some(found)).and_then(|()| AssociationUsage::check(found.usage()));
         (FIT.load(Ordering::Acquire) || is_one().is_ok()).then_some(found)
     }
 
@@ -160,7 +157,7 @@ impl<'a> Locked<'a> {
         unsafe { (self.slurmctld.fill_in_qos)(null_mut(), record, 0, &raw mut found, true) };
         // SAFETY: null or a live record, under the lock for QOS.
         let found = unsafe { Qos::at(found) }?;
-        if !FIT.load(Ordering::Acquire) && check(Qos::described(), found.address()).is_err() {
+        if !FIT.load(Ordering::Acquire) && Qos::check(Some(found)).is_err() {
             return None;
         }
         FIT.store(true, Ordering::Release);
@@ -187,12 +184,8 @@ impl<'a> Locked<'a> {
     }
 
     fn of_qos(&self, qos: Qos, own: Association) -> QosRecord<SlurmLimit> {
-        // SAFETY: null or NUL-terminated, as are the next.
-        let name = unsafe { text(qos.name()) }.unwrap_or_default();
-        // SAFETY: as above.
-        let account = unsafe { text(own.acct()) }.unwrap_or_default();
-        // SAFETY: as above.
-        let user = unsafe { text(own.user()) }.unwrap_or_default();
+        let name = qos.name().unwrap_or_default();
+        let [account, user] = [own.acct(), own.user()].map(Option::unwrap_or_default);
         let whole = Holder::Qos(name.clone());
         let of_user = Holder::UserOfQos(user, name.clone());
         let of_account = Holder::AccountOfQos(account, name.clone());
@@ -228,11 +221,10 @@ impl<'a> Locked<'a> {
         let mut all = Vec::new();
         let (mut next, mut above) = (Some(own), 0);
         while let Some(association) = next.filter(|_| above < MOST_ACCOUNTS) {
-            // SAFETY: null or NUL-terminated, as is the next.
-            let account = unsafe { text(association.acct()) }.unwrap_or_default();
-            // SAFETY: as above.
-            let user = unsafe { text(association.user()) };
-            let holder = user.map_or(Holder::Account(account.clone()), |user| Holder::User(user, account));
+            let account = association.acct().unwrap_or_default();
+            let holder = association
+                .user()
+                .map_or(Holder::Account(account.clone()), |user| Holder::User(user, account));
             let minutes = LimitKind::Minutes { safe: self.safe };
             self.amounts(association.grp_tres_ctld(), LimitKind::Together, &holder, &mut all);
             self.amounts(association.grp_tres_mins_ctld(), minutes, &holder, &mut all);
@@ -246,10 +238,8 @@ impl<'a> Locked<'a> {
                 number(association.max_wall_pj(), LimitKind::WallPerJob, &holder, &mut all);
                 number(association.max_jobs(), LimitKind::MaxJobs, &holder, &mut all);
             }
-            // SAFETY: slurmdb.h: each association that slurmctld keeps has its usage.
-            let usage = unsafe { AssociationUsage::at(association.usage()) };
-            // SAFETY: null or the live association above, under the lock for associations.
-            next = usage.and_then(|usage| unsafe { Association::at(usage.parent_assoc_ptr()) });
+            // Each association that slurmctld keeps has its usage.
+            next = association.usage().and_then(AssociationUsage::parent_assoc_ptr);
             above += 1;
         }
         all

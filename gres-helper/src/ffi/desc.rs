@@ -142,10 +142,8 @@ fn spread(tasks: u32, nodes: u32) -> Option<u32> {
 
 /// Reads slurmctld's record of a job; `counts_env`: with the size of its SPANK environment.
 pub(super) fn recorded(host: &Host, job: Job, counts_env: bool) -> Recorded {
-    // SAFETY: slurmctld.h: strings of a job's record are null or NUL-terminated.
-    let string = |field: *mut c_char| unsafe { filled(field) };
-    // SAFETY: slurmctld.h: null or the live details of a live job.
-    let details = unsafe { Details::at(job.details()) };
+    let string = |field: Option<String>| field.filter(|text| !text.is_empty());
+    let details = job.details();
     // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
     let named = |name| unsafe { variable(job.spank_job_env(), job.spank_job_env_size(), name) };
     Recorded {
@@ -171,11 +169,7 @@ pub(super) fn recorded(host: &Host, job: Job, counts_env: bool) -> Recorded {
         exclusive: details.is_some_and(|d| version::exclusive(d.whole_node())),
         spread: version::faults().spreads_no_gres && job.bit_flags() & numbers::SPREAD_JOB != 0,
         comment: string(job.admin_comment()).unwrap_or_default(),
-        licenses: job
-            .licenses_allocated()
-            .and_then(string)
-            .or_else(|| string(job.licenses()))
-            .unwrap_or_default(),
+        licenses: string(job.licenses_allocated().flatten()).or_else(|| job.licenses()).unwrap_or_default(),
         pending: job.job_state() & numbers::JOB_STATE_BASE == numbers::JOB_PENDING,
         // SAFETY: slurmctld.h: null or a live list of a live job, under the job lock.
         kinds_of_gres: unsafe { host.lists.elements::<c_void>(job.gres_list_alloc()) }.len(),

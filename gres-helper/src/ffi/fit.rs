@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use plugin_rt::{Chain, log, text};
+use plugin_rt::{Chain, log};
 use slurm_tables::Misfit;
 use slurm_tables::own_layout;
 use slurmctld_rt::fit::{Unfit, check, conf_fits};
@@ -29,8 +29,7 @@ pub(super) fn learn() -> Result<(), Unfit> {
     if let Err(lacks) = records::learn_limits(&layout) {
         log::verbose(format_args!("job submit plugin: limits of Slurm are not told: {lacks}"));
     }
-    // SAFETY: null or NUL-terminated, as was just found.
-    conf_fits(Conf::described(), || unsafe { text(host::conf()?.plugindir()) })?;
+    conf_fits(Conf::described(), || host::conf()?.plugindir())?;
     KNOWN.store(LEARNT, Ordering::Release);
     Ok(())
 }
@@ -59,8 +58,7 @@ fn described(desc: *const c_void) -> Result<(), Misfit> {
 pub(super) fn reads_job(job: *const c_void) -> bool {
     let whole = check(Job::described(), job).and_then(|()| {
         // SAFETY: null, or a job's record, as was just found.
-        let details = unsafe { Job::at(job) }.map_or(std::ptr::null_mut(), Job::details);
-        check(Details::described(), details)
+        Details::check(unsafe { Job::at(job) }.and_then(Job::details))
     });
     whole.is_ok()
 }

@@ -13,7 +13,7 @@ use slurm_limits::SlurmLimit;
 use slurm_numbers as numbers;
 use slurmctld_rt::{Heap, Lists};
 
-use super::records::{AccountLocks, Conf, Node, NodeLine, Partition as PartitionRecord, User};
+use super::records::{AccountLocks, Conf, Node, Partition as PartitionRecord, User};
 use super::{accounting, version};
 use crate::node_lists::NodeLists;
 use crate::submission::{JobOwner, Partition, Slurm};
@@ -48,23 +48,19 @@ impl Host {
     /// Path of slurm.conf, slurmctld's own directory, and when slurmctld last read the file.
     pub(super) fn configuration(&self) -> Option<(String, Option<String>, i64)> {
         let conf = conf()?;
-        // SAFETY: null or NUL-terminated.
-        let path = unsafe { text(conf.slurm_conf()) }?;
-        // SAFETY: as above.
-        let state = unsafe { text(conf.state_save_location()) };
-        Some((path, state, conf.last_update()))
+        Some((conf.slurm_conf()?, conf.state_save_location(), conf.last_update()))
     }
 }
 
 impl Host {
     /// Gives the name of a user, if the accounting has it.
     pub(super) fn user_name(&self, user: u32) -> Option<String> {
-        self.of_user(user, |record| record.name().unwrap_or(std::ptr::null_mut()))
+        self.of_user(user, |record| record.name().flatten())
     }
 
     /// Gives a text of a user's record in slurmctld's copy of the accounting database: nothing is asked over the network. Slurm fills
     /// in a job's account only after this plugin.
-    fn of_user(&self, user: u32, field: fn(User) -> *mut c_char) -> Option<String> {
+    fn of_user(&self, user: u32, field: fn(User) -> Option<String>) -> Option<String> {
         let (Some(of_locks), Some(of_users)) = (AccountLocks::described(), User::described()) else {
             return None;
         };
@@ -86,8 +82,7 @@ impl Host {
         // SAFETY: assoc_mgr.c: under the lock for users it only looks through the list, and needs no connection. What it
         // puts into `record` belongs to the list.
         unsafe { (self.fill_in_user)(std::ptr::null_mut(), record, 0, std::ptr::null_mut(), true) };
-        // SAFETY: null or NUL-terminated, and copied under the lock.
-        let found = unsafe { text(field(user_record)) };
+        let found = field(user_record);
         // SAFETY: as taken above.
         unsafe { (self.unlock_accounts)(locks) };
         found.filter(|found| !found.is_empty())
@@ -113,11 +108,9 @@ impl Slurm for Host {
 
     fn partition(&self, name: &str) -> Option<Partition> {
         let record = self.partition_record(name)?;
-        // SAFETY: null or NUL-terminated.
-        let nodes = unsafe { text(record.nodes()) };
         // A panic while it was held has been logged; what is known is then whole, or missing.
         let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
-        let nodes = nodes.and_then(|list| lists.names(&list));
+        let nodes = record.nodes().and_then(|list| lists.names(&list));
         decisions::say_kept(Cached::NodeNames, lists.count());
         let times = [record.default_time(), record.max_time()];
         let minutes = time_limit(numbers::NO_VAL, times[0], times[1], numbers::NO_VAL);
@@ -130,11 +123,7 @@ impl Slurm for Host {
         // SAFETY: node_conf.h: only reads the name; hooks run under the node lock.
         let record = unsafe { (self.find_node)(name.as_ptr().cast_mut()) };
         // SAFETY: null or a live record.
-        let record = unsafe { Node::at(record) }.filter(|record| record.is_marked())?;
-        // SAFETY: null or the live line of slurm.conf that the node is from.
-        let line = unsafe { NodeLine::at(record.config_ptr()) }?;
-        // SAFETY: null or NUL-terminated.
-        unsafe { text(line.gres()) }
+        unsafe { Node::at(record) }.filter(|record| record.is_marked())?.config_ptr()?.gres()
     }
 
     fn default_account(&self, user: u32) -> Option<String> {
@@ -156,8 +145,7 @@ impl Slurm for Host {
     }
 
     fn counts_slices(&self) -> bool {
-        // SAFETY: null or NUL-terminated.
-        conf().and_then(|conf| unsafe { text(conf.licenses()) }).is_some_and(|all| names_slices(&all))
+        conf().and_then(Conf::licenses).is_some_and(|all| names_slices(&all))
     }
 
     fn now(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use slurm_tables::table::BadTable;
-use slurm_tables::{Layout, List, record};
+use slurm_tables::{Behind, Layout, List, Text, record};
 use slurmctld_rt::learn_qos;
 
 record! {
@@ -44,26 +44,26 @@ record! {
 record! {
     /// A job [src/slurmctld/slurmctld.h].
     pub(super) struct Job, JobLayout = "job_record", magic "JOB_MAGIC" {
-        account: *mut c_char;
-        admin_comment: *mut c_char, at admin_comment_at;
+        account: Text;
+        admin_comment: Text, at admin_comment_at;
         bit_flags: u64;
-        details: *mut c_void;
+        details: Behind<Details>;
         gres_list_alloc: *mut List;
         job_id: u32;
         job_state: u32;
-        licenses: *mut c_char;
-        partition: *mut c_char;
+        licenses: Text;
+        partition: Text;
         qos_ptr: *mut c_void;
         spank_job_env: *mut *mut c_char, at spank_job_env_at;
         spank_job_env_size: u32, at spank_job_env_size_at;
         time_limit: u32;
-        tres_per_job: *mut c_char;
-        tres_per_node: *mut c_char;
-        tres_per_socket: *mut c_char;
-        tres_per_task: *mut c_char;
+        tres_per_job: Text;
+        tres_per_node: Text;
+        tres_per_socket: Text;
+        tres_per_task: Text;
         user_id: u32;
     } optional {
-        licenses_allocated: *mut c_char;
+        licenses_allocated: Text;
     }
 }
 
@@ -73,7 +73,7 @@ record! {
         min_nodes: u32;
         ntasks_per_tres: u16;
         num_tasks: u32;
-        req_nodes: *mut c_char;
+        req_nodes: Text;
         whole_node: u8;
     }
 }
@@ -81,15 +81,15 @@ record! {
 record! {
     /// A node [src/common/node_conf.h].
     pub(super) struct Node, NodeLayout = "node_record", magic "NODE_MAGIC" {
-        config_ptr: *mut c_void;
-        name: *mut c_char;
+        config_ptr: Behind<NodeLine>;
+        name: Text;
     }
 }
 
 record! {
     /// A line of slurm.conf with nodes [src/common/node_conf.h].
     pub(super) struct NodeLine, NodeLineLayout = "config_record", magic "CONFIG_MAGIC" {
-        gres: *mut c_char;
+        gres: Text;
     }
 }
 
@@ -99,8 +99,8 @@ record! {
         default_time: u32;
         max_share: u16;
         max_time: u32;
-        name: *mut c_char;
-        nodes: *mut c_char;
+        name: Text;
+        nodes: Text;
     } optional {
         qos_ptr: *mut c_void;
     }
@@ -110,10 +110,10 @@ record! {
     /// slurm.conf as slurmctld has read it [src/common/read_config.h].
     pub(super) struct Conf, ConfLayout = "slurm_conf" {
         last_update: i64;
-        licenses: *mut c_char;
-        plugindir: *mut c_char;
-        slurm_conf: *mut c_char;
-        state_save_location: *mut c_char;
+        licenses: Text;
+        plugindir: Text;
+        slurm_conf: Text;
+        state_save_location: Text;
     }
 }
 
@@ -127,10 +127,10 @@ record! {
 record! {
     /// A user in the accounting [slurm/slurmdb.h].
     pub(super) struct User, UserLayout = "slurmdb_user_rec" {
-        default_acct: *mut c_char;
+        default_acct: Text;
         uid: u32, at uid_at;
     } optional {
-        name: *mut c_char;
+        name: Text;
     }
 }
 
@@ -147,7 +147,7 @@ record! {
 record! {
     /// An association with its limits [slurm/slurmdb.h].
     pub(super) struct Association, AssociationLayout = "slurmdb_assoc_rec" {
-        acct: *mut c_char, at acct_at;
+        acct: Text, at acct_at;
         grp_jobs: u32;
         grp_tres_ctld: *mut u64;
         grp_tres_mins_ctld: *mut u64;
@@ -157,17 +157,17 @@ record! {
         max_tres_mins_ctld: *mut u64;
         max_tres_pn_ctld: *mut u64;
         max_wall_pj: u32;
-        partition: *mut c_char, at partition_at;
+        partition: Text, at partition_at;
         uid: u32, at uid_at;
-        usage: *mut c_void;
-        user: *mut c_char;
+        usage: Behind<AssociationUsage>;
+        user: Text;
     }
 }
 
 record! {
     /// Usage of an association, which has its place in the tree of accounts [slurm/slurmdb.h].
     pub(super) struct AssociationUsage, AssociationUsageLayout = "slurmdb_assoc_usage" {
-        parent_assoc_ptr: *mut c_void;
+        parent_assoc_ptr: Behind<Association>;
     }
 }
 
@@ -189,7 +189,7 @@ record! {
         max_tres_pu_ctld: *mut u64;
         max_wall_pj: u32;
         min_tres_pj_ctld: *mut u64;
-        name: *mut c_char, at name_at;
+        name: Text, at name_at;
     }
 }
 

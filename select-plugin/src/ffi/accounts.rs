@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
-use slurm_tables::RecordView;
-use slurmctld_rt::{BitString, List, item, text};
+use slurm_tables::{ListOf, RecordView};
+use slurmctld_rt::{BitString, BitsAt, item};
 use topology::GpuSet;
 
 use super::host::Host;
@@ -19,22 +19,14 @@ use crate::view::{ChosenView, GresKind, NodeView};
 pub(super) const MAX_GPUS: usize = 64;
 
 /// The entries of a GRES list: name and data. `T` is the kind of the data: of a node's, a job's or a step's list.
-fn entries<T: RecordView>(host: &Host, list: *mut List) -> Vec<(String, T)> {
-    // SAFETY: null or a live list of `gres_state_t` (src/common/gres.h).
-    let entries = unsafe { host.lists.elements::<c_void>(list) };
-    let read = |entry: *mut c_void| {
-        // SAFETY: an element of that list.
-        let entry = unsafe { Gres::at(entry) }?;
-        // SAFETY: the data of an entry of that list, which lives as long as the hook's record.
-        let data = unsafe { T::behind(entry.gres_data()) }?;
-        // SAFETY: null or NUL-terminated.
-        Some((unsafe { text(entry.gres_name()) }?, data))
-    };
-    entries.into_iter().filter_map(read).collect()
+fn entries<T: RecordView>(host: &Host, list: ListOf<Gres>) -> Vec<(String, T)> {
+    // SAFETY: the data of an entry of that list, which lives as long as the hook's record.
+    let read = |entry: Gres| Some((entry.gres_name()?, unsafe { T::behind(entry.gres_data()) }?));
+    host.lists.of(list).into_iter().filter_map(read).collect()
 }
 
 /// The entries of our kinds. `T`: see [`entries`].
-pub(super) fn states<T: RecordView>(host: &Host, list: *mut List) -> Vec<(GresKind, T)> {
+pub(super) fn states<T: RecordView>(host: &Host, list: ListOf<Gres>) -> Vec<(GresKind, T)> {
     entries(host, list).into_iter().filter_map(|(name, data)| Some((kind_of(&name)?, data))).collect()
 }
 
@@ -66,16 +58,21 @@ pub(super) fn counted(host: &Host, node: Node) -> Vec<CountedEntry> {
 }
 
 /// The GPUs of a bit string over a node's devices.
-pub(super) fn gpus(host: &Host, bits: *mut BitString) -> GpuSet {
-    // SAFETY: null or a live bit string.
-    let bits = unsafe { host.bits.at(bits) }.below(MAX_GPUS);
-    GpuSet::from_bits(bits.into_iter().fold(0, |set, bit| set | 1 << bit))
+pub(super) fn gpus(bits: BitsAt<'_>) -> GpuSet {
+    GpuSet::from_bits(bits.below(MAX_GPUS).into_iter().fold(0, |set, bit| set | 1 << bit))
 }
 
 /// The GPUs of one of an array's bit strings.
 pub(super) fn gpus_at(host: &Host, array: *mut *mut BitString, index: usize) -> GpuSet {
+    gpus(bits_at(host, array, index))
+}
+
+/// One of an array's bit strings.
+fn bits_at(host: &Host, array: *mut *mut BitString, index: usize) -> BitsAt<'_> {
     // SAFETY: src/common/gres.h: an array that reaches as far as the caller looks, or null.
-    gpus(host, unsafe { item(array, index) }.unwrap_or(std::ptr::null_mut()))
+    let bits = unsafe { item(array, index) }.unwrap_or(std::ptr::null_mut());
+    // SAFETY: null or a live bit string.
+    unsafe { host.bits.at(bits) }
 }
 
 /// Slurm's account of a GRES of a node.
@@ -97,9 +94,9 @@ pub(super) fn account(host: &Host, state: NodeGres) -> Account {
         }
     };
     Account {
-        // SAFETY: the bit string of a node's GRES; null without device files.
-        devices: unsafe { host.bits.at(state.gres_bit_alloc()) }.size().min(MAX_GPUS),
-        allocated: gpus(host, state.gres_bit_alloc()),
+        // Null without device files.
+        devices: host.bits.of(state.gres_bit_alloc()).size().min(MAX_GPUS),
+        allocated: gpus(host.bits.of(state.gres_bit_alloc())),
         topology: (0..usize::from(state.topo_cnt())).map(topology).collect(),
     }
 }
@@ -155,7 +152,7 @@ pub(super) fn restore_shared_bits(host: &Host, node: Node) {
     }
     for (kind, state) in states::<NodeGres>(host, node.gres_list()) {
         if kind == GresKind::Shard {
-            add_gpus(host, state.gres_bit_alloc(), account(host, state).in_use());
+            add_gpus(host.bits.of(state.gres_bit_alloc()), account(host, state).in_use());
         }
     }
 }
@@ -177,15 +174,11 @@ pub(super) fn give_step_all_gpus(host: &Host, job: Job, step: Step) {
         }
         for (node, gpus) in missing_gpus(&given(own.type_id(), own.node_cnt(), own.gres_bit_alloc()), &of_job)
         {
-            // SAFETY: src/common/gres.h: an array of `node_cnt` elements, or null.
-            let bits = unsafe { item(own.gres_bit_alloc(), node) };
-            add_gpus(host, bits.unwrap_or(std::ptr::null_mut()), gpus);
+            add_gpus(bits_at(host, own.gres_bit_alloc(), node), gpus);
         }
     }
 }
 
-fn add_gpus(host: &Host, bits: *mut BitString, gpus: GpuSet) {
-    // SAFETY: null, or a bit string of a record that the hook may write to.
-    let bits = unsafe { host.bits.at(bits) };
+fn add_gpus(bits: BitsAt<'_>, gpus: GpuSet) {
     gpus.iter().for_each(|gpu| bits.put(usize::from(gpu.0), true));
 }

@@ -17,8 +17,7 @@ use crate::view::GresKind;
 
 /// Writes the effects of a test, in their order.
 pub(super) fn in_test(host: &Host, job: Job, call: &Call, effects: &[Effect]) {
-    // SAFETY: select.h: the bitmap is in/out for the test.
-    let candidates = unsafe { host.bits.at(call.bitmap) };
+    let candidates = call.nodes(host);
     for effect in effects {
         match effect {
             Effect::RuleOut(nodes) => nodes.iter().for_each(|node| candidates.put(*node, false)),
@@ -162,8 +161,7 @@ pub(super) fn settle_request(host: &Host, job: Job) {
 /// it. Its limits were checked with the number that it had.
 fn resize_shards(host: &Host, job: Job, count: u64) {
     let Some(state) = only_shards(host, job) else { return };
-    // SAFETY: null or NUL-terminated.
-    let shown = unsafe { text(job.tres_per_node()) };
+    let shown = job.tres_per_node();
     let before = ShardRequest { per_node: state.gres_per_node(), of_job: state.total_gres(), shown };
     let Some(after) = before.resized(count) else { return };
     settle_request(host, job);

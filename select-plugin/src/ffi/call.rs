@@ -2,7 +2,9 @@
 
 use std::ffi::c_void;
 
-use slurmctld_rt::{BitString, List};
+use slurmctld_rt::{BitString, BitsAt, List};
+
+use super::host::Host;
 
 /// The arguments of `select_p_job_test` that matter here.
 pub(super) struct Call {
@@ -20,4 +22,12 @@ pub(super) struct Call {
     pub(super) preempted: *mut *mut List,
     /// Nodes and devices that reservations keep from the job, as Slurm describes them; null without any.
     pub(super) reserved: *mut c_void,
+}
+
+impl Call {
+    /// The nodes that are candidates, and after Slurm's own test its choice.
+    pub(super) fn nodes<'a>(&self, host: &'a Host) -> BitsAt<'a> {
+        // SAFETY: select.h: a live bitmap over the node table, which a test may write to.
+        unsafe { host.bits.at(self.bitmap) }
+    }
 }

@@ -11,9 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use geometry::JobId;
 use plugin_rt::Chain;
-use slurm_tables::{Record, own_layout};
+use slurm_tables::{ListOf, Record, own_layout};
 use slurmctld_rt::fit::{Unfit, check, conf_fits};
-use slurmctld_rt::text;
 
 use super::host::{Host, conf_string, name_of};
 use super::records::{self, Conf, Details, Gres, Job, JobGres, Node, NodeGres, Partition, Resources};
@@ -98,16 +97,13 @@ pub(super) fn job(host: &Host, pointer: *mut c_void) -> Result<bool, Unfit> {
     if host.job_record(job.job_id()) != pointer {
         return Err(Unfit::Named("job"));
     }
-    check(Details::described(), job.details())?;
-    check(Partition::described(), job.part_ptr())?;
-    check(Resources::described(), job.job_resrcs())?;
-    // SAFETY: null, or the record of a partition, which was just found to be one.
-    if let Some(part) = unsafe { Partition::at(job.part_ptr()) } {
-        // SAFETY: a text, as was just found.
-        let name = unsafe { text(part.name()) };
-        if name.is_none_or(|name| host.partition(&name) != part.address()) {
-            return Err(Unfit::Named("partition"));
-        }
+    Details::check(job.details())?;
+    Partition::check(job.part_ptr())?;
+    Resources::check(job.job_resrcs())?;
+    if let Some(part) = job.part_ptr()
+        && part.name().is_none_or(|name| host.partition(&name) != part.address())
+    {
+        return Err(Unfit::Named("partition"));
     }
     entries(host, job.gres_list_req(), JobGres::described())?;
     entries(host, job.gres_list_alloc(), JobGres::described())?;
@@ -115,14 +111,10 @@ pub(super) fn job(host: &Host, pointer: *mut c_void) -> Result<bool, Unfit> {
 }
 
 /// Compares the entries of a list of GRES, and their data. The list was found to be one.
-fn entries(host: &Host, list: *mut slurmctld_rt::List, data: Option<&Record>) -> Result<(), Unfit> {
-    // SAFETY: null or a live list, as was just found.
-    for pointer in unsafe { host.lists.elements::<c_void>(list) } {
-        check(Gres::described(), pointer)?;
-        // SAFETY: an entry of that list, which was just found to be one.
-        if let Some(entry) = unsafe { Gres::at(pointer) } {
-            check(data, entry.gres_data())?;
-        }
+fn entries(host: &Host, list: ListOf<Gres>, data: Option<&Record>) -> Result<(), Unfit> {
+    for entry in host.lists.of(list) {
+        Gres::check(Some(entry))?;
+        check(data, entry.gres_data())?;
     }
     Ok(())
 }

@@ -26,9 +26,8 @@ pub(super) fn fatal(text: &str) {
 }
 
 /// A string of `slurm_conf`, copied. Slurm fills it before it loads any plugin.
-pub(super) fn conf_string(field: fn(Conf) -> *mut c_char) -> Option<String> {
-    // SAFETY: Slurm's strings are null or NUL-terminated.
-    unsafe { text(field(conf()?)) }
+pub(super) fn conf_string(field: fn(Conf) -> Option<String>) -> Option<String> {
+    field(conf()?)
 }
 
 /// slurm.conf as slurmctld has read it.

@@ -111,9 +111,8 @@ fn look(call: &Call) -> Option<PendingTest> {
 
 /// Counts a job that Slurm tests for the first time on nodes of the site.
 fn count_arrival(memory: &mut Memory, host: &Host, job: Job, call: &Call) {
-    // SAFETY: select.h: a live bitmap over the node table.
-    let nodes = unsafe { host.bits.at(call.bitmap) };
-    let partition = job.part_ptr().addr();
+    let nodes = call.nodes(host);
+    let partition = job.part_ptr().map_or(0, |part| part.address().addr());
     if memory.learnt.meets(JobId(job.job_id()), partition, |node| nodes.test(node)) {
         memory.learnt.arrived(&jobs::view(host, job));
     }
@@ -128,7 +127,7 @@ fn decide(
 ) -> Opinion {
     test.and_then(|test| {
         hooks::again(call.job, |memory, host, job| {
-            let nodes = nodes::of_test(memory, host, job, (call.bitmap, look(test)));
+            let nodes = nodes::of_test(memory, host, job, (call.nodes(host), look(test)));
             let reach = OnceCell::new();
             let (opinion, effects) = body(test, memory, &Live { call, host, job, nodes, reach });
             apply::in_test(host, job, call, &effects);

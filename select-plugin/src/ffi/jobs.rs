@@ -7,8 +7,9 @@ use protocol::AdminComment;
 use protocol::wire::{CHANGE_ENV, PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, request_of_change};
 use site_limits::amounts::time_limit;
 use slurm_numbers as numbers;
+use slurm_tables::Bitmap;
 use slurmctld_rt::spank_env::{BadEnv, MAX_RECORDED_ENTRIES};
-use slurmctld_rt::{List, entries, item, qos_name, text, variable};
+use slurmctld_rt::{List, entries, item, qos_name, variable};
 
 use super::host::{Host, name_of};
 use super::records::{Details, Job, JobGres, Partition, Resources};
@@ -20,9 +21,9 @@ use crate::view::{Allocated, GresRequest, JobView};
 
 /// Tells whether a job's record, its details and its partition have their marks. Nothing that a user can fill counts.
 pub(super) fn is_marked(job: Job) -> bool {
-    // SAFETY: null or the record of a job's partition; slurmctld fills it, as `details`, before it tests a job.
-    let part = unsafe { Partition::at(job.part_ptr()) };
-    job.is_marked() && details(job).is_none_or(Details::is_marked) && part.is_none_or(Partition::is_marked)
+    // slurmctld fills both before it tests a job.
+    let (details, part) = (job.details(), job.part_ptr());
+    job.is_marked() && details.is_none_or(Details::is_marked) && part.is_none_or(Partition::is_marked)
 }
 
 /// Checks that a job's SPANK environment is not larger than the job submit plugin accepts: the nodes' prologs get all of it, and
@@ -35,17 +36,12 @@ pub(super) fn check_env(job: Job) -> Result<(), BadEnv> {
 /// Tells whether the job can be of any interest: it asks for GRES, carries something from SPANK, gets all GPUs of its
 /// nodes, or still has the slices of GPUs that it no longer asks for.
 pub(super) fn concerns_us(job: Job) -> bool {
-    let carries_any = !job.gres_list_req().is_null() || job.spank_job_env_size() > 0;
+    let carries_any = !job.gres_list_req().list.is_null() || job.spank_job_env_size() > 0;
     carries_any || is_exclusive(job) || licenses::has_slices(job)
 }
 
-fn details(job: Job) -> Option<Details> {
-    // SAFETY: null or live details of a live job.
-    unsafe { Details::at(job.details()) }
-}
-
 fn is_exclusive(job: Job) -> bool {
-    details(job).is_some_and(|d| version::exclusive(d.whole_node()))
+    job.details().is_some_and(|d| version::exclusive(d.whole_node()))
 }
 
 /// The job, as far as placement goes.
@@ -63,14 +59,12 @@ pub(super) fn view(host: &Host, job: Job) -> JobView {
         enforce_bind: enforces_binding(job),
         ranked: is_ranked(host, job),
         cpus: cpus(job),
-        partition: partition(job),
-        // SAFETY: null or NUL-terminated.
-        account: unsafe { text(job.account()) },
+        partition: job.part_ptr().and_then(Partition::name),
+        account: job.account(),
         // SAFETY: hooks run under slurmctld's job lock.
         qos: unsafe { qos_name(job.qos_ptr()) },
         minutes: minutes(job),
-        // SAFETY: null or NUL-terminated.
-        comment: AdminComment::parse(&unsafe { text(job.admin_comment()) }.unwrap_or_default()),
+        comment: AdminComment::parse(&job.admin_comment().unwrap_or_default()),
         now: host.now(),
         starts_by: starts_by(job.deadline(), [job.time_min(), job.time_limit()]),
     }
@@ -78,30 +72,28 @@ pub(super) fn view(host: &Host, job: Job) -> JobView {
 
 /// See [`JobView::minutes`].
 fn minutes(job: Job) -> u32 {
-    // SAFETY: null or a live partition's record.
-    let part = unsafe { Partition::at(job.part_ptr()) };
-    let [default, most] = part.map_or([numbers::NO_VAL; 2], |part| [part.default_time(), part.max_time()]);
+    let [default, most] =
+        job.part_ptr().map_or([numbers::NO_VAL; 2], |part| [part.default_time(), part.max_time()]);
     time_limit(job.time_limit(), default, most, numbers::NO_VAL)
 }
 
 /// See [`JobView::cpus`].
 fn cpus(job: Job) -> u32 {
     // `tres_req_cnt` is not there yet when a job is first tested.
-    details(job).map_or(0, |d| slurm_rules::cpus_per_node(d.min_cpus(), d.min_nodes()))
+    job.details().map_or(0, |d| slurm_rules::cpus_per_node(d.min_cpus(), d.min_nodes()))
 }
 
 /// See [`JobView::ranked`].
 fn is_ranked(host: &Host, job: Job) -> bool {
-    // SAFETY: null or a live partition's record.
-    let flags = unsafe { Partition::at(job.part_ptr()) }.map_or(0, |part| part.flags().0);
+    let flags = job.part_ptr().map_or(0, |part| part.flags().0);
     let least_loaded = host.takes_least_loaded() || flags & numbers::PART_FLAG_LLN != 0;
     let one_node = |d: Details| slurm_rules::gets_one_node(d.max_nodes(), d.min_nodes(), d.num_tasks());
-    !least_loaded && details(job).is_some_and(one_node)
+    !least_loaded && job.details().is_some_and(one_node)
 }
 
 fn requests(host: &Host, job: Job) -> (Vec<GresRequest>, u64) {
     let asked = accounts::requested(host, job).into_iter().map(|(k, state)| (k, accounts::asked(state)));
-    slurm_rules::requests(asked, details(job).is_some_and(|d| d.max_nodes() == 1))
+    slurm_rules::requests(asked, job.details().is_some_and(|d| d.max_nodes() == 1))
 }
 
 /// `--gres-flags=enforce-binding`.
@@ -140,25 +132,15 @@ pub(super) fn completes(job: Job) -> bool {
 
 /// The names of the nodes that the job may run on: of any of its partitions, and those it insists on.
 pub(super) fn within_reach(host: &Host, job: Job) -> Vec<String> {
-    // SAFETY: null, or the live list of a job's partitions' records where it has several.
-    let mut parts = unsafe { host.lists.elements::<c_void>(job.part_ptr_list()) };
+    let mut parts = host.lists.of(job.part_ptr_list());
     if parts.is_empty() {
-        parts.push(job.part_ptr());
+        parts.extend(job.part_ptr());
     }
-    let nodes_of = |part: *mut c_void| {
-        // SAFETY: null or a live partition's record.
-        let bits = unsafe { Partition::at(part) }.map_or(std::ptr::null_mut(), Partition::node_bitmap);
-        nodes::of_job(host, job, bits).filter_map(|node| Some((node.own_name()?, node.required)))
+    let nodes_of = |part: Partition| {
+        let nodes = nodes::of_job(host, job, host.bits.of(part.node_bitmap()));
+        nodes.filter_map(|node| Some((node.own_name()?, node.required)))
     };
     slurm_rules::within_reach(parts.into_iter().flat_map(nodes_of).collect())
-}
-
-/// The name of the partition that the job is tested or runs in.
-fn partition(job: Job) -> Option<String> {
-    // SAFETY: null or a live partition's record.
-    let part = unsafe { Partition::at(job.part_ptr()) }?;
-    // SAFETY: null or NUL-terminated.
-    unsafe { text(part.name()) }
 }
 
 /// The value of a variable in the job's SPANK environment, the last one if it stands there twice.
@@ -169,10 +151,7 @@ pub(super) fn spank_env(job: Job, name: &str) -> Option<String> {
 
 /// The request that a change has brought, if Slurm has accepted the job's last one.
 pub(super) fn changed_request(job: Job) -> Option<String> {
-    let change = spank_env(job, CHANGE_ENV)?;
-    // SAFETY: slurmctld.h: null or NUL-terminated.
-    let per_node = unsafe { text(job.tres_per_node()) };
-    request_of_change(&change, per_node.as_deref()).map(str::to_owned)
+    request_of_change(&spank_env(job, CHANGE_ENV)?, job.tres_per_node().as_deref()).map(str::to_owned)
 }
 
 /// Gives the numbers of a job and, if it is the first component of a heterogeneous one, of the others: Slurm preempts all by that record.
@@ -206,10 +185,9 @@ pub(super) fn victims(host: &Host, list: *mut List) -> Vec<(JobId, *mut c_void)>
 
 /// The places of the nodes of a job that has resources.
 pub(super) fn nodes_of(host: &Host, job: Job) -> Vec<usize> {
-    // SAFETY: null, or the resources of a job, which Slurm keeps until its epilog is over.
-    let bits =
-        unsafe { Resources::at(job.job_resrcs()) }.map_or(std::ptr::null_mut(), Resources::node_bitmap);
-    nodes::set(host, bits)
+    // Slurm keeps them until the job's epilog is over.
+    let bits = job.job_resrcs().map_or(Bitmap::NONE, Resources::node_bitmap);
+    nodes::set(host, host.bits.of(bits))
 }
 
 /// Reads the devices that Slurm has allocated to a running job, per node: whole devices, and shards with their devices.

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use plugin_rt::log;
 use site_limits::slices::{LICENSE, names_slices, with_slices};
-use slurmctld_rt::{LicenseCall, List, item, text};
+use slurmctld_rt::{LicenseCall, List, item};
 
 use super::host::{Host, conf_string};
 use super::records::{Conf, Job, Tres};
@@ -20,12 +20,7 @@ use crate::slurm_rules::LicenseChange;
 
 /// Tells whether slices are among a job's licenses: from an earlier start or test, or what it has now.
 pub(super) fn has_slices(job: Job) -> bool {
-    [Some(job.licenses()), job.licenses_allocated()]
-        .into_iter()
-        .flatten()
-        // SAFETY: slurmctld.h: null or NUL-terminated.
-        .filter_map(|list| unsafe { text(list) })
-        .any(|all| names_slices(&all))
+    [job.licenses(), job.licenses_allocated().flatten()].into_iter().flatten().any(|all| names_slices(&all))
 }
 
 /// Tells whether slurmctld would hold a job to slices of its last test, which from 25.05 on are not among its licenses. Only for a test
@@ -42,8 +37,7 @@ pub(super) fn hold_to_limits(host: &Host, job: Job, count: u64) {
     match counting() {
         Some((LicenseCall::OneList, licenses)) => write(host, job, count, licenses),
         Some((_, licenses)) => {
-            // SAFETY: slurmctld.h: null or NUL-terminated.
-            let asked = unsafe { text(job.licenses()) }.unwrap_or_default();
+            let asked = job.licenses().unwrap_or_default();
             let Some(all) = with_slices(&asked, count).and_then(|all| CString::new(all).ok()) else { return };
             if let Some(list) = licenses.list(&all, job) {
                 licenses.free(list);
@@ -57,7 +51,7 @@ pub(super) fn hold_to_limits(host: &Host, job: Job, count: u64) {
 pub(super) fn count_slices(host: &Host, job: Job, count: u64) {
     let Some((call, licenses)) = counting() else { return };
     // What a job has is given back by its list. One that runs keeps it.
-    if call == LicenseCall::OneList || job.licenses_allocated().is_none_or(<*mut c_char>::is_null) {
+    if call == LicenseCall::OneList || job.licenses_allocated().flatten().is_none() {
         write(host, job, count, licenses);
     }
 }
@@ -136,8 +130,7 @@ impl Licenses {
 
 /// Writes a job's list of licenses, and up to 24.11 their text.
 fn write(host: &Host, job: Job, count: u64, licenses: &Licenses) {
-    // SAFETY: slurmctld.h: null or NUL-terminated.
-    let before = unsafe { text(job.licenses()) }.unwrap_or_default();
+    let before = job.licenses().unwrap_or_default();
     let Some(change) = LicenseChange::to_slices(&before, count) else { return };
     let mut made = None;
     for list in change.to_count {

@@ -3,7 +3,8 @@
 use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 
-use slurmctld_rt::{BitString, is_in_cloud};
+use slurm_tables::Bitmap;
+use slurmctld_rt::{BitsAt, is_in_cloud};
 
 use super::host::Host;
 use super::records::{Details, Job};
@@ -15,18 +16,19 @@ use crate::slurm_rules::count_gpus;
 use crate::view::{NodeCounts, NodeView};
 
 /// The records of the nodes whose bits are set, in relation to a job.
-pub(super) fn of_job(host: &Host, job: Job, bitmap: *mut BitString) -> impl Iterator<Item = RawNode<'_>> {
-    let required = required(job);
-    // SAFETY: null or a live bitmap over the node table.
-    let insists = move |index| unsafe { host.bits.at(required) }.test(index);
-    let of_job = move |index| Some(RawNode { required: insists(index), ..record(host, index)? });
-    set(host, bitmap).into_iter().filter_map(of_job)
+pub(super) fn of_job<'a>(
+    host: &'a Host,
+    job: Job,
+    bits: BitsAt<'_>,
+) -> impl Iterator<Item = RawNode<'a>> + use<'a> {
+    let required = host.bits.of(required(job));
+    let of_job = move |index| Some(RawNode { required: required.test(index), ..record(host, index)? });
+    set(host, bits).into_iter().filter_map(of_job)
 }
 
 /// The nodes that a job insists on; null: none.
-fn required(job: Job) -> *mut BitString {
-    // SAFETY: null or live details of a live job.
-    unsafe { Details::at(job.details()) }.map_or(std::ptr::null_mut(), Details::req_node_bitmap)
+fn required(job: Job) -> Bitmap {
+    job.details().map_or(Bitmap::NONE, Details::req_node_bitmap)
 }
 
 /// Looks at the nodes whose bits are set, for a test. A job that insists on some has them looked at now.
@@ -34,21 +36,20 @@ pub(super) fn of_test(
     memory: &mut Memory,
     host: &Host,
     job: Job,
-    (bitmap, look): (*mut BitString, Look),
+    (bits, look): (BitsAt<'_>, Look),
 ) -> Arc<Vec<NodeView>> {
     match look {
         Look::No => Arc::default(),
-        Look::Lately if required(job).is_null() => {
-            memory.glance(host.now(), set(host, bitmap), |index| record(host, index))
+        Look::Lately if required(job).address().is_null() => {
+            memory.glance(host.now(), set(host, bits), |index| record(host, index))
         }
-        Look::Lately | Look::Now => memory.look(of_job(host, job, bitmap)),
+        Look::Lately | Look::Now => memory.look(of_job(host, job, bits)),
     }
 }
 
 /// The places of the nodes whose bits are set.
-pub(super) fn set(host: &Host, bitmap: *mut BitString) -> Vec<usize> {
-    // SAFETY: null or a live bitmap over the node table.
-    unsafe { host.bits.at(bitmap) }.below(host.node_count())
+pub(super) fn set(host: &Host, bits: BitsAt<'_>) -> Vec<usize> {
+    bits.below(host.node_count())
 }
 
 /// The records of all nodes.

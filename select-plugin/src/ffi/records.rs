@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use slurm_tables::table::BadTable;
-use slurm_tables::{Layout, List, Wide, record};
+use slurm_tables::{Behind, Bitmap, Layout, List, ListOf, Text, Wide, record};
 use slurmctld_rt::{BitString, learn_qos};
 
 type Bits = *mut BitString;
@@ -13,30 +13,30 @@ record! {
     pub(super) struct Job, JobLayout = "job_record", magic "JOB_MAGIC" {
         job_id: u32;
         user_id: u32;
-        account: *mut c_char;
-        admin_comment: *mut c_char, at admin_comment_at;
+        account: Text;
+        admin_comment: Text, at admin_comment_at;
         bit_flags: u64;
         deadline: i64;
-        details: *mut c_void;
+        details: Behind<Details>;
         end_time: i64;
-        gres_list_alloc: *mut List;
-        gres_list_req: *mut List;
-        job_resrcs: *mut c_void, at job_resrcs_at;
+        gres_list_alloc: ListOf<Gres>;
+        gres_list_req: ListOf<Gres>;
+        job_resrcs: Behind<Resources>, at job_resrcs_at;
         job_state: u32;
         license_list: *mut List, at license_list_at;
-        licenses: *mut c_char, at licenses_at;
-        part_ptr: *mut c_void;
-        part_ptr_list: *mut List;
+        licenses: Text, at licenses_at;
+        part_ptr: Behind<Partition>;
+        part_ptr_list: ListOf<Partition>;
         qos_ptr: *mut c_void;
         spank_job_env: *mut *mut c_char, at spank_job_env_at;
         spank_job_env_size: u32, at spank_job_env_size_at;
         start_time: i64, at start_time_at;
         time_limit: u32;
         time_min: u32;
-        tres_per_node: *mut c_char, at tres_per_node_at;
+        tres_per_node: Text, at tres_per_node_at;
         tres_req_cnt: *mut u64;
     } optional {
-        licenses_allocated: *mut c_char;
+        licenses_allocated: Text;
     }
 }
 
@@ -55,7 +55,7 @@ record! {
         min_cpus: u32;
         min_nodes: u32;
         num_tasks: u32;
-        req_node_bitmap: Bits;
+        req_node_bitmap: Bitmap;
         whole_node: u8;
     }
 }
@@ -63,9 +63,9 @@ record! {
 record! {
     /// A job's cores and memory [src/common/job_resources.h].
     pub(super) struct Resources, ResourcesLayout = "job_resources" {
-        core_bitmap: Bits;
+        core_bitmap: Bitmap;
         memory_allocated: *mut u64;
-        node_bitmap: Bits;
+        node_bitmap: Bitmap;
     }
 }
 
@@ -76,7 +76,7 @@ record! {
         config_ptr: *mut c_void;
         cpus: u16;
         extra: *mut c_char, at extra_at;
-        gres_list: *mut List;
+        gres_list: ListOf<Gres>;
         mem_spec_limit: u64;
         name: *mut c_char;
         real_memory: u64;
@@ -94,8 +94,8 @@ record! {
         default_time: u32;
         flags: Wide;
         max_time: u32;
-        name: *mut c_char;
-        node_bitmap: Bits;
+        name: Text;
+        node_bitmap: Bitmap;
     }
 }
 
@@ -103,7 +103,7 @@ record! {
     /// An entry of a list of GRES [gres.h].
     pub(super) struct Gres, GresLayout = "gres_state" {
         gres_data: *mut c_void;
-        gres_name: *mut c_char;
+        gres_name: Text;
     }
 }
 
@@ -129,7 +129,7 @@ record! {
 record! {
     /// A GRES of a node [gres.h].
     pub(super) struct NodeGres, NodeGresLayout = "gres_node_state" {
-        gres_bit_alloc: Bits;
+        gres_bit_alloc: Bitmap;
         gres_cnt_config: u64;
         no_consume: u8;
         topo_cnt: u16;
@@ -139,8 +139,8 @@ record! {
         topo_gres_cnt_avail: *mut u64;
         topo_type_id: *mut u32;
     } optional {
-        alt_gres: *mut c_void;
-        alt_gres_ns: *mut c_void;
+        alt_gres: Behind<Gres>;
+        alt_gres_ns: Behind<NodeGres>;
     }
 }
 
@@ -156,7 +156,7 @@ record! {
 record! {
     /// A step [src/slurmctld/slurmctld.h].
     pub(super) struct Step, StepLayout = "step_record" {
-        gres_list_alloc: *mut List;
+        gres_list_alloc: ListOf<Gres>;
         job_ptr: *mut c_void;
     }
 }
@@ -165,19 +165,19 @@ record! {
     /// Nodes and devices that reservations keep from a job [src/slurmctld/slurmctld.h].
     pub(super) struct Reserved, ReservedLayout = "resv_exc" {
     } optional {
-        gres_list_exc: *mut List;
-        gres_list_inc: *mut List;
+        gres_list_exc: ListOf<Gres>;
+        gres_list_inc: ListOf<Gres>;
     }
 }
 
 record! {
     /// slurm.conf as slurmctld has read it [src/common/read_config.h].
     pub(super) struct Conf, ConfLayout = "slurm_conf" {
-        licenses: *mut c_char;
-        plugindir: *mut c_char;
+        licenses: Text;
+        plugindir: Text;
         select_type_param: u16;
-        slurm_conf: *mut c_char;
-        state_save_location: *mut c_char;
+        slurm_conf: Text;
+        state_save_location: Text;
     }
 }
 

@@ -5,41 +5,30 @@ use slurmctld_rt::item;
 
 use super::host::Host;
 use super::jobs;
-use super::records::{Job, Resources};
+use super::records::Job;
 use crate::slurm_rules;
 
 /// The cores that a job has on a node, or that a test means to give it there, numbered within the node.
 pub(super) fn cores_of_job(host: &Host, job: Job, node: usize) -> Vec<usize> {
-    // SAFETY: null or the live resources of a live job, or of the job that was just tested.
-    let Some(resources) = (unsafe { Resources::at(job.job_resrcs()) }) else { return Vec::new() };
+    let Some(resources) = job.job_resrcs() else { return Vec::new() };
     let cores_of = |i: usize| host.node(i).map_or(0, |node| usize::from(node.tot_cores()));
-    // SAFETY: a bitmap over the node table.
-    let before: usize =
-        unsafe { host.bits.at(resources.node_bitmap()) }.below(node).into_iter().map(cores_of).sum();
-    let set = |core: &usize| {
-        // SAFETY: src/common/job_resources.h: the cores of the job's nodes one after another.
-        unsafe { host.bits.at(resources.core_bitmap()) }.test(before + core)
-    };
-    (0..cores_of(node)).filter(set).collect()
+    let nodes = host.bits.of(resources.node_bitmap());
+    // The cores of the job's nodes, one after another.
+    let cores = host.bits.of(resources.core_bitmap());
+    let before: usize = nodes.below(node).into_iter().map(cores_of).sum();
+    (0..cores_of(node)).filter(|core| cores.test(before + core)).collect()
 }
 
 /// CPUs that a job has on each of the nodes that are `wanted`, by the node's place in the node table.
 pub(super) fn cpus_of_job(host: &Host, job: Job, wanted: impl Fn(usize) -> bool) -> Vec<(usize, u32)> {
-    // SAFETY: null or the live resources of a live job.
-    let Some(resources) = (unsafe { Resources::at(job.job_resrcs()) }) else { return Vec::new() };
-    // SAFETY: a bitmap over the node table.
-    let nodes = unsafe { host.bits.at(resources.node_bitmap()) }.below(host.node_count());
-    let mut before = 0;
-    let mut has = Vec::new();
-    for node in nodes {
+    let Some(resources) = job.job_resrcs() else { return Vec::new() };
+    let all = host.bits.of(resources.core_bitmap());
+    let (mut before, mut has) = (0, Vec::new());
+    for node in host.bits.of(resources.node_bitmap()).below(host.node_count()) {
         let cores = host.node(node).map_or(0, |record| usize::from(record.tot_cores()));
         if wanted(node) {
-            // SAFETY: src/common/job_resources.h: the cores of the job's nodes one after another.
-            let set = |core: &usize| unsafe { host.bits.at(resources.core_bitmap()) }.test(before + core);
-            has.push((
-                node,
-                slurm_rules::cpus(cpus_of_node(host, node), cores, (0..cores).filter(set).count()),
-            ));
+            let taken = (before..before + cores).filter(|core| all.test(*core)).count();
+            has.push((node, slurm_rules::cpus(cpus_of_node(host, node), cores, taken)));
         }
         before += cores;
     }
@@ -52,16 +41,12 @@ pub(super) fn cpus_of_node(host: &Host, node: usize) -> u32 {
 
 /// Cores and memory that a job has on a node, or that a test means to give it there.
 pub(super) fn of_job(host: &Host, job: Job, node: usize) -> HostResources {
-    // SAFETY: null or the live resources of a live job.
-    let Some(resources) = (unsafe { Resources::at(job.job_resrcs()) }) else {
-        return HostResources::default();
-    };
-    // SAFETY: a bitmap over the node table, or null.
-    if !unsafe { host.bits.at(resources.node_bitmap()) }.test(node) {
+    let Some(resources) = job.job_resrcs() else { return HostResources::default() };
+    let nodes = host.bits.of(resources.node_bitmap());
+    if !nodes.test(node) {
         return HostResources::default();
     }
-    // SAFETY: as above.
-    let place = unsafe { host.bits.at(resources.node_bitmap()) }.below(node).len();
+    let place = nodes.below(node).len();
     // SAFETY: src/common/job_resources.h: an element for each of the job's nodes, or null.
     let memory_mib = unsafe { item(resources.memory_allocated(), place) }.unwrap_or(0);
     HostResources { cores: cores_of_job(host, job, node).len() as u64, memory_mib }

@@ -4,8 +4,8 @@
 use std::ffi::c_void;
 
 use slurm_numbers as numbers;
-use slurm_tables::Version;
-use slurmctld_rt::{LicenseCall, List, is_exclusive, item};
+use slurm_tables::{ListOf, Version};
+use slurmctld_rt::{LicenseCall, is_exclusive, item};
 
 use super::records::{Gres, JobGres, Node, NodeGres, Reserved};
 
@@ -19,11 +19,10 @@ pub(super) fn slurm() -> Version {
 /// Gives the account of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
 pub(super) fn sharing(state: NodeGres) -> Option<NodeGres> {
     if let Some(other) = state.alt_gres_ns() {
-        // SAFETY: gres.h: null, or the state of the other GRES of the same node.
-        return unsafe { NodeGres::at(other) };
+        return other;
     }
-    // SAFETY: src/interfaces/gres.h from 23.11.4: null, or the entry of the other GRES of the same node.
-    let entry = unsafe { Gres::at(state.alt_gres()?) }?;
+    // From 23.11.4 (src/interfaces/gres.h) its entry.
+    let entry = state.alt_gres()??;
     // SAFETY: the data of a node's GRES entry.
     unsafe { NodeGres::at(entry.gres_data()) }
 }
@@ -61,12 +60,12 @@ pub(super) fn keeps_cores_per_gpu(node: Node) -> bool {
 }
 
 /// Gives the GRES that reservations keep from the job, or keep it to (`true`). Before 23.11 they hold whole nodes or cores.
-pub(super) fn reserved(reserved: *mut c_void) -> Option<(bool, *mut List)> {
+pub(super) fn reserved(reserved: *mut c_void) -> Option<(bool, ListOf<Gres>)> {
     // SAFETY: select.h: null, or a `resv_exc_t` that lives through the test; `job_test` gives none before 23.11.
     let reserved = unsafe { Reserved::at(reserved) }?;
     // cons_tres looks at the second only if there is no first.
     let lists = [(false, reserved.gres_list_exc()), (true, reserved.gres_list_inc())];
-    lists.into_iter().find_map(|(keeps_to, list)| Some((keeps_to, list.filter(|list| !list.is_null())?)))
+    lists.into_iter().find_map(|(keeps_to, list)| Some((keeps_to, list.filter(|of| !of.list.is_null())?)))
 }
 
 /// Gives how this slurmctld reads a list of licenses.

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
 
 use job_sample::TrafficWanted;
-use plugin_rt::{Chain, guard_ok, log, symbol, text};
+use plugin_rt::{Chain, guard_ok, log, symbol};
 use slurm_tables::Version;
 use step_accounting::ServedStep;
 
@@ -126,9 +126,7 @@ fn node_name() -> Option<String> {
         return None;
     }
     // SAFETY: slurmd.h: null, or the struct, which lives as long as the process.
-    let conf = unsafe { SlurmdConf::at(conf) }?;
-    // SAFETY: slurmd.h: null, or a NUL-terminated string that lives as long as the struct.
-    unsafe { text(conf.node_name()) }
+    unsafe { SlurmdConf::at(conf) }?.node_name()
 }
 
 type FindTres = unsafe extern "C" fn(*mut u64, bool) -> c_int;

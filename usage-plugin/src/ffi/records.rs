@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use slurm_tables::table::BadTable;
-use slurm_tables::{Layout, record};
+use slurm_tables::{Layout, Text, record};
 
 record! {
     /// Samples of one TRES [acct_gather.h].
@@ -24,7 +24,7 @@ record! {
 record! {
     /// slurmd's configuration [src/slurmd/slurmd/slurmd.h].
     pub(super) struct SlurmdConf, SlurmdConfLayout = "slurmd_conf" {
-        node_name: *mut c_char;
+        node_name: Text;
     }
 }
 

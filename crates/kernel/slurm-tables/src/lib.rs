@@ -16,9 +16,8 @@ pub mod table;
 mod version;
 
 pub use ffi::check::{Misfit, Record};
-pub use ffi::field::{Field, List, Value, Wide};
+pub use ffi::field::{Behind, Bitmap, Field, List, ListOf, RecordView, Text, Value, Wide};
 pub use ffi::peek::{peek, peek_text};
-pub use ffi::record::RecordView;
 pub use kind::Kind;
 pub use own::{NoTable, OWN_TABLE, own_layout};
 pub use table::{Layout, Tables};

@@ -1,17 +1,5 @@
 //! Typed views of records that lie as a table says.
 
-use std::ffi::c_void;
-
-/// A view of a kind of records.
-pub trait RecordView: Copy {
-    /// Takes the record behind a pointer; `None` for null, and before the layout is learnt.
-    ///
-    /// # Safety
-    ///
-    /// A pointer that is not null points to a live record of this kind, which lives as long as what is returned is used.
-    unsafe fn behind(pointer: *mut c_void) -> Option<Self>;
-}
-
 /// Declares a view of one of Slurm's records and the layout that it reads by.
 ///
 /// `struct Job, JobLayout = "job_record", magic "JOB_MAGIC" { job_id: u32; start_time: i64, at start_time_at; }`: each field has a
@@ -101,10 +89,19 @@ macro_rules! record {
             ///
             /// # Safety
             ///
-            /// A pointer that is not null points to a live record of this kind, which lives as long as what is returned is used.
+            /// As [`slurm_tables::RecordView::behind`].
             $vis unsafe fn at<P>(pointer: *const P) -> Option<Self> {
                 let at = std::ptr::NonNull::new(pointer.cast_mut().cast::<u8>())?;
                 Some(Self { at, layout: $Layout::cell().get()? })
+            }
+
+            /// Compares a record with the table; none fits.
+            ///
+            /// # Errors
+            ///
+            /// It is of another size, or has something else where the table says.
+            $vis fn check(record: Option<Self>) -> Result<(), $crate::Misfit> {
+                record.map_or(Ok(()), |record| record.layout.check.check(record.at.as_ptr().addr()))
             }
 
             /// Tells whether the record has its mark; true for a kind that has none.
@@ -124,14 +121,14 @@ macro_rules! record {
 
             $(
                 #[doc = concat!("Reads `", stringify!($field), "`.")]
-                $vis fn $field(self) -> $ty {
+                $vis fn $field(self) -> <$ty as $crate::Value>::Given {
                     // SAFETY: the promise of `at`.
                     unsafe { self.layout.$field.read(self.at.as_ptr()) }
                 }
 
                 $(
                     #[doc = concat!("Gives the address of `", stringify!($field), "`.")]
-                    $vis fn $slot(self) -> *mut $ty {
+                    $vis fn $slot(self) -> *mut <$ty as $crate::Value>::Raw {
                         // SAFETY: the promise of `at`.
                         unsafe { self.layout.$field.place(self.at.as_ptr()) }
                     }
@@ -139,7 +136,7 @@ macro_rules! record {
             )*
             $($(
                 #[doc = concat!("Reads `", stringify!($may), "`, where the release has it.")]
-                $vis fn $may(self) -> Option<$may_ty> {
+                $vis fn $may(self) -> Option<<$may_ty as $crate::Value>::Given> {
                     let field = self.layout.$may?;
                     // SAFETY: the promise of `at`.
                     Some(unsafe { field.read(self.at.as_ptr()) })

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
 pub use slurm_tables::List;
+use slurm_tables::{Bitmap, ListOf, RecordView};
 
 /// Slurm's `bitstr_t`; only ever handled by pointer.
 pub type BitString = i64;
@@ -22,6 +23,15 @@ crate::found_symbols! {
 }
 
 impl Lists {
+    /// Gives the records of a list that a record has, in its order.
+    #[must_use]
+    pub fn of<T: RecordView>(&self, list: ListOf<T>) -> Vec<T> {
+        // SAFETY: read from a record: null or a live list.
+        let elements = unsafe { self.elements::<c_void>(list.list) };
+        // SAFETY: the list's type says what its elements are.
+        elements.into_iter().filter_map(|element| unsafe { T::behind(element) }).collect()
+    }
+
     /// Gives the elements of a list, in its order; none for null.
     ///
     /// # Safety
@@ -81,6 +91,13 @@ crate::found_symbols! {
 }
 
 impl Bits {
+    /// Takes a bit string that a record has.
+    #[must_use]
+    pub fn of(&self, bits: Bitmap) -> BitsAt<'_> {
+        // SAFETY: read from a record: null or a live bit string.
+        unsafe { self.at(bits.address()) }
+    }
+
     /// Takes a bit string.
     ///
     /// # Safety

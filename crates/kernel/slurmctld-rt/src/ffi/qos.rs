@@ -1,18 +1,17 @@
 //! The QOS of a job.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use plugin_rt::text;
 use slurm_tables::table::BadTable;
-use slurm_tables::{Layout, record};
+use slurm_tables::{Layout, Text, record};
 
 use crate::fit::check;
 
 record! {
     /// A QOS in slurmctld's copy of the accounting [slurm/slurmdb.h].
     struct Qos, QosLayout = "slurmdb_qos_rec" {
-        name: *mut c_char;
+        name: Text;
     }
 }
 
@@ -41,7 +40,5 @@ pub unsafe fn qos_name(qos: *const c_void) -> Option<String> {
     }
     FITS.store(true, Ordering::Release);
     // SAFETY: the caller's promise; the first that there was is a record of this kind.
-    let qos = unsafe { Qos::at(qos) }?;
-    // SAFETY: null or NUL-terminated.
-    unsafe { text(qos.name()) }
+    unsafe { Qos::at(qos) }?.name()
 }

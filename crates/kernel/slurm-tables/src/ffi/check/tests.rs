@@ -1,7 +1,7 @@
 use std::ffi::{c_char, c_void};
 
 use super::*;
-use crate::{Layout, Tables, Wide};
+use crate::{Bitmap, Layout, Tables, Wide};
 
 crate::record! {
     /// A record of a test.
@@ -9,7 +9,7 @@ crate::record! {
         magic: u32;
         id: u32;
         name: *mut c_char, at name_at;
-        nodes: *mut i64;
+        nodes: Bitmap;
         flags: Wide;
     } optional {
         extra: *mut c_void;
@@ -60,7 +60,7 @@ fn fields_are_read_and_written_where_the_table_says() {
     let block = Block::of(40, [5 << 32 | 77, 0, 0, 0x7003_0000, 9]);
     let job = block.job();
     assert_eq!((job.magic(), job.id(), job.flags(), job.extra()), (77, 5, Wide(0x7003), None));
-    assert!(job.name().is_null() && job.nodes().is_null());
+    assert!(job.name().is_null() && job.nodes().address().is_null());
     assert_eq!(job.name_at().addr(), block.address() + 8);
     assert_eq!(job.address().addr(), block.address());
     // SAFETY: null is allowed.

@@ -8,12 +8,15 @@
 
 mod effect;
 mod engine;
-#[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]
+#[expect(unsafe_code, reason = "the symbols that Slurm looks up")]
+mod entry;
+#[expect(unsafe_code, reason = "Slurm's structs and functions")]
 mod ffi;
 mod job_test;
 mod learnt;
 mod lifecycle_hooks;
 mod limited;
+mod live;
 mod memory;
 mod narrow;
 mod node_order;

@@ -1,4 +1,4 @@
-//! Values that the plugin takes from Slurm's structs. `ffi::read` reads them once per hook; everything after
+//! Values that the plugin takes from Slurm's structs. `live` reads them once per hook; everything after
 //! that is safe code on these types.
 
 use std::sync::Arc;

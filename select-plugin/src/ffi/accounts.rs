@@ -16,22 +16,22 @@ use crate::slurm_rules::{
 use crate::view::{ChosenView, GresKind, NodeView};
 
 /// Most GPUs per node that are looked at: as many as a [`GpuSet`] holds.
-pub(super) const MAX_GPUS: usize = 64;
+pub(crate) const MAX_GPUS: usize = 64;
 
 /// The entries of a GRES list: name and data. `T` is the kind of the data: of a node's, a job's or a step's list.
 fn entries<T: RecordView>(host: &Host, list: ListOf<Gres>) -> Vec<(String, T)> {
     // SAFETY: the data of an entry of that list, which lives as long as the hook's record.
     let read = |entry: Gres| Some((entry.gres_name()?, unsafe { T::behind(entry.gres_data()) }?));
-    host.lists.of(list).into_iter().filter_map(read).collect()
+    host.records(list).into_iter().filter_map(read).collect()
 }
 
 /// The entries of our kinds. `T`: see [`entries`].
-pub(super) fn states<T: RecordView>(host: &Host, list: ListOf<Gres>) -> Vec<(GresKind, T)> {
+pub(crate) fn states<T: RecordView>(host: &Host, list: ListOf<Gres>) -> Vec<(GresKind, T)> {
     entries(host, list).into_iter().filter_map(|(name, data)| Some((kind_of(&name)?, data))).collect()
 }
 
 /// Numbers that an entry of a job asks for.
-pub(super) fn asked(state: JobGres) -> AskedNumbers {
+pub(crate) fn asked(state: JobGres) -> AskedNumbers {
     AskedNumbers {
         per_job: state.gres_per_job(),
         per_node: state.gres_per_node(),
@@ -41,14 +41,14 @@ pub(super) fn asked(state: JobGres) -> AskedNumbers {
 }
 
 /// A job's entries of our kinds that ask for any; hooks may write to them under slurmctld's job lock.
-pub(super) fn requested(host: &Host, job: Job) -> Vec<(GresKind, JobGres)> {
+pub(crate) fn requested(host: &Host, job: Job) -> Vec<(GresKind, JobGres)> {
     let mut all = states::<JobGres>(host, job.gres_list_req());
     all.retain(|(_, state)| asked(*state).asks_for_any());
     all
 }
 
 /// A node's entries of any kind with what it has of each.
-pub(super) fn counted(host: &Host, node: Node) -> Vec<CountedEntry> {
+pub(crate) fn counted(host: &Host, node: Node) -> Vec<CountedEntry> {
     let count = |(name, state): (String, NodeGres)| CountedEntry {
         name,
         count: state.gres_cnt_config(),
@@ -58,12 +58,12 @@ pub(super) fn counted(host: &Host, node: Node) -> Vec<CountedEntry> {
 }
 
 /// The GPUs of a bit string over a node's devices.
-pub(super) fn gpus(bits: BitsAt<'_>) -> GpuSet {
+pub(crate) fn gpus(bits: BitsAt<'_>) -> GpuSet {
     GpuSet::from_bits(bits.below(MAX_GPUS).into_iter().fold(0, |set, bit| set | 1 << bit))
 }
 
 /// The GPUs of one of an array's bit strings.
-pub(super) fn gpus_at(host: &Host, array: *mut *mut BitString, index: usize) -> GpuSet {
+pub(crate) fn gpus_at(host: &Host, array: *mut *mut BitString, index: usize) -> GpuSet {
     gpus(bits_at(host, array, index))
 }
 
@@ -76,7 +76,7 @@ fn bits_at(host: &Host, array: *mut *mut BitString, index: usize) -> BitsAt<'_> 
 }
 
 /// Slurm's account of a GRES of a node.
-pub(super) fn account(host: &Host, state: NodeGres) -> Account {
+pub(crate) fn account(host: &Host, state: NodeGres) -> Account {
     let topology = |i: usize| {
         // SAFETY: src/common/gres.h: the `topo_` arrays have `topo_cnt` elements, or are null.
         let cores = unsafe { item(state.topo_core_bitmap(), i) }.filter(|bits| !bits.is_null());
@@ -95,20 +95,20 @@ pub(super) fn account(host: &Host, state: NodeGres) -> Account {
     };
     Account {
         // Null without device files.
-        devices: host.bits.of(state.gres_bit_alloc()).size().min(MAX_GPUS),
-        allocated: gpus(host.bits.of(state.gres_bit_alloc())),
+        devices: host.bits(state.gres_bit_alloc()).size().min(MAX_GPUS),
+        allocated: gpus(host.bits(state.gres_bit_alloc())),
         topology: (0..usize::from(state.topo_cnt())).map(topology).collect(),
     }
 }
 
 /// Amount of the entry that cons_tres has selected on a node.
-pub(super) fn selected(state: JobGres, node: usize) -> Option<u64> {
+pub(crate) fn selected(state: JobGres, node: usize) -> Option<u64> {
     // SAFETY: an array over the node table, or null.
     unsafe { item(state.gres_cnt_node_select(), node) }
 }
 
 /// Slurm's choice on one node over all entries of the job, and what else it had. `cores` are those that it chose there.
-pub(super) fn choice_on(
+pub(crate) fn choice_on(
     host: &Host,
     job: Job,
     node: &NodeView,
@@ -146,19 +146,19 @@ pub(super) fn choice_on(
 /// Marks the devices of a node's shards that jobs use as allocated. Slurm before 23.11 forgets that a device has shards when one of its
 /// jobs ends, whoever else has shards there, and gives the device whole to the next job (`_job_dealloc` in `gres_ctld.c`). Its counts
 /// stay right, and later series go by these.
-pub(super) fn restore_shared_bits(host: &Host, node: Node) {
+pub(crate) fn restore_shared_bits(host: &Host, node: Node) {
     if version::counts_by_device() {
         return;
     }
     for (kind, state) in states::<NodeGres>(host, node.gres_list()) {
         if kind == GresKind::Shard {
-            add_gpus(host.bits.of(state.gres_bit_alloc()), account(host, state).in_use());
+            add_gpus(host.bits(state.gres_bit_alloc()), account(host, state).in_use());
         }
     }
 }
 
 /// Gives a step with shards all GPUs of its job's shards. Slurm forgets a step's devices without counting them.
-pub(super) fn give_step_all_gpus(host: &Host, job: Job, step: Step) {
+pub(crate) fn give_step_all_gpus(host: &Host, job: Job, step: Step) {
     let given = |type_id, nodes: u32, bits| Given {
         type_id,
         by_node: (0..nodes as usize).map(|node| gpus_at(host, bits, node)).collect(),

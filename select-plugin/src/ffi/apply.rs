@@ -16,7 +16,7 @@ use crate::slurm_rules::{ShardRequest, amount, amounts_by_device, devices_of_ent
 use crate::view::GresKind;
 
 /// Writes the effects of a test, in their order.
-pub(super) fn in_test(host: &Host, job: Job, call: &Call, effects: &[Effect]) {
+pub(crate) fn in_test(host: &Host, job: Job, call: &Call, effects: &[Effect]) {
     let candidates = call.nodes(host);
     for effect in effects {
         match effect {
@@ -37,7 +37,7 @@ pub(super) fn in_test(host: &Host, job: Job, call: &Call, effects: &[Effect]) {
 }
 
 /// Writes effects on a job's record, in their order. Those of a test alone are passed over.
-pub(super) fn on_job(host: &Host, job: Job, effects: &[Effect]) {
+pub(crate) fn on_job(host: &Host, job: Job, effects: &[Effect]) {
     effects.iter().for_each(|effect| one(host, job, effect));
 }
 
@@ -127,12 +127,12 @@ fn only_shards(host: &Host, job: Job) -> Option<JobGres> {
 }
 
 /// Shards per node that a job with a single entry for shards asks for, for [`set_shards_per_node`] to put back.
-pub(super) fn shards_per_node(host: &Host, job: Job) -> Option<u64> {
+pub(crate) fn shards_per_node(host: &Host, job: Job) -> Option<u64> {
     only_shards(host, job).map(|state| state.gres_per_node())
 }
 
 /// Makes Slurm look for GPUs with this many shards for a job with a single entry for shards.
-pub(super) fn set_shards_per_node(host: &Host, job: Job, count: u64) {
+pub(crate) fn set_shards_per_node(host: &Host, job: Job, count: u64) {
     if let Some(state) = only_shards(host, job) {
         set_counts(state, count, state.total_gres());
     }
@@ -150,7 +150,7 @@ fn variable(host: &Host, job: Job, name: &str, value: Option<&str>) {
 
 /// Makes the request of the job's last change its request, if Slurm has accepted that change. The node's prolog and a later change of
 /// the job's GRES look at nothing else.
-pub(super) fn settle_request(host: &Host, job: Job) {
+pub(crate) fn settle_request(host: &Host, job: Job) {
     if let Some(request) = jobs::changed_request(job) {
         variable(host, job, REQUEST_ENV, Some(&request));
         variable(host, job, CHANGE_ENV, None);
@@ -173,12 +173,12 @@ fn resize_shards(host: &Host, job: Job, count: u64) {
 }
 
 /// Shows these layouts, and tells slurmctld where any has changed.
-pub(super) fn layouts(host: &Host, layouts: &[Layout]) {
+pub(crate) fn layouts(host: &Host, layouts: &[Layout]) {
     show(host, layouts.iter().map(|layout| (&layout.node, |before: &str| layout.shown_in(before))));
 }
 
 /// Writes the words of nodes to their `extra`.
-pub(super) fn words(host: &Host, words: &[Word]) {
+pub(crate) fn words(host: &Host, words: &[Word]) {
     show(host, words.iter().map(|word| (&word.node, |before: &str| word.shown_in(before))));
 }
 

@@ -4,7 +4,6 @@
 //! to have its size, its mark, and pointers, texts, lists and bit strings where the table says; and slurmctld is to find it by the
 //! name or number that is read there.
 
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,7 +29,7 @@ static LEARNT: AtomicBool = AtomicBool::new(false);
 static NODES_FIT: AtomicBool = AtomicBool::new(false);
 
 /// Learns where fields lie, and compares slurm.conf with that. If that fails, it is said at once, and then once a minute.
-pub(super) fn learns() -> bool {
+pub(crate) fn learns() -> bool {
     match learn() {
         Ok(()) => true,
         Err(why) => {
@@ -43,7 +42,7 @@ pub(super) fn learns() -> bool {
 }
 
 /// Says again, once a minute, that nothing is known of the structures.
-pub(super) fn remind() {
+pub(crate) fn remind() {
     if let Some((why, reminder)) = UNFIT.get() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
         reminder.lock().unwrap_or_else(PoisonError::into_inner).say(now, &|| why.clone());
@@ -58,24 +57,24 @@ fn learn() -> Result<(), Unfit> {
 }
 
 /// Tells whether fields are known.
-pub(super) fn is_learnt() -> bool {
+pub(crate) fn is_learnt() -> bool {
     LEARNT.load(Ordering::Acquire)
 }
 
 /// Compares records of nodes, once: the first that there are.
-pub(super) fn nodes(host: &Host) -> Result<(), Unfit> {
+pub(crate) fn nodes(host: &Host) -> Result<(), Unfit> {
     if NODES_FIT.load(Ordering::Acquire) {
         return Ok(());
     }
     let (mut looked, mut named) = (false, false);
-    for pointer in (0..host.node_count()).filter_map(|index| host.slot(index)).take(NODES) {
-        check(Node::described(), pointer)?;
-        // SAFETY: a record of the node table, which was just found to be one.
-        let Some(node) = (unsafe { Node::at(pointer) }) else { continue };
+    for node in (0..host.node_count()).filter_map(|index| host.node(index)).take(NODES) {
+        Node::check(Some(node))?;
         // A node that was deleted has no name.
         let name = name_of(node);
         (looked, named) = (true, named || name.is_some());
-        if name.is_some_and(|name| host.node_by_name(&name).is_none_or(|found| found.address() != pointer)) {
+        if name.is_some_and(|name| {
+            host.node_by_name(&name).is_none_or(|found| found.address() != node.address())
+        }) {
             return Err(Unfit::Named("node"));
         }
         entries(host, node.gres_list(), NodeGres::described())?;
@@ -88,13 +87,13 @@ pub(super) fn nodes(host: &Host) -> Result<(), Unfit> {
 }
 
 /// Compares the record of a job, and those that it points to; false: it is no job's, so that it cannot be compared.
-pub(super) fn job(host: &Host, pointer: *mut c_void) -> Result<bool, Unfit> {
-    check(Job::described(), pointer)?;
-    // SAFETY: the record of a live job, which was just found to be one.
-    let Some(job) = (unsafe { Job::at(pointer) }).filter(|job| JobId(job.job_id()) != NO_JOB) else {
+pub(crate) fn job(host: &Host, job: Job) -> Result<bool, Unfit> {
+    Job::check(Some(job))?;
+    let id = JobId(job.job_id());
+    if id == NO_JOB {
         return Ok(false);
-    };
-    if host.job_record(job.job_id()) != pointer {
+    }
+    if host.job(id).is_none_or(|found| found.address() != job.address()) {
         return Err(Unfit::Named("job"));
     }
     Details::check(job.details())?;
@@ -112,7 +111,7 @@ pub(super) fn job(host: &Host, pointer: *mut c_void) -> Result<bool, Unfit> {
 
 /// Compares the entries of a list of GRES, and their data. The list was found to be one.
 fn entries(host: &Host, list: ListOf<Gres>, data: Option<&Record>) -> Result<(), Unfit> {
-    for entry in host.lists.of(list) {
+    for entry in host.records(list) {
         Gres::check(Some(entry))?;
         check(data, entry.gres_data())?;
     }

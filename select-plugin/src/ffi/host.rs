@@ -3,18 +3,19 @@
 //! They are looked up by name when first needed, never linked: the same file is loaded by slurmd and the commands,
 //! which lack some of them, and unit tests have none.
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use geometry::JobId;
 use plugin_rt::symbol;
 use slurm_numbers as numbers;
-use slurmctld_rt::{BitString, Bits, Heap, List, Lists, item, text};
+use slurm_tables::{Bitmap, ListOf, RecordView};
+use slurmctld_rt::{BitString, Bits, BitsAt, Heap, List, Lists, item, text};
 
 use super::records::{Conf, Job, Node};
 
 /// Ends slurmctld with a line in its log. Returns where there is no Slurm.
-pub(super) fn fatal(text: &str) {
+pub(crate) fn fatal(text: &str) {
     type Fatal = unsafe extern "C" fn(*const c_char, ...);
     let Ok(text) = CString::new(text) else { return };
     if let Some(f) = symbol(c"slurm_fatal") {
@@ -26,7 +27,7 @@ pub(super) fn fatal(text: &str) {
 }
 
 /// A string of `slurm_conf`, copied. Slurm fills it before it loads any plugin.
-pub(super) fn conf_string(field: fn(Conf) -> Option<String>) -> Option<String> {
+pub(crate) fn conf_string(field: fn(Conf) -> Option<String>) -> Option<String> {
     field(conf()?)
 }
 
@@ -39,7 +40,7 @@ fn conf() -> Option<Conf> {
 
 slurmctld_rt::slurmctlds! {
     /// The functions and globals taken from slurmctld, with the prototypes of Slurm's headers.
-    pub(super) struct Host {
+    pub(crate) struct Host {
         part bits: Bits;
         part lists: Lists;
         part heap: Heap;
@@ -60,20 +61,30 @@ slurmctld_rt::slurmctlds! {
 }
 
 impl Host {
+    /// A bit string that a record has.
+    pub(crate) fn bits(&self, bits: Bitmap) -> BitsAt<'_> {
+        self.bits.of(bits)
+    }
+
+    /// The records of a list that a record has.
+    pub(crate) fn records<T: RecordView>(&self, list: ListOf<T>) -> Vec<T> {
+        self.lists.of(list)
+    }
+
     /// Number of slots in the node table.
-    pub(super) fn node_count(&self) -> usize {
+    pub(crate) fn node_count(&self) -> usize {
         // SAFETY: node_conf.h: `extern int node_record_count`; hooks run under the node lock.
         usize::try_from(unsafe { self.count.read() }).unwrap_or(0)
     }
 
     /// A node's record; `None` for an empty slot.
-    pub(super) fn node(&self, index: usize) -> Option<Node> {
+    pub(crate) fn node(&self, index: usize) -> Option<Node> {
         // SAFETY: null or a slot of the node table; hooks run under the node lock.
         unsafe { Node::at(self.slot(index)?) }
     }
 
     /// A slot of the node table.
-    pub(super) fn slot(&self, index: usize) -> Option<*mut c_void> {
+    pub(crate) fn slot(&self, index: usize) -> Option<*mut c_void> {
         if index >= self.node_count() {
             return None;
         }
@@ -84,12 +95,12 @@ impl Host {
     }
 
     /// Tells whether the site has Slurm take the least loaded nodes for all jobs (`CR_LLN`).
-    pub(super) fn takes_least_loaded(&self) -> bool {
+    pub(crate) fn takes_least_loaded(&self) -> bool {
         conf().is_some_and(|conf| conf.select_type_param() & numbers::SELECT_LLN != 0)
     }
 
     /// Writes a node's scheduling weight, as cons_tres itself does in a test.
-    pub(super) fn set_weight(&self, index: usize, weight: u64) {
+    pub(crate) fn set_weight(&self, index: usize, weight: u64) {
         if let Some(node) = self.node(index) {
             // SAFETY: a field of the node table; a test runs under the node lock, and only Slurm's own test reads it.
             unsafe { node.sched_weight_at().write(weight) };
@@ -97,7 +108,7 @@ impl Host {
     }
 
     /// Every node that has a name, with its place in the node table.
-    pub(super) fn named_nodes(&self) -> impl Iterator<Item = (usize, String, Node)> {
+    pub(crate) fn named_nodes(&self) -> impl Iterator<Item = (usize, String, Node)> {
         (0..self.node_count()).filter_map(|i| {
             let node = self.node(i)?;
             Some((i, name_of(node)?, node))
@@ -105,12 +116,12 @@ impl Host {
     }
 
     /// A node's place in the node table.
-    pub(super) fn index_of(&self, node: Node) -> Option<usize> {
+    pub(crate) fn index_of(&self, node: Node) -> Option<usize> {
         (0..self.node_count()).find(|i| self.slot(*i).is_some_and(|slot| slot == node.address()))
     }
 
     /// The node of that name, to be written to.
-    pub(super) fn node_by_name(&self, name: &str) -> Option<Node> {
+    pub(crate) fn node_by_name(&self, name: &str) -> Option<Node> {
         let wanted = CString::new(name).ok()?;
         // SAFETY: node_conf.h: only reads the name; hooks run under the node lock.
         let node = unsafe { (self.find_node)(wanted.as_ptr().cast_mut()) };
@@ -121,34 +132,36 @@ impl Host {
     }
 
     /// Every job slurmctld knows.
-    pub(super) fn jobs(&self) -> Vec<*mut c_void> {
-        // SAFETY: slurmctld.h: `extern List job_list`.
-        let list = unsafe { self.all_jobs.read() };
-        // SAFETY: null or live; hooks run under the job lock.
-        unsafe { self.lists.elements(list) }
+    pub(crate) fn jobs(&self) -> Vec<Job> {
+        // SAFETY: slurmctld.h: `extern List job_list`; hooks run under the job lock.
+        self.listed(unsafe { self.all_jobs.read() })
     }
 
-    /// The address of a job's record; null if there is none.
-    pub(super) fn job_record(&self, id: u32) -> *mut c_void {
-        // SAFETY: slurmctld.h: finds a job under the job lock.
-        unsafe { (self.find_job)(id) }
+    /// The jobs of a list that slurmctld hands to a hook, or has itself.
+    pub(super) fn listed(&self, list: *mut List) -> Vec<Job> {
+        // SAFETY: null or a live list.
+        let jobs = unsafe { self.lists.elements::<c_void>(list) };
+        // SAFETY: its elements are records of live jobs; hooks run under the job lock.
+        jobs.into_iter().filter_map(|job| unsafe { Job::at(job) }).collect()
     }
 
     /// The address of a partition's record; null if there is none.
-    pub(super) fn partition(&self, name: &str) -> *mut c_void {
+    pub(crate) fn partition(&self, name: &str) -> *mut c_void {
         let name = CString::new(name).unwrap_or_default();
         // SAFETY: slurmctld.h: only reads the name; hooks run under the partition lock.
         unsafe { (self.find_partition)(name.as_ptr().cast_mut()) }
     }
 
     /// A job's record.
-    pub(super) fn job(&self, id: JobId) -> Option<Job> {
+    pub(crate) fn job(&self, id: JobId) -> Option<Job> {
+        // SAFETY: slurmctld.h: finds a job under the job lock.
+        let job = unsafe { (self.find_job)(id.0) };
         // SAFETY: null or live.
-        unsafe { Job::at(self.job_record(id.0)) }
+        unsafe { Job::at(job) }
     }
 
     /// Tells whether a job's epilog is not over on a node.
-    pub(super) fn completing(&self, index: usize) -> bool {
+    pub(crate) fn completing(&self, index: usize) -> bool {
         // SAFETY: slurmctld.h: `extern bitstr_t *cg_node_bitmap`.
         let bits = unsafe { self.completing_nodes.read() };
         // SAFETY: null or live.
@@ -156,25 +169,32 @@ impl Host {
     }
 
     /// Seconds since 1970.
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
     }
 
     /// Tells slurmctld that node records have changed, so that `sinfo` gets them anew.
-    pub(super) fn nodes_changed(&self) {
+    pub(crate) fn nodes_changed(&self) {
         // SAFETY: node_conf.h: `extern time_t last_node_update`; hooks run under the node lock.
         unsafe { self.last_node_update.write(self.now().cast_signed()) };
     }
 
     /// Tells slurmctld that job records have changed. Backfill sleeps on while nothing has.
-    pub(super) fn jobs_changed(&self) {
+    pub(crate) fn jobs_changed(&self) {
         // SAFETY: slurmctld.h: `extern time_t last_job_update`; hooks run under the job lock.
         unsafe { self.last_job_update.write(self.now().cast_signed()) };
     }
 }
 
+/// A node's name and its `extra`. They are not copied: every node is asked in every test.
+pub(crate) fn texts(_lives: &Host, node: Node) -> [&[u8]; 2] {
+    // SAFETY: Slurm's strings are null or NUL-terminated, and nothing changes them during the hook.
+    let bytes = |text: *const c_char| unsafe { if text.is_null() { c"" } else { CStr::from_ptr(text) } };
+    [bytes(node.name()).to_bytes(), bytes(node.extra()).to_bytes()]
+}
+
 /// A node's name; `None` for a deleted node.
-pub(super) fn name_of(node: Node) -> Option<String> {
+pub(crate) fn name_of(node: Node) -> Option<String> {
     // SAFETY: null or NUL-terminated.
     unsafe { text(node.name()) }
 }

@@ -19,13 +19,13 @@ use super::version;
 use crate::slurm_rules::LicenseChange;
 
 /// Tells whether slices are among a job's licenses: from an earlier start or test, or what it has now.
-pub(super) fn has_slices(job: Job) -> bool {
+pub(crate) fn has_slices(job: Job) -> bool {
     [job.licenses(), job.licenses_allocated().flatten()].into_iter().flatten().any(|all| names_slices(&all))
 }
 
 /// Tells whether slurmctld would hold a job to slices of its last test, which from 25.05 on are not among its licenses. Only for a test
 /// that starts the job: in others a caller may have the accounting's lock.
-pub(super) fn is_held_to_slices(job: Job) -> bool {
+pub(crate) fn is_held_to_slices(job: Job) -> bool {
     let Some((LicenseCall::Apart | LicenseCall::ApartFuzzy, licenses)) = counting() else { return false };
     // SAFETY: slurmctld.h: null, or one amount for each TRES, under slurmctld's job write lock.
     let count = licenses.place().and_then(|at| unsafe { item(job.tres_req_cnt(), at) });
@@ -33,7 +33,7 @@ pub(super) fn is_held_to_slices(job: Job) -> bool {
 }
 
 /// Makes slurmctld hold a job to its limits with this many slices, which its test has chosen.
-pub(super) fn hold_to_limits(host: &Host, job: Job, count: u64) {
+pub(crate) fn hold_to_limits(host: &Host, job: Job, count: u64) {
     match counting() {
         Some((LicenseCall::OneList, licenses)) => write(host, job, count, licenses),
         Some((_, licenses)) => {
@@ -48,7 +48,7 @@ pub(super) fn hold_to_limits(host: &Host, job: Job, count: u64) {
 }
 
 /// Gives a job that is about to start this many slices among its licenses, where slurm.conf has that license.
-pub(super) fn count_slices(host: &Host, job: Job, count: u64) {
+pub(crate) fn count_slices(host: &Host, job: Job, count: u64) {
     let Some((call, licenses)) = counting() else { return };
     // What a job has is given back by its list. One that runs keeps it.
     if call == LicenseCall::OneList || job.licenses_allocated().flatten().is_none() {

@@ -4,13 +4,13 @@ use std::ffi::{c_char, c_void};
 
 use slurm_tables::table::BadTable;
 use slurm_tables::{Behind, Bitmap, Layout, List, ListOf, Text, Wide, record};
-use slurmctld_rt::{BitString, learn_qos};
+use slurmctld_rt::{BitString, item, learn_qos};
 
 type Bits = *mut BitString;
 
 record! {
     /// A job [src/slurmctld/slurmctld.h].
-    pub(super) struct Job, JobLayout = "job_record", magic "JOB_MAGIC" {
+    pub(crate) struct Job, JobLayout = "job_record", magic "JOB_MAGIC" {
         job_id: u32;
         user_id: u32;
         account: Text;
@@ -42,7 +42,7 @@ record! {
 
 record! {
     /// A kind of resources in slurmctld's copy of the accounting [slurm/slurmdb.h].
-    pub(super) struct Tres, TresLayout = "slurmdb_tres_rec" {
+    pub(crate) struct Tres, TresLayout = "slurmdb_tres_rec" {
         kind = "type": *mut c_char, at kind_at;
         name: *mut c_char, at name_at;
     }
@@ -50,7 +50,7 @@ record! {
 
 record! {
     /// A job's wishes [src/slurmctld/slurmctld.h].
-    pub(super) struct Details, DetailsLayout = "job_details", magic "DETAILS_MAGIC" {
+    pub(crate) struct Details, DetailsLayout = "job_details", magic "DETAILS_MAGIC" {
         max_nodes: u32;
         min_cpus: u32;
         min_nodes: u32;
@@ -62,7 +62,7 @@ record! {
 
 record! {
     /// A job's cores and memory [src/common/job_resources.h].
-    pub(super) struct Resources, ResourcesLayout = "job_resources" {
+    pub(crate) struct Resources, ResourcesLayout = "job_resources" {
         core_bitmap: Bitmap;
         memory_allocated: *mut u64;
         node_bitmap: Bitmap;
@@ -71,7 +71,7 @@ record! {
 
 record! {
     /// A node [src/common/node_conf.h].
-    pub(super) struct Node, NodeLayout = "node_record", magic "NODE_MAGIC" {
+    pub(crate) struct Node, NodeLayout = "node_record", magic "NODE_MAGIC" {
         boot_time: i64;
         config_ptr: *mut c_void;
         cpus: u16;
@@ -90,7 +90,7 @@ record! {
 
 record! {
     /// A partition [src/slurmctld/slurmctld.h].
-    pub(super) struct Partition, PartitionLayout = "part_record", magic "PART_MAGIC" {
+    pub(crate) struct Partition, PartitionLayout = "part_record", magic "PART_MAGIC" {
         default_time: u32;
         flags: Wide;
         max_time: u32;
@@ -101,7 +101,7 @@ record! {
 
 record! {
     /// An entry of a list of GRES [gres.h].
-    pub(super) struct Gres, GresLayout = "gres_state" {
+    pub(crate) struct Gres, GresLayout = "gres_state" {
         gres_data: *mut c_void;
         gres_name: Text;
     }
@@ -109,7 +109,7 @@ record! {
 
 record! {
     /// A GRES of a job [gres.h]. Its arrays ending in `select` are over the node table, those in `alloc` over the job's nodes.
-    pub(super) struct JobGres, JobGresLayout = "gres_job_state" {
+    pub(crate) struct JobGres, JobGresLayout = "gres_job_state" {
         gres_bit_alloc: *mut Bits;
         gres_bit_select: *mut Bits;
         gres_cnt_node_alloc: *mut u64;
@@ -128,7 +128,7 @@ record! {
 
 record! {
     /// A GRES of a node [gres.h].
-    pub(super) struct NodeGres, NodeGresLayout = "gres_node_state" {
+    pub(crate) struct NodeGres, NodeGresLayout = "gres_node_state" {
         gres_bit_alloc: Bitmap;
         gres_cnt_config: u64;
         no_consume: u8;
@@ -146,7 +146,7 @@ record! {
 
 record! {
     /// A GRES of a step [gres.h].
-    pub(super) struct StepGres, StepGresLayout = "gres_step_state" {
+    pub(crate) struct StepGres, StepGresLayout = "gres_step_state" {
         gres_bit_alloc: *mut Bits;
         node_cnt: u32;
         type_id: u32;
@@ -155,15 +155,15 @@ record! {
 
 record! {
     /// A step [src/slurmctld/slurmctld.h].
-    pub(super) struct Step, StepLayout = "step_record" {
+    pub(crate) struct Step, StepLayout = "step_record" {
         gres_list_alloc: ListOf<Gres>;
-        job_ptr: *mut c_void;
+        job_ptr: Behind<Job>;
     }
 }
 
 record! {
     /// Nodes and devices that reservations keep from a job [src/slurmctld/slurmctld.h].
-    pub(super) struct Reserved, ReservedLayout = "resv_exc" {
+    pub(crate) struct Reserved, ReservedLayout = "resv_exc" {
     } optional {
         gres_list_exc: ListOf<Gres>;
         gres_list_inc: ListOf<Gres>;
@@ -172,7 +172,7 @@ record! {
 
 record! {
     /// slurm.conf as slurmctld has read it [src/common/read_config.h].
-    pub(super) struct Conf, ConfLayout = "slurm_conf" {
+    pub(crate) struct Conf, ConfLayout = "slurm_conf" {
         licenses: Text;
         plugindir: Text;
         select_type_param: u16;
@@ -181,12 +181,20 @@ record! {
     }
 }
 
+impl Resources {
+    /// Memory in MiB on the job's node of this place among its nodes.
+    pub(crate) fn memory_at(self, place: usize) -> u64 {
+        // SAFETY: src/common/job_resources.h: an element for each of the job's nodes, or null.
+        unsafe { item(self.memory_allocated(), place) }.unwrap_or(0)
+    }
+}
+
 /// Learns where the fields of all records lie.
 ///
 /// # Errors
 ///
 /// The first that the table has not, or not as it is read here.
-pub(super) fn learn(layout: &Layout) -> Result<(), BadTable> {
+pub(crate) fn learn(layout: &Layout) -> Result<(), BadTable> {
     Job::learn(layout)?;
     Tres::learn(layout)?;
     Details::learn(layout)?;
@@ -204,36 +212,36 @@ pub(super) fn learn(layout: &Layout) -> Result<(), BadTable> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use slurm_tables::{TABLES, Tables, Version};
 
     use super::*;
 
-    pub(in crate::ffi) const JOB_MAGIC: u32 = 0xf0b7_392c;
-    pub(in crate::ffi) const NODE_MAGIC: u32 = 0x0de5_75ed;
-    pub(in crate::ffi) const PART_MAGIC: u32 = 0xaefe_8495;
+    pub(crate) const JOB_MAGIC: u32 = 0xf0b7_392c;
+    pub(crate) const NODE_MAGIC: u32 = 0x0de5_75ed;
+    pub(crate) const PART_MAGIC: u32 = 0xaefe_8495;
 
     /// A record of Slurm 22.05.8, zeroed as C would make it.
-    pub(in crate::ffi) struct Zeroed {
+    pub(crate) struct Zeroed {
         words: Vec<u64>,
         structure: &'static str,
         layout: Layout,
     }
 
     impl Zeroed {
-        pub(in crate::ffi) fn of(structure: &'static str) -> Self {
+        pub(crate) fn of(structure: &'static str) -> Self {
             let layout = Tables::parse(TABLES).unwrap().layout(Version::new(22, 5, 8)).unwrap();
             learn(&layout).unwrap();
             let words = vec![0; layout.size(structure).unwrap() / 8];
             Self { words, structure, layout }
         }
 
-        pub(in crate::ffi) fn address(&self) -> usize {
+        pub(crate) fn address(&self) -> usize {
             self.words.as_ptr().addr()
         }
 
         /// Fills a field.
-        pub(in crate::ffi) fn put(&mut self, field: &str, bytes: &[u8]) {
+        pub(crate) fn put(&mut self, field: &str, bytes: &[u8]) {
             let (position, size) =
                 self.layout.field(&format!("{}.{field}", self.structure)).unwrap().unwrap();
             assert_eq!(size, bytes.len());
@@ -244,7 +252,7 @@ pub(super) mod tests {
             *word = *word & !mask | value << shift;
         }
 
-        pub(in crate::ffi) fn job(&self) -> Job {
+        pub(crate) fn job(&self) -> Job {
             // SAFETY: a record of that layout, which lives as long as this.
             unsafe { Job::at(self.words.as_ptr()) }.unwrap()
         }

@@ -1,4 +1,4 @@
-//! Differences between series of Slurm, other than the places of fields. The functions that differ stand in `prototypes`; together the
+//! Differences between series of Slurm, other than the places of fields. The functions that differ stand in `entry::prototypes`; together the
 //! two are all there is to look at when a new series comes.
 
 use std::ffi::c_void;
@@ -12,12 +12,12 @@ use super::records::{Gres, JobGres, Node, NodeGres, Reserved};
 plugin_rt::stamped_version!(fn stamped);
 
 /// Gives the version of the Slurm that loads this plugin: the loader refuses a plugin with another.
-pub(super) fn slurm() -> Version {
+pub(crate) fn slurm() -> Version {
     if cfg!(test) { Version::new(22, 5, 8) } else { Version(stamped()) }
 }
 
 /// Gives the account of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
-pub(super) fn sharing(state: NodeGres) -> Option<NodeGres> {
+pub(crate) fn sharing(state: NodeGres) -> Option<NodeGres> {
     if let Some(other) = state.alt_gres_ns() {
         return other;
     }
@@ -29,12 +29,12 @@ pub(super) fn sharing(state: NodeGres) -> Option<NodeGres> {
 
 /// Tells whether Slurm keeps amounts per device, and the devices of shards as long as a job has any there. Before 23.11 a job's
 /// shards on a node come from one device.
-pub(super) fn counts_by_device() -> bool {
+pub(crate) fn counts_by_device() -> bool {
     slurm().since(23, 11)
 }
 
 /// Writes how much of the job's shards comes from each device of a node.
-pub(super) fn move_amounts(state: JobGres, node: usize, by_device: &[u64]) {
+pub(crate) fn move_amounts(state: JobGres, node: usize, by_device: &[u64]) {
     let Some(array) = state.gres_per_bit_select() else { return };
     // SAFETY: src/interfaces/gres.h: an array over the node table, or null for GRES that are not shared.
     let slots = unsafe { item(array, node) }.unwrap_or(std::ptr::null_mut());
@@ -50,17 +50,17 @@ pub(super) fn move_amounts(state: JobGres, node: usize, by_device: &[u64]) {
 }
 
 /// Tells whether a job is `--exclusive`.
-pub(super) fn exclusive(whole_node: u8) -> bool {
+pub(crate) fn exclusive(whole_node: u8) -> bool {
     is_exclusive(whole_node, numbers::WHOLE_NODE_REQUIRED, slurm().since(24, 5))
 }
 
 /// Tells whether a node keeps cores for jobs with certain GPUs: `RestrictedCoresPerGPU`, from 24.05.
-pub(super) fn keeps_cores_per_gpu(node: Node) -> bool {
+pub(crate) fn keeps_cores_per_gpu(node: Node) -> bool {
     node.res_cores_per_gpu().is_some_and(|cores| cores > 0)
 }
 
 /// Gives the GRES that reservations keep from the job, or keep it to (`true`). Before 23.11 they hold whole nodes or cores.
-pub(super) fn reserved(reserved: *mut c_void) -> Option<(bool, ListOf<Gres>)> {
+pub(crate) fn reserved(reserved: *mut c_void) -> Option<(bool, ListOf<Gres>)> {
     // SAFETY: select.h: null, or a `resv_exc_t` that lives through the test; `job_test` gives none before 23.11.
     let reserved = unsafe { Reserved::at(reserved) }?;
     // cons_tres looks at the second only if there is no first.
@@ -69,6 +69,6 @@ pub(super) fn reserved(reserved: *mut c_void) -> Option<(bool, ListOf<Gres>)> {
 }
 
 /// Gives how this slurmctld reads a list of licenses.
-pub(super) fn license_call() -> Option<LicenseCall> {
+pub(crate) fn license_call() -> Option<LicenseCall> {
     LicenseCall::of(slurm())
 }

@@ -3,7 +3,7 @@
 //!
 //! # The order of effects
 //!
-//! `ffi::job_test` runs these steps. Each but the second has a guard of its own: if it fails, the next goes on.
+//! `live::job_test` runs these steps. Each but the second has a guard of its own: if it fails, the next goes on.
 //!
 //! 1. *Before*: the job is read once, as [`PendingTest`]. Of a job that a limit forbids, or whose shards are not counted per node,
 //!    [`PendingTest::before`] says so in a `Comment` and rules all nodes out. Else it gives, in this order: `Comment` where it said

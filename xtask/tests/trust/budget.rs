@@ -4,11 +4,9 @@ use std::path::Path;
 
 use crate::sources;
 
-/// Folders of the repository, and the most product lines of each: what it has now. They only go down. The
-/// plugin's went up by 350 when it named the fields that it reads, which bindgen had generated, by 100 for slices from Slurm 25.05 on,
-/// by 50 for a state that a change of a partition leaves as it is, by 25 for the devices that reservations hold and for a second test of
-/// a start in backfill, and by 15 for the components of a heterogeneous job, which Slurm preempts by the first one's record.
-const BUDGETS: [(&str, usize); 1] = [("select-plugin/src/ffi", 2375)];
+/// Folders of the repository where the select plugin may have unsafe code, and the most product lines of each: what they have now. They
+/// only go down.
+const BUDGETS: [(&str, usize); 2] = [("select-plugin/src/ffi", 1295), ("select-plugin/src/entry", 275)];
 
 #[test]
 fn code_beside_c_stays_small() {

@@ -1,14 +1,14 @@
 //! Slurm's records of nodes, read as plain values.
 
-use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 
 use slurm_tables::Bitmap;
 use slurmctld_rt::{BitsAt, is_in_cloud};
 
-use super::host::Host;
-use super::records::{Details, Job};
-use super::{accounts, resources};
+use super::resources;
+use crate::ffi::accounts;
+use crate::ffi::host::{Host, texts};
+use crate::ffi::records::{Details, Job};
 use crate::job_test::Look;
 use crate::memory::Memory;
 use crate::seen::RawNode;
@@ -21,7 +21,7 @@ pub(super) fn of_job<'a>(
     job: Job,
     bits: BitsAt<'_>,
 ) -> impl Iterator<Item = RawNode<'a>> + use<'a> {
-    let required = host.bits.of(required(job));
+    let required = host.bits(required(job));
     let of_job = move |index| Some(RawNode { required: required.test(index), ..record(host, index)? });
     set(host, bits).into_iter().filter_map(of_job)
 }
@@ -59,11 +59,12 @@ pub(super) fn all(host: &Host) -> impl Iterator<Item = RawNode<'_>> {
 
 pub(super) fn record(host: &Host, index: usize) -> Option<RawNode<'_>> {
     let node = host.node(index)?;
+    let [name, extra] = texts(host, node);
     let time = |at: i64| u64::try_from(at).unwrap_or(0);
     Some(RawNode {
         index,
-        name: bytes(node.name()),
-        extra: bytes(node.extra()),
+        name,
+        extra,
         started: time(node.slurmd_start_time()),
         in_cloud: is_in_cloud(index),
         booted: time(node.boot_time()),
@@ -71,12 +72,6 @@ pub(super) fn record(host: &Host, index: usize) -> Option<RawNode<'_>> {
         completing: host.completing(index),
         required: false,
     })
-}
-
-/// The bytes of a string of Slurm's. They are not copied: every node is asked in every test.
-fn bytes<'a>(string: *const c_char) -> &'a [u8] {
-    // SAFETY: Slurm's strings are null or NUL-terminated, and nothing changes them during the hook.
-    if string.is_null() { &[] } else { unsafe { CStr::from_ptr(string) }.to_bytes() }
 }
 
 /// Reads Slurm's counts of every node.

@@ -1,4 +1,4 @@
-//! The symbols that Slurm reads and calls, except those that only forward.
+//! The symbols that Slurm reads and calls, except those that differ between series.
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -13,9 +13,11 @@ use slurm_tables::Version;
 use slurmctld_rt::fit::state_dir;
 use slurmctld_rt::{MissingSymbol, in_slurmctld};
 
-use super::host::Host;
-use super::records::Conf;
-use super::{REAL, fit, hooks, host, prototypes, version};
+use super::{REAL, prototypes};
+use crate::ffi::host::Host;
+use crate::ffi::records::{Conf, Job, Node, Step};
+use crate::ffi::{fit, host, version};
+use crate::live::hooks;
 use crate::state;
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU placement on top of select/cons_tres");
@@ -111,14 +113,20 @@ around!(fn select_p_reconfigure() -> c_int, else ERROR, |real| {
     rc
 });
 
+/// A job that a hook is about.
+fn job_at(job: *const c_void) -> Option<Job> {
+    // SAFETY: select.h: null or the record of a live job, under slurmctld's job lock.
+    unsafe { Job::at(job) }
+}
+
 around!(fn select_p_job_begin(job: *mut c_void) -> c_int, else ERROR, |real| {
     // If it may not, it stays pending, with reason Resources.
-    if timed(Hook::JobBegin, || guard_ok("job_begin", false, || hooks::may_begin(job))) { real() } else { ERROR }
+    if timed(Hook::JobBegin, || guard_ok("job_begin", false, || hooks::may_begin(job_at(job)))) { real() } else { ERROR }
 });
 
 around!(fn select_p_select_nodeinfo_set(job: *mut c_void) -> c_int, else ERROR, |real| {
     let rc = real();
-    timed(Hook::Allocated, || guard_ok("select_nodeinfo_set", (), || hooks::allocated(job)));
+    timed(Hook::Allocated, || guard_ok("select_nodeinfo_set", (), || hooks::allocated(job_at(job))));
     rc
 });
 
@@ -129,7 +137,7 @@ around!(fn select_p_select_nodeinfo_set_all() -> c_int, else ERROR, |real| {
 
 around!(fn select_p_job_fini(job: *mut c_void) -> c_int, else ERROR, |real| {
     let rc = real();
-    timed(Hook::JobEnded, || guard_ok("job_fini", (), || hooks::ended(job)));
+    timed(Hook::JobEnded, || guard_ok("job_fini", (), || hooks::ended(job_at(job))));
     rc
 });
 
@@ -138,13 +146,17 @@ around!(
     else ERROR,
     |real| {
         let rc = real();
-        timed(Hook::JobResized, || guard_ok("job_resized", (), || hooks::lost_node(job, node)));
+        // SAFETY: select.h: null or the record of a live node.
+        let lost = || hooks::lost_node(job_at(job), unsafe { Node::at(node) });
+        timed(Hook::JobResized, || guard_ok("job_resized", (), lost));
         rc
     }
 );
 
 around!(fn select_p_step_start(step: *mut c_void) -> c_int, else ERROR, |real| {
-    timed(Hook::StepStart, || guard_ok("step_start", (), || hooks::step_starts(step)));
+    // SAFETY: select.h: null or a live step, under slurmctld's job write lock.
+    let starts = || hooks::step_starts(unsafe { Step::at(step) });
+    timed(Hook::StepStart, || guard_ok("step_start", (), starts));
     real()
 });
 
@@ -152,7 +164,7 @@ around!(
     fn select_p_job_expand(from: *mut c_void, to: *mut c_void) -> c_int,
     else ERROR,
     |real| {
-        if !guard_ok("job_expand", false, || hooks::may_merge(from, to)) {
+        if !guard_ok("job_expand", false, || hooks::may_merge(job_at(from), job_at(to))) {
             log::info("job_expand: jobs with GPUs cannot be merged");
             return ERROR;
         }
@@ -184,7 +196,7 @@ mod tests {
     fn every_release_has_the_fields_that_are_read() {
         let table = Tables::parse(TABLES).unwrap();
         for release in &table.releases {
-            super::super::records::learn(&table.layout(*release).unwrap()).unwrap();
+            crate::ffi::records::learn(&table.layout(*release).unwrap()).unwrap();
         }
     }
 }

@@ -15,15 +15,16 @@
 //! Slurm's own plugin is asked exactly once in each, outside every guard.
 
 use geometry::JobId;
-use std::ffi::c_void;
 
 use plugin_rt::{Chain, set_job};
 use protocol::wire::PLACEMENT_ENV;
 
-use super::host::{Host, name_of};
-use super::records::{Job, Node, Step};
-use super::{accounts, apply, fit, jobs, licenses, nodes, resources, version};
+use super::{jobs, nodes, resources};
 use crate::effect::Effect;
+use crate::ffi::host::{Host, name_of};
+use crate::ffi::jobs::{check_env, nodes_of, spank_env};
+use crate::ffi::records::{Job, Node, Step};
+use crate::ffi::{accounts, apply, fit, licenses, version};
 use crate::lifecycle_hooks as lifecycle;
 use crate::memory::{Boots, Memory};
 use crate::seen::{self, RawNode};
@@ -32,54 +33,47 @@ use crate::view::{GresKind, JobView};
 
 /// Without a configuration, takes away what an earlier one placed: a requeued job, or the rest of an array, would have
 /// it carried out on whatever GPUs Slurm now gives it.
-pub(super) fn forget_placement(job: *mut c_void) {
+pub(super) fn forget_placement(job: Option<Job>) {
     let mut state = lock();
     let Some(state) = state.as_mut().filter(|state| state.is_unconfigured()) else { return };
-    let Some(host) = Host::get() else { return };
-    // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
+    let (Some(host), Some(job)) = (Host::get(), job) else { return };
     if !structs_fit(state, host, job) {
         return;
     }
-    // SAFETY: as above.
-    let Some(job) = (unsafe { Job::at(job) }) else { return };
     set_job(job.job_id());
-    if jobs::spank_env(job, PLACEMENT_ENV).is_some() {
+    if spank_env(job, PLACEMENT_ENV).is_some() {
         apply::on_job(host, job, &[Effect::Placement(None)]);
     }
 }
 
 /// Runs `body` if the plugin places jobs in this process and its view of the structs is the process's.
-pub(super) fn with<T>(job: *mut c_void, body: impl FnOnce(&mut Memory, &Host, Job) -> T) -> Option<T> {
+pub(crate) fn with<T>(job: Option<Job>, body: impl FnOnce(&mut Memory, &Host, Job) -> T) -> Option<T> {
     record_fits(job)?.then(|| again(job, body))?
 }
 
 /// Tells whether the plugin places jobs and the record is as it is known here; `None` without a job or a Slurm.
-fn record_fits(job: *mut c_void) -> Option<bool> {
+fn record_fits(job: Option<Job>) -> Option<bool> {
     let mut state = lock();
     let (state, host) = (state.as_mut()?, Host::get()?);
-    Some(!job.is_null() && state.places_jobs(host.now()) && structs_fit(state, host, job))
+    Some(job.is_some_and(|job| state.places_jobs(host.now()) && structs_fit(state, host, job)))
 }
 
 /// As [`with`], for a record that [`with`] has just found to be as it is known here.
-pub(super) fn again<T>(job: *mut c_void, body: impl FnOnce(&mut Memory, &Host, Job) -> T) -> Option<T> {
+pub(super) fn again<T>(job: Option<Job>, body: impl FnOnce(&mut Memory, &Host, Job) -> T) -> Option<T> {
     let mut state = lock();
-    let (memory, host) = (state.as_mut()?.memory()?, Host::get()?);
-    // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
-    let job = unsafe { Job::at(job) }?;
+    let (memory, host, job) = (state.as_mut()?.memory()?, Host::get()?, job?);
     set_job(job.job_id());
     Some(body(memory, host, job))
 }
 
 /// Tells whether this job's record is as it is known here.
-fn structs_fit(state: &mut State, host: &Host, job: *mut c_void) -> bool {
+fn structs_fit(state: &mut State, host: &Host, job: Job) -> bool {
     let carefully = || {
         fit::job(host, job)
             .and_then(|known| fit::nodes(host).map(|()| known))
             .map_err(|why| Chain(&why).to_string())
     };
-    // SAFETY: select.h: the record of a live job, under slurmctld's job lock.
-    let marked = || unsafe { Job::at(job) }.is_some_and(jobs::is_marked);
-    state.fits(host.now(), marked, carefully)
+    state.fits(host.now(), || jobs::is_marked(job), carefully)
 }
 
 /// Tells whether the records of nodes are as they are known here. If they are not, nothing is placed any more.
@@ -92,9 +86,9 @@ fn nodes_fit(host: &Host) -> bool {
 }
 
 /// Tells whether a job may start.
-pub(super) fn may_begin(job: *mut c_void) -> bool {
+pub(crate) fn may_begin(job: Option<Job>) -> bool {
     let checked = with(job, |memory, host, job| {
-        jobs::check_env(job).map_err(|why| (why, job.job_id()))?;
+        check_env(job).map_err(|why| (why, job.job_id()))?;
         Ok(memory.has_decided(jobs::address(job)) || lifecycle::may_begin_undecided(&jobs::view(host, job)))
     });
     match checked {
@@ -111,7 +105,7 @@ pub(super) fn may_begin(job: *mut c_void) -> bool {
 
 /// After Slurm has allocated a job. At its start slurmctld also calls this for all jobs that it knows, and has the state rebuilt from
 /// them a moment later.
-pub(super) fn allocated(job: *mut c_void) {
+pub(crate) fn allocated(job: Option<Job>) {
     if with_memory(|memory| memory.begun) != Some(true) {
         return;
     }
@@ -119,7 +113,7 @@ pub(super) fn allocated(job: *mut c_void) {
         memory.told_of(JobId(job.job_id()), jobs::runs(job));
         if jobs::runs(job) {
             // Before the job's own instances are among those that are there. Only its nodes: many jobs start on a large site.
-            let places = jobs::nodes_of(host, job);
+            let places = nodes_of(host, job);
             let own = || places.iter().filter_map(|index| nodes::record(host, *index));
             nodes_have_booted(memory, host, own());
             nodes_have_spoken(memory, host, own());
@@ -143,19 +137,18 @@ fn job_takes_cpus(memory: &mut Memory, host: &Host, job: Job, view: &JobView) {
 }
 
 /// A step has its devices, and its credential is not made yet.
-pub(super) fn step_starts(step: *mut c_void) {
-    // SAFETY: select.h: a live step, under slurmctld's job write lock.
-    let Some(step) = (unsafe { Step::at(step) }) else { return };
+pub(crate) fn step_starts(step: Option<Step>) {
+    let Some(step) = step else { return };
     with(step.job_ptr(), |_, host, job| accounts::give_step_all_gpus(host, job, step));
 }
 
 /// After a job has begun to end.
-pub(super) fn ended(job: *mut c_void) {
+pub(crate) fn ended(job: Option<Job>) {
     with(job, |memory, host, job| {
         if !version::counts_by_device()
             && accounts::requested(host, job).iter().any(|(kind, _)| *kind == GresKind::Shard)
         {
-            let nodes = jobs::nodes_of(host, job).into_iter().filter_map(|node| host.node(node));
+            let nodes = nodes_of(host, job).into_iter().filter_map(|node| host.node(node));
             nodes.for_each(|node| accounts::restore_shared_bits(host, node));
         }
         memory.learnt.cpus.end(JobId(job.job_id()));
@@ -164,7 +157,7 @@ pub(super) fn ended(job: *mut c_void) {
 }
 
 /// Before nodes are shown: epilogs may have ended and nodes booted, of which no other hook tells.
-pub(super) fn nodes_are_shown() {
+pub(crate) fn nodes_are_shown() {
     fit::remind();
     let Some(host) = Host::get() else { return };
     if !fit::is_learnt() || !nodes_fit(host) {
@@ -203,16 +196,15 @@ fn nodes_have_spoken<'a>(memory: &mut Memory, host: &Host, nodes: impl Iterator<
 }
 
 /// After a running job has lost a node.
-pub(super) fn lost_node(job: *mut c_void, node: *mut c_void) {
+pub(crate) fn lost_node(job: Option<Job>, node: Option<Node>) {
     with(job, |memory, host, job| {
-        // SAFETY: select.h: a live node record.
-        let Some(node) = (unsafe { Node::at(node) }) else { return };
+        let Some(node) = node else { return };
         accounts::restore_shared_bits(host, node);
         let Some(name) = name_of(node) else { return };
         if let Some(index) = host.index_of(node) {
             memory.learnt.cpus.lose(JobId(job.job_id()), index);
         }
-        let placement = jobs::spank_env(job, PLACEMENT_ENV);
+        let placement = spank_env(job, PLACEMENT_ENV);
         let (effects, layouts) =
             lifecycle::lost_node(memory, JobId(job.job_id()), &name, placement.as_deref());
         apply::layouts(host, &layouts);
@@ -222,7 +214,7 @@ pub(super) fn lost_node(job: *mut c_void, node: *mut c_void) {
 
 /// Rebuilds the state from the running jobs, at slurmctld's start, after a reconfiguration, or after a change of a partition, of nodes or of
 /// `DebugFlags`. `same_file`: `tessera.toml` has not changed. If the nodes and the jobs that run have not either, the state stays as it is.
-pub(super) fn rebuild(same_file: bool) {
+pub(crate) fn rebuild(same_file: bool) {
     let Some(host) = Host::get() else { return };
     if !fit::is_learnt() || !nodes_fit(host) {
         return;
@@ -239,9 +231,9 @@ pub(super) fn rebuild(same_file: bool) {
         memory.count(counts);
     });
     // The first one says whether records are as they are known here.
-    let known = host.jobs().into_iter().any(|job| record_fits(job) == Some(true));
+    let known = host.jobs().into_iter().any(|job| record_fits(Some(job)) == Some(true));
     for job in jobs::holders(host).filter(|_| known) {
-        with(job, |memory, host, job| {
+        with(Some(job), |memory, host, job| {
             if jobs::runs(job) {
                 apply::settle_request(host, job);
                 let running = jobs::running(host, job);
@@ -265,7 +257,7 @@ fn with_memory<T>(body: impl FnOnce(&mut Memory) -> T) -> Option<T> {
 
 /// Tells whether the allocations of two jobs can be merged: not if either has GPUs here, or slices, of which slurmctld makes licenses that
 /// are never given back (`license_job_merge`, src/slurmctld/licenses.c).
-pub(super) fn may_merge(a: *mut c_void, b: *mut c_void) -> bool {
+pub(crate) fn may_merge(a: Option<Job>, b: Option<Job>) -> bool {
     let has =
         |memory: &Memory, job: Job| memory.engine.holds(JobId(job.job_id())) || licenses::has_slices(job);
     let holds = |job| with(job, |memory, _, job| has(memory, job));

@@ -12,8 +12,11 @@ use std::ptr::null_mut;
 use plugin_front::{around, forward};
 use slurmctld_rt::{BitString, List};
 
-use super::call::Call;
-use super::{REAL, job_test, version};
+use super::REAL;
+use crate::ffi::call::Call;
+use crate::ffi::records::Job;
+use crate::ffi::version;
+use crate::live::job_test;
 
 type Any = *mut c_void;
 const FAIL: c_int = -1;
@@ -78,6 +81,8 @@ around!(
     else FAIL,
     |real| {
         let reserved = if version::counts_by_device() { reserved } else { null_mut() };
+        // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
+        let job = unsafe { Job::at(job) };
         job_test::run(&Call { job, bitmap, min_nodes, mode, candidates, preempted, reserved }, real)
     }
 );

@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,13 +13,14 @@ use placement::HostResources;
 use plugin_rt::guard_ok;
 use shared_pages::decisions;
 use slurm_numbers as numbers;
-use slurmctld_rt::struct_at;
 
-use super::call::Call;
-use super::host::Host;
-use super::records::Job;
-use super::{accounts, apply, hooks, jobs, licenses, nodes, resources, weights};
+use super::{hooks, jobs, nodes, resources, weights};
 use crate::effect::Effect;
+use crate::ffi::call::Call;
+use crate::ffi::host::Host;
+use crate::ffi::jobs::{victims, with_components};
+use crate::ffi::records::Job;
+use crate::ffi::{accounts, apply, licenses};
 use crate::job_test::{Look, Opinion, PendingTest};
 use crate::memory::Memory;
 use crate::seen;
@@ -30,7 +31,7 @@ const SUCCESS: c_int = 0;
 const ERROR: c_int = -1;
 
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
-pub(super) fn run(call: &Call, real: impl Fn() -> c_int) -> c_int {
+pub(crate) fn run(call: &Call, real: impl Fn() -> c_int) -> c_int {
     let began = Instant::now();
     let mut test = guard_ok("job_test", None, || look(call));
     let per_node = guard_ok("job_test", None, || {
@@ -156,15 +157,12 @@ impl Slurm for Live<'_> {
     }
 
     fn victims(&self) -> Vec<JobId> {
-        jobs::victims(self.host, self.call.candidates).into_iter().map(|(id, _)| id).collect()
+        victims(self.host, self.call.candidates).into_iter().map(|(id, _)| id).collect()
     }
 
     fn preempted(&self) -> Option<HashSet<JobId>> {
-        // SAFETY: select.h: null, or a place for a list that the test has filled or left null.
-        let list = *unsafe { struct_at(self.call.preempted) }?;
-        // SAFETY: null or a live list of job records.
-        let jobs = unsafe { self.host.lists.elements::<c_void>(list) };
-        Some(jobs.into_iter().flat_map(|job| jobs::with_components(self.host, job)).collect())
+        let jobs = self.call.preempted(self.host)?;
+        Some(jobs.into_iter().flat_map(|job| with_components(self.host, job)).collect())
     }
 
     fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<HostResources> {

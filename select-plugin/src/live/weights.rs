@@ -1,6 +1,6 @@
 //! The scheduling weights of nodes, for the time of one test.
 
-use super::host::Host;
+use crate::ffi::host::Host;
 use crate::node_order::{Placed, weights};
 
 /// Nodes with their scheduling weights before a test.

@@ -31,11 +31,7 @@ impl<'c> Local<'c> {
     pub(crate) fn new(config: &'c SiteConfig, named: Option<&str>) -> Result<Self, Failure> {
         let name = named.map(str::to_owned).or_else(this_node).unwrap_or_default();
         let spec = config.node(&name).ok_or_else(|| site::unknown_node(&name, config))?;
-        let mut settings =
-            Settings::new(&node_jobs::for_node(&config.node, &name), &config.mps, &spec.to_node().gpus)
-                .with_tasks(config.tasks.as_ref(), &name)
-                .with_budget(config, &name)
-                .with_energy(config.power.energy);
+        let mut settings = Settings::of(config, &name);
         let gres = slurm_conf::path(&|name| std::env::var(name).ok()).with_file_name("gres.conf");
         // `tessera doctor` says where it cannot be told.
         let numbering = Numbering::read(&settings, &gres, &name);

@@ -27,8 +27,8 @@ pub(crate) fn path(named: Option<&Path>) -> PathBuf {
 
 /// Tells whether instances may be made on this GPU of each node; false for one that the node does not have.
 pub(crate) fn makes_instances(spec: &NodeSpec, gpu: usize) -> bool {
-    let of = spec.gpus.get(gpu).zip(spec.uses.get(gpu)).map(|(model, of)| of.gpu(model, spec.mig));
-    of.is_some_and(|gpu| gpu.purpose == Purpose::Any && gpu.policy != MigPolicy::Off)
+    let of = spec.gpus.get(gpu).zip(spec.uses.get(gpu)).map(|(model, of)| of.rules(model, spec.mig));
+    of.is_some_and(|(purpose, policy)| purpose == Purpose::Any && policy != MigPolicy::Off)
 }
 
 /// Reads and parses a file.
@@ -130,7 +130,10 @@ pub(crate) fn unknown_node(name: &str, config: &SiteConfig) -> Failure {
 
 /// The nodes of a configuration by name, without jobs, in its order.
 pub(crate) fn nodes(config: &SiteConfig) -> impl Iterator<Item = (&str, Node)> {
-    config.nodes.iter().flat_map(|spec| spec.names.iter().map(|name| (name.as_str(), spec.to_node())))
+    config
+        .nodes
+        .iter()
+        .flat_map(|spec| spec.names.iter().map(|name| (name.as_str(), site_limits::node_of(spec))))
 }
 
 /// `3 nodes in 2 sets`.

@@ -104,7 +104,7 @@ pub(crate) fn nodes(config: &SiteConfig, published: &Published, among: Among<'_>
         let Some(line) = published.layouts.get(name) else { continue };
         let layout = layout_line::read(line, &spec.gpus)
             .map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
-        let mut node = spec.to_node();
+        let mut node = site_limits::node_of(spec);
         layout_line::take_over(&layout, &mut node, &owner);
         let sick =
             published.slurm.as_ref().and_then(|known| known.sick.get(name)).cloned().unwrap_or_default();

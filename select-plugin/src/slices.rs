@@ -83,7 +83,7 @@ fn of_whole(engine: &Engine, node: &str, gpus: impl Iterator<Item = GpuIndex>) -
 }
 
 fn of_grant(engine: &Engine, node: &str, grant: &Grant) -> Amount {
-    let pool = engine.site().policy().tasks.unwrap_or_default();
+    let pool = engine.site().tasks.as_ref().map(|tasks| tasks.pool).unwrap_or_default();
     let slices = slices::slices_for_grant(grant, |gpu| engine.model_of(node, gpu), pool);
     Amount { gpus: slices::whole_gpus(grant), slices }
 }

@@ -117,8 +117,7 @@ mod tests {
     fn grant_of(placement: Option<&str>, devices: Option<&str>) -> Result<Grant, String> {
         let (site, errors) = site_config::parse("t", SITE, &|_| Err(std::io::ErrorKind::NotFound.into()));
         let site = site.ok_or(format!("{errors:?}"))?;
-        let gpus = site.node("n1").unwrap().to_node().gpus;
-        let settings = Settings::new(&node_jobs::for_node(&site.node, "n1"), &site.mps, &gpus);
+        let settings = Settings::of(&site, "n1");
         let node = ThisNode { name: "n1".to_owned(), site, settings };
         check_placement(&node, 12, placement, devices, &|| false).map(|g| g.given.grant)
     }

@@ -112,16 +112,14 @@ impl ThisNode {
         if_absent: IfAbsent,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, NoNode> {
-        let gpus = match site.node(&name) {
-            Some(spec) => spec.to_node().gpus,
-            None if if_absent == IfAbsent::BeginJournal => Vec::new(),
-            None if if_absent == IfAbsent::UseJournal && had_jobs(&site, &name) => Vec::new(),
-            None => return Err(NoNode::NotListed { path, node: name }),
-        };
-        let mut settings = Settings::new(&node_jobs::for_node(&site.node, &name), &site.mps, &gpus)
-            .with_tasks(site.tasks.as_ref(), &name)
-            .with_budget(&site, &name)
-            .with_energy(site.power.energy);
+        let mut settings = Settings::of(&site, &name);
+        // A node that the file does not list has had jobs of ours if it has a journal.
+        let is_ours = site.node(&name).is_some()
+            || if_absent == IfAbsent::BeginJournal
+            || if_absent == IfAbsent::UseJournal && settings.state_dir.is_dir();
+        if !is_ours {
+            return Err(NoNode::NotListed { path, node: name });
+        }
         // Where it cannot be told, a job that has GPUs is refused for that: see `translate`.
         settings.numbering = Numbering::read(&settings, &gres_conf(env), &name).unwrap_or_default();
         Ok(Self { name, settings, site })
@@ -140,12 +138,10 @@ impl ThisNode {
     /// The GPUs that no job gets whole from us, by Slurm's numbers: an exclusive job has them in Slurm's accounts alone. What
     /// the driver does not show is nothing to give.
     pub(crate) fn kept_from_whole_jobs(&self) -> Vec<GpuIndex> {
-        let Some(spec) = self.site.node(&self.name) else { return Vec::new() };
-        let all = (0_u16..).map(GpuIndex).take(spec.gpus.len());
-        let unseen = all.filter(|gpu| self.settings.numbering.is_unseen(*gpu));
-        let numbered = (0_u16..).map(GpuIndex).zip(spec.to_node().gpus);
-        let kept = numbered.filter(|(_, gpu)| !gpu.is_ever_whole()).map(|(number, _)| number);
-        kept.chain(unseen).collect()
+        let unseen = |number| self.settings.numbering.is_unseen(number);
+        let numbered = (0_u16..).map(GpuIndex).zip(&self.settings.gpus);
+        let kept = numbered.filter(|(n, gpu)| !gpu.purpose.is_ever_whole(gpu.policy) || unseen(*n));
+        kept.map(|(number, _)| number).collect()
     }
 
     /// Tells whether Slurm has given a job nothing but GPUs that are left to it and that the driver does not show.
@@ -170,11 +166,6 @@ impl ThisNode {
             gpu_is_missing: false,
         })
     }
-}
-
-/// Tells whether a node that the file does not list has had jobs of ours: it has a journal.
-fn had_jobs(site: &SiteConfig, name: &str) -> bool {
-    node_jobs::for_node(&site.node, name).state_dir.is_dir()
 }
 
 /// The gres.conf beside the slurm.conf that the environment names.
@@ -250,8 +241,7 @@ mod tests {
         let (site, _) = site_config::parse("t", SITE, &|_| Err(std::io::ErrorKind::NotFound.into()));
         let mut site = site.unwrap();
         site.node.proc_root = dir.path().to_owned();
-        let gpus = site.node("n1").unwrap().to_node().gpus;
-        let settings = Settings::new(&node_jobs::for_node(&site.node, "n1"), &site.mps, &gpus);
+        let settings = Settings::of(&site, "n1");
         let node = ThisNode { name: "n1".to_owned(), site, settings };
         for minor in 0..4 {
             let gpu = dir.path().join(format!("driver/nvidia/gpus/0000:0{minor}:00.0"));

@@ -30,7 +30,7 @@ pub(crate) fn slices_for(live: &Live, ask: &Ask, policy: &Policy, config: &SiteC
     let now = states.values().filter_map(|present| on(&present.node)).min();
     let empty = || {
         let specs = states.values().filter_map(|present| config.node(&present.name));
-        specs.filter_map(|spec| on(&spec.to_node())).min()
+        specs.filter_map(|spec| on(&site_limits::node_of(spec))).min()
     };
     now.or_else(empty).unwrap_or(0)
 }

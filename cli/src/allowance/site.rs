@@ -9,6 +9,7 @@ use protocol::{ComputeSpec, Grant, MigSpec, PoolSeats, ShareOn, TaskDevices, Tas
 use site_config::{Limit, Most, SiteConfig};
 use site_limits::Submission;
 use site_limits::amounts::{Amount, RunningJobs};
+use site_limits::limit;
 
 use super::{Bound, LimitKind, SLICES, Whose};
 use crate::layout_line;
@@ -86,8 +87,11 @@ fn of_limit(
             users.into_iter().filter(|(_, n)| *n > 0).map(|(user, n)| (user.to_owned(), n)).collect();
         users.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
         let of_user = if limit.each_user { format!("of {user} ") } else { String::new() };
-        let whose =
-            Whose::Site { jobs: format!("jobs {of_user}{}", limit.whom()), place: limit.place(key), users };
+        let whose = Whose::Site {
+            jobs: format!("jobs {of_user}{}", limit::whom(limit)),
+            place: limit::place(limit, key),
+            users,
+        };
         let used = used.values().map(of).sum();
         Some(Bound { kind: LimitKind::Together, tres: tres.to_owned(), most, used, reserved: 0, whose })
     };
@@ -99,11 +103,11 @@ fn of_limit(
 /// Reads each job's GPUs and slices on each node from the layouts that the controller publishes.
 fn held(config: &SiteConfig, layouts: &HashMap<String, String>) -> BTreeMap<JobId, Vec<(String, Amount)>> {
     let mut all: BTreeMap<JobId, Vec<(String, Amount)>> = BTreeMap::new();
-    let policy = config.policy();
+    let policy = site_limits::policy_for(config, None, &[]);
     for (name, line) in layouts {
         let Some(spec) = config.node(name) else { continue };
         let Ok(layout) = layout_line::read(line, &spec.gpus) else { continue };
-        let mut node = spec.to_node();
+        let mut node = site_limits::node_of(spec);
         layout_line::take_over(&layout, &mut node, &|_| Uid(0));
         for (job, amount) in on_node(&node, &policy) {
             all.entry(job).or_default().push((name.clone(), amount));

@@ -52,7 +52,7 @@ pub(crate) fn gpus(models: impl IntoIterator<Item = &'static Model>, layout: &La
 
 /// The GPUs of a node, with what the site lets jobs have of them.
 pub(super) fn used_as(spec: &NodeSpec, mut gpus: Vec<GpuSeen>) -> Vec<GpuSeen> {
-    for (seen, gpu) in gpus.iter_mut().zip(&spec.to_node().gpus) {
+    for (seen, gpu) in gpus.iter_mut().zip(&site_limits::node_of(spec).gpus) {
         seen.can = Can::of(gpu);
     }
     gpus

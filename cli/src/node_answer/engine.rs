@@ -117,7 +117,13 @@ mod tests {
     fn of(line: &str, profile: &str, ends: &[(u32, u64)]) -> Verdict {
         let ask = Ask::new(JobId(99), Uid(7), Request::new(Isolation::Mig(Some(profile.to_owned()))));
         let ends = ends.iter().map(|(job, end)| (JobId(*job), *end)).collect();
-        verdict(&node(line), &[], &ask, &site_config::of_nodes(Vec::new()).policy(), &ends)
+        verdict(
+            &node(line),
+            &[],
+            &ask,
+            &site_limits::policy_for(&site_config::of_nodes(Vec::new()), None, &[]),
+            &ends,
+        )
     }
 
     const BUSY: &str =
@@ -146,7 +152,13 @@ mod tests {
             let mut node = Node::new(vec![Gpu::new(model, MigPolicy::Off)], HardwareGraph::uniform(1, 10.0));
             let layout = layout_line::read(line, &[model]).unwrap();
             layout_line::take_over(&layout, &mut node, &|_| Uid(7));
-            verdict(&node, &[], &ask, &site_config::of_nodes(Vec::new()).policy(), &HashMap::new())
+            verdict(
+                &node,
+                &[],
+                &ask,
+                &site_limits::policy_for(&site_config::of_nodes(Vec::new()), None, &[]),
+                &HashMap::new(),
+            )
         };
         assert!(matches!(of(16, "tessera gpu0=free"), Verdict::Now(_)));
         let half = format!("tessera gpu0=mps[job1:{}M/50%]", model.shards_mib(8));

@@ -38,7 +38,7 @@ impl Engine {
         if let Some(known) = self.ever.get(&key) {
             return Some(*known);
         }
-        let fits = question.fits(&self.config.nodes.get(spec)?.to_node());
+        let fits = question.fits(&site_limits::node_of(self.config.nodes.get(spec)?));
         keep(&mut self.ever, key, fits);
         Some(fits)
     }
@@ -47,7 +47,7 @@ impl Engine {
     pub(crate) fn needs_sick<N: Named + ?Sized>(&self, node: &N, question: &Question) -> bool {
         let Some(entry) = self.managed(node).filter(|entry| !entry.sick.is_empty()) else { return false };
         let Some(spec) = self.config.nodes.get(entry.spec) else { return false };
-        let mut empty = spec.to_node();
+        let mut empty = site_limits::node_of(spec);
         for (gpu, now) in empty.gpus.iter_mut().zip(&entry.node.gpus) {
             gpu.left_out = now.left_out;
         }
@@ -84,7 +84,7 @@ impl Engine {
         if let Some(known) = self.counted.get(&key) {
             return *known;
         }
-        let node = self.config.nodes.get(spec)?.to_node();
+        let node = site_limits::node_of(self.config.nodes.get(spec)?);
         let counted = match placement::admits_ever(&node, request, &question.policy) {
             Ok(Admission::Shards(count)) => Some(count),
             Ok(Admission::Gpus(_)) | Err(_) => None,

@@ -26,7 +26,7 @@ pub(super) fn of_request(of: CapOf<'_>, spec: usize, config: &SiteConfig) -> Opt
 }
 
 fn choose(of: CapOf<'_>, spec: usize, config: &SiteConfig) -> Result<AutoCap, String> {
-    let (request, policy) = (of.request, config.power_policy(of.partition));
+    let (request, policy) = (of.request, site_limits::power_policy(config, of.partition));
     let app = request.job_profile.as_deref().ok_or("--gpu-app names no application")?;
     let spec = config.nodes.get(spec).ok_or("the node is not known")?;
     let model = spec.power.model.as_deref().ok_or("the node has no power model")?;

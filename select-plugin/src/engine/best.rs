@@ -75,7 +75,8 @@ impl Engine {
         if let Some(known) = self.best_ever.get(&key) {
             return *known;
         }
-        let best = self.config.nodes.get(spec).map_or(0.0, |set| question.best_on(&set.to_node()));
+        let best =
+            self.config.nodes.get(spec).map_or(0.0, |set| question.best_on(&site_limits::node_of(set)));
         keep(&mut self.best_ever, key, best);
         best
     }

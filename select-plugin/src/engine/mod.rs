@@ -127,7 +127,7 @@ impl Engine {
         let mut nodes = nodes::Nodes::default();
         for (spec, set) in config.nodes.iter().enumerate() {
             for name in &set.names {
-                let node = set.to_node();
+                let node = site_limits::node_of(set);
                 let entry = NodeEntry {
                     spec,
                     room: Room::of(&node),

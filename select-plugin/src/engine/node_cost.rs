@@ -53,7 +53,7 @@ impl NodeEntry {
 impl Engine {
     /// Returns which nodes the site wants to fill first for a question's job; `None`: Slurm's own order.
     pub(crate) fn fill(&self, question: &Question) -> Option<Fill> {
-        self.config.node_order(question.partition.as_deref())
+        site_limits::node_order(&self.config, question.partition.as_deref())
     }
 
     /// Returns the cost of the question's best choice on the node as it is now. What is not known is worked out as long as

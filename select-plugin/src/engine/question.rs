@@ -181,7 +181,7 @@ impl Engine {
         let bound = want.plan.as_ref().filter(|plan| plan.is_bound()).and_then(|plan| plan.place.as_ref());
         let only = bound.map(|place| place.start.gpu);
         ask.allowed = only.map(|gpu| [gpu].into_iter().collect());
-        let mut policy = self.config.policy_for(want.partition.as_deref(), limits);
+        let mut policy = site_limits::policy_for(&self.config, want.partition.as_deref(), limits);
         if want.kind == GresKind::Shard {
             // Slurm accounts for it by shards: a whole GPU would be used behind its back.
             policy.auto.retain(|k| *k != Kind::Whole);

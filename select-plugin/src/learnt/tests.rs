@@ -67,7 +67,7 @@ fn a_job_is_met_once_and_memory_is_bounded() {
 #[test]
 fn a_gpu_whose_node_has_no_cores_left_for_the_usual_job_is_taken_first() {
     let mut learnt = learnt();
-    let node = site().nodes[0].to_node();
+    let node = site_limits::node_of(&site().nodes[0]);
     let one = |learnt: &Learnt, at| learnt.expected(at, &node, Takes::Whole(1), 1).unwrap();
     learnt.cpus.begin(JobId(900), vec![(0, 62)]);
     assert_eq!([one(&learnt, 0), one(&learnt, 1)], [0, 0], "nothing is learnt");
@@ -92,7 +92,7 @@ fn a_share_goes_where_the_usual_ones_fill_the_rest() {
     (1..=40).for_each(|id| learnt.arrived(&share(id, if id % 4 == 0 { 9 } else { 19 })));
     learnt.rebuilt();
     let beside = |mem_gb: u64| {
-        let mut node = site().nodes[0].to_node();
+        let mut node = site_limits::node_of(&site().nodes[0]);
         let on = protocol::ShareOn::Gpu(GpuIndex(0));
         let grant = protocol::Grant::Mps { on, mem_mib: mem_gb * 1024, threads: 10 };
         node.apply(JobId(500), Uid(1000), &grant).unwrap();

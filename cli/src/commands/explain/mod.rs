@@ -75,7 +75,7 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         },
     };
     let limits = site_limits::limits_of(&job, config);
-    let mut policy = config.policy_for(asked.caller.partition.as_deref(), &limits);
+    let mut policy = site_limits::policy_for(config, asked.caller.partition.as_deref(), &limits);
     if matches!(counts, Ok(Counted::Shards(_))) {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
@@ -205,7 +205,7 @@ fn left_out(args: &ExplainArgs, asked: &AskedNodes) -> Vec<String> {
 
 /// Says what a job misses that counts its GPUs for all of its nodes together.
 fn by_slurm_alone(args: &ExplainArgs, asked: &AskedNodes) -> Option<String> {
-    asked.config.node_order(asked.caller.partition.as_deref())?;
+    site_limits::node_order(&asked.config, asked.caller.partition.as_deref())?;
     let option = args.request.spread().filter(|_| matches!(asked.seen, NodesKnown::Now))?;
     Some(format!(
         "With {option} the job may get several nodes, so Slurm alone picks them, without regard to links. Add -N1 to get the best-linked \
@@ -227,7 +227,7 @@ fn order(args: &ExplainArgs, asked: &AskedNodes, question: &Question, ask: &Ask)
         && question.per_node
         && args.request.gets_one_node()
         && args.request.spread().is_none();
-    let fill = asked.config.node_order(asked.caller.partition.as_deref()).filter(|_| one_node);
+    let fill = site_limits::node_order(&asked.config, asked.caller.partition.as_deref()).filter(|_| one_node);
     NodeOrder::of(&asked.live, fill, ask, &question.policy)
 }
 

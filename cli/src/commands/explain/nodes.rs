@@ -122,7 +122,7 @@ fn made_up(key: &str, count: usize, args: &ExplainArgs, globals: &Globals) -> Re
     let name = format!("{count} x {}", spec.gpus[0].key);
     let nodes = vec![Present {
         name,
-        node: spec.to_node(),
+        node: site_limits::node_of(&spec),
         sick: Vec::new(),
         idle: true,
         weight: 0,
@@ -263,7 +263,7 @@ fn empty(config: &SiteConfig, wanted: Option<&[String]>, excluded: &[String]) ->
         .filter(|(_, _, name)| wanted.is_none_or(|wanted| wanted.contains(name)) && !excluded.contains(name));
     let present = |(state, spec, name): (usize, &NodeSpec, &String)| Present {
         name: name.clone(),
-        node: spec.to_node(),
+        node: site_limits::node_of(spec),
         sick: Vec::new(),
         idle: true,
         weight: 0,

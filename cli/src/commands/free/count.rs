@@ -66,7 +66,8 @@ pub(super) fn count(shape: Shape, nodes: &[Present], rules: Rules<'_>, memo: &mu
         Ruling::Untouched => (shape.request.clone(), None),
         Ruling::Refused(why) => return Free { shape, nodes: Err(why.text), allowed: None },
     };
-    let fill = config.node_order(who.partitions.first().map(String::as_str)).filter(|_| !who.exclusive);
+    let fill = site_limits::node_order(config, who.partitions.first().map(String::as_str))
+        .filter(|_| !who.exclusive);
     let mut known: HashMap<usize, OnNode> = HashMap::new();
     let mut free = Vec::new();
     for present in nodes {

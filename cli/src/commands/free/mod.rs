@@ -104,7 +104,7 @@ pub(crate) fn now(
     under: Under<'_>,
 ) -> Vec<Free> {
     let partition = who.partitions.first().map(String::as_str);
-    let policy = config.policy_for(partition, &site_limits::limits_of(who, config));
+    let policy = site_limits::policy_for(config, partition, &site_limits::limits_of(who, config));
     let uid = who.user.map_or_else(|| Uid(rustix::process::getuid().as_raw()), Uid);
     let mut models: Vec<&Model> = Vec::new();
     for gpu in live.nodes.iter().flat_map(|n| &n.node.gpus) {

@@ -7,7 +7,8 @@ use node_layout::{GpuLayout, HolderLayout};
 use power::{Memory, Part};
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Grant, NodeGrant, Request};
-use site_config::{Objective, PowerPolicy, SiteConfig};
+use site_config::{Objective, SiteConfig};
+use site_limits::PowerPolicy;
 
 use super::jobs::Pending;
 use super::pairs::{self, Board, Paired, Running, TimeLimit, Waiting, full_size};
@@ -68,7 +69,7 @@ fn pairing(config: &SiteConfig, job: &QueuedJob, request: &Request) -> Option<(V
     if !request.times.is_empty() || request.cap_w.is_some() || request.job_profile.is_none() {
         return None;
     }
-    let policy = |partition: &str| config.power_policy(Some(partition));
+    let policy = |partition: &str| site_limits::power_policy(config, Some(partition));
     let on = |partition: &&str| policy(partition).objective != Objective::Off;
     let partitions: Vec<String> = job.partition.split(',').filter(on).map(str::to_owned).collect();
     let policy = policy(partitions.first()?);

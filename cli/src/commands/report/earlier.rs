@@ -67,7 +67,7 @@ fn among(job: &str, node: &str, start: u64, gb: u32, runs: &[RunOn], config: &Si
     }
     let asked = parse_request(own.job.comment.asks.as_deref()?).ok()?;
     let (asked, smaller) = (question(asked.clone(), config)?, question(less(asked, gb)?, config)?);
-    let empty = spec.to_node();
+    let empty = site_limits::node_of(spec);
     let from = own.job.eligible;
     let policy = &asked.1;
     let waited = Waited {
@@ -100,7 +100,7 @@ fn question(request: Request, config: &SiteConfig) -> Option<(Ask, Policy)> {
     else {
         return None;
     };
-    let mut policy = config.policy();
+    let mut policy = site_limits::policy_for(config, None, &[]);
     policy.auto.retain(|kind| *kind != Kind::Whole);
     // No other of these jobs has such a number.
     let ask = Ask { spread: Spread::ALIKE, ..Ask::new(JobId(u32::MAX), Uid(0), request) };

@@ -354,7 +354,8 @@ fn question(job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -
         user: Some(uid.0),
         ..Submission::default()
     };
-    let mut policy = config.policy_for(subject.partition(), &site_limits::limits_of(&bound, config));
+    let mut policy =
+        site_limits::policy_for(config, subject.partition(), &site_limits::limits_of(&bound, config));
     if subject.shards {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
@@ -371,7 +372,7 @@ fn question(job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -
 fn order(live: &Live, job: &QueuedJob, subject: &Subject, uid: Uid, config: &SiteConfig) -> NodeOrder {
     let (ask, policy) = question(job, subject, uid, config);
     let one_node = matches!(job.n_nodes.as_str(), "1" | "1-1") && subject.is_per_node();
-    let fill = config.node_order(subject.partition()).filter(|_| one_node);
+    let fill = site_limits::node_order(config, subject.partition()).filter(|_| one_node);
     NodeOrder::of(live, fill, &ask, &policy)
 }
 

@@ -3,8 +3,9 @@
 use node_state::MigPolicy;
 use protocol::Request;
 use protocol::wire::parse_request;
-use site_config::{Limit, NodeSpec, SiteConfig, instances_under};
+use site_config::{Limit, NodeSpec, SiteConfig};
 use site_limits::counted::chooses;
+use site_limits::limit::instances_under;
 use site_limits::{Submission, can_run, forbids_counted, limits_of, none_left};
 
 /// Why the limits forbid the job as it is, by its request or, without one of ours, by what it asks of Slurm alone; `None`
@@ -20,8 +21,9 @@ pub fn forbids(job: &Submission, config: &SiteConfig) -> Option<String> {
 fn leaves_none(request: &Request, job: &Submission, config: &SiteConfig) -> Option<String> {
     let limits = Some(limits_of(job, config)).filter(|limits| !limits.is_empty() && chooses(request))?;
     let served = |limits: &[&Limit]| {
-        let policy = config.policy_for(None, limits);
-        let serves = |spec: &&NodeSpec| placement::admits_ever(&spec.to_node(), request, &policy).is_ok();
+        let policy = site_limits::policy_for(config, None, limits);
+        let serves =
+            |spec: &&NodeSpec| placement::admits_ever(&site_limits::node_of(spec), request, &policy).is_ok();
         let nodes = config.nodes.iter().filter(|spec| can_run(job, spec)).filter(serves);
         let names = nodes.flat_map(|spec| &spec.names).filter(|name| job.reaches(name));
         let needs = usize::try_from(job.nodes.max(1)).unwrap_or(usize::MAX);
@@ -36,7 +38,8 @@ pub(crate) fn possible_sizes(mut request: Request, nodes: &[&NodeSpec], limits: 
         return request;
     }
     let left = instances_under(limits);
-    let gpus = nodes.iter().flat_map(|spec| spec.to_node().gpus).filter(|g| g.policy != MigPolicy::Off);
+    let gpus =
+        nodes.iter().flat_map(|spec| site_limits::node_of(spec).gpus).filter(|g| g.policy != MigPolicy::Off);
     let mut models: Vec<_> = gpus.map(|g| g.model).collect();
     models.dedup_by_key(|m| m.key.as_str());
     let sizes = models.iter().flat_map(|m| request.sizes_on(m)).map(|s| s.profile);

@@ -78,7 +78,7 @@ fn exists(plan: &Plan, config: &SiteConfig) -> Result<(), String> {
     let Some(place) = &plan.place else { return Ok(()) };
     let node =
         config.node(&place.node).ok_or_else(|| format!("{} is not a node of tessera.toml", place.node))?;
-    let gpus = node.to_node().gpus;
+    let gpus = site_limits::node_of(node).gpus;
     let profile = gpus
         .get(usize::from(place.start.gpu.0))
         .and_then(|g| g.model.profile(&plan.size).or_else(|| Some(g.model.compute_profile(&plan.size)?.0)));

@@ -142,9 +142,11 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
         let why = format!("{}: no node that this job may use is managed by Tessera", in_options(&request));
         return Err(Refusal::impossible(why));
     }
-    let policy = config.policy_for(None, &limits_of(job, config));
-    let answers: Vec<_> =
-        candidates.iter().map(|s| placement::admits_ever(&s.to_node(), &request, &policy)).collect();
+    let policy = site_limits::policy_for(config, None, &limits_of(job, config));
+    let answers: Vec<_> = candidates
+        .iter()
+        .map(|s| placement::admits_ever(&site_limits::node_of(s), &request, &policy))
+        .collect();
     let admitted = answers.iter().filter_map(|a| a.as_ref().ok().copied());
     // Slurm can only be asked for one kind: shards where any node can give a part, and as few as any node counts.
     let shards =

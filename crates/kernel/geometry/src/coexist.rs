@@ -1,5 +1,7 @@
 //! Sets of instances that may exist on one GPU at the same time.
 
+use crate::ids::Slice;
+use crate::model::Model;
 use crate::profile::Profile;
 
 /// The media engines of a profile, as far as they exclude other profiles. `+me.all` has all of them, `+me` the single
@@ -44,5 +46,27 @@ impl Profile {
     #[inline]
     pub fn has_all_media(&self) -> bool {
         media(self) == Media::All
+    }
+}
+
+impl Model {
+    /// Tells whether a GPU that has these instances, profile and start each, can have another one.
+    #[must_use]
+    pub fn has_place_beside<'p>(
+        &self,
+        others: impl IntoIterator<Item = (&'p Profile, Slice)>,
+        (profile, start): (&Profile, Slice),
+    ) -> bool {
+        let (mut same, mut compute) = (1, u32::from(profile.compute_slices));
+        for (other, at) in others {
+            let is_same = other.id == profile.id;
+            let overlaps = other.at(at).mask() & profile.at(start).mask() != 0;
+            if overlaps || !(is_same || coexist(profile, other)) {
+                return false;
+            }
+            same += u32::from(is_same);
+            compute += u32::from(other.compute_slices);
+        }
+        same <= profile.max_instances && compute <= u32::from(self.compute_slices)
     }
 }

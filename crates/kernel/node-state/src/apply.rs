@@ -1,8 +1,8 @@
 //! Enters a grant into a node's state, and takes it out again.
 
-use crate::pool::clients;
-use crate::state::{ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};
+use crate::state::{ComputeHold, Gpu, GpuState, Holder, Instance, Node, Seat, Share};
 use geometry::{GpuIndex, JobId, Profile, Uid, coexist};
+use gpu_rules::{MigPolicy, Purpose, clients};
 use protocol::{ComputeSpec, Grant, MigSpec, ShareOn, TaskDevices};
 
 /// Why a grant cannot be entered into a node's state: the grant is older than the state, or forged.
@@ -177,18 +177,9 @@ fn place(gpus: &mut [Gpu], spec: MigSpec, holder: Holder) -> Result<(), ApplyErr
     let excludes = |p: &Profile, i: &Instance| {
         i.profile != p.id && profile_of(i).is_some_and(|other| !coexist(p, other))
     };
-    let held = |i: &&Instance| i.holder != Holder::Idle;
-    if instances.iter().filter(held).any(|i| overlaps(i) || excludes(profile, i)) {
-        return Err(ApplyError::Busy(spec.gpu));
-    }
-    let same = instances.iter().filter(held).filter(|i| i.profile == profile.id).count();
-    let compute: u32 = instances
-        .iter()
-        .filter(held)
-        .map(|i| profile_of(i).map_or(0, |p| u32::from(p.compute_slices)))
-        .sum::<u32>()
-        + u32::from(profile.compute_slices);
-    if same >= profile.max_instances as usize || compute > u32::from(model.compute_slices) {
+    let held = || instances.iter().filter(|i| i.holder != Holder::Idle);
+    let others = held().filter_map(|i| profile_of(i).map(|p| (p, i.start)));
+    if held().any(|i| profile_of(i).is_none()) || !model.has_place_beside(others, (profile, spec.start)) {
         return Err(ApplyError::Busy(spec.gpu));
     }
     instances.retain(|i| i.holder != Holder::Idle || !(overlaps(i) || excludes(profile, i)));

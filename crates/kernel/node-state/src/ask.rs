@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::pool::PoolPolicy;
 use crate::state::Node;
 use geometry::{GpuIndex, JobId, Profile, SHARD_MIB, Uid};
+use gpu_rules::{PoolPolicy, SharedMemory};
 use protocol::{Bandwidth, Isolation, Request, SetWait};
 use topology::{BandwidthModel, GpuSet, Pattern, Quota, Selection};
 
@@ -43,15 +43,6 @@ pub enum Spread {
     },
     /// Any number on any GPU.
     Any,
-}
-
-/// The order in which nodes fill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
-    /// Nodes that are used already: large jobs find whole nodes.
-    Pack,
-    /// Nodes with the fewest busy GPUs: jobs share a node's cores, memory and network with as few others as possible.
-    Spread,
 }
 
 impl Spread {
@@ -162,18 +153,6 @@ impl Default for SetPolicy {
             wait: None,
         }
     }
-}
-
-/// Jobs that may have compute instances in one GPU instance, whose memory nothing divides between them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SharedMemory {
-    /// Nobody's: compute instances are not given out.
-    Never,
-    /// Jobs of one user.
-    #[default]
-    SameUser,
-    /// Everybody's.
-    Any,
 }
 
 /// The site's preferences: the same for every request of a partition.

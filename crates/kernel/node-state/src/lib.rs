@@ -6,13 +6,12 @@
 
 mod apply;
 mod ask;
-mod budget;
 mod pool;
 pub mod slices;
 mod state;
 
 pub use apply::ApplyError;
-pub use ask::{Ask, Fill, InstanceLimit, Kind, Policy, SetPolicy, SharedMemory, Spread};
-pub use budget::{PowerBudget, PowerRange};
-pub use pool::{PoolDevice, PoolPolicy, clients};
-pub use state::{Claim, ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};
+pub use ask::{Ask, InstanceLimit, Kind, Policy, SetPolicy, Spread};
+pub use gpu_rules::{Fill, MigPolicy, PoolPolicy, PowerBudget, PowerRange, Purpose, SharedMemory, clients};
+pub use pool::PoolDevice;
+pub use state::{Claim, ComputeHold, Gpu, GpuState, Holder, Instance, Node, Seat, Share};

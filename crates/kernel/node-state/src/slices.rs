@@ -10,9 +10,8 @@
 //! added up, and a fraction at the end counts as a slice.
 
 use geometry::{GpuIndex, Model};
+use gpu_rules::PoolPolicy;
 use protocol::{Grant, MigSpec, ShareOn, TaskDevices, TaskGrant};
-
-use crate::pool::PoolPolicy;
 
 /// Compute slices that a GPU counts as which cannot be cut, or of which nothing is known.
 pub const OF_UNCUT_GPU: u64 = 7;

@@ -3,58 +3,9 @@
 use std::sync::Arc;
 
 use geometry::{JobId, Model, Profile, ProfileId, Slice, Uid};
+use gpu_rules::{MigPolicy, Purpose};
 use protocol::{ComputeSpec, ShareOn};
 use topology::HardwareGraph;
-
-/// Rule for partitioning a node's GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MigPolicy {
-    /// Always in MIG mode: instances only.
-    On,
-    /// Never in MIG mode.
-    Off,
-    /// The mode is switched on an idle GPU as jobs need it.
-    Dynamic,
-}
-
-impl MigPolicy {
-    /// The policy for one GPU of a node with this policy: a model without MIG is never in MIG mode.
-    #[must_use]
-    pub fn on(self, model: &Model) -> Self {
-        if model.has_mig() { self } else { Self::Off }
-    }
-}
-
-/// Purpose that the site keeps one GPU for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Purpose {
-    /// Whatever its [`MigPolicy`] allows.
-    #[default]
-    Any,
-    /// Whole jobs only: neither instances nor shares.
-    Whole,
-    /// Shares of the GPU only, without MIG.
-    Shares,
-    /// The administrator's own instances. They are used as they are, and never made or destroyed. The GPU's state is
-    /// [`GpuState::Mig`] with exactly these, whoever holds them.
-    Static,
-    /// Not ours: only jobs that use none of our options get it, as Slurm gives it to them, and the node never touches it.
-    Slurm,
-}
-
-impl Purpose {
-    /// As people read it, after "the GPU is".
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Any => "for any job",
-            Self::Whole => "for whole jobs only (gpu_use)",
-            Self::Shares => "for shares only (gpu_use)",
-            Self::Static => "cut by the site (static)",
-            Self::Slurm => "left to Slurm (gpu_use)",
-        }
-    }
-}
 
 /// A job's share of a GPU or instance under MPS. Memory is a hard limit, threads a soft one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,11 +142,11 @@ impl Gpu {
             start: *start,
             holder: Holder::Idle,
         };
-        let (policy, state) = match purpose {
-            Purpose::Static => (MigPolicy::On, GpuState::Mig(instances.iter().map(idle).collect())),
-            Purpose::Any => (MigPolicy::Dynamic, GpuState::Free),
-            Purpose::Whole | Purpose::Shares | Purpose::Slurm => (MigPolicy::Off, GpuState::Free),
+        let state = match purpose {
+            Purpose::Static => GpuState::Mig(instances.iter().map(idle).collect()),
+            _ => GpuState::Free,
         };
+        let policy = purpose.policy(model, MigPolicy::Dynamic);
         Self { model, policy, purpose, state, left_out: false }
     }
 
@@ -210,7 +161,7 @@ impl Gpu {
     #[must_use]
     #[inline]
     pub fn is_ever_whole(&self) -> bool {
-        self.policy != MigPolicy::On && !matches!(self.purpose, Purpose::Static | Purpose::Shares)
+        self.purpose.is_ever_whole(self.policy)
     }
 
     /// Tells whether a job has an instance or a share on it.

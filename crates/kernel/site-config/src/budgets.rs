@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use node_state::PowerBudget;
+use gpu_rules::PowerBudget;
 use protocol::wire::MAX_CAP_W;
 
 use crate::hostlist::{compress, expand};

@@ -2,7 +2,7 @@
 
 use std::fmt::{Debug, Write as _};
 
-use node_state::{MigPolicy, PoolPolicy};
+use gpu_rules::{MigPolicy, PoolPolicy};
 
 use crate::types::{GpuUse, Mps, NodeSettings, NodeSpec, Overuse, SiteConfig, TaskPolicy, Tasks};
 

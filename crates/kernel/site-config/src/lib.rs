@@ -30,14 +30,14 @@ use std::path::{Path, PathBuf};
 
 pub use health::{HealthAction, HealthEvent, HealthReturn, HealthRule, health_rules};
 pub use idle::{Idle, IdleEnd, IdleKind, IdleRule, IdleTell};
-pub use limit::{Limit, Most, Whose, instances_under};
+pub use limit::{Limit, Most};
 pub use matrix::links_of_file;
 pub use sections::{RUN_DIR, STATE_DIR};
 pub use toml_tables::{ConfigError, nearest};
 pub use topology::{System, systems};
 pub use types::{
     Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodePower, NodeSettings, NodeSpec,
-    Objective, Overuse, Partition, Power, PowerPolicy, SiteConfig, TaskPolicy, Tasks, VisibleDevices,
+    Objective, Overuse, Partition, Power, SiteConfig, TaskPolicy, Tasks, VisibleDevices,
 };
 
 use toml_tables::{Errors, TableReader, tables};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use geometry::Model;
-use node_state::MigPolicy;
+use gpu_rules::MigPolicy;
 use topology::{HardwareGraph, System, systems};
 
 use crate::budgets;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use geometry::Model;
-use node_state::SharedMemory;
+use gpu_rules::SharedMemory;
 use power::{CounterTable, Features, Inputs};
 use protocol::AppCounters;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use geometry::{Model, size};
-use node_state::Fill;
+use gpu_rules::Fill;
 use protocol::{Bandwidth, Isolation};
 use topology::{Pattern, Selection};
 

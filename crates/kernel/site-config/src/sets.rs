@@ -1,6 +1,6 @@
 //! Reads `[bandwidth]` and `[[partitions]]`: how GPUs are chosen for jobs.
 
-use node_state::Fill;
+use gpu_rules::Fill;
 use protocol::{Bandwidth, SetWait};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 

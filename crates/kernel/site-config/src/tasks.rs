@@ -1,6 +1,6 @@
 //! Reads `[tasks]`.
 
-use node_state::PoolPolicy;
+use gpu_rules::PoolPolicy;
 
 use crate::sections::directory;
 use crate::types::{Overuse, TaskPolicy, Tasks};

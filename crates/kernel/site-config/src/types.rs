@@ -3,11 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use geometry::{GpuIndex, Model, ProfileId, Slice};
-use node_state::{
-    Fill, Gpu, Kind, MigPolicy, Node, Policy, PoolPolicy, PowerBudget, PowerRange, Purpose, SetPolicy,
-    SharedMemory,
-};
+use geometry::{Model, ProfileId, Slice};
+use gpu_rules::{Fill, MigPolicy, PoolPolicy, PowerBudget, PowerRange, Purpose, SharedMemory};
 use power::CounterTable;
 use protocol::RequestDefaults;
 use protocol::{Bandwidth, Isolation, SetWait};
@@ -15,7 +12,7 @@ use topology::{BandwidthModel, HardwareGraph, Pattern, Selection};
 
 use crate::health::HealthRule;
 use crate::idle::Idle;
-use crate::limit::{Limit, instances_under};
+use crate::limit::Limit;
 
 /// A whole `tessera.toml` without errors.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,17 +123,6 @@ pub enum Objective {
     Throughput,
     /// The highest throughput per watt (Problem 2).
     Efficiency,
-}
-
-/// Rules for the jobs of one partition that share GPUs under power caps.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PowerPolicy {
-    /// Aim with which a planner pairs the jobs.
-    pub objective: Objective,
-    /// Each application keeps more than this part of its performance alone.
-    pub alpha: f64,
-    /// True if cautious predictions must keep to `alpha` too.
-    pub guard: bool,
 }
 
 impl Default for Power {
@@ -340,33 +326,24 @@ pub enum GpuUse {
 }
 
 impl GpuUse {
-    /// A GPU of this use under the node's `mig`, with no job.
+    /// Gives the purpose of a GPU of this use, and the rule for partitioning it under the node's `mig`.
     #[must_use]
-    pub fn gpu(&self, model: &'static Model, mig: MigPolicy) -> Gpu {
-        match self {
-            Self::AsMig => Gpu::new(model, mig),
-            Self::Instances => Gpu::new(model, MigPolicy::On),
-            Self::Whole => Gpu::kept(model, Purpose::Whole, &[]),
-            Self::Shares => Gpu::kept(model, Purpose::Shares, &[]),
-            Self::Static(instances) => Gpu::kept(model, Purpose::Static, instances),
-            Self::Slurm => Gpu::kept(model, Purpose::Slurm, &[]),
-        }
-    }
-}
-
-impl NodeSpec {
-    /// The GPUs of each node that the site leaves to Slurm.
-    #[must_use]
-    pub fn left_to_slurm(&self) -> Vec<GpuIndex> {
-        let numbered = (0_u16..).map(GpuIndex).zip(&self.uses);
-        numbered.filter(|(_, of)| **of == GpuUse::Slurm).map(|(number, _)| number).collect()
+    pub fn rules(&self, model: &Model, mig: MigPolicy) -> (Purpose, MigPolicy) {
+        let (purpose, mig) = match self {
+            Self::AsMig => (Purpose::Any, mig),
+            Self::Instances => (Purpose::Any, MigPolicy::On),
+            Self::Whole => (Purpose::Whole, mig),
+            Self::Shares => (Purpose::Shares, mig),
+            Self::Static(_) => (Purpose::Static, mig),
+            Self::Slurm => (Purpose::Slurm, mig),
+        };
+        (purpose, purpose.policy(model, mig))
     }
 
-    /// Builds one of these nodes, without jobs, and without instances but the static ones.
+    /// Lists the instances of a static GPU; none of another.
     #[must_use]
-    pub fn to_node(&self) -> Node {
-        let gpus = self.gpus.iter().zip(&self.uses).map(|(model, of)| of.gpu(model, self.mig));
-        Node { keep_uncut: self.keep_uncut, ..Node::new(gpus.collect(), self.links.clone()) }
+    pub fn fixed(&self) -> &[(ProfileId, Slice)] {
+        if let Self::Static(instances) = self { instances } else { &[] }
     }
 }
 
@@ -394,72 +371,6 @@ pub struct Partition {
 }
 
 impl SiteConfig {
-    fn own(&self, partition: Option<&str>) -> Option<&Partition> {
-        partition.and_then(|name| self.partitions.iter().find(|p| p.name == name))
-    }
-
-    /// Gives the rules for jobs of this partition that share GPUs under power caps; `None`: of no known partition.
-    #[must_use]
-    pub fn power_policy(&self, partition: Option<&str>) -> PowerPolicy {
-        let own = self.own(partition);
-        PowerPolicy {
-            objective: own.and_then(|p| p.objective).unwrap_or(self.power.objective),
-            alpha: own.and_then(|p| p.alpha).unwrap_or(self.power.alpha),
-            guard: self.power.guard,
-        }
-    }
-
-    /// Gives the rules for choosing sets of whole GPUs for jobs of this partition that do not say; `None`: of no known partition.
-    #[must_use]
-    pub fn sets(&self, partition: Option<&str>) -> SetPolicy {
-        let Defaults { pattern, bandwidth, selection, wait, .. } = &self.defaults;
-        let own = self.own(partition);
-        SetPolicy {
-            selection: own.and_then(|p| p.selection).unwrap_or(*selection),
-            model: own.and_then(|p| p.model).unwrap_or(self.bandwidth_model),
-            pattern: own.and_then(|p| p.pattern.clone()).unwrap_or_else(|| pattern.clone()),
-            bandwidth: own.and_then(|p| p.bandwidth).unwrap_or(*bandwidth),
-            wait: own.and_then(|p| p.wait).or(*wait),
-        }
-    }
-
-    /// Gives the nodes that jobs of this partition fill first; `None`: of no known partition. The answer `None` is Slurm's own order.
-    #[must_use]
-    pub fn node_order(&self, partition: Option<&str>) -> Option<Fill> {
-        self.own(partition).and_then(|p| p.node_order).unwrap_or(self.defaults.node_order)
-    }
-
-    /// Gives the site's preferences in the form that the placement engine takes.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.policy_for(None, &[])
-    }
-
-    /// The policy for jobs of a partition that these limits bind: what they ask for without naming it is chosen among what
-    /// is allowed.
-    #[must_use]
-    pub fn policy_for(&self, partition: Option<&str>, limits: &[&Limit]) -> Policy {
-        let allowed = |isolation: &&Isolation| limits.iter().all(|limit| limit.allows(isolation));
-        let kind = |isolation: &Isolation| match isolation {
-            Isolation::Mig(_) => Some(Kind::Mig),
-            Isolation::Mps => Some(Kind::Mps),
-            Isolation::Tasks { .. } => Some(Kind::Tasks),
-            Isolation::Whole => Some(Kind::Whole),
-            Isolation::Auto | Isolation::None => None,
-        };
-        Policy {
-            auto: self.defaults.auto.iter().filter(allowed).filter_map(kind).collect(),
-            share_between_users: self.mps.share_between_users,
-            max_threads: self.mps.max_threads,
-            mps_threads: self.defaults.mps_threads,
-            default_mem_mib: self.defaults.gpu_mem_mib,
-            shared_memory: self.power.shared_memory,
-            tasks: self.tasks.as_ref().map(|tasks| tasks.pool),
-            sets: self.sets(partition),
-            instances: instances_under(limits),
-        }
-    }
-
     /// The node set that this node is in; `None` for a node that the file does not describe.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&NodeSpec> {

@@ -1,9 +1,7 @@
 //! Reads what single GPUs of a node set are for: `gpu_use`, `static`, `keep_uncut`.
 
-use geometry::{GpuIndex, JobId, Model, ProfileId, Slice, Uid};
-use node_state::{Gpu, MigPolicy, Node};
-use protocol::{Grant, MigSpec};
-use topology::HardwareGraph;
+use geometry::{Model, Profile, ProfileId, Slice};
+use gpu_rules::MigPolicy;
 
 use crate::types::GpuUse;
 use toml_tables::suggest;
@@ -117,18 +115,14 @@ fn instances(
         errors.push(value.span(), "static has no instances", Some(hint));
         return None;
     }
-    let mut alone = Node::new(vec![Gpu::new(model, MigPolicy::On)], HardwareGraph::uniform(1, 0.0));
-    let mut all = Vec::new();
-    for (item, job) in array.iter().zip(1..) {
+    let mut all: Vec<(&Profile, Slice)> = Vec::new();
+    for item in array {
         let text = table.as_string(item, "static")?;
         match instance(&text, model) {
-            Ok((profile, start)) => {
-                let spec = MigSpec { gpu: GpuIndex(0), profile, start };
-                if alone.apply(JobId(job), Uid(0), &Grant::Mig(vec![spec])).is_err() {
-                    errors.push(item.span(), format!("{text} does not fit on one GPU with the others"), None);
-                    return None;
-                }
-                all.push((profile, start));
+            Ok(placed) if model.has_place_beside(all.iter().copied(), placed) => all.push(placed),
+            Ok(_) => {
+                errors.push(item.span(), format!("{text} does not fit on one GPU with the others"), None);
+                return None;
             }
             Err((what, hint)) => {
                 errors.push(item.span(), what, Some(hint));
@@ -137,10 +131,10 @@ fn instances(
         }
     }
     all.sort_by_key(|(_, start)| *start);
-    Some(all)
+    Some(all.into_iter().map(|(profile, start)| (profile.id, start)).collect())
 }
 
-fn instance(text: &str, model: &'static Model) -> Result<(ProfileId, Slice), (String, String)> {
+fn instance(text: &str, model: &'static Model) -> Result<(&'static Profile, Slice), (String, String)> {
     let written = || "write PROFILE@START such as \"3g.20gb@0\"".to_owned();
     let (name, start) =
         text.split_once('@').ok_or_else(|| (format!("{text:?} names no start"), written()))?;
@@ -150,7 +144,7 @@ fn instance(text: &str, model: &'static Model) -> Result<(ProfileId, Slice), (St
     })?;
     let starts: Vec<String> = profile.starts.iter().map(ToString::to_string).collect();
     match profile.starts.iter().find(|s| s.to_string() == start) {
-        Some(start) => Ok((profile.id, *start)),
+        Some(start) => Ok((profile, *start)),
         None => {
             let what = format!("{name} cannot start at {start} of {}", model.key);
             Err((what, format!("it can start at {}", starts.join(", "))))

@@ -70,7 +70,7 @@ fn a_partition_has_its_own_alpha_and_objective() {
     assert_eq!(errors, []);
     let config = config.unwrap();
     let of = |partition| {
-        let policy = config.power_policy(partition);
+        let policy = site_limits::power_policy(&config, partition);
         (policy.objective, policy.alpha, policy.guard)
     };
     use site_config::Objective::{Off, Throughput};

@@ -3,13 +3,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use geometry::GpuIndex;
 use node_state::{Kind, MigPolicy, SetPolicy};
 use protocol::{Bandwidth, Isolation, Request, SetWait};
-use site_config::{
-    LearnFrom, Limit, MemoryLimit, Most, SiteConfig, VisibleDevices, Whose, config_path, parse,
-};
+use site_config::{LearnFrom, MemoryLimit, Most, SiteConfig, VisibleDevices, config_path, parse};
+use site_limits::{Submission, limit, limits_of, node_of, policy_for, sets};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 const FULL: &str = r#"
@@ -103,23 +103,23 @@ fn every_key_of_a_full_file_is_read() {
     assert_eq!(config.defaults.bandwidth, Bandwidth::Insensitive);
     assert!(config.learn_bandwidth);
     assert_eq!(config.defaults.auto, [Isolation::Mps, Isolation::Whole]);
-    assert_eq!(config.policy().auto, [Kind::Mps, Kind::Whole]);
+    assert_eq!(policy_for(&config, None, &[]).auto, [Kind::Mps, Kind::Whole]);
     assert_eq!(config.mps.memory_limit, MemoryLimit::Advisory);
     assert_eq!(config.mps.max_threads, 200);
-    let node = node_jobs::for_node(&config.node, "n2");
+    let node = node_jobs::Settings::of(&config, "n2");
     assert_eq!(node.dev_root, Path::new("/tmp/n2/dev"));
     assert_eq!(node.cgroup_root, Path::new("/tmp/n2/cgroup"));
     assert_eq!(node.gpu_reset_command, ["reset", "n2", "%i"]);
     assert_eq!(node.gpu_clients_command, ["/etc/tessera/clients-n2", "%a", "%i"]);
-    assert_eq!(node.operation_timeout_ms, 1000);
-    assert!(!node.manage_device_nodes && !node.plain_notice);
+    assert_eq!(node.operation_timeout, Duration::from_secs(1));
+    assert!(!node.manage_device_nodes && !config.node.plain_notice);
     assert_eq!((config.learn_from, config.tell_slurm_limits), (LearnFrom::Account, false));
-    assert_eq!(node.visible_devices, VisibleDevices::Uuids);
+    assert_eq!(config.node.visible_devices, VisibleDevices::Uuids);
     let n2 = config.node("n2").unwrap();
     assert_eq!((n2.gpus.len(), n2.mig, n2.gpus[7].key.as_str()), (8, MigPolicy::Dynamic, "a100-40gb"));
     assert_eq!(n2.links.link(GpuIndex(0), GpuIndex(3)).unwrap().gbps(), 50.0);
     assert!(n2.memory_fence && !config.node("mixed").unwrap().memory_fence);
-    let mixed = config.node("mixed").unwrap().to_node();
+    let mixed = node_of(config.node("mixed").unwrap());
     assert_eq!((mixed.gpus[1].model.key.as_str(), mixed.gpus[1].policy), ("a30-24gb", MigPolicy::Off));
     assert_eq!(mixed.links.link(GpuIndex(1), GpuIndex(0)).unwrap().gbps(), 12.5);
     assert!(config.node("n3").is_none());
@@ -143,12 +143,12 @@ fn sets_are_chosen_as_the_partition_says_then_the_site() {
         bandwidth: Bandwidth::Sensitive,
         wait: SetWait::parse("40GB/s,1:00"),
     };
-    assert_eq!(config.sets(Some("paper")), paper);
+    assert_eq!(sets(&config, Some("paper")), paper);
     for partition in [None, Some("plain"), Some("unknown")] {
-        assert_eq!(config.sets(partition), site);
+        assert_eq!(sets(&config, partition), site);
     }
-    assert_eq!(config.sets(Some("hurried")), SetPolicy { wait: Some(SetWait::NONE), ..site.clone() });
-    assert_eq!(config.policy().sets, site);
+    assert_eq!(sets(&config, Some("hurried")), SetPolicy { wait: Some(SetWait::NONE), ..site.clone() });
+    assert_eq!(policy_for(&config, None, &[]).sets, site);
 }
 
 #[test]
@@ -157,19 +157,17 @@ fn unset_means_the_defaults() {
     assert_eq!(config.defaults.isolation, Isolation::Auto);
     assert_eq!(config.defaults.pattern, Pattern::Ring);
     assert_eq!(config.defaults.auto.len(), 3);
-    assert_eq!(config.policy().sets, SetPolicy::default());
+    assert_eq!(policy_for(&config, None, &[]).sets, SetPolicy::default());
     assert_eq!(config.mps.memory_limit, MemoryLimit::Mps);
     assert_eq!(config.node.state_dir, Path::new("/var/lib/tessera"));
     assert_eq!(config.nodes[0].interconnect, "pcie");
     assert_eq!(config.nodes[0].mig, MigPolicy::Dynamic);
 }
 
-fn in_partition(name: &str) -> Whose<'_> {
-    Whose { partition: Some(name), ..Whose::default() }
-}
-
-fn limits_in<'a>(partition: &'a str, config: &'a SiteConfig) -> impl Iterator<Item = &'a Limit> {
-    config.limits.iter().filter(move |limit| limit.is_for(in_partition(partition)))
+/// Why a limit forbids this request to a job in a partition.
+fn refusal_in(partition: &str, request: &Request, config: &SiteConfig) -> Option<String> {
+    let job = Submission { partitions: vec![partition.to_owned()], ..Submission::default() };
+    limits_of(&job, config).into_iter().find_map(|of| limit::refusal(of, request))
 }
 
 #[test]
@@ -185,23 +183,25 @@ fn a_limit_is_for_the_jobs_that_all_of_its_keys_name() {
     assert_eq!((own.number, text.lines().nth(own.line - 1)), (0, Some("[[limits]]")));
     assert_eq!((own.per_job, own.max_time_min), (Most { gpus: Some(4), slices: Some(28) }, Some(240)));
     assert_eq!((own.running, own.each_user), (Most { gpus: Some(8), slices: Some(56) }, false));
-    assert_eq!(own.whom(), "for user alice, QOS Long");
+    assert_eq!(limit::whom(&own), "for user alice, QOS Long");
     let (each, rest) = (config.limits[1].clone(), &config.limits[2]);
-    assert_eq!((each.each_user, each.whom().as_str(), rest.number), (true, "here", 2));
-    let alice = Whose { uid: Some(1001), qos: Some("long"), ..Whose::default() };
-    assert!(!own.is_for(alice), "nobody knows her number yet");
+    assert_eq!((each.each_user, limit::whom(&each).as_str(), rest.number), (true, "here", 2));
+    let of = |user, qos: Option<&str>, config: &SiteConfig| -> Vec<usize> {
+        let job = Submission { user, qos: qos.map(str::to_owned), ..Submission::default() };
+        limits_of(&job, config).iter().map(|limit| limit.number).collect()
+    };
+    assert_eq!(of(Some(1001), Some("long"), &config), [1], "nobody knows her number yet");
     assert_eq!(config.name_users(|_| None).len(), 1);
     assert!(config.name_users(|name| (name == "alice").then_some(1001)).is_empty());
-    let own = config.limits[0].clone();
-    assert!(own.is_for(alice) && each.is_for(alice) && each.is_for(Whose::default()));
-    assert!(!own.is_for(Whose { uid: Some(1002), ..alice }) && !own.is_for(Whose { qos: None, ..alice }));
+    assert_eq!(of(Some(1001), Some("long"), &config), [0, 1]);
+    assert_eq!([of(None, None, &config), of(Some(1001), None, &config)], [[1], [1]]);
+    assert_eq!(of(Some(1002), Some("long"), &config), [1]);
 }
 
 #[test]
 fn limits_hold_for_their_partition() {
     let config = read(FULL);
-    let refusal =
-        |partition, request: &Request| limits_in(partition, &config).find_map(|l| l.refusal(request));
+    let refusal = |partition, request: &Request| refusal_in(partition, request, &config);
     let mut request = Request::new(Isolation::Whole);
     assert_eq!(refusal("other", &request), None);
     let said = refusal("debug", &request).unwrap();
@@ -227,7 +227,7 @@ fn a_profiles_name_does_not_pass_a_limit_on_memory() {
     let config = read(&text);
     let refusal = |profile: &str| {
         let request = Request::new(Isolation::Mig(Some(profile.to_owned())));
-        limits_in("small", &config).find_map(|l| l.refusal(&request))
+        refusal_in("small", &request, &config)
     };
     assert_eq!([refusal("2g.10gb"), refusal("1g.5gb+me")], [None, None]);
     let said = "--gpu-isolation=mig:3g.20gb is too much in partition small: at most 10.0 GB";
@@ -240,7 +240,7 @@ fn a_limit_to_mig_allows_no_instance_whose_memory_is_shared() {
         let limit = format!("[[limits]]\npartition = \"small\"\nisolation = [{list}]\n\n[[limits]]");
         let config = read(&FULL.replacen("[[limits]]", &limit, 1));
         let request = Request::new(Isolation::Mig(Some(profile.to_owned())));
-        limits_in("small", &config).find_map(|l| l.refusal(&request))
+        refusal_in("small", &request, &config)
     };
     assert_eq!(allows("\"mig\"", "2g.10gb"), None);
     let said = "--gpu-isolation=mig-shared:1c.2g.10gb is not allowed in partition small: use mig";
@@ -277,7 +277,7 @@ fn single_gpus_have_their_use() {
                 static = { \"4\" = [\"3g.20gb@4\", \"3g.20gb@0\"] }\n";
     let (config, errors) = parse("t", text, &|_| Err(io::ErrorKind::NotFound.into()));
     assert_eq!(errors, []);
-    let node = config.unwrap().nodes[0].to_node();
+    let node = node_of(&config.unwrap().nodes[0]);
     let purposes: Vec<_> = node.gpus.iter().map(|g| (g.purpose, g.policy)).collect();
     use MigPolicy::{Off, On};
     use node_state::Purpose::{Any, Shares, Slurm, Static, Whole};

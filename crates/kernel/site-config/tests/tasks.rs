@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use node_state::{Kind, PoolPolicy};
 use protocol::{Isolation, Request};
 use site_config::{Overuse, SiteConfig, TaskPolicy, parse};
+use site_limits::{limit, policy_for};
 
 const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a30-24gb\"\ncount = 1\n";
 
@@ -17,13 +18,16 @@ fn read(text: &str) -> Result<SiteConfig, Vec<String>> {
 
 #[test]
 fn only_a_site_with_the_section_has_a_pool() {
-    assert_eq!(read("").unwrap().policy().tasks, None);
+    assert_eq!(policy_for(&read("").unwrap(), None, &[]).tasks, None);
     let empty = read("[tasks]").unwrap();
     assert_eq!(
-        empty.policy().tasks,
+        policy_for(&empty, None, &[]).tasks,
         Some(PoolPolicy { workers_per_slice: 4, context_mib: 512, gpus_per_job: 1 })
     );
-    assert!(!empty.policy().auto.contains(&Kind::Tasks), "auto takes it only where it is listed");
+    assert!(
+        !policy_for(&empty, None, &[]).auto.contains(&Kind::Tasks),
+        "auto takes it only where it is listed"
+    );
     let tasks = empty.tasks.unwrap();
     assert_eq!((tasks.policy, tasks.overuse, tasks.log), (TaskPolicy::Tessera, Overuse::Charge, None));
 }
@@ -33,7 +37,7 @@ fn every_key_is_read() {
     let text = "[tasks]\npolicy = \"alg3\"\nworkers_per_slice = 6\ncontext_mib = 300\ngpus_per_job = 8\noveruse = \"end\"\nlog = \"/l/%n\"\n\
                 [defaults]\nauto = [\"gpu-tasks\", \"mig\"]";
     let config = read(text).unwrap();
-    assert_eq!(config.policy().auto, [Kind::Tasks, Kind::Mig]);
+    assert_eq!(policy_for(&config, None, &[]).auto, [Kind::Tasks, Kind::Mig]);
     let tasks = config.tasks.unwrap();
     assert_eq!(
         (tasks.policy, tasks.overuse, tasks.log),
@@ -60,11 +64,11 @@ fn errors_say_what_would_work() {
 fn a_limit_on_memory_needs_to_know_the_memory() {
     let config =
         read("[tasks]\n[[limits]]\npartition = \"p\"\nisolation = [\"tasks\"]\nmax_mem = \"4G\"").unwrap();
-    let limit = &config.limits[0];
+    let of = &config.limits[0];
     let tasks = |probes| Request::new(Isolation::Tasks { probes });
-    let why = limit.refusal(&tasks(true)).unwrap();
+    let why = limit::refusal(of, &tasks(true)).unwrap();
     assert!(why.starts_with("--gpu-isolation=gpu-tasks:probes needs --gpu-mem in partition p"), "{why}");
-    assert_eq!(limit.refusal(&Request { mem_mib: Some(1000), ..tasks(false) }), None);
-    assert!(limit.refusal(&Request { mem_mib: Some(9000), ..tasks(false) }).is_some());
-    assert!(limit.refusal(&Request::new(Isolation::Mps)).is_some());
+    assert_eq!(limit::refusal(of, &Request { mem_mib: Some(1000), ..tasks(false) }), None);
+    assert!(limit::refusal(of, &Request { mem_mib: Some(9000), ..tasks(false) }).is_some());
+    assert!(limit::refusal(of, &Request::new(Isolation::Mps)).is_some());
 }

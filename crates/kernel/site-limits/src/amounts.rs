@@ -19,10 +19,11 @@ use geometry::{JobId, Model, counted};
 use node_state::InstanceLimit;
 use node_state::slices::{OF_UNCUT_GPU, slices_for_gpu};
 use protocol::{Isolation, Request};
-use site_config::{Limit, Most, SiteConfig, instances_under};
+use site_config::{Limit, Most, SiteConfig};
 
 use crate::Submission;
 use crate::counted::chooses;
+use crate::limit::{instances_under, place, whom};
 use crate::submission::{can_run, limits_of};
 use crate::tres::Entry;
 
@@ -165,7 +166,7 @@ pub fn never(need: Amount, job: &Submission, config: &SiteConfig) -> Option<Stri
 }
 
 fn over(need: Amount, minutes: Option<u32>, limit: &Limit) -> Option<String> {
-    let whom = limit.whom();
+    let whom = whom(limit);
     let one = Above { who: "it needs", bounds: "a job may have", kind: "max", most: limit.per_job };
     one.words(need, limit)
         .or_else(|| running("it needs", limit).words(need, limit))
@@ -201,8 +202,8 @@ impl Above {
         let Self { who, bounds, kind, most } = self;
         measures(*most).into_iter().find_map(|Measure { key, one, most, of }| {
             let most = most.filter(|most| of(need) > *most)?;
-            let (needs, place) = (counted(of(need), one), limit.place(&format!("{kind}_{key}")));
-            Some(format!("{who} {needs}, and {} {bounds} at most {most} ({place})", limit.whom()))
+            let (needs, place) = (counted(of(need), one), place(limit, &format!("{kind}_{key}")));
+            Some(format!("{who} {needs}, and {} {bounds} at most {most} ({place})", whom(limit)))
         })
     }
 }
@@ -214,7 +215,7 @@ fn too_long(minutes: u32, limit: &Limit, whom: &str) -> Option<String> {
     } else {
         format!("a time limit of {}", counted(minutes, "minute"))
     };
-    let place = limit.place("max_time_min");
+    let place = place(limit, "max_time_min");
     Some(format!("it has {has}, and {whom} a job may have at most {most} ({place}): use --time={most}"))
 }
 
@@ -320,7 +321,7 @@ impl RunningJobs {
             measures(limit.running).into_iter().find_map(|measure| {
                 let Measure { key, one, most, of } = measure;
                 let most = most.filter(|most| of(need) > 0 && of(*used).saturating_add(of(need)) > *most)?;
-                let (whom, place) = (limit.whom(), limit.place(&format!("running_{key}")));
+                let (whom, place) = (whom(limit), place(limit, &format!("running_{key}")));
                 let users = named(jobs, of);
                 let own = if limit.each_user { "its user's running jobs" } else { "running jobs" };
                 let used = of(*used);

@@ -1,4 +1,4 @@
-//! What a job asks Slurm for, what Slurm counts for it, and the site's limits on both, for a job that waits and for one that runs.
+//! What a site's file means for a job, what the job asks Slurm for, and what Slurm counts for it, while the job waits and while it runs.
 //!
 //! A pure crate. The select plugin asks here in every test of a job; `admission` has what only a submission or a change needs.
 #![forbid(unsafe_code)]
@@ -6,8 +6,10 @@
 
 pub mod amounts;
 pub mod counted;
+pub mod limit;
 mod limits;
 mod node_gres;
+mod policy;
 mod power;
 pub mod slices;
 mod submission;
@@ -15,6 +17,7 @@ pub mod tres;
 
 pub use limits::{forbids_counted, in_options, none_left, refusal};
 pub use node_gres::NodeGres;
+pub use policy::{PowerPolicy, node_of, node_order, policy_for, power_policy, sets};
 pub use power::budgets_of;
 pub use submission::{Submission, can_run, limits_of};
 

@@ -6,8 +6,9 @@ use geometry::Model;
 use geometry::size::{display_gb, gigabytes_as_mib};
 use node_state::InstanceLimit;
 use protocol::{Isolation, Request};
-use site_config::{Limit, SiteConfig, instances_under};
+use site_config::{Limit, SiteConfig};
 
+use crate::limit::{self, allows, instances_under, whom};
 use crate::submission::{can_run, limits_of};
 use crate::tres::Entry;
 use crate::{Submission, amounts};
@@ -36,8 +37,9 @@ impl<'a> Limits<'a> {
     }
 
     fn refusal(&self, request: &Request) -> Option<String> {
-        let by_one =
-            |limit: &&Limit| limit.refusal(request).or_else(|| self.whole_is_too_much(request, limit));
+        let by_one = |limit: &&Limit| {
+            limit::refusal(limit, request).or_else(|| self.whole_is_too_much(request, limit))
+        };
         self.all.iter().find_map(by_one).or_else(|| self.leaves_auto_nothing(request))
     }
 
@@ -52,7 +54,7 @@ impl<'a> Limits<'a> {
             "a whole GPU ({}, {}) is too much {}: at most {}",
             largest.key,
             display_gb(largest.nominal_mib()),
-            limit.whom(),
+            whom(limit),
             display_gb(most)
         ))
     }
@@ -60,14 +62,14 @@ impl<'a> Limits<'a> {
     /// A limit may be newer than the job, or one that it was moved to. What is still `auto` once Slurm has counted it has shards, so
     /// it gets no whole GPU.
     fn leaves_auto_nothing(&self, request: &Request) -> Option<String> {
-        let is_left = |kind: &Isolation| self.all.iter().all(|limit| limit.allows(kind));
+        let is_left = |kind: &Isolation| self.all.iter().all(|limit| allows(limit, kind));
         let auto = &self.config.defaults.auto;
         let parts: Vec<&Isolation> = auto.iter().filter(|kind| **kind != Isolation::Whole).collect();
         if request.isolation != Isolation::Auto || parts.is_empty() || parts.into_iter().any(is_left) {
             return None;
         }
         let limit = self.all.iter().find(|limit| limit.isolation.is_some())?;
-        Some(format!("no kind that auto may choose is allowed {}: name one", limit.whom()))
+        Some(format!("no kind that auto may choose is allowed {}: name one", whom(limit)))
     }
 }
 
@@ -101,7 +103,7 @@ pub fn none_left(request: &Request, limits: &[&Limit]) -> String {
     let places: Vec<String> = limits
         .iter()
         .filter(bounds)
-        .map(|limit| format!("{} (line {} of tessera.toml)", limit.whom(), limit.line))
+        .map(|limit| format!("{} (line {} of tessera.toml)", whom(limit), limit.line))
         .collect();
     format!("{}: no instance that would do is allowed {}", in_options(request), places.join(", "))
 }

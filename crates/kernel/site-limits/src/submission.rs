@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use site_config::{Limit, NodeSpec, SiteConfig, Whose};
+use site_config::{Limit, NodeSpec, SiteConfig};
 
+use crate::limit::is_for;
 use crate::tres::Tres;
 
 /// Facts about a submitted job that concern its GPUs.
@@ -53,13 +54,11 @@ impl Submission {
 /// The limits that hold for a job, each once. Slurm may start it in any of its partitions, so all of theirs do.
 #[must_use]
 pub fn limits_of<'c>(job: &Submission, config: &'c SiteConfig) -> Vec<&'c Limit> {
-    let (account, qos, uid) = (job.account.as_deref(), job.qos.as_deref(), job.user);
-    let is_for = |limit: &Limit, partition| limit.is_for(Whose { partition, account, uid, qos });
     let holds = |limit: &&Limit| match &job.partitions[..] {
-        [] => is_for(limit, None),
+        [] => is_for(limit, job, None),
         // A user may name many: one is enough for a limit for all.
-        all if limit.partition.is_none() => is_for(limit, all.first().map(String::as_str)),
-        all => all.iter().any(|name| is_for(limit, Some(name))),
+        all if limit.partition.is_none() => is_for(limit, job, all.first().map(String::as_str)),
+        all => all.iter().any(|name| is_for(limit, job, Some(name))),
     };
     config.limits.iter().filter(holds).collect()
 }

@@ -12,7 +12,7 @@ use geometry::{GpuIndex, JobId, Model, Slice};
 use gpu_node::{GpuSettings, JobContext, Numbering, Settings, realise, release};
 use node_state::MigPolicy;
 use protocol::{Grant, MigSpec, ShareOn};
-use site_config::{LeftoverProcesses, MemoryLimit};
+use site_config::{GpuUse, LeftoverProcesses, MemoryLimit};
 
 const NODE: &str = "name = \"bench\"\ninterconnect = \"none\"\n[[gpus]]\nmodel = \"a100-40gb\"\ncount = 8\nmig = \"on\"\n\
                     [[gpus]]\nmodel = \"h100-80gb-sxm\"\n";
@@ -68,7 +68,7 @@ fn built_at() -> PathBuf {
 }
 
 fn settings(dir: &Path) -> Settings {
-    let gpu = |key, policy| GpuSettings::of(&node_state::Gpu::new(Model::find(key).unwrap(), policy));
+    let gpu = |key, policy| GpuSettings::of(Model::find(key).unwrap(), &GpuUse::AsMig, policy);
     let mut gpus = vec![gpu("a100-40gb", MigPolicy::On); 8];
     gpus.push(gpu("h100-80gb-sxm", MigPolicy::Dynamic));
     Settings {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use geometry::{JobId, ProfileId, Slice};
-use node_state::Purpose;
+use gpu_rules::Purpose;
 
 use crate::access::DeviceError;
 use crate::broker::BrokerError;

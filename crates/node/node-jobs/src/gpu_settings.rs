@@ -1,7 +1,8 @@
 //! A GPU as the site describes it.
 
 use geometry::{Model, ProfileId, Slice};
-use node_state::{Gpu, GpuState, MigPolicy, Purpose};
+use gpu_rules::{MigPolicy, Purpose};
+use site_config::{GpuUse, NodeSpec};
 
 /// A GPU, as the site describes it.
 #[derive(Clone, Debug)]
@@ -17,15 +18,16 @@ pub struct GpuSettings {
 }
 
 impl GpuSettings {
-    /// Reads the node's settings of a GPU from the site's description.
+    /// Gives a GPU of this use under its node's `mig`.
     #[must_use]
-    pub fn of(gpu: &Gpu) -> Self {
-        let fixed = match &gpu.state {
-            GpuState::Mig(all) if gpu.purpose == Purpose::Static => {
-                all.iter().map(|i| (i.profile, i.start)).collect()
-            }
-            _ => Vec::new(),
-        };
-        Self { model: gpu.model, policy: gpu.policy, purpose: gpu.purpose, fixed }
+    pub fn of(model: &'static Model, of: &GpuUse, mig: MigPolicy) -> Self {
+        let (purpose, policy) = of.rules(model, mig);
+        Self { model, policy, purpose, fixed: of.fixed().to_vec() }
+    }
+
+    /// Gives the GPUs of one of these nodes.
+    #[must_use]
+    pub fn all(spec: &NodeSpec) -> Vec<Self> {
+        spec.gpus.iter().zip(&spec.uses).map(|(model, of)| Self::of(model, of, spec.mig)).collect()
     }
 }

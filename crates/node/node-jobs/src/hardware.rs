@@ -1,7 +1,7 @@
 //! Compares the GPUs that the driver shows with those that the site describes: no job starts on less than it was promised.
 
 use geometry::Model;
-use node_state::Purpose;
+use gpu_rules::Purpose;
 
 use crate::fault::Fault;
 use crate::gpu_settings::GpuSettings;
@@ -83,7 +83,7 @@ fn described_as(model: &Model) -> String {
 
 #[cfg(test)]
 mod tests {
-    use node_state::MigPolicy;
+    use gpu_rules::MigPolicy;
 
     use super::*;
     use node_driver::GpuMinor;
@@ -101,7 +101,7 @@ mod tests {
 
     fn wrong(found: &GpuInfo, described: &str) -> Option<String> {
         let model = Model::find(described).unwrap();
-        let described = GpuSettings::of(&node_state::Gpu::new(model, MigPolicy::Dynamic));
+        let described = GpuSettings::of(model, &site_config::GpuUse::AsMig, MigPolicy::Dynamic);
         compare(found, Some(described)).err().map(|fault| fault.to_string())
     }
 

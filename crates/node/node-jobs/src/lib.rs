@@ -67,6 +67,6 @@ pub use numbering::{
     DescribedNode, GrantedGpu, Numbering, NumberingError, NvmlGrant, Unnumbered, minors_by_bus,
 };
 pub use preloaded::LibraryError;
-pub use settings::{Settings, for_node};
+pub use settings::Settings;
 pub use stale_processes::Leftover;
 pub use task_variables::{preload, stale_variables};

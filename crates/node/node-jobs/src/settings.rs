@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use job_usage::Places;
-use node_state::{Gpu, MigPolicy, Purpose};
-use site_config::{LeftoverProcesses, MemoryLimit, Mps, NodeSettings, SiteConfig, Tasks};
+use gpu_rules::{MigPolicy, Purpose};
+use site_config::{LeftoverProcesses, MemoryLimit, SiteConfig, Tasks};
 
 use crate::gpu_settings::GpuSettings;
 use crate::numbering::{DescribedNode, Numbering};
@@ -59,88 +58,46 @@ pub struct Settings {
     pub numbering: Numbering,
 }
 
-/// Gives `[node]` on one node: `%n` is its name.
-#[must_use]
-pub fn for_node(settings: &NodeSettings, name: &str) -> NodeSettings {
-    let text = |s: &str| s.replace("%n", name);
-    let path = |p: &PathBuf| PathBuf::from(text(&p.to_string_lossy()));
-    NodeSettings {
-        dev_root: path(&settings.dev_root),
-        proc_root: path(&settings.proc_root),
-        cgroup_root: path(&settings.cgroup_root),
-        state_dir: path(&settings.state_dir),
-        run_dir: path(&settings.run_dir),
-        nvml_library: text(&settings.nvml_library),
-        mps_control: path(&settings.mps_control),
-        task_broker: path(&settings.task_broker),
-        task_library: path(&settings.task_library),
-        gpu_reset_command: settings.gpu_reset_command.iter().map(|s| text(s)).collect(),
-        gpu_clients_command: settings.gpu_clients_command.iter().map(|s| text(s)).collect(),
-        ..*settings
-    }
-}
-
 impl Settings {
-    /// The settings of one node. `node` has its `%n` replaced already ([`for_node`]); `gpus` are the
-    /// node's as [`site_config::NodeSpec::to_node`] gives them; none where nobody describes them.
+    /// The settings of the node of this name, which replaces `%n`. They have no GPUs where the site does not describe the node.
     #[must_use]
-    pub fn new(node: &NodeSettings, mps: &Mps, gpus: &[Gpu]) -> Self {
+    pub fn of(site: &SiteConfig, name: &str) -> Self {
+        let (node, mps) = (&site.node, &site.mps);
+        let texts = |all: &[String]| all.iter().map(|s| s.replace("%n", name)).collect();
+        let path = |p: &PathBuf| PathBuf::from(p.to_string_lossy().replace("%n", name));
+        let tasks = |tasks: &Tasks| Tasks { log: tasks.log.as_ref().map(path), ..tasks.clone() };
         Self {
-            dev_root: node.dev_root.clone(),
-            proc_root: node.proc_root.clone(),
-            cgroup_root: node.cgroup_root.clone(),
-            state_dir: node.state_dir.clone(),
-            run_dir: node.run_dir.clone(),
-            nvml_library: PathBuf::from(&node.nvml_library),
-            mps_control: node.mps_control.clone(),
-            task_broker: node.task_broker.clone(),
-            task_library: node.task_library.clone(),
-            tasks: None,
-            gpu_reset_command: node.gpu_reset_command.clone(),
-            gpu_clients_command: node.gpu_clients_command.clone(),
+            dev_root: path(&node.dev_root),
+            proc_root: path(&node.proc_root),
+            cgroup_root: path(&node.cgroup_root),
+            state_dir: path(&node.state_dir),
+            run_dir: path(&node.run_dir),
+            nvml_library: PathBuf::from(node.nvml_library.replace("%n", name)),
+            mps_control: path(&node.mps_control),
+            task_broker: path(&node.task_broker),
+            task_library: path(&node.task_library),
+            tasks: site.tasks.as_ref().map(tasks),
+            gpu_reset_command: texts(&node.gpu_reset_command),
+            gpu_clients_command: texts(&node.gpu_clients_command),
             operation_timeout: Duration::from_millis(node.operation_timeout_ms),
             manage_device_nodes: node.manage_device_nodes,
             leftover_processes: node.leftover_processes,
             share_between_users: mps.share_between_users,
             memory_limit: mps.memory_limit,
-            gpus: gpus.iter().map(GpuSettings::of).collect(),
-            in_power_budget: false,
-            energy: false,
+            gpus: site.node(name).map(GpuSettings::all).unwrap_or_default(),
+            in_power_budget: site
+                .power_budgets
+                .iter()
+                .any(|budget| budget.nodes.iter().any(|node| node == name)),
+            energy: site.power.energy,
             numbering: Numbering::default(),
         }
-    }
-
-    /// Gives the paths of the journal and the driver.
-    #[must_use]
-    pub fn places(&self) -> Places {
-        Places { state_dir: self.state_dir.clone(), nvml_library: self.nvml_library.clone() }
     }
 
     /// Number of compute slices of a GPU; 1 for a GPU that the site does not describe.
     #[must_use]
     pub fn compute_slices(&self, gpu: NvmlIndex) -> u32 {
         self.described(gpu).map_or(1, |gpu| u32::from(gpu.model.compute_slices.max(1)))
-    }
-
-    /// Returns the settings with accounting of the energy that jobs use turned on or off.
-    #[must_use]
-    pub fn with_energy(self, energy: bool) -> Self {
-        Self { energy, ..self }
-    }
-
-    /// Returns the settings with whether the node of this name is in one of the site's power budgets.
-    #[must_use]
-    pub fn with_budget(self, site: &SiteConfig, name: &str) -> Self {
-        let in_power_budget = site.power_budgets.iter().any(|budget| budget.nodes.iter().any(|n| n == name));
-        Self { in_power_budget, ..self }
-    }
-
-    /// Returns the settings with the site's pool of GPU tasks, on the node of this name.
-    #[must_use]
-    pub fn with_tasks(self, tasks: Option<&Tasks>, name: &str) -> Self {
-        let here = |path: &PathBuf| PathBuf::from(path.to_string_lossy().replace("%n", name));
-        let tasks = tasks.map(|tasks| Tasks { log: tasks.log.as_ref().map(here), ..tasks.clone() });
-        Self { tasks, ..self }
     }
 
     /// The description of one GPU, whichever the site describes; `None` for a GPU that it does not describe.
@@ -197,8 +154,7 @@ mod tests {
         let (site, errors) = site_config::parse("t", text, &|_| Err(ErrorKind::NotFound.into()));
         assert_eq!(errors, []);
         let site = site.unwrap();
-        let settings =
-            Settings::new(&for_node(&site.node, "n1"), &site.mps, &[]).with_tasks(site.tasks.as_ref(), "n1");
+        let settings = Settings::of(&site, "n1");
         assert_eq!(settings.state_dir, Path::new("/s/n1"));
         assert_eq!(settings.tasks.and_then(|tasks| tasks.log).as_deref(), Some(Path::new("/l/n1")));
     }

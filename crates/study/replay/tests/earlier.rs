@@ -17,7 +17,7 @@ fn node() -> Node {
 }
 
 fn policy() -> Policy {
-    site_config::of_nodes(Vec::new()).policy()
+    site_limits::policy_for(&site_config::of_nodes(Vec::new()), None, &[])
 }
 
 fn held(start: u64, end: u64, name: &str, at: u8) -> Held {

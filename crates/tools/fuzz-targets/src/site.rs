@@ -26,7 +26,7 @@ pub(crate) fn tessera_toml(input: &[u8]) {
         assert!(!error.render().is_empty() && !error.to_string().contains('\n'), "{error}");
     }
     for spec in config.iter().flat_map(|config| &config.nodes).take(4) {
-        assert_eq!(spec.to_node().gpus.len(), spec.gpus.len());
+        assert_eq!(site_limits::node_of(spec).gpus.len(), spec.gpus.len());
     }
 }
 

@@ -5,7 +5,8 @@ use node_state::SharedMemory;
 use power::{Cap, Features, Memory, Part};
 use power_study::{Candidate, Problem, Question, choose_among};
 use protocol::plan::Alone;
-use site_config::{Objective, Power, PowerPolicy};
+use site_config::{Objective, Power};
+use site_limits::PowerPolicy;
 
 use super::parts::{Lies, lay_out};
 use super::{Board, Running, TimeLimit, Waiting, percent};

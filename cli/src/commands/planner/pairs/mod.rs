@@ -38,7 +38,8 @@ use power::Part;
 use protocol::AppCounters;
 use protocol::moldable::PlannedStart;
 use protocol::plan::{Alone, PlannedPlace, Sharing};
-use site_config::{Power, PowerPolicy};
+use site_config::Power;
+use site_limits::PowerPolicy;
 
 use gather::gather;
 pub(super) use limit::TimeLimit;

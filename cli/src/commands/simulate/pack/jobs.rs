@@ -39,7 +39,7 @@ pub(super) fn run(args: &PackArgs, site_path: &Path, jobs_path: &Path) -> Result
         cpus: args.cpus,
         mem_mib: args.mem_mib,
     });
-    let site = StreamSite { nodes: nodes.collect(), policy: config.policy() };
+    let site = StreamSite { nodes: nodes.collect(), policy: site_limits::policy_for(&config, None, &[]) };
     let jobs = read_jobs::read(&jobs_path.display().to_string(), &read_text(jobs_path)?, &config)?;
     let bar = Progress::new(rules.len());
     let (mut all, mut events) = (Vec::new(), String::new());

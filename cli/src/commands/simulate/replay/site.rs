@@ -21,8 +21,13 @@ pub(super) fn nodes(config: &SiteConfig) -> Vec<Node> {
 
 /// The site under Tessera.
 pub(super) fn tessera(config: &SiteConfig) -> Site {
-    let choice = config.node_order(None).map_or(NodeChoice::Slurm, NodeChoice::Rank);
-    Site { nodes: nodes(config), hosts: Vec::new(), choice, policy: config.policy() }
+    let choice = site_limits::node_order(config, None).map_or(NodeChoice::Slurm, NodeChoice::Rank);
+    Site {
+        nodes: nodes(config),
+        hosts: Vec::new(),
+        choice,
+        policy: site_limits::policy_for(config, None, &[]),
+    }
 }
 
 /// Admits jobs as slurmctld's plugin does, each kind of request once.

@@ -33,7 +33,7 @@ impl Stand {
         let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
         assert_eq!(errors, []);
         let config = config.unwrap();
-        let settings = Settings::new(&crate::for_node(&config.node, "n1"), &config.mps, &[]);
+        let settings = Settings::of(&config, "n1");
         let stand = Self { dir, settings };
         stand.shows("tessera gpu0-1=free");
         stand

@@ -17,7 +17,8 @@ fn kept(node: &TestNode, gpus: &[(usize, Purpose)], made: &[(u16, &str, u8)]) ->
         let here = made.iter().filter(|(on, ..)| usize::from(*on) == *gpu);
         let fixed: Vec<_> = here.map(|(_, p, s)| (spec(0, p, *s).profile, Slice(*s))).collect();
         let model = settings.gpus[*gpu].model;
-        settings.gpus[*gpu] = GpuSettings::of(&node_state::Gpu::kept(model, *purpose, &fixed));
+        let policy = purpose.policy(model, MigPolicy::Dynamic);
+        settings.gpus[*gpu] = GpuSettings { model, policy, purpose: *purpose, fixed };
     }
     TestNode { dir: node.dir.clone(), settings }
 }

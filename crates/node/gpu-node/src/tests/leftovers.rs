@@ -123,11 +123,10 @@ fn the_sites_own_instance_is_emptied_as_it_is() {
         let mine = mig(&[(0, "3g.20gb", 0)]);
         let before = node.realise(1, ALICE, mine.clone()).unwrap().entry.instances[0].live.clone().unwrap();
         node.release(1);
-        let fixed = [(spec(0, "3g.20gb", 0).profile, Slice(0))];
+        let fixed = vec![(spec(0, "3g.20gb", 0).profile, Slice(0))];
         let model = node.settings.gpus[0].model;
-        let gpu = node_state::Gpu::kept(model, node_state::Purpose::Static, &fixed);
         let mut settings = node.settings.clone();
-        settings.gpus[0] = GpuSettings::of(&gpu);
+        settings.gpus[0] = GpuSettings::of(model, &GpuUse::Static(fixed), MigPolicy::Dynamic);
         let node = &TestNode { dir: node.dir.clone(), settings };
         let gi = before.gi.to_string();
         let mut left = Process::on(node, ALICE, &["--gpu", "0", "--gi", &gi]);
@@ -307,12 +306,10 @@ fn nobody_is_ended_on_gpus_left_to_slurm_or_on_the_sites_other_instances() {
             let beside = made.instances[1].live.clone().unwrap().gi.to_string();
             node.release(1);
             let model = node.settings.gpus[0].model;
-            let fixed = [0, 4].map(|start| (spec(0, "3g.20gb", start).profile, Slice(start)));
+            let fixed = [0, 4].map(|start| (spec(0, "3g.20gb", start).profile, Slice(start))).to_vec();
             let mut settings = node.settings.clone();
-            settings.gpus[0] =
-                GpuSettings::of(&node_state::Gpu::kept(model, node_state::Purpose::Static, &fixed));
-            settings.gpus[1] =
-                GpuSettings::of(&node_state::Gpu::kept(model, node_state::Purpose::Slurm, &[]));
+            settings.gpus[0] = GpuSettings::of(model, &GpuUse::Static(fixed), MigPolicy::Dynamic);
+            settings.gpus[1] = GpuSettings::of(model, &GpuUse::Slurm, MigPolicy::Dynamic);
             let node = &TestNode { dir: node.dir.clone(), settings };
             let mut slurms = Process::on(node, ALICE, &["--gpu", "1"]);
             let mut slurms_open = has_open(node, ALICE, "nvidia1", None);

@@ -37,7 +37,7 @@ use std::time::Duration;
 use geometry::{GpuIndex, JobId, Model, Slice};
 use node_state::MigPolicy;
 use protocol::{ComputeSpec, Grant, MigSpec};
-use site_config::{LeftoverProcesses, MemoryLimit};
+use site_config::{GpuUse, LeftoverProcesses, MemoryLimit};
 
 use crate::{GpuSettings, Inspection, JobContext, Numbering, NvmlGrant, RealiseError, Realised, Settings};
 use node_driver::NvmlIndex;
@@ -126,6 +126,11 @@ fn simulator() -> PathBuf {
     build_dir()
 }
 
+/// Gives the paths of the journal and the driver.
+pub(super) fn places(settings: &Settings) -> job_usage::Places {
+    job_usage::Places { state_dir: settings.state_dir.clone(), nvml_library: settings.nvml_library.clone() }
+}
+
 impl TestNode {
     fn create(dir: &Path, description: &str) {
         // The users' MPS daemons must get to their directories.
@@ -144,7 +149,7 @@ impl TestNode {
 
     pub(super) fn open(dir: &Path) -> Self {
         let sim = dir.join("sim");
-        let gpu = |key, policy| GpuSettings::of(&node_state::Gpu::new(Model::find(key).unwrap(), policy));
+        let gpu = |key, policy| GpuSettings::of(Model::find(key).unwrap(), &GpuUse::AsMig, policy);
         let reset = [sim.join("nvml-sim").display().to_string(), "reset".into(), "--gpu".into(), "%i".into()];
         let settings = Settings {
             dev_root: dir.join("root/dev"),

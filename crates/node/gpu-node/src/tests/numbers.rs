@@ -85,9 +85,10 @@ fn a_site_that_describes_what_slurm_counts_describes_those_gpus() {
 fn a_gpu_that_is_left_to_slurm_need_not_be_one_that_the_driver_shows() {
     on_node("tests::numbers::a_gpu_that_is_left_to_slurm_need_not_be_one_that_the_driver_shows", |node| {
         let left = |purpose| {
-            let gpu = node_state::Gpu::kept(Model::find("v100-16gb").unwrap(), purpose, &[]);
+            let model = Model::find("v100-16gb").unwrap();
+            let gpu = GpuSettings { model, policy: MigPolicy::Off, purpose, fixed: Vec::new() };
             let mut settings = node.settings.clone();
-            settings.gpus.insert(2, GpuSettings::of(&gpu));
+            settings.gpus.insert(2, gpu);
             settings
         };
         let order = GpuOrder::Files(files(node, &[0, 1, 9, 2]));

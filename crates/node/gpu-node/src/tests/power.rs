@@ -377,9 +377,9 @@ fn a_cap_that_the_gpu_does_not_take_is_no_cap_beside_others_either() {
 fn a_gpus_energy_is_charged_to_the_jobs_that_have_it() {
     on_node("tests::power::a_gpus_energy_is_charged_to_the_jobs_that_have_it", |node| {
         node.reconcile(&[]);
-        let settings = node.settings.clone().with_energy(true);
+        let settings = Settings { energy: true, ..node.settings.clone() };
         let nvml = Nvml::load(&settings.nvml_library).unwrap();
-        let used = |job| job_usage::energy_of(&settings.places(), JobId(job)).unwrap();
+        let used = |job| job_usage::energy_of(&places(&settings), JobId(job)).unwrap();
         let start = |job, grant| crate::realise(&settings, &node.job(job, ALICE, grant)).unwrap();
         let wait = || std::thread::sleep(Duration::from_millis(300));
         start(1, whole(&[1]));
@@ -420,7 +420,7 @@ fn a_gpus_energy_is_charged_to_the_jobs_that_have_it() {
 fn a_job_gives_back_what_it_has_though_its_energy_cannot_be_noted() {
     on_node("tests::power::a_job_gives_back_what_it_has_though_its_energy_cannot_be_noted", |node| {
         node.reconcile(&[]);
-        let settings = node.settings.clone().with_energy(true);
+        let settings = Settings { energy: true, ..node.settings.clone() };
         crate::realise(&settings, &node.job(1, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap();
         let records = std::fs::read_dir(settings.state_dir.join("energy")).unwrap().flatten();
         let records: Vec<_> = records.map(|record| record.path()).collect();

@@ -140,16 +140,16 @@ fn an_epilog_leaves_the_node_that_is_another_jobs_now() {
 fn energy_and_utilisation_are_those_of_the_jobs_own_gpu() {
     on_node("tests::shifted::energy_and_utilisation_are_those_of_the_jobs_own_gpu", |node| {
         node.reconcile(&[]);
-        let settings = node.settings.clone().with_energy(true);
+        let settings = Settings { energy: true, ..node.settings.clone() };
         for (job, gpu) in [(1, 0), (2, 1), (3, 2)] {
             crate::realise(&settings, &node.job(job, ALICE, whole(&[gpu]))).unwrap();
         }
         let pid = std::process::id().to_string();
         node.sim(&["proc", "add", "--pid", &pid, "--memory-mib", "3000", "--gpu", "2"]);
         std::thread::sleep(Duration::from_millis(300));
-        let used = |job| energy_of(&settings.places(), JobId(job));
+        let used = |job| energy_of(&places(&settings), JobId(job));
         let busy = |job| {
-            sample(&settings.places(), JobId(job), TrafficWanted::default()).unwrap().unwrap().busy_percent
+            sample(&places(&settings), JobId(job), TrafficWanted::default()).unwrap().unwrap().busy_percent
         };
         assert_eq!((busy(2), busy(3)), (Some(0), Some(100)));
         take_out(node, 0);

@@ -29,7 +29,7 @@ impl Drop for Process {
 }
 
 fn seen(node: &TestNode, job: u32) -> Option<Sample> {
-    sample(&node.settings.places(), JobId(job), TrafficWanted::default()).unwrap()
+    sample(&places(&node.settings), JobId(job), TrafficWanted::default()).unwrap()
 }
 
 const MIB: u64 = 1 << 20;
@@ -56,8 +56,8 @@ fn each_job_has_what_is_on_its_own_devices() {
         );
         assert_eq!(seen(node, 3), None);
         assert!(
-            has_devices(&node.settings.places(), JobId(1)).unwrap()
-                && !has_devices(&node.settings.places(), JobId(3)).unwrap()
+            has_devices(&places(&node.settings), JobId(1)).unwrap()
+                && !has_devices(&places(&node.settings), JobId(3)).unwrap()
         );
     });
 }

@@ -1,7 +1,7 @@
 //! Plans a job's resources from the driver's answers, and makes them.
 
 use geometry::Placement;
-use node_state::{MigPolicy, Purpose};
+use gpu_rules::{MigPolicy, Purpose};
 use protocol::{ShareOn, TaskDevices, TaskGrant};
 use site_config::MemoryLimit;
 

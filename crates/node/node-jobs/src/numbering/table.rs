@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use error_chain::Chain;
 use geometry::GpuIndex;
-use node_state::Purpose;
+use gpu_rules::Purpose;
 use protocol::{Grant, TaskDevices, TaskGrant};
 use slurm_files::GpuOrder;
 

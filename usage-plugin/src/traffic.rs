@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use job_sample::BothWays;
 use job_sample::GpuTraffic;
-use node_driver::nvml::BothWays;
 
 use crate::peaks::TresValue;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use job_sample::{devices, may_have_others, memory_of, watch, whole_busy};
+use job_sample::{busy_percent, devices, may_have_others, memory_of, watch, whole_busy};
 use job_usage::{present, slurm_process};
 use node_driver::nvml::{Nvml, NvmlError};
 use node_driver::process;
@@ -55,7 +55,7 @@ pub fn each_device(nvml_library: &Path, entry: &Entry) -> Result<Vec<DeviceUse>,
 fn unused(nvml_library: &Path, entry: &Entry, all: &mut [DeviceUse]) -> Result<(), NvmlError> {
     let nvml = Nvml::load(nvml_library)?;
     for (device, gpu) in all.iter_mut().zip(&entry.gpus) {
-        let busy = nvml.busy_percent(present::find(&nvml, gpu)?.index);
+        let busy = busy_percent(&nvml, present::find(&nvml, gpu)?.index);
         device.busy_percent = busy.ok().filter(|busy| *busy == 0).map(f64::from);
     }
     Ok(())

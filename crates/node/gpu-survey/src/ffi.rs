@@ -102,9 +102,7 @@ impl<'nvml> OpenGpu<'nvml> {
         let mut value: sys::nvmlFieldValue_t = unsafe { std::mem::zeroed() };
         value.fieldId = field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
         call!(self.nvml, nvmlDeviceGetFieldValues(self.raw, 1, &raw mut value))?;
-        if value.nvmlReturn != 0 {
-            return Err(Code(value.nvmlReturn));
-        }
+        Code::check(value.nvmlReturn)?;
         // SAFETY: every bit pattern is a number.
         Ok(unsafe { value.value.uiVal })
     }

@@ -1,6 +1,11 @@
 //! Samples memory, utilisation and traffic of a job's devices, as the driver reports them. Changes no device and no entry, takes no lock.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+#[expect(unsafe_code, reason = "NVML's C interface; every block names whose promise it relies on")]
+mod ffi;
+mod instance_busy;
+mod traffic;
 
 use std::path::Path;
 use std::thread;
@@ -11,8 +16,13 @@ use job_usage::present;
 use job_usage::slurm_process;
 use job_usage::{Places, UsageError};
 use node_driver::NvmlIndex;
-use node_driver::nvml::{BETWEEN_LOOKS, BothWays, FirstLook, Nvml, NvmlError, Usage};
+use node_driver::nvml::{Code, Nvml, NvmlError, Usage};
 use node_journal::{Entry, GpuRecord, GrantKind, InstanceRecord, Journal};
+
+use ffi::OpenGpu;
+pub use instance_busy::BETWEEN_LOOKS;
+use instance_busy::{FirstLook, counts_for_instances};
+pub use traffic::{BothWays, nvlink_bytes};
 
 /// Present memory and utilisation of a job's devices on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,8 +131,8 @@ fn traffic_of(nvml: &Nvml, entry: &Entry, wanted: TrafficWanted) -> Vec<GpuTraff
     }
     let one = |gpu: &GpuRecord| {
         let index = present::find(nvml, gpu).ok()?.index;
-        let nvlink = if wanted.nvlink { nvml.nvlink_bytes(index) } else { None };
-        let pcie_rate = if wanted.pcie { nvml.pcie_rate(index) } else { None };
+        let nvlink = if wanted.nvlink { nvlink_bytes(nvml, index) } else { None };
+        let pcie_rate = if wanted.pcie { traffic::pcie_rate(nvml, index) } else { None };
         Some(GpuTraffic { uuid: gpu.uuid.clone(), nvlink, pcie_rate })
     };
     entry.gpus.iter().filter_map(one).collect()
@@ -137,8 +147,22 @@ pub fn whole_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<Vec<f64>>, NvmlEr
     if !entry.has_whole_gpus() {
         return Ok(None);
     }
-    let busy = |gpu| nvml.busy_percent(present::find(nvml, gpu)?.index).map(f64::from);
+    let busy = |gpu| busy_percent(nvml, present::find(nvml, gpu)?.index).map(f64::from);
     entry.gpus.iter().map(busy).collect::<Result<_, _>>().map(Some)
+}
+
+/// The GPU's utilisation in the last moments, percent of the time in which a kernel ran. The driver does not tell it in MIG mode.
+///
+/// # Errors
+///
+/// As NVML answers.
+pub fn busy_percent(nvml: &Nvml, gpu: NvmlIndex) -> Result<u32, NvmlError> {
+    OpenGpu::of(nvml, gpu)?.utilisation().map_err(at(gpu, "cannot read its utilisation"))
+}
+
+/// Turns NVML's answer about one GPU into an error that says what was tried.
+fn at(gpu: NvmlIndex, what: &'static str) -> impl Fn(Code) -> NvmlError {
+    move |code| NvmlError::Gpu { gpu, what: what.to_owned(), code }
 }
 
 /// Watches a job's instances for [`BETWEEN_LOOKS`], if the driver counts for each what the job alone does.
@@ -155,7 +179,7 @@ pub fn watch(nvml_library: &Path, nvml: Nvml, entry: &Entry) -> Result<Option<Ve
         entry.instances.iter().map(|i| gpu_now(&nvml, entry, i)).collect();
     let gpus = found?;
     let counts: Result<Vec<bool>, NvmlError> =
-        gpus.iter().map(|gpu| nvml.counts_for_instances(*gpu)).collect();
+        gpus.iter().map(|gpu| counts_for_instances(&nvml, *gpu)).collect();
     if counts?.contains(&false) {
         return Ok(None);
     }
@@ -177,7 +201,7 @@ fn gpu_now(nvml: &Nvml, entry: &Entry, instance: &InstanceRecord) -> Result<Nvml
 /// `gpus` are those of the job's instances, in their order.
 fn instances_busy(nvml: &Nvml, entry: &Entry, gpus: &[NvmlIndex]) -> Result<Option<Vec<f64>>, NvmlError> {
     let look = |(i, gpu): (&InstanceRecord, &NvmlIndex)| match &i.live {
-        Some(live) => nvml.first_look(*gpu, live.gi).map(Some),
+        Some(live) => FirstLook::at(nvml, *gpu, live.gi).map(Some),
         None => Ok(None),
     };
     let looks: Result<Option<Vec<FirstLook<'_>>>, NvmlError> =

@@ -3,8 +3,9 @@
 use std::process::Child;
 
 use super::*;
+use job_sample::{BothWays, nvlink_bytes};
 use job_sample::{Sample, TrafficWanted, has_devices, sample};
-use node_driver::nvml::{BothWays, Nvml};
+use node_driver::nvml::Nvml;
 use node_driver::process;
 
 /// A process on a GPU with 3000 MiB, of a job as its environment says; killed when dropped.
@@ -120,6 +121,6 @@ fn nobody_tells_how_busy_one_job_keeps_what_others_use_as_well() {
 fn a_gpu_without_active_nvlinks_sends_nothing_over_them() {
     on_node("tests::usage::a_gpu_without_active_nvlinks_sends_nothing_over_them", |node| {
         let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
-        assert_eq!(nvml.nvlink_bytes(NvmlIndex(0)), Some(BothWays::default()));
+        assert_eq!(nvlink_bytes(&nvml, NvmlIndex(0)), Some(BothWays::default()));
     });
 }

@@ -74,8 +74,6 @@ reads! {
     power_default_mw: u32 = power_default, "cannot read its default power limit";
     /// Least and greatest power limit, milliwatts.
     power_range_mw: (u32, u32) = power_range, "cannot read its power range";
-    /// The GPU's utilisation in the last moments, percent of the time in which a kernel ran. The driver does not tell it in MIG mode.
-    busy_percent: u32 = utilisation, "cannot read its utilisation";
     /// The energy that the GPU has used since the driver was loaded, millijoules. GPUs before Volta do not count it.
     energy_mj: u64 = energy, "cannot read its energy counter";
 }

@@ -37,7 +37,11 @@ impl Code {
     pub const NOT_READY: Self = Self(27);
 
     /// Success is `Ok`.
-    pub(super) fn check(raw: u32) -> Result<(), Self> {
+    ///
+    /// # Errors
+    ///
+    /// Any other code.
+    pub fn check(raw: u32) -> Result<(), Self> {
         if raw == 0 { Ok(()) } else { Err(Self(raw)) }
     }
 

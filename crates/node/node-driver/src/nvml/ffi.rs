@@ -73,11 +73,7 @@ numbers! {
     energy: u64 = nvmlDeviceGetTotalEnergyConsumption;
 }
 
-mod gpm;
 mod mig;
-mod traffic;
-
-pub(super) use gpm::GpmSample;
 
 /// An out-parameter of plain C data.
 trait Plain: Sized {
@@ -101,11 +97,7 @@ plain!(
     sys::nvmlComputeInstanceInfo_t,
     sys::nvmlPciInfo_t,
     sys::nvmlProcessInfo_t,
-    sys::nvmlMemory_t,
-    sys::nvmlUtilization_t,
-    sys::nvmlGpmSupport_t,
-    sys::nvmlFieldValue_t,
-    gpm::GpmQuestion
+    sys::nvmlMemory_t
 );
 
 /// A text of C, up to its end.
@@ -203,13 +195,6 @@ impl Lib {
         let mut activation = 0;
         call!(self, nvmlDeviceSetMigMode(device.raw, mode, &raw mut activation))?;
         Ok(Code::check(activation))
-    }
-
-    /// Percent of the last moments in which a kernel ran: nvml.h says between 1/6 s and 1 s, by product.
-    pub(super) fn utilisation(&self, device: Device<'_>) -> Result<u32, Code> {
-        let mut rates = sys::nvmlUtilization_t::zeroed();
-        call!(self, nvmlDeviceGetUtilizationRates(device.raw, &raw mut rates))?;
-        Ok(rates.gpu)
     }
 
     /// Least and greatest power limit, milliwatts.

@@ -6,11 +6,9 @@ mod driver_time;
 mod error;
 #[expect(unsafe_code, reason = "NVML's C interface; every block names whose promise it relies on")]
 mod ffi;
-mod gpm;
 mod mig;
 mod processes;
 mod profiles;
-mod traffic;
 mod usage;
 
 pub use calls::{GpuInfo, MigMode, Nvml};
@@ -18,8 +16,9 @@ pub use code::Code;
 pub use driver_time::driver_time;
 pub use error::NvmlError;
 pub use ffi::text;
-pub use gpm::{BETWEEN_LOOKS, FirstLook};
 pub use mig::{ComputeInstance, GpuInstance};
 pub use profiles::LiveProfile;
-pub use traffic::{BothWays, MAX_LINKS};
 pub use usage::Usage;
+
+/// No GPU has more NVLinks.
+pub const MAX_LINKS: u32 = 18;

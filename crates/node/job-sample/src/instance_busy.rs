@@ -2,54 +2,52 @@
 
 use std::time::Duration;
 
-use super::calls::Nvml;
-use super::code::Code;
-use super::error::{NvmlError, at};
-use super::ffi::GpmSample;
-use crate::gpu_ids::NvmlIndex;
+use node_driver::NvmlIndex;
+use node_driver::nvml::{Code, Nvml, NvmlError};
+
+use crate::at;
+use crate::ffi::{GpmSample, OpenGpu};
 
 /// Time between two looks: NVML's reference asks for more than 100 ms, as the driver renews the counters no more often
 /// (`nvmlGpmMetricsGet`).
 pub const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 
 /// The first look at a GPU instance. It borrows the library: the driver's samples do not outlive it.
-pub struct FirstLook<'nvml> {
+pub(crate) struct FirstLook<'nvml> {
     nvml: &'nvml Nvml,
     gpu: NvmlIndex,
     gi: u32,
     sample: GpmSample<'nvml>,
 }
 
-impl Nvml {
-    /// Tells whether the driver counts how busy each of the GPU's instances is: from Hopper on.
-    pub fn counts_for_instances(&self, gpu: NvmlIndex) -> Result<bool, NvmlError> {
-        match self.lib.has_gpm(self.device(gpu)?) {
-            // Old drivers lack the function.
-            Err(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND) => Ok(false),
-            answer => answer.map_err(at(gpu, "cannot ask whether it counts for instances")),
-        }
-    }
-
-    /// Looks at the GPU instance with this id.
-    pub fn first_look(&self, gpu: NvmlIndex, gi: u32) -> Result<FirstLook<'_>, NvmlError> {
-        let sample = self.lib.gpm_sample(self.device(gpu)?, gi).map_err(at(gpu, UNREADABLE))?;
-        Ok(FirstLook { nvml: self, gpu, gi, sample })
+/// Tells whether the driver counts how busy each of the GPU's instances is: from Hopper on.
+pub(crate) fn counts_for_instances(nvml: &Nvml, gpu: NvmlIndex) -> Result<bool, NvmlError> {
+    match OpenGpu::of(nvml, gpu)?.has_gpm() {
+        // Old drivers lack the function.
+        Err(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND) => Ok(false),
+        answer => answer.map_err(at(gpu, "cannot ask whether it counts for instances")),
     }
 }
 
 const UNREADABLE: &str = "cannot read an instance's counters";
 
-impl FirstLook<'_> {
+impl<'nvml> FirstLook<'nvml> {
+    /// Looks at the GPU instance with this id.
+    pub(crate) fn at(nvml: &'nvml Nvml, gpu: NvmlIndex, gi: u32) -> Result<Self, NvmlError> {
+        let sample = OpenGpu::of(nvml, gpu)?.gpm_sample(gi).map_err(at(gpu, UNREADABLE))?;
+        Ok(FirstLook { nvml, gpu, gi, sample })
+    }
+
     /// The part of the time since the first look in which a program was active on the instance, percent.
     ///
     /// # Errors
     ///
     /// As NVML answers; [`Code::NO_DATA`] if that is no percentage, as after too short a time.
-    pub fn busy_percent(self) -> Result<f64, NvmlError> {
+    pub(crate) fn busy_percent(self) -> Result<f64, NvmlError> {
         let Self { nvml, gpu, gi, sample: first } = self;
+        let second = Self::at(nvml, gpu, gi)?.sample;
         let error = at(gpu, UNREADABLE);
-        let second = nvml.lib.gpm_sample(nvml.device(gpu)?, gi).map_err(&error)?;
-        percentage(nvml.lib.gpm_active(&first, &second).map_err(&error)?).ok_or_else(|| error(Code::NO_DATA))
+        percentage(first.active_until(&second).map_err(&error)?).ok_or_else(|| error(Code::NO_DATA))
     }
 }
 

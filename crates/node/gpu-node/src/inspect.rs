@@ -8,6 +8,7 @@ use geometry::{JobId, Model, ProfileId, Slice};
 use node_state::{MigPolicy, Node, Purpose};
 
 use crate::broker_jobs;
+use crate::device_nodes::{GpuFacts, device_nodes};
 use crate::driver_params::complaint;
 use crate::engine_view::{GpuView, engine_view, view};
 use crate::fences;
@@ -15,7 +16,7 @@ use crate::power_limits as power;
 use node_driver::NvmlIndex;
 use node_driver::nvml::{GpuInstance, Nvml};
 use node_jobs::Fault;
-use node_jobs::access::{Devices, GpuFacts, device_nodes, gpu_node};
+use node_jobs::access::{Devices, gpu_node};
 use node_jobs::lifecycle::require_root;
 use node_jobs::mps;
 use node_jobs::stale_processes::{self, Leftover, OpenNodes};

@@ -14,6 +14,7 @@
 
 mod broker_jobs;
 mod described;
+mod device_nodes;
 mod device_use;
 mod driver_params;
 mod engine_view;

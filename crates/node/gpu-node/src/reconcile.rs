@@ -6,6 +6,7 @@ use error_chain::Chain;
 use geometry::JobId;
 
 use crate::broker_jobs;
+use crate::device_nodes::{GpuFacts, device_nodes};
 use crate::driver_params::complaint;
 use crate::power_limits as power;
 use node_driver::NvmlIndex;
@@ -13,7 +14,7 @@ use node_driver::deadline::Deadline;
 use node_driver::nvml::Nvml;
 use node_jobs::Fault;
 use node_jobs::Settings;
-use node_jobs::access::{Devices, GpuFacts, device_nodes};
+use node_jobs::access::Devices;
 use node_jobs::lifecycle::finish;
 use node_jobs::lifecycle::require_root;
 use node_jobs::{mps, stale_instances};

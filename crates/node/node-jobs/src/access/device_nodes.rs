@@ -198,34 +198,12 @@ impl Devices {
     }
 
     /// Existing capability nodes, relative to the root.
-    pub(crate) fn cap_nodes(&self) -> Vec<String> {
+    #[must_use]
+    pub fn cap_nodes(&self) -> Vec<String> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(dir) = rustix::fs::openat(&self.dir, CAPS, flags, Mode::empty()) else { return Vec::new() };
         let names = node_journal::own_dirs::names(dir).unwrap_or_default();
         names.iter().filter(|n| n.starts_with("nvidia-cap")).map(|n| format!("{CAPS}/{n}")).collect()
-    }
-
-    /// The nodes that let administrators configure and monitor MIG, relative to the root; none where the driver has no
-    /// table of them.
-    pub(crate) fn admin_caps(&self) -> Result<Vec<String>, DeviceError> {
-        self.caps_where(|name| matches!(name, "config" | "monitor"))
-    }
-
-    /// Every capability node that the driver may use for instances of a GPU, relative to the root.
-    pub(crate) fn caps_of(&self, gpu_minor: GpuMinor) -> Result<Vec<String>, DeviceError> {
-        let of_gpu = format!("gpu{gpu_minor}/");
-        self.caps_where(|name| name.starts_with(&of_gpu))
-    }
-
-    /// The capability nodes whose name in the driver's table is one of these; none where there is no table.
-    fn caps_where(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>, DeviceError> {
-        let path = self.proc_root.join("driver/nvidia-caps/mig-minors");
-        let table = match std::fs::read_to_string(&path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
-            other => other.map_err(|source| DeviceError::Io { path, what: "read it", source })?,
-        };
-        let lines = table.lines().filter_map(|l| l.trim().split_once(' ')).filter(|(name, _)| wanted(name));
-        Ok(lines.map(|(_, minor)| format!("{CAPS}/nvidia-cap{}", minor.trim())).collect())
     }
 
     fn look(&self, name: &str) -> Result<DeviceFile, DeviceError> {

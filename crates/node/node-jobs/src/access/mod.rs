@@ -6,5 +6,4 @@ mod wanted;
 
 pub use device_nodes::{Access, DeviceError, Devices, gpu_node};
 pub(crate) use settle::{caps_now, lock_deadline, settle};
-pub(crate) use wanted::caps;
-pub use wanted::{GpuFacts, device_nodes};
+pub use wanted::{both_caps, caps, gpu_access};

@@ -95,32 +95,20 @@ impl Node {
     pub fn release_all(&mut self, gone: &dyn Fn(JobId) -> bool) -> bool {
         let mut had = false;
         for gpu in &mut self.gpus {
-            match &mut gpu.state {
-                GpuState::Free => {}
-                GpuState::Whole(holder) => {
-                    if gone(*holder) {
-                        gpu.state = GpuState::Free;
-                        had = true;
-                    }
-                }
-                GpuState::Mps(shares) => {
-                    had |= drop_shares(shares, gone);
-                    if shares.is_empty() {
-                        gpu.state = GpuState::Free;
-                    }
-                }
-                GpuState::Tasks(seats) => {
-                    had |= drop_seats(seats, gone);
-                    if seats.is_empty() {
-                        gpu.state = GpuState::Free;
-                    }
-                }
+            let (lost, is_free) = match &mut gpu.state {
+                GpuState::Free => (false, false),
+                GpuState::Whole(holder) => (gone(*holder), gone(*holder)),
+                GpuState::Mps(shares) => (drop_gone(shares, |s| s.job, gone), shares.is_empty()),
+                GpuState::Tasks(seats) => (drop_gone(seats, |s| s.job, gone), seats.is_empty()),
                 GpuState::Mig(instances) => {
-                    for instance in instances {
-                        had |= release_instance(&mut instance.holder, gone);
-                    }
+                    let release = |had, i: &mut Instance| release_instance(&mut i.holder, gone) | had;
+                    (instances.iter_mut().fold(false, release), false)
                 }
+            };
+            if is_free {
+                gpu.state = GpuState::Free;
             }
+            had |= lost;
         }
         had
     }
@@ -351,46 +339,24 @@ fn add_seat(gpus: &mut [Gpu], on: ShareOn, seat: Seat) -> Result<(), ApplyError>
     Ok(())
 }
 
-fn drop_seats(seats: &mut Vec<Seat>, gone: &dyn Fn(JobId) -> bool) -> bool {
-    let before = seats.len();
-    seats.retain(|s| !gone(s.job));
-    seats.len() < before
+/// Drops from a list what jobs have that are `gone`. Returns whether there was any.
+fn drop_gone<T>(all: &mut Vec<T>, job: impl Fn(&T) -> JobId, gone: &dyn Fn(JobId) -> bool) -> bool {
+    let before = all.len();
+    all.retain(|one| !gone(job(one)));
+    all.len() < before
 }
 
-fn drop_shares(shares: &mut Vec<Share>, gone: &dyn Fn(JobId) -> bool) -> bool {
-    let before = shares.len();
-    shares.retain(|s| !gone(s.job));
-    shares.len() < before
-}
-
+/// Releases what jobs that are `gone` have in an instance, which is idle if no other job has something there. Returns whether they had
+/// anything.
 fn release_instance(holder: &mut Holder, gone: &dyn Fn(JobId) -> bool) -> bool {
-    let had = match holder {
-        Holder::Isolated(owner) => gone(*owner),
-        Holder::Shared(shares) => {
-            let had = drop_shares(shares, gone);
-            if !shares.is_empty() {
-                return had;
-            }
-            had
-        }
-        Holder::Compute(holds) => {
-            let had = holds.iter().any(|h| gone(h.job));
-            holds.retain(|h| !gone(h.job));
-            if !holds.is_empty() {
-                return had;
-            }
-            had
-        }
-        Holder::Pool(seats) => {
-            let had = drop_seats(seats, gone);
-            if !seats.is_empty() {
-                return had;
-            }
-            had
-        }
-        Holder::Idle => false,
+    let (had, is_idle) = match holder {
+        Holder::Isolated(owner) => (gone(*owner), gone(*owner)),
+        Holder::Shared(shares) => (drop_gone(shares, |s| s.job, gone), shares.is_empty()),
+        Holder::Compute(holds) => (drop_gone(holds, |h| h.job, gone), holds.is_empty()),
+        Holder::Pool(seats) => (drop_gone(seats, |s| s.job, gone), seats.is_empty()),
+        Holder::Idle => (false, false),
     };
-    if had {
+    if is_idle {
         *holder = Holder::Idle;
     }
     had

@@ -111,14 +111,15 @@ pub(crate) fn in_force(named: Option<&Path>, name: Option<&str>, keep: bool) -> 
 pub(crate) fn copies(name: Option<&str>) -> Vec<LastGood> {
     let conf = slurm_conf::path(&|name| env::var(name).ok());
     let node = name.and_then(|name| slurm_conf::spool_dir(&conf, name));
-    let dirs = node.into_iter().chain(slurm_conf::state_dir(&conf));
-    dirs.filter(|dir| is_slurms(dir, &conf)).map(|dir| LastGood::in_dir(&dir)).collect()
+    let text = slurm_conf::read(&conf).unwrap_or_default();
+    let dirs = node.into_iter().chain(slurm_conf::value(&text, "StateSaveLocation").map(PathBuf::from));
+    dirs.filter(|dir| is_slurms(dir, &text)).map(|dir| LastGood::in_dir(&dir)).collect()
 }
 
-/// Tells whether a directory belongs to root, `SlurmUser` or the caller. Below `/tmp`, another user could have made it first.
-fn is_slurms(dir: &Path, conf: &Path) -> bool {
+/// Tells whether a directory belongs to root, the `SlurmUser` of this slurm.conf or the caller. Below `/tmp`, another user could have made it first.
+fn is_slurms(dir: &Path, slurm_conf: &str) -> bool {
     let Ok(owner) = std::fs::metadata(dir).map(|meta| meta.uid()) else { return false };
-    let slurm_user = || caller::uid_of(&slurm_conf::slurm_user(conf)?)?.parse().ok();
+    let slurm_user = || caller::uid_of(slurm_conf::value(slurm_conf, "SlurmUser")?)?.parse().ok();
     [0, rustix::process::geteuid().as_raw()].contains(&owner) || slurm_user() == Some(owner)
 }
 

@@ -1,7 +1,5 @@
 //! Tells users of salloc that its shell runs where the job's GPUs are not.
 
-use std::path::Path;
-
 use node_slurm::slurm_conf;
 
 /// A flag of `LaunchParameters` with which salloc starts its shell on the job's first node.
@@ -16,9 +14,10 @@ pub(crate) fn hint(env: &dyn Fn(&str) -> Option<String>) -> Option<&'static str>
     if read("/proc/self/comm").trim() != "salloc" {
         return None;
     }
-    let launch = slurm_conf::launch_parameters(Path::new(&slurm_conf::path(env)))?;
+    let conf = slurm_conf::read(&slurm_conf::path(env))?;
+    let launch = slurm_conf::value(&conf, "LaunchParameters").unwrap_or_default();
     let line = read("/proc/self/cmdline");
-    needs_hint(line.split('\0'), &launch).then_some(HINT)
+    needs_hint(line.split('\0'), launch).then_some(HINT)
 }
 
 /// Tells whether a user gets a shell without GPUs: not where salloc is quiet, starts nothing, or starts srun.

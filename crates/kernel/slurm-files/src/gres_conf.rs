@@ -40,7 +40,6 @@ pub enum GpuOrder {
 pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
     // Slurm puts the lines of named nodes behind those of all nodes [`gres.c`, `gres_g_node_config_load`].
     let (mut of_all, mut of_node) = (Vec::new(), Vec::new());
-    let (mut detect_all, mut detect_node) = (None, None);
     for line in lines(text) {
         if line.trim_start().get(..7).is_some_and(|word| word.eq_ignore_ascii_case("include")) {
             return Err("it includes another file".to_owned());
@@ -49,11 +48,6 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
         let own = line.begins("NodeName");
         if own && !is_for(&line, node)? {
             continue;
-        }
-        let detect = line.field("AutoDetect").and_then(detects);
-        // In a line that begins with GPUs of all nodes it has no effect.
-        if detect.is_some() && !line.begins("Name") {
-            *(if own { &mut detect_node } else { &mut detect_all }) = detect;
         }
         if !line.field("Name").is_some_and(|name| name.eq_ignore_ascii_case("gpu")) {
             continue;
@@ -71,7 +65,7 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
     let (mut types, files): (Vec<_>, Vec<_>) = of_all.into_iter().chain(of_node).unzip();
     let files: Vec<String> = files.into_iter().flatten().collect();
     types.dedup();
-    let detect = detect_node.or(detect_all).unwrap_or(Detect::Off);
+    let detect = AutoDetect::of(text).way(node);
     Ok(match (files.is_empty(), detect != Detect::Off, types.len()) {
         (true, ..) => match detect {
             Detect::Off | Detect::Linked => GpuOrder::Drivers,
@@ -102,11 +96,11 @@ impl AutoDetect {
         }
         for line in lines(text) {
             let line = Line::read(&line);
+            // In a line that begins with GPUs of all nodes it has no effect.
             let Some(how) = line.field("AutoDetect").and_then(detects).filter(|_| !line.begins("Name"))
             else {
                 continue;
             };
-
             match line.field("NodeName").filter(|_| line.begins("NodeName")) {
                 Some(list) => {
                     found.nodes.extend(expand(list).unwrap_or_default().into_iter().map(|n| (n, how)))

@@ -14,10 +14,9 @@ use node_journal::GpuRecord;
 ///
 /// The driver shows no GPU with this UUID, or cannot say how many it has. A GPU that does not answer may be the one.
 pub fn find(nvml: &Nvml, journalled: &GpuRecord) -> Result<GpuRecord, NvmlError> {
-    let is_it = |gpu: NvmlIndex| nvml.uuid(gpu).is_ok_and(|uuid| uuid == journalled.uuid);
     let index = match journalled.index {
-        same if is_it(same) => same,
-        _ => search(nvml, is_it, &journalled.uuid)?,
+        same if is_it(nvml, same, &journalled.uuid) => same,
+        _ => index_of(nvml, &journalled.uuid)?,
     };
     Ok(GpuRecord { index, minor: nvml.minor(index)?, ..journalled.clone() })
 }
@@ -28,13 +27,13 @@ pub fn find(nvml: &Nvml, journalled: &GpuRecord) -> Result<GpuRecord, NvmlError>
 ///
 /// The same as of [`find`].
 pub fn index_of(nvml: &Nvml, uuid: &str) -> Result<NvmlIndex, NvmlError> {
-    search(nvml, |gpu| nvml.uuid(gpu).is_ok_and(|of| of == uuid), uuid)
-}
-
-fn search(nvml: &Nvml, is_it: impl Fn(NvmlIndex) -> bool, uuid: &str) -> Result<NvmlIndex, NvmlError> {
-    let found = (0..nvml.count()?).map(NvmlIndex).find(|gpu| is_it(*gpu));
+    let found = (0..nvml.count()?).map(NvmlIndex).find(|gpu| is_it(nvml, *gpu, uuid));
     let what = "the driver shows no GPU with this UUID";
     found.ok_or_else(|| NvmlError::Device { uuid: uuid.to_owned(), what, code: Code::NOT_FOUND })
+}
+
+fn is_it(nvml: &Nvml, gpu: NvmlIndex, uuid: &str) -> bool {
+    nvml.uuid(gpu).is_ok_and(|of| of == uuid)
 }
 
 /// Finds the journalled GPUs that are there, and why the others are not.

@@ -62,26 +62,9 @@ pub fn spool_dir(conf: &Path, node: &str) -> Option<PathBuf> {
     if is_named { named_spool_dir(&text, node) } else { Some(DEFAULT_SPOOL.into()) }
 }
 
-/// `StateSaveLocation`: where slurmctld keeps its state. `None` where that cannot be told.
+/// The last value of a key in the text of a slurm.conf.
 #[must_use]
-pub fn state_dir(conf: &Path) -> Option<PathBuf> {
-    value(&read(conf)?, "StateSaveLocation").map(PathBuf::from)
-}
-
-/// `SlurmUser`: a name or a number. `None` where that cannot be told, or is Slurm's default, root.
-#[must_use]
-pub fn slurm_user(conf: &Path) -> Option<String> {
-    value(&read(conf)?, "SlurmUser").map(str::to_owned)
-}
-
-/// `LaunchParameters`, empty without any. `None` where that cannot be told.
-#[must_use]
-pub fn launch_parameters(conf: &Path) -> Option<String> {
-    Some(value(&read(conf)?, "LaunchParameters").unwrap_or_default().to_owned())
-}
-
-/// The last value of a key.
-fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+pub fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let words = text.lines().filter_map(|l| l.split('#').next()).flat_map(str::split_ascii_whitespace);
     let named = words.filter_map(|w| w.split_once('=')).filter(|(k, _)| k.eq_ignore_ascii_case(key));
     named.map(|(_, value)| value).next_back()
@@ -114,11 +97,10 @@ mod tests {
         std::fs::write(&conf, "ClusterName=x\n").unwrap();
         assert_eq!(spool_dir(&conf, "n1"), Some(DEFAULT_SPOOL.into()));
         std::fs::write(&conf, "SlurmdSpoolDir=/var/%h\n").unwrap();
-        assert_eq!((spool_dir(&conf, "n1"), state_dir(&conf)), (None, None));
-        std::fs::write(&conf, "StateSaveLocation=/var/ctl\n").unwrap();
-        assert_eq!((state_dir(&conf), slurm_user(&conf)), (Some("/var/ctl".into()), None));
-        std::fs::write(&conf, "SlurmUser=slurm\n").unwrap();
-        assert_eq!(slurm_user(&conf).as_deref(), Some("slurm"));
+        assert_eq!(spool_dir(&conf, "n1"), None);
+        let text = "StateSaveLocation=/var/ctl\n";
+        assert_eq!((value(text, "StateSaveLocation"), value(text, "SlurmUser")), (Some("/var/ctl"), None));
+        assert_eq!(value("SlurmUser=root\nslurmuser=slurm # x\n", "SlurmUser"), Some("slurm"));
         assert_eq!(path(&|_| Some(String::new())), Path::new(DEFAULT));
     }
 

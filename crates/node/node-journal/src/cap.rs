@@ -1,7 +1,6 @@
 //! The journal's record of a GPU's power limit.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::format::JournalRecord;
 
@@ -24,8 +23,6 @@ pub struct CapRecord {
 
 impl JournalRecord for CapRecord {
     fn file_name(&self) -> String {
-        crate::file_names::cap_file(&self.uuid)
+        crate::file_names::file_of_key(&self.uuid)
     }
-
-    fn upgrade_from_1(_same: &mut Map<String, Value>) {}
 }

@@ -2,7 +2,6 @@
 
 use geometry::JobId;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::format::JournalRecord;
 
@@ -44,8 +43,6 @@ impl JobEnergy {
 
 impl JournalRecord for EnergyRecord {
     fn file_name(&self) -> String {
-        crate::file_names::cap_file(&self.uuid)
+        crate::file_names::file_of_key(&self.uuid)
     }
-
-    fn upgrade_from_1(_same: &mut Map<String, Value>) {}
 }

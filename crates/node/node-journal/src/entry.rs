@@ -384,8 +384,6 @@ pub struct DaemonRecord {
 
 impl JournalRecord for DaemonRecord {
     fn file_name(&self) -> String {
-        crate::file_names::daemon_file(&self.key)
+        crate::file_names::file_of_key(&self.key)
     }
-
-    fn upgrade_from_1(_same: &mut Map<String, Value>) {}
 }

@@ -2,18 +2,14 @@
 
 use geometry::JobId;
 
-pub(crate) fn daemon_file(key: &str) -> String {
-    format!("{key}.json")
+/// The file of a daemon, by its key, or about a GPU, by its UUID.
+pub(crate) fn file_of_key(key: &str) -> String {
+    format!("{}.json", plain(key))
 }
 
-/// A UUID is the driver's, and the name of a file in our own folder: nothing but its letters, digits and dashes gets there.
-pub(crate) fn cap_file(uuid: &str) -> String {
-    format!("{}.json", plain(uuid))
-}
-
-/// The name of a file about a GPU, without its ending.
-pub(crate) fn plain(uuid: &str) -> String {
-    uuid.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()
+/// The name without its ending. A UUID is the driver's, and the file is in our own folder: nothing but letters, digits and dashes gets there.
+pub(crate) fn plain(key: &str) -> String {
+    key.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()
 }
 
 pub(crate) fn file_of(job: JobId) -> String {

@@ -22,8 +22,8 @@ pub(super) trait JournalRecord: Serialize + DeserializeOwned {
     /// The name of the file that holds it. A file of another name is somebody's copy, which nobody keeps up to date.
     fn file_name(&self) -> String;
 
-    /// Brings a record of format 1 to format 2, but for its `version`.
-    fn upgrade_from_1(record: &mut Map<String, Value>);
+    /// Brings a record of format 1 to format 2, but for its `version`. Most kinds are the same in both.
+    fn upgrade_from_1(_record: &mut Map<String, Value>) {}
 }
 
 /// Result of parsing a file's text.

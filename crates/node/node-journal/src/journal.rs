@@ -9,7 +9,7 @@ use rustix::fs::Mode;
 use crate::cap::CapRecord;
 use crate::energy::EnergyRecord;
 use crate::entry::{DaemonRecord, Entry};
-use crate::file_names::{cap_file, daemon_file, file_of, job_of};
+use crate::file_names::{file_of, file_of_key, job_of};
 use crate::folder::{Contents, DamagedFile, Folder, Outlive};
 use crate::own_dirs::{self, StateError};
 
@@ -106,7 +106,7 @@ impl Journal {
     ///
     /// The file cannot be read, or a newer Tessera wrote it.
     pub fn daemon(&self, key: &str) -> Result<Option<DaemonRecord>, StateError> {
-        Ok(self.daemons.read(&daemon_file(key))?.and_then(Result::ok))
+        Ok(self.daemons.read(&file_of_key(key))?.and_then(Result::ok))
     }
 
     /// Every daemon's record, by key, and the files that could not be understood.
@@ -124,7 +124,7 @@ impl Journal {
     ///
     /// It cannot be written.
     pub fn store_daemon(&self, record: &DaemonRecord) -> Result<(), StateError> {
-        self.daemons.write(&daemon_file(&record.key), record, Outlive::Process)
+        self.daemons.write(&file_of_key(&record.key), record, Outlive::Process)
     }
 
     /// Forgets a daemon.
@@ -133,7 +133,7 @@ impl Journal {
     ///
     /// The file cannot be removed.
     pub fn remove_daemon(&self, key: &str) -> Result<(), StateError> {
-        self.daemons.remove(&daemon_file(key))
+        self.daemons.remove(&file_of_key(key))
     }
 
     /// Reads the record of a GPU's power limit. A file that cannot be understood counts as absent: [`Self::caps`] reports it.
@@ -142,7 +142,7 @@ impl Journal {
     ///
     /// The file cannot be read, or a newer Tessera wrote it.
     pub fn cap(&self, uuid: &str) -> Result<Option<CapRecord>, StateError> {
-        Ok(self.caps.read(&cap_file(uuid))?.and_then(Result::ok))
+        Ok(self.caps.read(&file_of_key(uuid))?.and_then(Result::ok))
     }
 
     /// Every changed power limit, and the files that could not be understood.
@@ -156,12 +156,12 @@ impl Journal {
 
     /// Writes what a GPU's power limit was, is and will be; it is on disk before the limit changes.
     pub fn store_cap(&self, record: &CapRecord) -> Result<(), StateError> {
-        self.caps.write(&cap_file(&record.uuid), record, Outlive::Machine)
+        self.caps.write(&file_of_key(&record.uuid), record, Outlive::Machine)
     }
 
     /// Forgets a GPU's power limit: it is as it was found, or somebody else's.
     pub fn remove_cap(&self, uuid: &str) -> Result<(), StateError> {
-        self.caps.remove(&cap_file(uuid))
+        self.caps.remove(&file_of_key(uuid))
     }
 
     /// Reads the record of a GPU's energy. A file that cannot be understood counts as absent.
@@ -170,12 +170,12 @@ impl Journal {
     ///
     /// The file cannot be read, or a newer Tessera wrote it.
     pub fn energy(&self, uuid: &str) -> Result<Option<EnergyRecord>, StateError> {
-        Ok(self.energy.read(&cap_file(uuid))?.and_then(Result::ok))
+        Ok(self.energy.read(&file_of_key(uuid))?.and_then(Result::ok))
     }
 
     /// Writes what is known of a GPU's energy.
     pub fn store_energy(&self, record: &EnergyRecord) -> Result<(), StateError> {
-        self.energy.write(&cap_file(&record.uuid), record, Outlive::Process)
+        self.energy.write(&file_of_key(&record.uuid), record, Outlive::Process)
     }
 
     /// Checks that jobs' entries can be read and written.

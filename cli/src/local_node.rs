@@ -119,7 +119,7 @@ pub(crate) struct Compared {
 /// Compares the journal with Slurm and the node. The journal is read first: a job that starts in between is in neither
 /// answer, and so never taken for dead. `entries_only`: Slurm is not asked for the sake of damaged files.
 pub(crate) fn compare(local: &Local<'_>, entries_only: bool) -> Result<Compared, Failure> {
-    let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::of(&e))?;
+    let journal = Journal::open(&local.settings.node.state_dir).map_err(|e| Failure::of(&e))?;
     // The reconciliation that follows sets damaged files aside and reports them.
     let (mut entries, damaged) = journal.jobs().map_err(|e| Failure::of(&e))?.into_parts();
     let lost = !damaged.is_empty() || !journal.lost_files().map_err(|e| Failure::of(&e))?.is_empty();

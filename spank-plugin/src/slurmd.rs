@@ -316,7 +316,7 @@ fn block_gpu_jobs(node: &ThisNode, why: &str, env: &dyn Fn(&str) -> Option<Strin
     if node.site.node(&node.name).is_none() {
         return;
     }
-    let slurm = NodeInSlurm::new(&node.name, &node.settings.state_dir, env("SLURM_CONF"));
+    let slurm = NodeInSlurm::new(&node.name, &node.settings.node.state_dir, env("SLURM_CONF"));
     match slurm.block_gpu_jobs(&node.settings, why) {
         Ok(true) => log::error(format_args!("{} takes no more jobs with GPUs: {why}", node.name)),
         Ok(false) => {}

@@ -63,9 +63,9 @@ impl Here {
             by_number,
             notice,
             name: node.name,
-            dev_root: node.settings.dev_root,
-            proc_root: node.settings.proc_root,
-            cgroup_root: node.settings.cgroup_root,
+            dev_root: node.settings.node.dev_root,
+            proc_root: node.settings.node.proc_root,
+            cgroup_root: node.settings.node.cgroup_root,
         }
     }
 }
@@ -153,7 +153,7 @@ fn look_up(
         Err(e) => return Share::Unreadable(e.to_string()),
     };
     let kept = node.kept_from_whole_jobs();
-    let read = Journal::open(&node.settings.state_dir).and_then(|j| Ok((j.job(JobId(step.job))?, j)));
+    let read = Journal::open(&node.settings.node.state_dir).and_then(|j| Ok((j.job(JobId(step.job))?, j)));
     let left = match read {
         Err(e) => return unreadable(step, &node.name, &e, env),
         Ok((entry, journal)) => prologs(step, entry, journal.boot(), |e| slurms.agree_with(e, &kept)),
@@ -202,7 +202,7 @@ fn served_again(left: Left, node: &ThisNode, job: u32) -> Left {
         Left::Ready(entry) if entry.tasks.is_some() => entry,
         left => return left,
     };
-    let journal = Journal::open(&node.settings.state_dir);
+    let journal = Journal::open(&node.settings.node.state_dir);
     match journal.map_err(Fault::from).and_then(|j| serve_tasks(&node.settings, &j, &entry)) {
         Err(e) => Left::Failed(Chain(&e).to_string()),
         Ok(problems) => {

@@ -8,7 +8,7 @@ use node_slurm::accounting::Accounting;
 use node_slurm::slurm_conf;
 use plugin_rt::{Chain, log};
 use protocol::Grant;
-use site_config::SiteConfig;
+use site_config::{NodeSettings, SiteConfig};
 use site_files::last_good::{InForce, LastGood};
 use site_files::tessera_toml::{self, LoadError};
 
@@ -116,7 +116,7 @@ impl ThisNode {
         // A node that the file does not list has had jobs of ours if it has a journal.
         let is_ours = site.node(&name).is_some()
             || if_absent == IfAbsent::BeginJournal
-            || if_absent == IfAbsent::UseJournal && settings.state_dir.is_dir();
+            || if_absent == IfAbsent::UseJournal && settings.node.state_dir.is_dir();
         if !is_ours {
             return Err(NoNode::NotListed { path, node: name });
         }
@@ -128,8 +128,8 @@ impl ThisNode {
     /// Tells the accounting plugins of this node's steps where journal and driver are. For root alone: a prolog.
     pub(crate) fn leave_for_accounting(&self, env: &dyn Fn(&str) -> Option<String>) {
         let Some(spool) = slurm_conf::spool_dir(&slurm_conf::path(env), &self.name) else { return };
-        let Settings { state_dir, nvml_library, energy, .. } = self.settings.clone();
-        if let Err(e) = (Accounting { state_dir, nvml_library, energy }).keep(&spool) {
+        let NodeSettings { state_dir, nvml_library, .. } = self.settings.node.clone();
+        if let Err(e) = (Accounting { state_dir, nvml_library, energy: self.settings.energy }).keep(&spool) {
             let place = spool.display();
             log::error(format_args!("energy and usage of jobs may not be accounted here: {place}: {e}"));
         }

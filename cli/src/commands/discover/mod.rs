@@ -61,7 +61,7 @@ fn machine(node: Option<&str>, globals: &Globals) -> Result<Machine, Failure> {
     // Discovery comes before configuration: without a file, or with a bad one, the usual library is asked.
     let configured = site::load(globals.config.as_deref()).ok();
     let name = node.map(str::to_owned).or_else(this_node).unwrap_or_else(|| "n1".to_owned());
-    let node = configured.map(|config| node_jobs::Settings::of(&config, &name));
+    let node = configured.map(|config| node_jobs::Settings::of(&config, &name).node);
     let library = node.as_ref().map_or(Path::new("libnvidia-ml.so.1"), |node| &node.nvml_library);
     let cgroups = node.as_ref().map_or(Path::new("/sys/fs/cgroup"), |node| &node.cgroup_root);
     look(name, library, cgroups)

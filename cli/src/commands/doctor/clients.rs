@@ -16,7 +16,7 @@ const MOST_NAMED: usize = 5;
 /// Names the programs that have a GPU open which no job has and whose MIG mode jobs may change, if nothing stops them then.
 pub(super) fn check(local: &Local<'_>, inspection: &Inspection, findings: &mut Findings) {
     let settings = &local.settings;
-    if !settings.gpu_clients_command.is_empty() {
+    if !settings.node.gpu_clients_command.is_empty() {
         return;
     }
     let with_jobs: HashSet<GpuMinor> =
@@ -28,7 +28,7 @@ pub(super) fn check(local: &Local<'_>, inspection: &Inspection, findings: &mut F
         if !changes || with_jobs.contains(&gpu.minor) {
             continue;
         }
-        let clients = holding(&settings.dev_root, gpu.minor);
+        let clients = holding(&settings.node.dev_root, gpu.minor);
         match open.iter_mut().find(|(_, others)| *others == clients) {
             _ if clients.is_empty() => {}
             Some((gpus, _)) => gpus.push(gpu.index.0),

@@ -126,14 +126,14 @@ fn look_once(
         ));
     }
     let ids: Vec<&str> = inspection.gpus.iter().map(|view| view.info.pci_bus_id.as_str()).collect();
-    let regions = memory_regions(&local.settings.cgroup_root, &ids);
+    let regions = memory_regions(&local.settings.node.cgroup_root, &ids);
     fence(name, local.spec.memory_fence, &regions, findings);
     let listed = gres.and_then(|gres| order(local, gres, inspection.gpus.len(), findings));
-    if shares_file_system(&local.settings.run_dir, Path::new("/run")) {
+    if shares_file_system(&local.settings.node.run_dir, Path::new("/run")) {
         findings.skipped(format!(
             "{name}: run_dir {} is on the file system of /run: users of MPS shares can fill it; mount a tmpfs there \
              (contrib/systemd/run-tessera.mount)",
-            local.settings.run_dir.display()
+            local.settings.node.run_dir.display()
         ));
     }
     links::check(local, findings);
@@ -227,7 +227,7 @@ fn as_slurm_counts(here: Layout, listed: Option<&[NvmlIndex]>) -> Layout {
 
 /// The jobs that Slurm has ended and that still live here; none where the journal cannot be read, which is told elsewhere.
 fn ending_here(local: &Local<'_>) -> HashSet<JobId> {
-    let journal = Journal::open(&local.settings.state_dir).and_then(|journal| journal.jobs());
+    let journal = Journal::open(&local.settings.node.state_dir).and_then(|journal| journal.jobs());
     journal.map(|jobs| ending(&local.name, &jobs.into_parts().0)).unwrap_or_default()
 }
 

@@ -48,7 +48,7 @@ pub(super) fn check(slurm: &SlurmAnswers, config: &SiteConfig, findings: &mut Fi
     }
     let mut broker = None;
     if let (Some(node), Some(_)) = (node, &config.tasks) {
-        let paths = node_jobs::Settings::of(config, node);
+        let paths = node_jobs::Settings::of(config, node).node;
         files.extend([(paths.task_library, Needs::Nothing)].into_iter().filter(|(path, _)| path.is_file()));
         broker = versions::of_program(&paths.task_broker);
     }

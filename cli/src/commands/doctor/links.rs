@@ -23,7 +23,7 @@ pub(crate) fn check(local: &Local<'_>, findings: &mut Findings) {
         ));
         return;
     }
-    let live = Nvml::load(&local.settings.nvml_library).and_then(|nvml| LinkAnswers::read(&nvml));
+    let live = Nvml::load(&local.settings.node.nvml_library).and_then(|nvml| LinkAnswers::read(&nvml));
     findings.group(format!("{name}: links are up as tessera.toml describes them"), |f| match live {
         Err(e) => f.bad(format!("{name}: links: {}", with_causes(&e))),
         Ok(live) => {

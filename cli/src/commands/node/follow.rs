@@ -27,7 +27,7 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(super) fn until_ended(local: &Local<'_>, mut ending: Vec<Entry>) -> Result<String, Failure> {
     let mut text = String::new();
     let begun = Instant::now();
-    while !ending.is_empty() && begun.elapsed() < LONGEST && local.settings.state_dir.exists() {
+    while !ending.is_empty() && begun.elapsed() < LONGEST && local.settings.node.state_dir.exists() {
         sleep(EVERY);
         let here = still_here(&local.name, &ending);
         if ending.iter().all(|e| here.contains(&e.job())) {

@@ -17,7 +17,7 @@ pub(super) fn lacks_gpu(local: &Local<'_>) -> bool {
 
 /// Compares, and lets jobs with GPUs onto the node or not; what was done, as lines.
 pub(super) fn check(local: &Local<'_>) -> String {
-    let slurm = NodeInSlurm::new(&local.name, &local.settings.state_dir, env::var("SLURM_CONF").ok());
+    let slurm = NodeInSlurm::new(&local.name, &local.settings.node.state_dir, env::var("SLURM_CONF").ok());
     let compared = unlike_described(&local.settings, &local.settings.numbering).map(|wrong| {
         let shown = || missing_in_proc(&local.settings).filter(|why| !wrong.contains(why));
         let missing = local.missing_gpu.clone().or_else(shown);

@@ -27,9 +27,9 @@ const LOOKS: Duration = Duration::from_secs(30);
 
 /// Looks at the GPUs of all jobs, remembers what they did, and tells slurmctld which jobs use none.
 pub(super) fn run(local: &Local<'_>, config: &SiteConfig, json: bool) -> Result<Outcome, Failure> {
-    let kept: KeptRecord<IdleRecord> = KeptRecord::in_dir(&local.settings.state_dir, KEPT);
+    let kept: KeptRecord<IdleRecord> = KeptRecord::in_dir(&local.settings.node.state_dir, KEPT);
     let conf = std::env::var("SLURM_CONF").ok();
-    let slurm = NodeInSlurm::new(&local.name, &local.settings.state_dir, conf);
+    let slurm = NodeInSlurm::new(&local.name, &local.settings.node.state_dir, conf);
     let Some(idle) = &config.idle else {
         if kept.is_there() {
             // The section was there before.
@@ -39,7 +39,7 @@ pub(super) fn run(local: &Local<'_>, config: &SiteConfig, json: bool) -> Result<
         let text = format!("{}: tessera.toml has no [idle], so no GPU was looked at\n", local.name);
         return Ok(Outcome::ok(text));
     };
-    let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::of(&e))?;
+    let journal = Journal::open(&local.settings.node.state_dir).map_err(|e| Failure::of(&e))?;
     let _alone = kept.looking()?;
     // A damaged record begins again: then nothing is known to be idle.
     let mut record = kept.read().unwrap_or_default();
@@ -77,7 +77,7 @@ fn samples(
         let looked = if begun.elapsed() > LOOKS {
             Err("the driver is slow".to_owned())
         } else {
-            each_device(&local.settings.nvml_library, &entry).map_err(|e| with_causes(&e))
+            each_device(&local.settings.node.nvml_library, &entry).map_err(|e| with_causes(&e))
         };
         let devices = match looked {
             Ok(devices) => Some(devices.into_iter().map(sample).collect()),

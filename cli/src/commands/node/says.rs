@@ -41,7 +41,7 @@ impl Word {
         let env = |name: &str| std::env::var(name).ok();
         let note = loaded::path(&slurm_conf::path(&env), name);
         let held = loaded::read(&note);
-        let state_dir = node_jobs::Settings::of(config, name).state_dir;
+        let state_dir = node_jobs::Settings::of(config, name).node.state_dir;
         let spec = config.node(name)?;
         let makes_instances = (0..spec.gpus.len()).any(|gpu| crate::site::makes_instances(spec, gpu));
         let file = config.fingerprint_of(spec);

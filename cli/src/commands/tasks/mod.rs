@@ -22,7 +22,7 @@ pub(crate) fn run(args: &TasksArgs, globals: &Globals) -> Result<Outcome, Failur
     require_root("tessera tasks")?;
     let config = site::load(globals.config.as_deref())?;
     let local = Local::new(&config, args.node.as_deref())?;
-    let status = match Broker::at(&local.settings.run_dir, PATIENCE).status() {
+    let status = match Broker::at(&local.settings.node.run_dir, PATIENCE).status() {
         Ok(status) => Some(status),
         // It runs only while the node has such jobs.
         Err(ControlError::NotRunning { .. }) => None,

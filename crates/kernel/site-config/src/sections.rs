@@ -170,7 +170,7 @@ impl Default for NodeSettings {
             cgroup_root: PathBuf::from(CGROUP_ROOT),
             state_dir: PathBuf::from(STATE_DIR),
             run_dir: PathBuf::from(RUN_DIR),
-            nvml_library: "libnvidia-ml.so.1".to_owned(),
+            nvml_library: PathBuf::from("libnvidia-ml.so.1"),
             mps_control: PathBuf::from("/usr/bin/nvidia-cuda-mps-control"),
             task_broker: Path::new(PREFIX).join("sbin/tessera-broker"),
             task_library: Path::new(PREFIX).join("lib/tessera/libtessera_task.so"),
@@ -194,11 +194,8 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
     ];
     let Some(table) = root.table("node") else { return unset };
     let path = |key, otherwise| directory(&table, key).unwrap_or(otherwise);
-    let text = |key: &'static str, otherwise| {
-        let not_empty = |t: &str| {
-            if t.is_empty() { Err((format!("{key} is empty"), None)) } else { Ok(t.to_owned()) }
-        };
-        table.parsed(key, not_empty).map_or(otherwise, |at| at.value)
+    let file = |t: &str| {
+        if t.is_empty() { Err(("nvml_library is empty".to_owned(), None)) } else { Ok(PathBuf::from(t)) }
     };
     let names = [("numbers", VisibleDevices::Numbers), ("uuids", VisibleDevices::Uuids)];
     let read = NodeSettings {
@@ -207,7 +204,7 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         cgroup_root: path("cgroup_root", unset.cgroup_root),
         state_dir: path("state_dir", unset.state_dir),
         run_dir: run_dir(&table).unwrap_or(unset.run_dir),
-        nvml_library: text("nvml_library", unset.nvml_library),
+        nvml_library: table.parsed("nvml_library", file).map_or(unset.nvml_library, |at| at.value),
         mps_control: directory(&table, "mps_control").unwrap_or(unset.mps_control),
         task_broker: path("task_broker", unset.task_broker),
         task_library: path("task_library", unset.task_library),

@@ -221,7 +221,7 @@ pub struct NodeSettings {
     /// Directory of MPS pipes and logs.
     pub run_dir: PathBuf,
     /// File name or path of NVML, as `dlopen` takes it.
-    pub nvml_library: String,
+    pub nvml_library: PathBuf,
     /// Absolute path of the MPS control program, which runs as root.
     pub mps_control: PathBuf,
     /// Absolute path of the task broker, which runs as root.

@@ -106,12 +106,13 @@ fn every_key_of_a_full_file_is_read() {
     assert_eq!(policy_for(&config, None, &[]).auto, [Kind::Mps, Kind::Whole]);
     assert_eq!(config.mps.memory_limit, MemoryLimit::Advisory);
     assert_eq!(config.mps.max_threads, 200);
-    let node = node_jobs::Settings::of(&config, "n2");
+    let settings = node_jobs::Settings::of(&config, "n2");
+    let node = &settings.node;
     assert_eq!(node.dev_root, Path::new("/tmp/n2/dev"));
     assert_eq!(node.cgroup_root, Path::new("/tmp/n2/cgroup"));
     assert_eq!(node.gpu_reset_command, ["reset", "n2", "%i"]);
     assert_eq!(node.gpu_clients_command, ["/etc/tessera/clients-n2", "%a", "%i"]);
-    assert_eq!(node.operation_timeout, Duration::from_secs(1));
+    assert_eq!(settings.operation_timeout(), Duration::from_secs(1));
     assert!(!node.manage_device_nodes && !config.node.plain_notice);
     assert_eq!((config.learn_from, config.tell_slurm_limits), (LearnFrom::Account, false));
     assert_eq!(config.node.visible_devices, VisibleDevices::Uuids);

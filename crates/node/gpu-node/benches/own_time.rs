@@ -12,7 +12,7 @@ use geometry::{GpuIndex, JobId, Model, Slice};
 use gpu_node::{GpuSettings, JobContext, Numbering, Settings, realise, release};
 use node_state::MigPolicy;
 use protocol::{Grant, MigSpec, ShareOn};
-use site_config::{GpuUse, LeftoverProcesses, MemoryLimit};
+use site_config::{GpuUse, MemoryLimit, NodeSettings};
 
 const NODE: &str = "name = \"bench\"\ninterconnect = \"none\"\n[[gpus]]\nmodel = \"a100-40gb\"\ncount = 8\nmig = \"on\"\n\
                     [[gpus]]\nmodel = \"h100-80gb-sxm\"\n";
@@ -72,22 +72,22 @@ fn settings(dir: &Path) -> Settings {
     let mut gpus = vec![gpu("a100-40gb", MigPolicy::On); 8];
     gpus.push(gpu("h100-80gb-sxm", MigPolicy::Dynamic));
     Settings {
-        dev_root: dir.join("root/dev"),
-        proc_root: dir.join("root/proc"),
-        cgroup_root: dir.join("root/cgroup"),
-        state_dir: dir.join("state"),
-        // As on a node, where /run is in memory; the journal is on disk.
-        run_dir: Path::new("/dev/shm").join(dir.file_name().unwrap()),
-        nvml_library: dir.join("sim/libnvidia_ml.so"),
-        mps_control: dir.join("nvidia-cuda-mps-control"),
-        task_broker: dir.join("tessera-broker"),
-        task_library: dir.join("libtessera_task.so"),
+        node: NodeSettings {
+            dev_root: dir.join("root/dev"),
+            proc_root: dir.join("root/proc"),
+            cgroup_root: dir.join("root/cgroup"),
+            state_dir: dir.join("state"),
+            // As on a node, where /run is in memory; the journal is on disk.
+            run_dir: Path::new("/dev/shm").join(dir.file_name().unwrap()),
+            nvml_library: dir.join("sim/libnvidia_ml.so"),
+            mps_control: dir.join("nvidia-cuda-mps-control"),
+            task_broker: dir.join("tessera-broker"),
+            task_library: dir.join("libtessera_task.so"),
+            gpu_reset_command: vec!["/bin/true".into()],
+            operation_timeout_ms: 10_000,
+            ..NodeSettings::default()
+        },
         tasks: None,
-        gpu_reset_command: vec!["/bin/true".into()],
-        gpu_clients_command: Vec::new(),
-        operation_timeout: Duration::from_secs(10),
-        manage_device_nodes: true,
-        leftover_processes: LeftoverProcesses::End,
         share_between_users: false,
         memory_limit: MemoryLimit::Mps,
         gpus,

@@ -24,7 +24,7 @@ pub(crate) struct BrokerSeen {
 pub(crate) fn reconcile(settings: &Settings, journal: &Journal, kept: &[Entry]) -> BrokerSeen {
     let mut seen = BrokerSeen::default();
     let live: Vec<&Entry> = kept.iter().filter(|e| is_served(e, journal.boot())).collect();
-    let broker = Broker::at(&settings.run_dir, ANSWER);
+    let broker = Broker::at(&settings.node.run_dir, ANSWER);
     let known = match broker.status() {
         Ok(status) => status.jobs.iter().map(|job| job.job).collect(),
         Err(ControlError::NotRunning { .. }) if live.is_empty() => return seen,
@@ -62,12 +62,12 @@ pub(crate) fn reconcile(settings: &Settings, journal: &Journal, kept: &[Entry]) 
 #[must_use]
 pub fn lacks_broker(settings: &Settings) -> bool {
     let needed = || {
-        let journal = Journal::open(&settings.state_dir).ok()?;
+        let journal = Journal::open(&settings.node.state_dir).ok()?;
         let (entries, _damaged) = journal.jobs().ok()?.into_parts();
         Some(entries.iter().any(|e| e.phase == Phase::Ready && is_served(e, journal.boot())))
     };
     let runs = || {
-        let status = Broker::at(&settings.run_dir, ANSWER).status();
+        let status = Broker::at(&settings.node.run_dir, ANSWER).status();
         !matches!(status, Err(ControlError::NotRunning { .. }))
     };
     needed() == Some(true) && !runs()
@@ -80,7 +80,7 @@ pub(crate) fn complaints(settings: &Settings, journal: &Journal, entries: &[Entr
         .filter(|e| e.phase == Phase::Ready && is_served(e, journal.boot()))
         .map(|e| e.job)
         .collect();
-    let known: HashSet<u32> = match Broker::at(&settings.run_dir, ANSWER).status() {
+    let known: HashSet<u32> = match Broker::at(&settings.node.run_dir, ANSWER).status() {
         Ok(status) => status.jobs.iter().map(|job| job.job).collect(),
         Err(ControlError::NotRunning { .. }) if needed.is_empty() => return Vec::new(),
         Err(e) => return vec![Chain(&e).to_string()],

@@ -12,7 +12,7 @@ use node_jobs::{Fault, Numbering, Settings, minors_by_bus};
 ///
 /// The driver does not answer.
 pub fn unlike_described(settings: &Settings, numbering: &Numbering) -> Result<Vec<String>, Fault> {
-    let nvml = Nvml::load(&settings.nvml_library)?;
+    let nvml = Nvml::load(&settings.node.nvml_library)?;
     let count = nvml.count()?;
     let mut wrong = Vec::new();
     for gpu in (0..count).map(NvmlIndex) {
@@ -27,7 +27,7 @@ pub fn unlike_described(settings: &Settings, numbering: &Numbering) -> Result<Ve
 /// waits for it.
 #[must_use]
 pub fn missing_in_proc(settings: &Settings) -> Option<String> {
-    let shown = minors_by_bus(&settings.proc_root.join("driver/nvidia/gpus"))?.len();
+    let shown = minors_by_bus(&settings.node.proc_root.join("driver/nvidia/gpus"))?.len();
     are_enough(settings, &settings.numbering, shown).err().map(|fault| fault.to_string())
 }
 

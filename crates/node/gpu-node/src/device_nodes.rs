@@ -49,7 +49,7 @@ pub(crate) fn device_nodes(
 
 /// The capability nodes, relative to `dev_root`, whose name in the driver's table is one of these; none where there is no table.
 fn caps_where(settings: &Settings, wanted: impl Fn(&str) -> bool) -> Result<Vec<String>, DeviceError> {
-    let path = settings.proc_root.join("driver/nvidia-caps/mig-minors");
+    let path = settings.node.proc_root.join("driver/nvidia-caps/mig-minors");
     let table = match std::fs::read_to_string(&path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
         other => other.map_err(|source| DeviceError::Io { path, what: "read it", source })?,

@@ -9,10 +9,10 @@ use node_jobs::Settings;
 
 /// Says what is wrong with the driver's parameters, if anything; `None` also if Tessera does not manage device nodes.
 pub(crate) fn complaint(settings: &Settings) -> Option<String> {
-    if !settings.manage_device_nodes {
+    if !settings.node.manage_device_nodes {
         return None;
     }
-    let path = settings.proc_root.join("driver/nvidia/params");
+    let path = settings.node.proc_root.join("driver/nvidia/params");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(e) => return Some(format!("{}: cannot be read: {e}", path.display())),

@@ -11,7 +11,7 @@ use node_journal::{Entry, RegionLimit};
 pub(crate) fn disagreements(settings: &Settings, entry: &Entry) -> Vec<String> {
     let Some(fence) = &entry.fence else { return Vec::new() };
     // Slurm has not made the group, or has removed it: no process of the job is in it.
-    let max = fence.dir.as_ref().map(|dir| settings.cgroup_root.join(dir).join(MAX));
+    let max = fence.dir.as_ref().map(|dir| settings.node.cgroup_root.join(dir).join(MAX));
     let Some(now) = max.and_then(|max| fs::read_to_string(max).ok()) else { return Vec::new() };
     let gb = |bytes: u64| display_gb(bytes >> 20);
     let say = |(limit, now): (&RegionLimit, Option<u64>)| {

@@ -38,9 +38,9 @@ pub struct HandedOver {
 /// after the deadline.
 pub fn hand_over(settings: &Settings) -> Result<HandedOver, Fault> {
     require_root()?;
-    let deadline = Deadline::after(settings.operation_timeout);
-    let lock = Locks::for_node(&settings.state_dir, &deadline)?;
-    let journal = Journal::open(&settings.state_dir)?;
+    let deadline = Deadline::after(settings.operation_timeout());
+    let lock = Locks::for_node(&settings.node.state_dir, &deadline)?;
+    let journal = Journal::open(&settings.node.state_dir)?;
     let (entries, damaged) = journal.jobs()?.into_parts();
     let mut done = HandedOver { busy: journal.lost_jobs(&entries, &damaged)?, ..HandedOver::default() };
     let parts = entries

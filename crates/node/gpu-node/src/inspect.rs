@@ -68,9 +68,9 @@ pub struct Inspection {
 /// Not root, the journal cannot be read, or the driver does not answer at all.
 pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Inspection, Fault> {
     require_root()?;
-    let journal = Journal::open(&settings.state_dir)?;
+    let journal = Journal::open(&settings.node.state_dir)?;
     let (entries, damaged) = journal.jobs()?.into_parts();
-    let nvml = Nvml::load(&settings.nvml_library)?;
+    let nvml = Nvml::load(&settings.node.nvml_library)?;
     let mut found = Disagreements { list: Vec::new() };
     found.damaged(&damaged);
     let mut gpus = Vec::new();
@@ -273,7 +273,7 @@ impl Disagreements {
         let open = OpenNodes::look(settings, entries);
         for view in gpus {
             let gpu = view.info.index;
-            let node = settings.dev_root.join(gpu_node(view.info.minor));
+            let node = settings.node.dev_root.join(gpu_node(view.info.minor));
             let found = match stale_processes::on(nvml, (gpu, None), &node, &open, entries) {
                 Ok(found) => found,
                 Err(e) => {
@@ -291,7 +291,7 @@ impl Disagreements {
     }
 
     fn nodes(&mut self, settings: &Settings, gpus: &[GpuView], entries: &[Entry]) -> Result<(), Fault> {
-        if !settings.manage_device_nodes {
+        if !settings.node.manage_device_nodes {
             return Ok(());
         }
         if let Some(what) = complaint(settings) {

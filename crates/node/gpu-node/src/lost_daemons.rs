@@ -10,13 +10,13 @@ use node_journal::{DaemonRecord, Entry, Journal};
 #[must_use]
 pub fn lacks_daemon(settings: &Settings) -> bool {
     let look = || {
-        let journal = Journal::open(&settings.state_dir).ok()?;
+        let journal = Journal::open(&settings.node.state_dir).ok()?;
         let (entries, _damaged) = journal.jobs().ok()?.into_parts();
         let dead = dead(&journal, &entries).ok()?;
         if dead.is_empty() {
             return Some(false);
         }
-        let nvml = Nvml::load(&settings.nvml_library).ok()?;
+        let nvml = Nvml::load(&settings.node.nvml_library).ok()?;
         let may_start = |(record, entry): &(DaemonRecord, &Entry)| {
             matches!(has_clients(settings, &nvml, record, entry), Ok(false))
         };

@@ -52,10 +52,10 @@ pub struct GpuPowerView {
 /// Not root, the journal cannot be read, or the driver does not answer at all.
 pub fn power_status(settings: &Settings) -> Result<Vec<GpuPowerView>, Fault> {
     require_root()?;
-    let journal = Journal::open(&settings.state_dir)?;
+    let journal = Journal::open(&settings.node.state_dir)?;
     let (entries, _damaged) = journal.jobs()?.into_parts();
     let holds = |entry: &&Entry| entry.holds() && entry.boot == journal.boot();
-    let nvml = Nvml::load(&settings.nvml_library)?;
+    let nvml = Nvml::load(&settings.node.nvml_library)?;
     let mut all = Vec::new();
     for gpu in (0..nvml.count()?).map(NvmlIndex) {
         // One that does not answer is shown without jobs: whose it is, its UUID alone tells.
@@ -77,7 +77,7 @@ pub fn power_status(settings: &Settings) -> Result<Vec<GpuPowerView>, Fault> {
 ///
 /// The driver cannot be loaded or does not answer.
 pub fn driver_version(settings: &Settings) -> Result<String, Fault> {
-    Ok(gpu_survey::driver_version(&Nvml::load(&settings.nvml_library)?)?)
+    Ok(gpu_survey::driver_version(&Nvml::load(&settings.node.nvml_library)?)?)
 }
 
 fn used(

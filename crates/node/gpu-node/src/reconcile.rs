@@ -76,9 +76,9 @@ pub enum LiveJobs<'a> {
 /// else is a problem in the report, and the rest is still done.
 pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileReport, Fault> {
     require_root()?;
-    let deadline = Deadline::after(settings.operation_timeout);
-    let _lock = Locks::for_node(&settings.state_dir, &deadline)?;
-    let journal = Journal::open(&settings.state_dir)?;
+    let deadline = Deadline::after(settings.operation_timeout());
+    let _lock = Locks::for_node(&settings.node.state_dir, &deadline)?;
+    let journal = Journal::open(&settings.node.state_dir)?;
     journal.sweep()?;
     let mut report = ReconcileReport::default();
     let (mut kept, mut unfinished) = (Vec::new(), Vec::new());
@@ -117,7 +117,7 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
         (report.broker_started, report.broker_jobs) = (broker.started, broker.ended);
         report.problems.extend(broker.problems);
     }
-    match Nvml::load(&settings.nvml_library) {
+    match Nvml::load(&settings.node.nvml_library) {
         Err(e) => report.problems.push(Chain(&e).to_string()),
         Ok(nvml) => {
             let all = (0..nvml.count().unwrap_or(0)).map(NvmlIndex);
@@ -208,7 +208,7 @@ fn set_nodes(
     kept: &[Entry],
     report: &mut ReconcileReport,
 ) -> Result<(), Fault> {
-    if !settings.manage_device_nodes {
+    if !settings.node.manage_device_nodes {
         return Ok(());
     }
     let mut facts = Vec::new();

@@ -43,14 +43,14 @@ pub struct NodeInSlurm<'a> {
 /// The files that say that the node is marked; either may be missing.
 #[must_use]
 pub fn unfit_notes(settings: &Settings) -> [PathBuf; 2] {
-    [&settings.state_dir, &settings.run_dir].map(|dir| dir.join("unfit"))
+    [&settings.node.state_dir, &settings.node.run_dir].map(|dir| dir.join("unfit"))
 }
 
 /// Why no job's entry can be written or read here; `None`: it can be.
 #[must_use]
 pub fn journal_problem(settings: &Settings) -> Option<String> {
-    let journal = Journal::open(&settings.state_dir).and_then(|journal| journal.try_out());
-    let usable = journal.and_then(|()| lock::try_out(&settings.state_dir));
+    let journal = Journal::open(&settings.node.state_dir).and_then(|journal| journal.try_out());
+    let usable = journal.and_then(|()| lock::try_out(&settings.node.state_dir));
     usable.err().map(|e| Chain(&e).to_string())
 }
 
@@ -75,7 +75,7 @@ impl<'a> NodeInSlurm<'a> {
     pub fn block_gpu_jobs(&self, settings: &Settings, why: &str) -> Result<bool, CommandError> {
         // The notes are only for the health check.
         let public = Mode::from_bits_truncate(0o755);
-        let dirs = [(&settings.state_dir, Mode::RWXU), (&settings.run_dir, public)];
+        let dirs = [(&settings.node.state_dir, Mode::RWXU), (&settings.node.run_dir, public)];
         for ((dir, mode), note) in dirs.into_iter().zip(unfit_notes(settings)) {
             if own_dirs::own(dir, mode).is_ok() {
                 let _next_prolog_tries_again = fs::write(note, why);

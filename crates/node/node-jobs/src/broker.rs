@@ -49,7 +49,7 @@ const START: Duration = Duration::from_secs(10);
 /// Path of the socket on which the broker listens for a job's processes.
 #[must_use]
 pub(crate) fn socket(settings: &Settings, job: JobId) -> PathBuf {
-    task_control::socket(&settings.run_dir, job.0)
+    task_control::socket(&settings.node.run_dir, job.0)
 }
 
 /// Makes sure that the broker runs and knows this job, and all others of the journal if it had to be started.
@@ -59,7 +59,7 @@ pub(crate) fn socket(settings: &Settings, job: JobId) -> PathBuf {
 /// It cannot be started, or does not take the job.
 pub fn serve(settings: &Settings, journal: &Journal, entry: &Entry) -> Result<(), BrokerError> {
     let Some(job) = told(entry) else { return Ok(()) };
-    let broker = Broker::at(&settings.run_dir, ANSWER);
+    let broker = Broker::at(&settings.node.run_dir, ANSWER);
     match broker.add(&job) {
         Err(ControlError::NotRunning { .. }) => {}
         other => return Ok(other?),
@@ -92,7 +92,7 @@ fn forget_ended(broker: &Broker, journalled: impl FnOnce() -> Option<Vec<Entry>>
 /// Ends a job at the broker, and the broker after its last. The answer is what could not be done.
 pub(crate) fn end(settings: &Settings, entry: &Entry) -> Option<String> {
     entry.tasks.as_ref()?;
-    let broker = Broker::at(&settings.run_dir, ANSWER);
+    let broker = Broker::at(&settings.node.run_dir, ANSWER);
     let ended = match broker.end(entry.job) {
         Ok(ended) => ended,
         Err(ControlError::NotRunning { .. }) => return None,
@@ -115,8 +115,8 @@ pub fn is_served(entry: &Entry, boot: &str) -> bool {
 fn start(settings: &Settings) -> Result<(), BrokerError> {
     let tasks = settings.tasks.as_ref().ok_or(BrokerError::NoPool)?;
     let run = ToolRun {
-        program: settings.task_broker.clone(),
-        args: options(tasks, &settings.run_dir, &settings.nvml_library),
+        program: settings.node.task_broker.clone(),
+        args: options(tasks, &settings.node.run_dir, &settings.node.nvml_library),
         env: Vec::new(),
         input: "",
         user: None,

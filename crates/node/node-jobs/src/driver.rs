@@ -53,7 +53,7 @@ impl<'a> Driver<'a> {
     pub fn nvml(&mut self) -> Result<&Nvml, NvmlError> {
         match &mut self.nvml {
             Some(nvml) => Ok(nvml),
-            none => Ok(none.insert(Nvml::load(&self.settings.nvml_library)?)),
+            none => Ok(none.insert(Nvml::load(&self.settings.node.nvml_library)?)),
         }
     }
 
@@ -98,11 +98,11 @@ impl<'a> Driver<'a> {
     /// Has the site's command stop other programs that have the GPU open, unless it was to stop these before: another job's prolog may
     /// have started them again meanwhile. True: it may help to try again.
     fn stop_clients(&mut self, gpu: NvmlIndex, deadline: &Deadline) -> Result<bool, Fault> {
-        if self.settings.gpu_clients_command.is_empty() {
+        if self.settings.node.gpu_clients_command.is_empty() {
             return Ok(false);
         }
         let minor = self.nvml()?.minor(gpu)?;
-        let clients = gpu_clients::holding(&self.settings.dev_root, minor);
+        let clients = gpu_clients::holding(&self.settings.node.dev_root, minor);
         let clients: Vec<u32> = clients.into_iter().map(|client| client.pid).collect();
         let before = self.stopped.get(&gpu).map_or(&[][..], |(_, clients)| clients);
         if clients.iter().all(|pid| before.contains(pid)) {
@@ -179,10 +179,10 @@ impl<'a> Driver<'a> {
         let record = power::record(nvml, gpu)?;
         let uuid = record.uuid.clone();
         let _power = power::before_reset(settings, nvml, &record, deadline)?;
-        let _reset = ResetLock::take(&settings.state_dir, gpu, deadline)?;
+        let _reset = ResetLock::take(&settings.node.state_dir, gpu, deadline)?;
         self.nvml = None;
         let fill = |s: &String| s.replace("%i", &gpu.to_string()).replace("%u", &uuid);
-        let mut words = self.settings.gpu_reset_command.iter().map(fill);
+        let mut words = self.settings.node.gpu_reset_command.iter().map(fill);
         let program = words.next().unwrap_or_default().into();
         let run = ToolRun { program, args: words.collect(), env: Vec::new(), input: "", user: None };
         node_journal::crash::point("before a reset");

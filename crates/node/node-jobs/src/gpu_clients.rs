@@ -64,14 +64,14 @@ fn look(dev_root: &Path, gpu: GpuMinor) -> (Vec<GpuClient>, bool) {
 /// Says who has a GPU open and what an administrator can do about it, as the end of a message; empty if nobody has. True with it if
 /// it may be a process of people, which no administrator could have stopped before.
 pub(crate) fn in_the_way(settings: &Settings, gpu: GpuMinor) -> (String, bool) {
-    let (clients, may_be_people) = look(&settings.dev_root, gpu);
+    let (clients, may_be_people) = look(&settings.node.dev_root, gpu);
     if clients.is_empty() {
         return (String::new(), may_be_people);
     }
     let named: Vec<String> = clients.iter().take(MOST_NAMED).map(ToString::to_string).collect();
     let more = clients.len().saturating_sub(MOST_NAMED);
     let more = if more > 0 { format!(" and {more} others") } else { String::new() };
-    let advice = if settings.gpu_clients_command.is_empty() {
+    let advice = if settings.node.gpu_clients_command.is_empty() {
         "stop such programs, or let gpu_clients_command in tessera.toml do it"
     } else {
         "gpu_clients_command of tessera.toml has not stopped them"
@@ -88,7 +88,7 @@ pub(crate) fn tell(
     deadline: &Deadline,
 ) -> Result<(), CommandError> {
     let fill = |word: &String| word.replace("%a", verb).replace("%i", gpu).replace("%u", uuid);
-    let mut words = settings.gpu_clients_command.iter().map(fill);
+    let mut words = settings.node.gpu_clients_command.iter().map(fill);
     let program = words.next().unwrap_or_default().into();
     let run = ToolRun { program, args: words.collect(), env: Vec::new(), input: "", user: None };
     run.output(deadline).map(drop)

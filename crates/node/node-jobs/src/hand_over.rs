@@ -57,7 +57,7 @@ impl<'a> HandOver<'a> {
 
     /// Empties a GPU that no other job has anything of.
     pub(crate) fn gpu(&mut self, nvml: &Nvml, gpu: NvmlIndex, minor: GpuMinor) -> Result<(), Fault> {
-        self.empty(nvml, gpu, None, &self.settings.dev_root.join(gpu_node(minor)))
+        self.empty(nvml, gpu, None, &self.settings.node.dev_root.join(gpu_node(minor)))
     }
 
     /// Empties an instance that no job has. False: it has memory in use that no process accounts for, and must be made
@@ -74,7 +74,7 @@ impl<'a> HandOver<'a> {
         let ci = instance.compute.first().map_or(0, |c| c.id);
         let [node, _] = self.devices.caps(nvml.minor(gpu)?, instance.id, ci)?;
         let before = self.met.len();
-        self.empty(nvml, gpu, Some(instance.id), &self.settings.dev_root.join(node))?;
+        self.empty(nvml, gpu, Some(instance.id), &self.settings.node.dev_root.join(node))?;
         let clean = nvml
             .instance_memory_mib(gpu, instance)?
             .is_none_or(|(total, used)| used <= (total / PART_IN_USE).max(LEAST_IN_USE_MIB));
@@ -109,8 +109,8 @@ impl<'a> HandOver<'a> {
                 self.open = Some(open);
                 break;
             }
-            let may_wait = self.settings.leftover_processes != LeftoverProcesses::Fail;
-            if self.settings.leftover_processes == LeftoverProcesses::End {
+            let may_wait = self.settings.node.leftover_processes != LeftoverProcesses::Fail;
+            if self.settings.node.leftover_processes == LeftoverProcesses::End {
                 // Only one that was held before it was named again: its id may have been another's the first time.
                 held.retain(|h| h.alive() && now.iter().any(|l| l.pid == h.pid));
                 held.iter().for_each(|h| h.signal(Signal::KILL));
@@ -130,7 +130,8 @@ impl<'a> HandOver<'a> {
     /// from the node.
     fn look(&mut self) -> OpenNodes {
         let mut open = OpenNodes::look(self.settings, self.others);
-        let ends = self.settings.leftover_processes == LeftoverProcesses::End && self.ended_unread.is_empty();
+        let ends =
+            self.settings.node.leftover_processes == LeftoverProcesses::End && self.ended_unread.is_empty();
         if ends && !open.outside.is_empty() {
             self.ended_unread = open.outside.iter().map(Unread::to_string).collect();
             stale_processes::end(&open.outside);

@@ -67,7 +67,7 @@ pub(crate) fn compare_profile(
 
 /// Tells whether the driver answers for any GPU. If it does not, no GPU is at fault alone.
 pub(crate) fn any_answers(settings: &Settings) -> bool {
-    match Nvml::load(&settings.nvml_library) {
+    match Nvml::load(&settings.node.nvml_library) {
         Ok(nvml) => nvml.count().is_ok_and(|n| (0..n).map(NvmlIndex).any(|gpu| nvml.uuid(gpu).is_ok())),
         Err(e) => !e.drains_node(),
     }

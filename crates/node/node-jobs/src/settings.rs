@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpu_rules::{MigPolicy, Purpose};
-use site_config::{LeftoverProcesses, MemoryLimit, SiteConfig, Tasks};
+use site_config::{MemoryLimit, NodeSettings, SiteConfig, Tasks};
 
 use crate::gpu_settings::GpuSettings;
 use crate::numbering::{DescribedNode, Numbering};
@@ -13,37 +13,10 @@ use node_driver::NvmlIndex;
 /// Paths, programs and policies of one node.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Directory of the device nodes: `/dev`.
-    pub dev_root: PathBuf,
-    /// Directory that contains `driver/nvidia-caps`: `/proc`.
-    pub proc_root: PathBuf,
-    /// The root of the tree of control groups: `/sys/fs/cgroup`.
-    pub cgroup_root: PathBuf,
-    /// The journal's directory; root's alone.
-    pub state_dir: PathBuf,
-    /// The directory of MPS pipes and logs; only root may write to it.
-    pub run_dir: PathBuf,
-    /// NVML's file name or path, as for `dlopen`.
-    pub nvml_library: PathBuf,
-    /// The MPS control program's absolute path.
-    pub mps_control: PathBuf,
-    /// The task broker's absolute path.
-    pub task_broker: PathBuf,
-    /// The library that is preloaded to programs whose GPU tasks do not ask themselves.
-    pub task_library: PathBuf,
+    /// `[node]`, with the node's name in its paths.
+    pub node: NodeSettings,
     /// The pool of GPU tasks, if the site has one; `%n` is replaced.
     pub tasks: Option<Tasks>,
-    /// Resets one GPU, whose index replaces `%i` and whose UUID replaces `%u`. Run without a shell.
-    pub gpu_reset_command: Vec<String>,
-    /// Stops and starts other programs that have a GPU open, while its MIG mode has to change: `stop` or `start` replaces `%a`, the GPU's
-    /// index `%i`, its UUID `%u`. Run without a shell; empty: there is none.
-    pub gpu_clients_command: Vec<String>,
-    /// Deadline of one operation on the node, retries included.
-    pub operation_timeout: Duration,
-    /// True if Tessera changes owners and modes of device nodes.
-    pub manage_device_nodes: bool,
-    /// Treatment of processes that are on a GPU or instance that a job is about to get.
-    pub leftover_processes: LeftoverProcesses,
     /// True if jobs of different users may share one MPS daemon.
     pub share_between_users: bool,
     /// The means that keeps an MPS share within its memory.
@@ -62,28 +35,28 @@ impl Settings {
     /// The settings of the node of this name, which replaces `%n`. They have no GPUs where the site does not describe the node.
     #[must_use]
     pub fn of(site: &SiteConfig, name: &str) -> Self {
-        let (node, mps) = (&site.node, &site.mps);
+        let node = &site.node;
         let texts = |all: &[String]| all.iter().map(|s| s.replace("%n", name)).collect();
         let path = |p: &PathBuf| PathBuf::from(p.to_string_lossy().replace("%n", name));
         let tasks = |tasks: &Tasks| Tasks { log: tasks.log.as_ref().map(path), ..tasks.clone() };
         Self {
-            dev_root: path(&node.dev_root),
-            proc_root: path(&node.proc_root),
-            cgroup_root: path(&node.cgroup_root),
-            state_dir: path(&node.state_dir),
-            run_dir: path(&node.run_dir),
-            nvml_library: PathBuf::from(node.nvml_library.replace("%n", name)),
-            mps_control: path(&node.mps_control),
-            task_broker: path(&node.task_broker),
-            task_library: path(&node.task_library),
+            node: NodeSettings {
+                dev_root: path(&node.dev_root),
+                proc_root: path(&node.proc_root),
+                cgroup_root: path(&node.cgroup_root),
+                state_dir: path(&node.state_dir),
+                run_dir: path(&node.run_dir),
+                nvml_library: path(&node.nvml_library),
+                mps_control: path(&node.mps_control),
+                task_broker: path(&node.task_broker),
+                task_library: path(&node.task_library),
+                gpu_reset_command: texts(&node.gpu_reset_command),
+                gpu_clients_command: texts(&node.gpu_clients_command),
+                ..*node
+            },
             tasks: site.tasks.as_ref().map(tasks),
-            gpu_reset_command: texts(&node.gpu_reset_command),
-            gpu_clients_command: texts(&node.gpu_clients_command),
-            operation_timeout: Duration::from_millis(node.operation_timeout_ms),
-            manage_device_nodes: node.manage_device_nodes,
-            leftover_processes: node.leftover_processes,
-            share_between_users: mps.share_between_users,
-            memory_limit: mps.memory_limit,
+            share_between_users: site.mps.share_between_users,
+            memory_limit: site.mps.memory_limit,
             gpus: site.node(name).map(GpuSettings::all).unwrap_or_default(),
             in_power_budget: site
                 .power_budgets
@@ -92,6 +65,12 @@ impl Settings {
             energy: site.power.energy,
             numbering: Numbering::default(),
         }
+    }
+
+    /// Deadline of one operation on the node, retries included.
+    #[must_use]
+    pub fn operation_timeout(&self) -> Duration {
+        Duration::from_millis(self.node.operation_timeout_ms)
     }
 
     /// Number of compute slices of a GPU; 1 for a GPU that the site does not describe.
@@ -123,7 +102,7 @@ impl Settings {
     /// all of them for everybody.
     #[must_use]
     pub fn leaves_gpus_open(&self) -> bool {
-        !self.manage_device_nodes && self.gpus.iter().all(|gpu| gpu.policy == MigPolicy::Off)
+        !self.node.manage_device_nodes && self.gpus.iter().all(|gpu| gpu.policy == MigPolicy::Off)
     }
 }
 
@@ -133,11 +112,11 @@ impl DescribedNode for Settings {
     }
 
     fn proc_root(&self) -> &Path {
-        &self.proc_root
+        &self.node.proc_root
     }
 
     fn nvml_library(&self) -> &Path {
-        &self.nvml_library
+        &self.node.nvml_library
     }
 }
 
@@ -155,7 +134,7 @@ mod tests {
         assert_eq!(errors, []);
         let site = site.unwrap();
         let settings = Settings::of(&site, "n1");
-        assert_eq!(settings.state_dir, Path::new("/s/n1"));
+        assert_eq!(settings.node.state_dir, Path::new("/s/n1"));
         assert_eq!(settings.tasks.and_then(|tasks| tasks.log).as_deref(), Some(Path::new("/l/n1")));
     }
 }

@@ -34,11 +34,11 @@ impl SeenNode {
 /// The driver does not answer, or a GPU does not say which one it is. Nothing is judged then: another GPU might be left out, or an
 /// unhealthy one come back.
 pub(super) fn seen(local: &Local<'_>, known: &HealthRecord) -> Result<SeenNode, Failure> {
-    let nvml = Nvml::load(&local.settings.nvml_library).map_err(|e| Failure::of(&e))?;
+    let nvml = Nvml::load(&local.settings.node.nvml_library).map_err(|e| Failure::of(&e))?;
     let count = nvml.count().map_err(|e| Failure::of(&e))?;
     let driver = DriverLook { nvml: &nvml, count, numbering: &local.settings.numbering, known };
     let gpus = (0..count).map(NvmlIndex).map(|index| driver.gpu(index)).collect::<Result<_, _>>()?;
-    let log = xids(&kernel_log(&local.settings.dev_root.join("kmsg")));
+    let log = xids(&kernel_log(&local.settings.node.dev_root.join("kmsg")));
     Ok(SeenNode { gpus, log })
 }
 

@@ -32,11 +32,12 @@ pub(super) fn run(local: &Local<'_>, config: &SiteConfig, task: &HealthTask<'_>)
     if let Some(why) = &local.unnumbered {
         return Err(Failure::new(why.clone()).hint("nothing was judged; GPUs that are left out stay so"));
     }
-    let store = Store::open(&local.settings.state_dir)?;
+    let store = Store::open(&local.settings.node.state_dir)?;
     let rules = Rules::new(&config.health);
     let health = NodeHealth { local, store: &store, rules: &rules };
     let changes = health.changes(task)?;
-    let slurm = NodeInSlurm::new(&local.name, &local.settings.state_dir, std::env::var("SLURM_CONF").ok());
+    let slurm =
+        NodeInSlurm::new(&local.name, &local.settings.node.state_dir, std::env::var("SLURM_CONF").ok());
     let (record, done) = store.change(|record| {
         let done = told::tell(&slurm, local, record, &rules, epoch_seconds());
         (record.clone(), done)

@@ -66,7 +66,7 @@ fn requeue(slurm: &NodeInSlurm<'_>, local: &Local<'_>, record: &mut HealthRecord
 }
 
 fn journalled(local: &Local<'_>) -> Result<Vec<Entry>, String> {
-    let journal = Journal::open(&local.settings.state_dir).map_err(|e| with_causes(&e))?;
+    let journal = Journal::open(&local.settings.node.state_dir).map_err(|e| with_causes(&e))?;
     let (entries, _damaged) = journal.jobs().map_err(|e| with_causes(&e))?.into_parts();
     Ok(entries.into_iter().filter(|entry| entry.holds() && entry.boot == journal.boot()).collect())
 }

@@ -52,7 +52,7 @@ impl Stand {
     }
 
     fn slurm(&self) -> NodeInSlurm<'_> {
-        let mut node = NodeInSlurm::new("n1", &self.settings.state_dir, None);
+        let mut node = NodeInSlurm::new("n1", &self.settings.node.state_dir, None);
         node.env.push(("PATH", format!("{}:/usr/bin:/bin", self.dir.path().display())));
         node
     }
@@ -110,7 +110,7 @@ fn what_one_process_says_of_a_node_is_not_written_over_by_another() {
 #[test]
 fn a_directory_that_has_no_locks_keeps_no_node_from_saying_that_it_is_unfit() {
     let stand = Stand::new();
-    fs::write(&stand.settings.state_dir, "a file").unwrap();
+    fs::write(&stand.settings.node.state_dir, "a file").unwrap();
     assert!(stand.slurm().block_gpu_jobs(&stand.settings, "state_dir is a file").unwrap());
     assert_eq!(stand.extra(), "tessera unfit: state_dir is a file");
 }

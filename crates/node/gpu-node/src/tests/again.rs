@@ -9,7 +9,7 @@ use node_journal::lock::Locks;
 use node_journal::{Entry, Journal, Phase};
 
 fn entry(node: &TestNode, job: u32) -> Option<Entry> {
-    Journal::open(&node.settings.state_dir).unwrap().job(JobId(job)).unwrap()
+    Journal::open(&node.settings.node.state_dir).unwrap().job(JobId(job)).unwrap()
 }
 
 #[test]
@@ -35,7 +35,8 @@ fn a_second_attempt_that_fails_takes_back_what_the_first_gave() {
     on_node("tests::again::a_second_attempt_that_fails_takes_back_what_the_first_gave", |node| {
         let grant = mig(&[(0, "1g.5gb", 0)]);
         let had = node.realise(1, ALICE, grant.clone()).unwrap().entry;
-        let broken = Settings { nvml_library: node.dir.join("none.so"), ..node.settings.clone() };
+        let mut broken = node.settings.clone();
+        broken.node.nvml_library = node.dir.join("none.so");
         let failed = crate::realise(&broken, &node.job(1, ALICE, grant));
         assert!(matches!(failed, Err(RealiseError::NodeUnfit(_))));
         for cap in &had.device_nodes {
@@ -52,8 +53,9 @@ fn a_requeued_job_waits_for_whoever_works_on_its_old_daemon() {
         let had = node.realise(1, ALICE, share).unwrap().entry;
         let daemons: Vec<String> = had.daemons().into_iter().map(str::to_owned).collect();
         let deadline = Deadline::after(Duration::from_secs(5));
-        let lock = Locks::for_job(&node.settings.state_dir, JobId(2), &[], &daemons, &deadline).unwrap();
-        let hurried = Settings { operation_timeout: Duration::from_millis(200), ..node.settings.clone() };
+        let lock = Locks::for_job(&node.settings.node.state_dir, JobId(2), &[], &daemons, &deadline).unwrap();
+        let mut hurried = node.settings.clone();
+        hurried.node.operation_timeout_ms = 200;
         let again = JobContext { restart: 1, ..node.job(1, ALICE, whole(&[1])) };
         let error = crate::realise(&hurried, &again).unwrap_err();
         assert!(matches!(error, RealiseError::JobFailed(Fault::Lock(_))), "{error}");
@@ -68,11 +70,11 @@ fn a_requeued_job_waits_for_whoever_works_on_its_old_daemon() {
 fn an_epilog_waits_for_a_prolog_that_has_written_nothing_yet() {
     on_node("tests::again::an_epilog_waits_for_a_prolog_that_has_written_nothing_yet", |node| {
         let had = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
-        let journal = Journal::open(&node.settings.state_dir).unwrap();
+        let journal = Journal::open(&node.settings.node.state_dir).unwrap();
         journal.remove(JobId(1)).unwrap();
         // As a prolog that has its locks and is about to write its entry.
         let deadline = Deadline::after(Duration::from_secs(5));
-        let lock = Locks::for_job(&node.settings.state_dir, JobId(1), &[], &[], &deadline).unwrap();
+        let lock = Locks::for_job(&node.settings.node.state_dir, JobId(1), &[], &[], &deadline).unwrap();
         let epilog = std::thread::scope(|scope| {
             let epilog = scope.spawn(|| crate::release(&node.settings, JobId(1)).unwrap());
             std::thread::sleep(Duration::from_millis(300));

@@ -18,7 +18,7 @@ impl Monitor {
     fn of(node: &TestNode, device: &str, uid: u32) -> Self {
         let flags = i32::try_from(OFlags::PATH.bits()).unwrap();
         let open =
-            OpenOptions::new().read(true).custom_flags(flags).open(node.settings.dev_root.join(device));
+            OpenOptions::new().read(true).custom_flags(flags).open(node.settings.node.dev_root.join(device));
         let mut sleep = Command::new("sleep");
         Self(
             sleep
@@ -49,11 +49,11 @@ fn other_programs_are_named_or_stopped_and_started() {
         let monitor = Monitor::of(node, "nvidia0", 0);
         // As nvidia-smi, this resets no GPU that is in use.
         fs::write(&running, "").unwrap();
-        let reset = node.settings.gpu_reset_command.join(" ");
+        let reset = node.settings.node.gpu_reset_command.join(" ");
         let only_if_free = format!("test ! -e {} && exec {reset}", running.display());
         let mut settings = node.settings.clone();
-        settings.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), only_if_free];
-        settings.operation_timeout = Duration::from_secs(10);
+        settings.node.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), only_if_free];
+        settings.node.operation_timeout_ms = 10_000;
 
         let why = with_causes(
             &crate::realise(&settings, &node.job(1, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap_err(),
@@ -68,11 +68,11 @@ fn other_programs_are_named_or_stopped_and_started() {
             "#!/bin/sh\nexec >> {}\necho $1 $2\ntest $1 = start || exec rm {}\nflock -n {}/locks/gpu-$2 echo free\n",
             told.display(),
             running.display(),
-            settings.state_dir.display()
+            settings.node.state_dir.display()
         );
         fs::write(&script, body).unwrap();
         fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-        settings.gpu_clients_command = vec![script.display().to_string(), "%a".into(), "%i".into()];
+        settings.node.gpu_clients_command = vec![script.display().to_string(), "%a".into(), "%i".into()];
         let done = crate::realise(&settings, &node.job(2, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap();
         assert_eq!(fs::read_to_string(&told).unwrap(), "stop 0\nstart 0\nfree\n", "another prolog may go on");
         let note =
@@ -88,9 +88,9 @@ fn programs_that_another_prolog_has_started_again_are_stopped_again() {
     on_node("tests::clients::programs_that_another_prolog_has_started_again_are_stopped_again", |node| {
         node.reconcile(&[]);
         let monitor = Monitor::of(node, "nvidia0", 0);
-        let (dir, device) = (node.dir.display(), node.settings.dev_root.join("nvidia0"));
+        let (dir, device) = (node.dir.display(), node.settings.node.dev_root.join("nvidia0"));
         fs::write(node.dir.join("pid"), monitor.0.id().to_string()).unwrap();
-        let reset = node.settings.gpu_reset_command.join(" ");
+        let reset = node.settings.node.gpu_reset_command.join(" ");
         let is_open = |pid: &str| format!("ls -l /proc/{pid}/fd 2>&1 | grep -q nvidia0");
         let only_if_free = format!("{} && exit 1; exec {reset}", is_open(&format!("$(cat {dir}/pid)")));
         let open = "sysopen(F, shift, 010000000) or die; sleep 60";
@@ -104,9 +104,9 @@ fn programs_that_another_prolog_has_started_again_are_stopped_again() {
         fs::write(&script, body).unwrap();
         fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
         let mut settings = node.settings.clone();
-        settings.operation_timeout = Duration::from_secs(20);
-        settings.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), only_if_free];
-        settings.gpu_clients_command = vec![script.display().to_string(), "%a".into()];
+        settings.node.operation_timeout_ms = 20_000;
+        settings.node.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), only_if_free];
+        settings.node.gpu_clients_command = vec![script.display().to_string(), "%a".into()];
         crate::realise(&settings, &node.job(1, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap();
         assert_eq!(fs::read_to_string(node.dir.join("told")).unwrap(), "stop\nstop\nstart\n");
         node.release(1);
@@ -119,7 +119,7 @@ fn programs_that_another_prolog_has_started_again_are_stopped_again() {
 fn a_reset_is_tried_again_once_a_passing_program_has_closed_the_gpu() {
     on_node("tests::clients::a_reset_is_tried_again_once_a_passing_program_has_closed_the_gpu", |node| {
         node.reconcile(&[]);
-        let reset = node.settings.gpu_reset_command.join(" ");
+        let reset = node.settings.node.gpu_reset_command.join(" ");
         let mut settings = node.settings.clone();
         // It has the GPU open until after the first reset, or has closed it before anybody looks.
         for (job, gpu, stays_s) in [(1, 0, "2"), (2, 1, "0")] {
@@ -127,7 +127,7 @@ fn a_reset_is_tried_again_once_a_passing_program_has_closed_the_gpu() {
             let mut monitor = Monitor::of(node, &format!("nvidia{gpu}"), 0);
             let first = format!("(sleep {stays_s}; kill {}) & test {stays_s} != 0 || wait", monitor.0.id());
             let script = format!("test -e {} && exec {reset}; touch {0}; {first}; exit 1", tried.display());
-            settings.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), script];
+            settings.node.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), script];
             let reaps = std::thread::spawn(move || monitor.0.wait().unwrap());
             crate::realise(&settings, &node.job(job, ALICE, mig(&[(gpu, "1g.5gb", 0)]))).unwrap();
             assert!(tried.exists());
@@ -145,12 +145,12 @@ fn only_the_systems_own_programs_can_be_why_a_reset_drains_the_node() {
     on_node("tests::clients::only_the_systems_own_programs_can_be_why_a_reset_drains_the_node", |node| {
         node.reconcile(&[]);
         let mut settings = node.settings.clone();
-        settings.gpu_reset_command = vec!["/bin/false".into()];
-        settings.operation_timeout = Duration::from_secs(4);
+        settings.node.gpu_reset_command = vec!["/bin/false".into()];
+        settings.node.operation_timeout_ms = 4_000;
         // A process of a running job is left alone, even if it has a node of another GPU open.
         node.realise(9, ALICE, whole(&[1])).unwrap();
-        let x = settings.dev_root.join("x");
-        fs::hard_link(settings.dev_root.join("nvidia0"), &x).unwrap();
+        let x = settings.node.dev_root.join("x");
+        fs::hard_link(settings.node.dev_root.join("nvidia0"), &x).unwrap();
         let holders = [
             (Some(("nvidia0", 0)), true),
             (Some(("nvidia0", 999)), true),
@@ -169,7 +169,7 @@ fn only_the_systems_own_programs_can_be_why_a_reset_drains_the_node() {
             node.release(job);
         }
         fs::remove_file(x).unwrap();
-        settings.gpu_reset_command = vec!["/no/such/program".into()];
+        settings.node.gpu_reset_command = vec!["/no/such/program".into()];
         let why = crate::realise(&settings, &node.job(6, BOB, mig(&[(0, "1g.5gb", 0)]))).unwrap_err();
         let RealiseError::NodeUnfit(fault) = &why else { panic!("{why:?}") };
         assert_eq!(fault.unwell_gpu(), None, "the program is missing");

@@ -75,9 +75,9 @@ fn an_epilog_does_not_wait_for_a_busy_gpu() {
         let deadline = Deadline::after(Duration::from_secs(1));
         // As a prolog that waits for the driver on this GPU.
         let gpu =
-            Locks::for_job(&node.settings.state_dir, JobId(3), &[NvmlIndex(0)], &[], &deadline).unwrap();
+            Locks::for_job(&node.settings.node.state_dir, JobId(3), &[NvmlIndex(0)], &[], &deadline).unwrap();
         let mut settings = node.settings.clone();
-        settings.operation_timeout = Duration::from_millis(200);
+        settings.node.operation_timeout_ms = 200;
         let error = crate::realise(&settings, &node.job(4, BOB, mig(&[(0, "1g.5gb", 1)]))).unwrap_err();
         assert!(matches!(error, RealiseError::JobFailed(Fault::Lock(_))), "{error}");
         let waiting = crate::release(&settings, JobId(2)).unwrap();
@@ -86,7 +86,8 @@ fn an_epilog_does_not_wait_for_a_busy_gpu() {
         drop(gpu);
         // Somebody works on the whole node for too long: the epilog succeeds all the same.
         node.realise(5, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
-        let all = Locks::for_node(&settings.state_dir, &deadline.at_most(Duration::from_secs(1))).unwrap();
+        let all =
+            Locks::for_node(&settings.node.state_dir, &deadline.at_most(Duration::from_secs(1))).unwrap();
         assert_eq!(crate::release(&settings, JobId(5)).unwrap().problems.len(), 1);
         drop(all);
         node.reconcile(&[]);
@@ -99,12 +100,13 @@ fn the_time_of_a_neighbours_prolog_is_not_taken_from_a_jobs_own() {
     on_node("tests::concurrency::the_time_of_a_neighbours_prolog_is_not_taken_from_a_jobs_own", |node| {
         node.reconcile(&[]);
         let mut settings = node.settings.clone();
-        settings.operation_timeout = Duration::from_secs(4);
+        settings.node.operation_timeout_ms = 4_000;
         let deadline = Deadline::after(Duration::from_secs(1));
-        let gpu = Locks::for_job(&settings.state_dir, JobId(3), &[NvmlIndex(0)], &[], &deadline).unwrap();
+        let gpu =
+            Locks::for_job(&settings.node.state_dir, JobId(3), &[NvmlIndex(0)], &[], &deadline).unwrap();
         // It needs a reset, which takes its time.
-        let reset = settings.gpu_reset_command.join(" ");
-        settings.gpu_reset_command =
+        let reset = settings.node.gpu_reset_command.join(" ");
+        settings.node.gpu_reset_command =
             ["/bin/sh", "-c", &format!("sleep 1; exec {reset}")].map(str::to_owned).to_vec();
         let works = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(4500));

@@ -39,10 +39,10 @@ fn act() {
     let Some(dir) = std::env::var_os(NODE_DIR) else { return };
     let mut node = TestNode::open(Path::new(&dir));
     if std::env::var_os("ACT_RESET_ORPHANED").is_some() {
-        let reset = node.settings.gpu_reset_command.join(" ");
+        let reset = node.settings.node.gpu_reset_command.join(" ");
         let over = node.dir.join("reset-over").display().to_string();
         let script = format!("rm -f {over}; kill -9 $PPID; sleep 0.5; {reset}; touch {over}");
-        node.settings.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), script];
+        node.settings.node.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), script];
     }
     let which: usize = std::env::var("ACT_GRANT").unwrap().parse().unwrap();
     match std::env::var("ACT").unwrap().as_str() {
@@ -65,7 +65,7 @@ fn litter(node: &TestNode, which: usize) {
 /// can be started. Every moment is one at which another user could try to open a capability node.
 fn assert_closed(node: &TestNode, at: &str) {
     // The driver's own two, for administrators, are nodes 1 and 2.
-    for entry in std::fs::read_dir(node.settings.dev_root.join("nvidia-caps")).unwrap().flatten() {
+    for entry in std::fs::read_dir(node.settings.node.dev_root.join("nvidia-caps")).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         let mode = entry.metadata().unwrap().mode() & 0o777;
         assert!(

@@ -14,7 +14,7 @@ fn share(gpu: u16) -> Grant {
 
 /// Makes `run_dir` a file system with so many inodes.
 fn small_run(node: &TestNode, inodes: u32) {
-    let run = &node.settings.run_dir;
+    let run = &node.settings.node.run_dir;
     std::fs::create_dir_all(run).unwrap();
     let options = format!("nr_inodes={inodes},mode=0755");
     let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tessera-test"]).arg(run).status();
@@ -32,7 +32,7 @@ fn fill(dir: &Path, prefix: &str) {
 #[test]
 fn a_run_directory_that_a_user_filled_is_no_fault_of_the_node() {
     on_node("tests::crowded::a_run_directory_that_a_user_filled_is_no_fault_of_the_node", |node| {
-        let run = &node.settings.run_dir;
+        let run = &node.settings.node.run_dir;
         small_run(node, 200);
         let pipe = node.realise(1, ALICE, share(1)).unwrap().entry.share.unwrap().pipe_dir;
         let kept = std::fs::read_dir(run.join("reserve")).unwrap().count();
@@ -76,7 +76,7 @@ fn a_driver_that_finds_no_file_handle_is_no_fault_of_the_node() {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let before = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
-        let scarce = node_driver::nvml::Nvml::load(&node.settings.nvml_library).map(drop);
+        let scarce = node_driver::nvml::Nvml::load(&node.settings.node.nvml_library).map(drop);
         setrlimit(Resource::Nofile, before).unwrap();
         let fault = Fault::from(scarce.unwrap_err());
         assert!(!fault.drains_node() && fault.users_can_cause(), "{fault}");

@@ -9,7 +9,7 @@ fn a_damaged_file_is_moved_aside_and_harms_no_other_job() {
     on_node("tests::damaged::a_damaged_file_is_moved_aside_and_harms_no_other_job", |node| {
         let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
         let second = node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap().entry;
-        let jobs = node.settings.state_dir.join("jobs");
+        let jobs = node.settings.node.state_dir.join("jobs");
         let good = std::fs::read_to_string(jobs.join("1.json")).unwrap();
         let damaged = [
             String::new(),
@@ -52,7 +52,7 @@ fn a_daemon_whose_jobs_file_is_damaged_serves_on() {
         node.realise(1, ALICE, Grant::Mps { on, mem_mib: 1000, threads: 25 }).unwrap();
         let daemons = node.daemons();
         assert_eq!(daemons.len(), 1);
-        std::fs::write(node.settings.state_dir.join("jobs/1.json"), "{").unwrap();
+        std::fs::write(node.settings.node.state_dir.join("jobs/1.json"), "{").unwrap();
         let slurms = HashSet::from([JobId(1)]);
         for live in
             [LiveJobs::Unknown, LiveJobs::Unknown, LiveJobs::AtLeast(&slurms), LiveJobs::Exactly(&slurms)]
@@ -70,7 +70,7 @@ fn a_daemon_whose_jobs_file_is_damaged_serves_on() {
 fn a_live_job_whose_file_lies_in_bad_keeps_what_it_has() {
     on_node("tests::damaged::a_live_job_whose_file_lies_in_bad_keeps_what_it_has", |node| {
         let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
-        std::fs::write(node.settings.state_dir.join("jobs/1.json"), "{").unwrap();
+        std::fs::write(node.settings.node.state_dir.join("jobs/1.json"), "{").unwrap();
         let nodes = [&first.device_nodes[0], "nvidia0"];
         let before = nodes.map(|name| node.access(name));
         // Slurm was asked before the second job began, and after it ended.
@@ -100,12 +100,12 @@ fn a_file_that_a_power_failure_has_left_empty_keeps_nothing_open_after_the_boot(
         |node| {
             node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
             node.release(1);
-            let file = node.settings.state_dir.join("jobs/9.json");
-            let journal = Journal::open(&node.settings.state_dir).unwrap();
+            let file = node.settings.node.state_dir.join("jobs/9.json");
+            let journal = Journal::open(&node.settings.node.state_dir).unwrap();
             let busy = || crate::hand_over(&node.settings).unwrap().busy;
             for live in [LiveJobs::Unknown, LiveJobs::AtLeast(&HashSet::new())] {
                 // As the driver makes them at a boot.
-                let gpu = node.settings.dev_root.join("nvidia1");
+                let gpu = node.settings.node.dev_root.join("nvidia1");
                 std::fs::set_permissions(&gpu, PermissionsExt::from_mode(0o666)).unwrap();
                 std::fs::write(&file, "").unwrap();
                 assert_eq!(busy(), [JobId(9)], "it is of this boot");
@@ -127,7 +127,7 @@ fn who_comes_and_goes_takes_no_access_from_a_job_whose_file_is_damaged() {
         node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
         node.realise(3, ALICE, whole(&[1])).unwrap();
         assert_eq!(node.access("nvidia0"), (ALICE, 0o600));
-        let file = node.settings.state_dir.join("jobs/1.json");
+        let file = node.settings.node.state_dir.join("jobs/1.json");
         std::fs::write(&file, "{").unwrap();
         node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap();
         assert_eq!(node.access("nvidia0"), (0, 0o666), "both users' instances are on it");
@@ -152,10 +152,10 @@ fn a_job_started_again_is_over_when_it_is_released() {
     on_node("tests::damaged::a_job_started_again_is_over_when_it_is_released", |node| {
         node.reconcile(&[]);
         node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
-        std::fs::write(node.settings.state_dir.join("jobs/1.json"), "{").unwrap();
+        std::fs::write(node.settings.node.state_dir.join("jobs/1.json"), "{").unwrap();
         // Its own prolog, again.
         node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
-        let journal = Journal::open(&node.settings.state_dir).unwrap();
+        let journal = Journal::open(&node.settings.node.state_dir).unwrap();
         assert_eq!(journal.lost_files().unwrap().len(), 1);
         node.assert_clean(&[1]);
         node.release(1);
@@ -170,7 +170,7 @@ fn a_copy_of_a_journal_file_keeps_nothing_for_a_job_that_has_ended() {
     on_node("tests::damaged::a_copy_of_a_journal_file_keeps_nothing_for_a_job_that_has_ended", |node| {
         let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
         let second = node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap().entry;
-        let jobs = node.settings.state_dir.join("jobs");
+        let jobs = node.settings.node.state_dir.join("jobs");
         let copies = ["1.json.bak", "9.json", "1 copy.json"];
         let copy = || copies.map(|name| std::fs::copy(jobs.join("1.json"), jobs.join(name)).unwrap());
         copy();
@@ -192,7 +192,7 @@ fn a_copy_of_a_journal_file_keeps_nothing_for_a_job_that_has_ended() {
 fn a_node_is_not_handed_over_while_a_live_jobs_file_may_be_damaged() {
     on_node("tests::damaged::a_node_is_not_handed_over_while_a_live_jobs_file_may_be_damaged", |node| {
         node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
-        std::fs::write(node.settings.state_dir.join("jobs/1.json"), "").unwrap();
+        std::fs::write(node.settings.node.state_dir.join("jobs/1.json"), "").unwrap();
         let instances = || node.inspect().gpus[0].instances.len();
         let busy = || crate::hand_over(&node.settings).unwrap().busy;
         assert_eq!((busy(), instances()), (vec![JobId(1)], 1));

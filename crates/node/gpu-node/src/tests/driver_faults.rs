@@ -19,7 +19,7 @@ fn a_destroy_that_is_busy_for_5_s_is_waited_out() {
     on_node("tests::driver_faults::a_destroy_that_is_busy_for_5_s_is_waited_out", |node| {
         idle_instance(node);
         let mut settings = node.settings.clone();
-        settings.operation_timeout = Duration::from_secs(300);
+        settings.node.operation_timeout_ms = 300_000;
         let started = Instant::now();
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy", "--for", "5s"]);
         crate::realise(&settings, &node.job(2, BOB, mig(&[(0, "1g.5gb", 1)]))).unwrap();
@@ -38,11 +38,11 @@ fn a_destroy_that_stays_busy_fails_the_job_alone() {
         idle_instance(node);
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy"]);
         let mut settings = node.settings.clone();
-        settings.operation_timeout = Duration::from_millis(500);
+        settings.node.operation_timeout_ms = 500;
         let job = node.job(2, BOB, mig(&[(0, "7g.40gb", 0)]));
         let error = crate::realise(&settings, &job).unwrap_err();
         assert!(matches!(error, RealiseError::JobFailed(Fault::Busy { .. })), "{error}");
-        let entry = Journal::open(&settings.state_dir).unwrap().job(JobId(2)).unwrap().unwrap();
+        let entry = Journal::open(&settings.node.state_dir).unwrap().job(JobId(2)).unwrap().unwrap();
         assert!(matches!(entry.phase, Phase::Failed(why) if why.contains("in use after 500 ms")));
         node.sim(&["fault", "clear"]);
         node.release(2);
@@ -85,7 +85,7 @@ fn a_broken_node_is_drained() {
             node.release(1);
         }
         let mut settings = node.settings.clone();
-        settings.nvml_library = "/nonexistent/libnvidia-ml.so.1".into();
+        settings.node.nvml_library = "/nonexistent/libnvidia-ml.so.1".into();
         let error = crate::realise(&settings, &node.job(1, ALICE, whole(&[0]))).unwrap_err();
         assert!(matches!(error, RealiseError::NodeUnfit(_)), "{error}");
         let error = node.realise(1, ALICE, whole(&[7])).unwrap_err();
@@ -121,7 +121,7 @@ fn a_driver_that_reopens_device_nodes_is_told() {
     on_node("tests::driver_faults::a_driver_that_reopens_device_nodes_is_told", |node| {
         node.reconcile(&[]);
         node.assert_clean(&[]);
-        let params = node.settings.proc_root.join("driver/nvidia/params");
+        let params = node.settings.node.proc_root.join("driver/nvidia/params");
         let text = std::fs::read_to_string(&params).unwrap();
         std::fs::write(&params, text.replace("ModifyDeviceFiles: 0", "ModifyDeviceFiles: 1")).unwrap();
         let told = format!(
@@ -156,7 +156,7 @@ fn a_slow_driver_is_waited_for() {
 fn a_half_made_instance_gives_way() {
     on_node("tests::driver_faults::a_half_made_instance_gives_way", |node| {
         idle_instance(node);
-        let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+        let nvml = Nvml::load(&node.settings.node.nvml_library).unwrap();
         let gpu = NvmlIndex(0);
         let profile = spec(0, "2g.10gb", 4);
         let at = nvml.placements(gpu, profile.profile).unwrap().into_iter().find(|p| p.start.0 == 4).unwrap();
@@ -183,7 +183,7 @@ fn what_the_driver_does_not_list_is_not_half_made() {
         node.realise(2, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
         node.release(2);
         let gpu = NvmlIndex(0);
-        let fresh = || Nvml::load(&node.settings.nvml_library).unwrap();
+        let fresh = || Nvml::load(&node.settings.node.nvml_library).unwrap();
         let asked_before = fresh();
         let all = asked_before.instances(gpu).unwrap();
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "list-timeout"]);
@@ -216,7 +216,7 @@ fn a_missing_capability_node_is_made() {
     on_node("tests::driver_faults::a_missing_capability_node_is_made", |node| {
         let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
         node.release(1);
-        let path = node.settings.dev_root.join(&entry.device_nodes[0]);
+        let path = node.settings.node.dev_root.join(&entry.device_nodes[0]);
         std::fs::remove_file(&path).unwrap();
         node.realise(2, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
         assert_eq!(node.access(&entry.device_nodes[0]), (BOB, 0o400));
@@ -240,14 +240,14 @@ fn a_capability_node_of_an_earlier_load_of_the_driver_is_made_again() {
         |node| {
             let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
             node.release(1);
-            let path = node.settings.dev_root.join(&entry.device_nodes[0]);
+            let path = node.settings.node.dev_root.join(&entry.device_nodes[0]);
             let major_now = || rustix::fs::major(std::fs::symlink_metadata(&path).unwrap().rdev());
             let loaded = |major: u32| {
                 let table = format!(
                     "Character devices:\n195 nvidia\n{major} nvidia-caps\n{} nvidia-caps-imex-channels\n",
                     major + 1
                 );
-                std::fs::write(node.settings.proc_root.join("devices"), table).unwrap();
+                std::fs::write(node.settings.node.proc_root.join("devices"), table).unwrap();
             };
             let first = major_now();
             node.reconcile(&[]);
@@ -324,11 +324,11 @@ fn administrators_nodes_are_left_alone_where_they_are_not_known() {
     on_node("tests::driver_faults::administrators_nodes_are_left_alone_where_they_are_not_known", |node| {
         node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
         node.release(1);
-        let table = node.settings.proc_root.join("driver/nvidia-caps/mig-minors");
+        let table = node.settings.node.proc_root.join("driver/nvidia-caps/mig-minors");
         let text = std::fs::read_to_string(&table).unwrap();
         let minor = text.lines().find_map(|line| line.strip_prefix("monitor ")).unwrap();
         let monitor = format!("nvidia-caps/nvidia-cap{minor}");
-        let path = node.settings.dev_root.join(&monitor);
+        let path = node.settings.node.dev_root.join(&monitor);
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
         node.reconcile(&[]);
         assert_eq!(node.access(&monitor), (0, 0o444));

@@ -17,11 +17,11 @@ const SLUID: &str = "s0AVJ3WCXM2T00";
 
 /// The tree of a kernel that has a region for GPU 0 alone; jobs 1 to 4 have a group, as the kernel makes one with its files.
 fn tree(node: &TestNode) -> String {
-    let nvml = node_driver::nvml::Nvml::load(&node.settings.nvml_library).unwrap();
+    let nvml = node_driver::nvml::Nvml::load(&node.settings.node.nvml_library).unwrap();
     let bus = nvml.info(NvmlIndex(0)).unwrap().pci_bus_id;
     let region =
         format!("nvidia/{}/vidmem", bus.strip_prefix("0000").unwrap().trim_end_matches(".0").to_lowercase());
-    let (root, scope) = (&node.settings.cgroup_root, "system.slice/slurmstepd.scope");
+    let (root, scope) = (&node.settings.node.cgroup_root, "system.slice/slurmstepd.scope");
     fs::create_dir_all(root.join(scope)).unwrap();
     fs::write(root.join("dmem.capacity"), format!("{region} 42949672960\n")).unwrap();
     for dir in ["", "system.slice", scope] {
@@ -41,17 +41,17 @@ fn max(node: &TestNode, job: u32) -> String {
 
 fn max_of(node: &TestNode, group: &str) -> String {
     let dir = format!("system.slice/slurmstepd.scope/{group}/dmem.max");
-    fs::read_to_string(node.settings.cgroup_root.join(dir)).unwrap()
+    fs::read_to_string(node.settings.node.cgroup_root.join(dir)).unwrap()
 }
 
 /// Asks a task of the job about its share.
 fn share_said(node: &TestNode, entry: &Entry) -> String {
     let mut entry = entry.clone();
-    let own = node.settings.proc_root.join("self");
+    let own = node.settings.node.proc_root.join("self");
     fs::create_dir_all(&own).unwrap();
     let text = format!("0::/system.slice/slurmstepd.scope/{}/step_0/slurm\n", entry.group_name());
     fs::write(own.join("cgroup"), text).unwrap();
-    assert_eq!(renew_fence(&node.settings.cgroup_root, &node.settings.proc_root, &mut entry), None);
+    assert_eq!(renew_fence(&node.settings.node.cgroup_root, &node.settings.node.proc_root, &mut entry), None);
     var(&crate::task_environment(&entry, 0, 1), "TESSERA_GPU_SHARE").to_owned()
 }
 
@@ -63,7 +63,7 @@ fn the_kernel_holds_a_share_from_prolog_to_epilog() {
         assert_eq!(done.notes, Vec::<String>::new());
         assert_eq!(max(node, 1), format!("{region} {}\n", 2862_u64 << 20));
         let control =
-            fs::read_to_string(node.settings.cgroup_root.join("system.slice/cgroup.subtree_control"));
+            fs::read_to_string(node.settings.node.cgroup_root.join("system.slice/cgroup.subtree_control"));
         assert_eq!(control.unwrap(), "+dmem");
         assert_eq!(share_said(node, &done.entry), "3.0 GB (kernel), 25% of SMs");
 
@@ -76,7 +76,7 @@ fn the_kernel_holds_a_share_from_prolog_to_epilog() {
         assert_eq!(node.realise(4, BOB, whole(&[2])).unwrap().entry.fence, None);
 
         // A limit that somebody has raised is told. The journal's is the one that counts.
-        let dir = node.settings.cgroup_root.join("system.slice/slurmstepd.scope/job_2");
+        let dir = node.settings.node.cgroup_root.join("system.slice/slurmstepd.scope/job_2");
         fs::write(dir.join("dmem.max"), format!("{region} max\n")).unwrap();
         let told = node.disagreements(&[1, 2, 3, 4]);
         let taken = format!("its control group may take all of {region}, and 1.0 GB is counted for it");
@@ -107,7 +107,8 @@ fn the_kernel_holds_a_share_in_a_group_that_is_named_by_its_sluid() {
 fn a_job_that_fails_leaves_no_limit() {
     on_node("tests::fence::a_job_that_fails_leaves_no_limit", |node| {
         let region = tree(node);
-        let settings = Settings { mps_control: node.dir.join("none"), ..node.settings.clone() };
+        let mut settings = node.settings.clone();
+        settings.node.mps_control = node.dir.join("none");
         let failed = crate::realise(&settings, &node.job(1, ALICE, share(0, 2862)));
         assert!(failed.is_err());
         assert_eq!(max(node, 1), format!("{region} max\n"));

@@ -34,7 +34,7 @@ fn a_holder_that_is_about_to_end_is_waited_for() {
 #[test]
 fn a_batch_script_begins_once_after_each_prolog() {
     on_node("tests::forgotten::a_batch_script_begins_once_after_each_prolog", |node| {
-        let journal = Journal::open(&node.settings.state_dir).unwrap();
+        let journal = Journal::open(&node.settings.node.state_dir).unwrap();
         let begun = || journal.job(JobId(1)).unwrap().map(|entry| entry.begun);
         let begin = || crate::begin_batch(&node.settings, JobId(1)).unwrap();
         begin();
@@ -58,7 +58,7 @@ fn a_job_without_a_step_is_asked_for_once_in_a_while() {
             crate::seems_forgotten(&node.settings, JobId(own), &live, minute)
         };
         assert!(!ask(2, &[]), "its first step may be on its way");
-        let file = std::fs::File::open(node.settings.state_dir.join("jobs/1.json")).unwrap();
+        let file = std::fs::File::open(node.settings.node.state_dir.join("jobs/1.json")).unwrap();
         file.set_modified(SystemTime::now() - 2 * minute).unwrap();
         assert!(!ask(1, &[]), "it is the one that asks");
         assert!(!ask(2, &[1]), "it has a step");

@@ -12,7 +12,7 @@ use node_journal::Journal;
 fn remains_of_killed_writers_are_swept() {
     on_node("tests::journal::remains_of_killed_writers_are_swept", |node| {
         node.realise(1, ALICE, whole(&[2])).unwrap();
-        let left = node.settings.state_dir.join("jobs/.1.json.4242");
+        let left = node.settings.node.state_dir.join("jobs/.1.json.4242");
         std::fs::write(&left, "{").unwrap();
         node.reconcile(&[1]);
         assert!(!left.exists());
@@ -25,7 +25,7 @@ fn a_job_of_an_earlier_boot_is_dead() {
     on_node("tests::journal::a_job_of_an_earlier_boot_is_dead", |node| {
         let mut entry = node.realise(1, ALICE, whole(&[2])).unwrap().entry;
         entry.boot = "another".into();
-        Journal::open(&node.settings.state_dir).unwrap().store(&entry).unwrap();
+        Journal::open(&node.settings.node.state_dir).unwrap().store(&entry).unwrap();
         assert_eq!(reconcile(&node.settings, LiveJobs::Unknown).unwrap().finished, [JobId(1)]);
         assert_eq!(node.access("nvidia2"), (0, 0o600));
         node.assert_clean(&[]);
@@ -37,7 +37,7 @@ fn a_dead_job_that_cannot_be_finished_keeps_no_other_from_it() {
     on_node("tests::journal::a_dead_job_that_cannot_be_finished_keeps_no_other_from_it", |node| {
         node.realise(1, ALICE, whole(&[2])).unwrap();
         node.realise(2, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
-        let file = node.settings.state_dir.join("jobs/1.json");
+        let file = node.settings.node.state_dir.join("jobs/1.json");
         let none = HashSet::new();
         // A mount point can neither be removed nor replaced.
         let held = Mounted::over(&file, &["--bind", file.to_str().unwrap()]);
@@ -59,7 +59,7 @@ fn directories_that_others_could_redirect_are_refused() {
         chown(&theirs, Some(ALICE), None).unwrap();
         let try_state = |path: &Path| {
             let mut settings = node.settings.clone();
-            settings.state_dir = path.to_owned();
+            settings.node.state_dir = path.to_owned();
             assert!(crate::journal_problem(&settings).is_some());
             crate::realise(&settings, &node.job(1, ALICE, whole(&[2]))).unwrap_err()
         };
@@ -81,10 +81,10 @@ fn directories_that_others_could_redirect_are_refused() {
 #[test]
 fn a_planted_journal_file_is_not_followed() {
     on_node("tests::journal::a_planted_journal_file_is_not_followed", |node| {
-        drop(Journal::open(&node.settings.state_dir).unwrap());
+        drop(Journal::open(&node.settings.node.state_dir).unwrap());
         let victim = node.dir.join("victim");
         std::fs::write(&victim, "precious").unwrap();
-        symlink(&victim, node.settings.state_dir.join("jobs/1.json")).unwrap();
+        symlink(&victim, node.settings.node.state_dir.join("jobs/1.json")).unwrap();
         node.realise(1, ALICE, whole(&[2])).unwrap();
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
         node.release(1);
@@ -122,9 +122,9 @@ impl Drop for Mounted<'_> {
 #[test]
 fn a_full_disk_drains_no_node_and_loses_nothing() {
     on_node("tests::journal::a_full_disk_drains_no_node_and_loses_nothing", |node| {
-        let _small = Mounted::small(&node.settings.state_dir);
+        let _small = Mounted::small(&node.settings.node.state_dir);
         let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
-        let rubbish = node.settings.state_dir.join("rubbish");
+        let rubbish = node.settings.node.state_dir.join("rubbish");
         // Until the last page is taken.
         let mut file = std::fs::File::create(&rubbish).unwrap();
         while std::io::Write::write(&mut file, &[1; 512]).is_ok() {}
@@ -134,7 +134,7 @@ fn a_full_disk_drains_no_node_and_loses_nothing() {
         let problem = crate::journal_problem(&node.settings).unwrap();
         assert!(problem.contains("cannot write to it") && problem.contains("os error 28"), "{problem}");
         let names = |sub: &str| {
-            let dir = std::fs::read_dir(node.settings.state_dir.join(sub)).unwrap();
+            let dir = std::fs::read_dir(node.settings.node.state_dir.join(sub)).unwrap();
             dir.map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
         };
         assert_eq!((names("jobs"), names("bad").len()), (vec!["1.json".to_owned()], 0));
@@ -156,8 +156,8 @@ fn a_full_disk_drains_no_node_and_loses_nothing() {
 fn a_file_that_cannot_be_read_stays_and_is_read_again() {
     on_node("tests::journal::a_file_that_cannot_be_read_stays_and_is_read_again", |node| {
         let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
-        let file = node.settings.state_dir.join("jobs/1.json");
-        let journal = Journal::open(&node.settings.state_dir).unwrap();
+        let file = node.settings.node.state_dir.join("jobs/1.json");
+        let journal = Journal::open(&node.settings.node.state_dir).unwrap();
         let unreadable = Mounted::unreadable(&file);
         let error = journal.jobs().unwrap_err();
         assert_eq!(error.to_string(), format!("{}: cannot read it", file.display()));
@@ -193,14 +193,14 @@ fn an_upgrade_keeps_the_jobs_that_run() {
         node.reconcile(&[1, 2]);
         let before = node.daemons();
         for file in ["jobs/1.json", "jobs/2.json", "daemons/gpu1.json"] {
-            let file = node.settings.state_dir.join(file);
+            let file = node.settings.node.state_dir.join(file);
             let old = in_format_1(&std::fs::read_to_string(&file).unwrap());
             std::fs::write(&file, old).unwrap();
         }
         assert!(node.reconcile(&[1, 2]).is_clean());
         node.assert_clean(&[1, 2]);
         assert_eq!(
-            Journal::open(&node.settings.state_dir).unwrap().job(JobId(1)).unwrap(),
+            Journal::open(&node.settings.node.state_dir).unwrap().job(JobId(1)).unwrap(),
             Some(entry.clone())
         );
         node.realise(3, BOB, share).unwrap();
@@ -215,7 +215,7 @@ fn an_upgrade_keeps_the_jobs_that_run() {
 fn what_a_newer_tessera_wrote_is_left_alone() {
     on_node("tests::journal::what_a_newer_tessera_wrote_is_left_alone", |node| {
         let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
-        let file = node.settings.state_dir.join("jobs/1.json");
+        let file = node.settings.node.state_dir.join("jobs/1.json");
         let ours = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, r#"{ "version": 3, "holds": "something" }"#).unwrap();
         let said = |fault: Fault| {

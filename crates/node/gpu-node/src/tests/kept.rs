@@ -62,7 +62,7 @@ fn where_nobody_describes_the_gpus_a_half_made_instance_stays() {
     on_node("tests::kept::where_nobody_describes_the_gpus_a_half_made_instance_stays", |node| {
         let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
         let half = {
-            let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+            let nvml = Nvml::load(&node.settings.node.nvml_library).unwrap();
             let profile = spec(0, "1g.5gb", 6).profile;
             let all = nvml.placements(NvmlIndex(0), profile).unwrap();
             let at = all.into_iter().find(|p| p.start.0 == 6).unwrap();
@@ -71,7 +71,7 @@ fn where_nobody_describes_the_gpus_a_half_made_instance_stays() {
         let is_there = || node.inspect().gpus[0].instances.iter().any(|i| i.id == half);
         // Its prolog was killed, and the node taken out of the file before its epilog.
         let interrupted = |settings: &Settings| {
-            let journal = node_journal::Journal::open(&settings.state_dir).unwrap();
+            let journal = node_journal::Journal::open(&settings.node.state_dir).unwrap();
             journal
                 .store(&node_journal::Entry { phase: node_journal::Phase::Intent, ..entry.clone() })
                 .unwrap();
@@ -116,7 +116,7 @@ fn what_is_left_to_slurm_is_not_touched() {
             gi
         };
         let open = |name: &str| {
-            let path = node.settings.dev_root.join(name);
+            let path = node.settings.node.dev_root.join(name);
             let mode = PermissionsExt::from_mode(0o666);
             std::fs::set_permissions(path, mode).unwrap();
         };
@@ -124,7 +124,7 @@ fn what_is_left_to_slurm_is_not_touched() {
         open(&cap);
         // Somebody is about to make a further instance there.
         let half = {
-            let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+            let nvml = Nvml::load(&node.settings.node.nvml_library).unwrap();
             let profile = spec(1, "1g.5gb", 6).profile;
             let all = nvml.placements(NvmlIndex(1), profile).unwrap();
             let at = all.into_iter().find(|p| p.start.0 == 6).unwrap();
@@ -162,11 +162,11 @@ fn what_is_left_to_slurm_is_not_touched() {
 fn gpus_that_neither_slurm_nor_the_site_counts_are_not_touched() {
     on_node("tests::kept::gpus_that_neither_slurm_nor_the_site_counts_are_not_touched", |node| {
         let mut node = kept(node, &[], &[(1, "3g.20gb", 0)]);
-        let files = |n: u16| node.settings.dev_root.join(format!("nvidia{n}")).display().to_string();
+        let files = |n: u16| node.settings.node.dev_root.join(format!("nvidia{n}")).display().to_string();
         let order = slurm_files::GpuOrder::Files(vec![files(2), files(0)]);
         node.settings.gpus = vec![node.settings.gpus[2].clone(), node.settings.gpus[0].clone()];
         node.settings.numbering = Numbering::of(&node.settings, &order).unwrap();
-        let path = node.settings.dev_root.join("nvidia1");
+        let path = node.settings.node.dev_root.join("nvidia1");
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o666)).unwrap();
         let before = uuids(&node, 1);
         node.reconcile(&[]);
@@ -185,7 +185,7 @@ fn handing_over_leaves_the_sites_instances_and_what_is_slurms() {
         );
         node.reconcile(&[]);
         let restricted = PermissionsExt::from_mode(0o640);
-        std::fs::set_permissions(node.settings.dev_root.join("nvidia1"), restricted).unwrap();
+        std::fs::set_permissions(node.settings.node.dev_root.join("nvidia1"), restricted).unwrap();
         let cap = {
             let devices = crate::access::Devices::open(&node.settings).unwrap();
             let site = &node.inspect().gpus[0].instances[0];
@@ -208,12 +208,12 @@ fn handing_over_leaves_the_sites_instances_and_what_is_slurms() {
 fn handing_over_asks_for_the_mode_of_the_gpu_that_slurm_means() {
     on_node("tests::kept::handing_over_asks_for_the_mode_of_the_gpu_that_slurm_means", |node| {
         let mut node = kept(node, &[], &[(0, "3g.20gb", 0), (1, "3g.20gb", 0)]);
-        let file = |n: u16| node.settings.dev_root.join(format!("nvidia{n}")).display().to_string();
+        let file = |n: u16| node.settings.node.dev_root.join(format!("nvidia{n}")).display().to_string();
         let order = slurm_files::GpuOrder::Files([1, 0, 2].map(file).to_vec());
         node.settings.gpus[0].policy = MigPolicy::On;
         node.settings.numbering = Numbering::of(&node.settings, &order).unwrap();
         assert_eq!(crate::hand_over(&node.settings).unwrap().problems, [""; 0]);
-        let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+        let nvml = Nvml::load(&node.settings.node.nvml_library).unwrap();
         let is_on = |gpu| nvml.mig_mode(NvmlIndex(gpu)).unwrap().current;
         assert_eq!([is_on(0), is_on(1)], [false, true]);
     });

@@ -38,8 +38,10 @@ impl Drop for Process {
 }
 
 fn with_policy(node: &TestNode, policy: LeftoverProcesses) -> Settings {
-    let operation_timeout = Duration::from_millis(400);
-    Settings { leftover_processes: policy, operation_timeout, ..node.settings.clone() }
+    let mut settings = node.settings.clone();
+    settings.node.leftover_processes = policy;
+    settings.node.operation_timeout_ms = 400;
+    settings
 }
 
 #[test]
@@ -226,7 +228,7 @@ fn the_processes_of_those_who_share_are_left_alone() {
 /// A device node, open: the simulated ones have no driver behind them, so only their path can be.
 fn device(node: &TestNode, gpu: &str) -> std::os::fd::OwnedFd {
     let flags = rustix::fs::OFlags::PATH;
-    let path = node.settings.dev_root.join(gpu);
+    let path = node.settings.node.dev_root.join(gpu);
     rustix::fs::openat(rustix::fs::CWD, &path, flags, rustix::fs::Mode::empty()).unwrap()
 }
 
@@ -280,9 +282,10 @@ fn a_running_jobs_process_that_merely_has_a_node_open_is_left_alone() {
 #[test]
 fn where_nodes_are_open_to_all_nobody_is_ended_for_having_one_open() {
     on_node("tests::leftovers::where_nodes_are_open_to_all_nobody_is_ended_for_having_one_open", |node| {
-        let settings = Settings { manage_device_nodes: false, ..node.settings.clone() };
+        let mut settings = node.settings.clone();
+        settings.node.manage_device_nodes = false;
         let open = std::fs::Permissions::from_mode(0o666);
-        std::fs::set_permissions(node.settings.dev_root.join("nvidia1"), open).unwrap();
+        std::fs::set_permissions(node.settings.node.dev_root.join("nvidia1"), open).unwrap();
         crate::realise(&settings, &node.job(1, ALICE, whole(&[0]))).unwrap();
         let mut inspecting = has_open(node, 1000, "nvidia1", None);
         let mut left = Process::on(node, ALICE, &["--gpu", "1"]);

@@ -91,7 +91,7 @@ fn the_sites_mode_is_kept() {
         let node = TestNode { dir: node.dir.clone(), settings };
         let error = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap_err();
         assert!(matches!(error, RealiseError::JobFailed(Fault::Policy { on: true, .. })), "{error}");
-        let journal = Journal::open(&node.settings.state_dir).unwrap();
+        let journal = Journal::open(&node.settings.node.state_dir).unwrap();
         let entry = journal.job(JobId(1)).unwrap().unwrap();
         assert!(matches!(&entry.phase, Phase::Failed(why) if why.contains("MIG mode")), "{entry:?}");
         // A failed job holds nothing.
@@ -134,7 +134,7 @@ fn what_a_job_holds_is_only_taken_from_the_dead() {
         job.live = Some([JobId(2)].into());
         // Its epilog is at work: it does not count as dead, and gives everything back by itself.
         let deadline = Deadline::after(Duration::from_secs(1));
-        let epilog = Locks::for_job(&node.settings.state_dir, JobId(1), &[], &[], &deadline).unwrap();
+        let epilog = Locks::for_job(&node.settings.node.state_dir, JobId(1), &[], &[], &deadline).unwrap();
         let error = crate::realise(&node.settings, &job).unwrap_err();
         assert!(matches!(error, RealiseError::JobFailed(Fault::Held { .. })), "{error}");
         drop(epilog);
@@ -171,8 +171,11 @@ fn a_gpus_node_is_open_to_its_users_alone() {
         is((0, 0o666));
         node.release(2);
         is((BOB, 0o600));
-        std::fs::set_permissions(node.settings.dev_root.join("nvidia0"), PermissionsExt::from_mode(0o666))
-            .unwrap();
+        std::fs::set_permissions(
+            node.settings.node.dev_root.join("nvidia0"),
+            PermissionsExt::from_mode(0o666),
+        )
+        .unwrap();
         let odd = "GPU 0: device node nvidia0 belongs to uid 51002 with mode 0666: should be uid 51002, 0600";
         assert!(node.disagreements(&[3]).iter().any(|d| d == odd));
         node.reconcile(&[3]);
@@ -207,7 +210,7 @@ fn only_root_may() {
             crate::reconcile(&node.settings, crate::LiveJobs::Unknown).unwrap_err().to_string(),
             fault
         );
-        assert!(!node.settings.state_dir.exists());
+        assert!(!node.settings.node.state_dir.exists());
     });
 }
 

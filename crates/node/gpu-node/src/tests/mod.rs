@@ -37,7 +37,7 @@ use std::time::Duration;
 use geometry::{GpuIndex, JobId, Model, Slice};
 use node_state::MigPolicy;
 use protocol::{ComputeSpec, Grant, MigSpec};
-use site_config::{GpuUse, LeftoverProcesses, MemoryLimit};
+use site_config::{GpuUse, LeftoverProcesses, MemoryLimit, NodeSettings};
 
 use crate::{GpuSettings, Inspection, JobContext, Numbering, NvmlGrant, RealiseError, Realised, Settings};
 use node_driver::NvmlIndex;
@@ -128,7 +128,10 @@ fn simulator() -> PathBuf {
 
 /// Gives the paths of the journal and the driver.
 pub(super) fn places(settings: &Settings) -> job_usage::Places {
-    job_usage::Places { state_dir: settings.state_dir.clone(), nvml_library: settings.nvml_library.clone() }
+    job_usage::Places {
+        state_dir: settings.node.state_dir.clone(),
+        nvml_library: settings.node.nvml_library.clone(),
+    }
 }
 
 impl TestNode {
@@ -152,21 +155,24 @@ impl TestNode {
         let gpu = |key, policy| GpuSettings::of(Model::find(key).unwrap(), &GpuUse::AsMig, policy);
         let reset = [sim.join("nvml-sim").display().to_string(), "reset".into(), "--gpu".into(), "%i".into()];
         let settings = Settings {
-            dev_root: dir.join("root/dev"),
-            proc_root: dir.join("root/proc"),
-            cgroup_root: dir.join("root/cgroup"),
-            state_dir: dir.join("state"),
-            run_dir: dir.join("run"),
-            nvml_library: sim.join("libnvidia_ml.so"),
-            mps_control: dir.join("nvidia-cuda-mps-control"),
-            task_broker: build_dir().join("tessera-broker"),
-            task_library: dir.join("libtessera_task.so"),
+            node: NodeSettings {
+                dev_root: dir.join("root/dev"),
+                proc_root: dir.join("root/proc"),
+                cgroup_root: dir.join("root/cgroup"),
+                state_dir: dir.join("state"),
+                run_dir: dir.join("run"),
+                nvml_library: sim.join("libnvidia_ml.so"),
+                mps_control: dir.join("nvidia-cuda-mps-control"),
+                task_broker: build_dir().join("tessera-broker"),
+                task_library: dir.join("libtessera_task.so"),
+                gpu_reset_command: reset.to_vec(),
+                gpu_clients_command: Vec::new(),
+                operation_timeout_ms: 60_000,
+                manage_device_nodes: true,
+                leftover_processes: LeftoverProcesses::End,
+                ..NodeSettings::default()
+            },
             tasks: None,
-            gpu_reset_command: reset.to_vec(),
-            gpu_clients_command: Vec::new(),
-            operation_timeout: Duration::from_secs(60),
-            manage_device_nodes: true,
-            leftover_processes: LeftoverProcesses::End,
             share_between_users: false,
             memory_limit: MemoryLimit::Mps,
             gpus: vec![
@@ -224,7 +230,7 @@ impl TestNode {
 
     /// Owner and mode of a device node.
     pub(super) fn access(&self, name: &str) -> (u32, u32) {
-        let meta = std::fs::symlink_metadata(self.settings.dev_root.join(name)).unwrap();
+        let meta = std::fs::symlink_metadata(self.settings.node.dev_root.join(name)).unwrap();
         (meta.uid(), meta.mode() & 0o7777)
     }
 
@@ -241,7 +247,7 @@ impl TestNode {
 
     /// Number of the journal's files that were moved aside.
     pub(super) fn bad_files(&self) -> usize {
-        std::fs::read_dir(self.settings.state_dir.join("bad")).map_or(0, Iterator::count)
+        std::fs::read_dir(self.settings.node.state_dir.join("bad")).map_or(0, Iterator::count)
     }
 
     #[track_caller]
@@ -256,7 +262,7 @@ impl TestNode {
 
     /// Processes of MPS programs that were started for this node.
     pub(super) fn daemons(&self) -> Vec<u32> {
-        let run = self.settings.run_dir.display().to_string();
+        let run = self.settings.node.run_dir.display().to_string();
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         let pids = processes.filter_map(|e| e.file_name().to_string_lossy().parse::<u32>().ok());
         let is_mps = |pid: &u32| {

@@ -21,7 +21,7 @@ fn inside(gpu: u16, profile: &str, start: u8) -> Grant {
 fn ask(node: &TestNode, env: &[(String, String)], uid: u32, words: &str) -> String {
     use std::io::Write;
     use std::os::unix::process::CommandExt;
-    let mut client = Command::new(&node.settings.mps_control);
+    let mut client = Command::new(&node.settings.node.mps_control);
     client.envs(env.iter().cloned()).uid(uid).gid(uid);
     client.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut child = client.spawn().unwrap();
@@ -107,7 +107,7 @@ fn an_instance_is_shared_by_its_own_daemon() {
 fn try_ask(node: &TestNode, pipe: &Path, uid: u32, words: &str) -> Option<String> {
     use std::io::Write;
     use std::os::unix::process::CommandExt;
-    let mut client = Command::new(&node.settings.mps_control);
+    let mut client = Command::new(&node.settings.node.mps_control);
     client.env("CUDA_MPS_PIPE_DIRECTORY", pipe).uid(uid).gid(uid);
     client.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut child = client.spawn().unwrap();
@@ -210,10 +210,11 @@ fn a_daemon_is_known_whatever_started_it_and_after_an_update() {
     on_node("tests::mps::a_daemon_is_known_whatever_started_it_and_after_an_update", |node| {
         node.reconcile(&[]);
         let script = node.dir.join("control.sh");
-        let real = node.settings.mps_control.display();
+        let real = node.settings.node.mps_control.display();
         std::fs::write(&script, format!("#!/bin/sh\nexec {real} \"$@\"\n")).unwrap();
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-        let by_script = Settings { mps_control: script, ..node.settings.clone() };
+        let mut by_script = node.settings.clone();
+        by_script.node.mps_control = script;
         crate::realise(&by_script, &node.job(1, ALICE, on_gpu(1, 1000, 50))).unwrap();
         assert_eq!(node.daemons().len(), 1);
         crate::release(&by_script, JobId(1)).unwrap();
@@ -221,15 +222,17 @@ fn a_daemon_is_known_whatever_started_it_and_after_an_update() {
         node.realise(2, ALICE, on_gpu(1, 1000, 50)).unwrap();
         let before = node.daemons();
         let new = node.dir.join("new");
-        assert!(Command::new("cp").arg(&node.settings.mps_control).arg(&new).status().unwrap().success());
-        std::fs::rename(&new, &node.settings.mps_control).unwrap();
+        assert!(
+            Command::new("cp").arg(&node.settings.node.mps_control).arg(&new).status().unwrap().success()
+        );
+        std::fs::rename(&new, &node.settings.node.mps_control).unwrap();
         node.realise(3, ALICE, on_gpu(1, 1000, 50)).unwrap();
         assert_eq!(node.daemons(), before);
         node.assert_clean(&[2, 3]);
         node.release(2);
         // Its record is lost, and its socket.
-        std::fs::write(node.settings.state_dir.join("daemons/gpu1.json"), "{").unwrap();
-        std::fs::remove_file(node.settings.run_dir.join("mps/gpu1/pipe/control")).unwrap();
+        std::fs::write(node.settings.node.state_dir.join("daemons/gpu1.json"), "{").unwrap();
+        std::fs::remove_file(node.settings.node.run_dir.join("mps/gpu1/pipe/control")).unwrap();
         node.release(3);
         node.reconcile(&[]);
         assert_eq!(node.daemons().len(), 0);
@@ -263,7 +266,7 @@ fn a_daemon_that_another_job_uses_is_not_ended() {
 fn a_daemon_without_its_record_is_ended() {
     on_node("tests::mps::a_daemon_without_its_record_is_ended", |node| {
         node.realise(1, ALICE, on_gpu(1, 1000, 50)).unwrap();
-        let record = node.settings.state_dir.join("daemons/gpu1.json");
+        let record = node.settings.node.state_dir.join("daemons/gpu1.json");
         // A stale process id: some other process has it now.
         let text = std::fs::read_to_string(&record).unwrap();
         let pid = node.daemons()[0].to_string();
@@ -273,7 +276,7 @@ fn a_daemon_without_its_record_is_ended() {
         node.assert_clean(&[]);
         node.realise(1, ALICE, on_gpu(1, 1000, 50)).unwrap();
         std::fs::write(&record, "{").unwrap();
-        std::fs::remove_file(node.settings.run_dir.join("mps/gpu1/pipe/control")).unwrap();
+        std::fs::remove_file(node.settings.node.run_dir.join("mps/gpu1/pipe/control")).unwrap();
         node.reconcile(&[]);
         assert_eq!(node.daemons().len(), 0);
         node.assert_clean(&[]);
@@ -295,8 +298,8 @@ fn what_a_user_plants_beside_a_daemon_is_not_followed() {
         assert_eq!(node.daemons().len(), 0);
         assert!(victim.join("file").exists() && !pipe.exists());
         // A run directory that leads elsewhere is refused.
-        std::fs::remove_dir_all(&node.settings.run_dir).unwrap();
-        symlink(&victim, &node.settings.run_dir).unwrap();
+        std::fs::remove_dir_all(&node.settings.node.run_dir).unwrap();
+        symlink(&victim, &node.settings.node.run_dir).unwrap();
         let error = node.realise(2, ALICE, on_gpu(1, 1000, 50)).unwrap_err();
         assert!(matches!(error, RealiseError::NodeUnfit(_)), "{error}");
         assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 1);
@@ -307,14 +310,14 @@ fn what_a_user_plants_beside_a_daemon_is_not_followed() {
 fn a_missing_control_program_drains_the_node() {
     on_node("tests::mps::a_missing_control_program_drains_the_node", |node| {
         let mut settings = node.settings.clone();
-        settings.mps_control = "/nonexistent/nvidia-cuda-mps-control".into();
+        settings.node.mps_control = "/nonexistent/nvidia-cuda-mps-control".into();
         let error = crate::realise(&settings, &node.job(1, ALICE, on_gpu(1, 1000, 50))).unwrap_err();
         assert!(matches!(error, RealiseError::NodeUnfit(Fault::Mps(_))), "{error}");
-        settings.mps_control = "/bin/false".into();
+        settings.node.mps_control = "/bin/false".into();
         let error = crate::realise(&settings, &node.job(1, ALICE, on_gpu(1, 1000, 50))).unwrap_err();
         assert!(matches!(error, RealiseError::JobFailed(Fault::Mps(_))), "{error}");
         assert_eq!(node.access("nvidia1"), (0, 0o600));
-        let journal = Journal::open(&settings.state_dir).unwrap();
+        let journal = Journal::open(&settings.node.state_dir).unwrap();
         assert!(journal.daemons().unwrap().into_parts().0.is_empty());
     });
 }
@@ -326,7 +329,8 @@ fn a_tree_that_a_user_left_keeps_nobody_from_sharing() {
         // As on a node, where /run is in memory.
         let run = tempfile::Builder::new().prefix("tn").tempdir_in("/dev/shm").unwrap();
         std::fs::set_permissions(run.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let settings = Settings { run_dir: run.path().join("run"), ..node.settings.clone() };
+        let mut settings = node.settings.clone();
+        settings.node.run_dir = run.path().join("run");
         let node = TestNode { dir: node.dir.clone(), settings };
         let entry = node.realise(1, ALICE, on_gpu(1, 1000, 25)).unwrap().entry;
         let pipe = entry.share.unwrap().pipe_dir;
@@ -346,7 +350,7 @@ fn a_tree_that_a_user_left_keeps_nobody_from_sharing() {
         node.realise(2, BOB, on_gpu(1, 1000, 25)).unwrap();
         node.release(2);
         // What was too much for an epilog is gone after some reconciliations.
-        let left = || std::fs::read_dir(node.settings.run_dir.join("mps")).unwrap().count();
+        let left = || std::fs::read_dir(node.settings.node.run_dir.join("mps")).unwrap().count();
         for _ in 0..60 {
             let live = HashSet::new();
             if crate::reconcile(&node.settings, crate::LiveJobs::Exactly(&live)).unwrap().problems.is_empty()
@@ -364,7 +368,7 @@ fn a_tree_that_a_user_left_keeps_nobody_from_sharing() {
 fn much_that_cannot_be_removed_takes_no_longer_than_little() {
     on_node("tests::mps::much_that_cannot_be_removed_takes_no_longer_than_little", |node| {
         node.reconcile(&[]);
-        let mps = node.settings.run_dir.join("mps");
+        let mps = node.settings.node.run_dir.join("mps");
         let dirs: Vec<PathBuf> = (0..60).map(|k| mps.join(format!(".away-gpu{k}-1-1"))).collect();
         let mount =
             |args: &[&str], dir: &Path| Command::new(args[0]).args(&args[1..]).arg(dir).status().unwrap();
@@ -401,7 +405,7 @@ fn a_user_traces_only_a_daemon_whose_program_he_can_read() {
         assert!(may_trace(node.daemons()[0], ALICE) && !may_trace(node.daemons()[0], BOB));
         node.release(1);
         let closed = std::fs::Permissions::from_mode(0o711);
-        std::fs::set_permissions(&node.settings.mps_control, closed).unwrap();
+        std::fs::set_permissions(&node.settings.node.mps_control, closed).unwrap();
         let entry = node.realise(2, ALICE, on_gpu(1, 1000, 50)).unwrap().entry;
         assert!(!may_trace(node.daemons()[0], ALICE));
         // It serves its user all the same.

@@ -9,7 +9,10 @@ use node_journal::{Journal, Phase};
 
 /// The device files of these GPUs as gres.conf would list them.
 fn files(node: &TestNode, minors: &[u16]) -> Vec<String> {
-    minors.iter().map(|m| node.settings.dev_root.join(format!("nvidia{m}")).display().to_string()).collect()
+    minors
+        .iter()
+        .map(|m| node.settings.node.dev_root.join(format!("nvidia{m}")).display().to_string())
+        .collect()
 }
 
 fn listed(node: &TestNode, minors: &[u16]) -> GpuOrder {
@@ -37,7 +40,7 @@ fn a_job_gets_the_gpus_that_slurm_means() {
             assert_eq!(var(&task_environment(&entry, 0, 1), "CUDA_VISIBLE_DEVICES"), uuid);
             assert_eq!(node.access(&format!("nvidia{index}")), (ALICE, 0o600));
             // Steps are told Slurm's numbers, and read them from the journal.
-            let kept = Journal::open(&node.settings.state_dir).unwrap().job(JobId(1)).unwrap().unwrap();
+            let kept = Journal::open(&node.settings.node.state_dir).unwrap().job(JobId(1)).unwrap().unwrap();
             assert_eq!((&kept.phase, &kept), (&Phase::Ready, &entry));
             assert_eq!(uuids_of_part(&kept, &number.to_string()).as_ref(), Some(&uuid));
             assert_eq!(uuids_of_part(&kept, &(number + 1).to_string()), None);
@@ -127,8 +130,9 @@ fn what_slurm_means_is_not_guessed() {
         let perhaps = |minors| of(GpuOrder::IfDrivers(files(node, minors), "AutoDetect sorts them again"));
         assert!(perhaps(&[0, 1, 2]).is_ok() && perhaps(&[0, 1]).is_ok());
         assert!(perhaps(&[1, 2]).unwrap_err().contains("AutoDetect"));
-        let file =
-            |name: &str| of(GpuOrder::Files(vec![node.settings.dev_root.join(name).display().to_string()]));
+        let file = |name: &str| {
+            of(GpuOrder::Files(vec![node.settings.node.dev_root.join(name).display().to_string()]))
+        };
         assert!(file("nvidia7").unwrap_err().contains("cannot be looked at"));
         assert!(file("nvidiactl").unwrap_err().contains("no GPU"));
         let translated = |order, gpu| {

@@ -17,7 +17,7 @@ fn start(node: &TestNode, job: u32, grant: Grant, watts: u16) -> Realised {
 }
 
 fn limits(node: &TestNode) -> Vec<u32> {
-    let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+    let nvml = Nvml::load(&node.settings.node.nvml_library).unwrap();
     (0..3).map(|gpu| nvml.power_limit_mw(NvmlIndex(gpu)).unwrap() / 1000).collect()
 }
 
@@ -31,7 +31,7 @@ fn fault(node: &TestNode, gpu: u32, args: &str) {
 }
 
 fn is_journalled(node: &TestNode) -> bool {
-    !Journal::open(&node.settings.state_dir).unwrap().caps().unwrap().into_parts().0.is_empty()
+    !Journal::open(&node.settings.node.state_dir).unwrap().caps().unwrap().into_parts().0.is_empty()
 }
 
 fn small(at: u8) -> Grant {
@@ -205,10 +205,10 @@ fn a_reboot_forgets() {
     on_node("tests::power::a_reboot_forgets", |node| {
         start(node, 1, whole(&[1]), 200);
         // The driver starts with its default, and the journal is of another boot.
-        for file in ["jobs", "caps"].map(|dir| node.settings.state_dir.join(dir)) {
+        for file in ["jobs", "caps"].map(|dir| node.settings.node.state_dir.join(dir)) {
             for entry in std::fs::read_dir(file).unwrap().flatten() {
                 let text = std::fs::read_to_string(entry.path()).unwrap();
-                let boot = Journal::open(&node.settings.state_dir).unwrap().boot().to_owned();
+                let boot = Journal::open(&node.settings.node.state_dir).unwrap().boot().to_owned();
                 std::fs::write(entry.path(), text.replace(&boot, "another")).unwrap();
             }
         }
@@ -378,7 +378,7 @@ fn a_gpus_energy_is_charged_to_the_jobs_that_have_it() {
     on_node("tests::power::a_gpus_energy_is_charged_to_the_jobs_that_have_it", |node| {
         node.reconcile(&[]);
         let settings = Settings { energy: true, ..node.settings.clone() };
-        let nvml = Nvml::load(&settings.nvml_library).unwrap();
+        let nvml = Nvml::load(&settings.node.nvml_library).unwrap();
         let used = |job| job_usage::energy_of(&places(&settings), JobId(job)).unwrap();
         let start = |job, grant| crate::realise(&settings, &node.job(job, ALICE, grant)).unwrap();
         let wait = || std::thread::sleep(Duration::from_millis(300));
@@ -408,7 +408,7 @@ fn a_gpus_energy_is_charged_to_the_jobs_that_have_it() {
         for job in [1, 2] {
             crate::release(&settings, JobId(job)).unwrap();
         }
-        let journal = Journal::open(&settings.state_dir).unwrap();
+        let journal = Journal::open(&settings.node.state_dir).unwrap();
         let record = journal.energy(&nvml.uuid(NvmlIndex(0)).unwrap()).unwrap().unwrap();
         assert_eq!(record.jobs, []);
         node.assert_clean(&[]);
@@ -422,7 +422,7 @@ fn a_job_gives_back_what_it_has_though_its_energy_cannot_be_noted() {
         node.reconcile(&[]);
         let settings = Settings { energy: true, ..node.settings.clone() };
         crate::realise(&settings, &node.job(1, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap();
-        let records = std::fs::read_dir(settings.state_dir.join("energy")).unwrap().flatten();
+        let records = std::fs::read_dir(settings.node.state_dir.join("energy")).unwrap().flatten();
         let records: Vec<_> = records.map(|record| record.path()).collect();
         let [record] = &records[..] else { panic!("{records:?}") };
         std::fs::remove_file(record).unwrap();

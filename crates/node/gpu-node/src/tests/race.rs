@@ -32,7 +32,7 @@ impl Intruder {
     fn start(node: &TestNode) -> Self {
         let (opened, stop) = (node.dir.join("opened"), node.dir.join("stop"));
         let mut command = Command::new("sh");
-        command.args(["-c", TRY_ALL, "sh"]).arg(node.settings.dev_root.join("nvidia-caps")).arg(&stop);
+        command.args(["-c", TRY_ALL, "sh"]).arg(node.settings.node.dev_root.join("nvidia-caps")).arg(&stop);
         let output = std::fs::File::create(&opened).unwrap();
         let child = command.uid(BOB).gid(BOB).stdout(output).stderr(Stdio::null()).spawn().unwrap();
         Self { child, opened, stop }
@@ -80,7 +80,7 @@ fn one_round(node: &TestNode, round: u32) {
     ];
     node.realise(round, ALICE, shapes[round as usize % shapes.len()].clone()).unwrap();
     node.release(round);
-    for entry in std::fs::read_dir(node.settings.dev_root.join("nvidia-caps")).unwrap().flatten() {
+    for entry in std::fs::read_dir(node.settings.node.dev_root.join("nvidia-caps")).unwrap().flatten() {
         let name = entry.file_name();
         if name != "nvidia-cap1" && name != "nvidia-cap2" {
             std::fs::remove_file(entry.path()).unwrap();

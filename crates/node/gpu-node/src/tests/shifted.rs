@@ -44,7 +44,7 @@ fn edit(node: &TestNode, change: impl FnOnce([&mut Vec<Value>; 2])) {
 
 /// The limits by NVML's numbers of now, W.
 fn limits(node: &TestNode) -> Vec<u32> {
-    let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+    let nvml = Nvml::load(&node.settings.node.nvml_library).unwrap();
     let all = 0..nvml.count().unwrap();
     all.map(|gpu| nvml.power_limit_mw(NvmlIndex(gpu)).unwrap() / 1000).collect()
 }
@@ -91,7 +91,9 @@ fn the_limit_of_a_gpu_that_is_gone_is_put_back_when_it_is_back() {
         assert_eq!(node.reconcile(&[2]).limits, [NvmlIndex(0)]);
         assert_eq!(limits(node), [400, 150, 700]);
         node.release(2);
-        assert!(Journal::open(&node.settings.state_dir).unwrap().caps().unwrap().into_parts().0.is_empty());
+        assert!(
+            Journal::open(&node.settings.node.state_dir).unwrap().caps().unwrap().into_parts().0.is_empty()
+        );
         node.assert_clean(&[]);
     });
 }
@@ -106,7 +108,7 @@ fn nobody_gets_a_gpu_that_a_job_has_by_another_number() {
         let refused = without_first(node).realise(2, BOB, whole(&[0])).unwrap_err();
         let RealiseError::JobFailed(Fault::Held { gpu, holder, .. }) = refused else { panic!("{refused:?}") };
         assert_eq!((gpu, holder), (NvmlIndex(0), JobId(1)));
-        let entry = Journal::open(&node.settings.state_dir).unwrap().job(JobId(2)).unwrap().unwrap();
+        let entry = Journal::open(&node.settings.node.state_dir).unwrap().job(JobId(2)).unwrap().unwrap();
         assert!(matches!(entry.phase, Phase::Failed(_)));
         node.release(2);
         // Its node is the one of its GPU's number now.

@@ -29,10 +29,11 @@ fn with_pool(node: &TestNode) -> TestNode {
     );
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-    std::fs::write(&node.settings.task_library, "").unwrap();
+    std::fs::write(&node.settings.node.task_library, "").unwrap();
     let pool = node_state::PoolPolicy::default();
     let tasks = Tasks { policy: TaskPolicy::Tessera, pool, overuse: Overuse::Charge, log: None };
-    let settings = Settings { task_broker: script, tasks: Some(tasks), ..node.settings.clone() };
+    let mut settings = Settings { tasks: Some(tasks), ..node.settings.clone() };
+    settings.node.task_broker = script;
     TestNode { dir: node.dir.clone(), settings }
 }
 
@@ -97,7 +98,7 @@ fn serves() {
 
 /// Lists the jobs that the broker knows, with their seats; `None`: it does not run.
 fn known(node: &TestNode) -> Option<Vec<(u32, u32)>> {
-    let status = Broker::at(&node.settings.run_dir, Duration::from_secs(10)).status().ok()?;
+    let status = Broker::at(&node.settings.node.run_dir, Duration::from_secs(10)).status().ok()?;
     Some(status.jobs.iter().map(|job| (job.job, job.seats)).collect())
 }
 
@@ -115,7 +116,8 @@ fn seats(places: &[(u8, u32)]) -> Grant {
 fn a_job_may_use_several_gpus_whatever_their_order_in_gres_conf() {
     on_node("tests::tasks::a_job_may_use_several_gpus_whatever_their_order_in_gres_conf", |node| {
         let node = &with_pool(node);
-        let file = |minor: u16| node.settings.dev_root.join(format!("nvidia{minor}")).display().to_string();
+        let file =
+            |minor: u16| node.settings.node.dev_root.join(format!("nvidia{minor}")).display().to_string();
         let numbering =
             Numbering::of(&node.settings, &GpuOrder::Files([1, 0, 2].map(file).to_vec())).unwrap();
         // Slurm's GPU 0, which has the seats, is NVML's 1.
@@ -265,7 +267,7 @@ fn reconciliation_starts_the_broker_again_and_ends_what_nobody_knows() {
     on_node("tests::tasks::reconciliation_starts_the_broker_again_and_ends_what_nobody_knows", |node| {
         let node = &with_pool(node);
         node.realise(1, ALICE, seats(&[(0, 1)])).unwrap();
-        let broker = Broker::at(&node.settings.run_dir, Duration::from_secs(10));
+        let broker = Broker::at(&node.settings.node.run_dir, Duration::from_secs(10));
         kill_broker(node);
         let what = |node: &TestNode| -> Vec<String> {
             node.inspect()
@@ -316,7 +318,7 @@ fn a_broker_that_starts_again_does_not_keep_what_ended_meanwhile() {
 }
 
 fn kill_broker(node: &TestNode) {
-    let broker = Broker::at(&node.settings.run_dir, Duration::from_secs(10));
+    let broker = Broker::at(&node.settings.node.run_dir, Duration::from_secs(10));
     kill(broker.status().unwrap().child);
     // While it dies it may still take connections, which are then reset.
     while !matches!(broker.status(), Err(ControlError::NotRunning { .. })) {}
@@ -360,7 +362,7 @@ fn a_dead_mps_daemon_is_started_again_when_its_clients_are_gone() {
         // Nobody takes the client's device from under it.
         assert!(!crate::lacks_daemon(&node.settings));
         let serve = || {
-            let journal = node_journal::Journal::open(&node.settings.state_dir).unwrap();
+            let journal = node_journal::Journal::open(&node.settings.node.state_dir).unwrap();
             crate::serve_tasks(&node.settings, &journal, &entry).unwrap()
         };
         assert_eq!((serve(), node.daemons()), (Vec::<String>::new(), Vec::new()));
@@ -393,7 +395,7 @@ fn the_library_cannot_be_swapped() {
         let folder = node.dir.join("lib");
         std::fs::create_dir(&folder).unwrap();
         let library = folder.join("libtessera_task.so");
-        node.settings.task_library.clone_from(&library);
+        node.settings.node.task_library.clone_from(&library);
         let mode =
             |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
         let refused = |node: &TestNode, job: u32| {
@@ -403,9 +405,9 @@ fn the_library_cannot_be_swapped() {
         };
         assert!(refused(&node, 1).contains("cannot be preloaded to the job's programs"), "missing");
         // It would be loaded and do nothing.
-        node.settings.task_library = folder.join("ours.so");
+        node.settings.node.task_library = folder.join("ours.so");
         assert!(refused(&node, 1).contains("ours.so: must be named libtessera_task.so"));
-        node.settings.task_library.clone_from(&library);
+        node.settings.node.task_library.clone_from(&library);
         // Written to, replaced in its directory, or behind a link.
         std::fs::write(&library, "").unwrap();
         mode(&library, 0o666);
@@ -417,7 +419,7 @@ fn the_library_cannot_be_swapped() {
         std::fs::create_dir(&links).unwrap();
         let link = links.join("libtessera_task.so");
         std::os::unix::fs::symlink(&library, &link).unwrap();
-        node.settings.task_library.clone_from(&link);
+        node.settings.node.task_library.clone_from(&link);
         assert!(refused(&node, 4).contains("lib: users other than root can change it"));
         mode(&folder, 0o755);
         std::os::unix::fs::chown(&library, Some(BOB), None).unwrap();

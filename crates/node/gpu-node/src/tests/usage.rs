@@ -120,7 +120,7 @@ fn nobody_tells_how_busy_one_job_keeps_what_others_use_as_well() {
 #[test]
 fn a_gpu_without_active_nvlinks_sends_nothing_over_them() {
     on_node("tests::usage::a_gpu_without_active_nvlinks_sends_nothing_over_them", |node| {
-        let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+        let nvml = Nvml::load(&node.settings.node.nvml_library).unwrap();
         assert_eq!(nvlink_bytes(&nvml, NvmlIndex(0)), Some(BothWays::default()));
     });
 }

@@ -31,7 +31,7 @@ fn no_job_starts_where_nvml_shows_fewer_gpus() {
 fn the_kernels_list_is_enough_to_see_that_a_gpu_is_missing() {
     on_node("tests::vanished::the_kernels_list_is_enough_to_see_that_a_gpu_is_missing", |node| {
         assert_eq!(missing_in_proc(&node.settings), None);
-        let list = node.settings.proc_root.join("driver/nvidia/gpus");
+        let list = node.settings.node.proc_root.join("driver/nvidia/gpus");
         let gpu = std::fs::read_dir(&list).unwrap().next().unwrap().unwrap().path();
         std::fs::remove_dir_all(gpu).unwrap();
         assert_eq!(missing_in_proc(&node.settings).as_deref(), Some(TOO_FEW));

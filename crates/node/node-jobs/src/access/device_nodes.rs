@@ -116,12 +116,12 @@ impl Devices {
     ///
     /// It cannot be opened.
     pub fn open(settings: &Settings) -> Result<Self, DeviceError> {
-        let root = settings.dev_root.clone();
+        let root = settings.node.dev_root.clone();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::openat(CWD, &root, flags, Mode::empty()).map_err(io(&root, "open it"))?;
-        let proc_root = settings.proc_root.clone();
+        let proc_root = settings.node.proc_root.clone();
         let caps_major = caps_major(&proc_root);
-        Ok(Self { root, proc_root, dir, caps_major, manage: settings.manage_device_nodes })
+        Ok(Self { root, proc_root, dir, caps_major, manage: settings.node.manage_device_nodes })
     }
 
     /// The capability nodes of an instance, relative to the root: the GPU instance's, the compute instance's.

@@ -46,7 +46,7 @@ pub(crate) fn begin(
     nvml: &Nvml,
     entry: &mut Entry,
 ) -> Result<Option<String>, StateError> {
-    begin_in(&Mounted(&settings.cgroup_root), entry, &|entry| journal.note(entry), &|entry| {
+    begin_in(&Mounted(&settings.node.cgroup_root), entry, &|entry| journal.note(entry), &|entry| {
         let id = |gpu: &node_journal::GpuRecord| nvml.info(gpu.index).map(|info| info.pci_bus_id);
         entry.gpus.iter().map(id).collect::<Result<_, _>>().map_err(|e| Chain(&e).to_string())
     })
@@ -128,7 +128,7 @@ fn renew_in(tree: &dyn Tree, own: &str, entry: &mut Entry) -> Option<String> {
 /// Puts back what was found, and removes a control group that is empty by now. The answer is what could not be done. Slurm removes
 /// the group with the job's last step, and then there is nothing to do.
 pub(crate) fn end(settings: &Settings, entry: &Entry) -> Option<String> {
-    end_in(&Mounted(&settings.cgroup_root), entry)
+    end_in(&Mounted(&settings.node.cgroup_root), entry)
 }
 
 fn end_in(tree: &dyn Tree, entry: &Entry) -> Option<String> {

@@ -16,9 +16,9 @@ use node_journal::{Entry, Journal};
 /// Not root, another process works on the job for too long, or the journal cannot be used.
 pub fn begin_batch(settings: &Settings, job: JobId) -> Result<(), Fault> {
     require_root()?;
-    let deadline = Deadline::after(settings.operation_timeout);
-    let _locks = Locks::for_job(&settings.state_dir, job, &[], &[], &deadline)?;
-    let journal = Journal::open(&settings.state_dir)?;
+    let deadline = Deadline::after(settings.operation_timeout());
+    let _locks = Locks::for_job(&settings.node.state_dir, job, &[], &[], &deadline)?;
+    let journal = Journal::open(&settings.node.state_dir)?;
     match journal.job(job)? {
         Some(entry) => Ok(journal.note(&Entry { begun: true, ..entry })?),
         None => Ok(()),

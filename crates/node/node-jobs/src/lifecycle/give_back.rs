@@ -43,11 +43,11 @@ pub(super) fn revoke(
     problems.extend(broker::end(settings, entry));
     revoke_share(settings, journal, entry, &mut problems)?;
     problems.extend(fence::end(settings, entry));
-    if entry.gpus.is_empty() || !settings.manage_device_nodes {
+    if entry.gpus.is_empty() || !settings.node.manage_device_nodes {
         return Ok((problems, None));
     }
     let devices = Devices::open(settings)?;
-    let nodes = Locks::for_nodes(&settings.state_dir, &access::lock_deadline());
+    let nodes = Locks::for_nodes(&settings.node.state_dir, &access::lock_deadline());
     let nodes = nodes.map_err(|e| problems.push(Chain(&e).to_string())).ok();
     revoke_caps(settings, journal, &devices, entry, &mut problems)?;
     let failed = access::settle(settings, journal, &devices, entry, false)?;

@@ -61,7 +61,7 @@ fn plan_tasks(
 ) -> Result<TasksRecord, Fault> {
     let pool = settings.tasks.as_ref().ok_or(BrokerError::NoPool)?.pool;
     if !tasks.probes {
-        preloaded::check(&settings.task_library).map_err(BrokerError::from)?;
+        preloaded::check(&settings.node.task_library).map_err(BrokerError::from)?;
     }
     let own = matches!(tasks.on, TaskDevices::Own { .. });
     let seats: Vec<u32> = match &tasks.on {
@@ -96,7 +96,7 @@ fn plan_tasks(
         own,
         devices,
         socket: crate::broker::socket(settings, entry.job()),
-        library: settings.task_library.clone(),
+        library: settings.node.task_library.clone(),
     })
 }
 
@@ -299,7 +299,7 @@ fn give(settings: &Settings, journal: &Journal, devices: &Devices, entry: &mut E
         let ours = entry.gpus.iter().filter(|g| !settings.must_not_touch(g.index));
         entry.device_nodes.extend(ours.map(|g| gpu_node(g.minor)));
     }
-    let _nodes = Locks::for_nodes(&settings.state_dir, &access::lock_deadline())?;
+    let _nodes = Locks::for_nodes(&settings.node.state_dir, &access::lock_deadline())?;
     journal.note(entry)?;
     let failed = access::settle(settings, journal, devices, entry, true)?;
     if let Some(e) = failed.into_iter().next() {

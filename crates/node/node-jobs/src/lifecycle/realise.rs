@@ -71,16 +71,16 @@ pub fn realise(settings: &Settings, job: &JobContext) -> Result<Realised, Realis
 fn realise_locked(settings: &Settings, job: &JobContext, driver: &mut Driver<'_>) -> Result<Realised, Fault> {
     require_root()?;
     let driver_time = nvml::driver_time();
-    let journal = Journal::open(&settings.state_dir)?;
+    let journal = Journal::open(&settings.node.state_dir)?;
     let mut gpus: Vec<NvmlIndex> = job.grant.gpus().iter().map(|g| g.index).collect();
     let mut daemons = job.grant.daemon_keys();
     if let Some(old) = journal.job(job.job)? {
         gpus.extend(old.gpus.iter().map(|g| g.index));
         daemons.extend(old.daemons().into_iter().map(str::to_owned));
     }
-    let turn = Deadline::after(settings.operation_timeout * LOCK_TURNS);
-    let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, &daemons, &turn)?;
-    let deadline = &Deadline::after(settings.operation_timeout);
+    let turn = Deadline::after(settings.operation_timeout() * LOCK_TURNS);
+    let _locks = Locks::for_job(&settings.node.state_dir, job.job, &gpus, &daemons, &turn)?;
+    let deadline = &Deadline::after(settings.operation_timeout());
     let own_damaged = journal.set_aside_job(job.job)?;
     let mut entry = job.first_entry(journal.boot());
     let mut made_before = false;
@@ -170,7 +170,7 @@ const EVICT_WAIT: Duration = Duration::from_secs(3);
 /// Takes everything from a job that is dead. False: another process works on it, or it is another one by now.
 fn evict(settings: &Settings, journal: &Journal, own: JobId, dead: &Entry) -> Result<bool, Fault> {
     let deadline = Deadline::after(EVICT_WAIT);
-    let _lock = match Locks::for_other(&settings.state_dir, own, dead.job(), &deadline) {
+    let _lock = match Locks::for_other(&settings.node.state_dir, own, dead.job(), &deadline) {
         Err(LockError::Timeout { .. }) => return Ok(false),
         other => other?,
     };

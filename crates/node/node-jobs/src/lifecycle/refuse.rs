@@ -18,11 +18,11 @@ use node_journal::{Entry, Journal, Phase};
 /// Not root, another process works on the job for too long, or the journal cannot be used.
 pub fn refuse(settings: &Settings, job: &JobContext, why: &str) -> Result<Released, Fault> {
     require_root()?;
-    let deadline = Deadline::after(settings.operation_timeout);
-    let journal = Journal::open(&settings.state_dir)?;
+    let deadline = Deadline::after(settings.operation_timeout());
+    let journal = Journal::open(&settings.node.state_dir)?;
     let old = journal.job(job.job)?;
     let daemons: Vec<String> = old.iter().flat_map(|old| old.daemons()).map(str::to_owned).collect();
-    let _locks = Locks::for_job(&settings.state_dir, job.job, &[], &daemons, &deadline)?;
+    let _locks = Locks::for_job(&settings.node.state_dir, job.job, &[], &daemons, &deadline)?;
     let damaged = journal.set_aside_job(job.job)?;
     let mut left = match journal.job(job.job)? {
         Some(old) => finish(settings, &journal, &old)?,

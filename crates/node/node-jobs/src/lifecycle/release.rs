@@ -40,12 +40,12 @@ pub fn release_if(
     wanted: &dyn Fn(&Entry) -> bool,
 ) -> Result<Released, Fault> {
     require_root()?;
-    let journal = Journal::open(&settings.state_dir)?;
-    let deadline = Deadline::after(settings.operation_timeout);
+    let journal = Journal::open(&settings.node.state_dir)?;
+    let deadline = Deadline::after(settings.operation_timeout());
     let mut entry = journal.job(job)?;
     if entry.is_none() {
         // The prolog of a slurmd that was killed may be about to write it.
-        match Locks::for_job(&settings.state_dir, job, &[], &[], &deadline) {
+        match Locks::for_job(&settings.node.state_dir, job, &[], &[], &deadline) {
             Err(LockError::State(e)) => return Err(e.into()),
             Err(e @ LockError::Timeout { .. }) => {
                 return Ok(Released { problems: vec![Chain(&e).to_string()], ..Released::default() });
@@ -61,7 +61,7 @@ pub fn release_if(
     // A GPU's lock is only needed to remove what a killed prolog left. The rest is the job's alone and can be given back
     // while another job's prolog keeps the GPU: instances count as held until the entry is gone, and it goes last.
     let daemons: Vec<String> = entry.daemons().into_iter().map(str::to_owned).collect();
-    let _locks = match Locks::for_job(&settings.state_dir, job, &gpus, &daemons, &deadline) {
+    let _locks = match Locks::for_job(&settings.node.state_dir, job, &gpus, &daemons, &deadline) {
         Err(LockError::State(e)) => return Err(e.into()),
         Err(e @ LockError::Timeout { .. }) => {
             // Not a reason to drain the node: nothing is held for the job any more, and reconciliation does the rest.
@@ -90,7 +90,7 @@ pub fn release_if(
 
 /// The entry's GPUs as the driver shows them now, and what is said of those that it does not show.
 fn gpus_now(settings: &Settings, entry: &Entry) -> (Vec<GpuRecord>, Vec<String>) {
-    match Nvml::load(&settings.nvml_library) {
+    match Nvml::load(&settings.node.nvml_library) {
         Ok(nvml) => {
             let (here, missing) = present::find_all(&nvml, &entry.gpus);
             let said = missing.iter().map(|e| format!("what its prolog left half made stays: {}", Chain(e)));
@@ -114,7 +114,7 @@ fn clear_stale_instances(
             return Ok(vec![format!("what its prolog left half made stays: {file}")]);
         }
         others.retain(|e| e.job != entry.job && e.holds());
-        let nvml = Nvml::load(&settings.nvml_library)?;
+        let nvml = Nvml::load(&settings.node.nvml_library)?;
         let devices = Devices::open(settings)?;
         for gpu in gpus.iter().filter(|g| !settings.must_not_touch(g.index)) {
             stale_instances::close_idle(&nvml, &devices, gpu, &others)?;

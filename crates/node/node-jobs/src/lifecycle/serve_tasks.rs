@@ -35,13 +35,13 @@ fn daemons(settings: &Settings, journal: &Journal, entry: &Entry) -> Result<Vec<
     if !mps::any_dead(journal, from_ref(entry))? {
         return Ok(Vec::new());
     }
-    let deadline = Deadline::after(settings.operation_timeout.min(PATIENCE));
+    let deadline = Deadline::after(settings.operation_timeout().min(PATIENCE));
     let keys: Vec<String> = entry.daemons().into_iter().map(str::to_owned).collect();
-    let _locks = match Locks::for_job(&settings.state_dir, entry.job(), &[], &keys, &deadline) {
+    let _locks = match Locks::for_job(&settings.node.state_dir, entry.job(), &[], &keys, &deadline) {
         // Whoever has it starts the daemon, or the health check does.
         Err(LockError::Timeout { .. }) => return Ok(Vec::new()),
         locks => locks?,
     };
-    let nvml = Nvml::load(&settings.nvml_library)?;
+    let nvml = Nvml::load(&settings.node.nvml_library)?;
     Ok(mps::revive(settings, journal, &nvml, from_ref(entry), &deadline)?.problems)
 }

@@ -29,9 +29,9 @@ pub(crate) fn admit(
     let uses = |e: &&Entry| e.daemons().contains(&key);
     let live = |e: &&Entry| e.holds() && e.boot == journal.boot() && Some(e.job) != gone;
     let mut uids: BTreeSet<u32> = entries.iter().filter(uses).filter(live).map(|e| e.uid).collect();
-    let base = settings.run_dir.join("mps");
-    let run = own_dirs::own(&settings.run_dir, Mode::from_bits_truncate(0o755))?;
-    let mps = own_dirs::own_at(run, &settings.run_dir, "mps", Mode::from_bits_truncate(0o755))?;
+    let base = settings.node.run_dir.join("mps");
+    let run = own_dirs::own(&settings.node.run_dir, Mode::from_bits_truncate(0o755))?;
+    let mps = own_dirs::own_at(run, &settings.node.run_dir, "mps", Mode::from_bits_truncate(0o755))?;
     let dir = own_dirs::own_at(mps, &base, key, Mode::RWXU)?;
     let path = base.join(key);
     if lost {

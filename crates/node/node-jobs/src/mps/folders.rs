@@ -25,7 +25,7 @@ pub(crate) struct Paths {
 
 impl Paths {
     pub(crate) fn of(settings: &Settings, key: &str) -> Self {
-        let dir = settings.run_dir.join("mps").join(key);
+        let dir = settings.node.run_dir.join("mps").join(key);
         Self { pipe: dir.join("pipe"), log: dir.join("log") }
     }
 }
@@ -36,12 +36,12 @@ const LIFE: &str = "life";
 
 /// Path of that file as the kernel shows it for a process that has it open.
 pub(super) fn life_path(settings: &Settings, key: &str) -> PathBuf {
-    let dir = settings.run_dir.join("mps").join(key);
+    let dir = settings.node.run_dir.join("mps").join(key);
     std::fs::canonicalize(&dir).unwrap_or(dir).join(LIFE)
 }
 
 pub(super) fn life_held(settings: &Settings, key: &str) -> bool {
-    let path = settings.run_dir.join("mps").join(key).join(LIFE);
+    let path = settings.node.run_dir.join("mps").join(key).join(LIFE);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, &path, flags, Mode::empty())
         .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
@@ -58,9 +58,9 @@ fn lock_life(dir: &OwnedFd, path: &Path) -> Result<OwnedFd, StateError> {
 pub(super) fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> Result<OwnedFd, StateError> {
     remove_dirs(settings, key)?;
     let public = Mode::from_bits_truncate(0o755);
-    let run = own_dirs::own(&settings.run_dir, public)?;
-    let mps = own_dirs::own_at(run, &settings.run_dir, "mps", public)?;
-    let base = settings.run_dir.join("mps");
+    let run = own_dirs::own(&settings.node.run_dir, public)?;
+    let mps = own_dirs::own_at(run, &settings.node.run_dir, "mps", public)?;
+    let base = settings.node.run_dir.join("mps");
     // Root's daemon is shared by users, who are let in one by one.
     let (outer, mode) = if uid == 0 { (Mode::RWXU, public) } else { (public, Mode::RWXU) };
     let dir = own_dirs::own_at(mps, &base, key, outer)?;
@@ -83,13 +83,13 @@ pub(super) fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> R
 /// Removes a daemon's directories. Links in them are removed, never followed. What cannot be removed at once is out of
 /// the way, for [`still_there`].
 pub(super) fn remove_dirs(settings: &Settings, key: &str) -> Result<(), StateError> {
-    let base = settings.run_dir.join("mps");
+    let base = settings.node.run_dir.join("mps");
     if rustix::fs::statat(CWD, &base, AtFlags::SYMLINK_NOFOLLOW).is_err() {
         return Ok(());
     }
     // Refuses a `run_dir` or `mps` that somebody else could have redirected.
-    let run = own_dirs::own(&settings.run_dir, Mode::from_bits_truncate(0o755))?;
-    let mps = own_dirs::own_at(run, &settings.run_dir, "mps", Mode::from_bits_truncate(0o755))?;
+    let run = own_dirs::own(&settings.node.run_dir, Mode::from_bits_truncate(0o755))?;
+    let mps = own_dirs::own_at(run, &settings.node.run_dir, "mps", Mode::from_bits_truncate(0o755))?;
     let away = format!("{AWAY}{key}-{}", unique());
     match rustix::fs::renameat(&mps, key, &mps, &away) {
         Err(Errno::NOENT) => return Ok(()),
@@ -173,7 +173,7 @@ pub fn left_dirs(settings: &Settings) -> Vec<String> {
 
 /// Tries again to remove what was moved away; the paths of what is still there.
 pub fn still_there(settings: &Settings) -> Vec<PathBuf> {
-    let base = settings.run_dir.join("mps");
+    let base = settings.node.run_dir.join("mps");
     let Ok(mps) = open_dir(CWD, &base) else { return Vec::new() };
     let mut away: Vec<String> = all_dirs(settings).filter(|name| name.starts_with(AWAY)).collect();
     let n = away.len().max(1);
@@ -188,7 +188,7 @@ pub fn still_there(settings: &Settings) -> Vec<PathBuf> {
 
 /// Names of the daemons' directories, with those that were moved away.
 pub(super) fn all_dirs(settings: &Settings) -> impl Iterator<Item = String> {
-    let entries = std::fs::read_dir(settings.run_dir.join("mps")).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(settings.node.run_dir.join("mps")).into_iter().flatten().flatten();
     entries.map(|e| e.file_name().to_string_lossy().into_owned())
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn ensure(
         }
         MpsError::NoRoom {
             key: key.to_owned(),
-            run_dir: settings.run_dir.clone(),
+            run_dir: settings.node.run_dir.clone(),
             largest: reserve::largest(settings),
             source: Box::new(e),
         }
@@ -242,7 +242,7 @@ fn wait_end(processes: &[&HeldProcess], timeout: Duration) -> bool {
 fn control<'a>(settings: &Settings, record: &DaemonRecord, flags: &[&str], input: &'a str) -> ToolRun<'a> {
     let paths = Paths::of(settings, &record.key);
     ToolRun {
-        program: settings.mps_control.clone(),
+        program: settings.node.mps_control.clone(),
         args: flags.iter().map(|f| (*f).to_owned()).collect(),
         env: vec![
             ("CUDA_MPS_PIPE_DIRECTORY", paths.pipe.display().to_string()),

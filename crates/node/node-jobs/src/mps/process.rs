@@ -67,8 +67,8 @@ const MOST_FILES: usize = 64;
 
 impl Own {
     pub(super) fn of(settings: &Settings, key: &str, uid: u32) -> Self {
-        let server = settings.mps_control.with_file_name("nvidia-cuda-mps-server");
-        let programs = [settings.mps_control.clone(), server];
+        let server = settings.node.mps_control.with_file_name("nvidia-cuda-mps-server");
+        let programs = [settings.node.mps_control.clone(), server];
         let pipe = Paths::of(settings, key).pipe;
         Self {
             programs: programs.iter().filter_map(|program| FileId::of(program)).collect(),

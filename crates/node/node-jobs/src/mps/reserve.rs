@@ -45,7 +45,7 @@ impl FreeRoom {
 
 /// Returns what is free for users in `run_dir`, and what its file system has in all. `None`: it cannot be asked.
 fn room(settings: &Settings) -> Option<(FreeRoom, FreeRoom)> {
-    let stat = rustix::fs::statvfs(&settings.run_dir).ok()?;
+    let stat = rustix::fs::statvfs(&settings.node.run_dir).ok()?;
     let of = |blocks: u64, inodes: u64| FreeRoom {
         bytes: blocks.saturating_mul(stat.f_frsize),
         inodes: if stat.f_files == 0 { u64::MAX } else { inodes },
@@ -72,7 +72,7 @@ pub(super) fn make_room(settings: &Settings) -> Option<String> {
     free(settings).then(|| {
         format!(
             "{} was nearly full, so root freed the space that it reserves there: {}",
-            settings.run_dir.display(),
+            settings.node.run_dir.display(),
             largest(settings)
         )
     })
@@ -113,7 +113,7 @@ fn free(settings: &Settings) -> bool {
 }
 
 fn run_dir(settings: &Settings) -> Option<OwnedFd> {
-    own_dirs::own(&settings.run_dir, Mode::from_bits_truncate(0o755)).ok()
+    own_dirs::own(&settings.node.run_dir, Mode::from_bits_truncate(0o755)).ok()
 }
 
 fn open_dir(run: &OwnedFd) -> Result<OwnedFd, Errno> {

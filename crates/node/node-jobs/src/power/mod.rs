@@ -43,7 +43,7 @@ pub(crate) fn begin(
     entry: &Entry,
     deadline: &Deadline,
 ) -> Result<Settled, Fault> {
-    let _power = Locks::for_power(&settings.state_dir, &entry.gpus, deadline)?;
+    let _power = Locks::for_power(&settings.node.state_dir, &entry.gpus, deadline)?;
     let holders = Holders::now(journal)?;
     let mut settled = Settled::default();
     for gpu in entry.gpus.iter().filter(|gpu| !settings.must_not_touch(gpu.index)) {
@@ -82,7 +82,7 @@ pub(crate) fn end(
     entry: &Entry,
 ) -> Result<(Settled, Option<Locks>), Fault> {
     let mut settled = Settled::default();
-    let power = Locks::for_power(&settings.state_dir, &entry.gpus, &Deadline::after(LOCK_WAIT));
+    let power = Locks::for_power(&settings.node.state_dir, &entry.gpus, &Deadline::after(LOCK_WAIT));
     let power = power.map_err(|e| settled.problems.push(Chain(&e).to_string())).ok();
     let mut holders = Holders::now(journal)?;
     let with_it = holders.clone();
@@ -97,7 +97,7 @@ pub(crate) fn end(
     if concerned.is_empty() {
         return Ok((settled, power));
     }
-    match Nvml::load(&settings.nvml_library) {
+    match Nvml::load(&settings.node.nvml_library) {
         Ok(nvml) => {
             for (gpu, limited) in concerned {
                 let gpu = match present::find(&nvml, gpu) {
@@ -147,8 +147,8 @@ pub(crate) fn before_reset(
     gpu: &GpuRecord,
     deadline: &Deadline,
 ) -> Result<Locks, Fault> {
-    let power = Locks::for_power(&settings.state_dir, std::slice::from_ref(gpu), deadline)?;
-    let journal = Journal::open(&settings.state_dir)?;
+    let power = Locks::for_power(&settings.node.state_dir, std::slice::from_ref(gpu), deadline)?;
+    let journal = Journal::open(&settings.node.state_dir)?;
     // A board without a limit has none to lose.
     let (Ok(now_mw), Ok(default_mw)) = (nvml.power_limit_mw(gpu.index), nvml.power_default_mw(gpu.index))
     else {
@@ -165,7 +165,7 @@ pub(crate) fn before_reset(
 
 /// Puts back the limit that a reset has lost. What fails here is tried again when the GPU's limit is next settled.
 pub(crate) fn after_reset(settings: &Settings, nvml: &Nvml, gpu: &GpuRecord) -> Result<(), Fault> {
-    let journal = Journal::open(&settings.state_dir)?;
+    let journal = Journal::open(&settings.node.state_dir)?;
     if recorded(&journal, gpu)?.is_some() {
         settle(&journal, nvml, gpu, &[], &mut Settled::default())?;
     }

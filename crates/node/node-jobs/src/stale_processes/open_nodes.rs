@@ -61,12 +61,12 @@ pub struct OpenNodes {
 impl OpenNodes {
     /// Looks through all processes once. `entries` are the jobs that run here.
     pub fn look(settings: &Settings, entries: &[Entry]) -> Self {
-        if !settings.manage_device_nodes {
+        if !settings.node.manage_device_nodes {
             return Self::default();
         }
         let is_of_a_job =
             |process: &Unread| slurm_process::is_of_a_running_job(process.pid, process.uid, entries);
-        Self::below(&settings.dev_root, SHARE, REST_LIMIT, &is_of_a_job)
+        Self::below(&settings.node.dev_root, SHARE, REST_LIMIT, &is_of_a_job)
     }
 
     fn below(dev_root: &Path, share: usize, rest: Duration, is_of_a_job: &dyn Fn(&Unread) -> bool) -> Self {

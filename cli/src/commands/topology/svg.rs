@@ -151,7 +151,7 @@ impl Panel<'_> {
     /// The links of NVLink, and those that the job uses: PCIe joins all with all.
     fn lines(&self) -> Vec<LinkLine> {
         let edges = self.set.and_then(|set| {
-            let edges = self.picture.args.pattern.edges(set.order.len()).ok()?;
+            let edges = mapa::edges_of(&self.picture.args.pattern, set.order.len()).ok()?;
             Some(
                 edges
                     .iter()

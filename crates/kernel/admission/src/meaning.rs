@@ -146,7 +146,7 @@ fn has_its_ranks(request: &Request, tres: &Tres) -> Result<(), String> {
     else {
         return Ok(());
     };
-    let edges = pattern.edges(usize::try_from(gpus).unwrap_or(usize::MAX));
+    let edges = mapa::edges_of(pattern, usize::try_from(gpus).unwrap_or(usize::MAX));
     edges.map(drop).map_err(|e| {
         format!(
             "--gpu-pattern: {e}: ranks are a node's GPUs, counted from 0, as many as --gpus-per-node or --gres=gpu:N says"

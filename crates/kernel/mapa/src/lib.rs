@@ -29,6 +29,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod bipartition;
+mod edges;
 mod limits;
 mod memo;
 mod model;
@@ -36,6 +37,7 @@ mod policy;
 mod query;
 mod search;
 
+pub use edges::{Edge, PatternError, edges_of};
 pub use limits::MOST_FREE;
 pub use memo::Memo;
 pub use model::{equation_2, score};

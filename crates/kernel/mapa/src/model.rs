@@ -2,7 +2,8 @@
 
 use geometry::GpuIndex;
 
-use topology::{BandwidthModel, Bounds, Edge, HardwareGraph, LinkClass, Scores, THETA};
+use crate::Edge;
+use topology::{BandwidthModel, Bounds, HardwareGraph, LinkClass, Scores, THETA};
 
 /// Equation 2: GB/s predicted for `x` double NVLinks, `y` single ones and `z` links without NVLink among the edges
 /// of the pattern.

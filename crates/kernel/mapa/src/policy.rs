@@ -1,7 +1,8 @@
 //! The choice of a set for a job, and of its order.
 
+use crate::edges::{Edge, edges_of};
 use geometry::GpuIndex;
-use topology::{Edge, GpuSet, HardwareGraph, Selection};
+use topology::{GpuSet, HardwareGraph, Selection};
 
 use crate::bipartition;
 use crate::limits::{FEW_STEPS, MOST_FREE, MOST_STEPS};
@@ -30,7 +31,7 @@ pub fn choose(query: &Query<'_>) -> Result<Match, NoMatch> {
     if free.len() < n {
         return Err(NoMatch::TooFew { free: free.len(), n });
     }
-    let edges = query.pattern.edges(n)?;
+    let edges = edges_of(query.pattern, n)?;
     let lowest: Vec<GpuIndex> = free.iter().take(n).collect();
     if alike(graph, free) {
         let order = match query.policy {
@@ -66,7 +67,7 @@ pub fn choose(query: &Query<'_>) -> Result<Match, NoMatch> {
 /// Tells whether every order of the query's ranks on a given set is tried. If not, a set takes some milliseconds.
 #[must_use]
 pub fn has_few_orders(query: &Query<'_>) -> bool {
-    query.pattern.edges(query.n).is_ok_and(|edges| Ranks::new(&edges, query.n).is_few(query.n))
+    edges_of(query.pattern, query.n).is_ok_and(|edges| Ranks::new(&edges, query.n).is_few(query.n))
 }
 
 fn finish(

@@ -1,8 +1,9 @@
 //! The question that a policy answers, and its answer.
 
 use geometry::GpuIndex;
-use topology::{GpuSet, HardwareGraph, Pattern, PatternError, Selection};
+use topology::{GpuSet, HardwareGraph, Pattern, Selection};
 
+use crate::edges::PatternError;
 use crate::limits::MOST_FREE;
 use topology::{BandwidthModel, Scores};
 

@@ -6,8 +6,6 @@ use node_state::InstanceLimit;
 use protocol::{Isolation, Request};
 use site_config::Limit;
 
-use crate::Submission;
-
 /// Gives the instances that all of these limits leave a job.
 #[must_use]
 pub fn instances_under(limits: &[&Limit]) -> InstanceLimit {
@@ -85,18 +83,6 @@ pub fn refusal(limit: &Limit, request: &Request) -> Option<String> {
     let Isolation::Mig(Some(profile)) = &request.isolation else { return None };
     let most = display_gb(named_mib(profile).filter(|named| *named > most).and(Some(most))?);
     Some(format!("--gpu-isolation={} is too much {whom}: at most {most}", request.isolation))
-}
-
-/// Tells whether the limit is for a job, in this partition (`None`: not known, so only limits for all match). In names of accounts and QOS
-/// capitals do not count: Slurm knows all of them in small letters, those of a submission only after it has asked its plugins.
-pub(crate) fn is_for(limit: &Limit, job: &Submission, partition: Option<&str>) -> bool {
-    let named = |own: &Option<String>, is: &Option<String>| {
-        own.as_deref().is_none_or(|own| is.as_ref().is_some_and(|is| is.eq_ignore_ascii_case(own)))
-    };
-    limit.partition.as_deref().is_none_or(|own| partition == Some(own))
-        && named(&limit.account, &job.account)
-        && named(&limit.qos, &job.qos)
-        && (limit.user.is_none() || limit.uid.is_some() && limit.uid == job.user)
 }
 
 /// The jobs that it binds, as the end of a sentence: `in partition gpu for account lab`.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use site_config::{Limit, NodeSpec, SiteConfig};
 
-use crate::limit::is_for;
 use crate::tres::Tres;
 
 /// Facts about a submitted job that concern its GPUs.
@@ -61,6 +60,18 @@ pub fn limits_of<'c>(job: &Submission, config: &'c SiteConfig) -> Vec<&'c Limit>
         all => all.iter().any(|name| is_for(limit, job, Some(name))),
     };
     config.limits.iter().filter(holds).collect()
+}
+
+/// Tells whether the limit is for a job, in this partition (`None`: not known, so only limits for all match). In names of accounts and QOS
+/// capitals do not count: Slurm knows all of them in small letters, those of a submission only after it has asked its plugins.
+fn is_for(limit: &Limit, job: &Submission, partition: Option<&str>) -> bool {
+    let named = |own: &Option<String>, is: &Option<String>| {
+        own.as_deref().is_none_or(|own| is.as_ref().is_some_and(|is| is.eq_ignore_ascii_case(own)))
+    };
+    limit.partition.as_deref().is_none_or(|own| partition == Some(own))
+        && named(&limit.account, &job.account)
+        && named(&limit.qos, &job.qos)
+        && (limit.user.is_none() || limit.uid.is_some() && limit.uid == job.user)
 }
 
 /// Tells whether the job may run on any of these nodes.

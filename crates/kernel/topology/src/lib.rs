@@ -7,7 +7,6 @@
 
 mod bandwidth_model;
 mod edge_list;
-mod edges;
 mod gpu_set;
 mod graph;
 mod link;
@@ -19,7 +18,6 @@ mod systems;
 
 pub use bandwidth_model::{BandwidthModel, Bounds, Coefficients, Scores, THETA};
 pub use edge_list::{MAX_EDGES, MAX_RANK, parse_weight};
-pub use edges::{Edge, PatternError};
 pub use gpu_set::{GpuSet, Quota};
 pub use graph::HardwareGraph;
 pub use link::{Link, PCIE_GBPS};

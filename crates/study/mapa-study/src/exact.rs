@@ -1,7 +1,8 @@
 //! The best answer to a question of [`mapa`], proven.
 
 use geometry::GpuIndex;
-use topology::{Edge, GpuSet, Selection};
+use mapa::Edge;
+use topology::{GpuSet, Selection};
 
 use crate::limits::{FEW_STEPS, MOST_FREE};
 use crate::search::{Aim, Budget, Contest, KnownOrder, LinksTaken, PatternSearch, Space, Winner, search_for};
@@ -23,7 +24,7 @@ pub fn choose(query: &Query<'_>) -> Result<Match, Unanswered> {
     if n == 0 || free.len() < n || free.len() > MOST_FREE {
         return Ok(mapa::choose(query)?);
     }
-    let edges = query.pattern.edges(n).map_err(NoMatch::from)?;
+    let edges = mapa::edges_of(query.pattern, n).map_err(NoMatch::from)?;
     let fixed = match query.policy {
         Selection::Baseline | Selection::TopoAware => Some(mapa::choose(query)?.gpus),
         Selection::Greedy | Selection::Preserve => None,

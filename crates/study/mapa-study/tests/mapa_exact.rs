@@ -121,7 +121,7 @@ fn edge_lists_on_sixteen_gpus_are_exact_by_their_slowest_edge() {
         };
         let (fast, large) =
             (choose(&query(Selection::Preserve)).unwrap(), choose(&query(Selection::Greedy)).unwrap());
-        let edges = pattern.edges(9).unwrap();
+        let edges = mapa::edges_of(&pattern, 9).unwrap();
         let links = edges.iter().map(|e| graph.link(fast.order[e.a], fast.order[e.b]).unwrap().gbps());
         assert_eq!((links.fold(f64::INFINITY, f64::min), fast.exact), (25.0, true), "{name}");
         assert!(large.scores.agg_bw >= fast.scores.agg_bw && !large.exact, "{name}: {large:?}");

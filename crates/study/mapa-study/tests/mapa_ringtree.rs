@@ -31,7 +31,7 @@ fn check(
     for (n, expect) in numbers.clone().zip(best(&query(0), numbers)) {
         let (query, found) = (query(n), choose(&query(n)).unwrap());
         let what = format!("{n} of {free}, {policy:?}, {model:?}: {found:?}, best is {expect:?}");
-        let edges = Pattern::RingTree.edges(n).unwrap();
+        let edges = mapa::edges_of(&Pattern::RingTree, n).unwrap();
         assert!((worth(&query, &edges, &found.order) - expect.worth).abs() < 1e-6, "{what}");
         assert_eq!(left(&query, &found.order), expect.left, "{what}");
         assert!((found.preserved_bw - gbps(expect.left[0])).abs() < 1e-6, "{what}");

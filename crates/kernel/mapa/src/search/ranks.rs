@@ -1,6 +1,6 @@
 //! A pattern as the searches take it: ranks in the order in which they are placed.
 
-use topology::Edge;
+use crate::Edge;
 
 use super::subsets::bits;
 use super::symmetry::{Symmetry, Weights};

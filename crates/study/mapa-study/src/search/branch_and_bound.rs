@@ -14,7 +14,7 @@
 //! best match so far and says that it is not proven. How fast the slowest edge can be is found by
 //! [`speed_ladder`](super::speed_ladder), which mostly finishes.
 
-use topology::Edge;
+use mapa::Edge;
 
 use super::budget::Budget;
 use super::edge_graph::EdgeGraph;

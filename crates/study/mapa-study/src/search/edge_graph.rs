@@ -1,6 +1,6 @@
 //! A pattern as searches over placements take it: ranks in the order in which they are placed.
 
-use topology::Edge;
+use mapa::Edge;
 
 use super::space::Space;
 

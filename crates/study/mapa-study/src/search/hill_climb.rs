@@ -7,7 +7,7 @@
 
 use super::number::{Number, Weights};
 use crate::limits::MOST_FREE;
-use topology::Edge;
+use mapa::Edge;
 
 /// Lack of a missing link, in units; the sum over twice [`MOST_EDGES`] fits. A match that lacks as much is not found
 /// here; that takes 17 edges in units of 1 MB/s.

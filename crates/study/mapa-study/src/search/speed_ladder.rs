@@ -125,7 +125,8 @@ impl<'a> SpeedLadder<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use topology::{Edge, HardwareGraph, Link};
+    use mapa::Edge;
+    use topology::{HardwareGraph, Link};
 
     /// Sixteen GPUs of which no two pairs have the same rate, and a pattern of which no two edges have the same weight.
     #[test]

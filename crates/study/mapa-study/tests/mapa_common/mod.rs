@@ -13,9 +13,10 @@ pub mod ring_tree;
 
 use geometry::GpuIndex;
 use job_options::parse_edges;
+use mapa::Edge;
 use mapa::{Match, Query};
 use topology::{
-    BandwidthModel, Coefficients, Edge, GpuSet, HardwareGraph, Link, LinkClass, Pattern, Selection, System,
+    BandwidthModel, Coefficients, GpuSet, HardwareGraph, Link, LinkClass, Pattern, Selection, System,
 };
 
 /// A named system's graph.
@@ -144,7 +145,7 @@ pub fn worth(query: &Query<'_>, edges: &[Edge], order: &[GpuIndex]) -> f64 {
 
 /// The best there is for greedy and preserve, by weighing everything.
 pub fn truth(query: &Query<'_>) -> Truth {
-    let edges = query.pattern.edges(query.n).unwrap();
+    let edges = mapa::edges_of(query.pattern, query.n).unwrap();
     let gpus: Vec<GpuIndex> = query.free.iter().collect();
     let mut best = Truth { worth: f64::NEG_INFINITY, tied: 0, left: [0; 3] };
     for mask in 0_u64..1 << gpus.len() {
@@ -172,7 +173,7 @@ pub fn check(query: &Query<'_>) {
 }
 
 fn check_one(query: &Query<'_>, found: &Match, expect: Truth) {
-    let edges = query.pattern.edges(query.n).unwrap();
+    let edges = mapa::edges_of(query.pattern, query.n).unwrap();
     let mut order = found.order.clone();
     let got = if query.policy == Selection::Preserve && !query.sensitive {
         found.preserved_bw

@@ -251,7 +251,7 @@ fn predicted(graph: &HardwareGraph, set: &[GpuIndex], c: Coefficients, slowest: 
 }
 
 fn best_counts(n: usize, counts: &Counts) -> f64 {
-    let edges = topology::Pattern::RingTree.edges(n).unwrap().len();
+    let edges = mapa::edges_of(&topology::Pattern::RingTree, n).unwrap().len();
     let each = counts.0.iter().enumerate();
     let each =
         each.flat_map(|(x, singles)| (0..32).filter(move |y| singles >> y & 1 == 1).map(move |y| (x, y)));

@@ -92,7 +92,7 @@ impl Run<'_> {
         let pattern = request.pattern.as_ref().unwrap_or(&sets.pattern);
         let each = parts.iter().filter_map(|(node, grant)| {
             let Grant::Whole(order) = grant else { return None };
-            let edges = pattern.edges(order.len()).ok()?;
+            let edges = mapa::edges_of(pattern, order.len()).ok()?;
             mapa::score(&self.nodes[*node].node.links, &edges, order, sets.model).eff_bw
         });
         each.filter(|gbps| gbps.is_finite()).reduce(f64::min).filter(|_| request.gpus.is_some_and(|n| n > 1))

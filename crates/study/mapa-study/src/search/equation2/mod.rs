@@ -163,7 +163,8 @@ mod tests {
         let graph = system.graph(system.size).unwrap();
         let space = Space::new(&graph, graph.all()).unwrap();
         let pairs = (0..9).flat_map(|a| (0..a).map(move |b| (a, b))).filter(|(a, b)| a % 3 != b % 3);
-        let edges = Pattern::Edges(pairs.map(|(a, b)| PatternEdge::new(a, b)).collect()).edges(9).unwrap();
+        let edges =
+            mapa::edges_of(&Pattern::Edges(pairs.map(|(a, b)| PatternEdge::new(a, b)).collect()), 9).unwrap();
         let pattern = EdgeGraph::new(&edges, 9);
         let sets: Vec<u32> = subsets(16, 9).collect();
         let found = |steps: u32| {

@@ -8,7 +8,8 @@ mod ring_tree;
 mod star;
 mod tree;
 
-use topology::{Edge, Pattern};
+use mapa::Edge;
+use topology::Pattern;
 
 use self::clique::Clique;
 use self::edge_list::EdgeList;
@@ -123,7 +124,7 @@ mod tests {
                         policy: Selection::Preserve,
                         model: BandwidthModel::default(),
                     };
-                    let edges = pattern.edges(n).unwrap();
+                    let edges = mapa::edges_of(&pattern, n).unwrap();
                     let (best, tied) = by_tables(&query, &space, &edges);
                     let (found, found_tied, left) = by_search(&query, &space, &edges);
                     assert!((found - best).abs() < 1e-9 && left > 0, "{name} {n}: {found}, not {best}");

@@ -48,7 +48,7 @@ impl SubsetSearch for RingOrChain {
     fn graph(&self, n: usize) -> EdgeGraph {
         let pattern = if self.closed { Pattern::Ring } else { Pattern::Chain };
         // Only edge lists can fail to fit a number of ranks.
-        EdgeGraph::new(&pattern.edges(n).unwrap_or_default(), n)
+        EdgeGraph::new(&mapa::edges_of(&pattern, n).unwrap_or_default(), n)
     }
 
     fn most_edges(&self, n: usize) -> usize {

@@ -1,6 +1,6 @@
 //! NCCL's ring and tree over the same ranks, by stretches of the ring.
 
-use topology::Edge;
+use mapa::Edge;
 
 use crate::search::edge_graph::EdgeGraph;
 use crate::search::equation2::{ClassSums, Within};

@@ -43,7 +43,7 @@ mod search;
 mod sides;
 mod stretch;
 
-use topology::Edge;
+use mapa::Edge;
 
 use self::search::{StretchSearch, Wanted, better};
 use super::hill_climb;

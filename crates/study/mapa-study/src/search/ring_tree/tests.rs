@@ -26,7 +26,7 @@ fn same_from_poor_limits<T: Number>(seeds: std::ops::Range<usize>) {
     for seed in seeds {
         for (m, n) in [(12, 11), (13, 13), (14, 12), (14, 13), (14, 14), (15, 14), (15, 15)] {
             let weights = links::<T>(m, seed);
-            let edges = Pattern::RingTree.edges(n).unwrap();
+            let edges = mapa::edges_of(&Pattern::RingTree, n).unwrap();
             let (best, mut sets) = best(&weights, n, &edges);
             sets.sort_unstable();
             for more in [2, 6, 14] {
@@ -81,7 +81,7 @@ fn no_side_is_better_than_the_least() {
 fn what_a_match_lacks_is_without_prices() {
     for (seed, m) in [(1, 13), (3, 14), (5, 15), (7, 16)] {
         let weights = links::<Byte>(m, seed);
-        let edges = Pattern::RingTree.edges(m).unwrap();
+        let edges = mapa::edges_of(&Pattern::RingTree, m).unwrap();
         let limit = hill_climb::limit(&weights, &edges, m).plus(Byte::of(3));
         let search = StretchSearch::new(&weights, m, Some(limit), Wanted::One).run();
         assert!(search.prices.most().units() > Some(0), "seed {seed}: no prices");

@@ -1,6 +1,6 @@
 //! A tree of ranks by the shapes of its subtrees.
 
-use topology::Edge;
+use mapa::Edge;
 
 use crate::limits::MOST_FREE;
 

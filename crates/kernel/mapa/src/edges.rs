@@ -1,6 +1,6 @@
 //! The application graph: which of a job's ranks talk to each other.
 
-use crate::pattern::{Pattern, PatternEdge};
+use topology::{Pattern, PatternEdge};
 
 /// An edge between two ranks, in a job of a known size.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,35 +24,32 @@ pub enum PatternError {
     BadEdge(usize, usize),
 }
 
-impl Pattern {
-    /// The edges of a job with `n` ranks; two ranks in a ring have two edges.
-    ///
-    /// # Errors
-    ///
-    /// [`PatternError`] for the first listed edge that does not fit a job of `n`. Patterns with a name always fit.
-    pub fn edges(&self, n: usize) -> Result<Vec<Edge>, PatternError> {
-        let plain = |pairs: Vec<(usize, usize)>| {
-            pairs.into_iter().map(|(a, b)| Edge { a, b, weight: 1.0 }).collect::<Vec<_>>()
-        };
-        let ring = || if n < 2 { Vec::new() } else { (0..n).map(|i| (i, (i + 1) % n)).collect() };
-        Ok(match self {
-            Self::Ring => plain(ring()),
-            Self::Chain => plain((1..n).map(|i| (i - 1, i)).collect()),
-            Self::Tree => plain(nccl_tree(n)),
-            Self::Star => plain((1..n).map(|i| (0, i)).collect()),
-            Self::All => plain((0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))).collect()),
-            Self::None => Vec::new(),
-            Self::RingTree => {
-                let mut pairs = ring();
-                let has =
-                    |pairs: &[(usize, usize)], (a, b)| pairs.contains(&(a, b)) || pairs.contains(&(b, a));
-                let extra: Vec<_> = nccl_tree(n).into_iter().filter(|e| !has(&pairs, *e)).collect();
-                pairs.extend(extra);
-                plain(pairs)
-            }
-            Self::Edges(edges) => return edges.iter().map(|e| edge_of(e, n)).collect(),
-        })
-    }
+/// The edges of a job with `n` ranks; two ranks in a ring have two edges.
+///
+/// # Errors
+///
+/// [`PatternError`] for the first listed edge that does not fit a job of `n`. Patterns with a name always fit.
+pub fn edges_of(pattern: &Pattern, n: usize) -> Result<Vec<Edge>, PatternError> {
+    let plain = |pairs: Vec<(usize, usize)>| {
+        pairs.into_iter().map(|(a, b)| Edge { a, b, weight: 1.0 }).collect::<Vec<_>>()
+    };
+    let ring = || if n < 2 { Vec::new() } else { (0..n).map(|i| (i, (i + 1) % n)).collect() };
+    Ok(match pattern {
+        Pattern::Ring => plain(ring()),
+        Pattern::Chain => plain((1..n).map(|i| (i - 1, i)).collect()),
+        Pattern::Tree => plain(nccl_tree(n)),
+        Pattern::Star => plain((1..n).map(|i| (0, i)).collect()),
+        Pattern::All => plain((0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))).collect()),
+        Pattern::None => Vec::new(),
+        Pattern::RingTree => {
+            let mut pairs = ring();
+            let has = |pairs: &[(usize, usize)], (a, b)| pairs.contains(&(a, b)) || pairs.contains(&(b, a));
+            let extra: Vec<_> = nccl_tree(n).into_iter().filter(|e| !has(&pairs, *e)).collect();
+            pairs.extend(extra);
+            plain(pairs)
+        }
+        Pattern::Edges(edges) => return edges.iter().map(|e| edge_of(e, n)).collect(),
+    })
 }
 
 /// A listed edge in a job of `n`.
@@ -83,13 +80,13 @@ mod tests {
     use super::*;
 
     fn pairs(pattern: &Pattern, n: usize) -> Vec<(usize, usize)> {
-        pattern.edges(n).unwrap().iter().map(|e| (e.a.min(e.b), e.a.max(e.b))).collect()
+        edges_of(pattern, n).unwrap().iter().map(|e| (e.a.min(e.b), e.a.max(e.b))).collect()
     }
 
     #[test]
     fn each_pattern_has_its_number_of_edges() {
         for n in 0..=16 {
-            let count = |name: &str| Pattern::by_name(name).unwrap().edges(n).unwrap().len();
+            let count = |name: &str| edges_of(&Pattern::by_name(name).unwrap(), n).unwrap().len();
             assert_eq!(count("ring"), if n < 2 { 0 } else { n });
             assert_eq!(["tree", "chain", "star"].map(count), [n.saturating_sub(1); 3]);
             assert_eq!((count("all"), count("none")), (n * n.saturating_sub(1) / 2, 0));
@@ -122,9 +119,9 @@ mod tests {
     #[test]
     fn a_listed_edge_must_fit_the_job() {
         let listed = |a, b, milli| Pattern::Edges(vec![PatternEdge { a, b, milli }]);
-        assert_eq!(listed(1, 2, 500).edges(3).unwrap(), [Edge { a: 1, b: 2, weight: 0.5 }]);
-        assert_eq!(listed(1, 2, 500).edges(2), Err(PatternError::NoSuchRank(1, 2, 2)));
-        assert_eq!(listed(1, 1, 1000).edges(2), Err(PatternError::BadEdge(1, 1)));
-        assert_eq!(listed(0, 1, 0).edges(2), Err(PatternError::BadEdge(0, 1)));
+        assert_eq!(edges_of(&listed(1, 2, 500), 3).unwrap(), [Edge { a: 1, b: 2, weight: 0.5 }]);
+        assert_eq!(edges_of(&listed(1, 2, 500), 2), Err(PatternError::NoSuchRank(1, 2, 2)));
+        assert_eq!(edges_of(&listed(1, 1, 1000), 2), Err(PatternError::BadEdge(1, 1)));
+        assert_eq!(edges_of(&listed(0, 1, 0), 2), Err(PatternError::BadEdge(0, 1)));
     }
 }

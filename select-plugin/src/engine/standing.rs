@@ -141,7 +141,7 @@ mod tests {
             engine.hear("n1", heard(word, started));
             (engine.standing("n1").unwrap(), engine.is_away("n1"), engine.word("n1").unwrap())
         };
-        let same = NodeWord::Same(said(100, file));
+        let same = NodeWord::Judged(Standing::Same, said(100, file));
         assert_eq!(hear(None, 100), (Standing::Silent, true, NodeWord::Silent));
         assert_eq!(hear(Some(NodeWord::Says(said(100, file))), 100), (Standing::Same, false, same));
         // Somebody's own text was written over it, then an old word.
@@ -150,7 +150,7 @@ mod tests {
         let other = said(100, file ^ 1);
         assert_eq!(
             hear(Some(NodeWord::Says(other)), 100),
-            (Standing::Other, true, NodeWord::Other(other)),
+            (Standing::Other, true, NodeWord::Judged(Standing::Other, other)),
             "the file has changed"
         );
         // Another slurmd registers, and says nothing.
@@ -165,11 +165,11 @@ mod tests {
     fn a_slurmctld_that_starts_anew_judges_as_the_one_before() {
         let mut engine = Engine::of_tests(FILE);
         let file = engine.files[0];
-        engine.hear("n1", heard(Some(NodeWord::Same(said(100, file))), 0));
+        engine.hear("n1", heard(Some(NodeWord::Judged(Standing::Same, said(100, file))), 0));
         engine.hear("n2", heard(Some(NodeWord::Silent), 0));
         assert_eq!(["n1", "n2"].map(|node| engine.is_away(node)), [false, true]);
         // The slurmd that registers then was started without Tessera.
-        engine.hear("n1", heard(Some(NodeWord::Same(said(100, file))), 150));
+        engine.hear("n1", heard(Some(NodeWord::Judged(Standing::Same, said(100, file))), 150));
         assert_eq!(engine.standing("n1"), Some(Standing::Silent));
     }
 }

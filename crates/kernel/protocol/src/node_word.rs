@@ -19,6 +19,8 @@ use crate::time::{U64_DIGITS, digits};
 pub const UNFIT: &str = "tessera unfit: ";
 /// Begins the word.
 const KEY: &str = "node=";
+/// Marks the word as the node's own.
+const SAYS: &str = "says";
 /// Stands in the place of a layout if there is none before the word.
 const NO_LAYOUT: &str = "tessera";
 /// Digits of a fingerprint.
@@ -109,12 +111,8 @@ impl Said {
 pub enum NodeWord {
     /// The node wrote it, and slurmctld has not judged it yet.
     Says(Said),
-    /// slurmctld has: see [`Standing::Same`].
-    Same(Said),
-    /// See [`Standing::Other`].
-    Other(Said),
-    /// See [`Standing::Detects`].
-    Detects(Said),
+    /// slurmctld has, and the node does not stand as [`Standing::Silent`].
+    Judged(Standing, Said),
     /// See [`Standing::Silent`].
     Silent,
 }
@@ -123,19 +121,15 @@ impl NodeWord {
     /// slurmctld's word for a node that stands so after it has said this.
     #[must_use]
     pub fn judged(standing: Standing, said: Option<Said>) -> Self {
-        match (standing, said) {
-            (Standing::Same, Some(said)) => Self::Same(said),
-            (Standing::Other, Some(said)) => Self::Other(said),
-            (Standing::Detects, Some(said)) => Self::Detects(said),
-            _ => Self::Silent,
-        }
+        let said = said.filter(|_| standing != Standing::Silent);
+        said.map_or(Self::Silent, |said| Self::Judged(standing, said))
     }
 
     /// Gives the word of the node.
     #[must_use]
     pub fn said(self) -> Option<Said> {
         match self {
-            Self::Says(said) | Self::Same(said) | Self::Other(said) | Self::Detects(said) => Some(said),
+            Self::Says(said) | Self::Judged(_, said) => Some(said),
             Self::Silent => None,
         }
     }
@@ -145,9 +139,7 @@ impl NodeWord {
     pub fn standing(self) -> Option<Standing> {
         match self {
             Self::Says(_) => None,
-            Self::Same(_) => Some(Standing::Same),
-            Self::Other(_) => Some(Standing::Other),
-            Self::Detects(_) => Some(Standing::Detects),
+            Self::Judged(standing, _) => Some(standing),
             Self::Silent => Some(Standing::Silent),
         }
     }
@@ -163,13 +155,11 @@ impl NodeWord {
             return None;
         }
         let said = Said { started: digits(started, U64_DIGITS)?, file: u64::from_str_radix(file, 16).ok()? };
-        match kind {
-            "says" => Some(Self::Says(said)),
-            "same" => Some(Self::Same(said)),
-            "other" => Some(Self::Other(said)),
-            "detects" => Some(Self::Detects(said)),
-            _ => None,
+        if kind == SAYS {
+            return Some(Self::Says(said));
         }
+        let is_it = |standing: &Standing| *standing != Standing::Silent && standing.word() == kind;
+        Standing::ALL.into_iter().find(is_it).map(|standing| Self::Judged(standing, said))
     }
 }
 
@@ -180,10 +170,8 @@ fn is_hex(byte: &u8) -> bool {
 impl fmt::Display for NodeWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, Said { started, file }) = match self {
-            Self::Says(said) => ("says", said),
-            Self::Same(said) => (Standing::Same.word(), said),
-            Self::Other(said) => (Standing::Other.word(), said),
-            Self::Detects(said) => (Standing::Detects.word(), said),
+            Self::Says(said) => (SAYS, said),
+            Self::Judged(standing, said) => (standing.word(), said),
             Self::Silent => return write!(f, "{KEY}{}", Standing::Silent.word()),
         };
         write!(f, "{KEY}{kind}:{started}:{file:016x}")
@@ -249,12 +237,6 @@ pub fn split(extra: &str) -> (&str, Option<NodeWord>) {
     (before, word)
 }
 
-/// Puts the word behind the rest of a node's `extra`.
-#[must_use]
-pub fn join(before: &str, word: Option<NodeWord>) -> String {
-    Extra { before, word, ..Extra::default() }.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -262,6 +244,10 @@ mod tests {
     use super::*;
 
     const SAID: Said = Said { started: 100, file: 7 };
+
+    fn join(before: &str, word: Option<NodeWord>) -> String {
+        Extra { before, word, ..Extra::default() }.to_string()
+    }
 
     #[test]
     fn a_word_is_judged_by_the_slurmd_that_has_registered_and_by_slurmctlds_file() {
@@ -281,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_word_stands_at_the_end_of_any_text() {
-        let word = Some(NodeWord::Same(SAID));
+        let word = Some(NodeWord::Judged(Standing::Same, SAID));
         for before in ["tessera gpu0=free", "rack 7", "tessera unfit: GPU 1 is missing", "{\"a\": 1}"] {
             let text = format!("{before} node=same:100:0000000000000007");
             assert_eq!(split(&text), (before, word));
@@ -337,9 +323,9 @@ mod tests {
             let said = Said { started, file };
             let all = [
                 NodeWord::Says(said),
-                NodeWord::Same(said),
-                NodeWord::Other(said),
-                NodeWord::Detects(said),
+                NodeWord::Judged(Standing::Same, said),
+                NodeWord::Judged(Standing::Other, said),
+                NodeWord::Judged(Standing::Detects, said),
                 NodeWord::Silent,
             ];
             let word = all[usize::try_from(kind).unwrap()];

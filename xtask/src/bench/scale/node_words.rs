@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use lab::User;
 use lab::command::run;
 use lab::fleet::Fleet;
-use protocol::node_word::join;
-use protocol::{NodeWord, Said};
+use protocol::{Extra, NodeWord, Said};
 
 use crate::command::TaskError;
 
@@ -17,8 +16,8 @@ pub(super) fn speak(fleet: &Fleet) -> Result<(), TaskError> {
     let shown = run(show.env("SLURM_TIME_FORMAT", "%s").args(["-o", "show", "nodes"]))?.ok()?;
     for (started, names) in by_start(&shown) {
         let word = NodeWord::Says(Said { started, file });
-        let update =
-            [format!("NodeName={}", names.join(",")), format!("Extra={}", join("tessera", Some(word)))];
+        let extra = Extra { before: "tessera", word: Some(word), ..Extra::default() };
+        let update = [format!("NodeName={}", names.join(",")), format!("Extra={extra}")];
         fleet.run("scontrol", &["update", &update[0], &update[1]])?;
     }
     Ok(())

@@ -26,15 +26,15 @@ pub(super) fn of_request(of: CapOf<'_>, spec: usize, config: &SiteConfig) -> Opt
 }
 
 fn choose(of: CapOf<'_>, spec: usize, config: &SiteConfig) -> Result<AutoCap, String> {
-    let (request, policy) = (of.request, site_limits::power_policy(config, of.partition));
+    let request = of.request;
     let app = request.job_profile.as_deref().ok_or("--gpu-app names no application")?;
     let spec = config.nodes.get(spec).ok_or("the node is not known")?;
     let model = spec.power.model.as_deref().ok_or("the node has no power model")?;
     let features = config.power.features(model.inputs(), app, &request.counters)?;
     let slices = spec.gpus.first().map_or(1, |gpu| gpu.compute_slices);
-    let keeps = policy.alpha.max(config.power.auto_keeps);
-    let alone =
-        choose_alone(model, slices, &features, keeps, policy.guard).map_err(|e| format!("{app}: {e}"))?;
+    let keeps = site_limits::alpha(config, of.partition).max(config.power.auto_keeps);
+    let alone = choose_alone(model, slices, &features, keeps, config.power.guard)
+        .map_err(|e| format!("{app}: {e}"))?;
     let cap_w = u16::try_from(alone.cap.watts()).map_err(|e| e.to_string())?;
     let percent = (alone.rperf * 100.0).round();
     Ok(AutoCap {

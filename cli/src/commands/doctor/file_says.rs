@@ -80,7 +80,7 @@ impl GoodFile<'_> {
         let limits_w = self.limits_w(&name);
         let node = OnNode { name: &name, exists: &Path::exists, limits_w: &limits_w };
         bad(problems_on_node(&self.name(), self.text, &node), findings);
-        let state_dir = node_jobs::Settings::of(&self.config, &name).node.state_dir;
+        let state_dir = node_jobs::Settings::of(self.config, &name).node.state_dir;
         if is_in_memory(&state_dir) {
             findings.skipped(format!(
                 "{name}: state_dir {} is on a file system in memory: a reboot empties it, and Tessera forgets the power limits \

@@ -8,10 +8,9 @@ use power::{Memory, Part};
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Grant, NodeGrant, Request};
 use site_config::{Objective, SiteConfig};
-use site_limits::PowerPolicy;
 
 use super::jobs::Pending;
-use super::pairs::{self, Board, Paired, Running, TimeLimit, Waiting, full_size};
+use super::pairs::{self, Board, Paired, PowerPolicy, Running, TimeLimit, Waiting, full_size};
 use super::site::Found;
 use super::time_limit;
 use crate::power_models::PowerModels;
@@ -63,16 +62,25 @@ pub(super) fn pairs_anywhere(config: &SiteConfig) -> bool {
     own.chain([config.power.objective]).any(|objective| objective != Objective::Off)
 }
 
+/// Gives the rules for jobs of this partition that share GPUs under power caps.
+fn power_policy(config: &SiteConfig, partition: &str) -> PowerPolicy {
+    let own = config.partitions.iter().find(|own| own.name == partition);
+    PowerPolicy {
+        objective: own.and_then(|own| own.objective).unwrap_or(config.power.objective),
+        alpha: site_limits::alpha(config, Some(partition)),
+        guard: config.power.guard,
+    }
+}
+
 /// The partitions of a job that pair, and how the first does.
 fn pairing(config: &SiteConfig, job: &QueuedJob, request: &Request) -> Option<(Vec<String>, PowerPolicy)> {
     // A job that says how it scales, or has chosen its cap, has decided for itself.
     if !request.times.is_empty() || request.cap_w.is_some() || request.job_profile.is_none() {
         return None;
     }
-    let policy = |partition: &str| site_limits::power_policy(config, Some(partition));
-    let on = |partition: &&str| policy(partition).objective != Objective::Off;
+    let on = |partition: &&str| power_policy(config, partition).objective != Objective::Off;
     let partitions: Vec<String> = job.partition.split(',').filter(on).map(str::to_owned).collect();
-    let policy = policy(partitions.first()?);
+    let policy = power_policy(config, partitions.first()?);
     Some((partitions, policy))
 }
 
@@ -200,4 +208,28 @@ fn running(config: &SiteConfig, found: &Found<'_>, job: JobId, jobs: &[QueuedJob
         low: started.low,
         has_limit: job.limit.is_some(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_has_its_own_alpha_and_objective() {
+        let text = "[power]\nobjective = \"throughput\"\nalpha = 0.3\n\
+                    [[partitions]]\nname = \"strict\"\nalpha = 0.5\n\
+                    [[partitions]]\nname = \"off\"\nobjective = \"off\"\n\
+                    [[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let config = config.unwrap();
+        let of = |partition| {
+            let policy = power_policy(&config, partition);
+            (policy.objective, policy.alpha, policy.guard)
+        };
+        assert_eq!(of("strict"), (Objective::Throughput, 0.5, true));
+        assert_eq!(of("off"), (Objective::Off, 0.3, true));
+        assert_eq!(of("other"), (Objective::Throughput, 0.3, true));
+        assert_eq!(site_limits::alpha(&config, None), 0.3);
+    }
 }

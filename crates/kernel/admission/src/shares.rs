@@ -27,7 +27,7 @@ pub(crate) fn refusal(job: &Submission, config: &SiteConfig) -> Option<String> {
     let policy = site_limits::policy_for(config, None, &[]);
     let candidates = config.nodes.iter().filter(|spec| can_run(job, spec));
     let mut why = None;
-    for node in candidates.map(|spec| site_limits::node_of(spec)) {
+    for node in candidates.map(site_limits::node_of) {
         let mem_mib = Some(share_mib(&node, count)?);
         let request = Request { mem_mib, ..Request::new(Isolation::Mps) };
         why = why.or(Some(admits_ever(&node, &request, &policy).err()?));

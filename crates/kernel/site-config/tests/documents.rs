@@ -59,22 +59,3 @@ fn the_man_page_has_every_key() {
 fn the_example_file_is_good() {
     assert_eq!(errors(&read("contrib/example/tessera.toml")), []);
 }
-
-#[test]
-fn a_partition_has_its_own_alpha_and_objective() {
-    let text = "[power]\nobjective = \"throughput\"\nalpha = 0.3\n\
-                [[partitions]]\nname = \"strict\"\nalpha = 0.5\n\
-                [[partitions]]\nname = \"off\"\nobjective = \"off\"\n\
-                [[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    let config = config.unwrap();
-    let of = |partition| {
-        let policy = site_limits::power_policy(&config, partition);
-        (policy.objective, policy.alpha, policy.guard)
-    };
-    use site_config::Objective::{Off, Throughput};
-    assert_eq!(of(Some("strict")), (Throughput, 0.5, true));
-    assert_eq!(of(Some("off")), (Off, 0.3, true));
-    assert_eq!((of(Some("other")), of(None)), ((Throughput, 0.3, true), (Throughput, 0.3, true)));
-}

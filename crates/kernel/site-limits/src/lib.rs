@@ -17,7 +17,7 @@ pub mod tres;
 
 pub use limits::{forbids_counted, in_options, none_left, refusal};
 pub use node_gres::NodeGres;
-pub use policy::{PowerPolicy, node_of, node_order, policy_for, power_policy, sets};
+pub use policy::{alpha, node_of, node_order, policy_for, sets};
 pub use power::budgets_of;
 pub use submission::{Submission, can_run, limits_of};
 

@@ -3,20 +3,9 @@
 use geometry::Model;
 use node_state::{Fill, Gpu, Kind, MigPolicy, Node, Policy, Purpose, SetPolicy};
 use protocol::Isolation;
-use site_config::{Defaults, GpuUse, Limit, NodeSpec, Objective, Partition, SiteConfig};
+use site_config::{Defaults, GpuUse, Limit, NodeSpec, Partition, SiteConfig};
 
 use crate::limit::{allows, instances_under};
-
-/// Rules for the jobs of one partition that share GPUs under power caps.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PowerPolicy {
-    /// Aim with which a planner pairs the jobs.
-    pub objective: Objective,
-    /// Each application keeps more than this part of its performance alone.
-    pub alpha: f64,
-    /// True if cautious predictions must keep to `alpha` too.
-    pub guard: bool,
-}
 
 /// A GPU of this use under its node's `mig`, with no job.
 fn gpu_of(of: &GpuUse, model: &'static Model, mig: MigPolicy) -> Gpu {
@@ -37,15 +26,11 @@ fn own<'c>(config: &'c SiteConfig, partition: Option<&str>) -> Option<&'c Partit
     partition.and_then(|name| config.partitions.iter().find(|p| p.name == name))
 }
 
-/// Gives the rules for jobs of this partition that share GPUs under power caps; `None`: of no known partition.
+/// Gives the part of its performance alone that an application keeps which shares a GPU or is under a power cap, for jobs of this partition;
+/// `None`: of no known partition.
 #[must_use]
-pub fn power_policy(config: &SiteConfig, partition: Option<&str>) -> PowerPolicy {
-    let own = own(config, partition);
-    PowerPolicy {
-        objective: own.and_then(|p| p.objective).unwrap_or(config.power.objective),
-        alpha: own.and_then(|p| p.alpha).unwrap_or(config.power.alpha),
-        guard: config.power.guard,
-    }
+pub fn alpha(config: &SiteConfig, partition: Option<&str>) -> f64 {
+    own(config, partition).and_then(|p| p.alpha).unwrap_or(config.power.alpha)
 }
 
 /// Gives the rules for choosing sets of whole GPUs for jobs of this partition that do not say; `None`: of no known partition.

@@ -70,12 +70,6 @@ impl BandwidthModel {
             Self::Bottleneck(_) => "bottleneck",
         }
     }
-
-    /// The model with this name, `bottleneck` with the default coefficients.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::Mapa2021, Self::default()].into_iter().find(|m| m.name() == name)
-    }
 }
 
 /// The two bounds of a match, MB/s.

@@ -9,7 +9,7 @@ use protocol::{SetWait, moldable};
 use site_config::hostlist;
 use site_limits::slices::{names_slices, names_slices_per_task, slices_in, with_slices};
 use site_limits::tres::Tres;
-use topology::{BandwidthModel, Selection};
+use topology::Selection;
 
 use crate::text;
 
@@ -28,7 +28,7 @@ pub(crate) fn words(input: &[u8]) {
     let _ = word.parse::<Cap>();
     let _ = SetWait::parse(word);
     let _ = moldable::parse_times(word);
-    let _ = (BandwidthModel::parse(word), Selection::parse(word), parse_millis(word));
+    let _ = (Selection::parse(word), parse_millis(word));
     if let Some(seconds) = parse_utc(word) {
         assert_eq!(utc(seconds), word);
     }

@@ -6,10 +6,9 @@ use power::{Cap, Features, Memory, Part};
 use power_study::{Candidate, Problem, Question, choose_among};
 use protocol::plan::Alone;
 use site_config::{Objective, Power};
-use site_limits::PowerPolicy;
 
 use super::parts::{Lies, lay_out};
-use super::{Board, Running, TimeLimit, Waiting, percent};
+use super::{Board, PowerPolicy, Running, TimeLimit, Waiting, percent};
 
 /// A job of a group.
 #[derive(Clone, Debug)]

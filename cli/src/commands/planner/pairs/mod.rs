@@ -38,8 +38,7 @@ use power::Part;
 use protocol::AppCounters;
 use protocol::moldable::PlannedStart;
 use protocol::plan::{Alone, PlannedPlace, Sharing};
-use site_config::Power;
-use site_limits::PowerPolicy;
+use site_config::{Objective, Power};
 
 use gather::gather;
 pub(super) use limit::TimeLimit;
@@ -52,6 +51,17 @@ use super::time_limit::SHORTEST;
 const NEXT: usize = 32;
 /// Within how many µs a GPU must come free for a job that could run elsewhere: as long as a plan counts at least.
 const SOON: Micros = SHORTEST * 1_000_000;
+
+/// Rules for the jobs of one partition that share GPUs under power caps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct PowerPolicy {
+    /// Aim with which a planner pairs the jobs.
+    pub(super) objective: Objective,
+    /// Each application keeps more than this part of its performance alone.
+    pub(super) alpha: f64,
+    /// True if cautious predictions must keep to `alpha` too.
+    pub(super) guard: bool,
+}
 
 /// A pending job that may share a GPU.
 #[derive(Clone, Debug)]

@@ -1,13 +1,11 @@
 use std::collections::BTreeSet;
 
+use super::*;
+use crate::commands::power::{calibrated, calibrated_for_three};
 use audit::{Grouped, audit_groups};
 use power::Memory;
 use power_study::{State, fit_best};
 use proptest::prelude::*;
-use site_config::Objective;
-
-use super::*;
-use crate::commands::power::{calibrated, calibrated_for_three};
 
 const APPS: [&str; 8] = ["hgemm", "stream", "lud", "igemm4", "kmeans", "dgemm", "needle", "gaussian"];
 

@@ -70,3 +70,35 @@ impl Model {
         same <= profile.max_instances && compute <= u32::from(self.compute_slices)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tells whether a GPU of this model that has all but the last of these instances can have that, too.
+    fn has_place(model: &str, instances: &[(&str, u8)]) -> bool {
+        let model = Model::find(model).unwrap();
+        let all: Vec<_> =
+            instances.iter().map(|(name, at)| (model.profile(name).unwrap(), Slice(*at))).collect();
+        let (last, others) = all.split_last().unwrap();
+        model.has_place_beside(others.iter().copied(), *last)
+    }
+
+    #[test]
+    fn instances_keep_out_of_each_others_slices() {
+        assert!(has_place("a100-40gb", &[("3g.20gb", 0), ("3g.20gb", 4)]));
+        assert!(has_place("a100-40gb", &[("2g.10gb", 0), ("1g.5gb", 2)]));
+        assert!(!has_place("a100-40gb", &[("2g.10gb", 0), ("1g.5gb", 1)]));
+        assert!(!has_place("a100-40gb", &[("3g.20gb", 0), ("1g.5gb", 4), ("2g.10gb", 4)]));
+    }
+
+    #[test]
+    fn a_profile_has_its_most_instances_and_media_engines_exclude_others() {
+        let model = Model::find("a100-40gb").unwrap();
+        assert_eq!(model.profile("1g.5gb+me").unwrap().max_instances, 1);
+        assert!(has_place("a100-40gb", &[("1g.5gb", 0), ("1g.5gb+me", 1)]));
+        assert!(!has_place("a100-40gb", &[("1g.5gb+me", 0), ("1g.5gb+me", 1)]));
+        assert!(has_place("rtx-pro-6000-96gb", &[("1g.24gb+me.all", 0), ("1g.24gb-me", 3)]));
+        assert!(!has_place("rtx-pro-6000-96gb", &[("1g.24gb+me.all", 0), ("1g.24gb", 3)]));
+    }
+}

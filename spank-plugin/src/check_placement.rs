@@ -4,6 +4,7 @@ use geometry::{GpuIndex, JobId, Model};
 use protocol::wire::{JobPlacement, parse_placement};
 use protocol::{Grant, NodeGrant, Started};
 
+use crate::shards::SlurmsChoice;
 use crate::this_node::ThisNode;
 
 /// Grant of a job here, by Slurm's numbers.
@@ -41,12 +42,14 @@ pub(crate) fn check_placement(
     job: u32,
     placement: Option<&str>,
     devices: Option<&str>,
-    has_shards: &dyn Fn() -> bool,
+    slurms_choice: &dyn Fn() -> SlurmsChoice,
 ) -> Result<CheckedGrant, String> {
-    let allocated = devices.map(device_list).transpose()?.unwrap_or_default();
+    let mut allocated = devices.map(device_list).transpose()?.unwrap_or_default();
     let Some(text) = placement else {
-        if has_shards() {
-            return Ok(CheckedGrant::of_slurm(allocated, true));
+        match slurms_choice() {
+            SlurmsChoice::Shards => return Ok(CheckedGrant::of_slurm(allocated, true)),
+            SlurmsChoice::Types(gpus) if allocated.iter().all(|gpu| gpus.contains(gpu)) => allocated = gpus,
+            SlurmsChoice::Types(_) | SlurmsChoice::Gpus => {}
         }
         // An exclusive job from before these GPUs were kept for something else gets the others.
         let kept = node.kept_from_whole_jobs();
@@ -115,16 +118,34 @@ mod tests {
 
     /// Gives the grant on n1 of a job with these two variables.
     fn grant_of(placement: Option<&str>, devices: Option<&str>) -> Result<Grant, String> {
+        chosen(placement, devices, &|| SlurmsChoice::Gpus)
+    }
+
+    fn chosen(
+        placement: Option<&str>,
+        devices: Option<&str>,
+        choice: &dyn Fn() -> SlurmsChoice,
+    ) -> Result<Grant, String> {
         let (site, errors) = site_config::parse("t", SITE, &|_| Err(std::io::ErrorKind::NotFound.into()));
         let site = site.ok_or(format!("{errors:?}"))?;
         let settings = Settings::of(&site, "n1");
         let node = ThisNode { name: "n1".to_owned(), site, settings };
-        check_placement(&node, 12, placement, devices, &|| false).map(|g| g.given.grant)
+        check_placement(&node, 12, placement, devices, choice).map(|g| g.given.grant)
     }
 
     #[test]
     fn without_a_placement_slurms_gpus_are_whole() {
         assert_eq!(grant_of(None, Some("0,3")), Ok(Grant::Whole(vec![GpuIndex(0), GpuIndex(3)])));
+    }
+
+    #[test]
+    fn without_a_placement_a_job_has_the_gpus_of_all_its_types() {
+        let of = |gpus: &[u16]| {
+            chosen(None, Some("2,3"), &|| SlurmsChoice::Types(gpus.iter().map(|g| GpuIndex(*g)).collect()))
+        };
+        let whole = |gpus: &[u16]| Ok(Grant::Whole(gpus.iter().map(|g| GpuIndex(*g)).collect()));
+        assert_eq!(of(&[0, 2, 3]), whole(&[0, 2, 3]));
+        assert_eq!(of(&[0, 1, 2]), whole(&[2, 3]), "another run of the job");
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod fake_spank;
 #[expect(unsafe_code, reason = "Slurm's C interface; every block names whose promise it relies on")]
 mod ffi;
 mod gpu_plugins;
+mod gpus_of_types;
 mod hooks;
 mod late_prolog;
 mod notes;

@@ -1,4 +1,5 @@
-//! Finds out whether a job without a placement has shards, or no GPU at all: slurmctld's part of Tessera is off, and Slurm alone has chosen.
+//! Finds out whether a job without a placement has shards, GPUs of several types, or no GPU at all: slurmctld's part of Tessera
+//! is off, and Slurm alone has chosen.
 //!
 //! A prolog's environment does not say it. For GPUs and for shards, Slurm writes the same list of devices there, and
 //! `SLURM_SHARDS_ON_NODE` is set for steps only [22.05 `gres_common_epilog_set_env`, 24.11 `gres_common_prep_set_env`]. So
@@ -6,49 +7,72 @@
 
 use std::time::Duration;
 
+use geometry::GpuIndex;
 use plugin_rt::log;
 use protocol::Isolation;
 use protocol::wire::parse_request;
 
-use crate::{describe, squeue};
+use crate::{describe, gpus_of_types, squeue};
 
 /// Longest wait for slurmctld's answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Columns of the question: the job, and what it asked for.
-const COLUMNS: [(&str, usize); 5] = [
+const COLUMNS: [(&str, usize); 6] = [
     ("jobid", 12),
+    ("jobarrayid", 24),
     ("tres-per-node", 500),
     ("tres-per-job", 500),
     ("tres-per-socket", 500),
     ("tres-per-task", 500),
 ];
 
-/// Tells whether the job's GPUs are shards. False, and said in the log, if slurmctld does not answer: then nobody else gets
-/// what may be the job's alone.
-pub(crate) fn has_shards(job: u32, env: &dyn Fn(&str) -> Option<String>) -> bool {
-    match squeue::ask(job, &COLUMNS, &squeue::commands(env, ASK_TIMEOUT)) {
-        Ok(cells) => cells.is_some_and(|[_, asked @ ..]| asks_for_shards(&asked)),
+/// GPUs of a job that Slurm alone has placed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum SlurmsChoice {
+    /// Shards of the GPUs in the prolog's environment.
+    Shards,
+    /// The GPUs in the prolog's environment.
+    Gpus,
+    /// These GPUs, of several types: the environment has those of the last type only.
+    Types(Vec<GpuIndex>),
+}
+
+/// Finds out what Slurm gave a job on `node`. It is taken to be GPUs, and the log says so, if slurmctld does not answer: then nobody else
+/// gets what may be the job's alone.
+pub(crate) fn slurms_choice(job: u32, node: &str, env: &dyn Fn(&str) -> Option<String>) -> SlurmsChoice {
+    let run = squeue::commands(env, ASK_TIMEOUT);
+    match squeue::ask(job, &COLUMNS, &run) {
+        Ok(Some([_, _, asked @ ..])) if asks_for_shards(&asked) => SlurmsChoice::Shards,
+        Ok(Some([_, id, asked @ ..])) if entries(&asked, &["gpu"]) > 1 => gpus_of_types::ask(&id, node, &run)
+            .map_or_else(
+                |e| {
+                    log::error(format_args!("job {job}: Slurm names only the GPUs of its last type: {e}"));
+                    SlurmsChoice::Gpus
+                },
+                SlurmsChoice::Types,
+            ),
+        Ok(_) => SlurmsChoice::Gpus,
         Err(e) => {
             log::error(format_args!(
                 "job {job}: slurmctld cannot be asked whether its GPUs are shards, so it has them alone: {e}"
             ));
-            false
+            SlurmsChoice::Gpus
         }
     }
 }
 
 /// Reads the TRES that a job asked for.
 fn asks_for_shards(asked: &[String]) -> bool {
-    asks_for(asked, &["shard"])
+    entries(asked, &["shard"]) > 0
 }
 
-/// Tells whether a job asked for one of these GRES: `gres:shard:10`, since 23.11 `gres/shard:10`, perhaps with a type.
-fn asks_for(asked: &[String], names: &[&str]) -> bool {
+/// Counts what a job asked for of these GRES: `gres:shard:10`, since 23.11 `gres/shard:10`, perhaps with a type.
+fn entries(asked: &[String], names: &[&str]) -> usize {
     let name = |entry: &str| {
         let entry = entry.strip_prefix("gres:").or_else(|| entry.strip_prefix("gres/")).unwrap_or(entry);
         entry.split([':', '=']).next().is_some_and(|name| names.contains(&name))
     };
-    asked.iter().flat_map(|tres| tres.split([',', ' '])).any(name)
+    asked.iter().flat_map(|tres| tres.split([',', ' '])).filter(|entry| name(entry)).count()
 }
 
 /// Says why a job cannot start that asked for GPUs by Tessera's options and has none on this node: slurmctld took its submission without
@@ -61,7 +85,7 @@ pub(crate) fn got_nothing(job: u32, request: &str, env: &dyn Fn(&str) -> Option<
 /// Decides by slurmctld's answer.
 fn nothing(request: &str, found: Result<Option<[String; COLUMNS.len()]>, String>) -> Option<String> {
     let also = match found {
-        Ok(Some([_, asked @ ..])) if asks_for(&asked, &["gpu", "shard"]) => return None,
+        Ok(Some([_, _, asked @ ..])) if entries(&asked, &["gpu", "shard"]) > 0 => return None,
         Ok(_) => String::new(),
         Err(e) => format!(" (slurmctld cannot be asked whether other nodes have its GPUs: {e})"),
     };
@@ -103,7 +127,7 @@ mod tests {
     #[test]
     fn a_request_without_any_gpu_is_in_vain() {
         let of = |request: &str, per_node: &str, per_job: &str| {
-            nothing(request, Ok(Some(["12", per_node, per_job, "N/A", "N/A"].map(str::to_owned))))
+            nothing(request, Ok(Some(["12", "12", per_node, per_job, "N/A", "N/A"].map(str::to_owned))))
         };
         let auto = encode_request(&Request::new(Isolation::Auto));
         assert!(
@@ -130,14 +154,21 @@ mod tests {
     }
 
     #[test]
+    fn several_types_are_counted() {
+        let of = |per_node: &str| entries(&[per_node.to_owned()], &["gpu"]);
+        assert_eq!([of("gres:gpu:a100:1,gres:gpu:a30:1"), of("gres/gpu:a100:1,gres/gpu:a30:1")], [2, 2]);
+        assert_eq!([of("gres/gpu:3"), of("gres/gpu:a100:3,gres/nic:1"), of("")], [1, 1, 0]);
+    }
+
+    #[test]
     fn another_jobs_record_says_nothing() {
         let line = |job: u32, per_node: &str| {
-            format!("{job:<12}{per_node:<500}{:<500}{:<500}{:<500}\n", "N/A", "N/A", "N/A")
+            format!("{job:<12}{job:<24}{per_node:<500}{:<500}{:<500}{:<500}\n", "N/A", "N/A", "N/A")
         };
         let text = line(13, "gres:shard:1") + &line(12, "N/A");
         let asks = |job| {
             let cells = squeue::cells(text.as_bytes(), job, &COLUMNS).unwrap();
-            cells.map(|[_, asked @ ..]| asks_for_shards(&asked))
+            cells.map(|[_, _, asked @ ..]| asks_for_shards(&asked))
         };
         assert_eq!([asks(12), asks(13), asks(14)], [Some(false), Some(true), None]);
     }

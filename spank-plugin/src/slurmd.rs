@@ -21,7 +21,7 @@ use crate::args::Args;
 use crate::check_placement::{CheckedGrant, check_placement};
 use crate::describe;
 use crate::requeue::requeue;
-use crate::shards::{asked_in_vain, got_nothing, has_shards};
+use crate::shards::{asked_in_vain, got_nothing, slurms_choice};
 use crate::spank::{Spank, SpankError};
 use crate::spawn_reconcile::{self, load_node};
 use crate::submit::asks_for_none;
@@ -70,8 +70,8 @@ pub(crate) fn prolog(
         Err(e) => return start_elsewhere(spank, args, (job, &here), &unknown_here(&e), slurmd, env),
     };
     node.leave_for_accounting(env);
-    let has_shards = || has_shards(job, env);
-    let granted = check_placement(&node, job, placement.as_deref(), devices.as_deref(), &has_shards);
+    let choice = || slurms_choice(job, &here, env);
+    let granted = check_placement(&node, job, placement.as_deref(), devices.as_deref(), &choice);
     if granted.as_ref().is_ok_and(|granted| node.sees_none_of(&granted.given.grant.gpus())) {
         log::verbose(format_args!("job {job}: its GPUs are left as Slurm gave them"));
         return Ok(());

@@ -6,8 +6,9 @@ mod common;
 
 use common::{LOOK, builder};
 use lab::command::{PATIENCE, wait_for};
+use lab::config::Templates;
 use lab::table_entry::entry;
-use lab::{Cluster, Daemon, User};
+use lab::{Cluster, Daemon, JobId, User};
 use slurm_tables::table::Cell;
 use slurm_tables::{OWN_TABLE, TABLES, Tables, Version};
 
@@ -127,10 +128,52 @@ fn no_job_of_ours_runs_without_a_gpu(cluster: &Cluster) {
     assert!(saw.contains("ran"), "a job without GPUs asks nothing of Tessera: {saw}");
 }
 
+/// The shipped files, but n2 has two GPUs of each of two models.
+fn two_models_on_n2() -> Templates {
+    let mut templates = Templates::shipped().unwrap();
+    for (text, from, to) in [
+        (
+            &mut templates.tessera,
+            "gpu = \"h100-80gb-sxm\"\ncount = 4",
+            "gpus = [\"h100-80gb-sxm\", \"h100-80gb-sxm\", \"a30-24gb\", \"a30-24gb\"]",
+        ),
+        (&mut templates.slurm, "gpu:h100:4,shard:320", "gpu:h100:2,gpu:a30:2,shard:208"),
+        (
+            &mut templates.gres,
+            "NodeName=n2 Name=gpu Type=h100 File=/dev/nvidia[0-3]\nNodeName=n2 Name=shard Count=320",
+            "NodeName=n2 Name=gpu Type=h100 File=/dev/nvidia[0-1]\nNodeName=n2 Name=gpu Type=a30 File=/dev/nvidia[2-3]\n\
+             NodeName=n2 Name=shard Count=208",
+        ),
+    ] {
+        assert!(text.contains(from), "{text}");
+        *text = text.replace(from, to);
+    }
+    templates
+}
+
+/// Slurm's prolog names only the GPUs of a job's last type. Each task of an array asks for one of each.
+fn jobs_have_the_gpus_of_both_types(cluster: &Cluster) {
+    let script = "echo number=$SLURM_JOB_GPUS\nsrun nvidia-smi -L\necho looked\nexec sleep 600";
+    let options = ["--array=1-2", "--gres=gpu:h100:1,gpu:a30:1"];
+    let first = cluster.sbatch(User::Alice, &options, script).unwrap();
+    let mut numbers: Vec<String> = [first, JobId(first.0 + 1)]
+        .map(|job| {
+            let saw = common::looked(cluster, job);
+            let models = |name: &str| saw.lines().filter(|line| line.contains(name)).count();
+            assert!(models("A30") > 0 && models("H100") > 0, "{saw}");
+            common::variable(&saw, "number").unwrap()
+        })
+        .into();
+    numbers.sort();
+    assert_eq!(numbers, ["0,2", "1,3"]);
+    cluster.run(User::Root, "scancel", &[&first.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_idle().unwrap();
+}
+
 #[test]
 fn a_wrong_table_is_found_and_never_used() {
     let version = lab::Slurm::by_default().unwrap().number().unwrap();
-    let mut cluster = builder().start().unwrap();
+    let mut cluster = builder().templates(two_models_on_n2()).start().unwrap();
     let mut wrong = vec![
         ("a neighbour's".to_owned(), written(neighbour(version), version, &mut |_, cell| cell)),
         ("no table".to_owned(), format!("releases {version}\n")),
@@ -155,6 +198,7 @@ fn a_wrong_table_is_found_and_never_used() {
     for (what, text) in &wrong {
         goes_on_without(&mut cluster, what, text);
     }
+    jobs_have_the_gpus_of_both_types(&cluster);
     // Submissions are another plugin's: it alone leaves them to Slurm.
     let log = log_with(&mut cluster, "job_desc_msg moved", &shifted(version, "job_desc_msg", 8));
     let left = format!("job submit plugin: this is no Slurm {version} as it was published: ");

@@ -181,5 +181,20 @@ fn a_reservation_of_gpus_holds_no_job_off_from_gpus_elsewhere() {
     cluster.wait_running(member).unwrap();
     let shown = layout(&cluster, "n1");
     assert!(shown.contains(&format!("whole[job{member}]")), "{shown}");
+    let reserved = cluster.gpus_of(member).unwrap();
     scancel(&cluster, &[whole, member]);
+    members_get_parts_of_these_gpus(&cluster, &reserved);
+}
+
+/// From 25.05 on Slurm itself gives a job of a reservation of GPUs no shards.
+fn members_get_parts_of_these_gpus(cluster: &Cluster, reserved: &[u32]) {
+    let options = ["--reservation=class", "-w", "n1", "--gpu-isolation=mig:7g.40gb"];
+    let jobs = [(); 2].map(|()| cluster.sbatch(User::Bob, &options, LOOK_AND_STAY).unwrap());
+    for job in jobs {
+        assert!(looked(cluster, job).contains("MIG 7g.40gb"));
+        let shown = layout(cluster, "n1");
+        let on = |gpu: &&u32| shown.contains(&format!("gpu{gpu}=mig[7g.40gb@0:job{job}]"));
+        assert!(reserved.iter().any(|gpu| on(&gpu)), "{reserved:?}: {shown}");
+    }
+    scancel(cluster, &jobs);
 }

@@ -166,7 +166,7 @@ record! {
     pub(crate) struct Reserved, ReservedLayout = "resv_exc" {
     } optional {
         gres_list_exc: ListOf<Gres>;
-        gres_list_inc: ListOf<Gres>;
+        gres_list_inc: ListOf<Gres>, at gres_list_inc_at;
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use slurm_numbers as numbers;
-use slurm_tables::{ListOf, Version};
+use slurm_tables::{List, ListOf, Version};
 use slurmctld_rt::{LicenseCall, is_exclusive, item};
 
 use super::records::{Gres, JobGres, Node, NodeGres, Reserved};
@@ -66,6 +66,29 @@ pub(crate) fn reserved(reserved: *mut c_void) -> Option<(bool, ListOf<Gres>)> {
     // cons_tres looks at the second only if there is no first.
     let lists = [(false, reserved.gres_list_exc()), (true, reserved.gres_list_inc())];
     lists.into_iter().find_map(|(keeps_to, list)| Some((keeps_to, list.filter(|of| !of.list.is_null())?)))
+}
+
+/// GRES that a reservation keeps a job to, hidden from Slurm's own test until this is dropped.
+pub(crate) struct HiddenReservation {
+    place: *mut *mut List,
+    list: *mut List,
+}
+
+/// Hides the GRES that a reservation keeps a job to. From 25.05 on Slurm takes a reservation of GPUs for one without shards, and lets no job
+/// with shards start in it [`_handle_gres_exc_topo`, gres_sock_list.c].
+pub(crate) fn hide_reserved(reserved: *mut c_void) -> Option<HiddenReservation> {
+    // SAFETY: as in `reserved`; slurmctld frees the list after the test.
+    let place = unsafe { Reserved::at(reserved) }?.gres_list_inc_at()?;
+    // SAFETY: a field of that structure, which belongs to this test alone.
+    let list = unsafe { place.replace(std::ptr::null_mut()) };
+    Some(HiddenReservation { place, list })
+}
+
+impl Drop for HiddenReservation {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { self.place.write(self.list) };
+    }
 }
 
 /// Gives how this slurmctld reads a list of licenses.

@@ -115,6 +115,11 @@ impl PendingTest {
         self.test.ask == Ask::RunNow
     }
 
+    /// Tells whether the job can start only with devices that we choose for its part: among those of its reservation.
+    pub(crate) fn picks_part(&self) -> bool {
+        self.want.as_ref().is_some_and(|want| want.kind == GresKind::Shard && want.managed)
+    }
+
     /// Tells whether Slurm's request for shards is to be put back after the test: Slurm was made to look for GPUs with another number than
     /// the job asks for, and does not start it.
     pub(crate) fn restores_shards(&self, slurm_says_yes: bool, opinion: Opinion) -> bool {

@@ -20,7 +20,7 @@ use crate::ffi::call::Call;
 use crate::ffi::host::Host;
 use crate::ffi::jobs::{victims, with_components};
 use crate::ffi::records::Job;
-use crate::ffi::{accounts, apply, licenses};
+use crate::ffi::{accounts, apply, licenses, version};
 use crate::job_test::{Look, Opinion, PendingTest};
 use crate::memory::Memory;
 use crate::seen;
@@ -46,6 +46,9 @@ pub(crate) fn run(call: &Call, real: impl Fn() -> c_int) -> c_int {
         });
     });
     let before = began.elapsed();
+    let hidden = guard_ok("job_test", None, || {
+        test.as_ref().filter(|test| test.picks_part()).and_then(|_| version::hide_reserved(call.reserved))
+    });
     let rc = real();
     if let (Some(order), Ok(host)) = (&order, Host::found()) {
         guard_ok("job_test", (), || weights::restore(host, order));
@@ -57,6 +60,7 @@ pub(crate) fn run(call: &Call, real: impl Fn() -> c_int) -> c_int {
         })?
     });
     let rc = widened.map_or(rc, |()| real());
+    drop(hidden);
     let began = Instant::now();
     let succeeds = rc == SUCCESS;
     let on_failure = test.as_ref().map_or(Opinion::AsSlurmSays, |test| test.if_we_fail(succeeds));

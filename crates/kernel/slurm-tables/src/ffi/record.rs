@@ -9,7 +9,7 @@
 macro_rules! record {
     ($(#[$meta:meta])* $vis:vis struct $Name:ident, $Layout:ident = $c:literal $(, magic $magic:literal)? {
         $($field:ident $(= $row:literal)?: $ty:ty $(, at $slot:ident)?;)*
-    } $(optional { $($may:ident: $may_ty:ty;)* })?) => {
+    } $(optional { $($may:ident: $may_ty:ty $(, at $may_slot:ident)?;)* })?) => {
         #[doc = concat!("Where the fields of `", $c, "` lie.")]
         #[derive(Debug)]
         $vis struct $Layout {
@@ -141,6 +141,15 @@ macro_rules! record {
                     // SAFETY: the promise of `at`.
                     Some(unsafe { field.read(self.at.as_ptr()) })
                 }
+
+                $(
+                    #[doc = concat!("Gives the address of `", stringify!($may), "`, where the release has it.")]
+                    $vis fn $may_slot(self) -> Option<*mut <$may_ty as $crate::Value>::Raw> {
+                        let field = self.layout.$may?;
+                        // SAFETY: the promise of `at`.
+                        Some(unsafe { field.place(self.at.as_ptr()) })
+                    }
+                )?
             )*)?
         }
     };

@@ -13,6 +13,11 @@ pub(crate) fn has_events(node: &str, (from, to): (u64, u64), now: u64) -> Result
     Ok(!said.trim().is_empty())
 }
 
+/// Asks slurmdbd for what every user may see.
+pub(crate) fn ask_slurmdbd() -> Result<(), Failure> {
+    run("sacctmgr", &["-nP", "show", "cluster", "format=cluster"]).map(|_| ())
+}
+
 /// The names of all accounts that the caller may see.
 pub(crate) fn accounts() -> Result<Vec<String>, Failure> {
     names(&["-nP", "show", "account", "format=account"])

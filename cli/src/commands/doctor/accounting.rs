@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::findings::Findings;
+use crate::outcome::Failure;
 
 /// A plugin of ours: its key in slurm.conf, its name there and its file.
 struct AccountingPlugin {
@@ -74,9 +75,46 @@ pub(super) fn check<'s>(setting: impl Fn(&str) -> &'s str, dirs: &[PathBuf], fin
     }
 }
 
+/// Checks that slurmdbd answers where slurm.conf has one; `ask` asks it.
+pub(super) fn check_slurmdbd(
+    storage: &str,
+    ask: impl FnOnce() -> Result<(), Failure>,
+    findings: &mut Findings,
+) {
+    if !storage.ends_with("slurmdbd") {
+        return;
+    }
+    let Err(why) = ask() else { return };
+    let why = why.what().lines().next().unwrap_or_default();
+    if why.starts_with("cannot run ") {
+        findings.skipped(format!("slurmdbd: {why}"));
+    } else {
+        findings.bad(format!(
+            "slurmdbd does not answer, so new limits do not arrive and `sacct` shows no new jobs: start it, or see its log ({why})"
+        ));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slurmdbd_that_is_down_is_said() {
+        let said = |storage: &str, why: Option<&str>| {
+            let mut findings = Findings::default();
+            let ask = || why.map_or(Ok(()), |why| Err(Failure::new(why.to_owned())));
+            check_slurmdbd(storage, ask, &mut findings);
+            let lines =
+                findings.list.into_iter().map(|(verdict, what)| format!("{} {what}\n", verdict.word()));
+            lines.collect::<String>()
+        };
+        let down = Some("`sacctmgr show` failed: sacctmgr: error: Connection refused\nsacctmgr: error: more");
+        insta::assert_snapshot!(said("accounting_storage/slurmdbd", down), @"bad slurmdbd does not answer, so new limits do not arrive and `sacct` shows no new jobs: start it, or see its log (`sacctmgr show` failed: sacctmgr: error: Connection refused)");
+        let missing = Some("cannot run `sacctmgr show`: No such file or directory");
+        insta::assert_snapshot!(said("accounting_storage/slurmdbd", missing), @"skip slurmdbd: cannot run `sacctmgr show`: No such file or directory");
+        assert_eq!(said("accounting_storage/slurmdbd", None) + &said("accounting_storage/none", down), "");
+    }
 
     /// Checks settings, one `Key=value` per word, with the plugins' files in place if `installed`, and returns the findings.
     fn said(conf: &str, installed: bool) -> String {

@@ -6,6 +6,7 @@ use super::accounting;
 use super::answers::SlurmAnswers;
 use super::findings::Findings;
 use super::installed::{plugins, plugstack};
+use crate::slurm::sacctmgr;
 
 /// A word that a list in slurm.conf must have for Tessera.
 struct Wanted {
@@ -38,6 +39,7 @@ pub(super) fn check(slurm: &SlurmAnswers, findings: &mut Findings) {
         compare(&running, in_file.as_ref(), f);
         plugins(&slurm.plugin_dirs(), f);
         accounting::check(|key| slurm.setting_of(key), &slurm.plugin_dirs(), f);
+        accounting::check_slurmdbd(running("AccountingStorageType"), sacctmgr::ask_slurmdbd, f);
         plugstack(slurm.conf_here.as_deref(), f);
     });
 }

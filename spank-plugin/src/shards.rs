@@ -43,14 +43,17 @@ pub(crate) fn slurms_choice(job: u32, node: &str, env: &dyn Fn(&str) -> Option<S
     let run = squeue::commands(env, ASK_TIMEOUT);
     match squeue::ask(job, &COLUMNS, &run) {
         Ok(Some([_, _, asked @ ..])) if asks_for_shards(&asked) => SlurmsChoice::Shards,
-        Ok(Some([_, id, asked @ ..])) if entries(&asked, &["gpu"]) > 1 => gpus_of_types::ask(&id, node, &run)
-            .map_or_else(
+        Ok(Some([_, id, asked @ ..])) if may_have_several_types(&asked) => {
+            gpus_of_types::ask(&id, node, &run).map_or_else(
                 |e| {
-                    log::error(format_args!("job {job}: Slurm names only the GPUs of its last type: {e}"));
+                    log::error(format_args!(
+                        "job {job}: if it has GPUs of several types, it gets those of the last: {e}"
+                    ));
                     SlurmsChoice::Gpus
                 },
                 SlurmsChoice::Types,
-            ),
+            )
+        }
         Ok(_) => SlurmsChoice::Gpus,
         Err(e) => {
             log::error(format_args!(
@@ -64,6 +67,17 @@ pub(crate) fn slurms_choice(job: u32, node: &str, env: &dyn Fn(&str) -> Option<S
 /// Reads the TRES that a job asked for.
 fn asks_for_shards(asked: &[String]) -> bool {
     entries(asked, &["shard"]) > 0
+}
+
+/// Tells whether a job may have GPUs of several types on a node: it did not ask for those of exactly one type. From 23.02 on Slurm
+/// keeps GPUs of any type apart by their types, too.
+fn may_have_several_types(asked: &[String]) -> bool {
+    let typed = |entry: &&str| {
+        let kind = entry.split_once("gpu:").and_then(|(_, rest)| rest.split([':', '=']).next());
+        kind.is_some_and(|kind| kind.starts_with(|c: char| !c.is_ascii_digit()))
+    };
+    let n_typed = asked.iter().flat_map(|tres| tres.split([',', ' '])).filter(typed).count();
+    (entries(asked, &["gpu"]), n_typed) != (1, 1)
 }
 
 /// Counts what a job asked for of these GRES: `gres:shard:10`, since 23.11 `gres/shard:10`, perhaps with a type.
@@ -154,10 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn several_types_are_counted() {
-        let of = |per_node: &str| entries(&[per_node.to_owned()], &["gpu"]);
-        assert_eq!([of("gres:gpu:a100:1,gres:gpu:a30:1"), of("gres/gpu:a100:1,gres/gpu:a30:1")], [2, 2]);
-        assert_eq!([of("gres/gpu:3"), of("gres/gpu:a100:3,gres/nic:1"), of("")], [1, 1, 0]);
+    fn only_a_job_that_names_one_type_has_only_that() {
+        let of = |per_node: &str| may_have_several_types(&[per_node.to_owned()]);
+        assert!(of("gres:gpu:a100:1,gres:gpu:a30:1") && of("gres/gpu:a100:1,gres/gpu:a30:1"));
+        assert!(of("gres/gpu:3") && of("gres/gpu=3") && of("gres:gpu:3") && of("gres:gpu"));
+        assert!(of(""), "an exclusive job");
+        assert!(!of("gres/gpu:a100:3,gres/nic:1") && !of("gres:gpu:a100") && !of("gres/gpu:a100=2"));
     }
 
     #[test]

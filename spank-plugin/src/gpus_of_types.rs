@@ -9,6 +9,9 @@ use site_config::hostlist::expand;
 
 use crate::squeue::RunCommand;
 
+/// Most bytes of an answer that is believed: a longer one may be cut off, and a job's name could push Slurm's own line out.
+const MOST: usize = 1 << 20;
+
 /// Returns the GPUs of a job on `node`, by Slurm's numbers, ascending. `id` names one job or one task of an array.
 ///
 /// # Errors
@@ -20,6 +23,9 @@ pub(crate) fn ask(id: &str, node: &str, run: RunCommand<'_>) -> Result<Vec<GpuIn
 }
 
 fn read(answer: &str, node: &str) -> Result<Vec<GpuIndex>, String> {
+    if answer.len() > MOST {
+        return Err("scontrol's answer is too long".to_owned());
+    }
     let mut of_node = answer.lines().filter_map(|line| gres_on(line, node));
     match (of_node.next(), of_node.next()) {
         (Some(gres), None) => gpus(gres).ok_or_else(|| format!("scontrol shows GRES={gres}")),
@@ -76,6 +82,8 @@ mod tests {
         let forged = ANSWER.replace("=x", "=x\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a100:1(IDX:1)");
         assert!(on(&forged, "n1").unwrap_err().contains("twice"));
         assert_eq!(on(&forged, "n3"), Ok(vec![0, 3]));
+        let pushed_out = forged.replace("=x", &format!("={}", "x".repeat(MOST)));
+        assert!(on(&pushed_out[..MOST + 1], "n1").unwrap_err().contains("too long"));
     }
 
     proptest::proptest! {

@@ -41,32 +41,19 @@ pub(crate) enum SlurmsChoice {
 /// gets what may be the job's alone.
 pub(crate) fn slurms_choice(job: u32, node: &str, env: &dyn Fn(&str) -> Option<String>) -> SlurmsChoice {
     let run = squeue::commands(env, ASK_TIMEOUT);
-    match squeue::ask(job, &COLUMNS, &run) {
-        Ok(Some([_, _, asked @ ..])) if asks_for_shards(&asked) => SlurmsChoice::Shards,
-        Ok(Some([_, id, asked @ ..])) if may_have_several_types(&asked) => {
-            gpus_of_types::ask(&id, node, &run).map_or_else(
-                |e| {
-                    log::error(format_args!(
-                        "job {job}: if it has GPUs of several types, it gets those of the last: {e}"
-                    ));
-                    SlurmsChoice::Gpus
-                },
-                SlurmsChoice::Types,
-            )
+    let choice = squeue::ask(job, &COLUMNS, &run).and_then(|cells| match cells {
+        Some([_, _, asked @ ..]) if entries(&asked, &["shard"]) > 0 => Ok(SlurmsChoice::Shards),
+        Some([_, id, asked @ ..]) if may_have_several_types(&asked) => {
+            gpus_of_types::ask(&id, node, &run).map(SlurmsChoice::Types)
         }
-        Ok(_) => SlurmsChoice::Gpus,
-        Err(e) => {
-            log::error(format_args!(
-                "job {job}: slurmctld cannot be asked whether its GPUs are shards, so it has them alone: {e}"
-            ));
-            SlurmsChoice::Gpus
-        }
-    }
-}
-
-/// Reads the TRES that a job asked for.
-fn asks_for_shards(asked: &[String]) -> bool {
-    entries(asked, &["shard"]) > 0
+        _ => Ok(SlurmsChoice::Gpus),
+    });
+    choice.unwrap_or_else(|e| {
+        log::error(format_args!(
+            "job {job}: slurmctld cannot be asked whether its GPUs are shards, or of several types: it has alone those that Slurm's prolog names: {e}"
+        ));
+        SlurmsChoice::Gpus
+    })
 }
 
 /// Tells whether a job may have GPUs of several types on a node: it did not ask for those of exactly one type. From 23.02 on Slurm
@@ -158,8 +145,9 @@ mod tests {
 
     #[test]
     fn shards_are_told_from_gpus() {
-        let of =
-            |per_node: &str, per_job: &str| asks_for_shards(&[per_node, per_job, "", ""].map(str::to_owned));
+        let of = |per_node: &str, per_job: &str| {
+            entries(&[per_node, per_job, "", ""].map(str::to_owned), &["shard"]) > 0
+        };
         assert!(of("gres:shard:10", "") && of("gres/shard:10", "") && of("gres:shard:a100:10", ""));
         assert!(of("gres/scratch:1,gres/shard=10", "") && of("", "gres:shard:3"));
         // Types and other GRES may have any name.
@@ -184,7 +172,7 @@ mod tests {
         let text = line(13, "gres:shard:1") + &line(12, "N/A");
         let asks = |job| {
             let cells = squeue::cells(text.as_bytes(), job, &COLUMNS).unwrap();
-            cells.map(|[_, _, asked @ ..]| asks_for_shards(&asked))
+            cells.map(|[_, _, asked @ ..]| entries(&asked, &["shard"]) > 0)
         };
         assert_eq!([asks(12), asks(13), asks(14)], [Some(false), Some(true), None]);
     }

@@ -74,7 +74,7 @@ impl Costs {
             (CostNow::Costs(_), _) => {
                 let first = self.first.first()?;
                 Some(format!(
-                    "Slurm chose it by cores, memory, features or weight; by its GPUs {first} comes first"
+                    "Slurm chose it by cores, memory, features, types of GPU or weight; by its free GPUs {first} comes first"
                 ))
             }
             _ => None,
@@ -119,7 +119,7 @@ mod tests {
         for later in [1, 5] {
             assert_eq!(
                 why(later),
-                "Slurm chose it by cores, memory, features or weight; by its GPUs n2 comes first"
+                "Slurm chose it by cores, memory, features, types of GPU or weight; by its free GPUs n2 comes first"
             );
         }
         assert_eq!([why(4), why(7)], ["", ""], "nothing is known of these");

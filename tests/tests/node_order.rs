@@ -170,7 +170,11 @@ fn slurms_own(cluster: &mut Cluster) {
     weigh("10");
     let (job, node) = start(cluster, User::Alice, &[&TWO[..], &["--gpu-isolation=mig:1g.5gb"]].concat());
     assert_eq!(node, "n1", "the site's weight comes first");
-    is_told(cluster, job, "Slurm chose it by cores, memory, features or weight; by its GPUs n2 comes first");
+    is_told(
+        cluster,
+        job,
+        "Slurm chose it by cores, memory, features, types of GPU or weight; by its free GPUs n2 comes first",
+    );
     weigh("1");
     assert_eq!(cluster.job(instance).unwrap().state(), "RUNNING");
 }

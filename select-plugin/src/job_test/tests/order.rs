@@ -130,7 +130,7 @@ fn a_job_is_told_why_it_is_on_its_node() {
     assert_eq!(why_on(&mut memory, "n2"), "as named; 14 of 108 SMs; node: keeps n1 whole");
     assert_eq!(
         why_on(&mut memory, "n1"),
-        "as named; 14 of 108 SMs; node: Slurm chose it by cores, memory, features or weight; by its GPUs n2 comes first"
+        "as named; 14 of 108 SMs; node: Slurm chose it by cores, memory, features, types of GPU or weight; by its free GPUs n2 comes first"
     );
 }
 

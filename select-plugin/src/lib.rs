@@ -8,7 +8,6 @@
 
 mod effect;
 mod engine;
-#[expect(unsafe_code, reason = "the symbols that Slurm looks up")]
 mod entry;
 #[expect(unsafe_code, reason = "Slurm's structs and functions")]
 mod ffi;

@@ -5,12 +5,14 @@
 //! node of a running job: a second one for this node is forged, and then nothing is believed.
 
 use geometry::GpuIndex;
-use site_config::hostlist::expand;
+use site_config::hostlist::{MOST_NAMES, expand_at_most};
 
 use crate::squeue::RunCommand;
 
 /// Most bytes of an answer that is believed: a longer one may be cut off, and a job's name could push Slurm's own line out.
 const MOST: usize = 1 << 20;
+/// No node has more GPUs.
+const MOST_GPUS: usize = 64;
 
 /// Returns the GPUs of a job on `node`, by Slurm's numbers, ascending. `id` names one job or one task of an array.
 ///
@@ -26,19 +28,22 @@ fn read(answer: &str, node: &str) -> Result<Vec<GpuIndex>, String> {
     if answer.len() > MOST {
         return Err("scontrol's answer is too long".to_owned());
     }
-    let mut of_node = answer.lines().filter_map(|line| gres_on(line, node));
-    match (of_node.next(), of_node.next()) {
-        (Some(gres), None) => gpus(gres).ok_or_else(|| format!("scontrol shows GRES={gres}")),
-        (None, _) => Err(format!("scontrol shows no GRES of it on {node}")),
-        _ => Err(format!("scontrol shows its GRES on {node} twice")),
+    let (mut own, mut left) = (None, MOST_NAMES);
+    for (nodes, gres) in answer.lines().filter_map(nodes_and_gres) {
+        let names = expand_at_most(nodes, left).map_err(|why| format!("a list of nodes {why}"))?;
+        left -= names.len();
+        if names.iter().any(|name| name == node) && own.replace(gres).is_some() {
+            return Err(format!("scontrol shows its GRES on {node} twice"));
+        }
     }
+    let gres = own.ok_or_else(|| format!("scontrol shows no GRES of it on {node}"))?;
+    gpus(gres).ok_or_else(|| format!("scontrol shows GRES={gres}"))
 }
 
-/// Returns the GRES of a line like `Nodes=n[1-2] CPU_IDs=0 Mem=500 GRES=…` that is of this node.
-fn gres_on<'a>(line: &'a str, node: &str) -> Option<&'a str> {
+/// Splits a line like `Nodes=n[1-2] CPU_IDs=0 Mem=500 GRES=…`.
+fn nodes_and_gres(line: &str) -> Option<(&str, &str)> {
     let (nodes, rest) = line.trim_start().strip_prefix("Nodes=")?.split_once(" CPU_IDs=")?;
-    let here = expand(nodes).is_ok_and(|names| names.iter().any(|name| name == node));
-    here.then(|| rest.split_once(" GRES=").map_or("", |(_, gres)| gres.trim_end()))
+    Some((nodes, rest.split_once(" GRES=").map_or("", |(_, gres)| gres.trim_end())))
 }
 
 /// Reads `gpu:a100:1(IDX:0),gpu:a30:2(IDX:2-3),nic:1`.
@@ -48,11 +53,11 @@ fn gpus(gres: &str) -> Option<Vec<GpuIndex>> {
         let (_, list) = part.split_once("(IDX:")?;
         for range in list.split_once(')')?.0.split(',') {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
-            all.extend((first.parse().ok()?..=last.parse::<u16>().ok()?).map(GpuIndex));
+            all.extend((first.parse().ok()?..=last.parse::<u16>().ok()?).take(MOST_GPUS).map(GpuIndex));
         }
     }
     all.sort_unstable();
-    (!all.is_empty()).then_some(all)
+    (1..=MOST_GPUS).contains(&all.len()).then_some(all)
 }
 
 #[cfg(test)]
@@ -84,6 +89,9 @@ mod tests {
         assert_eq!(on(&forged, "n3"), Ok(vec![0, 3]));
         let pushed_out = forged.replace("=x", &format!("={}", "x".repeat(MOST)));
         assert!(on(&pushed_out[..MOST + 1], "n1").unwrap_err().contains("too long"));
+        let many = "Nodes=x[1-60000] CPU_IDs=0 Mem=0 GRES=\n".repeat(20_000);
+        assert!(on(&many, "n1").unwrap_err().contains("stands for more than"), "each would take its time");
+        assert!(on(&ANSWER.replace("n[1-2,7]", "n[1-2,7"), "n3").is_err(), "the node's own could be any");
     }
 
     proptest::proptest! {

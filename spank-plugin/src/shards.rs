@@ -42,7 +42,7 @@ pub(crate) enum SlurmsChoice {
 pub(crate) fn slurms_choice(job: u32, node: &str, env: &dyn Fn(&str) -> Option<String>) -> SlurmsChoice {
     let run = squeue::commands(env, ASK_TIMEOUT);
     let choice = squeue::ask(job, &COLUMNS, &run).and_then(|cells| match cells {
-        Some([_, _, asked @ ..]) if entries(&asked, &["shard"]) > 0 => Ok(SlurmsChoice::Shards),
+        Some([_, _, asked @ ..]) if entries(&asked, &["shard"]).next().is_some() => Ok(SlurmsChoice::Shards),
         Some([_, id, asked @ ..]) if may_have_several_types(&asked) => {
             gpus_of_types::ask(&id, node, &run).map(SlurmsChoice::Types)
         }
@@ -59,34 +59,29 @@ pub(crate) fn slurms_choice(job: u32, node: &str, env: &dyn Fn(&str) -> Option<S
 /// Tells whether a job may have GPUs of several types on a node: it did not ask for those of exactly one type. From 23.02 on Slurm
 /// keeps GPUs of any type apart by their types, too.
 fn may_have_several_types(asked: &[String]) -> bool {
-    let typed = |entry: &&str| {
-        let kind = entry.split_once("gpu:").and_then(|(_, rest)| rest.split([':', '=']).next());
-        kind.is_some_and(|kind| kind.starts_with(|c: char| !c.is_ascii_digit()))
-    };
-    let n_typed = asked.iter().flat_map(|tres| tres.split([',', ' '])).filter(typed).count();
-    (entries(asked, &["gpu"]), n_typed) != (1, 1)
+    let mut gpus = entries(asked, &["gpu"]);
+    !matches!((gpus.next(), gpus.next()), (Some(only), None) if only.starts_with(|c: char| !c.is_ascii_digit()))
 }
 
-/// Counts what a job asked for of these GRES: `gres:shard:10`, since 23.11 `gres/shard:10`, perhaps with a type.
-fn entries(asked: &[String], names: &[&str]) -> usize {
-    let name = |entry: &str| {
+/// Finds what a job asked for of these GRES: `gres:shard:10`, since 23.11 `gres/shard:10`, perhaps with a type. Gives what follows the name.
+fn entries<'a>(asked: &'a [String], names: &'a [&str]) -> impl Iterator<Item = &'a str> {
+    asked.iter().flat_map(|tres| tres.split([',', ' '])).filter_map(|entry| {
         let entry = entry.strip_prefix("gres:").or_else(|| entry.strip_prefix("gres/")).unwrap_or(entry);
-        entry.split([':', '=']).next().is_some_and(|name| names.contains(&name))
-    };
-    asked.iter().flat_map(|tres| tres.split([',', ' '])).filter(|entry| name(entry)).count()
+        let (name, rest) = entry.split_once([':', '=']).unwrap_or((entry, ""));
+        names.contains(&name).then_some(rest)
+    })
 }
 
 /// Says why a job cannot start that asked for GPUs by Tessera's options and has none on this node: slurmctld took its submission without
 /// Tessera, which adds the GPUs. `None`: Slurm counts GPUs or shards for it, which other nodes have.
 pub(crate) fn got_nothing(job: u32, request: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    let found = squeue::ask(job, &COLUMNS, &squeue::commands(env, ASK_TIMEOUT));
-    nothing(request, found)
+    nothing(request, squeue::ask(job, &COLUMNS, &squeue::commands(env, ASK_TIMEOUT)))
 }
 
 /// Decides by slurmctld's answer.
 fn nothing(request: &str, found: Result<Option<[String; COLUMNS.len()]>, String>) -> Option<String> {
     let also = match found {
-        Ok(Some([_, _, asked @ ..])) if entries(&asked, &["gpu", "shard"]) > 0 => return None,
+        Ok(Some([_, _, asked @ ..])) if entries(&asked, &["gpu", "shard"]).next().is_some() => return None,
         Ok(_) => String::new(),
         Err(e) => format!(" (slurmctld cannot be asked whether other nodes have its GPUs: {e})"),
     };
@@ -146,7 +141,7 @@ mod tests {
     #[test]
     fn shards_are_told_from_gpus() {
         let of = |per_node: &str, per_job: &str| {
-            entries(&[per_node, per_job, "", ""].map(str::to_owned), &["shard"]) > 0
+            entries(&[per_node, per_job, "", ""].map(str::to_owned), &["shard"]).next().is_some()
         };
         assert!(of("gres:shard:10", "") && of("gres/shard:10", "") && of("gres:shard:a100:10", ""));
         assert!(of("gres/scratch:1,gres/shard=10", "") && of("", "gres:shard:3"));
@@ -172,7 +167,7 @@ mod tests {
         let text = line(13, "gres:shard:1") + &line(12, "N/A");
         let asks = |job| {
             let cells = squeue::cells(text.as_bytes(), job, &COLUMNS).unwrap();
-            cells.map(|[_, _, asked @ ..]| entries(&asked, &["shard"]) > 0)
+            cells.map(|[_, _, asked @ ..]| entries(&asked, &["shard"]).next().is_some())
         };
         assert_eq!([asks(12), asks(13), asks(14)], [Some(false), Some(true), None]);
     }

@@ -16,7 +16,7 @@ use crate::slurm_rules::{
 use crate::view::{ChosenView, GresKind, NodeView};
 
 /// Most GPUs per node that are looked at: as many as a [`GpuSet`] holds.
-pub(crate) const MAX_GPUS: usize = 64;
+pub(super) const MAX_GPUS: usize = 64;
 
 /// The entries of a GRES list: name and data. `T` is the kind of the data: of a node's, a job's or a step's list.
 fn entries<T: RecordView>(host: &Host, list: ListOf<Gres>) -> Vec<(String, T)> {
@@ -63,11 +63,11 @@ pub(crate) fn gpus(bits: BitsAt<'_>) -> GpuSet {
 }
 
 /// The GPUs of one of an array's bit strings.
-pub(crate) fn gpus_at(host: &Host, array: *mut *mut BitString, index: usize) -> GpuSet {
+pub(super) fn gpus_at(host: &Host, array: *mut *mut BitString, index: usize) -> GpuSet {
     gpus(bits_at(host, array, index))
 }
 
-/// One of an array's bit strings.
+/// Gives a bit string of an array.
 fn bits_at(host: &Host, array: *mut *mut BitString, index: usize) -> BitsAt<'_> {
     // SAFETY: src/common/gres.h: an array that reaches as far as the caller looks, or null.
     let bits = unsafe { item(array, index) }.unwrap_or(std::ptr::null_mut());

@@ -79,19 +79,15 @@ impl Host {
 
     /// A node's record; `None` for an empty slot.
     pub(crate) fn node(&self, index: usize) -> Option<Node> {
-        // SAFETY: null or a slot of the node table; hooks run under the node lock.
-        unsafe { Node::at(self.slot(index)?) }
-    }
-
-    /// A slot of the node table.
-    pub(crate) fn slot(&self, index: usize) -> Option<*mut c_void> {
         if index >= self.node_count() {
             return None;
         }
         // SAFETY: node_conf.h: `extern node_record_t **node_record_table_ptr`.
         let table = unsafe { self.table.read() };
         // SAFETY: the table has `node_record_count` slots.
-        unsafe { item(table, index) }
+        let slot = unsafe { item(table, index) }?;
+        // SAFETY: null or a record; hooks run under the node lock.
+        unsafe { Node::at(slot) }
     }
 
     /// Tells whether the site has Slurm take the least loaded nodes for all jobs (`CR_LLN`).
@@ -117,11 +113,11 @@ impl Host {
 
     /// A node's place in the node table.
     pub(crate) fn index_of(&self, node: Node) -> Option<usize> {
-        (0..self.node_count()).find(|i| self.slot(*i).is_some_and(|slot| slot == node.address()))
+        (0..self.node_count()).find(|i| self.node(*i).is_some_and(|at| at.address() == node.address()))
     }
 
     /// The node of that name, to be written to.
-    pub(crate) fn node_by_name(&self, name: &str) -> Option<Node> {
+    pub(super) fn node_by_name(&self, name: &str) -> Option<Node> {
         let wanted = CString::new(name).ok()?;
         // SAFETY: node_conf.h: only reads the name; hooks run under the node lock.
         let node = unsafe { (self.find_node)(wanted.as_ptr().cast_mut()) };
@@ -174,13 +170,13 @@ impl Host {
     }
 
     /// Tells slurmctld that node records have changed, so that `sinfo` gets them anew.
-    pub(crate) fn nodes_changed(&self) {
+    pub(super) fn nodes_changed(&self) {
         // SAFETY: node_conf.h: `extern time_t last_node_update`; hooks run under the node lock.
         unsafe { self.last_node_update.write(self.now().cast_signed()) };
     }
 
     /// Tells slurmctld that job records have changed. Backfill sleeps on while nothing has.
-    pub(crate) fn jobs_changed(&self) {
+    pub(super) fn jobs_changed(&self) {
         // SAFETY: slurmctld.h: `extern time_t last_job_update`; hooks run under the job lock.
         unsafe { self.last_job_update.write(self.now().cast_signed()) };
     }

@@ -1,4 +1,4 @@
-//! What is read of a job by pointers, and of jobs by slurmctld's functions. The rest: `live::jobs`.
+//! Reads of a job by pointers, and of jobs by slurmctld's functions. The rest: `live::jobs`.
 
 use std::ffi::c_void;
 

@@ -33,7 +33,7 @@ pub(crate) fn is_held_to_slices(job: Job) -> bool {
 }
 
 /// Makes slurmctld hold a job to its limits with this many slices, which its test has chosen.
-pub(crate) fn hold_to_limits(host: &Host, job: Job, count: u64) {
+pub(super) fn hold_to_limits(host: &Host, job: Job, count: u64) {
     match counting() {
         Some((LicenseCall::OneList, licenses)) => write(host, job, count, licenses),
         Some((_, licenses)) => {
@@ -48,7 +48,7 @@ pub(crate) fn hold_to_limits(host: &Host, job: Job, count: u64) {
 }
 
 /// Gives a job that is about to start this many slices among its licenses, where slurm.conf has that license.
-pub(crate) fn count_slices(host: &Host, job: Job, count: u64) {
+pub(super) fn count_slices(host: &Host, job: Job, count: u64) {
     let Some((call, licenses)) = counting() else { return };
     // What a job has is given back by its list. One that runs keeps it.
     if call == LicenseCall::OneList || job.licenses_allocated().flatten().is_none() {

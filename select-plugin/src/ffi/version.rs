@@ -1,4 +1,4 @@
-//! Differences between series of Slurm, other than the places of fields. The functions that differ stand in `entry::prototypes`; together the
+//! Differences between series of Slurm, other than the places of fields. The functions that differ stand in `entry`; together the
 //! two are all there is to look at when a new series comes.
 
 use std::ffi::c_void;
@@ -34,7 +34,7 @@ pub(crate) fn counts_by_device() -> bool {
 }
 
 /// Writes how much of the job's shards comes from each device of a node.
-pub(crate) fn move_amounts(state: JobGres, node: usize, by_device: &[u64]) {
+pub(super) fn move_amounts(state: JobGres, node: usize, by_device: &[u64]) {
     let Some(array) = state.gres_per_bit_select() else { return };
     // SAFETY: src/interfaces/gres.h: an array over the node table, or null for GRES that are not shared.
     let slots = unsafe { item(array, node) }.unwrap_or(std::ptr::null_mut());
@@ -55,7 +55,7 @@ pub(crate) fn exclusive(whole_node: u8) -> bool {
 }
 
 /// Tells whether a node keeps cores for jobs with certain GPUs: `RestrictedCoresPerGPU`, from 24.05.
-pub(crate) fn keeps_cores_per_gpu(node: Node) -> bool {
+pub(super) fn keeps_cores_per_gpu(node: Node) -> bool {
     node.res_cores_per_gpu().is_some_and(|cores| cores > 0)
 }
 
@@ -65,7 +65,13 @@ pub(crate) fn reserved(reserved: *mut c_void) -> Option<(bool, ListOf<Gres>)> {
     let reserved = unsafe { Reserved::at(reserved) }?;
     // cons_tres looks at the second only if there is no first.
     let lists = [(false, reserved.gres_list_exc()), (true, reserved.gres_list_inc())];
-    lists.into_iter().find_map(|(keeps_to, list)| Some((keeps_to, list.filter(|of| !of.list.is_null())?)))
+    let is_list = |of: &ListOf<Gres>| !of.list.is_null() && has_lists(reserved);
+    lists.into_iter().find_map(|(keeps_to, list)| Some((keeps_to, list.filter(is_list)?)))
+}
+
+/// Tells whether the structure has lists where the table says. It is no block of its own, so `fit` does not see it.
+fn has_lists(reserved: Reserved) -> bool {
+    Reserved::described().is_some_and(|known| known.check_fields(reserved.address().addr()).is_ok())
 }
 
 /// GRES that a reservation keeps a job to, hidden from Slurm's own test until this is dropped.
@@ -78,9 +84,13 @@ pub(crate) struct HiddenReservation {
 /// with shards start in it [`_handle_gres_exc_topo`, gres_sock_list.c].
 pub(crate) fn hide_reserved(reserved: *mut c_void) -> Option<HiddenReservation> {
     // SAFETY: as in `reserved`; slurmctld frees the list after the test.
-    let place = unsafe { Reserved::at(reserved) }?.gres_list_inc_at()?;
+    let reserved = unsafe { Reserved::at(reserved) }?;
+    let (list, place) = (reserved.gres_list_inc()?.list, reserved.gres_list_inc_at()?);
+    if list.is_null() || !has_lists(reserved) {
+        return None;
+    }
     // SAFETY: a field of that structure, which belongs to this test alone.
-    let list = unsafe { place.replace(std::ptr::null_mut()) };
+    unsafe { place.write(std::ptr::null_mut()) };
     Some(HiddenReservation { place, list })
 }
 

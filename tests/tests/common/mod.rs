@@ -26,7 +26,7 @@ pub(crate) const STALLS: &str = "MessageTimeout=30\nKillWait=5";
 /// slurmctld looks for a batch job's place within a second of its submission. Its own way is up to three seconds.
 pub(crate) const AT_ONCE: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0";
 
-/// The same, and backfill goes each second instead of each 30: what clusters have unless a test says otherwise.
+/// Backfill goes each second as well, instead of each 30: what clusters have unless a test says otherwise.
 pub(crate) const SOON: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1";
 
 /// The series that clusters run unless a test says another. `cargo xtask test` runs every program once for each series that

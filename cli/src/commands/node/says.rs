@@ -98,9 +98,12 @@ impl Word {
     /// may have registered only now. If the node has said something else since, with a newer file, that stands.
     pub(super) fn say_again(&self) -> String {
         sleep(SAVED_AFTER);
-        let said_otherwise =
-            |held: Loaded| held.told.is_some_and(|told| told != self.said(held, told.started));
-        if self.held().is_some_and(said_otherwise) { String::new() } else { self.say_when_registered() }
+        if self.said_otherwise() { String::new() } else { self.say_when_registered() }
+    }
+
+    /// True if slurmctld was told of another file since, by the same slurmd's node.
+    fn said_otherwise(&self) -> bool {
+        self.held().is_some_and(|held| held.told.is_some_and(|told| told != self.said(held, told.started)))
     }
 
     fn slurm(&self) -> NodeInSlurm<'_> {
@@ -126,5 +129,25 @@ impl Word {
 
     fn untold(&self, why: &dyn std::error::Error) -> String {
         format!("problem: slurmctld cannot be told that {} loads Tessera: {}\n", self.name, with_causes(why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_word_than_its_own_stands() {
+        let dir = tempfile::tempdir().unwrap();
+        let note = dir.path().join("note");
+        loaded::hold(&note, true).unwrap();
+        let held = loaded::read(&note);
+        let (name, state_dir) = ("n1".to_owned(), PathBuf::new());
+        let word = Word { name, state_dir, file: 7, makes_instances: true, note, held };
+        assert!(!word.said_otherwise(), "nothing was said yet");
+        for (file, stands) in [(7, false), (8, true)] {
+            loaded::tell(&word.note, &held.unwrap(), Said::of(5, file, true)).unwrap();
+            assert_eq!(word.said_otherwise(), stands, "{file}");
+        }
     }
 }

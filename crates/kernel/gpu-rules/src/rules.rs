@@ -1,4 +1,4 @@
-//! What a node's GPUs are for, who may share them, and which nodes fill first.
+//! Purposes of a node's GPUs, who may share them, and which nodes fill first.
 
 use geometry::Model;
 

@@ -1,4 +1,4 @@
-//! What a site's file means for a job, what the job asks Slurm for, and what Slurm counts for it, while the job waits and while it runs.
+//! Meaning of a site's file for a job, what the job asks Slurm for, and what Slurm counts for it, while the job waits and while it runs.
 //!
 //! A pure crate. The select plugin asks here in every test of a job; `admission` has what only a submission or a change needs.
 #![forbid(unsafe_code)]

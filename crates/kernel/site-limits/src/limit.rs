@@ -1,4 +1,4 @@
-//! What one limit of the site means for a job, and its words for users.
+//! Meaning of one limit of the site for a job, and its words for users.
 
 use geometry::size::display_gb;
 use geometry::{Model, Profile, split_compute_name};

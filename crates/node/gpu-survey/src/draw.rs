@@ -1,9 +1,8 @@
 //! What a GPU draws, and the limit in force.
 
 use node_driver::NvmlIndex;
-use node_driver::nvml::{Nvml, NvmlError};
+use node_driver::nvml::{Nvml, NvmlError, at};
 
-use crate::at;
 use crate::ffi::OpenGpu;
 
 /// The power limit in force, milliwatts: lower than the one that was set where somebody limits the board out of band.

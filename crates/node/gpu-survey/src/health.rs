@@ -1,9 +1,8 @@
 //! A GPU's health as the driver counts it.
 
 use node_driver::NvmlIndex;
-use node_driver::nvml::{Code, MAX_LINKS, Nvml, NvmlError};
+use node_driver::nvml::{Code, MAX_LINKS, Nvml, NvmlError, at};
 
-use crate::at;
 use crate::ffi::OpenGpu;
 
 /// `nvmlClocksEventReasonHwThermalSlowdown`.

@@ -9,8 +9,7 @@ mod ffi;
 mod health;
 mod links;
 
-use node_driver::NvmlIndex;
-use node_driver::nvml::{Code, Nvml, NvmlError};
+use node_driver::nvml::{Nvml, NvmlError};
 
 pub use draw::{is_persistent, power_draw_mw, power_enforced_mw};
 pub use health::{GpuHealth, health};
@@ -23,9 +22,4 @@ pub use links::{NvLink, numa_node, nvlinks, pcie_level, pcie_slot};
 /// As NVML answers.
 pub fn driver_version(nvml: &Nvml) -> Result<String, NvmlError> {
     ffi::driver_version(nvml).map_err(|code| NvmlError::Node { what: "cannot read the driver version", code })
-}
-
-/// Turns NVML's answer about one GPU into an error that says what was tried.
-fn at(gpu: NvmlIndex, what: &'static str) -> impl Fn(Code) -> NvmlError {
-    move |code| NvmlError::Gpu { gpu, what: what.to_owned(), code }
 }

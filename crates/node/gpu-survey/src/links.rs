@@ -1,9 +1,8 @@
 //! The driver's answers about links between GPUs, as it gives them.
 
 use node_driver::NvmlIndex;
-use node_driver::nvml::{Code, MAX_LINKS, Nvml, NvmlError};
+use node_driver::nvml::{Code, MAX_LINKS, Nvml, NvmlError, at};
 
-use crate::at;
 use crate::ffi::OpenGpu;
 
 /// The other end of an active NVLink.

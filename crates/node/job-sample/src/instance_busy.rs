@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use node_driver::NvmlIndex;
-use node_driver::nvml::{Code, Nvml, NvmlError};
+use node_driver::nvml::{Code, Nvml, NvmlError, at};
 
-use crate::at;
 use crate::ffi::{GpmSample, OpenGpu};
 
 /// Time between two looks: NVML's reference asks for more than 100 ms, as the driver renews the counters no more often

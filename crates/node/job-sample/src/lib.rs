@@ -16,7 +16,7 @@ use job_usage::present;
 use job_usage::slurm_process;
 use job_usage::{Places, UsageError};
 use node_driver::NvmlIndex;
-use node_driver::nvml::{Code, Nvml, NvmlError, Usage};
+use node_driver::nvml::{Nvml, NvmlError, Usage, at};
 use node_journal::{Entry, GpuRecord, GrantKind, InstanceRecord, Journal};
 
 use ffi::OpenGpu;
@@ -158,11 +158,6 @@ pub fn whole_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<Vec<f64>>, NvmlEr
 /// As NVML answers.
 pub fn busy_percent(nvml: &Nvml, gpu: NvmlIndex) -> Result<u32, NvmlError> {
     OpenGpu::of(nvml, gpu)?.utilisation().map_err(at(gpu, "cannot read its utilisation"))
-}
-
-/// Turns NVML's answer about one GPU into an error that says what was tried.
-fn at(gpu: NvmlIndex, what: &'static str) -> impl Fn(Code) -> NvmlError {
-    move |code| NvmlError::Gpu { gpu, what: what.to_owned(), code }
 }
 
 /// Watches a job's instances for [`BETWEEN_LOOKS`], if the driver counts for each what the job alone does.

@@ -74,7 +74,7 @@ pub struct ListOf<T> {
 pub struct Bitmap(*mut i64);
 
 impl Bitmap {
-    /// One without bits.
+    /// Null: it has no bits.
     pub const NONE: Self = Self(std::ptr::null_mut());
 
     /// Gives its address.

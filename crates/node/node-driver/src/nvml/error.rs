@@ -61,6 +61,6 @@ impl NvmlError {
 }
 
 /// Turns NVML's answer about one GPU into an error that says what was tried.
-pub(super) fn at(gpu: NvmlIndex, what: &'static str) -> impl Fn(Code) -> NvmlError {
+pub fn at(gpu: NvmlIndex, what: &'static str) -> impl Fn(Code) -> NvmlError {
     move |code| NvmlError::Gpu { gpu, what: what.to_owned(), code }
 }

@@ -14,7 +14,7 @@ mod usage;
 pub use calls::{GpuInfo, MigMode, Nvml};
 pub use code::Code;
 pub use driver_time::driver_time;
-pub use error::NvmlError;
+pub use error::{NvmlError, at};
 pub use ffi::text;
 pub use mig::{ComputeInstance, GpuInstance};
 pub use profiles::LiveProfile;

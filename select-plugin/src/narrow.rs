@@ -14,7 +14,7 @@
 //!   on n1" where only n2 has room. A busy node is therefore left aside when enough nodes *of the same configuration
 //!   record* have room now and the job insists on none. They may lack what we do not count, such as cores, or Slurm may need more
 //!   nodes than the fewest: if the job cannot start on them now, Slurm is asked again with the busy nodes. If it foretells a
-//!   start on one of these, [`first_fit`] moves it to the end of the jobs in the way.
+//!   start on one of these, [`first_fit`] moves it to the end of the jobs in the way, and Slurm looks for an earlier one elsewhere.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -66,8 +66,16 @@ pub(crate) trait Slurm {
     fn is_pending(&self, job: JobId) -> bool;
     /// Latest end of a running job, seconds since 1970; 0 for an unknown job.
     fn end_of(&self, job: JobId) -> i64;
-    /// Start of the job that Slurm's own test foretells, seconds since 1970.
-    fn start_time(&self) -> i64;
+    /// Start of the job that Slurm's own test has written, seconds since 1970.
+    fn says_start(&self) -> i64;
+    /// Time from which on a start is asked for, seconds since 1970; 0: from now on.
+    fn asked_from(&self) -> i64;
+    /// Start of the job that Slurm's own test foretells, seconds since 1970. It writes "now" for any time that it is asked for.
+    fn start_time(&self) -> i64 {
+        self.says_start().max(self.asked_from())
+    }
+    /// Tells whether Slurm forgets, while it looks ahead, that a GPU with shards in use is taken.
+    fn forgets_shards(&self) -> bool;
     /// Backfill asks: it reserves nodes for a job that could start, and passes over one that could not.
     fn in_backfill(&self) -> bool;
     /// Seconds since 1970.

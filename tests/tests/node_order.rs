@@ -128,11 +128,40 @@ fn a_start_is_foretold_where_cores_are(cluster: &mut Cluster) {
     start(cluster, User::Bob, &["-w", "n1", "-t", "10-0", "-c", cores.trim()]);
     start(cluster, User::Bob, &["-w", "n2", "-t", "60", "--gres=gpu:8"]);
     for asked in ["--gpus-per-node=8", "--gpu-isolation=mig:7g.40gb"] {
-        let words = ["sbatch", "--test-only", "-p", "two", "-t", "30", asked, "--wrap", "true"];
-        let said = cluster.run(User::Alice, words[0], &words[1..]).unwrap();
-        let said = said.stdout + &said.stderr;
-        assert!(said.contains(" on nodes n2 ") || said.contains(" on node n2 "), "{asked}: {said}");
+        is_foretold_on_n2(cluster, asked);
     }
+}
+
+/// n1 has shards enough for the job and no place until jobs of ten days have ended, n2's jobs end in an hour: the job is promised n2.
+fn a_start_is_foretold_where_there_is_a_place_first(cluster: &mut Cluster) {
+    fill_for_days(cluster, "n1", &["--gpus-per-node=7"]);
+    // On the last GPU: whichever four are left, one is in the way of a 4g.20gb.
+    let ones = fill_for_days(cluster, "n1", &["--gpu-isolation=mig:1g.5gb"; 7]);
+    ones[..3].iter().for_each(|job| end(cluster, *job));
+    start(cluster, User::Bob, &["-w", "n2", "-t", "60", "--gres=gpu:8"]);
+    is_foretold_on_n2(cluster, "--gpu-isolation=mig:4g.20gb");
+}
+
+/// The same for whole GPUs, of which Slurm forgets up to 24.11 that they are full of shards.
+fn a_start_is_foretold_where_gpus_are_free_first(cluster: &mut Cluster) {
+    fill_for_days(cluster, "n1", &["--gpu-isolation=mig:3g.20gb"; 16]);
+    start(cluster, User::Bob, &["-w", "n2", "-t", "60", "--gres=gpu:8"]);
+    is_foretold_on_n2(cluster, "--gpus-per-node=8");
+}
+
+fn fill_for_days(cluster: &Cluster, node: &str, asked: &[&str]) -> Vec<JobId> {
+    let submit =
+        |asked: &&str| cluster.sbatch(User::Bob, &["-w", node, "-t", "10-0", "-c1", asked], STAY).unwrap();
+    let jobs: Vec<JobId> = asked.iter().map(submit).collect();
+    jobs.iter().for_each(|job| drop(cluster.wait_running(*job).unwrap()));
+    jobs
+}
+
+fn is_foretold_on_n2(cluster: &Cluster, asked: &str) {
+    let words = ["sbatch", "--test-only", "-p", "two", "-t", "30", asked, "--wrap", "true"];
+    let said = cluster.run(User::Alice, words[0], &words[1..]).unwrap();
+    let said = said.stdout + &said.stderr;
+    assert!(said.contains(" on nodes n2 ") || said.contains(" on node n2 "), "{asked}: {said}");
 }
 
 fn the_model_and_its_links(cluster: &mut Cluster) {
@@ -224,6 +253,8 @@ fn a_job_gets_the_node_that_costs_the_others_least() {
         sets_go_where_links_are_good,
         pairs_find_good_links_on_both_nodes,
         a_start_is_foretold_where_cores_are,
+        a_start_is_foretold_where_there_is_a_place_first,
+        a_start_is_foretold_where_gpus_are_free_first,
         the_model_and_its_links,
         least_is_taken,
         a_share_joins,

@@ -23,6 +23,8 @@ pub(crate) struct Call {
     pub(crate) preempted: *mut *mut List,
     /// Nodes and devices that reservations keep from the job, as Slurm describes them; null without any.
     pub(crate) reserved: *mut c_void,
+    /// Time from which on a start is asked for, seconds since 1970; 0: from now on.
+    pub(crate) from: i64,
 }
 
 impl Call {

@@ -171,6 +171,14 @@ record! {
 }
 
 record! {
+    /// Times between which backfill asks for a start [src/interfaces/select.h].
+    pub(crate) struct Window, WindowLayout = "will_run_data" {
+    } optional {
+        start: i64;
+    }
+}
+
+record! {
     /// slurm.conf as slurmctld has read it [src/common/read_config.h].
     pub(crate) struct Conf, ConfLayout = "slurm_conf" {
         licenses: Text;
@@ -207,6 +215,7 @@ pub(crate) fn learn(layout: &Layout) -> Result<(), BadTable> {
     StepGres::learn(layout)?;
     Step::learn(layout)?;
     Reserved::learn(layout)?;
+    Window::learn(layout)?;
     learn_qos(layout)?;
     Conf::learn(layout)
 }

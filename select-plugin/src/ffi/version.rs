@@ -7,7 +7,7 @@ use slurm_numbers as numbers;
 use slurm_tables::{List, ListOf, Version};
 use slurmctld_rt::{LicenseCall, is_exclusive, item};
 
-use super::records::{Gres, JobGres, Node, NodeGres, Reserved};
+use super::records::{Gres, JobGres, Node, NodeGres, Reserved, Window};
 
 plugin_rt::stamped_version!(fn stamped);
 
@@ -99,6 +99,12 @@ impl Drop for HiddenReservation {
         // SAFETY: as above.
         unsafe { self.place.write(self.list) };
     }
+}
+
+/// Gives the time from which on a start is asked for, seconds since 1970; 0: from now on. Backfill asks for later ones from 24.11 on.
+pub(crate) fn asked_from(will_run: *mut c_void) -> i64 {
+    // SAFETY: select.h: null, or a `will_run_data_t` that lives through the test. A Slurm without it has no such field.
+    unsafe { Window::at(will_run) }.and_then(Window::start).unwrap_or(0)
 }
 
 /// Gives how this slurmctld reads a list of licenses.

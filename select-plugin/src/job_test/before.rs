@@ -8,6 +8,7 @@ use node_state::{Node, Spread};
 use protocol::{CommentBody, Request};
 use site_limits::COUNTED_PER_NODE;
 
+use super::aside::Aside;
 use super::{PendingTest, wait};
 use crate::effect::{Effect, Layout};
 use crate::engine::{Engine, Question, SEARCHES};
@@ -76,8 +77,7 @@ impl PendingTest {
             tried.add(view, ways);
         }
         self.once_registered = narrowed.once_registered();
-        self.wider = asking.wider(&narrowed);
-        narrowed.out.append(&mut narrowed.aside);
+        self.aside = Aside::of((test, want), engine, slurm, &mut narrowed);
         let costs = asking.costs(engine, learnt, &narrowed);
         let order = costs.places();
         effects.extend((!order.is_empty()).then_some(Effect::Order(order)));
@@ -280,15 +280,6 @@ impl<S: Slurm> Asking<'_, S> {
             narrowed.out.extend(split.poor);
         }
         (has_good, Ways { good, ..Ways::default() })
-    }
-
-    /// Names the nodes that are left with those that were left aside; none if no node was.
-    fn wider(&self, narrowed: &Narrowed) -> Vec<usize> {
-        if narrowed.aside.is_empty() {
-            return Vec::new();
-        }
-        let out: HashSet<usize> = narrowed.out.iter().copied().collect();
-        self.nodes.iter().map(|node| node.index).filter(|index| !out.contains(index)).collect()
     }
 
     /// Finds what the job's best choice on each node that is left costs everybody else. A job that Slurm may give several nodes keeps

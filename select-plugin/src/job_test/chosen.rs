@@ -1,5 +1,7 @@
 //! A job on the nodes that Slurm chose for it, and the decision for it.
 
+use std::collections::HashSet;
+
 use geometry::JobId;
 use placement::Short;
 use protocol::set_summary::SetSummary;
@@ -84,6 +86,15 @@ impl<'a, S: Slurm> Asked<'a, S> {
             question.ask.request.gpus = u32::try_from(chosen).ok().filter(|n| *n > 0);
         }
         question
+    }
+
+    /// Tells whether a node has a place for the job once the jobs are gone that end before a time, seconds since 1970.
+    pub(super) fn has_place_before(&self, engine: &mut Engine, node: &NodeView, at: i64) -> bool {
+        let over =
+            || self.ends(engine, &node.name).into_iter().filter(|(end, _)| *end < at).map(|(_, id)| id);
+        let over: HashSet<JobId> = over().collect();
+        engine.fits_without(node, &self.question, &over)
+            || engine.fits_now(node, &self.question) == Some(true)
     }
 
     /// Ends of the jobs on a node, seconds since 1970.

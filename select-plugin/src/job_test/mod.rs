@@ -11,8 +11,9 @@
 //!    devices of the pool of GPU tasks, or has let them go; `Order` for a job that gets one node of several; `RuleOut` for the nodes that cannot serve the job, and for those
 //!    that it is led away from ([`Ways`](crate::memory::Ways)). Slurm looks for a job's shards on one GPU. For a job with several instances, `SearchShards`
 //!    makes it look for one GPU with room for all of them, or, where enough nodes do not have that, for one of them.
-//! 2. Slurm's own test runs once. It runs a second time after [`PendingTest::widened`]: where *will run* has left busy nodes aside and
-//!    the job cannot start on the others now.
+//! 2. Slurm's own test runs once. It runs again in *will run* alone: after [`PendingTest::widened`], where busy nodes were left aside
+//!    and the job cannot start on the others now, and after [`PendingTest::first_answer`], where another node may have a place for
+//!    the job before the time to which step 5 would move its start.
 //! 3. *After a failure* [`PendingTest::merely_waits`] may `Offer` nodes that have not registered. Nothing else is written.
 //! 4. *After a success* of *run now*:
 //!    - A job that wants nothing from us loses every `Placement`. `Slices` follows: those of the GPUs that Slurm gives it, else 0.
@@ -30,8 +31,10 @@
 //! If step 4 or 5 fails, a job with devices of its own starts as under plain cons_tres. One with a part of a device must
 //! not: another job may have its slices ([`PendingTest::if_we_fail`]).
 
+mod aside;
 mod before;
 mod chosen;
+mod earlier;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -48,7 +51,10 @@ use crate::node_order::Costs;
 use crate::slices;
 use crate::slurm::{Ask, Slurm, Test};
 use crate::view::{GresKind, JobView, Want};
+use aside::Aside;
 use start::Start;
+
+pub(crate) use earlier::FirstAnswer;
 
 /// Tessera's opinion of Slurm's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +85,8 @@ pub(crate) struct PendingTest {
     /// Nodes that could serve the job once all have registered: first those of whose devices Slurm does not know yet. Empty if
     /// Slurm knows all devices.
     once_registered: Vec<usize>,
-    /// The nodes for a second test, if the job cannot start now on those that were left to Slurm. Empty: there is no second test.
-    wider: Vec<usize>,
+    /// The nodes for a second test, where Slurm is asked when the job can start.
+    aside: Aside,
     /// Enough nodes have GPUs above what the job waits for.
     has_good: bool,
     /// Shards of each of its instances, if it has several.
@@ -101,7 +107,7 @@ impl PendingTest {
             want: view.want(),
             view,
             once_registered: Vec::new(),
-            wider: Vec::new(),
+            aside: Aside::default(),
             has_good: false,
             per_instance: None,
             victims: Vec::new(),
@@ -161,11 +167,9 @@ impl PendingTest {
         }
     }
 
-    /// Gives the nodes for a second test, where Slurm has left busy nodes aside and foretells no start now: those that it was left
-    /// with may lack cores for long, or be too few. `starts_at`: the start that it foretells, if any.
+    /// See [`Aside::widened`].
     pub(crate) fn widened(&self, starts_at: Option<i64>, now: u64) -> Option<Effect> {
-        let starts_now = starts_at.is_some_and(|start| u64::try_from(start).unwrap_or(0) <= now);
-        (!self.wider.is_empty() && !starts_now).then(|| Effect::Offer(self.wider.clone()))
+        self.aside.widened(starts_at, now)
     }
 
     /// The look at the nodes for [`Self::before`]. A test that only predicts takes what was seen in this second.

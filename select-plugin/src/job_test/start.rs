@@ -137,6 +137,18 @@ fn without_power<S: Slurm>(
     (Opinion::Refused(Reason::Power), effects)
 }
 
+/// Moves the start that Slurm foretells to when all of its nodes have a place for the job, and power.
+pub(super) fn foretold<S: Slurm>(asked: &Asked<'_, S>, engine: &Engine) -> i64 {
+    let slurms = asked.slurm.start_time();
+    let starts = asked.nodes.iter().filter_map(|n| {
+        let ends = asked.ends(engine, &n.name);
+        first_fit(engine.node(n)?, &asked.question, ends, slurms)
+    });
+    let start = starts.fold(slurms, i64::max);
+    let names: Vec<&str> = asked.nodes.iter().map(|node| &*node.name).collect();
+    engine.first_powered(&names, &asked.question, &|job| asked.slurm.end_of(job), start)
+}
+
 /// Moves a start that Slurm thinks possible to when enough jobs are over, for our slices are not its shards, and to when a
 /// job takes what it would have.
 pub(super) fn later(
@@ -150,15 +162,8 @@ pub(super) fn later(
     let asked = Asked::new(view, want, engine, slurm);
     let gone = slurm.preempted().unwrap_or_default();
     let held = if gone.is_empty() {
-        let slurms = slurm.start_time();
-        let starts = asked.nodes.iter().filter_map(|n| {
-            let ends = asked.ends(engine, &n.name);
-            first_fit(engine.node(n)?, &asked.question, ends, slurms)
-        });
-        let start = starts.fold(slurms, i64::max);
-        let names: Vec<&str> = asked.nodes.iter().map(|node| &*node.name).collect();
-        let start = engine.first_powered(&names, &asked.question, &|job| slurm.end_of(job), start);
-        effects.extend((start != slurms).then_some(Effect::StartAt(start)));
+        let start = foretold(&asked, engine);
+        effects.extend((start != slurm.start_time()).then_some(Effect::StartAt(start)));
         wait_later(&asked, engine, start, has_good, &mut effects)
     } else {
         slurm.in_backfill() && wait_alone(&asked, engine, &gone, &mut effects)

@@ -2,6 +2,7 @@
 
 mod claims;
 mod counts;
+mod earlier;
 mod fake;
 mod further_gpus;
 mod order;

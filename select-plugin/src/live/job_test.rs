@@ -21,7 +21,7 @@ use crate::ffi::host::Host;
 use crate::ffi::jobs::{victims, with_components};
 use crate::ffi::records::Job;
 use crate::ffi::{accounts, apply, licenses, version};
-use crate::job_test::{Look, Opinion, PendingTest};
+use crate::job_test::{FirstAnswer, Look, Opinion, PendingTest};
 use crate::memory::Memory;
 use crate::seen;
 use crate::slurm::{Ask, Slurm, Test};
@@ -37,30 +37,17 @@ pub(crate) fn run(call: &Call, real: impl Fn() -> c_int) -> c_int {
     let per_node = guard_ok("job_test", None, || {
         test.as_ref().and_then(|_| hooks::again(call.job, |_, host, job| apply::shards_per_node(host, job)))
     });
-    let mut order = None;
+    let (mut order, mut offered) = (None, Arc::default());
     guard_ok("job_test", (), || {
         let _slurm_answers = decide(call, test.as_mut(), PendingTest::look_before, |test, memory, slurm| {
             let effects = test.before(memory, slurm);
             order = effects.iter().find_map(Effect::order).map(|order| weights::write(slurm.host, order));
+            offered = Arc::clone(&slurm.nodes);
             (Opinion::AsSlurmSays, effects)
         });
     });
     let before = began.elapsed();
-    let hidden = guard_ok("job_test", None, || {
-        test.as_ref().filter(|test| test.picks_part()).and_then(|_| version::hide_reserved(call.reserved))
-    });
-    let rc = real();
-    if let (Some(order), Ok(host)) = (&order, Host::found()) {
-        guard_ok("job_test", (), || weights::restore(host, order));
-    }
-    let widened = guard_ok("job_test", None, || {
-        hooks::again(call.job, |_, host, job| {
-            let wider = test.as_ref()?.widened((rc == SUCCESS).then(|| job.start_time()), host.now());
-            wider.map(|wider| apply::in_test(host, job, call, &[wider]))
-        })?
-    });
-    let rc = widened.map_or(rc, |()| real());
-    drop(hidden);
+    let rc = slurms_own(call, test.as_mut(), order.as_ref(), &offered, &real);
     let began = Instant::now();
     let succeeds = rc == SUCCESS;
     let on_failure = test.as_ref().map_or(Opinion::AsSlurmSays, |test| test.if_we_fail(succeeds));
@@ -88,6 +75,67 @@ pub(crate) fn run(call: &Call, real: impl Fn() -> c_int) -> c_int {
         Opinion::Refused(_) => ERROR,
         Opinion::Possible => SUCCESS,
     }
+}
+
+/// Runs Slurm's own test, and again where our steps want that.
+fn slurms_own(
+    call: &Call,
+    test: Option<&mut PendingTest>,
+    order: Option<&weights::Before>,
+    offered: &[NodeView],
+    real: &impl Fn() -> c_int,
+) -> c_int {
+    let _hidden = guard_ok("job_test", None, || {
+        test.as_ref().filter(|test| test.picks_part()).and_then(|_| version::hide_reserved(call.reserved))
+    });
+    let rc = real();
+    if let (Some(order), Ok(host)) = (order, Host::found()) {
+        guard_ok("job_test", (), || weights::restore(host, order));
+    }
+    let widened = guard_ok("job_test", None, || {
+        hooks::again(call.job, |_, host, job| {
+            let wider = test.as_ref()?.widened((rc == SUCCESS).then(|| job.start_time()), host.now());
+            wider.map(|wider| apply::in_test(host, job, call, &[wider]))
+        })?
+    });
+    let rc = widened.map_or(rc, |()| real());
+    if rc == SUCCESS { earliest(call, test, offered, real) } else { rc }
+}
+
+/// Has Slurm look for an earlier start than the one that it foretells, if that has to be moved. Its first answer stands if the second is no
+/// better.
+fn earliest(
+    call: &Call,
+    mut test: Option<&mut PendingTest>,
+    offered: &[NodeView],
+    real: &impl Fn() -> c_int,
+) -> c_int {
+    if !test.as_ref().is_some_and(|test| test.may_look_earlier()) {
+        return SUCCESS;
+    }
+    let mut first = None;
+    guard_ok("job_test", (), || {
+        decide(call, test.as_deref_mut(), PendingTest::look_after, |test, memory, slurm| {
+            first = test.first_answer(&mut memory.engine, slurm, offered);
+            (Opinion::AsSlurmSays, first.iter().map(FirstAnswer::ask_again).collect())
+        });
+    });
+    let Some(first) = first else { return SUCCESS };
+    let mut rc = real();
+    let look = |test: &PendingTest| if rc == SUCCESS { test.look_after() } else { Look::No };
+    let kept = guard_ok("job_test", false, || {
+        let mut kept = false;
+        decide(call, test, look, |test, memory, slurm| {
+            let better = rc == SUCCESS && test.is_before(&first, &memory.engine, slurm);
+            kept = true;
+            (Opinion::AsSlurmSays, if better { Vec::new() } else { first.stands() })
+        });
+        kept
+    });
+    if kept {
+        rc = SUCCESS;
+    }
+    rc
 }
 
 /// The job and what is asked of it; `None`: Slurm alone answers.
@@ -201,8 +249,17 @@ impl Slurm for Live<'_> {
         self.host.job(job).is_some_and(|r| r.job_state() & numbers::JOB_STATE_BASE == numbers::JOB_PENDING)
     }
 
-    fn start_time(&self) -> i64 {
+    fn says_start(&self) -> i64 {
         self.job.start_time()
+    }
+
+    fn asked_from(&self) -> i64 {
+        self.call.from
+    }
+
+    fn forgets_shards(&self) -> bool {
+        // Up to 24.11 its copy of a node's GRES does not say so [`gres_node_state_list_dup`, gres.c].
+        !version::slurm().since(25, 5)
     }
 
     fn in_backfill(&self) -> bool {

@@ -83,7 +83,8 @@ around!(
         let reserved = if version::counts_by_device() { reserved } else { null_mut() };
         // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
         let job = unsafe { Job::at(job) };
-        job_test::run(&Call { job, bitmap, min_nodes, mode, candidates, preempted, reserved }, real)
+        let from = version::asked_from(will_run);
+        job_test::run(&Call { job, bitmap, min_nodes, mode, candidates, preempted, reserved, from }, real)
     }
 );
 

@@ -31,7 +31,9 @@ pub(super) struct Fake {
     /// Jobs that wait.
     pub(super) pending: Vec<JobId>,
     pub(super) start_time: i64,
+    pub(super) asked_from: i64,
     pub(super) in_backfill: bool,
+    pub(super) forgets_shards: bool,
     pub(super) now: u64,
 }
 
@@ -111,8 +113,16 @@ impl Slurm for Fake {
         self.pending.contains(&job)
     }
 
-    fn start_time(&self) -> i64 {
+    fn says_start(&self) -> i64 {
         self.start_time
+    }
+
+    fn asked_from(&self) -> i64 {
+        self.asked_from
+    }
+
+    fn forgets_shards(&self) -> bool {
+        self.forgets_shards
     }
 
     fn in_backfill(&self) -> bool {

@@ -233,7 +233,7 @@ mod tests {
             ),
             (
                 "share/doc/tessera/examples/tessera-health",
-                "setsid /opt/tessera/bin/tessera --config /opt/slurm/etc/tessera.toml node reconcile --if-dead &",
+                "/opt/tessera/bin/tessera --config /opt/slurm/etc/tessera.toml node reconcile --if-dead &",
             ),
             (
                 "lib/systemd/system/tessera-planner.service",

@@ -264,7 +264,8 @@ impl Place<'_> {
             self.path("lib"),
         );
         text.replace("/etc/slurm/", &format!("{}/", self.path("etc")))
-            .replace("setsid /usr/local/bin/", &format!("{simulator}setsid {}/", self.programs()))
+            .replace("/usr/local/bin/", &format!("{}/", self.programs()))
+            .replacen("\nsetsid ", &format!("\n{simulator}setsid "), 1)
     }
 
     /// The script that hands the simulator's environment to every task.

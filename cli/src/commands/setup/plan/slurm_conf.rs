@@ -193,7 +193,7 @@ fn health_check(draft: &mut Draft, files: &Files, plan: &mut Plan) {
             let program = at.line.fields.field("HealthCheckProgram").unwrap_or_default();
             plan.notes.push(format!(
                 "{}: HealthCheckProgram={program} stays, because Slurm has room for one: have it run what tessera-health runs, `tessera node \
-                 reconcile --if-dead` and `tessera node health`, both in the background",
+                 reconcile --if-dead` and `tessera node health`, both in the background and in a session of their own",
                 draft.place(&at)
             ));
         }

@@ -154,7 +154,7 @@ fn what_a_site_has_stays() {
     note: /etc/slurm/gres.conf: AutoDetect stays as it is: slurmd finds the GPUs of n1 by itself, as whole GPUs even while jobs have instances of them, and Tessera adds the shards alone
     note: /etc/slurm/plugstack.conf:2: pyxis stays. Tessera's line comes before it, so that a container gets the devices that Tessera has set
     note: JobSubmitPlugins: lua,require_timelimit stays and runs first; tessera comes last, so that it rules on the job as the others leave it
-    note: /etc/slurm/slurm.conf:6: HealthCheckProgram=/usr/sbin/nhc stays, because Slurm has room for one: have it run what tessera-health runs, `tessera node reconcile --if-dead` and `tessera node health`, both in the background
+    note: /etc/slurm/slurm.conf:6: HealthCheckProgram=/usr/sbin/nhc stays, because Slurm has room for one: have it run what tessera-health runs, `tessera node reconcile --if-dead` and `tessera node health`, both in the background and in a session of their own
     note: /etc/slurm/slurm.conf:7: Prolog=/etc/slurm/prolog.d/* stays: slurmd runs it after Tessera's prolog, when the job has its GPUs: it must not switch MIG modes or reset GPUs
     note: /etc/slurm/slurm.conf:8: Epilog=/etc/slurm/epilog stays: slurmd runs it after Tessera's epilog, when the GPUs may have the next job: it must not switch MIG modes or reset GPUs
     note: /etc/slurm/slurm.conf:9: PrologSlurmctld=/etc/slurm/ctl stays: it runs on slurmctld's machine, where Tessera does nothing at a job's start
@@ -213,12 +213,13 @@ fn the_health_check_finds_a_slurm_that_is_elsewhere() {
     let usual = include_str!("../../../../../contrib/example/tessera-health");
     assert_eq!(script("/etc/slurm", None), usual.replace("/usr/local/bin/", "/usr/bin/"));
     let elsewhere = script("/opt/it's slurm/etc", Some("/opt/slurm/bin"));
-    let lines = elsewhere.lines().filter(|line| !line.starts_with('#')).take(4).collect::<Vec<_>>();
+    let lines = elsewhere.lines().filter(|line| !line.starts_with('#')).take(5).collect::<Vec<_>>();
     insta::assert_snapshot!(lines.join("\n"), @r"
     exec >/dev/null 2>&1 </dev/null
     if [ -e '/opt/it'\''s slurm/etc/slurm.conf' ]; then export SLURM_CONF='/opt/it'\''s slurm/etc/slurm.conf'; fi
     export PATH=/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin
-    setsid /usr/bin/tessera --config '/opt/it'\''s slurm/etc/tessera.toml' node reconcile --if-dead &
+    setsid /bin/sh <<'WORK'
+    /usr/bin/tessera --config '/opt/it'\''s slurm/etc/tessera.toml' node reconcile --if-dead &
     ");
     // The shell reads what was meant.
     let dir = tempfile::tempdir().unwrap();
@@ -231,6 +232,39 @@ fn the_health_check_finds_a_slurm_that_is_elsewhere() {
     let done = shell.arg("-c").arg(format!("{sets}\necho $SLURM_CONF:$PATH")).env_clear().output().unwrap();
     let want = format!("{}:/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin\n", etc.join("slurm.conf").display());
     assert_eq!(String::from_utf8(done.stdout).unwrap(), want);
+}
+
+/// slurmd kills the script's process group at once when the script has ended; on a busy node none of what the script started may have run
+/// by then. `setsid` is slow here.
+#[test]
+fn the_health_checks_work_outlives_the_script() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    };
+    write("setsid", "#!/bin/sh\nsleep 0.5\nexec /usr/bin/setsid \"$@\"\n");
+    let did = dir.path().join("did");
+    let program = write("tessera", &format!("#!/bin/sh\necho \"$4\" >> {}\n", did.display()));
+    let script = health_script(&site(PLAIN), &Installed { program, ..installed("/usr", "24.11.5") });
+    let mut check = std::process::Command::new(write("tessera-health", &script));
+    check.env_clear().env("PATH", format!("{}:/usr/bin:/bin", dir.path().display()));
+    let mut check = std::os::unix::process::CommandExt::process_group(&mut check, 0).spawn().unwrap();
+    let group = rustix::process::Pid::from_child(&check);
+    assert!(check.wait().unwrap().success());
+    // Nothing may be left there.
+    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    let begin = std::time::Instant::now();
+    let all = || {
+        let text = std::fs::read_to_string(&did).unwrap_or_default();
+        text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    while all().len() < 3 && begin.elapsed().as_secs() < 20 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(all(), ["health", "idle", "reconcile"].map(str::to_owned).into());
 }
 
 #[test]

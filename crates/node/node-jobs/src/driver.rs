@@ -15,6 +15,7 @@ use crate::settings::Settings;
 use node_driver::NvmlIndex;
 use node_driver::deadline::{Backoff, Deadline};
 use node_driver::nvml::{Code, Nvml, NvmlError};
+use node_journal::GpuRecord;
 use node_journal::lock::ResetLock;
 
 /// Longest time that the site's command may take to stop or to start other programs.
@@ -166,6 +167,15 @@ impl<'a> Driver<'a> {
         Err(fault)
     }
 
+    /// Checks that the GPU's number still means that GPU. A reset may lose a GPU, and those behind it move up: they may be other jobs'.
+    pub(crate) fn has_its_number(&mut self, gpu: &GpuRecord) -> Result<(), NvmlError> {
+        if self.nvml()?.uuid(gpu.index)? == gpu.uuid {
+            return Ok(());
+        }
+        let what = "its number means another GPU since a reset";
+        Err(NvmlError::Device { uuid: gpu.uuid.clone(), what, code: Code::NOT_FOUND })
+    }
+
     /// See [`gpu_clients::in_the_way`].
     fn in_the_way(&mut self, gpu: NvmlIndex) -> Result<(String, bool), NvmlError> {
         let minor = self.nvml()?.minor(gpu)?;
@@ -186,7 +196,9 @@ impl<'a> Driver<'a> {
         let program = words.next().unwrap_or_default().into();
         let run = ToolRun { program, args: words.collect(), env: Vec::new(), input: "", user: None };
         node_journal::crash::point("before a reset");
-        if let Err(source) = run.output(deadline) {
+        let done = run.output(deadline);
+        self.has_its_number(&record)?;
+        if let Err(source) = done {
             let (clients, may_be_people) = self.in_the_way(gpu)?;
             // No user can have been in the way of a command that did not run.
             let may_be_people = may_be_people && !matches!(source, CommandError::Start { .. });

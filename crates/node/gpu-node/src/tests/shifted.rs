@@ -123,6 +123,35 @@ fn nobody_gets_a_gpu_that_a_job_has_by_another_number() {
     });
 }
 
+/// A reset loses GPU 0, so that the number of the GPU behind it means that of another job.
+#[test]
+fn a_prolog_does_nothing_to_a_gpu_that_a_reset_has_moved_to_its_own_ones_number() {
+    on_node(
+        "tests::shifted::a_prolog_does_nothing_to_a_gpu_that_a_reset_has_moved_to_its_own_ones_number",
+        |node| {
+            node.reconcile(&[]);
+            let reset = node.settings.node.gpu_reset_command.join(" ");
+            let sim = format!(
+                "{} --state {}",
+                node.dir.join("sim/nvml-sim").display(),
+                node.dir.join("state.sim").display()
+            );
+            let script = format!("{reset} && {sim} fault add --kind hidden --gpu 0");
+            let mut settings = node.settings.clone();
+            settings.node.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), script];
+            let refused =
+                crate::realise(&settings, &node.job(1, ALICE, mig(&[(0, "1g.5gb", 0)]))).unwrap_err();
+            assert!(refused.to_string().contains("its number means another GPU since a reset"), "{refused}");
+            let shown: Value = serde_json::from_str(&node.sim(&["show", "--json"])).unwrap();
+            let instances = |gpu: usize| shown["gpus"][gpu]["instances"].as_array().unwrap().len();
+            assert_eq!([instances(0), instances(1), instances(2)], [0; 3], "{shown}");
+            let nvml = Nvml::load(&node.settings.node.nvml_library).unwrap();
+            let mode = nvml.mig_mode(NvmlIndex(0)).unwrap();
+            assert!(!mode.current && !mode.pending, "another GPU has it: {mode:?}");
+        },
+    );
+}
+
 /// Jobs 1 and 2 are journalled with one minor number, of two GPUs.
 #[test]
 fn an_epilog_leaves_the_node_that_is_another_jobs_now() {

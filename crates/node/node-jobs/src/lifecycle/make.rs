@@ -212,6 +212,7 @@ fn make_on(
         }
         _ => {}
     }
+    driver.has_its_number(record)?;
     let nvml = driver.nvml()?;
     // Otherwise the rest of the GPU is others': its instances are emptied one by one.
     let alone = !others.iter().any(|o| o.uses(&record.uuid));

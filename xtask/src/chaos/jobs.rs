@@ -98,6 +98,7 @@ impl ChaosRun<'_> {
     /// Holds what the jobs wrote against what they were promised.
     pub(super) fn promises(&mut self) -> Result<(), TaskError> {
         for report in self.reports.fresh() {
+            self.find_instances(&report)?;
             let Some(order) = self.orders.iter().find(|order| order.number == report.order) else { continue };
             let task = self.reporter(&report, order);
             let driver_is_ill = self.within(REPORT).any(|fault| silences_driver(fault, &task));
@@ -113,6 +114,29 @@ impl ChaosRun<'_> {
         Ok(())
     }
 
+    /// Learns which GPUs the report's instances are on, also those that no look has met: one whose GPU has gone since it was made is shown
+    /// to nobody.
+    fn find_instances(&mut self, report: &Report) -> Result<(), TaskError> {
+        let is_new = |name: &&String| name.starts_with("MIG-") && self.devices.place(name).is_none();
+        let new: Vec<String> = report.devices.iter().filter(is_new).cloned().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let state = self.driver_state(&report.node)?;
+        for uuid in new {
+            if let Some((gpu, _)) = place(&state, &uuid) {
+                self.devices.learn_parent(&report.node, gpu, &uuid);
+            }
+        }
+        Ok(())
+    }
+
+    /// All that the simulated driver of a node has, shown or not.
+    fn driver_state(&self, node: &str) -> Result<Value, TaskError> {
+        let shown = run(self.cluster.command_on(node, User::Root, "nvml-sim")?.args(["show", "--json"]))?;
+        Ok(serde_json::from_str(&shown.stdout).unwrap_or_default())
+    }
+
     /// Makes the driver count the jobs' processes as users of their devices, as if they had a CUDA context there.
     pub(super) fn use_gpus(&mut self, tasks: &[Task]) -> Result<(), TaskError> {
         let fresh: Vec<&Task> = tasks
@@ -126,8 +150,7 @@ impl ChaosRun<'_> {
             if here.is_empty() {
                 continue;
             }
-            let shown = run(self.cluster.command_on(node, User::Root, "nvml-sim")?.args(["show", "--json"]))?;
-            let state: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
+            let state = self.driver_state(node)?;
             for task in here {
                 for device in &task.devices {
                     let uuid = self.devices.uuid(node, device);

@@ -1,7 +1,7 @@
 //! `--gpu-power=auto`: the cap of a job that has its GPUs alone (Problem 2), from the node's power model and the counters of the
 //! application that the job names.
 
-use power::choose_alone;
+use power_cap::choose_alone;
 use site_config::SiteConfig;
 
 use crate::view::CapOf;

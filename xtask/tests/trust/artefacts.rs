@@ -58,6 +58,7 @@ pub(crate) const ARTEFACTS: [Artefact; 7] = [
             "plugin-front",
             "plugin-rt",
             "power",
+            "power-cap",
             "protocol",
             "shared-pages",
             "site-config",

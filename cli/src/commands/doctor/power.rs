@@ -2,7 +2,7 @@
 
 use gpu_node::{GpuPower, GpuPowerView, driver_version, power_status};
 use node_state::{PowerBudget, PowerRange};
-use power::{AloneError, choose_alone};
+use power_cap::{AloneError, choose_alone};
 use site_config::SiteConfig;
 
 use super::answers::SlurmAnswers;

@@ -11,7 +11,7 @@ use crate::terms::partners;
 use crate::training::Training;
 use power::Cap;
 use power::Part;
-use power::never_falling;
+use power_cap::never_falling;
 
 /// Over-estimates that are allowed to be larger: one in twenty.
 const QUANTILE: f64 = 0.95;

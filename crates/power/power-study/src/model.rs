@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use power::{Basis, Cap, Features, Inputs, Part, Range, never_falling};
+use power::{Basis, Cap, Features, Inputs, Part, Range};
+use power_cap::never_falling;
 
 use crate::errors::Errors;
 use crate::fitted::Fitted;

@@ -5,7 +5,8 @@
 mod calibration;
 
 use calibration::{CAPS, Calibration, Numbers, h, true_c};
-use power::{Alone, AloneError, Model, choose_alone};
+use power::Model;
+use power_cap::{Alone, AloneError, choose_alone};
 
 /// What slurmctld reads of a model with runs of every application alone on the whole GPU, without measurement errors.
 fn fitted() -> (Calibration, Model) {

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use geometry::Model;
-use power::{Cap, CounterTable, choose_alone};
+use power::{Cap, CounterTable};
+use power_cap::choose_alone;
 use power_study::calibration::{
     App, Design, LAPS, Lap, Log, MAX_PAUSE_MS, Progress, Setting, beside, check, progress, settings,
 };

@@ -1,11 +1,4 @@
-//! Which power cap for an application that has its GPU alone: what slurmctld decides itself, and the counters that a job brings.
-//!
-//! # Problem
-//!
-//! An application runs alone on a GPU. Given its hardware counters and a fairness α, find the power cap with the highest
-//! performance per watt under which it keeps more than α of its performance (Problem 2).
-//!
-//! # Approach
+//! Power models as slurmctld reads them, and the counters that a job brings. `power-cap` chooses a cap by them.
 //!
 //! A model file has coefficients for each part and cap; a prediction is their product with functions of the counters. Everything
 //! else in the file (applications that share a GPU, the runs that it was fitted to, errors) is skipped: the crate `power-study`
@@ -27,7 +20,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
-mod alone;
 mod basis;
 mod cap;
 mod counters;
@@ -36,11 +28,9 @@ mod error;
 mod features;
 mod model;
 mod model_file;
-mod monotone;
 mod part;
 pub mod rows;
 
-pub use alone::{Alone, AloneError, choose_alone};
 pub use basis::{Basis, BasisError, Inputs};
 pub use cap::{Cap, CapError};
 pub use counters::{CounterTable, ProfileError};
@@ -48,5 +38,4 @@ pub use csv::CsvError;
 pub use error::{FORMAT, ModelError};
 pub use features::{COUNTERS, Features, PARTIAL_SOURCES};
 pub use model::{Model, OutOfRange, Range};
-pub use monotone::never_falling;
 pub use part::{Memory, Part, PartError};

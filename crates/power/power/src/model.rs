@@ -61,10 +61,8 @@ pub struct Model {
     pub(crate) basis: Basis,
     /// Ascending.
     pub(crate) caps: Vec<Cap>,
-    /// C by part, one list for each cap.
     pub(crate) solo: BTreeMap<Part, Vec<Vec<f64>>>,
     pub(crate) range: Range,
-    /// Most by which 95 of 100 predictions exceed the truth, in the worst configuration. `None`: nothing was held out.
     pub(crate) excess: Option<f64>,
     pub(crate) text: String,
 }
@@ -92,6 +90,18 @@ impl Model {
     #[must_use]
     pub fn range(&self) -> &Range {
         &self.range
+    }
+
+    /// Gives C of a part, one list for each cap.
+    #[must_use]
+    pub fn solo(&self, part: Part) -> Option<&[Vec<f64>]> {
+        self.solo.get(&part).map(Vec::as_slice)
+    }
+
+    /// Gives the most by which 95 of 100 predictions exceed the truth, in the worst configuration. `None`: nothing was held out.
+    #[must_use]
+    pub fn excess(&self) -> Option<f64> {
+        self.excess
     }
 
     /// Gives the file that it was read from, for readers of the parts that are skipped here.

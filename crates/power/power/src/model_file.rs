@@ -110,7 +110,6 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choose_alone;
 
     /// A model of two caps; `held_out` and what else the file has.
     fn file(held_out: &str, rest: &str) -> String {
@@ -121,36 +120,6 @@ mod tests {
             "range": {{"min": [1, 1, 1, 1, 1, 0, 0, 0], "max": [99, 99, 99, 99, 99, 9, 9, 9]}},
             "held_out": {held_out}, "over95": [{{"over": 0.05}}, {{"over": 0.1, "part": "4g"}}]{rest}}}"#
         )
-    }
-
-    const FEATURES: Features = [50.0, 50.0, 50.0, 50.0, 50.0, 1.0, 1.0, 1.0];
-
-    fn cap(file: &str, alpha: f64, guard: bool) -> Result<u32, String> {
-        let model = Model::from_json(file).unwrap();
-        let chosen = choose_alone(&model, 7, &FEATURES, alpha, guard);
-        chosen.map(|alone| alone.cap.watts()).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn parts_that_only_the_planner_needs_are_passed_over() {
-        let deep =
-            format!(r#", "corun": {}{}, "measured": "none", "errors": 3"#, "[".repeat(100), "]".repeat(100));
-        for rest in ["", &deep] {
-            let file = file("{}", rest);
-            assert_eq!(Model::from_json(&file).unwrap().text(), file);
-            assert_eq!(cap(&file, 0.75, false), Ok(150));
-            // 0.8 less the excess of 0.1 is below α, 0.9 less 0.1 is not.
-            assert_eq!(cap(&file, 0.75, true), Ok(250));
-        }
-    }
-
-    #[test]
-    fn without_held_out_errors_the_guard_refuses() {
-        assert_eq!(cap(&file("null", ""), 0.5, false), Ok(150));
-        let nobody_knows = file("{}", "").replace(r#"{"over": 0.05}, {"over": 0.1, "part": "4g"}"#, "");
-        for file in [file("null", ""), nobody_knows] {
-            assert!(cap(&file, 0.5, true).unwrap_err().starts_with("the calibration is too small"), "{file}");
-        }
     }
 
     #[test]

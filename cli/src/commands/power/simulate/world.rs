@@ -152,7 +152,7 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
-    use power::choose_alone;
+    use power_cap::choose_alone;
     use power_study::{fit_best, runs};
 
     use super::*;

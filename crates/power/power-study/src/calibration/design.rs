@@ -106,7 +106,7 @@ fn parts(gpu: &Model) -> Result<[u8; 2], UnevenGpu> {
 /// Every setting of `n_apps` applications under these caps, ascending; references first, then state by state, so that a GPU
 /// is seldom divided anew.
 ///
-/// Each application is alone on the part with all compute slices, which [`power::choose_alone`] needs, and on each smaller part.
+/// Each application is alone on the part with all compute slices, which [`power_cap::choose_alone`] needs, and on each smaller part.
 /// On either side of each state it is beside the next one, and the last beside the first.
 ///
 /// # Errors

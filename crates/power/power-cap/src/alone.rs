@@ -3,11 +3,9 @@
 //! The model knows such an application as one on the part with all compute slices, `7g` or `7c` on an A100: the runs that it
 //! was fitted to must have lines of it alone there at every cap. Without MIG the GPU has the same slices and memory.
 
-use crate::cap::Cap;
-use crate::features::Features;
-use crate::model::{Model, OutOfRange};
+use power::{Cap, Features, Memory, Model, OutOfRange, Part};
+
 use crate::monotone::never_falling;
-use crate::part::{Memory, Part};
 
 /// Holds a cap for an application that is alone, and what is expected under it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,16 +55,17 @@ pub fn choose_alone(
     guard: bool,
 ) -> Result<Alone, AloneError> {
     let row = [Memory::Private, Memory::Shared].map(|memory| Part { memory, slices });
-    let row = row.iter().find_map(|part| model.solo.get(part)).ok_or(AloneError::NoRuns(slices))?;
-    model.range.holds(features, model.basis)?;
-    let margin = if guard { model.excess.ok_or(AloneError::NoGuard)? } else { 0.0 };
-    let terms = model.basis.own(features);
+    let row = row.iter().find_map(|part| model.solo(*part)).ok_or(AloneError::NoRuns(slices))?;
+    let basis = model.inputs().basis;
+    model.range().holds(features, basis)?;
+    let margin = if guard { model.excess().ok_or(AloneError::NoGuard)? } else { 0.0 };
+    let terms = basis.own(features);
     let mut curve: Vec<f64> = row.iter().map(|coefficients| dot(coefficients, &terms)).collect();
-    if model.basis.never_falls() {
+    if basis.never_falls() {
         never_falling(&mut curve);
     }
     let mut best: Option<Alone> = None;
-    for (cap, rperf) in model.caps.iter().zip(&curve).filter(|(_, rperf)| **rperf - margin > alpha) {
+    for (cap, rperf) in model.caps().iter().zip(&curve).filter(|(_, rperf)| **rperf - margin > alpha) {
         let per_watt = |one: &Alone| one.rperf / f64::from(one.cap.watts());
         let next = Alone { cap: *cap, rperf: *rperf };
         if best.as_ref().is_none_or(|known| per_watt(&next) > per_watt(known)) {
@@ -80,4 +79,50 @@ pub fn choose_alone(
 /// Calculates the value of a linear model.
 fn dot(coefficients: &[f64], terms: &[f64]) -> f64 {
     coefficients.iter().zip(terms).map(|(c, term)| c * term).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A model of two caps; `held_out` and what else the file has.
+    fn file(held_out: &str, rest: &str) -> String {
+        format!(
+            r#"{{"format": 1, "gpu": "a100-40gb", "source": "ncu", "basis": "tessera", "caps_w": [150, 250],
+            "solo": [{{"part": "7g", "cap_w": 250, "c": [0, 0, 0, 0, 0, 0.9]}},
+                     {{"part": "7g", "cap_w": 150, "c": [0, 0, 0, 0, 0, 0.8], "runs": 9, "rank": 6}}],
+            "range": {{"min": [1, 1, 1, 1, 1, 0, 0, 0], "max": [99, 99, 99, 99, 99, 9, 9, 9]}},
+            "held_out": {held_out}, "over95": [{{"over": 0.05}}, {{"over": 0.1, "part": "4g"}}]{rest}}}"#
+        )
+    }
+
+    const FEATURES: Features = [50.0, 50.0, 50.0, 50.0, 50.0, 1.0, 1.0, 1.0];
+
+    fn cap(file: &str, alpha: f64, guard: bool) -> Result<u32, String> {
+        let model = Model::from_json(file).unwrap();
+        let chosen = choose_alone(&model, 7, &FEATURES, alpha, guard);
+        chosen.map(|alone| alone.cap.watts()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn parts_that_only_the_planner_needs_are_passed_over() {
+        let deep =
+            format!(r#", "corun": {}{}, "measured": "none", "errors": 3"#, "[".repeat(100), "]".repeat(100));
+        for rest in ["", &deep] {
+            let file = file("{}", rest);
+            assert_eq!(Model::from_json(&file).unwrap().text(), file);
+            assert_eq!(cap(&file, 0.75, false), Ok(150));
+            // 0.8 less the excess of 0.1 is below α, 0.9 less 0.1 is not.
+            assert_eq!(cap(&file, 0.75, true), Ok(250));
+        }
+    }
+
+    #[test]
+    fn without_held_out_errors_the_guard_refuses() {
+        assert_eq!(cap(&file("null", ""), 0.5, false), Ok(150));
+        let nobody_knows = file("{}", "").replace(r#"{"over": 0.05}, {"over": 0.1, "part": "4g"}"#, "");
+        for file in [file("null", ""), nobody_knows] {
+            assert!(cap(&file, 0.5, true).unwrap_err().starts_with("the calibration is too small"), "{file}");
+        }
+    }
 }
